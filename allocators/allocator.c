@@ -3,9 +3,9 @@
    where the shortest ways end, and who calls them off. */
 #include "allocators/allocator.h"
 
-#include "allocators/detours.h"
+#include "allocators/slow_path.h"
 
-_Atomic uint32_t dao_detour_count;
+_Atomic uint32_t dao_slow_path_count;
 
 void dao_allocator_ops_limit(dao_allocator_ops_t *outer, const dao_allocator_ops_t *inner)
 {
@@ -30,18 +30,18 @@ void dao_allocator_ops_limit(dao_allocator_ops_t *outer, const dao_allocator_ops
     }
 }
 
-static void *outer_alloc_otherwise(void *user, size_t size_bytes)
+static void *outer_alloc_fallback(void *user, size_t size_bytes)
 {
-    return dao_allocator_alloc_otherwise(user, size_bytes);
+    return dao_allocator_alloc_fallback(user, size_bytes);
 }
 
-static dao_status_t outer_free_otherwise(void *user, void *address)
+static dao_status_t outer_free_fallback(void *user, void *address)
 {
-    return dao_allocator_free_otherwise(user, address);
+    return dao_allocator_free_fallback(user, address);
 }
 
 void dao_allocator_stand_before(dao_allocator_t *outer, dao_allocator_t *inner)
 {
-    inner->otherwise =
-        (dao_otherwise_t){.alloc = outer_alloc_otherwise, .free = outer_free_otherwise, .user = outer};
+    inner->fallback =
+        (dao_fallback_t){.alloc = outer_alloc_fallback, .free = outer_free_fallback, .user = outer};
 }

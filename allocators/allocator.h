@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What every allocator of addresses offers: device memory (caching.c), pinned memory (pinned.c), host memory
-   (host.c). Each is thread-safe and is handed what it allocates from, so that layers stack and fakes fit. The
-   contract suite in tests/contract/ runs on all of them. */
+/* What every allocator of addresses offers: device memory (device_memory.c), pinned memory (pinned.c), host
+   memory (host.c). Each is thread-safe and is handed what it allocates from, so that layers stack and fakes
+   fit. The contract suite in tests/contract/ runs on all of them. */
 #ifndef DAO_ALLOCATORS_ALLOCATOR_H
 #define DAO_ALLOCATORS_ALLOCATOR_H
 
 #include "allocators/accounting/tags.h"
-#include "allocators/holds.h"
 #include "allocators/range/range.h"
+#include "allocators/stream_fence.h"
 
 #include <dao/observe.h>
 
@@ -18,10 +18,10 @@ typedef struct dao_block_request {
     size_t size_bytes;      /* at least 1 */
     size_t alignment_bytes; /* a power of two; 0, or anything below the allocator's own alignment, is that */
     uint32_t tag;           /* who the block is counted for, see tags.h; 0 is nobody */
-    uint32_t stream;        /* whose order the block follows, see holds.h; 0: it must be idle at once */
+    uint32_t stream; /* whose order the block follows, see stream_fence.h; 0: it must be idle at once */
     uint32_t
         lease; /* the lease it is allocated under, of lease_begin; 0: none. One in front of another hands it on */
-    bool wants_unheld; /* nothing that other streams hold: `stream` cannot be made to wait for them */
+    bool wants_unfenced; /* nothing that other streams hold: `stream` cannot be made to wait for them */
     /* What is idle in windows, too, before the place comes to have more than windows_from_bytes: there the
        block may be in the way of places. */
     bool takes_windows;
@@ -31,16 +31,16 @@ typedef struct dao_block_request {
 } dao_block_request_t;
 
 /* Tells whether a request may be given what others than its stream hold. */
-static inline bool dao_block_request_takes_held(const dao_block_request_t *request)
+static inline bool dao_block_request_takes_fenced(const dao_block_request_t *request)
 {
-    return request->stream != 0 && !request->wants_unheld;
+    return request->stream != 0 && !request->wants_unfenced;
 }
 
 /* What is given; undefined where alloc fails. */
 typedef struct dao_block_grant {
     void *address;
-    dao_hold_t
-        hold; /* what request.stream has to wait for before it uses the block; empty if request.stream is 0 */
+    dao_stream_fence_t
+        fence; /* what request.stream has to wait for before it uses the block; empty if request.stream is 0 */
 } dao_block_grant_t;
 
 /* A block. */
@@ -84,7 +84,7 @@ typedef struct dao_window {
 typedef struct dao_idle {
     uint64_t offset_bytes; /* in the window */
     uint64_t size_bytes;
-    dao_hold_t hold; /* what has to be done before anybody may have it */
+    dao_stream_fence_t fence; /* what has to be done before anybody may have it */
 } dao_idle_t;
 
 /* Sees one; false: no more. It must not call the allocator. */
@@ -109,20 +109,20 @@ typedef struct dao_allocator_ops {
                                  uint64_t growth_bytes, dao_block_grant_t *out_grant);
 
     /* The shortest way to a block, for a request that has a size alone: its address. Where alloc is to be
-       asked, which knows more ways, or the size is 0, it ends with dao_allocator_alloc_otherwise() of the
+       asked, which knows more ways, or the size is 0, it ends with dao_allocator_alloc_fallback() of the
        outermost allocator. That is no failure: it is not counted as one, and nothing is changed before. */
-    void *(*alloc_plain)(dao_allocator_t *allocator, size_t size_bytes);
+    void *(*alloc_fast)(dao_allocator_t *allocator, size_t size_bytes);
 
     /* Distinct errors, never touching the address: DAO_ERR_FOREIGN_POINTER, DAO_ERR_INTERIOR_POINTER,
        DAO_ERR_DOUBLE_FREE (the address is the start of a range that is free now, or the address of the latest
-       frees). Never needs memory. `hold` says which streams may still use the block; NULL is none. Streams
+       frees). Never needs memory. `fence` says which streams may still use the block; NULL is none. Streams
        that were marked on the block are added to it. An allocator without streams (ops->stream_mark is NULL)
-       takes NULL or an empty one: ordered.c in front of it takes all. */
-    dao_status_t (*free)(dao_allocator_t *allocator, void *address, dao_hold_t *hold);
+       takes NULL or an empty one: stream_ordered.c in front of it takes all. */
+    dao_status_t (*free)(dao_allocator_t *allocator, void *address, dao_stream_fence_t *fence);
 
-    /* The shortest way to free a block that nobody uses. Where free is to be asked, or detours.h says so,
-       nothing is freed, and it ends with dao_allocator_free_otherwise() of the outermost allocator. */
-    dao_status_t (*free_plain)(dao_allocator_t *allocator, void *address);
+    /* The shortest way to free a block that nobody uses. Where free is to be asked, or slow_path.h says so,
+       nothing is freed, and it ends with dao_allocator_free_fallback() of the outermost allocator. */
+    dao_status_t (*free_fast)(dao_allocator_t *allocator, void *address);
 
     /* Optional: marks a live block as used by one more stream, up to its free. DAO_ERR_FOREIGN_POINTER;
        DAO_ERR_INTERIOR_POINTER; DAO_ERR_UNSUPPORTED for a block that follows no stream. */
@@ -137,7 +137,7 @@ typedef struct dao_allocator_ops {
     /* 0 is no limit. DAO_ERR_LIMIT if live blocks hold more: nothing is changed. */
     dao_status_t (*limit_set)(dao_allocator_t *allocator, size_t limit_bytes);
 
-    /* Bytes of live blocks, deferred frees carried out before. O(1). */
+    /* Bytes of live blocks, deferred frees reclaimed before. O(1). */
     uint64_t (*used_get)(dao_allocator_t *allocator);
 
     /* All counters, and the largest hole, which has to be looked for. */
@@ -157,18 +157,18 @@ typedef struct dao_allocator_ops {
     void (*destroy)(dao_allocator_t *allocator);
 
     /* Optional, both or neither; allocators of pinned memory have them. Puts a live block on a queue of
-       frees, for callers that must not take the lock, and carries them out: see pinned.h. */
+       frees, for callers that must not take the lock, and reclaims them: see pinned.h. */
     void (*free_deferred)(dao_allocator_t *allocator, void *address);
     void (*drain)(dao_allocator_t *allocator);
 
-    /* Optional, all or none: frees in two steps, for ordered.c. put_off ends a live block for its owner and
-       for all counters, and its place stays taken: walk_all shows it as pending, a second free is a double
-       one. The answers of free; *out_block is what the block was. carry_out frees such a place; after an
-       error, as free has them, it stays put off. renew gives such a block to a request that would get one
+    /* Optional, all or none: frees in two steps, for stream_ordered.c. retire ends a live block for its owner
+       and for all counters, and its place stays taken: walk_all shows it as pending, a second free is a
+       double one. The answers of free; *out_block is what the block was. reclaim frees such a place; after an
+       error, as free has them, it stays retired. reuse gives such a block to a request that would get one
        just like it now: else DAO_ERR_LIMIT, which counts as no failure. */
-    dao_status_t (*put_off)(dao_allocator_t *allocator, void *address, dao_block_t *out_block);
-    dao_status_t (*carry_out)(dao_allocator_t *allocator, void *address);
-    dao_status_t (*renew)(dao_allocator_t *allocator, void *address, const dao_block_request_t *request);
+    dao_status_t (*retire)(dao_allocator_t *allocator, void *address, dao_block_t *out_block);
+    dao_status_t (*reclaim)(dao_allocator_t *allocator, void *address);
+    dao_status_t (*reuse)(dao_allocator_t *allocator, void *address, const dao_block_request_t *request);
 
     /* Optional, all or none: leases. Blocks that are allocated under one lie on addresses that keep their
        memory until it ends, freed or not, and are given to requests of the same lease alone: see
@@ -207,11 +207,11 @@ struct dao_ledger;
 
 /* What its owner does where an allocator's shortest ways end. It is called last of all, so that they have
    nothing to keep for it and the usual path is one of jumps. */
-typedef struct dao_otherwise {
+typedef struct dao_fallback {
     void *(*alloc)(void *user, size_t size_bytes);   /* NULL: answers NULL */
     dao_status_t (*free)(void *user, void *address); /* NULL: asks the member free */
     void *user;
-} dao_otherwise_t;
+} dao_fallback_t;
 
 /* The first member of every allocator. */
 struct dao_allocator {
@@ -219,7 +219,7 @@ struct dao_allocator {
     struct dao_ledger
         *ledger; /* its counters, its tags, and what bounds it: ledger.h; one that stands in front of
                                   another allocator has that one's */
-    dao_otherwise_t otherwise; /* the owner's to set, before others know of the allocator */
+    dao_fallback_t fallback; /* the owner's to set, before others know of the allocator */
 };
 
 /* Takes those optional groups out of a table that the allocator behind it lacks. */
@@ -229,17 +229,17 @@ void dao_allocator_ops_limit(dao_allocator_ops_t *outer, const dao_allocator_ops
 void dao_allocator_stand_before(dao_allocator_t *outer, dao_allocator_t *inner);
 
 /* Where the shortest ways end; and the members of an allocator that has none. */
-static inline void *dao_allocator_alloc_otherwise(dao_allocator_t *allocator, size_t size_bytes)
+static inline void *dao_allocator_alloc_fallback(dao_allocator_t *allocator, size_t size_bytes)
 {
-    const dao_otherwise_t *otherwise = &allocator->otherwise;
-    return otherwise->alloc != NULL ? otherwise->alloc(otherwise->user, size_bytes) : NULL;
+    const dao_fallback_t *fallback = &allocator->fallback;
+    return fallback->alloc != NULL ? fallback->alloc(fallback->user, size_bytes) : NULL;
 }
 
-static inline dao_status_t dao_allocator_free_otherwise(dao_allocator_t *allocator, void *address)
+static inline dao_status_t dao_allocator_free_fallback(dao_allocator_t *allocator, void *address)
 {
-    const dao_otherwise_t *otherwise = &allocator->otherwise;
-    return otherwise->free != NULL ? otherwise->free(otherwise->user, address)
-                                   : allocator->ops->free(allocator, address, NULL);
+    const dao_fallback_t *fallback = &allocator->fallback;
+    return fallback->free != NULL ? fallback->free(fallback->user, address)
+                                  : allocator->ops->free(allocator, address, NULL);
 }
 
 /* Tells whether an answer of alloc, or of what memory comes from, may be another one for less, or once memory

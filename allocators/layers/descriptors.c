@@ -134,7 +134,7 @@ void dao_descriptors_set_state(dao_descriptor_t *descriptor, dao_descriptor_stat
     descriptor->checksum = checksum_of(descriptor);
 }
 
-void dao_descriptors_renew(dao_descriptor_t *descriptor, uint64_t word)
+void dao_descriptors_reuse(dao_descriptor_t *descriptor, uint64_t word)
 {
     descriptor->word = word;
     dao_descriptors_set_state(descriptor, DAO_DESCRIPTOR_LIVE);

@@ -10,11 +10,11 @@ typedef enum dao_descriptor_state {
     DAO_DESCRIPTOR_LIVE = 1,         /* handed out */
     DAO_DESCRIPTOR_LIVE_CHECKED = 2, /* handed out, and looked at by a check: only that may change it */
     DAO_DESCRIPTOR_FREEING = 3,      /* handed out; its free is under way */
-    DAO_DESCRIPTOR_HELD = 4,         /* in quarantine */
-    DAO_DESCRIPTOR_HELD_CHECKED = 5, /* in quarantine, and looked at by a check */
-    DAO_DESCRIPTOR_LEAVING = 6,      /* on its way from quarantine to the inner allocator */
-    DAO_DESCRIPTOR_DAMAGED = 7,      /* freed, found damaged, never used again */
-    DAO_DESCRIPTOR_PUT_OFF = 8, /* freed, but work may still use it: nothing is looked at or filled yet */
+    DAO_DESCRIPTOR_QUARANTINED = 4,  /* in quarantine */
+    DAO_DESCRIPTOR_QUARANTINED_CHECKED = 5, /* in quarantine, and looked at by a check */
+    DAO_DESCRIPTOR_LEAVING = 6,             /* on its way from quarantine to the inner allocator */
+    DAO_DESCRIPTOR_DAMAGED = 7,             /* freed, found damaged, never used again */
+    DAO_DESCRIPTOR_RETIRED = 8, /* freed, but work may still use it: nothing is looked at or filled yet */
 } dao_descriptor_state_t;
 
 typedef struct dao_descriptor {
@@ -58,7 +58,7 @@ dao_descriptor_search_t dao_descriptors_find(const dao_descriptors_t *descriptor
 void dao_descriptors_set_state(dao_descriptor_t *descriptor, dao_descriptor_state_t state);
 
 /* Makes an intact one live again, with another word. */
-void dao_descriptors_renew(dao_descriptor_t *descriptor, uint64_t word);
+void dao_descriptors_reuse(dao_descriptor_t *descriptor, uint64_t word);
 
 /* Takes an intact one out. Others may move. */
 void dao_descriptors_erase(dao_descriptors_t *descriptors, dao_descriptor_t *descriptor);

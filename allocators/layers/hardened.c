@@ -6,20 +6,20 @@
                                            GUARD from alloc to the end of the quarantine
 
        alloc ──> LIVE ──> FREEING ──> back to inner
-                  ^ |        |  └──> HELD (quarantine, first in first out) ──> LEAVING ──> back to inner
-             renew| |put_off └─────────────> DAMAGED <───────────────────────────┘   │
+                  ^ |        |  └──> QUARANTINED (quarantine, first in first out) ──> LEAVING ──> back to inner
+             reuse| |retire └─────────────> DAMAGED <───────────────────────────┘   │
                   | v                                                                │
-                PUT_OFF ─────────────────carry_out───────────────────────────────────┴──> as a free from here on
+                RETIRED ─────────────────reclaim───────────────────────────────────┴──> as a free from here on
 
-   A free in two steps (put_off, carry_out) may come while work of a stream still uses the block: its guard
+   A free in two steps (retire, reclaim) may come while work of a stream still uses the block: its guard
    and its bytes are looked at and filled by the second step, and what that finds is logged, as what a
-   quarantine finds. A block that is renewed keeps bytes and guard as they are.
+   quarantine finds. A block that is reused keeps bytes and guard as they are.
 
    Every block of the inner allocator has a descriptor, but for those that a call has in its hands: alloc
    before it has prepared the bytes, free after it has checked them. What holds between calls:
 
        LIVE, LIVE_CHECKED and FREEING descriptors are the live blocks that ledger.stats counts
-       the queue has exactly the HELD and HELD_CHECKED ones; held_bytes is their sum
+       the queue has exactly the QUARANTINED and QUARANTINED_CHECKED ones; quarantined_bytes is their sum
        queue_capacity >= descriptors in use and promised, so that a free never needs memory
 
    The bytes are reached without the lock, in states that nobody else leaves. Who finds a block in a state
@@ -120,7 +120,7 @@ dao_status_t dao_hardened_guard_check(const hardened_t *hardened, const taken_t 
     return status == DAO_ERR_CORRUPT ? corrupt_error(hardened, taken, offset) : status;
 }
 
-dao_status_t dao_hardened_held_check(const hardened_t *hardened, const taken_t *taken)
+dao_status_t dao_hardened_quarantine_check(const hardened_t *hardened, const taken_t *taken)
 {
     size_t offset = 0;
     dao_status_t status =
@@ -160,7 +160,7 @@ static void queue_push_locked(hardened_t *hardened, const taken_t *taken)
     hardened->queue[(hardened->queue_first + hardened->queue_count) % hardened->queue_capacity] =
         (uintptr_t)taken->address;
     hardened->queue_count++;
-    hardened->held_bytes += taken->block_bytes;
+    hardened->quarantined_bytes += taken->block_bytes;
 }
 
 dao_descriptor_search_t dao_hardened_find_locked(hardened_t *hardened, const void *address)
@@ -169,7 +169,7 @@ dao_descriptor_search_t dao_hardened_find_locked(hardened_t *hardened, const voi
         dao_descriptor_search_t search = dao_descriptors_find(&hardened->descriptors, address);
         if (search.descriptor == NULL || !search.is_intact ||
             (search.descriptor->state != DAO_DESCRIPTOR_LIVE_CHECKED &&
-             search.descriptor->state != DAO_DESCRIPTOR_HELD_CHECKED)) {
+             search.descriptor->state != DAO_DESCRIPTOR_QUARANTINED_CHECKED)) {
             return search;
         }
         dao_cond_wait(&hardened->changed, &hardened->lock);
@@ -190,7 +190,7 @@ static bool queue_pop(hardened_t *hardened, uint64_t keep_bytes, taken_t *out_ta
 {
     bool is_found = false;
     dao_mutex_lock(&hardened->lock);
-    while (!is_found && hardened->queue_count > 0 && hardened->held_bytes > keep_bytes) {
+    while (!is_found && hardened->queue_count > 0 && hardened->quarantined_bytes > keep_bytes) {
         const void *address = (const void *)(uintptr_t)hardened->queue[hardened->queue_first];
         dao_descriptor_search_t search =
             dao_hardened_find_locked(hardened, address); /* may wait, and others take it */
@@ -200,12 +200,12 @@ static bool queue_pop(hardened_t *hardened, uint64_t keep_bytes, taken_t *out_ta
         hardened->queue_first = (hardened->queue_first + 1) % hardened->queue_capacity;
         hardened->queue_count--;
         if (search.descriptor == NULL || !search.is_intact) {
-            hardened->held_bytes =
-                hardened->queue_count == 0 ? 0 : hardened->held_bytes; /* its size is lost */
+            hardened->quarantined_bytes =
+                hardened->queue_count == 0 ? 0 : hardened->quarantined_bytes; /* its size is lost */
             continue;
         }
         *out_taken = dao_hardened_taken_of(search.descriptor);
-        hardened->held_bytes -= out_taken->block_bytes;
+        hardened->quarantined_bytes -= out_taken->block_bytes;
         dao_descriptors_set_state(search.descriptor, DAO_DESCRIPTOR_LEAVING);
         is_found = true;
     }
@@ -247,7 +247,7 @@ static uint64_t quarantine_shrink(hardened_t *hardened, uint64_t keep_bytes)
     uint64_t given_count = 0;
     taken_t taken;
     while (queue_pop(hardened, keep_bytes, &taken)) {
-        if (dao_hardened_held_check(hardened, &taken) == DAO_OK) {
+        if (dao_hardened_quarantine_check(hardened, &taken) == DAO_OK) {
             give_back(hardened, &taken);
             given_count++;
         } else {
@@ -421,7 +421,7 @@ static void let_go(hardened_t *hardened, const taken_t *taken)
         return;
     }
     dao_mutex_lock(&hardened->lock);
-    dao_hardened_state_set_locked(hardened, taken, DAO_DESCRIPTOR_HELD);
+    dao_hardened_state_set_locked(hardened, taken, DAO_DESCRIPTOR_QUARANTINED);
     queue_push_locked(hardened, taken);
     dao_mutex_unlock(&hardened->lock);
     (void)quarantine_shrink(hardened, hardened->quarantine_bytes); /* as many as have to go */
@@ -453,10 +453,10 @@ static dao_status_t free_error(const hardened_t *hardened, dao_status_t status, 
                : dao_ledger_check_free(&hardened->ledger, status, address);
 }
 
-static dao_status_t hardened_free(dao_allocator_t *allocator, void *address, dao_hold_t *hold)
+static dao_status_t hardened_free(dao_allocator_t *allocator, void *address, dao_stream_fence_t *fence)
 {
-    DAO_ASSERT(hold == NULL || dao_hold_is_empty(hold));
-    (void)hold;
+    DAO_ASSERT(fence == NULL || dao_stream_fence_is_empty(fence));
+    (void)fence;
     hardened_t *hardened = dao_hardened_of(allocator);
     taken_t taken;
     dao_status_t status = free_begin(hardened, address, &taken);
@@ -474,7 +474,7 @@ static dao_block_t describe(const dao_descriptor_t *descriptor)
                          .stream = dao_word_stream(descriptor->word)};
 }
 
-static dao_status_t hardened_put_off(dao_allocator_t *allocator, void *address, dao_block_t *out_block)
+static dao_status_t hardened_retire(dao_allocator_t *allocator, void *address, dao_block_t *out_block)
 {
     hardened_t *hardened = dao_hardened_of(allocator);
     taken_t taken;
@@ -488,26 +488,26 @@ static dao_status_t hardened_put_off(dao_allocator_t *allocator, void *address, 
                                .block_bytes = taken.block_bytes,
                                .tag = dao_word_tag(taken.word),
                                .stream = dao_word_stream(taken.word)};
-    count_free_locked(hardened, &taken, DAO_DESCRIPTOR_PUT_OFF);
+    count_free_locked(hardened, &taken, DAO_DESCRIPTOR_RETIRED);
     dao_mutex_unlock(&hardened->lock);
     return DAO_OK;
 }
 
-/* Finds the intact descriptor of a block that was put off; NULL if there is none. */
-static dao_descriptor_t *find_put_off_locked(const hardened_t *hardened, const void *address)
+/* Finds the intact descriptor of a block that was retired; NULL if there is none. */
+static dao_descriptor_t *find_retired_locked(const hardened_t *hardened, const void *address)
 {
     dao_descriptor_search_t search = dao_descriptors_find(&hardened->descriptors, address);
-    bool is_put_off =
-        search.descriptor != NULL && search.is_intact && search.descriptor->state == DAO_DESCRIPTOR_PUT_OFF;
-    return is_put_off ? search.descriptor : NULL;
+    bool is_retired =
+        search.descriptor != NULL && search.is_intact && search.descriptor->state == DAO_DESCRIPTOR_RETIRED;
+    return is_retired ? search.descriptor : NULL;
 }
 
-static dao_status_t hardened_carry_out(dao_allocator_t *allocator, void *address)
+static dao_status_t hardened_reclaim(dao_allocator_t *allocator, void *address)
 {
     hardened_t *hardened = dao_hardened_of(allocator);
     taken_t taken = {0};
     dao_mutex_lock(&hardened->lock);
-    dao_descriptor_t *descriptor = find_put_off_locked(hardened, address);
+    dao_descriptor_t *descriptor = find_retired_locked(hardened, address);
     if (descriptor != NULL) {
         taken = dao_hardened_taken_of(descriptor);
         dao_descriptors_set_state(descriptor, DAO_DESCRIPTOR_LEAVING);
@@ -524,7 +524,7 @@ static dao_status_t hardened_carry_out(dao_allocator_t *allocator, void *address
         status = DAO_OK; /* nobody has it any more */
     } else {             /* its bytes cannot be reached now */
         dao_mutex_lock(&hardened->lock);
-        dao_hardened_state_set_locked(hardened, &taken, DAO_DESCRIPTOR_PUT_OFF);
+        dao_hardened_state_set_locked(hardened, &taken, DAO_DESCRIPTOR_RETIRED);
         dao_mutex_unlock(&hardened->lock);
     }
     return status;
@@ -533,7 +533,7 @@ static dao_status_t hardened_carry_out(dao_allocator_t *allocator, void *address
 /* Under a lease alone: elsewhere a block goes through the quarantine first. Only for a request of the same
    size, whose guard is where it was: what was recorded with the address may run at any time, and may write
    all but that. */
-static dao_status_t hardened_renew(dao_allocator_t *allocator, void *address,
+static dao_status_t hardened_reuse(dao_allocator_t *allocator, void *address,
                                    const dao_block_request_t *request)
 {
     hardened_t *hardened = dao_hardened_of(allocator);
@@ -541,13 +541,13 @@ static dao_status_t hardened_renew(dao_allocator_t *allocator, void *address,
         return DAO_ERR_LIMIT;
     }
     dao_mutex_lock(&hardened->lock);
-    dao_descriptor_t *descriptor = find_put_off_locked(hardened, address);
+    dao_descriptor_t *descriptor = find_retired_locked(hardened, address);
     bool suits = descriptor != NULL && dao_word_requested_bytes(descriptor->word) == request->size_bytes &&
                  (request->alignment_bytes == 0 || (uintptr_t)address % request->alignment_bytes == 0);
     dao_status_t status =
         suits ? dao_ledger_charge(&hardened->ledger, request, descriptor->block_bytes) : DAO_ERR_LIMIT;
     if (status == DAO_OK) {
-        dao_descriptors_renew(descriptor, dao_word_of(request));
+        dao_descriptors_reuse(descriptor, dao_word_of(request));
         dao_stats_count_grow(&hardened->ledger.stats, (size_t)descriptor->block_bytes);
         dao_ledger_count_alloc(&hardened->ledger, request, (size_t)descriptor->block_bytes);
     }
@@ -690,8 +690,8 @@ static dao_status_t hardened_limit_set(dao_allocator_t *allocator, size_t limit_
 static bool counts_are_valid(const hardened_t *hardened)
 {
     dao_recount_t recount = {0};
-    size_t held_count = 0;
-    uint64_t held_bytes = 0;
+    size_t quarantined_count = 0;
+    uint64_t quarantined_bytes = 0;
     for (size_t i = 0; i < hardened->descriptors.capacity; i++) {
         const dao_descriptor_t *descriptor = &hardened->descriptors.entries[i];
         if (dao_descriptor_is_empty(descriptor)) {
@@ -703,13 +703,13 @@ static bool counts_are_valid(const hardened_t *hardened)
             recount.reserved_bytes += descriptor->block_bytes;
             recount.live_count++;
         }
-        bool is_held =
-            descriptor->state == DAO_DESCRIPTOR_HELD || descriptor->state == DAO_DESCRIPTOR_HELD_CHECKED;
-        held_count += is_held;
-        held_bytes += is_held ? descriptor->block_bytes : 0;
+        bool is_quarantined = descriptor->state == DAO_DESCRIPTOR_QUARANTINED ||
+                              descriptor->state == DAO_DESCRIPTOR_QUARANTINED_CHECKED;
+        quarantined_count += is_quarantined;
+        quarantined_bytes += is_quarantined ? descriptor->block_bytes : 0;
     }
-    return dao_ledger_matches(&hardened->ledger, &recount) && held_count == hardened->queue_count &&
-           held_bytes == hardened->held_bytes &&
+    return dao_ledger_matches(&hardened->ledger, &recount) && quarantined_count == hardened->queue_count &&
+           quarantined_bytes == hardened->quarantined_bytes &&
            hardened->queue_capacity >= hardened->descriptors.count + hardened->descriptors.promised_count;
 }
 
@@ -746,8 +746,8 @@ static void hardened_destroy(dao_allocator_t *allocator)
 static const dao_allocator_ops_t hardened_ops = {
     .name = "hardened",
     .alloc = hardened_alloc,
-    .alloc_plain = dao_allocator_alloc_otherwise,
-    .free_plain = dao_allocator_free_otherwise,
+    .alloc_fast = dao_allocator_alloc_fallback,
+    .free_fast = dao_allocator_free_fallback,
     .free = hardened_free,
     .query = hardened_query,
     .trim = hardened_trim,
@@ -759,9 +759,9 @@ static const dao_allocator_ops_t hardened_ops = {
     .walk_all = hardened_walk_all,
     .is_valid = hardened_is_valid,
     .destroy = hardened_destroy,
-    .put_off = hardened_put_off,
-    .carry_out = hardened_carry_out,
-    .renew = hardened_renew,
+    .retire = hardened_retire,
+    .reclaim = hardened_reclaim,
+    .reuse = hardened_reuse,
 };
 
 dao_status_t dao_hardened_create(const dao_hardened_config_t *config, dao_allocator_t *inner,

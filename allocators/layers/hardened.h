@@ -36,7 +36,7 @@ typedef struct dao_hardened_config {
 
 /* Takes over `inner`, which has no streams or is not asked for any, and nobody else uses any more. On failure
    `inner` stays the caller's. DAO_ERR_NO_HOST_MEMORY. The result knows no streams and leases itself:
-   ordered.c stands in front of it.
+   stream_ordered.c stands in front of it.
 
    Of the result, alloc and free may wait, and free may also answer DAO_ERR_CORRUPT, with the block and the
    offset of the first wrong byte; the block is then freed for its caller but never used again. A free that

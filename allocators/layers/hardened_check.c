@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Looking at all blocks of a hardened place: guards of live ones, bytes and guards of those in quarantine,
    and the table. A block is in the hands of the check while it is looked at, without the lock: whoever else
-   wants it waits. Blocks that were put off are not looked at before they are carried out. */
+   wants it waits. Blocks that were retired are not looked at before they are reclaimed. */
 #include "allocators/layers/hardened_internal.h"
 
 #include "base/memory/host.h"
@@ -43,10 +43,10 @@ static uint64_t check_begin(hardened_t *hardened, const void *address, taken_t *
     if (search.descriptor != NULL && search.is_intact) {
         state = search.descriptor->state;
         *out_taken = dao_hardened_taken_of(search.descriptor);
-        if (state == DAO_DESCRIPTOR_LIVE || state == DAO_DESCRIPTOR_HELD) {
+        if (state == DAO_DESCRIPTOR_LIVE || state == DAO_DESCRIPTOR_QUARANTINED) {
             dao_descriptors_set_state(search.descriptor, state == DAO_DESCRIPTOR_LIVE
                                                              ? DAO_DESCRIPTOR_LIVE_CHECKED
-                                                             : DAO_DESCRIPTOR_HELD_CHECKED);
+                                                             : DAO_DESCRIPTOR_QUARANTINED_CHECKED);
         }
     }
     dao_mutex_unlock(&hardened->lock);
@@ -61,11 +61,11 @@ static dao_status_t check_one(hardened_t *hardened, const void *address)
         return dao_error(DAO_ERR_CORRUPT, "%s: the block of %zu bytes at %p was found damaged before",
                          hardened->ledger.name, taken.requested_bytes, (void *)taken.address);
     }
-    if (state != DAO_DESCRIPTOR_LIVE && state != DAO_DESCRIPTOR_HELD) {
+    if (state != DAO_DESCRIPTOR_LIVE && state != DAO_DESCRIPTOR_QUARANTINED) {
         return DAO_OK; /* it is gone, or on its way */
     }
     dao_status_t status = state == DAO_DESCRIPTOR_LIVE ? dao_hardened_guard_check(hardened, &taken)
-                                                       : dao_hardened_held_check(hardened, &taken);
+                                                       : dao_hardened_quarantine_check(hardened, &taken);
     dao_mutex_lock(&hardened->lock);
     dao_hardened_state_set_locked(hardened, &taken, (dao_descriptor_state_t)state);
     dao_cond_broadcast(&hardened->changed);

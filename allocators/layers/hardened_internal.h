@@ -24,7 +24,7 @@ typedef struct hardened {
     size_t queue_capacity;
     size_t queue_first;
     size_t queue_count;
-    uint64_t held_bytes;
+    uint64_t quarantined_bytes;
 } hardened_t;
 
 /* A block in the hands of a call. */
@@ -52,6 +52,6 @@ void dao_hardened_state_set_locked(hardened_t *hardened, const taken_t *taken, d
 /* Looks at the guard of a block; at a block of the quarantine, its bytes and its guard. Without the lock.
    DAO_ERR_CORRUPT with a message; the answer of `scan` if it fails. */
 dao_status_t dao_hardened_guard_check(const hardened_t *hardened, const taken_t *taken);
-dao_status_t dao_hardened_held_check(const hardened_t *hardened, const taken_t *taken);
+dao_status_t dao_hardened_quarantine_check(const hardened_t *hardened, const taken_t *taken);
 
 #endif

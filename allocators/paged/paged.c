@@ -43,9 +43,9 @@
    the pages on their way. In steady state there are none. Waiting for streams is done without a lock. */
 #include "allocators/paged/paged_internal.h"
 
-#include "allocators/detours.h"
-#include "allocators/paged/buddy.h"
+#include "allocators/paged/page_buddy.h"
 #include "allocators/range/range_internal.h"
+#include "allocators/slow_path.h"
 #include "base/memory/host.h"
 #include "base/numbers/math.h"
 #include "base/numbers/path.h"
@@ -86,7 +86,7 @@ static dao_status_t place(paged_t *paged, const dao_block_request_t *request, ui
 {
     placing_t placing = {.request = request, .block_bytes = block_bytes};
     if (request->takes_fewest_pages) {
-        return dao_paged_alloc_slowly(paged, &placing, out_grant);
+        return dao_paged_alloc_slow(paged, &placing, out_grant);
     }
     arena_t *arena = enter(paged, request);
     dao_status_t status = dao_paged_place_in(arena, &placing, false);
@@ -94,14 +94,14 @@ static dao_status_t place(paged_t *paged, const dao_block_request_t *request, ui
         dao_paged_finish(&placing, out_grant);
     }
     dao_spin_unlock(&arena->lock);
-    return status == DAO_ERR_LIMIT ? dao_paged_alloc_slowly(paged, &placing, out_grant) : status;
+    return status == DAO_ERR_LIMIT ? dao_paged_alloc_slow(paged, &placing, out_grant) : status;
 }
 
 static dao_status_t paged_alloc(dao_allocator_t *allocator, const dao_block_request_t *request,
                                 dao_block_grant_t *out_grant)
 {
     paged_t *paged = dao_paged_of(allocator);
-    DAO_ASSERT(request->size_bytes > 0 && (request->stream == 0 || paged->holds != NULL));
+    DAO_ASSERT(request->size_bytes > 0 && (request->stream == 0 || paged->fences != NULL));
     if (request->size_bytes > PTRDIFF_MAX) {
         return fail(paged, request, dao_error(DAO_ERR_OVERFLOW, "no block can be that large"));
     }
@@ -137,13 +137,13 @@ static DAO_ON_THE_PATH void *take_and_unlock(arena_t *arena, uint32_t hole, size
 }
 
 /* Ends the shortest way to a block: unlocks, and goes on in every other way. */
-static DAO_OFF_THE_PATH void *give_up_plain(paged_t *paged, arena_t *arena, size_t size_bytes)
+static DAO_OFF_THE_PATH void *give_up_fast(paged_t *paged, arena_t *arena, size_t size_bytes)
 {
     dao_spin_unlock(&arena->lock);
-    return dao_allocator_alloc_otherwise(&paged->base, size_bytes);
+    return dao_allocator_alloc_fallback(&paged->base, size_bytes);
 }
 
-/* take_plain() for a hole that is not below the arena's mapped_floor_bytes, which none is where memory is
+/* take_fast() for a hole that is not below the arena's mapped_floor_bytes, which none is where memory is
    tight. */
 static DAO_OFF_THE_PATH void *take_above_floor(paged_t *paged, arena_t *arena, uint32_t hole,
                                                size_t size_bytes)
@@ -152,18 +152,18 @@ static DAO_OFF_THE_PATH void *take_above_floor(paged_t *paged, arena_t *arena, u
     return arena->tight_page_bytes == 0 &&
                    dao_paged_is_mapped(arena, offset_bytes, dao_round_up(size_bytes, DAO_RANGE_GRANULE))
                ? take_and_unlock(arena, hole, size_bytes)
-               : give_up_plain(paged, arena, size_bytes);
+               : give_up_fast(paged, arena, size_bytes);
 }
 
 /* Takes a block where nothing but a size is asked for, nothing is held, and the hole that suits is mapped, in
    an arena whose lock is held, and unlocks it: place() for most requests, in a third of its instructions. */
-static DAO_ON_THE_PATH void *take_plain(paged_t *paged, arena_t *arena, size_t size_bytes)
+static DAO_ON_THE_PATH void *take_fast(paged_t *paged, arena_t *arena, size_t size_bytes)
 {
     dao_range_t *range = arena->segment.range;
     uint64_t size_units = (size_bytes + DAO_RANGE_GRANULE - 1) >> UNIT_SHIFT;
-    uint32_t hole = range->held_count == 0 ? dao_range_find_good(range, size_units) : DAO_RANGE_NONE;
+    uint32_t hole = range->fenced_count == 0 ? dao_range_find_good(range, size_units) : DAO_RANGE_NONE;
     if (__builtin_expect(hole == DAO_RANGE_NONE || range->unused == DAO_RANGE_NONE, false)) {
-        return give_up_plain(paged, arena, size_bytes);
+        return give_up_fast(paged, arena, size_bytes);
     }
     uint64_t end_units = dao_range_at(range, hole)->offset_units + size_units;
     return __builtin_expect(end_units << UNIT_SHIFT <= arena->mapped_floor_bytes, true)
@@ -171,21 +171,21 @@ static DAO_ON_THE_PATH void *take_plain(paged_t *paged, arena_t *arena, size_t s
                : take_above_floor(paged, arena, hole, size_bytes);
 }
 
-/* paged_alloc_plain() where this thread's arena is taken. */
+/* paged_alloc_fast() where this thread's arena is taken. */
 static DAO_OFF_THE_PATH void *take_elsewhere(paged_t *paged, arena_t *arena, size_t size_bytes)
 {
-    return take_plain(paged, dao_paged_enter_another(paged, arena), size_bytes);
+    return take_fast(paged, dao_paged_enter_another(paged, arena), size_bytes);
 }
 
 /* For good fit. */
-static void *paged_alloc_plain(dao_allocator_t *allocator, size_t size_bytes)
+static void *paged_alloc_fast(dao_allocator_t *allocator, size_t size_bytes)
 {
     paged_t *paged = dao_paged_of(allocator);
     if (__builtin_expect(size_bytes - 1 >= paged->window_bytes, false)) { /* too large, or 0 */
-        return dao_allocator_alloc_otherwise(allocator, size_bytes);
+        return dao_allocator_alloc_fallback(allocator, size_bytes);
     }
     arena_t *arena = dao_paged_home(paged);
-    return __builtin_expect(dao_spin_try(&arena->lock), true) ? take_plain(paged, arena, size_bytes)
+    return __builtin_expect(dao_spin_try(&arena->lock), true) ? take_fast(paged, arena, size_bytes)
                                                               : take_elsewhere(paged, arena, size_bytes);
 }
 
@@ -196,14 +196,14 @@ static dao_status_t free_error(paged_t *paged, const void *address, dao_status_t
 }
 
 /* Frees any block, or says why it cannot be freed. */
-static dao_status_t paged_free(dao_allocator_t *allocator, void *address, dao_hold_t *hold)
+static dao_status_t paged_free(dao_allocator_t *allocator, void *address, dao_stream_fence_t *fence)
 {
     paged_t *paged = dao_paged_of(allocator);
     arena_t *arena = arena_around(paged, address);
     dao_status_t status = DAO_ERR_FOREIGN_POINTER;
     if (arena != NULL) {
         dao_arena_lock(arena);
-        status = dao_segment_free(&arena->segment, &arena->ledger, address, hold);
+        status = dao_segment_free(&arena->segment, &arena->ledger, address, fence);
         dao_spin_unlock(&arena->lock);
     }
     return status == DAO_OK ? DAO_OK : free_error(paged, address, status);
@@ -211,7 +211,7 @@ static dao_status_t paged_free(dao_allocator_t *allocator, void *address, dao_ho
 
 /* Frees a block that nobody holds and no tag is charged for: paged_free() for most blocks. False: nothing was
    done. */
-static DAO_ON_THE_PATH bool free_plain(arena_t *arena, const void *address, uint32_t offset_units)
+static DAO_ON_THE_PATH bool free_fast(arena_t *arena, const void *address, uint32_t offset_units)
 {
     dao_range_t *range = arena->segment.range;
     uint32_t link = dao_range_find_start(range, offset_units);
@@ -233,19 +233,19 @@ static DAO_ON_THE_PATH uint64_t unit_at(const arena_t *arena, const void *addres
     return offset_bytes >> UNIT_SHIFT | offset_bytes << (64 - UNIT_SHIFT); /* huge within a unit */
 }
 
-/* free_plain() in an arena whose lock is held, which is where detours are looked at. */
+/* free_fast() in an arena whose lock is held, which is where the slow path is looked at. */
 static DAO_ON_THE_PATH bool free_if_straight(arena_t *arena, const void *address, uint64_t offset_units)
 {
-    bool is_done = !dao_detours_are_needed() && free_plain(arena, address, (uint32_t)offset_units);
+    bool is_done = !dao_slow_path_is_needed() && free_fast(arena, address, (uint32_t)offset_units);
     DAO_ASSERT_HEAVY(dao_range_is_valid(arena->segment.range));
     return is_done;
 }
 
-/* paged_free_plain() where this thread's arena is taken, or the block lies in another one. The look at
-   detours before the lock is for segment callbacks, in which the thread holds it. */
+/* paged_free_fast() where this thread's arena is taken, or the block lies in another one. The look at
+   the slow path before the lock is for segment callbacks, in which the thread holds it. */
 static DAO_OFF_THE_PATH dao_status_t free_elsewhere(paged_t *paged, void *address)
 {
-    arena_t *arena = dao_detours_are_needed() ? NULL : arena_around(paged, address);
+    arena_t *arena = dao_slow_path_is_needed() ? NULL : arena_around(paged, address);
     uint64_t offset_units = arena != NULL ? unit_at(arena, address) : UINT64_MAX;
     bool is_done = false;
     if (offset_units < paged->window_units) {
@@ -253,12 +253,12 @@ static DAO_OFF_THE_PATH dao_status_t free_elsewhere(paged_t *paged, void *addres
         is_done = free_if_straight(arena, address, offset_units);
         dao_spin_unlock(&arena->lock);
     }
-    return is_done ? DAO_OK : dao_allocator_free_otherwise(&paged->base, address);
+    return is_done ? DAO_OK : dao_allocator_free_fallback(&paged->base, address);
 }
 
 /* Looks in this thread's arena. Nothing waits here and no lock is taken under the arena's, so the thread may
    hold others, as in a segment callback of another place. */
-static dao_status_t paged_free_plain(dao_allocator_t *allocator, void *address)
+static dao_status_t paged_free_fast(dao_allocator_t *allocator, void *address)
 {
     paged_t *paged = dao_paged_of(allocator);
     arena_t *arena = dao_paged_home(paged);
@@ -268,7 +268,7 @@ static dao_status_t paged_free_plain(dao_allocator_t *allocator, void *address)
     }
     bool is_done = free_if_straight(arena, address, offset_units);
     dao_spin_unlock_beside(&arena->lock);
-    return __builtin_expect(is_done, true) ? DAO_OK : dao_allocator_free_otherwise(allocator, address);
+    return __builtin_expect(is_done, true) ? DAO_OK : dao_allocator_free_fallback(allocator, address);
 }
 
 static dao_status_t paged_stream_mark(dao_allocator_t *allocator, void *address, uint32_t stream)
@@ -448,9 +448,9 @@ static void paged_destroy(dao_allocator_t *allocator)
 static const dao_allocator_ops_t paged_ops = {
     .name = "caching",
     .alloc = paged_alloc,
-    .alloc_plain = paged_alloc_plain,
+    .alloc_fast = paged_alloc_fast,
     .free = paged_free,
-    .free_plain = paged_free_plain,
+    .free_fast = paged_free_fast,
     .stream_mark = paged_stream_mark,
     .query = paged_query,
     .trim = paged_trim,
@@ -483,7 +483,8 @@ uint64_t dao_paged_page_bytes(const dao_backend_ops_t *ops, const dao_device_inf
     return info->total_bytes < page_bytes || page_bytes > DAO_RANGE_CAPACITY_MAX ? 0 : page_bytes;
 }
 
-static dao_status_t create_pages(paged_t *paged, const dao_caching_config_t *config, uint64_t total_bytes)
+static dao_status_t create_pages(paged_t *paged, const dao_device_memory_config_t *config,
+                                 uint64_t total_bytes)
 {
     uint64_t most_places = DAO_RANGE_CAPACITY_MAX / paged->page_bytes;
     uint64_t page_count = total_bytes / paged->page_bytes;
@@ -513,7 +514,7 @@ static dao_status_t take_initial(paged_t *paged, size_t initial_bytes)
     return status;
 }
 
-dao_status_t dao_paged_create(const dao_caching_config_t *config, const dao_device_info_t *info,
+dao_status_t dao_paged_create(const dao_device_memory_config_t *config, const dao_device_info_t *info,
                               dao_allocator_t **out_allocator)
 {
     paged_t *paged = dao_host_calloc(1, sizeof(*paged));
@@ -522,10 +523,10 @@ dao_status_t dao_paged_create(const dao_caching_config_t *config, const dao_devi
     }
     paged->ops = paged_ops;
     if (config->fit != DAO_RANGE_FIT_GOOD) {
-        paged->ops.alloc_plain = dao_allocator_alloc_otherwise;
+        paged->ops.alloc_fast = dao_allocator_alloc_fallback;
     }
     paged->base = (dao_allocator_t){.ops = &paged->ops, .ledger = &paged->ledger};
-    paged->holds = config->holds;
+    paged->fences = config->fences;
     paged->fit = config->fit;
     paged->full_status = config->full_status != DAO_OK ? config->full_status : DAO_ERR_NO_DEVICE_MEMORY;
     paged->page_bytes = dao_paged_page_bytes(config->ops, info);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Device memory with page mapping: arenas that place blocks in windows of addresses, over pages that go where
-   they are needed. caching.h chooses it where the device has pages. */
+   they are needed. device_memory.h chooses it where the device has pages. */
 #ifndef DAO_ALLOCATORS_PAGED_H
 #define DAO_ALLOCATORS_PAGED_H
 
-#include "allocators/places/caching.h"
+#include "allocators/places/device_memory.h"
 
 /* Most arenas that threads share among them. */
 #define DAO_PAGED_ARENA_MAX 8u
@@ -18,9 +18,9 @@
 /* Gives the size of pages that a device's memory is kept in; 0 if it cannot be kept in pages. */
 uint64_t dao_paged_page_bytes(const dao_backend_ops_t *ops, const dao_device_info_t *info);
 
-/* As dao_caching_create(), for a device that dao_paged_page_bytes() is not 0 for. */
-DAO_NODISCARD dao_status_t dao_paged_create(const dao_caching_config_t *config, const dao_device_info_t *info,
-                                            dao_allocator_t **out_allocator);
+/* As dao_device_memory_create(), for a device that dao_paged_page_bytes() is not 0 for. */
+DAO_NODISCARD dao_status_t dao_paged_create(const dao_device_memory_config_t *config,
+                                            const dao_device_info_t *info, dao_allocator_t **out_allocator);
 
 /* Gives the bytes of the pages of such a place that are in use: that blocks live in, streams hold, or leases
    keep. O(holes that are as large as a page), and a step for each 64 pages. */

@@ -248,24 +248,24 @@ bool dao_paged_is_valid_locked(paged_t *paged)
            dao_pages_is_valid(paged->pages, &ranges);
 }
 
-static bool is_done(const dao_hold_t *hold, void *user)
+static bool is_done(const dao_stream_fence_t *fence, void *user)
 {
-    return dao_holds_is_done(user, hold);
+    return dao_stream_fences_is_done(user, fence);
 }
 
 /* Lets go of what streams held and have finished with; true if anything may be free now. */
 bool dao_paged_settle(paged_t *paged)
 {
-    bool has_holds = false;
+    bool has_fences = false;
     for (uint32_t i = 0; i < dao_paged_arena_count(paged); i++) {
-        has_holds = has_holds || dao_range_has_holds(paged->arenas[i]->segment.range);
+        has_fences = has_fences || dao_range_has_fences(paged->arenas[i]->segment.range);
     }
-    if (!has_holds) {
+    if (!has_fences) {
         return false;
     }
-    (void)dao_holds_poll(paged->holds);
+    (void)dao_stream_fences_poll(paged->fences);
     for (uint32_t i = 0; i < dao_paged_arena_count(paged); i++) {
-        dao_range_settle(paged->arenas[i]->segment.range, is_done, paged->holds);
+        dao_range_settle(paged->arenas[i]->segment.range, is_done, paged->fences);
     }
     return true;
 }

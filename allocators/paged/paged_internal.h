@@ -47,13 +47,13 @@ typedef struct paged {
                                                         places behind them, so that each place has one */
     _Atomic uint32_t arena_count;
     arena_t *arenas[DAO_PAGES_WINDOW_MAX]; /* by their windows */
-    dao_holds_t *holds;                    /* borrowed; NULL: no streams */
+    dao_stream_fences_t *fences;           /* borrowed; NULL: no streams */
     uint64_t page_bytes;
     uint64_t window_bytes;
     uint64_t window_units; /* the same, in units of a range */
     dao_range_fit_t fit;
     dao_status_t full_status; /* to callers; within, it is DAO_ERR_NO_DEVICE_MEMORY */
-    dao_allocator_ops_t ops;  /* what is said of alloc_plain goes for good fit */
+    dao_allocator_ops_t ops;  /* what is said of alloc_fast goes for good fit */
     /* guarded by the world's locks */
     dao_ledger_t ledger; /* of the place; what arenas count is added up by dao_paged_gather() */
     dao_pages_t *pages;
@@ -208,7 +208,7 @@ static inline void dao_paged_finish(placing_t *placing, dao_block_grant_t *out_g
     arena_t *arena = placing->arena;
     dao_ledger_count_alloc(&arena->ledger, placing->request, (size_t)placing->block_bytes);
     out_grant->address = arena->segment.address + placing->grant.offset_bytes;
-    out_grant->hold = placing->grant.hold;
+    out_grant->fence = placing->grant.fence;
 }
 
 /* Places a block where it lacks the fewest pages, in one of the first `count` arenas, this thread's own being
@@ -233,10 +233,10 @@ void dao_paged_take_back(arena_t *arena, const dao_range_grant_t *grant);
 
 /* Takes a block in an arena, whose lock is held, where that needs no pages. DAO_ERR_LIMIT, without a message,
    if there is no such place. */
-DAO_NODISCARD dao_status_t dao_paged_place_in(arena_t *arena, placing_t *placing, bool takes_held);
+DAO_NODISCARD dao_status_t dao_paged_place_in(arena_t *arena, placing_t *placing, bool takes_fenced);
 
 /* What is behind the usual path: all the ways to a block that the head comment of paged.c lists. */
-DAO_NODISCARD dao_status_t dao_paged_alloc_slowly(paged_t *paged, placing_t *placing,
-                                                  dao_block_grant_t *out_grant);
+DAO_NODISCARD dao_status_t dao_paged_alloc_slow(paged_t *paged, placing_t *placing,
+                                                dao_block_grant_t *out_grant);
 
 #endif

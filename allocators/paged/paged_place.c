@@ -93,7 +93,7 @@ static bool look_at_hole(const dao_range_block_t *hole, void *user)
     search_t *search = user;
     uint64_t alignment_bytes = search->placing->request->alignment_bytes;
     alignment_bytes = alignment_bytes > DAO_RANGE_GRANULE ? alignment_bytes : DAO_RANGE_GRANULE;
-    if (dao_hold_is_empty(&hole->hold)) {
+    if (dao_stream_fence_is_empty(&hole->fence)) {
         uint64_t base = (uintptr_t)search->arena->segment.address;
         uint64_t last = base + hole->offset_bytes + hole->size_bytes - search->placing->block_bytes;
         look_at_place(search, hole, dao_round_up(base + hole->offset_bytes, alignment_bytes) - base);
@@ -125,9 +125,10 @@ static dao_status_t take_best(const search_t *search, placing_t *placing)
 /* Undoes dao_range_alloc(): the part is held as it was. */
 void dao_paged_take_back(arena_t *arena, const dao_range_grant_t *grant)
 {
-    dao_hold_t hold = grant->hold;
+    dao_stream_fence_t fence = grant->fence;
     dao_range_block_t block;
-    (void)dao_range_free(arena->segment.range, grant->offset_bytes, dao_hold_is_empty(&hold) ? NULL : &hold,
+    (void)dao_range_free(arena->segment.range, grant->offset_bytes,
+                         dao_stream_fence_is_empty(&fence) ? NULL : &fence,
                          &block); /* it was placed there a moment ago */
 }
 
@@ -142,14 +143,14 @@ static dao_status_t place_tightly(arena_t *arena, placing_t *placing)
 
 /* Takes a block in an arena where that needs no pages. DAO_ERR_LIMIT, without a message, if there is no such
    place. */
-dao_status_t dao_paged_place_in(arena_t *arena, placing_t *placing, bool takes_held)
+dao_status_t dao_paged_place_in(arena_t *arena, placing_t *placing, bool takes_fenced)
 {
     const dao_block_request_t *request = placing->request;
     dao_range_request_t wish = {.size_bytes = placing->block_bytes,
                                 .alignment_bytes = request->alignment_bytes,
                                 .user = dao_word_of(request),
                                 .stream = request->stream,
-                                .takes_held = takes_held};
+                                .takes_fenced = takes_fenced};
     bool is_tight = arena->tight_page_bytes != 0 && request->stream == 0;
     dao_status_t status = is_tight ? place_tightly(arena, placing) : DAO_ERR_LIMIT;
     if (status != DAO_ERR_LIMIT) {
@@ -187,11 +188,11 @@ static arena_t *arena_at(const paged_t *paged, const dao_block_request_t *reques
 }
 
 /* dao_paged_place_in() for the first `count` arenas, this thread's own before the others. */
-static dao_status_t place_among(paged_t *paged, placing_t *placing, uint32_t count, bool takes_held)
+static dao_status_t place_among(paged_t *paged, placing_t *placing, uint32_t count, bool takes_fenced)
 {
     dao_status_t status = DAO_ERR_LIMIT;
     for (uint32_t i = 0; i < count && status == DAO_ERR_LIMIT; i++) {
-        status = dao_paged_place_in(arena_at(paged, placing->request, i), placing, takes_held);
+        status = dao_paged_place_in(arena_at(paged, placing->request, i), placing, takes_fenced);
     }
     return status;
 }
@@ -300,7 +301,7 @@ static dao_status_t place_or_back(paged_t *paged, placing_t *placing, uint32_t c
     if (status == DAO_ERR_LIMIT && dao_paged_settle(paged)) {
         status = place_among(paged, placing, count, false);
     }
-    if (status == DAO_ERR_LIMIT && dao_block_request_takes_held(placing->request)) {
+    if (status == DAO_ERR_LIMIT && dao_block_request_takes_fenced(placing->request)) {
         status = place_among(paged, placing, count, true);
     }
     return status == DAO_ERR_LIMIT ? dao_paged_place_and_back(paged, placing, count) : status;
@@ -342,7 +343,7 @@ static dao_status_t place_with_the_world(paged_t *paged, placing_t *placing)
     if (is_shortage(status) && count > 1) {
         status = place_or_back(paged, placing, count);
     }
-    if (!is_shortage(status) || !dao_block_request_takes_held(placing->request)) {
+    if (!is_shortage(status) || !dao_block_request_takes_fenced(placing->request)) {
         return status;
     }
     for (uint32_t i = 0; i < count; i++) {
@@ -354,23 +355,24 @@ static dao_status_t place_with_the_world(paged_t *paged, placing_t *placing)
 
 /* Waits on the host for all that streams hold and that may help a request, which is not what other leases
    keep; without a lock. False if there is nothing to wait for. */
-static bool wait_for_holds(paged_t *paged, const dao_block_request_t *request)
+static bool wait_for_fences(paged_t *paged, const dao_block_request_t *request)
 {
-    dao_hold_t all = {0};
+    dao_stream_fence_t all = {0};
     dao_paged_lock(paged);
     for (uint32_t i = 0; i < dao_paged_arena_count(paged); i++) {
         const arena_t *arena = paged->arenas[i];
         if (arena->role != ARENA_LEASED || request->lease == i + 1) {
-            dao_hold_t held = dao_range_all_holds(arena->segment.range);
-            dao_hold_join(&all, &held);
+            dao_stream_fence_t held = dao_range_all_fences(arena->segment.range);
+            dao_stream_fence_join(&all, &held);
         }
     }
     dao_paged_unlock(paged);
-    return !dao_hold_is_empty(&all) && dao_holds_wait(paged->holds, &all) != DAO_ERR_REENTRANT;
+    return !dao_stream_fence_is_empty(&all) &&
+           dao_stream_fences_wait(paged->fences, &all) != DAO_ERR_REENTRANT;
 }
 
 /* What is behind the usual path. */
-dao_status_t dao_paged_alloc_slowly(paged_t *paged, placing_t *placing, dao_block_grant_t *out_grant)
+dao_status_t dao_paged_alloc_slow(paged_t *paged, placing_t *placing, dao_block_grant_t *out_grant)
 {
     dao_status_t status = DAO_OK;
     for (int round = 0; round < 2; round++) {
@@ -387,7 +389,7 @@ dao_status_t dao_paged_alloc_slowly(paged_t *paged, placing_t *placing, dao_bloc
         }
         dao_error_record_t record; /* waiting may leave errors of its own */
         dao_error_save(&record, status);
-        bool has_waited = wait_for_holds(paged, placing->request);
+        bool has_waited = wait_for_fences(paged, placing->request);
         status = dao_error_restore(&record);
         if (!has_waited) {
             break;

@@ -51,9 +51,9 @@ static dao_status_t take(placing_t *placing, uint64_t offset_bytes)
     dao_range_request_t wish = {.size_bytes = placing->block_bytes,
                                 .user = dao_word_of(request),
                                 .stream = request->stream,
-                                .takes_held = dao_block_request_takes_held(request)};
+                                .takes_fenced = dao_block_request_takes_fenced(request)};
     placing->grant.offset_bytes = offset_bytes;
-    return dao_range_alloc_over(placing->arena->segment.range, offset_bytes, &wish, &placing->grant.hold);
+    return dao_range_alloc_over(placing->arena->segment.range, offset_bytes, &wish, &placing->grant.fence);
 }
 
 /* Tells whether the place would come to have more than usual for a block that lacks pages. */
@@ -105,7 +105,7 @@ static bool uses_more(paged_t *paged, const placing_t *placing, uint64_t offset_
     dao_status_t status = dao_range_query(arena->segment.range, offset_bytes, &hole);
     dao_spin_unlock(&arena->lock);
     if (status != DAO_OK || !hole.is_free ||
-        !dao_hold_is_empty(&hole.hold) || /* which keeps its pages in use */
+        !dao_stream_fence_is_empty(&hole.fence) || /* which keeps its pages in use */
         hole.offset_bytes + hole.size_bytes < offset_bytes + placing->block_bytes) {
         return false;
     }
@@ -123,7 +123,7 @@ static bool uses_more(paged_t *paged, const placing_t *placing, uint64_t offset_
 static dao_status_t take_and_back(paged_t *paged, placing_t *placing, uint64_t offset_bytes)
 {
     dao_status_t status = take(placing, offset_bytes);
-    if (status == DAO_ERR_LIMIT && !dao_block_request_takes_held(placing->request) &&
+    if (status == DAO_ERR_LIMIT && !dao_block_request_takes_fenced(placing->request) &&
         dao_paged_settle(paged)) {
         status = take(placing, offset_bytes);
     }
@@ -140,7 +140,7 @@ static dao_status_t place_at(paged_t *paged, placing_t *placing, uint64_t offset
     dao_arena_lock(arena);
     dao_status_t status = take(placing, offset_bytes);
     bool is_mapped = status == DAO_OK && dao_paged_is_mapped(arena, offset_bytes, placing->block_bytes);
-    bool may_settle = status == DAO_ERR_LIMIT && dao_range_has_holds(arena->segment.range);
+    bool may_settle = status == DAO_ERR_LIMIT && dao_range_has_fences(arena->segment.range);
     if (is_mapped) {
         dao_paged_finish(placing, out_grant);
     } else if (status == DAO_OK) {
@@ -226,7 +226,7 @@ static bool show_part(const idle_walk_t *walk, const dao_range_block_t *hole, ui
     if (begin >= end || end - begin < walk->least_bytes) {
         return true;
     }
-    dao_idle_t idle = {.offset_bytes = begin, .size_bytes = end - begin, .hold = hole->hold};
+    dao_idle_t idle = {.offset_bytes = begin, .size_bytes = end - begin, .fence = hole->fence};
     return walk->visit(&idle, walk->user);
 }
 

@@ -36,7 +36,7 @@
    itself therefore comes to need no backend calls. */
 #include "allocators/paged/pages.h"
 
-#include "allocators/paged/buddy.h"
+#include "allocators/paged/page_buddy.h"
 #include "base/memory/host.h"
 #include "base/report/assert.h"
 #include "base/report/error.h"
@@ -74,7 +74,7 @@ typedef struct window {
 
 struct dao_pages {
     dao_pages_config_t config;
-    dao_buddy_t *buddy;
+    dao_page_buddy_t *buddy;
     page_t *table;
     window_t windows[DAO_PAGES_WINDOW_MAX];
     uint32_t window_count;
@@ -242,7 +242,7 @@ static dao_status_t destroy_page(dao_pages_t *pages, uint32_t index)
     }
     page->handle = NULL;
     page->fresh = false;
-    status = dao_buddy_free(pages->buddy, index, 0);
+    status = dao_page_buddy_free(pages->buddy, index, 0);
     DAO_ASSERT(status == DAO_OK);
     (void)status; /* the page was in use: it had a handle */
     return DAO_OK;
@@ -252,9 +252,9 @@ static dao_status_t destroy_page(dao_pages_t *pages, uint32_t index)
 static uint32_t take_run(dao_pages_t *pages, uint32_t order)
 {
     uint32_t first = 0;
-    dao_status_t status = dao_buddy_alloc(pages->buddy, order, &first);
+    dao_status_t status = dao_page_buddy_alloc(pages->buddy, order, &first);
     DAO_ASSERT(status == DAO_OK); /* the order is at most the largest free one */
-    status = dao_buddy_split(pages->buddy, first, order);
+    status = dao_page_buddy_split(pages->buddy, first, order);
     DAO_ASSERT(status == DAO_OK);
     (void)status;
     return first;
@@ -270,7 +270,7 @@ static dao_status_t create_run(dao_pages_t *pages, uint32_t order, uint32_t plac
                                                            place_address(pages, place), pages->run);
     for (uint32_t i = 0; i < 1u << order; i++) {
         if (status != DAO_OK) {
-            (void)dao_buddy_free(pages->buddy, first + i, 0); /* taken above */
+            (void)dao_page_buddy_free(pages->buddy, first + i, 0); /* taken above */
             continue;
         }
         pages->table[first + i].handle = pages->run[i];
@@ -291,7 +291,7 @@ static dao_status_t create_one(dao_pages_t *pages, uint32_t place)
         pages->config.ops->pages_create(pages->config.device, pages->config.page_bytes, &page->handle);
     if (status != DAO_OK) {
         page->handle = NULL;
-        (void)dao_buddy_free(pages->buddy, index, 0); /* taken above */
+        (void)dao_page_buddy_free(pages->buddy, index, 0); /* taken above */
         return status;
     }
     page->fresh = true;
@@ -314,7 +314,7 @@ static bool survey_hole(const dao_range_block_t *hole, void *user)
     if (hole->size_bytes + hole->size_bytes / 8 + DAO_RANGE_GRANULE < page_bytes) {
         return false; /* so are all that follow */
     }
-    if (!dao_hold_is_empty(&hole->hold)) {
+    if (!dao_stream_fence_is_empty(&hole->fence)) {
         return true;
     }
     uint64_t first = (hole->offset_bytes + page_bytes - 1) / page_bytes;
@@ -425,7 +425,7 @@ static dao_status_t create_missing(dao_pages_t *pages, places_t places, uint32_t
         }
         gap = gap < count ? gap : count;
         uint32_t order = 31u - (uint32_t)__builtin_clz(gap);
-        uint32_t largest = dao_buddy_largest_free_order(pages->buddy);
+        uint32_t largest = dao_page_buddy_largest_free_order(pages->buddy);
         order = order < largest ? order : largest;
         order = order < RUN_ORDER_MAX ? order : RUN_ORDER_MAX;
         bool has_runs = pages->config.ops->pages_create_mapped != NULL;
@@ -474,7 +474,7 @@ static bool moves_first(const dao_pages_t *pages, uint32_t free_count)
 
 uint32_t dao_pages_growable(const dao_pages_t *pages, uint32_t new_page_max)
 {
-    uint32_t device_room = dao_buddy_free_count(pages->buddy);
+    uint32_t device_room = dao_page_buddy_free_count(pages->buddy);
     return new_page_max < device_room ? new_page_max : device_room;
 }
 
@@ -502,7 +502,7 @@ static void survey_if_needed(dao_pages_t *pages, const dao_pages_ranges_t *range
 /* Gives how many of the missing pages are to be new. */
 static dao_status_t plan_new(dao_pages_t *pages, uint32_t missing, uint32_t new_page_max, uint32_t *out_count)
 {
-    uint32_t device_room = dao_buddy_free_count(pages->buddy);
+    uint32_t device_room = dao_page_buddy_free_count(pages->buddy);
     uint32_t growable = dao_pages_growable(pages, new_page_max);
     uint32_t movable = pages->free_count + pages->idle_count;
     if ((uint64_t)movable + growable < missing) {
@@ -757,8 +757,9 @@ bool dao_pages_is_valid(const dao_pages_t *pages, const dao_pages_ranges_t *rang
         }
         queued++;
     }
-    return mapped == pages->mapped_count && idle == pages->idle_count && dao_buddy_is_valid(pages->buddy) &&
-           mapped + idle + dao_buddy_free_count(pages->buddy) == pages->config.page_count;
+    return mapped == pages->mapped_count && idle == pages->idle_count &&
+           dao_page_buddy_is_valid(pages->buddy) &&
+           mapped + idle + dao_page_buddy_free_count(pages->buddy) == pages->config.page_count;
 }
 
 /* ---- create, destroy ---- */
@@ -772,7 +773,7 @@ dao_status_t dao_pages_create(const dao_pages_config_t *config, dao_pages_t **ou
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for the tables of pages");
     }
     pages->config = *config;
-    dao_status_t status = dao_buddy_create(config->page_count, &pages->buddy);
+    dao_status_t status = dao_page_buddy_create(config->page_count, &pages->buddy);
     pages->table = status == DAO_OK ? dao_host_calloc(config->page_count, sizeof(*pages->table)) : NULL;
     if (pages->table == NULL) {
         status = status != DAO_OK
@@ -868,7 +869,7 @@ void dao_pages_destroy(dao_pages_t *pages)
     for (uint32_t w = 0; w < pages->window_count; w++) {
         window_finish(pages, &pages->windows[w]);
     }
-    dao_buddy_destroy(pages->buddy);
+    dao_page_buddy_destroy(pages->buddy);
     dao_host_free(pages->table);
     dao_host_free(pages);
 }

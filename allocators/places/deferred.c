@@ -154,8 +154,8 @@ uint32_t dao_deferred_take(dao_deferred_t *deferred)
     return first;
 }
 
-uint32_t dao_deferred_carry_out(dao_deferred_t *deferred, dao_status_t (*give)(void *owner, void *address),
-                                void *owner)
+uint32_t dao_deferred_reclaim(dao_deferred_t *deferred, dao_status_t (*give)(void *owner, void *address),
+                              void *owner)
 {
     uint32_t wrong = DAO_DEFERRED_NONE;
     uint32_t next = DAO_DEFERRED_NONE;

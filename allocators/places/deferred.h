@@ -53,8 +53,8 @@ void dao_deferred_give(dao_deferred_t *deferred, uint32_t index);
 
 /* Takes all that was handed over and calls `give` for it, under the owner's lock. Gives the slots of
    addresses that were refused, for dao_deferred_report(). */
-uint32_t dao_deferred_carry_out(dao_deferred_t *deferred, dao_status_t (*give)(void *owner, void *address),
-                                void *owner);
+uint32_t dao_deferred_reclaim(dao_deferred_t *deferred, dao_status_t (*give)(void *owner, void *address),
+                              void *owner);
 
 /* Logs addresses that were refused and pushes that were lost, once the lock is given up. `name` is the place.
    */

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ordinary host memory: small.c up to 32 KiB, segments.c above, one ledger and one limit for both.
+/* Ordinary host memory: malloc_front.c up to 32 KiB, segments.c above, one ledger and one limit for both.
 
        stats.reserved_bytes == small blocks + regions
 
    Regions are mapped and unmapped under the lock: the system does not make that wait for a device. */
 #include "allocators/places/host.h"
 
-#include "allocators/paged/buddy.h"
-#include "allocators/places/small.h"
+#include "allocators/paged/page_buddy.h"
+#include "allocators/places/malloc_front.h"
 #include "allocators/segments/segmented.h"
 #include "base/log.h"
 #include "base/memory/host.h"
@@ -26,7 +26,7 @@ typedef struct host {
     dao_segmented_t segmented;
     dao_host_memory_config_t settings; /* of regions */
     /* guarded by the lock */
-    dao_small_t small;
+    dao_malloc_front_t small;
     refusal_t huge_pages;
     refusal_t numa;
 } host_t;
@@ -40,7 +40,7 @@ static bool is_valid_locked(const dao_segmented_t *segmented)
 {
     const host_t *host = (const host_t *)segmented;
     dao_recount_t recount = {0};
-    return dao_small_is_valid(&host->small, &recount) &&
+    return dao_malloc_front_is_valid(&host->small, &recount) &&
            dao_segments_is_valid(&segmented->segments, &recount) &&
            dao_ledger_matches(&segmented->ledger, &recount);
 }
@@ -77,15 +77,15 @@ static void unlock_and_warn(host_t *host)
 static dao_status_t alloc_small_locked(host_t *host, const dao_block_request_t *request, void **out_address)
 {
     dao_status_t status =
-        dao_segments_make_room(&host->segmented.segments, dao_small_block_bytes(request->size_bytes));
+        dao_segments_make_room(&host->segmented.segments, dao_malloc_front_block_bytes(request->size_bytes));
 
     if (status == DAO_OK) {
-        status = dao_small_alloc(&host->small, request, out_address);
+        status = dao_malloc_front_alloc(&host->small, request, out_address);
     }
     uint64_t before_bytes = host->segmented.ledger.stats.reserved_bytes;
     if (status == DAO_ERR_NO_HOST_MEMORY && dao_segments_trim(&host->segmented.segments, 0) == DAO_OK &&
         host->segmented.ledger.stats.reserved_bytes < before_bytes) {
-        status = dao_small_alloc(&host->small, request, out_address);
+        status = dao_malloc_front_alloc(&host->small, request, out_address);
     }
     return status;
 }
@@ -93,7 +93,7 @@ static dao_status_t alloc_small_locked(host_t *host, const dao_block_request_t *
 static bool is_small(const dao_block_request_t *request)
 {
     return request->size_bytes <= DAO_HOST_SMALL_BYTES &&
-           request->alignment_bytes <= DAO_SMALL_ALIGNMENT_BYTES;
+           request->alignment_bytes <= DAO_MALLOC_FRONT_ALIGNMENT_BYTES;
 }
 
 static dao_status_t host_alloc(dao_allocator_t *allocator, const dao_block_request_t *request,
@@ -101,7 +101,7 @@ static dao_status_t host_alloc(dao_allocator_t *allocator, const dao_block_reque
 {
     host_t *host = host_of(allocator);
     DAO_ASSERT(request->size_bytes > 0);
-    out_grant->hold = (dao_hold_t){0}; /* a small block's */
+    out_grant->fence = (dao_stream_fence_t){0}; /* a small block's */
     dao_segmented_lock(&host->segmented);
     dao_status_t status;
     if (!is_small(request)) {
@@ -123,7 +123,7 @@ static dao_status_t host_alloc_within(dao_allocator_t *allocator, const dao_bloc
 {
     host_t *host = host_of(allocator);
     DAO_ASSERT(request->size_bytes > 0);
-    out_grant->hold = (dao_hold_t){0}; /* a small block's */
+    out_grant->fence = (dao_stream_fence_t){0}; /* a small block's */
     dao_segmented_lock(&host->segmented);
     dao_status_t status = is_small(request) ? alloc_small_locked(host, request, &out_grant->address)
                                             : dao_segments_alloc_within(&host->segmented.segments, request,
@@ -134,22 +134,22 @@ static dao_status_t host_alloc_within(dao_allocator_t *allocator, const dao_bloc
 
 static dao_status_t free_locked(host_t *host, void *address)
 {
-    dao_status_t status = dao_small_free(&host->small, address);
+    dao_status_t status = dao_malloc_front_free(&host->small, address);
     if (status == DAO_OK) {
         return DAO_OK;
     }
     status = dao_segments_free(&host->segmented.segments, address, NULL);
     dao_block_t block;
-    if (status != DAO_OK && dao_small_query(&host->small, address, &block) == DAO_OK) {
+    if (status != DAO_OK && dao_malloc_front_query(&host->small, address, &block) == DAO_OK) {
         return DAO_ERR_INTERIOR_POINTER;
     }
     return status;
 }
 
-static dao_status_t host_free(dao_allocator_t *allocator, void *address, dao_hold_t *hold)
+static dao_status_t host_free(dao_allocator_t *allocator, void *address, dao_stream_fence_t *fence)
 {
-    DAO_ASSERT(hold == NULL || dao_hold_is_empty(hold));
-    (void)hold;
+    DAO_ASSERT(fence == NULL || dao_stream_fence_is_empty(fence));
+    (void)fence;
     host_t *host = host_of(allocator);
     dao_segmented_lock(&host->segmented);
     dao_status_t status = free_locked(host, address);
@@ -163,7 +163,7 @@ static dao_status_t host_query(dao_allocator_t *allocator, const void *address, 
     dao_segmented_lock(&host->segmented);
     dao_status_t status = dao_segments_query(&host->segmented.segments, address, out_block);
     if (status != DAO_OK) {
-        status = dao_small_query(&host->small, address, out_block);
+        status = dao_malloc_front_query(&host->small, address, out_block);
     }
     dao_segmented_unlock(&host->segmented);
     return dao_ledger_check_query(&host->segmented.ledger, status, address);
@@ -180,7 +180,7 @@ static void host_walk(dao_allocator_t *allocator, dao_block_visit_t visit, void 
 {
     host_t *host = host_of(allocator);
     dao_segmented_lock(&host->segmented);
-    dao_small_walk(&host->small, visit, user);
+    dao_malloc_front_walk(&host->small, visit, user);
     dao_segments_walk(&host->segmented.segments, visit, user);
     dao_segmented_unlock(&host->segmented);
 }
@@ -189,7 +189,7 @@ static void host_walk_all(dao_allocator_t *allocator, dao_block_visit_t visit, v
 {
     host_t *host = host_of(allocator);
     dao_segmented_lock(&host->segmented);
-    dao_small_walk(&host->small, visit, user);
+    dao_malloc_front_walk(&host->small, visit, user);
     dao_segments_walk_all(&host->segmented.segments, visit, user);
     dao_segmented_unlock(&host->segmented);
 }
@@ -197,7 +197,7 @@ static void host_walk_all(dao_allocator_t *allocator, dao_block_visit_t visit, v
 static void host_destroy(dao_allocator_t *allocator)
 {
     host_t *host = host_of(allocator);
-    dao_small_finish(&host->small);
+    dao_malloc_front_finish(&host->small);
     dao_segmented_finish(&host->segmented);
     dao_host_free(host);
 }
@@ -206,8 +206,8 @@ static const dao_allocator_ops_t host_ops = {
     .name = "host",
     .alloc = host_alloc,
     .alloc_within = host_alloc_within,
-    .alloc_plain = dao_allocator_alloc_otherwise,
-    .free_plain = dao_allocator_free_otherwise,
+    .alloc_fast = dao_allocator_alloc_fallback,
+    .free_fast = dao_allocator_free_fallback,
     .free = host_free,
     .query = host_query,
     .trim = host_trim,
@@ -271,7 +271,7 @@ dao_status_t dao_host_allocator_create(const dao_host_config_t *config, dao_allo
                                       .fit = config->fit,
                                       .full_status = DAO_ERR_NO_HOST_MEMORY};
     dao_segmented_init(&host->segmented, &host_ops, &host_ways, &segments);
-    dao_small_init(&host->small, &host->segmented.ledger);
+    dao_malloc_front_init(&host->small, &host->segmented.ledger);
     dao_status_t status = host_start(host, config);
     if (status != DAO_OK) {
         host_destroy(&host->segmented.base);

@@ -11,8 +11,8 @@
    callers it says that the host has none (full_status). */
 #include "allocators/places/host_pages.h"
 
-#include "allocators/paged/buddy.h"
-#include "allocators/places/caching.h"
+#include "allocators/paged/page_buddy.h"
+#include "allocators/places/device_memory.h"
 #include "base/log.h"
 #include "base/memory/host.h"
 #include "base/memory/host_policy.h"
@@ -165,14 +165,14 @@ bool dao_host_pages_suit(const dao_host_memory_config_t *settings)
 dao_status_t dao_host_pages_create(const dao_host_pages_config_t *config, dao_allocator_t **out_allocator)
 {
     DAO_ASSERT(dao_host_pages_suit(config->pages->settings));
-    dao_caching_config_t caching = {.ops = &host_pages_ops,
-                                    .device = (dao_backend_device_t *)config->pages,
-                                    .name = config->name,
-                                    .fit = config->fit,
-                                    .initial_bytes = config->initial_bytes,
-                                    .limit_bytes = config->limit_bytes,
-                                    .budget = config->pages->budget,
-                                    .full_status = DAO_ERR_NO_HOST_MEMORY};
+    dao_device_memory_config_t caching = {.ops = &host_pages_ops,
+                                          .device = (dao_backend_device_t *)config->pages,
+                                          .name = config->name,
+                                          .fit = config->fit,
+                                          .initial_bytes = config->initial_bytes,
+                                          .limit_bytes = config->limit_bytes,
+                                          .budget = config->pages->budget,
+                                          .full_status = DAO_ERR_NO_HOST_MEMORY};
     find_refusals(config->pages);
-    return dao_caching_create(&caching, out_allocator);
+    return dao_device_memory_create(&caching, out_allocator);
 }

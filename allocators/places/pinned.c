@@ -14,7 +14,7 @@
    for this one anyway, and free() makes no backend call. */
 #include "allocators/places/pinned.h"
 
-#include "allocators/paged/buddy.h"
+#include "allocators/paged/page_buddy.h"
 #include "allocators/places/deferred.h"
 #include "allocators/segments/segmented.h"
 #include "base/memory/host.h"
@@ -49,12 +49,12 @@ static dao_status_t free_locked(void *owner, void *address)
     return dao_segments_free(&pinned->segmented.segments, address, NULL);
 }
 
-/* Takes the lock and carries out deferred frees. */
+/* Takes the lock and reclaims deferred frees. */
 static void lock_and_drain(dao_segmented_t *segmented)
 {
     pinned_t *pinned = pinned_of(&segmented->base);
     dao_segmented_lock(segmented);
-    pinned->wrong = dao_deferred_carry_out(&pinned->deferred, free_locked, pinned);
+    pinned->wrong = dao_deferred_reclaim(&pinned->deferred, free_locked, pinned);
 }
 
 /* Gives the lock up, then logs the wrong addresses. */
@@ -101,11 +101,11 @@ static dao_status_t pinned_alloc_within(dao_allocator_t *allocator, const dao_bl
     return status;
 }
 
-static dao_status_t pinned_free(dao_allocator_t *allocator, void *address, dao_hold_t *hold)
+static dao_status_t pinned_free(dao_allocator_t *allocator, void *address, dao_stream_fence_t *fence)
 {
     pinned_t *pinned = pinned_of(allocator);
     lock_and_drain(&pinned->segmented);
-    dao_status_t status = dao_segments_free(&pinned->segmented.segments, address, hold);
+    dao_status_t status = dao_segments_free(&pinned->segmented.segments, address, fence);
     unlock_and_report(&pinned->segmented);
     return dao_ledger_check_free(&pinned->segmented.ledger, status, address);
 }
@@ -140,8 +140,8 @@ static const dao_allocator_ops_t pinned_ops = {
     .name = "pinned",
     .alloc = pinned_alloc,
     .alloc_within = pinned_alloc_within,
-    .alloc_plain = dao_allocator_alloc_otherwise,
-    .free_plain = dao_allocator_free_otherwise,
+    .alloc_fast = dao_allocator_alloc_fallback,
+    .free_fast = dao_allocator_free_fallback,
     .free = pinned_free,
     .stream_mark = dao_segmented_stream_mark,
     .query = dao_segmented_query,
@@ -215,7 +215,7 @@ dao_status_t dao_pinned_create(const dao_pinned_config_t *config, dao_allocator_
                                       .own_share = 1,
                                       .fit = config->fit,
                                       .full_status = DAO_ERR_NO_HOST_MEMORY,
-                                      .holds = config->holds};
+                                      .fences = config->fences};
     dao_segmented_init(&pinned->segmented, &pinned_ops, &pinned_ways, &segments);
     dao_status_t status = pinned_start(pinned, config);
     if (status != DAO_OK) {

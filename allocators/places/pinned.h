@@ -18,14 +18,14 @@ typedef struct dao_pinned_config {
     dao_backend_device_t *device; /* borrowed; outlives the allocator */
     const char *name;             /* the place, for messages; copied */
     dao_budget_t *budget;         /* of all host memory; borrowed; NULL: none */
-    dao_holds_t *holds;           /* of the device's streams; borrowed; NULL: no stream order */
+    dao_stream_fences_t *fences;  /* of the device's streams; borrowed; NULL: no stream order */
     dao_range_fit_t fit;          /* how a hole is chosen */
     size_t segment_bytes;         /* smallest region; 0: DAO_PINNED_REGION_BYTES */
     size_t initial_bytes;         /* taken at once, as one region */
     size_t limit_bytes;           /* as for limit_set */
 } dao_pinned_config_t;
 
-/* As dao_caching_create(). */
+/* As dao_device_memory_create(). */
 DAO_NODISCARD dao_status_t dao_pinned_create(const dao_pinned_config_t *config,
                                              dao_allocator_t **out_allocator);
 
@@ -35,7 +35,7 @@ DAO_NODISCARD dao_status_t dao_pinned_create(const dao_pinned_config_t *config,
    table outside of the block. DAO_ERR_NO_HOST_MEMORY is never answered. */
 void dao_pinned_free_deferred(dao_allocator_t *allocator, void *address);
 
-/* Carries out deferred frees, if the allocator has a queue of them. */
+/* Reclaims deferred frees, if the allocator has a queue of them. */
 void dao_pinned_drain(dao_allocator_t *allocator);
 
 #endif

@@ -47,7 +47,7 @@ typedef struct wish {
     uint64_t slope; /* see cost_of() */
     uint32_t stream;
     uint32_t depth; /* entries of a bin that are looked at, unless nothing is found; UINT32_MAX: all */
-    bool takes_held;
+    bool takes_fenced;
     bool is_by_cost; /* takes the hole of the least cost; else the lowest of the first bin that has any */
 } wish_t;
 
@@ -59,8 +59,8 @@ static uint64_t aligned_start(const dao_range_t *range, const dao_range_node_t *
 
 static bool is_allowed(const dao_range_t *range, uint32_t link, const wish_t *wish)
 {
-    return dao_range_at(range, link)->state == NODE_FREE || wish->takes_held ||
-           dao_hold_is_own(dao_range_hold(range, link), wish->stream);
+    return dao_range_at(range, link)->state == NODE_FREE || wish->takes_fenced ||
+           dao_stream_fence_is_own(dao_range_fence(range, link), wish->stream);
 }
 
 static bool fits(const dao_range_t *range, uint32_t link, const wish_t *wish)
@@ -117,8 +117,8 @@ static bool may_be_better(const dao_range_t *range, size_t bin, uint32_t best, c
 }
 
 /* As dao_range_look(), for all that a request may ask for. */
-static uint32_t look_carefully(const dao_range_t *range, size_t bin, uint32_t best, const wish_t *wish,
-                               uint32_t depth)
+static uint32_t look_slow(const dao_range_t *range, size_t bin, uint32_t best, const wish_t *wish,
+                          uint32_t depth)
 {
     for (uint32_t i = dao_range_bin_first(range, bin); i != NONE && depth > 0;
          i = dao_range_at(range, i)->bin_after, depth--) {
@@ -131,13 +131,13 @@ static uint32_t look_carefully(const dao_range_t *range, size_t bin, uint32_t be
 
 /* Any kind of request. Where nothing is found every hole that may fit is looked at, so that none is ever
    missed. */
-static uint32_t find_carefully(const dao_range_t *range, const wish_t *wish)
+static uint32_t find_slow(const dao_range_t *range, const wish_t *wish)
 {
     uint32_t best = NONE;
     for (uint32_t depth = wish->depth;; depth = UINT32_MAX) {
         size_t bin = dao_range_next_bin(range, dao_range_bin_of(wish->size_units));
         while (bin != DAO_RANGE_NO_BIN && may_be_better(range, bin, best, wish)) {
-            best = look_carefully(range, bin, best, wish, depth);
+            best = look_slow(range, bin, best, wish, depth);
             bin = dao_range_next_bin(range, bin + 1);
         }
         if (best != NONE || depth == UINT32_MAX) {
@@ -159,8 +159,8 @@ static uint32_t cut_front(dao_range_t *range, uint32_t hole, uint64_t size_units
                            .before = hole,
                            .after = front->after,
                            .state = front->state};
-    *dao_range_hold(range, back) = *dao_range_hold(range, hole);
-    range->held_count += front->state == NODE_HELD;
+    *dao_range_fence(range, back) = *dao_range_fence(range, hole);
+    range->fenced_count += front->state == NODE_FENCED;
     dao_range_at(range, front->after)->before = back;
     front->after = back;
     front->size_units = size_units;
@@ -179,7 +179,7 @@ static void carve(dao_range_t *range, uint32_t hole, uint64_t start_units, uint6
         hole = cut_front(range, hole, start_units - dao_range_at(range, hole)->offset_units);
     }
     if (dao_range_at(range, hole)->size_units == size_units) {
-        range->held_count -= dao_range_at(range, hole)->state == NODE_HELD;
+        range->fenced_count -= dao_range_at(range, hole)->state == NODE_FENCED;
         dao_range_take_whole(range, hole, user);
         return;
     }
@@ -194,8 +194,8 @@ static void carve(dao_range_t *range, uint32_t hole, uint64_t start_units, uint6
 }
 
 /* dao_range_alloc() for requests that ask for more than a size, and for ranges that are not plain. */
-static dao_status_t alloc_carefully(dao_range_t *range, const dao_range_request_t *request,
-                                    uint64_t size_units, dao_range_grant_t *out_grant)
+static dao_status_t alloc_slow(dao_range_t *range, const dao_range_request_t *request, uint64_t size_units,
+                               dao_range_grant_t *out_grant)
 {
     bool is_best = range->config.fit == DAO_RANGE_FIT_BEST;
     wish_t wish = {.size_units = size_units,
@@ -205,10 +205,10 @@ static dao_status_t alloc_carefully(dao_range_t *range, const dao_range_request_
                    .slope = request->is_tight && !is_best ? tight_slope(range, size_units) : 0,
                    .stream = request->stream,
                    .depth = is_best ? UINT32_MAX : DAO_RANGE_SCAN_DEPTH,
-                   .takes_held = request->takes_held,
+                   .takes_fenced = request->takes_fenced,
                    .is_by_cost = request->is_tight || is_best};
     DAO_ASSERT((request->alignment_bytes & (request->alignment_bytes - 1)) == 0);
-    uint32_t hole = find_carefully(range, &wish);
+    uint32_t hole = find_slow(range, &wish);
     if (hole == NONE) {
         return DAO_ERR_LIMIT;
     }
@@ -216,8 +216,8 @@ static dao_status_t alloc_carefully(dao_range_t *range, const dao_range_request_
     if (status != DAO_OK) {
         return status;
     }
-    out_grant->hold =
-        dao_range_at(range, hole)->state == NODE_HELD ? *dao_range_hold(range, hole) : (dao_hold_t){0};
+    out_grant->fence = dao_range_at(range, hole)->state == NODE_FENCED ? *dao_range_fence(range, hole)
+                                                                       : (dao_stream_fence_t){0};
     uint64_t start_units = aligned_start(range, dao_range_at(range, hole), &wish);
     carve(range, hole, start_units, size_units, request->user);
     out_grant->offset_bytes = start_units << UNIT_SHIFT;
@@ -233,14 +233,14 @@ dao_status_t dao_range_alloc(dao_range_t *range, const dao_range_request_t *requ
         return DAO_ERR_LIMIT;
     }
     uint64_t size_units = (request->size_bytes + DAO_RANGE_GRANULE - 1) >> UNIT_SHIFT;
-    if (range->held_count != 0 || request->alignment_bytes > DAO_RANGE_GRANULE || !range->is_plain ||
+    if (range->fenced_count != 0 || request->alignment_bytes > DAO_RANGE_GRANULE || !range->is_plain ||
         request->is_tight) {
-        return alloc_carefully(range, request, size_units, out_grant);
+        return alloc_slow(range, request, size_units, out_grant);
     }
     uint32_t hole = dao_range_find_good(range, size_units);
     if (hole == NONE) {
-        hole = find_carefully(range,
-                              &(wish_t){.size_units = size_units, .alignment_units = 1, .depth = UINT32_MAX});
+        hole =
+            find_slow(range, &(wish_t){.size_units = size_units, .alignment_units = 1, .depth = UINT32_MAX});
     }
     if (hole == NONE) {
         return DAO_ERR_LIMIT;
@@ -252,7 +252,7 @@ dao_status_t dao_range_alloc(dao_range_t *range, const dao_range_request_t *requ
         }
     }
     out_grant->offset_bytes = (uint64_t)dao_range_at(range, hole)->offset_units << UNIT_SHIFT;
-    out_grant->hold = (dao_hold_t){0};
+    out_grant->fence = (dao_stream_fence_t){0};
     if (dao_range_at(range, hole)->size_units == size_units) {
         dao_range_take_whole(range, hole, request->user);
     } else {
@@ -301,14 +301,14 @@ static void absorb_after(dao_range_t *range, uint32_t link)
     if (range->firsts != NULL) {
         dao_range_index_drop(range, after);
     }
-    if (dao_range_at(range, after)->state == NODE_HELD) {
+    if (dao_range_at(range, after)->state == NODE_FENCED) {
         if (dao_range_at(range, link)->state == NODE_FREE) {
-            *dao_range_hold(range, link) = (dao_hold_t){0};
-            dao_range_at(range, link)->state = NODE_HELD;
+            *dao_range_fence(range, link) = (dao_stream_fence_t){0};
+            dao_range_at(range, link)->state = NODE_FENCED;
         } else {
-            range->held_count--;
+            range->fenced_count--;
         }
-        dao_hold_join(dao_range_hold(range, link), dao_range_hold(range, after));
+        dao_stream_fence_join(dao_range_fence(range, link), dao_range_fence(range, after));
     }
     dao_range_join_nodes(range, link, after);
     dao_range_node_give(range, after);
@@ -316,7 +316,7 @@ static void absorb_after(dao_range_t *range, uint32_t link)
 
 /* Makes any node free whose state and hold are set, and merges it with those neighbours that the same streams
    hold. */
-static void make_free_carefully(dao_range_t *range, uint32_t link)
+static void make_free_slow(dao_range_t *range, uint32_t link)
 {
     uint32_t after = dao_range_at(range, link)->after;
     if (dao_range_are_alike(range, link, after)) {
@@ -332,18 +332,18 @@ static void make_free_carefully(dao_range_t *range, uint32_t link)
     }
 }
 
-/* Gives a node that is being freed its hold: what is handed in and what was marked. */
-static void set_hold(dao_range_t *range, uint32_t link, dao_hold_t *hold)
+/* Gives a node that is being freed its fence: what is handed in and what was marked. */
+static void set_fence(dao_range_t *range, uint32_t link, dao_stream_fence_t *fence)
 {
     dao_range_node_t *node = dao_range_at(range, link);
-    if (hold != NULL && node->state == NODE_MARKED) {
-        hold->streams |= dao_range_hold(range, link)->streams;
+    if (fence != NULL && node->state == NODE_MARKED) {
+        fence->streams |= dao_range_fence(range, link)->streams;
     }
-    bool is_held = hold != NULL && !dao_hold_is_empty(hold);
-    node->state = is_held ? NODE_HELD : NODE_FREE;
-    if (is_held) {
-        *dao_range_hold(range, link) = *hold;
-        range->held_count++;
+    bool is_fenced = fence != NULL && !dao_stream_fence_is_empty(fence);
+    node->state = is_fenced ? NODE_FENCED : NODE_FREE;
+    if (is_fenced) {
+        *dao_range_fence(range, link) = *fence;
+        range->fenced_count++;
     }
 }
 
@@ -360,7 +360,7 @@ static dao_status_t free_error(const dao_range_t *range, uint64_t offset_bytes)
     return dao_range_is_free(range, around) ? DAO_ERR_DOUBLE_FREE : DAO_ERR_INTERIOR_POINTER;
 }
 
-dao_status_t dao_range_free(dao_range_t *range, uint64_t offset_bytes, dao_hold_t *hold,
+dao_status_t dao_range_free(dao_range_t *range, uint64_t offset_bytes, dao_stream_fence_t *fence,
                             dao_range_block_t *out_block)
 {
     DAO_ASSERT_HEAVY(dao_range_is_valid(range));
@@ -374,11 +374,11 @@ dao_status_t dao_range_free(dao_range_t *range, uint64_t offset_bytes, dao_hold_
     out_block->user = node->user;
     out_block->is_free = false;
     dao_range_leave_used(range, link);
-    if (range->is_plain && hold == NULL && node->state == NODE_USED) {
+    if (range->is_plain && fence == NULL && node->state == NODE_USED) {
         dao_range_make_free(range, link);
     } else {
-        set_hold(range, link, hold);
-        make_free_carefully(range, link);
+        set_fence(range, link, fence);
+        make_free_slow(range, link);
     }
     DAO_ASSERT_HEAVY(dao_range_is_valid(range));
     return DAO_OK;
@@ -420,7 +420,7 @@ static uint32_t join_up_to(dao_range_t *range, uint32_t first, uint64_t end_unit
 }
 
 dao_status_t dao_range_alloc_over(dao_range_t *range, uint64_t offset_bytes,
-                                  const dao_range_request_t *request, dao_hold_t *out_hold)
+                                  const dao_range_request_t *request, dao_stream_fence_t *out_fence)
 {
     DAO_ASSERT(request->size_bytes > 0 && offset_bytes % DAO_RANGE_GRANULE == 0);
     DAO_ASSERT_HEAVY(dao_range_is_valid(range));
@@ -428,7 +428,7 @@ dao_status_t dao_range_alloc_over(dao_range_t *range, uint64_t offset_bytes,
     if (offset_bytes >= capacity_bytes || request->size_bytes > capacity_bytes - offset_bytes) {
         return DAO_ERR_LIMIT;
     }
-    wish_t wish = {.stream = request->stream, .takes_held = request->takes_held};
+    wish_t wish = {.stream = request->stream, .takes_fenced = request->takes_fenced};
     uint64_t start_units = offset_bytes >> UNIT_SHIFT;
     uint64_t size_units = (request->size_bytes + DAO_RANGE_GRANULE - 1) >> UNIT_SHIFT;
     uint32_t part = dao_range_node_around(range, (uint32_t)start_units);
@@ -443,8 +443,8 @@ dao_status_t dao_range_alloc_over(dao_range_t *range, uint64_t offset_bytes,
         start_units + size_units) {
         part = join_up_to(range, part, start_units + size_units);
     }
-    *out_hold =
-        dao_range_at(range, part)->state == NODE_HELD ? *dao_range_hold(range, part) : (dao_hold_t){0};
+    *out_fence = dao_range_at(range, part)->state == NODE_FENCED ? *dao_range_fence(range, part)
+                                                                 : (dao_stream_fence_t){0};
     carve(range, part, start_units, size_units, request->user);
     DAO_ASSERT_HEAVY(dao_range_is_valid(range));
     return DAO_OK;
@@ -454,16 +454,16 @@ dao_status_t dao_range_alloc_over(dao_range_t *range, uint64_t offset_bytes,
 
 dao_status_t dao_range_mark(dao_range_t *range, uint64_t offset_bytes, uint32_t stream)
 {
-    DAO_ASSERT(stream > 0 && stream <= DAO_HOLD_STREAM_MAX);
+    DAO_ASSERT(stream > 0 && stream <= DAO_STREAM_FENCE_STREAM_MAX);
     uint32_t link = dao_range_find_used(range, offset_bytes);
     if (link == NONE) {
         return free_error(range, offset_bytes);
     }
     dao_range_node_t *node = dao_range_at(range, link);
-    dao_hold_t mark = {.streams = UINT64_C(1) << stream};
-    *dao_range_hold(range, link) =
-        node->state == NODE_MARKED ? *dao_range_hold(range, link) : (dao_hold_t){0};
-    dao_hold_join(dao_range_hold(range, link), &mark);
+    dao_stream_fence_t mark = {.streams = UINT64_C(1) << stream};
+    *dao_range_fence(range, link) =
+        node->state == NODE_MARKED ? *dao_range_fence(range, link) : (dao_stream_fence_t){0};
+    dao_stream_fence_join(dao_range_fence(range, link), &mark);
     node->state = NODE_MARKED;
     return DAO_OK;
 }
@@ -478,20 +478,20 @@ dao_status_t dao_range_renumber(dao_range_t *range, uint64_t offset_bytes, uint6
     return DAO_OK;
 }
 
-bool dao_range_has_holds(const dao_range_t *range)
+bool dao_range_has_fences(const dao_range_t *range)
 {
-    return range->held_count > 0;
+    return range->fenced_count > 0;
 }
 
 /* Merges free neighbours, all of them or those that the same streams hold. */
-static void merge_all(dao_range_t *range, bool is_any_hold)
+static void merge_all(dao_range_t *range, bool is_any_fence)
 {
     for (uint32_t link = dao_range_first(range); link != NONE; link = dao_range_at(range, link)->after) {
         bool has_grown = false;
         for (;;) {
             uint32_t after = dao_range_at(range, link)->after;
-            bool joins = is_any_hold ? dao_range_is_free(range, link) && dao_range_is_free(range, after)
-                                     : dao_range_are_alike(range, link, after);
+            bool joins = is_any_fence ? dao_range_is_free(range, link) && dao_range_is_free(range, after)
+                                      : dao_range_are_alike(range, link, after);
             if (!joins) {
                 break;
             }
@@ -507,14 +507,14 @@ static void merge_all(dao_range_t *range, bool is_any_hold)
 
 void dao_range_settle(dao_range_t *range, dao_range_is_done_t is_done, void *user)
 {
-    if (range->held_count == 0) {
+    if (range->fenced_count == 0) {
         return;
     }
     for (uint32_t link = dao_range_first(range); link != NONE; link = dao_range_at(range, link)->after) {
         dao_range_node_t *node = dao_range_at(range, link);
-        if (node->state == NODE_HELD && is_done(dao_range_hold(range, link), user)) {
+        if (node->state == NODE_FENCED && is_done(dao_range_fence(range, link), user)) {
             node->state = NODE_FREE;
-            range->held_count--;
+            range->fenced_count--;
         }
     }
     merge_all(range, false);
@@ -523,18 +523,18 @@ void dao_range_settle(dao_range_t *range, dao_range_is_done_t is_done, void *use
 
 void dao_range_join(dao_range_t *range)
 {
-    if (range->held_count > 0) {
+    if (range->fenced_count > 0) {
         merge_all(range, true);
         DAO_ASSERT_HEAVY(dao_range_is_valid(range));
     }
 }
 
-dao_hold_t dao_range_all_holds(const dao_range_t *range)
+dao_stream_fence_t dao_range_all_fences(const dao_range_t *range)
 {
-    dao_hold_t all = {0};
+    dao_stream_fence_t all = {0};
     for (uint32_t link = dao_range_first(range); link != NONE; link = dao_range_at(range, link)->after) {
-        if (dao_range_at(range, link)->state == NODE_HELD) {
-            dao_hold_join(&all, dao_range_hold(range, link));
+        if (dao_range_at(range, link)->state == NODE_FENCED) {
+            dao_stream_fence_join(&all, dao_range_fence(range, link));
         }
     }
     return all;

@@ -5,13 +5,14 @@
 
    Design: prior measurements put this rule 3 to 7 % below best fit and TLSF on tensor sizes.
 
-   A block may be freed while streams still use it: its free part then carries a hold (holds.h). Neighbours
-   whose holds name the same streams are merged; others stay apart until their holds are settled or
-   dao_range_join() is asked for, so that what one stream holds does not spread to what others could have. */
+   A block may be freed while streams still use it: its free part then carries a fence (stream_fence.h).
+   Neighbours whose holds name the same streams are merged; others stay apart until their fences are settled
+   or dao_range_join() is asked for, so that what one stream holds does not spread to what others could have.
+   */
 #ifndef DAO_ALLOCATORS_RANGE_H
 #define DAO_ALLOCATORS_RANGE_H
 
-#include "allocators/holds.h"
+#include "allocators/stream_fence.h"
 
 /* Offsets and sizes are multiples of this many bytes. */
 #define DAO_RANGE_GRANULE 256u
@@ -40,13 +41,13 @@ typedef struct dao_range_request {
     uint64_t alignment_bytes; /* a power of two; 0 is the granule */
     uint64_t user;            /* the owner's own number */
     uint32_t stream;          /* takes parts that only this stream holds; 0: parts that nobody holds */
-    bool takes_held;          /* takes parts that others hold as if nobody did */
+    bool takes_fenced;        /* takes parts that others hold as if nobody did */
     bool is_tight;            /* good fit: looks at more holes for one that keeps large ones; O(bins) */
 } dao_range_request_t;
 
 typedef struct dao_range_grant {
     uint64_t offset_bytes;
-    dao_hold_t hold; /* who held it, request.stream among them */
+    dao_stream_fence_t fence; /* who held it, request.stream among them */
 } dao_range_grant_t;
 
 /* A free or used part of the range. */
@@ -56,7 +57,7 @@ typedef struct dao_range_block {
     uint64_t user; /* the owner's own number; 0 while free */
     uint32_t id;   /* of this part, until the next change of the range */
     bool is_free;
-    dao_hold_t hold; /* free: who still holds it; used: the streams marked on it */
+    dao_stream_fence_t fence; /* free: who still holds it; used: the streams marked on it */
 } dao_range_block_t;
 
 /* DAO_ERR_NO_HOST_MEMORY. */
@@ -79,18 +80,19 @@ DAO_NODISCARD dao_status_t dao_range_alloc_in(dao_range_t *range, uint32_t id, u
                                               uint64_t size_bytes, uint64_t user);
 
 /* Takes exactly [offset, offset + size) out of free parts, which are joined as far as need be: parts that
-   nobody holds, that only request.stream holds, or any that are free if request.takes_held. The offset is a
+   nobody holds, that only request.stream holds, or any that are free if request.takes_fenced. The offset is a
    multiple of the granule, the size is rounded up to it, alignment is not looked at. DAO_ERR_LIMIT if any of
    it is used, or held by others; DAO_ERR_NO_HOST_MEMORY. The cost of dao_range_alloc_at(), and a step for
    each part. */
 DAO_NODISCARD dao_status_t dao_range_alloc_over(dao_range_t *range, uint64_t offset_bytes,
-                                                const dao_range_request_t *request, dao_hold_t *out_hold);
+                                                const dao_range_request_t *request,
+                                                dao_stream_fence_t *out_fence);
 
-/* Gives back the used block that starts at an offset, and tells what it was. `hold`, if not NULL, says who
+/* Gives back the used block that starts at an offset, and tells what it was. `fence`, if not NULL, says who
    may still use it; streams that were marked on the block are added to it. DAO_ERR_DOUBLE_FREE: the offset
    lies in free space; DAO_ERR_INTERIOR_POINTER: it lies inside a used block; DAO_ERR_FOREIGN_POINTER: it is
    not in the range. Never needs memory. */
-dao_status_t dao_range_free(dao_range_t *range, uint64_t offset_bytes, dao_hold_t *hold,
+dao_status_t dao_range_free(dao_range_t *range, uint64_t offset_bytes, dao_stream_fence_t *fence,
                             dao_range_block_t *out_block);
 
 /* Marks the used block that starts at an offset as used by one more stream. The statuses of dao_range_free().
@@ -102,10 +104,10 @@ dao_status_t dao_range_mark(dao_range_t *range, uint64_t offset_bytes, uint32_t 
 dao_status_t dao_range_renumber(dao_range_t *range, uint64_t offset_bytes, uint64_t user);
 
 /* Tells whether any free part is held. */
-bool dao_range_has_holds(const dao_range_t *range);
+bool dao_range_has_fences(const dao_range_t *range);
 
 /* Forgets the holds that have ended, as is_done() says, and merges what they kept apart. O(blocks). */
-typedef bool (*dao_range_is_done_t)(const dao_hold_t *hold, void *user);
+typedef bool (*dao_range_is_done_t)(const dao_stream_fence_t *fence, void *user);
 void dao_range_settle(dao_range_t *range, dao_range_is_done_t is_done, void *user);
 
 /* Merges all free neighbours, whatever holds them: each merged part carries the holds of all its parts.
@@ -113,7 +115,7 @@ void dao_range_settle(dao_range_t *range, dao_range_is_done_t is_done, void *use
 void dao_range_join(dao_range_t *range);
 
 /* Gives the union of all holds. O(blocks). */
-dao_hold_t dao_range_all_holds(const dao_range_t *range);
+dao_stream_fence_t dao_range_all_fences(const dao_range_t *range);
 
 /* Finds the block, free or used, that an offset lies in. DAO_ERR_FOREIGN_POINTER outside of the range. O(1)
    for the start of a used block; for others O(1) if the range is indexed, else O(blocks). */

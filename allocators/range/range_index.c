@@ -74,13 +74,13 @@ dao_range_block_t dao_range_describe(const dao_range_t *range, uint32_t link)
 {
     const dao_range_node_t *node = dao_range_at(range, link);
     bool is_free = dao_range_is_free(range, link);
-    bool has_hold = node->state == NODE_HELD || node->state == NODE_MARKED;
+    bool has_fence = node->state == NODE_FENCED || node->state == NODE_MARKED;
     return (dao_range_block_t){.offset_bytes = (uint64_t)node->offset_units << UNIT_SHIFT,
                                .size_bytes = node->size_units << UNIT_SHIFT,
                                .user = is_free ? 0 : node->user,
                                .id = link,
                                .is_free = is_free,
-                               .hold = has_hold ? *dao_range_hold(range, link) : (dao_hold_t){0}};
+                               .fence = has_fence ? *dao_range_fence(range, link) : (dao_stream_fence_t){0}};
 }
 
 dao_status_t dao_range_query(const dao_range_t *range, uint64_t offset_bytes, dao_range_block_t *out_block)

@@ -44,7 +44,7 @@ static_assert(DAO_RANGE_CAPACITY_MAX >> UNIT_SHIFT <= UINT64_C(1) << 32, "offset
 typedef enum dao_range_state {
     NODE_UNUSED = 0, /* stands for no block */
     NODE_FREE = 1,   /* nobody holds it */
-    NODE_HELD = 2,   /* free, and its entry of `holds` is not empty */
+    NODE_FENCED = 2, /* free, and its entry of `holds` is not empty */
     NODE_GAP = 3,    /* nothing is there, see range_parts.c */
     NODE_USED = 4,   /* used, as all from here on */
     NODE_MARKED = 5, /* and streams are marked on it in `holds` */
@@ -80,17 +80,17 @@ struct dao_range {
     unsigned char *table; /* the border, the first link of each bin, then the other nodes */
     uint32_t *starts;     /* of each cell of addresses the first used node that begins there, or NONE */
     uint64_t used_units;
-    uint32_t unused;     /* the first of the unused nodes */
-    uint32_t held_count; /* free nodes that are held */
+    uint32_t unused;       /* the first of the unused nodes */
+    uint32_t fenced_count; /* free nodes that are held */
     uint64_t bin_words[BIN_WORDS];
 
     dao_range_config_t config;
     uint64_t capacity_units;
     uint64_t base_units;
-    bool is_plain;       /* good fit without an index */
-    dao_hold_t *holds;   /* of each node */
-    uint32_t node_count; /* room in the table and in holds, the border and that of the bins included */
-    uint32_t gaps;       /* the first of the gaps, or NONE */
+    bool is_plain;              /* good fit without an index */
+    dao_stream_fence_t *fences; /* of each node */
+    uint32_t node_count;        /* room in the table and in holds, the border and that of the bins included */
+    uint32_t gaps;              /* the first of the gaps, or NONE */
     uint32_t page_count;
     uint32_t *firsts; /* the index, or NULL */
     uint64_t *page_words;
@@ -101,9 +101,9 @@ static DAO_ON_THE_PATH dao_range_node_t *dao_range_at(const dao_range_t *range, 
     return (dao_range_node_t *)(void *)(range->table + link);
 }
 
-static inline dao_hold_t *dao_range_hold(const dao_range_t *range, uint32_t link)
+static inline dao_stream_fence_t *dao_range_fence(const dao_range_t *range, uint32_t link)
 {
-    return &range->holds[link / sizeof(dao_range_node_t)];
+    return &range->fences[link / sizeof(dao_range_node_t)];
 }
 
 /* ---- bins ---- */
@@ -289,7 +289,7 @@ static DAO_ON_THE_PATH void dao_range_node_give(dao_range_t *range, uint32_t lin
 
 static inline bool dao_range_is_free(const dao_range_t *range, uint32_t link)
 {
-    return dao_range_at(range, link)->state == NODE_FREE || dao_range_at(range, link)->state == NODE_HELD;
+    return dao_range_at(range, link)->state == NODE_FREE || dao_range_at(range, link)->state == NODE_FENCED;
 }
 
 /* Tells whether two nodes are free and held by the same streams, or by nobody. */
@@ -299,8 +299,8 @@ static inline bool dao_range_are_alike(const dao_range_t *range, uint32_t a, uin
         return false;
     }
     return dao_range_at(range, a)->state == NODE_FREE ||
-           (dao_range_at(range, a)->state == NODE_HELD &&
-            dao_range_hold(range, a)->streams == dao_range_hold(range, b)->streams);
+           (dao_range_at(range, a)->state == NODE_FENCED &&
+            dao_range_fence(range, a)->streams == dao_range_fence(range, b)->streams);
 }
 
 static inline uint32_t dao_range_first(const dao_range_t *range)

@@ -27,9 +27,10 @@ static bool nodes_grow(dao_range_t *range)
     }
     unsigned char *table = dao_host_realloc(range->table, count, sizeof(dao_range_node_t));
     range->table = table != NULL ? table : range->table;
-    dao_hold_t *holds = table != NULL ? dao_host_realloc(range->holds, count, sizeof(*holds)) : NULL;
-    range->holds = holds != NULL ? holds : range->holds;
-    if (holds == NULL) {
+    dao_stream_fence_t *fences =
+        table != NULL ? dao_host_realloc(range->fences, count, sizeof(*fences)) : NULL;
+    range->fences = fences != NULL ? fences : range->fences;
+    if (fences == NULL) {
         return false; /* some have more room than node_count says, which harms nothing */
     }
     if (range->node_count == 0) {
@@ -127,7 +128,7 @@ void dao_range_destroy(dao_range_t *range)
         return;
     }
     starts_destroy(range);
-    dao_host_free(range->holds);
+    dao_host_free(range->fences);
     dao_host_free(range->table);
     dao_host_free(range->page_words);
     dao_host_free(range->firsts);

@@ -8,7 +8,7 @@
 typedef struct recount {
     uint64_t used_units;
     uint32_t free_count;
-    uint32_t held_count;
+    uint32_t fenced_count;
     uint32_t gap_count;
     uint32_t page_count; /* pages that a block starts in */
     uint64_t last_cell;  /* that a used block starts in */
@@ -34,8 +34,8 @@ static bool block_is_valid(const dao_range_t *range, uint32_t link, uint32_t bef
     if (node->offset_units != offset_units || node->before != before || node->size_units == 0 ||
         node->size_units > range->capacity_units - offset_units ||
         !index_is_valid(range, link, before, recount) ||
-        ((node->state == NODE_HELD || node->state == NODE_MARKED) &&
-         dao_hold_is_empty(dao_range_hold(range, link)))) {
+        ((node->state == NODE_FENCED || node->state == NODE_MARKED) &&
+         dao_stream_fence_is_empty(dao_range_fence(range, link)))) {
         return false;
     }
     if (node->state == NODE_GAP) {
@@ -51,7 +51,7 @@ static bool block_is_valid(const dao_range_t *range, uint32_t link, uint32_t bef
                (!is_first || range->starts[cell] == link); /* the others in the cell are found from it */
     }
     recount->free_count++;
-    recount->held_count += node->state == NODE_HELD;
+    recount->fenced_count += node->state == NODE_FENCED;
     return node->bin == dao_range_bin_of(node->size_units) && !dao_range_are_alike(range, before, link);
 }
 
@@ -144,5 +144,5 @@ bool dao_range_is_valid(const dao_range_t *range)
     recount_t recount = {0};
     return blocks_are_valid(range, &recount) && bins_are_valid(range, &recount) &&
            gaps_are_valid(range, &recount) && tables_are_valid(range, &recount) &&
-           recount.used_units == range->used_units && recount.held_count == range->held_count;
+           recount.used_units == range->used_units && recount.fenced_count == range->fenced_count;
 }

@@ -15,7 +15,7 @@
 
 static_assert(DAO_RANGE_CAPACITY_MAX < UINT64_C(1) << DAO_WORD_REQUESTED_BITS, "a block's size fits");
 static_assert(DAO_TAG_COUNT_MAX <= 1u << DAO_WORD_TAG_BITS, "a tag fits");
-static_assert(DAO_HOLD_STREAM_MAX < 1u << DAO_WORD_STREAM_BITS, "a stream fits");
+static_assert(DAO_STREAM_FENCE_STREAM_MAX < 1u << DAO_WORD_STREAM_BITS, "a stream fits");
 
 static inline uint64_t dao_word_of(const dao_block_request_t *request)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See segmented.h. Calls that look at blocks take the lock alone; those that change something, and those that
-   give sums, do as the allocator's ways say: frees that were put off are counted then. */
+   give sums, do as the allocator's ways say: frees that were retired are counted then. */
 #include "allocators/segments/segmented.h"
 
 void dao_segmented_init(dao_segmented_t *segmented, const dao_allocator_ops_t *ops,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What caching.c, pinned.c and host.c are alike in: segments and a ledger behind one lock. It is the first
-   member of each of them, and those calls of the allocator's table are here that are no different.
+/* What device_memory.c, pinned.c and host.c are alike in: segments and a ledger behind one lock. It is the
+   first member of each of them, and those calls of the allocator's table are here that are no different.
 
        stats.reserved_bytes == the segments, and what else the allocator has
        stats.used_bytes == sum of the live blocks' sizes */

@@ -23,14 +23,14 @@
    leave a large rest, the size is rounded up to a whole number of them: three blocks of 7 MiB get a segment
    of 22 MiB.
 
-   A block that is put off stays used in the range, with 0 for its word, which no live block has. So nothing
-   of it is moved, given back or handed out before it is carried out.
+   A block that is retired stays used in the range, with 0 for its word, which no live block has. So nothing
+   of it is moved, given back or handed out before it is reclaimed.
 
    What holds between calls:
 
        sum of size_bytes of the segments is their part of ledger->stats.reserved_bytes
        the extents of the space are the segments
-       put_off_count of their used blocks have no word
+       retired_count of their used blocks have no word
 
    All that may fail for want of memory is made before the upstream is asked, so that a failure changes
    nothing but that free segments may have been given back in the attempt. */
@@ -65,11 +65,11 @@ static uint64_t offset_in(const dao_segment_t *segment, const void *address)
 }
 
 dao_status_t dao_segment_free(dao_segment_t *segment, dao_ledger_t *ledger, const void *address,
-                              dao_hold_t *hold)
+                              dao_stream_fence_t *fence)
 {
     uint64_t offset_bytes = offset_in(segment, address);
     dao_range_block_t block;
-    dao_status_t status = dao_range_free(segment->range, offset_bytes, hold, &block);
+    dao_status_t status = dao_range_free(segment->range, offset_bytes, fence, &block);
     if (status == DAO_OK) {
         dao_ledger_count_free(ledger, address, block.user, (size_t)block.size_bytes);
     } else if (status == DAO_ERR_DOUBLE_FREE && !dao_ledger_freed_lately(ledger, address)) {
@@ -95,7 +95,7 @@ dao_status_t dao_segment_mark(dao_segment_t *segment, const void *address, uint3
                                             : dao_range_mark(segment->range, offset_bytes, stream);
 }
 
-/* Tells whether a part is a live block: one that was put off has no word. */
+/* Tells whether a part is a live block: one that was retired has no word. */
 static bool is_live(const dao_range_block_t *block)
 {
     return !block->is_free && block->user != 0;
@@ -109,7 +109,7 @@ static dao_block_t describe(char *address, const dao_range_block_t *block)
                          .tag = dao_word_tag(block->user),
                          .stream = dao_word_stream(block->user),
                          .state = is_live(block) ? DAO_BLOCK_STATE_LIVE
-                                  : block->is_free && dao_hold_is_empty(&block->hold)
+                                  : block->is_free && dao_stream_fence_is_empty(&block->fence)
                                       ? DAO_BLOCK_STATE_FREE
                                       : DAO_BLOCK_STATE_PENDING};
 }
@@ -248,20 +248,21 @@ void dao_segments_init(dao_segments_t *segments, const dao_segments_config_t *co
     *segments = (dao_segments_t){.config = *config, .ledger = ledger, .space = {.fit = config->fit}};
 }
 
-static bool is_done(const dao_hold_t *hold, void *user)
+static bool is_done(const dao_stream_fence_t *fence, void *user)
 {
-    return dao_holds_is_done(user, hold);
+    return dao_stream_fences_is_done(user, fence);
 }
 
 /* Lets go of what streams held and have finished with; true if anything may be free now. */
-static bool settle_holds(dao_segments_t *segments)
+static bool settle_fences(dao_segments_t *segments)
 {
     dao_range_t *range = segments->space.range;
-    if (range == NULL || !dao_range_has_holds(range)) {
+    if (range == NULL || !dao_range_has_fences(range)) {
         return false;
     }
-    (void)dao_holds_poll(segments->config.holds); /* it may be news to another allocator's blocks alone */
-    dao_range_settle(range, is_done, segments->config.holds);
+    (void)dao_stream_fences_poll(
+        segments->config.fences); /* it may be news to another allocator's blocks alone */
+    dao_range_settle(range, is_done, segments->config.fences);
     return true;
 }
 
@@ -489,7 +490,7 @@ static inline dao_status_t place(dao_segments_t *segments, const dao_range_reque
     dao_status_t status = dao_range_alloc(segments->space.range, wish, &grant);
     if (status == DAO_OK) {
         out_grant->address = dao_space_address(&segments->space, grant.offset_bytes);
-        out_grant->hold = wish->takes_held ? grant.hold : (dao_hold_t){0};
+        out_grant->fence = wish->takes_fenced ? grant.fence : (dao_stream_fence_t){0};
     }
     return status;
 }
@@ -513,30 +514,29 @@ static dao_status_t check_size(const dao_segments_t *segments, const dao_block_r
 }
 
 /* Tells whether a request in stream order finds free parts that streams hold. */
-static bool may_take_held(const dao_segments_t *segments, const dao_block_request_t *request)
+static bool may_take_fenced(const dao_segments_t *segments, const dao_block_request_t *request)
 {
-    return dao_block_request_takes_held(request) && segments->space.range != NULL &&
-           dao_range_has_holds(segments->space.range);
+    return dao_block_request_takes_fenced(request) && segments->space.range != NULL &&
+           dao_range_has_fences(segments->space.range);
 }
 
 /* Takes a block of what streams hold: steps 1 and 2 of the head comment. */
-static dao_status_t place_held(dao_segments_t *segments, const dao_block_request_t *request,
-                               dao_range_request_t *wish, dao_block_grant_t *out_grant)
+static dao_status_t place_fenced(dao_segments_t *segments, const dao_block_request_t *request,
+                                 dao_range_request_t *wish, dao_block_grant_t *out_grant)
 {
-    dao_status_t status = settle_holds(segments) ? place(segments, wish, out_grant) : DAO_ERR_LIMIT;
-    if (status == DAO_ERR_LIMIT && may_take_held(segments, request)) {
-        wish->takes_held = true;
+    dao_status_t status = settle_fences(segments) ? place(segments, wish, out_grant) : DAO_ERR_LIMIT;
+    if (status == DAO_ERR_LIMIT && may_take_fenced(segments, request)) {
+        wish->takes_fenced = true;
         status = place(segments, wish, out_grant);
     }
     return status;
 }
 
 /* What dao_segments_alloc() does where no idle block suits, in the order of the head comment. */
-static DAO_OFF_THE_PATH dao_status_t place_slowly(dao_segments_t *segments,
-                                                  const dao_block_request_t *request,
-                                                  dao_range_request_t *wish, dao_block_grant_t *out_grant)
+static DAO_OFF_THE_PATH dao_status_t place_slow(dao_segments_t *segments, const dao_block_request_t *request,
+                                                dao_range_request_t *wish, dao_block_grant_t *out_grant)
 {
-    dao_status_t status = place_held(segments, request, wish, out_grant);
+    dao_status_t status = place_fenced(segments, request, wish, out_grant);
     if (status != DAO_ERR_LIMIT) {
         return status;
     }
@@ -544,7 +544,7 @@ static DAO_OFF_THE_PATH dao_status_t place_slowly(dao_segments_t *segments,
     if (status == DAO_OK) {
         return place(segments, wish, out_grant);
     }
-    if (may_take_held(segments, request)) {
+    if (may_take_fenced(segments, request)) {
         dao_range_join(segments->space.range);
         dao_status_t joined = place(segments, wish, out_grant);
         status = joined != DAO_ERR_LIMIT ? joined : status;
@@ -601,7 +601,7 @@ dao_status_t dao_segments_alloc(dao_segments_t *segments, const dao_block_reques
     dao_range_request_t wish = wish_of(segments, request);
     status = segments->space.range != NULL ? place(segments, &wish, out_grant) : DAO_ERR_LIMIT;
     if (status == DAO_ERR_LIMIT) {
-        status = place_slowly(segments, request, &wish, out_grant);
+        status = place_slow(segments, request, &wish, out_grant);
     }
     status = account(segments, request, block_bytes, status);
     return status == DAO_OK ? DAO_OK : fail(segments, request, status);
@@ -617,7 +617,7 @@ dao_status_t dao_segments_alloc_within(dao_segments_t *segments, const dao_block
     }
     dao_status_t status = segments->space.range != NULL ? place(segments, &wish, out_grant) : DAO_ERR_LIMIT;
     if (status == DAO_ERR_LIMIT) {
-        status = place_held(segments, request, &wish, out_grant);
+        status = place_fenced(segments, request, &wish, out_grant);
     }
     if (status == DAO_ERR_LIMIT && growth_bytes > 0) {
         status =
@@ -644,31 +644,31 @@ static dao_status_t free_error(const dao_segments_t *segments, const dao_extent_
     return block.offset_bytes == offset_bytes ? DAO_ERR_DOUBLE_FREE : DAO_ERR_FOREIGN_POINTER;
 }
 
-/* Finds the block that was put off around an address. */
-static bool find_put_off(const dao_segments_t *segments, const void *address, dao_range_block_t *out_block)
+/* Finds the block that was retired around an address. */
+static bool find_retired(const dao_segments_t *segments, const void *address, dao_range_block_t *out_block)
 {
     const dao_extent_t *extent =
-        segments->put_off_count > 0 ? dao_space_extent(&segments->space, address) : NULL;
+        segments->retired_count > 0 ? dao_space_extent(&segments->space, address) : NULL;
     return extent != NULL &&
            dao_range_part_query(segments->space.range, extent->part, dao_extent_offset(extent, address),
                                 out_block) == DAO_OK &&
            !out_block->is_free && !is_live(out_block);
 }
 
-dao_status_t dao_segments_free(dao_segments_t *segments, const void *address, dao_hold_t *hold)
+dao_status_t dao_segments_free(dao_segments_t *segments, const void *address, dao_stream_fence_t *fence)
 {
-    DAO_ASSERT(hold == NULL || dao_hold_is_empty(hold) || segments->config.holds != NULL);
+    DAO_ASSERT(fence == NULL || dao_stream_fence_is_empty(fence) || segments->config.fences != NULL);
     const dao_extent_t *extent = dao_space_extent(&segments->space, address);
     if (extent == NULL) {
         return free_error(segments, extent, address, DAO_ERR_FOREIGN_POINTER);
     }
     dao_range_block_t block;
-    if (find_put_off(segments, address, &block)) {
+    if (find_retired(segments, address, &block)) {
         return block.offset_bytes == dao_extent_offset(extent, address) ? DAO_ERR_DOUBLE_FREE
                                                                         : DAO_ERR_FOREIGN_POINTER;
     }
     dao_status_t status =
-        dao_range_free(segments->space.range, dao_extent_offset(extent, address), hold, &block);
+        dao_range_free(segments->space.range, dao_extent_offset(extent, address), fence, &block);
     if (status != DAO_OK) {
         return free_error(segments, extent, address, status);
     }
@@ -710,7 +710,7 @@ dao_status_t dao_segments_query(const dao_segments_t *segments, const void *addr
 
 /* ---- frees in two steps ---- */
 
-dao_status_t dao_segments_put_off(dao_segments_t *segments, const void *address, dao_block_t *out_block)
+dao_status_t dao_segments_retire(dao_segments_t *segments, const void *address, dao_block_t *out_block)
 {
     dao_block_t block;
     dao_status_t status = dao_segments_query(segments, address, &block);
@@ -725,39 +725,39 @@ dao_status_t dao_segments_put_off(dao_segments_t *segments, const void *address,
     status = dao_range_renumber(segments->space.range, offset_bytes, 0);
     DAO_ASSERT(status == DAO_OK);
     dao_ledger_count_free(segments->ledger, address, before.user, block.block_bytes);
-    segments->put_off_count++;
+    segments->retired_count++;
     *out_block = block;
     return status;
 }
 
-/* Finds the block that was put off and begins at an address. */
-static dao_status_t find_put_off_at(const dao_segments_t *segments, const void *address,
+/* Finds the block that was retired and begins at an address. */
+static dao_status_t find_retired_at(const dao_segments_t *segments, const void *address,
                                     dao_range_block_t *out_block)
 {
-    if (!find_put_off(segments, address, out_block)) {
+    if (!find_retired(segments, address, out_block)) {
         return DAO_ERR_FOREIGN_POINTER;
     }
     return dao_space_address(&segments->space, out_block->offset_bytes) == address ? DAO_OK
                                                                                    : DAO_ERR_INTERIOR_POINTER;
 }
 
-dao_status_t dao_segments_carry_out(dao_segments_t *segments, const void *address)
+dao_status_t dao_segments_reclaim(dao_segments_t *segments, const void *address)
 {
     dao_range_block_t block;
-    dao_status_t status = find_put_off_at(segments, address, &block);
+    dao_status_t status = find_retired_at(segments, address, &block);
     if (status == DAO_OK) {
         status = dao_range_free(segments->space.range, block.offset_bytes, NULL, &block);
         DAO_ASSERT(status == DAO_OK);
-        segments->put_off_count--;
+        segments->retired_count--;
     }
     return status;
 }
 
-dao_status_t dao_segments_renew(dao_segments_t *segments, const void *address,
+dao_status_t dao_segments_reuse(dao_segments_t *segments, const void *address,
                                 const dao_block_request_t *request)
 {
     dao_range_block_t block;
-    bool suits = find_put_off_at(segments, address, &block) == DAO_OK &&
+    bool suits = find_retired_at(segments, address, &block) == DAO_OK &&
                  block.size_bytes == round_up(request->size_bytes, DAO_RANGE_GRANULE) &&
                  (request->alignment_bytes == 0 || (uintptr_t)address % request->alignment_bytes == 0);
     if (!suits || dao_ledger_charge(segments->ledger, request, block.size_bytes) != DAO_OK) {
@@ -766,7 +766,7 @@ dao_status_t dao_segments_renew(dao_segments_t *segments, const void *address,
     dao_status_t status = dao_range_renumber(segments->space.range, block.offset_bytes, dao_word_of(request));
     DAO_ASSERT(status == DAO_OK);
     dao_ledger_count_alloc(segments->ledger, request, (size_t)block.size_bytes);
-    segments->put_off_count--;
+    segments->retired_count--;
     return status;
 }
 
@@ -774,7 +774,7 @@ dao_status_t dao_segments_renew(dao_segments_t *segments, const void *address,
 
 dao_status_t dao_segments_trim(dao_segments_t *segments, uint64_t keep_bytes)
 {
-    (void)settle_holds(segments);
+    (void)settle_fences(segments);
     uint64_t free_bytes = free_segment_bytes(segments);
     return free_bytes > keep_bytes ? release(segments, free_bytes - keep_bytes, free_bytes) : DAO_OK;
 }
@@ -783,7 +783,7 @@ dao_status_t dao_segments_limit_set(dao_segments_t *segments, uint64_t limit_byt
 {
     dao_stats_t *stats = &segments->ledger->stats;
     if (limit_bytes != 0 && stats->reserved_bytes > limit_bytes) {
-        (void)settle_holds(segments);
+        (void)settle_fences(segments);
         uint64_t excess_bytes = stats->reserved_bytes - limit_bytes;
         uint64_t free_bytes = free_segment_bytes(segments);
         if (free_bytes < excess_bytes) {
@@ -846,7 +846,7 @@ uint64_t dao_segments_largest_hole(const dao_segments_t *segments)
     return segments->space.range == NULL ? 0 : dao_range_largest_hole(segments->space.range);
 }
 
-static bool count_put_off(const dao_range_block_t *block, void *user)
+static bool count_retired(const dao_range_block_t *block, void *user)
 {
     size_t *count = user;
     *count += !block->is_free && !is_live(block);
@@ -859,12 +859,12 @@ bool dao_segments_is_valid(const dao_segments_t *segments, dao_recount_t *recoun
     for (size_t i = 0; i < space->count; i++) {
         recount->reserved_bytes += space->list[i].size_bytes;
     }
-    size_t put_off_count = 0;
+    size_t retired_count = 0;
     if (space->range != NULL) {
         dao_range_walk(space->range, recount_block, recount);
-        dao_range_walk(space->range, count_put_off, &put_off_count);
+        dao_range_walk(space->range, count_retired, &retired_count);
     }
-    return dao_space_is_valid(space) && put_off_count == segments->put_off_count;
+    return dao_space_is_valid(space) && retired_count == segments->retired_count;
 }
 
 void dao_segments_finish(dao_segments_t *segments)

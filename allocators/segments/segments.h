@@ -19,7 +19,7 @@ typedef struct dao_segment {
 
 /* Gives a block back and counts it. The statuses of dao_allocator_ops_t.free, without a message. */
 dao_status_t dao_segment_free(dao_segment_t *segment, dao_ledger_t *ledger, const void *address,
-                              dao_hold_t *hold);
+                              dao_stream_fence_t *fence);
 
 /* Marks a block of a stream as used by one more stream. The statuses of dao_allocator_ops_t.stream_mark,
    without a message. */
@@ -59,14 +59,14 @@ typedef struct dao_segments_config {
     uint32_t own_share;       /* a block of at least this part of the usual size gets its own; 1: all of it */
     dao_range_fit_t fit;      /* how a hole is chosen */
     dao_status_t full_status; /* for requests that no segment can hold */
-    dao_holds_t *holds;       /* of the streams that use the blocks; borrowed; NULL: there are none */
+    dao_stream_fences_t *fences; /* of the streams that use the blocks; borrowed; NULL: there are none */
 } dao_segments_config_t;
 
 typedef struct dao_segments {
     dao_segments_config_t config;
     dao_ledger_t *ledger; /* borrowed from the owner; counts the blocks and the bytes of the segments */
     dao_space_t space;    /* an extent a segment */
-    size_t put_off_count; /* blocks that were put off: used ones of the range whose word is 0 */
+    size_t retired_count; /* blocks that were retired: used ones of the range whose word is 0 */
 } dao_segments_t;
 
 void dao_segments_init(dao_segments_t *segments, const dao_segments_config_t *config, dao_ledger_t *ledger);
@@ -78,17 +78,17 @@ void dao_segments_finish(dao_segments_t *segments);
    config.full_status; DAO_ERR_NO_HOST_MEMORY; the upstream's answer. */
 DAO_NODISCARD dao_status_t dao_segments_take_initial(dao_segments_t *segments, size_t size_bytes);
 
-/* As the members of dao_allocator_ops_t; free, mark, query, put_off, carry_out and renew without a message. A
+/* As the members of dao_allocator_ops_t; free, mark, query, retire, reclaim and reuse without a message. A
    hold that is not empty, and marks, need config.holds. */
 dao_status_t dao_segments_alloc(dao_segments_t *segments, const dao_block_request_t *request,
                                 dao_block_grant_t *out_grant);
 dao_status_t dao_segments_alloc_within(dao_segments_t *segments, const dao_block_request_t *request,
                                        uint64_t growth_bytes, dao_block_grant_t *out_grant);
-dao_status_t dao_segments_free(dao_segments_t *segments, const void *address, dao_hold_t *hold);
+dao_status_t dao_segments_free(dao_segments_t *segments, const void *address, dao_stream_fence_t *fence);
 dao_status_t dao_segments_mark(dao_segments_t *segments, const void *address, uint32_t stream);
-dao_status_t dao_segments_put_off(dao_segments_t *segments, const void *address, dao_block_t *out_block);
-dao_status_t dao_segments_carry_out(dao_segments_t *segments, const void *address);
-dao_status_t dao_segments_renew(dao_segments_t *segments, const void *address,
+dao_status_t dao_segments_retire(dao_segments_t *segments, const void *address, dao_block_t *out_block);
+dao_status_t dao_segments_reclaim(dao_segments_t *segments, const void *address);
+dao_status_t dao_segments_reuse(dao_segments_t *segments, const void *address,
                                 const dao_block_request_t *request);
 dao_status_t dao_segments_query(const dao_segments_t *segments, const void *address, dao_block_t *out_block);
 dao_status_t dao_segments_trim(dao_segments_t *segments, uint64_t keep_bytes);

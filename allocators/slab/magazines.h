@@ -7,7 +7,7 @@
 
 #include "base/threads/thread_local.h"
 
-#include "allocators/slab/slabs.h"
+#include "allocators/slab/slab.h"
 
 #include <stdalign.h>
 

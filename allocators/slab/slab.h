@@ -1,29 +1,242 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The small front: an allocator that serves small requests from slabs and from what each thread keeps of
-   them, and hands everything else to the allocator that it is stacked over. */
+/* Slabs: blocks of another allocator, each cut into objects of one size. What is here is shared by all
+   threads; what a thread keeps for itself is in magazines.h. Not thread-safe, but for dao_slabs_mail() and
+   what is read by an entry or an object: the owner locks. The memory of the objects is never touched. */
 #ifndef DAO_ALLOCATORS_SLAB_H
 #define DAO_ALLOCATORS_SLAB_H
 
-#include "allocators/allocator.h"
+#include "allocators/accounting/ledger.h"
+#include "allocators/slab/slab_map.h"
 
-/* Stacks it over `inner`, which belongs to it from then on: destroying it destroys `inner`. A failure leaves
-   `inner` with the caller. `name` is the place, for messages; copied. DAO_ERR_NO_HOST_MEMORY.
+/* Objects are multiples of this many bytes, a unit, and aligned to it. An object is known by its slab and the
+   unit that it begins at, so that the usual path divides nothing. */
+#define DAO_SLAB_UNIT_SHIFT 8u
+#define DAO_SLAB_UNIT_BYTES ((size_t)1 << DAO_SLAB_UNIT_SHIFT)
 
-   Small are requests of at most `small_bytes`, which is at most DAO_SLAB_OBJECT_BYTES_MAX (0:
-   DAO_SLAB_OBJECT_BYTES_DEFAULT), aligned to at most DAO_SLAB_UNIT_BYTES, that follow no stream. Such a block
-   takes an empty hold alone: freed with another one, the answer is DAO_ERR_UNSUPPORTED and nothing is
-   changed; wait for the hold first. stream_mark() is there if `inner` has it.
+/* Units of a granule. */
+#define DAO_SLAB_GRANULE_UNIT_SHIFT (DAO_SLAB_GRANULE_SHIFT - DAO_SLAB_UNIT_SHIFT)
+#define DAO_SLAB_GRANULE_UNITS      (1u << DAO_SLAB_GRANULE_UNIT_SHIFT)
 
-   What the contract of allocator.h leaves open: - An allocation that fails for want of memory has given back
-   what this thread kept; other threads do so at their next call. - Peaks are those of `inner`, in which whole
-   slabs count: never too low, too high by what slabs keep at most. - Counters belong to one moment, but for
-   what other threads are doing just then. - is_valid() may answer false while another thread allocates or
-   frees.
+/* Largest object, and the largest one where nobody says otherwise: of larger ones there are mostly too few of
+   a size at a time, so that their slabs come and go, which costs more than placing each of them for itself.
+   */
+#define DAO_SLAB_OBJECT_BYTES_MAX     ((size_t)32 << 10)
+#define DAO_SLAB_OBJECT_BYTES_DEFAULT ((size_t)4 << 10)
 
-   Threads: any. Waits: as `inner`, and only where it is asked. Cost: a small pair about 130 instructions, no
-   lock, and one atomic exchange, in the free: of two threads that free one block at the same time one is told
-   so; another one about 25 more than `inner`. */
-DAO_NODISCARD dao_status_t dao_slab_create(dao_allocator_t *inner, const char *name, size_t small_bytes,
-                                           dao_allocator_t **out_allocator);
+/* Sizes of objects: 16 an octave from 16 units on, which is every number of units up to 32, and below every
+   one. */
+#define DAO_SLAB_OCTAVE_SHIFT   4u
+#define DAO_SLAB_OCTAVE_CLASSES (1u << DAO_SLAB_OCTAVE_SHIFT)
+#define DAO_SLAB_CLASS_COUNT    64u /* to DAO_SLAB_OBJECT_BYTES_MAX */
+
+/* Most bytes of a slab, and most granules; there are descriptors for each number of them. */
+#define DAO_SLAB_BYTES_MAX   ((size_t)64 << 10)
+#define DAO_SLAB_GRANULE_MAX 4u
+
+/* One slab. Descriptors are used again for other slabs, but never freed before the end: a free of a wrong
+   address that races with the end of its slab reads memory that is still there. */
+typedef struct dao_slab dao_slab_t;
+struct dao_slab {
+    char *address; /* of the first object */
+    uint32_t object_bytes;
+    uint32_t object_count;
+    uint32_t class_index;
+    uint32_t granule_count; /* that there are words and bits for; never changes */
+    uint32_t free_count;    /* objects that are in the slab: bits in free_bits */
+    dao_slab_t *next;       /* in the list that it is in: of its class, retired, or unused */
+    dao_slab_t *previous;   /* in the list of its class */
+    dao_slab_t *all_next;   /* in the list of all slabs */
+    dao_slab_t *all_previous;
+    uint64_t *free_bits;         /* units at which a free object begins */
+    _Atomic uint64_t *mail_bits; /* the same of objects that were handed over by dao_slabs_mail() */
+    _Atomic bool has_mail;       /* it is among the slabs with mail, or about to be */
+    _Atomic(dao_slab_t *) mail_next;
+    /* By unit, where an object begins that is handed out: requested bytes below, the tag above. 0 everywhere
+       else. */
+    _Atomic uint32_t words[];
+};
+
+typedef struct dao_slab_class {
+    dao_slab_t *partial; /* slabs that have free objects, and others */
+    dao_slab_t *spare;   /* one that has free objects alone, or NULL */
+    uint64_t out_count;  /* objects that are not in their slabs */
+} dao_slab_class_t;
+
+typedef struct dao_slabs {
+    dao_slab_map_t map;
+    _Atomic uint64_t slab_bytes; /* of all slabs; written under the lock */
+    _Atomic(dao_slab_t *) mail;  /* slabs with mail, any thread pushes */
+    uint64_t slab_count;
+    uint64_t taken_count; /* slabs since the start */
+    uint64_t given_count; /* of those, how many have ended */
+    dao_slab_class_t classes[DAO_SLAB_CLASS_COUNT];
+    dao_slab_t *all;
+    dao_slab_t *retired;                      /* slabs that have ended, their memory not yet given back */
+    dao_slab_t *unused[DAO_SLAB_GRANULE_MAX]; /* descriptors by granule_count - 1 */
+} dao_slabs_t;
+
+/* DAO_ERR_NO_HOST_MEMORY. */
+DAO_NODISCARD dao_status_t dao_slabs_init(dao_slabs_t *slabs);
+
+/* Frees the descriptors; the slabs themselves are the owner's. Zeroed memory is allowed. */
+void dao_slabs_finish(dao_slabs_t *slabs);
+
+/* ---- sizes ---- */
+
+/* Gives the class for a request of 1 .. DAO_SLAB_OBJECT_BYTES_MAX bytes. */
+static inline uint32_t dao_slab_class_of(size_t size_bytes)
+{
+    uint32_t units_less_1 = (uint32_t)((size_bytes - 1) >> DAO_SLAB_UNIT_SHIFT);
+    if (units_less_1 < 2 * DAO_SLAB_OCTAVE_CLASSES) {
+        return units_less_1;
+    }
+    uint32_t octave = 31 - (uint32_t)__builtin_clz(units_less_1) - DAO_SLAB_OCTAVE_SHIFT;
+    return (octave << DAO_SLAB_OCTAVE_SHIFT) + (units_less_1 >> octave);
+}
+
+/* Gives the bytes of an object of a class. */
+static inline uint32_t dao_slab_object_bytes(uint32_t class_index)
+{
+    if (class_index < 2 * DAO_SLAB_OCTAVE_CLASSES) {
+        return (class_index + 1) << DAO_SLAB_UNIT_SHIFT;
+    }
+    uint32_t octave = (class_index >> DAO_SLAB_OCTAVE_SHIFT) - 1;
+    uint32_t step = class_index % DAO_SLAB_OCTAVE_CLASSES + DAO_SLAB_OCTAVE_CLASSES + 1;
+    return step << octave << DAO_SLAB_UNIT_SHIFT;
+}
+
+/* ---- an object in one word: its slab, and the unit that it begins at above ---- */
+
+#define DAO_SLAB_POINTER_BITS 48u
+
+static inline dao_slab_t *dao_slab_of_object(uint64_t object)
+{
+    return (dao_slab_t *)(uintptr_t)(object & ((UINT64_C(1) << DAO_SLAB_POINTER_BITS) - 1));
+}
+
+static inline uint32_t dao_slab_object_unit(uint64_t object)
+{
+    return (uint32_t)(object >> DAO_SLAB_POINTER_BITS);
+}
+
+static inline uint64_t dao_slab_object(const dao_slab_t *slab, uint32_t unit)
+{
+    return (uint64_t)(uintptr_t)slab | (uint64_t)unit << DAO_SLAB_POINTER_BITS;
+}
+
+/* ---- an entry of the map: all that a free has to know of a slab, in one word, so that it cannot be torn.
+        From the lowest bit up: the granule's number in the slab (4 bits, those that are 0 in the descriptor's
+        address), the address of the descriptor (to bit 47), the class (6), the number of objects less 1 (10)
+        ---- */
+
+#define DAO_SLAB_ENTRY_GRANULE_MASK UINT64_C(15)
+#define DAO_SLAB_ENTRY_CLASS_SHIFT  48u
+#define DAO_SLAB_ENTRY_COUNT_SHIFT  54u
+
+static inline dao_slab_t *dao_slab_of_entry(uint64_t entry)
+{
+    return (dao_slab_t *)(uintptr_t)(entry & ((UINT64_C(1) << DAO_SLAB_POINTER_BITS) - 1) &
+                                     ~DAO_SLAB_ENTRY_GRANULE_MASK);
+}
+
+static inline uint32_t dao_slab_entry_class(uint64_t entry)
+{
+    return (uint32_t)(entry >> DAO_SLAB_ENTRY_CLASS_SHIFT) & (DAO_SLAB_CLASS_COUNT - 1);
+}
+
+static inline uint32_t dao_slab_entry_object_count(uint64_t entry)
+{
+    return (uint32_t)(entry >> DAO_SLAB_ENTRY_COUNT_SHIFT) + 1;
+}
+
+/* Gives the unit of the slab that an address lies in. */
+static inline uint32_t dao_slab_entry_unit(uint64_t entry, const void *address)
+{
+    uint32_t unit = (uint32_t)((uintptr_t)address >> DAO_SLAB_UNIT_SHIFT) & (DAO_SLAB_GRANULE_UNITS - 1);
+    return unit | (uint32_t)(entry & DAO_SLAB_ENTRY_GRANULE_MASK) << DAO_SLAB_GRANULE_UNIT_SHIFT;
+}
+
+/* ---- what a slab keeps of an object that is handed out ---- */
+
+#define DAO_SLAB_WORD_TAG_SHIFT 16u
+
+static inline uint32_t dao_slab_word_requested_bytes(uint32_t word)
+{
+    return word & 0xffffu;
+}
+
+static inline uint32_t dao_slab_word_tag(uint32_t word)
+{
+    return word >> DAO_SLAB_WORD_TAG_SHIFT;
+}
+
+static inline uint32_t dao_slab_word(size_t size_bytes, uint32_t tag)
+{
+    return (uint32_t)size_bytes | tag << DAO_SLAB_WORD_TAG_SHIFT;
+}
+
+/* ---- slabs ---- */
+
+/* Gives how many objects the next slab of a class is to have. */
+uint32_t dao_slabs_next_count(const dao_slabs_t *slabs, uint32_t class_index);
+
+/* Gives a descriptor for a slab, to be handed to dao_slabs_add() or dao_slabs_recycle(). NULL without host
+   memory. */
+dao_slab_t *dao_slabs_prepare(dao_slabs_t *slabs, uint32_t class_index, uint32_t object_count);
+
+/* Makes a block of object_count * object_bytes a slab, all of whose objects are free. False, and nothing
+   changed, if it does not begin at a granule (a segment's blocks are aligned only as far as the segment is),
+   or if the map cannot take it: without host memory, or above 2^48. */
+bool dao_slabs_add(dao_slabs_t *slabs, dao_slab_t *slab, void *address);
+
+/* Takes up to `most` free objects of a class out of its slabs, by address; gives how many. */
+uint32_t dao_slabs_take(dao_slabs_t *slabs, uint32_t class_index, void **addresses, uint32_t most);
+
+/* Puts an object that nobody has any more back into its slab. A slab that is whole again becomes the spare
+   one of its class, or ends. */
+void dao_slabs_give(dao_slabs_t *slabs, uint64_t object);
+
+/* Hands an object over, to be put back by whoever holds the lock next. Threads: any. Lock-free. */
+void dao_slabs_mail(dao_slabs_t *slabs, uint64_t object);
+
+/* Puts all objects back that were handed over. */
+void dao_slabs_drain(dao_slabs_t *slabs);
+
+/* Ends the spare slabs. */
+void dao_slabs_drop_spares(dao_slabs_t *slabs);
+
+/* Takes the slabs that have ended since the last call, linked by `next`: their memory is to be given back,
+   which needs no lock, and then they are to be recycled. */
+dao_slab_t *dao_slabs_take_retired(dao_slabs_t *slabs);
+
+/* Keeps a descriptor for the next slab. */
+void dao_slabs_recycle(dao_slabs_t *slabs, dao_slab_t *slab);
+
+/* Sees the objects that are handed out. */
+void dao_slabs_walk(const dao_slabs_t *slabs, dao_block_visit_t visit, void *user);
+
+/* Gives the unit at which the object begins that an address of an entry's slab lies in. False: it lies behind
+   the last one. */
+bool dao_slab_entry_object_unit(uint64_t entry, const void *address, uint32_t *out_unit);
+
+/* Gives an object of an entry as a block; word is not 0. */
+dao_block_t dao_slab_describe(uint64_t entry, const void *address, uint32_t word);
+
+/* Gives the object that begins at an address, which belongs to a slab. */
+static inline uint64_t dao_slabs_object_at(const dao_slabs_t *slabs, const void *address)
+{
+    uint64_t entry = dao_slab_map_find(&slabs->map, address);
+    return dao_slab_object(dao_slab_of_entry(entry), dao_slab_entry_unit(entry, address));
+}
+
+/* Checks all that the lock guards. */
+bool dao_slabs_is_valid(const dao_slabs_t *slabs);
+
+/* Adds the objects that are handed out to a recount, and gives the bytes of those that are neither handed out
+   nor in their slab. Right while no other thread allocates or frees. */
+uint64_t dao_slabs_recount(const dao_slabs_t *slabs, dao_recount_t *recount);
+
+/* Gives the bytes that were handed over by dao_slabs_mail() and not yet put back. As dao_slabs_recount(). */
+uint64_t dao_slabs_mail_bytes(const dao_slabs_t *slabs);
 
 #endif

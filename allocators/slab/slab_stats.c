@@ -2,7 +2,7 @@
 /* The counters of the small front: sums over all threads' counts, beside those of the inner allocator; and
    its check. Peaks are the inner allocator's, whose blocks the slabs are: never too low, and too high by what
    is kept in slabs at most. */
-#include "allocators/slab/slab_internal.h"
+#include "allocators/slab/thread_cache_internal.h"
 
 #include "base/numbers/math.h"
 
@@ -11,7 +11,7 @@
 /* ---- counters ---- */
 
 /* Adds counts to others. */
-void dao_front_counts_add(dao_magazine_counts_t *sum, const dao_magazine_counts_t *counts)
+void dao_thread_cache_counts_add(dao_magazine_counts_t *sum, const dao_magazine_counts_t *counts)
 {
     (void)dao_count_add(&sum->used_bytes, atomic_load_explicit(&counts->used_bytes, relaxed));
     (void)dao_count_add(&sum->requested_bytes, atomic_load_explicit(&counts->requested_bytes, relaxed));
@@ -51,17 +51,17 @@ static uint64_t cached_bytes_of(const dao_magazines_t *magazines)
 
 /* The sums of all threads. While some of them are at work the parts do not quite fit together: what cannot be
    is cut. */
-static small_sums_t sum_locked(const dao_front_t *front)
+static small_sums_t sum_locked(const dao_thread_cache_t *cache)
 {
     dao_magazine_counts_t sum = {0};
     small_sums_t sums = {0};
-    dao_front_counts_add(&sum, &front->gone);
-    for (const dao_magazines_t *own = front->first; own != NULL; own = own->next) {
-        dao_front_counts_add(&sum, &own->counts);
+    dao_thread_cache_counts_add(&sum, &cache->gone);
+    for (const dao_magazines_t *own = cache->first; own != NULL; own = own->next) {
+        dao_thread_cache_counts_add(&sum, &own->counts);
         sums.cached_bytes += cached_bytes_of(own);
     }
     sums.used_bytes = at_most(atomic_load_explicit(&sum.used_bytes, relaxed),
-                              atomic_load_explicit(&front->slabs.slab_bytes, relaxed));
+                              atomic_load_explicit(&cache->slabs.slab_bytes, relaxed));
     sums.requested_bytes = at_most(atomic_load_explicit(&sum.requested_bytes, relaxed), sums.used_bytes);
     sums.alloc_count = atomic_load_explicit(&sum.alloc_count, relaxed);
     sums.free_count = atomic_load_explicit(&sum.free_count, relaxed);
@@ -69,25 +69,25 @@ static small_sums_t sum_locked(const dao_front_t *front)
 }
 /* ---- members of the table ---- */
 
-uint64_t dao_front_used_get(dao_allocator_t *allocator)
+uint64_t dao_thread_cache_used_get(dao_allocator_t *allocator)
 {
-    dao_front_t *front = dao_front_of(allocator);
-    dao_front_lock(front);
-    uint64_t used_bytes = front->inner->ops->used_get(front->inner) -
-                          atomic_load_explicit(&front->slabs.slab_bytes, relaxed) +
-                          sum_locked(front).used_bytes;
-    dao_front_unlock(front);
+    dao_thread_cache_t *cache = dao_thread_cache_of(allocator);
+    dao_thread_cache_lock(cache);
+    uint64_t used_bytes = cache->inner->ops->used_get(cache->inner) -
+                          atomic_load_explicit(&cache->slabs.slab_bytes, relaxed) +
+                          sum_locked(cache).used_bytes;
+    dao_thread_cache_unlock(cache);
     return used_bytes;
 }
 
-void dao_front_stats_get(dao_allocator_t *allocator, dao_stats_t *out_stats)
+void dao_thread_cache_stats_get(dao_allocator_t *allocator, dao_stats_t *out_stats)
 {
-    dao_front_t *front = dao_front_of(allocator);
-    dao_front_lock(front);
-    front->inner->ops->stats_get(front->inner, out_stats);
-    const dao_slabs_t *slabs = &front->slabs;
+    dao_thread_cache_t *cache = dao_thread_cache_of(allocator);
+    dao_thread_cache_lock(cache);
+    cache->inner->ops->stats_get(cache->inner, out_stats);
+    const dao_slabs_t *slabs = &cache->slabs;
     uint64_t slab_bytes = atomic_load_explicit(&slabs->slab_bytes, relaxed);
-    small_sums_t sums = sum_locked(front);
+    small_sums_t sums = sum_locked(cache);
     uint64_t below_used = out_stats->used_bytes - slab_bytes;
     uint64_t below_requested = out_stats->requested_bytes - slab_bytes;
     out_stats->used_bytes = below_used + sums.used_bytes;
@@ -96,21 +96,21 @@ void dao_front_stats_get(dao_allocator_t *allocator, dao_stats_t *out_stats)
     out_stats->live_count = out_stats->live_count - slabs->slab_count +
                             at_most((int64_t)(sums.alloc_count - sums.free_count), UINT64_MAX);
     out_stats->free_count = out_stats->alloc_count - out_stats->live_count;
-    out_stats->failed_count = atomic_load_explicit(&front->failed_count, relaxed);
+    out_stats->failed_count = atomic_load_explicit(&cache->failed_count, relaxed);
     out_stats->cached_bytes = sums.cached_bytes;
     out_stats->peak_used_bytes = dao_larger(out_stats->peak_used_bytes, out_stats->used_bytes);
     out_stats->peak_requested_bytes = dao_larger(out_stats->peak_requested_bytes, out_stats->requested_bytes);
-    dao_front_unlock(front);
+    dao_thread_cache_unlock(cache);
 }
 
-void dao_front_stats_reset_peaks(dao_allocator_t *allocator)
+void dao_thread_cache_stats_reset_peaks(dao_allocator_t *allocator)
 {
-    dao_front_t *front = dao_front_of(allocator);
-    front->inner->ops->stats_reset_peaks(front->inner);
+    dao_thread_cache_t *cache = dao_thread_cache_of(allocator);
+    cache->inner->ops->stats_reset_peaks(cache->inner);
 }
 
 /* Checks that what a thread keeps is idle, and within bounds. */
-static bool magazines_are_valid(const dao_front_t *front, const dao_magazines_t *own)
+static bool magazines_are_valid(const dao_thread_cache_t *cache, const dao_magazines_t *own)
 {
     for (uint32_t i = 0; i < DAO_SLAB_CLASS_COUNT; i++) {
         const dao_magazine_t *magazine = &own->magazines[i];
@@ -118,7 +118,7 @@ static bool magazines_are_valid(const dao_front_t *front, const dao_magazines_t 
         for (uint32_t k = 0; k < count && count <= magazine->capacity; k++) {
             const void *address = atomic_load_explicit(&magazine->objects[k].address, relaxed);
             const _Atomic uint32_t *word = atomic_load_explicit(&magazine->objects[k].word, relaxed);
-            uint64_t object = dao_slabs_object_at(&front->slabs, address);
+            uint64_t object = dao_slabs_object_at(&cache->slabs, address);
             const dao_slab_t *slab = dao_slab_of_object(object);
             if (slab == NULL || slab->class_index != i || atomic_load_explicit(word, relaxed) != 0 ||
                 word != &slab->words[dao_slab_object_unit(object)]) {
@@ -132,29 +132,29 @@ static bool magazines_are_valid(const dao_front_t *front, const dao_magazines_t 
     return cached_bytes_of(own) <= DAO_MAGAZINES_BYTES_MAX;
 }
 
-static bool is_valid_locked(const dao_front_t *front)
+static bool is_valid_locked(const dao_thread_cache_t *cache)
 {
-    if (!dao_slabs_is_valid(&front->slabs)) {
+    if (!dao_slabs_is_valid(&cache->slabs)) {
         return false;
     }
-    for (const dao_magazines_t *own = front->first; own != NULL; own = own->next) {
-        if (!magazines_are_valid(front, own)) {
+    for (const dao_magazines_t *own = cache->first; own != NULL; own = own->next) {
+        if (!magazines_are_valid(cache, own)) {
             return false;
         }
     }
     dao_recount_t recount = {0};
-    uint64_t idle_bytes = dao_slabs_recount(&front->slabs, &recount);
-    small_sums_t sums = sum_locked(front);
+    uint64_t idle_bytes = dao_slabs_recount(&cache->slabs, &recount);
+    small_sums_t sums = sum_locked(cache);
     return recount.used_bytes == sums.used_bytes && recount.requested_bytes == sums.requested_bytes &&
            recount.live_count == sums.alloc_count - sums.free_count &&
-           idle_bytes == sums.cached_bytes + dao_slabs_mail_bytes(&front->slabs);
+           idle_bytes == sums.cached_bytes + dao_slabs_mail_bytes(&cache->slabs);
 }
 
-bool dao_front_is_valid(dao_allocator_t *allocator)
+bool dao_thread_cache_is_valid(dao_allocator_t *allocator)
 {
-    dao_front_t *front = dao_front_of(allocator);
-    dao_mutex_lock(&front->lock);
-    bool is_valid = is_valid_locked(front) && front->inner->ops->is_valid(front->inner);
-    dao_mutex_unlock(&front->lock);
+    dao_thread_cache_t *cache = dao_thread_cache_of(allocator);
+    dao_mutex_lock(&cache->lock);
+    bool is_valid = is_valid_locked(cache) && cache->inner->ops->is_valid(cache->inner);
+    dao_mutex_unlock(&cache->lock);
     return is_valid;
 }

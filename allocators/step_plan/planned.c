@@ -29,7 +29,7 @@
        tracked   live blocks of steps: a word of item_t, and what they asked for
        live_bytes, beside_bytes are sums over `tracked`
        is_open   only within a step; recordings[serial & 1] is its recording
-       put_off   blocks in `tracked` that are marked so, each once; none outside of steps */
+       retire   blocks in `tracked` that are marked so, each once; none outside of steps */
 #include "allocators/step_plan/planned_internal.h"
 
 #include "base/memory/host.h"
@@ -85,7 +85,7 @@ typedef struct ask {
 
 /* ---- who a tracked block is ---- */
 
-/* In the word of a tracked block: the serial of its step, whether its free was put off, its index in the
+/* In the word of a tracked block: the serial of its step, whether its free was retired, its index in the
    recording. */
 #define ITEM_SERIAL_SHIFT 32
 #define ITEM_PUT_OFF      (UINT64_C(1) << 31)
@@ -540,13 +540,13 @@ static dao_status_t planned_alloc(dao_allocator_t *allocator, const dao_block_re
 }
 
 /* Within a step there is no shorter way, nor where a shadow is to know of all. */
-static void *planned_alloc_plain(dao_allocator_t *allocator, size_t size_bytes)
+static void *planned_alloc_fast(dao_allocator_t *allocator, size_t size_bytes)
 {
     dao_planned_t *planned = dao_planned_of(allocator);
     return atomic_load_explicit(&planned->is_open, memory_order_relaxed) ||
                    atomic_load_explicit(&planned->is_shadowed, memory_order_relaxed)
-               ? dao_allocator_alloc_otherwise(allocator, size_bytes)
-               : planned->inner->ops->alloc_plain(planned->inner, size_bytes);
+               ? dao_allocator_alloc_fallback(allocator, size_bytes)
+               : planned->inner->ops->alloc_fast(planned->inner, size_bytes);
 }
 
 /* ---- free ---- */
@@ -566,7 +566,7 @@ static void bins_give(dao_planned_t *planned, const void *address)
     }
 }
 
-static free_answer_t free_locked(dao_planned_t *planned, void *address, dao_hold_t *hold,
+static free_answer_t free_locked(dao_planned_t *planned, void *address, dao_stream_fence_t *fence,
                                  dao_status_t *out_status)
 {
     dao_block_entry_t *entry = dao_block_map_find(&planned->tracked, address);
@@ -583,7 +583,7 @@ static free_answer_t free_locked(dao_planned_t *planned, void *address, dao_hold
         }
         return FREE_INNER;
     }
-    *out_status = dao_segment_free(&planned->arena.segment, &planned->arena.ledger, address, hold);
+    *out_status = dao_segment_free(&planned->arena.segment, &planned->arena.ledger, address, fence);
     if (*out_status == DAO_OK) {
         if (entry != NULL) {
             untrack(planned, entry);
@@ -593,67 +593,68 @@ static free_answer_t free_locked(dao_planned_t *planned, void *address, dao_hold
     return FREE_DONE;
 }
 
-dao_status_t dao_planned_free_now(dao_planned_t *planned, void *address, dao_hold_t *hold)
+dao_status_t dao_planned_free_now(dao_planned_t *planned, void *address, dao_stream_fence_t *fence)
 {
     dao_status_t status = DAO_OK;
     dao_spin_lock(&planned->lock);
-    free_answer_t answer = free_locked(planned, address, hold, &status);
+    free_answer_t answer = free_locked(planned, address, fence, &status);
     dao_spin_unlock(&planned->lock);
-    return answer == FREE_INNER ? planned->inner->ops->free(planned->inner, address, hold)
+    return answer == FREE_INNER ? planned->inner->ops->free(planned->inner, address, fence)
                                 : dao_ledger_check_free(&planned->arena.ledger, status, address);
 }
 
-/* Makes room for one more free that is put off; without memory for it, it is carried out at once. */
+/* Makes room for one more free that is retired; without memory for it, it is reclaimed at once. */
 static bool put_off_reserve(dao_planned_t *planned)
 {
-    if (planned->put_off_count < planned->put_off_capacity) {
+    if (planned->retired_count < planned->put_off_capacity) {
         return true;
     }
     size_t capacity = 2 * planned->put_off_capacity;
-    dao_put_off_t *larger = dao_host_realloc(planned->put_off, capacity, sizeof(*larger));
+    dao_put_off_t *larger = dao_host_realloc(planned->retire, capacity, sizeof(*larger));
     if (larger != NULL) {
-        planned->put_off = larger;
+        planned->retire = larger;
         planned->put_off_capacity = capacity;
     }
     return larger != NULL;
 }
 
 /* Puts a free off to the end of the step; tells whether it did, or has refused it. */
-static bool puts_off(dao_planned_t *planned, void *address, const dao_hold_t *hold, dao_status_t *out_status)
+static bool puts_off(dao_planned_t *planned, void *address, const dao_stream_fence_t *fence,
+                     dao_status_t *out_status)
 {
     dao_spin_lock(&planned->lock);
     dao_block_entry_t *entry = dao_block_map_find(&planned->tracked, address);
     bool is_double = entry != NULL && (entry->word & ITEM_PUT_OFF) != 0;
-    bool is_put_off = entry != NULL && !is_double &&
+    bool is_retired = entry != NULL && !is_double &&
                       atomic_load_explicit(&planned->is_open, memory_order_relaxed) &&
                       put_off_reserve(planned);
-    if (is_put_off) {
+    if (is_retired) {
         entry->word |= ITEM_PUT_OFF;
         if (planned->shadow != NULL) {
-            dao_shadow_free(planned->shadow, address); /* without plans it was not put off */
+            dao_shadow_free(planned->shadow, address); /* without plans it was not retired */
         }
-        planned->put_off[planned->put_off_count++] =
-            (dao_put_off_t){.address = address, .hold = hold != NULL ? *hold : (dao_hold_t){0}};
+        planned->retire[planned->retired_count++] =
+            (dao_put_off_t){.address = address, .fence = fence != NULL ? *fence : (dao_stream_fence_t){0}};
     }
     dao_spin_unlock(&planned->lock);
     *out_status =
         is_double ? dao_ledger_check_free(&planned->arena.ledger, DAO_ERR_DOUBLE_FREE, address) : DAO_OK;
-    return is_double || is_put_off;
+    return is_double || is_retired;
 }
 
-static dao_status_t planned_free(dao_allocator_t *allocator, void *address, dao_hold_t *hold)
+static dao_status_t planned_free(dao_allocator_t *allocator, void *address, dao_stream_fence_t *fence)
 {
     dao_planned_t *planned = dao_planned_of(allocator);
     dao_status_t status;
     if (atomic_load_explicit(&planned->tracked_count, memory_order_relaxed) == 0 &&
         !dao_planned_in_arena(planned, address) &&
         !atomic_load_explicit(&planned->is_shadowed, memory_order_relaxed)) {
-        return planned->inner->ops->free(planned->inner, address, hold);
+        return planned->inner->ops->free(planned->inner, address, fence);
     }
-    if (planned->config.defers_frees && puts_off(planned, address, hold, &status)) {
+    if (planned->config.defers_frees && puts_off(planned, address, fence, &status)) {
         return status;
     }
-    return dao_planned_free_now(planned, address, hold);
+    return dao_planned_free_now(planned, address, fence);
 }
 
 /* ---- the rest of the table ---- */
@@ -765,7 +766,7 @@ static void planned_finish(dao_planned_t *planned)
     dao_lifetimes_finish(&planned->recordings[0]);
     dao_lifetimes_finish(&planned->recordings[1]);
     dao_block_map_finish(&planned->tracked);
-    dao_host_free(planned->put_off);
+    dao_host_free(planned->retire);
     dao_cond_finish(&planned->changed);
     dao_mutex_finish(&planned->border);
     dao_host_free(planned->name);
@@ -784,8 +785,8 @@ static void planned_destroy(dao_allocator_t *allocator)
 static const dao_allocator_ops_t planned_ops = {
     .name = "planned",
     .alloc = planned_alloc,
-    .alloc_plain = planned_alloc_plain,
-    .free_plain = dao_allocator_free_otherwise,
+    .alloc_fast = planned_alloc_fast,
+    .free_fast = dao_allocator_free_fallback,
     .free = planned_free,
     .stream_mark = planned_stream_mark,
     .query = planned_query,
@@ -830,8 +831,8 @@ static dao_status_t make_room(dao_planned_t *planned)
     bool has_room = status == DAO_OK && dao_block_map_reserve(&planned->tracked, count);
     if (has_room && planned->config.defers_frees) {
         planned->put_off_capacity = count;
-        planned->put_off = dao_host_calloc(count, sizeof(*planned->put_off));
-        has_room = planned->put_off != NULL;
+        planned->retire = dao_host_calloc(count, sizeof(*planned->retire));
+        has_room = planned->retire != NULL;
     }
     return has_room ? DAO_OK : DAO_ERR_NO_HOST_MEMORY;
 }
@@ -854,7 +855,7 @@ dao_status_t dao_planned_create(const dao_planned_config_t *config, dao_allocato
     }
     planned->inner = inner;
     planned->config = config->step_plan;
-    planned->holds = config->holds;
+    planned->fences = config->fences;
     planned->is_host_memory = config->is_host_memory;
     planned->is_enabled = true;
     planned->arena_gap = 1;

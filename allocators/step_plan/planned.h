@@ -18,7 +18,7 @@
 typedef struct dao_planned_config {
     const char *name;                 /* the place, for messages; copied */
     dao_step_plan_config_t step_plan; /* its mode is offsets or bins */
-    dao_holds_t *holds;               /* of the device's streams; borrowed; NULL: there is no stream order */
+    dao_stream_fences_t *fences;      /* of the device's streams; borrowed; NULL: there is no stream order */
     bool is_host_memory;              /* the arena can be touched from here */
 } dao_planned_config_t;
 

@@ -15,7 +15,7 @@
    What holds: the blocks of the range are those that arena.ledger counts, and each has a word of word.h. */
 #include "allocators/step_plan/planned_internal.h"
 
-#include "allocators/paged/buddy.h"
+#include "allocators/paged/page_buddy.h"
 #include "base/memory/host_policy.h"
 #include "base/numbers/math.h"
 #include "base/report/assert.h"
@@ -367,14 +367,14 @@ bool dao_planned_arena_give(dao_planned_t *planned)
         dao_spin_unlock(&planned->lock);
         return segment.range == NULL;
     }
-    dao_hold_t hold = dao_range_all_holds(segment.range);
+    dao_stream_fence_t fence = dao_range_all_fences(segment.range);
     arena_show(planned, NULL, 0);
     planned->arena.segment = (dao_segment_t){0};
     planned->arena.given_bytes = 0;
     dao_spin_unlock(&planned->lock);
     dao_range_destroy(segment.range);
-    dao_status_t status =
-        planned->inner->ops->free(planned->inner, segment.address, dao_hold_is_empty(&hold) ? NULL : &hold);
+    dao_status_t status = planned->inner->ops->free(planned->inner, segment.address,
+                                                    dao_stream_fence_is_empty(&fence) ? NULL : &fence);
     DAO_ASSERT(status == DAO_OK); /* it is the inner allocator's block, and nobody else knows of it */
     (void)status;
     return true;
@@ -382,20 +382,20 @@ bool dao_planned_arena_give(dao_planned_t *planned)
 
 /* ---- blocks ---- */
 
-static bool is_done(const dao_hold_t *hold, void *user)
+static bool is_done(const dao_stream_fence_t *fence, void *user)
 {
-    return dao_holds_is_done(user, hold);
+    return dao_stream_fences_is_done(user, fence);
 }
 
 /* Lets go of what streams held and have finished with; tells whether anything may be free now. */
 static bool settle(dao_planned_t *planned)
 {
     dao_range_t *range = planned->arena.segment.range;
-    if (planned->holds == NULL || !dao_range_has_holds(range)) {
+    if (planned->fences == NULL || !dao_range_has_fences(range)) {
         return false;
     }
-    (void)dao_holds_poll(planned->holds); /* it may be news to another allocator's blocks alone */
-    dao_range_settle(range, is_done, planned->holds);
+    (void)dao_stream_fences_poll(planned->fences); /* it may be news to another allocator's blocks alone */
+    dao_range_settle(range, is_done, planned->fences);
     return true;
 }
 
@@ -405,26 +405,26 @@ static dao_range_request_t range_request(const dao_block_request_t *request)
                                  .alignment_bytes = request->alignment_bytes,
                                  .user = dao_word_of(request),
                                  .stream = request->stream,
-                                 .takes_held = dao_block_request_takes_held(request)};
+                                 .takes_fenced = dao_block_request_takes_fenced(request)};
 }
 
 /* Hands a block of the range out, if its tag allows it. */
-static dao_status_t hand_out(dao_planned_t *planned, uint64_t offset_bytes, const dao_hold_t *hold,
+static dao_status_t hand_out(dao_planned_t *planned, uint64_t offset_bytes, const dao_stream_fence_t *fence,
                              const dao_block_request_t *request, dao_block_grant_t *out_grant)
 {
     dao_arena_t *arena = &planned->arena;
     uint64_t block_bytes = dao_planned_rounded(request->size_bytes);
     if (dao_ledger_charge(&arena->ledger, request, block_bytes) != DAO_OK) {
         dao_range_block_t block;
-        dao_hold_t old_hold = *hold;
-        dao_status_t status = dao_range_free(arena->segment.range, offset_bytes, &old_hold, &block);
+        dao_stream_fence_t old_fence = *fence;
+        dao_status_t status = dao_range_free(arena->segment.range, offset_bytes, &old_fence, &block);
         DAO_ASSERT(status == DAO_OK); /* it was taken just now */
         (void)status;
         return DAO_ERR_LIMIT;
     }
     dao_ledger_count_alloc(&arena->ledger, request, (size_t)block_bytes);
     out_grant->address = arena->segment.address + offset_bytes;
-    out_grant->hold = *hold;
+    out_grant->fence = *fence;
     return DAO_OK;
 }
 
@@ -618,7 +618,7 @@ dao_status_t dao_planned_take_at(dao_planned_t *planned, uint64_t offset_bytes,
 {
     dao_arena_t *arena = &planned->arena;
     dao_range_request_t wanted = range_request(request);
-    dao_hold_t hold;
+    dao_stream_fence_t fence;
     uintptr_t address = (uintptr_t)arena->segment.address + offset_bytes;
     if (dao_planned_has_window(planned)) {
         return take_in_window(planned, offset_bytes, request, out_grant);
@@ -626,11 +626,11 @@ dao_status_t dao_planned_take_at(dao_planned_t *planned, uint64_t offset_bytes,
     if (request->alignment_bytes > 0 && address % request->alignment_bytes != 0) {
         return DAO_ERR_LIMIT;
     }
-    dao_status_t status = dao_range_alloc_over(arena->segment.range, offset_bytes, &wanted, &hold);
-    if (status == DAO_ERR_LIMIT && !wanted.takes_held && settle(planned)) {
-        status = dao_range_alloc_over(arena->segment.range, offset_bytes, &wanted, &hold);
+    dao_status_t status = dao_range_alloc_over(arena->segment.range, offset_bytes, &wanted, &fence);
+    if (status == DAO_ERR_LIMIT && !wanted.takes_fenced && settle(planned)) {
+        status = dao_range_alloc_over(arena->segment.range, offset_bytes, &wanted, &fence);
     }
-    return status == DAO_OK ? hand_out(planned, offset_bytes, &hold, request, out_grant) : status;
+    return status == DAO_OK ? hand_out(planned, offset_bytes, &fence, request, out_grant) : status;
 }
 
 /* A search for a part of a hole that is in the way of nothing large. */
@@ -665,7 +665,8 @@ static bool look_at_idle(const dao_idle_t *idle, void *user)
     uint64_t size_bytes = dao_planned_rounded(request->size_bytes);
     uint64_t low = dao_round_up(base + idle->offset_bytes, alignment_bytes) - base;
     uint64_t end = idle->offset_bytes + idle->size_bytes;
-    bool is_held = !dao_hold_is_empty(&idle->hold) && !dao_hold_is_own(&idle->hold, request->stream);
+    bool is_held =
+        !dao_stream_fence_is_empty(&idle->fence) && !dao_stream_fence_is_own(&idle->fence, request->stream);
     if (!is_held && low <= end && end - low >= size_bytes) {
         look_at_place(search, low);
         look_at_place(search, ((base + end - size_bytes) & ~(alignment_bytes - 1)) - base);
@@ -676,7 +677,7 @@ static bool look_at_idle(const dao_idle_t *idle, void *user)
 static bool look_at_hole(const dao_range_block_t *hole, void *user)
 {
     dao_idle_t idle = {
-        .offset_bytes = hole->offset_bytes, .size_bytes = hole->size_bytes, .hold = hole->hold};
+        .offset_bytes = hole->offset_bytes, .size_bytes = hole->size_bytes, .fence = hole->fence};
     return look_at_idle(&idle, user);
 }
 
@@ -705,5 +706,6 @@ dao_status_t dao_planned_take_any(dao_planned_t *planned, const dao_block_reques
     if (status == DAO_ERR_LIMIT && settle(planned)) {
         status = dao_range_alloc(planned->arena.segment.range, &wanted, &grant);
     }
-    return status == DAO_OK ? hand_out(planned, grant.offset_bytes, &grant.hold, request, out_grant) : status;
+    return status == DAO_OK ? hand_out(planned, grant.offset_bytes, &grant.fence, request, out_grant)
+                            : status;
 }

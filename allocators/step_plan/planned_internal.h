@@ -78,10 +78,10 @@ typedef struct dao_stand_in {
     uint32_t serial;
 } dao_stand_in_t;
 
-/* A free that was put off. */
+/* A free that was retired. */
 typedef struct dao_put_off {
     void *address;
-    dao_hold_t hold;
+    dao_stream_fence_t fence;
 } dao_put_off_t;
 
 /* What the blocks of one step come to, those of earlier ones left out. */
@@ -106,7 +106,7 @@ typedef struct dao_planned {
     dao_allocator_t *inner;
     char *name;
     dao_step_plan_config_t config; /* no default is left open in it */
-    dao_holds_t *holds;
+    dao_stream_fences_t *fences;
     bool is_host_memory;
 
     /* looked at without a lock */
@@ -149,8 +149,8 @@ typedef struct dao_planned {
     bool has_grown;       /* in this step, for a block beside an arena that is a block */
     bool is_draining;     /* the arena is to be empty at the next border */
     uint64_t lane_threads[DAO_LIFETIME_LANE_COUNT]; /* their numbers; 0: nobody has that lane */
-    dao_put_off_t *put_off;                         /* frees for the end of the step */
-    size_t put_off_count, put_off_capacity;
+    dao_put_off_t *retire;                          /* frees for the end of the step */
+    size_t retired_count, put_off_capacity;
     uint64_t live_bytes;      /* asked for by tracked blocks */
     uint64_t peak_live_bytes; /* ever */
     uint64_t beside_bytes;    /* of tracked blocks that lie beside the arena, rounded up */
@@ -271,7 +271,7 @@ void dao_served_finish(dao_served_t *served);
 /* ---- planned.c ---- */
 
 /* Frees a block now: as free of dao_allocator_ops_t. */
-dao_status_t dao_planned_free_now(dao_planned_t *planned, void *address, dao_hold_t *hold);
+dao_status_t dao_planned_free_now(dao_planned_t *planned, void *address, dao_stream_fence_t *fence);
 
 /* ---- planned_shadow.c ---- */
 

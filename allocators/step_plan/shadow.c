@@ -131,12 +131,12 @@ dao_status_t dao_shadow_create(const dao_shadow_config_t *config, dao_shadow_t *
     shadow->device.next_address = FIRST_ADDRESS;
     shadow->page_bytes = config->page_bytes;
     dao_device_info_t info = {.total_bytes = config->capacity_bytes, .page_bytes = config->page_bytes};
-    dao_caching_config_t caching = {.ops = &ghost_ops,
-                                    .device = (dao_backend_device_t *)&shadow->device,
-                                    .name = config->name,
-                                    .fit = config->fit,
-                                    .initial_bytes = (size_t)config->initial_bytes,
-                                    .limit_bytes = (size_t)config->limit_bytes};
+    dao_device_memory_config_t caching = {.ops = &ghost_ops,
+                                          .device = (dao_backend_device_t *)&shadow->device,
+                                          .name = config->name,
+                                          .fit = config->fit,
+                                          .initial_bytes = (size_t)config->initial_bytes,
+                                          .limit_bytes = (size_t)config->limit_bytes};
     DAO_ASSERT(dao_paged_page_bytes(&ghost_ops, &info) == config->page_bytes);
     dao_status_t status = dao_paged_create(&caching, &info, &shadow->place);
     if (status != DAO_OK) {

@@ -585,16 +585,16 @@ dao_status_t dao_planned_begin(dao_allocator_t *allocator)
 
 /* ---- end ---- */
 
-/* Carries out the frees that were put off. No step is open any more. */
+/* Reclaims the frees that were retired. No step is open any more. */
 static void put_off_carry_out(dao_planned_t *planned)
 {
-    for (size_t i = 0; i < planned->put_off_count; i++) {
-        dao_put_off_t *put_off = &planned->put_off[i];
-        dao_status_t status = dao_planned_free_now(planned, put_off->address, &put_off->hold);
+    for (size_t i = 0; i < planned->retired_count; i++) {
+        dao_put_off_t *retire = &planned->retire[i];
+        dao_status_t status = dao_planned_free_now(planned, retire->address, &retire->fence);
         DAO_ASSERT(status == DAO_OK); /* it lives: nobody else could free it */
         (void)status;
     }
-    planned->put_off_count = 0;
+    planned->retired_count = 0;
 }
 
 static void counts_add(dao_step_counts_t *sum, const dao_step_counts_t *counts)

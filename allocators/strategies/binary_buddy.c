@@ -3,7 +3,7 @@
    is merged with its buddy as soon as both are free. It is there to be compared with: on tensor sizes it
    costs 15 to 49 % more memory than the default.
 
-       chunk 64 MiB   [  16  ][ 8 ][4][4][         32         ]     buddy.c over units of 256 bytes, beside the memory
+       chunk 64 MiB   [  16  ][ 8 ][4][4][         32         ]     page_buddy.c over units of 256 bytes, beside the memory
        chunk 128 MiB  [                  128                  ]     for one large request
 
    A request goes to the first chunk, by address, that has a run for it, so that the last ones run empty. A
@@ -11,12 +11,12 @@
 
    What holds between calls:
 
-       chunks do not overlap and are in order of address chunk.size_bytes == dao_buddy_page_count(chunk.buddy)
-       * chunk.unit_bytes a chunk's unit is 256 bytes, or more where that would be more pages than buddy.c
-       has: smaller blocks go elsewhere */
+       chunks do not overlap and are in order of address chunk.size_bytes ==
+       dao_page_buddy_page_count(chunk.buddy) * chunk.unit_bytes a chunk's unit is 256 bytes, or more where
+       that would be more pages than page_buddy.c has: smaller blocks go elsewhere */
 #include "allocators/strategies/strategy.h"
 
-#include "allocators/paged/buddy.h"
+#include "allocators/paged/page_buddy.h"
 #include "base/memory/host.h"
 #include "base/numbers/math.h"
 #include "base/report/assert.h"
@@ -30,7 +30,7 @@ typedef struct chunk {
     char *address;
     size_t size_bytes;
     size_t unit_bytes; /* a power of two */
-    dao_buddy_t *buddy;
+    dao_page_buddy_t *buddy;
 } chunk_t;
 
 typedef struct binary_buddy {
@@ -81,7 +81,7 @@ static uint32_t order_of(const chunk_t *chunk, size_t block_bytes)
 static dao_status_t take_from(const chunk_t *chunk, size_t block_bytes, dao_piece_t *out_piece)
 {
     uint32_t page = 0;
-    dao_status_t status = dao_buddy_alloc(chunk->buddy, order_of(chunk, block_bytes), &page);
+    dao_status_t status = dao_page_buddy_alloc(chunk->buddy, order_of(chunk, block_bytes), &page);
     if (status == DAO_OK) {
         *out_piece = (dao_piece_t){chunk->address + page * chunk->unit_bytes, block_bytes};
     }
@@ -90,7 +90,7 @@ static dao_status_t take_from(const chunk_t *chunk, size_t block_bytes, dao_piec
 
 static bool has_room(const chunk_t *chunk, size_t block_bytes)
 {
-    uint32_t largest = dao_buddy_largest_free_order(chunk->buddy);
+    uint32_t largest = dao_page_buddy_largest_free_order(chunk->buddy);
     return block_bytes >= chunk->unit_bytes && largest != UINT32_MAX &&
            block_bytes <= chunk->unit_bytes << largest;
 }
@@ -139,7 +139,7 @@ static const chunk_t *chunk_around(const binary_buddy_t *buddy, const void *addr
 
 static bool chunk_is_free(const chunk_t *chunk)
 {
-    return dao_buddy_free_count(chunk->buddy) == dao_buddy_page_count(chunk->buddy);
+    return dao_page_buddy_free_count(chunk->buddy) == dao_page_buddy_page_count(chunk->buddy);
 }
 
 static bool list_reserve(binary_buddy_t *buddy)
@@ -162,7 +162,7 @@ static dao_status_t take_chunk(binary_buddy_t *buddy, size_t size_bytes, bool pr
                                const chunk_t **out_chunk)
 {
     chunk_t chunk = {.unit_bytes = DAO_BINARY_BUDDY_BLOCK_BYTES};
-    while (size_bytes > chunk.unit_bytes << DAO_BUDDY_ORDER_MAX) {
+    while (size_bytes > chunk.unit_bytes << DAO_PAGE_BUDDY_ORDER_MAX) {
         chunk.unit_bytes *= 2;
     }
     chunk.size_bytes = dao_round_up(size_bytes, chunk.unit_bytes);
@@ -171,7 +171,7 @@ static dao_status_t take_chunk(binary_buddy_t *buddy, size_t size_bytes, bool pr
     }
     dao_status_t status = dao_supply_make_room(buddy->base.supply, chunk.size_bytes);
     if (status == DAO_OK) {
-        status = dao_buddy_create((uint32_t)(chunk.size_bytes / chunk.unit_bytes), &chunk.buddy);
+        status = dao_page_buddy_create((uint32_t)(chunk.size_bytes / chunk.unit_bytes), &chunk.buddy);
     }
     if (status != DAO_OK) {
         return status;
@@ -179,7 +179,7 @@ static dao_status_t take_chunk(binary_buddy_t *buddy, size_t size_bytes, bool pr
     dao_piece_t piece;
     status = dao_supply_take(buddy->base.supply, chunk.size_bytes, presses, &piece);
     if (status != DAO_OK) {
-        dao_buddy_destroy(chunk.buddy);
+        dao_page_buddy_destroy(chunk.buddy);
         return status;
     }
     chunk.address = piece.address;
@@ -224,7 +224,7 @@ static dao_status_t give_chunk(binary_buddy_t *buddy, size_t index)
     dao_piece_t piece = {chunk.address, chunk.size_bytes};
     dao_status_t status = dao_supply_give(buddy->base.supply, &piece);
     if (status == DAO_OK) {
-        dao_buddy_destroy(chunk.buddy);
+        dao_page_buddy_destroy(chunk.buddy);
         buddy->count--;
         memmove(&buddy->chunks[index], &buddy->chunks[index + 1], (buddy->count - index) * sizeof(chunk));
     }
@@ -266,7 +266,7 @@ static dao_status_t buddy_give(dao_placer_t *placer, const dao_piece_t *piece)
     const chunk_t *chunk = chunk_around(buddy_of(placer), piece->address);
     DAO_ASSERT(chunk != NULL);
     uint32_t page = (uint32_t)((size_t)(piece->address - chunk->address) / chunk->unit_bytes);
-    return dao_buddy_free(chunk->buddy, page, order_of(chunk, piece->size_bytes));
+    return dao_page_buddy_free(chunk->buddy, page, order_of(chunk, piece->size_bytes));
 }
 
 static uint64_t buddy_idle_bytes(const dao_placer_t *placer)
@@ -303,7 +303,7 @@ static uint64_t buddy_largest_hole(const dao_placer_t *placer)
     const binary_buddy_t *buddy = buddy_of_const(placer);
     uint64_t largest_bytes = 0;
     for (size_t i = 0; i < buddy->count; i++) {
-        uint32_t order = dao_buddy_largest_free_order(buddy->chunks[i].buddy);
+        uint32_t order = dao_page_buddy_largest_free_order(buddy->chunks[i].buddy);
         uint64_t hole_bytes = order == UINT32_MAX ? 0 : (uint64_t)buddy->chunks[i].unit_bytes << order;
         largest_bytes = hole_bytes > largest_bytes ? hole_bytes : largest_bytes;
     }
@@ -312,11 +312,11 @@ static uint64_t buddy_largest_hole(const dao_placer_t *placer)
 
 static void walk_chunk(const chunk_t *chunk, dao_placed_visit_t visit, void *user)
 {
-    for (uint32_t page = 0; page < dao_buddy_page_count(chunk->buddy);) {
-        uint32_t order = dao_buddy_run_order(chunk->buddy, page);
+    for (uint32_t page = 0; page < dao_page_buddy_page_count(chunk->buddy);) {
+        uint32_t order = dao_page_buddy_run_order(chunk->buddy, page);
         dao_placed_t placed = {
             .piece = {chunk->address + page * chunk->unit_bytes, chunk->unit_bytes << order},
-            .is_used = !dao_buddy_is_free_run(chunk->buddy, page),
+            .is_used = !dao_page_buddy_is_free_run(chunk->buddy, page),
             .begins_segment = page == 0};
         visit(&placed, user);
         page += 1u << order;
@@ -339,7 +339,7 @@ static bool buddy_is_hole(const dao_placer_t *placer, const void *address)
     }
     size_t offset_bytes = (size_t)((const char *)address - chunk->address);
     return offset_bytes % chunk->unit_bytes == 0 &&
-           dao_buddy_is_free_run(chunk->buddy, (uint32_t)(offset_bytes / chunk->unit_bytes));
+           dao_page_buddy_is_free_run(chunk->buddy, (uint32_t)(offset_bytes / chunk->unit_bytes));
 }
 
 static bool buddy_is_valid(const dao_placer_t *placer, uint64_t used_bytes, uint64_t *reserved_bytes)
@@ -349,12 +349,12 @@ static bool buddy_is_valid(const dao_placer_t *placer, uint64_t used_bytes, uint
     for (size_t i = 0; i < buddy->count; i++) {
         const chunk_t *chunk = &buddy->chunks[i];
         const chunk_t *before = i > 0 ? &buddy->chunks[i - 1] : NULL;
-        uint64_t page_count = dao_buddy_page_count(chunk->buddy);
+        uint64_t page_count = dao_page_buddy_page_count(chunk->buddy);
         if ((before != NULL && before->address + before->size_bytes > chunk->address) ||
-            page_count * chunk->unit_bytes != chunk->size_bytes || !dao_buddy_is_valid(chunk->buddy)) {
+            page_count * chunk->unit_bytes != chunk->size_bytes || !dao_page_buddy_is_valid(chunk->buddy)) {
             return false;
         }
-        placed_bytes += (page_count - dao_buddy_free_count(chunk->buddy)) * chunk->unit_bytes;
+        placed_bytes += (page_count - dao_page_buddy_free_count(chunk->buddy)) * chunk->unit_bytes;
         *reserved_bytes += chunk->size_bytes;
     }
     return buddy->count <= buddy->capacity && placed_bytes == used_bytes;
@@ -366,7 +366,7 @@ static void buddy_destroy(dao_placer_t *placer)
     for (size_t i = 0; i < buddy->count; i++) {
         dao_piece_t piece = {buddy->chunks[i].address, buddy->chunks[i].size_bytes};
         (void)dao_supply_give(placer->supply, &piece); /* nobody is left to be told */
-        dao_buddy_destroy(buddy->chunks[i].buddy);
+        dao_page_buddy_destroy(buddy->chunks[i].buddy);
     }
     dao_host_free(buddy->chunks);
     dao_host_free(buddy);

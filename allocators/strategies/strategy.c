@@ -4,18 +4,18 @@
        alloc ──> lock ──> queue is emptied ──> placer.take ──> table of blocks           supply <──> upstream
        free  ──> lock ──> queue is emptied ──> table ──> placer.give                        ^
                                                            placer takes and gives ──────────┘
-       put_off ──> table (the word goes, the piece stays) ──carry_out──> placer.give, or ──renew──> a live block
+       retire ──> table (the word goes, the piece stays) ──reclaim──> placer.give, or ──reuse──> a live block
 
    What holds between calls:
 
        sum of the pieces in the table == what the placer has handed out
-       sum of those whose blocks live == stats.used_bytes: the others were put off, and have no word
+       sum of those whose blocks live == stats.used_bytes: the others were retired, and have no word
        stats.reserved_bytes == what the supply has taken and not given back
        slots of the queue >= blocks of the table + spare ones, if there is one
 
    All that needs host memory (the table, the queue) is made before the placer is asked, so that a failure
-   changes nothing. The lock is held over the upstream's calls, as in caching.c: a second thread that misses
-   would wait for the same call. */
+   changes nothing. The lock is held over the upstream's calls, as in device_memory.c: a second thread that
+   misses would wait for the same call. */
 #include "allocators/strategies/strategy.h"
 
 #include "allocators/places/deferred.h"
@@ -103,7 +103,7 @@ dao_status_t dao_supply_give(dao_supply_t *supply, const dao_piece_t *piece)
 
 /* ---- the lock ---- */
 
-/* Tells whether an entry of the table is a live block: one that was put off has no word, a live one at least
+/* Tells whether an entry of the table is a live block: one that was retired has no word, a live one at least
    a byte. */
 static bool is_live(const dao_block_entry_t *entry)
 {
@@ -137,8 +137,8 @@ static dao_block_entry_t *find_live_locked(const strategy_t *strategy, const voi
     return entry != NULL && is_live(entry) ? entry : NULL;
 }
 
-/* Gives the block that begins at an address and was put off, or NULL. */
-static dao_block_entry_t *find_put_off_locked(const strategy_t *strategy, const void *address)
+/* Gives the block that begins at an address and was retired, or NULL. */
+static dao_block_entry_t *find_retired_locked(const strategy_t *strategy, const void *address)
 {
     dao_block_entry_t *entry = dao_block_map_find(&strategy->blocks, address);
     return entry != NULL && !is_live(entry) ? entry : NULL;
@@ -175,13 +175,13 @@ static dao_status_t free_locked(void *owner, void *address)
     return status;
 }
 
-/* Takes the lock and carries out deferred frees. Gives the slots of wrong addresses, for unlock_and_report().
+/* Takes the lock and reclaims deferred frees. Gives the slots of wrong addresses, for unlock_and_report().
    */
 static uint32_t lock_and_drain(strategy_t *strategy)
 {
     dao_mutex_lock(&strategy->lock);
     DAO_ASSERT_HEAVY(is_valid_locked(strategy));
-    return dao_deferred_carry_out(&strategy->deferred, free_locked, strategy);
+    return dao_deferred_reclaim(&strategy->deferred, free_locked, strategy);
 }
 
 static void unlock_and_report(strategy_t *strategy, uint32_t wrong)
@@ -274,7 +274,7 @@ static dao_status_t strategy_alloc(dao_allocator_t *allocator, const dao_block_r
 {
     strategy_t *strategy = strategy_of(allocator);
     DAO_ASSERT(request->size_bytes > 0);
-    out_grant->hold = (dao_hold_t){0};
+    out_grant->fence = (dao_stream_fence_t){0};
     uint32_t wrong = lock_and_drain(strategy);
     dao_status_t status = alloc_locked(strategy, request, &out_grant->address);
     unlock_and_report(strategy, wrong);
@@ -296,10 +296,10 @@ static dao_status_t check_free(const strategy_t *strategy, dao_status_t status, 
     return status;
 }
 
-static dao_status_t strategy_free(dao_allocator_t *allocator, void *address, dao_hold_t *hold)
+static dao_status_t strategy_free(dao_allocator_t *allocator, void *address, dao_stream_fence_t *fence)
 {
-    DAO_ASSERT(hold == NULL || dao_hold_is_empty(hold));
-    (void)hold; /* nobody uses the block */
+    DAO_ASSERT(fence == NULL || dao_stream_fence_is_empty(fence));
+    (void)fence; /* nobody uses the block */
     strategy_t *strategy = strategy_of(allocator);
     uint32_t wrong = lock_and_drain(strategy);
     dao_status_t status = free_locked(strategy, address);
@@ -319,7 +319,7 @@ static dao_block_t describe(const dao_block_entry_t *entry)
 
 /* ---- frees in two steps ---- */
 
-static dao_status_t strategy_put_off(dao_allocator_t *allocator, void *address, dao_block_t *out_block)
+static dao_status_t strategy_retire(dao_allocator_t *allocator, void *address, dao_block_t *out_block)
 {
     strategy_t *strategy = strategy_of(allocator);
     uint32_t wrong = lock_and_drain(strategy);
@@ -334,11 +334,11 @@ static dao_status_t strategy_put_off(dao_allocator_t *allocator, void *address, 
     return check_free(strategy, status, address);
 }
 
-static dao_status_t strategy_carry_out(dao_allocator_t *allocator, void *address)
+static dao_status_t strategy_reclaim(dao_allocator_t *allocator, void *address)
 {
     strategy_t *strategy = strategy_of(allocator);
     uint32_t wrong = lock_and_drain(strategy);
-    dao_block_entry_t *entry = find_put_off_locked(strategy, address);
+    dao_block_entry_t *entry = find_retired_locked(strategy, address);
     dao_status_t status = DAO_ERR_FOREIGN_POINTER;
     if (entry != NULL) {
         dao_piece_t piece = entry->piece;
@@ -363,12 +363,12 @@ static bool suits_locked(const strategy_t *strategy, const dao_block_entry_t *en
                entry->piece.size_bytes;
 }
 
-static dao_status_t strategy_renew(dao_allocator_t *allocator, void *address,
+static dao_status_t strategy_reuse(dao_allocator_t *allocator, void *address,
                                    const dao_block_request_t *request)
 {
     strategy_t *strategy = strategy_of(allocator);
     uint32_t wrong = lock_and_drain(strategy);
-    dao_block_entry_t *entry = find_put_off_locked(strategy, address);
+    dao_block_entry_t *entry = find_retired_locked(strategy, address);
     bool suits = entry != NULL && suits_locked(strategy, entry, request);
     dao_status_t status =
         suits ? dao_ledger_charge(&strategy->ledger, request, entry->piece.size_bytes) : DAO_ERR_LIMIT;
@@ -584,8 +584,8 @@ static void strategy_destroy(dao_allocator_t *allocator)
 
 static const dao_allocator_ops_t strategy_ops = {
     .alloc = strategy_alloc,
-    .alloc_plain = dao_allocator_alloc_otherwise,
-    .free_plain = dao_allocator_free_otherwise,
+    .alloc_fast = dao_allocator_alloc_fallback,
+    .free_fast = dao_allocator_free_fallback,
     .free = strategy_free,
     .query = strategy_query,
     .trim = strategy_trim,
@@ -599,9 +599,9 @@ static const dao_allocator_ops_t strategy_ops = {
     .destroy = strategy_destroy,
     .free_deferred = strategy_free_deferred,
     .drain = strategy_drain,
-    .put_off = strategy_put_off,
-    .carry_out = strategy_carry_out,
-    .renew = strategy_renew,
+    .retire = strategy_retire,
+    .reclaim = strategy_reclaim,
+    .reuse = strategy_reuse,
 };
 
 /* ---- create ---- */

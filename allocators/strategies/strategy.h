@@ -4,7 +4,8 @@
    strategy.c: the lock, counters, limits, the table of live blocks, deferred frees, errors.
 
    What they hand out nobody uses any more, which suits a request of any stream; a free waits for nobody.
-   Frees in stream order, and leases, are ordered.c's, which stands in front of them where there are streams.
+   Frees in stream order, and leases, are stream_ordered.c's, which stands in front of them where there are
+   streams.
    */
 #ifndef DAO_ALLOCATORS_STRATEGY_H
 #define DAO_ALLOCATORS_STRATEGY_H

@@ -25,7 +25,7 @@ typedef enum dao_rank {
     DAO_RANK_STEP_PLAN = 7, /* an allocator that serves from a plan in front of another one */
     DAO_RANK_FRONT = 8,     /* an allocator that serves small blocks in front of another one */
     DAO_RANK_ALLOCATOR = 9,
-    DAO_RANK_HOLDS = 10, /* the table of streams that hold free blocks */
+    DAO_RANK_STREAM_FENCES = 10, /* the table of streams that hold free blocks */
     DAO_RANK_BACKEND = 11,
     DAO_RANK_LEAF = 12, /* nothing is taken under it */
 } dao_rank_t;

@@ -456,7 +456,7 @@ static dao_status_t enter_locked(void)
     }
 }
 
-static dao_status_t enter_slowly(void)
+static dao_status_t enter_slow(void)
 {
     dao_mutex_lock(&context.lock);
     dao_status_t status = enter_locked();
@@ -468,7 +468,7 @@ dao_status_t dao_context_enter(dao_core_t **out_core)
 {
     dao_core_t *core = atomic_load_explicit(&dao_started.core, memory_order_acquire);
     if (core == NULL) {
-        dao_status_t status = enter_slowly();
+        dao_status_t status = enter_slow();
         if (status != DAO_OK) {
             return status;
         }
@@ -480,7 +480,7 @@ dao_status_t dao_context_enter(dao_core_t **out_core)
 
 /* ---- stopping ---- */
 
-/* Waits for a device's work and carries out what waited for it, so that only what the program forgot is
+/* Waits for a device's work and reclaims what waited for it, so that only what the program forgot is
    reported. */
 static void runtime_settle(dao_runtime_t *runtime)
 {

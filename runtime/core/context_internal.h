@@ -156,7 +156,7 @@ DAO_NODISCARD dao_status_t dao_runtime_record(dao_runtime_t *runtime, dao_backen
    the stream. Never needs memory. */
 void dao_runtime_defer(dao_runtime_t *runtime, dao_deferred_t *deferred);
 
-/* Carries out deferred frees whose events have finished: a bounded number, so that one that hangs holds up
+/* Reclaims deferred frees whose events have finished: a bounded number, so that one that hangs holds up
    nobody. */
 void dao_runtime_drain_some(dao_runtime_t *runtime);
 static inline bool dao_runtime_has_deferred(const dao_runtime_t *runtime)
@@ -170,11 +170,11 @@ static inline void dao_runtime_drain(dao_runtime_t *runtime)
     }
 }
 
-/* Carries out all deferred frees, waiting for their events; but for those whose streams are being captured.
+/* Reclaims all deferred frees, waiting for their events; but for those whose streams are being captured.
    */
 void dao_runtime_drain_all(dao_runtime_t *runtime);
 
-/* Carries out the deferred frees that were made while a stream was being captured, whose work has ended: none
+/* Reclaims the deferred frees that were made while a stream was being captured, whose work has ended: none
    holds it then. */
 void dao_runtime_drain_late(dao_runtime_t *runtime, dao_stream_t *stream);
 
@@ -218,17 +218,17 @@ DAO_NODISCARD dao_status_t dao_host_limit_find(const dao_config_t *config, uint6
 DAO_NODISCARD dao_status_t dao_place_allocator(dao_place_t place, bool starts,
                                                dao_allocator_t **out_allocator, dao_runtime_t **out_runtime);
 
-/* Carries out the frees of a place that wait, as far as they can be; NULL is allowed: alloc.c. */
+/* Reclaims the frees of a place that wait, as far as they can be; NULL is allowed: alloc.c. */
 void dao_place_drain(dao_place_t place, dao_runtime_t *runtime);
 
 /* Waits for a stream's work, and learns from it what was freed behind that: stream_order.c. The backend's
    answer. */
 DAO_NODISCARD dao_status_t dao_stream_order_synchronize(dao_stream_t *stream);
 
-/* Frees a block with its hold, or once that has ended where the block follows no stream: stream_order.c. As
+/* Frees a block with its fence, or once that has ended where the block follows no stream: stream_order.c. As
    free of dao_allocator_ops_t; DAO_ERR_REENTRANT if this thread must not wait. */
 dao_status_t dao_stream_order_free(dao_runtime_t *runtime, dao_allocator_t *allocator, void *address,
-                                   dao_hold_t *hold);
+                                   dao_stream_fence_t *fence);
 
 /* Ends what a stream has in its runtime's holds, before it is destroyed: stream_order.c. Waits for the
    stream's work. */
@@ -246,9 +246,9 @@ DAO_NODISCARD dao_status_t dao_place_alloc(dao_place_t place, size_t size_bytes,
 
 /* Makes a runtime's device memory end its shortest ways with what dao_alloc() and dao_free() do around all
    others: alloc.c. Nobody else knows of the runtime yet. */
-void dao_alloc_otherwise_set(dao_runtime_t *runtime);
+void dao_alloc_fallback_set(dao_runtime_t *runtime);
 
-/* Gives a place's allocator, after the frees that wait were carried out as far as they can be: alloc.c.
+/* Gives a place's allocator, after the frees that wait were reclaimed as far as they can be: alloc.c.
    *out_allocator is NULL for a device that was not used yet. */
 DAO_NODISCARD dao_status_t dao_place_peek(dao_place_t place, dao_allocator_t **out_allocator);
 

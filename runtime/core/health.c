@@ -9,7 +9,7 @@
    until the library is finalized and started anew. */
 #include <dao/context.h>
 
-#include "allocators/detours.h"
+#include "allocators/slow_path.h"
 #include "runtime/core/context_internal.h"
 
 #include <inttypes.h>
@@ -22,7 +22,7 @@ void dao_runtime_lose(dao_runtime_t *runtime)
     }
     dao_error_save(&runtime->loss_error, DAO_ERR_DEVICE_LOST);
     atomic_store_explicit(&runtime->loss, DAO_LOSS_TOLD, memory_order_release);
-    dao_detours_begin(); /* until the runtime ends: the shortest way of dao_alloc() does not look here */
+    dao_slow_path_begin(); /* until the runtime ends: the shortest way of dao_alloc() does not look here */
 }
 
 /* Asks a device, which a lost one answers with its error. */

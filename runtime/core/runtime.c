@@ -17,8 +17,8 @@
 #include "runtime/observe/watch.h"
 #include "runtime/place/pressure_internal.h"
 
-#include "allocators/detours.h"
 #include "allocators/places/pinned.h"
+#include "allocators/slow_path.h"
 #include "base/log.h"
 #include "base/memory/host.h"
 #include "base/report/error.h"
@@ -71,7 +71,7 @@ static void runtime_destroy(dao_runtime_t *runtime)
         runtime->device_memory->ops->destroy(runtime->device_memory);
     }
     dao_watch_pool_end(&own->watch);
-    dao_holds_destroy(runtime->holds);
+    dao_stream_fences_destroy(runtime->fences);
     if (runtime->bytes_stream != NULL) {
         runtime->ops->stream_destroy(runtime->bytes_stream);
     }
@@ -79,7 +79,7 @@ static void runtime_destroy(dao_runtime_t *runtime)
         runtime->ops->device_close(runtime->device);
     }
     if (dao_runtime_is_lost(runtime)) {
-        dao_detours_end();
+        dao_slow_path_end();
     }
     dao_core_release(own->core);
     dao_retained_finish(&runtime->retained);
@@ -135,7 +135,7 @@ static dao_status_t allocators_create(dao_runtime_t *runtime)
     dao_watch_init(&own->watch, runtime->ops, runtime->device, runtime->device_index);
     own->origin = (dao_place_origin_t){.ops = &own->watch.ops,
                                        .device = dao_watch_device(&own->watch),
-                                       .holds = runtime->holds,
+                                       .fences = runtime->fences,
                                        .step_plan = &own->core->step_plan};
     dao_place_t place = {DAO_PLACE_KIND_DEVICE, runtime->device_index};
     const dao_place_config_t *config = &own->core->device_configs[place.index];
@@ -155,7 +155,7 @@ static dao_status_t allocators_create(dao_runtime_t *runtime)
     }
     status = status == DAO_OK ? harden(runtime) : status;
     if (status == DAO_OK) {
-        dao_alloc_otherwise_set(runtime);
+        dao_alloc_fallback_set(runtime);
     }
     return status;
 }
@@ -187,7 +187,7 @@ dao_status_t dao_runtime_create(dao_core_t *core, int32_t device_index, dao_runt
         status = core->ops->device_query(runtime->device, &runtime->info);
     }
     if (status == DAO_OK) {
-        status = dao_holds_create(runtime->ops, runtime->device, &runtime->holds);
+        status = dao_stream_fences_create(runtime->ops, runtime->device, &runtime->fences);
     }
     if (status == DAO_OK) {
         status = allocators_create(runtime);
@@ -313,10 +313,11 @@ dao_status_t dao_runtime_wait(dao_runtime_t *runtime, dao_backend_stream_t *stre
 
 dao_status_t dao_runtime_synchronize(dao_runtime_t *runtime)
 {
-    uint64_t epoch = dao_holds_epoch(runtime->holds); /* before the wait: later frees may not be covered */
+    uint64_t epoch =
+        dao_stream_fences_epoch(runtime->fences); /* before the wait: later frees may not be covered */
     dao_status_t status = dao_runtime_told(runtime, runtime->ops->device_synchronize(runtime->device));
     if (status == DAO_OK) {
-        dao_holds_finished(runtime->holds, 0, epoch);
+        dao_stream_fences_finished(runtime->fences, 0, epoch);
     }
     return status;
 }
@@ -326,7 +327,7 @@ dao_status_t dao_runtime_synchronize(dao_runtime_t *runtime)
 void dao_runtime_block_free(dao_runtime_t *runtime, dao_place_kind_t kind, void *address)
 {
     dao_status_t status;
-    if (dao_lease_puts_off(runtime, kind, address, NULL, &status)) {
+    if (dao_lease_retires(runtime, kind, address, NULL, &status)) {
         if (status != DAO_OK) {
             dao_log(DAO_LOG_LEVEL_ERROR, "the memory of a handle could not be freed: %s", dao_last_message());
         }
@@ -366,7 +367,7 @@ static void late_end(dao_runtime_t *runtime, dao_deferred_t *deferred)
     }
 }
 
-static void carry_out(dao_runtime_t *runtime, dao_deferred_t *deferred)
+static void reclaim(dao_runtime_t *runtime, dao_deferred_t *deferred)
 {
     struct dao_runtime_private *own = runtime->own;
     late_end(runtime, deferred);
@@ -377,7 +378,7 @@ static void carry_out(dao_runtime_t *runtime, dao_deferred_t *deferred)
     }
     dao_handle_bury(deferred->container); /* `deferred` is a part of it */
     atomic_fetch_sub(&runtime->deferred_count, 1);
-    dao_detours_end();
+    dao_slow_path_end();
 }
 
 static void list_append(struct dao_runtime_private *own, dao_deferred_t *deferred)
@@ -423,7 +424,7 @@ void dao_runtime_defer(dao_runtime_t *runtime, dao_deferred_t *deferred)
         deferred->stream->late_count++;
         dao_mutex_unlock(&own->lock);
     }
-    dao_detours_begin();
+    dao_slow_path_begin();
     atomic_fetch_add(&runtime->deferred_count, 1);
     list_append(own, deferred);
     dao_pressure_note_free();
@@ -473,7 +474,7 @@ static bool wait_for_deferred(dao_runtime_t *runtime, dao_deferred_t *deferred)
     } else if (status != DAO_ERR_BUSY) {
         status = dao_runtime_told(runtime, runtime->ops->stream_synchronize(deferred->stream->backend));
     }
-    if (deferred->stream != NULL && dao_hold_must_wait_elsewhere(status)) {
+    if (deferred->stream != NULL && dao_stream_fence_must_wait_elsewhere(status)) {
         return false;
     }
     if (status != DAO_OK) { /* an error is an end, too */
@@ -491,7 +492,7 @@ static void chain_poll(dao_runtime_t *runtime, dao_deferred_t *chain)
         dao_deferred_t *deferred = chain;
         chain = deferred->next;
         if (has_finished(runtime, deferred)) {
-            carry_out(runtime, deferred);
+            reclaim(runtime, deferred);
         } else {
             list_append(runtime->own, deferred);
         }
@@ -552,7 +553,7 @@ void dao_runtime_drain_all(dao_runtime_t *runtime)
         if (deferred == NULL) {
             dao_thread_yield();
         } else if (wait_for_deferred(runtime, deferred)) {
-            carry_out(runtime, deferred);
+            reclaim(runtime, deferred);
         } else {
             deferred->passed_by = pass;
             list_append(own, deferred);
@@ -583,7 +584,7 @@ void dao_runtime_drain_late(dao_runtime_t *runtime, dao_stream_t *stream)
             dao_deferred_t *deferred = chain;
             chain = deferred->next;
             if (deferred->stream == stream) {
-                carry_out(runtime, deferred);
+                reclaim(runtime, deferred);
             } else {
                 list_append(runtime->own, deferred);
             }
@@ -591,28 +592,28 @@ void dao_runtime_drain_late(dao_runtime_t *runtime, dao_stream_t *stream)
     }
 }
 
-/* Carries out what is left, when nobody has the runtime any more: frees on the device's own streams, which
+/* Reclaims what is left, when nobody has the runtime any more: frees on the device's own streams, which
    are being captured. */
 static void drop_all(dao_runtime_t *runtime)
 {
     dao_deferred_t *deferred;
     while ((deferred = list_take(runtime->own, 1)) != NULL) {
-        carry_out(runtime, deferred);
+        reclaim(runtime, deferred);
     }
 }
 
 bool dao_runtime_wait_frees(dao_runtime_t *runtime, dao_place_kind_t kind)
 {
-    dao_hold_t pending = dao_holds_pending(runtime->holds);
+    dao_stream_fence_t pending = dao_stream_fences_pending(runtime->fences);
     bool has_deferred = dao_runtime_deferred_count(runtime, kind) > 0;
     if (has_deferred) {
         dao_runtime_drain_all(runtime);
     }
-    if (!dao_hold_is_empty(&pending)) {
+    if (!dao_stream_fence_is_empty(&pending)) {
         dao_error_record_t record;
         dao_error_save(&record, dao_last_status());
-        (void)dao_holds_wait(runtime->holds, &pending); /* an error is an end, too */
+        (void)dao_stream_fences_wait(runtime->fences, &pending); /* an error is an end, too */
         (void)dao_error_restore(&record);
     }
-    return has_deferred || !dao_hold_is_empty(&pending);
+    return has_deferred || !dao_stream_fence_is_empty(&pending);
 }

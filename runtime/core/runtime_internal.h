@@ -4,7 +4,7 @@
 #define DAO_RUNTIME_RUNTIME_INTERNAL_H
 
 #include "allocators/allocator.h"
-#include "allocators/holds.h"
+#include "allocators/stream_fence.h"
 #include "backends/backend.h"
 #include "base/report/error.h"
 #include "base/threads/sync.h"
@@ -30,8 +30,8 @@ struct dao_runtime {
     const dao_backend_ops_t *ops;
     dao_backend_device_t *device;
     int32_t device_index;
-    dao_device_info_t info; /* as of the start; free_bytes is not kept up */
-    dao_holds_t *holds;     /* streams that allocate and free in stream order; outlives the allocators */
+    dao_device_info_t info;      /* as of the start; free_bytes is not kept up */
+    dao_stream_fences_t *fences; /* streams that allocate and free in stream order; outlives the allocators */
     dao_allocator_t *device_memory;
     dao_allocator_t *pinned_memory;
     dao_backend_stream_t *bytes_stream; /* by which a hardened place reaches its bytes; else NULL */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Allocation and free in stream order: dao_alloc_async(), dao_free_async(), dao_record_stream(). The order
-   itself is kept by the device's table of holds (allocators/holds.h), and by the allocators, whose free
-   blocks carry holds; here a public stream is given its number in that table, and the calls are made in the
-   order that makes them safe:
+   itself is kept by the device's table of stream fences (allocators/stream_fence.h), and by the allocators,
+   whose free blocks carry fences; here a public stream is given its number in that table, and the calls are
+   made in the order that makes them safe:
 
-       alloc   number -> allocator gives block and hold -> the stream waits for the hold, on the device
+       alloc   number -> allocator gives block and hold -> the stream waits for the fence, on the device
        free    number -> epoch is drawn -> allocator takes block and hold -> events are recorded behind it
        record  number -> the stream is called shared -> allocator marks the block
 
@@ -35,17 +35,17 @@ static dao_status_t number_find(dao_stream_t *stream, uint32_t *out_number)
 {
     uint32_t number = atomic_load_explicit(&stream->number, memory_order_acquire);
     if (number == 0) {
-        dao_holds_t *holds = stream->runtime->holds;
+        dao_stream_fences_t *fences = stream->runtime->fences;
         uint32_t added;
-        dao_status_t status = dao_holds_stream_add(holds, stream->backend, &added);
+        dao_status_t status = dao_stream_fences_stream_add(fences, stream->backend, &added);
         if (status != DAO_OK) {
             return status;
         }
         if (atomic_compare_exchange_strong(&stream->number, &number, added)) {
             number = added;
         } else {
-            dao_holds_stream_remove(holds,
-                                    added); /* another thread was faster; nothing was freed under this one */
+            dao_stream_fences_stream_remove(
+                fences, added); /* another thread was faster; nothing was freed under this one */
         }
     }
     *out_number = number;
@@ -56,10 +56,11 @@ dao_status_t dao_stream_order_synchronize(dao_stream_t *stream)
 {
     uint32_t number = atomic_load_explicit(&stream->number, memory_order_acquire);
     dao_runtime_t *runtime = stream->runtime;
-    uint64_t epoch = dao_holds_epoch(runtime->holds); /* before the wait: later frees may not be covered */
+    uint64_t epoch =
+        dao_stream_fences_epoch(runtime->fences); /* before the wait: later frees may not be covered */
     dao_status_t status = dao_runtime_told(runtime, runtime->ops->stream_synchronize(stream->backend));
     if (status == DAO_OK && number != 0) {
-        dao_holds_finished(runtime->holds, number, epoch);
+        dao_stream_fences_finished(runtime->fences, number, epoch);
     }
     return status;
 }
@@ -78,7 +79,7 @@ void dao_stream_order_end(dao_stream_t *stream)
             runtime, runtime->ops->device_synchronize(runtime->device)); /* an error is an end, too */
     }
     (void)dao_error_restore(&record);
-    dao_holds_stream_remove(runtime->holds, number);
+    dao_stream_fences_stream_remove(runtime->fences, number);
 }
 
 /* Checks place and stream, and finds what a call needs; a device that was not used yet is started. */
@@ -114,10 +115,10 @@ static dao_status_t order_find(const char *function, dao_place_t place, dao_stre
    stream does if it held it before. */
 static void give_back(const order_t *order, const dao_block_grant_t *grant)
 {
-    dao_hold_t hold = dao_holds_mark(order->runtime->holds, order->number);
-    dao_hold_join(&hold, &grant->hold);
+    dao_stream_fence_t fence = dao_stream_fences_mark(order->runtime->fences, order->number);
+    dao_stream_fence_join(&fence, &grant->fence);
     (void)order->allocator->ops->free(order->allocator, grant->address,
-                                      &hold); /* it was allocated just now */
+                                      &fence); /* it was allocated just now */
 }
 
 /* Takes a block, and makes the stream wait for those who held it. */
@@ -133,10 +134,10 @@ static dao_status_t order_take(const order_t *order, dao_place_t place, const da
                                     .out_grant = out_grant};
         status = dao_pressure_relieve(&need, status);
     }
-    if (status != DAO_OK || dao_hold_is_own(&out_grant->hold, order->number)) {
+    if (status != DAO_OK || dao_stream_fence_is_own(&out_grant->fence, order->number)) {
         return status;
     }
-    status = dao_holds_wait_on(order->runtime->holds, &out_grant->hold, order->number);
+    status = dao_stream_fences_wait_on(order->runtime->fences, &out_grant->fence, order->number);
     if (status != DAO_OK) {
         dao_error_record_t record;
         dao_error_save(&record, status);
@@ -159,7 +160,7 @@ static dao_status_t order_alloc(const order_t *order, dao_place_t place, size_t 
     dao_status_t status =
         order_take(order, place, dao_lease_name(&request, place, order->runtime, &leased), &grant);
     if (status == DAO_ERR_BUSY) {
-        request.wants_unheld = true;
+        request.wants_unfenced = true;
         status = order_take(order, place, dao_lease_name(&request, place, order->runtime, &leased), &grant);
     }
     dao_events_note_alloc(place, &request, status == DAO_OK ? grant.address : NULL, status);
@@ -179,20 +180,20 @@ void *dao_alloc_async(dao_place_t place, size_t size_bytes, dao_stream_t *stream
     return order_alloc(&order, place, size_bytes, &address) == DAO_OK ? address : NULL;
 }
 
-/* Frees a block with its hold. One that follows no stream, as small ones of dao_alloc(), is waited for
+/* Frees a block with its fence. One that follows no stream, as small ones of dao_alloc(), is waited for
    instead. */
 dao_status_t dao_stream_order_free(dao_runtime_t *runtime, dao_allocator_t *allocator, void *address,
-                                   dao_hold_t *hold)
+                                   dao_stream_fence_t *fence)
 {
-    dao_status_t status = allocator->ops->free(allocator, address, hold);
+    dao_status_t status = allocator->ops->free(allocator, address, fence);
     if (status != DAO_ERR_UNSUPPORTED) {
         return status;
     }
-    status = dao_holds_wait(runtime->holds, hold);
-    if (dao_hold_must_wait_elsewhere(status)) {
+    status = dao_stream_fences_wait(runtime->fences, fence);
+    if (dao_stream_fence_must_wait_elsewhere(status)) {
         return status;
     }
-    *hold = (dao_hold_t){0};
+    *fence = (dao_stream_fence_t){0};
     return dao_allocator_free(allocator, address);
 }
 
@@ -214,18 +215,18 @@ dao_status_t dao_free_async(dao_place_t place, void *address, dao_stream_t *stre
     order_t order;
     dao_status_t status = order_find("dao_free_async", place, stream, &order);
     if (status == DAO_OK) {
-        dao_hold_t hold = dao_holds_mark(order.runtime->holds, order.number);
+        dao_stream_fence_t fence = dao_stream_fences_mark(order.runtime->fences, order.number);
         uint64_t ticks = dao_events_ticks();
-        bool is_put_off = dao_lease_puts_off(order.runtime, place.kind, address, &hold, &status);
-        if (!is_put_off) {
+        bool is_retired = dao_lease_retires(order.runtime, place.kind, address, &fence, &status);
+        if (!is_retired) {
             dao_events_free_begins(place, address, ticks);
-            status = dao_stream_order_free(order.runtime, order.allocator, address, &hold);
+            status = dao_stream_order_free(order.runtime, order.allocator, address, &fence);
         }
         if (status == DAO_OK) {
-            if (!is_put_off) {
+            if (!is_retired) {
                 dao_events_note_freed(NULL, place, address, ticks);
             }
-            dao_holds_record(order.runtime->holds, &hold);
+            dao_stream_fences_record(order.runtime->fences, &fence);
             dao_pressure_note_free();
             return DAO_OK;
         }
@@ -238,7 +239,7 @@ dao_status_t dao_record_stream(dao_place_t place, void *address, dao_stream_t *s
     order_t order;
     dao_status_t status = order_find("dao_record_stream", place, stream, &order);
     if (status == DAO_OK) {
-        dao_holds_share(order.runtime->holds, order.number);
+        dao_stream_fences_share(order.runtime->fences, order.number);
         status = order.allocator->ops->stream_mark(order.allocator, address, order.number);
     }
     return status;

@@ -3,7 +3,7 @@
    around it. */
 #include "runtime/observe/annotate.h"
 
-#include "allocators/detours.h"
+#include "allocators/slow_path.h"
 #include "base/memory/host.h"
 #include "base/numbers/units.h"
 #include "base/report/error.h"
@@ -42,7 +42,7 @@ dao_status_t dao_annotate_find(void)
                          "DAO_ANNOTATE is 1, and this build has neither NVTX nor ROCTX; see DAO_ANNOTATOR");
     }
     if (is_on != 0 && !atomic_exchange(&dao_annotations_on, true)) {
-        dao_detours_begin(); /* allocations pass where blocks are noted, from now on */
+        dao_slow_path_begin(); /* allocations pass where blocks are noted, from now on */
         atomic_fetch_add(&dao_events_on, 1);
     }
     return DAO_OK;

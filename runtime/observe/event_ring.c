@@ -24,8 +24,8 @@
    is too early, and gives it up. */
 #include "runtime/observe/event_ring.h"
 
-#include "allocators/detours.h"
 #include "allocators/range/word.h"
+#include "allocators/slow_path.h"
 #include "base/memory/host.h"
 #include "base/report/error.h"
 
@@ -335,7 +335,7 @@ static bool stop_locked(dao_event_rings_t *rings, size_t place)
     }
     atomic_store(&rings->recording[place], NULL);
     atomic_fetch_sub(&dao_events_on, 1);
-    dao_detours_end();
+    dao_slow_path_end();
     return true;
 }
 
@@ -391,7 +391,7 @@ dao_status_t dao_events_start(dao_place_t place, size_t event_count)
     ring_t *ring = is_recording ? NULL : ring_take_locked(&rings->rings[number], slot_count);
     if (ring != NULL) {
         atomic_store(&rings->recording[number], ring);
-        dao_detours_begin();
+        dao_slow_path_begin();
         atomic_fetch_add(&dao_events_on, 1);
     }
     dao_mutex_unlock(&rings->lock);

@@ -19,7 +19,7 @@
    `count` is the number of slots that are not empty: while it is 0 nothing else is looked at. */
 #include "runtime/observe/watch.h"
 
-#include "allocators/detours.h"
+#include "allocators/slow_path.h"
 #include "base/report/error.h"
 #include "base/threads/sync.h"
 #include "runtime/core/context_internal.h"
@@ -202,11 +202,11 @@ static void tell(const segment_t *segment, dao_segment_event_t event)
         }
         callback->running_count++;
         unlock();
-        dao_detours_begin();
+        dao_slow_path_begin();
         dao_watch_callback_runs = true;
         callback->function(segment->place, event, segment->address, segment->size_bytes, callback->user);
         dao_watch_callback_runs = false;
-        dao_detours_end();
+        dao_slow_path_end();
         lock();
         callback->running_count--;
         if (callback->is_removed && callback->running_count == 0) {

@@ -6,8 +6,8 @@
 #include <dao/stats.h>
 
 #include "allocators/accounting/ledger.h"
-#include "allocators/detours.h"
 #include "allocators/places/pinned.h"
+#include "allocators/slow_path.h"
 #include "base/numbers/path.h"
 #include "base/report/error.h"
 #include "runtime/observe/event_ring.h"
@@ -59,8 +59,8 @@ static inline dao_status_t allocator_find(dao_place_t place, dao_allocator_t **o
 }
 
 /* allocator_peek() where the place was not used yet, and for the host. */
-static dao_status_t allocator_peek_slowly(dao_place_t place, dao_allocator_t **out_allocator,
-                                          dao_runtime_t **out_runtime)
+static dao_status_t allocator_peek_slow(dao_place_t place, dao_allocator_t **out_allocator,
+                                        dao_runtime_t **out_runtime)
 {
     dao_core_t *core;
     dao_status_t status = dao_place_enter(place, &core);
@@ -93,7 +93,7 @@ static inline dao_status_t allocator_peek(dao_place_t place, dao_allocator_t **o
             return DAO_OK;
         }
     }
-    return allocator_peek_slowly(place, out_allocator, out_runtime);
+    return allocator_peek_slow(place, out_allocator, out_runtime);
 }
 
 dao_status_t dao_place_allocator(dao_place_t place, bool starts, dao_allocator_t **out_allocator,
@@ -174,19 +174,19 @@ void *dao_alloc_pinned(dao_pinned_place_t place, size_t size_bytes)
     return alloc_or_null(dao_place_from_pinned(place), size_bytes);
 }
 
-static DAO_OFF_THE_PATH void *alloc_device_slowly(dao_device_place_t place, size_t size_bytes)
+static DAO_OFF_THE_PATH void *alloc_device_slow(dao_device_place_t place, size_t size_bytes)
 {
     return alloc_or_null(dao_place_from_device(place), size_bytes);
 }
 
-/* The shortest way, for the place that is asked most; it ends with alloc_otherwise(). */
+/* The shortest way, for the place that is asked most; it ends with alloc_fallback(). */
 void *dao_alloc_device(dao_device_place_t place, size_t size_bytes)
 {
     dao_runtime_t *runtime = dao_runtime_started(place.index);
-    if (runtime == NULL || dao_tag_of_thread != 0 || dao_detours_are_needed()) {
-        return alloc_device_slowly(place, size_bytes);
+    if (runtime == NULL || dao_tag_of_thread != 0 || dao_slow_path_is_needed()) {
+        return alloc_device_slow(place, size_bytes);
     }
-    return runtime->device_memory->ops->alloc_plain(runtime->device_memory, size_bytes);
+    return runtime->device_memory->ops->alloc_fast(runtime->device_memory, size_bytes);
 }
 
 static dao_status_t options_check(const dao_alloc_options_t *options)
@@ -278,7 +278,7 @@ static DAO_ON_THE_PATH dao_status_t free_at(dao_place_t place, void *address)
         if (runtime != NULL) {
             dao_runtime_drain(runtime);
         }
-        if (runtime == NULL || !dao_lease_puts_off(runtime, place.kind, address, NULL, &status)) {
+        if (runtime == NULL || !dao_lease_retires(runtime, place.kind, address, NULL, &status)) {
             status = dao_events_are_on() ? dao_events_free(allocator, place, address)
                                          : dao_allocator_free(allocator, address);
         }
@@ -307,37 +307,37 @@ dao_status_t dao_free_pinned(dao_pinned_place_t place, void *address)
     return free_at(dao_place_from_pinned(place), address);
 }
 
-static DAO_OFF_THE_PATH dao_status_t free_device_slowly(dao_device_place_t place, void *address)
+static DAO_OFF_THE_PATH dao_status_t free_device_slow(dao_device_place_t place, void *address)
 {
     return free_at(dao_place_from_device(place), address);
 }
 
-/* The shortest way, as in dao_alloc_device(); it is free_plain that looks at detours. */
+/* The shortest way, as in dao_alloc_device(); it is free_fast that looks at the slow path. */
 dao_status_t dao_free_device(dao_device_place_t place, void *address)
 {
     dao_runtime_t *runtime = dao_runtime_started(place.index);
-    return runtime != NULL ? runtime->device_memory->ops->free_plain(runtime->device_memory, address)
-                           : free_device_slowly(place, address);
+    return runtime != NULL ? runtime->device_memory->ops->free_fast(runtime->device_memory, address)
+                           : free_device_slow(place, address);
 }
 
 /* ---- where the shortest ways end ---- */
 
-static void *alloc_otherwise(void *user, size_t size_bytes)
+static void *alloc_fallback(void *user, size_t size_bytes)
 {
     const dao_runtime_t *runtime = user;
-    return alloc_device_slowly(dao_device_place(runtime->device_index), size_bytes);
+    return alloc_device_slow(dao_device_place(runtime->device_index), size_bytes);
 }
 
-static dao_status_t free_otherwise(void *user, void *address)
+static dao_status_t free_fallback(void *user, void *address)
 {
     const dao_runtime_t *runtime = user;
-    return free_device_slowly(dao_device_place(runtime->device_index), address);
+    return free_device_slow(dao_device_place(runtime->device_index), address);
 }
 
-void dao_alloc_otherwise_set(dao_runtime_t *runtime)
+void dao_alloc_fallback_set(dao_runtime_t *runtime)
 {
-    runtime->device_memory->otherwise =
-        (dao_otherwise_t){.alloc = alloc_otherwise, .free = free_otherwise, .user = runtime};
+    runtime->device_memory->fallback =
+        (dao_fallback_t){.alloc = alloc_fallback, .free = free_fallback, .user = runtime};
 }
 
 /* ---- what a place holds ---- */

@@ -5,7 +5,7 @@
 #include "runtime/place/hardening.h"
 
 #include "allocators/layers/hardened.h"
-#include "allocators/layers/ordered.h"
+#include "allocators/layers/stream_ordered.h"
 #include "base/numbers/units.h"
 #include "base/report/error.h"
 
@@ -185,8 +185,9 @@ dao_status_t dao_hardening_wrap(dao_core_t *core, dao_runtime_t *runtime, dao_pl
         config.bytes = (dao_bytes_t){.fill = device_fill, .scan = device_scan, .user = runtime};
     }
     dao_status_t status = dao_hardened_create(&config, *allocator, allocator);
-    return status == DAO_OK && runtime != NULL ? dao_ordered_create(runtime->holds, *allocator, allocator)
-                                               : status;
+    return status == DAO_OK && runtime != NULL
+               ? dao_stream_ordered_create(runtime->fences, *allocator, allocator)
+               : status;
 }
 
 dao_status_t dao_hardening_check(dao_place_t place)
@@ -201,7 +202,7 @@ dao_status_t dao_hardening_check(dao_place_t place)
     if (status != DAO_OK) {
         return status;
     }
-    allocator = allocator != NULL ? dao_ordered_behind(allocator) : NULL;
+    allocator = allocator != NULL ? dao_stream_ordered_behind(allocator) : NULL;
     if (allocator != NULL ? !dao_is_hardened(allocator) : dao_hardening_of(core, place) == 0) {
         char text[DAO_PLACE_TEXT_BYTES];
         return dao_error(DAO_ERR_UNSUPPORTED,

@@ -2,9 +2,9 @@
 /* Makes the allocator that a place's config asks for.
 
                      device                     pinned                    cpu
-       good, best    slab.c over caching.c      pinned.c                  host.c; served from plans: slab.c
+       good, best    thread_cache.c over device_memory.c      pinned.c                  host.c; served from plans: thread_cache.c
                                                                           over host_pages.c
-       the others    ordered.c over             ordered.c over
+       the others    stream_ordered.c over             stream_ordered.c over
                      strategy.c over            strategy.c over           strategy.c over
                      memory_alloc, memory_free  pinned_alloc, _free       malloc and mmap
 
@@ -13,13 +13,13 @@
    Keeps nothing itself. */
 #include "runtime/place/place_start.h"
 
-#include "allocators/layers/ordered.h"
-#include "allocators/paged/buddy.h"
-#include "allocators/places/caching.h"
+#include "allocators/layers/stream_ordered.h"
+#include "allocators/paged/page_buddy.h"
+#include "allocators/places/device_memory.h"
 #include "allocators/places/host.h"
+#include "allocators/places/malloc_front.h"
 #include "allocators/places/pinned.h"
-#include "allocators/places/small.h"
-#include "allocators/slab/slab.h"
+#include "allocators/slab/thread_cache.h"
 #include "allocators/strategies/strategy.h"
 #include "base/memory/host.h"
 #include "base/numbers/math.h"
@@ -62,7 +62,7 @@ static dao_status_t host_take(void *user, size_t size_bytes, void **out_address)
 {
     (void)user; /* there is one system */
     void *address = host_maps(size_bytes) ? dao_host_map(size_bytes, DAO_PAGE_BYTES)
-                                          : dao_host_aligned(size_bytes, DAO_SMALL_ALIGNMENT_BYTES);
+                                          : dao_host_aligned(size_bytes, DAO_MALLOC_FRONT_ALIGNMENT_BYTES);
     if (address == NULL) {
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "the system refuses %zu bytes", size_bytes);
     }
@@ -96,7 +96,7 @@ static dao_status_t undo(dao_allocator_t *made, dao_status_t status)
 static dao_status_t put_slabs_before(dao_allocator_t *large, const char *name, size_t small_bytes,
                                      dao_allocator_t **out_allocator)
 {
-    dao_status_t status = dao_slab_create(large, name, small_bytes, out_allocator);
+    dao_status_t status = dao_thread_cache_create(large, name, small_bytes, out_allocator);
     return status == DAO_OK ? DAO_OK : undo(large, status);
 }
 
@@ -148,27 +148,27 @@ static dao_status_t start_fit(dao_place_t place, const char *name, const dao_pla
                                       .device = origin->device,
                                       .name = name,
                                       .budget = origin->budget,
-                                      .holds = origin->holds,
+                                      .fences = origin->fences,
                                       .fit = fit,
                                       .segment_bytes = segment_bytes,
                                       .initial_bytes = config->initial_bytes,
                                       .limit_bytes = config->limit_bytes};
         return dao_pinned_create(&pinned, out_allocator);
     }
-    dao_caching_config_t caching = {.ops = origin->ops,
-                                    .device = origin->device,
-                                    .name = name,
-                                    .holds = origin->holds,
-                                    .fit = fit,
-                                    .segment_bytes = segment_bytes,
-                                    .initial_bytes = config->initial_bytes,
-                                    .limit_bytes = config->limit_bytes,
-                                    .no_page_mapping = config->no_page_mapping || origin->has_pool};
+    dao_device_memory_config_t caching = {.ops = origin->ops,
+                                          .device = origin->device,
+                                          .name = name,
+                                          .fences = origin->fences,
+                                          .fit = fit,
+                                          .segment_bytes = segment_bytes,
+                                          .initial_bytes = config->initial_bytes,
+                                          .limit_bytes = config->limit_bytes,
+                                          .no_page_mapping = config->no_page_mapping || origin->has_pool};
     dao_allocator_t *large = NULL;
-    dao_status_t status = dao_caching_create(&caching, &large);
+    dao_status_t status = dao_device_memory_create(&caching, &large);
     if (status == DAO_OK && large->ops->lease_begin == NULL) {
         dao_allocator_t *segments = large;
-        status = dao_ordered_create(origin->holds, segments, &large);
+        status = dao_stream_ordered_create(origin->fences, segments, &large);
         status = status == DAO_OK ? DAO_OK : undo(segments, status);
     }
     return status == DAO_OK ? put_slabs_before(large, name, config->small_bytes, out_allocator) : status;
@@ -211,7 +211,7 @@ static dao_status_t start_blocks(dao_place_t place, const char *name, const dao_
         .budget = is_device ? NULL : origin->budget,
         .upstream = upstream_of(place, origin),
         .full_status = is_device ? DAO_ERR_NO_DEVICE_MEMORY : DAO_ERR_NO_HOST_MEMORY,
-        .alignment_bytes = is_host ? DAO_SMALL_ALIGNMENT_BYTES : DAO_RANGE_GRANULE,
+        .alignment_bytes = is_host ? DAO_MALLOC_FRONT_ALIGNMENT_BYTES : DAO_RANGE_GRANULE,
         .segment_bytes = config->segment_bytes,
         .initial_bytes = config->initial_bytes,
         .limit_bytes = config->limit_bytes,
@@ -222,7 +222,7 @@ static dao_status_t start_blocks(dao_place_t place, const char *name, const dao_
         *out_allocator = blocks;
         return status;
     }
-    status = dao_ordered_create(origin->holds, blocks, out_allocator);
+    status = dao_stream_ordered_create(origin->fences, blocks, out_allocator);
     return status == DAO_OK ? DAO_OK : undo(blocks, status);
 }
 
@@ -240,7 +240,7 @@ dao_status_t dao_place_start(dao_place_t place, const dao_place_config_t *config
     if (status != DAO_OK) {
         return status;
     }
-    status = dao_step_plan_wrap(place, &config->step_plan, origin->step_plan, origin->holds, out_allocator);
+    status = dao_step_plan_wrap(place, &config->step_plan, origin->step_plan, origin->fences, out_allocator);
     if (status != DAO_OK) {
         status = undo(*out_allocator, status);
         *out_allocator = NULL;

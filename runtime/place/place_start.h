@@ -15,9 +15,9 @@
 typedef struct dao_place_origin {
     const dao_backend_ops_t *ops;
     dao_backend_device_t *device;
-    bool has_pool;        /* the device's memory comes from a pool of the driver's, which has no pages */
-    dao_holds_t *holds;   /* of the device's streams; NULL: no stream order */
-    dao_budget_t *budget; /* of all host memory; NULL for a device */
+    bool has_pool; /* the device's memory comes from a pool of the driver's, which has no pages */
+    dao_stream_fences_t *fences;                   /* of the device's streams; NULL: no stream order */
+    dao_budget_t *budget;                          /* of all host memory; NULL for a device */
     const dao_host_memory_config_t *host_settings; /* NULL for a device */
     dao_host_pages_t *host_pages;            /* the host's, where it is kept in pages; NULL for a device */
     const dao_step_plan_config_t *step_plan; /* where a config says nothing of it */

@@ -32,8 +32,8 @@
 #include <dao/pressure.h>
 
 #include "allocators/accounting/ledger.h"
-#include "allocators/detours.h"
 #include "allocators/places/pinned.h"
+#include "allocators/slow_path.h"
 #include "base/report/callback.h"
 #include "base/report/error.h"
 
@@ -418,7 +418,7 @@ static void wait_for_frees(ladder_t *ladder)
     uint64_t now_ns = dao_clock_ns();
     uint64_t until_ns = wait_ns > UINT64_MAX - now_ns ? UINT64_MAX : now_ns + wait_ns;
     bool in_time = true;
-    dao_detours_begin();
+    dao_slow_path_begin();
     atomic_fetch_add(&dao_pressure_waiter_count, 1);
     try_again(ladder); /* takes the allocator's locks: see the head comment */
     while (in_time && dao_allocator_is_short(ladder->status)) {
@@ -427,7 +427,7 @@ static void wait_for_frees(ladder_t *ladder)
         in_time = !dao_allocator_is_short(ladder->status) || wait_for_wake(seen, until_ns);
     }
     atomic_fetch_sub(&dao_pressure_waiter_count, 1);
-    dao_detours_end();
+    dao_slow_path_end();
 }
 
 /* ---- all of it ---- */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Step plans of a place: settings, and the public calls of <dao/step_plan.h>, which go to the allocator in front
-   of the place's others (allocators/step_plan/planned.c). */
+/* Step plans of a place: settings, and the public calls of <dao/step_plan.h>, which go to the allocator in
+   front of the place's others (allocators/step_plan/planned.c). */
 #include "runtime/place/step_plan.h"
 
 #include "allocators/layers/hardened.h"
-#include "allocators/layers/ordered.h"
+#include "allocators/layers/stream_ordered.h"
 #include "base/report/callback.h"
 #include "base/report/error.h"
 #include "base/report/names.h"
@@ -131,13 +131,13 @@ bool dao_step_plan_is_on(const dao_step_plan_config_t *config, const dao_step_pl
 }
 
 dao_status_t dao_step_plan_wrap(dao_place_t place, const dao_step_plan_config_t *config,
-                                const dao_step_plan_config_t *defaults, dao_holds_t *holds,
+                                const dao_step_plan_config_t *defaults, dao_stream_fences_t *fences,
                                 dao_allocator_t **allocator)
 {
     char text[DAO_PLACE_TEXT_BYTES];
     dao_planned_config_t planned = {.name = dao_place_format(place, text),
                                     .step_plan = effective(config, defaults),
-                                    .holds = holds,
+                                    .fences = fences,
                                     .is_host_memory = place.kind != DAO_PLACE_KIND_DEVICE};
     return planned.step_plan.mode == DAO_STEP_PLAN_OFF ? DAO_OK
                                                        : dao_planned_create(&planned, *allocator, allocator);
@@ -146,7 +146,7 @@ dao_status_t dao_step_plan_wrap(dao_place_t place, const dao_step_plan_config_t 
 /* Gives the allocator that serves from plans in front of a place's own, or NULL. */
 static dao_allocator_t *planned_of(dao_allocator_t *allocator)
 {
-    allocator = dao_ordered_behind(allocator);
+    allocator = dao_stream_ordered_behind(allocator);
     allocator = dao_is_hardened(allocator) ? dao_hardened_inner(allocator) : allocator;
     return dao_is_planned(allocator) ? allocator : NULL;
 }

@@ -18,10 +18,10 @@ bool dao_step_plan_is_on(const dao_step_plan_config_t *config, const dao_step_pl
 /* Puts the allocator that serves from plans in front of a place's own, if these ask for it. On failure
    *allocator is as it was. DAO_ERR_NO_HOST_MEMORY. */
 DAO_NODISCARD dao_status_t dao_step_plan_wrap(dao_place_t place, const dao_step_plan_config_t *config,
-                                              const dao_step_plan_config_t *defaults, dao_holds_t *holds,
-                                              dao_allocator_t **allocator);
+                                              const dao_step_plan_config_t *defaults,
+                                              dao_stream_fences_t *fences, dao_allocator_t **allocator);
 
-/* Ends what is under way at a place that is about to stop: frees that were put off are carried out. */
+/* Ends what is under way at a place that is about to stop: frees that were retired are reclaimed. */
 void dao_step_plan_settle(dao_allocator_t *allocator);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Leases as a program sees them: the capture and who allocates under a lease, and blocks from elsewhere that
    it retains. The arenas behind them are in allocators/paged/paged_lease.c, and what stands in for arenas
-   elsewhere in allocators/layers/ordered.c.
+   elsewhere in allocators/layers/stream_ordered.c.
 
        begin --> capturing --commit--> kept --release--> ended
                      |                 |  ^
@@ -20,9 +20,9 @@
    .. retained_count) are retained, each once, and retained_bytes is their sum. */
 #include "runtime/sharing/lease_internal.h"
 
-#include "allocators/detours.h"
-#include "allocators/layers/ordered.h"
+#include "allocators/layers/stream_ordered.h"
 #include "allocators/paged/paged.h"
+#include "allocators/slow_path.h"
 #include "base/log.h"
 #include "base/memory/host.h"
 #include "base/report/assert.h"
@@ -33,7 +33,8 @@
 
 #include <inttypes.h>
 
-static_assert(DAO_LEASE_COUNT_MAX == DAO_PAGED_LEASE_MAX && DAO_LEASE_COUNT_MAX == DAO_ORDERED_LEASE_MAX,
+static_assert(DAO_LEASE_COUNT_MAX == DAO_PAGED_LEASE_MAX &&
+                  DAO_LEASE_COUNT_MAX == DAO_STREAM_ORDERED_LEASE_MAX,
               "the public limit is the allocators'");
 
 /* Addresses of the first array; each following one is twice as large. */
@@ -94,7 +95,7 @@ static dao_status_t check_free_to_enter(const char *function, const dao_runtime_
 /* Takes over a stay that is not filled in yet. */
 static void thread_enter(dao_lease_t *lease, stay_t *stay)
 {
-    dao_detours_begin(); /* the shortest way of dao_alloc() does not look here */
+    dao_slow_path_begin(); /* the shortest way of dao_alloc() does not look here */
     *stay = (stay_t){.next = stays_of_thread, .lease = lease};
     stays_of_thread = stay;
     dao_lease_count_of_thread++;
@@ -121,7 +122,7 @@ static void thread_leave(dao_lease_t *lease)
     dao_host_free(stay);
     dao_lease_count_of_thread--;
     lease->inside_count--;
-    dao_detours_end();
+    dao_slow_path_end();
 }
 
 /* ---- begin ---- */
@@ -264,9 +265,9 @@ static dao_status_t retained_free(dao_runtime_t *runtime, dao_retained_block_t *
     dao_place_t place = {DAO_PLACE_KIND_DEVICE, runtime->device_index};
     uint64_t ticks = dao_events_ticks();
     dao_events_free_begins(place, block->address, ticks);
-    dao_status_t status = dao_hold_is_empty(&block->hold)
+    dao_status_t status = dao_stream_fence_is_empty(&block->fence)
                               ? dao_allocator_free(allocator, block->address)
-                              : dao_stream_order_free(runtime, allocator, block->address, &block->hold);
+                              : dao_stream_order_free(runtime, allocator, block->address, &block->fence);
     if (status == DAO_OK) {
         dao_events_note_freed(dao_runtime_core(runtime), place, block->address, ticks);
     }
@@ -285,7 +286,7 @@ static dao_status_t drop_all(dao_lease_t *lease)
         bool is_due = dao_retained_drop(retained, lease->addresses[lease->retained_count - 1], &block);
         dao_mutex_unlock(&retained->lock);
         dao_status_t status = is_due ? retained_free(lease->runtime, &block) : DAO_OK;
-        bool stays = dao_hold_must_wait_elsewhere(status);
+        bool stays = dao_stream_fence_must_wait_elsewhere(status);
         if (is_due) {
             dao_mutex_lock(&retained->lock);
             dao_retained_drop_end(retained, stays ? &block : NULL);
@@ -431,8 +432,8 @@ dao_status_t dao_lease_retain(dao_lease_t *lease, void *address)
     return status;
 }
 
-bool dao_lease_puts_off_slowly(dao_runtime_t *runtime, const void *address, const dao_hold_t *hold,
-                               dao_status_t *out_status)
+bool dao_lease_retires_slow(dao_runtime_t *runtime, const void *address, const dao_stream_fence_t *fence,
+                            dao_status_t *out_status)
 {
     dao_mutex_lock(&runtime->retained.lock);
     dao_retained_block_t *block = dao_retained_find(&runtime->retained, address);
@@ -441,7 +442,7 @@ bool dao_lease_puts_off_slowly(dao_runtime_t *runtime, const void *address, cons
                                 "%p was freed before; a lease retains it, and the free is put off", address);
     } else if (block != NULL) {
         block->is_freed = true;
-        block->hold = hold != NULL ? *hold : (dao_hold_t){0};
+        block->fence = fence != NULL ? *fence : (dao_stream_fence_t){0};
         *out_status = DAO_OK;
     }
     dao_mutex_unlock(&runtime->retained.lock);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of runtime/ share of leases: what this thread allocates under, and frees that are put off.
+/* What the files of runtime/ share of leases: what this thread allocates under, and frees that are retired.
    */
 #ifndef DAO_RUNTIME_LEASE_INTERNAL_H
 #define DAO_RUNTIME_LEASE_INTERNAL_H
@@ -30,15 +30,15 @@ static inline const dao_block_request_t *dao_lease_name(const dao_block_request_
     return copy;
 }
 
-/* Tells whether a free at a place is of a retained block: then it is put off, or refused, as *out_status
-   says. `hold` as for dao_allocator_ops_t.free. */
-bool dao_lease_puts_off_slowly(dao_runtime_t *runtime, const void *address, const dao_hold_t *hold,
-                               dao_status_t *out_status);
-static inline bool dao_lease_puts_off(dao_runtime_t *runtime, dao_place_kind_t kind, const void *address,
-                                      const dao_hold_t *hold, dao_status_t *out_status)
+/* Tells whether a free at a place is of a retained block: then it is retired, or refused, as *out_status
+   says. `fence` as for dao_allocator_ops_t.free. */
+bool dao_lease_retires_slow(dao_runtime_t *runtime, const void *address, const dao_stream_fence_t *fence,
+                            dao_status_t *out_status);
+static inline bool dao_lease_retires(dao_runtime_t *runtime, dao_place_kind_t kind, const void *address,
+                                     const dao_stream_fence_t *fence, dao_status_t *out_status)
 {
     return dao_retained_any(&runtime->retained) && kind == DAO_PLACE_KIND_DEVICE &&
-           dao_lease_puts_off_slowly(runtime, address, hold, out_status);
+           dao_lease_retires_slow(runtime, address, fence, out_status);
 }
 
 #endif

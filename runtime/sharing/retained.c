@@ -8,7 +8,7 @@
    number of steps that is its logarithm. */
 #include "runtime/sharing/retained.h"
 
-#include "allocators/detours.h"
+#include "allocators/slow_path.h"
 #include "base/memory/host.h"
 #include "base/report/assert.h"
 #include "base/report/error.h"
@@ -77,7 +77,7 @@ static dao_retained_block_t *insert(dao_retained_t *retained, const dao_retained
     memmove(place + 1, place, (count - rank) * sizeof(*place));
     *place = *block;
     atomic_store(&retained->count, count + 1);
-    dao_detours_begin(); /* the shortest way of dao_free() does not look here */
+    dao_slow_path_begin(); /* the shortest way of dao_free() does not look here */
     return place;
 }
 
@@ -102,7 +102,7 @@ bool dao_retained_drop(dao_retained_t *retained, const void *address, dao_retain
     size_t count = atomic_load(&retained->count) - 1;
     memmove(block, block + 1, (count - (size_t)(block - retained->blocks)) * sizeof(*block));
     atomic_store(&retained->count, count);
-    dao_detours_end();
+    dao_slow_path_end();
     retained->leaving_count += out_block->is_freed;
     DAO_ASSERT_HEAVY(dao_retained_is_valid(retained));
     return out_block->is_freed;
@@ -127,7 +127,7 @@ bool dao_retained_is_valid(const dao_retained_t *retained)
     size_t count = atomic_load(&retained->count);
     for (size_t i = 0; i < count && count <= retained->capacity; i++) {
         const dao_retained_block_t *block = &retained->blocks[i];
-        if (block->lease_count == 0 || (!block->is_freed && !dao_hold_is_empty(&block->hold)) ||
+        if (block->lease_count == 0 || (!block->is_freed && !dao_stream_fence_is_empty(&block->fence)) ||
             (i > 0 && (uintptr_t)block[-1].address >= (uintptr_t)block->address)) {
             return false;
         }

@@ -4,7 +4,7 @@
 #ifndef DAO_RUNTIME_RETAINED_H
 #define DAO_RUNTIME_RETAINED_H
 
-#include "allocators/holds.h"
+#include "allocators/stream_fence.h"
 #include "base/threads/sync.h"
 
 #include <stdatomic.h>
@@ -12,9 +12,9 @@
 typedef struct dao_retained_block {
     void *address;
     uint64_t block_bytes;
-    uint32_t lease_count; /* leases that retain it; at least 1 */
-    bool is_freed;        /* its owner has freed it */
-    dao_hold_t hold;      /* by which streams it may be in use then */
+    uint32_t lease_count;     /* leases that retain it; at least 1 */
+    bool is_freed;            /* its owner has freed it */
+    dao_stream_fence_t fence; /* by which streams it may be in use then */
 } dao_retained_block_t;
 
 typedef struct dao_retained {

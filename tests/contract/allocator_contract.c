@@ -3,7 +3,7 @@
 #include "tests/contract/allocator_contract.h"
 
 #include "allocators/accounting/ledger.h"
-#include "allocators/detours.h"
+#include "allocators/slow_path.h"
 #include "base/report/fault.h"
 #include "base/threads/sync.h"
 
@@ -241,27 +241,27 @@ static void the_shortest_ways_end_with_the_owner(void)
     static const size_t sizes[] = {1, 4 * KIB, 4 * KIB + 1, 3 * MIB};
     enum { COUNT = sizeof(sizes) / sizeof(sizes[0]) };
     owner_t owner = {0};
-    allocator->otherwise = (dao_otherwise_t){.alloc = alloc_as_owner, .free = free_as_owner, .user = &owner};
-    CU_ASSERT_PTR_NULL(allocator->ops->alloc_plain(allocator, 0));
+    allocator->fallback = (dao_fallback_t){.alloc = alloc_as_owner, .free = free_as_owner, .user = &owner};
+    CU_ASSERT_PTR_NULL(allocator->ops->alloc_fast(allocator, 0));
     CU_ASSERT_EQUAL(owner.alloc_count, 1);
     for (size_t i = 0; i < COUNT; i++) {
-        char *address = allocator->ops->alloc_plain(allocator, sizes[i]);
+        char *address = allocator->ops->alloc_fast(allocator, sizes[i]);
         CU_ASSERT_PTR_NOT_NULL_FATAL(address);
         CU_ASSERT_EQUAL(stats_now().requested_bytes, sizes[i]);
-        CU_ASSERT_EQUAL(allocator->ops->free_plain(allocator, address + 1), DAO_ERR_INTERIOR_POINTER);
+        CU_ASSERT_EQUAL(allocator->ops->free_fast(allocator, address + 1), DAO_ERR_INTERIOR_POINTER);
         check();
-        CU_ASSERT_EQUAL(allocator->ops->free_plain(allocator, address), DAO_OK);
-        CU_ASSERT_EQUAL(allocator->ops->free_plain(allocator, address), DAO_ERR_DOUBLE_FREE);
+        CU_ASSERT_EQUAL(allocator->ops->free_fast(allocator, address), DAO_OK);
+        CU_ASSERT_EQUAL(allocator->ops->free_fast(allocator, address), DAO_ERR_DOUBLE_FREE);
         check();
     }
-    CU_ASSERT_EQUAL(allocator->ops->free_plain(allocator, &owner), DAO_ERR_FOREIGN_POINTER);
+    CU_ASSERT_EQUAL(allocator->ops->free_fast(allocator, &owner), DAO_ERR_FOREIGN_POINTER);
     CU_ASSERT_TRUE(owner.free_count >= 2 * COUNT + 1);
-    for (size_t i = 0; i < COUNT; i++) { /* a detour: every free is the owner's */
+    for (size_t i = 0; i < COUNT; i++) { /* a slow path: every free is the owner's */
         void *address = take(sizes[i]);
         uint32_t before_count = owner.free_count;
-        dao_detours_begin();
-        CU_ASSERT_EQUAL(allocator->ops->free_plain(allocator, address), DAO_OK);
-        dao_detours_end();
+        dao_slow_path_begin();
+        CU_ASSERT_EQUAL(allocator->ops->free_fast(allocator, address), DAO_OK);
+        dao_slow_path_end();
         CU_ASSERT_EQUAL(owner.free_count, before_count + 1);
     }
     check();
@@ -574,7 +574,7 @@ static void free_either_way(hammer_t *own, void *address)
 {
     dao_status_t status = DAO_OK;
     if (address != NULL) {
-        status = dao_test_random(&own->seed) % 2 == 0 ? allocator->ops->free_plain(allocator, address)
+        status = dao_test_random(&own->seed) % 2 == 0 ? allocator->ops->free_fast(allocator, address)
                                                       : dao_allocator_free(allocator, address);
     }
     own->failures += status != DAO_OK;
@@ -583,7 +583,7 @@ static void free_either_way(hammer_t *own, void *address)
 static void *alloc_either_way(hammer_t *own)
 {
     size_t size_bytes = random_size(&own->seed);
-    void *address = dao_test_random(&own->seed) % 2 == 0 ? allocator->ops->alloc_plain(allocator, size_bytes)
+    void *address = dao_test_random(&own->seed) % 2 == 0 ? allocator->ops->alloc_fast(allocator, size_bytes)
                                                          : NULL; /* as where there is no shorter way */
     own->failures += address == NULL && dao_allocator_alloc(allocator, size_bytes, &address) != DAO_OK;
     return address;

@@ -518,7 +518,7 @@ static void a_stream_that_is_destroyed_holds_nothing(void)
 
 static void there_are_63_streams_in_order(void)
 {
-    static dao_stream_t *streams[DAO_HOLD_STREAM_MAX + 1];
+    static dao_stream_t *streams[DAO_STREAM_FENCE_STREAM_MAX + 1];
     uint32_t count = 0;
     void *block = NULL;
     do {
@@ -528,7 +528,7 @@ static void there_are_63_streams_in_order(void)
             give(block, streams[count]);
         }
         count++;
-    } while (block != NULL && count <= DAO_HOLD_STREAM_MAX);
+    } while (block != NULL && count <= DAO_STREAM_FENCE_STREAM_MAX);
     CU_ASSERT_PTR_NULL(block);
     CU_ASSERT_EQUAL(dao_last_status(), DAO_ERR_TOO_MANY);
     CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "63 streams"));

@@ -43,7 +43,7 @@ _Noreturn void fuzz_fail(const char *condition, const char *file, int line);
 
 /* The parts of fuzz_allocator: dao_range alone, and dao_caching with pages or with segments. */
 void fuzz_range(fuzz_input_t *input);
-void fuzz_caching(fuzz_input_t *input);
+void fuzz_device_memory(fuzz_input_t *input);
 
 /* libFuzzer's entry: runs one input; gives 0. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes);

@@ -9,7 +9,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
     if (fuzz_byte(&input) % 2 == 0) {
         fuzz_range(&input);
     } else {
-        fuzz_caching(&input);
+        fuzz_device_memory(&input);
     }
     return 0;
 }

@@ -17,8 +17,8 @@
 #define GRANULE        ((uint64_t)DAO_RANGE_GRANULE)
 
 typedef struct cell {
-    uint64_t block;  /* 0: free */
-    dao_hold_t hold; /* free: who holds it; used: the streams marked on its block */
+    uint64_t block;           /* 0: free */
+    dao_stream_fence_t fence; /* free: who holds it; used: the streams marked on its block */
 } cell_t;
 
 typedef struct model {
@@ -40,7 +40,7 @@ static uint32_t part_end(const model_t *model, uint32_t start)
     const cell_t *cells = model->cells;
     uint32_t end = start + 1;
     while (end < model->count && cells[end].block == cells[start].block &&
-           (cells[start].block != 0 || cells[end].hold.streams == cells[start].hold.streams)) {
+           (cells[start].block != 0 || cells[end].fence.streams == cells[start].fence.streams)) {
         end++;
     }
     return end;
@@ -65,13 +65,13 @@ static void join_epochs(model_t *model)
 {
     for (uint32_t start = 0; start < model->count; start = part_end(model, start)) {
         uint32_t end = part_end(model, start);
-        dao_hold_t joined = model->cells[start].hold;
+        dao_stream_fence_t joined = model->cells[start].fence;
         for (uint32_t i = start; is_free(model, start) && i < end; i++) {
-            dao_hold_join(&joined, &model->cells[i].hold);
+            dao_stream_fence_join(&joined, &model->cells[i].fence);
         }
         joined.epoch = joined.streams == 0 ? 0 : joined.epoch;
         for (uint32_t i = start; is_free(model, start) && i < end; i++) {
-            model->cells[i].hold = joined;
+            model->cells[i].fence = joined;
         }
     }
 }
@@ -98,7 +98,7 @@ static uint32_t count_used(const model_t *model, uint32_t index, uint32_t *out_s
 
 /* ---- comparing ---- */
 
-static bool holds_match(const dao_hold_t *a, const dao_hold_t *b)
+static bool fences_match(const dao_stream_fence_t *a, const dao_stream_fence_t *b)
 {
     return a->streams == b->streams && (a->streams == 0 || a->epoch == b->epoch);
 }
@@ -108,7 +108,7 @@ static bool is_part(const model_t *model, uint32_t start, const dao_range_block_
     const cell_t *cell = &model->cells[start];
     return block->offset_bytes == start * GRANULE &&
            block->size_bytes == (part_end(model, start) - start) * GRANULE && block->user == cell->block &&
-           block->is_free == (cell->block == 0) && holds_match(&block->hold, &cell->hold);
+           block->is_free == (cell->block == 0) && fences_match(&block->fence, &cell->fence);
 }
 
 typedef struct walk {
@@ -163,20 +163,20 @@ static void compare(const model_t *model)
     FUZZ_REQUIRE(walk.next == model->count);
     compare_holes(model, walk.hole_count);
     uint64_t used_bytes = 0, largest_bytes = 0;
-    dao_hold_t all = {0};
+    dao_stream_fence_t all = {0};
     for (uint32_t start = 0; start < model->count; start = part_end(model, start)) {
         uint64_t bytes = (part_end(model, start) - start) * GRANULE;
         used_bytes += is_free(model, start) ? 0 : bytes;
         largest_bytes = is_free(model, start) && bytes > largest_bytes ? bytes : largest_bytes;
         if (is_free(model, start)) {
-            dao_hold_join(&all, &model->cells[start].hold);
+            dao_stream_fence_join(&all, &model->cells[start].fence);
         }
     }
-    dao_hold_t said = dao_range_all_holds(model->range);
+    dao_stream_fence_t said = dao_range_all_fences(model->range);
     FUZZ_REQUIRE(dao_range_used(model->range) == used_bytes);
     FUZZ_REQUIRE(dao_range_largest_hole(model->range) == largest_bytes);
-    FUZZ_REQUIRE(dao_range_has_holds(model->range) == (all.streams != 0));
-    FUZZ_REQUIRE(holds_match(&said, &all));
+    FUZZ_REQUIRE(dao_range_has_fences(model->range) == (all.streams != 0));
+    FUZZ_REQUIRE(fences_match(&said, &all));
 }
 
 /* ---- taking ---- */
@@ -188,9 +188,9 @@ static uint64_t rounded(uint64_t size_bytes)
 
 static bool may_take(const model_t *model, uint32_t start, const dao_range_request_t *request)
 {
-    const dao_hold_t *hold = &model->cells[start].hold;
+    const dao_stream_fence_t *fence = &model->cells[start].fence;
     return is_free(model, start) &&
-           (hold->streams == 0 || request->takes_held || dao_hold_is_own(hold, request->stream));
+           (fence->streams == 0 || request->takes_fenced || dao_stream_fence_is_own(fence, request->stream));
 }
 
 /* Tells whether a part holds a request, alignment included. */
@@ -229,7 +229,7 @@ static void check_grant(const model_t *model, const dao_range_request_t *request
     FUZZ_REQUIRE(may_take(model, start, request));
     FUZZ_REQUIRE(rounded(request->size_bytes) <= part_end(model, start) - first);
     FUZZ_REQUIRE(model->config.fit != DAO_RANGE_FIT_BEST || start == best);
-    FUZZ_REQUIRE(holds_match(&grant->hold, &model->cells[start].hold));
+    FUZZ_REQUIRE(fences_match(&grant->fence, &model->cells[start].fence));
 }
 
 /* 32 and 33 units share a bin. */
@@ -300,7 +300,7 @@ static void run_alloc(model_t *model, fuzz_input_t *input)
                                    .alignment_bytes = take_alignment(model, input),
                                    .user = model->block_count + 1,
                                    .stream = flags % (STREAM_COUNT + 1),
-                                   .takes_held = (flags & 64) != 0,
+                                   .takes_fenced = (flags & 64) != 0,
                                    .is_tight = (flags & 32) != 0};
     (void)request_block(model, &request, flags >= 224); /* it has been compared */
 }
@@ -328,7 +328,7 @@ static void run_alloc_at(model_t *model, fuzz_input_t *input)
     uint32_t count = 1 + fuzz_byte(input) % 16;
     bool by_id = fuzz_byte(input) % 2 == 1;
     bool fits = first < model->count && count <= model->count - first && is_free(model, first) &&
-                model->cells[first].hold.streams == 0 && part_end(model, first) >= first + count;
+                model->cells[first].fence.streams == 0 && part_end(model, first) >= first + count;
     dao_status_t status = DAO_ERR_LIMIT;
     dao_range_block_t around;
     if (!by_id) {
@@ -359,19 +359,19 @@ static void run_free(model_t *model, fuzz_input_t *input)
         return; /* walls stay */
     }
     cell_t was = model->cells[start];
-    dao_hold_t hold = {.streams = flags & 0x3e, .epoch = ++model->epoch};
-    dao_hold_t left = hold;
-    left.streams |= was.hold.streams;
-    bool has_hold = model->has_streams && (flags & 0xc0) != 0;
+    dao_stream_fence_t fence = {.streams = flags & 0x3e, .epoch = ++model->epoch};
+    dao_stream_fence_t left = fence;
+    left.streams |= was.fence.streams;
+    bool has_fence = model->has_streams && (flags & 0xc0) != 0;
     dao_range_block_t block;
     dao_fault_arm(DAO_FAULT_ANY, 0, true);
-    FUZZ_REQUIRE(dao_range_free(model->range, start * GRANULE, has_hold ? &hold : NULL, &block) == DAO_OK);
+    FUZZ_REQUIRE(dao_range_free(model->range, start * GRANULE, has_fence ? &fence : NULL, &block) == DAO_OK);
     FUZZ_REQUIRE(dao_fault_disarm() == 0); /* it never needs memory */
-    FUZZ_REQUIRE(!has_hold || holds_match(&hold, &left));
+    FUZZ_REQUIRE(!has_fence || fences_match(&fence, &left));
     FUZZ_REQUIRE(block.offset_bytes == start * GRANULE && block.size_bytes == (end - start) * GRANULE &&
                  block.user == was.block && !block.is_free);
-    bool is_held = has_hold && left.streams != 0;
-    fill(model, start, end, (cell_t){.hold = is_held ? left : (dao_hold_t){0}});
+    bool is_held = has_fence && left.streams != 0;
+    fill(model, start, end, (cell_t){.fence = is_held ? left : (dao_stream_fence_t){0}});
     join_epochs(model);
 }
 
@@ -420,7 +420,7 @@ static void run_mark(model_t *model, fuzz_input_t *input)
     if (expected == DAO_OK) {
         start = (uint32_t)(offset_bytes / GRANULE);
         cell_t marked = model->cells[start];
-        marked.hold.streams |= UINT64_C(1) << stream;
+        marked.fence.streams |= UINT64_C(1) << stream;
         fill(model, start, part_end(model, start), marked);
     }
 }
@@ -440,9 +440,9 @@ static void run_query(const model_t *model, fuzz_input_t *input)
 
 /* ---- holds ---- */
 
-static bool is_done(const dao_hold_t *hold, void *user)
+static bool is_done(const dao_stream_fence_t *fence, void *user)
 {
-    return hold->epoch <= ((const model_t *)user)->done_epoch;
+    return fence->epoch <= ((const model_t *)user)->done_epoch;
 }
 
 static void run_settle(model_t *model, fuzz_input_t *input)
@@ -452,8 +452,8 @@ static void run_settle(model_t *model, fuzz_input_t *input)
     model->done_epoch = done_epoch > model->done_epoch ? done_epoch : model->done_epoch;
     dao_range_settle(model->range, is_done, model);
     for (uint32_t i = 0; i < model->count; i++) {
-        if (is_free(model, i) && is_done(&model->cells[i].hold, model)) {
-            model->cells[i].hold = (dao_hold_t){0};
+        if (is_free(model, i) && is_done(&model->cells[i].fence, model)) {
+            model->cells[i].fence = (dao_stream_fence_t){0};
         }
     }
     join_epochs(model);
@@ -463,11 +463,11 @@ static void run_join(model_t *model)
 {
     dao_range_join(model->range);
     for (uint32_t start = 0, end; start < model->count; start = end) {
-        dao_hold_t joined = {0};
+        dao_stream_fence_t joined = {0};
         for (end = start; end < model->count && is_free(model, end); end++) {
-            dao_hold_join(&joined, &model->cells[end].hold);
+            dao_stream_fence_join(&joined, &model->cells[end].fence);
         }
-        fill(model, start, end, (cell_t){.hold = joined});
+        fill(model, start, end, (cell_t){.fence = joined});
         end += end == start;
     }
 }

@@ -11,8 +11,8 @@
        a more varied one            that also has keys, alignments, requests that fail, threads of one request each, steps
                                     within its steps, and that disables, resets, saves and loads its
                                     plans */
-#include "allocators/paged/buddy.h"
-#include "allocators/places/caching.h"
+#include "allocators/paged/page_buddy.h"
+#include "allocators/places/device_memory.h"
 #include "allocators/step_plan/planned.h"
 #include "base/report/error.h"
 #include "base/threads/sync.h"
@@ -331,12 +331,12 @@ static void run_step(program_t *program)
     FUZZ_REQUIRE(program->allocator->ops->is_valid(program->allocator));
 }
 
-static dao_allocator_t *create_caching(heap_backend_t *heap)
+static dao_allocator_t *create_device_memory(heap_backend_t *heap)
 {
-    dao_caching_config_t caching = {
+    dao_device_memory_config_t caching = {
         .ops = heap_backend_ops(heap), .device = heap_backend_device(heap), .name = "device:0"};
     dao_allocator_t *allocator;
-    FUZZ_REQUIRE(dao_caching_create(&caching, &allocator) == DAO_OK);
+    FUZZ_REQUIRE(dao_device_memory_create(&caching, &allocator) == DAO_OK);
     return allocator;
 }
 
@@ -378,8 +378,8 @@ static void run_program(fuzz_input_t *input, bool is_varied)
                           .count = 2 + fuzz_byte(input) % (STEP_COUNT_MAX - 1),
                           .is_varied = is_varied,
                           .saved = &saved};
-    program.alone = create_caching(alone_heap);
-    FUZZ_REQUIRE(dao_planned_create(&config, create_caching(heap), &program.allocator) == DAO_OK);
+    program.alone = create_device_memory(alone_heap);
+    FUZZ_REQUIRE(dao_planned_create(&config, create_device_memory(heap), &program.allocator) == DAO_OK);
     for (uint32_t i = 0; i < program.count; i++) {
         program.sizes[i] = draw_size(input);
         program.lives[i] = 1 + fuzz_byte(input) % 10;
@@ -392,7 +392,7 @@ static void run_program(fuzz_input_t *input, bool is_varied)
     }
     give_due(&program, UINT32_MAX);
     if (!has_bins && !program.was_controlled &&
-        !config.step_plan.defers_frees) { /* blocks of bins are larger; frees that are put off are memory */
+        !config.step_plan.defers_frees) { /* blocks of bins are larger; frees that are retired are memory */
         uint64_t alone_bytes = peak_of(program.alone);
         uint64_t few_pages = has_pages ? WINDOW_MORE_PAGES : BLOCK_MORE_PAGES;
         FUZZ_REQUIRE(peak_of(program.allocator) <=

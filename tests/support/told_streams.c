@@ -78,26 +78,27 @@ static const dao_backend_ops_t ops = {
 
 void told_streams_begin(told_streams_t *streams)
 {
-    CU_ASSERT_EQUAL_FATAL(dao_holds_create(&ops, NULL, &streams->holds), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_stream_fences_create(&ops, NULL, &streams->fences), DAO_OK);
     for (uint32_t i = 0; i < TOLD_STREAM_COUNT; i++) {
         all[i] = (told_stream_t){0};
         dao_backend_stream_t *stream = (dao_backend_stream_t *)(void *)&all[i];
-        CU_ASSERT_EQUAL_FATAL(dao_holds_stream_add(streams->holds, stream, &streams->numbers[i]), DAO_OK);
+        CU_ASSERT_EQUAL_FATAL(dao_stream_fences_stream_add(streams->fences, stream, &streams->numbers[i]),
+                              DAO_OK);
     }
 }
 
 void told_streams_end(told_streams_t *streams)
 {
-    CU_ASSERT_TRUE(dao_holds_is_valid(streams->holds));
-    dao_holds_destroy(streams->holds);
-    streams->holds = NULL;
+    CU_ASSERT_TRUE(dao_stream_fences_is_valid(streams->fences));
+    dao_stream_fences_destroy(streams->fences);
+    streams->fences = NULL;
     CU_ASSERT_EQUAL(event_count, 0);
 }
 
-dao_hold_t told_streams_mark(told_streams_t *streams, uint32_t index)
+dao_stream_fence_t told_streams_mark(told_streams_t *streams, uint32_t index)
 {
     all[index].queued_count++;
-    return dao_holds_mark(streams->holds, streams->numbers[index]);
+    return dao_stream_fences_mark(streams->fences, streams->numbers[index]);
 }
 
 void told_streams_finish(uint32_t index)

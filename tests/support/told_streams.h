@@ -4,12 +4,12 @@
 #ifndef DAO_TESTS_SUPPORT_TOLD_STREAMS_H
 #define DAO_TESTS_SUPPORT_TOLD_STREAMS_H
 
-#include "allocators/holds.h"
+#include "allocators/stream_fence.h"
 
 #define TOLD_STREAM_COUNT 4u
 
 typedef struct told_streams {
-    dao_holds_t *holds;
+    dao_stream_fences_t *fences;
     uint32_t numbers[TOLD_STREAM_COUNT]; /* in the table of holds */
 } told_streams_t;
 
@@ -20,7 +20,7 @@ void told_streams_begin(told_streams_t *streams);
 void told_streams_end(told_streams_t *streams);
 
 /* Queues work on stream `index` and gives the hold of a block that is freed behind it. */
-dao_hold_t told_streams_mark(told_streams_t *streams, uint32_t index);
+dao_stream_fence_t told_streams_mark(told_streams_t *streams, uint32_t index);
 
 /* Says that all work so far of stream `index` has ended. Whoever asks its events learns it. */
 void told_streams_finish(uint32_t index);

@@ -2,7 +2,7 @@
 /* What an allocation that fails says: request, figures, who holds most, what would help. */
 #include "allocators/accounting/ledger.h"
 
-#include "allocators/places/caching.h"
+#include "allocators/places/device_memory.h"
 #include "base/report/error.h"
 #include "tests/support/backends/heap_backend.h"
 #include "tests/support/blocks.h"
@@ -100,10 +100,10 @@ static void pieces_of_segments_are_told(void)
 static void what_others_hold_of_the_device_is_told(void)
 {
     heap_backend_t *heap = heap_backend_create(16 * MIB, 0);
-    dao_caching_config_t config = {
+    dao_device_memory_config_t config = {
         .ops = heap_backend_ops(heap), .device = heap_backend_device(heap), .name = "device:9"};
     dao_allocator_t *allocator = NULL;
-    CU_ASSERT_EQUAL_FATAL(dao_caching_create(&config, &allocator), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_device_memory_create(&config, &allocator), DAO_OK);
     heap_backend_take_bytes(heap, 15 * MIB);
     void *address = NULL;
     CU_ASSERT_EQUAL(dao_allocator_alloc(allocator, 2 * MIB, &address), DAO_ERR_NO_DEVICE_MEMORY);

@@ -4,7 +4,7 @@
 #define _GNU_SOURCE
 #include "allocators/layers/hardened.h"
 
-#include "allocators/places/caching.h"
+#include "allocators/places/device_memory.h"
 #include "allocators/places/host.h"
 #include "base/log.h"
 #include "base/report/error.h"
@@ -124,7 +124,7 @@ static void device_close(void)
     backend = NULL;
 }
 
-static dao_status_t over_caching_create(dao_allocator_t **out_allocator)
+static dao_status_t over_device_create(dao_allocator_t **out_allocator)
 {
     dao_config_t config = {.cpu = {.device_count = 1, .device_bytes = 256 * MIB}};
     dao_allocator_t *inner = NULL;
@@ -136,8 +136,8 @@ static dao_status_t over_caching_create(dao_allocator_t **out_allocator)
         status = dao_backend_ops()->stream_create(device, &bytes_stream);
     }
     if (status == DAO_OK) {
-        dao_caching_config_t caching = {.ops = dao_backend_ops(), .device = device, .name = "device:0"};
-        status = dao_caching_create(&caching, &inner);
+        dao_device_memory_config_t caching = {.ops = dao_backend_ops(), .device = device, .name = "device:0"};
+        status = dao_device_memory_create(&caching, &inner);
     }
     if (status == DAO_OK) {
         status = harden(EVERYTHING, CONTRACT_QUARANTINE_BYTES, inner, out_allocator);
@@ -148,7 +148,7 @@ static dao_status_t over_caching_create(dao_allocator_t **out_allocator)
     return status;
 }
 
-static void over_caching_destroy(dao_allocator_t *allocator)
+static void over_device_destroy(dao_allocator_t *allocator)
 {
     allocator->ops->destroy(allocator);
     device_close();
@@ -158,19 +158,19 @@ static const allocator_contract_t over_host_contract = {.create = over_host_crea
                                                         .destroy = over_host_destroy,
                                                         .alignment_bytes = 64,
                                                         .extra_bytes = DAO_HARDENED_GUARD_BYTES};
-static const allocator_contract_t over_caching_contract = {.create = over_caching_create,
-                                                           .destroy = over_caching_destroy,
-                                                           .alignment_bytes = 256,
-                                                           .extra_bytes = DAO_HARDENED_GUARD_BYTES};
+static const allocator_contract_t over_device_contract = {.create = over_device_create,
+                                                          .destroy = over_device_destroy,
+                                                          .alignment_bytes = 256,
+                                                          .extra_bytes = DAO_HARDENED_GUARD_BYTES};
 
 static void over_host_begin(void)
 {
     allocator_contract_begin_on(&over_host_contract);
 }
 
-static void over_caching_begin(void)
+static void over_device_begin(void)
 {
-    allocator_contract_begin_on(&over_caching_contract);
+    allocator_contract_begin_on(&over_device_contract);
 }
 
 /* ---- the layer alone ---- */
@@ -865,7 +865,7 @@ int main(void)
 {
     CU_SuiteInfo suites[] = {{"hardened host memory, contract", NULL, NULL, over_host_begin,
                               allocator_contract_end, allocator_contract_tests},
-                             {"hardened device memory, contract", NULL, NULL, over_caching_begin,
+                             {"hardened device memory, contract", NULL, NULL, over_device_begin,
                               allocator_contract_end, allocator_contract_tests},
                              {"hardened", NULL, NULL, NULL, stop, layer_tests},
                              {"hardened places", NULL, NULL, NULL, NULL, library_tests},

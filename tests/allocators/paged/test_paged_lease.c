@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Leases of device memory in pages, on a device that watches what is unmapped, and against a model. */
-#include "allocators/paged/buddy.h"
+#include "allocators/paged/page_buddy.h"
 #include "allocators/paged/paged.h"
-#include "allocators/places/caching.h"
+#include "allocators/places/device_memory.h"
 #include "base/report/fault.h"
 #include "tests/support/backends/heap_backend.h"
 #include "tests/support/suite.h"
@@ -42,7 +42,7 @@ static dao_status_t watched_unmap(dao_backend_device_t *device, dao_backend_page
     return heap_backend_ops(heap)->pages_unmap(device, pages, address);
 }
 
-static void caching_begin(void)
+static void device_memory_begin(void)
 {
     heap = heap_backend_create(CAPACITY_BYTES, PAGE);
     CU_ASSERT_PTR_NOT_NULL_FATAL(heap);
@@ -50,11 +50,12 @@ static void caching_begin(void)
     table.pages_unmap = watched_unmap;
     kept_count = 0;
     broken_count = 0;
-    dao_caching_config_t config = {.ops = &table, .device = heap_backend_device(heap), .name = "device:0"};
-    CU_ASSERT_EQUAL_FATAL(dao_caching_create(&config, &allocator), DAO_OK);
+    dao_device_memory_config_t config = {
+        .ops = &table, .device = heap_backend_device(heap), .name = "device:0"};
+    CU_ASSERT_EQUAL_FATAL(dao_device_memory_create(&config, &allocator), DAO_OK);
 }
 
-static void caching_end(void)
+static void device_memory_end(void)
 {
     kept_count = 0;
     CU_ASSERT_EQUAL(broken_count, 0);
@@ -308,10 +309,10 @@ static void segments_have_no_leases(void)
 {
     heap_backend_t *plain = heap_backend_create(CAPACITY_BYTES, 0);
     CU_ASSERT_PTR_NOT_NULL_FATAL(plain);
-    dao_caching_config_t config = {
+    dao_device_memory_config_t config = {
         .ops = heap_backend_ops(plain), .device = heap_backend_device(plain), .name = "device:1"};
     dao_allocator_t *segmented;
-    CU_ASSERT_EQUAL_FATAL(dao_caching_create(&config, &segmented), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_device_memory_create(&config, &segmented), DAO_OK);
     CU_ASSERT_PTR_NULL(segmented->ops->lease_begin);
     segmented->ops->destroy(segmented);
     CU_ASSERT_TRUE(heap_backend_destroy(plain));
@@ -506,7 +507,7 @@ static CU_TestInfo arena_tests[] = {
 int main(void)
 {
     CU_SuiteInfo suites[] = {
-        {"leases of pages", NULL, NULL, caching_begin, caching_end, arena_tests},
+        {"leases of pages", NULL, NULL, device_memory_begin, device_memory_end, arena_tests},
         CU_SUITE_INFO_NULL,
     };
     return dao_suite_run(suites);

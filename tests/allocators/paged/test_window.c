@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Windows of device memory in pages: blocks lie exactly where they are asked for, memory comes and goes with
    them, and what is idle in pages that are used in part is shown and can be had. */
-#include "allocators/paged/buddy.h"
+#include "allocators/paged/page_buddy.h"
 #include "allocators/paged/paged.h"
-#include "allocators/places/caching.h"
+#include "allocators/places/device_memory.h"
 #include "tests/support/backends/heap_backend.h"
 #include "tests/support/suite.h"
 #include "tests/support/told_streams.h"
@@ -21,11 +21,11 @@ static void begin(void)
     told_streams_begin(&streams);
     heap = heap_backend_create(CAPACITY_BYTES, PAGE);
     CU_ASSERT_PTR_NOT_NULL_FATAL(heap);
-    dao_caching_config_t config = {.ops = heap_backend_ops(heap),
-                                   .device = heap_backend_device(heap),
-                                   .name = "device:0",
-                                   .holds = streams.holds};
-    CU_ASSERT_EQUAL_FATAL(dao_caching_create(&config, &allocator), DAO_OK);
+    dao_device_memory_config_t config = {.ops = heap_backend_ops(heap),
+                                         .device = heap_backend_device(heap),
+                                         .name = "device:0",
+                                         .fences = streams.fences};
+    CU_ASSERT_EQUAL_FATAL(dao_device_memory_create(&config, &allocator), DAO_OK);
     CU_ASSERT_EQUAL_FATAL(allocator->ops->window_begin(allocator, &window), DAO_OK);
     CU_ASSERT_EQUAL(window.waste_limit_bytes, UINT64_MAX);
 }
@@ -203,8 +203,8 @@ static void a_taken_place_is_told_as_taken_where_frees_wait(void)
     for (uint32_t i = 1; i <= WASTED_COUNT; i++) {
         CU_ASSERT_EQUAL(take(4 * i * PAGE, PAGE / 16, UINT64_MAX), DAO_OK);
     }
-    dao_hold_t hold = told_streams_mark(&streams, 0);
-    CU_ASSERT_EQUAL(allocator->ops->free(allocator, window.address + PAGE / 2, &hold), DAO_OK);
+    dao_stream_fence_t fence = told_streams_mark(&streams, 0);
+    CU_ASSERT_EQUAL(allocator->ops->free(allocator, window.address + PAGE / 2, &fence), DAO_OK);
     static const uint64_t limits[] = {0, 1, UINT64_MAX}; /* none, one that is passed, and no limit */
     for (uint32_t i = 0; i < 3; i++) {
         CU_ASSERT_EQUAL(take(0, PAGE / 2, limits[i]), DAO_ERR_LIMIT);        /* lives */

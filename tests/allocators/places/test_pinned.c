@@ -61,7 +61,7 @@ static void begin(void)
 {
     logged_count = 0;
     told_streams_begin(&streams);
-    config.holds = streams.holds;
+    config.fences = streams.fences;
     dao_log_set(keep_line, NULL, DAO_LOG_LEVEL_WARNING);
     CU_ASSERT_EQUAL_FATAL(pinned_create(&allocator), DAO_OK);
 }
@@ -70,7 +70,7 @@ static void end(void)
 {
     pinned_destroy(allocator);
     told_streams_end(&streams);
-    config.holds = NULL;
+    config.fences = NULL;
     dao_log_set(NULL, NULL, DAO_LOG_LEVEL_ERROR);
 }
 
@@ -220,8 +220,8 @@ static void a_block_is_reused_behind_its_stream(void)
     dao_block_grant_t grant, again;
     CU_ASSERT_EQUAL(allocator->ops->limit_set(allocator, 64 * MIB), DAO_OK);
     CU_ASSERT_EQUAL_FATAL(allocator->ops->alloc(allocator, &on_first, &grant), DAO_OK);
-    dao_hold_t hold = told_streams_mark(&streams, 0);
-    CU_ASSERT_EQUAL(allocator->ops->free(allocator, grant.address, &hold), DAO_OK);
+    dao_stream_fence_t fence = told_streams_mark(&streams, 0);
+    CU_ASSERT_EQUAL(allocator->ops->free(allocator, grant.address, &fence), DAO_OK);
     void *plain = NULL;
     size_t released_bytes = 0;
     CU_ASSERT_EQUAL(dao_allocator_alloc(allocator, 40 * MIB, &plain),
@@ -230,14 +230,14 @@ static void a_block_is_reused_behind_its_stream(void)
     CU_ASSERT_EQUAL(released_bytes, 0);
     CU_ASSERT_EQUAL(allocator->ops->alloc(allocator, &on_first, &again), DAO_OK); /* at once */
     CU_ASSERT_PTR_EQUAL(again.address, grant.address);
-    CU_ASSERT_TRUE(dao_hold_is_empty(&again.hold));
-    hold = told_streams_mark(&streams, 0);
-    CU_ASSERT_EQUAL(allocator->ops->free(allocator, again.address, &hold), DAO_OK);
+    CU_ASSERT_TRUE(dao_stream_fence_is_empty(&again.fence));
+    fence = told_streams_mark(&streams, 0);
+    CU_ASSERT_EQUAL(allocator->ops->free(allocator, again.address, &fence), DAO_OK);
     CU_ASSERT_EQUAL(allocator->ops->alloc(allocator, &on_second, &again), DAO_OK); /* after a wait */
-    CU_ASSERT_EQUAL(again.hold.streams, UINT64_C(1) << streams.numbers[0]);
+    CU_ASSERT_EQUAL(again.fence.streams, UINT64_C(1) << streams.numbers[0]);
     CU_ASSERT_EQUAL(allocator->ops->stream_mark(allocator, again.address, streams.numbers[2]), DAO_OK);
-    hold = told_streams_mark(&streams, 1);
-    CU_ASSERT_EQUAL(allocator->ops->free(allocator, again.address, &hold), DAO_OK);
+    fence = told_streams_mark(&streams, 1);
+    CU_ASSERT_EQUAL(allocator->ops->free(allocator, again.address, &fence), DAO_OK);
     told_streams_finish(1);
     told_streams_finish(2);
     CU_ASSERT_EQUAL(dao_allocator_alloc(allocator, 40 * MIB, &plain), DAO_OK); /* when it is done */
@@ -526,7 +526,7 @@ static void a_config_sets_the_regions_and_the_limit(void)
     pinned_destroy(allocator);
     config.initial_bytes = 21 * MIB;
     CU_ASSERT_EQUAL(pinned_create(&allocator), DAO_ERR_LIMIT);
-    config = (dao_pinned_config_t){.name = "pinned:0", .holds = streams.holds};
+    config = (dao_pinned_config_t){.name = "pinned:0", .fences = streams.fences};
     allocator = before;
     heap = heap_before;
 }

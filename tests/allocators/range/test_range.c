@@ -32,7 +32,7 @@ static dao_status_t alloc_in(dao_range_t *from, uint64_t size_bytes, uint64_t al
     dao_range_grant_t grant;
     dao_status_t status = dao_range_alloc(from, &request, &grant);
     if (status == DAO_OK) {
-        CU_ASSERT_TRUE(dao_hold_is_empty(&grant.hold));
+        CU_ASSERT_TRUE(dao_stream_fence_is_empty(&grant.fence));
         *out_offset_bytes = grant.offset_bytes;
     }
     return status;
@@ -595,75 +595,76 @@ static CU_TestInfo tests[] = {
 /* ---- holds ---- */
 
 /* Holds outlive a test: each begins with a new range. */
-static void hold_test_begin(void)
+static void fence_test_begin(void)
 {
     dao_range_destroy(range);
     CU_ASSERT_EQUAL_FATAL(create(1 * MIB, &range), DAO_OK);
 }
 
-static dao_hold_t hold_of(uint32_t stream, uint64_t epoch)
+static dao_stream_fence_t fence_of(uint32_t stream, uint64_t epoch)
 {
-    return (dao_hold_t){.streams = UINT64_C(1) << stream, .epoch = epoch};
+    return (dao_stream_fence_t){.streams = UINT64_C(1) << stream, .epoch = epoch};
 }
 
-static void give_held(uint64_t offset_bytes, uint32_t stream, uint64_t epoch)
+static void give_fenced(uint64_t offset_bytes, uint32_t stream, uint64_t epoch)
 {
-    dao_hold_t hold = hold_of(stream, epoch);
+    dao_stream_fence_t fence = fence_of(stream, epoch);
     dao_range_block_t block;
-    CU_ASSERT_EQUAL(dao_range_free(range, offset_bytes, &hold, &block), DAO_OK);
+    CU_ASSERT_EQUAL(dao_range_free(range, offset_bytes, &fence, &block), DAO_OK);
     CU_ASSERT_TRUE(dao_range_is_valid(range));
 }
 
 /* Takes for a stream; gives UINT64_MAX if there is nothing that it may take. */
-static uint64_t take_for(uint64_t size_bytes, uint32_t stream, bool takes_held, dao_hold_t *out_hold)
+static uint64_t take_for(uint64_t size_bytes, uint32_t stream, bool takes_fenced,
+                         dao_stream_fence_t *out_fence)
 {
     dao_range_request_t request = {
-        .size_bytes = size_bytes, .user = 1, .stream = stream, .takes_held = takes_held};
+        .size_bytes = size_bytes, .user = 1, .stream = stream, .takes_fenced = takes_fenced};
     dao_range_grant_t grant = {.offset_bytes = UINT64_MAX};
     dao_status_t status = dao_range_alloc(range, &request, &grant);
     CU_ASSERT_TRUE(status == DAO_OK || status == DAO_ERR_LIMIT);
     CU_ASSERT_TRUE(dao_range_is_valid(range));
-    *out_hold = grant.hold;
+    *out_fence = grant.fence;
     return status == DAO_OK ? grant.offset_bytes : UINT64_MAX;
 }
 
-static bool ends_at_epoch_5(const dao_hold_t *hold, void *user)
+static bool ends_at_epoch_5(const dao_stream_fence_t *fence, void *user)
 {
     (void)user;
-    return hold->epoch <= 5;
+    return fence->epoch <= 5;
 }
 
 static void what_a_stream_holds_is_its_own(void)
 {
     uint64_t all = take(1 * MIB);
-    give_held(all, 3, 7);
-    CU_ASSERT_TRUE(dao_range_has_holds(range));
-    dao_hold_t hold;
-    CU_ASSERT_EQUAL(take_for(UNIT, 0, false, &hold), UINT64_MAX);
-    CU_ASSERT_EQUAL(take_for(UNIT, 4, false, &hold), UINT64_MAX);
-    uint64_t own = take_for(UNIT, 3, false, &hold);
+    give_fenced(all, 3, 7);
+    CU_ASSERT_TRUE(dao_range_has_fences(range));
+    dao_stream_fence_t fence;
+    CU_ASSERT_EQUAL(take_for(UNIT, 0, false, &fence), UINT64_MAX);
+    CU_ASSERT_EQUAL(take_for(UNIT, 4, false, &fence), UINT64_MAX);
+    uint64_t own = take_for(UNIT, 3, false, &fence);
     CU_ASSERT_EQUAL(own, 0);
-    CU_ASSERT_EQUAL(hold.streams, 1u << 3);
-    uint64_t others = take_for(UNIT, 4, true, &hold);
+    CU_ASSERT_EQUAL(fence.streams, 1u << 3);
+    uint64_t others = take_for(UNIT, 4, true, &fence);
     CU_ASSERT_EQUAL(others, UNIT);
-    CU_ASSERT_EQUAL(hold.streams, 1u << 3);
-    CU_ASSERT_EQUAL(hold.epoch, 7);
-    give_held(own, 3, 8);
-    give_held(others, 4, 9);
+    CU_ASSERT_EQUAL(fence.streams, 1u << 3);
+    CU_ASSERT_EQUAL(fence.epoch, 7);
+    give_fenced(own, 3, 8);
+    give_fenced(others, 4, 9);
 }
 
-static void a_hold_does_not_spread_to_free_neighbours(void)
+static void a_fence_does_not_spread_to_free_neighbours(void)
 {
     uint64_t first = take(4 * KIB), second = take(4 * KIB), third = take(4 * KIB);
     give(first);
-    give_held(second, 1, 1);
+    give_fenced(second, 1, 1);
     CU_ASSERT_EQUAL(dao_range_largest_hole(range), 1 * MIB - 12 * KIB);
-    give_held(third, 2, 2);
-    dao_hold_t hold;
-    uint64_t clean = take_for(4 * KIB, 5, false, &hold);
+    give_fenced(third, 2, 2);
+    dao_stream_fence_t fence;
+    uint64_t clean = take_for(4 * KIB, 5, false, &fence);
     CU_ASSERT_EQUAL(clean, first);
     give(clean);
-    dao_hold_t all = dao_range_all_holds(range);
+    dao_stream_fence_t all = dao_range_all_fences(range);
     CU_ASSERT_EQUAL(all.streams, 1u << 1 | 1u << 2);
     CU_ASSERT_EQUAL(all.epoch, 2);
 }
@@ -672,25 +673,25 @@ static void what_one_stream_freed_is_merged(void)
 {
     uint64_t first = take(4 * KIB), second = take(4 * KIB);
     uint64_t rest = take(dao_range_largest_hole(range));
-    give_held(second, 1, 2);
-    give_held(first, 1, 1);
-    dao_hold_t hold;
-    CU_ASSERT_EQUAL(take_for(8 * KIB, 2, true, &hold), first);
-    CU_ASSERT_EQUAL(hold.epoch, 2);
+    give_fenced(second, 1, 2);
+    give_fenced(first, 1, 1);
+    dao_stream_fence_t fence;
+    CU_ASSERT_EQUAL(take_for(8 * KIB, 2, true, &fence), first);
+    CU_ASSERT_EQUAL(fence.epoch, 2);
     give(first);
     give(rest);
 }
 
-static void settled_holds_are_forgotten_and_merged(void)
+static void settled_fences_are_forgotten_and_merged(void)
 {
     uint64_t first = take(4 * KIB), second = take(4 * KIB), third = take(4 * KIB);
-    give_held(first, 1, 5);
-    give_held(second, 2, 6);
-    give_held(third, 3, 4);
+    give_fenced(first, 1, 5);
+    give_fenced(second, 2, 6);
+    give_fenced(third, 3, 4);
     dao_range_settle(range, ends_at_epoch_5, NULL);
     CU_ASSERT_TRUE(dao_range_is_valid(range));
     CU_ASSERT_EQUAL(dao_range_largest_hole(range), 1 * MIB - 8 * KIB);
-    dao_hold_t all = dao_range_all_holds(range);
+    dao_stream_fence_t all = dao_range_all_fences(range);
     CU_ASSERT_EQUAL(all.streams, 1u << 2);
 }
 
@@ -698,14 +699,14 @@ static void joined_parts_carry_all_their_users(void)
 {
     uint64_t first = take(4 * KIB), second = take(4 * KIB);
     uint64_t rest = take(dao_range_largest_hole(range));
-    give_held(first, 1, 1);
+    give_fenced(first, 1, 1);
     give(second);
-    dao_hold_t hold;
-    CU_ASSERT_EQUAL(take_for(8 * KIB, 2, true, &hold), UINT64_MAX);
+    dao_stream_fence_t fence;
+    CU_ASSERT_EQUAL(take_for(8 * KIB, 2, true, &fence), UINT64_MAX);
     dao_range_join(range);
     CU_ASSERT_TRUE(dao_range_is_valid(range));
-    CU_ASSERT_EQUAL(take_for(8 * KIB, 2, true, &hold), first);
-    CU_ASSERT_EQUAL(hold.streams, 1u << 1);
+    CU_ASSERT_EQUAL(take_for(8 * KIB, 2, true, &fence), first);
+    CU_ASSERT_EQUAL(fence.streams, 1u << 1);
     give(first);
     give(rest);
 }
@@ -717,20 +718,20 @@ static void marked_streams_hold_a_freed_block(void)
     CU_ASSERT_EQUAL(dao_range_mark(range, block, 11), DAO_OK);
     CU_ASSERT_EQUAL(dao_range_mark(range, block + UNIT, 9), DAO_ERR_INTERIOR_POINTER);
     CU_ASSERT_EQUAL(dao_range_mark(range, block + 8 * KIB, 9), DAO_ERR_DOUBLE_FREE);
-    dao_hold_t hold = hold_of(1, 3);
+    dao_stream_fence_t fence = fence_of(1, 3);
     dao_range_block_t freed;
-    CU_ASSERT_EQUAL(dao_range_free(range, block, &hold, &freed), DAO_OK);
-    CU_ASSERT_EQUAL(hold.streams, 1u << 1 | 1u << 9 | 1u << 11);
+    CU_ASSERT_EQUAL(dao_range_free(range, block, &fence, &freed), DAO_OK);
+    CU_ASSERT_EQUAL(fence.streams, 1u << 1 | 1u << 9 | 1u << 11);
     block = take(1 * MIB - 4 * KIB);
     CU_ASSERT_EQUAL(dao_range_mark(range, block, 2), DAO_OK);
     give(block); /* by someone who has waited */
     dao_range_settle(range, ends_at_epoch_5, NULL);
-    CU_ASSERT_FALSE(dao_range_has_holds(range));
+    CU_ASSERT_FALSE(dao_range_has_fences(range));
     CU_ASSERT_EQUAL(dao_range_largest_hole(range), 1 * MIB);
 }
 
 /* Each granule of a free part is held by those who freed it last, or by more. */
-static void random_holds_never_get_lost(void)
+static void random_fences_never_get_lost(void)
 {
     enum { BLOCKS = 64 };
     uint64_t seed = dao_test_seed("range holds", 1);
@@ -741,13 +742,13 @@ static void random_holds_never_get_lost(void)
     for (size_t i = 0; i < 4000; i++) {
         uint32_t stream = (uint32_t)(dao_test_random(&seed) % 4);
         if (count < BLOCKS && dao_test_random(&seed) % 2 == 0) {
-            dao_hold_t hold;
+            dao_stream_fence_t fence;
             uint64_t size_bytes = (1 + dao_test_random(&seed) % 256) * UNIT;
-            uint64_t offset_bytes = take_for(size_bytes, stream, stream != 0 && i % 3 == 0, &hold);
+            uint64_t offset_bytes = take_for(size_bytes, stream, stream != 0 && i % 3 == 0, &fence);
             for (uint64_t unit = offset_bytes / UNIT;
                  offset_bytes != UINT64_MAX && unit < (offset_bytes + size_bytes) / UNIT; unit++) {
                 uint64_t own = stream != 0 ? UINT64_C(1) << stream : 0;
-                CU_ASSERT_EQUAL(held[unit] & ~own & ~hold.streams, 0);
+                CU_ASSERT_EQUAL(held[unit] & ~own & ~fence.streams, 0);
                 held[unit] = 0;
             }
             if (offset_bytes != UINT64_MAX) {
@@ -756,12 +757,12 @@ static void random_holds_never_get_lost(void)
             }
         } else if (count > 0) {
             size_t victim = dao_test_random(&seed) % count;
-            dao_hold_t hold = stream != 0 ? hold_of(stream, i) : (dao_hold_t){0};
+            dao_stream_fence_t fence = stream != 0 ? fence_of(stream, i) : (dao_stream_fence_t){0};
             dao_range_block_t block;
-            CU_ASSERT_EQUAL(dao_range_free(range, offsets[victim], &hold, &block), DAO_OK);
+            CU_ASSERT_EQUAL(dao_range_free(range, offsets[victim], &fence, &block), DAO_OK);
             for (uint64_t unit = offsets[victim] / UNIT; unit < (offsets[victim] + sizes[victim]) / UNIT;
                  unit++) {
-                held[unit] = hold.streams;
+                held[unit] = fence.streams;
             }
             offsets[victim] = offsets[--count];
             sizes[victim] = sizes[count];
@@ -776,14 +777,14 @@ static void random_holds_never_get_lost(void)
     }
 }
 
-static CU_TestInfo hold_tests[] = {
+static CU_TestInfo fence_tests[] = {
     {"what a stream holds is its own", what_a_stream_holds_is_its_own},
-    {"a hold does not spread to free neighbours", a_hold_does_not_spread_to_free_neighbours},
+    {"a fence does not spread to free neighbours", a_fence_does_not_spread_to_free_neighbours},
     {"what one stream freed is merged", what_one_stream_freed_is_merged},
-    {"settled holds are forgotten and merged", settled_holds_are_forgotten_and_merged},
+    {"settled fences are forgotten and merged", settled_fences_are_forgotten_and_merged},
     {"joined parts carry all their users", joined_parts_carry_all_their_users},
     {"marked streams hold a freed block", marked_streams_hold_a_freed_block},
-    {"random holds never get lost", random_holds_never_get_lost},
+    {"random fences never get lost", random_fences_never_get_lost},
     CU_TEST_INFO_NULL,
 };
 
@@ -793,7 +794,7 @@ int main(void)
         {"range", plain_create, range_1m_destroy, NULL, NULL, tests},
         {"range, indexed", indexed_create, range_1m_destroy, NULL, NULL, tests},
         {"range, best fit", best_fit_create, range_1m_destroy, NULL, NULL, tests},
-        {"range, holds", plain_create, range_1m_destroy, hold_test_begin, NULL, hold_tests},
+        {"range, fences", plain_create, range_1m_destroy, fence_test_begin, NULL, fence_tests},
         CU_SUITE_INFO_NULL};
     return dao_suite_run(suites);
 }

@@ -140,7 +140,7 @@ static void begin_with(uint32_t own_share)
         .growth_share = 16,
         .own_share = own_share,
         .full_status = DAO_ERR_NO_DEVICE_MEMORY,
-        .holds = streams.holds};
+        .fences = streams.fences};
     dao_segments_init(&segments, &config, &ledger);
 }
 
@@ -488,15 +488,15 @@ static dao_block_grant_t take_on(uint32_t index, size_t size_bytes)
 /* Frees a block behind work of stream `index`. */
 static void give_on(uint32_t index, void *address)
 {
-    dao_hold_t hold = told_streams_mark(&streams, index);
-    CU_ASSERT_EQUAL(dao_segments_free(&segments, address, &hold), DAO_OK);
-    dao_holds_record(streams.holds, &hold);
+    dao_stream_fence_t fence = told_streams_mark(&streams, index);
+    CU_ASSERT_EQUAL(dao_segments_free(&segments, address, &fence), DAO_OK);
+    dao_stream_fences_record(streams.fences, &fence);
     check();
 }
 
-static bool holds_stream(const dao_hold_t *hold, uint32_t index)
+static bool fences_stream(const dao_stream_fence_t *fence, uint32_t index)
 {
-    return (hold->streams >> streams.numbers[index] & 1) != 0;
+    return (fence->streams >> streams.numbers[index] & 1) != 0;
 }
 
 static void a_stream_has_its_own_blocks_back_at_once(void)
@@ -505,7 +505,7 @@ static void a_stream_has_its_own_blocks_back_at_once(void)
     give_on(0, block);
     dao_block_grant_t grant = take_on(0, 10 * MIB);
     CU_ASSERT_PTR_EQUAL(grant.address, block);
-    CU_ASSERT_TRUE(dao_hold_is_empty(&grant.hold));
+    CU_ASSERT_TRUE(dao_stream_fence_is_empty(&grant.fence));
     CU_ASSERT_EQUAL(upstream.take_count, 1);
 }
 
@@ -515,12 +515,12 @@ static void another_stream_is_told_whom_to_wait_for(void)
     give_on(0, block);
     dao_block_grant_t grant = take_on(1, 10 * MIB);
     CU_ASSERT_PTR_EQUAL(grant.address, block);
-    CU_ASSERT_TRUE(holds_stream(&grant.hold, 0));
+    CU_ASSERT_TRUE(fences_stream(&grant.fence, 0));
     give_on(1, block);
     told_streams_finish(1);
     grant = take_on(2, 10 * MIB); /* done: nothing is left to wait for */
     CU_ASSERT_PTR_EQUAL(grant.address, block);
-    CU_ASSERT_TRUE(dao_hold_is_empty(&grant.hold));
+    CU_ASSERT_TRUE(dao_stream_fence_is_empty(&grant.fence));
 }
 
 static void a_request_without_a_stream_gets_idle_memory(void)
@@ -539,7 +539,7 @@ static void a_request_without_a_stream_gets_idle_memory(void)
     give(other);
 }
 
-static void a_held_segment_is_not_given_back(void)
+static void a_fenced_segment_is_not_given_back(void)
 {
     void *block = take_on(0, 40 * MIB).address;
     give_on(0, block);
@@ -555,7 +555,7 @@ static void a_held_segment_is_not_given_back(void)
 static void a_block_waits_for_all_streams_that_are_marked_on_it(void)
 {
     void *block = take_on(0, 10 * MIB).address;
-    dao_holds_share(streams.holds, streams.numbers[1]);
+    dao_stream_fences_share(streams.fences, streams.numbers[1]);
     CU_ASSERT_EQUAL(dao_segments_mark(&segments, block, streams.numbers[1]), DAO_OK);
     CU_ASSERT_EQUAL(dao_segments_mark(&segments, (char *)block + 256, streams.numbers[1]),
                     DAO_ERR_INTERIOR_POINTER);
@@ -565,7 +565,7 @@ static void a_block_waits_for_all_streams_that_are_marked_on_it(void)
     CU_ASSERT_EQUAL(dao_segments_mark(&segments, block, streams.numbers[1]), DAO_ERR_FOREIGN_POINTER);
     told_streams_finish(0);
     dao_block_grant_t grant = take_on(0, 10 * MIB);
-    CU_ASSERT_TRUE(holds_stream(&grant.hold, 1));
+    CU_ASSERT_TRUE(fences_stream(&grant.fence, 1));
     char *plain = take(1 * MIB);
     CU_ASSERT_EQUAL(dao_segments_mark(&segments, plain, streams.numbers[1]), DAO_ERR_UNSUPPORTED);
     give(plain);
@@ -584,7 +584,7 @@ static void what_several_streams_hold_is_joined_before_an_error(void)
     }
     dao_block_grant_t grant = take_on(0, 20 * MIB);
     for (uint32_t i = 1; i < 4; i++) {
-        CU_ASSERT_TRUE(holds_stream(&grant.hold, i));
+        CU_ASSERT_TRUE(fences_stream(&grant.fence, i));
     }
     CU_ASSERT_EQUAL(dao_segments_free(&segments, grant.address, NULL), DAO_OK);
 }
@@ -616,7 +616,7 @@ static uint32_t users_of(const void *address, size_t size_bytes)
     return users;
 }
 
-/* Takes a block for a stream, or for none: TOLD_STREAM_COUNT. Everybody who still uses it is in the hold. */
+/* Takes a block for a stream, or for none: TOLD_STREAM_COUNT. Everybody who still uses it is in the fence. */
 static bool take_checked(uint32_t index, size_t size_bytes, dao_block_grant_t *out_grant)
 {
     bool is_plain = index == TOLD_STREAM_COUNT;
@@ -627,9 +627,9 @@ static bool take_checked(uint32_t index, size_t size_bytes, dao_block_grant_t *o
         return false;
     }
     uint32_t users = users_of(out_grant->address, size_bytes);
-    CU_ASSERT_TRUE(!is_plain || (users == 0 && dao_hold_is_empty(&out_grant->hold)));
+    CU_ASSERT_TRUE(!is_plain || (users == 0 && dao_stream_fence_is_empty(&out_grant->fence)));
     for (uint32_t i = 0; i < TOLD_STREAM_COUNT; i++) {
-        CU_ASSERT_TRUE(i == index || (users >> i & 1) == 0 || holds_stream(&out_grant->hold, i));
+        CU_ASSERT_TRUE(i == index || (users >> i & 1) == 0 || fences_stream(&out_grant->fence, i));
     }
     return true;
 }
@@ -667,15 +667,15 @@ static void random_streams_never_meet_in_a_block(void)
             size_t victim = (size_t)(dao_test_random(&seed) % count);
             uint32_t users = 1u << index | blocks[victim].waits_for; /* its own work waits for the others' */
             set_cells(blocks[victim].address, blocks[victim].size_bytes, users);
-            dao_hold_t hold = {0};
+            dao_stream_fence_t fence = {0};
             for (uint32_t k = 0; k < TOLD_STREAM_COUNT; k++) {
                 if ((users >> k & 1) != 0) {
-                    dao_hold_t part = told_streams_mark(&streams, k);
-                    dao_hold_join(&hold, &part);
+                    dao_stream_fence_t part = told_streams_mark(&streams, k);
+                    dao_stream_fence_join(&fence, &part);
                 }
             }
-            CU_ASSERT_EQUAL(dao_segments_free(&segments, blocks[victim].address, &hold), DAO_OK);
-            dao_holds_record(streams.holds, &hold);
+            CU_ASSERT_EQUAL(dao_segments_free(&segments, blocks[victim].address, &fence), DAO_OK);
+            dao_stream_fences_record(streams.fences, &fence);
             blocks[victim] = blocks[--count];
         }
         if (i % 32 == 0) {
@@ -881,7 +881,7 @@ static CU_TestInfo tests[] = {
     {"a stream has its own blocks back at once", a_stream_has_its_own_blocks_back_at_once},
     {"another stream is told whom to wait for", another_stream_is_told_whom_to_wait_for},
     {"a request without a stream gets idle memory", a_request_without_a_stream_gets_idle_memory},
-    {"a held segment is not given back", a_held_segment_is_not_given_back},
+    {"a fenced segment is not given back", a_fenced_segment_is_not_given_back},
     {"a block waits for all streams that are marked on it",
      a_block_waits_for_all_streams_that_are_marked_on_it},
     {"what several streams hold is joined before an error",

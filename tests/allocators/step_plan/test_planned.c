@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* step plans, the allocator: the contract in front of other allocators, what happens to requests that
    keep to the plan and to those that do not, and that no two blocks ever share a byte. */
-#include "allocators/paged/buddy.h"
-#include "allocators/places/caching.h"
+#include "allocators/paged/page_buddy.h"
+#include "allocators/places/device_memory.h"
 #include "allocators/places/host.h"
-#include "allocators/slab/slab.h"
+#include "allocators/slab/thread_cache.h"
 #include "allocators/step_plan/planned.h"
 #include "allocators/step_plan/planned_internal.h"
 #include "base/report/fault.h"
@@ -43,10 +43,10 @@ static dao_status_t device_create(const dao_step_plan_config_t *step_plan, uint6
         return DAO_ERR_NO_HOST_MEMORY;
     }
     dao_allocator_t *inner, *slab;
-    dao_caching_config_t caching = {
+    dao_device_memory_config_t caching = {
         .ops = heap_backend_ops(heap), .device = heap_backend_device(heap), .name = "device:0"};
-    dao_status_t status = dao_caching_create(&caching, &inner);
-    if (status == DAO_OK && (status = dao_slab_create(inner, "device:0", 0, &slab)) != DAO_OK) {
+    dao_status_t status = dao_device_memory_create(&caching, &inner);
+    if (status == DAO_OK && (status = dao_thread_cache_create(inner, "device:0", 0, &slab)) != DAO_OK) {
         inner->ops->destroy(inner);
     }
     if (status == DAO_OK) {
@@ -621,7 +621,7 @@ static void counts_of_steps_rule_when_a_plan_serves(void)
     CU_ASSERT_EQUAL(stats_now().latest.hit_count, 4 * LAYER_COUNT);
 }
 
-static void frees_are_put_off_to_the_end(void)
+static void frees_are_retired_to_the_end(void)
 {
     end();
     begin_with(&(dao_step_plan_config_t){
@@ -869,7 +869,7 @@ static CU_TestInfo tests[] = {
     {"requests pass by while it is disabled", requests_pass_by_while_it_is_disabled},
     {"a plan that nobody keeps to is given up", a_plan_that_nobody_keeps_to_is_given_up},
     {"counts of steps rule when a plan serves", counts_of_steps_rule_when_a_plan_serves},
-    {"frees are put off to the end", frees_are_put_off_to_the_end},
+    {"frees are retired to the end", frees_are_retired_to_the_end},
     {"requests that fail cost no other its place", requests_that_fail_cost_no_other_its_place},
     {"a step larger than its room is learnt the next time",
      a_step_larger_than_its_room_is_learnt_the_next_time},

@@ -2,8 +2,8 @@
 /* The shadow of a place that is served from plans, against the same place without them: as many bytes for the
    same requests, within steps and outside, and what limits, trims and leases do to it, also while it is
    made. */
-#include "allocators/paged/buddy.h"
-#include "allocators/places/caching.h"
+#include "allocators/paged/page_buddy.h"
+#include "allocators/places/device_memory.h"
 #include "allocators/step_plan/planned.h"
 #include "allocators/step_plan/planned_internal.h"
 #include "base/threads/sync.h"
@@ -34,9 +34,9 @@ static void make_alone(site_t *site)
 {
     site->heap = heap_backend_create(CAPACITY_BYTES, PAGE);
     CU_ASSERT_PTR_NOT_NULL_FATAL(site->heap);
-    dao_caching_config_t config = {
+    dao_device_memory_config_t config = {
         .ops = heap_backend_ops(site->heap), .device = heap_backend_device(site->heap), .name = "device:0"};
-    CU_ASSERT_EQUAL_FATAL(dao_caching_create(&config, &site->allocator), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_device_memory_create(&config, &site->allocator), DAO_OK);
 }
 
 static void begin(void)

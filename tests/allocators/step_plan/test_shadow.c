@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The shadow of a place in pages, against the place itself: the same requests and frees take as many bytes in
    both. */
-#include "allocators/paged/buddy.h"
-#include "allocators/places/caching.h"
+#include "allocators/paged/page_buddy.h"
+#include "allocators/places/device_memory.h"
 #include "allocators/step_plan/shadow.h"
 #include "base/report/error.h"
 #include "base/report/fault.h"
@@ -31,10 +31,10 @@ static void begin(void)
 {
     heap = heap_backend_create(CAPACITY_BYTES, PAGE);
     CU_ASSERT_PTR_NOT_NULL_FATAL(heap);
-    dao_caching_config_t config = {
+    dao_device_memory_config_t config = {
         .ops = heap_backend_ops(heap), .device = heap_backend_device(heap), .name = "device:0"};
     dao_shadow_config_t shadow_of = shadow_config(0, 0);
-    CU_ASSERT_EQUAL_FATAL(dao_caching_create(&config, &place), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_device_memory_create(&config, &place), DAO_OK);
     CU_ASSERT_EQUAL_FATAL(dao_shadow_create(&shadow_of, &shadow), DAO_OK);
 }
 

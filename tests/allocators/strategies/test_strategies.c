@@ -477,9 +477,9 @@ static void a_request_of_any_stream_gets_idle_memory(void)
         begin(all[k]);
         dao_block_request_t request = {.size_bytes = 100, .stream = 1};
         dao_block_grant_t grant;
-        CU_ASSERT_PTR_NULL(allocator->ops->stream_mark); /* ordered.c's */
+        CU_ASSERT_PTR_NULL(allocator->ops->stream_mark); /* stream_ordered.c's */
         CU_ASSERT_EQUAL(allocator->ops->alloc(allocator, &request, &grant), DAO_OK);
-        CU_ASSERT_TRUE(dao_hold_is_empty(&grant.hold));
+        CU_ASSERT_TRUE(dao_stream_fence_is_empty(&grant.fence));
         dao_block_t block = {0};
         CU_ASSERT_EQUAL(allocator->ops->query(allocator, grant.address, &block), DAO_OK);
         CU_ASSERT_EQUAL(block.stream, 1);
@@ -610,7 +610,7 @@ static void count_log(dao_log_level_t level, const char *message, void *user)
     logged_count++;
 }
 
-static void deferred_frees_are_carried_out_at_the_next_entry(void)
+static void deferred_frees_are_reclaimed_at_the_next_entry(void)
 {
     dao_log_set(count_log, NULL, DAO_LOG_LEVEL_ERROR);
     for (size_t k = 0; k < ALL_COUNT; k++) {
@@ -665,7 +665,7 @@ static CU_TestInfo all_tests[] = {
     {"an old double free is still known where memory is kept",
      an_old_double_free_is_still_known_where_memory_is_kept},
     {"every refusal of the upstream is survived", every_refusal_of_the_upstream_is_survived},
-    {"deferred frees are carried out at the next entry", deferred_frees_are_carried_out_at_the_next_entry},
+    {"deferred frees are reclaimed at the next entry", deferred_frees_are_reclaimed_at_the_next_entry},
     CU_TEST_INFO_NULL,
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A device that is lost, on the loopback driver: what needs it is refused without asking the driver again,
    frees are done, everything else goes on, and a new start has the device again. */
-#include "allocators/detours.h"
+#include "allocators/slow_path.h"
 #include "base/report/error.h"
 #include "tests/loopback/loopback.h"
 #include "tests/support/suite.h"
@@ -74,7 +74,7 @@ static void end(const world_t *world)
     CU_ASSERT_EQUAL(status, dao_device_health(1));
     CU_ASSERT_EQUAL(dao_used(lost), 0);
     CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
-    CU_ASSERT_FALSE(dao_detours_are_needed());
+    CU_ASSERT_FALSE(dao_slow_path_is_needed());
 }
 
 static void is_refused(dao_status_t status)

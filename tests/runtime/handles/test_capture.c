@@ -10,7 +10,7 @@
 #include <dao/stats.h>
 #include <dao/stream.h>
 
-#include "allocators/paged/buddy.h"
+#include "allocators/paged/page_buddy.h"
 #include "base/report/error.h"
 #include "base/threads/sync.h"
 #include "runtime/core/context_internal.h"
@@ -345,7 +345,7 @@ static void a_wait_for_frees_is_not_ended_by_another_threads_look(void)
 }
 
 /* Whoever made the stream may destroy it then. */
-static void what_a_capture_has_put_off_keeps_no_stream_that_is_destroyed(void)
+static void what_a_capture_has_retired_keeps_no_stream_that_is_destroyed(void)
 {
     begin();
     capture();
@@ -441,8 +441,8 @@ static CU_TestInfo tests[] = {
      an_event_that_fails_behind_a_capture_is_recorded_later},
     {"a wait for frees is not ended by another thread's look",
      a_wait_for_frees_is_not_ended_by_another_threads_look},
-    {"what a capture has put off keeps no stream that is destroyed",
-     what_a_capture_has_put_off_keeps_no_stream_that_is_destroyed},
+    {"what a capture has retired keeps no stream that is destroyed",
+     what_a_capture_has_retired_keeps_no_stream_that_is_destroyed},
     {"a free that is refused is no event", a_free_that_is_refused_is_no_event},
     {"what would have to wait is refused", what_would_have_to_wait_is_refused},
     CU_TEST_INFO_NULL,

@@ -203,7 +203,7 @@ static void a_block_that_stays_costs_its_bin_no_other_place(void)
     }
 }
 
-static void more_frees_are_put_off_than_there_was_room_for(void)
+static void more_frees_are_retired_than_there_was_room_for(void)
 {
     for (size_t i = 0; i < PLACE_COUNT; i++) {
         void *blocks[BLOCK_COUNT];
@@ -219,7 +219,7 @@ static void more_frees_are_put_off_than_there_was_room_for(void)
     }
 }
 
-static void frees_that_were_put_off_are_no_leaks(void)
+static void frees_that_were_retired_are_no_leaks(void)
 {
     for (size_t i = 0; i < PLACE_COUNT; i++) {
         void *blocks[BLOCK_COUNT];
@@ -814,8 +814,8 @@ static CU_TestInfo tests[] = {
      a_step_without_a_plan_is_not_the_last_to_be_learnt},
     {"a request that fails is not planned", a_request_that_fails_is_not_planned},
     {"a block that stays costs its bin no other place", a_block_that_stays_costs_its_bin_no_other_place},
-    {"more frees are put off than there was room for", more_frees_are_put_off_than_there_was_room_for},
-    {"frees that were put off are no leaks", frees_that_were_put_off_are_no_leaks},
+    {"more frees are retired than there was room for", more_frees_are_retired_than_there_was_room_for},
+    {"frees that were retired are no leaks", frees_that_were_retired_are_no_leaks},
     {"a block serves who keeps to the plan", a_block_serves_who_keeps_to_the_plan},
     {"a block does not serve who never repeats", a_block_does_not_serve_who_never_repeats},
     {"a block serves what there is once nothing more is learnt",

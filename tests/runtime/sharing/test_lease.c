@@ -9,8 +9,8 @@
 #include <dao/stats.h>
 #include <dao/stream.h>
 
-#include "allocators/detours.h"
-#include "allocators/paged/buddy.h"
+#include "allocators/paged/page_buddy.h"
+#include "allocators/slow_path.h"
 #include "base/report/fault.h"
 #include "base/threads/sync.h"
 #include "runtime/core/runtime_internal.h"
@@ -439,7 +439,7 @@ static void a_device_place_by_its_type_is_leased_and_retained_too(void)
     CU_ASSERT_EQUAL(dao_free(typed, inside), DAO_OK);
     CU_ASSERT_EQUAL(dao_lease_release(lease), DAO_OK);
     CU_ASSERT_EQUAL(dao_used(device), 0);
-    CU_ASSERT_FALSE(dao_detours_are_needed());
+    CU_ASSERT_FALSE(dao_slow_path_is_needed());
 }
 
 static void only_whole_live_blocks_of_the_place_are_retained(void)

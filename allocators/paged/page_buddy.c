@@ -13,7 +13,7 @@
        the runs cover [0, page_count), each page once sum of the lengths of free runs == free_count no two
        buddies are both free with the same order bit k of order_bits is set exactly if lists[k] is not empty,
        and all free runs are in the list of their order */
-#include "allocators/paged/buddy.h"
+#include "allocators/paged/page_buddy.h"
 
 #include "base/memory/host.h"
 #include "base/report/assert.h"
@@ -23,14 +23,14 @@
 #include <string.h>
 
 #define NONE        UINT32_MAX
-#define ORDER_COUNT (DAO_BUDDY_ORDER_MAX + 1)
+#define ORDER_COUNT (DAO_PAGE_BUDDY_ORDER_MAX + 1)
 
 /* A tag is 0 inside a run, else one of these with the order. */
 #define TAG_FREE       0x40u
 #define TAG_USED       0x80u
 #define TAG_ORDER_MASK 0x1fu
 
-struct dao_buddy {
+struct dao_page_buddy {
     uint32_t page_count;
     uint8_t *tags;
     uint32_t *before;
@@ -41,7 +41,7 @@ struct dao_buddy {
     uint32_t lists[ORDER_COUNT];
 };
 
-static void list_insert(dao_buddy_t *buddy, uint32_t page, uint32_t order)
+static void list_insert(dao_page_buddy_t *buddy, uint32_t page, uint32_t order)
 {
     uint32_t head = buddy->lists[order];
     buddy->tags[page] = (uint8_t)(TAG_FREE | order);
@@ -55,7 +55,7 @@ static void list_insert(dao_buddy_t *buddy, uint32_t page, uint32_t order)
 }
 
 /* Takes a run out of its list; its tag becomes that of the inside of a run. */
-static void list_remove(dao_buddy_t *buddy, uint32_t page, uint32_t order)
+static void list_remove(dao_page_buddy_t *buddy, uint32_t page, uint32_t order)
 {
     DAO_ASSERT(buddy->tags[page] == (TAG_FREE | order));
     buddy->tags[page] = 0;
@@ -77,14 +77,14 @@ static void list_remove(dao_buddy_t *buddy, uint32_t page, uint32_t order)
 static uint32_t order_at(uint32_t page, uint32_t page_count)
 {
     uint32_t by_length = 31u - (uint32_t)__builtin_clz(page_count - page);
-    uint32_t by_start = page == 0 ? DAO_BUDDY_ORDER_MAX : (uint32_t)__builtin_ctz(page);
+    uint32_t by_start = page == 0 ? DAO_PAGE_BUDDY_ORDER_MAX : (uint32_t)__builtin_ctz(page);
     return by_start < by_length ? by_start : by_length;
 }
 
-dao_status_t dao_buddy_create(uint32_t page_count, dao_buddy_t **out_buddy)
+dao_status_t dao_page_buddy_create(uint32_t page_count, dao_page_buddy_t **out_buddy)
 {
-    DAO_ASSERT(page_count >= 1 && page_count <= 1u << DAO_BUDDY_ORDER_MAX);
-    dao_buddy_t *buddy = dao_host_calloc(1, sizeof(*buddy));
+    DAO_ASSERT(page_count >= 1 && page_count <= 1u << DAO_PAGE_BUDDY_ORDER_MAX);
+    dao_page_buddy_t *buddy = dao_host_calloc(1, sizeof(*buddy));
     if (buddy == NULL) {
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for the tables of %" PRIu32 " pages",
                          page_count);
@@ -95,7 +95,7 @@ dao_status_t dao_buddy_create(uint32_t page_count, dao_buddy_t **out_buddy)
     buddy->before = dao_host_calloc(page_count, sizeof(*buddy->before));
     buddy->after = dao_host_calloc(page_count, sizeof(*buddy->after));
     if (buddy->tags == NULL || buddy->before == NULL || buddy->after == NULL) {
-        dao_buddy_destroy(buddy);
+        dao_page_buddy_destroy(buddy);
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for the tables of %" PRIu32 " pages",
                          page_count);
     }
@@ -107,12 +107,12 @@ dao_status_t dao_buddy_create(uint32_t page_count, dao_buddy_t **out_buddy)
         list_insert(buddy, page, order);
         page += 1u << order;
     }
-    DAO_ASSERT_HEAVY(dao_buddy_is_valid(buddy));
+    DAO_ASSERT_HEAVY(dao_page_buddy_is_valid(buddy));
     *out_buddy = buddy;
     return DAO_OK;
 }
 
-void dao_buddy_destroy(dao_buddy_t *buddy)
+void dao_page_buddy_destroy(dao_page_buddy_t *buddy)
 {
     if (buddy == NULL) {
         return;
@@ -123,10 +123,10 @@ void dao_buddy_destroy(dao_buddy_t *buddy)
     dao_host_free(buddy);
 }
 
-dao_status_t dao_buddy_alloc(dao_buddy_t *buddy, uint32_t order, uint32_t *out_page)
+dao_status_t dao_page_buddy_alloc(dao_page_buddy_t *buddy, uint32_t order, uint32_t *out_page)
 {
-    DAO_ASSERT(order <= DAO_BUDDY_ORDER_MAX);
-    DAO_ASSERT_HEAVY(dao_buddy_is_valid(buddy));
+    DAO_ASSERT(order <= DAO_PAGE_BUDDY_ORDER_MAX);
+    DAO_ASSERT_HEAVY(dao_page_buddy_is_valid(buddy));
     uint32_t larger = buddy->order_bits & UINT32_MAX << order;
     if (larger == 0) {
         return DAO_ERR_LIMIT;
@@ -140,13 +140,13 @@ dao_status_t dao_buddy_alloc(dao_buddy_t *buddy, uint32_t order, uint32_t *out_p
     }
     buddy->tags[page] = (uint8_t)(TAG_USED | order);
     buddy->free_count -= 1u << order;
-    DAO_ASSERT_HEAVY(dao_buddy_is_valid(buddy));
+    DAO_ASSERT_HEAVY(dao_page_buddy_is_valid(buddy));
     *out_page = page;
     return DAO_OK;
 }
 
 /* Tells why no used run of that order begins at a page. */
-static dao_status_t run_error(const dao_buddy_t *buddy, uint32_t page)
+static dao_status_t run_error(const dao_page_buddy_t *buddy, uint32_t page)
 {
     if (page >= buddy->page_count) {
         return DAO_ERR_FOREIGN_POINTER;
@@ -158,21 +158,21 @@ static dao_status_t run_error(const dao_buddy_t *buddy, uint32_t page)
     return (buddy->tags[start] & TAG_FREE) != 0 ? DAO_ERR_DOUBLE_FREE : DAO_ERR_INTERIOR_POINTER;
 }
 
-static bool is_used_run(const dao_buddy_t *buddy, uint32_t page, uint32_t order)
+static bool is_used_run(const dao_page_buddy_t *buddy, uint32_t page, uint32_t order)
 {
-    return page < buddy->page_count && order <= DAO_BUDDY_ORDER_MAX &&
+    return page < buddy->page_count && order <= DAO_PAGE_BUDDY_ORDER_MAX &&
            buddy->tags[page] == (TAG_USED | order);
 }
 
-dao_status_t dao_buddy_free(dao_buddy_t *buddy, uint32_t page, uint32_t order)
+dao_status_t dao_page_buddy_free(dao_page_buddy_t *buddy, uint32_t page, uint32_t order)
 {
-    DAO_ASSERT_HEAVY(dao_buddy_is_valid(buddy));
+    DAO_ASSERT_HEAVY(dao_page_buddy_is_valid(buddy));
     if (!is_used_run(buddy, page, order)) {
         return run_error(buddy, page);
     }
     buddy->tags[page] = 0;
     buddy->free_count += 1u << order;
-    for (; order < DAO_BUDDY_ORDER_MAX; order++) {
+    for (; order < DAO_PAGE_BUDDY_ORDER_MAX; order++) {
         uint32_t other = page ^ 1u << order;
         if (other >= buddy->page_count || buddy->tags[other] != (TAG_FREE | order)) {
             break;
@@ -181,51 +181,51 @@ dao_status_t dao_buddy_free(dao_buddy_t *buddy, uint32_t page, uint32_t order)
         page &= ~(1u << order);
     }
     list_insert(buddy, page, order);
-    DAO_ASSERT_HEAVY(dao_buddy_is_valid(buddy));
+    DAO_ASSERT_HEAVY(dao_page_buddy_is_valid(buddy));
     return DAO_OK;
 }
 
-dao_status_t dao_buddy_split(dao_buddy_t *buddy, uint32_t page, uint32_t order)
+dao_status_t dao_page_buddy_split(dao_page_buddy_t *buddy, uint32_t page, uint32_t order)
 {
-    DAO_ASSERT_HEAVY(dao_buddy_is_valid(buddy));
+    DAO_ASSERT_HEAVY(dao_page_buddy_is_valid(buddy));
     if (!is_used_run(buddy, page, order)) {
         return run_error(buddy, page);
     }
     for (uint32_t i = 0; i < 1u << order; i++) {
         buddy->tags[page + i] = TAG_USED;
     }
-    DAO_ASSERT_HEAVY(dao_buddy_is_valid(buddy));
+    DAO_ASSERT_HEAVY(dao_page_buddy_is_valid(buddy));
     return DAO_OK;
 }
 
-uint32_t dao_buddy_page_count(const dao_buddy_t *buddy)
+uint32_t dao_page_buddy_page_count(const dao_page_buddy_t *buddy)
 {
     return buddy->page_count;
 }
 
-bool dao_buddy_is_free_run(const dao_buddy_t *buddy, uint32_t page)
+bool dao_page_buddy_is_free_run(const dao_page_buddy_t *buddy, uint32_t page)
 {
     return page < buddy->page_count && (buddy->tags[page] & TAG_FREE) != 0;
 }
 
-uint32_t dao_buddy_run_order(const dao_buddy_t *buddy, uint32_t page)
+uint32_t dao_page_buddy_run_order(const dao_page_buddy_t *buddy, uint32_t page)
 {
     DAO_ASSERT(page < buddy->page_count && buddy->tags[page] != 0);
     return buddy->tags[page] & TAG_ORDER_MASK;
 }
 
-uint32_t dao_buddy_free_count(const dao_buddy_t *buddy)
+uint32_t dao_page_buddy_free_count(const dao_page_buddy_t *buddy)
 {
     return buddy->free_count;
 }
 
-uint32_t dao_buddy_largest_free_order(const dao_buddy_t *buddy)
+uint32_t dao_page_buddy_largest_free_order(const dao_page_buddy_t *buddy)
 {
     return buddy->order_bits == 0 ? UINT32_MAX : 31u - (uint32_t)__builtin_clz(buddy->order_bits);
 }
 
 /* Checks the run that begins at a page; gives its length, or 0 if it is not valid. */
-static uint32_t run_length(const dao_buddy_t *buddy, uint32_t page)
+static uint32_t run_length(const dao_page_buddy_t *buddy, uint32_t page)
 {
     uint32_t tag = buddy->tags[page];
     uint32_t order = tag & TAG_ORDER_MASK;
@@ -242,11 +242,11 @@ static uint32_t run_length(const dao_buddy_t *buddy, uint32_t page)
     }
     uint32_t other = page ^ length;
     bool unmerged =
-        is_free && order < DAO_BUDDY_ORDER_MAX && other < buddy->page_count && buddy->tags[other] == tag;
+        is_free && order < DAO_PAGE_BUDDY_ORDER_MAX && other < buddy->page_count && buddy->tags[other] == tag;
     return unmerged ? 0 : length;
 }
 
-bool dao_buddy_is_valid(const dao_buddy_t *buddy)
+bool dao_page_buddy_is_valid(const dao_page_buddy_t *buddy)
 {
     uint32_t free_count = 0, free_runs = 0, listed_runs = 0;
     for (uint32_t page = 0; page < buddy->page_count;) {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The small front among threads: what each keeps, what it gives back and when, and blocks that change hands.
    */
-#include "allocators/places/caching.h"
+#include "allocators/places/device_memory.h"
 #include "allocators/places/host.h"
 #include "allocators/slab/magazines.h"
-#include "allocators/slab/slab.h"
+#include "allocators/slab/thread_cache.h"
 #include "base/report/fault.h"
 #include "base/threads/sync.h"
 #include "tests/support/backends/heap_backend.h"
@@ -28,12 +28,13 @@ static void begin(void)
 {
     heap = heap_backend_create(CAPACITY_BYTES, 2 * MIB);
     CU_ASSERT_PTR_NOT_NULL_FATAL(heap);
-    CU_ASSERT_EQUAL_FATAL(dao_caching_create(&(dao_caching_config_t){.ops = heap_backend_ops(heap),
-                                                                     .device = heap_backend_device(heap),
-                                                                     .name = "device:0"},
-                                             &inner),
-                          DAO_OK);
-    CU_ASSERT_EQUAL_FATAL(dao_slab_create(inner, "device:0", 0, &allocator), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(
+        dao_device_memory_create(&(dao_device_memory_config_t){.ops = heap_backend_ops(heap),
+                                                               .device = heap_backend_device(heap),
+                                                               .name = "device:0"},
+                                 &inner),
+        DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_thread_cache_create(inner, "device:0", 0, &allocator), DAO_OK);
 }
 
 static void end(void)
@@ -46,7 +47,7 @@ static void end(void)
 static void host_begin(void)
 {
     CU_ASSERT_EQUAL_FATAL(dao_host_allocator_create(&(dao_host_config_t){.name = "cpu"}, &inner), DAO_OK);
-    CU_ASSERT_EQUAL_FATAL(dao_slab_create(inner, "cpu", 0, &allocator), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_thread_cache_create(inner, "cpu", 0, &allocator), DAO_OK);
 }
 
 static void host_end(void)
@@ -192,7 +193,7 @@ static void allocators_beyond_the_slots_do_without(void)
     for (size_t i = 0; i < COUNT; i++) {
         dao_allocator_t *below = NULL;
         CU_ASSERT_EQUAL_FATAL(dao_host_allocator_create(&(dao_host_config_t){.name = "cpu"}, &below), DAO_OK);
-        CU_ASSERT_EQUAL_FATAL(dao_slab_create(below, "cpu", 0, &fronts[i]), DAO_OK);
+        CU_ASSERT_EQUAL_FATAL(dao_thread_cache_create(below, "cpu", 0, &fronts[i]), DAO_OK);
         void *address = NULL;
         CU_ASSERT_EQUAL_FATAL(dao_allocator_alloc(fronts[i], 1000, &address), DAO_OK);
         CU_ASSERT_EQUAL(dao_allocator_free(fronts[i], address), DAO_OK);

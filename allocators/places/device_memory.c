@@ -12,9 +12,9 @@
    One lock guards everything and is held over backend calls, which is the exception to the rule that none
    which may wait is made under a lock: a miss changes placement, segments and counters in one step. In steady
    state there are no backend calls. */
-#include "allocators/places/caching.h"
+#include "allocators/places/device_memory.h"
 
-#include "allocators/paged/buddy.h"
+#include "allocators/paged/page_buddy.h"
 #include "allocators/paged/paged.h"
 #include "allocators/segments/segmented.h"
 #include "base/memory/host.h"
@@ -32,7 +32,7 @@ typedef struct caching {
     dao_segmented_t segmented;
     const dao_backend_ops_t *ops;
     dao_backend_device_t *device;
-} caching_t;
+} device_t;
 
 static bool is_valid_locked(const dao_segmented_t *caching)
 {
@@ -41,13 +41,13 @@ static bool is_valid_locked(const dao_segmented_t *caching)
            dao_ledger_matches(&caching->ledger, &recount);
 }
 
-static const dao_segmented_ways_t caching_ways = {
+static const dao_segmented_ways_t device_ways = {
     .is_valid_locked = is_valid_locked, .lock = dao_segmented_lock, .unlock = dao_segmented_unlock};
 
 /* ---- the table ---- */
 
-static dao_status_t caching_alloc(dao_allocator_t *allocator, const dao_block_request_t *request,
-                                  dao_block_grant_t *out_grant)
+static dao_status_t device_alloc(dao_allocator_t *allocator, const dao_block_request_t *request,
+                                 dao_block_grant_t *out_grant)
 {
     dao_segmented_t *caching = dao_segmented_of(allocator);
     DAO_ASSERT(request->size_bytes > 0);
@@ -57,8 +57,8 @@ static dao_status_t caching_alloc(dao_allocator_t *allocator, const dao_block_re
     return status;
 }
 
-static dao_status_t caching_alloc_within(dao_allocator_t *allocator, const dao_block_request_t *request,
-                                         uint64_t growth_bytes, dao_block_grant_t *out_grant)
+static dao_status_t device_alloc_within(dao_allocator_t *allocator, const dao_block_request_t *request,
+                                        uint64_t growth_bytes, dao_block_grant_t *out_grant)
 {
     dao_segmented_t *caching = dao_segmented_of(allocator);
     dao_segmented_lock(caching);
@@ -67,56 +67,56 @@ static dao_status_t caching_alloc_within(dao_allocator_t *allocator, const dao_b
     return status;
 }
 
-static dao_status_t caching_free(dao_allocator_t *allocator, void *address, dao_hold_t *hold)
+static dao_status_t device_free(dao_allocator_t *allocator, void *address, dao_stream_fence_t *fence)
 {
     dao_segmented_t *caching = dao_segmented_of(allocator);
     dao_segmented_lock(caching);
-    dao_status_t status = dao_segments_free(&caching->segments, address, hold);
+    dao_status_t status = dao_segments_free(&caching->segments, address, fence);
     dao_segmented_unlock(caching);
     return dao_ledger_check_free(&caching->ledger, status, address);
 }
 
-static dao_status_t caching_put_off(dao_allocator_t *allocator, void *address, dao_block_t *out_block)
+static dao_status_t device_retire(dao_allocator_t *allocator, void *address, dao_block_t *out_block)
 {
     dao_segmented_t *caching = dao_segmented_of(allocator);
     dao_segmented_lock(caching);
-    dao_status_t status = dao_segments_put_off(&caching->segments, address, out_block);
+    dao_status_t status = dao_segments_retire(&caching->segments, address, out_block);
     dao_segmented_unlock(caching);
     return dao_ledger_check_free(&caching->ledger, status, address);
 }
 
-static dao_status_t caching_carry_out(dao_allocator_t *allocator, void *address)
+static dao_status_t device_reclaim(dao_allocator_t *allocator, void *address)
 {
     dao_segmented_t *caching = dao_segmented_of(allocator);
     dao_segmented_lock(caching);
-    dao_status_t status = dao_segments_carry_out(&caching->segments, address);
+    dao_status_t status = dao_segments_reclaim(&caching->segments, address);
     dao_segmented_unlock(caching);
     return dao_ledger_check_free(&caching->ledger, status, address);
 }
 
-static dao_status_t caching_renew(dao_allocator_t *allocator, void *address,
-                                  const dao_block_request_t *request)
+static dao_status_t device_reuse(dao_allocator_t *allocator, void *address,
+                                 const dao_block_request_t *request)
 {
     dao_segmented_t *caching = dao_segmented_of(allocator);
     dao_segmented_lock(caching);
-    dao_status_t status = dao_segments_renew(&caching->segments, address, request);
+    dao_status_t status = dao_segments_reuse(&caching->segments, address, request);
     dao_segmented_unlock(caching);
     return status;
 }
 
-static void caching_destroy(dao_allocator_t *allocator)
+static void device_destroy(dao_allocator_t *allocator)
 {
     dao_segmented_finish(dao_segmented_of(allocator));
     dao_host_free(allocator);
 }
 
-static const dao_allocator_ops_t caching_ops = {
+static const dao_allocator_ops_t device_ops = {
     .name = "caching",
-    .alloc = caching_alloc,
-    .alloc_within = caching_alloc_within,
-    .alloc_plain = dao_allocator_alloc_otherwise,
-    .free_plain = dao_allocator_free_otherwise,
-    .free = caching_free,
+    .alloc = device_alloc,
+    .alloc_within = device_alloc_within,
+    .alloc_fast = dao_allocator_alloc_fallback,
+    .free_fast = dao_allocator_free_fallback,
+    .free = device_free,
     .stream_mark = dao_segmented_stream_mark,
     .query = dao_segmented_query,
     .trim = dao_segmented_trim,
@@ -127,47 +127,47 @@ static const dao_allocator_ops_t caching_ops = {
     .walk = dao_segmented_walk,
     .walk_all = dao_segmented_walk_all,
     .is_valid = dao_segmented_is_valid,
-    .destroy = caching_destroy,
-    .put_off = caching_put_off,
-    .carry_out = caching_carry_out,
-    .renew = caching_renew,
+    .destroy = device_destroy,
+    .retire = device_retire,
+    .reclaim = device_reclaim,
+    .reuse = device_reuse,
 };
 
 /* ---- create ---- */
 
 static dao_status_t take_memory(void *user, size_t size_bytes, void **out_address)
 {
-    const caching_t *caching = user;
+    const device_t *caching = user;
     return caching->ops->memory_alloc(caching->device, size_bytes, out_address);
 }
 
 static dao_status_t give_memory(void *user, void *address, size_t size_bytes)
 {
-    const caching_t *caching = user;
+    const device_t *caching = user;
     return caching->ops->memory_free(caching->device, address, size_bytes);
 }
 
-static dao_status_t segmented_create(const dao_caching_config_t *config, const dao_device_info_t *info,
+static dao_status_t segmented_create(const dao_device_memory_config_t *config, const dao_device_info_t *info,
                                      dao_allocator_t **out_allocator)
 {
     DAO_ASSERT(config->budget == NULL && config->full_status == DAO_OK); /* of pages alone */
-    caching_t *caching = dao_host_calloc(1, sizeof(*caching));
+    device_t *caching = dao_host_calloc(1, sizeof(*caching));
     if (caching == NULL) {
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "%s: no host memory for the allocator", config->name);
     }
     caching->ops = config->ops;
     caching->device = config->device;
-    dao_segments_config_t segments = {.upstream = {.take = take_memory, .give = give_memory, .user = caching},
-                                      .unit_bytes = DAO_PAGE_BYTES,
-                                      .minimum_bytes = config->segment_bytes != 0 ? config->segment_bytes
-                                                                                  : DAO_CACHING_SEGMENT_BYTES,
-                                      .growth_share = SEGMENT_GROWTH_SHARE,
-                                      .own_share = SEGMENT_OWN_SHARE,
-                                      .fit = config->fit,
-                                      .full_status = DAO_ERR_NO_DEVICE_MEMORY,
-                                      .holds = config->holds};
+    dao_segments_config_t segments = {
+        .upstream = {.take = take_memory, .give = give_memory, .user = caching},
+        .unit_bytes = DAO_PAGE_BYTES,
+        .minimum_bytes = config->segment_bytes != 0 ? config->segment_bytes : DAO_DEVICE_MEMORY_SEGMENT_BYTES,
+        .growth_share = SEGMENT_GROWTH_SHARE,
+        .own_share = SEGMENT_OWN_SHARE,
+        .fit = config->fit,
+        .full_status = DAO_ERR_NO_DEVICE_MEMORY,
+        .fences = config->fences};
     dao_segmented_t *segmented = &caching->segmented;
-    dao_segmented_init(segmented, &caching_ops, &caching_ways, &segments);
+    dao_segmented_init(segmented, &device_ops, &device_ways, &segments);
     dao_status_t status = dao_ledger_init(&segmented->ledger, config->name);
     segmented->ledger.stats.limit_bytes = config->limit_bytes;
     segmented->ledger.capacity_bytes = info->total_bytes;
@@ -175,7 +175,7 @@ static dao_status_t segmented_create(const dao_caching_config_t *config, const d
         status = dao_segments_take_initial(&segmented->segments, config->initial_bytes);
     }
     if (status != DAO_OK) {
-        caching_destroy(&segmented->base);
+        device_destroy(&segmented->base);
         return status;
     }
     DAO_ASSERT_HEAVY(dao_segmented_is_valid(&segmented->base));
@@ -183,7 +183,8 @@ static dao_status_t segmented_create(const dao_caching_config_t *config, const d
     return DAO_OK;
 }
 
-dao_status_t dao_caching_create(const dao_caching_config_t *config, dao_allocator_t **out_allocator)
+dao_status_t dao_device_memory_create(const dao_device_memory_config_t *config,
+                                      dao_allocator_t **out_allocator)
 {
     dao_device_info_t info = {0};
     dao_status_t status = config->ops->device_query(config->device, &info);

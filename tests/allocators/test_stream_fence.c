@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Holds over a device of lanes: what must have happened before what is known exactly. */
-#include "allocators/holds.h"
+#include "allocators/stream_fence.h"
 #include "base/report/error.h"
 #include "base/report/fault.h"
 #include "tests/support/lanes.h"
@@ -14,7 +14,7 @@
 
 /* ---- helpers ---- */
 
-static dao_holds_t *holds;
+static dao_stream_fences_t *fences;
 static uint32_t a, b, c;     /* numbers */
 static lane_t *la, *lb, *lc; /* their streams */
 
@@ -22,15 +22,15 @@ static uint32_t stream_new(lane_t **out_lane)
 {
     *out_lane = lane_new();
     uint32_t number = 0;
-    CU_ASSERT_EQUAL_FATAL(dao_holds_stream_add(holds, (dao_backend_stream_t *)(void *)*out_lane, &number),
-                          DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(
+        dao_stream_fences_stream_add(fences, (dao_backend_stream_t *)(void *)*out_lane, &number), DAO_OK);
     return number;
 }
 
 static void begin(void)
 {
     lanes_begin();
-    CU_ASSERT_EQUAL_FATAL(dao_holds_create(&lanes_ops, NULL, &holds), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_stream_fences_create(&lanes_ops, NULL, &fences), DAO_OK);
     a = stream_new(&la);
     b = stream_new(&lb);
     c = stream_new(&lc);
@@ -38,8 +38,8 @@ static void begin(void)
 
 static void end(void)
 {
-    CU_ASSERT_TRUE(dao_holds_is_valid(holds));
-    dao_holds_destroy(holds);
+    CU_ASSERT_TRUE(dao_stream_fences_is_valid(fences));
+    dao_stream_fences_destroy(fences);
     lanes_end();
 }
 
@@ -49,19 +49,19 @@ static void work_on(lane_t *lane)
 }
 
 /* Queues work and frees its block behind it. */
-static dao_hold_t work_and_free(uint32_t stream, lane_t *lane)
+static dao_stream_fence_t work_and_free(uint32_t stream, lane_t *lane)
 {
     work_on(lane);
-    dao_hold_t hold = dao_holds_mark(holds, stream);
-    dao_holds_record(holds, &hold);
-    return hold;
+    dao_stream_fence_t fence = dao_stream_fences_mark(fences, stream);
+    dao_stream_fences_record(fences, &fence);
+    return fence;
 }
 
 static void poll_all(void)
 {
     lanes_run_to_the_end();
     for (int i = 0; i < 3; i++) { /* events are recorded, reached, and asked */
-        (void)dao_holds_poll(holds);
+        (void)dao_stream_fences_poll(fences);
         lanes_run_to_the_end();
     }
 }
@@ -79,19 +79,19 @@ static void be_several(void)
 static void a_stream_alone_makes_no_backend_call(void)
 {
     for (int i = 0; i < 1000; i++) {
-        dao_hold_t hold = work_and_free(a, la);
-        CU_ASSERT_TRUE(dao_hold_is_own(&hold, a));
-        CU_ASSERT_FALSE(dao_hold_is_own(&hold, b));
-        CU_ASSERT_FALSE(dao_hold_is_own(&hold, 0));
+        dao_stream_fence_t fence = work_and_free(a, la);
+        CU_ASSERT_TRUE(dao_stream_fence_is_own(&fence, a));
+        CU_ASSERT_FALSE(dao_stream_fence_is_own(&fence, b));
+        CU_ASSERT_FALSE(dao_stream_fence_is_own(&fence, 0));
     }
     CU_ASSERT_EQUAL(lanes_call_count, 0);
 }
 
 static void what_a_stream_alone_freed_is_waited_for_later(void)
 {
-    dao_hold_t hold = work_and_free(a, la);
+    dao_stream_fence_t fence = work_and_free(a, la);
     uint32_t position = la->count;
-    CU_ASSERT_EQUAL(dao_holds_wait_on(holds, &hold, b), DAO_OK);
+    CU_ASSERT_EQUAL(dao_stream_fences_wait_on(fences, &fence, b), DAO_OK);
     work_on(lb);
     CU_ASSERT_FALSE(lane_step(lb));
     while (la->next < position) {
@@ -104,7 +104,7 @@ static void what_a_stream_alone_freed_is_waited_for_later(void)
 static void a_stream_becomes_alone_again(void)
 {
     be_several();
-    for (uint32_t i = 0; i < DAO_HOLD_ALONE_COUNT + 2; i++) {
+    for (uint32_t i = 0; i < DAO_STREAM_FENCE_ALONE_COUNT + 2; i++) {
         (void)work_and_free(a, la);
     }
     uint64_t before = lanes_call_count;
@@ -119,15 +119,15 @@ static void a_stream_becomes_alone_again(void)
 
 static void idle_streams_fold_back(void)
 {
-    dao_hold_t hold = work_and_free(a, la);
-    CU_ASSERT_FALSE(dao_holds_is_done(holds, &hold));
-    CU_ASSERT_FALSE(dao_holds_poll(holds)); /* records the event that was missing */
-    CU_ASSERT_FALSE(dao_holds_is_done(holds, &hold));
+    dao_stream_fence_t fence = work_and_free(a, la);
+    CU_ASSERT_FALSE(dao_stream_fences_is_done(fences, &fence));
+    CU_ASSERT_FALSE(dao_stream_fences_poll(fences)); /* records the event that was missing */
+    CU_ASSERT_FALSE(dao_stream_fences_is_done(fences, &fence));
     lanes_run_to_the_end();
-    CU_ASSERT_TRUE(dao_holds_poll(holds));
-    CU_ASSERT_TRUE(dao_holds_is_done(holds, &hold));
+    CU_ASSERT_TRUE(dao_stream_fences_poll(fences));
+    CU_ASSERT_TRUE(dao_stream_fences_is_done(fences, &fence));
     uint64_t before = lanes_call_count;
-    CU_ASSERT_FALSE(dao_holds_poll(holds)); /* nothing is left to ask */
+    CU_ASSERT_FALSE(dao_stream_fences_poll(fences)); /* nothing is left to ask */
     CU_ASSERT_EQUAL(lanes_call_count, before);
 }
 
@@ -136,10 +136,10 @@ static void idle_streams_fold_back(void)
 static void a_stream_waits_for_the_work_before_the_free_and_no_more(void)
 {
     be_several();
-    dao_hold_t hold = work_and_free(a, la);
+    dao_stream_fence_t fence = work_and_free(a, la);
     uint32_t position = la->count;
     work_on(la); /* never reached */
-    CU_ASSERT_EQUAL(dao_holds_wait_on(holds, &hold, b), DAO_OK);
+    CU_ASSERT_EQUAL(dao_stream_fences_wait_on(fences, &fence, b), DAO_OK);
     work_on(lb);
     CU_ASSERT_FALSE(lane_step(lb));
     while (la->next < position) {
@@ -149,15 +149,15 @@ static void a_stream_waits_for_the_work_before_the_free_and_no_more(void)
     CU_ASSERT_EQUAL(la->next, position);
 }
 
-static void a_joined_hold_waits_for_each_stream_up_to_its_own_last_free(void)
+static void a_joined_fence_waits_for_each_stream_up_to_its_own_last_free(void)
 {
     be_several();
-    dao_hold_t hold = work_and_free(a, la);
+    dao_stream_fence_t fence = work_and_free(a, la);
     uint32_t position = la->count;
     work_on(la); /* never reached */
-    dao_hold_t later = work_and_free(b, lb);
-    dao_hold_join(&hold, &later);
-    CU_ASSERT_EQUAL(dao_holds_wait_on(holds, &hold, c), DAO_OK);
+    dao_stream_fence_t later = work_and_free(b, lb);
+    dao_stream_fence_join(&fence, &later);
+    CU_ASSERT_EQUAL(dao_stream_fences_wait_on(fences, &fence, c), DAO_OK);
     work_on(lc);
     while (la->next < position) {
         CU_ASSERT_TRUE(lane_step(la));
@@ -173,31 +173,31 @@ static void a_joined_hold_waits_for_each_stream_up_to_its_own_last_free(void)
 static void a_merged_block_carries_all_its_users(void)
 {
     be_several();
-    dao_hold_t hold = work_and_free(a, la);
-    dao_hold_t second = work_and_free(b, lb);
-    dao_hold_join(&hold, &second);
+    dao_stream_fence_t fence = work_and_free(a, la);
+    dao_stream_fence_t second = work_and_free(b, lb);
+    dao_stream_fence_join(&fence, &second);
     lb->is_hung = true;
     lanes_run_to_the_end();
-    (void)dao_holds_poll(holds);
-    CU_ASSERT_FALSE(dao_holds_is_done(holds, &hold));
-    CU_ASSERT_FALSE(dao_hold_is_own(&hold, a));
+    (void)dao_stream_fences_poll(fences);
+    CU_ASSERT_FALSE(dao_stream_fences_is_done(fences, &fence));
+    CU_ASSERT_FALSE(dao_stream_fence_is_own(&fence, a));
     lb->is_hung = false;
     poll_all();
-    CU_ASSERT_TRUE(dao_holds_is_done(holds, &hold));
+    CU_ASSERT_TRUE(dao_stream_fences_is_done(fences, &fence));
 }
 
 static void a_hung_stream_holds_its_own_blocks_alone(void)
 {
     be_several();
-    dao_hold_t hung = work_and_free(a, la);
-    dao_hold_t other = work_and_free(b, lb);
+    dao_stream_fence_t hung = work_and_free(a, la);
+    dao_stream_fence_t other = work_and_free(b, lb);
     la->is_hung = true;
     poll_all();
-    CU_ASSERT_FALSE(dao_holds_is_done(holds, &hung));
-    CU_ASSERT_TRUE(dao_holds_is_done(holds, &other));
-    dao_hold_t joined = {0};
-    dao_hold_join(&joined, &other);
-    CU_ASSERT_EQUAL(dao_holds_wait_on(holds, &joined, c), DAO_OK);
+    CU_ASSERT_FALSE(dao_stream_fences_is_done(fences, &hung));
+    CU_ASSERT_TRUE(dao_stream_fences_is_done(fences, &other));
+    dao_stream_fence_t joined = {0};
+    dao_stream_fence_join(&joined, &other);
+    CU_ASSERT_EQUAL(dao_stream_fences_wait_on(fences, &joined, c), DAO_OK);
     work_on(lc);
     lanes_run_to_the_end();
     CU_ASSERT_EQUAL(lc->next, lc->count);
@@ -212,21 +212,21 @@ static void a_poll_makes_a_bounded_number_of_calls(void)
     }
     lanes_run_to_the_end();
     uint64_t before = lanes_call_count;
-    (void)dao_holds_poll(holds);
-    CU_ASSERT_TRUE(lanes_call_count - before <= 2 * (DAO_HOLD_EVENT_MAX + 1));
-    CU_ASSERT_TRUE(lanes_event_count <= 2 * (DAO_HOLD_EVENT_MAX + 1));
+    (void)dao_stream_fences_poll(fences);
+    CU_ASSERT_TRUE(lanes_call_count - before <= 2 * (DAO_STREAM_FENCE_EVENT_MAX + 1));
+    CU_ASSERT_TRUE(lanes_event_count <= 2 * (DAO_STREAM_FENCE_EVENT_MAX + 1));
 }
 
 static void events_that_were_given_up_are_stood_for_by_later_ones(void)
 {
     be_several();
-    dao_hold_t first = work_and_free(a, la);
+    dao_stream_fence_t first = work_and_free(a, la);
     uint32_t position = la->count;
-    for (uint32_t i = 0; i < DAO_HOLD_EVENT_MAX; i++) {
+    for (uint32_t i = 0; i < DAO_STREAM_FENCE_EVENT_MAX; i++) {
         (void)work_and_free(a, la);
     }
     uint32_t second_position = position + 2; /* its work and its event */
-    CU_ASSERT_EQUAL(dao_holds_wait_on(holds, &first, b), DAO_OK);
+    CU_ASSERT_EQUAL(dao_stream_fences_wait_on(fences, &first, b), DAO_OK);
     work_on(lb);
     while (la->next < second_position) {
         CU_ASSERT_FALSE(lane_step(lb));
@@ -238,28 +238,28 @@ static void events_that_were_given_up_are_stood_for_by_later_ones(void)
 static void a_stream_waits_once_for_what_it_has_waited_for(void)
 {
     be_several();
-    dao_hold_t first = work_and_free(a, la);
-    dao_hold_t second = work_and_free(a, la);
-    CU_ASSERT_EQUAL(dao_holds_wait_on(holds, &second, b), DAO_OK);
+    dao_stream_fence_t first = work_and_free(a, la);
+    dao_stream_fence_t second = work_and_free(a, la);
+    CU_ASSERT_EQUAL(dao_stream_fences_wait_on(fences, &second, b), DAO_OK);
     uint64_t before = lanes_call_count;
-    CU_ASSERT_EQUAL(dao_holds_wait_on(holds, &second, b), DAO_OK);
-    CU_ASSERT_EQUAL(dao_holds_wait_on(holds, &first, b), DAO_OK);
+    CU_ASSERT_EQUAL(dao_stream_fences_wait_on(fences, &second, b), DAO_OK);
+    CU_ASSERT_EQUAL(dao_stream_fences_wait_on(fences, &first, b), DAO_OK);
     CU_ASSERT_EQUAL(lanes_call_count, before);
-    CU_ASSERT_EQUAL(dao_holds_wait_on(holds, &first, c), DAO_OK);
+    CU_ASSERT_EQUAL(dao_stream_fences_wait_on(fences, &first, c), DAO_OK);
     CU_ASSERT_EQUAL(lanes_call_count, before + 1);
 }
 
 static void a_shared_stream_is_waited_for_up_to_the_free(void)
 {
     be_several();
-    dao_holds_share(holds, c);
+    dao_stream_fences_share(fences, c);
     work_on(lc); /* with a's block */
     uint32_t position = lc->count;
     work_on(la);
-    dao_hold_t hold = dao_holds_mark(holds, a);
-    hold.streams |= UINT64_C(1) << c; /* as an allocator does with a block that was marked */
-    CU_ASSERT_FALSE(dao_holds_is_done(holds, &hold));
-    CU_ASSERT_EQUAL(dao_holds_wait_on(holds, &hold, b), DAO_OK);
+    dao_stream_fence_t fence = dao_stream_fences_mark(fences, a);
+    fence.streams |= UINT64_C(1) << c; /* as an allocator does with a block that was marked */
+    CU_ASSERT_FALSE(dao_stream_fences_is_done(fences, &fence));
+    CU_ASSERT_EQUAL(dao_stream_fences_wait_on(fences, &fence, b), DAO_OK);
     work_on(lb);
     lc->is_hung = true;
     lanes_run_to_the_end();
@@ -271,77 +271,77 @@ static void a_shared_stream_is_waited_for_up_to_the_free(void)
     lanes_run_to_the_end();
     CU_ASSERT_EQUAL(lb->next, lb->count);
     poll_all();
-    CU_ASSERT_TRUE(dao_holds_is_done(holds, &hold));
+    CU_ASSERT_TRUE(dao_stream_fences_is_done(fences, &fence));
 }
 
 /* ---- waiting on the host ---- */
 
-static void the_host_waits_for_all_streams_of_a_hold(void)
+static void the_host_waits_for_all_streams_of_a_fence(void)
 {
     be_several();
-    dao_hold_t hold = work_and_free(a, la);
-    dao_hold_t second = work_and_free(b, lb);
-    dao_hold_join(&hold, &second);
+    dao_stream_fence_t fence = work_and_free(a, la);
+    dao_stream_fence_t second = work_and_free(b, lb);
+    dao_stream_fence_join(&fence, &second);
     (void)work_and_free(c, lc);
     lc->is_hung = true;
-    CU_ASSERT_EQUAL(dao_holds_wait(holds, &hold), DAO_OK);
-    CU_ASSERT_TRUE(dao_holds_is_done(holds, &hold));
+    CU_ASSERT_EQUAL(dao_stream_fences_wait(fences, &fence), DAO_OK);
+    CU_ASSERT_TRUE(dao_stream_fences_is_done(fences, &fence));
     uint64_t before = lanes_call_count;
-    CU_ASSERT_EQUAL(dao_holds_wait(holds, &hold), DAO_OK);
+    CU_ASSERT_EQUAL(dao_stream_fences_wait(fences, &fence), DAO_OK);
     CU_ASSERT_EQUAL(lanes_call_count, before);
 }
 
 static void what_is_pending_is_all_that_was_freed_and_is_not_done(void)
 {
     be_several();
-    dao_hold_t hold = dao_holds_pending(holds);
-    CU_ASSERT_TRUE(dao_hold_is_empty(&hold));
+    dao_stream_fence_t fence = dao_stream_fences_pending(fences);
+    CU_ASSERT_TRUE(dao_stream_fence_is_empty(&fence));
     (void)work_and_free(a, la);
     (void)work_and_free(b, lb);
-    hold = dao_holds_pending(holds);
-    CU_ASSERT_EQUAL(hold.streams, UINT64_C(1) << a | UINT64_C(1) << b);
-    CU_ASSERT_EQUAL(dao_holds_wait(holds, &hold), DAO_OK);
+    fence = dao_stream_fences_pending(fences);
+    CU_ASSERT_EQUAL(fence.streams, UINT64_C(1) << a | UINT64_C(1) << b);
+    CU_ASSERT_EQUAL(dao_stream_fences_wait(fences, &fence), DAO_OK);
     CU_ASSERT_EQUAL(la->next, la->count);
     CU_ASSERT_EQUAL(lb->next, lb->count);
-    hold = dao_holds_pending(holds);
-    CU_ASSERT_TRUE(dao_hold_is_empty(&hold));
+    fence = dao_stream_fences_pending(fences);
+    CU_ASSERT_TRUE(dao_stream_fence_is_empty(&fence));
 }
 
 static void what_the_host_has_waited_for_needs_no_event(void)
 {
-    dao_hold_t hold = work_and_free(a, la);
-    uint64_t epoch = dao_holds_epoch(holds);
-    dao_hold_t later = work_and_free(a, la);
-    dao_hold_t other = work_and_free(b, lb);
+    dao_stream_fence_t fence = work_and_free(a, la);
+    uint64_t epoch = dao_stream_fences_epoch(fences);
+    dao_stream_fence_t later = work_and_free(a, la);
+    dao_stream_fence_t other = work_and_free(b, lb);
     lanes_run_to_the_end();
     uint64_t before = lanes_call_count;
-    dao_holds_finished(holds, a, epoch);
-    CU_ASSERT_TRUE(dao_holds_is_done(holds, &hold));
-    CU_ASSERT_FALSE(dao_holds_is_done(holds, &later));
-    CU_ASSERT_FALSE(dao_holds_is_done(holds, &other));
-    dao_holds_finished(holds, 0, dao_holds_epoch(holds));
-    CU_ASSERT_TRUE(dao_holds_is_done(holds, &later));
-    CU_ASSERT_TRUE(dao_holds_is_done(holds, &other));
+    dao_stream_fences_finished(fences, a, epoch);
+    CU_ASSERT_TRUE(dao_stream_fences_is_done(fences, &fence));
+    CU_ASSERT_FALSE(dao_stream_fences_is_done(fences, &later));
+    CU_ASSERT_FALSE(dao_stream_fences_is_done(fences, &other));
+    dao_stream_fences_finished(fences, 0, dao_stream_fences_epoch(fences));
+    CU_ASSERT_TRUE(dao_stream_fences_is_done(fences, &later));
+    CU_ASSERT_TRUE(dao_stream_fences_is_done(fences, &other));
     CU_ASSERT_EQUAL(lanes_call_count, before);
 }
 
 static void a_wait_that_fails_is_an_end_too(void)
 {
     for (uint64_t n = 0; n < 3; n++) { /* event_create, event_record, event_synchronize */
-        dao_hold_t hold = work_and_free(a, la);
+        dao_stream_fence_t fence = work_and_free(a, la);
         uint32_t position = la->count;
         lanes_calls_left = n;
-        dao_status_t status = dao_holds_wait(holds, &hold);
+        dao_status_t status = dao_stream_fences_wait(fences, &fence);
         CU_ASSERT_TRUE(lanes_calls_left > UINT64_MAX / 2);
         CU_ASSERT_EQUAL(status, n == 2 ? DAO_ERR_BACKEND : DAO_OK);
         CU_ASSERT_TRUE(la->next >= position);
-        CU_ASSERT_TRUE(dao_holds_is_done(holds, &hold));
+        CU_ASSERT_TRUE(dao_stream_fences_is_done(fences, &fence));
         if (n == 1) { /* the event of the failed record is spare: the next one needs no new one */
             n = 2;
-            hold = work_and_free(a, la);
+            fence = work_and_free(a, la);
             lanes_calls_left = 1;
-            CU_ASSERT_EQUAL(dao_holds_wait(holds, &hold), DAO_ERR_BACKEND);
-            CU_ASSERT_TRUE(dao_holds_is_done(holds, &hold));
+            CU_ASSERT_EQUAL(dao_stream_fences_wait(fences, &fence), DAO_ERR_BACKEND);
+            CU_ASSERT_TRUE(dao_stream_fences_is_done(fences, &fence));
         }
     }
 }
@@ -349,13 +349,13 @@ static void a_wait_that_fails_is_an_end_too(void)
 static void nothing_is_learnt_where_the_device_must_not_be_asked(void)
 {
     be_several();
-    dao_hold_t hold = work_and_free(a, la);
+    dao_stream_fence_t fence = work_and_free(a, la);
     lanes_failure = DAO_ERR_REENTRANT;
     lanes_calls_left = 0;
-    CU_ASSERT_FALSE(dao_holds_poll(holds));
+    CU_ASSERT_FALSE(dao_stream_fences_poll(fences));
     lanes_calls_left = 0;
-    CU_ASSERT_EQUAL(dao_holds_wait(holds, &hold), DAO_ERR_REENTRANT);
-    CU_ASSERT_FALSE(dao_holds_is_done(holds, &hold));
+    CU_ASSERT_EQUAL(dao_stream_fences_wait(fences, &fence), DAO_ERR_REENTRANT);
+    CU_ASSERT_FALSE(dao_stream_fences_is_done(fences, &fence));
 }
 
 static void a_poll_leaves_the_last_error_as_it_is(void)
@@ -364,7 +364,7 @@ static void a_poll_leaves_the_last_error_as_it_is(void)
     (void)work_and_free(a, la);
     (void)dao_error(DAO_ERR_LIMIT, "what went before");
     lanes_calls_left = 0;
-    CU_ASSERT_TRUE(dao_holds_poll(holds)); /* the event answers an error: it has finished */
+    CU_ASSERT_TRUE(dao_stream_fences_poll(fences)); /* the event answers an error: it has finished */
     CU_ASSERT_EQUAL(dao_last_status(), DAO_ERR_LIMIT);
     CU_ASSERT_STRING_EQUAL(dao_last_message(), "what went before");
 }
@@ -375,12 +375,12 @@ static void a_poll_leaves_the_last_error_as_it_is(void)
 static void a_stream_of_a_capture_waits_again_for_what_it_waited_for_before(void)
 {
     be_several();
-    dao_hold_t hold = work_and_free(a, la);
-    CU_ASSERT_EQUAL(dao_holds_wait_on(holds, &hold, b), DAO_OK);
-    CU_ASSERT_FALSE(dao_holds_is_done(holds, &hold));
+    dao_stream_fence_t fence = work_and_free(a, la);
+    CU_ASSERT_EQUAL(dao_stream_fences_wait_on(fences, &fence, b), DAO_OK);
+    CU_ASSERT_FALSE(dao_stream_fences_is_done(fences, &fence));
     lb->capture = 1;
-    CU_ASSERT_EQUAL(dao_holds_wait_on(holds, &hold, b), DAO_OK);
-    CU_ASSERT_TRUE(dao_holds_is_done(holds, &hold));
+    CU_ASSERT_EQUAL(dao_stream_fences_wait_on(fences, &fence, b), DAO_OK);
+    CU_ASSERT_TRUE(dao_stream_fences_is_done(fences, &fence));
     CU_ASSERT_EQUAL(lanes_edge_count, 0);
 }
 
@@ -388,46 +388,46 @@ static void a_stream_of_a_capture_waits_again_for_what_it_waited_for_before(void
 static void streams_of_a_capture_wait_in_it_for_its_own_frees_alone(void)
 {
     be_several();
-    dao_hold_t before = work_and_free(a, la);
+    dao_stream_fence_t before = work_and_free(a, la);
     la->capture = lb->capture = 1;
-    dao_hold_t within = dao_holds_mark(holds, a);
-    dao_holds_record(holds, &within);
-    dao_hold_join(&within, &before);
-    CU_ASSERT_EQUAL(dao_holds_wait_on(holds, &within, b), DAO_OK);
+    dao_stream_fence_t within = dao_stream_fences_mark(fences, a);
+    dao_stream_fences_record(fences, &within);
+    dao_stream_fence_join(&within, &before);
+    CU_ASSERT_EQUAL(dao_stream_fences_wait_on(fences, &within, b), DAO_OK);
     CU_ASSERT_EQUAL(lanes_edge_count, 1);
-    CU_ASSERT_TRUE(dao_holds_is_done(holds, &before));
-    CU_ASSERT_FALSE(dao_holds_is_done(holds, &within));
+    CU_ASSERT_TRUE(dao_stream_fences_is_done(fences, &before));
+    CU_ASSERT_FALSE(dao_stream_fences_is_done(fences, &within));
     la->capture = lb->capture = 0;
 
     before = work_and_free(a, la);
     la->capture = lb->capture = 2;
-    CU_ASSERT_EQUAL(dao_holds_wait_on(holds, &before, b), DAO_OK);
+    CU_ASSERT_EQUAL(dao_stream_fences_wait_on(fences, &before, b), DAO_OK);
     CU_ASSERT_EQUAL(lanes_edge_count, 1);
-    CU_ASSERT_TRUE(dao_holds_is_done(holds, &before));
+    CU_ASSERT_TRUE(dao_stream_fences_is_done(fences, &before));
 }
 
 static void captures_that_cannot_be_told_apart_do_not_wait_for_each_other(void)
 {
     be_several();
     la->capture = lb->capture = DAO_CAPTURE_UNKNOWN;
-    dao_hold_t hold = dao_holds_mark(holds, a);
-    CU_ASSERT_EQUAL(dao_holds_wait_on(holds, &hold, b), DAO_ERR_BUSY);
+    dao_stream_fence_t fence = dao_stream_fences_mark(fences, a);
+    CU_ASSERT_EQUAL(dao_stream_fences_wait_on(fences, &fence, b), DAO_ERR_BUSY);
     CU_ASSERT_EQUAL(lanes_edge_count, 0);
 }
 
-/* Whoever hears of an error takes the hold as done. */
+/* Whoever hears of an error takes the fence as done. */
 static void a_capture_is_told_before_an_error(void)
 {
     be_several();
-    dao_hold_t hold = work_and_free(a, la);
+    dao_stream_fence_t fence = work_and_free(a, la);
     lb->capture = 1;
-    dao_hold_t captured = dao_holds_mark(holds, b);
-    dao_hold_join(&hold, &captured);
+    dao_stream_fence_t captured = dao_stream_fences_mark(fences, b);
+    dao_stream_fence_join(&fence, &captured);
     lanes_calls_left = 0; /* of a's event */
-    CU_ASSERT_EQUAL(dao_holds_wait(holds, &hold), DAO_ERR_BUSY);
+    CU_ASSERT_EQUAL(dao_stream_fences_wait(fences, &fence), DAO_ERR_BUSY);
     CU_ASSERT_EQUAL(dao_last_status(), DAO_ERR_BUSY);
     CU_ASSERT_TRUE(lanes_calls_left > UINT64_MAX / 2);
-    CU_ASSERT_FALSE(dao_holds_is_done(holds, &hold));
+    CU_ASSERT_FALSE(dao_stream_fences_is_done(fences, &fence));
 }
 
 /* ---- numbers ---- */
@@ -435,33 +435,34 @@ static void a_capture_is_told_before_an_error(void)
 static void there_are_63_numbers(void)
 {
     lane_t *lane;
-    for (uint32_t i = 4; i <= DAO_HOLD_STREAM_MAX; i++) {
+    for (uint32_t i = 4; i <= DAO_STREAM_FENCE_STREAM_MAX; i++) {
         CU_ASSERT_EQUAL(stream_new(&lane), i);
     }
     uint32_t number = 0;
-    CU_ASSERT_EQUAL(dao_holds_stream_add(holds, (dao_backend_stream_t *)(void *)lane, &number),
+    CU_ASSERT_EQUAL(dao_stream_fences_stream_add(fences, (dao_backend_stream_t *)(void *)lane, &number),
                     DAO_ERR_TOO_MANY);
     CU_ASSERT_EQUAL(number, 0);
     CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "63"));
-    dao_holds_stream_remove(holds, 17);
-    CU_ASSERT_EQUAL(dao_holds_stream_add(holds, (dao_backend_stream_t *)(void *)lane, &number), DAO_OK);
+    dao_stream_fences_stream_remove(fences, 17);
+    CU_ASSERT_EQUAL(dao_stream_fences_stream_add(fences, (dao_backend_stream_t *)(void *)lane, &number),
+                    DAO_OK);
     CU_ASSERT_EQUAL(number, 17);
 }
 
 static void a_number_is_used_again(void)
 {
     be_several();
-    dao_hold_t hold = work_and_free(c, lc);
+    dao_stream_fence_t fence = work_and_free(c, lc);
     lanes_run_to_the_end();
-    dao_holds_stream_remove(holds, c);
-    CU_ASSERT_TRUE(dao_holds_is_done(holds, &hold));
+    dao_stream_fences_stream_remove(fences, c);
+    CU_ASSERT_TRUE(dao_stream_fences_is_done(fences, &fence));
     lane_t *lane;
     CU_ASSERT_EQUAL_FATAL(stream_new(&lane), c);
-    CU_ASSERT_TRUE(dao_holds_is_done(holds, &hold));
-    dao_hold_t second = work_and_free(c, lane);
-    CU_ASSERT_TRUE(dao_holds_is_done(holds, &hold));
-    CU_ASSERT_FALSE(dao_holds_is_done(holds, &second));
-    CU_ASSERT_EQUAL(dao_holds_wait_on(holds, &second, a),
+    CU_ASSERT_TRUE(dao_stream_fences_is_done(fences, &fence));
+    dao_stream_fence_t second = work_and_free(c, lane);
+    CU_ASSERT_TRUE(dao_stream_fences_is_done(fences, &fence));
+    CU_ASSERT_FALSE(dao_stream_fences_is_done(fences, &second));
+    CU_ASSERT_EQUAL(dao_stream_fences_wait_on(fences, &second, a),
                     DAO_OK); /* nobody has waited for the new stream yet */
     work_on(la);
     lane->is_hung = true;
@@ -472,13 +473,13 @@ static void a_number_is_used_again(void)
 static void a_new_stream_has_waited_for_nothing(void)
 {
     be_several();
-    dao_hold_t hold = work_and_free(a, la);
+    dao_stream_fence_t fence = work_and_free(a, la);
     la->is_hung = true;
-    CU_ASSERT_EQUAL(dao_holds_wait_on(holds, &hold, c), DAO_OK);
-    dao_holds_stream_remove(holds, c);
+    CU_ASSERT_EQUAL(dao_stream_fences_wait_on(fences, &fence, c), DAO_OK);
+    dao_stream_fences_stream_remove(fences, c);
     lane_t *lane;
     CU_ASSERT_EQUAL_FATAL(stream_new(&lane), c);
-    CU_ASSERT_EQUAL(dao_holds_wait_on(holds, &hold, c), DAO_OK);
+    CU_ASSERT_EQUAL(dao_stream_fences_wait_on(fences, &fence, c), DAO_OK);
     work_on(lane);
     lanes_run_to_the_end();
     CU_ASSERT_TRUE(lane->next < lane->count);
@@ -494,56 +495,56 @@ static void any_call_may_fail(void)
         clock_vector_t *demands = calloc(1, sizeof(*demands));
         CU_ASSERT_PTR_NOT_NULL_FATAL(demands);
         lanes_calls_left = n;
-        dao_hold_t hold = work_and_free(a, la);
-        dao_hold_t second = work_and_free(b, lb);
-        dao_hold_join(&hold, &second);
+        dao_stream_fence_t fence = work_and_free(a, la);
+        dao_stream_fence_t second = work_and_free(b, lb);
+        dao_stream_fence_join(&fence, &second);
         demands->until[0] = la->count;
         demands->until[1] = lb->count;
-        if (dao_holds_wait_on(holds, &hold, c) == DAO_OK) {
+        if (dao_stream_fences_wait_on(fences, &fence, c) == DAO_OK) {
             lane_queue(lc, (command_t){.kind = COMMAND_CHECK, .demands = demands});
         } else {
             free(demands);
         }
-        CU_ASSERT_TRUE(dao_holds_is_valid(holds));
-        (void)dao_holds_poll(holds);
+        CU_ASSERT_TRUE(dao_stream_fences_is_valid(fences));
+        (void)dao_stream_fences_poll(fences);
         lanes_run_to_the_end();
-        (void)dao_holds_poll(holds);
+        (void)dao_stream_fences_poll(fences);
         has_failed = lanes_calls_left > UINT64_MAX / 2;
         lanes_calls_left = UINT64_MAX;
-        CU_ASSERT_EQUAL(dao_holds_wait_on(holds, &hold, c), DAO_OK); /* what failed works now */
+        CU_ASSERT_EQUAL(dao_stream_fences_wait_on(fences, &fence, c), DAO_OK); /* what failed works now */
         poll_all();
-        CU_ASSERT_TRUE(dao_holds_is_done(holds, &hold));
+        CU_ASSERT_TRUE(dao_stream_fences_is_done(fences, &fence));
     }
     CU_ASSERT_TRUE(n > 5 && n < 100);
 }
 
 static void without_host_memory_nothing_is_lost(void)
 {
-    dao_holds_t *other = NULL;
+    dao_stream_fences_t *other = NULL;
     dao_fault_arm(DAO_FAULT_HOST_MEMORY, 0, false);
-    dao_status_t status = dao_holds_create(&lanes_ops, NULL, &other);
+    dao_status_t status = dao_stream_fences_create(&lanes_ops, NULL, &other);
     if (dao_fault_disarm() == 0) { /* a build without fault points */
         CU_ASSERT_EQUAL(status, DAO_OK);
-        dao_holds_destroy(other);
+        dao_stream_fences_destroy(other);
         return;
     }
     CU_ASSERT_EQUAL(status, DAO_ERR_NO_HOST_MEMORY);
     CU_ASSERT_PTR_NULL(other);
     (void)work_and_free(b, lb);
     dao_fault_arm(DAO_FAULT_HOST_MEMORY, 0, true);
-    dao_hold_t hold = work_and_free(a, la);
-    CU_ASSERT_FALSE(dao_holds_poll(holds));
-    CU_ASSERT_EQUAL(dao_holds_wait_on(holds, &hold, b), DAO_ERR_NO_HOST_MEMORY);
+    dao_stream_fence_t fence = work_and_free(a, la);
+    CU_ASSERT_FALSE(dao_stream_fences_poll(fences));
+    CU_ASSERT_EQUAL(dao_stream_fences_wait_on(fences, &fence, b), DAO_ERR_NO_HOST_MEMORY);
     CU_ASSERT_TRUE(dao_fault_disarm() > 0);
-    CU_ASSERT_FALSE(dao_holds_is_done(holds, &hold));
-    CU_ASSERT_EQUAL(dao_holds_wait_on(holds, &hold, b), DAO_OK);
+    CU_ASSERT_FALSE(dao_stream_fences_is_done(fences, &fence));
+    CU_ASSERT_EQUAL(dao_stream_fences_wait_on(fences, &fence, b), DAO_OK);
     CU_ASSERT_EQUAL(lb->commands[lb->count - 1].kind, COMMAND_WAIT);
 }
 
 /* ---- random programs against what must have happened before ---- */
 
 typedef struct random_block {
-    dao_hold_t hold;
+    dao_stream_fence_t fence;
     clock_vector_t demands;
 } random_block_t;
 
@@ -577,17 +578,17 @@ static void random_free(random_test_t *test)
     uint32_t user = draw(test, 4);
     uint64_t marked = 0;
     if (draw(test, 4) == 0) {
-        dao_holds_share(holds, test->numbers[user]);
+        dao_stream_fences_share(fences, test->numbers[user]);
         marked = UINT64_C(1) << test->numbers[user];
         work_on(test->lanes[user]);
         block->demands.until[index_of(test->lanes[user])] = test->lanes[user]->count;
     }
     work_on(test->lanes[owner]);
     block->demands.until[index_of(test->lanes[owner])] = test->lanes[owner]->count;
-    block->hold = dao_holds_mark(holds, test->numbers[owner]);
-    block->hold.streams |= marked;
+    block->fence = dao_stream_fences_mark(fences, test->numbers[owner]);
+    block->fence.streams |= marked;
     if (draw(test, 5) != 0) { /* else somebody takes it before */
-        dao_holds_record(holds, &block->hold);
+        dao_stream_fences_record(fences, &block->fence);
     }
 }
 
@@ -603,7 +604,7 @@ static void random_merge_or_cut(random_test_t *test)
         test->blocks[test->block_count++] = *block;
         return;
     }
-    dao_hold_join(&block->hold, &last->hold);
+    dao_stream_fence_join(&block->fence, &last->fence);
     for (uint32_t i = 0; i < LANE_COUNT_MAX; i++) {
         if (last->demands.until[i] > block->demands.until[i]) {
             block->demands.until[i] = last->demands.until[i];
@@ -621,8 +622,8 @@ static void random_take(random_test_t *test)
     random_block_t block = test->blocks[--test->block_count];
     uint32_t taker = draw(test, 4);
     dao_status_t status = DAO_OK;
-    if (!dao_hold_is_own(&block.hold, test->numbers[taker])) {
-        status = dao_holds_wait_on(holds, &block.hold, test->numbers[taker]);
+    if (!dao_stream_fence_is_own(&block.fence, test->numbers[taker])) {
+        status = dao_stream_fences_wait_on(fences, &block.fence, test->numbers[taker]);
     }
     if (status != DAO_OK) {
         test->blocks[test->block_count++] = block; /* it is free again, with the same hold */
@@ -638,8 +639,8 @@ static void random_wait(random_test_t *test)
 {
     if (test->block_count > 0) {
         random_block_t *block = &test->blocks[draw(test, test->block_count)];
-        (void)dao_holds_wait(holds, &block->hold); /* one that failed is an end, too */
-        CU_ASSERT_TRUE(dao_holds_is_done(holds, &block->hold));
+        (void)dao_stream_fences_wait(fences, &block->fence); /* one that failed is an end, too */
+        CU_ASSERT_TRUE(dao_stream_fences_is_done(fences, &block->fence));
         CU_ASSERT_TRUE(lanes_meet(&block->demands));
     }
 }
@@ -654,7 +655,7 @@ static void random_replace(random_test_t *test)
     while (test->lanes[which]->next < test->lanes[which]->count) {
         CU_ASSERT_TRUE_FATAL(lanes_step_all());
     }
-    dao_holds_stream_remove(holds, test->numbers[which]);
+    dao_stream_fences_stream_remove(fences, test->numbers[which]);
     test->numbers[which] = stream_new(&test->lanes[which]);
 }
 
@@ -671,7 +672,7 @@ static void random_act(random_test_t *test)
     } else if (action < 60) {
         random_take(test);
     } else if (action < 67) {
-        (void)dao_holds_poll(holds);
+        (void)dao_stream_fences_poll(fences);
     } else if (action < 69) {
         random_wait(test);
     } else if (action < 70) {
@@ -697,7 +698,7 @@ static void nothing_is_used_before_its_users_are_done(void)
     for (int round = 0; round < ROUNDS; round++) {
         random_act(&test);
         for (uint32_t i = 0; i < test.block_count; i++) {
-            bool is_done = dao_holds_is_done(holds, &test.blocks[i].hold);
+            bool is_done = dao_stream_fences_is_done(fences, &test.blocks[i].fence);
             CU_ASSERT_TRUE(!is_done || lanes_meet(&test.blocks[i].demands));
             done_count += is_done;
         }
@@ -705,7 +706,7 @@ static void nothing_is_used_before_its_users_are_done(void)
     CU_ASSERT_TRUE(done_count > 0);
     poll_all();
     for (uint32_t i = 0; i < test.block_count; i++) {
-        CU_ASSERT_TRUE(dao_holds_is_done(holds, &test.blocks[i].hold));
+        CU_ASSERT_TRUE(dao_stream_fences_is_done(fences, &test.blocks[i].fence));
     }
 }
 
@@ -716,8 +717,8 @@ static CU_TestInfo tests[] = {
     {"idle streams fold back", idle_streams_fold_back},
     {"a stream waits for the work before the free, and no more",
      a_stream_waits_for_the_work_before_the_free_and_no_more},
-    {"a joined hold waits for each stream up to its own last free",
-     a_joined_hold_waits_for_each_stream_up_to_its_own_last_free},
+    {"a joined fence waits for each stream up to its own last free",
+     a_joined_fence_waits_for_each_stream_up_to_its_own_last_free},
     {"a merged block carries all its users", a_merged_block_carries_all_its_users},
     {"a hung stream holds its own blocks alone", a_hung_stream_holds_its_own_blocks_alone},
     {"a poll makes a bounded number of calls", a_poll_makes_a_bounded_number_of_calls},
@@ -725,7 +726,7 @@ static CU_TestInfo tests[] = {
      events_that_were_given_up_are_stood_for_by_later_ones},
     {"a stream waits once for what it has waited for", a_stream_waits_once_for_what_it_has_waited_for},
     {"a shared stream is waited for up to the free", a_shared_stream_is_waited_for_up_to_the_free},
-    {"the host waits for all streams of a hold", the_host_waits_for_all_streams_of_a_hold},
+    {"the host waits for all streams of a fence", the_host_waits_for_all_streams_of_a_fence},
     {"what is pending is all that was freed and is not done",
      what_is_pending_is_all_that_was_freed_and_is_not_done},
     {"what the host has waited for needs no event", what_the_host_has_waited_for_needs_no_event},

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Device memory with and without page mapping: the contract on both, and what is each one's own. */
-#include "allocators/paged/buddy.h"
-#include "allocators/places/caching.h"
+#include "allocators/paged/page_buddy.h"
+#include "allocators/places/device_memory.h"
 #include "base/report/fault.h"
 #include "tests/contract/allocator_contract.h"
 #include "tests/support/backends/heap_backend.h"
@@ -13,7 +13,7 @@
 
 static heap_backend_t *heap;
 static dao_allocator_t *allocator;
-static dao_caching_config_t caching_config = {.name = "device:0"};
+static dao_device_memory_config_t device_memory_config = {.name = "device:0"};
 
 /* ---- the contract, on both ---- */
 
@@ -23,9 +23,9 @@ static dao_status_t create_on(uint64_t page_bytes, dao_allocator_t **out_allocat
     if (heap == NULL) {
         return DAO_ERR_NO_HOST_MEMORY;
     }
-    caching_config.ops = heap_backend_ops(heap);
-    caching_config.device = heap_backend_device(heap);
-    dao_status_t status = dao_caching_create(&caching_config, out_allocator);
+    device_memory_config.ops = heap_backend_ops(heap);
+    device_memory_config.device = heap_backend_device(heap);
+    dao_status_t status = dao_device_memory_create(&device_memory_config, out_allocator);
     if (status != DAO_OK) {
         CU_ASSERT_TRUE(heap_backend_destroy(heap));
     }
@@ -42,16 +42,16 @@ static dao_status_t segmented_create(dao_allocator_t **out_allocator)
     return create_on(0, out_allocator);
 }
 
-static void caching_destroy(dao_allocator_t *caching)
+static void device_destroy(dao_allocator_t *caching)
 {
     caching->ops->destroy(caching);
     CU_ASSERT_TRUE(heap_backend_destroy(heap));
 }
 
 static const allocator_contract_t paged_contract = {
-    .create = paged_create, .destroy = caching_destroy, .alignment_bytes = 256};
+    .create = paged_create, .destroy = device_destroy, .alignment_bytes = 256};
 static const allocator_contract_t segmented_contract = {
-    .create = segmented_create, .destroy = caching_destroy, .alignment_bytes = 256};
+    .create = segmented_create, .destroy = device_destroy, .alignment_bytes = 256};
 
 static void paged_contract_begin(void)
 {
@@ -77,7 +77,7 @@ static void segmented_begin(void)
 
 static void end(void)
 {
-    caching_destroy(allocator);
+    device_destroy(allocator);
 }
 
 static dao_stats_t stats_now(void)
@@ -566,13 +566,13 @@ static void steady_segments_make_no_backend_calls(void)
 
 static void config_end(void)
 {
-    caching_config = (dao_caching_config_t){.name = "device:0"};
+    device_memory_config = (dao_device_memory_config_t){.name = "device:0"};
 }
 
 static void the_first_memory_is_taken_at_once(void)
 {
     for (size_t paged = 0; paged < 2; paged++) {
-        caching_config.initial_bytes = 40 * MIB;
+        device_memory_config.initial_bytes = 40 * MIB;
         CU_ASSERT_EQUAL_FATAL(create_on(paged ? PAGE : 0, &allocator), DAO_OK);
         dao_stats_t stats = stats_now();
         CU_ASSERT_EQUAL(stats.reserved_bytes, 40 * MIB);
@@ -583,7 +583,7 @@ static void the_first_memory_is_taken_at_once(void)
         give(take(40 * MIB));
         CU_ASSERT_EQUAL(heap_backend_calls(heap, HEAP_CALL_COUNT), calls);
         CU_ASSERT_EQUAL(trim(0), 40 * MIB);
-        caching_destroy(allocator);
+        device_destroy(allocator);
     }
 }
 
@@ -591,30 +591,30 @@ static void first_memory_that_cannot_be_had_is_an_error(void)
 {
     for (size_t paged = 0; paged < 2; paged++) {
         dao_allocator_t *none = NULL;
-        caching_config.initial_bytes = CAPACITY_BYTES + 1;
+        device_memory_config.initial_bytes = CAPACITY_BYTES + 1;
         CU_ASSERT_EQUAL(create_on(paged ? PAGE : 0, &none), DAO_ERR_NO_DEVICE_MEMORY);
-        caching_config.limit_bytes = 8 * MIB;
-        caching_config.initial_bytes = 9 * MIB;
+        device_memory_config.limit_bytes = 8 * MIB;
+        device_memory_config.initial_bytes = 9 * MIB;
         CU_ASSERT_EQUAL(create_on(paged ? PAGE : 0, &none), DAO_ERR_LIMIT);
-        caching_config.initial_bytes = 8 * MIB;
+        device_memory_config.initial_bytes = 8 * MIB;
         CU_ASSERT_EQUAL_FATAL(create_on(paged ? PAGE : 0, &allocator), DAO_OK);
         CU_ASSERT_EQUAL(stats_now().limit_bytes, 8 * MIB);
         CU_ASSERT_EQUAL(try_take(8 * MIB + 1, &(void *){NULL}), DAO_ERR_LIMIT);
-        caching_destroy(allocator);
-        caching_config.limit_bytes = 0;
+        device_destroy(allocator);
+        device_memory_config.limit_bytes = 0;
     }
 }
 
 static void pages_can_be_left_unused(void)
 {
-    caching_config.no_page_mapping = true;
-    caching_config.segment_bytes = 6 * MIB;
+    device_memory_config.no_page_mapping = true;
+    device_memory_config.segment_bytes = 6 * MIB;
     CU_ASSERT_EQUAL_FATAL(create_on(PAGE, &allocator), DAO_OK);
     give(take(1 * MIB));
     CU_ASSERT_EQUAL(stats_now().reserved_bytes, 6 * MIB);
     CU_ASSERT_EQUAL(heap_backend_calls(heap, HEAP_CALL_COUNT), 1);
     CU_ASSERT_EQUAL(heap_backend_calls(heap, HEAP_CALL_MEMORY_ALLOC), 1);
-    caching_destroy(allocator);
+    device_destroy(allocator);
 }
 
 /* Two holes of one bin: the lower one is a little too large, the other just right. */
@@ -622,7 +622,7 @@ static void best_fit_takes_the_smallest_hole_that_fits(void)
 {
     for (size_t i = 0; i < 4; i++) {
         bool is_best = i / 2 != 0;
-        caching_config.fit = is_best ? DAO_RANGE_FIT_BEST : DAO_RANGE_FIT_GOOD;
+        device_memory_config.fit = is_best ? DAO_RANGE_FIT_BEST : DAO_RANGE_FIT_GOOD;
         CU_ASSERT_EQUAL_FATAL(create_on(i % 2 != 0 ? PAGE : 0, &allocator), DAO_OK);
         void *loose = take(2 * MIB + 16 * KIB);
         (void)take(256);
@@ -631,7 +631,7 @@ static void best_fit_takes_the_smallest_hole_that_fits(void)
         give(loose);
         give(tight);
         CU_ASSERT_PTR_EQUAL(take(2 * MIB), is_best ? tight : loose);
-        caching_destroy(allocator);
+        device_destroy(allocator);
     }
 }
 

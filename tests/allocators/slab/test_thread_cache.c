@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The small front: the contract over three inner allocators, and what is its own. */
-#include "allocators/paged/buddy.h"
-#include "allocators/places/caching.h"
+#include "allocators/paged/page_buddy.h"
+#include "allocators/places/device_memory.h"
 #include "allocators/places/host.h"
 #include "allocators/slab/magazines.h"
-#include "allocators/slab/slab.h"
 #include "allocators/slab/slab_map.h"
+#include "allocators/slab/thread_cache.h"
 #include "base/numbers/math.h"
 #include "tests/contract/allocator_contract.h"
 #include "tests/support/backends/heap_backend.h"
@@ -23,22 +23,22 @@ static size_t small_bytes;     /* of that front; 0: the default */
 /* Stacks the front over what was made, or takes that down again. */
 static dao_status_t stack(dao_allocator_t **out_allocator)
 {
-    dao_status_t status = dao_slab_create(inner, "device:0", small_bytes, out_allocator);
+    dao_status_t status = dao_thread_cache_create(inner, "device:0", small_bytes, out_allocator);
     if (status != DAO_OK) {
         inner->ops->destroy(inner);
     }
     return status;
 }
 
-static dao_status_t over_caching_create(uint64_t page_bytes, dao_allocator_t **out_allocator)
+static dao_status_t over_device_create(uint64_t page_bytes, dao_allocator_t **out_allocator)
 {
     heap = heap_backend_create(CAPACITY_BYTES, page_bytes);
     if (heap == NULL) {
         return DAO_ERR_NO_HOST_MEMORY;
     }
-    dao_caching_config_t config = {
+    dao_device_memory_config_t config = {
         .ops = heap_backend_ops(heap), .device = heap_backend_device(heap), .name = "device:0"};
-    dao_status_t status = dao_caching_create(&config, &inner);
+    dao_status_t status = dao_device_memory_create(&config, &inner);
     if (status == DAO_OK) {
         status = stack(out_allocator);
     }
@@ -50,15 +50,15 @@ static dao_status_t over_caching_create(uint64_t page_bytes, dao_allocator_t **o
 
 static dao_status_t over_pages_create(dao_allocator_t **out_allocator)
 {
-    return over_caching_create(DAO_PAGE_BYTES, out_allocator);
+    return over_device_create(DAO_PAGE_BYTES, out_allocator);
 }
 
 static dao_status_t over_segments_create(dao_allocator_t **out_allocator)
 {
-    return over_caching_create(0, out_allocator);
+    return over_device_create(0, out_allocator);
 }
 
-static void over_caching_destroy(dao_allocator_t *slab)
+static void over_device_destroy(dao_allocator_t *slab)
 {
     slab->ops->destroy(slab);
     CU_ASSERT_TRUE(heap_backend_destroy(heap));
@@ -78,14 +78,14 @@ static void over_host_destroy(dao_allocator_t *slab)
 static void over_pages_begin(void)
 {
     static const allocator_contract_t contract = {
-        .create = over_pages_create, .destroy = over_caching_destroy, .alignment_bytes = 256};
+        .create = over_pages_create, .destroy = over_device_destroy, .alignment_bytes = 256};
     allocator_contract_begin_on(&contract);
 }
 
 static void over_segments_begin(void)
 {
     static const allocator_contract_t contract = {
-        .create = over_segments_create, .destroy = over_caching_destroy, .alignment_bytes = 256};
+        .create = over_segments_create, .destroy = over_device_destroy, .alignment_bytes = 256};
     allocator_contract_begin_on(&contract);
 }
 
@@ -119,7 +119,7 @@ static void begin(void)
 
 static void end(void)
 {
-    over_caching_destroy(allocator);
+    over_device_destroy(allocator);
 }
 
 static void large_begin(void)
@@ -250,11 +250,11 @@ static void a_block_keeps_its_tag(void)
     give(grant.address);
 }
 
-static void a_small_block_takes_an_empty_hold_alone(void)
+static void a_small_block_takes_an_empty_fence_alone(void)
 {
     void *address = take(100);
-    dao_hold_t hold = {.streams = 2, .epoch = 1}, empty = {0};
-    CU_ASSERT_EQUAL(allocator->ops->free(allocator, address, &hold), DAO_ERR_UNSUPPORTED);
+    dao_stream_fence_t fence = {.streams = 2, .epoch = 1}, empty = {0};
+    CU_ASSERT_EQUAL(allocator->ops->free(allocator, address, &fence), DAO_ERR_UNSUPPORTED);
     CU_ASSERT_EQUAL(stats_now().live_count, 1);
     CU_ASSERT_EQUAL(allocator->ops->free(allocator, address, &empty), DAO_OK);
     CU_ASSERT_EQUAL(stats_now().live_count, 0);
@@ -614,7 +614,7 @@ static CU_TestInfo tests[] = {
     {"small blocks have the size of their class", small_blocks_have_the_size_of_their_class},
     {"what is not small goes below", what_is_not_small_goes_below},
     {"a block keeps its tag", a_block_keeps_its_tag},
-    {"a small block takes an empty hold alone", a_small_block_takes_an_empty_hold_alone},
+    {"a small block takes an empty fence alone", a_small_block_takes_an_empty_fence_alone},
     {"slabs grow with what lives in them", slabs_grow_with_what_lives_in_them},
     {"slabs are few", slabs_are_few},
     {"a steady program takes no slab", a_steady_program_takes_no_slab},

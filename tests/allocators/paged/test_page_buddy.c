@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Runs of pages, against a slow model: all small page counts through, then at random. */
-#include "allocators/paged/buddy.h"
+#include "allocators/paged/page_buddy.h"
 #include "base/report/fault.h"
 #include "tests/support/suite.h"
 
@@ -15,32 +15,32 @@ typedef struct model {
     bool used[MODEL_PAGES];
 } model_t;
 
-static dao_buddy_t *buddy;
+static dao_page_buddy_t *buddy;
 
 static void buddy_create(uint32_t page_count)
 {
-    CU_ASSERT_EQUAL_FATAL(dao_buddy_create(page_count, &buddy), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_page_buddy_create(page_count, &buddy), DAO_OK);
 }
 
 static void buddy_destroy(void)
 {
-    dao_buddy_destroy(buddy);
+    dao_page_buddy_destroy(buddy);
     buddy = NULL;
 }
 
 static uint32_t take(uint32_t order)
 {
     uint32_t page = UINT32_MAX;
-    CU_ASSERT_EQUAL(dao_buddy_alloc(buddy, order, &page), DAO_OK);
+    CU_ASSERT_EQUAL(dao_page_buddy_alloc(buddy, order, &page), DAO_OK);
     CU_ASSERT_EQUAL(page % (1u << order), 0);
-    CU_ASSERT_TRUE(dao_buddy_is_valid(buddy));
+    CU_ASSERT_TRUE(dao_page_buddy_is_valid(buddy));
     return page;
 }
 
 static void give(uint32_t page, uint32_t order)
 {
-    CU_ASSERT_EQUAL(dao_buddy_free(buddy, page, order), DAO_OK);
-    CU_ASSERT_TRUE(dao_buddy_is_valid(buddy));
+    CU_ASSERT_EQUAL(dao_page_buddy_free(buddy, page, order), DAO_OK);
+    CU_ASSERT_TRUE(dao_page_buddy_is_valid(buddy));
 }
 
 static void free_merges_with_its_buddy(void)
@@ -49,16 +49,16 @@ static void free_merges_with_its_buddy(void)
     uint32_t low = take(0), high = take(0);
     CU_ASSERT_EQUAL(low ^ high, 1);
     give(low, 0);
-    CU_ASSERT_EQUAL(dao_buddy_largest_free_order(buddy), 1);
-    CU_ASSERT_TRUE(dao_buddy_is_free_run(buddy, low));
-    CU_ASSERT_FALSE(dao_buddy_is_free_run(buddy, high));
-    CU_ASSERT_FALSE(dao_buddy_is_free_run(buddy, 4));
+    CU_ASSERT_EQUAL(dao_page_buddy_largest_free_order(buddy), 1);
+    CU_ASSERT_TRUE(dao_page_buddy_is_free_run(buddy, low));
+    CU_ASSERT_FALSE(dao_page_buddy_is_free_run(buddy, high));
+    CU_ASSERT_FALSE(dao_page_buddy_is_free_run(buddy, 4));
     give(high, 0);
-    CU_ASSERT_TRUE(dao_buddy_is_free_run(buddy, 0));
-    CU_ASSERT_FALSE(dao_buddy_is_free_run(buddy, 1)); /* inside the merged run */
-    CU_ASSERT_EQUAL(dao_buddy_page_count(buddy), 4);
-    CU_ASSERT_EQUAL(dao_buddy_largest_free_order(buddy), 2);
-    CU_ASSERT_EQUAL(dao_buddy_free_count(buddy), 4);
+    CU_ASSERT_TRUE(dao_page_buddy_is_free_run(buddy, 0));
+    CU_ASSERT_FALSE(dao_page_buddy_is_free_run(buddy, 1)); /* inside the merged run */
+    CU_ASSERT_EQUAL(dao_page_buddy_page_count(buddy), 4);
+    CU_ASSERT_EQUAL(dao_page_buddy_largest_free_order(buddy), 2);
+    CU_ASSERT_EQUAL(dao_page_buddy_free_count(buddy), 4);
     buddy_destroy();
 }
 
@@ -66,17 +66,17 @@ static void bad_frees_are_told_apart(void)
 {
     buddy_create(11);
     uint32_t run = take(2);
-    CU_ASSERT_EQUAL(dao_buddy_free(buddy, run + 1, 0), DAO_ERR_INTERIOR_POINTER);
-    CU_ASSERT_EQUAL(dao_buddy_free(buddy, run + 3, 2), DAO_ERR_INTERIOR_POINTER);
-    CU_ASSERT_EQUAL(dao_buddy_free(buddy, run, 1), DAO_ERR_INTERIOR_POINTER);
-    CU_ASSERT_EQUAL(dao_buddy_free(buddy, run, 99), DAO_ERR_INTERIOR_POINTER);
-    CU_ASSERT_EQUAL(dao_buddy_free(buddy, 11, 0), DAO_ERR_FOREIGN_POINTER);
-    CU_ASSERT_EQUAL(dao_buddy_free(buddy, UINT32_MAX, 0), DAO_ERR_FOREIGN_POINTER);
-    CU_ASSERT_EQUAL(dao_buddy_free(buddy, 10, 0), DAO_ERR_DOUBLE_FREE);
-    CU_ASSERT_EQUAL(dao_buddy_split(buddy, 10, 0), DAO_ERR_DOUBLE_FREE);
+    CU_ASSERT_EQUAL(dao_page_buddy_free(buddy, run + 1, 0), DAO_ERR_INTERIOR_POINTER);
+    CU_ASSERT_EQUAL(dao_page_buddy_free(buddy, run + 3, 2), DAO_ERR_INTERIOR_POINTER);
+    CU_ASSERT_EQUAL(dao_page_buddy_free(buddy, run, 1), DAO_ERR_INTERIOR_POINTER);
+    CU_ASSERT_EQUAL(dao_page_buddy_free(buddy, run, 99), DAO_ERR_INTERIOR_POINTER);
+    CU_ASSERT_EQUAL(dao_page_buddy_free(buddy, 11, 0), DAO_ERR_FOREIGN_POINTER);
+    CU_ASSERT_EQUAL(dao_page_buddy_free(buddy, UINT32_MAX, 0), DAO_ERR_FOREIGN_POINTER);
+    CU_ASSERT_EQUAL(dao_page_buddy_free(buddy, 10, 0), DAO_ERR_DOUBLE_FREE);
+    CU_ASSERT_EQUAL(dao_page_buddy_split(buddy, 10, 0), DAO_ERR_DOUBLE_FREE);
     give(run, 2);
-    CU_ASSERT_EQUAL(dao_buddy_free(buddy, run, 2), DAO_ERR_DOUBLE_FREE);
-    CU_ASSERT_EQUAL(dao_buddy_free(buddy, run + 1, 0), DAO_ERR_DOUBLE_FREE);
+    CU_ASSERT_EQUAL(dao_page_buddy_free(buddy, run, 2), DAO_ERR_DOUBLE_FREE);
+    CU_ASSERT_EQUAL(dao_page_buddy_free(buddy, run + 1, 0), DAO_ERR_DOUBLE_FREE);
     buddy_destroy();
 }
 
@@ -84,24 +84,24 @@ static void a_split_run_is_given_back_page_by_page(void)
 {
     buddy_create(8);
     uint32_t run = take(3);
-    CU_ASSERT_EQUAL(dao_buddy_split(buddy, run, 3), DAO_OK);
-    CU_ASSERT_TRUE(dao_buddy_is_valid(buddy));
+    CU_ASSERT_EQUAL(dao_page_buddy_split(buddy, run, 3), DAO_OK);
+    CU_ASSERT_TRUE(dao_page_buddy_is_valid(buddy));
     for (uint32_t i = 0; i < 8; i++) {
         give(i * 3 % 8, 0);
     }
-    CU_ASSERT_EQUAL(dao_buddy_largest_free_order(buddy), 3);
+    CU_ASSERT_EQUAL(dao_page_buddy_largest_free_order(buddy), 3);
     buddy_destroy();
 }
 
 static void the_largest_count_works(void)
 {
-    buddy_create(1u << DAO_BUDDY_ORDER_MAX);
-    CU_ASSERT_EQUAL(take(DAO_BUDDY_ORDER_MAX), 0);
-    CU_ASSERT_EQUAL(dao_buddy_largest_free_order(buddy), UINT32_MAX);
+    buddy_create(1u << DAO_PAGE_BUDDY_ORDER_MAX);
+    CU_ASSERT_EQUAL(take(DAO_PAGE_BUDDY_ORDER_MAX), 0);
+    CU_ASSERT_EQUAL(dao_page_buddy_largest_free_order(buddy), UINT32_MAX);
     uint32_t page = 5;
-    CU_ASSERT_EQUAL(dao_buddy_alloc(buddy, 0, &page), DAO_ERR_LIMIT);
+    CU_ASSERT_EQUAL(dao_page_buddy_alloc(buddy, 0, &page), DAO_ERR_LIMIT);
     CU_ASSERT_EQUAL(page, 5);
-    give(0, DAO_BUDDY_ORDER_MAX);
+    give(0, DAO_PAGE_BUDDY_ORDER_MAX);
     buddy_destroy();
 }
 
@@ -138,20 +138,20 @@ static void check_against(const model_t *model)
     for (uint32_t page = 0; page < model->page_count; page++) {
         free_count += !model->used[page];
         if (model->order[page] >= 0) {
-            CU_ASSERT_EQUAL(dao_buddy_run_order(buddy, page), (uint32_t)model->order[page]);
+            CU_ASSERT_EQUAL(dao_page_buddy_run_order(buddy, page), (uint32_t)model->order[page]);
         }
     }
-    CU_ASSERT_EQUAL(dao_buddy_free_count(buddy), free_count);
-    uint32_t largest = dao_buddy_largest_free_order(buddy);
+    CU_ASSERT_EQUAL(dao_page_buddy_free_count(buddy), free_count);
+    uint32_t largest = dao_page_buddy_largest_free_order(buddy);
     CU_ASSERT_TRUE(largest == UINT32_MAX ? free_count == 0 : model_has_room(model, largest));
     CU_ASSERT_FALSE(largest != UINT32_MAX && largest < 8 && model_has_room(model, largest + 1));
-    CU_ASSERT_TRUE_FATAL(dao_buddy_is_valid(buddy));
+    CU_ASSERT_TRUE_FATAL(dao_page_buddy_is_valid(buddy));
 }
 
 static void model_alloc(model_t *model, uint32_t order)
 {
     uint32_t page = 0;
-    dao_status_t status = dao_buddy_alloc(buddy, order, &page);
+    dao_status_t status = dao_page_buddy_alloc(buddy, order, &page);
     CU_ASSERT_EQUAL(status, model_has_room(model, order) ? DAO_OK : DAO_ERR_LIMIT);
     if (status == DAO_OK) {
         CU_ASSERT_TRUE_FATAL(page % (1u << order) == 0 && model_is_free(model, page, order));
@@ -162,7 +162,7 @@ static void model_alloc(model_t *model, uint32_t order)
 static void model_free(model_t *model, uint32_t page, uint32_t order)
 {
     bool is_run = page < model->page_count && model->order[page] == (int)order;
-    CU_ASSERT_EQUAL(dao_buddy_free(buddy, page, order) == DAO_OK, is_run);
+    CU_ASSERT_EQUAL(dao_page_buddy_free(buddy, page, order) == DAO_OK, is_run);
     if (is_run) {
         model_set(model, page, order, false);
     }
@@ -218,15 +218,15 @@ static void every_count_is_wholly_used_and_merges_again(void)
 {
     for (uint32_t page_count = 1; page_count <= 130; page_count++) {
         buddy_create(page_count);
-        uint32_t largest = dao_buddy_largest_free_order(buddy);
+        uint32_t largest = dao_page_buddy_largest_free_order(buddy);
         for (uint32_t i = 0; i < page_count; i++) {
             (void)take(0);
         }
-        CU_ASSERT_EQUAL(dao_buddy_free_count(buddy), 0);
+        CU_ASSERT_EQUAL(dao_page_buddy_free_count(buddy), 0);
         for (uint32_t i = 0; i < page_count; i++) {
             give(i % 2 == 0 ? i / 2 : page_count - 1 - i / 2, 0);
         }
-        CU_ASSERT_EQUAL(dao_buddy_largest_free_order(buddy), largest);
+        CU_ASSERT_EQUAL(dao_page_buddy_largest_free_order(buddy), largest);
         CU_ASSERT_EQUAL(1u << largest, 1u << (31 - __builtin_clz(page_count)));
         buddy_destroy();
     }
@@ -258,7 +258,7 @@ static void a_lack_of_memory_creates_nothing(void)
 {
     for (uint64_t n = 0; n < 4; n++) {
         dao_fault_arm(DAO_FAULT_HOST_MEMORY, n, false);
-        CU_ASSERT_EQUAL(dao_buddy_create(100, &buddy), DAO_ERR_NO_HOST_MEMORY);
+        CU_ASSERT_EQUAL(dao_page_buddy_create(100, &buddy), DAO_ERR_NO_HOST_MEMORY);
         CU_ASSERT_EQUAL(dao_fault_disarm(), 1);
         CU_ASSERT_PTR_NULL(buddy);
     }

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Leases in front of an allocator that has none, and stream order where it has none either.
 
-                      ┌───────────────── renew: a request that gets just such a block ────────────────┐
+                      ┌───────────────── reuse: a request that gets just such a block ────────────────┐
                       v                                                                               │
-       alloc ──> live block ──free, behind a hold or of a lease──> put off: in waiting[] ──────────────┤
+       alloc ──> live block ──free, behind a fence or of a lease──> retired: in waiting[] ──────────────┤
                       │                                                                               v
-                      └──free──> the allocator behind  <──────── carried out: hold done, no lease ──── settle
+                      └──free──> the allocator behind  <──────── reclaimed: hold done, no lease ──── settle
 
    Of live blocks only those are known here that a stream was recorded on (`marked`: the streams, as bits) or
-   that a lease has (`leased`: the lease's id). A block that is put off is live for the allocator behind,
+   that a lease has (`leased`: the lease's id). A block that is retired is live for the allocator behind,
    whose table says that it is none for its owner: so a second free, a query and all counters need nothing of
    this layer.
 
    An allocator behind that follows streams itself is asked for that: it places a request in a part of what a
-   stream holds, which is more than to renew a whole block. Then only blocks of leases are known here, and
+   stream holds, which is more than to reuse a whole block. Then only blocks of leases are known here, and
    wait here, with the streams marked on them.
 
    What holds between calls:
@@ -26,7 +26,7 @@
    hardened one does for the device), and puts the block where it belongs then; in_hand_count is the number of
    such blocks. A lease is known by an id that is never used again, so that nothing has to be looked for when
    it ends. */
-#include "allocators/layers/ordered.h"
+#include "allocators/layers/stream_ordered.h"
 
 #include "allocators/accounting/block_map.h"
 #include "allocators/accounting/ledger.h"
@@ -39,14 +39,14 @@
 
 /* Blocks that wait and are offered to the allocator behind for one request, the best first: each costs a look
    at all that wait. */
-#define RENEW_OFFER_MAX 8u
+#define REUSE_OFFER_MAX 8u
 
-/* A block that was put off. */
+/* A block that was retired. */
 typedef struct waiting {
     char *address;
     size_t requested_bytes; /* of the request that it was freed by */
     size_t block_bytes;
-    dao_hold_t hold;
+    dao_stream_fence_t fence;
     uint64_t lease_id; /* it stays as long as that lasts; 0: none */
 } waiting_t;
 
@@ -54,7 +54,7 @@ typedef struct ordered {
     dao_allocator_t base;
     dao_allocator_ops_t ops; /* without what the allocator behind lacks */
     dao_allocator_t *inner;  /* owned */
-    dao_holds_t *holds;
+    dao_stream_fences_t *fences;
     bool follows_streams; /* the allocator behind does */
 
     dao_mutex_t lock;
@@ -63,12 +63,12 @@ typedef struct ordered {
     waiting_t *waiting;
     size_t waiting_capacity;
     size_t in_hand_count;
-    uint64_t lease_ids[DAO_ORDERED_LEASE_MAX]; /* by number - 1; 0: no lease */
-    uint64_t lease_serial;                     /* of the latest one */
-    uint64_t failed_count;                     /* requests that failed here */
-    _Atomic size_t waiting_count;              /* written with the lock, as the next one */
+    uint64_t lease_ids[DAO_STREAM_ORDERED_LEASE_MAX]; /* by number - 1; 0: no lease */
+    uint64_t lease_serial;                            /* of the latest one */
+    uint64_t failed_count;                            /* requests that failed here */
+    _Atomic size_t waiting_count;                     /* written with the lock, as the next one */
     _Atomic size_t known_count;
-} ordered_t;
+} stream_ordered_t;
 
 /* A live block that a free has taken out of the tables. */
 typedef struct claim {
@@ -77,25 +77,25 @@ typedef struct claim {
     uint64_t lease_id; /* 0: it was not leased, or its lease has ended */
 } claim_t;
 
-static ordered_t *ordered_of(dao_allocator_t *allocator)
+static stream_ordered_t *stream_ordered_of(dao_allocator_t *allocator)
 {
-    return (ordered_t *)allocator;
+    return (stream_ordered_t *)allocator;
 }
 
 /* ---- the tables, with the lock ---- */
 
-static size_t waiting_count_of(const ordered_t *ordered)
+static size_t waiting_count_of(const stream_ordered_t *ordered)
 {
     return atomic_load_explicit(&ordered->waiting_count, memory_order_relaxed);
 }
 
-static void count_known_locked(ordered_t *ordered)
+static void count_known_locked(stream_ordered_t *ordered)
 {
     atomic_store_explicit(&ordered->known_count, ordered->marked.count + ordered->leased.count,
                           memory_order_relaxed);
 }
 
-static bool is_valid_locked(const ordered_t *ordered)
+static bool is_valid_locked(const stream_ordered_t *ordered)
 {
     size_t known_count = ordered->marked.count + ordered->leased.count;
     return dao_block_map_is_valid(&ordered->marked) && dao_block_map_is_valid(&ordered->leased) &&
@@ -103,13 +103,13 @@ static bool is_valid_locked(const ordered_t *ordered)
            atomic_load(&ordered->known_count) == known_count;
 }
 
-static void lock(ordered_t *ordered)
+static void lock(stream_ordered_t *ordered)
 {
     dao_mutex_lock(&ordered->lock);
     DAO_ASSERT_HEAVY(is_valid_locked(ordered));
 }
 
-static void unlock(ordered_t *ordered)
+static void unlock(stream_ordered_t *ordered)
 {
     DAO_ASSERT_HEAVY(is_valid_locked(ordered));
     dao_mutex_unlock(&ordered->lock);
@@ -117,7 +117,7 @@ static void unlock(ordered_t *ordered)
 
 /* Makes room for one more block that may come to wait, in `map` too unless that is NULL; false without
    memory. */
-static bool reserve_locked(ordered_t *ordered, dao_block_map_t *map)
+static bool reserve_locked(stream_ordered_t *ordered, dao_block_map_t *map)
 {
     size_t needed = waiting_count_of(ordered) + ordered->marked.count + ordered->leased.count +
                     ordered->in_hand_count + 1;
@@ -134,7 +134,7 @@ static bool reserve_locked(ordered_t *ordered, dao_block_map_t *map)
 }
 
 /* Notes a block in a map for which there is room. */
-static void note_locked(ordered_t *ordered, dao_block_map_t *map, void *address, uint64_t word,
+static void note_locked(stream_ordered_t *ordered, dao_block_map_t *map, void *address, uint64_t word,
                         size_t block_bytes)
 {
     dao_block_entry_t *stale =
@@ -148,7 +148,7 @@ static void note_locked(ordered_t *ordered, dao_block_map_t *map, void *address,
 }
 
 /* Takes a block out of a map; gives its word, or 0. */
-static uint64_t forget_locked(ordered_t *ordered, dao_block_map_t *map, const void *address)
+static uint64_t forget_locked(stream_ordered_t *ordered, dao_block_map_t *map, const void *address)
 {
     dao_block_entry_t *entry = dao_block_map_find(map, address);
     uint64_t word = entry != NULL ? entry->word : 0;
@@ -159,13 +159,13 @@ static uint64_t forget_locked(ordered_t *ordered, dao_block_map_t *map, const vo
     return word;
 }
 
-static bool lease_lasts_locked(const ordered_t *ordered, uint64_t lease_id)
+static bool lease_lasts_locked(const stream_ordered_t *ordered, uint64_t lease_id)
 {
-    return lease_id != 0 && ordered->lease_ids[lease_id % DAO_ORDERED_LEASE_MAX] == lease_id;
+    return lease_id != 0 && ordered->lease_ids[lease_id % DAO_STREAM_ORDERED_LEASE_MAX] == lease_id;
 }
 
 /* Takes a block that waits into this call's hands. */
-static waiting_t pick_locked(ordered_t *ordered, size_t index)
+static waiting_t pick_locked(stream_ordered_t *ordered, size_t index)
 {
     waiting_t picked = ordered->waiting[index];
     size_t last = waiting_count_of(ordered) - 1;
@@ -176,7 +176,7 @@ static waiting_t pick_locked(ordered_t *ordered, size_t index)
 }
 
 /* Lets a block out of this call's hands wait. */
-static void put(ordered_t *ordered, const waiting_t *block)
+static void put(stream_ordered_t *ordered, const waiting_t *block)
 {
     lock(ordered);
     ordered->in_hand_count--;
@@ -187,7 +187,7 @@ static void put(ordered_t *ordered, const waiting_t *block)
 }
 
 /* A block is in this call's hands no more, and none of the tables has it. */
-static void drop(ordered_t *ordered)
+static void drop(stream_ordered_t *ordered)
 {
     lock(ordered);
     ordered->in_hand_count--;
@@ -198,15 +198,15 @@ static void drop(ordered_t *ordered)
 
 /* Takes a block that waits for nobody any more into this call's hands, the last of the first *count; sets
    *count to the number of those before it, 0 if there is none. */
-static bool pick_done(ordered_t *ordered, size_t *count, waiting_t *out_block)
+static bool pick_done(stream_ordered_t *ordered, size_t *count, waiting_t *out_block)
 {
     bool is_found = false;
     lock(ordered);
     size_t index = *count < waiting_count_of(ordered) ? *count : waiting_count_of(ordered);
     while (!is_found && index > 0) {
         const waiting_t *block = &ordered->waiting[--index];
-        is_found =
-            !lease_lasts_locked(ordered, block->lease_id) && dao_holds_is_done(ordered->holds, &block->hold);
+        is_found = !lease_lasts_locked(ordered, block->lease_id) &&
+                   dao_stream_fences_is_done(ordered->fences, &block->fence);
     }
     if (is_found) {
         *out_block = pick_locked(ordered, index);
@@ -218,7 +218,7 @@ static bool pick_done(ordered_t *ordered, size_t *count, waiting_t *out_block)
 
 /* Gives back what waits for nobody any more; `polls`: asks the backend's events before. What the allocator
    behind refuses to take back waits on. */
-static void settle(ordered_t *ordered, bool polls)
+static void settle(stream_ordered_t *ordered, bool polls)
 {
     size_t count = waiting_count_of(ordered);
     if (count == 0) {
@@ -227,11 +227,12 @@ static void settle(ordered_t *ordered, bool polls)
     dao_error_record_t record; /* what fails here is not this caller's error */
     dao_error_save(&record, dao_last_status());
     if (polls) {
-        (void)dao_holds_poll(ordered->holds); /* it may be news to another allocator's blocks alone */
+        (void)dao_stream_fences_poll(
+            ordered->fences); /* it may be news to another allocator's blocks alone */
     }
     waiting_t block;
     while (pick_done(ordered, &count, &block)) {
-        if (ordered->inner->ops->carry_out(ordered->inner, block.address) == DAO_OK) {
+        if (ordered->inner->ops->reclaim(ordered->inner, block.address) == DAO_OK) {
             drop(ordered);
         } else {
             put(ordered, &block);
@@ -241,18 +242,18 @@ static void settle(ordered_t *ordered, bool polls)
 }
 
 /* Tells whether a request may have a block that waits, as far as streams and leases go. */
-static bool may_have_locked(const ordered_t *ordered, const waiting_t *block,
-                            const dao_block_request_t *request, uint64_t lease_id, bool takes_held)
+static bool may_have_locked(const stream_ordered_t *ordered, const waiting_t *block,
+                            const dao_block_request_t *request, uint64_t lease_id, bool takes_fenced)
 {
     uint64_t lasting_id = lease_lasts_locked(ordered, block->lease_id) ? block->lease_id : 0;
-    bool is_ready = dao_hold_is_own(&block->hold, request->stream) ||
-                    (takes_held && dao_block_request_takes_held(request)) ||
-                    dao_holds_is_done(ordered->holds, &block->hold);
+    bool is_ready = dao_stream_fence_is_own(&block->fence, request->stream) ||
+                    (takes_fenced && dao_block_request_takes_fenced(request)) ||
+                    dao_stream_fences_is_done(ordered->fences, &block->fence);
     return lasting_id == lease_id && is_ready;
 }
 
 /* Tells whether a block that waits holds a request where it lies. */
-static bool holds_request(const waiting_t *block, const dao_block_request_t *request)
+static bool fits_request(const waiting_t *block, const dao_block_request_t *request)
 {
     return block->block_bytes >= request->size_bytes &&
            (request->alignment_bytes == 0 || (uintptr_t)block->address % request->alignment_bytes == 0);
@@ -272,17 +273,17 @@ static bool comes_before(const waiting_t *block, const waiting_t *other, size_t 
 
 /* Takes the first block to be offered to a request into this call's hands, of those behind `refused` unless
    that is NULL. */
-static bool pick_fitting(ordered_t *ordered, const dao_block_request_t *request, uint64_t lease_id,
-                         bool takes_held, const waiting_t *refused, waiting_t *out_block)
+static bool pick_fitting(stream_ordered_t *ordered, const dao_block_request_t *request, uint64_t lease_id,
+                         bool takes_fenced, const waiting_t *refused, waiting_t *out_block)
 {
     lock(ordered);
     size_t count = waiting_count_of(ordered), best = count;
     for (size_t i = 0; i < count; i++) {
         const waiting_t *block = &ordered->waiting[i];
         bool is_left = refused == NULL || comes_before(refused, block, request->size_bytes);
-        if (is_left && holds_request(block, request) &&
+        if (is_left && fits_request(block, request) &&
             (best == count || comes_before(block, &ordered->waiting[best], request->size_bytes)) &&
-            may_have_locked(ordered, block, request, lease_id, takes_held)) {
+            may_have_locked(ordered, block, request, lease_id, takes_fenced)) {
             best = i;
         }
     }
@@ -295,19 +296,20 @@ static bool pick_fitting(ordered_t *ordered, const dao_block_request_t *request,
 
 /* Serves a request with a block that waits; false if none suits. The allocator behind knows which are as it
    would give them. */
-static bool renew(ordered_t *ordered, const dao_block_request_t *request, uint64_t lease_id, bool takes_held,
-                  dao_block_grant_t *out_grant)
+static bool reuse(stream_ordered_t *ordered, const dao_block_request_t *request, uint64_t lease_id,
+                  bool takes_fenced, dao_block_grant_t *out_grant)
 {
     waiting_t block;
     const waiting_t *refused = NULL;
-    for (uint32_t i = 0; i < RENEW_OFFER_MAX && waiting_count_of(ordered) > 0; i++) {
-        if (!pick_fitting(ordered, request, lease_id, takes_held, refused, &block)) {
+    for (uint32_t i = 0; i < REUSE_OFFER_MAX && waiting_count_of(ordered) > 0; i++) {
+        if (!pick_fitting(ordered, request, lease_id, takes_fenced, refused, &block)) {
             return false;
         }
-        if (ordered->inner->ops->renew(ordered->inner, block.address, request) == DAO_OK) {
+        if (ordered->inner->ops->reuse(ordered->inner, block.address, request) == DAO_OK) {
             drop(ordered);
-            *out_grant = (dao_block_grant_t){.address = block.address,
-                                             .hold = request->stream != 0 ? block.hold : (dao_hold_t){0}};
+            *out_grant =
+                (dao_block_grant_t){.address = block.address,
+                                    .fence = request->stream != 0 ? block.fence : (dao_stream_fence_t){0}};
             return true;
         }
         put(ordered, &block);
@@ -318,16 +320,16 @@ static bool renew(ordered_t *ordered, const dao_block_request_t *request, uint64
 
 /* ---- alloc ---- */
 
-static dao_status_t serve(ordered_t *ordered, const dao_block_request_t *request, uint64_t lease_id,
+static dao_status_t serve(stream_ordered_t *ordered, const dao_block_request_t *request, uint64_t lease_id,
                           dao_block_grant_t *out_grant)
 {
-    if ((request->stream != 0 || lease_id != 0) && renew(ordered, request, lease_id, false, out_grant)) {
+    if ((request->stream != 0 || lease_id != 0) && reuse(ordered, request, lease_id, false, out_grant)) {
         return DAO_OK;
     }
     settle(ordered, lease_id == 0);
     dao_allocator_t *inner = ordered->inner;
     dao_status_t status = inner->ops->alloc(inner, request, out_grant);
-    if (dao_allocator_is_short(status) && renew(ordered, request, lease_id, true, out_grant)) {
+    if (dao_allocator_is_short(status) && reuse(ordered, request, lease_id, true, out_grant)) {
         atomic_fetch_add(&inner->ledger->cured_count, 1);
         return DAO_OK;
     }
@@ -335,7 +337,8 @@ static dao_status_t serve(ordered_t *ordered, const dao_block_request_t *request
 }
 
 /* Makes room for one more block of a lease, and gives the lease's id. */
-static dao_status_t lease_promise(ordered_t *ordered, const dao_block_request_t *request, uint64_t *out_id)
+static dao_status_t lease_promise(stream_ordered_t *ordered, const dao_block_request_t *request,
+                                  uint64_t *out_id)
 {
     lock(ordered);
     *out_id = ordered->lease_ids[request->lease - 1];
@@ -350,7 +353,7 @@ static dao_status_t lease_promise(ordered_t *ordered, const dao_block_request_t 
                                 ordered->inner->ledger->name, request->size_bytes);
 }
 
-static dao_status_t alloc_leased(ordered_t *ordered, const dao_block_request_t *request,
+static dao_status_t alloc_leased(stream_ordered_t *ordered, const dao_block_request_t *request,
                                  dao_block_grant_t *out_grant)
 {
     uint64_t lease_id;
@@ -373,10 +376,10 @@ static dao_status_t alloc_leased(ordered_t *ordered, const dao_block_request_t *
     return status;
 }
 
-static dao_status_t ordered_alloc(dao_allocator_t *allocator, const dao_block_request_t *request,
-                                  dao_block_grant_t *out_grant)
+static dao_status_t stream_ordered_alloc(dao_allocator_t *allocator, const dao_block_request_t *request,
+                                         dao_block_grant_t *out_grant)
 {
-    ordered_t *ordered = ordered_of(allocator);
+    stream_ordered_t *ordered = stream_ordered_of(allocator);
     if (request->lease != 0) {
         return alloc_leased(ordered, request, out_grant);
     }
@@ -385,10 +388,11 @@ static dao_status_t ordered_alloc(dao_allocator_t *allocator, const dao_block_re
 }
 
 /* What waits and is done is free for it. No request of a lease is made so. */
-static dao_status_t ordered_alloc_within(dao_allocator_t *allocator, const dao_block_request_t *request,
-                                         uint64_t growth_bytes, dao_block_grant_t *out_grant)
+static dao_status_t stream_ordered_alloc_within(dao_allocator_t *allocator,
+                                                const dao_block_request_t *request, uint64_t growth_bytes,
+                                                dao_block_grant_t *out_grant)
 {
-    ordered_t *ordered = ordered_of(allocator);
+    stream_ordered_t *ordered = stream_ordered_of(allocator);
     DAO_ASSERT(request->lease == 0);
     if (waiting_count_of(ordered) > 0) {
         settle(ordered, true);
@@ -399,7 +403,7 @@ static dao_status_t ordered_alloc_within(dao_allocator_t *allocator, const dao_b
 /* ---- free ---- */
 
 /* Takes a block out of the tables, into this call's hands; false without memory to let it wait. */
-static bool claim_begin(ordered_t *ordered, void *address, claim_t *out_claim)
+static bool claim_begin(stream_ordered_t *ordered, void *address, claim_t *out_claim)
 {
     lock(ordered);
     uint64_t marks = forget_locked(ordered, &ordered->marked, address);
@@ -413,7 +417,7 @@ static bool claim_begin(ordered_t *ordered, void *address, claim_t *out_claim)
 }
 
 /* Ends a claim whose block has not been freed: all is as it was. */
-static void claim_cancel(ordered_t *ordered, const claim_t *claim)
+static void claim_cancel(stream_ordered_t *ordered, const claim_t *claim)
 {
     dao_block_t block;
     bool is_live = ordered->inner->ops->query(ordered->inner, claim->address, &block) == DAO_OK &&
@@ -431,61 +435,62 @@ static void claim_cancel(ordered_t *ordered, const claim_t *claim)
 
 /* Tells whether a free goes to the allocator behind at once: nobody holds the block, or it is left to that
    one. */
-static bool goes_behind(const ordered_t *ordered, const claim_t *claim, const dao_hold_t *hold)
+static bool goes_behind(const stream_ordered_t *ordered, const claim_t *claim,
+                        const dao_stream_fence_t *fence)
 {
-    bool waits = hold != NULL && !dao_hold_is_empty(hold);
+    bool waits = fence != NULL && !dao_stream_fence_is_empty(fence);
     return claim->lease_id == 0 && (!waits || (ordered->follows_streams && claim->marks == 0));
 }
 
-/* Frees a block behind: a hold is for one that follows streams. */
-static dao_status_t free_behind(ordered_t *ordered, void *address, dao_hold_t *hold)
+/* Frees a block behind: a fence is for one that follows streams. */
+static dao_status_t free_behind(stream_ordered_t *ordered, void *address, dao_stream_fence_t *fence)
 {
-    return ordered->inner->ops->free(ordered->inner, address, ordered->follows_streams ? hold : NULL);
+    return ordered->inner->ops->free(ordered->inner, address, ordered->follows_streams ? fence : NULL);
 }
 
-/* Frees a claimed block, or lets it wait for `hold` (NULL: nobody) and its lease. */
-static dao_status_t free_claimed(ordered_t *ordered, const claim_t *claim, dao_hold_t *hold)
+/* Frees a claimed block, or lets it wait for `fence` (NULL: nobody) and its lease. */
+static dao_status_t free_claimed(stream_ordered_t *ordered, const claim_t *claim, dao_stream_fence_t *fence)
 {
     dao_allocator_t *inner = ordered->inner;
-    if (goes_behind(ordered, claim, hold)) {
-        dao_status_t status = free_behind(ordered, claim->address, hold);
+    if (goes_behind(ordered, claim, fence)) {
+        dao_status_t status = free_behind(ordered, claim->address, fence);
         if (status == DAO_OK) {
             drop(ordered);
         }
         return status;
     }
     dao_block_t block;
-    dao_status_t status = inner->ops->put_off(inner, claim->address, &block);
+    dao_status_t status = inner->ops->retire(inner, claim->address, &block);
     if (status == DAO_OK) {
         waiting_t waiting = {.address = claim->address,
                              .requested_bytes = block.requested_bytes,
                              .block_bytes = block.block_bytes,
-                             .hold = hold != NULL ? *hold : (dao_hold_t){0},
+                             .fence = fence != NULL ? *fence : (dao_stream_fence_t){0},
                              .lease_id = claim->lease_id};
         put(ordered, &waiting);
     }
     return status;
 }
 
-static dao_status_t ordered_free(dao_allocator_t *allocator, void *address, dao_hold_t *hold)
+static dao_status_t stream_ordered_free(dao_allocator_t *allocator, void *address, dao_stream_fence_t *fence)
 {
-    ordered_t *ordered = ordered_of(allocator);
-    bool waits = hold != NULL && !dao_hold_is_empty(hold);
+    stream_ordered_t *ordered = stream_ordered_of(allocator);
+    bool waits = fence != NULL && !dao_stream_fence_is_empty(fence);
     bool is_left_behind = !waits || ordered->follows_streams;
     if (is_left_behind && atomic_load_explicit(&ordered->known_count, memory_order_relaxed) == 0) {
-        return free_behind(ordered, address, hold);
+        return free_behind(ordered, address, fence);
     }
     claim_t claim;
     if (!claim_begin(ordered, address, &claim)) { /* it is in no table */
         return is_left_behind
-                   ? free_behind(ordered, address, hold)
+                   ? free_behind(ordered, address, fence)
                    : dao_error(DAO_ERR_UNSUPPORTED, "%s: no host memory to let the block at %p wait",
                                ordered->inner->ledger->name, address);
     }
-    if (hold != NULL) {
-        hold->streams |= claim.marks;
+    if (fence != NULL) {
+        fence->streams |= claim.marks;
     }
-    dao_status_t status = free_claimed(ordered, &claim, hold);
+    dao_status_t status = free_claimed(ordered, &claim, fence);
     if (status != DAO_OK) {
         dao_error_record_t record;
         dao_error_save(&record, status);
@@ -496,7 +501,7 @@ static dao_status_t ordered_free(dao_allocator_t *allocator, void *address, dao_
 }
 
 /* Tells whether a live block was allocated under a lease, which may have ended. */
-static bool is_leased(ordered_t *ordered, const void *address)
+static bool is_leased(stream_ordered_t *ordered, const void *address)
 {
     if (atomic_load_explicit(&ordered->known_count, memory_order_relaxed) == 0) {
         return false;
@@ -507,9 +512,9 @@ static bool is_leased(ordered_t *ordered, const void *address)
     return is_leased;
 }
 
-static dao_status_t ordered_stream_mark(dao_allocator_t *allocator, void *address, uint32_t stream)
+static dao_status_t stream_ordered_stream_mark(dao_allocator_t *allocator, void *address, uint32_t stream)
 {
-    ordered_t *ordered = ordered_of(allocator);
+    stream_ordered_t *ordered = stream_ordered_of(allocator);
     if (ordered->follows_streams && !is_leased(ordered, address)) {
         return ordered->inner->ops->stream_mark(ordered->inner, address, stream);
     }
@@ -539,28 +544,28 @@ static dao_status_t ordered_stream_mark(dao_allocator_t *allocator, void *addres
 
 /* ---- leases ---- */
 
-static dao_status_t ordered_lease_begin(dao_allocator_t *allocator, uint32_t *out_lease)
+static dao_status_t stream_ordered_lease_begin(dao_allocator_t *allocator, uint32_t *out_lease)
 {
-    ordered_t *ordered = ordered_of(allocator);
+    stream_ordered_t *ordered = stream_ordered_of(allocator);
     uint32_t slot = 0;
     lock(ordered);
-    while (slot < DAO_ORDERED_LEASE_MAX && ordered->lease_ids[slot] != 0) {
+    while (slot < DAO_STREAM_ORDERED_LEASE_MAX && ordered->lease_ids[slot] != 0) {
         slot++;
     }
-    if (slot < DAO_ORDERED_LEASE_MAX) {
-        ordered->lease_ids[slot] = ++ordered->lease_serial * DAO_ORDERED_LEASE_MAX + slot;
+    if (slot < DAO_STREAM_ORDERED_LEASE_MAX) {
+        ordered->lease_ids[slot] = ++ordered->lease_serial * DAO_STREAM_ORDERED_LEASE_MAX + slot;
         *out_lease = slot + 1;
     }
     unlock(ordered);
-    return slot < DAO_ORDERED_LEASE_MAX
+    return slot < DAO_STREAM_ORDERED_LEASE_MAX
                ? DAO_OK
                : dao_error(DAO_ERR_TOO_MANY, "%s: there are %u leases; release leases",
-                           ordered->inner->ledger->name, DAO_ORDERED_LEASE_MAX);
+                           ordered->inner->ledger->name, DAO_STREAM_ORDERED_LEASE_MAX);
 }
 
-static void ordered_lease_end(dao_allocator_t *allocator, uint32_t lease)
+static void stream_ordered_lease_end(dao_allocator_t *allocator, uint32_t lease)
 {
-    ordered_t *ordered = ordered_of(allocator);
+    stream_ordered_t *ordered = stream_ordered_of(allocator);
     lock(ordered);
     DAO_ASSERT(ordered->lease_ids[lease - 1] != 0);
     ordered->lease_ids[lease - 1] = 0;
@@ -568,10 +573,10 @@ static void ordered_lease_end(dao_allocator_t *allocator, uint32_t lease)
     settle(ordered, true);
 }
 
-static void ordered_lease_stats(dao_allocator_t *allocator, uint32_t lease,
-                                dao_block_lease_stats_t *out_stats)
+static void stream_ordered_lease_stats(dao_allocator_t *allocator, uint32_t lease,
+                                       dao_block_lease_stats_t *out_stats)
 {
-    ordered_t *ordered = ordered_of(allocator);
+    stream_ordered_t *ordered = stream_ordered_of(allocator);
     dao_block_lease_stats_t stats = {0};
     lock(ordered);
     uint64_t lease_id = ordered->lease_ids[lease - 1];
@@ -593,9 +598,10 @@ static void ordered_lease_stats(dao_allocator_t *allocator, uint32_t lease,
 
 /* ---- what the allocator behind answers ---- */
 
-static dao_status_t ordered_query(dao_allocator_t *allocator, const void *address, dao_block_t *out_block)
+static dao_status_t stream_ordered_query(dao_allocator_t *allocator, const void *address,
+                                         dao_block_t *out_block)
 {
-    dao_allocator_t *inner = ordered_of(allocator)->inner;
+    dao_allocator_t *inner = stream_ordered_of(allocator)->inner;
     return inner->ops->query(inner, address, out_block);
 }
 
@@ -606,10 +612,11 @@ static uint64_t reserved_bytes_of(dao_allocator_t *inner)
     return stats.reserved_bytes;
 }
 
-/* What is carried out may go to the system before the trim: that was released, too. */
-static dao_status_t ordered_trim(dao_allocator_t *allocator, size_t keep_bytes, size_t *out_released_bytes)
+/* What is reclaimed may go to the system before the trim: that was released, too. */
+static dao_status_t stream_ordered_trim(dao_allocator_t *allocator, size_t keep_bytes,
+                                        size_t *out_released_bytes)
 {
-    ordered_t *ordered = ordered_of(allocator);
+    stream_ordered_t *ordered = stream_ordered_of(allocator);
     dao_allocator_t *inner = ordered->inner;
     uint64_t before_bytes = reserved_bytes_of(inner);
     settle(ordered, true);
@@ -621,77 +628,77 @@ static dao_status_t ordered_trim(dao_allocator_t *allocator, size_t keep_bytes, 
     return status;
 }
 
-static dao_status_t ordered_limit_set(dao_allocator_t *allocator, size_t limit_bytes)
+static dao_status_t stream_ordered_limit_set(dao_allocator_t *allocator, size_t limit_bytes)
 {
-    ordered_t *ordered = ordered_of(allocator);
+    stream_ordered_t *ordered = stream_ordered_of(allocator);
     settle(ordered, true);
     return ordered->inner->ops->limit_set(ordered->inner, limit_bytes);
 }
 
-static uint64_t ordered_used_get(dao_allocator_t *allocator)
+static uint64_t stream_ordered_used_get(dao_allocator_t *allocator)
 {
-    dao_allocator_t *inner = ordered_of(allocator)->inner;
+    dao_allocator_t *inner = stream_ordered_of(allocator)->inner;
     return inner->ops->used_get(inner);
 }
 
-static void ordered_stats_get(dao_allocator_t *allocator, dao_stats_t *out_stats)
+static void stream_ordered_stats_get(dao_allocator_t *allocator, dao_stats_t *out_stats)
 {
-    ordered_t *ordered = ordered_of(allocator);
+    stream_ordered_t *ordered = stream_ordered_of(allocator);
     ordered->inner->ops->stats_get(ordered->inner, out_stats);
     lock(ordered);
     out_stats->failed_count += ordered->failed_count;
     unlock(ordered);
 }
 
-static void ordered_stats_reset_peaks(dao_allocator_t *allocator)
+static void stream_ordered_stats_reset_peaks(dao_allocator_t *allocator)
 {
-    dao_allocator_t *inner = ordered_of(allocator)->inner;
+    dao_allocator_t *inner = stream_ordered_of(allocator)->inner;
     inner->ops->stats_reset_peaks(inner);
 }
 
-static void ordered_walk(dao_allocator_t *allocator, dao_block_visit_t visit, void *user)
+static void stream_ordered_walk(dao_allocator_t *allocator, dao_block_visit_t visit, void *user)
 {
-    dao_allocator_t *inner = ordered_of(allocator)->inner;
+    dao_allocator_t *inner = stream_ordered_of(allocator)->inner;
     inner->ops->walk(inner, visit, user);
 }
 
-static void ordered_walk_all(dao_allocator_t *allocator, dao_block_visit_t visit, void *user)
+static void stream_ordered_walk_all(dao_allocator_t *allocator, dao_block_visit_t visit, void *user)
 {
-    dao_allocator_t *inner = ordered_of(allocator)->inner;
+    dao_allocator_t *inner = stream_ordered_of(allocator)->inner;
     inner->ops->walk_all(inner, visit, user);
 }
 
-static void ordered_free_deferred(dao_allocator_t *allocator, void *address)
+static void stream_ordered_free_deferred(dao_allocator_t *allocator, void *address)
 {
-    dao_allocator_t *inner = ordered_of(allocator)->inner;
+    dao_allocator_t *inner = stream_ordered_of(allocator)->inner;
     inner->ops->free_deferred(inner, address);
 }
 
-static void ordered_drain(dao_allocator_t *allocator)
+static void stream_ordered_drain(dao_allocator_t *allocator)
 {
-    dao_allocator_t *inner = ordered_of(allocator)->inner;
+    dao_allocator_t *inner = stream_ordered_of(allocator)->inner;
     inner->ops->drain(inner);
 }
 
-static bool ordered_is_valid(dao_allocator_t *allocator)
+static bool stream_ordered_is_valid(dao_allocator_t *allocator)
 {
-    ordered_t *ordered = ordered_of(allocator);
+    stream_ordered_t *ordered = stream_ordered_of(allocator);
     dao_mutex_lock(&ordered->lock);
     bool is_valid = is_valid_locked(ordered);
     dao_mutex_unlock(&ordered->lock);
     return is_valid && ordered->inner->ops->is_valid(ordered->inner);
 }
 
-static void ordered_destroy(dao_allocator_t *allocator)
+static void stream_ordered_destroy(dao_allocator_t *allocator)
 {
     if (allocator == NULL) {
         return;
     }
-    ordered_t *ordered = ordered_of(allocator);
+    stream_ordered_t *ordered = stream_ordered_of(allocator);
     dao_allocator_t *inner = ordered->inner;
     for (size_t i = 0; i < waiting_count_of(ordered);
          i++) { /* a hardened one looks at each for the last time */
-        (void)inner->ops->carry_out(inner, ordered->waiting[i].address); /* else it goes with all the rest */
+        (void)inner->ops->reclaim(inner, ordered->waiting[i].address); /* else it goes with all the rest */
     }
     inner->ops->destroy(inner);
     dao_block_map_finish(&ordered->marked);
@@ -701,54 +708,55 @@ static void ordered_destroy(dao_allocator_t *allocator)
     dao_host_free(ordered);
 }
 
-static const dao_allocator_ops_t ordered_ops = {
-    .alloc = ordered_alloc,
-    .alloc_within = ordered_alloc_within,
-    .alloc_plain = dao_allocator_alloc_otherwise,
-    .free_plain = dao_allocator_free_otherwise,
-    .free = ordered_free,
-    .stream_mark = ordered_stream_mark,
-    .query = ordered_query,
-    .trim = ordered_trim,
-    .limit_set = ordered_limit_set,
-    .used_get = ordered_used_get,
-    .stats_get = ordered_stats_get,
-    .stats_reset_peaks = ordered_stats_reset_peaks,
-    .walk = ordered_walk,
-    .walk_all = ordered_walk_all,
-    .is_valid = ordered_is_valid,
-    .destroy = ordered_destroy,
-    .free_deferred = ordered_free_deferred,
-    .drain = ordered_drain,
-    .lease_begin = ordered_lease_begin,
-    .lease_end = ordered_lease_end,
-    .lease_stats = ordered_lease_stats,
+static const dao_allocator_ops_t stream_ordered_ops = {
+    .alloc = stream_ordered_alloc,
+    .alloc_within = stream_ordered_alloc_within,
+    .alloc_fast = dao_allocator_alloc_fallback,
+    .free_fast = dao_allocator_free_fallback,
+    .free = stream_ordered_free,
+    .stream_mark = stream_ordered_stream_mark,
+    .query = stream_ordered_query,
+    .trim = stream_ordered_trim,
+    .limit_set = stream_ordered_limit_set,
+    .used_get = stream_ordered_used_get,
+    .stats_get = stream_ordered_stats_get,
+    .stats_reset_peaks = stream_ordered_stats_reset_peaks,
+    .walk = stream_ordered_walk,
+    .walk_all = stream_ordered_walk_all,
+    .is_valid = stream_ordered_is_valid,
+    .destroy = stream_ordered_destroy,
+    .free_deferred = stream_ordered_free_deferred,
+    .drain = stream_ordered_drain,
+    .lease_begin = stream_ordered_lease_begin,
+    .lease_end = stream_ordered_lease_end,
+    .lease_stats = stream_ordered_lease_stats,
 };
 
-dao_status_t dao_ordered_create(dao_holds_t *holds, dao_allocator_t *inner, dao_allocator_t **out_allocator)
+dao_status_t dao_stream_ordered_create(dao_stream_fences_t *fences, dao_allocator_t *inner,
+                                       dao_allocator_t **out_allocator)
 {
-    DAO_ASSERT(inner->ops->put_off != NULL && inner->ops->lease_begin == NULL);
-    ordered_t *ordered = dao_host_calloc(1, sizeof(*ordered));
+    DAO_ASSERT(inner->ops->retire != NULL && inner->ops->lease_begin == NULL);
+    stream_ordered_t *ordered = dao_host_calloc(1, sizeof(*ordered));
     if (ordered == NULL) {
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "%s: no host memory for the allocator", inner->ledger->name);
     }
-    ordered->ops = ordered_ops;
+    ordered->ops = stream_ordered_ops;
     ordered->ops.name = inner->ops->name;
-    ordered->ops.alloc_within = inner->ops->alloc_within != NULL ? ordered_alloc_within : NULL;
+    ordered->ops.alloc_within = inner->ops->alloc_within != NULL ? stream_ordered_alloc_within : NULL;
     if (inner->ops->free_deferred == NULL) {
         ordered->ops.free_deferred = NULL;
         ordered->ops.drain = NULL;
     }
     ordered->base = (dao_allocator_t){.ops = &ordered->ops, .ledger = inner->ledger};
     ordered->inner = inner;
-    ordered->holds = holds;
+    ordered->fences = fences;
     ordered->follows_streams = inner->ops->stream_mark != NULL;
     dao_mutex_init(&ordered->lock, DAO_RANK_LEAF);
     *out_allocator = &ordered->base;
     return DAO_OK;
 }
 
-dao_allocator_t *dao_ordered_behind(dao_allocator_t *allocator)
+dao_allocator_t *dao_stream_ordered_behind(dao_allocator_t *allocator)
 {
-    return allocator->ops->alloc == ordered_alloc ? ordered_of(allocator)->inner : allocator;
+    return allocator->ops->alloc == stream_ordered_alloc ? stream_ordered_of(allocator)->inner : allocator;
 }

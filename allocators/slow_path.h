@@ -7,28 +7,28 @@
    A free looks once, with the lock under which it makes memory free for all. A thread that is about to wait
    for memory counts itself first and takes all those locks then, to look once more: so either it finds what
    was freed, or whoever frees later finds the count, and wakes it. */
-#ifndef DAO_ALLOCATORS_DETOURS_H
-#define DAO_ALLOCATORS_DETOURS_H
+#ifndef DAO_ALLOCATORS_SLOW_PATH_H
+#define DAO_ALLOCATORS_SLOW_PATH_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-extern _Atomic uint32_t dao_detour_count; /* allocator.c */
+extern _Atomic uint32_t dao_slow_path_count; /* allocator.c */
 
-static inline void dao_detours_begin(void)
+static inline void dao_slow_path_begin(void)
 {
-    atomic_fetch_add(&dao_detour_count, 1);
+    atomic_fetch_add(&dao_slow_path_count, 1);
 }
 
-static inline void dao_detours_end(void)
+static inline void dao_slow_path_end(void)
 {
-    atomic_fetch_sub(&dao_detour_count, 1);
+    atomic_fetch_sub(&dao_slow_path_count, 1);
 }
 
-static inline bool dao_detours_are_needed(void)
+static inline bool dao_slow_path_is_needed(void)
 {
-    return __builtin_expect(atomic_load_explicit(&dao_detour_count, memory_order_relaxed) != 0, 0);
+    return __builtin_expect(atomic_load_explicit(&dao_slow_path_count, memory_order_relaxed) != 0, 0);
 }
 
 #endif

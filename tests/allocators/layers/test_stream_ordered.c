@@ -2,10 +2,10 @@
 /* Stream order and leases in front of allocators that have neither: the contract of allocators, what each
    sentence says, a model at random, and what fails. Each test runs over every strategy of whole blocks, over
    a hardened one, and over segments, which follow streams themselves. */
-#include "allocators/layers/ordered.h"
+#include "allocators/layers/stream_ordered.h"
 
 #include "allocators/layers/hardened.h"
-#include "allocators/places/caching.h"
+#include "allocators/places/device_memory.h"
 #include "allocators/strategies/strategy.h"
 #include "base/log.h"
 #include "base/report/error.h"
@@ -87,13 +87,13 @@ static dao_status_t hardened_create(const dao_strategy_config_t *config, dao_all
 /* Follows streams itself: blocks of leases alone wait in front of it. */
 static dao_status_t segmented_create(const dao_strategy_config_t *config, dao_allocator_t **out_allocator)
 {
-    dao_caching_config_t caching = {.ops = heap_backend_ops(heap),
-                                    .device = heap_backend_device(heap),
-                                    .name = config->name,
-                                    .holds = streams.holds,
-                                    .segment_bytes = config->segment_bytes,
-                                    .limit_bytes = config->limit_bytes};
-    return dao_caching_create(&caching, out_allocator);
+    dao_device_memory_config_t caching = {.ops = heap_backend_ops(heap),
+                                          .device = heap_backend_device(heap),
+                                          .name = config->name,
+                                          .fences = streams.fences,
+                                          .segment_bytes = config->segment_bytes,
+                                          .limit_bytes = config->limit_bytes};
+    return dao_device_memory_create(&caching, out_allocator);
 }
 
 typedef struct kind {
@@ -124,7 +124,7 @@ static dao_status_t make(const kind_t *kind, size_t limit_bytes, dao_allocator_t
     if (status != DAO_OK) {
         return status;
     }
-    status = dao_ordered_create(streams.holds, inner, out_allocator);
+    status = dao_stream_ordered_create(streams.fences, inner, out_allocator);
     if (status != DAO_OK) {
         inner->ops->destroy(inner);
     }
@@ -228,7 +228,7 @@ static dao_status_t try_take(size_t size_bytes, int stream, uint32_t lease, dao_
     dao_block_request_t request = {
         .size_bytes = size_bytes, .stream = stream < 0 ? 0 : streams.numbers[stream], .lease = lease};
     dao_status_t status = allocator->ops->alloc(allocator, &request, out_grant);
-    CU_ASSERT_TRUE(status != DAO_OK || stream >= 0 || dao_hold_is_empty(&out_grant->hold));
+    CU_ASSERT_TRUE(status != DAO_OK || stream >= 0 || dao_stream_fence_is_empty(&out_grant->fence));
     return status;
 }
 
@@ -242,11 +242,11 @@ static char *take(size_t size_bytes, int stream, uint32_t lease)
 /* Frees behind work of a stream, or -1: nothing uses it. */
 static dao_status_t try_give(void *address, int stream)
 {
-    dao_hold_t hold = {0};
+    dao_stream_fence_t fence = {0};
     if (stream >= 0) {
-        hold = told_streams_mark(&streams, (uint32_t)stream);
+        fence = told_streams_mark(&streams, (uint32_t)stream);
     }
-    return allocator->ops->free(allocator, address, stream >= 0 ? &hold : NULL);
+    return allocator->ops->free(allocator, address, stream >= 0 ? &fence : NULL);
 }
 
 static void give(void *address, int stream)
@@ -323,7 +323,7 @@ static void where_nothing_else_is_left_another_stream_waits(void)
         CU_ASSERT_EQUAL(try_take(1 * MIB, -1, 0, &grant), DAO_ERR_LIMIT); /* idle memory alone */
         CU_ASSERT_EQUAL_FATAL(try_take(1 * MIB, 1, 0, &grant), DAO_OK);
         CU_ASSERT_PTR_EQUAL(grant.address, block);
-        CU_ASSERT_TRUE(grant.hold.streams == UINT64_C(1) << streams.numbers[0]);
+        CU_ASSERT_TRUE(grant.fence.streams == UINT64_C(1) << streams.numbers[0]);
         CU_ASSERT_EQUAL(stats_now().failed_count - allocator->ledger->cured_count, failed_count + 1);
         CU_ASSERT_EQUAL(stats_now().used_bytes, 1 * MIB);
         give(block, -1);
@@ -484,7 +484,7 @@ static void beside_a_lease_segments_follow_streams_themselves(void)
     told_streams_finish(0);
     CU_ASSERT_PTR_NOT_EQUAL(take(100 * KIB, 0, lease), leased);
     told_streams_finish(1);
-    (void)dao_holds_poll(streams.holds); /* under a lease nobody asks */
+    (void)dao_stream_fences_poll(streams.fences); /* under a lease nobody asks */
     CU_ASSERT_PTR_EQUAL(take(100 * KIB, 0, lease), leased);
     CU_ASSERT_PTR_NOT_EQUAL(take(100 * KIB, 0, 0), leased);
     give(end_block, -1);
@@ -495,8 +495,8 @@ static void beside_a_lease_segments_follow_streams_themselves(void)
 static void there_are_eight_leases(void)
 {
     begin(BUDDY, 0);
-    uint32_t leases[DAO_ORDERED_LEASE_MAX], more = 0;
-    for (size_t i = 0; i < DAO_ORDERED_LEASE_MAX; i++) {
+    uint32_t leases[DAO_STREAM_ORDERED_LEASE_MAX], more = 0;
+    for (size_t i = 0; i < DAO_STREAM_ORDERED_LEASE_MAX; i++) {
         leases[i] = lease_begin();
     }
     CU_ASSERT_EQUAL(allocator->ops->lease_begin(allocator, &more), DAO_ERR_TOO_MANY);
@@ -507,7 +507,7 @@ static void there_are_eight_leases(void)
     dao_block_lease_stats_t held;
     allocator->ops->lease_stats(allocator, leases[3], &held);
     CU_ASSERT_EQUAL(held.held_bytes, 0);
-    for (size_t i = 0; i < DAO_ORDERED_LEASE_MAX; i++) {
+    for (size_t i = 0; i < DAO_STREAM_ORDERED_LEASE_MAX; i++) {
         allocator->ops->lease_end(allocator, leases[i]);
     }
     end();
@@ -528,7 +528,7 @@ static void count_log(dao_log_level_t level, const char *message, void *user)
 static void bytes_are_looked_at_when_the_stream_has_passed(void)
 {
     begin(HARDENED, 0);
-    dao_allocator_t *hardened = dao_ordered_behind(allocator);
+    dao_allocator_t *hardened = dao_stream_ordered_behind(allocator);
     CU_ASSERT_TRUE(dao_is_hardened(hardened));
     logged_count = 0;
     dao_log_set(count_log, NULL, DAO_LOG_LEVEL_ERROR);
@@ -569,7 +569,7 @@ static void bytes_out_of_reach_are_looked_at_later(void)
     CU_ASSERT_EQUAL(try_give(block, -1), DAO_ERR_DOUBLE_FREE);
     give(take(2000, 1, 0), -1);
     CU_ASSERT_EQUAL(block[0], DAO_HARDENED_FREED_VALUE);
-    CU_ASSERT_EQUAL(dao_hardened_check(dao_ordered_behind(allocator)), DAO_OK);
+    CU_ASSERT_EQUAL(dao_hardened_check(dao_stream_ordered_behind(allocator)), DAO_OK);
     end();
 }
 
@@ -582,7 +582,7 @@ static void only_the_same_size_is_used_again_under_a_lease(void)
     CU_ASSERT_PTR_NOT_EQUAL(take(999, -1, lease), block); /* its guard would begin elsewhere */
     CU_ASSERT_PTR_EQUAL(take(1000, -1, lease), block);
     memset(block, 1, 1000);
-    CU_ASSERT_EQUAL(dao_hardened_check(dao_ordered_behind(allocator)), DAO_OK);
+    CU_ASSERT_EQUAL(dao_hardened_check(dao_stream_ordered_behind(allocator)), DAO_OK);
     block[1000] = 0;
     give(block, -1); /* looked at as the lease ends */
     logged_count = 0;
@@ -638,18 +638,19 @@ static bool lease_lasts(const model_t *model, uint64_t serial)
 
 /* What a grant may be, given a block that was freed before it and lies in its bytes. */
 static void check_reuse(const model_t *model, const model_block_t *freed, const model_block_t *now,
-                        const dao_hold_t *hold)
+                        const dao_stream_fence_t *fence)
 {
     CU_ASSERT_TRUE(!lease_lasts(model, freed->serial) || freed->serial == now->serial);
     for (int i = 0; i < (int)TOLD_STREAM_COUNT; i++) {
-        bool is_waited_for = (hold->streams & UINT64_C(1) << streams.numbers[i]) != 0;
+        bool is_waited_for = (fence->streams & UINT64_C(1) << streams.numbers[i]) != 0;
         CU_ASSERT_TRUE(freed->waits_for[i] <= model->ended[i] || i == now->stream || is_waited_for);
     }
 }
 
 /* Adds a grant. Freed blocks in its bytes are forgotten: whoever has them now waits for what they waited for.
    */
-static void model_add(model_t *model, model_block_t *slot, const model_block_t *now, const dao_hold_t *hold)
+static void model_add(model_t *model, model_block_t *slot, const model_block_t *now,
+                      const dao_stream_fence_t *fence)
 {
     for (size_t i = 0; i < MODEL_BLOCK_COUNT; i++) {
         model_block_t *block = &model->blocks[i];
@@ -659,7 +660,7 @@ static void model_add(model_t *model, model_block_t *slot, const model_block_t *
             continue;
         }
         CU_ASSERT_FALSE_FATAL(block->is_live);
-        check_reuse(model, block, now, hold);
+        check_reuse(model, block, now, fence);
         model->reused_count++;
         *block = (model_block_t){0};
     }
@@ -682,7 +683,7 @@ static void model_alloc(model_t *model, model_block_t *slot)
     CU_ASSERT_TRUE(status == DAO_OK || status == DAO_ERR_LIMIT);
     if (status == DAO_OK) {
         now.address = grant.address;
-        model_add(model, slot, &now, &grant.hold);
+        model_add(model, slot, &now, &grant.fence);
     }
 }
 
@@ -693,13 +694,13 @@ static void model_free(model_t *model, model_block_t *block)
     int stream = (int)pick(model, TOLD_STREAM_COUNT + 1) - 1;
     block->is_live = false;
     if (stream >= 0) {
-        dao_hold_t hold = told_streams_mark(&streams, (uint32_t)stream);
+        dao_stream_fence_t fence = told_streams_mark(&streams, (uint32_t)stream);
         model->queued[stream]++;
-        CU_ASSERT_EQUAL(allocator->ops->free(allocator, block->address, &hold), DAO_OK);
+        CU_ASSERT_EQUAL(allocator->ops->free(allocator, block->address, &fence), DAO_OK);
         for (int i = 0; i < (int)TOLD_STREAM_COUNT; i++) {
             bool is_user = i == stream || marks[i];
             block->waits_for[i] = is_user ? model->queued[i] : 0;
-            CU_ASSERT_TRUE(!is_user || (hold.streams & UINT64_C(1) << streams.numbers[i]) != 0);
+            CU_ASSERT_TRUE(!is_user || (fence.streams & UINT64_C(1) << streams.numbers[i]) != 0);
         }
     } else {
         give(block->address, -1);
@@ -709,7 +710,7 @@ static void model_free(model_t *model, model_block_t *block)
 static void model_mark(model_t *model, model_block_t *block)
 {
     uint32_t stream = pick(model, TOLD_STREAM_COUNT);
-    dao_holds_share(streams.holds, streams.numbers[stream]);
+    dao_stream_fences_share(streams.fences, streams.numbers[stream]);
     dao_status_t status = allocator->ops->stream_mark(allocator, block->address, streams.numbers[stream]);
     CU_ASSERT_EQUAL(status, block->stream >= 0 ? DAO_OK : DAO_ERR_UNSUPPORTED);
     model->is_marked[block - model->blocks][stream] |= status == DAO_OK;

@@ -22,8 +22,8 @@
    fail; then nothing has changed but failed_count and what is cached. */
 #include "tests/fuzz/fuzz.h"
 
-#include "allocators/paged/buddy.h"
-#include "allocators/places/caching.h"
+#include "allocators/paged/page_buddy.h"
+#include "allocators/places/device_memory.h"
 #include "allocators/range/range.h"
 #include "allocators/strategies/strategy.h"
 #include "base/report/fault.h"
@@ -451,7 +451,7 @@ static void run_alloc(model_t *model, fuzz_input_t *input)
     model->alloc_count++;
     uintptr_t address = (uintptr_t)grant.address;
     FUZZ_REQUIRE(address % GRANULE == 0 && (alignment_bytes == 0 || address % alignment_bytes == 0));
-    FUZZ_REQUIRE(dao_hold_is_empty(&grant.hold));
+    FUZZ_REQUIRE(dao_stream_fence_is_empty(&grant.fence));
     insert_live(model, address, size_bytes);
 }
 
@@ -631,16 +631,16 @@ static dao_status_t create_strategy(model_t *model, size_t segment_bytes)
     }
 }
 
-static dao_status_t create_caching(model_t *model, size_t segment_bytes, size_t initial_bytes)
+static dao_status_t create_device_memory(model_t *model, size_t segment_bytes, size_t initial_bytes)
 {
-    dao_caching_config_t config = {.ops = &device.ops,
-                                   .device = heap_backend_device(model->heap),
-                                   .name = "device:0",
-                                   .segment_bytes = segment_bytes,
-                                   .initial_bytes = initial_bytes,
-                                   .limit_bytes = (size_t)model->limit_bytes,
-                                   .no_page_mapping = model->kind != KIND_PAGED};
-    return dao_caching_create(&config, &model->allocator);
+    dao_device_memory_config_t config = {.ops = &device.ops,
+                                         .device = heap_backend_device(model->heap),
+                                         .name = "device:0",
+                                         .segment_bytes = segment_bytes,
+                                         .initial_bytes = initial_bytes,
+                                         .limit_bytes = (size_t)model->limit_bytes,
+                                         .no_page_mapping = model->kind != KIND_PAGED};
+    return dao_device_memory_create(&config, &model->allocator);
 }
 
 /* Makes a device and an allocator on it; false if what it is to take at once is not there. */
@@ -659,7 +659,7 @@ static bool begin(model_t *model, fuzz_input_t *input)
     size_t segment_bytes = (flags & 16) != 0 ? 0 : PAGE;
     size_t initial_bytes = (flags & 0x60) != 0x60 ? 0 : fuzz_word(input) * KIB;
     bool is_caching = is_exact(model);
-    dao_status_t status = is_caching ? create_caching(model, segment_bytes, initial_bytes)
+    dao_status_t status = is_caching ? create_device_memory(model, segment_bytes, initial_bytes)
                                      : create_strategy(model, segment_bytes);
     FUZZ_REQUIRE(status == DAO_OK || (is_caching && initial_bytes != 0));
     if (status != DAO_OK) {
@@ -670,7 +670,7 @@ static bool begin(model_t *model, fuzz_input_t *input)
     return true;
 }
 
-void fuzz_caching(fuzz_input_t *input)
+void fuzz_device_memory(fuzz_input_t *input)
 {
     static model_t model;
     if (!begin(&model, input)) {

@@ -1,0 +1,847 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The small front: the table of allocator.h over slab.c and magazines.c.
+
+       small request    -> this thread's magazine -> slabs, in batches, under the lock -> a block of the inner allocator
+       any other        -> the inner allocator
+
+       address -> the map has an entry? -> an object of a slab, or behind the last one -> the inner allocator's
+
+   The way down to the slabs is taken when a magazine is empty (refill), full (flush), when a thread ends, and
+   when memory is short: then the epoch changes, which each thread compares at its next call and flushes all
+   it has. A flush that finds the lock taken puts its objects in the mail (slab.c) instead of waiting.
+
+   What holds while no call is under way:
+
+       used, requested and live of the cache == those of the inner allocator - its slabs + the sums of all
+       threads' counts inner blocks == blocks of the front that are not small + slabs each magazine's bytes <=
+       what used_floor allows: at most DAO_MAGAZINES_BYTES_MAX a thread
+
+   The lock is not held over calls of the inner allocator, but for reading its counters and walking its
+   blocks. */
+#include "allocators/slab/thread_cache.h"
+
+#include "allocators/accounting/ledger.h"
+#include "allocators/slab/thread_cache_internal.h"
+#include "allocators/slow_path.h"
+#include "base/memory/host.h"
+#include "base/numbers/path.h"
+#include "base/report/error.h"
+
+#include <stddef.h>
+
+#define relaxed memory_order_relaxed
+
+/* Frees the memory of slabs that have ended. With the lock or without it. */
+static void free_memory(dao_thread_cache_t *cache, const dao_slab_t *retired)
+{
+    for (const dao_slab_t *slab = retired; slab != NULL; slab = slab->next) {
+        dao_status_t status = cache->inner->ops->free(cache->inner, slab->address, NULL);
+        DAO_ASSERT(status == DAO_OK); /* it is the inner allocator's block, and nobody else knows of it */
+        (void)status;
+    }
+}
+
+static void recycle_locked(dao_thread_cache_t *cache, dao_slab_t *retired)
+{
+    while (retired != NULL) {
+        dao_slab_t *slab = retired;
+        retired = slab->next;
+        dao_slabs_recycle(&cache->slabs, slab);
+    }
+}
+
+/* Gives the memory of slabs that have ended back. Without the lock. */
+static void give_back(dao_thread_cache_t *cache, dao_slab_t *retired)
+{
+    if (retired == NULL) {
+        return;
+    }
+    free_memory(cache, retired);
+    dao_thread_cache_lock(cache);
+    recycle_locked(cache, retired);
+    dao_thread_cache_unlock(cache);
+}
+
+/* Unlocks, and gives the memory of slabs that have ended back; tells whether there were any. */
+static bool unlock_and_give_back(dao_thread_cache_t *cache)
+{
+    dao_slab_t *retired = dao_slabs_take_retired(&cache->slabs);
+    dao_thread_cache_unlock(cache);
+    give_back(cache, retired);
+    return retired != NULL;
+}
+
+/* ---- flush and refill ---- */
+
+/* Takes the `count` objects that have been in a magazine longest out of it. */
+static void take_oldest(dao_thread_cache_t *cache, dao_magazines_t *own, dao_magazine_t *magazine,
+                        uint32_t count, uint64_t *objects)
+{
+    uint32_t all_count = atomic_load_explicit(&magazine->count, relaxed);
+    for (uint32_t i = 0; i < all_count; i++) {
+        void *address = atomic_load_explicit(&magazine->objects[i].address, relaxed);
+        if (i < count) {
+            objects[i] = dao_slabs_object_at(&cache->slabs, address);
+        } else {
+            dao_magazine_object_t *moved = &magazine->objects[i - count];
+            atomic_store_explicit(&moved->address, address, relaxed);
+            atomic_store_explicit(&moved->word, atomic_load_explicit(&magazine->objects[i].word, relaxed),
+                                  relaxed);
+        }
+    }
+    atomic_store_explicit(&magazine->count, all_count - count, relaxed);
+    own->used_floor -= count * magazine->object_bytes;
+}
+
+/* Puts all that a thread keeps back into the slabs. */
+static void flush_all_locked(dao_thread_cache_t *cache, dao_magazines_t *own)
+{
+    for (uint32_t i = 0; i < DAO_SLAB_CLASS_COUNT; i++) {
+        dao_magazine_t *magazine = &own->magazines[i];
+        uint64_t objects[DAO_MAGAZINE_OBJECT_MAX];
+        uint32_t count = atomic_load_explicit(&magazine->count, relaxed);
+        take_oldest(cache, own, magazine, count, objects);
+        for (uint32_t k = 0; k < count; k++) {
+            dao_slabs_give(&cache->slabs, objects[k]);
+        }
+    }
+}
+
+static void flush_all(dao_thread_cache_t *cache, dao_magazines_t *own)
+{
+    dao_thread_cache_lock(cache);
+    dao_slabs_drain(&cache->slabs);
+    flush_all_locked(cache, own);
+    (void)unlock_and_give_back(cache);
+}
+
+/* Gives half of what some magazines have, one after the other, back to the slabs, under the lock or by mail.
+   */
+static void give_half(dao_thread_cache_t *cache, dao_magazines_t *own, dao_magazine_t *magazine,
+                      uint32_t magazine_count, void (*give)(dao_slabs_t *slabs, uint64_t object))
+{
+    for (uint32_t i = 0; i < magazine_count; i++) {
+        uint64_t objects[DAO_MAGAZINE_OBJECT_MAX];
+        uint32_t count = (atomic_load_explicit(&magazine[i].count, relaxed) + 1) / 2;
+        if (count > 0) {
+            take_oldest(cache, own, &magazine[i], count, objects);
+        }
+        for (uint32_t k = 0; k < count; k++) {
+            give(&cache->slabs, objects[k]);
+        }
+    }
+}
+
+/* Makes room in some magazines: half of each goes back to the slabs, or by mail if another thread is there.
+   */
+static void flush_half(dao_thread_cache_t *cache, dao_magazines_t *own, dao_magazine_t *magazine,
+                       uint32_t magazine_count)
+{
+    if (!dao_mutex_try_lock(&cache->lock)) {
+        give_half(cache, own, magazine, magazine_count, dao_slabs_mail);
+        return;
+    }
+    dao_slabs_drain(&cache->slabs);
+    give_half(cache, own, magazine, magazine_count, dao_slabs_give);
+    (void)unlock_and_give_back(cache);
+}
+
+/* Follows a call to flush. */
+static void follow_epoch(dao_thread_cache_t *cache, dao_magazines_t *own)
+{
+    own->epoch = atomic_load_explicit(&cache->epoch, relaxed);
+    flush_all(cache, own);
+}
+
+/* Takes objects out of the slabs and into a magazine that is empty, one to be handed out at once and as many
+   others as the thread may keep; false if there are none. */
+static bool refill_locked(dao_thread_cache_t *cache, dao_magazines_t *own, uint32_t class_index)
+{
+    dao_magazine_t *magazine = &own->magazines[class_index];
+    int64_t room_bytes = atomic_load_explicit(&own->counts.used_bytes, relaxed) - own->used_floor;
+    uint32_t room_count = (uint32_t)(room_bytes / magazine->object_bytes);
+    uint32_t batch_count = (magazine->capacity + 1) / 2;
+    void *addresses[DAO_MAGAZINE_OBJECT_MAX];
+    uint32_t count = dao_slabs_take(&cache->slabs, class_index, addresses,
+                                    batch_count <= room_count ? batch_count : room_count + 1);
+    for (uint32_t i = 0; i < count; i++) {
+        uint64_t object = dao_slabs_object_at(&cache->slabs, addresses[i]);
+        dao_magazine_object_t *place = &magazine->objects[count - 1 - i]; /* the first is handed out first */
+        atomic_store_explicit(&place->address, addresses[i], relaxed);
+        atomic_store_explicit(&place->word, &dao_slab_of_object(object)->words[dao_slab_object_unit(object)],
+                              relaxed);
+    }
+    atomic_store_explicit(&magazine->count, count, relaxed);
+    own->used_floor += count * magazine->object_bytes;
+    return count > 0;
+}
+
+/* Takes a block of the inner allocator for a slab that was prepared. Without the lock. */
+static bool slab_take(dao_thread_cache_t *cache, dao_slab_t *slab, void **out_address)
+{
+    dao_block_request_t request = {.size_bytes = (size_t)slab->object_bytes * slab->object_count,
+                                   .alignment_bytes = DAO_SLAB_GRANULE_BYTES};
+    dao_block_grant_t grant;
+    if (cache->inner->ops->alloc(cache->inner, &request, &grant) != DAO_OK) {
+        return false;
+    }
+    *out_address = grant.address;
+    return true;
+}
+
+/* Gets objects into an empty magazine, from a new slab if need be. False: there is no memory for one, or none
+   for its descriptor; the request may still fit below. */
+static bool refill(dao_thread_cache_t *cache, dao_magazines_t *own, uint32_t class_index)
+{
+    dao_slab_t *slab = NULL;
+    dao_thread_cache_lock(cache);
+    dao_slabs_drain(&cache->slabs);
+    bool is_refilled = refill_locked(cache, own, class_index);
+    if (!is_refilled) {
+        slab =
+            dao_slabs_prepare(&cache->slabs, class_index, dao_slabs_next_count(&cache->slabs, class_index));
+    }
+    (void)unlock_and_give_back(cache);
+    if (slab == NULL) {
+        return is_refilled;
+    }
+    void *address = NULL;
+    bool is_taken = slab_take(cache, slab, &address);
+    dao_thread_cache_lock(cache);
+    bool is_added = is_taken && dao_slabs_add(&cache->slabs, slab, address);
+    if (is_added) {
+        is_refilled = refill_locked(cache, own, class_index);
+    } else {
+        dao_slabs_recycle(&cache->slabs, slab);
+        cache->slabs.taken_count += is_taken;
+        cache->slabs.given_count += is_taken;
+    }
+    dao_thread_cache_unlock(cache);
+    if (is_taken && !is_added) {
+        (void)cache->inner->ops->free(cache->inner, address, NULL); /* it was given a moment ago */
+    }
+    return is_refilled;
+}
+
+/* Makes the memory that nobody uses the inner allocator's, and calls on the other threads to flush; tells
+   whether there was any. */
+static bool relieve(dao_thread_cache_t *cache, dao_magazines_t *own)
+{
+    dao_thread_cache_lock(cache);
+    uint32_t epoch = dao_thread_cache_call_locked(cache);
+    dao_slabs_drain(&cache->slabs);
+    if (own != NULL) {
+        own->epoch = epoch;
+        flush_all_locked(cache, own);
+    }
+    dao_slabs_drop_spares(&cache->slabs);
+    return unlock_and_give_back(cache);
+}
+/* ---- counters ---- */
+
+static DAO_ON_THE_PATH void count_alloc(dao_magazines_t *own, int64_t requested_bytes, int64_t object_bytes)
+{
+    (void)dao_count_add(&own->counts.used_bytes, object_bytes);
+    (void)dao_count_add(&own->counts.requested_bytes, requested_bytes);
+    dao_count_up(&own->counts.alloc_count);
+}
+
+static DAO_ON_THE_PATH void count_free(dao_magazine_counts_t *counts, int64_t requested_bytes,
+                                       int64_t object_bytes)
+{
+    (void)dao_count_add(&counts->used_bytes, -object_bytes);
+    (void)dao_count_add(&counts->requested_bytes, -requested_bytes);
+    dao_count_up(&counts->free_count);
+}
+
+/* ---- threads come and go ---- */
+
+static dao_thread_cache_t *front_of_owner(dao_magazine_owner_t *owner)
+{
+    return (dao_thread_cache_t *)(void *)((char *)owner - offsetof(dao_thread_cache_t, owner));
+}
+
+static void attach(dao_magazine_owner_t *owner, dao_magazines_t *own)
+{
+    dao_thread_cache_t *cache = front_of_owner(owner);
+    dao_thread_cache_lock(cache);
+    own->epoch = atomic_load_explicit(&cache->epoch, relaxed);
+    own->next = cache->first;
+    if (cache->first != NULL) {
+        cache->first->previous = own;
+    }
+    cache->first = own;
+    dao_thread_cache_unlock(cache);
+}
+
+static void detach(dao_magazine_owner_t *owner, dao_magazines_t *own)
+{
+    dao_thread_cache_t *cache = front_of_owner(owner);
+    dao_thread_cache_lock(cache);
+    dao_slabs_drain(&cache->slabs);
+    flush_all_locked(cache, own);
+    dao_thread_cache_counts_add(&cache->gone, &own->counts);
+    if (own->previous != NULL) {
+        own->previous->next = own->next;
+    } else {
+        cache->first = own->next;
+    }
+    if (own->next != NULL) {
+        own->next->previous = own->previous;
+    }
+    /* A thread may end while the library stops, which must not find memory that is neither a slab's nor free.
+       */
+    dao_slab_t *retired = dao_slabs_take_retired(&cache->slabs);
+    free_memory(cache, retired);
+    recycle_locked(cache, retired);
+    dao_thread_cache_unlock(cache);
+}
+
+/* Gives this thread's magazines, NULL if it has none. */
+static dao_magazines_t *own_or_null(const dao_thread_cache_t *cache)
+{
+    dao_magazines_t *own = dao_magazines_own(&cache->owner);
+    return own == &dao_magazines_none ? NULL : own;
+}
+
+/* Makes this thread's magazines ready for a call: makes them, or flushes them if that was called for. NULL:
+   it has to do without. */
+static dao_magazines_t *own_make_ready(dao_thread_cache_t *cache)
+{
+    dao_magazines_t *own = own_or_null(cache);
+    if (own == NULL) {
+        own = dao_magazines_create(&cache->owner);
+    }
+    if (own != NULL && own->epoch != atomic_load_explicit(&cache->epoch, relaxed)) {
+        follow_epoch(cache, own);
+    }
+    return own;
+}
+
+/* Tells whether magazines are this thread's and need no flush. */
+static inline bool is_ready(const dao_thread_cache_t *cache, const dao_magazines_t *own)
+{
+    return own->epoch == atomic_load_explicit(&cache->epoch, relaxed);
+}
+
+/* ---- alloc ---- */
+
+/* The inner allocator has refused. */
+static DAO_OFF_THE_PATH dao_status_t forward_again(dao_thread_cache_t *cache, dao_status_t status,
+                                                   const dao_block_request_t *request,
+                                                   dao_block_grant_t *out_grant)
+{
+    if (dao_allocator_is_short(status) && relieve(cache, own_or_null(cache))) {
+        status = cache->inner->ops->alloc(cache->inner, request, out_grant);
+    }
+    if (status != DAO_OK) {
+        (void)atomic_fetch_add_explicit(&cache->failed_count, 1, relaxed);
+    }
+    return status;
+}
+
+/* Hands a request to the inner allocator. */
+static DAO_ON_THE_PATH dao_status_t forward_alloc(dao_thread_cache_t *cache,
+                                                  const dao_block_request_t *request,
+                                                  dao_block_grant_t *out_grant)
+{
+    dao_status_t status = cache->inner->ops->alloc(cache->inner, request, out_grant);
+    return __builtin_expect(status == DAO_OK, true) ? DAO_OK
+                                                    : forward_again(cache, status, request, out_grant);
+}
+
+static bool is_small(const dao_thread_cache_t *cache, const dao_block_request_t *request)
+{
+    return request->size_bytes <= cache->small_bytes && request->alignment_bytes <= DAO_SLAB_UNIT_BYTES &&
+           (request->stream | request->lease) == 0;
+}
+
+/* Hands the latest object of a magazine out, which has `count` of them, at least 1. */
+static DAO_ON_THE_PATH void *hand_out(dao_magazines_t *own, dao_magazine_t *magazine, uint32_t count,
+                                      size_t size_bytes, uint32_t tag)
+{
+    dao_magazine_object_t *object = &magazine->objects[count - 1];
+    _Atomic uint32_t *word = atomic_load_explicit(&object->word, relaxed);
+    DAO_ASSERT(count > 0 && atomic_load_explicit(word, relaxed) == 0);
+    atomic_store_explicit(word, dao_slab_word(size_bytes, tag), relaxed);
+    atomic_store_explicit(&magazine->count, count - 1, relaxed);
+    count_alloc(own, (int64_t)size_bytes, magazine->object_bytes);
+    return atomic_load_explicit(&object->address, relaxed);
+}
+
+/* The magazine is empty, or there is none yet, or it is to be flushed. The block is charged to its tag. */
+static void *refill_and_alloc(dao_thread_cache_t *cache, const dao_block_request_t *request)
+{
+    uint32_t class_index = dao_slab_class_of(request->size_bytes);
+    dao_magazines_t *own = own_make_ready(cache);
+    if (own == NULL) {
+        return NULL;
+    }
+    dao_magazine_t *magazine = &own->magazines[class_index];
+    if (atomic_load_explicit(&magazine->count, relaxed) == 0 && !refill(cache, own, class_index)) {
+        return NULL;
+    }
+    return hand_out(own, magazine, atomic_load_explicit(&magazine->count, relaxed), request->size_bytes,
+                    request->tag);
+}
+
+/* Any small request: charges its tag, and fills the magazine if that is empty. One that finds no slab may
+   still fit into what the inner allocator has. */
+static DAO_OFF_THE_PATH dao_status_t alloc_slow(dao_thread_cache_t *cache, const dao_block_request_t *request,
+                                                dao_block_grant_t *out_grant)
+{
+    uint64_t object_bytes = dao_slab_object_bytes(dao_slab_class_of(request->size_bytes));
+    dao_status_t status = dao_ledger_charge(cache->base.ledger, request, object_bytes);
+    if (status != DAO_OK) { /* let the inner allocator say so */
+        return forward_alloc(cache, request, out_grant);
+    }
+    *out_grant = (dao_block_grant_t){.address = refill_and_alloc(cache, request)};
+    if (out_grant->address == NULL) {
+        dao_ledger_refund(cache->base.ledger, request, object_bytes);
+        return forward_alloc(cache, request, out_grant);
+    }
+    if (request->tag != 0) {
+        dao_tags_count_alloc(cache->base.ledger->tags, request->tag);
+    }
+    return DAO_OK;
+}
+
+static dao_status_t thread_cache_alloc(dao_allocator_t *allocator, const dao_block_request_t *request,
+                                       dao_block_grant_t *out_grant)
+{
+    dao_thread_cache_t *cache = dao_thread_cache_of(allocator);
+    DAO_ASSERT(request->size_bytes > 0 && request->tag < DAO_TAG_COUNT_MAX);
+    return is_small(cache, request) ? alloc_slow(cache, request, out_grant)
+                                    : forward_alloc(cache, request, out_grant);
+}
+
+/* A small request. Apart from thread_cache_alloc_fast(), which then leaves its registers as they are for what
+   is not small. */
+static DAO_OFF_THE_PATH void *alloc_small_fast(dao_thread_cache_t *cache, size_t size_bytes)
+{
+    dao_magazines_t *own = dao_magazines_own(&cache->owner);
+    dao_magazine_t *magazine = &own->magazines[dao_slab_class_of(size_bytes)];
+    uint32_t count = atomic_load_explicit(&magazine->count, relaxed);
+    return is_ready(cache, own) && count > 0 ? hand_out(own, magazine, count, size_bytes, 0)
+                                             : dao_allocator_alloc_fallback(&cache->base, size_bytes);
+}
+
+static void *thread_cache_alloc_fast(dao_allocator_t *allocator, size_t size_bytes)
+{
+    dao_thread_cache_t *cache = dao_thread_cache_of(allocator);
+    return size_bytes - 1 < cache->small_bytes /* 0 is none of the sizes here */
+               ? alloc_small_fast(cache, size_bytes)
+               : cache->inner->ops->alloc_fast(cache->inner, size_bytes);
+}
+
+/* ---- free ---- */
+
+static dao_status_t free_error(const dao_thread_cache_t *cache, dao_status_t status, const void *address)
+{
+    return dao_error(status, "%s: %p cannot be freed: %s", cache->name, address, dao_status_text(status));
+}
+
+/* An object comes back to a thread that has no magazines. */
+static void give_directly(dao_thread_cache_t *cache, uint64_t object, uint32_t word)
+{
+    dao_thread_cache_lock(cache);
+    int64_t object_bytes = dao_slab_of_object(object)->object_bytes;
+    count_free(&cache->gone, (int64_t)dao_slab_word_requested_bytes(word), object_bytes);
+    dao_slabs_give(&cache->slabs, object);
+    (void)unlock_and_give_back(cache);
+}
+
+/* Makes room for one more object in a magazine, and in what the thread may keep. */
+static void make_room(dao_thread_cache_t *cache, dao_magazines_t *own, dao_magazine_t *magazine)
+{
+    if (atomic_load_explicit(&magazine->count, relaxed) == magazine->capacity) {
+        flush_half(cache, own, magazine, 1);
+    }
+    int64_t used_bytes = atomic_load_explicit(&own->counts.used_bytes, relaxed) - magazine->object_bytes;
+    if (used_bytes < own->used_floor) {
+        flush_half(cache, own, own->magazines, DAO_SLAB_CLASS_COUNT);
+    }
+}
+
+/* Takes an object back, whose word was taken off, into a magazine that has `count` of them, and room. */
+static DAO_ON_THE_PATH void take_back(dao_magazines_t *own, dao_magazine_t *magazine, uint32_t count,
+                                      void *address, _Atomic uint32_t *word_place, uint32_t word)
+{
+    DAO_ASSERT(word != 0 && count < magazine->capacity);
+    dao_magazine_object_t *object = &magazine->objects[count];
+    atomic_store_explicit(&object->address, address, relaxed);
+    atomic_store_explicit(&object->word, word_place, relaxed);
+    atomic_store_explicit(&magazine->count, count + 1, relaxed);
+    count_free(&own->counts, (int64_t)dao_slab_word_requested_bytes(word), magazine->object_bytes);
+}
+
+/* Gives the charge of an object that was freed back to its tag. */
+static DAO_ON_THE_PATH void refund(const dao_thread_cache_t *cache, uint32_t word, uint32_t object_bytes)
+{
+    uint32_t tag = dao_slab_word_tag(word);
+    if (__builtin_expect(tag != 0, false)) {
+        dao_tags_count_free(cache->base.ledger->tags, tag, object_bytes);
+    }
+}
+
+/* Frees an object whose word was not 0 a moment ago. */
+static dao_status_t free_object(dao_thread_cache_t *cache, uint64_t object, void *address,
+                                dao_stream_fence_t *fence)
+{
+    if (fence != NULL && !dao_stream_fence_is_empty(fence)) {
+        return dao_error(DAO_ERR_UNSUPPORTED,
+                         "%s: %p follows no stream: it can be freed once it is idle, not before", cache->name,
+                         address);
+    }
+    dao_slab_t *slab = dao_slab_of_object(object);
+    _Atomic uint32_t *word_place = &slab->words[dao_slab_object_unit(object)];
+    dao_magazines_t *own = own_make_ready(cache);
+    uint32_t word = atomic_exchange_explicit(word_place, 0, relaxed);
+    if (word == 0) {
+        return free_error(cache, DAO_ERR_DOUBLE_FREE, address);
+    }
+    uint32_t object_bytes = slab->object_bytes;
+    if (own == NULL) {
+        give_directly(cache, object, word);
+    } else {
+        dao_magazine_t *magazine = &own->magazines[slab->class_index];
+        make_room(cache, own, magazine);
+        take_back(own, magazine, atomic_load_explicit(&magazine->count, relaxed), address, word_place, word);
+    }
+    refund(cache, word, object_bytes);
+    return DAO_OK;
+}
+
+/* A free of an address in a slab's granules that is wrong, or another block's, or has something in its way.
+   */
+static DAO_OFF_THE_PATH dao_status_t free_slow(dao_thread_cache_t *cache, void *address,
+                                               dao_stream_fence_t *fence, uint64_t entry)
+{
+    uint32_t unit = 0;
+    if (!dao_slab_entry_object_unit(entry, address, &unit)) {
+        return cache->inner->ops->free(cache->inner, address, fence);
+    }
+    dao_slab_t *slab = dao_slab_of_entry(entry);
+    uint32_t word = atomic_load_explicit(&slab->words[unit], relaxed);
+    if (word == 0) {
+        return free_error(cache, DAO_ERR_DOUBLE_FREE, address);
+    }
+    if (unit != dao_slab_entry_unit(entry, address) || (uintptr_t)address % DAO_SLAB_UNIT_BYTES != 0) {
+        return free_error(cache, DAO_ERR_INTERIOR_POINTER, address);
+    }
+    return free_object(cache, dao_slab_object(slab, unit), address, fence);
+}
+
+/* Frees an object into a magazine that has room for it: free_slow() for most. False: nothing was done. */
+static DAO_ON_THE_PATH bool free_to_magazine(dao_thread_cache_t *cache, void *address, uint64_t entry)
+{
+    dao_magazines_t *own = dao_magazines_own(&cache->owner);
+    if (!is_ready(cache, own) || (uintptr_t)address % DAO_SLAB_UNIT_BYTES != 0) {
+        return false;
+    }
+    dao_magazine_t *magazine = &own->magazines[dao_slab_entry_class(entry)];
+    uint32_t count = atomic_load_explicit(&magazine->count, relaxed);
+    int64_t used_bytes = atomic_load_explicit(&own->counts.used_bytes, relaxed) - magazine->object_bytes;
+    if (count == magazine->capacity || used_bytes < own->used_floor) {
+        return false;
+    }
+    dao_slab_t *slab = dao_slab_of_entry(entry);
+    _Atomic uint32_t *word_place = &slab->words[dao_slab_entry_unit(entry, address)];
+    uint32_t word = atomic_exchange_explicit(word_place, 0, relaxed);
+    if (word == 0) {
+        return false; /* interior, or freed twice */
+    }
+    take_back(own, magazine, count, address, word_place, word);
+    refund(cache, word, (uint32_t)magazine->object_bytes);
+    return true;
+}
+
+static dao_status_t thread_cache_free(dao_allocator_t *allocator, void *address, dao_stream_fence_t *fence)
+{
+    dao_thread_cache_t *cache = dao_thread_cache_of(allocator);
+    uint64_t entry = dao_slab_map_find(&cache->slabs.map, address);
+    if (entry == 0) {
+        return cache->inner->ops->free(cache->inner, address, fence);
+    }
+    return fence == NULL && free_to_magazine(cache, address, entry) ? DAO_OK
+                                                                    : free_slow(cache, address, fence, entry);
+}
+
+/* thread_cache_free_fast() in a slab's granules. What comes into a magazine nobody waits for: others have it
+   only after a flush, so that the look at the slow path need not be made with a lock. */
+static DAO_OFF_THE_PATH dao_status_t free_fast_small(dao_thread_cache_t *cache, void *address, uint64_t entry)
+{
+    return !dao_slow_path_is_needed() && free_to_magazine(cache, address, entry)
+               ? DAO_OK
+               : dao_allocator_free_fallback(&cache->base, address);
+}
+
+static dao_status_t thread_cache_free_fast(dao_allocator_t *allocator, void *address)
+{
+    dao_thread_cache_t *cache = dao_thread_cache_of(allocator);
+    uint64_t entry = dao_slab_map_find(&cache->slabs.map, address);
+    return entry == 0 ? cache->inner->ops->free_fast(cache->inner, address)
+                      : free_fast_small(cache, address, entry);
+}
+
+/* ---- the rest of the table ---- */
+
+/* Finds the object that an address lies in, handed out or not: its entry, and its word. 0: it lies in none.
+   */
+static uint64_t object_find(const dao_thread_cache_t *cache, const void *address, uint32_t *out_word)
+{
+    uint64_t entry = dao_slab_map_find(&cache->slabs.map, address);
+    if (entry == 0) {
+        return 0;
+    }
+    uint32_t unit = 0;
+    if (!dao_slab_entry_object_unit(entry, address, &unit)) {
+        return 0;
+    }
+    *out_word = atomic_load_explicit(&dao_slab_of_entry(entry)->words[unit], relaxed);
+    return entry;
+}
+
+static dao_status_t thread_cache_query(dao_allocator_t *allocator, const void *address,
+                                       dao_block_t *out_block)
+{
+    dao_thread_cache_t *cache = dao_thread_cache_of(allocator);
+    uint32_t word = 0;
+    uint64_t entry = object_find(cache, address, &word);
+    if (entry == 0) {
+        return cache->inner->ops->query(cache->inner, address, out_block);
+    }
+    if (word == 0) {
+        return dao_error(DAO_ERR_FOREIGN_POINTER, "%s: no live block at %p", cache->name, address);
+    }
+    *out_block = dao_slab_describe(entry, address, word);
+    return DAO_OK;
+}
+
+static dao_status_t thread_cache_stream_mark(dao_allocator_t *allocator, void *address, uint32_t stream)
+{
+    dao_thread_cache_t *cache = dao_thread_cache_of(allocator);
+    uint32_t word = 0;
+    if (object_find(cache, address, &word) == 0) {
+        return cache->inner->ops->stream_mark(cache->inner, address, stream);
+    }
+    dao_block_t block;
+    dao_status_t status = thread_cache_query(allocator, address, &block);
+    if (status == DAO_OK) {
+        status = block.address == address ? DAO_ERR_UNSUPPORTED : DAO_ERR_INTERIOR_POINTER;
+    }
+    return dao_error(status, "%s: %p cannot be marked as used by a stream: %s", cache->name, address,
+                     dao_status_text(status));
+}
+
+static dao_status_t thread_cache_lease_begin(dao_allocator_t *allocator, uint32_t *out_lease)
+{
+    dao_allocator_t *inner = dao_thread_cache_of(allocator)->inner;
+    return inner->ops->lease_begin(inner, out_lease);
+}
+
+static void thread_cache_lease_end(dao_allocator_t *allocator, uint32_t lease)
+{
+    dao_allocator_t *inner = dao_thread_cache_of(allocator)->inner;
+    inner->ops->lease_end(inner, lease);
+}
+
+static void thread_cache_lease_stats(dao_allocator_t *allocator, uint32_t lease,
+                                     dao_block_lease_stats_t *out_stats)
+{
+    dao_allocator_t *inner = dao_thread_cache_of(allocator)->inner;
+    inner->ops->lease_stats(inner, lease, out_stats);
+}
+
+/* A slab would be more than the block. */
+static dao_status_t thread_cache_alloc_within(dao_allocator_t *allocator, const dao_block_request_t *request,
+                                              uint64_t growth_bytes, dao_block_grant_t *out_grant)
+{
+    dao_allocator_t *inner = dao_thread_cache_of(allocator)->inner;
+    return inner->ops->alloc_within(inner, request, growth_bytes, out_grant);
+}
+
+static dao_status_t thread_cache_window_begin(dao_allocator_t *allocator, dao_window_t *out_window)
+{
+    dao_allocator_t *inner = dao_thread_cache_of(allocator)->inner;
+    return inner->ops->window_begin(inner, out_window);
+}
+
+static dao_status_t thread_cache_alloc_at(dao_allocator_t *allocator, const dao_window_t *window,
+                                          void *address, const dao_block_request_t *request,
+                                          dao_block_grant_t *out_grant)
+{
+    dao_allocator_t *inner = dao_thread_cache_of(allocator)->inner;
+    return inner->ops->alloc_at(inner, window, address, request, out_grant);
+}
+
+static dao_status_t thread_cache_window_back(dao_allocator_t *allocator, const dao_window_t *window,
+                                             size_t offset_bytes, size_t size_bytes)
+{
+    dao_allocator_t *inner = dao_thread_cache_of(allocator)->inner;
+    return inner->ops->window_back(inner, window, offset_bytes, size_bytes);
+}
+
+static void thread_cache_window_walk(dao_allocator_t *allocator, const dao_window_t *window,
+                                     size_t size_bytes, dao_idle_visit_t visit, void *user)
+{
+    dao_allocator_t *inner = dao_thread_cache_of(allocator)->inner;
+    inner->ops->window_walk(inner, window, size_bytes, visit, user);
+}
+
+static dao_status_t thread_cache_trim(dao_allocator_t *allocator, size_t keep_bytes,
+                                      size_t *out_released_bytes)
+{
+    dao_thread_cache_t *cache = dao_thread_cache_of(allocator);
+    (void)relieve(cache, own_or_null(cache)); /* what it finds, the inner allocator gives back */
+    return cache->inner->ops->trim(cache->inner, keep_bytes, out_released_bytes);
+}
+
+static dao_status_t thread_cache_limit_set(dao_allocator_t *allocator, size_t limit_bytes)
+{
+    dao_thread_cache_t *cache = dao_thread_cache_of(allocator);
+    dao_status_t status = cache->inner->ops->limit_set(cache->inner, limit_bytes);
+    if (status == DAO_ERR_LIMIT && relieve(cache, own_or_null(cache))) {
+        status = cache->inner->ops->limit_set(cache->inner, limit_bytes);
+    }
+    return status;
+}
+/* A walk over the inner allocator's blocks that leaves slabs out. */
+typedef struct inner_walk {
+    const dao_thread_cache_t *cache;
+    dao_block_visit_t visit;
+    void *user;
+} inner_walk_t;
+
+static void visit_inner(const dao_block_t *block, void *user)
+{
+    const inner_walk_t *walk = user;
+    uint32_t word = 0;
+    if (object_find(walk->cache, block->address, &word) == 0) {
+        walk->visit(block, walk->user);
+    }
+}
+
+static void thread_cache_walk(dao_allocator_t *allocator, dao_block_visit_t visit, void *user)
+{
+    dao_thread_cache_t *cache = dao_thread_cache_of(allocator);
+    inner_walk_t walk = {.cache = cache, .visit = visit, .user = user};
+    dao_thread_cache_lock(cache);
+    dao_slabs_walk(&cache->slabs, visit, user);
+    cache->inner->ops->walk(cache->inner, visit_inner, &walk);
+    dao_thread_cache_unlock(cache);
+}
+/* A slab's objects, as walk_all() shows them in its place. */
+static void visit_any_inner(const dao_block_t *block, void *user)
+{
+    const inner_walk_t *walk = user;
+    uint64_t entry = dao_slab_map_find(&walk->cache->slabs.map, block->address);
+    uint32_t first = 0;
+    if (entry == 0 || !dao_slab_entry_object_unit(entry, block->address, &first)) {
+        walk->visit(block, walk->user);
+        return;
+    }
+    const dao_slab_t *slab = dao_slab_of_entry(entry);
+    for (uint32_t i = 0; i < dao_slab_entry_object_count(entry); i++) {
+        char *address = (char *)block->address + (size_t)i * slab->object_bytes;
+        size_t unit = (size_t)i * (slab->object_bytes >> DAO_SLAB_UNIT_SHIFT);
+        uint32_t word = atomic_load_explicit(&slab->words[unit], relaxed);
+        dao_block_t object = {.address = address,
+                              .requested_bytes = dao_slab_word_requested_bytes(word),
+                              .block_bytes = slab->object_bytes,
+                              .tag = dao_slab_word_tag(word),
+                              .state = word != 0 ? DAO_BLOCK_STATE_LIVE : DAO_BLOCK_STATE_FREE,
+                              .begins_segment = i == 0 && block->begins_segment};
+        walk->visit(&object, walk->user);
+    }
+}
+
+static void thread_cache_walk_all(dao_allocator_t *allocator, dao_block_visit_t visit, void *user)
+{
+    dao_thread_cache_t *cache = dao_thread_cache_of(allocator);
+    inner_walk_t walk = {.cache = cache, .visit = visit, .user = user};
+    dao_thread_cache_lock(cache);
+    cache->inner->ops->walk_all(cache->inner, visit_any_inner, &walk);
+    dao_thread_cache_unlock(cache);
+}
+
+/* ---- create and destroy ---- */
+
+/* Frees the cache; the inner allocator stays. */
+static void front_destroy(dao_thread_cache_t *cache)
+{
+    dao_magazines_owner_finish(&cache->owner, &cache->first);
+    dao_slabs_finish(&cache->slabs);
+    dao_mutex_finish(&cache->lock);
+    dao_host_free(cache->name);
+    dao_host_free(cache);
+}
+
+static void thread_cache_destroy(dao_allocator_t *allocator)
+{
+    if (allocator != NULL) {
+        dao_allocator_t *inner = dao_thread_cache_of(allocator)->inner;
+        front_destroy(dao_thread_cache_of(allocator));
+        inner->ops->destroy(inner);
+    }
+}
+
+static const dao_allocator_ops_t thread_cache_ops = {
+    .name = "slab",
+    .alloc = thread_cache_alloc,
+    .alloc_within = thread_cache_alloc_within,
+    .alloc_fast = thread_cache_alloc_fast,
+    .free = thread_cache_free,
+    .free_fast = thread_cache_free_fast,
+    .stream_mark = thread_cache_stream_mark,
+    .query = thread_cache_query,
+    .trim = thread_cache_trim,
+    .limit_set = thread_cache_limit_set,
+    .used_get = dao_thread_cache_used_get,
+    .stats_get = dao_thread_cache_stats_get,
+    .stats_reset_peaks = dao_thread_cache_stats_reset_peaks,
+    .walk = thread_cache_walk,
+    .walk_all = thread_cache_walk_all,
+    .is_valid = dao_thread_cache_is_valid,
+    .destroy = thread_cache_destroy,
+    .lease_begin = thread_cache_lease_begin,
+    .lease_end = thread_cache_lease_end,
+    .lease_stats = thread_cache_lease_stats,
+    .window_begin = thread_cache_window_begin,
+    .alloc_at = thread_cache_alloc_at,
+    .window_back = thread_cache_window_back,
+    .window_walk = thread_cache_window_walk,
+};
+
+dao_status_t dao_thread_cache_create(dao_allocator_t *inner, const char *name, size_t small_bytes,
+                                     dao_allocator_t **out_allocator)
+{
+    DAO_ASSERT(small_bytes <= DAO_SLAB_OBJECT_BYTES_MAX);
+    dao_thread_cache_t *cache = dao_host_calloc(1, sizeof(*cache));
+    if (cache == NULL) {
+        return dao_error(DAO_ERR_NO_HOST_MEMORY, "%s: no host memory for the allocator", name);
+    }
+    cache->ops = thread_cache_ops;
+    dao_allocator_ops_limit(&cache->ops, inner->ops);
+    cache->base.ops = &cache->ops;
+    cache->inner = inner;
+    cache->small_bytes = small_bytes != 0 ? small_bytes : DAO_SLAB_OBJECT_BYTES_DEFAULT;
+    dao_allocator_stand_before(&cache->base, inner);
+    cache->base.ledger = inner->ledger;
+    cache->owner.attach = attach;
+    cache->owner.detach = detach;
+    dao_mutex_init(&cache->lock, DAO_RANK_FRONT);
+    dao_magazines_owner_init(&cache->owner);
+    atomic_init(&cache->epoch, DAO_MAGAZINES_EPOCH_NONE + 1);
+    dao_status_t status = dao_slabs_init(&cache->slabs);
+    cache->name = dao_host_strdup(name);
+    if (status == DAO_OK && cache->name == NULL) {
+        status = dao_error(DAO_ERR_NO_HOST_MEMORY, "%s: no host memory for the allocator", name);
+    }
+    if (status != DAO_OK) {
+        front_destroy(cache);
+        return status;
+    }
+    *out_allocator = &cache->base;
+    return DAO_OK;
+}

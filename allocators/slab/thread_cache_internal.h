@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What thread_cache.c and slab_stats.c share: the front itself, and what a thread does at every call. */
+#ifndef DAO_ALLOCATORS_THREAD_CACHE_INTERNAL_H
+#define DAO_ALLOCATORS_THREAD_CACHE_INTERNAL_H
+
+#include "allocators/slab/magazines.h"
+#include "base/report/assert.h"
+#include "base/threads/sync.h"
+
+/* The front. What is written at every call is each thread's own (magazines.h). */
+typedef struct dao_thread_cache {
+    dao_allocator_t base;
+    dao_allocator_t *inner;
+    size_t small_bytes;     /* the largest request that is small */
+    _Atomic uint32_t epoch; /* changes when all threads are to flush */
+    dao_magazine_owner_t owner;
+    dao_allocator_ops_t ops; /* without stream_mark if the inner allocator has none */
+    char *name;
+    _Atomic uint64_t failed_count;
+
+    dao_mutex_t lock;
+    dao_slabs_t slabs; /* but for what slab.h allows without the lock */
+    dao_magazines_t *first;
+    dao_magazine_counts_t gone; /* of threads that have ended or have no magazines */
+} dao_thread_cache_t;
+
+static inline dao_thread_cache_t *dao_thread_cache_of(dao_allocator_t *allocator)
+{
+    return (dao_thread_cache_t *)allocator;
+}
+
+static inline void dao_thread_cache_lock(dao_thread_cache_t *cache)
+{
+    dao_mutex_lock(&cache->lock);
+    DAO_ASSERT_HEAVY(dao_slabs_is_valid(&cache->slabs));
+}
+
+static inline void dao_thread_cache_unlock(dao_thread_cache_t *cache)
+{
+    DAO_ASSERT_HEAVY(dao_slabs_is_valid(&cache->slabs));
+    dao_mutex_unlock(&cache->lock);
+}
+
+/* Calls on all threads to flush at their next call; gives the new epoch. */
+static inline uint32_t dao_thread_cache_call_locked(dao_thread_cache_t *cache)
+{
+    uint32_t epoch = atomic_load_explicit(&cache->epoch, memory_order_relaxed) + 1;
+    epoch += epoch == DAO_MAGAZINES_EPOCH_NONE;
+    atomic_store_explicit(&cache->epoch, epoch, memory_order_relaxed);
+    return epoch;
+}
+
+/* ---- counters ---- */
+
+/* Adds counts to others. */
+void dao_thread_cache_counts_add(dao_magazine_counts_t *sum, const dao_magazine_counts_t *counts);
+
+/* Members of the table: see allocator.h. */
+uint64_t dao_thread_cache_used_get(dao_allocator_t *allocator);
+void dao_thread_cache_stats_get(dao_allocator_t *allocator, dao_stats_t *out_stats);
+void dao_thread_cache_stats_reset_peaks(dao_allocator_t *allocator);
+bool dao_thread_cache_is_valid(dao_allocator_t *allocator);
+
+#endif

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which streams may still use a piece of free memory, and until when. A fence is a value that free blocks
+   carry: small, copied when a block is cut, joined when two are merged, and it never needs memory. The table
+   behind it knows each stream's events and what is known to have finished.
+
+   A device has one table; its streams are numbered 1 .. DAO_STREAM_FENCE_STREAM_MAX. Every free in stream
+   order draws an epoch, a number that only grows. An event that was recorded on a stream at epoch e stands
+   for all frees on that stream up to e. */
+#ifndef DAO_ALLOCATORS_STREAM_FENCE_H
+#define DAO_ALLOCATORS_STREAM_FENCE_H
+
+#include "backends/backend.h"
+
+/* Streams of one device that free in stream order, at the same time. */
+#define DAO_STREAM_FENCE_STREAM_MAX 63u
+
+/* Events that are kept of a stream. A free whose event was given up for later ones is waited for by the
+   oldest that is left: that waits for more than is needed, never for less. */
+#define DAO_STREAM_FENCE_EVENT_MAX 32u
+
+/* A stream that has freed so often while no other stream freed or waited is alone: its frees are recorded no
+   longer. */
+#define DAO_STREAM_FENCE_ALONE_COUNT 1024u
+
+/* All zero: nobody. */
+typedef struct dao_stream_fence {
+    uint64_t streams; /* bit n: stream n may use it */
+    uint64_t epoch;   /* up to the event that stands for this epoch */
+} dao_stream_fence_t;
+
+static inline bool dao_stream_fence_is_empty(const dao_stream_fence_t *fence)
+{
+    return fence->streams == 0;
+}
+
+/* Tells whether only `stream` may use it, so that it follows in the stream's own order. */
+static inline bool dao_stream_fence_is_own(const dao_stream_fence_t *fence, uint32_t stream)
+{
+    return stream != 0 && (fence->streams & ~(UINT64_C(1) << stream)) == 0;
+}
+
+/* Adds what another fence waits for. */
+static inline void dao_stream_fence_join(dao_stream_fence_t *fence, const dao_stream_fence_t *other)
+{
+    fence->streams |= other->streams;
+    fence->epoch = other->epoch > fence->epoch ? other->epoch : fence->epoch;
+}
+
+/* Tells whether an answer of dao_stream_fences_wait() means that not all of the fence was waited for: this
+   thread must not wait, or a stream is being captured into a graph, which waiting would end. */
+static inline bool dao_stream_fence_must_wait_elsewhere(dao_status_t status)
+{
+    return status == DAO_ERR_REENTRANT || status == DAO_ERR_BUSY;
+}
+
+typedef struct dao_stream_fences dao_stream_fences_t;
+
+/* The device is borrowed. DAO_ERR_NO_HOST_MEMORY. */
+DAO_NODISCARD dao_status_t dao_stream_fences_create(const dao_backend_ops_t *ops,
+                                                    dao_backend_device_t *device,
+                                                    dao_stream_fences_t **out_fences);
+void dao_stream_fences_destroy(dao_stream_fences_t *fences); /* NULL is allowed; nobody waits any more */
+
+/* Gives a stream a number: one that nobody has, perhaps one that somebody had. The stream is borrowed until
+   it is removed. DAO_ERR_TOO_MANY with a message: DAO_STREAM_FENCE_STREAM_MAX streams have one. Threads: any.
+   */
+DAO_NODISCARD dao_status_t dao_stream_fences_stream_add(dao_stream_fences_t *fences,
+                                                        dao_backend_stream_t *stream, uint32_t *out_stream);
+
+/* Ends a number; the stream's work has finished, and nobody frees on it any more. Fences that name it are
+   done as far as it goes. Threads: any. */
+void dao_stream_fences_stream_remove(dao_stream_fences_t *fences, uint32_t stream);
+
+/* Says that blocks which others free may be in use on `stream`, too: to be called before the first of them is
+   marked with it (dao_allocator_ops_t.stream_mark). Threads: any. Lock-free. */
+void dao_stream_fences_share(dao_stream_fences_t *fences, uint32_t stream);
+
+/* Gives the fence of a block that is freed now, on `stream`. The block's work on it is queued. Threads: any.
+   Lock-free, makes no backend call. */
+dao_stream_fence_t dao_stream_fences_mark(dao_stream_fences_t *fences, uint32_t stream);
+
+/* Records events behind a fence that has just been attached to a free block, on those of its streams for
+   which waiting for a later event would wait for too much: not on a stream that is alone. Called without a
+   lock. An error is kept back: whoever waits records again. */
+void dao_stream_fences_record(dao_stream_fences_t *fences, const dao_stream_fence_t *fence);
+
+/* Tells whether all that a fence stands for is known to have finished. Threads: any. Loads only. */
+bool dao_stream_fences_is_done(const dao_stream_fences_t *fences, const dao_stream_fence_t *fence);
+
+/* Asks the device's events, a bounded number a stream, what has finished; a stream whose last frees have no
+   event gets one. True if anything is newly known. An event that answers an error has finished: the error is
+   for whoever synchronizes. Leaves the thread's last error as it is. Does not wait. May be called under an
+   allocator's lock. */
+bool dao_stream_fences_poll(dao_stream_fences_t *fences);
+
+/* Gives the epoch of now: frees so far have at most this one. Threads: any. Loads only. */
+uint64_t dao_stream_fences_epoch(const dao_stream_fences_t *fences);
+
+/* Says that the host has waited for the work of a stream (0: of all streams), and began when the epoch was
+   that one. What is known so needs no event. Threads: any. */
+void dao_stream_fences_finished(dao_stream_fences_t *fences, uint32_t stream, uint64_t epoch);
+
+/* Gives the fence of all that was freed and is not known to have finished. Threads: any. Loads only. */
+dao_stream_fence_t dao_stream_fences_pending(const dao_stream_fences_t *fences);
+
+/* Makes `stream` wait, on the device, for a fence; if it is being captured into a graph, and the fence is of
+   others than the streams of that capture, the host waits instead: what waits for a graph's first run would
+   not wait for its second. Called without a lock. The backend's answer: after an error the stream may wait
+   for a part of it. DAO_ERR_BUSY: a stream of the fence is being captured, and the waiting one is no part of
+   that. */
+DAO_NODISCARD dao_status_t dao_stream_fences_wait_on(dao_stream_fences_t *fences,
+                                                     const dao_stream_fence_t *fence, uint32_t stream);
+
+/* Waits on the host for a fence. Called without a lock. The first answer that
+   dao_stream_fence_must_wait_elsewhere() knows, else the backend's first error: the work has ended then, too,
+   and the fence is done. */
+dao_status_t dao_stream_fences_wait(dao_stream_fences_t *fences, const dao_stream_fence_t *fence);
+
+bool dao_stream_fences_is_valid(dao_stream_fences_t *fences);
+
+#endif
