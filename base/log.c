@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The log's one destination. */
+/* The log has one destination: a callback with its level, replaced as a whole under a lock. */
 #include "base/log.h"
 
 #include "base/report/callback.h"
@@ -9,7 +9,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-/* Most bytes of a line, the closing zero included; longer ones are cut. */
+/* Size of a line with its closing zero; longer lines are cut. */
 #define LINE_BYTES 1024
 
 typedef struct target {
@@ -42,7 +42,7 @@ void dao_log(dao_log_level_t level, const char *format, ...)
     va_start(arguments, format);
     (void)vsnprintf(line, sizeof(line), format, arguments);
     va_end(arguments);
-    dao_make_printable(line); /* as messages are */
+    dao_make_printable(line); /* names that the program chose are part of it */
     dao_callback_begin();
     target.callback(level, line, target.user);
     dao_callback_end();

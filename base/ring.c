@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* Values that a ring holds at first. */
+/* Values of the first allocation; a ring doubles from there. */
 #define CAPACITY_AT_FIRST 64
 
 void dao_ring_init(dao_ring_t *ring, size_t value_bytes)
@@ -21,7 +21,7 @@ void dao_ring_finish(dao_ring_t *ring)
     ring->capacity = ring->count = 0;
 }
 
-/* Moves all values to twice the memory, the oldest to its begin. */
+/* Doubles the memory and moves all values there, the oldest to its start. */
 static bool grow(dao_ring_t *ring)
 {
     size_t capacity = ring->capacity == 0 ? CAPACITY_AT_FIRST : 2 * ring->capacity;
@@ -46,6 +46,7 @@ bool dao_ring_push(dao_ring_t *ring, const void *value)
     }
     ring->count++;
     memcpy(dao_ring_at(ring, ring->count - 1), value, ring->value_bytes);
+    DAO_ASSERT_HEAVY(dao_ring_is_valid(ring));
     return true;
 }
 

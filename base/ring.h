@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A queue of values of one size, in host memory that is used around and doubles when it is full.
+/* A queue of values of one size: a ring buffer in host memory that doubles when it is full.
 
-       values   [ 5 | 6 |   |   | 3 | 4 ]     first_index = 4, count = 4: the oldest is 3
+       values   [ 5 | 6 |   |   |   |   | 3 | 4 ]     capacity 8, first_index 6, count 4: the oldest is 3
 
+   Invariants: count <= capacity; capacity is 0 or a power of two; first_index < capacity.
    Not thread-safe: the owner locks. */
 #ifndef DAO_BASE_RING_H
 #define DAO_BASE_RING_H
@@ -20,21 +21,21 @@ typedef struct dao_ring {
     size_t count;
 } dao_ring_t;
 
-/* An empty ring, without memory; never fails. */
+/* Makes an empty ring without memory. Never fails. */
 void dao_ring_init(dao_ring_t *ring, size_t value_bytes);
 void dao_ring_finish(dao_ring_t *ring);
 
-/* Copies a value behind the others. False, and nothing changed, without host memory. */
+/* Appends a copy of a value. Returns false, with nothing changed, if there is no host memory. */
 bool dao_ring_push(dao_ring_t *ring, const void *value);
 
-/* Gives the value that has so many older ones, less than count. It is there until the next push. */
+/* Returns the value at `index` (0: the oldest), below count. Valid until the next push. */
 static inline void *dao_ring_at(const dao_ring_t *ring, size_t index)
 {
     DAO_ASSERT(index < ring->count);
     return ring->values + ((ring->first_index + index) & (ring->capacity - 1)) * ring->value_bytes;
 }
 
-/* Takes the oldest off; there is one. Its bytes are there until the next push. */
+/* Removes the oldest value of a ring that is not empty. Its bytes stay until the next push. */
 static inline void dao_ring_pop(dao_ring_t *ring)
 {
     DAO_ASSERT(ring->count > 0);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An unnamed file with one engine a direction. Invariant: both directions use the same kind of engine, io_uring
-   or threads. */
+/* An unnamed file with one engine a direction. Invariant: both directions use the same kind of engine,
+   io_uring or threads. */
 #define _GNU_SOURCE
 #include "base/files/file_threads.h"
 #include "base/files/file_uring.h"
@@ -54,7 +54,8 @@ dao_status_t dao_file_engine_parse(const char *text, dao_file_engine_t *out_engi
     return status;
 }
 
-/* Returns a descriptor or -1. Where the file system has no O_TMPFILE, a named file is made and unlinked at once. */
+/* Returns a descriptor or -1. Where the file system has no O_TMPFILE, a named file is made and unlinked at
+   once. */
 static int open_unnamed(const char *directory)
 {
     int handle = open(directory, O_TMPFILE | O_RDWR | O_CLOEXEC, S_IRUSR | S_IWUSR);

@@ -34,8 +34,8 @@ size_t dao_file_piece_request_bytes(const dao_file_piece_t *piece);
 /* Returns the errno with which a fault point refuses the next request, or 0. */
 int dao_file_fault(dao_file_direction_t direction);
 
-/* Takes the system's answer for a piece: a count of bytes, or -errno. Returns true if the rest of the piece has
-   to be asked for. */
+/* Takes the system's answer for a piece: a count of bytes, or -errno. Returns true if the rest of the piece
+   has to be asked for. */
 bool dao_file_job_complete(dao_file_job_t *job, dao_file_piece_t *piece, int64_t result);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* io_uring by the kernel's own interface, without liburing: two rings that the kernel shares with the process, and an
-   array of requests.
+/* io_uring by the kernel's own interface, without liburing: two rings that the kernel shares with the
+   process, and an array of requests.
 
        ring         head advanced by   tail advanced by   an entry
        submission   kernel             this file          entry n: index of a request, here n mod size

@@ -44,7 +44,7 @@ void dao_host_free(void *address)
 void dao_host_give_back(void)
 {
 #if defined(__GLIBC__)
-    (void)malloc_trim(0); /* it tells whether there was anything */
+    (void)malloc_trim(0); /* answers only whether anything was released */
 #endif
 }
 
@@ -53,14 +53,14 @@ size_t dao_host_total_bytes(void)
     return (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
 }
 
-/* The system maps whole pages of its own, and cuts at their borders only. */
+/* mmap and munmap work in whole pages. */
 static size_t round_up_to_system_page(size_t size_bytes)
 {
     size_t page_bytes = (size_t)sysconf(_SC_PAGESIZE);
     return (size_bytes + page_bytes - 1) / page_bytes * page_bytes;
 }
 
-/* Maps with room to spare and cuts off what lies before and after the aligned part. */
+/* Maps alignment_bytes too much, then unmaps what lies before and after the aligned part. */
 static void *map_aligned(size_t size_bytes, size_t alignment_bytes, int protection)
 {
     DAO_ASSERT(size_bytes > 0);
@@ -142,8 +142,7 @@ void *dao_host_move_home(void *from, size_t size_bytes, size_t alignment_bytes)
     if (home == NULL) {
         return NULL;
     }
-    /* Without DONTUNMAP the old addresses would be free for any thread's next mmap until they are reserved
-       again. */
+    /* Without DONTUNMAP another thread's mmap could take the old addresses before they are reserved again. */
     void *moved =
         mremap(from, size_bytes, size_bytes, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, home);
     if (moved != home) {
@@ -152,7 +151,7 @@ void *dao_host_move_home(void *from, size_t size_bytes, size_t alignment_bytes)
     }
     void *reserved =
         mmap(from, size_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
-    DAO_ASSERT(reserved == from); /* it replaces a mapping of the same size: nothing that could run out */
+    DAO_ASSERT(reserved == from); /* replaces a mapping of the same size: nothing can run out */
     (void)reserved;
     return home;
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mbind, madvise and mmap's huge pages. The policy is a wish: memory that is elsewhere is better than none,
-   so that a refusal costs the wish alone. The system calls are made by number: there is no need of another
-   library. */
+/* mbind, madvise and mmap's huge pages. The policy is a preference: memory elsewhere is better than none, so
+   a refusal is noted and the rest goes on. The system calls are made by number, without libnuma. */
 #define _GNU_SOURCE
 #include "base/memory/host_policy.h"
 
@@ -14,7 +13,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Of linux/mempolicy.h, whose names need not be installed. */
+/* From linux/mempolicy.h, which need not be installed. */
 #define POLICY_PREFERRED  1
 #define POLICY_INTERLEAVE 3
 #define POLICY_LOCAL      4
@@ -30,11 +29,11 @@ typedef struct node_set {
     unsigned long words[DAO_NUMA_NODE_MAX / WORD_BITS];
 } node_set_t;
 
-/* The kernel counts one bit more than it reads. */
+/* mbind reads one bit less than maxnode says: mbind(2). */
 #define NODE_BIT_COUNT (DAO_NUMA_NODE_MAX + 1)
 
-/* Gives pages that the administrator has set apart, or NULL with errno. They are reserved at once: touching
-   them cannot fail. */
+/* Maps huge pages that the administrator has set aside; returns NULL with errno if there are not enough. mmap
+   reserves them, so touching them cannot fail. */
 static void *map_explicitly(size_t size_bytes)
 {
     if (dao_fault_fires(DAO_FAULT_SYSTEM_MEMORY)) {
@@ -46,7 +45,7 @@ static void *map_explicitly(size_t size_bytes)
     return address == MAP_FAILED ? NULL : address;
 }
 
-/* Gives 0 or errno. */
+/* Returns 0 or errno. */
 static int place_on_nodes(const dao_host_memory_config_t *policy, void *address, size_t size_bytes)
 {
     node_set_t nodes = {{0}};
@@ -80,7 +79,7 @@ bool dao_host_touch(void *address, size_t size_bytes)
 #endif
 }
 
-/* Takes all pages of new memory. */
+/* Populates all pages of new memory. */
 static void touch_all(char *address, size_t size_bytes)
 {
     if (dao_host_touch(address, size_bytes)) {

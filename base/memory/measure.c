@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What measuring needs. The lock pair is measured without the wrapping of sync.c. */
+/* The lock pair is measured on pthread itself, without the rank checks of sync.c. */
 #define _GNU_SOURCE
 #include "base/memory/measure.h"
 
@@ -15,9 +15,8 @@
 bool dao_measure_stay(uint32_t index)
 {
     cpu_set_t allowed, one;
-    if (sched_getaffinity(0, sizeof(allowed), &allowed) !=
-        0) { /* more processors than the set has room for */
-        return false;
+    if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0) {
+        return false; /* more processors than the set has bits */
     }
     uint32_t skip_count = index % (uint32_t)CPU_COUNT(&allowed);
     CPU_ZERO(&one);
@@ -34,7 +33,7 @@ uint64_t dao_measure_thread_ns(void)
 {
     struct timespec now = {0};
     int result = clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-    DAO_ASSERT(result == 0); /* fails only if it is misused */
+    DAO_ASSERT(result == 0); /* fails only on misuse */
     (void)result;
     return (uint64_t)now.tv_sec * NS_PER_SECOND + (uint64_t)now.tv_nsec;
 }
@@ -44,7 +43,7 @@ uint64_t dao_measure_lock_pairs(uint64_t pair_count)
     pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
     uint64_t begin_ns = dao_measure_thread_ns();
     for (uint64_t i = 0; i < pair_count; i++) {
-        (void)pthread_mutex_lock(&mutex); /* fails only if it is misused */
+        (void)pthread_mutex_lock(&mutex); /* fails only on misuse */
         (void)pthread_mutex_unlock(&mutex);
     }
     uint64_t elapsed_ns = dao_measure_thread_ns() - begin_ns;
@@ -56,7 +55,7 @@ uint64_t dao_measure_minor_faults(void)
 {
     struct rusage usage = {0};
     int result = getrusage(RUSAGE_SELF, &usage);
-    DAO_ASSERT(result == 0); /* fails only if it is misused */
+    DAO_ASSERT(result == 0); /* fails only on misuse */
     (void)result;
     return (uint64_t)usage.ru_minflt;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* memfd_create and SCM_RIGHTS. Seals keep the size: a file that another process shrinks would turn accesses
-   into SIGBUS. */
+/* memfd_create(2) and SCM_RIGHTS. Seals fix the size: if another process could shrink the file, accesses
+   would end in SIGBUS. */
 #define _GNU_SOURCE
 #include "base/memory/shared.h"
 
@@ -35,7 +35,7 @@ int dao_shared_create(size_t size_bytes)
 bool dao_shared_size(int descriptor, size_t *out_size_bytes)
 {
     struct stat file;
-    int seals = fcntl(descriptor, F_GET_SEALS); /* a kernel may add some of its own */
+    int seals = fcntl(descriptor, F_GET_SEALS); /* a kernel may add others */
     if (seals < 0 || (seals & SEALS) != SEALS || fstat(descriptor, &file) != 0) {
         return false;
     }
@@ -65,7 +65,7 @@ int dao_descriptor_copy(int descriptor)
 void dao_descriptor_close(int descriptor)
 {
     if (descriptor >= 0) {
-        (void)close(descriptor); /* nothing was written that could be lost */
+        (void)close(descriptor); /* memory: no write can be lost */
     }
 }
 
@@ -105,7 +105,7 @@ int dao_descriptor_send(int socket, const void *bytes, size_t size_bytes, int de
     return sent == (ssize_t)size_bytes ? 0 : sent < 0 ? errno : EMSGSIZE;
 }
 
-/* The descriptor that came with a message. */
+/* Returns the descriptor in a message, or DAO_NO_DESCRIPTOR. */
 static int descriptor_of(struct msghdr *message)
 {
     struct cmsghdr *header = CMSG_FIRSTHDR(message);
@@ -140,7 +140,7 @@ int dao_descriptor_receive(int socket, void *out_bytes, size_t size_bytes, int *
 
 uint64_t dao_process_token(void)
 {
-    static _Atomic uint64_t drawn; /* a child has its parent's, and a number of its own */
+    static _Atomic uint64_t drawn; /* a forked child inherits it; its process id differs */
     uint64_t none = 0;
     uint64_t now = dao_clock_ns() ^ (uint64_t)(uintptr_t)&drawn;
     (void)atomic_compare_exchange_strong(&drawn, &none, now | 1);

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What most calls go through, and what they do not, kept apart: so that the usual path calls nothing and
-   needs little of the stack, or none. The compiler's own measure of a function counts what is off it, too. */
+/* Marks of hot and cold paths. The hot path is inlined and its slow branches are calls, so it saves no
+   registers and needs no stack frame. The compiler's own inlining counts the cold code of a function as
+   well. */
 #ifndef DAO_BASE_PATH_H
 #define DAO_BASE_PATH_H
 
-/* A part of the usual path, wherever it is used. */
+/* A part of a hot path: always inlined. */
 #define DAO_ON_THE_PATH inline __attribute__((always_inline))
 
-/* Off it: a call of its own. */
+/* A slow path: never inlined. */
 #define DAO_OFF_THE_PATH __attribute__((noinline))
 
 #endif

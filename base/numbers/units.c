@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading and writing numbers with units, in whole numbers throughout. */
+/* All arithmetic is in integers, so results are exact and the same everywhere. */
 #include "base/numbers/units.h"
 
 #include "base/report/error.h"
@@ -39,8 +39,8 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* "12.5": whole = 12, fraction = 5, fraction_scale = 10. Digits of the fraction beyond the 18th are dropped.
-   */
+/* "12.5": whole = 12, fraction = 5, fraction_scale = 10. Digits of the fraction beyond the 18th are
+   dropped. */
 typedef struct decimal {
     uint64_t whole;
     uint64_t fraction;
@@ -48,7 +48,7 @@ typedef struct decimal {
     bool overflows;
 } decimal_t;
 
-/* Gives what follows the number, or NULL if there is none. */
+/* Returns what follows the number, or NULL if the text does not start with one. */
 static const char *read_decimal(const char *text, decimal_t *out)
 {
     *out = (decimal_t){0, 0, 1, false};
@@ -132,8 +132,8 @@ dao_status_t dao_units_parse_time(const char *text, uint64_t *out_ns)
     return parse(text, time_units, "", "nanoseconds, or with us, ms, s", out_ns);
 }
 
-/* The least value that is shown in units[i] (i > 0): less would be rounded to 1000.0 of the unit before it.
-   */
+/* Returns the least value that is shown in units[i], i > 0. A little less would round to 1000.0 of the unit
+   below. */
 static uint64_t shown_from(const unit_t *units, size_t i)
 {
     uint64_t before = units[i - 1].factor;
@@ -149,7 +149,7 @@ dao_status_t dao_units_parse_switch(const char *text, uint64_t *out_value)
     return DAO_OK;
 }
 
-/* One place after the point, rounded half up, in the largest unit that leaves at least 1. */
+/* Writes one decimal, rounded half up, in the largest unit that leaves at least 1. */
 static const char *format(uint64_t value, const unit_t *units, size_t unit_count, const char *suffix,
                           char *out_text)
 {

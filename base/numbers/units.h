@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Numbers with units, as people write them: "64MiB", "1.5GB", "50GB/s", "10us". */
+/* Reads and writes numbers with units: "64MiB", "1.5GB", "50GB/s", "10us". */
 #ifndef DAO_BASE_UNITS_H
 #define DAO_BASE_UNITS_H
 
 #include <dao/status.h>
 
-/* Each reads the whole of a text. Whole numbers are exact; a fraction ("1.5GiB") is rounded down to a whole
-   unit. No sign, no exponent. DAO_ERR_INVALID or DAO_ERR_OVERFLOW with a message that names the text and what
-   is allowed. */
+/* Each parser reads the whole text: digits, perhaps a fraction, perhaps a unit; no sign and no exponent. A
+   fraction ("1.5GiB") is rounded down to a whole byte or ns. DAO_ERR_INVALID or DAO_ERR_OVERFLOW, with a
+   message that names the text and what is allowed. */
 
 /* Bytes: none or B; kB, KB, MB, GB, TB (powers of 1000); KiB, MiB, GiB, TiB (of 1024). */
 DAO_NODISCARD dao_status_t dao_units_parse_bytes(const char *text, uint64_t *out_bytes);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Two levels of assertion. DAO_ASSERT is cheap and on in every build but release; DAO_ASSERT_HEAVY walks a
-   structure and is on where DAO_HEAVY_ASSERTS is set (the dev, asan and tsan presets). */
+/* Assertions of two prices. DAO_ASSERT is cheap and on in every build but release. DAO_ASSERT_HEAVY walks a
+   whole structure and is on where DAO_HEAVY_ASSERTS is set: the presets dev, asan and tsan. */
 #ifndef DAO_BASE_ASSERT_H
 #define DAO_BASE_ASSERT_H
 
 #include <assert.h> /* static_assert alone */
 #include <stdnoreturn.h>
 
+/* Prints the condition and aborts. */
 noreturn void dao_assert_failed(const char *condition, const char *file, int line);
 
 #if defined(DAO_ASSERTS)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A depth for each thread. */
+/* Each thread counts how deep it is in callbacks. */
 #include "base/report/callback.h"
 
 #include "base/report/assert.h"

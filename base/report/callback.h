@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which calls of the library this thread is inside of, while a callback of theirs runs: they use a place's
-   memory when it returns, so that dao_finalize() must not take that away.
+/* Counts, for each thread, the callbacks of the program that run inside a call of the library. Such a call
+   uses the context after the callback returns, so dao_finalize() is refused inside one.
 
-   Only calls that go on with something borrowed count; lines of the log are written by all kinds of calls,
-   and count always. Segment callbacks, which hold an allocator's lock, are watch.h's. */
+   Calls that use nothing afterwards do not count. The log always counts: any call may write a line. Segment
+   callbacks run under an allocator's lock and are checked elsewhere. */
 #ifndef DAO_BASE_CALLBACK_H
 #define DAO_BASE_CALLBACK_H
 
 #include <dao/status.h>
 
-/* Around a call of the program's function; they nest. */
+/* Enclose a call of the program's function. They nest. */
 void dao_callback_begin(void);
 void dao_callback_end(void);
 
-/* DAO_ERR_REENTRANT, with a message, from inside of such a callback. */
+/* Returns DAO_ERR_REENTRANT, with a message, inside such a callback, else DAO_OK. */
 DAO_NODISCARD dao_status_t dao_callback_check(void);
 
 #endif

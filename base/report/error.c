@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Status codes' names and texts, and each thread's last error.
+/* Names and texts of status codes, and each thread's last error.
 
-   The message's room is taken with a thread's first error and given back as the thread ends. It is no
-   thread-local array: a library that is loaded into a running program has only some hundred bytes of these
-   for all of its variables. Where there is no memory for it, the code's text is the message. */
+   The message lies on the heap, from a thread's first error until the thread ends. A thread-local array would
+   not fit: a library loaded into a running program has a few hundred bytes for all of its thread-local
+   variables (base/threads/thread_local.h). Without memory for it, the status's text is the message. */
 #define _GNU_SOURCE
 #include "base/report/error.h"
 
@@ -21,13 +21,13 @@ static _Thread_local int last_vendor_code;
 static _Thread_local char *last_message; /* DAO_ERROR_MESSAGE_BYTES, or NULL */
 
 static pthread_once_t message_once = PTHREAD_ONCE_INIT;
-static pthread_key_t message_key; /* gives the room back */
+static pthread_key_t message_key; /* frees the message as its thread ends */
 static bool has_message_key;
 
-static void message_free(void *room)
+static void message_free(void *buffer)
 {
     last_message = NULL;
-    free(room);
+    free(buffer);
 }
 
 static void message_key_create(void)
@@ -35,7 +35,7 @@ static void message_key_create(void)
     has_message_key = pthread_key_create(&message_key, message_free) == 0;
 }
 
-/* If the library is unloaded, threads that go on have no function of it to call as they end. */
+/* The library is unloaded: threads that live on must not call into it as they end. */
 __attribute__((destructor)) static void message_key_delete(void)
 {
     if (has_message_key) {
@@ -44,31 +44,30 @@ __attribute__((destructor)) static void message_key_delete(void)
     }
 }
 
-/* Gives the room of this thread's message, or NULL. It goes round the fault points: an error is what they
-   cause. */
-static char *message_room(void)
+/* Returns the buffer of this thread's message, or NULL without memory. It bypasses the fault points, which
+   cause the errors reported here. */
+static char *message_buffer(void)
 {
     if (last_message == NULL) {
         (void)pthread_once(&message_once, message_key_create);
-        char *room = has_message_key ? calloc(1, DAO_ERROR_MESSAGE_BYTES) : NULL;
-        if (room != NULL && pthread_setspecific(message_key, room) != 0) {
-            free(room);
-            room = NULL;
+        char *buffer = has_message_key ? calloc(1, DAO_ERROR_MESSAGE_BYTES) : NULL;
+        if (buffer != NULL && pthread_setspecific(message_key, buffer) != 0) {
+            free(buffer);
+            buffer = NULL;
         }
-        last_message = room;
+        last_message = buffer;
     }
     return last_message;
 }
 
-/* Makes a text of at most DAO_ERROR_MESSAGE_BYTES this thread's message, as one line of UTF-8. Every message
-   passes here. */
+/* Makes a text this thread's message, as one line of UTF-8. Every message passes here. */
 static void message_set(const char *message)
 {
     bool is_empty_still = message[0] == '\0' && last_message == NULL;
-    char *room = is_empty_still ? NULL : message_room();
-    if (room != NULL) {
-        (void)snprintf(room, DAO_ERROR_MESSAGE_BYTES, "%s", message);
-        dao_make_printable(room); /* the program's names are parts of it, and may have been cut */
+    char *buffer = is_empty_still ? NULL : message_buffer();
+    if (buffer != NULL) {
+        (void)snprintf(buffer, DAO_ERROR_MESSAGE_BYTES, "%s", message);
+        dao_make_printable(buffer); /* it may hold names that the program chose, or end inside a character */
     }
 }
 
@@ -121,7 +120,7 @@ int dao_last_vendor_code(void)
 
 static void set_message(const char *format, va_list arguments)
 {
-    char message[DAO_ERROR_MESSAGE_BYTES]; /* an argument may be the old message */
+    char message[DAO_ERROR_MESSAGE_BYTES]; /* an argument may be the current message */
     (void)vsnprintf(message, sizeof(message), format, arguments);
     message_set(message);
 }

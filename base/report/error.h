@@ -1,31 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The thread's own last error: code, vendor's code, and a message that names place, request, limit and what
-   to do. */
+/* The last error of each thread: status, vendor's code, and a message that names the place, the request, the
+   limit and what to do. */
 #ifndef DAO_BASE_ERROR_H
 #define DAO_BASE_ERROR_H
 
 #include <dao/status.h>
 
-/* Most bytes of a message, the closing zero included; longer ones are cut. */
+/* Size of a message with its closing zero; longer messages are cut. */
 #define DAO_ERROR_MESSAGE_BYTES 1024
 
-/* Stores a failure for this thread and gives `status` back: `return dao_error(DAO_ERR_INVALID, "size is %zu",
-   size);`. The vendor's code is reset to 0. `status` is not DAO_OK. */
+/* Stores a failure as this thread's last error and returns `status`, which is not DAO_OK:
+   `return dao_error(DAO_ERR_INVALID, "size is %zu", size);`. The vendor's code becomes 0. */
 DAO_PRINTF(2, 3) dao_status_t dao_error(dao_status_t status, const char *format, ...);
 
 /* dao_error() for an argument that must not be NULL: DAO_ERR_INVALID. */
 dao_status_t dao_error_null(const char *function, const char *argument);
 
-/* dao_error() for what a function of the program answered that should have taken some text: `status`. */
+/* dao_error() for a callback of the program that was handed text and answered `status`. */
 dao_status_t dao_error_refused(const char *function, dao_status_t status);
 
-/* As dao_error(), with the vendor's own code behind it. */
+/* As dao_error(), with the vendor's own code. */
 DAO_PRINTF(3, 4) dao_status_t dao_error_vendor(dao_status_t status, int vendor_code, const char *format, ...);
 
-/* Puts text before this thread's message, keeping the codes: "step 3: copy failed". */
+/* Puts text in front of this thread's message and keeps the codes: "step 3: copy failed". */
 DAO_PRINTF(1, 2) void dao_error_prefix(const char *format, ...);
 
-/* A failure that is kept to be reported later or by another thread. */
+/* A failure kept for later, or for another thread to report. */
 typedef struct dao_error_record {
     dao_status_t status;
     int vendor_code;
@@ -35,7 +35,7 @@ typedef struct dao_error_record {
 /* Copies this thread's last error into a record, with `status` as its code. */
 void dao_error_save(dao_error_record_t *record, dao_status_t status);
 
-/* Makes a record this thread's last error, and gives its status back. */
+/* Makes a record this thread's last error and returns its status. */
 dao_status_t dao_error_restore(const dao_error_record_t *record);
 
 #endif

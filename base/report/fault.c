@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One armed fault at a time, counted down without a lock. */
+/* One fault point is armed at a time. Its calls are counted down without a lock. */
 #include "base/report/fault.h"
 
 #if defined(DAO_FAULTS)
@@ -8,14 +8,14 @@
 
 static _Atomic int armed_fault = -1;
 static _Atomic bool armed_persistent;
-static _Atomic int64_t remaining; /* calls until the failing one; below 0: it has passed */
+static _Atomic int64_t remaining; /* calls before the failing one; below 0: it has failed */
 static _Atomic uint64_t fired_count;
-static _Thread_local bool is_spared_here;
+static _Thread_local bool is_exempt_here;
 
 bool dao_fault_fires(dao_fault_t fault)
 {
     int armed = atomic_load_explicit(&armed_fault, memory_order_acquire);
-    if (armed < 0 || (armed != DAO_FAULT_ANY && armed != (int)fault) || is_spared_here) {
+    if (armed < 0 || (armed != DAO_FAULT_ANY && armed != (int)fault) || is_exempt_here) {
         return false;
     }
     int64_t before = atomic_fetch_sub(&remaining, 1);
@@ -40,9 +40,9 @@ uint64_t dao_fault_disarm(void)
     return atomic_load(&fired_count);
 }
 
-void dao_fault_spare(bool is_spared)
+void dao_fault_exempt(bool is_exempt)
 {
-    is_spared_here = is_spared;
+    is_exempt_here = is_exempt;
 }
 
 const char *dao_fault_text(dao_fault_t fault)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fault points: numbered places where the library takes something that can run out. A test arms one, and the
-   n-th time it is reached the call fails as if the system had refused. In release builds the points cost
-   nothing. */
+/* Fault points: named places where the library asks the system for something that can run out. A test arms
+   one, and its n-th call fails as if the system had refused. Release builds compile them out. */
 #ifndef DAO_BASE_FAULT_H
 #define DAO_BASE_FAULT_H
 
@@ -23,26 +22,26 @@ typedef enum dao_fault {
         DAO_FAULT_COUNT,
 } dao_fault_t;
 
-/* Armed with this, every point counts together. */
+/* Arms all points, counted together. */
 #define DAO_FAULT_ANY DAO_FAULT_COUNT
 
 #if defined(DAO_FAULTS)
 
-/* Tells whether the call that asks has to fail now. Threads: any. */
+/* Returns true if the asking call has to fail. Threads: any. */
 bool dao_fault_fires(dao_fault_t fault);
 
-/* Makes the `skip_count`-th next call (0: the very next) of a point fail; with `persistent` all after it too.
-   */
+/* Makes the `skip_count`-th next call (0: the very next) of a point fail; with `persistent` all after it
+   too. */
 void dao_fault_arm(dao_fault_t fault, uint64_t skip_count, bool persistent);
 
-/* Lets everything succeed again. Gives the number of calls that failed since dao_fault_arm(). */
+/* Disarms. Returns the number of calls that failed since dao_fault_arm(). */
 uint64_t dao_fault_disarm(void);
 
-/* Spares this thread's calls, or no more: they do not count and do not fail. For what a test does beside what
-   it tests. */
-void dao_fault_spare(bool is_spared);
+/* Exempts this thread's calls from counting and failing, until it is called with false. For what a test does
+   beside what it tests. */
+void dao_fault_exempt(bool is_exempt);
 
-/* Gives a point's text, for messages of tests. */
+/* Returns a point's name, for messages of tests. */
 const char *dao_fault_text(dao_fault_t fault);
 
 #else
@@ -53,7 +52,7 @@ static inline bool dao_fault_fires(dao_fault_t fault)
     return false;
 }
 
-/* So that a test which arms a point compiles in every build; it sees a run without a failure. */
+/* A test that arms a point compiles in every build; here it sees no failure. */
 static inline void dao_fault_arm(dao_fault_t fault, uint64_t skip_count, bool persistent)
 {
     (void)fault;
@@ -66,9 +65,9 @@ static inline uint64_t dao_fault_disarm(void)
     return 0;
 }
 
-static inline void dao_fault_spare(bool is_spared)
+static inline void dao_fault_exempt(bool is_exempt)
 {
-    (void)is_spared;
+    (void)is_exempt;
 }
 
 static inline const char *dao_fault_text(dao_fault_t fault)

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Longer lists of names are cut in messages. */
+/* Size of the list of names in a message; a longer list is cut. */
 #define LIST_BYTES_MAX 160
 
 const char *dao_name_of(const dao_named_t *names, int value)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Text of others in one line of ours: a message, a table, JSON. */
+/* Makes text from outside fit into one line of a message, a table or JSON. */
 #ifndef DAO_BASE_PRINTABLE_H
 #define DAO_BASE_PRINTABLE_H
 
-/* Puts a '?' for every control character, and for every byte that is not of a whole UTF-8 character. */
+/* Replaces with '?' every control character and every byte that is no part of a whole UTF-8 character. */
 void dao_make_printable(char *text);
 
 #endif

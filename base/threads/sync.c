@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pthread and the system clock behind names of our own, with lock ranks checked. */
+/* pthread and the system clock, with a check of lock ranks. */
 #define _GNU_SOURCE
 #include "base/threads/sync.h"
 
@@ -17,7 +17,7 @@
 
 #define NS_PER_SECOND UINT64_C(1000000000)
 
-/* How long the pace of dao_ticks() is measured. */
+/* How long the rate of dao_ticks() is measured: long against the time that reading the clocks takes. */
 #define TICKS_MEASURE_NS UINT64_C(4000000)
 
 #if defined(DAO_ASSERTS)
@@ -44,7 +44,7 @@ void dao_rank_give(dao_rank_t rank)
 
 #endif
 
-/* These calls fail only if they are misused. */
+/* For calls that fail only on misuse. */
 static void must(int result)
 {
     DAO_ASSERT(result == 0);
@@ -70,12 +70,11 @@ void dao_mutex_lock(dao_mutex_t *mutex)
 
 void dao_mutex_unlock(dao_mutex_t *mutex)
 {
-    dao_rank_give(mutex->rank); /* first: whoever takes the lock next may free what it lies in */
+    dao_rank_give(mutex->rank); /* before the unlock: the next owner may free the struct around the mutex */
     must(pthread_mutex_unlock(&mutex->handle));
 }
 
-/* How long a spinning lock is looked at before the processor is given to others, and how often that is tried.
-   */
+/* Reads of a taken lock between two yields, and yields before the thread sleeps. */
 #define SPIN_COUNT    64
 #define YIELD_COUNT   64
 #define SPIN_SLEEP_NS 20000
@@ -161,13 +160,12 @@ void dao_cond_broadcast(dao_cond_t *cond)
     must(pthread_cond_broadcast(&cond->handle));
 }
 
-/* The thread takes no signal that is sent to the process: the program's handlers run on threads of its own.
-   */
-static int create_deaf(pthread_t *handle, void *(*function)(void *), void *user)
+/* Starts a thread with all signals blocked: the program's handlers run on its own threads. */
+static int create_without_signals(pthread_t *handle, void *(*function)(void *), void *user)
 {
     sigset_t all, before;
     (void)sigfillset(&all);
-    must(pthread_sigmask(SIG_SETMASK, &all, &before)); /* threads begin with the mask of who starts them */
+    must(pthread_sigmask(SIG_SETMASK, &all, &before)); /* a thread inherits the mask of its creator */
     int result = pthread_create(handle, NULL, function, user);
     must(pthread_sigmask(SIG_SETMASK, &before, NULL));
     return result;
@@ -175,7 +173,8 @@ static int create_deaf(pthread_t *handle, void *(*function)(void *), void *user)
 
 dao_status_t dao_thread_start(dao_thread_t *thread, const char *name, void *(*function)(void *), void *user)
 {
-    int result = dao_fault_fires(DAO_FAULT_THREAD) ? EAGAIN : create_deaf(&thread->handle, function, user);
+    int result =
+        dao_fault_fires(DAO_FAULT_THREAD) ? EAGAIN : create_without_signals(&thread->handle, function, user);
     if (result != 0) {
         return dao_error(DAO_ERR_THREAD, "thread \"%s\" could not be started: %s; raise the limit of threads",
                          name, strerror(result));
@@ -229,7 +228,7 @@ void dao_thread_yield(void)
 
 void dao_fork_hooks(void (*before)(void), void (*parent)(void), void (*child)(void))
 {
-    (void)pthread_atfork(before, parent, child); /* fails only without memory: forks are then not noticed */
+    (void)pthread_atfork(before, parent, child); /* fails only without memory; forks then go unnoticed */
 }
 
 uint64_t dao_clock_ns(void)
@@ -239,14 +238,14 @@ uint64_t dao_clock_ns(void)
     return (uint64_t)now.tv_sec * NS_PER_SECOND + (uint64_t)now.tv_nsec;
 }
 
-/* One moment on both clocks. */
+/* The same moment on both clocks. */
 typedef struct moment {
     uint64_t ticks;
     uint64_t ns;
 } moment_t;
 
-/* Reads both clocks, close together: the best of a few tries, in case the thread is interrupted between them.
-   */
+/* Reads both clocks together. Takes the closest of a few pairs, in case the thread is interrupted between two
+   reads. */
 static moment_t moment_now(void)
 {
     moment_t best = {0};
@@ -263,22 +262,22 @@ static moment_t moment_now(void)
     return best;
 }
 
-static dao_mutex_t pace_lock = DAO_MUTEX_INITIALIZER(DAO_RANK_LEAF);
-static moment_t pace_origin; /* guarded by the lock */
-static double pace;          /* nanoseconds a tick; 0 before it was measured */
+static dao_mutex_t rate_lock = DAO_MUTEX_INITIALIZER(DAO_RANK_LEAF);
+static moment_t rate_origin; /* guarded by the lock */
+static double tick_ns;       /* ns a tick; 0: not measured yet; guarded, too */
 
 uint64_t dao_ticks_to_ns(uint64_t ticks)
 {
-    dao_mutex_lock(&pace_lock);
-    if (pace == 0) {
+    dao_mutex_lock(&rate_lock);
+    if (tick_ns == 0) {
         moment_t begin = moment_now();
         dao_sleep_until(begin.ns + TICKS_MEASURE_NS);
-        pace_origin = moment_now();
-        pace = (double)(pace_origin.ns - begin.ns) / (double)(pace_origin.ticks - begin.ticks);
+        rate_origin = moment_now();
+        tick_ns = (double)(rate_origin.ns - begin.ns) / (double)(rate_origin.ticks - begin.ticks);
     }
-    moment_t origin = pace_origin;
-    double ns_per_tick = pace;
-    dao_mutex_unlock(&pace_lock);
+    moment_t origin = rate_origin;
+    double ns_per_tick = tick_ns;
+    dao_mutex_unlock(&rate_lock);
     double offset_ns = (double)(int64_t)(ticks - origin.ticks) * ns_per_tick;
     return origin.ns + (uint64_t)(int64_t)offset_ns;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Threads, locks, conditions and the clock. Nothing outside this layer calls pthread or reads a clock. */
+/* Threads, locks, conditions and the clock. No other part of the library calls pthread or reads a clock. */
 #ifndef DAO_BASE_SYNC_H
 #define DAO_BASE_SYNC_H
 
@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A thread takes locks in the order of their ranks only, and no two of one rank; builds with assertions check
+/* A thread takes locks in the order of their ranks only, and no two of one rank. Builds with assertions check
    it. */
 typedef enum dao_rank {
     DAO_RANK_STEP_BOUNDARY =
@@ -35,8 +35,9 @@ typedef struct dao_mutex {
     dao_rank_t rank;
 } dao_mutex_t;
 
-/* A lock for a few instructions: taking it free costs one atomic exchange, giving it back a store. Whoever
-   finds it taken spins, then yields, then sleeps. It may be held over longer work that happens seldom. */
+/* A lock for a few instructions. Uncontended, it costs one atomic exchange to take and one store to release.
+   A thread that finds it taken spins, then yields, then sleeps. It may be held over longer work that is
+   rare. */
 typedef struct dao_spin {
     _Atomic uint32_t is_taken;
     dao_rank_t rank;
@@ -55,7 +56,7 @@ void dao_mutex_finish(dao_mutex_t *mutex);
 void dao_mutex_lock(dao_mutex_t *mutex);
 void dao_mutex_unlock(dao_mutex_t *mutex);
 
-/* Locks it if nobody holds it; tells whether it did. */
+/* Locks it if it is free. Returns true if it did. */
 bool dao_mutex_try_lock(dao_mutex_t *mutex);
 
 /* A mutex with static storage: `static dao_mutex_t lock = DAO_MUTEX_INITIALIZER(DAO_RANK_CONTEXT);` */
@@ -72,7 +73,7 @@ bool dao_mutex_try_lock(dao_mutex_t *mutex);
 
 void dao_spin_init(dao_spin_t *spin, dao_rank_t rank);
 
-/* What is behind dao_spin_lock() where the lock is taken. */
+/* The slow path of dao_spin_lock(): waits for a lock that is taken. */
 void dao_spin_wait(dao_spin_t *spin);
 
 #if defined(DAO_ASSERTS)
@@ -89,8 +90,8 @@ static inline void dao_rank_give(dao_rank_t rank)
 }
 #endif
 
-/* Takes a lock that another lock of its rank is held beside: the caller takes such locks in one order
-   everywhere. */
+/* Takes a lock while another one of its rank is held, without the check of ranks. The caller takes such locks
+   in one order everywhere. */
 static inline bool dao_spin_try_beside(dao_spin_t *spin)
 {
     return atomic_exchange_explicit(&spin->is_taken, 1, memory_order_acquire) == 0;
@@ -108,7 +109,7 @@ static inline void dao_spin_unlock_beside(dao_spin_t *spin)
     atomic_store_explicit(&spin->is_taken, 0, memory_order_release);
 }
 
-/* Takes a lock if it is free. */
+/* Takes a lock if it is free. Returns true if it did. */
 static inline bool dao_spin_try(dao_spin_t *spin)
 {
     dao_rank_take(spin->rank);
@@ -135,7 +136,7 @@ void dao_cond_init(dao_cond_t *cond);
 void dao_cond_finish(dao_cond_t *cond);
 void dao_cond_wait(dao_cond_t *cond, dao_mutex_t *mutex);
 
-/* As dao_cond_wait(), until dao_clock_ns() is time_ns at the latest. False if that time has come. */
+/* As dao_cond_wait(), at the latest until dao_clock_ns() is time_ns. Returns false if that time has come. */
 bool dao_cond_wait_until(dao_cond_t *cond, dao_mutex_t *mutex, uint64_t time_ns);
 
 void dao_cond_signal(dao_cond_t *cond);
@@ -146,10 +147,10 @@ DAO_NODISCARD dao_status_t dao_thread_start(dao_thread_t *thread, const char *na
                                             void *user);
 void dao_thread_join(dao_thread_t *thread);
 
-/* A number that is this thread's own while it lives; never 0. */
+/* Returns a number that no other living thread has; never 0. */
 uintptr_t dao_thread_self(void);
 
-/* What is called as a thread ends, with a value that is the thread's own. */
+/* A function that runs as a thread ends, with a value of the thread's own. */
 typedef struct dao_thread_exit {
     pthread_key_t handle;
 } dao_thread_exit_t;
@@ -157,28 +158,28 @@ typedef struct dao_thread_exit {
 /* DAO_ERR_THREAD if the process has too many of them. */
 DAO_NODISCARD dao_status_t dao_thread_exit_init(dao_thread_exit_t *thread_exit, void (*function)(void *user));
 
-/* No thread has a value any more, or none of them will be told. */
+/* Threads that still have a value end without the call. */
 void dao_thread_exit_finish(dao_thread_exit_t *thread_exit);
 
-/* Sets this thread's value; NULL: nothing is called for it. The function may be called again in the same
-   thread, for a value that was set while it ended. False without memory. */
+/* Sets this thread's value; NULL: no call. A value that is set while the thread ends causes another call.
+   Returns false if there is no memory. */
 bool dao_thread_exit_set(dao_thread_exit_t *thread_exit, void *user);
 
-/* Gives the number of this process; a child of a fork has another one. */
+/* Returns the id of this process; a forked child has another one. */
 int dao_process_self(void);
 
-/* Gives the other threads a turn. */
+/* Lets other threads run. */
 void dao_thread_yield(void);
 
-/* From now on calls `before` in a thread that forks, then `parent` in it and `child` in its copy, which has
-   no other thread. Once for the life of the process. */
+/* Registers hooks of fork() for the life of the process: `before` and `parent` run in the forking thread,
+   `child` in the child's only thread. */
 void dao_fork_hooks(void (*before)(void), void (*parent)(void), void (*child)(void));
 
-/* Nanoseconds of a clock that never goes back. */
+/* Returns ns of a clock that never goes back. */
 uint64_t dao_clock_ns(void);
 
-/* A count that grows at a steady pace and is read in a few nanoseconds: the processor's own where it has one,
-   else dao_clock_ns(). */
+/* Returns a count that grows at a steady rate and costs a few ns to read: the processor's time stamp counter
+   where there is one, else dao_clock_ns(). */
 static inline uint64_t dao_ticks(void)
 {
 #if defined(__x86_64__)
@@ -188,8 +189,8 @@ static inline uint64_t dao_ticks(void)
 #endif
 }
 
-/* Gives the dao_clock_ns() of a dao_ticks() of this process. The first call in a process measures the pace
-   and takes a few milliseconds; later ones go by it. */
+/* Converts a dao_ticks() of this process to dao_clock_ns(). The first call measures the rate, which takes a
+   few milliseconds. */
 uint64_t dao_ticks_to_ns(uint64_t ticks);
 
 /* Sleeps until dao_clock_ns() is at least `time_ns`. */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A slot for each thread that has a number:
 
-       slots      [ 7 * 1024 + 0 | 0 | 9 * 1024 + 2 | ... ]      0: nobody has it
-       number     how many were given before it * DAO_THREAD_NUMBER_MAX + its slot
+       slots      [ 7 * 1024 + 0 | 0 | 9 * 1024 + 2 | ... ]      0: free
+       number     (numbers issued so far) * DAO_THREAD_NUMBER_MAX + slot
 
-   A thread writes its number to a slot that nobody has, and 0 as it ends: the thread of a number lives while
-   it stands in its slot. */
+   A thread writes its number to a free slot, and 0 as it ends. Invariant: the thread of a number lives while
+   its slot holds that number. */
 #include "base/threads/thread_number.h"
 
 #include "base/report/error.h"
@@ -15,23 +15,23 @@
 
 static _Atomic uint64_t slots[DAO_THREAD_NUMBER_MAX];
 static _Thread_local uint64_t own_number;
-static _Thread_local bool has_none; /* or is asking for one */
+static _Thread_local bool has_none; /* no number was free, or this thread is just asking for one */
 
 static dao_mutex_t lock = DAO_MUTEX_INITIALIZER(DAO_RANK_LEAF);
 
-/* guarded by the lock */
+/* Guarded by the lock. */
 static dao_thread_exit_t thread_exit;
 static bool has_thread_exit;
 static uint64_t given_count;
 
-/* A thread ends. What is called after this may ask for another number. */
+/* Runs as the thread ends. Code that runs after it in the same thread may ask for a new number. */
 static void number_finish(void *user)
 {
     own_number = 0;
     atomic_store_explicit((_Atomic uint64_t *)user, 0, memory_order_release);
 }
 
-/* The library is unloaded: the ends of threads that live on are not its business any more. */
+/* The library is unloaded: threads that live on must not call into it as they end. */
 __attribute__((destructor)) static void unload(void)
 {
     dao_mutex_lock(&lock);
@@ -72,7 +72,7 @@ uint64_t dao_thread_number(void)
     dao_mutex_lock(&lock);
     uint64_t number = number_create_locked();
     dao_mutex_unlock(&lock);
-    (void)dao_error_restore(&record); /* to have none is no failure of the caller's */
+    (void)dao_error_restore(&record); /* the caller has not failed */
     return number;
 }
 

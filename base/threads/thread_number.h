@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Numbers of threads: no two threads of a process ever have the same, and it can be asked whether the thread
-   of a number has ended. dao_thread_self() is given to another thread as soon as its own has ended. */
+/* Numbers of threads that are never used twice in a process, and whether the thread of a number has ended.
+   dao_thread_self() does not do for that: a new thread may get the value of one that has ended. */
 #ifndef DAO_BASE_THREAD_NUMBER_H
 #define DAO_BASE_THREAD_NUMBER_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Threads that have a number at one time, at most. */
+/* Most threads that have a number at the same time. */
 #define DAO_THREAD_NUMBER_MAX 1024u
 
-/* Gives this thread's number; 0 where too many threads have one, or its end could not be seen. Waits for a
-   lock the first time. */
+/* Returns this thread's number; 0 if too many threads have one, or if the end of this one could not be
+   observed. The first call takes a lock. */
 uint64_t dao_thread_number(void);
 
-/* Tells whether the thread that has a number, not 0, has not ended. */
+/* Returns true if the thread with this number, not 0, has not ended. */
 bool dao_thread_number_lives(uint64_t number);
 
 #endif

@@ -27,7 +27,7 @@ static void a_thread_takes_no_signal_of_the_program(void)
     CU_ASSERT_EQUAL_FATAL(pthread_sigmask(SIG_SETMASK, &own, &before), 0);
     sigset_t seen;
     dao_thread_t thread;
-    CU_ASSERT_EQUAL_FATAL(dao_thread_start(&thread, "deaf", read_mask, &seen), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_thread_start(&thread, "masked", read_mask, &seen), DAO_OK);
     dao_thread_join(&thread);
     for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
         CU_ASSERT_EQUAL(sigismember(&seen, signals[i]), 1);
@@ -87,7 +87,7 @@ static void no_two_threads_have_one_number(void)
 }
 
 #if defined(DAO_FAULTS)
-/* The first of all: nobody has asked for the ends of threads yet. */
+/* Runs first: no thread has asked for the ends of threads yet. */
 static void a_thread_whose_end_cannot_be_seen_has_no_number(void)
 {
     numbered_t numbered = {0};

@@ -43,10 +43,10 @@ static dao_status_t test_fill(void *user, void *address, uint8_t value, size_t s
         memset(address, value, size_bytes);
         return DAO_OK;
     }
-    dao_fault_spare(true);
+    dao_fault_exempt(true);
     dao_status_t status = dao_backend_ops()->fill(user, address, value, size_bytes);
     status = status == DAO_OK ? dao_backend_ops()->stream_synchronize(user) : status;
-    dao_fault_spare(false);
+    dao_fault_exempt(false);
     return status;
 }
 
@@ -58,12 +58,12 @@ static dao_status_t test_scan(void *user, const void *address, uint8_t value, si
     }
     unsigned char *copy = user != NULL ? malloc(size_bytes) : NULL;
     dao_status_t status = DAO_OK;
-    dao_fault_spare(true);
+    dao_fault_exempt(true);
     if (copy != NULL) {
         status = dao_backend_ops()->copy(user, DAO_COPY_KIND_D2H, copy, address, size_bytes);
         status = status == DAO_OK ? dao_backend_ops()->stream_synchronize(user) : status;
     }
-    dao_fault_spare(false);
+    dao_fault_exempt(false);
     const unsigned char *bytes = copy != NULL ? copy : address;
     size_t offset = 0;
     while (status == DAO_OK && offset < size_bytes && bytes[offset] == value) {

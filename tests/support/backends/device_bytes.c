@@ -61,10 +61,10 @@ static void must(dao_status_t status, const char *what)
 }
 
 /* What a test does itself is no part of what it makes fail. */
-static void spare(bool is_spared)
+static void spare(bool is_exempt)
 {
-    fault_backend_spare(is_spared);
-    dao_fault_spare(is_spared);
+    fault_backend_spare(is_exempt);
+    dao_fault_exempt(is_exempt);
 }
 
 static void *must_alloc(size_t size_bytes)

@@ -617,9 +617,9 @@ uint64_t fault_backend_disarm(void)
     return atomic_load(&fired_count);
 }
 
-void fault_backend_spare(bool is_spared)
+void fault_backend_spare(bool is_exempt)
 {
-    is_spared_here = is_spared;
+    is_spared_here = is_exempt;
 }
 
 uint64_t fault_backend_calls(fault_call_t call)

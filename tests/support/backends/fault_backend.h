@@ -75,7 +75,7 @@ uint64_t fault_backend_disarm(void);
 
 /* Spares this thread's calls, or no more: they are not counted and do not fail. For what a test does beside
    the scenario. */
-void fault_backend_spare(bool is_spared);
+void fault_backend_spare(bool is_exempt);
 
 /* Calls of a kind since the wrap. */
 uint64_t fault_backend_calls(fault_call_t call);
