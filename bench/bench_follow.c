@@ -137,7 +137,7 @@ static void push_step(void)
         push("backward", activations[i + 1], activations[i], weights[i], DAO_ACCESS_READ_WRITE);
         release(&activations[i + 1]);
     }
-    must(dao_executor_mark(executor));
+    must(dao_executor_step_end(executor));
 }
 
 static void write_first(dao_managed_t **tensor)
@@ -168,7 +168,7 @@ static void measure(const char *name, bool without_plans)
         write_first(&weights[i]);
     }
     write_first(&activations[0]);
-    must(dao_executor_mark(executor));
+    must(dao_executor_step_begin(executor));
     for (int step = 0; step < LEARN_STEPS; step++) {
         push_step();
         must(dao_executor_sync(executor));

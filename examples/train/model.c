@@ -2,7 +2,7 @@
 /* How a model is put onto DAO's executor, which is what this example is about:
 
        dao_managed_t    every weight, gradient and layer's output: a size, no address
-       dao_step_t       the kernels of a training step in order, each with what it reads and writes, and where contents are
+       dao_command_list_t       the kernels of a training step in order, each with what it reads and writes, and where contents are
                         not needed any more: known before the step runs, so that the executor sees every
                         future use
        launch()         what the executor calls when a kernel's operands are on the device: it gets their addresses, for
@@ -59,7 +59,7 @@ typedef struct layer {
 struct model {
     model_config_t config;
     dao_executor_t *executor;
-    dao_step_t *step;
+    dao_command_list_t *step;
     dao_status_t status; /* the first failure while the model is built; nothing is done after it */
     uint32_t random;
 
@@ -134,7 +134,7 @@ static void push_kernel(model_t *model, const char *name, operator_t run, const 
                            .operands = operands,
                            .operand_count = operand_count,
                            .workspace_bytes = workspace_bytes};
-    model->status = dao_step_push(model->step, &kernel);
+    model->status = dao_command_list_push(model->step, &kernel);
     if (model->status != DAO_OK) {
         free(user);
     }
@@ -152,7 +152,7 @@ static void push_kernel(model_t *model, const char *name, operator_t run, const 
 static void drop_content(model_t *model, dao_managed_t *tensor)
 {
     if (model->status == DAO_OK) {
-        model->status = dao_step_discard(model->step, tensor);
+        model->status = dao_command_list_discard(model->step, tensor);
     }
 }
 
@@ -431,7 +431,7 @@ dao_status_t model_create(dao_executor_t *executor, const model_config_t *config
     model->config = *config;
     model->executor = executor;
     model->random = 1;
-    model->status = dao_step_create(executor, &model->step);
+    model->status = dao_command_list_create(executor, &model->step);
     create_tensors(model);
     push_step(model);
     if (model->status != DAO_OK) {
@@ -452,7 +452,7 @@ dao_status_t model_train(model_t *model, const unsigned char *tokens, size_t ste
     dao_status_t status;
     if ((status = dao_managed_write(model->tokens, tokens, dao_managed_size(model->tokens))) != DAO_OK ||
         (status = dao_managed_write(model->schedule, &schedule, sizeof(schedule))) != DAO_OK ||
-        (status = dao_step_run(model->step)) != DAO_OK ||
+        (status = dao_command_list_run(model->step)) != DAO_OK ||
         (status = dao_executor_sync(model->executor)) != DAO_OK) { /* says what went wrong in the step */
         return status;
     }
@@ -464,7 +464,7 @@ void model_destroy(model_t *model)
     if (model == NULL) {
         return;
     }
-    dao_step_destroy(model->step);
+    dao_command_list_destroy(model->step);
     for (size_t i = 0; i < model->tensor_count; i++) {
         (void)dao_managed_release(model->tensors[i]);
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A small transformer whose training step is a dao_step_t: built once, run for every batch. */
+/* A small transformer whose training step is a dao_command_list_t: built once, run for every batch. */
 #ifndef TRAIN_MODEL_H
 #define TRAIN_MODEL_H
 

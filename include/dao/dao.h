@@ -10,6 +10,7 @@
 #include <dao/access.h>
 #include <dao/api.h>
 #include <dao/async.h>
+#include <dao/command_list.h>
 #include <dao/context.h>
 #include <dao/dlpack.h>
 #include <dao/executor.h>
@@ -28,7 +29,6 @@
 #include <dao/share.h>
 #include <dao/stats.h>
 #include <dao/status.h>
-#include <dao/step.h>
 #include <dao/step_plan.h>
 #include <dao/stream.h>
 #include <dao/swap.h>

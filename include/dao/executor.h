@@ -116,12 +116,12 @@ typedef struct dao_executor_config {
     dao_file_config_t
         file; /**< where tensors go on to when pinned host memory is full; all zero: they do not */
     uint64_t
-        ahead_ns; /**< most device time of kernels that are queued before the host waits, as far as events have told what
-                            they take; 0: DAO_EXECUTOR_AHEAD_NS_DEFAULT */
+        in_flight_ns; /**< most device time of kernels that are queued before the host waits, as far as events have told what
+                            they take; 0: DAO_EXECUTOR_IN_FLIGHT_NS_DEFAULT */
     bool on_demand; /**< fetch operands when their kernel is next, not as soon as there is room for them */
     bool check;     /**< walk and check all structures after every kernel; for tests */
     bool
-        without_plans; /**< learn no steps, see dao_executor_mark(). None are learnt either with on_demand or DAO_POLICY_USER */
+        without_plans; /**< learn no steps, see dao_executor_step_begin(). None are learnt either with on_demand or DAO_POLICY_USER */
 } dao_executor_config_t;
 
 /** Kernels that wait in the queue before push waits, by default. */
@@ -131,7 +131,7 @@ typedef struct dao_executor_config {
    about as far ahead as
     kernels, so it should be no less than the time to move what a step moves, or what the device holds;
     docs/simulate.md. */
-#define DAO_EXECUTOR_AHEAD_NS_DEFAULT UINT64_C(1000000000)
+#define DAO_EXECUTOR_IN_FLIGHT_NS_DEFAULT UINT64_C(1000000000)
 
 /**
  * Creates an executor, its device arena and its thread.
@@ -257,36 +257,47 @@ DAO_API DAO_NODISCARD dao_status_t dao_executor_push(dao_executor_t *executor, c
 DAO_API DAO_NODISCARD dao_status_t dao_executor_sync(dao_executor_t *executor);
 
 /**
- * Says that a step of the program ends here, and the next one begins. dao_step_run() does so before and
- * behind a run.
+ * Begins a step of the program: a part that is repeated, such as one pass over a batch. A step that has not ended
+ * ends here. dao_command_list_run() begins and ends a step by itself.
  *
- * Steps that come again are recognized by their kernels: name, function, workspace, and sizes, accesses and
- * order of tensors. Tensors may be others each time, if the step or the program writes them before the step
- * reads them. From the second time on the executor knows what comes; where tensors have to be moved, it
- * measures the step and makes a plan for it (dao/swap.h) on a thread of its own, and follows that from the
- * begin of a later step. A step that becomes another one goes on without the plan from that kernel on. Plans
- * of the last few steps are kept, and made anew when kernels or copies take other times than they did.
+ * The executor recognizes a step that comes again by its kernels: name, function, workspace, and the sizes,
+ * accesses and order of their tensors. Temporaries may be other tensors each time, if the step or the program
+ * writes them before the step reads them. From the second time on the executor knows the accesses that follow.
+ * Where tensors have to be moved, it measures the step, makes a plan for it (dao/swap.h) on a thread of its own,
+ * and follows the plan from the begin of a later step. A step that deviates goes on without its plan from that
+ * kernel on. The plans of the last eight steps are kept. A plan is made anew when kernels or copies take other
+ * times than it was made with.
  *
- * While a plan is followed, a content may be given up that a kernel which is queued already is going to
- * overwrite. If that kernel fails, or is skipped, the tensor counts as never written.
+ * While a plan is followed, a content may be given up that a queued kernel is going to overwrite. If that kernel
+ * fails or is skipped, the tensor counts as never written.
  *
  * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_NO_HOST_MEMORY; DAO_ERR_STOPPED; DAO_ERR_REENTRANT from the
- * executor's own thread.
+ *         executor's own thread.
  *
  * Threads: any. Waits: never. Cost: one item in the queue.
  */
-DAO_API DAO_NODISCARD dao_status_t dao_executor_mark(dao_executor_t *executor);
+DAO_API DAO_NODISCARD dao_status_t dao_executor_step_begin(dao_executor_t *executor);
+
+/**
+ * Ends the step of dao_executor_step_begin(). Kernels between an end and the next begin are a step of their own,
+ * so that steps that follow each other directly need one call between them.
+ *
+ * @return As dao_executor_step_begin().
+ *
+ * Threads: any. Waits: never. Cost: one item in the queue.
+ */
+DAO_API DAO_NODISCARD dao_status_t dao_executor_step_end(dao_executor_t *executor);
 
 /**
  * The fields of dao_executor_stats_t. Stalls, bound and loss are of the steps that were measured, see
- * dao_executor_mark().
+ * dao_executor_step_begin().
  */
 #define DAO_EXECUTOR_STATS_LIST(X)                                                                           \
     X(uint64_t, kernel_count, "kernels launched")                                                            \
     X(uint64_t, skipped_count, "kernels skipped after a failure")                                            \
     X(uint64_t, eviction_count, "tensors moved off the device")                                              \
     X(uint64_t, clean_eviction_count, "of these, without a copy")                                            \
-    X(uint64_t, clean_ahead_count, "tensors copied out before they had to leave")                            \
+    X(uint64_t, writeback_count, "tensors copied out before they had to leave")                              \
     X(uint64_t, fetch_count, "tensors brought back")                                                         \
     X(uint64_t, in_bytes, "bytes copied to the device")                                                      \
     X(uint64_t, out_bytes, "bytes copied to the host")                                                       \
@@ -297,7 +308,7 @@ DAO_API DAO_NODISCARD dao_status_t dao_executor_mark(dao_executor_t *executor);
     X(uint64_t, peak_device_used_bytes, "most bytes of it in use")                                           \
     X(uint64_t, host_used_bytes, "pinned host bytes in use")                                                 \
     X(uint64_t, peak_host_used_bytes, "most pinned host bytes in use")                                       \
-    X(uint64_t, spill_count, "tensors begun to be written to the file")                                      \
+    X(uint64_t, file_write_count, "tensors begun to be written to the file")                                 \
     X(uint64_t, file_fetch_count, "tensors brought back from the file")                                      \
     X(uint64_t, file_in_bytes, "bytes read from the file")                                                   \
     X(uint64_t, file_out_bytes, "bytes written to the file")                                                 \

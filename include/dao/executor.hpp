@@ -50,10 +50,16 @@ class executor : public detail::owned<::dao_executor_t, detail::executor_end>
         check(::dao_executor_sync(get()));
     }
 
-    /** Says that a step ends here, and the next one begins. */
-    void mark()
+    /** As dao_executor_step_begin(). */
+    void step_begin()
     {
-        check(::dao_executor_mark(get()));
+        check(::dao_executor_step_begin(get()));
+    }
+
+    /** As dao_executor_step_end(). */
+    void step_end()
+    {
+        check(::dao_executor_step_end(get()));
     }
 
     [[nodiscard]] dao_executor_stats_t stats() const
@@ -118,31 +124,32 @@ class managed : public detail::counted<::dao_managed_t, ::dao_managed_retain, ::
 };
 
 /** Kernels that are registered first and run afterwards. Members throw dao::error. */
-class step : public detail::owned<::dao_step_t, ::dao_step_destroy>
+class command_list : public detail::owned<::dao_command_list_t, ::dao_command_list_destroy>
 {
   public:
-    step() noexcept = default;
+    command_list() noexcept = default;
 
-    explicit step(const executor &on)
-        : owned(detail::made<::dao_step_t>([&](auto **out) { return ::dao_step_create(on.get(), out); }))
+    explicit command_list(const executor &on)
+        : owned(detail::made<::dao_command_list_t>(
+              [&](auto **out) { return ::dao_command_list_create(on.get(), out); }))
     {
     }
 
-    /** @param kernel  As for dao_step_push(); its functions must not throw. */
+    /** @param kernel  As for dao_command_list_push(); its functions must not throw. */
     void push(const dao_kernel_t &kernel)
     {
-        check(::dao_step_push(get(), &kernel));
+        check(::dao_command_list_push(get(), &kernel));
     }
 
     /** The content is not needed after the kernels so far. */
     void discard(const managed &tensor)
     {
-        check(::dao_step_discard(get(), tensor.get()));
+        check(::dao_command_list_discard(get(), tensor.get()));
     }
 
     void run()
     {
-        check(::dao_step_run(get()));
+        check(::dao_command_list_run(get()));
     }
 };
 

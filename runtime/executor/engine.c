@@ -3,11 +3,11 @@
 
        enqueue                    run                              retire
      ----------> [ taken in ] ------------> launched or skipped ------------> drop called
-                 uses are in     operands resident, fences          compute lane
+                 uses are in     operands resident, fences          compute stream
                  access lists    queued, kernel launched            has passed it
 
    A kernel is prepared (every operand gets a part of the arena and its bytes), launched, and committed
-   (residences and fences say what holds once it has run). Until the launch every step can be undone or is
+   (residencies and fences say what holds once it has run). Until the launch every step can be undone or is
    harmless: a fetched operand stays fetched, a victim stays evicted, a part that nothing was written to is
    given back.
 
@@ -20,14 +20,14 @@
 #include "base/memory/host.h"
 #include "base/report/assert.h"
 #include "base/report/error.h"
-#include "runtime/executor/learned/adopt.h"
-#include "runtime/executor/online/ahead.h"
-#include "runtime/executor/online/clean.h"
-#include "runtime/executor/online/room.h"
+#include "runtime/executor/learned/step_learner.h"
+#include "runtime/executor/online/eviction.h"
+#include "runtime/executor/online/prefetch.h"
+#include "runtime/executor/online/writeback.h"
 #include "runtime/executor/state/access.h"
-#include "runtime/executor/state/managed.h"
-#include "runtime/executor/state/residence.h"
-#include "runtime/executor/state/spill.h"
+#include "runtime/executor/state/file_copy.h"
+#include "runtime/executor/state/residency.h"
+#include "runtime/executor/state/tensor.h"
 #include "runtime/observe/annotate.h"
 
 #include <inttypes.h>
@@ -50,27 +50,27 @@ dao_status_t dao_engine_init(dao_engine_t *engine, const dao_engine_config_t *co
 {
     memset(engine, 0, sizeof(*engine));
     engine->config = *config;
-    dao_status_t status = dao_arena_init(&engine->arena, config->arena_address, config->arena_bytes);
+    dao_status_t status = dao_device_arena_init(&engine->arena, config->arena_address, config->arena_bytes);
     if (status != DAO_OK) {
         return status;
     }
     status = config->on_demand ? DAO_OK : dao_demand_init(&engine->demand);
     if (status == DAO_OK && config->learns) {
-        status = dao_adopt_create(engine, config->plans_at_once, &engine->adopt);
+        status = dao_step_learner_create(engine, config->plans_at_once, &engine->learner);
     }
     if (status != DAO_OK) {
         dao_demand_finish(&engine->demand);
-        dao_arena_finish(&engine->arena);
+        dao_device_arena_finish(&engine->arena);
         return status;
     }
     dao_timeline_init(&engine->timeline, config->ops, config->device, config->streams);
-    dao_meter_init(&engine->meter, &engine->timeline);
+    dao_profiler_init(&engine->profiler, &engine->timeline);
     dao_host_tier_init(&engine->host_tier, config->host, config->host_limit_bytes, config->ops->has_no_bytes);
     status = config->file.directory != NULL ? init_file_tier(engine) : DAO_OK;
     if (status != DAO_OK) {
-        dao_adopt_destroy(engine->adopt);
+        dao_step_learner_destroy(engine->learner);
         dao_demand_finish(&engine->demand);
-        dao_arena_finish(&engine->arena);
+        dao_device_arena_finish(&engine->arena);
     }
     return status;
 }
@@ -111,7 +111,7 @@ static void list_tensor(dao_engine_t *engine, dao_managed_t *tensor)
 
 static void unlist_tensor(dao_engine_t *engine, dao_managed_t *tensor)
 {
-    DAO_ASSERT(tensor->is_listed && tensor->residence == DAO_RESIDENCE_EMPTY);
+    DAO_ASSERT(tensor->is_listed && tensor->residency == DAO_RESIDENCY_EMPTY);
     if (tensor->table_previous != NULL) {
         tensor->table_previous->table_next = tensor->table_next;
     } else {
@@ -131,7 +131,7 @@ static void settle_tensor(dao_engine_t *engine, dao_managed_t *tensor)
         return;
     }
     if (dao_access_is_dead(tensor)) {
-        dao_residence_discard(engine, tensor);
+        dao_residency_discard(engine, tensor);
         if (tensor->first_use == NULL) {
             unlist_tensor(engine, tensor);
         }
@@ -165,7 +165,7 @@ void dao_engine_enqueue(dao_engine_t *engine, dao_item_t *item)
         engine->last_item->next = item;
     }
     engine->last_item = item;
-    dao_ahead_enqueued(engine, item);
+    dao_prefetch_enqueued(engine, item);
 }
 
 const dao_item_t *dao_engine_peek(const dao_engine_t *engine)
@@ -186,11 +186,11 @@ static void pass_uses(dao_engine_t *engine, dao_item_t *item)
 /* What can be refused before anything is moved. */
 static dao_status_t check_kernel(const dao_engine_t *engine, const dao_item_t *item)
 {
-    uint64_t need = dao_arena_part_bytes(item->workspace_bytes);
+    uint64_t need = dao_device_arena_part_bytes(item->workspace_bytes);
     for (uint32_t i = 0; i < item->use_count; i++) {
         const dao_managed_t *tensor = item->uses[i].tensor;
-        need += dao_arena_part_bytes(tensor->size_bytes);
-        if (item->uses[i].kind != DAO_USE_WRITE && tensor->residence == DAO_RESIDENCE_EMPTY &&
+        need += dao_device_arena_part_bytes(tensor->size_bytes);
+        if (item->uses[i].kind != DAO_USE_WRITE && tensor->residency == DAO_RESIDENCY_EMPTY &&
             !tensor->zero_first_touch) {
             return dao_error(DAO_ERR_NEVER_WRITTEN,
                              "kernel \"%s\" (number %" PRIu64
@@ -220,7 +220,7 @@ static void give_workspace(dao_engine_t *engine, const dao_placement_t *placemen
 {
     if (placement->has_workspace && !placement->is_planned) {
         dao_status_t status =
-            dao_arena_give(&engine->arena, &engine->timeline, placement->workspace_offset, fence);
+            dao_device_arena_give(&engine->arena, &engine->timeline, placement->workspace_offset, fence);
         dao_engine_lose_unless_ok(engine, status);
     }
 }
@@ -237,10 +237,10 @@ static void undo_landing(dao_engine_t *engine, dao_item_t *item, const dao_place
         }
         bool is_spoilt = item->uses[i].kind != DAO_USE_READ && fence->sequence[DAO_STREAM_ROLE_COMPUTE] != 0;
         dao_fence_join(&tensor->device_busy, fence);
-        if (dao_residence_is_landing(tensor)) {
-            dao_residence_unland(engine, tensor);
-        } else if (is_spoilt && dao_residence_is_clean(tensor)) {
-            dao_residence_drop_device(engine, tensor);
+        if (dao_residency_is_landing(tensor)) {
+            dao_residency_unland(engine, tensor);
+        } else if (is_spoilt && dao_residency_is_clean(tensor)) {
+            dao_residency_drop_device(engine, tensor);
         }
     }
     give_workspace(engine, placement, fence);
@@ -264,16 +264,16 @@ static dao_status_t bring(dao_engine_t *engine, const dao_use_t *use)
 {
     dao_managed_t *tensor = use->tensor;
     uint64_t offset = 0;
-    dao_status_t status = dao_room_take(engine, tensor->size_bytes, (uint64_t)(uintptr_t)tensor, &offset);
+    dao_status_t status = dao_eviction_take(engine, tensor->size_bytes, (uint64_t)(uintptr_t)tensor, &offset);
     if (status != DAO_OK) {
         return status;
     }
-    dao_residence_land(tensor, offset);
+    dao_residency_land(tensor, offset);
     if (use->kind == DAO_USE_WRITE) {
         return DAO_OK;
     }
-    return tensor->residence == DAO_RESIDENCE_EMPTY ? dao_residence_zero(engine, tensor)
-                                                    : dao_residence_fetch(engine, tensor);
+    return tensor->residency == DAO_RESIDENCY_EMPTY ? dao_residency_zero(engine, tensor)
+                                                    : dao_residency_fetch(engine, tensor);
 }
 
 /* Gives every operand and the workspace a place, the largest first. */
@@ -287,8 +287,8 @@ static dao_status_t bring_all(dao_engine_t *engine, dao_item_t *item, dao_placem
         }
         dao_status_t status = DAO_OK;
         if (wants_workspace && (use == NULL || item->workspace_bytes >= use->tensor->size_bytes)) {
-            status = dao_room_take(engine, item->workspace_bytes, DAO_OWNER_WORKSPACE,
-                                   &placement->workspace_offset);
+            status = dao_eviction_take(engine, item->workspace_bytes, DAO_OWNER_WORKSPACE,
+                                       &placement->workspace_offset);
             placement->has_workspace = status == DAO_OK;
         } else {
             status = bring(engine, use);
@@ -305,7 +305,7 @@ static dao_status_t verify_all(dao_engine_t *engine, dao_item_t *item)
     dao_status_t status = DAO_OK;
     for (uint32_t i = 0; status == DAO_OK && i < item->use_count; i++) {
         if (item->uses[i].kind != DAO_USE_WRITE) {
-            status = dao_spill_verify(engine, item->uses[i].tensor);
+            status = dao_file_copy_verify(engine, item->uses[i].tensor);
         }
     }
     return status;
@@ -324,7 +324,7 @@ static dao_status_t prepare(dao_engine_t *engine, dao_item_t *item, dao_placemen
         *placement = (dao_placement_t){.has_workspace = false};
         set_pinned(item, false);
         engine->stats.compaction_count++;
-        status = dao_room_clear(engine);
+        status = dao_eviction_clear(engine);
         set_pinned(item, true);
         if (status == DAO_OK) {
             status = bring_all(engine, item, placement);
@@ -334,7 +334,7 @@ static dao_status_t prepare(dao_engine_t *engine, dao_item_t *item, dao_placemen
     return status == DAO_OK ? verify_all(engine, item) : status;
 }
 
-/* All that the kernel has to wait for on the compute lane. */
+/* All that the kernel has to wait for on the compute stream. */
 static dao_fence_t kernel_fence(const dao_engine_t *engine, const dao_item_t *item,
                                 const dao_placement_t *placement)
 {
@@ -344,11 +344,11 @@ static dao_fence_t kernel_fence(const dao_engine_t *engine, const dao_item_t *it
         dao_fence_join(&fence, &tensor->device_written);
         if (item->uses[i].kind != DAO_USE_READ) {
             dao_fence_join(&fence, &tensor->device_busy);
-            dao_arena_fence(&engine->arena, tensor->device_offset_bytes, tensor->size_bytes, &fence);
+            dao_device_arena_fence(&engine->arena, tensor->device_offset_bytes, tensor->size_bytes, &fence);
         }
     }
     if (placement->has_workspace) {
-        dao_arena_fence(&engine->arena, placement->workspace_offset, item->workspace_bytes, &fence);
+        dao_device_arena_fence(&engine->arena, placement->workspace_offset, item->workspace_bytes, &fence);
     }
     return fence;
 }
@@ -377,7 +377,7 @@ static dao_status_t launch(dao_engine_t *engine, dao_item_t *item, const dao_pla
         .operand_count = item->operand_count,
         .workspace = placement->has_workspace ? engine->arena.address + placement->workspace_offset : NULL,
     };
-    dao_adopt_measure(engine, &fence);
+    dao_step_learner_measure(engine, &fence);
     dao_annotate_begin(item->name);
     dao_status_t launch_status = item->launch(&launch_info, item->user);
     dao_annotate_end();
@@ -394,11 +394,11 @@ static dao_status_t launch(dao_engine_t *engine, dao_item_t *item, const dao_pla
         dao_engine_fail(engine, status, true);
         return status;
     }
-    dao_meter_after(&engine->meter, DAO_STREAM_ROLE_COMPUTE);
+    dao_profiler_after(&engine->profiler, DAO_STREAM_ROLE_COMPUTE);
     return launch_status != DAO_OK ? DAO_ERR_KERNEL_FAILED : DAO_OK;
 }
 
-/* The kernel is queued: residences and fences say so. */
+/* The kernel is queued: residencies and fences say so. */
 static void commit(dao_engine_t *engine, dao_item_t *item, const dao_placement_t *placement,
                    uint64_t sequence)
 {
@@ -408,7 +408,7 @@ static void commit(dao_engine_t *engine, dao_item_t *item, const dao_placement_t
         if (item->uses[i].kind == DAO_USE_READ) {
             dao_fence_join(&item->uses[i].tensor->device_busy, &fence);
         } else {
-            dao_residence_written(engine, item->uses[i].tensor, sequence);
+            dao_residency_written(engine, item->uses[i].tensor, sequence);
         }
     }
     give_workspace(engine, placement, &fence);
@@ -416,23 +416,23 @@ static void commit(dao_engine_t *engine, dao_item_t *item, const dao_placement_t
     engine->stats.kernel_count++;
 }
 
-/* Gives the operands and the workspace their places: by the course if one is followed and knows this, else by
+/* Gives the operands and the workspace their places: by the plan if one is followed and knows this, else by
    itself. */
 static dao_status_t place(dao_engine_t *engine, dao_item_t *item, dao_placement_t *placement)
 {
     dao_status_t status = DAO_OK;
     *placement = (dao_placement_t){.has_workspace = false};
-    if (engine->course != NULL) {
-        status = dao_course_prepare(engine, item, &engine->adopt->log, placement);
+    if (engine->plan != NULL) {
+        status = dao_plan_follow_prepare(engine, item, &engine->learner->log, placement);
         if (status != DAO_OK && engine->is_lost) {
             return status;
         }
         if (status != DAO_OK) {
-            dao_course_leave(engine);
+            dao_plan_follow_leave(engine);
             *placement = (dao_placement_t){.has_workspace = false};
         }
     }
-    status = engine->course != NULL ? verify_all(engine, item) : prepare(engine, item, placement);
+    status = engine->plan != NULL ? verify_all(engine, item) : prepare(engine, item, placement);
     if (status != DAO_OK) {
         dao_error_prefix("kernel \"%s\" (number %" PRIu64 "): ", item->name, engine->now);
     }
@@ -476,7 +476,7 @@ static void keep_until_finished(dao_engine_t *engine, dao_item_t *item)
 void dao_engine_retire(dao_engine_t *engine)
 {
     while (engine->first_retired != NULL && engine->first_retired->finish_sequence <=
-                                                engine->timeline.lanes[DAO_STREAM_ROLE_COMPUTE].completed) {
+                                                engine->timeline.streams[DAO_STREAM_ROLE_COMPUTE].completed) {
         dao_item_t *item = engine->first_retired;
         engine->first_retired = item->next;
         if (engine->first_retired == NULL) {
@@ -492,13 +492,13 @@ static void look(dao_engine_t *engine)
     engine->unseen_count = 0;
     dao_status_t status = dao_timeline_poll(&engine->timeline);
     dao_engine_lose_unless_ok(engine, status);
-    dao_pace_look(&engine->pace, &engine->timeline);
-    dao_arena_purge(&engine->arena, &engine->timeline);
+    dao_throttle_look(&engine->pace, &engine->timeline);
+    dao_device_arena_purge(&engine->arena, &engine->timeline);
     dao_host_tier_purge(&engine->host_tier, &engine->timeline);
-    dao_spill_settle(engine);
+    dao_file_copy_settle(engine);
     dao_engine_retire(engine);
-    if (engine->adopt != NULL) {
-        dao_adopt_look(engine->adopt);
+    if (engine->learner != NULL) {
+        dao_step_learner_look(engine->learner);
     }
 }
 
@@ -509,8 +509,8 @@ static bool try_kernel(dao_engine_t *engine, dao_item_t *item)
         engine->stats.skipped_count++;
         return false;
     }
-    if (engine->adopt != NULL) {
-        dao_adopt_kernel(engine->adopt, item);
+    if (engine->learner != NULL) {
+        dao_step_learner_kernel(engine->learner, item);
     }
     dao_status_t status = run_kernel(engine, item);
     if (status != DAO_OK) {
@@ -522,36 +522,37 @@ static bool try_kernel(dao_engine_t *engine, dao_item_t *item)
 /* The kernel has had its turn: its uses are over, and others may follow. */
 static void pass_kernel(dao_engine_t *engine, dao_item_t *item, bool is_launched)
 {
-    if (engine->adopt != NULL && is_launched) {
-        dao_adopt_forecast(engine->adopt, item);
-    } else if (engine->adopt != NULL) {
-        dao_adopt_break(engine->adopt);
+    if (engine->learner != NULL && is_launched) {
+        dao_step_learner_forecast(engine->learner, item);
+    } else if (engine->learner != NULL) {
+        dao_step_learner_break(engine->learner);
     }
     engine->now++;
     pass_uses(engine, item);
-    if (engine->course != NULL) {
-        dao_course_launched(engine, item->finish_sequence);
+    if (engine->plan != NULL) {
+        dao_plan_follow_launched(engine, item->finish_sequence);
     }
     if (!engine->config.on_demand) {
         dao_demand_pass(&engine->demand, engine->now - 1);
     }
-    if (!engine->config.on_demand && engine->course == NULL) {
-        dao_ahead_fetch(engine);
-        dao_clean_ahead(engine);
+    if (!engine->config.on_demand && engine->plan == NULL) {
+        dao_prefetch_fetch(engine);
+        dao_writeback_run(engine);
     }
 }
 
 /* Waits while the device has more kernels in flight than the program wants. */
 static void keep_within_time(dao_engine_t *engine)
 {
-    const dao_lane_t *lane = &engine->timeline.lanes[DAO_STREAM_ROLE_COMPUTE];
+    const dao_timeline_stream_t *stream = &engine->timeline.streams[DAO_STREAM_ROLE_COMPUTE];
     if (engine->unseen_count > 0 &&
-        dao_pace_is_ahead(&engine->pace, &engine->timeline, engine->config.ahead_ns)) {
+        dao_throttle_is_ahead(&engine->pace, &engine->timeline, engine->config.in_flight_ns)) {
         look(engine); /* perhaps it is not */
     }
-    while (!engine->is_lost && dao_pace_is_ahead(&engine->pace, &engine->timeline, engine->config.ahead_ns)) {
+    while (!engine->is_lost &&
+           dao_throttle_is_ahead(&engine->pace, &engine->timeline, engine->config.in_flight_ns)) {
         dao_fence_t fence = {{0}};
-        dao_fence_add(&fence, DAO_STREAM_ROLE_COMPUTE, lane->completed + 1);
+        dao_fence_add(&fence, DAO_STREAM_ROLE_COMPUTE, stream->completed + 1);
         engine->timeline.throttle_count++;
         dao_status_t status = dao_timeline_wait(&engine->timeline, &fence);
         dao_engine_lose_unless_ok(engine, status);
@@ -561,22 +562,22 @@ static void keep_within_time(dao_engine_t *engine)
 
 static void run_kernel_item(dao_engine_t *engine, dao_item_t *item)
 {
-    if (engine->course == NULL) {
+    if (engine->plan == NULL) {
         keep_within_time(engine); /* a plan's copies are queued as far ahead as it wants */
     }
     bool is_launched = try_kernel(engine, item);
     pass_kernel(engine, item, is_launched);
-    if (engine->course == NULL) {
-        dao_spill_ahead(engine); /* a plan has its own copies out */
+    if (engine->plan == NULL) {
+        dao_file_copy_ahead(engine); /* a plan has its own copies out */
     }
     bool is_owned_elsewhere =
-        item->drop == NULL && item->step == NULL; /* nobody waits to hear that it has finished */
+        item->drop == NULL && item->list == NULL; /* nobody waits to hear that it has finished */
     if (is_launched && !is_owned_elsewhere) {
         keep_until_finished(engine, item);
     } else {
         dao_item_destroy(item);
     }
-    if (dao_pace_wants_look(&engine->pace, ++engine->unseen_count)) {
+    if (dao_throttle_wants_look(&engine->pace, ++engine->unseen_count)) {
         look(engine);
     }
     if (engine->config.check && !dao_engine_is_valid(engine)) {
@@ -621,23 +622,23 @@ static dao_status_t run_request_without_device(dao_engine_t *engine, const dao_i
 /* With the host full, a tensor that is nowhere gets a part of the device for the program's bytes. */
 static dao_status_t write_tensor(dao_engine_t *engine, dao_managed_t *tensor, const void *source)
 {
-    dao_status_t status = dao_residence_write(engine, tensor, source);
+    dao_status_t status = dao_residency_write(engine, tensor, source);
     if (status != DAO_ERR_HOST_FULL || tensor->has_device ||
-        dao_arena_part_bytes(tensor->size_bytes) > engine->config.arena_bytes) {
+        dao_device_arena_part_bytes(tensor->size_bytes) > engine->config.arena_bytes) {
         return status;
     }
     uint64_t offset = 0;
-    if (engine->course != NULL) {
-        dao_course_leave(engine); /* its room is the engine's again */
+    if (engine->plan != NULL) {
+        dao_plan_follow_leave(engine); /* its room is the engine's again */
     }
-    status = dao_room_take(engine, tensor->size_bytes, (uint64_t)(uintptr_t)tensor, &offset);
+    status = dao_eviction_take(engine, tensor->size_bytes, (uint64_t)(uintptr_t)tensor, &offset);
     if (status != DAO_OK) {
         return status;
     }
-    dao_residence_land(tensor, offset);
-    status = dao_residence_write(engine, tensor, source);
-    if (dao_residence_is_landing(tensor)) {
-        dao_residence_unland(engine, tensor);
+    dao_residency_land(tensor, offset);
+    status = dao_residency_write(engine, tensor, source);
+    if (dao_residency_is_landing(tensor)) {
+        dao_residency_unland(engine, tensor);
     }
     return status;
 }
@@ -652,11 +653,11 @@ static void run_request(dao_engine_t *engine, dao_item_t *item)
         status = run_request_without_device(engine, item);
     } else if (item->kind == DAO_ITEM_WRITE) {
         status = write_tensor(engine, tensor, item->request->source);
-        if (status == DAO_OK && engine->adopt != NULL) {
-            tensor->fed_epoch = engine->adopt->log.epoch;
+        if (status == DAO_OK && engine->learner != NULL) {
+            tensor->fed_epoch = engine->learner->log.epoch;
         }
     } else {
-        status = dao_residence_read(engine, tensor, item->request->destination);
+        status = dao_residency_read(engine, tensor, item->request->destination);
     }
     if (status != DAO_OK) {
         dao_error_save(&item->request->error, status);
@@ -668,8 +669,8 @@ static void run_sync(dao_engine_t *engine, dao_item_t *item)
 {
     dao_status_t status = dao_timeline_wait_all(&engine->timeline);
     dao_engine_lose_unless_ok(engine, status);
-    if (engine->course != NULL && engine->table == NULL) {
-        dao_course_leave(engine); /* no tensor is left that it could move: what it holds goes back */
+    if (engine->plan != NULL && engine->table == NULL) {
+        dao_plan_follow_leave(engine); /* no tensor is left that it could move: what it holds goes back */
     }
     look(engine);
     if (engine->has_failed || engine->is_lost) {
@@ -687,19 +688,19 @@ dao_item_t *dao_engine_run(dao_engine_t *engine)
     if (engine->first_item == NULL) {
         engine->last_item = NULL;
     }
-    dao_ahead_running(engine, item);
+    dao_prefetch_running(engine, item);
     switch (item->kind) {
     case DAO_ITEM_KERNEL:
         run_kernel_item(engine, item);
         return NULL;
     case DAO_ITEM_DISCARD:
-        dao_residence_discard(engine, item->uses[0].tensor);
+        dao_residency_discard(engine, item->uses[0].tensor);
         pass_uses(engine, item);
         dao_item_destroy(item);
         return NULL;
-    case DAO_ITEM_MARK:
-        if (engine->adopt != NULL) {
-            dao_adopt_mark(engine->adopt);
+    case DAO_ITEM_STEP_BOUNDARY:
+        if (engine->learner != NULL) {
+            dao_step_learner_boundary(engine->learner);
         }
         dao_item_destroy(item);
         return NULL;
@@ -722,8 +723,8 @@ void dao_engine_finish(dao_engine_t *engine)
     DAO_ASSERT(engine->first_item == NULL);
     dao_status_t status = dao_timeline_wait_all(&engine->timeline);
     dao_engine_lose_unless_ok(engine, status);
-    if (engine->adopt != NULL) {
-        dao_adopt_break(engine->adopt);
+    if (engine->learner != NULL) {
+        dao_step_learner_break(engine->learner);
     }
     while (engine->first_retired != NULL) {
         dao_item_t *item = engine->first_retired;
@@ -732,15 +733,15 @@ void dao_engine_finish(dao_engine_t *engine)
     }
     while (engine->table != NULL) {
         dao_managed_t *tensor = engine->table;
-        dao_residence_discard(engine, tensor);
+        dao_residency_discard(engine, tensor);
         unlist_tensor(engine, tensor);
     }
-    dao_adopt_destroy(engine->adopt);
+    dao_step_learner_destroy(engine->learner);
     dao_file_tier_close(&engine->file_tier);
     dao_host_tier_finish(&engine->host_tier);
-    dao_meter_finish(&engine->meter);
+    dao_profiler_finish(&engine->profiler);
     dao_timeline_finish(&engine->timeline);
-    dao_arena_finish(&engine->arena);
+    dao_device_arena_finish(&engine->arena);
     dao_demand_finish(&engine->demand);
     dao_host_free(engine->view_blocks);
 }
@@ -751,11 +752,11 @@ void dao_engine_stats(const dao_engine_t *engine, dao_executor_stats_t *out_stat
     out_stats->throttle_count = engine->timeline.throttle_count;
     out_stats->capacity_bytes = engine->config.arena_bytes;
     out_stats->device_used_bytes =
-        engine->course != NULL ? engine->course->schedule->arena_bytes : dao_range_used(engine->arena.range);
+        engine->plan != NULL ? engine->plan->schedule->arena_bytes : dao_range_used(engine->arena.range);
     out_stats->peak_device_used_bytes = engine->arena.peak_used_bytes;
     out_stats->host_used_bytes = engine->host_tier.used_bytes;
     out_stats->peak_host_used_bytes = engine->host_tier.peak_used_bytes;
-    out_stats->plan_count = engine->adopt != NULL ? dao_adopt_plan_count(engine->adopt) : 0;
+    out_stats->plan_count = engine->learner != NULL ? dao_step_learner_plan_count(engine->learner) : 0;
     if (engine->file_tier.is_there) {
         out_stats->file_used_bytes = dao_range_used(engine->file_tier.slots.range);
         out_stats->peak_file_used_bytes = engine->file_tier.slots.peak_used_bytes;
@@ -764,18 +765,18 @@ void dao_engine_stats(const dao_engine_t *engine, dao_executor_stats_t *out_stat
 
 bool dao_engine_is_valid(const dao_engine_t *engine)
 {
-    if (!dao_timeline_is_valid(&engine->timeline) || !dao_arena_is_valid(&engine->arena) ||
-        !dao_spill_is_valid(engine)) {
+    if (!dao_timeline_is_valid(&engine->timeline) || !dao_device_arena_is_valid(&engine->arena) ||
+        !dao_file_copy_is_valid(engine)) {
         return false;
     }
     uint64_t device_bytes = 0;
     uint64_t host_bytes = 0;
     for (const dao_managed_t *tensor = engine->table; tensor != NULL; tensor = tensor->table_next) {
-        if (!tensor->is_listed || tensor->is_pinned || !dao_residence_is_valid(tensor) ||
+        if (!tensor->is_listed || tensor->is_pinned || !dao_residency_is_valid(tensor) ||
             !dao_access_is_valid(tensor)) {
             return false;
         }
-        if (tensor->has_device && engine->course == NULL) {
+        if (tensor->has_device && engine->plan == NULL) {
             dao_range_block_t block;
             if (dao_range_query(engine->arena.range, tensor->device_offset_bytes, &block) != DAO_OK ||
                 block.is_free || block.user != (uint64_t)(uintptr_t)tensor ||
@@ -785,14 +786,14 @@ bool dao_engine_is_valid(const dao_engine_t *engine)
             device_bytes += block.size_bytes;
         }
         host_bytes += tensor->host_address != NULL ? tensor->size_bytes : 0;
-        bool is_foreign = tensor->course_role == NULL;
-        if (is_foreign ? engine->course != NULL && tensor->has_device : engine->course == NULL) {
-            return false; /* with a course, only who has a role is on the device; without one nobody has a role */
+        bool is_foreign = tensor->plan_role == NULL;
+        if (is_foreign ? engine->plan != NULL && tensor->has_device : engine->plan == NULL) {
+            return false; /* with a plan, only who has a role is on the device; without one nobody has a role */
         }
     }
-    if (engine->course != NULL) {
-        host_bytes += dao_course_idle_bytes(engine->course);
-        if (!dao_course_is_valid(engine->course)) {
+    if (engine->plan != NULL) {
+        host_bytes += dao_plan_follow_idle_bytes(engine->plan);
+        if (!dao_plan_follow_is_valid(engine->plan)) {
             return false;
         }
     }

@@ -5,12 +5,12 @@
 #ifndef DAO_RUNTIME_EXECUTOR_ENGINE_H
 #define DAO_RUNTIME_EXECUTOR_ENGINE_H
 
-#include "runtime/executor/learned/meter.h"
+#include "runtime/executor/learned/profiler.h"
 #include "runtime/executor/online/demand.h"
-#include "runtime/executor/online/pace.h"
 #include "runtime/executor/online/policy.h"
+#include "runtime/executor/online/throttle.h"
 #include "runtime/executor/state/item.h"
-#include "runtime/executor/tiers/arena.h"
+#include "runtime/executor/tiers/device_arena.h"
 #include "runtime/executor/tiers/file_tier.h"
 #include "runtime/executor/tiers/host_tier.h"
 #include "runtime/executor/tiers/timeline.h"
@@ -21,12 +21,12 @@
 /* Owner of the arena's part that is a workspace; no tensor's record has this address. */
 #define DAO_OWNER_WORKSPACE 1
 
-typedef struct dao_course dao_course_t; /* course.h */
-typedef struct dao_adopt dao_adopt_t;   /* adopt.h */
+typedef struct dao_compiled_plan dao_compiled_plan_t; /* plan_follow.h */
+typedef struct dao_step_learner dao_step_learner_t;   /* learner.h */
 
 /* Where a kernel's workspace is, and what the kernel waits for besides its operands. */
 typedef struct dao_placement {
-    bool is_planned; /* by the course; else the workspace is a part that was taken from the arena */
+    bool is_planned; /* by the plan; else the workspace is a part that was taken from the arena */
     bool has_workspace;
     uint64_t workspace_offset;
     dao_fence_t fence;
@@ -49,7 +49,7 @@ typedef struct dao_engine_config {
     dao_policy_score_t score;
     void *score_user;
     bool on_demand;
-    uint64_t ahead_ns; /* most device time of kernels in flight */
+    uint64_t in_flight_ns; /* most device time of kernels in flight */
     bool check;
     bool learns;        /* steps, and makes plans for them */
     bool plans_at_once; /* not on a thread of their own */
@@ -58,32 +58,32 @@ typedef struct dao_engine_config {
 typedef struct dao_engine {
     dao_engine_config_t config;
     dao_timeline_t timeline;
-    dao_pace_t pace;
+    dao_throttle_t pace;
     uint64_t unseen_count; /* kernels since the device was asked what has finished */
-    dao_arena_t arena;
+    dao_device_arena_t arena;
     dao_host_tier_t host_tier;
     dao_file_tier_t file_tier;
-    uint64_t backed_bytes;           /* spill.c: of host slots whose tensor has a slot in the file, too */
-    uint64_t leaving_bytes;          /* spill.c: of these, those whose write was not seen to finish */
-    bool is_file_refusing;           /* spill.c: a write has failed since the last sync: none is tried */
+    uint64_t backed_bytes;           /* file_copy.c: of host slots whose tensor has a slot in the file, too */
+    uint64_t leaving_bytes;          /* file_copy.c: of these, those whose write was not seen to finish */
+    bool is_file_refusing;           /* file_copy.c: a write has failed since the last sync: none is tried */
     dao_error_record_t file_refusal; /* why */
 
     dao_managed_t *table;                     /* every tensor that has bytes or pending uses */
     dao_item_t *first_item, *last_item;       /* taken in, not yet run */
     dao_item_t *first_retired, *last_retired; /* launched, their drop not yet called */
-    const dao_item_t *frontier;               /* ahead.c: the first that is not admitted; NULL: all are */
-    bool is_counted;                          /* ahead.c: the frontier counts, but not all of it is fetched */
-    bool is_cleaning;    /* clean.c: copies have begun and the second mark is not reached */
-    dao_demand_t demand; /* of what is admitted */
-    uint64_t next_time;  /* of the next kernel that is taken in */
-    uint64_t now;        /* of the next kernel that is run */
+    const dao_item_t *frontier;               /* prefetch.c: the first that is not admitted; NULL: all are */
+    bool is_counted;      /* prefetch.c: the frontier counts, but not all of it is fetched */
+    bool is_writing_back; /* writeback.c: copies have begun and the second mark is not reached */
+    dao_demand_t demand;  /* of what is admitted */
+    uint64_t next_time;   /* of the next kernel that is taken in */
+    uint64_t now;         /* of the next kernel that is run */
 
-    dao_meter_t meter;
-    dao_adopt_t *adopt;     /* NULL: it learns nothing */
-    dao_course_t *course;   /* that is followed; NULL: none */
-    uint64_t last_forecast; /* the latest use that was ever expected of a tensor */
+    dao_profiler_t profiler;
+    dao_step_learner_t *learner; /* NULL: it learns nothing */
+    dao_compiled_plan_t *plan;   /* that is followed; NULL: none */
+    uint64_t last_forecast;      /* the latest use that was ever expected of a tensor */
 
-    dao_policy_block_t *view_blocks; /* scratch of room.c */
+    dao_policy_block_t *view_blocks; /* scratch of eviction.c */
     size_t view_capacity;
 
     bool has_failed; /* kernels are skipped until a sync reports the failure */

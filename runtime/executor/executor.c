@@ -10,7 +10,7 @@
 
 #include "base/memory/host.h"
 #include "base/report/error.h"
-#include "runtime/executor/state/managed.h"
+#include "runtime/executor/state/tensor.h"
 #include "runtime/observe/annotate.h"
 
 #include <inttypes.h>
@@ -269,7 +269,8 @@ static void describe_core(const dao_executor_t *executor, const dao_executor_con
     engine->score = config->score;
     engine->score_user = config->score_user;
     engine->on_demand = config->on_demand;
-    engine->ahead_ns = config->ahead_ns != 0 ? config->ahead_ns : DAO_EXECUTOR_AHEAD_NS_DEFAULT;
+    engine->in_flight_ns =
+        config->in_flight_ns != 0 ? config->in_flight_ns : DAO_EXECUTOR_IN_FLIGHT_NS_DEFAULT;
     engine->check = config->check;
     engine->learns = !config->without_plans && !config->on_demand && config->policy != DAO_POLICY_USER;
     engine->plans_at_once = executor->is_still;
@@ -392,7 +393,8 @@ dao_status_t dao_executor_push(dao_executor_t *executor, const dao_kernel_t *ker
     return status;
 }
 
-dao_status_t dao_executor_mark(dao_executor_t *executor)
+/* Begins and ends are the same to the learner: a boundary between two steps. */
+static dao_status_t push_step_boundary(dao_executor_t *executor)
 {
     if (executor == NULL) {
         return dao_error(DAO_ERR_INVALID, "the executor is NULL");
@@ -400,7 +402,7 @@ dao_status_t dao_executor_mark(dao_executor_t *executor)
     dao_item_t *item = NULL;
     dao_status_t status = dao_executor_check_thread(executor);
     if (status == DAO_OK) {
-        status = dao_item_from_mark(&item);
+        status = dao_item_from_step_boundary(&item);
     }
     if (status != DAO_OK) {
         return status;
@@ -410,6 +412,16 @@ dao_status_t dao_executor_mark(dao_executor_t *executor)
         dao_item_destroy(item);
     }
     return status;
+}
+
+dao_status_t dao_executor_step_begin(dao_executor_t *executor)
+{
+    return push_step_boundary(executor);
+}
+
+dao_status_t dao_executor_step_end(dao_executor_t *executor)
+{
+    return push_step_boundary(executor);
 }
 
 /* Pushes a request and waits until it is carried out. The item stays the caller's. */

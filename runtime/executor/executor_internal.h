@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The executor behind its handle: shared by executor.c, managed.c and step.c. */
+/* The executor behind its handle: shared by executor.c, tensor.c and step.c. */
 #ifndef DAO_RUNTIME_EXECUTOR_EXECUTOR_INTERNAL_H
 #define DAO_RUNTIME_EXECUTOR_EXECUTOR_INTERNAL_H
 

@@ -645,10 +645,10 @@ void an_executor_runs_kernels_and_steps()
     kernels[0].operands = &operands[0];
     kernels[1].operands = &operands[1];
     executor.push(kernels[0]);
-    dao::step step(executor);
-    step.push(kernels[1]);
-    step.run();
-    executor.mark();
+    dao::command_list list(executor);
+    list.push(kernels[1]);
+    list.run();
+    executor.step_begin();
     executor.sync();
     CU_ASSERT_EQUAL(executor.stats().kernel_count, 2);
     std::uint8_t bytes[4096];
@@ -657,8 +657,8 @@ void an_executor_runs_kernels_and_steps()
     second.read(bytes, sizeof(bytes));
     CU_ASSERT_EQUAL(bytes[4095], 2);
     second.write(std::vector<std::uint8_t>(4096, 3).data(), 4096);
-    step.discard(second);
-    step.run();
+    list.discard(second);
+    list.run();
     CU_ASSERT_EQUAL(thrown_by([&] { second.read(bytes, sizeof(bytes)); }), DAO_ERR_NEVER_WRITTEN);
     CU_ASSERT_EQUAL(thrown_by([&] { first.read(bytes, 1); }), DAO_ERR_INVALID);
     dao::managed shared = dao::managed::share(first.get());

@@ -220,7 +220,7 @@ uint32_t program_count_lost(program_t *program)
 }
 
 /* Adds a kernel to a step, or pushes it if `step` is NULL. */
-static dao_status_t add_kernel(program_t *program, dao_step_t *step, const program_kernel_t *kernel)
+static dao_status_t add_kernel(program_t *program, dao_command_list_t *step, const program_kernel_t *kernel)
 {
     dao_operand_t operands[PROGRAM_OPERAND_COUNT_MAX];
     for (uint32_t i = 0; i < kernel->operand_count; i++) {
@@ -242,8 +242,8 @@ static dao_status_t add_kernel(program_t *program, dao_step_t *step, const progr
         .workspace_bytes = kernel->workspace_bytes,
     };
     atomic_fetch_add(&program->open_count, 1);
-    dao_status_t status =
-        step != NULL ? dao_step_push(step, &description) : dao_executor_push(program->executor, &description);
+    dao_status_t status = step != NULL ? dao_command_list_push(step, &description)
+                                       : dao_executor_push(program->executor, &description);
     if (status != DAO_OK) {
         drop_plan(plan);
     }
@@ -255,7 +255,7 @@ dao_status_t program_push(program_t *program, const program_kernel_t *kernel)
     return add_kernel(program, NULL, kernel);
 }
 
-dao_status_t program_step_push(program_t *program, dao_step_t *step, const program_kernel_t *kernel)
+dao_status_t program_step_push(program_t *program, dao_command_list_t *step, const program_kernel_t *kernel)
 {
     return add_kernel(program, step, kernel);
 }

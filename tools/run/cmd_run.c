@@ -320,7 +320,7 @@ static void report_times(dao_report_t *report, const dao_run_result_t *result)
 /* What went to the file and came from it. */
 static void report_file(dao_report_t *report, const dao_executor_stats_t *stats)
 {
-    dao_report_count(report, "spills", "written to the file", stats->spill_count);
+    dao_report_count(report, "file_writes", "written to the file", stats->file_write_count);
     dao_report_count(report, "file_fetches", "read from the file", stats->file_fetch_count);
     dao_report_bytes(report, "file_bytes_out", "bytes to the file", stats->file_out_bytes);
     dao_report_bytes(report, "file_bytes_in", "bytes from the file", stats->file_in_bytes);

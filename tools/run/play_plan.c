@@ -46,26 +46,26 @@ static dao_status_t make_file(dao_player_t *player, const dao_player_config_t *c
     for (int i = 0; status == DAO_OK && i < DAO_FILE_DIRECTION_COUNT; i++) {
         status = dao_stream_create(0, &player->file_streams[i]);
         if (status == DAO_OK) {
-            dao_timeline_add_lane(&player->timeline, dao_file_tier_staging_lane((dao_file_direction_t)i),
-                                  player->file_streams[i]->backend);
+            dao_timeline_add_stream(&player->timeline, dao_file_tier_staging_stream((dao_file_direction_t)i),
+                                    player->file_streams[i]->backend);
             player->pieces[i] = dao_alloc(dao_pinned_place(0), piece_bytes);
             status = player->pieces[i] != NULL ? DAO_OK : dao_last_status();
         }
     }
-    const dao_replay_file_config_t file = {.ops = player->runtime->ops,
-                                           .schedule = config->schedule,
-                                           .tier = &config->problem->file,
-                                           .file = config->file,
-                                           .device_address = player->arena,
-                                           .pieces = {player->pieces[0], player->pieces[1]},
-                                           .piece_bytes = piece_bytes};
-    return status == DAO_OK ? dao_replay_file_init(&player->file, &file) : status;
+    const dao_plan_player_file_config_t file = {.ops = player->runtime->ops,
+                                                .schedule = config->schedule,
+                                                .tier = &config->problem->file,
+                                                .file = config->file,
+                                                .device_address = player->arena,
+                                                .pieces = {player->pieces[0], player->pieces[1]},
+                                                .piece_bytes = piece_bytes};
+    return status == DAO_OK ? dao_plan_player_file_init(&player->file, &file) : status;
 }
 
 dao_status_t dao_player_create(dao_player_t *player, const dao_player_config_t *config)
 {
     dao_backend_stream_t *streams[DAO_STREAM_ROLE_COUNT];
-    bool has_file = dao_replay_file_is_needed(config->schedule);
+    bool has_file = dao_plan_player_file_is_needed(config->schedule);
     *player = (dao_player_t){.runtime = NULL};
     dao_status_t status = dao_runtime_acquire(0, &player->runtime);
     for (int i = 0; status == DAO_OK && i < DAO_STREAM_ROLE_COUNT; i++) {
@@ -79,22 +79,22 @@ dao_status_t dao_player_create(dao_player_t *player, const dao_player_config_t *
     dao_timeline_init(&player->timeline, player->runtime->ops, player->runtime->device, streams);
     player->has_timeline = true;
     status = has_file ? make_file(player, config) : DAO_OK;
-    dao_replay_config_t replay = {.timeline = &player->timeline,
-                                  .problem = config->problem,
-                                  .schedule = config->schedule,
-                                  .device_address = player->arena,
-                                  .host_address = player->host,
-                                  .file = has_file ? &player->file : NULL,
-                                  .launch = config->launch,
-                                  .watch = config->watch,
-                                  .user = config->user};
-    return status == DAO_OK ? dao_replay_init(&player->replay, &replay) : status;
+    dao_plan_player_config_t replay = {.timeline = &player->timeline,
+                                       .problem = config->problem,
+                                       .schedule = config->schedule,
+                                       .device_address = player->arena,
+                                       .host_address = player->host,
+                                       .file = has_file ? &player->file : NULL,
+                                       .launch = config->launch,
+                                       .watch = config->watch,
+                                       .user = config->user};
+    return status == DAO_OK ? dao_plan_player_init(&player->replay, &replay) : status;
 }
 
 dao_status_t dao_player_wait(dao_player_t *player)
 {
     dao_status_t status = player->has_timeline ? dao_timeline_wait_all(&player->timeline) : DAO_OK;
-    return status == DAO_OK ? dao_replay_file_status(&player->file) : status;
+    return status == DAO_OK ? dao_plan_player_file_status(&player->file) : status;
 }
 
 void dao_player_finish(dao_player_t *player)
@@ -102,7 +102,7 @@ void dao_player_finish(dao_player_t *player)
     if (player->has_timeline) {
         dao_status_t status = dao_timeline_wait_all(&player->timeline);
         (void)status; /* what it could say has been said */
-        dao_replay_finish(&player->replay);
+        dao_plan_player_finish(&player->replay);
         dao_timeline_finish(&player->timeline);
     }
     for (int i = 0; i < DAO_STREAM_ROLE_COUNT; i++) {
@@ -114,7 +114,7 @@ void dao_player_finish(dao_player_t *player)
             (void)dao_free(dao_pinned_place(0), player->pieces[i]); /* ours, as what follows */
         }
     }
-    dao_replay_file_finish(&player->file);
+    dao_plan_player_file_finish(&player->file);
     if (player->staging != NULL) {
         (void)dao_free(dao_pinned_place(0), player->staging);
     }

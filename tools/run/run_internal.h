@@ -6,7 +6,7 @@
 #include "tools/print/progress.h"
 #include "tools/run/run_step.h"
 
-#include <dao/step.h>
+#include <dao/command_list.h>
 
 typedef struct run run_t;
 typedef struct run_kernel run_kernel_t;
@@ -47,15 +47,15 @@ struct run {
     uint64_t largest_bytes; /* of any tensor or temporary */
     void *staging;          /* pinned, largest_bytes; NULL: kernels touch device memory themselves */
     dao_executor_t *executor;
-    dao_managed_t **tensors; /* NULL for those of size 0 */
-    dao_operand_t *operands; /* of the kernel that is being pushed */
-    uint64_t salt;           /* of this pass: added to every base */
-    bool is_warming_up;      /* kernels do not wait for their recorded time; set while nothing runs */
-    dao_step_t *step;        /* NULL in queue mode */
-    size_t first_kernel;     /* of the step that is being pushed */
-    bool keeps_inputs;       /* what no operator produces is not released: more steps follow */
-    void *host_buffer;       /* largest_bytes */
-    uint64_t verified_count; /* these four belong to the compute stream, and after a sync to the caller */
+    dao_managed_t **tensors;  /* NULL for those of size 0 */
+    dao_operand_t *operands;  /* of the kernel that is being pushed */
+    uint64_t salt;            /* of this pass: added to every base */
+    bool is_warming_up;       /* kernels do not wait for their recorded time; set while nothing runs */
+    dao_command_list_t *step; /* NULL in queue mode */
+    size_t first_kernel;      /* of the step that is being pushed */
+    bool keeps_inputs;        /* what no operator produces is not released: more steps follow */
+    void *host_buffer;        /* largest_bytes */
+    uint64_t verified_count;  /* these four belong to the compute stream, and after a sync to the caller */
     uint64_t temporary_count;
     uint64_t mismatch_count;
     char first_mismatch[DAO_RUN_MISMATCH_BYTES];

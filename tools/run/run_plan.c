@@ -233,7 +233,7 @@ static dao_status_t watch_copy(dao_stream_role_t role, const dao_swap_copy_t *co
         &planned->lanes[copy->is_file ? TIER_FILE : TIER_HOST][copy->is_in ? DAO_FILE_READ : DAO_FILE_WRITE];
     lane->count += is_behind ? 1 : 0;
     lane->size_bytes += is_behind ? copy->size_bytes : 0;
-    dao_backend_stream_t *stream = planned->player.timeline.lanes[role].stream;
+    dao_backend_stream_t *stream = planned->player.timeline.streams[role].backend;
     return planned->player.runtime->ops->host_func(stream, is_behind ? end_copy : begin_copy, lane);
 }
 
@@ -273,9 +273,10 @@ static dao_status_t play(planned_run_t *planned, const dao_swap_schedule_t *sche
         .user = planned};
     dao_status_t status = dao_player_create(player, &config);
     status = status == DAO_OK && !planned->is_host_accessible ? take_staging(&planned->run) : status;
-    status = status == DAO_OK ? dao_replay_place(&player->replay, read_content, player->staging) : status;
+    status =
+        status == DAO_OK ? dao_plan_player_place(&player->replay, read_content, player->staging) : status;
     for (planned->now = 0; status == DAO_OK && planned->now < step_count; planned->now++) {
-        status = dao_replay_step(&player->replay);
+        status = dao_plan_player_step(&player->replay);
     }
     dao_status_t wait_status = dao_player_wait(player);
     status = status == DAO_OK ? wait_status : status;

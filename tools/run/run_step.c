@@ -178,7 +178,8 @@ static dao_status_t push_kernel(run_t *run, uint32_t index)
         .operand_count = fill_operands(run, op),
         .workspace_bytes = op->workspace_bytes,
     };
-    return run->step != NULL ? dao_step_push(run->step, &kernel) : dao_executor_push(run->executor, &kernel);
+    return run->step != NULL ? dao_command_list_push(run->step, &kernel)
+                             : dao_executor_push(run->executor, &kernel);
 }
 
 static dao_status_t push_releases(run_t *run, uint32_t index)
@@ -192,7 +193,7 @@ static dao_status_t push_releases(run_t *run, uint32_t index)
             continue;
         }
         if (run->step != NULL) {
-            status = dao_step_discard(run->step, run->tensors[tensor]);
+            status = dao_command_list_discard(run->step, run->tensors[tensor]);
         } else {
             status = dao_managed_release(run->tensors[tensor]);
             run->tensors[tensor] = NULL;
@@ -218,7 +219,7 @@ static dao_status_t execute(const run_plan_t *plan, run_t *run, uint64_t *out_el
 {
     dao_status_t status = DAO_OK;
     if (plan->config->mode == DAO_RUN_MODE_STEP) {
-        status = dao_step_create(run->executor, &run->step);
+        status = dao_command_list_create(run->executor, &run->step);
         if (status == DAO_OK) {
             status = push_all(run);
         }
@@ -233,7 +234,7 @@ static dao_status_t execute(const run_plan_t *plan, run_t *run, uint64_t *out_el
                                             : "running operators",
                        run->trace->operator_count);
     uint64_t begin_ns = dao_clock_ns();
-    status = run->step != NULL ? dao_step_run(run->step) : push_all(run);
+    status = run->step != NULL ? dao_command_list_run(run->step) : push_all(run);
     dao_status_t sync_status = dao_executor_sync(run->executor);
     *out_elapsed_ns = dao_clock_ns() - begin_ns;
     return sync_status != DAO_OK ? sync_status : status;
@@ -244,12 +245,12 @@ static dao_status_t execute(const run_plan_t *plan, run_t *run, uint64_t *out_el
 static dao_status_t push_steps(run_t *run, uint32_t first, uint32_t count)
 {
     dao_status_t status =
-        dao_executor_mark(run->executor); /* what was pushed before is no part of the step */
+        dao_executor_step_begin(run->executor); /* what was pushed before is no part of the step */
     for (uint32_t i = 0; status == DAO_OK && i < count; i++) {
         run->first_kernel = (first + i) * run->trace->operator_count;
         status = create_missing_tensors(run);
         status = status == DAO_OK ? push_all(run) : status;
-        status = status == DAO_OK ? dao_executor_mark(run->executor) : status;
+        status = status == DAO_OK ? dao_executor_step_end(run->executor) : status;
     }
     dao_status_t sync_status = dao_executor_sync(run->executor);
     return sync_status != DAO_OK ? sync_status : status;
@@ -333,7 +334,7 @@ static void take_off(dao_executor_stats_t *stats, const dao_executor_stats_t *be
     stats->out_bytes -= before->out_bytes;
     stats->compaction_count -= before->compaction_count;
     stats->throttle_count -= before->throttle_count;
-    stats->spill_count -= before->spill_count;
+    stats->file_write_count -= before->file_write_count;
     stats->file_fetch_count -= before->file_fetch_count;
     stats->file_in_bytes -= before->file_in_bytes;
     stats->file_out_bytes -= before->file_out_bytes;
@@ -343,7 +344,7 @@ static void take_off(dao_executor_stats_t *stats, const dao_executor_stats_t *be
 /* Gives up what a pass has made. */
 static void finish_pass(run_t *run)
 {
-    dao_step_destroy(run->step);
+    dao_command_list_destroy(run->step);
     run->step = NULL;
     for (size_t i = 0; run->tensors != NULL && i < run->trace->tensor_count; i++) {
         (void)dao_managed_release(run->tensors[i]); /* NULL or ours */

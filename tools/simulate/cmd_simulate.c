@@ -88,7 +88,7 @@ typedef struct request {
     dao_step_problem_t step;
     const dao_scheme_t *scheme; /* NULL: all */
     uint32_t step_count, window_kernels, threshold;
-    uint64_t ahead_ns;
+    uint64_t in_flight_ns;
     double slow_down;                     /* 0: none is asked for */
     unsigned first_percent, last_percent; /* of a sweep; 0: none */
     dao_swap_bound_t whole;               /* the bound with memory for everything */
@@ -208,7 +208,7 @@ static bool parse_settings(const settings_t *settings, request_t *request, int *
                            parse_count(settings->window, 1, UINT32_MAX, &request->window_kernels),
                            out_exit)) ||
         (settings->ahead != NULL &&
-         dao_option_is_bad("simulate", "ahead", dao_option_time(settings->ahead, &request->ahead_ns),
+         dao_option_is_bad("simulate", "ahead", dao_option_time(settings->ahead, &request->in_flight_ns),
                            out_exit)) ||
         (settings->threshold != NULL &&
          dao_option_is_bad("simulate", "threshold",
@@ -259,7 +259,7 @@ static dao_status_t make_row(const request_t *request, const dao_scheme_t *schem
                                 .moves_all = request->settings->moves_all,
                                 .step_count = request->step_count,
                                 .window_kernels = request->window_kernels,
-                                .ahead_ns = request->ahead_ns};
+                                .in_flight_ns = request->in_flight_ns};
     dao_status_t status = scheme->run(scheme, &input, &row->run);
     if (status == DAO_OK) {
         row->problem.capacity_bytes = row->run.capacity_bytes;

@@ -15,7 +15,7 @@ static dao_status_t simulate(dao_policy_t policy, bool on_demand, const dao_sche
                                     .on_demand = on_demand,
                                     .step_count = input->step_count,
                                     .window_kernels = input->window_kernels,
-                                    .ahead_ns = input->ahead_ns,
+                                    .in_flight_ns = input->in_flight_ns,
                                     .trace = input->trace};
     *out_run = (dao_scheme_run_t){.capacity_bytes = input->problem->capacity_bytes};
     return dao_simulate(input->problem, &config, &out_run->simulation);
@@ -36,7 +36,7 @@ static dao_status_t run_learn(const dao_scheme_t *scheme, const dao_scheme_input
                                     .learns = true,
                                     .step_count = input->step_count,
                                     .window_kernels = input->window_kernels,
-                                    .ahead_ns = input->ahead_ns,
+                                    .in_flight_ns = input->in_flight_ns,
                                     .trace = input->trace};
     *out_run = (dao_scheme_run_t){.capacity_bytes = input->problem->capacity_bytes};
     return dao_simulate(input->problem, &config, &out_run->simulation);

@@ -13,7 +13,7 @@ typedef struct dao_scheme_input {
     bool moves_all; /* schemes that move feature maps: all of them, whatever the capacity */
     uint32_t step_count;
     uint32_t window_kernels; /* 0: the scheme's own */
-    uint64_t ahead_ns;       /* 0: the executor's own */
+    uint64_t in_flight_ns;   /* 0: the executor's own */
 } dao_scheme_input_t;
 
 /* What it takes. */

@@ -133,14 +133,14 @@ static dao_status_t release_last_used(simulator_t *simulator, uint32_t index)
 
 static dao_status_t run_steps(simulator_t *simulator)
 {
-    dao_status_t status = simulator->learns ? dao_executor_mark(simulator->executor) : DAO_OK;
+    dao_status_t status = simulator->learns ? dao_executor_step_begin(simulator->executor) : DAO_OK;
     for (uint32_t step = 0; status == DAO_OK && step <= simulator->step_count; step++) {
         for (uint32_t i = 0; status == DAO_OK && i < simulator->problem->kernel_count; i++) {
             status = push_kernel(simulator, i);
             status = status == DAO_OK ? release_last_used(simulator, i) : status;
         }
         if (status == DAO_OK && simulator->learns) {
-            status = dao_executor_mark(simulator->executor);
+            status = dao_executor_step_end(simulator->executor);
         }
     }
     dao_status_t sync_status = dao_executor_sync(simulator->executor);
@@ -251,7 +251,7 @@ static dao_status_t run_in_context(simulator_t *simulator, const dao_simulate_co
         .file = file_of(&problem->file),
         .policy = config->policy,
         .on_demand = config->on_demand,
-        .ahead_ns = config->ahead_ns,
+        .in_flight_ns = config->in_flight_ns,
         .without_plans = !config->learns,
         .queue_kernels = window != 0 ? window : 2 * problem->kernel_count,
     };
@@ -375,11 +375,11 @@ static dao_status_t play(simulator_t *simulator, planned_t *planned)
 {
     dao_player_t *player = &planned->player;
     dao_backend_device_t *device = player->runtime->device;
-    dao_status_t status = dao_replay_place(&player->replay, read_nothing, player->staging);
+    dao_status_t status = dao_plan_player_place(&player->replay, read_nothing, player->staging);
     simulator->begin_ns = dao_sim_now_ns(device);
     dao_sim_watch(device, keep_span, simulator);
     for (uint32_t step = 0; status == DAO_OK && step <= simulator->step_count; step++) {
-        status = dao_replay_step(&player->replay);
+        status = dao_plan_player_step(&player->replay);
     }
     dao_status_t wait_status = dao_player_wait(player);
     status = status == DAO_OK ? wait_status : status;

@@ -24,7 +24,7 @@ typedef struct dao_simulate_config {
     bool learns;         /* steps are marked, so that the executor plans them by itself */
     uint32_t step_count; /* at least 1; one more is run behind, so that the last one is followed by a step */
     uint32_t window_kernels;       /* that the executor knows ahead; 0: two steps */
-    uint64_t ahead_ns;             /* as in dao_executor_config_t */
+    uint64_t in_flight_ns;         /* as in dao_executor_config_t */
     const dao_step_trace_t *trace; /* names the kernels in messages; borrowed; NULL: they have none */
 } dao_simulate_config_t;
 

@@ -7,7 +7,7 @@
 #include "allocators/range/range.h"
 #include "base/memory/host.h"
 #include "base/report/assert.h"
-#include "runtime/executor/state/managed.h"
+#include "runtime/executor/state/tensor.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -176,21 +176,21 @@ dao_status_t dao_item_from_use(dao_item_kind_t kind, dao_managed_t *tensor, dao_
     return DAO_OK;
 }
 
-dao_status_t dao_item_from_mark(dao_item_t **out_item)
+dao_status_t dao_item_from_step_boundary(dao_item_t **out_item)
 {
-    *out_item = allocate(DAO_ITEM_MARK, 0, 0, "");
+    *out_item = allocate(DAO_ITEM_STEP_BOUNDARY, 0, 0, "");
     return *out_item != NULL ? DAO_OK : dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory to mark a step");
 }
 
-dao_status_t dao_item_copy(const dao_item_t *item, dao_step_t *step, dao_item_t **out_item)
+dao_status_t dao_item_copy(const dao_item_t *item, dao_command_list_t *list, dao_item_t **out_item)
 {
     dao_item_t *copy = allocate(item->kind, item->use_count, item->operand_count, item->name);
     if (copy == NULL) {
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory for the queue's entry of kernel \"%s\"",
                          item->name);
     }
-    copy->step = step;
-    dao_step_reference(step);
+    copy->list = list;
+    dao_command_list_reference(list);
     copy->launch = item->launch;
     copy->user = item->user;
     copy->signature = item->signature;
@@ -214,8 +214,8 @@ void dao_item_destroy(dao_item_t *item)
     for (uint32_t i = 0; i < item->use_count; i++) {
         dao_managed_unreference(item->uses[i].tensor);
     }
-    if (item->step != NULL) {
-        dao_step_unreference(item->step);
+    if (item->list != NULL) {
+        dao_command_list_unreference(item->list);
     }
     dao_host_free(item);
 }

@@ -6,7 +6,7 @@
 
 #include "base/report/error.h"
 
-#include <dao/step.h>
+#include <dao/command_list.h>
 
 typedef struct dao_item dao_item_t;
 
@@ -28,12 +28,12 @@ typedef struct dao_use {
 
 typedef enum dao_item_kind {
     DAO_ITEM_KERNEL,
-    DAO_ITEM_DISCARD, /* of uses[0].tensor */
-    DAO_ITEM_RELEASE, /* the last handle of `released` is gone */
-    DAO_ITEM_WRITE,   /* program to tensor */
-    DAO_ITEM_READ,    /* tensor to program */
-    DAO_ITEM_SYNC,    /* lies on the stack of the thread that waits for it */
-    DAO_ITEM_MARK,    /* a step of the program ends here */
+    DAO_ITEM_DISCARD,       /* of uses[0].tensor */
+    DAO_ITEM_RELEASE,       /* the last handle of `released` is gone */
+    DAO_ITEM_WRITE,         /* program to tensor */
+    DAO_ITEM_READ,          /* tensor to program */
+    DAO_ITEM_SYNC,          /* lies on the stack of the thread that waits for it */
+    DAO_ITEM_STEP_BOUNDARY, /* a step of the program begins or ends here */
 } dao_item_kind_t;
 
 /* What a thread of the program waits for. It lies on that thread's stack. */
@@ -52,15 +52,15 @@ struct dao_item {
     dao_managed_t *released; /* of RELEASE */
 
     /* Of a kernel. */
-    const char *name; /* lies behind the item, or belongs to the step */
+    const char *name; /* lies behind the item, or belongs to the command list */
     dao_launch_func_t launch;
     void *user;
     void (*drop)(void *user);
-    dao_step_t *step; /* of a run's copy: holds the step, whose items own `user`; else NULL */
+    dao_command_list_t *list; /* of a run's copy: holds the list, whose items own `user`; else NULL */
     uint64_t
         signature; /* of function, name and number of operands: other kernels have other ones, but for chance */
     size_t workspace_bytes;
-    uint64_t finish_sequence; /* on the compute lane, once launched */
+    uint64_t finish_sequence; /* on the compute stream, once launched */
     uint32_t operand_count;
     uint32_t *operand_uses; /* operand -> index in uses */
     void **addresses;       /* operand -> device address, filled at the launch */
@@ -79,17 +79,18 @@ DAO_NODISCARD dao_status_t dao_item_from_use(dao_item_kind_t kind, dao_managed_t
                                              dao_item_t **out_item);
 
 /* Makes a mark. DAO_ERR_NO_HOST_MEMORY. */
-DAO_NODISCARD dao_status_t dao_item_from_mark(dao_item_t **out_item);
+DAO_NODISCARD dao_status_t dao_item_from_step_boundary(dao_item_t **out_item);
 
-/* Copies an item of a step, for a run; the copy holds the step. DAO_ERR_NO_HOST_MEMORY. */
-DAO_NODISCARD dao_status_t dao_item_copy(const dao_item_t *item, dao_step_t *step, dao_item_t **out_item);
+/* Copies an item of a list, for a run; the copy holds the list. DAO_ERR_NO_HOST_MEMORY. */
+DAO_NODISCARD dao_status_t dao_item_copy(const dao_item_t *item, dao_command_list_t *list,
+                                         dao_item_t **out_item);
 
-/* Calls drop, lets go of the tensors and the step, and frees an item. Not for release items, which lie in
+/* Calls drop, lets go of the tensors and the list, and frees an item. Not for release items, which lie in
    their tensors, nor for syncs. */
 void dao_item_destroy(dao_item_t *item);
 
-/* Holds a step, and lets go of it; the last one frees it. In step.c. */
-void dao_step_reference(dao_step_t *step);
-void dao_step_unreference(dao_step_t *step);
+/* Holds a command list, and lets go of it; the last one frees it. In list.c. */
+void dao_command_list_reference(dao_command_list_t *list);
+void dao_command_list_unreference(dao_command_list_t *list);
 
 #endif

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Operations of the file as work of streams.
 
-       lane FILE_OUT    [ host function: write ] [ ... ]     one at a time, each cut into pieces (base/files/file.h)
-       lane FILE_IN     [ host function: read  ] [ ... ]
-       lane STAGE_OUT   [ copy: device to pinned piece ] [ ... ]
-       lane STAGE_IN    [ copy: pinned piece to device ] [ ... ]
+       stream FILE_OUT    [ host function: write ] [ ... ]     one at a time, each cut into pieces (base/files/file.h)
+       stream FILE_IN     [ host function: read  ] [ ... ]
+       stream STAGE_OUT   [ copy: device to pinned piece ] [ ... ]
+       stream STAGE_IN    [ copy: pinned piece to device ] [ ... ]
 
-   Copies of pieces have lanes of their own, so that no copy between the device and the host's slots stands
+   Copies of pieces have streams of their own, so that no copy between the device and the host's slots stands
    behind one that waits for the file. A write waits for the copy that brings its bytes to the host, and a
    copy to the device for the read before it, by events alone. Where time is virtual the stream is held up for
    as long as the operation takes; where memory has no bytes, that is all that happens.
 
-   A lane whose device is lost runs on, perhaps, and nobody can wait for it: dao_file_tier_stop() lets no more
+   A stream whose device is lost runs on, perhaps, and nobody can wait for it: dao_file_tier_stop() lets no more
    operations begin and waits for those that are running, and the ring stays until the streams are gone.
 
-   Invariants, per direction: taken_off <= completed of the lane until the tier is closed; operations
+   Invariants, per direction: taken_off <= completed of the stream until the tier is closed; operations
    (taken_off, issued] are in the ring. */
 #include "runtime/executor/tiers/file_tier.h"
 
@@ -40,9 +40,9 @@ static dao_file_operation_t *operation_slot(const dao_file_tier_t *tier, dao_fil
     return &tier->operations[direction][sequence & (DAO_TIMELINE_SLOTS - 1)];
 }
 
-static const dao_lane_t *lane_of(const dao_file_tier_t *tier, dao_file_direction_t direction)
+static const dao_timeline_stream_t *stream_of(const dao_file_tier_t *tier, dao_file_direction_t direction)
 {
-    return &tier->timeline->lanes[dao_file_tier_lane(direction)];
+    return &tier->timeline->streams[dao_file_tier_stream(direction)];
 }
 
 /* ---- making the tier ---- */
@@ -79,7 +79,7 @@ static dao_status_t create_file(dao_file_tier_t *tier)
         return dao_error(DAO_ERR_IO, "the file tier in \"%.200s\" has no room: %" PRIu64 " bytes",
                          config->directory, room_bytes);
     }
-    return dao_arena_init(&tier->slots, NULL, tier->limit_bytes);
+    return dao_device_arena_init(&tier->slots, NULL, tier->limit_bytes);
 }
 
 static dao_status_t create_staging(dao_file_tier_t *tier)
@@ -121,7 +121,7 @@ static void destroy_parts(dao_file_tier_t *tier)
         dao_host_free(tier->operations[i]);
     }
     if (tier->slots.range != NULL) {
-        dao_arena_finish(&tier->slots);
+        dao_device_arena_finish(&tier->slots);
     }
     dao_file_destroy(tier->file);
     dao_cond_finish(&tier->is_idle);
@@ -150,8 +150,9 @@ dao_status_t dao_file_tier_init(dao_file_tier_t *tier, dao_timeline_t *timeline,
     }
     for (int i = 0; i < DAO_FILE_DIRECTION_COUNT; i++) {
         dao_file_direction_t direction = (dao_file_direction_t)i;
-        dao_timeline_add_lane(timeline, dao_file_tier_lane(direction), config->streams[i]);
-        dao_timeline_add_lane(timeline, dao_file_tier_staging_lane(direction), config->staging_streams[i]);
+        dao_timeline_add_stream(timeline, dao_file_tier_stream(direction), config->streams[i]);
+        dao_timeline_add_stream(timeline, dao_file_tier_staging_stream(direction),
+                                config->staging_streams[i]);
     }
     tier->is_there = true;
     return DAO_OK;
@@ -175,7 +176,7 @@ void dao_file_tier_close(dao_file_tier_t *tier)
     dao_file_tier_stop(tier);
     for (int i = 0; tier->is_there && i < DAO_FILE_DIRECTION_COUNT; i++) {
         dao_file_direction_t direction = (dao_file_direction_t)i;
-        while (tier->taken_off[i] < lane_of(tier, direction)->issued) {
+        while (tier->taken_off[i] < stream_of(tier, direction)->issued) {
             dao_managed_unreference(operation_slot(tier, direction, ++tier->taken_off[i])->tensor);
         }
     }
@@ -192,7 +193,7 @@ void dao_file_tier_finish(dao_file_tier_t *tier)
 dao_status_t dao_file_tier_take(dao_file_tier_t *tier, size_t size_bytes, uint64_t *out_offset_bytes)
 {
     uint64_t bytes = dao_round_up(size_bytes, DAO_RANGE_GRANULE);
-    dao_status_t status = dao_arena_take(&tier->slots, bytes, SLOT_OWNER, out_offset_bytes);
+    dao_status_t status = dao_device_arena_take(&tier->slots, bytes, SLOT_OWNER, out_offset_bytes);
     if (status == DAO_ERR_LIMIT) {
         return dao_error(DAO_ERR_LIMIT, "%zu bytes asked for, %" PRIu64 " of %" PRIu64 " in use; %s",
                          size_bytes, dao_range_used(tier->slots.range), tier->limit_bytes,
@@ -301,14 +302,14 @@ static dao_status_t put(dao_file_operation_t *operation)
 dao_status_t dao_file_tier_before(dao_file_tier_t *tier, dao_file_direction_t direction,
                                   const dao_fence_t *fence)
 {
-    return dao_timeline_before(tier->timeline, dao_file_tier_lane(direction), fence);
+    return dao_timeline_before(tier->timeline, dao_file_tier_stream(direction), fence);
 }
 
 dao_status_t dao_file_tier_queue(dao_file_tier_t *tier, const dao_file_operation_t *operation,
                                  uint64_t *out_sequence)
 {
     dao_file_direction_t direction = operation->direction;
-    uint64_t sequence = lane_of(tier, direction)->issued + 1;
+    uint64_t sequence = stream_of(tier, direction)->issued + 1;
     DAO_ASSERT(sequence - tier->taken_off[direction] <= DAO_TIMELINE_DEPTH);
     dao_file_operation_t *queued = operation_slot(tier, direction, sequence);
     *queued = *operation;
@@ -325,7 +326,7 @@ dao_status_t dao_file_tier_queue(dao_file_tier_t *tier, const dao_file_operation
                                 direction == DAO_FILE_READ ? "reading" : "writing", operation->size_bytes,
                                 dao_last_message());
     }
-    status = dao_timeline_after(tier->timeline, dao_file_tier_lane(direction), out_sequence);
+    status = dao_timeline_after(tier->timeline, dao_file_tier_stream(direction), out_sequence);
     if (status == DAO_OK) {
         dao_managed_reference(queued->tensor);
     }
@@ -344,12 +345,13 @@ const dao_file_operation_t *dao_file_tier_finished(const dao_file_tier_t *tier,
                                                    dao_file_direction_t direction)
 {
     uint64_t sequence = tier->taken_off[direction] + 1;
-    return sequence <= lane_of(tier, direction)->completed ? operation_slot(tier, direction, sequence) : NULL;
+    return sequence <= stream_of(tier, direction)->completed ? operation_slot(tier, direction, sequence)
+                                                             : NULL;
 }
 
 static void note_moved(dao_file_tier_t *tier, const dao_file_operation_t *operation)
 {
-    dao_meter_link_note(&tier->moved[operation->direction], operation->size_bytes, operation->time_ns);
+    dao_profiler_link_note(&tier->moved[operation->direction], operation->size_bytes, operation->time_ns);
     if (operation->is_last) {
         uint64_t over_bytes = operation->size_bytes % tier->staging_bytes;
         tier->moved_count++;
@@ -387,10 +389,11 @@ bool dao_file_tier_is_valid(const dao_file_tier_t *tier)
         return true;
     }
     for (int i = 0; i < DAO_FILE_DIRECTION_COUNT; i++) {
-        const dao_lane_t *lane = lane_of(tier, (dao_file_direction_t)i);
-        if (tier->taken_off[i] > lane->completed || lane->issued - tier->taken_off[i] > DAO_TIMELINE_DEPTH) {
+        const dao_timeline_stream_t *stream = stream_of(tier, (dao_file_direction_t)i);
+        if (tier->taken_off[i] > stream->completed ||
+            stream->issued - tier->taken_off[i] > DAO_TIMELINE_DEPTH) {
             return false;
         }
     }
-    return dao_arena_is_valid(&tier->slots);
+    return dao_device_arena_is_valid(&tier->slots);
 }

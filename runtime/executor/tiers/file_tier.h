@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The file behind pinned host memory: slots in it, the operations that fill and read them on two lanes of
+/* The file behind pinned host memory: slots in it, the operations that fill and read them on two streams of
    their own, and a few pinned pieces through which bytes come back. Knows nothing of where tensors are;
-   spill.c does. */
+   file_copy.c does. */
 #ifndef DAO_RUNTIME_EXECUTOR_FILE_TIER_H
 #define DAO_RUNTIME_EXECUTOR_FILE_TIER_H
 
 #include "allocators/allocator.h"
 #include "base/files/file.h"
 #include "base/threads/sync.h"
-#include "runtime/executor/learned/meter.h"
-#include "runtime/executor/state/managed.h"
-#include "runtime/executor/tiers/arena.h"
+#include "runtime/executor/learned/profiler.h"
+#include "runtime/executor/state/tensor.h"
+#include "runtime/executor/tiers/device_arena.h"
 
 /* Pinned pieces of each direction: while one is read into, the other is on its way to the device. */
 enum { DAO_FILE_STAGING_COUNT = 2 };
 
 /* Size of one: a share of the arena up to a limit, a smaller share where that is more. What the host may
-   queue ahead is as many pieces as a lane of the timeline has operations in flight, so that large devices
+   queue ahead is as many pieces as a stream of the timeline has operations in flight, so that large devices
    need large ones. */
 #define DAO_FILE_STAGING_BYTES_MIN         ((uint64_t)4 << 10)
 #define DAO_FILE_STAGING_ARENA_SHARE       16u
@@ -24,7 +24,7 @@ enum { DAO_FILE_STAGING_COUNT = 2 };
 #define DAO_FILE_STAGING_ARENA_SHARE_LARGE 256u
 #define DAO_FILE_STAGING_BYTES_MAX         ((uint64_t)64 << 20)
 
-/* An operation on a lane of the file. It lies in the tier's ring until it was taken off. */
+/* An operation on a stream of the file. It lies in the tier's ring until it was taken off. */
 typedef struct dao_file_operation {
     struct dao_file_tier *tier;
     dao_file_direction_t direction;
@@ -52,13 +52,13 @@ typedef struct dao_file_tier {
     dao_file_tier_config_t config;
     dao_file_t *file; /* NULL where memory has no bytes */
     dao_timeline_t *timeline;
-    dao_arena_t slots;    /* offsets in the file, with the fences of those who used them last */
-    uint64_t limit_bytes; /* of all slots */
+    dao_device_arena_t slots; /* offsets in the file, with the fences of those who used them last */
+    uint64_t limit_bytes;     /* of all slots */
     char *staging[DAO_FILE_DIRECTION_COUNT][DAO_FILE_STAGING_COUNT];
     dao_fence_t staging_busy[DAO_FILE_DIRECTION_COUNT][DAO_FILE_STAGING_COUNT];
     size_t staging_bytes; /* of each */
     uint32_t next_staging[DAO_FILE_DIRECTION_COUNT];
-    dao_meter_link_t moved[DAO_FILE_DIRECTION_COUNT]; /* by operations that were taken off */
+    dao_profiler_link_t moved[DAO_FILE_DIRECTION_COUNT]; /* by operations that were taken off */
     uint64_t moved_count,
         moved_open_bytes; /* tensors moved by these; what their last pieces lack of full ones */
     dao_file_operation_t
@@ -70,16 +70,16 @@ typedef struct dao_file_tier {
     bool is_stopped;                              /* no transfer begins any more */
 } dao_file_tier_t;
 
-/* The lane of a direction. */
-static inline dao_stream_role_t dao_file_tier_lane(dao_file_direction_t direction)
+/* The stream of a direction. */
+static inline dao_stream_role_t dao_file_tier_stream(dao_file_direction_t direction)
 {
-    return direction == DAO_FILE_READ ? DAO_LANE_FILE_IN : DAO_LANE_FILE_OUT;
+    return direction == DAO_FILE_READ ? DAO_TIMELINE_FILE_IN : DAO_TIMELINE_FILE_OUT;
 }
 
-/* The lane of a direction's copies between pieces and the device. */
-static inline dao_stream_role_t dao_file_tier_staging_lane(dao_file_direction_t direction)
+/* The stream of a direction's copies between pieces and the device. */
+static inline dao_stream_role_t dao_file_tier_staging_stream(dao_file_direction_t direction)
 {
-    return direction == DAO_FILE_READ ? DAO_LANE_STAGE_IN : DAO_LANE_STAGE_OUT;
+    return direction == DAO_FILE_READ ? DAO_TIMELINE_STAGE_IN : DAO_TIMELINE_STAGE_OUT;
 }
 
 /* What a tier's slots take of what it may use: whole granules, no more than a range has. */
@@ -92,7 +92,7 @@ size_t dao_file_tier_piece_bytes(uint64_t arena_bytes);
 uint64_t dao_file_tier_least_ns(const dao_file_config_t *config, dao_file_direction_t direction,
                                 size_t size_bytes);
 
-/* Makes the file and adds its lanes. All that is borrowed outlives the tier. DAO_ERR_IO, DAO_ERR_UNSUPPORTED,
+/* Makes the file and adds its streams. All that is borrowed outlives the tier. DAO_ERR_IO, DAO_ERR_UNSUPPORTED,
    DAO_ERR_NO_HOST_MEMORY, DAO_ERR_THREAD: nothing was made. */
 DAO_NODISCARD dao_status_t dao_file_tier_init(dao_file_tier_t *tier, dao_timeline_t *timeline,
                                               const dao_file_tier_config_t *config);
@@ -112,8 +112,8 @@ void dao_file_tier_finish(dao_file_tier_t *tier);
 DAO_NODISCARD dao_status_t dao_file_tier_take(dao_file_tier_t *tier, size_t size_bytes,
                                               uint64_t *out_offset_bytes);
 
-/* An operation is queued in three moves: its lane waits for a fence; everything that has finished is taken
-   off; then it is put on the lane and numbered. `operation` says all but tier and error; it is copied, with a
+/* An operation is queued in three moves: its stream waits for a fence; everything that has finished is taken
+   off; then it is put on the stream and numbered. `operation` says all but tier and error; it is copied, with a
    reference to its tensor. One that the stream refuses is tried again; DAO_ERR_COPY_FAILED: it was not
    queued. Any other error means that the device has to be given up. */
 DAO_NODISCARD dao_status_t dao_file_tier_before(dao_file_tier_t *tier, dao_file_direction_t direction,
@@ -121,7 +121,7 @@ DAO_NODISCARD dao_status_t dao_file_tier_before(dao_file_tier_t *tier, dao_file_
 DAO_NODISCARD dao_status_t dao_file_tier_queue(dao_file_tier_t *tier, const dao_file_operation_t *operation,
                                                uint64_t *out_sequence);
 
-/* Reads on the spot, without a lane; for a device that is lost. 0 or errno. */
+/* Reads on the spot, without a stream; for a device that is lost. 0 or errno. */
 int dao_file_tier_read_now(const dao_file_tier_t *tier, uint64_t offset_bytes, void *destination,
                            size_t size_bytes);
 

@@ -606,8 +606,8 @@ static void a_step_is_registered_once_and_run_often(void)
     make_written(2);
     uint32_t middle = program_tensor(&program, UNIT);
     uint32_t large = program_tensor(&program, 2 * UNIT);
-    dao_step_t *step = NULL;
-    CU_ASSERT_EQUAL_FATAL(dao_step_create(executor, &step), DAO_OK);
+    dao_command_list_t *step = NULL;
+    CU_ASSERT_EQUAL_FATAL(dao_command_list_create(executor, &step), DAO_OK);
     program_kernel_t kernels[] = {
         {"forward", 2, {0, middle}, {R, W}, 0, DAO_OK},
         {"expand", 2, {middle, large}, {R, W}, 0, DAO_OK},
@@ -617,12 +617,12 @@ static void a_step_is_registered_once_and_run_often(void)
     for (size_t i = 0; i < 4; i++) {
         CU_ASSERT_EQUAL(program_step_push(&program, step, &kernels[i]), DAO_OK);
         if (i == 2) {
-            CU_ASSERT_EQUAL(dao_step_discard(step, program.tensors[large].handle), DAO_OK);
-            CU_ASSERT_EQUAL(dao_step_discard(step, program.tensors[middle].handle), DAO_OK);
+            CU_ASSERT_EQUAL(dao_command_list_discard(step, program.tensors[large].handle), DAO_OK);
+            CU_ASSERT_EQUAL(dao_command_list_discard(step, program.tensors[middle].handle), DAO_OK);
         }
     }
     for (int run = 0; run < 5; run++) {
-        CU_ASSERT_EQUAL(dao_step_run(step), DAO_OK);
+        CU_ASSERT_EQUAL(dao_command_list_run(step), DAO_OK);
     }
     CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK);
     CU_ASSERT_EQUAL(stats_now().kernel_count, 2 + 5 * 4);
@@ -630,7 +630,7 @@ static void a_step_is_registered_once_and_run_often(void)
     CU_ASSERT_EQUAL(program_read(&program, 0), DAO_OK);
     CU_ASSERT_EQUAL(program_read(&program, 1), DAO_OK);
     CU_ASSERT_EQUAL(program_read(&program, middle), DAO_ERR_NEVER_WRITTEN);
-    dao_step_destroy(step);
+    dao_command_list_destroy(step);
     end();
 }
 
@@ -642,16 +642,16 @@ static void a_discarded_content_is_never_copied(void)
     make_written(1);
     uint32_t middle = program_tensor(&program, UNIT);
     uint32_t other = program_tensor(&program, 2 * UNIT);
-    dao_step_t *step = NULL;
-    CU_ASSERT_EQUAL_FATAL(dao_step_create(executor, &step), DAO_OK);
+    dao_command_list_t *step = NULL;
+    CU_ASSERT_EQUAL_FATAL(dao_command_list_create(executor, &step), DAO_OK);
     CU_ASSERT_EQUAL(
         program_step_push(&program, step, &(program_kernel_t){"make", 1, {middle}, {W}, 0, DAO_OK}), DAO_OK);
     CU_ASSERT_EQUAL(
         program_step_push(&program, step, &(program_kernel_t){"other", 1, {other}, {W}, 0, DAO_OK}), DAO_OK);
-    CU_ASSERT_EQUAL(dao_step_discard(step, program.tensors[middle].handle), DAO_OK);
-    CU_ASSERT_EQUAL(dao_step_run(step), DAO_OK);
+    CU_ASSERT_EQUAL(dao_command_list_discard(step, program.tensors[middle].handle), DAO_OK);
+    CU_ASSERT_EQUAL(dao_command_list_run(step), DAO_OK);
     CU_ASSERT_EQUAL(stats_now().out_bytes, UNIT); /* tensor 0 alone */
-    dao_step_destroy(step);
+    dao_command_list_destroy(step);
     end();
 }
 
@@ -701,7 +701,7 @@ static void any_number_of_threads_may_push_through_a_queue_of_one(void)
     end();
 }
 
-/* Far more kernels than the lanes have numbers for, while the first one holds the device up. */
+/* Far more kernels than the streams have numbers for, while the first one holds the device up. */
 static void thousands_of_kernels_may_be_in_flight(void)
 {
     begin(2);
@@ -729,17 +729,17 @@ static void a_step_may_be_destroyed_while_its_runs_are_queued(void)
     make_written(2);
     dao_gate_t gate;
     dao_gate_init(&gate);
-    dao_step_t *step = NULL;
-    CU_ASSERT_EQUAL_FATAL(dao_step_create(executor, &step), DAO_OK);
+    dao_command_list_t *step = NULL;
+    CU_ASSERT_EQUAL_FATAL(dao_command_list_create(executor, &step), DAO_OK);
     CU_ASSERT_EQUAL(
         program_step_push(&program, step, &(program_kernel_t){"mix", 2, {0, 1}, {RW, RW}, 0, DAO_OK}),
         DAO_OK);
     CU_ASSERT_EQUAL(dao_executor_push(executor, &(dao_kernel_t){.launch = launch_gate, .user = &gate}),
                     DAO_OK);
     for (int run = 0; run < 3; run++) {
-        CU_ASSERT_EQUAL(dao_step_run(step), DAO_OK);
+        CU_ASSERT_EQUAL(dao_command_list_run(step), DAO_OK);
     }
-    dao_step_destroy(step);
+    dao_command_list_destroy(step);
     CU_ASSERT_TRUE(program.open_count >= 1); /* its kernel's drop waits for the runs */
     dao_gate_open(&gate);
     CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK);
@@ -754,17 +754,17 @@ static void steps_and_handles_outlive_the_executor(void)
 {
     begin(2);
     make_written(2);
-    dao_step_t *step = NULL;
-    CU_ASSERT_EQUAL_FATAL(dao_step_create(executor, &step), DAO_OK);
+    dao_command_list_t *step = NULL;
+    CU_ASSERT_EQUAL_FATAL(dao_command_list_create(executor, &step), DAO_OK);
     CU_ASSERT_EQUAL(
         program_step_push(&program, step, &(program_kernel_t){"mix", 2, {0, 1}, {R, RW}, 0, DAO_OK}), DAO_OK);
-    CU_ASSERT_EQUAL(dao_step_run(step), DAO_OK);
+    CU_ASSERT_EQUAL(dao_command_list_run(step), DAO_OK);
     program_drop(&program, 0); /* the step still names it */
     CU_ASSERT_EQUAL(dao_executor_destroy(executor), DAO_OK);
     CU_ASSERT_EQUAL(program.open_count, 1);
-    CU_ASSERT_EQUAL(dao_step_run(step), DAO_ERR_STOPPED);
+    CU_ASSERT_EQUAL(dao_command_list_run(step), DAO_ERR_STOPPED);
     program_drop_all(&program);
-    dao_step_destroy(step);
+    dao_command_list_destroy(step);
     CU_ASSERT_EQUAL(program.open_count, 0);
     CU_ASSERT_EQUAL(dao_used(dao_device_place(0)), 0);
     CU_ASSERT_EQUAL(dao_used(dao_pinned_place(0)), 0);

@@ -153,9 +153,9 @@ static void run_dropped_handles(program_t *program)
 
 static void run_steps(program_t *program)
 {
-    dao_step_t *step = NULL;
+    dao_command_list_t *step = NULL;
     if (!make(program, 3, UNIT) || program_tensor(program, UNIT) != 3 ||
-        dao_step_create(program->executor, &step) != DAO_OK) {
+        dao_command_list_create(program->executor, &step) != DAO_OK) {
         return;
     }
     static const program_kernel_t kernels[] = {
@@ -164,14 +164,14 @@ static void run_steps(program_t *program)
     };
     bool is_whole = program_step_push(program, step, &kernels[0]) == DAO_OK &&
                     program_step_push(program, step, &kernels[1]) == DAO_OK &&
-                    dao_step_discard(step, program->tensors[3].handle) == DAO_OK;
+                    dao_command_list_discard(step, program->tensors[3].handle) == DAO_OK;
     for (int run = 0; is_whole && run < 3; run++) {
-        ignore(dao_step_run(step));
+        ignore(dao_command_list_run(step));
     }
     ignore(dao_executor_sync(program->executor));
     program->tensors[3].version = 0; /* a run discards it */
     program_drop(program, 3);
-    dao_step_destroy(step);
+    dao_command_list_destroy(step);
 }
 
 static dao_status_t launch_nothing(const dao_launch_t *launch, void *user)

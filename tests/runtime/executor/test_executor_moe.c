@@ -133,7 +133,7 @@ static void run_step(size_t step, int round)
     for (size_t at = first; at < end;) {
         at = push_operator(at, end, round);
     }
-    CU_ASSERT_EQUAL(dao_executor_mark(executor), DAO_OK);
+    CU_ASSERT_EQUAL(dao_executor_step_end(executor), DAO_OK);
     for (size_t i = 0; i < events.tensor_count; i++) {
         CU_ASSERT_EQUAL(dao_managed_release(tensors[i]), DAO_OK); /* NULL is allowed */
         tensors[i] = NULL;
@@ -175,7 +175,7 @@ static void steps_that_differ_lose_nothing(void)
     dao_executor_config_t config = {
         .capacity_bytes = peak_bytes() * 6 / 10, .policy = DAO_POLICY_BELADY, .queue_kernels = 16};
     CU_ASSERT_EQUAL_FATAL(dao_executor_create_still(&config, &executor), DAO_OK);
-    CU_ASSERT_EQUAL(dao_executor_mark(executor), DAO_OK);
+    CU_ASSERT_EQUAL(dao_executor_step_begin(executor), DAO_OK);
     for (int round = 1; round <= ROUNDS; round++) {
         for (size_t step = 0; step < events.step_count; step++) {
             run_step(step, round);

@@ -5,7 +5,7 @@
 #include "backends/sim/sim.h"
 #include "base/report/fault.h"
 #include "runtime/executor/executor_internal.h"
-#include "runtime/executor/learned/adopt.h"
+#include "runtime/executor/learned/step_learner.h"
 #include "tests/support/backends/fault_backend.h"
 #include "tests/support/program.h"
 #include "tests/support/sanitizer.h"
@@ -147,13 +147,13 @@ static dao_status_t run_network(const variation_t *variation)
             program_drop(&program, network.activations[i + 1]);
         }
     }
-    dao_status_t mark_status = dao_executor_mark(executor);
+    dao_status_t boundary_status = dao_executor_step_end(executor);
     for (uint32_t i = 0; i <= LAYERS; i++) {
         program_drop(&program, network.activations[i]);
         program_drop(&program, network.gradients[i]);
     }
     dao_status_t sync_status = dao_executor_sync(executor);
-    status = status != DAO_OK ? status : mark_status;
+    status = status != DAO_OK ? status : boundary_status;
     return status != DAO_OK ? status : sync_status;
 }
 
@@ -298,7 +298,7 @@ static void a_shared_link_is_learnt(void)
             run_well(&usual);
         }
         if (i == 0) {
-            const dao_swap_tier_t *link = &executor->engine.adopt->link;
+            const dao_swap_tier_t *link = &executor->engine.learner->link;
             CU_ASSERT_TRUE(link->in_bytes_per_second > LINK_BYTES_PER_S / 10 * 9);
             CU_ASSERT_TRUE(link->out_bytes_per_second > LINK_BYTES_PER_S / 10 * 9);
             CU_ASSERT_TRUE(link->shared_bytes_per_second > LINK_BYTES_PER_S / 10 * 9 &&
@@ -315,23 +315,23 @@ static void a_shared_link_is_learnt(void)
     CU_ASSERT_TRUE(taken_ns[0] <= taken_ns[1]);
 }
 
-/* The meter's figures as those of a step in which each copy had one of the other direction beside it and took
+/* The profiler's figures as those of a step in which each copy had one of the other direction beside it and took
    twice as long. */
-static void crowd(dao_adopt_t *adopt)
+static void crowd(dao_step_learner_t *learner)
 {
-    dao_meter_t *meter = &adopt->engine->meter;
+    dao_profiler_t *profiler = &learner->engine->profiler;
     const dao_stream_role_t directions[] = {DAO_STREAM_ROLE_H2D, DAO_STREAM_ROLE_D2H};
     for (int i = 0; i < 2; i++) {
-        dao_meter_link_t *link = &meter->links[directions[i]];
+        dao_profiler_link_t *link = &profiler->links[directions[i]];
         CU_ASSERT_TRUE_FATAL(link->count > 0);
         link->ns *= 2;
         link->bytes_ns *= 2;
-        meter->is_crowded[directions[i]] = true;
+        profiler->is_crowded[directions[i]] = true;
     }
-    meter->lost_share = -1;
-    meter->state = DAO_METER_DONE;
-    adopt->measured = adopt->shapes[0];
-    adopt->measured_course = adopt->shapes[0]->course;
+    profiler->lost_share = -1;
+    profiler->state = DAO_PROFILER_DONE;
+    learner->measured = learner->known_steps[0];
+    learner->measured_plan = learner->known_steps[0]->plan;
 }
 
 /* What copies of both directions lose to each other is not taken for the link's speed alone, too. */
@@ -341,18 +341,18 @@ static void a_step_without_copies_alone_changes_no_plan(void)
     for (int step = 0; step < STEPS; step++) {
         run_well(&usual);
     }
-    dao_adopt_t *adopt = executor->engine.adopt;
-    const dao_swap_tier_t known = adopt->link;
-    CU_ASSERT_TRUE(adopt->lost_share > 0 && known.shared_bytes_per_second > 0);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(adopt->shapes[0]->course);
-    CU_ASSERT_EQUAL_FATAL(adopt->engine->meter.state, DAO_METER_IDLE);
-    crowd(adopt);
-    dao_adopt_look(adopt);
-    CU_ASSERT_EQUAL(adopt->link.in_bytes_per_second, known.in_bytes_per_second);
-    CU_ASSERT_EQUAL(adopt->link.out_bytes_per_second, known.out_bytes_per_second);
-    CU_ASSERT_EQUAL(adopt->link.shared_bytes_per_second, known.shared_bytes_per_second);
-    CU_ASSERT_PTR_NULL(adopt->at_desk);
-    CU_ASSERT_PTR_NULL(adopt->shapes[0]->new_course);
+    dao_step_learner_t *learner = executor->engine.learner;
+    const dao_swap_tier_t known = learner->link;
+    CU_ASSERT_TRUE(learner->lost_share > 0 && known.shared_bytes_per_second > 0);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(learner->known_steps[0]->plan);
+    CU_ASSERT_EQUAL_FATAL(learner->engine->profiler.state, DAO_PROFILER_IDLE);
+    crowd(learner);
+    dao_step_learner_look(learner);
+    CU_ASSERT_EQUAL(learner->link.in_bytes_per_second, known.in_bytes_per_second);
+    CU_ASSERT_EQUAL(learner->link.out_bytes_per_second, known.out_bytes_per_second);
+    CU_ASSERT_EQUAL(learner->link.shared_bytes_per_second, known.shared_bytes_per_second);
+    CU_ASSERT_PTR_NULL(learner->submitted);
+    CU_ASSERT_PTR_NULL(learner->known_steps[0]->new_plan);
     end();
 }
 
@@ -383,12 +383,12 @@ static void times_of_the_file_are_learnt(void)
     config.file.latency_ns = LATENCY_NS;
     begin(&dao_sim_bytes_backend_ops, true, &config);
     run_until_planned(&usual, STEPS);
-    const dao_lane_t *lane = &executor->engine.timeline.lanes[DAO_LANE_FILE_IN];
-    const dao_swap_tier_t *file = &executor->engine.adopt->file;
+    const dao_timeline_stream_t *stream = &executor->engine.timeline.streams[DAO_TIMELINE_FILE_IN];
+    const dao_swap_tier_t *file = &executor->engine.learner->file;
     dao_executor_stats_t before = stats_now();
-    double operations = -(double)lane->issued;
+    double operations = -(double)stream->issued;
     run_until_planned(&usual, STEPS);
-    operations += (double)lane->issued;
+    operations += (double)stream->issued;
     double bytes = (double)(stats_now().file_in_bytes - before.file_in_bytes);
     double tensors = (double)(stats_now().file_fetch_count - before.file_fetch_count);
     double taken_ns = operations * LATENCY_NS + bytes * 1e9 / (double)config.file.in_bytes_per_second;
@@ -438,7 +438,7 @@ static uint64_t count_fetches(bool without_plans)
         CU_ASSERT_EQUAL(program_write(&program, weights[i]), DAO_OK);
     }
     for (int step = 0; step < 2; step++) {
-        CU_ASSERT_EQUAL(dao_executor_mark(executor), DAO_OK);
+        CU_ASSERT_EQUAL(dao_executor_step_begin(executor), DAO_OK);
         before = stats_now().fetch_count;
         for (uint32_t i = 0; i < TURNS * WEIGHTS; i++) {
             program_kernel_t kernel = {.name = "read",
@@ -480,7 +480,7 @@ static void outputs_that_take_turns_are_given_up(void)
         outputs[i] = tensor(UNIT);
     }
     for (int step = 0; step < 4 * STEPS; step++) {
-        CU_ASSERT_EQUAL(dao_executor_mark(executor), DAO_OK);
+        CU_ASSERT_EQUAL(dao_executor_step_begin(executor), DAO_OK);
         for (uint32_t i = 0; i < WEIGHTS; i++) {
             program_kernel_t kernel = {
                 .name = "turn",
@@ -568,7 +568,7 @@ static void steps_that_alternate_keep_a_plan_each(void)
     end();
 }
 
-static void more_shapes_than_are_kept(void)
+static void more_steps_than_are_kept(void)
 {
     begin(&dao_sim_bytes_backend_ops, true, &tight);
     for (uint32_t i = 0; i < 4 * 12; i++) {
@@ -596,11 +596,11 @@ static void other_times_are_planned_anew(void)
     end();
 }
 
-/* The only shape, of which the executor believes that its link was half as fast as it is: the next
+/* The only known, of which the executor believes that its link was half as fast as it is: the next
    measurement has it planned anew. */
 static void mistake_link(void)
 {
-    executor->engine.adopt->shapes[0]->course->basis.host.in_bytes_per_second /= 2;
+    executor->engine.learner->known_steps[0]->plan->basis.host.in_bytes_per_second /= 2;
 }
 
 static void run_until_planned_anew(uint64_t count)
@@ -621,24 +621,24 @@ static void a_new_plan_stays_if_it_is_no_slower(void)
     mistake_link();
     run_until_planned_anew(1);
     CU_ASSERT_EQUAL(stats_now().plan_dropped_count, 0);
-    dao_shape_t *shape = executor->engine.adopt->shapes[0];
-    shape->step_ns = 1; /* as if the plan that is followed took no time */
-    const dao_course_t *course = shape->course;
-    dao_course_t *other = NULL;
-    dao_desk_job_t *job = dao_desk_job_create(&shape->log, executor->engine.meter.kernel_ns);
+    dao_known_step_t *known = executor->engine.learner->known_steps[0];
+    known->step_ns = 1; /* as if the plan that is followed took no time */
+    const dao_compiled_plan_t *plan = known->plan;
+    dao_compiled_plan_t *other = NULL;
+    dao_plan_job_t *job = dao_plan_job_create(&known->log, executor->engine.profiler.kernel_ns);
     CU_ASSERT_PTR_NOT_NULL_FATAL(job);
     job->problem.capacity_bytes = executor->engine.config.arena_bytes;
     job->problem.host.in_bytes_per_second = LINK_BYTES_PER_S;
     job->problem.host.out_bytes_per_second = LINK_BYTES_PER_S;
-    CU_ASSERT_EQUAL_FATAL(dao_course_create(&job->problem, NULL, NULL, &other), DAO_OK);
-    dao_desk_job_destroy(job);
-    shape->new_course = other;
-    shape->next_measure = shape->seen_count + 2;
+    CU_ASSERT_EQUAL_FATAL(dao_compiled_plan_create(&job->problem, NULL, NULL, &other), DAO_OK);
+    dao_plan_job_destroy(job);
+    known->new_plan = other;
+    known->next_measure = known->seen_count + 2;
     for (int i = 0; i < STEPS; i++) {
         run_well(&usual);
     }
     CU_ASSERT_EQUAL(stats_now().plan_dropped_count, 1);
-    CU_ASSERT_PTR_EQUAL(shape->course, course);
+    CU_ASSERT_PTR_EQUAL(known->plan, plan);
     CU_ASSERT_EQUAL(stats_now().deviation_count, 0);
     end();
 }
@@ -756,11 +756,11 @@ static bool plan_with_failure(uint64_t n)
     run_well(&usual);
     run_well(&usual);
     dao_fault_arm(DAO_FAULT_HOST_MEMORY, n, false);
-    dao_status_t mark_status = dao_executor_mark(executor);
+    dao_status_t boundary_status = dao_executor_step_begin(executor);
     dao_status_t status = run_network(&usual);
     dao_status_t next_status = run_network(&others[1]);
     bool has_failed = dao_fault_disarm() > 0;
-    CU_ASSERT_TRUE(has_failed || (mark_status == DAO_OK && status == DAO_OK && next_status == DAO_OK));
+    CU_ASSERT_TRUE(has_failed || (boundary_status == DAO_OK && status == DAO_OK && next_status == DAO_OK));
     status = dao_executor_sync(executor); /* what is left unsaid */
     CU_ASSERT_NOT_EQUAL(status, DAO_ERR_DEVICE_LOST);
     CU_ASSERT_EQUAL(program.mismatch_count, 0);
@@ -820,7 +820,7 @@ static CU_TestInfo tests[] = {
     {"a step that becomes another one loses nothing", a_step_that_becomes_another_one_loses_nothing},
     {"a step with a file may become another one", a_step_with_a_file_may_become_another_one},
     {"steps that alternate keep a plan each", steps_that_alternate_keep_a_plan_each},
-    {"more shapes than are kept", more_shapes_than_are_kept},
+    {"more known_steps than are kept", more_steps_than_are_kept},
     {"other times are planned anew", other_times_are_planned_anew},
     {"a new plan stays if it is no slower", a_new_plan_stays_if_it_is_no_slower},
     {"random edits in virtual time", random_edits_in_virtual_time},

@@ -95,18 +95,18 @@ static void replace_tensor(void)
    there before. */
 static void run_random_step(void)
 {
-    dao_step_t *step = NULL;
-    CU_ASSERT_EQUAL_FATAL(dao_step_create(program.executor, &step), DAO_OK);
+    dao_command_list_t *step = NULL;
+    CU_ASSERT_EQUAL_FATAL(dao_command_list_create(program.executor, &step), DAO_OK);
     uint64_t count = 1 + below(12);
     for (uint64_t i = 0; i < count; i++) {
         program_kernel_t kernel = random_kernel();
         CU_ASSERT_EQUAL(program_step_push(&program, step, &kernel), DAO_OK);
         note_written(&kernel);
     }
-    CU_ASSERT_EQUAL(dao_step_run(step), DAO_OK);
-    CU_ASSERT_EQUAL(dao_step_run(step), DAO_OK);
+    CU_ASSERT_EQUAL(dao_command_list_run(step), DAO_OK);
+    CU_ASSERT_EQUAL(dao_command_list_run(step), DAO_OK);
     CU_ASSERT_EQUAL(dao_executor_sync(program.executor), DAO_OK);
-    dao_step_destroy(step);
+    dao_command_list_destroy(step);
 }
 
 static void take_random_action(void)
@@ -156,7 +156,7 @@ static void run_program(uint64_t seed, const variant_t *variant)
         .queue_kernels = 1 + (uint32_t)below(64),
         .policy = (dao_policy_t)below(DAO_POLICY_USER + 1),
         .score = by_id,
-        .ahead_ns = below(3) == 0 ? 1 + below(100000) : 0,
+        .in_flight_ns = below(3) == 0 ? 1 + below(100000) : 0,
         .check = true,
     };
     if (variant->with_file) {

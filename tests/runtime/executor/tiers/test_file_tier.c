@@ -139,9 +139,9 @@ static void go_and_come_back(dao_file_engine_t engine)
     read_all();
     CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK);
     dao_executor_stats_t stats = program_stats(&program);
-    CU_ASSERT_TRUE(stats.spill_count >= 10); /* 16, less what device and host hold */
+    CU_ASSERT_TRUE(stats.file_write_count >= 10); /* 16, less what device and host hold */
     CU_ASSERT_TRUE(stats.file_fetch_count > 0);
-    CU_ASSERT_EQUAL(stats.file_out_bytes, stats.spill_count * UNIT);
+    CU_ASSERT_EQUAL(stats.file_out_bytes, stats.file_write_count * UNIT);
     CU_ASSERT_EQUAL(stats.file_in_bytes, stats.file_fetch_count * UNIT);
     CU_ASSERT_TRUE(stats.peak_host_used_bytes <= 3 * UNIT);
     CU_ASSERT_TRUE(stats.file_used_bytes > 0 && stats.file_used_bytes <= stats.peak_file_used_bytes);
@@ -169,7 +169,7 @@ static void go_through_the_pieces(dao_file_engine_t engine)
         push("change", i, RW);
     }
     CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK);
-    CU_ASSERT_TRUE(program_stats(&program).spill_count >= 4);
+    CU_ASSERT_TRUE(program_stats(&program).file_write_count >= 4);
     CU_ASSERT_EQUAL(program_stats(&program).peak_host_used_bytes, 0);
     end();
 }
@@ -193,7 +193,7 @@ static void what_the_file_has_is_not_written_again(void)
         read_all();
     }
     CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK);
-    CU_ASSERT_TRUE(before.spill_count <= 12);
+    CU_ASSERT_TRUE(before.file_write_count <= 12);
     CU_ASSERT_EQUAL(program_stats(&program).file_out_bytes, before.file_out_bytes);
     CU_ASSERT_TRUE(program_stats(&program).file_in_bytes > before.file_in_bytes);
     end();
@@ -209,7 +209,7 @@ static void the_program_writes_and_reads_beyond_the_host(void)
         CU_ASSERT_EQUAL(program_write(&program, i), DAO_OK);
     }
     CU_ASSERT_EQUAL(program_count_lost(&program), 0);
-    CU_ASSERT_TRUE(program_stats(&program).spill_count >= 8);
+    CU_ASSERT_TRUE(program_stats(&program).file_write_count >= 8);
     for (uint32_t i = 0; i < 12; i++) {
         CU_ASSERT_EQUAL(program_write(&program, i), DAO_OK);
     }
@@ -437,7 +437,7 @@ static void a_lost_device_that_runs_on_touches_nothing(void)
     program_init(&program, executor);
     make(8, UNIT); /* the host is full: writes have begun that are not waited for */
     CU_ASSERT_EQUAL(program_read(&program, 7), DAO_OK);
-    CU_ASSERT_TRUE(program_stats(&program).spill_count > 0);
+    CU_ASSERT_TRUE(program_stats(&program).file_write_count > 0);
     fault_backend_arm(FAULT_CALL_LOSS, 0, true);
     push("lost", 7, RW);
     CU_ASSERT_EQUAL(dao_executor_destroy(executor), DAO_ERR_DEVICE_LOST);

@@ -50,19 +50,20 @@ static void do_nothing(void *user)
 }
 
 /* Queues an operation behind a fence; its number. */
-static uint64_t queue(dao_stream_role_t lane, const dao_fence_t *fence, dao_host_func_t function, void *user)
+static uint64_t queue(dao_stream_role_t stream, const dao_fence_t *fence, dao_host_func_t function,
+                      void *user)
 {
     uint64_t sequence = 0;
-    CU_ASSERT_EQUAL_FATAL(dao_timeline_before(&timeline, lane, fence), DAO_OK);
-    CU_ASSERT_EQUAL_FATAL(ops->host_func(streams[lane], function, user), DAO_OK);
-    CU_ASSERT_EQUAL_FATAL(dao_timeline_after(&timeline, lane, &sequence), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_timeline_before(&timeline, stream, fence), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(ops->host_func(streams[stream], function, user), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_timeline_after(&timeline, stream, &sequence), DAO_OK);
     return sequence;
 }
 
-static dao_fence_t fence_at(dao_stream_role_t lane, uint64_t sequence)
+static dao_fence_t fence_at(dao_stream_role_t stream, uint64_t sequence)
 {
     dao_fence_t fence = no_fence;
-    dao_fence_add(&fence, lane, sequence);
+    dao_fence_add(&fence, stream, sequence);
     return fence;
 }
 
@@ -84,7 +85,7 @@ static void a_fence_is_done_when_its_operations_were_seen_to_finish(void)
     dao_gate_finish(&gate);
 }
 
-static void a_lane_waits_on_the_device_and_only_once(void)
+static void a_stream_waits_on_the_device_and_only_once(void)
 {
     start(0);
     dao_gate_t gate;
@@ -92,11 +93,11 @@ static void a_lane_waits_on_the_device_and_only_once(void)
     dao_fence_t fence = fence_at(COMPUTE, queue(COMPUTE, &no_fence, dao_gate_wait, &gate));
     dao_fence_t second = fence_at(H2D, queue(H2D, &fence, do_nothing, NULL));
     (void)queue(H2D, &fence, do_nothing, NULL);
-    (void)queue(H2D, &second, do_nothing, NULL); /* its own lane is in order anyway */
+    (void)queue(H2D, &second, do_nothing, NULL); /* its own stream is in order anyway */
     CU_ASSERT_EQUAL(fault_backend_calls(FAULT_CALL_STREAM_WAIT_EVENT), 1);
     CU_ASSERT_EQUAL(timeline.throttle_count, 0);
     CU_ASSERT_EQUAL(dao_timeline_poll(&timeline), DAO_OK);
-    CU_ASSERT_EQUAL(timeline.lanes[H2D].completed, 0);
+    CU_ASSERT_EQUAL(timeline.streams[H2D].completed, 0);
     dao_gate_open(&gate);
     finish();
     dao_gate_finish(&gate);
@@ -109,7 +110,7 @@ static void the_host_waits_if_the_device_cannot(void)
     fault_backend_arm(FAULT_CALL_STREAM_WAIT_EVENT, 0, true);
     (void)queue(D2H, &fence, do_nothing, NULL);
     CU_ASSERT_EQUAL(fault_backend_disarm(), 1);
-    CU_ASSERT_EQUAL(timeline.lanes[COMPUTE].completed, 1);
+    CU_ASSERT_EQUAL(timeline.streams[COMPUTE].completed, 1);
     CU_ASSERT_EQUAL(timeline.throttle_count, 1);
     finish();
 }
@@ -122,7 +123,7 @@ static void an_operation_without_an_event_has_finished_when_it_is_numbered(void)
         (void)queue(COMPUTE, &no_fence, do_nothing, NULL);
         fault_backend_arm(calls[i], 0, true);
         CU_ASSERT_EQUAL(queue(COMPUTE, &no_fence, do_nothing, NULL), 2);
-        CU_ASSERT_EQUAL(timeline.lanes[COMPUTE].completed, 2);
+        CU_ASSERT_EQUAL(timeline.streams[COMPUTE].completed, 2);
         (void)fault_backend_disarm();
         dao_fence_t fence = fence_at(COMPUTE, queue(COMPUTE, &no_fence, do_nothing, NULL));
         CU_ASSERT_EQUAL(dao_timeline_wait(&timeline, &fence), DAO_OK);
@@ -134,16 +135,17 @@ static void any_number_of_operations_goes_through_the_depth(void)
 {
     start(3); /* events are late */
     for (uint64_t i = 1; i <= 4 * DAO_TIMELINE_DEPTH; i++) {
-        dao_stream_role_t lane = i % 2 == 0 ? COMPUTE : D2H;
-        dao_fence_t fence = {{timeline.lanes[0].issued, timeline.lanes[1].issued, timeline.lanes[2].issued}};
-        CU_ASSERT_EQUAL(queue(lane, &fence, do_nothing, NULL), (i + 1) / 2);
+        dao_stream_role_t stream = i % 2 == 0 ? COMPUTE : D2H;
+        dao_fence_t fence = {
+            {timeline.streams[0].issued, timeline.streams[1].issued, timeline.streams[2].issued}};
+        CU_ASSERT_EQUAL(queue(stream, &fence, do_nothing, NULL), (i + 1) / 2);
         CU_ASSERT_TRUE_FATAL(dao_timeline_is_valid(&timeline));
     }
     CU_ASSERT_TRUE(fault_backend_calls(FAULT_CALL_EVENT_CREATE) <= 2 * DAO_TIMELINE_SLOTS);
     finish();
 }
 
-static void a_poll_looks_at_all_lanes_in_spite_of_an_error(void)
+static void a_poll_looks_at_all_streams_in_spite_of_an_error(void)
 {
     start(0);
     (void)queue(COMPUTE, &no_fence, do_nothing, NULL);
@@ -153,7 +155,7 @@ static void a_poll_looks_at_all_lanes_in_spite_of_an_error(void)
     }
     fault_backend_arm(FAULT_CALL_EVENT_QUERY, 0, false);
     CU_ASSERT_EQUAL(dao_timeline_poll(&timeline), DAO_ERR_DEVICE_LOST);
-    CU_ASSERT_EQUAL(timeline.lanes[COMPUTE].completed + timeline.lanes[D2H].completed, 1);
+    CU_ASSERT_EQUAL(timeline.streams[COMPUTE].completed + timeline.streams[D2H].completed, 1);
     finish();
 }
 
@@ -173,7 +175,7 @@ static void a_poll_finds_what_has_finished_and_asks_little(void)
     }
     asked = fault_backend_calls(FAULT_CALL_EVENT_QUERY);
     CU_ASSERT_EQUAL(dao_timeline_poll(&timeline), DAO_OK);
-    CU_ASSERT_EQUAL(timeline.lanes[COMPUTE].completed, DONE);
+    CU_ASSERT_EQUAL(timeline.streams[COMPUTE].completed, DONE);
     CU_ASSERT_TRUE(fault_backend_calls(FAULT_CALL_EVENT_QUERY) - asked <= ASKED_MAX);
     asked = fault_backend_calls(FAULT_CALL_EVENT_QUERY);
     CU_ASSERT_EQUAL(dao_timeline_poll(&timeline), DAO_OK);
@@ -181,7 +183,7 @@ static void a_poll_finds_what_has_finished_and_asks_little(void)
     dao_gate_open(&gate);
     CU_ASSERT_EQUAL(ops->stream_synchronize(streams[COMPUTE]), DAO_OK);
     CU_ASSERT_EQUAL(dao_timeline_poll(&timeline), DAO_OK);
-    CU_ASSERT_EQUAL(timeline.lanes[COMPUTE].completed, DONE + HELD);
+    CU_ASSERT_EQUAL(timeline.streams[COMPUTE].completed, DONE + HELD);
     asked = fault_backend_calls(FAULT_CALL_EVENT_QUERY);
     CU_ASSERT_EQUAL(dao_timeline_poll(&timeline), DAO_OK);
     CU_ASSERT_EQUAL(fault_backend_calls(FAULT_CALL_EVENT_QUERY), asked); /* nothing is in flight */
@@ -197,19 +199,19 @@ static void a_lost_device_gives_no_number(void)
     fault_backend_arm((fault_call_t)FAULT_CALL_LOSS, 0, true);
     CU_ASSERT_EQUAL(dao_timeline_after(&timeline, COMPUTE, &sequence), DAO_ERR_DEVICE_LOST);
     CU_ASSERT_EQUAL(sequence, 77);
-    CU_ASSERT_EQUAL(timeline.lanes[COMPUTE].issued, 0);
+    CU_ASSERT_EQUAL(timeline.streams[COMPUTE].issued, 0);
     finish();
 }
 
 static CU_TestInfo tests[] = {
     {"a fence is done when its operations were seen to finish",
      a_fence_is_done_when_its_operations_were_seen_to_finish},
-    {"a lane waits on the device and only once", a_lane_waits_on_the_device_and_only_once},
+    {"a stream waits on the device and only once", a_stream_waits_on_the_device_and_only_once},
     {"the host waits if the device cannot", the_host_waits_if_the_device_cannot},
     {"an operation without an event has finished when it is numbered",
      an_operation_without_an_event_has_finished_when_it_is_numbered},
     {"any number of operations goes through the depth", any_number_of_operations_goes_through_the_depth},
-    {"a poll looks at all lanes in spite of an error", a_poll_looks_at_all_lanes_in_spite_of_an_error},
+    {"a poll looks at all streams in spite of an error", a_poll_looks_at_all_streams_in_spite_of_an_error},
     {"a poll finds what has finished and asks little", a_poll_finds_what_has_finished_and_asks_little},
     {"a lost device gives no number", a_lost_device_gives_no_number},
     CU_TEST_INFO_NULL,

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * @file
+ * Command lists: kernels registered first and run afterwards, so that every future access is known while they run.
+ */
+#ifndef DAO_COMMAND_LIST_H
+#define DAO_COMMAND_LIST_H
+
+#include <dao/executor.h>
+
+DAO_BEGIN_DECLS
+
+/**
+ * A list of kernels and releases for one executor. It may outlive the executor, but only to be destroyed: a
+ * run answers DAO_ERR_STOPPED.
+ */
+typedef struct dao_command_list dao_command_list_t;
+
+/**
+ * Creates an empty list.
+ *
+ * @param out_list  The caller owns it, until dao_command_list_destroy().
+ * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_NO_HOST_MEMORY.
+ *
+ * Threads: any. Waits: never. Cost: O(1).
+ */
+DAO_API DAO_NODISCARD dao_status_t dao_command_list_create(dao_executor_t *executor,
+                                                           dao_command_list_t **out_list);
+
+/**
+ * Adds a kernel to the end of a list. `launch` is called once for every run; `drop` once, when the
+ * list is destroyed and its runs have finished.
+ *
+ * @param kernel  As for dao_executor_push().
+ * @return DAO_OK; DAO_ERR_INVALID, DAO_ERR_OVERFLOW, DAO_ERR_NO_HOST_MEMORY: the list is as it was.
+ *
+ * Threads: one at a time for a list. Waits: never. Cost: O(operands).
+ */
+DAO_API DAO_NODISCARD dao_status_t dao_command_list_push(dao_command_list_t *list,
+                                                         const dao_kernel_t *kernel);
+
+/**
+ * Says that a tensor's content is not needed after the kernels added so far. When a run gets there, the
+ * tensor's memory is freed and the tensor counts as never written. Handles stay valid, so that the list can
+ * be run again.
+ *
+ * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_NO_HOST_MEMORY.
+ *
+ * Threads: one at a time for a list. Waits: never. Cost: O(1).
+ */
+DAO_API DAO_NODISCARD dao_status_t dao_command_list_discard(dao_command_list_t *list, dao_managed_t *tensor);
+
+/**
+ * Queues a copy of the whole list at once, in order with everything else that is pushed, as a step of its own: see
+ * dao_executor_step_begin(). Kernels of the list know all accesses after them. May be called again and again.
+ *
+ * @param list  Borrowed; may be added to or destroyed while the run is under way.
+ * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_NO_HOST_MEMORY; DAO_ERR_STOPPED; DAO_ERR_REENTRANT. The run's own
+ * errors come by dao_executor_sync().
+ *
+ * Threads: any. Waits: while the queue is full. Cost: one item in the queue.
+ */
+DAO_API DAO_NODISCARD dao_status_t dao_command_list_run(dao_command_list_t *list);
+
+/**
+ * Gives up a list and its references to tensors, once its runs have finished. NULL is allowed. Threads: one
+ * at a time. Waits: never. Cost: O(kernels).
+ */
+DAO_API void dao_command_list_destroy(dao_command_list_t *list);
+
+DAO_END_DECLS
+
+#endif

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Command lists: items that are copied into the queue for every run. Every copy holds the list until its
+   work has finished, so that a list may be destroyed while its runs are under way. */
+#include <dao/command_list.h>
+
+#include "base/memory/host.h"
+#include "base/report/error.h"
+#include "runtime/executor/executor_internal.h"
+#include "runtime/executor/state/tensor.h"
+
+struct dao_command_list {
+    _Atomic uint32_t reference_count; /* the creator, and every run's items */
+    dao_executor_t *executor;         /* a reference to its shell */
+    dao_item_t *first, *last;
+    uint64_t kernel_count;
+};
+
+dao_status_t dao_command_list_create(dao_executor_t *executor, dao_command_list_t **out_list)
+{
+    if (executor == NULL || out_list == NULL) {
+        return dao_error(DAO_ERR_INVALID, "the executor or out_list is NULL");
+    }
+    dao_command_list_t *list = dao_host_calloc(1, sizeof(*list));
+    if (list == NULL) {
+        return dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory for a command list");
+    }
+    atomic_init(&list->reference_count, 1);
+    list->executor = executor;
+    dao_executor_reference(executor);
+    *out_list = list;
+    return DAO_OK;
+}
+
+static void append(dao_item_t **first, dao_item_t **last, dao_item_t *item)
+{
+    item->next = NULL;
+    if (*last == NULL) {
+        *first = item;
+    } else {
+        (*last)->next = item;
+    }
+    *last = item;
+}
+
+static void destroy_chain(dao_item_t *first)
+{
+    while (first != NULL) {
+        dao_item_t *next = first->next;
+        dao_item_destroy(first);
+        first = next;
+    }
+}
+
+dao_status_t dao_command_list_push(dao_command_list_t *list, const dao_kernel_t *kernel)
+{
+    if (list == NULL) {
+        return dao_error(DAO_ERR_INVALID, "the command list is NULL");
+    }
+    dao_item_t *item = NULL;
+    dao_status_t status = dao_item_from_kernel(list->executor, kernel, &item);
+    if (status == DAO_OK) {
+        append(&list->first, &list->last, item);
+        list->kernel_count++;
+    }
+    return status;
+}
+
+dao_status_t dao_command_list_discard(dao_command_list_t *list, dao_managed_t *tensor)
+{
+    if (list == NULL || tensor == NULL || tensor->executor != list->executor) {
+        return dao_error(DAO_ERR_INVALID,
+                         "the command list or the tensor is NULL, or the tensor is another executor's");
+    }
+    dao_item_t *item = NULL;
+    dao_status_t status = dao_item_from_use(DAO_ITEM_DISCARD, tensor, DAO_USE_DISCARD, &item);
+    if (status == DAO_OK) {
+        append(&list->first, &list->last, item);
+    }
+    return status;
+}
+
+/* Copies all items of a list, between two marks. On an error none is left. */
+static dao_status_t copy_items(dao_command_list_t *list, dao_item_t **out_first, dao_item_t **out_last)
+{
+    dao_item_t *first = NULL;
+    dao_item_t *last = NULL;
+    dao_item_t *copy = NULL;
+    dao_status_t status = dao_item_from_step_boundary(&copy);
+    for (const dao_item_t *item = list->first; status == DAO_OK; item = item->next) {
+        append(&first, &last, copy);
+        if (item == NULL) {
+            break;
+        }
+        status = dao_item_copy(item, list, &copy);
+    }
+    if (status == DAO_OK) {
+        status = dao_item_from_step_boundary(&copy);
+    }
+    if (status != DAO_OK) {
+        destroy_chain(first);
+        return status;
+    }
+    append(&first, &last, copy);
+    *out_first = first;
+    *out_last = last;
+    return DAO_OK;
+}
+
+dao_status_t dao_command_list_run(dao_command_list_t *list)
+{
+    if (list == NULL) {
+        return dao_error(DAO_ERR_INVALID, "the command list is NULL");
+    }
+    dao_status_t status = dao_executor_check_thread(list->executor);
+    if (status != DAO_OK || list->first == NULL) {
+        return status;
+    }
+    dao_item_t *first = NULL;
+    dao_item_t *last = NULL;
+    status = copy_items(list, &first, &last);
+    if (status != DAO_OK) {
+        return status;
+    }
+    status = dao_executor_queue(list->executor, first, last, list->kernel_count);
+    if (status != DAO_OK) {
+        destroy_chain(first);
+    }
+    return status;
+}
+
+void dao_command_list_reference(dao_command_list_t *list)
+{
+    atomic_fetch_add(&list->reference_count, 1);
+}
+
+void dao_command_list_unreference(dao_command_list_t *list)
+{
+    if (atomic_fetch_sub(&list->reference_count, 1) == 1) {
+        destroy_chain(list->first);
+        dao_executor_unreference(list->executor);
+        dao_host_free(list);
+    }
+}
+
+void dao_command_list_destroy(dao_command_list_t *list)
+{
+    if (list != NULL) {
+        dao_command_list_unreference(list);
+    }
+}

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The queue order of a plan's step. Lanes of the plan as lanes of the timeline:
+
+       plan       COMPUTE     HOST_IN     HOST_OUT    FILE_IN     FILE_OUT
+       timeline   COMPUTE     H2D         D2H         STAGE_IN    STAGE_OUT
+
+   With half duplex both directions are on HOST_IN. A thing is queued once all that its fence names of this
+   step is queued, so that no event is waited for before it is recorded. Copies go before kernels: they wait
+   on the device for what they need. Only for writes to the file the host waits, as they may fail. So what
+   comes after one is not queued before kernels that begin earlier than it, by the plan: they would wait with
+   the host. */
+#include "runtime/executor/learned/issue_order.h"
+
+#include "base/memory/host.h"
+#include "base/report/assert.h"
+#include "base/report/error.h"
+#include "planning/swap/times/swap_replay.h"
+#include "runtime/executor/tiers/fence.h"
+
+#include <string.h>
+
+/* Steps that are played for their times: the first ones are not as the later ones. */
+#define TIMES_STEP_COUNT 4u
+
+const dao_swap_lane_t dao_issue_order_lanes[DAO_ISSUE_ORDER_LANE_COUNT] = {
+    DAO_SWAP_LANE_COMPUTE, DAO_SWAP_LANE_HOST_IN,  DAO_SWAP_LANE_HOST_OUT,
+    DAO_SWAP_LANE_FILE_IN, DAO_SWAP_LANE_FILE_OUT,
+};
+
+const dao_stream_role_t dao_issue_order_roles[DAO_ISSUE_ORDER_LANE_COUNT] = {
+    DAO_STREAM_ROLE_COMPUTE, DAO_STREAM_ROLE_H2D,    DAO_STREAM_ROLE_D2H,
+    DAO_TIMELINE_STAGE_IN,   DAO_TIMELINE_STAGE_OUT,
+};
+
+const dao_swap_copy_t *dao_issue_order_copy(const dao_swap_schedule_t *schedule,
+                                            dao_issue_order_thing_t thing)
+{
+    dao_swap_lane_t lane = dao_issue_order_lanes[thing.lane];
+    return lane == DAO_SWAP_LANE_COMPUTE ? NULL : &schedule->copies[lane][thing.index];
+}
+
+const dao_swap_fence_t *dao_issue_order_fence(const dao_swap_schedule_t *schedule,
+                                              dao_issue_order_thing_t thing)
+{
+    const dao_swap_copy_t *copy = dao_issue_order_copy(schedule, thing);
+    return copy != NULL ? &copy->after : &schedule->kernel_after[thing.index];
+}
+
+/* Tells whether all that a lane's next thing waits for is queued. */
+static bool is_ready(const dao_swap_schedule_t *schedule, uint32_t lane, const uint32_t *next)
+{
+    const dao_swap_fence_t *after =
+        dao_issue_order_fence(schedule, (dao_issue_order_thing_t){lane, next[lane]});
+    for (uint32_t other = 0; other < DAO_ISSUE_ORDER_LANE_COUNT; other++) {
+        int32_t done = after->done[dao_issue_order_lanes[other]];
+        if (other != lane && done > 0 && (uint32_t)done > next[other]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool waits_for_write(const dao_swap_schedule_t *schedule, dao_issue_order_thing_t thing)
+{
+    return dao_issue_order_fence(schedule, thing)->done[DAO_SWAP_LANE_FILE_OUT] != DAO_SWAP_NO_WAIT;
+}
+
+/* The lane whose next thing is queued now; DAO_ISSUE_ORDER_LANE_COUNT if none can be. */
+static uint32_t find_lane(const dao_issue_order_t *order, const dao_swap_schedule_t *schedule,
+                          const dao_issue_order_times_t *times, const uint32_t *next)
+{
+    uint32_t first = DAO_ISSUE_ORDER_LANE_COUNT;
+    uint64_t first_ns = 0;
+    for (uint32_t lane = DAO_ISSUE_ORDER_LANE_COUNT; lane-- > 0;) {
+        if (next[lane] == order->lane_counts[lane] || !is_ready(schedule, lane, next)) {
+            continue;
+        }
+        bool is_kernel = dao_issue_order_lanes[lane] == DAO_SWAP_LANE_COMPUTE;
+        if (times == NULL ||
+            (!is_kernel && !waits_for_write(schedule, (dao_issue_order_thing_t){lane, next[lane]}))) {
+            return lane;
+        }
+        uint64_t begin_ns = times->begin_ns[lane][next[lane]];
+        if (first == DAO_ISSUE_ORDER_LANE_COUNT || begin_ns < first_ns) {
+            first = lane;
+            first_ns = begin_ns;
+        }
+    }
+    return first;
+}
+
+static uint32_t count_of(const dao_swap_schedule_t *schedule, uint32_t kernel_count, uint32_t lane)
+{
+    bool is_kernel = dao_issue_order_lanes[lane] == DAO_SWAP_LANE_COMPUTE;
+    return is_kernel ? kernel_count : schedule->copy_count[dao_issue_order_lanes[lane]];
+}
+
+dao_status_t dao_issue_order_times_init(dao_issue_order_times_t *times, const dao_swap_schedule_t *schedule,
+                                        const dao_swap_problem_t *problem)
+{
+    dao_swap_play_t play = {.schedule = schedule,
+                            .kernel_count = problem->kernel_count,
+                            .step_count = TIMES_STEP_COUNT,
+                            .host = &problem->host,
+                            .file = &problem->file};
+    size_t count = problem->kernel_count; /* their times come first */
+    for (uint32_t lane = 0; lane < DAO_ISSUE_ORDER_LANE_COUNT; lane++) {
+        count += count_of(schedule, problem->kernel_count, lane);
+    }
+    uint64_t *next = times->memory = dao_host_calloc(count, sizeof(*times->memory));
+    if (next == NULL) {
+        return dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory for the times of a plan's step");
+    }
+    memset(next, 0xff, count * sizeof(*next)); /* what has not begun by then comes last */
+    play.kernel_times_ns = next;
+    for (uint32_t i = 0; i < problem->kernel_count; i++) {
+        *next++ = problem->kernels[i].time_ns;
+    }
+    for (uint32_t lane = 0; lane < DAO_ISSUE_ORDER_LANE_COUNT; lane++) {
+        times->begin_ns[lane] = play.begin_ns[dao_issue_order_lanes[lane]] = next;
+        next += count_of(schedule, problem->kernel_count, lane);
+    }
+    dao_swap_replay_t replay;
+    bool ends = dao_swap_replay(&play, &replay);
+    DAO_ASSERT(ends); /* the planner has played it */
+    (void)ends;
+    return DAO_OK;
+}
+
+void dao_issue_order_times_finish(dao_issue_order_times_t *times)
+{
+    dao_host_free(times->memory);
+    times->memory = NULL;
+}
+
+dao_status_t dao_issue_order_init(dao_issue_order_t *order, const dao_swap_schedule_t *schedule,
+                                  uint32_t kernel_count, const dao_issue_order_times_t *times)
+{
+    uint32_t next[DAO_ISSUE_ORDER_LANE_COUNT] = {0};
+    *order = (dao_issue_order_t){.things = NULL};
+    for (uint32_t lane = 0; lane < DAO_ISSUE_ORDER_LANE_COUNT; lane++) {
+        order->lane_counts[lane] = count_of(schedule, kernel_count, lane);
+        order->count += order->lane_counts[lane];
+    }
+    order->things = dao_host_calloc((size_t)order->count + 1, sizeof(*order->things));
+    if (order->things == NULL) {
+        return dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory for the order of a plan's step");
+    }
+    for (uint32_t i = 0; i < order->count; i++) {
+        uint32_t lane = find_lane(order, schedule, times, next);
+        if (lane == DAO_ISSUE_ORDER_LANE_COUNT) {
+            dao_issue_order_finish(order);
+            return dao_error(DAO_ERR_INVALID,
+                             "the plan's step cannot be queued: a thing waits for a later one");
+        }
+        order->things[i] = (dao_issue_order_thing_t){lane, next[lane]++};
+    }
+    return DAO_OK;
+}
+
+void dao_issue_order_finish(dao_issue_order_t *order)
+{
+    dao_host_free(order->things);
+    order->things = NULL;
+}

@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Compiling a plan: in which order things are queued, and who lies where a thing puts its bytes.
+
+   The places of a step are played twice around, since a step ends as it starts: what lies somewhere stays
+   there until a thing that needs some of its bytes takes them; then it is on that thing's list of drops. A
+   kernel takes the places of its operands that are not there yet, and its workspace.
+
+       things   in A    kernel 0   out B   in C     ...
+       drops    -       -          -       B, D              C lands where B and D lay */
+#include "base/memory/host.h"
+#include "base/report/error.h"
+#include "runtime/executor/learned/plan_follow.h"
+
+/* The list of drops at first. */
+#define DROPS_AT_FIRST 64u
+
+/* Who lies where. */
+typedef struct places {
+    const dao_swap_problem_t *problem;
+    dao_compiled_plan_t *plan;
+    uint64_t *addresses; /* of each role; DAO_PLAN_NOWHERE */
+    uint32_t *lying;     /* roles that lie somewhere, in any order */
+    uint32_t *positions; /* of each of these roles: its place in `lying` */
+    uint32_t lying_count;
+    uint32_t drop_count, drop_capacity;
+    bool is_noting; /* drops are written down */
+    bool has_no_memory;
+} places_t;
+
+static void note_drop(places_t *places, uint32_t role)
+{
+    dao_compiled_plan_t *plan = places->plan;
+    if (places->drop_count == places->drop_capacity) {
+        uint32_t capacity = places->drop_capacity == 0 ? DROPS_AT_FIRST : 2 * places->drop_capacity;
+        uint32_t *drops = dao_host_realloc(plan->drops, capacity, sizeof(*drops));
+        if (drops == NULL) {
+            places->has_no_memory = true;
+            return;
+        }
+        plan->drops = drops;
+        places->drop_capacity = capacity;
+    }
+    plan->drops[places->drop_count++] = role;
+}
+
+static void remove_place(places_t *places, uint32_t role)
+{
+    uint32_t last = places->lying[--places->lying_count];
+    places->lying[places->positions[role]] = last;
+    places->positions[last] = places->positions[role];
+    places->addresses[role] = DAO_PLAN_NOWHERE;
+    if (places->is_noting) {
+        note_drop(places, role);
+    }
+}
+
+/* Whoever has some of these bytes leaves. */
+static void clear(places_t *places, uint64_t address, uint64_t size_bytes)
+{
+    for (uint32_t i = places->lying_count; i-- > 0;) {
+        uint32_t role = places->lying[i];
+        if (places->addresses[role] < address + size_bytes &&
+            address < places->addresses[role] + places->problem->tensors[role].size_bytes) {
+            remove_place(places, role);
+        }
+    }
+}
+
+static void take_place(places_t *places, uint32_t role, uint64_t address)
+{
+    if (places->addresses[role] == address) {
+        return;
+    }
+    if (places->addresses[role] != DAO_PLAN_NOWHERE) {
+        remove_place(places, role);
+    }
+    clear(places, address, places->problem->tensors[role].size_bytes);
+    places->addresses[role] = address;
+    places->positions[role] = places->lying_count;
+    places->lying[places->lying_count++] = role;
+}
+
+static void play_kernel(places_t *places, uint32_t index, uint32_t *next_use)
+{
+    const dao_swap_kernel_t *kernel = &places->problem->kernels[index];
+    const dao_swap_schedule_t *schedule = places->plan->schedule;
+    for (uint32_t i = 0; i < kernel->use_count; i++) {
+        take_place(places, kernel->uses[i].tensor, schedule->use_address[(*next_use)++]);
+    }
+    if (kernel->workspace_bytes > 0) {
+        clear(places, schedule->workspace_address[index], kernel->workspace_bytes);
+    }
+}
+
+static void play_step(places_t *places)
+{
+    dao_compiled_plan_t *plan = places->plan;
+    uint32_t next_use = 0;
+    for (uint32_t i = 0; i < plan->order.count; i++) {
+        dao_issue_order_thing_t thing = plan->order.things[i];
+        const dao_swap_copy_t *copy = dao_issue_order_copy(plan->schedule, thing);
+        plan->drop_first[i] = places->drop_count;
+        if (copy == NULL) {
+            play_kernel(places, thing.index, &next_use);
+        } else if (copy->is_in) {
+            take_place(places, copy->tensor, copy->address_bytes);
+        }
+    }
+    plan->drop_first[plan->order.count] = places->drop_count;
+}
+
+/* Tensors move as a whole, each direction has its lane, and what is on the device as the step starts is there
+   as it ends. */
+static bool can_be_followed(const places_t *places)
+{
+    const dao_compiled_plan_t *plan = places->plan;
+    for (uint32_t i = 0; i < plan->order.count; i++) {
+        dao_issue_order_thing_t thing = plan->order.things[i];
+        const dao_swap_copy_t *copy = dao_issue_order_copy(plan->schedule, thing);
+        dao_swap_lane_t lane = dao_issue_order_lanes[thing.lane];
+        bool is_in_lane = lane == DAO_SWAP_LANE_HOST_IN || lane == DAO_SWAP_LANE_FILE_IN;
+        if (copy != NULL && (copy->is_in != is_in_lane || copy->offset_bytes != 0 ||
+                             copy->size_bytes != places->problem->tensors[copy->tensor].size_bytes)) {
+            return false;
+        }
+    }
+    for (uint32_t role = 0; role < plan->role_count; role++) {
+        uint64_t start = plan->roles[role].start_address;
+        if (start != DAO_PLAN_NOWHERE && start != places->addresses[role]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool places_init(places_t *places, const dao_swap_problem_t *problem, dao_compiled_plan_t *plan)
+{
+    size_t count = (size_t)problem->tensor_count + 1;
+    *places = (places_t){.problem = problem, .plan = plan};
+    places->addresses = dao_host_calloc(count, sizeof(*places->addresses));
+    places->lying = dao_host_calloc(count, sizeof(*places->lying));
+    places->positions = dao_host_calloc(count, sizeof(*places->positions));
+    if (places->addresses == NULL || places->lying == NULL || places->positions == NULL) {
+        return false;
+    }
+    for (uint32_t role = 0; role < problem->tensor_count; role++) {
+        places->addresses[role] = DAO_PLAN_NOWHERE;
+    }
+    return true;
+}
+
+static void places_finish(places_t *places)
+{
+    dao_host_free(places->addresses);
+    dao_host_free(places->lying);
+    dao_host_free(places->positions);
+}
+
+static dao_status_t no_memory(void)
+{
+    return dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory to compile a step's plan");
+}
+
+static dao_status_t find_drops(const dao_swap_problem_t *problem, dao_compiled_plan_t *plan)
+{
+    places_t places;
+    dao_status_t status = DAO_OK;
+    if (!places_init(&places, problem, plan)) {
+        status = no_memory();
+    } else {
+        for (uint32_t role = 0; role < plan->role_count; role++) {
+            if (plan->roles[role].start_address != DAO_PLAN_NOWHERE) {
+                take_place(&places, role, plan->roles[role].start_address);
+            }
+        }
+        play_step(&places);
+        places.is_noting = true;
+        play_step(&places);
+        status = places.has_no_memory ? no_memory() : DAO_OK;
+        if (status == DAO_OK && !can_be_followed(&places)) {
+            status = dao_error(DAO_ERR_UNSUPPORTED,
+                               "the plan moves parts of tensors or does not end as it starts");
+        }
+    }
+    places_finish(&places);
+    return status;
+}
+
+static void describe_roles(const dao_swap_problem_t *problem, dao_compiled_plan_t *plan)
+{
+    const dao_swap_schedule_t *schedule = plan->schedule;
+    for (uint32_t role = 0; role < plan->role_count; role++) {
+        plan->roles[role] = (dao_plan_role_t){.size_bytes = problem->tensors[role].size_bytes,
+                                              .start_address = DAO_PLAN_NOWHERE};
+    }
+    for (uint32_t i = 0; i < schedule->resident_count; i++) {
+        plan->roles[schedule->residents[i].tensor].start_address = schedule->residents[i].address_bytes;
+    }
+    for (uint32_t i = 0; i < plan->order.count; i++) {
+        const dao_swap_copy_t *copy = dao_issue_order_copy(schedule, plan->order.things[i]);
+        if (copy != NULL && !copy->is_file) {
+            plan->roles[copy->tensor].needs_slot = true;
+        }
+    }
+}
+
+/* With a file the host waits for writes, and the plan's times say what should not wait with it. */
+static dao_status_t find_order(const dao_swap_problem_t *problem, dao_compiled_plan_t *plan)
+{
+    const dao_swap_schedule_t *schedule = plan->schedule;
+    dao_issue_order_times_t times = {.memory = NULL};
+    bool has_writes = schedule->copy_count[DAO_SWAP_LANE_FILE_OUT] > 0;
+    dao_status_t status = has_writes ? dao_issue_order_times_init(&times, schedule, problem) : DAO_OK;
+    if (status == DAO_OK) {
+        status =
+            dao_issue_order_init(&plan->order, schedule, problem->kernel_count, has_writes ? &times : NULL);
+    }
+    dao_issue_order_times_finish(&times);
+    return status;
+}
+
+static dao_status_t compile(const dao_swap_problem_t *problem, dao_compiled_plan_t *plan)
+{
+    dao_status_t status = find_order(problem, plan);
+    if (status != DAO_OK) {
+        return status;
+    }
+    plan->role_count = problem->tensor_count;
+    plan->roles = dao_host_calloc((size_t)problem->tensor_count + 1, sizeof(*plan->roles));
+    plan->drop_first = dao_host_calloc((size_t)plan->order.count + 1, sizeof(*plan->drop_first));
+    plan->sequences = dao_host_calloc(2 * (size_t)plan->order.count + 1, sizeof(*plan->sequences));
+    if (plan->roles == NULL || plan->drop_first == NULL || plan->sequences == NULL) {
+        return no_memory();
+    }
+    describe_roles(problem, plan);
+    return find_drops(problem, plan);
+}
+
+dao_status_t dao_compiled_plan_create(const dao_swap_problem_t *problem, bool (*is_cancelled)(void *user),
+                                      void *user, dao_compiled_plan_t **out_plan)
+{
+    const dao_swap_plan_config_t whole = {
+        .grain = DAO_SWAP_GRAIN_WHOLE, .is_cancelled = is_cancelled, .cancel_user = user};
+    dao_swap_bound_t bound;
+    dao_compiled_plan_t *plan = dao_host_calloc(1, sizeof(*plan));
+    if (plan == NULL) {
+        return no_memory();
+    }
+    dao_status_t status = dao_swap_find_bound(problem, &bound);
+    status = status == DAO_OK ? dao_swap_plan_make(problem, &whole, &plan->swap_plan) : status;
+    if (status == DAO_OK) {
+        plan->schedule = dao_swap_plan_schedule(plan->swap_plan);
+        plan->bound_ns = bound.step_ns;
+        plan->basis =
+            (dao_plan_basis_t){.compute_ns = bound.compute_ns, .host = problem->host, .file = problem->file};
+        status = compile(problem, plan);
+    }
+    if (status != DAO_OK) {
+        dao_compiled_plan_destroy(plan);
+        return status;
+    }
+    *out_plan = plan;
+    return DAO_OK;
+}
+
+void dao_compiled_plan_destroy(dao_compiled_plan_t *plan)
+{
+    if (plan == NULL) {
+        return;
+    }
+    dao_issue_order_finish(&plan->order);
+    dao_host_free(plan->drop_first);
+    dao_host_free(plan->drops);
+    dao_host_free(plan->sequences);
+    dao_host_free(plan->roles);
+    dao_swap_plan_destroy(plan->swap_plan);
+    dao_host_free(plan);
+}

@@ -1,0 +1,652 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Following a course.
+
+       item: kernel k  -->  copies of the plan before k  -->  drops, places of k's operands  -->  launched  -->  copies behind k
+
+   Every thing waits for what its fence in the plan names, as numbers on the lanes, and for `extra`.
+   Invariants while a plan is followed: the range allocator has no part in use; who is on the device has a
+   role and lies where the plan has him now; a thing's drops leave before its bytes come, also if they do not
+   come.
+
+   What is not in the plan, and what is done:
+     a content that leaves unsaved, and may be asked for   it is copied out first a write to the file that has
+     failed                   the same: the host has seen it before the content leaves an operand that is not
+     there                          it is copied in, or filled, at its place in the plan another tensor has a
+     role that begins anew            the former one leaves anything
+     else                                         an error: the engine leaves the plan */
+#include "runtime/executor/learned/plan_follow.h"
+
+#include "base/numbers/math.h"
+#include "base/report/assert.h"
+#include "base/report/error.h"
+#include "runtime/executor/state/file_copy.h"
+#include "runtime/executor/state/residency.h"
+#include "runtime/executor/state/tensor.h"
+
+/* Times that all residents who are not in their places are looked at. */
+#define MOVE_ROUND_MAX 16
+
+static const dao_fence_t no_fence;
+
+/* All that was queued so far and may touch the device's memory. */
+static dao_fence_t everything(const dao_timeline_t *timeline)
+{
+    dao_fence_t fence = no_fence;
+    for (int role = 0; role < DAO_TIMELINE_DEVICE_STREAM_COUNT; role++) {
+        dao_fence_add(&fence, (dao_stream_role_t)role, timeline->streams[role].issued);
+    }
+    return fence;
+}
+
+static dao_status_t mismatch(const dao_managed_t *tensor)
+{
+    return dao_error(DAO_ERR_UNSUPPORTED, "tensor \"%s\" is not where the step's plan has it", tensor->name);
+}
+
+/* ---- fences ---- */
+
+/* Numbers of a lane's things, of this step or of the one before. */
+static uint64_t *sequences_of(const dao_compiled_plan_t *plan, uint32_t lane, bool is_before)
+{
+    uint64_t *sequences = plan->sequences + (is_before ? plan->order.count : 0);
+    for (uint32_t i = 0; i < lane; i++) {
+        sequences += plan->order.lane_counts[i];
+    }
+    return sequences;
+}
+
+/* The number of a lane's thing: of this step's `done` first ones the last. Below 1 it counts back from the
+   end of the step before; what lies before that step is covered by its first thing, as a lane keeps its
+   order. */
+static uint64_t sequence_of(const dao_compiled_plan_t *plan, uint32_t lane, int32_t done)
+{
+    uint32_t count = plan->order.lane_counts[lane];
+    if (done > 0) {
+        return sequences_of(plan, lane, false)[done - 1];
+    }
+    int64_t before = (int64_t)count + done;
+    return count > 0 ? sequences_of(plan, lane, true)[before > 0 ? before - 1 : 0] : 0;
+}
+
+static dao_fence_t fence_of(const dao_compiled_plan_t *plan, dao_issue_order_thing_t thing)
+{
+    const dao_swap_fence_t *after = dao_issue_order_fence(plan->schedule, thing);
+    dao_fence_t fence = plan->extra;
+    for (uint32_t lane = 0; lane < DAO_ISSUE_ORDER_LANE_COUNT; lane++) {
+        int32_t done = after->done[dao_issue_order_lanes[lane]];
+        if (done != DAO_SWAP_NO_WAIT && lane != thing.lane) {
+            dao_fence_add(&fence, dao_issue_order_roles[lane], sequence_of(plan, lane, done));
+        }
+    }
+    return fence;
+}
+
+static void number(dao_compiled_plan_t *plan, dao_issue_order_thing_t thing, uint64_t sequence)
+{
+    sequences_of(plan, thing.lane, false)[thing.index] = sequence;
+}
+
+/* ---- who leaves ---- */
+
+/* A copy that is refused is no failure yet: the operand's kernel tries again. */
+static dao_status_t unless_refused(const dao_engine_t *engine, dao_status_t status)
+{
+    return status == DAO_ERR_COPY_FAILED && !engine->is_lost ? DAO_OK : status;
+}
+
+static bool needs_saving(const dao_managed_t *tensor)
+{
+    bool is_overwritten = tensor->first_use != NULL && tensor->first_use->kind == DAO_USE_WRITE;
+    return tensor->has_device && tensor->residency == DAO_RESIDENCY_DEVICE &&
+           !dao_residency_is_clean(tensor) && !is_overwritten;
+}
+
+/* A content that only the file has besides, and that the plan brings from the host, goes to its slot there
+   first, once. */
+static dao_status_t settle_on_host(dao_engine_t *engine, dao_compiled_plan_t *plan, dao_managed_t *tensor)
+{
+    if (!dao_plan_follow_keeps_slot(tensor) || tensor->residency != DAO_RESIDENCY_DEVICE ||
+        tensor->is_unverified) {
+        return DAO_OK;
+    }
+    dao_status_t status = dao_residency_save(engine, tensor);
+    if (status == DAO_OK) {
+        dao_fence_join(&plan->extra, &tensor->host_written);
+        engine->stats.save_count++;
+    }
+    return unless_refused(engine, status);
+}
+
+static dao_status_t drop(dao_engine_t *engine, dao_compiled_plan_t *plan, dao_managed_t *tensor)
+{
+    if (tensor == NULL || !tensor->has_device) {
+        return DAO_OK;
+    }
+    dao_status_t status = DAO_OK;
+    if (needs_saving(tensor) && tensor->file_copy == DAO_FILE_COPY_WRITING) {
+        status = dao_file_copy_await(engine, tensor);
+    }
+    if (status == DAO_OK && dao_residency_is_clean(tensor)) {
+        status = settle_on_host(engine, plan, tensor);
+        if (status == DAO_OK) {
+            dao_residency_drop_device(engine, tensor);
+        }
+        return status;
+    }
+    if (status != DAO_OK) {
+        return status;
+    }
+    if (!needs_saving(tensor)) {
+        dao_residency_discard(engine, tensor);
+        return DAO_OK;
+    }
+    status = dao_residency_evict(engine, tensor);
+    dao_fence_join(&plan->extra, &tensor->host_written);
+    engine->stats.save_count += status == DAO_OK ? 1 : 0;
+    return status;
+}
+
+static dao_status_t drop_all(dao_engine_t *engine, dao_compiled_plan_t *plan, uint32_t thing)
+{
+    dao_status_t status = DAO_OK;
+    for (uint32_t i = plan->drop_first[thing]; status == DAO_OK && i < plan->drop_first[thing + 1]; i++) {
+        status = drop(engine, plan, plan->roles[plan->drops[i]].tensor);
+    }
+    return status;
+}
+
+/* Tells whether a thing makes somebody leave whose content would have to be saved. */
+static bool drops_live_content(const dao_compiled_plan_t *plan, uint32_t thing)
+{
+    for (uint32_t i = plan->drop_first[thing]; i < plan->drop_first[thing + 1]; i++) {
+        const dao_managed_t *tensor = plan->roles[plan->drops[i]].tensor;
+        if (tensor != NULL && needs_saving(tensor)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- copies ---- */
+
+/* Tells whether the host or the file has a content that the device has not. */
+static bool can_come(const dao_managed_t *tensor)
+{
+    return !tensor->has_device &&
+           (tensor->residency == DAO_RESIDENCY_HOST || tensor->residency == DAO_RESIDENCY_FILE);
+}
+
+static dao_status_t copy_in(dao_engine_t *engine, dao_managed_t *tensor, uint64_t address,
+                            const dao_fence_t *fence)
+{
+    bool is_file = tensor->residency == DAO_RESIDENCY_FILE;
+    dao_status_t status =
+        dao_timeline_before(&engine->timeline, is_file ? DAO_TIMELINE_STAGE_IN : DAO_STREAM_ROLE_H2D, fence);
+    if (status != DAO_OK) {
+        dao_engine_fail(engine, status, true);
+        return status;
+    }
+    dao_residency_land(tensor, address);
+    status = dao_residency_fetch(engine, tensor);
+    if (status != DAO_OK) {
+        dao_residency_unland(engine, tensor);
+    }
+    return status;
+}
+
+static dao_status_t copy_out(dao_engine_t *engine, dao_managed_t *tensor, bool is_file,
+                             const dao_fence_t *fence)
+{
+    dao_status_t status =
+        dao_timeline_before(&engine->timeline, is_file ? DAO_TIMELINE_STAGE_OUT : DAO_STREAM_ROLE_D2H, fence);
+    if (status != DAO_OK) {
+        dao_engine_fail(engine, status, true);
+        return status;
+    }
+    if (!is_file) {
+        return dao_residency_save(engine, tensor);
+    }
+    dao_file_copy_save(engine, tensor); /* if that failed, the content is saved elsewhere before it leaves */
+    return engine->is_lost ? engine->failure.status : DAO_OK;
+}
+
+/* A copy goes from where the bytes are, or to where there is place for them, which need not be the plan's
+   tier. */
+static dao_status_t carry(dao_engine_t *engine, dao_compiled_plan_t *plan, dao_managed_t *tensor,
+                          const dao_swap_copy_t *copy, const dao_fence_t *fence)
+{
+    if (!copy->is_in) {
+        bool is_on_its_way = tensor->file_copy != DAO_FILE_COPY_NONE;
+        return tensor->residency == DAO_RESIDENCY_DEVICE && !is_on_its_way
+                   ? copy_out(engine, tensor, copy->is_file, fence)
+                   : DAO_OK;
+    }
+    if (!can_come(tensor)) {
+        return DAO_OK;
+    }
+    bool is_off_plan = (tensor->residency == DAO_RESIDENCY_FILE) != copy->is_file;
+    dao_status_t status = copy_in(engine, tensor, copy->address_bytes, fence);
+    if (status == DAO_OK && is_off_plan) {
+        dao_fence_join(&plan->extra, &tensor->device_written); /* on another lane than fences name */
+    }
+    return status;
+}
+
+static dao_status_t queue_copy(dao_engine_t *engine, dao_compiled_plan_t *plan, uint32_t index)
+{
+    dao_issue_order_thing_t thing = plan->order.things[index];
+    const dao_swap_copy_t *copy = dao_issue_order_copy(plan->schedule, thing);
+    dao_fence_t fence = fence_of(plan, thing);
+    dao_managed_t *tensor = plan->roles[copy->tensor].tensor;
+    dao_status_t status = drop_all(engine, plan, index);
+    if (status == DAO_OK && tensor != NULL) {
+        dao_fence_join(&fence, &plan->extra); /* who left may have been saved */
+        status = unless_refused(engine, carry(engine, plan, tensor, copy, &fence));
+    }
+    number(plan, thing, engine->timeline.streams[dao_issue_order_roles[thing.lane]].issued);
+    return status;
+}
+
+/* Queues copies up to the next kernel. Unless that kernel is due, one that would have to save a content
+   waits: perhaps the program is about to say that nobody needs it. */
+static dao_status_t queue_copies(dao_engine_t *engine, dao_compiled_plan_t *plan, bool is_due)
+{
+    dao_status_t status = DAO_OK;
+    while (status == DAO_OK && plan->next < plan->order.count &&
+           dao_issue_order_copy(plan->schedule, plan->order.things[plan->next]) != NULL &&
+           (is_due || !drops_live_content(plan, plan->next))) {
+        status = queue_copy(engine, plan, plan->next++);
+    }
+    return status;
+}
+
+/* ---- kernels ---- */
+
+static void bind(dao_plan_role_t *role, dao_managed_t *tensor)
+{
+    role->tensor = tensor;
+    tensor->plan_role = role;
+}
+
+static void unbind(dao_plan_role_t *role)
+{
+    role->tensor->plan_role = NULL;
+    role->tensor = NULL;
+}
+
+/* Somebody else has the role from now on. The former one takes his bytes along, and the slot if they are in
+   it. */
+static dao_status_t pass_on(dao_engine_t *engine, dao_compiled_plan_t *plan, dao_plan_role_t *role,
+                            dao_managed_t *tensor)
+{
+    dao_managed_t *former = role->tensor;
+    dao_status_t status = DAO_OK;
+    if (tensor->plan_role != NULL || tensor->has_device) {
+        return mismatch(tensor);
+    }
+    if (former != NULL) {
+        status = drop(engine, plan, former);
+        if (status == DAO_OK && former->host_address != NULL && former->host_address == role->slot) {
+            role->slot = NULL;
+            status = dao_residency_take_slot(engine, role->size_bytes, &role->slot);
+            role->slot_busy = no_fence;
+        }
+        dao_plan_follow_forget(former); /* if the drop did not */
+    }
+    if (status == DAO_OK) {
+        bind(role, tensor);
+    }
+    return status;
+}
+
+/* An operand that no copy of the plan has brought: it comes now, to its place in the plan. */
+static dao_status_t bring(dao_engine_t *engine, dao_compiled_plan_t *plan, const dao_use_t *use,
+                          uint64_t address)
+{
+    dao_managed_t *tensor = use->tensor;
+    if (tensor->has_device) {
+        return tensor->device_offset_bytes == address ? DAO_OK : mismatch(tensor);
+    }
+    if (use->kind == DAO_USE_WRITE) {
+        dao_residency_land(tensor, address);
+        return DAO_OK;
+    }
+    dao_status_t status = DAO_OK;
+    dao_fence_t all = everything(&engine->timeline);
+    if (can_come(tensor)) {
+        status = copy_in(engine, tensor, address, &all);
+    } else {
+        status = dao_timeline_before(&engine->timeline, DAO_STREAM_ROLE_COMPUTE, &all);
+        if (status != DAO_OK) {
+            dao_engine_fail(engine, status, true);
+            return status;
+        }
+        dao_residency_land(tensor, address);
+        status = dao_residency_zero(engine, tensor);
+        if (status != DAO_OK && dao_residency_is_landing(tensor)) {
+            dao_residency_unland(engine, tensor);
+        }
+    }
+    if (status == DAO_OK) {
+        dao_fence_join(&plan->extra, &tensor->device_busy);
+    }
+    return status;
+}
+
+dao_status_t dao_plan_follow_prepare(dao_engine_t *engine, dao_item_t *item, const dao_step_log_t *log,
+                                     dao_placement_t *out_placement)
+{
+    dao_compiled_plan_t *plan = engine->plan;
+    dao_status_t status = queue_copies(engine, plan, true);
+    if (status != DAO_OK || plan->next == plan->order.count) {
+        return status != DAO_OK ? status : dao_error(DAO_ERR_UNSUPPORTED, "the step is longer than its plan");
+    }
+    dao_issue_order_thing_t thing = plan->order.things[plan->next];
+    uint32_t first_use = log->kernels[thing.index].first_use;
+    const uint64_t *addresses = plan->schedule->use_address + first_use;
+    status = drop_all(engine, plan, plan->next);
+    for (uint32_t i = 0; status == DAO_OK && i < item->use_count; i++) {
+        dao_plan_role_t *role = &plan->roles[log->uses[first_use + i].role];
+        if (role->tensor != item->uses[i].tensor) {
+            status = pass_on(engine, plan, role, item->uses[i].tensor);
+        }
+    }
+    for (uint32_t i = 0; status == DAO_OK && i < item->use_count; i++) {
+        status = bring(engine, plan, &item->uses[i], addresses[i]);
+    }
+    *out_placement = (dao_placement_t){.is_planned = true,
+                                       .has_workspace = item->workspace_bytes > 0,
+                                       .workspace_offset = plan->schedule->workspace_address[thing.index],
+                                       .fence = fence_of(plan, thing)};
+    return status;
+}
+
+void dao_plan_follow_launched(dao_engine_t *engine, uint64_t sequence)
+{
+    dao_compiled_plan_t *plan = engine->plan;
+    number(plan, plan->order.things[plan->next++], sequence);
+    dao_status_t status = queue_copies(engine, plan, false);
+    if (status != DAO_OK && !engine->is_lost) {
+        dao_plan_follow_leave(engine);
+    }
+}
+
+void dao_plan_follow_turn(dao_engine_t *engine)
+{
+    dao_compiled_plan_t *plan = engine->plan;
+    dao_status_t status = queue_copies(engine, plan, true);
+    if (status != DAO_OK) {
+        dao_plan_follow_leave(engine);
+        return;
+    }
+    DAO_ASSERT(plan->next == plan->order.count);
+    for (uint32_t i = 0; i < plan->order.count; i++) {
+        plan->sequences[plan->order.count + i] = plan->sequences[i];
+    }
+    plan->next = 0;
+    engine->stats.plan_hit_count++;
+}
+
+/* ---- slots ---- */
+
+void *dao_plan_follow_take_slot(const dao_managed_t *tensor, dao_fence_t *out_busy)
+{
+    const dao_plan_role_t *role = tensor->plan_role;
+    if (role == NULL || role->slot == NULL || tensor->host_address == role->slot) {
+        return NULL;
+    }
+    *out_busy = role->slot_busy;
+    return role->slot;
+}
+
+bool dao_plan_follow_keeps_slot(const dao_managed_t *tensor)
+{
+    return tensor->plan_role != NULL && tensor->plan_role->needs_slot;
+}
+
+bool dao_plan_follow_has_slot(const dao_managed_t *tensor, const void *slot)
+{
+    return tensor->plan_role != NULL && tensor->plan_role->slot == slot;
+}
+
+bool dao_plan_follow_give_slot(dao_managed_t *tensor)
+{
+    dao_plan_role_t *role = tensor->plan_role;
+    if (!dao_plan_follow_has_slot(tensor, tensor->host_address)) {
+        return false;
+    }
+    dao_fence_join(&role->slot_busy, &tensor->host_busy);
+    return true;
+}
+
+void dao_plan_follow_forget(dao_managed_t *tensor)
+{
+    if (tensor->plan_role != NULL) {
+        unbind(tensor->plan_role);
+    }
+}
+
+uint64_t dao_plan_follow_idle_bytes(const dao_compiled_plan_t *plan)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < plan->role_count; i++) {
+        const dao_plan_role_t *role = &plan->roles[i];
+        bool is_used = role->tensor != NULL && role->tensor->host_address == role->slot;
+        bytes += role->slot != NULL && !is_used ? role->size_bytes : 0;
+    }
+    return bytes;
+}
+
+/* ---- entering and leaving ---- */
+
+/* Roles that do not begin anew are those of the tensors that had them when the step was learnt. */
+static void bind_all(dao_engine_t *engine, dao_compiled_plan_t *plan, const dao_step_log_t *known)
+{
+    for (dao_managed_t *tensor = engine->table; tensor != NULL; tensor = tensor->table_next) {
+        uint32_t role = dao_step_log_find_reader(known, tensor->id);
+        if (role != DAO_STEP_LOG_NO_ROLE) {
+            bind(&plan->roles[role], tensor);
+        }
+    }
+}
+
+/* Nobody has a role any more. A slot stays with the tensor whose bytes are in it. */
+static void give_up_roles(dao_engine_t *engine, dao_compiled_plan_t *plan)
+{
+    for (uint32_t i = 0; i < plan->role_count; i++) {
+        dao_plan_role_t *role = &plan->roles[i];
+        bool is_used = role->tensor != NULL && role->tensor->host_address == role->slot;
+        if (role->slot != NULL && !is_used) {
+            dao_status_t status = dao_host_tier_give(&engine->host_tier, &engine->timeline, role->slot,
+                                                     role->size_bytes, &role->slot_busy);
+            dao_engine_lose_unless_ok(engine, status);
+        } else if (role->slot != NULL) {
+            dao_fence_join(&role->tensor->host_busy, &role->slot_busy);
+        }
+        if (role->tensor != NULL) {
+            unbind(role);
+        }
+        role->slot = NULL;
+        role->slot_busy = no_fence;
+    }
+}
+
+static bool is_in_place(const dao_managed_t *tensor)
+{
+    return tensor->plan_role != NULL && tensor->device_offset_bytes == tensor->plan_role->start_address;
+}
+
+/* Whoever is on the device and does not begin the step where he is leaves; with `keeps_residents` those stay
+   for now that begin it somewhere else on the device. */
+static dao_status_t evict_others(dao_engine_t *engine, bool keeps_residents)
+{
+    dao_status_t status = DAO_OK;
+    for (dao_managed_t *tensor = engine->table; status == DAO_OK && tensor != NULL;
+         tensor = tensor->table_next) {
+        bool is_resident = tensor->plan_role != NULL && tensor->plan_role->start_address != DAO_PLAN_NOWHERE;
+        if (tensor->has_device && !is_in_place(tensor) && !(keeps_residents && is_resident)) {
+            status = dao_residency_evict(engine, tensor);
+        }
+    }
+    return status;
+}
+
+/* Moves a tensor on the device to where the step begins with him, if nobody is there; tells whether that was
+   so. */
+static bool move(dao_engine_t *engine, dao_managed_t *tensor)
+{
+    uint64_t address = tensor->plan_role->start_address;
+    if (dao_device_arena_take_at(&engine->arena, address, dao_device_arena_part_bytes(tensor->size_bytes),
+                                 (uint64_t)(uintptr_t)tensor) != DAO_OK) {
+        return false;
+    }
+    if (dao_residency_move(engine, tensor, address) != DAO_OK) {
+        dao_device_arena_forget(&engine->arena, address); /* nothing was queued there */
+        return false;
+    }
+    return true;
+}
+
+/* Residents move on the device as long as one more finds his place free. */
+static void move_residents(dao_engine_t *engine, const dao_compiled_plan_t *plan)
+{
+    bool has_moved = true;
+    for (int round = 0; has_moved && round < MOVE_ROUND_MAX; round++) {
+        has_moved = false;
+        for (uint32_t i = 0; !engine->is_lost && i < plan->role_count; i++) {
+            dao_managed_t *tensor = plan->roles[i].tensor;
+            bool is_elsewhere = tensor != NULL && tensor->has_device && !is_in_place(tensor);
+            has_moved = (is_elsewhere && move(engine, tensor)) || has_moved;
+        }
+    }
+}
+
+/* Leaves on the device who is in his place there; everybody else goes. */
+static dao_status_t clear_arena(dao_engine_t *engine, const dao_compiled_plan_t *plan)
+{
+    dao_status_t status = evict_others(engine, true);
+    if (status == DAO_OK) {
+        move_residents(engine, plan);
+        status = engine->is_lost ? engine->failure.status : evict_others(engine, false);
+    }
+    return status;
+}
+
+static dao_status_t take_slots(dao_engine_t *engine, dao_compiled_plan_t *plan, const dao_step_log_t *known)
+{
+    dao_status_t status = DAO_OK;
+    for (uint32_t i = 0; status == DAO_OK && i < plan->role_count; i++) {
+        dao_plan_role_t *role = &plan->roles[i];
+        role->size_bytes = known->roles[i].size_bytes;
+        role->slot_busy = no_fence;
+        if (role->needs_slot && role->tensor != NULL && role->tensor->host_address != NULL) {
+            role->slot = role->tensor->host_address;
+        } else if (role->needs_slot) {
+            status = dao_residency_take_slot(engine, role->size_bytes, &role->slot);
+        }
+    }
+    return status;
+}
+
+/* The range allocator has the parts again; it has the memory to do so. */
+static void take_back_arena(dao_engine_t *engine)
+{
+    for (dao_managed_t *tensor = engine->table; tensor != NULL; tensor = tensor->table_next) {
+        if (tensor->has_device) {
+            dao_status_t status = dao_device_arena_take_at(&engine->arena, tensor->device_offset_bytes,
+                                                           dao_device_arena_part_bytes(tensor->size_bytes),
+                                                           (uint64_t)(uintptr_t)tensor);
+            DAO_ASSERT(status == DAO_OK);
+            (void)status;
+        }
+    }
+}
+
+/* The range allocator gives up all parts, and is made sure to have the memory to take as many as tensors may
+   have when the plan is left. */
+static dao_status_t hand_over_arena(dao_engine_t *engine, const dao_compiled_plan_t *plan)
+{
+    for (dao_managed_t *tensor = engine->table; tensor != NULL; tensor = tensor->table_next) {
+        if (tensor->has_device) {
+            dao_device_arena_forget(&engine->arena, tensor->device_offset_bytes);
+        }
+    }
+    dao_status_t status = dao_device_arena_reserve(&engine->arena, plan->role_count);
+    if (status != DAO_OK) {
+        take_back_arena(engine);
+    }
+    return status;
+}
+
+static dao_status_t bring_residents(dao_engine_t *engine, dao_compiled_plan_t *plan)
+{
+    dao_status_t status = DAO_OK;
+    for (uint32_t i = 0; status == DAO_OK && i < plan->role_count; i++) {
+        dao_plan_role_t *role = &plan->roles[i];
+        if (role->start_address != DAO_PLAN_NOWHERE && role->tensor != NULL && can_come(role->tensor)) {
+            status = unless_refused(engine, copy_in(engine, role->tensor, role->start_address, &no_fence));
+        }
+    }
+    return status;
+}
+
+dao_status_t dao_plan_follow_enter(dao_engine_t *engine, dao_compiled_plan_t *plan,
+                                   const dao_step_log_t *known)
+{
+    DAO_ASSERT(engine->plan == NULL && plan->role_count == known->role_count);
+    bind_all(engine, plan, known);
+    dao_status_t status = clear_arena(engine, plan);
+    status = status == DAO_OK ? take_slots(engine, plan, known) : status;
+    status = status == DAO_OK ? hand_over_arena(engine, plan) : status;
+    if (status != DAO_OK) {
+        give_up_roles(engine, plan);
+        return status;
+    }
+    for (uint32_t i = 0; i < 2 * plan->order.count; i++) {
+        plan->sequences[i] = 0;
+    }
+    plan->next = 0;
+    engine->plan = plan;
+    dao_device_arena_note_used(&engine->arena, plan->schedule->arena_bytes);
+    status = bring_residents(engine, plan); /* behind the fences of the arena */
+    plan->extra = everything(&engine->timeline);
+    engine->arena.fence_count = 0;
+    if (status != DAO_OK) {
+        dao_plan_follow_leave(engine);
+    }
+    return status;
+}
+
+void dao_plan_follow_leave(dao_engine_t *engine)
+{
+    dao_compiled_plan_t *plan = engine->plan;
+    dao_fence_t fence = everything(&engine->timeline);
+    engine->stats.deviation_count += plan->next > 0 ? 1 : 0; /* else it is left between two steps */
+    engine->plan = NULL;
+    give_up_roles(engine, plan);
+    take_back_arena(engine);
+    dao_status_t status = dao_device_arena_fence_all(&engine->arena, &engine->timeline, &fence);
+    dao_engine_lose_unless_ok(engine, status);
+}
+
+bool dao_plan_follow_is_valid(const dao_compiled_plan_t *plan)
+{
+    for (uint32_t i = 0; i < plan->role_count; i++) {
+        const dao_managed_t *tensor = plan->roles[i].tensor;
+        if (tensor == NULL) {
+            continue;
+        }
+        if (tensor->plan_role != &plan->roles[i]) {
+            return false;
+        }
+        for (uint32_t k = 0; tensor->has_device && k < i; k++) {
+            const dao_managed_t *other = plan->roles[k].tensor;
+            if (other != NULL && other->has_device &&
+                other->device_offset_bytes < tensor->device_offset_bytes + tensor->size_bytes &&
+                tensor->device_offset_bytes < other->device_offset_bytes + other->size_bytes) {
+                return false;
+            }
+        }
+    }
+    return true;
+}

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Plans: a plan of dao/swap.h for a step of managed tensors, compiled so that following it decides nothing.
+
+   While a plan is followed, the plan has the whole device arena: no part of it is in the range allocator.
+   Records of tensors stay true all the time (where their bytes are, and which operations touch them), so that
+   the executor can leave the plan between any two kernels and go on by itself. What the plan gives up but
+   somebody may still ask for is saved first. */
+#ifndef DAO_RUNTIME_EXECUTOR_PLAN_FOLLOW_H
+#define DAO_RUNTIME_EXECUTOR_PLAN_FOLLOW_H
+
+#include "runtime/executor/engine.h"
+#include "runtime/executor/learned/issue_order.h"
+#include "runtime/executor/learned/step_log.h"
+
+/* A tensor of the plan: whoever has this role in the step. */
+typedef struct dao_plan_role {
+    dao_managed_t *tensor; /* who has it now; NULL: nobody */
+    void *slot;            /* host memory that the plan took for it; NULL: none */
+    dao_fence_t slot_busy; /* what still uses the slot */
+    uint64_t size_bytes;
+    uint64_t start_address; /* where it lies as a step starts; DAO_PLAN_NOWHERE: not on the device */
+    bool needs_slot;        /* some copy of the plan touches it */
+} dao_plan_role_t;
+
+#define DAO_PLAN_NOWHERE UINT64_MAX
+
+/* What the plan was made with, to see later whether it still holds. */
+typedef struct dao_plan_basis {
+    uint64_t compute_ns;
+    dao_swap_tier_t host, file;
+} dao_plan_basis_t;
+
+struct dao_compiled_plan {
+    dao_swap_plan_t *swap_plan;
+    const dao_swap_schedule_t *schedule;
+    dao_issue_order_t order;
+    uint32_t *drop_first; /* of each thing, and one more: its first drop */
+    uint32_t *drops;      /* roles that lie where a thing puts its bytes */
+    uint64_t *sequences;  /* numbers of the things of this step, then of the one before, lane by lane */
+    dao_plan_role_t *roles;
+    uint32_t role_count;
+    dao_plan_basis_t basis;
+    uint64_t bound_ns; /* of a step */
+
+    uint32_t next;     /* thing of this step that is queued next */
+    dao_fence_t extra; /* operations that are not in the plan: everything later waits for them */
+};
+
+/* Makes the plan of a step and compiles it. Roles are the problem's tensors, whose sizes are multiples of the
+   range's granule. `is_cancelled` is that of dao_swap_plan_config_t. Pure: any thread, nothing shared. What
+   dao_swap_plan_make() answers; DAO_ERR_UNSUPPORTED for a plan that cannot be followed;
+   DAO_ERR_NO_HOST_MEMORY. */
+DAO_NODISCARD dao_status_t dao_compiled_plan_create(const dao_swap_problem_t *problem,
+                                                    bool (*is_cancelled)(void *user), void *user,
+                                                    dao_compiled_plan_t **out_plan);
+
+/* It is not followed. NULL is allowed. */
+void dao_compiled_plan_destroy(dao_compiled_plan_t *plan);
+
+/* Starts to follow a plan, at the begin of a step of this known: brings everything where the plan wants it.
+   On an error the engine runs on as before: DAO_ERR_HOST_FULL, DAO_ERR_NO_HOST_MEMORY, what copies answer. */
+DAO_NODISCARD dao_status_t dao_plan_follow_enter(dao_engine_t *engine, dao_compiled_plan_t *plan,
+                                                 const dao_step_log_t *known);
+
+/* Stops following the engine's plan, wherever it is: tensors stay where they are. */
+void dao_plan_follow_leave(dao_engine_t *engine);
+
+/* Before a kernel, the log's latest: queues what the plan has before it and gives every operand its place. On
+   an error nothing of the kernel was queued, and the plan has to be left. */
+DAO_NODISCARD dao_status_t dao_plan_follow_prepare(dao_engine_t *engine, dao_item_t *item,
+                                                   const dao_step_log_t *log, dao_placement_t *out_placement);
+
+/* Behind a kernel that was queued with this number: queues the copies that follow. */
+void dao_plan_follow_launched(dao_engine_t *engine, uint64_t sequence);
+
+/* The step has ended: queues the copies that are left; the next one follows the plan too, unless that
+   fails. */
+void dao_plan_follow_turn(dao_engine_t *engine);
+
+/* A host slot for a tensor's copy out, from its role; NULL: the role has none that is free. */
+void *dao_plan_follow_take_slot(const dao_managed_t *tensor, dao_fence_t *out_busy);
+
+/* Tells whether the host has a place for the tensor's role, so that its slot stays with the course. */
+bool dao_plan_follow_keeps_slot(const dao_managed_t *tensor);
+
+/* Tells whether a slot is that of the tensor's role. */
+bool dao_plan_follow_has_slot(const dao_managed_t *tensor, const void *slot);
+
+/* Gives a slot back to its role; false: it is not a role's. */
+bool dao_plan_follow_give_slot(dao_managed_t *tensor);
+
+/* A tensor's content goes: its role is nobody's. */
+void dao_plan_follow_forget(dao_managed_t *tensor);
+
+/* Bytes of slots that no tensor uses. */
+uint64_t dao_plan_follow_idle_bytes(const dao_compiled_plan_t *plan);
+
+/* Places of tensors do not overlap, and roles and tensors name each other. */
+bool dao_plan_follow_is_valid(const dao_compiled_plan_t *plan);
+
+#endif

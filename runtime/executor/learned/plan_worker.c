@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One job, one thread:
+
+       executor's thread   hand in ------------------------------> take back
+       worker's thread               `-> bound, plan, compile --> done -'                                              */
+#include "runtime/executor/learned/plan_worker.h"
+
+#include "allocators/range/range.h"
+#include "base/memory/host.h"
+#include "base/numbers/math.h"
+#include "base/report/assert.h"
+
+dao_plan_job_t *dao_plan_job_create(const dao_step_log_t *known, const uint64_t *kernel_ns)
+{
+    dao_plan_job_t *job = dao_host_calloc(1, sizeof(*job));
+    if (job == NULL) {
+        return NULL;
+    }
+    job->tensors = dao_host_calloc((size_t)known->role_count + 1, sizeof(*job->tensors));
+    job->kernels = dao_host_calloc((size_t)known->kernel_count + 1, sizeof(*job->kernels));
+    job->uses = dao_host_calloc((size_t)known->use_count + 1, sizeof(*job->uses));
+    if (job->tensors == NULL || job->kernels == NULL || job->uses == NULL) {
+        dao_plan_job_destroy(job);
+        return NULL;
+    }
+    for (uint32_t i = 0; i < known->role_count; i++) {
+        job->tensors[i].size_bytes = dao_device_arena_part_bytes(known->roles[i].size_bytes);
+        job->tensors[i].is_persistent = known->roles[i].is_persistent;
+    }
+    for (uint32_t i = 0; i < known->use_count; i++) {
+        static_assert((int)DAO_ACCESS_READ == DAO_USE_READ && (int)DAO_ACCESS_WRITE == DAO_USE_WRITE &&
+                          (int)DAO_ACCESS_READ_WRITE == DAO_USE_READ_WRITE,
+                      "a use is an access");
+        job->uses[i] = (dao_swap_use_t){known->uses[i].role, (dao_access_t)known->uses[i].kind};
+    }
+    for (uint32_t i = 0; i < known->kernel_count; i++) {
+        const dao_step_log_kernel_t *kernel = &known->kernels[i];
+        job->kernels[i] = (dao_swap_kernel_t){
+            .time_ns = kernel_ns[i],
+            .workspace_bytes = dao_device_arena_part_bytes(kernel->workspace_bytes),
+            .uses = job->uses + kernel->first_use,
+            .use_count = kernel->use_count,
+        };
+    }
+    job->problem = (dao_swap_problem_t){
+        .tensors = job->tensors,
+        .tensor_count = known->role_count,
+        .kernels = job->kernels,
+        .kernel_count = known->kernel_count,
+        .alignment_bytes = DAO_RANGE_GRANULE,
+    };
+    return job;
+}
+
+void dao_plan_job_destroy(dao_plan_job_t *job)
+{
+    if (job != NULL) {
+        dao_compiled_plan_destroy(job->plan);
+        dao_host_free(job->tensors);
+        dao_host_free(job->kernels);
+        dao_host_free(job->uses);
+        dao_host_free(job);
+    }
+}
+
+static bool is_stopping(void *user)
+{
+    dao_plan_worker_t *worker = user;
+    return atomic_load_explicit(&worker->is_stopping, memory_order_relaxed);
+}
+
+static void work(dao_plan_worker_t *worker, dao_plan_job_t *job)
+{
+    job->status = dao_compiled_plan_create(&job->problem, is_stopping, worker, &job->plan);
+}
+
+void dao_plan_worker_init(dao_plan_worker_t *worker, bool is_at_once)
+{
+    *worker = (dao_plan_worker_t){.is_at_once = is_at_once};
+    dao_mutex_init(&worker->lock, DAO_RANK_LEAF);
+    dao_cond_init(&worker->changed);
+    atomic_init(&worker->is_done, false);
+    atomic_init(&worker->is_stopping, false);
+}
+
+void dao_plan_worker_finish(dao_plan_worker_t *worker)
+{
+    dao_mutex_lock(&worker->lock);
+    atomic_store(&worker->is_stopping, true);
+    dao_cond_broadcast(&worker->changed);
+    dao_mutex_unlock(&worker->lock);
+    if (worker->has_thread) {
+        dao_thread_join(&worker->thread);
+    }
+    dao_plan_job_destroy(worker->job);
+    dao_cond_finish(&worker->changed);
+    dao_mutex_finish(&worker->lock);
+}
+
+static void *run_desk(void *user)
+{
+    dao_plan_worker_t *worker = user;
+    dao_mutex_lock(&worker->lock);
+    while (!atomic_load(&worker->is_stopping)) {
+        dao_plan_job_t *job = atomic_load(&worker->is_done) ? NULL : worker->job;
+        if (job == NULL) {
+            dao_cond_wait(&worker->changed, &worker->lock);
+            continue;
+        }
+        dao_mutex_unlock(&worker->lock);
+        work(worker, job);
+        dao_mutex_lock(&worker->lock);
+        atomic_store(&worker->is_done, true);
+        dao_cond_broadcast(&worker->changed);
+    }
+    dao_mutex_unlock(&worker->lock);
+    return NULL;
+}
+
+dao_status_t dao_plan_worker_submit(dao_plan_worker_t *worker, dao_plan_job_t *job)
+{
+    DAO_ASSERT(worker->job == NULL);
+    if (worker->is_at_once) {
+        work(worker, job);
+        worker->job = job;
+        atomic_store(&worker->is_done, true);
+        return DAO_OK;
+    }
+    if (!worker->has_thread) {
+        dao_status_t status = dao_thread_start(&worker->thread, "dao-planner", run_desk, worker);
+        if (status != DAO_OK) {
+            return status;
+        }
+        worker->has_thread = true;
+    }
+    dao_mutex_lock(&worker->lock);
+    worker->job = job;
+    dao_cond_broadcast(&worker->changed);
+    dao_mutex_unlock(&worker->lock);
+    return DAO_OK;
+}
+
+dao_plan_job_t *dao_plan_worker_take(dao_plan_worker_t *worker)
+{
+    if (!atomic_load(&worker->is_done)) {
+        return NULL;
+    }
+    dao_mutex_lock(&worker->lock);
+    dao_plan_job_t *job = worker->job;
+    worker->job = NULL;
+    atomic_store(&worker->is_done, false);
+    dao_mutex_unlock(&worker->lock);
+    return job;
+}

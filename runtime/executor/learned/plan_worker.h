@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where plans are made: one at a time, by a thread of its own or by whoever asks. */
+#ifndef DAO_RUNTIME_EXECUTOR_PLAN_WORKER_H
+#define DAO_RUNTIME_EXECUTOR_PLAN_WORKER_H
+
+#include "base/threads/sync.h"
+#include "runtime/executor/learned/plan_follow.h"
+
+/* A step to be planned, and what came of it. */
+typedef struct dao_plan_job {
+    dao_swap_problem_t problem; /* its lists are the job's own */
+    dao_swap_tensor_t *tensors;
+    dao_swap_kernel_t *kernels;
+    dao_swap_use_t *uses;
+    dao_status_t status;
+    dao_compiled_plan_t *plan; /* with DAO_OK */
+} dao_plan_job_t;
+
+/* Makes a job for steps of this shape. Kernel times in nanoseconds; the rest of the problem is the caller's
+   to fill in. NULL without memory. */
+dao_plan_job_t *dao_plan_job_create(const dao_step_log_t *known, const uint64_t *kernel_ns);
+void dao_plan_job_destroy(dao_plan_job_t *job); /* with its plan, if that is still there; NULL is allowed */
+
+typedef struct dao_plan_worker {
+    bool is_at_once; /* dao_plan_worker_submit() makes the plan itself */
+    dao_mutex_t lock;
+    dao_cond_t changed;
+    dao_thread_t thread; /* started with the first job */
+    bool has_thread;
+    dao_plan_job_t *job; /* handed in, and not taken back */
+    _Atomic bool
+        is_done; /* the job may be taken back; until then it, and what it holds, is guarded by the lock */
+    _Atomic bool is_stopping; /* set under the lock; the plan that is being made is given up */
+} dao_plan_worker_t;
+
+void dao_plan_worker_init(dao_plan_worker_t *worker, bool is_at_once);
+
+/* A plan that is being made is given up: waits for that, a millisecond or some for a large step. */
+void dao_plan_worker_finish(dao_plan_worker_t *worker);
+
+/* Hands a job in, at most one at a time. DAO_ERR_THREAD: the job is still the caller's. */
+DAO_NODISCARD dao_status_t dao_plan_worker_submit(dao_plan_worker_t *worker, dao_plan_job_t *job);
+
+/* Takes the job back if it is done; NULL. Never waits. */
+dao_plan_job_t *dao_plan_worker_take(dao_plan_worker_t *worker);
+
+#endif

@@ -1,0 +1,423 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Measuring a step.
+
+       compute stream   ... end(n-1) | waits | begin(n) kernel n end(n) ...
+                                   <-gap--><-------- time ----------->
+
+   Ends are the timeline's events, begins are the profiler's own, recorded behind the waits. A gap is put down to
+   the copy that the kernel waited for and that ended last, or to the host if that was before the gap. Events
+   are used again after DAO_TIMELINE_SLOTS operations: what is looked at later than that spoils the
+   measurement.
+
+   A copy for the step's first kernels may be over before the device has come to the step, while the one
+   before still computes: times count from an event there, the origin, and nothing is looked at before that.
+
+   Whether the two directions of the link slow each other shows where copies of both are under way:
+
+       H2D stream   |--- copy ---|        |--------- copy ----------|
+       D2H stream            |---------- copy ----------|
+                  <- one -><both><-one-><---- both --><--- one --->
+
+   By themselves, at the speeds of copies alone, they would take work = one + 2 (1 - lost) both. So lost is 0
+   where each direction has its own speed, and 1/2 where only one moves at a time, whether the other waits or
+   both go half as fast. */
+#include "runtime/executor/learned/profiler.h"
+
+#include "base/memory/host.h"
+#include "base/numbers/math.h"
+#include "base/report/assert.h"
+
+#include <string.h>
+
+/* Kernels, and copies, that their lists hold at first. */
+#define KERNELS_AT_FIRST 256u
+#define SPANS_AT_FIRST   256u
+
+/* A copy counts as alone if at most 1 / this of its time others of the other direction were under way. */
+#define ALONE_PART 50u
+
+/* Of the time in which copies are under way, both directions are for at least 1 / this; else nothing is said
+   of both. */
+#define BOTH_PART 20u
+
+/* Most that is lost while both directions are under way: all that one of them moves. */
+#define LOST_SHARE_MAX 0.5
+
+void dao_profiler_init(dao_profiler_t *profiler, dao_timeline_t *timeline)
+{
+    *profiler = (dao_profiler_t){.timeline = timeline};
+}
+
+void dao_profiler_finish(dao_profiler_t *profiler)
+{
+    for (int role = 0; role < DAO_STREAM_ROLE_COUNT; role++) {
+        for (uint32_t i = 0; profiler->slots[role] != NULL && i < DAO_TIMELINE_SLOTS; i++) {
+            if (profiler->slots[role][i].begin != NULL) {
+                profiler->timeline->ops->event_destroy(profiler->slots[role][i].begin);
+            }
+        }
+        dao_host_free(profiler->slots[role]);
+        dao_host_free(profiler->copies[role].spans);
+    }
+    if (profiler->origin != NULL) {
+        profiler->timeline->ops->event_destroy(profiler->origin);
+    }
+    dao_host_free(profiler->kernel_ns);
+    *profiler = (dao_profiler_t){.timeline = NULL};
+}
+
+static bool has_slots(dao_profiler_t *profiler)
+{
+    bool has_all = true;
+    for (int role = 0; role < DAO_STREAM_ROLE_COUNT; role++) {
+        if (profiler->slots[role] == NULL) {
+            profiler->slots[role] = dao_host_calloc(DAO_TIMELINE_SLOTS, sizeof(dao_profiler_slot_t));
+        }
+        has_all = has_all && profiler->slots[role] != NULL;
+    }
+    return has_all;
+}
+
+/* Records the event from which the step's times count. */
+static bool record_origin(dao_profiler_t *profiler)
+{
+    const dao_timeline_t *timeline = profiler->timeline;
+    return (profiler->origin != NULL ||
+            timeline->ops->event_create(timeline->device, true, &profiler->origin) == DAO_OK) &&
+           timeline->ops->event_record(profiler->origin,
+                                       timeline->streams[DAO_STREAM_ROLE_COMPUTE].backend) == DAO_OK;
+}
+
+void dao_profiler_start(dao_profiler_t *profiler)
+{
+    DAO_ASSERT(profiler->state == DAO_PROFILER_IDLE);
+    if (!has_slots(profiler) || !record_origin(profiler)) {
+        return;
+    }
+    profiler->state = DAO_PROFILER_RUNNING;
+    profiler->is_spoilt = false;
+    profiler->kernel_count = 0;
+    profiler->step_ns = 0;
+    memset(profiler->stall_ns, 0, sizeof(profiler->stall_ns));
+    memset(profiler->links, 0, sizeof(profiler->links));
+    memset(profiler->is_crowded, 0, sizeof(profiler->is_crowded));
+    profiler->lost_share = -1;
+    for (int role = 0; role < DAO_STREAM_ROLE_COUNT; role++) {
+        profiler->copies[role].count = 0;
+        profiler->next[role] = profiler->timeline->streams[role].issued + 1;
+    }
+    profiler->first_kernel = profiler->next[DAO_STREAM_ROLE_COMPUTE];
+}
+
+void dao_profiler_stop(dao_profiler_t *profiler)
+{
+    DAO_ASSERT(profiler->state == DAO_PROFILER_RUNNING);
+    for (int role = 0; role < DAO_STREAM_ROLE_COUNT; role++) {
+        profiler->end[role] = profiler->timeline->streams[role].issued;
+    }
+    profiler->state = DAO_PROFILER_DRAINING;
+}
+
+void dao_profiler_reset(dao_profiler_t *profiler)
+{
+    profiler->state = DAO_PROFILER_IDLE;
+}
+
+static dao_profiler_slot_t *slot_of(const dao_profiler_t *profiler, int role, uint64_t sequence)
+{
+    return &profiler->slots[role][sequence & (DAO_TIMELINE_SLOTS - 1)];
+}
+
+/* Records the begin of the operation that is queued next on a stream; NULL: it is not measured. */
+static dao_profiler_slot_t *begin(dao_profiler_t *profiler, dao_stream_role_t role)
+{
+    const dao_timeline_t *timeline = profiler->timeline;
+    const dao_timeline_stream_t *stream = &timeline->streams[role];
+    if (profiler->state != DAO_PROFILER_IDLE &&
+        stream->issued + 1 - profiler->next[role] >= DAO_TIMELINE_DEPTH / 2) {
+        dao_profiler_collect(profiler); /* before events are used again */
+    }
+    if (profiler->state != DAO_PROFILER_RUNNING) {
+        return NULL;
+    }
+    dao_profiler_slot_t *slot = slot_of(profiler, (int)role, stream->issued + 1);
+    slot->sequence = 0;
+    if ((slot->begin == NULL &&
+         timeline->ops->event_create(timeline->device, true, &slot->begin) != DAO_OK) ||
+        timeline->ops->event_record(slot->begin, stream->backend) != DAO_OK) {
+        profiler->is_spoilt = true;
+        return NULL;
+    }
+    slot->sequence = stream->issued + 1;
+    return slot;
+}
+
+void dao_profiler_before_kernel(dao_profiler_t *profiler, uint32_t kernel, const dao_fence_t *fence)
+{
+    dao_profiler_slot_t *slot = begin(profiler, DAO_STREAM_ROLE_COMPUTE);
+    if (slot != NULL) {
+        slot->kernel = kernel;
+        slot->fence = *fence;
+    }
+}
+
+void dao_profiler_before_copy(dao_profiler_t *profiler, dao_stream_role_t role, uint64_t size_bytes)
+{
+    dao_profiler_slot_t *slot = begin(profiler, role);
+    if (slot != NULL) {
+        slot->size_bytes = size_bytes;
+    }
+}
+
+void dao_profiler_after(dao_profiler_t *profiler, dao_stream_role_t role)
+{
+    const dao_timeline_stream_t *stream = &profiler->timeline->streams[role];
+    if (profiler->state == DAO_PROFILER_RUNNING && stream->recorded != stream->issued) {
+        profiler->is_spoilt = true; /* there is no event behind it */
+        slot_of(profiler, (int)role, stream->issued)->sequence = 0;
+    }
+}
+
+/* The event behind an operation, if it is still that of this operation. */
+static dao_backend_event_t *event_of(const dao_profiler_t *profiler, int role, uint64_t sequence)
+{
+    const dao_timeline_stream_t *stream = &profiler->timeline->streams[role];
+    bool is_kept =
+        sequence > 0 && sequence <= stream->issued && stream->issued - sequence < DAO_TIMELINE_SLOTS;
+    return is_kept ? stream->events[sequence & (DAO_TIMELINE_SLOTS - 1)] : NULL;
+}
+
+/* Nanoseconds between two events, below 0 if the second one is the earlier; what the device cannot tell
+   spoils the measurement. */
+static int64_t between(dao_profiler_t *profiler, dao_backend_event_t *from, dao_backend_event_t *to)
+{
+    int64_t ns = 0;
+    if (profiler->timeline->ops->event_elapsed(from, to, &ns) != DAO_OK) {
+        profiler->is_spoilt = true;
+    }
+    return ns;
+}
+
+/* The same for events of a stream, the first one before the second. */
+static uint64_t elapsed(dao_profiler_t *profiler, dao_backend_event_t *from, dao_backend_event_t *to)
+{
+    int64_t ns = between(profiler, from, to);
+    return ns > 0 ? (uint64_t)ns : 0;
+}
+
+static void note_gap(dao_profiler_t *profiler, const dao_profiler_slot_t *slot, uint64_t gap_ns)
+{
+    static const struct {
+        dao_stream_role_t role;
+        dao_stall_cause_t cause;
+    } others[] = {{DAO_STREAM_ROLE_H2D, DAO_STALL_CAUSE_IN},
+                  {DAO_TIMELINE_STAGE_IN, DAO_STALL_CAUSE_IN},
+                  {DAO_STREAM_ROLE_D2H, DAO_STALL_CAUSE_OUT},
+                  {DAO_TIMELINE_STAGE_OUT, DAO_STALL_CAUSE_OUT}};
+    dao_stall_cause_t cause = DAO_STALL_CAUSE_HOST;
+    uint64_t least_ns = gap_ns;
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        dao_backend_event_t *event =
+            event_of(profiler, (int)others[i].role, slot->fence.sequence[others[i].role]);
+        int64_t since_ns = 0;
+        if (event != NULL &&
+            profiler->timeline->ops->event_elapsed(event, slot->begin, &since_ns) == DAO_OK &&
+            since_ns >= 0 && (uint64_t)since_ns < least_ns) {
+            least_ns = (uint64_t)since_ns;
+            cause = others[i].cause;
+        }
+    }
+    profiler->stall_ns[cause] += gap_ns;
+    profiler->step_ns += gap_ns;
+}
+
+static void note_kernel(dao_profiler_t *profiler, const dao_profiler_slot_t *slot, uint64_t time_ns)
+{
+    if (slot->kernel >= profiler->kernel_capacity) {
+        uint32_t capacity = profiler->kernel_capacity == 0 ? KERNELS_AT_FIRST : 2 * profiler->kernel_capacity;
+        capacity = capacity > slot->kernel ? capacity : slot->kernel + 1;
+        uint64_t *times = dao_host_realloc(profiler->kernel_ns, capacity, sizeof(*times));
+        if (times == NULL) {
+            profiler->is_spoilt = true;
+            return;
+        }
+        profiler->kernel_ns = times;
+        profiler->kernel_capacity = capacity;
+    }
+    profiler->kernel_ns[slot->kernel] = time_ns;
+    profiler->kernel_count = slot->kernel + 1;
+    profiler->step_ns += time_ns;
+}
+
+void dao_profiler_link_note(dao_profiler_link_t *link, uint64_t size_bytes, uint64_t time_ns)
+{
+    double bytes = (double)size_bytes;
+    double ns = (double)time_ns;
+    link->count++;
+    link->bytes += bytes;
+    link->ns += ns;
+    link->bytes_bytes += bytes * bytes;
+    link->bytes_ns += bytes * ns;
+}
+
+static void note_copy(dao_profiler_t *profiler, int role, const dao_profiler_slot_t *slot,
+                      dao_backend_event_t *end)
+{
+    dao_profiler_spans_t *copies = &profiler->copies[role];
+    if (copies->count == copies->capacity) {
+        uint32_t capacity = copies->capacity == 0 ? SPANS_AT_FIRST : 2 * copies->capacity;
+        dao_profiler_span_t *spans = dao_host_realloc(copies->spans, capacity, sizeof(*spans));
+        if (spans == NULL) {
+            profiler->is_spoilt = true;
+            return;
+        }
+        copies->spans = spans;
+        copies->capacity = capacity;
+    }
+    int64_t end_ns = between(profiler, profiler->origin, end);
+    int64_t begin_ns = end_ns - (int64_t)elapsed(profiler, slot->begin, end);
+    copies->spans[copies->count++] = (dao_profiler_span_t){begin_ns, end_ns, slot->size_bytes};
+}
+
+static void look_at(dao_profiler_t *profiler, int role, uint64_t sequence)
+{
+    const dao_profiler_slot_t *slot = slot_of(profiler, role, sequence);
+    dao_backend_event_t *end = event_of(profiler, role, sequence);
+    if (end == NULL) {
+        profiler->is_spoilt = true;
+        return;
+    }
+    if (slot->sequence != sequence) {
+        return; /* nobody asked to measure it: a fill, a request of the program */
+    }
+    if (role != DAO_STREAM_ROLE_COMPUTE) {
+        note_copy(profiler, role, slot, end);
+        return;
+    }
+    dao_backend_event_t *before = event_of(profiler, role, sequence - 1);
+    note_gap(profiler, slot, before != NULL ? elapsed(profiler, before, slot->begin) : 0);
+    note_kernel(profiler, slot, elapsed(profiler, slot->begin, end));
+}
+
+/* ---- both directions ---- */
+
+/* The time of a span that spans of the other direction share with it. `first`: of these the first that ends
+   behind the span's begin; it moves on with the spans. */
+static uint64_t shared_ns(const dao_profiler_span_t *span, const dao_profiler_spans_t *others,
+                          uint32_t *first)
+{
+    uint64_t ns = 0;
+    while (*first < others->count && others->spans[*first].end_ns <= span->begin_ns) {
+        (*first)++;
+    }
+    for (uint32_t i = *first; i < others->count && others->spans[i].begin_ns < span->end_ns; i++) {
+        const dao_profiler_span_t *other = &others->spans[i];
+        int64_t begin_ns = other->begin_ns > span->begin_ns ? other->begin_ns : span->begin_ns;
+        int64_t end_ns = other->end_ns < span->end_ns ? other->end_ns : span->end_ns;
+        ns += end_ns > begin_ns ? (uint64_t)(end_ns - begin_ns) : 0;
+    }
+    return ns;
+}
+
+/* Figures of a direction's copies, of all and of those alone; the time in which the other direction was under
+   way, too. */
+static uint64_t sum_up(const dao_profiler_spans_t *copies, const dao_profiler_spans_t *others,
+                       dao_profiler_link_t *all, dao_profiler_link_t *alone)
+{
+    uint64_t both_ns = 0;
+    uint32_t first = 0;
+    for (uint32_t i = 0; i < copies->count; i++) {
+        const dao_profiler_span_t *span = &copies->spans[i];
+        uint64_t time_ns = (uint64_t)(span->end_ns - span->begin_ns);
+        uint64_t with_others_ns = shared_ns(span, others, &first);
+        both_ns += with_others_ns;
+        dao_profiler_link_note(all, span->size_bytes, time_ns);
+        if (with_others_ns <= time_ns / ALONE_PART) {
+            dao_profiler_link_note(alone, span->size_bytes, time_ns);
+        }
+    }
+    return both_ns;
+}
+
+/* The time that copies would take if each was alone. */
+static double work_ns(const dao_profiler_link_t *all, const dao_profiler_link_t *alone)
+{
+    uint64_t bytes_per_second = 0, latency_ns = 0;
+    dao_profiler_link_speed(alone, &bytes_per_second, &latency_ns);
+    return (double)all->count * (double)latency_ns +
+           all->bytes / (double)bytes_per_second * (double)DAO_NS_PER_S;
+}
+
+/* All copies are there: what they say of the link. */
+static void note_links(dao_profiler_t *profiler)
+{
+    static const dao_stream_role_t roles[] = {DAO_STREAM_ROLE_H2D, DAO_STREAM_ROLE_D2H};
+    dao_profiler_link_t all[2] = {{.count = 0}};
+    dao_profiler_link_t *links[] = {&profiler->links[roles[0]], &profiler->links[roles[1]]};
+    double both_ns = 0; /* the same from either side */
+    for (int i = 0; i < 2; i++) {
+        both_ns =
+            (double)sum_up(&profiler->copies[roles[i]], &profiler->copies[roles[1 - i]], &all[i], links[i]);
+    }
+    double one_ns = all[0].ns + all[1].ns - 2 * both_ns;
+    if (links[0]->count > 0 && links[1]->count > 0 && both_ns * BOTH_PART >= one_ns + both_ns) {
+        double work = work_ns(&all[0], links[0]) + work_ns(&all[1], links[1]);
+        double lost = 1 - (work - one_ns) / (2 * both_ns);
+        profiler->lost_share = lost < 0 ? 0 : lost > LOST_SHARE_MAX ? LOST_SHARE_MAX : lost;
+    }
+    for (int i = 0; i < 2; i++) {
+        profiler->is_crowded[roles[i]] = links[i]->count == 0 && all[i].count > 0;
+        *links[i] = profiler->is_crowded[roles[i]] ? all[i] : *links[i];
+    }
+}
+
+/* Tells whether the origin is in the past: it is before the step's first kernel. */
+static bool has_origin_come(const dao_profiler_t *profiler)
+{
+    const dao_timeline_stream_t *compute = &profiler->timeline->streams[DAO_STREAM_ROLE_COMPUTE];
+    bool is_without_kernels = profiler->state == DAO_PROFILER_DRAINING &&
+                              profiler->end[DAO_STREAM_ROLE_COMPUTE] < profiler->first_kernel;
+    return compute->completed >= profiler->first_kernel || is_without_kernels;
+}
+
+void dao_profiler_collect(dao_profiler_t *profiler)
+{
+    bool is_done = profiler->state == DAO_PROFILER_DRAINING;
+    if (profiler->state != DAO_PROFILER_RUNNING && profiler->state != DAO_PROFILER_DRAINING) {
+        return;
+    }
+    if (!has_origin_come(profiler)) {
+        return;
+    }
+    for (int i = 0; i < DAO_STREAM_ROLE_COUNT; i++) {
+        const dao_timeline_stream_t *stream = &profiler->timeline->streams[i];
+        uint64_t end = profiler->state == DAO_PROFILER_RUNNING ? stream->issued : profiler->end[i];
+        for (; profiler->next[i] <= end && profiler->next[i] <= stream->completed; profiler->next[i]++) {
+            look_at(profiler, i, profiler->next[i]);
+        }
+        is_done = is_done && profiler->next[i] > end;
+    }
+    if (is_done) {
+        note_links(profiler);
+        profiler->state = DAO_PROFILER_DONE;
+    }
+}
+
+void dao_profiler_link_speed(const dao_profiler_link_t *link, uint64_t *out_bytes_per_second,
+                             uint64_t *out_latency_ns)
+{
+    double count = (double)link->count;
+    double spread = count * link->bytes_bytes - link->bytes * link->bytes;
+    double product = count * link->bytes_ns - link->bytes * link->ns;
+    double ns_per_byte = spread > 0 ? product / spread : 0;
+    double latency_ns = (link->ns - ns_per_byte * link->bytes) / count;
+    DAO_ASSERT(link->count > 0);
+    if (ns_per_byte <= 0 ||
+        latency_ns < 0) { /* sizes are alike, or noise is larger than what they differ by */
+        ns_per_byte = link->ns / link->bytes;
+        latency_ns = 0;
+    }
+    double bytes_per_second = ns_per_byte > 0 ? (double)DAO_NS_PER_S / ns_per_byte : (double)DAO_NS_PER_S;
+    *out_bytes_per_second = bytes_per_second >= 1 ? (uint64_t)bytes_per_second : 1;
+    *out_latency_ns = (uint64_t)latency_ns;
+}

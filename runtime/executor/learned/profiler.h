@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What kernels and copies take, by events in front of them and behind, for one step at a time. */
+#ifndef DAO_RUNTIME_EXECUTOR_PROFILER_H
+#define DAO_RUNTIME_EXECUTOR_PROFILER_H
+
+#include "runtime/executor/tiers/timeline.h"
+
+/* Why a kernel began later than the one before it ended: its data came, its room became free, or the host had
+   not queued it yet. */
+typedef enum dao_stall_cause {
+    DAO_STALL_CAUSE_IN,
+    DAO_STALL_CAUSE_OUT,
+    DAO_STALL_CAUSE_HOST,
+    DAO_STALL_CAUSE_COUNT,
+} dao_stall_cause_t;
+
+/* The copies of one direction. */
+typedef struct dao_profiler_link {
+    uint64_t count;
+    double bytes, ns;
+    double bytes_bytes, bytes_ns; /* sums of squares and products: for the line through them */
+} dao_profiler_link_t;
+
+/* A copy of the step, by the device's time from the step's begin on; it may be queued before that. */
+typedef struct dao_profiler_span {
+    int64_t begin_ns, end_ns;
+    uint64_t size_bytes;
+} dao_profiler_span_t;
+
+typedef struct dao_profiler_spans {
+    dao_profiler_span_t *spans; /* one behind the other */
+    uint32_t count, capacity;
+} dao_profiler_spans_t;
+
+/* Of a stream's operation; its number modulo DAO_TIMELINE_SLOTS finds it. */
+typedef struct dao_profiler_slot {
+    uint64_t sequence; /* 0: it is not measured */
+    dao_backend_event_t *begin;
+    uint64_t size_bytes; /* of a copy */
+    uint32_t kernel;     /* of the step */
+    dao_fence_t fence;   /* what it had to wait for */
+} dao_profiler_slot_t;
+
+typedef enum dao_profiler_state {
+    DAO_PROFILER_IDLE,
+    DAO_PROFILER_RUNNING,  /* operations that are queued are measured */
+    DAO_PROFILER_DRAINING, /* all are queued, not all have finished */
+    DAO_PROFILER_DONE,     /* the figures stand */
+} dao_profiler_state_t;
+
+typedef struct dao_profiler {
+    dao_timeline_t *timeline;
+    dao_profiler_state_t state;
+    bool is_spoilt; /* something could not be measured */
+    dao_profiler_slot_t *slots[DAO_STREAM_ROLE_COUNT];
+    uint64_t next[DAO_STREAM_ROLE_COUNT]; /* number of the operation that is looked at next */
+    uint64_t end[DAO_STREAM_ROLE_COUNT];  /* while draining: of the last one */
+    uint64_t first_kernel;                /* number of the step's first one */
+
+    uint64_t *kernel_ns;
+    uint32_t kernel_count, kernel_capacity;
+    uint64_t step_ns; /* from the end of the kernel before the step to the end of its last one */
+    uint64_t stall_ns[DAO_STALL_CAUSE_COUNT];
+    dao_backend_event_t *origin;                        /* of the spans' times */
+    dao_profiler_spans_t copies[DAO_STREAM_ROLE_COUNT]; /* of H2D and D2H */
+    dao_profiler_link_t
+        links[DAO_STREAM_ROLE_COUNT]; /* once DONE: of H2D and D2H, those alone; all where none was */
+    bool is_crowded
+        [DAO_STREAM_ROLE_COUNT]; /* once DONE: there were copies, none alone; links[] has them slowed */
+    double
+        lost_share; /* once DONE: of what both directions move by themselves, lost while both are under way; below 0:
+                          not known */
+} dao_profiler_t;
+
+/* The timeline is borrowed. */
+void dao_profiler_init(dao_profiler_t *profiler, dao_timeline_t *timeline);
+
+/* Before the timeline is finished; nothing is in flight. */
+void dao_profiler_finish(dao_profiler_t *profiler);
+
+/* IDLE -> RUNNING: a step begins. Without memory it stays IDLE. */
+void dao_profiler_start(dao_profiler_t *profiler);
+
+/* RUNNING -> DRAINING: the step has ended. */
+void dao_profiler_stop(dao_profiler_t *profiler);
+
+/* Any -> IDLE. */
+void dao_profiler_reset(dao_profiler_t *profiler);
+
+/* Around an operation that is measured: behind dao_timeline_before() with that fence, and behind
+   dao_timeline_after(). */
+void dao_profiler_before_kernel(dao_profiler_t *profiler, uint32_t kernel, const dao_fence_t *fence);
+void dao_profiler_before_copy(dao_profiler_t *profiler, dao_stream_role_t role, uint64_t size_bytes);
+void dao_profiler_after(dao_profiler_t *profiler, dao_stream_role_t role);
+
+/* Looks at what was seen to finish, once the device has come to the step; DRAINING -> DONE when that is all.
+   */
+void dao_profiler_collect(dao_profiler_t *profiler);
+
+/* Adds a copy, or what is like one, to a link's figures. */
+void dao_profiler_link_note(dao_profiler_link_t *link, uint64_t size_bytes, uint64_t time_ns);
+
+/* Speed of a link and what a copy takes besides, by its copies; at least one. */
+void dao_profiler_link_speed(const dao_profiler_link_t *link, uint64_t *out_bytes_per_second,
+                             uint64_t *out_latency_ns);
+
+#endif

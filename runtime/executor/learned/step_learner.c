@@ -1,0 +1,690 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From marks to plans.
+
+       step     mark            mark             mark                       mark
+                 |  learnt       |  the same: its  |  the same: measured,     |  the plan is there: followed from here on ...
+                 |               |  future is known|  then planned            |
+       worker                                         [ bound, plan, compile ]
+
+   At the first kernel of a step, of the known_steps that begin as what is queued the one is expected that fits
+   furthest; if several do, the one that came the last time behind the step before; then the latest. Later
+   kernels are compared one by one.
+
+   Invariants: `now` is a known whose first log.kernel_count kernels are those of the step; a plan is
+   followed only if it is that of `now`, or between two steps; the worker's job is that of `submitted`, which is
+   not forgotten meanwhile. */
+#include "runtime/executor/learned/step_learner.h"
+
+#include "base/memory/host.h"
+#include "base/numbers/math.h"
+#include "base/report/assert.h"
+#include "base/report/error.h"
+#include "runtime/executor/state/tensor.h"
+
+#include <string.h>
+
+/* Queued kernels that are looked at to see which step begins. */
+#define EXPECT_KERNELS_MAX 64u
+
+dao_status_t dao_step_learner_create(dao_engine_t *engine, bool is_at_once, dao_step_learner_t **out_learner)
+{
+    dao_step_learner_t *learner = dao_host_calloc(1, sizeof(*learner));
+    if (learner == NULL) {
+        return dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory to learn steps");
+    }
+    learner->engine = engine;
+    dao_plan_worker_init(&learner->worker, is_at_once);
+    dao_step_log_init(&learner->log);
+    *out_learner = learner;
+    return DAO_OK;
+}
+
+static void destroy_shape(dao_known_step_t *known)
+{
+    dao_compiled_plan_destroy(known->plan);
+    dao_compiled_plan_destroy(known->new_plan);
+    dao_compiled_plan_destroy(known->former);
+    dao_step_log_finish(&known->log);
+    dao_host_free(known);
+}
+
+void dao_step_learner_destroy(dao_step_learner_t *learner)
+{
+    if (learner == NULL) {
+        return;
+    }
+    DAO_ASSERT(learner->engine->plan == NULL);
+    dao_plan_worker_finish(&learner->worker);
+    for (uint32_t i = 0; i < learner->known_step_count; i++) {
+        destroy_shape(learner->known_steps[i]);
+    }
+    dao_step_log_finish(&learner->log);
+    dao_host_free(learner);
+}
+
+/* ---- which step is it ---- */
+
+/* Queued kernels that are those a known begins with; 0: it begins otherwise. */
+static uint32_t count_alike(const dao_known_step_t *known, const dao_item_t *first)
+{
+    uint32_t count = 0;
+    for (const dao_item_t *item = first; item != NULL && item->kind != DAO_ITEM_STEP_BOUNDARY;
+         item = item->next) {
+        if (item->kind != DAO_ITEM_KERNEL) {
+            continue;
+        }
+        if (count == EXPECT_KERNELS_MAX) {
+            return count;
+        }
+        if (count == known->log.kernel_count || item->signature != known->log.kernels[count].signature) {
+            return 0;
+        }
+        count++;
+    }
+    return count;
+}
+
+static dao_known_step_t *expect(const dao_step_learner_t *learner, const dao_item_t *item)
+{
+    const dao_known_step_t *after = learner->before != NULL ? learner->before->after : NULL;
+    dao_known_step_t *best = NULL;
+    uint32_t best_count = 0;
+    for (uint32_t i = 0; i < learner->known_step_count; i++) {
+        dao_known_step_t *known = learner->known_steps[i];
+        uint32_t count = count_alike(known, item);
+        bool is_better = count > best_count || (count == best_count && count > 0 && best != after &&
+                                                (known == after || known->seen_at > best->seen_at));
+        if (is_better) {
+            best = known;
+            best_count = count;
+        }
+    }
+    return best;
+}
+
+/* A known that is as the step under way up to now. */
+static dao_known_step_t *find_alike(const dao_step_learner_t *learner, bool is_whole)
+{
+    for (uint32_t i = 0; i < learner->known_step_count; i++) {
+        dao_known_step_t *known = learner->known_steps[i];
+        bool is_same = !is_whole || known->log.kernel_count == learner->log.kernel_count;
+        for (uint32_t k = 0; is_same && k < learner->log.kernel_count; k++) {
+            is_same = dao_step_log_is_kernel_same(&learner->log, &known->log, k);
+        }
+        if (is_same) {
+            return known;
+        }
+    }
+    return NULL;
+}
+
+/* ---- plans ---- */
+
+static void leave(dao_step_learner_t *learner)
+{
+    if (learner->engine->plan != NULL) {
+        dao_plan_follow_leave(learner->engine);
+    }
+}
+
+static void deviate(dao_step_learner_t *learner)
+{
+    leave(learner);
+    learner->now = NULL;
+}
+
+/* The new plan takes its place; the one that had it is kept to be compared with, or is the one that did not
+   pay. */
+static void take_new_course(dao_known_step_t *known)
+{
+    dao_compiled_plan_destroy(known->former);
+    if (known->is_returning) {
+        dao_compiled_plan_destroy(known->plan);
+        known->plan = NULL;
+    }
+    known->former = known->plan;
+    known->former_step_ns = known->step_ns;
+    known->plan = known->new_plan;
+    known->new_plan = NULL;
+    known->is_returning = false;
+    known->step_ns = 0;
+}
+
+/* The step begins as this known does: its plan is followed, the newest one. */
+static void follow(dao_step_learner_t *learner, dao_known_step_t *known)
+{
+    dao_engine_t *engine = learner->engine;
+    if (engine->plan != NULL && (engine->plan != known->plan || known->new_plan != NULL)) {
+        leave(learner);
+    }
+    if (known->new_plan != NULL) {
+        take_new_course(known);
+    }
+    if (known->plan == NULL || engine->plan != NULL) {
+        return;
+    }
+    if (dao_plan_follow_enter(engine, known->plan, &known->log) != DAO_OK) {
+        dao_compiled_plan_destroy(known->plan); /* the step goes on without; a new plan may be tried */
+        known->plan = NULL;
+        known->try_count++;
+    }
+}
+
+/* ---- measuring ---- */
+
+static bool is_worth_measuring(const dao_step_learner_t *learner)
+{
+    const dao_known_step_t *known = learner->now;
+    if (known == NULL) {
+        return false;
+    }
+    if (learner->engine->plan != NULL) {
+        return known->seen_count >= known->next_measure;
+    }
+    return known->seen_count + 1 >= DAO_KNOWN_STEP_SEEN_MIN &&
+           known->try_count < DAO_STEP_LEARNER_TRIES_MAX &&
+           (known->has_evicted || known->seen_count < DAO_KNOWN_STEP_SEEN_MIN);
+}
+
+static void measure_step(dao_step_learner_t *learner)
+{
+    dao_profiler_t *profiler = &learner->engine->profiler;
+    if (profiler->state == DAO_PROFILER_IDLE && is_worth_measuring(learner)) {
+        dao_profiler_start(profiler);
+    }
+}
+
+/* Tells whether measured and expected differ by more than the tolerance. */
+static bool is_off(double measured, double expected)
+{
+    double difference = measured > expected ? measured - expected : expected - measured;
+    return difference * DAO_STEP_LEARNER_TOLERANCE > expected;
+}
+
+static double expected_ns(const dao_profiler_link_t *link, uint64_t bytes_per_second, uint64_t latency_ns)
+{
+    return (double)link->count * (double)latency_ns +
+           link->bytes / (double)bytes_per_second * (double)DAO_NS_PER_S;
+}
+
+static uint64_t sum_of_kernels(const dao_profiler_t *profiler)
+{
+    uint64_t sum_ns = 0;
+    for (uint32_t i = 0; i < profiler->kernel_count; i++) {
+        sum_ns += profiler->kernel_ns[i];
+    }
+    return sum_ns;
+}
+
+/* What the copies of a direction say of its speed alone. Nothing where none was alone and both directions are
+   known to slow each other: that would be counted twice. */
+static const dao_profiler_link_t *link_of(const dao_step_learner_t *learner, dao_stream_role_t direction)
+{
+    static const dao_profiler_link_t nothing;
+    const dao_profiler_t *profiler = &learner->engine->profiler;
+    return profiler->is_crowded[direction] && learner->lost_share > 0 ? &nothing
+                                                                      : &profiler->links[direction];
+}
+
+/* What both directions move together while both copy. */
+static double both_speed(const dao_swap_tier_t *link)
+{
+    return link->shared_bytes_per_second != 0
+               ? (double)link->shared_bytes_per_second
+               : (double)link->in_bytes_per_second + (double)link->out_bytes_per_second;
+}
+
+/* Tells whether what was measured, and noted, is not what the plan was made with any more. */
+static bool has_changed(const dao_step_learner_t *learner, const dao_plan_basis_t *basis)
+{
+    const dao_profiler_t *profiler = &learner->engine->profiler;
+    const dao_profiler_link_t *in = link_of(learner, DAO_STREAM_ROLE_H2D);
+    const dao_profiler_link_t *out = link_of(learner, DAO_STREAM_ROLE_D2H);
+    const dao_swap_tier_t *host = &basis->host;
+    return is_off((double)sum_of_kernels(profiler), (double)basis->compute_ns) ||
+           (in->count > 0 && is_off(in->ns, expected_ns(in, host->in_bytes_per_second, host->latency_ns))) ||
+           (out->count > 0 &&
+            is_off(out->ns, expected_ns(out, host->out_bytes_per_second, host->latency_ns))) ||
+           (profiler->lost_share >= 0 && is_off(both_speed(&learner->link), both_speed(host))) ||
+           is_off((double)learner->file.in_bytes_per_second, (double)basis->file.in_bytes_per_second) ||
+           is_off((double)learner->file.out_bytes_per_second, (double)basis->file.out_bytes_per_second);
+}
+
+/* A direction without copies is as the other one. */
+static void fill_directions(dao_swap_tier_t *tier)
+{
+    tier->in_bytes_per_second =
+        tier->in_bytes_per_second != 0 ? tier->in_bytes_per_second : tier->out_bytes_per_second;
+    tier->out_bytes_per_second =
+        tier->out_bytes_per_second != 0 ? tier->out_bytes_per_second : tier->in_bytes_per_second;
+}
+
+static void note_tier(dao_swap_tier_t *link, const dao_profiler_link_t *in, const dao_profiler_link_t *out)
+{
+    uint64_t in_latency_ns = 0;
+    uint64_t out_latency_ns = 0;
+    if (in->count > 0) {
+        dao_profiler_link_speed(in, &link->in_bytes_per_second, &in_latency_ns);
+    }
+    if (out->count > 0) {
+        dao_profiler_link_speed(out, &link->out_bytes_per_second, &out_latency_ns);
+    }
+    fill_directions(link);
+    if (in->count > 0 || out->count > 0) {
+        link->latency_ns = dao_larger(in_latency_ns, out_latency_ns);
+    }
+}
+
+/* The speed at which full pieces pass that each cost the latency. */
+static uint64_t speed_by_pieces(uint64_t bytes_per_second, uint64_t latency_ns, uint64_t piece_bytes)
+{
+    double piece_ns = (double)piece_bytes / (double)bytes_per_second * (double)DAO_NS_PER_S;
+    return (uint64_t)((double)bytes_per_second * piece_ns / (piece_ns + (double)latency_ns)) + 1;
+}
+
+/* A tensor's full pieces have the latency in their speed. Its last one takes as much longer than that as it
+   lacks of a full one: what is left of the latency. */
+static void note_file(dao_step_learner_t *learner)
+{
+    dao_file_tier_t *tier = &learner->engine->file_tier;
+    const dao_profiler_link_t *in = &tier->moved[DAO_FILE_READ];
+    const dao_profiler_link_t *out = &tier->moved[DAO_FILE_WRITE];
+    dao_swap_tier_t file = {0};
+    note_tier(&file, in, out);
+    if (in->count > 0) {
+        learner->file.in_bytes_per_second =
+            speed_by_pieces(file.in_bytes_per_second, file.latency_ns, tier->staging_bytes);
+    }
+    if (out->count > 0) {
+        learner->file.out_bytes_per_second =
+            speed_by_pieces(file.out_bytes_per_second, file.latency_ns, tier->staging_bytes);
+    }
+    if (in->count > 0 || out->count > 0) {
+        fill_directions(&learner->file);
+        learner->file.latency_ns = (uint64_t)((double)file.latency_ns * dao_file_tier_open_share(tier));
+        dao_file_tier_forget_moved(tier);
+    }
+}
+
+/* What both directions of the host's link move together: less than both by themselves if copies have slowed
+   each other, or did in an earlier step. */
+static void note_sharing(dao_step_learner_t *learner)
+{
+    const dao_profiler_t *profiler = &learner->engine->profiler;
+    learner->lost_share = profiler->lost_share >= 0 ? profiler->lost_share : learner->lost_share;
+    learner->link.shared_bytes_per_second = 0;
+    if (learner->lost_share * DAO_STEP_LEARNER_TOLERANCE > 1) {
+        double left = both_speed(&learner->link) * (1 - learner->lost_share);
+        learner->link.shared_bytes_per_second = (uint64_t)left + 1;
+    }
+}
+
+/* What is known of links, from the step that was measured. */
+static void note_links(dao_step_learner_t *learner)
+{
+    note_tier(&learner->link, link_of(learner, DAO_STREAM_ROLE_H2D), link_of(learner, DAO_STREAM_ROLE_D2H));
+    note_sharing(learner);
+    if (learner->engine->file_tier.is_there) {
+        note_file(learner);
+    }
+}
+
+static void count_step(dao_step_learner_t *learner, const dao_known_step_t *known)
+{
+    const dao_profiler_t *profiler = &learner->engine->profiler;
+    dao_executor_stats_t *stats = &learner->engine->stats;
+    stats->measured_step_count++;
+    stats->stall_in_ns += profiler->stall_ns[DAO_STALL_CAUSE_IN];
+    stats->stall_out_ns += profiler->stall_ns[DAO_STALL_CAUSE_OUT];
+    stats->stall_host_ns += profiler->stall_ns[DAO_STALL_CAUSE_HOST];
+    if (known->plan != NULL) {
+        uint64_t compute_ns = sum_of_kernels(profiler); /* kernels may have taken longer than in the plan */
+        uint64_t bound_ns = known->plan->bound_ns > compute_ns ? known->plan->bound_ns : compute_ns;
+        stats->bound_ns += bound_ns;
+        stats->forecast_ns += known->plan->schedule->step_ns;
+        stats->lost_ns += profiler->step_ns > bound_ns ? profiler->step_ns - bound_ns : 0;
+    }
+}
+
+/* ---- planning ---- */
+
+/* Bytes that the program writes for each step: they come through the host, beside what a plan keeps there. */
+static uint64_t fed_bytes(const dao_step_log_t *log)
+{
+    uint64_t bytes = 0;
+    uint32_t known_count = 0; /* roles are numbered by their first uses */
+    for (uint32_t i = 0; i < log->use_count; i++) {
+        if (log->uses[i].role == known_count) {
+            const dao_step_log_role_t *role = &log->roles[known_count++];
+            bytes += role->begins_anew && log->uses[i].kind != DAO_USE_WRITE ? role->size_bytes : 0;
+        }
+    }
+    return bytes;
+}
+
+/* The host's link, and its limit less what plans leave to the program. Where nothing fits the host, all that
+   was seen to move are pieces of the file. */
+static dao_swap_tier_t host_of(const dao_step_learner_t *learner, const dao_step_log_t *log)
+{
+    uint64_t limit_bytes = learner->engine->config.host_limit_bytes, fed = fed_bytes(log);
+    dao_swap_tier_t host = learner->link.in_bytes_per_second != 0 ? learner->link : learner->file;
+    host.limit_bytes = limit_bytes > fed ? limit_bytes - fed : limit_bytes != 0 ? 1 : 0;
+    return host;
+}
+
+static bool is_link_known(const dao_step_learner_t *learner)
+{
+    return learner->link.in_bytes_per_second != 0 || learner->file.in_bytes_per_second != 0;
+}
+
+static void hand_in(dao_step_learner_t *learner, dao_known_step_t *known)
+{
+    const dao_engine_config_t *config = &learner->engine->config;
+    if (learner->submitted != NULL) {
+        return; /* one after the other: it will be measured again */
+    }
+    dao_plan_job_t *job = dao_plan_job_create(&known->log, learner->engine->profiler.kernel_ns);
+    if (job == NULL) {
+        known->try_count++;
+        return;
+    }
+    job->problem.capacity_bytes = config->arena_bytes;
+    job->problem.host = host_of(learner, &known->log);
+    job->problem.file = learner->file;
+    job->problem.file.limit_bytes = learner->engine->file_tier.limit_bytes;
+    if (dao_plan_worker_submit(&learner->worker, job) != DAO_OK) {
+        dao_plan_job_destroy(job);
+        known->try_count++;
+        return;
+    }
+    learner->submitted = known;
+}
+
+/* A new plan was measured. It stays if the step is as quick as with the former one; else that comes back, and
+   is taken to be made with what is known now. Where kernels take other times the two cannot be compared: the
+   new one stays. */
+static void compare_with_former(dao_step_learner_t *learner, dao_known_step_t *known)
+{
+    dao_compiled_plan_t *former = known->former;
+    bool is_comparable =
+        former != NULL && known->former_step_ns != 0 && known->new_plan == NULL &&
+        !is_off((double)sum_of_kernels(&learner->engine->profiler), (double)former->basis.compute_ns);
+    known->former = NULL;
+    if (is_comparable &&
+        known->step_ns > known->former_step_ns + known->former_step_ns / DAO_STEP_LEARNER_LOSS) {
+        former->basis = known->plan->basis;
+        known->new_plan = former;
+        known->is_returning = true;
+        known->next_measure = known->seen_count + 2;
+        learner->engine->stats.plan_dropped_count++;
+        return;
+    }
+    dao_compiled_plan_destroy(former);
+}
+
+static void use_measurement(dao_step_learner_t *learner)
+{
+    const dao_profiler_t *profiler = &learner->engine->profiler;
+    dao_known_step_t *known = learner->measured;
+    learner->measured = NULL;
+    if (known == NULL || profiler->is_spoilt || profiler->kernel_count != known->log.kernel_count) {
+        return;
+    }
+    note_links(learner);
+    count_step(learner, known);
+    bool is_by_plan = learner->measured_plan != NULL && learner->measured_plan == known->plan;
+    if (is_by_plan) {
+        known->step_ns = profiler->step_ns;
+        compare_with_former(learner, known);
+    }
+    bool is_planned = known->plan != NULL;
+    bool wants_plan = is_planned ? is_by_plan && has_changed(learner, &known->plan->basis)
+                                 : known->has_evicted && known->try_count < DAO_STEP_LEARNER_TRIES_MAX;
+    if (wants_plan && known->new_plan == NULL && is_link_known(learner)) {
+        hand_in(learner, known);
+    }
+}
+
+static void deliver(dao_step_learner_t *learner, dao_plan_job_t *job)
+{
+    dao_known_step_t *known = learner->submitted;
+    learner->submitted = NULL;
+    if (job->status != DAO_OK) {
+        known->try_count =
+            job->status == DAO_ERR_NO_HOST_MEMORY ? known->try_count + 1 : DAO_STEP_LEARNER_TRIES_MAX;
+    } else {
+        bool is_first = known->plan == NULL;
+        learner->engine->stats.replan_count += is_first ? 0 : 1;
+        known->measure_steps =
+            is_first || known->measure_steps == 0 ? DAO_STEP_LEARNER_MEASURE_STEPS : 2 * known->measure_steps;
+        if (known->measure_steps > DAO_STEP_LEARNER_MEASURE_STEPS_MAX) {
+            known->measure_steps = DAO_STEP_LEARNER_MEASURE_STEPS_MAX;
+        }
+        *(is_first ? &known->plan : &known->new_plan) = job->plan;
+        known->next_measure =
+            known->seen_count + 2; /* the first step that follows it moves more than it says */
+        job->plan = NULL;
+    }
+    dao_plan_job_destroy(job);
+}
+
+void dao_step_learner_look(dao_step_learner_t *learner)
+{
+    dao_profiler_t *profiler = &learner->engine->profiler;
+    if (profiler->state != DAO_PROFILER_IDLE) {
+        dao_profiler_collect(profiler);
+    }
+    if (profiler->state == DAO_PROFILER_DONE) {
+        use_measurement(learner);
+        dao_profiler_reset(profiler);
+    }
+    dao_plan_job_t *job = dao_plan_worker_take(&learner->worker);
+    if (job != NULL) {
+        deliver(learner, job);
+    }
+}
+
+/* ---- kernels ---- */
+
+void dao_step_learner_kernel(dao_step_learner_t *learner, const dao_item_t *item)
+{
+    uint32_t index = learner->log.kernel_count;
+    if (!learner->has_boundary || learner->log.is_broken) {
+        return;
+    }
+    if (index == 0) {
+        learner->now = expect(learner, item);
+        learner->eviction_count = learner->engine->stats.eviction_count;
+    }
+    dao_step_log_add(&learner->log, item);
+    if (learner->log.is_broken) {
+        dao_step_learner_break(learner);
+        return;
+    }
+    if (learner->now != NULL && !dao_step_log_is_kernel_same(&learner->log, &learner->now->log, index)) {
+        deviate(learner);
+        learner->now = find_alike(learner, false);
+    }
+    if (index == 0 && learner->now != NULL) {
+        follow(learner, learner->now);
+        measure_step(learner);
+    } else if (index == 0) {
+        leave(learner); /* another step than the last one */
+    }
+}
+
+void dao_step_learner_break(dao_step_learner_t *learner)
+{
+    leave(learner);
+    learner->log.is_broken = true;
+    learner->now = NULL;
+    if (learner->engine->profiler.state == DAO_PROFILER_RUNNING) {
+        dao_profiler_reset(&learner->engine->profiler);
+    }
+}
+
+void dao_step_learner_measure(dao_engine_t *engine, const dao_fence_t *fence)
+{
+    if (engine->profiler.state != DAO_PROFILER_IDLE) {
+        dao_profiler_before_kernel(&engine->profiler, engine->learner->log.kernel_count - 1, fence);
+    }
+}
+
+void dao_step_learner_forecast(dao_step_learner_t *learner, const dao_item_t *item)
+{
+    dao_engine_t *engine = learner->engine;
+    if (learner->now == NULL) {
+        return;
+    }
+    const dao_step_log_t *log = &learner->now->log;
+    const dao_step_log_use_t *uses = log->uses + log->kernels[learner->log.kernel_count - 1].first_use;
+    for (uint32_t i = 0; i < item->use_count; i++) {
+        uint64_t time = uses[i].distance != 0 ? item->time + uses[i].distance : 0;
+        item->uses[i].tensor->forecast_time = time;
+        engine->last_forecast = time > engine->last_forecast ? time : engine->last_forecast;
+    }
+}
+
+/* ---- marks ---- */
+
+/* Which contents live on after the step. */
+static void note_persistence(dao_step_learner_t *learner)
+{
+    for (const dao_managed_t *tensor = learner->engine->table; tensor != NULL; tensor = tensor->table_next) {
+        if (tensor->log_epoch == learner->log.epoch && tensor->residency != DAO_RESIDENCY_EMPTY) {
+            learner->log.roles[tensor->log_role].is_persistent = true;
+        }
+    }
+}
+
+static void forget_references(dao_step_learner_t *learner, const dao_known_step_t *known)
+{
+    learner->before = learner->before == known ? NULL : learner->before;
+    learner->measured = learner->measured == known ? NULL : learner->measured;
+    for (uint32_t i = 0; i < learner->known_step_count; i++) {
+        if (learner->known_steps[i]->after == known) {
+            learner->known_steps[i]->after = NULL;
+        }
+    }
+}
+
+/* A place in the table for one more shape. With the table full, the one that was not seen for longest goes.
+   */
+static dao_known_step_t **find_place(dao_step_learner_t *learner)
+{
+    dao_known_step_t **oldest = NULL;
+    if (learner->known_step_count < DAO_KNOWN_STEP_COUNT_MAX) {
+        return &learner->known_steps[learner->known_step_count++];
+    }
+    for (uint32_t i = 0; i < learner->known_step_count; i++) {
+        dao_known_step_t **place = &learner->known_steps[i];
+        if (*place != learner->submitted && (oldest == NULL || (*place)->seen_at < (*oldest)->seen_at)) {
+            oldest = place;
+        }
+    }
+    forget_references(learner, *oldest);
+    destroy_shape(*oldest);
+    return oldest;
+}
+
+/* Makes a known of the step's log, which begins anew. NULL without memory. */
+static dao_known_step_t *learn(dao_step_learner_t *learner)
+{
+    dao_known_step_t *known = dao_host_calloc(1, sizeof(*known));
+    if (known == NULL) {
+        return NULL;
+    }
+    note_persistence(learner);
+    known->log = learner->log;
+    dao_step_log_init(&learner->log);
+    learner->log.epoch = known->log.epoch;
+    if (!dao_step_log_close(&known->log)) {
+        destroy_shape(known);
+        return NULL;
+    }
+    *find_place(learner) = known;
+    return known;
+}
+
+/* The known of the step that has just ended; NULL without memory for a new one. */
+static dao_known_step_t *recognize(dao_step_learner_t *learner)
+{
+    dao_known_step_t *known = learner->now;
+    if (known != NULL && known->log.kernel_count != learner->log.kernel_count) {
+        deviate(learner); /* it ends early */
+        known = NULL;
+    }
+    known = known != NULL ? known : find_alike(learner, true);
+    if (known != NULL && known->plan == NULL && known != learner->submitted) {
+        note_persistence(learner);
+        dao_step_log_take_over(&known->log, &learner->log);
+    }
+    return known != NULL ? known : learn(learner);
+}
+
+static void end_step(dao_step_learner_t *learner, dao_known_step_t *known)
+{
+    dao_engine_t *engine = learner->engine;
+    known->seen_count++;
+    known->seen_at = learner->step_count;
+    known->has_evicted = known->has_evicted || engine->stats.eviction_count > learner->eviction_count;
+    if (learner->before != NULL) {
+        learner->before->after = known;
+    }
+    if (engine->plan != NULL) {
+        dao_plan_follow_turn(engine);
+    }
+    if (engine->plan != NULL) {
+        known->try_count = 0; /* it was followed to its end: what failed before has passed */
+    }
+    if (engine->profiler.state == DAO_PROFILER_RUNNING) {
+        dao_profiler_stop(&engine->profiler);
+        learner->measured = known;
+        learner->measured_plan = engine->plan;
+        known->next_measure = known->seen_count + (engine->plan != NULL ? known->measure_steps : 0);
+    }
+}
+
+/* Waits for the figures of a step that is to be planned, so that its plan is there with the next one. */
+static void plan_at_once(dao_step_learner_t *learner)
+{
+    dao_engine_t *engine = learner->engine;
+    if (learner->measured == NULL || learner->measured->plan != NULL || !learner->measured->has_evicted) {
+        return;
+    }
+    dao_status_t status = dao_timeline_wait_all(&engine->timeline);
+    dao_engine_lose_unless_ok(engine, status);
+    dao_step_learner_look(learner); /* hands it in and takes it back */
+}
+
+void dao_step_learner_boundary(dao_step_learner_t *learner)
+{
+    bool is_empty = learner->log.kernel_count == 0 && !learner->log.is_broken;
+    if (!learner->has_boundary || is_empty) {
+        learner->has_boundary = true;
+        learner->log.is_broken = false; /* what failed before was in no step */
+        return;
+    }
+    learner->step_count++;
+    dao_known_step_t *known = learner->log.is_broken ? NULL : recognize(learner);
+    if (known != NULL) {
+        end_step(learner, known);
+    } else {
+        dao_step_learner_break(learner);
+    }
+    learner->before = known;
+    learner->now = NULL;
+    dao_step_log_restart(&learner->log);
+    if (learner->worker.is_at_once) {
+        plan_at_once(learner);
+    }
+}
+
+uint64_t dao_step_learner_plan_count(const dao_step_learner_t *learner)
+{
+    uint64_t count = 0;
+    for (uint32_t i = 0; i < learner->known_step_count; i++) {
+        count += learner->known_steps[i]->plan != NULL ? 1 : 0;
+    }
+    return count;
+}

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Learning steps and adopting plans: what the engine does at marks and before kernels.
+
+   A step is what lies between two marks of the program. One that was seen before is recognized kernel by
+   kernel; while it goes on as it did, the executor knows its future. Once it has been measured it is planned,
+   and followed by its plan (plan_follow.h) from then on. A kernel that is another one than the time before ends
+   that at once. */
+#ifndef DAO_RUNTIME_EXECUTOR_STEP_LEARNER_H
+#define DAO_RUNTIME_EXECUTOR_STEP_LEARNER_H
+
+#include "runtime/executor/learned/plan_worker.h"
+
+/* Steps that are remembered, each with its plan; the one that was not seen for longest goes first. */
+#define DAO_KNOWN_STEP_COUNT_MAX 8u
+
+/* A step is planned when it comes for this time, at the earliest. */
+#define DAO_KNOWN_STEP_SEEN_MIN 2u
+
+/* While a plan is followed, every so many of its steps are measured; twice as many after each new plan, up to
+   the most. */
+#define DAO_STEP_LEARNER_MEASURE_STEPS     8u
+#define DAO_STEP_LEARNER_MEASURE_STEPS_MAX 512u
+
+/* Measured times that differ by more than 1 / this from those that a plan was made with are planned anew: 5
+   %. */
+#define DAO_STEP_LEARNER_TOLERANCE 20u
+
+/* A new plan that takes more than 1 / this longer than the one before is given up for that: 2 %. */
+#define DAO_STEP_LEARNER_LOSS 50u
+
+/* Times in a row that a step's plan is tried to be made, or entered, where host memory lacks or the disk is
+   full. */
+#define DAO_STEP_LEARNER_TRIES_MAX 3u
+
+/* A step that was seen. */
+typedef struct dao_known_step {
+    dao_step_log_t log;
+    uint64_t seen_count;
+    uint64_t seen_at;              /* number of the step in which it came last */
+    struct dao_known_step *after;  /* the step that came behind it the last time; NULL: none did */
+    bool has_evicted;              /* tensors had to leave the device in it: a plan is of use */
+    uint32_t try_count;            /* plans that could not be made or entered since one was followed */
+    dao_compiled_plan_t *plan;     /* NULL: none is made yet */
+    dao_compiled_plan_t *new_plan; /* takes its place when the step begins the next time */
+    dao_compiled_plan_t *former;   /* that it took the place of, until the new one is measured; NULL */
+    bool is_returning;             /* new_plan was the former one */
+    uint64_t step_ns;              /* as measured last while `plan` was followed; 0: not yet */
+    uint64_t former_step_ns;
+    uint32_t measure_steps; /* between measurements, while its plan is followed */
+    uint64_t next_measure;  /* seen_count from which on it is measured */
+} dao_known_step_t;
+
+struct dao_step_learner {
+    dao_engine_t *engine;
+    dao_plan_worker_t worker;
+    bool has_boundary; /* the program marks its steps */
+    dao_step_log_t log;
+    uint64_t step_count;     /* marks with kernels before them */
+    uint64_t eviction_count; /* of the engine, when the step began */
+    dao_known_step_t *known_steps[DAO_KNOWN_STEP_COUNT_MAX];
+    uint32_t known_step_count;
+    dao_known_step_t *now;      /* the step goes on as this one did; NULL: as none, or it has not begun */
+    dao_known_step_t *before;   /* the step before; NULL: none of the known_steps */
+    dao_known_step_t *measured; /* whose step the profiler has; NULL: of none */
+    const dao_compiled_plan_t *measured_plan; /* that was followed throughout that step; NULL: none was */
+    dao_known_step_t *submitted;
+    dao_swap_tier_t link; /* as measured last; without speed: not yet */
+    double lost_share; /* of what its directions move by themselves, lost while both copy; as measured last */
+    dao_swap_tier_t file; /* likewise, through the pinned pieces */
+};
+
+/* With `is_at_once` plans are made when they are asked for, and the device is waited for to be measured: the
+   same calls always do the same. DAO_ERR_NO_HOST_MEMORY. */
+DAO_NODISCARD dao_status_t dao_step_learner_create(dao_engine_t *engine, bool is_at_once,
+                                                   dao_step_learner_t **out_learner);
+
+/* Gives up a plan that is being made; no plan is followed. NULL is allowed. */
+void dao_step_learner_destroy(dao_step_learner_t *learner);
+
+/* A kernel is about to run: notes it, and enters or leaves a course. */
+void dao_step_learner_kernel(dao_step_learner_t *learner, const dao_item_t *item);
+
+/* The step under way is not to be learnt; no plan is followed in it any more. */
+void dao_step_learner_break(dao_step_learner_t *learner);
+
+/* The program's step ends here. */
+void dao_step_learner_boundary(dao_step_learner_t *learner);
+
+/* Looks what measurements and plans have come to. */
+void dao_step_learner_look(dao_step_learner_t *learner);
+
+/* Behind the waits of a kernel's stream, in front of the kernel: has it measured. */
+void dao_step_learner_measure(dao_engine_t *engine, const dao_fence_t *fence);
+
+/* A kernel was launched: when its tensors are used next, as far as the step goes on as the time before. */
+void dao_step_learner_forecast(dao_step_learner_t *learner, const dao_item_t *item);
+
+/* Plans that are kept. */
+uint64_t dao_step_learner_plan_count(const dao_step_learner_t *learner);
+
+#endif

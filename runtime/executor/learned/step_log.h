@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Steps as sequences: a log of the step that is under way, and the known_steps of steps that were seen.
+
+   Tensors are named by their *role*: their number in the order of their first uses in the step. So a step
+   that makes its temporaries anew every time is the same step. */
+#ifndef DAO_RUNTIME_EXECUTOR_STEP_LOG_H
+#define DAO_RUNTIME_EXECUTOR_STEP_LOG_H
+
+#include "runtime/executor/state/item.h"
+
+typedef struct dao_step_log_kernel {
+    uint64_t signature; /* of item.h */
+    uint64_t workspace_bytes;
+    uint32_t first_use; /* in the step's uses */
+    uint32_t use_count;
+} dao_step_log_kernel_t;
+
+typedef struct dao_step_log_use {
+    uint32_t role;
+    dao_use_kind_t kind;
+    uint32_t
+        distance; /* of a known: kernels to the role's next use, in the next step if need be; 0: there is none */
+} dao_step_log_use_t;
+
+typedef struct dao_step_log_role {
+    uint64_t tensor_id; /* of the tensor that had it in the step that was learnt */
+    uint64_t size_bytes;
+    bool is_persistent; /* its content lives on after the step */
+    bool begins_anew;   /* its first use writes it, or the program did before: any tensor may have the role */
+} dao_step_log_role_t;
+
+/* The sequence of a step: kernels, uses, roles. */
+typedef struct dao_step_log {
+    uint64_t epoch; /* number of the step; tensors carry it with their role */
+    bool is_broken; /* something of the step is missing in it */
+    dao_step_log_kernel_t *kernels;
+    uint32_t kernel_count, kernel_capacity;
+    dao_step_log_use_t *uses;
+    uint32_t use_count, use_capacity;
+    dao_step_log_role_t *roles;
+    uint32_t role_count, role_capacity;
+    uint32_t *readers; /* of a known: roles that do not begin anew, by the numbers of their tensors */
+    uint32_t reader_count;
+} dao_step_log_t;
+
+#define DAO_STEP_LOG_NO_ROLE UINT32_MAX
+
+void dao_step_log_init(dao_step_log_t *log);
+void dao_step_log_finish(dao_step_log_t *log);
+
+/* Adds a kernel, and gives its tensors roles. Without memory the log is broken. */
+void dao_step_log_add(dao_step_log_t *log, const dao_item_t *item);
+
+/* Makes a known of a step that has ended, with what only known_steps have. False without memory. */
+DAO_NODISCARD bool dao_step_log_close(dao_step_log_t *log);
+
+/* A known that has not been planned yet came again, as `log`: learns what lives on, and what does not begin
+   anew after all. Distances stay those of the first time. */
+void dao_step_log_take_over(dao_step_log_t *known, const dao_step_log_t *log);
+
+/* The role that does not begin anew and was this tensor's; DAO_STEP_LOG_NO_ROLE if there is none. */
+uint32_t dao_step_log_find_reader(const dao_step_log_t *known, uint64_t tensor_id);
+
+/* Begins the next step; what memory there is stays. */
+void dao_step_log_restart(dao_step_log_t *log);
+
+/* Tells whether the log's kernel `index` is that of another log, in all that the executor sees of it:
+   function, name, sizes, accesses, and which tensors are the same. */
+bool dao_step_log_is_kernel_same(const dao_step_log_t *log, const dao_step_log_t *other, uint32_t index);
+
+/* Tells whether two steps are the same from begin to end. */
+bool dao_step_log_is_same(const dao_step_log_t *log, const dao_step_log_t *other);
+
+bool dao_step_log_is_valid(const dao_step_log_t *log);
+
+#endif

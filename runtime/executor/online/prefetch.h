@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Fetching operands before their kernel is next: as soon as there is room that no kernel before it needs. */
+#ifndef DAO_RUNTIME_EXECUTOR_PREFETCH_H
+#define DAO_RUNTIME_EXECUTOR_PREFETCH_H
+
+#include "runtime/executor/engine.h"
+
+/* Looks at kernels behind the one that is next, in their order, and fetches what they read, as far as memory
+   allows. What fails is left to the kernel's own turn. */
+void dao_prefetch_fetch(dao_engine_t *engine);
+
+/* An item was taken in; the oldest one is about to run. */
+void dao_prefetch_enqueued(dao_engine_t *engine, dao_item_t *item);
+void dao_prefetch_running(dao_engine_t *engine, const dao_item_t *item);
+
+#endif

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/executor/online/throttle.h"
+
+/* The time between the ends of two operations of the compute stream, the earlier one not finished before the
+   latest look; 0 if it is not known any more. */
+static double between_ns(const dao_timeline_t *timeline, uint64_t from, uint64_t to)
+{
+    const dao_timeline_stream_t *stream = &timeline->streams[DAO_STREAM_ROLE_COMPUTE];
+    dao_backend_event_t *begin = stream->events[from & (DAO_TIMELINE_SLOTS - 1)];
+    dao_backend_event_t *end = stream->events[to & (DAO_TIMELINE_SLOTS - 1)];
+    int64_t ns = 0;
+    bool is_known = from > 0 && stream->issued - from < DAO_TIMELINE_SLOTS && begin != NULL && end != NULL &&
+                    timeline->ops->event_elapsed(begin, end, &ns) == DAO_OK;
+    return is_known && ns > 0 ? (double)ns : 0;
+}
+
+void dao_throttle_look(dao_throttle_t *pace, const dao_timeline_t *timeline)
+{
+    uint64_t completed = timeline->streams[DAO_STREAM_ROLE_COMPUTE].completed;
+    if (completed == pace->seen) {
+        return;
+    }
+    double ns = between_ns(timeline, pace->seen, completed);
+    if (ns > 0) {
+        double count = (double)(completed - pace->seen);
+        double weight = pace->kernel_ns > 0 ? count / (count + DAO_THROTTLE_KERNELS) : 1;
+        pace->kernel_ns += (ns / count - pace->kernel_ns) * weight;
+    }
+    pace->seen = completed;
+}
+
+bool dao_throttle_is_ahead(const dao_throttle_t *pace, const dao_timeline_t *timeline, uint64_t in_flight_ns)
+{
+    const dao_timeline_stream_t *stream = &timeline->streams[DAO_STREAM_ROLE_COMPUTE];
+    uint64_t in_flight = stream->issued - stream->completed;
+    return in_flight >= 2 && (double)in_flight * pace->kernel_ns > (double)in_flight_ns;
+}
+
+bool dao_throttle_wants_look(const dao_throttle_t *pace, uint64_t kernel_count)
+{
+    return kernel_count >= DAO_THROTTLE_LOOK_KERNELS_MAX ||
+           (double)kernel_count * pace->kernel_ns >= DAO_THROTTLE_LOOK_NS || pace->kernel_ns <= 0;
+}

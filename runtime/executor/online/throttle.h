@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How fast the device works off kernels, as far as its events have told, and so how many device seconds the
+   host is ahead. */
+#ifndef DAO_RUNTIME_EXECUTOR_THROTTLE_H
+#define DAO_RUNTIME_EXECUTOR_THROTTLE_H
+
+#include "runtime/executor/tiers/timeline.h"
+
+/* Kernels over which the mean is taken, older ones count less and less. */
+#define DAO_THROTTLE_KERNELS 256
+
+/* The device is asked what has finished after kernels of so much device time, or so many: asking costs the
+   host a microsecond or two for each stream, as much as some kernels take. */
+#define DAO_THROTTLE_LOOK_NS          500000.0
+#define DAO_THROTTLE_LOOK_KERNELS_MAX 16u
+
+typedef struct dao_throttle {
+    uint64_t seen;    /* operations of the compute stream that were looked at */
+    double kernel_ns; /* from the end of one to the end of the next, stalls and all; 0: not known yet */
+} dao_throttle_t;
+
+/* Looks at kernels that were seen to finish since the last look. One that comes too late, when their events
+   stand for later ones already, learns nothing. */
+void dao_throttle_look(dao_throttle_t *pace, const dao_timeline_t *timeline);
+
+/* Tells whether the host is ahead of the device by more than `in_flight_ns`, with at least two kernels in flight.
+   */
+bool dao_throttle_is_ahead(const dao_throttle_t *pace, const dao_timeline_t *timeline, uint64_t in_flight_ns);
+
+/* Tells whether the device should be asked what has finished, so many kernels after the time before. */
+bool dao_throttle_wants_look(const dao_throttle_t *pace, uint64_t kernel_count);
+
+#endif

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which copy, if any:
+
+       idle       nothing is in flight on the way out, and the bytes were written: the copy runs at once, and delays one that
+                  is needed by its own time at most
+       near       the host is not far ahead of the device: where it is, evictions are queued long before their room is needed
+       pressure   free bytes and those whose content is elsewhere, too, are less than a share of the arena
+       victim     the one that the policy would let leave first: not used by any kernel that is admitted (prefetch.c), and of
+                  these the furthest next use, or the longest unused; and read next, or nobody knows: a
+                  content that is written next need not be kept
+
+   Host memory is taken only where there is some to spare. */
+#include "runtime/executor/online/writeback.h"
+
+#include "runtime/executor/state/access.h"
+#include "runtime/executor/state/residency.h"
+
+/* The time of the first kernel that is not admitted; of the next one that comes, if all are. */
+static uint64_t frontier_time(const dao_engine_t *engine)
+{
+    const dao_item_t *item = engine->frontier;
+    return item != NULL && item->use_count > 0 ? item->uses[0].time : engine->next_time;
+}
+
+static bool may_leave(const dao_managed_t *tensor, uint64_t time)
+{
+    return tensor->has_device && !tensor->is_pinned && !dao_access_is_dead(tensor) &&
+           dao_access_next_use(tensor) >= time;
+}
+
+static bool can_be_copied(const dao_engine_t *engine, const dao_managed_t *tensor)
+{
+    bool is_kept = tensor->first_use == NULL || tensor->first_use->kind == DAO_USE_READ;
+    return is_kept && tensor->residency == DAO_RESIDENCY_DEVICE && !dao_residency_is_clean(tensor) &&
+           dao_timeline_is_done(&engine->timeline, &tensor->device_written);
+}
+
+static bool leaves_before(dao_policy_t policy, const dao_managed_t *a, const dao_managed_t *b)
+{
+    bool is_furthest_first = policy == DAO_POLICY_BELADY || policy == DAO_POLICY_WEIGHTED_BELADY;
+    uint64_t a_next = dao_access_next_use(a);
+    uint64_t b_next = dao_access_next_use(b);
+    return is_furthest_first && a_next != b_next ? a_next > b_next : a->last_use_time < b->last_use_time;
+}
+
+/* Who leaves first of those who can be copied; `out_ready_bytes`: what could be had without a copy. */
+static dao_managed_t *choose(const dao_engine_t *engine, uint64_t *out_ready_bytes)
+{
+    uint64_t time = frontier_time(engine);
+    dao_managed_t *first = NULL;
+    *out_ready_bytes = engine->config.arena_bytes - dao_range_used(engine->arena.range);
+    for (dao_managed_t *tensor = engine->table; tensor != NULL; tensor = tensor->table_next) {
+        if (!may_leave(tensor, time)) {
+            continue;
+        }
+        if (dao_residency_is_clean(tensor)) {
+            *out_ready_bytes += tensor->size_bytes;
+        } else if (can_be_copied(engine, tensor) &&
+                   (first == NULL || leaves_before(engine->config.policy, tensor, first))) {
+            first = tensor;
+        }
+    }
+    return first;
+}
+
+/* Policies whose victims can be told before they are chosen. */
+static bool is_foreseeable(dao_policy_t policy)
+{
+    return policy == DAO_POLICY_LRU || policy == DAO_POLICY_WEIGHTED_LRU || policy == DAO_POLICY_BELADY ||
+           policy == DAO_POLICY_WEIGHTED_BELADY;
+}
+
+static bool is_way_out_idle(const dao_engine_t *engine)
+{
+    const dao_timeline_stream_t *stream = &engine->timeline.streams[DAO_STREAM_ROLE_D2H];
+    return stream->issued == stream->completed;
+}
+
+void dao_writeback_run(dao_engine_t *engine)
+{
+    if (engine->has_failed || engine->is_lost || !is_foreseeable(engine->config.policy) ||
+        !is_way_out_idle(engine) ||
+        dao_throttle_is_ahead(&engine->pace, &engine->timeline, DAO_WRITEBACK_NS_MAX)) {
+        return;
+    }
+    uint64_t ready_bytes = 0;
+    dao_managed_t *tensor = choose(engine, &ready_bytes);
+    unsigned percent = engine->is_writing_back ? DAO_WRITEBACK_HIGH_PERCENT : DAO_WRITEBACK_LOW_PERCENT;
+    engine->is_writing_back = ready_bytes < engine->config.arena_bytes / 100 * percent;
+    if (engine->is_writing_back && tensor != NULL &&
+        dao_host_tier_has_spare(&engine->host_tier, tensor->size_bytes)) {
+        engine->is_writing_back =
+            dao_residency_save(engine, tensor) == DAO_OK; /* else it stays where it is */
+        engine->stats.writeback_count += engine->is_writing_back ? 1 : 0;
+    }
+}

@@ -1,0 +1,559 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where a tensor's bytes are, and how that changes.
+
+                        discard (from anywhere)
+             +------------------------------------------------+
+             v                                                |
+         +-------+  land, written / zero      +--------+      |
+         | EMPTY |--------------------------->| DEVICE |------+
+         +-------+                            +--------+
+             |                     written  ^  |     ^ |
+             | write (program)              |  |     | | evict, drop_device (the file has it)     +------+
+             v                              |  |     | +----------------------------------------->| FILE |
+         +-------+   evict (copy out)       |  |     |         fetch (copies in)                  +------+
+         | HOST  |<----------------------------+     +----------------------------------------------|  ^
+         |       |                          |        | drop_host, written                              |
+         |       |                          |      +------+                                            |
+         |       |------- fetch (copy in) ---------| BOTH |                                            |
+         |       |<-- evict, drop_device (no copy) |      |                                            |
+         +-------+                                 +------+                                            |
+             +------------------------- drop_host (the file has it) -----------------------------------+
+
+   State     authority   device part             host slot   file slot
+   EMPTY     none        only while landing      none        none
+   DEVICE    device      yes                     none        perhaps
+   BOTH      host        yes, the same bytes     yes         perhaps
+   HOST      host        only while landing      yes         perhaps
+   FILE      file        only while landing      none        yes, valid
+
+   A slot in the file holds the same bytes once its write was seen to succeed, see file_copy.c. A tensor is
+   *landing* between the moment it gets a part of the arena and the moment something is queued that writes it.
+   Order is kept by fences, not by waiting: a state names what holds once everything queued so far has run,
+   and whoever touches a copy first waits, on the device, for its fence:
+
+     device_written  the copy in, the fill or the kernel that put the bytes there: readers wait for it
+     device_busy     everything that touches the part: writers wait for it, and so does the part's next owner
+     host_written    the copy out that fills the slot: copies in wait for it
+     host_busy       everything that touches the slot: it is freed only behind this
+
+   A transition that copies changes nothing unless the copy was queued. The source of a copy is given up with
+   the copy's own number on its fence, so nobody overwrites it before all bytes have arrived. */
+#include "runtime/executor/state/residency.h"
+
+#include "base/report/assert.h"
+#include "base/report/error.h"
+#include "runtime/executor/learned/plan_follow.h"
+#include "runtime/executor/state/access.h"
+#include "runtime/executor/state/file_copy.h"
+#include "runtime/observe/annotate.h"
+
+#include <string.h>
+
+static const dao_fence_t no_fence;
+
+static void *device_address(const dao_engine_t *engine, const dao_managed_t *tensor)
+{
+    return engine->arena.address + tensor->device_offset_bytes;
+}
+
+void dao_residency_land(dao_managed_t *tensor, uint64_t offset_bytes)
+{
+    DAO_ASSERT(!tensor->has_device);
+    tensor->has_device = true;
+    tensor->device_offset_bytes = offset_bytes;
+    tensor->device_written = no_fence;
+    tensor->device_busy = no_fence;
+}
+
+static void give_device(dao_engine_t *engine, dao_managed_t *tensor)
+{
+    DAO_ASSERT(tensor->has_device);
+    tensor->has_device = false;
+    if (engine->plan != NULL) {
+        return; /* the place is the plan's */
+    }
+    dao_engine_lose_unless_ok(engine,
+                              dao_device_arena_give(&engine->arena, &engine->timeline,
+                                                    tensor->device_offset_bytes, &tensor->device_busy));
+}
+
+static void give_host(dao_engine_t *engine, dao_managed_t *tensor)
+{
+    DAO_ASSERT(tensor->host_address != NULL);
+    void *address = tensor->host_address;
+    bool is_of_role = dao_plan_follow_give_slot(tensor);
+    dao_file_copy_host_given(engine, tensor);
+    tensor->host_address = NULL;
+    if (is_of_role) {
+        return;
+    }
+    dao_engine_lose_unless_ok(engine, dao_host_tier_give(&engine->host_tier, &engine->timeline, address,
+                                                         tensor->size_bytes, &tensor->host_busy));
+}
+
+bool dao_residency_is_landing(const dao_managed_t *tensor)
+{
+    return tensor->has_device && tensor->residency != DAO_RESIDENCY_DEVICE &&
+           tensor->residency != DAO_RESIDENCY_BOTH;
+}
+
+bool dao_residency_is_clean(const dao_managed_t *tensor)
+{
+    return tensor->residency == DAO_RESIDENCY_BOTH ||
+           (tensor->residency == DAO_RESIDENCY_DEVICE && tensor->file_copy == DAO_FILE_COPY_VALID);
+}
+
+void dao_residency_unland(dao_engine_t *engine, dao_managed_t *tensor)
+{
+    DAO_ASSERT(dao_residency_is_landing(tensor));
+    give_device(engine, tensor);
+}
+
+dao_status_t dao_residency_copy(dao_engine_t *engine, const dao_managed_t *tensor, const dao_copy_t *copy,
+                                const dao_fence_t *fence, uint64_t *out_sequence)
+{
+    bool is_measured =
+        copy->role < DAO_STREAM_ROLE_COUNT; /* a piece's time says more of the file than of the link */
+    dao_status_t status = dao_timeline_before(&engine->timeline, copy->role, fence);
+    if (status != DAO_OK) {
+        dao_engine_fail(engine, status, true);
+        return status;
+    }
+    for (int i = 0; i <= DAO_COPY_RETRY_MAX; i++) {
+        if (is_measured) {
+            dao_profiler_before_copy(&engine->profiler, copy->role, copy->size_bytes);
+        }
+        dao_annotate_begin(copy->is_in ? "dao: copy in" : "dao: copy out");
+        status = engine->config.ops->copy(engine->timeline.streams[copy->role].backend,
+                                          copy->is_in ? DAO_COPY_KIND_H2D : DAO_COPY_KIND_D2H,
+                                          copy->destination, copy->source, copy->size_bytes);
+        dao_annotate_end();
+        if (status == DAO_OK) {
+            status = dao_timeline_after(&engine->timeline, copy->role, out_sequence);
+            dao_engine_lose_unless_ok(engine, status);
+            if (is_measured) {
+                dao_profiler_after(&engine->profiler, copy->role);
+            }
+            return status;
+        }
+        if (status == DAO_ERR_DEVICE_LOST) {
+            dao_error_prefix("tensor \"%s\": ", tensor->name);
+            dao_engine_fail(engine, status, true);
+            return status;
+        }
+    }
+    return dao_error_vendor(
+        DAO_ERR_COPY_FAILED, dao_last_vendor_code(),
+        "tensor \"%s\": copying %zu bytes to the %s failed %d times; it stays where it was: %.200s",
+        tensor->name, copy->size_bytes, copy->is_in ? "device" : "host", DAO_COPY_RETRY_MAX + 1,
+        dao_last_message());
+}
+
+/* Queues a copy of all of a tensor's bytes between its part of the device and `host`. */
+static dao_status_t queue_copy(dao_engine_t *engine, dao_stream_role_t role, const dao_fence_t *fence,
+                               void *host, const dao_managed_t *tensor, uint64_t *out_sequence)
+{
+    bool is_in = role == DAO_STREAM_ROLE_H2D;
+    void *device = device_address(engine, tensor);
+    dao_copy_t copy = {role, is_in, is_in ? device : host, is_in ? host : device, tensor->size_bytes};
+    return dao_residency_copy(engine, tensor, &copy, fence, out_sequence);
+}
+
+static dao_status_t fetch_from_host(dao_engine_t *engine, dao_managed_t *tensor)
+{
+    dao_fence_t fence = tensor->host_written;
+    dao_device_arena_fence(&engine->arena, tensor->device_offset_bytes, tensor->size_bytes, &fence);
+    uint64_t sequence = 0;
+    dao_status_t status =
+        queue_copy(engine, DAO_STREAM_ROLE_H2D, &fence, tensor->host_address, tensor, &sequence);
+    if (status != DAO_OK) {
+        return status;
+    }
+    dao_fence_add(&tensor->device_written, DAO_STREAM_ROLE_H2D, sequence);
+    dao_fence_add(&tensor->device_busy, DAO_STREAM_ROLE_H2D, sequence);
+    dao_fence_add(&tensor->host_busy, DAO_STREAM_ROLE_H2D, sequence);
+    tensor->residency = DAO_RESIDENCY_BOTH;
+    dao_file_copy_came(engine, tensor);
+    engine->stats.fetch_count++;
+    engine->stats.in_bytes += tensor->size_bytes;
+    return DAO_OK;
+}
+
+dao_status_t dao_residency_fetch(dao_engine_t *engine, dao_managed_t *tensor)
+{
+    DAO_ASSERT(dao_residency_is_landing(tensor) && tensor->residency != DAO_RESIDENCY_EMPTY);
+    return tensor->residency == DAO_RESIDENCY_FILE ? dao_file_copy_fetch(engine, tensor)
+                                                   : fetch_from_host(engine, tensor);
+}
+
+dao_status_t dao_residency_zero(dao_engine_t *engine, dao_managed_t *tensor)
+{
+    DAO_ASSERT(tensor->residency == DAO_RESIDENCY_EMPTY && tensor->has_device);
+    dao_fence_t fence = no_fence;
+    dao_device_arena_fence(&engine->arena, tensor->device_offset_bytes, tensor->size_bytes, &fence);
+    dao_status_t status = dao_timeline_before(&engine->timeline, DAO_STREAM_ROLE_COMPUTE, &fence);
+    if (status != DAO_OK) {
+        dao_engine_fail(engine, status, true);
+        return status;
+    }
+    status = engine->config.ops->fill(engine->config.streams[DAO_STREAM_ROLE_COMPUTE],
+                                      device_address(engine, tensor), 0, tensor->size_bytes);
+    if (status != DAO_OK) {
+        dao_error_prefix("tensor \"%s\": filling it with zeros at its first touch: ", tensor->name);
+        return status;
+    }
+    uint64_t sequence = 0;
+    status = dao_timeline_after(&engine->timeline, DAO_STREAM_ROLE_COMPUTE, &sequence);
+    dao_engine_lose_unless_ok(engine, status);
+    if (status == DAO_OK) {
+        dao_residency_written(engine, tensor, sequence);
+    }
+    return status;
+}
+
+dao_status_t dao_residency_move(dao_engine_t *engine, dao_managed_t *tensor, uint64_t offset_bytes)
+{
+    dao_stream_role_t role = DAO_STREAM_ROLE_COMPUTE;
+    dao_fence_t fence = tensor->device_written;
+    uint64_t sequence = 0;
+    dao_device_arena_fence(&engine->arena, offset_bytes, tensor->size_bytes, &fence);
+    dao_status_t status = dao_timeline_before(&engine->timeline, role, &fence);
+    if (status != DAO_OK) {
+        dao_engine_fail(engine, status, true);
+        return status;
+    }
+    status = engine->config.ops->copy(engine->config.streams[role], DAO_COPY_KIND_D2D,
+                                      engine->arena.address + offset_bytes, device_address(engine, tensor),
+                                      tensor->size_bytes);
+    if (status != DAO_OK) {
+        dao_error_prefix("tensor \"%s\": moving it on the device: ", tensor->name);
+        return status;
+    }
+    status = dao_timeline_after(&engine->timeline, role, &sequence);
+    dao_engine_lose_unless_ok(engine, status);
+    dao_fence_add(&tensor->device_busy, role, sequence);
+    give_device(engine, tensor);
+    dao_residency_land(tensor, offset_bytes);
+    dao_fence_add(&tensor->device_written, role, sequence);
+    dao_fence_add(&tensor->device_busy, role, sequence);
+    return status;
+}
+
+dao_status_t dao_residency_take_slot(dao_engine_t *engine, size_t size_bytes, void **out_address)
+{
+    dao_host_tier_t *tier = &engine->host_tier;
+    bool has_moved = true;
+    dao_status_t status = DAO_ERR_HOST_FULL;
+    while (status == DAO_ERR_HOST_FULL && has_moved) {
+        status = dao_host_tier_take(tier, &engine->timeline, size_bytes, out_address);
+        if (status == DAO_ERR_HOST_FULL && dao_host_tier_could_hold(tier, size_bytes)) {
+            dao_error_record_t host_full;
+            dao_error_save(&host_full, status);
+            status = dao_file_copy_make_room(engine, size_bytes, &has_moved);
+            status = status == DAO_OK ? dao_error_restore(&host_full) : status;
+        } else {
+            has_moved = false;
+        }
+    }
+    if (status == DAO_ERR_HOST_FULL && engine->is_file_refusing) {
+        (void)dao_error(status, "%.400s; %.400s", dao_last_message(), engine->file_refusal.message);
+    } else if (status != DAO_OK && status != DAO_ERR_HOST_FULL) {
+        dao_engine_fail(engine, status, true);
+    }
+    return status;
+}
+
+/* Takes a slot: that of the tensor's role, which work up to `out_busy` still uses, or one of the host tier.
+   */
+static dao_status_t take_host(dao_engine_t *engine, const dao_managed_t *tensor, void **out_address,
+                              dao_fence_t *out_busy)
+{
+    *out_busy = no_fence;
+    *out_address = dao_plan_follow_take_slot(tensor, out_busy);
+    return *out_address != NULL ? DAO_OK : dao_residency_take_slot(engine, tensor->size_bytes, out_address);
+}
+
+/* Copies a tensor out to a new slot; the device keeps its bytes. */
+static dao_status_t copy_out(dao_engine_t *engine, dao_managed_t *tensor)
+{
+    void *address = NULL;
+    dao_fence_t fence;
+    dao_status_t status = take_host(engine, tensor, &address, &fence);
+    if (status != DAO_OK) {
+        dao_error_prefix("tensor \"%s\" (%zu bytes) cannot leave the device: ", tensor->name,
+                         tensor->size_bytes);
+        return status;
+    }
+    uint64_t sequence = 0;
+    dao_fence_join(&fence, &tensor->device_written);
+    status = queue_copy(engine, DAO_STREAM_ROLE_D2H, &fence, address, tensor, &sequence);
+    if (status != DAO_OK && !dao_plan_follow_has_slot(tensor, address)) {
+        (void)dao_host_tier_give(&engine->host_tier, &engine->timeline, address, tensor->size_bytes,
+                                 &no_fence); /* idle: no wait */
+    }
+    if (status != DAO_OK) {
+        return status;
+    }
+    tensor->host_address = address;
+    dao_file_copy_host_taken(engine, tensor);
+    tensor->host_written = no_fence;
+    dao_fence_add(&tensor->host_written, DAO_STREAM_ROLE_D2H, sequence);
+    tensor->host_busy = tensor->host_written;
+    dao_fence_add(&tensor->device_busy, DAO_STREAM_ROLE_D2H, sequence);
+    engine->stats.out_bytes += tensor->size_bytes;
+    return DAO_OK;
+}
+
+dao_status_t dao_residency_save(dao_engine_t *engine, dao_managed_t *tensor)
+{
+    DAO_ASSERT(tensor->residency == DAO_RESIDENCY_DEVICE);
+    dao_status_t status = copy_out(engine, tensor);
+    tensor->residency = status == DAO_OK ? DAO_RESIDENCY_BOTH : DAO_RESIDENCY_DEVICE;
+    return status;
+}
+
+/* Tells whether the file alone keeps a tensor that leaves the device: it has the bytes, and the host no room
+   to spare. */
+static bool is_left_to_file(const dao_engine_t *engine, const dao_managed_t *tensor)
+{
+    return tensor->file_copy == DAO_FILE_COPY_VALID &&
+           (tensor->is_unverified || !dao_host_tier_has_spare(&engine->host_tier, tensor->size_bytes));
+}
+
+/* DEVICE -> HOST, or FILE where the host does not take it. */
+static dao_status_t evict_from_device(dao_engine_t *engine, dao_managed_t *tensor)
+{
+    dao_status_t status = copy_out(engine, tensor);
+    if (status == DAO_OK) {
+        tensor->residency = DAO_RESIDENCY_HOST;
+        give_device(engine, tensor);
+    } else if (status == DAO_ERR_HOST_FULL && dao_residency_is_clean(tensor)) {
+        dao_residency_drop_device(engine, tensor);
+        status = DAO_OK;
+    } else if (status == DAO_ERR_HOST_FULL && engine->file_tier.is_there) {
+        status = dao_file_copy_evict(engine, tensor);
+    }
+    return status;
+}
+
+dao_status_t dao_residency_evict(dao_engine_t *engine, dao_managed_t *tensor)
+{
+    DAO_ASSERT(tensor->residency == DAO_RESIDENCY_DEVICE || tensor->residency == DAO_RESIDENCY_BOTH);
+    DAO_ASSERT(!tensor->is_pinned);
+    DAO_ASSERT(!dao_access_is_dead(tensor)); /* it would have been discarded */
+    if (tensor->residency == DAO_RESIDENCY_BOTH || is_left_to_file(engine, tensor)) {
+        dao_residency_drop_device(engine, tensor);
+        engine->stats.clean_eviction_count++;
+    } else {
+        dao_status_t status = evict_from_device(engine, tensor);
+        if (status != DAO_OK) {
+            return status;
+        }
+    }
+    engine->stats.eviction_count++;
+    return DAO_OK;
+}
+
+void dao_residency_written(dao_engine_t *engine, dao_managed_t *tensor, uint64_t compute_sequence)
+{
+    DAO_ASSERT(tensor->has_device);
+    tensor->device_written = no_fence;
+    dao_fence_add(&tensor->device_written, DAO_STREAM_ROLE_COMPUTE, compute_sequence);
+    dao_fence_add(&tensor->device_busy, DAO_STREAM_ROLE_COMPUTE, compute_sequence);
+    tensor->residency = DAO_RESIDENCY_DEVICE;
+    dao_file_copy_forget(engine, tensor);
+    if (tensor->host_address != NULL) {
+        give_host(engine, tensor);
+    }
+}
+
+void dao_residency_drop_host(dao_engine_t *engine, dao_managed_t *tensor)
+{
+    DAO_ASSERT(tensor->residency == DAO_RESIDENCY_BOTH || tensor->file_copy == DAO_FILE_COPY_VALID);
+    tensor->residency = tensor->residency == DAO_RESIDENCY_BOTH ? DAO_RESIDENCY_DEVICE : DAO_RESIDENCY_FILE;
+    give_host(engine, tensor);
+}
+
+void dao_residency_drop_device(dao_engine_t *engine, dao_managed_t *tensor)
+{
+    DAO_ASSERT(dao_residency_is_clean(tensor));
+    tensor->residency = tensor->residency == DAO_RESIDENCY_BOTH ? DAO_RESIDENCY_HOST : DAO_RESIDENCY_FILE;
+    tensor->is_unverified = false;
+    give_device(engine, tensor);
+}
+
+/* Gives up all copies. */
+static void clear(dao_engine_t *engine, dao_managed_t *tensor)
+{
+    DAO_ASSERT(!tensor->is_pinned);
+    tensor->residency = DAO_RESIDENCY_EMPTY;
+    dao_file_copy_forget(engine, tensor);
+    if (tensor->has_device) {
+        give_device(engine, tensor);
+    }
+    if (tensor->host_address != NULL) {
+        give_host(engine, tensor);
+    }
+}
+
+void dao_residency_discard(dao_engine_t *engine, dao_managed_t *tensor)
+{
+    clear(engine, tensor);
+    dao_plan_follow_forget(tensor);
+}
+
+/* The host is full: the bytes go straight to the part that the tensor has, and the host waits for the copy.
+   */
+static dao_status_t write_to_device(dao_engine_t *engine, dao_managed_t *tensor, const void *source)
+{
+    DAO_ASSERT(tensor->host_address == NULL);
+    dao_fence_t fence = tensor->device_busy;
+    dao_device_arena_fence(&engine->arena, tensor->device_offset_bytes, tensor->size_bytes, &fence);
+    uint64_t sequence = 0;
+    dao_status_t status =
+        queue_copy(engine, DAO_STREAM_ROLE_H2D, &fence, (void *)(uintptr_t)source, /* it is only read */
+                   tensor, &sequence);
+    if (status != DAO_OK) {
+        return status;
+    }
+    dao_file_copy_forget(engine, tensor);
+    tensor->device_written = no_fence;
+    dao_fence_add(&tensor->device_written, DAO_STREAM_ROLE_H2D, sequence);
+    dao_fence_add(&tensor->device_busy, DAO_STREAM_ROLE_H2D, sequence);
+    tensor->residency = DAO_RESIDENCY_DEVICE;
+    engine->stats.in_bytes += tensor->size_bytes;
+    status = dao_timeline_wait(&engine->timeline, &tensor->device_written);
+    dao_engine_lose_unless_ok(engine, status);
+    return status;
+}
+
+/* The host is full, but for the tensor's own slot: once nothing uses that any more, the bytes go there. */
+static dao_status_t write_in_place(dao_engine_t *engine, dao_managed_t *tensor, const void *source)
+{
+    dao_status_t status = dao_timeline_wait(&engine->timeline, &tensor->host_busy);
+    if (status != DAO_OK) {
+        dao_error_prefix("tensor \"%s\" cannot be written: ", tensor->name);
+        dao_engine_fail(engine, status, true);
+        return status;
+    }
+    if (tensor->residency == DAO_RESIDENCY_BOTH) {
+        dao_residency_drop_device(engine, tensor);
+    }
+    dao_file_copy_forget(engine, tensor);
+    dao_host_tier_copy(&engine->host_tier, tensor->host_address, source, tensor->size_bytes);
+    return DAO_OK;
+}
+
+/* A plan keeps the tensor on the device: the new bytes go to its place. */
+static dao_status_t write_in_course(dao_engine_t *engine, dao_managed_t *tensor, const void *source)
+{
+    if (tensor->residency == DAO_RESIDENCY_BOTH) {
+        dao_residency_drop_host(engine, tensor);
+    }
+    return write_to_device(engine, tensor, source);
+}
+
+dao_status_t dao_residency_write(dao_engine_t *engine, dao_managed_t *tensor, const void *source)
+{
+    void *address = NULL;
+    dao_fence_t busy;
+    if (tensor->plan_role != NULL && tensor->has_device) {
+        return write_in_course(engine, tensor, source);
+    }
+    dao_status_t status = take_host(engine, tensor, &address, &busy);
+    if (status == DAO_OK) {
+        status = dao_timeline_wait(&engine->timeline, &busy); /* an idle slot at once */
+        dao_engine_lose_unless_ok(engine, status);
+    }
+    if (status == DAO_ERR_HOST_FULL && tensor->host_address != NULL) {
+        return write_in_place(engine, tensor, source);
+    }
+    if (status == DAO_ERR_HOST_FULL && tensor->has_device) {
+        return write_to_device(engine, tensor, source);
+    }
+    if (status != DAO_OK) {
+        dao_error_prefix("tensor \"%s\" (%zu bytes) cannot be written: ", tensor->name, tensor->size_bytes);
+        return status;
+    }
+    dao_host_tier_copy(&engine->host_tier, address, source, tensor->size_bytes);
+    clear(engine, tensor);
+    tensor->host_address = address;
+    tensor->host_written = no_fence;
+    tensor->host_busy = no_fence;
+    tensor->residency = DAO_RESIDENCY_HOST;
+    return DAO_OK;
+}
+
+/* Copies straight from the device to the program's memory. */
+static dao_status_t read_from_device(dao_engine_t *engine, dao_managed_t *tensor, void *destination)
+{
+    uint64_t sequence = 0;
+    dao_status_t status = dao_file_copy_verify(engine, tensor);
+    if (status == DAO_OK) {
+        status =
+            queue_copy(engine, DAO_STREAM_ROLE_D2H, &tensor->device_written, destination, tensor, &sequence);
+    }
+    if (status != DAO_OK) {
+        return status;
+    }
+    engine->stats.out_bytes += tensor->size_bytes;
+    dao_fence_add(&tensor->device_busy, DAO_STREAM_ROLE_D2H, sequence);
+    dao_fence_t fence = no_fence;
+    dao_fence_add(&fence, DAO_STREAM_ROLE_D2H, sequence);
+    status = dao_timeline_wait(&engine->timeline, &fence);
+    if (status != DAO_OK) {
+        dao_error_prefix("tensor \"%s\" cannot be read: ", tensor->name);
+    }
+    dao_engine_lose_unless_ok(engine, status);
+    return status;
+}
+
+dao_status_t dao_residency_read(dao_engine_t *engine, dao_managed_t *tensor, void *destination)
+{
+    dao_status_t status = DAO_OK;
+    switch (tensor->residency) {
+    case DAO_RESIDENCY_EMPTY:
+        if (!tensor->zero_first_touch) {
+            return dao_error(DAO_ERR_NEVER_WRITTEN, "tensor \"%s\" is read, but nothing was written to it",
+                             tensor->name);
+        }
+        memset(destination, 0, tensor->size_bytes);
+        return DAO_OK;
+    case DAO_RESIDENCY_DEVICE:
+        return read_from_device(engine, tensor, destination);
+    case DAO_RESIDENCY_BOTH:
+    case DAO_RESIDENCY_HOST:
+        status = dao_timeline_wait(&engine->timeline, &tensor->host_written);
+        if (status != DAO_OK) {
+            dao_error_prefix("tensor \"%s\" cannot be read: ", tensor->name);
+        }
+        dao_engine_lose_unless_ok(engine, status);
+        if (status == DAO_OK) {
+            dao_host_tier_copy(&engine->host_tier, destination, tensor->host_address, tensor->size_bytes);
+        }
+        return status;
+    case DAO_RESIDENCY_FILE:
+        return dao_file_copy_read(engine, tensor, destination);
+    }
+    return dao_error(DAO_ERR_CORRUPT, "tensor \"%s\" has no residency", tensor->name);
+}
+
+bool dao_residency_is_valid(const dao_managed_t *tensor)
+{
+    bool has_host = tensor->host_address != NULL;
+    switch (tensor->residency) {
+    case DAO_RESIDENCY_EMPTY:
+        return !has_host && tensor->file_copy == DAO_FILE_COPY_NONE &&
+               (!tensor->has_device || tensor->is_pinned);
+    case DAO_RESIDENCY_DEVICE:
+        return !has_host && tensor->has_device;
+    case DAO_RESIDENCY_BOTH:
+        return has_host && tensor->has_device;
+    case DAO_RESIDENCY_HOST:
+        return has_host && (!tensor->has_device || tensor->is_pinned);
+    case DAO_RESIDENCY_FILE:
+        return !has_host && tensor->file_copy == DAO_FILE_COPY_VALID &&
+               (!tensor->has_device || tensor->is_pinned);
+    }
+    return false;
+}

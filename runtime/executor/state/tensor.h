@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The record behind a managed tensor's handles. */
+#ifndef DAO_RUNTIME_EXECUTOR_TENSOR_H
+#define DAO_RUNTIME_EXECUTOR_TENSOR_H
+
+#include "runtime/executor/state/item.h"
+#include "runtime/executor/tiers/fence.h"
+#include "runtime/handles/handle.h"
+
+#include <stdatomic.h>
+
+/* Where a tensor's bytes are. residency.c has the diagram. */
+typedef enum dao_residency {
+    DAO_RESIDENCY_EMPTY = 0, /* nowhere: never written, or discarded */
+    DAO_RESIDENCY_DEVICE,    /* on the device only: that copy counts */
+    DAO_RESIDENCY_BOTH, /* the same bytes on device and host: the host's counts, the device's may be dropped */
+    DAO_RESIDENCY_HOST, /* on the host, not on the device */
+    DAO_RESIDENCY_FILE, /* in the file only */
+} dao_residency_t;
+
+/* The bytes' copy in the file. It is there beside the others: whatever writes the tensor gives it up. */
+typedef enum dao_file_copy {
+    DAO_FILE_COPY_NONE = 0,
+    DAO_FILE_COPY_WRITING, /* has a slot; not seen to have been written yet: it does not count */
+    DAO_FILE_COPY_VALID,   /* has a slot with the same bytes as the other copies */
+} dao_file_copy_t;
+
+struct dao_managed {
+    dao_handle_t handle; /* first: see dao_handle_bury(). The program's */
+
+    /* Never change. */
+    dao_executor_t *executor; /* a reference to its shell */
+    uint64_t id;
+    char *name;
+    size_t size_bytes;
+    bool zero_first_touch;
+
+    _Atomic uint32_t
+        reference_count;     /* all handles together count one; every use one; the executor's table one */
+    dao_item_t release_item; /* so that the last release needs no memory; without uses */
+
+    /* The executor's thread alone. */
+    dao_managed_t *table_previous, *table_next;
+    bool is_listed;                  /* in the executor's table */
+    bool is_released;                /* no handle is left */
+    bool is_pinned;                  /* an operand of the kernel that is being prepared */
+    dao_use_t *first_use, *last_use; /* pending uses, in order of time */
+    uint64_t last_use_time;          /* of the latest finished use */
+    uint64_t log_epoch;              /* step_log.c: number of the latest step that uses it */
+    uint32_t log_role;               /* in that step */
+    uint64_t fed_epoch;              /* learner.c: number of the step in which the program wrote it last */
+    uint64_t forecast_time;          /* learner.c: of its next use, by what the step was the time before */
+    struct dao_plan_role *plan_role; /* in the plan that is followed; NULL: none */
+    uint64_t admitted_until;         /* prefetch.c: behind the latest admitted kernel that uses it */
+
+    dao_residency_t residency;
+    bool has_device; /* holds a part of the arena; without DEVICE or BOTH it is about to be written */
+    uint64_t device_offset_bytes;
+    dao_fence_t device_written; /* what put the bytes there */
+    dao_fence_t device_busy;    /* all that uses the part */
+    void *host_address;         /* the slot; NULL without one */
+    dao_fence_t host_written;
+    dao_fence_t host_busy;
+    dao_file_copy_t file_copy;
+    uint64_t file_offset_bytes; /* of the slot in the file */
+    uint64_t file_version; /* grows with every write to the file and every read from it, and when the copy is
+                                   given up: what comes of an operation is for the version that it was queued with */
+    dao_fence_t file_busy; /* all that uses the slot */
+    bool is_unverified; /* the device part comes from the file, and the reads were not seen to succeed yet */
+    int file_error;     /* of such a read: errno; 0: none has failed */
+};
+
+/* Holds a record, and lets go of it; the last one frees it. */
+void dao_managed_reference(dao_managed_t *tensor);
+void dao_managed_unreference(dao_managed_t *tensor);
+
+#endif

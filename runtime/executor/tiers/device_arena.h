@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The executor's device memory: one block, divided by the range allocator, and the fences of those who used
+   its parts last. Whoever takes a part waits, on the device, only for the earlier users of that part. */
+#ifndef DAO_RUNTIME_EXECUTOR_DEVICE_ARENA_H
+#define DAO_RUNTIME_EXECUTOR_DEVICE_ARENA_H
+
+#include "allocators/range/range.h"
+#include "base/numbers/math.h"
+#include "runtime/executor/tiers/timeline.h"
+
+/* A part that was freed while work on the device could still use it. */
+typedef struct dao_device_arena_fence {
+    uint64_t offset_bytes;
+    uint64_t size_bytes;
+    dao_fence_t fence;
+} dao_device_arena_fence_t;
+
+typedef struct dao_device_arena {
+    char *address;
+    dao_range_t *range;
+    uint64_t peak_used_bytes;
+    uint64_t reserved_count;          /* parts for which the range is known to have memory */
+    dao_device_arena_fence_t *fences; /* in the order of their frees */
+    size_t fence_count;
+    size_t fence_capacity;
+} dao_device_arena_t;
+
+/* What a request takes of the arena. */
+static inline uint64_t dao_device_arena_part_bytes(uint64_t size_bytes)
+{
+    return dao_round_up(size_bytes, DAO_RANGE_GRANULE);
+}
+
+/* `address` is borrowed; capacity_bytes a multiple of DAO_RANGE_GRANULE. DAO_ERR_NO_HOST_MEMORY. */
+DAO_NODISCARD dao_status_t dao_device_arena_init(dao_device_arena_t *arena, void *address,
+                                                 uint64_t capacity_bytes);
+void dao_device_arena_finish(dao_device_arena_t *arena);
+
+/* So many bytes are in use: by the range allocator, or by a plan that has the arena instead. */
+void dao_device_arena_note_used(dao_device_arena_t *arena, uint64_t used_bytes);
+
+/* Takes a part. DAO_ERR_LIMIT without a message if no hole is large enough. `user` is not 0. */
+DAO_NODISCARD dao_status_t dao_device_arena_take(dao_device_arena_t *arena, uint64_t size_bytes,
+                                                 uint64_t user, uint64_t *out_offset_bytes);
+
+/* Takes a part at a place that is free. DAO_ERR_NO_HOST_MEMORY. */
+DAO_NODISCARD dao_status_t dao_device_arena_take_at(dao_device_arena_t *arena, uint64_t offset_bytes,
+                                                    uint64_t size_bytes, uint64_t user);
+
+/* Gives a part back that work up to `fence` still uses. Never fails: without memory for the fence the host
+   waits for it; the answer is the error of that wait, with the part given back all the same. */
+dao_status_t dao_device_arena_give(dao_device_arena_t *arena, dao_timeline_t *timeline, uint64_t offset_bytes,
+                                   const dao_fence_t *fence);
+
+/* Gives a part back without a fence: somebody else keeps its bytes, and the order of those who use them. */
+void dao_device_arena_forget(dao_device_arena_t *arena, uint64_t offset_bytes);
+
+/* Makes sure, while no part is taken, that so many can be taken at any places without more memory.
+   DAO_ERR_NO_HOST_MEMORY. */
+DAO_NODISCARD dao_status_t dao_device_arena_reserve(dao_device_arena_t *arena, uint32_t part_count);
+
+/* Whatever is taken from now on waits for `fence`, wherever it lies. As dao_device_arena_give() without memory. */
+dao_status_t dao_device_arena_fence_all(dao_device_arena_t *arena, dao_timeline_t *timeline,
+                                        const dao_fence_t *fence);
+
+/* Joins into `fence` what the earlier users of a part still have in flight. */
+void dao_device_arena_fence(const dao_device_arena_t *arena, uint64_t offset_bytes, uint64_t size_bytes,
+                            dao_fence_t *fence);
+
+/* Forgets fences that are done. */
+void dao_device_arena_purge(dao_device_arena_t *arena, const dao_timeline_t *timeline);
+
+bool dao_device_arena_is_valid(const dao_device_arena_t *arena);
+
+#endif
