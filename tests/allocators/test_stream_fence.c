@@ -559,7 +559,7 @@ typedef struct random_test {
 
 static uint32_t draw(random_test_t *test, uint32_t below)
 {
-    return (uint32_t)(dao_test_random(&test->seed) % below);
+    return (uint32_t)(dao_random_next(&test->seed) % below);
 }
 
 static uint32_t index_of(const lane_t *lane)

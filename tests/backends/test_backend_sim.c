@@ -336,10 +336,10 @@ static void run_random_work(uint64_t seed, uint64_t out_times_ns[STREAM_COUNT])
         NEED(ops->event_create(device, true, &events[i]));
     }
     for (int i = 0; i < STEPS; i++) {
-        int stream = (int)(dao_test_random(&seed) % STREAM_COUNT);
-        dao_backend_event_t *event = events[dao_test_random(&seed) % EVENTS];
-        size_t size_bytes = dao_test_random(&seed) % 5000 + 1;
-        switch (dao_test_random(&seed) % 6) {
+        int stream = (int)(dao_random_next(&seed) % STREAM_COUNT);
+        dao_backend_event_t *event = events[dao_random_next(&seed) % EVENTS];
+        size_t size_bytes = dao_random_next(&seed) % 5000 + 1;
+        switch (dao_random_next(&seed) % 6) {
         case 0:
             copy_in(stream, size_bytes);
             break;

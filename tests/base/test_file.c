@@ -36,7 +36,7 @@ static int free_areas(void)
 static void fill(char *bytes, size_t size_bytes, uint64_t seed)
 {
     for (size_t i = 0; i < size_bytes; i += sizeof(uint64_t)) {
-        uint64_t word = dao_test_random(&seed);
+        uint64_t word = dao_random_next(&seed);
         memcpy(bytes + i, &word, size_bytes - i < sizeof(word) ? size_bytes - i : sizeof(word));
     }
 }

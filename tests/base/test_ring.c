@@ -44,7 +44,7 @@ static void random_values_come_in_their_order(void)
     uint64_t seed = dao_test_seed("ring", 7), pushed = 0, popped = 0;
     for (size_t i = 0; i < 20000; i++) {
         bool grows = i / 700 % 2 == 0;
-        if (dao_test_random(&seed) % 10 < (grows ? 7u : 3u)) {
+        if (dao_random_next(&seed) % 10 < (grows ? 7u : 3u)) {
             CU_ASSERT_TRUE_FATAL(push(pushed));
             pushed++;
         } else if (popped < pushed) {
@@ -55,7 +55,7 @@ static void random_values_come_in_their_order(void)
         CU_ASSERT_EQUAL_FATAL(ring.count, pushed - popped);
         CU_ASSERT_TRUE_FATAL(dao_ring_is_valid(&ring));
         if (ring.count > 0) {
-            size_t index = (size_t)(dao_test_random(&seed) % ring.count);
+            size_t index = (size_t)(dao_random_next(&seed) % ring.count);
             CU_ASSERT_EQUAL(number_at(index), popped + index);
         }
     }

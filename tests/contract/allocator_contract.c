@@ -412,8 +412,8 @@ typedef struct live_block {
 
 static size_t random_size(uint64_t *seed)
 {
-    uint64_t shift = dao_test_random(seed) % 14;
-    return 1 + (size_t)(dao_test_random(seed) % ((uint64_t)256 << shift));
+    uint64_t shift = dao_random_next(seed) % 14;
+    return 1 + (size_t)(dao_random_next(seed) % ((uint64_t)256 << shift));
 }
 
 static void check_no_overlap(const live_block_t *blocks, size_t count)
@@ -431,17 +431,17 @@ static void random_operations_keep_blocks_apart(void)
     static live_block_t blocks[LIVE_COUNT_MAX];
     size_t count = 0, released_bytes = 0;
     for (size_t i = 0; i < 3000; i++) {
-        uint64_t dice = dao_test_random(&seed) % 100;
+        uint64_t dice = dao_random_next(&seed) % 100;
         bool grows = i / 600 % 2 == 0;
         if (dice == 0) {
             CU_ASSERT_EQUAL(
-                allocator->ops->trim(allocator, (dao_test_random(&seed) % 8) * MIB, &released_bytes), DAO_OK);
+                allocator->ops->trim(allocator, (dao_random_next(&seed) % 8) * MIB, &released_bytes), DAO_OK);
         } else if (count < LIVE_COUNT_MAX && dice < (grows ? 60u : 40u)) {
             size_t size_bytes = random_size(&seed);
             blocks[count++] = (live_block_t){take(size_bytes), size_bytes};
             check_no_overlap(blocks, count);
         } else if (count > 0) {
-            size_t victim = (size_t)(dao_test_random(&seed) % count);
+            size_t victim = (size_t)(dao_random_next(&seed) % count);
             give(blocks[victim].address);
             blocks[victim] = blocks[--count];
         }
@@ -507,9 +507,9 @@ static void blocks_are_counted_for_their_tags(void)
     size_t count = sizeof(addresses) / sizeof(addresses[0]);
     uint64_t state = dao_test_seed("blocks are counted for their tags", 7);
     for (size_t i = 0; i < count; i++) {
-        uint32_t index = (uint32_t)(dao_test_random(&state) % (TAG_COUNT + 1));
+        uint32_t index = (uint32_t)(dao_random_next(&state) % (TAG_COUNT + 1));
         uint32_t tag = index == TAG_COUNT ? 0 : tag_named(index);
-        size_t size_bytes = (size_t)(dao_test_random(&state) % (96 * KIB)) + 1;
+        size_t size_bytes = (size_t)(dao_random_next(&state) % (96 * KIB)) + 1;
         CU_ASSERT_EQUAL_FATAL(take_tagged(size_bytes, tag, &addresses[i]), DAO_OK);
     }
     check_tags();
@@ -574,7 +574,7 @@ static void free_either_way(hammer_t *own, void *address)
 {
     dao_status_t status = DAO_OK;
     if (address != NULL) {
-        status = dao_test_random(&own->seed) % 2 == 0 ? allocator->ops->free_fast(allocator, address)
+        status = dao_random_next(&own->seed) % 2 == 0 ? allocator->ops->free_fast(allocator, address)
                                                       : dao_allocator_free(allocator, address);
     }
     own->failures += status != DAO_OK;
@@ -583,7 +583,7 @@ static void free_either_way(hammer_t *own, void *address)
 static void *alloc_either_way(hammer_t *own)
 {
     size_t size_bytes = random_size(&own->seed);
-    void *address = dao_test_random(&own->seed) % 2 == 0 ? allocator->ops->alloc_fast(allocator, size_bytes)
+    void *address = dao_random_next(&own->seed) % 2 == 0 ? allocator->ops->alloc_fast(allocator, size_bytes)
                                                          : NULL; /* as where there is no shorter way */
     own->failures += address == NULL && dao_allocator_alloc(allocator, size_bytes, &address) != DAO_OK;
     return address;
@@ -595,7 +595,7 @@ static void *hammer(void *user)
     hammer_t *own = user;
     void *held[HELD] = {NULL};
     for (size_t i = 0; i < 1500; i++) {
-        size_t slot = (size_t)(dao_test_random(&own->seed) % HELD);
+        size_t slot = (size_t)(dao_random_next(&own->seed) % HELD);
         if (held[slot] == NULL) {
             held[slot] = alloc_either_way(own);
         } else {

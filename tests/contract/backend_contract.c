@@ -443,10 +443,10 @@ static void copies_between_devices_arrive(void)
 /* One random step on `model` and, queued, on `there`. */
 static void random_step(uint64_t *random, uint8_t *model, void *there, const uint8_t *source, size_t half)
 {
-    size_t size = (size_t)(dao_test_random(random) % half) + 1;
-    size_t low = (size_t)(dao_test_random(random) % (half - size + 1));
-    size_t high = half + (size_t)(dao_test_random(random) % (half - size + 1));
-    switch (dao_test_random(random) % 4) {
+    size_t size = (size_t)(dao_random_next(random) % half) + 1;
+    size_t low = (size_t)(dao_random_next(random) % (half - size + 1));
+    size_t high = half + (size_t)(dao_random_next(random) % (half - size + 1));
+    switch (dao_random_next(random) % 4) {
     case 0:
         NEED(ops->fill(stream, contract_at(there, low), (uint8_t)size, size));
         memset(model + low, (uint8_t)size, size);

@@ -224,11 +224,11 @@ static void run_alone(void)
     uint64_t seed = 5;
     void *blocks[16] = {NULL};
     for (int i = 0; i < 2000; i++) {
-        uint32_t slot = (uint32_t)(dao_test_random(&seed) % 16);
+        uint32_t slot = (uint32_t)(dao_random_next(&seed) % 16);
         if (blocks[slot] != NULL) {
             give(blocks[slot], s);
         }
-        blocks[slot] = take((1 + dao_test_random(&seed) % 16) * 64 * KIB, s);
+        blocks[slot] = take((1 + dao_random_next(&seed) % 16) * 64 * KIB, s);
     }
     for (int i = 0; i < 16; i++) {
         give(blocks[i], s);
@@ -723,7 +723,7 @@ typedef struct worker {
 
 static dao_stream_t *pick_stream(worker_t *worker)
 {
-    return *ours[dao_test_random(&worker->seed) % 3];
+    return *ours[dao_random_next(&worker->seed) % 3];
 }
 
 /* Lets another stream read a block behind what its own has done so far. */
@@ -747,9 +747,9 @@ static dao_status_t read_elsewhere(worker_t *worker, const live_t *live)
 
 static bool work_with_new_block(worker_t *worker, live_t *live)
 {
-    live->size_bytes = (1 + dao_test_random(&worker->seed) % 8) * 64 * KIB;
+    live->size_bytes = (1 + dao_random_next(&worker->seed) % 8) * 64 * KIB;
     live->stream = pick_stream(worker);
-    live->value = (int)(dao_test_random(&worker->seed) % 250);
+    live->value = (int)(dao_random_next(&worker->seed) % 250);
     live->block = dao_alloc_async(place, live->size_bytes, live->stream);
     if (live->block == NULL) {
         return dao_last_status() == DAO_ERR_LIMIT || dao_last_status() == DAO_ERR_NO_DEVICE_MEMORY;
@@ -761,7 +761,7 @@ static bool work_with_new_block(worker_t *worker, live_t *live)
 static bool end_block(worker_t *worker, live_t *live)
 {
     dao_status_t status = DAO_OK;
-    if (dao_test_random(&worker->seed) % 3 == 0) {
+    if (dao_random_next(&worker->seed) % 3 == 0) {
         status = read_elsewhere(worker, live);
     }
     if (status == DAO_OK) {
@@ -777,7 +777,7 @@ static bool end_block(worker_t *worker, live_t *live)
 /* The host writes and reads memory of its own: nobody else may do so meanwhile. */
 static bool work_on_host(worker_t *worker)
 {
-    size_t size_bytes = (1 + dao_test_random(&worker->seed) % 4) * 64 * KIB;
+    size_t size_bytes = (1 + dao_random_next(&worker->seed) % 4) * 64 * KIB;
     unsigned char *block = dao_alloc(place, size_bytes);
     if (block == NULL) {
         return dao_last_status() == DAO_ERR_LIMIT || dao_last_status() == DAO_ERR_NO_DEVICE_MEMORY;
@@ -794,10 +794,10 @@ static void *work(void *user)
 {
     worker_t *worker = user;
     for (int round = 0; round < ROUND_COUNT; round++) {
-        live_t *live = &worker->lives[dao_test_random(&worker->seed) % LIVE_COUNT];
+        live_t *live = &worker->lives[dao_random_next(&worker->seed) % LIVE_COUNT];
         bool is_fine = live->block == NULL || end_block(worker, live);
         if (is_fine) {
-            is_fine = dao_test_random(&worker->seed) % 8 == 0 ? work_on_host(worker)
+            is_fine = dao_random_next(&worker->seed) % 8 == 0 ? work_on_host(worker)
                                                               : work_with_new_block(worker, live);
         }
         worker->failed_count += !is_fine;

@@ -40,10 +40,10 @@ static void run_seed(uint64_t seed)
     (void)snprintf(label, sizeof(label), "DAO_TEST_SEED=%" PRIu64, seed);
     fuzz_label = label;
     uint64_t state = seed;
-    size_t most = INPUT_BYTES_MIN << dao_test_random(&state) % 6;
-    size_t size_bytes = INPUT_BYTES_MIN + dao_test_random(&state) % most;
+    size_t most = INPUT_BYTES_MIN << dao_random_next(&state) % 6;
+    size_t size_bytes = INPUT_BYTES_MIN + dao_random_next(&state) % most;
     for (size_t i = 0; i < size_bytes; i++) {
-        bytes[i] = (uint8_t)dao_test_random(&state);
+        bytes[i] = (uint8_t)dao_random_next(&state);
     }
     (void)LLVMFuzzerTestOneInput(bytes, size_bytes); /* it gives 0 or stops */
     fuzz_label = "an input";

@@ -244,13 +244,13 @@ static void slot_check(const slot_t *slot)
 
 static void slot_fill(slot_t *slot, uint64_t *random)
 {
-    slot->value = (int)(dao_test_random(random) & 0x7f);
+    slot->value = (int)(dao_random_next(random) & 0x7f);
     memset(slot->bytes, slot->value, slot->size_bytes);
 }
 
 static size_t random_size(uint64_t *random)
 {
-    uint64_t number = dao_test_random(random);
+    uint64_t number = dao_random_next(random);
     return 1 +
            (size_t)(number >> 8) % ((size_t)1 << (4 + number % 17)); /* up to 1 MiB, small ones as often */
 }
@@ -258,7 +258,7 @@ static size_t random_size(uint64_t *random)
 static void slot_change(slot_t *slot, uint64_t *random)
 {
     size_t size_bytes = random_size(random);
-    uint64_t way = dao_test_random(random) % 4;
+    uint64_t way = dao_random_next(random) % 4;
     if (slot->bytes != NULL) {
         slot_check(slot);
     }
@@ -270,7 +270,7 @@ static void slot_change(slot_t *slot, uint64_t *random)
     } else {
         free(slot->bytes);
         slot->bytes = way == 1   ? calloc(1, size_bytes)
-                      : way == 2 ? memalign((size_t)1 << dao_test_random(random) % 16, size_bytes)
+                      : way == 2 ? memalign((size_t)1 << dao_random_next(random) % 16, size_bytes)
                                  : malloc(size_bytes);
         atomic_fetch_add(&wrong_count, way != 1 || is_filled(slot->bytes, 0, size_bytes) ? 0 : 1);
     }
@@ -296,8 +296,8 @@ static void *run_thread(void *user)
     uint64_t random = *(const uint64_t *)user;
     slot_t slots[SLOT_COUNT] = {{0}};
     for (int i = 0; i < ROUND_COUNT || atomic_load(&is_forking); i++) {
-        slot_t *slot = &slots[dao_test_random(&random) % SLOT_COUNT];
-        if (slot->bytes != NULL && dao_test_random(&random) % 8 == 0) {
+        slot_t *slot = &slots[dao_random_next(&random) % SLOT_COUNT];
+        if (slot->bytes != NULL && dao_random_next(&random) % 8 == 0) {
             pass_on(slot);
         } else {
             slot_change(slot, &random);

@@ -223,8 +223,8 @@ static void *work_and_free_early(void *argument)
     size_t most = (size_t)256 << 10;
     unsigned char *host = dao_alloc(pinned, most);
     for (int round = 0; round < ROUNDS; round++) {
-        size_t size_bytes = 1 + dao_test_random(&user->seed) % most;
-        bool is_cupy = dao_test_random(&user->seed) % 2 == 0;
+        size_t size_bytes = 1 + dao_random_next(&user->seed) % most;
+        bool is_cupy = dao_random_next(&user->seed) % 2 == 0;
         void *block = is_cupy ? cupy_alloc(native, size_bytes, user->device)
                               : torch_alloc(size_bytes, user->device, native);
         bool is_queued = dao_stream_fill(stream, block, user->value, size_bytes) == DAO_OK &&
@@ -251,7 +251,7 @@ static void threads_do_not_disturb_each_other(void)
     user_t users[THREADS] = {0};
     for (int i = 0; i < THREADS; i++) {
         users[i] = (user_t){
-            .seed = dao_test_random(&seed), .device = i % (last_device + 1), .value = (unsigned char)(i + 1)};
+            .seed = dao_random_next(&seed), .device = i % (last_device + 1), .value = (unsigned char)(i + 1)};
         CU_ASSERT_EQUAL_FATAL(pthread_create(&users[i].thread, NULL, work_and_free_early, &users[i]), 0);
     }
     for (int i = 0; i < THREADS; i++) {

@@ -34,14 +34,6 @@ uint64_t dao_test_seed(const char *test, uint64_t fallback)
     return seed;
 }
 
-uint64_t dao_test_random(uint64_t *state)
-{
-    uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
-    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-    return z ^ z >> 31;
-}
-
 static char folder[] = "/tmp/dao-test-XXXXXX";
 char dao_test_path[sizeof(folder) + sizeof("/f")];
 

@@ -3,6 +3,8 @@
 #ifndef DAO_TESTS_SUPPORT_SUITE_H
 #define DAO_TESTS_SUPPORT_SUITE_H
 
+#include "base/numbers/random.h"
+
 #include <CUnit/CUnit.h>
 
 #include <stddef.h>
@@ -14,9 +16,6 @@ int dao_suite_run(CU_SuiteInfo *suites);
 /* The seed of a random test: DAO_TEST_SEED if set, else `fallback`; printed, so that a failure can be
    repeated. */
 uint64_t dao_test_seed(const char *test, uint64_t fallback);
-
-/* The next number of a splitmix64 sequence, for tests alone. */
-uint64_t dao_test_random(uint64_t *state);
 
 /* A file in a folder of its own: setup and teardown of the one suite of a program that writes it. */
 extern char dao_test_path[];

@@ -7,8 +7,8 @@
 #include "tools/replay/deviate.h"
 
 #include "base/memory/host.h"
+#include "base/numbers/random.h"
 #include "base/report/error.h"
-#include "tools/model/random.h"
 #include "tools/read/text/grow.h"
 
 #include <string.h>

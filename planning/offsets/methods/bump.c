@@ -15,6 +15,7 @@
    above 0. */
 #include "planning/offsets/methods/bump.h"
 
+#include "base/numbers/random.h"
 #include "base/report/assert.h"
 #include "base/report/error.h"
 #include "planning/offsets/methods/greedy.h"
@@ -64,21 +65,6 @@ struct dao_plan_bump {
     uint64_t idle_work;
 };
 
-/* The next number of a splitmix64 sequence. */
-static uint64_t draw(dao_plan_bump_t *bump)
-{
-    uint64_t z = bump->random += UINT64_C(0x9e3779b97f4a7c15);
-    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-    return z ^ z >> 31;
-}
-
-/* Between 0 and 1. */
-static double draw_part(dao_plan_bump_t *bump)
-{
-    return (double)(draw(bump) >> 11) * 0x1p-53;
-}
-
 static dao_status_t no_memory(const dao_plan_bump_t *bump)
 {
     return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory to weigh %u buffers",
@@ -97,7 +83,7 @@ static void begin_run(dao_plan_bump_t *bump, dao_plan_meter_t *meter)
     while (dao_plan_pass_next(&pass, meter)) {
         for (size_t i = pass.begin; i < pass.end; i++) {
             double weight = goes_on ? (double)bump->best_weights[i] : 1.0;
-            bump->weights[i] = (float)(weight * (1.0 + NOISE * (2.0 * draw_part(bump) - 1.0)));
+            bump->weights[i] = (float)(weight * (1.0 + NOISE * (2.0 * dao_random_unit(&bump->random) - 1.0)));
         }
     }
     static const habit_t habits[] = {
@@ -106,7 +92,7 @@ static void begin_run(dao_plan_bump_t *bump, dao_plan_meter_t *meter)
         {.raise_low = 0.2, .raise_high = 1.0, .aim = 0.0, .stale_rounds = 240},
         {.raise_low = 0.2, .raise_high = 1.0, .aim = 0.5, .stale_rounds = 60},
     };
-    bump->habit = habits[draw(bump) % (sizeof(habits) / sizeof(habits[0]))];
+    bump->habit = habits[dao_random_below(&bump->random, sizeof(habits) / sizeof(habits[0]))];
     bump->run_best = worst;
     bump->stale_count = 0;
     bump->run++;
@@ -223,7 +209,8 @@ static void raise_weights(dao_plan_bump_t *bump, dao_plan_meter_t *meter)
         for (uint32_t i = (uint32_t)pass.begin; i < pass.end; i++) {
             if (is_too_high(bump, layout, i, excess)) {
                 double range = bump->habit.raise_high - bump->habit.raise_low;
-                bump->weights[i] *= (float)(1.0 + bump->habit.raise_low + range * draw_part(bump));
+                bump->weights[i] *=
+                    (float)(1.0 + bump->habit.raise_low + range * dao_random_unit(&bump->random));
                 most = bump->weights[i] > most ? bump->weights[i] : most;
             }
         }

@@ -23,6 +23,7 @@
    it. */
 #include "planning/offsets/search/search.h"
 
+#include "base/numbers/random.h"
 #include "base/report/assert.h"
 #include "base/report/error.h"
 #include "planning/offsets/search/search_fit.h"
@@ -70,23 +71,6 @@ struct dao_plan_search {
     bool is_running;
 };
 
-/* ---- what is drawn ---- */
-
-/* SplitMix64, of Steele, Lea and Flood, "Fast splittable pseudorandom number generators" (OOPSLA 2014). */
-static uint64_t draw_bits(dao_plan_search_t *search)
-{
-    uint64_t bits = (search->random += UINT64_C(0x9E3779B97F4A7C15));
-    bits = (bits ^ (bits >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
-    bits = (bits ^ (bits >> 27)) * UINT64_C(0x94D049BB133111EB);
-    return bits ^ (bits >> 31);
-}
-
-/* From 0 to 1, which is not included. */
-static double draw(dao_plan_search_t *search)
-{
-    return (double)(draw_bits(search) >> 11) * 0x1p-53;
-}
-
 /* A number in which the first one decides, unless two are as good as equal. */
 static double then(double first, double second)
 {
@@ -117,13 +101,15 @@ static void draw_values(dao_plan_search_t *search)
     value_kind_t kind = (value_kind_t)(search->turn % VALUE_KIND_COUNT);
     double noise = search->turn < VALUE_KIND_COUNT ? 0.0 : NOISE;
     for (uint32_t i = 0; i < search->model.item_count; i++) {
-        search->values[i] = value_of(search, kind, i) * (1.0 + noise * (2.0 * draw(search) - 1.0));
+        search->values[i] =
+            value_of(search, kind, i) * (1.0 + noise * (2.0 * dao_random_unit(&search->random) - 1.0));
     }
 }
 
 static dao_plan_units_t draw_capacity(dao_plan_search_t *search)
 {
-    double open_count = (double)(search->upper - search->lower), at = draw(search) * open_count;
+    double open_count = (double)(search->upper - search->lower),
+           at = dao_random_unit(&search->random) * open_count;
     if (search->probe_count % HIGHEST_PERIOD == 0) {
         return search->upper - 1;
     }

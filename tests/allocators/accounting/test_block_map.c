@@ -65,7 +65,7 @@ static void random_changes_agree_with_a_model(void)
     memset(is_live, 0, sizeof(is_live));
     size_t count = 0;
     for (size_t i = 0; i < 20000; i++) {
-        uint64_t number = dao_test_random(&seed) % MODEL_COUNT;
+        uint64_t number = dao_random_next(&seed) % MODEL_COUNT;
         dao_block_entry_t *entry = dao_block_map_find(&map, address_of(number));
         CU_ASSERT_EQUAL_FATAL(entry != NULL, is_live[number]);
         if (entry != NULL) {

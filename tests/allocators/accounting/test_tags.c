@@ -113,7 +113,7 @@ static void *take_and_give(void *user)
 {
     uint64_t state = *(const uint64_t *)user;
     while (!atomic_load(&takes_end)) {
-        uint64_t bytes = dao_test_random(&state) % 50 + 1;
+        uint64_t bytes = dao_random_next(&state) % 50 + 1;
         if (dao_budget_take(&shared_budget, bytes)) {
             atomic_fetch_add(&held_bytes, bytes);
             atomic_fetch_sub(&held_bytes, bytes);
@@ -132,12 +132,12 @@ static void a_limit_that_was_set_holds_at_once(void)
     held_bytes = 0;
     takes_end = false;
     for (int i = 0; i < THREADS; i++) {
-        seeds[i] = dao_test_random(&state);
+        seeds[i] = dao_random_next(&state);
         CU_ASSERT_EQUAL_FATAL(dao_thread_start(&threads[i], "take", take_and_give, &seeds[i]), DAO_OK);
     }
     int set_count = 0;
     for (int i = 0; i < 2000 || set_count == 0; i++) {
-        uint64_t limit_bytes = dao_test_random(&state) % 100 + 1;
+        uint64_t limit_bytes = dao_random_next(&state) % 100 + 1;
         if (dao_budget_limit_set(&shared_budget, limit_bytes)) {
             set_count++;
             CU_ASSERT_TRUE(atomic_load(&held_bytes) <= limit_bytes);

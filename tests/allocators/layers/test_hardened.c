@@ -507,7 +507,7 @@ static void *hammer(void *user)
     uint64_t seed = *(uint64_t *)user;
     unsigned char *held[HELD] = {NULL};
     for (size_t i = 0; i < 2000; i++) {
-        size_t slot = (size_t)(dao_test_random(&seed) % HELD);
+        size_t slot = (size_t)(dao_random_next(&seed) % HELD);
         if (held[slot] != NULL) {
             hammer_failures += dao_allocator_free(allocator, held[slot]) != DAO_OK;
             hammer_failures += i % 50 == 0 && dao_allocator_free(allocator, held[slot] + 1) == DAO_OK;
@@ -515,7 +515,7 @@ static void *hammer(void *user)
             continue;
         }
         void *address = NULL;
-        size_t size_bytes = 1 + (size_t)(dao_test_random(&seed) % (8 * KIB));
+        size_t size_bytes = 1 + (size_t)(dao_random_next(&seed) % (8 * KIB));
         hammer_failures += dao_allocator_alloc(allocator, size_bytes, &address) != DAO_OK;
         held[slot] = address;
         memset(held[slot], (int)slot, size_bytes);

@@ -623,7 +623,7 @@ typedef struct model {
 
 static uint32_t pick(model_t *model, uint32_t count)
 {
-    return (uint32_t)(dao_test_random(&model->seed) % count);
+    return (uint32_t)(dao_random_next(&model->seed) % count);
 }
 
 static bool lease_lasts(const model_t *model, uint64_t serial)

@@ -237,11 +237,11 @@ static void random_operations_agree_with_the_model(void)
     uint64_t seed = dao_test_seed("buddy", 2);
     static model_t model;
     for (size_t round = 0; round < 20; round++) {
-        model_create(&model, 1 + (uint32_t)(dao_test_random(&seed) % MODEL_PAGES));
+        model_create(&model, 1 + (uint32_t)(dao_random_next(&seed) % MODEL_PAGES));
         for (size_t i = 0; i < 1000; i++) {
-            uint32_t order = (uint32_t)(dao_test_random(&seed) % 6);
-            uint32_t page = (uint32_t)(dao_test_random(&seed) % model.page_count);
-            if (dao_test_random(&seed) % 3 == 0) {
+            uint32_t order = (uint32_t)(dao_random_next(&seed) % 6);
+            uint32_t page = (uint32_t)(dao_random_next(&seed) % model.page_count);
+            if (dao_random_next(&seed) % 3 == 0) {
                 model_alloc(&model, order);
             } else {
                 model_free(&model, page, model.order[page] >= 0 ? (uint32_t)model.order[page] : order);

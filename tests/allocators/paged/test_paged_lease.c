@@ -397,10 +397,10 @@ typedef struct model {
 
 static void model_alloc(model_t *model, model_block_t *block)
 {
-    uint64_t pick = dao_test_random(&model->state) % 5;
+    uint64_t pick = dao_random_next(&model->state) % 5;
     block->lease = pick < 3 ? model->leases[pick] : 0;
     block->size_bytes =
-        dao_test_random(&model->state) % (dao_test_random(&model->state) % 4 == 0 ? 8 * PAGE : PAGE) + 1;
+        dao_random_next(&model->state) % (dao_random_next(&model->state) % 4 == 0 ? 8 * PAGE : PAGE) + 1;
     void *address = NULL;
     if (try_take(block->lease, block->size_bytes, &address) != DAO_OK) {
         return;
@@ -457,14 +457,14 @@ static void leases_keep_what_a_model_says(void)
 {
     model_t model = {.state = dao_test_seed("leases keep what a model says", 5)};
     for (int step = 0; step < 1500; step++) {
-        uint64_t what = dao_test_random(&model.state) % 100;
-        model_block_t *block = &model.blocks[dao_test_random(&model.state) % MODEL_BLOCKS];
+        uint64_t what = dao_random_next(&model.state) % 100;
+        model_block_t *block = &model.blocks[dao_random_next(&model.state) % MODEL_BLOCKS];
         if (what < 2) {
-            model_lease(&model, &model.leases[dao_test_random(&model.state) % 3]);
+            model_lease(&model, &model.leases[dao_random_next(&model.state) % 3]);
         } else if (what < 4) {
             (void)trim();
         } else if (what < 6) {
-            ignore(allocator->ops->limit_set(allocator, (dao_test_random(&model.state) % PAGE_COUNT) * PAGE));
+            ignore(allocator->ops->limit_set(allocator, (dao_random_next(&model.state) % PAGE_COUNT) * PAGE));
         } else if (block->address == NULL) {
             model_alloc(&model, block);
         } else {

@@ -376,16 +376,16 @@ static void pages_in_use_are_those_that_blocks_lie_in(void)
     size_t sizes_bytes[BLOCK_COUNT_MAX];
     uint32_t count = 0;
     for (uint32_t round = 0; round < 4000; round++) {
-        if (count < BLOCK_COUNT_MAX && dao_test_random(&random) % 2 == 0) {
+        if (count < BLOCK_COUNT_MAX && dao_random_next(&random) % 2 == 0) {
             size_t size_bytes =
-                DAO_RANGE_GRANULE * (1 + (size_t)(dao_test_random(&random) % (2 * PAGE / DAO_RANGE_GRANULE)));
+                DAO_RANGE_GRANULE * (1 + (size_t)(dao_random_next(&random) % (2 * PAGE / DAO_RANGE_GRANULE)));
             dao_block_request_t request = {.size_bytes = size_bytes,
-                                           .takes_fewest_pages = dao_test_random(&random) % 2 == 0};
+                                           .takes_fewest_pages = dao_random_next(&random) % 2 == 0};
             dao_block_grant_t grant;
             uint64_t offset_bytes =
-                dao_test_random(&random) % (120 * PAGE / DAO_RANGE_GRANULE) * DAO_RANGE_GRANULE;
+                dao_random_next(&random) % (120 * PAGE / DAO_RANGE_GRANULE) * DAO_RANGE_GRANULE;
             dao_status_t status =
-                dao_test_random(&random) % 2 == 0
+                dao_random_next(&random) % 2 == 0
                     ? allocator->ops->alloc(allocator, &request, &grant)
                     : allocator->ops->alloc_at(allocator, &window, window.address + offset_bytes, &request,
                                                &grant);
@@ -394,7 +394,7 @@ static void pages_in_use_are_those_that_blocks_lie_in(void)
                 sizes_bytes[count++] = size_bytes;
             }
         } else if (count > 0) {
-            uint32_t place = (uint32_t)(dao_test_random(&random) % count--);
+            uint32_t place = (uint32_t)(dao_random_next(&random) % count--);
             CU_ASSERT_EQUAL(allocator->ops->free(allocator, blocks[place], NULL), DAO_OK);
             blocks[place] = blocks[count];
             sizes_bytes[place] = sizes_bytes[count];

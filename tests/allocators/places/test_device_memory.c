@@ -311,14 +311,14 @@ static void a_block_is_refused_only_where_no_place_would_do(void)
     give(model_base = take(1));
     CU_ASSERT_EQUAL(allocator->ops->limit_set(allocator, MODEL_PAGES * PAGE), DAO_OK);
     for (size_t step = 0; step < MODEL_STEPS; step++) {
-        model_block_t *block = &blocks[dao_test_random(&state) % MODEL_BLOCKS];
+        model_block_t *block = &blocks[dao_random_next(&state) % MODEL_BLOCKS];
         if (block->address != NULL) {
             model_mark(block, false);
             give(block->address);
             block->address = NULL;
             continue;
         }
-        block->unit_count = dao_test_random(&state) % (dao_test_random(&state) % 4 == 0 ? 32 : 7) + 1;
+        block->unit_count = dao_random_next(&state) % (dao_random_next(&state) % 4 == 0 ? 32 : 7) + 1;
         void *address = NULL;
         if (try_take(block->unit_count * MODEL_UNIT, &address) == DAO_OK) {
             block->address = address;

@@ -143,7 +143,7 @@ static void roundings_waste_less_than_three_percent(void)
         (void)take(sizes[i]);
     }
     for (size_t i = 0; i < 300; i++) {
-        (void)take(16 * KIB + dao_test_random(&seed) % ((uint64_t)64 * KIB << dao_test_random(&seed) % 8));
+        (void)take(16 * KIB + dao_random_next(&seed) % ((uint64_t)64 * KIB << dao_random_next(&seed) % 8));
     }
     dao_stats_t stats = stats_now();
     CU_ASSERT_TRUE(stats.used_bytes * 100 <= stats.requested_bytes * 103);

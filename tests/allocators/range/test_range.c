@@ -238,12 +238,12 @@ static void a_tight_request_gets_the_hole_of_the_least_cost(void)
     dao_range_destroy(range);
     CU_ASSERT_EQUAL_FATAL(create(TIGHT_CAPACITY, &range), DAO_OK);
     for (size_t i = 0; i < TIGHT_OPERATIONS; i++) {
-        uint64_t *offset = &offsets[dao_test_random(&seed) % TIGHT_BLOCKS];
+        uint64_t *offset = &offsets[dao_random_next(&seed) % TIGHT_BLOCKS];
         if (*offset != UINT64_MAX) {
             give(*offset);
         }
-        uint64_t most_units = UINT64_C(2) << dao_test_random(&seed) % 18;
-        *offset = take_tight((1 + dao_test_random(&seed) % most_units) * UNIT, &seen_count);
+        uint64_t most_units = UINT64_C(2) << dao_random_next(&seed) % 18;
+        *offset = take_tight((1 + dao_random_next(&seed) % most_units) * UNIT, &seen_count);
     }
     CU_ASSERT_TRUE(seen_count > TIGHT_OPERATIONS / 2);
     dao_range_destroy(range);
@@ -470,16 +470,16 @@ static void model_remove(model_t *model, size_t index)
 
 static uint64_t random_size(uint64_t *seed)
 {
-    uint64_t shift = dao_test_random(seed) % 8;
-    return 1 + dao_test_random(seed) % ((uint64_t)UNIT << shift);
+    uint64_t shift = dao_random_next(seed) % 8;
+    return 1 + dao_random_next(seed) % ((uint64_t)UNIT << shift);
 }
 
 static void random_alloc(model_t *model, uint64_t *seed)
 {
     uint64_t size_bytes = random_size(seed);
     uint64_t alignment_bytes = (uint64_t)UNIT
-                               << (dao_test_random(seed) % 4 == 0 ? dao_test_random(seed) % 9 : 0);
-    uint64_t user = dao_test_random(seed);
+                               << (dao_random_next(seed) % 4 == 0 ? dao_random_next(seed) % 9 : 0);
+    uint64_t user = dao_random_next(seed);
     uint64_t offset_bytes = 0;
     dao_status_t status = alloc_in(range, size_bytes, alignment_bytes, user, &offset_bytes);
     if (status == DAO_OK) {
@@ -494,7 +494,7 @@ static void random_alloc(model_t *model, uint64_t *seed)
 static void random_alloc_at(model_t *model, uint64_t *seed)
 {
     uint64_t count = 1 + random_size(seed) / UNIT;
-    uint64_t first = dao_test_random(seed) % MODEL_UNITS;
+    uint64_t first = dao_random_next(seed) % MODEL_UNITS;
     dao_status_t status = dao_range_alloc_at(range, first * UNIT, count * UNIT, first);
     bool is_free = model_is_free(model, first, count);
     CU_ASSERT_EQUAL(status, is_free ? DAO_OK : DAO_ERR_LIMIT);
@@ -505,7 +505,7 @@ static void random_alloc_at(model_t *model, uint64_t *seed)
 
 static void random_query(const model_t *model, uint64_t *seed)
 {
-    uint64_t offset_bytes = dao_test_random(seed) % (MODEL_UNITS * UNIT);
+    uint64_t offset_bytes = dao_random_next(seed) % (MODEL_UNITS * UNIT);
     dao_range_block_t block = {0};
     CU_ASSERT_EQUAL(dao_range_query(range, offset_bytes, &block), DAO_OK);
     CU_ASSERT_TRUE(block.offset_bytes <= offset_bytes &&
@@ -547,7 +547,7 @@ static void random_operations_agree_with_the_model(void)
     dao_range_destroy(range);
     CU_ASSERT_EQUAL_FATAL(create(MODEL_UNITS * UNIT, &range), DAO_OK);
     for (size_t i = 0; i < 12000; i++) {
-        uint64_t dice = dao_test_random(&seed) % 16;
+        uint64_t dice = dao_random_next(&seed) % 16;
         bool grows = i / 1500 % 2 == 0; /* fills up and drains in turn */
         if (model->count < MODEL_BLOCKS && dice < (grows ? 9u : 5u)) {
             random_alloc(model, &seed);
@@ -556,7 +556,7 @@ static void random_operations_agree_with_the_model(void)
         } else if (dice == 10) {
             random_query(model, &seed);
         } else if (model->count > 0) {
-            size_t victim = dao_test_random(&seed) % model->count;
+            size_t victim = dao_random_next(&seed) % model->count;
             dao_range_block_t block = {0};
             CU_ASSERT_EQUAL(dao_range_free(range, model->blocks[victim].offset_bytes, NULL, &block), DAO_OK);
             CU_ASSERT_EQUAL(block.user, model->blocks[victim].user);
@@ -740,10 +740,10 @@ static void random_fences_never_get_lost(void)
     memset(held, 0, sizeof(held));
     size_t count = 0;
     for (size_t i = 0; i < 4000; i++) {
-        uint32_t stream = (uint32_t)(dao_test_random(&seed) % 4);
-        if (count < BLOCKS && dao_test_random(&seed) % 2 == 0) {
+        uint32_t stream = (uint32_t)(dao_random_next(&seed) % 4);
+        if (count < BLOCKS && dao_random_next(&seed) % 2 == 0) {
             dao_stream_fence_t fence;
-            uint64_t size_bytes = (1 + dao_test_random(&seed) % 256) * UNIT;
+            uint64_t size_bytes = (1 + dao_random_next(&seed) % 256) * UNIT;
             uint64_t offset_bytes = take_for(size_bytes, stream, stream != 0 && i % 3 == 0, &fence);
             for (uint64_t unit = offset_bytes / UNIT;
                  offset_bytes != UINT64_MAX && unit < (offset_bytes + size_bytes) / UNIT; unit++) {
@@ -756,7 +756,7 @@ static void random_fences_never_get_lost(void)
                 sizes[count++] = size_bytes;
             }
         } else if (count > 0) {
-            size_t victim = dao_test_random(&seed) % count;
+            size_t victim = dao_random_next(&seed) % count;
             dao_stream_fence_t fence = stream != 0 ? fence_of(stream, i) : (dao_stream_fence_t){0};
             dao_range_block_t block;
             CU_ASSERT_EQUAL(dao_range_free(range, offsets[victim], &fence, &block), DAO_OK);

@@ -74,9 +74,9 @@ static uintptr_t slot_address(void)
 static uintptr_t outer_address(size_t size_bytes)
 {
     uint64_t unit = upstream.is_aligned ? UNIT : DAO_RANGE_GRANULE;
-    uint64_t gap_bytes = dao_test_random(&upstream.seed) % 8 * unit;
+    uint64_t gap_bytes = dao_random_next(&upstream.seed) % 8 * unit;
     uint64_t span_bytes = (size_bytes + unit - 1) / unit * unit;
-    if (dao_test_random(&upstream.seed) % 2 == 0) {
+    if (dao_random_next(&upstream.seed) % 2 == 0) {
         upstream.low -= gap_bytes + span_bytes;
         return upstream.low;
     }
@@ -648,15 +648,15 @@ static void random_streams_never_meet_in_a_block(void)
     upstream.is_compact = true;
     upstream.capacity_bytes = 60 * MIB;
     for (size_t i = 0; i < 20000; i++) {
-        uint32_t index = (uint32_t)(dao_test_random(&seed) % (TOLD_STREAM_COUNT + 1));
-        uint64_t dice = dao_test_random(&seed) % 100;
+        uint32_t index = (uint32_t)(dao_random_next(&seed) % (TOLD_STREAM_COUNT + 1));
+        uint64_t dice = dao_random_next(&seed) % 100;
         if (dice < 8 && index < TOLD_STREAM_COUNT) {
             told_streams_finish(index);
             for (size_t k = 0; k < CELL_COUNT; k++) {
                 cells[k] &= ~(1u << index);
             }
         } else if (count < COUNT && dice < 54) {
-            size_t size_bytes = (1 + dao_test_random(&seed) % 20) * CELL_BYTES;
+            size_t size_bytes = (1 + dao_random_next(&seed) % 20) * CELL_BYTES;
             dao_block_grant_t grant;
             if (take_checked(index, size_bytes, &grant)) {
                 blocks[count].address = grant.address;
@@ -664,7 +664,7 @@ static void random_streams_never_meet_in_a_block(void)
                 blocks[count++].size_bytes = size_bytes;
             }
         } else if (count > 0 && index < TOLD_STREAM_COUNT) {
-            size_t victim = (size_t)(dao_test_random(&seed) % count);
+            size_t victim = (size_t)(dao_random_next(&seed) % count);
             uint32_t users = 1u << index | blocks[victim].waits_for; /* its own work waits for the others' */
             set_cells(blocks[victim].address, blocks[victim].size_bytes, users);
             dao_stream_fence_t fence = {0};
@@ -703,7 +703,7 @@ typedef struct live {
 
 static size_t random_size(uint64_t *seed)
 {
-    return 1 + (size_t)(dao_test_random(seed) % ((uint64_t)256 << dao_test_random(seed) % 18));
+    return 1 + (size_t)(dao_random_next(seed) % ((uint64_t)256 << dao_random_next(seed) % 18));
 }
 
 /* Tells whether a block lies in one of the upstream's stretches and apart from all others. */
@@ -729,7 +729,7 @@ static bool is_well_placed(const live_t *blocks, size_t count)
 static void take_at_random(uint64_t *seed, live_t *blocks, size_t *count)
 {
     live_t *block = &blocks[*count];
-    size_t alignment_bytes = dao_test_random(seed) % 8 == 0 ? (size_t)1 << dao_test_random(seed) % 24 : 0;
+    size_t alignment_bytes = dao_random_next(seed) % 8 == 0 ? (size_t)1 << dao_random_next(seed) % 24 : 0;
     block->size_bytes = random_size(seed);
     uint64_t hole_bytes = dao_segments_largest_hole(&segments);
     dao_status_t status = try_take(block->size_bytes, alignment_bytes, &block->address);
@@ -745,9 +745,9 @@ static void take_at_random(uint64_t *seed, live_t *blocks, size_t *count)
 
 static void query_at_random(uint64_t *seed, const live_t *blocks, size_t count)
 {
-    const live_t *live = &blocks[dao_test_random(seed) % count];
+    const live_t *live = &blocks[dao_random_next(seed) % count];
     dao_block_t block = {0};
-    char *inside = live->address + dao_test_random(seed) % live->size_bytes;
+    char *inside = live->address + dao_random_next(seed) % live->size_bytes;
     CU_ASSERT_EQUAL(dao_segments_query(&segments, inside, &block), DAO_OK);
     CU_ASSERT_PTR_EQUAL(block.address, live->address);
     CU_ASSERT_EQUAL(block.requested_bytes, live->size_bytes);
@@ -756,10 +756,10 @@ static void query_at_random(uint64_t *seed, const live_t *blocks, size_t count)
 /* What stays below its limit, whatever was refused. */
 static void limit_at_random(uint64_t *seed)
 {
-    uint64_t limit_bytes = dao_test_random(seed) % 2 == 0 ? 0 : (1 + dao_test_random(seed) % 400) * MIB;
+    uint64_t limit_bytes = dao_random_next(seed) % 2 == 0 ? 0 : (1 + dao_random_next(seed) % 400) * MIB;
     dao_status_t status = dao_segments_limit_set(&segments, limit_bytes);
     CU_ASSERT_TRUE(status == DAO_OK || status == DAO_ERR_LIMIT);
-    upstream.capacity_bytes = dao_test_random(seed) % 2 == 0 ? UINT64_MAX : upstream.given_bytes + 30 * MIB;
+    upstream.capacity_bytes = dao_random_next(seed) % 2 == 0 ? UINT64_MAX : upstream.given_bytes + 30 * MIB;
 }
 
 static void random_operations_match_a_model(void)
@@ -768,10 +768,10 @@ static void random_operations_match_a_model(void)
     static live_t blocks[LIVE_MAX];
     size_t count = 0;
     for (size_t i = 0; i < 12000; i++) {
-        uint64_t dice = dao_test_random(&seed) % 100;
+        uint64_t dice = dao_random_next(&seed) % 100;
         bool grows = i / 1500 % 2 == 0;
         if (dice == 0) {
-            CU_ASSERT_EQUAL(dao_segments_trim(&segments, dao_test_random(&seed) % 100 * MIB), DAO_OK);
+            CU_ASSERT_EQUAL(dao_segments_trim(&segments, dao_random_next(&seed) % 100 * MIB), DAO_OK);
         } else if (dice == 1) {
             limit_at_random(&seed);
         } else if (dice < 5 && count > 0) {
@@ -779,7 +779,7 @@ static void random_operations_match_a_model(void)
         } else if (count < LIVE_MAX && dice < (grows ? 65u : 40u)) {
             take_at_random(&seed, blocks, &count);
         } else if (count > 0) {
-            size_t victim = (size_t)(dao_test_random(&seed) % count);
+            size_t victim = (size_t)(dao_random_next(&seed) % count);
             CU_ASSERT_EQUAL(dao_segments_free(&segments, blocks[victim].address, NULL), DAO_OK);
             blocks[victim] = blocks[--count];
         }

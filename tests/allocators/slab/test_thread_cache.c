@@ -538,9 +538,9 @@ static void model_compare(const model_t *model)
 
 static void model_step(model_t *model, uint64_t *seed, bool grows)
 {
-    uint64_t dice = dao_test_random(seed) % 1000;
-    size_t object_bytes = 1 + (size_t)(dao_test_random(seed) % DAO_SLAB_OBJECT_BYTES_MAX);
-    size_t large_bytes = DAO_SLAB_OBJECT_BYTES_MAX + 1 + (size_t)(dao_test_random(seed) % (4 * MIB));
+    uint64_t dice = dao_random_next(seed) % 1000;
+    size_t object_bytes = 1 + (size_t)(dao_random_next(seed) % DAO_SLAB_OBJECT_BYTES_MAX);
+    size_t large_bytes = DAO_SLAB_OBJECT_BYTES_MAX + 1 + (size_t)(dao_random_next(seed) % (4 * MIB));
     if (dice == 0) {
         (void)trim();
     } else if (dice < 4) {
@@ -550,7 +550,7 @@ static void model_step(model_t *model, uint64_t *seed, bool grows)
     } else if (dice < (grows ? 600u : 400u) && model->count < LIVE_MAX) {
         model_take(model, dice % 3 == 0 ? large_bytes : object_bytes);
     } else if (model->count > 0) {
-        model_give(model, (size_t)(dao_test_random(seed) % model->count));
+        model_give(model, (size_t)(dao_random_next(seed) % model->count));
     }
 }
 
@@ -561,7 +561,7 @@ static void random_operations_are_counted_exactly(void)
     uint64_t seed = dao_test_seed("slab statistics", 11);
     for (size_t i = 0; i < 12000; i++) {
         model_step(&model, &seed, i / 1500 % 2 == 0);
-        if (dao_test_random(&seed) % 8 == 0) {
+        if (dao_random_next(&seed) % 8 == 0) {
             model_compare(&model);
         }
     }

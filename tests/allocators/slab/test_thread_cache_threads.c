@@ -474,9 +474,9 @@ typedef struct label {
 
 static unsigned char *take_labelled(player_t *own)
 {
-    uint64_t dice = dao_test_random(&own->seed);
+    uint64_t dice = dao_random_next(&own->seed);
     size_t size_bytes =
-        sizeof(label_t) + (size_t)(dao_test_random(&own->seed) % (dice % 16 == 0 ? 100000 : 6000));
+        sizeof(label_t) + (size_t)(dao_random_next(&own->seed) % (dice % 16 == 0 ? 100000 : 6000));
     void *address = NULL;
     if (dao_allocator_alloc(allocator, size_bytes, &address) != DAO_OK) {
         own->failures++;
@@ -502,11 +502,11 @@ static void *play(void *user)
     player_t *own = user;
     unsigned char *held[HELD] = {NULL};
     for (size_t i = 0; i < STEPS; i++) {
-        size_t slot = (size_t)(dao_test_random(&own->seed) % HELD);
+        size_t slot = (size_t)(dao_random_next(&own->seed) % HELD);
         if (held[slot] == NULL) {
             held[slot] = take_labelled(own);
-        } else if (dao_test_random(&own->seed) % 3 == 0) {
-            held[slot] = atomic_exchange(&shared_blocks[dao_test_random(&own->seed) % SHARED], held[slot]);
+        } else if (dao_random_next(&own->seed) % 3 == 0) {
+            held[slot] = atomic_exchange(&shared_blocks[dao_random_next(&own->seed) % SHARED], held[slot]);
         } else {
             give_labelled(own, held[slot]);
             held[slot] = NULL;

@@ -108,9 +108,9 @@ static void no_block_is_handed_out_twice(void)
     uint64_t state = dao_test_seed("bins", 1), out[OUT_MAX];
     size_t out_count = 0;
     for (int i = 0; i < RANDOM_COUNT; i++) {
-        uint64_t offset_bytes, size_bytes = 1 + dao_test_random(&state) % (120 * KIB);
-        if (dao_test_random(&state) % 2 == 0 && out_count > 0) {
-            size_t index = dao_test_random(&state) % out_count;
+        uint64_t offset_bytes, size_bytes = 1 + dao_random_next(&state) % (120 * KIB);
+        if (dao_random_next(&state) % 2 == 0 && out_count > 0) {
+            size_t index = dao_random_next(&state) % out_count;
             CU_ASSERT_TRUE(dao_bins_give(bins, out[index], i % 3 == 0));
             out[index] = out[--out_count];
         } else if (dao_bins_take(bins, size_bytes, &offset_bytes) == DAO_BINS_HIT) {

@@ -719,8 +719,8 @@ static void a_damaged_plan_is_refused(void)
     for (int i = 0; i < 2000; i++) {
         static char damaged[sizeof(text.bytes)];
         memcpy(damaged, text.bytes, text.length);
-        size_t at = dao_test_random(&seed) % text.length;
-        char value = (char)dao_test_random(&seed);
+        size_t at = dao_random_next(&seed) % text.length;
+        char value = (char)dao_random_next(&seed);
         size_t length = i % 10 == 0 ? at : text.length;
         bool is_damaged = length < text.length || damaged[at] != value;
         damaged[at] = value;
@@ -775,18 +775,18 @@ static void model_step(model_t *model, uint64_t *seed, uint64_t deviation)
 {
     step_begin();
     for (uint32_t i = 0; i < 4 * LAYER_COUNT; i++) {
-        bool deviates = dao_test_random(seed) % 100 < deviation;
-        uint64_t kind = dao_test_random(seed) % 4;
+        bool deviates = dao_random_next(seed) % 100 < deviation;
+        uint64_t kind = dao_random_next(seed) % 4;
         size_t size_bytes = layer_bytes(i % LAYER_COUNT, i / LAYER_COUNT);
         if (!deviates || kind != 0) {
-            model_take(model, deviates && kind == 1 ? size_bytes / 2 + dao_test_random(seed) % size_bytes
+            model_take(model, deviates && kind == 1 ? size_bytes / 2 + dao_random_next(seed) % size_bytes
                                                     : size_bytes);
         }
         if (deviates && kind == 2) {
             model_take(model, size_bytes);
         }
         if (model->count > i % 7 && !(deviates && kind == 3)) {
-            model_give(model, deviates ? dao_test_random(seed) % model->count : i % 7 % model->count);
+            model_give(model, deviates ? dao_random_next(seed) % model->count : i % 7 % model->count);
         }
     }
     while (model->count > 2) {

@@ -115,10 +115,10 @@ static void run_requests(uint64_t *random, uint32_t part, twin_t blocks[BLOCK_CO
 {
     uint64_t script = 7; /* of what each step asks for */
     for (uint32_t i = 0; i < REQUEST_COUNT; i++) {
-        twin_t *block = &blocks[dao_test_random(&script) % BLOCK_COUNT];
-        size_t size_bytes = (size_t)(dao_test_random(&script) % (2 * PAGE)) + 1;
-        if (part > 0 && dao_test_random(random) % part == 0) {
-            size_bytes = (size_t)(dao_test_random(random) % (2 * PAGE)) + 1;
+        twin_t *block = &blocks[dao_random_next(&script) % BLOCK_COUNT];
+        size_t size_bytes = (size_t)(dao_random_next(&script) % (2 * PAGE)) + 1;
+        if (part > 0 && dao_random_next(random) % part == 0) {
+            size_bytes = (size_t)(dao_random_next(random) % (2 * PAGE)) + 1;
         }
         give(block);
         *block = take(size_bytes);
@@ -166,12 +166,12 @@ static void it_has_what_the_place_has_without_a_plan(void)
     get_a_shadow(&random);
     for (uint32_t step = 0; step < STEP_COUNT; step++) {
         for (uint32_t i = 0; i < LASTING_COUNT / 4; i++) { /* between steps */
-            twin_t *block = &lasting[dao_test_random(&random) % LASTING_COUNT];
+            twin_t *block = &lasting[dao_random_next(&random) % LASTING_COUNT];
             give(block);
-            *block = take((size_t)(dao_test_random(&random) % (3 * PAGE)) + 1);
+            *block = take((size_t)(dao_random_next(&random) % (3 * PAGE)) + 1);
         }
         if (step % 2 == 1) {
-            trim_both(dao_test_random(&random) % 2 * 40 * PAGE);
+            trim_both(dao_random_next(&random) % 2 * 40 * PAGE);
         }
         right_count += is_right();
         run_step(&random, DEVIATING_PART);

@@ -78,7 +78,7 @@ static void give(void *address)
 
 static uint64_t random_below(uint64_t *random, uint64_t count)
 {
-    return dao_test_random(random) % count;
+    return dao_random_next(random) % count;
 }
 
 /* An address that is no block's. */

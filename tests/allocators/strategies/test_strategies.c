@@ -538,12 +538,12 @@ typedef struct outcome {
 static void busy_step(char **block, uint64_t *seed, outcome_t *outcome)
 {
     dao_status_t status = DAO_OK;
-    if (dao_test_random(seed) % 8 == 0) {
+    if (dao_random_next(seed) % 8 == 0) {
         size_t released_bytes = 0;
         status = allocator->ops->trim(allocator, 0, &released_bytes);
     } else if (*block == NULL) {
         uint64_t before_bytes = stats_now().used_bytes;
-        status = try_take(1 + (size_t)(dao_test_random(seed) % (4 * MIB)), 0, block);
+        status = try_take(1 + (size_t)(dao_random_next(seed) % (4 * MIB)), 0, block);
         CU_ASSERT_TRUE(status == DAO_OK || stats_now().used_bytes == before_bytes);
     } else {
         status = dao_allocator_free(allocator, *block);
@@ -561,7 +561,7 @@ static outcome_t busy_scenario(uint64_t seed, heap_call_t call)
     outcome_t outcome = {.status = DAO_OK};
     uint64_t before_count = heap_backend_calls(heap, call);
     for (size_t i = 0; i < 200; i++) {
-        busy_step(&blocks[dao_test_random(&seed) % 40], &seed, &outcome);
+        busy_step(&blocks[dao_random_next(&seed) % 40], &seed, &outcome);
     }
     outcome.call_count = heap_backend_calls(heap, call) - before_count;
     outcome.refused_count = heap_backend_heal(heap);

@@ -31,12 +31,12 @@ static void clear(void)
 static void make_random(uint64_t *random, uint64_t size_max)
 {
     clear();
-    size_t count = 1 + dao_test_random(random) % BUFFER_COUNT_MAX;
+    size_t count = 1 + dao_random_next(random) % BUFFER_COUNT_MAX;
     for (size_t i = 0; i < count; i++) {
-        uint64_t begin_time = dao_test_random(random) % 200;
-        uint64_t size_bytes = 1 + dao_test_random(random) % size_max;
-        size_bytes >>= dao_test_random(random) % 12;
-        add(begin_time, begin_time + 1 + dao_test_random(random) % 30, size_bytes == 0 ? 1 : size_bytes);
+        uint64_t begin_time = dao_random_next(random) % 200;
+        uint64_t size_bytes = 1 + dao_random_next(random) % size_max;
+        size_bytes >>= dao_random_next(random) % 12;
+        add(begin_time, begin_time + 1 + dao_random_next(random) % 30, size_bytes == 0 ? 1 : size_bytes);
     }
 }
 
@@ -203,7 +203,7 @@ static void blocks_are_aligned_for_all_that_they_hold(void)
     for (uint32_t round = 0; round < 30; round++) {
         make_random(&random, 2 * MIB);
         for (size_t i = 0; i < problem.buffer_count; i++) {
-            buffers[i].alignment_bytes = 1u << dao_test_random(&random) % 20;
+            buffers[i].alignment_bytes = 1u << dao_random_next(&random) % 20;
         }
         dao_plan_t *made = NULL;
         const dao_planner_config_t config = {.method = DAO_PLAN_METHOD_BINS};

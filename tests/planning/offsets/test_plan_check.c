@@ -280,8 +280,8 @@ static void random_offsets_are_judged_as_the_model_does(void)
     uint64_t random = dao_test_seed("random offsets", 11);
     size_t right_count = 0;
     for (uint32_t round = 0; round < ROUND_COUNT; round++) {
-        uint32_t features = (uint32_t)(dao_test_random(&random) % DAO_TEST_PLAN_FEATURES);
-        size_t count = 2 + dao_test_random(&random) % 6;
+        uint32_t features = (uint32_t)(dao_random_next(&random) % DAO_TEST_PLAN_FEATURES);
+        size_t count = 2 + dao_random_next(&random) % 6;
         uint64_t offsets[DAO_TEST_PLAN_BUFFERS_MAX], top = 0;
         uint32_t pools[DAO_TEST_PLAN_BUFFERS_MAX];
         dao_test_plan_make(&plan, features, count, 8, &random);
@@ -290,9 +290,9 @@ static void random_offsets_are_judged_as_the_model_does(void)
             uint32_t own_pool = plan.buffers[i].pool;
             bool is_fixed = plan.buffers[i].fixed_offset != DAO_PLAN_NOWHERE;
             pools[i] = own_pool != DAO_PLAN_ANY_POOL ? own_pool : 0;
-            bool is_free = dao_test_random(&random) % 4 == 0;
+            bool is_free = dao_random_next(&random) % 4 == 0;
             offsets[i] = is_fixed  ? plan.buffers[i].fixed_offset
-                         : is_free ? dao_test_random(&random) % 24 & ~UINT64_C(3)
+                         : is_free ? dao_random_next(&random) % 24 & ~UINT64_C(3)
                                    : top;
             top = (offsets[i] + plan.buffers[i].size_bytes + 3) & ~UINT64_C(3);
             limits[pools[i]].capacity_bytes += limits[pools[i]].capacity_bytes == 0 ? 0 : 4;

@@ -69,11 +69,11 @@ static dao_plan_buffer_t *make_many(uint64_t seed)
     dao_plan_buffer_t *buffers = calloc(MANY_BUFFERS, sizeof(*buffers));
     CU_ASSERT_PTR_NOT_NULL_FATAL(buffers);
     for (size_t i = 0; i < MANY_BUFFERS; i++) {
-        uint64_t begin = dao_test_random(&seed) % MANY_BUFFERS;
+        uint64_t begin = dao_random_next(&seed) % MANY_BUFFERS;
         uint64_t life = i % 2 == 0 ? MANY_BUFFERS / 2 : 8;
         buffers[i] = (dao_plan_buffer_t){.begin_time = begin,
-                                         .end_time = begin + 1 + dao_test_random(&seed) % life,
-                                         .size_bytes = 1 + dao_test_random(&seed) % 4096,
+                                         .end_time = begin + 1 + dao_random_next(&seed) % life,
+                                         .size_bytes = 1 + dao_random_next(&seed) % 4096,
                                          .fixed_offset = DAO_PLAN_NOWHERE,
                                          .pool = DAO_PLAN_ANY_POOL};
     }
@@ -134,7 +134,7 @@ static void draw_split(dao_test_plan_t *plan, uint64_t *random)
     plan->problem.pool_count = 2;
     for (size_t i = 0; i < 12; i++) {
         plan->buffers[i].pool = i == 0 ? 0 : 1;
-        plan->buffers[i].alignment_bytes = UINT32_C(1) << dao_test_random(random) % 18;
+        plan->buffers[i].alignment_bytes = UINT32_C(1) << dao_random_next(random) % 18;
     }
 }
 

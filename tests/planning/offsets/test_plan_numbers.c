@@ -22,8 +22,8 @@ static uint32_t find_slowly(const uint32_t *numbers, uint32_t low, uint32_t high
 /* Numbers from both ends of what there are: a comparison must not see signs. */
 static uint32_t draw_number(uint64_t *random)
 {
-    uint32_t number = (uint32_t)(dao_test_random(random) % NUMBER_COUNT);
-    switch (dao_test_random(random) % 3) {
+    uint32_t number = (uint32_t)(dao_random_next(random) % NUMBER_COUNT);
+    switch (dao_random_next(random) % 3) {
     case 0:
         return DAO_PLAN_TREE_NONE;
     case 1:
@@ -45,12 +45,12 @@ static void a_tree_finds_what_the_model_finds(void)
         memset(numbers, 0xff, sizeof(numbers));
         CU_ASSERT_FATAL(dao_plan_tree_init(&tree, &memory, count, &meter));
         for (int change = 0; change < CHANGE_COUNT; change++) {
-            uint32_t place = (uint32_t)(dao_test_random(&random) % count);
+            uint32_t place = (uint32_t)(dao_random_next(&random) % count);
             numbers[place] = draw_number(&random);
             dao_plan_tree_set(&tree, place, numbers[place]);
             CU_ASSERT_FATAL(dao_plan_tree_is_valid(&tree));
-            uint32_t low = (uint32_t)(dao_test_random(&random) % (count + 1));
-            uint32_t high = low + (uint32_t)(dao_test_random(&random) % (count + 1 - low));
+            uint32_t low = (uint32_t)(dao_random_next(&random) % (count + 1));
+            uint32_t high = low + (uint32_t)(dao_random_next(&random) % (count + 1 - low));
             uint32_t most = draw_number(&random);
             most -= most == DAO_PLAN_TREE_NONE ? 1 : 0;
             CU_ASSERT_EQUAL_FATAL(dao_plan_tree_find(&tree, low, high, most),
@@ -81,14 +81,14 @@ static void times_apart_and_close_together_are_the_same(void)
     uint64_t random = dao_test_seed("numbers", 20261122);
     for (int round = 0; round < ROUND_COUNT; round++) {
         dao_plan_buffer_t close[BUFFER_COUNT], apart[BUFFER_COUNT];
-        uint64_t first = dao_test_random(&random) % 1000, range = 1 + dao_test_random(&random) % BUFFER_COUNT;
+        uint64_t first = dao_random_next(&random) % 1000, range = 1 + dao_random_next(&random) % BUFFER_COUNT;
         for (size_t i = 0; i < BUFFER_COUNT; i++) {
-            close[i] = (dao_plan_buffer_t){.begin_time = first + dao_test_random(&random) % range,
-                                           .size_bytes = 1 + dao_test_random(&random) % 100,
+            close[i] = (dao_plan_buffer_t){.begin_time = first + dao_random_next(&random) % range,
+                                           .size_bytes = 1 + dao_random_next(&random) % 100,
                                            .fixed_offset = DAO_PLAN_NOWHERE,
-                                           .alignment_bytes = 1u << dao_test_random(&random) % 4,
+                                           .alignment_bytes = 1u << dao_random_next(&random) % 4,
                                            .pool = DAO_PLAN_ANY_POOL};
-            close[i].end_time = close[i].begin_time + 1 + dao_test_random(&random) % (2 * range);
+            close[i].end_time = close[i].begin_time + 1 + dao_random_next(&random) % (2 * range);
         }
         const dao_plan_problem_t problem = {.buffers = close, .buffer_count = BUFFER_COUNT};
         uint64_t offsets[BUFFER_COUNT], others[BUFFER_COUNT];
@@ -158,16 +158,16 @@ static void first_plans_are_those_of_the_model(void)
     for (int round = 0; round < ROUND_COUNT; round++) {
         static const uint64_t ranges[] = {2, 5, 12, 40, 200};
         uint64_t range = ranges[round % 5];
-        size_t count = 1 + dao_test_random(&random) % 150;
+        size_t count = 1 + dao_random_next(&random) % 150;
         dao_plan_buffer_t buffers[150];
         uint64_t offsets[150], wanted[150];
         for (size_t i = 0; i < count; i++) {
-            uint64_t begin = i < range ? i : dao_test_random(&random) % range; /* one begins at each time */
+            uint64_t begin = i < range ? i : dao_random_next(&random) % range; /* one begins at each time */
             buffers[i] = (dao_plan_buffer_t){.begin_time = begin,
-                                             .end_time = begin + 1 + dao_test_random(&random) % range,
-                                             .size_bytes = 1 + dao_test_random(&random) % 30,
+                                             .end_time = begin + 1 + dao_random_next(&random) % range,
+                                             .size_bytes = 1 + dao_random_next(&random) % 30,
                                              .fixed_offset = DAO_PLAN_NOWHERE,
-                                             .alignment_bytes = 1u << dao_test_random(&random) % 3,
+                                             .alignment_bytes = 1u << dao_random_next(&random) % 3,
                                              .pool = DAO_PLAN_ANY_POOL};
             uint64_t most = range < count ? range : count;
             buffers[i].end_time = buffers[i].end_time > most ? most : buffers[i].end_time;

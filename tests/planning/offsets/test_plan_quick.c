@@ -31,7 +31,7 @@ typedef struct example {
 
 static uint64_t draw_from(uint64_t *random, uint64_t count)
 {
-    return dao_test_random(random) % count;
+    return dao_random_next(random) % count;
 }
 
 /* Buffers of a step that repeats, in a pool that is too small for most of such. */

@@ -53,9 +53,9 @@ static void set_capacity(uint64_t capacity_bytes)
 
 static bool make_small(uint32_t round, uint64_t *random)
 {
-    uint32_t features = (uint32_t)dao_test_random(random) & KNOWN_FEATURES;
-    size_t count = 1 + dao_test_random(random) % 7;
-    dao_test_plan_make(&plan, round % 3 == 0 ? 0 : features, count, 2 + dao_test_random(random) % 6, random);
+    uint32_t features = (uint32_t)dao_random_next(random) & KNOWN_FEATURES;
+    size_t count = 1 + dao_random_next(random) % 7;
+    dao_test_plan_make(&plan, round % 3 == 0 ? 0 : features, count, 2 + dao_random_next(random) % 6, random);
     dao_planner_t *planner = NULL;
     CU_ASSERT_EQUAL_FATAL(dao_planner_create(&plan.problem, NULL, &planner), DAO_OK);
     bool is_possible = dao_planner_work(planner, 0, NULL) == DAO_OK; /* fixed ones may clash */
@@ -128,11 +128,11 @@ static void make_perfect(size_t count, uint64_t height, uint64_t *random)
 {
     box_t boxes[DAO_TEST_PLAN_BUFFERS_MAX] = {{.end = 64, .high = height}};
     for (size_t made = 1; made < count;) {
-        box_t *box = &boxes[dao_test_random(random) % made], *half = &boxes[made];
-        bool is_upright = dao_test_random(random) % 2 == 0;
+        box_t *box = &boxes[dao_random_next(random) % made], *half = &boxes[made];
+        bool is_upright = dao_random_next(random) % 2 == 0;
         uint64_t length = is_upright ? box->end - box->begin : box->high - box->low;
         if (length >= 2) {
-            uint64_t at = 1 + dao_test_random(random) % (length - 1);
+            uint64_t at = 1 + dao_random_next(random) % (length - 1);
             *half = *box;
             *(is_upright ? &box->end : &box->high) = at + (is_upright ? box->begin : box->low);
             *(is_upright ? &half->begin : &half->low) = at + (is_upright ? half->begin : half->low);
@@ -154,8 +154,8 @@ static void perfect_packings_are_found(void)
     uint64_t random = dao_test_seed("perfect packings", 53);
     for (uint32_t round = 0; round < PERFECT_ROUNDS; round++) {
         dao_plan_report_t report;
-        uint64_t height = 20 + dao_test_random(&random) % 1000;
-        make_perfect(10 + dao_test_random(&random) % 20, height, &random);
+        uint64_t height = 20 + dao_random_next(&random) % 1000;
+        make_perfect(10 + dao_random_next(&random) % 20, height, &random);
         CU_ASSERT_EQUAL_FATAL(search(0, &report), DAO_OK);
         CU_ASSERT_EQUAL_FATAL(report.peak_bytes, height);
         CU_ASSERT_TRUE(report.is_proved);
@@ -187,8 +187,8 @@ static void make_hard(uint64_t seed)
 {
     dao_test_plan_make(&plan, 0, DAO_TEST_PLAN_BUFFERS_MAX, 50, &seed);
     for (size_t i = 0; i < DAO_TEST_PLAN_BUFFERS_MAX; i++) {
-        plan.buffers[i].begin_time = dao_test_random(&seed) % 100;
-        plan.buffers[i].end_time = plan.buffers[i].begin_time + 1 + dao_test_random(&seed) % 40;
+        plan.buffers[i].begin_time = dao_random_next(&seed) % 100;
+        plan.buffers[i].end_time = plan.buffers[i].begin_time + 1 + dao_random_next(&seed) % 40;
     }
 }
 

@@ -81,12 +81,12 @@ static void it_finds_what_the_model_finds(void)
         memory_model_t model = {0};
         CU_ASSERT_FATAL(dao_plan_shelf_init(&shelf, &memory, 2 * ITEM_COUNT));
         for (int i = 0; i < ITEM_COUNT; i++) {
-            uint32_t begin = (uint32_t)(dao_test_random(&random) % (TIMES - 1));
-            uint32_t end = begin + 1 + (uint32_t)(dao_test_random(&random) % (TIMES - begin - 1));
-            bool goes_on = begin > 1 && dao_test_random(&random) % 3 == 0;
+            uint32_t begin = (uint32_t)(dao_random_next(&random) % (TIMES - 1));
+            uint32_t end = begin + 1 + (uint32_t)(dao_random_next(&random) % (TIMES - begin - 1));
+            bool goes_on = begin > 1 && dao_random_next(&random) % 3 == 0;
             const dao_plan_shelf_life_t life = {begin, end, 0, goes_on ? begin / 2 : 0};
-            uint64_t size = 1 + dao_test_random(&random) % 9, alignment = UINT64_C(1)
-                                                                          << dao_test_random(&random) % 3;
+            uint64_t size = 1 + dao_random_next(&random) % 9, alignment = UINT64_C(1)
+                                                                          << dao_random_next(&random) % 3;
             for (int is_best_fit = 1; is_best_fit >= 0; is_best_fit--) {
                 uint64_t wanted = find_slowly(&model, &life, size, alignment, is_best_fit != 0);
                 CU_ASSERT_EQUAL_FATAL(dao_plan_shelf_find(&shelf, &life, size, alignment, is_best_fit != 0),

@@ -25,8 +25,8 @@ static dao_test_plan_t plan;
 
 static bool draw_problem(uint64_t *random, uint32_t features)
 {
-    size_t count = 1 + dao_test_random(random) % 7;
-    dao_test_plan_make(&plan, features | DAO_TEST_PLAN_POOLS, count, 2 + dao_test_random(random) % 4, random);
+    size_t count = 1 + dao_random_next(random) % 7;
+    dao_test_plan_make(&plan, features | DAO_TEST_PLAN_POOLS, count, 2 + dao_random_next(random) % 4, random);
     dao_planner_t *planner = NULL;
     CU_ASSERT_EQUAL_FATAL(dao_planner_create(&plan.problem, NULL, &planner), DAO_OK);
     dao_status_t status = dao_planner_work(planner, 0, NULL); /* fixed buffers may clash */
@@ -56,7 +56,7 @@ static uint32_t count_beaten(const char *name, uint64_t seed, uint32_t without)
     uint64_t random = dao_test_seed(name, seed);
     uint32_t beaten_count = 0, planned_count = 0;
     for (uint32_t round = 0; round < ROUND_COUNT; round++) {
-        uint32_t features = (uint32_t)(dao_test_random(&random) % DAO_TEST_PLAN_FEATURES) & ~without;
+        uint32_t features = (uint32_t)(dao_random_next(&random) % DAO_TEST_PLAN_FEATURES) & ~without;
         if (!draw_problem(&random, round % 3 == 0 ? 0 : features)) {
             continue;
         }
@@ -135,7 +135,7 @@ static void slices_are_all_the_same(void)
     for (uint32_t round = 0; round < SLICE_ROUND_COUNT; round++) {
         bool is_large = round % 4 == 0;
         uint64_t limit_most = is_large ? 400000 : 20000;
-        const dao_planner_config_t config = {.work_limit = 1 + dao_test_random(&random) % limit_most};
+        const dao_planner_config_t config = {.work_limit = 1 + dao_random_next(&random) % limit_most};
         dao_plan_report_t reports[sizeof(slices) / sizeof(slices[0])];
         if (is_large) {
             draw_large(&random);

@@ -91,9 +91,9 @@ static void small_plans_are_judged_by_all_there_are(void)
     uint64_t random = dao_test_seed("small plans", 21);
     size_t planned_count = 0;
     for (uint32_t round = 0; round < SMALL_ROUNDS; round++) {
-        uint32_t features = (uint32_t)(dao_test_random(&random) % DAO_TEST_PLAN_FEATURES);
-        size_t count = 1 + dao_test_random(&random) % 7;
-        dao_test_plan_make(&plan, round % 3 == 0 ? 0 : features, count, 2 + dao_test_random(&random) % 4,
+        uint32_t features = (uint32_t)(dao_random_next(&random) % DAO_TEST_PLAN_FEATURES);
+        size_t count = 1 + dao_random_next(&random) % 7;
+        dao_test_plan_make(&plan, round % 3 == 0 ? 0 : features, count, 2 + dao_random_next(&random) % 4,
                            &random);
         if (!is_possible()) {
             continue;
@@ -127,7 +127,7 @@ static void larger_plans_are_valid(void)
 {
     uint64_t random = dao_test_seed("larger plans", 22);
     for (uint32_t round = 0; round < LARGER_ROUNDS; round++) {
-        uint32_t features = (uint32_t)(dao_test_random(&random) % DAO_TEST_PLAN_FEATURES);
+        uint32_t features = (uint32_t)(dao_random_next(&random) % DAO_TEST_PLAN_FEATURES);
         dao_test_plan_make(&plan, features & ~(uint32_t)DAO_TEST_PLAN_FIXED, DAO_TEST_PLAN_BUFFERS_MAX, 100,
                            &random);
         for (int i = 0; i < DAO_PLAN_METHOD_COUNT && is_possible(); i++) {
@@ -204,8 +204,8 @@ static void make_hard(uint64_t seed)
 {
     dao_test_plan_make(&plan, 0, DAO_TEST_PLAN_BUFFERS_MAX, 50, &seed);
     for (size_t i = 0; i < DAO_TEST_PLAN_BUFFERS_MAX; i++) {
-        plan.buffers[i].begin_time = dao_test_random(&seed) % 100;
-        plan.buffers[i].end_time = plan.buffers[i].begin_time + 1 + dao_test_random(&seed) % 40;
+        plan.buffers[i].begin_time = dao_random_next(&seed) % 100;
+        plan.buffers[i].end_time = plan.buffers[i].begin_time + 1 + dao_random_next(&seed) % 40;
     }
 }
 
@@ -370,10 +370,10 @@ static void the_bound_of_a_million_buffers_is_what_is_alive(void)
     CU_ASSERT_FATAL(buffers != NULL && changes != NULL);
     for (size_t i = 0; i < BOUND_BUFFERS; i++) {
         dao_plan_buffer_t *buffer = &buffers[i];
-        buffer->begin_time = dao_test_random(&random) % BOUND_BUFFERS;
+        buffer->begin_time = dao_random_next(&random) % BOUND_BUFFERS;
         buffer->end_time = buffer->begin_time + 1 +
-                           dao_test_random(&random) % (dao_test_random(&random) % 100 == 0 ? 5000 : 50);
-        buffer->size_bytes = 1 + dao_test_random(&random) % (1 << 20);
+                           dao_random_next(&random) % (dao_random_next(&random) % 100 == 0 ? 5000 : 50);
+        buffer->size_bytes = 1 + dao_random_next(&random) % (1 << 20);
         buffer->fixed_offset = DAO_PLAN_NOWHERE;
         buffer->pool = DAO_PLAN_ANY_POOL;
         changes[buffer->begin_time] += buffer->size_bytes;

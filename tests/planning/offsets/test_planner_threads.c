@@ -16,8 +16,8 @@ static void make_hard(uint64_t seed)
 {
     dao_test_plan_make(&plan, 0, DAO_TEST_PLAN_BUFFERS_MAX, 50, &seed);
     for (size_t i = 0; i < DAO_TEST_PLAN_BUFFERS_MAX; i++) {
-        plan.buffers[i].begin_time = dao_test_random(&seed) % 100;
-        plan.buffers[i].end_time = plan.buffers[i].begin_time + 1 + dao_test_random(&seed) % 40;
+        plan.buffers[i].begin_time = dao_random_next(&seed) % 100;
+        plan.buffers[i].end_time = plan.buffers[i].begin_time + 1 + dao_random_next(&seed) % 40;
     }
 }
 

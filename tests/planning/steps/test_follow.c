@@ -14,7 +14,7 @@ static uint64_t state;
 
 static uint64_t draw(uint64_t below)
 {
-    return dao_test_random(&state) % below;
+    return dao_random_next(&state) % below;
 }
 
 /* A request: some have a key, the others a lane. */

@@ -186,9 +186,9 @@ static void windows_are_as_defined(void)
         uint64_t least, peak;
         swap_step_random(&box, &range, &random);
         measure(&least, &peak);
-        box.problem.capacity_bytes = least + dao_test_random(&random) % (peak - least + 1);
+        box.problem.capacity_bytes = least + dao_random_next(&random) % (peak - least + 1);
         box.problem.host.duplex =
-            dao_test_random(&random) % 2 == 0 ? DAO_SWAP_DUPLEX_FULL : DAO_SWAP_DUPLEX_HALF;
+            dao_random_next(&random) % 2 == 0 ? DAO_SWAP_DUPLEX_FULL : DAO_SWAP_DUPLEX_HALF;
         dao_swap_bound_t bound = bound_of();
         uint64_t wanted = windows_by_definition(&box.problem);
         with_windows += wanted != 0;
@@ -334,7 +334,7 @@ static void no_schedule_of_a_tiny_step_is_faster(void)
         measure(&least, &peak);
         box.problem.capacity_bytes = least;
         box.problem.host.duplex =
-            dao_test_random(&random) % 2 == 0 ? DAO_SWAP_DUPLEX_FULL : DAO_SWAP_DUPLEX_HALF;
+            dao_random_next(&random) % 2 == 0 ? DAO_SWAP_DUPLEX_FULL : DAO_SWAP_DUPLEX_HALF;
         dao_swap_bound_t bound = bound_of();
         uint64_t two = fastest(STEPS - 1), three = fastest(STEPS);
         CU_ASSERT(three >= (STEPS - 1) * bound.step_ns); /* its window may lie across the step's end */

@@ -16,7 +16,7 @@ static void a_calendar_gives_the_earliest_hole(void)
         dao_swap_calendar_t calendar;
         dao_swap_calendar_init(&calendar, 0);
         for (int i = 0; i < 60; i++) {
-            uint64_t from = dao_test_random(&random) % (TIMES / 2), length = 1 + dao_test_random(&random) % 5;
+            uint64_t from = dao_random_next(&random) % (TIMES / 2), length = 1 + dao_random_next(&random) % 5;
             uint64_t wanted = from;
             for (uint64_t t = from; t < wanted + length; t++) {
                 wanted = busy[t] ? t + 1 : wanted;
@@ -73,12 +73,12 @@ static void room_is_taken_by_its_time(void)
         dao_swap_room_t room;
         dao_swap_room_init(&room);
         for (int i = 0; i < 150; i++) {
-            uint64_t size = 1 + dao_test_random(&random) % 50, time = dao_test_random(&random) % TIMES;
-            if (dao_test_random(&random) % 2 == 0 || sum < size) {
+            uint64_t size = 1 + dao_random_next(&random) % 50, time = dao_random_next(&random) % TIMES;
+            if (dao_random_next(&random) % 2 == 0 || sum < size) {
                 CU_ASSERT(dao_swap_room_give(&room, time, size));
                 bytes[time] += size;
                 sum += size;
-            } else if (dao_test_random(&random) % 2 == 0) {
+            } else if (dao_random_next(&random) % 2 == 0) {
                 CU_ASSERT_EQUAL_FATAL(dao_swap_room_take_first(&room, size),
                                       take_model(bytes, size, 0, false));
                 sum -= size;

@@ -44,9 +44,9 @@ static void check_link(const dao_swap_tier_t *tier, double in_part, double out_p
         dao_swap_link_t link;
         dao_swap_link_init(&link, tier);
         for (int i = 0; i < 40; i++) {
-            int is_in = (int)(dao_test_random(&random) % 2);
-            uint64_t from_ns = dao_test_random(&random) % (TIMES / 4),
-                     bytes = 1 + dao_test_random(&random) % 20;
+            int is_in = (int)(dao_random_next(&random) % 2);
+            uint64_t from_ns = dao_random_next(&random) % (TIMES / 4),
+                     bytes = 1 + dao_random_next(&random) % 20;
             uint64_t length_ns = dao_swap_copy_ns(tier, is_in != 0, bytes);
             dao_swap_interval_t wanted = find_slowly(&model, is_in, from_ns, length_ns);
             dao_swap_interval_t found = dao_swap_link_find(&link, is_in != 0, from_ns, bytes);

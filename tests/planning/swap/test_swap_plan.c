@@ -73,16 +73,16 @@ static void every_kernel_finds_its_bytes(void)
     for (int round = 0; round < 250; round++) {
         uint64_t least, peak;
         swap_step_random(&box, &range, &random);
-        box.problem.alignment_bytes = 1u << dao_test_random(&random) % 4;
+        box.problem.alignment_bytes = 1u << dao_random_next(&random) % 4;
         box.problem.host =
             (dao_swap_tier_t){.in_bytes_per_second = NS_PER_S,
-                              .latency_ns = dao_test_random(&random) % 3,
-                              .shared_bytes_per_second = NS_PER_S / 2 * (dao_test_random(&random) % 5),
-                              .duplex = (dao_swap_duplex_t)(dao_test_random(&random) % 2)};
+                              .latency_ns = dao_random_next(&random) % 3,
+                              .shared_bytes_per_second = NS_PER_S / 2 * (dao_random_next(&random) % 5),
+                              .duplex = (dao_swap_duplex_t)(dao_random_next(&random) % 2)};
         measure(&least, &peak);
-        box.problem.capacity_bytes = least + dao_test_random(&random) % 8 * (peak - least) / 7;
-        dao_swap_grain_t grain = (dao_swap_grain_t)(dao_test_random(&random) % 3);
-        dao_swap_plan_t *plan = plan_of(grain, 8 + dao_test_random(&random) % 20);
+        box.problem.capacity_bytes = least + dao_random_next(&random) % 8 * (peak - least) / 7;
+        dao_swap_grain_t grain = (dao_swap_grain_t)(dao_random_next(&random) % 3);
+        dao_swap_plan_t *plan = plan_of(grain, 8 + dao_random_next(&random) % 20);
         check_plan(plan, &random);
         with_copies += dao_swap_plan_schedule(plan)->in_bytes > 0;
         with_parts += dao_swap_plan_schedule(plan)->part_bytes > 0;
@@ -101,7 +101,7 @@ static void kernels_with_workspaces_find_them(void)
         swap_step_random(&box, &range, &random);
         box.problem.host.in_bytes_per_second = NS_PER_S;
         measure(&least, &peak);
-        box.problem.capacity_bytes = least + dao_test_random(&random) % 5 * (peak - least) / 4;
+        box.problem.capacity_bytes = least + dao_random_next(&random) % 5 * (peak - least) / 4;
         dao_swap_plan_t *plan = plan_of(DAO_SWAP_GRAIN_BEST, 16);
         check_plan(plan, &random);
         dao_swap_plan_destroy(plan);
@@ -117,12 +117,12 @@ static void the_file_takes_what_the_host_cannot(void)
         uint64_t least, peak;
         swap_step_random(&box, &range, &random);
         box.problem.host = (dao_swap_tier_t){.in_bytes_per_second = NS_PER_S,
-                                             .limit_bytes = 1 + dao_test_random(&random) % 300};
+                                             .limit_bytes = 1 + dao_random_next(&random) % 300};
         box.problem.file = (dao_swap_tier_t){.in_bytes_per_second = NS_PER_S / 4,
-                                             .limit_bytes = dao_test_random(&random) % 4 == 0 ? 40 : 0,
-                                             .duplex = (dao_swap_duplex_t)(dao_test_random(&random) % 2)};
+                                             .limit_bytes = dao_random_next(&random) % 4 == 0 ? 40 : 0,
+                                             .duplex = (dao_swap_duplex_t)(dao_random_next(&random) % 2)};
         measure(&least, &peak);
-        box.problem.capacity_bytes = least + dao_test_random(&random) % 4 * (peak - least) / 7;
+        box.problem.capacity_bytes = least + dao_random_next(&random) % 4 * (peak - least) / 7;
         const dao_swap_plan_config_t config = {.part_bytes = 16};
         dao_swap_plan_t *plan = NULL;
         dao_status_t status = dao_swap_plan_make(&box.problem, &config, &plan);
@@ -417,7 +417,7 @@ static void a_tensor_is_at_one_place_at_a_time(void)
         box.problem.alignment_bytes = 1;
         box.problem.host = (dao_swap_tier_t){.in_bytes_per_second = NS_PER_S};
         measure(&least, &peak);
-        box.problem.capacity_bytes = least + (peak - least) * (dao_test_random(&random) % 8) / 8;
+        box.problem.capacity_bytes = least + (peak - least) * (dao_random_next(&random) % 8) / 8;
         dao_swap_plan_t *plan = plan_of(DAO_SWAP_GRAIN_WHOLE, 0);
         walk.schedule = dao_swap_plan_schedule(plan);
         (void)count_misplaced(&walk); /* of the first step, before which nobody is anywhere */

@@ -117,13 +117,13 @@ static void *allocate_and_free(void *user)
     wrong_count += dao_stream_create(0, &stream) != DAO_OK;
     while (!is_over) {
         void *blocks[LOOP_LIVE_COUNT];
-        size_t first = dao_test_random(&random) % PLACE_COUNT;
+        size_t first = dao_random_next(&random) % PLACE_COUNT;
         for (size_t i = 0; i < LOOP_LIVE_COUNT; i++) {
-            size_t size_bytes = 1 + dao_test_random(&random) % LOOP_BYTES_MAX;
+            size_t size_bytes = 1 + dao_random_next(&random) % LOOP_BYTES_MAX;
             blocks[i] = dao_alloc(places[(first + i) % PLACE_COUNT], size_bytes);
             wrong_count += blocks[i] == NULL;
         }
-        void *ordered = dao_alloc_async(places[2], 1 + dao_test_random(&random) % LOOP_BYTES_MAX, stream);
+        void *ordered = dao_alloc_async(places[2], 1 + dao_random_next(&random) % LOOP_BYTES_MAX, stream);
         wrong_count += ordered == NULL || dao_free_async(places[2], ordered, stream) != DAO_OK;
         for (size_t i = LOOP_LIVE_COUNT; i-- > 0;) {
             wrong_count += dao_free(places[(first + i) % PLACE_COUNT], blocks[i]) != DAO_OK;

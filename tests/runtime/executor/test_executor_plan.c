@@ -649,7 +649,7 @@ static uint64_t state;
 
 static uint64_t below(uint64_t limit)
 {
-    return dao_test_random(&state) % limit;
+    return dao_random_next(&state) % limit;
 }
 
 static variation_t random_variation(void)

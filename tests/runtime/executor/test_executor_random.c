@@ -25,7 +25,7 @@ static size_t capacity_bytes;
 
 static uint64_t below(uint64_t limit)
 {
-    return dao_test_random(&state) % limit;
+    return dao_random_next(&state) % limit;
 }
 
 static size_t part_bytes(size_t size_bytes)

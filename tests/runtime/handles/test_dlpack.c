@@ -192,8 +192,8 @@ static producer_t producer_random(uint64_t *seed)
 {
     producer_t producer = {.span = 1};
     for (int i = 0; i < PRODUCER_RANK; i++) {
-        int64_t length = 1 + (int64_t)(dao_test_random(seed) % PRODUCER_SIDE);
-        int64_t stride = (int64_t)(dao_test_random(seed) % (2 * PRODUCER_SIDE)) - PRODUCER_SIDE;
+        int64_t length = 1 + (int64_t)(dao_random_next(seed) % PRODUCER_SIDE);
+        int64_t stride = (int64_t)(dao_random_next(seed) % (2 * PRODUCER_SIDE)) - PRODUCER_SIDE;
         producer.shape[i] = length;
         producer.strides[i] = stride;
         producer.before += stride < 0 ? (length - 1) * -stride : 0;
@@ -208,7 +208,7 @@ static void what_comes_in_is_where_it_was(void)
     static int32_t elements[1 + 2 * PRODUCER_RANK * PRODUCER_SIDE * PRODUCER_SIDE];
     for (int round = 0; round < ROUNDS; round++) {
         producer_t producer = producer_random(&seed);
-        uint64_t byte_offset = 4 * (dao_test_random(&seed) % 3);
+        uint64_t byte_offset = 4 * (dao_random_next(&seed) % 3);
         char *origin = (char *)(elements + producer.before);
         DLManagedTensorVersioned managed = produced_versioned();
         managed.dl_tensor.data = (void *)((uintptr_t)origin - byte_offset);

@@ -244,7 +244,7 @@ static void *churn(void *user)
     void *blocks[32] = {NULL};
     int at[32] = {0};
     for (int i = 0; i < 1000; i++) {
-        uint64_t draw = dao_test_random(&random);
+        uint64_t draw = dao_random_next(&random);
         int slot = (int)(draw % 32);
         CU_ASSERT_EQUAL(dao_device_set_current((int32_t)(draw >> 8 & 1)), DAO_OK);
         if (blocks[slot] != NULL) {
@@ -659,7 +659,7 @@ static void bytes_survive_a_copy_between_any_two_places(void)
     static unsigned char received[5 * MIB + 13];
     uint64_t random = dao_test_seed("bytes_survive_a_copy_between_any_two_places", 3);
     for (size_t i = 0; i < sizeof(sent); i++) {
-        sent[i] = (unsigned char)dao_test_random(&random);
+        sent[i] = (unsigned char)dao_random_next(&random);
     }
     for (int i = 0; i < PLACE_COUNT * PLACE_COUNT * 3; i++) {
         dao_place_t from = places[i % PLACE_COUNT];

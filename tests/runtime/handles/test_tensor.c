@@ -121,7 +121,7 @@ typedef struct run {
 
 static int64_t pick(run_t *run, int64_t least, int64_t most)
 {
-    return least + (int64_t)(dao_test_random(&run->random) % (uint64_t)(most - least + 1));
+    return least + (int64_t)(dao_random_next(&run->random) % (uint64_t)(most - least + 1));
 }
 
 /* Replaces the tensor of a run by a view of it. */

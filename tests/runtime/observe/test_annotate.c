@@ -204,7 +204,7 @@ static void *allocate_and_free(void *user)
 {
     uint64_t seed = (uint64_t)(uintptr_t)user;
     for (int i = 0; i < 300; i++) {
-        void *block = dao_alloc(device_0, 1 + dao_test_random(&seed) % (100 * KIB));
+        void *block = dao_alloc(device_0, 1 + dao_random_next(&seed) % (100 * KIB));
         if (dao_free(device_0, block) != DAO_OK) {
             abort();
         }

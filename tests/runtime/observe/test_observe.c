@@ -408,7 +408,7 @@ static void scatter(dao_place_t place, void **blocks)
 {
     uint64_t seed = 11;
     for (size_t i = 0; i < SCATTER_COUNT; i++) {
-        blocks[i] = take(place, 1 + (size_t)(dao_test_random(&seed) % (256 * KIB)));
+        blocks[i] = take(place, 1 + (size_t)(dao_random_next(&seed) % (256 * KIB)));
     }
     for (size_t i = 0; i < SCATTER_COUNT; i++) {
         if (i % 3 == 0 || (i > 100 && i < 200)) {

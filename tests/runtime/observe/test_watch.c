@@ -91,9 +91,9 @@ static void churn(seen_t *seen, uint64_t *state)
 {
     void *blocks[16] = {0};
     for (int i = 0; i < 300; i++) {
-        size_t index = (size_t)(dao_test_random(state) % 16);
+        size_t index = (size_t)(dao_random_next(state) % 16);
         give(seen->place, blocks[index]);
-        blocks[index] = dao_alloc(seen->place, (size_t)(dao_test_random(state) % (8 * MIB)) + 1);
+        blocks[index] = dao_alloc(seen->place, (size_t)(dao_random_next(state) % (8 * MIB)) + 1);
         if (i % 50 == 0) {
             CU_ASSERT_EQUAL(dao_trim(seen->place, 0, NULL), DAO_OK);
         }

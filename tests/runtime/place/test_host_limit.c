@@ -116,9 +116,9 @@ static void *fill_host(void *user)
     static const dao_place_t places[] = {
         {DAO_PLACE_KIND_CPU, 0}, {DAO_PLACE_KIND_PINNED, 0}, {DAO_PLACE_KIND_PINNED, 1}};
     for (int i = 0; i < ROUNDS; i++) {
-        dao_place_t place = places[dao_test_random(&state) % 3];
-        size_t size_bytes = (size_t)(dao_test_random(&state) % (2 * MIB)) + 1;
-        void *block = dao_alloc(place, dao_test_random(&state) % 2 == 0 ? size_bytes : size_bytes / 1000 + 1);
+        dao_place_t place = places[dao_random_next(&state) % 3];
+        size_t size_bytes = (size_t)(dao_random_next(&state) % (2 * MIB)) + 1;
+        void *block = dao_alloc(place, dao_random_next(&state) % 2 == 0 ? size_bytes : size_bytes / 1000 + 1);
         dao_thread_yield();
         CU_ASSERT_EQUAL(dao_free(place, block), DAO_OK);
     }
@@ -131,7 +131,7 @@ static void threads_never_exceed_the_host_limit(void)
     dao_thread_t threads[THREADS];
     uint64_t state = dao_test_seed("threads never exceed the host limit", 3);
     for (int i = 0; i < THREADS; i++) {
-        seeds[i] = dao_test_random(&state);
+        seeds[i] = dao_random_next(&state);
         CU_ASSERT_EQUAL_FATAL(dao_thread_start(&threads[i], "fill", fill_host, &seeds[i]), DAO_OK);
     }
     for (int i = 0; i < THREADS; i++) {
@@ -167,10 +167,10 @@ static void churn(uint64_t *state)
     void *blocks[12] = {0};
     uint64_t served_count = 0;
     for (int i = 0; i < 300; i++) {
-        size_t index = (size_t)(dao_test_random(state) % 12);
+        size_t index = (size_t)(dao_random_next(state) % 12);
         dao_place_t place = places[index % 3];
         give(place, blocks[index]);
-        blocks[index] = dao_alloc(place, (size_t)(dao_test_random(state) % (3 * MIB)) + 1);
+        blocks[index] = dao_alloc(place, (size_t)(dao_random_next(state) % (3 * MIB)) + 1);
         served_count += blocks[index] != NULL;
         CU_ASSERT_TRUE(blocks[index] != NULL || dao_last_status() == DAO_ERR_LIMIT);
         check_host();

@@ -249,7 +249,7 @@ static void changing_step(dao_place_t place, uint64_t *state)
     for (uint32_t i = 0; i < BIN_BLOCK_COUNT + BIN_LIVE_COUNT; i++) {
         void **slot = &live[i % BIN_LIVE_COUNT];
         must(dao_free(place, *slot));
-        uint64_t drawn = dao_test_random(state);
+        uint64_t drawn = dao_random_next(state);
         size_t strange_bytes = drawn % 10 == 0 ? drawn / 10 % MIB : 0;
         *slot =
             i < BIN_BLOCK_COUNT ? dao_alloc(place, block_bytes(i % 40) + drawn % 128 + strange_bytes) : NULL;

@@ -471,7 +471,7 @@ static void many_blocks_are_retained_and_freed_in_any_order(void)
     leases[1] = begin_at(device);
     size_t freed_first = 0;
     for (size_t i = MANY; i-- > 0;) {
-        size_t other = dao_test_random(&state) % (i + 1);
+        size_t other = dao_random_next(&state) % (i + 1);
         void *block = blocks[other];
         blocks[other] = blocks[i];
         blocks[i] = block;
@@ -546,14 +546,14 @@ static void capture_and_run(worker_t *worker, unsigned char value)
         return;
     }
     ignore(dao_free(device, block));
-    if (dao_test_random(&worker->seed) % 4 == 0) {
+    if (dao_random_next(&worker->seed) % 4 == 0) {
         ignore(dao_lease_cancel(lease));
         return;
     }
     ignore(dao_lease_commit(lease));
     for (int i = 0; i < 20; i++) {
         fill(block, value, 64 * KIB);
-        void *other = dao_alloc(device, dao_test_random(&worker->seed) % PAGE + 1);
+        void *other = dao_alloc(device, dao_random_next(&worker->seed) % PAGE + 1);
         if (other != NULL) {
             fill(other, 0x7f, 1);
             ignore(dao_free(device, other));
@@ -591,7 +591,7 @@ static void threads_capture_beside_each_other(void)
     dao_lease_t *shared = begin_at(device);
     CU_ASSERT_EQUAL(dao_lease_commit(shared), DAO_OK);
     for (int i = 0; i < THREADS; i++) {
-        workers[i] = (worker_t){.seed = dao_test_random(&state), .shared = shared};
+        workers[i] = (worker_t){.seed = dao_random_next(&state), .shared = shared};
         CU_ASSERT_EQUAL_FATAL(dao_thread_start(&threads[i], "lease", capture_often, &workers[i]), DAO_OK);
     }
     for (int i = 0; i < THREADS; i++) {

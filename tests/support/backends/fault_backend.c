@@ -103,7 +103,7 @@ static dao_status_t count_call(fault_call_t call)
 static uint64_t next_random(void)
 {
     uint64_t state = atomic_fetch_add(&random_state, UINT64_C(0x9e3779b97f4a7c15));
-    return dao_test_random(&state);
+    return dao_random_next(&state);
 }
 
 static dao_status_t count_created(dao_status_t status)

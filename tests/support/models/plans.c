@@ -8,7 +8,7 @@
 
 static uint64_t below(uint64_t *random, uint64_t count)
 {
-    return dao_test_random(random) % count;
+    return dao_random_next(random) % count;
 }
 
 static uint64_t lesser(uint64_t left, uint64_t right)

@@ -225,7 +225,7 @@ static bool act(machine_t *machine, uint64_t *random)
     if (count == 0) {
         return false;
     }
-    uint32_t choice = choices[dao_test_random(random) % count];
+    uint32_t choice = choices[dao_random_next(random) % count];
     if (choice < DAO_SWAP_LANE_COUNT) {
         start(machine, choice);
     } else {

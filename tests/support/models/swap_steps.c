@@ -28,24 +28,24 @@ static void use(swap_step_box_t *box, uint32_t kernel, uint32_t tensor, dao_acce
 
 void swap_step_random(swap_step_box_t *box, const swap_step_range_t *range, uint64_t *random)
 {
-    uint32_t tensors = 1 + (uint32_t)(dao_test_random(random) % range->tensor_max);
-    uint32_t kernels = 1 + (uint32_t)(dao_test_random(random) % range->kernel_max);
+    uint32_t tensors = 1 + (uint32_t)(dao_random_next(random) % range->tensor_max);
+    uint32_t kernels = 1 + (uint32_t)(dao_random_next(random) % range->kernel_max);
     begin(box, tensors, kernels);
     for (uint32_t i = 0; i < tensors; i++) {
-        box->tensors[i].size_bytes = 1 + dao_test_random(random) % range->size_max;
-        box->tensors[i].is_persistent = dao_test_random(random) % 3 == 0;
+        box->tensors[i].size_bytes = 1 + dao_random_next(random) % range->size_max;
+        box->tensors[i].is_persistent = dao_random_next(random) % 3 == 0;
     }
     for (uint32_t k = 0; k < kernels; k++) {
-        uint64_t count = dao_test_random(random) % (SWAP_STEP_USE_MAX + 1);
-        box->kernels[k].time_ns = dao_test_random(random) % (range->time_max + 1);
-        if (range->workspace_max != 0 && dao_test_random(random) % 4 == 0) {
-            box->kernels[k].workspace_bytes = dao_test_random(random) % (range->workspace_max + 1);
+        uint64_t count = dao_random_next(random) % (SWAP_STEP_USE_MAX + 1);
+        box->kernels[k].time_ns = dao_random_next(random) % (range->time_max + 1);
+        if (range->workspace_max != 0 && dao_random_next(random) % 4 == 0) {
+            box->kernels[k].workspace_bytes = dao_random_next(random) % (range->workspace_max + 1);
         }
         for (uint64_t i = 0; i < count; i++) { /* near tensors more often: steps have stretches */
-            uint32_t tensor = (uint32_t)(dao_test_random(random) % tensors);
+            uint32_t tensor = (uint32_t)(dao_random_next(random) % tensors);
             tensor =
-                dao_test_random(random) % 2 == 0 ? tensor : (k * tensors / kernels + tensor % 3) % tensors;
-            use(box, k, tensor, (dao_access_t)(dao_test_random(random) % 3));
+                dao_random_next(random) % 2 == 0 ? tensor : (k * tensors / kernels + tensor % 3) % tensors;
+            use(box, k, tensor, (dao_access_t)(dao_random_next(random) % 3));
         }
     }
 }

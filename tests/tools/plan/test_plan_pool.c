@@ -180,13 +180,13 @@ static void random_traces_take_what_the_model_takes(void)
         size_t live_count = 0;
         dao_alloc_trace_init(&trace, "random");
         for (int i = 0; i < 600; i++) {
-            bool gives = live_count == LIVE_MAX || (live_count > 0 && dao_test_random(&state) % 2 == 0);
+            bool gives = live_count == LIVE_MAX || (live_count > 0 && dao_random_next(&state) % 2 == 0);
             if (gives) {
-                size_t at = dao_test_random(&state) % live_count;
+                size_t at = dao_random_next(&state) % live_count;
                 CU_ASSERT_EQUAL_FATAL(dao_alloc_trace_give(&trace, live[at]), DAO_OK);
                 live[at] = live[--live_count];
             } else {
-                uint64_t size_bytes = 1 + dao_test_random(&state) % (64u << dao_test_random(&state) % 5);
+                uint64_t size_bytes = 1 + dao_random_next(&state) % (64u << dao_random_next(&state) % 5);
                 CU_ASSERT_EQUAL_FATAL(dao_alloc_trace_take(&trace, size_bytes, &live[live_count++]), DAO_OK);
             }
         }

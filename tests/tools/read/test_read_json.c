@@ -359,13 +359,13 @@ static void damaged_bytes_do_no_harm(void)
     unsigned refused = 0;
     for (int i = 0; i < 1500; i++) {
         write_good();
-        file_t file = (file_t)(dao_test_random(&state) % FILE_COUNT);
+        file_t file = (file_t)(dao_random_next(&state) % FILE_COUNT);
         char text[512];
         size_t length = strlen(good[file]);
         memcpy(text, good[file], length);
-        for (uint64_t changes = 1 + dao_test_random(&state) % 3; changes > 0; changes--) {
+        for (uint64_t changes = 1 + dao_random_next(&state) % 3; changes > 0; changes--) {
             static const char bytes[] = "[]{}\",:0129-.eE\\u \n\0\xc3\x80z";
-            text[dao_test_random(&state) % length] = bytes[dao_test_random(&state) % (sizeof(bytes) - 1)];
+            text[dao_random_next(&state) % length] = bytes[dao_random_next(&state) % (sizeof(bytes) - 1)];
         }
         char path[256];
         path_of(file, path);

@@ -248,9 +248,9 @@ static void damaged_bytes_do_no_harm(void)
         for (int round = 0; text != NULL && round < 600; round++) {
             memcpy(text, good[form], length);
             for (int i = 0; i < 2; i++) {
-                text[dao_test_random(&state) % length] = (char)dao_test_random(&state);
+                text[dao_random_next(&state) % length] = (char)dao_random_next(&state);
             }
-            size_t kept = round % 4 == 0 ? dao_test_random(&state) % length : length;
+            size_t kept = round % 4 == 0 ? dao_random_next(&state) % length : length;
             refused += try_bytes(form, text, kept) != DAO_OK;
         }
         free(text);

@@ -187,12 +187,12 @@ static void make_random_operator(uint64_t *state)
     op("random");
     dao_step_trace_begin_temporaries(&trace, last_op());
     for (int i = 0; i < 120; i++) {
-        unsigned which = (unsigned)(dao_test_random(state) % 40);
+        unsigned which = (unsigned)(dao_random_next(state) % 40);
         (void)snprintf(id, sizeof(id), "t%u", which);
         if (is_live[which]) {
             give(id);
         } else {
-            alloc(id, dao_test_random(state) % 5000);
+            alloc(id, dao_random_next(state) % 5000);
         }
         is_live[which] = !is_live[which];
     }

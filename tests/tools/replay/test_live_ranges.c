@@ -84,14 +84,14 @@ static void random_ranges_are_seen_as_by_a_model(void)
     size_t shared_count = 0;
     dao_live_ranges_finish(&live);
     for (uint32_t i = 0; i < RANDOM_COUNT; i++) {
-        dao_live_range_t *slot = &model[dao_test_random(&state) % MODEL_COUNT];
+        dao_live_range_t *slot = &model[dao_random_next(&state) % MODEL_COUNT];
         if (slot->end > 0) {
             dao_live_ranges_remove(&live, slot->begin, slot->owner);
             *slot = (dao_live_range_t){0};
             continue;
         }
-        uint64_t first = dao_test_random(&state) % ADDRESS_COUNT;
-        uint64_t last = first + 1 + dao_test_random(&state) % 64;
+        uint64_t first = dao_random_next(&state) % ADDRESS_COUNT;
+        uint64_t last = first + 1 + dao_random_next(&state) % 64;
         bool is_shared = false;
         for (size_t k = 0; k < MODEL_COUNT; k++) {
             is_shared = is_shared || (model[k].begin < last && model[k].end > first);

@@ -60,10 +60,10 @@ static void drop(dao_event_file_t *file, uint32_t tensor)
 /* A layer forward: what it keeps until its backward, and what is gone at its end. */
 static void forward(dao_event_file_t *file, uint64_t *state, uint32_t *kept)
 {
-    uint32_t scratch = make(file, (1 + dao_test_random(state) % 48) * 64 * KIB);
-    kept[0] = make(file, 2 * MIB + dao_test_random(state) % 8 * 256 * KIB);
-    uint32_t mask = make(file, (1 + dao_test_random(state) % 32) * KIB);
-    kept[1] = make(file, (1 + dao_test_random(state) % 16) * 128 * KIB);
+    uint32_t scratch = make(file, (1 + dao_random_next(state) % 48) * 64 * KIB);
+    kept[0] = make(file, 2 * MIB + dao_random_next(state) % 8 * 256 * KIB);
+    uint32_t mask = make(file, (1 + dao_random_next(state) % 32) * KIB);
+    kept[1] = make(file, (1 + dao_random_next(state) % 16) * 128 * KIB);
     drop(file, scratch);
     drop(file, mask);
 }
@@ -71,7 +71,7 @@ static void forward(dao_event_file_t *file, uint64_t *state, uint32_t *kept)
 static void backward(dao_event_file_t *file, uint64_t *state, const uint32_t *kept)
 {
     uint32_t gradient = make(file, 2 * MIB);
-    uint32_t scratch = make(file, (1 + dao_test_random(state) % 64) * 64 * KIB);
+    uint32_t scratch = make(file, (1 + dao_random_next(state) % 64) * 64 * KIB);
     drop(file, kept[1]);
     drop(file, kept[0]);
     drop(file, scratch);

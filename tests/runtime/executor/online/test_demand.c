@@ -15,9 +15,9 @@ static void sums_are_those_of_an_array(void)
     CU_ASSERT_EQUAL_FATAL(dao_demand_init(&demand), DAO_OK);
     memset(model, 0, sizeof(model));
     for (int i = 0; i < 3000; i++) {
-        uint64_t first = now + dao_test_random(&seed) % 300;
-        uint64_t last = first + dao_test_random(&seed) % (i % 10 == 0 ? DAO_DEMAND_KERNELS - 300 : 50);
-        int64_t bytes = (int64_t)(dao_test_random(&seed) % 1000);
+        uint64_t first = now + dao_random_next(&seed) % 300;
+        uint64_t last = first + dao_random_next(&seed) % (i % 10 == 0 ? DAO_DEMAND_KERNELS - 300 : 50);
+        int64_t bytes = (int64_t)(dao_random_next(&seed) % 1000);
         dao_demand_add(&demand, first, last, bytes);
         for (uint64_t t = first; t <= last; t++) {
             model[t % DAO_DEMAND_KERNELS] += bytes;

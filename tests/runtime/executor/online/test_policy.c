@@ -223,13 +223,13 @@ static void every_answer_is_a_minimal_window(void)
     uint64_t state = dao_test_seed("minimal windows", 7);
     int calls = 0;
     for (int round = 0; round < 20000; round++) {
-        begin_view((dao_policy_t)(dao_test_random(&state) % 7), 256 * (1 + dao_test_random(&state) % 12));
+        begin_view((dao_policy_t)(dao_random_next(&state) % 7), 256 * (1 + dao_random_next(&state) % 12));
         view.score = prefer_id_2;
         view.score_user = &calls;
-        size_t count = dao_test_random(&state) % BLOCK_COUNT_MAX;
+        size_t count = dao_random_next(&state) % BLOCK_COUNT_MAX;
         for (size_t i = 0; i < count; i++) {
-            uint64_t size_bytes = 256 * (1 + dao_test_random(&state) % 6);
-            switch (dao_test_random(&state) % 6) {
+            uint64_t size_bytes = 256 * (1 + dao_random_next(&state) % 6);
+            switch (dao_random_next(&state) % 6) {
             case 0:
                 add_fixed(size_bytes);
                 break;
@@ -237,8 +237,8 @@ static void every_answer_is_a_minimal_window(void)
                 add_free(size_bytes);
                 break;
             default:
-                add_tensor(size_bytes, dao_test_random(&state) % 100, 100 + dao_test_random(&state) % 100,
-                           dao_test_random(&state) % 2 == 0);
+                add_tensor(size_bytes, dao_random_next(&state) % 100, 100 + dao_random_next(&state) % 100,
+                           dao_random_next(&state) % 2 == 0);
             }
         }
         check_against_brute_force();
