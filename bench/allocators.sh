@@ -7,10 +7,10 @@ set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 build=${1:-$root/build/release}
 : "${DAO_BENCH_TRACES:=$root/examples/traces}"
-DAO_BENCH_REPLAY=$build/bench/replay
+DAO_BENCH=$build/dao-bench
 # jemalloc wants room for the variables of threads, which a program that loads it late has not by itself.
 GLIBC_TUNABLES=${GLIBC_TUNABLES:-glibc.rtld.optional_static_tls=16384}
-export DAO_BENCH_TRACES DAO_BENCH_REPLAY GLIBC_TUNABLES
+export DAO_BENCH_TRACES DAO_BENCH GLIBC_TUNABLES
 json=$(mktemp)
 trap 'rm -f "$json"' EXIT
 
@@ -34,7 +34,7 @@ rows() {
 }
 
 bench() {
-    "$build/dao" bench alloc --torch-steps "$DAO_BENCH_TRACES" --json "$@" >"$json" 2>/dev/null
+    "$build/dao-bench" alloc --torch-steps "$DAO_BENCH_TRACES" --json "$@" >"$json" 2>/dev/null
 }
 
 cat <<TEXT
@@ -46,7 +46,7 @@ $(cut -d' ' -f1 /proc/loadavg) as it began: where that is more than the processo
 measured in turns with the traces, say more than ns. In brackets stands what is wanted. Instructions and capacities do not
 depend on the load: \`ctest --preset release -L gate\` holds them.
 
-The traces are described in \`dao bench --help\` and at the head of [tools/model/alloc_trace.c](../tools/model/alloc_trace.c). The device
+The traces are described in \`dao-bench alloc --help\` and at the head of [tools/model/alloc_trace.c](../tools/model/alloc_trace.c). The device
 only keeps books, so that what is measured is the library. A trace is replayed by one thread beside an idle one; ns are
 processor time without the empty call, the median of the rounds. Footprint is peak reserved over peak live on a device that
 is large enough. Capacity is the smallest device on which the whole trace succeeds over peak live, as one contiguous segment
@@ -55,7 +55,7 @@ remapping, good fit looks at more holes where more than half of the device is us
 
 ## The default strategy
 
-\`dao bench alloc --strategy good_fit --seeds 3\` and \`bench/instructions\`
+\`dao-bench alloc --strategy good_fit --seeds 3\` and \`bench/instructions\`
 
 | trace | instructions | ns a pair | of a lock | lock pairs | p99 ns | p99.9 ns | footprint | capacity | with remapping | driver calls | pages moved at 1.2 |
 | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
@@ -73,7 +73,7 @@ cat <<TEXT
 
 ## All strategies, and allocators of the host
 
-\`dao bench alloc\`. Allocators of the host have no device; they give large blocks a mapping each, of which a process has too
+\`dao-bench alloc\`. Allocators of the host have no device; they give large blocks a mapping each, of which a process has too
 few for b10k and b100k.
 
 | trace | strategy | ns a pair | p99 ns | p99.9 ns | footprint | capacity | with remapping | driver calls |
@@ -88,7 +88,7 @@ cat <<TEXT
 
 ## Two threads on one place
 
-\`dao bench alloc --threads 2\`: the replay included, each thread on a processor of its own, in short slices of which the fastest
+\`dao-bench alloc --threads 2\`: the replay included, each thread on a processor of its own, in short slices of which the fastest
 round counts: what else runs on the processors only makes a slice slower. Scaling is against one of the two threads alone by
 the clock on the wall; wanted are 1.8 for a1 and a2 and 1.2 for b1k. Processor time is that of a pair beside the other thread
 over that of a pair alone: 1 where they cost each other nothing.

@@ -84,7 +84,7 @@ ways() {
 
 # measure [FIGURE]: takes the figures, or that one alone.
 measure() {
-    "$build/dao" bench plan --data "$DAO_BENCH_DATA" ${1:+--figure "$1"} --json >"$work/json"
+    "$build/dao-bench" plan --data "$DAO_BENCH_DATA" ${1:+--figure "$1"} --json >"$work/json"
 }
 
 # matrix HEAD: lines of a file, the first columns, a cell, blocks, overlaps and what is over a limit, with tabs between: a row for each of the

@@ -12,7 +12,7 @@ doc=docs/swap.md
 # swap_set NAME: a set's table, as the command prints it.
 swap_set() {
     echo '```text'
-    "$build/dao" bench swap --data "$DAO_BENCH_DATA" --set "$1"
+    "$build/dao-bench" swap --data "$DAO_BENCH_DATA" --set "$1"
     echo '```'
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `dao info [TRACE]`: what this build is and what devices it sees; or what a trace holds. */
-#include "tools/options/options.h"
+#include "tools/commands.h"
 #include "tools/print/report.h"
 #include "tools/read/step/read_step.h"
 
@@ -151,12 +151,13 @@ static int run_info(const dao_command_t *command, int argc, char **argv)
     if (status != DAO_OK) {
         report.is_json = false; /* half an object is none */
         (void)dao_report_end(&report);
-        return dao_failure(command->name);
+        return dao_failure(command);
     }
     return dao_report_end(&report);
 }
 
 const dao_command_t dao_command_info = {
+    .program = "dao",
     .name = "info",
     .arguments = "[TRACE]",
     .summary = "show this build and its devices, or what a trace holds",

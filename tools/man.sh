@@ -11,7 +11,7 @@ roff() {
     sed -e 's/\\/\\e/g' -e 's/-/\\-/g' -e "s/^\\([.']\\)/\\\\\\&\\1/"
 }
 
-# section COMMAND...: one command's help: its usage, what it does, and a paragraph for each option.
+# section COMMAND: its help: the usage, what it does, and a paragraph for each option.
 section() {
     printf '.SS "dao %s"\n' "$*"
     text=$("$dao" "$@" --help)
@@ -54,7 +54,7 @@ dao \\- memory of accelerators: look at recorded steps, run them in less memory
 .SH DESCRIPTION
 .B dao
 tells what the recorded step of a program holds and needs, executes it in a part of that memory, plans where its
-buffers lie, simulates what moving them costs, and measures libdao.
+buffers lie, and simulates what moving them costs.
 .PP
 Sizes take the units B, kB, MB, GB, TB (powers of 1000) and KiB, MiB, GiB, TiB (powers of 1024), or none, which are bytes;
 rates the same units and /s; times ns, us, ms and s, or none, which are nanoseconds.
@@ -72,9 +72,6 @@ TEXT
         }'
     for command in $commands; do
         section "$command"
-    done
-    for subject in $subjects; do
-        [ "$("$dao" bench "$subject" --help)" = "$bench_help" ] || section bench "$subject"
     done
     cat <<'TEXT'
 .SH EXIT STATUS
@@ -100,8 +97,6 @@ TEXT
 # A pipe would hide that the command failed; and half a page must not look like a new one.
 version=$("$dao" --version)
 help=$("$dao" --help)
-bench_help=$("$dao" bench --help)
 commands=$(printf '%s\n' "$help" | awk '/^commands:$/ { on = 1; next } NF == 0 { on = 0 } on && $1 != "help" { print $1 }')
-subjects=$(printf '%s\n' "$bench_help" | sed -n '1s/^usage: dao bench \([a-z|]*\) .*/\1/p' | tr '|' ' ')
 write >"$page.new"
 mv "$page.new" "$page"

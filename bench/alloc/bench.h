@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of `dao bench alloc` share: who is measured, replays, and the figures of one trace with one
+/* What the files of `dao-bench alloc` share: who is measured, replays, and the figures of one trace with one
    of them. */
 #ifndef DAO_TOOLS_BENCH_H
 #define DAO_TOOLS_BENCH_H
@@ -99,6 +99,13 @@ uint64_t dao_bench_room(const dao_alloc_trace_t *trace);
 /* Finds the memory that a trace needs: footprint, capacities, driver calls, remapped pages. */
 DAO_NODISCARD dao_status_t dao_bench_memory(const dao_bench_peer_t *peer, const dao_alloc_trace_t *trace,
                                             dao_bench_figures_t *figures);
+
+/* ---- bench_pairs.c ---- */
+
+/* Replays what builds a trace up and so many pairs of its steady part, or all if there are fewer, on a device that is
+   large enough. *out_done: the pairs that were replayed. */
+DAO_NODISCARD dao_status_t dao_bench_pairs(const dao_bench_peer_t *peer, const dao_alloc_trace_t *trace,
+                                           uint64_t pair_count, uint64_t *out_done);
 
 /* ---- bench_threads.c ---- */
 

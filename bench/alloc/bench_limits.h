@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What `dao bench alloc --check`, bench/instructions and the release tests hold the library to: the one table
+/* What `dao-bench alloc --check`, bench/instructions and the release tests hold the library to: the one table
    of limits. bench/instructions reads it too, a line each. */
 #ifndef DAO_TOOLS_BENCH_LIMITS_H
 #define DAO_TOOLS_BENCH_LIMITS_H

@@ -83,7 +83,7 @@ static void hold(dao_bench_report_t *report, const char *trace, const char *what
 {
     if (figure > most) {
         report->breach_count++;
-        (void)fprintf(stderr, "dao bench: %s: %s is %.4f; at most %.4f is allowed\n", trace, what, figure,
+        (void)fprintf(stderr, "dao-bench: %s: %s is %.4f; at most %.4f is allowed\n", trace, what, figure,
                       most);
     }
 }
@@ -226,7 +226,7 @@ int dao_bench_report_end(dao_bench_report_t *report)
         (void)printf("ns: processor time, without the empty call; behind a slash: the limit of good_fit\n");
     }
     if (report->breach_count > 0) {
-        (void)fprintf(stderr, "dao bench: %" PRIu64 " figures are over their limits\n", report->breach_count);
+        (void)fprintf(stderr, "dao-bench: %" PRIu64 " figures are over their limits\n", report->breach_count);
     }
     has_failed = has_failed || report->breach_count > 0;
     dao_bench_report_drop(report);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rows of `dao bench alloc`: a table for people with the limits beside the figures, or one JSON array. */
+/* The rows of `dao-bench alloc`: a table for people with the limits beside the figures, or one JSON array. */
 #ifndef DAO_TOOLS_BENCH_REPORT_H
 #define DAO_TOOLS_BENCH_REPORT_H
 

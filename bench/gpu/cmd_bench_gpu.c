@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `dao bench gpu`: what the library takes from a device and its driver, beside what they give without it.
+/* `dao-bench gpu`: what the library takes from a device and its driver, beside what they give without it.
    Each figure has a reference that is measured in the same run, so that their ratio says more than either:
 
        copies by the executor      plain copies between pinned and device memory, as fast as the link goes
@@ -15,8 +15,8 @@
 #include "backends/backend.h"
 #include "base/report/error.h"
 #include "base/threads/sync.h"
+#include "bench/commands.h"
 #include "bench/gpu/bench_training.h"
-#include "tools/options/options.h"
 #include "tools/print/json_rows.h"
 
 #include <dao/dao.h>
@@ -746,32 +746,33 @@ static int run_bench_gpu(const dao_command_t *command, int argc, char **argv)
         return exit_code;
     }
     if (!dao_option_number(settings.device, 0, 0, DAO_DEVICE_COUNT_MAX - 1, &device)) {
-        return dao_usage_error(command->name, "--device: \"%.40s\" is no number from 0 to %d",
-                               settings.device, DAO_DEVICE_COUNT_MAX - 1);
+        return dao_usage_error(command, "--device: \"%.40s\" is no number from 0 to %d", settings.device,
+                               DAO_DEVICE_COUNT_MAX - 1);
     }
     if (!dao_option_number(settings.copy_mib, COPY_MIB_DEFAULT, 1, COPY_MIB_MAX, &copy_mib)) {
-        return dao_usage_error(command->name, "--copy: \"%.40s\" is no number from 1 to %d",
-                               settings.copy_mib, COPY_MIB_MAX);
+        return dao_usage_error(command, "--copy: \"%.40s\" is no number from 1 to %d", settings.copy_mib,
+                               COPY_MIB_MAX);
     }
     bench_t bench = {
         .device_index = (int32_t)device, .copy_bytes = (size_t)copy_mib * MIB, .is_json = settings.is_json};
     dao_json_rows_init(&bench.json);
-    exit_code = measure(&bench) == DAO_OK ? DAO_EXIT_OK : dao_failure(command->name);
+    exit_code = measure(&bench) == DAO_OK ? DAO_EXIT_OK : dao_failure(command);
     (void)dao_finalize(); /* the training has the device for itself */
     if (exit_code == DAO_EXIT_OK && settings.training != NULL &&
         dao_bench_training_run(settings.training, print_training, &bench) != DAO_OK) {
-        exit_code = dao_failure(command->name);
+        exit_code = dao_failure(command);
     }
     if (exit_code == DAO_EXIT_OK && bench.is_json && !dao_json_rows_print(&bench.json)) {
         (void)dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for the JSON text");
-        exit_code = dao_failure(command->name);
+        exit_code = dao_failure(command);
     }
     dao_json_rows_finish(&bench.json);
     return exit_code;
 }
 
 const dao_command_t dao_command_bench_gpu = {
-    .name = "bench gpu",
+    .program = "dao-bench",
+    .name = "gpu",
     .arguments = "",
     .summary = "what the library takes from a device, beside what its driver gives",
     .details =

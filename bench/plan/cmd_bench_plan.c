@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `dao bench plan`: takes the figures of plan_goals.c and of replay_goals.c, each on its file or on what
+/* `dao-bench plan`: takes the figures of plan_goals.c and of replay_goals.c, each on its file or on what
    stands in for it. */
 #include "base/memory/measure.h"
 #include "base/report/error.h"
+#include "bench/commands.h"
 #include "bench/plan/bench_plan.h"
 #include "bench/plan/bench_replay.h"
 #include "bench/plan/plan_looks.h"
-#include "tools/options/options.h"
 #include "tools/plan/plan_generate.h"
 #include "tools/print/json_rows.h"
 #include "tools/print/text_list.h"
@@ -497,26 +497,25 @@ static int read_settings(const dao_command_t *command, bench_t *bench)
     bench->data = settings->data != NULL ? settings->data : DATA_DEFAULT;
     char names[TEXT_BYTES];
     if (settings->figure != NULL && !find_figure(settings->figure, names, sizeof(names))) {
-        return dao_usage_error(command->name, "--figure: \"%.40s\" is no figure: there are %s",
-                               settings->figure, names);
+        return dao_usage_error(command, "--figure: \"%.40s\" is no figure: there are %s", settings->figure,
+                               names);
     }
     if (settings->data != NULL && access(settings->data, R_OK) != 0) {
-        return dao_usage_error(command->name, "--data: \"%.200s\" cannot be read", settings->data);
+        return dao_usage_error(command, "--data: \"%.200s\" cannot be read", settings->data);
     }
     if (settings->budget != NULL &&
         (!dao_decimal_is_plain(settings->budget) ||
          !dao_decimal_scale(settings->budget, NANOSECOND_PLACES, &bench->budget_ns) ||
          bench->budget_ns == 0)) {
-        return dao_usage_error(command->name, "--budget: \"%.40s\" is no number of seconds",
-                               settings->budget);
+        return dao_usage_error(command, "--budget: \"%.40s\" is no number of seconds", settings->budget);
     }
     uint64_t seed_count = 0;
     if (!dao_option_number(settings->seeds, 1, 1, SEED_COUNT_MAX, &seed_count)) {
-        return dao_usage_error(command->name, "--seeds: \"%.40s\" is no number from 1 to %d", settings->seeds,
+        return dao_usage_error(command, "--seeds: \"%.40s\" is no number from 1 to %d", settings->seeds,
                                SEED_COUNT_MAX);
     }
     if (settings->seeds != NULL && settings->figure != NULL && strcmp(settings->figure, "deviating") != 0) {
-        return dao_usage_error(command->name, "--seeds is for the figure \"deviating\"");
+        return dao_usage_error(command, "--seeds is for the figure \"deviating\"");
     }
     bench->seed_count = (uint32_t)seed_count;
     return DAO_EXIT_OK;
@@ -549,7 +548,7 @@ static int finish(bench_t *bench, dao_status_t status)
     }
     dao_output_flush();
     if (status != DAO_OK) {
-        return dao_failure("bench plan");
+        return dao_failure(&dao_command_bench_plan);
     }
     if (bench->row_count == 0) { /* of one figure: others are made, and always there */
         (void)fprintf(stderr,
@@ -581,7 +580,8 @@ static int run_bench_plan(const dao_command_t *command, int argc, char **argv)
 }
 
 const dao_command_t dao_command_bench_plan = {
-    .name = "bench plan",
+    .program = "dao-bench",
+    .name = "plan",
     .arguments = "",
     .summary = "measure plans: peaks, times, memory, and how they serve",
     .details =

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the sets of `dao bench swap` share: where their steps lie, and what a figure over its limit does. */
+/* What the sets of `dao-bench swap` share: where their steps lie, and what a figure over its limit does. */
 #ifndef DAO_TOOLS_BENCH_SWAP_H
 #define DAO_TOOLS_BENCH_SWAP_H
 

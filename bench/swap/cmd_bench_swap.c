@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `dao bench swap`: plans of swapped steps against the bound, one row a step and capacity, then a summary.
+/* `dao-bench swap`: plans of swapped steps against the bound, one row a step and capacity, then a summary.
 
        setting   steps                          device            link each way    copy
        ours      swap-traces (all .tr files)    90 .. 20 % of peak  50 GB/s         10 us
@@ -14,10 +14,10 @@
    of the executor that nobody planned. */
 #include "base/memory/measure.h"
 #include "base/report/error.h"
+#include "bench/commands.h"
 #include "bench/swap/bench_swap.h"
 #include "tools/model/random.h"
 #include "tools/model/step_problem.h"
-#include "tools/options/options.h"
 #include "tools/simulate/scheme.h"
 #include "tools/simulate/swap_maps.h"
 
@@ -546,7 +546,7 @@ static int finish(dao_bench_swap_t *bench, dao_status_t status)
         dao_json_rows_finish(&bench->json);
     }
     if (status != DAO_OK || !is_printed) {
-        return dao_failure(dao_command_bench_swap.name);
+        return dao_failure(&dao_command_bench_swap);
     }
     if (bench->is_checked && bench->row_count == 0) {
         (void)fprintf(stderr, "no step is there: nothing was checked\n");
@@ -589,8 +589,8 @@ static int run_bench_swap(const dao_command_t *command, int argc, char **argv)
         return exit_code;
     }
     if (!is_known(settings.set)) {
-        return dao_usage_error(
-            command->name, "--set: \"%.40s\" is none of ours, g10, upstream, device and all", settings.set);
+        return dao_usage_error(command, "--set: \"%.40s\" is none of ours, g10, upstream, device and all",
+                               settings.set);
     }
     bench_t bench = {
         .base = {.data = settings.data, .is_checked = settings.is_checked, .is_json = settings.is_json}};
@@ -601,7 +601,8 @@ static int run_bench_swap(const dao_command_t *command, int argc, char **argv)
 }
 
 const dao_command_t dao_command_bench_swap = {
-    .name = "bench swap",
+    .program = "dao-bench",
+    .name = "swap",
     .arguments = "",
     .summary = "measure plans of swapped steps against the bound",
     .details =

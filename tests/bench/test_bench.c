@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The traces of `dao bench alloc`, its device that keeps books, and its figures. Times are not looked at. */
+/* The traces of `dao-bench alloc`, its device that keeps books, and its figures. Times are not looked at. */
 #define _GNU_SOURCE
 #include "base/memory/host.h"
 #include "base/memory/measure.h"

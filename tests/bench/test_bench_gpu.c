@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `dao bench gpu` on the loopback driver, as on a device: each of its figures is there, and nothing is left
+/* `dao-bench gpu` on the loopback driver, as on a device: each of its figures is there, and nothing is left
    behind. */
 #define _POSIX_C_SOURCE 200809L /* fileno, setenv */
+#include "bench/commands.h"
 #include "tests/loopback/loopback.h"
 #include "tests/support/suite.h"
-#include "tools/options/options.h"
 
 #include <stdio.h>
 #include <stdlib.h>

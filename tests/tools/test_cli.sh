@@ -2,49 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # The dao command as a user meets it: exit codes, messages, fields of the JSON output.
 # Usage: test_cli.sh DAO SOURCE_DIR
-dao=$1
+program=$1
+source=$2
 trace=$2/examples/traces/mobilenet_v2
-folder=$(mktemp -d) || exit 1
-trap 'rm -rf "$folder"' EXIT
-failures=0
-
-fail() {
-    failures=$((failures + 1))
-    echo "FAILED: $1"
-    sed 's/^/    /' "$folder/out" "$folder/err"
-}
-
-# expect CODE TEXT ARGUMENT...: that exit code, and TEXT in what is printed (standard output and error).
-expect() {
-    code=$1
-    text=$2
-    shift 2
-    "$dao" "$@" >"$folder/out" 2>"$folder/err"
-    got=$?
-    [ "$got" -eq "$code" ] || fail "dao $*: exit code $got, not $code"
-    cat "$folder/out" "$folder/err" | grep -qF -e "$text" || fail "dao $*: no \"$text\""
-    check_fields "$@"
-}
-
-# check_fields ARGUMENT...: each field of JSON in the last output is named in docs/json.md, or in a document that this names for it.
-for document in json planning lifetimes simulate swap; do
-    grep -oE '`[a-z0-9_]+`' "$2/docs/$document.md"
-done | tr -d '`' | sort -u >"$folder/names"
-check_fields() {
-    case " $* " in *" --json "*) ;; *) return ;; esac
-    unknown=$(grep -oE '"[a-z0-9_]+" *:' "$folder/out" | tr -d '": ' | sort -u | comm -23 - "$folder/names")
-    [ -z "$unknown" ] || fail "dao $*: docs/json.md and what it names do not say what this is: $unknown"
-}
-
-# has FIELD: the JSON object in the last output has it.
-has() {
-    grep -q "^ *\"$1\": *[^ ]" "$folder/out" || fail "no field \"$1\""
-}
-
-# number FIELD: its value.
-number() {
-    sed -n "s/^ *\"$1\": *\([0-9.]*\),*\$/\1/p" "$folder/out"
-}
+. "$2/tests/support/cli.sh"
 
 expect 0 "usage: dao COMMAND"
 expect 0 "usage: dao COMMAND" --help
@@ -52,14 +13,13 @@ expect 0 "usage: dao COMMAND" help
 expect 0 "usage: dao COMMAND" help help
 expect 0 "dao 0." --version
 expect 0 "usage: dao run TRACE" help run
-expect 0 "usage: dao bench plan" help bench plan
-expect 2 '"now" is one argument too many' help bench plan now
 expect 2 '"now" is one argument too many' help run now
 expect 0 "usage: dao run TRACE" run --help
 expect 0 "usage: dao info [TRACE]" info -h
 
 expect 2 'unknown command "rnu"; did you mean "run"?' rnu
 expect 2 'unknown command "frobnicate"' frobnicate
+expect 2 'unknown command "bench"' bench
 expect 2 'unknown option "--frob"' --frob
 expect 2 'unknown command "nope"' help nope
 expect 2 "TRACE is missing" run
@@ -101,45 +61,16 @@ expect 2 "--file-limit: 0 is nothing" run "$trace" --host 1GiB --file "$folder" 
 # Output that cannot be written is a failure with a reason, whatever is printed.
 for arguments in --help --version "help run" "run --help" info "info --json" "info $trace" "info $trace --json"; do
     # shellcheck disable=SC2086
-    "$dao" $arguments >/dev/full 2>"$folder/err"
+    "$program" $arguments >/dev/full 2>"$folder/err"
     got=$?
     [ $got -eq 1 ] || fail "dao $arguments >/dev/full: exit code $got"
     grep -q "could not be written: No space left" "$folder/err" || fail "dao $arguments >/dev/full: no reason"
     # shellcheck disable=SC2086
-    "$dao" $arguments >&- 2>"$folder/err"
+    "$program" $arguments >&- 2>"$folder/err"
     got=$?
     [ $got -eq 1 ] || fail "dao $arguments >&-: exit code $got"
     grep -q "could not be written" "$folder/err" || fail "dao $arguments >&-: no message"
 done
-
-expect 2 "is missing" bench
-expect 2 '"some" is none of ours, g10, upstream, device and all' bench swap --set some
-expect 1 "nothing was checked" bench swap --data "$folder" --check
-expect 0 "step" bench swap --data "$folder"
-expect 2 '"free" cannot be measured' bench free
-expect 2 "--trace: \"e1\" is no trace" bench alloc --trace e1
-expect 2 "is no trace" bench alloc --trace torch:
-expect 2 "--strategy: \"worst_fit\" is no strategy" bench alloc --strategy worst_fit
-expect 2 "--figures: \"some\" is none of speed, memory and all" bench alloc --figures some
-expect 2 '--rounds: "0" is no number from 1' bench alloc --rounds 0
-expect 2 '--percent: "99" is no number from 100' bench alloc --percent 99
-expect 2 "without --check" bench alloc --percent 120 --check
-expect 2 "--percent is for speed: without --figures memory" bench alloc --percent 120 --figures memory
-expect 0 "good_fit" bench alloc --trace a1 --figures speed --strategy good_fit --rounds 1 --percent 120
-expect 2 "--seed: \"-1\" is no number" bench alloc --seed -1
-expect 2 "--seeds: \"17\" is no number from 1 to 16" bench alloc --seeds 17
-expect 2 "--threads: \"1\" is no number from 2" bench alloc --threads 1
-expect 2 "--threads takes figures of its own" bench alloc --threads 2 --check
-expect 0 '"threads_scaling"' bench alloc --trace a1 --strategy good_fit --threads 2 --json
-expect 1 "No such file" bench alloc --trace torch:none --torch-steps "$folder"
-expect 0 "glibc" bench alloc --trace a1 --figures speed --strategy glibc --rounds 1
-expect 0 '"good_fit"' bench alloc --trace a1 --figures speed --strategy good_fit --rounds 1 --json
-for field in trace strategy ns_per_pair lock_ns p99_ns p999_ns footprint_ratio capacity_ratio capacity_ratio_remap \
-    driver_calls remapped_pages; do
-    has $field
-done
-grep -q '"capacity_ratio": *null' "$folder/out" || fail "capacity_ratio of a1"
-[ "$(head -1 "$folder/out")" = "[" ] || fail "no array"
 
 expect 2 "FILE or --generate is missing" plan
 expect 2 "FILE or --generate, one of them" plan "$folder/x.csv" --generate tf:100
@@ -212,53 +143,6 @@ done
 expect 0 '"peak_bytes":320085204' plan "$trace/mobilenet_v2.4.events.csv" --json --method oracle
 expect 0 "362281164" plan "$trace" --method oracle
 expect 0 "baseline_python" plan --generate rnd:500 --method all --budget 0.05 --verify
-
-expect 0 "usage: dao bench plan" bench plan --help
-expect 2 '--figure: "easy" is no figure: there are hard, open, capacity, recorded, public, synthetic, million, bins, served, deviating' \
-    bench plan --figure easy
-expect 2 '--seeds: "0" is no number from 1 to' bench plan --seeds 0
-expect 2 '--seeds is for the figure "deviating"' bench plan --figure served --seeds 2
-expect 2 '--data: "/nowhere" cannot be read' bench plan --data /nowhere
-expect 2 '--budget: "0" is no number of seconds' bench plan --budget 0
-expect 0 "usage: dao bench gpu" bench gpu --help
-expect 2 "cannot be measured" help bench nonsense
-expect 2 "cannot be measured" bench --json nonsense
-expect 2 '--copy: "0" is no number from 1' bench gpu --copy 0
-expect 2 '--device: "x" is no number from 0' bench gpu --device x
-expect 1 "device:63" bench gpu --device 63
-expect 0 '"reference":"a page is taken new"' bench gpu --copy 1 --json
-rows="no limit 8 40 0 0 0 3 0 - - 2.5 yes\\n50 %% 4 50 1 1 18 20 9 1.08 1.10 2.5"
-expect 0 '"ratio":1.2500' bench gpu --copy 1 --json --training "printf '$rows yes\\n'"
-expect 0 "at 50 %, planned, / forecast" bench gpu --copy 1 --training "printf '$rows yes\\n'"
-expect 1 "others in less memory" bench gpu --copy 1 --training "printf '$rows NO\\n'"
-expect 1 "the training failed" bench gpu --copy 1 --training false
-expect 1 "printed no row" bench gpu --copy 1 --training true
-expect 0 '"instance":"cut:60:1"' bench plan --figure hard --data "$folder" --budget 0.01 --json
-for field in figure method buffers peak_bytes bound_bytes ratio proved cpu_s bytes_per_buffer at_most; do
-    has $field
-done
-expect 0 "0 figures, 0 over a limit" bench plan --figure open --data "$folder"
-expect 0 'nothing was measured: no file of "open" is in' bench plan --figure open --data "$folder" --json
-expect 1 'nothing was measured: no file of "open" is in' bench plan --figure open --data "$folder" --check
-grep -q "2 left out" "$folder/out" || fail "what was left out is not counted"
-(cd "$folder" && "$dao" bench plan --figure recorded --data . --check >out 2>err) # where nothing stands in for it
-[ $? -eq 1 ] || fail "recorded steps out of nothing"
-grep -q 'nothing was measured: no file of "recorded"' "$folder/err" || fail "no reason for recorded steps out of nothing"
-mkdir -p "$folder/data/torch-steps"
-ln -s "$trace" "$folder/data/torch-steps/mobilenet_v2"
-expect 0 "served at least 0.995, total/bound 1.002, no overlaps" bench plan --figure served --data "$folder/data" --check
-grep -q "0 over a limit" "$folder/out" || fail "the example is not served"
-grep -q "^served .* pinned:0 --trust  *recorded 2\.\. " "$folder/out" || fail "no row of a block that is trusted"
-grep -q "32 left out" "$folder/out" || fail "four models should be left out"
-expect 0 '"pinned:0"' bench plan --figure served --data "$folder/data" --json
-for field in figure instance place steps_served served total_ratio blocks overlaps at_most over; do
-    has $field
-done
-expect 0 '"device:0 --segments"' bench plan --figure deviating --data "$folder/data" --budget 0.000001 --seeds 2 --json
-for field in cells cells_over reserved_ratio last_reserved_ratio served_mean blocks overlaps at_most over; do
-    has $field
-done
-[ "$(number cells | sort -u)" = 1 ] || fail "more cells than there was time for"
 
 expect 1 "No such file" run /nowhere
 expect 1 "No such file" info "$folder/nothing"
@@ -443,5 +327,4 @@ expect 1 "the host" run "$folder/turns.tr" --scheme plan --capacity 4096 --host 
 expect 0 '"mismatches":0' run "$folder/turns.tr" --json --scheme learn --capacity 4096 --host 1 --file "$folder"
 has file_bytes_in
 
-[ $failures -eq 0 ] && echo "all passed"
-exit $((failures > 0))
+finish

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Traces of allocations and frees: made from a seed, or recorded. What is compared by `dao bench alloc`.
+/* Traces of allocations and frees: made from a seed, or recorded. What is compared by `dao-bench alloc`.
 
    A trace is an array of events. Each names a slot: an alloc fills an empty one, a free empties a filled one,
    so that a replay needs one array of addresses. Events before `steady_begin` build up what a program holds

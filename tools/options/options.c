@@ -17,13 +17,14 @@
 
 enum { NAME_BYTES_MAX = 32, OPTION_COUNT_MAX = 32 };
 
-int dao_usage_error(const char *command, const char *format, ...)
+int dao_usage_error(const dao_command_t *command, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    (void)fprintf(stderr, "dao%s%s: ", command[0] != '\0' ? " " : "", command);
+    const char *space = command->name[0] != '\0' ? " " : "";
+    (void)fprintf(stderr, "%s%s%s: ", command->program, space, command->name);
     (void)vfprintf(stderr, format, arguments);
-    (void)fprintf(stderr, "\nTry \"dao%s%s --help\".\n", command[0] != '\0' ? " " : "", command);
+    (void)fprintf(stderr, "\nTry \"%s%s%s --help\".\n", command->program, space, command->name);
     va_end(arguments);
     return DAO_EXIT_USAGE;
 }
@@ -46,9 +47,9 @@ bool dao_option_number(const char *text, uint64_t fallback, uint64_t least, uint
     return is_right;
 }
 
-int dao_failure(const char *command)
+int dao_failure(const dao_command_t *command)
 {
-    (void)fprintf(stderr, "dao %s: %s\n", command, dao_last_message());
+    (void)fprintf(stderr, "%s %s: %s\n", command->program, command->name, dao_last_message());
     return DAO_EXIT_FAILED;
 }
 
@@ -62,7 +63,7 @@ void dao_output_flush(void)
     }
 }
 
-bool dao_output_close(void)
+bool dao_output_close(const char *program)
 {
     dao_output_flush();
     bool has_failed = ferror(stdout) != 0 || output_errno != 0;
@@ -71,8 +72,8 @@ bool dao_output_close(void)
         output_errno = errno;
     }
     if (has_failed) {
-        (void)fprintf(stderr, "dao: the output could not be written%s%s\n", output_errno != 0 ? ": " : "",
-                      output_errno != 0 ? strerror(output_errno) : "");
+        (void)fprintf(stderr, "%s: the output could not be written%s%s\n", program,
+                      output_errno != 0 ? ": " : "", output_errno != 0 ? strerror(output_errno) : "");
     }
     return !has_failed;
 }
@@ -152,7 +153,7 @@ dao_status_t dao_option_time(const char *text, uint64_t *out_ns)
     return refuse_zero(status, out_ns);
 }
 
-bool dao_option_is_bad(const char *command, const char *option, dao_status_t status, int *out_exit)
+bool dao_option_is_bad(const dao_command_t *command, const char *option, dao_status_t status, int *out_exit)
 {
     if (status == DAO_OK) {
         return false;
@@ -163,7 +164,7 @@ bool dao_option_is_bad(const char *command, const char *option, dao_status_t sta
 
 void dao_options_print_help(const dao_command_t *command)
 {
-    (void)printf("usage: dao %s %s%s[options]\n\n%s\n", command->name, command->arguments,
+    (void)printf("usage: %s %s %s%s[options]\n\n%s\n", command->program, command->name, command->arguments,
                  command->arguments[0] != '\0' ? " " : "", command->details);
     (void)printf("\noptions:\n");
     for (const dao_option_t *option = command->options; option->name != NULL; option++) {
@@ -199,10 +200,9 @@ static int unknown_option(const dao_command_t *command, const char *text, size_t
     (void)snprintf(name, sizeof(name), "%.*s", (int)least(name_length, NAME_BYTES_MAX), text + 2);
     const char *nearest = dao_nearest_name(name, names);
     if (nearest != NULL) {
-        return dao_usage_error(command->name, "unknown option \"--%s\"; did you mean \"--%s\"?", name,
-                               nearest);
+        return dao_usage_error(command, "unknown option \"--%s\"; did you mean \"--%s\"?", name, nearest);
     }
-    return dao_usage_error(command->name, "unknown option \"%.60s\"", text);
+    return dao_usage_error(command, "unknown option \"%.60s\"", text);
 }
 
 /* Takes one option from argv[*index], and its value from behind it. */
@@ -217,25 +217,24 @@ static int take_option(const dao_command_t *command, int argc, char **argv, int 
     const dao_option_t *option =
         (name_length == 1) == is_short ? find_option(command, name, name_length) : NULL;
     if (option == NULL) {
-        return is_short ? dao_usage_error(command->name, "unknown option \"%.60s\"", text)
+        return is_short ? dao_usage_error(command, "unknown option \"%.60s\"", text)
                         : unknown_option(command, text, name_length);
     }
     uint64_t bit = UINT64_C(1) << (option - command->options);
     if ((*seen & bit) != 0) {
-        return dao_usage_error(command->name, "option \"%s%s\" is given twice", dashes(option->name),
-                               option->name);
+        return dao_usage_error(command, "option \"%s%s\" is given twice", dashes(option->name), option->name);
     }
     *seen |= bit;
     if (option->value == NULL) {
         if (equals != NULL) {
-            return dao_usage_error(command->name, "option \"--%s\" takes no value", option->name);
+            return dao_usage_error(command, "option \"--%s\" takes no value", option->name);
         }
         *(bool *)((char *)settings + option->offset) = true;
         return DAO_EXIT_OK;
     }
     const char *value = equals != NULL ? equals + 1 : *index + 1 < argc ? argv[++*index] : NULL;
     if (value == NULL || value[0] == '\0') {
-        return dao_usage_error(command->name, "option \"%s%s\" needs a value: %s%s %s", dashes(option->name),
+        return dao_usage_error(command, "option \"%s%s\" needs a value: %s%s %s", dashes(option->name),
                                option->name, dashes(option->name), option->name, option->value);
     }
     *(const char **)((char *)settings + option->offset) = value;
@@ -270,15 +269,15 @@ bool dao_options_parse(const dao_command_t *command, int argc, char **argv, void
         } else if (!has_ended && argv[i][0] == '-' && argv[i][1] != '\0') {
             *out_exit = take_option(command, argc, argv, &i, settings, &seen);
         } else if (argv[i][0] == '\0') {
-            *out_exit = dao_usage_error(command->name, "an argument is empty");
+            *out_exit = dao_usage_error(command, "an argument is empty");
         } else if (count < command->most_arguments) {
             out_arguments[count++] = argv[i];
         } else {
-            *out_exit = dao_usage_error(command->name, "\"%.60s\" is one argument too many", argv[i]);
+            *out_exit = dao_usage_error(command, "\"%.60s\" is one argument too many", argv[i]);
         }
     }
     if (*out_exit == DAO_EXIT_OK && count < command->least_arguments) {
-        *out_exit = dao_usage_error(command->name, "%s is missing", command->arguments);
+        *out_exit = dao_usage_error(command, "%s is missing", command->arguments);
     }
     return *out_exit == DAO_EXIT_OK;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Long options from a table, and the exit codes of the dao command. */
+/* Long options from a table, and the exit codes of dao and dao-bench. */
 #ifndef DAO_TOOLS_OPTIONS_H
 #define DAO_TOOLS_OPTIONS_H
 
@@ -20,8 +20,9 @@ typedef struct dao_option {
     const char *help;
 } dao_option_t;
 
-/* A command: `dao NAME`. */
+/* A command: `PROGRAM NAME`. */
 typedef struct dao_command {
+    const char *program; /* "dao" */
     const char *name;
     const char *arguments; /* "TRACE", "[TRACE]", "" */
     const char *summary;   /* one line */
@@ -32,16 +33,6 @@ typedef struct dao_command {
 } dao_command_t;
 
 enum { DAO_ARGUMENT_COUNT_MAX = 4 };
-
-extern const dao_command_t dao_command_bench;
-extern const dao_command_t dao_command_bench_gpu;  /* dao bench gpu */
-extern const dao_command_t dao_command_bench_plan; /* dao bench plan */
-extern const dao_command_t dao_command_bench_swap; /* dao bench swap */
-extern const dao_command_t dao_command_info;
-extern const dao_command_t dao_command_replay;
-extern const dao_command_t dao_command_plan;
-extern const dao_command_t dao_command_run;
-extern const dao_command_t dao_command_simulate;
 
 /* Reads what follows the command's name: options into `settings`, the rest into `out_arguments` (missing ones
    are NULL). `--help` prints the command's help. True: go on; false: end with `*out_exit`. Complaints go to
@@ -62,23 +53,24 @@ dao_status_t dao_option_time(const char *text, uint64_t *out_ns);
 
 /* False for DAO_OK. Otherwise complains about an option's value, for the reason in the last message, and sets
    *out_exit. */
-bool dao_option_is_bad(const char *command, const char *option, dao_status_t status, int *out_exit);
+bool dao_option_is_bad(const dao_command_t *command, const char *option, dao_status_t status, int *out_exit);
 
 /* Prints a command's help. */
 void dao_options_print_help(const dao_command_t *command);
 
 /* Complains about the use of a command and gives DAO_EXIT_USAGE. */
-int dao_usage_error(const char *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
+int dao_usage_error(const dao_command_t *command, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
 /* Complains that a command failed, with the library's last message, and gives DAO_EXIT_FAILED. */
-int dao_failure(const char *command);
+int dao_failure(const dao_command_t *command);
 
 /* Sends off what was printed so far, before something long or before a complaint. */
 void dao_output_flush(void);
 
 /* Closes standard output at the very end. False: something printed before did not arrive, which is complained
    about. */
-bool dao_output_close(void);
+bool dao_output_close(const char *program);
 
 /* Finds which of `names` is meant by a misspelt one; NULL if none is near. The list ends with NULL. */
 const char *dao_nearest_name(const char *name, const char *const *names);

@@ -2,7 +2,7 @@
 /* `dao plan`: places the buffers of a file by every method there is, and tells what each of them needs. */
 #include "base/numbers/units.h"
 #include "base/report/error.h"
-#include "tools/options/options.h"
+#include "tools/commands.h"
 #include "tools/plan/plan_generate.h"
 #include "tools/plan/plan_table.h"
 #include "tools/plan/plan_write.h"
@@ -85,7 +85,7 @@ typedef struct planning {
 
 static int wrong(const dao_command_t *command, const char *option)
 {
-    return dao_usage_error(command->name, "--%s: %s", option, dao_last_message());
+    return dao_usage_error(command, "--%s: %s", option, dao_last_message());
 }
 
 static int read_method(const dao_command_t *command, planning_t *planning)
@@ -95,7 +95,7 @@ static int read_method(const dao_command_t *command, planning_t *planning)
     if (planning->is_all || dao_plan_way_find(name, &planning->way)) {
         return DAO_EXIT_OK;
     }
-    return dao_usage_error(command->name, "--method: \"%.40s\" is no method", name);
+    return dao_usage_error(command, "--method: \"%.40s\" is no method", name);
 }
 
 static int read_limits(const dao_command_t *command, planning_t *planning)
@@ -106,14 +106,13 @@ static int read_limits(const dao_command_t *command, planning_t *planning)
         (!dao_decimal_is_plain(settings->budget) ||
          !dao_decimal_scale(settings->budget, NANOSECOND_PLACES, &planning->budget_ns) ||
          planning->budget_ns == 0 || planning->budget_ns > BUDGET_MAX_NS)) {
-        return dao_usage_error(command->name,
-                               "--budget: \"%.40s\" is no number of seconds from 1e-9 to 1000000",
+        return dao_usage_error(command, "--budget: \"%.40s\" is no number of seconds from 1e-9 to 1000000",
                                settings->budget);
     }
     if (settings->work != NULL &&
         (strspn(settings->work, "0123456789") != strlen(settings->work) ||
          !dao_decimal_scale(settings->work, 0, &planning->work_limit) || planning->work_limit == 0)) {
-        return dao_usage_error(command->name, "--work: \"%.40s\" is no number of steps", settings->work);
+        return dao_usage_error(command, "--work: \"%.40s\" is no number of steps", settings->work);
     }
     return DAO_EXIT_OK;
 }
@@ -129,8 +128,8 @@ static int read_bytes(const dao_command_t *command, const char *option, const ch
     }
     return *out_bytes > 0 && *out_bytes <= most
                ? DAO_EXIT_OK
-               : dao_usage_error(command->name, "--%s: \"%.40s\" is not from 1 to %" PRIu64 " bytes", option,
-                                 text, most);
+               : dao_usage_error(command, "--%s: \"%.40s\" is not from 1 to %" PRIu64 " bytes", option, text,
+                                 most);
 }
 
 static int read_time(const dao_command_t *command, const char *option, const char *text, uint64_t most,
@@ -140,8 +139,8 @@ static int read_time(const dao_command_t *command, const char *option, const cha
         text == NULL || (strspn(text, "0123456789") == strlen(text) && dao_decimal_scale(text, 0, out_time) &&
                          *out_time > 0 && *out_time <= most);
     return is_read ? DAO_EXIT_OK
-                   : dao_usage_error(command->name, "--%s: \"%.40s\" is no time from 1 to %" PRIu64, option,
-                                     text, most);
+                   : dao_usage_error(command, "--%s: \"%.40s\" is no time from 1 to %" PRIu64, option, text,
+                                     most);
 }
 
 /* Reads what a pool of --pools may hold, from the beginning of `text`. */
@@ -149,7 +148,7 @@ static int read_capacity(const dao_command_t *command, const char *text, size_t 
 {
     char capacity[CAPACITY_TEXT_BYTES];
     if (length >= sizeof(capacity)) {
-        return dao_usage_error(command->name, "--pools: \"%.40s\" is no number of bytes", text);
+        return dao_usage_error(command, "--pools: \"%.40s\" is no number of bytes", text);
     }
     memcpy(capacity, text, length);
     capacity[length] = '\0';
@@ -168,13 +167,13 @@ static int read_pools(const dao_command_t *command, planning_t *planning)
                           &planning->pools[0].capacity_bytes);
     }
     if (settings->capacity != NULL) {
-        return dao_usage_error(command->name, "--capacity or --pools, one of them");
+        return dao_usage_error(command, "--capacity or --pools, one of them");
     }
     int exit_code = DAO_EXIT_OK;
     for (const char *at = settings->pools; at != NULL && exit_code == DAO_EXIT_OK;) {
         size_t length = strcspn(at, ",");
         if (planning->pool_count == DAO_PLAN_POOL_COUNT_MAX) {
-            return dao_usage_error(command->name, "--pools: there can be %u", DAO_PLAN_POOL_COUNT_MAX);
+            return dao_usage_error(command, "--pools: there can be %u", DAO_PLAN_POOL_COUNT_MAX);
         }
         exit_code =
             read_capacity(command, at, length, &planning->pools[planning->pool_count++].capacity_bytes);
@@ -192,8 +191,7 @@ static int read_problem(const dao_command_t *command, planning_t *planning)
         exit_code = read_bytes(command, "align", settings->alignment, UINT32_MAX, &alignment);
     }
     if (exit_code == DAO_EXIT_OK && (alignment & (alignment - 1)) != 0) {
-        exit_code =
-            dao_usage_error(command->name, "--align: \"%.40s\" is no power of two", settings->alignment);
+        exit_code = dao_usage_error(command, "--align: \"%.40s\" is no power of two", settings->alignment);
     }
     if (exit_code == DAO_EXIT_OK) {
         exit_code = read_time(command, "period", settings->period, DAO_PLAN_PERIOD_MAX, &period);
@@ -213,14 +211,14 @@ static int read_files(const dao_command_t *command, const char *path, planning_t
 {
     const settings_t *settings = planning->settings;
     if ((path == NULL) == (settings->generate == NULL)) {
-        return dao_usage_error(command->name, path == NULL ? "FILE or --generate is missing"
-                                                           : "FILE or --generate, one of them");
+        return dao_usage_error(command, path == NULL ? "FILE or --generate is missing"
+                                                     : "FILE or --generate, one of them");
     }
     if (settings->generate != NULL && settings->batch != NULL) {
-        return dao_usage_error(command->name, "--batch is for a FILE");
+        return dao_usage_error(command, "--batch is for a FILE");
     }
     if (settings->output != NULL && settings->svg != NULL && strcmp(settings->output, settings->svg) == 0) {
-        return dao_usage_error(command->name, "-o and --svg are one file");
+        return dao_usage_error(command, "-o and --svg are one file");
     }
     return settings->generate == NULL ||
                    dao_plan_generate_parse(settings->generate, &planning->generate) == DAO_OK
@@ -394,13 +392,13 @@ static int run_plan(const dao_command_t *command, int argc, char **argv)
         return exit_code;
     }
     if (get_input(&planning, arguments[0], &input) != DAO_OK) {
-        return dao_failure(command->name);
+        return dao_failure(command);
     }
     dao_plan_table_begin(&planning.table, settings.is_json);
     dao_status_t status = plan_input(&planning, &input);
     exit_code = dao_plan_table_end(&planning.table, status != DAO_OK);
     dao_plan_input_finish(&input);
-    return status == DAO_OK ? exit_code : dao_failure(command->name);
+    return status == DAO_OK ? exit_code : dao_failure(command);
 }
 
 /* A line of the help for each method and each kind. */
@@ -409,6 +407,7 @@ static int run_plan(const dao_command_t *command, int argc, char **argv)
 #define HELP_KIND(name, text, about)           "\n  " text ": " about
 
 const dao_command_t dao_command_plan = {
+    .program = "dao",
     .name = "plan",
     .arguments = "[FILE]",
     .summary = "place buffers of known lives in as little memory as can be",

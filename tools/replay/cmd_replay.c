@@ -3,7 +3,7 @@
    How well it is served is printed, a step a row. With --deviate the steps are made: the first one as it is,
    and others that deviate from it. Then all of it is run without plans, too, for what the place takes
    then.                                              */
-#include "tools/options/options.h"
+#include "tools/commands.h"
 #include "tools/print/json_rows.h"
 #include "tools/read/text/decimal.h"
 #include "tools/replay/deviate.h"
@@ -96,7 +96,7 @@ static bool read_span(const char *text, dao_replay_span_t *span)
     return has_first && *end == '\0' && span->first > 0 && span->last >= span->first;
 }
 
-static int read_spans(const char *command, const settings_t *settings, dao_replay_config_t *config)
+static int read_spans(const dao_command_t *command, const settings_t *settings, dao_replay_config_t *config)
 {
     const char *record = settings->record != NULL ? settings->record : "1";
     if (!read_span(record, &config->recorded) || config->recorded.last >= UINT32_MAX) {
@@ -118,7 +118,7 @@ static bool read_number(const char *text, int places, uint64_t *out_value)
            dao_decimal_scale(text, places, out_value);
 }
 
-static int read_deviation(const char *command, const settings_t *settings, replay_t *replay)
+static int read_deviation(const dao_command_t *command, const settings_t *settings, replay_t *replay)
 {
     dao_deviation_t *deviation = &replay->deviation;
     uint64_t share, repeats = DAO_DEVIATION_REPEATS_DEFAULT;
@@ -277,8 +277,8 @@ static int run_replay(const dao_command_t *command, int argc, char **argv)
         return exit_code;
     }
     replay_t replay = {.is_json = settings.is_json};
-    exit_code = read_spans(command->name, &settings, &replay.config);
-    exit_code = exit_code == DAO_EXIT_OK ? read_deviation(command->name, &settings, &replay) : exit_code;
+    exit_code = read_spans(command, &settings, &replay.config);
+    exit_code = exit_code == DAO_EXIT_OK ? read_deviation(command, &settings, &replay) : exit_code;
     if (exit_code != DAO_EXIT_OK) {
         return exit_code;
     }
@@ -286,7 +286,7 @@ static int run_replay(const dao_command_t *command, int argc, char **argv)
         dao_json_rows_init(&replay.rows);
     }
     dao_status_t status = replay_file(arguments[0], &settings, &replay);
-    exit_code = status == DAO_OK ? DAO_EXIT_OK : dao_failure(command->name);
+    exit_code = status == DAO_OK ? DAO_EXIT_OK : dao_failure(command);
     if (status == DAO_OK && settings.is_json && !dao_json_rows_print(&replay.rows)) {
         exit_code = DAO_EXIT_FAILED;
     }
@@ -297,6 +297,7 @@ static int run_replay(const dao_command_t *command, int argc, char **argv)
 #define KIND_HELP(symbol, name, text) "\n  " name ": " text
 
 const dao_command_t dao_command_replay = {
+    .program = "dao",
     .name = "replay",
     .arguments = "FILE",
     .summary = "serve the recorded steps of a program from a plan",

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `dao run TRACE`: executes a step for real in limited memory and says what that cost. */
+#include "tools/commands.h"
 #include "tools/options/capacity.h"
-#include "tools/options/options.h"
 #include "tools/print/report.h"
 #include "tools/read/step/read_step.h"
 #include "tools/run/run_plan.h"
@@ -114,17 +114,19 @@ static bool check_scheme(const settings_t *settings, int *out_exit)
 {
     if (settings->scheme != NULL && !is_planned(settings) && !is_learning(settings) &&
         strcmp(settings->scheme, "online") != 0) {
-        *out_exit = dao_usage_error(
-            "run", "--scheme: \"%.40s\" is no scheme: there are online, learn and plan", settings->scheme);
+        *out_exit = dao_usage_error(&dao_command_run,
+                                    "--scheme: \"%.40s\" is no scheme: there are online, learn and plan",
+                                    settings->scheme);
         return false;
     }
     if (is_learning(settings) && settings->mode != NULL) {
-        *out_exit = dao_usage_error("run", "--mode is not for steps that are learnt");
+        *out_exit = dao_usage_error(&dao_command_run, "--mode is not for steps that are learnt");
         return false;
     }
     if (is_planned(settings) &&
         (settings->policy != NULL || settings->mode != NULL || settings->is_verified)) {
-        *out_exit = dao_usage_error("run", "--policy, --mode and --verify are not for a planned step");
+        *out_exit =
+            dao_usage_error(&dao_command_run, "--policy, --mode and --verify are not for a planned step");
         return false;
     }
     return true;
@@ -135,27 +137,28 @@ static bool parse_file(const settings_t *settings, dao_file_config_t *file, int 
     file->directory = settings->file;
     if (file->directory == NULL && (settings->file_limit != NULL || settings->file_in != NULL ||
                                     settings->file_out != NULL || settings->file_engine != NULL)) {
-        *out_exit =
-            dao_usage_error("run", "--file-limit, --file-in, --file-out and --file-engine need --file");
+        *out_exit = dao_usage_error(&dao_command_run,
+                                    "--file-limit, --file-in, --file-out and --file-engine need --file");
         return false;
     }
     if (file->directory != NULL && settings->host == NULL) {
-        *out_exit = dao_usage_error("run", "--file needs --host: the file takes what that leaves over");
+        *out_exit =
+            dao_usage_error(&dao_command_run, "--file needs --host: the file takes what that leaves over");
         return false;
     }
     return !(
         (settings->file_limit != NULL &&
-         dao_option_is_bad("run", "file-limit", dao_option_bytes(settings->file_limit, &file->limit_bytes),
-                           out_exit)) ||
+         dao_option_is_bad(&dao_command_run, "file-limit",
+                           dao_option_bytes(settings->file_limit, &file->limit_bytes), out_exit)) ||
         (settings->file_in != NULL &&
-         dao_option_is_bad("run", "file-in", dao_option_rate(settings->file_in, &file->in_bytes_per_second),
-                           out_exit)) ||
+         dao_option_is_bad(&dao_command_run, "file-in",
+                           dao_option_rate(settings->file_in, &file->in_bytes_per_second), out_exit)) ||
         (settings->file_out != NULL &&
-         dao_option_is_bad("run", "file-out",
+         dao_option_is_bad(&dao_command_run, "file-out",
                            dao_option_rate(settings->file_out, &file->out_bytes_per_second), out_exit)) ||
         (settings->file_engine != NULL &&
-         dao_option_is_bad("run", "file-engine", dao_file_engine_parse(settings->file_engine, &file->engine),
-                           out_exit)));
+         dao_option_is_bad(&dao_command_run, "file-engine",
+                           dao_file_engine_parse(settings->file_engine, &file->engine), out_exit)));
 }
 
 /* Everything but the capacity, which needs the trace. */
@@ -173,22 +176,23 @@ static bool parse_settings(const settings_t *settings, dao_run_config_t *config,
     }
     return !(
         (policy != NULL && strcmp(policy, "all") != 0 &&
-         dao_option_is_bad("run", "policy", parse_policy(policy, &config->policy), out_exit)) ||
+         dao_option_is_bad(&dao_command_run, "policy", parse_policy(policy, &config->policy), out_exit)) ||
         (settings->link_in != NULL &&
-         dao_option_is_bad("run", "link-in",
+         dao_option_is_bad(&dao_command_run, "link-in",
                            dao_option_rate(settings->link_in, &config->link_in_bytes_per_second),
                            out_exit)) ||
         (settings->link_out != NULL &&
-         dao_option_is_bad("run", "link-out",
+         dao_option_is_bad(&dao_command_run, "link-out",
                            dao_option_rate(settings->link_out, &config->link_out_bytes_per_second),
                            out_exit)) ||
         (settings->time_scale != NULL &&
-         dao_option_is_bad("run", "time-scale", parse_scale(settings->time_scale, &config->time_scale),
-                           out_exit)) ||
+         dao_option_is_bad(&dao_command_run, "time-scale",
+                           parse_scale(settings->time_scale, &config->time_scale), out_exit)) ||
         (settings->host != NULL &&
-         dao_option_is_bad("run", "host", dao_option_bytes(settings->host, &config->host_bytes), out_exit)) ||
+         dao_option_is_bad(&dao_command_run, "host", dao_option_bytes(settings->host, &config->host_bytes),
+                           out_exit)) ||
         (settings->mode != NULL &&
-         dao_option_is_bad("run", "mode", parse_mode(settings->mode, &config->mode), out_exit)));
+         dao_option_is_bad(&dao_command_run, "mode", parse_mode(settings->mode, &config->mode), out_exit)));
 }
 
 static const char *mode_text(dao_run_mode_t mode)
@@ -287,7 +291,7 @@ static int run_planned(const dao_run_config_t *config, const dao_step_trace_t *t
                                      .shows_progress = true};
     dao_run_plan_result_t result;
     if (dao_run_plan(&planned, trace, &result) != DAO_OK) {
-        return dao_failure("run");
+        return dao_failure(&dao_command_run);
     }
     dao_report_t report;
     dao_report_begin(&report, is_json);
@@ -389,7 +393,7 @@ static int run_one(const dao_run_config_t *config, const dao_step_trace_t *trace
 {
     dao_run_result_t result;
     if (dao_run_step(config, trace, &result) != DAO_OK) {
-        return dao_failure("run");
+        return dao_failure(&dao_command_run);
     }
     dao_report_t report;
     dao_report_begin(&report, is_json);
@@ -450,7 +454,7 @@ static int run_all(dao_run_config_t *config, const dao_step_trace_t *trace, bool
         if (dao_run_step(config, trace, &result) != DAO_OK) {
             report.is_json = false; /* half an object is none */
             (void)dao_report_end(&report);
-            return dao_failure("run");
+            return dao_failure(&dao_command_run);
         }
         unlimited_ns = policy == 0 ? result.unlimited_ns : unlimited_ns;
         result.unlimited_ns = unlimited_ns;
@@ -534,15 +538,15 @@ static int run_trace(const settings_t *settings, dao_run_config_t *config, const
     dao_step_figures_t figures;
     int exit_code;
     if (dao_step_trace_figures(trace, &figures) != DAO_OK) {
-        return dao_failure("run");
+        return dao_failure(&dao_command_run);
     }
     const char *capacity = settings->capacity != NULL ? settings->capacity : "50%";
-    if (dao_option_is_bad("run", "capacity", parse_capacity(capacity, &figures, &config->capacity_bytes),
-                          &exit_code)) {
+    if (dao_option_is_bad(&dao_command_run, "capacity",
+                          parse_capacity(capacity, &figures, &config->capacity_bytes), &exit_code)) {
         return exit_code;
     }
     if (check_memory(config, trace, &figures) != DAO_OK) {
-        return dao_failure("run");
+        return dao_failure(&dao_command_run);
     }
     if (is_planned(settings)) {
         return run_planned(config, trace, settings->is_json);
@@ -565,12 +569,13 @@ static int run_run(const dao_command_t *command, int argc, char **argv)
         return exit_code;
     }
     if (settings.capacity != NULL &&
-        dao_option_is_bad("run", "capacity", dao_capacity_parse(settings.capacity, 1, &unused), &exit_code)) {
+        dao_option_is_bad(&dao_command_run, "capacity", dao_capacity_parse(settings.capacity, 1, &unused),
+                          &exit_code)) {
         return exit_code; /* before a large trace is read */
     }
     dao_step_trace_t trace;
     if (dao_read_step(arguments[0], settings.batch, &trace) != DAO_OK) {
-        return dao_failure(command->name);
+        return dao_failure(command);
     }
     exit_code = run_trace(&settings, &config, &trace);
     dao_step_trace_finish(&trace);
@@ -578,6 +583,7 @@ static int run_run(const dao_command_t *command, int argc, char **argv)
 }
 
 const dao_command_t dao_command_run = {
+    .program = "dao",
     .name = "run",
     .arguments = "TRACE",
     .summary = "execute a recorded step for real in limited device memory",

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `dao simulate TRACE`: a step in limited memory in virtual time, beside the least time that any scheme could
    need. */
+#include "tools/commands.h"
 #include "tools/model/step_problem.h"
 #include "tools/options/capacity.h"
-#include "tools/options/options.h"
 #include "tools/print/report.h"
 #include "tools/read/step/read_step.h"
 #include "tools/simulate/explain.h"
@@ -143,14 +143,14 @@ static bool parse_link(const settings_t *settings, dao_swap_tier_t *host, int *o
     };
     return !(
         (settings->link_in != NULL &&
-         dao_option_is_bad("simulate", "link-in",
+         dao_option_is_bad(&dao_command_simulate, "link-in",
                            dao_option_rate(settings->link_in, &host->in_bytes_per_second), out_exit)) ||
         (settings->link_out != NULL &&
-         dao_option_is_bad("simulate", "link-out",
+         dao_option_is_bad(&dao_command_simulate, "link-out",
                            dao_option_rate(settings->link_out, &host->out_bytes_per_second), out_exit)) ||
         (settings->latency != NULL &&
-         dao_option_is_bad("simulate", "latency", dao_units_parse_time(settings->latency, &host->latency_ns),
-                           out_exit)));
+         dao_option_is_bad(&dao_command_simulate, "latency",
+                           dao_units_parse_time(settings->latency, &host->latency_ns), out_exit)));
 }
 
 /* The host's limit, and the file behind it. */
@@ -158,24 +158,24 @@ static bool parse_tiers(const settings_t *settings, dao_swap_problem_t *problem,
 {
     dao_swap_tier_t *file = &problem->file;
     if (settings->host == NULL && (settings->file_in != NULL || settings->file_out != NULL)) {
-        *out_exit =
-            dao_usage_error("simulate", "--file-in and --file-out need --host: the file takes what that "
-                                        "leaves over");
+        *out_exit = dao_usage_error(&dao_command_simulate,
+                                    "--file-in and --file-out need --host: the file takes what that "
+                                    "leaves over");
         return false;
     }
     if (settings->file_in == NULL && settings->file_out != NULL) {
-        *out_exit = dao_usage_error("simulate", "--file-out needs --file-in");
+        *out_exit = dao_usage_error(&dao_command_simulate, "--file-out needs --file-in");
         return false;
     }
     file->latency_ns = settings->file_in != NULL ? FILE_LATENCY_NS : 0;
     return !((settings->host != NULL &&
-              dao_option_is_bad("simulate", "host",
+              dao_option_is_bad(&dao_command_simulate, "host",
                                 dao_option_bytes(settings->host, &problem->host.limit_bytes), out_exit)) ||
              (settings->file_in != NULL &&
-              dao_option_is_bad("simulate", "file-in",
+              dao_option_is_bad(&dao_command_simulate, "file-in",
                                 dao_option_rate(settings->file_in, &file->in_bytes_per_second), out_exit)) ||
              (settings->file_out != NULL &&
-              dao_option_is_bad("simulate", "file-out",
+              dao_option_is_bad(&dao_command_simulate, "file-out",
                                 dao_option_rate(settings->file_out, &file->out_bytes_per_second), out_exit)));
 }
 
@@ -186,39 +186,42 @@ static bool parse_settings(const settings_t *settings, request_t *request, int *
     request->step_count = DEFAULT_STEPS;
     request->threshold = DAO_TRACE_NONE;
     if (settings->capacity != NULL && (settings->sweep != NULL || settings->slow_down != NULL)) {
-        *out_exit = dao_usage_error("simulate", "--capacity is what --sweep and --slow-down choose");
+        *out_exit =
+            dao_usage_error(&dao_command_simulate, "--capacity is what --sweep and --slow-down choose");
         return false;
     }
     if (settings->sweep != NULL && settings->slow_down != NULL) {
-        *out_exit = dao_usage_error("simulate", "--sweep and --slow-down both choose the capacity");
+        *out_exit =
+            dao_usage_error(&dao_command_simulate, "--sweep and --slow-down both choose the capacity");
         return false;
     }
     uint64_t unused;
     return !(
         (settings->capacity != NULL &&
-         dao_option_is_bad("simulate", "capacity", dao_capacity_parse(settings->capacity, 1, &unused),
-                           out_exit)) ||
+         dao_option_is_bad(&dao_command_simulate, "capacity",
+                           dao_capacity_parse(settings->capacity, 1, &unused), out_exit)) ||
         (strcmp(scheme, "all") != 0 &&
-         dao_option_is_bad("simulate", "scheme", dao_scheme_find(scheme, &request->scheme), out_exit)) ||
+         dao_option_is_bad(&dao_command_simulate, "scheme", dao_scheme_find(scheme, &request->scheme),
+                           out_exit)) ||
         (settings->steps != NULL &&
-         dao_option_is_bad("simulate", "steps",
+         dao_option_is_bad(&dao_command_simulate, "steps",
                            parse_count(settings->steps, 1, MOST_STEPS, &request->step_count), out_exit)) ||
         (settings->window != NULL &&
-         dao_option_is_bad("simulate", "window",
+         dao_option_is_bad(&dao_command_simulate, "window",
                            parse_count(settings->window, 1, UINT32_MAX, &request->window_kernels),
                            out_exit)) ||
         (settings->ahead != NULL &&
-         dao_option_is_bad("simulate", "ahead", dao_option_time(settings->ahead, &request->in_flight_ns),
-                           out_exit)) ||
+         dao_option_is_bad(&dao_command_simulate, "ahead",
+                           dao_option_time(settings->ahead, &request->in_flight_ns), out_exit)) ||
         (settings->threshold != NULL &&
-         dao_option_is_bad("simulate", "threshold",
+         dao_option_is_bad(&dao_command_simulate, "threshold",
                            parse_count(settings->threshold, 0, DAO_TRACE_NONE - 1, &request->threshold),
                            out_exit)) ||
         (settings->slow_down != NULL &&
-         dao_option_is_bad("simulate", "slow-down", parse_slow_down(settings->slow_down, &request->slow_down),
-                           out_exit)) ||
+         dao_option_is_bad(&dao_command_simulate, "slow-down",
+                           parse_slow_down(settings->slow_down, &request->slow_down), out_exit)) ||
         (settings->sweep != NULL &&
-         dao_option_is_bad("simulate", "sweep",
+         dao_option_is_bad(&dao_command_simulate, "sweep",
                            parse_sweep(settings->sweep, &request->first_percent, &request->last_percent),
                            out_exit)));
 }
@@ -458,7 +461,7 @@ static int run_trace(request_t *request)
     dao_swap_tier_t file = request->step.problem.file;
     dao_status_t status = dao_step_problem_make(request->trace, &request->step);
     if (status != DAO_OK) {
-        return dao_failure("simulate");
+        return dao_failure(&dao_command_simulate);
     }
     request->step.problem.host = host;
     request->step.problem.file = file;
@@ -467,7 +470,7 @@ static int run_trace(request_t *request)
     dao_step_problem_finish(&request->step);
     request->list.is_json = request->list.is_json && status == DAO_OK; /* half a list is none */
     int exit_code = dao_report_end(&request->list);
-    return status == DAO_OK ? exit_code : dao_failure("simulate");
+    return status == DAO_OK ? exit_code : dao_failure(&dao_command_simulate);
 }
 
 static int run_simulate(const dao_command_t *command, int argc, char **argv)
@@ -483,11 +486,11 @@ static int run_simulate(const dao_command_t *command, int argc, char **argv)
         return exit_code;
     }
     if (settings.is_explained && settings.is_json) {
-        return dao_usage_error("simulate", "--explain writes for people; leave --json out");
+        return dao_usage_error(&dao_command_simulate, "--explain writes for people; leave --json out");
     }
     dao_step_trace_t trace;
     if (dao_read_step(arguments[0], settings.batch, &trace) != DAO_OK) {
-        return dao_failure(command->name);
+        return dao_failure(command);
     }
     request.trace = &trace;
     exit_code = run_trace(&request);
@@ -498,6 +501,7 @@ static int run_simulate(const dao_command_t *command, int argc, char **argv)
 #define SCHEME_HELP(name, meaning, choice, run) "\n  " name ": " meaning
 
 const dao_command_t dao_command_simulate = {
+    .program = "dao",
     .name = "simulate",
     .arguments = "TRACE",
     .summary = "run a recorded step in limited memory in virtual time, beside the least possible time",

@@ -4,9 +4,10 @@
    that one block can lie within another. */
 #define _GNU_SOURCE
 #include "base/report/fault.h"
+#include "bench/commands.h"
 #include "tests/support/models/trace.h"
 #include "tests/support/suite.h"
-#include "tools/options/options.h"
+#include "tools/commands.h"
 #include "tools/replay/replay_steps.h"
 
 #include <dao/dao.h>
@@ -239,7 +240,7 @@ static CU_TestInfo tests[] = {
     {"what cannot be run is told", what_cannot_be_run_is_told},
     {"blocks that share bytes are counted", blocks_that_share_bytes_are_counted},
     {"dao replay fails then", dao_replay_fails_then},
-    {"dao bench plan fails if it checks", dao_bench_plan_fails_if_it_checks},
+    {"dao-bench plan fails if it checks", dao_bench_plan_fails_if_it_checks},
     CU_TEST_INFO_NULL,
 };
 

@@ -7,7 +7,7 @@
 #include "backends/cpu/cpu.h"
 #include "tests/support/sanitizer.h"
 #include "tests/support/suite.h"
-#include "tools/options/options.h"
+#include "tools/commands.h"
 #include "tools/read/step/read_json_step.h"
 #include "tools/run/run_step.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `dao bench alloc`: the library's allocators and those of the host, side by side over the same traces. */
+/* `dao-bench alloc`: the library's allocators and those of the host, side by side over the same traces. */
 #define _GNU_SOURCE
 #include "bench/alloc/bench.h"
 #include "bench/alloc/bench_report.h"
-#include "tools/options/options.h"
+#include "bench/commands.h"
 #include "tools/read/events/read_events.h"
 #include "tools/read/step/trace_files.h"
 
@@ -17,12 +17,11 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-
-#define SUBJECT "alloc"
 
 #define TORCH_PREFIX         "torch:"
 #define TORCH_FOLDER_DEFAULT "examples/traces"
@@ -31,6 +30,7 @@ enum {
     ROUND_COUNT_DEFAULT = 14,
     ROUND_COUNT_MAX = 10000,
     PERCENT_MAX = 1000,
+    PAIR_COUNT_MAX = 1000000,
     SEED_DEFAULT = 1,
     SEED_COUNT_MAX = 16 /* of threads, too */
 };
@@ -45,6 +45,7 @@ typedef struct settings {
     const char *seed_count;
     const char *thread_count;
     const char *small;
+    const char *pairs;
     const char *torch_folder;
     bool is_checked;
     bool is_json;
@@ -65,6 +66,8 @@ static const dao_option_t options[] = {
      "instead: so many threads at once, which share the live blocks"},
     {"small", "SIZE", offsetof(settings_t, small),
      "largest block that comes out of slabs, for good_fit and best_fit; at most 32KiB (default: 4KiB)"},
+    {"pairs", "N", offsetof(settings_t, pairs),
+     "instead: replay so many pairs of one trace and print how many, for a tool that counts instructions"},
     {"torch-steps", "DIR", offsetof(settings_t, torch_folder),
      "folder of recorded steps (default: examples/traces, if it is there)"},
     {"check", NULL, offsetof(settings_t, is_checked), "fail if a figure of good_fit is over its limit"},
@@ -79,6 +82,7 @@ typedef struct bench {
     uint64_t seed;
     uint64_t seed_count;
     uint64_t thread_count; /* 0: not by threads */
+    uint64_t pair_count;   /* 0: figures; else pairs are replayed, and nothing is measured */
     uint64_t round_count;
     uint64_t percent; /* of the peak; 0: ample */
     bool with_speed;
@@ -140,10 +144,25 @@ static dao_status_t run_threads(bench_t *bench, const dao_bench_peer_t *peer, co
     return status;
 }
 
+/* Prints the pairs that were replayed. */
+static dao_status_t run_pairs(const bench_t *bench, const dao_bench_peer_t *peer,
+                              const dao_alloc_trace_t *trace)
+{
+    uint64_t done_count = 0;
+    dao_status_t status = dao_bench_pairs(peer, trace, bench->pair_count, &done_count);
+    if (status == DAO_OK) {
+        (void)printf("%" PRIu64 "\n", done_count);
+    }
+    return status;
+}
+
 static dao_status_t run_peer(bench_t *bench, const dao_bench_peer_t *peer, const traces_t *traces)
 {
     if (bench->thread_count > 0) {
         return run_threads(bench, peer, traces);
+    }
+    if (bench->pair_count > 0) {
+        return run_pairs(bench, peer, &traces->items[0]);
     }
     dao_bench_figures_t rows[SEED_COUNT_MAX];
     for (size_t i = 0; i < traces->count; i++) {
@@ -216,7 +235,8 @@ static dao_status_t run_made(bench_t *bench, const char *name)
     uint64_t count = bench->thread_count > 0 ? bench->thread_count : bench->seed_count;
     while (status == DAO_OK && traces.count < count) {
         dao_alloc_trace_config_t config = {.seed = bench->seed + traces.count,
-                                           .share_count = (uint32_t)bench->thread_count};
+                                           .share_count = (uint32_t)bench->thread_count,
+                                           .pair_count = bench->pair_count};
         status = dao_alloc_trace_make(name, &config, &traces.items[traces.count]);
         traces.count += status == DAO_OK ? 1 : 0;
     }
@@ -364,7 +384,7 @@ static bool is_known_strategy(const char *name)
     return false;
 }
 
-static int read_settings(const char *command, const settings_t *settings, bench_t *bench)
+static int read_settings(const dao_command_t *command, const settings_t *settings, bench_t *bench)
 {
     bench->trace = is_all(settings->trace) ? NULL : settings->trace;
     bench->strategy = is_all(settings->strategy) ? NULL : settings->strategy;
@@ -409,6 +429,17 @@ static int read_settings(const char *command, const settings_t *settings, bench_
         return dao_usage_error(
             command, "--threads takes figures of its own: without --seeds, --figures, --percent, --check");
     }
+    if (!dao_option_number(settings->pairs, 0, 1, PAIR_COUNT_MAX, &bench->pair_count)) {
+        return dao_usage_error(command, "--pairs: \"%.40s\" is no number from 1 to %d", settings->pairs,
+                               PAIR_COUNT_MAX);
+    }
+    if (settings->pairs != NULL && (bench->trace == NULL || is_by_threads || settings->is_json)) {
+        return dao_usage_error(command, "--pairs is for one --trace: without --threads and --json");
+    }
+    if (settings->pairs != NULL) {
+        bench->strategy = bench->strategy == NULL ? dao_bench_strategies[0].name : bench->strategy;
+        bench->with_speed = false; /* nor host allocators */
+    }
     uint64_t small_bytes = 0;
     if (settings->small != NULL && (dao_units_parse_bytes(settings->small, &small_bytes) != DAO_OK ||
                                     small_bytes > DAO_SMALL_BYTES_MAX)) {
@@ -422,73 +453,46 @@ static int read_settings(const char *command, const settings_t *settings, bench_
     return DAO_EXIT_OK;
 }
 
-/* What else is measured has options of its own: named "bench WHAT". */
-static const dao_command_t *find_other(const char *what)
-{
-    static const dao_command_t *const others[] = {&dao_command_bench_gpu, &dao_command_bench_plan,
-                                                  &dao_command_bench_swap};
-    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
-        if (strcmp(others[i]->name + strlen("bench "), what) == 0) {
-            return others[i];
-        }
-    }
-    return NULL;
-}
-
-static int unknown_subject(const char *command, const char *what)
-{
-    return dao_usage_error(command, "\"%.40s\" cannot be measured; alloc, gpu, plan and swap can", what);
-}
-
-static int run_bench(const dao_command_t *command, int argc, char **argv)
+static int run_bench_alloc(const dao_command_t *command, int argc, char **argv)
 {
     settings_t settings = {0};
     bench_t bench = {0};
     const char *arguments[DAO_ARGUMENT_COUNT_MAX];
     int exit_code;
-    const dao_command_t *other = argc > 0 ? find_other(argv[0]) : NULL;
-    if (other != NULL) {
-        return other->run(other, argc - 1, argv + 1);
-    }
-    if (argc > 0 && argv[0][0] != '-' && strcmp(argv[0], SUBJECT) != 0) { /* before --help */
-        return unknown_subject(command->name, argv[0]);
-    }
     if (!dao_options_parse(command, argc, argv, &settings, arguments, &exit_code)) {
         return exit_code;
     }
-    if (strcmp(arguments[0], SUBJECT) != 0) { /* behind options */
-        return unknown_subject(command->name, arguments[0]);
-    }
-    exit_code = read_settings(command->name, &settings, &bench);
+    exit_code = read_settings(command, &settings, &bench);
     if (exit_code != DAO_EXIT_OK) {
         return exit_code;
+    }
+    if (bench.pair_count >
+        0) { /* without an idle thread: it is the library's own instructions that are counted */
+        return run_traces(&bench) == DAO_OK ? DAO_EXIT_OK : dao_failure(command);
     }
     dao_bench_report_begin(&bench.report, settings.is_json, settings.is_checked);
     if (run_beside_idler(&bench) != DAO_OK) {
         dao_bench_report_drop(&bench.report);
-        return dao_failure(command->name);
+        return dao_failure(command);
     }
     return dao_bench_report_end(&bench.report);
 }
 
-const dao_command_t dao_command_bench = {
-    .name = "bench",
-    .arguments = "alloc|gpu|plan|swap",
-    .summary = "measure allocators: time, tails, memory needed; a device; plans; swapping",
-    .details =
-        "gpu: what the library takes from a device, beside what its driver gives; see dao bench gpu --help.\n"
-        "plan: the figures of dao plan; it has options of its own, see dao bench plan --help.\n"
-        "swap: plans of swapped steps against the bound, see dao bench swap --help.\n"
-        "alloc: replays traces of allocations through dao_alloc() and dao_free() on a device that only "
-        "keeps\n"
-        "books, and through allocators of the host. Traces:\n"
-        "  a1 a2 a3        last in, first out: 4 KiB, 1 deep; 1 MiB and 16 MiB, 64 deep\n"
-        "  b1k b10k b100k  so many live blocks of random sizes, each pair replaces one\n"
-        "  c cd            a training step of 220 layers; the same with a batch that changes\n"
-        "  d               sizes and lives as in training a large transformer\n"
-        "  torch:MODEL     the events of a recorded step in the folder MODEL of --torch-steps",
+const dao_command_t dao_command_bench_alloc = {
+    .program = "dao-bench",
+    .name = "alloc",
+    .arguments = "",
+    .summary = "measure allocators: time, tails, memory that a trace needs",
+    .details = "Replays traces of allocations through dao_alloc() and dao_free() on a device that only keeps "
+               "books, and\n"
+               "through allocators of the host. Traces:\n"
+               "  a1 a2 a3        last in, first out: 4 KiB, 1 deep; 1 MiB and 16 MiB, 64 deep\n"
+               "  b1k b10k b100k  so many live blocks of random sizes, each pair replaces one\n"
+               "  c cd            a training step of 220 layers; the same with a batch that changes\n"
+               "  d               sizes and lives as in training a large transformer\n"
+               "  torch:MODEL     the events of a recorded step in the folder MODEL of --torch-steps",
     .options = options,
-    .least_arguments = 1,
-    .most_arguments = 1,
-    .run = run_bench,
+    .least_arguments = 0,
+    .most_arguments = 0,
+    .run = run_bench_alloc,
 };

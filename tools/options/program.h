@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A program with subcommands: finds the command that the first argument names and runs it, or prints an overview. */
+#ifndef DAO_TOOLS_PROGRAM_H
+#define DAO_TOOLS_PROGRAM_H
+
+#include "tools/options/options.h"
+
+typedef struct dao_program {
+    const char *name;                     /* as on the command line, without its folder */
+    const char *summary;                  /* one line */
+    const dao_command_t *const *commands; /* ends with NULL */
+} dao_program_t;
+
+/* Runs the program and closes standard output. Returns its exit code. */
+int dao_program_run(const dao_program_t *program, int argc, char **argv);
+
+#endif
