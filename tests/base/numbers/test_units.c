@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Numbers with units: exact where they are whole, rounded down where they are not, and refused with words
    otherwise. */
-#include "base/numbers/math.h"
 #include "base/numbers/units.h"
 #include "base/report/error.h"
 #include "base/report/printable.h"
@@ -209,20 +208,7 @@ static void rounding_reaches_the_next_unit(void)
     shows(dao_units_format_time, 999999999, "1.0 s");
 }
 
-static void a_part_of_a_whole_number_is_rounded_up(void)
-{
-    CU_ASSERT_EQUAL(dao_ceil(0), 0);
-    CU_ASSERT_EQUAL(dao_ceil(-0.001), 0);
-    CU_ASSERT_EQUAL(dao_ceil(1e-300), 1);
-    CU_ASSERT_EQUAL(dao_ceil(1), 1);
-    CU_ASSERT_EQUAL(dao_ceil(1.0000000000000002), 2);
-    CU_ASSERT_EQUAL(dao_ceil(9007199254740991.0), UINT64_C(9007199254740991));
-    CU_ASSERT_EQUAL(dao_ceil(18446744073709549568.0),
-                    UINT64_C(18446744073709549568)); /* the last below 2^64 */
-}
-
 static CU_TestInfo tests[] = {
-    {"a part of a whole number is rounded up", a_part_of_a_whole_number_is_rounded_up},
     {"every unit of bytes is exact", every_unit_of_bytes_is_exact},
     {"every unit of time is exact", every_unit_of_time_is_exact},
     {"a rate may end in a second", a_rate_may_end_in_a_second},
