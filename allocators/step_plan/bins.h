@@ -6,7 +6,7 @@
 #ifndef DAO_ALLOCATORS_BINS_H
 #define DAO_ALLOCATORS_BINS_H
 
-#include "planning/offsets/methods/bins.h"
+#include "planning/offsets/methods/lifetime_bins.h"
 
 typedef struct dao_bins dao_bins_t;
 

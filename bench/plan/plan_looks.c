@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A watch on the planner's meter: each look reads the clock of the thread. */
+/* A watch on the planner's work counter: each look reads the clock of the thread. */
 #include "bench/plan/plan_looks.h"
 
 #include "base/memory/measure.h"
@@ -29,7 +29,7 @@ dao_status_t dao_plan_looks_measure(const dao_plan_problem_t *problem, dao_plan_
     looks_t looks = {0};
     const dao_plan_watch_t watch = {.look = look, .user = &looks};
     const dao_planner_config_t config = {.method = method};
-    dao_plan_meter_t meter = {.is_cancelled = &looks.is_cancelled, .watch = &watch};
+    dao_plan_work_t work = {.is_cancelled = &looks.is_cancelled, .watch = &watch};
     dao_plan_portfolio_t *portfolio = NULL;
     dao_status_t status = dao_plan_portfolio_create(problem, &config, &portfolio);
     if (status != DAO_OK) {
@@ -39,13 +39,13 @@ dao_status_t dao_plan_looks_measure(const dao_plan_problem_t *problem, dao_plan_
     looks.end_ns = looks.last_ns + budget_ns;
     while (status == DAO_OK && !dao_plan_portfolio_is_done(portfolio) && !looks.is_cancelled) {
         dao_plan_t *plan = NULL;
-        if (meter.used >= meter.limit) {
-            meter.limit = meter.used + DAO_PLAN_STRETCH_WORK;
+        if (work.used >= work.limit) {
+            work.limit = work.used + DAO_PLAN_STRETCH_WORK;
         }
-        status = dao_plan_portfolio_step(portfolio, &meter, &plan);
+        status = dao_plan_portfolio_step(portfolio, &work, &plan);
         dao_plan_release(plan);
     }
-    look(&looks, meter.used);
+    look(&looks, work.used);
     dao_plan_portfolio_destroy(portfolio);
     if (status != DAO_OK && status != DAO_ERR_STOPPED) {
         return status;

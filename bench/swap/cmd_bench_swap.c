@@ -152,7 +152,7 @@ typedef struct row {
     double parts, whole, placed, noise, link, first;
     double gain;    /* published time, or the script's, over ours; 0: none is known */
     double bound_s; /* processor time of the bound */
-    double plan_s;  /* of a plan of one grain with its addresses, the longer one of two */
+    double plan_s;  /* of a plan of one granularity with its addresses, the longer one of two */
 } row_t;
 
 enum { SUM_ALL, SUM_80, SUM_50, SUM_COMPUTE, SUM_COUNT };
@@ -233,10 +233,11 @@ static dao_status_t replay_with_slower_link(const dao_swap_plan_t *plan, const d
     return status;
 }
 
-/* Plans by one grain. Takes disturbed times of the plan if it is the faster one so far. */
-static dao_status_t take_grain(const dao_swap_problem_t *problem, dao_swap_grain_t grain, row_t *row)
+/* Plans by one granularity. Takes disturbed times of the plan if it is the faster one so far. */
+static dao_status_t take_grain(const dao_swap_problem_t *problem, dao_swap_granularity_t granularity,
+                               row_t *row)
 {
-    const dao_swap_plan_config_t config = {.grain = grain};
+    const dao_swap_plan_config_t config = {.granularity = granularity};
     dao_swap_plan_t *plan = NULL;
     uint64_t start_ns = dao_measure_thread_ns();
     dao_status_t status = dao_swap_plan_make(problem, &config, &plan);
@@ -246,7 +247,8 @@ static dao_status_t take_grain(const dao_swap_problem_t *problem, dao_swap_grain
     row->plan_s = fmax(row->plan_s, seconds_since(start_ns));
     const dao_swap_schedule_t *schedule = dao_swap_plan_schedule(plan);
     double bound_ns = (double)row->bound.step_ns, placed = (double)schedule->step_ns / bound_ns;
-    *(grain == DAO_SWAP_GRAIN_PARTS ? &row->parts : &row->whole) = (double)schedule->fluid_step_ns / bound_ns;
+    *(granularity == DAO_SWAP_GRANULARITY_PARTS ? &row->parts : &row->whole) =
+        (double)schedule->fluid_step_ns / bound_ns;
     if (row->placed == 0 || placed < row->placed) {
         row->placed = placed;
         status = replay_with_noise(plan, problem, row);
@@ -278,8 +280,8 @@ static dao_status_t take_row(const dao_swap_problem_t *problem, double published
     row->bound_s = seconds_since(start_ns);
     row->kernel_count = problem->kernel_count;
     row->capacity_bytes = problem->capacity_bytes;
-    status = status == DAO_OK ? take_grain(problem, DAO_SWAP_GRAIN_WHOLE, row) : status;
-    status = status == DAO_OK ? take_grain(problem, DAO_SWAP_GRAIN_PARTS, row) : status;
+    status = status == DAO_OK ? take_grain(problem, DAO_SWAP_GRANULARITY_WHOLE, row) : status;
+    status = status == DAO_OK ? take_grain(problem, DAO_SWAP_GRANULARITY_PARTS, row) : status;
     status = status == DAO_OK ? take_first_step(problem, row) : status;
     if (status == DAO_OK && published != 0) {
         row->gain = published * (double)row->bound.compute_ns / (row->placed * (double)row->bound.step_ns);

@@ -108,10 +108,10 @@ typedef struct dao_plan_problem {
 /** How offsets are found. A number never changes its meaning. */
 #define DAO_PLAN_METHOD_LIST(X)                                                                              \
     X(0, BEST, "best", "several methods, then improvement until the bound is met")                           \
-    X(1, LOWEST_START, "lowest_start", "fills the lowest place, with what starts first")                     \
-    X(2, LOWEST_DURATION, "lowest_duration", "fills the lowest place, with what lives longest")              \
-    X(3, LOWEST_AREA, "lowest_area", "fills the lowest place, with what has most bytes times life")          \
-    X(4, LOWEST_SIZE, "lowest_size", "fills the lowest place, with what is largest")                         \
+    X(1, SKYLINE_START, "skyline_start", "fills the lowest place, with what starts first")                   \
+    X(2, SKYLINE_DURATION, "skyline_duration", "fills the lowest place, with what lives longest")            \
+    X(3, SKYLINE_AREA, "skyline_area", "fills the lowest place, with what has most bytes times life")        \
+    X(4, SKYLINE_SIZE, "skyline_size", "fills the lowest place, with what is largest")                       \
     X(5, START_FIRST_FIT, "start_first_fit", "by start, lowest hole")                                        \
     X(6, START_BEST_FIT, "start_best_fit", "by start, smallest hole")                                        \
     X(7, SIZE_FIRST_FIT, "size_first_fit", "by size, lowest hole")                                           \
@@ -120,11 +120,12 @@ typedef struct dao_plan_problem {
     X(10, DURATION_BEST_FIT, "duration_best_fit", "by duration, smallest hole")                              \
     X(11, AREA_FIRST_FIT, "area_first_fit", "by bytes times duration, lowest hole")                          \
     X(12, AREA_BEST_FIT, "area_best_fit", "by bytes times duration, smallest hole")                          \
-    X(13, SEARCH, "search", "exact: below lowest_area's plan, for one pool and whole lives, or few buffers") \
+    X(13, SEARCH, "search",                                                                                  \
+      "exact: below skyline_area's plan, for one pool and whole lives, or few buffers")                      \
     X(14, BINS, "bins", "lifetime bins: blocks of one size, whoever fits joins")                             \
     X(15, BREADTH_FIRST_FIT, "breadth_first_fit", "by the most bytes alive during its life, lowest hole")    \
     X(16, BREADTH_BEST_FIT, "breadth_best_fit", "by the most bytes alive during its life, smallest hole")    \
-    X(17, LOWEST_BUMPED, "lowest_bumped",                                                                    \
+    X(17, SQUEAKY_WHEEL, "squeaky_wheel",                                                                    \
       "fills the lowest place again and again; what was high comes sooner")
 
 typedef enum dao_plan_method {

@@ -8,7 +8,8 @@
  *        |
  *     dao_swap_plan_make()  -->  plan: copies, what each one waits for, and an address for every operand
  *                                  |
- *                         dao_swap_plan_replay()  -->  time of a step, stalls; also with disturbed kernel times and links
+ *                         dao_swap_plan_replay()  -->  time of a step, stalls; also with disturbed kernel
+ times and links
  *
  * The step repeats: a plan's end is its start. All functions are pure: the same arguments give the same
  * answer, and nothing is kept, read or waited for.
@@ -146,28 +147,28 @@ DAO_API DAO_NODISCARD dao_status_t dao_swap_find_bound(const dao_swap_problem_t 
 
 /** What runs one thing after the other: kernels, or the copies of one direction of one tier. Half duplex:
    both directions
-    of a tier are on its IN lane. */
-typedef enum dao_swap_lane {
-    DAO_SWAP_LANE_COMPUTE = 0,
-    DAO_SWAP_LANE_HOST_IN = 1,
-    DAO_SWAP_LANE_HOST_OUT = 2,
-    DAO_SWAP_LANE_FILE_IN = 3,
-    DAO_SWAP_LANE_FILE_OUT = 4,
-} dao_swap_lane_t;
+    of a tier are on its IN stream. */
+typedef enum dao_swap_stream {
+    DAO_SWAP_STREAM_COMPUTE = 0,
+    DAO_SWAP_STREAM_HOST_IN = 1,
+    DAO_SWAP_STREAM_HOST_OUT = 2,
+    DAO_SWAP_STREAM_FILE_IN = 3,
+    DAO_SWAP_STREAM_FILE_OUT = 4,
+} dao_swap_stream_t;
 
-#define DAO_SWAP_LANE_COUNT 5u
+#define DAO_SWAP_STREAM_COUNT 5u
 
-/** What has to be finished before something starts: of each lane, all before the `done[lane]`-th thing of
+/** What has to be finished before something starts: of each stream, all before the `done[stream]`-th thing of
    this step.
     0 or less counts back from the step's start: 0 is all of the step before, -1 all of it but the last.
     DAO_SWAP_NO_WAIT: nothing. */
 typedef struct dao_swap_fence {
-    int32_t done[DAO_SWAP_LANE_COUNT];
+    int32_t done[DAO_SWAP_STREAM_COUNT];
 } dao_swap_fence_t;
 
 #define DAO_SWAP_NO_WAIT INT32_MIN
 
-/** A copy of a part of a tensor. Those of a lane run in their order, one at a time. */
+/** A copy of a part of a tensor. Those of a stream run in their order, one at a time. */
 typedef struct dao_swap_copy {
     uint32_t tensor;
     bool is_in;             /**< to the device */
@@ -190,11 +191,13 @@ typedef struct dao_swap_resident {
 /**
  * A plan, read-only. What a replayer does with it:
  *
- *     before the first step   an arena of arena_bytes on the device, of host_bytes in the host, of file_bytes in the file;
+ *     before the first step   an arena of arena_bytes on the device, of host_bytes in the host, of file_bytes
+ in the file;
  *                             every part that some copy brings in and whose content lives on over the step's
  *                             start is put into its slot, and every resident to its address
- *     each step               the kernels in their order on one stream, the copies of each lane in theirs on a stream each;
- *                             each thing is queued behind its fence: of each lane named, the event recorded
+ *     each step               the kernels in their order on one stream, the copies of each stream in theirs
+ on a stream each;
+ *                             each thing is queued behind its fence: of each stream named, the event recorded
  *                             behind the thing with that number. In the first step waits for the step before
  *                             are over
  *     after the last step     residents are at their addresses, all else that lives on is in its slot
@@ -202,13 +205,13 @@ typedef struct dao_swap_resident {
  * A kernel finds the operand of use i (counted over all kernels) at use_address[i], all of it in one piece,
  * and its workspace at workspace_address. Nothing else has to be waited for, looked up or decided; a step may
  * be queued while the one before it runs. The order in which one host thread queues things, so that no event
- * is waited for before it is recorded, is free: taking of each lane the next thing whose fence names only
+ * is waited for before it is recorded, is free: taking of each stream the next thing whose fence names only
  * what is queued always finds one.
  */
 typedef struct dao_swap_schedule {
-    const dao_swap_copy_t *copies[DAO_SWAP_LANE_COUNT]; /**< [DAO_SWAP_LANE_COMPUTE] is NULL */
-    uint32_t copy_count[DAO_SWAP_LANE_COUNT];
-    const dao_swap_fence_t *kernel_after; /**< one a kernel; its own lane is not in it */
+    const dao_swap_copy_t *copies[DAO_SWAP_STREAM_COUNT]; /**< [DAO_SWAP_STREAM_COMPUTE] is NULL */
+    uint32_t copy_count[DAO_SWAP_STREAM_COUNT];
+    const dao_swap_fence_t *kernel_after; /**< one a kernel; its own stream is not in it */
     const uint64_t *use_address;          /**< one a use, in the order of the problem's kernels and uses */
     const uint64_t *workspace_address;    /**< one a kernel; 0 without a workspace */
     const dao_swap_resident_t *residents; /**< as a step starts */
@@ -225,15 +228,15 @@ typedef struct dao_swap_schedule {
 } dao_swap_schedule_t;
 
 /** What tensors are moved in. */
-typedef enum dao_swap_grain {
-    DAO_SWAP_GRAIN_BEST = 0,  /**< both are tried */
-    DAO_SWAP_GRAIN_WHOLE = 1, /**< whole tensors */
-    DAO_SWAP_GRAIN_PARTS = 2, /**< parts of tensors */
-} dao_swap_grain_t;
+typedef enum dao_swap_granularity {
+    DAO_SWAP_GRANULARITY_BEST = 0,  /**< both are tried */
+    DAO_SWAP_GRANULARITY_WHOLE = 1, /**< whole tensors */
+    DAO_SWAP_GRANULARITY_PARTS = 2, /**< parts of tensors */
+} dao_swap_granularity_t;
 
 /** How a plan is made. All zero: the defaults. */
 typedef struct dao_swap_plan_config {
-    dao_swap_grain_t grain;
+    dao_swap_granularity_t granularity;
     uint64_t part_bytes; /**< size of parts; 0: a 64th of the capacity, at least DAO_SWAP_PART_BYTES_MIN */
     /** Asked in the calling thread about every millisecond of its work, or more often: true ends the call
        with
@@ -283,8 +286,8 @@ DAO_API const dao_swap_schedule_t *dao_swap_plan_schedule(const dao_swap_plan_t 
 /** What a kernel waited for. */
 typedef struct dao_swap_stall {
     uint64_t time_ns; /**< from the end of the kernel before to its begin */
-    dao_swap_lane_t
-        lane; /**< whose copy was the last one to end: an IN lane brought its data, an OUT lane freed its room */
+    dao_swap_stream_t
+        stream; /**< whose copy was the last one to end: an IN stream brought its data, an OUT stream freed its room */
 } dao_swap_stall_t;
 
 /** How a plan is replayed. All zero: as it was planned. */
@@ -299,10 +302,10 @@ typedef struct dao_swap_replay_config {
 
 /** The time of a plan. */
 typedef struct dao_swap_replay {
-    uint64_t step_ns;                       /**< mean of the last half of the steps */
-    uint64_t first_step_ns;                 /**< with all residents in place */
-    uint64_t stall_ns[DAO_SWAP_LANE_COUNT]; /**< of the last step: what its kernels waited for, by lane */
-    uint64_t busy_ns[DAO_SWAP_LANE_COUNT];  /**< of the last step */
+    uint64_t step_ns;                         /**< mean of the last half of the steps */
+    uint64_t first_step_ns;                   /**< with all residents in place */
+    uint64_t stall_ns[DAO_SWAP_STREAM_COUNT]; /**< of the last step: what its kernels waited for, by stream */
+    uint64_t busy_ns[DAO_SWAP_STREAM_COUNT];  /**< of the last step */
 } dao_swap_replay_t;
 
 /**

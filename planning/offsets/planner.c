@@ -26,8 +26,8 @@
 struct dao_planner {
     dao_planner_config_t config;
     dao_plan_portfolio_t *portfolio; /* whoever works */
-    dao_plan_meter_t meter; /* whoever works: all work so far, up to the end of the stretch at hand */
-    bool has_plan;          /* whoever works has published one */
+    dao_plan_work_t work; /* whoever works: all work so far, up to the end of the stretch at hand */
+    bool has_plan;        /* whoever works has published one */
     _Atomic bool is_cancelled;
     dao_thread_t thread;
     dao_mutex_t lock;
@@ -88,14 +88,14 @@ static bool is_limited(const dao_planner_t *planner)
 
 static bool is_limit_reached(const dao_planner_t *planner)
 {
-    return is_limited(planner) && planner->meter.used >= planner->config.work_limit;
+    return is_limited(planner) && planner->work.used >= planner->config.work_limit;
 }
 
 /* Ends the stretch at hand where the limit is. */
 static void limit_stretch(dao_planner_t *planner)
 {
-    if (is_limited(planner) && planner->config.work_limit < planner->meter.limit) {
-        planner->meter.limit = planner->config.work_limit;
+    if (is_limited(planner) && planner->config.work_limit < planner->work.limit) {
+        planner->work.limit = planner->config.work_limit;
     }
 }
 
@@ -117,24 +117,24 @@ static void publish(dao_planner_t *planner, dao_plan_t *plan)
    found. That it was cancelled is no failure. */
 static dao_status_t work(dao_planner_t *planner, uint64_t asked)
 {
-    dao_plan_meter_t *meter = &planner->meter;
-    uint64_t used_before = meter->used;
+    dao_plan_work_t *work = &planner->work;
+    uint64_t used_before = work->used;
     bool is_enough = asked == 0 && planner->has_plan;
     dao_status_t status = DAO_OK;
-    while (status == DAO_OK && !is_enough && !is_done(planner) && !dao_plan_meter_is_cancelled(meter)) {
+    while (status == DAO_OK && !is_enough && !is_done(planner) && !dao_plan_work_is_cancelled(work)) {
         dao_plan_t *plan = NULL;
-        if (meter->used >= meter->limit) {
-            meter->limit = meter->used + DAO_PLAN_STRETCH_WORK;
+        if (work->used >= work->limit) {
+            work->limit = work->used + DAO_PLAN_STRETCH_WORK;
             limit_stretch(planner);
         }
-        status = dao_plan_portfolio_step(planner->portfolio, meter, &plan);
+        status = dao_plan_portfolio_step(planner->portfolio, work, &plan);
         if (plan != NULL) {
             publish(planner, plan);
             planner->has_plan = true;
             limit_stretch(planner);
         }
-        is_enough = asked == 0 ? planner->has_plan
-                               : meter->used >= meter->limit && meter->used - used_before >= asked;
+        is_enough =
+            asked == 0 ? planner->has_plan : work->used >= work->limit && work->used - used_before >= asked;
     }
     return status == DAO_ERR_STOPPED ? DAO_OK : status;
 }
@@ -347,7 +347,7 @@ dao_status_t dao_planner_create(const dao_plan_problem_t *problem, const dao_pla
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for a planner");
     }
     planner->config = *config;
-    planner->meter.is_cancelled = &planner->is_cancelled;
+    planner->work.is_cancelled = &planner->is_cancelled;
     dao_mutex_init(&planner->lock, DAO_RANK_LEAF);
     dao_cond_init(&planner->has_ended);
     dao_status_t status = dao_plan_portfolio_create(problem, config, &planner->portfolio);

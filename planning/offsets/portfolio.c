@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A portfolio has builders and improvers. A builder makes one plan: the lowest segment first or greedy, with
    an order, or bins; they come one after the other. Then the improvers take turns on the best plan, for as
-   long as they are let: priority bumping and the exact search. With few items most turns are the search's,
+   long as they are let: the squeaky wheel and the exact search. With few items most turns are the search's,
    with many the bumping's.
 
    Where items are more than plain intervals (pieces, fixed offsets, clocks that times tell only roughly), the
@@ -23,11 +23,11 @@
 #include "base/numbers/math.h"
 #include "base/report/assert.h"
 #include "base/report/error.h"
-#include "planning/offsets/methods/bins.h"
-#include "planning/offsets/methods/bump.h"
 #include "planning/offsets/methods/greedy.h"
-#include "planning/offsets/methods/lowest.h"
+#include "planning/offsets/methods/lifetime_bins.h"
 #include "planning/offsets/methods/pools.h"
+#include "planning/offsets/methods/skyline.h"
+#include "planning/offsets/methods/squeaky_wheel.h"
 #include "planning/offsets/problem/check.h"
 #include "planning/offsets/problem/plan.h"
 #include "planning/offsets/search/search.h"
@@ -48,11 +48,11 @@
 
 typedef enum recipe_kind {
     RECIPE_NONE,
-    RECIPE_LOWEST,
+    RECIPE_SKYLINE,
     RECIPE_FIRST_FIT,
     RECIPE_BEST_FIT,
     RECIPE_BINS,
-    RECIPE_BUMPED,
+    RECIPE_SQUEAKY_WHEEL,
     RECIPE_SEARCH
 } recipe_kind_t;
 
@@ -62,10 +62,10 @@ typedef struct recipe {
 } recipe_t;
 
 static const recipe_t recipes[DAO_PLAN_METHOD_COUNT] = {
-    [DAO_PLAN_METHOD_LOWEST_START] = {RECIPE_LOWEST, DAO_PLAN_ORDER_START},
-    [DAO_PLAN_METHOD_LOWEST_DURATION] = {RECIPE_LOWEST, DAO_PLAN_ORDER_DURATION},
-    [DAO_PLAN_METHOD_LOWEST_AREA] = {RECIPE_LOWEST, DAO_PLAN_ORDER_AREA},
-    [DAO_PLAN_METHOD_LOWEST_SIZE] = {RECIPE_LOWEST, DAO_PLAN_ORDER_SIZE},
+    [DAO_PLAN_METHOD_SKYLINE_START] = {RECIPE_SKYLINE, DAO_PLAN_ORDER_START},
+    [DAO_PLAN_METHOD_SKYLINE_DURATION] = {RECIPE_SKYLINE, DAO_PLAN_ORDER_DURATION},
+    [DAO_PLAN_METHOD_SKYLINE_AREA] = {RECIPE_SKYLINE, DAO_PLAN_ORDER_AREA},
+    [DAO_PLAN_METHOD_SKYLINE_SIZE] = {RECIPE_SKYLINE, DAO_PLAN_ORDER_SIZE},
     [DAO_PLAN_METHOD_START_FIRST_FIT] = {RECIPE_FIRST_FIT, DAO_PLAN_ORDER_START},
     [DAO_PLAN_METHOD_START_BEST_FIT] = {RECIPE_BEST_FIT, DAO_PLAN_ORDER_START},
     [DAO_PLAN_METHOD_SIZE_FIRST_FIT] = {RECIPE_FIRST_FIT, DAO_PLAN_ORDER_SIZE},
@@ -78,13 +78,13 @@ static const recipe_t recipes[DAO_PLAN_METHOD_COUNT] = {
     [DAO_PLAN_METHOD_BINS] = {RECIPE_BINS, DAO_PLAN_ORDER_SIZE},
     [DAO_PLAN_METHOD_BREADTH_FIRST_FIT] = {RECIPE_FIRST_FIT, DAO_PLAN_ORDER_BREADTH},
     [DAO_PLAN_METHOD_BREADTH_BEST_FIT] = {RECIPE_BEST_FIT, DAO_PLAN_ORDER_BREADTH},
-    [DAO_PLAN_METHOD_LOWEST_BUMPED] = {RECIPE_BUMPED, DAO_PLAN_ORDER_START},
+    [DAO_PLAN_METHOD_SQUEAKY_WHEEL] = {RECIPE_SQUEAKY_WHEEL, DAO_PLAN_ORDER_START},
 };
 
 /* What `best` builds first, the quick ones first. */
 static const dao_plan_method_t best_builders[] = {
-    DAO_PLAN_METHOD_LOWEST_START,   DAO_PLAN_METHOD_LOWEST_AREA,    DAO_PLAN_METHOD_LOWEST_DURATION,
-    DAO_PLAN_METHOD_LOWEST_SIZE,    DAO_PLAN_METHOD_SIZE_FIRST_FIT, DAO_PLAN_METHOD_BREADTH_BEST_FIT,
+    DAO_PLAN_METHOD_SKYLINE_START,  DAO_PLAN_METHOD_SKYLINE_AREA,   DAO_PLAN_METHOD_SKYLINE_DURATION,
+    DAO_PLAN_METHOD_SKYLINE_SIZE,   DAO_PLAN_METHOD_SIZE_FIRST_FIT, DAO_PLAN_METHOD_BREADTH_BEST_FIT,
     DAO_PLAN_METHOD_AREA_FIRST_FIT,
 };
 
@@ -95,13 +95,13 @@ static const dao_plan_method_t best_spreaders[] = {
 };
 
 /* The search alone begins below a plan, which stays where it finds none. */
-static const dao_plan_method_t search_builder = DAO_PLAN_METHOD_LOWEST_AREA;
+static const dao_plan_method_t search_builder = DAO_PLAN_METHOD_SKYLINE_AREA;
 
 #define BEST_BUILDER_COUNT  (sizeof(best_builders) / sizeof(best_builders[0]))
 #define BEST_SPREADER_COUNT (sizeof(best_spreaders) / sizeof(best_spreaders[0]))
 
 /* Whose layout is at hand. */
-typedef enum worker { WORKER_BUILDER, WORKER_BUMP, WORKER_SEARCH, WORKER_POOLS } worker_t;
+typedef enum worker { WORKER_BUILDER, WORKER_SQUEAKY_WHEEL, WORKER_SEARCH, WORKER_POOLS } worker_t;
 
 struct dao_plan_portfolio {
     dao_planner_config_t config;
@@ -112,16 +112,16 @@ struct dao_plan_portfolio {
     size_t builder_count;
     size_t next; /* of them; then, from builder_count on, those of the spreaders */
     size_t spreader_count;
-    dao_plan_method_t builder; /* the one at hand */
-    dao_plan_lowest_t *lowest; /* of the builder */
-    dao_plan_bins_t *bins;     /* of the builder */
-    dao_plan_greedy_t *greedy; /* of the builder, or what settles the ones above */
+    dao_plan_method_t builder;      /* the one at hand */
+    dao_plan_skyline_t *skyline;    /* of the builder */
+    dao_plan_lifetime_bins_t *bins; /* of the builder */
+    dao_plan_greedy_t *greedy;      /* of the builder, or what settles the ones above */
     worker_t worker;
-    bool does_bump;
+    bool does_squeaky_wheel;
     bool does_search;
     bool does_pools;         /* all splits over the pools are to be looked at */
     dao_plan_pools_t *pools; /* who does that, until what came of it is compared */
-    dao_plan_bump_t *bump;
+    dao_plan_squeaky_wheel_t *squeaky_wheel;
     dao_plan_search_t *search;
     uint64_t search_work;
     uint64_t turn;        /* of the improvers */
@@ -129,8 +129,8 @@ struct dao_plan_portfolio {
     bool is_found;        /* the layout at hand waits to be compared */
     bool is_bound_raised; /* the best plan waits to be published once more */
     bool has_best;
-    dao_plan_worth_t best;
-    dao_plan_worth_t unspread; /* the best without spreaders: what bumping aims at comes from its like */
+    dao_plan_score_t best;
+    dao_plan_score_t unspread; /* the best without spreaders: what bumping aims at comes from its like */
     dao_plan_t *best_plan;     /* a reference */
     uint64_t version;
     bool is_done;
@@ -140,22 +140,22 @@ struct dao_plan_portfolio {
 
 static bool is_building(const dao_plan_portfolio_t *portfolio)
 {
-    return portfolio->greedy != NULL || portfolio->lowest != NULL || portfolio->bins != NULL;
+    return portfolio->greedy != NULL || portfolio->skyline != NULL || portfolio->bins != NULL;
 }
 
 static void drop_builder(dao_plan_portfolio_t *portfolio)
 {
     dao_plan_greedy_destroy(portfolio->greedy);
-    dao_plan_lowest_destroy(portfolio->lowest);
-    dao_plan_bins_destroy(portfolio->bins);
+    dao_plan_skyline_destroy(portfolio->skyline);
+    dao_plan_lifetime_bins_destroy(portfolio->bins);
     dao_plan_pools_destroy(portfolio->pools);
     portfolio->greedy = NULL;
-    portfolio->lowest = NULL;
+    portfolio->skyline = NULL;
     portfolio->bins = NULL;
     portfolio->pools = NULL;
 }
 
-static dao_status_t start_builder(dao_plan_portfolio_t *portfolio, dao_plan_meter_t *meter)
+static dao_status_t start_builder(dao_plan_portfolio_t *portfolio, dao_plan_work_t *work)
 {
     dao_plan_instance_t *instance = &portfolio->instance;
     bool is_spreader = portfolio->next >= portfolio->builder_count;
@@ -163,16 +163,16 @@ static dao_status_t start_builder(dao_plan_portfolio_t *portfolio, dao_plan_mete
                                            : portfolio->builders[portfolio->next];
     const recipe_t *recipe = &recipes[method];
     dao_status_t status = DAO_OK;
-    if (recipe->kind == RECIPE_LOWEST) {
-        const dao_plan_lowest_config_t config = {.order = recipe->order};
-        status = dao_plan_lowest_create(instance, &config, meter, &portfolio->lowest);
+    if (recipe->kind == RECIPE_SKYLINE) {
+        const dao_plan_skyline_config_t config = {.order = recipe->order};
+        status = dao_plan_skyline_create(instance, &config, work, &portfolio->skyline);
     } else if (recipe->kind == RECIPE_BINS) {
-        status = dao_plan_bins_create(instance, DAO_BIN_ORDER_END, meter, &portfolio->bins);
+        status = dao_plan_lifetime_bins_create(instance, DAO_BIN_ORDER_END, work, &portfolio->bins);
     } else {
         const dao_plan_greedy_config_t config = {.order = recipe->order,
                                                  .is_best_fit = recipe->kind == RECIPE_BEST_FIT,
                                                  .grows_least = is_spreader};
-        status = dao_plan_greedy_create(instance, &config, meter, &portfolio->greedy);
+        status = dao_plan_greedy_create(instance, &config, work, &portfolio->greedy);
     }
     if (status == DAO_OK) {
         portfolio->worker = WORKER_BUILDER;
@@ -184,8 +184,8 @@ static dao_status_t start_builder(dao_plan_portfolio_t *portfolio, dao_plan_mete
 
 static const dao_plan_layout_t *layout_at_hand(const dao_plan_portfolio_t *portfolio)
 {
-    if (portfolio->worker == WORKER_BUMP) {
-        return dao_plan_bump_layout(portfolio->bump);
+    if (portfolio->worker == WORKER_SQUEAKY_WHEEL) {
+        return dao_plan_squeaky_wheel_layout(portfolio->squeaky_wheel);
     }
     if (portfolio->worker == WORKER_SEARCH) {
         return dao_plan_search_layout(portfolio->search);
@@ -196,57 +196,59 @@ static const dao_plan_layout_t *layout_at_hand(const dao_plan_portfolio_t *portf
     if (portfolio->greedy != NULL) {
         return dao_plan_greedy_layout(portfolio->greedy);
     }
-    return portfolio->lowest != NULL ? dao_plan_lowest_layout(portfolio->lowest)
-                                     : dao_plan_bins_layout(portfolio->bins);
+    return portfolio->skyline != NULL ? dao_plan_skyline_layout(portfolio->skyline)
+                                      : dao_plan_lifetime_bins_layout(portfolio->bins);
 }
 
 static dao_plan_method_t method_at_hand(const dao_plan_portfolio_t *portfolio)
 {
-    static const dao_plan_method_t improvers[] = {[WORKER_BUMP] = DAO_PLAN_METHOD_LOWEST_BUMPED,
+    static const dao_plan_method_t improvers[] = {[WORKER_SQUEAKY_WHEEL] = DAO_PLAN_METHOD_SQUEAKY_WHEEL,
                                                   [WORKER_SEARCH] = DAO_PLAN_METHOD_SEARCH,
                                                   [WORKER_POOLS] = DAO_PLAN_METHOD_SEARCH};
     return portfolio->worker == WORKER_BUILDER ? portfolio->builder : improvers[portfolio->worker];
 }
 
 /* Begins to place all once more, in the order of the offsets that there are. */
-static dao_status_t settle(dao_plan_portfolio_t *portfolio, dao_plan_meter_t *meter)
+static dao_status_t settle(dao_plan_portfolio_t *portfolio, dao_plan_work_t *work)
 {
     dao_plan_greedy_config_t config = {.order = DAO_PLAN_ORDER_OFFSET,
                                        .offsets = layout_at_hand(portfolio)->offsets};
-    return dao_plan_greedy_create(&portfolio->instance, &config, meter, &portfolio->greedy);
+    return dao_plan_greedy_create(&portfolio->instance, &config, work, &portfolio->greedy);
 }
 
-static dao_status_t step_builder(dao_plan_portfolio_t *portfolio, dao_plan_meter_t *meter)
+static dao_status_t step_builder(dao_plan_portfolio_t *portfolio, dao_plan_work_t *work)
 {
     if (portfolio->greedy != NULL) {
-        return dao_plan_greedy_step(portfolio->greedy, meter, &portfolio->is_found);
+        return dao_plan_greedy_step(portfolio->greedy, work, &portfolio->is_found);
     }
-    return portfolio->lowest != NULL ? dao_plan_lowest_step(portfolio->lowest, meter, &portfolio->is_found)
-                                     : dao_plan_bins_step(portfolio->bins, meter, &portfolio->is_found);
+    return portfolio->skyline != NULL
+               ? dao_plan_skyline_step(portfolio->skyline, work, &portfolio->is_found)
+               : dao_plan_lifetime_bins_step(portfolio->bins, work, &portfolio->is_found);
 }
 
 /* ---- improvers ---- */
 
-static dao_status_t step_bump(dao_plan_portfolio_t *portfolio, dao_plan_meter_t *meter)
+static dao_status_t step_squeaky_wheel(dao_plan_portfolio_t *portfolio, dao_plan_work_t *work)
 {
-    if (portfolio->bump == NULL) {
-        dao_status_t status =
-            dao_plan_bump_create(&portfolio->instance, portfolio->config.seed, meter, &portfolio->bump);
+    if (portfolio->squeaky_wheel == NULL) {
+        dao_status_t status = dao_plan_squeaky_wheel_create(&portfolio->instance, portfolio->config.seed,
+                                                            work, &portfolio->squeaky_wheel);
         if (status != DAO_OK) {
             return status;
         }
     }
     if (portfolio->has_best) {
-        dao_plan_bump_set_best(portfolio->bump, &portfolio->unspread);
+        dao_plan_squeaky_wheel_set_best(portfolio->squeaky_wheel, &portfolio->unspread);
     }
-    dao_status_t status = dao_plan_bump_step(portfolio->bump, meter, &portfolio->is_found);
-    portfolio->does_bump = portfolio->is_found || !dao_plan_bump_is_tired(portfolio->bump);
+    dao_status_t status = dao_plan_squeaky_wheel_step(portfolio->squeaky_wheel, work, &portfolio->is_found);
+    portfolio->does_squeaky_wheel =
+        portfolio->is_found || !dao_plan_squeaky_wheel_is_exhausted(portfolio->squeaky_wheel);
     return status;
 }
 
 /* Looks below the best plan, and within the capacity. What the search does not know it leaves to the other
    methods, and so it does where not everything can fit. */
-static dao_status_t start_search(dao_plan_portfolio_t *portfolio, dao_plan_meter_t *meter)
+static dao_status_t start_search(dao_plan_portfolio_t *portfolio, dao_plan_work_t *work)
 {
     uint64_t capacity_bytes = portfolio->instance.capacities[0];
     if (capacity_bytes < portfolio->instance.bound_bytes) {
@@ -259,20 +261,20 @@ static dao_status_t start_search(dao_plan_portfolio_t *portfolio, dao_plan_meter
         below_bytes = portfolio->best.peak_bytes;
     }
     dao_status_t status = dao_plan_search_create(&portfolio->instance, below_bytes, portfolio->config.seed,
-                                                 meter, &portfolio->search);
+                                                 work, &portfolio->search);
     portfolio->does_search = status != DAO_ERR_UNSUPPORTED;
     return status == DAO_ERR_UNSUPPORTED ? DAO_OK : status;
 }
 
-static dao_status_t step_search(dao_plan_portfolio_t *portfolio, dao_plan_meter_t *meter)
+static dao_status_t step_search(dao_plan_portfolio_t *portfolio, dao_plan_work_t *work)
 {
     if (portfolio->search == NULL) {
-        return start_search(portfolio, meter);
+        return start_search(portfolio, work);
     }
     dao_plan_search_event_t event = DAO_PLAN_SEARCH_OPEN;
-    uint64_t used_before = meter->used;
-    dao_status_t status = dao_plan_search_step(portfolio->search, meter, &event);
-    portfolio->search_work += meter->used - used_before;
+    uint64_t used_before = work->used;
+    dao_status_t status = dao_plan_search_step(portfolio->search, work, &event);
+    portfolio->search_work += work->used - used_before;
     portfolio->is_found = event == DAO_PLAN_SEARCH_BETTER;
     uint64_t bound_bytes = dao_plan_search_bound(portfolio->search);
     if (event == DAO_PLAN_SEARCH_BOUND && bound_bytes > portfolio->instance.bound_bytes) {
@@ -291,7 +293,7 @@ static dao_status_t step_search(dao_plan_portfolio_t *portfolio, dao_plan_meter_
 
 /* Nobody looks any further: what is best is known. All that has to be placed needs so much, or more than
    there is. */
-static void end_with(dao_plan_portfolio_t *portfolio, const dao_plan_worth_t *best)
+static void end_with(dao_plan_portfolio_t *portfolio, const dao_plan_score_t *best)
 {
     dao_plan_instance_t *instance = &portfolio->instance;
     uint64_t bound_bytes = best->peak_bytes;
@@ -306,26 +308,25 @@ static void end_with(dao_plan_portfolio_t *portfolio, const dao_plan_worth_t *be
         instance->bound_bytes = bound_bytes;
         portfolio->is_bound_raised = true;
     }
-    portfolio->does_bump = portfolio->does_search = false;
+    portfolio->does_squeaky_wheel = portfolio->does_search = false;
 }
 
 /* Looks at all splits over the pools. */
-static dao_status_t step_pools(dao_plan_portfolio_t *portfolio, dao_plan_meter_t *meter)
+static dao_status_t step_pools(dao_plan_portfolio_t *portfolio, dao_plan_work_t *work)
 {
     if (portfolio->pools == NULL) {
-        return dao_plan_pools_create(&portfolio->instance, DAO_PLAN_POOLS_STEPS_MAX, meter,
-                                     &portfolio->pools);
+        return dao_plan_pools_create(&portfolio->instance, DAO_PLAN_POOLS_STEPS_MAX, work, &portfolio->pools);
     }
-    if (!dao_plan_pools_step(portfolio->pools, meter)) {
+    if (!dao_plan_pools_step(portfolio->pools, work)) {
         return DAO_OK;
     }
-    dao_plan_worth_t worth;
-    dao_plan_layout_worth(&portfolio->instance, dao_plan_pools_layout(portfolio->pools), meter, &worth);
-    if (dao_plan_meter_is_cancelled(meter)) {
+    dao_plan_score_t score;
+    dao_plan_layout_score(&portfolio->instance, dao_plan_pools_layout(portfolio->pools), work, &score);
+    if (dao_plan_work_is_cancelled(work)) {
         return DAO_ERR_STOPPED; /* the worth may be half known */
     }
     if (dao_plan_pools_is_exact(portfolio->pools)) {
-        end_with(portfolio, &worth);
+        end_with(portfolio, &score);
     }
     portfolio->does_pools = false;
     portfolio->worker = WORKER_POOLS;
@@ -338,28 +339,28 @@ static void begin_turn(dao_plan_portfolio_t *portfolio)
 {
     bool are_few = portfolio->instance.item_count <= FEW_ITEMS;
     bool is_rare = portfolio->turn++ % TURN_CYCLE == TURN_CYCLE - 1;
-    bool is_for_search = portfolio->does_search && (are_few != is_rare || !portfolio->does_bump);
-    portfolio->worker = is_for_search ? WORKER_SEARCH : WORKER_BUMP;
+    bool is_for_search = portfolio->does_search && (are_few != is_rare || !portfolio->does_squeaky_wheel);
+    portfolio->worker = is_for_search ? WORKER_SEARCH : WORKER_SQUEAKY_WHEEL;
     portfolio->turn_left = TURN_WORK + (uint64_t)TURN_ITEM_WORK * portfolio->instance.item_count;
 }
 
 static bool may_improve(const dao_plan_portfolio_t *portfolio)
 {
-    return portfolio->worker == WORKER_SEARCH ? portfolio->does_search : portfolio->does_bump;
+    return portfolio->worker == WORKER_SEARCH ? portfolio->does_search : portfolio->does_squeaky_wheel;
 }
 
 /* Goes on with the turn at hand, or with the next one. */
-static dao_status_t step_improver(dao_plan_portfolio_t *portfolio, dao_plan_meter_t *meter)
+static dao_status_t step_improver(dao_plan_portfolio_t *portfolio, dao_plan_work_t *work)
 {
     if (portfolio->turn_left == 0 || !may_improve(portfolio)) {
         begin_turn(portfolio);
     }
-    uint64_t left = meter->limit - meter->used, used_before = meter->used;
-    dao_plan_meter_t turn = *meter;
-    turn.limit = meter->used + (left < portfolio->turn_left ? left : portfolio->turn_left);
-    dao_status_t status =
-        portfolio->worker == WORKER_SEARCH ? step_search(portfolio, &turn) : step_bump(portfolio, &turn);
-    meter->used = turn.used;
+    uint64_t left = work->limit - work->used, used_before = work->used;
+    dao_plan_work_t turn = *work;
+    turn.limit = work->used + (left < portfolio->turn_left ? left : portfolio->turn_left);
+    dao_status_t status = portfolio->worker == WORKER_SEARCH ? step_search(portfolio, &turn)
+                                                             : step_squeaky_wheel(portfolio, &turn);
+    work->used = turn.used;
     uint64_t used = turn.used - used_before;
     portfolio->turn_left -= used < portfolio->turn_left ? used : portfolio->turn_left;
     return status;
@@ -367,10 +368,10 @@ static dao_status_t step_improver(dao_plan_portfolio_t *portfolio, dao_plan_mete
 
 /* ---- results ---- */
 
-static dao_plan_report_t report_of(const dao_plan_portfolio_t *portfolio, const dao_plan_meter_t *meter)
+static dao_plan_report_t report_of(const dao_plan_portfolio_t *portfolio, const dao_plan_work_t *work)
 {
     dao_plan_report_t report = {.method = method_at_hand(portfolio), .version = portfolio->version + 1};
-    report.work = meter->used;
+    report.work = work->used;
     report.memory_bytes = portfolio->instance.memory.most_bytes +
                           2 * dao_plan_memory_of(&portfolio->instance); /* this plan and the one before */
     return report;
@@ -392,34 +393,34 @@ static bool is_spread(const dao_plan_portfolio_t *portfolio)
 }
 
 /* Compares the layout at hand with the best one, and makes a plan of it if it is better. */
-static dao_status_t compare(dao_plan_portfolio_t *portfolio, dao_plan_meter_t *meter, dao_plan_t **out_plan)
+static dao_status_t compare(dao_plan_portfolio_t *portfolio, dao_plan_work_t *work, dao_plan_t **out_plan)
 {
     dao_plan_instance_t *instance = &portfolio->instance;
     const dao_plan_layout_t *layout = layout_at_hand(portfolio);
-    dao_plan_worth_t worth;
-    dao_plan_layout_worth(instance, layout, meter, &worth);
-    if (dao_plan_meter_is_cancelled(meter)) {
+    dao_plan_score_t score;
+    dao_plan_layout_score(instance, layout, work, &score);
+    if (dao_plan_work_is_cancelled(work)) {
         return DAO_ERR_STOPPED;
     }
     bool is_first = !portfolio->has_best;
-    if (!is_spread(portfolio) && (is_first || dao_plan_worth_is_better(&worth, &portfolio->unspread))) {
-        portfolio->unspread = worth;
+    if (!is_spread(portfolio) && (is_first || dao_plan_score_is_better(&score, &portfolio->unspread))) {
+        portfolio->unspread = score;
     }
-    if (!is_first && !dao_plan_worth_is_better(&worth, &portfolio->best)) {
+    if (!is_first && !dao_plan_score_is_better(&score, &portfolio->best)) {
         return DAO_OK;
     }
-    dao_plan_meter_t endless = dao_plan_meter_endless(); /* looks of an assertion are nobody's */
+    dao_plan_work_t endless = dao_plan_work_unlimited(); /* looks of an assertion are nobody's */
     DAO_ASSERT_HEAVY(dao_plan_layout_check(instance, layout, false, &endless) != DAO_ERR_INVALID);
-    dao_plan_report_t report = report_of(portfolio, meter);
+    dao_plan_report_t report = report_of(portfolio, work);
     dao_plan_t *plan = NULL;
-    dao_status_t status = dao_plan_make_of(instance, layout, &worth, &report, meter, &plan);
+    dao_status_t status = dao_plan_make_of(instance, layout, &score, &report, work, &plan);
     if (status != DAO_OK) {
         return status;
     }
     if (portfolio->worker == WORKER_BUILDER && portfolio->bins != NULL) {
-        dao_plan_set_policy_bytes(plan, dao_plan_bins_policy_bytes(portfolio->bins));
+        dao_plan_set_policy_bytes(plan, dao_plan_lifetime_bins_policy_bytes(portfolio->bins));
     }
-    portfolio->best = worth;
+    portfolio->best = score;
     portfolio->has_best = true;
     portfolio->is_bound_raised = false; /* the plan has it */
     hand_out(portfolio, plan, out_plan);
@@ -433,20 +434,19 @@ static bool is_bound_met(const dao_plan_portfolio_t *portfolio)
 }
 
 /* A layout waits. An improver looks for more; what was built is dropped, or settled. */
-static dao_status_t take_result(dao_plan_portfolio_t *portfolio, dao_plan_meter_t *meter,
-                                dao_plan_t **out_plan)
+static dao_status_t take_result(dao_plan_portfolio_t *portfolio, dao_plan_work_t *work, dao_plan_t **out_plan)
 {
     const dao_plan_instance_t *instance = &portfolio->instance;
     bool is_first = portfolio->worker == WORKER_BUILDER && portfolio->greedy == NULL; /* else it is exact */
-    bool is_order = is_first && portfolio->bins != NULL && !dao_plan_bins_is_exact(instance);
+    bool is_order = is_first && portfolio->bins != NULL && !dao_plan_lifetime_bins_is_exact(instance);
     bool is_rough = is_order || (is_first && !dao_plan_instance_is_plain(instance));
-    dao_status_t status = is_order ? DAO_OK : compare(portfolio, meter, out_plan);
+    dao_status_t status = is_order ? DAO_OK : compare(portfolio, work, out_plan);
     if (status != DAO_OK) {
         return status;
     }
     portfolio->is_done = is_bound_met(portfolio) && !portfolio->is_bound_raised;
     if (is_rough && !portfolio->is_done) {
-        status = settle(portfolio, meter);
+        status = settle(portfolio, work);
     } else {
         drop_builder(portfolio);
     }
@@ -455,16 +455,15 @@ static dao_status_t take_result(dao_plan_portfolio_t *portfolio, dao_plan_meter_
 }
 
 /* The bound has risen: the best plan is published once more. */
-static dao_status_t take_bound(dao_plan_portfolio_t *portfolio, dao_plan_meter_t *meter,
-                               dao_plan_t **out_plan)
+static dao_status_t take_bound(dao_plan_portfolio_t *portfolio, dao_plan_work_t *work, dao_plan_t **out_plan)
 {
     dao_plan_report_t best_report;
     dao_status_t status = dao_plan_report_get(portfolio->best_plan, &best_report);
     DAO_ASSERT(status == DAO_OK); /* there is a plan before the search begins */
-    dao_plan_report_t report = report_of(portfolio, meter);
+    dao_plan_report_t report = report_of(portfolio, work);
     report.method = best_report.method;
     dao_plan_t *plan = NULL;
-    status = dao_plan_make_again(&portfolio->instance, portfolio->best_plan, &report, meter, &plan);
+    status = dao_plan_make_again(&portfolio->instance, portfolio->best_plan, &report, work, &plan);
     if (status == DAO_OK) {
         portfolio->is_bound_raised = false;
         portfolio->is_done = is_bound_met(portfolio);
@@ -476,17 +475,17 @@ static dao_status_t take_bound(dao_plan_portfolio_t *portfolio, dao_plan_meter_t
 /* ---- the beginning ---- */
 
 /* Fixed items must not clash with each other. */
-static dao_status_t check_fixed(dao_plan_instance_t *instance, dao_plan_meter_t *meter)
+static dao_status_t check_fixed(dao_plan_instance_t *instance, dao_plan_work_t *work)
 {
     dao_plan_layout_t layout = {0};
     if (instance->fixed_offsets == NULL) {
         return DAO_OK;
     }
-    if (!dao_plan_layout_init(&layout, instance, meter)) {
+    if (!dao_plan_layout_init(&layout, instance, work)) {
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for %u offsets", instance->item_count);
     }
-    dao_plan_layout_put_fixed(&layout, instance, meter);
-    dao_status_t status = dao_plan_layout_check(instance, &layout, true, meter);
+    dao_plan_layout_put_fixed(&layout, instance, work);
+    dao_status_t status = dao_plan_layout_check(instance, &layout, true, work);
     dao_plan_layout_finish(&layout, instance);
     return status;
 }
@@ -496,15 +495,16 @@ static void choose_workers(dao_plan_portfolio_t *portfolio)
 {
     dao_plan_method_t method = portfolio->config.method;
     portfolio->builders = &portfolio->config.method;
-    portfolio->builder_count = recipes[method].kind == RECIPE_BUMPED ? 0 : 1;
-    portfolio->does_bump = method == DAO_PLAN_METHOD_BEST || recipes[method].kind == RECIPE_BUMPED;
+    portfolio->builder_count = recipes[method].kind == RECIPE_SQUEAKY_WHEEL ? 0 : 1;
+    portfolio->does_squeaky_wheel =
+        method == DAO_PLAN_METHOD_BEST || recipes[method].kind == RECIPE_SQUEAKY_WHEEL;
     portfolio->does_search = method == DAO_PLAN_METHOD_BEST || recipes[method].kind == RECIPE_SEARCH;
     portfolio->does_pools = portfolio->does_search && dao_plan_pools_knows(&portfolio->instance);
     if (method == DAO_PLAN_METHOD_BEST) {
         bool are_few = portfolio->instance.item_count <= FEW_ITEMS;
         portfolio->builders = best_builders;
         while (portfolio->builder_count < BEST_BUILDER_COUNT &&
-               (are_few || recipes[best_builders[portfolio->builder_count]].kind == RECIPE_LOWEST)) {
+               (are_few || recipes[best_builders[portfolio->builder_count]].kind == RECIPE_SKYLINE)) {
             portfolio->builder_count++;
         }
         portfolio->spreader_count = are_few && portfolio->instance.pool_count > 1 ? BEST_SPREADER_COUNT : 0;
@@ -514,23 +514,23 @@ static void choose_workers(dao_plan_portfolio_t *portfolio)
 }
 
 /* Makes the instance of the copied problem, which is not needed any more. */
-static dao_status_t prepare(dao_plan_portfolio_t *portfolio, dao_plan_meter_t *meter)
+static dao_status_t prepare(dao_plan_portfolio_t *portfolio, dao_plan_work_t *work)
 {
     dao_plan_instance_t *instance = &portfolio->instance;
-    dao_status_t status = dao_plan_instance_init(instance, &portfolio->copy.problem, meter);
+    dao_status_t status = dao_plan_instance_init(instance, &portfolio->copy.problem, work);
     if (status != DAO_OK) {
         return status;
     }
-    status = check_fixed(instance, meter);
+    status = check_fixed(instance, work);
     if (status != DAO_OK) {
         dao_plan_instance_finish(instance);
         return status;
     }
-    if (dao_plan_meter_is_cancelled(meter)) {
+    if (dao_plan_work_is_cancelled(work)) {
         return DAO_ERR_STOPPED; /* the instance goes with the portfolio */
     }
     instance->memory.most_bytes += portfolio->copy.memory.used_bytes; /* there were both */
-    dao_plan_problem_copy_drop(&portfolio->copy, meter);
+    dao_plan_problem_copy_drop(&portfolio->copy, work);
     choose_workers(portfolio);
     portfolio->is_prepared = true;
     return DAO_OK;
@@ -539,42 +539,42 @@ static dao_status_t prepare(dao_plan_portfolio_t *portfolio, dao_plan_meter_t *m
 /* ---- steps ---- */
 
 /* Goes on with what is at hand, or begins what comes next. */
-static dao_status_t step_once(dao_plan_portfolio_t *portfolio, dao_plan_meter_t *meter)
+static dao_status_t step_once(dao_plan_portfolio_t *portfolio, dao_plan_work_t *work)
 {
     if (!portfolio->is_prepared) {
-        return prepare(portfolio, meter);
+        return prepare(portfolio, work);
     }
     if (is_building(portfolio)) {
-        return step_builder(portfolio, meter);
+        return step_builder(portfolio, work);
     }
     if (portfolio->next < portfolio->builder_count + portfolio->spreader_count) {
-        return start_builder(portfolio, meter);
+        return start_builder(portfolio, work);
     }
     if (portfolio->does_pools) {
-        return step_pools(portfolio, meter);
+        return step_pools(portfolio, work);
     }
-    if (portfolio->does_bump || portfolio->does_search) {
-        return step_improver(portfolio, meter);
+    if (portfolio->does_squeaky_wheel || portfolio->does_search) {
+        return step_improver(portfolio, work);
     }
     portfolio->is_done = true;
     return DAO_OK;
 }
 
-dao_status_t dao_plan_portfolio_step(dao_plan_portfolio_t *portfolio, dao_plan_meter_t *meter,
+dao_status_t dao_plan_portfolio_step(dao_plan_portfolio_t *portfolio, dao_plan_work_t *work,
                                      dao_plan_t **out_plan)
 {
     dao_status_t status = DAO_OK;
     *out_plan = NULL;
-    while (status == DAO_OK && !portfolio->is_done && *out_plan == NULL && dao_plan_meter_has(meter)) {
+    while (status == DAO_OK && !portfolio->is_done && *out_plan == NULL && dao_plan_work_is_left(work)) {
         if (portfolio->is_found) {
-            status = take_result(portfolio, meter, out_plan);
+            status = take_result(portfolio, work, out_plan);
         } else if (portfolio->is_bound_raised) {
-            status = take_bound(portfolio, meter, out_plan);
+            status = take_bound(portfolio, work, out_plan);
         } else {
-            status = step_once(portfolio, meter);
+            status = step_once(portfolio, work);
         }
-        dao_plan_trim(&portfolio->instance.memory, meter);
-        meter->used++;
+        dao_plan_memory_trim(&portfolio->instance.memory, work);
+        work->used++;
     }
     return status;
 }
@@ -618,7 +618,7 @@ void dao_plan_portfolio_destroy(dao_plan_portfolio_t *portfolio)
     if (portfolio != NULL) {
         drop_builder(portfolio);
         dao_plan_search_destroy(portfolio->search);
-        dao_plan_bump_destroy(portfolio->bump);
+        dao_plan_squeaky_wheel_destroy(portfolio->squeaky_wheel);
         dao_plan_release(portfolio->best_plan);
         dao_plan_instance_finish(&portfolio->instance);
         dao_plan_problem_copy_finish(&portfolio->copy);

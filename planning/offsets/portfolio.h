@@ -8,9 +8,9 @@
 
 typedef struct dao_plan_portfolio dao_plan_portfolio_t;
 
-/* Steps of a stretch: the meter's limit is set so far ahead, whoever asks for how much work. What is begun
-   and taken up again costs steps, too, so that stretches at the same places are what makes the same plans of
-   all slices. */
+/* Steps of a stretch: the work counter's limit is set so far ahead, whoever asks for how much work. What is
+   begun and taken up again costs steps, too, so that stretches at the same places are what makes the same
+   plans of all slices. */
 #define DAO_PLAN_STRETCH_WORK 4096u
 
 /* Tells whether a number is a method's. */
@@ -23,11 +23,11 @@ DAO_NODISCARD dao_status_t dao_plan_portfolio_create(const dao_plan_problem_t *p
                                                      dao_plan_portfolio_t **out_portfolio);
 void dao_plan_portfolio_destroy(dao_plan_portfolio_t *portfolio);
 
-/* Goes on until the meter ends, nothing is left to do, or a better plan was found, which the caller then
-   owns; NULL: none. The first steps prepare the problem. The meter is the same one each time: what it has
-   counted is the work that plans report. DAO_ERR_NO_HOST_MEMORY: it can be called again; DAO_ERR_INVALID as
-   dao_planner_work(); DAO_ERR_STOPPED if it was cancelled: then it cannot. */
-DAO_NODISCARD dao_status_t dao_plan_portfolio_step(dao_plan_portfolio_t *portfolio, dao_plan_meter_t *meter,
+/* Goes on until the work counter ends, nothing is left to do, or a better plan was found, which the caller
+   then owns; NULL: none. The first steps prepare the problem. The work counter is the same one each time:
+   what it has counted is the work that plans report. DAO_ERR_NO_HOST_MEMORY: it can be called again;
+   DAO_ERR_INVALID as dao_planner_work(); DAO_ERR_STOPPED if it was cancelled: then it cannot. */
+DAO_NODISCARD dao_status_t dao_plan_portfolio_step(dao_plan_portfolio_t *portfolio, dao_plan_work_t *work,
                                                    dao_plan_t **out_plan);
 
 /* Tells whether the bound is met or nothing is left to do. */

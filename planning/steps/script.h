@@ -11,7 +11,7 @@
 #ifndef DAO_PLANNING_SCRIPT_H
 #define DAO_PLANNING_SCRIPT_H
 
-#include "planning/offsets/methods/bins.h"
+#include "planning/offsets/methods/lifetime_bins.h"
 #include "planning/steps/lifetimes.h"
 
 #include <dao/observe.h>

@@ -131,8 +131,8 @@ static dao_status_t better_apart(const dao_swap_problem_t *problem, const dao_sw
 
 static dao_status_t check_config(const dao_swap_plan_config_t *config)
 {
-    if (config->grain < DAO_SWAP_GRAIN_BEST || config->grain > DAO_SWAP_GRAIN_PARTS) {
-        return dao_error(DAO_ERR_INVALID, "there is no grain %d", (int)config->grain);
+    if (config->granularity < DAO_SWAP_GRANULARITY_BEST || config->granularity > DAO_SWAP_GRANULARITY_PARTS) {
+        return dao_error(DAO_ERR_INVALID, "there is no granularity %d", (int)config->granularity);
     }
     if (config->part_bytes > DAO_SWAP_SIZE_MAX) {
         return dao_error(DAO_ERR_OVERFLOW, "parts of %" PRIu64 " bytes: at most %" PRIu64, config->part_bytes,

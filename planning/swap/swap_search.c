@@ -12,15 +12,15 @@
    their room as late as they may; of the best one copies are moved earlier as far as that still fits, for
    steps whose times vary. If nothing fits, tensors come and go with each kernel, which always does.
 
-   What holds: the best plan is the `kept_` half of its grain and `kept_layout`, until it is written down at
-   the end. */
+   What holds: the best plan is the `kept_` half of its granularity and `kept_layout`, until it is written
+   down at the end. */
 #include "planning/swap/swap_search.h"
 
 #include "base/memory/host.h"
 #include "base/numbers/math.h"
 #include "base/report/error.h"
 #include "planning/swap/addresses/swap_layout.h"
-#include "planning/swap/swap_print.h"
+#include "planning/swap/swap_fingerprint.h"
 #include "planning/swap/times/swap_timing.h"
 #include "planning/swap/victims/swap_choose.h"
 #include "planning/swap/victims/swap_cycle.h"
@@ -31,16 +31,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define GRAIN_COUNT         2u /* whole tensors, parts */
+#define GRANULARITY_COUNT   2u /* whole tensors, parts */
 #define CHOOSE_STEP_COUNT   4u
-#define CANDIDATE_COUNT_MAX 2u                /* variants of a grain that are given addresses */
+#define CANDIDATE_COUNT_MAX 2u                /* variants of a granularity that are given addresses */
 #define SPLIT_ROUND_MAX     5u                /* layouts that are tried for one capacity */
 #define FAR_PART            0.15              /* what leaves out more of the capacity does not nearly fit */
 #define THOROUGH_COUNT      5u                /* parts of the capacity with which layouts are thorough */
 #define THOROUGH_WORK       UINT64_C(8000000) /* for these, in 10 ns, up to so many kernels; then in proportion */
 #define THOROUGH_KERNELS    2500u
 #define HOPELESS_PART       0.35 /* where more is left out, letting some more leave does not help */
-#define LAYOUT_COUNT_MAX    24u  /* of a grain, once there is a plan */
+#define LAYOUT_COUNT_MAX    24u  /* of a granularity, once there is a plan */
 #define CAPACITY_PARTS      64u
 #define DELAY_PARTS         2u /* how far copies in are delayed, in halves */
 
@@ -66,66 +66,67 @@ static const uint32_t ahead_parts[] = {64, 16};
 #define CHOICE_COUNT  (sizeof(variants) / sizeof(variants[0]))
 #define VARIANT_COUNT (CHOICE_COUNT + sizeof(ahead_parts) / sizeof(ahead_parts[0]))
 
-/* A grain, what its variants are worked out in, and the best of them. */
-typedef struct grain {
+/* A granularity, what its variants are worked out in, and the best of them. */
+typedef struct granularity {
     dao_swap_parts_t parts;
-    dao_swap_gap_t *gaps;
+    dao_swap_decision_t *decisions;
     dao_swap_timing_t timing;
     dao_swap_timing_t late; /* the same with copies in delayed */
-    dao_swap_gap_t *kept_gaps;
+    dao_swap_decision_t *kept_decisions;
     dao_swap_timing_t kept_timing;
-} grain_t;
+} granularity_t;
 
 /* A variant that was timed. */
 typedef struct candidate {
-    grain_t *grain;
+    granularity_t *granularity;
     uint32_t variant;
-    uint64_t print; /* of what it decides with the whole capacity */
+    uint64_t fingerprint; /* of what it decides with the whole capacity */
     uint64_t step_ns;
 } candidate_t;
 
 typedef struct search {
     const dao_swap_step_t *step;
     uint64_t capacity_bytes, least_bytes;
-    grain_t grains[GRAIN_COUNT];
-    uint32_t grain_count;
-    candidate_t candidates[GRAIN_COUNT * VARIANT_COUNT];
+    granularity_t granularities[GRANULARITY_COUNT];
+    uint32_t granularity_count;
+    candidate_t candidates[GRANULARITY_COUNT * VARIANT_COUNT];
     uint32_t candidate_count;
     uint64_t fluid_step_ns;
-    uint32_t layout_count; /* that were tried for the grain */
+    uint32_t layout_count; /* that were tried for the granularity */
     bool is_thorough;      /* whether layouts are */
     dao_swap_past_t past;
-    grain_t *kept; /* NULL: there is no plan yet */
+    granularity_t *kept; /* NULL: there is no plan yet */
     dao_swap_layout_t kept_layout;
 } search_t;
 
-static dao_status_t grain_init(grain_t *grain, const dao_swap_step_t *step, uint64_t part_bytes)
+static dao_status_t granularity_init(granularity_t *granularity, const dao_swap_step_t *step,
+                                     uint64_t part_bytes)
 {
-    *grain = (grain_t){0};
-    dao_status_t status = dao_swap_parts_init(&grain->parts, step, part_bytes);
+    *granularity = (granularity_t){0};
+    dao_status_t status = dao_swap_parts_init(&granularity->parts, step, part_bytes);
     if (status != DAO_OK) {
         return status;
     }
-    size_t gap_count = (size_t)grain->parts.gap_count + 1;
-    status = dao_swap_timing_init(&grain->timing, &grain->parts);
-    status = status == DAO_OK ? dao_swap_timing_init(&grain->late, &grain->parts) : status;
-    status = status == DAO_OK ? dao_swap_timing_init(&grain->kept_timing, &grain->parts) : status;
-    grain->gaps = dao_host_calloc(gap_count, sizeof(*grain->gaps));
-    grain->kept_gaps = dao_host_calloc(gap_count, sizeof(*grain->kept_gaps));
-    if (status == DAO_OK && (grain->gaps == NULL || grain->kept_gaps == NULL)) {
+    size_t inactive_count = (size_t)granularity->parts.inactive_count + 1;
+    status = dao_swap_timing_init(&granularity->timing, &granularity->parts);
+    status = status == DAO_OK ? dao_swap_timing_init(&granularity->late, &granularity->parts) : status;
+    status = status == DAO_OK ? dao_swap_timing_init(&granularity->kept_timing, &granularity->parts) : status;
+    granularity->decisions = dao_host_calloc(inactive_count, sizeof(*granularity->decisions));
+    granularity->kept_decisions = dao_host_calloc(inactive_count, sizeof(*granularity->kept_decisions));
+    if (status == DAO_OK && (granularity->decisions == NULL || granularity->kept_decisions == NULL)) {
         status = dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory to plan the swaps of a step");
     }
     return status;
 }
 
-static void grain_finish(grain_t *grain)
+static void granularity_finish(granularity_t *granularity)
 {
-    dao_swap_timing_finish(&grain->timing);
-    dao_swap_timing_finish(&grain->late);
-    dao_swap_timing_finish(&grain->kept_timing);
-    dao_host_free(grain->gaps);
-    dao_host_free(grain->kept_gaps);
-    dao_swap_parts_finish(&grain->parts);
+    dao_swap_timing_finish(&granularity->timing);
+    dao_swap_timing_finish(&granularity->late);
+    dao_swap_timing_finish(&granularity->kept_timing);
+    dao_host_free(granularity->decisions);
+    dao_host_free(granularity->kept_decisions);
+    dao_swap_parts_finish(&granularity->parts);
 }
 
 static uint64_t part_size(const dao_swap_step_t *step, const dao_swap_plan_config_t *config)
@@ -152,23 +153,25 @@ static dao_status_t search_init(search_t *search, const dao_swap_step_t *step,
         .step = step, .capacity_bytes = step->problem->capacity_bytes, .fluid_step_ns = UINT64_MAX};
     search->least_bytes = step->kernel_bytes[dao_swap_step_largest_kernel(step)];
     dao_swap_past_init(&search->past);
-    if (config->grain != DAO_SWAP_GRAIN_PARTS) {
-        status = grain_init(&search->grains[search->grain_count++], step, 0);
+    if (config->granularity != DAO_SWAP_GRANULARITY_PARTS) {
+        status = granularity_init(&search->granularities[search->granularity_count++], step, 0);
     }
-    if (config->grain != DAO_SWAP_GRAIN_WHOLE && status == DAO_OK) {
-        status = grain_init(&search->grains[search->grain_count++], step, part_size(step, config));
+    if (config->granularity != DAO_SWAP_GRANULARITY_WHOLE && status == DAO_OK) {
+        status = granularity_init(&search->granularities[search->granularity_count++], step,
+                                  part_size(step, config));
     }
-    if (search->grain_count == GRAIN_COUNT &&
-        search->grains[1].parts.count == search->grains[0].parts.count) {
-        grain_finish(&search->grains[--search->grain_count]); /* every tensor is one part there, too */
+    if (search->granularity_count == GRANULARITY_COUNT &&
+        search->granularities[1].parts.count == search->granularities[0].parts.count) {
+        granularity_finish(
+            &search->granularities[--search->granularity_count]); /* every tensor is one part there, too */
     }
     return status;
 }
 
 static void search_finish(search_t *search)
 {
-    for (uint32_t i = 0; i < search->grain_count; i++) {
-        grain_finish(&search->grains[i]);
+    for (uint32_t i = 0; i < search->granularity_count; i++) {
+        granularity_finish(&search->granularities[i]);
     }
     dao_swap_layout_finish(&search->kept_layout);
 }
@@ -176,72 +179,76 @@ static void search_finish(search_t *search)
 /* ---- variants ---- */
 
 /* Times what was decided, with one order of those that go to the file. */
-static dao_status_t time_tiers(grain_t *grain, uint64_t capacity_bytes, dao_swap_tier_order_t order,
-                               bool *out_has_file)
+static dao_status_t time_tiers(granularity_t *granularity, uint64_t capacity_bytes,
+                               dao_swap_tier_order_t order, bool *out_has_file)
 {
-    dao_status_t status = dao_swap_tiers(&grain->parts, order, grain->gaps, out_has_file);
-    return status == DAO_OK ? dao_swap_time(&grain->parts, capacity_bytes, grain->gaps, &grain->timing)
+    dao_status_t status = dao_swap_tiers(&granularity->parts, order, granularity->decisions, out_has_file);
+    return status == DAO_OK ? dao_swap_time(&granularity->parts, capacity_bytes, granularity->decisions,
+                                            &granularity->timing)
                             : status;
 }
 
 /* Times what was decided, with the best of these orders. Either may fill a file with a limit better than the
    other. */
-static dao_status_t time_gaps(grain_t *grain, uint64_t capacity_bytes)
+static dao_status_t time_decisions(granularity_t *granularity, uint64_t capacity_bytes)
 {
     bool has_file = false;
-    dao_status_t status = time_tiers(grain, capacity_bytes, DAO_SWAP_TIER_ORDER_LONG, &has_file);
+    dao_status_t status = time_tiers(granularity, capacity_bytes, DAO_SWAP_TIER_ORDER_LONG, &has_file);
     if (!has_file || (status != DAO_OK && status != DAO_ERR_HOST_FULL)) {
         return status;
     }
     bool fits = status == DAO_OK;
-    uint64_t step_ns = fits ? grain->timing.step_ns : UINT64_MAX;
-    status = time_tiers(grain, capacity_bytes, DAO_SWAP_TIER_ORDER_SPREAD, &has_file);
-    bool is_worse = status == DAO_ERR_HOST_FULL || (status == DAO_OK && grain->timing.step_ns > step_ns);
-    return fits && is_worse ? time_tiers(grain, capacity_bytes, DAO_SWAP_TIER_ORDER_LONG, &has_file) : status;
+    uint64_t step_ns = fits ? granularity->timing.step_ns : UINT64_MAX;
+    status = time_tiers(granularity, capacity_bytes, DAO_SWAP_TIER_ORDER_SPREAD, &has_file);
+    bool is_worse =
+        status == DAO_ERR_HOST_FULL || (status == DAO_OK && granularity->timing.step_ns > step_ns);
+    return fits && is_worse ? time_tiers(granularity, capacity_bytes, DAO_SWAP_TIER_ORDER_LONG, &has_file)
+                            : status;
 }
 
 /* Decides who leaves. */
-static dao_status_t choose(grain_t *grain, uint32_t variant, uint64_t capacity_bytes)
+static dao_status_t choose(granularity_t *granularity, uint32_t variant, uint64_t capacity_bytes)
 {
     uint64_t step_ns;
     if (variant < CHOICE_COUNT) {
-        return dao_swap_choose(&grain->parts, capacity_bytes, &variants[variant], CHOOSE_STEP_COUNT,
-                               grain->gaps, &step_ns);
+        return dao_swap_choose(&granularity->parts, capacity_bytes, &variants[variant], CHOOSE_STEP_COUNT,
+                               granularity->decisions, &step_ns);
     }
-    dao_swap_spread(&grain->parts, capacity_bytes, capacity_bytes / ahead_parts[variant - CHOICE_COUNT],
-                    grain->gaps);
+    dao_swap_spread(&granularity->parts, capacity_bytes, capacity_bytes / ahead_parts[variant - CHOICE_COUNT],
+                    granularity->decisions);
     return DAO_OK;
 }
 
 /* Makes what was chosen the same in every step, and times it. */
-static dao_status_t time_choice(grain_t *grain, uint64_t capacity_bytes)
+static dao_status_t time_choice(granularity_t *granularity, uint64_t capacity_bytes)
 {
-    dao_status_t status = dao_swap_cycle(&grain->parts, capacity_bytes, grain->gaps);
-    return status == DAO_OK ? time_gaps(grain, capacity_bytes) : status;
+    dao_status_t status = dao_swap_cycle(&granularity->parts, capacity_bytes, granularity->decisions);
+    return status == DAO_OK ? time_decisions(granularity, capacity_bytes) : status;
 }
 
-/* Works a variant out for a capacity, into its grain. */
-static dao_status_t time_variant(grain_t *grain, uint32_t variant, uint64_t capacity_bytes)
+/* Works a variant out for a capacity, into its granularity. */
+static dao_status_t time_variant(granularity_t *granularity, uint32_t variant, uint64_t capacity_bytes)
 {
-    dao_status_t status = choose(grain, variant, capacity_bytes);
-    return status == DAO_OK ? time_choice(grain, capacity_bytes) : status;
+    dao_status_t status = choose(granularity, variant, capacity_bytes);
+    return status == DAO_OK ? time_choice(granularity, capacity_bytes) : status;
 }
 
-static uint64_t print_choice(const grain_t *grain)
+static uint64_t fingerprint_choice(const granularity_t *granularity)
 {
-    uint64_t print = DAO_SWAP_PRINT_NONE;
-    for (uint32_t g = 0; g < grain->parts.gap_count; g++) {
-        print = dao_swap_print_mix(print, grain->gaps[g].lead * UINT64_C(2) + grain->gaps[g].is_away);
+    uint64_t fingerprint = DAO_SWAP_FINGERPRINT_NONE;
+    for (uint32_t g = 0; g < granularity->parts.inactive_count; g++) {
+        fingerprint = dao_swap_fingerprint_mix(fingerprint, granularity->decisions[g].lead * UINT64_C(2) +
+                                                                granularity->decisions[g].is_away);
     }
-    return print;
+    return fingerprint;
 }
 
-/* The candidate of the same grain that decides the same; NULL if there is none. */
+/* The candidate of the same granularity that decides the same; NULL if there is none. */
 static const candidate_t *find_twin(const search_t *search, const candidate_t *candidate)
 {
     for (uint32_t i = search->candidate_count; i-- > 0;) {
         const candidate_t *other = &search->candidates[i];
-        if (other->grain == candidate->grain && other->print == candidate->print) {
+        if (other->granularity == candidate->granularity && other->fingerprint == candidate->fingerprint) {
             return other;
         }
     }
@@ -249,19 +256,20 @@ static const candidate_t *find_twin(const search_t *search, const candidate_t *c
 }
 
 /* Times a variant as if memory had no addresses, unless one is known that decides the same. */
-static dao_status_t add_candidate(search_t *search, grain_t *grain, uint32_t variant)
+static dao_status_t add_candidate(search_t *search, granularity_t *granularity, uint32_t variant)
 {
-    dao_status_t status = choose(grain, variant, search->capacity_bytes);
+    dao_status_t status = choose(granularity, variant, search->capacity_bytes);
     if (status != DAO_OK) {
         return status;
     }
-    candidate_t candidate = {.grain = grain, .variant = variant, .print = print_choice(grain)};
+    candidate_t candidate = {
+        .granularity = granularity, .variant = variant, .fingerprint = fingerprint_choice(granularity)};
     const candidate_t *twin = find_twin(search, &candidate);
     if (twin == NULL) {
-        status = time_choice(grain, search->capacity_bytes);
+        status = time_choice(granularity, search->capacity_bytes);
     }
     if (status == DAO_OK) {
-        candidate.step_ns = twin != NULL ? twin->step_ns : grain->timing.step_ns;
+        candidate.step_ns = twin != NULL ? twin->step_ns : granularity->timing.step_ns;
         search->candidates[search->candidate_count++] = candidate;
     }
     return status;
@@ -282,9 +290,9 @@ static dao_status_t time_variants(search_t *search)
 {
     dao_status_t status = DAO_OK, refused = DAO_OK;
     uint32_t count = dao_swap_is_streamed(search->step) ? VARIANT_COUNT : CHOICE_COUNT;
-    for (uint32_t g = 0; g < search->grain_count; g++) {
+    for (uint32_t g = 0; g < search->granularity_count; g++) {
         for (uint32_t v = 0; v < count && status == DAO_OK; v++) {
-            status = add_candidate(search, &search->grains[g], v);
+            status = add_candidate(search, &search->granularities[g], v);
             if (status == DAO_ERR_HOST_FULL) {
                 refused = status;
                 status = DAO_OK;
@@ -307,37 +315,42 @@ static uint64_t kept_step_ns(const search_t *search)
 }
 
 /* Keeps what was timed in place of the plan before. Takes the layout. */
-static void keep(search_t *search, grain_t *grain, dao_swap_layout_t *layout)
+static void keep(search_t *search, granularity_t *granularity, dao_swap_layout_t *layout)
 {
-    memcpy(grain->kept_gaps, grain->gaps, grain->parts.gap_count * sizeof(*grain->gaps));
-    dao_swap_timing_copy(&grain->kept_timing, &grain->timing, &grain->parts);
+    memcpy(granularity->kept_decisions, granularity->decisions,
+           granularity->parts.inactive_count * sizeof(*granularity->decisions));
+    dao_swap_timing_copy(&granularity->kept_timing, &granularity->timing, &granularity->parts);
     dao_swap_layout_finish(&search->kept_layout);
     search->kept_layout = *layout;
-    search->kept = grain;
+    search->kept = granularity;
     *layout = (dao_swap_layout_t){0};
 }
 
 /* Looks for addresses for decisions with their times, with copies in delayed by `delay` of DELAY_PARTS, into
    `late`. */
-static dao_status_t place_delayed(search_t *search, grain_t *grain, const dao_swap_gap_t *gaps,
-                                  const dao_swap_timing_t *timing, uint32_t delay, dao_swap_layout_t *layout)
+static dao_status_t place_delayed(search_t *search, granularity_t *granularity,
+                                  const dao_swap_decision_t *decisions, const dao_swap_timing_t *timing,
+                                  uint32_t delay, dao_swap_layout_t *layout)
 {
-    dao_swap_timing_copy(&grain->late, timing, &grain->parts);
-    dao_status_t status = dao_swap_delay(&grain->parts, gaps, delay, DELAY_PARTS, &grain->late);
-    return status == DAO_OK ? dao_swap_layout_init(layout, &grain->parts, gaps, &grain->late,
+    dao_swap_timing_copy(&granularity->late, timing, &granularity->parts);
+    dao_status_t status =
+        dao_swap_delay(&granularity->parts, decisions, delay, DELAY_PARTS, &granularity->late);
+    return status == DAO_OK ? dao_swap_layout_init(layout, &granularity->parts, decisions, &granularity->late,
                                                    search->capacity_bytes, search->is_thorough, &search->past)
                             : status;
 }
 
-/* Looks for addresses for what was timed. A plan that fits is kept; else the homes that did not fit are in
-   `layout`, which the caller finishes. */
-static dao_status_t place_once(search_t *search, grain_t *grain, dao_swap_layout_t *layout, bool *out_fits)
+/* Looks for addresses for what was timed. A plan that fits is kept; else the residency intervals that did not
+   fit are in `layout`, which the caller finishes. */
+static dao_status_t place_once(search_t *search, granularity_t *granularity, dao_swap_layout_t *layout,
+                               bool *out_fits)
 {
-    dao_status_t status = place_delayed(search, grain, grain->gaps, &grain->timing, DELAY_PARTS, layout);
+    dao_status_t status =
+        place_delayed(search, granularity, granularity->decisions, &granularity->timing, DELAY_PARTS, layout);
     search->layout_count += layout->is_repeated ? 0 : 1;
     *out_fits = status == DAO_OK && layout->unplaced_count == 0;
     if (*out_fits) {
-        keep(search, grain, layout);
+        keep(search, granularity, layout);
     }
     return status;
 }
@@ -352,7 +365,7 @@ static bool may_go_on(const search_t *search, uint64_t step_ns)
 /* Lets further tensors leave, those that did not fit or are in their way, until all fit. What was tried
    before ends it, what leaves out as much as the round before, and what is hopeless. Begins with the layout
    of what was timed, which the caller finishes. */
-static dao_status_t place_rest(search_t *search, grain_t *grain, uint64_t capacity_bytes,
+static dao_status_t place_rest(search_t *search, granularity_t *granularity, uint64_t capacity_bytes,
                                dao_swap_layout_t *layout)
 {
     dao_status_t status = DAO_OK;
@@ -361,16 +374,17 @@ static dao_status_t place_rest(search_t *search, grain_t *grain, uint64_t capaci
     bool fits = false;
     for (uint32_t round = 1; round < SPLIT_ROUND_MAX && status == DAO_OK && !fits; round++) {
         if (layout->is_repeated || layout->unplaced_bytes == before_bytes ||
-            layout->unplaced_bytes > most_bytes || !dao_swap_split(&grain->parts, layout, grain->gaps)) {
+            layout->unplaced_bytes > most_bytes ||
+            !dao_swap_split(&granularity->parts, layout, granularity->decisions)) {
             break;
         }
-        status = time_gaps(grain, capacity_bytes);
-        if (status != DAO_OK || !may_go_on(search, grain->timing.step_ns)) {
+        status = time_decisions(granularity, capacity_bytes);
+        if (status != DAO_OK || !may_go_on(search, granularity->timing.step_ns)) {
             break;
         }
         before_bytes = layout->unplaced_bytes;
         dao_swap_layout_finish(layout);
-        status = place_once(search, grain, layout, &fits);
+        status = place_once(search, granularity, layout, &fits);
     }
     return status;
 }
@@ -398,58 +412,59 @@ static uint64_t share_bytes(const search_t *search, size_t share)
 static dao_status_t probe(search_t *search, const candidate_t *candidate, uint64_t capacity_bytes,
                           dao_swap_layout_t *layout, bool *out_is_small)
 {
-    dao_status_t status = time_variant(candidate->grain, candidate->variant, capacity_bytes);
-    *out_is_small = status == DAO_OK && candidate->grain->timing.step_ns > kept_step_ns(search);
-    return status == DAO_OK && !*out_is_small ? place_once(search, candidate->grain, layout, out_is_small)
-                                              : status;
+    dao_status_t status = time_variant(candidate->granularity, candidate->variant, capacity_bytes);
+    *out_is_small = status == DAO_OK && candidate->granularity->timing.step_ns > kept_step_ns(search);
+    return status == DAO_OK && !*out_is_small
+               ? place_once(search, candidate->granularity, layout, out_is_small)
+               : status;
 }
 
 /* A variant that was timed with one of the shares. */
 typedef struct trial {
-    uint64_t step_ns;         /* 0: it was not timed */
-    dao_swap_gap_t *gaps;     /* what was decided, if it did not get addresses; else NULL */
-    dao_swap_layout_t layout; /* which of its homes did not fit */
+    uint64_t step_ns;               /* 0: it was not timed */
+    dao_swap_decision_t *decisions; /* what was decided, if it did not get addresses; else NULL */
+    dao_swap_layout_t layout;       /* which of its residency intervals did not fit */
 } trial_t;
 
 /* Remembers what was just probed, whose layout is in the trial if it does not fit. */
-static dao_status_t remember(const grain_t *grain, trial_t *trial)
+static dao_status_t remember(const granularity_t *granularity, trial_t *trial)
 {
-    size_t gap_count = grain->parts.gap_count;
-    trial->step_ns = grain->timing.step_ns;
-    if (trial->layout.homes == NULL) {
+    size_t inactive_count = granularity->parts.inactive_count;
+    trial->step_ns = granularity->timing.step_ns;
+    if (trial->layout.residencies == NULL) {
         return DAO_OK;
     }
-    if ((trial->gaps = dao_host_calloc(gap_count + 1, sizeof(*trial->gaps))) == NULL) {
-        return dao_swap_step_give_up(grain->parts.step);
+    if ((trial->decisions = dao_host_calloc(inactive_count + 1, sizeof(*trial->decisions))) == NULL) {
+        return dao_swap_step_give_up(granularity->parts.step);
     }
-    memcpy(trial->gaps, grain->gaps, gap_count * sizeof(*trial->gaps));
+    memcpy(trial->decisions, granularity->decisions, inactive_count * sizeof(*trial->decisions));
     return DAO_OK;
 }
 
 static void trial_finish(trial_t *trial)
 {
-    dao_host_free(trial->gaps);
+    dao_host_free(trial->decisions);
     dao_swap_layout_finish(&trial->layout);
 }
 
 /* Looks for the largest share with which a variant gets addresses as it is. The whole capacity comes first;
    as long as the layouts of whole tensors nearly fit and there is work left, they are thorough and the next
-   share follows; then the rest is halved. Parts have gaps, which the thorough methods do not know. The plan
-   that this finds keeps short what place_candidate() does, which goes on with the layouts that did not fit.
-   */
+   share follows; then the rest is halved. Parts have inactive periods, which the thorough methods do not
+   know. The plan that this finds keeps short what place_candidate() does, which goes on with the layouts that
+   did not fit. */
 static dao_status_t place_early(search_t *search, const candidate_t *candidate, trial_t trials[SHARE_COUNT])
 {
     uint64_t work_end = search->past.work + thorough_work(search->step);
     dao_status_t status = DAO_OK;
     size_t low = 0, high = HALF_SHARE_COUNT;
-    bool nearly_fits = candidate->grain->parts.part_bytes == 0;
+    bool nearly_fits = candidate->granularity->parts.part_bytes == 0;
     while (low < high && status == DAO_OK) {
         search->is_thorough = nearly_fits && low < THOROUGH_COUNT && search->past.work < work_end;
         size_t half = search->is_thorough || low == 0 ? low : low + (high - low) / 2;
         bool is_between = half % 2 != 0, is_small;
         trial_t between = {0}, *trial = is_between ? &between : &trials[half / 2];
         status = probe(search, candidate, half_share_bytes(search, half), &trial->layout, &is_small);
-        status = status == DAO_OK && !is_between ? remember(candidate->grain, trial) : status;
+        status = status == DAO_OK && !is_between ? remember(candidate->granularity, trial) : status;
         nearly_fits = search->is_thorough &&
                       (double)trial->layout.unplaced_bytes <= FAR_PART * (double)search->capacity_bytes;
         trial_finish(&between);
@@ -465,7 +480,7 @@ static dao_status_t place_early(search_t *search, const candidate_t *candidate, 
 static dao_status_t place_candidate(search_t *search, const candidate_t *candidate,
                                     trial_t trials[SHARE_COUNT], bool *out_is_new)
 {
-    grain_t *grain = candidate->grain;
+    granularity_t *granularity = candidate->granularity;
     dao_status_t status = DAO_OK;
     for (size_t i = 0; i < SHARE_COUNT && status == DAO_OK; i++) {
         uint64_t capacity_bytes = share_bytes(search, i);
@@ -474,28 +489,29 @@ static dao_status_t place_candidate(search_t *search, const candidate_t *candida
             break; /* no less would do */
         }
         if (trial->step_ns == 0) {
-            status = time_variant(grain, candidate->variant, capacity_bytes);
-            trial->step_ns = grain->timing.step_ns;
+            status = time_variant(granularity, candidate->variant, capacity_bytes);
+            trial->step_ns = granularity->timing.step_ns;
         }
         if (status != DAO_OK || !may_go_on(search, trial->step_ns)) {
             break; /* also where it got addresses early: that is the plan, or a better one is */
         }
         bool fits = false;
-        if (trial->gaps != NULL) {
-            memcpy(grain->gaps, trial->gaps, grain->parts.gap_count * sizeof(*grain->gaps));
+        if (trial->decisions != NULL) {
+            memcpy(granularity->decisions, trial->decisions,
+                   granularity->parts.inactive_count * sizeof(*granularity->decisions));
         } else {
-            status = place_once(search, grain, &trial->layout, &fits);
+            status = place_once(search, granularity, &trial->layout, &fits);
         }
         *out_is_new = *out_is_new || !trial->layout.is_repeated;
-        status =
-            status == DAO_OK && !fits ? place_rest(search, grain, capacity_bytes, &trial->layout) : status;
+        status = status == DAO_OK && !fits ? place_rest(search, granularity, capacity_bytes, &trial->layout)
+                                           : status;
     }
     return status == DAO_ERR_HOST_FULL ? DAO_OK : status;
 }
 
-/* Gives the quickest variants of a grain addresses: which grain is better with them, their times without do
-   not tell. */
-static dao_status_t place_grain(search_t *search, const grain_t *grain)
+/* Gives the quickest variants of a granularity addresses: which granularity is better with them, their times
+   without do not tell. */
+static dao_status_t place_granularity(search_t *search, const granularity_t *granularity)
 {
     dao_status_t status = DAO_OK;
     uint32_t count = 0;
@@ -503,7 +519,7 @@ static dao_status_t place_grain(search_t *search, const grain_t *grain)
     for (uint32_t i = 0; i < search->candidate_count && count < CANDIDATE_COUNT_MAX && status == DAO_OK;
          i++) {
         const candidate_t *candidate = &search->candidates[i];
-        if (candidate->grain != grain || candidate->step_ns >= kept_step_ns(search)) {
+        if (candidate->granularity != granularity || candidate->step_ns >= kept_step_ns(search)) {
             continue;
         }
         trial_t trials[SHARE_COUNT] = {0};
@@ -520,13 +536,13 @@ static dao_status_t place_grain(search_t *search, const grain_t *grain)
 
 /* ---- the end ---- */
 
-static dao_status_t write_down(const grain_t *grain, const dao_swap_gap_t *gaps,
+static dao_status_t write_down(const granularity_t *granularity, const dao_swap_decision_t *decisions,
                                const dao_swap_timing_t *timing, const dao_swap_layout_t *layout,
                                dao_swap_program_t *out_program)
 {
-    dao_status_t status = dao_swap_emit(&grain->parts, gaps, timing, layout, out_program);
+    dao_status_t status = dao_swap_emit(&granularity->parts, decisions, timing, layout, out_program);
     if (status == DAO_OK) {
-        out_program->schedule.part_bytes = grain->parts.part_bytes;
+        out_program->schedule.part_bytes = granularity->parts.part_bytes;
         out_program->schedule.step_ns = timing->step_ns;
     }
     return status;
@@ -535,48 +551,58 @@ static dao_status_t write_down(const grain_t *grain, const dao_swap_gap_t *gaps,
 /* Writes the kept plan down, with its copies in as early as that fits. */
 static dao_status_t write_kept(search_t *search, dao_swap_program_t *out_program)
 {
-    grain_t *grain = search->kept;
+    granularity_t *granularity = search->kept;
     dao_status_t status = DAO_OK;
     bool fits = false;
     for (uint32_t delay = 0; delay < DELAY_PARTS && !fits && status == DAO_OK; delay++) {
         dao_swap_layout_t layout = {0};
-        status = place_delayed(search, grain, grain->kept_gaps, &grain->kept_timing, delay, &layout);
+        status = place_delayed(search, granularity, granularity->kept_decisions, &granularity->kept_timing,
+                               delay, &layout);
         fits = status == DAO_OK && layout.unplaced_count == 0;
-        status = fits ? write_down(grain, grain->kept_gaps, &grain->late, &layout, out_program) : status;
+        status = fits ? write_down(granularity, granularity->kept_decisions, &granularity->late, &layout,
+                                   out_program)
+                      : status;
         dao_swap_layout_finish(&layout);
     }
     if (fits || status != DAO_OK) {
         return status;
     }
-    dao_swap_timing_copy(&grain->late, &grain->kept_timing, &grain->parts);
-    status = dao_swap_delay(&grain->parts, grain->kept_gaps, DELAY_PARTS, DELAY_PARTS, &grain->late);
-    return status == DAO_OK
-               ? write_down(grain, grain->kept_gaps, &grain->late, &search->kept_layout, out_program)
-               : status;
+    dao_swap_timing_copy(&granularity->late, &granularity->kept_timing, &granularity->parts);
+    status = dao_swap_delay(&granularity->parts, granularity->kept_decisions, DELAY_PARTS, DELAY_PARTS,
+                            &granularity->late);
+    return status == DAO_OK ? write_down(granularity, granularity->kept_decisions, &granularity->late,
+                                         &search->kept_layout, out_program)
+                            : status;
 }
 
 /* Lets tensors come and go with each kernel. */
 static dao_status_t write_serially(const search_t *search, dao_swap_program_t *out_program)
 {
-    grain_t grain;
+    granularity_t granularity;
     dao_swap_layout_t layout = {0};
-    dao_status_t status = grain_init(&grain, search->step, 0);
+    dao_status_t status = granularity_init(&granularity, search->step, 0);
     if (status == DAO_OK) {
-        for (uint32_t t = 0; t < search->step->touch_count; t++) {
-            grain.gaps[t] = (dao_swap_gap_t){.is_away = search->step->touches[t].gap_is_live};
+        for (uint32_t t = 0; t < search->step->access_count; t++) {
+            granularity.decisions[t] =
+                (dao_swap_decision_t){.is_away = search->step->accesses[t].inactive_is_live};
         }
         bool has_file = false;
-        status = dao_swap_tiers(&grain.parts, DAO_SWAP_TIER_ORDER_LONG, grain.gaps, &has_file);
-        if (status == DAO_ERR_HOST_FULL && has_file) {
-            status = dao_swap_tiers(&grain.parts, DAO_SWAP_TIER_ORDER_SPREAD, grain.gaps, &has_file);
-        }
-        status = status == DAO_OK ? dao_swap_time_serial(&grain.parts, grain.gaps, &grain.timing) : status;
-        status = status == DAO_OK ? dao_swap_layout_init_serial(&layout, search->step) : status;
         status =
-            status == DAO_OK ? write_down(&grain, grain.gaps, &grain.timing, &layout, out_program) : status;
+            dao_swap_tiers(&granularity.parts, DAO_SWAP_TIER_ORDER_LONG, granularity.decisions, &has_file);
+        if (status == DAO_ERR_HOST_FULL && has_file) {
+            status = dao_swap_tiers(&granularity.parts, DAO_SWAP_TIER_ORDER_SPREAD, granularity.decisions,
+                                    &has_file);
+        }
+        status = status == DAO_OK
+                     ? dao_swap_time_serial(&granularity.parts, granularity.decisions, &granularity.timing)
+                     : status;
+        status = status == DAO_OK ? dao_swap_layout_init_serial(&layout, search->step) : status;
+        status = status == DAO_OK ? write_down(&granularity, granularity.decisions, &granularity.timing,
+                                               &layout, out_program)
+                                  : status;
         dao_swap_layout_finish(&layout);
     }
-    grain_finish(&grain);
+    granularity_finish(&granularity);
     return status;
 }
 
@@ -586,8 +612,8 @@ dao_status_t dao_swap_search(const dao_swap_step_t *step, const dao_swap_plan_co
     search_t search;
     dao_status_t status = search_init(&search, step, config);
     status = status == DAO_OK ? time_variants(&search) : status;
-    for (uint32_t i = 0; i < search.grain_count && status == DAO_OK; i++) {
-        status = place_grain(&search, &search.grains[i]);
+    for (uint32_t i = 0; i < search.granularity_count && status == DAO_OK; i++) {
+        status = place_granularity(&search, &search.granularities[i]);
     }
     if (status == DAO_OK) {
         status =

@@ -22,7 +22,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-static const dao_swap_lane_t lanes[] = {DAO_SWAP_LANE_FILE_IN, DAO_SWAP_LANE_FILE_OUT};
+static const dao_swap_stream_t lanes[] = {DAO_SWAP_STREAM_FILE_IN, DAO_SWAP_STREAM_FILE_OUT};
 enum { LANE_COUNT = sizeof(lanes) / sizeof(lanes[0]) };
 
 static dao_file_direction_t direction_of(const dao_swap_copy_t *copy)
@@ -34,8 +34,8 @@ static dao_file_direction_t direction_of(const dao_swap_copy_t *copy)
 
 bool dao_plan_player_file_is_needed(const dao_swap_schedule_t *schedule)
 {
-    return schedule->copy_count[DAO_SWAP_LANE_FILE_IN] > 0 ||
-           schedule->copy_count[DAO_SWAP_LANE_FILE_OUT] > 0;
+    return schedule->copy_count[DAO_SWAP_STREAM_FILE_IN] > 0 ||
+           schedule->copy_count[DAO_SWAP_STREAM_FILE_OUT] > 0;
 }
 
 static uint32_t count_pieces(const dao_plan_player_file_config_t *config, const dao_swap_copy_t *copy)
@@ -163,7 +163,7 @@ static dao_status_t queue_piece(const dao_plan_player_file_t *replay_file, dao_p
     return status == DAO_OK ? ops->host_func(stream, transfer, piece) : status;
 }
 
-dao_status_t dao_plan_player_file_copy(dao_plan_player_file_t *replay_file, dao_swap_lane_t lane,
+dao_status_t dao_plan_player_file_copy(dao_plan_player_file_t *replay_file, dao_swap_stream_t lane,
                                        uint32_t index, dao_backend_stream_t *stream)
 {
     const dao_plan_player_file_config_t *config = &replay_file->config;

@@ -33,8 +33,8 @@ typedef struct dao_plan_player_file {
     dao_plan_player_file_config_t config;
     dao_file_t *file; /* NULL where memory has no bytes */
     dao_plan_player_transfer_t *transfers;
-    uint32_t *first_transfer[DAO_SWAP_LANE_COUNT]; /* of each copy of a lane of the file */
-    _Atomic int error;                             /* the first errno of a transfer; 0: none has failed */
+    uint32_t *first_transfer[DAO_SWAP_STREAM_COUNT]; /* of each copy of a lane of the file */
+    _Atomic int error;                               /* the first errno of a transfer; 0: none has failed */
 } dao_plan_player_file_t;
 
 /* Tells whether some copy of the schedule is one with a file. */
@@ -55,7 +55,7 @@ DAO_NODISCARD dao_status_t dao_plan_player_file_put(dao_plan_player_file_t *repl
 /* Queues the `index`-th copy of a lane of the file on its stream. What the stream answers: a part of it may
    be queued then. */
 DAO_NODISCARD dao_status_t dao_plan_player_file_copy(dao_plan_player_file_t *replay_file,
-                                                     dao_swap_lane_t lane, uint32_t index,
+                                                     dao_swap_stream_t lane, uint32_t index,
                                                      dao_backend_stream_t *stream);
 
 /* Once all that was queued has finished: DAO_ERR_IO if a transfer has failed. */

@@ -19,8 +19,8 @@ static uint64_t most_staged_bytes(const dao_swap_schedule_t *schedule)
     for (uint32_t i = 0; i < schedule->resident_count; i++) {
         most_bytes = dao_larger(most_bytes, schedule->residents[i].size_bytes);
     }
-    for (uint32_t i = 0; i < schedule->copy_count[DAO_SWAP_LANE_FILE_IN]; i++) {
-        most_bytes = dao_larger(most_bytes, schedule->copies[DAO_SWAP_LANE_FILE_IN][i].size_bytes);
+    for (uint32_t i = 0; i < schedule->copy_count[DAO_SWAP_STREAM_FILE_IN]; i++) {
+        most_bytes = dao_larger(most_bytes, schedule->copies[DAO_SWAP_STREAM_FILE_IN][i].size_bytes);
     }
     return most_bytes;
 }
@@ -129,7 +129,7 @@ void dao_player_finish(dao_player_t *player)
     }
 }
 
-uint64_t dao_player_lane_bytes(const dao_swap_schedule_t *schedule, dao_swap_lane_t lane)
+uint64_t dao_player_lane_bytes(const dao_swap_schedule_t *schedule, dao_swap_stream_t lane)
 {
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < schedule->copy_count[lane]; i++) {

@@ -38,6 +38,6 @@ DAO_NODISCARD dao_status_t dao_player_wait(dao_player_t *player);
 void dao_player_finish(dao_player_t *player);
 
 /* Bytes that the copies of a lane move in a step. */
-uint64_t dao_player_lane_bytes(const dao_swap_schedule_t *schedule, dao_swap_lane_t lane);
+uint64_t dao_player_lane_bytes(const dao_swap_schedule_t *schedule, dao_swap_stream_t lane);
 
 #endif

@@ -384,8 +384,8 @@ static dao_status_t run_round(planned_run_t *planned, uint32_t step_count)
     result->in_bytes = schedule->in_bytes;
     result->out_bytes = schedule->out_bytes;
     result->part_bytes = schedule->part_bytes;
-    result->file_in_bytes = dao_player_lane_bytes(schedule, DAO_SWAP_LANE_FILE_IN);
-    result->file_out_bytes = dao_player_lane_bytes(schedule, DAO_SWAP_LANE_FILE_OUT);
+    result->file_in_bytes = dao_player_lane_bytes(schedule, DAO_SWAP_STREAM_FILE_IN);
+    result->file_out_bytes = dao_player_lane_bytes(schedule, DAO_SWAP_STREAM_FILE_OUT);
     planned->run = (run_t){.trace = planned->trace, .progress = planned->progress};
     status = dao_run_prepare_kernels(&planned->run, planned->config->time_scale, step_count);
     status = status == DAO_OK ? play(planned, schedule, step_count) : status;

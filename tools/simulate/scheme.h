@@ -25,15 +25,15 @@ typedef struct dao_scheme_run {
 
 typedef struct dao_scheme {
     const char *name;
-    int choice; /* a dao_policy_t, a dao_swap_maps_mode_t or a dao_swap_grain_t */
+    int choice; /* a dao_policy_t, a dao_swap_maps_mode_t or a dao_swap_granularity_t */
     dao_status_t (*run)(const struct dao_scheme *scheme, const dao_scheme_input_t *input,
                         dao_scheme_run_t *out_run);
 } dao_scheme_t;
 
 /* Name, meaning, choice, and the function that runs it. */
 #define DAO_SCHEME_LIST(X)                                                                                   \
-    X("plan", "the step is planned as a whole; the plan is replayed", DAO_SWAP_GRAIN_BEST, run_plan)         \
-    X("plan-whole", "the same with tensors that move whole", DAO_SWAP_GRAIN_WHOLE, run_plan)                 \
+    X("plan", "the step is planned as a whole; the plan is replayed", DAO_SWAP_GRANULARITY_BEST, run_plan)   \
+    X("plan-whole", "the same with tensors that move whole", DAO_SWAP_GRANULARITY_WHOLE, run_plan)           \
     X("learn", "the executor, which learns the step, plans it and follows the plan", DAO_POLICY_BELADY,      \
       run_learn)                                                                                             \
     X("online", "the executor at its best without a plan", DAO_POLICY_BELADY, run_online)                    \

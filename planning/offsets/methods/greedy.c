@@ -125,10 +125,10 @@ static bool reserve_spans(dao_plan_greedy_t *greedy)
     }
     dao_plan_memory_t *memory = &greedy->instance->memory;
     uint32_t capacity = 2 * greedy->span_capacity + FIRST_SPAN_COUNT;
-    dao_plan_span_t *spans = dao_plan_grow(memory, greedy->spans, capacity, sizeof(*spans));
+    dao_plan_span_t *spans = dao_plan_memory_grow(memory, greedy->spans, capacity, sizeof(*spans));
     greedy->spans = spans != NULL ? spans : greedy->spans;
     dao_plan_span_t *scratch =
-        spans == NULL ? NULL : dao_plan_grow(memory, greedy->scratch, capacity, sizeof(*scratch));
+        spans == NULL ? NULL : dao_plan_memory_grow(memory, greedy->scratch, capacity, sizeof(*scratch));
     greedy->scratch = scratch != NULL ? scratch : greedy->scratch;
     if (scratch == NULL) {
         return false;
@@ -151,13 +151,13 @@ static void forbid(dao_plan_greedy_t *greedy, const dao_plan_piece_t *piece, con
 
 /* Lists what the placed pieces in a pool forbid to one piece. */
 static dao_status_t forbid_piece(dao_plan_greedy_t *greedy, const dao_plan_piece_t *piece, uint32_t pool,
-                                 dao_plan_meter_t *meter)
+                                 dao_plan_work_t *work)
 {
     const dao_plan_instance_t *instance = greedy->instance;
     uint32_t end = greedy->first_pieces[piece->end];
-    for (uint32_t i = 0; i < end && !dao_plan_meter_is_cancelled(meter); i++) {
+    for (uint32_t i = 0; i < end && !dao_plan_work_is_cancelled(work); i++) {
         i = dao_plan_tree_find(&greedy->tree, i, end, ~piece->begin - 1); /* ends after its begin */
-        meter->used++;
+        work->used++;
         if (i == end) {
             break;
         }
@@ -174,30 +174,29 @@ static dao_status_t forbid_piece(dao_plan_greedy_t *greedy, const dao_plan_piece
     return DAO_OK;
 }
 
-static dao_status_t forbid_all(dao_plan_greedy_t *greedy, uint32_t item, uint32_t pool,
-                               dao_plan_meter_t *meter)
+static dao_status_t forbid_all(dao_plan_greedy_t *greedy, uint32_t item, uint32_t pool, dao_plan_work_t *work)
 {
     greedy->span_count = 0;
     for (uint32_t i = 0; i < dao_plan_instance_piece_count(greedy->instance, item); i++) {
         dao_plan_piece_t piece =
             dao_plan_instance_piece(greedy->instance, dao_plan_instance_piece_at(greedy->instance, item, i));
-        dao_status_t status = forbid_piece(greedy, &piece, pool, meter);
+        dao_status_t status = forbid_piece(greedy, &piece, pool, work);
         if (status != DAO_OK) {
             return status;
         }
     }
-    dao_plan_sort_spans(greedy->spans, greedy->scratch, greedy->span_count, meter);
+    dao_plan_sort_spans(greedy->spans, greedy->scratch, greedy->span_count, work);
     return DAO_OK;
 }
 
 /* Chooses an offset that no span forbids: the lowest one, or the lowest one of the smallest hole. */
 static uint64_t choose_offset(const dao_plan_greedy_t *greedy, uint64_t alignment_bytes,
-                              dao_plan_meter_t *meter)
+                              dao_plan_work_t *work)
 {
     uint64_t chosen = OFFSET_NONE, chosen_slack = UINT64_MAX, offset = 0;
     bool is_chosen = false;
     dao_plan_pass_t pass = {.count = greedy->span_count};
-    while (!is_chosen && dao_plan_pass_next(&pass, meter)) {
+    while (!is_chosen && dao_plan_pass_next(&pass, work)) {
         for (size_t i = pass.begin; i < pass.end && !is_chosen; i++) {
             const dao_plan_span_t *span = &greedy->spans[i];
             if (offset < span->low && span->low - offset < chosen_slack) {
@@ -259,7 +258,7 @@ static bool is_long(const dao_plan_greedy_t *greedy, const dao_plan_shelf_life_t
 
 /* Finds an offset in a pool. */
 static dao_status_t find_offset(dao_plan_greedy_t *greedy, uint32_t index, uint32_t pool,
-                                dao_plan_meter_t *meter, uint64_t *out_offset)
+                                dao_plan_work_t *work, uint64_t *out_offset)
 {
     const dao_plan_item_t *item = &greedy->instance->items[index];
     uint64_t alignment_bytes = (uint64_t)1 << item->alignment_log2;
@@ -267,12 +266,12 @@ static dao_status_t find_offset(dao_plan_greedy_t *greedy, uint32_t index, uint3
     if (greedy->shelf.capacity > 0 && is_whole(greedy->instance, index, &life) && is_long(greedy, &life)) {
         *out_offset = dao_plan_shelf_find(&greedy->shelf, &life, item->size_bytes, alignment_bytes,
                                           greedy->config.is_best_fit);
-        meter->used += greedy->shelf.count / SHELF_WORK;
+        work->used += greedy->shelf.count / SHELF_WORK;
         return DAO_OK;
     }
-    dao_status_t status = forbid_all(greedy, index, pool, meter);
+    dao_status_t status = forbid_all(greedy, index, pool, work);
     if (status == DAO_OK) {
-        *out_offset = choose_offset(greedy, alignment_bytes, meter);
+        *out_offset = choose_offset(greedy, alignment_bytes, work);
     }
     return status;
 }
@@ -286,7 +285,7 @@ static uint64_t growth_of(const dao_plan_greedy_t *greedy, uint32_t pool, uint64
 
 /* Places an item in the first of its pools that holds it, or in the first of those that grow least; or
    nowhere. */
-static dao_status_t place(dao_plan_greedy_t *greedy, uint32_t index, dao_plan_meter_t *meter)
+static dao_status_t place(dao_plan_greedy_t *greedy, uint32_t index, dao_plan_work_t *work)
 {
     const dao_plan_instance_t *instance = greedy->instance;
     const dao_plan_item_t *item = &instance->items[index];
@@ -300,8 +299,8 @@ static dao_status_t place(dao_plan_greedy_t *greedy, uint32_t index, dao_plan_me
     uint64_t chosen_offset = 0, least = UINT64_MAX;
     for (; pool <= last_pool && least > 0; pool++) {
         uint64_t offset;
-        dao_status_t status = find_offset(greedy, index, pool, meter, &offset);
-        if (status != DAO_OK || dao_plan_meter_is_cancelled(meter)) {
+        dao_status_t status = find_offset(greedy, index, pool, work, &offset);
+        if (status != DAO_OK || dao_plan_work_is_cancelled(work)) {
             return status;
         }
         uint64_t end = offset + item->size_bytes, growth = growth_of(greedy, pool, end);
@@ -325,17 +324,17 @@ static bool has_left_out_too_much(const dao_plan_greedy_t *greedy)
            greedy->left_out_bytes >= greedy->config.left_out_bytes_max;
 }
 
-dao_status_t dao_plan_greedy_step(dao_plan_greedy_t *greedy, dao_plan_meter_t *meter, bool *out_is_done)
+dao_status_t dao_plan_greedy_step(dao_plan_greedy_t *greedy, dao_plan_work_t *work, bool *out_is_done)
 {
-    while (greedy->sift_count > 0 && dao_plan_meter_has(meter)) {
+    while (greedy->sift_count > 0 && dao_plan_work_is_left(work)) {
         sift_down(greedy, --greedy->sift_count);
-        meter->used++;
+        work->used++;
     }
     dao_status_t status = DAO_OK;
-    while (greedy->heap_count > 0 && status == DAO_OK && dao_plan_meter_has(meter)) {
-        status = place(greedy, greedy->heap[0], meter);
-        meter->used++;
-        if (status == DAO_OK && !dao_plan_meter_is_cancelled(meter)) {
+    while (greedy->heap_count > 0 && status == DAO_OK && dao_plan_work_is_left(work)) {
+        status = place(greedy, greedy->heap[0], work);
+        work->used++;
+        if (status == DAO_OK && !dao_plan_work_is_cancelled(work)) {
             pop(greedy);
         }
         if (has_left_out_too_much(greedy)) {
@@ -351,11 +350,11 @@ dao_status_t dao_plan_greedy_step(dao_plan_greedy_t *greedy, dao_plan_meter_t *m
 
 /* Lists the times, those at which most bytes are alive first. */
 static void list_broadest(const dao_plan_instance_t *instance, dao_plan_key_t *times, dao_plan_key_t *scratch,
-                          dao_plan_meter_t *meter)
+                          dao_plan_work_t *work)
 {
     uint64_t alive = 0;
     dao_plan_pass_t pieces = {.count = instance->piece_count};
-    while (dao_plan_pass_next(&pieces, meter)) {
+    while (dao_plan_pass_next(&pieces, work)) {
         for (uint32_t i = (uint32_t)pieces.begin; i < pieces.end; i++) {
             dao_plan_piece_t piece = dao_plan_instance_piece(instance, i);
             times[piece.begin].key += piece.high - piece.low;
@@ -365,75 +364,75 @@ static void list_broadest(const dao_plan_instance_t *instance, dao_plan_key_t *t
         }
     }
     dao_plan_pass_t list = {.count = instance->time_count};
-    while (dao_plan_pass_next(&list, meter)) {
+    while (dao_plan_pass_next(&list, work)) {
         for (uint32_t time = (uint32_t)list.begin; time < list.end; time++) {
             alive += times[time].key;
             times[time] = (dao_plan_key_t){.key = DAO_PLAN_TOTAL_MAX - alive, .value = time};
         }
     }
-    dao_plan_sort_keys(times, scratch, instance->time_count, meter);
+    dao_plan_sort_keys(times, scratch, instance->time_count, work);
 }
 
 /* Gives the pieces that live at a time their turn, and takes them out of the tree. */
-static void give_turn(dao_plan_greedy_t *greedy, uint32_t time, uint32_t turn, dao_plan_meter_t *meter)
+static void give_turn(dao_plan_greedy_t *greedy, uint32_t time, uint32_t turn, dao_plan_work_t *work)
 {
     uint32_t end = greedy->first_pieces[time + 1];
     uint32_t piece = dao_plan_tree_find(&greedy->tree, 0, end, ~time - 1);
-    while (piece < end && !dao_plan_meter_is_cancelled(meter)) {
+    while (piece < end && !dao_plan_work_is_cancelled(work)) {
         uint32_t item = dao_plan_instance_piece(greedy->instance, piece).item;
         greedy->turns[item] = turn < greedy->turns[item] ? turn : greedy->turns[item];
         dao_plan_tree_set(&greedy->tree, piece, DAO_PLAN_TREE_NONE);
         piece = dao_plan_tree_find(&greedy->tree, piece, end, ~time - 1);
-        meter->used++;
+        work->used++;
     }
 }
 
 /* Gives each item the turn of the broadest time that it lives at. The tree lends itself: all pieces are put
    into it, and taken as their items get their turns. */
-static void give_turns(dao_plan_greedy_t *greedy, const dao_plan_key_t *times, dao_plan_meter_t *meter)
+static void give_turns(dao_plan_greedy_t *greedy, const dao_plan_key_t *times, dao_plan_work_t *work)
 {
     const dao_plan_instance_t *instance = greedy->instance;
-    dao_plan_pass_fill(greedy->turns, 0xff, instance->item_count * sizeof(*greedy->turns), meter);
+    dao_plan_pass_fill(greedy->turns, 0xff, instance->item_count * sizeof(*greedy->turns), work);
     dao_plan_pass_t pieces = {.count = instance->piece_count};
-    while (dao_plan_pass_next(&pieces, meter)) {
+    while (dao_plan_pass_next(&pieces, work)) {
         for (uint32_t i = (uint32_t)pieces.begin; i < pieces.end; i++) {
             greedy->tree.levels[0][i] = ~dao_plan_instance_piece(instance, i).end;
         }
     }
-    dao_plan_tree_build(&greedy->tree, meter);
+    dao_plan_tree_build(&greedy->tree, work);
     dao_plan_pass_t turns = {.count = instance->time_count};
-    while (dao_plan_pass_next(&turns, meter)) {
+    while (dao_plan_pass_next(&turns, work)) {
         for (uint32_t turn = (uint32_t)turns.begin; turn < turns.end; turn++) {
-            give_turn(greedy, times[turn].value, turn, meter);
+            give_turn(greedy, times[turn].value, turn, work);
         }
     }
 }
 
-static bool order_by_breadth(dao_plan_greedy_t *greedy, dao_plan_meter_t *meter)
+static bool order_by_breadth(dao_plan_greedy_t *greedy, dao_plan_work_t *work)
 {
     dao_plan_memory_t *memory = &greedy->instance->memory;
     size_t time_count = greedy->instance->time_count;
-    dao_plan_key_t *times = dao_plan_take(memory, time_count, sizeof(*times));
-    dao_plan_key_t *scratch = dao_plan_take(memory, time_count, sizeof(*scratch));
-    greedy->turns = dao_plan_take(memory, greedy->instance->item_count, sizeof(*greedy->turns));
+    dao_plan_key_t *times = dao_plan_memory_alloc(memory, time_count, sizeof(*times));
+    dao_plan_key_t *scratch = dao_plan_memory_alloc(memory, time_count, sizeof(*scratch));
+    greedy->turns = dao_plan_memory_alloc(memory, greedy->instance->item_count, sizeof(*greedy->turns));
     bool is_complete = times != NULL && scratch != NULL && greedy->turns != NULL;
     if (is_complete) {
-        list_broadest(greedy->instance, times, scratch, meter);
-        give_turns(greedy, times, meter);
+        list_broadest(greedy->instance, times, scratch, work);
+        give_turns(greedy, times, work);
     }
-    dao_plan_give(memory, scratch);
-    dao_plan_give(memory, times);
+    dao_plan_memory_free(memory, scratch);
+    dao_plan_memory_free(memory, times);
     return is_complete;
 }
 
 /* ---- start and end ---- */
 
-static void fill_first_pieces(dao_plan_greedy_t *greedy, dao_plan_meter_t *meter)
+static void fill_first_pieces(dao_plan_greedy_t *greedy, dao_plan_work_t *work)
 {
     const dao_plan_instance_t *instance = greedy->instance;
     uint32_t piece = 0;
     dao_plan_pass_t pass = {.count = (size_t)instance->time_count + 1};
-    while (dao_plan_pass_next(&pass, meter)) {
+    while (dao_plan_pass_next(&pass, work)) {
         for (size_t time = pass.begin; time < pass.end; time++) {
             while (piece < instance->piece_count && dao_plan_instance_piece(instance, piece).begin < time) {
                 piece++;
@@ -444,7 +443,7 @@ static void fill_first_pieces(dao_plan_greedy_t *greedy, dao_plan_meter_t *meter
 }
 
 /* Counts pairs that overlap, and tells whether a shelf pays. Clocks and pools are the tree's. */
-static bool count_overlaps(dao_plan_greedy_t *greedy, dao_plan_meter_t *meter)
+static bool count_overlaps(dao_plan_greedy_t *greedy, dao_plan_work_t *work)
 {
     const dao_plan_instance_t *instance = greedy->instance;
     uint64_t count = instance->piece_count, pairs = 0;
@@ -452,7 +451,7 @@ static bool count_overlaps(dao_plan_greedy_t *greedy, dao_plan_meter_t *meter)
         return false;
     }
     dao_plan_pass_t pass = {.count = count};
-    while (dao_plan_pass_next(&pass, meter)) {
+    while (dao_plan_pass_next(&pass, work)) {
         for (uint32_t i = (uint32_t)pass.begin; i < pass.end; i++) {
             pairs += greedy->first_pieces[dao_plan_instance_piece(instance, i).end] - i - 1;
         }
@@ -462,10 +461,10 @@ static bool count_overlaps(dao_plan_greedy_t *greedy, dao_plan_meter_t *meter)
 }
 
 /* All items wait, fixed ones too; the heap is sifted as part of the work. */
-static void fill_heap(dao_plan_greedy_t *greedy, dao_plan_meter_t *meter)
+static void fill_heap(dao_plan_greedy_t *greedy, dao_plan_work_t *work)
 {
     dao_plan_pass_t pass = {.count = greedy->instance->item_count};
-    while (dao_plan_pass_next(&pass, meter)) {
+    while (dao_plan_pass_next(&pass, work)) {
         for (uint32_t i = (uint32_t)pass.begin; i < pass.end; i++) {
             greedy->heap[i] = i;
         }
@@ -475,34 +474,34 @@ static void fill_heap(dao_plan_greedy_t *greedy, dao_plan_meter_t *meter)
 }
 
 dao_status_t dao_plan_greedy_create(dao_plan_instance_t *instance, const dao_plan_greedy_config_t *config,
-                                    dao_plan_meter_t *meter, dao_plan_greedy_t **out_greedy)
+                                    dao_plan_work_t *work, dao_plan_greedy_t **out_greedy)
 {
     dao_plan_memory_t *memory = &instance->memory;
-    dao_plan_greedy_t *greedy = dao_plan_take(memory, 1, sizeof(*greedy));
+    dao_plan_greedy_t *greedy = dao_plan_memory_alloc(memory, 1, sizeof(*greedy));
     if (greedy == NULL) {
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory to place buffers one by one");
     }
     greedy->instance = instance;
     greedy->config = *config;
-    greedy->heap = dao_plan_take(memory, instance->item_count, sizeof(*greedy->heap));
+    greedy->heap = dao_plan_memory_alloc(memory, instance->item_count, sizeof(*greedy->heap));
     greedy->first_pieces =
-        dao_plan_take(memory, (size_t)instance->time_count + 1, sizeof(*greedy->first_pieces));
+        dao_plan_memory_alloc(memory, (size_t)instance->time_count + 1, sizeof(*greedy->first_pieces));
     if (greedy->heap == NULL || greedy->first_pieces == NULL ||
-        !dao_plan_layout_init(&greedy->layout, instance, meter) ||
-        !dao_plan_tree_init(&greedy->tree, memory, instance->piece_count, meter)) {
+        !dao_plan_layout_init(&greedy->layout, instance, work) ||
+        !dao_plan_tree_init(&greedy->tree, memory, instance->piece_count, work)) {
         dao_status_t status = no_memory(greedy);
         dao_plan_greedy_destroy(greedy);
         return status;
     }
-    fill_first_pieces(greedy, meter);
+    fill_first_pieces(greedy, work);
     bool is_complete =
-        !count_overlaps(greedy, meter) || dao_plan_shelf_init(&greedy->shelf, memory, instance->piece_count);
-    if (!is_complete || (config->order == DAO_PLAN_ORDER_BREADTH && !order_by_breadth(greedy, meter))) {
+        !count_overlaps(greedy, work) || dao_plan_shelf_init(&greedy->shelf, memory, instance->piece_count);
+    if (!is_complete || (config->order == DAO_PLAN_ORDER_BREADTH && !order_by_breadth(greedy, work))) {
         dao_status_t status = no_memory(greedy);
         dao_plan_greedy_destroy(greedy);
         return status;
     }
-    fill_heap(greedy, meter);
+    fill_heap(greedy, work);
     *out_greedy = greedy;
     return DAO_OK;
 }
@@ -516,12 +515,12 @@ void dao_plan_greedy_destroy(dao_plan_greedy_t *greedy)
     dao_plan_tree_finish(&greedy->tree, memory);
     dao_plan_shelf_finish(&greedy->shelf, memory);
     dao_plan_layout_finish(&greedy->layout, greedy->instance);
-    dao_plan_give(memory, greedy->heap);
-    dao_plan_give(memory, greedy->turns);
-    dao_plan_give(memory, greedy->first_pieces);
-    dao_plan_give(memory, greedy->spans);
-    dao_plan_give(memory, greedy->scratch);
-    dao_plan_give(memory, greedy);
+    dao_plan_memory_free(memory, greedy->heap);
+    dao_plan_memory_free(memory, greedy->turns);
+    dao_plan_memory_free(memory, greedy->first_pieces);
+    dao_plan_memory_free(memory, greedy->spans);
+    dao_plan_memory_free(memory, greedy->scratch);
+    dao_plan_memory_free(memory, greedy);
 }
 
 dao_plan_layout_t *dao_plan_greedy_layout(dao_plan_greedy_t *greedy)

@@ -19,12 +19,12 @@ typedef struct dao_plan_greedy dao_plan_greedy_t;
 /* In passes. The instance outlives it. DAO_ERR_NO_HOST_MEMORY. */
 DAO_NODISCARD dao_status_t dao_plan_greedy_create(dao_plan_instance_t *instance,
                                                   const dao_plan_greedy_config_t *config,
-                                                  dao_plan_meter_t *meter, dao_plan_greedy_t **out_greedy);
+                                                  dao_plan_work_t *work, dao_plan_greedy_t **out_greedy);
 void dao_plan_greedy_destroy(dao_plan_greedy_t *greedy);
 
-/* Goes on until it is done, or has left out too much, or the meter ends. DAO_ERR_NO_HOST_MEMORY: it can be
-   called again. */
-DAO_NODISCARD dao_status_t dao_plan_greedy_step(dao_plan_greedy_t *greedy, dao_plan_meter_t *meter,
+/* Goes on until it is done, or has left out too much, or the work counter ends. DAO_ERR_NO_HOST_MEMORY: it
+   can be called again. */
+DAO_NODISCARD dao_status_t dao_plan_greedy_step(dao_plan_greedy_t *greedy, dao_plan_work_t *work,
                                                 bool *out_is_done);
 
 /* Valid once it is done: no two pieces share bytes at the same time. Borrowed. */

@@ -12,12 +12,12 @@ typedef struct dao_plan_layout {
 } dao_plan_layout_t;
 
 /* Makes a layout in which nothing is placed, by a pass. False without memory. */
-bool dao_plan_layout_init(dao_plan_layout_t *layout, dao_plan_instance_t *instance, dao_plan_meter_t *meter);
+bool dao_plan_layout_init(dao_plan_layout_t *layout, dao_plan_instance_t *instance, dao_plan_work_t *work);
 void dao_plan_layout_finish(dao_plan_layout_t *layout, dao_plan_instance_t *instance);
 
 /* Puts the fixed items where they have to be, by a pass. */
 void dao_plan_layout_put_fixed(dao_plan_layout_t *layout, const dao_plan_instance_t *instance,
-                               dao_plan_meter_t *meter);
+                               dao_plan_work_t *work);
 
 static inline void dao_plan_layout_put(dao_plan_layout_t *layout, uint32_t item, uint64_t offset,
                                        uint32_t pool)

@@ -19,8 +19,8 @@
    missing here, and nothing is proved; what is found is still a packing. Nor is anything proved if the search
    is cut off at its limit.
 
-   It goes on wherever the meter has ended it: sets are packed one after the other, then each pool takes its
-   parts, then what they took is packed once more, to know where it lies.
+   It goes on wherever the work counter has ended it: sets are packed one after the other, then each pool
+   takes its parts, then what they took is packed once more, to know where it lies.
 
        PACK, packed[done sets]  --last set-->  FILL, least of a pool's done sets  --last pool-->  PLACE, chosen  -->  DONE
 
@@ -170,10 +170,10 @@ static void list_alive(pools_t *pools)
     }
 }
 
-static void look_at_items(pools_t *pools, dao_plan_meter_t *meter)
+static void look_at_items(pools_t *pools, dao_plan_work_t *work)
 {
     uint64_t piece_count = pools->instance->piece_count;
-    meter->used += 1 + piece_count * piece_count / PAIRS_PER_WORK;
+    work->used += 1 + piece_count * piece_count / PAIRS_PER_WORK;
     list_alive(pools);
     pools->are_whole = true;
     for (uint32_t i = 0; i < pools->item_count; i++) {
@@ -298,7 +298,7 @@ static void place_next(const pools_t *pools, packing_t *packing)
 }
 
 /* Begins to pack a set, as low as it can be. */
-static void start_packing(pools_t *pools, set_t set, dao_plan_meter_t *meter)
+static void start_packing(pools_t *pools, set_t set, dao_plan_work_t *work)
 {
     packing_t *packing = &pools->packing;
     *packing = (packing_t){.best_peak = NO_PEAK, .bound = pools->loads[set]};
@@ -308,12 +308,13 @@ static void start_packing(pools_t *pools, set_t set, dao_plan_meter_t *meter)
     if (packing->bound != NO_PEAK) { /* else fixed items are in the way already */
         enter(pools, packing, (level_t){.waiting = set});
     }
-    meter->used++;
+    work->used++;
     pools->is_packing = true;
 }
 
-/* Goes on with the packing at hand, for so many steps of it at most. False: the meter has ended first. */
-static bool step_packing(pools_t *pools, uint64_t step_limit, dao_plan_meter_t *meter)
+/* Goes on with the packing at hand, for so many steps of it at most. False: the work counter has ended
+   first. */
+static bool step_packing(pools_t *pools, uint64_t step_limit, dao_plan_work_t *work)
 {
     packing_t *packing = &pools->packing;
     while (packing->level_count > 0 && packing->best_peak > packing->bound) {
@@ -321,25 +322,25 @@ static bool step_packing(pools_t *pools, uint64_t step_limit, dao_plan_meter_t *
             pools->is_cut_off = true;
             break;
         }
-        if (!dao_plan_meter_has(meter)) {
+        if (!dao_plan_work_is_left(work)) {
             return false;
         }
         place_next(pools, packing);
-        meter->used++;
+        work->used++;
     }
     pools->is_packing = false;
     return true;
 }
 
 /* Packs the set at hand, and goes to the next one. */
-static void pack_set(pools_t *pools, dao_plan_meter_t *meter)
+static void pack_set(pools_t *pools, dao_plan_work_t *work)
 {
     if (!pools->is_packing) {
         pools->loads[pools->set] = load_of(pools, pools->set);
-        meter->used += pools->alive_count / SUMS_PER_WORK;
-        start_packing(pools, pools->set, meter);
+        work->used += pools->alive_count / SUMS_PER_WORK;
+        start_packing(pools, pools->set, work);
     }
-    if (!step_packing(pools, pools->steps_left, meter)) {
+    if (!step_packing(pools, pools->steps_left, work)) {
         return;
     }
     pools->steps_left -= dao_smaller(pools->packing.step_count, pools->steps_left);
@@ -366,7 +367,7 @@ static set_t allowed_in(const pools_t *pools, uint32_t pool)
 
 /* What a pool takes of a set beside those before it. Of equal parts it is nothing, or the one with the lowest
    number. */
-static void take_part(pools_t *pools, uint32_t pool, set_t set, dao_plan_meter_t *meter)
+static void take_part(pools_t *pools, uint32_t pool, set_t set, dao_plan_work_t *work)
 {
     const uint64_t *before = pools->before;
     uint64_t capacity = pools->instance->capacities[pool], least = before[set];
@@ -381,7 +382,7 @@ static void take_part(pools_t *pools, uint32_t pool, set_t set, dao_plan_meter_t
     }
     pools->least[set] = least;
     pools->parts[((size_t)pool << pools->item_count) + set] = (uint16_t)chosen;
-    meter->used += 1 + ((uint64_t)1 << __builtin_popcount(own)) / PARTS_PER_WORK;
+    work->used += 1 + ((uint64_t)1 << __builtin_popcount(own)) / PARTS_PER_WORK;
 }
 
 /* The set of most bytes that the pools hold, of those the one with the lowest peak. Fixed items are in it. */
@@ -405,9 +406,9 @@ static set_t choose_set(const pools_t *pools)
 
 /* Lets the pool at hand take the best part of the set at hand, and goes to the next set; after the last one
    to the next pool, after the last one of these to the places. */
-static void fill_set(pools_t *pools, dao_plan_meter_t *meter)
+static void fill_set(pools_t *pools, dao_plan_work_t *work)
 {
-    take_part(pools, pools->pool, pools->set, meter);
+    take_part(pools, pools->pool, pools->set, work);
     pools->set++;
     if (pools->set >> pools->item_count == 0) {
         return;
@@ -421,19 +422,19 @@ static void fill_set(pools_t *pools, dao_plan_meter_t *meter)
         return;
     }
     pools->set = choose_set(pools);
-    meter->used += ((uint64_t)1 << pools->item_count) / SUMS_PER_WORK;
+    work->used += ((uint64_t)1 << pools->item_count) / SUMS_PER_WORK;
     pools->phase = PHASE_PLACE;
 }
 
 /* Places what the last pool that is left takes. The packing is made once more, on its own limit: what was
    found is found again. */
-static void place_part(pools_t *pools, dao_plan_meter_t *meter)
+static void place_part(pools_t *pools, dao_plan_work_t *work)
 {
     set_t part = pools->parts[((size_t)(pools->pool - 1) << pools->item_count) + pools->set];
     if (!pools->is_packing) {
-        start_packing(pools, part, meter);
+        start_packing(pools, part, work);
     }
-    if (!step_packing(pools, DAO_PLAN_POOLS_STEPS_MAX, meter)) {
+    if (!step_packing(pools, DAO_PLAN_POOLS_STEPS_MAX, work)) {
         return;
     }
     bool is_found = pools->packing.best_peak != NO_PEAK;
@@ -449,15 +450,15 @@ static void place_part(pools_t *pools, dao_plan_meter_t *meter)
     }
 }
 
-bool dao_plan_pools_step(dao_plan_pools_t *pools, dao_plan_meter_t *meter)
+bool dao_plan_pools_step(dao_plan_pools_t *pools, dao_plan_work_t *work)
 {
-    while (pools->phase != PHASE_DONE && dao_plan_meter_has(meter)) {
+    while (pools->phase != PHASE_DONE && dao_plan_work_is_left(work)) {
         if (pools->phase == PHASE_PACK) {
-            pack_set(pools, meter);
+            pack_set(pools, work);
         } else if (pools->phase == PHASE_FILL) {
-            fill_set(pools, meter);
+            fill_set(pools, work);
         } else {
-            place_part(pools, meter);
+            place_part(pools, work);
         }
         DAO_ASSERT(dao_plan_pools_is_valid(pools));
     }
@@ -491,41 +492,41 @@ bool dao_plan_pools_is_valid(const dao_plan_pools_t *pools)
 /* ---- start and end ---- */
 
 /* Takes memory for all sets. */
-static bool take_all(pools_t *pools, dao_plan_meter_t *meter)
+static bool take_all(pools_t *pools, dao_plan_work_t *work)
 {
     dao_plan_instance_t *instance = pools->instance;
     dao_plan_memory_t *memory = &instance->memory;
     size_t count = (size_t)1 << instance->item_count;
-    pools->loads = dao_plan_take(memory, count, sizeof(*pools->loads));
-    pools->packed = dao_plan_take(memory, count, sizeof(*pools->packed));
-    pools->least = dao_plan_take(memory, count, sizeof(*pools->least));
-    pools->before = dao_plan_take(memory, count, sizeof(*pools->before));
-    pools->parts = dao_plan_take(memory, count * instance->pool_count, sizeof(*pools->parts));
-    pools->alive = dao_plan_take(memory, instance->piece_count, sizeof(*pools->alive));
-    return dao_plan_layout_init(&pools->layout, instance, meter) && pools->alive != NULL &&
+    pools->loads = dao_plan_memory_alloc(memory, count, sizeof(*pools->loads));
+    pools->packed = dao_plan_memory_alloc(memory, count, sizeof(*pools->packed));
+    pools->least = dao_plan_memory_alloc(memory, count, sizeof(*pools->least));
+    pools->before = dao_plan_memory_alloc(memory, count, sizeof(*pools->before));
+    pools->parts = dao_plan_memory_alloc(memory, count * instance->pool_count, sizeof(*pools->parts));
+    pools->alive = dao_plan_memory_alloc(memory, instance->piece_count, sizeof(*pools->alive));
+    return dao_plan_layout_init(&pools->layout, instance, work) && pools->alive != NULL &&
            pools->loads != NULL && pools->packed != NULL && pools->least != NULL && pools->before != NULL &&
            pools->parts != NULL;
 }
 
-dao_status_t dao_plan_pools_create(dao_plan_instance_t *instance, uint64_t step_limit,
-                                   dao_plan_meter_t *meter, dao_plan_pools_t **out_pools)
+dao_status_t dao_plan_pools_create(dao_plan_instance_t *instance, uint64_t step_limit, dao_plan_work_t *work,
+                                   dao_plan_pools_t **out_pools)
 {
     DAO_ASSERT(dao_plan_pools_knows(instance) && step_limit <= DAO_PLAN_POOLS_STEPS_MAX);
-    pools_t *pools = dao_plan_take(&instance->memory, 1, sizeof(*pools));
+    pools_t *pools = dao_plan_memory_alloc(&instance->memory, 1, sizeof(*pools));
     if (pools != NULL) {
         *pools =
             (pools_t){.instance = instance, .item_count = instance->item_count, .steps_left = step_limit};
     }
-    if (pools == NULL || !take_all(pools, meter)) {
+    if (pools == NULL || !take_all(pools, work)) {
         dao_plan_pools_destroy(pools);
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory to split %u buffers over %u pools",
                          instance->item_count, instance->pool_count);
     }
-    dao_plan_layout_put_fixed(&pools->layout, instance, meter);
+    dao_plan_layout_put_fixed(&pools->layout, instance, work);
     for (set_t set = 0; set >> pools->item_count == 0; set++) {
         pools->before[set] = set == 0 ? 0 : NO_PEAK;
     }
-    look_at_items(pools, meter);
+    look_at_items(pools, work);
     pools->set = 1; /* nothing is packed at 0 */
     *out_pools = pools;
     return DAO_OK;
@@ -536,12 +537,12 @@ void dao_plan_pools_destroy(dao_plan_pools_t *pools)
     if (pools != NULL) {
         dao_plan_memory_t *memory = &pools->instance->memory;
         dao_plan_layout_finish(&pools->layout, pools->instance);
-        dao_plan_give(memory, pools->loads);
-        dao_plan_give(memory, pools->packed);
-        dao_plan_give(memory, pools->least);
-        dao_plan_give(memory, pools->before);
-        dao_plan_give(memory, pools->parts);
-        dao_plan_give(memory, pools->alive);
-        dao_plan_give(memory, pools);
+        dao_plan_memory_free(memory, pools->loads);
+        dao_plan_memory_free(memory, pools->packed);
+        dao_plan_memory_free(memory, pools->least);
+        dao_plan_memory_free(memory, pools->before);
+        dao_plan_memory_free(memory, pools->parts);
+        dao_plan_memory_free(memory, pools->alive);
+        dao_plan_memory_free(memory, pools);
     }
 }

@@ -18,11 +18,11 @@ bool dao_plan_pools_knows(const dao_plan_instance_t *instance);
 /* Begins to look for the layout that leaves out the fewest bytes, and of those for one with the lowest peak;
    places items so many times at most. The instance outlives it. DAO_ERR_NO_HOST_MEMORY. */
 DAO_NODISCARD dao_status_t dao_plan_pools_create(dao_plan_instance_t *instance, uint64_t step_limit,
-                                                 dao_plan_meter_t *meter, dao_plan_pools_t **out_pools);
+                                                 dao_plan_work_t *work, dao_plan_pools_t **out_pools);
 void dao_plan_pools_destroy(dao_plan_pools_t *pools);
 
-/* Goes on until the meter ends. True: the layout is there. */
-bool dao_plan_pools_step(dao_plan_pools_t *pools, dao_plan_meter_t *meter);
+/* Goes on until the work counter ends. True: the layout is there. */
+bool dao_plan_pools_step(dao_plan_pools_t *pools, dao_plan_work_t *work);
 
 /* Tells whether the layout is there, and none is better. It may not be known where offsets are in the way of
    each other in ways that are too many, or that are not looked at. */

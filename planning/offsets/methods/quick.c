@@ -5,7 +5,7 @@
 #include "base/report/assert.h"
 #include "base/report/error.h"
 #include "planning/offsets/methods/greedy.h"
-#include "planning/offsets/methods/lowest.h"
+#include "planning/offsets/methods/skyline.h"
 #include "planning/offsets/problem/check.h"
 
 static dao_status_t cancelled(void)
@@ -14,11 +14,11 @@ static dao_status_t cancelled(void)
 }
 
 dao_status_t dao_plan_quick_init(dao_plan_quick_t *quick, const dao_plan_problem_t *problem,
-                                 dao_plan_meter_t *meter)
+                                 dao_plan_work_t *work)
 {
     *quick = (dao_plan_quick_t){0};
     dao_status_t status = dao_plan_problem_check(problem);
-    status = status == DAO_OK ? dao_plan_instance_init(&quick->instance, problem, meter) : status;
+    status = status == DAO_OK ? dao_plan_instance_init(&quick->instance, problem, work) : status;
     quick->instance.memory.is_patient = false; /* nobody trims it later */
     if (status != DAO_OK) {
         dao_plan_quick_finish(quick);
@@ -45,19 +45,19 @@ void dao_plan_quick_finish(dao_plan_quick_t *quick)
 }
 
 /* Keeps a layout that is better than those before. */
-static void keep_better(dao_plan_quick_t *quick, const dao_plan_layout_t *layout, dao_plan_meter_t *meter)
+static void keep_better(dao_plan_quick_t *quick, const dao_plan_layout_t *layout, dao_plan_work_t *work)
 {
     const dao_plan_instance_t *instance = &quick->instance;
-    dao_plan_worth_t worth;
-    dao_plan_layout_worth(instance, layout, meter, &worth);
-    if (quick->has_best && !dao_plan_worth_is_better(&worth, &quick->best)) {
+    dao_plan_score_t score;
+    dao_plan_layout_score(instance, layout, work, &score);
+    if (quick->has_best && !dao_plan_score_is_better(&score, &quick->best)) {
         return;
     }
-    dao_plan_meter_t endless = dao_plan_meter_endless(); /* looks of an assertion are nobody's */
+    dao_plan_work_t endless = dao_plan_work_unlimited(); /* looks of an assertion are nobody's */
     DAO_ASSERT_HEAVY(dao_plan_layout_check(&quick->instance, layout, false, &endless) != DAO_ERR_INVALID);
     (void)endless;
     quick->has_best = true;
-    quick->best = worth;
+    quick->best = score;
     for (uint32_t i = 0; i < instance->item_count; i++) {
         quick->offsets[instance->items[i].source] = layout->offsets[i];
     }
@@ -65,18 +65,18 @@ static void keep_better(dao_plan_quick_t *quick, const dao_plan_layout_t *layout
 
 /* One pass. `counts_misses`: of what found no place. */
 static dao_status_t pass(dao_plan_quick_t *quick, const dao_plan_greedy_config_t *config, bool counts_misses,
-                         dao_plan_meter_t *meter)
+                         dao_plan_work_t *work)
 {
     dao_plan_greedy_t *greedy = NULL;
     bool is_done = false;
-    dao_status_t status = dao_plan_greedy_create(&quick->instance, config, meter, &greedy);
+    dao_status_t status = dao_plan_greedy_create(&quick->instance, config, work, &greedy);
     while (status == DAO_OK && !is_done) {
         status =
-            dao_plan_meter_is_cancelled(meter) ? cancelled() : dao_plan_greedy_step(greedy, meter, &is_done);
+            dao_plan_work_is_cancelled(work) ? cancelled() : dao_plan_greedy_step(greedy, work, &is_done);
     }
     if (status == DAO_OK) {
         const dao_plan_layout_t *layout = dao_plan_greedy_layout(greedy);
-        keep_better(quick, layout, meter);
+        keep_better(quick, layout, work);
         for (uint32_t i = 0; counts_misses && i < quick->instance.item_count; i++) {
             if (layout->offsets[i] == DAO_PLAN_NOWHERE && quick->misses[i] < DAO_PLAN_QUICK_MISSES_MAX) {
                 quick->misses[i]++;
@@ -94,41 +94,41 @@ static uint64_t least(uint64_t left, uint64_t right)
 
 /* The lowest place first; then all settle in the order of their offsets, unless the skyline sees them as they
    are. */
-static dao_status_t try_lowest(dao_plan_quick_t *quick, const dao_plan_lowest_config_t *config,
-                               uint64_t left_out_bytes_max, dao_plan_meter_t *meter)
+static dao_status_t try_skyline(dao_plan_quick_t *quick, const dao_plan_skyline_config_t *config,
+                                uint64_t left_out_bytes_max, dao_plan_work_t *work)
 {
-    dao_plan_lowest_t *lowest = NULL;
+    dao_plan_skyline_t *skyline = NULL;
     bool is_done = false;
-    dao_status_t status = dao_plan_lowest_create(&quick->instance, config, meter, &lowest);
+    dao_status_t status = dao_plan_skyline_create(&quick->instance, config, work, &skyline);
     while (status == DAO_OK && !is_done) {
         status =
-            dao_plan_meter_is_cancelled(meter) ? cancelled() : dao_plan_lowest_step(lowest, meter, &is_done);
+            dao_plan_work_is_cancelled(work) ? cancelled() : dao_plan_skyline_step(skyline, work, &is_done);
     }
     if (status == DAO_OK && dao_plan_instance_is_plain(&quick->instance)) {
-        keep_better(quick, dao_plan_lowest_layout(lowest), meter);
+        keep_better(quick, dao_plan_skyline_layout(skyline), work);
     } else if (status == DAO_OK) {
         const dao_plan_greedy_config_t settling = {.order = DAO_PLAN_ORDER_OFFSET,
-                                                   .offsets = dao_plan_lowest_layout(lowest)->offsets,
+                                                   .offsets = dao_plan_skyline_layout(skyline)->offsets,
                                                    .left_out_bytes_max = left_out_bytes_max};
-        status = pass(quick, &settling, false, meter);
+        status = pass(quick, &settling, false, work);
     }
-    dao_plan_lowest_destroy(lowest);
+    dao_plan_skyline_destroy(skyline);
     return status;
 }
 
 dao_status_t dao_plan_quick_try(dao_plan_quick_t *quick, const dao_plan_quick_method_t *method,
-                                uint64_t left_out_bytes_max, dao_plan_meter_t *meter)
+                                uint64_t left_out_bytes_max, dao_plan_work_t *work)
 {
     DAO_ASSERT(method->order != DAO_PLAN_ORDER_OFFSET);
     uint64_t most_bytes =
         least(quick->has_best ? quick->best.unplaced_bytes : UINT64_MAX, left_out_bytes_max);
-    if (method->is_lowest) {
-        const dao_plan_lowest_config_t config = {.order = method->order};
-        return try_lowest(quick, &config, most_bytes, meter);
+    if (method->is_skyline) {
+        const dao_plan_skyline_config_t config = {.order = method->order};
+        return try_skyline(quick, &config, most_bytes, work);
     }
     const dao_plan_greedy_config_t config = {
         .order = method->order, .is_best_fit = method->is_best_fit, .left_out_bytes_max = most_bytes};
-    return pass(quick, &config, false, meter);
+    return pass(quick, &config, false, work);
 }
 
 /* Items of one rank come in the order of their begins. */
@@ -139,7 +139,7 @@ static void rank_items(dao_plan_quick_t *quick)
     }
 }
 
-dao_status_t dao_plan_quick_repeat(dao_plan_quick_t *quick, uint32_t count, dao_plan_meter_t *meter)
+dao_status_t dao_plan_quick_repeat(dao_plan_quick_t *quick, uint32_t count, dao_plan_work_t *work)
 {
     dao_status_t status = DAO_OK;
     DAO_ASSERT(quick->has_best);
@@ -150,7 +150,7 @@ dao_status_t dao_plan_quick_repeat(dao_plan_quick_t *quick, uint32_t count, dao_
         rank_items(quick);
         const dao_plan_greedy_config_t config = {
             .order = DAO_PLAN_ORDER_OFFSET, .offsets = quick->ranks, .is_best_fit = true};
-        status = pass(quick, &config, true, meter);
+        status = pass(quick, &config, true, work);
     }
     return status;
 }

@@ -11,7 +11,7 @@
 typedef struct dao_plan_quick_method {
     dao_plan_order_t order; /* not DAO_PLAN_ORDER_OFFSET */
     bool
-        is_lowest; /* the lowest place gets the first by the order; then all settle. Not for DAO_PLAN_ORDER_BREADTH */
+        is_skyline; /* the lowest place gets the first by the order; then all settle. Not for DAO_PLAN_ORDER_BREADTH */
     bool is_best_fit; /* else: of the holes that fit the smallest one, or the lowest one */
 } dao_plan_quick_method_t;
 
@@ -22,7 +22,7 @@ typedef struct dao_plan_quick {
     uint8_t *misses; /* one an item: passes in which it found no place, up to DAO_PLAN_QUICK_MISSES_MAX */
     uint64_t *ranks; /* one an item: the smaller the sooner */
     bool has_best;
-    dao_plan_worth_t best;
+    dao_plan_score_t best;
     uint64_t
         *offsets; /* one a buffer of the problem: the best layout; DAO_PLAN_NOWHERE for what does not fit */
 } dao_plan_quick_t;
@@ -30,18 +30,18 @@ typedef struct dao_plan_quick {
 /* Checks and copies a problem. The statuses of dao_planner_create(), and DAO_ERR_STOPPED if it was cancelled;
    on an error there is nothing to finish. */
 DAO_NODISCARD dao_status_t dao_plan_quick_init(dao_plan_quick_t *quick, const dao_plan_problem_t *problem,
-                                               dao_plan_meter_t *meter);
+                                               dao_plan_work_t *work);
 void dao_plan_quick_finish(dao_plan_quick_t *quick); /* also one that is all zero */
 
 /* Places all in the order of a method. Ends early once as many bytes are left out as by the best layout, or
    as `left_out_bytes_max`. DAO_ERR_NO_HOST_MEMORY; DAO_ERR_STOPPED if it was cancelled. */
 DAO_NODISCARD dao_status_t dao_plan_quick_try(dao_plan_quick_t *quick, const dao_plan_quick_method_t *method,
-                                              uint64_t left_out_bytes_max, dao_plan_meter_t *meter);
+                                              uint64_t left_out_bytes_max, dao_plan_work_t *work);
 
 /* Goes on from the best layout until everything has a place, up to `count` times: what missed as often comes
    in the order of begins, into the smallest hole that fits. The same statuses. */
 DAO_NODISCARD dao_status_t dao_plan_quick_repeat(dao_plan_quick_t *quick, uint32_t count,
-                                                 dao_plan_meter_t *meter);
+                                                 dao_plan_work_t *work);
 
 /* Whether everything has a place. */
 static inline bool dao_plan_quick_is_complete(const dao_plan_quick_t *quick)

@@ -13,7 +13,7 @@
 typedef struct load {
     const dao_plan_rows_t *rows;
     const dao_plan_problem_t *problem;
-    dao_plan_meter_t *meter;
+    dao_plan_work_t *work;
     uint32_t pool;           /* rows of buffers that must lie in it alone; DAO_PLAN_ANY_POOL: all */
     uint64_t rounding_bytes; /* a power of two */
 } load_t;
@@ -33,7 +33,7 @@ static uint64_t row_bytes(const load_t *load, uint32_t row)
 static void add_rows(const load_t *load, uint64_t *changes)
 {
     dao_plan_pass_t pass = {.count = load->rows->count};
-    while (dao_plan_pass_next(&pass, load->meter)) {
+    while (dao_plan_pass_next(&pass, load->work)) {
         for (size_t i = pass.begin; i < pass.end; i++) {
             uint64_t bytes = row_bytes(load, (uint32_t)i);
             changes[load->rows->begin_times[i]] += bytes;
@@ -45,11 +45,11 @@ static void add_rows(const load_t *load, uint64_t *changes)
 /* Gives the most bytes alive at a time. `changes` has one number more than there are times. */
 static uint64_t greatest_load(const load_t *load, uint64_t *changes, uint32_t time_count)
 {
-    dao_plan_pass_fill(changes, 0, ((size_t)time_count + 1) * sizeof(*changes), load->meter);
+    dao_plan_pass_fill(changes, 0, ((size_t)time_count + 1) * sizeof(*changes), load->work);
     add_rows(load, changes);
     uint64_t alive = 0, most = 0;
     dao_plan_pass_t pass = {.count = time_count};
-    while (dao_plan_pass_next(&pass, load->meter)) {
+    while (dao_plan_pass_next(&pass, load->work)) {
         for (size_t time = pass.begin; time < pass.end; time++) {
             alive += changes[time];
             most = dao_larger(most, alive);
@@ -87,13 +87,13 @@ static void look_at_buffers(survey_t *survey, const load_t *load)
     const dao_plan_problem_t *problem = load->problem;
     *survey = (survey_t){.least_alignment_bytes = UINT64_MAX};
     dao_plan_pass_t pass = {.count = problem->buffer_count};
-    while (dao_plan_pass_next(&pass, load->meter)) {
+    while (dao_plan_pass_next(&pass, load->work)) {
         for (size_t i = pass.begin; i < pass.end; i++) {
             look_at_buffer(survey, problem, i);
         }
     }
     pass = (dao_plan_pass_t){.count = problem->buffer_count};
-    while (survey->least_alignment_bytes > 1 && dao_plan_pass_next(&pass, load->meter)) {
+    while (survey->least_alignment_bytes > 1 && dao_plan_pass_next(&pass, load->work)) {
         for (size_t i = pass.begin; i < pass.end; i++) {
             uint64_t size_bytes = problem->buffers[i].size_bytes;
             uint64_t rounded_bytes = dao_round_up(size_bytes, survey->least_alignment_bytes);
@@ -124,15 +124,15 @@ static uint64_t pool_bound(load_t load, const survey_t *survey, uint32_t pool, u
 }
 
 dao_status_t dao_plan_bound(const dao_plan_rows_t *rows, const dao_plan_problem_t *problem,
-                            uint32_t time_count, dao_plan_memory_t *memory, dao_plan_meter_t *meter,
+                            uint32_t time_count, dao_plan_memory_t *memory, dao_plan_work_t *work,
                             uint64_t *out_bound)
 {
-    uint64_t *changes = dao_plan_take(memory, (size_t)time_count + 1, sizeof(*changes));
+    uint64_t *changes = dao_plan_memory_alloc(memory, (size_t)time_count + 1, sizeof(*changes));
     if (changes == NULL) {
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for the loads of %u times", time_count);
     }
     load_t load = {
-        .rows = rows, .problem = problem, .meter = meter, .pool = DAO_PLAN_ANY_POOL, .rounding_bytes = 1};
+        .rows = rows, .problem = problem, .work = work, .pool = DAO_PLAN_ANY_POOL, .rounding_bytes = 1};
     survey_t survey;
     look_at_buffers(&survey, &load);
     uint64_t bound_bytes = greatest_load(&load, changes, time_count);
@@ -144,7 +144,7 @@ dao_status_t dao_plan_bound(const dao_plan_rows_t *rows, const dao_plan_problem_
     for (uint32_t pool = 0; pool < pool_count; pool++) {
         pool_bytes += pool_bound(load, &survey, pool, changes, time_count);
     }
-    dao_plan_give(memory, changes);
+    dao_plan_memory_free(memory, changes);
     *out_bound = dao_larger(bound_bytes, pool_bytes);
     return DAO_OK;
 }

@@ -27,7 +27,7 @@ typedef struct bits {
 typedef struct sweep {
     dao_plan_instance_t *instance;
     const dao_plan_layout_t *layout;
-    dao_plan_meter_t *meter;
+    dao_plan_work_t *work;
     bool is_fixed_alone;
     dao_plan_key_t *keys; /* placed pieces by pool and lowest byte */
     dao_plan_key_t *scratch;
@@ -45,7 +45,7 @@ static bool bits_init(bits_t *bits, dao_plan_memory_t *memory, uint32_t count)
     uint32_t words = count;
     do {
         words = words / WORD_BITS + 1;
-        bits->levels[bits->level_count] = dao_plan_take(memory, words, sizeof(uint64_t));
+        bits->levels[bits->level_count] = dao_plan_memory_alloc(memory, words, sizeof(uint64_t));
         if (bits->levels[bits->level_count++] == NULL) {
             return false;
         }
@@ -56,7 +56,7 @@ static bool bits_init(bits_t *bits, dao_plan_memory_t *memory, uint32_t count)
 static void bits_finish(bits_t *bits, dao_plan_memory_t *memory)
 {
     for (uint32_t i = 0; i < bits->level_count; i++) {
-        dao_plan_give(memory, bits->levels[i]);
+        dao_plan_memory_free(memory, bits->levels[i]);
     }
 }
 
@@ -123,7 +123,7 @@ static void sort_pieces(sweep_t *sweep, bool is_by_end)
 {
     sweep->count = 0;
     dao_plan_pass_t list = {.count = sweep->instance->piece_count};
-    while (dao_plan_pass_next(&list, sweep->meter)) {
+    while (dao_plan_pass_next(&list, sweep->work)) {
         for (size_t i = list.begin; i < list.end; i++) {
             dao_plan_piece_t piece = dao_plan_instance_piece(sweep->instance, (uint32_t)i);
             if (is_looked_at(sweep, piece.item)) {
@@ -133,14 +133,14 @@ static void sort_pieces(sweep_t *sweep, bool is_by_end)
             }
         }
     }
-    dao_plan_sort_keys(sweep->keys, sweep->scratch, sweep->count, sweep->meter);
+    dao_plan_sort_keys(sweep->keys, sweep->scratch, sweep->count, sweep->work);
 }
 
 static void list_ends(sweep_t *sweep)
 {
     sort_pieces(sweep, true);
     dao_plan_pass_t fill = {.count = sweep->count};
-    while (dao_plan_pass_next(&fill, sweep->meter)) {
+    while (dao_plan_pass_next(&fill, sweep->work)) {
         for (size_t i = fill.begin; i < fill.end; i++) {
             sweep->ends[i] = sweep->keys[i].value;
         }
@@ -152,15 +152,15 @@ static void rank_pieces(sweep_t *sweep)
 {
     sort_pieces(sweep, false);
     dao_plan_pass_t pools = {.count = sweep->count};
-    while (dao_plan_pass_next(&pools, sweep->meter)) {
+    while (dao_plan_pass_next(&pools, sweep->work)) {
         for (size_t i = pools.begin; i < pools.end; i++) {
             uint32_t item = dao_plan_instance_piece(sweep->instance, sweep->keys[i].value).item;
             sweep->keys[i].key = dao_plan_layout_pool(sweep->layout, item);
         }
     }
-    dao_plan_sort_keys(sweep->keys, sweep->scratch, sweep->count, sweep->meter);
+    dao_plan_sort_keys(sweep->keys, sweep->scratch, sweep->count, sweep->work);
     dao_plan_pass_t ranks = {.count = sweep->count};
-    while (dao_plan_pass_next(&ranks, sweep->meter)) {
+    while (dao_plan_pass_next(&ranks, sweep->work)) {
         for (size_t i = ranks.begin; i < ranks.end; i++) {
             sweep->ranks[sweep->keys[i].value] = (uint32_t)i;
         }
@@ -234,7 +234,7 @@ static dao_status_t sweep_pieces(sweep_t *sweep)
 {
     uint32_t ended = 0;
     dao_plan_pass_t pass = {.count = sweep->instance->piece_count};
-    while (dao_plan_pass_next(&pass, sweep->meter)) {
+    while (dao_plan_pass_next(&pass, sweep->work)) {
         for (size_t i = pass.begin; i < pass.end; i++) {
             uint32_t clash = begin_piece(sweep, (uint32_t)i, &ended);
             if (clash != NONE) {
@@ -246,31 +246,30 @@ static dao_status_t sweep_pieces(sweep_t *sweep)
 }
 
 dao_status_t dao_plan_layout_check(dao_plan_instance_t *instance, const dao_plan_layout_t *layout,
-                                   bool is_fixed_alone, dao_plan_meter_t *meter)
+                                   bool is_fixed_alone, dao_plan_work_t *work)
 {
     dao_plan_memory_t *memory = &instance->memory;
     size_t count = instance->piece_count;
-    sweep_t sweep = {
-        .instance = instance, .layout = layout, .meter = meter, .is_fixed_alone = is_fixed_alone};
-    sweep.keys = dao_plan_take(memory, count, sizeof(*sweep.keys));
-    sweep.scratch = dao_plan_take(memory, count, sizeof(*sweep.scratch));
-    sweep.ranks = dao_plan_take(memory, count, sizeof(*sweep.ranks));
-    sweep.ends = dao_plan_take(memory, count, sizeof(*sweep.ends));
+    sweep_t sweep = {.instance = instance, .layout = layout, .work = work, .is_fixed_alone = is_fixed_alone};
+    sweep.keys = dao_plan_memory_alloc(memory, count, sizeof(*sweep.keys));
+    sweep.scratch = dao_plan_memory_alloc(memory, count, sizeof(*sweep.scratch));
+    sweep.ranks = dao_plan_memory_alloc(memory, count, sizeof(*sweep.ranks));
+    sweep.ends = dao_plan_memory_alloc(memory, count, sizeof(*sweep.ends));
     bool is_complete = bits_init(&sweep.alive, memory, instance->piece_count) && sweep.keys != NULL &&
                        sweep.scratch != NULL && sweep.ranks != NULL && sweep.ends != NULL;
     dao_status_t status = DAO_OK;
     if (is_complete) {
         list_ends(&sweep);
         rank_pieces(&sweep);
-        status = dao_plan_meter_is_cancelled(meter) ? DAO_OK : sweep_pieces(&sweep);
+        status = dao_plan_work_is_cancelled(work) ? DAO_OK : sweep_pieces(&sweep);
     } else {
         status = dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory to check %zu lives", count);
     }
     bits_finish(&sweep.alive, memory);
-    dao_plan_give(memory, sweep.ends);
-    dao_plan_give(memory, sweep.ranks);
-    dao_plan_give(memory, sweep.scratch);
-    dao_plan_give(memory, sweep.keys);
+    dao_plan_memory_free(memory, sweep.ends);
+    dao_plan_memory_free(memory, sweep.ranks);
+    dao_plan_memory_free(memory, sweep.scratch);
+    dao_plan_memory_free(memory, sweep.keys);
     return status;
 }
 
@@ -331,12 +330,12 @@ dao_status_t dao_plan_layout_make(dao_plan_instance_t *instance, const dao_plan_
         return status;
     }
     dao_plan_layout_t layout = {0};
-    dao_plan_meter_t meter = dao_plan_meter_endless();
-    if (!dao_plan_layout_init(&layout, instance, &meter)) {
+    dao_plan_work_t work = dao_plan_work_unlimited();
+    if (!dao_plan_layout_init(&layout, instance, &work)) {
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for %u offsets", instance->item_count);
     }
     copy_layout(instance, &layout, offsets, pools);
-    status = dao_plan_layout_check(instance, &layout, false, &meter);
+    status = dao_plan_layout_check(instance, &layout, false, &work);
     if (status != DAO_OK) {
         dao_plan_layout_finish(&layout, instance);
         return status;

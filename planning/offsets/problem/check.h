@@ -9,7 +9,7 @@
    items alone. DAO_ERR_INVALID names two that do; DAO_ERR_NO_HOST_MEMORY. */
 DAO_NODISCARD dao_status_t dao_plan_layout_check(dao_plan_instance_t *instance,
                                                  const dao_plan_layout_t *layout, bool is_fixed_alone,
-                                                 dao_plan_meter_t *meter);
+                                                 dao_plan_work_t *work);
 
 /* Makes a layout of a problem's offsets (and pools, or NULL) after checking all that can be wrong with them.
    */

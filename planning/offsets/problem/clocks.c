@@ -37,11 +37,11 @@ static uint64_t sum_of(const uint32_t *clock, uint32_t count)
 }
 
 void dao_plan_clocks_to_sums(const dao_plan_problem_t *problem, uint64_t *begin_times, uint64_t *end_times,
-                             dao_plan_meter_t *meter)
+                             dao_plan_work_t *work)
 {
     uint32_t width = problem->clock_count;
     dao_plan_pass_t pass = {.count = problem->buffer_count};
-    while (dao_plan_pass_next(&pass, meter)) {
+    while (dao_plan_pass_next(&pass, work)) {
         for (size_t i = pass.begin; i < pass.end; i++) {
             begin_times[i] = sum_of(problem->begin_clocks + i * width, width);
             end_times[i] = sum_of(problem->end_clocks + i * width, width);
@@ -51,7 +51,7 @@ void dao_plan_clocks_to_sums(const dao_plan_problem_t *problem, uint64_t *begin_
 
 typedef struct linearizer {
     const dao_plan_problem_t *problem;
-    dao_plan_meter_t *meter;
+    dao_plan_work_t *work;
     uint32_t count;
     uint32_t width;       /* components of a clock */
     uint32_t *known;      /* one clock a buffer */
@@ -63,100 +63,103 @@ typedef struct linearizer {
     uint32_t chain_count;
 } linearizer_t;
 
-static const uint32_t *end_of(const linearizer_t *work, uint32_t buffer)
+static const uint32_t *end_of(const linearizer_t *linearizer, uint32_t buffer)
 {
-    return work->problem->end_clocks + (size_t)buffer * work->width;
+    return linearizer->problem->end_clocks + (size_t)buffer * linearizer->width;
 }
 
-static const uint32_t *begin_of(const linearizer_t *work, uint32_t buffer)
+static const uint32_t *begin_of(const linearizer_t *linearizer, uint32_t buffer)
 {
-    return work->problem->begin_clocks + (size_t)buffer * work->width;
+    return linearizer->problem->begin_clocks + (size_t)buffer * linearizer->width;
 }
 
-static uint32_t *known_of(const linearizer_t *work, uint32_t buffer)
+static uint32_t *known_of(const linearizer_t *linearizer, uint32_t buffer)
 {
-    return work->known + (size_t)buffer * work->width;
+    return linearizer->known + (size_t)buffer * linearizer->width;
 }
 
-static void sort_by_sum(const linearizer_t *work, const uint32_t *clocks)
+static void sort_by_sum(const linearizer_t *linearizer, const uint32_t *clocks)
 {
-    dao_plan_pass_t pass = {.count = work->count};
-    while (dao_plan_pass_next(&pass, work->meter)) {
+    dao_plan_pass_t pass = {.count = linearizer->count};
+    while (dao_plan_pass_next(&pass, linearizer->work)) {
         for (size_t i = pass.begin; i < pass.end; i++) {
-            work->keys[i].key = sum_of(clocks + i * work->width, work->width);
-            work->keys[i].value = (uint32_t)i;
+            linearizer->keys[i].key = sum_of(clocks + i * linearizer->width, linearizer->width);
+            linearizer->keys[i].value = (uint32_t)i;
         }
     }
-    dao_plan_sort_keys(work->keys, work->scratch, work->count, work->meter);
+    dao_plan_sort_keys(linearizer->keys, linearizer->scratch, linearizer->count, linearizer->work);
 }
 
 /* The first chain that an end is not below; behind the last one a new one. `lasts[c]` is the last end of
    chain c. */
-static uint32_t find_chain(const linearizer_t *work, uint32_t end)
+static uint32_t find_chain(const linearizer_t *linearizer, uint32_t end)
 {
     uint32_t chain = 0;
-    while (chain < work->chain_count &&
-           !dao_plan_clock_is_before(end_of(work, work->lasts[chain]), end_of(work, end), work->width)) {
+    while (chain < linearizer->chain_count &&
+           !dao_plan_clock_is_before(end_of(linearizer, linearizer->lasts[chain]), end_of(linearizer, end),
+                                     linearizer->width)) {
         chain++;
     }
     return chain;
 }
 
 /* Gives each end its chain, in `scratch`. With many chains a single end takes long. */
-static void find_chains(linearizer_t *work)
+static void find_chains(linearizer_t *linearizer)
 {
-    sort_by_sum(work, work->problem->end_clocks);
-    for (uint32_t i = 0; i < work->count && !dao_plan_meter_is_cancelled(work->meter); i++) {
-        uint32_t end = work->keys[i].value;
-        uint32_t chain = find_chain(work, end);
-        work->meter->used += 1 + chain;
-        work->chain_count += chain == work->chain_count ? 1 : 0;
-        work->lasts[chain] = end;
-        work->scratch[i] = (dao_plan_key_t){.key = chain, .value = end};
+    sort_by_sum(linearizer, linearizer->problem->end_clocks);
+    for (uint32_t i = 0; i < linearizer->count && !dao_plan_work_is_cancelled(linearizer->work); i++) {
+        uint32_t end = linearizer->keys[i].value;
+        uint32_t chain = find_chain(linearizer, end);
+        linearizer->work->used += 1 + chain;
+        linearizer->chain_count += chain == linearizer->chain_count ? 1 : 0;
+        linearizer->lasts[chain] = end;
+        linearizer->scratch[i] = (dao_plan_key_t){.key = chain, .value = end};
     }
 }
 
-static void make_chains(linearizer_t *work)
+static void make_chains(linearizer_t *linearizer)
 {
-    find_chains(work);
-    dao_plan_pass_copy(work->keys, work->scratch, work->count * sizeof(*work->keys), work->meter);
-    dao_plan_sort_keys(work->keys, work->scratch, work->count,
-                       work->meter); /* stable: chains one after the other, each in order */
-    dao_plan_pass_t pass = {.count = work->count};
-    while (dao_plan_pass_next(&pass, work->meter)) {
+    find_chains(linearizer);
+    dao_plan_pass_copy(linearizer->keys, linearizer->scratch, linearizer->count * sizeof(*linearizer->keys),
+                       linearizer->work);
+    dao_plan_sort_keys(linearizer->keys, linearizer->scratch, linearizer->count,
+                       linearizer->work); /* stable: chains one after the other, each in order */
+    dao_plan_pass_t pass = {.count = linearizer->count};
+    while (dao_plan_pass_next(&pass, linearizer->work)) {
         for (size_t i = pass.begin; i < pass.end; i++) {
-            work->next[i] = work->keys[i].value;
-            if (i == 0 || work->keys[i].key != work->keys[i - 1].key) {
-                work->firsts[work->keys[i].key] = (uint32_t)i;
+            linearizer->next[i] = linearizer->keys[i].value;
+            if (i == 0 || linearizer->keys[i].key != linearizer->keys[i - 1].key) {
+                linearizer->firsts[linearizer->keys[i].key] = (uint32_t)i;
             }
         }
     }
-    work->firsts[work->chain_count] = work->count;
+    linearizer->firsts[linearizer->chain_count] = linearizer->count;
 }
 
 /* The number of ends of a chain that are before a clock. */
-static uint32_t chain_before(const linearizer_t *work, uint32_t chain, const uint32_t *clock)
+static uint32_t chain_before(const linearizer_t *linearizer, uint32_t chain, const uint32_t *clock)
 {
-    uint32_t low = work->firsts[chain], high = work->firsts[chain + 1];
+    uint32_t low = linearizer->firsts[chain], high = linearizer->firsts[chain + 1];
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
-        if (dao_plan_clock_is_before(end_of(work, work->next[middle]), clock, work->width)) {
+        if (dao_plan_clock_is_before(end_of(linearizer, linearizer->next[middle]), clock,
+                                     linearizer->width)) {
             low = middle + 1;
         } else {
             high = middle;
         }
     }
-    return low - work->firsts[chain];
+    return low - linearizer->firsts[chain];
 }
 
-static void join_known(const linearizer_t *work, uint32_t buffer)
+static void join_known(const linearizer_t *linearizer, uint32_t buffer)
 {
-    uint32_t *known = known_of(work, buffer);
-    for (uint32_t chain = 0; chain < work->chain_count; chain++) {
-        uint32_t before = chain_before(work, chain, begin_of(work, buffer));
+    uint32_t *known = known_of(linearizer, buffer);
+    for (uint32_t chain = 0; chain < linearizer->chain_count; chain++) {
+        uint32_t before = chain_before(linearizer, chain, begin_of(linearizer, buffer));
         const uint32_t *last =
-            before == 0 ? NULL : end_of(work, work->next[work->firsts[chain] + before - 1]);
-        for (uint32_t i = 0; last != NULL && i < work->width; i++) {
+            before == 0 ? NULL : end_of(linearizer, linearizer->next[linearizer->firsts[chain] + before - 1]);
+        for (uint32_t i = 0; last != NULL && i < linearizer->width; i++) {
             known[i] = known[i] > last[i] ? known[i] : last[i];
         }
     }
@@ -164,30 +167,33 @@ static void join_known(const linearizer_t *work, uint32_t buffer)
 
 /* Takes knowns that form a chain, greedily by their sums, into `lasts`. Gives their count; whether these are
    all. */
-static uint32_t choose_chain(const linearizer_t *work, bool *out_are_all)
+static uint32_t choose_chain(const linearizer_t *linearizer, bool *out_are_all)
 {
     uint32_t count = 0;
     *out_are_all = true;
-    sort_by_sum(work, work->known);
-    for (uint32_t i = 0; i < work->count && !dao_plan_meter_is_cancelled(work->meter); i++) {
-        uint32_t buffer = work->keys[i].value;
-        const uint32_t *last = count == 0 ? NULL : known_of(work, work->lasts[count - 1]);
-        if (last != NULL && !dao_plan_clock_is_before(last, known_of(work, buffer), work->width)) {
+    sort_by_sum(linearizer, linearizer->known);
+    for (uint32_t i = 0; i < linearizer->count && !dao_plan_work_is_cancelled(linearizer->work); i++) {
+        uint32_t buffer = linearizer->keys[i].value;
+        const uint32_t *last = count == 0 ? NULL : known_of(linearizer, linearizer->lasts[count - 1]);
+        if (last != NULL &&
+            !dao_plan_clock_is_before(last, known_of(linearizer, buffer), linearizer->width)) {
             *out_are_all = false;
-        } else if (last == NULL || memcmp(last, known_of(work, buffer), work->width * sizeof(*last)) != 0) {
-            work->lasts[count++] = buffer;
+        } else if (last == NULL ||
+                   memcmp(last, known_of(linearizer, buffer), linearizer->width * sizeof(*last)) != 0) {
+            linearizer->lasts[count++] = buffer;
         }
     }
     return count;
 }
 
 /* The last one of the chosen chain that a begin knows. */
-static uint32_t number_begin(const linearizer_t *work, uint32_t chosen_count, const uint32_t *clock)
+static uint32_t number_begin(const linearizer_t *linearizer, uint32_t chosen_count, const uint32_t *clock)
 {
     uint32_t low = 0, high = chosen_count - 1; /* the first one knows nothing, which every begin does */
     while (low < high) {
         uint32_t middle = low + (high - low + 1) / 2;
-        if (dao_plan_clock_is_before(known_of(work, work->lasts[middle]), clock, work->width)) {
+        if (dao_plan_clock_is_before(known_of(linearizer, linearizer->lasts[middle]), clock,
+                                     linearizer->width)) {
             low = middle;
         } else {
             high = middle - 1;
@@ -197,12 +203,13 @@ static uint32_t number_begin(const linearizer_t *work, uint32_t chosen_count, co
 }
 
 /* The first one of the chosen chain that knows an end; their count if none does. */
-static uint32_t number_end(const linearizer_t *work, uint32_t chosen_count, const uint32_t *clock)
+static uint32_t number_end(const linearizer_t *linearizer, uint32_t chosen_count, const uint32_t *clock)
 {
     uint32_t low = 0, high = chosen_count;
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
-        if (dao_plan_clock_is_before(clock, known_of(work, work->lasts[middle]), work->width)) {
+        if (dao_plan_clock_is_before(clock, known_of(linearizer, linearizer->lasts[middle]),
+                                     linearizer->width)) {
             high = middle;
         } else {
             low = middle + 1;
@@ -211,58 +218,58 @@ static uint32_t number_end(const linearizer_t *work, uint32_t chosen_count, cons
     return low;
 }
 
-static dao_status_t linearizer_init(linearizer_t *work, dao_plan_memory_t *memory)
+static dao_status_t linearizer_init(linearizer_t *linearizer, dao_plan_memory_t *memory)
 {
-    size_t count = work->count;
-    work->known = dao_plan_take(memory, count * work->width, sizeof(*work->known));
-    work->keys = dao_plan_take(memory, count, sizeof(*work->keys));
-    work->scratch = dao_plan_take(memory, count, sizeof(*work->scratch));
-    work->next = dao_plan_take(memory, count, sizeof(*work->next));
-    work->lasts = dao_plan_take(memory, count, sizeof(*work->lasts));
-    work->firsts = dao_plan_take(memory, count + 1, sizeof(*work->firsts));
-    bool is_complete = work->known != NULL && work->keys != NULL && work->scratch != NULL &&
-                       work->next != NULL && work->lasts != NULL && work->firsts != NULL;
+    size_t count = linearizer->count;
+    linearizer->known = dao_plan_memory_alloc(memory, count * linearizer->width, sizeof(*linearizer->known));
+    linearizer->keys = dao_plan_memory_alloc(memory, count, sizeof(*linearizer->keys));
+    linearizer->scratch = dao_plan_memory_alloc(memory, count, sizeof(*linearizer->scratch));
+    linearizer->next = dao_plan_memory_alloc(memory, count, sizeof(*linearizer->next));
+    linearizer->lasts = dao_plan_memory_alloc(memory, count, sizeof(*linearizer->lasts));
+    linearizer->firsts = dao_plan_memory_alloc(memory, count + 1, sizeof(*linearizer->firsts));
+    bool is_complete = linearizer->known != NULL && linearizer->keys != NULL && linearizer->scratch != NULL &&
+                       linearizer->next != NULL && linearizer->lasts != NULL && linearizer->firsts != NULL;
     return is_complete
                ? DAO_OK
                : dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for the clocks of %zu buffers", count);
 }
 
-static void linearizer_finish(linearizer_t *work, dao_plan_memory_t *memory)
+static void linearizer_finish(linearizer_t *linearizer, dao_plan_memory_t *memory)
 {
-    dao_plan_give(memory, work->known);
-    dao_plan_give(memory, work->keys);
-    dao_plan_give(memory, work->scratch);
-    dao_plan_give(memory, work->next);
-    dao_plan_give(memory, work->lasts);
-    dao_plan_give(memory, work->firsts);
+    dao_plan_memory_free(memory, linearizer->known);
+    dao_plan_memory_free(memory, linearizer->keys);
+    dao_plan_memory_free(memory, linearizer->scratch);
+    dao_plan_memory_free(memory, linearizer->next);
+    dao_plan_memory_free(memory, linearizer->lasts);
+    dao_plan_memory_free(memory, linearizer->firsts);
 }
 
 dao_status_t dao_plan_clocks_to_times(const dao_plan_problem_t *problem, dao_plan_memory_t *memory,
                                       uint64_t *begin_times, uint64_t *end_times, bool *out_is_exact,
-                                      dao_plan_meter_t *meter)
+                                      dao_plan_work_t *work)
 {
-    linearizer_t work = {.problem = problem,
-                         .meter = meter,
-                         .count = (uint32_t)problem->buffer_count,
-                         .width = problem->clock_count};
+    linearizer_t linearizer = {.problem = problem,
+                               .work = work,
+                               .count = (uint32_t)problem->buffer_count,
+                               .width = problem->clock_count};
     *out_is_exact = true;
-    if (work.count == 0) {
+    if (linearizer.count == 0) {
         return DAO_OK;
     }
-    dao_status_t status = linearizer_init(&work, memory);
+    dao_status_t status = linearizer_init(&linearizer, memory);
     if (status == DAO_OK) {
-        make_chains(&work);
-        for (uint32_t i = 0; i < work.count && !dao_plan_meter_is_cancelled(meter); i++) {
-            join_known(&work, i);
-            meter->used += work.chain_count;
+        make_chains(&linearizer);
+        for (uint32_t i = 0; i < linearizer.count && !dao_plan_work_is_cancelled(work); i++) {
+            join_known(&linearizer, i);
+            work->used += linearizer.chain_count;
         }
-        uint32_t chosen_count = choose_chain(&work, out_is_exact);
-        for (uint32_t i = 0; i < work.count && !dao_plan_meter_is_cancelled(meter); i++) {
-            meter->used++;
-            begin_times[i] = number_begin(&work, chosen_count, begin_of(&work, i));
-            end_times[i] = number_end(&work, chosen_count, end_of(&work, i));
+        uint32_t chosen_count = choose_chain(&linearizer, out_is_exact);
+        for (uint32_t i = 0; i < linearizer.count && !dao_plan_work_is_cancelled(work); i++) {
+            work->used++;
+            begin_times[i] = number_begin(&linearizer, chosen_count, begin_of(&linearizer, i));
+            end_times[i] = number_end(&linearizer, chosen_count, end_of(&linearizer, i));
         }
     }
-    linearizer_finish(&work, memory);
+    linearizer_finish(&linearizer, memory);
     return status;
 }

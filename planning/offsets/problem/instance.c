@@ -25,7 +25,7 @@ bool dao_plan_instance_is_ordered(const dao_plan_instance_t *instance, uint32_t 
 /* What an instance is made of. */
 typedef struct builder {
     const dao_plan_problem_t *problem;
-    dao_plan_meter_t *meter;
+    dao_plan_work_t *work;
     dao_plan_rows_t rows;
     uint32_t *places; /* of each row in the order of beginnings */
 } builder_t;
@@ -55,9 +55,9 @@ static void fill_whole_items(dao_plan_instance_t *instance, const builder_t *bui
 {
     const dao_plan_rows_t *rows = &builder->rows;
     /* Fresh pages come here in a row: scattered writes would wait for thousands in a stretch. */
-    dao_plan_pass_fill(instance->items, 0, instance->item_count * sizeof(*instance->items), builder->meter);
+    dao_plan_pass_fill(instance->items, 0, instance->item_count * sizeof(*instance->items), builder->work);
     dao_plan_pass_t pass = {.count = instance->item_count};
-    while (dao_plan_pass_next(&pass, builder->meter)) {
+    while (dao_plan_pass_next(&pass, builder->work)) {
         for (size_t i = pass.begin; i < pass.end; i++) {
             if (i + ITEMS_AHEAD < pass.end) {
                 __builtin_prefetch(&instance->items[builder->places[i + ITEMS_AHEAD]], 1);
@@ -74,9 +74,9 @@ static void fill_whole_items(dao_plan_instance_t *instance, const builder_t *bui
 static void fill_order(uint32_t *order, const builder_t *builder)
 {
     /* Fresh pages in a row, as above. */
-    dao_plan_pass_fill(order, 0, builder->rows.count * sizeof(*order), builder->meter);
+    dao_plan_pass_fill(order, 0, builder->rows.count * sizeof(*order), builder->work);
     dao_plan_pass_t pass = {.count = builder->rows.count};
-    while (dao_plan_pass_next(&pass, builder->meter)) {
+    while (dao_plan_pass_next(&pass, builder->work)) {
         for (size_t i = pass.begin; i < pass.end; i++) {
             order[builder->places[i]] = (uint32_t)i;
         }
@@ -89,10 +89,10 @@ static void fill_cut_items(dao_plan_instance_t *instance, const builder_t *build
                            uint32_t *item_of_source)
 {
     const dao_plan_rows_t *rows = &builder->rows;
-    dao_plan_pass_fill(item_of_source, 0xff, instance->item_count * sizeof(*item_of_source), builder->meter);
+    dao_plan_pass_fill(item_of_source, 0xff, instance->item_count * sizeof(*item_of_source), builder->work);
     uint32_t item_count = 0;
     dao_plan_pass_t pass = {.count = rows->count};
-    while (dao_plan_pass_next(&pass, builder->meter)) {
+    while (dao_plan_pass_next(&pass, builder->work)) {
         for (size_t i = pass.begin; i < pass.end; i++) {
             uint32_t row = order[i], source = rows->sources[row];
             if (item_of_source[source] == UINT32_MAX) {
@@ -113,7 +113,7 @@ static void fill_pieces(dao_plan_instance_t *instance, const builder_t *builder,
 {
     const dao_plan_rows_t *rows = &builder->rows;
     dao_plan_pass_t pass = {.count = rows->count};
-    while (dao_plan_pass_next(&pass, builder->meter)) {
+    while (dao_plan_pass_next(&pass, builder->work)) {
         for (size_t i = pass.begin; i < pass.end; i++) {
             uint32_t row = order[i];
             instance->pieces[i] = (dao_plan_piece_t){.low = rows->lows[row],
@@ -126,22 +126,22 @@ static void fill_pieces(dao_plan_instance_t *instance, const builder_t *builder,
 }
 
 /* Each item's list of its pieces. `nexts`, one an item, is zero. */
-static void list_pieces(dao_plan_instance_t *instance, uint32_t *nexts, dao_plan_meter_t *meter)
+static void list_pieces(dao_plan_instance_t *instance, uint32_t *nexts, dao_plan_work_t *work)
 {
     dao_plan_pass_t count = {.count = instance->piece_count};
-    while (dao_plan_pass_next(&count, meter)) {
+    while (dao_plan_pass_next(&count, work)) {
         for (size_t i = count.begin; i < count.end; i++) {
             instance->first_pieces[instance->pieces[i].item + 1]++;
         }
     }
     dao_plan_pass_t sum = {.count = instance->item_count};
-    while (dao_plan_pass_next(&sum, meter)) {
+    while (dao_plan_pass_next(&sum, work)) {
         for (size_t i = sum.begin; i < sum.end; i++) {
             instance->first_pieces[i + 1] += instance->first_pieces[i];
         }
     }
     dao_plan_pass_t fill = {.count = instance->piece_count};
-    while (dao_plan_pass_next(&fill, meter)) {
+    while (dao_plan_pass_next(&fill, work)) {
         for (size_t i = fill.begin; i < fill.end; i++) {
             uint32_t item = instance->pieces[i].item;
             instance->item_pieces[instance->first_pieces[item] + nexts[item]++] = (uint32_t)i;
@@ -153,37 +153,37 @@ static dao_status_t build_cut(dao_plan_instance_t *instance, const builder_t *bu
 {
     dao_plan_memory_t *memory = &instance->memory;
     size_t count = instance->item_count, piece_count = instance->piece_count;
-    uint32_t *item_of_source = dao_plan_take(memory, count, sizeof(*item_of_source));
-    uint32_t *nexts = dao_plan_take(memory, count, sizeof(*nexts));
-    uint32_t *order = dao_plan_take(memory, piece_count, sizeof(*order));
-    instance->pieces = dao_plan_take(memory, piece_count, sizeof(*instance->pieces));
-    instance->item_pieces = dao_plan_take(memory, piece_count, sizeof(*instance->item_pieces));
-    instance->first_pieces = dao_plan_take(memory, count + 1, sizeof(*instance->first_pieces));
+    uint32_t *item_of_source = dao_plan_memory_alloc(memory, count, sizeof(*item_of_source));
+    uint32_t *nexts = dao_plan_memory_alloc(memory, count, sizeof(*nexts));
+    uint32_t *order = dao_plan_memory_alloc(memory, piece_count, sizeof(*order));
+    instance->pieces = dao_plan_memory_alloc(memory, piece_count, sizeof(*instance->pieces));
+    instance->item_pieces = dao_plan_memory_alloc(memory, piece_count, sizeof(*instance->item_pieces));
+    instance->first_pieces = dao_plan_memory_alloc(memory, count + 1, sizeof(*instance->first_pieces));
     bool is_complete = item_of_source != NULL && nexts != NULL && order != NULL && instance->pieces != NULL &&
                        instance->item_pieces != NULL && instance->first_pieces != NULL;
     if (is_complete) {
         fill_order(order, builder);
     }
-    if (is_complete && !dao_plan_meter_is_cancelled(builder->meter)) { /* else it is not the rows' yet */
+    if (is_complete && !dao_plan_work_is_cancelled(builder->work)) { /* else it is not the rows' yet */
         fill_cut_items(instance, builder, order, item_of_source);
         fill_pieces(instance, builder, order, item_of_source);
     }
-    if (is_complete && !dao_plan_meter_is_cancelled(builder->meter)) { /* else items are not numbers yet */
-        list_pieces(instance, nexts, builder->meter);
+    if (is_complete && !dao_plan_work_is_cancelled(builder->work)) { /* else items are not numbers yet */
+        list_pieces(instance, nexts, builder->work);
     }
-    dao_plan_give(memory, order);
-    dao_plan_give(memory, nexts);
-    dao_plan_give(memory, item_of_source);
+    dao_plan_memory_free(memory, order);
+    dao_plan_memory_free(memory, nexts);
+    dao_plan_memory_free(memory, item_of_source);
     return is_complete ? DAO_OK : no_memory(instance->item_count);
 }
 
 /* ---- what is rare ---- */
 
-static bool is_any_fixed(const dao_plan_instance_t *instance, dao_plan_meter_t *meter)
+static bool is_any_fixed(const dao_plan_instance_t *instance, dao_plan_work_t *work)
 {
     bool is_any = false;
     dao_plan_pass_t pass = {.count = instance->item_count};
-    while (!is_any && dao_plan_pass_next(&pass, meter)) {
+    while (!is_any && dao_plan_pass_next(&pass, work)) {
         for (size_t i = pass.begin; i < pass.end; i++) {
             is_any = is_any || instance->items[i].is_fixed;
         }
@@ -193,15 +193,16 @@ static bool is_any_fixed(const dao_plan_instance_t *instance, dao_plan_meter_t *
 
 static dao_status_t copy_fixed(dao_plan_instance_t *instance, const builder_t *builder)
 {
-    if (!is_any_fixed(instance, builder->meter)) {
+    if (!is_any_fixed(instance, builder->work)) {
         return DAO_OK;
     }
-    instance->fixed_offsets = dao_plan_take(&instance->memory, instance->item_count, sizeof(uint64_t));
+    instance->fixed_offsets =
+        dao_plan_memory_alloc(&instance->memory, instance->item_count, sizeof(uint64_t));
     if (instance->fixed_offsets == NULL) {
         return no_memory(instance->item_count);
     }
     dao_plan_pass_t pass = {.count = instance->item_count};
-    while (dao_plan_pass_next(&pass, builder->meter)) {
+    while (dao_plan_pass_next(&pass, builder->work)) {
         for (size_t i = pass.begin; i < pass.end; i++) {
             instance->fixed_offsets[i] = builder->problem->buffers[instance->items[i].source].fixed_offset;
         }
@@ -213,13 +214,13 @@ static dao_status_t copy_clocks(dao_plan_instance_t *instance, const builder_t *
 {
     const dao_plan_problem_t *problem = builder->problem;
     size_t width = problem->clock_count, count = instance->item_count;
-    instance->begin_clocks = dao_plan_take(&instance->memory, count * width, sizeof(uint32_t));
-    instance->end_clocks = dao_plan_take(&instance->memory, count * width, sizeof(uint32_t));
+    instance->begin_clocks = dao_plan_memory_alloc(&instance->memory, count * width, sizeof(uint32_t));
+    instance->end_clocks = dao_plan_memory_alloc(&instance->memory, count * width, sizeof(uint32_t));
     if (instance->begin_clocks == NULL || instance->end_clocks == NULL) {
         return no_memory(instance->item_count);
     }
     dao_plan_pass_t pass = {.count = count};
-    while (dao_plan_pass_next(&pass, builder->meter)) {
+    while (dao_plan_pass_next(&pass, builder->work)) {
         for (size_t i = pass.begin; i < pass.end; i++) {
             size_t source = instance->items[i].source;
             memcpy(instance->begin_clocks + i * width, problem->begin_clocks + source * width,
@@ -251,10 +252,10 @@ static dao_status_t find_bound(dao_plan_instance_t *instance, builder_t *builder
     uint32_t time_count = instance->time_count;
     dao_status_t status = DAO_OK;
     if (!rows->is_exact) {
-        dao_plan_clocks_to_sums(builder->problem, rows->begin_times, rows->end_times, builder->meter);
-        status = dao_plan_number_times(rows, memory, builder->places, &time_count, builder->meter);
+        dao_plan_clocks_to_sums(builder->problem, rows->begin_times, rows->end_times, builder->work);
+        status = dao_plan_number_times(rows, memory, builder->places, &time_count, builder->work);
     }
-    return status == DAO_OK ? dao_plan_bound(rows, builder->problem, time_count, memory, builder->meter,
+    return status == DAO_OK ? dao_plan_bound(rows, builder->problem, time_count, memory, builder->work,
                                              &instance->bound_bytes)
                             : status;
 }
@@ -262,13 +263,14 @@ static dao_status_t find_bound(dao_plan_instance_t *instance, builder_t *builder
 static dao_status_t build_items(dao_plan_instance_t *instance, builder_t *builder)
 {
     dao_plan_rows_t *rows = &builder->rows;
-    dao_status_t status = dao_plan_number_times(rows, &instance->memory, builder->places,
-                                                &instance->time_count, builder->meter);
+    dao_status_t status =
+        dao_plan_number_times(rows, &instance->memory, builder->places, &instance->time_count, builder->work);
     if (status != DAO_OK) {
         return status;
     }
     instance->piece_count = rows->count;
-    instance->items = dao_plan_take(&instance->memory, instance->item_count, sizeof(*instance->items));
+    instance->items =
+        dao_plan_memory_alloc(&instance->memory, instance->item_count, sizeof(*instance->items));
     if (instance->items == NULL) {
         return no_memory(instance->item_count);
     }
@@ -282,11 +284,11 @@ static dao_status_t build_items(dao_plan_instance_t *instance, builder_t *builde
 static dao_status_t build(dao_plan_instance_t *instance, builder_t *builder)
 {
     dao_plan_memory_t *memory = &instance->memory;
-    dao_status_t status = dao_plan_rows_cut(&builder->rows, builder->problem, memory, builder->meter);
+    dao_status_t status = dao_plan_rows_cut(&builder->rows, builder->problem, memory, builder->work);
     if (status != DAO_OK) {
         return status;
     }
-    builder->places = dao_plan_take(memory, builder->rows.count, sizeof(*builder->places));
+    builder->places = dao_plan_memory_alloc(memory, builder->rows.count, sizeof(*builder->places));
     if (builder->places == NULL) {
         return no_memory(instance->item_count);
     }
@@ -301,17 +303,17 @@ static dao_status_t build(dao_plan_instance_t *instance, builder_t *builder)
 }
 
 dao_status_t dao_plan_instance_init(dao_plan_instance_t *instance, const dao_plan_problem_t *problem,
-                                    dao_plan_meter_t *meter)
+                                    dao_plan_work_t *work)
 {
     *instance =
         (dao_plan_instance_t){.memory.is_patient = true, .item_count = (uint32_t)problem->buffer_count};
-    builder_t builder = {.problem = problem, .meter = meter};
+    builder_t builder = {.problem = problem, .work = work};
     copy_pools(instance, problem);
     dao_status_t status = build(instance, &builder);
-    dao_plan_give(&instance->memory, builder.places);
+    dao_plan_memory_free(&instance->memory, builder.places);
     dao_plan_rows_finish(&builder.rows, &instance->memory);
-    dao_plan_trim(&instance->memory, meter);
-    if (status == DAO_OK && dao_plan_meter_is_cancelled(meter)) {
+    dao_plan_memory_trim(&instance->memory, work);
+    if (status == DAO_OK && dao_plan_work_is_cancelled(work)) {
         return DAO_ERR_STOPPED; /* giving it all back takes long: that is for who destroys it */
     }
     if (status != DAO_OK) {
@@ -324,11 +326,11 @@ dao_status_t dao_plan_instance_init(dao_plan_instance_t *instance, const dao_pla
 
 dao_status_t dao_plan_instance_make(dao_plan_instance_t *instance, const dao_plan_problem_t *problem)
 {
-    dao_plan_meter_t meter = dao_plan_meter_endless();
+    dao_plan_work_t work = dao_plan_work_unlimited();
     *instance = (dao_plan_instance_t){0};
     dao_status_t status = dao_plan_problem_check(problem);
     if (status == DAO_OK) {
-        status = dao_plan_instance_init(instance, problem, &meter);
+        status = dao_plan_instance_init(instance, problem, &work);
         instance->memory.is_patient = false; /* nobody trims it later */
     }
     return status;
@@ -337,15 +339,15 @@ dao_status_t dao_plan_instance_make(dao_plan_instance_t *instance, const dao_pla
 void dao_plan_instance_finish(dao_plan_instance_t *instance)
 {
     dao_plan_memory_t *memory = &instance->memory;
-    dao_plan_give(memory, instance->items);
-    dao_plan_give(memory, instance->fixed_offsets);
-    dao_plan_give(memory, instance->pieces);
-    dao_plan_give(memory, instance->item_pieces);
-    dao_plan_give(memory, instance->first_pieces);
-    dao_plan_give(memory, instance->begin_clocks);
-    dao_plan_give(memory, instance->end_clocks);
-    dao_plan_meter_t endless = dao_plan_meter_endless();
-    dao_plan_trim(memory, &endless);
+    dao_plan_memory_free(memory, instance->items);
+    dao_plan_memory_free(memory, instance->fixed_offsets);
+    dao_plan_memory_free(memory, instance->pieces);
+    dao_plan_memory_free(memory, instance->item_pieces);
+    dao_plan_memory_free(memory, instance->first_pieces);
+    dao_plan_memory_free(memory, instance->begin_clocks);
+    dao_plan_memory_free(memory, instance->end_clocks);
+    dao_plan_work_t endless = dao_plan_work_unlimited();
+    dao_plan_memory_trim(memory, &endless);
     *instance = (dao_plan_instance_t){0};
 }
 

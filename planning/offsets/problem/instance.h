@@ -25,7 +25,7 @@
 #define DAO_PLANNING_INSTANCE_H
 
 #include "planning/offsets/support/memory.h"
-#include "planning/offsets/support/meter.h"
+#include "planning/offsets/support/work.h"
 
 #include <dao/plan.h>
 
@@ -72,7 +72,7 @@ typedef struct dao_plan_instance {
 /* Makes what the methods see of a problem that keeps the rules. DAO_ERR_INVALID for a buffer that is never
    used or too many pieces, DAO_ERR_STOPPED if it was cancelled, DAO_ERR_NO_HOST_MEMORY. */
 DAO_NODISCARD dao_status_t dao_plan_instance_init(dao_plan_instance_t *instance,
-                                                  const dao_plan_problem_t *problem, dao_plan_meter_t *meter);
+                                                  const dao_plan_problem_t *problem, dao_plan_work_t *work);
 
 /* Checks a problem, and does the same without an end. Also the other statuses of dao_planner_create(). */
 DAO_NODISCARD dao_status_t dao_plan_instance_make(dao_plan_instance_t *instance,
@@ -146,7 +146,7 @@ DAO_NODISCARD dao_status_t dao_plan_problem_copy_init(dao_plan_problem_copy_t *c
 void dao_plan_problem_copy_finish(dao_plan_problem_copy_t *copy); /* also one that is all zero */
 
 /* Gives its arrays back, until that is cancelled; the end of it does the rest. */
-void dao_plan_problem_copy_drop(dao_plan_problem_copy_t *copy, dao_plan_meter_t *meter);
+void dao_plan_problem_copy_drop(dao_plan_problem_copy_t *copy, dao_plan_work_t *work);
 
 static inline uint64_t dao_plan_alignment(const dao_plan_problem_t *problem, size_t buffer)
 {
@@ -160,7 +160,7 @@ uint64_t dao_plan_capacity(const dao_plan_problem_t *problem, uint32_t pool);
 
 /* pieces.c: cuts a problem into rows. */
 DAO_NODISCARD dao_status_t dao_plan_rows_cut(dao_plan_rows_t *rows, const dao_plan_problem_t *problem,
-                                             dao_plan_memory_t *memory, dao_plan_meter_t *meter);
+                                             dao_plan_memory_t *memory, dao_plan_work_t *work);
 void dao_plan_rows_finish(dao_plan_rows_t *rows, dao_plan_memory_t *memory);
 
 /* clocks.c: gives each buffer times that overlap wherever the clocks do not order two buffers.
@@ -168,22 +168,22 @@ void dao_plan_rows_finish(dao_plan_rows_t *rows, dao_plan_memory_t *memory);
 DAO_NODISCARD dao_status_t dao_plan_clocks_to_times(const dao_plan_problem_t *problem,
                                                     dao_plan_memory_t *memory, uint64_t *begin_times,
                                                     uint64_t *end_times, bool *out_is_exact,
-                                                    dao_plan_meter_t *meter);
+                                                    dao_plan_work_t *work);
 
 /* Gives each buffer times that overlap only where the clocks do not order two buffers, for the bound. */
 void dao_plan_clocks_to_sums(const dao_plan_problem_t *problem, uint64_t *begin_times, uint64_t *end_times,
-                             dao_plan_meter_t *meter);
+                             dao_plan_work_t *work);
 bool dao_plan_clock_is_before(const uint32_t *end_clock, const uint32_t *begin_clock, uint32_t count);
 
 /* numbers.c: replaces the times of rows by numbers of different beginnings. `places`, one a row, gets where
    each row comes in the order of their beginnings. */
 DAO_NODISCARD dao_status_t dao_plan_number_times(dao_plan_rows_t *rows, dao_plan_memory_t *memory,
                                                  uint32_t *places, uint32_t *out_time_count,
-                                                 dao_plan_meter_t *meter);
+                                                 dao_plan_work_t *work);
 
 /* bound.c: the lower bound, of rows whose times are numbered and exact, or overlap too seldom. */
 DAO_NODISCARD dao_status_t dao_plan_bound(const dao_plan_rows_t *rows, const dao_plan_problem_t *problem,
                                           uint32_t time_count, dao_plan_memory_t *memory,
-                                          dao_plan_meter_t *meter, uint64_t *out_bound);
+                                          dao_plan_work_t *work, uint64_t *out_bound);
 
 #endif

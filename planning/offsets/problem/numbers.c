@@ -5,10 +5,10 @@
 #include "planning/offsets/problem/instance.h"
 #include "planning/offsets/support/sort.h"
 
-static void list_times(dao_plan_key_t *keys, const uint64_t *times, uint32_t count, dao_plan_meter_t *meter)
+static void list_times(dao_plan_key_t *keys, const uint64_t *times, uint32_t count, dao_plan_work_t *work)
 {
     dao_plan_pass_t pass = {.count = count};
-    while (dao_plan_pass_next(&pass, meter)) {
+    while (dao_plan_pass_next(&pass, work)) {
         for (size_t i = pass.begin; i < pass.end; i++) {
             keys[i] = (dao_plan_key_t){.key = times[i], .value = (uint32_t)i};
         }
@@ -17,11 +17,11 @@ static void list_times(dao_plan_key_t *keys, const uint64_t *times, uint32_t cou
 
 /* Numbers the begins, and leaves the different times in `distinct`. Gives their count. */
 static uint32_t number_begins(dao_plan_rows_t *rows, const dao_plan_key_t *keys, uint32_t *places,
-                              uint64_t *distinct, dao_plan_meter_t *meter)
+                              uint64_t *distinct, dao_plan_work_t *work)
 {
     uint32_t count = 0;
     dao_plan_pass_t pass = {.count = rows->count};
-    while (dao_plan_pass_next(&pass, meter)) {
+    while (dao_plan_pass_next(&pass, work)) {
         for (size_t i = pass.begin; i < pass.end; i++) {
             if (count == 0 || distinct[count - 1] != keys[i].key) {
                 distinct[count++] = keys[i].key;
@@ -35,11 +35,11 @@ static uint32_t number_begins(dao_plan_rows_t *rows, const dao_plan_key_t *keys,
 
 /* Numbers the ends: how many different begins lie before each. */
 static void number_ends(dao_plan_rows_t *rows, const dao_plan_key_t *keys, const uint64_t *distinct,
-                        uint32_t distinct_count, dao_plan_meter_t *meter)
+                        uint32_t distinct_count, dao_plan_work_t *work)
 {
     uint32_t before = 0;
     dao_plan_pass_t pass = {.count = rows->count};
-    while (dao_plan_pass_next(&pass, meter)) {
+    while (dao_plan_pass_next(&pass, work)) {
         for (size_t i = pass.begin; i < pass.end; i++) {
             while (before < distinct_count && distinct[before] < keys[i].key) {
                 before++;
@@ -55,26 +55,26 @@ static dao_status_t no_memory(uint32_t count)
 }
 
 static dao_status_t number_by_sorting(dao_plan_rows_t *rows, dao_plan_memory_t *memory, uint32_t *places,
-                                      uint32_t *out_time_count, dao_plan_meter_t *meter)
+                                      uint32_t *out_time_count, dao_plan_work_t *work)
 {
     uint32_t count = rows->count;
-    dao_plan_key_t *keys = dao_plan_take(memory, count, sizeof(*keys));
-    dao_plan_key_t *scratch = dao_plan_take(memory, count, sizeof(*scratch));
-    uint64_t *distinct = dao_plan_take(memory, count, sizeof(*distinct));
+    dao_plan_key_t *keys = dao_plan_memory_alloc(memory, count, sizeof(*keys));
+    dao_plan_key_t *scratch = dao_plan_memory_alloc(memory, count, sizeof(*scratch));
+    uint64_t *distinct = dao_plan_memory_alloc(memory, count, sizeof(*distinct));
     bool is_complete = keys != NULL && scratch != NULL && distinct != NULL;
     if (is_complete) {
-        list_times(keys, rows->begin_times, count, meter);
-        dao_plan_sort_keys(keys, scratch, count, meter);
-        dao_plan_pass_fill(places, 0, count * sizeof(*places), meter); /* fresh pages come here in a row */
-        uint32_t distinct_count = number_begins(rows, keys, places, distinct, meter);
-        list_times(keys, rows->end_times, count, meter);
-        dao_plan_sort_keys(keys, scratch, count, meter);
-        number_ends(rows, keys, distinct, distinct_count, meter);
+        list_times(keys, rows->begin_times, count, work);
+        dao_plan_sort_keys(keys, scratch, count, work);
+        dao_plan_pass_fill(places, 0, count * sizeof(*places), work); /* fresh pages come here in a row */
+        uint32_t distinct_count = number_begins(rows, keys, places, distinct, work);
+        list_times(keys, rows->end_times, count, work);
+        dao_plan_sort_keys(keys, scratch, count, work);
+        number_ends(rows, keys, distinct, distinct_count, work);
         *out_time_count = distinct_count;
     }
-    dao_plan_give(memory, distinct);
-    dao_plan_give(memory, scratch);
-    dao_plan_give(memory, keys);
+    dao_plan_memory_free(memory, distinct);
+    dao_plan_memory_free(memory, scratch);
+    dao_plan_memory_free(memory, keys);
     return is_complete ? DAO_OK : no_memory(count);
 }
 
@@ -99,11 +99,11 @@ typedef struct slots {
 
 /* Finds the first and the last begin. */
 static void find_range(const dao_plan_rows_t *rows, uint64_t *out_first, uint64_t *out_last,
-                       dao_plan_meter_t *meter)
+                       dao_plan_work_t *work)
 {
     uint64_t first = UINT64_MAX, last = 0;
     dao_plan_pass_t pass = {.count = rows->count};
-    while (dao_plan_pass_next(&pass, meter)) {
+    while (dao_plan_pass_next(&pass, work)) {
         for (size_t i = pass.begin; i < pass.end; i++) {
             uint64_t time = rows->begin_times[i];
             first = time < first ? time : first;
@@ -114,12 +114,12 @@ static void find_range(const dao_plan_rows_t *rows, uint64_t *out_first, uint64_
     *out_last = last;
 }
 
-static void count_begins(slots_t *slots, const dao_plan_rows_t *rows, dao_plan_meter_t *meter)
+static void count_begins(slots_t *slots, const dao_plan_rows_t *rows, dao_plan_work_t *work)
 {
     /* Fresh pages come here in a row: scattered writes would wait for thousands in a stretch. */
-    dao_plan_pass_fill(slots->slots, 0, slots->count * sizeof(*slots->slots), meter);
+    dao_plan_pass_fill(slots->slots, 0, slots->count * sizeof(*slots->slots), work);
     dao_plan_pass_t pass = {.count = rows->count};
-    while (dao_plan_pass_next(&pass, meter)) {
+    while (dao_plan_pass_next(&pass, work)) {
         for (size_t i = pass.begin; i < pass.end; i++) {
             slots->slots[rows->begin_times[i] - slots->first_time].place++;
         }
@@ -127,11 +127,11 @@ static void count_begins(slots_t *slots, const dao_plan_rows_t *rows, dao_plan_m
 }
 
 /* Turns counts into places and ranks. */
-static void sum_begins(slots_t *slots, dao_plan_meter_t *meter)
+static void sum_begins(slots_t *slots, dao_plan_work_t *work)
 {
     uint32_t place = 0, rank = 0;
     dao_plan_pass_t pass = {.count = slots->count};
-    while (dao_plan_pass_next(&pass, meter)) {
+    while (dao_plan_pass_next(&pass, work)) {
         for (size_t i = pass.begin; i < pass.end; i++) {
             slot_t *slot = &slots->slots[i];
             uint32_t begin_count = slot->place;
@@ -152,11 +152,10 @@ static uint32_t rank_of(const slots_t *slots, uint64_t time)
     return at < slots->count ? slots->slots[at].rank : slots->distinct_count;
 }
 
-static void number_rows(dao_plan_rows_t *rows, const slots_t *slots, uint32_t *places,
-                        dao_plan_meter_t *meter)
+static void number_rows(dao_plan_rows_t *rows, const slots_t *slots, uint32_t *places, dao_plan_work_t *work)
 {
     dao_plan_pass_t pass = {.count = rows->count};
-    while (dao_plan_pass_next(&pass, meter)) {
+    while (dao_plan_pass_next(&pass, work)) {
         for (size_t i = pass.begin; i < pass.end; i++) {
             slot_t *slot = &slots->slots[rows->begin_times[i] - slots->first_time];
             places[i] = slot->place++;
@@ -169,26 +168,26 @@ static void number_rows(dao_plan_rows_t *rows, const slots_t *slots, uint32_t *p
 /* ---- one or the other ---- */
 
 dao_status_t dao_plan_number_times(dao_plan_rows_t *rows, dao_plan_memory_t *memory, uint32_t *places,
-                                   uint32_t *out_time_count, dao_plan_meter_t *meter)
+                                   uint32_t *out_time_count, dao_plan_work_t *work)
 {
     uint64_t first_time = 0, last_time = 0;
-    find_range(rows, &first_time, &last_time, meter);
+    find_range(rows, &first_time, &last_time, work);
     bool are_close = rows->count > 0 && last_time - first_time < (uint64_t)TIMES_PER_ROW * rows->count;
     dao_status_t status = DAO_OK;
-    if (are_close && !dao_plan_meter_is_cancelled(meter)) { /* else the range is not that of all */
+    if (are_close && !dao_plan_work_is_cancelled(work)) { /* else the range is not that of all */
         slots_t slots = {.count = (size_t)(last_time - first_time) + 1, .first_time = first_time};
-        slots.slots = dao_plan_take(memory, slots.count, sizeof(*slots.slots));
+        slots.slots = dao_plan_memory_alloc(memory, slots.count, sizeof(*slots.slots));
         if (slots.slots == NULL) {
             return no_memory(rows->count);
         }
-        count_begins(&slots, rows, meter);
-        sum_begins(&slots, meter);
-        number_rows(rows, &slots, places, meter);
+        count_begins(&slots, rows, work);
+        sum_begins(&slots, work);
+        number_rows(rows, &slots, places, work);
         *out_time_count = slots.distinct_count;
-        dao_plan_give(memory, slots.slots);
+        dao_plan_memory_free(memory, slots.slots);
     } else {
-        status = number_by_sorting(rows, memory, places, out_time_count, meter);
+        status = number_by_sorting(rows, memory, places, out_time_count, work);
     }
-    dao_plan_trim(memory, meter);
+    dao_plan_memory_trim(memory, work);
     return status;
 }

@@ -83,12 +83,11 @@ static void cut(const cutter_t *cutter, const dao_plan_buffer_t *buffer, uint32_
     emit(cutter, source, 0, buffer->size_bytes, at, end);
 }
 
-static dao_status_t cut_all(const cutter_t *cutter, const dao_plan_problem_t *problem,
-                            dao_plan_meter_t *meter)
+static dao_status_t cut_all(const cutter_t *cutter, const dao_plan_problem_t *problem, dao_plan_work_t *work)
 {
     size_t gap = 0;
     dao_plan_pass_t pass = {.count = problem->buffer_count};
-    while (dao_plan_pass_next(&pass, meter)) {
+    while (dao_plan_pass_next(&pass, work)) {
         for (size_t i = pass.begin; i < pass.end; i++) {
             size_t first_gap = gap;
             uint32_t first_row = cutter->rows->count;
@@ -107,13 +106,13 @@ static dao_status_t cut_all(const cutter_t *cutter, const dao_plan_problem_t *pr
 
 static dao_status_t take_rows(dao_plan_rows_t *rows, dao_plan_memory_t *memory, bool have_bytes)
 {
-    rows->begin_times = dao_plan_take(memory, rows->count, sizeof(*rows->begin_times));
-    rows->end_times = dao_plan_take(memory, rows->count, sizeof(*rows->end_times));
+    rows->begin_times = dao_plan_memory_alloc(memory, rows->count, sizeof(*rows->begin_times));
+    rows->end_times = dao_plan_memory_alloc(memory, rows->count, sizeof(*rows->end_times));
     bool is_complete = rows->begin_times != NULL && rows->end_times != NULL;
     if (have_bytes) {
-        rows->sources = dao_plan_take(memory, rows->count, sizeof(*rows->sources));
-        rows->lows = dao_plan_take(memory, rows->count, sizeof(*rows->lows));
-        rows->highs = dao_plan_take(memory, rows->count, sizeof(*rows->highs));
+        rows->sources = dao_plan_memory_alloc(memory, rows->count, sizeof(*rows->sources));
+        rows->lows = dao_plan_memory_alloc(memory, rows->count, sizeof(*rows->lows));
+        rows->highs = dao_plan_memory_alloc(memory, rows->count, sizeof(*rows->highs));
         is_complete = is_complete && rows->sources != NULL && rows->lows != NULL && rows->highs != NULL;
     }
     return is_complete ? DAO_OK
@@ -122,12 +121,12 @@ static dao_status_t take_rows(dao_plan_rows_t *rows, dao_plan_memory_t *memory, 
 
 /* Every row is a whole buffer, one after the other. */
 static dao_status_t cut_nothing(dao_plan_rows_t *rows, const dao_plan_problem_t *problem, uint64_t extra,
-                                dao_plan_memory_t *memory, dao_plan_meter_t *meter)
+                                dao_plan_memory_t *memory, dao_plan_work_t *work)
 {
     rows->count = (uint32_t)problem->buffer_count;
     dao_status_t status = take_rows(rows, memory, false);
     dao_plan_pass_t pass = {.count = status == DAO_OK ? rows->count : 0};
-    while (dao_plan_pass_next(&pass, meter)) {
+    while (dao_plan_pass_next(&pass, work)) {
         for (size_t i = pass.begin; i < pass.end; i++) {
             rows->begin_times[i] = problem->buffers[i].begin_time;
             rows->end_times[i] = add_ticks(problem->buffers[i].end_time, extra);
@@ -137,7 +136,7 @@ static dao_status_t cut_nothing(dao_plan_rows_t *rows, const dao_plan_problem_t 
 }
 
 static dao_status_t cut_clocks(dao_plan_rows_t *rows, const dao_plan_problem_t *problem,
-                               dao_plan_memory_t *memory, dao_plan_meter_t *meter)
+                               dao_plan_memory_t *memory, dao_plan_work_t *work)
 {
     rows->count = (uint32_t)problem->buffer_count;
     dao_status_t status = take_rows(rows, memory, false);
@@ -145,25 +144,25 @@ static dao_status_t cut_clocks(dao_plan_rows_t *rows, const dao_plan_problem_t *
         return status;
     }
     return dao_plan_clocks_to_times(problem, memory, rows->begin_times, rows->end_times, &rows->is_exact,
-                                    meter);
+                                    work);
 }
 
 dao_status_t dao_plan_rows_cut(dao_plan_rows_t *rows, const dao_plan_problem_t *problem,
-                               dao_plan_memory_t *memory, dao_plan_meter_t *meter)
+                               dao_plan_memory_t *memory, dao_plan_work_t *work)
 {
     *rows = (dao_plan_rows_t){.is_exact = true};
     if (problem->clock_count > 0) {
-        return cut_clocks(rows, problem, memory, meter);
+        return cut_clocks(rows, problem, memory, work);
     }
     cutter_t cutter = {.rows = rows, .period = problem->period, .is_counting = true};
     cutter.extra = add_ticks(problem->margin, problem->is_closed ? 1 : 0);
     if (problem->gap_count == 0 && problem->period == 0) {
-        return cut_nothing(rows, problem, cutter.extra, memory, meter);
+        return cut_nothing(rows, problem, cutter.extra, memory, work);
     }
     if (cutter.period > 0 && cutter.extra > cutter.period) {
         cutter.extra = cutter.period; /* longer than the whole step is no different, and nothing overflows */
     }
-    dao_status_t status = cut_all(&cutter, problem, meter);
+    dao_status_t status = cut_all(&cutter, problem, work);
     if (status == DAO_OK && rows->count > DAO_PLAN_BUFFER_COUNT_MAX) {
         status = dao_error(DAO_ERR_INVALID, "gaps and the period make %u pieces, the most is %u", rows->count,
                            DAO_PLAN_BUFFER_COUNT_MAX);
@@ -174,17 +173,17 @@ dao_status_t dao_plan_rows_cut(dao_plan_rows_t *rows, const dao_plan_problem_t *
     if (status == DAO_OK) {
         cutter.is_counting = false;
         rows->count = 0;
-        status = cut_all(&cutter, problem, meter);
+        status = cut_all(&cutter, problem, work);
     }
     return status;
 }
 
 void dao_plan_rows_finish(dao_plan_rows_t *rows, dao_plan_memory_t *memory)
 {
-    dao_plan_give(memory, rows->begin_times);
-    dao_plan_give(memory, rows->end_times);
-    dao_plan_give(memory, rows->sources);
-    dao_plan_give(memory, rows->lows);
-    dao_plan_give(memory, rows->highs);
+    dao_plan_memory_free(memory, rows->begin_times);
+    dao_plan_memory_free(memory, rows->end_times);
+    dao_plan_memory_free(memory, rows->sources);
+    dao_plan_memory_free(memory, rows->lows);
+    dao_plan_memory_free(memory, rows->highs);
     *rows = (dao_plan_rows_t){0};
 }

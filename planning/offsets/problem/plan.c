@@ -24,34 +24,36 @@ struct dao_plan {
 
 /* ---- layouts ---- */
 
-bool dao_plan_layout_init(dao_plan_layout_t *layout, dao_plan_instance_t *instance, dao_plan_meter_t *meter)
+bool dao_plan_layout_init(dao_plan_layout_t *layout, dao_plan_instance_t *instance, dao_plan_work_t *work)
 {
     *layout = (dao_plan_layout_t){0};
-    layout->offsets = dao_plan_take(&instance->memory, instance->item_count, sizeof(*layout->offsets));
+    layout->offsets =
+        dao_plan_memory_alloc(&instance->memory, instance->item_count, sizeof(*layout->offsets));
     if (instance->pool_count > 1) {
-        layout->pools = dao_plan_take(&instance->memory, instance->item_count, sizeof(*layout->pools));
+        layout->pools =
+            dao_plan_memory_alloc(&instance->memory, instance->item_count, sizeof(*layout->pools));
     }
     if (layout->offsets == NULL || (instance->pool_count > 1 && layout->pools == NULL)) {
         dao_plan_layout_finish(layout, instance);
         return false;
     }
     static_assert(DAO_PLAN_NOWHERE == UINT64_MAX, "all ones");
-    dao_plan_pass_fill(layout->offsets, 0xff, instance->item_count * sizeof(*layout->offsets), meter);
+    dao_plan_pass_fill(layout->offsets, 0xff, instance->item_count * sizeof(*layout->offsets), work);
     return true;
 }
 
 void dao_plan_layout_finish(dao_plan_layout_t *layout, dao_plan_instance_t *instance)
 {
-    dao_plan_give(&instance->memory, layout->offsets);
-    dao_plan_give(&instance->memory, layout->pools);
+    dao_plan_memory_free(&instance->memory, layout->offsets);
+    dao_plan_memory_free(&instance->memory, layout->pools);
     *layout = (dao_plan_layout_t){0};
 }
 
 void dao_plan_layout_put_fixed(dao_plan_layout_t *layout, const dao_plan_instance_t *instance,
-                               dao_plan_meter_t *meter)
+                               dao_plan_work_t *work)
 {
     dao_plan_pass_t pass = {.count = instance->fixed_offsets == NULL ? 0 : instance->item_count};
-    while (dao_plan_pass_next(&pass, meter)) {
+    while (dao_plan_pass_next(&pass, work)) {
         for (uint32_t i = (uint32_t)pass.begin; i < pass.end; i++) {
             if (instance->items[i].is_fixed) {
                 dao_plan_layout_put(layout, i, instance->fixed_offsets[i], instance->items[i].pool);
@@ -60,36 +62,36 @@ void dao_plan_layout_put_fixed(dao_plan_layout_t *layout, const dao_plan_instanc
     }
 }
 
-static void add_worth(const dao_plan_instance_t *instance, const dao_plan_layout_t *layout, uint32_t item,
-                      dao_plan_worth_t *worth)
+static void add_score(const dao_plan_instance_t *instance, const dao_plan_layout_t *layout, uint32_t item,
+                      dao_plan_score_t *score)
 {
     uint64_t size_bytes = instance->items[item].size_bytes;
     if (layout->offsets[item] == DAO_PLAN_NOWHERE) {
-        worth->unplaced_bytes += size_bytes;
-        worth->unplaced_count++;
+        score->unplaced_bytes += size_bytes;
+        score->unplaced_count++;
         return;
     }
-    uint64_t *peak_bytes = &worth->pool_peaks[dao_plan_layout_pool(layout, item)];
+    uint64_t *peak_bytes = &score->pool_peaks[dao_plan_layout_pool(layout, item)];
     uint64_t end = layout->offsets[item] + size_bytes;
     *peak_bytes = end > *peak_bytes ? end : *peak_bytes;
 }
 
-void dao_plan_layout_worth(const dao_plan_instance_t *instance, const dao_plan_layout_t *layout,
-                           dao_plan_meter_t *meter, dao_plan_worth_t *out_worth)
+void dao_plan_layout_score(const dao_plan_instance_t *instance, const dao_plan_layout_t *layout,
+                           dao_plan_work_t *work, dao_plan_score_t *out_score)
 {
-    *out_worth = (dao_plan_worth_t){0};
+    *out_score = (dao_plan_score_t){0};
     dao_plan_pass_t pass = {.count = instance->item_count};
-    while (dao_plan_pass_next(&pass, meter)) {
+    while (dao_plan_pass_next(&pass, work)) {
         for (size_t i = pass.begin; i < pass.end; i++) {
-            add_worth(instance, layout, (uint32_t)i, out_worth);
+            add_score(instance, layout, (uint32_t)i, out_score);
         }
     }
     for (uint32_t i = 0; i < instance->pool_count; i++) {
-        out_worth->peak_bytes = dao_add_capped(out_worth->peak_bytes, out_worth->pool_peaks[i]);
+        out_score->peak_bytes = dao_add_capped(out_score->peak_bytes, out_score->pool_peaks[i]);
     }
 }
 
-bool dao_plan_worth_is_better(const dao_plan_worth_t *left, const dao_plan_worth_t *right)
+bool dao_plan_score_is_better(const dao_plan_score_t *left, const dao_plan_score_t *right)
 {
     return left->unplaced_bytes < right->unplaced_bytes ||
            (left->unplaced_bytes == right->unplaced_bytes && left->peak_bytes < right->peak_bytes);
@@ -112,10 +114,10 @@ static dao_plan_t *take_plan(const dao_plan_instance_t *instance)
     atomic_init(&plan->reference_count, 1);
     plan->count = count;
     plan->pool_count = instance->pool_count;
-    plan->offsets = count == 0 ? NULL : dao_plan_take(&plan->memory, count, sizeof(*plan->offsets));
+    plan->offsets = count == 0 ? NULL : dao_plan_memory_alloc(&plan->memory, count, sizeof(*plan->offsets));
     plan->pools = count == 0 || plan->pool_count == 1
                       ? NULL
-                      : dao_plan_take(&plan->memory, count, sizeof(*plan->pools));
+                      : dao_plan_memory_alloc(&plan->memory, count, sizeof(*plan->pools));
     if (count > 0 && (plan->offsets == NULL || (plan->pool_count > 1 && plan->pools == NULL))) {
         dao_plan_release(plan);
         return NULL;
@@ -125,12 +127,12 @@ static dao_plan_t *take_plan(const dao_plan_instance_t *instance)
 
 /* Copies where the items are, in the order of the problem's buffers. */
 static void fill_places(dao_plan_t *plan, const dao_plan_instance_t *instance,
-                        const dao_plan_layout_t *layout, dao_plan_meter_t *meter)
+                        const dao_plan_layout_t *layout, dao_plan_work_t *work)
 {
     /* Fresh pages come here in a row: scattered writes would wait for thousands in a stretch. */
-    dao_plan_pass_fill(plan->offsets, 0, instance->item_count * sizeof(*plan->offsets), meter);
+    dao_plan_pass_fill(plan->offsets, 0, instance->item_count * sizeof(*plan->offsets), work);
     dao_plan_pass_t pass = {.count = instance->item_count};
-    while (dao_plan_pass_next(&pass, meter)) {
+    while (dao_plan_pass_next(&pass, work)) {
         for (size_t i = pass.begin; i < pass.end; i++) {
             bool is_placed = layout->offsets[i] != DAO_PLAN_NOWHERE;
             plan->offsets[instance->items[i].source] = layout->offsets[i];
@@ -142,9 +144,9 @@ static void fill_places(dao_plan_t *plan, const dao_plan_instance_t *instance,
 }
 
 /* Hands a plan out whose places were filled, unless that was cancelled. */
-static dao_status_t hand_out(dao_plan_t *plan, dao_plan_meter_t *meter, dao_plan_t **out_plan)
+static dao_status_t hand_out(dao_plan_t *plan, dao_plan_work_t *work, dao_plan_t **out_plan)
 {
-    if (dao_plan_meter_is_cancelled(meter)) {
+    if (dao_plan_work_is_cancelled(work)) {
         dao_plan_release(plan);
         return DAO_ERR_STOPPED;
     }
@@ -153,26 +155,26 @@ static dao_status_t hand_out(dao_plan_t *plan, dao_plan_meter_t *meter, dao_plan
 }
 
 dao_status_t dao_plan_make_of(const dao_plan_instance_t *instance, const dao_plan_layout_t *layout,
-                              const dao_plan_worth_t *worth, const dao_plan_report_t *report,
-                              dao_plan_meter_t *meter, dao_plan_t **out_plan)
+                              const dao_plan_score_t *score, const dao_plan_report_t *report,
+                              dao_plan_work_t *work, dao_plan_t **out_plan)
 {
     dao_plan_t *plan = take_plan(instance);
     if (plan == NULL) {
         return no_memory(instance);
     }
     plan->report = *report;
-    plan->report.peak_bytes = worth->peak_bytes;
-    plan->report.unplaced_bytes = worth->unplaced_bytes;
-    plan->report.unplaced_count = worth->unplaced_count;
+    plan->report.peak_bytes = score->peak_bytes;
+    plan->report.unplaced_bytes = score->unplaced_bytes;
+    plan->report.unplaced_count = score->unplaced_count;
     plan->report.bound_bytes = instance->bound_bytes;
-    plan->report.is_proved = worth->unplaced_count == 0 && worth->peak_bytes == instance->bound_bytes;
-    memcpy(plan->pool_peaks, worth->pool_peaks, sizeof(plan->pool_peaks));
-    fill_places(plan, instance, layout, meter);
-    return hand_out(plan, meter, out_plan);
+    plan->report.is_proved = score->unplaced_count == 0 && score->peak_bytes == instance->bound_bytes;
+    memcpy(plan->pool_peaks, score->pool_peaks, sizeof(plan->pool_peaks));
+    fill_places(plan, instance, layout, work);
+    return hand_out(plan, work, out_plan);
 }
 
 dao_status_t dao_plan_make_again(const dao_plan_instance_t *instance, const dao_plan_t *plan,
-                                 const dao_plan_report_t *report, dao_plan_meter_t *meter,
+                                 const dao_plan_report_t *report, dao_plan_work_t *work,
                                  dao_plan_t **out_plan)
 {
     dao_plan_t *again = take_plan(instance);
@@ -181,10 +183,10 @@ dao_status_t dao_plan_make_again(const dao_plan_instance_t *instance, const dao_
     }
     DAO_ASSERT(plan->count == again->count && plan->pool_count == again->pool_count);
     if (plan->offsets != NULL) {
-        dao_plan_pass_copy(again->offsets, plan->offsets, plan->count * sizeof(*plan->offsets), meter);
+        dao_plan_pass_copy(again->offsets, plan->offsets, plan->count * sizeof(*plan->offsets), work);
     }
     if (plan->pools != NULL) {
-        dao_plan_pass_copy(again->pools, plan->pools, plan->count * sizeof(*plan->pools), meter);
+        dao_plan_pass_copy(again->pools, plan->pools, plan->count * sizeof(*plan->pools), work);
     }
     memcpy(again->pool_peaks, plan->pool_peaks, sizeof(plan->pool_peaks));
     memcpy(again->policy_bytes, plan->policy_bytes, sizeof(plan->policy_bytes));
@@ -195,7 +197,7 @@ dao_status_t dao_plan_make_again(const dao_plan_instance_t *instance, const dao_
     again->report.bound_bytes = instance->bound_bytes;
     again->report.is_proved =
         plan->report.unplaced_count == 0 && plan->report.peak_bytes == instance->bound_bytes;
-    return hand_out(again, meter, out_plan);
+    return hand_out(again, work, out_plan);
 }
 
 uint64_t dao_plan_memory_of(const dao_plan_instance_t *instance)
@@ -212,7 +214,7 @@ dao_status_t dao_plan_create(const dao_plan_problem_t *problem, const uint64_t *
     }
     dao_plan_instance_t instance;
     dao_plan_layout_t layout = {0};
-    dao_plan_meter_t meter = dao_plan_meter_endless();
+    dao_plan_work_t work = dao_plan_work_unlimited();
     dao_status_t status = dao_plan_instance_make(&instance, problem);
     if (status != DAO_OK) {
         return status;
@@ -221,9 +223,9 @@ dao_status_t dao_plan_create(const dao_plan_problem_t *problem, const uint64_t *
     if (status == DAO_OK) {
         dao_plan_report_t report = {.method = DAO_PLAN_METHOD_BEST, .version = 1};
         report.memory_bytes = instance.memory.most_bytes + dao_plan_memory_of(&instance);
-        dao_plan_worth_t worth;
-        dao_plan_layout_worth(&instance, &layout, &meter, &worth);
-        status = dao_plan_make_of(&instance, &layout, &worth, &report, &meter, out_plan);
+        dao_plan_score_t score;
+        dao_plan_layout_score(&instance, &layout, &work, &score);
+        status = dao_plan_make_of(&instance, &layout, &score, &report, &work, out_plan);
     }
     dao_plan_layout_finish(&layout, &instance);
     dao_plan_instance_finish(&instance);
@@ -243,8 +245,8 @@ void dao_plan_release(dao_plan_t *plan)
     if (plan == NULL || atomic_fetch_sub_explicit(&plan->reference_count, 1, memory_order_acq_rel) > 1) {
         return;
     }
-    dao_plan_give(&plan->memory, plan->offsets);
-    dao_plan_give(&plan->memory, plan->pools);
+    dao_plan_memory_free(&plan->memory, plan->offsets);
+    dao_plan_memory_free(&plan->memory, plan->pools);
     dao_host_free(plan);
 }
 

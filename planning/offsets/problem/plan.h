@@ -6,17 +6,17 @@
 #include "planning/offsets/methods/method.h"
 
 /* What layouts are compared by: fewer bytes that did not fit, then the lower peak. */
-typedef struct dao_plan_worth {
+typedef struct dao_plan_score {
     uint64_t unplaced_bytes;
     size_t unplaced_count;
     uint64_t peak_bytes;
     uint64_t pool_peaks[DAO_PLAN_POOL_COUNT_MAX];
-} dao_plan_worth_t;
+} dao_plan_score_t;
 
 /* In a pass. */
-void dao_plan_layout_worth(const dao_plan_instance_t *instance, const dao_plan_layout_t *layout,
-                           dao_plan_meter_t *meter, dao_plan_worth_t *out_worth);
-bool dao_plan_worth_is_better(const dao_plan_worth_t *left, const dao_plan_worth_t *right);
+void dao_plan_layout_score(const dao_plan_instance_t *instance, const dao_plan_layout_t *layout,
+                           dao_plan_work_t *work, dao_plan_score_t *out_score);
+bool dao_plan_score_is_better(const dao_plan_score_t *left, const dao_plan_score_t *right);
 
 /* Writes what the policies of bins need into a plan that nobody else has yet. */
 void dao_plan_set_policy_bytes(dao_plan_t *plan, const uint64_t policy_bytes[DAO_PLAN_BIN_POLICY_COUNT]);
@@ -24,14 +24,14 @@ void dao_plan_set_policy_bytes(dao_plan_t *plan, const uint64_t policy_bytes[DAO
 /* Makes a plan with one reference out of a layout of so much worth, in a pass. The report's other fields are
    the caller's. DAO_ERR_NO_HOST_MEMORY; DAO_ERR_STOPPED if it was cancelled. */
 DAO_NODISCARD dao_status_t dao_plan_make_of(const dao_plan_instance_t *instance,
-                                            const dao_plan_layout_t *layout, const dao_plan_worth_t *worth,
-                                            const dao_plan_report_t *report, dao_plan_meter_t *meter,
+                                            const dao_plan_layout_t *layout, const dao_plan_score_t *score,
+                                            const dao_plan_report_t *report, dao_plan_work_t *work,
                                             dao_plan_t **out_plan);
 
 /* Makes a plan with one reference out of another one, with the instance's bound and the rest of `report`. Its
    peak and all offsets stay. In a pass; DAO_ERR_NO_HOST_MEMORY; DAO_ERR_STOPPED if it was cancelled. */
 DAO_NODISCARD dao_status_t dao_plan_make_again(const dao_plan_instance_t *instance, const dao_plan_t *plan,
-                                               const dao_plan_report_t *report, dao_plan_meter_t *meter,
+                                               const dao_plan_report_t *report, dao_plan_work_t *work,
                                                dao_plan_t **out_plan);
 
 /* The host memory of a plan of so many buffers. */

@@ -227,7 +227,7 @@ dao_status_t dao_plan_problem_copy_init(dao_plan_problem_copy_t *copy, const dao
         if (from[i].count == 0) {
             continue;
         }
-        copy->arrays[i] = dao_plan_take(&copy->memory, from[i].count, from[i].size_bytes);
+        copy->arrays[i] = dao_plan_memory_alloc(&copy->memory, from[i].count, from[i].size_bytes);
         if (copy->arrays[i] == NULL) {
             dao_plan_problem_copy_finish(copy);
             return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory to copy %zu buffers", count);
@@ -242,18 +242,18 @@ dao_status_t dao_plan_problem_copy_init(dao_plan_problem_copy_t *copy, const dao
     return DAO_OK;
 }
 
-void dao_plan_problem_copy_drop(dao_plan_problem_copy_t *copy, dao_plan_meter_t *meter)
+void dao_plan_problem_copy_drop(dao_plan_problem_copy_t *copy, dao_plan_work_t *work)
 {
     for (size_t i = 0; i < DAO_PLAN_PROBLEM_ARRAY_COUNT; i++) {
-        dao_plan_give(&copy->memory, copy->arrays[i]);
+        dao_plan_memory_free(&copy->memory, copy->arrays[i]);
         copy->arrays[i] = NULL;
     }
-    dao_plan_trim(&copy->memory, meter);
+    dao_plan_memory_trim(&copy->memory, work);
 }
 
 void dao_plan_problem_copy_finish(dao_plan_problem_copy_t *copy)
 {
-    dao_plan_meter_t endless = dao_plan_meter_endless();
+    dao_plan_work_t endless = dao_plan_work_unlimited();
     dao_plan_problem_copy_drop(copy, &endless);
     *copy = (dao_plan_problem_copy_t){0};
 }

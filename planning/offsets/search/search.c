@@ -175,17 +175,17 @@ static dao_plan_search_event_t end_run(dao_plan_search_t *search, dao_plan_fit_e
     return DAO_PLAN_SEARCH_OPEN;
 }
 
-dao_status_t dao_plan_search_step(dao_plan_search_t *search, dao_plan_meter_t *meter,
+dao_status_t dao_plan_search_step(dao_plan_search_t *search, dao_plan_work_t *work,
                                   dao_plan_search_event_t *out_event)
 {
     *out_event = search->lower < search->upper ? DAO_PLAN_SEARCH_OPEN : DAO_PLAN_SEARCH_DONE;
-    while (*out_event == DAO_PLAN_SEARCH_OPEN && dao_plan_meter_has(meter)) {
+    while (*out_event == DAO_PLAN_SEARCH_OPEN && dao_plan_work_is_left(work)) {
         if (!search->is_running) {
             start_run(search);
-            meter->used += search->model.item_count;
+            work->used += search->model.item_count;
         }
         dao_plan_fit_end_t end = DAO_PLAN_FIT_OPEN;
-        dao_status_t status = dao_plan_fit_step(search->fit, meter, &end);
+        dao_status_t status = dao_plan_fit_step(search->fit, work, &end);
         if (status != DAO_OK) {
             return status;
         }
@@ -196,13 +196,13 @@ dao_status_t dao_plan_search_step(dao_plan_search_t *search, dao_plan_meter_t *m
 
 /* ---- start and end ---- */
 
-static void fill_loads(dao_plan_search_t *search, dao_plan_meter_t *meter)
+static void fill_loads(dao_plan_search_t *search, dao_plan_work_t *work)
 {
     const dao_plan_search_model_t *model = &search->model;
-    for (uint32_t i = 0; i < model->item_count && !dao_plan_meter_is_cancelled(meter); i++) {
+    for (uint32_t i = 0; i < model->item_count && !dao_plan_work_is_cancelled(work); i++) {
         uint32_t first = model->first_sections[i];
         dao_plan_pass_t pass = {.count = model->end_sections[i] - first};
-        while (dao_plan_pass_next(&pass, meter)) {
+        while (dao_plan_pass_next(&pass, work)) {
             for (size_t s = first + pass.begin; s < first + pass.end; s++) {
                 search->loads[i] = model->totals[s] > search->loads[i] ? model->totals[s] : search->loads[i];
             }
@@ -218,40 +218,40 @@ static dao_plan_units_t units_of(const dao_plan_search_t *search, uint64_t bytes
                                       : (dao_plan_units_t)((bytes + unit - 1) / unit);
 }
 
-static dao_status_t take_parts(dao_plan_search_t *search, dao_plan_meter_t *meter)
+static dao_status_t take_parts(dao_plan_search_t *search, dao_plan_work_t *work)
 {
     dao_plan_memory_t *memory = &search->instance->memory;
     uint32_t count = search->instance->item_count;
-    dao_status_t status = dao_plan_search_model_init(&search->model, search->instance, meter);
+    dao_status_t status = dao_plan_search_model_init(&search->model, search->instance, work);
     if (status == DAO_OK) {
         status = dao_plan_fit_create(&search->model, &search->fit);
     }
     if (status != DAO_OK) {
         return status;
     }
-    search->values = dao_plan_take(memory, count, sizeof(*search->values));
-    search->loads = dao_plan_take(memory, count, sizeof(*search->loads));
+    search->values = dao_plan_memory_alloc(memory, count, sizeof(*search->values));
+    search->loads = dao_plan_memory_alloc(memory, count, sizeof(*search->loads));
     if (search->values == NULL || search->loads == NULL ||
-        !dao_plan_layout_init(&search->layout, search->instance, meter)) {
+        !dao_plan_layout_init(&search->layout, search->instance, work)) {
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory to search for offsets of %u buffers", count);
     }
     return DAO_OK;
 }
 
 dao_status_t dao_plan_search_create(dao_plan_instance_t *instance, uint64_t below_bytes, uint64_t seed,
-                                    dao_plan_meter_t *meter, dao_plan_search_t **out_search)
+                                    dao_plan_work_t *work, dao_plan_search_t **out_search)
 {
-    dao_plan_search_t *search = dao_plan_take(&instance->memory, 1, sizeof(*search));
+    dao_plan_search_t *search = dao_plan_memory_alloc(&instance->memory, 1, sizeof(*search));
     if (search == NULL) {
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for a search");
     }
     search->instance = instance;
-    dao_status_t status = take_parts(search, meter);
+    dao_status_t status = take_parts(search, work);
     if (status != DAO_OK) {
         dao_plan_search_destroy(search);
         return status;
     }
-    fill_loads(search, meter);
+    fill_loads(search, work);
     search->lower = units_of(search, instance->bound_bytes);
     search->upper = units_of(search, below_bytes);
     search->random = seed;
@@ -266,11 +266,11 @@ void dao_plan_search_destroy(dao_plan_search_t *search)
     }
     dao_plan_memory_t *memory = &search->instance->memory;
     dao_plan_fit_destroy(search->fit);
-    dao_plan_give(memory, search->values);
-    dao_plan_give(memory, search->loads);
+    dao_plan_memory_free(memory, search->values);
+    dao_plan_memory_free(memory, search->loads);
     dao_plan_layout_finish(&search->layout, search->instance);
     dao_plan_search_model_finish(&search->model);
-    dao_plan_give(memory, search);
+    dao_plan_memory_free(memory, search);
 }
 
 dao_plan_layout_t *dao_plan_search_layout(dao_plan_search_t *search)

@@ -165,7 +165,7 @@ static bool reserve(const dao_plan_fit_t *fit, void **array, size_t *capacity, s
                     size_t size_bytes)
 {
     if (least > *capacity) {
-        void *larger = dao_plan_grow(fit->model->memory, *array, 2 * least, size_bytes);
+        void *larger = dao_plan_memory_grow(fit->model->memory, *array, 2 * least, size_bytes);
         if (larger == NULL) {
             return false;
         }
@@ -222,7 +222,7 @@ static void grow_failures(dao_plan_fit_t *fit)
 {
     dao_plan_memory_t *memory = fit->model->memory;
     uint64_t *before = fit->failures, count = UINT64_C(1) << fit->failure_bits;
-    uint64_t *larger = dao_plan_take(memory, 2 * count, sizeof(*larger));
+    uint64_t *larger = dao_plan_memory_alloc(memory, 2 * count, sizeof(*larger));
     if (larger == NULL) {
         return;
     }
@@ -233,7 +233,7 @@ static void grow_failures(dao_plan_fit_t *fit)
             *failure_at(fit, before[i]) = before[i]; /* one of the two that the entry has become */
         }
     }
-    dao_plan_give(memory, before);
+    dao_plan_memory_free(memory, before);
 }
 
 /* Remembers that the state at hand has failed, in place of another one with the same first bits. */
@@ -639,11 +639,11 @@ static dao_plan_fit_end_t go_back(dao_plan_fit_t *fit)
     return DAO_PLAN_FIT_OPEN;
 }
 
-dao_status_t dao_plan_fit_step(dao_plan_fit_t *fit, dao_plan_meter_t *meter, dao_plan_fit_end_t *out_end)
+dao_status_t dao_plan_fit_step(dao_plan_fit_t *fit, dao_plan_work_t *work, dao_plan_fit_end_t *out_end)
 {
     dao_status_t status = DAO_OK;
     *out_end = DAO_PLAN_FIT_OPEN;
-    while (*out_end == DAO_PLAN_FIT_OPEN && dao_plan_meter_has(meter)) {
+    while (*out_end == DAO_PLAN_FIT_OPEN && dao_plan_work_is_left(work)) {
         status = reserve_advance(fit);
         if (status != DAO_OK) {
             return status;
@@ -660,7 +660,7 @@ dao_status_t dao_plan_fit_step(dao_plan_fit_t *fit, dao_plan_meter_t *meter, dao
             *out_end = go_back(fit);
             break;
         }
-        meter->used += fit->look_count / LOOKS_PER_STEP;
+        work->used += fit->look_count / LOOKS_PER_STEP;
     }
     DAO_ASSERT_HEAVY(dao_plan_fit_is_valid(fit));
     return DAO_OK;
@@ -777,22 +777,22 @@ static bool take_arrays(dao_plan_fit_t *fit)
     dao_plan_memory_t *memory = fit->model->memory;
     size_t items = fit->model->item_count, sections = fit->model->section_count;
     fit->cell_count = 2 * items + 2 * sections;
-    fit->cells = dao_plan_take(memory, fit->cell_count, sizeof(*fit->cells));
-    fit->lasts = dao_plan_take(memory, items, sizeof(*fit->lasts));
-    fit->offsets = dao_plan_take(memory, items, sizeof(*fit->offsets));
-    fit->totals = dao_plan_take(memory, sections, sizeof(*fit->totals));
-    fit->crossings = dao_plan_take(memory, sections, sizeof(*fit->crossings));
-    fit->weights = dao_plan_take(memory, sections, sizeof(*fit->weights));
-    fit->parts = dao_plan_take(memory, 3 * sections + 1, sizeof(*fit->parts));
+    fit->cells = dao_plan_memory_alloc(memory, fit->cell_count, sizeof(*fit->cells));
+    fit->lasts = dao_plan_memory_alloc(memory, items, sizeof(*fit->lasts));
+    fit->offsets = dao_plan_memory_alloc(memory, items, sizeof(*fit->offsets));
+    fit->totals = dao_plan_memory_alloc(memory, sections, sizeof(*fit->totals));
+    fit->crossings = dao_plan_memory_alloc(memory, sections, sizeof(*fit->crossings));
+    fit->weights = dao_plan_memory_alloc(memory, sections, sizeof(*fit->weights));
+    fit->parts = dao_plan_memory_alloc(memory, 3 * sections + 1, sizeof(*fit->parts));
     fit->failure_bits = FAILURE_BITS_FIRST;
-    fit->failures = dao_plan_take(memory, (size_t)1 << FAILURE_BITS_FIRST, sizeof(*fit->failures));
+    fit->failures = dao_plan_memory_alloc(memory, (size_t)1 << FAILURE_BITS_FIRST, sizeof(*fit->failures));
     return fit->cells != NULL && fit->lasts != NULL && fit->offsets != NULL && fit->totals != NULL &&
            fit->crossings != NULL && fit->weights != NULL && fit->parts != NULL && fit->failures != NULL;
 }
 
 dao_status_t dao_plan_fit_create(const dao_plan_search_model_t *model, dao_plan_fit_t **out_fit)
 {
-    dao_plan_fit_t *fit = dao_plan_take(model->memory, 1, sizeof(*fit));
+    dao_plan_fit_t *fit = dao_plan_memory_alloc(model->memory, 1, sizeof(*fit));
     if (fit == NULL) {
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for a search");
     }
@@ -816,15 +816,15 @@ void dao_plan_fit_destroy(dao_plan_fit_t *fit)
         return;
     }
     dao_plan_memory_t *memory = fit->model->memory;
-    dao_plan_give(memory, fit->cells);
-    dao_plan_give(memory, fit->changes);
-    dao_plan_give(memory, fit->lasts);
-    dao_plan_give(memory, fit->offsets);
-    dao_plan_give(memory, fit->totals);
-    dao_plan_give(memory, fit->crossings);
-    dao_plan_give(memory, fit->weights);
-    dao_plan_give(memory, fit->parts);
-    dao_plan_give(memory, fit->frames);
-    dao_plan_give(memory, fit->failures);
-    dao_plan_give(memory, fit);
+    dao_plan_memory_free(memory, fit->cells);
+    dao_plan_memory_free(memory, fit->changes);
+    dao_plan_memory_free(memory, fit->lasts);
+    dao_plan_memory_free(memory, fit->offsets);
+    dao_plan_memory_free(memory, fit->totals);
+    dao_plan_memory_free(memory, fit->crossings);
+    dao_plan_memory_free(memory, fit->weights);
+    dao_plan_memory_free(memory, fit->parts);
+    dao_plan_memory_free(memory, fit->frames);
+    dao_plan_memory_free(memory, fit->failures);
+    dao_plan_memory_free(memory, fit);
 }

@@ -26,8 +26,8 @@ void dao_plan_fit_destroy(dao_plan_fit_t *fit);
 void dao_plan_fit_start(dao_plan_fit_t *fit, dao_plan_units_t capacity, uint64_t node_limit,
                         const double *values);
 
-/* Goes on until it has ended or the meter has. DAO_ERR_NO_HOST_MEMORY: it can be called again. */
-DAO_NODISCARD dao_status_t dao_plan_fit_step(dao_plan_fit_t *fit, dao_plan_meter_t *meter,
+/* Goes on until it has ended or the work counter has. DAO_ERR_NO_HOST_MEMORY: it can be called again. */
+DAO_NODISCARD dao_status_t dao_plan_fit_step(dao_plan_fit_t *fit, dao_plan_work_t *work,
                                              dao_plan_fit_end_t *out_end);
 
 /* Where the items are, after DAO_PLAN_FIT_FOUND. Borrowed. */

@@ -24,11 +24,11 @@ static uint64_t common_divisor(uint64_t left, uint64_t right)
 
 /* What divides all sizes and fixed offsets, and divides or is divided by each alignment: then it divides
    every offset at which an item rests on others. */
-static uint64_t find_unit(const dao_plan_instance_t *instance, dao_plan_meter_t *meter)
+static uint64_t find_unit(const dao_plan_instance_t *instance, dao_plan_work_t *work)
 {
     uint64_t unit = 0;
     dao_plan_pass_t sizes = {.count = instance->item_count};
-    while (dao_plan_pass_next(&sizes, meter)) {
+    while (dao_plan_pass_next(&sizes, work)) {
         for (size_t i = sizes.begin; i < sizes.end; i++) {
             unit = common_divisor(unit, instance->items[i].size_bytes);
             if (instance->items[i].is_fixed) {
@@ -37,7 +37,7 @@ static uint64_t find_unit(const dao_plan_instance_t *instance, dao_plan_meter_t 
         }
     }
     dao_plan_pass_t alignments = {.count = instance->item_count};
-    while (dao_plan_pass_next(&alignments, meter)) {
+    while (dao_plan_pass_next(&alignments, work)) {
         for (size_t i = alignments.begin; i < alignments.end; i++) {
             uint64_t alignment = UINT64_C(1) << instance->items[i].alignment_log2;
             if (unit % alignment != 0) {
@@ -61,10 +61,10 @@ static void fill_size(dao_plan_search_model_t *model, const dao_plan_instance_t 
 }
 
 static void fill_sizes(dao_plan_search_model_t *model, const dao_plan_instance_t *instance,
-                       dao_plan_meter_t *meter)
+                       dao_plan_work_t *work)
 {
     dao_plan_pass_t pass = {.count = model->item_count};
-    while (dao_plan_pass_next(&pass, meter)) {
+    while (dao_plan_pass_next(&pass, work)) {
         for (size_t i = pass.begin; i < pass.end; i++) {
             fill_size(model, instance, i);
         }
@@ -75,11 +75,11 @@ static void fill_sizes(dao_plan_search_model_t *model, const dao_plan_instance_t
 
 /* Each number becomes the sum of all up to it: counts that stand one place late become where each list
    begins. */
-static void sum_up(uint32_t *counts, size_t count, dao_plan_meter_t *meter)
+static void sum_up(uint32_t *counts, size_t count, dao_plan_work_t *work)
 {
     uint32_t sum = 0;
     dao_plan_pass_t pass = {.count = count};
-    while (dao_plan_pass_next(&pass, meter)) {
+    while (dao_plan_pass_next(&pass, work)) {
         for (size_t i = pass.begin; i < pass.end; i++) {
             sum += counts[i];
             counts[i] = sum;
@@ -89,20 +89,20 @@ static void sum_up(uint32_t *counts, size_t count, dao_plan_meter_t *meter)
 
 /* Numbers the sections: `sections`, one a time, is 1 first where an item has ended by then. */
 static void fill_sections(dao_plan_search_model_t *model, const dao_plan_instance_t *instance,
-                          uint32_t *sections, dao_plan_meter_t *meter)
+                          uint32_t *sections, dao_plan_work_t *work)
 {
     dao_plan_pass_t ends = {.count = model->item_count};
-    while (dao_plan_pass_next(&ends, meter)) {
+    while (dao_plan_pass_next(&ends, work)) {
         for (size_t i = ends.begin; i < ends.end; i++) {
             if (instance->items[i].end < instance->time_count) {
                 sections[instance->items[i].end] = 1;
             }
         }
     }
-    sum_up(sections, instance->time_count, meter);
+    sum_up(sections, instance->time_count, work);
     model->section_count = instance->time_count == 0 ? 0 : sections[instance->time_count - 1] + 1;
     dao_plan_pass_t items = {.count = model->item_count};
-    while (dao_plan_pass_next(&items, meter)) {
+    while (dao_plan_pass_next(&items, work)) {
         for (size_t i = items.begin; i < items.end; i++) {
             model->first_sections[i] = sections[instance->items[i].begin];
             model->end_sections[i] = sections[instance->items[i].end - 1] + 1;
@@ -110,11 +110,11 @@ static void fill_sections(dao_plan_search_model_t *model, const dao_plan_instanc
     }
 }
 
-static uint64_t count_members(const dao_plan_search_model_t *model, dao_plan_meter_t *meter)
+static uint64_t count_members(const dao_plan_search_model_t *model, dao_plan_work_t *work)
 {
     uint64_t count = 0;
     dao_plan_pass_t pass = {.count = model->item_count};
-    while (dao_plan_pass_next(&pass, meter)) {
+    while (dao_plan_pass_next(&pass, work)) {
         for (size_t i = pass.begin; i < pass.end; i++) {
             count += model->end_sections[i] - model->first_sections[i];
         }
@@ -123,12 +123,12 @@ static uint64_t count_members(const dao_plan_search_model_t *model, dao_plan_met
 }
 
 /* Counts an item in each of its sections. */
-static void count_item(dao_plan_search_model_t *model, uint32_t item, dao_plan_meter_t *meter)
+static void count_item(dao_plan_search_model_t *model, uint32_t item, dao_plan_work_t *work)
 {
     uint32_t first = model->first_sections[item];
     model->first_items[first + 1]++;
     dao_plan_pass_t pass = {.count = model->end_sections[item] - first};
-    while (dao_plan_pass_next(&pass, meter)) {
+    while (dao_plan_pass_next(&pass, work)) {
         for (uint32_t s = first + (uint32_t)pass.begin; s < first + pass.end; s++) {
             model->first_members[s + 1]++;
             model->totals[s] += model->sizes[item];
@@ -138,34 +138,33 @@ static void count_item(dao_plan_search_model_t *model, uint32_t item, dao_plan_m
 }
 
 /* Puts an item behind the members that each of its sections has so far: nexts[s]. */
-static void put_member(dao_plan_search_model_t *model, uint32_t item, uint32_t *nexts,
-                       dao_plan_meter_t *meter)
+static void put_member(dao_plan_search_model_t *model, uint32_t item, uint32_t *nexts, dao_plan_work_t *work)
 {
     uint32_t first = model->first_sections[item];
     dao_plan_pass_t pass = {.count = model->end_sections[item] - first};
-    while (dao_plan_pass_next(&pass, meter)) {
+    while (dao_plan_pass_next(&pass, work)) {
         for (uint32_t s = first + (uint32_t)pass.begin; s < first + pass.end; s++) {
             model->members[model->first_members[s] + nexts[s]++] = item;
         }
     }
 }
 
-static dao_status_t fill_members(dao_plan_search_model_t *model, dao_plan_meter_t *meter)
+static dao_status_t fill_members(dao_plan_search_model_t *model, dao_plan_work_t *work)
 {
     size_t section_count = model->section_count;
-    for (uint32_t i = 0; i < model->item_count && !dao_plan_meter_is_cancelled(meter); i++) {
-        count_item(model, i, meter);
+    for (uint32_t i = 0; i < model->item_count && !dao_plan_work_is_cancelled(work); i++) {
+        count_item(model, i, work);
     }
-    sum_up(model->first_items, section_count + 1, meter);
-    sum_up(model->first_members, section_count + 1, meter);
-    uint32_t *nexts = dao_plan_take(model->memory, section_count, sizeof(*nexts));
+    sum_up(model->first_items, section_count + 1, work);
+    sum_up(model->first_members, section_count + 1, work);
+    uint32_t *nexts = dao_plan_memory_alloc(model->memory, section_count, sizeof(*nexts));
     if (nexts == NULL) {
         return DAO_ERR_NO_HOST_MEMORY;
     }
-    for (uint32_t i = 0; i < model->item_count && !dao_plan_meter_is_cancelled(meter); i++) {
-        put_member(model, i, nexts, meter);
+    for (uint32_t i = 0; i < model->item_count && !dao_plan_work_is_cancelled(work); i++) {
+        put_member(model, i, nexts, work);
     }
-    dao_plan_give(model->memory, nexts);
+    dao_plan_memory_free(model->memory, nexts);
     return DAO_OK;
 }
 
@@ -193,13 +192,13 @@ static void find_twin(dao_plan_search_model_t *model, uint32_t item)
     }
 }
 
-static void fill_twins(dao_plan_search_model_t *model, dao_plan_meter_t *meter)
+static void fill_twins(dao_plan_search_model_t *model, dao_plan_work_t *work)
 {
     dao_plan_pass_t pass = {.count = model->item_count};
-    while (dao_plan_pass_next(&pass, meter)) {
+    while (dao_plan_pass_next(&pass, work)) {
         for (size_t i = pass.begin; i < pass.end; i++) {
             find_twin(model, (uint32_t)i);
-            meter->used++; /* it looks at several */
+            work->used++; /* it looks at several */
         }
     }
 }
@@ -218,13 +217,13 @@ static dao_status_t check_kind(const dao_plan_instance_t *instance)
 static bool take_items(dao_plan_search_model_t *model)
 {
     uint32_t count = model->item_count;
-    model->first_sections = dao_plan_take(model->memory, count, sizeof(*model->first_sections));
-    model->end_sections = dao_plan_take(model->memory, count, sizeof(*model->end_sections));
-    model->sizes = dao_plan_take(model->memory, count, sizeof(*model->sizes));
-    model->alignments = dao_plan_take(model->memory, count, sizeof(*model->alignments));
-    model->fixed = dao_plan_take(model->memory, count, sizeof(*model->fixed));
-    model->twins = dao_plan_take(model->memory, count, sizeof(*model->twins));
-    model->next_twins = dao_plan_take(model->memory, count, sizeof(*model->next_twins));
+    model->first_sections = dao_plan_memory_alloc(model->memory, count, sizeof(*model->first_sections));
+    model->end_sections = dao_plan_memory_alloc(model->memory, count, sizeof(*model->end_sections));
+    model->sizes = dao_plan_memory_alloc(model->memory, count, sizeof(*model->sizes));
+    model->alignments = dao_plan_memory_alloc(model->memory, count, sizeof(*model->alignments));
+    model->fixed = dao_plan_memory_alloc(model->memory, count, sizeof(*model->fixed));
+    model->twins = dao_plan_memory_alloc(model->memory, count, sizeof(*model->twins));
+    model->next_twins = dao_plan_memory_alloc(model->memory, count, sizeof(*model->next_twins));
     return model->first_sections != NULL && model->end_sections != NULL && model->sizes != NULL &&
            model->alignments != NULL && model->fixed != NULL && model->twins != NULL &&
            model->next_twins != NULL;
@@ -233,54 +232,54 @@ static bool take_items(dao_plan_search_model_t *model)
 static bool take_sections(dao_plan_search_model_t *model, uint64_t member_count)
 {
     size_t count = (size_t)model->section_count + 1;
-    model->first_items = dao_plan_take(model->memory, count, sizeof(*model->first_items));
-    model->first_members = dao_plan_take(model->memory, count, sizeof(*model->first_members));
-    model->members = dao_plan_take(model->memory, member_count, sizeof(*model->members));
-    model->totals = dao_plan_take(model->memory, model->section_count, sizeof(*model->totals));
-    model->crossings = dao_plan_take(model->memory, model->section_count, sizeof(*model->crossings));
+    model->first_items = dao_plan_memory_alloc(model->memory, count, sizeof(*model->first_items));
+    model->first_members = dao_plan_memory_alloc(model->memory, count, sizeof(*model->first_members));
+    model->members = dao_plan_memory_alloc(model->memory, member_count, sizeof(*model->members));
+    model->totals = dao_plan_memory_alloc(model->memory, model->section_count, sizeof(*model->totals));
+    model->crossings = dao_plan_memory_alloc(model->memory, model->section_count, sizeof(*model->crossings));
     return model->first_items != NULL && model->first_members != NULL && model->members != NULL &&
            model->totals != NULL && model->crossings != NULL;
 }
 
 static dao_status_t build(dao_plan_search_model_t *model, const dao_plan_instance_t *instance,
-                          dao_plan_meter_t *meter)
+                          dao_plan_work_t *work)
 {
-    uint32_t *sections = dao_plan_take(model->memory, instance->time_count, sizeof(*sections));
+    uint32_t *sections = dao_plan_memory_alloc(model->memory, instance->time_count, sizeof(*sections));
     if (sections == NULL || !take_items(model)) {
-        dao_plan_give(model->memory, sections);
+        dao_plan_memory_free(model->memory, sections);
         return DAO_ERR_NO_HOST_MEMORY;
     }
-    fill_sizes(model, instance, meter);
-    fill_sections(model, instance, sections, meter);
-    dao_plan_give(model->memory, sections);
-    uint64_t member_count = count_members(model, meter);
+    fill_sizes(model, instance, work);
+    fill_sections(model, instance, sections, work);
+    dao_plan_memory_free(model->memory, sections);
+    uint64_t member_count = count_members(model, work);
     if (member_count > DAO_PLAN_SEARCH_MEMBER_COUNT_MAX) {
         return dao_error(DAO_ERR_UNSUPPORTED,
                          "%u buffers live together too often for the exact search: %" PRIu64
                          " times, at most %u",
                          model->item_count, member_count, DAO_PLAN_SEARCH_MEMBER_COUNT_MAX);
     }
-    if (dao_plan_meter_is_cancelled(meter)) {
+    if (dao_plan_work_is_cancelled(work)) {
         return DAO_ERR_STOPPED;
     }
     if (!take_sections(model, member_count)) {
         return DAO_ERR_NO_HOST_MEMORY;
     }
-    dao_status_t status = fill_members(model, meter);
+    dao_status_t status = fill_members(model, work);
     if (status == DAO_OK) {
-        fill_twins(model, meter);
+        fill_twins(model, work);
     }
-    return status == DAO_OK && dao_plan_meter_is_cancelled(meter) ? DAO_ERR_STOPPED : status;
+    return status == DAO_OK && dao_plan_work_is_cancelled(work) ? DAO_ERR_STOPPED : status;
 }
 
 dao_status_t dao_plan_search_model_init(dao_plan_search_model_t *model, dao_plan_instance_t *instance,
-                                        dao_plan_meter_t *meter)
+                                        dao_plan_work_t *work)
 {
     *model = (dao_plan_search_model_t){.memory = &instance->memory, .item_count = instance->item_count};
     dao_status_t status = check_kind(instance);
     if (status == DAO_OK) {
-        model->unit_bytes = find_unit(instance, meter);
-        status = build(model, instance, meter);
+        model->unit_bytes = find_unit(instance, work);
+        status = build(model, instance, work);
     }
     if (status == DAO_ERR_NO_HOST_MEMORY) {
         status =
@@ -298,18 +297,18 @@ void dao_plan_search_model_finish(dao_plan_search_model_t *model)
 {
     dao_plan_memory_t *memory = model->memory;
     if (memory != NULL) {
-        dao_plan_give(memory, model->first_sections);
-        dao_plan_give(memory, model->end_sections);
-        dao_plan_give(memory, model->sizes);
-        dao_plan_give(memory, model->alignments);
-        dao_plan_give(memory, model->fixed);
-        dao_plan_give(memory, model->twins);
-        dao_plan_give(memory, model->next_twins);
-        dao_plan_give(memory, model->first_items);
-        dao_plan_give(memory, model->first_members);
-        dao_plan_give(memory, model->members);
-        dao_plan_give(memory, model->totals);
-        dao_plan_give(memory, model->crossings);
+        dao_plan_memory_free(memory, model->first_sections);
+        dao_plan_memory_free(memory, model->end_sections);
+        dao_plan_memory_free(memory, model->sizes);
+        dao_plan_memory_free(memory, model->alignments);
+        dao_plan_memory_free(memory, model->fixed);
+        dao_plan_memory_free(memory, model->twins);
+        dao_plan_memory_free(memory, model->next_twins);
+        dao_plan_memory_free(memory, model->first_items);
+        dao_plan_memory_free(memory, model->first_members);
+        dao_plan_memory_free(memory, model->members);
+        dao_plan_memory_free(memory, model->totals);
+        dao_plan_memory_free(memory, model->crossings);
     }
     *model = (dao_plan_search_model_t){0};
 }

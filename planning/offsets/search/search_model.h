@@ -60,7 +60,7 @@ typedef struct dao_plan_search_model {
    step's border, clocks that no times tell exactly; or for more members than
    DAO_PLAN_SEARCH_MEMBER_COUNT_MAX. DAO_ERR_NO_HOST_MEMORY. */
 DAO_NODISCARD dao_status_t dao_plan_search_model_init(dao_plan_search_model_t *model,
-                                                      dao_plan_instance_t *instance, dao_plan_meter_t *meter);
+                                                      dao_plan_instance_t *instance, dao_plan_work_t *work);
 void dao_plan_search_model_finish(dao_plan_search_model_t *model); /* also one that is all zero */
 
 bool dao_plan_search_model_is_valid(const dao_plan_search_model_t *model);

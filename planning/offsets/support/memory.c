@@ -105,7 +105,7 @@ static head_t *grow_head(head_t *before, size_t whole_bytes)
     return head;
 }
 
-void *dao_plan_take(dao_plan_memory_t *memory, size_t count, size_t size_bytes)
+void *dao_plan_memory_alloc(dao_plan_memory_t *memory, size_t count, size_t size_bytes)
 {
     size_t whole_bytes = size_of(count, size_bytes);
     head_t *head = take_head(whole_bytes);
@@ -116,10 +116,10 @@ void *dao_plan_take(dao_plan_memory_t *memory, size_t count, size_t size_bytes)
     return head + 1;
 }
 
-void *dao_plan_grow(dao_plan_memory_t *memory, void *address, size_t count, size_t size_bytes)
+void *dao_plan_memory_grow(dao_plan_memory_t *memory, void *address, size_t count, size_t size_bytes)
 {
     if (address == NULL) {
-        return dao_plan_take(memory, count, size_bytes);
+        return dao_plan_memory_alloc(memory, count, size_bytes);
     }
     head_t *before = head_of(address);
     size_t before_bytes = before->size_bytes;
@@ -134,7 +134,7 @@ void *dao_plan_grow(dao_plan_memory_t *memory, void *address, size_t count, size
     return head + 1;
 }
 
-void dao_plan_give(dao_plan_memory_t *memory, void *address)
+void dao_plan_memory_free(dao_plan_memory_t *memory, void *address)
 {
     if (address == NULL) {
         return;
@@ -150,16 +150,16 @@ void dao_plan_give(dao_plan_memory_t *memory, void *address)
     give_head(head);
 }
 
-void dao_plan_trim(dao_plan_memory_t *memory, dao_plan_meter_t *meter)
+void dao_plan_memory_trim(dao_plan_memory_t *memory, dao_plan_work_t *work)
 {
-    while (memory->spent != NULL && !dao_plan_meter_is_cancelled(meter)) {
+    while (memory->spent != NULL && !dao_plan_work_is_cancelled(work)) {
         head_t *head = memory->spent;
         size_t kept_bytes =
             head->size_bytes > TRIM_BYTES ? (head->size_bytes - 1) / TRIM_BYTES * TRIM_BYTES : 0;
         size_t given_bytes = head->size_bytes - kept_bytes;
         memory->spent = kept_bytes > 0 ? head : head->next;
         memory->used_bytes -= given_bytes;
-        meter->used += given_bytes / BYTES_PER_WORK;
+        work->used += given_bytes / BYTES_PER_WORK;
         head->size_bytes = kept_bytes;
         dao_host_unmap((char *)head + kept_bytes, given_bytes); /* the head goes last */
     }

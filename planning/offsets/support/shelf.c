@@ -16,9 +16,9 @@ bool dao_plan_shelf_init(dao_plan_shelf_t *shelf, dao_plan_memory_t *memory, uin
 {
     size_t padded = dao_round_up((uint64_t)capacity + 1, STRETCH);
     *shelf = (dao_plan_shelf_t){.capacity = capacity};
-    if ((shelf->spans = dao_plan_take(memory, padded, sizeof(*shelf->spans))) == NULL ||
-        (shelf->begins = dao_plan_take(memory, padded, sizeof(*shelf->begins))) == NULL ||
-        (shelf->ends = dao_plan_take(memory, padded, sizeof(*shelf->ends))) == NULL) {
+    if ((shelf->spans = dao_plan_memory_alloc(memory, padded, sizeof(*shelf->spans))) == NULL ||
+        (shelf->begins = dao_plan_memory_alloc(memory, padded, sizeof(*shelf->begins))) == NULL ||
+        (shelf->ends = dao_plan_memory_alloc(memory, padded, sizeof(*shelf->ends))) == NULL) {
         dao_plan_shelf_finish(shelf, memory);
         return false;
     }
@@ -27,9 +27,9 @@ bool dao_plan_shelf_init(dao_plan_shelf_t *shelf, dao_plan_memory_t *memory, uin
 
 void dao_plan_shelf_finish(dao_plan_shelf_t *shelf, dao_plan_memory_t *memory)
 {
-    dao_plan_give(memory, shelf->spans);
-    dao_plan_give(memory, shelf->begins);
-    dao_plan_give(memory, shelf->ends);
+    dao_plan_memory_free(memory, shelf->spans);
+    dao_plan_memory_free(memory, shelf->begins);
+    dao_plan_memory_free(memory, shelf->ends);
     *shelf = (dao_plan_shelf_t){0};
 }
 

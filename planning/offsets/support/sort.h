@@ -3,7 +3,7 @@
 #ifndef DAO_PLANNING_SORT_H
 #define DAO_PLANNING_SORT_H
 
-#include "planning/offsets/support/meter.h"
+#include "planning/offsets/support/work.h"
 
 typedef struct dao_plan_key {
     uint64_t key;
@@ -12,7 +12,7 @@ typedef struct dao_plan_key {
 
 /* Sorts by key, stable, with scratch memory for as many, in passes. Cost: O(count) for each 11 bits in which
    the keys differ. */
-void dao_plan_sort_keys(dao_plan_key_t *keys, dao_plan_key_t *scratch, size_t count, dao_plan_meter_t *meter);
+void dao_plan_sort_keys(dao_plan_key_t *keys, dao_plan_key_t *scratch, size_t count, dao_plan_work_t *work);
 
 /* From `low` to `high`, which is not included. */
 typedef struct dao_plan_span {
@@ -22,6 +22,6 @@ typedef struct dao_plan_span {
 
 /* Sorts by low, with scratch memory for as many, in passes. Cost: O(count log count). */
 void dao_plan_sort_spans(dao_plan_span_t *spans, dao_plan_span_t *scratch, size_t count,
-                         dao_plan_meter_t *meter);
+                         dao_plan_work_t *work);
 
 #endif

@@ -18,7 +18,7 @@ static uint32_t blocks_of(uint32_t count)
 }
 
 bool dao_plan_tree_init(dao_plan_tree_t *tree, dao_plan_memory_t *memory, uint32_t count,
-                        dao_plan_meter_t *meter)
+                        dao_plan_work_t *work)
 {
     *tree = (dao_plan_tree_t){.count = count};
     size_t starts[DAO_PLAN_TREE_LEVELS_MAX];
@@ -29,11 +29,11 @@ bool dao_plan_tree_init(dao_plan_tree_t *tree, dao_plan_memory_t *memory, uint32
         place_count += (size_t)blocks * FAN;
         is_top = blocks == 1;
     }
-    uint32_t *places = dao_plan_take(memory, place_count, sizeof(*places));
+    uint32_t *places = dao_plan_memory_alloc(memory, place_count, sizeof(*places));
     if (places == NULL) {
         return false;
     }
-    dao_plan_pass_fill(places, 0xff, place_count * sizeof(*places), meter);
+    dao_plan_pass_fill(places, 0xff, place_count * sizeof(*places), work);
     for (uint32_t level = 0; level < tree->level_count; level++) {
         tree->levels[level] = places + starts[level];
     }
@@ -42,7 +42,7 @@ bool dao_plan_tree_init(dao_plan_tree_t *tree, dao_plan_memory_t *memory, uint32
 
 void dao_plan_tree_finish(dao_plan_tree_t *tree, dao_plan_memory_t *memory)
 {
-    dao_plan_give(memory, tree->levels[0]);
+    dao_plan_memory_free(memory, tree->levels[0]);
     *tree = (dao_plan_tree_t){0};
 }
 
@@ -87,13 +87,13 @@ void dao_plan_tree_set(dao_plan_tree_t *tree, uint32_t place, uint32_t number)
     }
 }
 
-void dao_plan_tree_build(dao_plan_tree_t *tree, dao_plan_meter_t *meter)
+void dao_plan_tree_build(dao_plan_tree_t *tree, dao_plan_work_t *work)
 {
     uint32_t count = tree->count;
     for (uint32_t level = 1; level < tree->level_count; level++) {
         count = blocks_of(count);
         dao_plan_pass_t pass = {.count = count};
-        while (dao_plan_pass_next(&pass, meter)) {
+        while (dao_plan_pass_next(&pass, work)) {
             for (size_t i = pass.begin; i < pass.end; i++) {
                 tree->levels[level][i] = least_of_block(tree->levels[level - 1] + i * FAN);
             }

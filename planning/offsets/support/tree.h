@@ -12,7 +12,7 @@
 #define DAO_PLANNING_TREE_H
 
 #include "planning/offsets/support/memory.h"
-#include "planning/offsets/support/meter.h"
+#include "planning/offsets/support/work.h"
 
 #include <stdbool.h>
 
@@ -28,7 +28,7 @@ typedef struct dao_plan_tree {
 
 /* Makes a tree of `count` places without numbers, in a pass. False without memory. */
 bool dao_plan_tree_init(dao_plan_tree_t *tree, dao_plan_memory_t *memory, uint32_t count,
-                        dao_plan_meter_t *meter);
+                        dao_plan_work_t *work);
 void dao_plan_tree_finish(dao_plan_tree_t *tree, dao_plan_memory_t *memory);
 
 /* Puts a number at a place; DAO_PLAN_TREE_NONE takes it away. Cost: O(log count). */
@@ -39,7 +39,7 @@ void dao_plan_tree_set(dao_plan_tree_t *tree, uint32_t place, uint32_t number);
 uint32_t dao_plan_tree_find(const dao_plan_tree_t *tree, uint32_t low, uint32_t high, uint32_t most);
 
 /* Puts all places at once, in passes, before any is set: the caller has filled levels[0]. */
-void dao_plan_tree_build(dao_plan_tree_t *tree, dao_plan_meter_t *meter);
+void dao_plan_tree_build(dao_plan_tree_t *tree, dao_plan_work_t *work);
 
 bool dao_plan_tree_is_valid(const dao_plan_tree_t *tree);
 

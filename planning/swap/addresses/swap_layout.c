@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tensors with their times become buffers for the offset planner, whose period is the step.
 
-       tensor   in============free        in====free        a home each: between them nothing of it is on the device
+       tensor   in============free        in====free        a residency interval each: between them nothing of it is on the device
        head     |--------------|          |------|
-       tail     |---free  in---|          |------|          a tail that leaves alone is a gap in the home's bytes
+       tail     |---free  in---|          |------|          a tail that leaves alone is an inactive period in the residency interval's bytes
 
-   A tensor of which always some part is there has one home for ever: its life is a whole period. The
-   planner's gaps take one range of bytes at a time; of several parts that are gone the longest run counts.
-   Parts leave from the tail on, so that is nearly always all of them. */
+   A tensor of which always some part is there has one residency interval for ever: its life is a whole
+   period. The planner's inactive periods take one range of bytes at a time; of several parts that are gone
+   the longest run counts. Parts leave from the tail on, so that is nearly always all of them. */
 #include "planning/swap/addresses/swap_layout.h"
 
 #include "base/memory/host.h"
@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A part of a home that is not there from `from_ns` to `to_ns`. */
+/* A part of a residency interval that is not there from `from_ns` to `to_ns`. */
 typedef struct absence {
     int64_t from_ns, to_ns;
     uint32_t part; /* of the tensor, from 0 */
@@ -26,16 +26,17 @@ typedef struct absence {
 typedef struct builder {
     const dao_swap_parts_t *parts;
     const dao_swap_step_t *step;
-    const dao_swap_gap_t *gaps;
+    const dao_swap_decision_t *decisions;
     const dao_swap_timing_t *timing;
     dao_swap_layout_t *layout;
-    dao_plan_buffer_t *buffers; /* of each home; once the endless ones are out, of those that are left */
-    uint32_t *home_of_buffer;   /* of those */
-    uint64_t *offsets;          /* of those, above the endless ones */
+    dao_plan_buffer_t
+        *buffers; /* of each residency interval; once the endless ones are out, of those that are left */
+    uint32_t *residency_of_buffer; /* of those */
+    uint64_t *offsets;             /* of those, above the endless ones */
     uint32_t buffer_count;
     dao_plan_gap_t *holes;
     size_t hole_count, hole_capacity;
-    absence_t *absences; /* of the home at hand */
+    absence_t *absences; /* of the residency interval at hand */
     size_t absence_count, absence_capacity;
     int64_t *cuts; /* times at which the parts that are there change */
     bool *is_gone; /* of each part of the tensor at hand */
@@ -47,14 +48,14 @@ static uint32_t part_count(const builder_t *builder, uint32_t tensor)
     return builder->parts->first[tensor + 1] - builder->parts->first[tensor];
 }
 
-/* Whether at some time of the gap behind a touch nothing of the tensor is on the device. */
-static bool goes_as_a_whole(const builder_t *builder, uint32_t touch)
+/* Whether at some time of the inactive period behind an access nothing of the tensor is on the device. */
+static bool goes_as_a_whole(const builder_t *builder, uint32_t access)
 {
-    const dao_swap_touch_t *one = &builder->step->touches[touch];
-    uint32_t first = builder->parts->first_gap[touch], end = first + part_count(builder, one->tensor);
+    const dao_swap_access_t *one = &builder->step->accesses[access];
+    uint32_t first = builder->parts->first_inactive[access], end = first + part_count(builder, one->tensor);
     int64_t free_ns = INT64_MIN, taken_ns = INT64_MAX;
     for (uint32_t g = first; g < end; g++) {
-        if (!dao_swap_is_absent(one, &builder->gaps[g])) {
+        if (!dao_swap_is_absent(one, &builder->decisions[g])) {
             return false;
         }
         const dao_swap_moment_t *moment = &builder->timing->moments[g];
@@ -128,10 +129,11 @@ static bool longest_run(const builder_t *builder, uint32_t tensor, uint64_t *out
     return best > 0;
 }
 
-/* Turns the absences of a home, whose life begins at `begin_ns`, into gaps of its buffer. */
-static bool cut_holes(builder_t *builder, uint32_t home, int64_t begin_ns)
+/* Turns the absences of a residency interval, whose life begins at `begin_ns`, into inactive periods of its
+   buffer. */
+static bool cut_holes(builder_t *builder, uint32_t residency, int64_t begin_ns)
 {
-    uint32_t tensor = builder->layout->homes[home].tensor;
+    uint32_t tensor = builder->layout->residencies[residency].tensor;
     size_t cut_count = 0, needed = 2 * builder->absence_count + part_count(builder, tensor);
     if (builder->absence_count == 0) {
         return true;
@@ -163,8 +165,8 @@ static bool cut_holes(builder_t *builder, uint32_t home, int64_t begin_ns)
                 builder->is_gone[absence->part] = true;
             }
         }
-        uint64_t base = builder->buffers[home].begin_time;
-        dao_plan_gap_t hole = {.buffer = home,
+        uint64_t base = builder->buffers[residency].begin_time;
+        dao_plan_gap_t hole = {.buffer = residency,
                                .begin_time = base + (uint64_t)(from_ns - begin_ns),
                                .end_time = base + (uint64_t)(to_ns - begin_ns)};
         if (longest_run(builder, tensor, &hole.low_byte, &hole.high_byte) && !add_hole(builder, &hole)) {
@@ -180,24 +182,25 @@ static uint64_t modulo(int64_t time_ns, uint64_t period_ns)
     return (uint64_t)(rest < 0 ? rest + (int64_t)period_ns : rest);
 }
 
-static uint32_t open_home(builder_t *builder, uint32_t first_touch)
+static uint32_t open_residency(builder_t *builder, uint32_t first_access)
 {
     dao_swap_layout_t *layout = builder->layout;
-    uint32_t tensor = builder->step->touches[first_touch].tensor;
-    layout->homes[layout->home_count] = (dao_swap_home_t){.tensor = tensor, .first_touch = first_touch};
-    return layout->home_count++;
+    uint32_t tensor = builder->step->accesses[first_access].tensor;
+    layout->residencies[layout->residency_count] =
+        (dao_swap_residency_t){.tensor = tensor, .first_access = first_access};
+    return layout->residency_count++;
 }
 
-/* A home from touch `first`, behind the gap of touch `before`, up to the next gap in which the tensor goes as
-   a whole. Times count from the step of `first`. */
-static bool build_home(builder_t *builder, uint32_t before, uint32_t first)
+/* A residency interval from access `first`, behind the inactive period of access `before`, up to the next
+   inactive period in which the tensor goes as a whole. Times count from the step of `first`. */
+static bool build_residency(builder_t *builder, uint32_t before, uint32_t first)
 {
     const dao_swap_step_t *step = builder->step;
-    uint32_t home = open_home(builder, first), touch = first,
-             count = part_count(builder, step->touches[first].tensor);
+    uint32_t residency = open_residency(builder, first), access = first,
+             count = part_count(builder, step->accesses[first].tensor);
     int64_t period_ns = (int64_t)builder->timing->step_ns,
             since_ns = -dao_swap_steps_to_next(step, before) * period_ns;
-    const dao_swap_moment_t *taken = &builder->timing->moments[builder->parts->first_gap[before]];
+    const dao_swap_moment_t *taken = &builder->timing->moments[builder->parts->first_inactive[before]];
     int64_t begin_ns = INT64_MAX, end_ns = INT64_MIN;
     for (uint32_t i = 0; i < count; i++) {
         begin_ns = since_ns + taken[i].taken_ns < begin_ns ? since_ns + taken[i].taken_ns : begin_ns;
@@ -208,21 +211,21 @@ static bool build_home(builder_t *builder, uint32_t before, uint32_t first)
         ok = add_absence(builder, begin_ns, since_ns + taken[i].taken_ns, i);
     }
     since_ns = 0;
-    for (;; touch = step->touches[touch].next) {
-        builder->layout->home_of[touch] = home;
-        if (goes_as_a_whole(builder, touch)) {
+    for (;; access = step->accesses[access].next) {
+        builder->layout->residency_of[access] = residency;
+        if (goes_as_a_whole(builder, access)) {
             break;
         }
-        uint32_t first_gap = builder->parts->first_gap[touch];
+        uint32_t first_inactive = builder->parts->first_inactive[access];
         for (uint32_t i = 0; i < count && ok; i++) {
-            const dao_swap_moment_t *moment = &builder->timing->moments[first_gap + i];
-            if (dao_swap_is_absent(&step->touches[touch], &builder->gaps[first_gap + i])) {
+            const dao_swap_moment_t *moment = &builder->timing->moments[first_inactive + i];
+            if (dao_swap_is_absent(&step->accesses[access], &builder->decisions[first_inactive + i])) {
                 ok = add_absence(builder, since_ns + moment->free_ns, since_ns + moment->taken_ns, i);
             }
         }
-        since_ns += dao_swap_steps_to_next(step, touch) * period_ns;
+        since_ns += dao_swap_steps_to_next(step, access) * period_ns;
     }
-    const dao_swap_moment_t *left = &builder->timing->moments[builder->parts->first_gap[touch]];
+    const dao_swap_moment_t *left = &builder->timing->moments[builder->parts->first_inactive[access]];
     for (uint32_t i = 0; i < count; i++) {
         end_ns = since_ns + left[i].free_ns > end_ns ? since_ns + left[i].free_ns : end_ns;
     }
@@ -230,29 +233,29 @@ static bool build_home(builder_t *builder, uint32_t before, uint32_t first)
         ok = add_absence(builder, since_ns + left[i].free_ns, end_ns, i);
     }
     DAO_ASSERT(begin_ns < end_ns && end_ns - begin_ns <= period_ns);
-    dao_plan_buffer_t *buffer = &builder->buffers[home];
+    dao_plan_buffer_t *buffer = &builder->buffers[residency];
     buffer->begin_time = modulo(begin_ns, (uint64_t)period_ns);
     buffer->end_time = buffer->begin_time + (uint64_t)(end_ns - begin_ns);
-    return ok && cut_holes(builder, home, begin_ns);
+    return ok && cut_holes(builder, residency, begin_ns);
 }
 
-/* The home of a tensor that never goes as a whole. Its life begins with the step. */
-static bool build_endless_home(builder_t *builder, uint32_t first)
+/* The residency interval of a tensor that never goes as a whole. Its life begins with the step. */
+static bool build_endless_residency(builder_t *builder, uint32_t first)
 {
     const dao_swap_step_t *step = builder->step;
-    uint32_t home = open_home(builder, first), touch = first,
-             count = part_count(builder, step->touches[first].tensor);
+    uint32_t residency = open_residency(builder, first), access = first,
+             count = part_count(builder, step->accesses[first].tensor);
     int64_t period_ns = (int64_t)builder->timing->step_ns;
     builder->absence_count = 0;
-    builder->buffers[home].begin_time = 0;
-    builder->buffers[home].end_time = (uint64_t)period_ns;
+    builder->buffers[residency].begin_time = 0;
+    builder->buffers[residency].end_time = (uint64_t)period_ns;
     bool ok = true;
     do {
-        builder->layout->home_of[touch] = home;
-        uint32_t first_gap = builder->parts->first_gap[touch];
+        builder->layout->residency_of[access] = residency;
+        uint32_t first_inactive = builder->parts->first_inactive[access];
         for (uint32_t i = 0; i < count && ok; i++) {
-            const dao_swap_moment_t *moment = &builder->timing->moments[first_gap + i];
-            if (!dao_swap_is_absent(&step->touches[touch], &builder->gaps[first_gap + i]) ||
+            const dao_swap_moment_t *moment = &builder->timing->moments[first_inactive + i];
+            if (!dao_swap_is_absent(&step->accesses[access], &builder->decisions[first_inactive + i]) ||
                 moment->taken_ns <= moment->free_ns) {
                 continue;
             }
@@ -261,30 +264,31 @@ static bool build_endless_home(builder_t *builder, uint32_t first)
             ok = add_absence(builder, from_ns, to_ns < period_ns ? to_ns : period_ns, i) &&
                  add_absence(builder, 0, to_ns - period_ns, i);
         }
-        touch = step->touches[touch].next;
-    } while (touch != first);
-    return ok && cut_holes(builder, home, 0);
+        access = step->accesses[access].next;
+    } while (access != first);
+    return ok && cut_holes(builder, residency, 0);
 }
 
 static bool build_tensor(builder_t *builder, uint32_t tensor)
 {
     const dao_swap_step_t *step = builder->step;
-    uint32_t first = step->first_touch[tensor], touch = first, home_count = builder->layout->home_count;
+    uint32_t first = step->first_access[tensor], access = first,
+             residency_count = builder->layout->residency_count;
     bool ok = true;
     if (first == DAO_SWAP_NONE) {
         return true;
     }
     do {
-        if (goes_as_a_whole(builder, touch)) {
-            ok = ok && build_home(builder, touch, step->touches[touch].next);
+        if (goes_as_a_whole(builder, access)) {
+            ok = ok && build_residency(builder, access, step->accesses[access].next);
         }
-        touch = step->touches[touch].next;
-    } while (touch != first);
-    if (home_count == builder->layout->home_count) {
-        ok = ok && build_endless_home(builder, first);
+        access = step->accesses[access].next;
+    } while (access != first);
+    if (residency_count == builder->layout->residency_count) {
+        ok = ok && build_endless_residency(builder, first);
     }
-    for (uint32_t home = home_count; home < builder->layout->home_count; home++) {
-        dao_plan_buffer_t *buffer = &builder->buffers[home];
+    for (uint32_t residency = residency_count; residency < builder->layout->residency_count; residency++) {
+        dao_plan_buffer_t *buffer = &builder->buffers[residency];
         buffer->size_bytes = step->size_bytes[tensor];
         buffer->fixed_offset = DAO_PLAN_NOWHERE;
         buffer->pool = DAO_PLAN_ANY_POOL;
@@ -294,26 +298,27 @@ static bool build_tensor(builder_t *builder, uint32_t tensor)
 
 /* ---- addresses ---- */
 
-/* Puts homes that are there at all times, with all of their bytes, one on the other from address 0 on: each
-   shares its time with everything, so that any layout could be turned into one with these at the bottom.
-   Leaves the buffers and holes of the other homes, for which memory begins above. */
+/* Puts residency intervals that are there at all times, with all of their bytes, one on the other from
+   address 0 on: each shares its time with everything, so that any layout could be turned into one with these
+   at the bottom. Leaves the buffers and holes of the other residency intervals, for which memory begins
+   above. */
 static uint64_t stack_endless(builder_t *builder)
 {
     dao_swap_layout_t *layout = builder->layout;
     uint64_t period_ns = builder->timing->step_ns, top = 0;
     size_t hole = 0;
-    for (uint32_t home = 0; home < layout->home_count; home++) {
-        const dao_plan_buffer_t *buffer = &builder->buffers[home];
-        bool has_holes = hole < builder->hole_count && builder->holes[hole].buffer == home;
+    for (uint32_t residency = 0; residency < layout->residency_count; residency++) {
+        const dao_plan_buffer_t *buffer = &builder->buffers[residency];
+        bool has_holes = hole < builder->hole_count && builder->holes[hole].buffer == residency;
         if (buffer->end_time - buffer->begin_time == period_ns && !has_holes) {
-            layout->homes[home].address_bytes = top;
+            layout->residencies[residency].address_bytes = top;
             top += buffer->size_bytes;
             continue;
         }
-        for (; hole < builder->hole_count && builder->holes[hole].buffer == home; hole++) {
+        for (; hole < builder->hole_count && builder->holes[hole].buffer == residency; hole++) {
             builder->holes[hole].buffer = builder->buffer_count;
         }
-        builder->home_of_buffer[builder->buffer_count] = home;
+        builder->residency_of_buffer[builder->buffer_count] = residency;
         builder->buffers[builder->buffer_count++] = *buffer;
     }
     DAO_ASSERT(hole == builder->hole_count);
@@ -329,13 +334,13 @@ static void take_addresses(const builder_t *builder, const dao_swap_placement_t 
     layout->arena_bytes = bottom + placement->peak_bytes;
     for (uint32_t i = 0; i < builder->buffer_count; i++) {
         bool is_placed = !placement->is_repeated && builder->offsets[i] != DAO_PLAN_NOWHERE;
-        layout->homes[builder->home_of_buffer[i]].address_bytes =
+        layout->residencies[builder->residency_of_buffer[i]].address_bytes =
             is_placed ? bottom + builder->offsets[i] : DAO_SWAP_NOWHERE;
     }
 }
 
-static dao_status_t place_homes(builder_t *builder, uint64_t capacity_bytes, bool is_thorough,
-                                dao_swap_past_t *past)
+static dao_status_t place_residencies(builder_t *builder, uint64_t capacity_bytes, bool is_thorough,
+                                      dao_swap_past_t *past)
 {
     uint64_t bottom = stack_endless(builder);
     if (builder->buffer_count == 0) {
@@ -363,32 +368,33 @@ static dao_status_t place_homes(builder_t *builder, uint64_t capacity_bytes, boo
 
 static bool allocate(dao_swap_layout_t *layout, const dao_swap_step_t *step)
 {
-    size_t touches = (size_t)step->touch_count + 1;
+    size_t accesses = (size_t)step->access_count + 1;
     *layout = (dao_swap_layout_t){0};
-    return (layout->homes = dao_host_calloc(touches, sizeof(*layout->homes))) != NULL &&
-           (layout->home_of = dao_host_calloc(touches, sizeof(*layout->home_of))) != NULL;
+    return (layout->residencies = dao_host_calloc(accesses, sizeof(*layout->residencies))) != NULL &&
+           (layout->residency_of = dao_host_calloc(accesses, sizeof(*layout->residency_of))) != NULL;
 }
 
 dao_status_t dao_swap_layout_init(dao_swap_layout_t *layout, const dao_swap_parts_t *parts,
-                                  const dao_swap_gap_t *gaps, const dao_swap_timing_t *timing,
+                                  const dao_swap_decision_t *decisions, const dao_swap_timing_t *timing,
                                   uint64_t capacity_bytes, bool is_thorough, dao_swap_past_t *past)
 {
     const dao_swap_step_t *step = parts->step;
-    builder_t builder = {.parts = parts, .step = step, .gaps = gaps, .timing = timing, .layout = layout};
+    builder_t builder = {
+        .parts = parts, .step = step, .decisions = decisions, .timing = timing, .layout = layout};
     bool ok =
         allocate(layout, step) &&
-        (builder.buffers = dao_host_calloc((size_t)step->touch_count + 1, sizeof(*builder.buffers))) !=
+        (builder.buffers = dao_host_calloc((size_t)step->access_count + 1, sizeof(*builder.buffers))) !=
             NULL &&
-        (builder.home_of_buffer =
-             dao_host_calloc((size_t)step->touch_count + 1, sizeof(*builder.home_of_buffer))) != NULL &&
-        (builder.offsets = dao_host_calloc((size_t)step->touch_count + 1, sizeof(*builder.offsets))) != NULL;
+        (builder.residency_of_buffer =
+             dao_host_calloc((size_t)step->access_count + 1, sizeof(*builder.residency_of_buffer))) != NULL &&
+        (builder.offsets = dao_host_calloc((size_t)step->access_count + 1, sizeof(*builder.offsets))) != NULL;
     for (uint32_t t = 0; t < step->tensor_count && ok; t++) {
         ok = build_tensor(&builder, t) && !dao_swap_is_cancelled(step->cancel);
     }
     dao_status_t status =
-        ok ? place_homes(&builder, capacity_bytes, is_thorough, past) : dao_swap_step_give_up(step);
+        ok ? place_residencies(&builder, capacity_bytes, is_thorough, past) : dao_swap_step_give_up(step);
     dao_host_free(builder.buffers);
-    dao_host_free(builder.home_of_buffer);
+    dao_host_free(builder.residency_of_buffer);
     dao_host_free(builder.offsets);
     dao_host_free(builder.holes);
     dao_host_free(builder.absences);
@@ -407,21 +413,22 @@ dao_status_t dao_swap_layout_init_serial(dao_swap_layout_t *layout, const dao_sw
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for the addresses of a step");
     }
     uint64_t address = 0;
-    for (uint32_t t = 0; t < step->touch_count; t++) {
-        uint32_t tensor = step->touches[t].tensor;
-        address = t == step->kernel_touch[step->touches[t].kernel] ? 0 : address;
-        layout->homes[t] = (dao_swap_home_t){.address_bytes = address, .tensor = tensor, .first_touch = t};
-        layout->home_of[t] = t;
+    for (uint32_t t = 0; t < step->access_count; t++) {
+        uint32_t tensor = step->accesses[t].tensor;
+        address = t == step->kernel_access[step->accesses[t].kernel] ? 0 : address;
+        layout->residencies[t] =
+            (dao_swap_residency_t){.address_bytes = address, .tensor = tensor, .first_access = t};
+        layout->residency_of[t] = t;
         address += step->size_bytes[tensor];
         layout->arena_bytes = address > layout->arena_bytes ? address : layout->arena_bytes;
     }
-    layout->home_count = step->touch_count;
+    layout->residency_count = step->access_count;
     return DAO_OK;
 }
 
 void dao_swap_layout_finish(dao_swap_layout_t *layout)
 {
-    dao_host_free(layout->homes);
-    dao_host_free(layout->home_of);
+    dao_host_free(layout->residencies);
+    dao_host_free(layout->residency_of);
     *layout = (dao_swap_layout_t){0};
 }

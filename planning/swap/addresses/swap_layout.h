@@ -9,30 +9,30 @@
 
 #define DAO_SWAP_NOWHERE UINT64_MAX
 
-/* One life of a tensor at one address: from a touch up to the one behind whose gap all of its parts are gone.
-   */
-typedef struct dao_swap_home {
+/* One life of a tensor at one address: from an access up to the one behind whose inactive period all of its
+   parts are gone. */
+typedef struct dao_swap_residency {
     uint64_t address_bytes; /* DAO_SWAP_NOWHERE: it did not fit */
     uint32_t tensor;
-    uint32_t first_touch; /* a tensor that never goes as a whole: its first one */
-} dao_swap_home_t;
+    uint32_t first_access; /* a tensor that never goes as a whole: its first one */
+} dao_swap_residency_t;
 
 typedef struct dao_swap_layout {
-    dao_swap_home_t *homes;
-    uint32_t home_count;
+    dao_swap_residency_t *residencies;
+    uint32_t residency_count;
     uint32_t unplaced_count;
     uint64_t unplaced_bytes;
-    uint32_t *home_of;    /* of each touch */
-    uint64_t arena_bytes; /* highest byte used */
-    bool is_repeated;     /* it was looked for before: nothing is placed */
+    uint32_t *residency_of; /* of each access */
+    uint64_t arena_bytes;   /* highest byte used */
+    bool is_repeated;       /* it was looked for before: nothing is placed */
 } dao_swap_layout_t;
 
-/* Finds addresses below `capacity_bytes` for as many homes as it can. What is known from the past not to fit
-   is not looked for again; `is_thorough` as for dao_swap_place(). DAO_ERR_NO_HOST_MEMORY. */
+/* Finds addresses below `capacity_bytes` for as many residency intervals as it can. What is known from the
+   past not to fit is not looked for again; `is_thorough` as for dao_swap_place(). DAO_ERR_NO_HOST_MEMORY. */
 DAO_NODISCARD dao_status_t dao_swap_layout_init(dao_swap_layout_t *layout, const dao_swap_parts_t *parts,
-                                                const dao_swap_gap_t *gaps, const dao_swap_timing_t *timing,
-                                                uint64_t capacity_bytes, bool is_thorough,
-                                                dao_swap_past_t *past);
+                                                const dao_swap_decision_t *decisions,
+                                                const dao_swap_timing_t *timing, uint64_t capacity_bytes,
+                                                bool is_thorough, dao_swap_past_t *past);
 
 /* The same for dao_swap_time_serial(): of each kernel, its tensors one behind the other. */
 DAO_NODISCARD dao_status_t dao_swap_layout_init_serial(dao_swap_layout_t *layout,
@@ -40,16 +40,16 @@ DAO_NODISCARD dao_status_t dao_swap_layout_init_serial(dao_swap_layout_t *layout
 
 void dao_swap_layout_finish(dao_swap_layout_t *layout);
 
-/* Whether a part is not on the device in a gap. */
-static inline bool dao_swap_is_absent(const dao_swap_touch_t *one, const dao_swap_gap_t *gap)
+/* Whether a part is not on the device in an inactive period. */
+static inline bool dao_swap_is_absent(const dao_swap_access_t *one, const dao_swap_decision_t *decision)
 {
-    return !one->gap_is_live || gap->is_away;
+    return !one->inactive_is_live || decision->is_away;
 }
 
-/* Steps between a touch and the next one of its tensor: 0 or 1. */
-static inline int64_t dao_swap_steps_to_next(const dao_swap_step_t *step, uint32_t touch)
+/* Steps between an access and the next one of its tensor: 0 or 1. */
+static inline int64_t dao_swap_steps_to_next(const dao_swap_step_t *step, uint32_t access)
 {
-    return step->touches[touch].next <= touch ? 1 : 0;
+    return step->accesses[access].next <= access ? 1 : 0;
 }
 
 #endif

@@ -16,17 +16,17 @@
 
 #include "base/report/assert.h"
 #include "planning/offsets/methods/quick.h"
-#include "planning/swap/swap_print.h"
+#include "planning/swap/swap_fingerprint.h"
 
 #include <string.h>
 
 /* Tried until everything fits. */
 static const dao_plan_quick_method_t methods[] = {
-    {.order = DAO_PLAN_ORDER_START, .is_lowest = true},
+    {.order = DAO_PLAN_ORDER_START, .is_skyline = true},
     {.order = DAO_PLAN_ORDER_SIZE},
     {.order = DAO_PLAN_ORDER_BREADTH, .is_best_fit = true},
     {.order = DAO_PLAN_ORDER_START, .is_best_fit = true},
-    {.order = DAO_PLAN_ORDER_AREA, .is_lowest = true},
+    {.order = DAO_PLAN_ORDER_AREA, .is_skyline = true},
 };
 
 #define METHOD_COUNT (sizeof(methods) / sizeof(methods[0]))
@@ -68,30 +68,33 @@ static void ask(void *user, uint64_t used)
 
 /* ---- what was looked for before ---- */
 
-static uint64_t fingerprint(const dao_plan_problem_t *problem)
+static uint64_t fingerprint_of(const dao_plan_problem_t *problem)
 {
-    uint64_t print = dao_swap_print_mix(dao_swap_print_mix(DAO_SWAP_PRINT_NONE, problem->period),
-                                        problem->pools->capacity_bytes);
+    uint64_t fingerprint = dao_swap_fingerprint_mix(
+        dao_swap_fingerprint_mix(DAO_SWAP_FINGERPRINT_NONE, problem->period), problem->pools->capacity_bytes);
     for (size_t i = 0; i < problem->buffer_count; i++) {
         const dao_plan_buffer_t *buffer = &problem->buffers[i];
-        print = dao_swap_print_mix(
-            dao_swap_print_mix(dao_swap_print_mix(print, buffer->begin_time), buffer->end_time),
+        fingerprint = dao_swap_fingerprint_mix(
+            dao_swap_fingerprint_mix(dao_swap_fingerprint_mix(fingerprint, buffer->begin_time),
+                                     buffer->end_time),
             buffer->size_bytes);
     }
     for (size_t i = 0; i < problem->gap_count; i++) {
         const dao_plan_gap_t *gap = &problem->gaps[i];
-        print = dao_swap_print_mix(
-            dao_swap_print_mix(dao_swap_print_mix(print, gap->buffer), gap->begin_time), gap->end_time);
-        print = dao_swap_print_mix(dao_swap_print_mix(print, gap->low_byte), gap->high_byte);
+        fingerprint = dao_swap_fingerprint_mix(
+            dao_swap_fingerprint_mix(dao_swap_fingerprint_mix(fingerprint, gap->buffer), gap->begin_time),
+            gap->end_time);
+        fingerprint =
+            dao_swap_fingerprint_mix(dao_swap_fingerprint_mix(fingerprint, gap->low_byte), gap->high_byte);
     }
-    return print;
+    return fingerprint;
 }
 
-static bool is_known(const dao_swap_past_t *past, uint64_t print)
+static bool is_known(const dao_swap_past_t *past, uint64_t fingerprint)
 {
     uint32_t count = past->count < DAO_SWAP_PAST_MAX ? past->count : DAO_SWAP_PAST_MAX;
     for (uint32_t i = 0; i < count; i++) {
-        if (past->prints[i] == print) {
+        if (past->fingerprints[i] == fingerprint) {
             return true;
         }
     }
@@ -124,7 +127,7 @@ typedef struct placer {
     dao_plan_buffer_t *buffers;
     uint64_t cut_time; /* at which times begin now, of those that the problem came with */
     dao_swap_past_t *past;
-    dao_plan_meter_t meter;
+    dao_plan_work_t meter;
     dao_plan_quick_t best;
 } placer_t;
 
@@ -176,7 +179,7 @@ static dao_status_t try_cut(placer_t *placer, uint32_t turn, uint32_t *best_turn
         return status;
     }
     status = dao_plan_quick_try(&quick, &by_start, placer->best.best.unplaced_bytes, &placer->meter);
-    if (status == DAO_OK && dao_plan_worth_is_better(&quick.best, &placer->best.best)) {
+    if (status == DAO_OK && dao_plan_score_is_better(&quick.best, &placer->best.best)) {
         dao_plan_quick_t worse = placer->best;
         placer->best = quick;
         *best_turn = turn;
@@ -188,7 +191,7 @@ static dao_status_t try_cut(placer_t *placer, uint32_t turn, uint32_t *best_turn
 
 static bool nearly_fits(const placer_t *placer)
 {
-    const dao_plan_worth_t *worth = &placer->best.best;
+    const dao_plan_score_t *worth = &placer->best.best;
     return worth->unplaced_count <= FEW_COUNT ||
            (double)worth->unplaced_bytes <= NEARLY_PART * (double)placer->problem->pools->capacity_bytes;
 }
@@ -211,8 +214,8 @@ dao_status_t dao_swap_place(const dao_swap_step_t *step, const dao_plan_problem_
                             dao_plan_buffer_t *buffers, bool is_thorough, dao_swap_past_t *past,
                             uint64_t *offsets, dao_swap_placement_t *out_placement)
 {
-    uint64_t print = fingerprint(problem);
-    *out_placement = (dao_swap_placement_t){.is_repeated = is_known(past, print)};
+    uint64_t fingerprint = fingerprint_of(problem);
+    *out_placement = (dao_swap_placement_t){.is_repeated = is_known(past, fingerprint)};
     if (out_placement->is_repeated) {
         return DAO_OK;
     }
@@ -229,13 +232,13 @@ dao_status_t dao_swap_place(const dao_swap_step_t *step, const dao_plan_problem_
         status = try_cuts(&placer);
     }
     if (status == DAO_OK) {
-        const dao_plan_worth_t *worth = &placer.best.best;
+        const dao_plan_score_t *worth = &placer.best.best;
         memcpy(offsets, placer.best.offsets, problem->buffer_count * sizeof(*offsets));
         out_placement->unplaced_count = (uint32_t)worth->unplaced_count;
         out_placement->unplaced_bytes = worth->unplaced_bytes;
         out_placement->peak_bytes = worth->peak_bytes;
         if (worth->unplaced_count > 0) {
-            past->prints[past->count++ % DAO_SWAP_PAST_MAX] = print;
+            past->fingerprints[past->count++ % DAO_SWAP_PAST_MAX] = fingerprint;
         }
         past->work += placer.meter.used;
     }

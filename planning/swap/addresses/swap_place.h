@@ -15,7 +15,7 @@
 /* What the layouts of a search have taught: which did not fit, as fingerprints, the latest ones; in which
    order methods are best tried; and where the step's time is best cut open. It is for one capacity. */
 typedef struct dao_swap_past {
-    uint64_t prints[DAO_SWAP_PAST_MAX];
+    uint64_t fingerprints[DAO_SWAP_PAST_MAX];
     uint32_t count;                              /* ever; print i is prints[i % DAO_SWAP_PAST_MAX] */
     uint8_t method_order[DAO_SWAP_METHOD_COUNT]; /* the one that was best last comes first */
     uint8_t cuts[DAO_SWAP_CUT_COUNT]; /* in eighths of the step, the one that was best last first */

@@ -10,17 +10,17 @@
    and beyond the host's limit H, U - C - H and N - C - H bytes use the file's link. Windows that do not
    overlap add up, so the step takes at least f(n), f(q + 1) = max over p of f(p) + w(p, q). U and N are
    running sums over differences that are kept per *interval*, some kernels in a row (one, up to
-   DAO_SWAP_CUT_MAX kernels): as the window's start moves on, only what its interval touches changes them.
+   DAO_SWAP_CUT_MAX kernels): as the window's start moves on, only what its interval accesses changes them.
    Because the step repeats, a window may go around its end: the sum is taken for several starts ("rotations")
    of the step, each of which is valid. Coarse intervals find the rotation, fine ones the sum.
 
-       in_bytes    the gap  W------R  over the window's start   +size where R is
+       in_bytes    the inactive period  W------R  over the window's start   +size where R is
        out_bytes   the version  W---R---R  written in it        +size where W is, -size where the last R is
 
-   Volume bound. Bytes that are away during a gap come in once at its end. For one step from a start, with
-   whatever content of the device helps most, the least sum is found by taking the bytes that a kernel lacks
-   from the gap that ends last; gaps that reach beyond the end are free. Bytes out the same, over whole
-   versions: what is written at least once and away at any time goes out once.
+   Volume bound. Bytes that are away during an inactive period come in once at its end. For one step from a
+   start, with whatever content of the device helps most, the least sum is found by taking the bytes that a
+   kernel lacks from the inactive period that ends last; inactive periods that reach beyond the end are free.
+   Bytes out the same, over whole versions: what is written at least once and away at any time goes out once.
 
    Why the windows add up: bytes of a window cross the link while it runs, and windows that do not overlap run
    one after the other. Furthest end first is Belady's rule, exact as all bytes cost the same. */
@@ -64,8 +64,8 @@ typedef struct windows {
     uint64_t *sums;        /* of one rotation, interval_count + 1: added up to the interval */
     uint32_t *from;        /* of one rotation: where the last window of the sum begins */
     uint32_t
-        *version_end; /* of each touch that writes: the last one that reads it; DAO_SWAP_NONE: nobody does */
-    bool *ends_version;     /* of each touch: it is the end of a version of less than a step */
+        *version_end; /* of each access that writes: the last one that reads it; DAO_SWAP_NONE: nobody does */
+    bool *ends_version;     /* of each access: it is the end of a version of less than a step */
     uint64_t best;          /* the most that windows add to the kernels */
     uint32_t best_rotation; /* interval with which the step begins for it */
 } windows_t;
@@ -132,7 +132,7 @@ static uint64_t links_ns(const rates_t *rates, uint64_t in_bytes, uint64_t out_b
 
 static bool allocate(windows_t *windows, const dao_swap_step_t *step)
 {
-    size_t kernels = step->kernel_count, touches = (size_t)step->touch_count + 1;
+    size_t kernels = step->kernel_count, accesses = (size_t)step->access_count + 1;
     size_t intervals = kernels < DAO_SWAP_CUT_MAX ? kernels : DAO_SWAP_CUT_MAX;
     windows->step = step;
     windows->rates = rates_of(step->problem);
@@ -142,8 +142,8 @@ static bool allocate(windows_t *windows, const dao_swap_step_t *step)
            (windows->out_bytes = dao_host_calloc(intervals, sizeof(*windows->out_bytes))) != NULL &&
            (windows->sums = dao_host_calloc(intervals + 1, sizeof(*windows->sums))) != NULL &&
            (windows->from = dao_host_calloc(intervals + 1, sizeof(*windows->from))) != NULL &&
-           (windows->version_end = dao_host_calloc(touches, sizeof(*windows->version_end))) != NULL &&
-           (windows->ends_version = dao_host_calloc(touches, sizeof(*windows->ends_version))) != NULL;
+           (windows->version_end = dao_host_calloc(accesses, sizeof(*windows->version_end))) != NULL &&
+           (windows->ends_version = dao_host_calloc(accesses, sizeof(*windows->ends_version))) != NULL;
 }
 
 static void release(windows_t *windows)
@@ -158,15 +158,15 @@ static void release(windows_t *windows)
     dao_host_free(windows->ends_version);
 }
 
-/* Kernels from touch `at` to the last one that reads what it writes, which is `*out_end`; 0 if nobody reads
+/* Kernels from access `at` to the last one that reads what it writes, which is `*out_end`; 0 if nobody reads
    it. */
 static uint32_t version_length(const dao_swap_step_t *step, uint32_t at, uint32_t *out_end)
 {
     uint32_t writer = at, length = 0;
-    while (step->touches[at].gap_is_live) {
-        length += step->touches[at].gap_length;
-        at = step->touches[at].next;
-        if (step->touches[at].writes || at == writer) {
+    while (step->accesses[at].inactive_is_live) {
+        length += step->accesses[at].inactive_length;
+        at = step->accesses[at].next;
+        if (step->accesses[at].writes || at == writer) {
             break;
         }
     }
@@ -177,9 +177,9 @@ static uint32_t version_length(const dao_swap_step_t *step, uint32_t at, uint32_
 static void find_versions(windows_t *windows)
 {
     const dao_swap_step_t *step = windows->step;
-    for (uint32_t i = 0; i < step->touch_count; i++) {
+    for (uint32_t i = 0; i < step->access_count; i++) {
         uint32_t end = DAO_SWAP_NONE;
-        uint32_t length = step->touches[i].writes ? version_length(step, i, &end) : 0;
+        uint32_t length = step->accesses[i].writes ? version_length(step, i, &end) : 0;
         windows->version_end[i] = length != 0 ? end : DAO_SWAP_NONE;
         if (length != 0 && length < step->kernel_count) {
             windows->ends_version[end] = true;
@@ -200,9 +200,9 @@ static void cut_intervals(windows_t *windows, uint32_t count_max)
     }
 }
 
-static uint32_t interval_at(const windows_t *windows, uint32_t touch)
+static uint32_t interval_at(const windows_t *windows, uint32_t access)
 {
-    return windows->interval_of[windows->step->touches[touch].kernel];
+    return windows->interval_of[windows->step->accesses[access].kernel];
 }
 
 /* The differences for windows that begin with interval `row`. */
@@ -212,11 +212,12 @@ static void gather(windows_t *windows, uint32_t row)
     uint32_t n = step->kernel_count, start = windows->first[row];
     memset(windows->in_bytes, 0, windows->interval_count * sizeof(*windows->in_bytes));
     memset(windows->out_bytes, 0, windows->interval_count * sizeof(*windows->out_bytes));
-    for (uint32_t i = 0; i < step->touch_count; i++) {
-        const dao_swap_touch_t *one = &step->touches[i], *next = &step->touches[one->next];
+    for (uint32_t i = 0; i < step->access_count; i++) {
+        const dao_swap_access_t *one = &step->accesses[i], *next = &step->accesses[one->next];
         int64_t size = (int64_t)step->size_bytes[one->tensor];
         uint32_t until_next = next->kernel >= start ? next->kernel - start : next->kernel + n - start;
-        if (one->gap_is_live && until_next < one->gap_length) { /* the gap reaches over the window's start */
+        if (one->inactive_is_live &&
+            until_next < one->inactive_length) { /* the inactive period reaches over the window's start */
             windows->in_bytes[interval_at(windows, one->next)] += size;
         }
         uint32_t end = windows->version_end[i];
@@ -224,7 +225,7 @@ static void gather(windows_t *windows, uint32_t row)
             continue;
         }
         windows->out_bytes[interval_at(windows, i)] += size;
-        uint32_t end_kernel = step->touches[end].kernel;
+        uint32_t end_kernel = step->accesses[end].kernel;
         uint32_t until_write = one->kernel >= start ? one->kernel - start : one->kernel + n - start;
         uint32_t until_end = end_kernel >= start ? end_kernel - start : end_kernel + n - start;
         if (until_write < until_end) { /* written and used up within a step from the start */
@@ -237,14 +238,14 @@ static void gather(windows_t *windows, uint32_t row)
 static void advance(windows_t *windows, uint32_t row)
 {
     const dao_swap_step_t *step = windows->step;
-    uint32_t end = step->kernel_touch[windows->first[row + 1]];
-    for (uint32_t i = step->kernel_touch[windows->first[row]]; i < end; i++) {
-        const dao_swap_touch_t *one = &step->touches[i];
+    uint32_t end = step->kernel_access[windows->first[row + 1]];
+    for (uint32_t i = step->kernel_access[windows->first[row]]; i < end; i++) {
+        const dao_swap_access_t *one = &step->accesses[i];
         int64_t size = (int64_t)step->size_bytes[one->tensor];
-        if (one->previous_gap_is_live) {
+        if (one->previous_inactive_is_live) {
             windows->in_bytes[row] -= size;
         }
-        if (one->gap_is_live) {
+        if (one->inactive_is_live) {
             windows->in_bytes[interval_at(windows, one->next)] += size;
         }
         if (windows->ends_version[i]) { /* the next time it is written before it ends */
@@ -457,10 +458,10 @@ static uint64_t least_in(const dao_swap_step_t *step, pool_t *pool, uint32_t sta
     uint32_t n = step->kernel_count;
     uint64_t capacity = step->problem->capacity_bytes, sum = 0;
     pool_reset(pool, 2 * n);
-    for (uint32_t i = 0; i < step->touch_count; i++) { /* gaps over the start */
-        const dao_swap_touch_t *one = &step->touches[i];
-        uint32_t until_next = (step->touches[one->next].kernel + n - start) % n;
-        if (one->gap_is_live && until_next < one->gap_length) {
+    for (uint32_t i = 0; i < step->access_count; i++) { /* inactive periods over the start */
+        const dao_swap_access_t *one = &step->accesses[i];
+        uint32_t until_next = (step->accesses[one->next].kernel + n - start) % n;
+        if (one->inactive_is_live && until_next < one->inactive_length) {
             pool_add(pool, until_next, step->size_bytes[one->tensor]);
         }
     }
@@ -469,10 +470,10 @@ static uint64_t least_in(const dao_swap_step_t *step, pool_t *pool, uint32_t sta
         pool_end(pool, i);
         uint64_t need = step->kernel_bytes[k] + pool->left_bytes;
         sum += need > capacity ? pool_take(pool, need - capacity) : 0;
-        for (uint32_t t = step->kernel_touch[k]; t < step->kernel_touch[k + 1]; t++) {
-            const dao_swap_touch_t *one = &step->touches[t];
-            if (one->gap_is_live && i + one->gap_length < n) {
-                pool_add(pool, i + one->gap_length, step->size_bytes[one->tensor]);
+        for (uint32_t t = step->kernel_access[k]; t < step->kernel_access[k + 1]; t++) {
+            const dao_swap_access_t *one = &step->accesses[t];
+            if (one->inactive_is_live && i + one->inactive_length < n) {
+                pool_add(pool, i + one->inactive_length, step->size_bytes[one->tensor]);
             }
         }
     }
@@ -489,19 +490,19 @@ static uint64_t least_out(const dao_swap_step_t *step, pool_t *pool, uint32_t st
         uint32_t k = (start + i) % n;
         uint64_t need = step->kernel_bytes[k];
         pool_end(pool, i);
-        for (uint32_t t = step->kernel_touch[k]; t < step->kernel_touch[k + 1]; t++) {
+        for (uint32_t t = step->kernel_access[k]; t < step->kernel_access[k + 1]; t++) {
             /* What is used here and was written in this step stands in the pool and in kernel_bytes: count it
                once. */
-            const dao_swap_touch_t *one = &step->touches[t];
-            bool in_pool = !one->writes && one->writer != DAO_SWAP_NONE && one->gap_is_live &&
-                           (step->touches[one->writer].kernel + n - start) % n < i;
+            const dao_swap_access_t *one = &step->accesses[t];
+            bool in_pool = !one->writes && one->writer != DAO_SWAP_NONE && one->inactive_is_live &&
+                           (step->accesses[one->writer].kernel + n - start) % n < i;
             need -= in_pool ? step->size_bytes[one->tensor] : 0;
         }
         need += pool->left_bytes;
         sum += need > capacity ? pool_take(pool, need - capacity) : 0;
-        for (uint32_t t = step->kernel_touch[k]; t < step->kernel_touch[k + 1]; t++) {
-            const dao_swap_touch_t *one = &step->touches[t];
-            uint32_t end_touch, length = one->writes ? version_length(step, t, &end_touch) : 0;
+        for (uint32_t t = step->kernel_access[k]; t < step->kernel_access[k + 1]; t++) {
+            const dao_swap_access_t *one = &step->accesses[t];
+            uint32_t end_access, length = one->writes ? version_length(step, t, &end_access) : 0;
             if (length != 0) {
                 pool_add(pool, i + length, step->size_bytes[one->tensor]);
             }

@@ -11,7 +11,7 @@
 static uint64_t count_parts(const dao_swap_parts_t *parts, uint32_t tensor)
 {
     uint64_t size = parts->step->size_bytes[tensor];
-    if (parts->step->first_touch[tensor] == DAO_SWAP_NONE) {
+    if (parts->step->first_access[tensor] == DAO_SWAP_NONE) {
         return 0;
     }
     return parts->part_bytes == 0 ? 1 : (size + parts->part_bytes - 1) / parts->part_bytes;
@@ -20,19 +20,19 @@ static uint64_t count_parts(const dao_swap_parts_t *parts, uint32_t tensor)
 static bool allocate(dao_swap_parts_t *parts)
 {
     const dao_swap_step_t *step = parts->step;
-    uint64_t count = 0, gap_count = 0;
+    uint64_t count = 0, inactive_count = 0;
     for (uint32_t t = 0; t < step->tensor_count; t++) {
         count += count_parts(parts, t);
     }
-    for (uint32_t i = 0; i < step->touch_count; i++) {
-        gap_count += count_parts(parts, step->touches[i].tensor);
+    for (uint32_t i = 0; i < step->access_count; i++) {
+        inactive_count += count_parts(parts, step->accesses[i].tensor);
     }
-    if (gap_count + count > UINT32_MAX / 2) {
+    if (inactive_count + count > UINT32_MAX / 2) {
         return false; /* more than there is memory for */
     }
     return (parts->first = dao_host_calloc((size_t)step->tensor_count + 1, sizeof(*parts->first))) != NULL &&
-           (parts->first_gap = dao_host_calloc((size_t)step->touch_count + 1, sizeof(*parts->first_gap))) !=
-               NULL &&
+           (parts->first_inactive =
+                dao_host_calloc((size_t)step->access_count + 1, sizeof(*parts->first_inactive))) != NULL &&
            (parts->tensor = dao_host_calloc(count > 0 ? count : 1, sizeof(*parts->tensor))) != NULL;
 }
 
@@ -52,19 +52,19 @@ dao_status_t dao_swap_parts_init(dao_swap_parts_t *parts, const dao_swap_step_t 
         }
     }
     parts->first[step->tensor_count] = parts->count;
-    for (uint32_t i = 0; i < step->touch_count; i++) {
-        uint32_t tensor = step->touches[i].tensor;
-        parts->first_gap[i] = parts->gap_count;
-        parts->gap_count += parts->first[tensor + 1] - parts->first[tensor];
+    for (uint32_t i = 0; i < step->access_count; i++) {
+        uint32_t tensor = step->accesses[i].tensor;
+        parts->first_inactive[i] = parts->inactive_count;
+        parts->inactive_count += parts->first[tensor + 1] - parts->first[tensor];
     }
-    parts->first_gap[step->touch_count] = parts->gap_count;
+    parts->first_inactive[step->access_count] = parts->inactive_count;
     return DAO_OK;
 }
 
 void dao_swap_parts_finish(dao_swap_parts_t *parts)
 {
     dao_host_free(parts->first);
-    dao_host_free(parts->first_gap);
+    dao_host_free(parts->first_inactive);
     dao_host_free(parts->tensor);
     memset(parts, 0, sizeof(*parts));
 }

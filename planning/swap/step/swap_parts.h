@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The parts of tensors that move on their own, and what a plan decides of each of their gaps. */
+/* The parts of tensors that move on their own, and what a plan decides of each of their inactive periods. */
 #ifndef DAO_PLANNING_SWAP_PARTS_H
 #define DAO_PLANNING_SWAP_PARTS_H
 
@@ -11,18 +11,20 @@ typedef struct dao_swap_parts {
     const dao_swap_step_t *step; /* borrowed */
     uint64_t part_bytes;         /* 0: every tensor is one part */
     uint32_t count;
-    uint32_t gap_count;
-    uint32_t *first;     /* tensor_count + 1 */
-    uint32_t *first_gap; /* touch_count + 1: gap of part i behind a touch is first_gap[touch] + i */
-    uint32_t *tensor;    /* of each part */
+    uint32_t inactive_count;
+    uint32_t *first; /* tensor_count + 1 */
+    uint32_t *
+        first_inactive; /* access_count + 1: inactive period of part i behind an access is first_inactive[access] + i */
+    uint32_t *tensor; /* of each part */
 } dao_swap_parts_t;
 
-/* What is done with a part in a gap. */
-typedef struct dao_swap_gap {
-    uint32_t lead; /* kernels before the next use at which its room is taken again: 0 .. gap_length - 1 */
+/* What is done with a part in an inactive period. */
+typedef struct dao_swap_decision {
+    uint32_t
+        lead; /* kernels before the next use at which its room is taken again: 0 .. inactive_length - 1 */
     bool is_away;
     bool is_file; /* away in the file tier */
-} dao_swap_gap_t;
+} dao_swap_decision_t;
 
 DAO_NODISCARD dao_status_t dao_swap_parts_init(dao_swap_parts_t *parts, const dao_swap_step_t *step,
                                                uint64_t part_bytes);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Checks and joins the uses of a step. One pass over the kernels joins what they name twice, one pass
-   backwards links each touch with the next one of its tensor, and one over the gaps sums up what is live.
+   backwards links each access with the next one of its tensor, and one over the inactive periods sums up what
+   is live.
 
-   Invariants: touches lie in the order of their kernels, and a tensor has one at most in each; the `next`
-   links of a tensor's touches are one ring, whose gap lengths add up to kernel_count; kernel_bytes[k] <=
-   live_bytes[k]. */
+   Invariants: accesses lie in the order of their kernels, and a tensor has one at most in each; the `next`
+   links of a tensor's accesses are one ring, whose inactive period lengths add up to kernel_count;
+   kernel_bytes[k] <= live_bytes[k]. */
 #include "planning/swap/step/swap_step.h"
 
 #include "base/memory/host.h"
@@ -98,32 +99,33 @@ static dao_status_t check_kernels(const dao_swap_problem_t *problem, uint64_t *o
     return DAO_OK;
 }
 
-static bool allocate(dao_swap_step_t *step, uint64_t touch_max, uint32_t tensor_count)
+static bool allocate(dao_swap_step_t *step, uint64_t access_max, uint32_t tensor_count)
 {
     size_t kernels = step->problem->kernel_count;
     size_t tensors = tensor_count > 0 ? tensor_count : 1;
     return (step->size_bytes = dao_host_calloc(tensors, sizeof(*step->size_bytes))) != NULL &&
-           (step->first_touch = dao_host_calloc(tensors, sizeof(*step->first_touch))) != NULL &&
-           (step->kernel_touch = dao_host_calloc(kernels + 1, sizeof(*step->kernel_touch))) != NULL &&
+           (step->first_access = dao_host_calloc(tensors, sizeof(*step->first_access))) != NULL &&
+           (step->kernel_access = dao_host_calloc(kernels + 1, sizeof(*step->kernel_access))) != NULL &&
            (step->workspace_tensor = dao_host_calloc(kernels, sizeof(*step->workspace_tensor))) != NULL &&
-           (step->touches = dao_host_calloc(touch_max > 0 ? touch_max : 1, sizeof(*step->touches))) != NULL &&
+           (step->accesses = dao_host_calloc(access_max > 0 ? access_max : 1, sizeof(*step->accesses))) !=
+               NULL &&
            (step->kernel_bytes = dao_host_calloc(kernels, sizeof(*step->kernel_bytes))) != NULL &&
            (step->live_bytes = dao_host_calloc(kernels + 1, sizeof(*step->live_bytes))) != NULL &&
            (step->time_before = dao_host_calloc(kernels + 1, sizeof(*step->time_before))) != NULL;
 }
 
-/* `first_touch` is, while kernels are joined, the latest touch of each tensor. */
-static void touch(dao_swap_step_t *step, uint32_t kernel, uint32_t tensor, dao_access_t access)
+/* `first_access` is, while kernels are joined, the latest access of each tensor. */
+static void access(dao_swap_step_t *step, uint32_t kernel, uint32_t tensor, dao_access_t access)
 {
-    uint32_t at = step->first_touch[tensor];
-    if (at == DAO_SWAP_NONE || step->touches[at].kernel != kernel) {
-        at = step->touch_count++;
-        step->first_touch[tensor] = at;
-        step->touches[at] = (dao_swap_touch_t){.tensor = tensor, .kernel = kernel, .writer = DAO_SWAP_NONE};
+    uint32_t at = step->first_access[tensor];
+    if (at == DAO_SWAP_NONE || step->accesses[at].kernel != kernel) {
+        at = step->access_count++;
+        step->first_access[tensor] = at;
+        step->accesses[at] = (dao_swap_access_t){.tensor = tensor, .kernel = kernel, .writer = DAO_SWAP_NONE};
         step->kernel_bytes[kernel] += step->size_bytes[tensor];
     }
-    step->touches[at].reads = step->touches[at].reads || access != DAO_ACCESS_WRITE;
-    step->touches[at].writes = step->touches[at].writes || access != DAO_ACCESS_READ;
+    step->accesses[at].reads = step->accesses[at].reads || access != DAO_ACCESS_WRITE;
+    step->accesses[at].writes = step->accesses[at].writes || access != DAO_ACCESS_READ;
 }
 
 static void join_uses(dao_swap_step_t *step)
@@ -131,57 +133,57 @@ static void join_uses(dao_swap_step_t *step)
     const dao_swap_problem_t *problem = step->problem;
     for (uint32_t i = 0; i < problem->tensor_count; i++) {
         step->size_bytes[i] = dao_round_up(problem->tensors[i].size_bytes, step->alignment_bytes);
-        step->first_touch[i] = DAO_SWAP_NONE;
+        step->first_access[i] = DAO_SWAP_NONE;
     }
     step->tensor_count = problem->tensor_count;
     for (uint32_t k = 0; k < problem->kernel_count; k++) {
         const dao_swap_kernel_t *kernel = &problem->kernels[k];
-        step->kernel_touch[k] = step->touch_count;
+        step->kernel_access[k] = step->access_count;
         step->time_before[k + 1] = step->time_before[k] + kernel->time_ns;
         for (uint32_t i = 0; i < kernel->use_count; i++) {
-            touch(step, k, kernel->uses[i].tensor, kernel->uses[i].access);
+            access(step, k, kernel->uses[i].tensor, kernel->uses[i].access);
         }
         step->workspace_tensor[k] = DAO_SWAP_NONE;
         if (kernel->workspace_bytes != 0) {
             uint32_t tensor = step->tensor_count++;
             step->size_bytes[tensor] = dao_round_up(kernel->workspace_bytes, step->alignment_bytes);
-            step->first_touch[tensor] = DAO_SWAP_NONE;
+            step->first_access[tensor] = DAO_SWAP_NONE;
             step->workspace_tensor[k] = tensor;
-            touch(step, k, tensor, DAO_ACCESS_WRITE);
+            access(step, k, tensor, DAO_ACCESS_WRITE);
         }
     }
-    step->kernel_touch[problem->kernel_count] = step->touch_count;
+    step->kernel_access[problem->kernel_count] = step->access_count;
 }
 
-/* Whether a tensor's content goes around the step's end. `first` is its first touch. */
+/* Whether a tensor's content goes around the step's end. `first` is its first access. */
 static bool lives_on(const dao_swap_step_t *step, uint32_t tensor, uint32_t first)
 {
-    return step->touches[first].reads ||
+    return step->accesses[first].reads ||
            (tensor < step->problem->tensor_count && step->problem->tensors[tensor].is_persistent);
 }
 
-/* Links each touch with the next one of its tensor. On entry first_touch is each tensor's last touch; on exit
-   its first. */
-static void link_touches(dao_swap_step_t *step)
+/* Links each access with the next one of its tensor. On entry first_access is each tensor's last access; on
+   exit its first. */
+static void link_accesses(dao_swap_step_t *step)
 {
-    for (uint32_t i = step->touch_count; i-- > 0;) {
-        dao_swap_touch_t *one = &step->touches[i];
-        uint32_t last = step->first_touch[one->tensor];
-        /* The last touch keeps the tensor's first one as far as it is known: in the end that closes the ring.
-           */
-        one->next = last == i ? i : step->touches[last].next;
-        step->touches[last].next = i;
+    for (uint32_t i = step->access_count; i-- > 0;) {
+        dao_swap_access_t *one = &step->accesses[i];
+        uint32_t last = step->first_access[one->tensor];
+        /* The last access keeps the tensor's first one as far as it is known: in the end that closes the
+           ring. */
+        one->next = last == i ? i : step->accesses[last].next;
+        step->accesses[last].next = i;
     }
-    for (uint32_t i = 0; i < step->touch_count; i++) {
-        dao_swap_touch_t *one = &step->touches[i];
-        const dao_swap_touch_t *next = &step->touches[one->next];
+    for (uint32_t i = 0; i < step->access_count; i++) {
+        dao_swap_access_t *one = &step->accesses[i];
+        const dao_swap_access_t *next = &step->accesses[one->next];
         bool wraps = one->next <= i;
-        one->gap_length = next->kernel - one->kernel + (wraps ? step->kernel_count : 0);
-        one->gap_is_live = next->reads && (!wraps || lives_on(step, one->tensor, one->next));
-        step->touches[one->next].previous_gap_is_live = one->gap_is_live;
+        one->inactive_length = next->kernel - one->kernel + (wraps ? step->kernel_count : 0);
+        one->inactive_is_live = next->reads && (!wraps || lives_on(step, one->tensor, one->next));
+        step->accesses[one->next].previous_inactive_is_live = one->inactive_is_live;
     }
-    for (uint32_t i = step->touch_count; i-- > 0;) {
-        step->first_touch[step->touches[i].tensor] = i;
+    for (uint32_t i = step->access_count; i-- > 0;) {
+        step->first_access[step->accesses[i].tensor] = i;
     }
 }
 
@@ -190,30 +192,30 @@ static void link_touches(dao_swap_step_t *step)
 static void find_writers(dao_swap_step_t *step)
 {
     for (uint32_t t = 0; t < step->tensor_count; t++) {
-        uint32_t first = step->first_touch[t], writer = DAO_SWAP_NONE;
+        uint32_t first = step->first_access[t], writer = DAO_SWAP_NONE;
         if (first == DAO_SWAP_NONE) {
             continue;
         }
         for (int lap = 0; lap < 2; lap++) {
             uint32_t at = first;
             do {
-                writer = step->touches[at].writes ? at : writer;
-                step->touches[at].writer = writer;
-                at = step->touches[at].next;
+                writer = step->accesses[at].writes ? at : writer;
+                step->accesses[at].writer = writer;
+                at = step->accesses[at].next;
             } while (at != first);
         }
     }
 }
 
-/* live_bytes by differences: a live gap adds its bytes to the kernels strictly inside of it. */
+/* live_bytes by differences: a live inactive period adds its bytes to the kernels strictly inside of it. */
 static void sum_live(dao_swap_step_t *step)
 {
     uint32_t n = step->kernel_count;
-    for (uint32_t i = 0; i < step->touch_count; i++) {
-        const dao_swap_touch_t *one = &step->touches[i];
+    for (uint32_t i = 0; i < step->access_count; i++) {
+        const dao_swap_access_t *one = &step->accesses[i];
         uint64_t size = step->size_bytes[one->tensor];
-        uint32_t begin = one->kernel + 1, end = one->kernel + one->gap_length;
-        if (!one->gap_is_live || begin == end) {
+        uint32_t begin = one->kernel + 1, end = one->kernel + one->inactive_length;
+        if (!one->inactive_is_live || begin == end) {
             continue;
         }
         step->live_bytes[begin % n] += size;
@@ -235,9 +237,9 @@ static dao_status_t check_copies(const dao_swap_step_t *step, const char *name, 
     if (tier->in_bytes_per_second == 0) {
         return DAO_OK;
     }
-    for (uint32_t i = 0; i < step->touch_count; i++) {
-        if (step->touches[i].tensor < step->problem->tensor_count) {
-            bytes += (double)step->size_bytes[step->touches[i].tensor];
+    for (uint32_t i = 0; i < step->access_count; i++) {
+        if (step->accesses[i].tensor < step->problem->tensor_count) {
+            bytes += (double)step->size_bytes[step->accesses[i].tensor];
             copies += 2;
         }
     }
@@ -272,7 +274,7 @@ dao_status_t dao_swap_step_init(dao_swap_step_t *step, const dao_swap_problem_t 
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for the %" PRIu64 " uses of a step", uses);
     }
     join_uses(step);
-    link_touches(step);
+    link_accesses(step);
     find_writers(step);
     sum_live(step);
     DAO_ASSERT_HEAVY(dao_swap_step_is_valid(step));
@@ -287,10 +289,10 @@ dao_status_t dao_swap_step_init(dao_swap_step_t *step, const dao_swap_problem_t 
 void dao_swap_step_finish(dao_swap_step_t *step)
 {
     dao_host_free(step->size_bytes);
-    dao_host_free(step->first_touch);
-    dao_host_free(step->kernel_touch);
+    dao_host_free(step->first_access);
+    dao_host_free(step->kernel_access);
     dao_host_free(step->workspace_tensor);
-    dao_host_free(step->touches);
+    dao_host_free(step->accesses);
     dao_host_free(step->kernel_bytes);
     dao_host_free(step->live_bytes);
     dao_host_free(step->time_before);
@@ -299,17 +301,17 @@ void dao_swap_step_finish(dao_swap_step_t *step)
 
 static bool ring_is_valid(const dao_swap_step_t *step, uint32_t tensor)
 {
-    uint32_t first = step->first_touch[tensor], at = first;
+    uint32_t first = step->first_access[tensor], at = first;
     uint64_t length = 0;
     if (first == DAO_SWAP_NONE) {
         return true;
     }
     do {
-        if (step->touches[at].tensor != tensor || step->touches[at].gap_length == 0) {
+        if (step->accesses[at].tensor != tensor || step->accesses[at].inactive_length == 0) {
             return false;
         }
-        length += step->touches[at].gap_length;
-        at = step->touches[at].next;
+        length += step->accesses[at].inactive_length;
+        at = step->accesses[at].next;
     } while (at != first && length <= step->kernel_count);
     return length == step->kernel_count;
 }
@@ -330,7 +332,7 @@ bool dao_swap_step_is_valid(const dao_swap_step_t *step)
     }
     for (uint32_t k = 0; k < step->kernel_count; k++) {
         if (step->kernel_bytes[k] > step->live_bytes[k] ||
-            step->kernel_touch[k] > step->kernel_touch[k + 1]) {
+            step->kernel_access[k] > step->kernel_access[k + 1]) {
             return false;
         }
     }

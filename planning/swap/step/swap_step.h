@@ -4,11 +4,11 @@
 
        kernel   0      1      2      3   | 0 of the next step
        tensor   W------R.............R===|=W            W write, R read
-                 gap 0     gap 1      gap 2
+                 inactive period 0     inactive period 1      inactive period 2
 
-   A gap is the time between a use and the next one of the same tensor. It is live where that next one reads:
-   gaps 0 and 1 here. In a dead gap the tensor needs no memory. A version is what one write leaves: all gaps
-   up to the next write. */
+   An inactive period is the time between a use and the next one of the same tensor. It is live where that
+   next one reads: inactive periods 0 and 1 here. In a dead inactive period the tensor needs no memory. A
+   version is what one write leaves: all inactive periods up to the next write. */
 #ifndef DAO_PLANNING_SWAP_STEP_H
 #define DAO_PLANNING_SWAP_STEP_H
 
@@ -17,17 +17,17 @@
 #define DAO_SWAP_NONE UINT32_MAX
 
 /* A tensor in a kernel, named once. */
-typedef struct dao_swap_touch {
+typedef struct dao_swap_access {
     uint32_t tensor;
     uint32_t kernel;
-    uint32_t next;       /* touch of the same tensor; itself where it is the only one */
-    uint32_t gap_length; /* kernels from this one to the next: 1 .. kernel_count */
-    uint32_t writer; /* touch that wrote what this one leaves; DAO_SWAP_NONE: no kernel writes the tensor */
+    uint32_t next;            /* access of the same tensor; itself where it is the only one */
+    uint32_t inactive_length; /* kernels from this one to the next: 1 .. kernel_count */
+    uint32_t writer; /* access that wrote what this one leaves; DAO_SWAP_NONE: no kernel writes the tensor */
     bool reads;
     bool writes;
-    bool gap_is_live;          /* behind this touch */
-    bool previous_gap_is_live; /* before it */
-} dao_swap_touch_t;
+    bool inactive_is_live;          /* behind this access */
+    bool previous_inactive_is_live; /* before it */
+} dao_swap_access_t;
 
 /* Who may say that a plan is not wanted any more. */
 typedef struct dao_swap_cancel {
@@ -41,15 +41,15 @@ typedef struct dao_swap_step {
     dao_swap_cancel_t *cancel;         /* borrowed; NULL: nobody */
     uint32_t kernel_count;
     uint32_t tensor_count; /* the problem's, then one for each workspace */
-    uint32_t touch_count;
-    uint64_t *size_bytes;       /* of each tensor, rounded up to the alignment */
-    uint32_t *first_touch;      /* of each tensor; DAO_SWAP_NONE: never used */
-    uint32_t *kernel_touch;     /* kernel_count + 1: first touch of each kernel */
-    uint32_t *workspace_tensor; /* of each kernel; DAO_SWAP_NONE */
-    dao_swap_touch_t *touches;  /* by kernel */
-    uint64_t *kernel_bytes;     /* of all that a kernel touches */
-    uint64_t *live_bytes;       /* kernel_bytes and live gaps over the kernel */
-    uint64_t *time_before;      /* kernel_count + 1: sum of the times of the kernels before */
+    uint32_t access_count;
+    uint64_t *size_bytes;        /* of each tensor, rounded up to the alignment */
+    uint32_t *first_access;      /* of each tensor; DAO_SWAP_NONE: never used */
+    uint32_t *kernel_access;     /* kernel_count + 1: first access of each kernel */
+    uint32_t *workspace_tensor;  /* of each kernel; DAO_SWAP_NONE */
+    dao_swap_access_t *accesses; /* by kernel */
+    uint64_t *kernel_bytes;      /* of all that a kernel accesses */
+    uint64_t *live_bytes;        /* kernel_bytes and live inactive periods over the kernel */
+    uint64_t *time_before;       /* kernel_count + 1: sum of the times of the kernels before */
     uint64_t alignment_bytes;
 } dao_swap_step_t;
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From times to order: a replayer has no clock, so what a plan says by times is said once more by fences.
 
-   Every copy has a place in its lane, by its time in the step. All that must not be too early follows from
+   Every copy has a place in its stream, by its time in the step. All that must not be too early follows from
    six rules:
 
        copy out      after the kernel that wrote the bytes
-       copy in       after the copy out of the same gap
-       copy in       after the kernel before the gap: a tensor is at one place at a time
+       copy in       after the copy out of the same inactive period
+       copy in       after the kernel before the inactive period: a tensor is at one place at a time
        copy in       after everything that had its room before:  last kernel and copy out of whoever was at those addresses
        kernel        after the copies in of what it uses for the first time since they came
        kernel        after everything that had the room of its outputs before
@@ -14,11 +14,11 @@
    Who had the room before is found by playing what is taken and what becomes free in the order of their
    times, around the step twice, over a map of the arena: the second time every byte's last user is known.
 
-       address ->  |  free since gap 7  |  taken  |  free since gap 3, in the lap before  | ...
+       address ->  |  free since inactive period 7  |  taken  |  free since inactive period 3, in the lap before  | ...
 
-   Times that end a gap count from the step in which it began; `step` is how many steps after that something
-   lies. So a fence of X on Y, whose steps differ by d, names place(Y) + 1 + d x (number of things in Y's
-   lane).
+   Times that end an inactive period count from the step in which it began; `step` is how many steps after
+   that something lies. So a fence of X on Y, whose steps differ by d, names place(Y) + 1 + d x (number of
+   things in Y's stream).
 
    Invariants: segments of the map ascend and do not overlap; whatever is taken in the second lap was free. */
 #include "planning/swap/times/swap_emit.h"
@@ -31,45 +31,45 @@
 
 #define NO_PLACE UINT32_MAX
 
-/* A copy's place in its lane. */
+/* A copy's place in its stream. */
 typedef struct place {
-    dao_swap_lane_t lane;
+    dao_swap_stream_t stream;
     uint32_t index;
-    int32_t step; /* after the one in which the gap began */
+    int32_t step; /* after the one in which the inactive period began */
 } place_t;
 
-/* What is known of a gap. */
-typedef struct gap_info {
-    uint32_t touch;
+/* What is known of an inactive period. */
+typedef struct inactive_info {
+    uint32_t access;
     uint32_t part;
     place_t in, out; /* index NO_PLACE: none */
-} gap_info_t;
+} inactive_info_t;
 
-/* A copy on its way into a lane, or a part's room that is taken or becomes free. */
+/* A copy on its way into a stream, or a part's room that is taken or becomes free. */
 typedef struct moment {
     int64_t time_ns; /* in the step, 0 .. step_ns - 1 */
-    int32_t step;    /* after the one in which the gap began */
-    uint32_t gap;
+    int32_t step;    /* after the one in which the inactive period began */
+    uint32_t inactive;
     bool is_in; /* a copy in, or room that is taken */
 } moment_t;
 
 /* Bytes of the arena. */
 typedef struct segment {
     uint64_t begin, end;
-    uint32_t gap; /* behind which they became free; NO_PLACE: they are taken */
-    int32_t step; /* in which that gap began */
+    uint32_t inactive; /* behind which they became free; NO_PLACE: they are taken */
+    int32_t step;      /* in which that inactive period began */
 } segment_t;
 
 typedef struct emitter {
     const dao_swap_parts_t *parts;
     const dao_swap_step_t *step;
-    const dao_swap_gap_t *gaps;
+    const dao_swap_decision_t *decisions;
     const dao_swap_timing_t *timing;
     const dao_swap_layout_t *layout;
     dao_swap_program_t *program;
-    dao_swap_copy_t *lanes[DAO_SWAP_LANE_COUNT];
-    uint32_t lane_counts[DAO_SWAP_LANE_COUNT];
-    gap_info_t *infos;
+    dao_swap_copy_t *streams[DAO_SWAP_STREAM_COUNT];
+    uint32_t stream_counts[DAO_SWAP_STREAM_COUNT];
+    inactive_info_t *infos;
     moment_t *moments;
     uint64_t *slots; /* of each part, in its tier */
     segment_t *segments;
@@ -80,15 +80,15 @@ static bool allocate(emitter_t *emitter)
 {
     const dao_swap_step_t *step = emitter->step;
     dao_swap_program_t *program = emitter->program;
-    size_t gaps = (size_t)emitter->parts->gap_count + 1, uses = 1;
+    size_t decisions = (size_t)emitter->parts->inactive_count + 1, uses = 1;
     for (uint32_t k = 0; k < step->kernel_count; k++) {
         uses += step->problem->kernels[k].use_count;
     }
-    return (emitter->infos = dao_host_calloc(gaps, sizeof(*emitter->infos))) != NULL &&
-           (emitter->moments = dao_host_calloc(2 * gaps, sizeof(*emitter->moments))) != NULL &&
+    return (emitter->infos = dao_host_calloc(decisions, sizeof(*emitter->infos))) != NULL &&
+           (emitter->moments = dao_host_calloc(2 * decisions, sizeof(*emitter->moments))) != NULL &&
            (emitter->slots = dao_host_calloc((size_t)emitter->parts->count + 1, sizeof(*emitter->slots))) !=
                NULL &&
-           (program->copies = dao_host_calloc(2 * gaps, sizeof(*program->copies))) != NULL &&
+           (program->copies = dao_host_calloc(2 * decisions, sizeof(*program->copies))) != NULL &&
            (program->kernel_after = dao_host_calloc(step->kernel_count, sizeof(*program->kernel_after))) !=
                NULL &&
            (program->use_address = dao_host_calloc(uses, sizeof(*program->use_address))) != NULL &&
@@ -106,15 +106,16 @@ static void release(emitter_t *emitter)
     dao_host_free(emitter->segments);
 }
 
-static const dao_swap_touch_t *touch_of(const emitter_t *emitter, uint32_t gap)
+static const dao_swap_access_t *access_of(const emitter_t *emitter, uint32_t inactive)
 {
-    return &emitter->step->touches[emitter->infos[gap].touch];
+    return &emitter->step->accesses[emitter->infos[inactive].access];
 }
 
-static uint64_t part_address(const emitter_t *emitter, uint32_t touch, uint32_t part)
+static uint64_t part_address(const emitter_t *emitter, uint32_t access, uint32_t part)
 {
-    const dao_swap_home_t *home = &emitter->layout->homes[emitter->layout->home_of[touch]];
-    return home->address_bytes + dao_swap_part_offset(emitter->parts, part);
+    const dao_swap_residency_t *residency =
+        &emitter->layout->residencies[emitter->layout->residency_of[access]];
+    return residency->address_bytes + dao_swap_part_offset(emitter->parts, part);
 }
 
 /* Bytes of a part without what rounds up its tensor. */
@@ -126,22 +127,22 @@ static uint64_t copy_bytes(const emitter_t *emitter, uint32_t part)
     return size < left ? size : left;
 }
 
-static dao_swap_lane_t lane_of(const emitter_t *emitter, bool is_file, bool is_in)
+static dao_swap_stream_t stream_of(const emitter_t *emitter, bool is_file, bool is_in)
 {
     const dao_swap_problem_t *problem = emitter->step->problem;
     dao_swap_duplex_t duplex = is_file ? problem->file.duplex : problem->host.duplex;
     if (is_in || duplex == DAO_SWAP_DUPLEX_HALF) {
-        return is_file ? DAO_SWAP_LANE_FILE_IN : DAO_SWAP_LANE_HOST_IN;
+        return is_file ? DAO_SWAP_STREAM_FILE_IN : DAO_SWAP_STREAM_HOST_IN;
     }
-    return is_file ? DAO_SWAP_LANE_FILE_OUT : DAO_SWAP_LANE_HOST_OUT;
+    return is_file ? DAO_SWAP_STREAM_FILE_OUT : DAO_SWAP_STREAM_HOST_OUT;
 }
 
-static moment_t moment_at(const emitter_t *emitter, uint32_t gap, int64_t time_ns, bool is_in)
+static moment_t moment_at(const emitter_t *emitter, uint32_t inactive, int64_t time_ns, bool is_in)
 {
     int64_t period_ns = (int64_t)emitter->timing->step_ns;
     int64_t step = time_ns >= 0 ? time_ns / period_ns : -((period_ns - 1 - time_ns) / period_ns);
     return (moment_t){
-        .time_ns = time_ns - step * period_ns, .step = (int32_t)step, .gap = gap, .is_in = is_in};
+        .time_ns = time_ns - step * period_ns, .step = (int32_t)step, .inactive = inactive, .is_in = is_in};
 }
 
 /* By time; at the same time what leaves goes first. */
@@ -154,17 +155,17 @@ static int compare_moments(const void *left, const void *right)
     if (a->is_in != b->is_in) {
         return a->is_in ? 1 : -1;
     }
-    return (a->gap > b->gap) - (a->gap < b->gap);
+    return (a->inactive > b->inactive) - (a->inactive < b->inactive);
 }
 
-static void describe_gaps(emitter_t *emitter)
+static void describe_decisions(emitter_t *emitter)
 {
     const dao_swap_parts_t *parts = emitter->parts;
-    for (uint32_t i = 0; i < emitter->step->touch_count; i++) {
-        uint32_t tensor = emitter->step->touches[i].tensor;
+    for (uint32_t i = 0; i < emitter->step->access_count; i++) {
+        uint32_t tensor = emitter->step->accesses[i].tensor;
         for (uint32_t part = parts->first[tensor]; part < parts->first[tensor + 1]; part++) {
-            emitter->infos[parts->first_gap[i] + part - parts->first[tensor]] =
-                (gap_info_t){.touch = i, .part = part, .in = {.index = NO_PLACE}, .out = {.index = NO_PLACE}};
+            emitter->infos[parts->first_inactive[i] + part - parts->first[tensor]] = (inactive_info_t){
+                .access = i, .part = part, .in = {.index = NO_PLACE}, .out = {.index = NO_PLACE}};
         }
     }
 }
@@ -174,40 +175,40 @@ static void place_slots(emitter_t *emitter)
 {
     dao_swap_schedule_t *schedule = &emitter->program->schedule;
     memset(emitter->slots, 0xff, emitter->parts->count * sizeof(*emitter->slots));
-    for (uint32_t g = 0; g < emitter->parts->gap_count; g++) {
+    for (uint32_t g = 0; g < emitter->parts->inactive_count; g++) {
         uint32_t part = emitter->infos[g].part;
-        if (emitter->gaps[g].is_away && emitter->slots[part] == UINT64_MAX) {
-            uint64_t *end = emitter->gaps[g].is_file ? &schedule->file_bytes : &schedule->host_bytes;
+        if (emitter->decisions[g].is_away && emitter->slots[part] == UINT64_MAX) {
+            uint64_t *end = emitter->decisions[g].is_file ? &schedule->file_bytes : &schedule->host_bytes;
             emitter->slots[part] = *end;
             *end += dao_swap_part_size(emitter->parts, part);
         }
     }
 }
 
-/* Raises a fence: X waits for the thing at `index` of a lane, `steps` after X's own step. */
-static void wait_for(const emitter_t *emitter, dao_swap_fence_t *fence, dao_swap_lane_t lane, uint32_t index,
-                     int32_t steps)
+/* Raises a fence: X waits for the thing at `index` of a stream, `steps` after X's own step. */
+static void wait_for(const emitter_t *emitter, dao_swap_fence_t *fence, dao_swap_stream_t stream,
+                     uint32_t index, int32_t steps)
 {
-    int64_t done = (int64_t)index + 1 + (int64_t)steps * emitter->lane_counts[lane];
+    int64_t done = (int64_t)index + 1 + (int64_t)steps * emitter->stream_counts[stream];
     DAO_ASSERT(done > DAO_SWAP_NO_WAIT && done <= INT32_MAX);
-    fence->done[lane] = done > fence->done[lane] ? (int32_t)done : fence->done[lane];
+    fence->done[stream] = done > fence->done[stream] ? (int32_t)done : fence->done[stream];
 }
 
 static void clear_fence(dao_swap_fence_t *fence)
 {
-    for (uint32_t lane = 0; lane < DAO_SWAP_LANE_COUNT; lane++) {
-        fence->done[lane] = DAO_SWAP_NO_WAIT;
+    for (uint32_t stream = 0; stream < DAO_SWAP_STREAM_COUNT; stream++) {
+        fence->done[stream] = DAO_SWAP_NO_WAIT;
     }
 }
 
-/* Lists all copies by time, and deals them out to their lanes. */
+/* Lists all copies by time, and deals them out to their streams. */
 static void place_copies(emitter_t *emitter)
 {
     dao_swap_program_t *program = emitter->program;
     size_t count = 0;
-    for (uint32_t g = 0; g < emitter->parts->gap_count; g++) {
+    for (uint32_t g = 0; g < emitter->parts->inactive_count; g++) {
         const dao_swap_moment_t *moment = &emitter->timing->moments[g];
-        if (emitter->gaps[g].is_away) {
+        if (emitter->decisions[g].is_away) {
             emitter->moments[count++] = moment_at(emitter, g, moment->taken_ns, true);
             if (moment->is_out) {
                 emitter->moments[count++] = moment_at(emitter, g, moment->out_begin_ns, false);
@@ -215,34 +216,36 @@ static void place_copies(emitter_t *emitter)
         }
     }
     qsort(emitter->moments, count, sizeof(*emitter->moments), compare_moments);
-    emitter->lane_counts[DAO_SWAP_LANE_COMPUTE] = emitter->step->kernel_count;
+    emitter->stream_counts[DAO_SWAP_STREAM_COMPUTE] = emitter->step->kernel_count;
     for (size_t i = 0; i < count; i++) {
         const moment_t *moment = &emitter->moments[i];
-        dao_swap_lane_t lane = lane_of(emitter, emitter->gaps[moment->gap].is_file, moment->is_in);
-        place_t place = {.lane = lane, .index = emitter->lane_counts[lane]++, .step = moment->step};
-        *(moment->is_in ? &emitter->infos[moment->gap].in : &emitter->infos[moment->gap].out) = place;
+        dao_swap_stream_t stream =
+            stream_of(emitter, emitter->decisions[moment->inactive].is_file, moment->is_in);
+        place_t place = {.stream = stream, .index = emitter->stream_counts[stream]++, .step = moment->step};
+        *(moment->is_in ? &emitter->infos[moment->inactive].in : &emitter->infos[moment->inactive].out) =
+            place;
     }
     dao_swap_copy_t *next = program->copies;
-    for (uint32_t lane = DAO_SWAP_LANE_COMPUTE + 1; lane < DAO_SWAP_LANE_COUNT; lane++) {
-        emitter->lanes[lane] = next;
-        program->schedule.copies[lane] = next;
-        program->schedule.copy_count[lane] = emitter->lane_counts[lane];
-        next += emitter->lane_counts[lane];
+    for (uint32_t stream = DAO_SWAP_STREAM_COMPUTE + 1; stream < DAO_SWAP_STREAM_COUNT; stream++) {
+        emitter->streams[stream] = next;
+        program->schedule.copies[stream] = next;
+        program->schedule.copy_count[stream] = emitter->stream_counts[stream];
+        next += emitter->stream_counts[stream];
     }
 }
 
 /* The copy at a place, all but its fence. */
-static dao_swap_copy_t *write_copy(emitter_t *emitter, uint32_t gap, const place_t *place, bool is_in)
+static dao_swap_copy_t *write_copy(emitter_t *emitter, uint32_t inactive, const place_t *place, bool is_in)
 {
-    const gap_info_t *info = &emitter->infos[gap];
-    dao_swap_copy_t *copy = &emitter->lanes[place->lane][place->index];
-    uint32_t touch = is_in ? touch_of(emitter, gap)->next : info->touch;
+    const inactive_info_t *info = &emitter->infos[inactive];
+    dao_swap_copy_t *copy = &emitter->streams[place->stream][place->index];
+    uint32_t access = is_in ? access_of(emitter, inactive)->next : info->access;
     *copy = (dao_swap_copy_t){.tensor = emitter->parts->tensor[info->part],
                               .is_in = is_in,
-                              .is_file = emitter->gaps[gap].is_file,
+                              .is_file = emitter->decisions[inactive].is_file,
                               .offset_bytes = dao_swap_part_offset(emitter->parts, info->part),
                               .size_bytes = copy_bytes(emitter, info->part),
-                              .address_bytes = part_address(emitter, touch, info->part),
+                              .address_bytes = part_address(emitter, access, info->part),
                               .slot_bytes = emitter->slots[info->part]};
     clear_fence(&copy->after);
     *(is_in ? &emitter->program->schedule.in_bytes : &emitter->program->schedule.out_bytes) +=
@@ -252,27 +255,27 @@ static dao_swap_copy_t *write_copy(emitter_t *emitter, uint32_t gap, const place
 
 static void write_copies(emitter_t *emitter)
 {
-    for (uint32_t g = 0; g < emitter->parts->gap_count; g++) {
-        const gap_info_t *info = &emitter->infos[g];
+    for (uint32_t g = 0; g < emitter->parts->inactive_count; g++) {
+        const inactive_info_t *info = &emitter->infos[g];
         if (info->in.index == NO_PLACE) {
             continue;
         }
-        const dao_swap_touch_t *one = touch_of(emitter, g);
+        const dao_swap_access_t *one = access_of(emitter, g);
         dao_swap_copy_t *in = write_copy(emitter, g, &info->in, true);
-        int32_t steps_to_next = (int32_t)dao_swap_steps_to_next(emitter->step, info->touch);
-        uint32_t kernel = emitter->step->touches[one->next].kernel;
-        wait_for(emitter, &emitter->program->kernel_after[kernel], info->in.lane, info->in.index,
+        int32_t steps_to_next = (int32_t)dao_swap_steps_to_next(emitter->step, info->access);
+        uint32_t kernel = emitter->step->accesses[one->next].kernel;
+        wait_for(emitter, &emitter->program->kernel_after[kernel], info->in.stream, info->in.index,
                  info->in.step - steps_to_next);
-        wait_for(emitter, &in->after, DAO_SWAP_LANE_COMPUTE, one->kernel, -info->in.step);
+        wait_for(emitter, &in->after, DAO_SWAP_STREAM_COMPUTE, one->kernel, -info->in.step);
         if (info->out.index == NO_PLACE) {
-            continue; /* a copy in of an earlier gap has waited for the copy out */
+            continue; /* a copy in of an earlier inactive period has waited for the copy out */
         }
         dao_swap_copy_t *out = write_copy(emitter, g, &info->out, false);
-        int32_t writer_step = one->writer > info->touch ? -1 : 0;
-        wait_for(emitter, &out->after, DAO_SWAP_LANE_COMPUTE, emitter->step->touches[one->writer].kernel,
+        int32_t writer_step = one->writer > info->access ? -1 : 0;
+        wait_for(emitter, &out->after, DAO_SWAP_STREAM_COMPUTE, emitter->step->accesses[one->writer].kernel,
                  writer_step - info->out.step);
-        if (info->out.lane != info->in.lane) {
-            wait_for(emitter, &in->after, info->out.lane, info->out.index, info->out.step - info->in.step);
+        if (info->out.stream != info->in.stream) {
+            wait_for(emitter, &in->after, info->out.stream, info->out.index, info->out.step - info->in.step);
         }
     }
 }
@@ -326,36 +329,36 @@ static bool put_segment(emitter_t *emitter, const segment_t *segment)
 }
 
 /* X, in step `step` of the map's count, waits for whoever had the bytes from `begin` to `end`. */
-static void wait_for_room(const emitter_t *emitter, dao_swap_fence_t *fence, dao_swap_lane_t own_lane,
+static void wait_for_room(const emitter_t *emitter, dao_swap_fence_t *fence, dao_swap_stream_t own_stream,
                           int32_t step, uint64_t begin, uint64_t end)
 {
     for (size_t i = find_segment(emitter, begin);
          i < emitter->segment_count && emitter->segments[i].begin < end; i++) {
         const segment_t *segment = &emitter->segments[i];
-        DAO_ASSERT(segment->gap != NO_PLACE);
-        if (own_lane != DAO_SWAP_LANE_COMPUTE) {
-            wait_for(emitter, fence, DAO_SWAP_LANE_COMPUTE, touch_of(emitter, segment->gap)->kernel,
+        DAO_ASSERT(segment->inactive != NO_PLACE);
+        if (own_stream != DAO_SWAP_STREAM_COMPUTE) {
+            wait_for(emitter, fence, DAO_SWAP_STREAM_COMPUTE, access_of(emitter, segment->inactive)->kernel,
                      segment->step - step);
         }
-        const place_t *out = &emitter->infos[segment->gap].out;
-        if (out->index != NO_PLACE && out->lane != own_lane) {
-            wait_for(emitter, fence, out->lane, out->index, segment->step + out->step - step);
+        const place_t *out = &emitter->infos[segment->inactive].out;
+        if (out->index != NO_PLACE && out->stream != own_stream) {
+            wait_for(emitter, fence, out->stream, out->index, segment->step + out->step - step);
         }
     }
 }
 
-/* Room that is taken in the second lap. `step` is the one in which the gap began. */
-static void fence_room(emitter_t *emitter, uint32_t gap, int32_t step, uint64_t begin, uint64_t end)
+/* Room that is taken in the second lap. `step` is the one in which the inactive period began. */
+static void fence_room(emitter_t *emitter, uint32_t inactive, int32_t step, uint64_t begin, uint64_t end)
 {
-    const gap_info_t *info = &emitter->infos[gap];
+    const inactive_info_t *info = &emitter->infos[inactive];
     if (info->in.index != NO_PLACE) {
-        dao_swap_copy_t *copy = &emitter->lanes[info->in.lane][info->in.index];
-        wait_for_room(emitter, &copy->after, info->in.lane, step + info->in.step, begin, end);
+        dao_swap_copy_t *copy = &emitter->streams[info->in.stream][info->in.index];
+        wait_for_room(emitter, &copy->after, info->in.stream, step + info->in.step, begin, end);
         return;
     }
-    uint32_t kernel = emitter->step->touches[touch_of(emitter, gap)->next].kernel;
-    wait_for_room(emitter, &emitter->program->kernel_after[kernel], DAO_SWAP_LANE_COMPUTE,
-                  step + (int32_t)dao_swap_steps_to_next(emitter->step, info->touch), begin, end);
+    uint32_t kernel = emitter->step->accesses[access_of(emitter, inactive)->next].kernel;
+    wait_for_room(emitter, &emitter->program->kernel_after[kernel], DAO_SWAP_STREAM_COMPUTE,
+                  step + (int32_t)dao_swap_steps_to_next(emitter->step, info->access), begin, end);
 }
 
 /* Plays what becomes free and what is taken around the step twice. False without memory, or if it was
@@ -363,9 +366,9 @@ static void fence_room(emitter_t *emitter, uint32_t gap, int32_t step, uint64_t 
 static bool write_room_fences(emitter_t *emitter)
 {
     size_t count = 0;
-    for (uint32_t g = 0; g < emitter->parts->gap_count; g++) {
+    for (uint32_t g = 0; g < emitter->parts->inactive_count; g++) {
         const dao_swap_moment_t *moment = &emitter->timing->moments[g];
-        if (dao_swap_is_absent(touch_of(emitter, g), &emitter->gaps[g])) {
+        if (dao_swap_is_absent(access_of(emitter, g), &emitter->decisions[g])) {
             emitter->moments[count++] = moment_at(emitter, g, moment->free_ns, false);
             emitter->moments[count++] = moment_at(emitter, g, moment->taken_ns, true);
         }
@@ -374,15 +377,15 @@ static bool write_room_fences(emitter_t *emitter)
     for (int32_t lap = 0; lap < 2; lap++) {
         for (size_t i = 0; i < count; i++) {
             const moment_t *moment = &emitter->moments[i];
-            const gap_info_t *info = &emitter->infos[moment->gap];
-            uint32_t touch = moment->is_in ? touch_of(emitter, moment->gap)->next : info->touch;
-            uint64_t begin = part_address(emitter, touch, info->part);
+            const inactive_info_t *info = &emitter->infos[moment->inactive];
+            uint32_t access = moment->is_in ? access_of(emitter, moment->inactive)->next : info->access;
+            uint64_t begin = part_address(emitter, access, info->part);
             segment_t segment = {.begin = begin,
                                  .end = begin + dao_swap_part_size(emitter->parts, info->part),
-                                 .gap = moment->is_in ? NO_PLACE : moment->gap,
+                                 .inactive = moment->is_in ? NO_PLACE : moment->inactive,
                                  .step = lap - moment->step};
             if (moment->is_in && lap == 1) {
-                fence_room(emitter, moment->gap, segment.step, segment.begin, segment.end);
+                fence_room(emitter, moment->inactive, segment.step, segment.begin, segment.end);
             }
             if (!put_segment(emitter, &segment) || dao_swap_is_cancelled(emitter->step->cancel)) {
                 return false;
@@ -407,21 +410,21 @@ static void add_resident(emitter_t *emitter, uint32_t part, uint64_t address)
         (dao_swap_resident_t){tensor, offset, copy_bytes(emitter, part), address};
 }
 
-/* Whether a part that came at the end of the gap behind `before` is there, and still of use, as a step
-   starts. */
+/* Whether a part that came at the end of the inactive period behind `before` is there, and still of use, as a
+   step starts. */
 static bool stays_over_start(const emitter_t *emitter, uint32_t before, uint32_t index)
 {
     const dao_swap_step_t *step = emitter->step;
     moment_t taken = moment_at(
-        emitter, 0, emitter->timing->moments[emitter->parts->first_gap[before] + index].taken_ns, true);
+        emitter, 0, emitter->timing->moments[emitter->parts->first_inactive[before] + index].taken_ns, true);
     int64_t since = -1 - taken.step; /* the latest step of `before` for which it came before step 0 */
-    uint32_t touch = before, gap;
+    uint32_t access = before, inactive;
     do {
-        since += dao_swap_steps_to_next(step, touch);
-        touch = step->touches[touch].next;
-        gap = emitter->parts->first_gap[touch] + index;
-    } while (!dao_swap_is_absent(&step->touches[touch], &emitter->gaps[gap]));
-    const place_t *out = &emitter->infos[gap].out;
+        since += dao_swap_steps_to_next(step, access);
+        access = step->accesses[access].next;
+        inactive = emitter->parts->first_inactive[access] + index;
+    } while (!dao_swap_is_absent(&step->accesses[access], &emitter->decisions[inactive]));
+    const place_t *out = &emitter->infos[inactive].out;
     return since >= 0 || (out->index != NO_PLACE && since + out->step >= 0);
 }
 
@@ -430,20 +433,20 @@ static void write_residents(emitter_t *emitter)
     const dao_swap_step_t *step = emitter->step;
     for (uint32_t part = 0; part < emitter->parts->count; part++) {
         uint32_t tensor = emitter->parts->tensor[part], index = part - emitter->parts->first[tensor];
-        uint32_t first = step->first_touch[tensor], touch = first;
+        uint32_t first = step->first_access[tensor], access = first;
         bool ever_goes = false;
         if (first == DAO_SWAP_NONE) {
             continue;
         }
         do {
-            bool goes = dao_swap_is_absent(&step->touches[touch],
-                                           &emitter->gaps[emitter->parts->first_gap[touch] + index]);
-            if (goes && stays_over_start(emitter, touch, index)) {
-                add_resident(emitter, part, part_address(emitter, step->touches[touch].next, part));
+            bool goes = dao_swap_is_absent(
+                &step->accesses[access], &emitter->decisions[emitter->parts->first_inactive[access] + index]);
+            if (goes && stays_over_start(emitter, access, index)) {
+                add_resident(emitter, part, part_address(emitter, step->accesses[access].next, part));
             }
             ever_goes = ever_goes || goes;
-            touch = step->touches[touch].next;
-        } while (touch != first);
+            access = step->accesses[access].next;
+        } while (access != first);
         if (!ever_goes) {
             add_resident(emitter, part, part_address(emitter, first, part));
         }
@@ -457,27 +460,27 @@ static void write_addresses(emitter_t *emitter)
     for (uint32_t k = 0; k < step->kernel_count; k++) {
         const dao_swap_kernel_t *kernel = &step->problem->kernels[k];
         for (uint32_t i = 0; i < kernel->use_count; i++) {
-            uint32_t touch = step->kernel_touch[k];
-            while (step->touches[touch].tensor != kernel->uses[i].tensor) {
-                touch++;
+            uint32_t access = step->kernel_access[k];
+            while (step->accesses[access].tensor != kernel->uses[i].tensor) {
+                access++;
             }
-            *address++ = emitter->layout->homes[emitter->layout->home_of[touch]].address_bytes;
+            *address++ = emitter->layout->residencies[emitter->layout->residency_of[access]].address_bytes;
         }
-        if (step->workspace_tensor[k] != DAO_SWAP_NONE) { /* the kernel's last touch */
-            uint32_t touch = step->kernel_touch[k + 1] - 1;
+        if (step->workspace_tensor[k] != DAO_SWAP_NONE) { /* the kernel's last access */
+            uint32_t access = step->kernel_access[k + 1] - 1;
             emitter->program->workspace_address[k] =
-                emitter->layout->homes[emitter->layout->home_of[touch]].address_bytes;
+                emitter->layout->residencies[emitter->layout->residency_of[access]].address_bytes;
         }
     }
 }
 
-dao_status_t dao_swap_emit(const dao_swap_parts_t *parts, const dao_swap_gap_t *gaps,
+dao_status_t dao_swap_emit(const dao_swap_parts_t *parts, const dao_swap_decision_t *decisions,
                            const dao_swap_timing_t *timing, const dao_swap_layout_t *layout,
                            dao_swap_program_t *program)
 {
     emitter_t emitter = {.parts = parts,
                          .step = parts->step,
-                         .gaps = gaps,
+                         .decisions = decisions,
                          .timing = timing,
                          .layout = layout,
                          .program = program};
@@ -487,7 +490,7 @@ dao_status_t dao_swap_emit(const dao_swap_parts_t *parts, const dao_swap_gap_t *
         for (uint32_t k = 0; k < parts->step->kernel_count; k++) {
             clear_fence(&program->kernel_after[k]);
         }
-        describe_gaps(&emitter);
+        describe_decisions(&emitter);
         place_slots(&emitter);
         place_copies(&emitter);
         write_copies(&emitter);

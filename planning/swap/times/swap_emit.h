@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A plan as a replayer sees it: copies in the order of their lanes, and what each waits for. */
+/* A plan as a replayer sees it: copies in the order of their streams, and what each waits for. */
 #ifndef DAO_PLANNING_SWAP_EMIT_H
 #define DAO_PLANNING_SWAP_EMIT_H
 
@@ -8,7 +8,7 @@
 /* The schedule and the arrays that it points to. */
 typedef struct dao_swap_program {
     dao_swap_schedule_t schedule;
-    dao_swap_copy_t *copies; /* of all lanes, one after the other */
+    dao_swap_copy_t *copies; /* of all streams, one after the other */
     dao_swap_fence_t *kernel_after;
     uint64_t *use_address;
     uint64_t *workspace_address;
@@ -17,7 +17,7 @@ typedef struct dao_swap_program {
 
 /* Writes down decisions with their times and addresses. The schedule's step_ns, part_bytes and variants are
    the caller's. DAO_ERR_NO_HOST_MEMORY. */
-DAO_NODISCARD dao_status_t dao_swap_emit(const dao_swap_parts_t *parts, const dao_swap_gap_t *gaps,
+DAO_NODISCARD dao_status_t dao_swap_emit(const dao_swap_parts_t *parts, const dao_swap_decision_t *decisions,
                                          const dao_swap_timing_t *timing, const dao_swap_layout_t *layout,
                                          dao_swap_program_t *program);
 

@@ -4,7 +4,7 @@
    step after it too, is a period. If that takes too long, the steps are played once more such that each waits
    for all copies of the one before; then they are alike by necessity.
 
-       after kernel a    parts of gaps that begin here and are away: copy out at the earliest, room free after it
+       after kernel a    parts of inactive periods that begin here and are away: copy out at the earliest, room free after it
        before kernel b   parts whose room is taken here: the bytes that are free first, copy in at the earliest
                          outputs: bytes that became free last before the kernel could begin
 
@@ -25,9 +25,9 @@ typedef struct part_time {
     uint64_t ready_ns;
     uint64_t written_ns;
     uint64_t saved_ns;
-    uint64_t left_ns;      /* its room became free */
-    uint64_t gap_start_ns; /* begin of the step in which its gap began */
-    uint32_t gap;          /* the gap that it is in */
+    uint64_t left_ns;           /* its room became free */
+    uint64_t inactive_start_ns; /* begin of the step in which its inactive period began */
+    uint32_t inactive;          /* the inactive period that it is in */
     bool is_saved;
     bool is_resident;
 } part_time_t;
@@ -35,14 +35,14 @@ typedef struct part_time {
 typedef struct player {
     const dao_swap_parts_t *parts;
     const dao_swap_step_t *step;
-    const dao_swap_gap_t *gaps;
+    const dao_swap_decision_t *decisions;
     dao_swap_timing_t *timing;
     dao_swap_link_t links[2]; /* host, file */
     dao_swap_room_t room;
     part_time_t *times;
-    uint32_t *load_first; /* kernel_count + 1: of each kernel, its part of `loads` */
-    uint32_t *loads;      /* gaps whose room is taken before a kernel, the most urgent first */
-    uint32_t *gap_part;   /* gap_count */
+    uint32_t *load_first;    /* kernel_count + 1: of each kernel, its part of `loads` */
+    uint32_t *loads;         /* inactive periods whose room is taken before a kernel, the most urgent first */
+    uint32_t *inactive_part; /* inactive_count */
     uint64_t clock_ns;
     uint64_t start_ns; /* of this step */
     uint64_t floor_ns; /* no copy begins before it */
@@ -53,12 +53,12 @@ typedef struct player {
 
 static bool allocate(player_t *player)
 {
-    size_t kernels = player->step->kernel_count, gaps = (size_t)player->parts->gap_count + 1;
+    size_t kernels = player->step->kernel_count, decisions = (size_t)player->parts->inactive_count + 1;
     return (player->times = dao_host_calloc((size_t)player->parts->count + 1, sizeof(*player->times))) !=
                NULL &&
            (player->load_first = dao_host_calloc(kernels + 2, sizeof(*player->load_first))) != NULL &&
-           (player->loads = dao_host_calloc(gaps, sizeof(*player->loads))) != NULL &&
-           (player->gap_part = dao_host_calloc(gaps, sizeof(*player->gap_part))) != NULL;
+           (player->loads = dao_host_calloc(decisions, sizeof(*player->loads))) != NULL &&
+           (player->inactive_part = dao_host_calloc(decisions, sizeof(*player->inactive_part))) != NULL;
 }
 
 static void finish_links(player_t *player)
@@ -75,35 +75,35 @@ static void release(player_t *player)
     dao_host_free(player->times);
     dao_host_free(player->load_first);
     dao_host_free(player->loads);
-    dao_host_free(player->gap_part);
+    dao_host_free(player->inactive_part);
 }
 
 /* The kernel before which the room of an away part is taken again, and whether that is in the step in which
-   the gap begins. */
-static uint32_t load_kernel(const dao_swap_step_t *step, const dao_swap_touch_t *one,
-                            const dao_swap_gap_t *gap, bool *out_same_step)
+   the inactive period begins. */
+static uint32_t load_kernel(const dao_swap_step_t *step, const dao_swap_access_t *one,
+                            const dao_swap_decision_t *decision, bool *out_same_step)
 {
-    uint32_t kernel = one->kernel + one->gap_length - gap->lead;
+    uint32_t kernel = one->kernel + one->inactive_length - decision->lead;
     *out_same_step = kernel < step->kernel_count;
     return *out_same_step ? kernel : kernel - step->kernel_count;
 }
 
-/* Sorts the away gaps by the kernel before which they end; those of a kernel by their lead. */
+/* Sorts the away inactive periods by the kernel before which they end; those of a kernel by their lead. */
 static void sort_loads(player_t *player)
 {
     const dao_swap_step_t *step = player->step;
     bool same_step;
     for (int round = 0; round < 2; round++) { /* counts, then places */
-        for (uint32_t i = 0; i < step->touch_count; i++) {
-            uint32_t tensor = step->touches[i].tensor;
+        for (uint32_t i = 0; i < step->access_count; i++) {
+            uint32_t tensor = step->accesses[i].tensor;
             for (uint32_t part = player->parts->first[tensor]; part < player->parts->first[tensor + 1];
                  part++) {
-                uint32_t g = player->parts->first_gap[i] + part - player->parts->first[tensor];
-                player->gap_part[g] = part;
-                if (!player->gaps[g].is_away) {
+                uint32_t g = player->parts->first_inactive[i] + part - player->parts->first[tensor];
+                player->inactive_part[g] = part;
+                if (!player->decisions[g].is_away) {
                     continue;
                 }
-                uint32_t kernel = load_kernel(step, &step->touches[i], &player->gaps[g], &same_step);
+                uint32_t kernel = load_kernel(step, &step->accesses[i], &player->decisions[g], &same_step);
                 if (round == 0) {
                     player->load_first[kernel + 2]++;
                 } else {
@@ -119,7 +119,7 @@ static void sort_loads(player_t *player)
         for (uint32_t i = player->load_first[k] + 1; i < player->load_first[k + 1]; i++) {
             uint32_t g = player->loads[i], at = i;
             for (; at > player->load_first[k] &&
-                   player->gaps[player->loads[at - 1]].lead > player->gaps[g].lead;
+                   player->decisions[player->loads[at - 1]].lead > player->decisions[g].lead;
                  at--) {
                 player->loads[at] = player->loads[at - 1];
             }
@@ -146,44 +146,44 @@ static dao_swap_interval_t book(player_t *player, dao_swap_link_t *link, bool is
     return time;
 }
 
-static void leave(player_t *player, uint32_t part, const dao_swap_gap_t *gap)
+static void leave(player_t *player, uint32_t part, const dao_swap_decision_t *decision)
 {
     part_time_t *time = &player->times[part];
-    dao_swap_link_t *link = &player->links[gap->is_file ? 1 : 0];
-    dao_swap_moment_t *moment = &player->timing->moments[time->gap];
+    dao_swap_link_t *link = &player->links[decision->is_file ? 1 : 0];
+    dao_swap_moment_t *moment = &player->timing->moments[time->inactive];
     uint64_t size = dao_swap_part_size(player->parts, part), free_ns = player->clock_ns;
-    if (gap->is_away && !time->is_saved) {
+    if (decision->is_away && !time->is_saved) {
         dao_swap_interval_t out = book(player, link, false, time->written_ns, size);
         time->saved_ns = out.end_ns;
         time->is_saved = true;
         moment->is_out = true;
-        note(player, &moment->out_begin_ns, out.begin_ns, time->gap_start_ns);
-        note(player, &moment->out_end_ns, out.end_ns, time->gap_start_ns);
+        note(player, &moment->out_begin_ns, out.begin_ns, time->inactive_start_ns);
+        note(player, &moment->out_end_ns, out.end_ns, time->inactive_start_ns);
     }
-    free_ns = gap->is_away ? dao_larger(free_ns, time->saved_ns) : free_ns;
+    free_ns = decision->is_away ? dao_larger(free_ns, time->saved_ns) : free_ns;
     player->failed = !dao_swap_room_give(&player->room, free_ns, size) || player->failed;
     time->is_resident = false;
     time->left_ns = free_ns;
-    note(player, &moment->free_ns, free_ns, time->gap_start_ns);
+    note(player, &moment->free_ns, free_ns, time->inactive_start_ns);
 }
 
-static void come_back(player_t *player, uint32_t gap_index)
+static void come_back(player_t *player, uint32_t inactive_index)
 {
-    uint32_t part = player->gap_part[gap_index];
+    uint32_t part = player->inactive_part[inactive_index];
     part_time_t *time = &player->times[part];
     if (time->is_resident) {
         return; /* the first step begins with it */
     }
-    dao_swap_link_t *link = &player->links[player->gaps[gap_index].is_file ? 1 : 0];
+    dao_swap_link_t *link = &player->links[player->decisions[inactive_index].is_file ? 1 : 0];
     uint64_t size = dao_swap_part_size(player->parts, part);
     uint64_t room_ns = dao_swap_room_take_first(&player->room, size);
     dao_swap_interval_t in =
         book(player, link, true, dao_larger(room_ns, dao_larger(time->saved_ns, time->left_ns)), size);
-    dao_swap_moment_t *moment = &player->timing->moments[gap_index];
+    dao_swap_moment_t *moment = &player->timing->moments[inactive_index];
     time->ready_ns = in.end_ns;
     time->is_resident = true;
-    note(player, &moment->taken_ns, in.begin_ns, time->gap_start_ns);
-    note(player, &moment->in_end_ns, time->ready_ns, time->gap_start_ns);
+    note(player, &moment->taken_ns, in.begin_ns, time->inactive_start_ns);
+    note(player, &moment->in_end_ns, time->ready_ns, time->inactive_start_ns);
 }
 
 /* Room for a kernel's outputs, and the time at which all that it uses is there. */
@@ -191,12 +191,12 @@ static uint64_t kernel_begin(player_t *player, uint32_t kernel)
 {
     const dao_swap_step_t *step = player->step;
     uint64_t begin_ns = player->clock_ns;
-    for (uint32_t t = step->kernel_touch[kernel]; t < step->kernel_touch[kernel + 1]; t++) {
-        uint32_t tensor = step->touches[t].tensor;
+    for (uint32_t t = step->kernel_access[kernel]; t < step->kernel_access[kernel + 1]; t++) {
+        uint32_t tensor = step->accesses[t].tensor;
         for (uint32_t part = player->parts->first[tensor]; part < player->parts->first[tensor + 1]; part++) {
             part_time_t *time = &player->times[part];
             if (!time->is_resident) {
-                DAO_ASSERT(!step->touches[t].reads);
+                DAO_ASSERT(!step->accesses[t].reads);
                 time->ready_ns = dao_swap_room_take_last(
                     &player->room, dao_swap_part_size(player->parts, part), player->clock_ns);
             }
@@ -206,25 +206,26 @@ static uint64_t kernel_begin(player_t *player, uint32_t kernel)
     return begin_ns;
 }
 
-static void use_parts(player_t *player, uint32_t touch, uint64_t begin_ns)
+static void use_parts(player_t *player, uint32_t access, uint64_t begin_ns)
 {
-    const dao_swap_touch_t *one = &player->step->touches[touch];
+    const dao_swap_access_t *one = &player->step->accesses[access];
     for (uint32_t part = player->parts->first[one->tensor]; part < player->parts->first[one->tensor + 1];
          part++) {
         part_time_t *time = &player->times[part];
         if (!time->is_resident) { /* an output */
-            note(player, &player->timing->moments[time->gap].taken_ns, begin_ns, time->gap_start_ns);
+            note(player, &player->timing->moments[time->inactive].taken_ns, begin_ns,
+                 time->inactive_start_ns);
         }
         time->is_resident = true;
-        time->gap = player->parts->first_gap[touch] + part - player->parts->first[one->tensor];
-        time->gap_start_ns = player->start_ns;
+        time->inactive = player->parts->first_inactive[access] + part - player->parts->first[one->tensor];
+        time->inactive_start_ns = player->start_ns;
         if (one->writes) {
             time->written_ns = player->clock_ns;
             time->is_saved = false;
         }
-        const dao_swap_gap_t *gap = &player->gaps[time->gap];
-        if (!one->gap_is_live || gap->is_away) {
-            leave(player, part, gap);
+        const dao_swap_decision_t *decision = &player->decisions[time->inactive];
+        if (!one->inactive_is_live || decision->is_away) {
+            leave(player, part, decision);
         }
     }
 }
@@ -239,7 +240,7 @@ static void play_kernel(player_t *player, uint32_t kernel)
     player->clock_ns =
         begin_ns + dao_larger(step->problem->kernels[kernel].time_ns, 1); /* lives have a length */
     note(player, &player->timing->kernel_begin_ns[kernel], begin_ns, player->start_ns);
-    for (uint32_t t = step->kernel_touch[kernel]; t < step->kernel_touch[kernel + 1]; t++) {
+    for (uint32_t t = step->kernel_access[kernel]; t < step->kernel_access[kernel + 1]; t++) {
         use_parts(player, t, begin_ns);
     }
 }
@@ -250,16 +251,16 @@ static void begin(player_t *player, uint64_t capacity_bytes)
     const dao_swap_step_t *step = player->step;
     uint64_t free_bytes = capacity_bytes;
     memset(player->times, 0, player->parts->count * sizeof(*player->times));
-    for (uint32_t i = 0; i < step->touch_count; i++) {
-        const dao_swap_touch_t *one = &step->touches[i];
+    for (uint32_t i = 0; i < step->access_count; i++) {
+        const dao_swap_access_t *one = &step->accesses[i];
         for (uint32_t part = player->parts->first[one->tensor];
              one->next <= i && part < player->parts->first[one->tensor + 1]; part++) {
-            uint32_t g = player->parts->first_gap[i] + part - player->parts->first[one->tensor];
-            const dao_swap_gap_t *gap = &player->gaps[g];
+            uint32_t g = player->parts->first_inactive[i] + part - player->parts->first[one->tensor];
+            const dao_swap_decision_t *decision = &player->decisions[g];
             bool same_step = true;
-            bool is_there =
-                one->gap_is_live && (!gap->is_away || (load_kernel(step, one, gap, &same_step), same_step));
-            player->times[part] = (part_time_t){.gap = g, .is_saved = true, .is_resident = is_there};
+            bool is_there = one->inactive_is_live &&
+                            (!decision->is_away || (load_kernel(step, one, decision, &same_step), same_step));
+            player->times[part] = (part_time_t){.inactive = g, .is_saved = true, .is_resident = is_there};
             free_bytes -= is_there ? dao_swap_part_size(player->parts, part) : 0;
         }
     }
@@ -301,14 +302,14 @@ static bool play_steps(player_t *player)
     return unchanged == 2 && !player->failed;
 }
 
-dao_status_t dao_swap_time(const dao_swap_parts_t *parts, uint64_t capacity_bytes, const dao_swap_gap_t *gaps,
-                           dao_swap_timing_t *timing)
+dao_status_t dao_swap_time(const dao_swap_parts_t *parts, uint64_t capacity_bytes,
+                           const dao_swap_decision_t *decisions, dao_swap_timing_t *timing)
 {
-    player_t player = {.parts = parts, .step = parts->step, .gaps = gaps, .timing = timing};
+    player_t player = {.parts = parts, .step = parts->step, .decisions = decisions, .timing = timing};
     player.failed = !allocate(&player);
     if (!player.failed) {
         sort_loads(&player);
-        memset(timing->moments, 0, parts->gap_count * sizeof(*timing->moments));
+        memset(timing->moments, 0, parts->inactive_count * sizeof(*timing->moments));
         begin(&player, capacity_bytes);
         if (!play_steps(&player) && !player.failed) {
             finish_links(&player);
@@ -328,7 +329,8 @@ dao_status_t dao_swap_timing_init(dao_swap_timing_t *timing, const dao_swap_part
 {
     size_t kernels = parts->step->kernel_count;
     *timing = (dao_swap_timing_t){0};
-    if ((timing->moments = dao_host_calloc((size_t)parts->gap_count + 1, sizeof(*timing->moments))) == NULL ||
+    if ((timing->moments = dao_host_calloc((size_t)parts->inactive_count + 1, sizeof(*timing->moments))) ==
+            NULL ||
         (timing->kernel_begin_ns = dao_host_calloc(kernels, sizeof(*timing->kernel_begin_ns))) == NULL) {
         dao_swap_timing_finish(timing);
         return dao_swap_step_give_up(parts->step);
@@ -345,57 +347,57 @@ void dao_swap_timing_finish(dao_swap_timing_t *timing)
 
 /* ---- later copies in ---- */
 
-/* A copy of a lane that has copies in. */
-typedef struct lane_copy {
+/* A copy of a stream that has copies in. */
+typedef struct stream_copy {
     int64_t begin_ns; /* in the step */
     int64_t length_ns;
     int64_t latest_end_ns; /* counted from the same step; INT64_MIN: it stays where it is */
-    int64_t step_ns;       /* its step, after the one in which the gap began, in ns */
-    uint32_t gap;
-} lane_copy_t;
+    int64_t step_ns;       /* its step, after the one in which the inactive period began, in ns */
+    uint32_t inactive;
+} stream_copy_t;
 
 static int compare_copies(const void *left, const void *right)
 {
-    const lane_copy_t *a = left, *b = right;
+    const stream_copy_t *a = left, *b = right;
     if (a->begin_ns != b->begin_ns) {
         return a->begin_ns < b->begin_ns ? -1 : 1;
     }
-    return (a->gap > b->gap) - (a->gap < b->gap);
+    return (a->inactive > b->inactive) - (a->inactive < b->inactive);
 }
 
-static lane_copy_t lane_copy_at(int64_t begin_ns, int64_t end_ns, int64_t period_ns, uint32_t gap)
+static stream_copy_t stream_copy_at(int64_t begin_ns, int64_t end_ns, int64_t period_ns, uint32_t inactive)
 {
     int64_t steps = begin_ns >= 0 ? begin_ns / period_ns : -((period_ns - 1 - begin_ns) / period_ns);
-    return (lane_copy_t){.begin_ns = begin_ns - steps * period_ns,
-                         .length_ns = end_ns - begin_ns,
-                         .latest_end_ns = INT64_MIN,
-                         .step_ns = steps * period_ns,
-                         .gap = gap};
+    return (stream_copy_t){.begin_ns = begin_ns - steps * period_ns,
+                           .length_ns = end_ns - begin_ns,
+                           .latest_end_ns = INT64_MIN,
+                           .step_ns = steps * period_ns,
+                           .inactive = inactive};
 }
 
-/* Lists the copies of a tier's IN lane in the order of their times. */
-static size_t list_lane(const dao_swap_parts_t *parts, const dao_swap_gap_t *gaps,
-                        const dao_swap_timing_t *timing, bool is_file, lane_copy_t *copies)
+/* Lists the copies of a tier's IN stream in the order of their times. */
+static size_t list_stream(const dao_swap_parts_t *parts, const dao_swap_decision_t *decisions,
+                          const dao_swap_timing_t *timing, bool is_file, stream_copy_t *copies)
 {
     const dao_swap_step_t *step = parts->step;
     int64_t period_ns = (int64_t)timing->step_ns;
     bool has_out =
         (is_file ? step->problem->file.duplex : step->problem->host.duplex) == DAO_SWAP_DUPLEX_HALF;
     size_t count = 0;
-    for (uint32_t i = 0; i < step->touch_count; i++) {
-        const dao_swap_touch_t *one = &step->touches[i];
+    for (uint32_t i = 0; i < step->access_count; i++) {
+        const dao_swap_access_t *one = &step->accesses[i];
         int64_t use_ns =
-            timing->kernel_begin_ns[step->touches[one->next].kernel] + (one->next <= i ? period_ns : 0);
-        for (uint32_t g = parts->first_gap[i]; g < parts->first_gap[i + 1]; g++) {
+            timing->kernel_begin_ns[step->accesses[one->next].kernel] + (one->next <= i ? period_ns : 0);
+        for (uint32_t g = parts->first_inactive[i]; g < parts->first_inactive[i + 1]; g++) {
             const dao_swap_moment_t *moment = &timing->moments[g];
-            if (!gaps[g].is_away || gaps[g].is_file != is_file) {
+            if (!decisions[g].is_away || decisions[g].is_file != is_file) {
                 continue;
             }
-            copies[count] = lane_copy_at(moment->taken_ns, moment->in_end_ns, period_ns, g);
+            copies[count] = stream_copy_at(moment->taken_ns, moment->in_end_ns, period_ns, g);
             copies[count].latest_end_ns = use_ns - copies[count].step_ns;
             count++;
             if (has_out && moment->is_out) {
-                copies[count++] = lane_copy_at(moment->out_begin_ns, moment->out_end_ns, period_ns, g);
+                copies[count++] = stream_copy_at(moment->out_begin_ns, moment->out_end_ns, period_ns, g);
             }
         }
     }
@@ -403,20 +405,20 @@ static size_t list_lane(const dao_swap_parts_t *parts, const dao_swap_gap_t *gap
     return count;
 }
 
-dao_status_t dao_swap_delay(const dao_swap_parts_t *parts, const dao_swap_gap_t *gaps, uint32_t numerator,
-                            uint32_t denominator, dao_swap_timing_t *timing)
+dao_status_t dao_swap_delay(const dao_swap_parts_t *parts, const dao_swap_decision_t *decisions,
+                            uint32_t numerator, uint32_t denominator, dao_swap_timing_t *timing)
 {
-    lane_copy_t *copies = dao_host_calloc(2 * (size_t)parts->gap_count + 1, sizeof(*copies));
+    stream_copy_t *copies = dao_host_calloc(2 * (size_t)parts->inactive_count + 1, sizeof(*copies));
     if (copies == NULL) {
         return dao_swap_step_give_up(parts->step);
     }
     int64_t period_ns = (int64_t)timing->step_ns;
     for (int is_file = 0; is_file < 2 && !dao_swap_is_cancelled(parts->step->cancel); is_file++) {
-        size_t count = list_lane(parts, gaps, timing, is_file != 0, copies);
+        size_t count = list_stream(parts, decisions, timing, is_file != 0, copies);
         int64_t limit_ns = INT64_MAX;        /* the begin of the copy behind */
         for (int lap = 1; lap >= 0; lap--) { /* the second round knows what is behind the last copy */
             for (size_t i = count; i-- > 0;) {
-                lane_copy_t *copy = &copies[i];
+                stream_copy_t *copy = &copies[i];
                 int64_t begin_ns = copy->begin_ns + lap * period_ns;
                 if (copy->latest_end_ns != INT64_MIN) {
                     int64_t end_ns = copy->latest_end_ns + lap * period_ns;
@@ -425,7 +427,7 @@ dao_status_t dao_swap_delay(const dao_swap_parts_t *parts, const dao_swap_gap_t 
                 }
                 limit_ns = begin_ns;
                 if (lap == 0 && copy->latest_end_ns != INT64_MIN) {
-                    dao_swap_moment_t *moment = &timing->moments[copy->gap];
+                    dao_swap_moment_t *moment = &timing->moments[copy->inactive];
                     int64_t later_ns = (begin_ns - copy->begin_ns) / denominator * numerator;
                     moment->taken_ns += later_ns;
                     moment->in_end_ns += later_ns;
@@ -440,15 +442,15 @@ dao_status_t dao_swap_delay(const dao_swap_parts_t *parts, const dao_swap_gap_t 
 /* ---- one after the other ---- */
 
 /* Copies in what a kernel reads, from `now_ns` on. Gives the end. */
-static int64_t load_serially(const dao_swap_parts_t *parts, const dao_swap_gap_t *gaps, uint32_t kernel,
-                             int64_t now_ns, int64_t *load_begin_ns)
+static int64_t load_serially(const dao_swap_parts_t *parts, const dao_swap_decision_t *decisions,
+                             uint32_t kernel, int64_t now_ns, int64_t *load_begin_ns)
 {
     const dao_swap_step_t *step = parts->step;
-    for (uint32_t t = step->kernel_touch[kernel]; t < step->kernel_touch[kernel + 1]; t++) {
-        const dao_swap_tier_t *tier = gaps[t].is_file ? &step->problem->file : &step->problem->host;
+    for (uint32_t t = step->kernel_access[kernel]; t < step->kernel_access[kernel + 1]; t++) {
+        const dao_swap_tier_t *tier = decisions[t].is_file ? &step->problem->file : &step->problem->host;
         load_begin_ns[t] = now_ns;
-        if (step->touches[t].previous_gap_is_live) {
-            uint64_t size = step->size_bytes[step->touches[t].tensor];
+        if (step->accesses[t].previous_inactive_is_live) {
+            uint64_t size = step->size_bytes[step->accesses[t].tensor];
             now_ns += (int64_t)dao_swap_copy_ns(tier, true, size);
         }
     }
@@ -456,16 +458,16 @@ static int64_t load_serially(const dao_swap_parts_t *parts, const dao_swap_gap_t
 }
 
 /* Lets all that a kernel uses leave, from its end on. Gives the end of the last copy. */
-static int64_t leave_serially(const dao_swap_parts_t *parts, const dao_swap_gap_t *gaps, uint32_t kernel,
-                              int64_t now_ns, dao_swap_timing_t *timing)
+static int64_t leave_serially(const dao_swap_parts_t *parts, const dao_swap_decision_t *decisions,
+                              uint32_t kernel, int64_t now_ns, dao_swap_timing_t *timing)
 {
     const dao_swap_step_t *step = parts->step;
-    for (uint32_t t = step->kernel_touch[kernel]; t < step->kernel_touch[kernel + 1]; t++) {
-        const dao_swap_tier_t *tier = gaps[t].is_file ? &step->problem->file : &step->problem->host;
+    for (uint32_t t = step->kernel_access[kernel]; t < step->kernel_access[kernel + 1]; t++) {
+        const dao_swap_tier_t *tier = decisions[t].is_file ? &step->problem->file : &step->problem->host;
         dao_swap_moment_t *moment = &timing->moments[t];
-        moment->is_out = step->touches[t].gap_is_live && step->touches[t].writes;
+        moment->is_out = step->accesses[t].inactive_is_live && step->accesses[t].writes;
         if (moment->is_out) {
-            uint64_t size = step->size_bytes[step->touches[t].tensor];
+            uint64_t size = step->size_bytes[step->accesses[t].tensor];
             moment->out_begin_ns = now_ns;
             now_ns += (int64_t)dao_swap_copy_ns(tier, false, size);
             moment->out_end_ns = now_ns;
@@ -475,28 +477,28 @@ static int64_t leave_serially(const dao_swap_parts_t *parts, const dao_swap_gap_
     return now_ns;
 }
 
-dao_status_t dao_swap_time_serial(const dao_swap_parts_t *parts, const dao_swap_gap_t *gaps,
+dao_status_t dao_swap_time_serial(const dao_swap_parts_t *parts, const dao_swap_decision_t *decisions,
                                   dao_swap_timing_t *timing)
 {
     const dao_swap_step_t *step = parts->step;
-    DAO_ASSERT(parts->part_bytes == 0 && parts->gap_count == step->touch_count);
-    int64_t *load_begin_ns = dao_host_calloc((size_t)step->touch_count + 1, sizeof(*load_begin_ns)),
+    DAO_ASSERT(parts->part_bytes == 0 && parts->inactive_count == step->access_count);
+    int64_t *load_begin_ns = dao_host_calloc((size_t)step->access_count + 1, sizeof(*load_begin_ns)),
             now_ns = 0;
     if (load_begin_ns == NULL) {
         return dao_swap_step_give_up(parts->step);
     }
-    memset(timing->moments, 0, parts->gap_count * sizeof(*timing->moments));
+    memset(timing->moments, 0, parts->inactive_count * sizeof(*timing->moments));
     for (uint32_t k = 0; k < step->kernel_count && !dao_swap_is_cancelled(step->cancel); k++) {
-        now_ns = load_serially(parts, gaps, k, now_ns, load_begin_ns);
+        now_ns = load_serially(parts, decisions, k, now_ns, load_begin_ns);
         timing->kernel_begin_ns[k] = now_ns;
         now_ns += (int64_t)dao_larger(step->problem->kernels[k].time_ns, 1);
-        now_ns = leave_serially(parts, gaps, k, now_ns, timing);
+        now_ns = leave_serially(parts, decisions, k, now_ns, timing);
     }
     timing->step_ns = (uint64_t)now_ns;
-    for (uint32_t t = 0; t < step->touch_count; t++) {
-        uint32_t next = step->touches[t].next, kernel = step->touches[next].kernel;
+    for (uint32_t t = 0; t < step->access_count; t++) {
+        uint32_t next = step->accesses[t].next, kernel = step->accesses[next].kernel;
         int64_t wrap_ns = next <= t ? now_ns : 0;
-        bool is_copied = step->touches[t].gap_is_live;
+        bool is_copied = step->accesses[t].inactive_is_live;
         timing->moments[t].taken_ns =
             (is_copied ? load_begin_ns[next] : timing->kernel_begin_ns[kernel]) + wrap_ns;
         timing->moments[t].in_end_ns = is_copied ? timing->kernel_begin_ns[kernel] + wrap_ns : 0;
@@ -508,7 +510,7 @@ dao_status_t dao_swap_time_serial(const dao_swap_parts_t *parts, const dao_swap_
 void dao_swap_timing_copy(dao_swap_timing_t *to, const dao_swap_timing_t *from, const dao_swap_parts_t *parts)
 {
     size_t kernels = parts->step->kernel_count;
-    memcpy(to->moments, from->moments, parts->gap_count * sizeof(*to->moments));
+    memcpy(to->moments, from->moments, parts->inactive_count * sizeof(*to->moments));
     memcpy(to->kernel_begin_ns, from->kernel_begin_ns, kernels * sizeof(*to->kernel_begin_ns));
     to->step_ns = from->step_ns;
 }

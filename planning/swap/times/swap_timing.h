@@ -5,8 +5,8 @@
 
 #include "planning/swap/step/swap_parts.h"
 
-/* When a part leaves and comes back in a gap; in a dead gap when its memory is free and taken again. ns since
-   the begin of the step in which the gap begins. */
+/* When a part leaves and comes back in an inactive period; in a dead inactive period when its memory is free
+   and taken again. ns since the begin of the step in which the inactive period begins. */
 typedef struct dao_swap_moment {
     int64_t free_ns;      /* its room is free */
     int64_t out_begin_ns; /* of the copy out, if there is one */
@@ -18,7 +18,7 @@ typedef struct dao_swap_moment {
 
 /* A step that repeats exactly: every step has the same times after its begin. */
 typedef struct dao_swap_timing {
-    dao_swap_moment_t *moments; /* one a gap; of those that are away or dead */
+    dao_swap_moment_t *moments; /* one an inactive period; of those that are away or dead */
     int64_t *kernel_begin_ns;   /* one a kernel; the first one at 0 or later */
     uint64_t step_ns;
 } dao_swap_timing_t;
@@ -33,19 +33,20 @@ void dao_swap_timing_copy(dao_swap_timing_t *to, const dao_swap_timing_t *from,
 /* Plays steps by decisions that dao_swap_cycle() made good for `capacity_bytes` until they repeat exactly.
    DAO_ERR_NO_HOST_MEMORY. */
 DAO_NODISCARD dao_status_t dao_swap_time(const dao_swap_parts_t *parts, uint64_t capacity_bytes,
-                                         const dao_swap_gap_t *gaps, dao_swap_timing_t *timing);
+                                         const dao_swap_decision_t *decisions, dao_swap_timing_t *timing);
 
 /* Moves the begin of each copy in towards the latest time at which no kernel waits for it: by `numerator` of
    `denominator` parts of the way. Room is taken later, so fewer lives overlap; the step takes as long as
    before. DAO_ERR_NO_HOST_MEMORY. */
-DAO_NODISCARD dao_status_t dao_swap_delay(const dao_swap_parts_t *parts, const dao_swap_gap_t *gaps,
+DAO_NODISCARD dao_status_t dao_swap_delay(const dao_swap_parts_t *parts, const dao_swap_decision_t *decisions,
                                           uint32_t numerator, uint32_t denominator,
                                           dao_swap_timing_t *timing);
 
 /* Times for whole tensors of which none stays between two kernels: each kernel's reads are copied in, it
-   runs, its writes are copied out, and only then comes the next one. All live gaps have to be away.
-   DAO_ERR_NO_HOST_MEMORY. */
-DAO_NODISCARD dao_status_t dao_swap_time_serial(const dao_swap_parts_t *parts, const dao_swap_gap_t *gaps,
+   runs, its writes are copied out, and only then comes the next one. All live inactive periods have to be
+   away. DAO_ERR_NO_HOST_MEMORY. */
+DAO_NODISCARD dao_status_t dao_swap_time_serial(const dao_swap_parts_t *parts,
+                                                const dao_swap_decision_t *decisions,
                                                 dao_swap_timing_t *timing);
 
 #endif

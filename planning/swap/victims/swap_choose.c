@@ -39,9 +39,9 @@ typedef struct part_state {
     uint64_t used_ns;        /* its last use has ended */
     dao_swap_interval_t out; /* no copy out since its last write begins or ends earlier */
     uint64_t saved_ns;       /* the host's copy is valid from then on */
-    uint64_t touch_time;     /* kernels before its last use, over all steps */
+    uint64_t access_time;    /* kernels before its last use, over all steps */
     uint64_t size_bytes;
-    uint32_t touch;         /* its last use */
+    uint32_t access;        /* its last use */
     uint32_t before, after; /* in the list of its next use's kernel */
     bool is_resident;
     bool is_saved;
@@ -66,7 +66,7 @@ typedef struct pass {
     int64_t *
         demand; /* bytes of outputs up to a kernel less what died before it; row i of 2 x kernel_count: the most of 2^i kernels */
     int64_t *demand_after; /* kernel_count: the same after what dies in the kernel */
-    dao_swap_gap_t *gaps;
+    dao_swap_decision_t *decisions;
     uint64_t record_step;
     uint64_t time;     /* kernels before the current one, over all steps */
     uint64_t clock_ns; /* end of the kernel before */
@@ -123,10 +123,10 @@ static void sum_demand(pass_t *pass)
     for (uint32_t i = 0; i < 2 * n; i++) {
         uint32_t k = i % n;
         int64_t dying = 0;
-        for (uint32_t t = step->kernel_touch[k]; t < step->kernel_touch[k + 1]; t++) {
-            int64_t size = (int64_t)step->size_bytes[step->touches[t].tensor];
-            sum += step->touches[t].reads ? 0 : size;
-            dying += step->touches[t].gap_is_live ? 0 : size;
+        for (uint32_t t = step->kernel_access[k]; t < step->kernel_access[k + 1]; t++) {
+            int64_t size = (int64_t)step->size_bytes[step->accesses[t].tensor];
+            sum += step->accesses[t].reads ? 0 : size;
+            dying += step->accesses[t].inactive_is_live ? 0 : size;
         }
         pass->demand[i] = sum;
         sum -= dying;
@@ -144,13 +144,13 @@ static void sum_demand(pass_t *pass)
 
 static uint32_t next_kernel(const pass_t *pass, uint32_t part)
 {
-    return pass->step->touches[pass->step->touches[pass->states[part].touch].next].kernel;
+    return pass->step->accesses[pass->step->accesses[pass->states[part].access].next].kernel;
 }
 
 /* Kernels before the part's next use, over all steps. */
 static uint64_t next_time(const pass_t *pass, uint32_t part)
 {
-    return pass->states[part].touch_time + pass->step->touches[pass->states[part].touch].gap_length;
+    return pass->states[part].access_time + pass->step->accesses[pass->states[part].access].inactive_length;
 }
 
 /* Adds to the sum of the bytes in a kernel's list; unsigned wrap-around takes them away. */
@@ -251,13 +251,13 @@ static uint64_t room_ready(pass_t *pass, uint32_t part)
                            : dao_larger(unused_ns, find_out(pass, part).end_ns);
 }
 
-/* The gap in which the part is now; NULL where the decisions of this step are not kept. */
-static dao_swap_gap_t *recorded_gap(const pass_t *pass, uint32_t part)
+/* The inactive period in which the part is now; NULL where the decisions of this step are not kept. */
+static dao_swap_decision_t *recorded_decision(const pass_t *pass, uint32_t part)
 {
     const part_state_t *state = &pass->states[part];
     uint32_t index = part - pass->parts->first[pass->parts->tensor[part]];
-    return state->touch_time / pass->step->kernel_count == pass->record_step
-               ? &pass->gaps[pass->parts->first_gap[state->touch] + index]
+    return state->access_time / pass->step->kernel_count == pass->record_step
+               ? &pass->decisions[pass->parts->first_inactive[state->access] + index]
                : NULL;
 }
 
@@ -265,7 +265,7 @@ static dao_swap_gap_t *recorded_gap(const pass_t *pass, uint32_t part)
 static void evict(pass_t *pass, uint32_t part)
 {
     part_state_t *state = &pass->states[part];
-    dao_swap_gap_t *gap = recorded_gap(pass, part);
+    dao_swap_decision_t *decision = recorded_decision(pass, part);
     uint64_t free_ns = room_ready(pass, part);
     unlist_part(pass, part);
     if (!state->is_saved) {
@@ -277,8 +277,8 @@ static void evict(pass_t *pass, uint32_t part)
     state->is_resident = false;
     pass->failed = !dao_swap_room_give(&pass->room, free_ns, state->size_bytes) || pass->failed;
     pass->planned = next_time(pass, part) < pass->planned ? next_time(pass, part) : pass->planned;
-    if (gap != NULL) {
-        gap->is_away = true;
+    if (decision != NULL) {
+        decision->is_away = true;
     }
 }
 
@@ -421,10 +421,10 @@ static bool load_ahead(pass_t *pass, uint64_t time)
 {
     const dao_swap_step_t *step = pass->step;
     uint32_t kernel = (uint32_t)(time % step->kernel_count);
-    for (uint32_t t = step->kernel_touch[kernel]; t < step->kernel_touch[kernel + 1]; t++) {
-        uint32_t tensor = step->touches[t].tensor;
+    for (uint32_t t = step->kernel_access[kernel]; t < step->kernel_access[kernel + 1]; t++) {
+        uint32_t tensor = step->accesses[t].tensor;
         for (uint32_t part = pass->parts->first[tensor];
-             step->touches[t].reads && part < pass->parts->first[tensor + 1]; part++) {
+             step->accesses[t].reads && part < pass->parts->first[tensor + 1]; part++) {
             if (pass->states[part].is_resident || next_time(pass, part) != time) {
                 continue; /* there, or made by a kernel in between */
             }
@@ -435,9 +435,9 @@ static bool load_ahead(pass_t *pass, uint64_t time)
             }
             load(pass, part);
             list_part(pass, part);
-            dao_swap_gap_t *gap = recorded_gap(pass, part);
-            if (gap != NULL) {
-                gap->lead = (uint32_t)(time - pass->time - 1);
+            dao_swap_decision_t *decision = recorded_decision(pass, part);
+            if (decision != NULL) {
+                decision->lead = (uint32_t)(time - pass->time - 1);
             }
         }
     }
@@ -460,10 +460,10 @@ static uint64_t bring_operands(pass_t *pass, uint32_t kernel)
     const dao_swap_step_t *step = pass->step;
     uint64_t ready_ns = pass->clock_ns;
     for (int reads = 1; reads >= 0; reads--) { /* first what is loaded */
-        for (uint32_t t = step->kernel_touch[kernel]; t < step->kernel_touch[kernel + 1]; t++) {
-            uint32_t tensor = step->touches[t].tensor;
+        for (uint32_t t = step->kernel_access[kernel]; t < step->kernel_access[kernel + 1]; t++) {
+            uint32_t tensor = step->accesses[t].tensor;
             for (uint32_t part = pass->parts->first[tensor];
-                 step->touches[t].reads == (reads != 0) && part < pass->parts->first[tensor + 1]; part++) {
+                 step->accesses[t].reads == (reads != 0) && part < pass->parts->first[tensor + 1]; part++) {
                 part_state_t *state = &pass->states[part];
                 uint64_t size = state->size_bytes;
                 if (!state->is_resident) {
@@ -486,22 +486,22 @@ static uint64_t bring_operands(pass_t *pass, uint32_t kernel)
 }
 
 /* The kernel has used a part and ends at `end_ns`. */
-static void use_part(pass_t *pass, uint32_t touch, uint32_t part, uint64_t end_ns)
+static void use_part(pass_t *pass, uint32_t access, uint32_t part, uint64_t end_ns)
 {
-    const dao_swap_touch_t *one = &pass->step->touches[touch];
+    const dao_swap_access_t *one = &pass->step->accesses[access];
     part_state_t *state = &pass->states[part];
-    state->touch = touch;
-    state->touch_time = pass->time;
+    state->access = access;
+    state->access_time = pass->time;
     state->used_ns = end_ns;
     if (one->writes) {
         state->out = (dao_swap_interval_t){end_ns, end_ns};
         state->is_saved = false;
     }
-    dao_swap_gap_t *gap = recorded_gap(pass, part);
-    if (gap != NULL) {
-        *gap = (dao_swap_gap_t){0};
+    dao_swap_decision_t *decision = recorded_decision(pass, part);
+    if (decision != NULL) {
+        *decision = (dao_swap_decision_t){0};
     }
-    if (one->gap_is_live) {
+    if (one->inactive_is_live) {
         list_part(pass, part);
         return;
     }
@@ -513,9 +513,9 @@ static void play_kernel(pass_t *pass)
 {
     const dao_swap_step_t *step = pass->step;
     uint32_t kernel = (uint32_t)(pass->time % step->kernel_count);
-    uint32_t first = step->kernel_touch[kernel], end = step->kernel_touch[kernel + 1];
+    uint32_t first = step->kernel_access[kernel], end = step->kernel_access[kernel + 1];
     for (uint32_t t = first; t < end; t++) {
-        uint32_t tensor = step->touches[t].tensor;
+        uint32_t tensor = step->accesses[t].tensor;
         for (uint32_t part = pass->parts->first[tensor]; part < pass->parts->first[tensor + 1]; part++) {
             unlist_part(pass, part);
         }
@@ -523,7 +523,7 @@ static void play_kernel(pass_t *pass)
     uint64_t begin_ns = bring_operands(pass, kernel);
     pass->clock_ns = begin_ns + step->problem->kernels[kernel].time_ns;
     for (uint32_t t = first; t < end; t++) {
-        uint32_t tensor = step->touches[t].tensor;
+        uint32_t tensor = step->accesses[t].tensor;
         for (uint32_t part = pass->parts->first[tensor]; part < pass->parts->first[tensor + 1]; part++) {
             use_part(pass, t, part, pass->clock_ns);
         }
@@ -542,12 +542,12 @@ static void begin(pass_t *pass, uint64_t capacity_bytes)
     memset(pass->large.first, 0xff, step->kernel_count * sizeof(*pass->large.first));
     memset(pass->small.first, 0xff, step->kernel_count * sizeof(*pass->small.first));
     sum_demand(pass);
-    for (uint32_t i = 0; i < step->touch_count; i++) {
-        const dao_swap_touch_t *one = &step->touches[i];
+    for (uint32_t i = 0; i < step->access_count; i++) {
+        const dao_swap_access_t *one = &step->accesses[i];
         uint32_t first = pass->parts->first[one->tensor], end = pass->parts->first[one->tensor + 1];
         for (uint32_t part = first; one->next <= i && part < end; part++) {
-            pass->states[part] = (part_state_t){.touch = i,
-                                                .touch_time = one->kernel,
+            pass->states[part] = (part_state_t){.access = i,
+                                                .access_time = one->kernel,
                                                 .size_bytes = dao_swap_part_size(pass->parts, part),
                                                 .is_saved = true};
         }
@@ -556,18 +556,21 @@ static void begin(pass_t *pass, uint64_t capacity_bytes)
 }
 
 dao_status_t dao_swap_choose(const dao_swap_parts_t *parts, uint64_t capacity_bytes,
-                             const dao_swap_variant_t *variant, uint32_t step_count, dao_swap_gap_t *gaps,
-                             uint64_t *out_step_ns)
+                             const dao_swap_variant_t *variant, uint32_t step_count,
+                             dao_swap_decision_t *decisions, uint64_t *out_step_ns)
 {
     DAO_ASSERT(step_count >= 3);
     uint32_t n = parts->step->kernel_count;
-    pass_t pass = {
-        .parts = parts, .step = parts->step, .variant = variant, .gaps = gaps, .record_step = step_count - 1};
+    pass_t pass = {.parts = parts,
+                   .step = parts->step,
+                   .variant = variant,
+                   .decisions = decisions,
+                   .record_step = step_count - 1};
     if (!allocate(&pass)) {
         release(&pass);
         return dao_swap_step_give_up(parts->step);
     }
-    memset(gaps, 0, parts->gap_count * sizeof(*gaps));
+    memset(decisions, 0, parts->inactive_count * sizeof(*decisions));
     begin(&pass, capacity_bytes);
     uint64_t last_ns = 0;
     while (pass.time < (uint64_t)n * (step_count + 1) && !pass.failed) {

@@ -5,8 +5,8 @@
    early for copies in is taken later, then further parts leave, those that come back last first. After that,
    parts whose leaving freed bytes that nobody needs stay.
 
-   A part that is away in the gap behind kernel a, whose next use is kernel b, is on the device in kernels b -
-   lead .. b. */
+   A part that is away in the inactive period behind kernel a, whose next use is kernel b, is on the device in
+   kernels b - lead .. b. */
 #include "planning/swap/victims/swap_cycle.h"
 
 #include "base/memory/host.h"
@@ -14,11 +14,11 @@
 
 #include <string.h>
 
-/* A gap of a part. */
+/* An inactive period of a part. */
 typedef struct place {
-    uint32_t touch;
+    uint32_t access;
     uint32_t part;
-    uint32_t gap;
+    uint32_t inactive;
 } place_t;
 
 /* Adds bytes to `count` kernels from `kernel` on, around the step's end. Unsigned wrap-around takes them
@@ -51,25 +51,28 @@ static uint32_t after(const dao_swap_step_t *step, uint32_t kernel, uint32_t cou
     return k < step->kernel_count ? k : k - step->kernel_count;
 }
 
-/* Kernels strictly inside of a gap in which the part is not on the device, from the first one on. */
-static uint32_t away_length(const dao_swap_touch_t *one, const dao_swap_gap_t *gap)
+/* Kernels strictly inside of an inactive period in which the part is not on the device, from the first one
+   on. */
+static uint32_t away_length(const dao_swap_access_t *one, const dao_swap_decision_t *decision)
 {
-    return gap->is_away ? one->gap_length - 1 - gap->lead : 0;
+    return decision->is_away ? one->inactive_length - 1 - decision->lead : 0;
 }
 
 /* Bytes on the device in each kernel. */
-static void sum_residents(const dao_swap_parts_t *parts, const dao_swap_gap_t *gaps, uint64_t *kernel_bytes)
+static void sum_residents(const dao_swap_parts_t *parts, const dao_swap_decision_t *decisions,
+                          uint64_t *kernel_bytes)
 {
     const dao_swap_step_t *step = parts->step;
     memset(kernel_bytes, 0, step->kernel_count * sizeof(*kernel_bytes));
-    for (uint32_t i = 0; i < step->touch_count && !dao_swap_is_cancelled(step->cancel); i++) {
-        const dao_swap_touch_t *one = &step->touches[i];
+    for (uint32_t i = 0; i < step->access_count && !dao_swap_is_cancelled(step->cancel); i++) {
+        const dao_swap_access_t *one = &step->accesses[i];
         for (uint32_t part = parts->first[one->tensor]; part < parts->first[one->tensor + 1]; part++) {
-            const dao_swap_gap_t *gap = &gaps[parts->first_gap[i] + part - parts->first[one->tensor]];
-            if (gap->is_away) {
-                DAO_ASSERT(one->gap_is_live && gap->lead < one->gap_length);
+            const dao_swap_decision_t *decision =
+                &decisions[parts->first_inactive[i] + part - parts->first[one->tensor]];
+            if (decision->is_away) {
+                DAO_ASSERT(one->inactive_is_live && decision->lead < one->inactive_length);
                 change_bytes(kernel_bytes, step->kernel_count, after(step, one->kernel, 1),
-                             away_length(one, gap), 0 - dao_swap_part_size(parts, part));
+                             away_length(one, decision), 0 - dao_swap_part_size(parts, part));
             }
         }
     }
@@ -83,92 +86,96 @@ static void sum_residents(const dao_swap_parts_t *parts, const dao_swap_gap_t *g
 /* Lets the parts that are on the device in a kernel without being used there leave or come later, until the
    rest fits. */
 static void relieve(const dao_swap_parts_t *parts, uint32_t kernel, uint64_t capacity_bytes,
-                    dao_swap_gap_t *gaps, uint64_t *kernel_bytes)
+                    dao_swap_decision_t *decisions, uint64_t *kernel_bytes)
 {
     const dao_swap_step_t *step = parts->step;
     while (kernel_bytes[kernel] > capacity_bytes && !dao_swap_is_cancelled(step->cancel)) {
         place_t best = {DAO_SWAP_NONE, DAO_SWAP_NONE, DAO_SWAP_NONE};
         uint64_t best_value = 0;
-        for (uint32_t i = 0; i < step->touch_count; i++) {
-            const dao_swap_touch_t *one = &step->touches[i];
+        for (uint32_t i = 0; i < step->access_count; i++) {
+            const dao_swap_access_t *one = &step->accesses[i];
             uint32_t since =
                 after(step, kernel, step->kernel_count - one->kernel); /* 0: used in this kernel */
-            if (!one->gap_is_live || since == 0 || since >= one->gap_length) {
+            if (!one->inactive_is_live || since == 0 || since >= one->inactive_length) {
                 continue;
             }
             for (uint32_t part = parts->first[one->tensor]; part < parts->first[one->tensor + 1]; part++) {
-                uint32_t g = parts->first_gap[i] + part - parts->first[one->tensor];
-                if (since <= away_length(one, &gaps[g])) {
+                uint32_t g = parts->first_inactive[i] + part - parts->first[one->tensor];
+                if (since <= away_length(one, &decisions[g])) {
                     continue;
                 }
                 /* Those that come too early go first, then by the time of coming back; a later part before an
                    earlier one. */
-                uint64_t value = (gaps[g].is_away ? (uint64_t)1 << 32 : 0) + (one->gap_length - since);
+                uint64_t value =
+                    (decisions[g].is_away ? (uint64_t)1 << 32 : 0) + (one->inactive_length - since);
                 if (value >= best_value) {
                     best_value = value;
                     best = (place_t){i, part, g};
                 }
             }
         }
-        DAO_ASSERT(best.touch != DAO_SWAP_NONE);
-        const dao_swap_touch_t *one = &step->touches[best.touch];
-        uint32_t before = away_length(one, &gaps[best.gap]);
+        DAO_ASSERT(best.access != DAO_SWAP_NONE);
+        const dao_swap_access_t *one = &step->accesses[best.access];
+        uint32_t before = away_length(one, &decisions[best.inactive]);
         uint32_t since = after(step, kernel, step->kernel_count - one->kernel);
-        gaps[best.gap].lead = gaps[best.gap].is_away ? one->gap_length - 1 - since : 0;
-        gaps[best.gap].is_away = true;
+        decisions[best.inactive].lead =
+            decisions[best.inactive].is_away ? one->inactive_length - 1 - since : 0;
+        decisions[best.inactive].is_away = true;
         add_bytes(kernel_bytes, step->kernel_count, after(step, one->kernel, 1 + before),
-                  away_length(one, &gaps[best.gap]) - before, 0 - dao_swap_part_size(parts, best.part));
+                  away_length(one, &decisions[best.inactive]) - before,
+                  0 - dao_swap_part_size(parts, best.part));
     }
 }
 
-/* Keeps a part on the device through a gap if there is room for it in every kernel. */
+/* Keeps a part on the device through an inactive period if there is room for it in every kernel. */
 static void keep(const dao_swap_parts_t *parts, uint64_t capacity_bytes, const place_t *place,
-                 dao_swap_gap_t *gaps, uint64_t *kernel_bytes)
+                 dao_swap_decision_t *decisions, uint64_t *kernel_bytes)
 {
     const dao_swap_step_t *step = parts->step;
-    const dao_swap_touch_t *one = &step->touches[place->touch];
+    const dao_swap_access_t *one = &step->accesses[place->access];
     uint64_t size = dao_swap_part_size(parts, place->part);
-    uint32_t length = away_length(one, &gaps[place->gap]);
+    uint32_t length = away_length(one, &decisions[place->inactive]);
     for (uint32_t i = length; i > 0; i--) { /* from the end, where it is most likely full */
         if (kernel_bytes[after(step, one->kernel, i)] + size > capacity_bytes) {
             return;
         }
     }
     add_bytes(kernel_bytes, step->kernel_count, after(step, one->kernel, 1), length, size);
-    gaps[place->gap] = (dao_swap_gap_t){0};
+    decisions[place->inactive] = (dao_swap_decision_t){0};
 }
 
-dao_status_t dao_swap_cycle(const dao_swap_parts_t *parts, uint64_t capacity_bytes, dao_swap_gap_t *gaps)
+dao_status_t dao_swap_cycle(const dao_swap_parts_t *parts, uint64_t capacity_bytes,
+                            dao_swap_decision_t *decisions)
 {
     const dao_swap_step_t *step = parts->step;
     uint64_t *kernel_bytes = dao_host_calloc(step->kernel_count, sizeof(*kernel_bytes));
     if (kernel_bytes == NULL) {
         return dao_swap_step_give_up(step);
     }
-    sum_residents(parts, gaps, kernel_bytes);
+    sum_residents(parts, decisions, kernel_bytes);
     for (uint32_t k = 0; k < step->kernel_count; k++) {
-        relieve(parts, k, capacity_bytes, gaps, kernel_bytes);
+        relieve(parts, k, capacity_bytes, decisions, kernel_bytes);
     }
-    for (uint32_t i = 0; i < step->touch_count && !dao_swap_is_cancelled(step->cancel); i++) {
-        uint32_t tensor = step->touches[i].tensor;
+    for (uint32_t i = 0; i < step->access_count && !dao_swap_is_cancelled(step->cancel); i++) {
+        uint32_t tensor = step->accesses[i].tensor;
         for (uint32_t part = parts->first[tensor]; part < parts->first[tensor + 1]; part++) {
-            const place_t place = {i, part, parts->first_gap[i] + part - parts->first[tensor]};
-            if (gaps[place.gap].is_away) {
-                keep(parts, capacity_bytes, &place, gaps, kernel_bytes);
+            const place_t place = {i, part, parts->first_inactive[i] + part - parts->first[tensor]};
+            if (decisions[place.inactive].is_away) {
+                keep(parts, capacity_bytes, &place, decisions, kernel_bytes);
             }
         }
     }
-    DAO_ASSERT_HEAVY(dao_swap_cycle_is_valid(parts, capacity_bytes, gaps, kernel_bytes) ||
+    DAO_ASSERT_HEAVY(dao_swap_cycle_is_valid(parts, capacity_bytes, decisions, kernel_bytes) ||
                      dao_swap_is_cancelled(step->cancel)); /* which it may be while it is checked */
     dao_host_free(kernel_bytes);
     return dao_swap_is_cancelled(step->cancel) ? dao_swap_step_give_up(step) : DAO_OK;
 }
 
 bool dao_swap_cycle_is_valid(const dao_swap_parts_t *parts, uint64_t capacity_bytes,
-                             const dao_swap_gap_t *gaps, uint64_t *kernel_bytes)
+                             const dao_swap_decision_t *decisions, uint64_t *kernel_bytes)
 {
     const dao_swap_step_t *step = parts->step;
-    sum_residents(parts, gaps, kernel_bytes);
+    sum_residents(parts, decisions, kernel_bytes);
     for (uint32_t k = 0; k < step->kernel_count; k++) {
         if (kernel_bytes[k] < step->kernel_bytes[k] || kernel_bytes[k] > capacity_bytes) {
             return false;

@@ -16,9 +16,9 @@
 
 #define QUARTERS 4u
 
-static bool is_long(const dao_swap_step_t *step, const dao_swap_touch_t *one)
+static bool is_long(const dao_swap_step_t *step, const dao_swap_access_t *one)
 {
-    return one->gap_is_live && one->gap_length >= LONG_PART * step->kernel_count;
+    return one->inactive_is_live && one->inactive_length >= LONG_PART * step->kernel_count;
 }
 
 /* Bytes that are used in one place, by the quarter of the step's time in which that is. Gives their sum. */
@@ -26,8 +26,8 @@ static uint64_t sum_long(const dao_swap_step_t *step, uint64_t quarters[QUARTERS
 {
     uint64_t bytes = 0, step_ns = step->time_before[step->kernel_count];
     memset(quarters, 0, QUARTERS * sizeof(*quarters));
-    for (uint32_t i = 0; i < step->touch_count; i++) {
-        const dao_swap_touch_t *one = &step->touches[i];
+    for (uint32_t i = 0; i < step->access_count; i++) {
+        const dao_swap_access_t *one = &step->accesses[i];
         uint64_t size = is_long(step, one) ? step->size_bytes[one->tensor] : 0;
         quarters[step->time_before[one->kernel] * QUARTERS / (step_ns + 1)] += size;
         bytes += size;
@@ -56,7 +56,7 @@ bool dao_swap_is_streamed(const dao_swap_step_t *step)
 }
 
 void dao_swap_spread(const dao_swap_parts_t *parts, uint64_t capacity_bytes, uint64_t ahead_bytes,
-                     dao_swap_gap_t *gaps)
+                     dao_swap_decision_t *decisions)
 {
     const dao_swap_step_t *step = parts->step;
     uint64_t quarters[QUARTERS];
@@ -65,16 +65,17 @@ void dao_swap_spread(const dao_swap_parts_t *parts, uint64_t capacity_bytes, uin
     wanted = wanted < all ? wanted : all;
     double lead =
         (double)ahead_bytes / wanted * step->kernel_count; /* what comes back meanwhile fills the rest */
-    memset(gaps, 0, parts->gap_count * sizeof(*gaps));
-    for (uint32_t i = 0; i < step->touch_count; i++) {
-        const dao_swap_touch_t *one = &step->touches[i];
+    memset(decisions, 0, parts->inactive_count * sizeof(*decisions));
+    for (uint32_t i = 0; i < step->access_count; i++) {
+        const dao_swap_access_t *one = &step->accesses[i];
         double size = is_long(step, one) ? (double)step->size_bytes[one->tensor] : 0;
         passed += size;
         if (size > 0 && away < passed / all * wanted) {
-            const dao_swap_gap_t gap = {.lead = lead < one->gap_length ? (uint32_t)lead : one->gap_length - 1,
-                                        .is_away = true};
-            for (uint32_t g = parts->first_gap[i]; g < parts->first_gap[i + 1]; g++) {
-                gaps[g] = gap;
+            const dao_swap_decision_t decision = {
+                .lead = lead < one->inactive_length ? (uint32_t)lead : one->inactive_length - 1,
+                .is_away = true};
+            for (uint32_t g = parts->first_inactive[i]; g < parts->first_inactive[i + 1]; g++) {
+                decisions[g] = decision;
             }
             away += size;
         }

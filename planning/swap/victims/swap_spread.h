@@ -12,8 +12,8 @@ bool dao_swap_is_streamed(const dao_swap_step_t *step);
 
 /* Lets tensors leave that are used in one place of the step, so many that `capacity_bytes` less `ahead_bytes`
    hold what stays, spread over the step. The rest is for copies in that are ahead of their kernels. Writes
-   all of `gaps`, for dao_swap_cycle(). */
+   all of `inactive periods`, for dao_swap_cycle(). */
 void dao_swap_spread(const dao_swap_parts_t *parts, uint64_t capacity_bytes, uint64_t ahead_bytes,
-                     dao_swap_gap_t *gaps);
+                     dao_swap_decision_t *decisions);
 
 #endif

@@ -30,24 +30,26 @@ static int compare_travellers(const void *left, const void *right)
 }
 
 /* Counts what each part moves, all of it to the host. Gives the bytes of those that are ever away. */
-static uint64_t count_travels(const dao_swap_parts_t *parts, dao_swap_gap_t *gaps, traveller_t *travellers)
+static uint64_t count_travels(const dao_swap_parts_t *parts, dao_swap_decision_t *decisions,
+                              traveller_t *travellers)
 {
     const dao_swap_step_t *step = parts->step;
     uint64_t sum = 0;
     for (uint32_t part = 0; part < parts->count; part++) {
         travellers[part] = (traveller_t){.part = part, .first_return = UINT32_MAX};
     }
-    for (uint32_t i = 0; i < step->touch_count && !dao_swap_is_cancelled(step->cancel); i++) {
-        const dao_swap_touch_t *one = &step->touches[i];
-        uint32_t return_kernel = step->touches[one->next].kernel;
+    for (uint32_t i = 0; i < step->access_count && !dao_swap_is_cancelled(step->cancel); i++) {
+        const dao_swap_access_t *one = &step->accesses[i];
+        uint32_t return_kernel = step->accesses[one->next].kernel;
         for (uint32_t part = parts->first[one->tensor]; part < parts->first[one->tensor + 1]; part++) {
-            dao_swap_gap_t *gap = &gaps[parts->first_gap[i] + part - parts->first[one->tensor]];
+            dao_swap_decision_t *decision =
+                &decisions[parts->first_inactive[i] + part - parts->first[one->tensor]];
             traveller_t *traveller = &travellers[part];
-            gap->is_file = false;
-            if (gap->is_away) {
+            decision->is_file = false;
+            if (decision->is_away) {
                 sum += traveller->copy_count == 0 ? dao_swap_part_size(parts, part) : 0;
                 traveller->copy_count += one->writer == DAO_SWAP_NONE ? 1 : 2;
-                traveller->away_kernels += one->gap_length;
+                traveller->away_kernels += one->inactive_length;
                 traveller->first_return =
                     return_kernel < traveller->first_return ? return_kernel : traveller->first_return;
             }
@@ -83,14 +85,14 @@ static void sort_travellers(traveller_t *travellers, uint32_t count, dao_swap_ti
     }
 }
 
-static void send_to_file(const dao_swap_parts_t *parts, uint32_t part, dao_swap_gap_t *gaps)
+static void send_to_file(const dao_swap_parts_t *parts, uint32_t part, dao_swap_decision_t *decisions)
 {
     const dao_swap_step_t *step = parts->step;
-    uint32_t tensor = parts->tensor[part], touch = step->first_touch[tensor];
+    uint32_t tensor = parts->tensor[part], access = step->first_access[tensor];
     do {
-        gaps[parts->first_gap[touch] + part - parts->first[tensor]].is_file = true;
-        touch = step->touches[touch].next;
-    } while (touch != step->first_touch[tensor]);
+        decisions[parts->first_inactive[access] + part - parts->first[tensor]].is_file = true;
+        access = step->accesses[access].next;
+    } while (access != step->first_access[tensor]);
 }
 
 /* Who goes to the file next where the traveller `first` is more than the `wanted_bytes` that are missing: of
@@ -118,7 +120,7 @@ static uint32_t find_next(const dao_swap_parts_t *parts, const traveller_t *trav
 
 /* Sends parts to the file until `wanted_bytes` are there, or no other finds room. Gives what was sent. */
 static uint64_t send(const dao_swap_parts_t *parts, const traveller_t *travellers, uint64_t wanted_bytes,
-                     uint64_t room_bytes, dao_swap_gap_t *gaps)
+                     uint64_t room_bytes, dao_swap_decision_t *decisions)
 {
     uint64_t sent_bytes = 0;
     uint32_t i = 0;
@@ -131,7 +133,7 @@ static uint64_t send(const dao_swap_parts_t *parts, const traveller_t *traveller
             i = find_next(parts, travellers, i, missing_bytes, room_bytes - sent_bytes);
         }
         if (i < parts->count) {
-            send_to_file(parts, travellers[i].part, gaps);
+            send_to_file(parts, travellers[i].part, decisions);
             sent_bytes += dao_swap_part_size(parts, travellers[i].part);
             i++;
         }
@@ -162,8 +164,8 @@ static dao_status_t refuse(const dao_swap_problem_t *problem, uint64_t away_byte
                      away_bytes, problem->host.limit_bytes, problem->file.limit_bytes);
 }
 
-dao_status_t dao_swap_tiers(const dao_swap_parts_t *parts, dao_swap_tier_order_t order, dao_swap_gap_t *gaps,
-                            bool *out_has_file)
+dao_status_t dao_swap_tiers(const dao_swap_parts_t *parts, dao_swap_tier_order_t order,
+                            dao_swap_decision_t *decisions, bool *out_has_file)
 {
     const dao_swap_problem_t *problem = parts->step->problem;
     uint64_t limit = problem->host.limit_bytes != 0 ? problem->host.limit_bytes : UINT64_MAX, sent_bytes = 0;
@@ -171,11 +173,11 @@ dao_status_t dao_swap_tiers(const dao_swap_parts_t *parts, dao_swap_tier_order_t
     if (travellers == NULL) {
         return dao_swap_step_give_up(parts->step);
     }
-    uint64_t away_bytes = count_travels(parts, gaps, travellers);
+    uint64_t away_bytes = count_travels(parts, decisions, travellers);
     uint64_t over_bytes = away_bytes > limit ? away_bytes - limit : 0;
     if (over_bytes > 0 && over_bytes <= file_room(problem) && !dao_swap_is_cancelled(parts->step->cancel)) {
         sort_travellers(travellers, parts->count, order);
-        sent_bytes = send(parts, travellers, over_bytes, file_room(problem), gaps);
+        sent_bytes = send(parts, travellers, over_bytes, file_room(problem), decisions);
     }
     dao_host_free(travellers);
     if (dao_swap_is_cancelled(parts->step->cancel)) {

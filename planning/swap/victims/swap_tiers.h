@@ -17,6 +17,6 @@ typedef enum dao_swap_tier_order {
    with DAO_ERR_HOST_FULL too, as another order may fill the file better. DAO_ERR_HOST_FULL if the file's
    limit is reached too or there is no file; dao_swap_step_give_up(). */
 DAO_NODISCARD dao_status_t dao_swap_tiers(const dao_swap_parts_t *parts, dao_swap_tier_order_t order,
-                                          dao_swap_gap_t *gaps, bool *out_has_file);
+                                          dao_swap_decision_t *decisions, bool *out_has_file);
 
 #endif

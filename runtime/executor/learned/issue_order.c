@@ -22,9 +22,9 @@
 /* Steps that are played for their times: the first ones are not as the later ones. */
 #define TIMES_STEP_COUNT 4u
 
-const dao_swap_lane_t dao_issue_order_lanes[DAO_ISSUE_ORDER_LANE_COUNT] = {
-    DAO_SWAP_LANE_COMPUTE, DAO_SWAP_LANE_HOST_IN,  DAO_SWAP_LANE_HOST_OUT,
-    DAO_SWAP_LANE_FILE_IN, DAO_SWAP_LANE_FILE_OUT,
+const dao_swap_stream_t dao_issue_order_lanes[DAO_ISSUE_ORDER_LANE_COUNT] = {
+    DAO_SWAP_STREAM_COMPUTE, DAO_SWAP_STREAM_HOST_IN,  DAO_SWAP_STREAM_HOST_OUT,
+    DAO_SWAP_STREAM_FILE_IN, DAO_SWAP_STREAM_FILE_OUT,
 };
 
 const dao_stream_role_t dao_issue_order_roles[DAO_ISSUE_ORDER_LANE_COUNT] = {
@@ -35,8 +35,8 @@ const dao_stream_role_t dao_issue_order_roles[DAO_ISSUE_ORDER_LANE_COUNT] = {
 const dao_swap_copy_t *dao_issue_order_copy(const dao_swap_schedule_t *schedule,
                                             dao_issue_order_thing_t thing)
 {
-    dao_swap_lane_t lane = dao_issue_order_lanes[thing.lane];
-    return lane == DAO_SWAP_LANE_COMPUTE ? NULL : &schedule->copies[lane][thing.index];
+    dao_swap_stream_t lane = dao_issue_order_lanes[thing.lane];
+    return lane == DAO_SWAP_STREAM_COMPUTE ? NULL : &schedule->copies[lane][thing.index];
 }
 
 const dao_swap_fence_t *dao_issue_order_fence(const dao_swap_schedule_t *schedule,
@@ -62,7 +62,7 @@ static bool is_ready(const dao_swap_schedule_t *schedule, uint32_t lane, const u
 
 static bool waits_for_write(const dao_swap_schedule_t *schedule, dao_issue_order_thing_t thing)
 {
-    return dao_issue_order_fence(schedule, thing)->done[DAO_SWAP_LANE_FILE_OUT] != DAO_SWAP_NO_WAIT;
+    return dao_issue_order_fence(schedule, thing)->done[DAO_SWAP_STREAM_FILE_OUT] != DAO_SWAP_NO_WAIT;
 }
 
 /* The lane whose next thing is queued now; DAO_ISSUE_ORDER_LANE_COUNT if none can be. */
@@ -75,7 +75,7 @@ static uint32_t find_lane(const dao_issue_order_t *order, const dao_swap_schedul
         if (next[lane] == order->lane_counts[lane] || !is_ready(schedule, lane, next)) {
             continue;
         }
-        bool is_kernel = dao_issue_order_lanes[lane] == DAO_SWAP_LANE_COMPUTE;
+        bool is_kernel = dao_issue_order_lanes[lane] == DAO_SWAP_STREAM_COMPUTE;
         if (times == NULL ||
             (!is_kernel && !waits_for_write(schedule, (dao_issue_order_thing_t){lane, next[lane]}))) {
             return lane;
@@ -91,7 +91,7 @@ static uint32_t find_lane(const dao_issue_order_t *order, const dao_swap_schedul
 
 static uint32_t count_of(const dao_swap_schedule_t *schedule, uint32_t kernel_count, uint32_t lane)
 {
-    bool is_kernel = dao_issue_order_lanes[lane] == DAO_SWAP_LANE_COMPUTE;
+    bool is_kernel = dao_issue_order_lanes[lane] == DAO_SWAP_STREAM_COMPUTE;
     return is_kernel ? kernel_count : schedule->copy_count[dao_issue_order_lanes[lane]];
 }
 

@@ -10,7 +10,7 @@
 /* Lanes of a plan, and those of the timeline on which their things have finished for whoever waits on the
    device. */
 enum { DAO_ISSUE_ORDER_LANE_COUNT = 5 };
-extern const dao_swap_lane_t dao_issue_order_lanes[DAO_ISSUE_ORDER_LANE_COUNT];
+extern const dao_swap_stream_t dao_issue_order_lanes[DAO_ISSUE_ORDER_LANE_COUNT];
 extern const dao_stream_role_t dao_issue_order_roles[DAO_ISSUE_ORDER_LANE_COUNT];
 
 /* A thing of a step. */

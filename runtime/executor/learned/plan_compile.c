@@ -117,8 +117,8 @@ static bool can_be_followed(const places_t *places)
     for (uint32_t i = 0; i < plan->order.count; i++) {
         dao_issue_order_thing_t thing = plan->order.things[i];
         const dao_swap_copy_t *copy = dao_issue_order_copy(plan->schedule, thing);
-        dao_swap_lane_t lane = dao_issue_order_lanes[thing.lane];
-        bool is_in_lane = lane == DAO_SWAP_LANE_HOST_IN || lane == DAO_SWAP_LANE_FILE_IN;
+        dao_swap_stream_t lane = dao_issue_order_lanes[thing.lane];
+        bool is_in_lane = lane == DAO_SWAP_STREAM_HOST_IN || lane == DAO_SWAP_STREAM_FILE_IN;
         if (copy != NULL && (copy->is_in != is_in_lane || copy->offset_bytes != 0 ||
                              copy->size_bytes != places->problem->tensors[copy->tensor].size_bytes)) {
             return false;
@@ -209,7 +209,7 @@ static dao_status_t find_order(const dao_swap_problem_t *problem, dao_compiled_p
 {
     const dao_swap_schedule_t *schedule = plan->schedule;
     dao_issue_order_times_t times = {.memory = NULL};
-    bool has_writes = schedule->copy_count[DAO_SWAP_LANE_FILE_OUT] > 0;
+    bool has_writes = schedule->copy_count[DAO_SWAP_STREAM_FILE_OUT] > 0;
     dao_status_t status = has_writes ? dao_issue_order_times_init(&times, schedule, problem) : DAO_OK;
     if (status == DAO_OK) {
         status =
@@ -240,7 +240,7 @@ dao_status_t dao_compiled_plan_create(const dao_swap_problem_t *problem, bool (*
                                       void *user, dao_compiled_plan_t **out_plan)
 {
     const dao_swap_plan_config_t whole = {
-        .grain = DAO_SWAP_GRAIN_WHOLE, .is_cancelled = is_cancelled, .cancel_user = user};
+        .granularity = DAO_SWAP_GRANULARITY_WHOLE, .is_cancelled = is_cancelled, .cancel_user = user};
     dao_swap_bound_t bound;
     dao_compiled_plan_t *plan = dao_host_calloc(1, sizeof(*plan));
     if (plan == NULL) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Lifetime bins, against a slow model of the rule: own bin, a larger one, a new block. */
 #include "base/report/fault.h"
-#include "planning/offsets/methods/bins.h"
+#include "planning/offsets/methods/lifetime_bins.h"
 #include "tests/support/models/plans.h"
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whoever works looks at the meter again after little work, whatever is to be placed and by which method; and
-   a cancellation is heard at each look. Counted in steps of work: no clock. */
+/* Whoever works looks at the work counter again after little work, whatever is to be placed and by which
+   method; and a cancellation is heard at each look. Counted in steps of work: no clock. */
 #include "planning/offsets/portfolio.h"
 #include "tests/support/models/plans.h"
 #include "tests/support/suite.h"
@@ -44,18 +44,18 @@ static dao_status_t work(const dao_plan_problem_t *problem, dao_plan_method_t me
 {
     const dao_plan_watch_t watch = {.look = look, .user = looks};
     const dao_planner_config_t config = {.method = method};
-    dao_plan_meter_t meter = {.is_cancelled = &looks->is_cancelled, .watch = &watch};
+    dao_plan_work_t work = {.is_cancelled = &looks->is_cancelled, .watch = &watch};
     dao_plan_portfolio_t *portfolio = NULL;
     dao_status_t status = dao_plan_portfolio_create(problem, &config, &portfolio);
     CU_ASSERT_EQUAL_FATAL(status, DAO_OK);
-    while (status == DAO_OK && !dao_plan_portfolio_is_done(portfolio) && meter.used < limit &&
+    while (status == DAO_OK && !dao_plan_portfolio_is_done(portfolio) && work.used < limit &&
            !looks->is_cancelled) {
         dao_plan_t *plan = NULL;
-        if (meter.used >= meter.limit) {
-            meter.limit = meter.used + DAO_PLAN_STRETCH_WORK;
+        if (work.used >= work.limit) {
+            work.limit = work.used + DAO_PLAN_STRETCH_WORK;
         }
-        status = dao_plan_portfolio_step(portfolio, &meter, &plan);
-        uint64_t overrun = meter.used > meter.limit ? meter.used - meter.limit : 0;
+        status = dao_plan_portfolio_step(portfolio, &work, &plan);
+        uint64_t overrun = work.used > work.limit ? work.used - work.limit : 0;
         looks->overrun = overrun > looks->overrun ? overrun : looks->overrun;
         dao_plan_release(plan);
     }

@@ -35,17 +35,17 @@ static void arrays_are_zeroed_and_counted(void)
     static const size_t counts[] = {0, 1, SMALL_COUNT, LARGE_COUNT};
     dao_plan_memory_t memory = {0};
     for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
-        uint64_t *array = dao_plan_take(&memory, counts[i], sizeof(*array));
+        uint64_t *array = dao_plan_memory_alloc(&memory, counts[i], sizeof(*array));
         CU_ASSERT_PTR_NOT_NULL_FATAL(array);
         CU_ASSERT(is_zero(array, counts[i]));
         CU_ASSERT(memory.used_bytes >= counts[i] * sizeof(*array));
         memset(array, 0xff,
                counts[i] * sizeof(*array)); /* so that it would not be zero if it were given again */
-        dao_plan_give(&memory, array);
+        dao_plan_memory_free(&memory, array);
         CU_ASSERT_EQUAL(memory.used_bytes, 0);
     }
     CU_ASSERT(memory.most_bytes >= LARGE_COUNT * sizeof(uint64_t));
-    CU_ASSERT_PTR_NULL(dao_plan_take(&memory, SIZE_MAX / 2, sizeof(uint64_t)));
+    CU_ASSERT_PTR_NULL(dao_plan_memory_alloc(&memory, SIZE_MAX / 2, sizeof(uint64_t)));
 }
 
 static void what_grows_keeps_what_it_held(void)
@@ -54,7 +54,7 @@ static void what_grows_keeps_what_it_held(void)
     uint64_t *array = NULL;
     size_t before = 0;
     for (size_t count = SMALL_COUNT; count < 16 * LARGE_COUNT; count *= 4) {
-        array = dao_plan_grow(&memory, array, count, sizeof(*array));
+        array = dao_plan_memory_grow(&memory, array, count, sizeof(*array));
         CU_ASSERT_PTR_NOT_NULL_FATAL(array);
         CU_ASSERT(is_count(array, before));
         for (size_t i = before; i < count; i++) {
@@ -62,7 +62,7 @@ static void what_grows_keeps_what_it_held(void)
         }
         before = count;
     }
-    dao_plan_give(&memory, array);
+    dao_plan_memory_free(&memory, array);
     CU_ASSERT_EQUAL(memory.used_bytes, 0);
 }
 
@@ -72,20 +72,20 @@ static void what_cannot_grow_stays(void)
     static const dao_fault_t faults[] = {DAO_FAULT_HOST_MEMORY, DAO_FAULT_SYSTEM_MEMORY};
     for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
         dao_plan_memory_t memory = {0};
-        uint64_t *array = dao_plan_take(&memory, counts[i], sizeof(*array));
+        uint64_t *array = dao_plan_memory_alloc(&memory, counts[i], sizeof(*array));
         CU_ASSERT_PTR_NOT_NULL_FATAL(array);
         for (size_t j = 0; j < counts[i]; j++) {
             array[j] = j;
         }
         uint64_t used_bytes = memory.used_bytes;
         dao_fault_arm(faults[i], 0, true);
-        uint64_t *grown = dao_plan_grow(&memory, array, 2 * counts[i], sizeof(*array));
+        uint64_t *grown = dao_plan_memory_grow(&memory, array, 2 * counts[i], sizeof(*array));
         bool has_failed = dao_fault_disarm() > 0;
         CU_ASSERT_EQUAL(grown == NULL, has_failed);
         array = grown != NULL ? grown : array;
         CU_ASSERT(is_count(array, counts[i]));
         CU_ASSERT(!has_failed || memory.used_bytes == used_bytes);
-        dao_plan_give(&memory, array);
+        dao_plan_memory_free(&memory, array);
         CU_ASSERT_EQUAL(memory.used_bytes, 0);
     }
 }
@@ -95,19 +95,19 @@ static void spent_arrays_are_trimmed(void)
 {
     dao_plan_memory_t memory = {.is_patient = true};
     _Atomic bool is_cancelled = true;
-    dao_plan_meter_t cancelled = {.limit = UINT64_MAX, .is_cancelled = &is_cancelled};
-    dao_plan_meter_t endless = dao_plan_meter_endless();
-    uint64_t *small = dao_plan_take(&memory, SMALL_COUNT, sizeof(*small));
-    uint64_t *first = dao_plan_take(&memory, LARGE_COUNT, sizeof(*first));
-    uint64_t *second = dao_plan_take(&memory, 2 * LARGE_COUNT, sizeof(*second));
+    dao_plan_work_t cancelled = {.limit = UINT64_MAX, .is_cancelled = &is_cancelled};
+    dao_plan_work_t endless = dao_plan_work_unlimited();
+    uint64_t *small = dao_plan_memory_alloc(&memory, SMALL_COUNT, sizeof(*small));
+    uint64_t *first = dao_plan_memory_alloc(&memory, LARGE_COUNT, sizeof(*first));
+    uint64_t *second = dao_plan_memory_alloc(&memory, 2 * LARGE_COUNT, sizeof(*second));
     CU_ASSERT_FATAL(small != NULL && first != NULL && second != NULL);
-    dao_plan_give(&memory, small);
+    dao_plan_memory_free(&memory, small);
     uint64_t used_bytes = memory.used_bytes;
-    dao_plan_give(&memory, first);
-    dao_plan_give(&memory, second);
-    dao_plan_trim(&memory, &cancelled);
+    dao_plan_memory_free(&memory, first);
+    dao_plan_memory_free(&memory, second);
+    dao_plan_memory_trim(&memory, &cancelled);
     CU_ASSERT_EQUAL(memory.used_bytes, used_bytes);
-    dao_plan_trim(&memory, &endless);
+    dao_plan_memory_trim(&memory, &endless);
     CU_ASSERT_EQUAL(memory.used_bytes, 0);
     CU_ASSERT_PTR_NULL(memory.spent);
 }

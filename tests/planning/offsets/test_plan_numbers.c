@@ -40,10 +40,10 @@ static void a_tree_finds_what_the_model_finds(void)
     for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
         uint32_t numbers[PLACE_COUNT], count = counts[i];
         dao_plan_memory_t memory = {0};
-        dao_plan_meter_t meter = dao_plan_meter_endless();
+        dao_plan_work_t work = dao_plan_work_unlimited();
         dao_plan_tree_t tree;
         memset(numbers, 0xff, sizeof(numbers));
-        CU_ASSERT_FATAL(dao_plan_tree_init(&tree, &memory, count, &meter));
+        CU_ASSERT_FATAL(dao_plan_tree_init(&tree, &memory, count, &work));
         for (int change = 0; change < CHANGE_COUNT; change++) {
             uint32_t place = (uint32_t)(dao_random_next(&random) % count);
             numbers[place] = draw_number(&random);
@@ -99,8 +99,8 @@ static void times_apart_and_close_together_are_the_same(void)
                 apart[i].begin_time *= scales[scale];
                 apart[i].end_time *= scales[scale];
             }
-            plan_by(&problem, DAO_PLAN_METHOD_LOWEST_START, offsets);
-            plan_by(&scaled, DAO_PLAN_METHOD_LOWEST_START, others);
+            plan_by(&problem, DAO_PLAN_METHOD_SKYLINE_START, offsets);
+            plan_by(&scaled, DAO_PLAN_METHOD_SKYLINE_START, others);
             CU_ASSERT_EQUAL_FATAL(memcmp(offsets, others, sizeof(offsets)), 0);
         }
     }
@@ -108,7 +108,7 @@ static void times_apart_and_close_together_are_the_same(void)
 
 /* ---- first plans ---- */
 
-/* What lowest_start is to come to: the lowest time, at its left end the first item that fits between the
+/* What skyline_start is to come to: the lowest time, at its left end the first item that fits between the
    higher ones. */
 static void fill_slowly(const dao_plan_buffer_t *buffers, size_t count, size_t time_count, uint64_t *offsets)
 {
@@ -173,7 +173,7 @@ static void first_plans_are_those_of_the_model(void)
             buffers[i].end_time = buffers[i].end_time > most ? most : buffers[i].end_time;
         }
         const dao_plan_problem_t problem = {.buffers = buffers, .buffer_count = count};
-        plan_by(&problem, DAO_PLAN_METHOD_LOWEST_START, offsets);
+        plan_by(&problem, DAO_PLAN_METHOD_SKYLINE_START, offsets);
         fill_slowly(buffers, count, range < count ? range : count, wanted);
         CU_ASSERT_EQUAL_FATAL(memcmp(offsets, wanted, count * sizeof(*offsets)), 0);
     }

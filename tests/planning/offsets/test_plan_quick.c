@@ -15,8 +15,8 @@ typedef struct pair {
 } pair_t;
 
 static const pair_t pairs[] = {
-    {DAO_PLAN_METHOD_LOWEST_START, {.order = DAO_PLAN_ORDER_START, .is_lowest = true}},
-    {DAO_PLAN_METHOD_LOWEST_AREA, {.order = DAO_PLAN_ORDER_AREA, .is_lowest = true}},
+    {DAO_PLAN_METHOD_SKYLINE_START, {.order = DAO_PLAN_ORDER_START, .is_skyline = true}},
+    {DAO_PLAN_METHOD_SKYLINE_AREA, {.order = DAO_PLAN_ORDER_AREA, .is_skyline = true}},
     {DAO_PLAN_METHOD_SIZE_FIRST_FIT, {.order = DAO_PLAN_ORDER_SIZE}},
     {DAO_PLAN_METHOD_START_BEST_FIT, {.order = DAO_PLAN_ORDER_START, .is_best_fit = true}},
 };
@@ -81,20 +81,20 @@ static void the_best_is_kept(void)
         example_t example;
         dao_plan_quick_t quick;
         uint64_t least = UINT64_MAX;
-        dao_plan_meter_t meter = dao_plan_meter_endless();
+        dao_plan_work_t work = dao_plan_work_unlimited();
         draw(&random, &example);
-        CU_ASSERT_EQUAL_FATAL(dao_plan_quick_init(&quick, &example.problem, &meter), DAO_OK);
+        CU_ASSERT_EQUAL_FATAL(dao_plan_quick_init(&quick, &example.problem, &work), DAO_OK);
         CU_ASSERT(!dao_plan_quick_is_complete(&quick));
         for (size_t i = 0; i < PAIR_COUNT; i++) {
             uint64_t unplaced = unplaced_of(&example.problem, pairs[i].slow);
             least = unplaced < least ? unplaced : least;
-            CU_ASSERT_EQUAL_FATAL(dao_plan_quick_try(&quick, &pairs[i].quick, UINT64_MAX, &meter), DAO_OK);
+            CU_ASSERT_EQUAL_FATAL(dao_plan_quick_try(&quick, &pairs[i].quick, UINT64_MAX, &work), DAO_OK);
             CU_ASSERT_EQUAL(quick.best.unplaced_bytes, least);
             CU_ASSERT_EQUAL(left_out(&example.problem, quick.offsets), least);
             CU_ASSERT_EQUAL(dao_plan_quick_is_complete(&quick), least == 0);
             CU_ASSERT_EQUAL(dao_plan_check(&example.problem, quick.offsets, NULL), DAO_OK);
         }
-        CU_ASSERT_EQUAL_FATAL(dao_plan_quick_repeat(&quick, 1 + (uint32_t)round % 8, &meter), DAO_OK);
+        CU_ASSERT_EQUAL_FATAL(dao_plan_quick_repeat(&quick, 1 + (uint32_t)round % 8, &work), DAO_OK);
         CU_ASSERT(quick.best.unplaced_bytes <= least);
         CU_ASSERT_EQUAL(left_out(&example.problem, quick.offsets), quick.best.unplaced_bytes);
         CU_ASSERT_EQUAL(dao_plan_check(&example.problem, quick.offsets, NULL), DAO_OK);
@@ -138,13 +138,13 @@ static void what_found_no_place_comes_first_then(void)
                                                .pool_count = 1,
                                                .alignment_bytes = 1};
     static const dao_plan_quick_method_t first_fit = {.order = DAO_PLAN_ORDER_START};
-    dao_plan_meter_t meter = dao_plan_meter_endless();
+    dao_plan_work_t work = dao_plan_work_unlimited();
     dao_plan_quick_t quick;
-    CU_ASSERT_EQUAL_FATAL(dao_plan_quick_init(&quick, &problem, &meter), DAO_OK);
-    CU_ASSERT_EQUAL_FATAL(dao_plan_quick_try(&quick, &first_fit, UINT64_MAX, &meter), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_plan_quick_init(&quick, &problem, &work), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_plan_quick_try(&quick, &first_fit, UINT64_MAX, &work), DAO_OK);
     CU_ASSERT_EQUAL(quick.best.unplaced_bytes,
                     60); /* 40 .. 100 are kept apart by the one that is alive there */
-    CU_ASSERT_EQUAL_FATAL(dao_plan_quick_repeat(&quick, 1, &meter), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_plan_quick_repeat(&quick, 1, &work), DAO_OK);
     CU_ASSERT(dao_plan_quick_is_complete(&quick));
     dao_plan_quick_finish(&quick);
 }
@@ -154,17 +154,17 @@ static void a_cancelled_one_ends(void)
     uint64_t random = dao_test_seed("quick", 20261121);
     example_t example;
     _Atomic bool is_cancelled = false;
-    dao_plan_meter_t meter = {.limit = UINT64_MAX, .is_cancelled = &is_cancelled};
+    dao_plan_work_t work = {.limit = UINT64_MAX, .is_cancelled = &is_cancelled};
     dao_plan_quick_t quick;
     draw(&random, &example);
-    CU_ASSERT_EQUAL_FATAL(dao_plan_quick_init(&quick, &example.problem, &meter), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_plan_quick_init(&quick, &example.problem, &work), DAO_OK);
     is_cancelled = true;
     for (size_t i = 0; i < PAIR_COUNT; i++) {
-        CU_ASSERT_EQUAL(dao_plan_quick_try(&quick, &pairs[i].quick, UINT64_MAX, &meter), DAO_ERR_STOPPED);
+        CU_ASSERT_EQUAL(dao_plan_quick_try(&quick, &pairs[i].quick, UINT64_MAX, &work), DAO_ERR_STOPPED);
     }
     CU_ASSERT(!quick.has_best);
     dao_plan_quick_finish(&quick);
-    CU_ASSERT_EQUAL(dao_plan_quick_init(&quick, &example.problem, &meter), DAO_ERR_STOPPED);
+    CU_ASSERT_EQUAL(dao_plan_quick_init(&quick, &example.problem, &work), DAO_ERR_STOPPED);
 }
 
 static void without_memory_nothing_is_left(void)
@@ -175,15 +175,15 @@ static void without_memory_nothing_is_left(void)
     uint64_t failed = 1;
     for (uint64_t n = 0; failed > 0; n++) {
         dao_plan_quick_t quick;
-        dao_plan_meter_t meter = dao_plan_meter_endless();
+        dao_plan_work_t work = dao_plan_work_unlimited();
         dao_fault_arm(DAO_FAULT_HOST_MEMORY, n, false);
-        dao_status_t status = dao_plan_quick_init(&quick, &example.problem, &meter);
+        dao_status_t status = dao_plan_quick_init(&quick, &example.problem, &work);
         bool is_made = status == DAO_OK;
         for (size_t i = 0; i < PAIR_COUNT && status == DAO_OK; i++) {
-            status = dao_plan_quick_try(&quick, &pairs[i].quick, UINT64_MAX, &meter);
+            status = dao_plan_quick_try(&quick, &pairs[i].quick, UINT64_MAX, &work);
         }
         if (status == DAO_OK) {
-            status = dao_plan_quick_repeat(&quick, 2, &meter);
+            status = dao_plan_quick_repeat(&quick, 2, &work);
         }
         failed = dao_fault_disarm();
         CU_ASSERT(status == DAO_ERR_NO_HOST_MEMORY ||

@@ -72,7 +72,7 @@ static void small_peaks_are_the_lowest_there_are(void)
             continue;
         }
         dao_plan_report_t report, quick;
-        const dao_planner_config_t config = {.method = DAO_PLAN_METHOD_LOWEST_AREA};
+        const dao_planner_config_t config = {.method = DAO_PLAN_METHOD_SKYLINE_AREA};
         dao_plan_t *made = NULL;
         CU_ASSERT_EQUAL_FATAL(dao_plan_make(&plan.problem, &config, &made), DAO_OK);
         quick = report_of(made);
@@ -284,7 +284,7 @@ static void what_it_does_not_know_is_left_alone(void)
         }
         CU_ASSERT_EQUAL(dao_plan_report_get(made, &report), DAO_OK);
         bool has_pieces = plan.problem.gap_count > 0 || plan.problem.period > 0;
-        CU_ASSERT(report.method == DAO_PLAN_METHOD_LOWEST_AREA ||
+        CU_ASSERT(report.method == DAO_PLAN_METHOD_SKYLINE_AREA ||
                   (!has_pieces && plan.problem.pool_count <= 1));
         dao_plan_release(made);
     }
@@ -298,22 +298,22 @@ static void a_limit_of_nodes_ends_a_run(void)
     dao_plan_search_model_t model;
     dao_plan_fit_t *fit = NULL;
     _Atomic bool is_cancelled = false;
-    dao_plan_meter_t meter = {.limit = UINT64_MAX, .is_cancelled = &is_cancelled};
+    dao_plan_work_t work = {.limit = UINT64_MAX, .is_cancelled = &is_cancelled};
     dao_plan_fit_end_t end = DAO_PLAN_FIT_OPEN;
     double values[DAO_TEST_PLAN_BUFFERS_MAX] = {0};
     make_hard(4);
     CU_ASSERT_EQUAL_FATAL(dao_plan_instance_make(&instance, &plan.problem), DAO_OK);
-    CU_ASSERT_EQUAL_FATAL(dao_plan_search_model_init(&model, &instance, &meter), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_plan_search_model_init(&model, &instance, &work), DAO_OK);
     CU_ASSERT_EQUAL_FATAL(dao_plan_fit_create(&model, &fit), DAO_OK);
     dao_plan_units_t bound = (dao_plan_units_t)(instance.bound_bytes / model.unit_bytes);
     dao_plan_fit_start(fit, bound, 10, values);
-    CU_ASSERT_EQUAL(dao_plan_fit_step(fit, &meter, &end), DAO_OK);
+    CU_ASSERT_EQUAL(dao_plan_fit_step(fit, &work, &end), DAO_OK);
     CU_ASSERT_EQUAL(end, DAO_PLAN_FIT_LIMIT);
     dao_plan_fit_start(fit, bound - 1, UINT64_MAX, values);
-    CU_ASSERT_EQUAL(dao_plan_fit_step(fit, &meter, &end), DAO_OK);
+    CU_ASSERT_EQUAL(dao_plan_fit_step(fit, &work, &end), DAO_OK);
     CU_ASSERT_EQUAL(end, DAO_PLAN_FIT_NONE);
     dao_plan_fit_start(fit, 100 * bound, UINT64_MAX, values);
-    CU_ASSERT_EQUAL(dao_plan_fit_step(fit, &meter, &end), DAO_OK);
+    CU_ASSERT_EQUAL(dao_plan_fit_step(fit, &work, &end), DAO_OK);
     CU_ASSERT_EQUAL(end, DAO_PLAN_FIT_FOUND);
     CU_ASSERT_TRUE(dao_plan_fit_is_valid(fit));
     dao_plan_fit_destroy(fit);

@@ -169,17 +169,17 @@ static bool split(uint64_t step_limit, uint64_t slice, uint64_t *offsets, uint32
     enum { IN_ONE_GO = 3000 };
     dao_plan_instance_t instance;
     dao_plan_pools_t *pools = NULL;
-    dao_plan_meter_t meter = dao_plan_meter_endless();
+    dao_plan_work_t work = dao_plan_work_unlimited();
     CU_ASSERT_EQUAL_FATAL(dao_plan_instance_make(&instance, &plan.problem), DAO_OK);
     CU_ASSERT_TRUE_FATAL(dao_plan_pools_knows(&instance));
-    CU_ASSERT_EQUAL_FATAL(dao_plan_pools_create(&instance, step_limit, &meter, &pools), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_plan_pools_create(&instance, step_limit, &work, &pools), DAO_OK);
     bool is_done = false;
     while (!is_done) {
-        uint64_t used_before = meter.used;
-        meter.limit = slice < UINT64_MAX - meter.used ? meter.used + slice : UINT64_MAX;
-        is_done = dao_plan_pools_step(pools, &meter);
-        CU_ASSERT_FATAL(meter.used > used_before);
-        CU_ASSERT_FATAL(slice == UINT64_MAX || meter.used - used_before <= slice + IN_ONE_GO);
+        uint64_t used_before = work.used;
+        work.limit = slice < UINT64_MAX - work.used ? work.used + slice : UINT64_MAX;
+        is_done = dao_plan_pools_step(pools, &work);
+        CU_ASSERT_FATAL(work.used > used_before);
+        CU_ASSERT_FATAL(slice == UINT64_MAX || work.used - used_before <= slice + IN_ONE_GO);
     }
     const dao_plan_layout_t *layout = dao_plan_pools_layout(pools);
     for (uint32_t i = 0; i < instance.item_count; i++) {

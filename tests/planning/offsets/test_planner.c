@@ -26,7 +26,7 @@ static bool is_method(int number)
 /* Enough for every method that ends by itself, and for some rounds of those that do not. */
 static dao_status_t make_by(dao_plan_method_t method, dao_plan_t **out_made)
 {
-    bool is_endless = method == DAO_PLAN_METHOD_BEST || method == DAO_PLAN_METHOD_LOWEST_BUMPED;
+    bool is_endless = method == DAO_PLAN_METHOD_BEST || method == DAO_PLAN_METHOD_SQUEAKY_WHEEL;
     dao_planner_config_t config = {.method = method};
     config.work_limit = is_endless ? 1000 * plan.problem.buffer_count : 1 << 20;
     return dao_plan_make(&plan.problem, &config, out_made);
@@ -168,7 +168,7 @@ static void methods_have_names(void)
     }
     dao_plan_method_t method = DAO_PLAN_METHOD_COUNT;
     CU_ASSERT_EQUAL(dao_plan_method_parse("worst", &method), DAO_ERR_INVALID);
-    CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "lowest_area"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "skyline_area"));
     CU_ASSERT_EQUAL(method, DAO_PLAN_METHOD_COUNT);
     CU_ASSERT_STRING_EQUAL(dao_plan_method_name(DAO_PLAN_METHOD_COUNT), "unknown");
 }

@@ -125,7 +125,7 @@ static uint64_t added_by_definition(const dao_swap_problem_t *problem, uint32_t 
             }
             carried = carried || reads;
         }
-        bool touched = false, written = false, needed = false, known = false, alive = true;
+        bool accessed = false, written = false, needed = false, known = false, alive = true;
         for (uint32_t i = 0; i < 2 * n; i++) { /* first the window, then what follows it */
             uint32_t k = (start + i) % n;
             bool reads = false, writes = false;
@@ -136,8 +136,8 @@ static uint64_t added_by_definition(const dao_swap_problem_t *problem, uint32_t 
                 writes = writes || (one->tensor == t && one->access != DAO_ACCESS_READ);
             }
             if (i < count) {
-                in += reads && !touched && alive && (carried || k > 0) ? problem->tensors[t].size_bytes : 0;
-                touched = touched || reads || writes;
+                in += reads && !accessed && alive && (carried || k > 0) ? problem->tensors[t].size_bytes : 0;
+                accessed = accessed || reads || writes;
                 written = written || writes;
                 alive = alive || writes;
             } else if ((reads || writes) && !known) {

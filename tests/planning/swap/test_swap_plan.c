@@ -22,9 +22,9 @@ static dao_swap_bound_t bound_of(void)
     return bound;
 }
 
-static dao_swap_plan_t *plan_of(dao_swap_grain_t grain, uint64_t part_bytes)
+static dao_swap_plan_t *plan_of(dao_swap_granularity_t granularity, uint64_t part_bytes)
 {
-    const dao_swap_plan_config_t config = {.grain = grain, .part_bytes = part_bytes};
+    const dao_swap_plan_config_t config = {.granularity = granularity, .part_bytes = part_bytes};
     dao_swap_plan_t *plan = NULL;
     dao_status_t status = dao_swap_plan_make(&box.problem, &config, &plan);
     if (status != DAO_OK) {
@@ -81,8 +81,8 @@ static void every_kernel_finds_its_bytes(void)
                               .duplex = (dao_swap_duplex_t)(dao_random_next(&random) % 2)};
         measure(&least, &peak);
         box.problem.capacity_bytes = least + dao_random_next(&random) % 8 * (peak - least) / 7;
-        dao_swap_grain_t grain = (dao_swap_grain_t)(dao_random_next(&random) % 3);
-        dao_swap_plan_t *plan = plan_of(grain, 8 + dao_random_next(&random) % 20);
+        dao_swap_granularity_t granularity = (dao_swap_granularity_t)(dao_random_next(&random) % 3);
+        dao_swap_plan_t *plan = plan_of(granularity, 8 + dao_random_next(&random) % 20);
         check_plan(plan, &random);
         with_copies += dao_swap_plan_schedule(plan)->in_bytes > 0;
         with_parts += dao_swap_plan_schedule(plan)->part_bytes > 0;
@@ -102,7 +102,7 @@ static void kernels_with_workspaces_find_them(void)
         box.problem.host.in_bytes_per_second = NS_PER_S;
         measure(&least, &peak);
         box.problem.capacity_bytes = least + dao_random_next(&random) % 5 * (peak - least) / 4;
-        dao_swap_plan_t *plan = plan_of(DAO_SWAP_GRAIN_BEST, 16);
+        dao_swap_plan_t *plan = plan_of(DAO_SWAP_GRANULARITY_BEST, 16);
         check_plan(plan, &random);
         dao_swap_plan_destroy(plan);
     }
@@ -153,7 +153,7 @@ static void what_fits_is_not_moved(void)
     swap_step_chain(&box, 20, 1024, 10);
     box.problem.host.in_bytes_per_second = NS_PER_S;
     box.problem.capacity_bytes = 20 * 1024;
-    dao_swap_plan_t *plan = plan_of(DAO_SWAP_GRAIN_BEST, 0);
+    dao_swap_plan_t *plan = plan_of(DAO_SWAP_GRANULARITY_BEST, 0);
     const dao_swap_schedule_t *schedule = dao_swap_plan_schedule(plan);
     CU_ASSERT_EQUAL(schedule->in_bytes, 0);
     CU_ASSERT_EQUAL(schedule->out_bytes, 0);
@@ -169,7 +169,7 @@ static void a_chain_swaps_near_its_bound(void)
         swap_step_chain(&box, 40, 1024, 400);
         box.problem.host.in_bytes_per_second = NS_PER_S;
         box.problem.capacity_bytes = kept * 1024;
-        dao_swap_plan_t *plan = plan_of(DAO_SWAP_GRAIN_BEST, 256);
+        dao_swap_plan_t *plan = plan_of(DAO_SWAP_GRANULARITY_BEST, 256);
         check_plan(plan, &random);
         /* The first copy out waits for the first kernel, the last ones in for room. */
         CU_ASSERT((double)dao_swap_plan_schedule(plan)->step_ns < 1.1 * (double)bound_of().step_ns);
@@ -183,7 +183,7 @@ static void a_stream_of_weights_hides_behind_its_kernels(void)
     swap_step_stream(&box, 64, 1024, 2000);
     box.problem.host.in_bytes_per_second = NS_PER_S;
     box.problem.capacity_bytes = 8 * 1024;
-    dao_swap_plan_t *plan = plan_of(DAO_SWAP_GRAIN_BEST, 0);
+    dao_swap_plan_t *plan = plan_of(DAO_SWAP_GRANULARITY_BEST, 0);
     check_plan(plan, &random);
     CU_ASSERT_EQUAL(dao_swap_plan_schedule(plan)->step_ns, bound_of().compute_ns);
     CU_ASSERT_EQUAL(dao_swap_plan_schedule(plan)->out_bytes, 0); /* nobody writes them */
@@ -210,7 +210,7 @@ static void what_one_order_packs_is_planned(void)
         box.problem.host = (dao_swap_tier_t){.in_bytes_per_second = NS_PER_S, .limit_bytes = 50};
         box.problem.file = (dao_swap_tier_t){.in_bytes_per_second = NS_PER_S / 4, .limit_bytes = 100};
         box.problem.capacity_bytes = 60;
-        dao_swap_plan_t *plan = plan_of(DAO_SWAP_GRAIN_BEST, 0);
+        dao_swap_plan_t *plan = plan_of(DAO_SWAP_GRANULARITY_BEST, 0);
         check_plan(plan, &random);
         CU_ASSERT_EQUAL(dao_swap_plan_schedule(plan)->file_bytes, 100);
         dao_swap_plan_destroy(plan);
@@ -228,7 +228,7 @@ static void workspaces_are_not_copied(void)
     box.problem.host.in_bytes_per_second = NS_PER_S;
     box.problem.file = (dao_swap_tier_t){.in_bytes_per_second = 2000};
     box.problem.capacity_bytes = ((uint64_t)1 << 30) + 4096;
-    dao_swap_plan_destroy(plan_of(DAO_SWAP_GRAIN_WHOLE, 0));
+    dao_swap_plan_destroy(plan_of(DAO_SWAP_GRANULARITY_WHOLE, 0));
     box.problem.file = (dao_swap_tier_t){0};
 }
 
@@ -246,7 +246,7 @@ static void the_host_serves_the_same_bytes_again(void)
     box.problem.host = (dao_swap_tier_t){.in_bytes_per_second = NS_PER_S, .limit_bytes = TENSORS * 1024};
     box.problem.file = (dao_swap_tier_t){.in_bytes_per_second = NS_PER_S / 1000};
     box.problem.capacity_bytes = 2 * 1024;
-    dao_swap_plan_t *plan = plan_of(DAO_SWAP_GRAIN_WHOLE, 0);
+    dao_swap_plan_t *plan = plan_of(DAO_SWAP_GRANULARITY_WHOLE, 0);
     check_plan(plan, &random);
     CU_ASSERT_EQUAL(dao_swap_plan_schedule(plan)->file_bytes, 0);
     dao_swap_plan_destroy(plan);
@@ -260,7 +260,7 @@ static void a_tensor_that_nobody_uses_costs_nothing(void)
     box.problem.host.in_bytes_per_second = NS_PER_S;
     box.problem.capacity_bytes = 4096;
     box.tensors[box.problem.tensor_count++] = (dao_swap_tensor_t){.size_bytes = DAO_SWAP_SIZE_MAX / 2};
-    dao_swap_plan_t *plan = plan_of(DAO_SWAP_GRAIN_PARTS, 256); /* of which it would have 2^39 */
+    dao_swap_plan_t *plan = plan_of(DAO_SWAP_GRANULARITY_PARTS, 256); /* of which it would have 2^39 */
     CU_ASSERT_FATAL(swap_machine_run(&box.problem, dao_swap_plan_schedule(plan), 4, &random));
     dao_swap_plan_destroy(plan);
 }
@@ -268,21 +268,22 @@ static void a_tensor_that_nobody_uses_costs_nothing(void)
 /* All weights are about equally far from their next use. If neighbours left, the link would have to bring all
    that one part of the step reads while that runs, which takes 1024 ns for each kernel of 600 ns. With a file
    a third of what is away comes from there. */
-static void a_stream_leaves_gaps_all_over_the_step(void)
+static void a_stream_leaves_decisions_all_over_the_step(void)
 {
     uint64_t random = 1;
     swap_step_stream(&box, 64, 1024, 600);
     box.problem.host.in_bytes_per_second = NS_PER_S;
     box.problem.capacity_bytes = 36 * 1024;
-    for (int grain = DAO_SWAP_GRAIN_WHOLE; grain <= DAO_SWAP_GRAIN_PARTS; grain++) {
-        dao_swap_plan_t *plan = plan_of((dao_swap_grain_t)grain, 512);
+    for (int granularity = DAO_SWAP_GRANULARITY_WHOLE; granularity <= DAO_SWAP_GRANULARITY_PARTS;
+         granularity++) {
+        dao_swap_plan_t *plan = plan_of((dao_swap_granularity_t)granularity, 512);
         check_plan(plan, &random);
         CU_ASSERT_EQUAL(dao_swap_plan_schedule(plan)->step_ns, bound_of().compute_ns);
         dao_swap_plan_destroy(plan);
     }
     box.problem.host.limit_bytes = 22 * 1024;
     box.problem.file = (dao_swap_tier_t){.in_bytes_per_second = NS_PER_S / 2};
-    dao_swap_plan_t *plan = plan_of(DAO_SWAP_GRAIN_WHOLE, 0);
+    dao_swap_plan_t *plan = plan_of(DAO_SWAP_GRANULARITY_WHOLE, 0);
     check_plan(plan, &random);
     CU_ASSERT_EQUAL(dao_swap_plan_schedule(plan)->step_ns, bound_of().compute_ns);
     dao_swap_plan_destroy(plan);
@@ -297,23 +298,23 @@ static void a_replay_is_exact_and_can_be_disturbed(void)
     swap_step_chain(&box, KERNELS / 2, 1024, 400);
     box.problem.host.in_bytes_per_second = NS_PER_S;
     box.problem.capacity_bytes = 12 * 1024;
-    dao_swap_plan_t *plan = plan_of(DAO_SWAP_GRAIN_BEST, 0);
+    dao_swap_plan_t *plan = plan_of(DAO_SWAP_GRANULARITY_BEST, 0);
     const dao_swap_schedule_t *schedule = dao_swap_plan_schedule(plan);
     dao_swap_replay_t replay, other;
     dao_swap_replay_config_t config = {.step_count = STEPS, .out_stalls = stalls};
     CU_ASSERT_EQUAL(dao_swap_plan_replay(plan, &config, &replay), DAO_OK);
     CU_ASSERT_EQUAL(replay.step_ns, schedule->step_ns);
-    uint64_t stalled = 0, by_lane = 0;
+    uint64_t stalled = 0, by_stream = 0;
     for (uint32_t k = 0; k < KERNELS; k++) {
         stalled += stalls[k].time_ns;
     }
-    for (uint32_t lane = 0; lane < DAO_SWAP_LANE_COUNT; lane++) {
-        by_lane += replay.stall_ns[lane];
+    for (uint32_t stream = 0; stream < DAO_SWAP_STREAM_COUNT; stream++) {
+        by_stream += replay.stall_ns[stream];
     }
-    CU_ASSERT_EQUAL(stalled, by_lane);
+    CU_ASSERT_EQUAL(stalled, by_stream);
     CU_ASSERT_EQUAL(stalled, replay.step_ns - bound_of().compute_ns);
-    CU_ASSERT(replay.stall_ns[DAO_SWAP_LANE_HOST_IN] > 0 && replay.stall_ns[DAO_SWAP_LANE_HOST_OUT] > 0);
-    CU_ASSERT_EQUAL(replay.busy_ns[DAO_SWAP_LANE_COMPUTE], bound_of().compute_ns);
+    CU_ASSERT(replay.stall_ns[DAO_SWAP_STREAM_HOST_IN] > 0 && replay.stall_ns[DAO_SWAP_STREAM_HOST_OUT] > 0);
+    CU_ASSERT_EQUAL(replay.busy_ns[DAO_SWAP_STREAM_COMPUTE], bound_of().compute_ns);
     for (uint32_t i = 0; i < STEPS * KERNELS; i++) {
         times[i] = 400;
     }
@@ -349,30 +350,30 @@ static void a_replay_is_exact_and_can_be_disturbed(void)
 typedef struct queue_walk {
     const dao_swap_schedule_t *schedule;
     uint64_t place[SWAP_STEP_TENSOR_MAX];
-    uint32_t next[DAO_SWAP_LANE_COUNT]; /* of this step */
+    uint32_t next[DAO_SWAP_STREAM_COUNT]; /* of this step */
     uint32_t next_use;
 } queue_walk_t;
 
 static bool may_be_queued(const queue_walk_t *walk, const dao_swap_fence_t *after)
 {
-    for (uint32_t lane = 0; lane < DAO_SWAP_LANE_COUNT; lane++) {
-        if (after->done[lane] > (int64_t)walk->next[lane]) {
+    for (uint32_t stream = 0; stream < DAO_SWAP_STREAM_COUNT; stream++) {
+        if (after->done[stream] > (int64_t)walk->next[stream]) {
             return false;
         }
     }
     return true;
 }
 
-/* Queues the next copy of some lane; false if none may be queued yet. */
+/* Queues the next copy of some stream; false if none may be queued yet. */
 static bool queue_copy(queue_walk_t *walk)
 {
-    for (uint32_t lane = DAO_SWAP_LANE_HOST_IN; lane < DAO_SWAP_LANE_COUNT; lane++) {
-        const dao_swap_copy_t *copy = walk->schedule->copies[lane] + walk->next[lane];
-        if (walk->next[lane] < walk->schedule->copy_count[lane] && may_be_queued(walk, &copy->after)) {
+    for (uint32_t stream = DAO_SWAP_STREAM_HOST_IN; stream < DAO_SWAP_STREAM_COUNT; stream++) {
+        const dao_swap_copy_t *copy = walk->schedule->copies[stream] + walk->next[stream];
+        if (walk->next[stream] < walk->schedule->copy_count[stream] && may_be_queued(walk, &copy->after)) {
             if (copy->is_in) {
                 walk->place[copy->tensor] = copy->address_bytes;
             }
-            walk->next[lane]++;
+            walk->next[stream]++;
             return true;
         }
     }
@@ -400,7 +401,7 @@ static uint32_t count_misplaced(queue_walk_t *walk)
             count += use->access != DAO_ACCESS_WRITE && walk->place[use->tensor] != address ? 1 : 0;
             walk->place[use->tensor] = address;
         }
-        walk->next[DAO_SWAP_LANE_COMPUTE]++;
+        walk->next[DAO_SWAP_STREAM_COMPUTE]++;
     }
     queue_copies(walk);
     return count;
@@ -418,7 +419,7 @@ static void a_tensor_is_at_one_place_at_a_time(void)
         box.problem.host = (dao_swap_tier_t){.in_bytes_per_second = NS_PER_S};
         measure(&least, &peak);
         box.problem.capacity_bytes = least + (peak - least) * (dao_random_next(&random) % 8) / 8;
-        dao_swap_plan_t *plan = plan_of(DAO_SWAP_GRAIN_WHOLE, 0);
+        dao_swap_plan_t *plan = plan_of(DAO_SWAP_GRANULARITY_WHOLE, 0);
         walk.schedule = dao_swap_plan_schedule(plan);
         (void)count_misplaced(&walk); /* of the first step, before which nobody is anywhere */
         CU_ASSERT_EQUAL(count_misplaced(&walk), 0);
@@ -431,13 +432,14 @@ static void the_same_problem_gives_the_same_plan(void)
     swap_step_chain(&box, 30, 4096, 400);
     box.problem.host.in_bytes_per_second = NS_PER_S;
     box.problem.capacity_bytes = 9 * 4096;
-    dao_swap_plan_t *first = plan_of(DAO_SWAP_GRAIN_BEST, 1024), *second = plan_of(DAO_SWAP_GRAIN_BEST, 1024);
+    dao_swap_plan_t *first = plan_of(DAO_SWAP_GRANULARITY_BEST, 1024),
+                    *second = plan_of(DAO_SWAP_GRANULARITY_BEST, 1024);
     const dao_swap_schedule_t *a = dao_swap_plan_schedule(first), *b = dao_swap_plan_schedule(second);
     CU_ASSERT_EQUAL(a->step_ns, b->step_ns);
-    for (uint32_t lane = 1; lane < DAO_SWAP_LANE_COUNT; lane++) {
-        CU_ASSERT_EQUAL_FATAL(a->copy_count[lane], b->copy_count[lane]);
-        for (uint32_t i = 0; i < a->copy_count[lane]; i++) {
-            const dao_swap_copy_t *left = &a->copies[lane][i], *right = &b->copies[lane][i];
+    for (uint32_t stream = 1; stream < DAO_SWAP_STREAM_COUNT; stream++) {
+        CU_ASSERT_EQUAL_FATAL(a->copy_count[stream], b->copy_count[stream]);
+        for (uint32_t i = 0; i < a->copy_count[stream]; i++) {
+            const dao_swap_copy_t *left = &a->copies[stream][i], *right = &b->copies[stream][i];
             CU_ASSERT(left->tensor == right->tensor && left->address_bytes == right->address_bytes &&
                       left->offset_bytes == right->offset_bytes);
         }
@@ -456,7 +458,7 @@ static void what_cannot_be_planned_is_refused(void)
     box.problem.capacity_bytes = 4096;
     CU_ASSERT_EQUAL(dao_swap_plan_make(NULL, NULL, &plan), DAO_ERR_INVALID);
     CU_ASSERT_EQUAL(dao_swap_plan_make(&box.problem, NULL, NULL), DAO_ERR_INVALID);
-    dao_swap_plan_config_t config = {.grain = (dao_swap_grain_t)3};
+    dao_swap_plan_config_t config = {.granularity = (dao_swap_granularity_t)3};
     CU_ASSERT_EQUAL(dao_swap_plan_make(&box.problem, &config, &plan), DAO_ERR_INVALID);
     config = (dao_swap_plan_config_t){.part_bytes = DAO_SWAP_SIZE_MAX + 1};
     CU_ASSERT_EQUAL(dao_swap_plan_make(&box.problem, &config, &plan), DAO_ERR_OVERFLOW);
@@ -552,7 +554,7 @@ static CU_TestInfo tests[] = {
     {"a stream of weights hides behind its kernels", a_stream_of_weights_hides_behind_its_kernels},
     {"the host serves the same bytes again", the_host_serves_the_same_bytes_again},
     {"a tensor that nobody uses costs nothing", a_tensor_that_nobody_uses_costs_nothing},
-    {"a stream leaves gaps all over the step", a_stream_leaves_gaps_all_over_the_step},
+    {"a stream leaves inactive periods all over the step", a_stream_leaves_decisions_all_over_the_step},
     {"a replay is exact and can be disturbed", a_replay_is_exact_and_can_be_disturbed},
     {"a tensor is at one place at a time", a_tensor_is_at_one_place_at_a_time},
     {"the same problem gives the same plan", the_same_problem_gives_the_same_plan},

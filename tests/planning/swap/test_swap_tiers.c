@@ -10,7 +10,7 @@
 static swap_step_box_t box;
 static dao_swap_step_t step;
 static dao_swap_parts_t parts;
-static dao_swap_gap_t gaps[SWAP_STEP_KERNEL_MAX];
+static dao_swap_decision_t decisions[SWAP_STEP_KERNEL_MAX];
 
 /* Carried tensors of these sizes; kernel k reads tensor reads[k]. */
 static void begin(const uint64_t *sizes, uint32_t tensor_count, const uint32_t *reads, uint32_t kernel_count)
@@ -28,8 +28,8 @@ static void begin(const uint64_t *sizes, uint32_t tensor_count, const uint32_t *
     box.problem.host = (dao_swap_tier_t){.in_bytes_per_second = NS_PER_S};
     CU_ASSERT_EQUAL_FATAL(dao_swap_step_init(&step, &box.problem), DAO_OK);
     CU_ASSERT_EQUAL_FATAL(dao_swap_parts_init(&parts, &step, 0), DAO_OK);
-    for (uint32_t g = 0; g < parts.gap_count; g++) {
-        gaps[g] = (dao_swap_gap_t){.is_away = true};
+    for (uint32_t g = 0; g < parts.inactive_count; g++) {
+        decisions[g] = (dao_swap_decision_t){.is_away = true};
     }
 }
 
@@ -44,12 +44,12 @@ static dao_status_t send(uint64_t host_limit, uint64_t file_limit, dao_swap_tier
     bool has_file = false;
     box.problem.host.limit_bytes = host_limit;
     box.problem.file = (dao_swap_tier_t){.in_bytes_per_second = NS_PER_S, .limit_bytes = file_limit};
-    return dao_swap_tiers(&parts, order, gaps, &has_file);
+    return dao_swap_tiers(&parts, order, decisions, &has_file);
 }
 
 static bool is_sent(uint32_t tensor)
 {
-    return gaps[parts.first_gap[step.first_touch[tensor]]].is_file;
+    return decisions[parts.first_inactive[step.first_access[tensor]]].is_file;
 }
 
 static void who_moves_most_often_does_not_go_last(void)

@@ -26,35 +26,35 @@ typedef struct machine {
     const dao_swap_schedule_t *schedule;
     uint32_t step_count;
     uint32_t first_use[256]; /* of each kernel */
-    uint32_t counts[DAO_SWAP_LANE_COUNT];
-    uint64_t started[DAO_SWAP_LANE_COUNT], done[DAO_SWAP_LANE_COUNT];
+    uint32_t counts[DAO_SWAP_STREAM_COUNT];
+    uint64_t started[DAO_SWAP_STREAM_COUNT], done[DAO_SWAP_STREAM_COUNT];
     cell_t *arenas[ARENA_COUNT];
     uint64_t sizes[ARENA_COUNT];
     uint64_t versions[256]; /* of each tensor */
     bool failed;
 } machine_t;
 
-static void fail(machine_t *machine, const char *what, uint32_t lane, uint64_t index)
+static void fail(machine_t *machine, const char *what, uint32_t stream, uint64_t index)
 {
     if (!machine->failed) {
-        printf("lane %u, thing %" PRIu64 ": %s\n", lane, index, what);
+        printf("stream %u, thing %" PRIu64 ": %s\n", stream, index, what);
     }
     machine->failed = true;
 }
 
 /* Takes or gives back the bytes that a thing reads or writes. */
-static void hold(machine_t *machine, uint32_t lane, int arena, uint64_t begin, uint64_t size, bool writes,
+static void hold(machine_t *machine, uint32_t stream, int arena, uint64_t begin, uint64_t size, bool writes,
                  bool takes)
 {
-    uint64_t index = machine->started[lane];
+    uint64_t index = machine->started[stream];
     if (begin > machine->sizes[arena] || size > machine->sizes[arena] - begin) {
-        fail(machine, "outside of its arena", lane, index);
+        fail(machine, "outside of its arena", stream, index);
         return;
     }
     for (uint64_t i = begin; i < begin + size; i++) {
         cell_t *cell = &machine->arenas[arena][i];
         if (takes && (cell->has_writer || (writes && cell->readers > 0))) {
-            fail(machine, "touches bytes that another one is using", lane, index);
+            fail(machine, "accesses bytes that another one is using", stream, index);
         }
         if (writes) {
             cell->has_writer = takes;
@@ -93,11 +93,11 @@ static void hold_kernel(machine_t *machine, uint32_t k, bool takes)
         if (is_repeated(kernel, u, &is_read, &is_written)) {
             continue;
         }
-        hold(machine, DAO_SWAP_LANE_COMPUTE, DEVICE,
+        hold(machine, DAO_SWAP_STREAM_COMPUTE, DEVICE,
              machine->schedule->use_address[machine->first_use[k] + u],
              machine->problem->tensors[kernel->uses[u].tensor].size_bytes, is_written, takes);
     }
-    hold(machine, DAO_SWAP_LANE_COMPUTE, DEVICE, machine->schedule->workspace_address[k],
+    hold(machine, DAO_SWAP_STREAM_COMPUTE, DEVICE, machine->schedule->workspace_address[k],
          kernel->workspace_bytes, true, takes);
 }
 
@@ -111,7 +111,7 @@ static void check_reads(machine_t *machine, uint32_t k)
              reads(kernel->uses[u].access) && i < machine->problem->tensors[tensor].size_bytes; i++) {
             const cell_t *cell = &machine->arenas[DEVICE][address + i];
             if (cell->tensor != tensor || cell->offset != i || cell->version != machine->versions[tensor]) {
-                fail(machine, "reads other bytes than it should", DAO_SWAP_LANE_COMPUTE, k);
+                fail(machine, "reads other bytes than it should", DAO_SWAP_STREAM_COMPUTE, k);
                 return;
             }
         }
@@ -137,18 +137,18 @@ static void end_kernel(machine_t *machine, uint32_t k)
     for (uint32_t u = 0; u < kernel->use_count; u++) {
         uint32_t tensor = kernel->uses[u].tensor;
         if (kernel->uses[u].access != DAO_ACCESS_READ) {
-            machine->versions[tensor] = machine->done[DAO_SWAP_LANE_COMPUTE] + 1;
+            machine->versions[tensor] = machine->done[DAO_SWAP_STREAM_COMPUTE] + 1;
             write_cells(machine, DEVICE, machine->schedule->use_address[machine->first_use[k] + u], tensor, 0,
                         machine->problem->tensors[tensor].size_bytes);
         }
     }
 }
 
-static void hold_copy(machine_t *machine, uint32_t lane, const dao_swap_copy_t *copy, bool takes)
+static void hold_copy(machine_t *machine, uint32_t stream, const dao_swap_copy_t *copy, bool takes)
 {
     int tier = copy->is_file ? FILES : HOST;
-    hold(machine, lane, DEVICE, copy->address_bytes, copy->size_bytes, copy->is_in, takes);
-    hold(machine, lane, tier, copy->slot_bytes, copy->size_bytes, !copy->is_in, takes);
+    hold(machine, stream, DEVICE, copy->address_bytes, copy->size_bytes, copy->is_in, takes);
+    hold(machine, stream, tier, copy->slot_bytes, copy->size_bytes, !copy->is_in, takes);
 }
 
 static void end_copy(machine_t *machine, const dao_swap_copy_t *copy)
@@ -163,19 +163,19 @@ static void end_copy(machine_t *machine, const dao_swap_copy_t *copy)
     }
 }
 
-static bool may_start(const machine_t *machine, uint32_t lane)
+static bool may_start(const machine_t *machine, uint32_t stream)
 {
-    uint32_t count = machine->counts[lane];
-    if (count == 0 || machine->started[lane] > machine->done[lane] ||
-        machine->started[lane] == (uint64_t)count * machine->step_count) {
+    uint32_t count = machine->counts[stream];
+    if (count == 0 || machine->started[stream] > machine->done[stream] ||
+        machine->started[stream] == (uint64_t)count * machine->step_count) {
         return false;
     }
-    uint64_t step = machine->started[lane] / count;
-    uint32_t at = (uint32_t)(machine->started[lane] % count);
-    const dao_swap_fence_t *fence = lane == DAO_SWAP_LANE_COMPUTE
+    uint64_t step = machine->started[stream] / count;
+    uint32_t at = (uint32_t)(machine->started[stream] % count);
+    const dao_swap_fence_t *fence = stream == DAO_SWAP_STREAM_COMPUTE
                                         ? &machine->schedule->kernel_after[at]
-                                        : &machine->schedule->copies[lane][at].after;
-    for (uint32_t i = 0; i < DAO_SWAP_LANE_COUNT; i++) {
+                                        : &machine->schedule->copies[stream][at].after;
+    for (uint32_t i = 0; i < DAO_SWAP_STREAM_COUNT; i++) {
         int64_t needed = (int64_t)step * machine->counts[i] + fence->done[i];
         if (fence->done[i] != DAO_SWAP_NO_WAIT && needed > (int64_t)machine->done[i]) {
             return false;
@@ -184,52 +184,52 @@ static bool may_start(const machine_t *machine, uint32_t lane)
     return true;
 }
 
-static void start(machine_t *machine, uint32_t lane)
+static void start(machine_t *machine, uint32_t stream)
 {
-    uint32_t at = (uint32_t)(machine->started[lane] % machine->counts[lane]);
-    if (lane == DAO_SWAP_LANE_COMPUTE) {
+    uint32_t at = (uint32_t)(machine->started[stream] % machine->counts[stream]);
+    if (stream == DAO_SWAP_STREAM_COMPUTE) {
         hold_kernel(machine, at, true);
         if (!machine->failed) {
             check_reads(machine, at);
         }
     } else {
-        hold_copy(machine, lane, &machine->schedule->copies[lane][at], true);
+        hold_copy(machine, stream, &machine->schedule->copies[stream][at], true);
     }
-    machine->started[lane]++;
+    machine->started[stream]++;
 }
 
-static void end(machine_t *machine, uint32_t lane)
+static void end(machine_t *machine, uint32_t stream)
 {
-    uint32_t at = (uint32_t)(machine->done[lane] % machine->counts[lane]);
-    if (lane == DAO_SWAP_LANE_COMPUTE) {
+    uint32_t at = (uint32_t)(machine->done[stream] % machine->counts[stream]);
+    if (stream == DAO_SWAP_STREAM_COMPUTE) {
         hold_kernel(machine, at, false);
         end_kernel(machine, at);
     } else {
-        hold_copy(machine, lane, &machine->schedule->copies[lane][at], false);
-        end_copy(machine, &machine->schedule->copies[lane][at]);
+        hold_copy(machine, stream, &machine->schedule->copies[stream][at], false);
+        end_copy(machine, &machine->schedule->copies[stream][at]);
     }
-    machine->done[lane]++;
+    machine->done[stream]++;
 }
 
 /* Starts or ends something. False if nothing can happen any more. */
 static bool act(machine_t *machine, uint64_t *random)
 {
-    uint32_t choices[2 * DAO_SWAP_LANE_COUNT], count = 0;
-    for (uint32_t lane = 0; lane < DAO_SWAP_LANE_COUNT; lane++) {
-        if (machine->started[lane] > machine->done[lane]) {
-            choices[count++] = lane + DAO_SWAP_LANE_COUNT;
-        } else if (may_start(machine, lane)) {
-            choices[count++] = lane;
+    uint32_t choices[2 * DAO_SWAP_STREAM_COUNT], count = 0;
+    for (uint32_t stream = 0; stream < DAO_SWAP_STREAM_COUNT; stream++) {
+        if (machine->started[stream] > machine->done[stream]) {
+            choices[count++] = stream + DAO_SWAP_STREAM_COUNT;
+        } else if (may_start(machine, stream)) {
+            choices[count++] = stream;
         }
     }
     if (count == 0) {
         return false;
     }
     uint32_t choice = choices[dao_random_next(random) % count];
-    if (choice < DAO_SWAP_LANE_COUNT) {
+    if (choice < DAO_SWAP_STREAM_COUNT) {
         start(machine, choice);
     } else {
-        end(machine, choice - DAO_SWAP_LANE_COUNT);
+        end(machine, choice - DAO_SWAP_STREAM_COUNT);
     }
     return true;
 }
@@ -255,12 +255,12 @@ static bool lives_on(const dao_swap_problem_t *problem, uint32_t tensor)
 static void prepare(machine_t *machine)
 {
     const dao_swap_schedule_t *schedule = machine->schedule;
-    for (uint32_t lane = 1; lane < DAO_SWAP_LANE_COUNT; lane++) {
-        for (uint32_t i = 0; i < machine->counts[lane]; i++) {
-            const dao_swap_copy_t *copy = &schedule->copies[lane][i];
+    for (uint32_t stream = 1; stream < DAO_SWAP_STREAM_COUNT; stream++) {
+        for (uint32_t i = 0; i < machine->counts[stream]; i++) {
+            const dao_swap_copy_t *copy = &schedule->copies[stream][i];
             int tier = copy->is_file ? FILES : HOST;
             if (copy->slot_bytes + copy->size_bytes > machine->sizes[tier]) {
-                fail(machine, "its slot is outside of its arena", lane, i);
+                fail(machine, "its slot is outside of its arena", stream, i);
             } else if (copy->is_in && lives_on(machine->problem, copy->tensor)) {
                 write_cells(machine, tier, copy->slot_bytes, copy->tensor, copy->offset_bytes,
                             copy->size_bytes);
@@ -289,9 +289,9 @@ bool swap_machine_run(const dao_swap_problem_t *problem, const dao_swap_schedule
             machine.arenas[i][c].tensor = UINT32_MAX;
         }
     }
-    machine.counts[DAO_SWAP_LANE_COMPUTE] = problem->kernel_count;
-    for (uint32_t lane = 1; lane < DAO_SWAP_LANE_COUNT; lane++) {
-        machine.counts[lane] = schedule->copy_count[lane];
+    machine.counts[DAO_SWAP_STREAM_COMPUTE] = problem->kernel_count;
+    for (uint32_t stream = 1; stream < DAO_SWAP_STREAM_COUNT; stream++) {
+        machine.counts[stream] = schedule->copy_count[stream];
     }
     for (uint32_t k = 0; k + 1 < problem->kernel_count; k++) {
         machine.first_use[k + 1] = machine.first_use[k] + problem->kernels[k].use_count;
@@ -299,9 +299,9 @@ bool swap_machine_run(const dao_swap_problem_t *problem, const dao_swap_schedule
     prepare(&machine);
     while (!machine.failed && act(&machine, random)) {
     }
-    for (uint32_t lane = 0; lane < DAO_SWAP_LANE_COUNT; lane++) {
-        if (machine.done[lane] != (uint64_t)machine.counts[lane] * step_count) {
-            fail(&machine, "never comes", lane, machine.done[lane]);
+    for (uint32_t stream = 0; stream < DAO_SWAP_STREAM_COUNT; stream++) {
+        if (machine.done[stream] != (uint64_t)machine.counts[stream] * step_count) {
+            fail(&machine, "never comes", stream, machine.done[stream]);
         }
     }
     for (int i = 0; i < ARENA_COUNT; i++) {

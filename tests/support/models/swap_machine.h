@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A machine that does what a swap schedule says, byte by byte, in any order that its fences allow, and finds
    whatever would go wrong on a real one: a kernel that reads other bytes than it should, two things that
-   touch the same bytes at the same time, fences that wait for each other, places outside of an arena. */
+   access the same bytes at the same time, fences that wait for each other, places outside of an arena. */
 #ifndef DAO_TESTS_SUPPORT_SWAP_MACHINE_H
 #define DAO_TESTS_SUPPORT_SWAP_MACHINE_H
 

@@ -210,7 +210,7 @@ static void plans_are_verified_in_their_pools(void)
 /* Lives that touch overlap if they include their ends: for the methods and for the strategies. */
 static void closed_lives_overlap_where_they_touch(void)
 {
-    static const char *const methods[] = {"oracle", "good_fit", "lowest_start", "best"};
+    static const char *const methods[] = {"oracle", "good_fit", "skyline_start", "best"};
     dao_plan_input_t input;
     read_text("id,lower,upper,size\na,0,3,256\nb,3,6,256\n", &input);
     for (int is_closed = 0; is_closed < 2; is_closed++) {
@@ -375,7 +375,7 @@ static void a_plan_is_written_as_minimalloc_writes_it(void)
 {
     dao_plan_input_t input;
     read_text("id,lower,upper,size\nx,0,3,4\ny,3,9,4\n", &input);
-    dao_plan_t *plan = plan_of(&input, "lowest_start");
+    dao_plan_t *plan = plan_of(&input, "skyline_start");
     CU_ASSERT_EQUAL(dao_plan_write(dao_test_path, &input, plan), DAO_OK);
     char *text = read_back();
     CU_ASSERT_STRING_EQUAL(text, "id,lower,upper,size,offset\nx,0,3,4,0\ny,3,9,4,0\n");
@@ -403,7 +403,7 @@ static char *draw_plan(const dao_plan_input_t *input, const char *title, const d
 /* Gives the number of tooltips. */
 static size_t draw(const dao_plan_input_t *input, const char *title)
 {
-    dao_plan_t *plan = plan_of(input, "lowest_start");
+    dao_plan_t *plan = plan_of(input, "skyline_start");
     char *text = draw_plan(input, title, plan);
     dao_plan_release(plan);
     size_t count = count_text(text, "</title></rect>");
@@ -455,7 +455,7 @@ static void files_that_cannot_be_written_are_told(void)
 {
     dao_plan_input_t input;
     read_text("{\"a\": {\"alloc\": 0, \"free\": 1, \"size\": 4}}", &input);
-    dao_plan_t *plan = plan_of(&input, "lowest_start");
+    dao_plan_t *plan = plan_of(&input, "skyline_start");
     CU_ASSERT_EQUAL(dao_plan_write("/nowhere/plan.csv", &input, plan), DAO_ERR_IO);
     CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "/nowhere/plan.csv: No such file"));
     CU_ASSERT_EQUAL(dao_plan_draw("/nowhere/plan.svg", "a", &input, plan), DAO_ERR_IO);
@@ -465,7 +465,7 @@ static void files_that_cannot_be_written_are_told(void)
     dao_plan_release(plan);
     dao_plan_input_finish(&input);
     read_text("a 0 3 4\na,b 0 3 4\n", &input);
-    plan = plan_of(&input, "lowest_start");
+    plan = plan_of(&input, "skyline_start");
     CU_ASSERT_EQUAL(dao_plan_write(dao_test_path, &input, plan), DAO_ERR_INVALID);
     CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "\"a,b\" cannot be an id"));
     dao_plan_release(plan);

@@ -316,7 +316,7 @@ static void a_plan_with_a_file_takes_the_time_that_it_says(void)
    every step. */
 static void what_is_learnt_is_the_plan(void)
 {
-    dao_swap_plan_config_t whole = {.grain = DAO_SWAP_GRAIN_WHOLE};
+    dao_swap_plan_config_t whole = {.granularity = DAO_SWAP_GRANULARITY_WHOLE};
     dao_simulate_config_t config = {.policy = DAO_POLICY_BELADY, .learns = true, .step_count = 8};
     dao_swap_plan_t *plan = NULL;
     dao_simulation_t result;

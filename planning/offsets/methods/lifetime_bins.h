@@ -74,25 +74,27 @@ bool dao_bin_plan_is_valid(const dao_bin_plan_t *plan);
 
 /* ---- as a method ---- */
 
-typedef struct dao_plan_bins dao_plan_bins_t;
+typedef struct dao_plan_lifetime_bins dao_plan_lifetime_bins_t;
 
 /* In a pass. The instance outlives it. DAO_ERR_NO_HOST_MEMORY. */
-DAO_NODISCARD dao_status_t dao_plan_bins_create(dao_plan_instance_t *instance, dao_bin_order_t order,
-                                                dao_plan_meter_t *meter, dao_plan_bins_t **out_bins);
-void dao_plan_bins_destroy(dao_plan_bins_t *bins);
+DAO_NODISCARD dao_status_t dao_plan_lifetime_bins_create(dao_plan_instance_t *instance, dao_bin_order_t order,
+                                                         dao_plan_work_t *work,
+                                                         dao_plan_lifetime_bins_t **out_bins);
+void dao_plan_lifetime_bins_destroy(dao_plan_lifetime_bins_t *bins);
 
-/* Goes on until it is done or the meter ends. DAO_ERR_NO_HOST_MEMORY: it can be called again. */
-DAO_NODISCARD dao_status_t dao_plan_bins_step(dao_plan_bins_t *bins, dao_plan_meter_t *meter,
-                                              bool *out_is_done);
+/* Goes on until it is done or the work counter ends. DAO_ERR_NO_HOST_MEMORY: it can be called again. */
+DAO_NODISCARD dao_status_t dao_plan_lifetime_bins_step(dao_plan_lifetime_bins_t *bins, dao_plan_work_t *work,
+                                                       bool *out_is_done);
 
-/* Valid once it is done, if dao_plan_bins_is_exact(); else its offsets are an order alone. Borrowed. */
-dao_plan_layout_t *dao_plan_bins_layout(dao_plan_bins_t *bins);
+/* Valid once it is done, if dao_plan_lifetime_bins_is_exact(); else its offsets are an order alone.
+   Borrowed. */
+dao_plan_layout_t *dao_plan_lifetime_bins_layout(dao_plan_lifetime_bins_t *bins);
 
 /* Tells whether bins keep all that the instance asks for: they know no fixed offsets, pools and capacities.
    */
-bool dao_plan_bins_is_exact(const dao_plan_instance_t *instance);
+bool dao_plan_lifetime_bins_is_exact(const dao_plan_instance_t *instance);
 
 /* What each policy needs, once it is done: DAO_PLAN_BIN_POLICY_COUNT numbers. Borrowed. */
-const uint64_t *dao_plan_bins_policy_bytes(const dao_plan_bins_t *bins);
+const uint64_t *dao_plan_lifetime_bins_policy_bytes(const dao_plan_lifetime_bins_t *bins);
 
 #endif

@@ -11,7 +11,7 @@
 
    What holds between steps: entries below `next` have a block; a block's lives do not overlap; blocks of a
    bin are neighbours, and so are its rights. */
-#include "planning/offsets/methods/bins.h"
+#include "planning/offsets/methods/lifetime_bins.h"
 
 #include "base/numbers/math.h"
 #include "base/report/assert.h"
@@ -73,7 +73,7 @@ typedef struct result {
     uint32_t right_capacity;
 } result_t;
 
-struct dao_plan_bins {
+struct dao_plan_lifetime_bins {
     dao_plan_instance_t *instance;
     dao_plan_layout_t layout;
     dao_bin_order_t order;
@@ -118,24 +118,25 @@ uint64_t dao_bin_round(uint32_t policy, uint64_t size_bytes)
 
 /* ---- blocks ---- */
 
-static void drop_blocks(dao_plan_bins_t *bins)
+static void drop_blocks(dao_plan_lifetime_bins_t *bins)
 {
     for (uint32_t i = 0; i < bins->block_count; i++) {
-        dao_plan_give(&bins->instance->memory, bins->block_list[i].lives);
+        dao_plan_memory_free(&bins->instance->memory, bins->block_list[i].lives);
     }
     bins->block_count = 0;
 }
 
-static bool reserve_block(dao_plan_bins_t *bins)
+static bool reserve_block(dao_plan_lifetime_bins_t *bins)
 {
     if (bins->block_count < bins->block_capacity) {
         return true;
     }
     dao_plan_memory_t *memory = &bins->instance->memory;
     uint32_t capacity = 2 * bins->block_capacity + FIRST_BLOCK_COUNT;
-    block_t *list = dao_plan_grow(memory, bins->block_list, capacity, sizeof(*list));
+    block_t *list = dao_plan_memory_grow(memory, bins->block_list, capacity, sizeof(*list));
     bins->block_list = list != NULL ? list : bins->block_list;
-    uint32_t *ends = list == NULL ? NULL : dao_plan_grow(memory, bins->last_ends, capacity, sizeof(*ends));
+    uint32_t *ends =
+        list == NULL ? NULL : dao_plan_memory_grow(memory, bins->last_ends, capacity, sizeof(*ends));
     bins->last_ends = ends != NULL ? ends : bins->last_ends;
     bins->block_capacity = ends != NULL ? capacity : bins->block_capacity;
     return ends != NULL;
@@ -156,13 +157,13 @@ static uint32_t first_after(const block_t *block, uint32_t time)
     return low;
 }
 
-static bool reserve_life(dao_plan_bins_t *bins, block_t *block)
+static bool reserve_life(dao_plan_lifetime_bins_t *bins, block_t *block)
 {
     if (block->count < block->capacity) {
         return true;
     }
     uint32_t capacity = 2 * block->capacity + FIRST_LIFE_COUNT;
-    life_t *lives = dao_plan_grow(&bins->instance->memory, block->lives, capacity, sizeof(*lives));
+    life_t *lives = dao_plan_memory_grow(&bins->instance->memory, block->lives, capacity, sizeof(*lives));
     if (lives != NULL) {
         block->lives = lives;
         block->capacity = capacity;
@@ -171,7 +172,7 @@ static bool reserve_life(dao_plan_bins_t *bins, block_t *block)
 }
 
 /* The 64ths of all time that a life touches, or those that it fills. */
-static uint64_t mask_of(const dao_plan_bins_t *bins, uint32_t begin, uint32_t end, bool is_filled)
+static uint64_t mask_of(const dao_plan_lifetime_bins_t *bins, uint32_t begin, uint32_t end, bool is_filled)
 {
     uint64_t width = bins->instance->time_count / MASK_BITS + 1;
     uint64_t low = is_filled ? (begin + width - 1) / width : begin / width;
@@ -182,7 +183,7 @@ static uint64_t mask_of(const dao_plan_bins_t *bins, uint32_t begin, uint32_t en
     return (high - low == MASK_BITS ? UINT64_MAX : (UINT64_C(1) << (high - low)) - 1) << low;
 }
 
-static void put_life(dao_plan_bins_t *bins, uint32_t index, const dao_plan_item_t *item)
+static void put_life(dao_plan_lifetime_bins_t *bins, uint32_t index, const dao_plan_item_t *item)
 {
     block_t *block = &bins->block_list[index];
     uint32_t at = first_after(block, item->begin);
@@ -215,7 +216,7 @@ static bool is_free(const block_t *block, const seeker_t *seeker)
 }
 
 /* The first own block that is free. */
-static uint32_t find_own(const dao_plan_bins_t *bins, const seeker_t *seeker)
+static uint32_t find_own(const dao_plan_lifetime_bins_t *bins, const seeker_t *seeker)
 {
     uint32_t block = bins->now.groups[bins->group].first_block;
     while (block < bins->block_count && bins->last_ends[block] > seeker->item->begin &&
@@ -226,7 +227,7 @@ static uint32_t find_own(const dao_plan_bins_t *bins, const seeker_t *seeker)
 }
 
 /* The first free block of a larger bin, the next larger one first. */
-static uint32_t find_lender(const dao_plan_bins_t *bins, const seeker_t *seeker, uint32_t *out_group)
+static uint32_t find_lender(const dao_plan_lifetime_bins_t *bins, const seeker_t *seeker, uint32_t *out_group)
 {
     const group_t *groups = bins->now.groups;
     for (uint32_t group = bins->group; group-- > 0;) {
@@ -243,14 +244,14 @@ static uint32_t find_lender(const dao_plan_bins_t *bins, const seeker_t *seeker,
     return BIN_NONE;
 }
 
-static bool reserve_right(dao_plan_bins_t *bins)
+static bool reserve_right(dao_plan_lifetime_bins_t *bins)
 {
     result_t *now = &bins->now;
     if (now->right_count < now->right_capacity) {
         return true;
     }
     uint32_t capacity = 2 * now->right_capacity + FIRST_BLOCK_COUNT;
-    uint32_t *rights = dao_plan_grow(&bins->instance->memory, now->rights, capacity, sizeof(*rights));
+    uint32_t *rights = dao_plan_memory_grow(&bins->instance->memory, now->rights, capacity, sizeof(*rights));
     if (rights != NULL) {
         now->rights = rights;
         now->right_capacity = capacity;
@@ -259,7 +260,7 @@ static bool reserve_right(dao_plan_bins_t *bins)
 }
 
 /* Gives the bin at hand the right to a block, unless it has it. There is room. */
-static void add_right(dao_plan_bins_t *bins, uint32_t block, uint32_t lender)
+static void add_right(dao_plan_lifetime_bins_t *bins, uint32_t block, uint32_t lender)
 {
     if (bins->block_list[block].borrower != bins->group) {
         bins->block_list[block].borrower = bins->group;
@@ -268,8 +269,8 @@ static void add_right(dao_plan_bins_t *bins, uint32_t block, uint32_t lender)
 }
 
 /* Finds a block for an item, or begins a new one, which is not counted yet. There is room for it. */
-static uint32_t find_block(dao_plan_bins_t *bins, const dao_plan_item_t *item, uint32_t *out_lender,
-                           dao_plan_meter_t *meter)
+static uint32_t find_block(dao_plan_lifetime_bins_t *bins, const dao_plan_item_t *item, uint32_t *out_lender,
+                           dao_plan_work_t *work)
 {
     uint32_t own_first = bins->now.groups[bins->group].first_block;
     const seeker_t seeker = {.item = item,
@@ -277,10 +278,10 @@ static uint32_t find_block(dao_plan_bins_t *bins, const dao_plan_item_t *item, u
                              .filled = mask_of(bins, item->begin, item->end, true)};
     uint32_t block = find_own(bins, &seeker);
     *out_lender = BIN_NONE;
-    meter->used += 1 + (bins->block_count - own_first) / BLOCKS_PER_WORK;
+    work->used += 1 + (bins->block_count - own_first) / BLOCKS_PER_WORK;
     if (block == BIN_NONE) {
         block = find_lender(bins, &seeker, out_lender);
-        meter->used += own_first / BLOCKS_PER_WORK;
+        work->used += own_first / BLOCKS_PER_WORK;
     }
     if (block == BIN_NONE) {
         block = bins->block_count;
@@ -290,14 +291,14 @@ static uint32_t find_block(dao_plan_bins_t *bins, const dao_plan_item_t *item, u
 }
 
 /* Places the next entry. All memory is there before anything changes. */
-static dao_status_t place_next(dao_plan_bins_t *bins, dao_plan_meter_t *meter)
+static dao_status_t place_next(dao_plan_lifetime_bins_t *bins, dao_plan_work_t *work)
 {
     const dao_plan_item_t *item = &bins->instance->items[bins->now.entries[bins->next]];
     if (!reserve_block(bins) || !reserve_right(bins)) {
         return no_memory(bins->instance->item_count);
     }
     uint32_t lender = BIN_NONE;
-    uint32_t block = find_block(bins, item, &lender, meter);
+    uint32_t block = find_block(bins, item, &lender, work);
     if (!reserve_life(bins, &bins->block_list[block])) {
         return no_memory(bins->instance->item_count);
     }
@@ -312,47 +313,47 @@ static dao_status_t place_next(dao_plan_bins_t *bins, dao_plan_meter_t *meter)
 
 /* ---- a policy ---- */
 
-static void drop_result(dao_plan_bins_t *bins, result_t *result)
+static void drop_result(dao_plan_lifetime_bins_t *bins, result_t *result)
 {
     dao_plan_memory_t *memory = &bins->instance->memory;
-    dao_plan_give(memory, result->groups);
-    dao_plan_give(memory, result->entries);
-    dao_plan_give(memory, result->blocks);
-    dao_plan_give(memory, result->rights);
+    dao_plan_memory_free(memory, result->groups);
+    dao_plan_memory_free(memory, result->entries);
+    dao_plan_memory_free(memory, result->blocks);
+    dao_plan_memory_free(memory, result->rights);
     *result = (result_t){0};
 }
 
 /* Sorts the items by bins, the largest first; a bin's in the order that was asked for. Both sorts are stable.
    */
-static void sort_entries(dao_plan_bins_t *bins, dao_plan_key_t *keys, dao_plan_key_t *scratch,
-                         dao_plan_meter_t *meter)
+static void sort_entries(dao_plan_lifetime_bins_t *bins, dao_plan_key_t *keys, dao_plan_key_t *scratch,
+                         dao_plan_work_t *work)
 {
     const dao_plan_instance_t *instance = bins->instance;
     bool is_by_end = bins->order == DAO_BIN_ORDER_END;
     dao_plan_pass_t ends = {.count = instance->item_count};
-    while (dao_plan_pass_next(&ends, meter)) {
+    while (dao_plan_pass_next(&ends, work)) {
         for (uint32_t i = (uint32_t)ends.begin; i < ends.end; i++) {
             keys[i] = (dao_plan_key_t){.key = is_by_end ? instance->items[i].end : 0, .value = i};
         }
     }
-    dao_plan_sort_keys(keys, scratch, instance->item_count, meter);
+    dao_plan_sort_keys(keys, scratch, instance->item_count, work);
     dao_plan_pass_t sizes = {.count = instance->item_count};
-    while (dao_plan_pass_next(&sizes, meter)) {
+    while (dao_plan_pass_next(&sizes, work)) {
         for (size_t i = sizes.begin; i < sizes.end; i++) {
             uint64_t size_bytes = instance->items[keys[i].value].size_bytes;
             keys[i].key = LARGEST_BIN - dao_bin_round(bins->policy, size_bytes);
         }
     }
-    dao_plan_sort_keys(keys, scratch, instance->item_count, meter);
+    dao_plan_sort_keys(keys, scratch, instance->item_count, work);
 }
 
 /* Makes a group of each run of equal keys. Gives their number; with no place for them it counts. */
-static uint32_t make_groups(const dao_plan_bins_t *bins, const dao_plan_key_t *keys, group_t *groups,
-                            dao_plan_meter_t *meter)
+static uint32_t make_groups(const dao_plan_lifetime_bins_t *bins, const dao_plan_key_t *keys, group_t *groups,
+                            dao_plan_work_t *work)
 {
     uint32_t count = 0;
     dao_plan_pass_t pass = {.count = bins->instance->item_count};
-    while (dao_plan_pass_next(&pass, meter)) {
+    while (dao_plan_pass_next(&pass, work)) {
         for (uint32_t i = (uint32_t)pass.begin; i < pass.end; i++) {
             uint64_t alignment_bytes = (uint64_t)1 << bins->instance->items[keys[i].value].alignment_log2;
             if (i == 0 || keys[i].key != keys[i - 1].key) {
@@ -369,41 +370,40 @@ static uint32_t make_groups(const dao_plan_bins_t *bins, const dao_plan_key_t *k
     return count;
 }
 
-static void list_entries(result_t *result, const dao_plan_key_t *keys, uint32_t count,
-                         dao_plan_meter_t *meter)
+static void list_entries(result_t *result, const dao_plan_key_t *keys, uint32_t count, dao_plan_work_t *work)
 {
     dao_plan_pass_t pass = {.count = count};
-    while (dao_plan_pass_next(&pass, meter)) {
+    while (dao_plan_pass_next(&pass, work)) {
         for (size_t i = pass.begin; i < pass.end; i++) {
             result->entries[i] = keys[i].value;
         }
     }
 }
 
-static dao_status_t start_policy(dao_plan_bins_t *bins, dao_plan_meter_t *meter)
+static dao_status_t start_policy(dao_plan_lifetime_bins_t *bins, dao_plan_work_t *work)
 {
     dao_plan_memory_t *memory = &bins->instance->memory;
     uint32_t count = bins->instance->item_count;
     result_t *now = &bins->now;
     now->policy = bins->policy;
-    now->entries = dao_plan_take(memory, count, sizeof(*now->entries));
-    now->blocks = dao_plan_take(memory, count, sizeof(*now->blocks));
-    dao_plan_key_t *keys = dao_plan_take(memory, count, sizeof(*keys));
-    dao_plan_key_t *scratch = dao_plan_take(memory, count, sizeof(*scratch));
+    now->entries = dao_plan_memory_alloc(memory, count, sizeof(*now->entries));
+    now->blocks = dao_plan_memory_alloc(memory, count, sizeof(*now->blocks));
+    dao_plan_key_t *keys = dao_plan_memory_alloc(memory, count, sizeof(*keys));
+    dao_plan_key_t *scratch = dao_plan_memory_alloc(memory, count, sizeof(*scratch));
     bool is_made = now->entries != NULL && now->blocks != NULL && keys != NULL && scratch != NULL;
     if (is_made) {
-        sort_entries(bins, keys, scratch, meter);
-        now->group_count = make_groups(bins, keys, NULL, meter);
-        now->groups = dao_plan_take(memory, (size_t)now->group_count + 1, sizeof(*now->groups));
+        sort_entries(bins, keys, scratch, work);
+        now->group_count = make_groups(bins, keys, NULL, work);
+        now->groups = dao_plan_memory_alloc(memory, (size_t)now->group_count + 1, sizeof(*now->groups));
         is_made = now->groups != NULL;
     }
     if (is_made) {
-        (void)make_groups(bins, keys, now->groups, meter);
+        (void)make_groups(bins, keys, now->groups, work);
         now->groups[now->group_count].first_entry = count;
-        list_entries(now, keys, count, meter);
+        list_entries(now, keys, count, work);
     }
-    dao_plan_give(memory, scratch);
-    dao_plan_give(memory, keys);
+    dao_plan_memory_free(memory, scratch);
+    dao_plan_memory_free(memory, keys);
     if (!is_made) {
         drop_result(bins, now);
         return no_memory(count);
@@ -432,7 +432,7 @@ static uint64_t lay_out_groups(const result_t *result)
 }
 
 /* All entries have a block: keeps the policy if it is the best so far. */
-static void end_policy(dao_plan_bins_t *bins)
+static void end_policy(dao_plan_lifetime_bins_t *bins)
 {
     bins->now.groups[bins->now.group_count].first_block = bins->block_count;
     bins->now.groups[bins->now.group_count].first_right = bins->now.right_count;
@@ -450,17 +450,17 @@ static void end_policy(dao_plan_bins_t *bins)
 }
 
 /* Goes to the next bin: its first block and right are the next ones. */
-static void begin_group(dao_plan_bins_t *bins, uint32_t group)
+static void begin_group(dao_plan_lifetime_bins_t *bins, uint32_t group)
 {
     bins->group = group;
     bins->now.groups[group].first_block = bins->block_count;
     bins->now.groups[group].first_right = bins->now.right_count;
 }
 
-static dao_status_t step_policy(dao_plan_bins_t *bins, dao_plan_meter_t *meter)
+static dao_status_t step_policy(dao_plan_lifetime_bins_t *bins, dao_plan_work_t *work)
 {
     if (!bins->is_started) {
-        return start_policy(bins, meter);
+        return start_policy(bins, work);
     }
     if (bins->next == bins->instance->item_count) {
         end_policy(bins);
@@ -469,7 +469,7 @@ static dao_status_t step_policy(dao_plan_bins_t *bins, dao_plan_meter_t *meter)
     while (bins->next == bins->now.groups[bins->group + 1].first_entry) {
         begin_group(bins, bins->group + 1);
     }
-    return place_next(bins, meter);
+    return place_next(bins, work);
 }
 
 /* ---- the layout ---- */
@@ -489,11 +489,11 @@ static const group_t *group_of(const result_t *result, uint32_t block)
     return &result->groups[low];
 }
 
-static void fill_layout(dao_plan_bins_t *bins, dao_plan_meter_t *meter)
+static void fill_layout(dao_plan_lifetime_bins_t *bins, dao_plan_work_t *work)
 {
     const result_t *best = &bins->best;
     dao_plan_pass_t pass = {.count = bins->instance->item_count};
-    while (dao_plan_pass_next(&pass, meter)) {
+    while (dao_plan_pass_next(&pass, work)) {
         for (size_t i = pass.begin; i < pass.end; i++) {
             const group_t *group = group_of(best, best->blocks[i]);
             uint64_t offset = group->offset_bytes + (best->blocks[i] - group->first_block) * stride_of(group);
@@ -502,29 +502,29 @@ static void fill_layout(dao_plan_bins_t *bins, dao_plan_meter_t *meter)
     }
 }
 
-bool dao_plan_bins_is_exact(const dao_plan_instance_t *instance)
+bool dao_plan_lifetime_bins_is_exact(const dao_plan_instance_t *instance)
 {
     return instance->fixed_offsets == NULL && instance->pool_count == 1 && !instance->has_capacity;
 }
 
-dao_status_t dao_plan_bins_create(dao_plan_instance_t *instance, dao_bin_order_t order,
-                                  dao_plan_meter_t *meter, dao_plan_bins_t **out_bins)
+dao_status_t dao_plan_lifetime_bins_create(dao_plan_instance_t *instance, dao_bin_order_t order,
+                                           dao_plan_work_t *work, dao_plan_lifetime_bins_t **out_bins)
 {
-    dao_plan_bins_t *bins = dao_plan_take(&instance->memory, 1, sizeof(*bins));
+    dao_plan_lifetime_bins_t *bins = dao_plan_memory_alloc(&instance->memory, 1, sizeof(*bins));
     if (bins == NULL) {
         return no_memory(instance->item_count);
     }
     bins->instance = instance;
     bins->order = order;
-    if (!dao_plan_layout_init(&bins->layout, instance, meter)) {
-        dao_plan_bins_destroy(bins);
+    if (!dao_plan_layout_init(&bins->layout, instance, work)) {
+        dao_plan_lifetime_bins_destroy(bins);
         return no_memory(instance->item_count);
     }
     *out_bins = bins;
     return DAO_OK;
 }
 
-void dao_plan_bins_destroy(dao_plan_bins_t *bins)
+void dao_plan_lifetime_bins_destroy(dao_plan_lifetime_bins_t *bins)
 {
     if (bins == NULL) {
         return;
@@ -534,30 +534,31 @@ void dao_plan_bins_destroy(dao_plan_bins_t *bins)
     drop_result(bins, &bins->now);
     drop_result(bins, &bins->best);
     dao_plan_layout_finish(&bins->layout, bins->instance);
-    dao_plan_give(memory, bins->block_list);
-    dao_plan_give(memory, bins->last_ends);
-    dao_plan_give(memory, bins);
+    dao_plan_memory_free(memory, bins->block_list);
+    dao_plan_memory_free(memory, bins->last_ends);
+    dao_plan_memory_free(memory, bins);
 }
 
-dao_status_t dao_plan_bins_step(dao_plan_bins_t *bins, dao_plan_meter_t *meter, bool *out_is_done)
+dao_status_t dao_plan_lifetime_bins_step(dao_plan_lifetime_bins_t *bins, dao_plan_work_t *work,
+                                         bool *out_is_done)
 {
     dao_status_t status = DAO_OK;
-    while (status == DAO_OK && bins->policy < DAO_PLAN_BIN_POLICY_COUNT && dao_plan_meter_has(meter)) {
-        status = step_policy(bins, meter);
+    while (status == DAO_OK && bins->policy < DAO_PLAN_BIN_POLICY_COUNT && dao_plan_work_is_left(work)) {
+        status = step_policy(bins, work);
         if (bins->policy == DAO_PLAN_BIN_POLICY_COUNT) {
-            fill_layout(bins, meter);
+            fill_layout(bins, work);
         }
     }
     *out_is_done = bins->policy == DAO_PLAN_BIN_POLICY_COUNT;
     return status;
 }
 
-dao_plan_layout_t *dao_plan_bins_layout(dao_plan_bins_t *bins)
+dao_plan_layout_t *dao_plan_lifetime_bins_layout(dao_plan_lifetime_bins_t *bins)
 {
     return &bins->layout;
 }
 
-const uint64_t *dao_plan_bins_policy_bytes(const dao_plan_bins_t *bins)
+const uint64_t *dao_plan_lifetime_bins_policy_bytes(const dao_plan_lifetime_bins_t *bins)
 {
     return bins->policy_bytes;
 }
@@ -604,7 +605,7 @@ static void copy_groups(dao_bin_plan_t *plan, const result_t *best)
     }
 }
 
-static dao_status_t copy_result(dao_bin_plan_t *plan, const dao_plan_bins_t *bins)
+static dao_status_t copy_result(dao_bin_plan_t *plan, const dao_plan_lifetime_bins_t *bins)
 {
     const result_t *best = &bins->best;
     plan->policy = best->policy;
@@ -613,9 +614,9 @@ static dao_status_t copy_result(dao_bin_plan_t *plan, const dao_plan_bins_t *bin
     plan->total_bytes = best->total_bytes;
     memcpy(plan->policy_bytes, bins->policy_bytes, sizeof(plan->policy_bytes));
     uint32_t table_count = dense_count(plan->policy);
-    plan->bins = dao_plan_take(&plan->memory, plan->bin_count, sizeof(*plan->bins));
-    plan->rights = dao_plan_take(&plan->memory, plan->right_count, sizeof(*plan->rights));
-    plan->dense = dao_plan_take(&plan->memory, table_count, sizeof(*plan->dense));
+    plan->bins = dao_plan_memory_alloc(&plan->memory, plan->bin_count, sizeof(*plan->bins));
+    plan->rights = dao_plan_memory_alloc(&plan->memory, plan->right_count, sizeof(*plan->rights));
+    plan->dense = dao_plan_memory_alloc(&plan->memory, table_count, sizeof(*plan->dense));
     if (plan->bins == NULL || plan->rights == NULL || plan->dense == NULL) {
         return no_memory(bins->instance->item_count);
     }
@@ -629,20 +630,20 @@ static dao_status_t copy_result(dao_bin_plan_t *plan, const dao_plan_bins_t *bin
 
 static dao_status_t make_plan(dao_bin_plan_t *plan, dao_plan_instance_t *instance, dao_bin_order_t order)
 {
-    dao_plan_meter_t meter = dao_plan_meter_endless();
-    dao_plan_bins_t *bins = NULL;
+    dao_plan_work_t work = dao_plan_work_unlimited();
+    dao_plan_lifetime_bins_t *bins = NULL;
     bool is_done = false;
-    if (!dao_plan_bins_is_exact(instance)) {
+    if (!dao_plan_lifetime_bins_is_exact(instance)) {
         return dao_error(DAO_ERR_UNSUPPORTED, "lifetime bins know no fixed offsets, pools and capacities");
     }
-    dao_status_t status = dao_plan_bins_create(instance, order, &meter, &bins);
+    dao_status_t status = dao_plan_lifetime_bins_create(instance, order, &work, &bins);
     while (status == DAO_OK && !is_done) {
-        status = dao_plan_bins_step(bins, &meter, &is_done);
+        status = dao_plan_lifetime_bins_step(bins, &work, &is_done);
     }
     if (status == DAO_OK) {
         status = copy_result(plan, bins);
     }
-    dao_plan_bins_destroy(bins);
+    dao_plan_lifetime_bins_destroy(bins);
     return status;
 }
 
@@ -666,9 +667,9 @@ dao_status_t dao_bin_plan_init(dao_bin_plan_t *plan, const dao_plan_problem_t *p
 
 void dao_bin_plan_finish(dao_bin_plan_t *plan)
 {
-    dao_plan_give(&plan->memory, plan->bins);
-    dao_plan_give(&plan->memory, plan->rights);
-    dao_plan_give(&plan->memory, plan->dense);
+    dao_plan_memory_free(&plan->memory, plan->bins);
+    dao_plan_memory_free(&plan->memory, plan->rights);
+    dao_plan_memory_free(&plan->memory, plan->dense);
     *plan = (dao_bin_plan_t){0};
 }
 

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Fingerprints of what a search has tried, by which it knows that again. */
-#ifndef DAO_PLANNING_SWAP_PRINT_H
-#define DAO_PLANNING_SWAP_PRINT_H
+#ifndef DAO_PLANNING_SWAP_FINGERPRINT_H
+#define DAO_PLANNING_SWAP_FINGERPRINT_H
 
 #include <stdint.h>
 
 /* Fingerprints begin with it. */
-#define DAO_SWAP_PRINT_NONE UINT64_C(0xcbf29ce484222325)
+#define DAO_SWAP_FINGERPRINT_NONE UINT64_C(0xcbf29ce484222325)
 
 /* Adds a word to a fingerprint: FNV-1a, a word at a time, its upper half folded in. */
-static inline uint64_t dao_swap_print_mix(uint64_t print, uint64_t word)
+static inline uint64_t dao_swap_fingerprint_mix(uint64_t fingerprint, uint64_t word)
 {
     static const uint64_t prime = UINT64_C(0x100000001b3);
-    print = (print ^ word) * prime;
-    return print ^ (print >> 32);
+    fingerprint = (fingerprint ^ word) * prime;
+    return fingerprint ^ (fingerprint >> 32);
 }
 
 #endif
