@@ -42,7 +42,7 @@
 static_assert(ATOMIC_LLONG_LOCK_FREE == 2 && ATOMIC_INT_LOCK_FREE == 2 && ATOMIC_POINTER_LOCK_FREE == 2,
               "stacks of 64-bit heads are lock-free");
 
-void dao_deferred_init(dao_deferred_t *deferred)
+void dao_deferred_init(dao_deferred_frees_t *deferred)
 {
     atomic_init(&deferred->free_head, DAO_DEFERRED_NONE);
     atomic_init(&deferred->pending_head, DAO_DEFERRED_NONE);
@@ -54,7 +54,7 @@ void dao_deferred_init(dao_deferred_t *deferred)
     deferred->slot_count = 0;
 }
 
-void dao_deferred_finish(dao_deferred_t *deferred)
+void dao_deferred_finish(dao_deferred_frees_t *deferred)
 {
     for (uint32_t i = 0; i < DAO_DEFERRED_CHUNK_COUNT; i++) {
         dao_host_free(atomic_load(&deferred->chunks[i]));
@@ -62,14 +62,14 @@ void dao_deferred_finish(dao_deferred_t *deferred)
     dao_deferred_init(deferred);
 }
 
-dao_deferred_slot_t *dao_deferred_slot(dao_deferred_t *deferred, uint32_t index)
+dao_deferred_slot_t *dao_deferred_slot(dao_deferred_frees_t *deferred, uint32_t index)
 {
     uint32_t chunk = 31u - (uint32_t)__builtin_clz(index / FIRST_CHUNK_COUNT + 1);
     dao_deferred_slot_t *slots = atomic_load_explicit(&deferred->chunks[chunk], memory_order_acquire);
     return &slots[index - FIRST_CHUNK_COUNT * ((1u << chunk) - 1)];
 }
 
-void dao_deferred_give(dao_deferred_t *deferred, uint32_t index)
+void dao_deferred_give(dao_deferred_frees_t *deferred, uint32_t index)
 {
     dao_deferred_slot_t *slot = dao_deferred_slot(deferred, index);
     uint64_t head = atomic_load_explicit(&deferred->free_head, memory_order_relaxed);
@@ -82,7 +82,7 @@ void dao_deferred_give(dao_deferred_t *deferred, uint32_t index)
 }
 
 /* Pops a free slot, or gives DAO_DEFERRED_NONE. */
-static uint32_t pop_free(dao_deferred_t *deferred)
+static uint32_t pop_free(dao_deferred_frees_t *deferred)
 {
     uint64_t head = atomic_load_explicit(&deferred->free_head, memory_order_acquire);
     for (;;) {
@@ -100,7 +100,7 @@ static uint32_t pop_free(dao_deferred_t *deferred)
     }
 }
 
-dao_status_t dao_deferred_reserve(dao_deferred_t *deferred, uint64_t live_count)
+dao_status_t dao_deferred_reserve(dao_deferred_frees_t *deferred, uint64_t live_count)
 {
     while (deferred->slot_count < live_count + DAO_DEFERRED_SPARE_COUNT) {
         uint32_t chunk = 31u - (uint32_t)__builtin_clz(deferred->slot_count / FIRST_CHUNK_COUNT + 1);
@@ -121,7 +121,7 @@ dao_status_t dao_deferred_reserve(dao_deferred_t *deferred, uint64_t live_count)
     return DAO_OK;
 }
 
-void dao_deferred_push(dao_deferred_t *deferred, void *address)
+void dao_deferred_push(dao_deferred_frees_t *deferred, void *address)
 {
     uint32_t index = pop_free(deferred);
     if (index == DAO_DEFERRED_NONE) {
@@ -139,7 +139,7 @@ void dao_deferred_push(dao_deferred_t *deferred, void *address)
                                                     memory_order_release, memory_order_relaxed));
 }
 
-uint32_t dao_deferred_take(dao_deferred_t *deferred)
+uint32_t dao_deferred_take(dao_deferred_frees_t *deferred)
 {
     if (atomic_load_explicit(&deferred->pending_head, memory_order_relaxed) == DAO_DEFERRED_NONE) {
         return DAO_DEFERRED_NONE;
@@ -154,8 +154,8 @@ uint32_t dao_deferred_take(dao_deferred_t *deferred)
     return first;
 }
 
-uint32_t dao_deferred_reclaim(dao_deferred_t *deferred, dao_status_t (*give)(void *owner, void *address),
-                              void *owner)
+uint32_t dao_deferred_reclaim(dao_deferred_frees_t *deferred,
+                              dao_status_t (*give)(void *owner, void *address), void *owner)
 {
     uint32_t wrong = DAO_DEFERRED_NONE;
     uint32_t next = DAO_DEFERRED_NONE;
@@ -173,7 +173,7 @@ uint32_t dao_deferred_reclaim(dao_deferred_t *deferred, dao_status_t (*give)(voi
     return wrong;
 }
 
-void dao_deferred_report(dao_deferred_t *deferred, uint32_t wrong, const char *name)
+void dao_deferred_report(dao_deferred_frees_t *deferred, uint32_t wrong, const char *name)
 {
     for (uint32_t next = wrong; wrong != DAO_DEFERRED_NONE; wrong = next) {
         dao_deferred_slot_t *slot = dao_deferred_slot(deferred, wrong);

@@ -23,41 +23,41 @@ typedef struct dao_deferred_slot {
     _Atomic uint32_t next; /* in the stack that the slot is in, or the owner's own */
 } dao_deferred_slot_t;
 
-typedef struct dao_deferred {
+typedef struct dao_deferred_frees {
     _Atomic uint64_t free_head;     /* index of a slot below, a tag above */
     _Atomic uint32_t pending_head;  /* index of a slot */
     _Atomic uint64_t pending_count; /* pushed and not yet taken; a counter */
     _Atomic uint64_t lost_count;    /* pushes that found no slot */
     uint32_t slot_count;            /* guarded by the owner's lock */
     _Atomic(dao_deferred_slot_t *) chunks[DAO_DEFERRED_CHUNK_COUNT];
-} dao_deferred_t;
+} dao_deferred_frees_t;
 
-void dao_deferred_init(dao_deferred_t *deferred);
-void dao_deferred_finish(dao_deferred_t *deferred); /* nobody pushes any more */
+void dao_deferred_init(dao_deferred_frees_t *deferred);
+void dao_deferred_finish(dao_deferred_frees_t *deferred); /* nobody pushes any more */
 
 /* Makes sure of slots for live_count blocks, under the owner's lock. DAO_ERR_NO_HOST_MEMORY. */
-DAO_NODISCARD dao_status_t dao_deferred_reserve(dao_deferred_t *deferred, uint64_t live_count);
+DAO_NODISCARD dao_status_t dao_deferred_reserve(dao_deferred_frees_t *deferred, uint64_t live_count);
 
 /* Hands an address over. Threads: any. Lock-free. */
-void dao_deferred_push(dao_deferred_t *deferred, void *address);
+void dao_deferred_push(dao_deferred_frees_t *deferred, void *address);
 
 /* Takes all that was handed over: the first slot, the others follow by `next`; DAO_DEFERRED_NONE if there is
    nothing. */
-uint32_t dao_deferred_take(dao_deferred_t *deferred);
+uint32_t dao_deferred_take(dao_deferred_frees_t *deferred);
 
 /* Gives a slot that was taken. */
-dao_deferred_slot_t *dao_deferred_slot(dao_deferred_t *deferred, uint32_t index);
+dao_deferred_slot_t *dao_deferred_slot(dao_deferred_frees_t *deferred, uint32_t index);
 
 /* Makes a taken slot free again. Lock-free. */
-void dao_deferred_give(dao_deferred_t *deferred, uint32_t index);
+void dao_deferred_give(dao_deferred_frees_t *deferred, uint32_t index);
 
 /* Takes all that was handed over and calls `give` for it, under the owner's lock. Gives the slots of
    addresses that were refused, for dao_deferred_report(). */
-uint32_t dao_deferred_reclaim(dao_deferred_t *deferred, dao_status_t (*give)(void *owner, void *address),
-                              void *owner);
+uint32_t dao_deferred_reclaim(dao_deferred_frees_t *deferred,
+                              dao_status_t (*give)(void *owner, void *address), void *owner);
 
 /* Logs addresses that were refused and pushes that were lost, once the lock is given up. `name` is the place.
    */
-void dao_deferred_report(dao_deferred_t *deferred, uint32_t wrong, const char *name);
+void dao_deferred_report(dao_deferred_frees_t *deferred, uint32_t wrong, const char *name);
 
 #endif

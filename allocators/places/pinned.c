@@ -24,8 +24,8 @@ typedef struct pinned {
     dao_segmented_t segmented;
     const dao_backend_ops_t *ops;
     dao_backend_device_t *device;
-    dao_deferred_t deferred; /* its slot_count is guarded by the lock */
-    uint32_t wrong;          /* guarded by the lock: slots of wrong addresses, reported as it is given up */
+    dao_deferred_frees_t deferred; /* its slot_count is guarded by the lock */
+    uint32_t wrong; /* guarded by the lock: slots of wrong addresses, reported as it is given up */
 } pinned_t;
 
 static pinned_t *pinned_of(dao_allocator_t *allocator)

@@ -27,8 +27,8 @@
 
 typedef struct strategy {
     dao_allocator_t base;
-    dao_allocator_ops_t ops; /* with the placer's name */
-    dao_deferred_t deferred; /* its slot_count is guarded by the lock */
+    dao_allocator_ops_t ops;       /* with the placer's name */
+    dao_deferred_frees_t deferred; /* its slot_count is guarded by the lock */
 
     dao_mutex_t lock;
     dao_ledger_t ledger;
