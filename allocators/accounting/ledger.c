@@ -2,7 +2,6 @@
 /* Counters, the ring of latest frees, and the messages of allocators. */
 #include "allocators/accounting/ledger.h"
 
-#include "allocators/paged/page_buddy.h"
 #include "base/memory/host.h"
 #include "base/report/error.h"
 

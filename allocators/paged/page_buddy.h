@@ -7,9 +7,6 @@
 
 #include <dao/status.h>
 
-/* Bytes of a page. */
-#define DAO_PAGE_BYTES (UINT64_C(2) << 20)
-
 /* Largest order: runs of up to 2^DAO_PAGE_BUDDY_ORDER_MAX pages. */
 #define DAO_PAGE_BUDDY_ORDER_MAX 26
 

@@ -43,7 +43,6 @@
    the pages on their way. In steady state there are none. Waiting for streams is done without a lock. */
 #include "allocators/paged/paged_internal.h"
 
-#include "allocators/paged/page_buddy.h"
 #include "allocators/range/range_internal.h"
 #include "allocators/slow_path.h"
 #include "base/memory/host.h"

@@ -4,7 +4,7 @@
 #ifndef DAO_ALLOCATORS_PAGED_H
 #define DAO_ALLOCATORS_PAGED_H
 
-#include "allocators/places/device_memory.h"
+#include "allocators/paged/device_memory.h"
 
 /* Most arenas that threads share among them. */
 #define DAO_PAGED_ARENA_MAX 8u

@@ -5,7 +5,7 @@
 
 #include "allocators/paged/paged.h"
 #include "allocators/paged/pages.h"
-#include "allocators/segments/segments.h"
+#include "allocators/range/segment.h"
 #include "base/report/assert.h"
 #include "base/threads/sync.h"
 #include "base/threads/thread_local.h"

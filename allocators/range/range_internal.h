@@ -308,10 +308,18 @@ static inline uint32_t dao_range_first(const dao_range_t *range)
     return dao_range_at(range, DAO_RANGE_NONE)->after;
 }
 
-/* ---- range_parts.c ---- */
+/* ---- gaps: see range_parts.c ---- */
 
 /* Makes a node that is in the chain a gap. */
-void dao_range_gap_insert(dao_range_t *range, uint32_t link);
+static inline void dao_range_gap_insert(dao_range_t *range, uint32_t link)
+{
+    dao_range_node_t *node = dao_range_at(range, link);
+    node->state = NODE_GAP;
+    node->bin_before = DAO_RANGE_NONE;
+    node->bin_after = range->gaps;
+    dao_range_at(range, range->gaps)->bin_before = link; /* the border's is never read */
+    range->gaps = link;
+}
 
 /* ---- the usual path: a range with good fit and no index, of which nothing is held ---- */
 

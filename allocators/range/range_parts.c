@@ -12,16 +12,6 @@
 
 /* ---- gaps ---- */
 
-void dao_range_gap_insert(dao_range_t *range, uint32_t link)
-{
-    dao_range_node_t *node = dao_range_at(range, link);
-    node->state = NODE_GAP;
-    node->bin_before = NONE;
-    node->bin_after = range->gaps;
-    dao_range_at(range, range->gaps)->bin_before = link; /* the border's is never read */
-    range->gaps = link;
-}
-
 static void gap_remove(dao_range_t *range, uint32_t link)
 {
     const dao_range_node_t *node = dao_range_at(range, link);

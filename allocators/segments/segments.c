@@ -57,190 +57,6 @@ static uint64_t round_up(uint64_t value, uint64_t unit)
     return (value + unit - 1) & ~(unit - 1);
 }
 
-/* ---- one segment ---- */
-
-static uint64_t offset_in(const dao_segment_t *segment, const void *address)
-{
-    return (uint64_t)((uintptr_t)address - (uintptr_t)segment->address);
-}
-
-dao_status_t dao_segment_free(dao_segment_t *segment, dao_ledger_t *ledger, const void *address,
-                              dao_stream_fence_t *fence)
-{
-    uint64_t offset_bytes = offset_in(segment, address);
-    dao_range_block_t block;
-    dao_status_t status = dao_range_free(segment->range, offset_bytes, fence, &block);
-    if (status == DAO_OK) {
-        dao_ledger_count_free(ledger, address, block.user, (size_t)block.size_bytes);
-    } else if (status == DAO_ERR_DOUBLE_FREE && !dao_ledger_freed_lately(ledger, address)) {
-        status = dao_range_query(segment->range, offset_bytes, &block);
-        DAO_ASSERT(status == DAO_OK && block.is_free);
-        status = block.offset_bytes == offset_bytes ? DAO_ERR_DOUBLE_FREE : DAO_ERR_FOREIGN_POINTER;
-    }
-    return status;
-}
-
-dao_status_t dao_segment_mark(dao_segment_t *segment, const void *address, uint32_t stream)
-{
-    uint64_t offset_bytes = offset_in(segment, address);
-    dao_range_block_t block;
-    dao_status_t status = dao_range_query(segment->range, offset_bytes, &block);
-    if (status != DAO_OK || block.is_free) {
-        return DAO_ERR_FOREIGN_POINTER;
-    }
-    if (block.offset_bytes != offset_bytes) {
-        return DAO_ERR_INTERIOR_POINTER;
-    }
-    return dao_word_stream(block.user) == 0 ? DAO_ERR_UNSUPPORTED
-                                            : dao_range_mark(segment->range, offset_bytes, stream);
-}
-
-/* Tells whether a part is a live block: one that was retired has no word. */
-static bool is_live(const dao_range_block_t *block)
-{
-    return !block->is_free && block->user != 0;
-}
-
-static dao_block_t describe(char *address, const dao_range_block_t *block)
-{
-    return (dao_block_t){.address = address,
-                         .requested_bytes = dao_word_requested_bytes(block->user),
-                         .block_bytes = (size_t)block->size_bytes,
-                         .tag = dao_word_tag(block->user),
-                         .stream = dao_word_stream(block->user),
-                         .state = is_live(block) ? DAO_BLOCK_STATE_LIVE
-                                  : block->is_free && dao_stream_fence_is_empty(&block->fence)
-                                      ? DAO_BLOCK_STATE_FREE
-                                      : DAO_BLOCK_STATE_PENDING};
-}
-
-dao_status_t dao_segment_query(const dao_segment_t *segment, const void *address, dao_block_t *out_block)
-{
-    dao_range_block_t block;
-    dao_status_t status = dao_range_query(segment->range, offset_in(segment, address), &block);
-    if (status != DAO_OK || block.is_free) {
-        return DAO_ERR_FOREIGN_POINTER;
-    }
-    *out_block = describe(segment->address + block.offset_bytes, &block);
-    return DAO_OK;
-}
-
-typedef struct walk {
-    const dao_segment_t *segment;
-    dao_block_visit_t visit;
-    void *user;
-} walk_t;
-
-static bool walk_block(const dao_range_block_t *block, void *user)
-{
-    const walk_t *walk = user;
-    if (!block->is_free) {
-        dao_block_t seen = describe(walk->segment->address + block->offset_bytes, block);
-        walk->visit(&seen, walk->user);
-    }
-    return true;
-}
-
-void dao_segment_walk(const dao_segment_t *segment, dao_block_visit_t visit, void *user)
-{
-    walk_t walk = {.segment = segment, .visit = visit, .user = user};
-    dao_range_walk(segment->range, walk_block, &walk);
-}
-
-static bool walk_any_block(const dao_range_block_t *block, void *user)
-{
-    const walk_t *walk = user;
-    dao_block_t seen = describe(walk->segment->address + block->offset_bytes, block);
-    seen.begins_segment = block->offset_bytes == 0;
-    walk->visit(&seen, walk->user);
-    return true;
-}
-
-void dao_segment_walk_all(const dao_segment_t *segment, dao_block_visit_t visit, void *user)
-{
-    walk_t walk = {.segment = segment, .visit = visit, .user = user};
-    dao_range_walk(segment->range, walk_any_block, &walk);
-}
-
-typedef struct mapped_walk {
-    const dao_segment_t *segment;
-    const uint64_t *mapped;
-    uint32_t page_shift;
-    dao_block_visit_t visit;
-    void *user;
-    const char *end; /* of the block before; NULL at first */
-} mapped_walk_t;
-
-static void walk_piece(mapped_walk_t *walk, dao_block_t block)
-{
-    block.begins_segment = block.address != walk->end;
-    walk->end = (const char *)block.address + block.block_bytes;
-    walk->visit(&block, walk->user);
-}
-
-/* Gives the first page of [page, end) that is mapped, or is not, as asked; `end` if there is none. */
-static uint64_t page_from(const mapped_walk_t *walk, uint64_t page, uint64_t end, bool is_mapped)
-{
-    while (page < end && (walk->mapped[page / 64] >> page % 64 & 1) != is_mapped) {
-        bool is_word_alike = page % 64 == 0 && walk->mapped[page / 64] == (is_mapped ? 0 : UINT64_MAX);
-        page += is_word_alike ? 64 : 1;
-    }
-    return page < end ? page : end;
-}
-
-/* Sees a live block, or the mapped parts of a free one. */
-static void walk_mapped(const dao_block_t *block, void *user)
-{
-    mapped_walk_t *walk = user;
-    if (block->state == DAO_BLOCK_STATE_LIVE) {
-        walk_piece(walk, *block);
-        return;
-    }
-    uint64_t first_byte = offset_in(walk->segment, block->address);
-    uint64_t end_byte = first_byte + block->block_bytes;
-    uint64_t end_page = ((end_byte - 1) >> walk->page_shift) + 1;
-    uint64_t page = page_from(walk, first_byte >> walk->page_shift, end_page, true);
-    while (page < end_page) {
-        uint64_t after = page_from(walk, page, end_page, false);
-        uint64_t begin = page << walk->page_shift;
-        uint64_t end = after << walk->page_shift;
-        begin = begin < first_byte ? first_byte : begin;
-        end = end > end_byte ? end_byte : end;
-        dao_block_t piece = *block;
-        piece.address = walk->segment->address + begin;
-        piece.block_bytes = (size_t)(end - begin);
-        walk_piece(walk, piece);
-        page = page_from(walk, after, end_page, true);
-    }
-}
-
-void dao_segment_walk_mapped(const dao_segment_t *segment, const uint64_t *mapped, uint32_t page_shift,
-                             dao_block_visit_t visit, void *user)
-{
-    mapped_walk_t walk = {
-        .segment = segment, .mapped = mapped, .page_shift = page_shift, .visit = visit, .user = user};
-    dao_segment_walk_all(segment, walk_mapped, &walk);
-}
-
-static bool recount_block(const dao_range_block_t *block, void *user)
-{
-    dao_recount_t *recount = user;
-    if (is_live(block)) {
-        recount->requested_bytes += dao_word_requested_bytes(block->user);
-        recount->used_bytes += block->size_bytes;
-        recount->live_count++;
-    }
-    return true;
-}
-
-bool dao_segment_is_valid(const dao_segment_t *segment, dao_recount_t *recount)
-{
-    dao_range_walk(segment->range, recount_block, recount);
-    return dao_range_is_valid(segment->range) && dao_range_capacity(segment->range) == segment->size_bytes;
-}
-
-/* ---- many segments ---- */
-
 void dao_segments_init(dao_segments_t *segments, const dao_segments_config_t *config, dao_ledger_t *ledger)
 {
     DAO_ASSERT((config->unit_bytes & (config->unit_bytes - 1)) == 0);
@@ -652,7 +468,7 @@ static bool find_retired(const dao_segments_t *segments, const void *address, da
     return extent != NULL &&
            dao_range_part_query(segments->space.range, extent->part, dao_extent_offset(extent, address),
                                 out_block) == DAO_OK &&
-           !out_block->is_free && !is_live(out_block);
+           !out_block->is_free && !dao_segment_block_is_live(out_block);
 }
 
 dao_status_t dao_segments_free(dao_segments_t *segments, const void *address, dao_stream_fence_t *fence)
@@ -701,10 +517,10 @@ dao_status_t dao_segments_query(const dao_segments_t *segments, const void *addr
     dao_range_block_t block;
     dao_status_t status =
         dao_range_part_query(segments->space.range, extent->part, dao_extent_offset(extent, address), &block);
-    if (status != DAO_OK || !is_live(&block)) {
+    if (status != DAO_OK || !dao_segment_block_is_live(&block)) {
         return DAO_ERR_FOREIGN_POINTER;
     }
-    *out_block = describe(dao_space_address(&segments->space, block.offset_bytes), &block);
+    *out_block = dao_segment_describe(dao_space_address(&segments->space, block.offset_bytes), &block);
     return DAO_OK;
 }
 
@@ -808,8 +624,8 @@ typedef struct segments_walk {
 static bool walk_segments_block(const dao_range_block_t *block, void *user)
 {
     const segments_walk_t *walk = user;
-    if (is_live(block)) {
-        dao_block_t seen = describe(dao_space_address(walk->space, block->offset_bytes), block);
+    if (dao_segment_block_is_live(block)) {
+        dao_block_t seen = dao_segment_describe(dao_space_address(walk->space, block->offset_bytes), block);
         walk->visit(&seen, walk->user);
     }
     return true;
@@ -827,7 +643,7 @@ static bool walk_segments_any(const dao_range_block_t *block, void *user)
 {
     const segments_walk_t *walk = user;
     char *address = dao_space_address(walk->space, block->offset_bytes);
-    dao_block_t seen = describe(address, block);
+    dao_block_t seen = dao_segment_describe(address, block);
     seen.begins_segment = dao_space_extent(walk->space, address)->address == address;
     walk->visit(&seen, walk->user);
     return true;
@@ -849,7 +665,7 @@ uint64_t dao_segments_largest_hole(const dao_segments_t *segments)
 static bool count_retired(const dao_range_block_t *block, void *user)
 {
     size_t *count = user;
-    *count += !block->is_free && !is_live(block);
+    *count += !block->is_free && !dao_segment_block_is_live(block);
     return true;
 }
 
@@ -861,7 +677,7 @@ bool dao_segments_is_valid(const dao_segments_t *segments, dao_recount_t *recoun
     }
     size_t retired_count = 0;
     if (space->range != NULL) {
-        dao_range_walk(space->range, recount_block, recount);
+        dao_range_walk(space->range, dao_segment_recount, recount);
         dao_range_walk(space->range, count_retired, &retired_count);
     }
     return dao_space_is_valid(space) && retired_count == segments->retired_count;

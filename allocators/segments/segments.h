@@ -8,39 +8,9 @@
 
 #include "allocators/accounting/ledger.h"
 #include "allocators/range/range.h"
+#include "allocators/range/segment.h"
 #include "allocators/range/space.h"
 #include "allocators/range/word.h"
-
-typedef struct dao_segment {
-    char *address;
-    size_t size_bytes;
-    dao_range_t *range; /* its blocks; their `user` is a word of word.h */
-} dao_segment_t;
-
-/* Gives a block back and counts it. The statuses of dao_allocator_ops_t.free, without a message. */
-dao_status_t dao_segment_free(dao_segment_t *segment, dao_ledger_t *ledger, const void *address,
-                              dao_stream_fence_t *fence);
-
-/* Marks a block of a stream as used by one more stream. The statuses of dao_allocator_ops_t.stream_mark,
-   without a message. */
-dao_status_t dao_segment_mark(dao_segment_t *segment, const void *address, uint32_t stream);
-
-/* Finds the live block around an address of the segment. DAO_ERR_FOREIGN_POINTER, without a message. */
-dao_status_t dao_segment_query(const dao_segment_t *segment, const void *address, dao_block_t *out_block);
-
-/* Sees the live blocks of a segment. */
-void dao_segment_walk(const dao_segment_t *segment, dao_block_visit_t visit, void *user);
-
-/* Sees the live and the free blocks of a segment, as dao_allocator_ops_t.walk_all. */
-void dao_segment_walk_all(const dao_segment_t *segment, dao_block_visit_t visit, void *user);
-
-/* The same for a segment of which only some pages are there: page p is if bit p of `mapped` is set. A run of
-   them is shown as a segment; every live block is mapped. */
-void dao_segment_walk_mapped(const dao_segment_t *segment, const uint64_t *mapped, uint32_t page_shift,
-                             dao_block_visit_t visit, void *user);
-
-/* Checks the range and adds its live blocks to a recount; reserved_bytes is left to the owner. */
-bool dao_segment_is_valid(const dao_segment_t *segment, dao_recount_t *recount);
 
 /* Where segments come from. Both call dao_error() when they fail; take answers DAO_ERR_NO_DEVICE_MEMORY or
    DAO_ERR_NO_HOST_MEMORY when it has nothing left, which giving back free segments may help. */

@@ -15,7 +15,6 @@
    What holds: the blocks of the range are those that arena.ledger counts, and each has a word of word.h. */
 #include "allocators/step_plan/planned_internal.h"
 
-#include "allocators/paged/page_buddy.h"
 #include "base/memory/host_policy.h"
 #include "base/numbers/math.h"
 #include "base/report/assert.h"

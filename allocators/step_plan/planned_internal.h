@@ -5,7 +5,7 @@
 #define DAO_ALLOCATORS_PLANNED_INTERNAL_H
 
 #include "allocators/accounting/block_map.h"
-#include "allocators/segments/segments.h"
+#include "allocators/range/segment.h"
 #include "allocators/step_plan/bins.h"
 #include "allocators/step_plan/planned.h"
 #include "allocators/step_plan/shadow.h"

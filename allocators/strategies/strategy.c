@@ -18,7 +18,7 @@
    misses would wait for the same call. */
 #include "allocators/strategies/strategy.h"
 
-#include "allocators/places/deferred.h"
+#include "allocators/segments/deferred.h"
 #include "base/memory/host.h"
 #include "base/numbers/math.h"
 #include "base/report/assert.h"

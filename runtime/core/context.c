@@ -16,7 +16,7 @@
 #include "runtime/core/context_internal.h"
 #include "runtime/observe/annotate.h"
 
-#include "allocators/places/pinned.h"
+#include "allocators/segments/pinned.h"
 #include "base/log.h"
 #include "base/memory/host.h"
 #include "base/report/callback.h"

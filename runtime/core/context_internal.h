@@ -5,7 +5,7 @@
 #define DAO_RUNTIME_CONTEXT_INTERNAL_H
 
 #include "allocators/accounting/budget.h"
-#include "allocators/places/host_pages.h"
+#include "allocators/paged/host_pages.h"
 #include "runtime/core/runtime_internal.h"
 #include "runtime/handles/handle.h"
 

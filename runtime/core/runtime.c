@@ -17,7 +17,7 @@
 #include "runtime/observe/watch.h"
 #include "runtime/place/pressure_internal.h"
 
-#include "allocators/places/pinned.h"
+#include "allocators/segments/pinned.h"
 #include "allocators/slow_path.h"
 #include "base/log.h"
 #include "base/memory/host.h"

@@ -6,7 +6,7 @@
 #include <dao/stats.h>
 
 #include "allocators/accounting/ledger.h"
-#include "allocators/places/pinned.h"
+#include "allocators/segments/pinned.h"
 #include "allocators/slow_path.h"
 #include "base/numbers/path.h"
 #include "base/report/error.h"

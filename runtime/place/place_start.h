@@ -5,7 +5,7 @@
 
 #include "allocators/accounting/budget.h"
 #include "allocators/allocator.h"
-#include "allocators/places/host_pages.h"
+#include "allocators/paged/host_pages.h"
 #include "backends/backend.h"
 
 #include <dao/host_memory.h>

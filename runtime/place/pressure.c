@@ -32,7 +32,7 @@
 #include <dao/pressure.h>
 
 #include "allocators/accounting/ledger.h"
-#include "allocators/places/pinned.h"
+#include "allocators/segments/pinned.h"
 #include "allocators/slow_path.h"
 #include "base/report/callback.h"
 #include "base/report/error.h"

@@ -22,9 +22,9 @@
    fail; then nothing has changed but failed_count and what is cached. */
 #include "tests/fuzz/fuzz.h"
 
-#include "allocators/paged/page_buddy.h"
-#include "allocators/places/device_memory.h"
+#include "allocators/paged/device_memory.h"
 #include "allocators/range/range.h"
+#include "allocators/paged/page_buddy.h"
 #include "allocators/strategies/strategy.h"
 #include "base/report/fault.h"
 #include "tests/support/backends/heap_backend.h"

@@ -11,9 +11,9 @@
        a more varied one            that also has keys, alignments, requests that fail, threads of one request each, steps
                                     within its steps, and that disables, resets, saves and loads its
                                     plans */
-#include "allocators/paged/page_buddy.h"
-#include "allocators/places/device_memory.h"
+#include "allocators/paged/device_memory.h"
 #include "allocators/step_plan/planned.h"
+#include "allocators/paged/page_buddy.h"
 #include "base/report/error.h"
 #include "base/threads/sync.h"
 #include "planning/steps/script.h"

@@ -2,7 +2,7 @@
 /* What an allocation that fails says: request, figures, who holds most, what would help. */
 #include "allocators/accounting/ledger.h"
 
-#include "allocators/places/device_memory.h"
+#include "allocators/paged/device_memory.h"
 #include "base/report/error.h"
 #include "tests/support/backends/heap_backend.h"
 #include "tests/support/blocks.h"

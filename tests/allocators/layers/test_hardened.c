@@ -4,8 +4,8 @@
 #define _GNU_SOURCE
 #include "allocators/layers/hardened.h"
 
-#include "allocators/places/device_memory.h"
-#include "allocators/places/host.h"
+#include "allocators/paged/device_memory.h"
+#include "allocators/segments/host.h"
 #include "base/log.h"
 #include "base/report/error.h"
 #include "base/report/fault.h"

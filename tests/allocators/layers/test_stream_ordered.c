@@ -5,7 +5,7 @@
 #include "allocators/layers/stream_ordered.h"
 
 #include "allocators/layers/hardened.h"
-#include "allocators/places/device_memory.h"
+#include "allocators/paged/device_memory.h"
 #include "allocators/strategies/strategy.h"
 #include "base/log.h"
 #include "base/report/error.h"

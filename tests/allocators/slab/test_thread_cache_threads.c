@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The small front among threads: what each keeps, what it gives back and when, and blocks that change hands.
    */
-#include "allocators/places/device_memory.h"
-#include "allocators/places/host.h"
+#include "allocators/paged/device_memory.h"
+#include "allocators/segments/host.h"
 #include "allocators/slab/magazines.h"
 #include "allocators/slab/thread_cache.h"
 #include "base/report/fault.h"

@@ -2,10 +2,10 @@
 /* The shadow of a place that is served from plans, against the same place without them: as many bytes for the
    same requests, within steps and outside, and what limits, trims and leases do to it, also while it is
    made. */
-#include "allocators/paged/page_buddy.h"
-#include "allocators/places/device_memory.h"
+#include "allocators/paged/device_memory.h"
 #include "allocators/step_plan/planned.h"
 #include "allocators/step_plan/planned_internal.h"
+#include "allocators/paged/page_buddy.h"
 #include "base/threads/sync.h"
 #include "tests/support/backends/heap_backend.h"
 #include "tests/support/suite.h"

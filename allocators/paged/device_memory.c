@@ -12,9 +12,8 @@
    One lock guards everything and is held over backend calls, which is the exception to the rule that none
    which may wait is made under a lock: a miss changes placement, segments and counters in one step. In steady
    state there are no backend calls. */
-#include "allocators/places/device_memory.h"
+#include "allocators/paged/device_memory.h"
 
-#include "allocators/paged/page_buddy.h"
 #include "allocators/paged/paged.h"
 #include "allocators/segments/segmented.h"
 #include "base/memory/host.h"

@@ -27,7 +27,7 @@
      or for an address that was wrong (foreign, interior, or pushed twice). So a push of a live block finds no
      slot only if more than the spare ones hold wrong addresses that have not been drained. Then the push is
      counted as lost, which the owner logs; the block stays live until the owner is destroyed. */
-#include "allocators/places/deferred.h"
+#include "allocators/segments/deferred.h"
 
 #include "base/log.h"
 #include "base/memory/host.h"

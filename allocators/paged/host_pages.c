@@ -9,10 +9,9 @@
    Pages are taken from the budget of all host memory as they are made, by the settings of the host's regions.
    Running out is answered as a device without memory answers it, which is what paged.c knows how to help; to
    callers it says that the host has none (full_status). */
-#include "allocators/places/host_pages.h"
+#include "allocators/paged/host_pages.h"
 
-#include "allocators/paged/page_buddy.h"
-#include "allocators/places/device_memory.h"
+#include "allocators/paged/device_memory.h"
 #include "base/log.h"
 #include "base/memory/host.h"
 #include "base/memory/host_policy.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Host memory in pages: the contract, the budget of all host memory, windows whose idle pages others have. */
-#include "allocators/places/host_pages.h"
+#include "allocators/paged/host_pages.h"
 #include "base/report/fault.h"
 #include "tests/contract/allocator_contract.h"
 

@@ -4,10 +4,9 @@
        stats.reserved_bytes == small blocks + regions
 
    Regions are mapped and unmapped under the lock: the system does not make that wait for a device. */
-#include "allocators/places/host.h"
+#include "allocators/segments/host.h"
 
-#include "allocators/paged/page_buddy.h"
-#include "allocators/places/malloc_front.h"
+#include "allocators/segments/malloc_front.h"
 #include "allocators/segments/segmented.h"
 #include "base/log.h"
 #include "base/memory/host.h"

@@ -12,10 +12,9 @@
    Addresses in the queue that turn out wrong are kept in their slots until the lock is given up, then logged.
    The lock is held while a region is pinned, which may take long: a second thread that needs a region waits
    for this one anyway, and free() makes no backend call. */
-#include "allocators/places/pinned.h"
+#include "allocators/segments/pinned.h"
 
-#include "allocators/paged/page_buddy.h"
-#include "allocators/places/deferred.h"
+#include "allocators/segments/deferred.h"
 #include "allocators/segments/segmented.h"
 #include "base/memory/host.h"
 #include "base/report/error.h"

@@ -5,7 +5,7 @@
        count entries are not empty, at most three quarters of them
        every entry is found by probing from its home
        sum of block bytes is this part of ledger->stats.reserved_bytes */
-#include "allocators/places/malloc_front.h"
+#include "allocators/segments/malloc_front.h"
 
 #include "base/memory/host.h"
 #include "base/report/assert.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Host memory: the contract, and what is its own. */
 #define _GNU_SOURCE
-#include "allocators/places/host.h"
+#include "allocators/segments/host.h"
 #include "base/log.h"
 #include "base/report/fault.h"
 #include "base/threads/sync.h"

@@ -2,8 +2,8 @@
 /* Pinned memory: the contract, regions, and deferred frees. */
 #include <dao/dao.h>
 
-#include "allocators/places/deferred.h"
-#include "allocators/places/pinned.h"
+#include "allocators/segments/deferred.h"
+#include "allocators/segments/pinned.h"
 #include "base/log.h"
 #include "base/threads/sync.h"
 #include "runtime/core/runtime_internal.h"
