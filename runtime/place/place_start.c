@@ -15,11 +15,11 @@
 
 #include "allocators/layers/stream_ordered.h"
 #include "allocators/paged/device_memory.h"
+#include "allocators/paged/page_buddy.h"
 #include "allocators/segments/host.h"
 #include "allocators/segments/malloc_front.h"
 #include "allocators/segments/pinned.h"
 #include "allocators/slab/thread_cache.h"
-#include "allocators/paged/page_buddy.h"
 #include "allocators/strategies/strategy.h"
 #include "base/memory/host.h"
 #include "base/numbers/math.h"

@@ -23,8 +23,8 @@
 #include "tests/fuzz/fuzz.h"
 
 #include "allocators/paged/device_memory.h"
-#include "allocators/range/range.h"
 #include "allocators/paged/page_buddy.h"
+#include "allocators/range/range.h"
 #include "allocators/strategies/strategy.h"
 #include "base/report/fault.h"
 #include "tests/support/backends/heap_backend.h"

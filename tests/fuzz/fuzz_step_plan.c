@@ -12,8 +12,8 @@
                                     within its steps, and that disables, resets, saves and loads its
                                     plans */
 #include "allocators/paged/device_memory.h"
-#include "allocators/step_plan/planned.h"
 #include "allocators/paged/page_buddy.h"
+#include "allocators/step_plan/planned.h"
 #include "base/report/error.h"
 #include "base/threads/sync.h"
 #include "planning/steps/script.h"

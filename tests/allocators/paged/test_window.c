@@ -2,8 +2,8 @@
 /* Windows of device memory in pages: blocks lie exactly where they are asked for, memory comes and goes with
    them, and what is idle in pages that are used in part is shown and can be had. */
 #include "allocators/paged/device_memory.h"
-#include "allocators/paged/paged.h"
 #include "allocators/paged/page_buddy.h"
+#include "allocators/paged/paged.h"
 #include "tests/support/backends/heap_backend.h"
 #include "tests/support/suite.h"
 #include "tests/support/told_streams.h"

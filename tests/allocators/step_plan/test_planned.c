@@ -2,11 +2,11 @@
 /* step plans, the allocator: the contract in front of other allocators, what happens to requests that
    keep to the plan and to those that do not, and that no two blocks ever share a byte. */
 #include "allocators/paged/device_memory.h"
+#include "allocators/paged/page_buddy.h"
 #include "allocators/segments/host.h"
 #include "allocators/slab/thread_cache.h"
 #include "allocators/step_plan/planned.h"
 #include "allocators/step_plan/planned_internal.h"
-#include "allocators/paged/page_buddy.h"
 #include "base/report/fault.h"
 #include "tests/contract/allocator_contract.h"
 #include "tests/support/backends/heap_backend.h"

@@ -3,9 +3,9 @@
    same requests, within steps and outside, and what limits, trims and leases do to it, also while it is
    made. */
 #include "allocators/paged/device_memory.h"
+#include "allocators/paged/page_buddy.h"
 #include "allocators/step_plan/planned.h"
 #include "allocators/step_plan/planned_internal.h"
-#include "allocators/paged/page_buddy.h"
 #include "base/threads/sync.h"
 #include "tests/support/backends/heap_backend.h"
 #include "tests/support/suite.h"

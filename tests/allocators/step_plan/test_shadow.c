@@ -2,8 +2,8 @@
 /* The shadow of a place in pages, against the place itself: the same requests and frees take as many bytes in
    both. */
 #include "allocators/paged/device_memory.h"
-#include "allocators/step_plan/shadow.h"
 #include "allocators/paged/page_buddy.h"
+#include "allocators/step_plan/shadow.h"
 #include "base/report/error.h"
 #include "base/report/fault.h"
 #include "tests/support/backends/heap_backend.h"

@@ -9,8 +9,8 @@
 #include <dao/stats.h>
 #include <dao/stream.h>
 
-#include "allocators/slow_path.h"
 #include "allocators/paged/page_buddy.h"
+#include "allocators/slow_path.h"
 #include "base/report/fault.h"
 #include "base/threads/sync.h"
 #include "runtime/core/runtime_internal.h"
