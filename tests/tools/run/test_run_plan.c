@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#define _POSIX_C_SOURCE 200809L /* setenv */
 /* Planned steps for real: no word is ever wrong, at any capacity, on threads, in virtual time, and with
    commands held back by seeds. */
+#define _POSIX_C_SOURCE 200809L /* setenv */
 #include "backends/sim/sim.h"
 #include "base/report/fault.h"
 #include "tests/support/backends/fault_backend.h"
