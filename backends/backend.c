@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checking a backend's table, once, as the context starts. */
+/* Checks a backend's table, once, when the context starts. */
 #include "backends/backend.h"
 
 #include "base/report/error.h"
@@ -32,7 +32,7 @@
     X(fill)                                                                                                  \
     X(host_func)
 
-/* Slots of virtual memory: all or none. */
+/* Virtual memory: all or none. */
 #define PAGES_LIST(X)                                                                                        \
     X(address_reserve)                                                                                       \
     X(address_release)                                                                                       \
@@ -42,14 +42,14 @@
     X(pages_unmap)                                                                                           \
     X(pages_size)
 
-/* Slots of memory for several processes: all or none. */
+/* Memory for several processes: all or none. */
 #define SHARED_LIST(X)                                                                                       \
     X(shared_create)                                                                                         \
     X(shared_export)                                                                                         \
     X(shared_import)                                                                                         \
     X(shared_destroy)
 
-/* Slots of peers, and of others' host memory. */
+/* Peer access, and registered host memory: all or none each. */
 #define PEERS_LIST(X)                                                                                        \
     X(peer_can)                                                                                              \
     X(peer_enable)
@@ -58,7 +58,7 @@
     X(host_unregister)                                                                                       \
     X(host_device_address)
 
-/* Slots of the driver's pools: all or none. */
+/* The driver's pools: all or none. */
 #define POOL_LIST(X)                                                                                         \
     X(pool_create)                                                                                           \
     X(pool_destroy)                                                                                          \

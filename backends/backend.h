@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table that a backend fills. Everything above knows a backend only through it, so that tests can wrap
+/* The table that a backend fills. Everything above knows a backend only through this table, so tests can wrap
    it, delay it and make its n-th call fail.
 
-   A backend translates: one vendor call, one mapped status. It keeps no cache, no policy, and no lock but for
+   A backend translates: one vendor call, one mapped status. It has no cache, no policy, and no lock but for
    its own bookkeeping. The core has checked the arguments: pointers are not NULL, sizes are at least 1,
-   handles belong to the device. Every call makes the device it needs current for itself and leaves the
-   caller's current device as it was. A call that fails leaves everything as it was, its out parameters
-   included, and has called dao_error().
+   handles belong to the device. Every call makes its device current and then restores the caller's. A call
+   that fails changes nothing, its out parameters included, and has called dao_error().
 
-   Threads: any call from any thread, several at once on one stream or event too: a copy by dao_copy() and a
-   program's own work share a device's streams. Only a page handle is used by one thread at a time, and
-   nothing is used while it is destroyed. No call of this table is made from inside a host function. */
+   Threads: any call from any thread, several at once on one stream or event too, since dao_copy() and the
+   program's own work share a device's streams. A page handle is used by one thread at a time, and nothing is
+   used while it is destroyed. No call is made from inside a host function. */
 #ifndef DAO_BACKENDS_BACKEND_H
 #define DAO_BACKENDS_BACKEND_H
 
@@ -25,14 +24,14 @@ typedef struct dao_backend_device dao_backend_device_t; /* a device, opened */
 typedef struct dao_backend_stream dao_backend_stream_t;
 typedef struct dao_backend_event dao_backend_event_t;
 typedef struct dao_backend_pages dao_backend_pages_t;   /* physical memory without an address */
-typedef struct dao_backend_shared dao_backend_shared_t; /* memory that other processes can have, too */
-typedef struct dao_backend_pool dao_backend_pool_t;     /* device memory that the driver keeps for somebody */
+typedef struct dao_backend_shared dao_backend_shared_t; /* memory that other processes can map */
+typedef struct dao_backend_pool dao_backend_pool_t;     /* a pool of the driver's stream-ordered allocator */
 
-/* What another process needs to have shared memory: the vendor's bytes, and a descriptor where it hands those
-   out. */
+/* What another process needs to map shared memory: the vendor's bytes, and a descriptor if the vendor uses
+   one. */
 typedef struct dao_backend_share {
     unsigned char bytes[64];
-    int descriptor; /* DAO_NO_DESCRIPTOR (base/memory/shared.h): the bytes are all there is */
+    int descriptor; /* DAO_NO_DESCRIPTOR (base/memory/shared.h): the bytes alone */
 } dao_backend_share_t;
 
 /* Which way a copy goes; "host" is pinned or ordinary host memory. */
@@ -126,8 +125,8 @@ typedef struct dao_backend_ops {
     int32_t dlpack_pinned;
 
     /* Optional: a stream that others made, by the vendor's handle, as one of ours. Destroy waits for its
-       work, and leaves the stream itself to its owner, who destroys it later. NULL: there is no such thing.
-       */
+       work, and leaves the stream itself to its owner, who destroys it later. NULL: there is no such
+       thing. */
     dao_status_t (*stream_adopt)(dao_backend_device_t *device, void *native,
                                  dao_backend_stream_t **out_stream);
     bool has_default_stream; /* a NULL handle is a stream, the vendor's default one */
@@ -152,19 +151,21 @@ typedef struct dao_backend_ops {
     dao_status_t (*peer_can)(dao_backend_device_t *device, dao_backend_device_t *peer, bool *out_can);
     dao_status_t (*peer_enable)(dao_backend_device_t *device, dao_backend_device_t *peer);
 
-    /* Optional, all three or none: host memory of others' as memory that all devices copy from and to as with
-       pinned memory, and that kernels can touch. It overlaps nothing that is registered here. DAO_ERR_BUSY:
-       others have registered a part of it; DAO_ERR_NO_HOST_MEMORY: it cannot be locked; DAO_ERR_UNSUPPORTED:
-       the device cannot do that. Unregister takes the address that register took; no work uses the memory. */
+    /* Optional, all three or none: page-locks host memory of the program, so all devices copy from and to it
+       as with pinned memory and kernels can access it. It overlaps nothing that is registered here.
+       DAO_ERR_BUSY: somebody else has registered a part of it; DAO_ERR_NO_HOST_MEMORY: it cannot be locked;
+       DAO_ERR_UNSUPPORTED: the device cannot do that. Unregister takes the address that register took; no
+       work uses the memory. */
     dao_status_t (*host_register)(dao_backend_device_t *device, void *address, size_t size_bytes);
     dao_status_t (*host_unregister)(dao_backend_device_t *device, void *address);
 
-    /* Where the device's kernels find a byte of pinned or registered memory. DAO_ERR_UNSUPPORTED: nowhere. */
+    /* Finds the address by which the device's kernels access pinned or registered memory.
+       DAO_ERR_UNSUPPORTED: none. */
     dao_status_t (*host_device_address)(dao_backend_device_t *device, void *address, void **out_address);
 
-    /* Optional: several copies of one kind, not within the host, by one call. They may run in any order, and
-       none touches what another one writes. After a failure some may be queued. DAO_ERR_UNSUPPORTED: not on
-       this stream or with this driver, none is queued; the core makes them one by one then, as it does with
+    /* Optional: several copies of one kind, not within the host, by one call. They may run in any order; none
+       touches what another one writes. After a failure some may be queued. DAO_ERR_UNSUPPORTED: not on this
+       stream or with this driver; none is queued, and the core makes the copies one by one, as it does for
        NULL. */
     dao_status_t (*copy_batch)(dao_backend_stream_t *stream, dao_copy_kind_t kind, void *const *dsts,
                                const void *const *srcs, const size_t *sizes_bytes, size_t count);
@@ -174,33 +175,33 @@ typedef struct dao_backend_ops {
     dao_status_t (*pages_map_run)(dao_backend_device_t *device, dao_backend_pages_t *const *pages,
                                   size_t page_count, void *address);
 
-    /* Optional: where time is virtual, holds a stream up for so long, for what takes time outside of the
-       device. NULL: time is real. */
+    /* Optional: in virtual time, delays a stream by something that takes time outside of the device, such as
+       a file. NULL: time is real. */
     dao_status_t (*delay)(dao_backend_stream_t *stream, uint64_t duration_ns);
 
-    /* Optional, all four or none, and called where device_query says memory_pools: device memory that the
-       driver hands out and takes back in the order of a stream of the pool's own, so that neither waits for
-       other work. Alloc: as memory_alloc, and the memory can be used everywhere at once. Free: no work uses
-       the memory. Destroy: all memory is given back. */
+    /* Optional, all four or none, called where device_query says memory_pools: device memory that the driver
+       allocates and frees in the order of a stream of the pool's own, so neither waits for other work. Alloc:
+       as memory_alloc; every stream can use the memory at once. Free: no work uses the memory. Destroy: all
+       memory has been freed. */
     dao_status_t (*pool_create)(dao_backend_device_t *device, dao_backend_pool_t **out_pool);
     void (*pool_destroy)(dao_backend_device_t *device, dao_backend_pool_t *pool);
     dao_status_t (*pool_alloc)(dao_backend_device_t *device, dao_backend_pool_t *pool, size_t size_bytes,
                                void **out_address);
     dao_status_t (*pool_free)(dao_backend_device_t *device, dao_backend_pool_t *pool, void *address);
 
-    /* Optional: tells which capture a stream is a part of, whose work is written down then instead of being
-       done, as a graph that runs later: 0: none; streams of one capture have one number, which no other one
-       gets. Does not wait, and does the capture no harm; nor does recording an event on such a stream, which
-       a stream of the same capture can wait for. Asking or waiting for that event, for the stream or for its
-       device does: it ends the capture. NULL: there are no captures. */
+    /* Optional: finds the capture that a stream is part of. Work on such a stream is not done but recorded
+       into a graph that runs later. 0: none; streams of one capture have one number, which is never used
+       again. Does not wait and does not disturb the capture, nor does recording an event on such a stream,
+       for which streams of the same capture can wait. Querying or waiting for that event, the stream or its
+       device ends the capture. NULL: there are no captures. */
     dao_status_t (*stream_capture)(dao_backend_stream_t *stream, uint64_t *out_capture);
 } dao_backend_ops_t;
 
-/* The number of a capture that cannot be told from others. */
+/* The number of a capture that cannot be distinguished from others. */
 #define DAO_CAPTURE_UNKNOWN UINT64_MAX
 
-/* Gives the capture that a stream is a part of; 0: none, or the driver does not say, which its next call
-   tells. */
+/* Returns the capture that a stream is part of; 0: none, or the driver failed, which its next call
+   reports. */
 static inline uint64_t dao_backend_stream_capture(const dao_backend_ops_t *ops, dao_backend_stream_t *stream)
 {
     uint64_t capture = 0;
@@ -211,19 +212,19 @@ static inline uint64_t dao_backend_stream_capture(const dao_backend_ops_t *ops, 
    DAO_ERR_INVALID with a message that names the slot. */
 DAO_NODISCARD dao_status_t dao_backend_ops_check(const dao_backend_ops_t *ops);
 
-/* Tells whether a table has virtual memory. */
+/* Returns true if a table has virtual memory. */
 static inline bool dao_backend_has_pages(const dao_backend_ops_t *ops)
 {
     return ops->pages_map != NULL;
 }
 
-/* Tells whether a table has memory for several processes. */
+/* Returns true if a table has memory for several processes. */
 static inline bool dao_backend_has_shared(const dao_backend_ops_t *ops)
 {
     return ops->shared_create != NULL;
 }
 
-/* The table of the backend that this build was made for. */
+/* Returns the table of the backend that this build was made for. */
 const dao_backend_ops_t *dao_backend_ops(void);
 
 #endif

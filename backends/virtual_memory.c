@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Blocks are lists: tests and simulations have few, and the core's allocators are in front of them. */
+/* Blocks are in plain lists: the allocators above ask for few and large ones. */
 #include "backends/virtual_memory.h"
 
 #include "base/memory/host.h"
@@ -28,7 +28,7 @@ void dao_virtual_memory_finish(dao_virtual_memory_t *memory)
     dao_mutex_finish(&memory->lock);
 }
 
-/* Under the lock, or where nobody else has the memory. */
+/* The caller holds the lock, or is the only user. */
 static bool is_valid(const dao_virtual_memory_t *memory)
 {
     uint64_t block_bytes = 0;

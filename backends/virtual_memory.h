@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory of virtual devices, those in real time (cpu/) and those in virtual time (sim/): address space of the
-   process, counted against a capacity.
+/* Memory of virtual devices, in real time (cpu/) and in virtual time (sim/): address space of the process,
+   counted against a capacity. Freed memory is unmapped at once, so a use after free faults.
 
-       used_bytes == sum of the blocks + what the owner took otherwise <= capacity_bytes
-
-   What is given back is unmapped at once, so that any use after free faults. Nobody but the two backends
-   knows it. */
+   Invariant: used_bytes == bytes of the device blocks + bytes of dao_virtual_memory_take() <=
+   capacity_bytes. */
 #ifndef DAO_BACKENDS_VIRTUAL_MEMORY_H
 #define DAO_BACKENDS_VIRTUAL_MEMORY_H
 
@@ -13,16 +11,16 @@
 
 #include <dao/status.h>
 
-/* Virtual devices of which nothing is said, and the most that their capacity can be: what an address space
-   holds many times. */
+/* Default count and capacity of virtual devices, and the largest capacity: a small part of a 47-bit address
+   space. */
 #define DAO_VIRTUAL_DEVICE_COUNT_DEFAULT 2
 #define DAO_VIRTUAL_DEVICE_BYTES_DEFAULT (UINT64_C(4) << 30)
 #define DAO_VIRTUAL_DEVICE_BYTES_MAX     (UINT64_C(1) << 46)
 
-typedef struct dao_virtual_block dao_virtual_block_t; /* a live piece of device or pinned memory */
+typedef struct dao_virtual_block dao_virtual_block_t; /* a live allocation of device or pinned memory */
 
 typedef struct dao_virtual_memory {
-    /* set by the owner, before init */
+    /* Set by the owner before init. */
     int32_t device_index;
     uint64_t capacity_bytes;
     size_t alignment_bytes; /* of addresses */
@@ -31,14 +29,14 @@ typedef struct dao_virtual_memory {
     dao_mutex_t lock; /* rank backend; guards what follows */
     uint64_t used_bytes;
     dao_virtual_block_t *device_blocks;
-    dao_virtual_block_t *pinned_blocks; /* they do not count */
+    dao_virtual_block_t *pinned_blocks; /* not counted */
 } dao_virtual_memory_t;
 
 void dao_virtual_memory_init(dao_virtual_memory_t *memory);
-void dao_virtual_memory_finish(dao_virtual_memory_t *memory); /* all is given back */
+void dao_virtual_memory_finish(dao_virtual_memory_t *memory); /* everything has been freed */
 
 /* As memory_alloc, memory_free, pinned_alloc and pinned_free of dao_backend_ops_t. DAO_ERR_NO_HOST_MEMORY if
-   the system refuses; DAO_ERR_FOREIGN_POINTER for what is no live piece of that size. */
+   the system refuses; DAO_ERR_FOREIGN_POINTER for an address without a live block of that size. */
 DAO_NODISCARD dao_status_t dao_virtual_memory_alloc(dao_virtual_memory_t *memory, size_t size_bytes,
                                                     void **out_address);
 DAO_NODISCARD dao_status_t dao_virtual_memory_free(dao_virtual_memory_t *memory, void *address,
@@ -48,11 +46,12 @@ DAO_NODISCARD dao_status_t dao_virtual_memory_alloc_pinned(dao_virtual_memory_t 
 DAO_NODISCARD dao_status_t dao_virtual_memory_free_pinned(dao_virtual_memory_t *memory, void *address,
                                                           size_t size_bytes);
 
-/* Takes of the capacity for memory that the owner makes otherwise, and gives it back.
+/* Takes a part of the capacity for memory that the owner obtains itself, and gives it back.
    DAO_ERR_NO_DEVICE_MEMORY. */
 DAO_NODISCARD dao_status_t dao_virtual_memory_take(dao_virtual_memory_t *memory, size_t size_bytes);
 void dao_virtual_memory_give(dao_virtual_memory_t *memory, size_t size_bytes);
 
+/* Returns the capacity that is free. */
 uint64_t dao_virtual_memory_free_bytes(dao_virtual_memory_t *memory);
 
 #endif

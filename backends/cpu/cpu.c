@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The cpu backend's table: the driver and its devices. cpu_memory.c has their memory, cpu_stream.c their
-   streams. */
+/* The table of the cpu backend, its driver and devices. cpu_memory.c has the memory, cpu_stream.c streams and
+   events, cpu_share.c memory for several processes. */
 #include "backends/cpu/cpu.h"
 
 #include "backends/cpu/cpu_internal.h"
@@ -111,7 +111,7 @@ static dao_status_t cpu_device_query(dao_backend_device_t *device, dao_device_in
     return DAO_OK;
 }
 
-/* Virtual devices are one process: each reaches all memory, whether that was enabled or not. */
+/* All virtual devices are in one process and reach all memory: peer access is always possible. */
 
 static dao_status_t cpu_peer_can(dao_backend_device_t *device, dao_backend_device_t *peer, bool *out_can)
 {
@@ -178,5 +178,5 @@ const dao_backend_ops_t dao_cpu_backend_ops = {
     .host_register = dao_cpu_host_register,
     .host_unregister = dao_cpu_host_unregister,
     .host_device_address = dao_cpu_host_device_address,
-    .dlpack_pinned = kDLCPU, /* and no device memory: nobody else follows virtual streams */
+    .dlpack_pinned = kDLCPU, /* device memory is not offered: no other library follows virtual streams */
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Virtual devices over host memory. */
+/* Virtual devices over host memory, in real time: streams are threads. */
 #ifndef DAO_BACKENDS_CPU_CPU_H
 #define DAO_BACKENDS_CPU_CPU_H
 

@@ -9,7 +9,7 @@
 
 typedef dao_status_t (*parse_t)(const char *text, uint64_t *out_value);
 
-/* `configured` if it is not 0, else the environment's value, else `fallback`. */
+/* Reads one setting: `configured` if it is not 0, else the environment's value, else `fallback`. */
 static dao_status_t read_setting(uint64_t configured, const char *variable, parse_t parse, uint64_t fallback,
                                  uint64_t *out_value)
 {
@@ -36,7 +36,7 @@ static dao_status_t check_device_count(uint64_t count, dao_backend_t *backend)
     return DAO_OK;
 }
 
-/* A device's memory is whole pages, and an address space holds it. */
+/* At least one page, and small enough for the address space. */
 static dao_status_t check_device_bytes(uint64_t bytes, dao_backend_t *backend)
 {
     if (bytes < DAO_CPU_PAGE_BYTES || bytes > DAO_VIRTUAL_DEVICE_BYTES_MAX) {

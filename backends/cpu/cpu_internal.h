@@ -9,19 +9,19 @@
 
 #include <stdatomic.h>
 
-/* Alignment of device and pinned memory; a page's size, so that memory can be mapped in huge pages. */
+/* Alignment of device and pinned memory, and the size of a page: that of a huge page of the host. */
 #define DAO_CPU_PAGE_BYTES ((size_t)2 << 20)
 
 /* Alignment that device_query promises. */
 #define DAO_CPU_ALIGNMENT_BYTES 256
 
-/* What copies go over one after the other. */
+/* A wire carries one copy at a time. Both directions of a half-duplex link are one wire. */
 typedef struct cpu_wire {
     dao_mutex_t lock;
-    uint64_t free_at_ns; /* guarded: when the copies booked so far have passed */
+    uint64_t free_at_ns; /* guarded: when all copies booked so far are through */
 } cpu_wire_t;
 
-/* One direction of a device's link to the host. In half duplex both directions have one wire. */
+/* One direction of a device's link to the host. */
 typedef struct cpu_link {
     uint64_t bytes_per_second; /* 0: as fast as memcpy */
     uint64_t latency_ns;
@@ -52,10 +52,10 @@ struct dao_backend_device {
     dao_backend_stream_t *streams;
 };
 
-/* DAO_ERR_REENTRANT on a stream's own thread: no call of the table is made from inside a host function. */
+/* Returns DAO_ERR_REENTRANT on a stream's own thread: host functions must not call the table. */
 DAO_NODISCARD dao_status_t dao_cpu_check_thread(void);
 
-/* cpu_config.c: settings from the config, else the environment, else the defaults. */
+/* Reads the settings: the config's, else the environment's, else the default (cpu_config.c). */
 DAO_NODISCARD dao_status_t dao_cpu_read_config(const dao_cpu_config_t *config, dao_backend_t *backend);
 
 /* cpu_memory.c */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory of a virtual device (backends/virtual_memory.h), its pages taken from the system when they are
-   touched; page handles count against the same capacity. A handle of pages lives at a home address of its own
-   while it is not mapped; mapping moves the pages, not the bytes. */
+/* Memory of a virtual device (backends/virtual_memory.h). Page handles count against the same capacity. While
+   it is not mapped, a handle's pages lie at a home address of their own; mapping moves them with mremap,
+   without copying. */
 #include "backends/cpu/cpu_internal.h"
 #include "base/memory/host.h"
 #include "base/numbers/math.h"
@@ -11,7 +11,7 @@
 
 struct dao_backend_pages {
     size_t size_bytes;
-    void *address; /* where the pages are now: home, or where they are mapped */
+    void *address; /* where the pages are: home, or where they are mapped */
     bool is_mapped;
 };
 
@@ -40,8 +40,8 @@ dao_status_t dao_cpu_pinned_free(dao_backend_device_t *device, void *address, si
     return status == DAO_OK ? dao_virtual_memory_free_pinned(&device->memory, address, size_bytes) : status;
 }
 
-/* Others' host memory. Virtual devices copy from all host memory at the speed of their links and have the
-   process's addresses: there is nothing to lock, as pinned memory is not locked, and nothing to map. */
+/* Registered host memory. Virtual devices copy from all host memory at the speed of their links and use the
+   process's addresses: there is nothing to lock and nothing to map. */
 
 dao_status_t dao_cpu_host_register(dao_backend_device_t *device, void *address, size_t size_bytes)
 {
@@ -68,7 +68,7 @@ dao_status_t dao_cpu_host_device_address(dao_backend_device_t *device, void *add
     return status;
 }
 
-/* Virtual memory. */
+/* ---- virtual memory ---- */
 
 dao_status_t dao_cpu_address_reserve(dao_backend_device_t *device, size_t size_bytes, void **out_address)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory of a virtual device that other processes have, too: an anonymous file of the system, mapped where it
-   was made and where its descriptor came to. It counts for the device on which it was made. */
+/* Memory of a virtual device for several processes: an anonymous file, mapped by the process that created it
+   and by those that received its descriptor. It counts against the device that created it. */
 #include "backends/cpu/cpu_internal.h"
 #include "base/memory/host.h"
 #include "base/memory/shared.h"
@@ -16,7 +16,7 @@ struct dao_backend_shared {
     int descriptor;       /* its own */
 };
 
-/* Maps what a descriptor stands for, which then is the structure's. */
+/* Maps the memory of a descriptor and takes the descriptor over. */
 static dao_status_t shared_map(const dao_backend_device_t *device, int descriptor, size_t size_bytes,
                                dao_backend_shared_t **out_shared)
 {
@@ -40,8 +40,8 @@ dao_status_t dao_cpu_shared_create(dao_backend_device_t *device, size_t size_byt
 {
     dao_status_t status = dao_cpu_check_thread();
     if (status == DAO_OK) {
-        status =
-            dao_virtual_memory_take(&device->memory, size_bytes); /* which bounds it: rounding up is safe */
+        /* At most the capacity is taken, so rounding up below cannot overflow. */
+        status = dao_virtual_memory_take(&device->memory, size_bytes);
     }
     if (status != DAO_OK) {
         return status;

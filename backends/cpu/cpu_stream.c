@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Streams of a virtual device: a thread each, which carries out commands in the order in which they were
-   queued.
+/* Streams of a virtual device: one thread each, which runs commands in the order in which they were queued.
 
        stream: ring of commands [ first ... first + count )  --worker-->  copy, fill, function, record, wait
 
-   An event points to the mark of its latest record; every record makes a new mark, so that whoever waits is
-   bound to the record that was the latest when he asked. Marks are counted: the event, the command and each
-   waiter hold one. A mark that nobody but its event holds is used again, so that recording seldom needs
-   memory.
+   An event points to the mark of its latest record. Every record makes a new mark, so a wait stays bound to
+   the record that was the latest when it was queued. Marks are reference-counted: the event, the command and
+   each waiter have a reference. A mark that only its event refers to is reused, so recording rarely
+   allocates.
 
-   Locks, never two at a time: a stream's own (its ring and counters), the marks' (whether a mark is done), a
-   wire's. */
+   Invariant: done_count <= queued_count. Locks, never two at a time: a stream's (its ring and counters),
+   marks_lock (the state of all marks), a wire's. */
 #include "backends/cpu/cpu_internal.h"
 #include "base/memory/host.h"
 #include "base/numbers/math.h"
@@ -24,7 +23,7 @@
 typedef struct mark {
     _Atomic uint32_t reference_count;
     bool is_done;     /* guarded by marks_lock */
-    uint64_t time_ns; /* guarded: when the stream got there */
+    uint64_t time_ns; /* guarded: when the record was reached */
 } mark_t;
 
 typedef enum command_kind {
@@ -54,20 +53,20 @@ typedef struct command {
             dao_host_func_t function;
             void *user;
         } function;
-        mark_t *mark; /* of RECORD and WAIT: a reference of its own */
+        mark_t *mark; /* of RECORD and WAIT: a counted reference */
     };
 } command_t;
 
 struct dao_backend_stream {
     dao_backend_device_t *device;
     dao_backend_stream_t *next; /* guarded by the device's stream_lock */
-    uint32_t owner_count;       /* likewise: who created it, all who adopted it or wait for it */
+    uint32_t owner_count;       /* likewise: its creator, adopters, and device_synchronize */
     dao_thread_t thread;
 
     dao_mutex_t lock; /* guards what follows */
-    dao_cond_t work;  /* the worker waits */
-    dao_cond_t done;  /* whoever synchronizes waits */
-    dao_ring_t queue; /* of command_t, without the one that is being carried out */
+    dao_cond_t work;  /* the worker waits for it */
+    dao_cond_t done;  /* threads that synchronize wait for it */
+    dao_ring_t queue; /* of command_t, without the running one */
     uint64_t queued_count;
     uint64_t done_count;
     bool is_stopping;
@@ -90,7 +89,7 @@ dao_status_t dao_cpu_check_thread(void)
                      : DAO_OK;
 }
 
-/* Marks. */
+/* ---- marks ---- */
 
 static mark_t *mark_create(void)
 {
@@ -115,7 +114,7 @@ static void mark_unreference(mark_t *mark)
     }
 }
 
-/* Gives an event's mark of now, with a reference for the caller. */
+/* Returns the mark of an event's latest record, with a reference for the caller. */
 static mark_t *latest_mark(dao_backend_event_t *event)
 {
     dao_mutex_lock(&marks_lock);
@@ -150,9 +149,9 @@ static void mark_finish(mark_t *mark, uint64_t time_ns)
     dao_mutex_unlock(&marks_lock);
 }
 
-/* The worker. */
+/* ---- the worker ---- */
 
-/* Books a link for a copy that begins now: when its last byte has passed. */
+/* Books a link for a copy that begins now. Returns when its last byte is through. */
 static uint64_t book_link(cpu_link_t *link, size_t size_bytes, uint64_t now_ns)
 {
     if (link == NULL || (link->bytes_per_second == 0 && link->latency_ns == 0)) {
@@ -204,7 +203,8 @@ static void run_command(const command_t *command)
     }
 }
 
-/* Takes the next command; false when the stream is stopping and nothing is left. */
+/* Takes the next command, and waits for one. Returns false if the stream is stopping and its queue is
+   empty. */
 static bool take_command(dao_backend_stream_t *stream, command_t *out_command)
 {
     dao_mutex_lock(&stream->lock);
@@ -229,13 +229,14 @@ static void *run_stream(void *user)
         run_command(&command);
         dao_mutex_lock(&stream->lock);
         stream->done_count++;
+        DAO_ASSERT(stream->done_count <= stream->queued_count);
         dao_cond_broadcast(&stream->done);
         dao_mutex_unlock(&stream->lock);
     }
     return NULL;
 }
 
-/* Queueing. */
+/* ---- queueing ---- */
 
 static dao_status_t queue_command(dao_backend_stream_t *stream, const command_t *command)
 {
@@ -293,7 +294,7 @@ dao_status_t dao_cpu_host_func(dao_backend_stream_t *stream, dao_host_func_t fun
     return queue_command(stream, &command);
 }
 
-/* Streams. */
+/* ---- streams ---- */
 
 static void free_stream(dao_backend_stream_t *stream)
 {
@@ -336,7 +337,7 @@ dao_status_t dao_cpu_stream_create(dao_backend_device_t *device, dao_backend_str
     return DAO_OK;
 }
 
-/* A virtual stream's handle is the stream itself: whoever adopts it is one more owner. */
+/* The native handle of a virtual stream is the stream itself; adopting it adds an owner. */
 dao_status_t dao_cpu_stream_adopt(dao_backend_device_t *device, void *native,
                                   dao_backend_stream_t **out_stream)
 {
@@ -357,7 +358,8 @@ dao_status_t dao_cpu_stream_adopt(dao_backend_device_t *device, void *native,
     return DAO_OK;
 }
 
-/* Takes an owner from a stream, and the stream out of its device's list with the last one. */
+/* Removes an owner; the last one takes the stream out of its device's list. Returns true if it was the
+   last. */
 static bool disown_stream(dao_backend_stream_t *stream)
 {
     dao_backend_device_t *device = stream->device;
@@ -376,7 +378,7 @@ static bool disown_stream(dao_backend_stream_t *stream)
 
 void dao_cpu_stream_destroy(dao_backend_stream_t *stream)
 {
-    (void)dao_cpu_stream_synchronize(stream); /* the other owners keep it, and it goes on */
+    (void)dao_cpu_stream_synchronize(stream); /* other owners keep the stream */
     if (!disown_stream(stream)) {
         return;
     }
@@ -403,8 +405,7 @@ dao_status_t dao_cpu_stream_synchronize(dao_backend_stream_t *stream)
     return DAO_OK;
 }
 
-/* Gives the stream behind one of the list, with NULL the first, and one owner more to it; NULL behind the
-   last. */
+/* Returns the next stream of the list, or the first for NULL, and adds an owner to it. NULL at the end. */
 static dao_backend_stream_t *own_next(dao_backend_device_t *device, const dao_backend_stream_t *stream)
 {
     dao_mutex_lock(&device->stream_lock);
@@ -416,8 +417,8 @@ static dao_backend_stream_t *own_next(dao_backend_device_t *device, const dao_ba
     return next;
 }
 
-/* Waits for one stream after the other, as an owner of it: the list's lock is not held meanwhile, and other
-   threads may destroy streams. */
+/* Waits for one stream after the other, as one of its owners: the list's lock is not held during the wait,
+   and other threads may destroy streams. */
 dao_status_t dao_cpu_device_synchronize(dao_backend_device_t *device)
 {
     dao_status_t status = dao_cpu_check_thread();
@@ -427,8 +428,7 @@ dao_status_t dao_cpu_device_synchronize(dao_backend_device_t *device)
     dao_backend_stream_t *stream = own_next(device, NULL);
     while (stream != NULL) {
         dao_backend_stream_t *next = own_next(device, stream);
-        dao_cpu_stream_destroy(
-            stream); /* waits for it and gives it up: it goes if nobody else owns it by then */
+        dao_cpu_stream_destroy(stream); /* waits, and gives up ownership: the last owner destroys it */
         stream = next;
     }
     return DAO_OK;
@@ -441,7 +441,7 @@ void *dao_cpu_stream_native(dao_backend_stream_t *stream)
 
 dao_status_t dao_cpu_stream_wait_event(dao_backend_stream_t *stream, dao_backend_event_t *event)
 {
-    mark_t *mark = latest_mark(event); /* the command's reference */
+    mark_t *mark = latest_mark(event); /* the reference becomes the command's */
     dao_status_t status = DAO_OK;
     bool is_done = mark_is_done(mark);
     if (is_done) {
@@ -456,7 +456,7 @@ dao_status_t dao_cpu_stream_wait_event(dao_backend_stream_t *stream, dao_backend
     return status;
 }
 
-/* Events. */
+/* ---- events ---- */
 
 dao_status_t dao_cpu_event_create(dao_backend_device_t *device, bool has_time,
                                   dao_backend_event_t **out_event)
@@ -484,8 +484,8 @@ void dao_cpu_event_destroy(dao_backend_event_t *event)
     dao_host_free(event);
 }
 
-/* Begins a mark for the next record, with a reference for its command: the event's own mark if nobody else
-   holds it (then its record, if there was one, is done), else a new one. NULL without memory. */
+/* Returns a mark for the next record, with a reference for the caller: the event's own if nothing else refers
+   to it (its record is then done), else a new one. NULL without memory. */
 static mark_t *begin_mark(dao_backend_event_t *event)
 {
     mark_t *mark = NULL;
@@ -504,7 +504,7 @@ static mark_t *begin_mark(dao_backend_event_t *event)
     return mark;
 }
 
-/* Makes a queued mark the event's, unless it is already. */
+/* Makes a queued mark the event's latest. */
 static void adopt_mark(dao_backend_event_t *event, mark_t *mark)
 {
     mark_t *old = NULL;
@@ -534,7 +534,7 @@ dao_status_t dao_cpu_event_record(dao_backend_event_t *event, dao_backend_stream
     if (status == DAO_OK) {
         adopt_mark(event, mark);
     } else {
-        mark_finish(mark, mark->time_ns); /* as it was */
+        mark_finish(mark, mark->time_ns); /* undoes begin_mark(): done, at the time of the record before */
         mark_unreference(mark);
     }
     mark_unreference(mark);
@@ -564,7 +564,7 @@ dao_status_t dao_cpu_event_synchronize(dao_backend_event_t *event)
     return status;
 }
 
-/* When an event's latest record was reached; false if there was none or it has not been. */
+/* Finds when an event's latest record was reached. Returns false if there is none or it is not done. */
 static bool recorded_time(dao_backend_event_t *event, uint64_t *out_time_ns)
 {
     dao_mutex_lock(&marks_lock);

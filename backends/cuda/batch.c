@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* CUDA's batches of copies. The call came with 12.8 and lost an argument with 13.0.
-   tests/backends/test_cuda_batch.c compiles it as of 12.8 with any toolkit that has it. */
+/* CUDA's batches of copies: introduced with 12.8, one argument less since 13.0.
+   tests/backends/test_cuda_batch.c compiles the form of 12.8 with any toolkit that has it. */
 #include "backends/cuda/batch.h"
 
 #ifndef DAO_CUDA_BATCH_VERSION
@@ -23,7 +23,7 @@ cudaError_t dao_cuda_copy_batch(void *const *dsts, const void *const *srcs, cons
     cudaError_t error =
         cudaMemcpyBatchAsync(dsts, srcs, sizes, count, &attributes, &first_of_attributes, 1, stream);
 #else
-    size_t failed_index = 0; /* it reads the arrays, which it does not say */
+    size_t failed_index = 0; /* the call only reads the arrays, though its arguments are not const */
     cudaError_t error = cudaMemcpyBatchAsync((void **)dsts, (void **)srcs, (size_t *)sizes, count,
                                              &attributes, &first_of_attributes, 1, &failed_index, stream);
 #endif

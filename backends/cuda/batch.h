@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Several copies by one call, which CUDA has from 12.8 on. */
+/* Several copies by one call, available from CUDA 12.8 on. */
 #ifndef DAO_BACKENDS_CUDA_BATCH_H
 #define DAO_BACKENDS_CUDA_BATCH_H
 
@@ -7,8 +7,8 @@
 
 #include <stddef.h>
 
-/* Queues copies whose order among each other does not matter. cudaErrorNotSupported where toolkit or driver
-   is older, and for the default stream, which such a call refuses: nothing is queued then. */
+/* Queues copies that may run in any order. cudaErrorNotSupported if the toolkit or driver is older, or for
+   the default stream, which the call refuses; nothing is queued then. */
 cudaError_t dao_cuda_copy_batch(void *const *dsts, const void *const *srcs, const size_t *sizes, size_t count,
                                 cudaStream_t stream);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "backends/cuda/capture.h"
 
-/* From then on the question has one name and one argument more. */
+/* From this version on, the query has one name and one more argument. */
 #define ASKS_FOR_EDGES 13000
 
 cudaError_t dao_cuda_stream_get_capture_info(cudaStream_t stream, enum cudaStreamCaptureStatus *out_status,

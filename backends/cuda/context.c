@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Own name, the driver's, type of the pointer, and the version of CUDA that brought it. */
+/* Name here, the driver's name, type of the pointer, and the version of CUDA that introduced it. */
 #define ENTRY_LIST(X)                                                                                        \
     X(device_get, cuDeviceGet, PFN_cuDeviceGet_v2000, 2000)                                                  \
     X(primary_retain, cuDevicePrimaryCtxRetain, PFN_cuDevicePrimaryCtxRetain_v7000, 7000)                    \
@@ -26,7 +26,7 @@ ENTRY_LIST(ENTRY_DEFINE)
 
 static _Atomic(CUcontext) contexts[DAO_DEVICE_COUNT_MAX];
 
-/* False: one is missing. */
+/* Returns false if one is missing. */
 static bool look_up(void)
 {
     bool is_whole = true;
@@ -42,7 +42,7 @@ cudaError_t dao_cuda_context_start(int index)
 {
     CUdevice device;
     CUcontext context;
-    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED; /* of no concern to what others capture */
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED; /* captures of others go on */
     if (!look_up()) {
         return cudaErrorInsufficientDriver;
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* CUDA's names for what backends/vendor/ calls: "vendor" for "cuda", the rest as it is spelled there. */
+/* CUDA's names for what backends/vendor/ uses: "vendor" instead of "cuda", the rest as CUDA spells it. */
 #ifndef DAO_BACKENDS_CUDA_NAMES_H
 #define DAO_BACKENDS_CUDA_NAMES_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The driver's virtual memory calls. A thread that finds the table of entry points incomplete looks all of
-   them up; threads that do it at the same time write the same values. */
+   them up; threads that do so at the same time write the same values. */
 #include "backends/cuda/vmm.h"
 #include "backends/cuda/entry.h"
 

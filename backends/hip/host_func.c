@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A host function as a stream callback: the callback gets one pointer, so that function and user travel in a
+/* A host function as a stream callback. The callback gets one pointer, so function and argument travel in a
    box, which the callback frees. */
 #include "backends/hip/host_func.h"
 
@@ -13,13 +13,13 @@ typedef struct box {
 static void run_box(hipStream_t stream, hipError_t error, void *user)
 {
     (void)stream;
-    (void)error; /* whoever waits for the stream is told */
+    (void)error; /* reported to whoever synchronizes the stream */
     box_t box = *(box_t *)user;
     dao_host_free(user);
     box.function(box.user);
 }
 
-/* A graph would run the callback more than once, and its box is gone behind the first time. */
+/* A graph would run the callback more than once, but the first run frees the box. */
 static hipError_t check_capture(hipStream_t stream)
 {
     hipStreamCaptureStatus status = hipStreamCaptureStatusNone;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Host functions in HIP. Debian's 5.2 declares hipLaunchHostFunc() but does not have it; a stream callback
-   does the same: it runs once the work before it is done, and the work after it waits for it. */
+/* Host functions in HIP. Debian's HIP 5.2 declares hipLaunchHostFunc() but does not define it. A stream
+   callback does the same: it runs after the work before it, and the work after it waits. */
 #ifndef DAO_BACKENDS_HIP_HOST_FUNC_H
 #define DAO_BACKENDS_HIP_HOST_FUNC_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* HIP's names for what backends/vendor/ calls: "vendor" for "hip", the rest as it is spelled there. */
+/* HIP's names for what backends/vendor/ uses: "vendor" instead of "hip", the rest as HIP spells it. */
 #ifndef DAO_BACKENDS_HIP_NAMES_H
 #define DAO_BACKENDS_HIP_NAMES_H
 

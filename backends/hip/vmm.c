@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* HIP's virtual memory calls, with the arguments that are the same each time. Not every version can be asked
-   whether a device has virtual memory; one that has none answers the question for its granularity with
+/* HIP's virtual memory calls, with the arguments that are always the same. Not every version can tell whether
+   a device has virtual memory; a device without it answers the query of its granularity with
    hipErrorNotSupported. */
 #include "backends/hip/vmm.h"
 
@@ -14,7 +14,7 @@ static hipMemAllocationProp memory_of(int device)
     };
 }
 
-/* 0: there is no such memory. */
+/* Finds the granularity; 0: there is no such memory. */
 static hipError_t granularity_of(size_t *out_bytes, const hipMemAllocationProp *memory)
 {
     size_t page_bytes = 0;

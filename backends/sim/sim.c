@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The sim backend's tables: the driver and its devices. sim_clock.c has their time, sim_stream.c what waits
-   for it, sim_memory.c their memory. */
+/* The tables of the sim backend, its driver and devices. sim_clock.c has the time, sim_stream.c streams and
+   events, sim_memory.c the memory. */
 #include "backends/sim/sim_internal.h"
 #include "base/memory/host.h"
 #include "base/report/assert.h"

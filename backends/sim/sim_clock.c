@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The clock. Each stream's first command either runs and ends at a known time, or waits for a mark or a wire:
+/* The clock: a discrete-event simulation. Each stream's first command either runs and ends at a known time,
+   or waits for a mark or a wire.
 
-       begin_all    begins what can begin now; what takes no time is over at once and may let others begin
-       end_next     moves to the earliest end, and ends all that ends then
+       begin_all    begins all commands that can begin; those without duration end at once
+       end_next     moves the time to the earliest end, and ends all commands that end then
 
-   The two take turns until what the caller waits for is reached. Streams are looked at in the order of their
-   creation, so equal calls give equal times. The lock is let go for host functions and watchers alone, with
-   is_moving set: other threads may queue commands meanwhile, but move no time and destroy no stream.
+   The two alternate until the caller's condition holds. Streams are visited in the order of their creation,
+   so equal calls give equal times. The lock is dropped only for host functions and watchers, with is_moving
+   set: other threads may queue commands meanwhile, but neither move the time nor destroy a stream.
 
-   Invariants: end_ns >= now_ns of every running stream; a wire's user runs a copy over it. */
+   Invariants: end_ns >= now_ns of every running stream; the stream that uses a wire runs a copy over it. */
 #include "backends/sim/sim_internal.h"
 #include "base/memory/host.h"
 #include "base/numbers/math.h"
@@ -34,17 +35,12 @@ void dao_sim_mark_unreference_locked(sim_mark_t *mark)
     }
 }
 
-static uint64_t add_saturated(uint64_t a, uint64_t b)
-{
-    return a > UINT64_MAX - b ? UINT64_MAX : a + b;
-}
-
-/* How long a copy takes its link, rounded up to whole nanoseconds. */
+/* Returns how long a copy occupies its link, in ns, rounded up. */
 static uint64_t copy_ns(const dao_backend_t *backend, const sim_command_t *command)
 {
     uint64_t rate = command->link->bytes_per_second;
     uint64_t moving_ns = rate == 0 ? 0 : dao_transfer_ns(command->size_bytes, rate);
-    return add_saturated(moving_ns, backend->config.cpu.copy_latency_ns);
+    return dao_add_capped(moving_ns, backend->config.cpu.copy_latency_ns);
 }
 
 static const sim_command_t *first_command(const dao_backend_stream_t *stream)
@@ -52,7 +48,7 @@ static const sim_command_t *first_command(const dao_backend_stream_t *stream)
     return stream->queue.count > 0 ? dao_ring_at(&stream->queue, 0) : NULL;
 }
 
-/* The first command is over. */
+/* Removes the first command, which has ended. */
 static void pop_locked(dao_backend_stream_t *stream)
 {
     dao_ring_pop(&stream->queue);
@@ -65,10 +61,10 @@ static void run_until_locked(dao_backend_stream_t *stream, uint64_t duration_ns)
 {
     stream->is_running = true;
     stream->begin_ns = stream->device->backend->now_ns;
-    stream->end_ns = add_saturated(stream->device->backend->now_ns, duration_ns);
+    stream->end_ns = dao_add_capped(stream->device->backend->now_ns, duration_ns);
 }
 
-/* Tells whether it is this stream's turn on a wire: nobody who waits for it came before. */
+/* Returns true if a wire is free and no other stream has waited longer for it. */
 static bool has_turn_locked(const dao_backend_stream_t *stream, const sim_wire_t *wire)
 {
     const dao_backend_stream_t *other = stream->device->backend->streams;
@@ -81,7 +77,7 @@ static bool has_turn_locked(const dao_backend_stream_t *stream, const sim_wire_t
     return wire->user == NULL;
 }
 
-/* Begins a copy if its wire is free; true if it has begun. */
+/* Begins a copy if it is its turn on the wire. Returns true if it has begun. */
 static bool begin_copy_locked(dao_backend_stream_t *stream, const sim_command_t *command)
 {
     dao_backend_t *backend = stream->device->backend;
@@ -123,7 +119,7 @@ static void call_watch_locked(dao_backend_t *backend, const dao_sim_span_t *span
     dao_mutex_lock(&backend->lock);
 }
 
-/* Begins the first command of a stream; true if anything has changed. */
+/* Begins the first command of a stream. Returns true if anything has changed. */
 static bool begin_locked(dao_backend_stream_t *stream)
 {
     const sim_command_t *command = first_command(stream);
@@ -172,7 +168,7 @@ static void begin_all_locked(dao_backend_t *backend)
     }
 }
 
-/* Ends the first command of a stream: its bytes arrive, its wire is free. */
+/* Ends the first command of a stream: its bytes arrive and its wire becomes free. */
 static void end_locked(dao_backend_stream_t *stream)
 {
     const sim_command_t *command = first_command(stream);
@@ -188,7 +184,7 @@ static void end_locked(dao_backend_stream_t *stream)
     pop_locked(stream);
 }
 
-/* The first command, which runs, as a span; false for what takes no time. */
+/* Describes the running first command as a span. Returns false for a command that takes no time. */
 static bool describe_span(dao_backend_stream_t *stream, dao_sim_span_t *out_span)
 {
     const sim_command_t *command = first_command(stream);
@@ -205,7 +201,7 @@ static bool describe_span(dao_backend_stream_t *stream, dao_sim_span_t *out_span
     return is_work || is_delay || command->link != NULL;
 }
 
-static void end_and_tell_locked(dao_backend_stream_t *stream)
+static void end_and_report_locked(dao_backend_stream_t *stream)
 {
     dao_backend_t *backend = stream->device->backend;
     dao_sim_span_t span;
@@ -216,7 +212,7 @@ static void end_and_tell_locked(dao_backend_stream_t *stream)
     }
 }
 
-/* False if nothing runs. */
+/* Returns false if nothing runs. */
 static bool end_next_locked(dao_backend_t *backend)
 {
     uint64_t next_ns = UINT64_MAX;
@@ -234,7 +230,7 @@ static bool end_next_locked(dao_backend_t *backend)
     backend->now_ns = next_ns;
     for (dao_backend_stream_t *stream = backend->streams; stream != NULL; stream = stream->next) {
         if (stream->is_running && stream->end_ns == next_ns) {
-            end_and_tell_locked(stream);
+            end_and_report_locked(stream);
         }
     }
     return true;
@@ -267,7 +263,7 @@ dao_status_t dao_sim_run(dao_backend_t *backend, sim_reached_t is_reached, const
     dao_mutex_unlock(&backend->lock);
     return has_next
                ? DAO_OK
-               : dao_error(DAO_ERR_BACKEND, "virtual time stands still: what is waited for cannot happen");
+               : dao_error(DAO_ERR_BACKEND, "virtual time stands still: nothing that runs can end this wait");
 }
 
 uint64_t dao_sim_now_ns(dao_backend_device_t *device)
@@ -286,7 +282,7 @@ void dao_sim_watch(dao_backend_device_t *device, dao_sim_watch_t watch, void *us
     dao_mutex_unlock(&device->backend->lock);
 }
 
-/* The earliest end is not before `until_ns`. */
+/* Returns true if no running command ends by `until_ns`. */
 static bool is_quiet_before_locked(const dao_backend_t *backend, uint64_t until_ns)
 {
     for (const dao_backend_stream_t *stream = backend->streams; stream != NULL; stream = stream->next) {

@@ -23,7 +23,7 @@ typedef struct sim_link {
     uint64_t bytes_per_second; /* 0: no limit */
 } sim_link_t;
 
-/* What a record makes true. Counted: its event, its command, every waiting command. */
+/* The state of one record of an event. References: the event, the record's command, every waiting command. */
 typedef struct sim_mark {
     uint32_t reference_count;
     bool is_done;
@@ -56,11 +56,11 @@ typedef struct sim_command {
 struct dao_backend_stream {
     dao_backend_device_t *device;
     dao_backend_stream_t *next; /* of the backend's, in the order of their creation */
-    dao_ring_t queue;           /* of sim_command_t, with the one that is being carried out */
+    dao_ring_t queue;           /* of sim_command_t, the running one included */
     uint64_t queued_count, done_count;
     bool is_running; /* the first command has begun at begin_ns and ends at end_ns */
     uint64_t begin_ns, end_ns;
-    uint64_t wire_rank; /* when the first command, a copy, came to its wire; 0: it has not */
+    uint64_t wire_rank; /* order in which the first command, a copy, asked for its wire; 0: not yet */
 };
 
 struct dao_backend_event {
@@ -99,12 +99,12 @@ struct dao_backend_device {
 /* DAO_ERR_REENTRANT inside a host function: no call of the table is made from there. */
 DAO_NODISCARD dao_status_t dao_sim_check_thread(void);
 
-/* sim_clock.c: moves time until `is_reached(target)`. DAO_ERR_BACKEND if nothing is left that could reach it.
-   */
+/* sim_clock.c: moves time until `is_reached(target)`. DAO_ERR_BACKEND if nothing is left that could reach
+   it. */
 typedef bool (*sim_reached_t)(const void *target);
 dao_status_t dao_sim_run(dao_backend_t *backend, sim_reached_t is_reached, const void *target);
 
-/* sim_clock.c: takes the lock once nobody moves time. */
+/* sim_clock.c: takes the lock when no thread moves the time. */
 void dao_sim_lock_still(dao_backend_t *backend);
 
 /* Lets go of a mark; the last one frees it. */

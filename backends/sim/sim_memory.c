@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory of a device in virtual time (backends/virtual_memory.h). Without bytes its addresses are reserved,
-   so that they are unlike any other address of the process and touching them faults. */
+/* Memory of a device in virtual time (backends/virtual_memory.h). Without bytes, address space is reserved:
+   addresses are unlike all others of the process, and touching one faults. */
 #include "backends/sim/sim_internal.h"
 
 dao_status_t dao_sim_memory_alloc(dao_backend_device_t *device, size_t size_bytes, void **out_address)
@@ -28,8 +28,8 @@ dao_status_t dao_sim_pinned_free(dao_backend_device_t *device, void *address, si
     return status == DAO_OK ? dao_virtual_memory_free_pinned(&device->memory, address, size_bytes) : status;
 }
 
-/* Others' host memory: copies take their time over the link whatever memory of the host they are of, and
-   addresses are the process's. */
+/* Registered host memory: copies take the same time from all host memory, and devices use the process's
+   addresses. Nothing has to be done. */
 
 dao_status_t dao_sim_host_register(dao_backend_device_t *device, void *address, size_t size_bytes)
 {

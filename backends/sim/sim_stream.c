@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Streams are rings of commands, and events point to the mark of their latest record: every record makes a
-   new mark, so that whoever waits is bound to the record that was the latest when he asked. sim_clock.c
-   carries commands out. */
+/* Streams are queues of commands, which sim_clock.c runs. An event points to the mark of its latest record;
+   every record makes a new mark, so a wait stays bound to the record that was the latest when it was
+   queued. */
 #include "backends/sim/sim_internal.h"
 #include "base/memory/host.h"
 #include "base/report/assert.h"
@@ -95,7 +95,7 @@ dao_status_t dao_sim_stream_create(dao_backend_device_t *device, dao_backend_str
     return DAO_OK;
 }
 
-/* What a wait for a stream waits for: all that is queued when it begins. */
+/* A wait for a stream ends when all commands that were queued before it have ended. */
 typedef struct stream_target {
     const dao_backend_stream_t *stream;
     uint64_t queued_count;
@@ -138,8 +138,8 @@ static void drop_commands_locked(dao_backend_stream_t *stream)
 void dao_sim_stream_destroy(dao_backend_stream_t *stream)
 {
     dao_backend_t *backend = stream->device->backend;
-    (void)synchronize(stream);   /* it fails when nothing can end the wait: what is left is dropped */
-    dao_sim_lock_still(backend); /* the one who moves time may be looking at it */
+    (void)synchronize(stream);   /* if nothing can end the wait, the rest is dropped */
+    dao_sim_lock_still(backend); /* the thread that moves the time may be reading it */
     drop_commands_locked(stream);
     dao_backend_stream_t **link = &backend->streams;
     while (*link != stream) {
@@ -210,7 +210,7 @@ void dao_sim_event_destroy(dao_backend_event_t *event)
     dao_host_free(event);
 }
 
-/* Queues a command that holds a mark. */
+/* Queues a command with a reference to a mark. */
 static dao_status_t queue_mark_locked(dao_backend_stream_t *stream, sim_command_kind_t kind, sim_mark_t *mark)
 {
     sim_command_t command = {.kind = kind, .mark = mark};
@@ -219,7 +219,7 @@ static dao_status_t queue_mark_locked(dao_backend_stream_t *stream, sim_command_
     return status;
 }
 
-/* Records with a new mark, unless nobody but the event holds the old one. */
+/* Records with a new mark, or with the old one if only the event refers to it. */
 static dao_status_t record_locked(dao_backend_event_t *event, dao_backend_stream_t *stream)
 {
     bool is_alone = event->mark->reference_count == 1;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Real devices, through the vendor's runtime that this build was made for. */
+/* Devices of CUDA or HIP, whichever this build was made for. */
 #ifndef DAO_BACKENDS_VENDOR_VENDOR_H
 #define DAO_BACKENDS_VENDOR_VENDOR_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of the backend for CUDA and HIP share: its objects, the guard, and how a vendor's answer
-   becomes a status. Included behind the names of one vendor (DAO_VENDOR_NAMES). */
+/* What the files of the backend for CUDA and HIP share: its objects, the guard around a vendor's call, and
+   the slots. DAO_VENDOR_NAMES is the header with one vendor's names. */
 #ifndef DAO_BACKENDS_VENDOR_VENDOR_INTERNAL_H
 #define DAO_BACKENDS_VENDOR_VENDOR_INTERNAL_H
 
@@ -18,40 +18,44 @@
 #define NAME_OF_EXPANDED(function) #function
 
 struct dao_backend {
-    int32_t device_count; /* as the driver told when it was opened */
-    bool maps_pages;      /* unless the environment says no */
+    int32_t device_count; /* as reported when the driver was opened */
+    bool maps_pages;      /* unless the environment forbids it */
 };
 
 struct dao_backend_device {
     int index;
-    dao_device_info_t info; /* but for what changes */
+    dao_device_info_t info; /* total and free bytes are queried each time */
     size_t page_bytes;      /* granularity of virtual memory; 0: there is none */
 
-    /* vendor_pages.c: who reaches what is mapped here. */
+    /* Which devices access the memory of this one: vendor_pages.c. */
     dao_mutex_t lock;            /* guards what follows */
-    uint64_t reachers;           /* a bit a device: this one, and the peers that may */
+    uint64_t reachers;           /* a bit a device: this one and its enabled peers */
     dao_backend_pages_t *mapped; /* all pages that are mapped */
     dao_backend_pool_t *pools;   /* all pools: vendor_pool.c */
 };
 
-/* Tells whether a device is of no more use after this error. */
+/* Returns true if a device answers nothing but errors after this one. */
 bool dao_vendor_is_lost(vendorError_t error);
 
-/* Maps the result of a call on a device; `no_memory` is what it means here that memory was refused. */
+/* Makes what a device's calls need, such as its primary context. Called once, before the others. */
+vendorError_t dao_vendor_start(int index);
+
+/* Makes a status of the vendor's result and clears its last error. `no_memory` is the status for refused
+   memory. */
 dao_status_t dao_vendor_answer(vendorError_t error, const char *call, int index, dao_status_t no_memory);
 
-/* What a call changes in its thread, as it was before. */
+/* The state of the thread before the guard changed it. */
 typedef struct dao_vendor_guard {
-    int device; /* or whether a context was pushed, where the vendor has those */
+    int device; /* CUDA: whether a context was pushed */
     vendorStreamCaptureMode_t mode;
 } dao_vendor_guard_t;
 
-/* Makes a device current, and says that what follows has nothing to do with streams that are being captured
-   into a graph, which it would spoil otherwise. After vendorSuccess dao_vendor_leave() undoes both. */
+/* Makes a device current, and relaxes the thread's capture mode: calls of the library would otherwise
+   invalidate a capture of the program. After vendorSuccess, dao_vendor_leave() restores both. */
 vendorError_t dao_vendor_enter(int index, dao_vendor_guard_t *out_guard);
 void dao_vendor_leave(int index, dao_vendor_guard_t *guard);
 
-/* Makes one vendor call with device number `index` current, and stores its mapped result in `status`. */
+/* Makes one vendor call inside the guard of device `index`, and stores its status. */
 #define CALL(status, index, no_memory, function, arguments)                                                  \
     do {                                                                                                     \
         dao_vendor_guard_t guard_;                                                                           \
@@ -63,6 +67,34 @@ void dao_vendor_leave(int index, dao_vendor_guard_t *guard);
         (status) = dao_vendor_answer(error_, NAME_OF(function), (index), (no_memory));                       \
     } while (0)
 
+/* Streams, events and their work: vendor_stream.c. */
+dao_status_t dao_vendor_stream_create(dao_backend_device_t *device, dao_backend_stream_t **out_stream);
+dao_status_t dao_vendor_stream_adopt(dao_backend_device_t *device, void *native,
+                                     dao_backend_stream_t **out_stream);
+dao_status_t dao_vendor_stream_synchronize(dao_backend_stream_t *stream);
+void dao_vendor_stream_destroy(dao_backend_stream_t *stream);
+dao_status_t dao_vendor_stream_wait_event(dao_backend_stream_t *stream, dao_backend_event_t *event);
+dao_status_t dao_vendor_stream_capture(dao_backend_stream_t *stream, uint64_t *out_capture);
+void *dao_vendor_stream_native(dao_backend_stream_t *stream);
+dao_status_t dao_vendor_event_create(dao_backend_device_t *device, bool has_time,
+                                     dao_backend_event_t **out_event);
+void dao_vendor_event_destroy(dao_backend_event_t *event);
+dao_status_t dao_vendor_event_record(dao_backend_event_t *event, dao_backend_stream_t *stream);
+dao_status_t dao_vendor_event_query(dao_backend_event_t *event);
+dao_status_t dao_vendor_event_synchronize(dao_backend_event_t *event);
+dao_status_t dao_vendor_event_elapsed(dao_backend_event_t *begin, dao_backend_event_t *end,
+                                      int64_t *out_elapsed_ns);
+dao_status_t dao_vendor_host_func(dao_backend_stream_t *stream, dao_host_func_t function, void *user);
+dao_status_t dao_vendor_copy(dao_backend_stream_t *stream, dao_copy_kind_t kind, void *dst, const void *src,
+                             size_t size_bytes);
+#ifdef vendorCopyBatch
+dao_status_t dao_vendor_copy_batch(dao_backend_stream_t *stream, dao_copy_kind_t kind, void *const *dsts,
+                                   const void *const *srcs, const size_t *sizes_bytes, size_t count);
+#endif
+dao_status_t dao_vendor_fill(dao_backend_stream_t *stream, void *dst, uint8_t value, size_t size_bytes);
+dao_status_t dao_vendor_copy_peer(dao_backend_stream_t *stream, dao_backend_device_t *dst_device, void *dst,
+                                  dao_backend_device_t *src_device, const void *src, size_t size_bytes);
+
 /* Virtual memory: vendor_pages.c. */
 dao_status_t dao_vendor_address_reserve(dao_backend_device_t *device, size_t size_bytes, void **out_address);
 dao_status_t dao_vendor_address_release(dao_backend_device_t *device, void *address, size_t size_bytes);
@@ -72,11 +104,11 @@ dao_status_t dao_vendor_pages_create_mapped(dao_backend_device_t *device, size_t
                                             size_t page_count, void *address,
                                             dao_backend_pages_t **out_pages);
 dao_status_t dao_vendor_pages_destroy(dao_backend_device_t *device, dao_backend_pages_t *pages);
-/* Gives up the structure alone: the vendor keeps the memory until the process ends, or it went with its
+/* Frees the structure alone. The vendor keeps the memory until the process ends, or lost it with the
    device. */
 void dao_vendor_pages_forget(dao_backend_device_t *device, dao_backend_pages_t *pages);
 
-/* Destroys what nobody can be told of; if that is refused it is forgotten. */
+/* Destroys pages where an error cannot be returned. If the vendor refuses, they are forgotten. */
 void dao_vendor_pages_discard(dao_backend_device_t *device, dao_backend_pages_t *pages);
 dao_status_t dao_vendor_pages_map(dao_backend_device_t *device, dao_backend_pages_t *pages, void *address);
 dao_status_t dao_vendor_pages_map_run(dao_backend_device_t *device, dao_backend_pages_t *const *pages,
@@ -90,7 +122,7 @@ dao_status_t dao_vendor_pages_import(dao_backend_device_t *device, int descripto
 dao_status_t dao_vendor_pages_export(dao_backend_device_t *device, const dao_backend_pages_t *pages,
                                      int *out_descriptor);
 
-/* Pools: vendor_pool.c. Find tells whether a device has them. */
+/* Pools: vendor_pool.c. Find returns whether a device has them. */
 dao_status_t dao_vendor_pools_find(int index, bool *out_has_pools);
 dao_status_t dao_vendor_pool_create(dao_backend_device_t *device, dao_backend_pool_t **out_pool);
 void dao_vendor_pool_destroy(dao_backend_device_t *device, dao_backend_pool_t *pool);
@@ -98,10 +130,10 @@ dao_status_t dao_vendor_pool_alloc(dao_backend_device_t *device, dao_backend_poo
                                    void **out_address);
 dao_status_t dao_vendor_pool_free(dao_backend_device_t *device, dao_backend_pool_t *pool, void *address);
 
-/* Lets one more device reach the memory of all pools of a device, whose lock is held. */
+/* Lets one more device access the memory of all pools of a device, whose lock is held. */
 dao_status_t dao_vendor_pools_allow_locked(const dao_backend_device_t *device, int reacher);
 
-/* Memory that several processes have: vendor_share.c. */
+/* Memory for several processes: vendor_share.c. */
 dao_status_t dao_vendor_shared_create(dao_backend_device_t *device, size_t size_bytes,
                                       dao_backend_shared_t **out_shared, void **out_address);
 dao_status_t dao_vendor_shared_export(dao_backend_device_t *device, dao_backend_shared_t *shared,
@@ -111,7 +143,7 @@ dao_status_t dao_vendor_shared_import(dao_backend_device_t *device, const dao_ba
                                       void **out_address);
 dao_status_t dao_vendor_shared_destroy(dao_backend_device_t *device, dao_backend_shared_t *shared);
 
-/* Lets device number `reacher` reach what is mapped on a device, and what will be. */
+/* Lets device number `reacher` access all memory that is or will be mapped on a device. */
 dao_status_t dao_vendor_pages_open(dao_backend_device_t *device, int reacher);
 
 #endif

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Virtual memory of CUDA and HIP: addresses are reserved, pages are physical memory without an address, and
-   mapping puts the one behind the other. A mapping can be used once access is allowed, which is a call of its
-   own; both are one step here, undone together. The vendor's calls have `vendorVmm` names in
-   backends/cuda/names.h and backends/hip/names.h.
+/* Virtual memory of CUDA and HIP: address ranges are reserved, pages are physical memory without an address,
+   and mapping joins the two. A mapping is usable once access is allowed, by a second call. Both are one step
+   here and are undone together. The vendor's calls are the `vendorVmm` names of backends/cuda/names.h and
+   backends/hip/names.h.
 
-   A device has a list of its handles that are mapped, for peers that may reach its memory only later:
+   A device lists its mapped handles, for peers that are enabled later:
 
-       pages_map     maps -> enters the list and reads who may reach the device -> allows those
-       peer_enable   adds the peer -> walks the list and allows it, under the lock
-       pages_unmap   leaves the list -> unmaps
+       pages_map     maps, enters the list, reads the set of reachers (under the lock) -> allows those
+       peer_enable   walks the list, allows the peer on each, adds it to the set (all under the lock)
+       pages_unmap   leaves the list (under the lock) -> unmaps
 
-   so that whichever of the first two gets the lock first, the other one sees what it did; and nothing is
-   allowed that is being unmapped. */
+   Whichever of the first two takes the lock first, the other one sees its effect. Pages that are being
+   unmapped are not in the list, so access is never allowed on them. */
 #include "backends/vendor/vendor_internal.h"
 
 #include <assert.h>
@@ -19,8 +19,8 @@
 struct dao_backend_pages {
     vendorVmm_t handle;
     size_t size_bytes;
-    bool is_imported; /* of another process, maybe of another device: peers are not let in by this one */
-    /* guarded by the device's lock; all NULL while it is not mapped */
+    bool is_imported; /* of another process or device: peers get no access through it */
+    /* Guarded by the device's lock; all NULL while not mapped. */
     void *address;
     dao_backend_pages_t *previous;
     dao_backend_pages_t *next;
@@ -50,7 +50,7 @@ dao_status_t dao_vendor_address_release(dao_backend_device_t *device, void *addr
     return status;
 }
 
-/* ---- who reaches what is mapped ---- */
+/* ---- which devices access the mapped pages ---- */
 
 static bool is_valid_locked(const dao_backend_device_t *device)
 {
@@ -64,7 +64,7 @@ static bool is_valid_locked(const dao_backend_device_t *device)
     return (device->reachers >> device->index & 1) != 0;
 }
 
-/* Enters pages into the list. Gives the devices that are to reach them. */
+/* Enters pages into the list. Returns the set of devices that are to access them. */
 static uint64_t enter(dao_backend_device_t *device, dao_backend_pages_t *pages, void *address)
 {
     dao_mutex_lock(&device->lock);
@@ -97,7 +97,7 @@ static void take_out_locked(dao_backend_device_t *device, dao_backend_pages_t *p
     pages->next = NULL;
 }
 
-/* Takes pages out of the list; those of a lost device may have left it at an unmap that failed. */
+/* Takes pages out of the list. Those of a lost device may have left it in an unmap that failed. */
 static void leave(dao_backend_device_t *device, dao_backend_pages_t *pages)
 {
     dao_mutex_lock(&device->lock);
@@ -116,7 +116,7 @@ static dao_status_t allow(const dao_backend_device_t *device, void *address, siz
     return status;
 }
 
-/* Rare, and the lists must not change: the calls of a driver that are made under a lock. */
+/* The only vendor calls under a lock: they are rare, and the list must not change meanwhile. */
 dao_status_t dao_vendor_pages_open(dao_backend_device_t *device, int reacher)
 {
     uint64_t bit = UINT64_C(1) << reacher;
@@ -130,15 +130,16 @@ dao_status_t dao_vendor_pages_open(dao_backend_device_t *device, int reacher)
     if (status == DAO_OK && (device->reachers & bit) == 0) {
         status = dao_vendor_pools_allow_locked(device, reacher);
     }
-    device->reachers |= status == DAO_OK ? bit : 0; /* else some can be reached that nobody was promised */
+    device->reachers |=
+        status == DAO_OK ? bit : 0; /* after a failure some pages are open early, which does no harm */
     dao_mutex_unlock(&device->lock);
     return status;
 }
 
 /* ---- pages ---- */
 
-/* Gives the structure around a handle that there is not yet; NULL, which is an error already, without memory.
-   */
+/* Returns the structure for a handle that is still to be made; NULL, with the error set, without host
+   memory. */
 static dao_backend_pages_t *pages_wrap(const dao_backend_device_t *device, size_t size_bytes)
 {
     dao_backend_pages_t *pages = dao_host_calloc(1, sizeof(*pages));
@@ -150,7 +151,7 @@ static dao_backend_pages_t *pages_wrap(const dao_backend_device_t *device, size_
     return pages;
 }
 
-/* Hands on pages whose handle was asked for, unless it was refused. */
+/* Hands over pages whose handle was made, or frees the structure if it was refused. */
 static dao_status_t pages_finish(dao_backend_pages_t *pages, dao_status_t status,
                                  dao_backend_pages_t **out_pages)
 {
@@ -176,7 +177,7 @@ dao_status_t dao_vendor_pages_create(dao_backend_device_t *device, size_t size_b
     return pages_finish(pages, status, out_pages);
 }
 
-/* ---- pages that several processes have ---- */
+/* ---- pages for several processes ---- */
 
 dao_status_t dao_vendor_pages_create_shared(dao_backend_device_t *device, size_t size_bytes,
                                             dao_backend_pages_t **out_pages)
@@ -220,7 +221,7 @@ dao_status_t dao_vendor_pages_destroy(dao_backend_device_t *device, dao_backend_
         return status;
     }
     leave(device, pages);
-    dao_host_free(pages); /* those of a lost device went with it */
+    dao_host_free(pages); /* a lost device took the memory with it */
     return DAO_OK;
 }
 
@@ -263,12 +264,12 @@ dao_status_t dao_vendor_pages_unmap(dao_backend_device_t *device, dao_backend_pa
     dao_error_record_t record;
     dao_error_save(&record, status);
     uint64_t reachers = enter(device, pages, address);
-    (void)allow(device, address, pages->size_bytes,
-                reachers); /* who came meanwhile; the others may already */
+    /* Peers enabled in between have no access yet; a refusal here has no caller to report to. */
+    (void)allow(device, address, pages->size_bytes, reachers);
     return dao_error_restore(&record);
 }
 
-/* Access to all of them is allowed by one call, instead of one each. */
+/* Allows access to the whole run by one call instead of one a handle. */
 dao_status_t dao_vendor_pages_map_run(dao_backend_device_t *device, dao_backend_pages_t *const *pages,
                                       size_t page_count, void *address)
 {

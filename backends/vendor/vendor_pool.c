@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pools of the driver: device memory that it hands out and takes back in the order of a stream. Each pool has
-   a stream of its own on which nothing else happens, so that what it is asked for is done at once, and no
-   other work is waited for: a plain free waits for all of the device.
+/* Pools of the driver's stream-ordered allocator. Each pool has a stream of its own without other work, so
+   requests are done at once and wait for nothing; a plain free would wait for the whole device.
 
-   A pool keeps nothing: what is given back goes back to the device as soon as its stream is waited for (the
-   default of its release threshold). What peers may reach is said for each pool; a device's list of pools is
-   guarded by its lock, as that of its pages. */
+   A pool caches nothing: freed memory returns to the device when the stream is synchronized (its release
+   threshold is left at 0, the default). Peer access is set for each pool; a device's list of pools is guarded
+   by its lock. */
 #include "backends/vendor/vendor_internal.h"
 
 struct dao_backend_pool {
@@ -14,7 +13,7 @@ struct dao_backend_pool {
     dao_backend_pool_t *next; /* of the device's pools */
 };
 
-/* A driver that is older than pools does not know the question. */
+/* A driver older than pools refuses the question: it has none. */
 static vendorError_t ask(int *out_has_pools, int index)
 {
     vendorError_t error = vendorDeviceGetAttribute(out_has_pools, vendorDevAttrMemoryPoolsSupported, index);
@@ -35,7 +34,7 @@ dao_status_t dao_vendor_pools_find(int index, bool *out_has_pools)
     return status;
 }
 
-/* Lets devices, a bit each, reach the memory of a pool; its own always does. */
+/* Lets devices, a bit each, access the memory of a pool. Its own device always can. */
 static dao_status_t allow(const dao_backend_device_t *device, const dao_backend_pool_t *pool,
                           uint64_t devices)
 {
@@ -84,7 +83,7 @@ static void pool_close(const dao_backend_device_t *device, const dao_backend_poo
 {
     dao_status_t status;
     CALL(status, device->index, DAO_ERR_NO_DEVICE_MEMORY, vendorMemPoolDestroy, (pool->pool));
-    (void)status; /* nobody can do anything about it; a lost device's went with it */
+    (void)status; /* destroy cannot fail; a lost device took the pool with it */
 }
 
 static void stream_close(const dao_backend_device_t *device, const dao_backend_pool_t *pool)
@@ -94,7 +93,7 @@ static void stream_close(const dao_backend_device_t *device, const dao_backend_p
     (void)status; /* likewise */
 }
 
-/* Enters a pool into the list, and lets those reach it who reach the device. */
+/* Enters a pool into the list and opens it to the peers of its device. */
 static dao_status_t enter(dao_backend_device_t *device, dao_backend_pool_t *pool)
 {
     dao_mutex_lock(&device->lock);
@@ -118,7 +117,7 @@ static void leave(dao_backend_device_t *device, const dao_backend_pool_t *pool)
     dao_mutex_unlock(&device->lock);
 }
 
-/* Makes what a pool is made of; what cannot be used is undone. */
+/* Creates the pool, its stream and its entry in the list; a failure undoes what was created. */
 static dao_status_t pool_begin(dao_backend_device_t *device, dao_backend_pool_t *pool)
 {
     dao_error_record_t record;
@@ -189,7 +188,7 @@ dao_status_t dao_vendor_pool_alloc(dao_backend_device_t *device, dao_backend_poo
     CALL(status, device->index, DAO_ERR_NO_DEVICE_MEMORY, vendorMallocFromPoolAsync,
          (&address, size_bytes, pool->pool, pool->stream));
     if (status == DAO_OK) {
-        status = synchronize(device, pool); /* every other stream can use it from here on */
+        status = synchronize(device, pool); /* every stream can use the memory from here on */
         if (status != DAO_OK) {
             dao_error_record_t record;
             dao_error_save(&record, status);
@@ -209,7 +208,7 @@ dao_status_t dao_vendor_pool_free(dao_backend_device_t *device, dao_backend_pool
 {
     dao_status_t status = give(device, pool, address);
     if (status == DAO_OK) {
-        (void)synchronize(device, pool); /* it is given back: what fails here, later calls tell */
+        (void)synchronize(device, pool); /* the block is freed; a failure here is reported by later calls */
     }
     return status;
 }

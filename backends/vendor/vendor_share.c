@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory that several processes have. Where pages can go to other processes by a file descriptor it is one
-   handle of pages with addresses of its own; elsewhere it is an allocation, and what goes there are the
-   vendor's 64 bytes, by which a driver finds it as long as it lives:
+/* Memory for several processes. Where the vendor exports pages by file descriptor, it is one handle of pages
+   at addresses of its own. Elsewhere it is a plain allocation with the vendor's 64-byte handle:
 
        share    descriptor   bytes
-       pages    yes          the size that is mapped
-       plain    no           the vendor's handle
+       pages    yes          the mapped size
+       plain    no           the vendor's handle, valid while the allocation lives
 
-   Both are rounded up: pages to pages, allocations to a size that the driver takes from nobody else's, so
-   that no other bytes are seen with it (CUDA C Programming Guide, Interprocess Communication). */
+   Sizes are rounded up, pages to the granularity, plain allocations to PLAIN_UNIT_BYTES: smaller ones may lie
+   in a block with others, which the importer would see too (CUDA C Programming Guide, Interprocess
+   Communication). */
 #include "backends/vendor/vendor_internal.h"
 
 #include "base/memory/shared.h"
@@ -16,7 +16,7 @@
 
 #include <string.h>
 
-/* Smaller allocations may lie in one that several have. */
+/* The driver takes allocations of this size from no shared block. */
 #define PLAIN_UNIT_BYTES ((size_t)2 << 20)
 
 struct dao_backend_shared {
@@ -39,7 +39,7 @@ static dao_status_t shared_wrap(const dao_backend_device_t *device, dao_backend_
 
 /* ---- pages ---- */
 
-/* Gives pages addresses of their own. */
+/* Maps pages at a new reservation. */
 static dao_status_t pages_place(dao_backend_device_t *device, dao_backend_pages_t *pages, size_t size_bytes,
                                 void **out_address)
 {
@@ -52,15 +52,14 @@ static dao_status_t pages_place(dao_backend_device_t *device, dao_backend_pages_
     if (status != DAO_OK) {
         dao_error_record_t record;
         dao_error_save(&record, status);
-        (void)dao_vendor_address_release(device, address,
-                                         size_bytes); /* the first failure is the one to report */
+        (void)dao_vendor_address_release(device, address, size_bytes); /* the first failure is reported */
         return dao_error_restore(&record);
     }
     *out_address = address;
     return DAO_OK;
 }
 
-/* Takes over pages, which are destroyed if that fails. */
+/* Maps pages and takes them over; a failure destroys them. */
 static dao_status_t pages_share(dao_backend_device_t *device, dao_backend_pages_t *pages,
                                 dao_backend_shared_t *shared)
 {
@@ -173,7 +172,7 @@ dao_status_t dao_vendor_shared_export(dao_backend_device_t *device, dao_backend_
     return status;
 }
 
-/* What a driver says of a handle that is none is no failure of its own. */
+/* A driver fails on a stale or forged handle; to the caller that is an invalid argument. */
 static dao_status_t handle_answer(dao_status_t status)
 {
     if (status != DAO_ERR_BACKEND) {
@@ -249,6 +248,6 @@ dao_status_t dao_vendor_shared_destroy(dao_backend_device_t *device, dao_backend
     if (status != DAO_OK && status != DAO_ERR_DEVICE_LOST) {
         return status;
     }
-    dao_host_free(shared); /* that of a lost device went with it */
+    dao_host_free(shared); /* a lost device took the memory with it */
     return DAO_OK;
 }
