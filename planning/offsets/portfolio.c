@@ -23,13 +23,14 @@
 #include "base/numbers/math.h"
 #include "base/report/assert.h"
 #include "base/report/error.h"
+#include "planning/offsets/check.h"
 #include "planning/offsets/methods/greedy.h"
 #include "planning/offsets/methods/lifetime_bins.h"
 #include "planning/offsets/methods/pools.h"
 #include "planning/offsets/methods/skyline.h"
 #include "planning/offsets/methods/squeaky_wheel.h"
-#include "planning/offsets/problem/check.h"
-#include "planning/offsets/problem/plan.h"
+#include "planning/offsets/plan.h"
+#include "planning/offsets/problem/problem.h"
 #include "planning/offsets/search/search.h"
 
 /* Where the bound is not met, nobody knows when to end: the search as one of several methods ends after so

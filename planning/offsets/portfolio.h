@@ -4,7 +4,7 @@
 #ifndef DAO_PLANNING_PORTFOLIO_H
 #define DAO_PLANNING_PORTFOLIO_H
 
-#include "planning/offsets/methods/method.h"
+#include "planning/offsets/problem/layout.h"
 
 typedef struct dao_plan_portfolio dao_plan_portfolio_t;
 

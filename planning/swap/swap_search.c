@@ -20,7 +20,7 @@
 #include "base/numbers/math.h"
 #include "base/report/error.h"
 #include "planning/swap/addresses/swap_layout.h"
-#include "planning/swap/swap_fingerprint.h"
+#include "planning/swap/step/swap_fingerprint.h"
 #include "planning/swap/times/swap_timing.h"
 #include "planning/swap/victims/swap_choose.h"
 #include "planning/swap/victims/swap_cycle.h"

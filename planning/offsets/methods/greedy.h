@@ -4,7 +4,8 @@
 #ifndef DAO_PLANNING_GREEDY_H
 #define DAO_PLANNING_GREEDY_H
 
-#include "planning/offsets/methods/method.h"
+#include "planning/offsets/methods/order.h"
+#include "planning/offsets/problem/layout.h"
 
 typedef struct dao_plan_greedy_config {
     dao_plan_order_t order;

@@ -13,7 +13,7 @@
 #ifndef DAO_PLANNING_BINS_H
 #define DAO_PLANNING_BINS_H
 
-#include "planning/offsets/methods/method.h"
+#include "planning/offsets/problem/layout.h"
 
 /* Buffers above it are rounded in the steps of the policy; those up to it in eighths of an octave. */
 #define DAO_BIN_SMALL_MAX ((uint64_t)32 << 10)

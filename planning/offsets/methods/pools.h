@@ -3,7 +3,7 @@
 #ifndef DAO_PLANNING_POOLS_H
 #define DAO_PLANNING_POOLS_H
 
-#include "planning/offsets/methods/method.h"
+#include "planning/offsets/problem/layout.h"
 
 typedef struct dao_plan_pools dao_plan_pools_t;
 

@@ -3,7 +3,8 @@
 #ifndef DAO_PLANNING_LOWEST_H
 #define DAO_PLANNING_LOWEST_H
 
-#include "planning/offsets/methods/method.h"
+#include "planning/offsets/methods/order.h"
+#include "planning/offsets/problem/layout.h"
 
 typedef struct dao_plan_skyline dao_plan_skyline_t;
 

@@ -4,7 +4,7 @@
 #ifndef DAO_PLANNING_SQUEAKY_WHEEL_H
 #define DAO_PLANNING_SQUEAKY_WHEEL_H
 
-#include "planning/offsets/problem/plan.h"
+#include "planning/offsets/problem/layout.h"
 
 typedef struct dao_plan_squeaky_wheel dao_plan_squeaky_wheel_t;
 

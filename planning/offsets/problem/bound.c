@@ -7,7 +7,7 @@
    pool must hold at its own worst moment. */
 #include "base/numbers/math.h"
 #include "base/report/error.h"
-#include "planning/offsets/problem/instance.h"
+#include "planning/offsets/problem/rows.h"
 
 /* Which rows count, and how. */
 typedef struct load {

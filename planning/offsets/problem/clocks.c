@@ -11,7 +11,7 @@
    The ends that are before begin_j are found in chains of ends: in each they are the first ones. Ends of one
    thread are always a chain, so there are about as many chains as threads. */
 #include "base/report/error.h"
-#include "planning/offsets/problem/instance.h"
+#include "planning/offsets/problem/rows.h"
 #include "planning/offsets/support/sort.h"
 
 #include <string.h>

@@ -4,6 +4,8 @@
 
 #include "base/report/assert.h"
 #include "base/report/error.h"
+#include "planning/offsets/problem/problem.h"
+#include "planning/offsets/problem/rows.h"
 #include "planning/offsets/support/sort.h"
 
 #include <string.h>

@@ -2,7 +2,7 @@
 /* Times become numbers of beginnings: see the picture in instance.h. They are sorted; or counted, each at a
    slot of its own, where they lie as close together as numbers of operations do. Both come to the same. */
 #include "base/report/error.h"
-#include "planning/offsets/problem/instance.h"
+#include "planning/offsets/problem/rows.h"
 #include "planning/offsets/support/sort.h"
 
 static void list_times(dao_plan_key_t *keys, const uint64_t *times, uint32_t count, dao_plan_work_t *work)

@@ -7,6 +7,7 @@
    with. */
 #include "base/report/error.h"
 #include "planning/offsets/problem/instance.h"
+#include "planning/offsets/problem/rows.h"
 
 /* Where rows go; with no arrays they are only counted. */
 typedef struct cutter {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The rules that a problem keeps, each with a message that names who breaks it. */
+#include "planning/offsets/problem/problem.h"
 #include "base/numbers/math.h"
 #include "base/report/error.h"
-#include "planning/offsets/problem/instance.h"
+#include "planning/offsets/problem/rows.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 #ifndef DAO_PLANNING_SEARCH_H
 #define DAO_PLANNING_SEARCH_H
 
-#include "planning/offsets/methods/method.h"
+#include "planning/offsets/problem/layout.h"
 
 typedef struct dao_plan_search dao_plan_search_t;
 

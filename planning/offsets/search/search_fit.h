@@ -3,7 +3,7 @@
 #ifndef DAO_PLANNING_SEARCH_FIT_H
 #define DAO_PLANNING_SEARCH_FIT_H
 
-#include "planning/offsets/methods/method.h"
+#include "planning/offsets/problem/layout.h"
 #include "planning/offsets/search/search_model.h"
 
 typedef struct dao_plan_fit dao_plan_fit_t;

@@ -15,8 +15,8 @@
 #include "planning/swap/addresses/swap_place.h"
 
 #include "base/report/assert.h"
-#include "planning/offsets/methods/quick.h"
-#include "planning/swap/swap_fingerprint.h"
+#include "planning/offsets/quick.h"
+#include "planning/swap/step/swap_fingerprint.h"
 
 #include <string.h>
 

@@ -316,13 +316,6 @@ static bool ring_is_valid(const dao_swap_step_t *step, uint32_t tensor)
     return length == step->kernel_count;
 }
 
-dao_status_t dao_swap_step_give_up(const dao_swap_step_t *step)
-{
-    return step->cancel != NULL && step->cancel->was_cancelled
-               ? dao_error(DAO_ERR_STOPPED, "the plan of a step was cancelled")
-               : dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory to plan the swaps of a step");
-}
-
 bool dao_swap_step_is_valid(const dao_swap_step_t *step)
 {
     for (uint32_t t = 0; t < step->tensor_count; t++) {

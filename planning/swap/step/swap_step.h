@@ -12,6 +12,8 @@
 #ifndef DAO_PLANNING_SWAP_STEP_H
 #define DAO_PLANNING_SWAP_STEP_H
 
+#include "base/report/error.h"
+
 #include <dao/swap.h>
 
 #define DAO_SWAP_NONE UINT32_MAX
@@ -73,7 +75,12 @@ static inline bool dao_swap_is_cancelled(dao_swap_cancel_t *cancel)
 }
 
 /* Why a step's plan is given up: DAO_ERR_STOPPED if it was cancelled, else DAO_ERR_NO_HOST_MEMORY. */
-DAO_NODISCARD dao_status_t dao_swap_step_give_up(const dao_swap_step_t *step);
+DAO_NODISCARD static inline dao_status_t dao_swap_step_give_up(const dao_swap_step_t *step)
+{
+    return step->cancel != NULL && step->cancel->was_cancelled
+               ? dao_error(DAO_ERR_STOPPED, "the plan of a step was cancelled")
+               : dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory to plan the swaps of a step");
+}
 
 /* The kernel with the most bytes. */
 uint32_t dao_swap_step_largest_kernel(const dao_swap_step_t *step);

@@ -2,7 +2,7 @@
 /* Quick methods one after the other: each leaves what the planner's method of that name leaves, and the best
    of them is kept. */
 #include "base/report/fault.h"
-#include "planning/offsets/methods/quick.h"
+#include "planning/offsets/quick.h"
 #include "tests/support/suite.h"
 
 #include <dao/plan.h>

@@ -3,20 +3,7 @@
 #ifndef DAO_PLANNING_PLAN_H
 #define DAO_PLANNING_PLAN_H
 
-#include "planning/offsets/methods/method.h"
-
-/* What layouts are compared by: fewer bytes that did not fit, then the lower peak. */
-typedef struct dao_plan_score {
-    uint64_t unplaced_bytes;
-    size_t unplaced_count;
-    uint64_t peak_bytes;
-    uint64_t pool_peaks[DAO_PLAN_POOL_COUNT_MAX];
-} dao_plan_score_t;
-
-/* In a pass. */
-void dao_plan_layout_score(const dao_plan_instance_t *instance, const dao_plan_layout_t *layout,
-                           dao_plan_work_t *work, dao_plan_score_t *out_score);
-bool dao_plan_score_is_better(const dao_plan_score_t *left, const dao_plan_score_t *right);
+#include "planning/offsets/problem/layout.h"
 
 /* Writes what the policies of bins need into a plan that nobody else has yet. */
 void dao_plan_set_policy_bytes(dao_plan_t *plan, const uint64_t policy_bytes[DAO_PLAN_BIN_POLICY_COUNT]);

@@ -3,7 +3,7 @@
 #ifndef DAO_PLANNING_CHECK_H
 #define DAO_PLANNING_CHECK_H
 
-#include "planning/offsets/methods/method.h"
+#include "planning/offsets/problem/layout.h"
 
 /* Checks in passes that no two placed items share bytes at the same time. `is_fixed_alone`: looks at fixed
    items alone. DAO_ERR_INVALID names two that do; DAO_ERR_NO_HOST_MEMORY. */

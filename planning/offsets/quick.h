@@ -6,7 +6,8 @@
 #ifndef DAO_PLANNING_QUICK_H
 #define DAO_PLANNING_QUICK_H
 
-#include "planning/offsets/problem/plan.h"
+#include "planning/offsets/methods/order.h"
+#include "planning/offsets/problem/layout.h"
 
 typedef struct dao_plan_quick_method {
     dao_plan_order_t order; /* not DAO_PLAN_ORDER_OFFSET */

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Plans: offsets in the order of the problem's buffers, what they are worth, and a count of references. */
-#include "planning/offsets/problem/plan.h"
+#include "planning/offsets/plan.h"
 
 #include "base/memory/host.h"
-#include "base/numbers/math.h"
 #include "base/report/assert.h"
 #include "base/report/error.h"
-#include "planning/offsets/problem/check.h"
+#include "planning/offsets/check.h"
 
 #include <string.h>
 
@@ -21,83 +20,6 @@ struct dao_plan {
     dao_plan_report_t report;
     _Atomic uint32_t reference_count;
 };
-
-/* ---- layouts ---- */
-
-bool dao_plan_layout_init(dao_plan_layout_t *layout, dao_plan_instance_t *instance, dao_plan_work_t *work)
-{
-    *layout = (dao_plan_layout_t){0};
-    layout->offsets =
-        dao_plan_memory_alloc(&instance->memory, instance->item_count, sizeof(*layout->offsets));
-    if (instance->pool_count > 1) {
-        layout->pools =
-            dao_plan_memory_alloc(&instance->memory, instance->item_count, sizeof(*layout->pools));
-    }
-    if (layout->offsets == NULL || (instance->pool_count > 1 && layout->pools == NULL)) {
-        dao_plan_layout_finish(layout, instance);
-        return false;
-    }
-    static_assert(DAO_PLAN_NOWHERE == UINT64_MAX, "all ones");
-    dao_plan_pass_fill(layout->offsets, 0xff, instance->item_count * sizeof(*layout->offsets), work);
-    return true;
-}
-
-void dao_plan_layout_finish(dao_plan_layout_t *layout, dao_plan_instance_t *instance)
-{
-    dao_plan_memory_free(&instance->memory, layout->offsets);
-    dao_plan_memory_free(&instance->memory, layout->pools);
-    *layout = (dao_plan_layout_t){0};
-}
-
-void dao_plan_layout_put_fixed(dao_plan_layout_t *layout, const dao_plan_instance_t *instance,
-                               dao_plan_work_t *work)
-{
-    dao_plan_pass_t pass = {.count = instance->fixed_offsets == NULL ? 0 : instance->item_count};
-    while (dao_plan_pass_next(&pass, work)) {
-        for (uint32_t i = (uint32_t)pass.begin; i < pass.end; i++) {
-            if (instance->items[i].is_fixed) {
-                dao_plan_layout_put(layout, i, instance->fixed_offsets[i], instance->items[i].pool);
-            }
-        }
-    }
-}
-
-static void add_score(const dao_plan_instance_t *instance, const dao_plan_layout_t *layout, uint32_t item,
-                      dao_plan_score_t *score)
-{
-    uint64_t size_bytes = instance->items[item].size_bytes;
-    if (layout->offsets[item] == DAO_PLAN_NOWHERE) {
-        score->unplaced_bytes += size_bytes;
-        score->unplaced_count++;
-        return;
-    }
-    uint64_t *peak_bytes = &score->pool_peaks[dao_plan_layout_pool(layout, item)];
-    uint64_t end = layout->offsets[item] + size_bytes;
-    *peak_bytes = end > *peak_bytes ? end : *peak_bytes;
-}
-
-void dao_plan_layout_score(const dao_plan_instance_t *instance, const dao_plan_layout_t *layout,
-                           dao_plan_work_t *work, dao_plan_score_t *out_score)
-{
-    *out_score = (dao_plan_score_t){0};
-    dao_plan_pass_t pass = {.count = instance->item_count};
-    while (dao_plan_pass_next(&pass, work)) {
-        for (size_t i = pass.begin; i < pass.end; i++) {
-            add_score(instance, layout, (uint32_t)i, out_score);
-        }
-    }
-    for (uint32_t i = 0; i < instance->pool_count; i++) {
-        out_score->peak_bytes = dao_add_capped(out_score->peak_bytes, out_score->pool_peaks[i]);
-    }
-}
-
-bool dao_plan_score_is_better(const dao_plan_score_t *left, const dao_plan_score_t *right)
-{
-    return left->unplaced_bytes < right->unplaced_bytes ||
-           (left->unplaced_bytes == right->unplaced_bytes && left->peak_bytes < right->peak_bytes);
-}
-
-/* ---- plans ---- */
 
 static dao_status_t no_memory(const dao_plan_instance_t *instance)
 {

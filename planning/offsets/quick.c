@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "planning/offsets/methods/quick.h"
+#include "planning/offsets/quick.h"
 
 #include "base/memory/host.h"
 #include "base/report/assert.h"
 #include "base/report/error.h"
+#include "planning/offsets/check.h"
 #include "planning/offsets/methods/greedy.h"
 #include "planning/offsets/methods/skyline.h"
-#include "planning/offsets/problem/check.h"
+#include "planning/offsets/problem/problem.h"
 
 static dao_status_t cancelled(void)
 {

@@ -8,9 +8,10 @@
 
    Before a piece begins, those alive do not overlap, so it is enough to look at its two neighbours. With
    clocks, pieces may share bytes though their times overlap; then all that are alive are looked at. */
-#include "planning/offsets/problem/check.h"
+#include "planning/offsets/check.h"
 
 #include "base/report/error.h"
+#include "planning/offsets/problem/problem.h"
 #include "planning/offsets/support/sort.h"
 
 #include <inttypes.h>
