@@ -8,12 +8,33 @@
 #include "runtime/executor/executor_internal.h"
 #include "runtime/executor/state/tensor.h"
 
+#include <stddef.h>
+
 struct dao_command_list {
-    _Atomic uint32_t reference_count; /* the creator, and every run's items */
-    dao_executor_t *executor;         /* a reference to its shell */
+    dao_shared_t shared;      /* first; held by the creator and by every run's items */
+    dao_executor_t *executor; /* a reference to its shell */
     dao_item_t *first, *last;
     uint64_t kernel_count;
 };
+
+static_assert(offsetof(struct dao_command_list, shared) == 0, "a list is found by what its items hold");
+
+static void destroy_chain(dao_item_t *first)
+{
+    while (first != NULL) {
+        dao_item_t *next = first->next;
+        dao_item_destroy(first);
+        first = next;
+    }
+}
+
+static void destroy_list(dao_shared_t *shared)
+{
+    dao_command_list_t *list = (dao_command_list_t *)shared;
+    destroy_chain(list->first);
+    dao_shared_unreference(&list->executor->shared);
+    dao_host_free(list);
+}
 
 dao_status_t dao_command_list_create(dao_executor_t *executor, dao_command_list_t **out_list)
 {
@@ -24,9 +45,9 @@ dao_status_t dao_command_list_create(dao_executor_t *executor, dao_command_list_
     if (list == NULL) {
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory for a command list");
     }
-    atomic_init(&list->reference_count, 1);
+    dao_shared_init(&list->shared, destroy_list);
     list->executor = executor;
-    dao_executor_reference(executor);
+    dao_shared_reference(&executor->shared);
     *out_list = list;
     return DAO_OK;
 }
@@ -40,15 +61,6 @@ static void append(dao_item_t **first, dao_item_t **last, dao_item_t *item)
         (*last)->next = item;
     }
     *last = item;
-}
-
-static void destroy_chain(dao_item_t *first)
-{
-    while (first != NULL) {
-        dao_item_t *next = first->next;
-        dao_item_destroy(first);
-        first = next;
-    }
 }
 
 dao_status_t dao_command_list_push(dao_command_list_t *list, const dao_kernel_t *kernel)
@@ -91,7 +103,7 @@ static dao_status_t copy_items(dao_command_list_t *list, dao_item_t **out_first,
         if (item == NULL) {
             break;
         }
-        status = dao_item_copy(item, list, &copy);
+        status = dao_item_copy(item, &list->shared, &copy);
     }
     if (status == DAO_OK) {
         status = dao_item_from_step_boundary(&copy);
@@ -128,23 +140,9 @@ dao_status_t dao_command_list_run(dao_command_list_t *list)
     return status;
 }
 
-void dao_command_list_reference(dao_command_list_t *list)
-{
-    atomic_fetch_add(&list->reference_count, 1);
-}
-
-void dao_command_list_unreference(dao_command_list_t *list)
-{
-    if (atomic_fetch_sub(&list->reference_count, 1) == 1) {
-        destroy_chain(list->first);
-        dao_executor_unreference(list->executor);
-        dao_host_free(list);
-    }
-}
-
 void dao_command_list_destroy(dao_command_list_t *list)
 {
     if (list != NULL) {
-        dao_command_list_unreference(list);
+        dao_shared_unreference(&list->shared);
     }
 }

@@ -25,6 +25,7 @@
 #include "runtime/executor/online/prefetch.h"
 #include "runtime/executor/online/writeback.h"
 #include "runtime/executor/state/access.h"
+#include "runtime/executor/state/failure.h"
 #include "runtime/executor/state/file_copy.h"
 #include "runtime/executor/state/residency.h"
 #include "runtime/executor/state/tensor.h"
@@ -73,24 +74,6 @@ dao_status_t dao_engine_init(dao_engine_t *engine, const dao_engine_config_t *co
         dao_device_arena_finish(&engine->arena);
     }
     return status;
-}
-
-void dao_engine_fail(dao_engine_t *engine, dao_status_t status, bool lost)
-{
-    lost = lost || status == DAO_ERR_DEVICE_LOST;
-    if (engine->is_lost || (engine->has_failed && !lost)) {
-        return;
-    }
-    if (engine->has_failed) { /* the first failure was perhaps the loss, seen from elsewhere */
-        (void)dao_error_vendor(status, dao_last_vendor_code(), "%.240s; before it: %.240s",
-                               dao_last_message(), engine->failure.message);
-    }
-    engine->has_failed = true;
-    engine->is_lost = lost;
-    dao_error_save(&engine->failure, status);
-    if (lost) { /* host memory is given back from now on without waiting */
-        dao_file_tier_stop(&engine->file_tier);
-    }
 }
 
 /* Tensors enter the table with their first use and leave it when nobody needs them any more. */
@@ -737,7 +720,7 @@ void dao_engine_finish(dao_engine_t *engine)
         unlist_tensor(engine, tensor);
     }
     dao_step_learner_destroy(engine->learner);
-    dao_file_tier_close(&engine->file_tier);
+    dao_file_copy_close(engine);
     dao_host_tier_finish(&engine->host_tier);
     dao_profiler_finish(&engine->profiler);
     dao_timeline_finish(&engine->timeline);

@@ -5,15 +5,15 @@
 #ifndef DAO_RUNTIME_EXECUTOR_ENGINE_H
 #define DAO_RUNTIME_EXECUTOR_ENGINE_H
 
-#include "runtime/executor/learned/profiler.h"
 #include "runtime/executor/online/demand.h"
 #include "runtime/executor/online/policy.h"
 #include "runtime/executor/online/throttle.h"
 #include "runtime/executor/state/item.h"
+#include "runtime/executor/streams/profiler.h"
+#include "runtime/executor/streams/timeline.h"
 #include "runtime/executor/tiers/device_arena.h"
 #include "runtime/executor/tiers/file_tier.h"
 #include "runtime/executor/tiers/host_tier.h"
-#include "runtime/executor/tiers/timeline.h"
 
 /* Times that a copy is tried again before it counts as failed. */
 #define DAO_COPY_RETRY_MAX 2
@@ -116,17 +116,5 @@ void dao_engine_stats(const dao_engine_t *engine, dao_executor_stats_t *out_stat
 
 /* Walks all tensors and both tiers. */
 bool dao_engine_is_valid(const dao_engine_t *engine);
-
-/* Keeps the first failure; later ones are consequences. With `lost`, or for DAO_ERR_DEVICE_LOST, the device
-   is given up. */
-void dao_engine_fail(dao_engine_t *engine, dao_status_t status, bool lost);
-
-/* What the device cannot refuse and go on, such as a wait on the host: an error gives it up. */
-static inline void dao_engine_lose_unless_ok(dao_engine_t *engine, dao_status_t status)
-{
-    if (status != DAO_OK) {
-        dao_engine_fail(engine, status, true);
-    }
-}
 
 #endif

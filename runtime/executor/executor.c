@@ -14,20 +14,17 @@
 #include "runtime/observe/annotate.h"
 
 #include <inttypes.h>
+#include <stddef.h>
 #include <string.h>
 
-void dao_executor_reference(dao_executor_t *executor)
-{
-    atomic_fetch_add(&executor->reference_count, 1);
-}
+static_assert(offsetof(dao_executor_t, shared) == 0, "an executor is found by what its tensors hold");
 
-void dao_executor_unreference(dao_executor_t *executor)
+static void destroy_shell(dao_shared_t *shared)
 {
-    if (atomic_fetch_sub(&executor->reference_count, 1) == 1) {
-        dao_queue_finish(&executor->queue);
-        dao_mutex_finish(&executor->stats_lock);
-        dao_host_free(executor);
-    }
+    dao_executor_t *executor = (dao_executor_t *)shared;
+    dao_queue_finish(&executor->queue);
+    dao_mutex_finish(&executor->stats_lock);
+    dao_host_free(executor);
 }
 
 dao_status_t dao_executor_check_thread(const dao_executor_t *executor)
@@ -316,14 +313,14 @@ static dao_status_t create(const dao_executor_config_t *config, bool is_still, d
     if (executor == NULL) {
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory for an executor of %zu bytes", sizeof(*executor));
     }
-    atomic_init(&executor->reference_count, 1);
+    dao_shared_init(&executor->shared, destroy_shell);
     executor->is_still = is_still;
     dao_mutex_init(&executor->stats_lock, DAO_RANK_LEAF);
     dao_queue_init(&executor->queue,
                    config->queue_kernels != 0 ? config->queue_kernels : DAO_EXECUTOR_QUEUE_DEFAULT);
     status = start(executor, config);
     if (status != DAO_OK) {
-        dao_executor_unreference(executor);
+        dao_shared_unreference(&executor->shared);
         return status;
     }
     *out_executor = executor;
@@ -366,7 +363,7 @@ dao_status_t dao_executor_destroy(dao_executor_t *executor)
     bool has_failed = executor->engine.has_failed || executor->engine.is_lost;
     dao_error_record_t failure = executor->engine.failure;
     destroy_parts(executor);
-    dao_executor_unreference(executor);
+    dao_shared_unreference(&executor->shared);
     return has_failed ? dao_error_restore(&failure) : DAO_OK;
 }
 
@@ -425,7 +422,7 @@ dao_status_t dao_executor_step_end(dao_executor_t *executor)
 }
 
 /* Pushes a request and waits until it is carried out. The item stays the caller's. */
-static dao_status_t ask(dao_executor_t *executor, dao_item_t *item, dao_request_t *request)
+dao_status_t dao_executor_ask(dao_executor_t *executor, dao_item_t *item, dao_request_t *request)
 {
     item->request = request;
     dao_status_t status = dao_queue_push(&executor->queue, item, item, 0);
@@ -449,43 +446,7 @@ dao_status_t dao_executor_sync(dao_executor_t *executor)
     }
     dao_item_t item = {.kind = DAO_ITEM_SYNC};
     dao_request_t request = {0};
-    return dao_runtime_told(executor->runtime, ask(executor, &item, &request));
-}
-
-/* What write and read share. */
-static dao_status_t transfer(dao_managed_t *tensor, dao_item_kind_t kind, dao_use_kind_t use,
-                             size_t size_bytes, dao_request_t *request)
-{
-    if (tensor == NULL || (request->source == NULL && request->destination == NULL)) {
-        return dao_error(DAO_ERR_INVALID, "the tensor or the program's memory is NULL");
-    }
-    if (size_bytes != tensor->size_bytes) {
-        return dao_error(DAO_ERR_INVALID, "tensor \"%s\" has %zu bytes, the call says %zu", tensor->name,
-                         tensor->size_bytes, size_bytes);
-    }
-    dao_item_t *item = NULL;
-    dao_status_t status = dao_executor_check_thread(tensor->executor);
-    if (status == DAO_OK) {
-        status = dao_item_from_use(kind, tensor, use, &item);
-    }
-    if (status == DAO_OK) {
-        status = ask(tensor->executor, item, request);
-        dao_item_destroy(item);
-    }
-    return status;
-}
-
-dao_status_t dao_managed_write(dao_managed_t *tensor, const void *source, size_t size_bytes)
-{
-    dao_request_t request = {.source = source};
-    /* It may fail, and the content stays then: until it is done nobody takes it for overwritten. */
-    return transfer(tensor, DAO_ITEM_WRITE, DAO_USE_READ_WRITE, size_bytes, &request);
-}
-
-dao_status_t dao_managed_read(dao_managed_t *tensor, void *destination, size_t size_bytes)
-{
-    dao_request_t request = {.destination = destination};
-    return transfer(tensor, DAO_ITEM_READ, DAO_USE_READ, size_bytes, &request);
+    return dao_runtime_told(executor->runtime, dao_executor_ask(executor, &item, &request));
 }
 
 dao_status_t dao_executor_stats_get(dao_executor_t *executor, dao_executor_stats_t *out_stats)

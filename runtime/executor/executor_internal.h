@@ -17,7 +17,7 @@ DAO_NODISCARD dao_status_t dao_executor_create_still(const dao_executor_config_t
                                                      dao_executor_t **out_executor);
 
 struct dao_executor {
-    _Atomic uint32_t reference_count; /* the creator, and every tensor's record */
+    dao_shared_t shared; /* first; held by the creator, every tensor's record and every command list */
     _Atomic uint64_t live_tensor_count;
     _Atomic uint64_t next_tensor_id;
     _Atomic uintptr_t thread_id; /* of the executor's thread; 0 until it runs */
@@ -35,15 +35,16 @@ struct dao_executor {
     dao_executor_stats_t stats; /* guarded by stats_lock: as of the latest item */
 };
 
-/* Holds the shell, and lets go of it; the last one frees it. */
-void dao_executor_reference(dao_executor_t *executor);
-void dao_executor_unreference(dao_executor_t *executor);
-
 /* DAO_ERR_REENTRANT on the executor's own thread. */
 DAO_NODISCARD dao_status_t dao_executor_check_thread(const dao_executor_t *executor);
 
 /* Pushes a chain of items, as dao_queue_push(); a still executor makes room for it first. */
 DAO_NODISCARD dao_status_t dao_executor_queue(dao_executor_t *executor, dao_item_t *first, dao_item_t *last,
                                               uint64_t kernel_count);
+
+/* Pushes a request and waits until it is carried out. The item stays the caller's. What the request answered;
+   DAO_ERR_STOPPED. */
+DAO_NODISCARD dao_status_t dao_executor_ask(dao_executor_t *executor, dao_item_t *item,
+                                            dao_request_t *request);
 
 #endif

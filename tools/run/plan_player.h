@@ -5,7 +5,7 @@
 #define DAO_TOOLS_PLAN_PLAYER_H
 
 #include "runtime/executor/learned/issue_order.h"
-#include "runtime/executor/tiers/timeline.h"
+#include "runtime/executor/streams/timeline.h"
 #include "tools/run/plan_player_file.h"
 
 #include <dao/swap.h>

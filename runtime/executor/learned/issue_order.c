@@ -15,7 +15,7 @@
 #include "base/report/assert.h"
 #include "base/report/error.h"
 #include "planning/swap/times/swap_replay.h"
-#include "runtime/executor/tiers/fence.h"
+#include "runtime/executor/streams/fence.h"
 
 #include <string.h>
 

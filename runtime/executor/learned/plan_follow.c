@@ -19,6 +19,7 @@
 #include "base/numbers/math.h"
 #include "base/report/assert.h"
 #include "base/report/error.h"
+#include "runtime/executor/state/failure.h"
 #include "runtime/executor/state/file_copy.h"
 #include "runtime/executor/state/residency.h"
 #include "runtime/executor/state/tensor.h"
@@ -105,7 +106,7 @@ static bool needs_saving(const dao_managed_t *tensor)
    first, once. */
 static dao_status_t settle_on_host(dao_engine_t *engine, dao_compiled_plan_t *plan, dao_managed_t *tensor)
 {
-    if (!dao_plan_follow_keeps_slot(tensor) || tensor->residency != DAO_RESIDENCY_DEVICE ||
+    if (!dao_plan_role_needs_slot(tensor) || tensor->residency != DAO_RESIDENCY_DEVICE ||
         tensor->is_unverified) {
         return DAO_OK;
     }
@@ -262,18 +263,6 @@ static dao_status_t queue_copies(dao_engine_t *engine, dao_compiled_plan_t *plan
 
 /* ---- kernels ---- */
 
-static void bind(dao_plan_role_t *role, dao_managed_t *tensor)
-{
-    role->tensor = tensor;
-    tensor->plan_role = role;
-}
-
-static void unbind(dao_plan_role_t *role)
-{
-    role->tensor->plan_role = NULL;
-    role->tensor = NULL;
-}
-
 /* Somebody else has the role from now on. The former one takes his bytes along, and the slot if they are in
    it. */
 static dao_status_t pass_on(dao_engine_t *engine, dao_compiled_plan_t *plan, dao_plan_role_t *role,
@@ -291,10 +280,10 @@ static dao_status_t pass_on(dao_engine_t *engine, dao_compiled_plan_t *plan, dao
             status = dao_residency_take_slot(engine, role->size_bytes, &role->slot);
             role->slot_busy = no_fence;
         }
-        dao_plan_follow_forget(former); /* if the drop did not */
+        dao_plan_role_unbind(former); /* if the drop did not */
     }
     if (status == DAO_OK) {
-        bind(role, tensor);
+        dao_plan_role_bind(role, tensor);
     }
     return status;
 }
@@ -389,43 +378,6 @@ void dao_plan_follow_turn(dao_engine_t *engine)
 
 /* ---- slots ---- */
 
-void *dao_plan_follow_take_slot(const dao_managed_t *tensor, dao_fence_t *out_busy)
-{
-    const dao_plan_role_t *role = tensor->plan_role;
-    if (role == NULL || role->slot == NULL || tensor->host_address == role->slot) {
-        return NULL;
-    }
-    *out_busy = role->slot_busy;
-    return role->slot;
-}
-
-bool dao_plan_follow_keeps_slot(const dao_managed_t *tensor)
-{
-    return tensor->plan_role != NULL && tensor->plan_role->needs_slot;
-}
-
-bool dao_plan_follow_has_slot(const dao_managed_t *tensor, const void *slot)
-{
-    return tensor->plan_role != NULL && tensor->plan_role->slot == slot;
-}
-
-bool dao_plan_follow_give_slot(dao_managed_t *tensor)
-{
-    dao_plan_role_t *role = tensor->plan_role;
-    if (!dao_plan_follow_has_slot(tensor, tensor->host_address)) {
-        return false;
-    }
-    dao_fence_join(&role->slot_busy, &tensor->host_busy);
-    return true;
-}
-
-void dao_plan_follow_forget(dao_managed_t *tensor)
-{
-    if (tensor->plan_role != NULL) {
-        unbind(tensor->plan_role);
-    }
-}
-
 uint64_t dao_plan_follow_idle_bytes(const dao_compiled_plan_t *plan)
 {
     uint64_t bytes = 0;
@@ -445,7 +397,7 @@ static void bind_all(dao_engine_t *engine, dao_compiled_plan_t *plan, const dao_
     for (dao_managed_t *tensor = engine->table; tensor != NULL; tensor = tensor->table_next) {
         uint32_t role = dao_step_log_find_reader(known, tensor->id);
         if (role != DAO_STEP_LOG_NO_ROLE) {
-            bind(&plan->roles[role], tensor);
+            dao_plan_role_bind(&plan->roles[role], tensor);
         }
     }
 }
@@ -464,7 +416,7 @@ static void give_up_roles(dao_engine_t *engine, dao_compiled_plan_t *plan)
             dao_fence_join(&role->tensor->host_busy, &role->slot_busy);
         }
         if (role->tensor != NULL) {
-            unbind(role);
+            dao_plan_role_unbind(role->tensor);
         }
         role->slot = NULL;
         role->slot_busy = no_fence;

@@ -11,18 +11,7 @@
 #include "runtime/executor/engine.h"
 #include "runtime/executor/learned/issue_order.h"
 #include "runtime/executor/learned/step_log.h"
-
-/* A tensor of the plan: whoever has this role in the step. */
-typedef struct dao_plan_role {
-    dao_managed_t *tensor; /* who has it now; NULL: nobody */
-    void *slot;            /* host memory that the plan took for it; NULL: none */
-    dao_fence_t slot_busy; /* what still uses the slot */
-    uint64_t size_bytes;
-    uint64_t start_address; /* where it lies as a step starts; DAO_PLAN_NOWHERE: not on the device */
-    bool needs_slot;        /* some copy of the plan touches it */
-} dao_plan_role_t;
-
-#define DAO_PLAN_NOWHERE UINT64_MAX
+#include "runtime/executor/state/plan_role.h"
 
 /* What the plan was made with, to see later whether it still holds. */
 typedef struct dao_plan_basis {
@@ -76,21 +65,6 @@ void dao_plan_follow_launched(dao_engine_t *engine, uint64_t sequence);
 /* The step has ended: queues the copies that are left; the next one follows the plan too, unless that
    fails. */
 void dao_plan_follow_turn(dao_engine_t *engine);
-
-/* A host slot for a tensor's copy out, from its role; NULL: the role has none that is free. */
-void *dao_plan_follow_take_slot(const dao_managed_t *tensor, dao_fence_t *out_busy);
-
-/* Tells whether the host has a place for the tensor's role, so that its slot stays with the course. */
-bool dao_plan_follow_keeps_slot(const dao_managed_t *tensor);
-
-/* Tells whether a slot is that of the tensor's role. */
-bool dao_plan_follow_has_slot(const dao_managed_t *tensor, const void *slot);
-
-/* Gives a slot back to its role; false: it is not a role's. */
-bool dao_plan_follow_give_slot(dao_managed_t *tensor);
-
-/* A tensor's content goes: its role is nobody's. */
-void dao_plan_follow_forget(dao_managed_t *tensor);
 
 /* Bytes of slots that no tensor uses. */
 uint64_t dao_plan_follow_idle_bytes(const dao_compiled_plan_t *plan);

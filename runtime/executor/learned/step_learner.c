@@ -19,6 +19,7 @@
 #include "base/numbers/math.h"
 #include "base/report/assert.h"
 #include "base/report/error.h"
+#include "runtime/executor/state/failure.h"
 #include "runtime/executor/state/tensor.h"
 
 #include <string.h>
@@ -201,7 +202,7 @@ static bool is_off(double measured, double expected)
     return difference * DAO_STEP_LEARNER_TOLERANCE > expected;
 }
 
-static double expected_ns(const dao_profiler_link_t *link, uint64_t bytes_per_second, uint64_t latency_ns)
+static double expected_ns(const dao_link_speed_t *link, uint64_t bytes_per_second, uint64_t latency_ns)
 {
     return (double)link->count * (double)latency_ns +
            link->bytes / (double)bytes_per_second * (double)DAO_NS_PER_S;
@@ -218,9 +219,9 @@ static uint64_t sum_of_kernels(const dao_profiler_t *profiler)
 
 /* What the copies of a direction say of its speed alone. Nothing where none was alone and both directions are
    known to slow each other: that would be counted twice. */
-static const dao_profiler_link_t *link_of(const dao_step_learner_t *learner, dao_stream_role_t direction)
+static const dao_link_speed_t *link_of(const dao_step_learner_t *learner, dao_stream_role_t direction)
 {
-    static const dao_profiler_link_t nothing;
+    static const dao_link_speed_t nothing;
     const dao_profiler_t *profiler = &learner->engine->profiler;
     return profiler->is_crowded[direction] && learner->lost_share > 0 ? &nothing
                                                                       : &profiler->links[direction];
@@ -238,8 +239,8 @@ static double both_speed(const dao_swap_tier_t *link)
 static bool has_changed(const dao_step_learner_t *learner, const dao_plan_basis_t *basis)
 {
     const dao_profiler_t *profiler = &learner->engine->profiler;
-    const dao_profiler_link_t *in = link_of(learner, DAO_STREAM_ROLE_H2D);
-    const dao_profiler_link_t *out = link_of(learner, DAO_STREAM_ROLE_D2H);
+    const dao_link_speed_t *in = link_of(learner, DAO_STREAM_ROLE_H2D);
+    const dao_link_speed_t *out = link_of(learner, DAO_STREAM_ROLE_D2H);
     const dao_swap_tier_t *host = &basis->host;
     return is_off((double)sum_of_kernels(profiler), (double)basis->compute_ns) ||
            (in->count > 0 && is_off(in->ns, expected_ns(in, host->in_bytes_per_second, host->latency_ns))) ||
@@ -259,15 +260,15 @@ static void fill_directions(dao_swap_tier_t *tier)
         tier->out_bytes_per_second != 0 ? tier->out_bytes_per_second : tier->in_bytes_per_second;
 }
 
-static void note_tier(dao_swap_tier_t *link, const dao_profiler_link_t *in, const dao_profiler_link_t *out)
+static void note_tier(dao_swap_tier_t *link, const dao_link_speed_t *in, const dao_link_speed_t *out)
 {
     uint64_t in_latency_ns = 0;
     uint64_t out_latency_ns = 0;
     if (in->count > 0) {
-        dao_profiler_link_speed(in, &link->in_bytes_per_second, &in_latency_ns);
+        dao_link_speed_fit(in, &link->in_bytes_per_second, &in_latency_ns);
     }
     if (out->count > 0) {
-        dao_profiler_link_speed(out, &link->out_bytes_per_second, &out_latency_ns);
+        dao_link_speed_fit(out, &link->out_bytes_per_second, &out_latency_ns);
     }
     fill_directions(link);
     if (in->count > 0 || out->count > 0) {
@@ -287,8 +288,8 @@ static uint64_t speed_by_pieces(uint64_t bytes_per_second, uint64_t latency_ns, 
 static void note_file(dao_step_learner_t *learner)
 {
     dao_file_tier_t *tier = &learner->engine->file_tier;
-    const dao_profiler_link_t *in = &tier->moved[DAO_FILE_READ];
-    const dao_profiler_link_t *out = &tier->moved[DAO_FILE_WRITE];
+    const dao_link_speed_t *in = &tier->moved[DAO_FILE_READ];
+    const dao_link_speed_t *out = &tier->moved[DAO_FILE_WRITE];
     dao_swap_tier_t file = {0};
     note_tier(&file, in, out);
     if (in->count > 0) {

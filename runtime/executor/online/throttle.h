@@ -4,7 +4,7 @@
 #ifndef DAO_RUNTIME_EXECUTOR_THROTTLE_H
 #define DAO_RUNTIME_EXECUTOR_THROTTLE_H
 
-#include "runtime/executor/tiers/timeline.h"
+#include "runtime/executor/streams/timeline.h"
 
 /* Kernels over which the mean is taken, older ones count less and less. */
 #define DAO_THROTTLE_KERNELS 256

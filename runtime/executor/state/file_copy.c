@@ -24,47 +24,17 @@
    it is WRITING; a tensor that is FILE has a VALID copy; a part that is unverified belongs to a tensor that
    is DEVICE with a VALID copy. */
 #include "runtime/executor/state/file_copy.h"
+#include "runtime/executor/state/failure.h"
 
 #include "base/report/assert.h"
 #include "base/report/error.h"
-#include "runtime/executor/learned/plan_follow.h"
 #include "runtime/executor/state/access.h"
+#include "runtime/executor/state/plan_role.h"
 #include "runtime/executor/state/residency.h"
 
 #include <string.h>
 
 static const dao_fence_t no_fence;
-
-/* ---- what is counted ---- */
-
-static uint64_t backed_bytes(const dao_managed_t *tensor)
-{
-    return tensor->host_address != NULL && tensor->file_copy != DAO_FILE_COPY_NONE ? tensor->size_bytes : 0;
-}
-
-static uint64_t leaving_bytes(const dao_managed_t *tensor)
-{
-    return tensor->file_copy == DAO_FILE_COPY_WRITING ? backed_bytes(tensor) : 0;
-}
-
-void dao_file_copy_host_taken(dao_engine_t *engine, const dao_managed_t *tensor)
-{
-    engine->backed_bytes += backed_bytes(tensor);
-    engine->leaving_bytes += leaving_bytes(tensor);
-}
-
-void dao_file_copy_host_given(dao_engine_t *engine, const dao_managed_t *tensor)
-{
-    engine->backed_bytes -= backed_bytes(tensor);
-    engine->leaving_bytes -= leaving_bytes(tensor);
-}
-
-static void set_copy(dao_engine_t *engine, dao_managed_t *tensor, dao_file_copy_t copy)
-{
-    dao_file_copy_host_given(engine, tensor);
-    tensor->file_copy = copy;
-    dao_file_copy_host_taken(engine, tensor);
-}
 
 /* ---- operations ---- */
 
@@ -86,6 +56,7 @@ static dao_status_t queue_operation(dao_engine_t *engine, dao_managed_t *tensor,
                                  tensor->name);
     }
     if (status == DAO_OK) {
+        dao_managed_reference(tensor); /* until dao_file_copy_settle() takes the operation off */
         dao_fence_add(&tensor->file_busy, dao_file_tier_stream(operation.direction), *out_sequence);
         *(operation.direction == DAO_FILE_READ ? &engine->stats.file_in_bytes
                                                : &engine->stats.file_out_bytes) += operation.size_bytes;
@@ -114,7 +85,7 @@ static void write_came(dao_engine_t *engine, const dao_file_operation_t *operati
                       dao_error(DAO_ERR_IO, "writing %zu bytes: %s", operation->size_bytes,
                                 strerror(operation->error)));
     } else if (operation->is_last) {
-        set_copy(engine, tensor, DAO_FILE_COPY_VALID);
+        dao_residency_set_file_copy(engine, tensor, DAO_FILE_COPY_VALID);
     }
 }
 
@@ -141,8 +112,20 @@ void dao_file_copy_settle(dao_engine_t *engine)
             } else if (is_current) {
                 read_came(engine, operation);
             }
-            dao_file_tier_take_off(&engine->file_tier, direction);
+            dao_managed_unreference(dao_file_tier_take_off(&engine->file_tier, direction));
             operation = dao_file_tier_finished(&engine->file_tier, direction);
+        }
+    }
+}
+
+void dao_file_copy_close(dao_engine_t *engine)
+{
+    dao_file_tier_stop(&engine->file_tier);
+    for (int i = 0; engine->file_tier.is_there && i < DAO_FILE_DIRECTION_COUNT; i++) {
+        dao_managed_t *tensor = dao_file_tier_give_up(&engine->file_tier, (dao_file_direction_t)i);
+        while (tensor != NULL) {
+            dao_managed_unreference(tensor);
+            tensor = dao_file_tier_give_up(&engine->file_tier, (dao_file_direction_t)i);
         }
     }
 }
@@ -154,7 +137,7 @@ void dao_file_copy_forget(dao_engine_t *engine, dao_managed_t *tensor)
     if (tensor->file_copy == DAO_FILE_COPY_NONE) {
         return;
     }
-    set_copy(engine, tensor, DAO_FILE_COPY_NONE);
+    dao_residency_set_file_copy(engine, tensor, DAO_FILE_COPY_NONE);
     tensor->file_version++;
     tensor->is_unverified = false;
     dao_engine_lose_unless_ok(engine, dao_device_arena_give(&engine->file_tier.slots, &engine->timeline,
@@ -206,7 +189,7 @@ static dao_status_t begin_copy(dao_engine_t *engine, dao_managed_t *tensor, dao_
         dao_device_arena_fence(slots, tensor->file_offset_bytes, tensor->size_bytes, fence);
         tensor->file_version++;
         tensor->file_busy = no_fence;
-        set_copy(engine, tensor, DAO_FILE_COPY_WRITING);
+        dao_residency_set_file_copy(engine, tensor, DAO_FILE_COPY_WRITING);
     }
     return status;
 }
@@ -274,7 +257,7 @@ typedef enum choice { CHOICE_ANY, CHOICE_AT_ONCE, CHOICE_WRITE_AHEAD } choice_t;
 static bool may_leave(const dao_engine_t *engine, const dao_managed_t *tensor, choice_t choice)
 {
     if (tensor->host_address == NULL || dao_residency_is_landing(tensor) ||
-        dao_plan_follow_keeps_slot(tensor)) {
+        dao_plan_role_needs_slot(tensor)) {
         return false;
     }
     bool is_at_once = can_go_at_once(tensor);
@@ -634,8 +617,8 @@ bool dao_file_copy_is_valid(const dao_engine_t *engine)
     uint64_t leaving = 0;
     uint64_t slot_bytes = 0;
     for (const dao_managed_t *tensor = engine->table; tensor != NULL; tensor = tensor->table_next) {
-        backed += backed_bytes(tensor);
-        leaving += leaving_bytes(tensor);
+        backed += dao_residency_backed_bytes(tensor);
+        leaving += dao_residency_leaving_bytes(tensor);
         if (tensor->file_copy != DAO_FILE_COPY_NONE) {
             slot_bytes += dao_device_arena_part_bytes(tensor->size_bytes);
         }

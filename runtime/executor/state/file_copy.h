@@ -26,6 +26,10 @@ void dao_file_copy_ahead(dao_engine_t *engine);
 /* Looks at operations that have finished. */
 void dao_file_copy_settle(dao_engine_t *engine);
 
+/* Stops the file tier and gives up its operations, finished or not. Nothing is queued any more; allows an engine without
+   a file tier. */
+void dao_file_copy_close(dao_engine_t *engine);
+
 /* DEVICE -> FILE, through the pinned pieces, where the host has no room for a slot; the host waits until the
    bytes are written. DAO_ERR_HOST_FULL, DAO_ERR_COPY_FAILED: nothing has changed. */
 DAO_NODISCARD dao_status_t dao_file_copy_evict(dao_engine_t *engine, dao_managed_t *tensor);
@@ -56,10 +60,6 @@ void dao_file_copy_came(dao_engine_t *engine, const dao_managed_t *tensor);
 
 /* Gives up the file's copy. */
 void dao_file_copy_forget(dao_engine_t *engine, dao_managed_t *tensor);
-
-/* To be called whenever a tensor has got a host slot, and before it loses it. */
-void dao_file_copy_host_taken(dao_engine_t *engine, const dao_managed_t *tensor);
-void dao_file_copy_host_given(dao_engine_t *engine, const dao_managed_t *tensor);
 
 bool dao_file_copy_is_valid(const dao_engine_t *engine);
 

@@ -182,7 +182,7 @@ dao_status_t dao_item_from_step_boundary(dao_item_t **out_item)
     return *out_item != NULL ? DAO_OK : dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory to mark a step");
 }
 
-dao_status_t dao_item_copy(const dao_item_t *item, dao_command_list_t *list, dao_item_t **out_item)
+dao_status_t dao_item_copy(const dao_item_t *item, dao_shared_t *list, dao_item_t **out_item)
 {
     dao_item_t *copy = allocate(item->kind, item->use_count, item->operand_count, item->name);
     if (copy == NULL) {
@@ -190,7 +190,7 @@ dao_status_t dao_item_copy(const dao_item_t *item, dao_command_list_t *list, dao
                          item->name);
     }
     copy->list = list;
-    dao_command_list_reference(list);
+    dao_shared_reference(list);
     copy->launch = item->launch;
     copy->user = item->user;
     copy->signature = item->signature;
@@ -215,7 +215,7 @@ void dao_item_destroy(dao_item_t *item)
         dao_managed_unreference(item->uses[i].tensor);
     }
     if (item->list != NULL) {
-        dao_command_list_unreference(item->list);
+        dao_shared_unreference(item->list);
     }
     dao_host_free(item);
 }

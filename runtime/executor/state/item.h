@@ -5,8 +5,9 @@
 #define DAO_RUNTIME_EXECUTOR_ITEM_H
 
 #include "base/report/error.h"
+#include "runtime/executor/state/shared.h"
 
-#include <dao/command_list.h>
+#include <dao/executor.h>
 
 typedef struct dao_item dao_item_t;
 
@@ -56,7 +57,7 @@ struct dao_item {
     dao_launch_func_t launch;
     void *user;
     void (*drop)(void *user);
-    dao_command_list_t *list; /* of a run's copy: holds the list, whose items own `user`; else NULL */
+    dao_shared_t *list; /* of a run's copy: the command list, whose items own `user`; else NULL */
     uint64_t
         signature; /* of function, name and number of operands: other kernels have other ones, but for chance */
     size_t workspace_bytes;
@@ -82,15 +83,10 @@ DAO_NODISCARD dao_status_t dao_item_from_use(dao_item_kind_t kind, dao_managed_t
 DAO_NODISCARD dao_status_t dao_item_from_step_boundary(dao_item_t **out_item);
 
 /* Copies an item of a list, for a run; the copy holds the list. DAO_ERR_NO_HOST_MEMORY. */
-DAO_NODISCARD dao_status_t dao_item_copy(const dao_item_t *item, dao_command_list_t *list,
-                                         dao_item_t **out_item);
+DAO_NODISCARD dao_status_t dao_item_copy(const dao_item_t *item, dao_shared_t *list, dao_item_t **out_item);
 
 /* Calls drop, lets go of the tensors and the list, and frees an item. Not for release items, which lie in
    their tensors, nor for syncs. */
 void dao_item_destroy(dao_item_t *item);
-
-/* Holds a command list, and lets go of it; the last one frees it. In list.c. */
-void dao_command_list_reference(dao_command_list_t *list);
-void dao_command_list_unreference(dao_command_list_t *list);
 
 #endif

@@ -42,9 +42,10 @@
 
 #include "base/report/assert.h"
 #include "base/report/error.h"
-#include "runtime/executor/learned/plan_follow.h"
 #include "runtime/executor/state/access.h"
+#include "runtime/executor/state/failure.h"
 #include "runtime/executor/state/file_copy.h"
+#include "runtime/executor/state/plan_role.h"
 #include "runtime/observe/annotate.h"
 
 #include <string.h>
@@ -54,99 +55,6 @@ static const dao_fence_t no_fence;
 static void *device_address(const dao_engine_t *engine, const dao_managed_t *tensor)
 {
     return engine->arena.address + tensor->device_offset_bytes;
-}
-
-void dao_residency_land(dao_managed_t *tensor, uint64_t offset_bytes)
-{
-    DAO_ASSERT(!tensor->has_device);
-    tensor->has_device = true;
-    tensor->device_offset_bytes = offset_bytes;
-    tensor->device_written = no_fence;
-    tensor->device_busy = no_fence;
-}
-
-static void give_device(dao_engine_t *engine, dao_managed_t *tensor)
-{
-    DAO_ASSERT(tensor->has_device);
-    tensor->has_device = false;
-    if (engine->plan != NULL) {
-        return; /* the place is the plan's */
-    }
-    dao_engine_lose_unless_ok(engine,
-                              dao_device_arena_give(&engine->arena, &engine->timeline,
-                                                    tensor->device_offset_bytes, &tensor->device_busy));
-}
-
-static void give_host(dao_engine_t *engine, dao_managed_t *tensor)
-{
-    DAO_ASSERT(tensor->host_address != NULL);
-    void *address = tensor->host_address;
-    bool is_of_role = dao_plan_follow_give_slot(tensor);
-    dao_file_copy_host_given(engine, tensor);
-    tensor->host_address = NULL;
-    if (is_of_role) {
-        return;
-    }
-    dao_engine_lose_unless_ok(engine, dao_host_tier_give(&engine->host_tier, &engine->timeline, address,
-                                                         tensor->size_bytes, &tensor->host_busy));
-}
-
-bool dao_residency_is_landing(const dao_managed_t *tensor)
-{
-    return tensor->has_device && tensor->residency != DAO_RESIDENCY_DEVICE &&
-           tensor->residency != DAO_RESIDENCY_BOTH;
-}
-
-bool dao_residency_is_clean(const dao_managed_t *tensor)
-{
-    return tensor->residency == DAO_RESIDENCY_BOTH ||
-           (tensor->residency == DAO_RESIDENCY_DEVICE && tensor->file_copy == DAO_FILE_COPY_VALID);
-}
-
-void dao_residency_unland(dao_engine_t *engine, dao_managed_t *tensor)
-{
-    DAO_ASSERT(dao_residency_is_landing(tensor));
-    give_device(engine, tensor);
-}
-
-dao_status_t dao_residency_copy(dao_engine_t *engine, const dao_managed_t *tensor, const dao_copy_t *copy,
-                                const dao_fence_t *fence, uint64_t *out_sequence)
-{
-    bool is_measured =
-        copy->role < DAO_STREAM_ROLE_COUNT; /* a piece's time says more of the file than of the link */
-    dao_status_t status = dao_timeline_before(&engine->timeline, copy->role, fence);
-    if (status != DAO_OK) {
-        dao_engine_fail(engine, status, true);
-        return status;
-    }
-    for (int i = 0; i <= DAO_COPY_RETRY_MAX; i++) {
-        if (is_measured) {
-            dao_profiler_before_copy(&engine->profiler, copy->role, copy->size_bytes);
-        }
-        dao_annotate_begin(copy->is_in ? "dao: copy in" : "dao: copy out");
-        status = engine->config.ops->copy(engine->timeline.streams[copy->role].backend,
-                                          copy->is_in ? DAO_COPY_KIND_H2D : DAO_COPY_KIND_D2H,
-                                          copy->destination, copy->source, copy->size_bytes);
-        dao_annotate_end();
-        if (status == DAO_OK) {
-            status = dao_timeline_after(&engine->timeline, copy->role, out_sequence);
-            dao_engine_lose_unless_ok(engine, status);
-            if (is_measured) {
-                dao_profiler_after(&engine->profiler, copy->role);
-            }
-            return status;
-        }
-        if (status == DAO_ERR_DEVICE_LOST) {
-            dao_error_prefix("tensor \"%s\": ", tensor->name);
-            dao_engine_fail(engine, status, true);
-            return status;
-        }
-    }
-    return dao_error_vendor(
-        DAO_ERR_COPY_FAILED, dao_last_vendor_code(),
-        "tensor \"%s\": copying %zu bytes to the %s failed %d times; it stays where it was: %.200s",
-        tensor->name, copy->size_bytes, copy->is_in ? "device" : "host", DAO_COPY_RETRY_MAX + 1,
-        dao_last_message());
 }
 
 /* Queues a copy of all of a tensor's bytes between its part of the device and `host`. */
@@ -232,7 +140,7 @@ dao_status_t dao_residency_move(dao_engine_t *engine, dao_managed_t *tensor, uin
     status = dao_timeline_after(&engine->timeline, role, &sequence);
     dao_engine_lose_unless_ok(engine, status);
     dao_fence_add(&tensor->device_busy, role, sequence);
-    give_device(engine, tensor);
+    dao_residency_give_device(engine, tensor);
     dao_residency_land(tensor, offset_bytes);
     dao_fence_add(&tensor->device_written, role, sequence);
     dao_fence_add(&tensor->device_busy, role, sequence);
@@ -269,7 +177,7 @@ static dao_status_t take_host(dao_engine_t *engine, const dao_managed_t *tensor,
                               dao_fence_t *out_busy)
 {
     *out_busy = no_fence;
-    *out_address = dao_plan_follow_take_slot(tensor, out_busy);
+    *out_address = dao_plan_role_take_slot(tensor, out_busy);
     return *out_address != NULL ? DAO_OK : dao_residency_take_slot(engine, tensor->size_bytes, out_address);
 }
 
@@ -287,15 +195,14 @@ static dao_status_t copy_out(dao_engine_t *engine, dao_managed_t *tensor)
     uint64_t sequence = 0;
     dao_fence_join(&fence, &tensor->device_written);
     status = queue_copy(engine, DAO_STREAM_ROLE_D2H, &fence, address, tensor, &sequence);
-    if (status != DAO_OK && !dao_plan_follow_has_slot(tensor, address)) {
+    if (status != DAO_OK && !dao_plan_role_has_slot(tensor, address)) {
         (void)dao_host_tier_give(&engine->host_tier, &engine->timeline, address, tensor->size_bytes,
                                  &no_fence); /* idle: no wait */
     }
     if (status != DAO_OK) {
         return status;
     }
-    tensor->host_address = address;
-    dao_file_copy_host_taken(engine, tensor);
+    dao_residency_take_host(engine, tensor, address);
     tensor->host_written = no_fence;
     dao_fence_add(&tensor->host_written, DAO_STREAM_ROLE_D2H, sequence);
     tensor->host_busy = tensor->host_written;
@@ -326,7 +233,7 @@ static dao_status_t evict_from_device(dao_engine_t *engine, dao_managed_t *tenso
     dao_status_t status = copy_out(engine, tensor);
     if (status == DAO_OK) {
         tensor->residency = DAO_RESIDENCY_HOST;
-        give_device(engine, tensor);
+        dao_residency_give_device(engine, tensor);
     } else if (status == DAO_ERR_HOST_FULL && dao_residency_is_clean(tensor)) {
         dao_residency_drop_device(engine, tensor);
         status = DAO_OK;
@@ -363,23 +270,8 @@ void dao_residency_written(dao_engine_t *engine, dao_managed_t *tensor, uint64_t
     tensor->residency = DAO_RESIDENCY_DEVICE;
     dao_file_copy_forget(engine, tensor);
     if (tensor->host_address != NULL) {
-        give_host(engine, tensor);
+        dao_residency_give_host(engine, tensor);
     }
-}
-
-void dao_residency_drop_host(dao_engine_t *engine, dao_managed_t *tensor)
-{
-    DAO_ASSERT(tensor->residency == DAO_RESIDENCY_BOTH || tensor->file_copy == DAO_FILE_COPY_VALID);
-    tensor->residency = tensor->residency == DAO_RESIDENCY_BOTH ? DAO_RESIDENCY_DEVICE : DAO_RESIDENCY_FILE;
-    give_host(engine, tensor);
-}
-
-void dao_residency_drop_device(dao_engine_t *engine, dao_managed_t *tensor)
-{
-    DAO_ASSERT(dao_residency_is_clean(tensor));
-    tensor->residency = tensor->residency == DAO_RESIDENCY_BOTH ? DAO_RESIDENCY_HOST : DAO_RESIDENCY_FILE;
-    tensor->is_unverified = false;
-    give_device(engine, tensor);
 }
 
 /* Gives up all copies. */
@@ -389,17 +281,17 @@ static void clear(dao_engine_t *engine, dao_managed_t *tensor)
     tensor->residency = DAO_RESIDENCY_EMPTY;
     dao_file_copy_forget(engine, tensor);
     if (tensor->has_device) {
-        give_device(engine, tensor);
+        dao_residency_give_device(engine, tensor);
     }
     if (tensor->host_address != NULL) {
-        give_host(engine, tensor);
+        dao_residency_give_host(engine, tensor);
     }
 }
 
 void dao_residency_discard(dao_engine_t *engine, dao_managed_t *tensor)
 {
     clear(engine, tensor);
-    dao_plan_follow_forget(tensor);
+    dao_plan_role_unbind(tensor);
 }
 
 /* The host is full: the bytes go straight to the part that the tensor has, and the host waits for the copy.
@@ -445,7 +337,7 @@ static dao_status_t write_in_place(dao_engine_t *engine, dao_managed_t *tensor, 
 }
 
 /* A plan keeps the tensor on the device: the new bytes go to its place. */
-static dao_status_t write_in_course(dao_engine_t *engine, dao_managed_t *tensor, const void *source)
+static dao_status_t write_in_plan(dao_engine_t *engine, dao_managed_t *tensor, const void *source)
 {
     if (tensor->residency == DAO_RESIDENCY_BOTH) {
         dao_residency_drop_host(engine, tensor);
@@ -458,7 +350,7 @@ dao_status_t dao_residency_write(dao_engine_t *engine, dao_managed_t *tensor, co
     void *address = NULL;
     dao_fence_t busy;
     if (tensor->plan_role != NULL && tensor->has_device) {
-        return write_in_course(engine, tensor, source);
+        return write_in_plan(engine, tensor, source);
     }
     dao_status_t status = take_host(engine, tensor, &address, &busy);
     if (status == DAO_OK) {
@@ -477,7 +369,7 @@ dao_status_t dao_residency_write(dao_engine_t *engine, dao_managed_t *tensor, co
     }
     dao_host_tier_copy(&engine->host_tier, address, source, tensor->size_bytes);
     clear(engine, tensor);
-    tensor->host_address = address;
+    dao_residency_take_host(engine, tensor, address);
     tensor->host_written = no_fence;
     tensor->host_busy = no_fence;
     tensor->residency = DAO_RESIDENCY_HOST;

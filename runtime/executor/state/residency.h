@@ -3,29 +3,7 @@
 #ifndef DAO_RUNTIME_EXECUTOR_RESIDENCY_H
 #define DAO_RUNTIME_EXECUTOR_RESIDENCY_H
 
-#include "runtime/executor/engine.h"
-#include "runtime/executor/state/tensor.h"
-
-/* A copy over the host's link. */
-typedef struct dao_copy {
-    dao_stream_role_t role; /* H2D or D2H, or one of a file tier's DAO_TIMELINE_STAGE_* */
-    bool is_in;             /* to the device */
-    void *destination;
-    const void *source;
-    size_t size_bytes;
-} dao_copy_t;
-
-/* Queues a copy of a tensor's bytes, or of some of them, behind a fence and numbers it. A refused one is
-   tried again; DAO_ERR_COPY_FAILED: then nothing was queued. Any other error: the device is given up. */
-DAO_NODISCARD dao_status_t dao_residency_copy(dao_engine_t *engine, const dao_managed_t *tensor,
-                                              const dao_copy_t *copy, const dao_fence_t *fence,
-                                              uint64_t *out_sequence);
-
-/* Gives a tensor a part of the arena that was taken for it, to be written soon. */
-void dao_residency_land(dao_managed_t *tensor, uint64_t offset_bytes);
-
-/* Takes that part away again from a tensor that nothing was written to. */
-void dao_residency_unland(dao_engine_t *engine, dao_managed_t *tensor);
+#include "runtime/executor/state/residency_parts.h"
 
 /* HOST with a part -> BOTH, FILE with a part -> DEVICE: queues the copies to the device. DAO_ERR_COPY_FAILED:
    nothing has changed. */
@@ -55,12 +33,6 @@ DAO_NODISCARD dao_status_t dao_residency_evict(dao_engine_t *engine, dao_managed
 /* Any with a part -> DEVICE: a kernel that was queued with this number writes the tensor. */
 void dao_residency_written(dao_engine_t *engine, dao_managed_t *tensor, uint64_t compute_sequence);
 
-/* BOTH -> DEVICE, HOST with a valid copy in the file -> FILE: gives up the host's copy. */
-void dao_residency_drop_host(dao_engine_t *engine, dao_managed_t *tensor);
-
-/* BOTH -> HOST, DEVICE with a valid copy in the file -> FILE: gives up the device's copy. */
-void dao_residency_drop_device(dao_engine_t *engine, dao_managed_t *tensor);
-
 /* Any -> EMPTY. */
 void dao_residency_discard(dao_engine_t *engine, dao_managed_t *tensor);
 
@@ -71,12 +43,6 @@ DAO_NODISCARD dao_status_t dao_residency_write(dao_engine_t *engine, dao_managed
 
 /* Copies the content to the program's memory and waits for it; changes nothing. */
 DAO_NODISCARD dao_status_t dao_residency_read(dao_engine_t *engine, dao_managed_t *tensor, void *destination);
-
-/* Is on the device, with the same bytes elsewhere, too: leaving costs no copy. */
-bool dao_residency_is_clean(const dao_managed_t *tensor);
-
-/* Holds a part of the arena that nothing was written to yet. */
-bool dao_residency_is_landing(const dao_managed_t *tensor);
 
 bool dao_residency_is_valid(const dao_managed_t *tensor);
 

@@ -4,7 +4,7 @@
 #define DAO_RUNTIME_EXECUTOR_TENSOR_H
 
 #include "runtime/executor/state/item.h"
-#include "runtime/executor/tiers/fence.h"
+#include "runtime/executor/streams/fence.h"
 #include "runtime/handles/handle.h"
 
 #include <stdatomic.h>
@@ -29,7 +29,9 @@ struct dao_managed {
     dao_handle_t handle; /* first: see dao_handle_bury(). The program's */
 
     /* Never change. */
-    dao_executor_t *executor; /* a reference to its shell */
+    dao_executor_t *executor;            /* whose tensor it is */
+    dao_shared_t *shell;                 /* a reference to that executor's shell */
+    _Atomic uint64_t *live_tensor_count; /* of that executor */
     uint64_t id;
     char *name;
     size_t size_bytes;

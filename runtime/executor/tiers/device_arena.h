@@ -6,7 +6,7 @@
 
 #include "allocators/range/range.h"
 #include "base/numbers/math.h"
-#include "runtime/executor/tiers/timeline.h"
+#include "runtime/executor/streams/timeline.h"
 
 /* A part that was freed while work on the device could still use it. */
 typedef struct dao_device_arena_fence {

@@ -171,17 +171,6 @@ void dao_file_tier_stop(dao_file_tier_t *tier)
     dao_mutex_unlock(&tier->lock);
 }
 
-void dao_file_tier_close(dao_file_tier_t *tier)
-{
-    dao_file_tier_stop(tier);
-    for (int i = 0; tier->is_there && i < DAO_FILE_DIRECTION_COUNT; i++) {
-        dao_file_direction_t direction = (dao_file_direction_t)i;
-        while (tier->taken_off[i] < stream_of(tier, direction)->issued) {
-            dao_managed_unreference(operation_slot(tier, direction, ++tier->taken_off[i])->tensor);
-        }
-    }
-}
-
 void dao_file_tier_finish(dao_file_tier_t *tier)
 {
     if (tier->is_there) {
@@ -326,11 +315,7 @@ dao_status_t dao_file_tier_queue(dao_file_tier_t *tier, const dao_file_operation
                                 direction == DAO_FILE_READ ? "reading" : "writing", operation->size_bytes,
                                 dao_last_message());
     }
-    status = dao_timeline_after(tier->timeline, dao_file_tier_stream(direction), out_sequence);
-    if (status == DAO_OK) {
-        dao_managed_reference(queued->tensor);
-    }
-    return status;
+    return dao_timeline_after(tier->timeline, dao_file_tier_stream(direction), out_sequence);
 }
 
 int dao_file_tier_read_now(const dao_file_tier_t *tier, uint64_t offset_bytes, void *destination,
@@ -351,7 +336,7 @@ const dao_file_operation_t *dao_file_tier_finished(const dao_file_tier_t *tier,
 
 static void note_moved(dao_file_tier_t *tier, const dao_file_operation_t *operation)
 {
-    dao_profiler_link_note(&tier->moved[operation->direction], operation->size_bytes, operation->time_ns);
+    dao_link_speed_note(&tier->moved[operation->direction], operation->size_bytes, operation->time_ns);
     if (operation->is_last) {
         uint64_t over_bytes = operation->size_bytes % tier->staging_bytes;
         tier->moved_count++;
@@ -373,14 +358,23 @@ void dao_file_tier_forget_moved(dao_file_tier_t *tier)
     tier->moved_open_bytes = 0;
 }
 
-void dao_file_tier_take_off(dao_file_tier_t *tier, dao_file_direction_t direction)
+dao_managed_t *dao_file_tier_take_off(dao_file_tier_t *tier, dao_file_direction_t direction)
 {
     const dao_file_operation_t *operation = dao_file_tier_finished(tier, direction);
     DAO_ASSERT(operation != NULL);
     if (operation->error == 0) {
         note_moved(tier, operation);
     }
-    dao_managed_unreference(operation_slot(tier, direction, ++tier->taken_off[direction])->tensor);
+    tier->taken_off[direction]++;
+    DAO_ASSERT_HEAVY(dao_file_tier_is_valid(tier));
+    return operation->tensor;
+}
+
+dao_managed_t *dao_file_tier_give_up(dao_file_tier_t *tier, dao_file_direction_t direction)
+{
+    DAO_ASSERT(tier->is_stopped);
+    bool has_one = tier->taken_off[direction] < stream_of(tier, direction)->issued;
+    return has_one ? operation_slot(tier, direction, ++tier->taken_off[direction])->tensor : NULL;
 }
 
 bool dao_file_tier_is_valid(const dao_file_tier_t *tier)

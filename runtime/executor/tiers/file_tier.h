@@ -8,8 +8,8 @@
 #include "allocators/allocator.h"
 #include "base/files/file.h"
 #include "base/threads/sync.h"
-#include "runtime/executor/learned/profiler.h"
 #include "runtime/executor/state/tensor.h"
+#include "runtime/executor/streams/profiler.h"
 #include "runtime/executor/tiers/device_arena.h"
 
 /* Pinned pieces of each direction: while one is read into, the other is on its way to the device. */
@@ -31,7 +31,7 @@ typedef struct dao_file_operation {
     uint64_t offset_bytes; /* in the file */
     char *address;
     size_t size_bytes;
-    dao_managed_t *tensor; /* whose bytes they are; a reference */
+    dao_managed_t *tensor; /* whose bytes they are: the caller holds it until the operation is taken off */
     uint64_t version;      /* of the tensor's file copy, as it was queued */
     bool is_last;          /* of those that move this version */
     int error; /* 0 or errno; this and the time are written on the stream, read once it has finished */
@@ -58,7 +58,7 @@ typedef struct dao_file_tier {
     dao_fence_t staging_busy[DAO_FILE_DIRECTION_COUNT][DAO_FILE_STAGING_COUNT];
     size_t staging_bytes; /* of each */
     uint32_t next_staging[DAO_FILE_DIRECTION_COUNT];
-    dao_profiler_link_t moved[DAO_FILE_DIRECTION_COUNT]; /* by operations that were taken off */
+    dao_link_speed_t moved[DAO_FILE_DIRECTION_COUNT]; /* by operations that were taken off */
     uint64_t moved_count,
         moved_open_bytes; /* tensors moved by these; what their last pieces lack of full ones */
     dao_file_operation_t
@@ -98,13 +98,14 @@ DAO_NODISCARD dao_status_t dao_file_tier_init(dao_file_tier_t *tier, dao_timelin
                                               const dao_file_tier_config_t *config);
 
 /* The device is lost: no operation begins any more (it ends with ECANCELED), and none is running once this
-   returns. dao_file_tier_read_now() goes on. All three of these allow a tier that is not there. */
+   returns. dao_file_tier_read_now() goes on. This and dao_file_tier_finish() allow a tier that is not there. */
 void dao_file_tier_stop(dao_file_tier_t *tier);
 
-/* Stops, and takes off what is left, whether it has finished or not. Nothing is queued any more. */
-void dao_file_tier_close(dao_file_tier_t *tier);
+/* Takes off the oldest operation that is left, whether it has finished or not, and returns its tensor; NULL: none is
+   left. The tier is stopped, and nothing is queued any more. */
+dao_managed_t *dao_file_tier_give_up(dao_file_tier_t *tier, dao_file_direction_t direction);
 
-/* It is closed, all slots have been given back, and its streams are gone: one of a lost device calls what was
+/* It is stopped, no operation is left, all slots have been given back, and its streams are gone: one of a lost device calls what was
    queued on it until then. */
 void dao_file_tier_finish(dao_file_tier_t *tier);
 
@@ -113,8 +114,7 @@ DAO_NODISCARD dao_status_t dao_file_tier_take(dao_file_tier_t *tier, size_t size
                                               uint64_t *out_offset_bytes);
 
 /* An operation is queued in three moves: its stream waits for a fence; everything that has finished is taken
-   off; then it is put on the stream and numbered. `operation` says all but tier and error; it is copied, with a
-   reference to its tensor. One that the stream refuses is tried again; DAO_ERR_COPY_FAILED: it was not
+   off; then it is put on the stream and numbered. `operation` says all but tier and error; it is copied. One that the stream refuses is tried again; DAO_ERR_COPY_FAILED: it was not
    queued. Any other error means that the device has to be given up. */
 DAO_NODISCARD dao_status_t dao_file_tier_before(dao_file_tier_t *tier, dao_file_direction_t direction,
                                                 const dao_fence_t *fence);
@@ -128,7 +128,9 @@ int dao_file_tier_read_now(const dao_file_tier_t *tier, uint64_t offset_bytes, v
 /* The oldest finished operation of a direction that was not taken off; NULL if there is none. */
 const dao_file_operation_t *dao_file_tier_finished(const dao_file_tier_t *tier,
                                                    dao_file_direction_t direction);
-void dao_file_tier_take_off(dao_file_tier_t *tier, dao_file_direction_t direction);
+
+/* Takes that operation off and returns its tensor, which is referenced no more by the tier. */
+dao_managed_t *dao_file_tier_take_off(dao_file_tier_t *tier, dao_file_direction_t direction);
 
 /* What the last piece of a tensor that was moved lacks of a full one, in the mean, as a share of it. */
 double dao_file_tier_open_share(const dao_file_tier_t *tier);

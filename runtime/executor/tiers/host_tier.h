@@ -4,7 +4,7 @@
 #define DAO_RUNTIME_EXECUTOR_HOST_TIER_H
 
 #include "allocators/allocator.h"
-#include "runtime/executor/tiers/timeline.h"
+#include "runtime/executor/streams/timeline.h"
 
 /* A slot that was given back while copies could still use it. The record lies in the tier's own array. */
 typedef struct dao_host_pending {

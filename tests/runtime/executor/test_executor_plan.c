@@ -322,7 +322,7 @@ static void crowd(dao_step_learner_t *learner)
     dao_profiler_t *profiler = &learner->engine->profiler;
     const dao_stream_role_t directions[] = {DAO_STREAM_ROLE_H2D, DAO_STREAM_ROLE_D2H};
     for (int i = 0; i < 2; i++) {
-        dao_profiler_link_t *link = &profiler->links[directions[i]];
+        dao_link_speed_t *link = &profiler->links[directions[i]];
         CU_ASSERT_TRUE_FATAL(link->count > 0);
         link->ns *= 2;
         link->bytes_ns *= 2;

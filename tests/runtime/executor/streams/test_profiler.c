@@ -3,7 +3,7 @@
    virtual time. */
 #include "backends/sim/sim.h"
 #include "base/numbers/math.h"
-#include "runtime/executor/learned/profiler.h"
+#include "runtime/executor/streams/profiler.h"
 #include "tests/support/suite.h"
 
 #define H2D DAO_STREAM_ROLE_H2D
@@ -126,7 +126,7 @@ static void collect(void)
 static void check_speed(dao_stream_role_t stream, uint64_t bytes_per_second)
 {
     uint64_t measured = 0, latency_ns = 0;
-    dao_profiler_link_speed(&profiler.links[stream], &measured, &latency_ns);
+    dao_link_speed_fit(&profiler.links[stream], &measured, &latency_ns);
     CU_ASSERT_TRUE(measured >= bytes_per_second / 100 * 99 && measured <= bytes_per_second / 100 * 101);
     CU_ASSERT_TRUE(latency_ns >= LATENCY_NS / 100 * 99 && latency_ns <= LATENCY_NS / 100 * 101);
 }

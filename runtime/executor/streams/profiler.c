@@ -21,7 +21,7 @@
    By themselves, at the speeds of copies alone, they would take work = one + 2 (1 - lost) both. So lost is 0
    where each direction has its own speed, and 1/2 where only one moves at a time, whether the other waits or
    both go half as fast. */
-#include "runtime/executor/learned/profiler.h"
+#include "runtime/executor/streams/profiler.h"
 
 #include "base/memory/host.h"
 #include "base/numbers/math.h"
@@ -249,17 +249,6 @@ static void note_kernel(dao_profiler_t *profiler, const dao_profiler_slot_t *slo
     profiler->step_ns += time_ns;
 }
 
-void dao_profiler_link_note(dao_profiler_link_t *link, uint64_t size_bytes, uint64_t time_ns)
-{
-    double bytes = (double)size_bytes;
-    double ns = (double)time_ns;
-    link->count++;
-    link->bytes += bytes;
-    link->ns += ns;
-    link->bytes_bytes += bytes * bytes;
-    link->bytes_ns += bytes * ns;
-}
-
 static void note_copy(dao_profiler_t *profiler, int role, const dao_profiler_slot_t *slot,
                       dao_backend_event_t *end)
 {
@@ -322,7 +311,7 @@ static uint64_t shared_ns(const dao_profiler_span_t *span, const dao_profiler_sp
 /* Figures of a direction's copies, of all and of those alone; the time in which the other direction was under
    way, too. */
 static uint64_t sum_up(const dao_profiler_spans_t *copies, const dao_profiler_spans_t *others,
-                       dao_profiler_link_t *all, dao_profiler_link_t *alone)
+                       dao_link_speed_t *all, dao_link_speed_t *alone)
 {
     uint64_t both_ns = 0;
     uint32_t first = 0;
@@ -331,19 +320,19 @@ static uint64_t sum_up(const dao_profiler_spans_t *copies, const dao_profiler_sp
         uint64_t time_ns = (uint64_t)(span->end_ns - span->begin_ns);
         uint64_t with_others_ns = shared_ns(span, others, &first);
         both_ns += with_others_ns;
-        dao_profiler_link_note(all, span->size_bytes, time_ns);
+        dao_link_speed_note(all, span->size_bytes, time_ns);
         if (with_others_ns <= time_ns / ALONE_PART) {
-            dao_profiler_link_note(alone, span->size_bytes, time_ns);
+            dao_link_speed_note(alone, span->size_bytes, time_ns);
         }
     }
     return both_ns;
 }
 
 /* The time that copies would take if each was alone. */
-static double work_ns(const dao_profiler_link_t *all, const dao_profiler_link_t *alone)
+static double work_ns(const dao_link_speed_t *all, const dao_link_speed_t *alone)
 {
     uint64_t bytes_per_second = 0, latency_ns = 0;
-    dao_profiler_link_speed(alone, &bytes_per_second, &latency_ns);
+    dao_link_speed_fit(alone, &bytes_per_second, &latency_ns);
     return (double)all->count * (double)latency_ns +
            all->bytes / (double)bytes_per_second * (double)DAO_NS_PER_S;
 }
@@ -352,8 +341,8 @@ static double work_ns(const dao_profiler_link_t *all, const dao_profiler_link_t 
 static void note_links(dao_profiler_t *profiler)
 {
     static const dao_stream_role_t roles[] = {DAO_STREAM_ROLE_H2D, DAO_STREAM_ROLE_D2H};
-    dao_profiler_link_t all[2] = {{.count = 0}};
-    dao_profiler_link_t *links[] = {&profiler->links[roles[0]], &profiler->links[roles[1]]};
+    dao_link_speed_t all[2] = {{.count = 0}};
+    dao_link_speed_t *links[] = {&profiler->links[roles[0]], &profiler->links[roles[1]]};
     double both_ns = 0; /* the same from either side */
     for (int i = 0; i < 2; i++) {
         both_ns =
@@ -401,23 +390,4 @@ void dao_profiler_collect(dao_profiler_t *profiler)
         note_links(profiler);
         profiler->state = DAO_PROFILER_DONE;
     }
-}
-
-void dao_profiler_link_speed(const dao_profiler_link_t *link, uint64_t *out_bytes_per_second,
-                             uint64_t *out_latency_ns)
-{
-    double count = (double)link->count;
-    double spread = count * link->bytes_bytes - link->bytes * link->bytes;
-    double product = count * link->bytes_ns - link->bytes * link->ns;
-    double ns_per_byte = spread > 0 ? product / spread : 0;
-    double latency_ns = (link->ns - ns_per_byte * link->bytes) / count;
-    DAO_ASSERT(link->count > 0);
-    if (ns_per_byte <= 0 ||
-        latency_ns < 0) { /* sizes are alike, or noise is larger than what they differ by */
-        ns_per_byte = link->ns / link->bytes;
-        latency_ns = 0;
-    }
-    double bytes_per_second = ns_per_byte > 0 ? (double)DAO_NS_PER_S / ns_per_byte : (double)DAO_NS_PER_S;
-    *out_bytes_per_second = bytes_per_second >= 1 ? (uint64_t)bytes_per_second : 1;
-    *out_latency_ns = (uint64_t)latency_ns;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Numbered operations on the streams of a virtual device. */
 #include "backends/cpu/cpu.h"
-#include "runtime/executor/tiers/timeline.h"
+#include "runtime/executor/streams/timeline.h"
 #include "tests/support/backends/fault_backend.h"
 #include "tests/support/gate.h"
 #include "tests/support/suite.h"

@@ -9,7 +9,7 @@
    Invariants, per stream: completed <= issued; issued - completed <= DAO_TIMELINE_DEPTH; waited[m] <=
    streams[m].issued. An operation whose event could not be made or recorded is waited for at once, so that
    every number above `completed` has an event. */
-#include "runtime/executor/tiers/timeline.h"
+#include "runtime/executor/streams/timeline.h"
 
 #include "base/report/assert.h"
 

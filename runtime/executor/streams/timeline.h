@@ -4,7 +4,7 @@
 #define DAO_RUNTIME_EXECUTOR_TIMELINE_H
 
 #include "backends/backend.h"
-#include "runtime/executor/tiers/fence.h"
+#include "runtime/executor/streams/fence.h"
 
 /* Events of a stream: those of its latest operations. A power of two. */
 #define DAO_TIMELINE_SLOTS 1024u

@@ -3,7 +3,8 @@
 #ifndef DAO_RUNTIME_EXECUTOR_PROFILER_H
 #define DAO_RUNTIME_EXECUTOR_PROFILER_H
 
-#include "runtime/executor/tiers/timeline.h"
+#include "runtime/executor/streams/link_speed.h"
+#include "runtime/executor/streams/timeline.h"
 
 /* Why a kernel began later than the one before it ended: its data came, its room became free, or the host had
    not queued it yet. */
@@ -13,13 +14,6 @@ typedef enum dao_stall_cause {
     DAO_STALL_CAUSE_HOST,
     DAO_STALL_CAUSE_COUNT,
 } dao_stall_cause_t;
-
-/* The copies of one direction. */
-typedef struct dao_profiler_link {
-    uint64_t count;
-    double bytes, ns;
-    double bytes_bytes, bytes_ns; /* sums of squares and products: for the line through them */
-} dao_profiler_link_t;
 
 /* A copy of the step, by the device's time from the step's begin on; it may be queued before that. */
 typedef struct dao_profiler_span {
@@ -63,7 +57,7 @@ typedef struct dao_profiler {
     uint64_t stall_ns[DAO_STALL_CAUSE_COUNT];
     dao_backend_event_t *origin;                        /* of the spans' times */
     dao_profiler_spans_t copies[DAO_STREAM_ROLE_COUNT]; /* of H2D and D2H */
-    dao_profiler_link_t
+    dao_link_speed_t
         links[DAO_STREAM_ROLE_COUNT]; /* once DONE: of H2D and D2H, those alone; all where none was */
     bool is_crowded
         [DAO_STREAM_ROLE_COUNT]; /* once DONE: there were copies, none alone; links[] has them slowed */
@@ -96,12 +90,5 @@ void dao_profiler_after(dao_profiler_t *profiler, dao_stream_role_t role);
 /* Looks at what was seen to finish, once the device has come to the step; DRAINING -> DONE when that is all.
    */
 void dao_profiler_collect(dao_profiler_t *profiler);
-
-/* Adds a copy, or what is like one, to a link's figures. */
-void dao_profiler_link_note(dao_profiler_link_t *link, uint64_t size_bytes, uint64_t time_ns);
-
-/* Speed of a link and what a copy takes besides, by its copies; at least one. */
-void dao_profiler_link_speed(const dao_profiler_link_t *link, uint64_t *out_bytes_per_second,
-                             uint64_t *out_latency_ns);
 
 #endif

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Handles to managed tensors: the program's side of the records of state/tensor.h. */
+#include "base/memory/host.h"
+#include "base/report/error.h"
+#include "runtime/executor/executor_internal.h"
+#include "runtime/executor/state/tensor.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Bytes of a name that the library makes up. */
+#define MADE_UP_NAME_BYTES 32
+
+static char *make_name(const char *name, uint64_t id)
+{
+    if (name != NULL) {
+        return dao_host_strdup(name);
+    }
+    char made_up[MADE_UP_NAME_BYTES];
+    (void)snprintf(made_up, sizeof(made_up), "tensor %" PRIu64, id);
+    return dao_host_strdup(made_up);
+}
+
+dao_status_t dao_managed_create(dao_executor_t *executor, const dao_managed_config_t *config,
+                                dao_managed_t **out_tensor)
+{
+    if (executor == NULL || config == NULL || out_tensor == NULL) {
+        return dao_error(DAO_ERR_INVALID, "the executor, the settings or out_tensor is NULL");
+    }
+    if (config->size_bytes == 0) {
+        return dao_error(DAO_ERR_INVALID, "a managed tensor needs at least 1 byte");
+    }
+    if (config->size_bytes > DAO_RANGE_CAPACITY_MAX) {
+        return dao_error(DAO_ERR_OVERFLOW,
+                         "a managed tensor of %zu bytes is asked for, at most %" PRIu64 " are allowed",
+                         config->size_bytes, DAO_RANGE_CAPACITY_MAX);
+    }
+    uint64_t id = atomic_fetch_add(&executor->next_tensor_id, 1);
+    dao_managed_t *tensor = dao_host_calloc(1, sizeof(*tensor));
+    char *name = tensor != NULL ? make_name(config->name, id) : NULL;
+    if (name == NULL) {
+        dao_host_free(tensor);
+        return dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory for the record of a managed tensor");
+    }
+    tensor->executor = executor;
+    tensor->shell = &executor->shared;
+    tensor->live_tensor_count = &executor->live_tensor_count;
+    tensor->id = id;
+    tensor->name = name;
+    tensor->size_bytes = config->size_bytes;
+    tensor->zero_first_touch = config->zero_first_touch;
+    atomic_init(&tensor->handle.reference_count, 1);
+    atomic_init(&tensor->reference_count, 1);
+    tensor->release_item.kind = DAO_ITEM_RELEASE;
+    tensor->release_item.released = tensor;
+    dao_shared_reference(&executor->shared);
+    atomic_fetch_add(&executor->live_tensor_count, 1);
+    *out_tensor = tensor;
+    return DAO_OK;
+}
+
+dao_status_t dao_managed_retain(dao_managed_t *tensor)
+{
+    return dao_handle_retain(tensor != NULL ? &tensor->handle : NULL, "managed");
+}
+
+dao_status_t dao_managed_release(dao_managed_t *tensor)
+{
+    if (tensor == NULL) {
+        return DAO_OK;
+    }
+    bool is_last;
+    dao_status_t status = dao_handle_release(&tensor->handle, "managed", &is_last);
+    if (status != DAO_OK || !is_last) {
+        return status;
+    }
+    dao_item_t *item = &tensor->release_item;
+    if (dao_queue_push(&tensor->executor->queue, item, item, 0) != DAO_OK) {
+        dao_managed_unreference(tensor); /* the executor is gone, and with it all bytes */
+    }
+    return DAO_OK;
+}
+
+size_t dao_managed_size(const dao_managed_t *tensor)
+{
+    return tensor != NULL ? tensor->size_bytes : 0;
+}
+
+uint64_t dao_managed_id(const dao_managed_t *tensor)
+{
+    return tensor != NULL ? tensor->id : 0;
+}
+
+/* What write and read share. */
+static dao_status_t transfer(dao_managed_t *tensor, dao_item_kind_t kind, dao_use_kind_t use,
+                             size_t size_bytes, dao_request_t *request)
+{
+    if (tensor == NULL || (request->source == NULL && request->destination == NULL)) {
+        return dao_error(DAO_ERR_INVALID, "the tensor or the program's memory is NULL");
+    }
+    if (size_bytes != tensor->size_bytes) {
+        return dao_error(DAO_ERR_INVALID, "tensor \"%s\" has %zu bytes, the call says %zu", tensor->name,
+                         tensor->size_bytes, size_bytes);
+    }
+    dao_item_t *item = NULL;
+    dao_status_t status = dao_executor_check_thread(tensor->executor);
+    if (status == DAO_OK) {
+        status = dao_item_from_use(kind, tensor, use, &item);
+    }
+    if (status == DAO_OK) {
+        status = dao_executor_ask(tensor->executor, item, request);
+        dao_item_destroy(item);
+    }
+    return status;
+}
+
+dao_status_t dao_managed_write(dao_managed_t *tensor, const void *source, size_t size_bytes)
+{
+    dao_request_t request = {.source = source};
+    /* It may fail, and the content stays then: until it is done nobody takes it for overwritten. */
+    return transfer(tensor, DAO_ITEM_WRITE, DAO_USE_READ_WRITE, size_bytes, &request);
+}
+
+dao_status_t dao_managed_read(dao_managed_t *tensor, void *destination, size_t size_bytes)
+{
+    dao_request_t request = {.destination = destination};
+    return transfer(tensor, DAO_ITEM_READ, DAO_USE_READ, size_bytes, &request);
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The engine's failure.
+
+       state     has_failed   is_lost   kernels   cleared by
+       well      no           no        run       -
+       failed    yes          no        skipped   the sync that reports it
+       lost      yes, no      yes       skipped   nothing: every sync reports it
+
+   dao_engine_fail() makes every transition but the clearing, which is run_sync()'s in engine.c.
+   Invariant: `failure` holds the loss, else the first failure since the last sync. */
+#include "runtime/executor/state/failure.h"
+
+void dao_engine_fail(dao_engine_t *engine, dao_status_t status, bool lost)
+{
+    lost = lost || status == DAO_ERR_DEVICE_LOST;
+    if (engine->is_lost || (engine->has_failed && !lost)) {
+        return;
+    }
+    if (engine->has_failed) { /* the first failure was perhaps the loss, seen from elsewhere */
+        (void)dao_error_vendor(status, dao_last_vendor_code(), "%.240s; before it: %.240s",
+                               dao_last_message(), engine->failure.message);
+    }
+    engine->has_failed = true;
+    engine->is_lost = lost;
+    dao_error_save(&engine->failure, status);
+    if (lost) { /* host memory is given back from now on without waiting */
+        dao_file_tier_stop(&engine->file_tier);
+    }
+}

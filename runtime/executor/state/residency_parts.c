@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The copies of one tensor: its part of the device arena, its slot on the host, its slot in the file.
+
+   The functions here take a copy, give it up, and account for it; residency.c and file_copy.c decide which, and queue what
+   moves bytes between them. Invariants: backed_bytes are the host slots of tensors whose copy in the file is not NONE,
+   leaving_bytes those of them whose copy is WRITING. */
+#include "runtime/executor/state/residency_parts.h"
+
+#include "base/report/assert.h"
+#include "runtime/executor/state/failure.h"
+#include "runtime/executor/state/plan_role.h"
+#include "runtime/observe/annotate.h"
+
+static const dao_fence_t no_fence;
+
+/* ---- the device's part ---- */
+
+void dao_residency_land(dao_managed_t *tensor, uint64_t offset_bytes)
+{
+    DAO_ASSERT(!tensor->has_device);
+    tensor->has_device = true;
+    tensor->device_offset_bytes = offset_bytes;
+    tensor->device_written = no_fence;
+    tensor->device_busy = no_fence;
+}
+
+void dao_residency_give_device(dao_engine_t *engine, dao_managed_t *tensor)
+{
+    DAO_ASSERT(tensor->has_device);
+    tensor->has_device = false;
+    if (engine->plan != NULL) {
+        return; /* the place is the plan's */
+    }
+    dao_engine_lose_unless_ok(engine,
+                              dao_device_arena_give(&engine->arena, &engine->timeline,
+                                                    tensor->device_offset_bytes, &tensor->device_busy));
+}
+
+bool dao_residency_is_landing(const dao_managed_t *tensor)
+{
+    return tensor->has_device && tensor->residency != DAO_RESIDENCY_DEVICE &&
+           tensor->residency != DAO_RESIDENCY_BOTH;
+}
+
+bool dao_residency_is_clean(const dao_managed_t *tensor)
+{
+    return tensor->residency == DAO_RESIDENCY_BOTH ||
+           (tensor->residency == DAO_RESIDENCY_DEVICE && tensor->file_copy == DAO_FILE_COPY_VALID);
+}
+
+void dao_residency_unland(dao_engine_t *engine, dao_managed_t *tensor)
+{
+    DAO_ASSERT(dao_residency_is_landing(tensor));
+    dao_residency_give_device(engine, tensor);
+}
+
+void dao_residency_drop_device(dao_engine_t *engine, dao_managed_t *tensor)
+{
+    DAO_ASSERT(dao_residency_is_clean(tensor));
+    tensor->residency = tensor->residency == DAO_RESIDENCY_BOTH ? DAO_RESIDENCY_HOST : DAO_RESIDENCY_FILE;
+    tensor->is_unverified = false;
+    dao_residency_give_device(engine, tensor);
+}
+
+/* ---- the host's slot ---- */
+
+uint64_t dao_residency_backed_bytes(const dao_managed_t *tensor)
+{
+    return tensor->host_address != NULL && tensor->file_copy != DAO_FILE_COPY_NONE ? tensor->size_bytes : 0;
+}
+
+uint64_t dao_residency_leaving_bytes(const dao_managed_t *tensor)
+{
+    return tensor->file_copy == DAO_FILE_COPY_WRITING ? dao_residency_backed_bytes(tensor) : 0;
+}
+
+static void count(dao_engine_t *engine, const dao_managed_t *tensor)
+{
+    engine->backed_bytes += dao_residency_backed_bytes(tensor);
+    engine->leaving_bytes += dao_residency_leaving_bytes(tensor);
+}
+
+static void uncount(dao_engine_t *engine, const dao_managed_t *tensor)
+{
+    engine->backed_bytes -= dao_residency_backed_bytes(tensor);
+    engine->leaving_bytes -= dao_residency_leaving_bytes(tensor);
+}
+
+void dao_residency_take_host(dao_engine_t *engine, dao_managed_t *tensor, void *address)
+{
+    DAO_ASSERT(tensor->host_address == NULL);
+    tensor->host_address = address;
+    count(engine, tensor);
+}
+
+void dao_residency_give_host(dao_engine_t *engine, dao_managed_t *tensor)
+{
+    DAO_ASSERT(tensor->host_address != NULL);
+    void *address = tensor->host_address;
+    bool is_of_role = dao_plan_role_give_slot(tensor);
+    uncount(engine, tensor);
+    tensor->host_address = NULL;
+    if (is_of_role) {
+        return;
+    }
+    dao_engine_lose_unless_ok(engine, dao_host_tier_give(&engine->host_tier, &engine->timeline, address,
+                                                         tensor->size_bytes, &tensor->host_busy));
+}
+
+void dao_residency_drop_host(dao_engine_t *engine, dao_managed_t *tensor)
+{
+    DAO_ASSERT(tensor->residency == DAO_RESIDENCY_BOTH || tensor->file_copy == DAO_FILE_COPY_VALID);
+    tensor->residency = tensor->residency == DAO_RESIDENCY_BOTH ? DAO_RESIDENCY_DEVICE : DAO_RESIDENCY_FILE;
+    dao_residency_give_host(engine, tensor);
+}
+
+void dao_residency_set_file_copy(dao_engine_t *engine, dao_managed_t *tensor, dao_file_copy_t copy)
+{
+    uncount(engine, tensor);
+    tensor->file_copy = copy;
+    count(engine, tensor);
+}
+
+/* ---- copies ---- */
+
+dao_status_t dao_residency_copy(dao_engine_t *engine, const dao_managed_t *tensor, const dao_copy_t *copy,
+                                const dao_fence_t *fence, uint64_t *out_sequence)
+{
+    bool is_measured =
+        copy->role < DAO_STREAM_ROLE_COUNT; /* a piece's time says more of the file than of the link */
+    dao_status_t status = dao_timeline_before(&engine->timeline, copy->role, fence);
+    if (status != DAO_OK) {
+        dao_engine_fail(engine, status, true);
+        return status;
+    }
+    for (int i = 0; i <= DAO_COPY_RETRY_MAX; i++) {
+        if (is_measured) {
+            dao_profiler_before_copy(&engine->profiler, copy->role, copy->size_bytes);
+        }
+        dao_annotate_begin(copy->is_in ? "dao: copy in" : "dao: copy out");
+        status = engine->config.ops->copy(engine->timeline.streams[copy->role].backend,
+                                          copy->is_in ? DAO_COPY_KIND_H2D : DAO_COPY_KIND_D2H,
+                                          copy->destination, copy->source, copy->size_bytes);
+        dao_annotate_end();
+        if (status == DAO_OK) {
+            status = dao_timeline_after(&engine->timeline, copy->role, out_sequence);
+            dao_engine_lose_unless_ok(engine, status);
+            if (is_measured) {
+                dao_profiler_after(&engine->profiler, copy->role);
+            }
+            return status;
+        }
+        if (status == DAO_ERR_DEVICE_LOST) {
+            dao_error_prefix("tensor \"%s\": ", tensor->name);
+            dao_engine_fail(engine, status, true);
+            return status;
+        }
+    }
+    return dao_error_vendor(
+        DAO_ERR_COPY_FAILED, dao_last_vendor_code(),
+        "tensor \"%s\": copying %zu bytes to the %s failed %d times; it stays where it was: %.200s",
+        tensor->name, copy->size_bytes, copy->is_in ? "device" : "host", DAO_COPY_RETRY_MAX + 1,
+        dao_last_message());
+}
