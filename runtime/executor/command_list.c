@@ -6,7 +6,7 @@
 #include "base/memory/host.h"
 #include "base/report/error.h"
 #include "runtime/executor/executor_internal.h"
-#include "runtime/executor/state/tensor.h"
+#include "runtime/executor/records/tensor.h"
 
 #include <stddef.h>
 

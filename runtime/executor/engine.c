@@ -24,11 +24,11 @@
 #include "runtime/executor/online/eviction.h"
 #include "runtime/executor/online/prefetch.h"
 #include "runtime/executor/online/writeback.h"
-#include "runtime/executor/state/access.h"
+#include "runtime/executor/records/access.h"
+#include "runtime/executor/records/tensor.h"
 #include "runtime/executor/state/failure.h"
 #include "runtime/executor/state/file_copy.h"
 #include "runtime/executor/state/residency.h"
-#include "runtime/executor/state/tensor.h"
 #include "runtime/observe/annotate.h"
 
 #include <inttypes.h>

@@ -8,7 +8,7 @@
 #include "runtime/executor/online/demand.h"
 #include "runtime/executor/online/policy.h"
 #include "runtime/executor/online/throttle.h"
-#include "runtime/executor/state/item.h"
+#include "runtime/executor/records/item.h"
 #include "runtime/executor/streams/profiler.h"
 #include "runtime/executor/streams/timeline.h"
 #include "runtime/executor/tiers/device_arena.h"

@@ -10,7 +10,7 @@
 
 #include "base/memory/host.h"
 #include "base/report/error.h"
-#include "runtime/executor/state/tensor.h"
+#include "runtime/executor/records/tensor.h"
 #include "runtime/observe/annotate.h"
 
 #include <inttypes.h>

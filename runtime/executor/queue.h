@@ -5,7 +5,7 @@
 #define DAO_RUNTIME_EXECUTOR_QUEUE_H
 
 #include "base/threads/sync.h"
-#include "runtime/executor/state/item.h"
+#include "runtime/executor/records/item.h"
 
 typedef struct dao_queue {
     dao_mutex_t lock;

@@ -19,10 +19,10 @@
 #include "base/numbers/math.h"
 #include "base/report/assert.h"
 #include "base/report/error.h"
+#include "runtime/executor/records/tensor.h"
 #include "runtime/executor/state/failure.h"
 #include "runtime/executor/state/file_copy.h"
 #include "runtime/executor/state/residency.h"
-#include "runtime/executor/state/tensor.h"
 
 /* Times that all residents who are not in their places are looked at. */
 #define MOVE_ROUND_MAX 16

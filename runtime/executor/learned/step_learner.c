@@ -19,8 +19,8 @@
 #include "base/numbers/math.h"
 #include "base/report/assert.h"
 #include "base/report/error.h"
+#include "runtime/executor/records/tensor.h"
 #include "runtime/executor/state/failure.h"
-#include "runtime/executor/state/tensor.h"
 
 #include <string.h>
 

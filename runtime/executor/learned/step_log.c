@@ -12,7 +12,7 @@
 
 #include "base/memory/host.h"
 #include "base/report/assert.h"
-#include "runtime/executor/state/tensor.h"
+#include "runtime/executor/records/tensor.h"
 
 #include <string.h>
 

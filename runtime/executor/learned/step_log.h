@@ -6,7 +6,7 @@
 #ifndef DAO_RUNTIME_EXECUTOR_STEP_LOG_H
 #define DAO_RUNTIME_EXECUTOR_STEP_LOG_H
 
-#include "runtime/executor/state/item.h"
+#include "runtime/executor/records/item.h"
 
 typedef struct dao_step_log_kernel {
     uint64_t signature; /* of item.h */

@@ -6,9 +6,9 @@
 #include "base/numbers/math.h"
 #include "base/report/assert.h"
 #include "base/report/error.h"
-#include "runtime/executor/state/access.h"
+#include "runtime/executor/records/access.h"
+#include "runtime/executor/records/tensor.h"
 #include "runtime/executor/state/residency.h"
-#include "runtime/executor/state/tensor.h"
 
 /* Blocks that the view holds at first. */
 #define VIEW_AT_FIRST 256

@@ -17,8 +17,8 @@
 
 #include "base/numbers/math.h"
 #include "runtime/executor/online/eviction.h"
+#include "runtime/executor/records/tensor.h"
 #include "runtime/executor/state/residency.h"
-#include "runtime/executor/state/tensor.h"
 
 /* Memory that admitted kernels may not count on: a share for holes between tensors. */
 #define HOLES_SHARE 6

@@ -12,7 +12,7 @@
    Host memory is taken only where there is some to spare. */
 #include "runtime/executor/online/writeback.h"
 
-#include "runtime/executor/state/access.h"
+#include "runtime/executor/records/access.h"
 #include "runtime/executor/state/residency.h"
 
 /* The time of the first kernel that is not admitted; of the next one that comes, if all are. */

@@ -28,7 +28,7 @@
 
 #include "base/report/assert.h"
 #include "base/report/error.h"
-#include "runtime/executor/state/access.h"
+#include "runtime/executor/records/access.h"
 #include "runtime/executor/state/plan_role.h"
 #include "runtime/executor/state/residency.h"
 

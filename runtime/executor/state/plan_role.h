@@ -3,7 +3,7 @@
 #ifndef DAO_RUNTIME_EXECUTOR_PLAN_ROLE_H
 #define DAO_RUNTIME_EXECUTOR_PLAN_ROLE_H
 
-#include "runtime/executor/state/tensor.h"
+#include "runtime/executor/records/tensor.h"
 
 #define DAO_PLAN_NOWHERE UINT64_MAX
 

@@ -42,7 +42,7 @@
 
 #include "base/report/assert.h"
 #include "base/report/error.h"
-#include "runtime/executor/state/access.h"
+#include "runtime/executor/records/access.h"
 #include "runtime/executor/state/failure.h"
 #include "runtime/executor/state/file_copy.h"
 #include "runtime/executor/state/plan_role.h"

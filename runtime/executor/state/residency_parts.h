@@ -4,7 +4,7 @@
 #define DAO_RUNTIME_EXECUTOR_RESIDENCY_PARTS_H
 
 #include "runtime/executor/engine.h"
-#include "runtime/executor/state/tensor.h"
+#include "runtime/executor/records/tensor.h"
 
 /* A copy over the host's link. */
 typedef struct dao_copy {

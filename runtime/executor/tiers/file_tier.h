@@ -8,7 +8,7 @@
 #include "allocators/allocator.h"
 #include "base/files/file.h"
 #include "base/threads/sync.h"
-#include "runtime/executor/state/tensor.h"
+#include "runtime/executor/records/tensor.h"
 #include "runtime/executor/streams/profiler.h"
 #include "runtime/executor/tiers/device_arena.h"
 

@@ -2,7 +2,7 @@
 /* The worker where plans are made: a job comes back with its plan, and none is waited for as the worker closes.
    */
 #include "runtime/executor/learned/plan_worker.h"
-#include "runtime/executor/state/tensor.h"
+#include "runtime/executor/records/tensor.h"
 #include "tests/support/suite.h"
 
 #include <string.h>

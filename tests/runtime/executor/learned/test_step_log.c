@@ -2,7 +2,7 @@
 /* The log of a step: roles by first use, which steps are the same, and when a tensor is used next. */
 #include "base/report/fault.h"
 #include "runtime/executor/learned/step_log.h"
-#include "runtime/executor/state/tensor.h"
+#include "runtime/executor/records/tensor.h"
 #include "tests/support/suite.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Access lists: who needs a tensor's content next, and when nobody does any more. */
-#include "runtime/executor/state/access.h"
+#include "runtime/executor/records/access.h"
 #include "tests/support/suite.h"
 
 #include <string.h>

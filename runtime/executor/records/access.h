@@ -4,7 +4,7 @@
 #ifndef DAO_RUNTIME_EXECUTOR_ACCESS_H
 #define DAO_RUNTIME_EXECUTOR_ACCESS_H
 
-#include "runtime/executor/state/tensor.h"
+#include "runtime/executor/records/tensor.h"
 
 /* No next use is known. */
 #define DAO_TIME_NEVER UINT64_MAX

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The records of managed tensors. A record is held by its handles (once), by every use of an item, by the executor's table,
    and by every operation of the file tier that moves its bytes. */
-#include "runtime/executor/state/tensor.h"
+#include "runtime/executor/records/tensor.h"
 
 #include "base/memory/host.h"
 #include "base/report/assert.h"

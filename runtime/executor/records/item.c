@@ -2,12 +2,12 @@
 /* Items: one block of memory each.
 
        | dao_item_t | uses[use_count] | addresses[operand_count] | operand_uses[operand_count] | name |          */
-#include "runtime/executor/state/item.h"
+#include "runtime/executor/records/item.h"
 
 #include "allocators/range/range.h"
 #include "base/memory/host.h"
 #include "base/report/assert.h"
-#include "runtime/executor/state/tensor.h"
+#include "runtime/executor/records/tensor.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 #ifndef DAO_RUNTIME_EXECUTOR_TENSOR_H
 #define DAO_RUNTIME_EXECUTOR_TENSOR_H
 
-#include "runtime/executor/state/item.h"
+#include "runtime/executor/records/item.h"
 #include "runtime/executor/streams/fence.h"
 #include "runtime/handles/handle.h"
 

@@ -5,7 +5,7 @@
 #define DAO_RUNTIME_EXECUTOR_ITEM_H
 
 #include "base/report/error.h"
-#include "runtime/executor/state/shared.h"
+#include "runtime/executor/records/shared.h"
 
 #include <dao/executor.h>
 

@@ -4,7 +4,7 @@
        tensor: first_use -> [read, 4] -> [write, 9] -> [discard, 9] <- last_use
 
    Invariant: times never fall along the list, and every use names its tensor. */
-#include "runtime/executor/state/access.h"
+#include "runtime/executor/records/access.h"
 
 #include "base/report/assert.h"
 
