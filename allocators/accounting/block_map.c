@@ -1,42 +1,44 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An open-addressing table, linear probes; an erased entry is closed by moving later ones back, so that there
-   are no tombstones.
-
-       entries   [ - ][ A ][ B ][ - ][ - ][ C ][ D ][ E ][ - ]     a block stands at its home or behind it, without a gap
-
-   What holds between calls:
+/* A probe table (base/memory/probe_table.h) by the address that the caller has. What holds between calls
+   besides its invariants:
 
        count entries are not empty, at most three quarters of them
-       every entry is found by probing from its home */
+       the address of an entry lies in its piece */
 #include "allocators/accounting/block_map.h"
 
 #include "base/memory/host.h"
+#include "base/memory/probe_table.h"
 #include "base/report/assert.h"
 
 #define CAPACITY_MIN 64u
 
-/* Addresses differ by at least this many bytes. */
-#define ADDRESS_STEP_BYTES 64u
-
-static size_t home_of(const dao_block_map_t *map, const void *address)
+static uint64_t key_of(const void *entry)
 {
-    uint64_t mixed = (uint64_t)((uintptr_t)address / ADDRESS_STEP_BYTES) * UINT64_C(0x9e3779b97f4a7c15);
-    return (size_t)(mixed >> 32) & (map->capacity - 1);
+    return (uintptr_t)((const dao_block_entry_t *)entry)->address;
 }
 
-/* Gives the entry of an address, or the empty one where it would go. The table is not empty. */
+static uint64_t hash_of(uint64_t key)
+{
+    return dao_probe_hash_address(key);
+}
+
+static bool is_empty(const void *entry)
+{
+    return ((const dao_block_entry_t *)entry)->address == NULL;
+}
+
+static const dao_probe_kind_t kind = {
+    .entry_bytes = sizeof(dao_block_entry_t), .key_of = key_of, .hash_of = hash_of, .is_empty = is_empty};
+
+/* Returns the entry of an address, or the empty one where it would go. The table is not empty. */
 static dao_block_entry_t *probe(const dao_block_map_t *map, const void *address)
 {
-    size_t i = home_of(map, address);
-    while (map->entries[i].address != NULL && map->entries[i].address != address) {
-        i = (i + 1) & (map->capacity - 1);
-    }
-    return &map->entries[i];
+    return dao_probe_find(&kind, map->entries, map->capacity, (uintptr_t)address);
 }
 
 static bool has_room(const dao_block_map_t *map, size_t count)
 {
-    return (map->count + count) * 4 <= map->capacity * 3;
+    return dao_probe_has_room(map->capacity, map->count + count);
 }
 
 bool dao_block_map_reserve(dao_block_map_t *map, size_t count)
@@ -53,11 +55,7 @@ bool dao_block_map_reserve(dao_block_map_t *map, size_t count)
     if (larger.entries == NULL) {
         return false;
     }
-    for (size_t i = 0; i < map->capacity; i++) {
-        if (map->entries[i].address != NULL) {
-            *probe(&larger, map->entries[i].address) = map->entries[i];
-        }
-    }
+    dao_probe_copy_all(&kind, map->entries, map->capacity, larger.entries, larger.capacity);
     dao_host_free(map->entries);
     *map = larger;
     return true;
@@ -100,34 +98,20 @@ dao_block_entry_t *dao_block_map_around(const dao_block_map_t *map, const void *
 
 void dao_block_map_erase(dao_block_map_t *map, dao_block_entry_t *entry)
 {
-    size_t mask = map->capacity - 1;
-    size_t hole = (size_t)(entry - map->entries);
-    for (size_t i = (hole + 1) & mask; map->entries[i].address != NULL; i = (i + 1) & mask) {
-        size_t home = home_of(map, map->entries[i].address);
-        if (((i - home) & mask) >= ((i - hole) & mask)) {
-            map->entries[hole] = map->entries[i];
-            hole = i;
-        }
-    }
-    map->entries[hole] = (dao_block_entry_t){0};
+    dao_probe_erase(&kind, map->entries, map->capacity, entry, NULL);
     map->count--;
 }
 
 bool dao_block_map_is_valid(const dao_block_map_t *map)
 {
-    size_t count = 0;
     for (size_t i = 0; i < map->capacity; i++) {
         const dao_block_entry_t *entry = &map->entries[i];
-        if (entry->address == NULL) {
-            continue;
-        }
-        count++;
-        if (probe(map, entry->address) != entry ||
+        if (entry->address != NULL &&
             (uintptr_t)entry->address - (uintptr_t)entry->piece.address >= entry->piece.size_bytes) {
             return false;
         }
     }
-    return count == map->count && count * 4 <= map->capacity * 3;
+    return dao_probe_is_valid(&kind, map->entries, map->capacity, map->count) && has_room(map, 0);
 }
 
 void dao_block_map_finish(dao_block_map_t *map)

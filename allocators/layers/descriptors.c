@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An open-addressing table with linear probes. An erased entry is closed by moving later ones back, so that
-   there are no tombstones. What holds between calls:
+/* A probe table (base/memory/probe_table.h) whose entries have a checksum. What holds between calls:
 
        count entries are not empty; count and promised_count together are at most three quarters of them
        every intact entry is found by probing from its home
@@ -11,6 +10,7 @@
 #include "allocators/layers/descriptors.h"
 
 #include "base/memory/host.h"
+#include "base/memory/probe_table.h"
 #include "base/report/assert.h"
 
 #define CAPACITY_MIN 64u
@@ -55,35 +55,38 @@ void dao_descriptors_finish(dao_descriptors_t *descriptors)
     *descriptors = (dao_descriptors_t){0};
 }
 
-static size_t home_of(const dao_descriptors_t *descriptors, uint64_t address)
+static uint64_t key_of(const void *entry)
 {
-    return (size_t)mix(address) & (descriptors->capacity - 1);
+    return ((const dao_descriptor_t *)entry)->address;
 }
 
-/* Gives the first empty entry from an address's home on. */
-static dao_descriptor_t *empty_for(const dao_descriptors_t *descriptors, uint64_t address)
+static bool is_empty(const void *entry)
 {
-    size_t i = home_of(descriptors, address);
-    while (!dao_descriptor_is_empty(&descriptors->entries[i])) {
-        i = (i + 1) & (descriptors->capacity - 1);
-    }
-    return &descriptors->entries[i];
+    return dao_descriptor_is_empty(entry);
 }
+
+static bool may_move(const void *entry, const void *descriptors)
+{
+    return dao_descriptor_is_intact(descriptors, entry);
+}
+
+static const dao_probe_kind_t kind = {.entry_bytes = sizeof(dao_descriptor_t),
+                                      .key_of = key_of,
+                                      .hash_of = mix,
+                                      .is_empty = is_empty,
+                                      .may_move = may_move};
 
 bool dao_descriptors_reserve(dao_descriptors_t *descriptors)
 {
-    if ((descriptors->count + descriptors->promised_count + 1) * 4 > descriptors->capacity * 3) {
+    if (!dao_probe_has_room(descriptors->capacity, descriptors->count + descriptors->promised_count + 1)) {
         dao_descriptors_t larger = *descriptors;
         larger.capacity = descriptors->capacity == 0 ? CAPACITY_MIN : descriptors->capacity * 2;
         larger.entries = dao_host_calloc(larger.capacity, sizeof(*larger.entries));
         if (larger.entries == NULL) {
             return false;
         }
-        for (size_t i = 0; i < descriptors->capacity; i++) {
-            if (!dao_descriptor_is_empty(&descriptors->entries[i])) {
-                *empty_for(&larger, descriptors->entries[i].address) = descriptors->entries[i];
-            }
-        }
+        dao_probe_copy_all(&kind, descriptors->entries, descriptors->capacity, larger.entries,
+                           larger.capacity);
         dao_host_free(descriptors->entries);
         *descriptors = larger;
     }
@@ -101,7 +104,8 @@ void dao_descriptors_insert(dao_descriptors_t *descriptors, const void *address,
                             size_t block_bytes)
 {
     dao_descriptors_unreserve(descriptors);
-    dao_descriptor_t *descriptor = empty_for(descriptors, (uintptr_t)address);
+    dao_descriptor_t *descriptor =
+        dao_probe_empty(&kind, descriptors->entries, descriptors->capacity, (uintptr_t)address);
     *descriptor = (dao_descriptor_t){.address = (uintptr_t)address, .word = word, .block_bytes = block_bytes};
     descriptors->count++;
     dao_descriptors_set_state(descriptor, DAO_DESCRIPTOR_LIVE);
@@ -113,7 +117,7 @@ dao_descriptor_search_t dao_descriptors_find(const dao_descriptors_t *descriptor
     if (descriptors->capacity == 0) {
         return search;
     }
-    size_t i = home_of(descriptors, (uintptr_t)address);
+    size_t i = dao_probe_home(&kind, descriptors->capacity, (uintptr_t)address);
     while (!dao_descriptor_is_empty(&descriptors->entries[i])) {
         dao_descriptor_t *descriptor = &descriptors->entries[i];
         bool is_intact = dao_descriptor_is_intact(descriptors, descriptor);
@@ -142,18 +146,7 @@ void dao_descriptors_reuse(dao_descriptor_t *descriptor, uint64_t word)
 
 void dao_descriptors_erase(dao_descriptors_t *descriptors, dao_descriptor_t *descriptor)
 {
-    size_t mask = descriptors->capacity - 1;
-    size_t hole = (size_t)(descriptor - descriptors->entries);
-    for (size_t i = (hole + 1) & mask; !dao_descriptor_is_empty(&descriptors->entries[i]);
-         i = (i + 1) & mask) {
-        const dao_descriptor_t *later = &descriptors->entries[i];
-        size_t home = home_of(descriptors, later->address);
-        if (dao_descriptor_is_intact(descriptors, later) && ((i - home) & mask) >= ((i - hole) & mask)) {
-            descriptors->entries[hole] = *later;
-            hole = i;
-        }
-    }
-    descriptors->entries[hole] = (dao_descriptor_t){0};
+    dao_probe_erase(&kind, descriptors->entries, descriptors->capacity, descriptor, descriptors);
     descriptors->count--;
 }
 
@@ -173,5 +166,5 @@ bool dao_descriptors_is_valid(const dao_descriptors_t *descriptors)
         count++;
     }
     return count == descriptors->count &&
-           (count + descriptors->promised_count) * 4 <= descriptors->capacity * 3;
+           dao_probe_has_room(descriptors->capacity, count + descriptors->promised_count);
 }

@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An open-addressing table of the blocks that malloc gave, linear probes; an erased entry is closed by moving
-   later ones back, so that there are no tombstones. What holds between calls:
+/* A probe table (base/memory/probe_table.h) of the blocks that malloc gave. What holds between calls besides
+   its invariants:
 
        count entries are not empty, at most three quarters of them
-       every entry is found by probing from its home
+       an entry's word is not 0: it says what was asked for, which is what the block takes, rounded up
        sum of block bytes is this part of ledger->stats.reserved_bytes */
 #include "allocators/segments/malloc_front.h"
 
 #include "base/memory/host.h"
+#include "base/memory/probe_table.h"
 #include "base/report/assert.h"
 #include "base/report/error.h"
+
+#include <assert.h>
 
 #define CAPACITY_MIN 64u
 
@@ -24,42 +27,43 @@ size_t dao_malloc_front_block_bytes(size_t size_bytes)
            ~(size_t)(DAO_MALLOC_FRONT_ALIGNMENT_BYTES - 1);
 }
 
-static size_t home_of(const dao_malloc_front_t *small, const void *address)
+static uint64_t key_of(const void *entry)
 {
-    uint64_t mixed =
-        (uint64_t)((uintptr_t)address / DAO_MALLOC_FRONT_ALIGNMENT_BYTES) * UINT64_C(0x9e3779b97f4a7c15);
-    return (size_t)(mixed >> 32) & (small->capacity - 1);
+    return (uintptr_t)((const dao_malloc_front_entry_t *)entry)->address;
 }
 
-/* Gives the entry of an address, or the empty one where it would go. The table is not empty. */
+static uint64_t hash_of(uint64_t key)
+{
+    static_assert(DAO_MALLOC_FRONT_ALIGNMENT_BYTES == 64, "what the hash divides by");
+    return dao_probe_hash_address(key);
+}
+
+static bool is_empty(const void *entry)
+{
+    return ((const dao_malloc_front_entry_t *)entry)->address == NULL;
+}
+
+static const dao_probe_kind_t kind = {.entry_bytes = sizeof(dao_malloc_front_entry_t),
+                                      .key_of = key_of,
+                                      .hash_of = hash_of,
+                                      .is_empty = is_empty};
+
+/* Returns the entry of an address, or the empty one where it would go. The table is not empty. */
 static dao_malloc_front_entry_t *probe(const dao_malloc_front_t *small, const void *address)
 {
-    size_t i = home_of(small, address);
-    while (small->entries[i].address != NULL && small->entries[i].address != address) {
-        i = (i + 1) & (small->capacity - 1);
-    }
-    return &small->entries[i];
+    return dao_probe_find(&kind, small->entries, small->capacity, (uintptr_t)address);
 }
 
 static void erase(dao_malloc_front_t *small, dao_malloc_front_entry_t *entry)
 {
-    size_t mask = small->capacity - 1;
-    size_t hole = (size_t)(entry - small->entries);
-    for (size_t i = (hole + 1) & mask; small->entries[i].address != NULL; i = (i + 1) & mask) {
-        size_t home = home_of(small, small->entries[i].address);
-        if (((i - home) & mask) >= ((i - hole) & mask)) {
-            small->entries[hole] = small->entries[i];
-            hole = i;
-        }
-    }
-    small->entries[hole] = (dao_malloc_front_entry_t){0};
+    dao_probe_erase(&kind, small->entries, small->capacity, entry, NULL);
     small->count--;
 }
 
 /* Makes room for one more entry. */
 static bool reserve(dao_malloc_front_t *small)
 {
-    if ((small->count + 1) * 4 <= small->capacity * 3) {
+    if (dao_probe_has_room(small->capacity, small->count + 1)) {
         return true;
     }
     dao_malloc_front_t larger = *small;
@@ -68,11 +72,7 @@ static bool reserve(dao_malloc_front_t *small)
     if (larger.entries == NULL) {
         return false;
     }
-    for (size_t i = 0; i < small->capacity; i++) {
-        if (small->entries[i].address != NULL) {
-            *probe(&larger, small->entries[i].address) = small->entries[i];
-        }
-    }
+    dao_probe_copy_all(&kind, small->entries, small->capacity, larger.entries, larger.capacity);
     dao_host_free(small->entries);
     *small = larger;
     return true;
@@ -170,24 +170,23 @@ void dao_malloc_front_walk(const dao_malloc_front_t *small, dao_block_visit_t vi
 
 bool dao_malloc_front_is_valid(const dao_malloc_front_t *small, dao_recount_t *recount)
 {
-    size_t count = 0;
     for (size_t i = 0; i < small->capacity; i++) {
         const dao_malloc_front_entry_t *entry = &small->entries[i];
         if (entry->address == NULL) {
             continue;
         }
         size_t requested_bytes = dao_word_requested_bytes(entry->word);
-        if (probe(small, entry->address) != entry || requested_bytes == 0) {
+        if (requested_bytes == 0) {
             return false;
         }
         size_t block_bytes = dao_malloc_front_block_bytes(requested_bytes);
-        count++;
         recount->requested_bytes += requested_bytes;
         recount->used_bytes += block_bytes;
         recount->reserved_bytes += block_bytes;
         recount->live_count++;
     }
-    return count == small->count && count * 4 <= small->capacity * 3;
+    return dao_probe_is_valid(&kind, small->entries, small->capacity, small->count) &&
+           dao_probe_has_room(small->capacity, small->count);
 }
 
 void dao_malloc_front_finish(dao_malloc_front_t *small)

@@ -5,6 +5,9 @@
        leaf   [ 0 | 0 | slab | slab | 0 | ... ]    an entry for 16 KiB of addresses, 2^17 entries
        pages  ...0100...                           a bit for 2 MiB of addresses, 2^16 bits
 
+   It is no probe table (base/memory/probe_table.h): readers take no lock, and an entry that never moves needs
+   no proof of what they see while others are erased. A look-up takes three loads at most.
+
    What holds between calls, under the owner's lock:
 
        a page's count == entries that are not 0, of granules whose page it is; its bit is set if the count is

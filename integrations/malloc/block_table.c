@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Open addressing, a table and a lock for each of the stripes that addresses are spread over:
+/* A probe table (base/memory/probe_table.h) and a lock for each of the stripes that addresses are spread over:
 
        hash   [ stripe ][ ...        slot ]      entries   [ a ][ b ][ - ][ c ] ...    a's slot, or behind it without a gap
 
    count <= capacity / 2, so that a gap is near. */
 #define _GNU_SOURCE
 #include "integrations/malloc/block_table.h"
+
+#include "base/memory/probe_table.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -54,42 +56,45 @@ static stripe_t *stripe_of(uintptr_t address)
     return &stripes[hash(address) >> (64 - STRIPE_BITS)];
 }
 
-/* Gives the slot that an address wants, by bits that do not say its stripe: of pages the lowest bits of the
-   hash are all equal. */
-static size_t own_slot(const stripe_t *stripe, uintptr_t address)
+static uint64_t key_of(const void *entry)
 {
-    return (size_t)(hash(address) >> HASH_SLOT_SHIFT) & (stripe->capacity - 1);
+    return ((const entry_t *)entry)->address;
 }
 
-/* Gives where an address is, or else the gap where it would be put. */
-static size_t slot_of(const stripe_t *stripe, uintptr_t address)
+/* Bits that do not say the stripe: of pages the lowest bits of the hash are all equal. */
+static uint64_t slot_hash_of(uint64_t address)
 {
-    size_t slot = own_slot(stripe, address);
-    while (stripe->entries[slot].address != 0 && stripe->entries[slot].address != address) {
-        slot = (slot + 1) & (stripe->capacity - 1);
-    }
-    return slot;
+    return hash((uintptr_t)address) >> HASH_SLOT_SHIFT;
+}
+
+static bool is_empty(const void *entry)
+{
+    return ((const entry_t *)entry)->address == 0;
+}
+
+static const dao_probe_kind_t kind = {
+    .entry_bytes = sizeof(entry_t), .key_of = key_of, .hash_of = slot_hash_of, .is_empty = is_empty};
+
+/* Returns the entry of an address, or else the empty one where it would be put. */
+static entry_t *probe(const stripe_t *stripe, uintptr_t address)
+{
+    return dao_probe_find(&kind, stripe->entries, stripe->capacity, address);
 }
 
 static bool grow(stripe_t *stripe)
 {
-    stripe_t larger = {.capacity = stripe->capacity > 0 ? 2 * stripe->capacity : FIRST_CAPACITY};
-    void *entries = mmap(NULL, larger.capacity * sizeof(entry_t), PROT_READ | PROT_WRITE,
-                         MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    size_t capacity = stripe->capacity > 0 ? 2 * stripe->capacity : FIRST_CAPACITY;
+    void *entries =
+        mmap(NULL, capacity * sizeof(entry_t), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (entries == MAP_FAILED) {
         return false;
     }
-    larger.entries = entries;
-    for (size_t i = 0; i < stripe->capacity; i++) {
-        if (stripe->entries[i].address != 0) {
-            larger.entries[slot_of(&larger, stripe->entries[i].address)] = stripe->entries[i];
-        }
-    }
+    dao_probe_copy_all(&kind, stripe->entries, stripe->capacity, entries, capacity);
     if (stripe->capacity > 0) {
         (void)munmap(stripe->entries, stripe->capacity * sizeof(entry_t));
     }
-    stripe->entries = larger.entries;
-    stripe->capacity = larger.capacity;
+    stripe->entries = entries;
+    stripe->capacity = capacity;
     return true;
 }
 
@@ -110,28 +115,12 @@ bool dao_block_table_put(void *address, size_t size_bytes)
     (void)pthread_mutex_lock(&stripe->lock);
     bool has_room = 2 * stripe->count < stripe->capacity || grow(stripe);
     if (has_room) {
-        stripe->entries[slot_of(stripe, number)] = (entry_t){number, size_bytes};
+        *probe(stripe, number) = (entry_t){number, size_bytes};
         stripe->count++;
     }
     (void)pthread_mutex_unlock(&stripe->lock);
     widen(number); /* before anybody is told of the address */
     return has_room;
-}
-
-/* Closes the gap that an entry leaves: moves up each one behind it that its own slot does not lie behind the
-   gap of. */
-static void erase(stripe_t *stripe, size_t gap)
-{
-    size_t mask = stripe->capacity - 1;
-    for (size_t slot = (gap + 1) & mask; stripe->entries[slot].address != 0; slot = (slot + 1) & mask) {
-        size_t own = own_slot(stripe, stripe->entries[slot].address);
-        if (((slot - own) & mask) >= ((slot - gap) & mask)) {
-            stripe->entries[gap] = stripe->entries[slot];
-            gap = slot;
-        }
-    }
-    stripe->entries[gap] = (entry_t){0};
-    stripe->count--;
 }
 
 static bool may_be_there(uintptr_t address)
@@ -151,10 +140,11 @@ static size_t look_up(const void *address, bool takes)
     stripe_t *stripe = stripe_of(number);
     (void)pthread_mutex_lock(&stripe->lock);
     if (stripe->count > 0) {
-        size_t slot = slot_of(stripe, number);
-        size_bytes = stripe->entries[slot].size_bytes;
+        entry_t *entry = probe(stripe, number);
+        size_bytes = entry->size_bytes;
         if (takes && size_bytes > 0) {
-            erase(stripe, slot);
+            dao_probe_erase(&kind, stripe->entries, stripe->capacity, entry, NULL);
+            stripe->count--;
         }
     }
     (void)pthread_mutex_unlock(&stripe->lock);
