@@ -3,7 +3,7 @@
 #include "bench/alloc/bench.h"
 
 #include "bench/alloc/bench_device.h"
-#include "runtime/core/runtime_internal.h"
+#include "runtime/start/context.h"
 
 #include <dao/dao.h>
 

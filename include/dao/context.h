@@ -63,7 +63,7 @@ typedef enum dao_hardening {
 #define DAO_QUARANTINE_BYTES_DEFAULT ((size_t)64 << 20)
 
 /** Settings of the library. All zero means defaults, each taken from the environment where it names one. */
-typedef struct dao_config { /* a new field goes into SETTING_LIST of runtime/core/context.c, too */
+typedef struct dao_config { /* a new field goes into SETTING_LIST of runtime/start/context.c, too */
     dao_cpu_config_t cpu;
     dao_host_memory_config_t host; /**< where the host place's memory lies, in which pages */
     uint64_t host_limit_bytes; /**< DAO_HOST_LIMIT; most bytes of all host memory, see dao_host_limit_set();

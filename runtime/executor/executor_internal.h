@@ -3,9 +3,9 @@
 #ifndef DAO_RUNTIME_EXECUTOR_EXECUTOR_INTERNAL_H
 #define DAO_RUNTIME_EXECUTOR_EXECUTOR_INTERNAL_H
 
-#include "runtime/core/runtime_internal.h"
 #include "runtime/executor/engine.h"
 #include "runtime/executor/queue.h"
+#include "runtime/start/context.h"
 
 #include <stdatomic.h>
 

@@ -10,9 +10,9 @@
 
 #include "base/memory/host.h"
 #include "base/report/error.h"
-#include "runtime/core/context_internal.h"
 #include "runtime/handles/memory_internal.h"
 #include "runtime/handles/tensor_internal.h"
+#include "runtime/start/context.h"
 
 #include <dao/dlpack_abi.h>
 

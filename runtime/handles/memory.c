@@ -13,10 +13,13 @@
 #include "base/memory/host.h"
 #include "base/report/assert.h"
 #include "base/report/error.h"
+#include "runtime/core/handle.h"
+#include "runtime/core/thread.h"
+#include "runtime/core/waiters.h"
+#include "runtime/device/deferred.h"
 #include "runtime/handles/memory_internal.h"
 #include "runtime/observe/event_ring.h"
-#include "runtime/observe/watch.h"
-#include "runtime/place/pressure_internal.h"
+#include "runtime/place/lookup.h"
 
 #include <inttypes.h>
 
@@ -35,7 +38,7 @@ struct dao_memory {
     dao_memory_deleter_t deleter;
     void *user;
     dao_live_t live;
-    dao_deferred_t deferred; /* BLOCK with a runtime: `event` is there from the beginning */
+    dao_deferred_free_t deferred; /* BLOCK with a runtime: `event` is there from the beginning */
 };
 
 /* ---- creation ---- */
@@ -115,7 +118,7 @@ static dao_status_t block_take(dao_memory_t *memory, size_t size_bytes, dao_stre
     memory->runtime = dao_runtime_retain(runtime);
     memory->stream = stream != NULL ? stream : &runtime->streams[DAO_STREAM_ROLE_COMPUTE];
     dao_stream_retain(memory->stream);
-    memory->deferred = (dao_deferred_t){
+    memory->deferred = (dao_deferred_free_t){
         .kind = memory->place.kind, .address = *out_address, .event = event, .container = &memory->handle};
     return DAO_OK;
 }
@@ -252,7 +255,7 @@ static void handle_end(dao_memory_t *memory)
         if (memory->owner == OWNER_BLOCK && memory->address != NULL) {
             host_block_free(memory);
         }
-        dao_pressure_note_free();
+        dao_waiters_note_free();
         if (memory->owner == OWNER_POINTER && memory->deleter != NULL) {
             DAO_ASSERT_UNLOCKED();
             memory->deleter(memory->address, memory->size_bytes, memory->user);
@@ -275,7 +278,7 @@ dao_status_t dao_memory_retain(dao_memory_t *memory)
 
 dao_status_t dao_memory_release(dao_memory_t *memory)
 {
-    if (dao_watch_check() != DAO_OK) {
+    if (dao_thread_check() != DAO_OK) {
         return DAO_ERR_REENTRANT;
     }
     while (memory != NULL) { /* then its parent, and so on */

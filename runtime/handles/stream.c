@@ -9,13 +9,14 @@
 
 #include "base/memory/host.h"
 #include "base/report/error.h"
-#include "runtime/core/context_internal.h"
+#include "runtime/device/deferred.h"
+#include "runtime/place/lookup.h"
 
 #include <inttypes.h>
 
 /* A stream that the program made: what the report at shutdown needs is behind the common part. */
 typedef struct made_stream {
-    dao_stream_t stream;
+    dao_stream_t stream; /* first: see dao_stream_end() */
     dao_live_t live;
 } made_stream_t;
 
@@ -28,7 +29,7 @@ struct dao_event {
 /* A stream or event may be used unless it is NULL or came here by a fork. */
 static dao_status_t runtime_check(const dao_runtime_t *runtime, const char *function)
 {
-    if (dao_core_is_forked(dao_runtime_core((dao_runtime_t *)(uintptr_t)runtime))) {
+    if (dao_core_is_forked(runtime->core)) {
         return dao_error(DAO_ERR_FORKED, "%s: the stream or event was made in the parent process", function);
     }
     return DAO_OK;
@@ -113,7 +114,7 @@ static dao_status_t stream_make(int32_t device_index, bool adopts, void *native,
     atomic_init(&made->stream.reference_count, 1);
     made->live =
         (dao_live_t){.noun = "stream", .place = {DAO_PLACE_KIND_DEVICE, device_index}, .address = made};
-    dao_live_add(dao_runtime_core(runtime), &made->live);
+    dao_live_add(runtime->core, &made->live);
     *out_stream = &made->stream;
     return DAO_OK;
 }
@@ -128,47 +129,6 @@ dao_status_t dao_stream_adopt(int32_t device_index, void *native, dao_stream_t *
 {
     return out_stream != NULL ? stream_make(device_index, true, native, out_stream)
                               : dao_error_null("dao_stream_adopt", "out_stream");
-}
-
-void dao_stream_retain(dao_stream_t *stream)
-{
-    if (!stream->is_own) {
-        uint32_t before = atomic_fetch_add_explicit(&stream->reference_count, 1, memory_order_relaxed);
-        DAO_ASSERT(before > 0);
-        (void)before;
-    }
-}
-
-bool dao_stream_drop(dao_stream_t *stream)
-{
-    if (stream->is_own) {
-        return false;
-    }
-    uint32_t before = atomic_fetch_sub_explicit(&stream->reference_count, 1, memory_order_acq_rel);
-    DAO_ASSERT(before > 0);
-    return before == 1;
-}
-
-void dao_stream_end(dao_stream_t *stream)
-{
-    dao_runtime_t *runtime = stream->runtime;
-    made_stream_t *made = (made_stream_t *)(void *)stream; /* its first member */
-    dao_stream_order_end(stream);
-    runtime->ops->stream_destroy(stream->backend);
-    dao_host_free(made);
-    dao_runtime_release(runtime);
-}
-
-void dao_stream_release(dao_stream_t *stream)
-{
-    if (dao_stream_drop(stream)) {
-        dao_stream_end(stream);
-    }
-}
-
-bool dao_stream_is_captured(const dao_stream_t *stream)
-{
-    return dao_backend_stream_capture(stream->runtime->ops, stream->backend) != 0;
 }
 
 void dao_stream_destroy(dao_stream_t *stream)
@@ -196,7 +156,7 @@ void dao_stream_destroy(dao_stream_t *stream)
     (void)dao_error_restore(&record);
     dao_runtime_drain_late(stream->runtime, stream);
     dao_runtime_drain(stream->runtime);
-    dao_live_remove(dao_runtime_core(stream->runtime), &((made_stream_t *)(void *)stream)->live);
+    dao_live_remove(stream->runtime->core, &((made_stream_t *)(void *)stream)->live);
     dao_stream_release(stream);
 }
 
@@ -235,7 +195,7 @@ dao_status_t dao_stream_synchronize(dao_stream_t *stream)
     if (status != DAO_OK) {
         return status;
     }
-    status = dao_stream_order_synchronize(stream);
+    status = dao_stream_wait(stream);
     dao_runtime_drain(stream->runtime); /* leaves the message as it is */
     return status;
 }
@@ -257,7 +217,7 @@ static dao_status_t copy_between_devices(const char *function, dao_stream_t *str
     if (status != DAO_OK) {
         return status;
     }
-    if (dao_runtime_core(other) != dao_runtime_core(runtime)) {
+    if (other->core != runtime->core) {
         dao_runtime_release(other);
         return dao_error(DAO_ERR_INVALID, "%s: the stream is of a start that was finalized", function);
     }
@@ -321,7 +281,7 @@ static dao_status_t copy_check(const char *function, const dao_stream_t *stream,
     if (status != DAO_OK) {
         return status;
     }
-    const dao_core_t *core = dao_runtime_core(stream->runtime);
+    const dao_core_t *core = stream->runtime->core;
     if ((status = dao_place_check(core, dst_place)) != DAO_OK ||
         (status = dao_place_check(core, src_place)) != DAO_OK) {
         return status == DAO_ERR_NO_DEVICE ? dao_error(DAO_ERR_INVALID, "%s", dao_last_message()) : status;
@@ -467,7 +427,7 @@ dao_status_t dao_event_create(int32_t device_index, dao_event_t **out_event)
     event->runtime = runtime;
     event->live =
         (dao_live_t){.noun = "event", .place = {DAO_PLACE_KIND_DEVICE, device_index}, .address = event};
-    dao_live_add(dao_runtime_core(runtime), &event->live);
+    dao_live_add(runtime->core, &event->live);
     *out_event = event;
     return DAO_OK;
 }
@@ -478,7 +438,7 @@ void dao_event_destroy(dao_event_t *event)
         return;
     }
     dao_runtime_t *runtime = event->runtime;
-    dao_live_remove(dao_runtime_core(runtime), &event->live);
+    dao_live_remove(runtime->core, &event->live);
     runtime->ops->event_destroy(event->backend);
     dao_host_free(event);
     dao_runtime_release(runtime);

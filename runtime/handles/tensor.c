@@ -13,10 +13,11 @@
 #include "base/report/assert.h"
 #include "base/report/error.h"
 #include "base/report/names.h"
-#include "runtime/core/context_internal.h"
+#include "runtime/core/handle.h"
+#include "runtime/core/thread.h"
+#include "runtime/device/runtime.h"
 #include "runtime/handles/memory_internal.h"
 #include "runtime/handles/tensor_internal.h"
-#include "runtime/observe/watch.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -198,7 +199,7 @@ dao_status_t dao_tensor_release(dao_tensor_t *tensor)
     if (tensor == NULL) {
         return DAO_OK;
     }
-    if (dao_watch_check() != DAO_OK) {
+    if (dao_thread_check() != DAO_OK) {
         return DAO_ERR_REENTRANT;
     }
     bool is_last;

@@ -3,12 +3,10 @@
    around it. */
 #include "runtime/observe/annotate.h"
 
-#include "allocators/slow_path.h"
 #include "base/memory/host.h"
 #include "base/numbers/units.h"
 #include "base/report/error.h"
 #include "base/threads/sync.h"
-#include "runtime/observe/event_ring.h"
 
 #include <stdlib.h>
 
@@ -25,8 +23,9 @@ typedef struct heap {
 static dao_mutex_t heaps_lock = DAO_MUTEX_INITIALIZER(DAO_RANK_LEAF);
 static heap_t *heaps; /* guarded */
 
-dao_status_t dao_annotate_find(void)
+dao_status_t dao_annotate_find(bool *out_turned_on)
 {
+    *out_turned_on = false;
     const char *text = getenv("DAO_ANNOTATE");
     uint64_t is_on = 0;
     if (text == NULL || text[0] == '\0') {
@@ -42,8 +41,7 @@ dao_status_t dao_annotate_find(void)
                          "DAO_ANNOTATE is 1, and this build has neither NVTX nor ROCTX; see DAO_ANNOTATOR");
     }
     if (is_on != 0 && !atomic_exchange(&dao_annotations_on, true)) {
-        dao_slow_path_begin(); /* allocations pass where blocks are noted, from now on */
-        atomic_fetch_add(&dao_events_on, 1);
+        *out_turned_on = true;
     }
     return DAO_OK;
 }

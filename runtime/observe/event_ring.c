@@ -29,9 +29,6 @@
 #include "base/memory/host.h"
 #include "base/report/error.h"
 
-#include <inttypes.h>
-#include <stdio.h>
-
 /* A slot's last word, from the lowest bit up. */
 #define KIND_BITS     4
 #define TAG_BITS      DAO_WORD_TAG_BITS
@@ -44,9 +41,6 @@ static_assert(KIND_BITS + TAG_BITS + THREAD_BITS + SEQUENCE_BITS == 64, "one wor
 
 /* How long a reader waits for a writer that was interrupted in the middle of the next event. */
 #define READ_WAIT_NS UINT64_C(1000000000)
-
-/* Bytes of a line of CSV. */
-#define LINE_BYTES 160
 
 typedef struct slot {
     _Atomic uint64_t ticks;
@@ -133,7 +127,7 @@ static void ring_write(ring_t *ring, const dao_noted_t *noted)
 
 void dao_events_note(dao_core_t *core, const dao_noted_t *noted)
 {
-    core = core != NULL ? core : atomic_load_explicit(&dao_started.core, memory_order_acquire);
+    core = core != NULL ? core : dao_core_started();
     ring_t *ring = core == NULL
                        ? NULL
                        : atomic_load_explicit(&core->event_rings->recording[place_slot(noted->place)],
@@ -328,15 +322,62 @@ void dao_events_destroy(dao_event_rings_t *rings)
     dao_host_free(rings);
 }
 
-static bool stop_locked(dao_event_rings_t *rings, size_t place)
+void dao_events_observe(void)
 {
-    if (atomic_load(&rings->recording[place]) == NULL) {
+    dao_slow_path_begin(); /* allocations pass where blocks are noted, from now on */
+    atomic_fetch_add(&dao_events_on, 1);
+}
+
+static void observe_end(void)
+{
+    uint32_t before = atomic_fetch_sub(&dao_events_on, 1);
+    DAO_ASSERT(before > 0);
+    (void)before;
+    dao_slow_path_end();
+}
+
+static bool stop_locked(dao_event_rings_t *rings, size_t number)
+{
+    if (atomic_load(&rings->recording[number]) == NULL) {
         return false;
     }
-    atomic_store(&rings->recording[place], NULL);
-    atomic_fetch_sub(&dao_events_on, 1);
-    dao_slow_path_end();
+    atomic_store(&rings->recording[number], NULL);
+    observe_end();
     return true;
+}
+
+dao_status_t dao_events_ring_start(dao_event_rings_t *rings, dao_place_t place, uint64_t slot_count)
+{
+    size_t number = place_slot(place);
+    dao_mutex_lock(&rings->lock);
+    bool is_recording = atomic_load(&rings->recording[number]) != NULL;
+    ring_t *ring = is_recording ? NULL : ring_take_locked(&rings->rings[number], slot_count);
+    if (ring != NULL) {
+        atomic_store(&rings->recording[number], ring);
+        dao_events_observe();
+    }
+    dao_mutex_unlock(&rings->lock);
+    return is_recording ? DAO_ERR_BUSY : ring != NULL ? DAO_OK : DAO_ERR_NO_HOST_MEMORY;
+}
+
+bool dao_events_ring_stop(dao_event_rings_t *rings, dao_place_t place)
+{
+    dao_mutex_lock(&rings->lock);
+    bool was_recording = stop_locked(rings, place_slot(place));
+    dao_mutex_unlock(&rings->lock);
+    return was_recording;
+}
+
+bool dao_events_ring_read(dao_event_rings_t *rings, dao_place_t place, dao_memory_event_t *events,
+                          size_t capacity, size_t *out_count, uint64_t *out_lost)
+{
+    dao_mutex_lock(&rings->lock);
+    ring_t *ring = rings->rings[place_slot(place)];
+    if (ring != NULL) {
+        *out_count = ring_read_locked(ring, events, capacity, out_lost);
+    }
+    dao_mutex_unlock(&rings->lock);
+    return ring != NULL;
 }
 
 void dao_events_stop_all(dao_event_rings_t *rings)
@@ -346,166 +387,4 @@ void dao_events_stop_all(dao_event_rings_t *rings)
         (void)stop_locked(rings, i); /* most do not record */
     }
     dao_mutex_unlock(&rings->lock);
-}
-
-/* ---- the public functions ---- */
-
-/* Gives the rings of the library and a place's number among them. */
-static dao_status_t rings_find(dao_place_t place, dao_event_rings_t **out_rings, size_t *out_place)
-{
-    dao_core_t *core;
-    dao_status_t status = dao_place_enter(place, &core);
-    if (status == DAO_OK) {
-        *out_rings = core->event_rings;
-        *out_place = place_slot(place);
-    }
-    return status;
-}
-
-static uint64_t slot_count_for(size_t event_count)
-{
-    event_count = event_count == 0 ? DAO_EVENTS_COUNT_DEFAULT : event_count;
-    uint64_t slot_count = 1;
-    while (slot_count < event_count) {
-        slot_count *= 2;
-    }
-    return slot_count;
-}
-
-dao_status_t dao_events_start(dao_place_t place, size_t event_count)
-{
-    if (event_count > DAO_EVENTS_COUNT_MAX) {
-        return dao_error(DAO_ERR_INVALID, "dao_events_start: %zu events; a ring has at most %zu", event_count,
-                         DAO_EVENTS_COUNT_MAX);
-    }
-    dao_event_rings_t *rings;
-    size_t number;
-    dao_status_t status = rings_find(place, &rings, &number);
-    if (status != DAO_OK) {
-        return status;
-    }
-    char text[DAO_PLACE_TEXT_BYTES];
-    uint64_t slot_count = slot_count_for(event_count);
-    dao_mutex_lock(&rings->lock);
-    bool is_recording = atomic_load(&rings->recording[number]) != NULL;
-    ring_t *ring = is_recording ? NULL : ring_take_locked(&rings->rings[number], slot_count);
-    if (ring != NULL) {
-        atomic_store(&rings->recording[number], ring);
-        dao_slow_path_begin();
-        atomic_fetch_add(&dao_events_on, 1);
-    }
-    dao_mutex_unlock(&rings->lock);
-    if (is_recording) {
-        return dao_error(DAO_ERR_BUSY, "dao_events_start: %s is recording already",
-                         dao_place_format(place, text));
-    }
-    return ring != NULL ? DAO_OK
-                        : dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for %" PRIu64 " events of %s",
-                                    slot_count, dao_place_format(place, text));
-}
-
-static dao_status_t not_recording_error(const char *function, dao_place_t place)
-{
-    char text[DAO_PLACE_TEXT_BYTES];
-    return dao_error(DAO_ERR_NOT_READY, "%s: %s is not recording; call dao_events_start()", function,
-                     dao_place_format(place, text));
-}
-
-dao_status_t dao_events_stop(dao_place_t place)
-{
-    dao_event_rings_t *rings;
-    size_t number;
-    dao_status_t status = rings_find(place, &rings, &number);
-    if (status != DAO_OK) {
-        return status;
-    }
-    dao_mutex_lock(&rings->lock);
-    bool was_recording = stop_locked(rings, number);
-    dao_mutex_unlock(&rings->lock);
-    return was_recording ? DAO_OK : not_recording_error("dao_events_stop", place);
-}
-
-dao_status_t dao_events_read(dao_place_t place, dao_memory_event_t *events, size_t capacity,
-                             size_t *out_count, uint64_t *out_lost)
-{
-    if (events == NULL || capacity == 0 || out_count == NULL) {
-        return dao_error(DAO_ERR_INVALID, "dao_events_read: %s",
-                         events == NULL      ? "events is NULL"
-                         : out_count == NULL ? "out_count is NULL"
-                                             : "there is no room for events");
-    }
-    dao_event_rings_t *rings;
-    size_t number;
-    dao_status_t status = rings_find(place, &rings, &number);
-    if (status != DAO_OK) {
-        return status;
-    }
-    size_t count = 0;
-    uint64_t lost_count = 0;
-    dao_mutex_lock(&rings->lock);
-    ring_t *ring = rings->rings[number];
-    if (ring != NULL) {
-        count = ring_read_locked(ring, events, capacity, &lost_count);
-    }
-    dao_mutex_unlock(&rings->lock);
-    if (ring == NULL) {
-        return not_recording_error("dao_events_read", place);
-    }
-    for (size_t i = 0; i < count; i++) {
-        events[i].time_ns = dao_ticks_to_ns(events[i].time_ns);
-    }
-    *out_count = count;
-    if (out_lost != NULL) {
-        *out_lost = lost_count;
-    }
-    return DAO_OK;
-}
-
-/* ---- CSV ---- */
-
-static const char *action_text(uint8_t kind)
-{
-    switch (kind) {
-    case DAO_MEMORY_EVENT_KIND_ALLOC:
-        return "allocate";
-    case DAO_MEMORY_EVENT_KIND_FREE:
-        return "free";
-    case DAO_MEMORY_EVENT_KIND_ALLOC_FAILED:
-        return "allocate failure";
-    default: /* RMM has no word for it */
-        return NULL;
-    }
-}
-
-static dao_status_t line_write(const dao_memory_event_t *event, const char *action, dao_write_t write,
-                               void *user)
-{
-    char line[LINE_BYTES];
-    uint64_t seconds = event->time_ns / UINT64_C(1000000000);
-    uint64_t microseconds = event->time_ns / 1000 % 1000000;
-    int length = snprintf(line, sizeof(line),
-                          "%" PRIu32 ",%02" PRIu64 ":%02" PRIu64 ":%02" PRIu64 ".%06" PRIu64 ",%s,0x%" PRIx64
-                          ",%" PRIu64 ",%u\n",
-                          event->thread, seconds / 3600, seconds / 60 % 60, seconds % 60, microseconds,
-                          action, event->address, event->size_bytes, (unsigned)event->stream);
-    DAO_ASSERT(length > 0 && (size_t)length < sizeof(line));
-    return write(line, (size_t)length, user);
-}
-
-dao_status_t dao_events_write_csv(const dao_memory_event_t *events, size_t count, bool with_header,
-                                  dao_write_t write, void *user)
-{
-    static const char header[] = "Thread,Time,Action,Pointer,Size,Stream\n";
-    if ((events == NULL && count > 0) || write == NULL) {
-        return dao_error(DAO_ERR_INVALID, "dao_events_write_csv: %s is NULL",
-                         write == NULL ? "write" : "events");
-    }
-    dao_status_t status = with_header ? write(header, sizeof(header) - 1, user) : DAO_OK;
-    for (size_t i = 0; i < count && status == DAO_OK; i++) {
-        const char *action = action_text(events[i].kind);
-        if (action != NULL) {
-            status = line_write(&events[i], action, write, user);
-        }
-    }
-    return status == DAO_OK ? DAO_OK : dao_error_refused("dao_events_write_csv", status);
 }

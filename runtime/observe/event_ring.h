@@ -3,7 +3,7 @@
 #ifndef DAO_RUNTIME_EVENT_RING_H
 #define DAO_RUNTIME_EVENT_RING_H
 
-#include "runtime/core/context_internal.h"
+#include "runtime/core/core.h"
 #include "runtime/observe/annotate.h"
 
 #include <dao/observe.h>
@@ -72,6 +72,22 @@ void dao_events_note_trim(dao_place_t place, size_t released_bytes);
 
 /* The rings of a core, none of them there yet; NULL without memory. */
 dao_event_rings_t *dao_events_create(void);
+
+/* One more observer is told of all blocks, for the rest of the process. */
+void dao_events_observe(void);
+
+/* Starts recording at a place, into `slot_count` slots, a power of two. DAO_ERR_BUSY if it records already,
+   DAO_ERR_NO_HOST_MEMORY; neither has a message. */
+DAO_NODISCARD dao_status_t dao_events_ring_start(dao_event_rings_t *rings, dao_place_t place,
+                                                 uint64_t slot_count);
+
+/* Stops recording at a place. Returns false if it did not record. */
+bool dao_events_ring_stop(dao_event_rings_t *rings, dao_place_t place);
+
+/* Reads up to `capacity` events of the latest recording, their times in ticks. Returns false if there was none.
+   */
+bool dao_events_ring_read(dao_event_rings_t *rings, dao_place_t place, dao_memory_event_t *events,
+                          size_t capacity, size_t *out_count, uint64_t *out_lost);
 
 /* Stops recording at all places, as the library ends. */
 void dao_events_stop_all(dao_event_rings_t *rings);

@@ -22,7 +22,7 @@
 #include "allocators/slow_path.h"
 #include "base/report/error.h"
 #include "base/threads/sync.h"
-#include "runtime/core/context_internal.h"
+#include "runtime/core/thread.h"
 #include "runtime/observe/annotate.h"
 
 #include <inttypes.h>
@@ -44,8 +44,6 @@ static struct {
     uint64_t last_id;
     callback_t callbacks[DAO_SEGMENT_CALLBACK_COUNT_MAX];
 } watched = {.lock = DAO_MUTEX_INITIALIZER(DAO_RANK_LEAF), .changed = DAO_COND_INITIALIZER};
-
-DAO_FAST_THREAD_LOCAL bool dao_watch_callback_runs;
 
 static bool is_valid_locked(void)
 {
@@ -76,12 +74,6 @@ static void unlock(void)
     dao_mutex_unlock(&watched.lock);
 }
 
-dao_status_t dao_watch_reentrant_error(void)
-{
-    return dao_error(DAO_ERR_REENTRANT,
-                     "a segment callback must not use the library: an allocator is locked");
-}
-
 /* ---- callbacks ---- */
 
 static callback_t *find_locked(uint64_t id)
@@ -101,32 +93,8 @@ static void empty_locked(callback_t *callback)
     dao_cond_broadcast(&watched.changed);
 }
 
-/* Checks what dao_segment_callback_add() was called with. */
-static dao_status_t check_add(dao_place_t place, dao_segment_callback_t function, const uint64_t *out_id)
+bool dao_watch_add(dao_place_t place, dao_segment_callback_t function, void *user, uint64_t *out_id)
 {
-    if (function == NULL || out_id == NULL) {
-        return dao_error(DAO_ERR_INVALID, "dao_segment_callback_add: %s is NULL",
-                         function == NULL ? "function" : "out_id");
-    }
-    dao_core_t *core;
-    dao_status_t status = dao_watch_check();
-    if (status == DAO_OK) {
-        status = dao_place_enter(place, &core);
-    }
-    if (status == DAO_OK && place.kind == DAO_PLACE_KIND_CPU) {
-        return dao_error(DAO_ERR_UNSUPPORTED,
-                         "dao_segment_callback_add: the host's memory comes from no backend");
-    }
-    return status;
-}
-
-dao_status_t dao_segment_callback_add(dao_place_t place, dao_segment_callback_t function, void *user,
-                                      uint64_t *out_id)
-{
-    dao_status_t status = check_add(place, function, out_id);
-    if (status != DAO_OK) {
-        return status;
-    }
     lock();
     callback_t *empty = find_locked(0);
     if (empty != NULL) {
@@ -135,10 +103,7 @@ dao_status_t dao_segment_callback_add(dao_place_t place, dao_segment_callback_t 
         *out_id = empty->id;
     }
     unlock();
-    return empty != NULL
-               ? DAO_OK
-               : dao_error(DAO_ERR_TOO_MANY, "dao_segment_callback_add: there are %d callbacks already",
-                           DAO_SEGMENT_CALLBACK_COUNT_MAX);
+    return empty != NULL;
 }
 
 static dao_status_t remove_locked(uint64_t id)
@@ -160,7 +125,7 @@ static dao_status_t remove_locked(uint64_t id)
 
 dao_status_t dao_segment_callback_remove(uint64_t id)
 {
-    dao_status_t status = dao_watch_check();
+    dao_status_t status = dao_thread_check();
     if (status == DAO_OK) {
         lock();
         status = remove_locked(id);
@@ -203,9 +168,9 @@ static void tell(const segment_t *segment, dao_segment_event_t event)
         callback->running_count++;
         unlock();
         dao_slow_path_begin();
-        dao_watch_callback_runs = true;
+        dao_thread_is_in_callback = true;
         callback->function(segment->place, event, segment->address, segment->size_bytes, callback->user);
-        dao_watch_callback_runs = false;
+        dao_thread_is_in_callback = false;
         dao_slow_path_end();
         lock();
         callback->running_count--;

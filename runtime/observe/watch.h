@@ -4,8 +4,6 @@
 #ifndef DAO_RUNTIME_WATCH_H
 #define DAO_RUNTIME_WATCH_H
 
-#include "base/threads/thread_local.h"
-
 #include "backends/backend.h"
 
 #include <dao/segment.h>
@@ -38,17 +36,8 @@ static inline dao_backend_device_t *dao_watch_device(dao_watch_t *watch)
 /* Tells callbacks of memory of a device that comes and goes beside its allocators. No lock is held. */
 void dao_watch_tell(int32_t device_index, dao_segment_event_t event, void *address, size_t size_bytes);
 
-/* Whether this thread is inside of a segment callback: with an allocator's lock held. */
-extern DAO_FAST_THREAD_LOCAL bool dao_watch_callback_runs;
-
-/* DAO_ERR_REENTRANT, with a message. */
-dao_status_t dao_watch_reentrant_error(void);
-
-/* DAO_ERR_REENTRANT, with a message, from inside of a segment callback. */
-static inline dao_status_t dao_watch_check(void)
-{
-    return __builtin_expect(dao_watch_callback_runs, false) ? dao_watch_reentrant_error() : DAO_OK;
-}
+/* Adds a callback of a place that is there. Returns false if there are too many. */
+bool dao_watch_add(dao_place_t place, dao_segment_callback_t function, void *user, uint64_t *out_id);
 
 /* Forgets all callbacks: the library has stopped. */
 void dao_watch_clear(void);

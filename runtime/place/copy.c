@@ -13,7 +13,7 @@
 #include <dao/memory.h>
 
 #include "base/report/error.h"
-#include "runtime/core/context_internal.h"
+#include "runtime/place/lookup.h"
 
 #include <string.h>
 

@@ -6,11 +6,10 @@
 #include "allocators/strategies/strategy.h"
 #include "base/numbers/math.h"
 #include "base/report/error.h"
-#include "base/report/names.h"
-#include "runtime/core/context_internal.h"
-#include "runtime/place/hardening.h"
-#include "runtime/place/place_start.h"
-#include "runtime/place/step_plan.h"
+#include "runtime/start/context.h"
+#include "runtime/start/hardening.h"
+#include "runtime/start/settings.h"
+#include "runtime/start/step_plan_settings.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -18,52 +17,6 @@
 
 /* Most bytes of one piece of memory. */
 #define PIECE_BYTES_MAX ((size_t)DAO_RANGE_CAPACITY_MAX)
-
-static const dao_named_t strategies[] = {
-#define STRATEGY_ROW(number, symbol, name, text) {name, DAO_STRATEGY_##symbol},
-    DAO_STRATEGY_LIST(STRATEGY_ROW)
-#undef STRATEGY_ROW
-        {NULL, 0}};
-
-#define STRATEGY_COUNT (sizeof(strategies) / sizeof(strategies[0]) - 1)
-
-const char *dao_strategy_name(dao_strategy_t strategy)
-{
-    return strategy == DAO_STRATEGY_DEFAULT ? "default" : dao_name_of(strategies, (int)strategy);
-}
-
-dao_status_t dao_strategy_parse(const char *text, dao_strategy_t *out_strategy)
-{
-    int value;
-    dao_status_t status = dao_name_parse(strategies, "strategy", text, out_strategy != NULL ? &value : NULL);
-    if (status == DAO_OK) {
-        *out_strategy = (dao_strategy_t)value;
-    }
-    return status;
-}
-
-static bool is_strategy(dao_strategy_t strategy)
-{
-    return (int)strategy >= DAO_STRATEGY_DEFAULT && (int)strategy <= (int)STRATEGY_COUNT;
-}
-
-dao_status_t dao_strategy_find(dao_strategy_t configured, dao_strategy_t *out_strategy)
-{
-    if (!is_strategy(configured)) {
-        return dao_error(DAO_ERR_INVALID, "device_strategy is %d; it goes from 0 (default) to %zu",
-                         (int)configured, STRATEGY_COUNT);
-    }
-    const char *text = getenv("DAO_STRATEGY");
-    if (configured != DAO_STRATEGY_DEFAULT || text == NULL || text[0] == '\0') {
-        *out_strategy = configured != DAO_STRATEGY_DEFAULT ? configured : DAO_STRATEGY_GOOD_FIT;
-        return DAO_OK;
-    }
-    dao_status_t status = dao_strategy_parse(text, out_strategy);
-    if (status != DAO_OK) {
-        dao_error_prefix("DAO_STRATEGY: ");
-    }
-    return status;
-}
 
 /* Sizes that a strategy cannot use. */
 static dao_status_t check_sizes(const char *place, const dao_place_config_t *config, dao_strategy_t strategy)
@@ -111,8 +64,8 @@ static dao_status_t check_small_bytes(dao_place_t place, const char *text, const
     return DAO_OK;
 }
 
-dao_status_t dao_place_config_check(dao_place_t place, const dao_place_config_t *config,
-                                    dao_strategy_t strategy)
+/* Checks a config for a place, of which `strategy` will be in effect. */
+static dao_status_t config_check(dao_place_t place, const dao_place_config_t *config, dao_strategy_t strategy)
 {
     char text[DAO_PLACE_TEXT_BYTES];
     (void)dao_place_format(place, text);
@@ -140,17 +93,17 @@ dao_status_t dao_place_configure(dao_place_t place, const dao_place_config_t *co
     if (config == NULL) {
         return dao_error(DAO_ERR_INVALID, "dao_place_configure: config is NULL");
     }
-    if (!is_strategy(config->strategy)) {
+    if (!dao_strategy_is_valid(config->strategy)) {
         return dao_error(DAO_ERR_INVALID,
-                         "dao_place_configure: strategy is %d; it goes from 0 (default) to %zu",
-                         (int)config->strategy, STRATEGY_COUNT);
+                         "dao_place_configure: strategy is %d; it goes from 0 (default) to %d",
+                         (int)config->strategy, DAO_STRATEGY_COUNT);
     }
     dao_core_t *core;
     dao_status_t status = dao_place_enter(place, &core);
     if (status == DAO_OK) {
         dao_place_config_t effective = *config;
         effective.strategy = dao_core_strategy(core, place.kind, config->strategy);
-        status = dao_place_config_check(place, config, effective.strategy);
+        status = config_check(place, config, effective.strategy);
         return status == DAO_OK ? dao_context_configure(core, place, &effective) : status;
     }
     return status;

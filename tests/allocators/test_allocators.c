@@ -2,7 +2,7 @@
 /* The contract of allocators on memory of a vendor's driver: every strategy, on a device and in pinned
    memory, made as a place makes it. Each call that they make is checked by the driver
    (tests/loopback/loopback.h). */
-#include "runtime/place/place_start.h"
+#include "runtime/start/place_start.h"
 #include "tests/contract/allocator_contract.h"
 
 #include <stdio.h>

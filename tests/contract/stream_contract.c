@@ -9,7 +9,9 @@
 
 #include <dao/dao.h>
 
-#include "runtime/place/pressure_internal.h"
+#include "allocators/stream_fence.h"
+#include "runtime/core/waiters.h"
+#include "runtime/start/context.h"
 #include "tests/support/backends/device_bytes.h"
 #include "tests/support/backends/portion.h"
 #include "tests/support/gate.h"
@@ -437,7 +439,7 @@ static void a_free_wakes_who_waits_for_memory(void)
     must(dao_pressure_wait_set(place, UINT64_C(20) * 1000 * 1000 * 1000));
     void *block = take(PAGE, s);
     must(dao_thread_start(&thread, "waiter", alloc_a_page, &waited_for));
-    while (atomic_load(&dao_pressure_waiter_count) == 0) {
+    while (atomic_load(&dao_waiter_count) == 0) {
         dao_thread_yield();
     }
     dao_sleep_until(dao_clock_ns() + 20 * 1000 * 1000); /* it has tried by then, most probably */

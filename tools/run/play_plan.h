@@ -3,7 +3,7 @@
 #ifndef DAO_TOOLS_PLAY_PLAN_H
 #define DAO_TOOLS_PLAY_PLAN_H
 
-#include "runtime/core/runtime_internal.h"
+#include "runtime/start/context.h"
 #include "tools/run/plan_player.h"
 
 typedef struct dao_player {

@@ -13,7 +13,7 @@
 
 #include "base/memory/host.h"
 #include "base/report/error.h"
-#include "runtime/core/runtime_internal.h"
+#include "runtime/start/context.h"
 #include "tools/run/pattern.h"
 
 #include <dao/dao.h>

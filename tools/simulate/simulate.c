@@ -14,8 +14,8 @@
 #include "base/numbers/math.h"
 #include "base/report/error.h"
 #include "planning/swap/step/swap_tier.h"
-#include "runtime/core/runtime_internal.h"
 #include "runtime/executor/executor_internal.h"
+#include "runtime/start/context.h"
 #include "tools/read/text/grow.h"
 #include "tools/run/play_plan.h"
 

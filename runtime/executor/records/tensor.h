@@ -3,9 +3,9 @@
 #ifndef DAO_RUNTIME_EXECUTOR_TENSOR_H
 #define DAO_RUNTIME_EXECUTOR_TENSOR_H
 
+#include "runtime/core/handle.h"
 #include "runtime/executor/records/item.h"
 #include "runtime/executor/streams/fence.h"
-#include "runtime/handles/handle.h"
 
 #include <stdatomic.h>
 

@@ -10,7 +10,7 @@
 #include "base/report/error.h"
 #include "base/report/fault.h"
 #include "base/threads/sync.h"
-#include "runtime/core/runtime_internal.h"
+#include "runtime/start/context.h"
 #include "tests/contract/allocator_contract.h"
 #include "tests/support/backends/device_bytes.h"
 #include "tests/support/backends/fault_backend.h"

@@ -6,7 +6,7 @@
 #include "allocators/segments/pinned.h"
 #include "base/log.h"
 #include "base/threads/sync.h"
-#include "runtime/core/runtime_internal.h"
+#include "runtime/start/context.h"
 #include "tests/contract/allocator_contract.h"
 #include "tests/support/backends/heap_backend.h"
 #include "tests/support/told_streams.h"

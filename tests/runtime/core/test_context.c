@@ -4,7 +4,7 @@
 #include <dao/dao.h>
 
 #include "base/report/fault.h"
-#include "runtime/core/runtime_internal.h"
+#include "runtime/start/context.h"
 #include "tests/support/suite.h"
 
 #include <stdio.h>

@@ -2,7 +2,7 @@
 /* The executor on virtual devices: contents survive every way of making room, and every failure names its
    cause, loses nothing and leaves the executor usable. */
 #include "base/threads/sync.h"
-#include "runtime/core/runtime_internal.h"
+#include "runtime/start/context.h"
 #include "tests/support/backends/device_bytes.h"
 #include "tests/support/gate.h"
 #include "tests/support/program.h"

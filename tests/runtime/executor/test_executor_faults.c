@@ -3,7 +3,7 @@
    no byte of any tensor is lost, nothing leaks, no counter drifts, and the executor works afterwards. */
 #include "base/report/fault.h"
 #include "base/threads/sync.h"
-#include "runtime/core/runtime_internal.h"
+#include "runtime/start/context.h"
 #include "tests/support/backends/fault_backend.h"
 #include "tests/support/program.h"
 #include "tests/support/sanitizer.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Random programs on executors of random capacity, on a backend that holds commands back by a seed: every
    operand of every kernel holds the version that a sequential program would have given it. */
-#include "runtime/core/runtime_internal.h"
+#include "runtime/start/context.h"
 #include "tests/support/backends/fault_backend.h"
 #include "tests/support/program.h"
 #include "tests/support/sanitizer.h"

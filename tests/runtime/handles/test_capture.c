@@ -13,7 +13,8 @@
 #include "allocators/paged/page_buddy.h"
 #include "base/report/error.h"
 #include "base/threads/sync.h"
-#include "runtime/core/context_internal.h"
+#include "runtime/device/deferred.h"
+#include "runtime/start/context.h"
 #include "tests/support/backends/capture.h"
 #include "tests/support/suite.h"
 
@@ -188,7 +189,7 @@ static void release_one(size_t size_bytes)
 
 static uint64_t deferred_count(void)
 {
-    return atomic_load(&captured->runtime->deferred_count);
+    return atomic_load(&captured->runtime->deferred.count);
 }
 
 /* ---- tests ---- */

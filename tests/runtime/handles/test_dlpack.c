@@ -7,7 +7,7 @@
 #include <dao/stream.h>
 
 #include "base/report/fault.h"
-#include "runtime/core/runtime_internal.h"
+#include "runtime/start/context.h"
 #include "tests/support/suite.h"
 
 #include <stdio.h>

@@ -6,7 +6,7 @@
 #include <dao/stream.h>
 
 #include "base/report/fault.h"
-#include "runtime/core/runtime_internal.h"
+#include "runtime/start/context.h"
 #include "tests/support/backends/device_bytes.h"
 #include "tests/support/gate.h"
 #include "tests/support/suite.h"
@@ -331,7 +331,7 @@ static void a_handle_frees_its_memory_with_the_last_reference(void)
         CU_ASSERT_TRUE(dao_used(places[i]) > used_before);
         CU_ASSERT_EQUAL(dao_memory_release(memory), DAO_OK);
         CU_ASSERT_EQUAL(dao_memory_release(memory),
-                        DAO_ERR_INVALID); /* it rests, see runtime/handles/handle.h */
+                        DAO_ERR_INVALID); /* it rests, see runtime/core/handle.h */
         CU_ASSERT_EQUAL(dao_memory_retain(memory), DAO_ERR_INVALID);
         CU_ASSERT_EQUAL(dao_memory_use_count(memory), 0);
         CU_ASSERT_EQUAL(dao_trim(places[i], 0, NULL), DAO_OK);

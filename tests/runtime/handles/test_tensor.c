@@ -495,7 +495,7 @@ static void a_view_keeps_the_memory_alive(void)
     CU_ASSERT_TRUE(dao_used(host) > used_before);
     CU_ASSERT_EQUAL(dao_tensor_release(view), DAO_OK);
     CU_ASSERT_EQUAL(dao_used(host), used_before);
-    CU_ASSERT_EQUAL(dao_tensor_release(view), DAO_ERR_INVALID); /* it rests, see runtime/handles/handle.h */
+    CU_ASSERT_EQUAL(dao_tensor_release(view), DAO_ERR_INVALID); /* it rests, see runtime/core/handle.h */
     CU_ASSERT_EQUAL(dao_tensor_retain(view), DAO_ERR_INVALID);
 }
 

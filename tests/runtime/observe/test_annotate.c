@@ -259,7 +259,9 @@ static void kernels_and_copies_are_ranges(void)
 static void a_wrong_setting_is_refused(void)
 {
     (void)setenv("DAO_ANNOTATE", "perhaps", 1);
-    CU_ASSERT_EQUAL(dao_annotate_find(), DAO_ERR_INVALID);
+    bool turned_on;
+    CU_ASSERT_EQUAL(dao_annotate_find(&turned_on), DAO_ERR_INVALID);
+    CU_ASSERT_FALSE(turned_on);
     CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "DAO_ANNOTATE"));
     (void)setenv("DAO_ANNOTATE", "1", 1);
 }

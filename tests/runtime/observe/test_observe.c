@@ -5,7 +5,7 @@
 
 #include "base/report/fault.h"
 #include "base/threads/sync.h"
-#include "runtime/core/runtime_internal.h"
+#include "runtime/start/context.h"
 #include "tests/support/suite.h"
 
 #include <inttypes.h>

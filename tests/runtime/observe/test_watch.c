@@ -6,7 +6,7 @@
 #include <dao/tensor.h>
 
 #include "base/threads/sync.h"
-#include "runtime/core/runtime_internal.h"
+#include "runtime/start/context.h"
 #include "tests/support/backends/device_bytes.h"
 #include "tests/support/blocks.h"
 #include "tests/support/gate.h"

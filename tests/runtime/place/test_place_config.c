@@ -6,7 +6,7 @@
 
 #include "base/report/fault.h"
 #include "base/threads/sync.h"
-#include "runtime/core/runtime_internal.h"
+#include "runtime/start/context.h"
 #include "tests/support/backends/fault_backend.h"
 #include "tests/support/suite.h"
 

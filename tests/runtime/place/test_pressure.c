@@ -5,7 +5,7 @@
 #include <dao/stream.h>
 
 #include "base/report/fault.h"
-#include "runtime/place/pressure_internal.h"
+#include "runtime/core/waiters.h"
 #include "tests/support/backends/device_bytes.h"
 #include "tests/support/blocks.h"
 #include "tests/support/gate.h"
@@ -475,7 +475,7 @@ static void waiter_start(waiter_t *waiter, dao_thread_t *thread)
 {
     CU_ASSERT_EQUAL(dao_pressure_wait_set(waiter->place, WAIT_FOR_EVER_NS), DAO_OK);
     CU_ASSERT_EQUAL_FATAL(dao_thread_start(thread, "waiter", wait_for_block, waiter), DAO_OK);
-    while (atomic_load(&dao_pressure_waiter_count) == 0) {
+    while (atomic_load(&dao_waiter_count) == 0) {
         dao_thread_yield();
     }
 }
@@ -485,7 +485,7 @@ static void waiter_end(waiter_t *waiter, dao_thread_t *thread)
     dao_thread_join(thread);
     CU_ASSERT_PTR_NOT_NULL(waiter->block);
     CU_ASSERT_EQUAL(failed_count(waiter->place), 0);
-    CU_ASSERT_EQUAL(atomic_load(&dao_pressure_waiter_count), 0);
+    CU_ASSERT_EQUAL(atomic_load(&dao_waiter_count), 0);
     give(waiter->place, waiter->block);
 }
 

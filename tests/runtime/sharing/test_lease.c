@@ -13,7 +13,7 @@
 #include "allocators/slow_path.h"
 #include "base/report/fault.h"
 #include "base/threads/sync.h"
-#include "runtime/core/runtime_internal.h"
+#include "runtime/start/context.h"
 #include "tests/support/backends/device_bytes.h"
 #include "tests/support/gate.h"
 #include "tests/support/suite.h"

@@ -4,7 +4,7 @@
 
 #include "base/report/fault.h"
 #include "base/threads/sync.h"
-#include "runtime/core/runtime_internal.h"
+#include "runtime/start/context.h"
 #include "tests/support/backends/fault_backend.h"
 
 #include <stdio.h>

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Blocks at a place that is found: where the fast path falls back, and what is said of a free that is refused.
+   */
+#include "runtime/device/block.h"
+
+#include "base/report/error.h"
+
+/* ---- refused frees ---- */
+
+/* Tells whether a place that was used already has a live block at an address. */
+static bool place_owns(const dao_core_t *core, dao_place_t place, const void *address)
+{
+    dao_allocator_t *allocator = atomic_load(&core->host_memory);
+    if (place.kind != DAO_PLACE_KIND_CPU) {
+        dao_runtime_t *runtime = dao_runtime_started(place.index);
+        if (runtime == NULL) {
+            return false;
+        }
+        allocator = dao_runtime_allocator(runtime, place.kind);
+    }
+    dao_block_t block;
+    return allocator != NULL && allocator->ops->query(allocator, address, &block) == DAO_OK;
+}
+
+/* Looks for another place than the one that was named, to which an address belongs. */
+static bool owner_find(const dao_core_t *core, dao_place_t named, const void *address, dao_place_t *out_place)
+{
+    static const dao_place_kind_t kinds[] = {DAO_PLACE_KIND_CPU, DAO_PLACE_KIND_DEVICE,
+                                             DAO_PLACE_KIND_PINNED};
+    for (int i = 0; i < 3; i++) {
+        int32_t count = kinds[i] == DAO_PLACE_KIND_CPU ? 1 : core->device_count;
+        for (int32_t index = 0; index < count; index++) {
+            *out_place = (dao_place_t){kinds[i], index};
+            if (!dao_place_equal(*out_place, named) && place_owns(core, *out_place, address)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+dao_status_t dao_block_free_error(const char *function, dao_place_t place, const void *address,
+                                  dao_status_t status)
+{
+    if (status != DAO_ERR_FOREIGN_POINTER && status != DAO_ERR_DOUBLE_FREE && status != DAO_ERR_NO_DEVICE) {
+        return status; /* it is not elsewhere */
+    }
+    const dao_core_t *core = dao_core_started();
+    dao_error_record_t record;
+    dao_error_save(&record, status);
+    dao_place_t owner;
+    if (core != NULL && owner_find(core, place, address, &owner)) {
+        char named_text[DAO_PLACE_TEXT_BYTES];
+        char owner_text[DAO_PLACE_TEXT_BYTES];
+        return dao_error(DAO_ERR_WRONG_PLACE, "%s: %p was given for %s but belongs to %s; nothing was freed",
+                         function, address, dao_place_format(place, named_text),
+                         dao_place_format(owner, owner_text));
+    }
+    return dao_error_restore(&record);
+}
+
+/* ---- where the fast path falls back ---- */
+
+static void *alloc_fallback(void *user, size_t size_bytes)
+{
+    dao_runtime_t *runtime = user;
+    dao_place_t place = {DAO_PLACE_KIND_DEVICE, runtime->device_index};
+    dao_block_request_t request = {.size_bytes = size_bytes, .tag = dao_tag_of_thread};
+    void *address = NULL;
+    dao_status_t status = dao_thread_check();
+    if (status == DAO_OK) {
+        status = dao_block_alloc(place, runtime->device_memory, runtime, &request, &address);
+    }
+    return status == DAO_OK ? address : NULL;
+}
+
+static dao_status_t free_fallback(void *user, void *address)
+{
+    dao_runtime_t *runtime = user;
+    dao_place_t place = {DAO_PLACE_KIND_DEVICE, runtime->device_index};
+    if (address == NULL) {
+        return DAO_OK;
+    }
+    dao_status_t status = dao_thread_check();
+    if (status == DAO_OK) {
+        status = dao_block_free(place, runtime->device_memory, runtime, address);
+    }
+    return status == DAO_OK ? DAO_OK : dao_block_free_error("dao_free", place, address, status);
+}
+
+void dao_block_fallback_set(dao_runtime_t *runtime)
+{
+    runtime->device_memory->fallback =
+        (dao_fallback_t){.alloc = alloc_fallback, .free = free_fallback, .user = runtime};
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Allocating and freeing a block at a place that is found: what surrounds the allocator's own call. Frees that
+   waited for a stream come first, a shortage is relieved, leases retire what they retain, and who observes is
+   told. */
+#ifndef DAO_RUNTIME_BLOCK_H
+#define DAO_RUNTIME_BLOCK_H
+
+#include "base/numbers/path.h"
+#include "runtime/core/thread.h"
+#include "runtime/core/waiters.h"
+#include "runtime/device/deferred.h"
+#include "runtime/device/pressure_ladder.h"
+#include "runtime/observe/event_ring.h"
+
+/* Allocates at a place; `runtime` is NULL for the host. */
+static DAO_ON_THE_PATH dao_status_t dao_block_alloc(dao_place_t place, dao_allocator_t *allocator,
+                                                    dao_runtime_t *runtime,
+                                                    const dao_block_request_t *request, void **out_address)
+{
+    if (request->size_bytes == 0) {
+        *out_address = NULL;
+        return DAO_OK;
+    }
+    if (runtime != NULL) {
+        if (dao_runtime_is_lost(runtime) && place.kind == DAO_PLACE_KIND_DEVICE) {
+            return dao_runtime_health(runtime, "no memory");
+        }
+        dao_runtime_drain(runtime);
+    }
+    dao_block_grant_t grant;
+    dao_block_request_t leased;
+    request = dao_thread_lease_name(request, place, runtime, &leased);
+    dao_status_t status = allocator->ops->alloc(allocator, request, &grant);
+    if (dao_allocator_is_short(status)) {
+        dao_pressure_need_t need = {.place = place,
+                                    .allocator = allocator,
+                                    .runtime = runtime,
+                                    .request = request,
+                                    .out_grant = &grant};
+        status = dao_pressure_relieve(&need, status);
+    }
+    if (status == DAO_OK) {
+        *out_address = grant.address;
+    } else if (runtime != NULL) {
+        (void)dao_runtime_told(runtime, status);
+    }
+    dao_events_note_alloc(place, request, *out_address, status);
+    return status;
+}
+
+/* Frees at a place; `runtime` is NULL for the host. */
+static DAO_ON_THE_PATH dao_status_t dao_block_free(dao_place_t place, dao_allocator_t *allocator,
+                                                   dao_runtime_t *runtime, void *address)
+{
+    dao_status_t status = DAO_OK;
+    if (runtime != NULL) {
+        dao_runtime_drain(runtime);
+    }
+    if (runtime == NULL || !dao_retained_retires(&runtime->retained, place.kind, address, NULL, &status)) {
+        status = dao_events_are_on() ? dao_events_free(allocator, place, address)
+                                     : dao_allocator_free(allocator, address);
+    }
+    dao_waiters_note_free();
+    return status;
+}
+
+/* Returns the error of a free that was refused with `status`, naming the place that the address belongs to, if
+   there is one. */
+dao_status_t dao_block_free_error(const char *function, dao_place_t place, const void *address,
+                                  dao_status_t status);
+
+/* Makes a runtime's device memory fall back from its fast path on dao_block_alloc() and dao_block_free().
+   Nobody else knows of the runtime yet. */
+void dao_block_fallback_set(dao_runtime_t *runtime);
+
+#endif

@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Frees that wait for a stream.
+
+       dao_memory_release() --event not finished--> deferred list --event finished--> allocator's free
+                                                     ^      |
+                                                     +------+ asked again, at the next alloc, free, trim or
+                                                     sync
+
+   A deferred free holds no reference to the runtime: the last one waits for all of them, so that nothing is
+   left behind. One that was made while its stream was being captured holds a reference to the stream until its
+   event is recorded, and is counted in the stream's late_count.
+
+   What holds, outside of the lock's critical sections: `count` is the number of deferred frees on the list and
+   in the hands of threads that drain, and pinned_count that of those of pinned memory. */
+#include "runtime/device/deferred.h"
+
+#include "allocators/segments/pinned.h"
+#include "allocators/slow_path.h"
+#include "base/log.h"
+#include "base/report/error.h"
+#include "runtime/core/thread.h"
+#include "runtime/core/waiters.h"
+#include "runtime/observe/event_ring.h"
+
+/* Deferred frees that one drain asks for at most. */
+#define DRAIN_COUNT 16
+
+void dao_deferred_list_init(dao_deferred_list_t *list)
+{
+    dao_mutex_init(&list->lock, DAO_RANK_RUNTIME);
+}
+
+void dao_deferred_list_finish(dao_deferred_list_t *list)
+{
+    DAO_ASSERT(list->first == NULL);
+    DAO_ASSERT(atomic_load(&list->count) == 0);
+    DAO_ASSERT(atomic_load(&list->pinned_count) == 0);
+    dao_mutex_finish(&list->lock);
+}
+
+/* ---- freeing ---- */
+
+void dao_runtime_block_free(dao_runtime_t *runtime, dao_place_kind_t kind, void *address)
+{
+    dao_status_t status;
+    if (dao_retained_retires(&runtime->retained, kind, address, NULL, &status)) {
+        if (status != DAO_OK) {
+            dao_log(DAO_LOG_LEVEL_ERROR, "the memory of a handle could not be freed: %s", dao_last_message());
+        }
+        return;
+    }
+    dao_allocator_t *allocator = dao_runtime_allocator(runtime, kind);
+    dao_events_note_free(runtime->core, (dao_place_t){kind, runtime->device_index}, address,
+                         dao_events_ticks());
+    if (kind == DAO_PLACE_KIND_PINNED && dao_device_get_current() != runtime->device_index &&
+        allocator->ops->free_deferred != NULL) {
+        dao_pinned_free_deferred(allocator, address);
+        dao_waiters_note_free();
+        return;
+    }
+    if (dao_allocator_free(allocator, address) != DAO_OK) {
+        dao_log(DAO_LOG_LEVEL_ERROR, "the memory of a handle could not be freed: %s", dao_last_message());
+    }
+    dao_waiters_note_free();
+}
+
+/* Lets go of the stream of a deferred free. Whoever finds the stream's late_count to be 0 finds the
+   references gone, too. */
+static void late_end(dao_runtime_t *runtime, dao_deferred_free_t *deferred)
+{
+    dao_deferred_list_t *list = &runtime->deferred;
+    dao_stream_t *stream = deferred->stream;
+    if (stream == NULL) {
+        return;
+    }
+    deferred->stream = NULL;
+    dao_mutex_lock(&list->lock);
+    stream->late_count--;
+    bool is_last = dao_stream_drop(stream);
+    dao_mutex_unlock(&list->lock);
+    if (is_last) {
+        dao_stream_end(stream);
+    }
+}
+
+static void reclaim(dao_runtime_t *runtime, dao_deferred_free_t *deferred)
+{
+    dao_deferred_list_t *list = &runtime->deferred;
+    late_end(runtime, deferred);
+    dao_runtime_block_free(runtime, deferred->kind, deferred->address);
+    dao_runtime_event_give(runtime, deferred->event);
+    if (deferred->kind == DAO_PLACE_KIND_PINNED) {
+        atomic_fetch_sub(&list->pinned_count, 1);
+    }
+    dao_handle_bury(deferred->container); /* `deferred` is a part of it */
+    atomic_fetch_sub(&list->count, 1);
+    dao_slow_path_end();
+}
+
+static void list_append(dao_deferred_list_t *list, dao_deferred_free_t *deferred)
+{
+    deferred->next = NULL;
+    dao_mutex_lock(&list->lock);
+    if (list->last != NULL) {
+        list->last->next = deferred;
+    } else {
+        list->first = deferred;
+    }
+    list->last = deferred;
+    dao_mutex_unlock(&list->lock);
+}
+
+/* Takes the frees that have waited longest, at most `count`, off the list. */
+static dao_deferred_free_t *list_take(dao_deferred_list_t *list, uint32_t count)
+{
+    dao_mutex_lock(&list->lock);
+    dao_deferred_free_t *first = list->first;
+    dao_deferred_free_t *last = first;
+    while (last != NULL && --count > 0 && last->next != NULL) {
+        last = last->next;
+    }
+    if (last != NULL) {
+        list->first = last->next;
+        list->last = list->first != NULL ? list->last : NULL;
+        last->next = NULL;
+    }
+    dao_mutex_unlock(&list->lock);
+    return first;
+}
+
+void dao_runtime_defer(dao_runtime_t *runtime, dao_deferred_free_t *deferred)
+{
+    dao_deferred_list_t *list = &runtime->deferred;
+    if (deferred->kind == DAO_PLACE_KIND_PINNED) {
+        atomic_fetch_add(&list->pinned_count, 1);
+    }
+    if (deferred->stream != NULL) {
+        dao_stream_retain(deferred->stream);
+        dao_mutex_lock(&list->lock);
+        deferred->stream->late_count++;
+        dao_mutex_unlock(&list->lock);
+    }
+    dao_slow_path_begin();
+    atomic_fetch_add(&list->count, 1);
+    list_append(list, deferred);
+    dao_waiters_note_free();
+}
+
+uint64_t dao_runtime_deferred_count(dao_runtime_t *runtime, dao_place_kind_t kind)
+{
+    uint64_t pinned_count = atomic_load(&runtime->deferred.pinned_count);
+    uint64_t count = atomic_load(&runtime->deferred.count);
+    return kind == DAO_PLACE_KIND_PINNED ? pinned_count
+                                         : count - (pinned_count < count ? pinned_count : count);
+}
+
+/* Records the event of a free that was made while its stream was being captured. DAO_ERR_BUSY: it is being
+   captured still. */
+static dao_status_t record_late(dao_runtime_t *runtime, dao_deferred_free_t *deferred)
+{
+    if (deferred->stream == NULL) {
+        return DAO_OK;
+    }
+    dao_status_t status = dao_runtime_record(runtime, deferred->event, deferred->stream);
+    if (status == DAO_OK) {
+        late_end(runtime, deferred);
+    }
+    return status;
+}
+
+/* Tells whether the work before a deferred free is done. A lost device does none any more, and is not asked.
+   An event that cannot be recorded now is recorded when its free is looked at again. */
+static bool has_finished(dao_runtime_t *runtime, dao_deferred_free_t *deferred)
+{
+    return dao_runtime_is_lost(runtime) ||
+           (record_late(runtime, deferred) == DAO_OK &&
+            dao_runtime_told(runtime, runtime->ops->event_query(deferred->event)) != DAO_ERR_NOT_READY);
+}
+
+/* Waits for the work before a deferred free, by its stream where its event cannot be recorded. False if that
+   is being captured. */
+static bool wait_for_deferred(dao_runtime_t *runtime, dao_deferred_free_t *deferred)
+{
+    if (dao_runtime_is_lost(runtime)) {
+        return true;
+    }
+    dao_status_t status = record_late(runtime, deferred);
+    if (status == DAO_OK) {
+        status = dao_runtime_told(runtime, runtime->ops->event_synchronize(deferred->event));
+    } else if (status != DAO_ERR_BUSY) {
+        status = dao_runtime_told(runtime, runtime->ops->stream_synchronize(deferred->stream->backend));
+    }
+    if (deferred->stream != NULL && dao_stream_fence_must_wait_elsewhere(status)) {
+        return false;
+    }
+    if (status != DAO_OK) { /* an error is an end, too */
+        (void)dao_runtime_told(runtime, runtime->ops->device_synchronize(runtime->device));
+    }
+    return true;
+}
+
+/* Asks every event of a chain. Those that have not finished go to the end of the list: their turn comes again
+   after all others had theirs. An event that answers an error has finished; the error is for whoever
+   synchronizes. */
+static void chain_poll(dao_runtime_t *runtime, dao_deferred_free_t *chain)
+{
+    while (chain != NULL) {
+        dao_deferred_free_t *deferred = chain;
+        chain = deferred->next;
+        if (has_finished(runtime, deferred)) {
+            reclaim(runtime, deferred);
+        } else {
+            list_append(&runtime->deferred, deferred);
+        }
+    }
+}
+
+void dao_runtime_drain_some(dao_runtime_t *runtime)
+{
+    if (dao_thread_is_in_callback) {
+        return; /* an allocator is locked */
+    }
+    dao_error_record_t record; /* what the events answer is not this caller's error */
+    dao_error_save(&record, dao_last_status());
+    chain_poll(runtime, list_take(&runtime->deferred, DRAIN_COUNT));
+    (void)dao_error_restore(&record);
+}
+
+static uint64_t pass_begin(dao_deferred_list_t *list)
+{
+    dao_mutex_lock(&list->lock);
+    uint64_t pass = ++list->pass;
+    dao_mutex_unlock(&list->lock);
+    return pass;
+}
+
+/* Takes the first free off the list that no pass from this one on has found under capture: the others stay
+   where other threads find them. False: there is none, nor in the hands of another thread; true with NULL:
+   there may be one in such hands. */
+static bool pass_take(dao_runtime_t *runtime, uint64_t pass, dao_deferred_free_t **out_deferred)
+{
+    dao_deferred_list_t *list = &runtime->deferred;
+    dao_mutex_lock(&list->lock);
+    uint64_t passed_count = 0;
+    dao_deferred_free_t *before = NULL;
+    dao_deferred_free_t *deferred = list->first;
+    for (; deferred != NULL && deferred->passed_by >= pass; deferred = deferred->next) {
+        before = deferred;
+        passed_count++;
+    }
+    if (deferred != NULL) {
+        *(before != NULL ? &before->next : &list->first) = deferred->next;
+        list->last = list->last == deferred ? before : list->last;
+    }
+    bool is_left = atomic_load(&list->count) > passed_count;
+    dao_mutex_unlock(&list->lock);
+    *out_deferred = deferred;
+    return is_left;
+}
+
+void dao_runtime_drain_all(dao_runtime_t *runtime)
+{
+    dao_deferred_list_t *list = &runtime->deferred;
+    uint64_t pass = pass_begin(list);
+    dao_deferred_free_t *deferred;
+    dao_error_record_t record;
+    dao_error_save(&record, dao_last_status());
+    while (pass_take(runtime, pass, &deferred)) {
+        if (deferred == NULL) {
+            dao_thread_yield();
+        } else if (wait_for_deferred(runtime, deferred)) {
+            reclaim(runtime, deferred);
+        } else {
+            deferred->passed_by = pass;
+            list_append(list, deferred);
+        }
+    }
+    (void)dao_error_restore(&record);
+}
+
+static bool is_late(dao_runtime_t *runtime, const dao_stream_t *stream)
+{
+    dao_mutex_lock(&runtime->deferred.lock);
+    bool is_named = stream->late_count > 0;
+    dao_mutex_unlock(&runtime->deferred.lock);
+    return is_named;
+}
+
+void dao_runtime_drain_late(dao_runtime_t *runtime, dao_stream_t *stream)
+{
+    if (dao_thread_is_in_callback) {
+        return; /* an allocator is locked */
+    }
+    while (is_late(runtime, stream)) {
+        dao_deferred_free_t *chain = list_take(&runtime->deferred, UINT32_MAX);
+        if (chain == NULL) {
+            dao_thread_yield(); /* they are in the hands of another thread */
+        }
+        while (chain != NULL) {
+            dao_deferred_free_t *deferred = chain;
+            chain = deferred->next;
+            if (deferred->stream == stream) {
+                reclaim(runtime, deferred);
+            } else {
+                list_append(&runtime->deferred, deferred);
+            }
+        }
+    }
+}
+
+void dao_runtime_drain_rest(dao_runtime_t *runtime)
+{
+    dao_deferred_free_t *deferred;
+    while ((deferred = list_take(&runtime->deferred, 1)) != NULL) {
+        reclaim(runtime, deferred);
+    }
+}
+
+bool dao_runtime_wait_frees(dao_runtime_t *runtime, dao_place_kind_t kind)
+{
+    dao_stream_fence_t pending = dao_stream_fences_pending(runtime->fences);
+    bool has_deferred = dao_runtime_deferred_count(runtime, kind) > 0;
+    if (has_deferred) {
+        dao_runtime_drain_all(runtime);
+    }
+    if (!dao_stream_fence_is_empty(&pending)) {
+        dao_error_record_t record;
+        dao_error_save(&record, dao_last_status());
+        (void)dao_stream_fences_wait(runtime->fences, &pending); /* an error is an end, too */
+        (void)dao_error_restore(&record);
+    }
+    return has_deferred || !dao_stream_fence_is_empty(&pending);
+}
+
+void dao_place_drain(dao_place_t place, dao_runtime_t *runtime)
+{
+    if (runtime != NULL) {
+        dao_runtime_drain(runtime);
+        if (place.kind == DAO_PLACE_KIND_PINNED) {
+            dao_pinned_drain(runtime->pinned_memory);
+        }
+    }
+}

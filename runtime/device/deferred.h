@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Frees that wait for a stream, and their end. */
+#ifndef DAO_RUNTIME_DEFERRED_H
+#define DAO_RUNTIME_DEFERRED_H
+
+#include "runtime/core/handle.h"
+#include "runtime/device/runtime.h"
+
+/* A block whose handle is gone while a stream may still use it. A part of that handle. */
+typedef struct dao_deferred_free {
+    struct dao_deferred_free *next;
+    dao_place_kind_t kind;
+    void *address;
+    dao_backend_event_t *event; /* recorded behind the last use */
+    dao_stream_t *stream;       /* on which it is to be recorded, when the stream's capture has ended, with a
+                                   reference; NULL: it is recorded */
+    uint64_t passed_by;         /* the latest dao_runtime_drain_all() that left it, as the stream was being
+                                   captured; 0: none */
+    dao_handle_t *container;    /* buried when the block is freed */
+} dao_deferred_free_t;
+
+void dao_deferred_list_init(dao_deferred_list_t *list);
+void dao_deferred_list_finish(dao_deferred_list_t *list); /* nothing waits any more */
+
+/* Frees a block once its event has finished; takes over the event and the container, and takes a reference to
+   the stream. Never needs memory. */
+void dao_runtime_defer(dao_runtime_t *runtime, dao_deferred_free_t *deferred);
+
+/* Reclaims deferred frees whose events have finished: a bounded number, so that one that hangs holds up
+   nobody. */
+void dao_runtime_drain_some(dao_runtime_t *runtime);
+static inline bool dao_runtime_has_deferred(const dao_runtime_t *runtime)
+{
+    return __builtin_expect(atomic_load_explicit(&runtime->deferred.count, memory_order_relaxed) > 0, 0);
+}
+static inline void dao_runtime_drain(dao_runtime_t *runtime)
+{
+    if (dao_runtime_has_deferred(runtime)) {
+        dao_runtime_drain_some(runtime);
+    }
+}
+
+/* Reclaims the frees of a place that wait, as far as they can be; NULL, the host's runtime, is allowed. */
+void dao_place_drain(dao_place_t place, dao_runtime_t *runtime);
+
+/* Reclaims all deferred frees, waiting for their events; but for those whose streams are being captured. */
+void dao_runtime_drain_all(dao_runtime_t *runtime);
+
+/* Reclaims the deferred frees that were made while a stream was being captured, whose work has ended: none
+   names it then. */
+void dao_runtime_drain_late(dao_runtime_t *runtime, dao_stream_t *stream);
+
+/* Reclaims what is left, when nobody has the runtime any more: frees on the device's own streams, which are
+   being captured. */
+void dao_runtime_drain_rest(dao_runtime_t *runtime);
+
+/* Waits on the host for all frees that wait for a stream: those of a kind of memory that are deferred, and
+   those in stream order. Returns true if there were any. */
+bool dao_runtime_wait_frees(dao_runtime_t *runtime, dao_place_kind_t kind);
+
+/* Returns the number of deferred frees of a kind of memory. */
+uint64_t dao_runtime_deferred_count(dao_runtime_t *runtime, dao_place_kind_t kind);
+
+/* Frees a block that nothing uses. Pinned memory goes through the queue if this thread's current device is
+   another one. */
+void dao_runtime_block_free(dao_runtime_t *runtime, dao_place_kind_t kind, void *address);
+
+#endif

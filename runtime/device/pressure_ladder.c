@@ -1,0 +1,415 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The last resorts before an allocation fails, and who is asked to help.
+
+       alloc fails ──> frees that wait ──> own cache ──> caches of all host memory ──> callbacks ──> waiting ──> error
+                            │                 │                    │                      │             │
+                            └─────────────────┴── freed something: try again, done? ──────┴─────────────┘
+
+   What the allocator does alone comes before: other streams' idle blocks, moving free pages, growing. Each
+   step runs once an allocation and tries again only after it freed something; callbacks try again after each
+   that did. What a callback or another thread has freed may lie in the cache of another host place: then that
+   is trimmed, and there is one attempt more. So there are at most 6 + 2 * DAO_PRESSURE_CALLBACK_COUNT_MAX
+   attempts, and while it waits two a free. A request that no free could satisfy, as it is larger than a limit
+   or the device, skips all but the first step.
+
+   Callbacks are a table of slots, guarded by the lock:
+
+       state      id   is_removed   running_count   left by
+       empty       0   -            0               add
+       there     > 0   false        any             remove
+       leaving   > 0   true         > 0             the last of its running calls
+
+   They are called in the order of their ids, which only grow. A round calls those with an id up to the one
+   that was the last at its begin, and finds the next one by its id alone, so that callbacks may add and
+   remove while a round runs. A thread that runs a callback begins no second round and does not wait. */
+#include "runtime/device/pressure_ladder.h"
+
+#include "allocators/accounting/ledger.h"
+#include "allocators/segments/pinned.h"
+#include "base/report/callback.h"
+#include "base/report/error.h"
+#include "runtime/core/waiters.h"
+#include "runtime/device/deferred.h"
+
+#include <inttypes.h>
+
+typedef struct callback {
+    uint64_t id;
+    dao_place_t place;
+    dao_pressure_callback_t function;
+    void *user;
+    uint32_t running_count;
+    bool is_removed;
+} callback_t;
+
+#define PLACE_KIND_COUNT 3
+
+static struct {
+    _Atomic uint64_t waits_ns[PLACE_KIND_COUNT][DAO_DEVICE_COUNT_MAX]; /* by place; 0: it does not wait */
+    dao_mutex_t lock;
+    /* guarded by the lock */
+    dao_cond_t changed; /* a slot was emptied that somebody may wait for */
+    uint64_t last_id;
+    callback_t callbacks[DAO_PRESSURE_CALLBACK_COUNT_MAX];
+} pressure = {.lock = DAO_MUTEX_INITIALIZER(DAO_RANK_LEAF), .changed = DAO_COND_INITIALIZER};
+
+/* The callback that this thread runs now, or NULL. */
+static _Thread_local callback_t *running_here;
+
+static bool is_valid_locked(void)
+{
+    for (size_t i = 0; i < DAO_PRESSURE_CALLBACK_COUNT_MAX; i++) {
+        const callback_t *callback = &pressure.callbacks[i];
+        bool is_leaving = callback->is_removed && callback->running_count > 0;
+        if (callback->id > pressure.last_id ||
+            (callback->id == 0 ? callback->running_count > 0 || callback->is_removed
+                               : callback->function == NULL || (callback->is_removed && !is_leaving))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void lock(void)
+{
+    dao_mutex_lock(&pressure.lock);
+    DAO_ASSERT_HEAVY(is_valid_locked());
+}
+
+static void unlock(void)
+{
+    DAO_ASSERT_HEAVY(is_valid_locked());
+    dao_mutex_unlock(&pressure.lock);
+}
+
+/* ---- callbacks ---- */
+
+static callback_t *find_locked(uint64_t id)
+{
+    for (size_t i = 0; i < DAO_PRESSURE_CALLBACK_COUNT_MAX; i++) {
+        if (pressure.callbacks[i].id == id) {
+            return &pressure.callbacks[i];
+        }
+    }
+    return NULL;
+}
+
+bool dao_pressure_add(dao_place_t place, dao_pressure_callback_t function, void *user, uint64_t *out_id)
+{
+    lock();
+    callback_t *empty = find_locked(0);
+    if (empty != NULL) {
+        *empty = (callback_t){.id = ++pressure.last_id, .place = place, .function = function, .user = user};
+        *out_id = empty->id;
+    }
+    unlock();
+    return empty != NULL;
+}
+
+static dao_status_t remove_locked(uint64_t id)
+{
+    callback_t *callback = id == 0 ? NULL : find_locked(id);
+    if (callback == NULL || callback->is_removed) {
+        return dao_error(DAO_ERR_INVALID, "dao_pressure_callback_remove: there is no callback %" PRIu64, id);
+    }
+    bool is_own = callback == running_here;
+    if (running_here != NULL && callback->running_count > (is_own ? 1u : 0u)) {
+        return dao_error(DAO_ERR_BUSY,
+                         "dao_pressure_callback_remove: another thread runs callback %" PRIu64
+                         ", and it cannot be waited for from inside of a callback",
+                         id);
+    }
+    if (callback->running_count == 0) {
+        *callback = (callback_t){0};
+        return DAO_OK;
+    }
+    callback->is_removed = true; /* the last running call empties the slot */
+    while (!is_own && callback->id == id) {
+        dao_cond_wait(&pressure.changed, &pressure.lock);
+    }
+    return DAO_OK;
+}
+
+dao_status_t dao_pressure_callback_remove(uint64_t id)
+{
+    lock();
+    dao_status_t status = remove_locked(id);
+    unlock();
+    return status;
+}
+
+/* Gives the callback of a place with the lowest id in (after, last], or NULL. */
+static callback_t *next_locked(dao_place_t place, uint64_t after, uint64_t last)
+{
+    callback_t *next = NULL;
+    for (size_t i = 0; i < DAO_PRESSURE_CALLBACK_COUNT_MAX; i++) {
+        callback_t *callback = &pressure.callbacks[i];
+        if (callback->id > after && callback->id <= last && !callback->is_removed &&
+            dao_place_equal(callback->place, place) && (next == NULL || callback->id < next->id)) {
+            next = callback;
+        }
+    }
+    return next;
+}
+
+/* Calls a callback without the lock. */
+static size_t run_locked(callback_t *callback, size_t needed_bytes)
+{
+    callback->running_count++;
+    running_here = callback;
+    unlock();
+    DAO_ASSERT_UNLOCKED();
+    dao_callback_begin();
+    size_t freed_bytes = callback->function(callback->place, needed_bytes, callback->user);
+    dao_callback_end();
+    lock();
+    running_here = NULL;
+    callback->running_count--;
+    if (callback->is_removed && callback->running_count == 0) {
+        *callback = (callback_t){0};
+        dao_cond_broadcast(&pressure.changed);
+    }
+    return freed_bytes;
+}
+
+/* ---- the ladder ---- */
+
+typedef struct ladder {
+    const dao_pressure_need_t *need;
+    dao_status_t status; /* of the last attempt */
+    uint64_t failed_count;
+    uint64_t most_bytes;       /* that the place may ever hold */
+    uint64_t used_bytes;       /* that it held at the begin */
+    dao_error_record_t record; /* of the last attempt that failed */
+} ladder_t;
+
+static void note_failure(ladder_t *ladder, dao_status_t status)
+{
+    ladder->status = status;
+    ladder->failed_count++;
+    dao_error_save(&ladder->record, status);
+}
+
+static bool has_waiting_frees(const dao_pressure_need_t *need)
+{
+    return need->runtime != NULL && dao_runtime_deferred_count(need->runtime, need->place.kind) > 0;
+}
+
+static void try_again(ladder_t *ladder)
+{
+    const dao_pressure_need_t *need = ladder->need;
+    DAO_ASSERT(dao_allocator_is_short(ladder->status)); /* or a block would be lost */
+    if (need->runtime != NULL) {
+        (void)dao_runtime_wait_frees(need->runtime, need->place.kind);
+    }
+    ladder->status = need->allocator->ops->alloc(need->allocator, need->request, need->out_grant);
+    if (ladder->status != DAO_OK) {
+        note_failure(ladder, ladder->status);
+    }
+}
+
+static uint64_t smaller_limit(uint64_t most_bytes, uint64_t limit_bytes)
+{
+    return limit_bytes != 0 && limit_bytes < most_bytes ? limit_bytes : most_bytes;
+}
+
+/* Looks at what the place holds and may hold. */
+static void measure(ladder_t *ladder)
+{
+    dao_allocator_t *allocator = ladder->need->allocator;
+    const dao_ledger_t *ledger = allocator->ledger;
+    dao_stats_t stats;
+    allocator->ops->stats_get(allocator, &stats);
+    uint64_t most_bytes = smaller_limit(UINT64_MAX, stats.limit_bytes);
+    most_bytes = smaller_limit(most_bytes, ledger->capacity_bytes);
+    if (ledger->budget != NULL) {
+        most_bytes = smaller_limit(most_bytes, atomic_load(&ledger->budget->limit_bytes));
+    }
+    ladder->most_bytes = most_bytes;
+    ladder->used_bytes = stats.used_bytes;
+}
+
+/* Tells whether the request is larger than something that no free changes. */
+static bool is_hopeless(const ladder_t *ladder)
+{
+    const dao_pressure_need_t *need = ladder->need;
+    dao_tag_stats_t tag = {0};
+    if (need->request->tag != 0) {
+        dao_tags_stats_get(need->allocator->ledger->tags, need->request->tag, &tag);
+    }
+    return need->request->size_bytes > smaller_limit(ladder->most_bytes, tag.limit_bytes);
+}
+
+/* Tells whether it is the limit of the tag that is in the way: what is free counts for no tag. */
+static bool is_tag_short(const dao_pressure_need_t *need)
+{
+    const dao_block_request_t *request = need->request;
+    return request->tag != 0 &&
+           dao_tags_room(need->allocator->ledger->tags, request->tag) < request->size_bytes;
+}
+
+/* What was freed in stream order is free once its streams are done. An allocator that can has waited for them
+   already. */
+static void wait_for_streams(ladder_t *ladder)
+{
+    const dao_pressure_need_t *need = ladder->need;
+    if (need->runtime != NULL && !is_tag_short(need) &&
+        dao_runtime_wait_frees(need->runtime, need->place.kind)) {
+        try_again(ladder);
+    }
+}
+
+static void trim_own_cache(ladder_t *ladder)
+{
+    const dao_pressure_need_t *need = ladder->need;
+    if (is_tag_short(need)) {
+        return;
+    }
+    if (ladder->used_bytes > ladder->most_bytes ||
+        need->request->size_bytes > ladder->most_bytes - ladder->used_bytes) {
+        return; /* live blocks are in the way: the cache stays for when they are freed */
+    }
+    size_t released_bytes = 0;
+    if (need->allocator->ops->trim(need->allocator, 0, &released_bytes) == DAO_OK && released_bytes > 0) {
+        try_again(ladder);
+    }
+}
+
+/* Tells whether memory of other host places would help. */
+static bool is_host_short(const ladder_t *ladder)
+{
+    const dao_pressure_need_t *need = ladder->need;
+    return ladder->status == DAO_ERR_NO_HOST_MEMORY ||
+           (ladder->status == DAO_ERR_LIMIT &&
+            dao_ledger_budget_room(need->allocator->ledger) < need->request->size_bytes);
+}
+
+uint64_t dao_pressure_trim_host(dao_core_t *core)
+{
+    size_t released_bytes = 0;
+    dao_allocator_t *host_memory = atomic_load(&core->host_memory);
+    if (host_memory == NULL || host_memory->ops->trim(host_memory, 0, &released_bytes) != DAO_OK) {
+        released_bytes = 0; /* out parameters are undefined then */
+    }
+    uint64_t sum_bytes = released_bytes;
+    for (int32_t i = 0; i < core->device_count; i++) {
+        dao_runtime_t *runtime = dao_runtime_started(i);
+        if (runtime == NULL) {
+            continue;
+        }
+        (void)dao_runtime_wait_frees(runtime, DAO_PLACE_KIND_PINNED);
+        if (runtime->pinned_memory->ops->trim(runtime->pinned_memory, 0, &released_bytes) == DAO_OK) {
+            sum_bytes += released_bytes;
+        }
+    }
+    return sum_bytes;
+}
+
+static void trim_host_caches(ladder_t *ladder)
+{
+    dao_core_t *core = dao_core_started();
+    if (is_host_short(ladder) && core != NULL && dao_pressure_trim_host(core) > 0) {
+        try_again(ladder);
+    }
+}
+
+static void try_after_frees(ladder_t *ladder)
+{
+    try_again(ladder);
+    if (dao_allocator_is_short(ladder->status)) {
+        trim_host_caches(ladder);
+    }
+}
+
+static void ask_callbacks(ladder_t *ladder)
+{
+    const dao_pressure_need_t *need = ladder->need;
+    if (running_here != NULL) {
+        return;
+    }
+    lock();
+    uint64_t last = pressure.last_id;
+    callback_t *callback = next_locked(need->place, 0, last);
+    while (callback != NULL) {
+        uint64_t id = callback->id;
+        bool has_freed = run_locked(callback, need->request->size_bytes) > 0;
+        unlock();
+        if (has_freed) {
+            try_after_frees(ladder);
+        }
+        lock();
+        callback = dao_allocator_is_short(ladder->status) ? next_locked(need->place, id, last) : NULL;
+    }
+    unlock();
+}
+
+/* ---- waiting ---- */
+
+void dao_pressure_wait_keep(dao_place_t place, uint64_t wait_ns)
+{
+    atomic_store(&pressure.waits_ns[place.kind][place.index], wait_ns);
+}
+
+static void wait_for_frees(ladder_t *ladder)
+{
+    dao_place_t place = ladder->need->place;
+    uint64_t wait_ns = atomic_load(&pressure.waits_ns[place.kind][place.index]);
+    if (wait_ns == 0 || running_here != NULL) {
+        return;
+    }
+    uint64_t now_ns = dao_clock_ns();
+    uint64_t until_ns = wait_ns > UINT64_MAX - now_ns ? UINT64_MAX : now_ns + wait_ns;
+    bool in_time = true;
+    dao_waiters_begin();
+    try_again(ladder); /* takes the allocator's locks: see waiters.c */
+    while (in_time && dao_allocator_is_short(ladder->status)) {
+        uint64_t seen = dao_waiters_wakes();
+        try_after_frees(ladder);
+        in_time = !dao_allocator_is_short(ladder->status) || dao_waiters_wait(seen, until_ns);
+    }
+    dao_waiters_end();
+}
+
+/* ---- all of it ---- */
+
+dao_status_t dao_pressure_relieve(const dao_pressure_need_t *need, dao_status_t status)
+{
+    static void (*const steps[])(ladder_t *) = {wait_for_streams, trim_own_cache, trim_host_caches,
+                                                ask_callbacks, wait_for_frees};
+    enum { STEP_COUNT = sizeof(steps) / sizeof(steps[0]) };
+    DAO_ASSERT(dao_allocator_is_short(status));
+    ladder_t ladder = {.need = need};
+    note_failure(&ladder, status);
+    if (has_waiting_frees(need)) {
+        try_again(&ladder);
+    }
+    if (dao_allocator_is_short(ladder.status)) {
+        measure(&ladder);
+    }
+    size_t step_count = is_hopeless(&ladder) ? 0 : STEP_COUNT;
+    for (size_t i = 0; i < step_count && dao_allocator_is_short(ladder.status); i++) {
+        steps[i](&ladder);
+    }
+    bool is_done = ladder.status == DAO_OK;
+    atomic_fetch_add(&need->allocator->ledger->cured_count, ladder.failed_count - (is_done ? 0 : 1));
+    return is_done ? DAO_OK : dao_error_restore(&ladder.record);
+}
+
+void dao_pressure_clear(void)
+{
+    lock();
+    for (size_t i = 0; i < DAO_PRESSURE_CALLBACK_COUNT_MAX; i++) {
+        callback_t *callback = &pressure.callbacks[i];
+        bool is_running = callback->running_count > 0; /* by a thread that should not be in a call now */
+        callback->is_removed = is_running;
+        if (!is_running) {
+            *callback = (callback_t){0};
+        }
+    }
+    for (int kind = 0; kind < PLACE_KIND_COUNT; kind++) {
+        for (int index = 0; index < DAO_DEVICE_COUNT_MAX; index++) {
+            atomic_store(&pressure.waits_ns[kind][index], 0);
+        }
+    }
+    unlock();
+}

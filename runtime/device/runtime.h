@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The record of one device: its allocators, its streams, its spare events, its health. start/device_start.c
+   makes it, and says in `end` what its last reference has to undo. */
+#ifndef DAO_RUNTIME_DEVICE_RUNTIME_H
+#define DAO_RUNTIME_DEVICE_RUNTIME_H
+
+#include "allocators/allocator.h"
+#include "allocators/stream_fence.h"
+#include "backends/backend.h"
+#include "base/report/error.h"
+#include "base/threads/sync.h"
+#include "runtime/core/core.h"
+#include "runtime/device/retained.h"
+#include "runtime/device/shares.h"
+
+#include <stdatomic.h>
+
+struct dao_stream {
+    dao_runtime_t *runtime; /* a reference of its own, but for the runtime's own streams */
+    dao_backend_stream_t *backend;
+    _Atomic uint32_t reference_count; /* the creator, and every memory handle that names it */
+    bool is_own;                      /* one of the runtime's own: lives and dies with it */
+    _Atomic uint32_t number;          /* in the table of stream fences; 0: it has none yet */
+    uint32_t
+        late_count; /* deferred frees that name it, with a reference; guarded by runtime->deferred.lock */
+};
+
+/* Events kept for reuse. Invariant, outside of the lock: events[0 .. count) are not recorded by anybody else. */
+#define DAO_SPARE_EVENT_COUNT 64
+
+typedef struct dao_spare_events {
+    dao_mutex_t lock;
+    /* guarded by the lock */
+    dao_backend_event_t *events[DAO_SPARE_EVENT_COUNT];
+    uint32_t count;
+} dao_spare_events_t;
+
+/* Blocks whose handles are gone while a stream may still use them: deferred.c. */
+typedef struct dao_deferred_list {
+    _Atomic uint64_t count;        /* on the list and in the hands of threads that drain it */
+    _Atomic uint64_t pinned_count; /* of these, those of pinned memory */
+    dao_mutex_t lock;
+    /* guarded by the lock */
+    struct dao_deferred_free *first;
+    struct dao_deferred_free *last;
+    uint64_t pass; /* the latest dao_runtime_drain_all(), from 1 */
+} dao_deferred_list_t;
+
+/* One device: its allocators and its streams. Lives until the context and every handle have let go of it. */
+struct dao_runtime {
+    const dao_backend_ops_t *ops;
+    dao_backend_device_t *device;
+    int32_t device_index;
+    dao_device_info_t info;      /* as of the start; free_bytes is not kept up */
+    dao_stream_fences_t *fences; /* streams that allocate and free in stream order; outlives the allocators */
+    dao_allocator_t *device_memory;
+    dao_allocator_t *pinned_memory;
+    dao_backend_stream_t *bytes_stream; /* by which a hardened place reaches its bytes; else NULL */
+    dao_stream_t streams[DAO_STREAM_ROLE_COUNT];
+    dao_core_t *core; /* a reference of its own */
+    _Atomic uint32_t reference_count;
+    void (*end)(dao_runtime_t *runtime); /* called by the last dao_runtime_release() */
+    struct dao_device_start *start;      /* what start/device_start.c keeps for the end */
+    dao_spare_events_t spare;
+    dao_deferred_list_t deferred;
+    dao_retained_t retained;  /* device memory whose frees wait for a lease */
+    dao_shares_t shares;      /* device memory that other processes have, too */
+    _Atomic uint64_t reached; /* devices whose memory this one may reach, a bit each: handles/peer.c */
+    _Atomic int loss;         /* of dao_loss_t: health.c */
+    dao_error_record_t loss_error;
+};
+
+/* ---- references: runtime.c ---- */
+
+dao_runtime_t *dao_runtime_retain(dao_runtime_t *runtime); /* returns its argument */
+void dao_runtime_release(dao_runtime_t *runtime);          /* the last one calls runtime->end */
+
+/* Returns the allocator of a pinned or device place of this runtime. */
+dao_allocator_t *dao_runtime_allocator(dao_runtime_t *runtime, dao_place_kind_t kind);
+
+/* ---- events and waits: runtime.c ---- */
+
+/* Events of the runtime, kept for reuse: a handle takes one when it is made, so that its release needs
+   nothing. */
+DAO_NODISCARD dao_status_t dao_runtime_event_take(dao_runtime_t *runtime, dao_backend_event_t **out_event);
+void dao_runtime_event_give(dao_runtime_t *runtime, dao_backend_event_t *event); /* NULL is allowed */
+
+/* Waits for all work on the device. The backend's answer. */
+DAO_NODISCARD dao_status_t dao_runtime_synchronize(dao_runtime_t *runtime);
+
+/* Waits for the work on a stream so far. */
+DAO_NODISCARD dao_status_t dao_runtime_wait(dao_runtime_t *runtime, dao_backend_stream_t *stream);
+
+/* ---- streams: stream_record.c ---- */
+
+/* A reference to a stream for a handle, and its end. A device's own streams are not counted. */
+void dao_stream_retain(dao_stream_t *stream);
+void dao_stream_release(dao_stream_t *stream);
+
+/* dao_stream_release() in two parts: the first waits for nothing and may be called under a lock; true: the
+   second has to follow. */
+DAO_NODISCARD bool dao_stream_drop(dao_stream_t *stream);
+void dao_stream_end(dao_stream_t *stream);
+
+/* Returns true if a stream's work is written down as a part of a graph now, instead of being done. */
+bool dao_stream_is_captured(const dao_stream_t *stream);
+
+/* Records an event behind the work on a stream. DAO_ERR_BUSY: the stream is being captured, and the event
+   stands for nothing. */
+DAO_NODISCARD dao_status_t dao_runtime_record(dao_runtime_t *runtime, dao_backend_event_t *event,
+                                              const dao_stream_t *stream);
+
+/* Finds a stream's number in the table of stream fences; the first call gives it one. The errors of
+   dao_stream_fences_stream_add(). */
+DAO_NODISCARD dao_status_t dao_stream_number_find(dao_stream_t *stream, uint32_t *out_number);
+
+/* Waits for a stream's work, and learns from it what was freed behind that. The backend's answer. */
+DAO_NODISCARD dao_status_t dao_stream_wait(dao_stream_t *stream);
+
+/* ---- health: health.c ---- */
+
+/* What is known of a device's health. */
+typedef enum dao_loss {
+    DAO_LOSS_NONE = 0,
+    DAO_LOSS_NOTED = 1, /* loss_error is being written */
+    DAO_LOSS_TOLD = 2,  /* loss_error says why, and does not change any more */
+} dao_loss_t;
+
+/* Notes that a device is lost, for good: this thread's last error is its answer. Takes no lock. */
+void dao_runtime_lose(dao_runtime_t *runtime);
+
+/* Hands on what a call on a device answered, and learns from it. */
+static inline dao_status_t dao_runtime_told(dao_runtime_t *runtime, dao_status_t status)
+{
+    if (__builtin_expect(status == DAO_ERR_DEVICE_LOST, 0)) {
+        dao_runtime_lose(runtime);
+    }
+    return status;
+}
+
+/* As dao_runtime_told(), of a call on `runtime` that touches the memory of `other` too: each is asked whether
+   it is lost. */
+dao_status_t dao_runtime_told_of_two(dao_runtime_t *runtime, dao_runtime_t *other, dao_status_t status);
+
+static inline bool dao_runtime_is_lost(const dao_runtime_t *runtime)
+{
+    return __builtin_expect(atomic_load_explicit(&runtime->loss, memory_order_acquire) == DAO_LOSS_TOLD, 0);
+}
+
+/* DAO_ERR_DEVICE_LOST, saying why, if the device is lost. */
+DAO_NODISCARD dao_status_t dao_runtime_health(const dao_runtime_t *runtime, const char *function);
+
+#endif

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A stream's record: references, its number in the device's table of stream fences, and its end.
+
+   What holds: a stream has a number from the first call in stream order until its end, and it never changes. */
+#include "runtime/device/runtime.h"
+
+#include "base/memory/host.h"
+
+/* ---- stream order ---- */
+
+dao_status_t dao_stream_number_find(dao_stream_t *stream, uint32_t *out_number)
+{
+    uint32_t number = atomic_load_explicit(&stream->number, memory_order_acquire);
+    if (number == 0) {
+        dao_stream_fences_t *fences = stream->runtime->fences;
+        uint32_t added;
+        dao_status_t status = dao_stream_fences_stream_add(fences, stream->backend, &added);
+        if (status != DAO_OK) {
+            return status;
+        }
+        if (atomic_compare_exchange_strong(&stream->number, &number, added)) {
+            number = added;
+        } else {
+            dao_stream_fences_stream_remove(
+                fences, added); /* another thread was faster; nothing was freed under this one */
+        }
+    }
+    *out_number = number;
+    return DAO_OK;
+}
+
+dao_status_t dao_stream_wait(dao_stream_t *stream)
+{
+    uint32_t number = atomic_load_explicit(&stream->number, memory_order_acquire);
+    dao_runtime_t *runtime = stream->runtime;
+    uint64_t epoch =
+        dao_stream_fences_epoch(runtime->fences); /* before the wait: later frees may not be covered */
+    dao_status_t status = dao_runtime_told(runtime, runtime->ops->stream_synchronize(stream->backend));
+    if (status == DAO_OK && number != 0) {
+        dao_stream_fences_finished(runtime->fences, number, epoch);
+    }
+    return status;
+}
+
+/* Ends what a stream has in the table of fences. Waits for the stream's work. */
+static void number_end(dao_stream_t *stream)
+{
+    uint32_t number = atomic_load_explicit(&stream->number, memory_order_acquire);
+    if (number == 0) {
+        return;
+    }
+    dao_runtime_t *runtime = stream->runtime;
+    dao_error_record_t record;
+    dao_error_save(&record, dao_last_status());
+    if (dao_runtime_told(runtime, runtime->ops->stream_synchronize(stream->backend)) != DAO_OK) {
+        (void)dao_runtime_told(
+            runtime, runtime->ops->device_synchronize(runtime->device)); /* an error is an end, too */
+    }
+    (void)dao_error_restore(&record);
+    dao_stream_fences_stream_remove(runtime->fences, number);
+}
+
+/* ---- capture ---- */
+
+bool dao_stream_is_captured(const dao_stream_t *stream)
+{
+    return dao_backend_stream_capture(stream->runtime->ops, stream->backend) != 0;
+}
+
+/* It is looked at behind the event, too, since another thread may begin the capture. */
+dao_status_t dao_runtime_record(dao_runtime_t *runtime, dao_backend_event_t *event,
+                                const dao_stream_t *stream)
+{
+    if (dao_stream_is_captured(stream)) {
+        return DAO_ERR_BUSY;
+    }
+    dao_status_t status = dao_runtime_told(runtime, runtime->ops->event_record(event, stream->backend));
+    return status == DAO_OK && dao_stream_is_captured(stream) ? DAO_ERR_BUSY : status;
+}
+
+/* ---- references ---- */
+
+void dao_stream_retain(dao_stream_t *stream)
+{
+    if (!stream->is_own) {
+        uint32_t before = atomic_fetch_add_explicit(&stream->reference_count, 1, memory_order_relaxed);
+        DAO_ASSERT(before > 0);
+        (void)before;
+    }
+}
+
+bool dao_stream_drop(dao_stream_t *stream)
+{
+    if (stream->is_own) {
+        return false;
+    }
+    uint32_t before = atomic_fetch_sub_explicit(&stream->reference_count, 1, memory_order_acq_rel);
+    DAO_ASSERT(before > 0);
+    return before == 1;
+}
+
+void dao_stream_end(dao_stream_t *stream)
+{
+    dao_runtime_t *runtime = stream->runtime;
+    number_end(stream);
+    runtime->ops->stream_destroy(stream->backend);
+    dao_host_free(stream); /* the first member of what handles/stream.c has made */
+    dao_runtime_release(runtime);
+}
+
+void dao_stream_release(dao_stream_t *stream)
+{
+    if (dao_stream_drop(stream)) {
+        dao_stream_end(stream);
+    }
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A place's figures: its allocator's, and what the runtime adds to them. */
+#include <dao/stats.h>
+
+#include "allocators/accounting/ledger.h"
+#include "base/report/error.h"
+#include "runtime/device/deferred.h"
+#include "runtime/place/lookup.h"
+
+dao_status_t dao_stats_get(dao_place_t place, dao_stats_t *out_stats)
+{
+    if (out_stats == NULL) {
+        return dao_error(DAO_ERR_INVALID, "dao_stats_get: out_stats is NULL");
+    }
+    dao_allocator_t *allocator;
+    dao_runtime_t *runtime;
+    dao_status_t status = dao_place_peek(place, &allocator, &runtime);
+    if (status != DAO_OK) {
+        return status;
+    }
+    dao_stats_t stats = {0};
+    if (allocator != NULL) {
+        dao_place_drain(place, runtime);
+        uint64_t cured_count =
+            atomic_load(&allocator->ledger->cured_count); /* first: it is not above failed_count */
+        allocator->ops->stats_get(allocator, &stats);
+        stats.failed_count -= cured_count;
+        stats.deferred_count += runtime != NULL ? dao_runtime_deferred_count(runtime, place.kind) : 0;
+    }
+    if (runtime != NULL && place.kind == DAO_PLACE_KIND_DEVICE) {
+        dao_shares_count(&runtime->shares, &stats.shared_bytes, &stats.imported_bytes);
+    }
+    *out_stats = stats;
+    return DAO_OK;
+}
+
+dao_status_t dao_stats_reset_peaks(dao_place_t place)
+{
+    dao_allocator_t *allocator;
+    dao_runtime_t *runtime;
+    dao_status_t status = dao_place_peek(place, &allocator, &runtime);
+    if (status == DAO_OK && allocator != NULL) {
+        dao_place_drain(place, runtime);
+        allocator->ops->stats_reset_peaks(allocator);
+    }
+    return status;
+}
