@@ -6,7 +6,7 @@
 
 #define MESSAGE_BYTES 512
 
-static _Thread_local char own_message[MESSAGE_BYTES]; /* "": the library's counts */
+static _Thread_local char own_message[MESSAGE_BYTES]; /* "": the library's message counts */
 
 int dao_plugin_answer(dao_status_t status)
 {

@@ -36,7 +36,7 @@ static void obtained_locked(dao_segment_registry_t *registry, void *address, siz
     registry->count++;
 }
 
-/* Takes out the entry that a link points to. */
+/* Removes the entry that a link points to. */
 static void leave_locked(dao_segment_registry_t *registry, entry_t **link)
 {
     entry_t *entry = *link;
@@ -52,7 +52,7 @@ static void releasing_locked(dao_segment_registry_t *registry, const void *addre
     while (*link != NULL && (*link)->address != address) {
         link = &(*link)->next;
     }
-    if (*link != NULL) { /* else it was refused, or obtained before the beginning */
+    if (*link != NULL) { /* else it was refused, or obtained before the registry */
         leave_locked(registry, link);
     }
 }
@@ -96,7 +96,7 @@ void dao_segment_registry_destroy(dao_segment_registry_t *registry)
     if (registry == NULL) {
         return;
     }
-    (void)dao_segment_callback_remove(registry->callback_id); /* gone already, if the library has stopped */
+    (void)dao_segment_callback_remove(registry->callback_id); /* gone already if the library has stopped */
     (void)pthread_mutex_lock(&registry->lock);
     while (registry->entries != NULL) {
         leave_locked(registry, &registry->entries);

@@ -8,7 +8,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-/* Text that goes on although there is no more room, to find out how long it is. */
+/* A text of which the first `room` bytes are kept and all are counted. */
 typedef struct text {
     char *bytes;
     size_t room;

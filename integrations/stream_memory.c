@@ -1,24 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The streams that were adopted: a short list a device, which only grows. It is read without a lock: an entry
-   is written before the count says that it is there. */
+/* The adopted streams: a short list for each device, which only grows. It is read without a lock: an entry is
+   written before the count that includes it. */
 #include "integrations/stream_memory.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 
-/* The library follows 63 streams of a device; PyTorch makes 65 at most. */
+/* Streams of a device that the library can follow. PyTorch makes up to 65; the rest take the slow path. */
 #define STREAM_COUNT_MAX 63
 
 typedef struct adopted {
     void *native;
-    dao_stream_t *stream; /* ours, for the rest of the process */
+    dao_stream_t *stream; /* the library's, for the rest of the process */
 } adopted_t;
 
 typedef struct device_streams {
-    _Atomic uint32_t count; /* of entries that can be read */
-    _Atomic bool
-        is_careful; /* some block has a stream that could not be recorded: each free waits for the device */
+    _Atomic uint32_t count;     /* of entries that are written */
+    _Atomic bool waits_at_free; /* a stream could not be recorded: each free waits for the device */
     adopted_t entries[STREAM_COUNT_MAX];
 } device_streams_t;
 
@@ -33,7 +32,7 @@ static void start(void)
     }
 }
 
-static void tell(const char *who, int device_index)
+static void report(const char *who, int device_index)
 {
     (void)fprintf(stderr, "%s: device %d: %s: %s\n", who, device_index, dao_status_name(dao_last_status()),
                   dao_last_message());
@@ -53,7 +52,7 @@ static dao_stream_t *stream_adopt_locked(int device_index, void *native)
 {
     device_streams_t *streams = &devices[device_index];
     uint32_t count = atomic_load_explicit(&streams->count, memory_order_relaxed);
-    dao_stream_t *stream = stream_among(streams, count, native); /* another thread was faster */
+    dao_stream_t *stream = stream_among(streams, count, native); /* another thread may have adopted it */
     if (stream != NULL || count == STREAM_COUNT_MAX ||
         dao_stream_adopt(device_index, native, &stream) != DAO_OK) {
         return stream;
@@ -63,7 +62,7 @@ static dao_stream_t *stream_adopt_locked(int device_index, void *native)
     return stream;
 }
 
-/* Gives the stream that stands for a native one; NULL if there is none and can be none. */
+/* Returns the stream for a native handle, adopted if need be; NULL if it cannot be adopted. */
 static dao_stream_t *stream_find(int device_index, void *native)
 {
     if (device_index < 0 || device_index >= DAO_DEVICE_COUNT_MAX) {
@@ -81,9 +80,9 @@ static dao_stream_t *stream_find(int device_index, void *native)
     return stream;
 }
 
-/* Tells whether the last call failed because the library cannot follow one more stream there, which is no
-   want of memory. */
-static bool follows_no_stream(void)
+/* Returns true if the last call failed because the library cannot follow one more stream, and not for want of
+   memory. */
+static bool has_too_many_streams(void)
 {
     return dao_last_status() == DAO_ERR_UNSUPPORTED || dao_last_status() == DAO_ERR_TOO_MANY;
 }
@@ -93,11 +92,11 @@ void *dao_stream_memory_alloc(const char *who, int device_index, size_t size_byt
     dao_device_place_t place = dao_device_place(device_index);
     dao_stream_t *stream = stream_find(device_index, native_stream);
     void *address = stream != NULL ? dao_alloc_async(place, size_bytes, stream) : NULL;
-    if (address == NULL && size_bytes > 0 && (stream == NULL || follows_no_stream())) {
+    if (address == NULL && size_bytes > 0 && (stream == NULL || has_too_many_streams())) {
         address = dao_alloc(place, size_bytes);
     }
     if (address == NULL && size_bytes > 0) {
-        tell(who, device_index);
+        report(who, device_index);
     }
     return address;
 }
@@ -110,7 +109,7 @@ void dao_stream_memory_free(const char *who, int device_index, void *address, vo
     }
     dao_stream_t *stream = stream_find(device_index, native_stream);
     dao_status_t status = DAO_ERR_UNSUPPORTED;
-    if (stream != NULL && !atomic_load(&devices[device_index].is_careful)) {
+    if (stream != NULL && !atomic_load(&devices[device_index].waits_at_free)) {
         status = dao_free_async(place, address, stream);
     }
     if (status == DAO_ERR_UNSUPPORTED || status == DAO_ERR_TOO_MANY) {
@@ -118,7 +117,7 @@ void dao_stream_memory_free(const char *who, int device_index, void *address, vo
         status = status == DAO_OK ? dao_free(place, address) : status;
     }
     if (status != DAO_OK) {
-        tell(who, device_index);
+        report(who, device_index);
     }
 }
 
@@ -136,7 +135,7 @@ bool dao_stream_memory_record(void *address, void *native_stream)
         if (dao_stream_memory_is_used(device_index) && dao_block_query(place, address, &block) == DAO_OK) {
             dao_stream_t *stream = stream_find(device_index, native_stream);
             if (stream == NULL || dao_record_stream(place, address, stream) != DAO_OK) {
-                atomic_store(&devices[device_index].is_careful, true);
+                atomic_store(&devices[device_index].waits_at_free, true);
             }
             return true;
         }

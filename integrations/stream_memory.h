@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory of a device in the order of streams that a framework made: what the plug-ins for frameworks of
-   devices share.
+/* Device memory in the order of a framework's streams: what the plug-ins of PyTorch and CuPy share.
 
-   A framework frees while its kernels still run: the block may be used again behind them, on their stream at
-   once. So each of its streams is adopted, once, for the rest of the process. Beyond the number of streams
-   that the library follows, memory is free once the device has done all its work.
+   A framework frees a block while kernels that use it are still queued: work that is queued on the same
+   stream later may use the block at once. So each stream is adopted, once, for the rest of the process. On
+   streams beyond the number that the library follows, a free waits for the whole device.
 
    The first call starts the library, which then stays started. Threads: any. */
 #ifndef DAO_INTEGRATIONS_STREAM_MEMORY_H
@@ -12,17 +11,18 @@
 
 #include <dao/dao.h>
 
-/* Gives memory for work that is queued on a stream from now on; NULL with dao_last_status(), or for 0 bytes.
-   What went wrong is told on the standard error, after `who`: the frameworks have no way to pass it on. */
+/* Allocates memory for work that is queued on a stream from now on. Returns NULL for 0 bytes, or with
+   dao_last_status(). A failure is printed on the standard error after `who`, as frameworks cannot pass it
+   on. */
 void *dao_stream_memory_alloc(const char *who, int device_index, size_t size_bytes, void *native_stream);
 
-/* Frees memory behind the work that is queued on a stream, and on those that were recorded for it. */
+/* Frees memory after the work that is queued on the stream and on the streams recorded for the block. */
 void dao_stream_memory_free(const char *who, int device_index, void *address, void *native_stream);
 
-/* Says that a stream uses a block, too. False: no device here has such a block. */
+/* Records that a stream uses a block, too. Returns false if no device has such a block. */
 bool dao_stream_memory_record(void *address, void *native_stream);
 
-/* Tells whether a stream of the device was used here. */
+/* Returns true if a stream of the device was used here. */
 bool dao_stream_memory_is_used(int device_index);
 
 #endif

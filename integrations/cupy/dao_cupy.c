@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* CuPy's allocator of C functions, in terms of stream_memory.h. */
+/* CuPy's allocator of C functions over stream_memory.h. */
 #include "integrations/cupy/dao_cupy.h"
 
 #include "integrations/stream_memory.h"

@@ -9,8 +9,7 @@
  *         stream.ptr, address(library.dao_cupy_alloc), address(library.dao_cupy_free), library)
  *     cupy.cuda.set_allocator(allocator.malloc)
  *
- * CuPy hands these functions no stream: the allocator's parameter is the stream that its memory follows, 0
- * the default one.
+ * CuPy passes no stream. Memory follows the stream that was given to the allocator; 0 is the default stream.
  */
 #ifndef DAO_CUPY_H
 #define DAO_CUPY_H
@@ -20,17 +19,18 @@
 DAO_BEGIN_DECLS
 
 /**
- * Gives device memory for work that is queued on a stream from now on.
+ * Allocates device memory for work that is queued on a stream from now on.
  *
  * @param stream      The vendor's handle; NULL is the default stream.
- * @param size_bytes  0 gives NULL.
- * @return CuPy's until dao_cupy_free(). NULL if there is none, which is told on the standard error.
+ * @param size_bytes  0 returns NULL.
+ * @return Owned by CuPy until dao_cupy_free(). NULL if there is no memory; a message goes to the standard
+ *         error.
  *
  * Threads: any. Waits: as dao_alloc_async(). Cost: as dao_alloc_async(); a stream's first call adopts it.
  */
 DAO_API void *dao_cupy_alloc(void *stream, size_t size_bytes, int device);
 
-/** Frees memory behind the work of a stream, which may go on. Threads: any. Waits: as dao_free_async(). */
+/** Frees memory after the work that is queued on a stream. Threads: any. Waits: as dao_free_async(). */
 DAO_API void dao_cupy_free(void *stream, void *address, int device);
 
 DAO_END_DECLS

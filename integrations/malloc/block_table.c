@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A probe table (base/memory/probe_table.h) and a lock for each of the stripes that addresses are spread over:
-
-       hash   [ stripe ][ ...        slot ]      entries   [ a ][ b ][ - ][ c ] ...    a's slot, or behind it without a gap
-
-   count <= capacity / 2, so that a gap is near. */
+/* A probe table (base/memory/probe_table.h) and a lock for each of the 64 stripes that addresses are hashed
+   to. The hash's highest bits select the stripe, other bits the slot. */
 #define _GNU_SOURCE
 #include "integrations/malloc/block_table.h"
 
@@ -34,7 +31,7 @@ typedef struct stripe {
 
 static stripe_t stripes[STRIPE_COUNT];
 
-/* All addresses that were ever put in lie between them. */
+/* The range of all addresses that were ever added. */
 static _Atomic uintptr_t lowest = UINTPTR_MAX;
 static _Atomic uintptr_t highest;
 
@@ -61,7 +58,8 @@ static uint64_t key_of(const void *entry)
     return ((const entry_t *)entry)->address;
 }
 
-/* Bits that do not say the stripe: of pages the lowest bits of the hash are all equal. */
+/* Bits that do not select the stripe. The lowest are left out: for page-aligned addresses they are all
+   equal. */
 static uint64_t slot_hash_of(uint64_t address)
 {
     return hash((uintptr_t)address) >> HASH_SLOT_SHIFT;
@@ -119,11 +117,11 @@ bool dao_block_table_put(void *address, size_t size_bytes)
         stripe->count++;
     }
     (void)pthread_mutex_unlock(&stripe->lock);
-    widen(number); /* before anybody is told of the address */
+    widen(number); /* before the address is returned to the program */
     return has_room;
 }
 
-static bool may_be_there(uintptr_t address)
+static bool may_contain(uintptr_t address)
 {
     return address % DAO_BLOCK_TABLE_ALIGNMENT == 0 &&
            address >= atomic_load_explicit(&lowest, memory_order_relaxed) &&
@@ -134,7 +132,7 @@ static size_t look_up(const void *address, bool takes)
 {
     uintptr_t number = (uintptr_t)address;
     size_t size_bytes = 0;
-    if (!may_be_there(number)) {
+    if (!may_contain(number)) {
         return 0;
     }
     stripe_t *stripe = stripe_of(number);

@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* malloc() and its family over libdao's host place.
 
-       malloc(n) -- small, libdao's own, in a child, before the start --> glibc
+       malloc(n) -- small, called by libdao, in a child, before the start --> glibc
          |
-         +--> dao_alloc(), noted in the table of blocks --> the program
+         +--> dao_alloc(), added to the block table --> the program
                                                               |
-                glibc <-- not noted -- free(), realloc() <----+
+                glibc <-- not in it -- free(), realloc() <----+
                                          |
                                          +--> dao_free()
 
-   Nothing lies before a block: whose it is its address tells, so that no content can be mistaken for a
-   header.
+   Blocks have no header: the address alone tells whose a block is, so no content can be mistaken for one.
 
-   libdao itself calls malloc(), under locks of its own, too, also by way of glibc and the loader. Such a call
-   is known by where it comes from, or by the thread being in a call of libdao's from here, and goes to glibc.
-   */
+   libdao itself calls malloc(), directly and through glibc and the loader, even under its locks. Such a call
+   is recognised by its return address, or because the thread is inside a libdao call made here. It goes to
+   glibc. */
 #define _GNU_SOURCE
 #include "integrations/malloc/dao_malloc.h"
 
@@ -37,23 +36,24 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* Requests of at least so many bytes are libdao's, where DAO_MALLOC_SMALLEST does not say; smaller ones its
-   host place takes from malloc(), too. */
+/* Requests of at least this size go to libdao, unless DAO_MALLOC_SMALLEST is set. The host place would take
+   smaller ones from malloc() again. */
 #define SMALLEST_DEFAULT (((size_t)32 << 10) + 1)
 
-/* What DAO_MALLOC_REPORT writes of a place, and of how it is served, at most. */
+/* Room for the JSON of a place, and for that of its step plan, in a line of DAO_MALLOC_REPORT. */
 #define REPORT_BYTES 8192
 #define NAME_BYTES   64
 
-/* A block that shrinks to less than this part moves to a smaller one. */
+/* A block that shrinks below 1 / SHRINK_PART of its size moves to a smaller one. */
 #define SHRINK_PART 2u
 
-/* What grows to so many bytes is glibc's from then on, which moves its pages instead of copying it; and what
-   is to be clear and as large is, as most of it may never be touched. */
+/* A block that grows to this size moves to glibc, which grows it further by moving pages instead of copying.
+   A calloc() of CLEAR_LARGE_BYTES goes to glibc, too: its fresh pages are zero, and most may never be
+   touched. */
 #define GROWN_LARGE_BYTES ((size_t)1 << 20)
 #define CLEAR_LARGE_BYTES ((size_t)16 << 20)
 
-/* glibc's own, under the names that it keeps for this. */
+/* glibc's own functions, under the names that stay its own. */
 extern void *__libc_malloc(size_t size_bytes);
 extern void *__libc_calloc(size_t count, size_t size_bytes);
 extern void *__libc_realloc(void *address, size_t size_bytes);
@@ -62,18 +62,19 @@ extern void __libc_free(void *address);
 
 #define CALLER() __builtin_return_address(0)
 
-/* The code of an object that is loaded. */
+/* The code of a loaded object. */
 typedef struct code {
     uintptr_t begin, end;
 } code_t;
 
-static _Atomic int refusal =
-    DAO_ERR_NOT_READY; /* DAO_OK: libdao may be asked, from the start on, and not in a child */
+/* DAO_OK: libdao may be called. Set by the start, and withdrawn in a forked child or if libdao does not
+   start. */
+static _Atomic int refusal = DAO_ERR_NOT_READY;
 static size_t smallest_bytes = SMALLEST_DEFAULT;
-static code_t glibcs_own[3]; /* whose requests are glibc's: libdao, glibc, the loader */
+static code_t excluded[3]; /* callers whose requests go to glibc: libdao, glibc, the loader */
 static pthread_once_t library_once = PTHREAD_ONCE_INIT;
-static __thread bool is_inside /* this thread is in a call of libdao's that was made here */
-    __attribute__((tls_model("initial-exec")));
+/* This thread is inside a libdao call that was made here. */
+static __thread bool is_inside __attribute__((tls_model("initial-exec")));
 
 /* ---- blocks of libdao ---- */
 
@@ -85,37 +86,36 @@ static bool is_on(void)
 static bool is_for_libdao(size_t size_bytes, const void *caller)
 {
     bool is = size_bytes >= smallest_bytes && !is_inside && is_on();
-    for (size_t i = 0; is && i < sizeof(glibcs_own) / sizeof(glibcs_own[0]); i++) {
-        is = (uintptr_t)caller - glibcs_own[i].begin >= glibcs_own[i].end - glibcs_own[i].begin;
+    for (size_t i = 0; is && i < sizeof(excluded) / sizeof(excluded[0]); i++) {
+        is = (uintptr_t)caller - excluded[i].begin >= excluded[i].end - excluded[i].begin;
     }
     return is;
 }
 
-/* Tells whether libdao has answered that there is no memory: glibc is not asked for it then, as the limit is
-   the user's. */
+/* Returns true if libdao answered that there is no memory. glibc is not asked then: the limit is the
+   user's. */
 static bool is_short(dao_status_t status)
 {
     return status == DAO_ERR_LIMIT || status == DAO_ERR_NO_HOST_MEMORY || status == DAO_ERR_OVERFLOW;
 }
 
-/* Starts libdao for the rest of the process: a program that knows of it may stop it, but has its blocks on.
-   */
+/* Starts libdao for the rest of the process. A program that uses libdao itself may stop it; blocks stay
+   valid. */
 static void library_start(void)
 {
     dao_status_t status = dao_init(NULL);
     if (status != DAO_OK) {
-        (void)dprintf(STDERR_FILENO, "libdao_malloc: all is glibc's: %s\n", dao_last_message());
+        (void)dprintf(STDERR_FILENO, "libdao_malloc: all memory is glibc's: %s\n", dao_last_message());
         atomic_store(&refusal, (int)status);
     }
 }
 
-/* Begins a call of libdao's; gives what leave() is told then. It may be within another one: in a callback of
-   the program's. */
+/* Begins a call of libdao. Returns the state for leave(). Calls nest, in callbacks of the program. */
 static bool enter(void)
 {
     bool was_inside = is_inside;
     is_inside = true;
-    if (is_on()) { /* a child that was forked starts nothing */
+    if (is_on()) { /* a forked child starts nothing */
         (void)pthread_once(&library_once, library_start);
     }
     return was_inside;
@@ -129,7 +129,7 @@ static void leave(bool was_inside)
 static void block_free(void *address)
 {
     int error = errno;
-    if (is_on()) { /* in a child it is the parent's */
+    if (is_on()) { /* in a child the block belongs to the parent */
         bool was_inside = enter();
         if (dao_free(dao_cpu_place(), address) != DAO_OK && dao_last_status() != DAO_ERR_SHUTDOWN) {
             (void)dprintf(STDERR_FILENO, "libdao_malloc: %s\n", dao_last_message());
@@ -139,7 +139,7 @@ static void block_free(void *address)
     errno = error;
 }
 
-/* Gives false where glibc is to be asked instead. */
+/* Returns false if glibc is to be asked instead. */
 static bool block_alloc(size_t alignment_bytes, size_t size_bytes, void **out_address)
 {
     int error = errno;
@@ -196,12 +196,12 @@ DAO_API void *calloc(size_t count, size_t size_bytes)
     void *address;
     if (__builtin_mul_overflow(count, size_bytes, &all_bytes) || all_bytes >= CLEAR_LARGE_BYTES ||
         !is_for_libdao(all_bytes, CALLER()) || !block_alloc(0, all_bytes, &address)) {
-        return __libc_calloc(count, size_bytes); /* it refuses what overflows */
+        return __libc_calloc(count, size_bytes); /* it refuses an overflow */
     }
     return address != NULL ? memset(address, 0, all_bytes) : NULL;
 }
 
-/* Moves what fits to a new block; the old one stays where there is none. */
+/* Moves the content to a new block, as far as it fits. Without one, the old block stays. */
 static void *move(void *address, size_t old_bytes, size_t size_bytes, const void *caller)
 {
     bool is_large = size_bytes > old_bytes && size_bytes >= GROWN_LARGE_BYTES;
@@ -306,12 +306,12 @@ DAO_API size_t malloc_usable_size(void *address)
 
 /* ---- steps ---- */
 
-/* Asks libdao, or says why it is not asked. */
-static int step(dao_status_t (*border)(dao_place_t place))
+/* Calls libdao, or returns why it cannot be called. */
+static int step(dao_status_t (*boundary)(dao_place_t place))
 {
     bool was_inside = enter();
     int status = atomic_load(&refusal);
-    status = status == (int)DAO_OK ? (int)border(dao_place_of(dao_cpu_place())) : status;
+    status = status == (int)DAO_OK ? (int)boundary(dao_place_of(dao_cpu_place())) : status;
     leave(was_inside);
     return status;
 }
@@ -328,7 +328,7 @@ int dao_malloc_step_end(void)
 
 /* ---- the report ---- */
 
-/* Writes the program's name, without what JSON would not take as it is. */
+/* Copies the program's name, with '?' for characters that JSON would escape. */
 static void write_name(char out_name[NAME_BYTES])
 {
     (void)snprintf(out_name, NAME_BYTES, "%s", program_invocation_short_name);
@@ -338,7 +338,7 @@ static void write_name(char out_name[NAME_BYTES])
     }
 }
 
-/* Writes one line, so that those of several processes stay apart. */
+/* Appends one line by one write, so lines of several processes do not mix. */
 static void report_write(const char *path)
 {
     static char text[2 * REPORT_BYTES + 512], place[REPORT_BYTES], step_plan[REPORT_BYTES];
@@ -368,7 +368,7 @@ static void report_write(const char *path)
 
 /* ---- start and end ---- */
 
-/* Code that is looked for: the object around an address. */
+/* A search for the code of the object around an address. */
 typedef struct code_search {
     uintptr_t address;
     code_t *out_code;
@@ -390,19 +390,19 @@ static int look_at_object(struct dl_phdr_info *object, size_t size, void *user)
     return 0;
 }
 
-/* Finds them by functions of theirs that nobody replaces. */
-static bool find_own(void)
+/* Finds the excluded code by functions that other libraries do not replace. */
+static bool find_excluded(void)
 {
     static const char *const names[] = {"dao_alloc_with", "__libc_malloc", "__tls_get_addr"};
     bool is_found = true;
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]) && is_found; i++) {
-        code_search_t search = {(uintptr_t)dlsym(RTLD_DEFAULT, names[i]), &glibcs_own[i]};
+        code_search_t search = {(uintptr_t)dlsym(RTLD_DEFAULT, names[i]), &excluded[i]};
         is_found = dl_iterate_phdr(look_at_object, &search) != 0;
     }
     return is_found;
 }
 
-/* getenv() as long as glibc has not started itself. */
+/* getenv() for the time before glibc has started itself. */
 static const char *find_setting(char **environment, const char *name)
 {
     size_t length = strlen(name);
@@ -437,16 +437,16 @@ static void fork_child(void)
     dao_block_table_unlock();
 }
 
-/* Runs before other constructors: of all that is done before a fork, this is the last then, so that nothing
-   else asks the locked table. glibc gives constructors what it gives main(). */
+/* Runs before other constructors (-z initfirst), so its fork handler is the last one before a fork and no
+   other handler finds the table locked. glibc passes constructors the arguments of main(). */
 __attribute__((constructor)) static void start(int argument_count, char **arguments, char **environment)
 {
     (void)argument_count;
     (void)arguments;
     read_smallest(find_setting(environment, "DAO_MALLOC_SMALLEST"));
     dao_block_table_init();
-    if (!find_own() || pthread_atfork(dao_block_table_lock, dao_block_table_unlock, fork_child) != 0) {
-        (void)dprintf(STDERR_FILENO, "libdao_malloc: it cannot be told who allocates; all is glibc's\n");
+    if (!find_excluded() || pthread_atfork(dao_block_table_lock, dao_block_table_unlock, fork_child) != 0) {
+        (void)dprintf(STDERR_FILENO, "libdao_malloc: callers cannot be told apart; all memory is glibc's\n");
         return;
     }
     atomic_store(&refusal, (int)DAO_OK);

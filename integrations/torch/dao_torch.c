@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* PyTorch's pluggable allocator: its functions in terms of stream_memory.h, and what it leaves out, the
-   statistics. */
+/* PyTorch's pluggable allocator over stream_memory.h, and the statistics that PyTorch cannot take of it. */
 #include "integrations/torch/dao_torch.h"
 
 #include "integrations/message.h"
@@ -14,7 +13,7 @@
 
 static const char who[] = "dao_torch";
 
-/* A limit below every block's size; 0 would be none. */
+/* A limit that refuses every block; 0 would mean no limit. */
 #define NOTHING_BYTES 1
 
 static dao_place_t place_of_device(int device)
@@ -22,8 +21,8 @@ static dao_place_t place_of_device(int device)
     return dao_place_of(dao_device_place(device));
 }
 
-/* Hooks answer nothing: what went wrong goes to the standard error. */
-static void tell(const char *hook)
+/* Hooks return nothing, so a failure is printed on the standard error. */
+static void report(const char *hook)
 {
     (void)fprintf(stderr, "%s: %s: %s\n", who, hook, dao_last_message());
 }
@@ -47,7 +46,7 @@ void dao_torch_init(int device_count)
 {
     int32_t own_count = 0;
     if (dao_device_count(&own_count) != DAO_OK) {
-        tell("init");
+        report("init");
     } else if (own_count < device_count) {
         (void)fprintf(stderr, "%s: PyTorch has %d devices, the %s backend of libdao %" PRId32 "\n", who,
                       device_count, dao_backend_name(), own_count);
@@ -58,7 +57,7 @@ void dao_torch_reset(void)
 {
     for (int device = 0; device < DAO_DEVICE_COUNT_MAX; device++) {
         if (dao_stream_memory_is_used(device) && dao_trim(place_of_device(device), 0, NULL) != DAO_OK) {
-            tell("reset");
+            report("reset");
         }
     }
 }
@@ -77,11 +76,11 @@ void dao_torch_memory_fraction(double fraction, int device)
         status = dao_limit_set(place_of_device(device), fraction < 1.0 ? limit_bytes : 0);
     }
     if (status != DAO_OK) {
-        tell("memory fraction");
+        report("memory fraction");
     }
 }
 
-/* Finds the segment of a snapshot that an address lies in. */
+/* Finds the segment of a snapshot around an address. */
 static bool segment_find(const dao_snapshot_t *snapshot, const void *address, void **out_base,
                          size_t *out_size_bytes)
 {
@@ -107,7 +106,7 @@ void *dao_torch_base_alloc(void *address, size_t *out_size_bytes)
             continue;
         }
         if (dao_snapshot_create(place_of_device(device), &snapshot) != DAO_OK) {
-            tell("base allocation");
+            report("base allocation");
             continue;
         }
         (void)segment_find(snapshot, address, &base, &size_bytes);
@@ -126,7 +125,7 @@ void dao_torch_record_stream(void *address, void *stream)
     }
 }
 
-/* ---- what it holds ---- */
+/* ---- statistics ---- */
 
 size_t dao_torch_memory_stats(int device, char *out_text, size_t text_bytes)
 {
@@ -147,7 +146,7 @@ static dao_status_t write_to_file(const char *text, size_t text_bytes, void *use
     return fwrite(text, 1, text_bytes, user) == text_bytes ? DAO_OK : DAO_ERR_IO;
 }
 
-/* Writes a snapshot into a file that is open, and closes it. */
+/* Writes a snapshot into an open file and closes it. */
 static int snapshot_write(const dao_snapshot_t *snapshot, FILE *file, const char *path)
 {
     dao_status_t status = dao_snapshot_write_json(snapshot, write_to_file, file);

@@ -20,8 +20,8 @@ namespace
 
 constexpr dao_place_t host{DAO_PLACE_KIND_CPU, 0};
 
-/* A data loader's workers are children of a process that has the library started: there all of it is refused,
-   and PyTorch's own allocator goes on. */
+/* Workers of a data loader are forked children of a process with the library started. libdao refuses all
+   calls there, so PyTorch's own allocator takes over. */
 std::atomic<bool> is_child{false};
 
 void note_fork()
@@ -29,11 +29,11 @@ void note_fork()
     is_child = true;
 }
 
-/* Frees what host_allocator gave. PyTorch calls it from any thread, up to the end of the process. */
+/* Frees a block of host_allocator. PyTorch calls it from any thread, until the end of the process. */
 void host_delete(void *address)
 {
     if (address == nullptr || is_child) {
-        return; /* in a child the block is the parent's */
+        return; /* in a child the block belongs to the parent */
     }
     if (c10::memoryProfilingEnabled()) {
         c10::profiledCPUMemoryReporter().Delete(address);
@@ -62,11 +62,11 @@ struct host_allocator final : c10::Allocator {
 
     c10::DeleterFnPtr raw_deleter() const override
     {
-        return &host_delete; /* in a child a raw block stays, as there is one deleter for all */
+        return &host_delete; /* in a child, raw blocks leak: there is one deleter for both allocators */
     }
 };
 
-/* Hands on the length of a text; 0 is a failure of the library's. */
+/* Returns the length of a text; for 0, a failure of the library, keeps its message. */
 std::size_t json_length(std::size_t length)
 {
     if (length == 0) {
@@ -75,7 +75,7 @@ std::size_t json_length(std::size_t length)
     return length;
 }
 
-/* PyTorch's own allocator has the lowest. */
+/* Above PyTorch's own allocator, which has priority 0. */
 constexpr std::uint8_t priority = 1;
 
 } // namespace
@@ -89,7 +89,8 @@ int dao_torch_cpu_install()
     }
     static const int refusal = pthread_atfork(nullptr, nullptr, note_fork);
     if (refusal != 0) {
-        return dao_plugin_fail(DAO_ERR_NO_HOST_MEMORY, "dao_torch_cpu_install: the system notes no forks: %s",
+        return dao_plugin_fail(DAO_ERR_NO_HOST_MEMORY,
+                               "dao_torch_cpu_install: no fork handler can be registered: %s",
                                std::strerror(refusal));
     }
     c10::SetCPUAllocator(&allocator, priority);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * @file
- * libdao_torch_cpu.so: all tensors of PyTorch on the CPU from libdao's host place, so that its limit,
- * its statistics, its recording and its plans hold for them. Built where PyTorch's headers are (Debian's
- * libtorch-dev). docs/pytorch.md shows its use from Python; here is what it exports, for ctypes and for C.
+ * @file libdao_torch_cpu.so: all tensors of PyTorch on the CPU from libdao's host place, with its limit,
+ * statistics, recording and step plans. Built where PyTorch's headers are (Debian's libtorch-dev).
+ * docs/pytorch.md shows its use from Python; this header declares its functions for ctypes and C.
  */
 #ifndef DAO_TORCH_CPU_H
 #define DAO_TORCH_CPU_H
@@ -13,19 +12,19 @@
 DAO_BEGIN_DECLS
 
 /**
- * Makes the host place PyTorch's allocator for the CPU, for the rest of the process. Tensors that are there
- * already keep theirs.
+ * Makes the host place PyTorch's allocator for the CPU, for the rest of the process. Existing tensors keep
+ * their memory.
  *
- * @return 0, or the dao_status_t of the library's start, or DAO_ERR_NO_HOST_MEMORY if the system has no room
- *         to note forks: PyTorch's allocator stays then; see dao_torch_cpu_last_message().
+ * @return 0; the dao_status_t of the library's start; DAO_ERR_NO_HOST_MEMORY if no fork handler can be
+ *         registered. After a failure PyTorch's allocator stays; see dao_torch_cpu_last_message().
  *
  * Threads: one, before others use PyTorch. Waits: for the start of the library. Cost: that start.
  */
 DAO_API int dao_torch_cpu_install(void);
 
 /**
- * Sets the limit of the host place, 0 for none, as dao_limit_set(). Gives 0, or a dao_status_t. Threads: any.
- * Waits: never.
+ * Sets the limit of the host place, 0 for none, as dao_limit_set(). Returns 0, or a dao_status_t. Threads:
+ * any. Waits: never.
  */
 DAO_API int dao_torch_cpu_limit(size_t limit_bytes);
 
@@ -38,9 +37,9 @@ DAO_API int dao_torch_cpu_limit(size_t limit_bytes);
 DAO_API size_t dao_torch_cpu_memory_stats(char *out_text, size_t text_bytes);
 
 /**
- * Begins and ends a step of training, as dao_step_begin() and dao_step_end() at the host place:
- * with DAO_STEP_PLAN=offsets the first step is recorded, and the next ones get each tensor where a plan has a
- * place for it. Without, they do nothing.
+ * Begin and end a training step, as dao_step_begin() and dao_step_end() for the host place. With
+ * DAO_STEP_PLAN=offsets the first step is recorded, and the tensors of later ones get their planned
+ * addresses. Without it they do nothing.
  *
  * @return 0, or a dao_status_t: DAO_ERR_INVALID for an end without a begin.
  *
@@ -50,15 +49,16 @@ DAO_API int dao_torch_cpu_step_begin(void);
 DAO_API int dao_torch_cpu_step_end(void);
 
 /**
- * Writes as JSON how the latest step was served: see dao_step_plan_stats_t; 0 where nothing is served.
+ * Writes the statistics of the step plan as JSON, see dao_step_plan_stats_t. Returns 0 if there is no step
+ * plan.
  *
  * Threads: any. Waits: never. Cost: O(1).
  */
 DAO_API size_t dao_torch_cpu_step_plan_stats(char *out_text, size_t text_bytes);
 
 /**
- * What went wrong in the latest of these calls that failed, as dao_last_message(). Threads: any, each has its
- * own. Waits: never.
+ * Returns the message of the latest of these calls that failed in this thread, as dao_last_message().
+ * Threads: any, each has its own. Waits: never.
  */
 DAO_API const char *dao_torch_cpu_last_message(void);
 
