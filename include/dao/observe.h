@@ -169,11 +169,11 @@ DAO_API const dao_snapshot_segment_t *dao_snapshot_segments(const dao_snapshot_t
                                                             size_t *out_count);
 
 /**
- * Writes a snapshot as JSON, in the shape of torch.cuda.memory._snapshot(), which PyTorch's memory viewer
- * shows: "segments", each with its "blocks", and an empty "device_traces". A live block is
- * "active_allocated", a pending one "active_pending_free", a free one "inactive". The library keeps no stack
- * traces and no pools, so "frames" are empty and every "segment_type" is "large". Beside PyTorch's keys, a
- * block has its "tag".
+ * Writes a snapshot as JSON of the library's own form: "segments", each with its "blocks". Keys and values
+ * are named as in torch.cuda.memory._snapshot(): a live block is "active_allocated", a pending one
+ * "active_pending_free", a free one "inactive". Stack traces and pools are not kept, so "frames" and
+ * "device_traces" are empty and every "segment_type" is "large". A block also has its "tag". PyTorch's memory
+ * viewer reads pickles and does not open this file.
  *
  * @param write  Takes the text in pieces.
  * @return DAO_OK; DAO_ERR_INVALID for NULL; what `write` answered.

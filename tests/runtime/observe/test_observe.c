@@ -528,7 +528,7 @@ static void a_snapshot_while_others_allocate_is_of_one_moment(void)
     dao_thread_join(&thread);
 }
 
-static void a_snapshot_is_written_for_pytorchs_viewer(void)
+static void a_snapshot_is_written_as_json(void)
 {
     char *low = take(device_0, 100000), *middle = take(device_0, 400 * KIB),
          *high = take(device_0, 2 * MIB - 100096 - 409600);
@@ -608,7 +608,7 @@ static CU_TestInfo snapshot_tests[] = {
     {"a snapshot without page mapping has the segments", a_snapshot_without_page_mapping_has_the_segments},
     {"a snapshot has aligned blocks of a buddy", a_snapshot_has_aligned_blocks_of_a_buddy},
     {"a snapshot while others allocate is of one moment", a_snapshot_while_others_allocate_is_of_one_moment},
-    {"a snapshot is written for PyTorch's viewer", a_snapshot_is_written_for_pytorchs_viewer},
+    {"a snapshot is written as JSON", a_snapshot_is_written_as_json},
     {"wrong arguments of snapshots are refused", wrong_arguments_of_snapshots_are_refused},
 #if defined(DAO_FAULTS)
     {"a snapshot without memory changes nothing", a_snapshot_without_memory_changes_nothing},
