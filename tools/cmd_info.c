@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `dao info [TRACE]`: what this build is and what devices it sees; or what a trace holds. */
 #include "tools/commands.h"
+#include "tools/options/complain.h"
 #include "tools/print/report.h"
 #include "tools/read/step/read_step.h"
 
@@ -14,9 +15,16 @@ typedef struct settings {
 } settings_t;
 
 static const dao_option_t options[] = {
-    {"batch", "B", offsetof(settings_t, batch), "which batch size, if the trace's folder has several"},
-    {"json", NULL, offsetof(settings_t, is_json), "print one JSON object"},
-    {NULL, NULL, 0, NULL},
+    {.name = "batch",
+     .type = DAO_OPTION_TYPE_TEXT,
+     DAO_OPTION_FIELD(settings_t, batch),
+     .value = "B",
+     .help = "which batch size, if the trace's folder has several"},
+    {.name = "json",
+     .type = DAO_OPTION_TYPE_FLAG,
+     DAO_OPTION_FIELD(settings_t, is_json),
+     .help = "print one JSON object"},
+    {.name = NULL},
 };
 
 static dao_status_t report_device(dao_report_t *report, int32_t index)
@@ -139,15 +147,16 @@ static dao_status_t report_trace(dao_report_t *report, const char *path, const c
 static int run_info(const dao_command_t *command, int argc, char **argv)
 {
     settings_t settings = {0};
-    const char *arguments[DAO_ARGUMENT_COUNT_MAX];
+    dao_arguments_t arguments;
     int exit_code;
-    if (!dao_options_parse(command, argc, argv, &settings, arguments, &exit_code)) {
+    if (!dao_options_parse(command, argc, argv, &settings, &arguments, &exit_code)) {
         return exit_code;
     }
     dao_report_t report;
     dao_report_begin(&report, settings.is_json);
-    dao_status_t status =
-        arguments[0] != NULL ? report_trace(&report, arguments[0], settings.batch) : report_build(&report);
+    dao_status_t status = arguments.words[0] != NULL
+                              ? report_trace(&report, arguments.words[0], settings.batch)
+                              : report_build(&report);
     if (status != DAO_OK) {
         report.is_json = false; /* half an object is none */
         (void)dao_report_end(&report);

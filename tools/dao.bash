@@ -1,13 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
-# Completion of dao and dao-bench: commands and options as `dao --help` and `dao COMMAND --help` print them, else files.
+# Completion of dao and dao-bench. Their tables of options answer `dao --words` (commands), `dao COMMAND --words` (options) and
+# `dao COMMAND --words --OPTION` (values, where these are names); where they offer nothing, files are.
 _dao() {
-    local word=${COMP_WORDS[COMP_CWORD]} dao=${COMP_WORDS[0]} words
-    if [[ $COMP_CWORD -eq 1 || ($COMP_CWORD -eq 2 && ${COMP_WORDS[1]} == help) ]]; then
-        words=$("$dao" --help 2>/dev/null | awk '/^commands:$/ { on = 1; next } NF == 0 { on = 0 } on { print $1 }')
-        [[ $COMP_CWORD -eq 1 ]] && words+=" --help --version"
+    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} dao=${COMP_WORDS[0]} words=
+    local -a command=("${COMP_WORDS[1]}" --words)
+    [[ $word != = ]] || word= # bash makes words of "--policy", "=" and "lru"
+    [[ $before != = ]] || before=${COMP_WORDS[COMP_CWORD - 2]}
+    if [[ $COMP_CWORD -eq 1 ]]; then
+        words="$("$dao" --words 2>/dev/null) --help --version"
+    elif [[ $COMP_CWORD -eq 2 && ${COMP_WORDS[1]} == help ]]; then
+        words=$("$dao" --words 2>/dev/null)
     elif [[ $word == -* ]]; then
-        words=$("$dao" "${COMP_WORDS[1]}" --help 2>/dev/null | awk '/^options:$/ { on = 1; next } on && $1 ~ /^-/ { print $1 }')
+        words=$("$dao" "${command[@]}" 2>/dev/null)
+    elif [[ $before == -* ]]; then
+        words=$("$dao" "${command[@]}" "$before" 2>/dev/null)
     fi
     mapfile -t COMPREPLY < <(compgen -W "$words" -- "$word")
 }

@@ -4,7 +4,7 @@
 #include "bench/alloc/bench_report.h"
 
 #include "bench/alloc/bench_limits.h"
-#include "tools/options/options.h"
+#include "tools/options/complain.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -4,6 +4,7 @@
 #include "bench/alloc/bench.h"
 #include "bench/alloc/bench_report.h"
 #include "bench/commands.h"
+#include "tools/options/complain.h"
 #include "tools/read/events/read_events.h"
 #include "tools/read/step/trace_files.h"
 
@@ -23,57 +24,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define TORCH_PREFIX         "torch:"
-#define TORCH_FOLDER_DEFAULT "examples/traces"
+#define TORCH_PREFIX "torch:"
 
-enum {
-    ROUND_COUNT_DEFAULT = 14,
-    ROUND_COUNT_MAX = 10000,
-    PERCENT_MAX = 1000,
-    PAIR_COUNT_MAX = 1000000,
-    SEED_DEFAULT = 1,
-    SEED_COUNT_MAX = 16 /* of threads, too */
-};
-
-typedef struct settings {
-    const char *trace;
-    const char *strategy;
-    const char *figures;
-    const char *rounds;
-    const char *percent;
-    const char *seed;
-    const char *seed_count;
-    const char *thread_count;
-    const char *small;
-    const char *pairs;
-    const char *torch_folder;
-    bool is_checked;
-    bool is_json;
-} settings_t;
-
-static const dao_option_t options[] = {
-    {"trace", "T", offsetof(settings_t, trace), "one of the traces above, torch:MODEL, or all (the default)"},
-    {"strategy", "S", offsetof(settings_t, strategy),
-     "one of the library's, glibc, mimalloc, jemalloc, or all (the default)"},
-    {"figures", "F", offsetof(settings_t, figures), "speed, memory, or all (the default)"},
-    {"rounds", "N", offsetof(settings_t, rounds), "timed rounds of about 20,000 pairs (default: 14)"},
-    {"percent", "N", offsetof(settings_t, percent),
-     "speed on a device of so much of the peak, without page mapping (default: ample, with it)"},
-    {"seed", "N", offsetof(settings_t, seed), "of the traces that are made (default: 1)"},
-    {"seeds", "N", offsetof(settings_t, seed_count),
-     "so many traces from that seed on; figures are means (default: 1)"},
-    {"threads", "N", offsetof(settings_t, thread_count),
-     "instead: so many threads at once, which share the live blocks"},
-    {"small", "SIZE", offsetof(settings_t, small),
-     "largest block that comes out of slabs, for good_fit and best_fit; at most 32KiB (default: 4KiB)"},
-    {"pairs", "N", offsetof(settings_t, pairs),
-     "instead: replay so many pairs of one trace and print how many, for a tool that counts instructions"},
-    {"torch-steps", "DIR", offsetof(settings_t, torch_folder),
-     "folder of recorded steps (default: examples/traces, if it is there)"},
-    {"check", NULL, offsetof(settings_t, is_checked), "fail if a figure of good_fit is over its limit"},
-    {"json", NULL, offsetof(settings_t, is_json), "print one JSON array"},
-    {NULL, NULL, 0, NULL},
-};
+enum { SEED_COUNT_MAX = 16 /* of threads, too */ };
 
 /* Settings, read. */
 typedef struct bench {
@@ -352,120 +305,210 @@ static dao_status_t run_beside_idler(bench_t *bench)
 
 /* ---- settings ---- */
 
-static bool is_all(const char *text)
+typedef struct settings {
+    uint32_t trace, strategy, figures; /* indices of names */
+    const char *recorded_trace;        /* of one that no name is of */
+    uint64_t round_count;
+    uint64_t percent;
+    uint64_t seed;
+    uint64_t seed_count;
+    uint64_t thread_count;
+    uint64_t pair_count;
+    uint64_t small_bytes;
+    const char *torch_folder;
+    bool is_checked;
+    bool is_json;
+} settings_t;
+
+enum { FIGURES_SPEED, FIGURES_MEMORY, FIGURES_ALL };
+DAO_OPTION_NAMES(figures_at, "speed", "memory", "all")
+
+static size_t made_count(void)
 {
-    return text == NULL || strcmp(text, "all") == 0;
+    size_t count = 0;
+    while (dao_alloc_trace_name(count) != NULL) {
+        count++;
+    }
+    return count;
 }
 
-static bool is_known_trace(const char *name)
+static const char *trace_at(size_t index)
 {
-    const char *known;
-    for (size_t i = 0; (known = dao_alloc_trace_name(i)) != NULL; i++) {
-        if (strcmp(known, name) == 0) {
-            return true;
-        }
-    }
-    return strncmp(name, TORCH_PREFIX, strlen(TORCH_PREFIX)) == 0 && name[strlen(TORCH_PREFIX)] != '\0';
+    size_t count = made_count();
+    return index < count ? dao_alloc_trace_name(index) : index == count ? "all" : NULL;
 }
 
-static bool is_known_strategy(const char *name)
+static size_t host_peer_count(void)
 {
-    const dao_bench_peer_t *peer;
-    for (size_t i = 0; i < dao_bench_strategy_count; i++) {
-        if (strcmp(dao_bench_strategies[i].name, name) == 0) {
-            return true;
-        }
+    size_t count = 0;
+    while (dao_bench_host_peer(count) != NULL) {
+        count++;
     }
-    for (size_t i = 0; (peer = dao_bench_host_peer(i)) != NULL; i++) {
-        if (strcmp(peer->name, name) == 0) {
-            return true;
-        }
-    }
-    return false;
+    return count;
 }
 
-static int read_settings(const dao_command_t *command, const settings_t *settings, bench_t *bench)
+static const char *strategy_at(size_t index)
 {
-    bench->trace = is_all(settings->trace) ? NULL : settings->trace;
-    bench->strategy = is_all(settings->strategy) ? NULL : settings->strategy;
-    bench->with_speed = is_all(settings->figures) || strcmp(settings->figures, "speed") == 0;
-    bench->with_memory = is_all(settings->figures) || strcmp(settings->figures, "memory") == 0;
-    bench->needs_torch = settings->torch_folder != NULL;
-    bench->torch_folder = bench->needs_torch ? settings->torch_folder : TORCH_FOLDER_DEFAULT;
-    if (bench->trace != NULL && !is_known_trace(bench->trace)) {
-        return dao_usage_error(command, "--trace: \"%.40s\" is no trace", bench->trace);
+    size_t count = dao_bench_strategy_count + host_peer_count();
+    if (index >= count) {
+        return index == count ? "all" : NULL;
     }
-    if (bench->strategy != NULL && !is_known_strategy(bench->strategy)) {
-        return dao_usage_error(command, "--strategy: \"%.40s\" is no strategy", bench->strategy);
-    }
-    if (!bench->with_speed && !bench->with_memory) {
-        return dao_usage_error(command, "--figures: \"%.40s\" is none of speed, memory and all",
-                               settings->figures);
-    }
-    if (!dao_option_number(settings->rounds, ROUND_COUNT_DEFAULT, 1, ROUND_COUNT_MAX, &bench->round_count)) {
-        return dao_usage_error(command, "--rounds: \"%.40s\" is no number from 1 to %d", settings->rounds,
-                               ROUND_COUNT_MAX);
-    }
-    if (!dao_option_number(settings->percent, 0, 100, PERCENT_MAX, &bench->percent)) {
-        return dao_usage_error(command, "--percent: \"%.40s\" is no number from 100 to %d", settings->percent,
-                               PERCENT_MAX);
-    }
-    if (settings->percent != NULL && settings->is_checked) {
-        return dao_usage_error(command, "--percent: limits are for an ample device, so without --check");
-    }
-    if (settings->percent != NULL && !bench->with_speed) {
+    return index < dao_bench_strategy_count ? dao_bench_strategies[index].name
+                                            : dao_bench_host_peer(index - dao_bench_strategy_count)->name;
+}
+
+static const dao_option_t options[] = {
+    {.name = "trace",
+     .type = DAO_OPTION_TYPE_NAME,
+     DAO_OPTION_FIELD(settings_t, trace),
+     .value = "TRACE",
+     .preset = "all",
+     .name_at = trace_at,
+     .prefix = TORCH_PREFIX,
+     .text_offset = offsetof(settings_t, recorded_trace),
+     .help = "one of these, torch:MODEL"},
+    {.name = "strategy",
+     .type = DAO_OPTION_TYPE_NAME,
+     DAO_OPTION_FIELD(settings_t, strategy),
+     .value = "STRATEGY",
+     .preset = "all",
+     .name_at = strategy_at,
+     .help = "of the library's device, or an allocator of the host"},
+    {.name = "figures",
+     .type = DAO_OPTION_TYPE_NAME,
+     DAO_OPTION_FIELD(settings_t, figures),
+     .value = "KIND",
+     .preset = "all",
+     .name_at = figures_at,
+     .help = "what is measured"},
+    {.name = "rounds",
+     .type = DAO_OPTION_TYPE_COUNT,
+     DAO_OPTION_FIELD(settings_t, round_count),
+     .value = "N",
+     .least = 1,
+     .most = 10000,
+     .preset = "14",
+     .help = "timed rounds of about 20,000 pairs"},
+    {.name = "percent",
+     .type = DAO_OPTION_TYPE_COUNT,
+     DAO_OPTION_FIELD(settings_t, percent),
+     .value = "N",
+     .least = 100,
+     .most = 1000,
+     .help = "speed on a device of so much of the peak, without page mapping; without it ample, with it"},
+    {.name = "seed",
+     .type = DAO_OPTION_TYPE_COUNT,
+     DAO_OPTION_FIELD(settings_t, seed),
+     .value = "N",
+     .preset = "1",
+     .help = "of the traces that are made"},
+    {.name = "seeds",
+     .type = DAO_OPTION_TYPE_COUNT,
+     DAO_OPTION_FIELD(settings_t, seed_count),
+     .value = "N",
+     .least = 1,
+     .most = SEED_COUNT_MAX,
+     .preset = "1",
+     .help = "so many traces from that seed on; figures are means"},
+    {.name = "threads",
+     .type = DAO_OPTION_TYPE_COUNT,
+     DAO_OPTION_FIELD(settings_t, thread_count),
+     .value = "N",
+     .least = 2,
+     .most = SEED_COUNT_MAX,
+     .help = "instead: so many threads at once, which share the live blocks"},
+    {.name = "small",
+     .type = DAO_OPTION_TYPE_BYTES,
+     DAO_OPTION_FIELD(settings_t, small_bytes),
+     .value = "SIZE",
+     .most = DAO_SMALL_BYTES_MAX,
+     .help = "largest block that comes out of slabs, for good_fit and best_fit; without it 4KiB"},
+    {.name = "pairs",
+     .type = DAO_OPTION_TYPE_COUNT,
+     DAO_OPTION_FIELD(settings_t, pair_count),
+     .value = "N",
+     .least = 1,
+     .most = 1000000,
+     .help = "instead: replay so many pairs of one trace and print how many, to count instructions"},
+    {.name = "torch-steps",
+     .type = DAO_OPTION_TYPE_PATH,
+     DAO_OPTION_FIELD(settings_t, torch_folder),
+     .value = "DIR",
+     .preset = "examples/traces",
+     .help = "folder of recorded steps; without it the default, if it is there"},
+    {.name = "check",
+     .type = DAO_OPTION_TYPE_FLAG,
+     DAO_OPTION_FIELD(settings_t, is_checked),
+     .help = "fail if a figure of good_fit is over its limit"},
+    {.name = "json",
+     .type = DAO_OPTION_TYPE_FLAG,
+     DAO_OPTION_FIELD(settings_t, is_json),
+     .help = "print one JSON array"},
+    {.name = NULL},
+};
+
+#define OWN_FIGURES "--threads takes figures of its own: without --seeds, --figures, --percent, --check"
+#define ONE_TRACE   "--pairs is for one --trace: without --threads and --json"
+
+static const dao_option_rule_t rules[] = {
+    {"percent", "check", false, "--percent: limits are for an ample device, so without --check"},
+    {"threads", "seeds", false, OWN_FIGURES},
+    {"threads", "figures", false, OWN_FIGURES},
+    {"threads", "percent", false, OWN_FIGURES},
+    {"threads", "check", false, OWN_FIGURES},
+    {"pairs", "trace", true, ONE_TRACE},
+    {"pairs", "threads", false, ONE_TRACE},
+    {"pairs", "json", false, ONE_TRACE},
+    {.option = NULL},
+};
+
+static int check_settings(const dao_command_t *command, const settings_t *settings)
+{
+    if (settings->percent > 0 && settings->figures == FIGURES_MEMORY) {
         return dao_usage_error(command, "--percent is for speed: without --figures memory");
     }
-    if (!dao_option_number(settings->seed, SEED_DEFAULT, 0, UINT64_MAX, &bench->seed)) {
-        return dao_usage_error(command, "--seed: \"%.40s\" is no number", settings->seed);
-    }
-    if (!dao_option_number(settings->seed_count, 1, 1, SEED_COUNT_MAX, &bench->seed_count)) {
-        return dao_usage_error(command, "--seeds: \"%.40s\" is no number from 1 to %d", settings->seed_count,
-                               SEED_COUNT_MAX);
-    }
-    bool is_by_threads = settings->thread_count != NULL;
-    if (is_by_threads && (settings->seed_count != NULL || settings->figures != NULL ||
-                          settings->percent != NULL || settings->is_checked)) {
-        return dao_usage_error(
-            command, "--threads takes figures of its own: without --seeds, --figures, --percent, --check");
-    }
-    if (!dao_option_number(settings->pairs, 0, 1, PAIR_COUNT_MAX, &bench->pair_count)) {
-        return dao_usage_error(command, "--pairs: \"%.40s\" is no number from 1 to %d", settings->pairs,
-                               PAIR_COUNT_MAX);
-    }
-    if (settings->pairs != NULL && (bench->trace == NULL || is_by_threads || settings->is_json)) {
-        return dao_usage_error(command, "--pairs is for one --trace: without --threads and --json");
-    }
-    if (settings->pairs != NULL) {
-        bench->strategy = bench->strategy == NULL ? dao_bench_strategies[0].name : bench->strategy;
-        bench->with_speed = false; /* nor host allocators */
-    }
-    uint64_t small_bytes = 0;
-    if (settings->small != NULL && (dao_units_parse_bytes(settings->small, &small_bytes) != DAO_OK ||
-                                    small_bytes > DAO_SMALL_BYTES_MAX)) {
-        return dao_usage_error(command, "--small: \"%.40s\" is no size up to 32KiB", settings->small);
-    }
-    dao_bench_small_set((size_t)small_bytes);
-    if (!dao_option_number(settings->thread_count, 0, 2, SEED_COUNT_MAX, &bench->thread_count)) {
-        return dao_usage_error(command, "--threads: \"%.40s\" is no number from 2 to %d",
-                               settings->thread_count, SEED_COUNT_MAX);
-    }
-    return DAO_EXIT_OK;
+    bool is_one_trace = settings->recorded_trace != NULL || settings->trace < made_count();
+    return settings->pair_count == 0 || is_one_trace ? DAO_EXIT_OK : dao_usage_error(command, ONE_TRACE);
+}
+
+static void set_bench(const settings_t *settings, bool needs_torch, bench_t *bench)
+{
+    bool is_replay = settings->pair_count > 0; /* which measures nothing, and no allocator of the host */
+    bool is_every = strategy_at(settings->strategy + 1) == NULL;
+    *bench = (bench_t){
+        .trace = settings->recorded_trace != NULL ? settings->recorded_trace
+                                                  : dao_alloc_trace_name(settings->trace),
+        .strategy = !is_every   ? strategy_at(settings->strategy)
+                    : is_replay ? strategy_at(0)
+                                : NULL,
+        .seed = settings->seed,
+        .seed_count = settings->seed_count,
+        .thread_count = settings->thread_count,
+        .pair_count = settings->pair_count,
+        .round_count = settings->round_count,
+        .percent = settings->percent,
+        .with_speed = settings->figures != FIGURES_MEMORY && !is_replay,
+        .with_memory = settings->figures != FIGURES_SPEED,
+        .torch_folder = settings->torch_folder,
+        .needs_torch = needs_torch,
+    };
+    dao_bench_small_set((size_t)settings->small_bytes);
 }
 
 static int run_bench_alloc(const dao_command_t *command, int argc, char **argv)
 {
-    settings_t settings = {0};
-    bench_t bench = {0};
-    const char *arguments[DAO_ARGUMENT_COUNT_MAX];
+    settings_t settings = {.recorded_trace = NULL};
+    bench_t bench;
+    dao_arguments_t arguments;
     int exit_code;
-    if (!dao_options_parse(command, argc, argv, &settings, arguments, &exit_code)) {
+    if (!dao_options_parse(command, argc, argv, &settings, &arguments, &exit_code)) {
         return exit_code;
     }
-    exit_code = read_settings(command, &settings, &bench);
+    exit_code = check_settings(command, &settings);
     if (exit_code != DAO_EXIT_OK) {
         return exit_code;
     }
+    set_bench(&settings, dao_option_is_given(&arguments, "torch-steps"), &bench);
     if (bench.pair_count >
         0) { /* without an idle thread: it is the library's own instructions that are counted */
         return run_traces(&bench) == DAO_OK ? DAO_EXIT_OK : dao_failure(command);
@@ -492,6 +535,7 @@ const dao_command_t dao_command_bench_alloc = {
                "  d               sizes and lives as in training a large transformer\n"
                "  torch:MODEL     the events of a recorded step in the folder MODEL of --torch-steps",
     .options = options,
+    .rules = rules,
     .least_arguments = 0,
     .most_arguments = 0,
     .run = run_bench_alloc,

@@ -17,6 +17,7 @@
 #include "base/threads/sync.h"
 #include "bench/commands.h"
 #include "bench/gpu/bench_training.h"
+#include "tools/options/complain.h"
 #include "tools/print/json_rows.h"
 
 #include <dao/dao.h>
@@ -26,8 +27,6 @@
 #define MIB ((size_t)1 << 20)
 
 enum {
-    COPY_MIB_DEFAULT = 64,
-    COPY_MIB_MAX = 4096,
     COPY_ROUNDS = 16,
     ARENA_TENSORS = 6, /* that fit into the executor's arena */
     RING_TENSORS = 12, /* that its kernels use in turn: none is on the device when its turn comes */
@@ -43,19 +42,38 @@ enum {
 };
 
 typedef struct settings {
-    const char *device;
-    const char *copy_mib;
+    uint64_t device;
+    uint64_t copy_mib;
     const char *training;
     bool is_json;
 } settings_t;
 
 static const dao_option_t options[] = {
-    {"device", "N", offsetof(settings_t, device), "which one (default: 0)"},
-    {"copy", "MIB", offsetof(settings_t, copy_mib), "MiB of a copy (default: 64)"},
-    {"training", "COMMAND", offsetof(settings_t, training),
-     "a training to run behind the figures: example_train, with options of its own"},
-    {"json", NULL, offsetof(settings_t, is_json), "print one JSON array"},
-    {NULL, NULL, 0, NULL},
+    {.name = "device",
+     .type = DAO_OPTION_TYPE_COUNT,
+     DAO_OPTION_FIELD(settings_t, device),
+     .value = "N",
+     .most = DAO_DEVICE_COUNT_MAX - 1,
+     .preset = "0",
+     .help = "which one"},
+    {.name = "copy",
+     .type = DAO_OPTION_TYPE_COUNT,
+     DAO_OPTION_FIELD(settings_t, copy_mib),
+     .value = "MIB",
+     .least = 1,
+     .most = 4096,
+     .preset = "64",
+     .help = "MiB of a copy"},
+    {.name = "training",
+     .type = DAO_OPTION_TYPE_TEXT,
+     DAO_OPTION_FIELD(settings_t, training),
+     .value = "COMMAND",
+     .help = "a training to run behind the figures: example_train, with options of its own"},
+    {.name = "json",
+     .type = DAO_OPTION_TYPE_FLAG,
+     DAO_OPTION_FIELD(settings_t, is_json),
+     .help = "print one JSON array"},
+    {.name = NULL},
 };
 
 typedef struct bench {
@@ -738,23 +756,14 @@ static dao_status_t measure(bench_t *bench)
 static int run_bench_gpu(const dao_command_t *command, int argc, char **argv)
 {
     settings_t settings = {0};
-    const char *arguments[DAO_ARGUMENT_COUNT_MAX];
+    dao_arguments_t arguments;
     int exit_code;
-    uint64_t device;
-    uint64_t copy_mib;
-    if (!dao_options_parse(command, argc, argv, &settings, arguments, &exit_code)) {
+    if (!dao_options_parse(command, argc, argv, &settings, &arguments, &exit_code)) {
         return exit_code;
     }
-    if (!dao_option_number(settings.device, 0, 0, DAO_DEVICE_COUNT_MAX - 1, &device)) {
-        return dao_usage_error(command, "--device: \"%.40s\" is no number from 0 to %d", settings.device,
-                               DAO_DEVICE_COUNT_MAX - 1);
-    }
-    if (!dao_option_number(settings.copy_mib, COPY_MIB_DEFAULT, 1, COPY_MIB_MAX, &copy_mib)) {
-        return dao_usage_error(command, "--copy: \"%.40s\" is no number from 1 to %d", settings.copy_mib,
-                               COPY_MIB_MAX);
-    }
-    bench_t bench = {
-        .device_index = (int32_t)device, .copy_bytes = (size_t)copy_mib * MIB, .is_json = settings.is_json};
+    bench_t bench = {.device_index = (int32_t)settings.device,
+                     .copy_bytes = (size_t)settings.copy_mib * MIB,
+                     .is_json = settings.is_json};
     dao_json_rows_init(&bench.json);
     exit_code = measure(&bench) == DAO_OK ? DAO_EXIT_OK : dao_failure(command);
     (void)dao_finalize(); /* the training has the device for itself */

@@ -7,51 +7,31 @@
 #include "bench/plan/bench_plan.h"
 #include "bench/plan/bench_replay.h"
 #include "bench/plan/plan_looks.h"
+#include "tools/options/complain.h"
 #include "tools/plan/plan_generate.h"
 #include "tools/print/json_rows.h"
 #include "tools/print/text_list.h"
 #include "tools/read/events/read_lifetimes.h"
-#include "tools/read/text/decimal.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#define DATA_DEFAULT "../shared/data"
-
-enum {
-    PATH_BYTES = 4096,
-    TEXT_BYTES = 200,
-    LINE_BYTES = 80,
-    NANOSECOND_PLACES = 9,
-    LOOK_TRY_COUNT = 3,
-    SEED_COUNT_MAX = 1000
-};
+enum { PATH_BYTES = 4096, TEXT_BYTES = 200, LINE_BYTES = 80, LOOK_TRY_COUNT = 3 };
 
 typedef struct settings {
-    const char *figure;
+    uint32_t figure; /* index of a name */
     const char *data;
-    const char *budget;
-    const char *seeds;
+    uint64_t budget_ns;
+    uint64_t seed_count;
     bool is_checked;
     bool is_json;
 } settings_t;
 
-static const dao_option_t options[] = {
-    {"figure", "F", offsetof(settings_t, figure), "one of those above (default: all)"},
-    {"data", "DIR", offsetof(settings_t, data),
-     "folder of instances (default: ../shared/data, if it is there)"},
-    {"budget", "S", offsetof(settings_t, budget), "at most so many seconds of processor time a figure"},
-    {"seeds", "N", offsetof(settings_t, seeds),
-     "of \"deviating\": replays of each deviation, others drawn (default 1)"},
-    {"check", NULL, offsetof(settings_t, is_checked), "fail if a figure is over its limit"},
-    {"json", NULL, offsetof(settings_t, is_json), "print one JSON array"},
-    {NULL, NULL, 0, NULL},
-};
-
 typedef struct bench {
     const settings_t *settings;
+    const char *figure; /* NULL: all */
     const char *data;
     uint64_t budget_ns; /* 0: that of each goal */
     double speed;       /* of dao_bench_plan_speed(); 0: no goal has needed it yet */
@@ -382,7 +362,7 @@ static dao_status_t run_goal(bench_t *bench, const dao_plan_goal_t *goal, const 
 
 static bool is_asked_for(const bench_t *bench, const char *figure)
 {
-    return bench->settings->figure == NULL || strcmp(bench->settings->figure, figure) == 0;
+    return bench->figure == NULL || strcmp(bench->figure, figure) == 0;
 }
 
 static dao_status_t run_plan_goals(bench_t *bench)
@@ -476,48 +456,66 @@ static const char *goal_figure(size_t index)
     return index < dao_replay_goal_count ? dao_replay_goals[index].figure : NULL;
 }
 
-/* Writes the names of all figures. False: `name` is none of them. */
-static bool find_figure(const char *name, char *out_names, size_t names_bytes)
+/* Returns the name of a figure; "all" behind the last one, then NULL. Goals of one figure stand together. */
+static const char *figure_at(size_t index)
 {
-    dao_text_list_t list = dao_text_list_begin(out_names, names_bytes);
     const char *figure, *before = "";
-    bool is_found = false;
     for (size_t i = 0; (figure = goal_figure(i)) != NULL; i++, before = figure) {
-        is_found = is_found || strcmp(figure, name) == 0;
-        if (strcmp(figure, before) != 0) {
-            dao_text_list_add(&list, "%s", figure);
+        if (strcmp(figure, before) != 0 && index-- == 0) {
+            return figure;
         }
     }
-    return is_found;
+    return index == 0 ? "all" : NULL;
 }
 
-static int read_settings(const dao_command_t *command, bench_t *bench)
+static const dao_option_t options[] = {
+    {.name = "figure",
+     .type = DAO_OPTION_TYPE_NAME,
+     DAO_OPTION_FIELD(settings_t, figure),
+     .value = "FIGURE",
+     .preset = "all",
+     .name_at = figure_at,
+     .help = "one of those above, or all"},
+    {.name = "data",
+     .type = DAO_OPTION_TYPE_PATH,
+     DAO_OPTION_FIELD(settings_t, data),
+     .value = "DIR",
+     .preset = "../shared/data",
+     .help = "folder of instances, if it is there"},
+    {.name = "budget",
+     .type = DAO_OPTION_TYPE_SECONDS,
+     DAO_OPTION_FIELD(settings_t, budget_ns),
+     .value = "S",
+     .most = 1000000,
+     .help = "at most so many seconds of processor time a figure"},
+    {.name = "seeds",
+     .type = DAO_OPTION_TYPE_COUNT,
+     DAO_OPTION_FIELD(settings_t, seed_count),
+     .value = "N",
+     .least = 1,
+     .most = 1000,
+     .preset = "1",
+     .help = "of deviating: replays of each deviation, others drawn"},
+    {.name = "check",
+     .type = DAO_OPTION_TYPE_FLAG,
+     DAO_OPTION_FIELD(settings_t, is_checked),
+     .help = "fail if a figure is over its limit"},
+    {.name = "json",
+     .type = DAO_OPTION_TYPE_FLAG,
+     DAO_OPTION_FIELD(settings_t, is_json),
+     .help = "print one JSON array"},
+    {.name = NULL},
+};
+
+static int check_settings(const dao_arguments_t *arguments, const bench_t *bench)
 {
-    const settings_t *settings = bench->settings;
-    bench->data = settings->data != NULL ? settings->data : DATA_DEFAULT;
-    char names[TEXT_BYTES];
-    if (settings->figure != NULL && !find_figure(settings->figure, names, sizeof(names))) {
-        return dao_usage_error(command, "--figure: \"%.40s\" is no figure: there are %s", settings->figure,
-                               names);
+    if (dao_option_is_given(arguments, "data") && access(bench->data, R_OK) != 0) {
+        return dao_usage_error(arguments->command, "--data: \"%.200s\" cannot be read", bench->data);
     }
-    if (settings->data != NULL && access(settings->data, R_OK) != 0) {
-        return dao_usage_error(command, "--data: \"%.200s\" cannot be read", settings->data);
+    if (dao_option_is_given(arguments, "seeds") && bench->figure != NULL &&
+        strcmp(bench->figure, "deviating") != 0) {
+        return dao_usage_error(arguments->command, "--seeds is for the figure \"deviating\"");
     }
-    if (settings->budget != NULL &&
-        (!dao_decimal_is_plain(settings->budget) ||
-         !dao_decimal_scale(settings->budget, NANOSECOND_PLACES, &bench->budget_ns) ||
-         bench->budget_ns == 0)) {
-        return dao_usage_error(command, "--budget: \"%.40s\" is no number of seconds", settings->budget);
-    }
-    uint64_t seed_count = 0;
-    if (!dao_option_number(settings->seeds, 1, 1, SEED_COUNT_MAX, &seed_count)) {
-        return dao_usage_error(command, "--seeds: \"%.40s\" is no number from 1 to %d", settings->seeds,
-                               SEED_COUNT_MAX);
-    }
-    if (settings->seeds != NULL && settings->figure != NULL && strcmp(settings->figure, "deviating") != 0) {
-        return dao_usage_error(command, "--seeds is for the figure \"deviating\"");
-    }
-    bench->seed_count = (uint32_t)seed_count;
     return DAO_EXIT_OK;
 }
 
@@ -553,7 +551,7 @@ static int finish(bench_t *bench, dao_status_t status)
     if (bench->row_count == 0) { /* of one figure: others are made, and always there */
         (void)fprintf(stderr,
                       "nothing was measured: no file of \"%s\" is in %s, or its places are not here\n",
-                      bench->settings->figure, bench->data);
+                      bench->figure, bench->data);
     }
     bool is_kept = bench->breach_count == 0 && bench->row_count > 0;
     return is_printed && (!bench->settings->is_checked || is_kept) ? DAO_EXIT_OK : DAO_EXIT_FAILED;
@@ -561,14 +559,19 @@ static int finish(bench_t *bench, dao_status_t status)
 
 static int run_bench_plan(const dao_command_t *command, int argc, char **argv)
 {
-    settings_t settings = {0};
-    bench_t bench = {.settings = &settings};
-    const char *arguments[DAO_ARGUMENT_COUNT_MAX];
+    settings_t settings = {.figure = 0};
+    dao_arguments_t arguments;
     int exit_code;
-    if (!dao_options_parse(command, argc, argv, &settings, arguments, &exit_code)) {
+    if (!dao_options_parse(command, argc, argv, &settings, &arguments, &exit_code)) {
         return exit_code;
     }
-    exit_code = read_settings(command, &bench);
+    bool is_all = figure_at(settings.figure + 1) == NULL;
+    bench_t bench = {.settings = &settings,
+                     .figure = is_all ? NULL : figure_at(settings.figure),
+                     .data = settings.data,
+                     .budget_ns = settings.budget_ns,
+                     .seed_count = (uint32_t)settings.seed_count};
+    exit_code = check_settings(&arguments, &bench);
     if (exit_code != DAO_EXIT_OK) {
         return exit_code;
     }

@@ -18,6 +18,7 @@
 #include "bench/swap/bench_swap.h"
 #include "tools/model/random.h"
 #include "tools/model/step_problem.h"
+#include "tools/options/complain.h"
 #include "tools/simulate/scheme.h"
 #include "tools/simulate/swap_maps.h"
 
@@ -29,7 +30,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define DATA_DEFAULT    "../shared/data"
 #define LINK_LATENCY_NS 10000u
 #define NOISE_SIGMA     0.3
 #define SLOWER_LINK     0.9
@@ -37,21 +37,6 @@
 #define ALL_BYTES       DAO_SWAP_SIZE_MAX
 
 enum { FRACTION_FIRST = 90, FRACTION_LAST = 20, FRACTION_STEP = 10, NOISE_SEED = 1 };
-
-typedef struct settings {
-    const char *set;
-    const char *data;
-    bool is_checked;
-    bool is_json;
-} settings_t;
-
-static const dao_option_t options[] = {
-    {"set", "S", offsetof(settings_t, set), "ours, g10, upstream, device, or all (the default)"},
-    {"data", "DIR", offsetof(settings_t, data), "folder of recorded steps (default: ../shared/data)"},
-    {"check", NULL, offsetof(settings_t, is_checked), "fail if a figure is over its limit, or none is there"},
-    {"json", NULL, offsetof(settings_t, is_json), "print one JSON array"},
-    {NULL, NULL, 0, NULL},
-};
 
 /* A step, and what others need for it as a multiple of its kernels' time; 0: not known. */
 typedef struct subject {
@@ -557,42 +542,68 @@ static int finish(dao_bench_swap_t *bench, dao_status_t status)
     return bench->breach_count > 0 ? DAO_EXIT_FAILED : DAO_EXIT_OK;
 }
 
-static bool is_asked_for(const char *set, const char *name)
+/* The sets: the groups, that which is run, and all. */
+enum { SET_DEVICE = GROUP_COUNT, SET_ALL };
+
+static const char *set_at(size_t index)
 {
-    return strcmp(set, "all") == 0 || strcmp(set, name) == 0;
+    return index < GROUP_COUNT   ? groups[index].name
+           : index == SET_DEVICE ? "device"
+           : index == SET_ALL    ? "all"
+                                 : NULL;
 }
 
-static bool is_known(const char *set)
-{
-    bool found = is_asked_for(set, "device");
-    for (size_t i = 0; i < GROUP_COUNT; i++) {
-        found = found || is_asked_for(set, groups[i].name);
-    }
-    return found;
-}
+typedef struct settings {
+    uint32_t set;
+    const char *data;
+    bool is_checked;
+    bool is_json;
+} settings_t;
 
-static dao_status_t run_sets(bench_t *bench, const char *set)
+static const dao_option_t options[] = {
+    {.name = "set",
+     .type = DAO_OPTION_TYPE_NAME,
+     DAO_OPTION_FIELD(settings_t, set),
+     .value = "SET",
+     .preset = "all",
+     .name_at = set_at,
+     .help = "what is measured"},
+    {.name = "data",
+     .type = DAO_OPTION_TYPE_PATH,
+     DAO_OPTION_FIELD(settings_t, data),
+     .value = "DIR",
+     .preset = "../shared/data",
+     .help = "folder of recorded steps"},
+    {.name = "check",
+     .type = DAO_OPTION_TYPE_FLAG,
+     DAO_OPTION_FIELD(settings_t, is_checked),
+     .help = "fail if a figure is over its limit, or none is there"},
+    {.name = "json",
+     .type = DAO_OPTION_TYPE_FLAG,
+     DAO_OPTION_FIELD(settings_t, is_json),
+     .help = "print one JSON array"},
+    {.name = NULL},
+};
+
+static dao_status_t run_sets(bench_t *bench, uint32_t set)
 {
     dao_status_t status = DAO_OK;
-    for (size_t i = 0; i < GROUP_COUNT && status == DAO_OK; i++) {
-        if (is_asked_for(set, groups[i].name)) {
+    for (uint32_t i = 0; i < GROUP_COUNT && status == DAO_OK; i++) {
+        if (set == i || set == SET_ALL) {
             status = run_group(bench, &groups[i]);
         }
     }
-    return status == DAO_OK && is_asked_for(set, "device") ? dao_bench_swap_device(&bench->base) : status;
+    bool with_device = set == SET_DEVICE || set == SET_ALL;
+    return status == DAO_OK && with_device ? dao_bench_swap_device(&bench->base) : status;
 }
 
 static int run_bench_swap(const dao_command_t *command, int argc, char **argv)
 {
-    settings_t settings = {.set = "all", .data = DATA_DEFAULT};
-    const char *arguments[DAO_ARGUMENT_COUNT_MAX];
+    settings_t settings = {.set = 0};
+    dao_arguments_t arguments;
     int exit_code;
-    if (!dao_options_parse(command, argc, argv, &settings, arguments, &exit_code)) {
+    if (!dao_options_parse(command, argc, argv, &settings, &arguments, &exit_code)) {
         return exit_code;
-    }
-    if (!is_known(settings.set)) {
-        return dao_usage_error(command, "--set: \"%.40s\" is none of ours, g10, upstream, device and all",
-                               settings.set);
     }
     bench_t bench = {
         .base = {.data = settings.data, .is_checked = settings.is_checked, .is_json = settings.is_json}};

@@ -14,14 +14,14 @@ expect 0 "usage: dao-bench plan" help plan
 expect 2 '"now" is one argument too many' help plan now
 expect 2 'unknown command "aloc"; did you mean "alloc"?' aloc
 
-expect 2 '"some" is none of ours, g10, upstream, device and all' swap --set some
+expect 2 '"some" is no set: there are ours, g10, upstream, device, all' swap --set some
 expect 1 "nothing was checked" swap --data "$folder" --check
 expect 0 "step" swap --data "$folder"
 expect 2 'unknown command "free"' free
 expect 2 "--trace: \"e1\" is no trace" alloc --trace e1
 expect 2 "is no trace" alloc --trace torch:
 expect 2 "--strategy: \"worst_fit\" is no strategy" alloc --strategy worst_fit
-expect 2 "--figures: \"some\" is none of speed, memory and all" alloc --figures some
+expect 2 "--figures: \"some\" is no kind: there are speed, memory, all" alloc --figures some
 expect 2 '--rounds: "0" is no number from 1' alloc --rounds 0
 expect 2 '--percent: "99" is no number from 100' alloc --percent 99
 expect 2 "without --check" alloc --percent 120 --check

@@ -34,7 +34,7 @@ expect 2 '"--json" is given twice' run "$trace" --json --json
 expect 2 "no percentage" run "$trace" --capacity 0%
 expect 2 "--capacity:" run "$trace" --capacity lots
 expect 2 '"best" is no policy' run "$trace" --policy best
-expect 2 '"user" needs a function' run "$trace" --policy user
+expect 2 '"user" is no policy: there are lru, belady, weighted_lru' run "$trace" --policy user
 expect 2 "--link-in:" run "$trace" --link-in fast
 expect 2 "--time-scale:" run "$trace" --time-scale -1
 for scale in nan inf 1e3 0x1p3 " 1" +1 1001 . 1.2.3; do
@@ -47,7 +47,7 @@ expect 2 "does not fit 64 bits" run "$trace" --link-in 99999999TiB/s
 for capacity in -5 1e9 lots 64mib 0x10 . "50 %" % 50%% " 50%" 50.%; do
     expect 2 "such as 50% or 180MiB" run "$trace" --capacity "$capacity"
 done
-expect 2 '"best" is no scheme: there are online, learn and plan' run "$trace" --scheme best
+expect 2 '"best" is no scheme: there are online, learn, plan' run "$trace" --scheme best
 expect 2 "are not for a planned step" run "$trace" --scheme plan --policy lru
 expect 2 "an argument is empty" run ""
 expect 2 "an argument is empty" info ""
@@ -90,7 +90,7 @@ for work in 0 -1 1.5 1e3 99999999999999999999 x; do
     expect 2 "--work: \"$work\" is no number of steps" plan --generate tf:100 --work "$work"
 done
 expect 2 "--capacity:" plan --generate tf:100 --capacity lots
-expect 2 '--capacity: "0" is not from 1 to' plan --generate tf:100 --capacity 0
+expect 2 '--capacity: 0 is nothing' plan --generate tf:100 --capacity 0
 expect 2 '--align: "48" is no power of two' plan --generate tf:100 --align 48
 expect 2 "--align: \"8GiB\" is not from 1 to" plan --generate tf:100 --align 8GiB
 expect 1 "/nowhere: No such file" plan /nowhere
@@ -265,9 +265,9 @@ expect 2 "no kind of deviation" replay "$events" --deviate 1 --kinds some
 expect 2 "no number from 1 to" replay "$events" --deviate 1 --repeats 0
 expect 2 "are for --deviate" replay "$events" --seed 3
 expect 1 "none is left to be served" replay "$events" --record 1..9
-expect 2 "behind the recorded steps" replay "$events" --record 1..2 --serve 2..
+expect 2 "behind the recorded ones" replay "$events" --record 1..2 --serve 2..
 expect 2 "not A or A..B" replay "$events" --record 0
-expect 1 "no mode of step plans" replay "$events" --mode fast
+expect 2 '"fast" is no mode: there are offsets, bins' replay "$events" --mode fast
 expect 1 "No such file" replay "$folder/nothing.csv"
 
 # Steps are run.

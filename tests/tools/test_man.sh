@@ -69,6 +69,9 @@ if command -v bash >/dev/null; then
     offers si | grep -qx simulate || fail "bash: no command"
     offers help re | grep -qx replay || fail "bash: no command to help with"
     offers run trace --file- | grep -qx -e --file-engine || fail "bash: no option"
+    offers run trace --policy weighted_b | grep -qx weighted_belady || fail "bash: no value of an option"
+    offers run trace --policy = bel | grep -qx belady || fail "bash: no value behind ="
+    [ -z "$(offers run trace --batch 1)" ] || fail "bash: a value of an option that has no names"
     [ -z "$(offers run trace)" ] || fail "bash: a word where files stand"
 fi
 

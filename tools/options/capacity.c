@@ -5,6 +5,7 @@
 #include "base/numbers/units.h"
 #include "base/report/error.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 /* Millionths of a percent in the whole. */
@@ -44,27 +45,37 @@ static dao_status_t parse_percent(const char *text, size_t length, uint64_t *out
     return DAO_OK;
 }
 
-dao_status_t dao_capacity_parse(const char *text, uint64_t peak_bytes, uint64_t *out_bytes)
+dao_status_t dao_capacity_parse(const char *text, dao_capacity_t *out_capacity)
 {
+    dao_capacity_t capacity = {.millionths = 0};
     size_t length = strlen(text);
-    if (length == 0 || text[length - 1] != '%') {
-        dao_status_t status = dao_units_parse_bytes(text, out_bytes);
-        return status != DAO_ERR_INVALID
-                   ? status
-                   : dao_error(status,
-                               "\"%.40s\" is neither a percentage of the peak nor a size; write it such "
-                               "as 50%% or 180MiB; units are B, kB, MB, GB, TB, KiB, MiB, GiB, TiB",
-                               text);
+    bool is_percentage = length > 0 && text[length - 1] == '%';
+    dao_status_t status = is_percentage ? parse_percent(text, length - 1, &capacity.millionths)
+                                        : dao_units_parse_bytes(text, &capacity.bytes);
+    if (status == DAO_OK) {
+        *out_capacity = capacity;
     }
-    uint64_t millionths = 0;
-    dao_status_t status = parse_percent(text, length - 1, &millionths);
-    if (status != DAO_OK) {
+    if (is_percentage || status != DAO_ERR_INVALID) {
         return status;
+    }
+    return dao_error(status,
+                     "\"%.40s\" is neither a percentage of the peak nor a size; write it such "
+                     "as 50%% or 180MiB; units are B, kB, MB, GB, TB, KiB, MiB, GiB, TiB",
+                     text);
+}
+
+dao_status_t dao_capacity_resolve(const dao_capacity_t *capacity, uint64_t peak_bytes, uint64_t *out_bytes)
+{
+    uint64_t millionths = capacity->millionths;
+    if (millionths == 0) {
+        *out_bytes = capacity->bytes;
+        return DAO_OK;
     }
     uint64_t wholes = peak_bytes / WHOLE;
     uint64_t rest = peak_bytes % WHOLE * millionths / WHOLE;
     if (wholes > (UINT64_MAX - rest) / millionths) {
-        return dao_error(DAO_ERR_OVERFLOW, "%.40s of the peak is more than 2^64 bytes", text);
+        return dao_error(DAO_ERR_OVERFLOW, "%g%% of the peak is more than 2^64 bytes",
+                         (double)millionths / 1e6);
     }
     *out_bytes = wholes * millionths + rest;
     return DAO_OK;

@@ -1,12 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Capacities on the command line. */
+/* Capacities on the command line: a share of a peak that is known only once a trace has been read, or a size. */
 #ifndef DAO_TOOLS_CAPACITY_H
 #define DAO_TOOLS_CAPACITY_H
 
 #include <dao/status.h>
 
-/* Reads "50%", "37.5%" (of `peak_bytes`, rounded down) or a size such as "180MiB". DAO_ERR_INVALID with a
-   message. */
-DAO_NODISCARD dao_status_t dao_capacity_parse(const char *text, uint64_t peak_bytes, uint64_t *out_bytes);
+typedef struct dao_capacity {
+    uint64_t millionths; /* of a percent of the peak; 0: `bytes` holds */
+    uint64_t bytes;
+} dao_capacity_t;
+
+/* Reads "50%", "37.5%" or a size such as "180MiB". DAO_ERR_INVALID or DAO_ERR_OVERFLOW with a message. */
+DAO_NODISCARD dao_status_t dao_capacity_parse(const char *text, dao_capacity_t *out_capacity);
+
+/* Finds its bytes; of a percentage rounded down. DAO_ERR_OVERFLOW with a message: it is 2^64 or more. */
+DAO_NODISCARD dao_status_t dao_capacity_resolve(const dao_capacity_t *capacity, uint64_t peak_bytes,
+                                                uint64_t *out_bytes);
 
 #endif

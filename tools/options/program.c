@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/options/program.h"
 
+#include "tools/options/complain.h"
+
 #include <dao/api.h>
 
 #include <stdio.h>
@@ -54,6 +56,16 @@ static int print_overview(const dao_program_t *program)
     return DAO_EXIT_OK;
 }
 
+/* Prints what completion offers in place of a command. */
+static int print_words(const dao_program_t *program)
+{
+    for (const dao_command_t *const *command = program->commands; *command != NULL; command++) {
+        (void)printf("%s\n", (*command)->name);
+    }
+    (void)printf("help\n");
+    return DAO_EXIT_OK;
+}
+
 static int print_help(const dao_program_t *program, int argc, char **argv)
 {
     if (argc == 0 || strcmp(argv[0], "help") == 0) {
@@ -82,6 +94,9 @@ static int run(const dao_program_t *program, int argc, char **argv)
     if (strcmp(argv[1], "--version") == 0) {
         (void)printf("%s %s\n", program->name, dao_version());
         return DAO_EXIT_OK;
+    }
+    if (strcmp(argv[1], "--words") == 0) {
+        return print_words(program);
     }
     const dao_command_t *command = find_command(program, argv[1]);
     if (command != NULL) {

@@ -3,35 +3,42 @@
 #include "base/numbers/units.h"
 #include "base/report/error.h"
 #include "tools/commands.h"
+#include "tools/options/complain.h"
 #include "tools/plan/plan_generate.h"
 #include "tools/plan/plan_table.h"
 #include "tools/plan/plan_write.h"
 #include "tools/read/events/read_lifetimes.h"
-#include "tools/read/text/decimal.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-#define BUDGET_DEFAULT_NS UINT64_C(10000000000)
-#define BUDGET_MAX_NS     UINT64_C(1000000000000000) /* eleven days */
-#define METHOD_DEFAULT    "best"
-#define METHOD_ALL        "all"
-
 #define POOL_ENDLESS "none" /* in --pools: no limit */
 
-enum { TITLE_BYTES = 256, NANOSECOND_PLACES = 9, CAPACITY_TEXT_BYTES = 40 };
+enum { TITLE_BYTES = 256, CAPACITY_TEXT_BYTES = 40 };
+
+/* The pools of --pools. */
+typedef struct pools {
+    dao_plan_pool_t items[DAO_PLAN_POOL_COUNT_MAX];
+    uint32_t count;
+} pools_t;
+
+/* What --generate says, and the text, which is the title. */
+typedef struct generate {
+    const char *text;
+    dao_plan_generate_config_t config;
+} generate_t;
 
 typedef struct settings {
-    const char *method;
-    const char *budget;
-    const char *work;
-    const char *capacity;
-    const char *pools;
-    const char *alignment;
-    const char *period;
-    const char *margin;
-    const char *generate;
+    uint32_t way; /* all of them: their number */
+    uint64_t budget_ns;
+    uint64_t work_limit; /* 0: none */
+    uint64_t capacity_bytes;
+    pools_t pools;
+    uint64_t alignment_bytes;
+    uint64_t period;
+    uint64_t margin;
+    generate_t generate;
     const char *batch;
     const char *svg;
     const char *output;
@@ -40,41 +47,161 @@ typedef struct settings {
     bool is_json;
 } settings_t;
 
+/* ---- options ---- */
+
+static const char *method_at(size_t index)
+{
+    size_t count = dao_plan_way_count();
+    return index < count ? dao_plan_way_name(index) : index == count ? "all" : NULL;
+}
+
+/* Reads what a pool may hold, from the beginning of `text`. */
+static dao_status_t parse_pool(const char *text, size_t length, dao_plan_pool_t *pool)
+{
+    char capacity[CAPACITY_TEXT_BYTES];
+    if (length >= sizeof(capacity)) {
+        return dao_error(DAO_ERR_INVALID, "\"%.40s\" is no number of bytes", text);
+    }
+    memcpy(capacity, text, length);
+    capacity[length] = '\0';
+    if (strcmp(capacity, POOL_ENDLESS) == 0) {
+        return DAO_OK;
+    }
+    dao_status_t status = dao_units_parse_bytes(capacity, &pool->capacity_bytes);
+    if (status == DAO_OK && (pool->capacity_bytes == 0 || pool->capacity_bytes > DAO_PLAN_TOTAL_MAX)) {
+        return dao_error(DAO_ERR_INVALID, "\"%.40s\" is not from 1 to %" PRIu64 " bytes", capacity,
+                         DAO_PLAN_TOTAL_MAX);
+    }
+    return status;
+}
+
+/* Reads "8GiB,none". */
+static dao_status_t parse_pools(const char *text, void *field)
+{
+    pools_t *pools = field;
+    dao_status_t status = DAO_OK;
+    for (const char *at = text; at != NULL && status == DAO_OK;) {
+        size_t length = strcspn(at, ",");
+        if (pools->count == DAO_PLAN_POOL_COUNT_MAX) {
+            return dao_error(DAO_ERR_INVALID, "there can be %u", DAO_PLAN_POOL_COUNT_MAX);
+        }
+        status = parse_pool(at, length, &pools->items[pools->count++]);
+        at = at[length] == ',' ? at + length + 1 : NULL;
+    }
+    return status;
+}
+
+static dao_status_t parse_generate(const char *text, void *field)
+{
+    generate_t *generate = field;
+    generate->text = text;
+    return dao_plan_generate_parse(text, &generate->config);
+}
+
 static const dao_option_t options[] = {
-    {"method", "M", offsetof(settings_t, method), "one of the methods above, or all (default: best)"},
-    {"budget", "S", offsetof(settings_t, budget),
-     "seconds of processor time a method (default: 10, without --work)"},
-    {"work", "N", offsetof(settings_t, work), "steps of work a method: equal steps give equal plans"},
-    {"capacity", "BYTES", offsetof(settings_t, capacity),
-     "can it be placed in so many? Ends when it is; what does not fit is told"},
-    {"pools", "BYTES,...", offsetof(settings_t, pools),
-     "several pools, what each may hold, or none: no limit; buffers fill them in this order"},
-    {"align", "BYTES", offsetof(settings_t, alignment), "of every offset that has none of its own"},
-    {"period", "N", offsetof(settings_t, period),
-     "the step repeats after N: lives that go beyond it go on at its start"},
-    {"margin", "N", offsetof(settings_t, margin), "every life ends so much later than it says"},
-    {"closed", NULL, offsetof(settings_t, is_closed), "lives include their ends"},
-    {"generate", "K:N[:SEED]", offsetof(settings_t, generate),
-     "instead of FILE: about N buffers of a kind above"},
-    {"batch", "B", offsetof(settings_t, batch), "which batch size, if FILE is a step that has several"},
-    {"verify", NULL, offsetof(settings_t, is_verified), "check every plan once more, by a sweep"},
-    {"svg", "OUT", offsetof(settings_t, svg), "draw the best plan"},
-    {"o", "PLAN", offsetof(settings_t, output),
-     "write the best plan as CSV: id, lower, upper, size, offset; pool, if there are several"},
-    {"json", NULL, offsetof(settings_t, is_json), "print one JSON array"},
-    {NULL, NULL, 0, NULL},
+    {.name = "method",
+     .type = DAO_OPTION_TYPE_NAME,
+     DAO_OPTION_FIELD(settings_t, way),
+     .value = "METHOD",
+     .preset = "best",
+     .name_at = method_at,
+     .help = "one of the methods above, or all"},
+    {.name = "budget",
+     .type = DAO_OPTION_TYPE_SECONDS,
+     DAO_OPTION_FIELD(settings_t, budget_ns),
+     .value = "S",
+     .most = 1000000,
+     .preset = "10",
+     .help = "seconds of processor time a method; with --work no limit"},
+    {.name = "work",
+     .type = DAO_OPTION_TYPE_COUNT,
+     DAO_OPTION_FIELD(settings_t, work_limit),
+     .value = "N",
+     .least = 1,
+     .noun = "number of steps",
+     .help = "steps of work a method: equal steps give equal plans"},
+    {.name = "capacity",
+     .type = DAO_OPTION_TYPE_BYTES,
+     DAO_OPTION_FIELD(settings_t, capacity_bytes),
+     .value = "BYTES",
+     .least = 1,
+     .most = DAO_PLAN_TOTAL_MAX,
+     .help = "can it be placed in so many? Ends when it is; what does not fit is told"},
+    {.name = "pools",
+     .type = DAO_OPTION_TYPE_PARSED,
+     DAO_OPTION_FIELD(settings_t, pools),
+     .value = "BYTES,...",
+     .parse = parse_pools,
+     .help = "several pools, what each may hold, or none: no limit; buffers fill them in this order"},
+    {.name = "align",
+     .type = DAO_OPTION_TYPE_BYTES,
+     DAO_OPTION_FIELD(settings_t, alignment_bytes),
+     .value = "BYTES",
+     .least = 1,
+     .most = (uint64_t)1 << 31,
+     .help = "of every offset that has none of its own, a power of two"},
+    {.name = "period",
+     .type = DAO_OPTION_TYPE_COUNT,
+     DAO_OPTION_FIELD(settings_t, period),
+     .value = "N",
+     .least = 1,
+     .most = DAO_PLAN_PERIOD_MAX,
+     .noun = "time",
+     .help = "the step repeats after N: lives that go beyond it go on at its start"},
+    {.name = "margin",
+     .type = DAO_OPTION_TYPE_COUNT,
+     DAO_OPTION_FIELD(settings_t, margin),
+     .value = "N",
+     .least = 1,
+     .noun = "time",
+     .help = "every life ends so much later than it says"},
+    {.name = "closed",
+     .type = DAO_OPTION_TYPE_FLAG,
+     DAO_OPTION_FIELD(settings_t, is_closed),
+     .help = "lives include their ends"},
+    {.name = "generate",
+     .type = DAO_OPTION_TYPE_PARSED,
+     DAO_OPTION_FIELD(settings_t, generate),
+     .value = "K:N[:SEED]",
+     .parse = parse_generate,
+     .help = "instead of FILE: about N buffers of a kind above"},
+    {.name = "batch",
+     .type = DAO_OPTION_TYPE_TEXT,
+     DAO_OPTION_FIELD(settings_t, batch),
+     .value = "B",
+     .help = "which batch size, if FILE is a step that has several"},
+    {.name = "verify",
+     .type = DAO_OPTION_TYPE_FLAG,
+     DAO_OPTION_FIELD(settings_t, is_verified),
+     .help = "check every plan once more, by a sweep"},
+    {.name = "svg",
+     .type = DAO_OPTION_TYPE_PATH,
+     DAO_OPTION_FIELD(settings_t, svg),
+     .value = "OUT",
+     .help = "draw the best plan"},
+    {.name = "o",
+     .type = DAO_OPTION_TYPE_PATH,
+     DAO_OPTION_FIELD(settings_t, output),
+     .value = "PLAN",
+     .help = "write the best plan as CSV: id, lower, upper, size, offset; pool, if there are several"},
+    {.name = "json",
+     .type = DAO_OPTION_TYPE_FLAG,
+     DAO_OPTION_FIELD(settings_t, is_json),
+     .help = "print one JSON array"},
+    {.name = NULL},
 };
 
-/* Settings, read. */
+static const dao_option_rule_t rules[] = {
+    {"capacity", "pools", false, "--capacity or --pools, one of them"},
+    {"generate", "batch", false, "--batch is for a FILE"},
+    {.option = NULL},
+};
+
+/* The command, its options understood. */
 typedef struct planning {
     const settings_t *settings;
-    bool is_all;
-    size_t way; /* else this one */
-    uint64_t budget_ns;
-    uint64_t work_limit;
     dao_plan_pool_t pools[DAO_PLAN_POOL_COUNT_MAX];
     uint32_t pool_count; /* that the command line gives; 0: as many as the buffers need, without limits */
-    dao_plan_generate_config_t generate;
     dao_plan_problem_t problem;
     char title[TITLE_BYTES];
     dao_plan_table_t table;
@@ -83,159 +210,36 @@ typedef struct planning {
 
 /* ---- the command line ---- */
 
-static int wrong(const dao_command_t *command, const char *option)
+static int check_settings(const dao_command_t *command, const char *path, const settings_t *settings)
 {
-    return dao_usage_error(command, "--%s: %s", option, dao_last_message());
-}
-
-static int read_method(const dao_command_t *command, planning_t *planning)
-{
-    const char *name = planning->settings->method != NULL ? planning->settings->method : METHOD_DEFAULT;
-    planning->is_all = strcmp(name, METHOD_ALL) == 0;
-    if (planning->is_all || dao_plan_way_find(name, &planning->way)) {
-        return DAO_EXIT_OK;
-    }
-    return dao_usage_error(command, "--method: \"%.40s\" is no method", name);
-}
-
-static int read_limits(const dao_command_t *command, planning_t *planning)
-{
-    const settings_t *settings = planning->settings;
-    planning->budget_ns = settings->work == NULL ? BUDGET_DEFAULT_NS : 0;
-    if (settings->budget != NULL &&
-        (!dao_decimal_is_plain(settings->budget) ||
-         !dao_decimal_scale(settings->budget, NANOSECOND_PLACES, &planning->budget_ns) ||
-         planning->budget_ns == 0 || planning->budget_ns > BUDGET_MAX_NS)) {
-        return dao_usage_error(command, "--budget: \"%.40s\" is no number of seconds from 1e-9 to 1000000",
-                               settings->budget);
-    }
-    if (settings->work != NULL &&
-        (strspn(settings->work, "0123456789") != strlen(settings->work) ||
-         !dao_decimal_scale(settings->work, 0, &planning->work_limit) || planning->work_limit == 0)) {
-        return dao_usage_error(command, "--work: \"%.40s\" is no number of steps", settings->work);
-    }
-    return DAO_EXIT_OK;
-}
-
-static int read_bytes(const dao_command_t *command, const char *option, const char *text, uint64_t most,
-                      uint64_t *out_bytes)
-{
-    if (text == NULL) {
-        return DAO_EXIT_OK;
-    }
-    if (dao_units_parse_bytes(text, out_bytes) != DAO_OK) {
-        return wrong(command, option);
-    }
-    return *out_bytes > 0 && *out_bytes <= most
-               ? DAO_EXIT_OK
-               : dao_usage_error(command, "--%s: \"%.40s\" is not from 1 to %" PRIu64 " bytes", option, text,
-                                 most);
-}
-
-static int read_time(const dao_command_t *command, const char *option, const char *text, uint64_t most,
-                     uint64_t *out_time)
-{
-    bool is_read =
-        text == NULL || (strspn(text, "0123456789") == strlen(text) && dao_decimal_scale(text, 0, out_time) &&
-                         *out_time > 0 && *out_time <= most);
-    return is_read ? DAO_EXIT_OK
-                   : dao_usage_error(command, "--%s: \"%.40s\" is no time from 1 to %" PRIu64, option, text,
-                                     most);
-}
-
-/* Reads what a pool of --pools may hold, from the beginning of `text`. */
-static int read_capacity(const dao_command_t *command, const char *text, size_t length, uint64_t *out_bytes)
-{
-    char capacity[CAPACITY_TEXT_BYTES];
-    if (length >= sizeof(capacity)) {
-        return dao_usage_error(command, "--pools: \"%.40s\" is no number of bytes", text);
-    }
-    memcpy(capacity, text, length);
-    capacity[length] = '\0';
-    return strcmp(capacity, POOL_ENDLESS) == 0
-               ? DAO_EXIT_OK
-               : read_bytes(command, "pools", capacity, DAO_PLAN_TOTAL_MAX, out_bytes);
-}
-
-/* Reads the pools of --pools, or the one of --capacity. */
-static int read_pools(const dao_command_t *command, planning_t *planning)
-{
-    const settings_t *settings = planning->settings;
-    if (settings->pools == NULL) {
-        planning->pool_count = settings->capacity != NULL ? 1 : 0;
-        return read_bytes(command, "capacity", settings->capacity, DAO_PLAN_TOTAL_MAX,
-                          &planning->pools[0].capacity_bytes);
-    }
-    if (settings->capacity != NULL) {
-        return dao_usage_error(command, "--capacity or --pools, one of them");
-    }
-    int exit_code = DAO_EXIT_OK;
-    for (const char *at = settings->pools; at != NULL && exit_code == DAO_EXIT_OK;) {
-        size_t length = strcspn(at, ",");
-        if (planning->pool_count == DAO_PLAN_POOL_COUNT_MAX) {
-            return dao_usage_error(command, "--pools: there can be %u", DAO_PLAN_POOL_COUNT_MAX);
-        }
-        exit_code =
-            read_capacity(command, at, length, &planning->pools[planning->pool_count++].capacity_bytes);
-        at = at[length] == ',' ? at + length + 1 : NULL;
-    }
-    return exit_code;
-}
-
-static int read_problem(const dao_command_t *command, planning_t *planning)
-{
-    const settings_t *settings = planning->settings;
-    uint64_t alignment = 0, period = 0, margin = 0;
-    int exit_code = read_pools(command, planning);
-    if (exit_code == DAO_EXIT_OK) {
-        exit_code = read_bytes(command, "align", settings->alignment, UINT32_MAX, &alignment);
-    }
-    if (exit_code == DAO_EXIT_OK && (alignment & (alignment - 1)) != 0) {
-        exit_code = dao_usage_error(command, "--align: \"%.40s\" is no power of two", settings->alignment);
-    }
-    if (exit_code == DAO_EXIT_OK) {
-        exit_code = read_time(command, "period", settings->period, DAO_PLAN_PERIOD_MAX, &period);
-    }
-    if (exit_code == DAO_EXIT_OK) {
-        exit_code = read_time(command, "margin", settings->margin, UINT64_MAX, &margin);
-    }
-    planning->problem = (dao_plan_problem_t){.pools = planning->pools,
-                                             .is_closed = settings->is_closed,
-                                             .period = period,
-                                             .margin = margin,
-                                             .alignment_bytes = (uint32_t)alignment};
-    return exit_code;
-}
-
-static int read_files(const dao_command_t *command, const char *path, planning_t *planning)
-{
-    const settings_t *settings = planning->settings;
-    if ((path == NULL) == (settings->generate == NULL)) {
+    const char *generate = settings->generate.text;
+    if ((path == NULL) == (generate == NULL)) {
         return dao_usage_error(command, path == NULL ? "FILE or --generate is missing"
                                                      : "FILE or --generate, one of them");
-    }
-    if (settings->generate != NULL && settings->batch != NULL) {
-        return dao_usage_error(command, "--batch is for a FILE");
     }
     if (settings->output != NULL && settings->svg != NULL && strcmp(settings->output, settings->svg) == 0) {
         return dao_usage_error(command, "-o and --svg are one file");
     }
-    return settings->generate == NULL ||
-                   dao_plan_generate_parse(settings->generate, &planning->generate) == DAO_OK
-               ? DAO_EXIT_OK
-               : wrong(command, "generate");
+    if ((settings->alignment_bytes & (settings->alignment_bytes - 1)) != 0) {
+        return dao_usage_error(command, "--align: \"%" PRIu64 "\" is no power of two",
+                               settings->alignment_bytes);
+    }
+    return DAO_EXIT_OK;
 }
 
-static int read_settings(const dao_command_t *command, const char *path, planning_t *planning)
+static void set_planning(const settings_t *settings, planning_t *planning)
 {
-    int exit_code = read_files(command, path, planning);
-    if (exit_code == DAO_EXIT_OK) {
-        exit_code = read_method(command, planning);
+    *planning = (planning_t){.settings = settings, .pool_count = settings->pools.count};
+    memcpy(planning->pools, settings->pools.items, sizeof(planning->pools));
+    if (settings->capacity_bytes > 0) {
+        planning->pools[0].capacity_bytes = settings->capacity_bytes;
+        planning->pool_count = 1;
     }
-    if (exit_code == DAO_EXIT_OK) {
-        exit_code = read_limits(command, planning);
-    }
-    return exit_code == DAO_EXIT_OK ? read_problem(command, planning) : exit_code;
+    planning->problem = (dao_plan_problem_t){.pools = planning->pools,
+                                             .is_closed = settings->is_closed,
+                                             .period = settings->period,
+                                             .margin = settings->margin,
+                                             .alignment_bytes = (uint32_t)settings->alignment_bytes};
 }
 
 /* ---- the methods ---- */
@@ -279,11 +283,11 @@ static dao_status_t run_way(planning_t *planning, dao_plan_contest_t *contest, s
 static dao_status_t run_ways(planning_t *planning, dao_plan_contest_t *contest)
 {
     dao_status_t status = DAO_OK;
-    contest->budget_ns = planning->budget_ns;
-    contest->work_limit = planning->work_limit;
-    contest->is_decision = planning->settings->capacity != NULL;
+    contest->budget_ns = planning->settings->budget_ns;
+    contest->work_limit = planning->settings->work_limit;
+    contest->is_decision = planning->settings->capacity_bytes > 0;
     for (size_t i = 0; i < dao_plan_way_count() && status == DAO_OK; i++) {
-        if (planning->is_all || i == planning->way) {
+        if (planning->settings->way == dao_plan_way_count() || i == planning->settings->way) {
             status = run_way(planning, contest, i);
         }
     }
@@ -330,7 +334,7 @@ static void print_head(const planning_t *planning, const dao_plan_input_t *input
 static void print_decision(const planning_t *planning)
 {
     const dao_plan_row_t *best = &planning->best;
-    if (planning->settings->capacity == NULL) {
+    if (planning->settings->capacity_bytes == 0) {
         return;
     }
     const char *answer = best->plan != NULL && best->unplaced_count == 0 ? "everything fits"
@@ -368,8 +372,8 @@ static dao_status_t plan_input(planning_t *planning, const dao_plan_input_t *inp
 static dao_status_t get_input(planning_t *planning, const char *path, dao_plan_input_t *out_input)
 {
     if (path == NULL) {
-        (void)snprintf(planning->title, sizeof(planning->title), "%s", planning->settings->generate);
-        return dao_plan_generate(&planning->generate, out_input);
+        (void)snprintf(planning->title, sizeof(planning->title), "%s", planning->settings->generate.text);
+        return dao_plan_generate(&planning->settings->generate.config, out_input);
     }
     const char *slash = strrchr(path, '/');
     const char *name = slash == NULL || slash[1] == '\0' ? path : slash + 1;
@@ -379,19 +383,23 @@ static dao_status_t get_input(planning_t *planning, const char *path, dao_plan_i
 
 static int run_plan(const dao_command_t *command, int argc, char **argv)
 {
-    settings_t settings = {0};
-    planning_t planning = {.settings = &settings};
+    settings_t settings = {.way = 0};
+    planning_t planning;
     dao_plan_input_t input;
-    const char *arguments[DAO_ARGUMENT_COUNT_MAX];
+    dao_arguments_t arguments;
     int exit_code;
-    if (!dao_options_parse(command, argc, argv, &settings, arguments, &exit_code)) {
+    if (!dao_options_parse(command, argc, argv, &settings, &arguments, &exit_code)) {
         return exit_code;
     }
-    exit_code = read_settings(command, arguments[0], &planning);
+    exit_code = check_settings(command, arguments.words[0], &settings);
     if (exit_code != DAO_EXIT_OK) {
         return exit_code;
     }
-    if (get_input(&planning, arguments[0], &input) != DAO_OK) {
+    if (settings.work_limit > 0 && !dao_option_is_given(&arguments, "budget")) {
+        settings.budget_ns = 0;
+    }
+    set_planning(&settings, &planning);
+    if (get_input(&planning, arguments.words[0], &input) != DAO_OK) {
         return dao_failure(command);
     }
     dao_plan_table_begin(&planning.table, settings.is_json);
@@ -424,6 +432,7 @@ const dao_command_t dao_command_plan = {
                                                                             "generate"
                                                                             ":" DAO_PLAN_KIND_LIST(HELP_KIND),
     .options = options,
+    .rules = rules,
     .least_arguments = 0,
     .most_arguments = 1,
     .run = run_plan,

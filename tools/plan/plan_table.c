@@ -2,7 +2,7 @@
 /* Each row goes out at once for people; the array goes out at the end. */
 #include "tools/plan/plan_table.h"
 
-#include "tools/options/options.h"
+#include "tools/options/complain.h"
 
 #include <inttypes.h>
 #include <stdio.h>

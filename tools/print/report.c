@@ -2,7 +2,7 @@
 /* Rows go out at once, the object at the end. json-c writes the object: it knows how to escape. */
 #include "tools/print/report.h"
 
-#include "tools/options/options.h"
+#include "tools/options/complain.h"
 
 #include <json-c/json.h>
 

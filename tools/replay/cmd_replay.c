@@ -4,8 +4,8 @@
    and others that deviate from it. Then all of it is run without plans, too, for what the place takes
    then.                                              */
 #include "tools/commands.h"
+#include "tools/options/complain.h"
 #include "tools/print/json_rows.h"
-#include "tools/read/text/decimal.h"
 #include "tools/replay/deviate.h"
 #include "tools/replay/replay_steps.h"
 
@@ -21,23 +21,15 @@
 /* Of shares and ratios in JSON. */
 #define RATIO_DECIMALS 9
 
-/* Most of --repeats. */
-#define REPEATS_MAX 1000u
-
-/* Of --deviate: a share is so many decimal places behind the percent. */
-#define SHARE_PLACES 6
-#define SHARE_UNITS  1e6
-
 typedef struct settings {
-    const char *record;
-    const char *serve;
-    const char *mode;
-    const char *method;
-    const char *place;
-    const char *deviate;
-    const char *kinds;
-    const char *repeats;
-    const char *seed;
+    dao_replay_span_t recorded;
+    dao_replay_span_t served; /* first is 0: all behind those that are recorded */
+    uint32_t mode, method;
+    dao_place_t place;
+    uint64_t deviating; /* percent of the events, in millionths */
+    uint32_t kinds;
+    uint64_t repeats;
+    uint64_t seed;
     bool has_keys;
     bool has_segments;
     bool is_trusted;
@@ -46,27 +38,153 @@ typedef struct settings {
     bool is_json;
 } settings_t;
 
+/* ---- options ---- */
+
+/* The modes that plan, in the order of their names. */
+static const dao_step_plan_mode_t modes[] = {DAO_STEP_PLAN_OFFSETS, DAO_STEP_PLAN_BINS};
+DAO_OPTION_NAMES(mode_at, "offsets", "bins")
+
+static const char *method_at(size_t index)
+{
+    return index < DAO_PLAN_METHOD_COUNT ? dao_plan_method_name((dao_plan_method_t)index) : NULL;
+}
+
+/* Reads "A", "A..B" or "A.."; what is missing behind the dots is UINT64_MAX. */
+static dao_status_t parse_span(const char *text, void *field)
+{
+    dao_replay_span_t span;
+    char *end;
+    bool has_first = text[0] >= '0' && text[0] <= '9';
+    span.first = strtoull(text, &end, 10);
+    span.last = span.first;
+    if (strncmp(end, "..", 2) == 0) {
+        const char *last = end + 2;
+        bool has_last = last[0] >= '0' && last[0] <= '9';
+        end = end + 2;
+        span.last = has_last ? strtoull(last, &end, 10) : UINT64_MAX;
+    }
+    if (!has_first || *end != '\0' || span.first == 0 || span.last < span.first) {
+        return dao_error(DAO_ERR_INVALID, "\"%.40s\" is not A, A..B or A.., steps from 1", text);
+    }
+    *(dao_replay_span_t *)field = span;
+    return DAO_OK;
+}
+
+static dao_status_t parse_recorded(const char *text, void *field)
+{
+    dao_replay_span_t *span = field;
+    dao_status_t status = parse_span(text, span);
+    return status == DAO_OK && span->last < UINT32_MAX
+               ? DAO_OK
+               : dao_error(DAO_ERR_INVALID, "\"%.40s\" is not A or A..B, steps from 1", text);
+}
+
+static dao_status_t parse_place(const char *text, void *field)
+{
+    return dao_place_parse(text, field);
+}
+
+static dao_status_t parse_kinds(const char *text, void *field)
+{
+    return dao_deviation_kinds_parse(text, field);
+}
+
 static const dao_option_t options[] = {
-    {"record", "A[..B]", offsetof(settings_t, record), "steps that are recorded, from 1; default 1"},
-    {"serve", "A..[B]", offsetof(settings_t, serve), "steps that are served; default all behind those"},
-    {"mode", "M", offsetof(settings_t, mode), "offsets (the default) or bins"},
-    {"method", "M", offsetof(settings_t, method), "of the planner, for offsets; default best"},
-    {"place", "P", offsetof(settings_t, place), "where: cpu (the default), pinned:N or device:N"},
-    {"segments", NULL, offsetof(settings_t, has_segments),
-     "a device's memory is taken in segments, as where no pages can be mapped"},
-    {"trust", NULL, offsetof(settings_t, is_trusted),
-     "where the arena is one block a plan serves at once, too, and whatever departs from it"},
-    {"keys", NULL, offsetof(settings_t, has_keys),
-     "requests have their operator's number in the step as a key"},
-    {"deviate", "PERCENT", offsetof(settings_t, deviate),
-     "repeat the first step, so many of its events drawn at random deviating"},
-    {"kinds", "K,...", offsetof(settings_t, kinds), "how, see above; default all"},
-    {"repeats", "N", offsetof(settings_t, repeats), "steps that deviate; default 7"},
-    {"seed", "S", offsetof(settings_t, seed), "of what is drawn; default 1"},
-    {"touch", NULL, offsetof(settings_t, is_touched), "write to every page of each block, on the host"},
-    {"prefault", NULL, offsetof(settings_t, is_prefaulted), "touch the arena when it is made, on the host"},
-    {"json", NULL, offsetof(settings_t, is_json), "print a JSON array, an object a step"},
-    {NULL, NULL, 0, NULL},
+    {.name = "record",
+     .type = DAO_OPTION_TYPE_PARSED,
+     DAO_OPTION_FIELD(settings_t, recorded),
+     .value = "A[..B]",
+     .preset = "1",
+     .parse = parse_recorded,
+     .help = "steps that are recorded, from 1"},
+    {.name = "serve",
+     .type = DAO_OPTION_TYPE_PARSED,
+     DAO_OPTION_FIELD(settings_t, served),
+     .value = "A..[B]",
+     .parse = parse_span,
+     .help = "steps that follow a plan; without it all behind those"},
+    {.name = "mode",
+     .type = DAO_OPTION_TYPE_NAME,
+     DAO_OPTION_FIELD(settings_t, mode),
+     .value = "MODE",
+     .preset = "offsets",
+     .name_at = mode_at,
+     .help = "of the plan"},
+    {.name = "method",
+     .type = DAO_OPTION_TYPE_NAME,
+     DAO_OPTION_FIELD(settings_t, method),
+     .value = "METHOD",
+     .preset = "best",
+     .name_at = method_at,
+     .help = "of the planner, for offsets: as of dao plan"},
+    {.name = "place",
+     .type = DAO_OPTION_TYPE_PARSED,
+     DAO_OPTION_FIELD(settings_t, place),
+     .value = "PLACE",
+     .preset = "cpu",
+     .parse = parse_place,
+     .help = "where: cpu, pinned:N or device:N"},
+    {.name = "segments",
+     .type = DAO_OPTION_TYPE_FLAG,
+     DAO_OPTION_FIELD(settings_t, has_segments),
+     .help = "a device's memory is taken in segments, as where no pages can be mapped"},
+    {.name = "trust",
+     .type = DAO_OPTION_TYPE_FLAG,
+     DAO_OPTION_FIELD(settings_t, is_trusted),
+     .help = "where the arena is one block a plan is used at once, too, and whatever departs from it"},
+    {.name = "keys",
+     .type = DAO_OPTION_TYPE_FLAG,
+     DAO_OPTION_FIELD(settings_t, has_keys),
+     .help = "requests have their operator's number in the step as a key"},
+    {.name = "deviate",
+     .type = DAO_OPTION_TYPE_DECIMAL,
+     DAO_OPTION_FIELD(settings_t, deviating),
+     .value = "PERCENT",
+     .most = 100,
+     .help = "repeat the first step, so many of its events drawn at random deviating"},
+    {.name = "kinds",
+     .type = DAO_OPTION_TYPE_PARSED,
+     DAO_OPTION_FIELD(settings_t, kinds),
+     .value = "K,...",
+     .preset = "all",
+     .parse = parse_kinds,
+     .help = "how, see above"},
+    {.name = "repeats",
+     .type = DAO_OPTION_TYPE_COUNT,
+     DAO_OPTION_FIELD(settings_t, repeats),
+     .value = "N",
+     .least = 1,
+     .most = 1000,
+     .preset = "7",
+     .help = "steps that deviate"},
+    {.name = "seed",
+     .type = DAO_OPTION_TYPE_COUNT,
+     DAO_OPTION_FIELD(settings_t, seed),
+     .value = "S",
+     .preset = "1",
+     .help = "of what is drawn"},
+    {.name = "touch",
+     .type = DAO_OPTION_TYPE_FLAG,
+     DAO_OPTION_FIELD(settings_t, is_touched),
+     .help = "write to every page of each block, on the host"},
+    {.name = "prefault",
+     .type = DAO_OPTION_TYPE_FLAG,
+     DAO_OPTION_FIELD(settings_t, is_prefaulted),
+     .help = "touch the arena when it is made, on the host"},
+    {.name = "json",
+     .type = DAO_OPTION_TYPE_FLAG,
+     DAO_OPTION_FIELD(settings_t, is_json),
+     .help = "print a JSON array, an object a step"},
+    {.name = NULL},
+};
+
+#define FOR_DEVIATE "--kinds, --repeats and --seed are for --deviate"
+
+static const dao_option_rule_t rules[] = {
+    {"kinds", "deviate", true, FOR_DEVIATE},
+    {"repeats", "deviate", true, FOR_DEVIATE},
+    {"seed", "deviate", true, FOR_DEVIATE},
+    {.option = NULL},
 };
 
 typedef struct replay {
@@ -80,102 +198,45 @@ typedef struct replay {
 
 /* ---- settings ---- */
 
-/* Reads "A", "A..B" or "A.."; what is missing behind the dots is UINT64_MAX. */
-static bool read_span(const char *text, dao_replay_span_t *span)
+static int check_settings(const dao_command_t *command, const settings_t *settings)
 {
-    char *end;
-    span->first = strtoull(text, &end, 10);
-    bool has_first = text[0] >= '0' && text[0] <= '9';
-    span->last = span->first;
-    if (strncmp(end, "..", 2) == 0) {
-        const char *last = end + 2;
-        bool has_last = last[0] >= '0' && last[0] <= '9';
-        end = end + 2;
-        span->last = has_last ? strtoull(last, &end, 10) : UINT64_MAX;
+    bool is_device = settings->place.kind == DAO_PLACE_KIND_DEVICE;
+    if (settings->served.first != 0 && settings->served.first <= settings->recorded.last) {
+        return dao_usage_error(command,
+                               "--serve: steps are served behind the recorded ones, from %" PRIu64 " on",
+                               settings->recorded.last + 1);
     }
-    return has_first && *end == '\0' && span->first > 0 && span->last >= span->first;
-}
-
-static int read_spans(const dao_command_t *command, const settings_t *settings, dao_replay_config_t *config)
-{
-    const char *record = settings->record != NULL ? settings->record : "1";
-    if (!read_span(record, &config->recorded) || config->recorded.last >= UINT32_MAX) {
-        return dao_usage_error(command, "--record: \"%.40s\" is not A or A..B, steps from 1", record);
-    }
-    config->served = (dao_replay_span_t){config->recorded.last + 1, UINT64_MAX};
-    if (settings->serve != NULL &&
-        (!read_span(settings->serve, &config->served) || config->served.first <= config->recorded.last)) {
-        return dao_usage_error(command, "--serve: \"%.40s\" is not A.., A..B or A, behind the recorded steps",
-                               settings->serve);
+    if (is_device && (settings->is_touched || settings->is_prefaulted)) {
+        return dao_usage_error(command, "--%s: a device's memory is not touched from here",
+                               settings->is_touched ? "touch" : "prefault");
     }
     return DAO_EXIT_OK;
 }
 
-/* Reads a number, rounded to so many decimal places; 0: a whole one. */
-static bool read_number(const char *text, int places, uint64_t *out_value)
+static void set_replay(const settings_t *settings, bool is_deviating, replay_t *replay)
 {
-    return dao_decimal_is_plain(text) && (places > 0 || strchr(text, '.') == NULL) &&
-           dao_decimal_scale(text, places, out_value);
-}
-
-static int read_deviation(const dao_command_t *command, const settings_t *settings, replay_t *replay)
-{
-    dao_deviation_t *deviation = &replay->deviation;
-    uint64_t share, repeats = DAO_DEVIATION_REPEATS_DEFAULT;
-    if (settings->deviate == NULL) {
-        return settings->kinds == NULL && settings->repeats == NULL && settings->seed == NULL
-                   ? DAO_EXIT_OK
-                   : dao_usage_error(command, "--kinds, --repeats and --seed are for --deviate");
-    }
-    if (!read_number(settings->deviate, SHARE_PLACES, &share) || share > 100 * (uint64_t)SHARE_UNITS) {
-        return dao_usage_error(command, "--deviate: \"%.40s\" is no number from 0 to 100", settings->deviate);
-    }
-    if (settings->repeats != NULL &&
-        (!read_number(settings->repeats, 0, &repeats) || repeats == 0 || repeats > REPEATS_MAX)) {
-        return dao_usage_error(command, "--repeats: \"%.40s\" is no number from 1 to %u", settings->repeats,
-                               REPEATS_MAX);
-    }
-    *deviation = (dao_deviation_t){
-        .share = (double)share / (100 * SHARE_UNITS), .repeats = (uint32_t)repeats, .seed = 1};
-    if (settings->seed != NULL && !read_number(settings->seed, 0, &deviation->seed)) {
-        return dao_usage_error(command, "--seed: \"%.40s\" is no number", settings->seed);
-    }
-    return dao_deviation_kinds_parse(settings->kinds != NULL ? settings->kinds : "all", &deviation->kinds) ==
-                   DAO_OK
-               ? DAO_EXIT_OK
-               : dao_usage_error(command, "--kinds: %s", dao_last_message());
-}
-
-static dao_status_t read_place(const settings_t *settings, dao_replay_config_t *config)
-{
+    dao_replay_config_t *config = &replay->config;
     dao_step_plan_config_t *step_plan = &config->place_config.step_plan;
-    dao_status_t status = DAO_OK;
-    config->place = dao_place_of(dao_cpu_place());
-    step_plan->mode = DAO_STEP_PLAN_OFFSETS;
-    if (settings->place != NULL) {
-        status = dao_place_parse(settings->place, &config->place);
-    }
-    if (status == DAO_OK && settings->mode != NULL) {
-        status = dao_step_plan_mode_parse(settings->mode, &step_plan->mode);
-    }
-    if (status == DAO_OK && settings->method != NULL) {
-        status = dao_plan_method_parse(settings->method, &step_plan->method);
-    }
-    if (status == DAO_OK && step_plan->mode == DAO_STEP_PLAN_OFF) {
-        status = dao_error(DAO_ERR_INVALID, "--mode: there is nothing to be seen of off");
-    }
-    if (status == DAO_OK && settings->is_touched && config->place.kind == DAO_PLACE_KIND_DEVICE) {
-        status = dao_error(DAO_ERR_INVALID, "--touch: a device's memory is not touched from here");
-    }
-    if (status == DAO_OK && settings->is_prefaulted && config->place.kind == DAO_PLACE_KIND_DEVICE) {
-        status = dao_error(DAO_ERR_INVALID, "--prefault: a device's memory is not touched from here");
-    }
-    step_plan->prefault = settings->is_prefaulted;
-    step_plan->trusts_program = settings->is_trusted;
+    config->recorded = settings->recorded;
+    config->served = settings->served.first != 0
+                         ? settings->served
+                         : (dao_replay_span_t){settings->recorded.last + 1, UINT64_MAX};
+    config->place = settings->place;
     config->place_config.no_page_mapping = settings->has_segments;
     config->has_keys = settings->has_keys;
     config->is_touched = settings->is_touched;
-    return status;
+    config->is_compared = is_deviating;
+    step_plan->mode = modes[settings->mode];
+    step_plan->method = (dao_plan_method_t)settings->method;
+    step_plan->prefault = settings->is_prefaulted;
+    step_plan->trusts_program = settings->is_trusted;
+    if (is_deviating) {
+        replay->deviation =
+            (dao_deviation_t){.share = (double)settings->deviating / (100 * (double)DAO_OPTION_MILLIONTHS),
+                              .kinds = settings->kinds,
+                              .repeats = (uint32_t)settings->repeats,
+                              .seed = settings->seed};
+    }
 }
 
 /* ---- rows ---- */
@@ -249,18 +310,14 @@ static dao_status_t load(const char *path, replay_t *replay)
     return status;
 }
 
-static dao_status_t replay_file(const char *path, const settings_t *settings, replay_t *replay)
+static dao_status_t replay_file(const char *path, replay_t *replay)
 {
     dao_replay_overlaps_t overlaps;
     dao_status_t status = load(path, replay);
     if (status != DAO_OK) {
         return status;
     }
-    status = read_place(settings, &replay->config);
-    replay->config.is_compared = replay->deviation.repeats > 0;
-    if (status == DAO_OK) {
-        status = dao_replay_run(&replay->file, &replay->config, print_step, replay, &overlaps);
-    }
+    status = dao_replay_run(&replay->file, &replay->config, print_step, replay, &overlaps);
     if (status == DAO_OK) {
         status = dao_replay_overlaps_check(&overlaps);
     }
@@ -270,22 +327,22 @@ static dao_status_t replay_file(const char *path, const settings_t *settings, re
 
 static int run_replay(const dao_command_t *command, int argc, char **argv)
 {
-    settings_t settings = {0};
-    const char *arguments[DAO_ARGUMENT_COUNT_MAX];
+    settings_t settings = {.mode = 0};
+    dao_arguments_t arguments;
     int exit_code;
-    if (!dao_options_parse(command, argc, argv, &settings, arguments, &exit_code)) {
+    if (!dao_options_parse(command, argc, argv, &settings, &arguments, &exit_code)) {
         return exit_code;
     }
-    replay_t replay = {.is_json = settings.is_json};
-    exit_code = read_spans(command, &settings, &replay.config);
-    exit_code = exit_code == DAO_EXIT_OK ? read_deviation(command, &settings, &replay) : exit_code;
+    exit_code = check_settings(command, &settings);
     if (exit_code != DAO_EXIT_OK) {
         return exit_code;
     }
+    replay_t replay = {.is_json = settings.is_json};
+    set_replay(&settings, dao_option_is_given(&arguments, "deviate"), &replay);
     if (settings.is_json) {
         dao_json_rows_init(&replay.rows);
     }
-    dao_status_t status = replay_file(arguments[0], &settings, &replay);
+    dao_status_t status = replay_file(arguments.words[0], &replay);
     exit_code = status == DAO_OK ? DAO_EXIT_OK : dao_failure(command);
     if (status == DAO_OK && settings.is_json && !dao_json_rows_print(&replay.rows)) {
         exit_code = DAO_EXIT_FAILED;
@@ -316,6 +373,7 @@ const dao_command_t dao_command_replay = {
         "two that share a byte are a failure. Kinds of deviations, and what becomes of an "
         "event:" DAO_DEVIATION_LIST(KIND_HELP),
     .options = options,
+    .rules = rules,
     .least_arguments = 1,
     .most_arguments = 1,
     .run = run_replay,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `dao run TRACE`: executes a step for real in limited memory and says what that cost. */
 #include "tools/commands.h"
-#include "tools/options/capacity.h"
+#include "tools/options/complain.h"
 #include "tools/print/report.h"
 #include "tools/read/step/read_step.h"
 #include "tools/run/run_plan.h"
@@ -17,182 +17,165 @@
 #include <string.h>
 
 typedef struct settings {
-    const char *capacity;
-    const char *policy;
-    const char *link_in;
-    const char *link_out;
-    const char *time_scale;
-    const char *host;
-    const char *file;
-    const char *file_limit;
-    const char *file_in;
-    const char *file_out;
-    const char *file_engine;
-    const char *mode;
-    const char *scheme;
+    dao_run_config_t config; /* but for what the trace and the other settings say */
+    dao_capacity_t capacity;
+    uint64_t time_scale; /* millionths */
+    uint32_t policy, engine, mode, scheme;
     const char *batch;
     bool is_verified;
     bool is_json;
 } settings_t;
 
+/* The policies are DAO_POLICY_LIST's without that of a program's own, in whose place all of them are. */
+enum { POLICY_ALL = DAO_POLICY_USER };
+enum { SCHEME_ONLINE, SCHEME_LEARN, SCHEME_PLAN };
+
+static const char *policy_at(size_t index)
+{
+    return index < POLICY_ALL ? dao_policy_name((dao_policy_t)index) : index == POLICY_ALL ? "all" : NULL;
+}
+
+#define ENGINE_NAME(number, name, text, meaning) text,
+DAO_OPTION_NAMES(engine_at, DAO_FILE_ENGINE_LIST(ENGINE_NAME))
+DAO_OPTION_NAMES(mode_at, "step", "queue")
+DAO_OPTION_NAMES(scheme_at, "online", "learn", "plan")
+
 static const dao_option_t options[] = {
-    {"capacity", "SIZE", offsetof(settings_t, capacity),
-     "device memory: 50% of the peak (default), 37.5%, 180MiB"},
-    {"policy", "NAME", offsetof(settings_t, policy),
-     "who leaves when room is needed: belady (default), lru, ...; all"},
-    {"link-in", "RATE", offsetof(settings_t, link_in),
-     "speed of copies to the device, 12GB/s; cpu backend only"},
-    {"link-out", "RATE", offsetof(settings_t, link_out), "speed of copies to the host"},
-    {"time-scale", "X", offsetof(settings_t, time_scale),
-     "operators take at least X times their recorded time; 0"},
-    {"host", "SIZE", offsetof(settings_t, host),
-     "most pinned host memory to move tensors to; default no limit"},
-    {"file", "DIR", offsetof(settings_t, file),
-     "where tensors go on to when --host is reached: a file without a name in this directory"},
-    {"file-limit", "SIZE", offsetof(settings_t, file_limit), "most bytes in it; default what is free there"},
-    {"file-in", "RATE", offsetof(settings_t, file_in), "reads from it are held back to this speed"},
-    {"file-out", "RATE", offsetof(settings_t, file_out), "writes to it are held back to this speed"},
-    {"file-engine", "NAME", offsetof(settings_t, file_engine),
-     "auto (default): io_uring where the kernel offers it; uring; threads"},
-    {"mode", "MODE", offsetof(settings_t, mode),
-     "step (default): all is known before; queue: pushed one by one"},
-    {"scheme", "NAME", offsetof(settings_t, scheme),
-     "online (default): the executor decides; learn: it plans by itself; plan: a plan is replayed"},
-    {"verify", NULL, offsetof(settings_t, is_verified),
-     "read everything back, and check the executor at every operator"},
-    {"batch", "B", offsetof(settings_t, batch), "which batch size, if the trace's folder has several"},
-    {"json", NULL, offsetof(settings_t, is_json), "print one JSON object"},
-    {NULL, NULL, 0, NULL},
+    {.name = "capacity",
+     .type = DAO_OPTION_TYPE_CAPACITY,
+     DAO_OPTION_FIELD(settings_t, capacity),
+     .value = "SIZE",
+     .preset = "50%",
+     .help = "device memory: 50% of the peak, 37.5%, 180MiB"},
+    {.name = "policy",
+     .type = DAO_OPTION_TYPE_NAME,
+     DAO_OPTION_FIELD(settings_t, policy),
+     .value = "POLICY",
+     .name_at = policy_at,
+     .preset = "belady",
+     .help = "which tensor is evicted"},
+    {.name = "link-in",
+     .type = DAO_OPTION_TYPE_RATE,
+     DAO_OPTION_FIELD(settings_t, config.link_in_bytes_per_second),
+     .value = "RATE",
+     .least = 1,
+     .help = "speed of copies to the device, 12GB/s; cpu backend only"},
+    {.name = "link-out",
+     .type = DAO_OPTION_TYPE_RATE,
+     DAO_OPTION_FIELD(settings_t, config.link_out_bytes_per_second),
+     .value = "RATE",
+     .least = 1,
+     .help = "speed of copies to the host"},
+    {.name = "time-scale",
+     .type = DAO_OPTION_TYPE_DECIMAL,
+     DAO_OPTION_FIELD(settings_t, time_scale),
+     .value = "X",
+     .most = 1000,
+     .preset = "0",
+     .help = "operators take at least X times their recorded time"},
+    {.name = "host",
+     .type = DAO_OPTION_TYPE_BYTES,
+     DAO_OPTION_FIELD(settings_t, config.host_bytes),
+     .value = "SIZE",
+     .least = 1,
+     .help = "most pinned host memory to move tensors to; without it no limit"},
+    {.name = "file",
+     .type = DAO_OPTION_TYPE_PATH,
+     DAO_OPTION_FIELD(settings_t, config.file.directory),
+     .value = "DIR",
+     .help = "where tensors go on to when --host is reached: a file without a name in this directory"},
+    {.name = "file-limit",
+     .type = DAO_OPTION_TYPE_BYTES,
+     DAO_OPTION_FIELD(settings_t, config.file.limit_bytes),
+     .value = "SIZE",
+     .least = 1,
+     .help = "most bytes in it; without it what is free there"},
+    {.name = "file-in",
+     .type = DAO_OPTION_TYPE_RATE,
+     DAO_OPTION_FIELD(settings_t, config.file.in_bytes_per_second),
+     .value = "RATE",
+     .least = 1,
+     .help = "reads from it are held back to this speed"},
+    {.name = "file-out",
+     .type = DAO_OPTION_TYPE_RATE,
+     DAO_OPTION_FIELD(settings_t, config.file.out_bytes_per_second),
+     .value = "RATE",
+     .least = 1,
+     .help = "writes to it are held back to this speed"},
+    {.name = "file-engine",
+     .type = DAO_OPTION_TYPE_NAME,
+     DAO_OPTION_FIELD(settings_t, engine),
+     .value = "ENGINE",
+     .name_at = engine_at,
+     .preset = "auto",
+     .help = "auto is io_uring where the kernel offers it"},
+    {.name = "mode",
+     .type = DAO_OPTION_TYPE_NAME,
+     DAO_OPTION_FIELD(settings_t, mode),
+     .value = "MODE",
+     .name_at = mode_at,
+     .preset = "step",
+     .help = "all operators are known before, or pushed one by one"},
+    {.name = "scheme",
+     .type = DAO_OPTION_TYPE_NAME,
+     DAO_OPTION_FIELD(settings_t, scheme),
+     .value = "SCHEME",
+     .name_at = scheme_at,
+     .preset = "online",
+     .help = "the executor decides, learns steps and plans them by itself, or replays a plan"},
+    {.name = "verify",
+     .type = DAO_OPTION_TYPE_FLAG,
+     DAO_OPTION_FIELD(settings_t, is_verified),
+     .help = "read everything back, and check the executor at every operator"},
+    {.name = "batch",
+     .type = DAO_OPTION_TYPE_TEXT,
+     DAO_OPTION_FIELD(settings_t, batch),
+     .value = "B",
+     .help = "which batch size, if the trace's folder has several"},
+    {.name = "json",
+     .type = DAO_OPTION_TYPE_FLAG,
+     DAO_OPTION_FIELD(settings_t, is_json),
+     .help = "print one JSON object"},
+    {.name = NULL},
 };
 
-static dao_status_t parse_scale(const char *text, double *out_scale)
+#define NEEDS_FILE "--file-limit, --file-in, --file-out and --file-engine need --file"
+
+static const dao_option_rule_t rules[] = {
+    {"file-limit", "file", true, NEEDS_FILE},
+    {"file-in", "file", true, NEEDS_FILE},
+    {"file-out", "file", true, NEEDS_FILE},
+    {"file-engine", "file", true, NEEDS_FILE},
+    {"file", "host", true, "--file needs --host: the file takes what that leaves over"},
+    {.option = NULL},
+};
+
+/* With a plan nothing is evicted by a policy, and every step is verified. */
+static int check_scheme(const settings_t *settings, const dao_arguments_t *arguments)
 {
-    char *end;
-    double value = strtod(text, &end);
-    bool is_plain = strspn(text, "0123456789.") == strlen(text);
-    if (!is_plain || end == text || *end != '\0' || value > 1000) {
-        return dao_error(DAO_ERR_INVALID, "\"%.40s\" is no number from 0 to 1000, such as 1 or 0.25", text);
+    bool has_mode = dao_option_is_given(arguments, "mode");
+    if (settings->scheme == SCHEME_LEARN && has_mode) {
+        return dao_usage_error(&dao_command_run, "--mode is not for steps that are learnt");
     }
-    *out_scale = value;
-    return DAO_OK;
+    if (settings->scheme == SCHEME_PLAN &&
+        (dao_option_is_given(arguments, "policy") || has_mode || settings->is_verified)) {
+        return dao_usage_error(&dao_command_run, "--policy, --mode and --verify are not for a planned step");
+    }
+    return DAO_EXIT_OK;
 }
 
-static dao_status_t parse_mode(const char *text, dao_run_mode_t *out_mode)
+/* Completes the configuration, but for the capacity, which needs the trace. */
+static void set_config(settings_t *settings)
 {
-    if (strcmp(text, "step") != 0 && strcmp(text, "queue") != 0) {
-        return dao_error(DAO_ERR_INVALID, "\"%.40s\" is no mode: there are step and queue", text);
-    }
-    *out_mode = text[0] == 's' ? DAO_RUN_MODE_STEP : DAO_RUN_MODE_QUEUE;
-    return DAO_OK;
-}
-
-static dao_status_t parse_policy(const char *text, dao_policy_t *out_policy)
-{
-    dao_status_t status = dao_policy_parse(text, out_policy);
-    if (status == DAO_OK && *out_policy != DAO_POLICY_USER) {
-        return DAO_OK;
-    }
-    return dao_error(DAO_ERR_INVALID,
-                     "\"%.40s\" %s: there are lru, belady, weighted_lru, weighted_belady, window, size, all",
-                     text,
-                     status != DAO_OK ? "is no policy"
-                                      : "needs a function that rates tensors, which only a program can give");
-}
-
-static bool is_planned(const settings_t *settings)
-{
-    return settings->scheme != NULL && strcmp(settings->scheme, "plan") == 0;
-}
-
-static bool is_learning(const settings_t *settings)
-{
-    return settings->scheme != NULL && strcmp(settings->scheme, "learn") == 0;
-}
-
-/* With a plan nobody decides who leaves, and every step is verified. */
-static bool check_scheme(const settings_t *settings, int *out_exit)
-{
-    if (settings->scheme != NULL && !is_planned(settings) && !is_learning(settings) &&
-        strcmp(settings->scheme, "online") != 0) {
-        *out_exit = dao_usage_error(&dao_command_run,
-                                    "--scheme: \"%.40s\" is no scheme: there are online, learn and plan",
-                                    settings->scheme);
-        return false;
-    }
-    if (is_learning(settings) && settings->mode != NULL) {
-        *out_exit = dao_usage_error(&dao_command_run, "--mode is not for steps that are learnt");
-        return false;
-    }
-    if (is_planned(settings) &&
-        (settings->policy != NULL || settings->mode != NULL || settings->is_verified)) {
-        *out_exit =
-            dao_usage_error(&dao_command_run, "--policy, --mode and --verify are not for a planned step");
-        return false;
-    }
-    return true;
-}
-
-static bool parse_file(const settings_t *settings, dao_file_config_t *file, int *out_exit)
-{
-    file->directory = settings->file;
-    if (file->directory == NULL && (settings->file_limit != NULL || settings->file_in != NULL ||
-                                    settings->file_out != NULL || settings->file_engine != NULL)) {
-        *out_exit = dao_usage_error(&dao_command_run,
-                                    "--file-limit, --file-in, --file-out and --file-engine need --file");
-        return false;
-    }
-    if (file->directory != NULL && settings->host == NULL) {
-        *out_exit =
-            dao_usage_error(&dao_command_run, "--file needs --host: the file takes what that leaves over");
-        return false;
-    }
-    return !(
-        (settings->file_limit != NULL &&
-         dao_option_is_bad(&dao_command_run, "file-limit",
-                           dao_option_bytes(settings->file_limit, &file->limit_bytes), out_exit)) ||
-        (settings->file_in != NULL &&
-         dao_option_is_bad(&dao_command_run, "file-in",
-                           dao_option_rate(settings->file_in, &file->in_bytes_per_second), out_exit)) ||
-        (settings->file_out != NULL &&
-         dao_option_is_bad(&dao_command_run, "file-out",
-                           dao_option_rate(settings->file_out, &file->out_bytes_per_second), out_exit)) ||
-        (settings->file_engine != NULL &&
-         dao_option_is_bad(&dao_command_run, "file-engine",
-                           dao_file_engine_parse(settings->file_engine, &file->engine), out_exit)));
-}
-
-/* Everything but the capacity, which needs the trace. */
-static bool parse_settings(const settings_t *settings, dao_run_config_t *config, int *out_exit)
-{
-    config->policy = DAO_POLICY_BELADY;
+    dao_run_config_t *config = &settings->config;
+    config->policy = settings->policy == POLICY_ALL ? DAO_POLICY_BELADY : (dao_policy_t)settings->policy;
     config->is_read_back = settings->is_verified;
     config->is_walked = settings->is_verified;
     config->is_warmed_up = true;
-    config->mode = is_learning(settings) ? DAO_RUN_MODE_LEARN : DAO_RUN_MODE_STEP;
+    config->mode = settings->scheme == SCHEME_LEARN ? DAO_RUN_MODE_LEARN : (dao_run_mode_t)settings->mode;
     config->shows_progress = true;
-    const char *policy = settings->policy;
-    if (!parse_file(settings, &config->file, out_exit)) {
-        return false;
-    }
-    return !(
-        (policy != NULL && strcmp(policy, "all") != 0 &&
-         dao_option_is_bad(&dao_command_run, "policy", parse_policy(policy, &config->policy), out_exit)) ||
-        (settings->link_in != NULL &&
-         dao_option_is_bad(&dao_command_run, "link-in",
-                           dao_option_rate(settings->link_in, &config->link_in_bytes_per_second),
-                           out_exit)) ||
-        (settings->link_out != NULL &&
-         dao_option_is_bad(&dao_command_run, "link-out",
-                           dao_option_rate(settings->link_out, &config->link_out_bytes_per_second),
-                           out_exit)) ||
-        (settings->time_scale != NULL &&
-         dao_option_is_bad(&dao_command_run, "time-scale",
-                           parse_scale(settings->time_scale, &config->time_scale), out_exit)) ||
-        (settings->host != NULL &&
-         dao_option_is_bad(&dao_command_run, "host", dao_option_bytes(settings->host, &config->host_bytes),
-                           out_exit)) ||
-        (settings->mode != NULL &&
-         dao_option_is_bad(&dao_command_run, "mode", parse_mode(settings->mode, &config->mode), out_exit)));
+    config->time_scale = (double)settings->time_scale / (double)DAO_OPTION_MILLIONTHS;
+    config->file.engine = (dao_file_engine_t)settings->engine;
 }
 
 static const char *mode_text(dao_run_mode_t mode)
@@ -466,10 +449,11 @@ static int run_all(dao_run_config_t *config, const dao_step_trace_t *trace, bool
 }
 
 /* The whole peak is always enough: what rounding adds to the sizes of a very small step is put on top. */
-static dao_status_t parse_capacity(const char *text, const dao_step_figures_t *figures, uint64_t *out_bytes)
+static dao_status_t find_capacity(const dao_capacity_t *capacity, const dao_step_figures_t *figures,
+                                  uint64_t *out_bytes)
 {
-    dao_status_t status = dao_capacity_parse(text, figures->peak_bytes, out_bytes);
-    if (status == DAO_OK && strchr(text, '%') != NULL && *out_bytes >= figures->peak_bytes &&
+    dao_status_t status = dao_capacity_resolve(capacity, figures->peak_bytes, out_bytes);
+    if (status == DAO_OK && capacity->millionths > 0 && *out_bytes >= figures->peak_bytes &&
         *out_bytes < figures->largest_work_bytes) {
         *out_bytes = figures->largest_work_bytes;
     }
@@ -533,25 +517,23 @@ static dao_status_t check_memory(dao_run_config_t *config, const dao_step_trace_
                                        : "\"dao simulate\" runs it in virtual time");
 }
 
-static int run_trace(const settings_t *settings, dao_run_config_t *config, const dao_step_trace_t *trace)
+static int run_trace(settings_t *settings, const dao_step_trace_t *trace)
 {
     dao_step_figures_t figures;
-    int exit_code;
+    dao_run_config_t *config = &settings->config;
     if (dao_step_trace_figures(trace, &figures) != DAO_OK) {
         return dao_failure(&dao_command_run);
     }
-    const char *capacity = settings->capacity != NULL ? settings->capacity : "50%";
-    if (dao_option_is_bad(&dao_command_run, "capacity",
-                          parse_capacity(capacity, &figures, &config->capacity_bytes), &exit_code)) {
-        return exit_code;
+    if (find_capacity(&settings->capacity, &figures, &config->capacity_bytes) != DAO_OK) {
+        return dao_option_error(&dao_command_run, "capacity");
     }
     if (check_memory(config, trace, &figures) != DAO_OK) {
         return dao_failure(&dao_command_run);
     }
-    if (is_planned(settings)) {
+    if (settings->scheme == SCHEME_PLAN) {
         return run_planned(config, trace, settings->is_json);
     }
-    if (settings->policy != NULL && strcmp(settings->policy, "all") == 0) {
+    if (settings->policy == POLICY_ALL) {
         return run_all(config, trace, settings->is_json);
     }
     return run_one(config, trace, &figures, settings->is_json);
@@ -559,25 +541,22 @@ static int run_trace(const settings_t *settings, dao_run_config_t *config, const
 
 static int run_run(const dao_command_t *command, int argc, char **argv)
 {
-    settings_t settings = {0};
-    dao_run_config_t config = {0};
-    const char *arguments[DAO_ARGUMENT_COUNT_MAX];
+    settings_t settings = {.batch = NULL};
+    dao_arguments_t arguments;
     int exit_code;
-    uint64_t unused;
-    if (!dao_options_parse(command, argc, argv, &settings, arguments, &exit_code) ||
-        !check_scheme(&settings, &exit_code) || !parse_settings(&settings, &config, &exit_code)) {
+    if (!dao_options_parse(command, argc, argv, &settings, &arguments, &exit_code)) {
         return exit_code;
     }
-    if (settings.capacity != NULL &&
-        dao_option_is_bad(&dao_command_run, "capacity", dao_capacity_parse(settings.capacity, 1, &unused),
-                          &exit_code)) {
-        return exit_code; /* before a large trace is read */
+    exit_code = check_scheme(&settings, &arguments);
+    if (exit_code != DAO_EXIT_OK) {
+        return exit_code;
     }
+    set_config(&settings);
     dao_step_trace_t trace;
-    if (dao_read_step(arguments[0], settings.batch, &trace) != DAO_OK) {
+    if (dao_read_step(arguments.words[0], settings.batch, &trace) != DAO_OK) {
         return dao_failure(command);
     }
-    exit_code = run_trace(&settings, &config, &trace);
+    exit_code = run_trace(&settings, &trace);
     dao_step_trace_finish(&trace);
     return exit_code;
 }
@@ -603,6 +582,7 @@ const dao_command_t dao_command_run = {
         "With --scheme learn steps are run in a row; evictions, bytes and the step time are means of the "
         "last five.",
     .options = options,
+    .rules = rules,
     .least_arguments = 1,
     .most_arguments = 1,
     .run = run_run,

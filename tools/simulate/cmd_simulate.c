@@ -3,7 +3,7 @@
    need. */
 #include "tools/commands.h"
 #include "tools/model/step_problem.h"
-#include "tools/options/capacity.h"
+#include "tools/options/complain.h"
 #include "tools/print/report.h"
 #include "tools/read/step/read_step.h"
 #include "tools/simulate/explain.h"
@@ -17,21 +17,20 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Capacities of --sweep, in percent of the peak, from the first down to the last. */
+typedef struct sweep {
+    unsigned first, last;
+} sweep_t;
+
 typedef struct settings {
-    const char *capacity;
-    const char *link_in;
-    const char *link_out;
-    const char *latency;
-    const char *host;
-    const char *file_in;
-    const char *file_out;
-    const char *scheme;
-    const char *steps;
-    const char *window;
-    const char *ahead;
-    const char *sweep;
-    const char *slow_down;
-    const char *threshold;
+    dao_capacity_t capacity;
+    dao_swap_tier_t host;
+    dao_swap_tier_t file;
+    uint32_t scheme; /* index into dao_schemes; all of them: that of its end */
+    uint64_t step_count, window_kernels, threshold;
+    uint64_t in_flight_ns; /* 0: the executor's own */
+    sweep_t sweep;         /* zero: none */
+    uint64_t slow_down;    /* millionths; 0: none is asked for */
     const char *batch;
     bool moves_all;
     bool is_half_duplex;
@@ -39,47 +38,161 @@ typedef struct settings {
     bool is_json;
 } settings_t;
 
-static const dao_option_t options[] = {
-    {"capacity", "SIZE", offsetof(settings_t, capacity),
-     "device memory: 50% of the peak (default), 37.5%, 40GiB"},
-    {"link-in", "RATE", offsetof(settings_t, link_in), "speed of copies to the device; 50GB/s"},
-    {"link-out", "RATE", offsetof(settings_t, link_out), "speed of copies to the host; as in"},
-    {"latency", "TIME", offsetof(settings_t, latency), "of every copy; 10us"},
-    {"half-duplex", NULL, offsetof(settings_t, is_half_duplex), "one copy at a time, whatever its direction"},
-    {"scheme", "NAME", offsetof(settings_t, scheme), "one of those above, or all; online"},
-    {"steps", "N", offsetof(settings_t, steps), "steps in a row, 1 to 1000; 6; not for feature maps"},
-    {"window", "N", offsetof(settings_t, window),
-     "kernels that are known ahead, by schemes of the executor but plan and plan-whole; two steps"},
-    {"ahead", "TIME", offsetof(settings_t, ahead),
-     "device time of kernels that these queue ahead of the device, at most; 1s"},
-    {"host", "SIZE", offsetof(settings_t, host), "most host memory to move tensors to; no limit"},
-    {"file-in", "RATE", offsetof(settings_t, file_in),
-     "speed of reads from a file that takes what --host leaves over; 100us each; no file"},
-    {"file-out", "RATE", offsetof(settings_t, file_out), "speed of writes to it; as of reads"},
-    {"sweep", "RANGE", offsetof(settings_t, sweep), "capacities 90%..20% in steps of 10% of the peak"},
-    {"slow-down", "X", offsetof(settings_t, slow_down),
-     "find the smallest capacity at which a step takes X times its kernels, 1.05"},
-    {"explain", NULL, offsetof(settings_t, is_explained), "where the time goes, and what would help"},
-    {"threshold", "N", offsetof(settings_t, threshold),
-     "last operator of the forward pass, for sync, half-sync, async; found"},
-    {"all-maps", NULL, offsetof(settings_t, moves_all),
-     "sync, half-sync, async: every feature map moves, whatever the capacity"},
-    {"batch", "B", offsetof(settings_t, batch), "which batch size, if the trace's folder has several"},
-    {"json", NULL, offsetof(settings_t, is_json), "print a JSON array"},
-    {NULL, NULL, 0, NULL},
-};
+/* Time of a read or write of the file, on top of its bytes. */
+#define FILE_LATENCY_NS UINT64_C(100000)
 
-#define DEFAULT_LINK_BYTES_PER_S UINT64_C(50000000000)
-#define DEFAULT_LATENCY_NS       UINT64_C(10000)
-#define FILE_LATENCY_NS          UINT64_C(100000)
-#define DEFAULT_CAPACITY         "50%"
-enum { DEFAULT_STEPS = 6, MOST_STEPS = 1000, SWEEP_MOST = 100, SWEEP_APART = 10 };
-
-/* Greatest --slow-down. */
-#define SLOW_DOWN_MAX 1000.0
+enum { SWEEP_MOST = 100, SWEEP_APART = 10 };
 
 /* A search for a capacity ends when it is known to this part of the peak. */
 #define SEARCH_PARTS 1000
+
+#define SCHEME_NAME(name, meaning, choice, run) name,
+DAO_OPTION_NAMES(scheme_at, DAO_SCHEME_LIST(SCHEME_NAME) "all")
+
+/* Reads "90%..20%". */
+static dao_status_t parse_sweep(const char *text, void *field)
+{
+    sweep_t sweep;
+    int length = 0;
+    if (sscanf(text, "%3u%%..%3u%%%n", &sweep.first, &sweep.last, &length) != 2 ||
+        (size_t)length != strlen(text) || sweep.first > SWEEP_MOST || sweep.last < 1 ||
+        sweep.last > sweep.first) {
+        return dao_error(DAO_ERR_INVALID, "\"%.40s\" is no range of capacities; write it such as 90%%..20%%",
+                         text);
+    }
+    *(sweep_t *)field = sweep;
+    return DAO_OK;
+}
+
+static const dao_option_t options[] = {
+    {.name = "capacity",
+     .type = DAO_OPTION_TYPE_CAPACITY,
+     DAO_OPTION_FIELD(settings_t, capacity),
+     .value = "SIZE",
+     .preset = "50%",
+     .help = "device memory: 50% of the peak, 37.5%, 40GiB"},
+    {.name = "link-in",
+     .type = DAO_OPTION_TYPE_RATE,
+     DAO_OPTION_FIELD(settings_t, host.in_bytes_per_second),
+     .value = "RATE",
+     .least = 1,
+     .preset = "50GB/s",
+     .help = "speed of copies to the device"},
+    {.name = "link-out",
+     .type = DAO_OPTION_TYPE_RATE,
+     DAO_OPTION_FIELD(settings_t, host.out_bytes_per_second),
+     .value = "RATE",
+     .least = 1,
+     .help = "speed of copies to the host; without it that of --link-in"},
+    {.name = "latency",
+     .type = DAO_OPTION_TYPE_TIME,
+     DAO_OPTION_FIELD(settings_t, host.latency_ns),
+     .value = "TIME",
+     .preset = "10us",
+     .help = "of every copy"},
+    {.name = "half-duplex",
+     .type = DAO_OPTION_TYPE_FLAG,
+     DAO_OPTION_FIELD(settings_t, is_half_duplex),
+     .help = "one copy at a time, whatever its direction"},
+    {.name = "scheme",
+     .type = DAO_OPTION_TYPE_NAME,
+     DAO_OPTION_FIELD(settings_t, scheme),
+     .value = "SCHEME",
+     .name_at = scheme_at,
+     .preset = "online",
+     .help = "one of those above, or all"},
+    {.name = "steps",
+     .type = DAO_OPTION_TYPE_COUNT,
+     DAO_OPTION_FIELD(settings_t, step_count),
+     .value = "N",
+     .least = 1,
+     .most = 1000,
+     .preset = "6",
+     .help = "steps in a row; not for feature maps"},
+    {.name = "window",
+     .type = DAO_OPTION_TYPE_COUNT,
+     DAO_OPTION_FIELD(settings_t, window_kernels),
+     .value = "N",
+     .least = 1,
+     .most = UINT32_MAX,
+     .help = "kernels known ahead, by schemes of the executor but plan and plan-whole; without it two steps"},
+    {.name = "ahead",
+     .type = DAO_OPTION_TYPE_TIME,
+     DAO_OPTION_FIELD(settings_t, in_flight_ns),
+     .value = "TIME",
+     .least = 1,
+     .help = "device time of kernels that these queue ahead of the device, at most; without it 1s"},
+    {.name = "host",
+     .type = DAO_OPTION_TYPE_BYTES,
+     DAO_OPTION_FIELD(settings_t, host.limit_bytes),
+     .value = "SIZE",
+     .least = 1,
+     .help = "most host memory to move tensors to; without it no limit"},
+    {.name = "file-in",
+     .type = DAO_OPTION_TYPE_RATE,
+     DAO_OPTION_FIELD(settings_t, file.in_bytes_per_second),
+     .value = "RATE",
+     .least = 1,
+     .help = "speed of reads from a file that takes what --host leaves over, 100us each; without it no file"},
+    {.name = "file-out",
+     .type = DAO_OPTION_TYPE_RATE,
+     DAO_OPTION_FIELD(settings_t, file.out_bytes_per_second),
+     .value = "RATE",
+     .least = 1,
+     .help = "speed of writes to it; without it that of reads"},
+    {.name = "sweep",
+     .type = DAO_OPTION_TYPE_PARSED,
+     DAO_OPTION_FIELD(settings_t, sweep),
+     .value = "RANGE",
+     .parse = parse_sweep,
+     .help = "capacities 90%..20% in steps of 10% of the peak"},
+    {.name = "slow-down",
+     .type = DAO_OPTION_TYPE_DECIMAL,
+     DAO_OPTION_FIELD(settings_t, slow_down),
+     .value = "X",
+     .least = 1,
+     .most = 1000,
+     .noun = "factor",
+     .help = "find the smallest capacity at which a step takes X times its kernels, 1.05"},
+    {.name = "explain",
+     .type = DAO_OPTION_TYPE_FLAG,
+     DAO_OPTION_FIELD(settings_t, is_explained),
+     .help = "where the time goes, and what would help"},
+    {.name = "threshold",
+     .type = DAO_OPTION_TYPE_COUNT,
+     DAO_OPTION_FIELD(settings_t, threshold),
+     .value = "N",
+     .most = DAO_TRACE_NONE - 1,
+     .help = "last operator of the forward pass, for sync, half-sync, async; without it found"},
+    {.name = "all-maps",
+     .type = DAO_OPTION_TYPE_FLAG,
+     DAO_OPTION_FIELD(settings_t, moves_all),
+     .help = "sync, half-sync, async: every feature map moves, whatever the capacity"},
+    {.name = "batch",
+     .type = DAO_OPTION_TYPE_TEXT,
+     DAO_OPTION_FIELD(settings_t, batch),
+     .value = "B",
+     .help = "which batch size, if the trace's folder has several"},
+    {.name = "json",
+     .type = DAO_OPTION_TYPE_FLAG,
+     DAO_OPTION_FIELD(settings_t, is_json),
+     .help = "print a JSON array"},
+    {.name = NULL},
+};
+
+#define CHOSEN     "--capacity is what --sweep and --slow-down choose"
+#define NEEDS_HOST "--file-in and --file-out need --host: the file takes what that leaves over"
+
+static const dao_option_rule_t rules[] = {
+    {"capacity", "sweep", false, CHOSEN},
+    {"capacity", "slow-down", false, CHOSEN},
+    {"sweep", "slow-down", false, "--sweep and --slow-down both choose the capacity"},
+    {"file-in", "host", true, NEEDS_HOST},
+    {"file-out", "host", true, NEEDS_HOST},
+    {"file-out", "file-in", true, "--file-out needs --file-in"},
+    {"explain", "json", false, "--explain writes for people; leave --json out"},
+    {.option = NULL},
+};
 
 /* The command, its options understood. */
 typedef struct request {
@@ -89,141 +202,26 @@ typedef struct request {
     const dao_scheme_t *scheme; /* NULL: all */
     uint32_t step_count, window_kernels, threshold;
     uint64_t in_flight_ns;
-    double slow_down;                     /* 0: none is asked for */
-    unsigned first_percent, last_percent; /* of a sweep; 0: none */
-    dao_swap_bound_t whole;               /* the bound with memory for everything */
+    double slow_down;       /* 0: none is asked for */
+    dao_swap_bound_t whole; /* the bound with memory for everything */
     dao_report_t list;
     bool has_head; /* of the table */
 } request_t;
 
-/* ---- options ---- */
-
-static dao_status_t parse_count(const char *text, uint32_t least, uint32_t most, uint32_t *out_count)
+/* Takes over what the options say; the table has checked it. */
+static void set_request(settings_t *settings, request_t *request)
 {
-    uint64_t value;
-    if (!dao_option_number(text, 0, least, most, &value)) {
-        return dao_error(DAO_ERR_INVALID, "\"%.40s\" is no number from %" PRIu32 " to %" PRIu32, text, least,
-                         most);
-    }
-    *out_count = (uint32_t)value;
-    return DAO_OK;
-}
-
-static dao_status_t parse_slow_down(const char *text, double *out_factor)
-{
-    char *end;
-    double value = strtod(text, &end);
-    bool is_plain = strspn(text, "0123456789.") == strlen(text);
-    if (!is_plain || end == text || *end != '\0' || value < 1 || value > SLOW_DOWN_MAX) {
-        return dao_error(DAO_ERR_INVALID, "\"%.40s\" is no factor from 1 to %.0f, such as 1.05", text,
-                         SLOW_DOWN_MAX);
-    }
-    *out_factor = value;
-    return DAO_OK;
-}
-
-/* "90%..20%": from the first down to the last. */
-static dao_status_t parse_sweep(const char *text, unsigned *out_first, unsigned *out_last)
-{
-    int length = 0;
-    if (sscanf(text, "%3u%%..%3u%%%n", out_first, out_last, &length) != 2 || (size_t)length != strlen(text) ||
-        *out_first > SWEEP_MOST || *out_last < 1 || *out_last > *out_first) {
-        return dao_error(DAO_ERR_INVALID, "\"%.40s\" is no range of capacities; write it such as 90%%..20%%",
-                         text);
-    }
-    return DAO_OK;
-}
-
-static bool parse_link(const settings_t *settings, dao_swap_tier_t *host, int *out_exit)
-{
-    *host = (dao_swap_tier_t){
-        .in_bytes_per_second = DEFAULT_LINK_BYTES_PER_S,
-        .latency_ns = DEFAULT_LATENCY_NS,
-        .duplex = settings->is_half_duplex ? DAO_SWAP_DUPLEX_HALF : DAO_SWAP_DUPLEX_FULL,
+    settings->host.duplex = settings->is_half_duplex ? DAO_SWAP_DUPLEX_HALF : DAO_SWAP_DUPLEX_FULL;
+    settings->file.latency_ns = settings->file.in_bytes_per_second > 0 ? FILE_LATENCY_NS : 0;
+    *request = (request_t){
+        .settings = settings,
+        .scheme = dao_schemes[settings->scheme].name != NULL ? &dao_schemes[settings->scheme] : NULL,
+        .step_count = (uint32_t)settings->step_count,
+        .window_kernels = (uint32_t)settings->window_kernels,
+        .threshold = (uint32_t)settings->threshold,
+        .in_flight_ns = settings->in_flight_ns,
+        .slow_down = (double)settings->slow_down / (double)DAO_OPTION_MILLIONTHS,
     };
-    return !(
-        (settings->link_in != NULL &&
-         dao_option_is_bad(&dao_command_simulate, "link-in",
-                           dao_option_rate(settings->link_in, &host->in_bytes_per_second), out_exit)) ||
-        (settings->link_out != NULL &&
-         dao_option_is_bad(&dao_command_simulate, "link-out",
-                           dao_option_rate(settings->link_out, &host->out_bytes_per_second), out_exit)) ||
-        (settings->latency != NULL &&
-         dao_option_is_bad(&dao_command_simulate, "latency",
-                           dao_units_parse_time(settings->latency, &host->latency_ns), out_exit)));
-}
-
-/* The host's limit, and the file behind it. */
-static bool parse_tiers(const settings_t *settings, dao_swap_problem_t *problem, int *out_exit)
-{
-    dao_swap_tier_t *file = &problem->file;
-    if (settings->host == NULL && (settings->file_in != NULL || settings->file_out != NULL)) {
-        *out_exit = dao_usage_error(&dao_command_simulate,
-                                    "--file-in and --file-out need --host: the file takes what that "
-                                    "leaves over");
-        return false;
-    }
-    if (settings->file_in == NULL && settings->file_out != NULL) {
-        *out_exit = dao_usage_error(&dao_command_simulate, "--file-out needs --file-in");
-        return false;
-    }
-    file->latency_ns = settings->file_in != NULL ? FILE_LATENCY_NS : 0;
-    return !((settings->host != NULL &&
-              dao_option_is_bad(&dao_command_simulate, "host",
-                                dao_option_bytes(settings->host, &problem->host.limit_bytes), out_exit)) ||
-             (settings->file_in != NULL &&
-              dao_option_is_bad(&dao_command_simulate, "file-in",
-                                dao_option_rate(settings->file_in, &file->in_bytes_per_second), out_exit)) ||
-             (settings->file_out != NULL &&
-              dao_option_is_bad(&dao_command_simulate, "file-out",
-                                dao_option_rate(settings->file_out, &file->out_bytes_per_second), out_exit)));
-}
-
-static bool parse_settings(const settings_t *settings, request_t *request, int *out_exit)
-{
-    const char *scheme = settings->scheme != NULL ? settings->scheme : "online";
-    request->settings = settings;
-    request->step_count = DEFAULT_STEPS;
-    request->threshold = DAO_TRACE_NONE;
-    if (settings->capacity != NULL && (settings->sweep != NULL || settings->slow_down != NULL)) {
-        *out_exit =
-            dao_usage_error(&dao_command_simulate, "--capacity is what --sweep and --slow-down choose");
-        return false;
-    }
-    if (settings->sweep != NULL && settings->slow_down != NULL) {
-        *out_exit =
-            dao_usage_error(&dao_command_simulate, "--sweep and --slow-down both choose the capacity");
-        return false;
-    }
-    uint64_t unused;
-    return !(
-        (settings->capacity != NULL &&
-         dao_option_is_bad(&dao_command_simulate, "capacity",
-                           dao_capacity_parse(settings->capacity, 1, &unused), out_exit)) ||
-        (strcmp(scheme, "all") != 0 &&
-         dao_option_is_bad(&dao_command_simulate, "scheme", dao_scheme_find(scheme, &request->scheme),
-                           out_exit)) ||
-        (settings->steps != NULL &&
-         dao_option_is_bad(&dao_command_simulate, "steps",
-                           parse_count(settings->steps, 1, MOST_STEPS, &request->step_count), out_exit)) ||
-        (settings->window != NULL &&
-         dao_option_is_bad(&dao_command_simulate, "window",
-                           parse_count(settings->window, 1, UINT32_MAX, &request->window_kernels),
-                           out_exit)) ||
-        (settings->ahead != NULL &&
-         dao_option_is_bad(&dao_command_simulate, "ahead",
-                           dao_option_time(settings->ahead, &request->in_flight_ns), out_exit)) ||
-        (settings->threshold != NULL &&
-         dao_option_is_bad(&dao_command_simulate, "threshold",
-                           parse_count(settings->threshold, 0, DAO_TRACE_NONE - 1, &request->threshold),
-                           out_exit)) ||
-        (settings->slow_down != NULL &&
-         dao_option_is_bad(&dao_command_simulate, "slow-down",
-                           parse_slow_down(settings->slow_down, &request->slow_down), out_exit)) ||
-        (settings->sweep != NULL &&
-         dao_option_is_bad(&dao_command_simulate, "sweep",
-                           parse_sweep(settings->sweep, &request->first_percent, &request->last_percent),
-                           out_exit)));
 }
 
 /* ---- rows ---- */
@@ -407,7 +405,7 @@ static dao_status_t sweep(request_t *request, const dao_scheme_t *scheme)
 {
     uint64_t peak_bytes = request->whole.peak_bytes;
     dao_status_t status = DAO_OK;
-    for (unsigned percent = request->first_percent; status == DAO_OK; percent -= SWEEP_APART) {
+    for (unsigned percent = request->settings->sweep.first; status == DAO_OK; percent -= SWEEP_APART) {
         uint64_t capacity_bytes = peak_bytes / 100 * percent + peak_bytes % 100 * percent / 100;
         if (capacity_bytes < request->whole.least_capacity_bytes) {
             tell_left_out(request, scheme, capacity_bytes, "below the smallest capacity");
@@ -418,7 +416,7 @@ static dao_status_t sweep(request_t *request, const dao_scheme_t *scheme)
             tell_left_out(request, scheme, capacity_bytes, dao_last_message());
             status = DAO_OK;
         }
-        if (percent < request->last_percent + SWEEP_APART) {
+        if (percent < request->settings->sweep.last + SWEEP_APART) {
             break;
         }
     }
@@ -427,13 +425,13 @@ static dao_status_t sweep(request_t *request, const dao_scheme_t *scheme)
 
 static dao_status_t run_scheme(request_t *request, const dao_scheme_t *scheme)
 {
-    const char *text = request->settings->capacity != NULL ? request->settings->capacity : DEFAULT_CAPACITY;
     uint64_t capacity_bytes = request->whole.peak_bytes;
-    if (request->settings->sweep != NULL) {
+    if (request->settings->sweep.first > 0) {
         return sweep(request, scheme);
     }
     dao_status_t status = request->slow_down > 0 ? find_capacity(request, scheme, &capacity_bytes)
-                                                 : dao_capacity_parse(text, capacity_bytes, &capacity_bytes);
+                                                 : dao_capacity_resolve(&request->settings->capacity,
+                                                                        capacity_bytes, &capacity_bytes);
     status = status == DAO_OK ? run_row(request, scheme, capacity_bytes) : status;
     if (is_refusal(status) && request->scheme == NULL) {
         tell_left_out(request, scheme, capacity_bytes, dao_last_message());
@@ -457,14 +455,12 @@ static dao_status_t run_schemes(request_t *request)
 
 static int run_trace(request_t *request)
 {
-    dao_swap_tier_t host = request->step.problem.host;
-    dao_swap_tier_t file = request->step.problem.file;
     dao_status_t status = dao_step_problem_make(request->trace, &request->step);
     if (status != DAO_OK) {
         return dao_failure(&dao_command_simulate);
     }
-    request->step.problem.host = host;
-    request->step.problem.file = file;
+    request->step.problem.host = request->settings->host;
+    request->step.problem.file = request->settings->file;
     dao_report_begin_list(&request->list, request->settings->is_json);
     status = run_schemes(request);
     dao_step_problem_finish(&request->step);
@@ -475,21 +471,16 @@ static int run_trace(request_t *request)
 
 static int run_simulate(const dao_command_t *command, int argc, char **argv)
 {
-    settings_t settings = {0};
-    request_t request = {0};
-    const char *arguments[DAO_ARGUMENT_COUNT_MAX];
+    settings_t settings = {.threshold = DAO_TRACE_NONE};
+    request_t request;
+    dao_arguments_t arguments;
     int exit_code;
-    if (!dao_options_parse(command, argc, argv, &settings, arguments, &exit_code) ||
-        !parse_settings(&settings, &request, &exit_code) ||
-        !parse_link(&settings, &request.step.problem.host, &exit_code) ||
-        !parse_tiers(&settings, &request.step.problem, &exit_code)) {
+    if (!dao_options_parse(command, argc, argv, &settings, &arguments, &exit_code)) {
         return exit_code;
     }
-    if (settings.is_explained && settings.is_json) {
-        return dao_usage_error(&dao_command_simulate, "--explain writes for people; leave --json out");
-    }
+    set_request(&settings, &request);
     dao_step_trace_t trace;
-    if (dao_read_step(arguments[0], settings.batch, &trace) != DAO_OK) {
+    if (dao_read_step(arguments.words[0], settings.batch, &trace) != DAO_OK) {
         return dao_failure(command);
     }
     request.trace = &trace;
@@ -514,6 +505,7 @@ const dao_command_t dao_command_simulate = {
         "fetches it. Percentages are of the peak, at which nothing has to move. Schemes:" DAO_SCHEME_LIST(
             SCHEME_HELP),
     .options = options,
+    .rules = rules,
     .least_arguments = 1,
     .most_arguments = 1,
     .run = run_simulate,

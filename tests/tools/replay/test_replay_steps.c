@@ -8,6 +8,7 @@
 #include "tests/support/models/trace.h"
 #include "tests/support/suite.h"
 #include "tools/commands.h"
+#include "tools/options/complain.h"
 #include "tools/replay/replay_steps.h"
 
 #include <dao/dao.h>

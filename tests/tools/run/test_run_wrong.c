@@ -8,6 +8,7 @@
 #include "tests/support/sanitizer.h"
 #include "tests/support/suite.h"
 #include "tools/commands.h"
+#include "tools/options/complain.h"
 #include "tools/read/step/read_json_step.h"
 #include "tools/run/run_step.h"
 

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Exit codes of dao and dao-bench, and what they say on standard error. */
+#ifndef DAO_TOOLS_COMPLAIN_H
+#define DAO_TOOLS_COMPLAIN_H
+
+#include "tools/options/options.h"
+
+enum { DAO_EXIT_OK = 0, DAO_EXIT_FAILED = 1, DAO_EXIT_USAGE = 2 };
+
+/* Complains about the use of a command. Returns DAO_EXIT_USAGE. */
+int dao_usage_error(const dao_command_t *command, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* Complains about the value of an option, for the reason in the last message. Returns DAO_EXIT_USAGE. */
+int dao_option_error(const dao_command_t *command, const char *option);
+
+/* Complains that a command failed, with the library's last message. Returns DAO_EXIT_FAILED. */
+int dao_failure(const dao_command_t *command);
+
+/* Sends off what was printed so far, before something long or before a complaint. */
+void dao_output_flush(void);
+
+/* Closes standard output at the very end. Returns false, with a complaint, if something that was printed did not
+   arrive. */
+bool dao_output_close(const char *program);
+
+/* Returns which of `names` is meant by a misspelt one; NULL if none is near. The list ends with NULL. */
+const char *dao_nearest_name(const char *name, const char *const *names);
+
+#endif
