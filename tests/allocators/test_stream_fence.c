@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Holds over a device of lanes: what must have happened before what is known exactly. */
+/* Holds over a device of manual_streams: what must have happened before what is known exactly. */
 #include "allocators/stream_fence.h"
 #include "base/report/error.h"
 #include "base/report/fault.h"
-#include "tests/support/lanes.h"
+#include "tests/support/manual_streams.h"
 #include "tests/support/suite.h"
 
 #include <stdlib.h>
@@ -15,22 +15,22 @@
 /* ---- helpers ---- */
 
 static dao_stream_fences_t *fences;
-static uint32_t a, b, c;     /* numbers */
-static lane_t *la, *lb, *lc; /* their streams */
+static uint32_t a, b, c;              /* numbers */
+static manual_stream_t *la, *lb, *lc; /* their streams */
 
-static uint32_t stream_new(lane_t **out_lane)
+static uint32_t stream_new(manual_stream_t **out_manual)
 {
-    *out_lane = lane_new();
+    *out_manual = manual_new();
     uint32_t number = 0;
     CU_ASSERT_EQUAL_FATAL(
-        dao_stream_fences_stream_add(fences, (dao_backend_stream_t *)(void *)*out_lane, &number), DAO_OK);
+        dao_stream_fences_stream_add(fences, (dao_backend_stream_t *)(void *)*out_manual, &number), DAO_OK);
     return number;
 }
 
 static void begin(void)
 {
-    lanes_begin();
-    CU_ASSERT_EQUAL_FATAL(dao_stream_fences_create(&lanes_ops, NULL, &fences), DAO_OK);
+    manual_begin();
+    CU_ASSERT_EQUAL_FATAL(dao_stream_fences_create(&manual_ops, NULL, &fences), DAO_OK);
     a = stream_new(&la);
     b = stream_new(&lb);
     c = stream_new(&lc);
@@ -40,18 +40,18 @@ static void end(void)
 {
     CU_ASSERT_TRUE(dao_stream_fences_is_valid(fences));
     dao_stream_fences_destroy(fences);
-    lanes_end();
+    manual_end();
 }
 
-static void work_on(lane_t *lane)
+static void work_on(manual_stream_t *manual)
 {
-    lane_queue(lane, (command_t){.kind = COMMAND_WORK});
+    manual_queue(manual, (command_t){.kind = COMMAND_WORK});
 }
 
 /* Queues work and frees its block behind it. */
-static dao_stream_fence_t work_and_free(uint32_t stream, lane_t *lane)
+static dao_stream_fence_t work_and_free(uint32_t stream, manual_stream_t *manual)
 {
-    work_on(lane);
+    work_on(manual);
     dao_stream_fence_t fence = dao_stream_fences_mark(fences, stream);
     dao_stream_fences_record(fences, &fence);
     return fence;
@@ -59,10 +59,10 @@ static dao_stream_fence_t work_and_free(uint32_t stream, lane_t *lane)
 
 static void poll_all(void)
 {
-    lanes_run_to_the_end();
+    manual_run_to_the_end();
     for (int i = 0; i < 3; i++) { /* events are recorded, reached, and asked */
         (void)dao_stream_fences_poll(fences);
-        lanes_run_to_the_end();
+        manual_run_to_the_end();
     }
 }
 
@@ -84,7 +84,7 @@ static void a_stream_alone_makes_no_backend_call(void)
         CU_ASSERT_FALSE(dao_stream_fence_is_own(&fence, b));
         CU_ASSERT_FALSE(dao_stream_fence_is_own(&fence, 0));
     }
-    CU_ASSERT_EQUAL(lanes_call_count, 0);
+    CU_ASSERT_EQUAL(manual_call_count, 0);
 }
 
 static void what_a_stream_alone_freed_is_waited_for_later(void)
@@ -93,12 +93,12 @@ static void what_a_stream_alone_freed_is_waited_for_later(void)
     uint32_t position = la->count;
     CU_ASSERT_EQUAL(dao_stream_fences_wait_on(fences, &fence, b), DAO_OK);
     work_on(lb);
-    CU_ASSERT_FALSE(lane_step(lb));
+    CU_ASSERT_FALSE(manual_step(lb));
     while (la->next < position) {
-        CU_ASSERT_TRUE(lane_step(la));
+        CU_ASSERT_TRUE(manual_step(la));
     }
-    CU_ASSERT_TRUE(lane_step(la)); /* the event */
-    CU_ASSERT_TRUE(lane_step(lb) && lane_step(lb));
+    CU_ASSERT_TRUE(manual_step(la)); /* the event */
+    CU_ASSERT_TRUE(manual_step(lb) && manual_step(lb));
 }
 
 static void a_stream_becomes_alone_again(void)
@@ -107,14 +107,14 @@ static void a_stream_becomes_alone_again(void)
     for (uint32_t i = 0; i < DAO_STREAM_FENCE_ALONE_COUNT + 2; i++) {
         (void)work_and_free(a, la);
     }
-    uint64_t before = lanes_call_count;
+    uint64_t before = manual_call_count;
     for (int i = 0; i < 100; i++) {
         (void)work_and_free(a, la);
     }
-    CU_ASSERT_EQUAL(lanes_call_count, before);
+    CU_ASSERT_EQUAL(manual_call_count, before);
     (void)work_and_free(b, lb);
     (void)work_and_free(a, la);
-    CU_ASSERT_TRUE(lanes_call_count > before);
+    CU_ASSERT_TRUE(manual_call_count > before);
 }
 
 static void idle_streams_fold_back(void)
@@ -123,12 +123,12 @@ static void idle_streams_fold_back(void)
     CU_ASSERT_FALSE(dao_stream_fences_is_done(fences, &fence));
     CU_ASSERT_FALSE(dao_stream_fences_poll(fences)); /* records the event that was missing */
     CU_ASSERT_FALSE(dao_stream_fences_is_done(fences, &fence));
-    lanes_run_to_the_end();
+    manual_run_to_the_end();
     CU_ASSERT_TRUE(dao_stream_fences_poll(fences));
     CU_ASSERT_TRUE(dao_stream_fences_is_done(fences, &fence));
-    uint64_t before = lanes_call_count;
+    uint64_t before = manual_call_count;
     CU_ASSERT_FALSE(dao_stream_fences_poll(fences)); /* nothing is left to ask */
-    CU_ASSERT_EQUAL(lanes_call_count, before);
+    CU_ASSERT_EQUAL(manual_call_count, before);
 }
 
 /* ---- several streams ---- */
@@ -141,11 +141,11 @@ static void a_stream_waits_for_the_work_before_the_free_and_no_more(void)
     work_on(la); /* never reached */
     CU_ASSERT_EQUAL(dao_stream_fences_wait_on(fences, &fence, b), DAO_OK);
     work_on(lb);
-    CU_ASSERT_FALSE(lane_step(lb));
+    CU_ASSERT_FALSE(manual_step(lb));
     while (la->next < position) {
-        CU_ASSERT_TRUE(lane_step(la));
+        CU_ASSERT_TRUE(manual_step(la));
     }
-    CU_ASSERT_TRUE(lane_step(lb) && lane_step(lb));
+    CU_ASSERT_TRUE(manual_step(lb) && manual_step(lb));
     CU_ASSERT_EQUAL(la->next, position);
 }
 
@@ -160,11 +160,11 @@ static void a_joined_fence_waits_for_each_stream_up_to_its_own_last_free(void)
     CU_ASSERT_EQUAL(dao_stream_fences_wait_on(fences, &fence, c), DAO_OK);
     work_on(lc);
     while (la->next < position) {
-        CU_ASSERT_TRUE(lane_step(la));
+        CU_ASSERT_TRUE(manual_step(la));
     }
-    while (lane_step(lb)) {
+    while (manual_step(lb)) {
     }
-    while (lane_step(lc)) {
+    while (manual_step(lc)) {
     }
     CU_ASSERT_EQUAL(lc->next, lc->count);
     CU_ASSERT_EQUAL(la->next, position);
@@ -177,7 +177,7 @@ static void a_merged_block_carries_all_its_users(void)
     dao_stream_fence_t second = work_and_free(b, lb);
     dao_stream_fence_join(&fence, &second);
     lb->is_hung = true;
-    lanes_run_to_the_end();
+    manual_run_to_the_end();
     (void)dao_stream_fences_poll(fences);
     CU_ASSERT_FALSE(dao_stream_fences_is_done(fences, &fence));
     CU_ASSERT_FALSE(dao_stream_fence_is_own(&fence, a));
@@ -199,7 +199,7 @@ static void a_hung_stream_holds_its_own_blocks_alone(void)
     dao_stream_fence_join(&joined, &other);
     CU_ASSERT_EQUAL(dao_stream_fences_wait_on(fences, &joined, c), DAO_OK);
     work_on(lc);
-    lanes_run_to_the_end();
+    manual_run_to_the_end();
     CU_ASSERT_EQUAL(lc->next, lc->count);
 }
 
@@ -210,11 +210,11 @@ static void a_poll_makes_a_bounded_number_of_calls(void)
     for (int i = 0; i < 500; i++) {
         (void)work_and_free(i % 2 == 0 ? a : b, i % 2 == 0 ? la : lb);
     }
-    lanes_run_to_the_end();
-    uint64_t before = lanes_call_count;
+    manual_run_to_the_end();
+    uint64_t before = manual_call_count;
     (void)dao_stream_fences_poll(fences);
-    CU_ASSERT_TRUE(lanes_call_count - before <= 2 * (DAO_STREAM_FENCE_EVENT_MAX + 1));
-    CU_ASSERT_TRUE(lanes_event_count <= 2 * (DAO_STREAM_FENCE_EVENT_MAX + 1));
+    CU_ASSERT_TRUE(manual_call_count - before <= 2 * (DAO_STREAM_FENCE_EVENT_MAX + 1));
+    CU_ASSERT_TRUE(manual_event_count <= 2 * (DAO_STREAM_FENCE_EVENT_MAX + 1));
 }
 
 static void events_that_were_given_up_are_stood_for_by_later_ones(void)
@@ -229,10 +229,10 @@ static void events_that_were_given_up_are_stood_for_by_later_ones(void)
     CU_ASSERT_EQUAL(dao_stream_fences_wait_on(fences, &first, b), DAO_OK);
     work_on(lb);
     while (la->next < second_position) {
-        CU_ASSERT_FALSE(lane_step(lb));
-        CU_ASSERT_TRUE(lane_step(la));
+        CU_ASSERT_FALSE(manual_step(lb));
+        CU_ASSERT_TRUE(manual_step(la));
     }
-    CU_ASSERT_TRUE(lane_step(lb));
+    CU_ASSERT_TRUE(manual_step(lb));
 }
 
 static void a_stream_waits_once_for_what_it_has_waited_for(void)
@@ -241,12 +241,12 @@ static void a_stream_waits_once_for_what_it_has_waited_for(void)
     dao_stream_fence_t first = work_and_free(a, la);
     dao_stream_fence_t second = work_and_free(a, la);
     CU_ASSERT_EQUAL(dao_stream_fences_wait_on(fences, &second, b), DAO_OK);
-    uint64_t before = lanes_call_count;
+    uint64_t before = manual_call_count;
     CU_ASSERT_EQUAL(dao_stream_fences_wait_on(fences, &second, b), DAO_OK);
     CU_ASSERT_EQUAL(dao_stream_fences_wait_on(fences, &first, b), DAO_OK);
-    CU_ASSERT_EQUAL(lanes_call_count, before);
+    CU_ASSERT_EQUAL(manual_call_count, before);
     CU_ASSERT_EQUAL(dao_stream_fences_wait_on(fences, &first, c), DAO_OK);
-    CU_ASSERT_EQUAL(lanes_call_count, before + 1);
+    CU_ASSERT_EQUAL(manual_call_count, before + 1);
 }
 
 static void a_shared_stream_is_waited_for_up_to_the_free(void)
@@ -262,13 +262,13 @@ static void a_shared_stream_is_waited_for_up_to_the_free(void)
     CU_ASSERT_EQUAL(dao_stream_fences_wait_on(fences, &fence, b), DAO_OK);
     work_on(lb);
     lc->is_hung = true;
-    lanes_run_to_the_end();
+    manual_run_to_the_end();
     CU_ASSERT_TRUE(lb->next < lb->count);
     lc->is_hung = false;
     while (lc->next < position) {
-        CU_ASSERT_TRUE(lane_step(lc));
+        CU_ASSERT_TRUE(manual_step(lc));
     }
-    lanes_run_to_the_end();
+    manual_run_to_the_end();
     CU_ASSERT_EQUAL(lb->next, lb->count);
     poll_all();
     CU_ASSERT_TRUE(dao_stream_fences_is_done(fences, &fence));
@@ -286,9 +286,9 @@ static void the_host_waits_for_all_streams_of_a_fence(void)
     lc->is_hung = true;
     CU_ASSERT_EQUAL(dao_stream_fences_wait(fences, &fence), DAO_OK);
     CU_ASSERT_TRUE(dao_stream_fences_is_done(fences, &fence));
-    uint64_t before = lanes_call_count;
+    uint64_t before = manual_call_count;
     CU_ASSERT_EQUAL(dao_stream_fences_wait(fences, &fence), DAO_OK);
-    CU_ASSERT_EQUAL(lanes_call_count, before);
+    CU_ASSERT_EQUAL(manual_call_count, before);
 }
 
 static void what_is_pending_is_all_that_was_freed_and_is_not_done(void)
@@ -313,8 +313,8 @@ static void what_the_host_has_waited_for_needs_no_event(void)
     uint64_t epoch = dao_stream_fences_epoch(fences);
     dao_stream_fence_t later = work_and_free(a, la);
     dao_stream_fence_t other = work_and_free(b, lb);
-    lanes_run_to_the_end();
-    uint64_t before = lanes_call_count;
+    manual_run_to_the_end();
+    uint64_t before = manual_call_count;
     dao_stream_fences_finished(fences, a, epoch);
     CU_ASSERT_TRUE(dao_stream_fences_is_done(fences, &fence));
     CU_ASSERT_FALSE(dao_stream_fences_is_done(fences, &later));
@@ -322,7 +322,7 @@ static void what_the_host_has_waited_for_needs_no_event(void)
     dao_stream_fences_finished(fences, 0, dao_stream_fences_epoch(fences));
     CU_ASSERT_TRUE(dao_stream_fences_is_done(fences, &later));
     CU_ASSERT_TRUE(dao_stream_fences_is_done(fences, &other));
-    CU_ASSERT_EQUAL(lanes_call_count, before);
+    CU_ASSERT_EQUAL(manual_call_count, before);
 }
 
 static void a_wait_that_fails_is_an_end_too(void)
@@ -330,16 +330,16 @@ static void a_wait_that_fails_is_an_end_too(void)
     for (uint64_t n = 0; n < 3; n++) { /* event_create, event_record, event_synchronize */
         dao_stream_fence_t fence = work_and_free(a, la);
         uint32_t position = la->count;
-        lanes_calls_left = n;
+        manual_calls_left = n;
         dao_status_t status = dao_stream_fences_wait(fences, &fence);
-        CU_ASSERT_TRUE(lanes_calls_left > UINT64_MAX / 2);
+        CU_ASSERT_TRUE(manual_calls_left > UINT64_MAX / 2);
         CU_ASSERT_EQUAL(status, n == 2 ? DAO_ERR_BACKEND : DAO_OK);
         CU_ASSERT_TRUE(la->next >= position);
         CU_ASSERT_TRUE(dao_stream_fences_is_done(fences, &fence));
         if (n == 1) { /* the event of the failed record is spare: the next one needs no new one */
             n = 2;
             fence = work_and_free(a, la);
-            lanes_calls_left = 1;
+            manual_calls_left = 1;
             CU_ASSERT_EQUAL(dao_stream_fences_wait(fences, &fence), DAO_ERR_BACKEND);
             CU_ASSERT_TRUE(dao_stream_fences_is_done(fences, &fence));
         }
@@ -350,10 +350,10 @@ static void nothing_is_learnt_where_the_device_must_not_be_asked(void)
 {
     be_several();
     dao_stream_fence_t fence = work_and_free(a, la);
-    lanes_failure = DAO_ERR_REENTRANT;
-    lanes_calls_left = 0;
+    manual_failure = DAO_ERR_REENTRANT;
+    manual_calls_left = 0;
     CU_ASSERT_FALSE(dao_stream_fences_poll(fences));
-    lanes_calls_left = 0;
+    manual_calls_left = 0;
     CU_ASSERT_EQUAL(dao_stream_fences_wait(fences, &fence), DAO_ERR_REENTRANT);
     CU_ASSERT_FALSE(dao_stream_fences_is_done(fences, &fence));
 }
@@ -363,7 +363,7 @@ static void a_poll_leaves_the_last_error_as_it_is(void)
     be_several();
     (void)work_and_free(a, la);
     (void)dao_error(DAO_ERR_LIMIT, "what went before");
-    lanes_calls_left = 0;
+    manual_calls_left = 0;
     CU_ASSERT_TRUE(dao_stream_fences_poll(fences)); /* the event answers an error: it has finished */
     CU_ASSERT_EQUAL(dao_last_status(), DAO_ERR_LIMIT);
     CU_ASSERT_STRING_EQUAL(dao_last_message(), "what went before");
@@ -381,7 +381,7 @@ static void a_stream_of_a_capture_waits_again_for_what_it_waited_for_before(void
     lb->capture = 1;
     CU_ASSERT_EQUAL(dao_stream_fences_wait_on(fences, &fence, b), DAO_OK);
     CU_ASSERT_TRUE(dao_stream_fences_is_done(fences, &fence));
-    CU_ASSERT_EQUAL(lanes_edge_count, 0);
+    CU_ASSERT_EQUAL(manual_edge_count, 0);
 }
 
 /* An edge covers what is captured, and nothing from before. */
@@ -394,7 +394,7 @@ static void streams_of_a_capture_wait_in_it_for_its_own_frees_alone(void)
     dao_stream_fences_record(fences, &within);
     dao_stream_fence_join(&within, &before);
     CU_ASSERT_EQUAL(dao_stream_fences_wait_on(fences, &within, b), DAO_OK);
-    CU_ASSERT_EQUAL(lanes_edge_count, 1);
+    CU_ASSERT_EQUAL(manual_edge_count, 1);
     CU_ASSERT_TRUE(dao_stream_fences_is_done(fences, &before));
     CU_ASSERT_FALSE(dao_stream_fences_is_done(fences, &within));
     la->capture = lb->capture = 0;
@@ -402,7 +402,7 @@ static void streams_of_a_capture_wait_in_it_for_its_own_frees_alone(void)
     before = work_and_free(a, la);
     la->capture = lb->capture = 2;
     CU_ASSERT_EQUAL(dao_stream_fences_wait_on(fences, &before, b), DAO_OK);
-    CU_ASSERT_EQUAL(lanes_edge_count, 1);
+    CU_ASSERT_EQUAL(manual_edge_count, 1);
     CU_ASSERT_TRUE(dao_stream_fences_is_done(fences, &before));
 }
 
@@ -412,7 +412,7 @@ static void captures_that_cannot_be_told_apart_do_not_wait_for_each_other(void)
     la->capture = lb->capture = DAO_CAPTURE_UNKNOWN;
     dao_stream_fence_t fence = dao_stream_fences_mark(fences, a);
     CU_ASSERT_EQUAL(dao_stream_fences_wait_on(fences, &fence, b), DAO_ERR_BUSY);
-    CU_ASSERT_EQUAL(lanes_edge_count, 0);
+    CU_ASSERT_EQUAL(manual_edge_count, 0);
 }
 
 /* Whoever hears of an error takes the fence as done. */
@@ -423,10 +423,10 @@ static void a_capture_is_told_before_an_error(void)
     lb->capture = 1;
     dao_stream_fence_t captured = dao_stream_fences_mark(fences, b);
     dao_stream_fence_join(&fence, &captured);
-    lanes_calls_left = 0; /* of a's event */
+    manual_calls_left = 0; /* of a's event */
     CU_ASSERT_EQUAL(dao_stream_fences_wait(fences, &fence), DAO_ERR_BUSY);
     CU_ASSERT_EQUAL(dao_last_status(), DAO_ERR_BUSY);
-    CU_ASSERT_TRUE(lanes_calls_left > UINT64_MAX / 2);
+    CU_ASSERT_TRUE(manual_calls_left > UINT64_MAX / 2);
     CU_ASSERT_FALSE(dao_stream_fences_is_done(fences, &fence));
 }
 
@@ -434,17 +434,17 @@ static void a_capture_is_told_before_an_error(void)
 
 static void there_are_63_numbers(void)
 {
-    lane_t *lane;
+    manual_stream_t *manual;
     for (uint32_t i = 4; i <= DAO_STREAM_FENCE_STREAM_MAX; i++) {
-        CU_ASSERT_EQUAL(stream_new(&lane), i);
+        CU_ASSERT_EQUAL(stream_new(&manual), i);
     }
     uint32_t number = 0;
-    CU_ASSERT_EQUAL(dao_stream_fences_stream_add(fences, (dao_backend_stream_t *)(void *)lane, &number),
+    CU_ASSERT_EQUAL(dao_stream_fences_stream_add(fences, (dao_backend_stream_t *)(void *)manual, &number),
                     DAO_ERR_TOO_MANY);
     CU_ASSERT_EQUAL(number, 0);
     CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "63"));
     dao_stream_fences_stream_remove(fences, 17);
-    CU_ASSERT_EQUAL(dao_stream_fences_stream_add(fences, (dao_backend_stream_t *)(void *)lane, &number),
+    CU_ASSERT_EQUAL(dao_stream_fences_stream_add(fences, (dao_backend_stream_t *)(void *)manual, &number),
                     DAO_OK);
     CU_ASSERT_EQUAL(number, 17);
 }
@@ -453,20 +453,20 @@ static void a_number_is_used_again(void)
 {
     be_several();
     dao_stream_fence_t fence = work_and_free(c, lc);
-    lanes_run_to_the_end();
+    manual_run_to_the_end();
     dao_stream_fences_stream_remove(fences, c);
     CU_ASSERT_TRUE(dao_stream_fences_is_done(fences, &fence));
-    lane_t *lane;
-    CU_ASSERT_EQUAL_FATAL(stream_new(&lane), c);
+    manual_stream_t *manual;
+    CU_ASSERT_EQUAL_FATAL(stream_new(&manual), c);
     CU_ASSERT_TRUE(dao_stream_fences_is_done(fences, &fence));
-    dao_stream_fence_t second = work_and_free(c, lane);
+    dao_stream_fence_t second = work_and_free(c, manual);
     CU_ASSERT_TRUE(dao_stream_fences_is_done(fences, &fence));
     CU_ASSERT_FALSE(dao_stream_fences_is_done(fences, &second));
     CU_ASSERT_EQUAL(dao_stream_fences_wait_on(fences, &second, a),
                     DAO_OK); /* nobody has waited for the new stream yet */
     work_on(la);
-    lane->is_hung = true;
-    lanes_run_to_the_end();
+    manual->is_hung = true;
+    manual_run_to_the_end();
     CU_ASSERT_TRUE(la->next < la->count);
 }
 
@@ -477,12 +477,12 @@ static void a_new_stream_has_waited_for_nothing(void)
     la->is_hung = true;
     CU_ASSERT_EQUAL(dao_stream_fences_wait_on(fences, &fence, c), DAO_OK);
     dao_stream_fences_stream_remove(fences, c);
-    lane_t *lane;
-    CU_ASSERT_EQUAL_FATAL(stream_new(&lane), c);
+    manual_stream_t *manual;
+    CU_ASSERT_EQUAL_FATAL(stream_new(&manual), c);
     CU_ASSERT_EQUAL(dao_stream_fences_wait_on(fences, &fence, c), DAO_OK);
-    work_on(lane);
-    lanes_run_to_the_end();
-    CU_ASSERT_TRUE(lane->next < lane->count);
+    work_on(manual);
+    manual_run_to_the_end();
+    CU_ASSERT_TRUE(manual->next < manual->count);
 }
 
 /* ---- failures ---- */
@@ -494,23 +494,23 @@ static void any_call_may_fail(void)
     for (; has_failed && n < 100; n++) {
         clock_vector_t *demands = calloc(1, sizeof(*demands));
         CU_ASSERT_PTR_NOT_NULL_FATAL(demands);
-        lanes_calls_left = n;
+        manual_calls_left = n;
         dao_stream_fence_t fence = work_and_free(a, la);
         dao_stream_fence_t second = work_and_free(b, lb);
         dao_stream_fence_join(&fence, &second);
         demands->until[0] = la->count;
         demands->until[1] = lb->count;
         if (dao_stream_fences_wait_on(fences, &fence, c) == DAO_OK) {
-            lane_queue(lc, (command_t){.kind = COMMAND_CHECK, .demands = demands});
+            manual_queue(lc, (command_t){.kind = COMMAND_CHECK, .demands = demands});
         } else {
             free(demands);
         }
         CU_ASSERT_TRUE(dao_stream_fences_is_valid(fences));
         (void)dao_stream_fences_poll(fences);
-        lanes_run_to_the_end();
+        manual_run_to_the_end();
         (void)dao_stream_fences_poll(fences);
-        has_failed = lanes_calls_left > UINT64_MAX / 2;
-        lanes_calls_left = UINT64_MAX;
+        has_failed = manual_calls_left > UINT64_MAX / 2;
+        manual_calls_left = UINT64_MAX;
         CU_ASSERT_EQUAL(dao_stream_fences_wait_on(fences, &fence, c), DAO_OK); /* what failed works now */
         poll_all();
         CU_ASSERT_TRUE(dao_stream_fences_is_done(fences, &fence));
@@ -522,7 +522,7 @@ static void without_host_memory_nothing_is_lost(void)
 {
     dao_stream_fences_t *other = NULL;
     dao_fault_arm(DAO_FAULT_HOST_MEMORY, 0, false);
-    dao_status_t status = dao_stream_fences_create(&lanes_ops, NULL, &other);
+    dao_status_t status = dao_stream_fences_create(&manual_ops, NULL, &other);
     if (dao_fault_disarm() == 0) { /* a build without fault points */
         CU_ASSERT_EQUAL(status, DAO_OK);
         dao_stream_fences_destroy(other);
@@ -550,8 +550,8 @@ typedef struct random_block {
 
 typedef struct random_test {
     uint64_t seed;
-    uint32_t numbers[4]; /* of four streams, each with its lane */
-    lane_t *lanes[4];
+    uint32_t numbers[4]; /* of four streams, each with its manual */
+    manual_stream_t *manual_streams[4];
     bool is_shared[4];
     random_block_t blocks[BLOCK_COUNT];
     uint32_t block_count;
@@ -562,9 +562,9 @@ static uint32_t draw(random_test_t *test, uint32_t below)
     return (uint32_t)(dao_random_next(&test->seed) % below);
 }
 
-static uint32_t index_of(const lane_t *lane)
+static uint32_t index_of(const manual_stream_t *manual)
 {
-    return (uint32_t)(lane - lanes);
+    return (uint32_t)(manual - manual_streams);
 }
 
 static void random_free(random_test_t *test)
@@ -580,11 +580,11 @@ static void random_free(random_test_t *test)
     if (draw(test, 4) == 0) {
         dao_stream_fences_share(fences, test->numbers[user]);
         marked = UINT64_C(1) << test->numbers[user];
-        work_on(test->lanes[user]);
-        block->demands.until[index_of(test->lanes[user])] = test->lanes[user]->count;
+        work_on(test->manual_streams[user]);
+        block->demands.until[index_of(test->manual_streams[user])] = test->manual_streams[user]->count;
     }
-    work_on(test->lanes[owner]);
-    block->demands.until[index_of(test->lanes[owner])] = test->lanes[owner]->count;
+    work_on(test->manual_streams[owner]);
+    block->demands.until[index_of(test->manual_streams[owner])] = test->manual_streams[owner]->count;
     block->fence = dao_stream_fences_mark(fences, test->numbers[owner]);
     block->fence.streams |= marked;
     if (draw(test, 5) != 0) { /* else somebody takes it before */
@@ -605,7 +605,7 @@ static void random_merge_or_cut(random_test_t *test)
         return;
     }
     dao_stream_fence_join(&block->fence, &last->fence);
-    for (uint32_t i = 0; i < LANE_COUNT_MAX; i++) {
+    for (uint32_t i = 0; i < MANUAL_COUNT_MAX; i++) {
         if (last->demands.until[i] > block->demands.until[i]) {
             block->demands.until[i] = last->demands.until[i];
         }
@@ -632,7 +632,7 @@ static void random_take(random_test_t *test)
     clock_vector_t *demands = malloc(sizeof(*demands));
     CU_ASSERT_PTR_NOT_NULL_FATAL(demands);
     *demands = block.demands;
-    lane_queue(test->lanes[taker], (command_t){.kind = COMMAND_CHECK, .demands = demands});
+    manual_queue(test->manual_streams[taker], (command_t){.kind = COMMAND_CHECK, .demands = demands});
 }
 
 static void random_wait(random_test_t *test)
@@ -641,29 +641,29 @@ static void random_wait(random_test_t *test)
         random_block_t *block = &test->blocks[draw(test, test->block_count)];
         (void)dao_stream_fences_wait(fences, &block->fence); /* one that failed is an end, too */
         CU_ASSERT_TRUE(dao_stream_fences_is_done(fences, &block->fence));
-        CU_ASSERT_TRUE(lanes_meet(&block->demands));
+        CU_ASSERT_TRUE(manual_meet(&block->demands));
     }
 }
 
 /* A stream ends, another one gets its number. */
 static void random_replace(random_test_t *test)
 {
-    if (lane_count == LANE_COUNT_MAX) {
+    if (manual_count == MANUAL_COUNT_MAX) {
         return;
     }
     uint32_t which = draw(test, 4);
-    while (test->lanes[which]->next < test->lanes[which]->count) {
-        CU_ASSERT_TRUE_FATAL(lanes_step_all());
+    while (test->manual_streams[which]->next < test->manual_streams[which]->count) {
+        CU_ASSERT_TRUE_FATAL(manual_step_all());
     }
     dao_stream_fences_stream_remove(fences, test->numbers[which]);
-    test->numbers[which] = stream_new(&test->lanes[which]);
+    test->numbers[which] = stream_new(&test->manual_streams[which]);
 }
 
 static void random_act(random_test_t *test)
 {
     uint32_t action = draw(test, 100);
     if (draw(test, 20) == 0) {
-        lanes_calls_left = draw(test, 3);
+        manual_calls_left = draw(test, 3);
     }
     if (action < 30) {
         random_free(test);
@@ -678,12 +678,12 @@ static void random_act(random_test_t *test)
     } else if (action < 70) {
         random_replace(test);
     } else {
-        lane_t *lane = test->lanes[draw(test, 4)];
+        manual_stream_t *manual = test->manual_streams[draw(test, 4)];
         for (uint32_t i = draw(test, 6); i > 0; i--) {
-            (void)lane_step(lane);
+            (void)manual_step(manual);
         }
     }
-    lanes_calls_left = UINT64_MAX;
+    manual_calls_left = UINT64_MAX;
 }
 
 static void nothing_is_used_before_its_users_are_done(void)
@@ -692,14 +692,14 @@ static void nothing_is_used_before_its_users_are_done(void)
     memset(&test, 0, sizeof(test));
     test.seed = dao_test_seed("holds", 20261);
     test.numbers[0] = a, test.numbers[1] = b, test.numbers[2] = c;
-    test.lanes[0] = la, test.lanes[1] = lb, test.lanes[2] = lc;
-    test.numbers[3] = stream_new(&test.lanes[3]);
+    test.manual_streams[0] = la, test.manual_streams[1] = lb, test.manual_streams[2] = lc;
+    test.numbers[3] = stream_new(&test.manual_streams[3]);
     uint32_t done_count = 0;
     for (int round = 0; round < ROUNDS; round++) {
         random_act(&test);
         for (uint32_t i = 0; i < test.block_count; i++) {
             bool is_done = dao_stream_fences_is_done(fences, &test.blocks[i].fence);
-            CU_ASSERT_TRUE(!is_done || lanes_meet(&test.blocks[i].demands));
+            CU_ASSERT_TRUE(!is_done || manual_meet(&test.blocks[i].demands));
             done_count += is_done;
         }
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A gate that holds a stream up: work behind it waits until the test opens it. */
+/* Blocks a stream: work that is queued after the gate waits until the test opens it. */
 #ifndef DAO_TESTS_SUPPORT_GATE_H
 #define DAO_TESTS_SUPPORT_GATE_H
 
@@ -10,10 +10,9 @@
 typedef struct dao_gate {
     dao_mutex_t lock;
     dao_cond_t changed;
-    bool is_reached; /* somebody waits at it, or has */
+    bool is_reached; /* a stream has reached it */
     bool is_open;
-    _Atomic uint32_t
-        *word; /* 1 once it is open, for a device that waits for it; NULL: none does. device_gate() */
+    _Atomic uint32_t *word; /* 1 once it is open, for a device that polls it; NULL: none */
 } dao_gate_t;
 
 static inline void dao_gate_init(dao_gate_t *gate)
@@ -25,7 +24,7 @@ static inline void dao_gate_init(dao_gate_t *gate)
     gate->word = NULL;
 }
 
-/* Once nobody waits any more. */
+/* No thread waits any more. */
 static inline void dao_gate_finish(dao_gate_t *gate)
 {
     dao_cond_finish(&gate->changed);
@@ -45,7 +44,7 @@ static inline void dao_gate_wait(void *user)
     dao_mutex_unlock(&gate->lock);
 }
 
-/* Says that somebody waits at the gate. */
+/* Marks the gate as reached. */
 static inline void dao_gate_reach(void *user)
 {
     dao_gate_t *gate = user;
@@ -55,7 +54,7 @@ static inline void dao_gate_reach(void *user)
     dao_mutex_unlock(&gate->lock);
 }
 
-/* Gives the word that a device waits for: it is 1 when the gate is open. */
+/* Sets the word that a device polls: 1 when the gate is open. */
 static inline void dao_gate_share(dao_gate_t *gate, _Atomic uint32_t *word)
 {
     dao_mutex_lock(&gate->lock);
@@ -64,7 +63,7 @@ static inline void dao_gate_share(dao_gate_t *gate, _Atomic uint32_t *word)
     dao_mutex_unlock(&gate->lock);
 }
 
-/* Waits until somebody waits at the gate. */
+/* Waits until a stream has reached the gate. */
 static inline void dao_gate_await_reached(dao_gate_t *gate)
 {
     dao_mutex_lock(&gate->lock);

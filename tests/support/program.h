@@ -64,8 +64,8 @@ dao_status_t program_read(program_t *program, uint32_t tensor);
 /* The same for a version that is not the latest. */
 dao_status_t program_read_version(program_t *program, uint32_t tensor, uint32_t version);
 
-/* Reads every tensor that has a handle and a version: the number of those that are wrong or cannot be read.
-   */
+/* Reads every tensor that has a handle and a version: the number of those that are wrong or cannot be
+   read. */
 uint32_t program_count_lost(program_t *program);
 
 dao_status_t program_push(program_t *program, const program_kernel_t *kernel);

@@ -12,7 +12,7 @@
 #include "base/report/fault.h"
 #include "tests/contract/allocator_contract.h"
 #include "tests/support/backends/heap_backend.h"
-#include "tests/support/told_streams.h"
+#include "tests/support/controlled_streams.h"
 
 #include <dao/context.h>
 
@@ -23,7 +23,7 @@
 #define QUARANTINE_BYTES (256 * KIB)
 
 static heap_backend_t *heap;
-static told_streams_t streams;
+static controlled_streams_t streams;
 static dao_allocator_t *allocator;
 
 /* ---- what stands behind ---- */
@@ -153,14 +153,14 @@ static void destroy(dao_allocator_t *made)
 
 static void begin(size_t kind, size_t limit_bytes)
 {
-    told_streams_begin(&streams);
+    controlled_streams_begin(&streams);
     CU_ASSERT_EQUAL_FATAL(create(&kinds[kind], limit_bytes, &allocator), DAO_OK);
 }
 
 static void end(void)
 {
     destroy(allocator);
-    told_streams_end(&streams);
+    controlled_streams_end(&streams);
 }
 
 /* ---- the contract ---- */
@@ -182,14 +182,14 @@ static void contract_begin_on(size_t kind)
                                .alignment_bytes = ALIGNMENT_BYTES,
                                .extra_bytes = kinds[kind].is_hardened ? DAO_HARDENED_GUARD_BYTES : 0,
                                .is_uncached = kinds[kind].is_uncached};
-    told_streams_begin(&streams);
+    controlled_streams_begin(&streams);
     allocator_contract_begin_on(&contracts[kind]);
 }
 
 static void contract_end(void)
 {
     allocator_contract_end();
-    told_streams_end(&streams);
+    controlled_streams_end(&streams);
 }
 
 static void buddy_contract_begin(void)
@@ -244,7 +244,7 @@ static dao_status_t try_give(void *address, int stream)
 {
     dao_stream_fence_t fence = {0};
     if (stream >= 0) {
-        fence = told_streams_mark(&streams, (uint32_t)stream);
+        fence = controlled_streams_mark(&streams, (uint32_t)stream);
     }
     return allocator->ops->free(allocator, address, stream >= 0 ? &fence : NULL);
 }
@@ -285,7 +285,7 @@ static void a_block_waits_for_its_stream(void)
         size_t released_bytes;
         CU_ASSERT_EQUAL(allocator->ops->trim(allocator, 0, &released_bytes), DAO_OK);
         CU_ASSERT_TRUE(stats_now().reserved_bytes >= block_bytes);
-        told_streams_finish(0);
+        controlled_streams_finish(0);
         CU_ASSERT_EQUAL(allocator->ops->trim(allocator, 0, &released_bytes), DAO_OK);
         CU_ASSERT_TRUE(released_bytes >= block_bytes);
         CU_ASSERT_EQUAL(stats_now().reserved_bytes, 0);
@@ -306,8 +306,8 @@ static void its_own_stream_has_it_at_once(void)
         CU_ASSERT_PTR_NOT_EQUAL(third, marked);                 /* the other stream may use it */
         give(again, -1);
         give(third, -1);
-        told_streams_finish(0);
-        told_streams_finish(1);
+        controlled_streams_finish(0);
+        controlled_streams_finish(1);
         end();
     }
 }
@@ -348,7 +348,7 @@ static void only_blocks_of_streams_are_marked(void)
         give(plain, 1); /* one of no stream waits as well */
         give(block, -1);
         CU_ASSERT_EQUAL(stats_now().live_count, 0);
-        told_streams_finish(1);
+        controlled_streams_finish(1);
         end();
     }
 }
@@ -376,7 +376,7 @@ static void what_waits_is_shown_as_pending(void)
         CU_ASSERT_EQUAL(states.bytes[DAO_BLOCK_STATE_PENDING], block_bytes);
         CU_ASSERT_EQUAL(states.bytes[DAO_BLOCK_STATE_LIVE], block_bytes);
         give(live, -1);
-        told_streams_finish(0);
+        controlled_streams_finish(0);
         end();
     }
 }
@@ -463,7 +463,7 @@ static void a_lease_follows_streams(void)
         size_t released_bytes;
         CU_ASSERT_EQUAL(allocator->ops->trim(allocator, 0, &released_bytes), DAO_OK);
         CU_ASSERT_PTR_NOT_EQUAL(take(100 * KIB, -1, 0), block); /* the stream may use it still */
-        told_streams_finish(0);
+        controlled_streams_finish(0);
         end(); /* with live blocks */
     }
 }
@@ -481,9 +481,9 @@ static void beside_a_lease_segments_follow_streams_themselves(void)
     CU_ASSERT_PTR_EQUAL(take(30 * KIB, 0, 0), block); /* a part of what the stream holds */
     give(leased, 0);
     CU_ASSERT_PTR_NOT_EQUAL(take(100 * KIB, 0, lease), leased); /* the other stream may use it */
-    told_streams_finish(0);
+    controlled_streams_finish(0);
     CU_ASSERT_PTR_NOT_EQUAL(take(100 * KIB, 0, lease), leased);
-    told_streams_finish(1);
+    controlled_streams_finish(1);
     (void)dao_stream_fences_poll(streams.fences); /* under a lease nobody asks */
     CU_ASSERT_PTR_EQUAL(take(100 * KIB, 0, lease), leased);
     CU_ASSERT_PTR_NOT_EQUAL(take(100 * KIB, 0, 0), leased);
@@ -543,7 +543,7 @@ static void bytes_are_looked_at_when_the_stream_has_passed(void)
     give(take(1000, 1, 0), -1);
     CU_ASSERT_EQUAL(fine[999], 3);
     CU_ASSERT_EQUAL(dao_hardened_check(hardened), DAO_OK);
-    told_streams_finish(0);
+    controlled_streams_finish(0);
     give(take(1000, 1, 0), -1);
     CU_ASSERT_EQUAL(logged_count, 1);
     CU_ASSERT_EQUAL(fine[999], DAO_HARDENED_FREED_VALUE);
@@ -560,7 +560,7 @@ static void bytes_out_of_reach_are_looked_at_later(void)
     unsigned char *block = (unsigned char *)take(1000, 0, 0);
     memset(block, 1, 1000);
     give(block, 0);
-    told_streams_finish(0);
+    controlled_streams_finish(0);
     bytes_are_out_of_reach = true;
     size_t released_bytes;
     CU_ASSERT_EQUAL(allocator->ops->trim(allocator, 0, &released_bytes), DAO_OK);
@@ -605,17 +605,17 @@ typedef struct model_block {
     char *address; /* NULL: none */
     size_t size_bytes;
     bool is_live;
-    int stream;                            /* or -1 */
-    uint64_t serial;                       /* of the lease it was allocated under; 0: none */
-    uint64_t waits_for[TOLD_STREAM_COUNT]; /* pieces of work of each stream that may use it */
+    int stream;                                  /* or -1 */
+    uint64_t serial;                             /* of the lease it was allocated under; 0: none */
+    uint64_t waits_for[CONTROLLED_STREAM_COUNT]; /* pieces of work of each stream that may use it */
 } model_block_t;
 
 typedef struct model {
     uint64_t seed;
     model_block_t blocks[MODEL_BLOCK_COUNT];
-    bool is_marked[MODEL_BLOCK_COUNT][TOLD_STREAM_COUNT];
-    uint64_t queued[TOLD_STREAM_COUNT], ended[TOLD_STREAM_COUNT]; /* pieces of work */
-    uint32_t leases[MODEL_LEASE_COUNT];                           /* 0: none */
+    bool is_marked[MODEL_BLOCK_COUNT][CONTROLLED_STREAM_COUNT];
+    uint64_t queued[CONTROLLED_STREAM_COUNT], ended[CONTROLLED_STREAM_COUNT]; /* pieces of work */
+    uint32_t leases[MODEL_LEASE_COUNT];                                       /* 0: none */
     uint64_t serials[MODEL_LEASE_COUNT];
     uint64_t last_serial;
     uint64_t served_count, reused_count;
@@ -641,7 +641,7 @@ static void check_reuse(const model_t *model, const model_block_t *freed, const 
                         const dao_stream_fence_t *fence)
 {
     CU_ASSERT_TRUE(!lease_lasts(model, freed->serial) || freed->serial == now->serial);
-    for (int i = 0; i < (int)TOLD_STREAM_COUNT; i++) {
+    for (int i = 0; i < (int)CONTROLLED_STREAM_COUNT; i++) {
         bool is_waited_for = (fence->streams & UINT64_C(1) << streams.numbers[i]) != 0;
         CU_ASSERT_TRUE(freed->waits_for[i] <= model->ended[i] || i == now->stream || is_waited_for);
     }
@@ -675,7 +675,7 @@ static void model_alloc(model_t *model, model_block_t *slot)
     bool is_leased = lease_slot < MODEL_LEASE_COUNT && model->leases[lease_slot] != 0;
     model_block_t now = {.size_bytes = (1 + pick(model, 6)) * MODEL_SIZE_MAX / 6,
                          .is_live = true,
-                         .stream = (int)pick(model, TOLD_STREAM_COUNT + 1) - 1,
+                         .stream = (int)pick(model, CONTROLLED_STREAM_COUNT + 1) - 1,
                          .serial = is_leased ? model->serials[lease_slot] : 0};
     dao_block_grant_t grant = {0};
     dao_status_t status =
@@ -691,13 +691,13 @@ static void model_alloc(model_t *model, model_block_t *slot)
 static void model_free(model_t *model, model_block_t *block)
 {
     bool *marks = model->is_marked[block - model->blocks];
-    int stream = (int)pick(model, TOLD_STREAM_COUNT + 1) - 1;
+    int stream = (int)pick(model, CONTROLLED_STREAM_COUNT + 1) - 1;
     block->is_live = false;
     if (stream >= 0) {
-        dao_stream_fence_t fence = told_streams_mark(&streams, (uint32_t)stream);
+        dao_stream_fence_t fence = controlled_streams_mark(&streams, (uint32_t)stream);
         model->queued[stream]++;
         CU_ASSERT_EQUAL(allocator->ops->free(allocator, block->address, &fence), DAO_OK);
-        for (int i = 0; i < (int)TOLD_STREAM_COUNT; i++) {
+        for (int i = 0; i < (int)CONTROLLED_STREAM_COUNT; i++) {
             bool is_user = i == stream || marks[i];
             block->waits_for[i] = is_user ? model->queued[i] : 0;
             CU_ASSERT_TRUE(!is_user || (fence.streams & UINT64_C(1) << streams.numbers[i]) != 0);
@@ -709,7 +709,7 @@ static void model_free(model_t *model, model_block_t *block)
 
 static void model_mark(model_t *model, model_block_t *block)
 {
-    uint32_t stream = pick(model, TOLD_STREAM_COUNT);
+    uint32_t stream = pick(model, CONTROLLED_STREAM_COUNT);
     dao_stream_fences_share(streams.fences, streams.numbers[stream]);
     dao_status_t status = allocator->ops->stream_mark(allocator, block->address, streams.numbers[stream]);
     CU_ASSERT_EQUAL(status, block->stream >= 0 ? DAO_OK : DAO_ERR_UNSUPPORTED);
@@ -736,8 +736,8 @@ static void model_step(model_t *model)
     if (draw == 0) {
         model_lease(model, pick(model, MODEL_LEASE_COUNT));
     } else if (draw < 4) {
-        uint32_t stream = pick(model, TOLD_STREAM_COUNT);
-        told_streams_finish(stream);
+        uint32_t stream = pick(model, CONTROLLED_STREAM_COUNT);
+        controlled_streams_finish(stream);
         model->ended[stream] = model->queued[stream];
     } else if (draw == 4) {
         size_t released_bytes;
@@ -788,7 +788,7 @@ static void what_the_system_does_not_take_back_waits_on(void)
     begin(SYSTEM, 0);
     char *block = take(1 * MIB, 0, 0);
     give(block, 0);
-    told_streams_finish(0);
+    controlled_streams_finish(0);
     heap_backend_fail(heap, HEAP_CALL_PINNED_FREE, 0, false);
     give(take(10 * KIB, 1, 0), -1);
     CU_ASSERT_EQUAL(heap_backend_heal(heap), 1);
@@ -815,7 +815,7 @@ static dao_status_t scenario(uint32_t lease)
                        : DAO_OK;
         dao_status_t freed = try_give(grants[i].address, i % 2 == 0 ? 1 : -1);
         if (freed == DAO_ERR_UNSUPPORTED) { /* no memory to let it wait: whoever asked waits */
-            told_streams_finish(1);
+            controlled_streams_finish(1);
             freed = try_give(grants[i].address, -1);
             marked = DAO_ERR_NO_HOST_MEMORY;
         }
@@ -839,7 +839,7 @@ static void every_lack_of_host_memory_is_survived(void)
             CU_ASSERT_EQUAL(stats_now().live_count, 0);
             CU_ASSERT_TRUE(stats_now().failed_count <= fired);
             CU_ASSERT_EQUAL(scenario(lease), DAO_OK);
-            told_streams_finish(1);
+            controlled_streams_finish(1);
             allocator->ops->lease_end(allocator,
                                       lease); /* asks the event of the frees before, if it has one */
             size_t released_bytes;

@@ -5,8 +5,8 @@
 #include "allocators/paged/page_buddy.h"
 #include "allocators/paged/paged.h"
 #include "tests/support/backends/heap_backend.h"
+#include "tests/support/controlled_streams.h"
 #include "tests/support/suite.h"
-#include "tests/support/told_streams.h"
 
 #define PAGE           ((size_t)DAO_PAGE_BYTES)
 #define CAPACITY_BYTES (32 * PAGE)
@@ -14,11 +14,11 @@
 static heap_backend_t *heap;
 static dao_allocator_t *allocator;
 static dao_window_t window;
-static told_streams_t streams;
+static controlled_streams_t streams;
 
 static void begin(void)
 {
-    told_streams_begin(&streams);
+    controlled_streams_begin(&streams);
     heap = heap_backend_create(CAPACITY_BYTES, PAGE);
     CU_ASSERT_PTR_NOT_NULL_FATAL(heap);
     dao_device_memory_config_t config = {.ops = heap_backend_ops(heap),
@@ -35,7 +35,7 @@ static void end(void)
     CU_ASSERT_TRUE(allocator->ops->is_valid(allocator));
     allocator->ops->destroy(allocator);
     CU_ASSERT_TRUE(heap_backend_destroy(heap));
-    told_streams_end(&streams);
+    controlled_streams_end(&streams);
 }
 
 /* Takes bytes of the window under a limit. */
@@ -203,7 +203,7 @@ static void a_taken_place_is_told_as_taken_where_frees_wait(void)
     for (uint32_t i = 1; i <= WASTED_COUNT; i++) {
         CU_ASSERT_EQUAL(take(4 * i * PAGE, PAGE / 16, UINT64_MAX), DAO_OK);
     }
-    dao_stream_fence_t fence = told_streams_mark(&streams, 0);
+    dao_stream_fence_t fence = controlled_streams_mark(&streams, 0);
     CU_ASSERT_EQUAL(allocator->ops->free(allocator, window.address + PAGE / 2, &fence), DAO_OK);
     static const uint64_t limits[] = {0, 1, UINT64_MAX}; /* none, one that is passed, and no limit */
     for (uint32_t i = 0; i < 3; i++) {
@@ -212,7 +212,7 @@ static void a_taken_place_is_told_as_taken_where_frees_wait(void)
     }
     CU_ASSERT_EQUAL(take(2 * PAGE, PAGE / 4, 0), DAO_ERR_BUSY); /* is free, and lacks its page */
     CU_ASSERT_EQUAL(take(2 * PAGE, PAGE / 4, 1), DAO_ERR_BUSY);
-    told_streams_finish(0);
+    controlled_streams_finish(0);
     CU_ASSERT_EQUAL(take(0, PAGE / 2, UINT64_MAX), DAO_ERR_LIMIT);
     CU_ASSERT_EQUAL(take(PAGE / 2, PAGE / 2, UINT64_MAX), DAO_OK);
     give(0);

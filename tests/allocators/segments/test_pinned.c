@@ -9,7 +9,7 @@
 #include "runtime/start/context.h"
 #include "tests/contract/allocator_contract.h"
 #include "tests/support/backends/heap_backend.h"
-#include "tests/support/told_streams.h"
+#include "tests/support/controlled_streams.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -17,7 +17,7 @@
 static heap_backend_t *heap;
 static dao_allocator_t *allocator;
 static dao_pinned_config_t config = {.name = "pinned:0"}; /* of the next allocator */
-static told_streams_t streams;
+static controlled_streams_t streams;
 
 static dao_status_t pinned_create(dao_allocator_t **out_allocator)
 {
@@ -60,7 +60,7 @@ static void keep_line(dao_log_level_t level, const char *message, void *user)
 static void begin(void)
 {
     logged_count = 0;
-    told_streams_begin(&streams);
+    controlled_streams_begin(&streams);
     config.fences = streams.fences;
     dao_log_set(keep_line, NULL, DAO_LOG_LEVEL_WARNING);
     CU_ASSERT_EQUAL_FATAL(pinned_create(&allocator), DAO_OK);
@@ -69,7 +69,7 @@ static void begin(void)
 static void end(void)
 {
     pinned_destroy(allocator);
-    told_streams_end(&streams);
+    controlled_streams_end(&streams);
     config.fences = NULL;
     dao_log_set(NULL, NULL, DAO_LOG_LEVEL_ERROR);
 }
@@ -220,7 +220,7 @@ static void a_block_is_reused_behind_its_stream(void)
     dao_block_grant_t grant, again;
     CU_ASSERT_EQUAL(allocator->ops->limit_set(allocator, 64 * MIB), DAO_OK);
     CU_ASSERT_EQUAL_FATAL(allocator->ops->alloc(allocator, &on_first, &grant), DAO_OK);
-    dao_stream_fence_t fence = told_streams_mark(&streams, 0);
+    dao_stream_fence_t fence = controlled_streams_mark(&streams, 0);
     CU_ASSERT_EQUAL(allocator->ops->free(allocator, grant.address, &fence), DAO_OK);
     void *plain = NULL;
     size_t released_bytes = 0;
@@ -231,15 +231,15 @@ static void a_block_is_reused_behind_its_stream(void)
     CU_ASSERT_EQUAL(allocator->ops->alloc(allocator, &on_first, &again), DAO_OK); /* at once */
     CU_ASSERT_PTR_EQUAL(again.address, grant.address);
     CU_ASSERT_TRUE(dao_stream_fence_is_empty(&again.fence));
-    fence = told_streams_mark(&streams, 0);
+    fence = controlled_streams_mark(&streams, 0);
     CU_ASSERT_EQUAL(allocator->ops->free(allocator, again.address, &fence), DAO_OK);
     CU_ASSERT_EQUAL(allocator->ops->alloc(allocator, &on_second, &again), DAO_OK); /* after a wait */
     CU_ASSERT_EQUAL(again.fence.streams, UINT64_C(1) << streams.numbers[0]);
     CU_ASSERT_EQUAL(allocator->ops->stream_mark(allocator, again.address, streams.numbers[2]), DAO_OK);
-    fence = told_streams_mark(&streams, 1);
+    fence = controlled_streams_mark(&streams, 1);
     CU_ASSERT_EQUAL(allocator->ops->free(allocator, again.address, &fence), DAO_OK);
-    told_streams_finish(1);
-    told_streams_finish(2);
+    controlled_streams_finish(1);
+    controlled_streams_finish(2);
     CU_ASSERT_EQUAL(dao_allocator_alloc(allocator, 40 * MIB, &plain), DAO_OK); /* when it is done */
     CU_ASSERT_PTR_EQUAL(plain, grant.address);
     (void)stats_now();

@@ -4,8 +4,8 @@
 #include "allocators/segments/segments.h"
 #include "base/report/error.h"
 #include "base/report/fault.h"
+#include "tests/support/controlled_streams.h"
 #include "tests/support/suite.h"
-#include "tests/support/told_streams.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -43,7 +43,7 @@ typedef struct upstream {
 #define SLOT_COUNT 64u
 
 static upstream_t upstream;
-static told_streams_t streams;
+static controlled_streams_t streams;
 static dao_ledger_t ledger;
 static dao_segments_t segments;
 
@@ -131,7 +131,7 @@ static void begin_with(uint32_t own_share)
     upstream.high = middle;
     upstream.calls_until_failure = UINT64_MAX;
     upstream.failure = DAO_ERR_NO_DEVICE_MEMORY;
-    told_streams_begin(&streams);
+    controlled_streams_begin(&streams);
     CU_ASSERT_EQUAL_FATAL(dao_ledger_init(&ledger, "test"), DAO_OK);
     dao_segments_config_t config = {
         .upstream = {.take = take_upstream, .give = give_upstream, .user = &upstream},
@@ -153,7 +153,7 @@ static void end(void)
 {
     dao_segments_finish(&segments);
     dao_ledger_finish(&ledger);
-    told_streams_end(&streams);
+    controlled_streams_end(&streams);
     CU_ASSERT_EQUAL(upstream.count, 0);
 }
 
@@ -488,7 +488,7 @@ static dao_block_grant_t take_on(uint32_t index, size_t size_bytes)
 /* Frees a block behind work of stream `index`. */
 static void give_on(uint32_t index, void *address)
 {
-    dao_stream_fence_t fence = told_streams_mark(&streams, index);
+    dao_stream_fence_t fence = controlled_streams_mark(&streams, index);
     CU_ASSERT_EQUAL(dao_segments_free(&segments, address, &fence), DAO_OK);
     dao_stream_fences_record(streams.fences, &fence);
     check();
@@ -517,7 +517,7 @@ static void another_stream_is_told_whom_to_wait_for(void)
     CU_ASSERT_PTR_EQUAL(grant.address, block);
     CU_ASSERT_TRUE(fences_stream(&grant.fence, 0));
     give_on(1, block);
-    told_streams_finish(1);
+    controlled_streams_finish(1);
     grant = take_on(2, 10 * MIB); /* done: nothing is left to wait for */
     CU_ASSERT_PTR_EQUAL(grant.address, block);
     CU_ASSERT_TRUE(dao_stream_fence_is_empty(&grant.fence));
@@ -533,7 +533,7 @@ static void a_request_without_a_stream_gets_idle_memory(void)
     upstream.capacity_bytes = upstream.given_bytes;
     char *address = NULL;
     CU_ASSERT_EQUAL(try_take(10 * MIB, 0, &address), DAO_ERR_NO_DEVICE_MEMORY);
-    told_streams_finish(0);
+    controlled_streams_finish(0);
     CU_ASSERT_PTR_EQUAL(take(10 * MIB), block);
     give(block);
     give(other);
@@ -546,7 +546,7 @@ static void a_fenced_segment_is_not_given_back(void)
     CU_ASSERT_EQUAL(dao_segments_trim(&segments, 0), DAO_OK);
     CU_ASSERT_EQUAL(upstream.count, 1);
     CU_ASSERT_EQUAL(dao_segments_limit_set(&segments, 1 * MIB), DAO_ERR_LIMIT);
-    told_streams_finish(0);
+    controlled_streams_finish(0);
     CU_ASSERT_EQUAL(dao_segments_limit_set(&segments, 1 * MIB), DAO_OK);
     CU_ASSERT_EQUAL(upstream.count, 0);
     check();
@@ -560,10 +560,10 @@ static void a_block_waits_for_all_streams_that_are_marked_on_it(void)
     CU_ASSERT_EQUAL(dao_segments_mark(&segments, (char *)block + 256, streams.numbers[1]),
                     DAO_ERR_INTERIOR_POINTER);
     CU_ASSERT_EQUAL(dao_segments_mark(&segments, &block, streams.numbers[1]), DAO_ERR_FOREIGN_POINTER);
-    (void)told_streams_mark(&streams, 1); /* its work on the block */
+    (void)controlled_streams_mark(&streams, 1); /* its work on the block */
     give_on(0, block);
     CU_ASSERT_EQUAL(dao_segments_mark(&segments, block, streams.numbers[1]), DAO_ERR_FOREIGN_POINTER);
-    told_streams_finish(0);
+    controlled_streams_finish(0);
     dao_block_grant_t grant = take_on(0, 10 * MIB);
     CU_ASSERT_TRUE(fences_stream(&grant.fence, 1));
     char *plain = take(1 * MIB);
@@ -616,10 +616,10 @@ static uint32_t users_of(const void *address, size_t size_bytes)
     return users;
 }
 
-/* Takes a block for a stream, or for none: TOLD_STREAM_COUNT. Everybody who still uses it is in the fence. */
+/* Takes a block for a stream, or for none: CONTROLLED_STREAM_COUNT. Everybody who still uses it is in the fence. */
 static bool take_checked(uint32_t index, size_t size_bytes, dao_block_grant_t *out_grant)
 {
-    bool is_plain = index == TOLD_STREAM_COUNT;
+    bool is_plain = index == CONTROLLED_STREAM_COUNT;
     dao_block_request_t request = {.size_bytes = size_bytes, .stream = is_plain ? 0 : streams.numbers[index]};
     dao_status_t status = dao_segments_alloc(&segments, &request, out_grant);
     CU_ASSERT_TRUE(status == DAO_OK || status == DAO_ERR_NO_DEVICE_MEMORY);
@@ -628,7 +628,7 @@ static bool take_checked(uint32_t index, size_t size_bytes, dao_block_grant_t *o
     }
     uint32_t users = users_of(out_grant->address, size_bytes);
     CU_ASSERT_TRUE(!is_plain || (users == 0 && dao_stream_fence_is_empty(&out_grant->fence)));
-    for (uint32_t i = 0; i < TOLD_STREAM_COUNT; i++) {
+    for (uint32_t i = 0; i < CONTROLLED_STREAM_COUNT; i++) {
         CU_ASSERT_TRUE(i == index || (users >> i & 1) == 0 || fences_stream(&out_grant->fence, i));
     }
     return true;
@@ -648,10 +648,10 @@ static void random_streams_never_meet_in_a_block(void)
     upstream.is_compact = true;
     upstream.capacity_bytes = 60 * MIB;
     for (size_t i = 0; i < 20000; i++) {
-        uint32_t index = (uint32_t)(dao_random_next(&seed) % (TOLD_STREAM_COUNT + 1));
+        uint32_t index = (uint32_t)(dao_random_next(&seed) % (CONTROLLED_STREAM_COUNT + 1));
         uint64_t dice = dao_random_next(&seed) % 100;
-        if (dice < 8 && index < TOLD_STREAM_COUNT) {
-            told_streams_finish(index);
+        if (dice < 8 && index < CONTROLLED_STREAM_COUNT) {
+            controlled_streams_finish(index);
             for (size_t k = 0; k < CELL_COUNT; k++) {
                 cells[k] &= ~(1u << index);
             }
@@ -663,14 +663,14 @@ static void random_streams_never_meet_in_a_block(void)
                 blocks[count].waits_for = users_of(grant.address, size_bytes);
                 blocks[count++].size_bytes = size_bytes;
             }
-        } else if (count > 0 && index < TOLD_STREAM_COUNT) {
+        } else if (count > 0 && index < CONTROLLED_STREAM_COUNT) {
             size_t victim = (size_t)(dao_random_next(&seed) % count);
             uint32_t users = 1u << index | blocks[victim].waits_for; /* its own work waits for the others' */
             set_cells(blocks[victim].address, blocks[victim].size_bytes, users);
             dao_stream_fence_t fence = {0};
-            for (uint32_t k = 0; k < TOLD_STREAM_COUNT; k++) {
+            for (uint32_t k = 0; k < CONTROLLED_STREAM_COUNT; k++) {
                 if ((users >> k & 1) != 0) {
-                    dao_stream_fence_t part = told_streams_mark(&streams, k);
+                    dao_stream_fence_t part = controlled_streams_mark(&streams, k);
                     dao_stream_fence_join(&fence, &part);
                 }
             }
@@ -685,8 +685,8 @@ static void random_streams_never_meet_in_a_block(void)
     while (count > 0) {
         CU_ASSERT_EQUAL(dao_segments_free(&segments, blocks[--count].address, NULL), DAO_OK);
     }
-    for (uint32_t i = 0; i < TOLD_STREAM_COUNT; i++) {
-        told_streams_finish(i);
+    for (uint32_t i = 0; i < CONTROLLED_STREAM_COUNT; i++) {
+        controlled_streams_finish(i);
     }
     CU_ASSERT_EQUAL(dao_segments_trim(&segments, 0), DAO_OK);
     CU_ASSERT_EQUAL(upstream.count, 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tests/support/lanes.h"
+#include "tests/support/manual_streams.h"
 
 #include "base/report/error.h"
 #include "tests/support/suite.h"
@@ -13,70 +13,70 @@ typedef struct mark { /* an event */
     uint32_t record;  /* the latest; 0: none */
 } mark_t;
 
-lane_t *lanes;
-uint32_t lane_count;
-int64_t lanes_event_count;
-uint32_t lanes_edge_count;
-uint64_t lanes_call_count;
-uint64_t lanes_calls_left = UINT64_MAX;
-dao_status_t lanes_failure = DAO_ERR_BACKEND;
+manual_stream_t *manual_streams;
+uint32_t manual_count;
+int64_t manual_event_count;
+uint32_t manual_edge_count;
+uint64_t manual_call_count;
+uint64_t manual_calls_left = UINT64_MAX;
+dao_status_t manual_failure = DAO_ERR_BACKEND;
 
 static bool records_done[RECORD_COUNT_MAX];
 static uint32_t record_count;
 
-void lanes_begin(void)
+void manual_begin(void)
 {
-    lanes = calloc(LANE_COUNT_MAX, sizeof(*lanes));
-    CU_ASSERT_PTR_NOT_NULL_FATAL(lanes);
-    lane_count = 0;
+    manual_streams = calloc(MANUAL_COUNT_MAX, sizeof(*manual_streams));
+    CU_ASSERT_PTR_NOT_NULL_FATAL(manual_streams);
+    manual_count = 0;
     record_count = 0;
     memset(records_done, 0, sizeof(records_done));
     records_done[0] = true;
-    lanes_edge_count = 0;
-    lanes_call_count = 0;
-    lanes_calls_left = UINT64_MAX;
-    lanes_failure = DAO_ERR_BACKEND;
+    manual_edge_count = 0;
+    manual_call_count = 0;
+    manual_calls_left = UINT64_MAX;
+    manual_failure = DAO_ERR_BACKEND;
 }
 
-void lanes_end(void)
+void manual_end(void)
 {
-    CU_ASSERT_EQUAL(lanes_event_count, 0);
-    for (uint32_t i = 0; i < lane_count; i++) {
-        for (uint32_t j = lanes[i].next; j < lanes[i].count; j++) {
-            free(lanes[i].commands[j].demands);
+    CU_ASSERT_EQUAL(manual_event_count, 0);
+    for (uint32_t i = 0; i < manual_count; i++) {
+        for (uint32_t j = manual_streams[i].next; j < manual_streams[i].count; j++) {
+            free(manual_streams[i].commands[j].demands);
         }
     }
-    free(lanes);
+    free(manual_streams);
 }
 
-lane_t *lane_new(void)
+manual_stream_t *manual_new(void)
 {
-    CU_ASSERT_TRUE_FATAL(lane_count < LANE_COUNT_MAX);
-    return &lanes[lane_count++];
+    CU_ASSERT_TRUE_FATAL(manual_count < MANUAL_COUNT_MAX);
+    return &manual_streams[manual_count++];
 }
 
 static dao_status_t count_call(void)
 {
-    lanes_call_count++;
-    return lanes_calls_left-- == 0 ? dao_error(lanes_failure, "failed on purpose") : DAO_OK;
+    manual_call_count++;
+    return manual_calls_left-- == 0 ? dao_error(manual_failure, "failed on purpose") : DAO_OK;
 }
 
-bool lanes_meet(const clock_vector_t *demands)
+bool manual_meet(const clock_vector_t *demands)
 {
-    for (uint32_t i = 0; i < lane_count; i++) {
-        if (lanes[i].next < demands->until[i]) {
+    for (uint32_t i = 0; i < manual_count; i++) {
+        if (manual_streams[i].next < demands->until[i]) {
             return false;
         }
     }
     return true;
 }
 
-bool lane_step(lane_t *lane)
+bool manual_step(manual_stream_t *stream)
 {
-    if (lane->is_hung || lane->next == lane->count) {
+    if (stream->is_hung || stream->next == stream->count) {
         return false;
     }
-    command_t *command = &lane->commands[lane->next];
+    command_t *command = &stream->commands[stream->next];
     if (command->kind == COMMAND_WAIT && !records_done[command->record]) {
         return false;
     }
@@ -84,37 +84,37 @@ bool lane_step(lane_t *lane)
         records_done[command->record] = true;
     }
     if (command->kind == COMMAND_CHECK) {
-        CU_ASSERT_TRUE(lanes_meet(command->demands));
+        CU_ASSERT_TRUE(manual_meet(command->demands));
         free(command->demands);
     }
-    lane->next++;
+    stream->next++;
     return true;
 }
 
-bool lanes_step_all(void)
+bool manual_step_all(void)
 {
     bool has_moved = false;
-    for (uint32_t i = 0; i < lane_count; i++) {
-        has_moved = lane_step(&lanes[i]) || has_moved;
+    for (uint32_t i = 0; i < manual_count; i++) {
+        has_moved = manual_step(&manual_streams[i]) || has_moved;
     }
     return has_moved;
 }
 
-void lanes_run_to_the_end(void)
+void manual_run_to_the_end(void)
 {
-    while (lanes_step_all()) {
+    while (manual_step_all()) {
     }
 }
 
-void lane_queue(lane_t *lane, command_t command)
+void manual_queue(manual_stream_t *stream, command_t command)
 {
-    CU_ASSERT_TRUE_FATAL(lane->count < COMMAND_COUNT_MAX);
-    lane->commands[lane->count++] = command;
+    CU_ASSERT_TRUE_FATAL(stream->count < COMMAND_COUNT_MAX);
+    stream->commands[stream->count++] = command;
 }
 
-static lane_t *lane_of(dao_backend_stream_t *stream)
+static manual_stream_t *manual_of(dao_backend_stream_t *stream)
 {
-    return (lane_t *)(void *)stream;
+    return (manual_stream_t *)(void *)stream;
 }
 
 static mark_t *mark_of(dao_backend_event_t *event)
@@ -129,14 +129,14 @@ static dao_status_t fake_event_create(dao_backend_device_t *device, bool has_tim
     dao_status_t status = has_time ? DAO_ERR_INVALID : count_call(); /* nobody asks for it here */
     if (status == DAO_OK) {
         *out_event = (dao_backend_event_t *)calloc(1, sizeof(mark_t));
-        lanes_event_count++;
+        manual_event_count++;
     }
     return status;
 }
 
 static void fake_event_destroy(dao_backend_event_t *event)
 {
-    lanes_event_count--;
+    manual_event_count--;
     free(event);
 }
 
@@ -146,11 +146,11 @@ static dao_status_t fake_event_record(dao_backend_event_t *event, dao_backend_st
     if (status == DAO_OK) {
         CU_ASSERT_TRUE_FATAL(record_count + 1 < RECORD_COUNT_MAX);
     }
-    if (status == DAO_OK && lane_of(stream)->capture != 0) {
+    if (status == DAO_OK && manual_of(stream)->capture != 0) {
         mark_of(event)->record = RECORD_CAPTURED;
     } else if (status == DAO_OK) {
         mark_of(event)->record = ++record_count;
-        lane_queue(lane_of(stream), (command_t){.kind = COMMAND_RECORD, .record = record_count});
+        manual_queue(manual_of(stream), (command_t){.kind = COMMAND_RECORD, .record = record_count});
     }
     return status;
 }
@@ -162,7 +162,7 @@ static void reach(const dao_backend_event_t *event)
     CU_ASSERT_NOT_EQUAL_FATAL(record, RECORD_CAPTURED);
     bool has_moved = true;
     while (!records_done[record] && has_moved) {
-        has_moved = lanes_step_all();
+        has_moved = manual_step_all();
     }
     CU_ASSERT_TRUE(records_done[record]);
 }
@@ -192,11 +192,11 @@ static dao_status_t fake_stream_wait_event(dao_backend_stream_t *stream, dao_bac
 {
     dao_status_t status = count_call();
     bool is_edge = mark_of(event)->record == RECORD_CAPTURED;
-    CU_ASSERT_EQUAL(is_edge, lane_of(stream)->capture != 0);
+    CU_ASSERT_EQUAL(is_edge, manual_of(stream)->capture != 0);
     if (status == DAO_OK && is_edge) {
-        lanes_edge_count++;
+        manual_edge_count++;
     } else if (status == DAO_OK) {
-        lane_queue(lane_of(stream), (command_t){.kind = COMMAND_WAIT, .record = mark_of(event)->record});
+        manual_queue(manual_of(stream), (command_t){.kind = COMMAND_WAIT, .record = mark_of(event)->record});
     }
     return status;
 }
@@ -204,19 +204,19 @@ static dao_status_t fake_stream_wait_event(dao_backend_stream_t *stream, dao_bac
 static dao_status_t fake_device_synchronize(dao_backend_device_t *device)
 {
     (void)device;
-    if (lanes_failure != DAO_ERR_REENTRANT) {
-        lanes_run_to_the_end();
+    if (manual_failure != DAO_ERR_REENTRANT) {
+        manual_run_to_the_end();
     }
-    return lanes_failure == DAO_ERR_REENTRANT ? DAO_ERR_REENTRANT : DAO_OK;
+    return manual_failure == DAO_ERR_REENTRANT ? DAO_ERR_REENTRANT : DAO_OK;
 }
 
 static dao_status_t fake_stream_capture(dao_backend_stream_t *stream, uint64_t *out_capture)
 {
-    *out_capture = lane_of(stream)->capture;
+    *out_capture = manual_of(stream)->capture;
     return DAO_OK;
 }
 
-const dao_backend_ops_t lanes_ops = {
+const dao_backend_ops_t manual_ops = {
     .version = DAO_BACKEND_OPS_VERSION,
     .name = "fake",
     .device_synchronize = fake_device_synchronize,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tests/support/told_streams.h"
+#include "tests/support/controlled_streams.h"
 
 #include <CUnit/CUnit.h>
 
@@ -15,7 +15,7 @@ typedef struct told_event {
     uint64_t queued_count;       /* when it was recorded */
 } told_event_t;
 
-static told_stream_t all[TOLD_STREAM_COUNT];
+static told_stream_t all[CONTROLLED_STREAM_COUNT];
 static int64_t event_count;
 
 static told_event_t *event_of(dao_backend_event_t *event)
@@ -76,10 +76,10 @@ static const dao_backend_ops_t ops = {
     .event_synchronize = event_synchronize,
 };
 
-void told_streams_begin(told_streams_t *streams)
+void controlled_streams_begin(controlled_streams_t *streams)
 {
     CU_ASSERT_EQUAL_FATAL(dao_stream_fences_create(&ops, NULL, &streams->fences), DAO_OK);
-    for (uint32_t i = 0; i < TOLD_STREAM_COUNT; i++) {
+    for (uint32_t i = 0; i < CONTROLLED_STREAM_COUNT; i++) {
         all[i] = (told_stream_t){0};
         dao_backend_stream_t *stream = (dao_backend_stream_t *)(void *)&all[i];
         CU_ASSERT_EQUAL_FATAL(dao_stream_fences_stream_add(streams->fences, stream, &streams->numbers[i]),
@@ -87,7 +87,7 @@ void told_streams_begin(told_streams_t *streams)
     }
 }
 
-void told_streams_end(told_streams_t *streams)
+void controlled_streams_end(controlled_streams_t *streams)
 {
     CU_ASSERT_TRUE(dao_stream_fences_is_valid(streams->fences));
     dao_stream_fences_destroy(streams->fences);
@@ -95,13 +95,13 @@ void told_streams_end(told_streams_t *streams)
     CU_ASSERT_EQUAL(event_count, 0);
 }
 
-dao_stream_fence_t told_streams_mark(told_streams_t *streams, uint32_t index)
+dao_stream_fence_t controlled_streams_mark(controlled_streams_t *streams, uint32_t index)
 {
     all[index].queued_count++;
     return dao_stream_fences_mark(streams->fences, streams->numbers[index]);
 }
 
-void told_streams_finish(uint32_t index)
+void controlled_streams_finish(uint32_t index)
 {
     all[index].ended_count = all[index].queued_count;
 }
