@@ -168,6 +168,6 @@ static CU_TestInfo tests[] = {
 
 int main(void)
 {
-    CU_SuiteInfo suites[] = {{"plan looks", NULL, NULL, NULL, NULL, tests}, CU_SUITE_INFO_NULL};
+    CU_SuiteInfo suites[] = {{"plan work", NULL, NULL, NULL, NULL, tests}, CU_SUITE_INFO_NULL};
     return dao_suite_run(suites);
 }

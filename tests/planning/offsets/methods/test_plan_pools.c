@@ -321,6 +321,6 @@ static CU_TestInfo tests[] = {
 
 int main(void)
 {
-    CU_SuiteInfo suites[] = {{"plan split", NULL, NULL, NULL, NULL, tests}, CU_SUITE_INFO_NULL};
+    CU_SuiteInfo suites[] = {{"plan pools", NULL, NULL, NULL, NULL, tests}, CU_SUITE_INFO_NULL};
     return dao_suite_run(suites);
 }
