@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * @file
- * Command lists: kernels registered first and run afterwards, so that every future access is known while they run.
+ * @file Command lists: kernels registered first and run afterwards, so that every future access is known
+ * while they run.
  */
 #ifndef DAO_COMMAND_LIST_H
 #define DAO_COMMAND_LIST_H
@@ -51,8 +51,9 @@ DAO_API DAO_NODISCARD dao_status_t dao_command_list_push(dao_command_list_t *lis
 DAO_API DAO_NODISCARD dao_status_t dao_command_list_discard(dao_command_list_t *list, dao_managed_t *tensor);
 
 /**
- * Queues a copy of the whole list at once, in order with everything else that is pushed, as a step of its own: see
- * dao_executor_step_begin(). Kernels of the list know all accesses after them. May be called again and again.
+ * Queues a copy of the whole list at once, in order with everything else that is pushed, as a step of its
+ * own: see dao_executor_step_begin(). Kernels of the list know all accesses after them. May be called again
+ * and again.
  *
  * @param list  Borrowed; may be added to or destroyed while the run is under way.
  * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_NO_HOST_MEMORY; DAO_ERR_STOPPED; DAO_ERR_REENTRANT. The run's own

@@ -13,8 +13,8 @@
  * it. A kernel that fails or is skipped leaves its tensors as they were. After the sync the executor goes on.
  *
  * A device that is lost stays lost: kernels are skipped, and every sync and dao_executor_destroy() answer
- * DAO_ERR_DEVICE_LOST. Once a sync has said so, dao_managed_read() still gives tensors whose bytes are all on
- * the host.
+ * DAO_ERR_DEVICE_LOST. Once a sync has said so, dao_managed_read() still returns the bytes of tensors that
+ * are all on the host.
  */
 #ifndef DAO_EXECUTOR_H
 #define DAO_EXECUTOR_H
@@ -60,8 +60,7 @@ typedef struct dao_kernel {
     const char *name;         /**< for messages; NULL is "kernel" */
     dao_launch_func_t launch; /**< required */
     void *user;               /**< handed to launch and to drop */
-    void (*drop)(
-        void *user); /**< may be NULL; called once: after the work has finished, or if it was skipped */
+    void (*drop)(void *user); /**< may be NULL; called once: when the work has finished, or was skipped */
     const dao_operand_t *operands; /**< a tensor named twice counts once; reads and writes are joined */
     uint32_t operand_count;        /**< at most DAO_OPERAND_COUNT_MAX */
     size_t workspace_bytes;        /**< device memory for this kernel alone, not kept */
@@ -70,7 +69,7 @@ typedef struct dao_kernel {
 /** Most operands of one kernel. */
 #define DAO_OPERAND_COUNT_MAX 4096
 
-/** Who has to leave when room is needed. */
+/** Which tensors are evicted when device memory is needed. */
 #define DAO_POLICY_LIST(X)                                                                                   \
     X(0, LRU, "lru", "least recently used first")                                                            \
     X(1, BELADY, "belady", "furthest next use first, as far as the queue or the step tells")                 \
@@ -106,31 +105,31 @@ typedef double (*dao_policy_score_t)(const dao_victim_t *victim, void *user);
 /** Settings of an executor. All zero means defaults. */
 typedef struct dao_executor_config {
     int32_t device_index;
-    size_t
-        capacity_bytes; /**< device memory to use, rounded down to 256 bytes, at most 1 TiB; 0: what is free of that */
+    /** Bytes of device memory to use, rounded down to 256, at most 1 TiB; 0: what is free of that. */
+    size_t capacity_bytes;
     size_t host_bytes;        /**< most pinned host memory to use; 0: no limit of its own */
-    uint32_t queue_kernels;   /**< the queue's length; 0: DAO_EXECUTOR_QUEUE_DEFAULT */
+    uint32_t queue_kernels;   /**< length of the queue; 0: DAO_EXECUTOR_QUEUE_DEFAULT */
     dao_policy_t policy;      /**< DAO_POLICY_LRU is the default */
     dao_policy_score_t score; /**< for DAO_POLICY_USER */
     void *score_user;         /**< handed to score */
-    dao_file_config_t
-        file; /**< where tensors go on to when pinned host memory is full; all zero: they do not */
-    uint64_t
-        in_flight_ns; /**< most device time of kernels that are queued before the host waits, as far as events have told what
-                            they take; 0: DAO_EXECUTOR_IN_FLIGHT_NS_DEFAULT */
-    bool on_demand; /**< fetch operands when their kernel is next, not as soon as there is room for them */
+    dao_file_config_t file;   /**< where tensors go when pinned host memory is full; all zero: nowhere */
+    /** Most device time of kernels that are queued before the host waits, as far as events have told it; 0:
+        DAO_EXECUTOR_IN_FLIGHT_NS_DEFAULT. */
+    uint64_t in_flight_ns;
+    bool on_demand; /**< fetch operands when their kernel is next, not as soon as there is memory for them */
     bool check;     /**< walk and check all structures after every kernel; for tests */
-    bool
-        without_plans; /**< learn no steps, see dao_executor_step_begin(). None are learnt either with on_demand or DAO_POLICY_USER */
+    /** Learn no steps, see dao_executor_step_begin(). on_demand and DAO_POLICY_USER learn none either. */
+    bool without_plans;
 } dao_executor_config_t;
 
 /** Kernels that wait in the queue before push waits, by default. */
 #define DAO_EXECUTOR_QUEUE_DEFAULT 1024
 
-/** Device time of kernels that are queued before the host waits, by default: a second. Copies are queued
-   about as far ahead as
-    kernels, so it should be no less than the time to move what a step moves, or what the device holds;
-    docs/simulate.md. */
+/**
+ * Device time of kernels that are queued before the host waits, by default: a second. Copies are queued about as
+ * far ahead as kernels. So it should be no less than the time to move what a step moves, or what the device holds:
+ * see docs/simulate.md.
+ */
 #define DAO_EXECUTOR_IN_FLIGHT_NS_DEFAULT UINT64_C(1000000000)
 
 /**
@@ -154,11 +153,10 @@ DAO_API DAO_NODISCARD dao_status_t dao_executor_create(const dao_executor_config
  *
  * @param executor  NULL is allowed.
  * @return DAO_OK; the first error that no sync reported; DAO_ERR_REENTRANT from the executor's own thread:
- * nothing is done.
+ *         nothing is done.
  *
  * Threads: one, with no other call on this executor under way. Waits: until the queue is empty; a plan that
- * is being made is given up,
- *        within milliseconds.
+ * is being made is given up, within milliseconds.
  */
 DAO_API dao_status_t dao_executor_destroy(dao_executor_t *executor);
 
@@ -183,8 +181,7 @@ DAO_API DAO_NODISCARD dao_status_t dao_managed_create(dao_executor_t *executor,
                                                       dao_managed_t **out_tensor);
 
 /** Adds a reference. DAO_ERR_INVALID for NULL or a handle without references, as far as that can be seen: the
-   latest handles that
-    died are remembered. Threads: any. Waits: never. Cost: O(1). */
+    latest handles that died are remembered. Threads: any. Waits: never. Cost: O(1). */
 DAO_API dao_status_t dao_managed_retain(dao_managed_t *tensor);
 
 /**
@@ -198,10 +195,10 @@ DAO_API dao_status_t dao_managed_retain(dao_managed_t *tensor);
  */
 DAO_API dao_status_t dao_managed_release(dao_managed_t *tensor);
 
-/** Gives the size in bytes. Threads: any. Waits: never. Cost: O(1). */
+/** Returns the size in bytes. Threads: any. Waits: never. Cost: O(1). */
 DAO_API size_t dao_managed_size(const dao_managed_t *tensor);
 
-/** Gives the number by which messages and policies name it. Threads: any. Waits: never. Cost: O(1). */
+/** Returns the number by which messages and policies name it. Threads: any. Waits: never. Cost: O(1). */
 DAO_API uint64_t dao_managed_id(const dao_managed_t *tensor);
 
 /**
@@ -257,19 +254,19 @@ DAO_API DAO_NODISCARD dao_status_t dao_executor_push(dao_executor_t *executor, c
 DAO_API DAO_NODISCARD dao_status_t dao_executor_sync(dao_executor_t *executor);
 
 /**
- * Begins a step of the program: a part that is repeated, such as one pass over a batch. A step that has not ended
- * ends here. dao_command_list_run() begins and ends a step by itself.
+ * Begins a step of the program: a part that is repeated, such as one pass over a batch. A step that has not
+ * ended ends here. dao_command_list_run() begins and ends a step by itself.
  *
  * The executor recognizes a step that comes again by its kernels: name, function, workspace, and the sizes,
  * accesses and order of their tensors. Temporaries may be other tensors each time, if the step or the program
- * writes them before the step reads them. From the second time on the executor knows the accesses that follow.
- * Where tensors have to be moved, it measures the step, makes a plan for it (dao/swap.h) on a thread of its own,
- * and follows the plan from the begin of a later step. A step that deviates goes on without its plan from that
- * kernel on. The plans of the last eight steps are kept. A plan is made anew when kernels or copies take other
- * times than it was made with.
+ * writes them before the step reads them. From the second time on the executor knows the accesses that
+ * follow. Where tensors have to be moved, it measures the step, makes a plan for it (dao/swap.h) on a thread
+ * of its own, and follows the plan from the begin of a later step. A step that deviates goes on without its
+ * plan from that kernel on. The plans of the last eight steps are kept. A plan is made anew when kernels or
+ * copies take other times than it was made with.
  *
- * While a plan is followed, a content may be given up that a queued kernel is going to overwrite. If that kernel
- * fails or is skipped, the tensor counts as never written.
+ * While a plan is followed, a content may be given up that a queued kernel is going to overwrite. If that
+ * kernel fails or is skipped, the tensor counts as never written.
  *
  * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_NO_HOST_MEMORY; DAO_ERR_STOPPED; DAO_ERR_REENTRANT from the
  *         executor's own thread.
@@ -279,8 +276,8 @@ DAO_API DAO_NODISCARD dao_status_t dao_executor_sync(dao_executor_t *executor);
 DAO_API DAO_NODISCARD dao_status_t dao_executor_step_begin(dao_executor_t *executor);
 
 /**
- * Ends the step of dao_executor_step_begin(). Kernels between an end and the next begin are a step of their own,
- * so that steps that follow each other directly need one call between them.
+ * Ends the step of dao_executor_step_begin(). Kernels between an end and the next begin are a step of their
+ * own, so that steps that follow each other directly need one call between them.
  *
  * @return As dao_executor_step_begin().
  *
@@ -349,7 +346,7 @@ DAO_API DAO_NODISCARD dao_status_t dao_executor_stats_get(dao_executor_t *execut
                                                           dao_executor_stats_t *out_stats);
 
 /**
- * Gives the name of a policy, such as "weighted_belady"; "unknown" for a number that is none. Threads: any.
+ * Returns the name of a policy, such as "weighted_belady"; "unknown" for a number that is none. Threads: any.
  * Waits: never. Cost: O(1).
  */
 DAO_API const char *dao_policy_name(dao_policy_t policy);

@@ -11,7 +11,7 @@
 #include <stddef.h>
 
 struct dao_command_list {
-    dao_shared_t shared;      /* first; held by the creator and by every run's items */
+    dao_counted_t shared;     /* first; held by the creator and by every run's items */
     dao_executor_t *executor; /* a reference to its shell */
     dao_item_t *first, *last;
     uint64_t kernel_count;
@@ -28,11 +28,11 @@ static void destroy_chain(dao_item_t *first)
     }
 }
 
-static void destroy_list(dao_shared_t *shared)
+static void destroy_list(dao_counted_t *shared)
 {
     dao_command_list_t *list = (dao_command_list_t *)shared;
     destroy_chain(list->first);
-    dao_shared_unreference(&list->executor->shared);
+    dao_counted_unreference(&list->executor->shared);
     dao_host_free(list);
 }
 
@@ -45,9 +45,9 @@ dao_status_t dao_command_list_create(dao_executor_t *executor, dao_command_list_
     if (list == NULL) {
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory for a command list");
     }
-    dao_shared_init(&list->shared, destroy_list);
+    dao_counted_init(&list->shared, destroy_list);
     list->executor = executor;
-    dao_shared_reference(&executor->shared);
+    dao_counted_reference(&executor->shared);
     *out_list = list;
     return DAO_OK;
 }
@@ -91,7 +91,7 @@ dao_status_t dao_command_list_discard(dao_command_list_t *list, dao_managed_t *t
     return status;
 }
 
-/* Copies all items of a list, between two marks. On an error none is left. */
+/* Copies all items of a list, between two step boundaries. On an error none is left. */
 static dao_status_t copy_items(dao_command_list_t *list, dao_item_t **out_first, dao_item_t **out_last)
 {
     dao_item_t *first = NULL;
@@ -143,6 +143,6 @@ dao_status_t dao_command_list_run(dao_command_list_t *list)
 void dao_command_list_destroy(dao_command_list_t *list)
 {
     if (list != NULL) {
-        dao_shared_unreference(&list->shared);
+        dao_counted_unreference(&list->shared);
     }
 }

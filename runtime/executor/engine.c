@@ -76,7 +76,7 @@ dao_status_t dao_engine_init(dao_engine_t *engine, const dao_engine_config_t *co
     return status;
 }
 
-/* Tensors enter the table with their first use and leave it when nobody needs them any more. */
+/* Tensors enter the table with their first use, and leave it when they have no bytes and no pending use. */
 static void list_tensor(dao_engine_t *engine, dao_managed_t *tensor)
 {
     if (tensor->is_listed) {
@@ -107,7 +107,8 @@ static void unlist_tensor(dao_engine_t *engine, dao_managed_t *tensor)
     dao_managed_unreference(tensor);
 }
 
-/* After a use has passed or a handle has gone: a content that nobody can ask for is freed at once. */
+/* After a use has passed or a handle has gone: a content that cannot be asked for any more is freed at
+   once. */
 static void settle_tensor(dao_engine_t *engine, dao_managed_t *tensor)
 {
     if (!tensor->is_listed) {
@@ -475,7 +476,7 @@ static void look(dao_engine_t *engine)
     engine->unseen_count = 0;
     dao_status_t status = dao_timeline_poll(&engine->timeline);
     dao_engine_lose_unless_ok(engine, status);
-    dao_throttle_look(&engine->pace, &engine->timeline);
+    dao_throttle_look(&engine->throttle, &engine->timeline);
     dao_device_arena_purge(&engine->arena, &engine->timeline);
     dao_host_tier_purge(&engine->host_tier, &engine->timeline);
     dao_file_copy_settle(engine);
@@ -485,7 +486,7 @@ static void look(dao_engine_t *engine)
     }
 }
 
-/* Runs a kernel, or skips it after a failure; tells whether it was launched. */
+/* Runs a kernel, or skips it after a failure. Returns true if it was launched. */
 static bool try_kernel(dao_engine_t *engine, dao_item_t *item)
 {
     if (engine->has_failed || engine->is_lost) {
@@ -529,11 +530,11 @@ static void keep_within_time(dao_engine_t *engine)
 {
     const dao_timeline_stream_t *stream = &engine->timeline.streams[DAO_STREAM_ROLE_COMPUTE];
     if (engine->unseen_count > 0 &&
-        dao_throttle_is_ahead(&engine->pace, &engine->timeline, engine->config.in_flight_ns)) {
+        dao_throttle_is_ahead(&engine->throttle, &engine->timeline, engine->config.in_flight_ns)) {
         look(engine); /* perhaps it is not */
     }
     while (!engine->is_lost &&
-           dao_throttle_is_ahead(&engine->pace, &engine->timeline, engine->config.in_flight_ns)) {
+           dao_throttle_is_ahead(&engine->throttle, &engine->timeline, engine->config.in_flight_ns)) {
         dao_fence_t fence = {{0}};
         dao_fence_add(&fence, DAO_STREAM_ROLE_COMPUTE, stream->completed + 1);
         engine->timeline.throttle_count++;
@@ -553,14 +554,13 @@ static void run_kernel_item(dao_engine_t *engine, dao_item_t *item)
     if (engine->plan == NULL) {
         dao_file_copy_ahead(engine); /* a plan has its own copies out */
     }
-    bool is_owned_elsewhere =
-        item->drop == NULL && item->list == NULL; /* nobody waits to hear that it has finished */
+    bool is_owned_elsewhere = item->drop == NULL && item->list == NULL; /* nothing waits for its end */
     if (is_launched && !is_owned_elsewhere) {
         keep_until_finished(engine, item);
     } else {
         dao_item_destroy(item);
     }
-    if (dao_throttle_wants_look(&engine->pace, ++engine->unseen_count)) {
+    if (dao_throttle_wants_look(&engine->throttle, ++engine->unseen_count)) {
         look(engine);
     }
     if (engine->config.check && !dao_engine_is_valid(engine)) {
@@ -771,7 +771,7 @@ bool dao_engine_is_valid(const dao_engine_t *engine)
         host_bytes += tensor->host_address != NULL ? tensor->size_bytes : 0;
         bool is_foreign = tensor->plan_role == NULL;
         if (is_foreign ? engine->plan != NULL && tensor->has_device : engine->plan == NULL) {
-            return false; /* with a plan, only who has a role is on the device; without one nobody has a role */
+            return false; /* with a plan, tensors on the device have roles; without one none has */
         }
     }
     if (engine->plan != NULL) {

@@ -58,13 +58,13 @@ typedef struct dao_engine_config {
 typedef struct dao_engine {
     dao_engine_config_t config;
     dao_timeline_t timeline;
-    dao_throttle_t pace;
+    dao_throttle_t throttle;
     uint64_t unseen_count; /* kernels since the device was asked what has finished */
     dao_device_arena_t arena;
     dao_host_tier_t host_tier;
     dao_file_tier_t file_tier;
     uint64_t backed_bytes;           /* file_copy.c: of host slots whose tensor has a slot in the file, too */
-    uint64_t leaving_bytes;          /* file_copy.c: of these, those whose write was not seen to finish */
+    uint64_t writing_bytes;          /* file_copy.c: of these, those whose write was not seen to finish */
     bool is_file_refusing;           /* file_copy.c: a write has failed since the last sync: none is tried */
     dao_error_record_t file_refusal; /* why */
 
@@ -73,7 +73,7 @@ typedef struct dao_engine {
     dao_item_t *first_retired, *last_retired; /* launched, their drop not yet called */
     const dao_item_t *frontier;               /* prefetch.c: the first that is not admitted; NULL: all are */
     bool is_counted;      /* prefetch.c: the frontier counts, but not all of it is fetched */
-    bool is_writing_back; /* writeback.c: copies have begun and the second mark is not reached */
+    bool is_writing_back; /* writeback.c: copies have begun, and the high mark is not reached */
     dao_demand_t demand;  /* of what is admitted */
     uint64_t next_time;   /* of the next kernel that is taken in */
     uint64_t now;         /* of the next kernel that is run */
@@ -96,7 +96,7 @@ typedef struct dao_engine {
 DAO_NODISCARD dao_status_t dao_engine_init(dao_engine_t *engine, const dao_engine_config_t *config);
 
 /* Runs nothing more: gives back all memory of all tensors. No items are left. The file tier is closed, but
-   not finished: that is for who destroys its streams. */
+   not finished: that is left to the destroyer of its streams. */
 void dao_engine_finish(dao_engine_t *engine);
 
 /* Takes an item in: from now on its uses are known to the policy. */
@@ -105,7 +105,7 @@ void dao_engine_enqueue(dao_engine_t *engine, dao_item_t *item);
 /* The oldest item that has not run; NULL if there is none. */
 const dao_item_t *dao_engine_peek(const dao_engine_t *engine);
 
-/* Runs the oldest item. Gives it back if somebody waits for its request; else it is done with. */
+/* Runs the oldest item. Returns it if a thread waits for its request; NULL: it is done with. */
 dao_item_t *dao_engine_run(dao_engine_t *engine);
 
 /* Calls drop of the kernels whose work has finished. */

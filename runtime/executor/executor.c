@@ -2,10 +2,10 @@
 /* The thread around the engine, and the program's side of the queue.
 
        program's threads                      executor's thread
-       push, write, read, sync, release  -->  take all -> engine: enqueue -> engine: run one -> look for more -> ...
+       push, write, read, sync, release  -->  take all -> enqueue them -> run one -> take all -> ...
 
-   An executor is a shell that its creator and every tensor's record hold, so that handles may outlive
-   dao_executor_destroy(). The shell's queue refuses everything from then on. */
+   An executor is a shell that its creator, every tensor's record and every command list hold, so that
+   handles may outlive dao_executor_destroy(). The shell's queue refuses everything from then on. */
 #include "runtime/executor/executor_internal.h"
 
 #include "base/memory/host.h"
@@ -19,7 +19,7 @@
 
 static_assert(offsetof(dao_executor_t, shared) == 0, "an executor is found by what its tensors hold");
 
-static void destroy_shell(dao_shared_t *shared)
+static void destroy_shell(dao_counted_t *shared)
 {
     dao_executor_t *executor = (dao_executor_t *)shared;
     dao_queue_finish(&executor->queue);
@@ -313,14 +313,14 @@ static dao_status_t create(const dao_executor_config_t *config, bool is_still, d
     if (executor == NULL) {
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory for an executor of %zu bytes", sizeof(*executor));
     }
-    dao_shared_init(&executor->shared, destroy_shell);
+    dao_counted_init(&executor->shared, destroy_shell);
     executor->is_still = is_still;
     dao_mutex_init(&executor->stats_lock, DAO_RANK_LEAF);
     dao_queue_init(&executor->queue,
                    config->queue_kernels != 0 ? config->queue_kernels : DAO_EXECUTOR_QUEUE_DEFAULT);
     status = start(executor, config);
     if (status != DAO_OK) {
-        dao_shared_unreference(&executor->shared);
+        dao_counted_unreference(&executor->shared);
         return status;
     }
     *out_executor = executor;
@@ -363,7 +363,7 @@ dao_status_t dao_executor_destroy(dao_executor_t *executor)
     bool has_failed = executor->engine.has_failed || executor->engine.is_lost;
     dao_error_record_t failure = executor->engine.failure;
     destroy_parts(executor);
-    dao_shared_unreference(&executor->shared);
+    dao_counted_unreference(&executor->shared);
     return has_failed ? dao_error_restore(&failure) : DAO_OK;
 }
 

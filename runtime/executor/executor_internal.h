@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The executor behind its handle: shared by executor.c, tensor.c and step.c. */
+/* The executor behind its handle: shared by executor.c, managed.c and command_list.c. */
 #ifndef DAO_RUNTIME_EXECUTOR_EXECUTOR_INTERNAL_H
 #define DAO_RUNTIME_EXECUTOR_EXECUTOR_INTERNAL_H
 
@@ -9,15 +9,15 @@
 
 #include <stdatomic.h>
 
-/* An executor without a thread of its own is *still*: whoever calls it runs the engine, and only as far as
-   the call needs. A push that finds the queue full runs kernels until there is room, a sync or a request runs
-   all that was pushed before. So the same calls do the same things in the same order every time: for virtual
-   time, and for seeded schedules. */
+/* Creates an executor without a thread of its own, a *still* one: its callers run the engine, and only as
+   far as the call needs. A push that finds the queue full runs kernels until it fits; a sync or a request
+   runs all that was pushed before. So the same calls do the same things in the same order every time: for
+   virtual time, and for seeded schedules. */
 DAO_NODISCARD dao_status_t dao_executor_create_still(const dao_executor_config_t *config,
                                                      dao_executor_t **out_executor);
 
 struct dao_executor {
-    dao_shared_t shared; /* first; held by the creator, every tensor's record and every command list */
+    dao_counted_t shared; /* first; held by the creator, every tensor's record and every command list */
     _Atomic uint64_t live_tensor_count;
     _Atomic uint64_t next_tensor_id;
     _Atomic uintptr_t thread_id; /* of the executor's thread; 0 until it runs */

@@ -54,7 +54,7 @@ dao_status_t dao_managed_create(dao_executor_t *executor, const dao_managed_conf
     atomic_init(&tensor->reference_count, 1);
     tensor->release_item.kind = DAO_ITEM_RELEASE;
     tensor->release_item.released = tensor;
-    dao_shared_reference(&executor->shared);
+    dao_counted_reference(&executor->shared);
     atomic_fetch_add(&executor->live_tensor_count, 1);
     *out_tensor = tensor;
     return DAO_OK;
@@ -118,7 +118,7 @@ static dao_status_t transfer(dao_managed_t *tensor, dao_item_kind_t kind, dao_us
 dao_status_t dao_managed_write(dao_managed_t *tensor, const void *source, size_t size_bytes)
 {
     dao_request_t request = {.source = source};
-    /* It may fail, and the content stays then: until it is done nobody takes it for overwritten. */
+    /* It may fail, and the content stays then: so it counts as needed until the write is done. */
     return transfer(tensor, DAO_ITEM_WRITE, DAO_USE_READ_WRITE, size_bytes, &request);
 }
 

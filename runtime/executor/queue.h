@@ -29,7 +29,7 @@ void dao_queue_finish(dao_queue_t *queue); /* it is empty */
 DAO_NODISCARD dao_status_t dao_queue_push(dao_queue_t *queue, dao_item_t *first, dao_item_t *last,
                                           uint64_t kernel_count);
 
-/* Tells whether dao_queue_push() would find room at once, with nobody else pushing. */
+/* Returns true if dao_queue_push() would not wait, with no other thread pushing. */
 bool dao_queue_has_room(dao_queue_t *queue, uint64_t kernel_count);
 
 /* Takes everything; with `wait`, waits for something to come. NULL: nothing is there; with `wait`: and never

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Replaying a step: its things are queued in the order of issue_order.c. On its stream thing n of a lane (from 1)
-   has the number base + n. A fence of the plan names things of this step and of the step before; either way
-   they have numbers, and those of before the first step are over. */
+/* Replaying a step: its operations are queued in the order of issue_order.c. On its stream operation n of
+   a lane (from 1) has the number base + n. A fence of the plan names operations of this step and of the
+   step before; either way they have numbers, and those of before the first step are over. */
 #include "tools/run/plan_player.h"
 
 #include "base/memory/host.h"
@@ -57,12 +57,14 @@ static bool overlap(const dao_swap_copy_t *a, const dao_swap_copy_t *b)
            b->offset_bytes < a->offset_bytes + a->size_bytes;
 }
 
-/* Tells whether a copy in, the order's `at`-th thing, brings bytes that this step has put into the slot: the
-   order has every copy out before the copies in that bring its bytes back, whatever their fences name. */
+/* Returns true if a copy in, the order's `at`-th operation, brings bytes that this step has put into the
+   slot: the order has every copy out before the copies in that bring its bytes back, whatever their fences
+   name. */
 static bool is_of_this_step(const dao_plan_player_t *replay, const dao_swap_copy_t *in, uint32_t at)
 {
     for (uint32_t i = 0; i < at; i++) {
-        const dao_swap_copy_t *copy = dao_issue_order_copy(replay->config.schedule, replay->order.things[i]);
+        const dao_swap_copy_t *copy =
+            dao_issue_order_copy(replay->config.schedule, replay->order.operations[i]);
         if (copy != NULL && !copy->is_in && overlap(copy, in)) {
             return true;
         }
@@ -74,7 +76,8 @@ static dao_status_t place_slots(dao_plan_player_t *replay, dao_plan_player_read_
 {
     dao_status_t status = DAO_OK;
     for (uint32_t i = 0; status == DAO_OK && i < replay->order.count; i++) {
-        const dao_swap_copy_t *copy = dao_issue_order_copy(replay->config.schedule, replay->order.things[i]);
+        const dao_swap_copy_t *copy =
+            dao_issue_order_copy(replay->config.schedule, replay->order.operations[i]);
         if (copy == NULL || !copy->is_in || is_of_this_step(replay, copy, i)) {
             continue;
         }
@@ -165,36 +168,36 @@ static dao_status_t queue_host_copy(const dao_plan_player_t *replay, dao_backend
                                               copy->size_bytes);
 }
 
-static dao_status_t queue_copy(dao_plan_player_t *replay, dao_issue_order_thing_t thing,
+static dao_status_t queue_copy(dao_plan_player_t *replay, dao_issue_operation_t operation,
                                const dao_swap_copy_t *copy)
 {
-    dao_stream_role_t role = dao_issue_order_roles[thing.lane];
+    dao_stream_role_t role = dao_issue_order_roles[operation.lane];
     dao_backend_stream_t *stream = replay->config.timeline->streams[role].backend;
     dao_status_t status = watch(replay, role, copy, false);
     if (status == DAO_OK) {
         status = copy->is_file
-                     ? dao_plan_player_file_copy(replay->config.file, dao_issue_order_lanes[thing.lane],
-                                                 thing.index, stream)
+                     ? dao_plan_player_file_copy(replay->config.file, dao_issue_order_lanes[operation.lane],
+                                                 operation.index, stream)
                      : queue_host_copy(replay, stream, copy);
     }
     return status == DAO_OK ? watch(replay, role, copy, true) : status;
 }
 
-static dao_status_t queue_thing(dao_plan_player_t *replay, dao_issue_order_thing_t thing)
+static dao_status_t queue_thing(dao_plan_player_t *replay, dao_issue_operation_t operation)
 {
     const dao_swap_schedule_t *schedule = replay->config.schedule;
-    const dao_swap_copy_t *copy = dao_issue_order_copy(schedule, thing);
-    dao_stream_role_t role = dao_issue_order_roles[thing.lane];
-    dao_fence_t fence = find_fence(replay, dao_issue_order_fence(schedule, thing), thing.lane);
+    const dao_swap_copy_t *copy = dao_issue_order_copy(schedule, operation);
+    dao_stream_role_t role = dao_issue_order_roles[operation.lane];
+    dao_fence_t fence = find_fence(replay, dao_issue_order_fence(schedule, operation), operation.lane);
     uint64_t number = 0;
     dao_status_t status = dao_timeline_before(replay->config.timeline, role, &fence);
     if (status == DAO_OK) {
-        status = copy == NULL ? queue_kernel(replay, thing.index) : queue_copy(replay, thing, copy);
+        status = copy == NULL ? queue_kernel(replay, operation.index) : queue_copy(replay, operation, copy);
     }
     if (status == DAO_OK) {
         status = dao_timeline_after(replay->config.timeline, role, &number);
     }
-    DAO_ASSERT(status != DAO_OK || number == replay->base[role] + thing.index + 1);
+    DAO_ASSERT(status != DAO_OK || number == replay->base[role] + operation.index + 1);
     return status;
 }
 
@@ -203,7 +206,7 @@ dao_status_t dao_plan_player_step(dao_plan_player_t *replay)
     dao_status_t status = DAO_OK;
     replay->next_use = 0;
     for (uint32_t i = 0; status == DAO_OK && i < replay->order.count; i++) {
-        status = queue_thing(replay, replay->order.things[i]);
+        status = queue_thing(replay, replay->order.operations[i]);
     }
     for (int i = 0; status == DAO_OK && i < DAO_ISSUE_ORDER_LANE_COUNT; i++) {
         replay->base[dao_issue_order_roles[i]] += replay->order.lane_counts[i];

@@ -4,10 +4,10 @@
        out   [ copy: device to pinned piece ] [ host function: write ] [ copy ] [ write ] ...
        in    [ host function: read ] [ copy: pinned piece to device ] [ read ] ...
 
-   A stream keeps its order, so that one piece a direction is enough, and a lane's thing has one number, as a
-   copy of the host has. Where time is virtual the stream is held up for as long as the plan has the copy;
-   where memory has no bytes, that is all that happens. With bytes the pieces' copies over the link come on
-   top of that, so that the copy takes longer than in the plan.
+   A stream keeps its order, so that one piece a direction is enough, and a lane's operation has one
+   number, as a copy of the host has. Where time is virtual the stream is held up for as long as the plan
+   has the copy; where memory has no bytes, that is all that happens. With bytes the pieces' copies over
+   the link come on top of that, so that the copy takes longer than in the plan.
 
    Invariant: the transfers of copy i of a lane are [first_transfer[i], first_transfer[i + 1]). */
 #include "tools/run/plan_player_file.h"

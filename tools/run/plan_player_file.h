@@ -37,7 +37,7 @@ typedef struct dao_plan_player_file {
     _Atomic int error;                               /* the first errno of a transfer; 0: none has failed */
 } dao_plan_player_file_t;
 
-/* Tells whether some copy of the schedule is one with a file. */
+/* Returns true if some copy of the schedule is one with a file. */
 bool dao_plan_player_file_is_needed(const dao_swap_schedule_t *schedule);
 
 /* Makes the file. DAO_ERR_IO, DAO_ERR_UNSUPPORTED, DAO_ERR_NO_HOST_MEMORY, DAO_ERR_THREAD: nothing was made.

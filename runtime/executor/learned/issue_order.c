@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The queue order of a plan's step. Lanes of the plan as lanes of the timeline:
+/* The issue order of a plan's step. The lanes of the plan are these streams of the timeline:
 
        plan       COMPUTE     HOST_IN     HOST_OUT    FILE_IN     FILE_OUT
        timeline   COMPUTE     H2D         D2H         STAGE_IN    STAGE_OUT
 
-   With half duplex both directions are on HOST_IN. A thing is queued once all that its fence names of this
-   step is queued, so that no event is waited for before it is recorded. Copies go before kernels: they wait
-   on the device for what they need. Only for writes to the file the host waits, as they may fail. So what
-   comes after one is not queued before kernels that begin earlier than it, by the plan: they would wait with
-   the host. */
+   With half duplex both directions are on HOST_IN. An operation is issued once all that its fence names of
+   this step is issued, so that no event is waited for before it is recorded. Copies go before kernels:
+   they wait on the device for what they need. Only for writes to the file the host waits, as they may
+   fail. So an operation that waits for one is not issued before kernels that begin earlier by the plan:
+   they would wait with the host.
+
+   Invariant: operations of a lane are issued in the order of their numbers, each once. */
 #include "runtime/executor/learned/issue_order.h"
 
 #include "base/memory/host.h"
@@ -33,24 +35,24 @@ const dao_stream_role_t dao_issue_order_roles[DAO_ISSUE_ORDER_LANE_COUNT] = {
 };
 
 const dao_swap_copy_t *dao_issue_order_copy(const dao_swap_schedule_t *schedule,
-                                            dao_issue_order_thing_t thing)
+                                            dao_issue_operation_t operation)
 {
-    dao_swap_stream_t lane = dao_issue_order_lanes[thing.lane];
-    return lane == DAO_SWAP_STREAM_COMPUTE ? NULL : &schedule->copies[lane][thing.index];
+    dao_swap_stream_t lane = dao_issue_order_lanes[operation.lane];
+    return lane == DAO_SWAP_STREAM_COMPUTE ? NULL : &schedule->copies[lane][operation.index];
 }
 
 const dao_swap_fence_t *dao_issue_order_fence(const dao_swap_schedule_t *schedule,
-                                              dao_issue_order_thing_t thing)
+                                              dao_issue_operation_t operation)
 {
-    const dao_swap_copy_t *copy = dao_issue_order_copy(schedule, thing);
-    return copy != NULL ? &copy->after : &schedule->kernel_after[thing.index];
+    const dao_swap_copy_t *copy = dao_issue_order_copy(schedule, operation);
+    return copy != NULL ? &copy->after : &schedule->kernel_after[operation.index];
 }
 
-/* Tells whether all that a lane's next thing waits for is queued. */
+/* Returns true if all that a lane's next operation waits for is queued. */
 static bool is_ready(const dao_swap_schedule_t *schedule, uint32_t lane, const uint32_t *next)
 {
     const dao_swap_fence_t *after =
-        dao_issue_order_fence(schedule, (dao_issue_order_thing_t){lane, next[lane]});
+        dao_issue_order_fence(schedule, (dao_issue_operation_t){lane, next[lane]});
     for (uint32_t other = 0; other < DAO_ISSUE_ORDER_LANE_COUNT; other++) {
         int32_t done = after->done[dao_issue_order_lanes[other]];
         if (other != lane && done > 0 && (uint32_t)done > next[other]) {
@@ -60,12 +62,12 @@ static bool is_ready(const dao_swap_schedule_t *schedule, uint32_t lane, const u
     return true;
 }
 
-static bool waits_for_write(const dao_swap_schedule_t *schedule, dao_issue_order_thing_t thing)
+static bool waits_for_write(const dao_swap_schedule_t *schedule, dao_issue_operation_t operation)
 {
-    return dao_issue_order_fence(schedule, thing)->done[DAO_SWAP_STREAM_FILE_OUT] != DAO_SWAP_NO_WAIT;
+    return dao_issue_order_fence(schedule, operation)->done[DAO_SWAP_STREAM_FILE_OUT] != DAO_SWAP_NO_WAIT;
 }
 
-/* The lane whose next thing is queued now; DAO_ISSUE_ORDER_LANE_COUNT if none can be. */
+/* The lane whose next operation is queued now; DAO_ISSUE_ORDER_LANE_COUNT if none can be. */
 static uint32_t find_lane(const dao_issue_order_t *order, const dao_swap_schedule_t *schedule,
                           const dao_issue_order_times_t *times, const uint32_t *next)
 {
@@ -77,7 +79,7 @@ static uint32_t find_lane(const dao_issue_order_t *order, const dao_swap_schedul
         }
         bool is_kernel = dao_issue_order_lanes[lane] == DAO_SWAP_STREAM_COMPUTE;
         if (times == NULL ||
-            (!is_kernel && !waits_for_write(schedule, (dao_issue_order_thing_t){lane, next[lane]}))) {
+            (!is_kernel && !waits_for_write(schedule, (dao_issue_operation_t){lane, next[lane]}))) {
             return lane;
         }
         uint64_t begin_ns = times->begin_ns[lane][next[lane]];
@@ -137,13 +139,13 @@ dao_status_t dao_issue_order_init(dao_issue_order_t *order, const dao_swap_sched
                                   uint32_t kernel_count, const dao_issue_order_times_t *times)
 {
     uint32_t next[DAO_ISSUE_ORDER_LANE_COUNT] = {0};
-    *order = (dao_issue_order_t){.things = NULL};
+    *order = (dao_issue_order_t){.operations = NULL};
     for (uint32_t lane = 0; lane < DAO_ISSUE_ORDER_LANE_COUNT; lane++) {
         order->lane_counts[lane] = count_of(schedule, kernel_count, lane);
         order->count += order->lane_counts[lane];
     }
-    order->things = dao_host_calloc((size_t)order->count + 1, sizeof(*order->things));
-    if (order->things == NULL) {
+    order->operations = dao_host_calloc((size_t)order->count + 1, sizeof(*order->operations));
+    if (order->operations == NULL) {
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory for the order of a plan's step");
     }
     for (uint32_t i = 0; i < order->count; i++) {
@@ -151,15 +153,15 @@ dao_status_t dao_issue_order_init(dao_issue_order_t *order, const dao_swap_sched
         if (lane == DAO_ISSUE_ORDER_LANE_COUNT) {
             dao_issue_order_finish(order);
             return dao_error(DAO_ERR_INVALID,
-                             "the plan's step cannot be queued: a thing waits for a later one");
+                             "the plan's step cannot be queued: a operation waits for a later one");
         }
-        order->things[i] = (dao_issue_order_thing_t){lane, next[lane]++};
+        order->operations[i] = (dao_issue_operation_t){lane, next[lane]++};
     }
     return DAO_OK;
 }
 
 void dao_issue_order_finish(dao_issue_order_t *order)
 {
-    dao_host_free(order->things);
-    order->things = NULL;
+    dao_host_free(order->operations);
+    order->operations = NULL;
 }

@@ -1,31 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The order in which one host thread queues the things of a plan's step: kernels and copies, each behind its
-   fence. */
+/* The order in which one host thread queues the operations of a plan's step, kernels and copies, each
+   behind its fence. */
 #ifndef DAO_RUNTIME_EXECUTOR_ISSUE_ORDER_H
 #define DAO_RUNTIME_EXECUTOR_ISSUE_ORDER_H
 
 #include <dao/stream.h>
 #include <dao/swap.h>
 
-/* Lanes of a plan, and those of the timeline on which their things have finished for whoever waits on the
-   device. */
+/* The lanes of a plan, and the timeline's streams on which their operations finish. */
 enum { DAO_ISSUE_ORDER_LANE_COUNT = 5 };
 extern const dao_swap_stream_t dao_issue_order_lanes[DAO_ISSUE_ORDER_LANE_COUNT];
 extern const dao_stream_role_t dao_issue_order_roles[DAO_ISSUE_ORDER_LANE_COUNT];
 
-/* A thing of a step. */
-typedef struct dao_issue_order_thing {
+/* A operation of a step. */
+typedef struct dao_issue_operation {
     uint32_t lane;  /* index in dao_issue_order_lanes */
     uint32_t index; /* in its lane */
-} dao_issue_order_thing_t;
+} dao_issue_operation_t;
 
 typedef struct dao_issue_order {
-    dao_issue_order_thing_t *things;
+    dao_issue_operation_t *operations;
     uint32_t count;
     uint32_t lane_counts[DAO_ISSUE_ORDER_LANE_COUNT];
 } dao_issue_order_t;
 
-/* When the things of a step begin, by the plan. */
+/* When the operations of a step begin, by the plan. */
 typedef struct dao_issue_order_times {
     uint64_t *begin_ns[DAO_ISSUE_ORDER_LANE_COUNT];
     uint64_t *memory;
@@ -38,17 +37,17 @@ DAO_NODISCARD dao_status_t dao_issue_order_times_init(dao_issue_order_times_t *t
                                                       const dao_swap_problem_t *problem);
 void dao_issue_order_times_finish(dao_issue_order_times_t *times);
 
-/* Finds the order: every thing comes behind all that its fence names, and copies as early as they can.
+/* Finds the order: every operation comes behind all that its fence names, and copies as early as they can.
    `times` may be NULL; with them, copies that wait for a write to the file come before the kernels that begin
-   later. DAO_ERR_INVALID if a thing waits for a later one; DAO_ERR_NO_HOST_MEMORY. */
+   later. DAO_ERR_INVALID if a operation waits for a later one; DAO_ERR_NO_HOST_MEMORY. */
 DAO_NODISCARD dao_status_t dao_issue_order_init(dao_issue_order_t *order, const dao_swap_schedule_t *schedule,
                                                 uint32_t kernel_count, const dao_issue_order_times_t *times);
 void dao_issue_order_finish(dao_issue_order_t *order);
 
-/* What a thing waits for, and its copy; NULL for a kernel. */
+/* What a operation waits for, and its copy; NULL for a kernel. */
 const dao_swap_fence_t *dao_issue_order_fence(const dao_swap_schedule_t *schedule,
-                                              dao_issue_order_thing_t thing);
+                                              dao_issue_operation_t operation);
 const dao_swap_copy_t *dao_issue_order_copy(const dao_swap_schedule_t *schedule,
-                                            dao_issue_order_thing_t thing);
+                                            dao_issue_operation_t operation);
 
 #endif

@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Compiling a plan: in which order things are queued, and who lies where a thing puts its bytes.
+/* Compiling a plan: in which order operations are issued, and which tensors lie where an operation puts
+   its bytes.
 
-   The places of a step are played twice around, since a step ends as it starts: what lies somewhere stays
-   there until a thing that needs some of its bytes takes them; then it is on that thing's list of drops. A
+   The places of a step are played twice around, since a step ends as it starts. A tensor stays at its
+   address until an operation needs some of its bytes; then it is on that operation's list of drops. A
    kernel takes the places of its operands that are not there yet, and its workspace.
 
-       things   in A    kernel 0   out B   in C     ...
-       drops    -       -          -       B, D              C lands where B and D lay */
+       operations   in A    kernel 0   out B   in C     ...
+       drops        -       -          -       B, D              C lands where B and D were
+
+   Invariants: the tensors in `lying` do not overlap; lying[positions[role]] == role exactly for those with
+   an address. */
 #include "base/memory/host.h"
 #include "base/report/error.h"
 #include "runtime/executor/learned/plan_follow.h"
@@ -14,7 +18,7 @@
 /* The list of drops at first. */
 #define DROPS_AT_FIRST 64u
 
-/* Who lies where. */
+/* Which tensor lies where. */
 typedef struct places {
     const dao_swap_problem_t *problem;
     dao_compiled_plan_t *plan;
@@ -54,7 +58,7 @@ static void remove_place(places_t *places, uint32_t role)
     }
 }
 
-/* Whoever has some of these bytes leaves. */
+/* Removes all tensors that have some of these bytes. */
 static void clear(places_t *places, uint64_t address, uint64_t size_bytes)
 {
     for (uint32_t i = places->lying_count; i-- > 0;) {
@@ -97,11 +101,11 @@ static void play_step(places_t *places)
     dao_compiled_plan_t *plan = places->plan;
     uint32_t next_use = 0;
     for (uint32_t i = 0; i < plan->order.count; i++) {
-        dao_issue_order_thing_t thing = plan->order.things[i];
-        const dao_swap_copy_t *copy = dao_issue_order_copy(plan->schedule, thing);
+        dao_issue_operation_t operation = plan->order.operations[i];
+        const dao_swap_copy_t *copy = dao_issue_order_copy(plan->schedule, operation);
         plan->drop_first[i] = places->drop_count;
         if (copy == NULL) {
-            play_kernel(places, thing.index, &next_use);
+            play_kernel(places, operation.index, &next_use);
         } else if (copy->is_in) {
             take_place(places, copy->tensor, copy->address_bytes);
         }
@@ -115,9 +119,9 @@ static bool can_be_followed(const places_t *places)
 {
     const dao_compiled_plan_t *plan = places->plan;
     for (uint32_t i = 0; i < plan->order.count; i++) {
-        dao_issue_order_thing_t thing = plan->order.things[i];
-        const dao_swap_copy_t *copy = dao_issue_order_copy(plan->schedule, thing);
-        dao_swap_stream_t lane = dao_issue_order_lanes[thing.lane];
+        dao_issue_operation_t operation = plan->order.operations[i];
+        const dao_swap_copy_t *copy = dao_issue_order_copy(plan->schedule, operation);
+        dao_swap_stream_t lane = dao_issue_order_lanes[operation.lane];
         bool is_in_lane = lane == DAO_SWAP_STREAM_HOST_IN || lane == DAO_SWAP_STREAM_FILE_IN;
         if (copy != NULL && (copy->is_in != is_in_lane || copy->offset_bytes != 0 ||
                              copy->size_bytes != places->problem->tensors[copy->tensor].size_bytes)) {
@@ -197,7 +201,7 @@ static void describe_roles(const dao_swap_problem_t *problem, dao_compiled_plan_
         plan->roles[schedule->residents[i].tensor].start_address = schedule->residents[i].address_bytes;
     }
     for (uint32_t i = 0; i < plan->order.count; i++) {
-        const dao_swap_copy_t *copy = dao_issue_order_copy(schedule, plan->order.things[i]);
+        const dao_swap_copy_t *copy = dao_issue_order_copy(schedule, plan->order.operations[i]);
         if (copy != NULL && !copy->is_file) {
             plan->roles[copy->tensor].needs_slot = true;
         }

@@ -1,19 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Following a course.
+/* Following a plan.
 
-       item: kernel k  -->  copies of the plan before k  -->  drops, places of k's operands  -->  launched  -->  copies behind k
+       kernel k -> the plan's copies before k -> drops, places of its operands -> launched -> copies behind k
 
-   Every thing waits for what its fence in the plan names, as numbers on the lanes, and for `extra`.
-   Invariants while a plan is followed: the range allocator has no part in use; who is on the device has a
-   role and lies where the plan has him now; a thing's drops leave before its bytes come, also if they do not
-   come.
+   Every operation waits for what its fence in the plan names, as numbers on streams, and for `extra`.
+
+       state          holds                                                           left by
+       not followed   engine->plan is not this one; no role has a tensor or a slot    enter
+       followed       engine->plan is this one; next is the operation that is due     leave
+       between steps  followed, with next == 0                                        a kernel, leave
+
+   Invariants while a plan is followed: the range allocator has no part in use; a tensor on the device has
+   a role and lies where the plan has it now; the drops of an operation leave before its bytes come, also
+   if they do not come; next <= order.count.
 
    What is not in the plan, and what is done:
-     a content that leaves unsaved, and may be asked for   it is copied out first a write to the file that has
-     failed                   the same: the host has seen it before the content leaves an operand that is not
-     there                          it is copied in, or filled, at its place in the plan another tensor has a
-     role that begins anew            the former one leaves anything
-     else                                         an error: the engine leaves the plan */
+
+       a content that may be asked for leaves unsaved   it is copied out first
+       a write to the file has failed                   the same: the host has seen it before
+       an operand is not there                          it is copied in, or filled, at its place in the plan
+       another tensor has a role that begins anew       the former one leaves
+       anything else                                    an error: the engine leaves the plan */
 #include "runtime/executor/learned/plan_follow.h"
 
 #include "base/numbers/math.h"
@@ -24,7 +31,7 @@
 #include "runtime/executor/state/file_copy.h"
 #include "runtime/executor/state/residency.h"
 
-/* Times that all residents who are not in their places are looked at. */
+/* Times that all residents that are not in their places are looked at. */
 #define MOVE_ROUND_MAX 16
 
 static const dao_fence_t no_fence;
@@ -46,7 +53,7 @@ static dao_status_t mismatch(const dao_managed_t *tensor)
 
 /* ---- fences ---- */
 
-/* Numbers of a lane's things, of this step or of the one before. */
+/* Numbers of a lane's operations, of this step or of the one before. */
 static uint64_t *sequences_of(const dao_compiled_plan_t *plan, uint32_t lane, bool is_before)
 {
     uint64_t *sequences = plan->sequences + (is_before ? plan->order.count : 0);
@@ -56,9 +63,9 @@ static uint64_t *sequences_of(const dao_compiled_plan_t *plan, uint32_t lane, bo
     return sequences;
 }
 
-/* The number of a lane's thing: of this step's `done` first ones the last. Below 1 it counts back from the
-   end of the step before; what lies before that step is covered by its first thing, as a lane keeps its
-   order. */
+/* Returns the sequence number that `done` names: the done-th operation of the lane in this step or, for
+   done <= 0, of the step before, counted from its end. What lies before that step is covered by its first
+   operation, as a lane keeps its order. */
 static uint64_t sequence_of(const dao_compiled_plan_t *plan, uint32_t lane, int32_t done)
 {
     uint32_t count = plan->order.lane_counts[lane];
@@ -69,25 +76,25 @@ static uint64_t sequence_of(const dao_compiled_plan_t *plan, uint32_t lane, int3
     return count > 0 ? sequences_of(plan, lane, true)[before > 0 ? before - 1 : 0] : 0;
 }
 
-static dao_fence_t fence_of(const dao_compiled_plan_t *plan, dao_issue_order_thing_t thing)
+static dao_fence_t fence_of(const dao_compiled_plan_t *plan, dao_issue_operation_t operation)
 {
-    const dao_swap_fence_t *after = dao_issue_order_fence(plan->schedule, thing);
+    const dao_swap_fence_t *after = dao_issue_order_fence(plan->schedule, operation);
     dao_fence_t fence = plan->extra;
     for (uint32_t lane = 0; lane < DAO_ISSUE_ORDER_LANE_COUNT; lane++) {
         int32_t done = after->done[dao_issue_order_lanes[lane]];
-        if (done != DAO_SWAP_NO_WAIT && lane != thing.lane) {
+        if (done != DAO_SWAP_NO_WAIT && lane != operation.lane) {
             dao_fence_add(&fence, dao_issue_order_roles[lane], sequence_of(plan, lane, done));
         }
     }
     return fence;
 }
 
-static void number(dao_compiled_plan_t *plan, dao_issue_order_thing_t thing, uint64_t sequence)
+static void number(dao_compiled_plan_t *plan, dao_issue_operation_t operation, uint64_t sequence)
 {
-    sequences_of(plan, thing.lane, false)[thing.index] = sequence;
+    sequences_of(plan, operation.lane, false)[operation.index] = sequence;
 }
 
-/* ---- who leaves ---- */
+/* ---- drops ---- */
 
 /* A copy that is refused is no failure yet: the operand's kernel tries again. */
 static dao_status_t unless_refused(const dao_engine_t *engine, dao_status_t status)
@@ -147,19 +154,19 @@ static dao_status_t drop(dao_engine_t *engine, dao_compiled_plan_t *plan, dao_ma
     return status;
 }
 
-static dao_status_t drop_all(dao_engine_t *engine, dao_compiled_plan_t *plan, uint32_t thing)
+static dao_status_t drop_all(dao_engine_t *engine, dao_compiled_plan_t *plan, uint32_t index)
 {
     dao_status_t status = DAO_OK;
-    for (uint32_t i = plan->drop_first[thing]; status == DAO_OK && i < plan->drop_first[thing + 1]; i++) {
+    for (uint32_t i = plan->drop_first[index]; status == DAO_OK && i < plan->drop_first[index + 1]; i++) {
         status = drop(engine, plan, plan->roles[plan->drops[i]].tensor);
     }
     return status;
 }
 
-/* Tells whether a thing makes somebody leave whose content would have to be saved. */
-static bool drops_live_content(const dao_compiled_plan_t *plan, uint32_t thing)
+/* Returns true if a drop of this operation would have to be saved. */
+static bool drops_live_content(const dao_compiled_plan_t *plan, uint32_t index)
 {
-    for (uint32_t i = plan->drop_first[thing]; i < plan->drop_first[thing + 1]; i++) {
+    for (uint32_t i = plan->drop_first[index]; i < plan->drop_first[index + 1]; i++) {
         const dao_managed_t *tensor = plan->roles[plan->drops[i]].tensor;
         if (tensor != NULL && needs_saving(tensor)) {
             return true;
@@ -170,7 +177,7 @@ static bool drops_live_content(const dao_compiled_plan_t *plan, uint32_t thing)
 
 /* ---- copies ---- */
 
-/* Tells whether the host or the file has a content that the device has not. */
+/* Returns true if the host or the file has a content that the device has not. */
 static bool can_come(const dao_managed_t *tensor)
 {
     return !tensor->has_device &&
@@ -213,8 +220,8 @@ static dao_status_t copy_out(dao_engine_t *engine, dao_managed_t *tensor, bool i
 
 /* A copy goes from where the bytes are, or to where there is place for them, which need not be the plan's
    tier. */
-static dao_status_t carry(dao_engine_t *engine, dao_compiled_plan_t *plan, dao_managed_t *tensor,
-                          const dao_swap_copy_t *copy, const dao_fence_t *fence)
+static dao_status_t move_bytes(dao_engine_t *engine, dao_compiled_plan_t *plan, dao_managed_t *tensor,
+                               const dao_swap_copy_t *copy, const dao_fence_t *fence)
 {
     if (!copy->is_in) {
         bool is_on_its_way = tensor->file_copy != DAO_FILE_COPY_NONE;
@@ -228,33 +235,33 @@ static dao_status_t carry(dao_engine_t *engine, dao_compiled_plan_t *plan, dao_m
     bool is_off_plan = (tensor->residency == DAO_RESIDENCY_FILE) != copy->is_file;
     dao_status_t status = copy_in(engine, tensor, copy->address_bytes, fence);
     if (status == DAO_OK && is_off_plan) {
-        dao_fence_join(&plan->extra, &tensor->device_written); /* on another lane than fences name */
+        dao_fence_join(&plan->extra, &tensor->device_written); /* on another stream than fences name */
     }
     return status;
 }
 
 static dao_status_t queue_copy(dao_engine_t *engine, dao_compiled_plan_t *plan, uint32_t index)
 {
-    dao_issue_order_thing_t thing = plan->order.things[index];
-    const dao_swap_copy_t *copy = dao_issue_order_copy(plan->schedule, thing);
-    dao_fence_t fence = fence_of(plan, thing);
+    dao_issue_operation_t operation = plan->order.operations[index];
+    const dao_swap_copy_t *copy = dao_issue_order_copy(plan->schedule, operation);
+    dao_fence_t fence = fence_of(plan, operation);
     dao_managed_t *tensor = plan->roles[copy->tensor].tensor;
     dao_status_t status = drop_all(engine, plan, index);
     if (status == DAO_OK && tensor != NULL) {
-        dao_fence_join(&fence, &plan->extra); /* who left may have been saved */
-        status = unless_refused(engine, carry(engine, plan, tensor, copy, &fence));
+        dao_fence_join(&fence, &plan->extra); /* the drops may have been saved */
+        status = unless_refused(engine, move_bytes(engine, plan, tensor, copy, &fence));
     }
-    number(plan, thing, engine->timeline.streams[dao_issue_order_roles[thing.lane]].issued);
+    number(plan, operation, engine->timeline.streams[dao_issue_order_roles[operation.lane]].issued);
     return status;
 }
 
-/* Queues copies up to the next kernel. Unless that kernel is due, one that would have to save a content
-   waits: perhaps the program is about to say that nobody needs it. */
+/* Queues copies up to the next kernel. Unless that kernel is due, a copy that would have to save a content
+   waits: the program may be about to discard it. */
 static dao_status_t queue_copies(dao_engine_t *engine, dao_compiled_plan_t *plan, bool is_due)
 {
     dao_status_t status = DAO_OK;
     while (status == DAO_OK && plan->next < plan->order.count &&
-           dao_issue_order_copy(plan->schedule, plan->order.things[plan->next]) != NULL &&
+           dao_issue_order_copy(plan->schedule, plan->order.operations[plan->next]) != NULL &&
            (is_due || !drops_live_content(plan, plan->next))) {
         status = queue_copy(engine, plan, plan->next++);
     }
@@ -263,8 +270,7 @@ static dao_status_t queue_copies(dao_engine_t *engine, dao_compiled_plan_t *plan
 
 /* ---- kernels ---- */
 
-/* Somebody else has the role from now on. The former one takes his bytes along, and the slot if they are in
-   it. */
+/* Gives the role to another tensor. The former one takes its bytes along, and the slot if they are in it. */
 static dao_status_t pass_on(dao_engine_t *engine, dao_compiled_plan_t *plan, dao_plan_role_t *role,
                             dao_managed_t *tensor)
 {
@@ -330,8 +336,8 @@ dao_status_t dao_plan_follow_prepare(dao_engine_t *engine, dao_item_t *item, con
     if (status != DAO_OK || plan->next == plan->order.count) {
         return status != DAO_OK ? status : dao_error(DAO_ERR_UNSUPPORTED, "the step is longer than its plan");
     }
-    dao_issue_order_thing_t thing = plan->order.things[plan->next];
-    uint32_t first_use = log->kernels[thing.index].first_use;
+    dao_issue_operation_t operation = plan->order.operations[plan->next];
+    uint32_t first_use = log->kernels[operation.index].first_use;
     const uint64_t *addresses = plan->schedule->use_address + first_use;
     status = drop_all(engine, plan, plan->next);
     for (uint32_t i = 0; status == DAO_OK && i < item->use_count; i++) {
@@ -345,15 +351,15 @@ dao_status_t dao_plan_follow_prepare(dao_engine_t *engine, dao_item_t *item, con
     }
     *out_placement = (dao_placement_t){.is_planned = true,
                                        .has_workspace = item->workspace_bytes > 0,
-                                       .workspace_offset = plan->schedule->workspace_address[thing.index],
-                                       .fence = fence_of(plan, thing)};
+                                       .workspace_offset = plan->schedule->workspace_address[operation.index],
+                                       .fence = fence_of(plan, operation)};
     return status;
 }
 
 void dao_plan_follow_launched(dao_engine_t *engine, uint64_t sequence)
 {
     dao_compiled_plan_t *plan = engine->plan;
-    number(plan, plan->order.things[plan->next++], sequence);
+    number(plan, plan->order.operations[plan->next++], sequence);
     dao_status_t status = queue_copies(engine, plan, false);
     if (status != DAO_OK && !engine->is_lost) {
         dao_plan_follow_leave(engine);
@@ -402,7 +408,7 @@ static void bind_all(dao_engine_t *engine, dao_compiled_plan_t *plan, const dao_
     }
 }
 
-/* Nobody has a role any more. A slot stays with the tensor whose bytes are in it. */
+/* Takes all roles away. A slot stays with the tensor whose bytes are in it. */
 static void give_up_roles(dao_engine_t *engine, dao_compiled_plan_t *plan)
 {
     for (uint32_t i = 0; i < plan->role_count; i++) {
@@ -428,8 +434,8 @@ static bool is_in_place(const dao_managed_t *tensor)
     return tensor->plan_role != NULL && tensor->device_offset_bytes == tensor->plan_role->start_address;
 }
 
-/* Whoever is on the device and does not begin the step where he is leaves; with `keeps_residents` those stay
-   for now that begin it somewhere else on the device. */
+/* Evicts tensors that do not begin the step where they are. With `keeps_residents` those stay for now that
+   begin it somewhere else on the device. */
 static dao_status_t evict_others(dao_engine_t *engine, bool keeps_residents)
 {
     dao_status_t status = DAO_OK;
@@ -443,8 +449,7 @@ static dao_status_t evict_others(dao_engine_t *engine, bool keeps_residents)
     return status;
 }
 
-/* Moves a tensor on the device to where the step begins with him, if nobody is there; tells whether that was
-   so. */
+/* Moves a tensor on the device to where it begins the step. Returns false if that place is not free. */
 static bool move(dao_engine_t *engine, dao_managed_t *tensor)
 {
     uint64_t address = tensor->plan_role->start_address;
@@ -459,7 +464,7 @@ static bool move(dao_engine_t *engine, dao_managed_t *tensor)
     return true;
 }
 
-/* Residents move on the device as long as one more finds his place free. */
+/* Moves residents on the device as long as one more finds its place free. */
 static void move_residents(dao_engine_t *engine, const dao_compiled_plan_t *plan)
 {
     bool has_moved = true;
@@ -473,7 +478,7 @@ static void move_residents(dao_engine_t *engine, const dao_compiled_plan_t *plan
     }
 }
 
-/* Leaves on the device who is in his place there; everybody else goes. */
+/* Leaves tensors on the device that are in their places, and evicts all others. */
 static dao_status_t clear_arena(dao_engine_t *engine, const dao_compiled_plan_t *plan)
 {
     dao_status_t status = evict_others(engine, true);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Plans: a plan of dao/swap.h for a step of managed tensors, compiled so that following it decides nothing.
+/* A plan of dao/swap.h for a step of managed tensors, compiled so that following it decides nothing.
 
-   While a plan is followed, the plan has the whole device arena: no part of it is in the range allocator.
-   Records of tensors stay true all the time (where their bytes are, and which operations touch them), so that
-   the executor can leave the plan between any two kernels and go on by itself. What the plan gives up but
-   somebody may still ask for is saved first. */
+   While a plan is followed, it has the whole device arena: no part of it is in the range allocator.
+   Records of tensors stay true all the time (where their bytes are, and which operations use them). So the
+   executor can leave the plan between any two kernels and go on by itself. A content that the plan gives
+   up, but that may still be asked for, is saved first. */
 #ifndef DAO_RUNTIME_EXECUTOR_PLAN_FOLLOW_H
 #define DAO_RUNTIME_EXECUTOR_PLAN_FOLLOW_H
 
@@ -23,15 +23,15 @@ struct dao_compiled_plan {
     dao_swap_plan_t *swap_plan;
     const dao_swap_schedule_t *schedule;
     dao_issue_order_t order;
-    uint32_t *drop_first; /* of each thing, and one more: its first drop */
-    uint32_t *drops;      /* roles that lie where a thing puts its bytes */
-    uint64_t *sequences;  /* numbers of the things of this step, then of the one before, lane by lane */
+    uint32_t *drop_first; /* of each operation, and one more: its first drop */
+    uint32_t *drops;      /* roles that lie where a operation puts its bytes */
+    uint64_t *sequences;  /* numbers of the operations of this step, then of the one before, by lanes */
     dao_plan_role_t *roles;
     uint32_t role_count;
     dao_plan_basis_t basis;
     uint64_t bound_ns; /* of a step */
 
-    uint32_t next;     /* thing of this step that is queued next */
+    uint32_t next;     /* operation of this step that is queued next */
     dao_fence_t extra; /* operations that are not in the plan: everything later waits for them */
 };
 
@@ -46,7 +46,7 @@ DAO_NODISCARD dao_status_t dao_compiled_plan_create(const dao_swap_problem_t *pr
 /* It is not followed. NULL is allowed. */
 void dao_compiled_plan_destroy(dao_compiled_plan_t *plan);
 
-/* Starts to follow a plan, at the begin of a step of this known: brings everything where the plan wants it.
+/* Starts to follow a plan, at the begin of this known step: brings everything where the plan wants it.
    On an error the engine runs on as before: DAO_ERR_HOST_FULL, DAO_ERR_NO_HOST_MEMORY, what copies answer. */
 DAO_NODISCARD dao_status_t dao_plan_follow_enter(dao_engine_t *engine, dao_compiled_plan_t *plan,
                                                  const dao_step_log_t *known);

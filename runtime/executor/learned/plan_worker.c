@@ -1,8 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One job, one thread:
 
-       executor's thread   hand in ------------------------------> take back
-       worker's thread               `-> bound, plan, compile --> done -'                                              */
+       executor's thread   submit --------------------------> take
+       worker's thread           `-> bound, plan, compile --> done -'
+
+       state     job    is_done   holder of the job
+       idle      NULL   no        -
+       working   set    no        the worker
+       done      set    yes       the executor, by dao_plan_worker_take()
+
+   Invariant: is_done only with a job. A job that is not done is read and written by the worker alone. */
 #include "runtime/executor/learned/plan_worker.h"
 
 #include "allocators/range/range.h"
@@ -97,7 +104,7 @@ void dao_plan_worker_finish(dao_plan_worker_t *worker)
     dao_mutex_finish(&worker->lock);
 }
 
-static void *run_desk(void *user)
+static void *run_worker(void *user)
 {
     dao_plan_worker_t *worker = user;
     dao_mutex_lock(&worker->lock);
@@ -127,7 +134,7 @@ dao_status_t dao_plan_worker_submit(dao_plan_worker_t *worker, dao_plan_job_t *j
         return DAO_OK;
     }
     if (!worker->has_thread) {
-        dao_status_t status = dao_thread_start(&worker->thread, "dao-planner", run_desk, worker);
+        dao_status_t status = dao_thread_start(&worker->thread, "dao-planner", run_worker, worker);
         if (status != DAO_OK) {
             return status;
         }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where plans are made: one at a time, by a thread of its own or by whoever asks. */
+/* Makes plans, one at a time, on a thread of its own or on the caller's. */
 #ifndef DAO_RUNTIME_EXECUTOR_PLAN_WORKER_H
 #define DAO_RUNTIME_EXECUTOR_PLAN_WORKER_H
 
@@ -16,8 +16,8 @@ typedef struct dao_plan_job {
     dao_compiled_plan_t *plan; /* with DAO_OK */
 } dao_plan_job_t;
 
-/* Makes a job for steps of this shape. Kernel times in nanoseconds; the rest of the problem is the caller's
-   to fill in. NULL without memory. */
+/* Makes a job of a known step. Kernel times in nanoseconds; the rest of the problem is the caller's to
+   fill in. NULL without memory. */
 dao_plan_job_t *dao_plan_job_create(const dao_step_log_t *known, const uint64_t *kernel_ns);
 void dao_plan_job_destroy(dao_plan_job_t *job); /* with its plan, if that is still there; NULL is allowed */
 

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From marks to plans.
+/* From step boundaries to plans.
 
-       step     mark            mark             mark                       mark
-                 |  learnt       |  the same: its  |  the same: measured,     |  the plan is there: followed from here on ...
-                 |               |  future is known|  then planned            |
+       boundary   |          |                 |                       |
+       step       |  learnt  | the same: its   | the same: measured,   | the same: its plan is
+                  |          | future is known | then planned          | followed from here on
        worker                                         [ bound, plan, compile ]
 
-   At the first kernel of a step, of the known_steps that begin as what is queued the one is expected that fits
-   furthest; if several do, the one that came the last time behind the step before; then the latest. Later
-   kernels are compared one by one.
+   At the first kernel of a step, the known step is expected that fits the queued kernels furthest. Of
+   several, it is the one that came behind the step before the last time; then the latest. Later kernels
+   are compared one by one.
 
-   Invariants: `now` is a known whose first log.kernel_count kernels are those of the step; a plan is
-   followed only if it is that of `now`, or between two steps; the worker's job is that of `submitted`, which is
-   not forgotten meanwhile. */
+   Invariants: `now` is a known step whose first log.kernel_count kernels are those of the step under way;
+   a plan is followed only if it is that of `now`, or between two steps; the worker's job is that of
+   `submitted`, which is not forgotten meanwhile; known_step_count <= DAO_KNOWN_STEP_COUNT_MAX. */
 #include "runtime/executor/learned/step_learner.h"
 
 #include "base/memory/host.h"
@@ -65,7 +65,7 @@ void dao_step_learner_destroy(dao_step_learner_t *learner)
 
 /* ---- which step is it ---- */
 
-/* Queued kernels that are those a known begins with; 0: it begins otherwise. */
+/* Returns how many queued kernels are those that a known step begins with; 0: it begins otherwise. */
 static uint32_t count_alike(const dao_known_step_t *known, const dao_item_t *first)
 {
     uint32_t count = 0;
@@ -103,7 +103,7 @@ static dao_known_step_t *expect(const dao_step_learner_t *learner, const dao_ite
     return best;
 }
 
-/* A known that is as the step under way up to now. */
+/* Returns the known step that is as the step under way up to now. */
 static dao_known_step_t *find_alike(const dao_step_learner_t *learner, bool is_whole)
 {
     for (uint32_t i = 0; i < learner->known_step_count; i++) {
@@ -195,7 +195,7 @@ static void measure_step(dao_step_learner_t *learner)
     }
 }
 
-/* Tells whether measured and expected differ by more than the tolerance. */
+/* Returns true if measured and expected differ by more than the tolerance. */
 static bool is_off(double measured, double expected)
 {
     double difference = measured > expected ? measured - expected : expected - measured;
@@ -235,7 +235,7 @@ static double both_speed(const dao_swap_tier_t *link)
                : (double)link->in_bytes_per_second + (double)link->out_bytes_per_second;
 }
 
-/* Tells whether what was measured, and noted, is not what the plan was made with any more. */
+/* Returns true if what was measured, and noted, is not what the plan was made with any more. */
 static bool has_changed(const dao_step_learner_t *learner, const dao_plan_basis_t *basis)
 {
     const dao_profiler_t *profiler = &learner->engine->profiler;
@@ -546,7 +546,7 @@ void dao_step_learner_forecast(dao_step_learner_t *learner, const dao_item_t *it
     }
 }
 
-/* ---- marks ---- */
+/* ---- step boundaries ---- */
 
 /* Which contents live on after the step. */
 static void note_persistence(dao_step_learner_t *learner)
@@ -569,8 +569,8 @@ static void forget_references(dao_step_learner_t *learner, const dao_known_step_
     }
 }
 
-/* A place in the table for one more shape. With the table full, the one that was not seen for longest goes.
-   */
+/* Returns a place in the table for one more step. With the table full, the one that was not seen for
+   longest is forgotten. */
 static dao_known_step_t **find_place(dao_step_learner_t *learner)
 {
     dao_known_step_t **oldest = NULL;
@@ -588,7 +588,7 @@ static dao_known_step_t **find_place(dao_step_learner_t *learner)
     return oldest;
 }
 
-/* Makes a known of the step's log, which begins anew. NULL without memory. */
+/* Makes a known step of the log, which begins anew. NULL without memory. */
 static dao_known_step_t *learn(dao_step_learner_t *learner)
 {
     dao_known_step_t *known = dao_host_calloc(1, sizeof(*known));
@@ -607,7 +607,7 @@ static dao_known_step_t *learn(dao_step_learner_t *learner)
     return known;
 }
 
-/* The known of the step that has just ended; NULL without memory for a new one. */
+/* Returns the known step that has just ended; NULL without memory for a new one. */
 static dao_known_step_t *recognize(dao_step_learner_t *learner)
 {
     dao_known_step_t *known = learner->now;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Learning steps and adopting plans: what the engine does at marks and before kernels.
+/* Learns the steps of the program: what the engine does at step boundaries and before kernels.
 
-   A step is what lies between two marks of the program. One that was seen before is recognized kernel by
-   kernel; while it goes on as it did, the executor knows its future. Once it has been measured it is planned,
-   and followed by its plan (plan_follow.h) from then on. A kernel that is another one than the time before ends
-   that at once. */
+   A step is what lies between two boundaries. One that was seen before is recognized kernel by kernel;
+   while it goes on as it did, the executor knows its future. Once it has been measured it is planned, and
+   its plan is followed (plan_follow.h). A kernel that is another one than the time before ends that at
+   once. */
 #ifndef DAO_RUNTIME_EXECUTOR_STEP_LEARNER_H
 #define DAO_RUNTIME_EXECUTOR_STEP_LEARNER_H
 
@@ -53,9 +53,9 @@ typedef struct dao_known_step {
 struct dao_step_learner {
     dao_engine_t *engine;
     dao_plan_worker_t worker;
-    bool has_boundary; /* the program marks its steps */
+    bool has_boundary; /* the program says where its steps begin */
     dao_step_log_t log;
-    uint64_t step_count;     /* marks with kernels before them */
+    uint64_t step_count;     /* steps that have ended, with at least one kernel */
     uint64_t eviction_count; /* of the engine, when the step began */
     dao_known_step_t *known_steps[DAO_KNOWN_STEP_COUNT_MAX];
     uint32_t known_step_count;
@@ -77,13 +77,13 @@ DAO_NODISCARD dao_status_t dao_step_learner_create(dao_engine_t *engine, bool is
 /* Gives up a plan that is being made; no plan is followed. NULL is allowed. */
 void dao_step_learner_destroy(dao_step_learner_t *learner);
 
-/* A kernel is about to run: notes it, and enters or leaves a course. */
+/* A kernel is about to run: notes it, and enters or leaves a plan. */
 void dao_step_learner_kernel(dao_step_learner_t *learner, const dao_item_t *item);
 
 /* The step under way is not to be learnt; no plan is followed in it any more. */
 void dao_step_learner_break(dao_step_learner_t *learner);
 
-/* The program's step ends here. */
+/* A boundary: the program's step ends here, and the next one begins. */
 void dao_step_learner_boundary(dao_step_learner_t *learner);
 
 /* Looks what measurements and plans have come to. */

@@ -6,8 +6,9 @@
        uses      [ r0 read, r1 write | r1 read, r2 write | ... ]        role and access
        roles     [ r0: weights, 4 MiB | r1: new, 1 MiB | ... ]          numbered by first use
 
-   Invariants: uses of a kernel follow those of the kernel before; roles are below role_count, and a use of a
-   role that was not used before names the next one. */
+   Invariants: the uses of a kernel follow those of the kernel before; roles are below role_count, and the
+   first use of a role names the next number; readers are the roles that do not begin anew, in order of
+   their tensors' numbers. */
 #include "runtime/executor/learned/step_log.h"
 
 #include "base/memory/host.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Steps as sequences: a log of the step that is under way, and the known_steps of steps that were seen.
+/* Steps as sequences of kernels: a log of the step that is under way, and the logs of steps that are
+   known.
 
    Tensors are named by their *role*: their number in the order of their first uses in the step. So a step
    that makes its temporaries anew every time is the same step. */
@@ -18,8 +19,7 @@ typedef struct dao_step_log_kernel {
 typedef struct dao_step_log_use {
     uint32_t role;
     dao_use_kind_t kind;
-    uint32_t
-        distance; /* of a known: kernels to the role's next use, in the next step if need be; 0: there is none */
+    uint32_t distance; /* once closed: kernels to the role's next use, in the next step if need be; 0: none */
 } dao_step_log_use_t;
 
 typedef struct dao_step_log_role {
@@ -39,7 +39,7 @@ typedef struct dao_step_log {
     uint32_t use_count, use_capacity;
     dao_step_log_role_t *roles;
     uint32_t role_count, role_capacity;
-    uint32_t *readers; /* of a known: roles that do not begin anew, by the numbers of their tensors */
+    uint32_t *readers; /* once closed: roles that do not begin anew, in order of their tensors' numbers */
     uint32_t reader_count;
 } dao_step_log_t;
 
@@ -51,24 +51,24 @@ void dao_step_log_finish(dao_step_log_t *log);
 /* Adds a kernel, and gives its tensors roles. Without memory the log is broken. */
 void dao_step_log_add(dao_step_log_t *log, const dao_item_t *item);
 
-/* Makes a known of a step that has ended, with what only known_steps have. False without memory. */
+/* Closes the log of a step that has ended: finds distances and readers. False without memory. */
 DAO_NODISCARD bool dao_step_log_close(dao_step_log_t *log);
 
-/* A known that has not been planned yet came again, as `log`: learns what lives on, and what does not begin
-   anew after all. Distances stay those of the first time. */
+/* A known step that has not been planned yet came again, as `log`: notes which contents live on, and which
+   roles do not begin anew after all. Distances stay those of the first time. */
 void dao_step_log_take_over(dao_step_log_t *known, const dao_step_log_t *log);
 
-/* The role that does not begin anew and was this tensor's; DAO_STEP_LOG_NO_ROLE if there is none. */
+/* The role that does not begin anew and was this tensor's; DAO_STEP_LOG_NO_ROLE: none. */
 uint32_t dao_step_log_find_reader(const dao_step_log_t *known, uint64_t tensor_id);
 
 /* Begins the next step; what memory there is stays. */
 void dao_step_log_restart(dao_step_log_t *log);
 
-/* Tells whether the log's kernel `index` is that of another log, in all that the executor sees of it:
+/* Returns true if the log's kernel `index` is that of another log, in all that the executor sees of it:
    function, name, sizes, accesses, and which tensors are the same. */
 bool dao_step_log_is_kernel_same(const dao_step_log_t *log, const dao_step_log_t *other, uint32_t index);
 
-/* Tells whether two steps are the same from begin to end. */
+/* Returns true if two steps are the same from begin to end. */
 bool dao_step_log_is_same(const dao_step_log_t *log, const dao_step_log_t *other);
 
 bool dao_step_log_is_valid(const dao_step_log_t *log);

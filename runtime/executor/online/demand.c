@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* A segment tree over DAO_DEMAND_KERNELS kernels, used as a ring: kernel t is leaf t mod DAO_DEMAND_KERNELS.
+
+   Invariants: of an inner node, most == added + the greater `most` of its children; of a leaf, most == added;
+   the root's `most` is not negative between two calls that belong together. */
 #include "runtime/executor/online/demand.h"
 
 #include "base/memory/host.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How much device memory the kernels of a window need at once, by kernel: ranges are added, the greatest sum
-   is asked for. */
+/* The device memory that the kernels of a window need at once, kernel by kernel. Bytes are added over a
+   range of kernels; the greatest sum is read at the root. */
 #ifndef DAO_RUNTIME_EXECUTOR_DEMAND_H
 #define DAO_RUNTIME_EXECUTOR_DEMAND_H
 

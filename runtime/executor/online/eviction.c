@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Making room: the arena's blocks as a view for the policy, and the evictions that follow from its choice. */
+/* Eviction: the arena's blocks as a view for the policy, and the evictions that follow from its choice.
+
+       no hole -> evict by the policy -> host full: evict what is clean -> none: drop spare host copies
+
+   A free block of the window is not looked up again: by the time its neighbours have left it is part of a
+   larger hole. Invariant: after an error every tensor has its bytes somewhere; some may have left the
+   device. */
 #include "runtime/executor/online/eviction.h"
 
 #include "base/memory/host.h"
@@ -13,7 +19,7 @@
 /* Blocks that the view holds at first. */
 #define VIEW_AT_FIRST 256
 
-/* It does not matter when those who leave are used next. */
+/* No bound on the next use of a victim. */
 #define ANY_TIME INT64_C(-1)
 
 typedef struct view_builder {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Making room in the device arena. */
+/* Takes parts of the device arena, and evicts victims for them where that is necessary. */
 #ifndef DAO_RUNTIME_EXECUTOR_EVICTION_H
 #define DAO_RUNTIME_EXECUTOR_EVICTION_H
 
@@ -11,8 +11,8 @@
 DAO_NODISCARD dao_status_t dao_eviction_take(dao_engine_t *engine, uint64_t size_bytes, uint64_t owner,
                                              uint64_t *out_offset_bytes);
 
-/* The same for a tensor that is used at `time` and not before: only those leave that are used later, or
-   nobody knows when. DAO_ERR_LIMIT, DAO_ERR_HOST_FULL: it has to wait. */
+/* The same for a tensor that is used at `time` and not before: victims are used later, or at no known
+   time. DAO_ERR_LIMIT, DAO_ERR_HOST_FULL: it has to wait. */
 DAO_NODISCARD dao_status_t dao_eviction_take_early(dao_engine_t *engine, uint64_t size_bytes, uint64_t owner,
                                                    uint64_t time, uint64_t *out_offset_bytes);
 

@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Choosing victims.
 
-   Room must be contiguous, so every policy chooses among minimal windows: runs of free and evictable blocks
-   that hold the request and would not without either end block. Two pointers find them all in one sweep. A
-   policy is how it values a window:
+   Room must be contiguous. So every policy chooses among minimal windows: runs of free and evictable
+   blocks that hold the request and would not without either end block. Two pointers find them all in one
+   sweep. A policy is the value of a window:
 
-     lru, belady, size, user   the lowest score of a tensor in the window: the greater, the better; so a
-                               window is taken that a ranking of all tensors would clear first, and nothing
-                               outside of it has to leave
-     weighted_lru, _belady     sum(score x bytes) / sum(bytes)
-     window                    minus the sum of (bytes to move) / (distance of the next use)
+       lru, belady, size, user   the lowest score of a tensor in it: the window is taken that a ranking
+                                 of all tensors would clear first, and nothing outside of it leaves
+       weighted_lru, _belady     sum(score x bytes) / sum(bytes)
+       window                    minus the sum of (bytes to move) / (distance of the next use)
 
-   Scores: lru = age; belady = distance of the next use; a tensor whose next use nobody knows comes after all
-   known ones, the older first. Ties go to the window with fewer bytes to copy, then to the lower address.
-   Source: the executor note's consecutive windows and its upstream's scores, with one convention: the
-   greatest leaves. */
+   Scores: lru is the age; belady is the distance of the next use. A tensor without a known next use comes
+   after all that have one, the older first. Ties go to the window with fewer bytes to copy, then to the
+   lower address. Source: the executor note's consecutive windows and its upstream's scores, with one
+   convention: the greatest score is evicted. */
 #include "runtime/executor/online/policy.h"
 
 #include "base/report/assert.h"

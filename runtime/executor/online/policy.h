@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who has to leave: a pure function from a read-only view of the arena to a window of neighbouring blocks. It
-   takes no lock, moves nothing and reads no clock, so that the same view always gives the same answer. */
+/* Which blocks are the victims: a pure function from a read-only view of the arena to a window of
+   neighbouring blocks. It takes no lock, moves nothing and reads no clock, so that the same view always
+   gives the same answer. */
 #ifndef DAO_RUNTIME_EXECUTOR_POLICY_H
 #define DAO_RUNTIME_EXECUTOR_POLICY_H
 
 #include <dao/executor.h>
 
-/* A part of the arena. The blocks of a view follow each other without gaps. */
+/* A part of the arena. The blocks of a view follow each other without a hole. */
 typedef struct dao_policy_block {
     uint64_t offset_bytes;
     uint64_t size_bytes;

@@ -1,18 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Looking ahead.
+/* Prefetch.
 
        taken in:   now                        frontier
        ------------ | k k k k k k k k k k k k | k k k k k k
                     [        admitted        ]
 
-   A kernel is *admitted* when all that it and the admitted kernels before it use fits the device together: a
-   tensor that exists counts from now on to the last admitted kernel that uses it, one that an admitted kernel
-   creates from there on, a workspace at its kernel. So what is fetched for an admitted kernel never makes
-   another one's operand leave, and whoever leaves for it is needed after all of them. The sums by kernel are
-   in demand.c.
+   A kernel is *admitted* when all that it and the admitted kernels before it use fits the device together.
+   A tensor that exists counts from now to the last admitted kernel that uses it. One that an admitted
+   kernel creates counts from that kernel on, a workspace at its kernel alone. demand.c has the sums by
+   kernel. So a prefetch for an admitted kernel never evicts another one's operand: its victims are needed
+   after all of them.
 
-   As the host queues work far ahead of the device, what is fetched here starts as soon as the device has the
-   room and the link, and not when its kernel is near. */
+   The host queues work far ahead of the device. So a prefetch starts as soon as the device has the memory
+   and the link, not when its kernel is near.
+
+   State of the frontier: NULL, all items are admitted; an item with is_counted false, not yet in the
+   demand; with is_counted true, in the demand, but not all its operands are fetched. Invariant: the
+   frontier is an item that has not run. */
 #include "runtime/executor/online/prefetch.h"
 
 #include "base/numbers/math.h"
@@ -39,7 +43,7 @@ void dao_prefetch_running(dao_engine_t *engine, const dao_item_t *item)
     }
 }
 
-/* From when on a use needs its tensor's memory. */
+/* Returns the time from which on a use needs its tensor's memory. */
 static uint64_t begin_of(const dao_engine_t *engine, const dao_use_t *use)
 {
     if (use->kind == DAO_USE_WRITE) {
@@ -62,7 +66,7 @@ static void count(dao_engine_t *engine, const dao_item_t *item, bool is_off)
     }
 }
 
-/* Tells whether a kernel and those admitted fit together; then it counts. */
+/* Returns true if a kernel and those admitted fit together; then it counts. */
 static bool admit(dao_engine_t *engine, const dao_item_t *item)
 {
     if (item->time - engine->now >= DAO_DEMAND_KERNELS) {

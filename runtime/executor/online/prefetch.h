@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fetching operands before their kernel is next: as soon as there is room that no kernel before it needs. */
+/* Fetches operands before their kernel is next: as soon as there is memory that no kernel before it needs. */
 #ifndef DAO_RUNTIME_EXECUTOR_PREFETCH_H
 #define DAO_RUNTIME_EXECUTOR_PREFETCH_H
 

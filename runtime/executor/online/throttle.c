@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* A running mean of the time between the ends of kernels, stalls included. It is read from the timeline's
+   own events, so that measuring costs nothing on the device. Invariant: seen <= completed of the compute
+   stream. */
 #include "runtime/executor/online/throttle.h"
 
 /* The time between the ends of two operations of the compute stream, the earlier one not finished before the
@@ -14,30 +17,31 @@ static double between_ns(const dao_timeline_t *timeline, uint64_t from, uint64_t
     return is_known && ns > 0 ? (double)ns : 0;
 }
 
-void dao_throttle_look(dao_throttle_t *pace, const dao_timeline_t *timeline)
+void dao_throttle_look(dao_throttle_t *throttle, const dao_timeline_t *timeline)
 {
     uint64_t completed = timeline->streams[DAO_STREAM_ROLE_COMPUTE].completed;
-    if (completed == pace->seen) {
+    if (completed == throttle->seen) {
         return;
     }
-    double ns = between_ns(timeline, pace->seen, completed);
+    double ns = between_ns(timeline, throttle->seen, completed);
     if (ns > 0) {
-        double count = (double)(completed - pace->seen);
-        double weight = pace->kernel_ns > 0 ? count / (count + DAO_THROTTLE_KERNELS) : 1;
-        pace->kernel_ns += (ns / count - pace->kernel_ns) * weight;
+        double count = (double)(completed - throttle->seen);
+        double weight = throttle->kernel_ns > 0 ? count / (count + DAO_THROTTLE_KERNELS) : 1;
+        throttle->kernel_ns += (ns / count - throttle->kernel_ns) * weight;
     }
-    pace->seen = completed;
+    throttle->seen = completed;
 }
 
-bool dao_throttle_is_ahead(const dao_throttle_t *pace, const dao_timeline_t *timeline, uint64_t in_flight_ns)
+bool dao_throttle_is_ahead(const dao_throttle_t *throttle, const dao_timeline_t *timeline,
+                           uint64_t in_flight_ns)
 {
     const dao_timeline_stream_t *stream = &timeline->streams[DAO_STREAM_ROLE_COMPUTE];
     uint64_t in_flight = stream->issued - stream->completed;
-    return in_flight >= 2 && (double)in_flight * pace->kernel_ns > (double)in_flight_ns;
+    return in_flight >= 2 && (double)in_flight * throttle->kernel_ns > (double)in_flight_ns;
 }
 
-bool dao_throttle_wants_look(const dao_throttle_t *pace, uint64_t kernel_count)
+bool dao_throttle_wants_look(const dao_throttle_t *throttle, uint64_t kernel_count)
 {
     return kernel_count >= DAO_THROTTLE_LOOK_KERNELS_MAX ||
-           (double)kernel_count * pace->kernel_ns >= DAO_THROTTLE_LOOK_NS || pace->kernel_ns <= 0;
+           (double)kernel_count * throttle->kernel_ns >= DAO_THROTTLE_LOOK_NS || throttle->kernel_ns <= 0;
 }

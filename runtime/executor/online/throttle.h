@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How fast the device works off kernels, as far as its events have told, and so how many device seconds the
-   host is ahead. */
+/* Bounds how far the host is ahead of the device, in device time: the kernels in flight times what a
+   kernel takes, by the events behind the latest ones. */
 #ifndef DAO_RUNTIME_EXECUTOR_THROTTLE_H
 #define DAO_RUNTIME_EXECUTOR_THROTTLE_H
 
@@ -21,13 +21,14 @@ typedef struct dao_throttle {
 
 /* Looks at kernels that were seen to finish since the last look. One that comes too late, when their events
    stand for later ones already, learns nothing. */
-void dao_throttle_look(dao_throttle_t *pace, const dao_timeline_t *timeline);
+void dao_throttle_look(dao_throttle_t *throttle, const dao_timeline_t *timeline);
 
-/* Tells whether the host is ahead of the device by more than `in_flight_ns`, with at least two kernels in flight.
-   */
-bool dao_throttle_is_ahead(const dao_throttle_t *pace, const dao_timeline_t *timeline, uint64_t in_flight_ns);
+/* Returns true if the host is ahead of the device by more than `in_flight_ns`, with at least two kernels in
+   flight. */
+bool dao_throttle_is_ahead(const dao_throttle_t *throttle, const dao_timeline_t *timeline,
+                           uint64_t in_flight_ns);
 
-/* Tells whether the device should be asked what has finished, so many kernels after the time before. */
-bool dao_throttle_wants_look(const dao_throttle_t *pace, uint64_t kernel_count);
+/* Returns true if the device should be asked what has finished, so many kernels after the time before. */
+bool dao_throttle_wants_look(const dao_throttle_t *throttle, uint64_t kernel_count);
 
 #endif

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which copy, if any:
+/* Which copy begins, if any:
 
-       idle       nothing is in flight on the way out, and the bytes were written: the copy runs at once, and delays one that
-                  is needed by its own time at most
-       near       the host is not far ahead of the device: where it is, evictions are queued long before their room is needed
-       pressure   free bytes and those whose content is elsewhere, too, are less than a share of the arena
-       victim     the one that the policy would let leave first: not used by any kernel that is admitted (prefetch.c), and of
-                  these the furthest next use, or the longest unused; and read next, or nobody knows: a
-                  content that is written next need not be kept
+       idle       no copy out is in flight, and the bytes were written: the copy runs at once, and
+                  delays one that is needed by its own time at most
+       near       the host is not far ahead of the device: where it is, evictions are queued long
+                  before their memory is needed
+       pressure   free bytes, and those of clean tensors, are less than a share of the arena
+       victim     the tensor that the policy would evict first: used by no admitted kernel
+                  (prefetch.c), and of these the furthest next use, or the longest unused. Its next
+                  use is a read, or unknown: a content that is written next need not be kept
 
-   Host memory is taken only where there is some to spare. */
+   Host memory is taken only where there is some to spare. is_writing_back holds from the low mark to the
+   high mark of DAO_WRITEBACK_LOW_PERCENT and DAO_WRITEBACK_HIGH_PERCENT. */
 #include "runtime/executor/online/writeback.h"
 
 #include "runtime/executor/records/access.h"
@@ -35,7 +37,7 @@ static bool can_be_copied(const dao_engine_t *engine, const dao_managed_t *tenso
            dao_timeline_is_done(&engine->timeline, &tensor->device_written);
 }
 
-static bool leaves_before(dao_policy_t policy, const dao_managed_t *a, const dao_managed_t *b)
+static bool is_victim_before(dao_policy_t policy, const dao_managed_t *a, const dao_managed_t *b)
 {
     bool is_furthest_first = policy == DAO_POLICY_BELADY || policy == DAO_POLICY_WEIGHTED_BELADY;
     uint64_t a_next = dao_access_next_use(a);
@@ -43,7 +45,8 @@ static bool leaves_before(dao_policy_t policy, const dao_managed_t *a, const dao
     return is_furthest_first && a_next != b_next ? a_next > b_next : a->last_use_time < b->last_use_time;
 }
 
-/* Who leaves first of those who can be copied; `out_ready_bytes`: what could be had without a copy. */
+/* Returns the first victim of those that can be copied; `out_ready_bytes`: what could be had without a
+   copy. */
 static dao_managed_t *choose(const dao_engine_t *engine, uint64_t *out_ready_bytes)
 {
     uint64_t time = frontier_time(engine);
@@ -56,7 +59,7 @@ static dao_managed_t *choose(const dao_engine_t *engine, uint64_t *out_ready_byt
         if (dao_residency_is_clean(tensor)) {
             *out_ready_bytes += tensor->size_bytes;
         } else if (can_be_copied(engine, tensor) &&
-                   (first == NULL || leaves_before(engine->config.policy, tensor, first))) {
+                   (first == NULL || is_victim_before(engine->config.policy, tensor, first))) {
             first = tensor;
         }
     }
@@ -80,7 +83,7 @@ void dao_writeback_run(dao_engine_t *engine)
 {
     if (engine->has_failed || engine->is_lost || !is_foreseeable(engine->config.policy) ||
         !is_way_out_idle(engine) ||
-        dao_throttle_is_ahead(&engine->pace, &engine->timeline, DAO_WRITEBACK_NS_MAX)) {
+        dao_throttle_is_ahead(&engine->throttle, &engine->timeline, DAO_WRITEBACK_NS_MAX)) {
         return;
     }
     uint64_t ready_bytes = 0;

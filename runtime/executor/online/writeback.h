@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Copying out ahead: tensors that are going to leave are copied to the host while the way out is idle, so
-   that their room is there at once when it is needed. */
+/* Writeback: likely victims are copied to the host while that direction of the link is idle, so that their
+   memory can be had at once when it is needed. */
 #ifndef DAO_RUNTIME_EXECUTOR_WRITEBACK_H
 #define DAO_RUNTIME_EXECUTOR_WRITEBACK_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Access lists: who will use a tensor, in order of time. Links lie in the items, so nothing here needs
-   memory. */
+/* Access lists: the pending uses of a tensor, in order of time. The links lie in the items, so that
+   nothing here needs memory. */
 #ifndef DAO_RUNTIME_EXECUTOR_ACCESS_H
 #define DAO_RUNTIME_EXECUTOR_ACCESS_H
 
@@ -18,8 +18,8 @@ void dao_access_pop(dao_use_t *use);
 /* When the content is needed next; DAO_TIME_NEVER if nothing is pending or it is discarded before. */
 uint64_t dao_access_next_use(const dao_managed_t *tensor);
 
-/* Tells whether nobody can ask for the content any more: no pending use that needs it, and no handle or a
-   discard ahead. */
+/* Returns true if the content cannot be asked for any more: no pending use needs it, and a discard is next
+   or no handle is left. */
 bool dao_access_is_dead(const dao_managed_t *tensor);
 
 bool dao_access_is_valid(const dao_managed_t *tensor);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Items: one block of memory each.
 
-       | dao_item_t | uses[use_count] | addresses[operand_count] | operand_uses[operand_count] | name |          */
+       | dao_item_t | uses[use_count] | addresses[operand_count] | operand_uses[operand_count] | name | */
 #include "runtime/executor/records/item.h"
 
 #include "allocators/range/range.h"
@@ -182,7 +182,7 @@ dao_status_t dao_item_from_step_boundary(dao_item_t **out_item)
     return *out_item != NULL ? DAO_OK : dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory to mark a step");
 }
 
-dao_status_t dao_item_copy(const dao_item_t *item, dao_shared_t *list, dao_item_t **out_item)
+dao_status_t dao_item_copy(const dao_item_t *item, dao_counted_t *list, dao_item_t **out_item)
 {
     dao_item_t *copy = allocate(item->kind, item->use_count, item->operand_count, item->name);
     if (copy == NULL) {
@@ -190,7 +190,7 @@ dao_status_t dao_item_copy(const dao_item_t *item, dao_shared_t *list, dao_item_
                          item->name);
     }
     copy->list = list;
-    dao_shared_reference(list);
+    dao_counted_reference(list);
     copy->launch = item->launch;
     copy->user = item->user;
     copy->signature = item->signature;
@@ -215,7 +215,7 @@ void dao_item_destroy(dao_item_t *item)
         dao_managed_unreference(item->uses[i].tensor);
     }
     if (item->list != NULL) {
-        dao_shared_unreference(item->list);
+        dao_counted_unreference(item->list);
     }
     dao_host_free(item);
 }

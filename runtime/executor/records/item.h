@@ -5,7 +5,7 @@
 #define DAO_RUNTIME_EXECUTOR_ITEM_H
 
 #include "base/report/error.h"
-#include "runtime/executor/records/shared.h"
+#include "runtime/executor/records/counted.h"
 
 #include <dao/executor.h>
 
@@ -57,9 +57,9 @@ struct dao_item {
     dao_launch_func_t launch;
     void *user;
     void (*drop)(void *user);
-    dao_shared_t *list; /* of a run's copy: the command list, whose items own `user`; else NULL */
+    dao_counted_t *list; /* of a run's copy: the command list, whose items own `user`; else NULL */
     uint64_t
-        signature; /* of function, name and number of operands: other kernels have other ones, but for chance */
+        signature; /* of function, name and number of operands; equal for different kernels only by chance */
     size_t workspace_bytes;
     uint64_t finish_sequence; /* on the compute stream, once launched */
     uint32_t operand_count;
@@ -79,11 +79,11 @@ DAO_NODISCARD dao_status_t dao_item_from_kernel(dao_executor_t *executor, const 
 DAO_NODISCARD dao_status_t dao_item_from_use(dao_item_kind_t kind, dao_managed_t *tensor, dao_use_kind_t use,
                                              dao_item_t **out_item);
 
-/* Makes a mark. DAO_ERR_NO_HOST_MEMORY. */
+/* Makes a boundary between two steps. DAO_ERR_NO_HOST_MEMORY. */
 DAO_NODISCARD dao_status_t dao_item_from_step_boundary(dao_item_t **out_item);
 
 /* Copies an item of a list, for a run; the copy holds the list. DAO_ERR_NO_HOST_MEMORY. */
-DAO_NODISCARD dao_status_t dao_item_copy(const dao_item_t *item, dao_shared_t *list, dao_item_t **out_item);
+DAO_NODISCARD dao_status_t dao_item_copy(const dao_item_t *item, dao_counted_t *list, dao_item_t **out_item);
 
 /* Calls drop, lets go of the tensors and the list, and frees an item. Not for release items, which lie in
    their tensors, nor for syncs. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The records of managed tensors. A record is held by its handles (once), by every use of an item, by the executor's table,
-   and by every operation of the file tier that moves its bytes. */
+/* The records of managed tensors. A record is held by its handles (once), by every use of an item, by the
+   executor's table, and by every operation of the file tier that moves its bytes. */
 #include "runtime/executor/records/tensor.h"
 
 #include "base/memory/host.h"
@@ -18,9 +18,9 @@ void dao_managed_unreference(dao_managed_t *tensor)
     }
     DAO_ASSERT(tensor->residency == DAO_RESIDENCY_EMPTY && !tensor->has_device &&
                tensor->host_address == NULL);
-    dao_shared_t *shell = tensor->shell;
+    dao_counted_t *shell = tensor->shell;
     atomic_fetch_sub(tensor->live_tensor_count, 1);
     dao_host_free(tensor->name);
     dao_handle_bury(&tensor->handle);
-    dao_shared_unreference(shell);
+    dao_counted_unreference(shell);
 }

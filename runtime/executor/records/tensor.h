@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The record behind a managed tensor's handles. */
+/* The record behind a managed tensor's handles: where its bytes are and which work uses them. */
 #ifndef DAO_RUNTIME_EXECUTOR_TENSOR_H
 #define DAO_RUNTIME_EXECUTOR_TENSOR_H
 
@@ -13,9 +13,9 @@
 typedef enum dao_residency {
     DAO_RESIDENCY_EMPTY = 0, /* nowhere: never written, or discarded */
     DAO_RESIDENCY_DEVICE,    /* on the device only: that copy counts */
-    DAO_RESIDENCY_BOTH, /* the same bytes on device and host: the host's counts, the device's may be dropped */
-    DAO_RESIDENCY_HOST, /* on the host, not on the device */
-    DAO_RESIDENCY_FILE, /* in the file only */
+    DAO_RESIDENCY_BOTH,      /* the same bytes on both: the host's count, the device's may be dropped */
+    DAO_RESIDENCY_HOST,      /* on the host, not on the device */
+    DAO_RESIDENCY_FILE,      /* in the file only */
 } dao_residency_t;
 
 /* The bytes' copy in the file. It is there beside the others: whatever writes the tensor gives it up. */
@@ -30,7 +30,7 @@ struct dao_managed {
 
     /* Never change. */
     dao_executor_t *executor;            /* whose tensor it is */
-    dao_shared_t *shell;                 /* a reference to that executor's shell */
+    dao_counted_t *shell;                /* a reference to that executor's shell */
     _Atomic uint64_t *live_tensor_count; /* of that executor */
     uint64_t id;
     char *name;
@@ -65,8 +65,9 @@ struct dao_managed {
     dao_fence_t host_busy;
     dao_file_copy_t file_copy;
     uint64_t file_offset_bytes; /* of the slot in the file */
-    uint64_t file_version; /* grows with every write to the file and every read from it, and when the copy is
-                                   given up: what comes of an operation is for the version that it was queued with */
+    /* Grows with every write to the file and every read from it, and when the copy is given up: the outcome
+       of an operation is for the version that it was queued with. */
+    uint64_t file_version;
     dao_fence_t file_busy; /* all that uses the slot */
     bool is_unverified; /* the device part comes from the file, and the reads were not seen to succeed yet */
     int file_error;     /* of such a read: errno; 0: none has failed */

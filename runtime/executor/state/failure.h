@@ -5,8 +5,8 @@
 
 #include "runtime/executor/engine.h"
 
-/* Keeps the first failure; later ones are consequences. With `lost`, or for DAO_ERR_DEVICE_LOST, the device is
-   given up. */
+/* Keeps the first failure; later ones are consequences. With `lost`, or for DAO_ERR_DEVICE_LOST, the
+   device is given up. */
 void dao_engine_fail(dao_engine_t *engine, dao_status_t status, bool lost);
 
 /* For what the device cannot refuse and go on, such as a wait on the host: an error gives the device up. */

@@ -1,28 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A tensor's copy in the file, beside its residency.
 
-                 begin_write, evict            the write was seen to finish
+                begin_write, evict            the write was seen to finish
          NONE ------------------------> WRITING ------------------------> VALID
            ^                               |  it has failed                 |
-           +-------------------------------+--------------------------------+ the tensor is written or
-           discarded
+           +-------------------------------+--------------------------------+ written or discarded
 
-   Nothing is given up before the system has taken all bytes of a write: the host slot stays until
-   dao_file_copy_make_room() needs it and the copy is VALID, so that a disk that is full, or refuses bytes, loses
-   nothing. What the system loses after it took them (it writes them to the disk later, and that may fail) is
-   not seen: the read then gives what there is. The way back is
+       state     slot in the file   its bytes                               made by
+       NONE      no                 -                                       dao_file_copy_forget()
+       WRITING   yes                a write is queued, not seen to finish   begin_copy()
+       VALID     yes                the same as the tensor's other copies   write_came(), with the last one
 
-         file --FILE_IN--> pinned piece --STAGE_IN--> device part   piece by piece, each behind the events of the one before
+   Nothing is given up before the system has taken all bytes of a write. The host slot stays until
+   dao_file_copy_make_room() needs it and the copy is VALID, so that a disk that is full, or refuses bytes,
+   loses nothing. What the system loses after it took the bytes is not seen: the read then returns what
+   there is. The way back is
 
-   and queued like any fetch; before a kernel that reads the part is launched, the host waits for the reads
-   and looks whether they have succeeded, so that no kernel ever sees bytes that did not come.
+         file --FILE_IN--> pinned piece --STAGE_IN--> device part
 
-   Who leaves: the greatest (distance of the next use) x (bytes freed) / (bytes to move, and a constant for
-   the operation).
+   piece by piece, each behind the events of the one before, and queued like any fetch. Before a kernel
+   that reads the part is launched, the host waits for the reads and checks that they have succeeded, so
+   that no kernel ever sees bytes that did not come.
 
-   Invariants: backed_bytes are the host slots of tensors whose copy is not NONE, leaving_bytes of those where
-   it is WRITING; a tensor that is FILE has a VALID copy; a part that is unverified belongs to a tensor that
-   is DEVICE with a VALID copy. */
+   The victim on the host has the greatest (distance of the next use) x (bytes freed) / (bytes to move, and
+   a constant for the operation).
+
+   Invariants: backed_bytes are the host slots of tensors whose copy is not NONE, writing_bytes of those
+   where it is WRITING; a tensor that is FILE has a VALID copy; a part that is unverified belongs to a
+   tensor that is DEVICE with a VALID copy. */
 #include "runtime/executor/state/file_copy.h"
 #include "runtime/executor/state/failure.h"
 
@@ -218,7 +223,7 @@ static void begin_write(dao_engine_t *engine, dao_managed_t *tensor)
     engine->stats.file_write_count++;
 }
 
-/* ---- who leaves the host ---- */
+/* ---- victims on the host ---- */
 
 /* Logical times until the next use, at least 1; beyond all known ones where none is known. */
 static double distance(const dao_engine_t *engine, const dao_managed_t *tensor)
@@ -313,12 +318,12 @@ dao_status_t dao_file_copy_make_room(dao_engine_t *engine, uint64_t size_bytes, 
         *out_has_moved = true;
         return DAO_OK;
     }
-    if (tensor != NULL && engine->leaving_bytes < size_bytes) {
+    if (tensor != NULL && engine->writing_bytes < size_bytes) {
         begin_write(engine, tensor);
         *out_has_moved = true;
         return engine->is_lost ? dao_error_restore(&engine->failure) : DAO_OK;
     }
-    if (engine->leaving_bytes > 0) {
+    if (engine->writing_bytes > 0) {
         *out_has_moved = true;
         return wait_for_write(engine);
     }
@@ -618,7 +623,7 @@ bool dao_file_copy_is_valid(const dao_engine_t *engine)
     uint64_t slot_bytes = 0;
     for (const dao_managed_t *tensor = engine->table; tensor != NULL; tensor = tensor->table_next) {
         backed += dao_residency_backed_bytes(tensor);
-        leaving += dao_residency_leaving_bytes(tensor);
+        leaving += dao_residency_writing_bytes(tensor);
         if (tensor->file_copy != DAO_FILE_COPY_NONE) {
             slot_bytes += dao_device_arena_part_bytes(tensor->size_bytes);
         }
@@ -627,7 +632,7 @@ bool dao_file_copy_is_valid(const dao_engine_t *engine)
             return false;
         }
     }
-    return backed == engine->backed_bytes && leaving == engine->leaving_bytes &&
+    return backed == engine->backed_bytes && leaving == engine->writing_bytes &&
            (!engine->file_tier.is_there || slot_bytes == dao_range_used(engine->file_tier.slots.range)) &&
            dao_file_tier_is_valid(&engine->file_tier);
 }

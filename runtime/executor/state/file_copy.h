@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Between the host and the file: who leaves pinned host memory when that is full, and how bytes come back. */
+/* Between the host and the file: which tensors leave pinned host memory when that is full, and how bytes
+   come back. */
 #ifndef DAO_RUNTIME_EXECUTOR_FILE_COPY_H
 #define DAO_RUNTIME_EXECUTOR_FILE_COPY_H
 
@@ -26,16 +27,16 @@ void dao_file_copy_ahead(dao_engine_t *engine);
 /* Looks at operations that have finished. */
 void dao_file_copy_settle(dao_engine_t *engine);
 
-/* Stops the file tier and gives up its operations, finished or not. Nothing is queued any more; allows an engine without
-   a file tier. */
+/* Stops the file tier and gives up its operations, finished or not. Nothing is queued any more; allows an
+   engine without a file tier. */
 void dao_file_copy_close(dao_engine_t *engine);
 
 /* DEVICE -> FILE, through the pinned pieces, where the host has no room for a slot; the host waits until the
    bytes are written. DAO_ERR_HOST_FULL, DAO_ERR_COPY_FAILED: nothing has changed. */
 DAO_NODISCARD dao_status_t dao_file_copy_evict(dao_engine_t *engine, dao_managed_t *tensor);
 
-/* DEVICE, which stays: queues copies to the pinned pieces and writes, for a course. The copy is WRITING; what
-   fails is noted, and leaves it NONE. */
+/* DEVICE, which stays: queues copies to the pinned pieces and writes, for a plan. The copy is WRITING;
+   what fails is noted, and leaves it NONE. */
 void dao_file_copy_save(dao_engine_t *engine, dao_managed_t *tensor);
 
 /* Waits for the writes of a copy that is WRITING: it is VALID then, or NONE if one has failed. An error means

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Roles of a plan, and the tensors that have them.
 
-   A plan is made for roles: numbers of tensors in the order of their first use in the step. While it is followed, a role
-   has at most one tensor and a tensor at most one role.
+   A plan is made for roles: numbers of tensors in the order of their first use in the step. While it is
+   followed, a role has at most one tensor and a tensor at most one role.
 
        slot    tensor uses it               the copy out that fills it
        NULL    -                            takes a slot of the host tier

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A tensor of a plan that is followed: what the plan knows of whoever has this role in the step. */
+/* Roles of a plan that is followed: the plan's tensors, and the managed tensors that have these roles now. */
 #ifndef DAO_RUNTIME_EXECUTOR_PLAN_ROLE_H
 #define DAO_RUNTIME_EXECUTOR_PLAN_ROLE_H
 
@@ -22,10 +22,12 @@ void dao_plan_role_bind(dao_plan_role_t *role, dao_managed_t *tensor);
 /* Takes the tensor's role away, if it has one. */
 void dao_plan_role_unbind(dao_managed_t *tensor);
 
-/* Returns the role's slot for a tensor's copy out, and what still uses it; NULL: the role has none that is free. */
+/* Returns the role's slot for a tensor's copy out, and what still uses it; NULL: the role has none that is
+   free. */
 void *dao_plan_role_take_slot(const dao_managed_t *tensor, dao_fence_t *out_busy);
 
-/* Returns true if the tensor's role keeps a slot on the host, so that the bytes there are not moved to the file. */
+/* Returns true if the tensor's role keeps a slot on the host, so that the bytes there are not moved to the
+   file. */
 bool dao_plan_role_needs_slot(const dao_managed_t *tensor);
 
 /* Returns true if a slot is that of the tensor's role. */

@@ -29,15 +29,15 @@
    A slot in the file holds the same bytes once its write was seen to succeed, see file_copy.c. A tensor is
    *landing* between the moment it gets a part of the arena and the moment something is queued that writes it.
    Order is kept by fences, not by waiting: a state names what holds once everything queued so far has run,
-   and whoever touches a copy first waits, on the device, for its fence:
+   and work that uses a copy first waits, on the device, for its fence:
 
      device_written  the copy in, the fill or the kernel that put the bytes there: readers wait for it
-     device_busy     everything that touches the part: writers wait for it, and so does the part's next owner
+     device_busy     everything that uses the part: writers wait for it, and so does the part's next owner
      host_written    the copy out that fills the slot: copies in wait for it
-     host_busy       everything that touches the slot: it is freed only behind this
+     host_busy       everything that uses the slot: it is freed only behind this
 
    A transition that copies changes nothing unless the copy was queued. The source of a copy is given up with
-   the copy's own number on its fence, so nobody overwrites it before all bytes have arrived. */
+   the copy's own number on its fence, so that it is not overwritten before all bytes have arrived. */
 #include "runtime/executor/state/residency.h"
 
 #include "base/report/assert.h"
@@ -219,8 +219,8 @@ dao_status_t dao_residency_save(dao_engine_t *engine, dao_managed_t *tensor)
     return status;
 }
 
-/* Tells whether the file alone keeps a tensor that leaves the device: it has the bytes, and the host no room
-   to spare. */
+/* Returns true if the file alone keeps a tensor that leaves the device: it has the bytes, and the host no
+   room to spare. */
 static bool is_left_to_file(const dao_engine_t *engine, const dao_managed_t *tensor)
 {
     return tensor->file_copy == DAO_FILE_COPY_VALID &&

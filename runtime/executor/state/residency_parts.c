@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The copies of one tensor: its part of the device arena, its slot on the host, its slot in the file.
 
-   The functions here take a copy, give it up, and account for it; residency.c and file_copy.c decide which, and queue what
-   moves bytes between them. Invariants: backed_bytes are the host slots of tensors whose copy in the file is not NONE,
-   leaving_bytes those of them whose copy is WRITING. */
+   The functions here take a copy, give it up, and account for it; residency.c and file_copy.c decide
+   which, and queue what moves bytes between them. Invariants: backed_bytes are the host slots of tensors
+   whose copy in the file is not NONE, writing_bytes those of them whose copy is WRITING. */
 #include "runtime/executor/state/residency_parts.h"
 
 #include "base/report/assert.h"
@@ -69,7 +69,7 @@ uint64_t dao_residency_backed_bytes(const dao_managed_t *tensor)
     return tensor->host_address != NULL && tensor->file_copy != DAO_FILE_COPY_NONE ? tensor->size_bytes : 0;
 }
 
-uint64_t dao_residency_leaving_bytes(const dao_managed_t *tensor)
+uint64_t dao_residency_writing_bytes(const dao_managed_t *tensor)
 {
     return tensor->file_copy == DAO_FILE_COPY_WRITING ? dao_residency_backed_bytes(tensor) : 0;
 }
@@ -77,13 +77,13 @@ uint64_t dao_residency_leaving_bytes(const dao_managed_t *tensor)
 static void count(dao_engine_t *engine, const dao_managed_t *tensor)
 {
     engine->backed_bytes += dao_residency_backed_bytes(tensor);
-    engine->leaving_bytes += dao_residency_leaving_bytes(tensor);
+    engine->writing_bytes += dao_residency_writing_bytes(tensor);
 }
 
 static void uncount(dao_engine_t *engine, const dao_managed_t *tensor)
 {
     engine->backed_bytes -= dao_residency_backed_bytes(tensor);
-    engine->leaving_bytes -= dao_residency_leaving_bytes(tensor);
+    engine->writing_bytes -= dao_residency_writing_bytes(tensor);
 }
 
 void dao_residency_take_host(dao_engine_t *engine, dao_managed_t *tensor, void *address)

@@ -43,9 +43,9 @@ void dao_residency_drop_device(dao_engine_t *engine, dao_managed_t *tensor);
 /* Changes the state of the copy in the file. */
 void dao_residency_set_file_copy(dao_engine_t *engine, dao_managed_t *tensor, dao_file_copy_t copy);
 
-/* The tensor's share of engine->backed_bytes and engine->leaving_bytes. */
+/* The tensor's share of engine->backed_bytes and engine->writing_bytes. */
 uint64_t dao_residency_backed_bytes(const dao_managed_t *tensor);
-uint64_t dao_residency_leaving_bytes(const dao_managed_t *tensor);
+uint64_t dao_residency_writing_bytes(const dao_managed_t *tensor);
 
 /* Is on the device, with the same bytes elsewhere, too: leaving costs no copy. */
 bool dao_residency_is_clean(const dao_managed_t *tensor);

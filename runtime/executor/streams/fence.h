@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fences as data. Every operation that the executor queues gets a number on its stream; a fence says, stream by
-   stream, up to which number somebody still uses a buffer. Fences are joined by taking the greater number, so
-   they never need memory. */
+/* Fences as data. Every operation that the executor queues gets a number on its stream. A fence names,
+   stream by stream, the last operation that still uses a buffer. Two fences are joined by the greater
+   number of each stream, so that fences never need memory. */
 #ifndef DAO_RUNTIME_EXECUTOR_FENCE_H
 #define DAO_RUNTIME_EXECUTOR_FENCE_H
 
 #include <dao/stream.h>
 
-/* A stream is one of the executor's streams: those of a device by their DAO_STREAM_ROLE_*, and four of the file
-   tier, of which two copy between the device and pinned pieces. Those that touch the device's memory come
-   first. */
+/* The executor's streams: those of a device by their DAO_STREAM_ROLE_*, and four of the file tier, of
+   which two copy between the device and pinned pieces. Those that use the device's memory come first. */
 #define DAO_TIMELINE_STAGE_IN            ((dao_stream_role_t)DAO_STREAM_ROLE_COUNT)
 #define DAO_TIMELINE_STAGE_OUT           ((dao_stream_role_t)(DAO_STREAM_ROLE_COUNT + 1))
 #define DAO_TIMELINE_DEVICE_STREAM_COUNT (DAO_STREAM_ROLE_COUNT + 2)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The least-squares line through (bytes, time), in one pass: only sums are kept.
 
-   Where all sizes are alike, or noise outweighs their differences, no line can be told from the points; the latency
-   counts as 0 then and the speed is bytes over time. Invariant: bytes and ns are the sums over count transfers. */
+   Where all sizes are alike, or noise outweighs their differences, no line can be told from the points;
+   the latency counts as 0 then and the speed is bytes over time. Invariant: bytes and ns are the sums over
+   count transfers. */
 #include "runtime/executor/streams/link_speed.h"
 
 #include "base/numbers/math.h"

@@ -15,7 +15,8 @@ typedef struct dao_link_speed {
 /* Adds a transfer. */
 void dao_link_speed_note(dao_link_speed_t *link, uint64_t size_bytes, uint64_t time_ns);
 
-/* Fits time = latency + bytes / speed to the transfers, of which there is at least one. The speed is at least 1. */
+/* Fits time = latency + bytes / speed to the transfers, of which there is at least one. The speed is at
+   least 1. */
 void dao_link_speed_fit(const dao_link_speed_t *link, uint64_t *out_bytes_per_second,
                         uint64_t *out_latency_ns);
 

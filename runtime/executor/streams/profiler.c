@@ -2,15 +2,16 @@
 /* Measuring a step.
 
        compute stream   ... end(n-1) | waits | begin(n) kernel n end(n) ...
-                                   <-gap--><-------- time ----------->
+                                   <-stall-><-------- time ----------->
 
-   Ends are the timeline's events, begins are the profiler's own, recorded behind the waits. A gap is put down to
-   the copy that the kernel waited for and that ended last, or to the host if that was before the gap. Events
-   are used again after DAO_TIMELINE_SLOTS operations: what is looked at later than that spoils the
-   measurement.
+   Ends are the timeline's events; begins are the profiler's own, recorded behind the waits. A stall is put
+   down to the copy that the kernel waited for and that ended last, or to the host if that copy ended
+   before the stall began. Events are used again after DAO_TIMELINE_SLOTS operations: an operation that is
+   looked at later than that spoils the measurement.
 
    A copy for the step's first kernels may be over before the device has come to the step, while the one
-   before still computes: times count from an event there, the origin, and nothing is looked at before that.
+   before still computes. So times count from an event at the step's begin, the origin, and nothing is
+   looked at before it has come.
 
    Whether the two directions of the link slow each other shows where copies of both are under way:
 
@@ -18,9 +19,18 @@
        D2H stream            |---------- copy ----------|
                   <- one -><both><-one-><---- both --><--- one --->
 
-   By themselves, at the speeds of copies alone, they would take work = one + 2 (1 - lost) both. So lost is 0
-   where each direction has its own speed, and 1/2 where only one moves at a time, whether the other waits or
-   both go half as fast. */
+   Alone, at the speeds of copies without others, they would take work = one + 2 (1 - lost) both. So lost
+   is 0 where each direction has its own speed. It is 1/2 where only one moves at a time, whether the other
+   waits or both go half as fast.
+
+       state      holds                                                    left by
+       IDLE       nothing is measured                                      start
+       RUNNING    operations that are queued are measured                  stop, reset
+       DRAINING   `end` names each stream's last one; next <= end + 1      collect, reset
+       DONE       all were looked at: the figures stand                    reset
+
+   Invariants: next <= issued + 1 of each stream; kernel_count <= kernel_capacity; copies are in order of
+   their ends. */
 #include "runtime/executor/streams/profiler.h"
 
 #include "base/memory/host.h"
@@ -205,7 +215,7 @@ static uint64_t elapsed(dao_profiler_t *profiler, dao_backend_event_t *from, dao
     return ns > 0 ? (uint64_t)ns : 0;
 }
 
-static void note_gap(dao_profiler_t *profiler, const dao_profiler_slot_t *slot, uint64_t gap_ns)
+static void note_stall(dao_profiler_t *profiler, const dao_profiler_slot_t *slot, uint64_t idle_ns)
 {
     static const struct {
         dao_stream_role_t role;
@@ -215,7 +225,7 @@ static void note_gap(dao_profiler_t *profiler, const dao_profiler_slot_t *slot, 
                   {DAO_STREAM_ROLE_D2H, DAO_STALL_CAUSE_OUT},
                   {DAO_TIMELINE_STAGE_OUT, DAO_STALL_CAUSE_OUT}};
     dao_stall_cause_t cause = DAO_STALL_CAUSE_HOST;
-    uint64_t least_ns = gap_ns;
+    uint64_t least_ns = idle_ns;
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
         dao_backend_event_t *event =
             event_of(profiler, (int)others[i].role, slot->fence.sequence[others[i].role]);
@@ -227,8 +237,8 @@ static void note_gap(dao_profiler_t *profiler, const dao_profiler_slot_t *slot, 
             cause = others[i].cause;
         }
     }
-    profiler->stall_ns[cause] += gap_ns;
-    profiler->step_ns += gap_ns;
+    profiler->stall_ns[cause] += idle_ns;
+    profiler->step_ns += idle_ns;
 }
 
 static void note_kernel(dao_profiler_t *profiler, const dao_profiler_slot_t *slot, uint64_t time_ns)
@@ -284,7 +294,7 @@ static void look_at(dao_profiler_t *profiler, int role, uint64_t sequence)
         return;
     }
     dao_backend_event_t *before = event_of(profiler, role, sequence - 1);
-    note_gap(profiler, slot, before != NULL ? elapsed(profiler, before, slot->begin) : 0);
+    note_stall(profiler, slot, before != NULL ? elapsed(profiler, before, slot->begin) : 0);
     note_kernel(profiler, slot, elapsed(profiler, slot->begin, end));
 }
 
@@ -360,7 +370,7 @@ static void note_links(dao_profiler_t *profiler)
     }
 }
 
-/* Tells whether the origin is in the past: it is before the step's first kernel. */
+/* Returns true if the origin is in the past: it is before the step's first kernel. */
 static bool has_origin_come(const dao_profiler_t *profiler)
 {
     const dao_timeline_stream_t *compute = &profiler->timeline->streams[DAO_STREAM_ROLE_COMPUTE];

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What kernels and copies take, by events in front of them and behind, for one step at a time. */
+/* Measures what the kernels and copies of one step take, by events in front of them and behind. */
 #ifndef DAO_RUNTIME_EXECUTOR_PROFILER_H
 #define DAO_RUNTIME_EXECUTOR_PROFILER_H
 
 #include "runtime/executor/streams/link_speed.h"
 #include "runtime/executor/streams/timeline.h"
 
-/* Why a kernel began later than the one before it ended: its data came, its room became free, or the host had
-   not queued it yet. */
+/* Why a kernel began later than the one before it ended: its data had to come, its memory had to become
+   free, or the host had not queued it yet. */
 typedef enum dao_stall_cause {
     DAO_STALL_CAUSE_IN,
     DAO_STALL_CAUSE_OUT,
@@ -57,13 +57,11 @@ typedef struct dao_profiler {
     uint64_t stall_ns[DAO_STALL_CAUSE_COUNT];
     dao_backend_event_t *origin;                        /* of the spans' times */
     dao_profiler_spans_t copies[DAO_STREAM_ROLE_COUNT]; /* of H2D and D2H */
-    dao_link_speed_t
-        links[DAO_STREAM_ROLE_COUNT]; /* once DONE: of H2D and D2H, those alone; all where none was */
-    bool is_crowded
-        [DAO_STREAM_ROLE_COUNT]; /* once DONE: there were copies, none alone; links[] has them slowed */
-    double
-        lost_share; /* once DONE: of what both directions move by themselves, lost while both are under way; below 0:
-                          not known */
+    /* Once DONE: of H2D and D2H, the copies that were alone; all copies where is_crowded, as none was. */
+    dao_link_speed_t links[DAO_STREAM_ROLE_COUNT];
+    bool is_crowded[DAO_STREAM_ROLE_COUNT];
+    /* Once DONE: of what both directions move alone, lost while both are under way; below 0: not known. */
+    double lost_share;
 } dao_profiler_t;
 
 /* The timeline is borrowed. */

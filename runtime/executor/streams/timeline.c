@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Numbered operations on a few streams.
 
-       stream      completed                issued
+       stream    completed                issued
        ----------|------------------------|-----> numbers
         finished   in flight: an event each,
                    at most DAO_TIMELINE_DEPTH
 
-   Invariants, per stream: completed <= issued; issued - completed <= DAO_TIMELINE_DEPTH; waited[m] <=
-   streams[m].issued. An operation whose event could not be made or recorded is waited for at once, so that
-   every number above `completed` has an event. */
+   Invariants, per stream: completed <= issued; issued - completed <= DAO_TIMELINE_DEPTH; recorded <=
+   issued; waited[m] <= streams[m].issued. An operation whose event could not be made or recorded is waited
+   for at once, so that every number above `completed` has an event. */
 #include "runtime/executor/streams/timeline.h"
 
 #include "base/report/assert.h"
@@ -133,9 +133,9 @@ dao_status_t dao_timeline_after(dao_timeline_t *timeline, dao_stream_role_t role
     return DAO_OK;
 }
 
-/* Finds the last operation of a stream that has finished: ever further ahead, then halfway back. A stream with n
-   operations finished since it was asked last is asked about 2 log n times, one where none has finished once,
-   an idle one not at all. */
+/* Finds the last operation of a stream that has finished: ever further ahead, then halfway back. A stream
+   with n operations finished since it was asked last is asked about 2 log n times, one where none has
+   finished once, an idle one not at all. */
 static dao_status_t poll_stream(const dao_timeline_t *timeline, dao_timeline_stream_t *stream)
 {
     uint64_t end = stream->issued + 1; /* from here on none is known to have finished */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The executor's streams as streams of numbered operations, each with an event behind it. */
+/* The executor's streams as sequences of numbered operations, each with an event behind it. */
 #ifndef DAO_RUNTIME_EXECUTOR_TIMELINE_H
 #define DAO_RUNTIME_EXECUTOR_TIMELINE_H
 
@@ -9,9 +9,9 @@
 /* Events of a stream: those of its latest operations. A power of two. */
 #define DAO_TIMELINE_SLOTS 1024u
 
-/* Most operations of a stream in flight; beyond it the host waits for the oldest. Fewer than events, so that
-   when an operation is seen to finish, the event of the one before it is still its own: profiler.c measures from
-   it. */
+/* Most operations of a stream in flight; beyond it the host waits for the oldest. Fewer than events, so
+   that when an operation is seen to finish, the event of the one before it is still its own: profiler.c
+   measures from it. */
 #define DAO_TIMELINE_DEPTH (DAO_TIMELINE_SLOTS - 2u)
 
 typedef struct dao_timeline_stream {
@@ -48,16 +48,17 @@ void dao_timeline_finish(dao_timeline_t *timeline);
 DAO_NODISCARD dao_status_t dao_timeline_before(dao_timeline_t *timeline, dao_stream_role_t role,
                                                const dao_fence_t *fence);
 
-/* After an operation was queued on a stream: gives it the stream's next number. If no event can be recorded, the
-   host waits for the stream instead; an error means that this failed too and the device has to be given up. */
+/* After an operation was queued on a stream: gives it the stream's next number. If no event can be
+   recorded, the host waits for the stream instead; an error means that this failed too and the device has
+   to be given up. */
 DAO_NODISCARD dao_status_t dao_timeline_after(dao_timeline_t *timeline, dao_stream_role_t role,
                                               uint64_t *out_sequence);
 
-/* Looks which operations have finished, on all streams, without waiting. The first error of the work, if there
-   is one. */
+/* Looks which operations have finished, on all streams, without waiting. The first error of the work, if
+   there is one. */
 DAO_NODISCARD dao_status_t dao_timeline_poll(dao_timeline_t *timeline);
 
-/* Tells whether all that a fence names was seen to finish. */
+/* Returns true if all that a fence names was seen to finish. */
 bool dao_timeline_is_done(const dao_timeline_t *timeline, const dao_fence_t *fence);
 
 /* The host waits for a fence, or for everything queued so far. */

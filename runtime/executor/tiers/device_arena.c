@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The device arena.
 
-       range    | A used | free        | B used | free |        who has which part now
+       range    | A used | free        | B used | free |        which owner has which part now
        fences      [ A's old user ]  [ evicted C ]               parts freed lately, each with a fence
 
-   A fence stays in the list until its work was seen to finish, even if its part was taken again since: a
-   taker joins all fences that overlap its part. Invariant: every free byte that work in flight may touch lies
-   under a fence of that work. */
+   A fence stays in the list until its work was seen to finish, even if its part was taken again since: the
+   new owner joins all fences that overlap its part. Invariants: every free byte that work in flight may
+   use lies under a fence of that work; fence_count <= fence_capacity; peak_used_bytes is never less than
+   the range's used bytes. */
 #include "runtime/executor/tiers/device_arena.h"
 
 #include "base/memory/host.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The executor's device memory: one block, divided by the range allocator, and the fences of those who used
-   its parts last. Whoever takes a part waits, on the device, only for the earlier users of that part. */
+/* The executor's device memory: one block, divided by the range allocator, with the fences of the parts'
+   last users. The next owner of a part waits, on the device, only for the earlier users of that part. */
 #ifndef DAO_RUNTIME_EXECUTOR_DEVICE_ARENA_H
 #define DAO_RUNTIME_EXECUTOR_DEVICE_ARENA_H
 
@@ -52,14 +52,15 @@ DAO_NODISCARD dao_status_t dao_device_arena_take_at(dao_device_arena_t *arena, u
 dao_status_t dao_device_arena_give(dao_device_arena_t *arena, dao_timeline_t *timeline, uint64_t offset_bytes,
                                    const dao_fence_t *fence);
 
-/* Gives a part back without a fence: somebody else keeps its bytes, and the order of those who use them. */
+/* Gives a part back without a fence: the caller keeps the bytes, and the order of their users. */
 void dao_device_arena_forget(dao_device_arena_t *arena, uint64_t offset_bytes);
 
 /* Makes sure, while no part is taken, that so many can be taken at any places without more memory.
    DAO_ERR_NO_HOST_MEMORY. */
 DAO_NODISCARD dao_status_t dao_device_arena_reserve(dao_device_arena_t *arena, uint32_t part_count);
 
-/* Whatever is taken from now on waits for `fence`, wherever it lies. As dao_device_arena_give() without memory. */
+/* Whatever is taken from now on waits for `fence`, wherever it lies. As dao_device_arena_give() without
+   memory. */
 dao_status_t dao_device_arena_fence_all(dao_device_arena_t *arena, dao_timeline_t *timeline,
                                         const dao_fence_t *fence);
 

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Operations of the file as work of streams.
 
-       stream FILE_OUT    [ host function: write ] [ ... ]     one at a time, each cut into pieces (base/files/file.h)
+       stream FILE_OUT    [ host function: write ] [ ... ]     one at a time, in pieces (base/files/file.h)
        stream FILE_IN     [ host function: read  ] [ ... ]
        stream STAGE_OUT   [ copy: device to pinned piece ] [ ... ]
        stream STAGE_IN    [ copy: pinned piece to device ] [ ... ]
 
-   Copies of pieces have streams of their own, so that no copy between the device and the host's slots stands
-   behind one that waits for the file. A write waits for the copy that brings its bytes to the host, and a
-   copy to the device for the read before it, by events alone. Where time is virtual the stream is held up for
-   as long as the operation takes; where memory has no bytes, that is all that happens.
+   Copies of pieces have streams of their own, so that no copy between the device and the host's slots
+   waits behind one that waits for the file. A write waits for the copy that brings its bytes to the host,
+   and a copy to the device for the read before it, by events alone. Where time is virtual the stream is
+   held up for as long as the operation takes; where memory has no bytes, that is all that happens.
 
-   A stream whose device is lost runs on, perhaps, and nobody can wait for it: dao_file_tier_stop() lets no more
-   operations begin and waits for those that are running, and the ring stays until the streams are gone.
+   The stream of a lost device may run on, and cannot be waited for. dao_file_tier_stop() lets no more
+   operations begin and waits for those that are running; the ring stays until the streams are gone.
 
-   Invariants, per direction: taken_off <= completed of the stream until the tier is closed; operations
-   (taken_off, issued] are in the ring. */
+   Invariants, per direction: taken_off <= completed of the stream until the tier is stopped; operations
+   (taken_off, issued] are in the ring; no more than DAO_TIMELINE_DEPTH of them. */
 #include "runtime/executor/tiers/file_tier.h"
 
 #include "base/memory/host.h"

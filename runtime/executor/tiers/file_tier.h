@@ -52,7 +52,7 @@ typedef struct dao_file_tier {
     dao_file_tier_config_t config;
     dao_file_t *file; /* NULL where memory has no bytes */
     dao_timeline_t *timeline;
-    dao_device_arena_t slots; /* offsets in the file, with the fences of those who used them last */
+    dao_device_arena_t slots; /* offsets in the file, with the fences of their last users */
     uint64_t limit_bytes;     /* of all slots */
     char *staging[DAO_FILE_DIRECTION_COUNT][DAO_FILE_STAGING_COUNT];
     dao_fence_t staging_busy[DAO_FILE_DIRECTION_COUNT][DAO_FILE_STAGING_COUNT];
@@ -92,30 +92,32 @@ size_t dao_file_tier_piece_bytes(uint64_t arena_bytes);
 uint64_t dao_file_tier_least_ns(const dao_file_config_t *config, dao_file_direction_t direction,
                                 size_t size_bytes);
 
-/* Makes the file and adds its streams. All that is borrowed outlives the tier. DAO_ERR_IO, DAO_ERR_UNSUPPORTED,
-   DAO_ERR_NO_HOST_MEMORY, DAO_ERR_THREAD: nothing was made. */
+/* Makes the file and adds its streams. All that is borrowed outlives the tier. DAO_ERR_IO,
+   DAO_ERR_UNSUPPORTED, DAO_ERR_NO_HOST_MEMORY, DAO_ERR_THREAD: nothing was made. */
 DAO_NODISCARD dao_status_t dao_file_tier_init(dao_file_tier_t *tier, dao_timeline_t *timeline,
                                               const dao_file_tier_config_t *config);
 
 /* The device is lost: no operation begins any more (it ends with ECANCELED), and none is running once this
-   returns. dao_file_tier_read_now() goes on. This and dao_file_tier_finish() allow a tier that is not there. */
+   returns. dao_file_tier_read_now() goes on. This and dao_file_tier_finish() allow a tier that is not there.
+   */
 void dao_file_tier_stop(dao_file_tier_t *tier);
 
-/* Takes off the oldest operation that is left, whether it has finished or not, and returns its tensor; NULL: none is
-   left. The tier is stopped, and nothing is queued any more. */
+/* Takes off the oldest operation that is left, whether it has finished or not, and returns its tensor;
+   NULL: none is left. The tier is stopped, and nothing is queued any more. */
 dao_managed_t *dao_file_tier_give_up(dao_file_tier_t *tier, dao_file_direction_t direction);
 
-/* It is stopped, no operation is left, all slots have been given back, and its streams are gone: one of a lost device calls what was
-   queued on it until then. */
+/* It is stopped, no operation is left, all slots have been given back, and its streams are gone: one of a
+   lost device calls what was queued on it until then. */
 void dao_file_tier_finish(dao_file_tier_t *tier);
 
 /* Takes a slot. DAO_ERR_LIMIT with a message if the file is full; DAO_ERR_NO_HOST_MEMORY. */
 DAO_NODISCARD dao_status_t dao_file_tier_take(dao_file_tier_t *tier, size_t size_bytes,
                                               uint64_t *out_offset_bytes);
 
-/* An operation is queued in three moves: its stream waits for a fence; everything that has finished is taken
-   off; then it is put on the stream and numbered. `operation` says all but tier and error; it is copied. One that the stream refuses is tried again; DAO_ERR_COPY_FAILED: it was not
-   queued. Any other error means that the device has to be given up. */
+/* An operation is queued in three moves: its stream waits for a fence; everything that has finished is
+   taken off; then it is put on the stream and numbered. `operation` says all but tier and error; it is
+   copied. One that the stream refuses is tried again; DAO_ERR_COPY_FAILED: it was not queued. Any other
+   error means that the device has to be given up. */
 DAO_NODISCARD dao_status_t dao_file_tier_before(dao_file_tier_t *tier, dao_file_direction_t direction,
                                                 const dao_fence_t *fence);
 DAO_NODISCARD dao_status_t dao_file_tier_queue(dao_file_tier_t *tier, const dao_file_operation_t *operation,

@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Slots of pinned memory. Invariant: used_bytes == bytes of tensors' slots + bytes of pending ones <=
-   limit_bytes. */
+/* Slots of pinned memory.
+
+       taken --give, copies in flight--> pending --purge, copies done--> free
+         `------------give, no copy in flight----------------------------^
+
+   Invariants: used_bytes == bytes of taken slots + bytes of pending ones; used_bytes <= limit_bytes,
+   unless that is 0; used_bytes <= peak_used_bytes; pending_count <= pending_capacity. */
 #include "runtime/executor/tiers/host_tier.h"
 
 #include "base/memory/host.h"

@@ -42,10 +42,10 @@ void dao_host_tier_finish(dao_host_tier_t *tier);
 DAO_NODISCARD dao_status_t dao_host_tier_take(dao_host_tier_t *tier, dao_timeline_t *timeline,
                                               size_t size_bytes, void **out_address);
 
-/* Tells whether a slot of this size fits the limit at all. */
+/* Returns true if a slot of this size fits the limit at all. */
 bool dao_host_tier_could_hold(const dao_host_tier_t *tier, size_t size_bytes);
 
-/* Tells whether a slot of this size fits now and leaves a share of the limit free. */
+/* Returns true if a slot of this size fits now and leaves a share of the limit free. */
 bool dao_host_tier_has_spare(const dao_host_tier_t *tier, size_t size_bytes);
 
 /* Gives back a slot that copies up to `fence` still use. Never fails: without memory for the record the host

@@ -315,8 +315,8 @@ static void a_shared_link_is_learnt(void)
     CU_ASSERT_TRUE(taken_ns[0] <= taken_ns[1]);
 }
 
-/* The profiler's figures as those of a step in which each copy had one of the other direction beside it and took
-   twice as long. */
+/* The profiler's figures as those of a step in which each copy had one of the other direction beside it
+   and took twice as long. */
 static void crowd(dao_step_learner_t *learner)
 {
     dao_profiler_t *profiler = &learner->engine->profiler;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The worker where plans are made: a job comes back with its plan, and none is waited for as the worker closes.
-   */
+/* The worker where plans are made: a job comes back with its plan, and none is waited for as the worker
+   closes. */
 #include "runtime/executor/learned/plan_worker.h"
 #include "runtime/executor/records/tensor.h"
 #include "tests/support/suite.h"
