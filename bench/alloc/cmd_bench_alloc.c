@@ -3,9 +3,10 @@
 #define _GNU_SOURCE
 #include "bench/alloc/bench.h"
 #include "bench/alloc/bench_report.h"
+#include "bench/alloc/made_trace.h"
+#include "bench/alloc/recorded_trace.h"
 #include "bench/commands.h"
 #include "tools/options/complain.h"
-#include "tools/read/events/read_events.h"
 #include "tools/read/step/trace_files.h"
 
 #include "base/memory/host.h"
@@ -212,7 +213,7 @@ static dao_status_t run_torch(bench_t *bench, const char *model)
     dao_status_t status = model_folder(bench, model, folder);
     if (status == DAO_OK) {
         (void)snprintf(name, sizeof(name), TORCH_PREFIX "%s", model);
-        status = dao_read_events(folder, name, &traces.items[0]);
+        status = dao_alloc_trace_read(folder, name, &traces.items[0]);
         traces.count = status == DAO_OK ? 1 : 0;
     }
     return run_and_finish(bench, &traces, status);

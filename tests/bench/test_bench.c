@@ -8,10 +8,11 @@
 #include "bench/alloc/bench.h"
 #include "bench/alloc/bench_device.h"
 #include "bench/alloc/bench_report.h"
+#include "bench/alloc/made_trace.h"
+#include "bench/alloc/recorded_trace.h"
 #include "tests/support/models/trace.h"
 #include "tests/support/sanitizer.h"
 #include "tests/support/suite.h"
-#include "tools/read/events/read_events.h"
 #include "tools/read/text/csv_reader.h"
 
 #include <dao/dao.h>
@@ -178,7 +179,7 @@ static uint64_t meta_number(const char *folder, const char *file, const char *ke
 static void check_recorded(const char *folder, const char *meta)
 {
     dao_alloc_trace_t trace;
-    CU_ASSERT_EQUAL_FATAL(dao_read_events(folder, "torch:x", &trace), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_alloc_trace_read(folder, "torch:x", &trace), DAO_OK);
     CU_ASSERT(dao_alloc_trace_is_valid(&trace));
     uint64_t before_bytes = 0;
     for (size_t i = 0; i < trace.steady_begin; i++) {
@@ -250,7 +251,7 @@ static void what_was_alive_before_is_built_up(void)
     dao_alloc_trace_t trace;
     char *folder =
         write_step(HEADER "0,step,0,0,0\r\n1,alloc,8,200,0\n2,alloc,10,0,0\n3,free,9,50,0\n4,free,8,200,0");
-    CU_ASSERT_EQUAL_FATAL(dao_read_events(folder, "m", &trace), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_alloc_trace_read(folder, "m", &trace), DAO_OK);
     CU_ASSERT(dao_alloc_trace_is_valid(&trace));
     CU_ASSERT_EQUAL(trace.steady_begin, 2); /* 9, which is freed, and 7, which the JSON files know */
     CU_ASSERT_EQUAL(trace.peak_bytes, 350);
@@ -281,7 +282,7 @@ static void wrong_events_are_told_with_their_line(void)
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         dao_alloc_trace_t trace;
         char *folder = write_step(cases[i].text);
-        CU_ASSERT_EQUAL(dao_read_events(folder, "m", &trace), DAO_ERR_PARSE);
+        CU_ASSERT_EQUAL(dao_alloc_trace_read(folder, "m", &trace), DAO_ERR_PARSE);
         CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), cases[i].wanted));
         remove_step(folder);
     }
@@ -294,7 +295,7 @@ static void a_line_without_end_is_refused(void)
     memset(text, '1', sizeof(text) - 1);
     memcpy(text, HEADER, strlen(HEADER));
     char *folder = write_step(text);
-    CU_ASSERT_EQUAL(dao_read_events(folder, "m", &trace), DAO_ERR_PARSE);
+    CU_ASSERT_EQUAL(dao_alloc_trace_read(folder, "m", &trace), DAO_ERR_PARSE);
     CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "events.csv:2:65537: the line is too long"));
     remove_step(folder);
 }
@@ -306,7 +307,7 @@ static void events_without_memory_are_refused(void)
     uint64_t failed = 1;
     for (uint64_t n = 0; failed > 0; n++) {
         dao_fault_arm(DAO_FAULT_ANY, n, false);
-        dao_status_t status = dao_read_events(folder, "m", &trace);
+        dao_status_t status = dao_alloc_trace_read(folder, "m", &trace);
         failed = dao_fault_disarm();
         CU_ASSERT_EQUAL(status == DAO_OK, failed == 0);
     }

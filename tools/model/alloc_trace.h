@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Traces of allocations and frees: made from a seed, or recorded. What is compared by `dao-bench alloc`.
+/* Traces of allocations and frees, as `dao-bench alloc` replays them and strategies of `dao plan` see them.
 
    A trace is an array of events. Each names a slot: an alloc fills an empty one, a free empties a filled one,
    so that a replay needs one array of addresses. Events before `steady_begin` build up what a program holds
@@ -28,24 +28,8 @@ typedef struct dao_alloc_trace {
     uint64_t peak_bytes, peak_count; /* each at its own time */
 } dao_alloc_trace_t;
 
-/* What to make. */
-typedef struct dao_alloc_trace_config {
-    uint64_t seed;
-    uint64_t pair_count; /* about so many from steady_begin on; 0: as many as the trace is described with */
-    uint32_t
-        share_count; /* the trace is one of so many that share its live blocks; 0 and 1: it has them alone */
-} dao_alloc_trace_config_t;
-
 void dao_alloc_trace_init(dao_alloc_trace_t *trace, const char *name);
 void dao_alloc_trace_finish(dao_alloc_trace_t *trace);
-
-/* Gives the name of the index-th trace that can be made, or NULL behind the last one. */
-const char *dao_alloc_trace_name(size_t index);
-
-/* Makes a trace; equal settings make equal traces. DAO_ERR_INVALID for a name that is none;
-   DAO_ERR_NO_HOST_MEMORY. */
-DAO_NODISCARD dao_status_t dao_alloc_trace_make(const char *name, const dao_alloc_trace_config_t *config,
-                                                dao_alloc_trace_t *out_trace);
 
 /* Building. Both answer DAO_ERR_NO_HOST_MEMORY or DAO_OK; out_slot is written on DAO_OK. size_bytes is at
    least 1. */

@@ -189,8 +189,7 @@ dao_status_t dao_event_file_deviate(const dao_event_file_t *file, const dao_devi
     if (file->step_count == 0) {
         return dao_error(DAO_ERR_INVALID, "the file has no step that others could deviate from");
     }
-    *out_file = (dao_event_file_t){0};
-    dao_id_map_init(&out_file->ids); /* nobody looks its tensors up */
+    dao_event_file_init(out_file);
     writer_t writer = {.source = file,
                        .deviation = deviation,
                        .file = out_file,

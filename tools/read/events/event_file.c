@@ -173,15 +173,21 @@ static dao_status_t read_lines(reader_t *reader)
     return status;
 }
 
+void dao_event_file_init(dao_event_file_t *file)
+{
+    *file = (dao_event_file_t){0};
+    dao_id_map_init(&file->ids);
+}
+
 dao_status_t dao_event_file_read(const char *path, dao_event_file_t *out_file)
 {
-    dao_event_file_t file = {0};
+    dao_event_file_t file;
     reader_t reader = {.file = &file};
     dao_status_t status = dao_csv_open(&reader.csv, path, ',');
     if (status != DAO_OK) {
         return status;
     }
-    dao_id_map_init(&file.ids);
+    dao_event_file_init(&file);
     status = read_lines(&reader);
     dao_csv_close(&reader.csv);
     if (status != DAO_OK) {

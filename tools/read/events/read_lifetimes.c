@@ -177,18 +177,18 @@ static dao_status_t read_step(const char *path, const char *batch, dao_plan_inpu
 /* Gives the first byte of a file that is no blank. */
 static dao_status_t first_byte(const char *path, int *out_byte)
 {
-    dao_json_source_t source;
-    dao_status_t status = dao_json_source_open(&source, path);
+    dao_text_source_t source;
+    dao_status_t status = dao_text_source_open(&source, path);
     if (status != DAO_OK) {
         return status;
     }
     do {
-        status = dao_json_source_peek(&source, out_byte);
+        status = dao_text_source_peek(&source, out_byte);
         if (status == DAO_OK && *out_byte != DAO_JSON_SOURCE_END) {
-            dao_json_source_take(&source);
+            dao_text_source_take(&source);
         }
     } while (status == DAO_OK && *out_byte > 0 && strchr(" \t\r\n", *out_byte) != NULL);
-    dao_json_source_close(&source);
+    dao_text_source_close(&source);
     return status;
 }
 

@@ -83,8 +83,7 @@ static dao_status_t read_entry(dao_json_reader_t *json, dao_plan_input_t *lifeti
     }
     entry_t entry = {.id = dao_host_strdup(json->text), .position = json->position};
     if (entry.id == NULL) {
-        return dao_error(DAO_ERR_NO_HOST_MEMORY, "%s: no memory to read it",
-                         dao_json_source_name(&json->source));
+        return dao_error(DAO_ERR_NO_HOST_MEMORY, "%s: no memory to read it", dao_json_name(json));
     }
     dao_status_t status = read_values(json, &entry);
     if (status == DAO_OK) {

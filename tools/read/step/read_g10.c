@@ -5,7 +5,7 @@
 #include "tools/read/step/read_g10.h"
 
 #include "base/numbers/math.h"
-#include "tools/read/step/touch_list.h"
+#include "tools/read/step/access_list.h"
 #include "tools/read/text/grow.h"
 #include "tools/read/text/json_reader.h"
 
@@ -75,7 +75,7 @@ typedef struct reader {
     dao_id_map_t ids; /* -> the tensor's index in the list */
     uint32_t *mark;   /* of each tensor: where the current kernel mentions it, a hint that is checked */
     size_t mark_capacity;
-    dao_touch_list_t list;
+    dao_access_list_t list;
     uint32_t first_backward;
     uint64_t ignored_count;
 } reader_t;
@@ -84,8 +84,8 @@ typedef struct reader {
 static dao_status_t at_position(const reader_t *reader, dao_json_position_t position, dao_status_t status)
 {
     if (status != DAO_OK) {
-        dao_error_prefix("%s:%" PRIu64 ":%" PRIu64 ": ", dao_json_source_name(&reader->json.source),
-                         position.line, position.column);
+        dao_error_prefix("%s:%" PRIu64 ":%" PRIu64 ": ", dao_json_name(&reader->json), position.line,
+                         position.column);
     }
     return status;
 }
@@ -240,7 +240,7 @@ static dao_status_t use_tensor(reader_t *reader)
     mark[reader->list.tensor_count] = 0;
     return at_position(
         reader, reader->line.position,
-        dao_touch_list_add_tensor(&reader->list, key, numbers[FIELD_SIZE], numbers[FIELD_WEIGHT] == 1));
+        dao_access_list_add_tensor(&reader->list, key, numbers[FIELD_SIZE], numbers[FIELD_WEIGHT] == 1));
 }
 
 /* Joins what a line says about one tensor into its first mention. */
@@ -302,13 +302,13 @@ static dao_status_t use_kernel(reader_t *reader)
     if (status == DAO_OK) {
         status = at_position(
             reader, line->position,
-            dao_touch_list_add_kernel(&reader->list, line->name, cost_ns, line->numbers[FIELD_WORKSPACE]));
+            dao_access_list_add_kernel(&reader->list, line->name, cost_ns, line->numbers[FIELD_WORKSPACE]));
     }
     for (size_t i = 0; status == DAO_OK && i < line->mention_count; i++) {
         const mention_t *mention = &line->mentions[i];
         status = at_position(reader, mention->position,
-                             dao_touch_list_add_touch(&reader->list, (uint32_t)mention->tensor,
-                                                      mention->is_input, mention->is_output));
+                             dao_access_list_add_access(&reader->list, (uint32_t)mention->tensor,
+                                                        mention->is_input, mention->is_output));
     }
     if (reader->first_backward == DAO_TRACE_NONE && strstr(line->name, "_Backward") != NULL) {
         reader->first_backward = (uint32_t)index;
@@ -356,9 +356,9 @@ static dao_status_t read_file(reader_t *reader, const char *path, dao_step_trace
     }
     status = read_lines(reader);
     if (status == DAO_OK) {
-        status = dao_touch_list_build(&reader->list, trace);
+        status = dao_access_list_build(&reader->list, trace);
         if (status != DAO_OK) {
-            dao_error_prefix("%s: ", dao_json_source_name(&reader->json.source));
+            dao_error_prefix("%s: ", dao_json_name(&reader->json));
         }
     }
     dao_json_reader_close(&reader->json);
@@ -374,7 +374,7 @@ dao_status_t dao_read_g10(const char *path, dao_step_trace_t *out_trace)
     dao_step_trace_t trace;
     reader->first_backward = DAO_TRACE_NONE;
     dao_id_map_init(&reader->ids);
-    dao_touch_list_init(&reader->list);
+    dao_access_list_init(&reader->list);
     dao_status_t status = read_file(reader, path, &trace);
     if (status == DAO_OK) {
         trace.first_backward = reader->first_backward;
@@ -383,7 +383,7 @@ dao_status_t dao_read_g10(const char *path, dao_step_trace_t *out_trace)
         *out_trace = trace;
     }
     dao_id_map_finish(&reader->ids);
-    dao_touch_list_finish(&reader->list);
+    dao_access_list_finish(&reader->list);
     dao_host_free(reader->mark);
     dao_host_free(reader->line.mentions);
     dao_host_free(reader);

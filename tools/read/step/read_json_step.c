@@ -74,8 +74,8 @@ static void close_file(step_reader_t *reader)
 static dao_status_t at_position(step_reader_t *reader, dao_json_position_t position, dao_status_t status)
 {
     if (status != DAO_OK) {
-        dao_error_prefix("%s:%" PRIu64 ":%" PRIu64 ": ", dao_json_source_name(&reader->json.source),
-                         position.line, position.column);
+        dao_error_prefix("%s:%" PRIu64 ":%" PRIu64 ": ", dao_json_name(&reader->json), position.line,
+                         position.column);
     }
     return status;
 }

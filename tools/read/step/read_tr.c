@@ -3,10 +3,10 @@
    checked, not trusted: nothing is allocated by them. */
 #include "tools/read/step/read_tr.h"
 
-#include "tools/read/step/touch_list.h"
+#include "tools/read/step/access_list.h"
 #include "tools/read/text/decimal.h"
 #include "tools/read/text/grow.h"
-#include "tools/read/text/json_source.h"
+#include "tools/read/text/text_source.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -19,16 +19,16 @@ enum { WORD_BYTES_MAX = 256 };
 /* Microseconds are kept in whole nanoseconds. */
 enum { NS_PLACES = 3 };
 
-/* What a touch does. */
+/* What an access does. */
 enum { MODE_READ = 1, MODE_OVERWRITE = 2, MODE_BOTH = 3 };
 
 typedef struct reader {
-    dao_json_source_t source;
+    dao_text_source_t source;
     uint64_t line, column; /* of the last word */
     char word[WORD_BYTES_MAX + 1];
     size_t word_length;
     dao_id_map_t ids; /* -> the tensor's index in the list */
-    dao_touch_list_t list;
+    dao_access_list_t list;
     uint32_t first_backward;
 } reader_t;
 
@@ -42,7 +42,7 @@ static dao_status_t wrong(const reader_t *reader, dao_status_t status, const cha
     va_start(arguments, format);
     (void)vsnprintf(what, sizeof(what), format, arguments);
     va_end(arguments);
-    return dao_error(status, "%s:%" PRIu64 ":%" PRIu64 ": %s", dao_json_source_name(&reader->source),
+    return dao_error(status, "%s:%" PRIu64 ":%" PRIu64 ": %s", dao_text_source_name(&reader->source),
                      reader->line, reader->column, what);
 }
 
@@ -50,7 +50,7 @@ static dao_status_t wrong(const reader_t *reader, dao_status_t status, const cha
 static dao_status_t at_word(const reader_t *reader, dao_status_t status)
 {
     if (status != DAO_OK) {
-        dao_error_prefix("%s:%" PRIu64 ":%" PRIu64 ": ", dao_json_source_name(&reader->source), reader->line,
+        dao_error_prefix("%s:%" PRIu64 ":%" PRIu64 ": ", dao_text_source_name(&reader->source), reader->line,
                          reader->column);
     }
     return status;
@@ -64,10 +64,10 @@ static bool is_line_end(int byte)
 /* Steps over spaces, and notes where the next word begins. */
 static dao_status_t skip_spaces(reader_t *reader, int *out_byte)
 {
-    dao_status_t status = dao_json_source_peek(&reader->source, out_byte);
+    dao_status_t status = dao_text_source_peek(&reader->source, out_byte);
     while (status == DAO_OK && (*out_byte == ' ' || *out_byte == '\t')) {
-        dao_json_source_take(&reader->source);
-        status = dao_json_source_peek(&reader->source, out_byte);
+        dao_text_source_take(&reader->source);
+        status = dao_text_source_peek(&reader->source, out_byte);
     }
     reader->line = reader->source.line;
     reader->column = reader->source.column;
@@ -88,8 +88,8 @@ static dao_status_t take_text(reader_t *reader, bool is_name)
             return wrong(reader, DAO_ERR_PARSE, "a byte here is zero");
         }
         reader->word[reader->word_length++] = (char)byte;
-        dao_json_source_take(&reader->source);
-        status = dao_json_source_peek(&reader->source, &byte);
+        dao_text_source_take(&reader->source);
+        status = dao_text_source_peek(&reader->source, &byte);
     }
     reader->word[reader->word_length] = '\0';
     return status;
@@ -133,11 +133,11 @@ static dao_status_t end_line(reader_t *reader)
     int byte = DAO_JSON_SOURCE_END;
     dao_status_t status = skip_spaces(reader, &byte);
     if (status == DAO_OK && byte == '\r') {
-        dao_json_source_take(&reader->source);
-        status = dao_json_source_peek(&reader->source, &byte);
+        dao_text_source_take(&reader->source);
+        status = dao_text_source_peek(&reader->source, &byte);
     }
     if (status == DAO_OK && byte == '\n') {
-        dao_json_source_take(&reader->source);
+        dao_text_source_take(&reader->source);
     } else if (status == DAO_OK && byte != DAO_JSON_SOURCE_END) {
         return wrong(reader, DAO_ERR_PARSE, "expected the end of the line");
     }
@@ -169,7 +169,7 @@ static dao_status_t add_tensor(reader_t *reader, uint64_t id, uint64_t size_byte
         return wrong(reader, DAO_ERR_PARSE, "tensor %s was there before", key);
     }
     return status == DAO_OK
-               ? at_word(reader, dao_touch_list_add_tensor(&reader->list, name, size_bytes, is_carried))
+               ? at_word(reader, dao_access_list_add_tensor(&reader->list, name, size_bytes, is_carried))
                : status;
 }
 
@@ -212,7 +212,7 @@ static dao_status_t read_tensors(reader_t *reader)
 
 /* ---- kernels ---- */
 
-static dao_status_t read_touch(reader_t *reader)
+static dao_status_t read_access(reader_t *reader)
 {
     dao_status_t status = take_word(reader, "a tensor and a mode, such as 7:1");
     if (status != DAO_OK) {
@@ -235,8 +235,8 @@ static dao_status_t read_touch(reader_t *reader)
         return wrong(reader, DAO_ERR_PARSE, "there is no tensor %s", key);
     }
     return status == DAO_OK
-               ? at_word(reader, dao_touch_list_add_touch(&reader->list, (uint32_t)index,
-                                                          mode != MODE_OVERWRITE, mode != MODE_READ))
+               ? at_word(reader, dao_access_list_add_access(&reader->list, (uint32_t)index,
+                                                            mode != MODE_OVERWRITE, mode != MODE_READ))
                : status;
 }
 
@@ -254,13 +254,13 @@ static dao_status_t read_kernel(reader_t *reader)
     }
     if (status == DAO_OK) {
         (void)snprintf(name, sizeof(name), "%zu", reader->list.kernel_count);
-        status = at_word(reader, dao_touch_list_add_kernel(&reader->list, name, cost_ns, 0));
+        status = at_word(reader, dao_access_list_add_kernel(&reader->list, name, cost_ns, 0));
     }
     if (status == DAO_OK) {
-        status = take_u64(reader, "a number of touches", &count);
+        status = take_u64(reader, "a number of accesses", &count);
     }
     for (uint64_t i = 0; status == DAO_OK && i < count; i++) {
-        status = read_touch(reader);
+        status = read_access(reader);
     }
     return status == DAO_OK ? end_line(reader) : status;
 }
@@ -297,7 +297,7 @@ static dao_status_t read_end(reader_t *reader)
     dao_status_t status = DAO_OK;
     do {
         status = end_line(reader);
-        status = status == DAO_OK ? dao_json_source_peek(&reader->source, &byte) : status;
+        status = status == DAO_OK ? dao_text_source_peek(&reader->source, &byte) : status;
     } while (status == DAO_OK && byte != DAO_JSON_SOURCE_END);
     return status;
 }
@@ -312,9 +312,9 @@ static dao_status_t read_all(reader_t *reader, dao_step_trace_t *trace)
         status = read_end(reader);
     }
     if (status == DAO_OK) {
-        status = dao_touch_list_build(&reader->list, trace);
+        status = dao_access_list_build(&reader->list, trace);
         if (status != DAO_OK) {
-            dao_error_prefix("%s: ", dao_json_source_name(&reader->source));
+            dao_error_prefix("%s: ", dao_text_source_name(&reader->source));
         }
     }
     return status;
@@ -336,16 +336,16 @@ dao_status_t dao_read_tr(const char *path, dao_step_trace_t *out_trace)
 {
     reader_t reader = {.first_backward = DAO_TRACE_NONE};
     dao_step_trace_t trace;
-    dao_status_t status = dao_json_source_open(&reader.source, path);
+    dao_status_t status = dao_text_source_open(&reader.source, path);
     if (status != DAO_OK) {
         return status;
     }
     dao_id_map_init(&reader.ids);
-    dao_touch_list_init(&reader.list);
+    dao_access_list_init(&reader.list);
     status = read_all(&reader, &trace);
     dao_id_map_finish(&reader.ids);
-    dao_touch_list_finish(&reader.list);
-    dao_json_source_close(&reader.source);
+    dao_access_list_finish(&reader.list);
+    dao_text_source_close(&reader.source);
     if (status == DAO_OK) {
         trace.first_backward = reader.first_backward;
         name_trace(path, &trace);

@@ -17,22 +17,22 @@ enum { MESSAGE_BYTES = 256 };
 dao_status_t dao_csv_open(dao_csv_reader_t *reader, const char *path, char separator)
 {
     *reader = (dao_csv_reader_t){.separator = separator};
-    dao_status_t status = dao_json_source_open(&reader->source, path);
+    dao_status_t status = dao_text_source_open(&reader->source, path);
     if (status != DAO_OK) {
         return status;
     }
     reader->text = dao_host_calloc(DAO_CSV_LINE_BYTES_MAX + 1, 1);
     if (reader->text == NULL) {
         status = dao_error(DAO_ERR_NO_HOST_MEMORY, "%s: no memory to read it",
-                           dao_json_source_name(&reader->source));
-        dao_json_source_close(&reader->source);
+                           dao_text_source_name(&reader->source));
+        dao_text_source_close(&reader->source);
     }
     return status;
 }
 
 void dao_csv_close(dao_csv_reader_t *reader)
 {
-    dao_json_source_close(&reader->source);
+    dao_text_source_close(&reader->source);
     dao_host_free(reader->text);
     reader->text = NULL;
 }
@@ -53,7 +53,7 @@ static dao_status_t error_at(const dao_csv_reader_t *reader, const char *at, con
 {
     char message[MESSAGE_BYTES];
     (void)vsnprintf(message, sizeof(message), format, arguments);
-    return dao_error(DAO_ERR_PARSE, "%s:%" PRIu64 ":%" PRIu64 ": %s", dao_json_source_name(&reader->source),
+    return dao_error(DAO_ERR_PARSE, "%s:%" PRIu64 ":%" PRIu64 ": %s", dao_text_source_name(&reader->source),
                      reader->line, column_of(reader, at), message);
 }
 
@@ -83,12 +83,12 @@ static dao_status_t read_line(dao_csv_reader_t *reader, bool *out_more)
     int byte = 0;
     reader->line = reader->source.line;
     for (;;) {
-        dao_status_t status = dao_json_source_peek(&reader->source, &byte);
+        dao_status_t status = dao_text_source_peek(&reader->source, &byte);
         if (status != DAO_OK) {
             return status;
         }
         if (byte != DAO_JSON_SOURCE_END) {
-            dao_json_source_take(&reader->source);
+            dao_text_source_take(&reader->source);
         }
         if (byte == DAO_JSON_SOURCE_END || byte == '\n') {
             break;

@@ -5,7 +5,7 @@
 #ifndef DAO_TOOLS_CSV_READER_H
 #define DAO_TOOLS_CSV_READER_H
 
-#include "tools/read/text/json_source.h"
+#include "tools/read/text/text_source.h"
 
 enum {
     DAO_CSV_LINE_BYTES_MAX = 64 * 1024,
@@ -13,7 +13,7 @@ enum {
 };
 
 typedef struct dao_csv_reader {
-    dao_json_source_t source;
+    dao_text_source_t source;
     char
         separator; /* ',': between two of them is a field; ' ': fields are between blanks; 0: the first line decides */
     uint64_t line; /* of the fields, from 1 */

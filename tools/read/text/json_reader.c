@@ -51,7 +51,7 @@ dao_status_t dao_json_error_at(const dao_json_reader_t *reader, dao_json_positio
     va_start(arguments, format);
     (void)vsnprintf(what, sizeof(what), format, arguments);
     va_end(arguments);
-    return dao_error(status, "%s:%" PRIu64 ":%" PRIu64 ": %s", dao_json_source_name(&reader->source),
+    return dao_error(status, "%s:%" PRIu64 ":%" PRIu64 ": %s", dao_text_source_name(&reader->source),
                      position.line, position.column, what);
 }
 
@@ -77,7 +77,7 @@ dao_status_t dao_json_reader_open(dao_json_reader_t *reader, const char *path)
     memset(reader, 0, sizeof(*reader));
     reader->expected = VALUE;
     reader->position = (dao_json_position_t){1, 1};
-    dao_status_t status = dao_json_source_open(&reader->source, path);
+    dao_status_t status = dao_text_source_open(&reader->source, path);
     if (status != DAO_OK) {
         return status;
     }
@@ -90,9 +90,14 @@ dao_status_t dao_json_reader_open(dao_json_reader_t *reader, const char *path)
     return DAO_OK;
 }
 
+const char *dao_json_name(const dao_json_reader_t *reader)
+{
+    return dao_text_source_name(&reader->source);
+}
+
 void dao_json_reader_close(dao_json_reader_t *reader)
 {
-    dao_json_source_close(&reader->source);
+    dao_text_source_close(&reader->source);
     dao_host_free(reader->text);
     reader->text = NULL;
     for (uint32_t i = 0; i < DAO_JSON_DEPTH_MAX; i++) {
@@ -138,7 +143,7 @@ static dao_status_t read_hex(dao_json_reader_t *reader, uint32_t *out_value)
     uint32_t value = 0;
     for (int i = 0; i < 4; i++) {
         int byte;
-        dao_status_t status = dao_json_source_peek(&reader->source, &byte);
+        dao_status_t status = dao_text_source_peek(&reader->source, &byte);
         if (status != DAO_OK) {
             return status;
         }
@@ -149,7 +154,7 @@ static dao_status_t read_hex(dao_json_reader_t *reader, uint32_t *out_value)
         } else {
             return error_here(reader, "\\u needs four hexadecimal digits");
         }
-        dao_json_source_take(&reader->source);
+        dao_text_source_take(&reader->source);
     }
     *out_value = value;
     return DAO_OK;
@@ -159,11 +164,11 @@ static dao_status_t read_hex(dao_json_reader_t *reader, uint32_t *out_value)
 static dao_status_t take_if(dao_json_reader_t *reader, int wanted, bool *out_taken)
 {
     int byte;
-    dao_status_t status = dao_json_source_peek(&reader->source, &byte);
+    dao_status_t status = dao_text_source_peek(&reader->source, &byte);
     if (status == DAO_OK) {
         *out_taken = byte == wanted;
         if (byte == wanted) {
-            dao_json_source_take(&reader->source);
+            dao_text_source_take(&reader->source);
         }
     }
     return status;
@@ -208,19 +213,19 @@ static dao_status_t read_escape(dao_json_reader_t *reader)
     static const char from[] = "\"\\/bfnrt";
     static const char to[] = "\"\\/\b\f\n\r\t";
     int byte;
-    dao_status_t status = dao_json_source_peek(&reader->source, &byte);
+    dao_status_t status = dao_text_source_peek(&reader->source, &byte);
     if (status != DAO_OK) {
         return status;
     }
     if (byte == 'u') {
-        dao_json_source_take(&reader->source);
+        dao_text_source_take(&reader->source);
         return read_escaped_character(reader);
     }
     const char *found = byte > 0 ? strchr(from, byte) : NULL;
     if (found == NULL) {
         return error_here(reader, "unknown escape in a string");
     }
-    dao_json_source_take(&reader->source);
+    dao_text_source_take(&reader->source);
     return append(reader, to[found - from]);
 }
 
@@ -235,15 +240,15 @@ static dao_status_t read_utf8(dao_json_reader_t *reader, int first)
     dao_json_position_t here = {reader->source.line, reader->source.column};
     uint32_t character = (uint32_t)first & (0x3fu >> more);
     dao_status_t status = append(reader, first);
-    dao_json_source_take(&reader->source);
+    dao_text_source_take(&reader->source);
     for (unsigned i = 0; status == DAO_OK && i < more; i++) {
         int byte;
-        status = dao_json_source_peek(&reader->source, &byte);
+        status = dao_text_source_peek(&reader->source, &byte);
         if (status == DAO_OK && (byte < 0x80 || byte > 0xbf)) {
             return dao_json_error_at(reader, here, DAO_ERR_PARSE, "not UTF-8");
         }
         if (status == DAO_OK) {
-            dao_json_source_take(&reader->source);
+            dao_text_source_take(&reader->source);
             character = character << 6 | ((uint32_t)byte & 0x3f);
             status = append(reader, byte);
         }
@@ -260,7 +265,7 @@ static dao_status_t read_string(dao_json_reader_t *reader)
 {
     for (;;) {
         int byte;
-        dao_status_t status = dao_json_source_peek(&reader->source, &byte);
+        dao_status_t status = dao_text_source_peek(&reader->source, &byte);
         if (status != DAO_OK) {
             return status;
         }
@@ -273,7 +278,7 @@ static dao_status_t read_string(dao_json_reader_t *reader)
         if (byte >= 0x80) {
             status = read_utf8(reader, byte);
         } else {
-            dao_json_source_take(&reader->source);
+            dao_text_source_take(&reader->source);
             if (byte == '"') {
                 return DAO_OK;
             }
@@ -290,14 +295,14 @@ static dao_status_t read_digits(dao_json_reader_t *reader)
 {
     for (bool has_digit = false;; has_digit = true) {
         int byte;
-        dao_status_t status = dao_json_source_peek(&reader->source, &byte);
+        dao_status_t status = dao_text_source_peek(&reader->source, &byte);
         if (status != DAO_OK) {
             return status;
         }
         if (byte < '0' || byte > '9') {
             return has_digit ? DAO_OK : error_here(reader, "a digit is missing in a number");
         }
-        dao_json_source_take(&reader->source);
+        dao_text_source_take(&reader->source);
         status = append(reader, byte);
         if (status != DAO_OK) {
             return status;
@@ -310,11 +315,11 @@ static dao_status_t read_one_of(dao_json_reader_t *reader, const char *set, int 
 {
     int byte;
     *out_taken = 0;
-    dao_status_t status = dao_json_source_peek(&reader->source, &byte);
+    dao_status_t status = dao_text_source_peek(&reader->source, &byte);
     if (status != DAO_OK || byte <= 0 || strchr(set, byte) == NULL) {
         return status;
     }
-    dao_json_source_take(&reader->source);
+    dao_text_source_take(&reader->source);
     *out_taken = byte;
     return append(reader, byte);
 }
@@ -376,12 +381,12 @@ static dao_status_t read_word(dao_json_reader_t *reader)
 static dao_status_t skip_white_space(dao_json_reader_t *reader, int *out_byte)
 {
     for (;;) {
-        dao_status_t status = dao_json_source_peek(&reader->source, out_byte);
+        dao_status_t status = dao_text_source_peek(&reader->source, out_byte);
         if (status != DAO_OK ||
             (*out_byte != ' ' && *out_byte != '\t' && *out_byte != '\n' && *out_byte != '\r')) {
             return status;
         }
-        dao_json_source_take(&reader->source);
+        dao_text_source_take(&reader->source);
     }
 }
 
@@ -420,7 +425,7 @@ static dao_status_t open_container(dao_json_reader_t *reader, bool is_object)
 /* The begin of a key that is already seen as `"`. */
 static dao_status_t read_key(dao_json_reader_t *reader)
 {
-    dao_json_source_take(&reader->source);
+    dao_text_source_take(&reader->source);
     dao_status_t status = read_string(reader);
     if (status != DAO_OK) {
         return status;
@@ -445,7 +450,7 @@ static dao_status_t read_key(dao_json_reader_t *reader)
         return error_here(reader, "a colon is missing behind a key");
     }
     if (status == DAO_OK) {
-        dao_json_source_take(&reader->source);
+        dao_text_source_take(&reader->source);
         reader->token = DAO_JSON_TOKEN_KEY;
         reader->expected = VALUE;
     }
@@ -471,11 +476,11 @@ static dao_status_t read_value(dao_json_reader_t *reader, int byte)
 {
     dao_status_t status;
     if (byte == '{' || byte == '[') {
-        dao_json_source_take(&reader->source);
+        dao_text_source_take(&reader->source);
         return open_container(reader, byte == '{');
     }
     if (byte == '"') {
-        dao_json_source_take(&reader->source);
+        dao_text_source_take(&reader->source);
         reader->token = DAO_JSON_TOKEN_STRING;
         status = read_string(reader);
     } else if (byte == '-' || (byte >= '0' && byte <= '9')) {
@@ -497,7 +502,7 @@ static dao_status_t next_token(dao_json_reader_t *reader, int byte)
     bool may_end = reader->expected == VALUE_OR_END || reader->expected == KEY_OR_END ||
                    reader->expected == COMMA_OR_END;
     if (may_end && byte == (is_in_object(reader) ? '}' : ']')) {
-        dao_json_source_take(&reader->source);
+        dao_text_source_take(&reader->source);
         reader->token = is_in_object(reader) ? DAO_JSON_TOKEN_OBJECT_END : DAO_JSON_TOKEN_ARRAY_END;
         reader->depth--;
         value_ends(reader);
@@ -526,7 +531,7 @@ dao_status_t dao_json_next(dao_json_reader_t *reader)
     dao_status_t status = skip_white_space(reader, &byte);
     reader->position = (dao_json_position_t){reader->source.line, reader->source.column};
     if (status == DAO_OK && reader->expected == COMMA_OR_END && byte == ',') {
-        dao_json_source_take(&reader->source);
+        dao_text_source_take(&reader->source);
         reader->expected = is_in_object(reader) ? KEY : VALUE;
         status = skip_white_space(reader, &byte);
         reader->position = (dao_json_position_t){reader->source.line, reader->source.column};

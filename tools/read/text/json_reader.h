@@ -11,7 +11,7 @@
 #define DAO_TOOLS_JSON_READER_H
 
 #include "tools/read/text/id_map.h"
-#include "tools/read/text/json_source.h"
+#include "tools/read/text/text_source.h"
 
 /* Deepest nesting of arrays and objects. */
 #define DAO_JSON_DEPTH_MAX 64
@@ -40,7 +40,7 @@ typedef struct dao_json_position {
 } dao_json_position_t;
 
 typedef struct dao_json_reader {
-    dao_json_source_t source;
+    dao_text_source_t source;
     dao_json_token_t token;       /* the last one */
     dao_json_position_t position; /* where it begins */
     char *text;                   /* of a key, string or number, closed by a zero */
@@ -84,6 +84,9 @@ dao_status_t dao_json_error_at(const dao_json_reader_t *reader, dao_json_positio
 
 /* The same, DAO_ERR_PARSE, at the last token. */
 DAO_PRINTF(2, 3) dao_status_t dao_json_error(const dao_json_reader_t *reader, const char *format, ...);
+
+/* Returns what the file is called in messages. */
+const char *dao_json_name(const dao_json_reader_t *reader);
 
 /* What a token is called in messages. */
 const char *dao_json_token_text(dao_json_token_t token);

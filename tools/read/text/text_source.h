@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The bytes of a file, one after the other, with the line and column of each. A file packed by gzip is
    unpacked. */
-#ifndef DAO_TOOLS_JSON_SOURCE_H
-#define DAO_TOOLS_JSON_SOURCE_H
+#ifndef DAO_TOOLS_TEXT_SOURCE_H
+#define DAO_TOOLS_TEXT_SOURCE_H
 
 #include <dao/status.h>
 
 enum { DAO_JSON_SOURCE_BYTES = 64 * 1024 };
 
-typedef struct dao_json_source {
+typedef struct dao_text_source {
     const char *path; /* borrowed */
     int file;         /* -1: not open */
     uint64_t line;    /* of the next byte, from 1 */
@@ -18,24 +18,24 @@ typedef struct dao_json_source {
     size_t end;
     unsigned char *buffer;
     struct dao_gunzip *gunzip; /* NULL: the file is not packed */
-} dao_json_source_t;
+} dao_text_source_t;
 
-/* What dao_json_source_peek() gives at the file's end. */
+/* What dao_text_source_peek() gives at the file's end. */
 #define DAO_JSON_SOURCE_END (-1)
 
 /* Opens a regular file and steps over a byte order mark. DAO_ERR_IO with the reason for anything else; what
    unpacking answers. */
-DAO_NODISCARD dao_status_t dao_json_source_open(dao_json_source_t *source, const char *path);
-void dao_json_source_close(dao_json_source_t *source);
+DAO_NODISCARD dao_status_t dao_text_source_open(dao_text_source_t *source, const char *path);
+void dao_text_source_close(dao_text_source_t *source);
 
 /* Gives the next byte without taking it, or DAO_JSON_SOURCE_END. DAO_ERR_IO when the file cannot be read,
    DAO_ERR_PARSE when it cannot be unpacked. */
-DAO_NODISCARD dao_status_t dao_json_source_peek(dao_json_source_t *source, int *out_byte);
+DAO_NODISCARD dao_status_t dao_text_source_peek(dao_text_source_t *source, int *out_byte);
 
 /* Takes the byte that peek gave. */
-void dao_json_source_take(dao_json_source_t *source);
+void dao_text_source_take(dao_text_source_t *source);
 
 /* The path as it stands in messages: its end, if it is long. */
-const char *dao_json_source_name(const dao_json_source_t *source);
+const char *dao_text_source_name(const dao_text_source_t *source);
 
 #endif

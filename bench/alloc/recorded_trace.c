@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The events become a trace once all of them are known: what was alive before them is taken first. */
-#include "tools/read/events/read_events.h"
+#include "bench/alloc/recorded_trace.h"
 
 #include "base/memory/host.h"
 #include "base/report/error.h"
@@ -90,7 +90,7 @@ static dao_status_t read_trace(const char *path, const dao_step_trace_t *step, d
     return status;
 }
 
-dao_status_t dao_read_events(const char *folder, const char *name, dao_alloc_trace_t *out_trace)
+dao_status_t dao_alloc_trace_read(const char *folder, const char *name, dao_alloc_trace_t *out_trace)
 {
     dao_step_trace_t step;
     char path[DAO_TRACE_PATH_BYTES];

@@ -3,7 +3,7 @@
    without a writer would hang, a directory cannot be read. Invariant: buffer[begin .. end) are the bytes not
    taken yet, and buffer[0] is at `offset`, unpacked. */
 #define _GNU_SOURCE
-#include "tools/read/text/json_source.h"
+#include "tools/read/text/text_source.h"
 
 #include "base/memory/host.h"
 #include "base/report/error.h"
@@ -19,23 +19,23 @@
 
 enum { SHOWN_PATH_BYTES = 200 };
 
-const char *dao_json_source_name(const dao_json_source_t *source)
+const char *dao_text_source_name(const dao_text_source_t *source)
 {
     size_t length = strlen(source->path);
     return length > SHOWN_PATH_BYTES ? source->path + length - SHOWN_PATH_BYTES : source->path;
 }
 
-static dao_status_t check_regular(const dao_json_source_t *source)
+static dao_status_t check_regular(const dao_text_source_t *source)
 {
     struct stat about;
     if (fstat(source->file, &about) != 0) {
-        return dao_error(DAO_ERR_IO, "%s: %s", dao_json_source_name(source), strerror(errno));
+        return dao_error(DAO_ERR_IO, "%s: %s", dao_text_source_name(source), strerror(errno));
     }
     if (S_ISDIR(about.st_mode)) {
-        return dao_error(DAO_ERR_IO, "%s: this is a folder, not a file", dao_json_source_name(source));
+        return dao_error(DAO_ERR_IO, "%s: this is a folder, not a file", dao_text_source_name(source));
     }
     if (!S_ISREG(about.st_mode)) {
-        return dao_error(DAO_ERR_IO, "%s: this is not a regular file", dao_json_source_name(source));
+        return dao_error(DAO_ERR_IO, "%s: this is not a regular file", dao_text_source_name(source));
     }
     return DAO_OK;
 }
@@ -43,7 +43,7 @@ static dao_status_t check_regular(const dao_json_source_t *source)
 /* Reads bytes of the file as they stand in it. */
 static dao_status_t read_file(void *user, unsigned char *bytes, size_t most, size_t *out_count)
 {
-    dao_json_source_t *source = user;
+    dao_text_source_t *source = user;
     ssize_t count;
     do {
         count = dao_fault_fires(DAO_FAULT_FILE_READ) ? (errno = EIO, -1) : read(source->file, bytes, most);
@@ -54,7 +54,7 @@ static dao_status_t read_file(void *user, unsigned char *bytes, size_t most, siz
                                   strerror(errno));
 }
 
-static dao_status_t fill_buffer(dao_json_source_t *source)
+static dao_status_t fill_buffer(dao_text_source_t *source)
 {
     source->offset += source->end;
     source->begin = source->end = 0;
@@ -64,13 +64,13 @@ static dao_status_t fill_buffer(dao_json_source_t *source)
                                                 DAO_JSON_SOURCE_BYTES, &source->end);
     if (status != DAO_OK) {
         source->end = 0;
-        dao_error_prefix("%s:%" PRIu64 ":%" PRIu64 ": ", dao_json_source_name(source), source->line,
+        dao_error_prefix("%s:%" PRIu64 ":%" PRIu64 ": ", dao_text_source_name(source), source->line,
                          source->column);
     }
     return status;
 }
 
-dao_status_t dao_json_source_peek(dao_json_source_t *source, int *out_byte)
+dao_status_t dao_text_source_peek(dao_text_source_t *source, int *out_byte)
 {
     if (source->begin == source->end) {
         dao_status_t status = fill_buffer(source);
@@ -82,7 +82,7 @@ dao_status_t dao_json_source_peek(dao_json_source_t *source, int *out_byte)
     return DAO_OK;
 }
 
-void dao_json_source_take(dao_json_source_t *source)
+void dao_text_source_take(dao_text_source_t *source)
 {
     unsigned char byte = source->buffer[source->begin++];
     if (byte == '\n') {
@@ -93,19 +93,19 @@ void dao_json_source_take(dao_json_source_t *source)
     }
 }
 
-static dao_status_t begin_unpacking(dao_json_source_t *source)
+static dao_status_t begin_unpacking(dao_text_source_t *source)
 {
     dao_status_t status = dao_gunzip_create(source->buffer, source->end, &source->gunzip);
     source->end = 0;
     if (status != DAO_OK) {
-        dao_error_prefix("%s: ", dao_json_source_name(source));
+        dao_error_prefix("%s: ", dao_text_source_name(source));
         return status;
     }
     return fill_buffer(source);
 }
 
 /* Fills the buffer for the first time. */
-static dao_status_t begin(dao_json_source_t *source)
+static dao_status_t begin(dao_text_source_t *source)
 {
     dao_status_t status = fill_buffer(source);
     if (status == DAO_OK && dao_gunzip_is_packed(source->buffer, source->end)) {
@@ -117,17 +117,17 @@ static dao_status_t begin(dao_json_source_t *source)
     return status;
 }
 
-dao_status_t dao_json_source_open(dao_json_source_t *source, const char *path)
+dao_status_t dao_text_source_open(dao_text_source_t *source, const char *path)
 {
-    *source = (dao_json_source_t){.path = path, .file = -1, .line = 1, .column = 1};
+    *source = (dao_text_source_t){.path = path, .file = -1, .line = 1, .column = 1};
     source->buffer = dao_host_calloc(DAO_JSON_SOURCE_BYTES, 1);
     if (source->buffer == NULL) {
-        return dao_error(DAO_ERR_NO_HOST_MEMORY, "%s: no memory to read it", dao_json_source_name(source));
+        return dao_error(DAO_ERR_NO_HOST_MEMORY, "%s: no memory to read it", dao_text_source_name(source));
     }
     source->file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     dao_status_t status = DAO_OK;
     if (source->file < 0) {
-        status = dao_error(DAO_ERR_IO, "%s: %s", dao_json_source_name(source), strerror(errno));
+        status = dao_error(DAO_ERR_IO, "%s: %s", dao_text_source_name(source), strerror(errno));
     }
     if (status == DAO_OK) {
         status = check_regular(source);
@@ -136,12 +136,12 @@ dao_status_t dao_json_source_open(dao_json_source_t *source, const char *path)
         status = begin(source);
     }
     if (status != DAO_OK) {
-        dao_json_source_close(source);
+        dao_text_source_close(source);
     }
     return status;
 }
 
-void dao_json_source_close(dao_json_source_t *source)
+void dao_text_source_close(dao_text_source_t *source)
 {
     if (source->file >= 0) {
         (void)close(source->file); /* it was only read */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading the files that say which kernel touches which tensors: `.tr`, and JSON lines made from G10's
+/* Reading the files that say which kernel accesses which tensors: `.tr`, and JSON lines made from G10's
    graphs. Good ones become the step that they mean; wrong ones are refused with code, file, line and column.
    */
 #define _GNU_SOURCE
@@ -33,7 +33,7 @@ static const char *const good[FORM_COUNT] = {
     "{\"kernel\":3,\"name\":\"C\",\"cycles\":4000,\"inputs\":[2],\"outputs\":[0,3],\"workspace\":300}\n",
 };
 
-static char folder[] = "/tmp/dao-test-touches-XXXXXX";
+static char folder[] = "/tmp/dao-test-accesses-XXXXXX";
 
 static void path_of(form_t form, char out_path[256])
 {
@@ -295,7 +295,7 @@ static CU_TestInfo tests[] = {
 
 int main(void)
 {
-    CU_SuiteInfo suites[] = {{"read_touches", make_folder, remove_folder, NULL, NULL, tests},
+    CU_SuiteInfo suites[] = {{"read_accesses", make_folder, remove_folder, NULL, NULL, tests},
                              CU_SUITE_INFO_NULL};
     return dao_suite_run(suites);
 }

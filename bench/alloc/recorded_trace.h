@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reading a trace of allocations from the recorded events of a step: CSV with the columns
    `time_ns,event,id,bytes,op`, where event is alloc, free or step. */
-#ifndef DAO_TOOLS_READ_EVENTS_H
-#define DAO_TOOLS_READ_EVENTS_H
+#ifndef DAO_BENCH_RECORDED_TRACE_H
+#define DAO_BENCH_RECORDED_TRACE_H
 
 #include "tools/model/alloc_trace.h"
 
@@ -19,7 +19,7 @@
  *
  * Threads: any. Waits: for the files. Cost: memory in proportion to the files.
  */
-DAO_NODISCARD dao_status_t dao_read_events(const char *folder, const char *name,
-                                           dao_alloc_trace_t *out_trace);
+DAO_NODISCARD dao_status_t dao_alloc_trace_read(const char *folder, const char *name,
+                                                dao_alloc_trace_t *out_trace);
 
 #endif
