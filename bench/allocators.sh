@@ -46,7 +46,7 @@ $(cut -d' ' -f1 /proc/loadavg) as it began: where that is more than the processo
 measured in turns with the traces, say more than ns. In brackets stands what is wanted. Instructions and capacities do not
 depend on the load: \`ctest --preset release -L gate\` holds them.
 
-The traces are described in \`dao-bench alloc --help\` and at the head of [bench/alloc/made_trace.c](../bench/alloc/made_trace.c). The device
+The traces are described in \`dao-bench alloc --help\` and at the head of [bench/traces/made_trace.c](../bench/alloc/made_trace.c). The device
 only keeps books, so that what is measured is the library. A trace is replayed by one thread beside an idle one; ns are
 processor time without the empty call, the median of the rounds. Footprint is peak reserved over peak live on a device that
 is large enough. Capacity is the smallest device on which the whole trace succeeds over peak live, as one contiguous segment

@@ -3,9 +3,9 @@
 #define _GNU_SOURCE
 #include "bench/alloc/bench.h"
 #include "bench/alloc/bench_report.h"
-#include "bench/alloc/made_trace.h"
-#include "bench/alloc/recorded_trace.h"
 #include "bench/commands.h"
+#include "bench/traces/made_trace.h"
+#include "bench/traces/recorded_trace.h"
 #include "tools/options/complain.h"
 #include "tools/read/step/trace_files.h"
 

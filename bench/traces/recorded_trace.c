@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The events become a trace once all of them are known: what was alive before them is taken first. */
-#include "bench/alloc/recorded_trace.h"
+#include "bench/traces/recorded_trace.h"
 
 #include "base/memory/host.h"
 #include "base/report/error.h"

@@ -10,7 +10,7 @@
        d               60 % log-uniform 512 B to 1 MiB, 32 % 2 to 64 MiB and 8 % 64 to 512 MiB, both log-uniform in units
                        of 2 MiB; they live for 1 to 16 allocations (70 %), 100 to 1,500 (25 %), 2,000 to
                        14,000 (5 %) */
-#include "bench/alloc/made_trace.h"
+#include "bench/traces/made_trace.h"
 
 #include "base/memory/host.h"
 #include "base/report/error.h"
