@@ -34,7 +34,7 @@ DAO_BEGIN_DECLS
  * freed. In C, all three functions take a place of any type.
  *
  * @param place       A device, or pinned memory of a device.
- * @param size_bytes  0 gives NULL and is no error.
+ * @param size_bytes  0 returns NULL and is no error.
  * @param stream      Borrowed, on the place's device; NULL is the device's compute stream.
  * @return The caller owns it until dao_free_async() or dao_free(). NULL with dao_last_status(): as
  *         dao_alloc(), and DAO_ERR_INVALID for a stream of another device or of a start of the library that

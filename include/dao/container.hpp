@@ -65,7 +65,7 @@ template <typename Place> class block
         std::swap(size_bytes_, other.size_bytes_);
     }
 
-    /** Gives up the address: the caller frees it with dao::free(). */
+    /** Releases the address to the caller, who frees it with dao::free(). */
     [[nodiscard]] void *release() noexcept
     {
         size_bytes_ = 0;
@@ -85,7 +85,7 @@ template <typename Place> class block
         return address_;
     }
 
-    /** Gives the bytes that were asked for. */
+    /** Returns the bytes that were asked for. */
     [[nodiscard]] std::size_t size() const noexcept
     {
         return size_bytes_;
@@ -155,7 +155,7 @@ template <typename T, typename Place> class unique_ptr
         unique_ptr().memory_.swap(memory_);
     }
 
-    /** Gives up the objects: the caller destroys them and frees the address with dao::free(). */
+    /** Releases the objects to the caller, who destroys them and frees the address with dao::free(). */
     [[nodiscard]] pointer release() noexcept
     {
         return static_cast<pointer>(memory_.release());
@@ -166,7 +166,7 @@ template <typename T, typename Place> class unique_ptr
         return static_cast<pointer>(memory_.get());
     }
 
-    /** Gives the number of objects. */
+    /** Returns the number of objects. */
     [[nodiscard]] std::size_t size() const noexcept
     {
         return memory_.size() / sizeof(element_type);
@@ -208,7 +208,7 @@ template <typename T, typename Place> class unique_ptr
 namespace detail
 {
 
-/* Gives the bytes of an array, or throws an Error with DAO_ERR_OVERFLOW. */
+/* Returns the bytes of an array, or throws an Error with DAO_ERR_OVERFLOW. */
 template <typename T, typename Error> std::size_t array_bytes(std::size_t count)
 {
     if (count > static_cast<std::size_t>(PTRDIFF_MAX) / sizeof(T)) {

@@ -118,14 +118,14 @@ DAO_API DAO_NODISCARD dao_status_t dao_init(const dao_config_t *config);
 DAO_API dao_status_t dao_finalize(void);
 
 /**
- * Gives the name of the backend that the library was built with: "cpu", "cuda" or "hip".
+ * Returns the name of the backend that the library was built with: "cpu", "cuda" or "hip".
  *
  * Threads: any. Waits: never. Cost: O(1).
  */
 DAO_API const char *dao_backend_name(void);
 
 /**
- * Gives the number of devices.
+ * Returns the number of devices.
  *
  * @param out_count  Written only on DAO_OK; may be 0.
  * @return DAO_OK; DAO_ERR_NO_DEVICE if there is no driver; DAO_ERR_INVALID; DAO_ERR_SHUTDOWN.
@@ -161,7 +161,7 @@ typedef struct dao_device_info {
 DAO_API DAO_NODISCARD dao_status_t dao_device_query(int32_t device_index, dao_device_info_t *out_info);
 
 /**
- * Tells whether a device still works, from what its calls have answered so far. One that answered
+ * Returns whether a device still works, from what its calls have answered so far. One that answered
  * DAO_ERR_DEVICE_LOST is lost until the library is finalized and started anew: what needs it is refused at
  * once, frees are done in the books, and all other places go on.
  *
@@ -183,7 +183,7 @@ DAO_API DAO_NODISCARD dao_status_t dao_device_health(int32_t device_index);
  */
 DAO_API DAO_NODISCARD dao_status_t dao_device_set_current(int32_t device_index);
 
-/** Gives this thread's current device. Threads: any, each has its own. Waits: never. Cost: O(1). */
+/** Returns this thread's current device. Threads: any, each has its own. Waits: never. Cost: O(1). */
 DAO_API int32_t dao_device_get_current(void);
 
 /**

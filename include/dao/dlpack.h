@@ -46,7 +46,7 @@ typedef enum dao_dlpack_flag {
 } dao_dlpack_flag_t;
 
 /**
- * Gives a tensor to another library, without a copy. Its memory lives until the consumer has called the
+ * Passes a tensor to another library, without a copy. Its memory lives until the consumer has called the
  * deleter, which any thread may do, after dao_finalize() too.
  *
  * @param tensor       Borrowed; what is given out has a reference of its own.

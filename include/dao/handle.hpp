@@ -25,7 +25,7 @@ namespace dao
 namespace detail
 {
 
-/* Gives the handle that a call of the C headers makes, or throws. */
+/* Returns the handle that a call of the C headers makes, or throws. */
 template <typename Handle, typename Make> [[nodiscard]] Handle *made(Make make)
 {
     Handle *handle = nullptr;
@@ -62,13 +62,13 @@ class counted
         (void)release_handle(handle_); /* NULL is allowed, and our reference is one */
     }
 
-    /** Gives the handle for calls of the C headers, borrowed. */
+    /** Returns the handle for calls of the C headers, borrowed. */
     [[nodiscard]] Handle *get() const noexcept
     {
         return handle_;
     }
 
-    /** Gives up the reference: the caller releases it. */
+    /** Releases the reference to the caller, who drops it later. */
     [[nodiscard]] Handle *release() noexcept
     {
         return std::exchange(handle_, nullptr);
@@ -122,13 +122,13 @@ template <typename Handle, void (*destroy)(Handle *)> class owned
         destroy(handle_);
     }
 
-    /** Gives the handle for calls of the C headers, borrowed. */
+    /** Returns the handle for calls of the C headers, borrowed. */
     [[nodiscard]] Handle *get() const noexcept
     {
         return handle_;
     }
 
-    /** Gives up the handle: the caller destroys it. */
+    /** Releases the handle to the caller, who destroys it. */
     [[nodiscard]] Handle *release() noexcept
     {
         return std::exchange(handle_, nullptr);
@@ -302,7 +302,7 @@ class event : public detail::owned<::dao_event_t, ::dao_event_destroy>
         record(on.get());
     }
 
-    /** Tells whether what it stands for has finished. */
+    /** Returns true if what it stands for has finished. */
     [[nodiscard]] bool is_done() const
     {
         dao_status_t status = ::dao_event_query(get());
@@ -317,7 +317,7 @@ class event : public detail::owned<::dao_event_t, ::dao_event_destroy>
         check(::dao_event_synchronize(get()));
     }
 
-    /** Gives the time from another finished event to this one. */
+    /** Returns the time from another finished event to this one. */
     [[nodiscard]] std::chrono::nanoseconds since(const event &begin) const
     {
         std::int64_t elapsed_ns = 0;
@@ -690,7 +690,7 @@ class tensor : public detail::counted<::dao_tensor_t, ::dao_tensor_retain, ::dao
         return ::dao_tensor_address(get());
     }
 
-    /** Gives a handle to the memory that it shows. */
+    /** Returns a handle to the memory that it shows. */
     [[nodiscard]] dao::memory memory() const
     {
         return dao::memory::share(::dao_tensor_memory(get()));
@@ -717,7 +717,7 @@ class tensor : public detail::counted<::dao_tensor_t, ::dao_tensor_retain, ::dao
         return {::dao_tensor_strides(get()), static_cast<std::size_t>(rank())};
     }
 
-    /** Gives the number of elements. */
+    /** Returns the number of elements. */
     [[nodiscard]] std::int64_t count() const noexcept
     {
         return ::dao_tensor_count(get());

@@ -32,8 +32,8 @@ DAO_BEGIN_DECLS
 DAO_API DAO_NODISCARD dao_status_t dao_host_register(int32_t device_index, void *address, size_t size_bytes);
 
 /**
- * Gives up what dao_host_register() registered. Nothing uses the memory on any stream. dao_finalize() does it
- * with what is left, and reports that.
+ * Unregisters what dao_host_register() registered. Nothing uses the memory on any stream. dao_finalize() does
+ * it with what is left, and reports that.
  *
  * @param address  The address that was registered; NULL is allowed and does nothing.
  * @return DAO_OK; DAO_ERR_FOREIGN_POINTER if it is in no registered range, DAO_ERR_INTERIOR_POINTER if it is
@@ -45,7 +45,7 @@ DAO_API DAO_NODISCARD dao_status_t dao_host_register(int32_t device_index, void 
 DAO_API dao_status_t dao_host_unregister(void *address);
 
 /**
- * Gives the address by which a device's kernels reach a byte of pinned memory, of any device's place, or of
+ * Returns the address by which a device's kernels reach a byte of pinned memory, of any device's place, or of
  * registered memory.
  *
  * @param device_index  The device.

@@ -63,7 +63,7 @@ DAO_API DAO_NODISCARD dao_status_t dao_lease_begin(dao_place_t place, dao_lease_
 DAO_API dao_status_t dao_lease_commit(dao_lease_t *lease);
 
 /**
- * Gives a capture up: dao_lease_commit() and dao_lease_release() in one. Works after dao_finalize() too.
+ * Cancels a capture: dao_lease_commit() and dao_lease_release() in one. Works after dao_finalize() too.
  *
  * @return As dao_lease_commit(). The lease is gone on DAO_OK; DAO_ERR_REENTRANT and DAO_ERR_BUSY as
  *         dao_lease_release(): the lease is committed then.

@@ -19,7 +19,7 @@ typedef struct dao_stream dao_stream_t;
  * In C, `dao_alloc(place, size)` takes a place of any type and picks the allocator when it is compiled.
  *
  * @param place       Where.
- * @param size_bytes  0 gives NULL and is no error.
+ * @param size_bytes  0 returns NULL and is no error.
  * @return The caller owns it until dao_free(). NULL with dao_last_status(): DAO_ERR_NO_DEVICE for a device
  *         that is not there, DAO_ERR_DEVICE_LOST for one that has failed for good, DAO_ERR_LIMIT,
  *         DAO_ERR_NO_DEVICE_MEMORY, DAO_ERR_NO_HOST_MEMORY, DAO_ERR_OVERFLOW, DAO_ERR_INVALID for what is no
@@ -81,7 +81,7 @@ DAO_API dao_status_t dao_free_pinned(dao_pinned_place_t place,
 DAO_API dao_status_t dao_free_device(dao_device_place_t place, void *address); /**< dao_free() on a device */
 
 /**
- * Gives the bytes handed out at a place: the sum of the sizes of its live blocks, roundings included.
+ * Returns the bytes handed out at a place: the sum of the sizes of its live blocks, roundings included.
  *
  * @return 0 for a place that is not there.
  *
@@ -114,7 +114,7 @@ DAO_API size_t dao_used_device(dao_device_place_t place); /**< dao_used() of a d
 #endif
 
 /**
- * Gives cached memory of a place back to where it came from, as far as nothing lives in it.
+ * Returns cached memory of a place to where it came from, as far as no live block is in it.
  * On a device with page mapping that is every whole free page of 2 MiB, else every free segment.
  *
  * @param keep_bytes          Bytes that may stay cached; 0 gives back all that can be.
@@ -166,10 +166,10 @@ typedef struct dao_memory dao_memory_t;
 typedef void (*dao_memory_deleter_t)(void *address, size_t size_bytes, void *user);
 
 /**
- * Allocates memory and gives the first handle to it.
+ * Allocates memory and creates the first handle to it.
  *
  * @param place       Where.
- * @param size_bytes  0 gives a handle with a NULL address.
+ * @param size_bytes  0 creates a handle with a NULL address.
  * @param stream      Borrowed, on the place's device; the stream that the memory is first used on. NULL: the
  *                    device's compute stream. The handle keeps it alive.
  * @param out_memory  The caller owns one reference, until dao_memory_release().
@@ -182,7 +182,7 @@ DAO_API DAO_NODISCARD dao_status_t dao_memory_create(dao_place_t place, size_t s
                                                      dao_stream_t *stream, dao_memory_t **out_memory);
 
 /**
- * Gives a handle to memory that somebody else allocated.
+ * Creates a handle to memory that the program allocated elsewhere.
  *
  * @param place       Where the memory is.
  * @param address     Stays valid until the deleter is called.
@@ -200,7 +200,7 @@ DAO_API DAO_NODISCARD dao_status_t dao_memory_from_pointer(dao_place_t place, vo
                                                            void *user, dao_memory_t **out_memory);
 
 /**
- * Gives a handle to a part of another handle's memory, and keeps that one alive.
+ * Creates a handle to a part of another handle's memory, which it keeps alive.
  *
  * @param offset_bytes  From the start of `memory`.
  * @param size_bytes    offset_bytes + size_bytes is at most the size of `memory`.
@@ -236,21 +236,21 @@ DAO_API dao_status_t dao_memory_retain(dao_memory_t *memory);
  */
 DAO_API dao_status_t dao_memory_release(dao_memory_t *memory);
 
-/** Gives the address. Threads: any. Waits: never. Cost: O(1). */
+/** Returns the address. Threads: any. Waits: never. Cost: O(1). */
 DAO_API void *dao_memory_address(const dao_memory_t *memory);
-/** Gives the size that was asked for, in bytes. Threads: any. Waits: never. Cost: O(1). */
+/** Returns the size that was asked for, in bytes. Threads: any. Waits: never. Cost: O(1). */
 DAO_API size_t dao_memory_size(const dao_memory_t *memory);
 /**
- * Gives the place the bytes are at; pinned memory is at its pinned place, whichever device owns it. Threads:
- * any. Waits: never. Cost: O(1).
+ * Returns the place the bytes are at; pinned memory is at its pinned place, whichever device owns it.
+ * Threads: any. Waits: never. Cost: O(1).
  */
 DAO_API dao_place_t dao_memory_place(const dao_memory_t *memory);
 /**
- * Gives the stream it was allocated on, borrowed; NULL for host memory. Threads: any. Waits: never. Cost:
+ * Returns the stream it was allocated on, borrowed; NULL for host memory. Threads: any. Waits: never. Cost:
  * O(1).
  */
 DAO_API dao_stream_t *dao_memory_stream(const dao_memory_t *memory);
-/** Gives the number of references now, for tests and reports. Threads: any. Waits: never. Cost: O(1). */
+/** Returns the number of references now, for tests and reports. Threads: any. Waits: never. Cost: O(1). */
 DAO_API uint32_t dao_memory_use_count(const dao_memory_t *memory);
 
 DAO_END_DECLS

@@ -159,12 +159,12 @@ DAO_API DAO_NODISCARD dao_status_t dao_snapshot_create(dao_place_t place, dao_sn
 DAO_API void dao_snapshot_destroy(dao_snapshot_t *snapshot);
 
 /**
- * Gives the blocks, borrowed, segment by segment in order of address; `out_count` may be NULL. Threads: any.
- * Waits: never. Cost: O(1).
+ * Returns the blocks, borrowed, segment by segment in order of address; `out_count` may be NULL. Threads:
+ * any. Waits: never. Cost: O(1).
  */
 DAO_API const dao_snapshot_block_t *dao_snapshot_blocks(const dao_snapshot_t *snapshot, size_t *out_count);
 
-/** Gives the segments, borrowed. Threads: any. Waits: never. Cost: O(1). */
+/** Returns the segments, borrowed. Threads: any. Waits: never. Cost: O(1). */
 DAO_API const dao_snapshot_segment_t *dao_snapshot_segments(const dao_snapshot_t *snapshot,
                                                             size_t *out_count);
 
@@ -219,8 +219,8 @@ DAO_API DAO_NODISCARD dao_status_t dao_block_query(dao_place_t place, const void
 typedef void (*dao_stats_visit_t)(const char *name, uint64_t value, void *user);
 
 /**
- * Gives the figures of a place under the names of torch.cuda.memory_stats(): those that are counted here, and
- * no others.
+ * Returns the figures of a place under the names of torch.cuda.memory_stats(): those that are counted here,
+ * and no others.
  *
  * | name | what it is here |
  * | --- | --- |

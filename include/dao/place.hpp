@@ -26,7 +26,7 @@ using device_place = ::dao_device_place_t; /**< a device's own memory: dao::devi
 using place = ::dao_place_t;               /**< any of them, known only at run time */
 
 /**
- * Gives the place of a type of its own as one that is known at run time. Threads: any. Waits: never. Cost:
+ * Returns the place of a type of its own as one that is known at run time. Threads: any. Waits: never. Cost:
  * O(1).
  */
 [[nodiscard]] constexpr ::dao_place_t place_of(cpu_place where) noexcept
@@ -267,7 +267,7 @@ template <typename Place>
     return detail::place_calls<Place>::alloc(where, size_bytes);
 }
 
-/** Allocates at a place, or throws dao::error. Size 0 gives NULL and is no error. As dao_alloc(). */
+/** Allocates at a place, or throws dao::error. Size 0 returns NULL and is no error. As dao_alloc(). */
 template <typename Place> [[nodiscard]] void *alloc(Place where, std::size_t size_bytes)
 {
     void *address = dao::alloc(where, size_bytes, std::nothrow);
@@ -296,7 +296,7 @@ template <typename Place> dao_status_t free(Place where, void *address) noexcept
     return detail::place_calls<Place>::free(where, address);
 }
 
-/** Gives the bytes handed out at a place. As dao_used(). */
+/** Returns the bytes handed out at a place. As dao_used(). */
 template <typename Place> [[nodiscard]] std::size_t used(Place where) noexcept
 {
     detail::require_place<Place>();
@@ -311,7 +311,7 @@ template <typename Place> [[nodiscard]] dao_stats_t stats(Place where)
     return result;
 }
 
-/** Gives cached memory back, the bytes that were given back, or throws dao::error. As dao_trim(). */
+/** Releases cached memory and returns the bytes that were released, or throws dao::error. As dao_trim(). */
 template <typename Place> std::size_t trim(Place where, std::size_t keep_bytes = 0)
 {
     std::size_t released_bytes = 0;
@@ -326,7 +326,7 @@ void copy(To dst_place, void *dst, From src_place, const void *src, std::size_t 
     check(::dao_copy(place_of(dst_place), dst, place_of(src_place), src, size_bytes));
 }
 
-/** Gives the address by which a device's kernels reach a byte of pinned or registered memory, or throws
+/** Returns the address by which a device's kernels reach a byte of pinned or registered memory, or throws
    dao::error. As
     dao_host_device_address_query(). */
 [[nodiscard]] inline void *device_address(device_place device, void *address)

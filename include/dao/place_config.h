@@ -86,7 +86,7 @@ typedef struct dao_place_config {
 DAO_API DAO_NODISCARD dao_status_t dao_place_configure(dao_place_t place, const dao_place_config_t *config);
 
 /**
- * Gives the name of a strategy, such as "good_fit"; "default" for DAO_STRATEGY_DEFAULT, "unknown" for a
+ * Returns the name of a strategy, such as "good_fit"; "default" for DAO_STRATEGY_DEFAULT, "unknown" for a
  * number that is none.
  *
  * Threads: any. Waits: never. Cost: O(1).
@@ -98,7 +98,7 @@ DAO_API const char *dao_strategy_name(dao_strategy_t strategy);
  *
  * @param text          One of the names of DAO_STRATEGY_LIST, exactly.
  * @param out_strategy  Written only on DAO_OK.
- * @return DAO_OK; DAO_ERR_INVALID, with a message that gives the names.
+ * @return DAO_OK; DAO_ERR_INVALID, with a message that lists the names.
  *
  * Threads: any. Waits: never. Cost: O(1).
  */

@@ -62,7 +62,7 @@ DAO_API DAO_NODISCARD dao_status_t dao_memory_create_shared(dao_place_t place, s
                                                             dao_memory_t **out_memory);
 
 /**
- * Gives what another process needs to import memory; as often as there are processes.
+ * Exports memory to another process: once for each process.
  *
  * @param memory     Of dao_memory_create_shared(), the whole of it.
  * @param out_share  Written only on DAO_OK; the caller owns its descriptor, until dao_share_close().
@@ -75,7 +75,7 @@ DAO_API DAO_NODISCARD dao_status_t dao_memory_create_shared(dao_place_t place, s
 DAO_API DAO_NODISCARD dao_status_t dao_memory_export(dao_memory_t *memory, dao_share_t *out_share);
 
 /**
- * Gives a handle to memory that another process has exported. Its last release closes it here.
+ * Creates a handle to memory that another process has exported. Its last release closes it here.
  *
  * @param place       The same device in this process, or one that reaches it. dao_peer_enable() does not
  *                    extend to imported memory.

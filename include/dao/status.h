@@ -11,7 +11,9 @@
 
 DAO_BEGIN_DECLS
 
-/** The codes: number, name, and the text that dao_status_text() gives. A number never changes its meaning. */
+/**
+ * The codes: number, name, and the text that dao_status_text() returns. A number never changes its meaning.
+ */
 #define DAO_STATUS_LIST(X)                                                                                   \
     X(0, OK, "done")                                                                                         \
     X(1, ERR_INVALID, "an argument is not valid")                                                            \
@@ -52,7 +54,7 @@ typedef enum dao_status {
 } dao_status_t;
 
 /**
- * Gives the name of a code, such as "DAO_ERR_INVALID".
+ * Returns the name of a code, such as "DAO_ERR_INVALID".
  *
  * @return A static string; "DAO_ERR_UNKNOWN" for a number that is no code.
  *
@@ -61,7 +63,7 @@ typedef enum dao_status {
 DAO_API const char *dao_status_name(dao_status_t status);
 
 /**
- * Gives the text of a code, such as "an argument is not valid".
+ * Returns the text of a code, such as "an argument is not valid".
  *
  * @return A static string; "unknown status" for a number that is no code.
  *
@@ -70,16 +72,16 @@ DAO_API const char *dao_status_name(dao_status_t status);
 DAO_API const char *dao_status_text(dao_status_t status);
 
 /**
- * Gives the code of this thread's last failed call, for calls such as dao_alloc() whose result is a pointer.
- * To be asked right after the call that failed: as with errno, one that succeeds by trying again may change
- * it.
+ * Returns the code of this thread's last failed call, for calls such as dao_alloc() whose result is a
+ * pointer. To be asked right after the call that failed: as with errno, one that succeeds by trying again may
+ * change it.
  *
  * Threads: any, each has its own. Waits: never. Cost: O(1).
  */
 DAO_API dao_status_t dao_last_status(void);
 
 /**
- * Gives the message of this thread's last failed call: one line of UTF-8, without a line end.
+ * Returns the message of this thread's last failed call: one line of UTF-8, without a line end.
  *
  * @return Borrowed, valid until this thread's next failing call; "" if none failed yet.
  *
@@ -88,7 +90,7 @@ DAO_API dao_status_t dao_last_status(void);
 DAO_API const char *dao_last_message(void);
 
 /**
- * Gives the vendor's own code (such as a cudaError_t) behind this thread's last failed call.
+ * Returns the vendor's own code (such as a cudaError_t) behind this thread's last failed call.
  *
  * @return 0 where no vendor call was behind it.
  *

@@ -38,7 +38,7 @@ DAO_API DAO_NODISCARD dao_status_t dao_stream_create(int32_t device_index, dao_s
  *
  * @param device_index  The device it is of.
  * @param native        The vendor's handle, such as a cudaStream_t; NULL is the vendor's default stream. On
- *                      the cpu backend what dao_stream_native() gives; NULL is the device's compute stream.
+ *                      the cpu backend what dao_stream_native() returns; NULL is the device's compute stream.
  * @param out_stream    The caller owns it, until dao_stream_destroy(), which leaves the stream itself to its
  *                      creator. Until then, and until all memory handles that name it are gone, its creator
  *                      keeps it.
@@ -52,7 +52,7 @@ DAO_API DAO_NODISCARD dao_status_t dao_stream_adopt(int32_t device_index, void *
                                                     dao_stream_t **out_stream);
 
 /**
- * Waits for a stream's work and gives up the stream. Memory handles that name it keep it until they go; those
+ * Waits for a stream's work and destroys the stream. Memory handles that name it keep it until they go; those
  * that went while it was being captured into a graph keep it no longer.
  *
  * @param stream  NULL is allowed. Not one of a device's own streams, and not one that is being captured,
@@ -72,7 +72,7 @@ typedef enum dao_stream_role {
 } dao_stream_role_t;
 
 /**
- * Gives one of the streams that every device has.
+ * Returns one of the streams that every device has.
  *
  * @param out_stream  Borrowed, valid until dao_finalize().
  * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_NO_DEVICE; DAO_ERR_SHUTDOWN.
@@ -82,11 +82,11 @@ typedef enum dao_stream_role {
 DAO_API DAO_NODISCARD dao_status_t dao_stream_get(int32_t device_index, dao_stream_role_t role,
                                                   dao_stream_t **out_stream);
 
-/** Gives the device of a stream. Threads: any. Waits: never. Cost: O(1). */
+/** Returns the device of a stream. Threads: any. Waits: never. Cost: O(1). */
 DAO_API int32_t dao_stream_device(const dao_stream_t *stream);
 
 /**
- * Gives the vendor's handle of a stream, such as a cudaStream_t; on the cpu backend an opaque address.
+ * Returns the vendor's handle of a stream, such as a cudaStream_t; on the cpu backend an opaque address.
  *
  * Threads: any. Waits: never. Cost: O(1).
  */
@@ -176,7 +176,7 @@ DAO_API DAO_NODISCARD dao_status_t dao_stream_host_func(dao_stream_t *stream, da
 DAO_API DAO_NODISCARD dao_status_t dao_event_create(int32_t device_index, dao_event_t **out_event);
 
 /**
- * Gives up an event; work that waits for it is not disturbed. NULL is allowed. Threads: any. Waits: never.
+ * Destroys an event; work that waits for it is not disturbed. NULL is allowed. Threads: any. Waits: never.
  * Cost: a backend call.
  */
 DAO_API void dao_event_destroy(dao_event_t *event);
@@ -220,7 +220,7 @@ DAO_API dao_status_t dao_event_query(dao_event_t *event);
 DAO_API DAO_NODISCARD dao_status_t dao_event_synchronize(dao_event_t *event);
 
 /**
- * Gives the time between two finished events.
+ * Returns the time between two finished events.
  *
  * @param out_elapsed_ns  Nanoseconds; negative if `end` came first.
  * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_NOT_READY if one was not recorded or has not finished.

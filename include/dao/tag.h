@@ -20,7 +20,7 @@ typedef uint32_t dao_tag_t;
 #define DAO_TAG_NAME_BYTES 64
 
 /**
- * Gives the tag of a name, a new one for a new name. Tags belong to the process and are never given up; the
+ * Returns the tag of a name, a new one for a new name. Tags belong to the process and are never freed; the
  * library need not be started.
  *
  * @param name     1 to DAO_TAG_NAME_BYTES - 1 bytes, none of them a control character; copied.
@@ -33,7 +33,7 @@ typedef uint32_t dao_tag_t;
 DAO_API DAO_NODISCARD dao_status_t dao_tag_create(const char *name, dao_tag_t *out_tag);
 
 /**
- * Gives the name of a tag.
+ * Returns the name of a tag.
  *
  * @return Borrowed, valid until the process ends; "" for 0 and for a number that is no tag.
  *

@@ -37,10 +37,12 @@ typedef enum dao_type {
 #undef DAO_TYPE_ENUMERATOR
 } dao_type_t;
 
-/** Gives the bytes of one element; 0 for a number that is no type. Threads: any. Waits: never. Cost: O(1). */
+/**
+ * Returns the bytes of one element; 0 for a number that is no type. Threads: any. Waits: never. Cost: O(1).
+ */
 DAO_API size_t dao_type_size(dao_type_t type);
 /**
- * Gives the name of a type, such as "f32"; "unknown" for a number that is no type. Threads: any. Waits:
+ * Returns the name of a type, such as "f32"; "unknown" for a number that is no type. Threads: any. Waits:
  * never. Cost: O(1).
  */
 DAO_API const char *dao_type_name(dao_type_t type);
@@ -72,7 +74,7 @@ DAO_API DAO_NODISCARD dao_status_t dao_tensor_zeros(dao_place_t place, dao_type_
                                                     const int64_t *shape, dao_tensor_t **out_tensor);
 
 /**
- * Gives a view of a memory handle, and keeps that one alive.
+ * Creates a view of a memory handle, which it keeps alive.
  *
  * @param memory         Borrowed; the tensor takes a reference of its own.
  * @param offset_bytes   Of element [0, ..., 0], from the start of `memory`; a multiple of the element's size.
@@ -93,28 +95,29 @@ DAO_API dao_status_t dao_tensor_retain(dao_tensor_t *tensor);
 /** Drops a reference; as dao_memory_release(). */
 DAO_API dao_status_t dao_tensor_release(dao_tensor_t *tensor);
 
-/** Gives the address of element [0, ..., 0]. Threads: any. Waits: never. Cost: O(1). */
+/** Returns the address of element [0, ..., 0]. Threads: any. Waits: never. Cost: O(1). */
 DAO_API void *dao_tensor_address(const dao_tensor_t *tensor);
-/** Gives the memory, borrowed. Threads: any. Waits: never. Cost: O(1). */
+/** Returns the memory, borrowed. Threads: any. Waits: never. Cost: O(1). */
 DAO_API dao_memory_t *dao_tensor_memory(const dao_tensor_t *tensor);
 /**
- * Gives the offset of element [0, ..., 0] in the memory, in bytes. Threads: any. Waits: never. Cost: O(1).
+ * Returns the offset of element [0, ..., 0] in the memory, in bytes. Threads: any. Waits: never. Cost: O(1).
  */
 DAO_API size_t dao_tensor_offset(const dao_tensor_t *tensor);
-/** Gives the element type. Threads: any. Waits: never. Cost: O(1). */
+/** Returns the element type. Threads: any. Waits: never. Cost: O(1). */
 DAO_API dao_type_t dao_tensor_type(const dao_tensor_t *tensor);
-/** Gives the number of dimensions. Threads: any. Waits: never. Cost: O(1). */
+/** Returns the number of dimensions. Threads: any. Waits: never. Cost: O(1). */
 DAO_API int32_t dao_tensor_rank(const dao_tensor_t *tensor);
-/** Gives the shape, borrowed, dao_tensor_rank() numbers. Threads: any. Waits: never. Cost: O(1). */
+/** Returns the shape, borrowed, dao_tensor_rank() numbers. Threads: any. Waits: never. Cost: O(1). */
 DAO_API const int64_t *dao_tensor_shape(const dao_tensor_t *tensor);
 /**
- * Gives the strides in elements, borrowed, dao_tensor_rank() numbers. Threads: any. Waits: never. Cost: O(1).
+ * Returns the strides in elements, borrowed, dao_tensor_rank() numbers. Threads: any. Waits: never. Cost:
+ * O(1).
  */
 DAO_API const int64_t *dao_tensor_strides(const dao_tensor_t *tensor);
-/** Gives the number of elements. Threads: any. Waits: never. Cost: O(rank). */
+/** Returns the number of elements. Threads: any. Waits: never. Cost: O(rank). */
 DAO_API int64_t dao_tensor_count(const dao_tensor_t *tensor);
 /**
- * Tells whether the elements lie one after the other, last dimension fastest. Threads: any. Waits: never.
+ * Returns true if the elements lie one after the other, last dimension fastest. Threads: any. Waits: never.
  * Cost: O(rank).
  */
 DAO_API bool dao_tensor_is_contiguous(const dao_tensor_t *tensor);

@@ -112,7 +112,8 @@ void dao_core_release(dao_core_t *core);       /* the last one calls core->end *
 uint32_t dao_core_fork_count(void);
 void dao_core_note_fork(void); /* in the child */
 
-/* Returns true if this process is a child of the one that made the core: nothing of it may be touched then. */
+/* Returns true if this process is a child of the one that made the core: nothing of it may be touched then.
+   */
 bool dao_core_is_forked(const dao_core_t *core);
 
 void dao_live_add(dao_core_t *core, dao_live_t *live);

@@ -42,7 +42,7 @@ static bool parse_index(const char *text, int32_t *out_index)
     return true;
 }
 
-/* Gives what follows a prefix, or NULL if the text begins otherwise. */
+/* Returns what follows a prefix, or NULL if the text begins otherwise. */
 static const char *after(const char *text, const char *prefix)
 {
     size_t length = strlen(prefix);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Blocks at a place that is found: where the fast path falls back, and what is said of a free that is refused.
+/* Blocks at a place that is found: where the fast path falls back, and what is said of a free that is
+ * refused.
    */
 #include "runtime/device/block.h"
 
@@ -7,7 +8,7 @@
 
 /* ---- refused frees ---- */
 
-/* Tells whether a place that was used already has a live block at an address. */
+/* Returns true if a place that was used already has a live block at an address. */
 static bool place_owns(const dao_core_t *core, dao_place_t place, const void *address)
 {
     dao_allocator_t *allocator = atomic_load(&core->host_memory);

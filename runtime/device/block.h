@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Allocating and freeing a block at a place that is found: what surrounds the allocator's own call. Frees that
-   waited for a stream come first, a shortage is relieved, leases retire what they retain, and who observes is
-   told. */
+/* Allocating and freeing a block at a place that is found: what surrounds the allocator's own call. Frees
+   that waited for a stream come first, a shortage is relieved, leases retire what they retain, and who
+   observes is told. */
 #ifndef DAO_RUNTIME_BLOCK_H
 #define DAO_RUNTIME_BLOCK_H
 
@@ -64,8 +64,8 @@ static DAO_ON_THE_PATH dao_status_t dao_block_free(dao_place_t place, dao_alloca
     return status;
 }
 
-/* Returns the error of a free that was refused with `status`, naming the place that the address belongs to, if
-   there is one. */
+/* Returns the error of a free that was refused with `status`, naming the place that the address belongs to,
+   if there is one. */
 dao_status_t dao_block_free_error(const char *function, dao_place_t place, const void *address,
                                   dao_status_t status);
 

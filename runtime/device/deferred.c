@@ -7,11 +7,11 @@
                                                      sync
 
    A deferred free holds no reference to the runtime: the last one waits for all of them, so that nothing is
-   left behind. One that was made while its stream was being captured holds a reference to the stream until its
-   event is recorded, and is counted in the stream's late_count.
+   left behind. One that was made while its stream was being captured holds a reference to the stream until
+   its event is recorded, and is counted in the stream's late_count.
 
-   What holds, outside of the lock's critical sections: `count` is the number of deferred frees on the list and
-   in the hands of threads that drain, and pinned_count that of those of pinned memory. */
+   What holds, outside of the lock's critical sections: `count` is the number of deferred frees on the list
+   and in the hands of threads that drain, and pinned_count that of those of pinned memory. */
 #include "runtime/device/deferred.h"
 
 #include "allocators/segments/pinned.h"
@@ -168,8 +168,8 @@ static dao_status_t record_late(dao_runtime_t *runtime, dao_deferred_free_t *def
     return status;
 }
 
-/* Tells whether the work before a deferred free is done. A lost device does none any more, and is not asked.
-   An event that cannot be recorded now is recorded when its free is looked at again. */
+/* Returns true if the work before a deferred free is done. A lost device does none any more, and is not
+   asked. An event that cannot be recorded now is recorded when its free is looked at again. */
 static bool has_finished(dao_runtime_t *runtime, dao_deferred_free_t *deferred)
 {
     return dao_runtime_is_lost(runtime) ||

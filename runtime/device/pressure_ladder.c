@@ -138,7 +138,7 @@ dao_status_t dao_pressure_callback_remove(uint64_t id)
     return status;
 }
 
-/* Gives the callback of a place with the lowest id in (after, last], or NULL. */
+/* Returns the callback of a place with the lowest id in (after, last], or NULL. */
 static callback_t *next_locked(dao_place_t place, uint64_t after, uint64_t last)
 {
     callback_t *next = NULL;
@@ -229,7 +229,7 @@ static void measure(ladder_t *ladder)
     ladder->used_bytes = stats.used_bytes;
 }
 
-/* Tells whether the request is larger than something that no free changes. */
+/* Returns true if the request is larger than something that no free changes. */
 static bool is_hopeless(const ladder_t *ladder)
 {
     const dao_pressure_need_t *need = ladder->need;
@@ -240,7 +240,7 @@ static bool is_hopeless(const ladder_t *ladder)
     return need->request->size_bytes > smaller_limit(ladder->most_bytes, tag.limit_bytes);
 }
 
-/* Tells whether it is the limit of the tag that is in the way: what is free counts for no tag. */
+/* Returns true if it is the limit of the tag that is in the way: what is free counts for no tag. */
 static bool is_tag_short(const dao_pressure_need_t *need)
 {
     const dao_block_request_t *request = need->request;
@@ -275,7 +275,7 @@ static void trim_own_cache(ladder_t *ladder)
     }
 }
 
-/* Tells whether memory of other host places would help. */
+/* Returns true if memory of other host places would help. */
 static bool is_host_short(const ladder_t *ladder)
 {
     const dao_pressure_need_t *need = ladder->need;

@@ -20,7 +20,7 @@ typedef struct dao_pressure_need {
    freed and tries again, a bounded number of times. The answer of the last attempt. Called without a lock. */
 DAO_NODISCARD dao_status_t dao_pressure_relieve(const dao_pressure_need_t *need, dao_status_t status);
 
-/* Gives back the cached memory of all host places that are in use. Returns the number of bytes. */
+/* Releases the cached memory of all host places that are in use. Returns the number of bytes. */
 uint64_t dao_pressure_trim_host(dao_core_t *core);
 
 /* Adds a callback of a place that is there. Returns false if there are too many. */

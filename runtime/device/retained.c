@@ -31,7 +31,7 @@ void dao_retained_finish(dao_retained_t *retained)
     dao_mutex_finish(&retained->lock);
 }
 
-/* Gives the number of blocks with a lower address. */
+/* Returns the number of blocks with a lower address. */
 static size_t rank_of(const dao_retained_t *retained, const void *address)
 {
     size_t first = 0, end = atomic_load(&retained->count);

@@ -29,13 +29,13 @@ typedef struct dao_retained {
 void dao_retained_init(dao_retained_t *retained);
 void dao_retained_finish(dao_retained_t *retained); /* nothing is retained any more */
 
-/* Tells whether any block is retained. Threads: any. One load. */
+/* Returns true if any block is retained. Threads: any. One load. */
 static inline bool dao_retained_any(const dao_retained_t *retained)
 {
     return __builtin_expect(atomic_load_explicit(&retained->count, memory_order_relaxed) != 0, false);
 }
 
-/* Gives the retained block at an address, until the next change; NULL if there is none. O(log blocks). */
+/* Returns the retained block at an address, until the next change; NULL if there is none. O(log blocks). */
 dao_retained_block_t *dao_retained_find(const dao_retained_t *retained, const void *address);
 
 /* Makes room for one more block. DAO_ERR_NO_HOST_MEMORY. */

@@ -25,7 +25,8 @@ struct dao_stream {
         late_count; /* deferred frees that name it, with a reference; guarded by runtime->deferred.lock */
 };
 
-/* Events kept for reuse. Invariant, outside of the lock: events[0 .. count) are not recorded by anybody else. */
+/* Events kept for reuse. Invariant, outside of the lock: events[0 .. count) are not recorded by anybody else.
+   */
 #define DAO_SPARE_EVENT_COUNT 64
 
 typedef struct dao_spare_events {

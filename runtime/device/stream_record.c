@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A stream's record: references, its number in the device's table of stream fences, and its end.
 
-   What holds: a stream has a number from the first call in stream order until its end, and it never changes. */
+   What holds: a stream has a number from the first call in stream order until its end, and it never changes.
+   */
 #include "runtime/device/runtime.h"
 
 #include "base/memory/host.h"

@@ -64,7 +64,7 @@ static void unversioned_delete(DLManagedTensor *self)
     exported_end(self->manager_ctx);
 }
 
-/* Gives DLPack's name of the place of a memory handle. */
+/* Returns DLPack's name of the place of a memory handle. */
 static dao_status_t device_name(const char *function, const dao_memory_t *memory, DLDevice *out_device)
 {
     const dao_backend_ops_t *ops = dao_memory_backend(memory);
@@ -92,7 +92,7 @@ static dao_status_t device_name(const char *function, const dao_memory_t *memory
     return DAO_OK;
 }
 
-/* Gives a tensor a structure to go out in, with a reference of its own. */
+/* Makes the structure in which a tensor is exported, with a reference of its own. */
 static dao_status_t exported_create(const char *function, dao_tensor_t *tensor, exported_t **out_exported,
                                     DLTensor *out_described)
 {
@@ -190,7 +190,7 @@ static dao_status_t type_find(const char *function, DLDataType name, dao_type_t 
                      (unsigned)name.code, (unsigned)name.bits, (unsigned)name.lanes);
 }
 
-/* Gives the place that a device of DLPack is here. */
+/* Returns the place that a device of DLPack is here. */
 static dao_status_t place_find(const char *function, DLDevice device, dao_place_t *out_place)
 {
     dao_core_t *core;
@@ -214,7 +214,7 @@ static dao_status_t place_find(const char *function, DLDevice device, dao_place_
     return DAO_OK;
 }
 
-/* Gives the bytes that an address has to be a multiple of for elements of a type: a complex number is two
+/* Returns the bytes that an address has to be a multiple of for elements of a type: a complex number is two
    real ones. */
 static size_t type_alignment(dao_type_t type)
 {

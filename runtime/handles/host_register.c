@@ -33,7 +33,7 @@ struct dao_registration {
 
 /* ---- the list ---- */
 
-/* Tells whether a registration shares bytes with a range, which may end where the address space does. */
+/* Returns true if a registration shares bytes with a range, which may end where the address space does. */
 static bool overlaps(const dao_registration_t *registration, const void *address, size_t size_bytes)
 {
     uintptr_t own = (uintptr_t)registration->address;
@@ -118,7 +118,7 @@ static dao_status_t give_up(dao_core_t *core, dao_registration_t *registration)
     return DAO_OK;
 }
 
-/* Gives up all that is registered, as the library stops; no other call is under way. */
+/* Unregisters everything, as the library stops; no other call is under way. */
 static void registrations_end(dao_core_t *core)
 {
     while (core->first_registration != NULL) {
@@ -148,7 +148,7 @@ static bool enter(dao_core_t *core, dao_registration_t *registration)
     return is_free;
 }
 
-/* Tells whether an address is in a live block of a pinned place. */
+/* Returns true if an address is in a live block of a pinned place. */
 static bool is_pinned(const dao_core_t *core, const void *address)
 {
     bool is_found = false;

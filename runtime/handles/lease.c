@@ -58,7 +58,7 @@ struct dao_lease {
 
 /* ---- what this thread allocates under ---- */
 
-/* Tells whether this thread may begin or enter a lease on a device. */
+/* Checks whether this thread may begin or enter a lease on a device. */
 static dao_status_t check_free_to_enter(const char *function, const dao_runtime_t *runtime)
 {
     if (dao_thread_lease_find(runtime) != 0) {
@@ -273,7 +273,7 @@ static dao_status_t drop_all(dao_lease_t *lease)
     return DAO_OK;
 }
 
-/* Ends a lease that no thread allocates under; gives the lock back. */
+/* Ends a lease that no thread allocates under; releases the lock. */
 static dao_status_t end_and_unlock(dao_lease_t *lease)
 {
     dao_runtime_t *runtime = lease->runtime;

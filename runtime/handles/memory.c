@@ -43,7 +43,7 @@ struct dao_memory {
 
 /* ---- creation ---- */
 
-/* Gives a handle with one reference that is not in the list of live ones yet. */
+/* Returns a handle with one reference that is not in the list of live ones yet. */
 static dao_status_t handle_create(dao_core_t *core, owner_t owner, dao_place_t place,
                                   dao_memory_t **out_memory)
 {

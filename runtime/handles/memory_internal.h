@@ -7,17 +7,17 @@
 
 #include <dao/memory.h>
 
-/* Tells whether the handle came into this process by a fork: its memory must be left alone. */
+/* Returns true if the handle came into this process by a fork: its memory must be left alone. */
 bool dao_memory_is_forked(const dao_memory_t *memory);
 
-/* Gives the table of the backend that the handle was made with, after dao_finalize() too. */
+/* Returns the table of the backend that the handle was made with, after dao_finalize() too. */
 const dao_backend_ops_t *dao_memory_backend(const dao_memory_t *memory);
 
-/* Gives what a handle of dao_memory_from_pointer() hands to its deleter; NULL for any other handle or
+/* Returns what a handle of dao_memory_from_pointer() hands to its deleter; NULL for any other handle or
    deleter. */
 void *dao_memory_user_of(const dao_memory_t *memory, dao_memory_deleter_t deleter);
 
-/* Gives a handle of dao_memory_from_pointer() that has no deleter one. Nobody else has the handle yet. */
+/* Sets the deleter of a handle of dao_memory_from_pointer() that has none. Nobody else has the handle yet. */
 void dao_memory_deleter_set(dao_memory_t *memory, dao_memory_deleter_t deleter, void *user);
 
 #endif

@@ -65,7 +65,7 @@ static void shared_end(void *address, size_t size_bytes, void *user)
     dao_runtime_release(runtime);
 }
 
-/* Begins to make shared memory on a device: checks the place, and gives what it will need. */
+/* Begins to make shared memory on a device: checks the place, and allocates what it will need. */
 static dao_status_t shared_begin(const char *function, dao_place_t place, dao_shared_memory_t **out_shared)
 {
     dao_core_t *core;
@@ -218,7 +218,8 @@ static dao_status_t wire_read(const char *function, const dao_share_t *share, wi
     return DAO_OK;
 }
 
-/* Gives the descriptor of a share that was read, if it has one. DAO_ERR_INVALID if it should and does not. */
+/* Returns the descriptor of a share that was read, if it has one. DAO_ERR_INVALID if it should and does not.
+   */
 static dao_status_t descriptor_find(const char *function, const dao_share_t *share, const wire_t *wire,
                                     int *out_descriptor)
 {

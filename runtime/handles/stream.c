@@ -68,7 +68,7 @@ static dao_status_t stream_open_adopted(dao_runtime_t *runtime, void *native,
     return dao_runtime_told(runtime, ops->stream_adopt(runtime->device, native, out_stream));
 }
 
-/* Gives the runtime of a device on which something is to be made, with a reference. */
+/* Returns the runtime of a device on which something is to be made, with a reference. */
 static dao_status_t runtime_acquire_healthy(int32_t device_index, const char *function,
                                             dao_runtime_t **out_runtime)
 {
@@ -289,7 +289,7 @@ static dao_status_t copy_check(const char *function, const dao_stream_t *stream,
     return copy_direction_check(function, stream, dst_place, src_place);
 }
 
-/* Gives what a failed copy answers: that it has failed, unless it could never have been made. */
+/* Returns what a failed copy answers: that it has failed, unless it could never have been made. */
 static dao_status_t copy_answer(dao_status_t status, dao_place_t dst_place, dao_place_t src_place,
                                 size_t size_bytes)
 {

@@ -591,7 +591,7 @@ static dao_status_t shape_infer(const char *function, int32_t rank, const int64_
     return DAO_OK;
 }
 
-/* Gives the next dimension before one that has another length than 1; -1 if there is none. */
+/* Returns the next dimension before one that has another length than 1; -1 if there is none. */
 static int32_t dimension_before(const layout_t *layout, int32_t dimension)
 {
     do {
@@ -601,7 +601,7 @@ static int32_t dimension_before(const layout_t *layout, int32_t dimension)
 }
 
 /* Takes a chunk off a layout from its fastest dimension on: dimensions that lie one behind the other in
-   memory. Gives the dimension before the chunk. */
+   memory. Returns the dimension before the chunk. */
 static int32_t chunk_take(const layout_t *layout, int32_t fastest, int64_t *out_count)
 {
     int64_t count = layout->shape[fastest];

@@ -31,9 +31,9 @@ extern const dao_annotator_t dao_annotator;
 
 extern _Atomic bool dao_annotations_on;
 
-/* Reads DAO_ANNOTATE; *out_turned_on says whether this call turned annotating on: blocks have to be noted from
-   now on, see dao_events_observe(). DAO_ERR_INVALID for what is neither 0 nor 1; DAO_ERR_UNSUPPORTED for 1 in a build
-   without annotator. */
+/* Reads DAO_ANNOTATE; *out_turned_on says whether this call turned annotating on: blocks have to be noted
+   from now on, see dao_events_observe(). DAO_ERR_INVALID for what is neither 0 nor 1; DAO_ERR_UNSUPPORTED for
+   1 in a build without annotator. */
 DAO_NODISCARD dao_status_t dao_annotate_find(bool *out_turned_on);
 
 static inline bool dao_annotate_is_on(void)

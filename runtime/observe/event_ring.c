@@ -279,7 +279,7 @@ static ring_t *ring_create(uint64_t slot_count)
     return ring;
 }
 
-/* Gives the place's ring of a size, new or rested, at the head of its list; NULL without memory. */
+/* Returns the place's ring of a size, new or rested, at the head of its list; NULL without memory. */
 static ring_t *ring_take_locked(ring_t **list, uint64_t slot_count)
 {
     ring_t **link = list;

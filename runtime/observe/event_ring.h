@@ -26,13 +26,13 @@ typedef struct dao_noted {
    core ends; whoever may be gives the core that it holds a reference to. Lock-free. */
 void dao_events_note(dao_core_t *core, const dao_noted_t *noted);
 
-/* Tells whether any place records. */
+/* Returns true if any place records. */
 static inline bool dao_events_are_on(void)
 {
     return __builtin_expect(atomic_load_explicit(&dao_events_on, memory_order_relaxed) != 0, 0);
 }
 
-/* Gives the time for an event that is noted after it happened; 0 if nothing is recorded anywhere. */
+/* Returns the time for an event that is noted after it happened; 0 if nothing is recorded anywhere. */
 static inline uint64_t dao_events_ticks(void)
 {
     return dao_events_are_on() ? dao_ticks() : 0;
@@ -84,7 +84,8 @@ DAO_NODISCARD dao_status_t dao_events_ring_start(dao_event_rings_t *rings, dao_p
 /* Stops recording at a place. Returns false if it did not record. */
 bool dao_events_ring_stop(dao_event_rings_t *rings, dao_place_t place);
 
-/* Reads up to `capacity` events of the latest recording, their times in ticks. Returns false if there was none.
+/* Reads up to `capacity` events of the latest recording, their times in ticks. Returns false if there was
+ * none.
    */
 bool dao_events_ring_read(dao_event_rings_t *rings, dao_place_t place, dao_memory_event_t *events,
                           size_t capacity, size_t *out_count, uint64_t *out_lost);

@@ -4,8 +4,8 @@
    whose free blocks carry fences; here a public stream is given its number in that table, and the calls are
    made in the order that makes them safe:
 
-       alloc   number -> allocator gives block and hold -> the stream waits for the fence, on the device
-       free    number -> epoch is drawn -> allocator takes block and hold -> events are recorded behind it
+       alloc   number -> allocator returns block and fence ->  the stream waits for the fence, on the device
+       free    number -> epoch is drawn -> allocator takes block and fence -> events are recorded behind it
        record  number -> the stream is called shared -> allocator marks the block
 
    A stream has a number from its first such call until it is destroyed. */
@@ -58,7 +58,7 @@ static dao_status_t order_find(const char *function, dao_place_t place, dao_stre
                             : status;
 }
 
-/* Gives a block back that its stream could not be made to wait for: whoever held it holds it still, and this
+/* Returns a block that its stream could not be made to wait for: its fences stay, and this
    stream does if it held it before. */
 static void give_back(const order_t *order, const dao_block_grant_t *grant)
 {
@@ -145,7 +145,7 @@ dao_status_t dao_place_free_fenced(dao_runtime_t *runtime, dao_allocator_t *allo
     return dao_allocator_free(allocator, address);
 }
 
-/* Tells whether a place's device is lost, and its streams with it. */
+/* Returns true if a place's device is lost, and its streams with it. */
 static bool is_lost(dao_place_t place)
 {
     dao_runtime_t *runtime = place.kind != DAO_PLACE_KIND_CPU ? dao_runtime_started(place.index) : NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a program says of memory pressure: callbacks that free some, how long an allocation may wait for a free,
-   and the limit of all host memory. That is one budget of the core, from which the host's allocator and those
-   of pinned memory take their bytes before they ask the system or the backend
+/* What a program says of memory pressure: callbacks that free some, how long an allocation may wait for a
+   free, and the limit of all host memory. That is one budget of the core, from which the host's allocator and
+   those of pinned memory take their bytes before they ask the system or the backend
    (allocators/accounting/ledger.c). */
 #include <dao/pressure.h>
 

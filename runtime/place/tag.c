@@ -40,7 +40,7 @@ dao_status_t dao_tag_check(const char *caller, dao_tag_t tag)
                                           : dao_error(DAO_ERR_INVALID, "%s: %u is no tag", caller, tag);
 }
 
-/* Gives a place's counters; NULL for a device that was not used yet, unless it is to be started. */
+/* Returns a place's counters; NULL for a device that was not used yet, unless it is to be started. */
 static dao_status_t tags_find(dao_place_t place, bool starts, dao_tags_t **out_tags,
                               dao_runtime_t **out_runtime)
 {

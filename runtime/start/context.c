@@ -368,7 +368,7 @@ static void runtime_settle(dao_runtime_t *runtime)
     dao_pinned_drain(runtime->pinned_memory);
 }
 
-/* Reports and lets go of everything. Gives the number of blocks and handles that were live. */
+/* Reports and lets go of everything. Returns the number of blocks and handles that were live. */
 static uint64_t stop(void)
 {
     dao_core_t *core = atomic_load(&dao_started.core);
@@ -461,7 +461,7 @@ dao_status_t dao_finalize(void)
 
 /* ---- what places are to be ---- */
 
-/* Tells whether a place has started, or is starting now. */
+/* Returns true if a place has started, or is starting now. */
 static bool has_started_locked(const dao_core_t *core, dao_place_t place)
 {
     return place.kind == DAO_PLACE_KIND_CPU

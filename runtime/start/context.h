@@ -10,7 +10,7 @@
 /* Starts the library on a given backend instead of the built one, for tests. As dao_init() otherwise. */
 DAO_NODISCARD dao_status_t dao_context_start(const dao_config_t *config, const dao_backend_ops_t *ops);
 
-/* Makes sure that the library is started, and gives the core, borrowed. DAO_ERR_SHUTDOWN, DAO_ERR_FORKED, and
+/* Starts the library if need be, and finds its core, borrowed. DAO_ERR_SHUTDOWN, DAO_ERR_FORKED, and
    the errors of dao_init(). */
 DAO_NODISCARD dao_status_t dao_context_enter(dao_core_t **out_core);
 
@@ -26,10 +26,10 @@ DAO_NODISCARD static inline dao_status_t dao_place_enter(dao_place_t place, dao_
 DAO_NODISCARD dao_status_t dao_context_configure(dao_core_t *core, dao_place_t place,
                                                  const dao_place_config_t *config);
 
-/* Makes sure that the host's place is started, and gives its allocator. DAO_ERR_NO_HOST_MEMORY. */
+/* Starts the host's place if need be, and finds its allocator. DAO_ERR_NO_HOST_MEMORY. */
 DAO_NODISCARD dao_status_t dao_core_host_start(dao_core_t *core, dao_allocator_t **out_allocator);
 
-/* Makes sure that a device's runtime is started, and gives it, borrowed. As dao_runtime_acquire() otherwise.
+/* Starts a device if need be, and finds its runtime, borrowed. As dao_runtime_acquire() otherwise.
    */
 DAO_NODISCARD dao_status_t dao_runtime_borrow(int32_t device_index, dao_runtime_t **out_runtime);
 

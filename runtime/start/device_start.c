@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Starting and ending a device: the backend's device, its stream fences, the allocators of its two places, its
-   three streams. What is made here is undone here, in reverse, by the last reference to the runtime. */
+/* Starting and ending a device: the backend's device, its stream fences, the allocators of its two places,
+   its three streams. What is made here is undone here, in reverse, by the last reference to the runtime. */
 #include "runtime/start/device_start.h"
 
 #include "allocators/slow_path.h"

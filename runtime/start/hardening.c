@@ -105,7 +105,7 @@ uint32_t dao_hardening_of(dao_core_t *core, dao_place_t place)
 
 /* ---- bytes ---- */
 
-/* Gives the offset of the first byte that is not `value`, or size_bytes. */
+/* Returns the offset of the first byte that is not `value`, or size_bytes. */
 static size_t first_other(const unsigned char *bytes, uint8_t value, size_t size_bytes)
 {
     size_t offset = 0;

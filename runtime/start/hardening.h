@@ -8,11 +8,11 @@
 /* Reads the settings, from the config or the environment, into the core. DAO_ERR_INVALID with a message. */
 DAO_NODISCARD dao_status_t dao_hardening_find(const dao_config_t *config, dao_core_t *core);
 
-/* Tells whether flags are those of dao_hardening_t, and go together. DAO_ERR_INVALID with a message that
+/* Checks that flags are those of dao_hardening_t, and go together. DAO_ERR_INVALID with a message that
    begins with `what`. */
 DAO_NODISCARD dao_status_t dao_hardening_flags_check(const char *what, uint32_t flags);
 
-/* Gives what a place is hardened by: what its config says, else the core. 0 is nothing. */
+/* Returns what a place is hardened by: what its config says, else the core. 0 is nothing. */
 uint32_t dao_hardening_of(dao_core_t *core, dao_place_t place);
 
 /* Puts a hardened allocator around a place's allocator, if it is to be hardened. The runtime is borrowed,

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Gives an environment variable, or NULL if it is empty. */
+/* Returns an environment variable, or NULL if it is empty. */
 static const char *environment(const char *name)
 {
     const char *text = getenv(name);

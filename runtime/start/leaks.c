@@ -81,7 +81,8 @@ static uint64_t blocks_report(dao_allocator_t *allocator, dao_place_t place)
     return list.count;
 }
 
-/* Copies the handles that are not the owners of blocks; gives their number, which may be above the capacity.
+/* Copies the handles that are not the owners of blocks; returns their number, which may be above the
+ * capacity.
    */
 static uint64_t handles_copy(dao_core_t *core, dao_live_t *handles, uint64_t capacity)
 {

@@ -83,7 +83,7 @@ static dao_status_t host_give(void *user, void *address, size_t size_bytes)
 
 /* ---- the allocators ---- */
 
-/* Destroys what was made before a step that failed; gives its status. */
+/* Destroys what was made before a step that failed; returns its status. */
 static dao_status_t undo(dao_allocator_t *made, dao_status_t status)
 {
     dao_error_record_t record;
@@ -174,7 +174,7 @@ static dao_status_t start_fit(dao_place_t place, const char *name, const dao_pla
     return status == DAO_OK ? put_slabs_before(large, name, config->small_bytes, out_allocator) : status;
 }
 
-/* Gives what a place takes its memory from. */
+/* Returns what a place takes its memory from. */
 static dao_upstream_t upstream_of(dao_place_t place, dao_place_origin_t *origin)
 {
     dao_upstream_t upstream = {.take = host_take, .give = host_give};

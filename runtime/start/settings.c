@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Settings of the whole library: what the config says, else the environment, else a default. And whether a later
-   dao_init() asks for what the first one was given. */
+/* Settings of the whole library: what the config says, else the environment, else a default. And whether a
+   later dao_init() asks for what the first one was given. */
 #include "runtime/start/settings.h"
 
 #include "base/numbers/units.h"
