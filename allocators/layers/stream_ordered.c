@@ -5,7 +5,7 @@
                       v                                                                               │
        alloc ──> live block ──free, behind a fence or of a lease──> retired: in waiting[] ──────────────┤
                       │                                                                               v
-                      └──free──> the allocator behind  <──────── reclaimed: hold done, no lease ──── settle
+                      └──free──> the allocator behind  <──────── reclaimed: fence done, no lease ─── settle
 
    Of live blocks only those are known here that a stream was recorded on (`marked`: the streams, as bits) or
    that a lease has (`leased`: the lease's id). A block that is retired is live for the allocator behind,
@@ -137,6 +137,7 @@ static bool reserve_locked(stream_ordered_t *ordered, dao_block_map_t *map)
 static void note_locked(stream_ordered_t *ordered, dao_block_map_t *map, void *address, uint64_t word,
                         size_t block_bytes)
 {
+    DAO_ASSERT(word != 0);
     dao_block_entry_t *stale =
         dao_block_map_find(map, address); /* of a block that went without a free here */
     if (stale != NULL) {
@@ -167,6 +168,7 @@ static bool lease_lasts_locked(const stream_ordered_t *ordered, uint64_t lease_i
 /* Takes a block that waits into this call's hands. */
 static waiting_t pick_locked(stream_ordered_t *ordered, size_t index)
 {
+    DAO_ASSERT(index < waiting_count_of(ordered));
     waiting_t picked = ordered->waiting[index];
     size_t last = waiting_count_of(ordered) - 1;
     ordered->waiting[index] = ordered->waiting[last];
@@ -179,8 +181,10 @@ static waiting_t pick_locked(stream_ordered_t *ordered, size_t index)
 static void put(stream_ordered_t *ordered, const waiting_t *block)
 {
     lock(ordered);
+    DAO_ASSERT(ordered->in_hand_count > 0);
     ordered->in_hand_count--;
     size_t count = waiting_count_of(ordered);
+    DAO_ASSERT(count < ordered->waiting_capacity);
     ordered->waiting[count] = *block;
     atomic_store_explicit(&ordered->waiting_count, count + 1, memory_order_relaxed);
     unlock(ordered);
@@ -190,6 +194,7 @@ static void put(stream_ordered_t *ordered, const waiting_t *block)
 static void drop(stream_ordered_t *ordered)
 {
     lock(ordered);
+    DAO_ASSERT(ordered->in_hand_count > 0);
     ordered->in_hand_count--;
     unlock(ordered);
 }
@@ -306,6 +311,7 @@ static bool reuse(stream_ordered_t *ordered, const dao_block_request_t *request,
             return false;
         }
         if (ordered->inner->ops->reuse(ordered->inner, block.address, request) == DAO_OK) {
+            DAO_ASSERT(fits_request(&block, request));
             drop(ordered);
             *out_grant =
                 (dao_block_grant_t){.address = block.address,
@@ -368,6 +374,7 @@ static dao_status_t alloc_leased(stream_ordered_t *ordered, const dao_block_requ
         DAO_ASSERT(status == DAO_OK);
     }
     lock(ordered);
+    DAO_ASSERT(ordered->in_hand_count > 0);
     ordered->in_hand_count--;
     if (status == DAO_OK) {
         note_locked(ordered, &ordered->leased, block.address, lease_id, block.block_bytes);
@@ -381,6 +388,7 @@ static dao_status_t stream_ordered_alloc(dao_allocator_t *allocator, const dao_b
 {
     stream_ordered_t *ordered = stream_ordered_of(allocator);
     if (request->lease != 0) {
+        DAO_ASSERT(request->lease <= DAO_STREAM_ORDERED_LEASE_MAX);
         return alloc_leased(ordered, request, out_grant);
     }
     return waiting_count_of(ordered) == 0 ? ordered->inner->ops->alloc(ordered->inner, request, out_grant)
@@ -423,6 +431,7 @@ static void claim_cancel(stream_ordered_t *ordered, const claim_t *claim)
     bool is_live = ordered->inner->ops->query(ordered->inner, claim->address, &block) == DAO_OK &&
                    block.address == claim->address;
     lock(ordered);
+    DAO_ASSERT(ordered->in_hand_count > 0);
     ordered->in_hand_count--;
     if (is_live && claim->marks != 0) {
         note_locked(ordered, &ordered->marked, claim->address, claim->marks, block.block_bytes);
@@ -515,6 +524,7 @@ static bool is_leased(stream_ordered_t *ordered, const void *address)
 static dao_status_t stream_ordered_stream_mark(dao_allocator_t *allocator, void *address, uint32_t stream)
 {
     stream_ordered_t *ordered = stream_ordered_of(allocator);
+    DAO_ASSERT(stream > 0 && stream <= DAO_STREAM_FENCE_STREAM_MAX);
     if (ordered->follows_streams && !is_leased(ordered, address)) {
         return ordered->inner->ops->stream_mark(ordered->inner, address, stream);
     }

@@ -126,6 +126,8 @@ static void *place_address(const dao_pages_t *pages, uint32_t place)
 
 static void idle_push(dao_pages_t *pages, uint32_t index)
 {
+    DAO_ASSERT(pages->table[index].handle != NULL);
+    DAO_ASSERT(pages->table[index].place == NONE);
     pages->table[index].next = NONE;
     if (pages->idle_count == 0) {
         pages->idle_first = index;
@@ -142,6 +144,8 @@ static uint32_t idle_pop(dao_pages_t *pages)
     uint32_t index = pages->idle_first;
     pages->idle_first = pages->table[index].next;
     pages->idle_count--;
+    DAO_ASSERT(pages->table[index].handle != NULL);
+    DAO_ASSERT(pages->table[index].place == NONE);
     return index;
 }
 
@@ -150,6 +154,9 @@ static void enter_place(dao_pages_t *pages, uint32_t index, uint32_t place)
 {
     window_t *window = window_of(pages, place);
     uint32_t local = place % pages->config.place_count;
+    DAO_ASSERT(pages->table[index].handle != NULL);
+    DAO_ASSERT(pages->table[index].place == NONE);
+    DAO_ASSERT(window->page_at[local] == NONE);
     pages->table[index].place = place;
     window->page_at[local] = index;
     window->mapped[local / WORD_BITS] |= UINT64_C(1) << local % WORD_BITS;
@@ -159,6 +166,7 @@ static void enter_place(dao_pages_t *pages, uint32_t index, uint32_t place)
     }
     window->mapped_count++;
     pages->mapped_count++;
+    DAO_ASSERT(pages->mapped_count + pages->idle_count <= pages->config.page_count);
 }
 
 /* Maps an idle page that has been taken out of the queue; if the backend refuses, it goes back there. */
@@ -206,8 +214,10 @@ static dao_status_t map_run(dao_pages_t *pages, uint32_t count, uint32_t place)
 static dao_status_t unmap_place(dao_pages_t *pages, uint32_t place)
 {
     uint32_t index = page_at(pages, place);
+    DAO_ASSERT(index != NONE);
     page_t *page = &pages->table[index];
     DAO_ASSERT(page->place == place);
+    DAO_ASSERT(page->handle != NULL);
     const dao_pages_config_t *config = &pages->config;
     pages->counts.call_count++;
     dao_status_t status = config->ops->pages_unmap(config->device, page->handle, place_address(pages, place));
@@ -234,6 +244,8 @@ static dao_status_t unmap_place(dao_pages_t *pages, uint32_t place)
 static dao_status_t destroy_page(dao_pages_t *pages, uint32_t index)
 {
     page_t *page = &pages->table[index];
+    DAO_ASSERT(page->handle != NULL);
+    DAO_ASSERT(page->place == NONE);
     pages->counts.call_count++;
     dao_status_t status = pages->config.ops->pages_destroy(pages->config.device, page->handle);
     if (status != DAO_OK) {
@@ -257,6 +269,7 @@ static uint32_t take_run(dao_pages_t *pages, uint32_t order)
     status = dao_page_buddy_split(pages->buddy, first, order);
     DAO_ASSERT(status == DAO_OK);
     (void)status;
+    DAO_ASSERT(pages->table[first].handle == NULL);
     return first;
 }
 
@@ -265,6 +278,7 @@ static dao_status_t create_run(dao_pages_t *pages, uint32_t order, uint32_t plac
 {
     const dao_pages_config_t *config = &pages->config;
     uint32_t first = take_run(pages, order);
+    DAO_ASSERT(order <= RUN_ORDER_MAX);
     pages->counts.call_count++;
     dao_status_t status = config->ops->pages_create_mapped(config->device, config->page_bytes, 1u << order,
                                                            place_address(pages, place), pages->run);
@@ -586,10 +600,17 @@ static dao_status_t back_places(dao_pages_t *pages, const dao_pages_ranges_t *ra
     return status == DAO_OK || (is_full && others_will_do) ? move_missing(pages, places) : status;
 }
 
+/* Returns true if the pages with a handle are those that the buddy has as used. */
+static bool counts_match(const dao_pages_t *pages)
+{
+    return dao_pages_count(pages) + dao_page_buddy_free_count(pages->buddy) == pages->config.page_count;
+}
+
 dao_status_t dao_pages_back(dao_pages_t *pages, const dao_pages_ranges_t *ranges, uint32_t window,
                             uint64_t offset_bytes, uint64_t size_bytes, uint32_t new_page_max)
 {
     uint32_t missing = dao_pages_missing(pages, window, offset_bytes, size_bytes);
+    DAO_ASSERT(counts_match(pages));
     if (missing == 0) {
         return DAO_OK;
     }
@@ -600,11 +621,13 @@ dao_status_t dao_pages_back(dao_pages_t *pages, const dao_pages_ranges_t *ranges
         dao_error_save(&record, status);
         undo(pages, places);
         settle_all(pages);
+        DAO_ASSERT(counts_match(pages));
         return dao_error_restore(&record);
     }
     uint32_t moved = settle(pages, places);
     pages->moved_count += moved;
     pages->counts.moved_count += moved;
+    DAO_ASSERT(counts_match(pages));
     DAO_ASSERT(dao_pages_missing(pages, window, offset_bytes, size_bytes) == 0);
     return DAO_OK;
 }
@@ -613,6 +636,7 @@ dao_status_t dao_pages_release(dao_pages_t *pages, const dao_pages_ranges_t *ran
 {
     dao_status_t status = DAO_OK;
     survey_all(pages, ranges);
+    DAO_ASSERT_HEAVY(dao_pages_is_valid(pages, ranges));
     for (uint32_t i = 0; i < page_count && status == DAO_OK; i++) {
         if (pages->idle_count == 0) {
             uint32_t place = surveyed_pop(pages);
@@ -626,6 +650,7 @@ dao_status_t dao_pages_release(dao_pages_t *pages, const dao_pages_ranges_t *ran
             pages->moved_count = 0;
         }
     }
+    DAO_ASSERT_HEAVY(dao_pages_is_valid(pages, ranges));
     return status;
 }
 

@@ -23,8 +23,17 @@
    leave a large rest, the size is rounded up to a whole number of them: three blocks of 7 MiB get a segment
    of 22 MiB.
 
-   A block that is retired stays used in the range, with 0 for its word, which no live block has. So nothing
-   of it is moved, given back or handed out before it is reclaimed.
+   States of a part of the range; `word` is what the range keeps for the owner of a used part (word.h):
+
+       state      used   fence    word    made by                         left by
+       free       no     empty    -       take_segment, free, reclaim,    alloc, give_segment
+                                          settle_fences
+       fenced     no     some     -       free behind a fence             settle_fences, alloc in stream order
+       live       yes    -        not 0   alloc, reuse                    free, retire
+       retired    yes    -        0       retire                          reclaim, reuse
+
+   A segment is free, and may go back to the upstream, if one free part fills it. A retired block is used for
+   the range and for nobody else: nothing of it is moved, given back or handed out.
 
    What holds between calls:
 
@@ -61,6 +70,7 @@ void dao_segments_init(dao_segments_t *segments, const dao_segments_config_t *co
 {
     DAO_ASSERT((config->unit_bytes & (config->unit_bytes - 1)) == 0);
     DAO_ASSERT(config->unit_bytes >= DAO_RANGE_GRANULE);
+    DAO_ASSERT(config->own_share > 0);
     *segments = (dao_segments_t){.config = *config, .ledger = ledger, .space = {.fit = config->fit}};
 }
 
@@ -95,6 +105,8 @@ static uint64_t free_segment_bytes(const dao_segments_t *segments)
 static dao_status_t give_segment(dao_segments_t *segments, size_t index)
 {
     dao_extent_t extent = segments->space.list[index];
+    DAO_ASSERT(dao_space_is_free(&segments->space, index));
+    DAO_ASSERT(segments->ledger->stats.reserved_bytes >= extent.size_bytes);
     const dao_upstream_t *upstream = &segments->config.upstream;
     dao_status_t status = upstream->give(upstream->user, extent.address, extent.size_bytes);
     if (status != DAO_OK) {
@@ -169,6 +181,7 @@ dao_status_t dao_segments_make_room(dao_segments_t *segments, uint64_t size_byte
 /* Takes one segment of a size from the upstream. */
 static dao_status_t take_segment(dao_segments_t *segments, size_t size_bytes)
 {
+    DAO_ASSERT(size_bytes % DAO_RANGE_GRANULE == 0);
     dao_range_place_t place;
     dao_status_t status = dao_space_find_place(&segments->space, size_bytes, &place);
     if (status == DAO_ERR_LIMIT) {
@@ -188,6 +201,8 @@ static dao_status_t take_segment(dao_segments_t *segments, size_t size_bytes)
     }
     dao_space_add(&segments->space, &place, address, size_bytes);
     dao_ledger_count_grow(segments->ledger, size_bytes);
+    DAO_ASSERT(dao_space_extent(&segments->space, address)->address == address);
+    DAO_ASSERT_HEAVY(dao_space_is_valid(&segments->space));
     return DAO_OK;
 }
 
@@ -401,6 +416,16 @@ static inline dao_status_t account(dao_segments_t *segments, const dao_block_req
     return status;
 }
 
+/* Returns true if a grant is a live block as the request asks for it. */
+static bool is_granted(const dao_segments_t *segments, const dao_block_request_t *request,
+                       const dao_block_grant_t *grant)
+{
+    dao_block_t block;
+    return dao_segments_query(segments, grant->address, &block) == DAO_OK &&
+           block.address == grant->address && block.requested_bytes == request->size_bytes &&
+           (request->alignment_bytes == 0 || (uintptr_t)grant->address % request->alignment_bytes == 0);
+}
+
 dao_status_t dao_segments_alloc(dao_segments_t *segments, const dao_block_request_t *request,
                                 dao_block_grant_t *out_grant)
 {
@@ -420,6 +445,7 @@ dao_status_t dao_segments_alloc(dao_segments_t *segments, const dao_block_reques
         status = place_slow(segments, request, &wish, out_grant);
     }
     status = account(segments, request, block_bytes, status);
+    DAO_ASSERT(status != DAO_OK || is_granted(segments, request, out_grant));
     return status == DAO_OK ? DAO_OK : fail(segments, request, status);
 }
 
@@ -488,6 +514,7 @@ dao_status_t dao_segments_free(dao_segments_t *segments, const void *address, da
     if (status != DAO_OK) {
         return free_error(segments, extent, address, status);
     }
+    DAO_ASSERT(block.user != 0);
     dao_ledger_count_free(segments->ledger, address, block.user, (size_t)block.size_bytes);
     return DAO_OK;
 }
@@ -538,10 +565,12 @@ dao_status_t dao_segments_retire(dao_segments_t *segments, const void *address, 
     uint64_t offset_bytes = dao_extent_offset(extent, address);
     status = dao_range_query(segments->space.range, offset_bytes, &before);
     DAO_ASSERT(status == DAO_OK);
+    DAO_ASSERT(before.user != 0);
     status = dao_range_renumber(segments->space.range, offset_bytes, 0);
     DAO_ASSERT(status == DAO_OK);
     dao_ledger_count_free(segments->ledger, address, before.user, block.block_bytes);
     segments->retired_count++;
+    DAO_ASSERT(find_retired(segments, address, &before));
     *out_block = block;
     return status;
 }
@@ -562,6 +591,7 @@ dao_status_t dao_segments_reclaim(dao_segments_t *segments, const void *address)
     dao_range_block_t block;
     dao_status_t status = find_retired_at(segments, address, &block);
     if (status == DAO_OK) {
+        DAO_ASSERT(segments->retired_count > 0);
         status = dao_range_free(segments->space.range, block.offset_bytes, NULL, &block);
         DAO_ASSERT(status == DAO_OK);
         segments->retired_count--;
@@ -581,8 +611,10 @@ dao_status_t dao_segments_reuse(dao_segments_t *segments, const void *address,
     }
     dao_status_t status = dao_range_renumber(segments->space.range, block.offset_bytes, dao_word_of(request));
     DAO_ASSERT(status == DAO_OK);
+    DAO_ASSERT(segments->retired_count > 0);
     dao_ledger_count_alloc(segments->ledger, request, (size_t)block.size_bytes);
     segments->retired_count--;
+    DAO_ASSERT(!find_retired(segments, address, &block));
     return status;
 }
 
@@ -611,6 +643,7 @@ dao_status_t dao_segments_limit_set(dao_segments_t *segments, uint64_t limit_byt
             return status;
         }
     }
+    DAO_ASSERT(limit_bytes == 0 || stats->reserved_bytes <= limit_bytes);
     stats->limit_bytes = limit_bytes;
     return DAO_OK;
 }

@@ -4,7 +4,7 @@
        thread A   table  [ magazines of owner 0 | - | magazines of owner 2 | ... ]
        thread B   table  [ magazines of owner 0 | - |          -           | ... ]
 
-   Magazines end in one of two ways: their thread ends, or their owner does. Both are carried out under one
+   Magazines end in one of two ways: their thread ends, or their owner does. Both happen under one
    lock, and each takes them out of the other's hands: the thread's end unlinks them from the owner, the
    owner's end clears the pointer in the thread's table, which belongs to the thread and stays. So neither
    outlives what it points to, in either order, and a slot is free for another owner only when no table points
@@ -62,9 +62,12 @@ void dao_magazines_owner_init(dao_magazine_owner_t *owner)
 void dao_magazines_owner_finish(dao_magazine_owner_t *owner, dao_magazines_t **first)
 {
     dao_mutex_lock(&lock);
+    DAO_ASSERT(owner->slot == DAO_MAGAZINES_OWNER_MAX || owners[owner->slot] == owner);
     while (*first != NULL) { /* a thread that ended meanwhile has taken its own off */
         dao_magazines_t *magazines = *first;
         *first = magazines->next;
+        DAO_ASSERT(atomic_load_explicit(&magazines->table->own[owner->slot], memory_order_relaxed) ==
+                   magazines);
         atomic_store_explicit(&magazines->table->own[owner->slot], NONE, memory_order_relaxed);
         dao_host_free(magazines);
     }
@@ -75,6 +78,16 @@ void dao_magazines_owner_finish(dao_magazine_owner_t *owner, dao_magazines_t **f
 }
 
 /* ---- threads ---- */
+
+/* Returns true if a thread keeps no object. */
+static bool is_empty(const dao_magazines_t *magazines)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < DAO_SLAB_CLASS_COUNT; i++) {
+        count += atomic_load_explicit(&magazines->magazines[i].count, memory_order_relaxed);
+    }
+    return count == 0;
+}
 
 /* A thread ends. */
 static void table_finish(void *user)
@@ -88,7 +101,10 @@ static void table_finish(void *user)
     for (uint32_t slot = 0; slot < DAO_MAGAZINES_OWNER_MAX; slot++) {
         dao_magazines_t *magazines = atomic_load_explicit(&table->own[slot], memory_order_relaxed);
         if (magazines != NONE) {
+            DAO_ASSERT(magazines->table == table);
+            DAO_ASSERT(owners[slot] != NULL);
             owners[slot]->detach(owners[slot], magazines);
+            DAO_ASSERT(is_empty(magazines));
             dao_host_free(magazines);
         }
     }
@@ -176,9 +192,11 @@ dao_magazines_t *dao_magazines_create(dao_magazine_owner_t *owner)
     dao_mutex_lock(&lock);
     dao_thread_table_t *table = dao_thread_table != &empty_table ? dao_thread_table : table_create_locked();
     if (table != NULL) {
+        DAO_ASSERT(owners[owner->slot] == owner);
         DAO_ASSERT(atomic_load_explicit(&table->own[owner->slot], memory_order_relaxed) == NONE);
         magazines->table = table;
         owner->attach(owner, magazines);
+        DAO_ASSERT(magazines->epoch != DAO_MAGAZINES_EPOCH_NONE);
         atomic_store_explicit(&table->own[owner->slot], magazines, memory_order_relaxed);
     }
     dao_mutex_unlock(&lock);

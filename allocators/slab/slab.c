@@ -14,9 +14,16 @@
        in the mail        0        0          1
        in its slab        0        1          0
 
-   A slab is in the list of its class while some of its objects are free, not all; free as a whole it is the
-   class's spare one or ends: it leaves the map at once, and its memory is given back by the owner, without
-   the lock.
+   A slab's states; one that has just been added is partial for the moment, although all of it is free:
+
+       state     free_count               in                       made by              left by
+       partial   1 .. object_count - 1    the list of its class    add, give, take      take, give
+       full      0                        no list                  take                 give
+       spare     object_count             class.spare              give                 take, drop_spares, give
+       retired   object_count, no bits    slabs.retired            give, drop_spares    take_retired
+       unused    no bits                  slabs.unused             recycle              prepare
+
+   A retired slab has left the map; the owner gives its memory back without the lock, then recycles it.
 
        out_count == objects of the class that have no free bit
        slab_bytes == sum of object_count * object_bytes
@@ -113,11 +120,28 @@ static uint32_t word_of(const dao_slab_t *slab, uint32_t object_index)
     return atomic_load_explicit(&slab->words[object_index * units_of(slab)], memory_order_relaxed);
 }
 
+/* Returns true if a unit is where an object of the slab begins. */
+static bool is_object(const dao_slab_t *slab, uint32_t unit)
+{
+    return unit % units_of(slab) == 0 && unit / units_of(slab) < slab->object_count;
+}
+
+/* Returns true if an object is in its slab. */
+static bool has_free_bits(const dao_slab_t *slab)
+{
+    uint64_t bits = 0;
+    for (uint32_t i = 0; i < slab->granule_count; i++) {
+        bits |= slab->free_bits[i];
+    }
+    return bits != 0;
+}
+
 /* ---- lists ---- */
 
 static void class_link(dao_slabs_t *slabs, dao_slab_t *slab)
 {
     dao_slab_class_t *class = &slabs->classes[slab->class_index];
+    DAO_ASSERT(slab->free_count > 0);
     slab->previous = NULL;
     slab->next = class->partial;
     if (class->partial != NULL) {
@@ -128,6 +152,7 @@ static void class_link(dao_slabs_t *slabs, dao_slab_t *slab)
 
 static void class_unlink(dao_slabs_t *slabs, dao_slab_t *slab)
 {
+    DAO_ASSERT(slab->previous != NULL || slabs->classes[slab->class_index].partial == slab);
     if (slab->previous != NULL) {
         slab->previous->next = slab->next;
     } else {
@@ -150,6 +175,7 @@ static void all_link(dao_slabs_t *slabs, dao_slab_t *slab)
 
 static void all_unlink(dao_slabs_t *slabs, dao_slab_t *slab)
 {
+    DAO_ASSERT(slab->all_previous != NULL || slabs->all == slab);
     if (slab->all_previous != NULL) {
         slab->all_previous->all_next = slab->all_next;
     } else {
@@ -199,6 +225,8 @@ dao_slab_t *dao_slabs_prepare(dao_slabs_t *slabs, uint32_t class_index, uint32_t
     uint32_t object_bytes = dao_slab_object_bytes(class_index);
     uint32_t granule_count = (uint32_t)(((size_t)object_bytes * object_count + DAO_SLAB_GRANULE_BYTES - 1) >>
                                         DAO_SLAB_GRANULE_SHIFT);
+    DAO_ASSERT(object_count > 0);
+    DAO_ASSERT(granule_count <= DAO_SLAB_GRANULE_MAX);
     dao_slab_t *slab = slabs->unused[granule_count - 1];
     if (slab != NULL) {
         slabs->unused[granule_count - 1] = slab->next;
@@ -209,12 +237,15 @@ dao_slab_t *dao_slabs_prepare(dao_slabs_t *slabs, uint32_t class_index, uint32_t
         slab->class_index = class_index;
         slab->object_bytes = object_bytes;
         slab->object_count = object_count;
+        DAO_ASSERT(slab->granule_count == granule_count);
+        DAO_ASSERT(!has_free_bits(slab));
     }
     return slab;
 }
 
 void dao_slabs_recycle(dao_slabs_t *slabs, dao_slab_t *slab)
 {
+    DAO_ASSERT(!has_free_bits(slab));
     slab->next = slabs->unused[slab->granule_count - 1];
     slabs->unused[slab->granule_count - 1] = slab;
 }
@@ -237,6 +268,7 @@ bool dao_slabs_add(dao_slabs_t *slabs, dao_slab_t *slab, void *address)
         !dao_slab_map_reserve(&slabs->map, address, bytes_of(slab))) {
         return false;
     }
+    DAO_ASSERT(!has_free_bits(slab));
     slab->address = address;
     for (uint32_t i = 0; i < slab->object_count; i++) {
         uint32_t unit = i * units_of(slab);
@@ -250,12 +282,16 @@ bool dao_slabs_add(dao_slabs_t *slabs, dao_slab_t *slab, void *address)
     class_link(slabs,
                slab); /* its objects are about to be taken; what is then left whole is put right by give */
     map_slab(slabs, slab, true);
+    DAO_ASSERT_HEAVY(dao_slabs_is_valid(slabs));
     return true;
 }
 
 /* Takes a slab without objects outside of it, and in no list of its class, out of the map. */
 static void retire(dao_slabs_t *slabs, dao_slab_t *slab)
 {
+    DAO_ASSERT(slab->free_count == slab->object_count);
+    DAO_ASSERT(slabs->classes[slab->class_index].spare != slab);
+    DAO_ASSERT(slabs->slab_count > 0);
     map_slab(slabs, slab, false);
     for (uint32_t i = 0; i < slab->granule_count; i++) {
         slab->free_bits[i] = 0;
@@ -266,6 +302,8 @@ static void retire(dao_slabs_t *slabs, dao_slab_t *slab)
     atomic_store_explicit(&slabs->slab_bytes, slab_bytes(slabs) - bytes_of(slab), memory_order_relaxed);
     slab->next = slabs->retired;
     slabs->retired = slab;
+    DAO_ASSERT(dao_slab_map_find(&slabs->map, slab->address) == 0);
+    DAO_ASSERT(slabs->taken_count - slabs->given_count == slabs->slab_count);
 }
 
 dao_slab_t *dao_slabs_take_retired(dao_slabs_t *slabs)
@@ -284,6 +322,7 @@ void dao_slabs_drop_spares(dao_slabs_t *slabs)
             retire(slabs, spare);
         }
     }
+    DAO_ASSERT_HEAVY(dao_slabs_is_valid(slabs));
 }
 
 /* ---- objects ---- */
@@ -291,6 +330,7 @@ void dao_slabs_drop_spares(dao_slabs_t *slabs)
 /* Takes objects out of one slab that is in no list. */
 static uint32_t take_from(dao_slab_t *slab, void **addresses, uint32_t most)
 {
+    DAO_ASSERT(slab->free_count > 0);
     uint32_t count = 0;
     for (uint32_t i = 0; i < slab->granule_count && count < most; i++) {
         while (slab->free_bits[i] != 0 && count < most) {
@@ -300,11 +340,14 @@ static uint32_t take_from(dao_slab_t *slab, void **addresses, uint32_t most)
         }
     }
     slab->free_count -= count;
+    DAO_ASSERT(slab->free_count < slab->object_count);
+    DAO_ASSERT((slab->free_count == 0) == !has_free_bits(slab));
     return count;
 }
 
 uint32_t dao_slabs_take(dao_slabs_t *slabs, uint32_t class_index, void **addresses, uint32_t most)
 {
+    DAO_ASSERT(class_index < DAO_SLAB_CLASS_COUNT);
     dao_slab_class_t *class = &slabs->classes[class_index];
     uint32_t count = 0;
     while (count < most && (class->partial != NULL || (count == 0 && class->spare != NULL))) {
@@ -319,12 +362,14 @@ uint32_t dao_slabs_take(dao_slabs_t *slabs, uint32_t class_index, void **address
         }
     }
     class->out_count += count;
+    DAO_ASSERT_HEAVY(dao_slabs_is_valid(slabs));
     return count;
 }
 
 /* A slab has become whole, and is in no list: keeps it if the class has no spare one. */
 static void settle_whole(dao_slabs_t *slabs, dao_slab_t *slab)
 {
+    DAO_ASSERT(slab->free_count == slab->object_count);
     dao_slab_class_t *class = &slabs->classes[slab->class_index];
     if (class->spare == NULL) {
         class->spare = slab;
@@ -347,8 +392,10 @@ void dao_slabs_give(dao_slabs_t *slabs, uint64_t object)
 {
     dao_slab_t *slab = dao_slab_of_object(object);
     uint32_t unit = dao_slab_object_unit(object);
-    DAO_ASSERT(unit % units_of(slab) == 0 && unit / units_of(slab) < slab->object_count);
+    DAO_ASSERT(is_object(slab, unit));
     DAO_ASSERT(!is_free(slab, unit));
+    DAO_ASSERT(word_of(slab, unit / units_of(slab)) == 0);
+    DAO_ASSERT(slabs->classes[slab->class_index].out_count > 0);
     slab->free_bits[unit / BITS] |= UINT64_C(1) << unit % BITS;
     slab->free_count++;
     slabs->classes[slab->class_index].out_count--;
@@ -371,6 +418,8 @@ void dao_slabs_mail(dao_slabs_t *slabs, uint64_t object)
 {
     dao_slab_t *slab = dao_slab_of_object(object);
     uint32_t unit = dao_slab_object_unit(object);
+    DAO_ASSERT(is_object(slab, unit));
+    DAO_ASSERT(word_of(slab, unit / units_of(slab)) == 0);
     atomic_fetch_or_explicit(&slab->mail_bits[unit / BITS], UINT64_C(1) << unit % BITS, memory_order_release);
     if (atomic_exchange_explicit(&slab->has_mail, true, memory_order_acq_rel)) {
         return;

@@ -73,11 +73,29 @@ static bool unlock_and_give_back(dao_thread_cache_t *cache)
 
 /* ---- flush and refill ---- */
 
+/* Checks what magazines.h says of a thread's magazines: no magazine has more than its capacity, and
+   used_bytes - used_floor is what the thread may still keep. Called by the thread itself. */
+static bool own_is_valid(const dao_magazines_t *own)
+{
+    int64_t kept_bytes = 0;
+    for (uint32_t i = 0; i < DAO_SLAB_CLASS_COUNT; i++) {
+        const dao_magazine_t *magazine = &own->magazines[i];
+        uint32_t count = atomic_load_explicit(&magazine->count, relaxed);
+        if (count > magazine->capacity) {
+            return false;
+        }
+        kept_bytes += count * magazine->object_bytes;
+    }
+    return atomic_load_explicit(&own->counts.used_bytes, relaxed) - own->used_floor ==
+           (int64_t)DAO_MAGAZINES_BYTES_MAX - kept_bytes;
+}
+
 /* Takes the `count` objects that have been in a magazine longest out of it. */
 static void take_oldest(dao_thread_cache_t *cache, dao_magazines_t *own, dao_magazine_t *magazine,
                         uint32_t count, uint64_t *objects)
 {
     uint32_t all_count = atomic_load_explicit(&magazine->count, relaxed);
+    DAO_ASSERT(count <= all_count);
     for (uint32_t i = 0; i < all_count; i++) {
         void *address = atomic_load_explicit(&magazine->objects[i].address, relaxed);
         if (i < count) {
@@ -91,6 +109,7 @@ static void take_oldest(dao_thread_cache_t *cache, dao_magazines_t *own, dao_mag
     }
     atomic_store_explicit(&magazine->count, all_count - count, relaxed);
     own->used_floor -= count * magazine->object_bytes;
+    DAO_ASSERT_HEAVY(own_is_valid(own));
 }
 
 /* Puts all that a thread keeps back into the slabs. */
@@ -159,6 +178,9 @@ static bool refill_locked(dao_thread_cache_t *cache, dao_magazines_t *own, uint3
 {
     dao_magazine_t *magazine = &own->magazines[class_index];
     int64_t room_bytes = atomic_load_explicit(&own->counts.used_bytes, relaxed) - own->used_floor;
+    DAO_ASSERT_HEAVY(own_is_valid(own));
+    DAO_ASSERT(atomic_load_explicit(&magazine->count, relaxed) == 0);
+    DAO_ASSERT(room_bytes >= 0);
     uint32_t room_count = (uint32_t)(room_bytes / magazine->object_bytes);
     uint32_t batch_count = (magazine->capacity + 1) / 2;
     void *addresses[DAO_MAGAZINE_OBJECT_MAX];
@@ -173,6 +195,7 @@ static bool refill_locked(dao_thread_cache_t *cache, dao_magazines_t *own, uint3
     }
     atomic_store_explicit(&magazine->count, count, relaxed);
     own->used_floor += count * magazine->object_bytes;
+    DAO_ASSERT_HEAVY(own_is_valid(own));
     return count > 0;
 }
 
@@ -233,6 +256,7 @@ static bool relieve(dao_thread_cache_t *cache, dao_magazines_t *own)
     if (own != NULL) {
         own->epoch = epoch;
         flush_all_locked(cache, own);
+        DAO_ASSERT_HEAVY(own_is_valid(own));
     }
     dao_slabs_drop_spares(&cache->slabs);
     return unlock_and_give_back(cache);
