@@ -135,6 +135,7 @@ static dao_status_t event_take_locked(dao_stream_fences_t *fences, event_t **out
 {
     event_t *event = fences->first_spare;
     if (event != NULL) {
+        DAO_ASSERT(event->reference_count == 0);
         fences->first_spare = event->next;
     } else {
         event = dao_host_calloc(1, sizeof(*event));
@@ -223,6 +224,7 @@ static dao_status_t line_record_locked(dao_stream_fences_t *fences, line_t *line
     if (line->ring_count == DAO_STREAM_FENCE_EVENT_MAX) {
         ring_drop_oldest_locked(fences, line);
     }
+    DAO_ASSERT(line->ring_count == 0 || ring_at(line, line->ring_count - 1)->epoch <= event->epoch);
     line->ring[(line->ring_first + line->ring_count) % DAO_STREAM_FENCE_EVENT_MAX] = event;
     line->ring_count++;
     return DAO_OK;
@@ -352,6 +354,8 @@ dao_status_t dao_stream_fences_stream_add(dao_stream_fences_t *fences, dao_backe
     }
     if (number < NUMBER_COUNT) {
         line_t *line = &fences->lines[number];
+        DAO_ASSERT(line->ring_count == 0);
+        DAO_ASSERT(atomic_load(&line->done_epoch) == DONE_ALL);
         line->stream = stream;
         atomic_store(&line->done_epoch,
                      atomic_load(&fences->epoch)); /* whoever had the number has finished */
@@ -379,6 +383,7 @@ void dao_stream_fences_stream_remove(dao_stream_fences_t *fences, uint32_t strea
     DAO_ASSERT(line->stream != NULL);
     line_advance_locked(fences, line, DONE_ALL);
     line->stream = NULL;
+    DAO_ASSERT(line->ring_count == 0);
     unlock(fences);
 }
 

@@ -119,6 +119,13 @@ static void count(_Atomic uint64_t *counter)
     atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
 }
 
+/* Returns true if no more blocks were freed than allocated; reads the count of frees first, as others go on. */
+static bool frees_are_allocs(const entry_t *entry)
+{
+    uint64_t free_count = atomic_load(&entry->free_count);
+    return free_count <= atomic_load(&entry->alloc_count);
+}
+
 dao_status_t dao_tags_charge(dao_tags_t *tags, uint32_t tag, uint64_t block_bytes)
 {
     DAO_ASSERT(dao_tag_names_get(tag) != NULL);
@@ -149,6 +156,7 @@ void dao_tags_count_free(dao_tags_t *tags, uint32_t tag, uint64_t block_bytes)
 {
     dao_budget_give(&tags->entries[tag].bytes, block_bytes);
     count(&tags->entries[tag].free_count);
+    DAO_ASSERT(frees_are_allocs(&tags->entries[tag]));
 }
 
 uint64_t dao_tags_room(const dao_tags_t *tags, uint32_t tag)

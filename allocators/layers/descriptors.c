@@ -108,6 +108,7 @@ void dao_descriptors_insert(dao_descriptors_t *descriptors, const void *address,
         dao_probe_empty(&kind, descriptors->entries, descriptors->capacity, (uintptr_t)address);
     *descriptor = (dao_descriptor_t){.address = (uintptr_t)address, .word = word, .block_bytes = block_bytes};
     descriptors->count++;
+    DAO_ASSERT(dao_probe_has_room(descriptors->capacity, descriptors->count + descriptors->promised_count));
     dao_descriptors_set_state(descriptor, DAO_DESCRIPTOR_LIVE);
 }
 
@@ -132,8 +133,37 @@ dao_descriptor_search_t dao_descriptors_find(const dao_descriptors_t *descriptor
     return search;
 }
 
+/* Returns true if a descriptor goes from one state to another: the arrows in the head of hardened.c, and those
+   of a check, which gives back the state that it has found. 0: a new one. */
+static bool may_follow(uint64_t from, dao_descriptor_state_t to)
+{
+    switch (from) {
+    case 0:
+        return to == DAO_DESCRIPTOR_LIVE;
+    case DAO_DESCRIPTOR_LIVE:
+        return to == DAO_DESCRIPTOR_LIVE_CHECKED || to == DAO_DESCRIPTOR_FREEING;
+    case DAO_DESCRIPTOR_LIVE_CHECKED:
+        return to == DAO_DESCRIPTOR_LIVE;
+    case DAO_DESCRIPTOR_FREEING:
+        return to == DAO_DESCRIPTOR_LIVE || to == DAO_DESCRIPTOR_LEAVING || to == DAO_DESCRIPTOR_DAMAGED ||
+               to == DAO_DESCRIPTOR_RETIRED;
+    case DAO_DESCRIPTOR_QUARANTINED:
+        return to == DAO_DESCRIPTOR_QUARANTINED_CHECKED || to == DAO_DESCRIPTOR_LEAVING;
+    case DAO_DESCRIPTOR_QUARANTINED_CHECKED:
+        return to == DAO_DESCRIPTOR_QUARANTINED;
+    case DAO_DESCRIPTOR_LEAVING:
+        return to == DAO_DESCRIPTOR_QUARANTINED || to == DAO_DESCRIPTOR_DAMAGED ||
+               to == DAO_DESCRIPTOR_RETIRED;
+    case DAO_DESCRIPTOR_RETIRED:
+        return to == DAO_DESCRIPTOR_LEAVING || to == DAO_DESCRIPTOR_LIVE;
+    default:
+        return false; /* DAMAGED is left by nobody */
+    }
+}
+
 void dao_descriptors_set_state(dao_descriptor_t *descriptor, dao_descriptor_state_t state)
 {
+    DAO_ASSERT(may_follow(descriptor->state, state));
     descriptor->state = state;
     descriptor->checksum = checksum_of(descriptor);
 }
@@ -146,6 +176,8 @@ void dao_descriptors_reuse(dao_descriptor_t *descriptor, uint64_t word)
 
 void dao_descriptors_erase(dao_descriptors_t *descriptors, dao_descriptor_t *descriptor)
 {
+    DAO_ASSERT(descriptors->count > 0);
+    DAO_ASSERT(dao_descriptor_is_intact(descriptors, descriptor));
     dao_probe_erase(&kind, descriptors->entries, descriptors->capacity, descriptor, descriptors);
     descriptors->count--;
 }

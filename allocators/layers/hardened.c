@@ -151,6 +151,7 @@ static bool queue_reserve_locked(hardened_t *hardened)
     hardened->queue = queue;
     hardened->queue_capacity = capacity;
     hardened->queue_first = 0;
+    DAO_ASSERT(hardened->queue_count < hardened->queue_capacity);
     return true;
 }
 
@@ -161,6 +162,8 @@ static void queue_push_locked(hardened_t *hardened, const taken_t *taken)
         (uintptr_t)taken->address;
     hardened->queue_count++;
     hardened->quarantined_bytes += taken->block_bytes;
+    DAO_ASSERT(hardened->queue_capacity >=
+               hardened->descriptors.count + hardened->descriptors.promised_count);
 }
 
 dao_descriptor_search_t dao_hardened_find_locked(hardened_t *hardened, const void *address)
@@ -205,6 +208,7 @@ static bool queue_pop(hardened_t *hardened, uint64_t keep_bytes, taken_t *out_ta
             continue;
         }
         *out_taken = dao_hardened_taken_of(search.descriptor);
+        DAO_ASSERT(hardened->quarantined_bytes >= out_taken->block_bytes);
         hardened->quarantined_bytes -= out_taken->block_bytes;
         dao_descriptors_set_state(search.descriptor, DAO_DESCRIPTOR_LEAVING);
         is_found = true;
@@ -323,6 +327,7 @@ static dao_status_t hardened_alloc(dao_allocator_t *allocator, const dao_block_r
     status = take_prepared(hardened, request, &block);
     dao_mutex_lock(&hardened->lock);
     if (status == DAO_OK) {
+        DAO_ASSERT(block.block_bytes >= padded_bytes(hardened, request->size_bytes));
         dao_descriptors_insert(&hardened->descriptors, block.address, dao_word_of(request),
                                block.block_bytes);
         dao_stats_count_grow(&hardened->ledger.stats, block.block_bytes);

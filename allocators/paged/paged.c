@@ -122,6 +122,9 @@ static DAO_ON_THE_PATH void *take_and_unlock(arena_t *arena, uint32_t hole, size
 {
     dao_range_t *range = arena->segment.range;
     uint64_t size_units = (size_bytes + DAO_RANGE_GRANULE - 1) >> UNIT_SHIFT;
+    DAO_ASSERT(dao_range_at(range, hole)->state == NODE_FREE);
+    DAO_ASSERT(dao_paged_is_mapped(arena, (uint64_t)dao_range_at(range, hole)->offset_units << UNIT_SHIFT,
+                                   size_units << UNIT_SHIFT));
     char *address =
         arena->segment.address + ((uint64_t)dao_range_at(range, hole)->offset_units << UNIT_SHIFT);
     if (dao_range_at(range, hole)->size_units == size_units) {

@@ -64,10 +64,27 @@ arena_t *dao_paged_enter_another(paged_t *paged, arena_t *wanted)
     return wanted;
 }
 
+/* Tells whether the shared arenas are listed as such, once each and in their order. */
+static bool shared_is_valid(const paged_t *paged)
+{
+    uint32_t found_count = 0;
+    for (uint32_t i = 0; i < dao_paged_arena_count(paged); i++) {
+        const arena_t *arena = paged->arenas[i];
+        bool is_listed =
+            found_count < dao_paged_shared_count(paged) && dao_paged_shared(paged, found_count) == arena;
+        if (arena->window != i || is_listed != (arena->role == ARENA_SHARED)) {
+            return false;
+        }
+        found_count += is_listed;
+    }
+    return found_count == dao_paged_shared_count(paged) && found_count > 0;
+}
+
 /* Adds an arena: with the world's locks held, and takes the new one's. */
 dao_status_t dao_paged_add_arena(paged_t *paged, arena_role_t role)
 {
     uint32_t index = dao_paged_arena_count(paged);
+    DAO_ASSERT(index > 0 || role == ARENA_SHARED);
     uint32_t window = 0;
     arena_t *arena = dao_host_aligned(sizeof(*arena), _Alignof(arena_t));
     if (arena == NULL) {
@@ -110,6 +127,7 @@ dao_status_t dao_paged_add_arena(paged_t *paged, arena_role_t role)
         }
         atomic_store_explicit(&paged->shared_count, shared_count + 1, memory_order_release);
     }
+    DAO_ASSERT_HEAVY(shared_is_valid(paged));
     return DAO_OK;
 }
 
@@ -197,6 +215,7 @@ void dao_paged_note_pages(paged_t *paged)
     } else if (reserved_bytes < stats->reserved_bytes) {
         dao_stats_count_shrink(stats, (size_t)(stats->reserved_bytes - reserved_bytes));
     }
+    DAO_ASSERT(stats->reserved_bytes == reserved_bytes);
     note_tightness(paged);
 }
 
@@ -209,22 +228,6 @@ uint64_t dao_paged_largest_hole(const paged_t *paged)
         largest_bytes = bytes > largest_bytes ? bytes : largest_bytes;
     }
     return largest_bytes;
-}
-
-/* Tells whether the shared arenas are listed as such, once each and in their order. */
-static bool shared_is_valid(const paged_t *paged)
-{
-    uint32_t found_count = 0;
-    for (uint32_t i = 0; i < dao_paged_arena_count(paged); i++) {
-        const arena_t *arena = paged->arenas[i];
-        bool is_listed =
-            found_count < dao_paged_shared_count(paged) && dao_paged_shared(paged, found_count) == arena;
-        if (arena->window != i || is_listed != (arena->role == ARENA_SHARED)) {
-            return false;
-        }
-        found_count += is_listed;
-    }
-    return found_count == dao_paged_shared_count(paged) && found_count > 0;
 }
 
 bool dao_paged_is_valid_locked(paged_t *paged)
@@ -263,6 +266,7 @@ bool dao_paged_settle(paged_t *paged)
     if (!has_fences) {
         return false;
     }
+    DAO_ASSERT(paged->fences != NULL);
     (void)dao_stream_fences_poll(paged->fences);
     for (uint32_t i = 0; i < dao_paged_arena_count(paged); i++) {
         dao_range_settle(paged->arenas[i]->segment.range, is_done, paged->fences);

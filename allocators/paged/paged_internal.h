@@ -206,6 +206,7 @@ static inline bool dao_paged_is_mapped(const arena_t *arena, uint64_t offset_byt
 static inline void dao_paged_finish(placing_t *placing, dao_block_grant_t *out_grant)
 {
     arena_t *arena = placing->arena;
+    DAO_ASSERT(dao_paged_is_mapped(arena, placing->grant.offset_bytes, placing->block_bytes));
     dao_ledger_count_alloc(&arena->ledger, placing->request, (size_t)placing->block_bytes);
     out_grant->address = arena->segment.address + placing->grant.offset_bytes;
     out_grant->fence = placing->grant.fence;

@@ -114,6 +114,7 @@ static void search_arena(search_t *search, arena_t *arena, uint32_t look_count)
 /* Takes the best place that was found. */
 static dao_status_t take_best(const search_t *search, placing_t *placing)
 {
+    DAO_ASSERT(search->least_cost != UINT64_MAX);
     placing->arena = search->best_arena;
     placing->grant = (dao_range_grant_t){.offset_bytes = search->best_offset_bytes};
     return dao_range_alloc_in(placing->arena->segment.range, search->best_hole, search->best_offset_bytes,
@@ -127,9 +128,10 @@ void dao_paged_take_back(arena_t *arena, const dao_range_grant_t *grant)
 {
     dao_stream_fence_t fence = grant->fence;
     dao_range_block_t block;
-    (void)dao_range_free(arena->segment.range, grant->offset_bytes,
-                         dao_stream_fence_is_empty(&fence) ? NULL : &fence,
-                         &block); /* it was placed there a moment ago */
+    dao_status_t status = dao_range_free(arena->segment.range, grant->offset_bytes,
+                                         dao_stream_fence_is_empty(&fence) ? NULL : &fence, &block);
+    DAO_ASSERT(status == DAO_OK); /* it was placed there a moment ago */
+    (void)status;
 }
 
 /* dao_paged_place_in() where memory is tight, for requests without a stream: those with one have the parts
@@ -146,6 +148,8 @@ static dao_status_t place_tightly(arena_t *arena, placing_t *placing)
 dao_status_t dao_paged_place_in(arena_t *arena, placing_t *placing, bool takes_fenced)
 {
     const dao_block_request_t *request = placing->request;
+    DAO_ASSERT(placing->block_bytes >= request->size_bytes);
+    DAO_ASSERT((arena->role == ARENA_LEASED) == (request->lease != 0));
     dao_range_request_t wish = {.size_bytes = placing->block_bytes,
                                 .alignment_bytes = request->alignment_bytes,
                                 .user = dao_word_of(request),
@@ -229,8 +233,10 @@ dao_status_t dao_paged_back(paged_t *paged, placing_t *placing)
     dao_paged_note_pages(paged); /* after a failure too: the backend may have refused to take a page back */
     if (status != DAO_OK) {
         dao_paged_take_back(placing->arena, &placing->grant);
+        return status;
     }
-    return status;
+    DAO_ASSERT(dao_paged_is_mapped(placing->arena, placing->grant.offset_bytes, placing->block_bytes));
+    return DAO_OK;
 }
 
 /* Starts anew, for the place that takes the fewest free pages: where new ones will not do, or are to be few.

@@ -23,6 +23,7 @@ dao_status_t dao_segment_free(dao_segment_t *segment, dao_ledger_t *ledger, cons
     dao_range_block_t block;
     dao_status_t status = dao_range_free(segment->range, offset_bytes, fence, &block);
     if (status == DAO_OK) {
+        DAO_ASSERT(block.user != 0);
         dao_ledger_count_free(ledger, address, block.user, (size_t)block.size_bytes);
     } else if (status == DAO_ERR_DOUBLE_FREE && !dao_ledger_freed_lately(ledger, address)) {
         status = dao_range_query(segment->range, offset_bytes, &block);

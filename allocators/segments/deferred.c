@@ -65,7 +65,9 @@ void dao_deferred_finish(dao_deferred_frees_t *deferred)
 dao_deferred_slot_t *dao_deferred_slot(dao_deferred_frees_t *deferred, uint32_t index)
 {
     uint32_t chunk = 31u - (uint32_t)__builtin_clz(index / FIRST_CHUNK_COUNT + 1);
+    DAO_ASSERT(chunk < DAO_DEFERRED_CHUNK_COUNT);
     dao_deferred_slot_t *slots = atomic_load_explicit(&deferred->chunks[chunk], memory_order_acquire);
+    DAO_ASSERT(slots != NULL);
     return &slots[index - FIRST_CHUNK_COUNT * ((1u << chunk) - 1)];
 }
 
@@ -150,7 +152,9 @@ uint32_t dao_deferred_take(dao_deferred_frees_t *deferred)
     for (uint32_t i = first; i != DAO_DEFERRED_NONE; i = atomic_load(&dao_deferred_slot(deferred, i)->next)) {
         count++;
     }
-    atomic_fetch_sub_explicit(&deferred->pending_count, count, memory_order_relaxed);
+    uint64_t before = atomic_fetch_sub_explicit(&deferred->pending_count, count, memory_order_relaxed);
+    DAO_ASSERT(before >= count); /* a push is counted before its slot can be taken */
+    (void)before;
     return first;
 }
 

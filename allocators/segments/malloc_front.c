@@ -106,6 +106,8 @@ dao_status_t dao_malloc_front_alloc(dao_malloc_front_t *small, const dao_block_r
         dao_ledger_refund(small->ledger, request, block_bytes);
         return status;
     }
+    DAO_ASSERT(dao_word_of(request) != 0);
+    DAO_ASSERT(probe(small, address)->address == NULL);
     *probe(small, address) = (dao_malloc_front_entry_t){.address = address, .word = dao_word_of(request)};
     small->count++;
     dao_ledger_count_grow(small->ledger, block_bytes);
@@ -121,7 +123,10 @@ dao_status_t dao_malloc_front_free(dao_malloc_front_t *small, const void *addres
         return DAO_ERR_FOREIGN_POINTER;
     }
     dao_malloc_front_entry_t freed = *entry;
+    DAO_ASSERT(small->count > 0);
+    DAO_ASSERT(freed.word != 0);
     erase(small, entry);
+    DAO_ASSERT(probe(small, address)->address == NULL);
     dao_host_free(freed.address);
     size_t block_bytes = dao_malloc_front_block_bytes(dao_word_requested_bytes(freed.word));
     dao_ledger_count_free(small->ledger, address, freed.word, block_bytes);

@@ -11,9 +11,12 @@
 
    What holds between calls:
 
-       chunks do not overlap and are in order of address chunk.size_bytes ==
-       dao_page_buddy_page_count(chunk.buddy) * chunk.unit_bytes a chunk's unit is 256 bytes, or more where
-       that would be more pages than page_buddy.c has: smaller blocks go elsewhere */
+       chunks do not overlap and are in order of address
+       chunk.size_bytes == dao_page_buddy_page_count(chunk.buddy) * chunk.unit_bytes
+       a block's size is a power of two; it lies at a multiple of that, counted from its chunk's address
+
+   A chunk's unit is 256 bytes, or more where that would be more pages than page_buddy.c has: smaller blocks go
+   elsewhere. */
 #include "allocators/strategies/strategy.h"
 
 #include "allocators/paged/page_buddy.h"
@@ -74,6 +77,8 @@ static size_t block_bytes_in(const binary_buddy_t *buddy, const chunk_t *chunk, 
 
 static uint32_t order_of(const chunk_t *chunk, size_t block_bytes)
 {
+    DAO_ASSERT(dao_is_power_of_two(block_bytes));
+    DAO_ASSERT(block_bytes >= chunk->unit_bytes);
     return (uint32_t)__builtin_ctzll(block_bytes / chunk->unit_bytes);
 }
 
@@ -157,6 +162,14 @@ static bool list_reserve(binary_buddy_t *buddy)
     return true;
 }
 
+/* Returns true if a chunk lies behind the one before it and before the one behind it. */
+static bool is_in_order(const binary_buddy_t *buddy, size_t index)
+{
+    const chunk_t *chunk = &buddy->chunks[index];
+    return (index == 0 || chunk[-1].address + chunk[-1].size_bytes <= chunk->address) &&
+           (index + 1 == buddy->count || chunk->address + chunk->size_bytes <= chunk[1].address);
+}
+
 /* Takes a chunk from the upstream. Its tables are made before. */
 static dao_status_t take_chunk(binary_buddy_t *buddy, size_t size_bytes, bool presses,
                                const chunk_t **out_chunk)
@@ -187,6 +200,7 @@ static dao_status_t take_chunk(binary_buddy_t *buddy, size_t size_bytes, bool pr
     memmove(&buddy->chunks[index + 1], &buddy->chunks[index], (buddy->count - index) * sizeof(chunk));
     buddy->chunks[index] = chunk;
     buddy->count++;
+    DAO_ASSERT(is_in_order(buddy, index));
     *out_chunk = &buddy->chunks[index];
     return DAO_OK;
 }
@@ -221,6 +235,7 @@ static dao_status_t grow(binary_buddy_t *buddy, size_t block_bytes, const chunk_
 static dao_status_t give_chunk(binary_buddy_t *buddy, size_t index)
 {
     chunk_t chunk = buddy->chunks[index];
+    DAO_ASSERT(chunk_is_free(&chunk));
     dao_piece_t piece = {chunk.address, chunk.size_bytes};
     dao_status_t status = dao_supply_give(buddy->base.supply, &piece);
     if (status == DAO_OK) {
@@ -258,6 +273,7 @@ static dao_status_t buddy_take(dao_placer_t *placer, size_t size_bytes, size_t a
             return status;
         }
     }
+    DAO_ASSERT(has_room(chunk, block_bytes));
     return take_from(chunk, block_bytes, out_piece);
 }
 
@@ -265,6 +281,7 @@ static dao_status_t buddy_give(dao_placer_t *placer, const dao_piece_t *piece)
 {
     const chunk_t *chunk = chunk_around(buddy_of(placer), piece->address);
     DAO_ASSERT(chunk != NULL);
+    DAO_ASSERT((size_t)(piece->address - chunk->address) % piece->size_bytes == 0);
     uint32_t page = (uint32_t)((size_t)(piece->address - chunk->address) / chunk->unit_bytes);
     return dao_page_buddy_free(chunk->buddy, page, order_of(chunk, piece->size_bytes));
 }

@@ -90,6 +90,7 @@ static bool shelf_reserve(shelf_t *shelf)
 /* Takes a block off the idle ones. */
 static dao_piece_t shelf_remove(shelf_t *shelf, size_t index)
 {
+    DAO_ASSERT(index < shelf->idle_count);
     dao_piece_t piece = shelf->idle[index];
     shelf->idle_count--;
     memmove(&shelf->idle[index], &shelf->idle[index + 1], (shelf->idle_count - index) * sizeof(piece));
@@ -122,6 +123,7 @@ static dao_status_t grow(size_class_t *pool, shelf_t *shelf, size_t block_bytes,
         status = dao_supply_take(pool->base.supply, block_bytes, true, out_piece);
     }
     shelf->block_count += status == DAO_OK;
+    DAO_ASSERT(shelf->block_count <= shelf->capacity);
     return status;
 }
 
@@ -132,6 +134,7 @@ static dao_status_t give_back(size_class_t *pool, shelf_t *shelf, size_t index)
     if (status == DAO_OK) {
         (void)shelf_remove(shelf, index);
         shelf->block_count--;
+        DAO_ASSERT(shelf->idle_count <= shelf->block_count);
     }
     return status;
 }
@@ -189,6 +192,7 @@ static dao_status_t pool_take(dao_placer_t *placer, size_t size_bytes, size_t al
     shelf_t *shelf = &pool->shelves[class];
     if (index < shelf->idle_count) {
         *out_piece = shelf_remove(shelf, index);
+        DAO_ASSERT(out_piece->size_bytes >= size_bytes);
         return DAO_OK;
     }
     return grow(pool, shelf, block_bytes, out_piece);
@@ -196,7 +200,9 @@ static dao_status_t pool_take(dao_placer_t *placer, size_t size_bytes, size_t al
 
 static dao_status_t pool_give(dao_placer_t *placer, const dao_piece_t *piece)
 {
-    shelf_t *shelf = &pool_of(placer)->shelves[class_of(piece->size_bytes)];
+    size_t class = class_of(piece->size_bytes);
+    shelf_t *shelf = &pool_of(placer)->shelves[class];
+    DAO_ASSERT(class == LARGE || piece->size_bytes == class_bytes[class]);
     DAO_ASSERT(shelf->idle_count < shelf->block_count);
     shelf->idle[shelf->idle_count++] = *piece;
     return DAO_OK;

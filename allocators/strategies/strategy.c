@@ -263,6 +263,7 @@ static dao_status_t alloc_locked(strategy_t *strategy, const dao_block_request_t
                                .word = dao_word_of(request),
                                .piece = piece};
     DAO_ASSERT((size_t)(entry.address - piece.address) + request->size_bytes <= piece.size_bytes);
+    DAO_ASSERT(is_live(&entry));
     dao_block_map_insert(&strategy->blocks, &entry);
     dao_ledger_count_alloc(&strategy->ledger, request, piece.size_bytes);
     *out_address = entry.address;
@@ -329,6 +330,7 @@ static dao_status_t strategy_retire(dao_allocator_t *allocator, void *address, d
         *out_block = describe(entry);
         dao_ledger_count_free(&strategy->ledger, address, entry->word, entry->piece.size_bytes);
         entry->word = 0;
+        DAO_ASSERT(find_retired_locked(strategy, address) == entry);
     }
     unlock_and_report(strategy, wrong);
     return check_free(strategy, status, address);
@@ -374,6 +376,7 @@ static dao_status_t strategy_reuse(dao_allocator_t *allocator, void *address,
         suits ? dao_ledger_charge(&strategy->ledger, request, entry->piece.size_bytes) : DAO_ERR_LIMIT;
     if (status == DAO_OK) {
         entry->word = dao_word_of(request);
+        DAO_ASSERT(find_live_locked(strategy, address) == entry);
         dao_ledger_count_alloc(&strategy->ledger, request, entry->piece.size_bytes);
     }
     unlock_and_report(strategy, wrong);
@@ -422,6 +425,7 @@ static dao_status_t limit_set_locked(strategy_t *strategy, uint64_t limit_bytes)
             return status;
         }
     }
+    DAO_ASSERT(limit_bytes == 0 || stats->reserved_bytes <= limit_bytes);
     stats->limit_bytes = limit_bytes;
     return DAO_OK;
 }
