@@ -4,6 +4,7 @@
 #include <dao/command_list.h>
 
 #include "base/memory/host.h"
+#include "base/report/assert.h"
 #include "base/report/error.h"
 #include "runtime/executor/executor_internal.h"
 #include "runtime/executor/records/tensor.h"
@@ -54,6 +55,7 @@ dao_status_t dao_command_list_create(dao_executor_t *executor, dao_command_list_
 
 static void append(dao_item_t **first, dao_item_t **last, dao_item_t *item)
 {
+    DAO_ASSERT((*first == NULL) == (*last == NULL));
     item->next = NULL;
     if (*last == NULL) {
         *first = item;
@@ -113,6 +115,8 @@ static dao_status_t copy_items(dao_command_list_t *list, dao_item_t **out_first,
         return status;
     }
     append(&first, &last, copy);
+    DAO_ASSERT(first->kind == DAO_ITEM_STEP_BOUNDARY);
+    DAO_ASSERT(last->kind == DAO_ITEM_STEP_BOUNDARY);
     *out_first = first;
     *out_last = last;
     return DAO_OK;

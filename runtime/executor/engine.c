@@ -12,9 +12,10 @@
    given back.
 
    Invariants between two items: no tensor is pinned or landing; the arena's used bytes are the parts of
-   tensors that are DEVICE or BOTH; the host tier's used bytes are the slots of tensors that are BOTH or HOST,
-   and its pending ones; the file's used bytes are the slots of tensors with a copy there; a tensor is in the
-   table while it has a handle and was used, or has bytes, or has pending uses. */
+   tensors that are DEVICE or BOTH; the host tier's used bytes are the slots of tensors that are BOTH or
+   HOST, and its pending ones; the file's used bytes are the slots of tensors with a copy there; a tensor
+   is in the table while it has a handle and was used, or has bytes, or has pending uses; now <= next_time,
+   and the oldest item is not the frontier any more once it runs. */
 #include "runtime/executor/engine.h"
 
 #include "base/memory/host.h"
@@ -89,12 +90,14 @@ static void list_tensor(dao_engine_t *engine, dao_managed_t *tensor)
     if (engine->table != NULL) {
         engine->table->table_previous = tensor;
     }
+    DAO_ASSERT(engine->table == NULL || engine->table->table_previous == tensor);
     engine->table = tensor;
 }
 
 static void unlist_tensor(dao_engine_t *engine, dao_managed_t *tensor)
 {
-    DAO_ASSERT(tensor->is_listed && tensor->residency == DAO_RESIDENCY_EMPTY);
+    DAO_ASSERT(tensor->is_listed);
+    DAO_ASSERT(tensor->residency == DAO_RESIDENCY_EMPTY);
     if (tensor->table_previous != NULL) {
         tensor->table_previous->table_next = tensor->table_next;
     } else {
@@ -131,6 +134,8 @@ void dao_engine_enqueue(dao_engine_t *engine, dao_item_t *item)
         dao_managed_unreference(tensor);
         return;
     }
+    DAO_ASSERT((engine->first_item == NULL) == (engine->last_item == NULL));
+    DAO_ASSERT(engine->next_time >= engine->now);
     item->time = engine->next_time;
     for (uint32_t i = 0; i < item->use_count; i++) {
         list_tensor(engine, item->uses[i].tensor);
@@ -203,6 +208,7 @@ static void set_pinned(dao_item_t *item, bool is_pinned)
 static void give_workspace(dao_engine_t *engine, const dao_placement_t *placement, const dao_fence_t *fence)
 {
     if (placement->has_workspace && !placement->is_planned) {
+        DAO_ASSERT(engine->plan == NULL); /* else the plan has the arena */
         dao_status_t status =
             dao_device_arena_give(&engine->arena, &engine->timeline, placement->workspace_offset, fence);
         dao_engine_lose_unless_ok(engine, status);
@@ -247,6 +253,8 @@ static dao_use_t *largest_without_device(dao_item_t *item)
 static dao_status_t bring(dao_engine_t *engine, const dao_use_t *use)
 {
     dao_managed_t *tensor = use->tensor;
+    DAO_ASSERT(tensor->is_pinned);
+    DAO_ASSERT(!tensor->has_device);
     uint64_t offset = 0;
     dao_status_t status = dao_eviction_take(engine, tensor->size_bytes, (uint64_t)(uintptr_t)tensor, &offset);
     if (status != DAO_OK) {
@@ -350,6 +358,8 @@ static dao_status_t launch(dao_engine_t *engine, dao_item_t *item, const dao_pla
     }
     for (uint32_t i = 0; i < item->operand_count; i++) {
         const dao_managed_t *tensor = item->uses[item->operand_uses[i]].tensor;
+        DAO_ASSERT(tensor->has_device);
+        DAO_ASSERT(!tensor->is_unverified);
         item->addresses[i] = engine->arena.address + tensor->device_offset_bytes;
     }
     dao_launch_t launch_info = {
@@ -387,9 +397,11 @@ static void commit(dao_engine_t *engine, dao_item_t *item, const dao_placement_t
                    uint64_t sequence)
 {
     dao_fence_t fence = {{0}};
+    DAO_ASSERT(sequence == engine->timeline.streams[DAO_STREAM_ROLE_COMPUTE].issued);
     dao_fence_add(&fence, DAO_STREAM_ROLE_COMPUTE, sequence);
     for (uint32_t i = 0; i < item->use_count; i++) {
         if (item->uses[i].kind == DAO_USE_READ) {
+            DAO_ASSERT(!dao_residency_is_landing(item->uses[i].tensor));
             dao_fence_join(&item->uses[i].tensor->device_busy, &fence);
         } else {
             dao_residency_written(engine, item->uses[i].tensor, sequence);
@@ -423,6 +435,17 @@ static dao_status_t place(dao_engine_t *engine, dao_item_t *item, dao_placement_
     return status;
 }
 
+/* Returns true if an operand has a part of the arena that nothing was written to. */
+static bool has_landing(const dao_item_t *item)
+{
+    for (uint32_t i = 0; i < item->use_count; i++) {
+        if (dao_residency_is_landing(item->uses[i].tensor)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static dao_status_t run_kernel(dao_engine_t *engine, dao_item_t *item)
 {
     dao_status_t status = check_kernel(engine, item);
@@ -443,11 +466,14 @@ static dao_status_t run_kernel(dao_engine_t *engine, dao_item_t *item)
         undo_landing(engine, item, &placement, &fence);
     }
     set_pinned(item, false);
+    DAO_ASSERT(!has_landing(item) || engine->is_lost);
     return status;
 }
 
 static void keep_until_finished(dao_engine_t *engine, dao_item_t *item)
 {
+    DAO_ASSERT(engine->last_retired == NULL ||
+               engine->last_retired->finish_sequence <= item->finish_sequence);
     item->next = NULL;
     if (engine->last_retired == NULL) {
         engine->first_retired = item;
@@ -468,6 +494,7 @@ void dao_engine_retire(dao_engine_t *engine)
         }
         dao_item_destroy(item);
     }
+    DAO_ASSERT((engine->first_retired == NULL) == (engine->last_retired == NULL));
 }
 
 /* Looks what has finished, and lets go of it. */
@@ -511,7 +538,9 @@ static void pass_kernel(dao_engine_t *engine, dao_item_t *item, bool is_launched
     } else if (engine->learner != NULL) {
         dao_step_learner_break(engine->learner);
     }
+    DAO_ASSERT(item->time == engine->now);
     engine->now++;
+    DAO_ASSERT(engine->now <= engine->next_time);
     pass_uses(engine, item);
     if (engine->plan != NULL) {
         dao_plan_follow_launched(engine, item->finish_sequence);
@@ -661,6 +690,8 @@ static void run_sync(dao_engine_t *engine, dao_item_t *item)
         engine->has_failed = false;
     }
     engine->is_file_refusing = false; /* perhaps the program has made room */
+    DAO_ASSERT(!engine->has_failed);
+    DAO_ASSERT_HEAVY(engine->is_lost || dao_engine_is_valid(engine));
 }
 
 dao_item_t *dao_engine_run(dao_engine_t *engine)
@@ -672,6 +703,8 @@ dao_item_t *dao_engine_run(dao_engine_t *engine)
         engine->last_item = NULL;
     }
     dao_prefetch_running(engine, item);
+    DAO_ASSERT((engine->first_item == NULL) == (engine->last_item == NULL));
+    DAO_ASSERT(engine->frontier != item);
     switch (item->kind) {
     case DAO_ITEM_KERNEL:
         run_kernel_item(engine, item);
@@ -719,6 +752,8 @@ void dao_engine_finish(dao_engine_t *engine)
         dao_residency_discard(engine, tensor);
         unlist_tensor(engine, tensor);
     }
+    DAO_ASSERT(engine->plan == NULL);
+    DAO_ASSERT(engine->backed_bytes == 0);
     dao_step_learner_destroy(engine->learner);
     dao_file_copy_close(engine);
     dao_host_tier_finish(&engine->host_tier);

@@ -9,6 +9,7 @@
 #include "runtime/executor/executor_internal.h"
 
 #include "base/memory/host.h"
+#include "base/report/assert.h"
 #include "base/report/error.h"
 #include "runtime/executor/records/tensor.h"
 #include "runtime/observe/annotate.h"
@@ -65,6 +66,7 @@ static bool take_in(dao_executor_t *executor)
 
 static void run_one(dao_executor_t *executor)
 {
+    DAO_ASSERT(dao_engine_peek(&executor->engine) != NULL);
     bool is_kernel = dao_engine_peek(&executor->engine)->kind == DAO_ITEM_KERNEL;
     dao_item_t *answered = dao_engine_run(&executor->engine);
     publish_stats(executor);

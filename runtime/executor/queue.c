@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A linked list under one lock. Two conditions, so that a producer never wakes a producer in the consumer's
-   place. Invariant: kernel_count is the number of kernels in the list and in the consumer's hands; turn <=
-   turn_count. */
+/* A linked list under one lock. Two conditions, so that a producer never wakes a producer in the
+   consumer's place.
+
+   Invariants: kernel_count is the number of kernels in the list and in the consumer's hands; turn <=
+   turn_count; first and last are NULL together. */
 #include "runtime/executor/queue.h"
 
 #include "base/report/error.h"
@@ -28,6 +30,11 @@ void dao_queue_finish(dao_queue_t *queue)
     dao_mutex_finish(&queue->lock);
 }
 
+static bool is_valid_locked(const dao_queue_t *queue)
+{
+    return (queue->first == NULL) == (queue->last == NULL) && queue->turn <= queue->turn_count;
+}
+
 static bool has_room_locked(const dao_queue_t *queue, uint64_t kernel_count)
 {
     return queue->kernel_count == 0 || queue->kernel_count + kernel_count <= queue->kernel_limit;
@@ -49,6 +56,7 @@ static void wait_for_room_locked(dao_queue_t *queue, uint64_t kernel_count)
         dao_cond_wait(&queue->not_full, &queue->lock);
     }
     queue->turn++;
+    DAO_ASSERT(queue->turn <= queue->turn_count);
     if (queue->turn != queue->turn_count) {
         dao_cond_broadcast(&queue->not_full);
     }
@@ -56,7 +64,10 @@ static void wait_for_room_locked(dao_queue_t *queue, uint64_t kernel_count)
 
 dao_status_t dao_queue_push(dao_queue_t *queue, dao_item_t *first, dao_item_t *last, uint64_t kernel_count)
 {
+    DAO_ASSERT(first != NULL);
+    DAO_ASSERT(last != NULL);
     dao_mutex_lock(&queue->lock);
+    DAO_ASSERT(is_valid_locked(queue));
     if (kernel_count > 0) {
         wait_for_room_locked(queue, kernel_count);
     }
@@ -72,6 +83,7 @@ dao_status_t dao_queue_push(dao_queue_t *queue, dao_item_t *first, dao_item_t *l
         queue->kernel_count += kernel_count;
         dao_cond_signal(&queue->not_empty);
     }
+    DAO_ASSERT(is_valid_locked(queue));
     dao_mutex_unlock(&queue->lock);
     return is_stopping ? dao_error(DAO_ERR_STOPPED, "the executor is stopped or being destroyed") : DAO_OK;
 }
@@ -82,6 +94,7 @@ dao_item_t *dao_queue_take(dao_queue_t *queue, bool wait)
     while (wait && queue->first == NULL && !queue->is_stopping) {
         dao_cond_wait(&queue->not_empty, &queue->lock);
     }
+    DAO_ASSERT(is_valid_locked(queue));
     dao_item_t *first = queue->first;
     queue->first = NULL;
     queue->last = NULL;
@@ -101,6 +114,7 @@ void dao_queue_finish_kernel(dao_queue_t *queue)
 void dao_queue_answer(dao_queue_t *queue, dao_request_t *request)
 {
     dao_mutex_lock(&queue->lock);
+    DAO_ASSERT(!request->is_done);
     request->is_done = true;
     dao_cond_broadcast(&queue->request_done);
     dao_mutex_unlock(&queue->lock);

@@ -157,7 +157,25 @@ dao_status_t dao_issue_order_init(dao_issue_order_t *order, const dao_swap_sched
         }
         order->operations[i] = (dao_issue_operation_t){lane, next[lane]++};
     }
+    DAO_ASSERT_HEAVY(dao_issue_order_is_valid(order));
     return DAO_OK;
+}
+
+bool dao_issue_order_is_valid(const dao_issue_order_t *order)
+{
+    uint32_t next[DAO_ISSUE_ORDER_LANE_COUNT] = {0};
+    for (uint32_t i = 0; i < order->count; i++) {
+        dao_issue_operation_t operation = order->operations[i];
+        if (operation.lane >= DAO_ISSUE_ORDER_LANE_COUNT || operation.index != next[operation.lane]++) {
+            return false;
+        }
+    }
+    for (uint32_t lane = 0; lane < DAO_ISSUE_ORDER_LANE_COUNT; lane++) {
+        if (next[lane] != order->lane_counts[lane]) {
+            return false;
+        }
+    }
+    return true;
 }
 
 void dao_issue_order_finish(dao_issue_order_t *order)

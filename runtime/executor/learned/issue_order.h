@@ -44,6 +44,9 @@ DAO_NODISCARD dao_status_t dao_issue_order_init(dao_issue_order_t *order, const 
                                                 uint32_t kernel_count, const dao_issue_order_times_t *times);
 void dao_issue_order_finish(dao_issue_order_t *order);
 
+/* Each lane's operations are there once, in the order of their numbers. */
+bool dao_issue_order_is_valid(const dao_issue_order_t *order);
+
 /* What a operation waits for, and its copy; NULL for a kernel. */
 const dao_swap_fence_t *dao_issue_order_fence(const dao_swap_schedule_t *schedule,
                                               dao_issue_operation_t operation);

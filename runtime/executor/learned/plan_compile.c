@@ -12,6 +12,7 @@
    Invariants: the tensors in `lying` do not overlap; lying[positions[role]] == role exactly for those with
    an address. */
 #include "base/memory/host.h"
+#include "base/report/assert.h"
 #include "base/report/error.h"
 #include "runtime/executor/learned/plan_follow.h"
 
@@ -31,6 +32,29 @@ typedef struct places {
     bool has_no_memory;
 } places_t;
 
+/* The tensors in `lying` do not overlap, and are exactly those with an address. */
+static bool places_are_valid(const places_t *places)
+{
+    uint32_t count = 0;
+    for (uint32_t role = 0; role < places->problem->tensor_count; role++) {
+        count += places->addresses[role] != DAO_PLAN_NOWHERE ? 1 : 0;
+    }
+    for (uint32_t i = 0; i < places->lying_count; i++) {
+        uint32_t a = places->lying[i];
+        if (places->positions[a] != i || places->addresses[a] == DAO_PLAN_NOWHERE) {
+            return false;
+        }
+        for (uint32_t k = 0; k < i; k++) {
+            uint32_t b = places->lying[k];
+            if (places->addresses[a] < places->addresses[b] + places->problem->tensors[b].size_bytes &&
+                places->addresses[b] < places->addresses[a] + places->problem->tensors[a].size_bytes) {
+                return false;
+            }
+        }
+    }
+    return count == places->lying_count;
+}
+
 static void note_drop(places_t *places, uint32_t role)
 {
     dao_compiled_plan_t *plan = places->plan;
@@ -49,6 +73,9 @@ static void note_drop(places_t *places, uint32_t role)
 
 static void remove_place(places_t *places, uint32_t role)
 {
+    DAO_ASSERT(places->lying_count > 0);
+    DAO_ASSERT(places->addresses[role] != DAO_PLAN_NOWHERE);
+    DAO_ASSERT(places->lying[places->positions[role]] == role);
     uint32_t last = places->lying[--places->lying_count];
     places->lying[places->positions[role]] = last;
     places->positions[last] = places->positions[role];
@@ -81,6 +108,7 @@ static void take_place(places_t *places, uint32_t role, uint64_t address)
     clear(places, address, places->problem->tensors[role].size_bytes);
     places->addresses[role] = address;
     places->positions[role] = places->lying_count;
+    DAO_ASSERT(places->lying_count < places->problem->tensor_count);
     places->lying[places->lying_count++] = role;
 }
 
@@ -100,6 +128,7 @@ static void play_step(places_t *places)
 {
     dao_compiled_plan_t *plan = places->plan;
     uint32_t next_use = 0;
+    DAO_ASSERT_HEAVY(places_are_valid(places));
     for (uint32_t i = 0; i < plan->order.count; i++) {
         dao_issue_operation_t operation = plan->order.operations[i];
         const dao_swap_copy_t *copy = dao_issue_order_copy(plan->schedule, operation);
@@ -111,6 +140,7 @@ static void play_step(places_t *places)
         }
     }
     plan->drop_first[plan->order.count] = places->drop_count;
+    DAO_ASSERT_HEAVY(places_are_valid(places));
 }
 
 /* Tensors move as a whole, each direction has its lane, and what is on the device as the step starts is there

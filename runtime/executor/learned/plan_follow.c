@@ -69,6 +69,7 @@ static uint64_t *sequences_of(const dao_compiled_plan_t *plan, uint32_t lane, bo
 static uint64_t sequence_of(const dao_compiled_plan_t *plan, uint32_t lane, int32_t done)
 {
     uint32_t count = plan->order.lane_counts[lane];
+    DAO_ASSERT(done <= (int64_t)count);
     if (done > 0) {
         return sequences_of(plan, lane, false)[done - 1];
     }
@@ -91,6 +92,7 @@ static dao_fence_t fence_of(const dao_compiled_plan_t *plan, dao_issue_operation
 
 static void number(dao_compiled_plan_t *plan, dao_issue_operation_t operation, uint64_t sequence)
 {
+    DAO_ASSERT(operation.index < plan->order.lane_counts[operation.lane]);
     sequences_of(plan, operation.lane, false)[operation.index] = sequence;
 }
 
@@ -130,6 +132,8 @@ static dao_status_t drop(dao_engine_t *engine, dao_compiled_plan_t *plan, dao_ma
     if (tensor == NULL || !tensor->has_device) {
         return DAO_OK;
     }
+    DAO_ASSERT(engine->plan == plan);
+    DAO_ASSERT(tensor->plan_role != NULL);
     dao_status_t status = DAO_OK;
     if (needs_saving(tensor) && tensor->file_copy == DAO_FILE_COPY_WRITING) {
         status = dao_file_copy_await(engine, tensor);
@@ -157,6 +161,7 @@ static dao_status_t drop(dao_engine_t *engine, dao_compiled_plan_t *plan, dao_ma
 static dao_status_t drop_all(dao_engine_t *engine, dao_compiled_plan_t *plan, uint32_t index)
 {
     dao_status_t status = DAO_OK;
+    DAO_ASSERT(index < plan->order.count);
     for (uint32_t i = plan->drop_first[index]; status == DAO_OK && i < plan->drop_first[index + 1]; i++) {
         status = drop(engine, plan, plan->roles[plan->drops[i]].tensor);
     }
@@ -187,6 +192,7 @@ static bool can_come(const dao_managed_t *tensor)
 static dao_status_t copy_in(dao_engine_t *engine, dao_managed_t *tensor, uint64_t address,
                             const dao_fence_t *fence)
 {
+    DAO_ASSERT(can_come(tensor));
     bool is_file = tensor->residency == DAO_RESIDENCY_FILE;
     dao_status_t status =
         dao_timeline_before(&engine->timeline, is_file ? DAO_TIMELINE_STAGE_IN : DAO_STREAM_ROLE_H2D, fence);
@@ -246,6 +252,7 @@ static dao_status_t queue_copy(dao_engine_t *engine, dao_compiled_plan_t *plan, 
     const dao_swap_copy_t *copy = dao_issue_order_copy(plan->schedule, operation);
     dao_fence_t fence = fence_of(plan, operation);
     dao_managed_t *tensor = plan->roles[copy->tensor].tensor;
+    DAO_ASSERT(dao_plan_role_is_valid(&plan->roles[copy->tensor]));
     dao_status_t status = drop_all(engine, plan, index);
     if (status == DAO_OK && tensor != NULL) {
         dao_fence_join(&fence, &plan->extra); /* the drops may have been saved */
@@ -290,6 +297,7 @@ static dao_status_t pass_on(dao_engine_t *engine, dao_compiled_plan_t *plan, dao
     }
     if (status == DAO_OK) {
         dao_plan_role_bind(role, tensor);
+        DAO_ASSERT(!tensor->has_device); /* it comes to its place in the plan */
     }
     return status;
 }
@@ -299,6 +307,7 @@ static dao_status_t bring(dao_engine_t *engine, dao_compiled_plan_t *plan, const
                           uint64_t address)
 {
     dao_managed_t *tensor = use->tensor;
+    DAO_ASSERT(tensor->plan_role != NULL);
     if (tensor->has_device) {
         return tensor->device_offset_bytes == address ? DAO_OK : mismatch(tensor);
     }
@@ -332,11 +341,14 @@ dao_status_t dao_plan_follow_prepare(dao_engine_t *engine, dao_item_t *item, con
                                      dao_placement_t *out_placement)
 {
     dao_compiled_plan_t *plan = engine->plan;
+    DAO_ASSERT(plan != NULL);
+    DAO_ASSERT(plan->next <= plan->order.count);
     dao_status_t status = queue_copies(engine, plan, true);
     if (status != DAO_OK || plan->next == plan->order.count) {
         return status != DAO_OK ? status : dao_error(DAO_ERR_UNSUPPORTED, "the step is longer than its plan");
     }
     dao_issue_operation_t operation = plan->order.operations[plan->next];
+    DAO_ASSERT(dao_issue_order_copy(plan->schedule, operation) == NULL); /* all copies before it are queued */
     uint32_t first_use = log->kernels[operation.index].first_use;
     const uint64_t *addresses = plan->schedule->use_address + first_use;
     status = drop_all(engine, plan, plan->next);
@@ -359,6 +371,8 @@ dao_status_t dao_plan_follow_prepare(dao_engine_t *engine, dao_item_t *item, con
 void dao_plan_follow_launched(dao_engine_t *engine, uint64_t sequence)
 {
     dao_compiled_plan_t *plan = engine->plan;
+    DAO_ASSERT(plan->next < plan->order.count);
+    DAO_ASSERT(dao_issue_order_copy(plan->schedule, plan->order.operations[plan->next]) == NULL);
     number(plan, plan->order.operations[plan->next++], sequence);
     dao_status_t status = queue_copies(engine, plan, false);
     if (status != DAO_OK && !engine->is_lost) {
@@ -369,6 +383,7 @@ void dao_plan_follow_launched(dao_engine_t *engine, uint64_t sequence)
 void dao_plan_follow_turn(dao_engine_t *engine)
 {
     dao_compiled_plan_t *plan = engine->plan;
+    DAO_ASSERT_HEAVY(dao_plan_follow_is_valid(plan));
     dao_status_t status = queue_copies(engine, plan, true);
     if (status != DAO_OK) {
         dao_plan_follow_leave(engine);
@@ -403,6 +418,7 @@ static void bind_all(dao_engine_t *engine, dao_compiled_plan_t *plan, const dao_
     for (dao_managed_t *tensor = engine->table; tensor != NULL; tensor = tensor->table_next) {
         uint32_t role = dao_step_log_find_reader(known, tensor->id);
         if (role != DAO_STEP_LOG_NO_ROLE) {
+            DAO_ASSERT(role < plan->role_count);
             dao_plan_role_bind(&plan->roles[role], tensor);
         }
     }
@@ -494,6 +510,7 @@ static dao_status_t take_slots(dao_engine_t *engine, dao_compiled_plan_t *plan, 
     dao_status_t status = DAO_OK;
     for (uint32_t i = 0; status == DAO_OK && i < plan->role_count; i++) {
         dao_plan_role_t *role = &plan->roles[i];
+        DAO_ASSERT(role->slot == NULL);
         role->size_bytes = known->roles[i].size_bytes;
         role->slot_busy = no_fence;
         if (role->needs_slot && role->tensor != NULL && role->tensor->host_address != NULL) {
@@ -528,6 +545,7 @@ static dao_status_t hand_over_arena(dao_engine_t *engine, const dao_compiled_pla
             dao_device_arena_forget(&engine->arena, tensor->device_offset_bytes);
         }
     }
+    DAO_ASSERT(dao_range_used(engine->arena.range) == 0);
     dao_status_t status = dao_device_arena_reserve(&engine->arena, plan->role_count);
     if (status != DAO_OK) {
         take_back_arena(engine);
@@ -550,7 +568,8 @@ static dao_status_t bring_residents(dao_engine_t *engine, dao_compiled_plan_t *p
 dao_status_t dao_plan_follow_enter(dao_engine_t *engine, dao_compiled_plan_t *plan,
                                    const dao_step_log_t *known)
 {
-    DAO_ASSERT(engine->plan == NULL && plan->role_count == known->role_count);
+    DAO_ASSERT(engine->plan == NULL);
+    DAO_ASSERT(plan->role_count == known->role_count);
     bind_all(engine, plan, known);
     dao_status_t status = clear_arena(engine, plan);
     status = status == DAO_OK ? take_slots(engine, plan, known) : status;
@@ -568,6 +587,8 @@ dao_status_t dao_plan_follow_enter(dao_engine_t *engine, dao_compiled_plan_t *pl
     status = bring_residents(engine, plan); /* behind the fences of the arena */
     plan->extra = everything(&engine->timeline);
     engine->arena.fence_count = 0;
+    DAO_ASSERT(dao_range_used(engine->arena.range) == 0);
+    DAO_ASSERT_HEAVY(dao_plan_follow_is_valid(plan));
     if (status != DAO_OK) {
         dao_plan_follow_leave(engine);
     }
@@ -577,11 +598,16 @@ dao_status_t dao_plan_follow_enter(dao_engine_t *engine, dao_compiled_plan_t *pl
 void dao_plan_follow_leave(dao_engine_t *engine)
 {
     dao_compiled_plan_t *plan = engine->plan;
+    DAO_ASSERT(plan != NULL);
+    DAO_ASSERT(plan->next <= plan->order.count);
+    DAO_ASSERT_HEAVY(dao_plan_follow_is_valid(plan));
     dao_fence_t fence = everything(&engine->timeline);
     engine->stats.deviation_count += plan->next > 0 ? 1 : 0; /* else it is left between two steps */
     engine->plan = NULL;
     give_up_roles(engine, plan);
     take_back_arena(engine);
+    DAO_ASSERT(engine->plan == NULL);
+    DAO_ASSERT(dao_plan_follow_idle_bytes(plan) == 0);
     dao_status_t status = dao_device_arena_fence_all(&engine->arena, &engine->timeline, &fence);
     dao_engine_lose_unless_ok(engine, status);
 }

@@ -78,6 +78,7 @@ static bool is_stopping(void *user)
 
 static void work(dao_plan_worker_t *worker, dao_plan_job_t *job)
 {
+    DAO_ASSERT(job->plan == NULL);
     job->status = dao_compiled_plan_create(&job->problem, is_stopping, worker, &job->plan);
 }
 
@@ -117,6 +118,7 @@ static void *run_worker(void *user)
         dao_mutex_unlock(&worker->lock);
         work(worker, job);
         dao_mutex_lock(&worker->lock);
+        DAO_ASSERT(worker->job == job); /* it is taken only once it is done */
         atomic_store(&worker->is_done, true);
         dao_cond_broadcast(&worker->changed);
     }
@@ -126,7 +128,9 @@ static void *run_worker(void *user)
 
 dao_status_t dao_plan_worker_submit(dao_plan_worker_t *worker, dao_plan_job_t *job)
 {
+    DAO_ASSERT(job != NULL);
     DAO_ASSERT(worker->job == NULL);
+    DAO_ASSERT(!atomic_load(&worker->is_done));
     if (worker->is_at_once) {
         work(worker, job);
         worker->job = job;
@@ -154,6 +158,7 @@ dao_plan_job_t *dao_plan_worker_take(dao_plan_worker_t *worker)
     }
     dao_mutex_lock(&worker->lock);
     dao_plan_job_t *job = worker->job;
+    DAO_ASSERT(job != NULL);
     worker->job = NULL;
     atomic_store(&worker->is_done, false);
     dao_mutex_unlock(&worker->lock);

@@ -40,7 +40,32 @@ dao_status_t dao_step_learner_create(dao_engine_t *engine, bool is_at_once, dao_
     return DAO_OK;
 }
 
-static void destroy_shape(dao_known_step_t *known)
+static bool is_known(const dao_step_learner_t *learner, const dao_known_step_t *known)
+{
+    bool is_found = known == NULL;
+    for (uint32_t i = 0; !is_found && i < learner->known_step_count; i++) {
+        is_found = learner->known_steps[i] == known;
+    }
+    return is_found;
+}
+
+bool dao_step_learner_is_valid(const dao_step_learner_t *learner)
+{
+    const dao_compiled_plan_t *followed = learner->engine->plan;
+    bool is_found = followed == NULL;
+    for (uint32_t i = 0; i < learner->known_step_count; i++) {
+        const dao_known_step_t *known = learner->known_steps[i];
+        is_found = is_found || known->plan == followed;
+        if (!is_known(learner, known->after) || !dao_step_log_is_valid(&known->log)) {
+            return false;
+        }
+    }
+    return is_found && learner->known_step_count <= DAO_KNOWN_STEP_COUNT_MAX &&
+           is_known(learner, learner->now) && is_known(learner, learner->before) &&
+           is_known(learner, learner->measured) && is_known(learner, learner->submitted);
+}
+
+static void destroy_known(dao_known_step_t *known)
 {
     dao_compiled_plan_destroy(known->plan);
     dao_compiled_plan_destroy(known->new_plan);
@@ -57,7 +82,7 @@ void dao_step_learner_destroy(dao_step_learner_t *learner)
     DAO_ASSERT(learner->engine->plan == NULL);
     dao_plan_worker_finish(&learner->worker);
     for (uint32_t i = 0; i < learner->known_step_count; i++) {
-        destroy_shape(learner->known_steps[i]);
+        destroy_known(learner->known_steps[i]);
     }
     dao_step_log_finish(&learner->log);
     dao_host_free(learner);
@@ -132,12 +157,14 @@ static void deviate(dao_step_learner_t *learner)
 {
     leave(learner);
     learner->now = NULL;
+    DAO_ASSERT(learner->engine->plan == NULL);
 }
 
 /* The new plan takes its place; the one that had it is kept to be compared with, or is the one that did not
    pay. */
-static void take_new_course(dao_known_step_t *known)
+static void take_new_plan(dao_known_step_t *known)
 {
+    DAO_ASSERT(known->new_plan != NULL);
     dao_compiled_plan_destroy(known->former);
     if (known->is_returning) {
         dao_compiled_plan_destroy(known->plan);
@@ -155,11 +182,13 @@ static void take_new_course(dao_known_step_t *known)
 static void follow(dao_step_learner_t *learner, dao_known_step_t *known)
 {
     dao_engine_t *engine = learner->engine;
+    DAO_ASSERT(learner->now == known);
+    DAO_ASSERT(learner->log.kernel_count == 1); /* the step has just begun */
     if (engine->plan != NULL && (engine->plan != known->plan || known->new_plan != NULL)) {
         leave(learner);
     }
     if (known->new_plan != NULL) {
-        take_new_course(known);
+        take_new_plan(known);
     }
     if (known->plan == NULL || engine->plan != NULL) {
         return;
@@ -378,12 +407,13 @@ static bool is_link_known(const dao_step_learner_t *learner)
     return learner->link.in_bytes_per_second != 0 || learner->file.in_bytes_per_second != 0;
 }
 
-static void hand_in(dao_step_learner_t *learner, dao_known_step_t *known)
+static void submit(dao_step_learner_t *learner, dao_known_step_t *known)
 {
     const dao_engine_config_t *config = &learner->engine->config;
     if (learner->submitted != NULL) {
         return; /* one after the other: it will be measured again */
     }
+    DAO_ASSERT(known->new_plan == NULL);
     dao_plan_job_t *job = dao_plan_job_create(&known->log, learner->engine->profiler.kernel_ns);
     if (job == NULL) {
         known->try_count++;
@@ -442,13 +472,14 @@ static void use_measurement(dao_step_learner_t *learner)
     bool wants_plan = is_planned ? is_by_plan && has_changed(learner, &known->plan->basis)
                                  : known->has_evicted && known->try_count < DAO_STEP_LEARNER_TRIES_MAX;
     if (wants_plan && known->new_plan == NULL && is_link_known(learner)) {
-        hand_in(learner, known);
+        submit(learner, known);
     }
 }
 
 static void deliver(dao_step_learner_t *learner, dao_plan_job_t *job)
 {
     dao_known_step_t *known = learner->submitted;
+    DAO_ASSERT(known != NULL);
     learner->submitted = NULL;
     if (job->status != DAO_OK) {
         known->try_count =
@@ -461,6 +492,7 @@ static void deliver(dao_step_learner_t *learner, dao_plan_job_t *job)
         if (known->measure_steps > DAO_STEP_LEARNER_MEASURE_STEPS_MAX) {
             known->measure_steps = DAO_STEP_LEARNER_MEASURE_STEPS_MAX;
         }
+        DAO_ASSERT(job->plan != NULL);
         *(is_first ? &known->plan : &known->new_plan) = job->plan;
         known->next_measure =
             known->seen_count + 2; /* the first step that follows it moves more than it says */
@@ -493,6 +525,8 @@ void dao_step_learner_kernel(dao_step_learner_t *learner, const dao_item_t *item
     if (!learner->has_boundary || learner->log.is_broken) {
         return;
     }
+    DAO_ASSERT(index > 0 ||
+               learner->now == NULL); /* a step that has not begun is none of the known ones yet */
     if (index == 0) {
         learner->now = expect(learner, item);
         learner->eviction_count = learner->engine->stats.eviction_count;
@@ -519,6 +553,7 @@ void dao_step_learner_break(dao_step_learner_t *learner)
     leave(learner);
     learner->log.is_broken = true;
     learner->now = NULL;
+    DAO_ASSERT(learner->engine->plan == NULL);
     if (learner->engine->profiler.state == DAO_PROFILER_RUNNING) {
         dao_profiler_reset(&learner->engine->profiler);
     }
@@ -538,6 +573,8 @@ void dao_step_learner_forecast(dao_step_learner_t *learner, const dao_item_t *it
         return;
     }
     const dao_step_log_t *log = &learner->now->log;
+    DAO_ASSERT(learner->log.kernel_count > 0);
+    DAO_ASSERT(learner->log.kernel_count <= log->kernel_count);
     const dao_step_log_use_t *uses = log->uses + log->kernels[learner->log.kernel_count - 1].first_use;
     for (uint32_t i = 0; i < item->use_count; i++) {
         uint64_t time = uses[i].distance != 0 ? item->time + uses[i].distance : 0;
@@ -583,8 +620,10 @@ static dao_known_step_t **find_place(dao_step_learner_t *learner)
             oldest = place;
         }
     }
+    DAO_ASSERT(oldest != NULL); /* at most one of several is at the worker */
+    DAO_ASSERT((*oldest)->plan == NULL || (*oldest)->plan != learner->engine->plan);
     forget_references(learner, *oldest);
-    destroy_shape(*oldest);
+    destroy_known(*oldest);
     return oldest;
 }
 
@@ -600,7 +639,7 @@ static dao_known_step_t *learn(dao_step_learner_t *learner)
     dao_step_log_init(&learner->log);
     learner->log.epoch = known->log.epoch;
     if (!dao_step_log_close(&known->log)) {
-        destroy_shape(known);
+        destroy_known(known);
         return NULL;
     }
     *find_place(learner) = known;
@@ -626,6 +665,7 @@ static dao_known_step_t *recognize(dao_step_learner_t *learner)
 static void end_step(dao_step_learner_t *learner, dao_known_step_t *known)
 {
     dao_engine_t *engine = learner->engine;
+    DAO_ASSERT(is_known(learner, known));
     known->seen_count++;
     known->seen_at = learner->step_count;
     known->has_evicted = known->has_evicted || engine->stats.eviction_count > learner->eviction_count;
@@ -660,6 +700,7 @@ static void plan_at_once(dao_step_learner_t *learner)
 
 void dao_step_learner_boundary(dao_step_learner_t *learner)
 {
+    DAO_ASSERT_HEAVY(dao_step_learner_is_valid(learner));
     bool is_empty = learner->log.kernel_count == 0 && !learner->log.is_broken;
     if (!learner->has_boundary || is_empty) {
         learner->has_boundary = true;
@@ -679,6 +720,7 @@ void dao_step_learner_boundary(dao_step_learner_t *learner)
     if (learner->worker.is_at_once) {
         plan_at_once(learner);
     }
+    DAO_ASSERT_HEAVY(dao_step_learner_is_valid(learner));
 }
 
 uint64_t dao_step_learner_plan_count(const dao_step_learner_t *learner)

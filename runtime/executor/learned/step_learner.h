@@ -95,6 +95,9 @@ void dao_step_learner_measure(dao_engine_t *engine, const dao_fence_t *fence);
 /* A kernel was launched: when its tensors are used next, as far as the step goes on as the time before. */
 void dao_step_learner_forecast(dao_step_learner_t *learner, const dao_item_t *item);
 
+/* The steps that it refers to are known ones, and the plan that is followed is one of theirs. */
+bool dao_step_learner_is_valid(const dao_step_learner_t *learner);
+
 /* Plans that are kept. */
 uint64_t dao_step_learner_plan_count(const dao_step_learner_t *learner);
 

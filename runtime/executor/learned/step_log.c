@@ -67,6 +67,7 @@ static uint32_t role_of(dao_step_log_t *log, const dao_use_t *use)
     dao_managed_t *tensor = use->tensor;
     if (tensor->log_epoch != log->epoch) {
         tensor->log_epoch = log->epoch;
+        DAO_ASSERT(log->role_count < log->role_capacity);
         tensor->log_role = log->role_count;
         log->roles[log->role_count++] = (dao_step_log_role_t){.tensor_id = tensor->id,
                                                               .size_bytes = tensor->size_bytes,
@@ -88,6 +89,7 @@ void dao_step_log_add(dao_step_log_t *log, const dao_item_t *item)
                                                                 .use_count = item->use_count};
     for (uint32_t i = 0; i < item->use_count; i++) {
         uint32_t role = role_of(log, &item->uses[i]);
+        DAO_ASSERT(role < log->role_count);
         log->uses[log->use_count++] = (dao_step_log_use_t){.role = role, .kind = item->uses[i].kind};
     }
 }
@@ -184,6 +186,7 @@ uint32_t dao_step_log_find_reader(const dao_step_log_t *known, uint64_t tensor_i
 {
     uint32_t low = 0;
     uint32_t high = known->reader_count;
+    DAO_ASSERT(known->readers != NULL); /* it is closed */
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
         uint64_t id = known->roles[known->readers[middle]].tensor_id;
@@ -198,6 +201,7 @@ uint32_t dao_step_log_find_reader(const dao_step_log_t *known, uint64_t tensor_i
 
 void dao_step_log_restart(dao_step_log_t *log)
 {
+    DAO_ASSERT_HEAVY(log->is_broken || dao_step_log_is_valid(log));
     log->epoch++;
     log->is_broken = false;
     log->kernel_count = 0;

@@ -21,6 +21,7 @@ dao_status_t dao_demand_init(dao_demand_t *demand)
 
 void dao_demand_finish(dao_demand_t *demand)
 {
+    DAO_ASSERT_HEAVY(demand->nodes == NULL || dao_demand_is_valid(demand));
     dao_host_free(demand->nodes);
     demand->nodes = NULL;
 }
@@ -46,6 +47,8 @@ static void add_to_places(dao_demand_t *demand, uint32_t first, uint32_t last, i
 {
     uint32_t low = first + DAO_DEMAND_KERNELS;
     uint32_t high = last + DAO_DEMAND_KERNELS + 1;
+    DAO_ASSERT(first <= last);
+    DAO_ASSERT(last < DAO_DEMAND_KERNELS);
     for (; low < high; low /= 2, high /= 2) {
         if (low % 2 == 1) {
             add_to_node(&demand->nodes[low++], bytes);
@@ -79,6 +82,22 @@ void dao_demand_pass(dao_demand_t *demand, uint64_t time)
         bytes += demand->nodes[index].added;
     }
     add_to_places(demand, place, place, -bytes);
+}
+
+bool dao_demand_is_valid(const dao_demand_t *demand)
+{
+    for (uint32_t index = 1; index < 2 * DAO_DEMAND_KERNELS; index++) {
+        int64_t below = 0;
+        if (index < DAO_DEMAND_KERNELS) {
+            int64_t left = demand->nodes[2 * index].most;
+            int64_t right = demand->nodes[2 * index + 1].most;
+            below = left > right ? left : right;
+        }
+        if (demand->nodes[index].most != demand->nodes[index].added + below) {
+            return false;
+        }
+    }
+    return true;
 }
 
 uint64_t dao_demand_most(const dao_demand_t *demand)

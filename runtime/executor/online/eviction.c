@@ -131,6 +131,7 @@ static dao_status_t evict_window(dao_engine_t *engine, uint64_t size_bytes, bool
             return status;
         }
     }
+    DAO_ASSERT(first <= last);
     *out_offset_bytes = engine->view_blocks[first].offset_bytes;
     return DAO_OK;
 }
@@ -179,6 +180,8 @@ static dao_status_t take_window(dao_engine_t *engine, uint64_t offset_bytes, uin
 dao_status_t dao_eviction_take(dao_engine_t *engine, uint64_t size_bytes, uint64_t owner,
                                uint64_t *out_offset_bytes)
 {
+    DAO_ASSERT(engine->plan == NULL); /* else the plan has the arena */
+    DAO_ASSERT(owner != 0);
     size_bytes = dao_device_arena_part_bytes(size_bytes);
     dao_status_t status = dao_device_arena_take(&engine->arena, size_bytes, owner, out_offset_bytes);
     if (status != DAO_ERR_LIMIT) {
@@ -192,6 +195,8 @@ dao_status_t dao_eviction_take(dao_engine_t *engine, uint64_t size_bytes, uint64
 dao_status_t dao_eviction_take_early(dao_engine_t *engine, uint64_t size_bytes, uint64_t owner, uint64_t time,
                                      uint64_t *out_offset_bytes)
 {
+    DAO_ASSERT(engine->plan == NULL); /* else the plan has the arena */
+    DAO_ASSERT(owner != 0);
     size_bytes = dao_device_arena_part_bytes(size_bytes);
     dao_status_t status = dao_device_arena_take(&engine->arena, size_bytes, owner, out_offset_bytes);
     if (status != DAO_ERR_LIMIT) {
@@ -204,6 +209,7 @@ dao_status_t dao_eviction_take_early(dao_engine_t *engine, uint64_t size_bytes, 
 
 dao_status_t dao_eviction_clear(dao_engine_t *engine)
 {
+    DAO_ASSERT(engine->plan == NULL);
     for (dao_managed_t *tensor = engine->table; tensor != NULL; tensor = tensor->table_next) {
         if (tensor->residency == DAO_RESIDENCY_DEVICE || tensor->residency == DAO_RESIDENCY_BOTH) {
             dao_status_t status = dao_residency_evict(engine, tensor);

@@ -142,6 +142,7 @@ bool dao_policy_choose(const dao_policy_view_t *view, size_t *out_first, size_t 
         if (bytes < view->need_bytes || bytes - view->blocks[last].size_bytes >= view->need_bytes) {
             continue; /* too small, or the last block is not needed: the window before was that one */
         }
+        DAO_ASSERT(bytes - view->blocks[first].size_bytes < view->need_bytes); /* minimal at both ends */
         window_value_t candidate = value_window(view, first, last);
         if (!found || is_better(&candidate, &best)) {
             found = true;
@@ -150,5 +151,6 @@ bool dao_policy_choose(const dao_policy_view_t *view, size_t *out_first, size_t 
             *out_last = last;
         }
     }
+    DAO_ASSERT(!found || *out_first <= *out_last);
     return found;
 }

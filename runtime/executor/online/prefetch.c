@@ -20,6 +20,7 @@
 #include "runtime/executor/online/prefetch.h"
 
 #include "base/numbers/math.h"
+#include "base/report/assert.h"
 #include "runtime/executor/online/eviction.h"
 #include "runtime/executor/records/tensor.h"
 #include "runtime/executor/state/residency.h"
@@ -37,6 +38,7 @@ void dao_prefetch_enqueued(dao_engine_t *engine, dao_item_t *item)
 
 void dao_prefetch_running(dao_engine_t *engine, const dao_item_t *item)
 {
+    DAO_ASSERT(engine->frontier == NULL || engine->frontier->time >= item->time);
     if (engine->frontier == item) {
         engine->frontier = item->next;
         engine->is_counted = false;
@@ -69,6 +71,7 @@ static void count(dao_engine_t *engine, const dao_item_t *item, bool is_off)
 /* Returns true if a kernel and those admitted fit together; then it counts. */
 static bool admit(dao_engine_t *engine, const dao_item_t *item)
 {
+    DAO_ASSERT(item->time >= engine->now);
     if (item->time - engine->now >= DAO_DEMAND_KERNELS) {
         return false;
     }
@@ -95,6 +98,7 @@ static bool fetch_use(dao_engine_t *engine, const dao_use_t *use)
 {
     dao_managed_t *tensor = use->tensor;
     uint64_t offset = 0;
+    DAO_ASSERT(!tensor->is_pinned);
     dao_status_t status =
         dao_eviction_take_early(engine, tensor->size_bytes, (uint64_t)(uintptr_t)tensor, use->time, &offset);
     if (status != DAO_OK) {
@@ -105,6 +109,7 @@ static bool fetch_use(dao_engine_t *engine, const dao_use_t *use)
     if (status != DAO_OK) {
         dao_residency_unland(engine, tensor);
     }
+    DAO_ASSERT(tensor->has_device == (status == DAO_OK));
     return status == DAO_OK;
 }
 
@@ -119,6 +124,7 @@ static bool fetch_all(dao_engine_t *engine, const dao_item_t *item)
 
 void dao_prefetch_fetch(dao_engine_t *engine)
 {
+    DAO_ASSERT(engine->plan == NULL);
     while (engine->frontier != NULL && !engine->has_failed && !engine->is_lost) {
         const dao_item_t *item = engine->frontier;
         if (item->kind == DAO_ITEM_KERNEL) {

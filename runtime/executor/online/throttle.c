@@ -4,6 +4,8 @@
    stream. */
 #include "runtime/executor/online/throttle.h"
 
+#include "base/report/assert.h"
+
 /* The time between the ends of two operations of the compute stream, the earlier one not finished before the
    latest look; 0 if it is not known any more. */
 static double between_ns(const dao_timeline_t *timeline, uint64_t from, uint64_t to)
@@ -20,6 +22,7 @@ static double between_ns(const dao_timeline_t *timeline, uint64_t from, uint64_t
 void dao_throttle_look(dao_throttle_t *throttle, const dao_timeline_t *timeline)
 {
     uint64_t completed = timeline->streams[DAO_STREAM_ROLE_COMPUTE].completed;
+    DAO_ASSERT(completed >= throttle->seen);
     if (completed == throttle->seen) {
         return;
     }
@@ -36,6 +39,7 @@ bool dao_throttle_is_ahead(const dao_throttle_t *throttle, const dao_timeline_t 
                            uint64_t in_flight_ns)
 {
     const dao_timeline_stream_t *stream = &timeline->streams[DAO_STREAM_ROLE_COMPUTE];
+    DAO_ASSERT(stream->completed <= stream->issued);
     uint64_t in_flight = stream->issued - stream->completed;
     return in_flight >= 2 && (double)in_flight * throttle->kernel_ns > (double)in_flight_ns;
 }

@@ -14,6 +14,7 @@
    high mark of DAO_WRITEBACK_LOW_PERCENT and DAO_WRITEBACK_HIGH_PERCENT. */
 #include "runtime/executor/online/writeback.h"
 
+#include "base/report/assert.h"
 #include "runtime/executor/records/access.h"
 #include "runtime/executor/state/residency.h"
 
@@ -81,6 +82,7 @@ static bool is_way_out_idle(const dao_engine_t *engine)
 
 void dao_writeback_run(dao_engine_t *engine)
 {
+    DAO_ASSERT(engine->plan == NULL);
     if (engine->has_failed || engine->is_lost || !is_foreseeable(engine->config.policy) ||
         !is_way_out_idle(engine) ||
         dao_throttle_is_ahead(&engine->throttle, &engine->timeline, DAO_WRITEBACK_NS_MAX)) {
@@ -89,6 +91,7 @@ void dao_writeback_run(dao_engine_t *engine)
     uint64_t ready_bytes = 0;
     dao_managed_t *tensor = choose(engine, &ready_bytes);
     unsigned percent = engine->is_writing_back ? DAO_WRITEBACK_HIGH_PERCENT : DAO_WRITEBACK_LOW_PERCENT;
+    DAO_ASSERT(ready_bytes <= engine->config.arena_bytes);
     engine->is_writing_back = ready_bytes < engine->config.arena_bytes / 100 * percent;
     if (engine->is_writing_back && tensor != NULL &&
         dao_host_tier_has_spare(&engine->host_tier, tensor->size_bytes)) {

@@ -3,7 +3,8 @@
 
        tensor: first_use -> [read, 4] -> [write, 9] -> [discard, 9] <- last_use
 
-   Invariant: times never fall along the list, and every use names its tensor. */
+   Invariants: times never fall along the list, and every use names its tensor; first_use and last_use are
+   NULL together. */
 #include "runtime/executor/records/access.h"
 
 #include "base/report/assert.h"
@@ -12,6 +13,7 @@ void dao_access_append(dao_use_t *use, uint64_t time)
 {
     dao_managed_t *tensor = use->tensor;
     DAO_ASSERT(use->next == NULL);
+    DAO_ASSERT((tensor->first_use == NULL) == (tensor->last_use == NULL));
     DAO_ASSERT(tensor->last_use == NULL || tensor->last_use->time <= time);
     use->time = time;
     if (tensor->last_use == NULL) {

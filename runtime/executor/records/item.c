@@ -135,6 +135,23 @@ static uint64_t signature_of(const dao_kernel_t *kernel, const char *name)
     return (hash ^ kernel->operand_count) * UINT64_C(0x9e3779b97f4a7c15);
 }
 
+bool dao_item_is_valid(const dao_item_t *item)
+{
+    for (uint32_t i = 0; i < item->operand_count; i++) {
+        if (item->operand_uses[i] >= item->use_count) {
+            return false;
+        }
+    }
+    for (uint32_t i = 0; i < item->use_count; i++) {
+        for (uint32_t k = 0; k < i; k++) {
+            if (item->uses[i].tensor == item->uses[k].tensor) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
 dao_status_t dao_item_from_kernel(dao_executor_t *executor, const dao_kernel_t *kernel, dao_item_t **out_item)
 {
     dao_status_t status = check_kernel(executor, kernel);
@@ -159,6 +176,8 @@ dao_status_t dao_item_from_kernel(dao_executor_t *executor, const dao_kernel_t *
     for (uint32_t i = 0; i < kernel->operand_count; i++) {
         add_operand(item, &finder, i, kernel->operands[i].tensor, (dao_use_kind_t)kernel->operands[i].access);
     }
+    DAO_ASSERT(item->use_count <= item->operand_count);
+    DAO_ASSERT_HEAVY(dao_item_is_valid(item));
     *out_item = item;
     return DAO_OK;
 }
@@ -201,13 +220,15 @@ dao_status_t dao_item_copy(const dao_item_t *item, dao_counted_t *list, dao_item
         copy->uses[i] = (dao_use_t){.tensor = item->uses[i].tensor, .kind = item->uses[i].kind};
         dao_managed_reference(copy->uses[i].tensor);
     }
+    DAO_ASSERT_HEAVY(dao_item_is_valid(copy));
     *out_item = copy;
     return DAO_OK;
 }
 
 void dao_item_destroy(dao_item_t *item)
 {
-    DAO_ASSERT(item->kind != DAO_ITEM_RELEASE && item->kind != DAO_ITEM_SYNC);
+    DAO_ASSERT(item->kind != DAO_ITEM_RELEASE); /* it lies in its tensor */
+    DAO_ASSERT(item->kind != DAO_ITEM_SYNC);    /* it lies on a stack */
     if (item->drop != NULL) {
         item->drop(item->user);
     }

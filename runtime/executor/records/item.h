@@ -89,4 +89,7 @@ DAO_NODISCARD dao_status_t dao_item_copy(const dao_item_t *item, dao_counted_t *
    their tensors, nor for syncs. */
 void dao_item_destroy(dao_item_t *item);
 
+/* Operands name uses, and no two uses name the same tensor. */
+bool dao_item_is_valid(const dao_item_t *item);
+
 #endif

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The records of managed tensors. A record is held by its handles (once), by every use of an item, by the
-   executor's table, and by every operation of the file tier that moves its bytes. */
+   executor's table, and by every operation of the file tier that moves its bytes.
+
+   Invariant: a record that is not held any more has no bytes, no pending use, no role in a plan and no
+   place in the table. */
 #include "runtime/executor/records/tensor.h"
 
 #include "base/memory/host.h"
@@ -16,8 +19,13 @@ void dao_managed_unreference(dao_managed_t *tensor)
     if (atomic_fetch_sub(&tensor->reference_count, 1) != 1) {
         return;
     }
-    DAO_ASSERT(tensor->residency == DAO_RESIDENCY_EMPTY && !tensor->has_device &&
-               tensor->host_address == NULL);
+    DAO_ASSERT(tensor->residency == DAO_RESIDENCY_EMPTY);
+    DAO_ASSERT(!tensor->has_device);
+    DAO_ASSERT(tensor->host_address == NULL);
+    DAO_ASSERT(tensor->file_copy == DAO_FILE_COPY_NONE);
+    DAO_ASSERT(tensor->first_use == NULL);
+    DAO_ASSERT(tensor->plan_role == NULL);
+    DAO_ASSERT(!tensor->is_listed);
     dao_counted_t *shell = tensor->shell;
     atomic_fetch_sub(tensor->live_tensor_count, 1);
     dao_host_free(tensor->name);

@@ -10,8 +10,11 @@
    Invariant: `failure` holds the loss, else the first failure since the last sync. */
 #include "runtime/executor/state/failure.h"
 
+#include "base/report/assert.h"
+
 void dao_engine_fail(dao_engine_t *engine, dao_status_t status, bool lost)
 {
+    DAO_ASSERT(status != DAO_OK);
     lost = lost || status == DAO_ERR_DEVICE_LOST;
     if (engine->is_lost || (engine->has_failed && !lost)) {
         return;
@@ -23,6 +26,7 @@ void dao_engine_fail(dao_engine_t *engine, dao_status_t status, bool lost)
     engine->has_failed = true;
     engine->is_lost = lost;
     dao_error_save(&engine->failure, status);
+    DAO_ASSERT(engine->failure.status != DAO_OK);
     if (lost) { /* host memory is given back from now on without waiting */
         dao_file_tier_stop(&engine->file_tier);
     }

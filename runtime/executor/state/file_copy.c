@@ -84,6 +84,7 @@ static void refuse_writes(dao_engine_t *engine, const dao_managed_t *tensor, dao
 static void write_came(dao_engine_t *engine, const dao_file_operation_t *operation)
 {
     dao_managed_t *tensor = operation->tensor;
+    DAO_ASSERT(tensor->file_copy == DAO_FILE_COPY_WRITING);
     if (operation->error != 0) {
         dao_file_copy_forget(engine, tensor);
         refuse_writes(engine, tensor,
@@ -97,6 +98,7 @@ static void write_came(dao_engine_t *engine, const dao_file_operation_t *operati
 static void read_came(dao_engine_t *engine, const dao_file_operation_t *operation)
 {
     dao_managed_t *tensor = operation->tensor;
+    DAO_ASSERT(tensor->file_copy == DAO_FILE_COPY_VALID);
     if (operation->error != 0) {
         tensor->file_error = operation->error;
         engine->stats.file_failure_count++;
@@ -149,6 +151,7 @@ void dao_file_copy_forget(dao_engine_t *engine, dao_managed_t *tensor)
                                                             tensor->file_offset_bytes, &tensor->file_busy));
     tensor->file_busy = no_fence;
     engine->is_file_refusing = false; /* there is room again */
+    DAO_ASSERT(dao_residency_backed_bytes(tensor) == 0);
 }
 
 void dao_file_copy_came(dao_engine_t *engine, const dao_managed_t *tensor)
@@ -185,6 +188,8 @@ static dao_status_t take_spare_slot(dao_engine_t *engine, dao_managed_t *tensor)
 static dao_status_t begin_copy(dao_engine_t *engine, dao_managed_t *tensor, dao_fence_t *fence)
 {
     dao_device_arena_t *slots = &engine->file_tier.slots;
+    DAO_ASSERT(tensor->file_copy == DAO_FILE_COPY_NONE);
+    DAO_ASSERT(!tensor->is_unverified);
     dao_status_t status =
         dao_file_tier_take(&engine->file_tier, tensor->size_bytes, &tensor->file_offset_bytes);
     if (status == DAO_ERR_LIMIT) {
@@ -202,7 +207,8 @@ static dao_status_t begin_copy(dao_engine_t *engine, dao_managed_t *tensor, dao_
 /* Queues the write of a host slot. What fails is noted: no more writes until a sync. */
 static void begin_write(dao_engine_t *engine, dao_managed_t *tensor)
 {
-    DAO_ASSERT(tensor->host_address != NULL && tensor->file_copy == DAO_FILE_COPY_NONE);
+    DAO_ASSERT(tensor->host_address != NULL);
+    DAO_ASSERT(dao_residency_has_its_copies(tensor));
     dao_fence_t fence = tensor->host_written;
     dao_status_t status = begin_copy(engine, tensor, &fence);
     uint64_t sequence = 0;
@@ -221,6 +227,7 @@ static void begin_write(dao_engine_t *engine, dao_managed_t *tensor)
     }
     dao_fence_add(&tensor->host_busy, DAO_TIMELINE_FILE_OUT, sequence);
     engine->stats.file_write_count++;
+    DAO_ASSERT(tensor->file_copy == DAO_FILE_COPY_WRITING);
 }
 
 /* ---- victims on the host ---- */
@@ -309,6 +316,7 @@ static dao_status_t wait_for_write(dao_engine_t *engine)
 dao_status_t dao_file_copy_make_room(dao_engine_t *engine, uint64_t size_bytes, bool *out_has_moved)
 {
     *out_has_moved = false;
+    DAO_ASSERT_HEAVY(dao_file_copy_is_valid(engine));
     if (!engine->file_tier.is_there) {
         return DAO_OK;
     }
@@ -323,6 +331,7 @@ dao_status_t dao_file_copy_make_room(dao_engine_t *engine, uint64_t size_bytes, 
         *out_has_moved = true;
         return engine->is_lost ? dao_error_restore(&engine->failure) : DAO_OK;
     }
+    DAO_ASSERT(engine->writing_bytes <= engine->backed_bytes);
     if (engine->writing_bytes > 0) {
         *out_has_moved = true;
         return wait_for_write(engine);
@@ -367,6 +376,7 @@ static passage_t next_passage(dao_engine_t *engine, const dao_managed_t *tensor,
                               dao_file_direction_t direction, uint64_t done_bytes)
 {
     dao_file_tier_t *tier = &engine->file_tier;
+    DAO_ASSERT(done_bytes < tensor->size_bytes);
     uint64_t left = tensor->size_bytes - done_bytes;
     bool is_last = left <= tier->staging_bytes;
     uint32_t piece = tier->next_staging[direction];
@@ -487,6 +497,7 @@ dao_status_t dao_file_copy_await(dao_engine_t *engine, dao_managed_t *tensor)
     dao_status_t status = dao_timeline_wait(&engine->timeline, &fence);
     dao_engine_lose_unless_ok(engine, status);
     dao_file_copy_settle(engine);
+    DAO_ASSERT(status != DAO_OK || tensor->file_copy != DAO_FILE_COPY_WRITING);
     return status;
 }
 
@@ -499,7 +510,8 @@ static dao_status_t write_through(dao_engine_t *engine, dao_managed_t *tensor)
 
 void dao_file_copy_save(dao_engine_t *engine, dao_managed_t *tensor)
 {
-    DAO_ASSERT(tensor->residency == DAO_RESIDENCY_DEVICE && tensor->file_copy == DAO_FILE_COPY_NONE);
+    DAO_ASSERT(tensor->residency == DAO_RESIDENCY_DEVICE);
+    DAO_ASSERT(tensor->file_copy == DAO_FILE_COPY_NONE);
     if (!engine->is_file_refusing && queue_way_out(engine, tensor) == DAO_OK) {
         engine->stats.file_write_count++;
     }
@@ -515,6 +527,7 @@ static dao_status_t cannot_leave(const dao_engine_t *engine, const dao_managed_t
 dao_status_t dao_file_copy_evict(dao_engine_t *engine, dao_managed_t *tensor)
 {
     DAO_ASSERT(tensor->residency == DAO_RESIDENCY_DEVICE);
+    DAO_ASSERT(dao_residency_has_its_copies(tensor));
     if (engine->is_file_refusing) {
         return cannot_leave(engine, tensor);
     }
@@ -533,12 +546,15 @@ dao_status_t dao_file_copy_evict(dao_engine_t *engine, dao_managed_t *tensor)
     DAO_ASSERT(tensor->file_copy == DAO_FILE_COPY_VALID);
     engine->stats.file_write_count++;
     dao_residency_drop_device(engine, tensor);
+    DAO_ASSERT(tensor->residency == DAO_RESIDENCY_FILE);
     return DAO_OK;
 }
 
 dao_status_t dao_file_copy_fetch(dao_engine_t *engine, dao_managed_t *tensor)
 {
-    DAO_ASSERT(tensor->residency == DAO_RESIDENCY_FILE && tensor->has_device);
+    DAO_ASSERT(tensor->residency == DAO_RESIDENCY_FILE);
+    DAO_ASSERT(dao_residency_is_landing(tensor));
+    DAO_ASSERT(dao_residency_has_its_copies(tensor));
     dao_fence_t part_fence = no_fence;
     dao_device_arena_fence(&engine->arena, tensor->device_offset_bytes, tensor->size_bytes, &part_fence);
     dao_status_t status = DAO_OK;
@@ -557,6 +573,7 @@ dao_status_t dao_file_copy_fetch(dao_engine_t *engine, dao_managed_t *tensor)
     dao_file_copy_came(engine, tensor);
     engine->stats.fetch_count++;
     engine->stats.file_fetch_count++;
+    DAO_ASSERT(dao_residency_has_its_copies(tensor));
     return DAO_OK;
 }
 
@@ -569,6 +586,7 @@ static dao_status_t wait_for_reads(dao_engine_t *engine, dao_managed_t *tensor)
     dao_engine_lose_unless_ok(engine, status);
     dao_file_copy_settle(engine);
     tensor->is_unverified = false;
+    DAO_ASSERT(tensor->file_copy == DAO_FILE_COPY_VALID);
     if (status != DAO_OK || tensor->file_error == 0) {
         return status;
     }
@@ -584,6 +602,7 @@ dao_status_t dao_file_copy_verify(dao_engine_t *engine, dao_managed_t *tensor)
     if (!tensor->is_unverified) {
         return DAO_OK;
     }
+    DAO_ASSERT(dao_residency_has_its_copies(tensor));
     dao_status_t status = wait_for_reads(engine, tensor);
     if (status != DAO_ERR_IO) {
         return status;
@@ -598,6 +617,8 @@ dao_status_t dao_file_copy_verify(dao_engine_t *engine, dao_managed_t *tensor)
     if (status == DAO_ERR_IO) {
         dao_residency_drop_device(engine, tensor);
     }
+    DAO_ASSERT(!tensor->is_unverified);
+    DAO_ASSERT(dao_residency_has_its_copies(tensor));
     return status;
 }
 

@@ -36,6 +36,10 @@
      host_written    the copy out that fills the slot: copies in wait for it
      host_busy       everything that uses the slot: it is freed only behind this
 
+   Invariant, between two transitions: a tensor has the copies of its state's row, no more and no fewer,
+   but for a part that is landing; a part that is unverified belongs to DEVICE with a VALID copy in the
+   file.
+
    A transition that copies changes nothing unless the copy was queued. The source of a copy is given up with
    the copy's own number on its fence, so that it is not overwritten before all bytes have arrived. */
 #include "runtime/executor/state/residency.h"
@@ -89,14 +93,21 @@ static dao_status_t fetch_from_host(dao_engine_t *engine, dao_managed_t *tensor)
 
 dao_status_t dao_residency_fetch(dao_engine_t *engine, dao_managed_t *tensor)
 {
-    DAO_ASSERT(dao_residency_is_landing(tensor) && tensor->residency != DAO_RESIDENCY_EMPTY);
-    return tensor->residency == DAO_RESIDENCY_FILE ? dao_file_copy_fetch(engine, tensor)
-                                                   : fetch_from_host(engine, tensor);
+    DAO_ASSERT(dao_residency_is_landing(tensor));
+    DAO_ASSERT(tensor->residency != DAO_RESIDENCY_EMPTY);
+    DAO_ASSERT(dao_residency_has_its_copies(tensor));
+    dao_status_t status = tensor->residency == DAO_RESIDENCY_FILE ? dao_file_copy_fetch(engine, tensor)
+                                                                  : fetch_from_host(engine, tensor);
+    DAO_ASSERT(dao_residency_is_landing(tensor) == (status != DAO_OK));
+    DAO_ASSERT(dao_residency_has_its_copies(tensor));
+    return status;
 }
 
 dao_status_t dao_residency_zero(dao_engine_t *engine, dao_managed_t *tensor)
 {
-    DAO_ASSERT(tensor->residency == DAO_RESIDENCY_EMPTY && tensor->has_device);
+    DAO_ASSERT(tensor->residency == DAO_RESIDENCY_EMPTY);
+    DAO_ASSERT(dao_residency_is_landing(tensor));
+    DAO_ASSERT(dao_residency_has_its_copies(tensor));
     dao_fence_t fence = no_fence;
     dao_device_arena_fence(&engine->arena, tensor->device_offset_bytes, tensor->size_bytes, &fence);
     dao_status_t status = dao_timeline_before(&engine->timeline, DAO_STREAM_ROLE_COMPUTE, &fence);
@@ -124,6 +135,9 @@ dao_status_t dao_residency_move(dao_engine_t *engine, dao_managed_t *tensor, uin
     dao_stream_role_t role = DAO_STREAM_ROLE_COMPUTE;
     dao_fence_t fence = tensor->device_written;
     uint64_t sequence = 0;
+    DAO_ASSERT(tensor->residency == DAO_RESIDENCY_DEVICE || tensor->residency == DAO_RESIDENCY_BOTH);
+    DAO_ASSERT(offset_bytes + tensor->size_bytes <= tensor->device_offset_bytes ||
+               tensor->device_offset_bytes + tensor->size_bytes <= offset_bytes);
     dao_device_arena_fence(&engine->arena, offset_bytes, tensor->size_bytes, &fence);
     dao_status_t status = dao_timeline_before(&engine->timeline, role, &fence);
     if (status != DAO_OK) {
@@ -142,6 +156,7 @@ dao_status_t dao_residency_move(dao_engine_t *engine, dao_managed_t *tensor, uin
     dao_fence_add(&tensor->device_busy, role, sequence);
     dao_residency_give_device(engine, tensor);
     dao_residency_land(tensor, offset_bytes);
+    DAO_ASSERT(dao_residency_has_its_copies(tensor));
     dao_fence_add(&tensor->device_written, role, sequence);
     dao_fence_add(&tensor->device_busy, role, sequence);
     return status;
@@ -186,6 +201,8 @@ static dao_status_t copy_out(dao_engine_t *engine, dao_managed_t *tensor)
 {
     void *address = NULL;
     dao_fence_t fence;
+    DAO_ASSERT(tensor->host_address == NULL);
+    DAO_ASSERT(tensor->has_device);
     dao_status_t status = take_host(engine, tensor, &address, &fence);
     if (status != DAO_OK) {
         dao_error_prefix("tensor \"%s\" (%zu bytes) cannot leave the device: ", tensor->name,
@@ -214,8 +231,10 @@ static dao_status_t copy_out(dao_engine_t *engine, dao_managed_t *tensor)
 dao_status_t dao_residency_save(dao_engine_t *engine, dao_managed_t *tensor)
 {
     DAO_ASSERT(tensor->residency == DAO_RESIDENCY_DEVICE);
+    DAO_ASSERT(dao_residency_has_its_copies(tensor));
     dao_status_t status = copy_out(engine, tensor);
     tensor->residency = status == DAO_OK ? DAO_RESIDENCY_BOTH : DAO_RESIDENCY_DEVICE;
+    DAO_ASSERT(dao_residency_has_its_copies(tensor));
     return status;
 }
 
@@ -246,6 +265,7 @@ static dao_status_t evict_from_device(dao_engine_t *engine, dao_managed_t *tenso
 dao_status_t dao_residency_evict(dao_engine_t *engine, dao_managed_t *tensor)
 {
     DAO_ASSERT(tensor->residency == DAO_RESIDENCY_DEVICE || tensor->residency == DAO_RESIDENCY_BOTH);
+    DAO_ASSERT(dao_residency_has_its_copies(tensor));
     DAO_ASSERT(!tensor->is_pinned);
     DAO_ASSERT(!dao_access_is_dead(tensor)); /* it would have been discarded */
     if (tensor->residency == DAO_RESIDENCY_BOTH || is_left_to_file(engine, tensor)) {
@@ -258,12 +278,16 @@ dao_status_t dao_residency_evict(dao_engine_t *engine, dao_managed_t *tensor)
         }
     }
     engine->stats.eviction_count++;
+    DAO_ASSERT(tensor->residency == DAO_RESIDENCY_HOST || tensor->residency == DAO_RESIDENCY_FILE);
+    DAO_ASSERT(!tensor->has_device);
+    DAO_ASSERT(dao_residency_has_its_copies(tensor));
     return DAO_OK;
 }
 
 void dao_residency_written(dao_engine_t *engine, dao_managed_t *tensor, uint64_t compute_sequence)
 {
     DAO_ASSERT(tensor->has_device);
+    DAO_ASSERT(dao_residency_has_its_copies(tensor));
     tensor->device_written = no_fence;
     dao_fence_add(&tensor->device_written, DAO_STREAM_ROLE_COMPUTE, compute_sequence);
     dao_fence_add(&tensor->device_busy, DAO_STREAM_ROLE_COMPUTE, compute_sequence);
@@ -272,6 +296,8 @@ void dao_residency_written(dao_engine_t *engine, dao_managed_t *tensor, uint64_t
     if (tensor->host_address != NULL) {
         dao_residency_give_host(engine, tensor);
     }
+    DAO_ASSERT(!dao_residency_is_clean(tensor));
+    DAO_ASSERT(dao_residency_has_its_copies(tensor));
 }
 
 /* Gives up all copies. */
@@ -292,6 +318,8 @@ void dao_residency_discard(dao_engine_t *engine, dao_managed_t *tensor)
 {
     clear(engine, tensor);
     dao_plan_role_unbind(tensor);
+    DAO_ASSERT(!tensor->has_device);
+    DAO_ASSERT(dao_residency_has_its_copies(tensor));
 }
 
 /* The host is full: the bytes go straight to the part that the tensor has, and the host waits for the copy.
@@ -313,6 +341,7 @@ static dao_status_t write_to_device(dao_engine_t *engine, dao_managed_t *tensor,
     dao_fence_add(&tensor->device_written, DAO_STREAM_ROLE_H2D, sequence);
     dao_fence_add(&tensor->device_busy, DAO_STREAM_ROLE_H2D, sequence);
     tensor->residency = DAO_RESIDENCY_DEVICE;
+    DAO_ASSERT(dao_residency_has_its_copies(tensor));
     engine->stats.in_bytes += tensor->size_bytes;
     status = dao_timeline_wait(&engine->timeline, &tensor->device_written);
     dao_engine_lose_unless_ok(engine, status);
@@ -322,6 +351,7 @@ static dao_status_t write_to_device(dao_engine_t *engine, dao_managed_t *tensor,
 /* The host is full, but for the tensor's own slot: once nothing uses that any more, the bytes go there. */
 static dao_status_t write_in_place(dao_engine_t *engine, dao_managed_t *tensor, const void *source)
 {
+    DAO_ASSERT(tensor->residency == DAO_RESIDENCY_BOTH || tensor->residency == DAO_RESIDENCY_HOST);
     dao_status_t status = dao_timeline_wait(&engine->timeline, &tensor->host_busy);
     if (status != DAO_OK) {
         dao_error_prefix("tensor \"%s\" cannot be written: ", tensor->name);
@@ -333,6 +363,8 @@ static dao_status_t write_in_place(dao_engine_t *engine, dao_managed_t *tensor, 
     }
     dao_file_copy_forget(engine, tensor);
     dao_host_tier_copy(&engine->host_tier, tensor->host_address, source, tensor->size_bytes);
+    DAO_ASSERT(tensor->residency == DAO_RESIDENCY_HOST);
+    DAO_ASSERT(dao_residency_has_its_copies(tensor));
     return DAO_OK;
 }
 
@@ -349,6 +381,7 @@ dao_status_t dao_residency_write(dao_engine_t *engine, dao_managed_t *tensor, co
 {
     void *address = NULL;
     dao_fence_t busy;
+    DAO_ASSERT(dao_residency_has_its_copies(tensor));
     if (tensor->plan_role != NULL && tensor->has_device) {
         return write_in_plan(engine, tensor, source);
     }
@@ -373,6 +406,7 @@ dao_status_t dao_residency_write(dao_engine_t *engine, dao_managed_t *tensor, co
     tensor->host_written = no_fence;
     tensor->host_busy = no_fence;
     tensor->residency = DAO_RESIDENCY_HOST;
+    DAO_ASSERT(dao_residency_has_its_copies(tensor));
     return DAO_OK;
 }
 
@@ -403,6 +437,7 @@ static dao_status_t read_from_device(dao_engine_t *engine, dao_managed_t *tensor
 dao_status_t dao_residency_read(dao_engine_t *engine, dao_managed_t *tensor, void *destination)
 {
     dao_status_t status = DAO_OK;
+    DAO_ASSERT(dao_residency_has_its_copies(tensor));
     switch (tensor->residency) {
     case DAO_RESIDENCY_EMPTY:
         if (!tensor->zero_first_touch) {
@@ -432,20 +467,5 @@ dao_status_t dao_residency_read(dao_engine_t *engine, dao_managed_t *tensor, voi
 
 bool dao_residency_is_valid(const dao_managed_t *tensor)
 {
-    bool has_host = tensor->host_address != NULL;
-    switch (tensor->residency) {
-    case DAO_RESIDENCY_EMPTY:
-        return !has_host && tensor->file_copy == DAO_FILE_COPY_NONE &&
-               (!tensor->has_device || tensor->is_pinned);
-    case DAO_RESIDENCY_DEVICE:
-        return !has_host && tensor->has_device;
-    case DAO_RESIDENCY_BOTH:
-        return has_host && tensor->has_device;
-    case DAO_RESIDENCY_HOST:
-        return has_host && (!tensor->has_device || tensor->is_pinned);
-    case DAO_RESIDENCY_FILE:
-        return !has_host && tensor->file_copy == DAO_FILE_COPY_VALID &&
-               (!tensor->has_device || tensor->is_pinned);
-    }
-    return false;
+    return dao_residency_has_its_copies(tensor) && (!dao_residency_is_landing(tensor) || tensor->is_pinned);
 }

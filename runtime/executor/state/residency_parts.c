@@ -29,11 +29,35 @@ void dao_residency_give_device(dao_engine_t *engine, dao_managed_t *tensor)
     DAO_ASSERT(tensor->has_device);
     tensor->has_device = false;
     if (engine->plan != NULL) {
+        DAO_ASSERT(tensor->plan_role != NULL);
         return; /* the place is the plan's */
     }
     dao_engine_lose_unless_ok(engine,
                               dao_device_arena_give(&engine->arena, &engine->timeline,
                                                     tensor->device_offset_bytes, &tensor->device_busy));
+}
+
+bool dao_residency_has_its_copies(const dao_managed_t *tensor)
+{
+    bool has_host = tensor->host_address != NULL;
+    bool may_be_unverified =
+        tensor->residency == DAO_RESIDENCY_DEVICE && tensor->file_copy == DAO_FILE_COPY_VALID;
+    if (tensor->is_unverified && !may_be_unverified) {
+        return false;
+    }
+    switch (tensor->residency) {
+    case DAO_RESIDENCY_EMPTY:
+        return !has_host && tensor->file_copy == DAO_FILE_COPY_NONE;
+    case DAO_RESIDENCY_DEVICE:
+        return !has_host && tensor->has_device;
+    case DAO_RESIDENCY_BOTH:
+        return has_host && tensor->has_device;
+    case DAO_RESIDENCY_HOST:
+        return has_host;
+    case DAO_RESIDENCY_FILE:
+        return !has_host && tensor->file_copy == DAO_FILE_COPY_VALID;
+    }
+    return false;
 }
 
 bool dao_residency_is_landing(const dao_managed_t *tensor)
@@ -51,15 +75,19 @@ bool dao_residency_is_clean(const dao_managed_t *tensor)
 void dao_residency_unland(dao_engine_t *engine, dao_managed_t *tensor)
 {
     DAO_ASSERT(dao_residency_is_landing(tensor));
+    DAO_ASSERT(dao_residency_has_its_copies(tensor));
     dao_residency_give_device(engine, tensor);
+    DAO_ASSERT(!tensor->has_device);
 }
 
 void dao_residency_drop_device(dao_engine_t *engine, dao_managed_t *tensor)
 {
     DAO_ASSERT(dao_residency_is_clean(tensor));
+    DAO_ASSERT(dao_residency_has_its_copies(tensor));
     tensor->residency = tensor->residency == DAO_RESIDENCY_BOTH ? DAO_RESIDENCY_HOST : DAO_RESIDENCY_FILE;
     tensor->is_unverified = false;
     dao_residency_give_device(engine, tensor);
+    DAO_ASSERT(dao_residency_has_its_copies(tensor));
 }
 
 /* ---- the host's slot ---- */
@@ -82,6 +110,8 @@ static void count(dao_engine_t *engine, const dao_managed_t *tensor)
 
 static void uncount(dao_engine_t *engine, const dao_managed_t *tensor)
 {
+    DAO_ASSERT(engine->backed_bytes >= dao_residency_backed_bytes(tensor));
+    DAO_ASSERT(engine->writing_bytes >= dao_residency_writing_bytes(tensor));
     engine->backed_bytes -= dao_residency_backed_bytes(tensor);
     engine->writing_bytes -= dao_residency_writing_bytes(tensor);
 }
@@ -110,8 +140,10 @@ void dao_residency_give_host(dao_engine_t *engine, dao_managed_t *tensor)
 void dao_residency_drop_host(dao_engine_t *engine, dao_managed_t *tensor)
 {
     DAO_ASSERT(tensor->residency == DAO_RESIDENCY_BOTH || tensor->file_copy == DAO_FILE_COPY_VALID);
+    DAO_ASSERT(dao_residency_has_its_copies(tensor));
     tensor->residency = tensor->residency == DAO_RESIDENCY_BOTH ? DAO_RESIDENCY_DEVICE : DAO_RESIDENCY_FILE;
     dao_residency_give_host(engine, tensor);
+    DAO_ASSERT(dao_residency_has_its_copies(tensor));
 }
 
 void dao_residency_set_file_copy(dao_engine_t *engine, dao_managed_t *tensor, dao_file_copy_t copy)
@@ -119,6 +151,7 @@ void dao_residency_set_file_copy(dao_engine_t *engine, dao_managed_t *tensor, da
     uncount(engine, tensor);
     tensor->file_copy = copy;
     count(engine, tensor);
+    DAO_ASSERT(engine->writing_bytes <= engine->backed_bytes);
 }
 
 /* ---- copies ---- */
@@ -128,6 +161,9 @@ dao_status_t dao_residency_copy(dao_engine_t *engine, const dao_managed_t *tenso
 {
     bool is_measured =
         copy->role < DAO_STREAM_ROLE_COUNT; /* a piece's time says more of the file than of the link */
+    DAO_ASSERT(copy->size_bytes > 0);
+    DAO_ASSERT(copy->size_bytes <= tensor->size_bytes);
+    DAO_ASSERT(tensor->has_device);
     dao_status_t status = dao_timeline_before(&engine->timeline, copy->role, fence);
     if (status != DAO_OK) {
         dao_engine_fail(engine, status, true);

@@ -47,6 +47,9 @@ void dao_residency_set_file_copy(dao_engine_t *engine, dao_managed_t *tensor, da
 uint64_t dao_residency_backed_bytes(const dao_managed_t *tensor);
 uint64_t dao_residency_writing_bytes(const dao_managed_t *tensor);
 
+/* The copies are those that residency.c lists for the state; a part of the arena may be landing. */
+bool dao_residency_has_its_copies(const dao_managed_t *tensor);
+
 /* Is on the device, with the same bytes elsewhere, too: leaving costs no copy. */
 bool dao_residency_is_clean(const dao_managed_t *tensor);
 

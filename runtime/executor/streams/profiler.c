@@ -29,8 +29,8 @@
        DRAINING   `end` names each stream's last one; next <= end + 1      collect, reset
        DONE       all were looked at: the figures stand                    reset
 
-   Invariants: next <= issued + 1 of each stream; kernel_count <= kernel_capacity; copies are in order of
-   their ends. */
+   Invariants: next <= issued + 1 of each stream, while not IDLE; kernel_count <= kernel_capacity; only
+   operations that were seen to finish are looked at. */
 #include "runtime/executor/streams/profiler.h"
 
 #include "base/memory/host.h"
@@ -117,6 +117,7 @@ void dao_profiler_start(dao_profiler_t *profiler)
         profiler->next[role] = profiler->timeline->streams[role].issued + 1;
     }
     profiler->first_kernel = profiler->next[DAO_STREAM_ROLE_COMPUTE];
+    DAO_ASSERT(dao_profiler_is_valid(profiler));
 }
 
 void dao_profiler_stop(dao_profiler_t *profiler)
@@ -126,11 +127,23 @@ void dao_profiler_stop(dao_profiler_t *profiler)
         profiler->end[role] = profiler->timeline->streams[role].issued;
     }
     profiler->state = DAO_PROFILER_DRAINING;
+    DAO_ASSERT(dao_profiler_is_valid(profiler));
 }
 
 void dao_profiler_reset(dao_profiler_t *profiler)
 {
     profiler->state = DAO_PROFILER_IDLE;
+}
+
+bool dao_profiler_is_valid(const dao_profiler_t *profiler)
+{
+    bool is_valid = profiler->kernel_count <= profiler->kernel_capacity;
+    for (int role = 0; is_valid && role < DAO_STREAM_ROLE_COUNT; role++) {
+        bool is_ahead = profiler->next[role] > profiler->timeline->streams[role].issued + 1;
+        is_valid = profiler->copies[role].count <= profiler->copies[role].capacity &&
+                   (profiler->state == DAO_PROFILER_IDLE || !is_ahead);
+    }
+    return is_valid;
 }
 
 static dao_profiler_slot_t *slot_of(const dao_profiler_t *profiler, int role, uint64_t sequence)
@@ -254,6 +267,7 @@ static void note_kernel(dao_profiler_t *profiler, const dao_profiler_slot_t *slo
         profiler->kernel_ns = times;
         profiler->kernel_capacity = capacity;
     }
+    DAO_ASSERT(slot->kernel < profiler->kernel_capacity);
     profiler->kernel_ns[slot->kernel] = time_ns;
     profiler->kernel_count = slot->kernel + 1;
     profiler->step_ns += time_ns;
@@ -281,6 +295,7 @@ static void note_copy(dao_profiler_t *profiler, int role, const dao_profiler_slo
 static void look_at(dao_profiler_t *profiler, int role, uint64_t sequence)
 {
     const dao_profiler_slot_t *slot = slot_of(profiler, role, sequence);
+    DAO_ASSERT(sequence <= profiler->timeline->streams[role].completed);
     dao_backend_event_t *end = event_of(profiler, role, sequence);
     if (end == NULL) {
         profiler->is_spoilt = true;
@@ -400,4 +415,5 @@ void dao_profiler_collect(dao_profiler_t *profiler)
         note_links(profiler);
         profiler->state = DAO_PROFILER_DONE;
     }
+    DAO_ASSERT(dao_profiler_is_valid(profiler));
 }

@@ -89,4 +89,7 @@ void dao_profiler_after(dao_profiler_t *profiler, dao_stream_role_t role);
    */
 void dao_profiler_collect(dao_profiler_t *profiler);
 
+/* What is looked at next is not beyond what was issued, and lists are within their capacities. */
+bool dao_profiler_is_valid(const dao_profiler_t *profiler);
+
 #endif

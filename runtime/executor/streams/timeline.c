@@ -85,6 +85,7 @@ static dao_status_t wait_on_device(dao_timeline_t *timeline, dao_timeline_stream
 dao_status_t dao_timeline_before(dao_timeline_t *timeline, dao_stream_role_t role, const dao_fence_t *fence)
 {
     dao_timeline_stream_t *stream = &timeline->streams[role];
+    DAO_ASSERT(stream->backend != NULL);
     if (stream->issued - stream->completed == DAO_TIMELINE_DEPTH) {
         dao_status_t status = dao_timeline_poll(timeline);
         if (status == DAO_OK && stream->issued - stream->completed == DAO_TIMELINE_DEPTH) {
@@ -123,6 +124,7 @@ dao_status_t dao_timeline_after(dao_timeline_t *timeline, dao_stream_role_t role
     if (status != DAO_OK) {
         return status;
     }
+    DAO_ASSERT(stream->completed <= stream->issued);
     stream->issued++;
     if (has_event) {
         stream->recorded = stream->issued;
@@ -154,6 +156,7 @@ static dao_status_t poll_stream(const dao_timeline_t *timeline, dao_timeline_str
             is_halving = true;
         }
     }
+    DAO_ASSERT(stream->completed <= stream->issued);
     return status == DAO_ERR_NOT_READY ? DAO_OK : status;
 }
 
@@ -201,6 +204,7 @@ dao_status_t dao_timeline_wait_all(dao_timeline_t *timeline)
             first = status;
         }
     }
+    DAO_ASSERT_HEAVY(dao_timeline_is_valid(timeline));
     return first;
 }
 
@@ -208,7 +212,8 @@ bool dao_timeline_is_valid(const dao_timeline_t *timeline)
 {
     for (int i = 0; i < DAO_TIMELINE_STREAM_COUNT; i++) {
         const dao_timeline_stream_t *stream = &timeline->streams[i];
-        if (stream->completed > stream->issued || stream->issued - stream->completed > DAO_TIMELINE_DEPTH) {
+        if (stream->completed > stream->issued || stream->recorded > stream->issued ||
+            stream->issued - stream->completed > DAO_TIMELINE_DEPTH) {
             return false;
         }
         for (int other = 0; other < DAO_TIMELINE_STREAM_COUNT; other++) {

@@ -49,6 +49,7 @@ dao_status_t dao_device_arena_take(dao_device_arena_t *arena, uint64_t size_byte
     dao_status_t status = dao_range_alloc(arena->range, &request, &grant);
     if (status == DAO_OK) {
         *out_offset_bytes = grant.offset_bytes;
+        DAO_ASSERT(grant.offset_bytes % DAO_RANGE_GRANULE == 0);
     }
     dao_device_arena_note_used(arena, dao_range_used(arena->range));
     return status;
@@ -92,6 +93,7 @@ static dao_status_t add_fence(dao_device_arena_t *arena, dao_timeline_t *timelin
     if (!make_room_for_fence(arena)) {
         return dao_timeline_wait(timeline, fence);
     }
+    DAO_ASSERT(arena->fence_count < arena->fence_capacity);
     arena->fences[arena->fence_count++] = (dao_device_arena_fence_t){offset_bytes, size_bytes, *fence};
     return DAO_OK;
 }
@@ -106,6 +108,7 @@ dao_status_t dao_device_arena_give(dao_device_arena_t *arena, dao_timeline_t *ti
     dao_status_t free_status = dao_range_free(arena->range, offset_bytes, NULL, &block);
     DAO_ASSERT(free_status == DAO_OK);
     (void)free_status;
+    DAO_ASSERT_HEAVY(dao_device_arena_is_valid(arena));
     return status;
 }
 
@@ -137,6 +140,8 @@ dao_status_t dao_device_arena_reserve(dao_device_arena_t *arena, uint32_t part_c
     for (uint64_t i = 0; i < count; i++) {
         dao_device_arena_forget(arena, i * stride);
     }
+    DAO_ASSERT(dao_range_used(arena->range) == 0);
+    DAO_ASSERT_HEAVY(dao_device_arena_is_valid(arena));
     return status;
 }
 
@@ -167,6 +172,7 @@ void dao_device_arena_purge(dao_device_arena_t *arena, const dao_timeline_t *tim
         }
     }
     arena->fence_count = kept;
+    DAO_ASSERT(arena->fence_count <= arena->fence_capacity);
 }
 
 bool dao_device_arena_is_valid(const dao_device_arena_t *arena)

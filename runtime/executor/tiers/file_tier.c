@@ -175,6 +175,8 @@ void dao_file_tier_finish(dao_file_tier_t *tier)
 {
     if (tier->is_there) {
         DAO_ASSERT(dao_range_used(tier->slots.range) == 0);
+        DAO_ASSERT(tier->is_stopped);
+        DAO_ASSERT(tier->running_count == 0);
         destroy_parts(tier);
     }
 }
@@ -221,6 +223,7 @@ static bool begin_running(dao_file_tier_t *tier)
 static void end_running(dao_file_tier_t *tier)
 {
     dao_mutex_lock(&tier->lock);
+    DAO_ASSERT(tier->running_count > 0);
     if (--tier->running_count == 0) {
         dao_cond_broadcast(&tier->is_idle);
     }
@@ -304,6 +307,8 @@ dao_status_t dao_file_tier_queue(dao_file_tier_t *tier, const dao_file_operation
     *queued = *operation;
     queued->tier = tier;
     queued->error = 0;
+    DAO_ASSERT(operation->size_bytes > 0);
+    DAO_ASSERT(operation->tensor != NULL);
     queued->time_ns = least_ns(queued); /* all that counts where time is virtual */
     dao_status_t status = put(queued);
     if (status == DAO_ERR_DEVICE_LOST) {

@@ -43,6 +43,17 @@ static void free_slot(dao_host_tier_t *tier, void *address, size_t size_bytes)
     tier->used_bytes -= size_bytes;
 }
 
+bool dao_host_tier_is_valid(const dao_host_tier_t *tier)
+{
+    uint64_t pending_bytes = 0;
+    for (size_t i = 0; i < tier->pending_count; i++) {
+        pending_bytes += tier->pending[i].size_bytes;
+    }
+    return pending_bytes <= tier->used_bytes && tier->used_bytes <= tier->peak_used_bytes &&
+           (tier->limit_bytes == 0 || tier->used_bytes <= tier->limit_bytes) &&
+           tier->pending_count <= tier->pending_capacity;
+}
+
 void dao_host_tier_purge(dao_host_tier_t *tier, const dao_timeline_t *timeline)
 {
     size_t kept = 0;
@@ -55,6 +66,7 @@ void dao_host_tier_purge(dao_host_tier_t *tier, const dao_timeline_t *timeline)
         }
     }
     tier->pending_count = kept;
+    DAO_ASSERT_HEAVY(dao_host_tier_is_valid(tier));
 }
 
 void dao_host_tier_finish(dao_host_tier_t *tier)
@@ -86,6 +98,7 @@ static dao_status_t try_take(dao_host_tier_t *tier, size_t size_bytes, void **ou
     if (tier->used_bytes > tier->peak_used_bytes) {
         tier->peak_used_bytes = tier->used_bytes;
     }
+    DAO_ASSERT_HEAVY(dao_host_tier_is_valid(tier));
     return DAO_OK;
 }
 
@@ -140,11 +153,14 @@ dao_status_t dao_host_tier_give(dao_host_tier_t *tier, dao_timeline_t *timeline,
                                 size_t size_bytes, const dao_fence_t *fence)
 {
     dao_status_t status = DAO_OK;
+    DAO_ASSERT(address != NULL);
+    DAO_ASSERT(tier->used_bytes >= size_bytes);
     if (!dao_timeline_is_done(timeline, fence)) {
         if (tier->pending_count == tier->pending_capacity) {
             dao_host_tier_purge(tier, timeline); /* seldom, as every purge walks the list */
         }
         if (make_room_for_pending(tier)) {
+            DAO_ASSERT(tier->pending_count < tier->pending_capacity);
             tier->pending[tier->pending_count++] = (dao_host_pending_t){address, size_bytes, *fence};
             return DAO_OK;
         }

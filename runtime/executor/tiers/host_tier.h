@@ -53,6 +53,9 @@ bool dao_host_tier_has_spare(const dao_host_tier_t *tier, size_t size_bytes);
 dao_status_t dao_host_tier_give(dao_host_tier_t *tier, dao_timeline_t *timeline, void *address,
                                 size_t size_bytes, const dao_fence_t *fence);
 
+/* Walks the pending slots. */
+bool dao_host_tier_is_valid(const dao_host_tier_t *tier);
+
 /* Frees pending slots whose copies are done. */
 void dao_host_tier_purge(dao_host_tier_t *tier, const dao_timeline_t *timeline);
 
