@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `dao info [TRACE]`: what this build is and what devices it sees; or what a trace holds. */
 #include "tools/commands.h"
-#include "tools/options/complain.h"
 #include "tools/print/report.h"
 #include "tools/read/step/read_step.h"
 
@@ -144,25 +143,16 @@ static dao_status_t report_trace(dao_report_t *report, const char *path, const c
     return status;
 }
 
-static int run_info(const dao_command_t *command, int argc, char **argv)
+static dao_status_t run_info(const dao_arguments_t *arguments, void *user, int *out_exit)
 {
-    settings_t settings = {0};
-    dao_arguments_t arguments;
-    int exit_code;
-    if (!dao_options_parse(command, argc, argv, &settings, &arguments, &exit_code)) {
-        return exit_code;
-    }
+    const settings_t *settings = user;
+    const char *path = arguments->words[0];
     dao_report_t report;
-    dao_report_begin(&report, settings.is_json);
-    dao_status_t status = arguments.words[0] != NULL
-                              ? report_trace(&report, arguments.words[0], settings.batch)
-                              : report_build(&report);
-    if (status != DAO_OK) {
-        report.is_json = false; /* half an object is none */
-        (void)dao_report_end(&report);
-        return dao_failure(command);
-    }
-    return dao_report_end(&report);
+    dao_report_begin(&report, settings->is_json);
+    dao_status_t status = path != NULL ? report_trace(&report, path, settings->batch) : report_build(&report);
+    report.is_json = report.is_json && status == DAO_OK; /* half an object is none */
+    *out_exit = dao_report_end(&report);
+    return status;
 }
 
 const dao_command_t dao_command_info = {
@@ -175,5 +165,6 @@ const dao_command_t dao_command_info = {
                "device memory that the step can be run in.\n" DAO_READ_STEP_HELP,
     .options = options,
     .most_arguments = 1,
+    .settings_bytes = sizeof(settings_t),
     .run = run_info,
 };

@@ -5,6 +5,7 @@
 
 #include "bench/alloc/bench_limits.h"
 #include "tools/options/complain.h"
+#include "tools/print/report.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -463,13 +463,15 @@ static const dao_option_rule_t rules[] = {
     {.option = NULL},
 };
 
-static int check_settings(const dao_command_t *command, const settings_t *settings)
+static dao_status_t check_settings(const dao_arguments_t *arguments, void *user)
 {
-    if (settings->percent > 0 && settings->figures == FIGURES_MEMORY) {
-        return dao_usage_error(command, "--percent is for speed: without --figures memory");
-    }
+    const settings_t *settings = user;
     bool is_one_trace = settings->recorded_trace != NULL || settings->trace < made_count();
-    return settings->pair_count == 0 || is_one_trace ? DAO_EXIT_OK : dao_usage_error(command, ONE_TRACE);
+    (void)arguments;
+    if (settings->percent > 0 && settings->figures == FIGURES_MEMORY) {
+        return dao_error(DAO_ERR_INVALID, "--percent is for speed: without --figures memory");
+    }
+    return settings->pair_count == 0 || is_one_trace ? DAO_OK : dao_error(DAO_ERR_INVALID, ONE_TRACE);
 }
 
 static void set_bench(const settings_t *settings, bool needs_torch, bench_t *bench)
@@ -496,30 +498,22 @@ static void set_bench(const settings_t *settings, bool needs_torch, bench_t *ben
     dao_bench_small_set((size_t)settings->small_bytes);
 }
 
-static int run_bench_alloc(const dao_command_t *command, int argc, char **argv)
+static dao_status_t run_bench_alloc(const dao_arguments_t *arguments, void *user, int *out_exit)
 {
-    settings_t settings = {.recorded_trace = NULL};
+    const settings_t *settings = user;
     bench_t bench;
-    dao_arguments_t arguments;
-    int exit_code;
-    if (!dao_options_parse(command, argc, argv, &settings, &arguments, &exit_code)) {
-        return exit_code;
+    set_bench(settings, dao_option_is_given(arguments, "torch-steps"), &bench);
+    if (bench.pair_count > 0) { /* without an idle thread: the library's own instructions are counted */
+        return run_traces(&bench);
     }
-    exit_code = check_settings(command, &settings);
-    if (exit_code != DAO_EXIT_OK) {
-        return exit_code;
-    }
-    set_bench(&settings, dao_option_is_given(&arguments, "torch-steps"), &bench);
-    if (bench.pair_count >
-        0) { /* without an idle thread: it is the library's own instructions that are counted */
-        return run_traces(&bench) == DAO_OK ? DAO_EXIT_OK : dao_failure(command);
-    }
-    dao_bench_report_begin(&bench.report, settings.is_json, settings.is_checked);
-    if (run_beside_idler(&bench) != DAO_OK) {
+    dao_bench_report_begin(&bench.report, settings->is_json, settings->is_checked);
+    dao_status_t status = run_beside_idler(&bench);
+    if (status != DAO_OK) {
         dao_bench_report_drop(&bench.report);
-        return dao_failure(command);
+        return status;
     }
-    return dao_bench_report_end(&bench.report);
+    *out_exit = dao_bench_report_end(&bench.report);
+    return DAO_OK;
 }
 
 const dao_command_t dao_command_bench_alloc = {
@@ -539,5 +533,7 @@ const dao_command_t dao_command_bench_alloc = {
     .rules = rules,
     .least_arguments = 0,
     .most_arguments = 0,
+    .settings_bytes = sizeof(settings_t),
+    .check = check_settings,
     .run = run_bench_alloc,
 };

@@ -17,8 +17,8 @@
 #include "base/threads/sync.h"
 #include "bench/commands.h"
 #include "bench/gpu/bench_training.h"
-#include "tools/options/complain.h"
 #include "tools/print/json_rows.h"
+#include "tools/print/report.h"
 
 #include <dao/dao.h>
 
@@ -753,30 +753,28 @@ static dao_status_t measure(bench_t *bench)
     return status == DAO_OK ? DAO_OK : dao_error_restore(&record);
 }
 
-static int run_bench_gpu(const dao_command_t *command, int argc, char **argv)
+static dao_status_t run_bench_gpu(const dao_arguments_t *arguments, void *user, int *out_exit)
 {
-    settings_t settings = {0};
-    dao_arguments_t arguments;
-    int exit_code;
-    if (!dao_options_parse(command, argc, argv, &settings, &arguments, &exit_code)) {
-        return exit_code;
-    }
-    bench_t bench = {.device_index = (int32_t)settings.device,
-                     .copy_bytes = (size_t)settings.copy_mib * MIB,
-                     .is_json = settings.is_json};
+    const settings_t *settings = user;
+    bench_t bench = {.device_index = (int32_t)settings->device,
+                     .copy_bytes = (size_t)settings->copy_mib * MIB,
+                     .is_json = settings->is_json};
+    (void)arguments;
+    (void)out_exit;
     dao_json_rows_init(&bench.json);
-    exit_code = measure(&bench) == DAO_OK ? DAO_EXIT_OK : dao_failure(command);
+    dao_status_t status = measure(&bench);
+    dao_error_record_t record;
+    dao_error_save(&record, status);
     (void)dao_finalize(); /* the training has the device for itself */
-    if (exit_code == DAO_EXIT_OK && settings.training != NULL &&
-        dao_bench_training_run(settings.training, print_training, &bench) != DAO_OK) {
-        exit_code = dao_failure(command);
+    status = status == DAO_OK ? DAO_OK : dao_error_restore(&record);
+    if (status == DAO_OK && settings->training != NULL) {
+        status = dao_bench_training_run(settings->training, print_training, &bench);
     }
-    if (exit_code == DAO_EXIT_OK && bench.is_json && !dao_json_rows_print(&bench.json)) {
-        (void)dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for the JSON text");
-        exit_code = dao_failure(command);
+    if (status == DAO_OK && bench.is_json && !dao_json_rows_print(&bench.json)) {
+        status = dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for the JSON text");
     }
     dao_json_rows_finish(&bench.json);
-    return exit_code;
+    return status;
 }
 
 const dao_command_t dao_command_bench_gpu = {
@@ -792,5 +790,6 @@ const dao_command_t dao_command_bench_gpu = {
     .options = options,
     .least_arguments = 0,
     .most_arguments = 0,
+    .settings_bytes = sizeof(settings_t),
     .run = run_bench_gpu,
 };

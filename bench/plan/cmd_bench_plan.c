@@ -10,6 +10,7 @@
 #include "tools/options/complain.h"
 #include "tools/plan/plan_generate.h"
 #include "tools/print/json_rows.h"
+#include "tools/print/report.h"
 #include "tools/print/text_list.h"
 #include "tools/read/events/read_lifetimes.h"
 
@@ -507,16 +508,23 @@ static const dao_option_t options[] = {
     {.name = NULL},
 };
 
-static int check_settings(const dao_arguments_t *arguments, const bench_t *bench)
+/* Returns the figure that is asked for; NULL: all. */
+static const char *asked_figure(const settings_t *settings)
 {
-    if (dao_option_is_given(arguments, "data") && access(bench->data, R_OK) != 0) {
-        return dao_usage_error(arguments->command, "--data: \"%.200s\" cannot be read", bench->data);
+    return figure_at(settings->figure + 1) != NULL ? figure_at(settings->figure) : NULL;
+}
+
+static dao_status_t check_settings(const dao_arguments_t *arguments, void *user)
+{
+    const settings_t *settings = user;
+    const char *figure = asked_figure(settings);
+    if (dao_option_is_given(arguments, "data") && access(settings->data, R_OK) != 0) {
+        return dao_error(DAO_ERR_INVALID, "--data: \"%.200s\" cannot be read", settings->data);
     }
-    if (dao_option_is_given(arguments, "seeds") && bench->figure != NULL &&
-        strcmp(bench->figure, "deviating") != 0) {
-        return dao_usage_error(arguments->command, "--seeds is for the figure \"deviating\"");
+    if (dao_option_is_given(arguments, "seeds") && figure != NULL && strcmp(figure, "deviating") != 0) {
+        return dao_error(DAO_ERR_INVALID, "--seeds is for the figure \"deviating\"");
     }
-    return DAO_EXIT_OK;
+    return DAO_OK;
 }
 
 static void print_sums(const bench_t *bench)
@@ -535,7 +543,7 @@ static void print_sums(const bench_t *bench)
     }
 }
 
-static int finish(bench_t *bench, dao_status_t status)
+static dao_status_t finish(bench_t *bench, dao_status_t status, int *out_exit)
 {
     bool is_printed = true;
     if (bench->settings->is_json) {
@@ -545,41 +553,30 @@ static int finish(bench_t *bench, dao_status_t status)
         print_sums(bench);
     }
     dao_output_flush();
-    if (status != DAO_OK) {
-        return dao_failure(&dao_command_bench_plan);
-    }
-    if (bench->row_count == 0) { /* of one figure: others are made, and always there */
+    if (status == DAO_OK && bench->row_count == 0) { /* of one figure: others are made, and always there */
         (void)fprintf(stderr,
                       "nothing was measured: no file of \"%s\" is in %s, or its places are not here\n",
                       bench->figure, bench->data);
     }
     bool is_kept = bench->breach_count == 0 && bench->row_count > 0;
-    return is_printed && (!bench->settings->is_checked || is_kept) ? DAO_EXIT_OK : DAO_EXIT_FAILED;
+    *out_exit = is_printed && (!bench->settings->is_checked || is_kept) ? DAO_EXIT_OK : DAO_EXIT_FAILED;
+    return status;
 }
 
-static int run_bench_plan(const dao_command_t *command, int argc, char **argv)
+static dao_status_t run_bench_plan(const dao_arguments_t *arguments, void *user, int *out_exit)
 {
-    settings_t settings = {.figure = 0};
-    dao_arguments_t arguments;
-    int exit_code;
-    if (!dao_options_parse(command, argc, argv, &settings, &arguments, &exit_code)) {
-        return exit_code;
-    }
-    bool is_all = figure_at(settings.figure + 1) == NULL;
-    bench_t bench = {.settings = &settings,
-                     .figure = is_all ? NULL : figure_at(settings.figure),
-                     .data = settings.data,
-                     .budget_ns = settings.budget_ns,
-                     .seed_count = (uint32_t)settings.seed_count};
-    exit_code = check_settings(&arguments, &bench);
-    if (exit_code != DAO_EXIT_OK) {
-        return exit_code;
-    }
-    if (settings.is_json) {
+    const settings_t *settings = user;
+    bench_t bench = {.settings = settings,
+                     .figure = asked_figure(settings),
+                     .data = settings->data,
+                     .budget_ns = settings->budget_ns,
+                     .seed_count = (uint32_t)settings->seed_count};
+    (void)arguments;
+    if (settings->is_json) {
         dao_json_rows_init(&bench.json);
     }
     dao_status_t status = run_plan_goals(&bench);
-    return finish(&bench, status == DAO_OK ? run_serve_goals(&bench) : status);
+    return finish(&bench, status == DAO_OK ? run_serve_goals(&bench) : status, out_exit);
 }
 
 const dao_command_t dao_command_bench_plan = {
@@ -606,5 +603,7 @@ const dao_command_t dao_command_bench_plan = {
     .options = options,
     .least_arguments = 0,
     .most_arguments = 0,
+    .settings_bytes = sizeof(settings_t),
+    .check = check_settings,
     .run = run_bench_plan,
 };

@@ -5,7 +5,7 @@
 #include "bench/swap/bench_swap.h"
 
 #include "base/numbers/math.h"
-#include "tools/options/complain.h"
+#include "tools/print/report.h"
 #include "tools/run/run_plan.h"
 
 #include <math.h>

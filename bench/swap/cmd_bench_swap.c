@@ -19,6 +19,7 @@
 #include "tools/model/random.h"
 #include "tools/model/step_problem.h"
 #include "tools/options/complain.h"
+#include "tools/print/report.h"
 #include "tools/simulate/scheme.h"
 #include "tools/simulate/swap_maps.h"
 
@@ -525,21 +526,20 @@ static dao_status_t run_group(bench_t *bench, const group_t *group)
     return status;
 }
 
-static int finish(dao_bench_swap_t *bench, dao_status_t status)
+static dao_status_t finish(dao_bench_swap_t *bench, dao_status_t status, int *out_exit)
 {
-    bool is_printed = true;
     if (bench->is_json) {
-        is_printed = status != DAO_OK || dao_json_rows_print(&bench->json);
+        if (status == DAO_OK && !dao_json_rows_print(&bench->json)) {
+            status = dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for the JSON text");
+        }
         dao_json_rows_finish(&bench->json);
     }
-    if (status != DAO_OK || !is_printed) {
-        return dao_failure(&dao_command_bench_swap);
-    }
-    if (bench->is_checked && bench->row_count == 0) {
+    bool is_empty = bench->is_checked && bench->row_count == 0;
+    if (status == DAO_OK && is_empty) {
         (void)fprintf(stderr, "no step is there: nothing was checked\n");
-        return DAO_EXIT_FAILED;
     }
-    return bench->breach_count > 0 ? DAO_EXIT_FAILED : DAO_EXIT_OK;
+    *out_exit = is_empty || bench->breach_count > 0 ? DAO_EXIT_FAILED : DAO_EXIT_OK;
+    return status;
 }
 
 /* The sets: the groups, that which is run, and all. */
@@ -597,20 +597,16 @@ static dao_status_t run_sets(bench_t *bench, uint32_t set)
     return status == DAO_OK && with_device ? dao_bench_swap_device(&bench->base) : status;
 }
 
-static int run_bench_swap(const dao_command_t *command, int argc, char **argv)
+static dao_status_t run_bench_swap(const dao_arguments_t *arguments, void *user, int *out_exit)
 {
-    settings_t settings = {.set = 0};
-    dao_arguments_t arguments;
-    int exit_code;
-    if (!dao_options_parse(command, argc, argv, &settings, &arguments, &exit_code)) {
-        return exit_code;
-    }
+    const settings_t *settings = user;
     bench_t bench = {
-        .base = {.data = settings.data, .is_checked = settings.is_checked, .is_json = settings.is_json}};
-    if (settings.is_json) {
+        .base = {.data = settings->data, .is_checked = settings->is_checked, .is_json = settings->is_json}};
+    (void)arguments;
+    if (settings->is_json) {
         dao_json_rows_init(&bench.base.json);
     }
-    return finish(&bench.base, run_sets(&bench, settings.set));
+    return finish(&bench.base, run_sets(&bench, settings->set), out_exit);
 }
 
 const dao_command_t dao_command_bench_swap = {
@@ -635,5 +631,6 @@ const dao_command_t dao_command_bench_swap = {
     .options = options,
     .least_arguments = 0,
     .most_arguments = 0,
+    .settings_bytes = sizeof(settings_t),
     .run = run_bench_swap,
 };

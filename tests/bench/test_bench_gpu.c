@@ -5,6 +5,7 @@
 #include "bench/commands.h"
 #include "tests/loopback/loopback.h"
 #include "tests/support/suite.h"
+#include "tools/options/program.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,7 +26,7 @@ static int run(const loopback_settings_t *settings, char out_text[OUTPUT_BYTES])
     (void)fflush(stdout);
     int saved = dup(STDOUT_FILENO);
     (void)dup2(fileno(file), STDOUT_FILENO);
-    int exit_code = dao_command_bench_gpu.run(&dao_command_bench_gpu, 3, arguments);
+    int exit_code = dao_command_execute(&dao_command_bench_gpu, 3, arguments);
     (void)fflush(stdout);
     (void)dup2(saved, STDOUT_FILENO);
     (void)close(saved);

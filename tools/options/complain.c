@@ -3,7 +3,6 @@
 
 #include "base/report/error.h"
 
-#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -31,31 +30,6 @@ int dao_failure(const dao_command_t *command)
 {
     (void)fprintf(stderr, "%s %s: %s\n", command->program, command->name, dao_last_message());
     return DAO_EXIT_FAILED;
-}
-
-/* Why standard output could not be written, while that is known: a later call would not tell again. */
-static int output_errno;
-
-void dao_output_flush(void)
-{
-    if (fflush(stdout) != 0 && output_errno == 0) {
-        output_errno = errno;
-    }
-}
-
-bool dao_output_close(const char *program)
-{
-    dao_output_flush();
-    bool has_failed = ferror(stdout) != 0 || output_errno != 0;
-    if (fclose(stdout) != 0 && !has_failed) {
-        has_failed = true;
-        output_errno = errno;
-    }
-    if (has_failed) {
-        (void)fprintf(stderr, "%s: the output could not be written%s%s\n", program,
-                      output_errno != 0 ? ": " : "", output_errno != 0 ? strerror(output_errno) : "");
-    }
-    return !has_failed;
 }
 
 static size_t least(size_t a, size_t b)

@@ -17,13 +17,6 @@ int dao_option_error(const dao_command_t *command, const char *option);
 /* Complains that a command failed, with the library's last message. Returns DAO_EXIT_FAILED. */
 int dao_failure(const dao_command_t *command);
 
-/* Sends off what was printed so far, before something long or before a complaint. */
-void dao_output_flush(void);
-
-/* Closes standard output at the very end. Returns false, with a complaint, if something that was printed did not
-   arrive. */
-bool dao_output_close(const char *program);
-
 /* Returns which of `names` is meant by a misspelt one; NULL if none is near. The list ends with NULL. */
 const char *dao_nearest_name(const char *name, const char *const *names);
 

@@ -77,6 +77,8 @@ typedef struct dao_option_rule {
     const char *message; /* what is complained */
 } dao_option_rule_t;
 
+struct dao_arguments;
+
 /* A command: `PROGRAM NAME`. */
 typedef struct dao_command {
     const char *program; /* "dao" */
@@ -87,7 +89,14 @@ typedef struct dao_command {
     const dao_option_t *options;
     const dao_option_rule_t *rules;         /* NULL: none */
     size_t least_arguments, most_arguments; /* at most DAO_ARGUMENT_COUNT_MAX */
-    int (*run)(const struct dao_command *command, int argc, char **argv);
+    size_t settings_bytes; /* the struct that the options' fields lie in; zero before they are read */
+
+    /* Checks what the settings say together, and completes them; NULL: they are right. What it answers is a complaint
+       about the use. */
+    dao_status_t (*check)(const struct dao_arguments *arguments, void *settings);
+
+    /* Does what the command is for. *out_exit is DAO_EXIT_OK before, and holds on DAO_OK. */
+    dao_status_t (*run)(const struct dao_arguments *arguments, void *settings, int *out_exit);
 } dao_command_t;
 
 enum { DAO_ARGUMENT_COUNT_MAX = 4, DAO_OPTION_COUNT_MAX = 32 };

@@ -2,6 +2,7 @@
 #include "tools/options/program.h"
 
 #include "tools/options/complain.h"
+#include "tools/print/report.h"
 
 #include <dao/api.h>
 
@@ -100,7 +101,7 @@ static int run(const dao_program_t *program, int argc, char **argv)
     }
     const dao_command_t *command = find_command(program, argv[1]);
     if (command != NULL) {
-        return command->run(command, argc - 2, argv + 2);
+        return dao_command_execute(command, argc - 2, argv + 2);
     }
     if (argv[1][0] == '-') {
         const dao_command_t itself = no_command(program);

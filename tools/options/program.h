@@ -12,6 +12,9 @@ typedef struct dao_program {
     const dao_command_t *const *commands; /* ends with NULL */
 } dao_program_t;
 
+/* Executes a command with what follows its name. Returns its exit code. */
+int dao_command_execute(const dao_command_t *command, int argc, char **argv);
+
 /* Runs the program and closes standard output. Returns its exit code. */
 int dao_program_run(const dao_program_t *program, int argc, char **argv);
 

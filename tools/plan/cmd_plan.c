@@ -3,7 +3,6 @@
 #include "base/numbers/units.h"
 #include "base/report/error.h"
 #include "tools/commands.h"
-#include "tools/options/complain.h"
 #include "tools/plan/plan_generate.h"
 #include "tools/plan/plan_table.h"
 #include "tools/plan/plan_write.h"
@@ -18,10 +17,10 @@
 enum { TITLE_BYTES = 256, CAPACITY_TEXT_BYTES = 40 };
 
 /* The pools of --pools. */
-typedef struct pools {
+typedef struct given_pools {
     dao_plan_pool_t items[DAO_PLAN_POOL_COUNT_MAX];
     uint32_t count;
-} pools_t;
+} given_pools_t;
 
 /* What --generate says, and the text, which is the title. */
 typedef struct generate {
@@ -34,7 +33,7 @@ typedef struct settings {
     uint64_t budget_ns;
     uint64_t work_limit; /* 0: none */
     uint64_t capacity_bytes;
-    pools_t pools;
+    given_pools_t pools;
     uint64_t alignment_bytes;
     uint64_t period;
     uint64_t margin;
@@ -78,7 +77,7 @@ static dao_status_t parse_pool(const char *text, size_t length, dao_plan_pool_t 
 /* Reads "8GiB,none". */
 static dao_status_t parse_pools(const char *text, void *field)
 {
-    pools_t *pools = field;
+    given_pools_t *pools = field;
     dao_status_t status = DAO_OK;
     for (const char *at = text; at != NULL && status == DAO_OK;) {
         size_t length = strcspn(at, ",");
@@ -210,21 +209,25 @@ typedef struct planning {
 
 /* ---- the command line ---- */
 
-static int check_settings(const dao_command_t *command, const char *path, const settings_t *settings)
+static dao_status_t check_settings(const dao_arguments_t *arguments, void *user)
 {
-    const char *generate = settings->generate.text;
-    if ((path == NULL) == (generate == NULL)) {
-        return dao_usage_error(command, path == NULL ? "FILE or --generate is missing"
-                                                     : "FILE or --generate, one of them");
+    settings_t *settings = user;
+    const char *path = arguments->words[0];
+    if ((path == NULL) == (settings->generate.text == NULL)) {
+        return dao_error(DAO_ERR_INVALID,
+                         path == NULL ? "FILE or --generate is missing" : "FILE or --generate, one of them");
     }
     if (settings->output != NULL && settings->svg != NULL && strcmp(settings->output, settings->svg) == 0) {
-        return dao_usage_error(command, "-o and --svg are one file");
+        return dao_error(DAO_ERR_INVALID, "-o and --svg are one file");
     }
     if ((settings->alignment_bytes & (settings->alignment_bytes - 1)) != 0) {
-        return dao_usage_error(command, "--align: \"%" PRIu64 "\" is no power of two",
-                               settings->alignment_bytes);
+        return dao_error(DAO_ERR_INVALID, "--align: \"%" PRIu64 "\" is no power of two",
+                         settings->alignment_bytes);
     }
-    return DAO_EXIT_OK;
+    if (settings->work_limit > 0 && !dao_option_is_given(arguments, "budget")) {
+        settings->budget_ns = 0;
+    }
+    return DAO_OK;
 }
 
 static void set_planning(const settings_t *settings, planning_t *planning)
@@ -381,32 +384,21 @@ static dao_status_t get_input(planning_t *planning, const char *path, dao_plan_i
     return dao_read_lifetimes(path, planning->settings->batch, out_input);
 }
 
-static int run_plan(const dao_command_t *command, int argc, char **argv)
+static dao_status_t run_plan(const dao_arguments_t *arguments, void *user, int *out_exit)
 {
-    settings_t settings = {.way = 0};
+    const settings_t *settings = user;
     planning_t planning;
     dao_plan_input_t input;
-    dao_arguments_t arguments;
-    int exit_code;
-    if (!dao_options_parse(command, argc, argv, &settings, &arguments, &exit_code)) {
-        return exit_code;
+    set_planning(settings, &planning);
+    dao_status_t status = get_input(&planning, arguments->words[0], &input);
+    if (status != DAO_OK) {
+        return status;
     }
-    exit_code = check_settings(command, arguments.words[0], &settings);
-    if (exit_code != DAO_EXIT_OK) {
-        return exit_code;
-    }
-    if (settings.work_limit > 0 && !dao_option_is_given(&arguments, "budget")) {
-        settings.budget_ns = 0;
-    }
-    set_planning(&settings, &planning);
-    if (get_input(&planning, arguments.words[0], &input) != DAO_OK) {
-        return dao_failure(command);
-    }
-    dao_plan_table_begin(&planning.table, settings.is_json);
-    dao_status_t status = plan_input(&planning, &input);
-    exit_code = dao_plan_table_end(&planning.table, status != DAO_OK);
+    dao_plan_table_begin(&planning.table, settings->is_json);
+    status = plan_input(&planning, &input);
+    *out_exit = dao_plan_table_end(&planning.table, status != DAO_OK);
     dao_plan_input_finish(&input);
-    return status == DAO_OK ? exit_code : dao_failure(command);
+    return status;
 }
 
 /* A line of the help for each method and each kind. */
@@ -435,5 +427,7 @@ const dao_command_t dao_command_plan = {
     .rules = rules,
     .least_arguments = 0,
     .most_arguments = 1,
+    .settings_bytes = sizeof(settings_t),
+    .check = check_settings,
     .run = run_plan,
 };

@@ -3,6 +3,7 @@
 #include "tools/plan/plan_table.h"
 
 #include "tools/options/complain.h"
+#include "tools/print/report.h"
 
 #include <inttypes.h>
 #include <stdio.h>

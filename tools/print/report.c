@@ -6,9 +6,11 @@
 
 #include <json-c/json.h>
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 enum { LABEL_WIDTH = 20 };
 
@@ -194,4 +196,31 @@ const char *dao_report_size(uint64_t size_bytes, char out_text[DAO_REPORT_SIZE_B
                        units[unit]);
     }
     return out_text;
+}
+
+/* ---- standard output ---- */
+
+/* Why standard output could not be written, while that is known: a later call would not tell again. */
+static int output_errno;
+
+void dao_output_flush(void)
+{
+    if (fflush(stdout) != 0 && output_errno == 0) {
+        output_errno = errno;
+    }
+}
+
+bool dao_output_close(const char *program)
+{
+    dao_output_flush();
+    bool has_failed = ferror(stdout) != 0 || output_errno != 0;
+    if (fclose(stdout) != 0 && !has_failed) {
+        has_failed = true;
+        output_errno = errno;
+    }
+    if (has_failed) {
+        (void)fprintf(stderr, "%s: the output could not be written%s%s\n", program,
+                      output_errno != 0 ? ": " : "", output_errno != 0 ? strerror(output_errno) : "");
+    }
+    return !has_failed;
 }

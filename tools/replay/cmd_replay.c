@@ -198,19 +198,21 @@ typedef struct replay {
 
 /* ---- settings ---- */
 
-static int check_settings(const dao_command_t *command, const settings_t *settings)
+static dao_status_t check_settings(const dao_arguments_t *arguments, void *user)
 {
+    const settings_t *settings = user;
     bool is_device = settings->place.kind == DAO_PLACE_KIND_DEVICE;
+    (void)arguments;
     if (settings->served.first != 0 && settings->served.first <= settings->recorded.last) {
-        return dao_usage_error(command,
-                               "--serve: steps are served behind the recorded ones, from %" PRIu64 " on",
-                               settings->recorded.last + 1);
+        return dao_error(DAO_ERR_INVALID,
+                         "--serve: steps are served behind the recorded ones, from %" PRIu64 " on",
+                         settings->recorded.last + 1);
     }
     if (is_device && (settings->is_touched || settings->is_prefaulted)) {
-        return dao_usage_error(command, "--%s: a device's memory is not touched from here",
-                               settings->is_touched ? "touch" : "prefault");
+        return dao_error(DAO_ERR_INVALID, "--%s: a device's memory is not touched from here",
+                         settings->is_touched ? "touch" : "prefault");
     }
-    return DAO_EXIT_OK;
+    return DAO_OK;
 }
 
 static void set_replay(const settings_t *settings, bool is_deviating, replay_t *replay)
@@ -325,30 +327,20 @@ static dao_status_t replay_file(const char *path, replay_t *replay)
     return status;
 }
 
-static int run_replay(const dao_command_t *command, int argc, char **argv)
+static dao_status_t run_replay(const dao_arguments_t *arguments, void *user, int *out_exit)
 {
-    settings_t settings = {.mode = 0};
-    dao_arguments_t arguments;
-    int exit_code;
-    if (!dao_options_parse(command, argc, argv, &settings, &arguments, &exit_code)) {
-        return exit_code;
-    }
-    exit_code = check_settings(command, &settings);
-    if (exit_code != DAO_EXIT_OK) {
-        return exit_code;
-    }
-    replay_t replay = {.is_json = settings.is_json};
-    set_replay(&settings, dao_option_is_given(&arguments, "deviate"), &replay);
-    if (settings.is_json) {
+    const settings_t *settings = user;
+    replay_t replay = {.is_json = settings->is_json};
+    set_replay(settings, dao_option_is_given(arguments, "deviate"), &replay);
+    if (settings->is_json) {
         dao_json_rows_init(&replay.rows);
     }
-    dao_status_t status = replay_file(arguments.words[0], &replay);
-    exit_code = status == DAO_OK ? DAO_EXIT_OK : dao_failure(command);
-    if (status == DAO_OK && settings.is_json && !dao_json_rows_print(&replay.rows)) {
-        exit_code = DAO_EXIT_FAILED;
+    dao_status_t status = replay_file(arguments->words[0], &replay);
+    if (status == DAO_OK && settings->is_json && !dao_json_rows_print(&replay.rows)) {
+        *out_exit = DAO_EXIT_FAILED;
     }
     dao_json_rows_finish(&replay.rows);
-    return exit_code;
+    return status;
 }
 
 #define KIND_HELP(symbol, name, text) "\n  " name ": " text
@@ -376,5 +368,7 @@ const dao_command_t dao_command_replay = {
     .rules = rules,
     .least_arguments = 1,
     .most_arguments = 1,
+    .settings_bytes = sizeof(settings_t),
+    .check = check_settings,
     .run = run_replay,
 };

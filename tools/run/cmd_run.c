@@ -151,17 +151,18 @@ static const dao_option_rule_t rules[] = {
 };
 
 /* With a plan nothing is evicted by a policy, and every step is verified. */
-static int check_scheme(const settings_t *settings, const dao_arguments_t *arguments)
+static dao_status_t check_settings(const dao_arguments_t *arguments, void *user)
 {
+    const settings_t *settings = user;
     bool has_mode = dao_option_is_given(arguments, "mode");
     if (settings->scheme == SCHEME_LEARN && has_mode) {
-        return dao_usage_error(&dao_command_run, "--mode is not for steps that are learnt");
+        return dao_error(DAO_ERR_INVALID, "--mode is not for steps that are learnt");
     }
     if (settings->scheme == SCHEME_PLAN &&
         (dao_option_is_given(arguments, "policy") || has_mode || settings->is_verified)) {
-        return dao_usage_error(&dao_command_run, "--policy, --mode and --verify are not for a planned step");
+        return dao_error(DAO_ERR_INVALID, "--policy, --mode and --verify are not for a planned step");
     }
-    return DAO_EXIT_OK;
+    return DAO_OK;
 }
 
 /* Completes the configuration, but for the capacity, which needs the trace. */
@@ -263,7 +264,8 @@ static void report_plan(dao_report_t *report, const dao_run_plan_result_t *resul
                      (double)result->step_ns / (double)result->replayed_ns);
 }
 
-static int run_planned(const dao_run_config_t *config, const dao_step_trace_t *trace, bool is_json)
+static dao_status_t run_planned(const dao_run_config_t *config, const dao_step_trace_t *trace, bool is_json,
+                                int *out_exit)
 {
     dao_run_plan_config_t planned = {.capacity_bytes = config->capacity_bytes,
                                      .link_in_bytes_per_second = config->link_in_bytes_per_second,
@@ -273,19 +275,20 @@ static int run_planned(const dao_run_config_t *config, const dao_step_trace_t *t
                                      .time_scale = config->time_scale,
                                      .shows_progress = true};
     dao_run_plan_result_t result;
-    if (dao_run_plan(&planned, trace, &result) != DAO_OK) {
-        return dao_failure(&dao_command_run);
+    dao_status_t status = dao_run_plan(&planned, trace, &result);
+    if (status != DAO_OK) {
+        return status;
     }
     dao_report_t report;
     dao_report_begin(&report, is_json);
     report_trace(&report, trace, config, &result.figures);
     report_plan(&report, &result);
-    int exit_code = dao_report_end(&report);
+    *out_exit = dao_report_end(&report);
     if (result.mismatch_count > 0) {
         (void)fprintf(stderr, "dao run: plan: content was wrong: %s\n", result.first_mismatch);
-        return DAO_EXIT_FAILED;
+        *out_exit = DAO_EXIT_FAILED;
     }
-    return exit_code;
+    return DAO_OK;
 }
 
 static double ratio_of(const dao_run_result_t *result)
@@ -371,19 +374,23 @@ static bool complain_of_mismatches(const dao_run_config_t *config, const dao_run
     return count > 0;
 }
 
-static int run_one(const dao_run_config_t *config, const dao_step_trace_t *trace,
-                   const dao_step_figures_t *figures, bool is_json)
+static dao_status_t run_one(const dao_run_config_t *config, const dao_step_trace_t *trace,
+                            const dao_step_figures_t *figures, bool is_json, int *out_exit)
 {
     dao_run_result_t result;
-    if (dao_run_step(config, trace, &result) != DAO_OK) {
-        return dao_failure(&dao_command_run);
+    dao_status_t status = dao_run_step(config, trace, &result);
+    if (status != DAO_OK) {
+        return status;
     }
     dao_report_t report;
     dao_report_begin(&report, is_json);
     report_trace(&report, trace, config, figures);
     report_result(&report, config, &result);
-    int exit_code = dao_report_end(&report);
-    return complain_of_mismatches(config, &result) ? DAO_EXIT_FAILED : exit_code;
+    *out_exit = dao_report_end(&report);
+    if (complain_of_mismatches(config, &result)) {
+        *out_exit = DAO_EXIT_FAILED;
+    }
+    return DAO_OK;
 }
 
 static void print_policy_head(const dao_report_t *report)
@@ -424,7 +431,8 @@ static void report_policy(dao_report_t *report, const dao_step_trace_t *trace, c
 }
 
 /* One after the other under every policy; the run with unlimited memory is made once. */
-static int run_all(dao_run_config_t *config, const dao_step_trace_t *trace, bool is_json)
+static dao_status_t run_all(dao_run_config_t *config, const dao_step_trace_t *trace, bool is_json,
+                            int *out_exit)
 {
     dao_report_t report;
     uint64_t unlimited_ns = 0;
@@ -434,18 +442,20 @@ static int run_all(dao_run_config_t *config, const dao_step_trace_t *trace, bool
         dao_run_result_t result;
         config->policy = (dao_policy_t)policy;
         config->is_without_comparison = is_alone || policy > 0;
-        if (dao_run_step(config, trace, &result) != DAO_OK) {
+        dao_status_t status = dao_run_step(config, trace, &result);
+        if (status != DAO_OK) {
             report.is_json = false; /* half an object is none */
             (void)dao_report_end(&report);
-            return dao_failure(&dao_command_run);
+            return status;
         }
         unlimited_ns = policy == 0 ? result.unlimited_ns : unlimited_ns;
         result.unlimited_ns = unlimited_ns;
         report_policy(&report, trace, config, &result);
         has_mismatch = complain_of_mismatches(config, &result) || has_mismatch;
     }
-    int exit_code = dao_report_end(&report);
-    return has_mismatch ? DAO_EXIT_FAILED : exit_code;
+    *out_exit = dao_report_end(&report);
+    *out_exit = has_mismatch ? DAO_EXIT_FAILED : *out_exit;
+    return DAO_OK;
 }
 
 /* The whole peak is always enough: what rounding adds to the sizes of a very small step is put on top. */
@@ -517,48 +527,41 @@ static dao_status_t check_memory(dao_run_config_t *config, const dao_step_trace_
                                        : "\"dao simulate\" runs it in virtual time");
 }
 
-static int run_trace(settings_t *settings, const dao_step_trace_t *trace)
+static dao_status_t run_trace(settings_t *settings, const dao_step_trace_t *trace, int *out_exit)
 {
     dao_step_figures_t figures;
     dao_run_config_t *config = &settings->config;
-    if (dao_step_trace_figures(trace, &figures) != DAO_OK) {
-        return dao_failure(&dao_command_run);
+    dao_status_t status = dao_step_trace_figures(trace, &figures);
+    if (status == DAO_OK) {
+        status = find_capacity(&settings->capacity, &figures, &config->capacity_bytes);
     }
-    if (find_capacity(&settings->capacity, &figures, &config->capacity_bytes) != DAO_OK) {
-        return dao_option_error(&dao_command_run, "capacity");
+    if (status == DAO_OK) {
+        status = check_memory(config, trace, &figures);
     }
-    if (check_memory(config, trace, &figures) != DAO_OK) {
-        return dao_failure(&dao_command_run);
+    if (status != DAO_OK) {
+        return status;
     }
     if (settings->scheme == SCHEME_PLAN) {
-        return run_planned(config, trace, settings->is_json);
+        return run_planned(config, trace, settings->is_json, out_exit);
     }
     if (settings->policy == POLICY_ALL) {
-        return run_all(config, trace, settings->is_json);
+        return run_all(config, trace, settings->is_json, out_exit);
     }
-    return run_one(config, trace, &figures, settings->is_json);
+    return run_one(config, trace, &figures, settings->is_json, out_exit);
 }
 
-static int run_run(const dao_command_t *command, int argc, char **argv)
+static dao_status_t run_run(const dao_arguments_t *arguments, void *user, int *out_exit)
 {
-    settings_t settings = {.batch = NULL};
-    dao_arguments_t arguments;
-    int exit_code;
-    if (!dao_options_parse(command, argc, argv, &settings, &arguments, &exit_code)) {
-        return exit_code;
-    }
-    exit_code = check_scheme(&settings, &arguments);
-    if (exit_code != DAO_EXIT_OK) {
-        return exit_code;
-    }
-    set_config(&settings);
+    settings_t *settings = user;
     dao_step_trace_t trace;
-    if (dao_read_step(arguments.words[0], settings.batch, &trace) != DAO_OK) {
-        return dao_failure(command);
+    set_config(settings);
+    dao_status_t status = dao_read_step(arguments->words[0], settings->batch, &trace);
+    if (status != DAO_OK) {
+        return status;
     }
-    exit_code = run_trace(&settings, &trace);
+    status = run_trace(settings, &trace, out_exit);
     dao_step_trace_finish(&trace);
-    return exit_code;
+    return status;
 }
 
 const dao_command_t dao_command_run = {
@@ -585,5 +588,7 @@ const dao_command_t dao_command_run = {
     .rules = rules,
     .least_arguments = 1,
     .most_arguments = 1,
+    .settings_bytes = sizeof(settings_t),
+    .check = check_settings,
     .run = run_run,
 };

@@ -3,7 +3,6 @@
    need. */
 #include "tools/commands.h"
 #include "tools/model/step_problem.h"
-#include "tools/options/complain.h"
 #include "tools/print/report.h"
 #include "tools/read/step/read_step.h"
 #include "tools/simulate/explain.h"
@@ -453,11 +452,11 @@ static dao_status_t run_schemes(request_t *request)
     return status;
 }
 
-static int run_trace(request_t *request)
+static dao_status_t run_trace(request_t *request, int *out_exit)
 {
     dao_status_t status = dao_step_problem_make(request->trace, &request->step);
     if (status != DAO_OK) {
-        return dao_failure(&dao_command_simulate);
+        return status;
     }
     request->step.problem.host = request->settings->host;
     request->step.problem.file = request->settings->file;
@@ -465,28 +464,27 @@ static int run_trace(request_t *request)
     status = run_schemes(request);
     dao_step_problem_finish(&request->step);
     request->list.is_json = request->list.is_json && status == DAO_OK; /* half a list is none */
-    int exit_code = dao_report_end(&request->list);
-    return status == DAO_OK ? exit_code : dao_failure(&dao_command_simulate);
+    *out_exit = dao_report_end(&request->list);
+    return status;
 }
 
-static int run_simulate(const dao_command_t *command, int argc, char **argv)
+static dao_status_t run_simulate(const dao_arguments_t *arguments, void *user, int *out_exit)
 {
-    settings_t settings = {.threshold = DAO_TRACE_NONE};
+    settings_t *settings = user;
     request_t request;
-    dao_arguments_t arguments;
-    int exit_code;
-    if (!dao_options_parse(command, argc, argv, &settings, &arguments, &exit_code)) {
-        return exit_code;
-    }
-    set_request(&settings, &request);
     dao_step_trace_t trace;
-    if (dao_read_step(arguments.words[0], settings.batch, &trace) != DAO_OK) {
-        return dao_failure(command);
+    if (!dao_option_is_given(arguments, "threshold")) {
+        settings->threshold = DAO_TRACE_NONE;
+    }
+    set_request(settings, &request);
+    dao_status_t status = dao_read_step(arguments->words[0], settings->batch, &trace);
+    if (status != DAO_OK) {
+        return status;
     }
     request.trace = &trace;
-    exit_code = run_trace(&request);
+    status = run_trace(&request, out_exit);
     dao_step_trace_finish(&trace);
-    return exit_code;
+    return status;
 }
 
 #define SCHEME_HELP(name, meaning, choice, run) "\n  " name ": " meaning
@@ -508,5 +506,6 @@ const dao_command_t dao_command_simulate = {
     .rules = rules,
     .least_arguments = 1,
     .most_arguments = 1,
+    .settings_bytes = sizeof(settings_t),
     .run = run_simulate,
 };

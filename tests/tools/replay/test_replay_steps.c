@@ -9,6 +9,7 @@
 #include "tests/support/suite.h"
 #include "tools/commands.h"
 #include "tools/options/complain.h"
+#include "tools/options/program.h"
 #include "tools/replay/replay_steps.h"
 
 #include <dao/dao.h>
@@ -195,7 +196,7 @@ static int run(const dao_command_t *command, int count, char **arguments, char o
     CU_ASSERT_TRUE_FATAL(file >= 0 && kept_output >= 0 && kept_error >= 0);
     (void)fflush(stdout);
     CU_ASSERT_TRUE(dup2(file, STDOUT_FILENO) >= 0 && dup2(file, STDERR_FILENO) >= 0);
-    int exit_code = command->run(command, count, arguments);
+    int exit_code = dao_command_execute(command, count, arguments);
     (void)fflush(stdout);
     CU_ASSERT_TRUE(dup2(kept_output, STDOUT_FILENO) >= 0 && dup2(kept_error, STDERR_FILENO) >= 0);
     ssize_t length = pread(file, out_text, OUTPUT_BYTES - 1, 0);

@@ -9,6 +9,7 @@
 #include "tests/support/suite.h"
 #include "tools/commands.h"
 #include "tools/options/complain.h"
+#include "tools/options/program.h"
 #include "tools/read/step/read_json_step.h"
 #include "tools/run/run_step.h"
 
@@ -115,7 +116,7 @@ static int run_command(char *folder, char *out_text, size_t text_bytes)
     CU_ASSERT_TRUE_FATAL(file >= 0 && kept_output >= 0 && kept_error >= 0);
     (void)fflush(stdout);
     CU_ASSERT_TRUE(dup2(file, STDOUT_FILENO) >= 0 && dup2(file, STDERR_FILENO) >= 0);
-    int exit_code = dao_command_run.run(&dao_command_run, 4, arguments);
+    int exit_code = dao_command_execute(&dao_command_run, 4, arguments);
     (void)fflush(stdout);
     CU_ASSERT_TRUE(dup2(kept_output, STDOUT_FILENO) >= 0 && dup2(kept_error, STDERR_FILENO) >= 0);
     ssize_t length = pread(file, out_text, text_bytes - 1, 0);
