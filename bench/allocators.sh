@@ -51,7 +51,7 @@ only keeps books, so that what is measured is the library. A trace is replayed b
 processor time without the empty call, the median of the rounds. Footprint is peak reserved over peak live on a device that
 is large enough. Capacity is the smallest device on which the whole trace succeeds over peak live, as one contiguous segment
 and with 2 MiB pages that can be remapped; for a1 it would speak of the page alone, and for b100k it is not searched. Without
-remapping, good fit looks at more holes where more than half of the device is used (docs/design.md, Placing).
+remapping, good fit looks at more holes where more than half of the device is used (allocators/range/range.c).
 
 ## The default strategy
 
