@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
  * @file
- * Offset planning: buffers whose lifetimes are known get offsets in a pool, so that no two that are
- * alive together share bytes, and the highest byte used, the peak, is as low as can be found.
+ * Offset planning: buffers with known lifetimes get offsets in a pool. Buffers that are alive together share
+ * no bytes, and the peak, which is the highest byte used, is as low as can be found.
  *
- *     dao_plan_make(&problem, NULL, &plan);             works to the end: the bound is met, or nothing helps any more
+ *     dao_plan_make(&problem, NULL, &plan);             works to the end: bound met, or no method helps
  *
  *     dao_planner_create(&problem, &config, &planner);  copies the problem
  *     dao_planner_work(planner, 0, NULL);               until there is a first valid plan
- *     dao_planner_start(planner);                       goes on, on a thread of its own or on the program's executor
+ *     dao_planner_start(planner);                       goes on, on its own thread or the program's executor
  *     dao_planner_best(planner, &plan);                 at any moment: the best plan so far
  *     dao_planner_destroy(planner);                     plans that were handed out stay
  *
- * A plan is better that leaves out fewer bytes, and of two that leave out as many the one whose peak is
- * lower. With several pools the peak is the sum of the pools' own peaks, whichever of them they are in; so a
- * buffer goes to a later pool where that costs less, and not only where the pools before it are full.
+ * A plan that leaves out fewer bytes is better; of two that leave out as many, the one with the lower peak.
+ * With several pools the peak is the sum of the pools' peaks. So a buffer goes to a later pool where that
+ * costs less, and not only where the pools before it are full.
  *
- * A plan is immutable and counted. Work is counted in steps of the methods, not in time: the same problem and
- * settings, which may limit it, give the same plans, after the same work, in whatever slices and on whatever
- * thread. Nothing here needs dao_init().
+ * A plan is immutable and counted. Work is counted in steps of the methods, not in time. The same problem and
+ * settings give the same plans after the same work, in whatever slices and on whatever thread. Nothing here
+ * needs dao_init().
  */
 #ifndef DAO_PLAN_H
 #define DAO_PLAN_H
@@ -36,31 +36,36 @@ DAO_BEGIN_DECLS
 /** Largest buffer, in bytes. */
 #define DAO_PLAN_SIZE_MAX ((uint64_t)1 << 48)
 
-/** All sizes, each rounded up to its alignment, and the largest fixed end of each pool together: at most this
-   many bytes. Also
-    the most that a pool may hold. */
+/** Most bytes of a problem: all sizes, each rounded up to its alignment, and the largest fixed end of each
+    pool. Also the most that a pool may hold. */
 #define DAO_PLAN_TOTAL_MAX ((uint64_t)1 << 61)
 
-/** Most buffers, and most pieces that gaps and a period cut their lives into. */
+/** Most buffers, and most pieces that gaps and a period cut their lifetimes into. */
 #define DAO_PLAN_BUFFER_COUNT_MAX ((uint32_t)1 << 28)
 
-/** Longest period: times beyond it, of lives that go over its end, stay countable. */
+/** Longest period: times beyond it, of lifetimes that go over its end, stay countable. */
 #define DAO_PLAN_PERIOD_MAX ((uint64_t)1 << 62)
 
 #define DAO_PLAN_POOL_COUNT_MAX  64u
 #define DAO_PLAN_CLOCK_COUNT_MAX 256u
 
-/** Who is alive when, and how large. Times are in any unit; only their order counts, but for the margin. */
+/** A buffer and its lifetime. Times are in any unit; only their order counts, except for the margin. */
 typedef struct dao_plan_buffer {
-    uint64_t begin_time; /**< alive from here; cyclic: below the period */
-    uint64_t end_time; /**< up to here, not included; above begin_time; cyclic: at most begin_time + period */
-    uint64_t size_bytes;   /**< 1 to DAO_PLAN_SIZE_MAX */
-    uint64_t fixed_offset; /**< where it has to be, a multiple of its alignment; DAO_PLAN_NOWHERE: anywhere */
-    uint32_t alignment_bytes; /**< of its offset, a power of two; 0: the problem's */
-    uint32_t pool; /**< where it has to be, or DAO_PLAN_ANY_POOL; with a fixed offset that is pool 0 */
+    /** Alive from here on; with a period, below it. */
+    uint64_t begin_time;
+    /** Alive up to here, not included; above begin_time; with a period, at most begin_time + period. */
+    uint64_t end_time;
+    /** 1 to DAO_PLAN_SIZE_MAX. */
+    uint64_t size_bytes;
+    /** Where it has to lie, a multiple of its alignment; DAO_PLAN_NOWHERE: anywhere. */
+    uint64_t fixed_offset;
+    /** Of its offset, a power of two; 0: the problem's. */
+    uint32_t alignment_bytes;
+    /** The pool that it has to lie in, or DAO_PLAN_ANY_POOL, which with a fixed offset is pool 0. */
+    uint32_t pool;
 } dao_plan_buffer_t;
 
-/** A time within a buffer's life in which bytes of it are not used, so that others may have them. */
+/** A gap: a time within a lifetime in which some bytes are not used, so that other buffers may have them. */
 typedef struct dao_plan_gap {
     size_t buffer;       /**< index of the buffer */
     uint64_t begin_time; /**< not used from here; not before the buffer's begin_time */
@@ -75,43 +80,46 @@ typedef struct dao_plan_pool_config {
 } dao_plan_pool_t;
 
 /**
- * What is to be planned. All zero but the buffers: one pool without limit, half-open lifetimes. Borrowed by
- * each call.
+ * A problem. All zero but the buffers: one pool without limit, half-open lifetimes. Borrowed by each call.
  */
 typedef struct dao_plan_problem {
     const dao_plan_buffer_t *buffers;
     size_t buffer_count; /**< 0 is a problem with an empty plan */
-    const dao_plan_gap_t
-        *gaps;        /**< in the order of their buffers, a buffer's in the order of time, without overlap */
+    /** In the order of their buffers; the gaps of a buffer in the order of time, without overlap. */
+    const dao_plan_gap_t *gaps;
     size_t gap_count; /**< with gaps, no clocks */
-    const dao_plan_pool_t
-        *pools;          /**< where plans are as good, earlier ones are filled first, as far as is looked */
+    /** Of plans that are equally good, those that fill earlier pools first are preferred, where they are
+        found. */
+    const dao_plan_pool_t *pools;
     uint32_t pool_count; /**< 0: one pool without limit */
     /**
-     * Several streams of time: buffer i begins at the vector clock begin_clocks[i * clock_count ...] and ends
-     * at end_clocks[i * clock_count ...], which is in no component below and in one above it. Two buffers may
-     * share bytes if the end of one happens before the beginning of the other: it is in no component above
-     * it. Instead of begin_time and end_time, and without period, margin, gaps and is_closed.
+     * Vector clocks, instead of begin_time and end_time: lifetimes by happens-before. Buffer i begins at
+     * begin_clocks[i * clock_count ...] and ends at end_clocks[i * clock_count ...], which is below the begin
+     * in no component and above it in at least one. Two buffers may share bytes if the end of one is above
+     * the begin of the other in no component. Without period, margin, gaps and is_closed.
      */
     const uint32_t *begin_clocks;
     const uint32_t *end_clocks;
     uint32_t clock_count; /**< 0: times; at most DAO_PLAN_CLOCK_COUNT_MAX */
-    bool is_closed;       /**< lives include their end_time: one that ends when another begins overlaps it */
-    uint64_t
-        period; /**< the step repeats after so long, and lives that go beyond it go on at its start; 0: no */
-    uint64_t
-        margin; /**< every use ends so much later than it says: frees of threads in no fixed order; right before a
-                          gap that does not begin the life all bytes count as used, even if another ends there */
+    bool is_closed;       /**< lifetimes include their end_time: a buffer overlaps one that begins then */
+    /** The step repeats after so long: lifetimes that go beyond it go on at its start; 0: it does not
+        repeat. */
+    uint64_t period;
+    /**
+     * Every use ends so much later than it says, for threads whose frees have no fixed order. Right before a
+     * gap that does not begin the lifetime all bytes count as used, even if another gap ends there.
+     */
+    uint64_t margin;
     uint32_t alignment_bytes; /**< of every offset, a power of two; 0: 1 */
 } dao_plan_problem_t;
 
 /** How offsets are found. A number never changes its meaning. */
 #define DAO_PLAN_METHOD_LIST(X)                                                                              \
     X(0, BEST, "best", "several methods, then improvement until the bound is met")                           \
-    X(1, SKYLINE_START, "skyline_start", "fills the lowest place, with what starts first")                   \
-    X(2, SKYLINE_DURATION, "skyline_duration", "fills the lowest place, with what lives longest")            \
-    X(3, SKYLINE_AREA, "skyline_area", "fills the lowest place, with what has most bytes times life")        \
-    X(4, SKYLINE_SIZE, "skyline_size", "fills the lowest place, with what is largest")                       \
+    X(1, SKYLINE_START, "skyline_start", "skyline: the lowest place gets what starts first")                 \
+    X(2, SKYLINE_DURATION, "skyline_duration", "skyline: the lowest place gets what lives longest")          \
+    X(3, SKYLINE_AREA, "skyline_area", "skyline: the lowest place gets the most bytes times life")           \
+    X(4, SKYLINE_SIZE, "skyline_size", "skyline: the lowest place gets what is largest")                     \
     X(5, START_FIRST_FIT, "start_first_fit", "by start, lowest hole")                                        \
     X(6, START_BEST_FIT, "start_best_fit", "by start, smallest hole")                                        \
     X(7, SIZE_FIRST_FIT, "size_first_fit", "by size, lowest hole")                                           \
@@ -122,11 +130,10 @@ typedef struct dao_plan_problem {
     X(12, AREA_BEST_FIT, "area_best_fit", "by bytes times duration, smallest hole")                          \
     X(13, SEARCH, "search",                                                                                  \
       "exact: below skyline_area's plan, for one pool and whole lives, or few buffers")                      \
-    X(14, BINS, "bins", "lifetime bins: blocks of one size, whoever fits joins")                             \
+    X(14, BINS, "bins", "lifetime bins: blocks of one size, which buffers share in turn")                    \
     X(15, BREADTH_FIRST_FIT, "breadth_first_fit", "by the most bytes alive during its life, lowest hole")    \
     X(16, BREADTH_BEST_FIT, "breadth_best_fit", "by the most bytes alive during its life, smallest hole")    \
-    X(17, SQUEAKY_WHEEL, "squeaky_wheel",                                                                    \
-      "fills the lowest place again and again; what was high comes sooner")
+    X(17, SQUEAKY_WHEEL, "squeaky_wheel", "fills the skyline again and again; what was high comes sooner")
 
 typedef enum dao_plan_method {
 #define DAO_PLAN_METHOD_ENUMERATOR(number, name, text, description) DAO_PLAN_METHOD_##name = number,
@@ -136,7 +143,7 @@ typedef enum dao_plan_method {
 } dao_plan_method_t;
 
 /**
- * Gives the name of a method, such as "best".
+ * Returns the name of a method, such as "best".
  *
  * @return A static string; "unknown" for a number that is none.
  *
@@ -157,14 +164,14 @@ DAO_API DAO_NODISCARD dao_status_t dao_plan_method_parse(const char *name, dao_p
 /** An immutable, counted plan. */
 typedef struct dao_plan dao_plan_t;
 
-/** What a plan is worth, and what it took. */
+/** The quality of a plan, and what it cost. */
 typedef struct dao_plan_report {
     uint64_t peak_bytes;      /**< highest byte used, over all pools together */
     uint64_t bound_bytes;     /**< no plan that places every buffer has a lower peak */
     uint64_t unplaced_bytes;  /**< size of the buffers that did not fit */
     size_t unplaced_count;    /**< their number; their offset is DAO_PLAN_NOWHERE */
     bool is_proved;           /**< no plan is better: all are placed, and a lower peak is not possible */
-    dao_plan_method_t method; /**< who found it; BEST for one that was made from offsets */
+    dao_plan_method_t method; /**< that found it; BEST for a plan that was made from offsets */
     uint64_t version;         /**< 1 for a planner's first plan, then counted up */
     uint64_t work;            /**< the planner's work until it was found */
     uint64_t memory_bytes; /**< most host memory that the planner held until then, the problem not included */
@@ -194,14 +201,14 @@ DAO_API DAO_NODISCARD dao_status_t dao_plan_create(const dao_plan_problem_t *pro
 DAO_API dao_plan_t *dao_plan_retain(dao_plan_t *plan);
 
 /**
- * Gives a reference back; the last one frees the plan. NULL is allowed.
+ * Drops a reference; the last one frees the plan. NULL is allowed.
  *
  * Threads: any. Waits: never. Cost: O(1).
  */
 DAO_API void dao_plan_release(dao_plan_t *plan);
 
 /**
- * Gives all offsets, in the order of the problem's buffers.
+ * Returns all offsets, in the order of the problem's buffers.
  *
  * @return Borrowed, as long as the plan; NULL for NULL or an empty plan.
  *
@@ -210,7 +217,7 @@ DAO_API void dao_plan_release(dao_plan_t *plan);
 DAO_API const uint64_t *dao_plan_offsets(const dao_plan_t *plan);
 
 /**
- * Gives the offset of a buffer in its pool.
+ * Returns the offset of a buffer in its pool.
  *
  * @return DAO_PLAN_NOWHERE if it is not placed, and for NULL or an index that is none.
  *
@@ -219,7 +226,7 @@ DAO_API const uint64_t *dao_plan_offsets(const dao_plan_t *plan);
 DAO_API uint64_t dao_plan_offset(const dao_plan_t *plan, size_t buffer);
 
 /**
- * Gives the pool of a buffer.
+ * Returns the pool of a buffer.
  *
  * @return DAO_PLAN_ANY_POOL if it is not placed, and for NULL or an index that is none.
  *
@@ -228,7 +235,7 @@ DAO_API uint64_t dao_plan_offset(const dao_plan_t *plan, size_t buffer);
 DAO_API uint32_t dao_plan_pool(const dao_plan_t *plan, size_t buffer);
 
 /**
- * Gives the highest byte used of a pool.
+ * Returns the highest byte used of a pool.
  *
  * @return 0 for NULL or a pool that is none.
  *
@@ -240,7 +247,7 @@ DAO_API uint64_t dao_plan_pool_peak(const dao_plan_t *plan, uint32_t pool);
 #define DAO_PLAN_BIN_POLICY_COUNT 3u
 
 /**
- * Gives the bytes that a policy of the method `bins` needs: all its blocks, to the end of each. The plan is
+ * Returns the bytes that a policy of the method `bins` needs: all its blocks, to the end of each. The plan is
  * that of the least, where nothing is fixed and nothing is limited; its peak may be lower, by what the last
  * block's buffers leave of it.
  *
@@ -251,14 +258,14 @@ DAO_API uint64_t dao_plan_pool_peak(const dao_plan_t *plan, uint32_t pool);
 DAO_API uint64_t dao_plan_bin_policy_bytes(const dao_plan_t *plan, uint32_t policy);
 
 /**
- * Gives the number of buffers; 0 for NULL.
+ * Returns the number of buffers; 0 for NULL.
  *
  * Threads: any. Waits: never. Cost: O(1).
  */
 DAO_API size_t dao_plan_count(const dao_plan_t *plan);
 
 /**
- * Tells what a plan is worth.
+ * Writes the quality of a plan and what it cost.
  *
  * @param out_report  Written only on DAO_OK.
  * @return DAO_OK; DAO_ERR_INVALID for NULL.
@@ -269,7 +276,7 @@ DAO_API dao_status_t dao_plan_report_get(const dao_plan_t *plan, dao_plan_report
 
 /**
  * Checks offsets against a problem: no two buffers share bytes at the same time, each lies where it may, in a
- * pool that holds it. Buffers that are not placed are not checked. It shares no code with what finds offsets.
+ * pool that holds it. Buffers that are not placed are not checked. The check shares no code with the methods.
  *
  * @param problem  Borrowed.
  * @param offsets  One a buffer, DAO_PLAN_NOWHERE for one that is not placed. May be NULL for an empty
@@ -284,22 +291,23 @@ DAO_API dao_status_t dao_plan_report_get(const dao_plan_t *plan, dao_plan_report
 DAO_API DAO_NODISCARD dao_status_t dao_plan_check(const dao_plan_problem_t *problem, const uint64_t *offsets,
                                                   const uint32_t *pools);
 
-/** Works on one problem. */
+/** A planner works on one problem. */
 typedef struct dao_planner dao_planner_t;
 
 /**
- * What an executor runs: `run(argument)`, once, on any thread, at some time after `submit`, or at once inside
- * of it.
+ * A unit of work for an executor: `run(argument)`, once, on any thread, at some time after `submit` or inside
+ * it.
  */
 typedef void (*dao_plan_run_func_t)(void *argument);
 
 /**
- * How a planner works; all zero: the best method, until it is done, on a thread of its own if it is started.
+ * Settings of a planner. All zero: the method `best`, until it is done, on a thread of its own if it is
+ * started.
  */
 typedef struct dao_planner_config {
     dao_plan_method_t method;
     uint64_t work_limit; /**< steps, though `best` always finds a first plan; 0: no limit */
-    uint64_t seed;       /**< for what is drawn at random; 0 is a seed like any other */
+    uint64_t seed;       /**< of what is drawn at random; 0 is a seed like any other */
     /**
      * Hands work to the program's executor, for dao_planner_start(); NULL: the planner has a thread. Each run
      * works for about a millisecond and then submits the next one. Called without locks, never by two threads
@@ -344,7 +352,7 @@ DAO_API DAO_NODISCARD dao_status_t dao_planner_create(const dao_plan_problem_t *
 DAO_API DAO_NODISCARD dao_status_t dao_planner_work(dao_planner_t *planner, uint64_t work, bool *out_is_done);
 
 /**
- * Lets it work in the background until it is done or cancelled, once.
+ * Starts work in the background, once. It ends when the planner is done or cancelled.
  *
  * @return DAO_OK; DAO_ERR_INVALID for NULL; DAO_ERR_BUSY if it was started; DAO_ERR_STOPPED if it was
  *         cancelled; DAO_ERR_THREAD if the system has no thread: it was not started.
@@ -367,8 +375,8 @@ DAO_API DAO_NODISCARD dao_status_t dao_planner_start(dao_planner_t *planner);
 DAO_API DAO_NODISCARD dao_status_t dao_planner_wait(dao_planner_t *planner, uint64_t timeout_ns);
 
 /**
- * Ends the work: whoever does it returns within a millisecond or two of processor time, up to millions of
- * buffers. The best plan so far stays.
+ * Ends the work: the thread that does it returns within a millisecond or two of processor time, with up to
+ * millions of buffers. The best plan so far stays.
  *
  * @return DAO_OK, also if it was done; DAO_ERR_INVALID for NULL.
  *
@@ -377,7 +385,7 @@ DAO_API DAO_NODISCARD dao_status_t dao_planner_wait(dao_planner_t *planner, uint
 DAO_API dao_status_t dao_planner_cancel(dao_planner_t *planner);
 
 /**
- * Gives the best plan so far.
+ * Returns the best plan so far.
  *
  * @param out_plan  The caller owns a reference; written only on DAO_OK.
  * @return DAO_OK; DAO_ERR_INVALID for NULL; DAO_ERR_NOT_READY before there is one.
@@ -387,15 +395,15 @@ DAO_API dao_status_t dao_planner_cancel(dao_planner_t *planner);
 DAO_API DAO_NODISCARD dao_status_t dao_planner_best(dao_planner_t *planner, dao_plan_t **out_plan);
 
 /**
- * Cancels, waits until nobody works any more, and frees. An executor must have run what was submitted, or do
- * so now. NULL is allowed. Plans that were handed out stay.
+ * Cancels, waits until no thread works any more, and frees. An executor must have run what was submitted, or
+ * do so now. NULL is allowed. Plans that were handed out stay.
  *
  * Threads: any, once; not a run of the executor. Waits: as described. Cost: O(1).
  */
 DAO_API void dao_planner_destroy(dao_planner_t *planner);
 
 /**
- * Makes a planner, works to the end in the calling thread, and gives its best plan.
+ * Makes a planner, works to the end in the calling thread, and returns its best plan.
  *
  * @param config    Copied, NULL: all defaults; with no limit of work the method `best` may take long.
  * @param out_plan  The caller owns a reference; written only on DAO_OK.

@@ -51,7 +51,7 @@ class plan : public detail::counted<::dao_plan_t, detail::plan_retain, detail::p
         return plan(handle);
     }
 
-    /** Gives the number of buffers. */
+    /** Returns the number of buffers. */
     [[nodiscard]] std::size_t size() const noexcept
     {
         return ::dao_plan_count(get());
@@ -95,7 +95,7 @@ class planner : public detail::owned<::dao_planner_t, ::dao_planner_destroy>
     {
     }
 
-    /** Works in this thread, as dao_planner_work(). Tells whether it is done. */
+    /** Works in this thread, as dao_planner_work(). Returns true once it is done. */
     bool work(std::uint64_t steps = 0)
     {
         bool is_done = false;
@@ -125,7 +125,7 @@ class planner : public detail::owned<::dao_planner_t, ::dao_planner_destroy>
         check(::dao_planner_cancel(get()));
     }
 
-    /** Gives the best plan so far. */
+    /** Returns the best plan so far. */
     [[nodiscard]] plan best() const
     {
         return plan::adopt(
@@ -160,7 +160,7 @@ class swap_plan : public detail::owned<::dao_swap_plan_t, ::dao_swap_plan_destro
         return ::dao_swap_plan_schedule(get());
     }
 
-    /** Tells its time; as it was planned, or as `config` says. */
+    /** Returns its time; as it was planned, or as `config` says. */
     [[nodiscard]] dao_swap_replay_t replay(const dao_swap_replay_config_t *config = nullptr) const
     {
         dao_swap_replay_t replay;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
  * @file
- * A step whose tensors do not all fit on the device, as numbers alone: how fast it can be at best, a
- * plan of the copies between the device and slower tiers, and the exact time of a plan.
+ * Swapping for a step whose tensors do not all fit on the device, from numbers alone: the least time that it
+ * takes, a plan of the copies between the device and slower tiers, and the exact time of a plan.
  *
  *     problem --dao_swap_find_bound()--> no scheme that only moves bytes is faster than this, and why
  *        |
  *     dao_swap_plan_make()  -->  plan: copies, what each one waits for, and an address for every operand
  *                                  |
- *                         dao_swap_plan_replay()  -->  time of a step, stalls; also with disturbed kernel
- times and links
+ *                         dao_swap_plan_replay()  -->  time of a step, stalls; also with other kernel times
+ *                                                      and links
  *
  * The step repeats: a plan's end is its start. All functions are pure: the same arguments give the same
  * answer, and nothing is kept, read or waited for.
@@ -25,8 +25,9 @@ DAO_BEGIN_DECLS
 /** A tensor of the step. */
 typedef struct dao_swap_tensor {
     uint64_t size_bytes; /**< at least 1, at most DAO_SWAP_SIZE_MAX */
-    bool
-        is_persistent; /**< its content lives on into the next step; a tensor that is read before it is written always does */
+    /** Its content lives on into the next step, as that of a tensor always does which is read before it is
+        written. */
+    bool is_persistent;
 } dao_swap_tensor_t;
 
 /** One tensor of a kernel. A tensor that is named twice counts once; reads and writes are joined. */
@@ -35,9 +36,8 @@ typedef struct dao_swap_use {
     dao_access_t access;
 } dao_swap_use_t;
 
-/** A kernel. All that it uses is on the device while it runs. After the last use of a tensor that is not
-   persistent its
-    memory is free. */
+/** A kernel. All that it uses is on the device while it runs. The memory of a tensor that is not persistent
+    is free after its last use. */
 typedef struct dao_swap_kernel {
     uint64_t time_ns;         /**< at most DAO_SWAP_TIME_MAX */
     uint64_t workspace_bytes; /**< device memory for this kernel alone */
@@ -53,20 +53,20 @@ typedef enum dao_swap_duplex {
 
 /** A slower tier, and its link to the device. */
 typedef struct dao_swap_tier {
-    uint64_t
-        in_bytes_per_second; /**< to the device; host: at least 1; file: 0 says that there is no file tier */
-    uint64_t out_bytes_per_second; /**< from the device; 0: as in */
-    uint64_t
-        shared_bytes_per_second; /**< most of both directions together while both copy; 0: no limit but their own */
-    uint64_t latency_ns;         /**< of each copy, during which it holds the link */
-    uint64_t limit_bytes;        /**< most bytes kept there; 0: no limit */
+    /** To the device; host: at least 1; file: 0 if there is no file tier. */
+    uint64_t in_bytes_per_second;
+    /** From the device; 0: as in. */
+    uint64_t out_bytes_per_second;
+    /** Most of both directions together while both copy; 0: no limit but their own. */
+    uint64_t shared_bytes_per_second;
+    uint64_t latency_ns;  /**< of each copy, during which it holds the link */
+    uint64_t limit_bytes; /**< most bytes kept there; 0: no limit */
     dao_swap_duplex_t duplex;
 } dao_swap_tier_t;
 
 #define DAO_SWAP_SIZE_MAX ((uint64_t)1 << 48) /**< of a tensor, and of all together */
-#define DAO_SWAP_TIME_MAX                                                                                    \
-    ((uint64_t)1                                                                                             \
-     << 50) /**< of a kernel, of all together, and of copying in and out what each uses, in ns: 13 days */
+/** In ns, 13 days: of a kernel, of all together, and of copying in and out what each uses. */
+#define DAO_SWAP_TIME_MAX  ((uint64_t)1 << 50)
 #define DAO_SWAP_COUNT_MAX ((uint32_t)1 << 24) /**< of tensors, of kernels, of uses of all kernels */
 
 /** A step. Borrowed by the calls that take it. */
@@ -77,10 +77,10 @@ typedef struct dao_swap_problem {
     uint32_t kernel_count;            /**< at least 1 */
     uint64_t capacity_bytes;          /**< of the device */
     dao_swap_tier_t host;
-    dao_swap_tier_t
-        file; /**< takes what the host's limit leaves over; a path of its own, beside the host's link */
-    uint32_t
-        alignment_bytes; /**< of addresses and of the parts of tensors, a power of two; 0: DAO_SWAP_ALIGNMENT_DEFAULT */
+    /** Takes what the host's limit leaves over; its path does not share the host's link. */
+    dao_swap_tier_t file;
+    /** Of addresses and of the parts of tensors, a power of two; 0: DAO_SWAP_ALIGNMENT_DEFAULT. */
+    uint32_t alignment_bytes;
 } dao_swap_problem_t;
 
 #define DAO_SWAP_ALIGNMENT_DEFAULT 256u
@@ -93,9 +93,8 @@ typedef enum dao_swap_binding {
     DAO_SWAP_BINDING_BOTH = 3,    /**< both, over a link that they share */
 } dao_swap_binding_t;
 
-/** What no scheme that only moves bytes can beat. Not covered: recomputing, compressing, kernels that read
-   host memory,
-    another order of kernels. */
+/** A bound that no scheme beats which only moves bytes. Not covered: recomputing, compressing, kernels that
+    read host memory, another order of kernels. */
 typedef struct dao_swap_bound {
     uint64_t step_ns;    /**< the greatest of the three below */
     uint64_t compute_ns; /**< sum of kernel times */
@@ -108,9 +107,8 @@ typedef struct dao_swap_bound {
     uint64_t least_capacity_bytes;  /**< of one kernel: below this the step cannot run */
     uint32_t least_capacity_kernel; /**< the kernel that sets it */
 
-    /** The window that adds most to the bound: kernels first .. first + count - 1, going on at the step's
-       start if it goes
-        beyond the end. Count 0: no window takes longer than its kernels. */
+    /** The window that adds most to the bound: kernels first .. first + count - 1, around the step's end.
+        Count 0: no window takes longer than its kernels. */
     uint32_t window_first_kernel;
     uint32_t window_kernel_count;
     uint64_t window_added_ns; /**< by which it is longer than its kernels */
@@ -145,9 +143,8 @@ typedef struct dao_swap_bound {
 DAO_API DAO_NODISCARD dao_status_t dao_swap_find_bound(const dao_swap_problem_t *problem,
                                                        dao_swap_bound_t *out_bound);
 
-/** What runs one thing after the other: kernels, or the copies of one direction of one tier. Half duplex:
-   both directions
-    of a tier are on its IN stream. */
+/** A stream runs one operation after the other: kernels, or the copies of one direction of one tier. Half
+    duplex: both directions of a tier are on its IN stream. */
 typedef enum dao_swap_stream {
     DAO_SWAP_STREAM_COMPUTE = 0,
     DAO_SWAP_STREAM_HOST_IN = 1,
@@ -158,9 +155,8 @@ typedef enum dao_swap_stream {
 
 #define DAO_SWAP_STREAM_COUNT 5u
 
-/** What has to be finished before something starts: of each stream, all before the `done[stream]`-th thing of
-   this step.
-    0 or less counts back from the step's start: 0 is all of the step before, -1 all of it but the last.
+/** What an operation waits for: on each stream the first done[stream] operations of this step. For done <= 0
+    the count goes back from the step's start: 0 is all of the step before, -1 all of it but the last one.
     DAO_SWAP_NO_WAIT: nothing. */
 typedef struct dao_swap_fence {
     int32_t done[DAO_SWAP_STREAM_COUNT];
@@ -189,24 +185,23 @@ typedef struct dao_swap_resident {
 } dao_swap_resident_t;
 
 /**
- * A plan, read-only. What a replayer does with it:
+ * A plan, read-only. A replayer does with it:
  *
- *     before the first step   an arena of arena_bytes on the device, of host_bytes in the host, of file_bytes
- in the file;
- *                             every part that some copy brings in and whose content lives on over the step's
- *                             start is put into its slot, and every resident to its address
- *     each step               the kernels in their order on one stream, the copies of each stream in theirs
- on a stream each;
- *                             each thing is queued behind its fence: of each stream named, the event recorded
- *                             behind the thing with that number. In the first step waits for the step before
- *                             are over
+ *     before the first step   it makes an arena of arena_bytes on the device, of host_bytes in the host, of
+ *                             file_bytes in the file; it puts every part that some copy brings in, and whose
+ *                             content lives on over the step's start, into its slot, and every resident to
+ *                             its address
+ *     each step               it queues the kernels in their order on one stream, and the copies of each
+ *                             stream in theirs on a stream each; each operation waits for its fence: of each
+ *                             stream named, the event recorded behind the operation with that number. In the
+ *                             first step waits for the step before are over
  *     after the last step     residents are at their addresses, all else that lives on is in its slot
  *
  * A kernel finds the operand of use i (counted over all kernels) at use_address[i], all of it in one piece,
  * and its workspace at workspace_address. Nothing else has to be waited for, looked up or decided; a step may
- * be queued while the one before it runs. The order in which one host thread queues things, so that no event
- * is waited for before it is recorded, is free: taking of each stream the next thing whose fence names only
- * what is queued always finds one.
+ * be queued while the one before it runs. One host thread may queue in any order in which no event is waited
+ * for before it is recorded. There always is one:
+ * some stream has a next operation whose fence names only what is queued.
  */
 typedef struct dao_swap_schedule {
     const dao_swap_copy_t *copies[DAO_SWAP_STREAM_COUNT]; /**< [DAO_SWAP_STREAM_COMPUTE] is NULL */
@@ -222,12 +217,12 @@ typedef struct dao_swap_schedule {
     uint64_t in_bytes; /**< moved in a step, both tiers */
     uint64_t out_bytes;
     uint64_t step_ns; /**< time of a step in the long run */
-    uint64_t
-        fluid_step_ns; /**< the same if tensors needed bytes, but no addresses: what holes cost is the difference */
+    /** The same if tensors needed bytes, but no addresses: the difference is what holes cost. */
+    uint64_t fluid_step_ns;
     uint64_t part_bytes; /**< size of the parts that tensors are moved in; 0: whole tensors */
 } dao_swap_schedule_t;
 
-/** What tensors are moved in. */
+/** The granularity in which tensors move. */
 typedef enum dao_swap_granularity {
     DAO_SWAP_GRANULARITY_BEST = 0,  /**< both are tried */
     DAO_SWAP_GRANULARITY_WHOLE = 1, /**< whole tensors */
@@ -238,9 +233,9 @@ typedef enum dao_swap_granularity {
 typedef struct dao_swap_plan_config {
     dao_swap_granularity_t granularity;
     uint64_t part_bytes; /**< size of parts; 0: a 64th of the capacity, at least DAO_SWAP_PART_BYTES_MIN */
-    /** Asked in the calling thread about every millisecond of its work, or more often: true ends the call
-       with
-        DAO_ERR_STOPPED, and it is not asked again. It must not wait. NULL: the plan is made to its end. */
+    /** Called in the calling thread about every millisecond of its work, or more often. True ends the call
+        with DAO_ERR_STOPPED, and it is not called again. It must not wait. NULL: the plan is made to its
+        end. */
     bool (*is_cancelled)(void *cancel_user);
     void *cancel_user;
 } dao_swap_plan_config_t;
@@ -275,7 +270,7 @@ DAO_API DAO_NODISCARD dao_status_t dao_swap_plan_make(const dao_swap_problem_t *
 DAO_API void dao_swap_plan_destroy(dao_swap_plan_t *plan);
 
 /**
- * Gives what a plan says.
+ * Returns the schedule of a plan.
  *
  * @return Borrowed, as long as the plan; NULL for NULL.
  *
@@ -286,15 +281,15 @@ DAO_API const dao_swap_schedule_t *dao_swap_plan_schedule(const dao_swap_plan_t 
 /** What a kernel waited for. */
 typedef struct dao_swap_stall {
     uint64_t time_ns; /**< from the end of the kernel before to its begin */
-    dao_swap_stream_t
-        stream; /**< whose copy was the last one to end: an IN stream brought its data, an OUT stream freed its room */
+    /** Of the copy that ended last: on an IN stream it brought data, on an OUT stream it freed memory. */
+    dao_swap_stream_t stream;
 } dao_swap_stall_t;
 
 /** How a plan is replayed. All zero: as it was planned. */
 typedef struct dao_swap_replay_config {
     uint32_t step_count; /**< at least 2; 0: 8 */
-    const uint64_t
-        *kernel_times_ns; /**< of the kernels of all steps, one step after the other; NULL: the problem's */
+    /** Of the kernels of all steps, one step after the other; NULL: the problem's. */
+    const uint64_t *kernel_times_ns;
     const dao_swap_tier_t *host; /**< speeds and latency in place of the problem's; NULL: those */
     const dao_swap_tier_t *file;
     dao_swap_stall_t *out_stalls; /**< written, one a kernel: in the last step; may be NULL */
@@ -309,7 +304,7 @@ typedef struct dao_swap_replay {
 } dao_swap_replay_t;
 
 /**
- * Plays a plan by its fences alone, and tells its time exactly: for its own times, or for disturbed ones.
+ * Plays a plan by its fences alone and computes its exact time, for the planned times or for others.
  *
  * @param plan        Borrowed.
  * @param config      Borrowed; NULL: as it was planned.

@@ -168,7 +168,7 @@ static void rank_pieces(sweep_t *sweep)
     }
 }
 
-/* Tells whether two pieces share bytes, though they must not. */
+/* Returns true if two pieces share bytes, though they must not. */
 static bool do_clash(const sweep_t *sweep, uint32_t first, uint32_t second)
 {
     dao_plan_piece_t left = dao_plan_instance_piece(sweep->instance, first);
@@ -180,7 +180,7 @@ static bool do_clash(const sweep_t *sweep, uint32_t first, uint32_t second)
            !dao_plan_instance_is_ordered(sweep->instance, left.item, right.item);
 }
 
-/* Gives a piece that is alive and clashes with one that begins, or NONE. */
+/* Returns a piece that is alive and clashes with one that begins, or NONE. */
 static uint32_t find_clash(const sweep_t *sweep, uint32_t piece)
 {
     const bool are_all = sweep->instance->clock_count > 0;
@@ -214,7 +214,7 @@ static dao_status_t report(const sweep_t *sweep, uint32_t first, uint32_t second
                      offsets[right], instance->items[left].size_bytes, instance->items[right].size_bytes);
 }
 
-/* Lets a piece begin, after those that have ended by then. Gives one that it clashes with, or NONE. */
+/* Lets a piece begin, after those that have ended by then. Returns one that it clashes with, or NONE. */
 static uint32_t begin_piece(sweep_t *sweep, uint32_t index, uint32_t *ended)
 {
     const dao_plan_instance_t *instance = sweep->instance;

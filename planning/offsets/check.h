@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whether a layout is one: used by the public check, for fixed items, and by assertions. */
+/* Whether a layout keeps all rules: for the public check, for fixed items, and for assertions. */
 #ifndef DAO_PLANNING_CHECK_H
 #define DAO_PLANNING_CHECK_H
 

@@ -167,7 +167,7 @@ dao_status_t dao_planner_work(dao_planner_t *planner, uint64_t limit, bool *out_
 
 /* ---- in the background ---- */
 
-/* Does a slice. Tells whether there is more to do. */
+/* Does a slice. Returns true if there is more to do. */
 static bool do_slice(dao_planner_t *planner)
 {
     dao_status_t status = work(planner, SLICE_WORK);

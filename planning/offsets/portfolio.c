@@ -387,7 +387,7 @@ static void hand_out(dao_plan_portfolio_t *portfolio, dao_plan_t *plan, dao_plan
     *out_plan = plan;
 }
 
-/* Tells whether the layout at hand is a spreader's. */
+/* Returns true if the layout at hand is a spreader's. */
 static bool is_spread(const dao_plan_portfolio_t *portfolio)
 {
     return portfolio->worker == WORKER_BUILDER && portfolio->next > portfolio->builder_count;

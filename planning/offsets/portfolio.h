@@ -13,7 +13,7 @@ typedef struct dao_plan_portfolio dao_plan_portfolio_t;
    plans of all slices. */
 #define DAO_PLAN_STRETCH_WORK 4096u
 
-/* Tells whether a number is a method's. */
+/* Returns true if a number is a method's. */
 bool dao_plan_portfolio_knows(dao_plan_method_t method);
 
 /* Checks and copies a problem for a portfolio of one method, or of all of them for DAO_PLAN_METHOD_BEST. The
@@ -30,7 +30,7 @@ void dao_plan_portfolio_destroy(dao_plan_portfolio_t *portfolio);
 DAO_NODISCARD dao_status_t dao_plan_portfolio_step(dao_plan_portfolio_t *portfolio, dao_plan_work_t *work,
                                                    dao_plan_t **out_plan);
 
-/* Tells whether the bound is met or nothing is left to do. */
+/* Returns true if the bound is met or nothing is left to do. */
 bool dao_plan_portfolio_is_done(const dao_plan_portfolio_t *portfolio);
 
 #endif

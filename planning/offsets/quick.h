@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Quick passes over one problem, for who places again and again and wants neither a bound nor a report: the
-   problem is made ready once, and the best layout is kept. A pass may be repeated; what found no place comes
-   first then, the sooner the more often it found none: squeaky wheel optimization (Joslin and Clements,
-   1999). */
+/* Quick passes over one problem, for callers that place often and need neither a bound nor a report. The
+   problem is made ready once, and the best layout is kept. A pass may be repeated: what found no place comes
+   first then, the sooner the more often it found none. This is squeaky wheel optimization (Joslin and
+   Clements, 1999). */
 #ifndef DAO_PLANNING_QUICK_H
 #define DAO_PLANNING_QUICK_H
 
@@ -11,9 +11,10 @@
 
 typedef struct dao_plan_quick_method {
     dao_plan_order_t order; /* not DAO_PLAN_ORDER_OFFSET */
-    bool
-        is_skyline; /* the lowest place gets the first by the order; then all settle. Not for DAO_PLAN_ORDER_BREADTH */
-    bool is_best_fit; /* else: of the holes that fit the smallest one, or the lowest one */
+    /* The skyline, whose items are then placed once more by their offsets. Not for DAO_PLAN_ORDER_BREADTH. */
+    bool is_skyline;
+    /* Else greedily: into the smallest hole that fits, or into the lowest one. */
+    bool is_best_fit;
 } dao_plan_quick_method_t;
 
 #define DAO_PLAN_QUICK_MISSES_MAX 255u
@@ -24,8 +25,8 @@ typedef struct dao_plan_quick {
     uint64_t *ranks; /* one an item: the smaller the sooner */
     bool has_best;
     dao_plan_score_t best;
-    uint64_t
-        *offsets; /* one a buffer of the problem: the best layout; DAO_PLAN_NOWHERE for what does not fit */
+    /* One a buffer of the problem: the best layout; DAO_PLAN_NOWHERE for a buffer that does not fit. */
+    uint64_t *offsets;
 } dao_plan_quick_t;
 
 /* Checks and copies a problem. The statuses of dao_planner_create(), and DAO_ERR_STOPPED if it was cancelled;
@@ -44,7 +45,7 @@ DAO_NODISCARD dao_status_t dao_plan_quick_try(dao_plan_quick_t *quick, const dao
 DAO_NODISCARD dao_status_t dao_plan_quick_repeat(dao_plan_quick_t *quick, uint32_t count,
                                                  dao_plan_work_t *work);
 
-/* Whether everything has a place. */
+/* Returns true if everything has a place. */
 static inline bool dao_plan_quick_is_complete(const dao_plan_quick_t *quick)
 {
     return quick->has_best && quick->best.unplaced_count == 0;

@@ -2,11 +2,12 @@
 /* Variants are timed with the whole capacity first, as if memory had no addresses. Then the best of them get
    addresses:
 
-       variant  --choose-->  who leaves  --cycle-->  the same in every step  --tiers, time-->  a step that repeats
-                                                         |                                         |
-       with less of the capacity  <-- nothing to split --+--  split: more leaves  <--  not all --  layout
-                                                                                                   |
-                                                              emit (copies and fences)  <--  all have addresses
+       variant --choose--> victims --cycle--> the same in every step --tiers, time--> a step that repeats
+          ^                                               ^                                  |
+          | less capacity                                 |                                  v
+          +----- nothing to split -------- split: more leaves  <------- not all ---------- layout
+                                                                                             |
+                                           emit: copies and fences  <-- all have addresses --+
 
    What holes cost is paid by a little more swapping. Looked for are addresses of plans whose copies in take
    their room as late as they may; of the best one copies are moved earlier as far as that still fits, for
@@ -33,12 +34,12 @@
 
 #define GRANULARITY_COUNT   2u /* whole tensors, parts */
 #define CHOOSE_STEP_COUNT   4u
-#define CANDIDATE_COUNT_MAX 2u                /* variants of a granularity that are given addresses */
-#define SPLIT_ROUND_MAX     5u                /* layouts that are tried for one capacity */
-#define FAR_PART            0.15              /* what leaves out more of the capacity does not nearly fit */
-#define THOROUGH_COUNT      5u                /* parts of the capacity with which layouts are thorough */
-#define THOROUGH_WORK       UINT64_C(8000000) /* for these, in 10 ns, up to so many kernels; then in proportion */
+#define CANDIDATE_COUNT_MAX 2u   /* variants of a granularity that are given addresses */
+#define SPLIT_ROUND_MAX     5u   /* layouts that are tried for one capacity */
+#define FAR_PART            0.15 /* what leaves out more of the capacity does not nearly fit */
+#define THOROUGH_COUNT      5u   /* parts of the capacity with which layouts are thorough */
 #define THOROUGH_KERNELS    2500u
+#define THOROUGH_WORK       UINT64_C(8000000) /* for these, in 10 ns; with more kernels in proportion */
 #define HOPELESS_PART       0.35 /* where more is left out, letting some more leave does not help */
 #define LAYOUT_COUNT_MAX    24u  /* of a granularity, once there is a plan */
 #define CAPACITY_PARTS      64u
@@ -355,7 +356,7 @@ static dao_status_t place_once(search_t *search, granularity_t *granularity, dao
     return status;
 }
 
-/* Whether what takes so long may still better the plan. */
+/* Returns true if what takes so long may still better the plan. */
 static bool may_go_on(const search_t *search, uint64_t step_ns)
 {
     return search->kept == NULL ||
@@ -475,7 +476,7 @@ static dao_status_t place_early(search_t *search, const candidate_t *candidate, 
     return status == DAO_ERR_HOST_FULL ? DAO_OK : status;
 }
 
-/* Gives a variant addresses, with less and less of the capacity, as long as that may better the plan.
+/* Finds addresses for a variant, with less and less of the capacity, as long as that may better the plan.
    `out_is_new`: it led to layouts that were not looked at before. */
 static dao_status_t place_candidate(search_t *search, const candidate_t *candidate,
                                     trial_t trials[SHARE_COUNT], bool *out_is_new)
@@ -509,8 +510,8 @@ static dao_status_t place_candidate(search_t *search, const candidate_t *candida
     return status == DAO_ERR_HOST_FULL ? DAO_OK : status;
 }
 
-/* Gives the quickest variants of a granularity addresses: which granularity is better with them, their times
-   without do not tell. */
+/* Finds addresses for the quickest variants of a granularity: which granularity is better with them, their
+   times without do not tell. */
 static dao_status_t place_granularity(search_t *search, const granularity_t *granularity)
 {
     dao_status_t status = DAO_OK;

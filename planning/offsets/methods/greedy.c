@@ -248,7 +248,7 @@ static bool is_whole(const dao_plan_instance_t *instance, uint32_t item, dao_pla
     return count <= 2 && first.high - first.low == size_bytes && last.high - last.low == size_bytes;
 }
 
-/* Tells whether so many pieces overlap a life that the shelf is quicker than the tree. */
+/* Returns true if so many pieces overlap a life that the shelf is quicker than the tree. */
 static bool is_long(const dao_plan_greedy_t *greedy, const dao_plan_shelf_life_t *life)
 {
     uint32_t begins = greedy->first_pieces[life->end] - greedy->first_pieces[life->begin];
@@ -373,7 +373,7 @@ static void list_broadest(const dao_plan_instance_t *instance, dao_plan_key_t *t
     dao_plan_sort_keys(times, scratch, instance->time_count, work);
 }
 
-/* Gives the pieces that live at a time their turn, and takes them out of the tree. */
+/* Assigns their turn to the pieces that live at a time, and takes them out of the tree. */
 static void give_turn(dao_plan_greedy_t *greedy, uint32_t time, uint32_t turn, dao_plan_work_t *work)
 {
     uint32_t end = greedy->first_pieces[time + 1];
@@ -387,7 +387,7 @@ static void give_turn(dao_plan_greedy_t *greedy, uint32_t time, uint32_t turn, d
     }
 }
 
-/* Gives each item the turn of the broadest time that it lives at. The tree lends itself: all pieces are put
+/* Assigns each item the turn of the broadest time that it lives at. The tree lends itself: all pieces are put
    into it, and taken as their items get their turns. */
 static void give_turns(dao_plan_greedy_t *greedy, const dao_plan_key_t *times, dao_plan_work_t *work)
 {

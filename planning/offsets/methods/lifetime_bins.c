@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One policy after the other: its bins from the largest to the smallest.
 
-       entries   | bin 0 (largest): items ... | bin 1: items ... |        in the order in which they are placed
-       blocks    | of bin 0                   | of bin 1         |        in the order in which they were made
+       entries   | bin 0 (largest): items ... | bin 1: items ... |     in the order in which they are placed
+       blocks    | of bin 0                   | of bin 1         |     in the order in which they were made
 
    Sorting is stable, and the instance's items are in the order of their beginnings.
 
@@ -259,7 +259,7 @@ static bool reserve_right(dao_plan_lifetime_bins_t *bins)
     return rights != NULL;
 }
 
-/* Gives the bin at hand the right to a block, unless it has it. There is room. */
+/* Grants the bin at hand the right to a block, unless it has it. There is room. */
 static void add_right(dao_plan_lifetime_bins_t *bins, uint32_t block, uint32_t lender)
 {
     if (bins->block_list[block].borrower != bins->group) {
@@ -347,7 +347,7 @@ static void sort_entries(dao_plan_lifetime_bins_t *bins, dao_plan_key_t *keys, d
     dao_plan_sort_keys(keys, scratch, instance->item_count, work);
 }
 
-/* Makes a group of each run of equal keys. Gives their number; with no place for them it counts. */
+/* Makes a group of each run of equal keys. Returns their number; with no place for them it counts. */
 static uint32_t make_groups(const dao_plan_lifetime_bins_t *bins, const dao_plan_key_t *keys, group_t *groups,
                             dao_plan_work_t *work)
 {
@@ -418,7 +418,7 @@ static uint64_t stride_of(const group_t *group)
     return dao_round_up(group->size_bytes, group->alignment_bytes);
 }
 
-/* Lays out the blocks of all groups, one after the other. Gives where they end. */
+/* Lays out the blocks of all groups, one after the other. Returns where they end. */
 static uint64_t lay_out_groups(const result_t *result)
 {
     uint64_t end = 0;

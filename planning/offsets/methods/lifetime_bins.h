@@ -27,10 +27,10 @@ typedef enum dao_bin_order {
     DAO_BIN_ORDER_BEGIN, /* needs less: 11 % on a recorded step of resnet50 */
 } dao_bin_order_t;
 
-/* Gives the step of a policy, 4, 8 or 16 KiB. */
+/* Returns the step of a policy, 4, 8 or 16 KiB. */
 uint64_t dao_bin_policy_step(uint32_t policy);
 
-/* Gives the size of the bin that a buffer belongs to. */
+/* Returns the size of the bin that a buffer belongs to. */
 uint64_t dao_bin_round(uint32_t policy, uint64_t size_bytes);
 
 typedef struct dao_bin {
@@ -63,11 +63,11 @@ DAO_NODISCARD dao_status_t dao_bin_plan_init(dao_bin_plan_t *plan, const dao_pla
                                              dao_bin_order_t order);
 void dao_bin_plan_finish(dao_bin_plan_t *plan); /* also one that is all zero */
 
-/* Gives the bin of a size; UINT32_MAX if there is none. Cost: O(1) up to DAO_BIN_DENSE_MAX, O(log bins)
+/* Returns the bin of a size; UINT32_MAX if there is none. Cost: O(1) up to DAO_BIN_DENSE_MAX, O(log bins)
    above. */
 uint32_t dao_bin_plan_find(const dao_bin_plan_t *plan, uint64_t size_bytes);
 
-/* Gives the first bin whose blocks hold so many bytes; bin_count if there is none. Cost: O(log bins). */
+/* Returns the first bin whose blocks hold so many bytes; bin_count if there is none. Cost: O(log bins). */
 uint32_t dao_bin_plan_above(const dao_bin_plan_t *plan, uint64_t size_bytes);
 
 bool dao_bin_plan_is_valid(const dao_bin_plan_t *plan);
@@ -90,7 +90,7 @@ DAO_NODISCARD dao_status_t dao_plan_lifetime_bins_step(dao_plan_lifetime_bins_t 
    Borrowed. */
 dao_plan_layout_t *dao_plan_lifetime_bins_layout(dao_plan_lifetime_bins_t *bins);
 
-/* Tells whether bins keep all that the instance asks for: they know no fixed offsets, pools and capacities.
+/* Returns true if bins keep all that the instance asks for: they know no fixed offsets, pools and capacities.
    */
 bool dao_plan_lifetime_bins_is_exact(const dao_plan_instance_t *instance);
 

@@ -15,7 +15,7 @@ typedef enum dao_plan_order {
     DAO_PLAN_ORDER_OFFSET,  /* lowest offset in a layout first */
 } dao_plan_order_t;
 
-/* Gives a number that is larger for what comes earlier. Not for DAO_PLAN_ORDER_OFFSET. */
+/* Returns a number that is larger for what comes earlier. Not for DAO_PLAN_ORDER_OFFSET. */
 static inline double dao_plan_order_value(dao_plan_order_t order, const dao_plan_item_t *item)
 {
     double duration = (double)(item->end - item->begin);

@@ -5,9 +5,10 @@
    and an item that must lie in a pool is in no set of another one. So each set is packed once, all by
    themselves; then pools take sets, one pool after the other:
 
-       sets of items     {a} {b} {a b} {c} ...          packed[set]: the lowest peak that it can have
-       pool 0            takes one that it holds         least[0][taken] = packed[taken]
-       pool 1            takes one of those left         least[1][taken] = min over parts: least[0][taken - part] + packed[part]
+       sets of items   {a} {b} {a b} {c} ...     packed[set]: the lowest peak that it can have
+       pool 0          takes one that it holds   least[0][taken] = packed[taken]
+       pool 1          takes one of those left   least[1][taken] = the least, over all parts of taken, of
+                                                                   least[0][taken - part] + packed[part]
 
    A set is packed by placing its items in the order of their offsets, of equal ones the first item first,
    each on the highest of those that it overlaps: any packing can be pushed down into one of these. Three
@@ -22,7 +23,11 @@
    It goes on wherever the work counter has ended it: sets are packed one after the other, then each pool
    takes its parts, then what they took is packed once more, to know where it lies.
 
-       PACK, packed[done sets]  --last set-->  FILL, least of a pool's done sets  --last pool-->  PLACE, chosen  -->  DONE
+       PACK --last set--> FILL --last pool--> PLACE --> DONE
+
+       PACK   packed[] of the sets that are done
+       FILL   least[] of a pool for the sets that are done
+       PLACE  chosen: which set each pool takes
 
    What holds: packed[set] is at least packed[part] for each part of it, if the search was not cut off; the
    levels of a packing that is under way place one item more each; loads[] of all sets up to the one at hand
@@ -89,10 +94,9 @@ struct dao_plan_pools {
     bool is_cut_off;     /* more steps than there may be */
     uint64_t steps_left; /* of packing all sets */
     phase_t phase;
-    set_t set;     /* PACK, FILL: the one at hand; PLACE: what is left to the pools up to the one at hand */
-    uint32_t pool; /* FILL: the one at hand; PLACE: the one after it */
-    bool
-        is_packing; /* PACK, PLACE: the packing at hand is under way, of the set or of the pool's part of it */
+    set_t set;       /* PACK, FILL: the one at hand; PLACE: what is left to the pools up to the one at hand */
+    uint32_t pool;   /* FILL: the one at hand; PLACE: the one after it */
+    bool is_packing; /* PACK, PLACE: the packing at hand is under way, of the set or of the pool's part */
     packing_t packing; /* the one at hand */
     uint64_t *loads;   /* of each set: the most bytes of it that are alive at once */
     uint64_t *packed;  /* of each set; NO_PEAK: fixed items are in the way of each other, or it was cut off */
@@ -230,7 +234,7 @@ static uint64_t load_of(const pools_t *pools, set_t set)
     return most;
 }
 
-/* Tells whether no packing that goes on from here is below the best one: an item has no room left under it.
+/* Returns true if no packing that goes on from here is below the best one: an item has no room left under it.
    `out_cap`: all offsets from here on are below this, or something could lie beneath them. */
 static bool is_hopeless(const pools_t *pools, const packing_t *packing, set_t placed, set_t waiting,
                         uint64_t floor, uint64_t *out_cap)

@@ -11,8 +11,8 @@ typedef struct dao_plan_pools dao_plan_pools_t;
    exact then. */
 #define DAO_PLAN_POOLS_STEPS_MAX ((uint64_t)1 << 22)
 
-/* Tells whether an instance has several pools, and so few items and pieces that all splits can be looked at.
-   */
+/* Returns true if an instance has several pools, and so few items and pieces that all splits can be looked
+   at. */
 bool dao_plan_pools_knows(const dao_plan_instance_t *instance);
 
 /* Begins to look for the layout that leaves out the fewest bytes, and of those for one with the lowest peak;
@@ -24,8 +24,8 @@ void dao_plan_pools_destroy(dao_plan_pools_t *pools);
 /* Goes on until the work counter ends. True: the layout is there. */
 bool dao_plan_pools_step(dao_plan_pools_t *pools, dao_plan_work_t *work);
 
-/* Tells whether the layout is there, and none is better. It may not be known where offsets are in the way of
-   each other in ways that are too many, or that are not looked at. */
+/* Returns true if the layout is there, and none is better. It may not be known where offsets are in the way
+   of each other in ways that are too many, or that are not looked at. */
 bool dao_plan_pools_is_exact(const dao_plan_pools_t *pools);
 
 /* Valid when all steps are done; borrowed. */

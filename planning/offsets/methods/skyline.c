@@ -2,25 +2,24 @@
 /* The skyline is the height up to which each time is filled, as runs of equal height from the first time to
    the last.
 
-       height      +--+                    a lowest run is [c, d): of the items that live within it, the first by the order
-         |    +----+  |      +-----+       is put on it, and splits it into what is left of it, its top, and what is right
-         |    |    |  +------+     |       of it. If none fits, the run is raised to its lower neighbour and joined with it.
-         +----+----+--+------+-----+--->
+       height      +--+                    A lowest run is [c, d). Of the items that live within it, the
+         |    +----+  |      +-----+       first by the order is put on it. It splits the run into the rest
+         |    |    |  +------+     |       on its left, its top, and the rest on its right. If none fits,
+         +----+----+--+------+-----+--->   the run is raised to its lower neighbour and joined with it.
          a         b  c      d     e time
 
-   Lower than its neighbours is low enough: nobody but the run itself can take the items that live within it,
-   and until it is filled or raised nothing changes what it is or how high its neighbours are. So the layout
-   is that of the lowest run of all, whatever comes first; and one goes on beside where one is, which is near
-   in memory too.
+   A run that is lower than its neighbours is low enough. No other run can take the items that live within it,
+   and nothing changes the run or its neighbours' heights until it is filled or raised. So the order of such
+   runs does not matter: the layout is that of always taking the lowest run. The next run is one beside the
+   last, which is near in memory too.
 
    Items wait in classes: half an octave of the order's value each, the largest first, and in a class by their
    begin. A tree of ends (tree.h) finds the first item of a class that begins at or after the run's begin and
-   ends within it. What a run's classes did not hold its parts' need not be asked for again.
+   ends within it. A class that held nothing for a run is not searched again for the run's parts.
 
-   In the order of their begins all items are one class, and that is the first plan that anybody gets. So they
-   wait as closely packed as can be, where plain items begin a few at a time: the tree has, for each time, the
-   least end of those that begin then, and so needs no look-up for a run's begin. Which one of them it is say
-   `firsts` and `ends`; what it takes is where its offset will be.
+   In the order of their begins all items are one class, which makes the first plan of all. Where plain items
+   begin a few at a time, they wait closely packed: for each time the tree has the least end of the items that
+   begin then, so that a run's begin needs no look-up. `firsts` and `ends` tell which item it is.
 
    A pool is filled after the other. What does not fit below a pool's capacity is left for the next pool.
    Fixed items are there before: the skyline begins at their tops.
@@ -175,7 +174,7 @@ static uint64_t bits_of(double value)
     return bits;
 }
 
-/* Tells whether an item is to be placed in the pool at hand. */
+/* Returns true if an item is to be placed in the pool at hand. */
 static bool is_wanted(const dao_plan_skyline_t *skyline, uint32_t item)
 {
     const dao_plan_item_t *items = skyline->instance->items;
@@ -227,8 +226,8 @@ static void count_classes(const dao_plan_skyline_t *skyline, uint64_t most_bits,
     }
 }
 
-/* Lays out the classes that have items, one after the other, and their tables. Gives the number of entries of
-   all tables. */
+/* Lays out the classes that have items, one after the other, and their tables. Returns the number of entries
+   of all tables. */
 static uint32_t lay_out_classes(dao_plan_skyline_t *skyline, const uint32_t *counts, uint32_t *numbers)
 {
     uint32_t place = 0, entry = 0;
@@ -380,7 +379,7 @@ static_assert(DAO_PLAN_SIZE_MAX < UINT64_C(1) << PACKED_SIZE_BITS, "an alignment
 /* Of items that begin at one time all are looked at when one is taken: not more than so many. */
 #define PACKED_BEGINS_MAX 32u
 
-/* Tells whether so few begin at each time. */
+/* Returns true if so few begin at each time. */
 static bool are_begins_apart(const dao_plan_instance_t *instance, dao_plan_work_t *work)
 {
     const dao_plan_item_t *items = instance->items;
@@ -507,7 +506,7 @@ static void paint_item(painting_t *painting, const dao_plan_item_t *item, uint64
     }
 }
 
-/* Gives each time the top of the highest fixed item, by painting the highest first. */
+/* Finds for each time the top of the highest fixed item, by painting the highest first. */
 static void paint_fixed(const dao_plan_skyline_t *skyline, painting_t *painting, dao_plan_work_t *work)
 {
     const dao_plan_instance_t *instance = skyline->instance;
@@ -658,7 +657,7 @@ static bool raise_run(dao_plan_skyline_t *skyline)
 }
 
 /* Puts the top of an item that lies on a run into the skyline; `left` and `right` are what will be beside it.
-   Gives the run that it is part of. */
+   Returns the run that it is part of. */
 static uint32_t put_top(dao_plan_skyline_t *skyline, const taken_t *item, uint64_t top, uint32_t left,
                         uint32_t right)
 {

@@ -132,7 +132,7 @@ dao_plan_layout_t *dao_plan_squeaky_wheel_layout(dao_plan_squeaky_wheel_t *squea
                                          : dao_plan_skyline_layout(squeaky_wheel->skyline);
 }
 
-/* Keeps what a round came to. Tells whether it is better than all before. */
+/* Keeps what a round came to. Returns true if it is better than all before. */
 static bool end_round(dao_plan_squeaky_wheel_t *squeaky_wheel, dao_plan_work_t *work)
 {
     dao_plan_layout_score(squeaky_wheel->instance, dao_plan_squeaky_wheel_layout(squeaky_wheel), work,
@@ -169,7 +169,7 @@ static uint64_t excess_of(const dao_plan_squeaky_wheel_t *squeaky_wheel)
     return squeaky_wheel->score.peak_bytes > aim_bytes ? squeaky_wheel->score.peak_bytes - aim_bytes : 1;
 }
 
-/* Tells whether an item is where it should not be: nowhere, if any is; else too high in its pool. */
+/* Returns true if an item is where it should not be: nowhere, if any is; else too high in its pool. */
 static bool is_too_high(const dao_plan_squeaky_wheel_t *squeaky_wheel, const dao_plan_layout_t *layout,
                         uint32_t item, uint64_t excess)
 {

@@ -25,7 +25,7 @@ DAO_NODISCARD dao_status_t dao_plan_squeaky_wheel_step(dao_plan_squeaky_wheel_t 
 /* Valid when one was found, until the next step. Borrowed. */
 dao_plan_layout_t *dao_plan_squeaky_wheel_layout(dao_plan_squeaky_wheel_t *squeaky_wheel);
 
-/* Tells whether nothing better came for so long that more is hardly worth it. */
+/* Returns true if nothing better came for so long that more is hardly worth it. */
 bool dao_plan_squeaky_wheel_is_exhausted(const dao_plan_squeaky_wheel_t *squeaky_wheel);
 
 bool dao_plan_squeaky_wheel_is_valid(const dao_plan_squeaky_wheel_t *squeaky_wheel);

@@ -42,7 +42,7 @@ static void add_rows(const load_t *load, uint64_t *changes)
     }
 }
 
-/* Gives the most bytes alive at a time. `changes` has one number more than there are times. */
+/* Returns the most bytes alive at a time. `changes` has one number more than there are times. */
 static uint64_t greatest_load(const load_t *load, uint64_t *changes, uint32_t time_count)
 {
     dao_plan_pass_fill(changes, 0, ((size_t)time_count + 1) * sizeof(*changes), load->work);

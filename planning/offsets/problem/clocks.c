@@ -103,7 +103,7 @@ static uint32_t find_chain(const linearizer_t *linearizer, uint32_t end)
     return chain;
 }
 
-/* Gives each end its chain, in `scratch`. With many chains a single end takes long. */
+/* Assigns each end its chain, in `scratch`. With many chains a single end takes long. */
 static void find_chains(linearizer_t *linearizer)
 {
     sort_by_sum(linearizer, linearizer->problem->end_clocks);
@@ -165,8 +165,8 @@ static void join_known(const linearizer_t *linearizer, uint32_t buffer)
     }
 }
 
-/* Takes knowns that form a chain, greedily by their sums, into `lasts`. Gives their count; whether these are
-   all. */
+/* Takes knowns that form a chain, greedily by their sums, into `lasts`. Returns their count; whether these
+   are all. */
 static uint32_t choose_chain(const linearizer_t *linearizer, bool *out_are_all)
 {
     uint32_t count = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A problem as the methods see it: checked, copied, in numbers that are as small as can be.
 
-   Times are numbers of beginnings: only who overlaps whom counts, so a time is replaced by how many different
+   Times are numbers of beginnings: only overlaps count, so a time is replaced by how many different
    beginnings lie before it, and an end reaches up to the next beginning.
 
        times of the problem      10    25 30   40 44      70          a: 10 to 40   b: 25 to 44   c: 44 to 70
@@ -58,10 +58,10 @@ typedef struct dao_plan_instance {
     dao_plan_item_t *items;
     uint64_t *fixed_offsets;  /* one an item; NULL: none is fixed */
     dao_plan_piece_t *pieces; /* NULL: item i is piece i */
-    uint32_t *
-        item_pieces; /* with pieces: those of item i are item_pieces[first_pieces[i] .. first_pieces[i + 1]) */
+    /* With pieces: those of item i are item_pieces[first_pieces[i] .. first_pieces[i + 1]). */
+    uint32_t *item_pieces;
     uint32_t *first_pieces;
-    uint32_t clock_count; /* 0: who overlaps whom is told by the times alone; else they tell too many */
+    uint32_t clock_count; /* 0: times alone say which items overlap; else they say too many */
     uint32_t *begin_clocks;
     uint32_t *end_clocks;
     uint64_t capacities[DAO_PLAN_POOL_COUNT_MAX]; /* UINT64_MAX: no limit */
@@ -81,7 +81,7 @@ void dao_plan_instance_finish(dao_plan_instance_t *instance); /* also one that i
 
 bool dao_plan_instance_is_valid(const dao_plan_instance_t *instance);
 
-/* Tells whether items are all that there is: no pieces, nothing fixed, no clocks. */
+/* Returns true if items are all that there is: no pieces, nothing fixed, no clocks. */
 static inline bool dao_plan_instance_is_plain(const dao_plan_instance_t *instance)
 {
     return instance->pieces == NULL && instance->fixed_offsets == NULL && instance->clock_count == 0;
@@ -109,7 +109,7 @@ static inline uint32_t dao_plan_instance_piece_at(const dao_plan_instance_t *ins
     return instance->pieces == NULL ? item : instance->item_pieces[instance->first_pieces[item] + i];
 }
 
-/* Tells whether clocks keep two items apart whose times overlap. */
+/* Returns true if clocks keep two items apart whose times overlap. */
 bool dao_plan_instance_is_ordered(const dao_plan_instance_t *instance, uint32_t first, uint32_t second);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a method leaves behind: an offset and a pool for each item, and the score that layouts are compared by. */
+/* The result of a method: an offset and a pool for each item, and the score that layouts are compared by. */
 #ifndef DAO_PLANNING_LAYOUT_H
 #define DAO_PLANNING_LAYOUT_H
 

@@ -15,7 +15,7 @@ static void list_times(dao_plan_key_t *keys, const uint64_t *times, uint32_t cou
     }
 }
 
-/* Numbers the begins, and leaves the different times in `distinct`. Gives their count. */
+/* Numbers the begins, and leaves the different times in `distinct`. Returns their count. */
 static uint32_t number_begins(dao_plan_rows_t *rows, const dao_plan_key_t *keys, uint32_t *places,
                               uint64_t *distinct, dao_plan_work_t *work)
 {

@@ -8,8 +8,10 @@
 
 #include <dao/plan.h>
 
-/* Checks the rules of a problem. DAO_ERR_INVALID or DAO_ERR_OVERFLOW, with a message that names who breaks one. */
+/* Checks the rules of a problem. DAO_ERR_INVALID or DAO_ERR_OVERFLOW, with a message that names who breaks
+   one. */
 DAO_NODISCARD dao_status_t dao_plan_problem_check(const dao_plan_problem_t *problem);
+
 /* A problem with arrays of its own. */
 enum { DAO_PLAN_PROBLEM_ARRAY_COUNT = 5 };
 typedef struct dao_plan_problem_copy {
@@ -23,7 +25,7 @@ DAO_NODISCARD dao_status_t dao_plan_problem_copy_init(dao_plan_problem_copy_t *c
                                                       const dao_plan_problem_t *problem);
 void dao_plan_problem_copy_finish(dao_plan_problem_copy_t *copy); /* also one that is all zero */
 
-/* Gives its arrays back, until that is cancelled; the end of it does the rest. */
+/* Frees the arrays of a copy until that is cancelled; dao_plan_problem_copy_finish() does the rest. */
 void dao_plan_problem_copy_drop(dao_plan_problem_copy_t *copy, dao_plan_work_t *work);
 
 static inline uint64_t dao_plan_alignment(const dao_plan_problem_t *problem, size_t buffer)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From a problem to an instance, in passes: buffers are cut into rows, clocks become times, times are numbered,
-   and the lower bound is taken.
+/* From a problem to an instance, in passes: buffers are cut into rows, clocks become times, times are
+   numbered, and the lower bound is taken.
 
-       problem --pieces.c--> rows --clocks.c, numbers.c--> rows with small times --bound.c--> bound
-                                                                                --instance.c--> items, pieces */
+       problem --pieces.c--> rows --clocks.c, numbers.c--> small times --bound.c----> bound
+                                                                       --instance.c-> items, pieces */
 #ifndef DAO_PLANNING_ROWS_H
 #define DAO_PLANNING_ROWS_H
 
@@ -30,14 +30,14 @@ DAO_NODISCARD dao_status_t dao_plan_rows_cut(dao_plan_rows_t *rows, const dao_pl
                                              dao_plan_memory_t *memory, dao_plan_work_t *work);
 void dao_plan_rows_finish(dao_plan_rows_t *rows, dao_plan_memory_t *memory);
 
-/* clocks.c: gives each buffer times that overlap wherever the clocks do not order two buffers.
+/* clocks.c: finds times for each buffer that overlap wherever the clocks do not order two buffers.
    `out_is_exact`: nowhere else. */
 DAO_NODISCARD dao_status_t dao_plan_clocks_to_times(const dao_plan_problem_t *problem,
                                                     dao_plan_memory_t *memory, uint64_t *begin_times,
                                                     uint64_t *end_times, bool *out_is_exact,
                                                     dao_plan_work_t *work);
 
-/* Gives each buffer times that overlap only where the clocks do not order two buffers, for the bound. */
+/* Finds times for each buffer that overlap only where the clocks do not order two buffers, for the bound. */
 void dao_plan_clocks_to_sums(const dao_plan_problem_t *problem, uint64_t *begin_times, uint64_t *end_times,
                              dao_plan_work_t *work);
 bool dao_plan_clock_is_before(const uint32_t *end_clock, const uint32_t *begin_clock, uint32_t count);

@@ -8,19 +8,20 @@
    and there are two branches:
 
        placed      it lies at its low, which is the ground or the top of one that is placed,
-       postponed   it lies higher; then it rests on an item that is not placed yet, so not below that one's low and size.
+       postponed   it lies higher; then it rests on an item that is not placed yet, and its low is at least
+                   that item's low and size.
 
    Schedules are searched like that ("schedule or postpone": Le Pape, Couronne, Vergamini and Gosselin,
    "Time-versus-capacity compromises in project scheduling", 1994); offsets are the times here. Orders of
    placing that give one layout become one path.
 
-       lows[i]     an unplaced item cannot lie lower                   |  +-----+
-       bases[i]    the top of the highest placed item below it         |..|  i  |...... lows[i]: i is postponed and
-                   lows[i] == bases[i]: it may lie there               |  +-----+       will rest on 2, which is not
-                   lows[i] > bases[i]: it is postponed                 |     2          placed yet
-       floors[s]   the least low of a section's unplaced items         |  +--------+... bases[i], bases[2], lows[2]
-       totals[s]   the sum of their sizes                              |  |   1    |    1 is placed
-                                                                       +--+--------+----------------------------> sections
+       lows[i]     an unplaced item cannot lie lower            |  +-----+
+       bases[i]    the top of the highest placed item below it  |..|  i  |..... lows[i]: i is postponed and
+                   lows[i] == bases[i]: it may lie there        |  +-----+      will rest on 2, which is not
+                   lows[i] > bases[i]: it is postponed          |     2         placed yet
+       floors[s]   the least low of a section's unplaced items  |  +--------+.. bases[i], bases[2], lows[2]
+       totals[s]   the sum of their sizes                       |  |   1    |   1 is placed
+                                                                +--+--------+----------------> sections
    Where floors[s] + totals[s] exceeds the capacity, or a low is too high for its item, the node has failed.
    As the lowest section is always filled first, an item that could lie below another one is never placed
    above it (dominance), and an item over which nothing comes has no second branch, because nothing supports
@@ -407,7 +408,8 @@ static dao_plan_units_t find_support(dao_plan_fit_t *fit, uint32_t item, bool is
     return least == DAO_PLAN_UNITS_NOWHERE ? least : dao_plan_search_align(model, item, least);
 }
 
-/* Whether an item is known not to be at the tops of those placed: it rests on one that comes later. */
+/* Returns true if an item is known not to be at the tops of those placed: it rests on one that comes
+   later. */
 static inline bool is_postponed(const dao_plan_fit_t *fit, uint32_t item)
 {
     return fit->lows[item] > fit->bases[item];

@@ -4,11 +4,14 @@
    A section is a longest stretch of time in which nothing ends; its members are the items alive in it.
    Whoever overlaps overlaps in a section, so times are replaced by sections.
 
-       item 0  |-----------|                     sections  0: items 0 1    a section begins where an item has ended and the
-       item 1     |-----|                                  1: items 0 2    next one begins; items are in the order of their
-       item 2            |------------|                    2: items 2 3    first sections, so that those which begin in
-       item 3               .   |--------|                                 section s are first_items[s] up to
-       section |   0    |  1   |   2     |                                 first_items[s + 1]
+       item 0  |-----------|                     sections  0: items 0 1
+       item 1     |-----|                                  1: items 0 2
+       item 2            |------------|                    2: items 2 3
+       item 3               .   |--------|
+       section |   0    |  1   |   2     |
+
+   A section begins where an item has ended and the next one begins. Items are in the order of their first
+   sections: those which begin in section s are first_items[s] up to first_items[s + 1].
 
    Whoever overlaps item i is a member of its first section, or begins in one of its later sections: two runs
    of memory.

@@ -34,7 +34,7 @@ void dao_plan_tree_finish(dao_plan_tree_t *tree, dao_plan_memory_t *memory);
 /* Puts a number at a place; DAO_PLAN_TREE_NONE takes it away. Cost: O(log count). */
 void dao_plan_tree_set(dao_plan_tree_t *tree, uint32_t place, uint32_t number);
 
-/* Gives the first place of [low, high) whose number is at most `most`, below DAO_PLAN_TREE_NONE; `high` if
+/* Returns the first place of [low, high) whose number is at most `most`, below DAO_PLAN_TREE_NONE; `high` if
    there is none. */
 uint32_t dao_plan_tree_find(const dao_plan_tree_t *tree, uint32_t low, uint32_t high, uint32_t most);
 

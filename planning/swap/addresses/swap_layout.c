@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tensors with their times become buffers for the offset planner, whose period is the step.
 
-       tensor   in============free        in====free        a residency interval each: between them nothing of it is on the device
+       tensor   in============free        in====free
        head     |--------------|          |------|
-       tail     |---free  in---|          |------|          a tail that leaves alone is an inactive period in the residency interval's bytes
+       tail     |---free  in---|          |------|
 
-   A tensor of which always some part is there has one residency interval for ever: its life is a whole
-   period. The planner's inactive periods take one range of bytes at a time; of several parts that are gone
-   the longest run counts. Parts leave from the tail on, so that is nearly always all of them. */
+   Each box is a residency interval: between two of them nothing of the tensor is on the device. Each becomes
+   a buffer. A tail that leaves alone becomes a gap in the bytes of the buffer.
+
+   A tensor of which always some part is there has one endless residency interval: its buffer lives for a
+   whole period. A gap takes one range of bytes at a time; of several parts that are gone the longest run
+   counts. Parts leave from the tail on, so that is nearly always all of them. */
 #include "planning/swap/addresses/swap_layout.h"
 
 #include "base/memory/host.h"
@@ -48,7 +51,8 @@ static uint32_t part_count(const builder_t *builder, uint32_t tensor)
     return builder->parts->first[tensor + 1] - builder->parts->first[tensor];
 }
 
-/* Whether at some time of the inactive period behind an access nothing of the tensor is on the device. */
+/* Returns true if at some time of the inactive period behind an access nothing of the tensor is on the
+   device. */
 static bool goes_as_a_whole(const builder_t *builder, uint32_t access)
 {
     const dao_swap_access_t *one = &builder->step->accesses[access];

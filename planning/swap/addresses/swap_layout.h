@@ -40,7 +40,7 @@ DAO_NODISCARD dao_status_t dao_swap_layout_init_serial(dao_swap_layout_t *layout
 
 void dao_swap_layout_finish(dao_swap_layout_t *layout);
 
-/* Whether a part is not on the device in an inactive period. */
+/* Returns true if a part is not on the device in an inactive period. */
 static inline bool dao_swap_is_absent(const dao_swap_access_t *one, const dao_swap_decision_t *decision)
 {
     return !one->inactive_is_live || decision->is_away;

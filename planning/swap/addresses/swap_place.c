@@ -2,15 +2,15 @@
 /* Quick methods one after the other, and then, for what nearly fits, cuts. A step repeats, so its time is a
    ring: it may be cut open anywhere.
 
-       cut here                          +- what lives at the cut comes first, then all others in the order of their begins
-          |------|   .      |------|     |
-          |  a   |   +---+  |  a   |     each gets the smallest hole in which it fits for all of its life
+       cut here
+          |------|   .      |------|     What lives at the cut comes first, then all others in the order of
+          |  a   |   +---+  |  a   |     their begins; each gets the smallest hole in which it fits.
           |----+-+   | b |  +------|
-          | c  | +---+---+----+    |     few lives at the cut, and large ones, leave few holes: which cut is best is tried
-          +----+ |     d      |    |
+          | c  | +---+---+----+    |     Few lifetimes at the cut, and large ones, leave few holes: several
+          +----+ |     d      |    |     cuts are tried.
                  +------------+----+
 
-   What found no place comes first in the next pass. Where a cut was good it is good again: lives change
+   What found no place comes first in the next pass. A cut that was good is good again: lifetimes change
    little from one layout of a search to the next. */
 #include "planning/swap/addresses/swap_place.h"
 

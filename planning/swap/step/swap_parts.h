@@ -13,8 +13,8 @@ typedef struct dao_swap_parts {
     uint32_t count;
     uint32_t inactive_count;
     uint32_t *first; /* tensor_count + 1 */
-    uint32_t *
-        first_inactive; /* access_count + 1: inactive period of part i behind an access is first_inactive[access] + i */
+    /* access_count + 1: the inactive period of part i behind an access is first_inactive[access] + i. */
+    uint32_t *first_inactive;
     uint32_t *tensor; /* of each part */
 } dao_swap_parts_t;
 

@@ -155,7 +155,7 @@ static void join_uses(dao_swap_step_t *step)
     step->kernel_access[problem->kernel_count] = step->access_count;
 }
 
-/* Whether a tensor's content goes around the step's end. `first` is its first access. */
+/* Returns true if a tensor's content goes around the step's end. `first` is its first access. */
 static bool lives_on(const dao_swap_step_t *step, uint32_t tensor, uint32_t first)
 {
     return step->accesses[first].reads ||

@@ -31,7 +31,7 @@ typedef struct dao_swap_access {
     bool previous_inactive_is_live; /* before it */
 } dao_swap_access_t;
 
-/* Who may say that a plan is not wanted any more. */
+/* How the caller cancels a plan. */
 typedef struct dao_swap_cancel {
     bool (*is_cancelled)(void *user); /* NULL: nobody */
     void *user;

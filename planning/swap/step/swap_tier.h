@@ -22,7 +22,7 @@ static inline uint64_t dao_swap_speed(const dao_swap_tier_t *tier, bool is_in)
                : speed;
 }
 
-/* Whether both directions at once are slower than each alone. */
+/* Returns true if both directions at once are slower than each alone. */
 static inline bool dao_swap_is_shared(const dao_swap_tier_t *tier)
 {
     return tier->duplex == DAO_SWAP_DUPLEX_FULL && tier->shared_bytes_per_second != 0 &&

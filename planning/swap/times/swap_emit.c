@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From times to order: a replayer has no clock, so what a plan says by times is said once more by fences.
+/* From times to order: a replayer has no clock, so fences say once more what a plan says by times.
 
    Every copy has a place in its stream, by its time in the step. All that must not be too early follows from
    six rules:
@@ -7,14 +7,15 @@
        copy out      after the kernel that wrote the bytes
        copy in       after the copy out of the same inactive period
        copy in       after the kernel before the inactive period: a tensor is at one place at a time
-       copy in       after everything that had its room before:  last kernel and copy out of whoever was at those addresses
+       copy in       after everything that had its memory before: the last kernel and copy out of the tensors
+                     at those addresses
        kernel        after the copies in of what it uses for the first time since they came
        kernel        after everything that had the room of its outputs before
 
-   Who had the room before is found by playing what is taken and what becomes free in the order of their
-   times, around the step twice, over a map of the arena: the second time every byte's last user is known.
+   Earlier users of an address are found by a sweep over what is taken and what becomes free, in the order of
+   time, twice around the step, over a map of the arena. In the second lap every byte's last user is known.
 
-       address ->  |  free since inactive period 7  |  taken  |  free since inactive period 3, in the lap before  | ...
+       address ->  |  free since period 7  |  taken  |  free since period 3, in the lap before  | ...
 
    Times that end an inactive period count from the step in which it began; `step` is how many steps after
    that something lies. So a fence of X on Y, whose steps differ by d, names place(Y) + 1 + d x (number of
@@ -170,7 +171,7 @@ static void describe_decisions(emitter_t *emitter)
     }
 }
 
-/* Gives every part that is ever away bytes of its own in its tier. */
+/* Assigns bytes of its own to every part that is ever away in its tier. */
 static void place_slots(emitter_t *emitter)
 {
     dao_swap_schedule_t *schedule = &emitter->program->schedule;
@@ -410,8 +411,8 @@ static void add_resident(emitter_t *emitter, uint32_t part, uint64_t address)
         (dao_swap_resident_t){tensor, offset, copy_bytes(emitter, part), address};
 }
 
-/* Whether a part that came at the end of the inactive period behind `before` is there, and still of use, as a
-   step starts. */
+/* Returns true if a part that came at the end of the inactive period behind `before` is there, and still of
+   use, as a step starts. */
 static bool stays_over_start(const emitter_t *emitter, uint32_t before, uint32_t index)
 {
     const dao_swap_step_t *step = emitter->step;

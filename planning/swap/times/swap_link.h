@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A tier's link in logical time: when each of its directions copies.
 
-       in    |=====|          |==========|      each direction has a calendar
-       out         |=======|     |. . . .|      a copy beside one of the other direction has what that leaves of the speed
-                                                that both share: it holds its direction for longer, or has to
-                                                wait
+       in    |=====|          |==========|
+       out         |=======|     |. . . .|
+
+   Each direction has a calendar. A copy beside one of the other direction has what that one leaves of the
+   speed that both share: it holds its direction for longer, or has to wait.
 
    At no time do the copies that are booked move more than the link does. Half duplex: both directions have
    one calendar. */
@@ -17,8 +18,8 @@
 typedef struct dao_swap_link {
     const dao_swap_tier_t *tier; /* borrowed */
     dao_swap_calendar_t in, out;
-    double in_beside,
-        out_beside; /* part of its speed that a copy has beside one of the other direction: 0 to 1 */
+    /* Part of its speed that a copy has beside one of the other direction: 0 to 1. */
+    double in_beside, out_beside;
 } dao_swap_link_t;
 
 /* The tier may have no speed: then nothing is asked for. */

@@ -4,8 +4,8 @@
    step after it too, is a period. If that takes too long, the steps are played once more such that each waits
    for all copies of the one before; then they are alike by necessity.
 
-       after kernel a    parts of inactive periods that begin here and are away: copy out at the earliest, room free after it
-       before kernel b   parts whose room is taken here: the bytes that are free first, copy in at the earliest
+       after kernel a    parts that leave here: copy out at the earliest, memory free after it
+       before kernel b   parts that come back for b: the bytes that are free first, copy in at the earliest
                          outputs: bytes that became free last before the kernel could begin
 
    The room for copies in is asked for in the order of the kernels (b - lead), so each finds what
@@ -441,7 +441,7 @@ dao_status_t dao_swap_delay(const dao_swap_parts_t *parts, const dao_swap_decisi
 
 /* ---- one after the other ---- */
 
-/* Copies in what a kernel reads, from `now_ns` on. Gives the end. */
+/* Copies in what a kernel reads, from `now_ns` on. Returns the end. */
 static int64_t load_serially(const dao_swap_parts_t *parts, const dao_swap_decision_t *decisions,
                              uint32_t kernel, int64_t now_ns, int64_t *load_begin_ns)
 {
@@ -457,7 +457,7 @@ static int64_t load_serially(const dao_swap_parts_t *parts, const dao_swap_decis
     return now_ns;
 }
 
-/* Lets all that a kernel uses leave, from its end on. Gives the end of the last copy. */
+/* Lets all that a kernel uses leave, from its end on. Returns the end of the last copy. */
 static int64_t leave_serially(const dao_swap_parts_t *parts, const dao_swap_decision_t *decisions,
                               uint32_t kernel, int64_t now_ns, dao_swap_timing_t *timing)
 {

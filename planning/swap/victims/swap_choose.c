@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Decides who leaves.
+/* Decides which parts leave the device, and when.
 
    Kernels are played one after the other at a clock. The links' calendars and the list of free bytes reach
    into the past: when kernel k needs room, a part that was last used long before k leaves as of then, its
@@ -8,9 +8,9 @@
    in a schedule made with hindsight.
 
        need of kernel k  ->  free bytes, those that are free first
-                         ->  else victims: of the `choice_count` parts with the furthest next use the first whose room is there
-                             by the time the copy in could begin; if there is none, the one whose room is
-                             there first
+                         ->  else victims: of the `choice_count` parts with the furthest next use the first
+                             whose memory is there by the time the copy in could begin; if there is none, the
+                             one whose memory is there first
 
    After each kernel the same is done for the reads of the next `lead_kernels` kernels, in order, as long as
    it does no harm: only parts that are used later may leave for it, and the room that the outputs of the
@@ -63,8 +63,9 @@ typedef struct pass {
     part_state_t *states;
     lists_t large, small;   /* of parts of SMALL_BYTES and more, and of smaller ones */
     uint64_t *listed_bytes; /* kernel_count + 1: a tree of sums of the parts in the lists */
-    int64_t *
-        demand; /* bytes of outputs up to a kernel less what died before it; row i of 2 x kernel_count: the most of 2^i kernels */
+    /* Bytes of outputs up to a kernel less what died before it; row i of 2 x kernel_count: the most of 2^i
+       kernels. */
+    int64_t *demand;
     int64_t *demand_after; /* kernel_count: the same after what dies in the kernel */
     dao_swap_decision_t *decisions;
     uint64_t record_step;
@@ -454,7 +455,7 @@ static void plan_ahead(pass_t *pass)
     }
 }
 
-/* Room for what a kernel reads and writes. Gives the time at which all of it is there. */
+/* Room for what a kernel reads and writes. Returns the time at which all of it is there. */
 static uint64_t bring_operands(pass_t *pass, uint32_t kernel)
 {
     const dao_swap_step_t *step = pass->step;

@@ -8,8 +8,9 @@
 
 /* How victims are chosen and how early copies in are planned. */
 typedef struct dao_swap_variant {
-    uint32_t
-        choice_count; /* of so many victims with the furthest next use, the first whose room is there in time; 1: the furthest */
+    /* Of so many victims with the furthest next use, the first whose memory is there in time; 1: the
+       furthest. */
+    uint32_t choice_count;
     uint32_t lead_kernels; /* copies in are planned for so many kernels ahead */
 } dao_swap_variant_t;
 

@@ -21,7 +21,7 @@ static bool is_long(const dao_swap_step_t *step, const dao_swap_access_t *one)
     return one->inactive_is_live && one->inactive_length >= LONG_PART * step->kernel_count;
 }
 
-/* Bytes that are used in one place, by the quarter of the step's time in which that is. Gives their sum. */
+/* Bytes that are used in one place, by the quarter of the step's time in which that is. Returns their sum. */
 static uint64_t sum_long(const dao_swap_step_t *step, uint64_t quarters[QUARTERS])
 {
     uint64_t bytes = 0, step_ns = step->time_before[step->kernel_count];

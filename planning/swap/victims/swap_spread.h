@@ -6,8 +6,8 @@
 
 #include "planning/swap/step/swap_parts.h"
 
-/* Whether enough of a step is used in one place each, and at no time most of that: not as a training uses the
-   state of its optimizer. */
+/* Returns true if enough of a step is used in one place each, and at no time most of that: not as a training
+   uses the state of its optimizer. */
 bool dao_swap_is_streamed(const dao_swap_step_t *step);
 
 /* Lets tensors leave that are used in one place of the step, so many that `capacity_bytes` less `ahead_bytes`

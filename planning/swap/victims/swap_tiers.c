@@ -29,7 +29,7 @@ static int compare_travellers(const void *left, const void *right)
     return (a->part > b->part) - (a->part < b->part);
 }
 
-/* Counts what each part moves, all of it to the host. Gives the bytes of those that are ever away. */
+/* Counts what each part moves, all of it to the host. Returns the bytes of those that are ever away. */
 static uint64_t count_travels(const dao_swap_parts_t *parts, dao_swap_decision_t *decisions,
                               traveller_t *travellers)
 {
@@ -118,7 +118,7 @@ static uint32_t find_next(const dao_swap_parts_t *parts, const traveller_t *trav
     return next;
 }
 
-/* Sends parts to the file until `wanted_bytes` are there, or no other finds room. Gives what was sent. */
+/* Sends parts to the file until `wanted_bytes` are there, or no other finds room. Returns what was sent. */
 static uint64_t send(const dao_swap_parts_t *parts, const traveller_t *travellers, uint64_t wanted_bytes,
                      uint64_t room_bytes, dao_swap_decision_t *decisions)
 {

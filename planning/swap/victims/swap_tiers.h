@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who leaves to which tier. */
+/* To which tier a victim leaves. */
 #ifndef DAO_PLANNING_SWAP_TIERS_H
 #define DAO_PLANNING_SWAP_TIERS_H
 

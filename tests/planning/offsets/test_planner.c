@@ -75,7 +75,7 @@ static dao_plan_report_t check_plan(const dao_plan_t *made, uint32_t round)
     return report;
 }
 
-/* Tells whether the problem has a plan at all: fixed buffers may clash, gaps may fill a life. */
+/* Returns true if the problem has a plan at all: fixed buffers may clash, gaps may fill a life. */
 static bool is_possible(void)
 {
     dao_planner_t *planner = NULL;

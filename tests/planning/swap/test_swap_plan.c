@@ -386,7 +386,7 @@ static void queue_copies(queue_walk_t *walk)
     }
 }
 
-/* Gives the number of operands that are not where their kernels read them. */
+/* Returns the number of operands that are not where their kernels read them. */
 static uint32_t count_misplaced(queue_walk_t *walk)
 {
     uint32_t count = 0;

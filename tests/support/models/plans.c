@@ -141,7 +141,7 @@ static uint64_t overrun_of(const dao_plan_problem_t *problem, size_t buffer)
     return problem->period > 0 && length > problem->period ? length - problem->period : 0;
 }
 
-/* Tells whether a gap frees a byte at a time that is counted on over the period. */
+/* Returns true if a gap frees a byte at a time that is counted on over the period. */
 static bool is_in_gap(const dao_plan_problem_t *problem, size_t buffer, uint64_t byte, uint64_t time)
 {
     const dao_plan_buffer_t *life = &problem->buffers[buffer];
@@ -160,7 +160,7 @@ static bool is_in_gap(const dao_plan_problem_t *problem, size_t buffer, uint64_t
     return false;
 }
 
-/* Tells whether a buffer uses one of its bytes at a time. */
+/* Returns true if a buffer uses one of its bytes at a time. */
 static bool is_used(const dao_plan_problem_t *problem, size_t buffer, uint64_t byte, uint64_t time)
 {
     const dao_plan_buffer_t *life = &problem->buffers[buffer];

@@ -41,16 +41,16 @@ typedef struct dao_test_plan {
 void dao_test_plan_make(dao_test_plan_t *plan, uint32_t features, size_t buffer_count, uint64_t size_max,
                         uint64_t *random);
 
-/* Tells whether two buffers at these offsets share bytes while both use them. */
+/* Returns true if two buffers at these offsets share bytes while both use them. */
 bool dao_test_plan_do_clash(const dao_plan_problem_t *problem, size_t left, uint64_t left_offset,
                             size_t right, uint64_t right_offset);
 
-/* Tells whether offsets (and pools; NULL: all 0) keep every rule. */
+/* Returns true if offsets (and pools; NULL: all 0) keep every rule. */
 bool dao_test_plan_is_valid(const dao_plan_problem_t *problem, const uint64_t *offsets,
                             const uint32_t *pools);
 
-/* Tells whether there is a plan that leaves out fewer bytes than this, or as few with a lower peak. At most 7
-   buffers, of at most 8 bytes each. */
+/* Returns true if there is a plan that leaves out fewer bytes than this, or as few with a lower peak. At most
+   7 buffers, of at most 8 bytes each. */
 bool dao_test_plan_is_beaten(const dao_plan_problem_t *problem, uint64_t unplaced_bytes, uint64_t peak_bytes);
 
 #endif

@@ -69,7 +69,7 @@ static bool reads(dao_access_t access)
     return access != DAO_ACCESS_WRITE;
 }
 
-/* Whether an earlier use of the kernel names the same tensor; joins the accesses of all uses. */
+/* Returns true if an earlier use of the kernel names the same tensor; joins the accesses of all uses. */
 static bool is_repeated(const dao_swap_kernel_t *kernel, uint32_t use, bool *out_reads, bool *out_writes)
 {
     *out_reads = *out_writes = false;
@@ -234,7 +234,7 @@ static bool act(machine_t *machine, uint64_t *random)
     return true;
 }
 
-/* Whether a tensor's content lives on from one step to the next. */
+/* Returns true if a tensor's content lives on from one step to the next. */
 static bool lives_on(const dao_swap_problem_t *problem, uint32_t tensor)
 {
     for (uint32_t k = 0; k < problem->kernel_count; k++) {

@@ -9,8 +9,8 @@
 /* The example that comes with the sources. */
 #define DAO_TEST_TRACE DAO_TEST_SOURCE_DIR "/examples/traces/mobilenet_v2"
 
-/* Gives the folder of a larger trace that lies beside the project ($DAO_TEST_TRACES, else ../shared); false:
-   not here. */
+/* Returns the folder of a larger trace that lies beside the project ($DAO_TEST_TRACES, else ../shared);
+   false: not here. */
 bool dao_test_shared_trace(const char *name, char *out_path, size_t path_bytes);
 
 /* The same for any file beside the project ($DAO_TEST_SHARED, else ../shared). */

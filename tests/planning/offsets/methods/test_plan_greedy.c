@@ -40,7 +40,7 @@ static dao_status_t place(const dao_plan_greedy_config_t *config, uint64_t slice
     return DAO_OK;
 }
 
-/* Whether a buffer may lie at an offset beside those that are placed. */
+/* Returns true if a buffer may lie at an offset beside those that are placed. */
 static bool is_free(const uint64_t *offsets, size_t index, uint64_t offset)
 {
     for (size_t i = 0; i < plan.problem.buffer_count; i++) {
@@ -52,7 +52,8 @@ static bool is_free(const uint64_t *offsets, size_t index, uint64_t offset)
     return true;
 }
 
-/* By start into the lowest offset that is free, without pools and fixed offsets: what `start_first_fit` says. */
+/* By start into the lowest offset that is free, without pools and fixed offsets: what `start_first_fit`
+   says. */
 static void place_slowly(uint64_t *offsets)
 {
     size_t count = plan.problem.buffer_count;

@@ -192,7 +192,7 @@ static bool split(uint64_t step_limit, uint64_t slice, uint64_t *offsets, uint32
     return is_exact;
 }
 
-/* Tells whether a buffer is placed that is not fixed. */
+/* Returns true if a buffer is placed that is not fixed. */
 static bool has_placed(const uint64_t *offsets)
 {
     for (size_t i = 0; i < plan.problem.buffer_count; i++) {

@@ -93,7 +93,8 @@ static void first_plans_are_those_of_the_model(void)
     }
 }
 
-/* Makes a layout by the skyline alone, in slices of `slice` steps of work, and checks what its header says. */
+/* Makes a layout by the skyline alone, in slices of `slice` steps of work, and checks what its header
+   says. */
 static void fill(dao_test_plan_t *plan, dao_plan_order_t order, uint64_t slice, uint64_t *out_offsets)
 {
     static const _Atomic bool is_never_cancelled = false;

@@ -9,7 +9,7 @@ enum { ROUND_COUNT = 120, STEP_COUNT = 40, SLICE = 400 };
 
 static const _Atomic bool is_never_cancelled = false;
 
-/* Whether the items lie where the problem lets them. */
+/* Returns true if the items lie where the problem lets them. */
 static bool is_valid(const dao_test_plan_t *plan, const dao_plan_instance_t *instance,
                      const dao_plan_layout_t *layout)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Items and pieces of a problem: overlaps are those of the problem, in numbers that are as small as can be. */
+/* Items and pieces of a problem: overlaps are those of the problem, in numbers that are as small as can
+   be. */
 #include "base/report/fault.h"
 #include "planning/offsets/problem/instance.h"
 #include "tests/support/models/plans.h"
@@ -41,7 +42,7 @@ static void a_problem_without_buffers_has_no_items(void)
     dao_plan_instance_finish(&instance);
 }
 
-/* Whether the instance lets two items share bytes at these offsets. */
+/* Returns true if the instance lets two items share bytes at these offsets. */
 static bool do_clash(const dao_plan_instance_t *instance, uint32_t left, uint32_t right, uint64_t offset)
 {
     for (uint32_t i = 0; i < dao_plan_instance_piece_count(instance, left); i++) {

@@ -87,7 +87,7 @@ static void gaps_that_fill_a_life_are_refused(void)
     finish();
 }
 
-/* Whether the rows of a buffer hold a byte at a time. */
+/* Returns true if the rows of a buffer hold a byte at a time. */
 static bool has(size_t index, uint64_t byte, uint64_t time)
 {
     for (uint32_t i = 0; i < rows.count; i++) {
@@ -100,7 +100,7 @@ static bool has(size_t index, uint64_t byte, uint64_t time)
     return false;
 }
 
-/* Whether two buffers at these offsets share a byte at a time. */
+/* Returns true if two buffers at these offsets share a byte at a time. */
 static bool do_meet(const dao_plan_problem_t *problem, size_t left, size_t right, uint64_t offset)
 {
     for (uint64_t byte = offset; byte < problem->buffers[left].size_bytes; byte++) {

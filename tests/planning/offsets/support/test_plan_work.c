@@ -38,7 +38,7 @@ static void look(void *user, uint64_t used)
     }
 }
 
-/* Works so much by a method, in stretches. Gives what ended it. */
+/* Works so much by a method, in stretches. Returns what ended it. */
 static dao_status_t work(const dao_plan_problem_t *problem, dao_plan_method_t method, uint64_t limit,
                          looks_t *looks)
 {
