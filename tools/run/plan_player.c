@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Replaying a step: its operations are queued in the order of issue_order.c. On its stream operation n of
-   a lane (from 1) has the number base + n. A fence of the plan names operations of this step and of the
+   a stream (from 1) has the number base + n. A fence of the plan names operations of this step and of the
    step before; either way they have numbers, and those of before the first step are over. */
 #include "tools/run/plan_player.h"
 
@@ -115,7 +115,7 @@ dao_status_t dao_plan_player_place(dao_plan_player_t *replay, dao_plan_player_re
         read(resident->tensor, resident->offset_bytes, resident->size_bytes, staging, replay->config.user);
         status = copy_now(replay, device_at(replay, resident->address_bytes), staging, resident->size_bytes);
     }
-    for (int i = 0; i < DAO_ISSUE_ORDER_LANE_COUNT; i++) {
+    for (int i = 0; i < DAO_ISSUE_ORDER_STREAM_COUNT; i++) {
         dao_stream_role_t role = dao_issue_order_roles[i];
         replay->first[role] = replay->base[role] = replay->config.timeline->streams[role].issued;
     }
@@ -128,11 +128,11 @@ dao_status_t dao_plan_player_place(dao_plan_player_t *replay, dao_plan_player_re
 static dao_fence_t find_fence(const dao_plan_player_t *replay, const dao_swap_fence_t *after, uint32_t own)
 {
     dao_fence_t fence = {{0}};
-    for (uint32_t lane = 0; lane < DAO_ISSUE_ORDER_LANE_COUNT; lane++) {
-        dao_stream_role_t role = dao_issue_order_roles[lane];
-        int32_t done = after->done[dao_issue_order_lanes[lane]];
+    for (uint32_t stream = 0; stream < DAO_ISSUE_ORDER_STREAM_COUNT; stream++) {
+        dao_stream_role_t role = dao_issue_order_roles[stream];
+        int32_t done = after->done[dao_issue_order_streams[stream]];
         int64_t number = (int64_t)replay->base[role] + done;
-        if (done != DAO_SWAP_NO_WAIT && lane != own && number > (int64_t)replay->first[role]) {
+        if (done != DAO_SWAP_NO_WAIT && stream != own && number > (int64_t)replay->first[role]) {
             dao_fence_add(&fence, role, (uint64_t)number);
         }
     }
@@ -171,14 +171,14 @@ static dao_status_t queue_host_copy(const dao_plan_player_t *replay, dao_backend
 static dao_status_t queue_copy(dao_plan_player_t *replay, dao_issue_operation_t operation,
                                const dao_swap_copy_t *copy)
 {
-    dao_stream_role_t role = dao_issue_order_roles[operation.lane];
+    dao_stream_role_t role = dao_issue_order_roles[operation.stream];
     dao_backend_stream_t *stream = replay->config.timeline->streams[role].backend;
     dao_status_t status = watch(replay, role, copy, false);
     if (status == DAO_OK) {
-        status = copy->is_file
-                     ? dao_plan_player_file_copy(replay->config.file, dao_issue_order_lanes[operation.lane],
-                                                 operation.index, stream)
-                     : queue_host_copy(replay, stream, copy);
+        status = copy->is_file ? dao_plan_player_file_copy(replay->config.file,
+                                                           dao_issue_order_streams[operation.stream],
+                                                           operation.index, stream)
+                               : queue_host_copy(replay, stream, copy);
     }
     return status == DAO_OK ? watch(replay, role, copy, true) : status;
 }
@@ -187,8 +187,8 @@ static dao_status_t queue_thing(dao_plan_player_t *replay, dao_issue_operation_t
 {
     const dao_swap_schedule_t *schedule = replay->config.schedule;
     const dao_swap_copy_t *copy = dao_issue_order_copy(schedule, operation);
-    dao_stream_role_t role = dao_issue_order_roles[operation.lane];
-    dao_fence_t fence = find_fence(replay, dao_issue_order_fence(schedule, operation), operation.lane);
+    dao_stream_role_t role = dao_issue_order_roles[operation.stream];
+    dao_fence_t fence = find_fence(replay, dao_issue_order_fence(schedule, operation), operation.stream);
     uint64_t number = 0;
     dao_status_t status = dao_timeline_before(replay->config.timeline, role, &fence);
     if (status == DAO_OK) {
@@ -208,8 +208,8 @@ dao_status_t dao_plan_player_step(dao_plan_player_t *replay)
     for (uint32_t i = 0; status == DAO_OK && i < replay->order.count; i++) {
         status = queue_thing(replay, replay->order.operations[i]);
     }
-    for (int i = 0; status == DAO_OK && i < DAO_ISSUE_ORDER_LANE_COUNT; i++) {
-        replay->base[dao_issue_order_roles[i]] += replay->order.lane_counts[i];
+    for (int i = 0; status == DAO_OK && i < DAO_ISSUE_ORDER_STREAM_COUNT; i++) {
+        replay->base[dao_issue_order_roles[i]] += replay->order.stream_counts[i];
     }
     return status;
 }

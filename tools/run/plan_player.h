@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A compiled step on real streams: what a plan of dao/swap.h says, with events only. The host decides
-   nothing, allocates nothing and waits only when DAO_TIMELINE_DEPTH operations of a lane are in flight. */
+   nothing, allocates nothing and waits only when DAO_TIMELINE_DEPTH operations of a stream are in flight. */
 #ifndef DAO_TOOLS_PLAN_PLAYER_H
 #define DAO_TOOLS_PLAN_PLAYER_H
 
@@ -15,7 +15,7 @@
 typedef dao_status_t (*dao_plan_player_launch_t)(uint32_t index, void *const *addresses, void *workspace,
                                                  void *user);
 
-/* Called before a copy of the schedule is queued on its lane, and again behind it: it may queue something
+/* Called before a copy of the schedule is queued on its stream, and again behind it: it may queue something
    there. */
 typedef dao_status_t (*dao_plan_player_watch_t)(dao_stream_role_t role, const dao_swap_copy_t *copy,
                                                 bool is_behind, void *user);
@@ -28,7 +28,7 @@ typedef struct dao_plan_player_config {
     void *device_address;                /* schedule->arena_bytes */
     void *host_address;                  /* schedule->host_bytes, pinned */
     dao_plan_player_file_t
-        *file; /* of the schedule, its lanes in the timeline; NULL where no copy is one with a file */
+        *file; /* of the schedule, its streams in the timeline; NULL where no copy is one with a file */
     dao_plan_player_launch_t launch;
     dao_plan_player_watch_t watch; /* NULL: nobody looks at copies */
     void *user;
@@ -37,8 +37,8 @@ typedef struct dao_plan_player_config {
 typedef struct dao_plan_player {
     dao_plan_player_config_t config;
     dao_issue_order_t order;
-    uint64_t
-        base[DAO_TIMELINE_STREAM_COUNT]; /* number of the last operation of the steps before, lane by lane */
+    uint64_t base
+        [DAO_TIMELINE_STREAM_COUNT]; /* number of the last operation of the steps before, stream by stream */
     uint64_t first[DAO_TIMELINE_STREAM_COUNT]; /* the same before the first step */
     uint32_t next_use;                         /* of all kernels', that of the next kernel */
     void **addresses;                          /* of one kernel */

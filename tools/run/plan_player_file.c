@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Each copy is work of its lane's stream alone, piece by piece:
+/* Each copy is work of its stream's stream alone, piece by piece:
 
        out   [ copy: device to pinned piece ] [ host function: write ] [ copy ] [ write ] ...
        in    [ host function: read ] [ copy: pinned piece to device ] [ read ] ...
 
-   A stream keeps its order, so that one piece a direction is enough, and a lane's operation has one
+   A stream keeps its order, so that one piece a direction is enough, and a stream's operation has one
    number, as a copy of the host has. Where time is virtual the stream is held up for as long as the plan
    has the copy; where memory has no bytes, that is all that happens. With bytes the pieces' copies over
    the link come on top of that, so that the copy takes longer than in the plan.
 
-   Invariant: the transfers of copy i of a lane are [first_transfer[i], first_transfer[i + 1]). */
+   Invariant: the transfers of copy i of a stream are [first_transfer[i], first_transfer[i + 1]). */
 #include "tools/run/plan_player_file.h"
 
 #include "base/memory/host.h"
@@ -22,8 +22,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-static const dao_swap_stream_t lanes[] = {DAO_SWAP_STREAM_FILE_IN, DAO_SWAP_STREAM_FILE_OUT};
-enum { LANE_COUNT = sizeof(lanes) / sizeof(lanes[0]) };
+static const dao_swap_stream_t streams[] = {DAO_SWAP_STREAM_FILE_IN, DAO_SWAP_STREAM_FILE_OUT};
+enum { STREAM_COUNT = sizeof(streams) / sizeof(streams[0]) };
 
 static dao_file_direction_t direction_of(const dao_swap_copy_t *copy)
 {
@@ -46,9 +46,9 @@ static uint32_t count_pieces(const dao_plan_player_file_config_t *config, const 
 static uint32_t count_transfers(const dao_plan_player_file_config_t *config)
 {
     uint32_t count = 0;
-    for (int i = 0; i < LANE_COUNT; i++) {
-        for (uint32_t k = 0; k < config->schedule->copy_count[lanes[i]]; k++) {
-            count += count_pieces(config, &config->schedule->copies[lanes[i]][k]);
+    for (int i = 0; i < STREAM_COUNT; i++) {
+        for (uint32_t k = 0; k < config->schedule->copy_count[streams[i]]; k++) {
+            count += count_pieces(config, &config->schedule->copies[streams[i]][k]);
         }
     }
     return count;
@@ -74,13 +74,13 @@ static dao_status_t describe_copies(dao_plan_player_file_t *replay_file)
     replay_file->transfers =
         dao_host_calloc((size_t)count_transfers(config) + 1, sizeof(*replay_file->transfers));
     bool has_memory = replay_file->transfers != NULL;
-    for (int i = 0; i < LANE_COUNT; i++) {
-        uint32_t count = config->schedule->copy_count[lanes[i]];
+    for (int i = 0; i < STREAM_COUNT; i++) {
+        uint32_t count = config->schedule->copy_count[streams[i]];
         uint32_t *first = dao_host_calloc((size_t)count + 1, sizeof(*first));
-        replay_file->first_transfer[lanes[i]] = first;
+        replay_file->first_transfer[streams[i]] = first;
         has_memory = has_memory && first != NULL;
         for (uint32_t k = 0; has_memory && k < count; k++) {
-            const dao_swap_copy_t *copy = &config->schedule->copies[lanes[i]][k];
+            const dao_swap_copy_t *copy = &config->schedule->copies[streams[i]][k];
             describe_copy(replay_file, copy, next);
             first[k] = next;
             next += count_pieces(config, copy);
@@ -109,8 +109,8 @@ dao_status_t dao_plan_player_file_init(dao_plan_player_file_t *replay_file,
 void dao_plan_player_file_finish(dao_plan_player_file_t *replay_file)
 {
     dao_file_destroy(replay_file->file);
-    for (int i = 0; i < LANE_COUNT; i++) {
-        dao_host_free(replay_file->first_transfer[lanes[i]]);
+    for (int i = 0; i < STREAM_COUNT; i++) {
+        dao_host_free(replay_file->first_transfer[streams[i]]);
     }
     dao_host_free(replay_file->transfers);
     *replay_file = (dao_plan_player_file_t){.file = NULL};
@@ -163,12 +163,12 @@ static dao_status_t queue_piece(const dao_plan_player_file_t *replay_file, dao_p
     return status == DAO_OK ? ops->host_func(stream, transfer, piece) : status;
 }
 
-dao_status_t dao_plan_player_file_copy(dao_plan_player_file_t *replay_file, dao_swap_stream_t lane,
+dao_status_t dao_plan_player_file_copy(dao_plan_player_file_t *replay_file, dao_swap_stream_t from,
                                        uint32_t index, dao_backend_stream_t *stream)
 {
     const dao_plan_player_file_config_t *config = &replay_file->config;
-    const dao_swap_copy_t *copy = &config->schedule->copies[lane][index];
-    const uint32_t *first = &replay_file->first_transfer[lane][index];
+    const dao_swap_copy_t *copy = &config->schedule->copies[from][index];
+    const uint32_t *first = &replay_file->first_transfer[from][index];
     uint64_t planned_ns = dao_swap_copy_ns(config->tier, copy->is_in, copy->size_bytes);
     dao_status_t status = config->ops->delay != NULL ? config->ops->delay(stream, planned_ns) : DAO_OK;
     char *device = config->device_address + copy->address_bytes;

@@ -33,7 +33,7 @@ typedef struct dao_plan_player_file {
     dao_plan_player_file_config_t config;
     dao_file_t *file; /* NULL where memory has no bytes */
     dao_plan_player_transfer_t *transfers;
-    uint32_t *first_transfer[DAO_SWAP_STREAM_COUNT]; /* of each copy of a lane of the file */
+    uint32_t *first_transfer[DAO_SWAP_STREAM_COUNT]; /* of each copy of a stream of the file */
     _Atomic int error;                               /* the first errno of a transfer; 0: none has failed */
 } dao_plan_player_file_t;
 
@@ -52,10 +52,10 @@ void dao_plan_player_file_finish(dao_plan_player_file_t *replay_file);
 DAO_NODISCARD dao_status_t dao_plan_player_file_put(dao_plan_player_file_t *replay_file, uint64_t slot_bytes,
                                                     void *bytes, uint64_t size_bytes);
 
-/* Queues the `index`-th copy of a lane of the file on its stream. What the stream answers: a part of it may
+/* Queues the `index`-th copy of a stream of the file on its stream. What the stream answers: a part of it may
    be queued then. */
 DAO_NODISCARD dao_status_t dao_plan_player_file_copy(dao_plan_player_file_t *replay_file,
-                                                     dao_swap_stream_t lane, uint32_t index,
+                                                     dao_swap_stream_t from, uint32_t index,
                                                      dao_backend_stream_t *stream);
 
 /* Once all that was queued has finished: DAO_ERR_IO if a transfer has failed. */

@@ -38,7 +38,7 @@ static dao_status_t take_memory(dao_player_t *player, const dao_swap_schedule_t 
     return player->staging != NULL ? DAO_OK : dao_last_status();
 }
 
-/* The file, its pieces, its lanes. */
+/* The file, its pieces, its streams. */
 static dao_status_t make_file(dao_player_t *player, const dao_player_config_t *config)
 {
     size_t piece_bytes = dao_file_tier_piece_bytes(config->schedule->arena_bytes);
@@ -129,11 +129,11 @@ void dao_player_finish(dao_player_t *player)
     }
 }
 
-uint64_t dao_player_lane_bytes(const dao_swap_schedule_t *schedule, dao_swap_stream_t lane)
+uint64_t dao_player_stream_bytes(const dao_swap_schedule_t *schedule, dao_swap_stream_t stream)
 {
     uint64_t bytes = 0;
-    for (uint32_t i = 0; i < schedule->copy_count[lane]; i++) {
-        bytes += schedule->copies[lane][i].size_bytes;
+    for (uint32_t i = 0; i < schedule->copy_count[stream]; i++) {
+        bytes += schedule->copies[stream][i].size_bytes;
     }
     return bytes;
 }

@@ -37,7 +37,7 @@ DAO_NODISCARD dao_status_t dao_player_wait(dao_player_t *player);
 /* Waits for what is queued. */
 void dao_player_finish(dao_player_t *player);
 
-/* Bytes that the copies of a lane move in a step. */
-uint64_t dao_player_lane_bytes(const dao_swap_schedule_t *schedule, dao_swap_stream_t lane);
+/* Bytes that the copies of a stream move in a step. */
+uint64_t dao_player_stream_bytes(const dao_swap_schedule_t *schedule, dao_swap_stream_t stream);
 
 #endif

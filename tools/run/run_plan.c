@@ -36,10 +36,10 @@ enum { COPY_ROUNDS = 9 };
 enum { TIER_HOST, TIER_FILE, TIER_COUNT };
 
 /* A direction's copies as they ran. */
-typedef struct lane_times {
+typedef struct link_times {
     uint64_t count, size_bytes; /* of those that were queued */
     uint64_t begin_ns, busy_ns; /* of the one at hand, and of all; the stream's until it was waited for */
-} lane_times_t;
+} link_times_t;
 
 typedef struct planned_run {
     const dao_run_plan_config_t *config;
@@ -49,7 +49,7 @@ typedef struct planned_run {
     dao_progress_t *progress;
     run_t run;
     dao_player_t player;
-    lane_times_t lanes[TIER_COUNT][DAO_FILE_DIRECTION_COUNT];
+    link_times_t link_times[TIER_COUNT][DAO_FILE_DIRECTION_COUNT];
     bool is_host_accessible; /* device memory */
     uint32_t now;            /* step that is being queued */
 } planned_run_t;
@@ -214,14 +214,14 @@ static dao_status_t launch_planned(uint32_t index, void *const *addresses, void 
 
 static void begin_copy(void *user)
 {
-    lane_times_t *lane = user;
-    lane->begin_ns = dao_clock_ns();
+    link_times_t *times = user;
+    times->begin_ns = dao_clock_ns();
 }
 
 static void end_copy(void *user)
 {
-    lane_times_t *lane = user;
-    lane->busy_ns += dao_clock_ns() - lane->begin_ns;
+    link_times_t *times = user;
+    times->busy_ns += dao_clock_ns() - times->begin_ns;
 }
 
 /* Takes the time of each copy on its stream. */
@@ -229,12 +229,12 @@ static dao_status_t watch_copy(dao_stream_role_t role, const dao_swap_copy_t *co
                                void *user)
 {
     planned_run_t *planned = user;
-    lane_times_t *lane =
-        &planned->lanes[copy->is_file ? TIER_FILE : TIER_HOST][copy->is_in ? DAO_FILE_READ : DAO_FILE_WRITE];
-    lane->count += is_behind ? 1 : 0;
-    lane->size_bytes += is_behind ? copy->size_bytes : 0;
+    link_times_t *times = &planned->link_times[copy->is_file ? TIER_FILE : TIER_HOST]
+                                              [copy->is_in ? DAO_FILE_READ : DAO_FILE_WRITE];
+    times->count += is_behind ? 1 : 0;
+    times->size_bytes += is_behind ? copy->size_bytes : 0;
     dao_backend_stream_t *stream = planned->player.timeline.streams[role].backend;
-    return planned->player.runtime->ops->host_func(stream, is_behind ? end_copy : begin_copy, lane);
+    return planned->player.runtime->ops->host_func(stream, is_behind ? end_copy : begin_copy, times);
 }
 
 /* The content of a tensor before the first step. Sizes of the problem are rounded up: what is behind the end
@@ -262,7 +262,7 @@ static dao_status_t take_staging(run_t *run)
 static dao_status_t play(planned_run_t *planned, const dao_swap_schedule_t *schedule, uint32_t step_count)
 {
     dao_player_t *player = &planned->player;
-    memset(planned->lanes, 0, sizeof(planned->lanes));
+    memset(planned->link_times, 0, sizeof(planned->link_times));
     dao_progress_phase(planned->progress, "running steps", step_count * planned->trace->operator_count);
     const dao_player_config_t config = {
         .problem = &planned->step.problem,
@@ -312,8 +312,8 @@ static dao_status_t measure_dispatch(planned_run_t *planned, uint32_t step_count
    from then on, is more than what a lone copy showed, where streams are late to go on. */
 static uint64_t measure_copies(const planned_run_t *planned, int tier_index, dao_swap_tier_t *tier)
 {
-    const lane_times_t *out = &planned->lanes[tier_index][DAO_FILE_WRITE];
-    const lane_times_t *in = &planned->lanes[tier_index][DAO_FILE_READ];
+    const link_times_t *out = &planned->link_times[tier_index][DAO_FILE_WRITE];
+    const link_times_t *in = &planned->link_times[tier_index][DAO_FILE_READ];
     if (out->count + in->count > 0 && planned->is_host_accessible) {
         uint64_t busy_ns = out->busy_ns + in->busy_ns;
         uint64_t moving_ns = dao_transfer_ns(out->size_bytes, tier->out_bytes_per_second) +
@@ -384,8 +384,8 @@ static dao_status_t run_round(planned_run_t *planned, uint32_t step_count)
     result->in_bytes = schedule->in_bytes;
     result->out_bytes = schedule->out_bytes;
     result->part_bytes = schedule->part_bytes;
-    result->file_in_bytes = dao_player_lane_bytes(schedule, DAO_SWAP_STREAM_FILE_IN);
-    result->file_out_bytes = dao_player_lane_bytes(schedule, DAO_SWAP_STREAM_FILE_OUT);
+    result->file_in_bytes = dao_player_stream_bytes(schedule, DAO_SWAP_STREAM_FILE_IN);
+    result->file_out_bytes = dao_player_stream_bytes(schedule, DAO_SWAP_STREAM_FILE_OUT);
     planned->run = (run_t){.trace = planned->trace, .progress = planned->progress};
     status = dao_run_prepare_kernels(&planned->run, planned->config->time_scale, step_count);
     status = status == DAO_OK ? play(planned, schedule, step_count) : status;

@@ -415,9 +415,9 @@ dao_status_t dao_simulate_plan(const dao_swap_problem_t *problem, const dao_swap
     if (status == DAO_OK) {
         sum_up(&simulator);
         result.in_bytes +=
-            dao_player_lane_bytes(schedule, DAO_SWAP_STREAM_FILE_IN); /* beside the host's link, */
+            dao_player_stream_bytes(schedule, DAO_SWAP_STREAM_FILE_IN); /* beside the host's link, */
         result.out_bytes +=
-            dao_player_lane_bytes(schedule, DAO_SWAP_STREAM_FILE_OUT); /* where spans are told */
+            dao_player_stream_bytes(schedule, DAO_SWAP_STREAM_FILE_OUT); /* where spans are told */
     }
     dao_error_record_t error;
     dao_error_save(&error, status);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The issue order of a plan's step. The lanes of the plan are these streams of the timeline:
+/* The issue order of a plan's step. The streams of the plan are these streams of the timeline:
 
        plan       COMPUTE     HOST_IN     HOST_OUT    FILE_IN     FILE_OUT
        timeline   COMPUTE     H2D         D2H         STAGE_IN    STAGE_OUT
@@ -10,7 +10,7 @@
    fail. So an operation that waits for one is not issued before kernels that begin earlier by the plan:
    they would wait with the host.
 
-   Invariant: operations of a lane are issued in the order of their numbers, each once. */
+   Invariant: operations of a stream are issued in the order of their numbers, each once. */
 #include "runtime/executor/learned/issue_order.h"
 
 #include "base/memory/host.h"
@@ -24,12 +24,12 @@
 /* Steps that are played for their times: the first ones are not as the later ones. */
 #define TIMES_STEP_COUNT 4u
 
-const dao_swap_stream_t dao_issue_order_lanes[DAO_ISSUE_ORDER_LANE_COUNT] = {
+const dao_swap_stream_t dao_issue_order_streams[DAO_ISSUE_ORDER_STREAM_COUNT] = {
     DAO_SWAP_STREAM_COMPUTE, DAO_SWAP_STREAM_HOST_IN,  DAO_SWAP_STREAM_HOST_OUT,
     DAO_SWAP_STREAM_FILE_IN, DAO_SWAP_STREAM_FILE_OUT,
 };
 
-const dao_stream_role_t dao_issue_order_roles[DAO_ISSUE_ORDER_LANE_COUNT] = {
+const dao_stream_role_t dao_issue_order_roles[DAO_ISSUE_ORDER_STREAM_COUNT] = {
     DAO_STREAM_ROLE_COMPUTE, DAO_STREAM_ROLE_H2D,    DAO_STREAM_ROLE_D2H,
     DAO_TIMELINE_STAGE_IN,   DAO_TIMELINE_STAGE_OUT,
 };
@@ -37,8 +37,8 @@ const dao_stream_role_t dao_issue_order_roles[DAO_ISSUE_ORDER_LANE_COUNT] = {
 const dao_swap_copy_t *dao_issue_order_copy(const dao_swap_schedule_t *schedule,
                                             dao_issue_operation_t operation)
 {
-    dao_swap_stream_t lane = dao_issue_order_lanes[operation.lane];
-    return lane == DAO_SWAP_STREAM_COMPUTE ? NULL : &schedule->copies[lane][operation.index];
+    dao_swap_stream_t stream = dao_issue_order_streams[operation.stream];
+    return stream == DAO_SWAP_STREAM_COMPUTE ? NULL : &schedule->copies[stream][operation.index];
 }
 
 const dao_swap_fence_t *dao_issue_order_fence(const dao_swap_schedule_t *schedule,
@@ -48,14 +48,14 @@ const dao_swap_fence_t *dao_issue_order_fence(const dao_swap_schedule_t *schedul
     return copy != NULL ? &copy->after : &schedule->kernel_after[operation.index];
 }
 
-/* Returns true if all that a lane's next operation waits for is queued. */
-static bool is_ready(const dao_swap_schedule_t *schedule, uint32_t lane, const uint32_t *next)
+/* Returns true if all that a stream's next operation waits for is queued. */
+static bool is_ready(const dao_swap_schedule_t *schedule, uint32_t stream, const uint32_t *next)
 {
     const dao_swap_fence_t *after =
-        dao_issue_order_fence(schedule, (dao_issue_operation_t){lane, next[lane]});
-    for (uint32_t other = 0; other < DAO_ISSUE_ORDER_LANE_COUNT; other++) {
-        int32_t done = after->done[dao_issue_order_lanes[other]];
-        if (other != lane && done > 0 && (uint32_t)done > next[other]) {
+        dao_issue_order_fence(schedule, (dao_issue_operation_t){stream, next[stream]});
+    for (uint32_t other = 0; other < DAO_ISSUE_ORDER_STREAM_COUNT; other++) {
+        int32_t done = after->done[dao_issue_order_streams[other]];
+        if (other != stream && done > 0 && (uint32_t)done > next[other]) {
             return false;
         }
     }
@@ -67,34 +67,34 @@ static bool waits_for_write(const dao_swap_schedule_t *schedule, dao_issue_opera
     return dao_issue_order_fence(schedule, operation)->done[DAO_SWAP_STREAM_FILE_OUT] != DAO_SWAP_NO_WAIT;
 }
 
-/* The lane whose next operation is queued now; DAO_ISSUE_ORDER_LANE_COUNT if none can be. */
-static uint32_t find_lane(const dao_issue_order_t *order, const dao_swap_schedule_t *schedule,
-                          const dao_issue_order_times_t *times, const uint32_t *next)
+/* The stream whose next operation is queued now; DAO_ISSUE_ORDER_STREAM_COUNT if none can be. */
+static uint32_t find_stream(const dao_issue_order_t *order, const dao_swap_schedule_t *schedule,
+                            const dao_issue_order_times_t *times, const uint32_t *next)
 {
-    uint32_t first = DAO_ISSUE_ORDER_LANE_COUNT;
+    uint32_t first = DAO_ISSUE_ORDER_STREAM_COUNT;
     uint64_t first_ns = 0;
-    for (uint32_t lane = DAO_ISSUE_ORDER_LANE_COUNT; lane-- > 0;) {
-        if (next[lane] == order->lane_counts[lane] || !is_ready(schedule, lane, next)) {
+    for (uint32_t stream = DAO_ISSUE_ORDER_STREAM_COUNT; stream-- > 0;) {
+        if (next[stream] == order->stream_counts[stream] || !is_ready(schedule, stream, next)) {
             continue;
         }
-        bool is_kernel = dao_issue_order_lanes[lane] == DAO_SWAP_STREAM_COMPUTE;
+        bool is_kernel = dao_issue_order_streams[stream] == DAO_SWAP_STREAM_COMPUTE;
         if (times == NULL ||
-            (!is_kernel && !waits_for_write(schedule, (dao_issue_operation_t){lane, next[lane]}))) {
-            return lane;
+            (!is_kernel && !waits_for_write(schedule, (dao_issue_operation_t){stream, next[stream]}))) {
+            return stream;
         }
-        uint64_t begin_ns = times->begin_ns[lane][next[lane]];
-        if (first == DAO_ISSUE_ORDER_LANE_COUNT || begin_ns < first_ns) {
-            first = lane;
+        uint64_t begin_ns = times->begin_ns[stream][next[stream]];
+        if (first == DAO_ISSUE_ORDER_STREAM_COUNT || begin_ns < first_ns) {
+            first = stream;
             first_ns = begin_ns;
         }
     }
     return first;
 }
 
-static uint32_t count_of(const dao_swap_schedule_t *schedule, uint32_t kernel_count, uint32_t lane)
+static uint32_t count_of(const dao_swap_schedule_t *schedule, uint32_t kernel_count, uint32_t stream)
 {
-    bool is_kernel = dao_issue_order_lanes[lane] == DAO_SWAP_STREAM_COMPUTE;
-    return is_kernel ? kernel_count : schedule->copy_count[dao_issue_order_lanes[lane]];
+    bool is_kernel = dao_issue_order_streams[stream] == DAO_SWAP_STREAM_COMPUTE;
+    return is_kernel ? kernel_count : schedule->copy_count[dao_issue_order_streams[stream]];
 }
 
 dao_status_t dao_issue_order_times_init(dao_issue_order_times_t *times, const dao_swap_schedule_t *schedule,
@@ -106,8 +106,8 @@ dao_status_t dao_issue_order_times_init(dao_issue_order_times_t *times, const da
                             .host = &problem->host,
                             .file = &problem->file};
     size_t count = problem->kernel_count; /* their times come first */
-    for (uint32_t lane = 0; lane < DAO_ISSUE_ORDER_LANE_COUNT; lane++) {
-        count += count_of(schedule, problem->kernel_count, lane);
+    for (uint32_t stream = 0; stream < DAO_ISSUE_ORDER_STREAM_COUNT; stream++) {
+        count += count_of(schedule, problem->kernel_count, stream);
     }
     uint64_t *next = times->memory = dao_host_calloc(count, sizeof(*times->memory));
     if (next == NULL) {
@@ -118,9 +118,9 @@ dao_status_t dao_issue_order_times_init(dao_issue_order_times_t *times, const da
     for (uint32_t i = 0; i < problem->kernel_count; i++) {
         *next++ = problem->kernels[i].time_ns;
     }
-    for (uint32_t lane = 0; lane < DAO_ISSUE_ORDER_LANE_COUNT; lane++) {
-        times->begin_ns[lane] = play.begin_ns[dao_issue_order_lanes[lane]] = next;
-        next += count_of(schedule, problem->kernel_count, lane);
+    for (uint32_t stream = 0; stream < DAO_ISSUE_ORDER_STREAM_COUNT; stream++) {
+        times->begin_ns[stream] = play.begin_ns[dao_issue_order_streams[stream]] = next;
+        next += count_of(schedule, problem->kernel_count, stream);
     }
     dao_swap_replay_t replay;
     bool ends = dao_swap_replay(&play, &replay);
@@ -138,24 +138,24 @@ void dao_issue_order_times_finish(dao_issue_order_times_t *times)
 dao_status_t dao_issue_order_init(dao_issue_order_t *order, const dao_swap_schedule_t *schedule,
                                   uint32_t kernel_count, const dao_issue_order_times_t *times)
 {
-    uint32_t next[DAO_ISSUE_ORDER_LANE_COUNT] = {0};
+    uint32_t next[DAO_ISSUE_ORDER_STREAM_COUNT] = {0};
     *order = (dao_issue_order_t){.operations = NULL};
-    for (uint32_t lane = 0; lane < DAO_ISSUE_ORDER_LANE_COUNT; lane++) {
-        order->lane_counts[lane] = count_of(schedule, kernel_count, lane);
-        order->count += order->lane_counts[lane];
+    for (uint32_t stream = 0; stream < DAO_ISSUE_ORDER_STREAM_COUNT; stream++) {
+        order->stream_counts[stream] = count_of(schedule, kernel_count, stream);
+        order->count += order->stream_counts[stream];
     }
     order->operations = dao_host_calloc((size_t)order->count + 1, sizeof(*order->operations));
     if (order->operations == NULL) {
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory for the order of a plan's step");
     }
     for (uint32_t i = 0; i < order->count; i++) {
-        uint32_t lane = find_lane(order, schedule, times, next);
-        if (lane == DAO_ISSUE_ORDER_LANE_COUNT) {
+        uint32_t stream = find_stream(order, schedule, times, next);
+        if (stream == DAO_ISSUE_ORDER_STREAM_COUNT) {
             dao_issue_order_finish(order);
             return dao_error(DAO_ERR_INVALID,
                              "the plan's step cannot be queued: a operation waits for a later one");
         }
-        order->operations[i] = (dao_issue_operation_t){lane, next[lane]++};
+        order->operations[i] = (dao_issue_operation_t){stream, next[stream]++};
     }
     DAO_ASSERT_HEAVY(dao_issue_order_is_valid(order));
     return DAO_OK;
@@ -163,15 +163,15 @@ dao_status_t dao_issue_order_init(dao_issue_order_t *order, const dao_swap_sched
 
 bool dao_issue_order_is_valid(const dao_issue_order_t *order)
 {
-    uint32_t next[DAO_ISSUE_ORDER_LANE_COUNT] = {0};
+    uint32_t next[DAO_ISSUE_ORDER_STREAM_COUNT] = {0};
     for (uint32_t i = 0; i < order->count; i++) {
         dao_issue_operation_t operation = order->operations[i];
-        if (operation.lane >= DAO_ISSUE_ORDER_LANE_COUNT || operation.index != next[operation.lane]++) {
+        if (operation.stream >= DAO_ISSUE_ORDER_STREAM_COUNT || operation.index != next[operation.stream]++) {
             return false;
         }
     }
-    for (uint32_t lane = 0; lane < DAO_ISSUE_ORDER_LANE_COUNT; lane++) {
-        if (next[lane] != order->lane_counts[lane]) {
+    for (uint32_t stream = 0; stream < DAO_ISSUE_ORDER_STREAM_COUNT; stream++) {
+        if (next[stream] != order->stream_counts[stream]) {
             return false;
         }
     }

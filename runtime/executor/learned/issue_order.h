@@ -7,26 +7,26 @@
 #include <dao/stream.h>
 #include <dao/swap.h>
 
-/* The lanes of a plan, and the timeline's streams on which their operations finish. */
-enum { DAO_ISSUE_ORDER_LANE_COUNT = 5 };
-extern const dao_swap_stream_t dao_issue_order_lanes[DAO_ISSUE_ORDER_LANE_COUNT];
-extern const dao_stream_role_t dao_issue_order_roles[DAO_ISSUE_ORDER_LANE_COUNT];
+/* The streams of a plan, and the timeline's streams on which their operations finish. */
+enum { DAO_ISSUE_ORDER_STREAM_COUNT = 5 };
+extern const dao_swap_stream_t dao_issue_order_streams[DAO_ISSUE_ORDER_STREAM_COUNT];
+extern const dao_stream_role_t dao_issue_order_roles[DAO_ISSUE_ORDER_STREAM_COUNT];
 
 /* A operation of a step. */
 typedef struct dao_issue_operation {
-    uint32_t lane;  /* index in dao_issue_order_lanes */
-    uint32_t index; /* in its lane */
+    uint32_t stream; /* index in dao_issue_order_streams */
+    uint32_t index;  /* in its stream */
 } dao_issue_operation_t;
 
 typedef struct dao_issue_order {
     dao_issue_operation_t *operations;
     uint32_t count;
-    uint32_t lane_counts[DAO_ISSUE_ORDER_LANE_COUNT];
+    uint32_t stream_counts[DAO_ISSUE_ORDER_STREAM_COUNT];
 } dao_issue_order_t;
 
 /* When the operations of a step begin, by the plan. */
 typedef struct dao_issue_order_times {
-    uint64_t *begin_ns[DAO_ISSUE_ORDER_LANE_COUNT];
+    uint64_t *begin_ns[DAO_ISSUE_ORDER_STREAM_COUNT];
     uint64_t *memory;
 } dao_issue_order_times_t;
 
@@ -44,7 +44,7 @@ DAO_NODISCARD dao_status_t dao_issue_order_init(dao_issue_order_t *order, const 
                                                 uint32_t kernel_count, const dao_issue_order_times_t *times);
 void dao_issue_order_finish(dao_issue_order_t *order);
 
-/* Each lane's operations are there once, in the order of their numbers. */
+/* Each stream's operations are there once, in the order of their numbers. */
 bool dao_issue_order_is_valid(const dao_issue_order_t *order);
 
 /* What a operation waits for, and its copy; NULL for a kernel. */

@@ -143,17 +143,17 @@ static void play_step(places_t *places)
     DAO_ASSERT_HEAVY(places_are_valid(places));
 }
 
-/* Tensors move as a whole, each direction has its lane, and what is on the device as the step starts is there
-   as it ends. */
+/* Tensors move as a whole, each direction has its stream, and what is on the device as the step starts is
+   there as it ends. */
 static bool can_be_followed(const places_t *places)
 {
     const dao_compiled_plan_t *plan = places->plan;
     for (uint32_t i = 0; i < plan->order.count; i++) {
         dao_issue_operation_t operation = plan->order.operations[i];
         const dao_swap_copy_t *copy = dao_issue_order_copy(plan->schedule, operation);
-        dao_swap_stream_t lane = dao_issue_order_lanes[operation.lane];
-        bool is_in_lane = lane == DAO_SWAP_STREAM_HOST_IN || lane == DAO_SWAP_STREAM_FILE_IN;
-        if (copy != NULL && (copy->is_in != is_in_lane || copy->offset_bytes != 0 ||
+        dao_swap_stream_t stream = dao_issue_order_streams[operation.stream];
+        bool is_in_stream = stream == DAO_SWAP_STREAM_HOST_IN || stream == DAO_SWAP_STREAM_FILE_IN;
+        if (copy != NULL && (copy->is_in != is_in_stream || copy->offset_bytes != 0 ||
                              copy->size_bytes != places->problem->tensors[copy->tensor].size_bytes)) {
             return false;
         }

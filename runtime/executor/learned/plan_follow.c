@@ -53,38 +53,38 @@ static dao_status_t mismatch(const dao_managed_t *tensor)
 
 /* ---- fences ---- */
 
-/* Numbers of a lane's operations, of this step or of the one before. */
-static uint64_t *sequences_of(const dao_compiled_plan_t *plan, uint32_t lane, bool is_before)
+/* Numbers of a stream's operations, of this step or of the one before. */
+static uint64_t *sequences_of(const dao_compiled_plan_t *plan, uint32_t stream, bool is_before)
 {
     uint64_t *sequences = plan->sequences + (is_before ? plan->order.count : 0);
-    for (uint32_t i = 0; i < lane; i++) {
-        sequences += plan->order.lane_counts[i];
+    for (uint32_t i = 0; i < stream; i++) {
+        sequences += plan->order.stream_counts[i];
     }
     return sequences;
 }
 
-/* Returns the sequence number that `done` names: the done-th operation of the lane in this step or, for
+/* Returns the sequence number that `done` names: the done-th operation of the stream in this step or, for
    done <= 0, of the step before, counted from its end. What lies before that step is covered by its first
-   operation, as a lane keeps its order. */
-static uint64_t sequence_of(const dao_compiled_plan_t *plan, uint32_t lane, int32_t done)
+   operation, as a stream keeps its order. */
+static uint64_t sequence_of(const dao_compiled_plan_t *plan, uint32_t stream, int32_t done)
 {
-    uint32_t count = plan->order.lane_counts[lane];
+    uint32_t count = plan->order.stream_counts[stream];
     DAO_ASSERT(done <= (int64_t)count);
     if (done > 0) {
-        return sequences_of(plan, lane, false)[done - 1];
+        return sequences_of(plan, stream, false)[done - 1];
     }
     int64_t before = (int64_t)count + done;
-    return count > 0 ? sequences_of(plan, lane, true)[before > 0 ? before - 1 : 0] : 0;
+    return count > 0 ? sequences_of(plan, stream, true)[before > 0 ? before - 1 : 0] : 0;
 }
 
 static dao_fence_t fence_of(const dao_compiled_plan_t *plan, dao_issue_operation_t operation)
 {
     const dao_swap_fence_t *after = dao_issue_order_fence(plan->schedule, operation);
     dao_fence_t fence = plan->extra;
-    for (uint32_t lane = 0; lane < DAO_ISSUE_ORDER_LANE_COUNT; lane++) {
-        int32_t done = after->done[dao_issue_order_lanes[lane]];
-        if (done != DAO_SWAP_NO_WAIT && lane != operation.lane) {
-            dao_fence_add(&fence, dao_issue_order_roles[lane], sequence_of(plan, lane, done));
+    for (uint32_t stream = 0; stream < DAO_ISSUE_ORDER_STREAM_COUNT; stream++) {
+        int32_t done = after->done[dao_issue_order_streams[stream]];
+        if (done != DAO_SWAP_NO_WAIT && stream != operation.stream) {
+            dao_fence_add(&fence, dao_issue_order_roles[stream], sequence_of(plan, stream, done));
         }
     }
     return fence;
@@ -92,8 +92,8 @@ static dao_fence_t fence_of(const dao_compiled_plan_t *plan, dao_issue_operation
 
 static void number(dao_compiled_plan_t *plan, dao_issue_operation_t operation, uint64_t sequence)
 {
-    DAO_ASSERT(operation.index < plan->order.lane_counts[operation.lane]);
-    sequences_of(plan, operation.lane, false)[operation.index] = sequence;
+    DAO_ASSERT(operation.index < plan->order.stream_counts[operation.stream]);
+    sequences_of(plan, operation.stream, false)[operation.index] = sequence;
 }
 
 /* ---- drops ---- */
@@ -258,7 +258,7 @@ static dao_status_t queue_copy(dao_engine_t *engine, dao_compiled_plan_t *plan, 
         dao_fence_join(&fence, &plan->extra); /* the drops may have been saved */
         status = unless_refused(engine, move_bytes(engine, plan, tensor, copy, &fence));
     }
-    number(plan, operation, engine->timeline.streams[dao_issue_order_roles[operation.lane]].issued);
+    number(plan, operation, engine->timeline.streams[dao_issue_order_roles[operation.stream]].issued);
     return status;
 }
 

@@ -25,7 +25,7 @@ struct dao_compiled_plan {
     dao_issue_order_t order;
     uint32_t *drop_first; /* of each operation, and one more: its first drop */
     uint32_t *drops;      /* roles that lie where a operation puts its bytes */
-    uint64_t *sequences;  /* numbers of the operations of this step, then of the one before, by lanes */
+    uint64_t *sequences;  /* numbers of the operations of this step, then of the one before, by streams */
     dao_plan_role_t *roles;
     uint32_t role_count;
     dao_plan_basis_t basis;
