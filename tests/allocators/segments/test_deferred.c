@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The queue of frees for threads that must not take the owner's lock. */
+#include "allocators/segments/deferred.h"
+#include "base/report/fault.h"
+#include "tests/support/suite.h"
+
+#define REFUSED ((void *)(uintptr_t)999)
+
+static dao_deferred_frees_t deferred;
+static void *given[256];
+static size_t given_count;
+
+static void begin(void)
+{
+    dao_deferred_init(&deferred);
+    given_count = 0;
+}
+
+static void end(void)
+{
+    dao_deferred_finish(&deferred);
+}
+
+static void *address_of(size_t number)
+{
+    return (void *)(uintptr_t)(4096 + number * 64);
+}
+
+static dao_status_t give(void *owner, void *address)
+{
+    CU_ASSERT_PTR_EQUAL(owner, &deferred);
+    given[given_count++] = address;
+    return address == REFUSED ? DAO_ERR_FOREIGN_POINTER : DAO_OK;
+}
+
+static void what_was_pushed_is_given_once(void)
+{
+    CU_ASSERT_EQUAL_FATAL(dao_deferred_reserve(&deferred, 3), DAO_OK);
+    for (size_t i = 0; i < 3; i++) {
+        dao_deferred_push(&deferred, address_of(i));
+    }
+    CU_ASSERT_EQUAL(atomic_load(&deferred.pending_count), 3);
+    CU_ASSERT_EQUAL(dao_deferred_reclaim(&deferred, give, &deferred), DAO_DEFERRED_NONE);
+    CU_ASSERT_EQUAL(given_count, 3);
+    CU_ASSERT_EQUAL(atomic_load(&deferred.pending_count), 0);
+    size_t sum = 0;
+    for (size_t i = 0; i < given_count; i++) {
+        sum += (uintptr_t)given[i];
+    }
+    CU_ASSERT_EQUAL(sum, (uintptr_t)address_of(0) + (uintptr_t)address_of(1) + (uintptr_t)address_of(2));
+    CU_ASSERT_EQUAL(dao_deferred_take(&deferred), DAO_DEFERRED_NONE);
+}
+
+static void without_slots_a_push_is_lost_and_counted(void)
+{
+    dao_deferred_push(&deferred, address_of(1));
+    CU_ASSERT_EQUAL(atomic_load(&deferred.lost_count), 1);
+    CU_ASSERT_EQUAL(dao_deferred_reclaim(&deferred, give, &deferred), DAO_DEFERRED_NONE);
+    CU_ASSERT_EQUAL(given_count, 0);
+    dao_deferred_report(&deferred, DAO_DEFERRED_NONE, "test");
+    CU_ASSERT_EQUAL(atomic_load(&deferred.lost_count), 0); /* told once */
+}
+
+static void there_is_a_slot_for_every_live_block_and_some_to_spare(void)
+{
+    size_t live_count = 100;
+    CU_ASSERT_EQUAL_FATAL(dao_deferred_reserve(&deferred, live_count), DAO_OK);
+    CU_ASSERT_TRUE(deferred.slot_count >= live_count + DAO_DEFERRED_SPARE_COUNT);
+    for (size_t i = 0; i < live_count + DAO_DEFERRED_SPARE_COUNT; i++) {
+        dao_deferred_push(&deferred, address_of(i));
+    }
+    CU_ASSERT_EQUAL(atomic_load(&deferred.lost_count), 0);
+    CU_ASSERT_EQUAL(dao_deferred_reclaim(&deferred, give, &deferred), DAO_DEFERRED_NONE);
+    CU_ASSERT_EQUAL(given_count, live_count + DAO_DEFERRED_SPARE_COUNT);
+}
+
+static void refused_addresses_keep_their_slots_until_they_are_told(void)
+{
+    CU_ASSERT_EQUAL_FATAL(dao_deferred_reserve(&deferred, 2), DAO_OK);
+    dao_deferred_push(&deferred, REFUSED);
+    dao_deferred_push(&deferred, address_of(1));
+    uint32_t wrong = dao_deferred_reclaim(&deferred, give, &deferred);
+    CU_ASSERT_NOT_EQUAL_FATAL(wrong, DAO_DEFERRED_NONE);
+    CU_ASSERT_PTR_EQUAL(dao_deferred_slot(&deferred, wrong)->address, REFUSED);
+    CU_ASSERT_EQUAL(dao_deferred_slot(&deferred, wrong)->status, DAO_ERR_FOREIGN_POINTER);
+    CU_ASSERT_EQUAL(atomic_load(&dao_deferred_slot(&deferred, wrong)->next), DAO_DEFERRED_NONE);
+    dao_deferred_report(&deferred, wrong, "test");
+    for (size_t i = 0; i < deferred.slot_count; i++) { /* all slots are free again */
+        dao_deferred_push(&deferred, address_of(i));
+    }
+    CU_ASSERT_EQUAL(atomic_load(&deferred.lost_count), 0);
+    CU_ASSERT_EQUAL(dao_deferred_reclaim(&deferred, give, &deferred), DAO_DEFERRED_NONE);
+}
+
+#if defined(DAO_FAULTS)
+static void without_memory_the_slots_stay_as_they_are(void)
+{
+    CU_ASSERT_EQUAL_FATAL(dao_deferred_reserve(&deferred, 1), DAO_OK);
+    uint32_t slot_count = deferred.slot_count;
+    dao_fault_arm(DAO_FAULT_HOST_MEMORY, 0, true);
+    CU_ASSERT_EQUAL(dao_deferred_reserve(&deferred, 10000), DAO_ERR_NO_HOST_MEMORY);
+    CU_ASSERT_TRUE(dao_fault_disarm() > 0);
+    CU_ASSERT_EQUAL(deferred.slot_count, slot_count);
+    dao_deferred_push(&deferred, address_of(1));
+    CU_ASSERT_EQUAL(dao_deferred_reclaim(&deferred, give, &deferred), DAO_DEFERRED_NONE);
+    CU_ASSERT_EQUAL(given_count, 1);
+}
+#endif
+
+static CU_TestInfo tests[] = {
+    {"what was pushed is given once", what_was_pushed_is_given_once},
+    {"without slots a push is lost and counted", without_slots_a_push_is_lost_and_counted},
+    {"there is a slot for every live block and some to spare",
+     there_is_a_slot_for_every_live_block_and_some_to_spare},
+    {"refused addresses keep their slots until they are told",
+     refused_addresses_keep_their_slots_until_they_are_told},
+#if defined(DAO_FAULTS)
+    {"without memory the slots stay as they are", without_memory_the_slots_stay_as_they_are},
+#endif
+    CU_TEST_INFO_NULL,
+};
+
+int main(void)
+{
+    CU_SuiteInfo suites[] = {{"deferred frees", NULL, NULL, begin, end, tests}, CU_SUITE_INFO_NULL};
+    return dao_suite_run(suites);
+}
