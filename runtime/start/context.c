@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Starting and stopping the library, once for a process, and each thread's current device.
+/* Starting and stopping the library, once for a process, and its devices with their first use.
 
-   State          holds                                         left by NEVER          nothing was
-   started                           dao_init(), or any other call STARTING       one thread opens the
-   backend, others wait     that thread: STARTED, or back where it came from STARTED        the core is there;
-   devices start when used    the dao_finalize() that undoes the last dao_init() STOPPING       one thread
-   reports what is left               that thread: STOPPED STOPPED        nothing; only dao_init() starts it
-   again      dao_init() FORKED         a child of a process that had started it      nobody
+       state      core in dao_started   worker   left by
+       NEVER      none                  none     dao_init(), or any other call
+       STARTING   none                  one      that thread: STARTED, or back to the state before
+       STARTED    there                 none     the dao_finalize() that undoes the last dao_init()
+       STOPPING   until it is cleared   one      that thread: STOPPED
+       STOPPED    none                  none     dao_init() alone
+       FORKED     none                  any      nothing: this is a child of a process that had started it
 
-   The core (backend and host allocator) and the runtimes are counted: the context holds one reference to
-   each, handles hold the others, so that they work after the context is gone. No lock is held while the
-   backend is called or a line is logged: a state says what is under way, and a condition when it is over.
-   `dao_started` shows the core and the runtimes to all calls, without a lock, exactly while the state is
-   STARTED. */
+   No lock is held while the backend is called or a line is logged. The state says what is under way, and
+   `changed` is signalled when it is over. `dao_started` shows the core and the runtimes to all calls, without
+   a lock. Runtimes are in it in the state STARTED alone.
+
+   The context holds one reference to the core and one to each runtime. Handles hold the others, so that they
+   work after the library has stopped. */
 #include "runtime/start/context.h"
 
 #include "allocators/segments/pinned.h"
@@ -48,6 +50,47 @@ static struct {
     bool has_fork_hooks;
 } context = {.lock = DAO_MUTEX_INITIALIZER(DAO_RANK_CONTEXT), .changed = DAO_COND_INITIALIZER};
 
+static bool has_runtimes(void)
+{
+    for (int32_t i = 0; i < DAO_DEVICE_COUNT_MAX; i++) {
+        if (dao_runtime_started(i) != NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The table of states. */
+static bool is_valid_locked(void)
+{
+    bool has_core = dao_core_started() != NULL;
+    bool has_worker = context.worker != 0;
+    switch (atomic_load(&context.state)) {
+    case STARTED:
+        return has_core && !has_worker;
+    case STARTING:
+        return !has_core && has_worker && !has_runtimes();
+    case STOPPING:
+        return has_worker;
+    case FORKED:
+        return !has_core && !has_runtimes();
+    default: /* NEVER, STOPPED */
+        return !has_core && !has_worker && !has_runtimes() && context.init_count == 0;
+    }
+}
+
+static void lock(void)
+{
+    dao_mutex_lock(&context.lock);
+    DAO_ASSERT_HEAVY(is_valid_locked());
+}
+
+static void unlock(void)
+{
+    DAO_ASSERT_HEAVY(is_valid_locked());
+    dao_mutex_unlock(&context.lock);
+}
+
 /* Takes what is started away from new calls. */
 static void started_clear(void)
 {
@@ -61,12 +104,12 @@ static void started_clear(void)
 
 static void before_fork(void)
 {
-    dao_mutex_lock(&context.lock);
+    lock();
 }
 
 static void after_fork_in_parent(void)
 {
-    dao_mutex_unlock(&context.lock);
+    unlock();
 }
 
 static void after_fork_in_child(void)
@@ -77,7 +120,7 @@ static void after_fork_in_child(void)
         started_clear();
     }
     dao_core_note_fork();
-    dao_mutex_unlock(&context.lock);
+    unlock();
 }
 
 /* ---- the core ---- */
@@ -213,10 +256,10 @@ static dao_status_t start_locked(const dao_config_t *config, const dao_backend_o
     }
     atomic_store(&context.state, STARTING);
     context.worker = dao_thread_self();
-    dao_mutex_unlock(&context.lock);
+    unlock();
     dao_core_t *core = NULL;
     dao_status_t status = start(config, ops, &core);
-    dao_mutex_lock(&context.lock);
+    lock();
     context.worker = 0;
     context.init_count = 0;
     atomic_store(&context.state, status == DAO_OK ? STARTED : before);
@@ -297,9 +340,9 @@ static dao_status_t init_locked(const dao_config_t *config, const dao_backend_op
 
 dao_status_t dao_context_start(const dao_config_t *config, const dao_backend_ops_t *ops)
 {
-    dao_mutex_lock(&context.lock);
+    lock();
     dao_status_t status = init_locked(config, ops);
-    dao_mutex_unlock(&context.lock);
+    unlock();
     return status;
 }
 
@@ -332,9 +375,9 @@ static dao_status_t enter_locked(void)
 
 static dao_status_t enter_slow(void)
 {
-    dao_mutex_lock(&context.lock);
+    lock();
     dao_status_t status = enter_locked();
-    dao_mutex_unlock(&context.lock);
+    unlock();
     return status;
 }
 
@@ -408,9 +451,9 @@ static dao_status_t stop_locked(void)
 {
     atomic_store(&context.state, STOPPING);
     context.worker = dao_thread_self();
-    dao_mutex_unlock(&context.lock);
+    unlock();
     uint64_t live_count = stop();
-    dao_mutex_lock(&context.lock);
+    lock();
     context.worker = 0;
     context.init_count = 0;
     atomic_store(&context.state, STOPPED);
@@ -453,9 +496,9 @@ dao_status_t dao_finalize(void)
     if (status != DAO_OK) {
         return status;
     }
-    dao_mutex_lock(&context.lock);
+    lock();
     status = finalize_locked();
-    dao_mutex_unlock(&context.lock);
+    unlock();
     return status;
 }
 
@@ -472,12 +515,12 @@ static bool has_started_locked(const dao_core_t *core, dao_place_t place)
 dao_status_t dao_context_configure(dao_core_t *core, dao_place_t place, const dao_place_config_t *config)
 {
     char text[DAO_PLACE_TEXT_BYTES];
-    dao_mutex_lock(&context.lock);
+    lock();
     bool is_busy = has_started_locked(core, place);
     if (!is_busy) {
         *dao_core_config(core, place) = *config;
     }
-    dao_mutex_unlock(&context.lock);
+    unlock();
     return is_busy ? dao_error(DAO_ERR_BUSY,
                                "dao_place_configure: %s is in use already; configure it before its first use",
                                dao_place_format(place, text))
@@ -489,7 +532,7 @@ dao_status_t dao_core_host_start(dao_core_t *core, dao_allocator_t **out_allocat
     dao_place_t host = {DAO_PLACE_KIND_CPU, 0};
     dao_allocator_t *host_memory = NULL;
     dao_status_t status = DAO_OK;
-    dao_mutex_lock(&context.lock);
+    lock();
     bool is_new = atomic_load(&core->host_memory) == NULL;
     if (is_new) {
         dao_place_origin_t origin = {.budget = &core->host_budget,
@@ -506,7 +549,7 @@ dao_status_t dao_core_host_start(dao_core_t *core, dao_allocator_t **out_allocat
         atomic_store_explicit(&core->host_memory, host_memory, memory_order_release);
     }
     *out_allocator = atomic_load(&core->host_memory);
-    dao_mutex_unlock(&context.lock);
+    unlock();
     if (is_new && status == DAO_OK) {
         dao_host_pages_warn(&core->host_pages);
     }
@@ -524,10 +567,10 @@ static dao_status_t runtime_start_locked(dao_core_t *core, int32_t device_index)
         return status;
     }
     *starter = dao_thread_self();
-    dao_mutex_unlock(&context.lock);
+    unlock();
     dao_runtime_t *runtime = NULL;
     status = dao_runtime_create(core, device_index, &runtime);
-    dao_mutex_lock(&context.lock);
+    lock();
     *starter = 0;
     atomic_store_explicit(&dao_started.runtimes[device_index], runtime, memory_order_release);
     dao_cond_broadcast(&context.changed);
@@ -552,9 +595,9 @@ dao_status_t dao_runtime_borrow(int32_t device_index, dao_runtime_t **out_runtim
     if (device_index < 0 || device_index >= core->device_count) {
         return dao_core_no_device(core, device_index);
     }
-    dao_mutex_lock(&context.lock);
+    lock();
     status = runtime_start_locked(core, device_index);
-    dao_mutex_unlock(&context.lock);
+    unlock();
     if (status == DAO_OK) {
         *out_runtime = dao_runtime_started(device_index);
     }
