@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
  * @file
- * All of libdao for C. Each header is about one noun and can be included alone; places of any type, but
- * for dao_alloc(), dao_free() and dao_used(), come with this one.
+ * All of libdao for C. Each header is about one noun and can be included alone. This one adds the macros that
+ * take places of any type, see dao/typed.h.
  */
 #ifndef DAO_DAO_H
 #define DAO_DAO_H

@@ -11,13 +11,13 @@
  *     device, cuda and hip      kDLCUDA (kDLCUDAManaged comes in, too), kDLROCM
  *     device, cpu backend       none: a virtual device's memory follows its streams, which others do not know
  *
- * DLPack knows nothing of streams. Before a tensor of a device goes out, its consumer's stream has to wait
- * for the work that writes it; before the consumer calls the deleter, see dao_record_stream() for what still
- * uses it on other streams than the memory's own.
+ * DLPack knows nothing of streams. Before a tensor of a device is exported, the consumer's stream has to wait
+ * for the work that writes it. Before the consumer calls the deleter, name with dao_record_stream() the other
+ * streams that still use it.
  *
- * Memory without a type goes out as a tensor of bytes over it, see dao_tensor_from_memory(), and what came in
- * has its memory at dao_tensor_memory(). Copies by dao_copy() take device and pinned memory of the library
- * alone: dao_stream_copy() takes any.
+ * Memory without a type is exported as a tensor of bytes, see dao_tensor_from_memory(). The memory of an
+ * imported tensor is dao_tensor_memory(). dao_copy() takes device and pinned memory of the library alone;
+ * dao_stream_copy() takes any.
  *
  * DLPack's structures are only named here. Their bodies are in DLPack's own header, or in dao/dlpack_abi.h.
  */
@@ -33,16 +33,16 @@ struct DLManagedTensorVersioned;
 DAO_BEGIN_DECLS
 
 /**
- * The version that is written, the oldest that has all that is used. Of what is read, the major one has to be
- * the same.
+ * The version that is written: the oldest with everything that is used. What is read has to have the same
+ * major version.
  */
 #define DAO_DLPACK_VERSION_MAJOR 1
 #define DAO_DLPACK_VERSION_MINOR 0
 
-/** How a tensor goes out or comes in. */
+/** How a tensor is exported or imported. */
 typedef enum dao_dlpack_flag {
-    DAO_DLPACK_FLAG_READ_ONLY =
-        1u << 0, /**< out: nobody may write it; in: it may be one that nobody may write */
+    /** export: the consumer may not write; import: a tensor that may not be written is accepted */
+    DAO_DLPACK_FLAG_READ_ONLY = 1u << 0,
 } dao_dlpack_flag_t;
 
 /**
@@ -62,8 +62,8 @@ DAO_API DAO_NODISCARD dao_status_t dao_tensor_to_dlpack(dao_tensor_t *tensor, ui
                                                         struct DLManagedTensorVersioned **out_managed);
 
 /**
- * Takes a tensor of another library, without a copy. Views of it work as of any other tensor; when the last
- * one is released, the producer's deleter is called, once.
+ * Imports a tensor of another library, without a copy. Views work as on any other tensor. When the last one
+ * is released, the producer's deleter is called, once.
  *
  * @param managed     Taken over on DAO_OK. On failure it is still the caller's and was not changed: its
  *                    deleter is to be called.
@@ -82,13 +82,12 @@ DAO_API DAO_NODISCARD dao_status_t dao_tensor_from_dlpack(struct DLManagedTensor
                                                           uint32_t flags, dao_tensor_t **out_tensor);
 
 /**
- * As dao_tensor_to_dlpack(), in the form of before DLPack 1.0, which says nothing of versions and of who may
- * write.
+ * As dao_tensor_to_dlpack(), in the form before DLPack 1.0, which has no version and no read-only flag.
  */
 DAO_API DAO_NODISCARD dao_status_t dao_tensor_to_dlpack_unversioned(dao_tensor_t *tensor,
                                                                     struct DLManagedTensor **out_managed);
 
-/** As dao_tensor_from_dlpack(), from the form of before DLPack 1.0. */
+/** As dao_tensor_from_dlpack(), from the form before DLPack 1.0. */
 DAO_API DAO_NODISCARD dao_status_t dao_tensor_from_dlpack_unversioned(struct DLManagedTensor *managed,
                                                                       dao_tensor_t **out_tensor);
 

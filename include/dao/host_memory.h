@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
  * @file
- * Where the host place's memory lies and in which pages: NUMA nodes, huge pages, memory that is there
- * at once.
+ * Where the host place's memory lies, and in which pages: NUMA nodes, huge pages, pages that are populated at
+ * once.
  */
 #ifndef DAO_HOST_MEMORY_H
 #define DAO_HOST_MEMORY_H
@@ -31,18 +31,22 @@ typedef enum dao_huge_pages {
 } dao_huge_pages_t;
 
 /**
- * Settings of the host place's regions, which hold its blocks above 32 KiB under the strategies good_fit and
- * best_fit. What the system refuses (a node that is not there, a container that may not choose, no huge pages
- * set apart) is a warning in the log, once, and the memory is as by default: it can be used all the same.
+ * Settings of the host place's regions, which hold its blocks above 32 KiB with the strategies good_fit and
+ * best_fit.
+ *
+ * What the system refuses is logged once as a warning, and the memory is used as by default. Examples are a
+ * node that is not there, a container that may not choose nodes, and huge pages that are not set apart.
  * Pinned memory lies where its device's driver puts it.
  */
 typedef struct dao_host_memory_config {
     dao_numa_t numa;
     int32_t numa_node; /**< from 0, below DAO_NUMA_NODE_MAX; for DAO_NUMA_NODE alone */
     dao_huge_pages_t huge_pages;
-    bool
-        prefault; /**< DAO_HOST_PREFAULT=1: regions are taken from the system in whole when they are made, which then
-                        takes long, instead of page by page when they are touched */
+    /**
+     * Populate regions when they are made, which takes long, instead of page by page on first touch;
+     * DAO_HOST_PREFAULT=1.
+     */
+    bool prefault;
 } dao_host_memory_config_t;
 
 /** Nodes that can be named: 0 to one below. */

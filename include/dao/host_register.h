@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
  * @file
- * Host memory of the program's own that devices copy from and to as with pinned memory, and where
- * devices find host memory. Registered memory stays at the place "cpu": its bytes do not count for any place,
+ * Host memory of the program that devices copy from and to as fast as with pinned memory, and the addresses
+ * by which devices reach host memory. Registered memory belongs to the place "cpu". It counts for no place,
  * and dao_free() does not know it.
  */
 #ifndef DAO_HOST_REGISTER_H
@@ -13,9 +13,9 @@
 DAO_BEGIN_DECLS
 
 /**
- * Registers host memory: a vendor locks its pages, so that all devices copy from and to it at full speed and
- * without the host, and kernels can touch it. On the cpu backend, whose devices do so with all host memory,
- * it is only recorded.
+ * Registers host memory. A vendor locks its pages: all devices then copy from and to it at full speed without
+ * the host, and kernels can access it. Devices of the cpu backend do so with all host memory, so there it is
+ * only recorded.
  *
  * @param device_index  The device that it is registered with; all others may use it too.
  * @param address       Stays allocated, at this address, until dao_host_unregister().
@@ -32,13 +32,13 @@ DAO_BEGIN_DECLS
 DAO_API DAO_NODISCARD dao_status_t dao_host_register(int32_t device_index, void *address, size_t size_bytes);
 
 /**
- * Unregisters what dao_host_register() registered. Nothing uses the memory on any stream. dao_finalize() does
- * it with what is left, and reports that.
+ * Unregisters memory of dao_host_register(). No stream may use it any more. dao_finalize() unregisters and
+ * reports what is left.
  *
  * @param address  The address that was registered; NULL is allowed and does nothing.
  * @return DAO_OK; DAO_ERR_FOREIGN_POINTER if it is in no registered range, DAO_ERR_INTERIOR_POINTER if it is
- *         inside of one: nothing is changed; DAO_ERR_BUSY if another thread is at it; DAO_ERR_BACKEND: it
- *         stays registered; DAO_ERR_REENTRANT from a segment callback; DAO_ERR_SHUTDOWN.
+ *         inside of one: nothing is changed; DAO_ERR_BUSY if another thread registers or unregisters it;
+ *         DAO_ERR_BACKEND: it stays registered; DAO_ERR_REENTRANT from a segment callback; DAO_ERR_SHUTDOWN.
  *
  * Threads: any. Waits: for the driver. Cost: a backend call; O(registered ranges).
  */

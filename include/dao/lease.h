@@ -1,24 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
  * @file
- * Leases: memory for work that is recorded once and run many times by raw address, such as a captured
- * graph. While a lease lasts, the addresses of what was allocated under it keep their memory, freed or not:
- * nobody else gets them, and no trim, limit or shortage takes memory from them. What is free under a lease is
- * used again by allocations under the same lease.
+ * Leases: memory for work that is recorded once and run many times by raw address, such as a captured graph.
+ *
+ * While a lease lasts, the addresses of what was allocated under it keep their memory, whether freed or not.
+ * No other request gets them, and no trim, limit or shortage takes memory from them. What is free under a
+ * lease is reused by allocations under the same lease.
  *
  *     dao_lease_begin(place, &lease);      the capture begins: this thread allocates under the lease
  *       ... allocate, record, free ...
  *     dao_lease_commit(lease);             the capture ends
  *       ... run what was recorded; dao_lease_enter() and dao_lease_leave() around more of its allocations ...
- *     dao_lease_release(lease);            the graph is gone: the memory is anybody's
+ *     dao_lease_release(lease);            the graph is gone: the memory serves any request
  *
- * A lease needs a device place. Its blocks are freed as all others are, by any thread, under the lease or
- * not, and stay valid after it has ended until they are freed.
+ * A lease needs a device place. Its blocks are freed like all others, by any thread, under the lease or not.
+ * They stay valid after the lease has ended, until they are freed.
  *
- * With the strategies of whole blocks, and without page mapping, what is free under a lease is used again by
- * requests that would get just such a block; at hardened places by those of the same size, as it is: without
- * junk, and with its guard where it was, which is looked at when the lease has ended. A new block of a
- * hardened place is filled on a stream of the library's own, which the call waits for.
+ * With the strategies of whole blocks, and without page mapping, what is free under a lease is only reused by
+ * requests that would get just such a block. At hardened places, it is reused by requests of the same size,
+ * without junk, and with its guard where it was; the guard is checked when the lease has ended. A new block
+ * of a hardened place is filled on a stream of the library's own, for which the call waits.
  */
 #ifndef DAO_LEASE_H
 #define DAO_LEASE_H
@@ -27,15 +28,16 @@
 
 DAO_BEGIN_DECLS
 
-/** Most leases of a place at a time. Where pages are mapped, and the place is not hardened, one that has
-   ended counts as long
-    as a block that was allocated under it is live. */
+/**
+ * Most leases of a place at a time. Where pages are mapped and the place is not hardened, an ended lease
+ * counts as long as a block that was allocated under it is live.
+ */
 #define DAO_LEASE_COUNT_MAX 8u
 
 typedef struct dao_lease dao_lease_t;
 
 /**
- * Begins a capture: until dao_lease_commit() or dao_lease_cancel() this thread's allocations at `place` come
+ * Begins a capture. Until dao_lease_commit() or dao_lease_cancel(), this thread's allocations at `place` come
  * from a new lease: those of dao_alloc(), dao_alloc_with(), dao_alloc_async() and memory handles. What the
  * library allocates for itself does not. A thread may capture at several places at the same time.
  *
@@ -53,7 +55,7 @@ typedef struct dao_lease dao_lease_t;
 DAO_API DAO_NODISCARD dao_status_t dao_lease_begin(dao_place_t place, dao_lease_t **out_lease);
 
 /**
- * Ends a capture and keeps the lease: this thread's allocations come from where they came from before.
+ * Ends a capture and keeps the lease. This thread's allocations come from the place again.
  *
  * @return DAO_OK; DAO_ERR_INVALID for NULL, a lease that has ended (as far as that can be seen: the latest
  *         are remembered), or one that this thread does not capture; DAO_ERR_FORKED; DAO_ERR_REENTRANT.
@@ -73,8 +75,8 @@ DAO_API dao_status_t dao_lease_commit(dao_lease_t *lease);
 DAO_API dao_status_t dao_lease_cancel(dao_lease_t *lease);
 
 /**
- * Makes this thread allocate under a lease again, as in its capture, until dao_lease_leave(): what is free in
- * it is used first. Several threads may do so at the same time. A thread leaves before it ends.
+ * Makes this thread allocate under a lease again, as in its capture, until dao_lease_leave(). What is free in
+ * the lease is used first. Several threads may do so at the same time. A thread leaves before it ends.
  *
  * @return DAO_OK; DAO_ERR_INVALID for NULL or a lease that has ended, as far as that can be seen;
  *         DAO_ERR_BUSY if the lease is being captured, or this thread allocates under a lease at its place
@@ -96,9 +98,9 @@ DAO_API DAO_NODISCARD dao_status_t dao_lease_enter(dao_lease_t *lease);
 DAO_API dao_status_t dao_lease_leave(dao_lease_t *lease);
 
 /**
- * Keeps a block that the recorded work uses but that was allocated elsewhere: a free of it by its owner
- * answers DAO_OK and is carried out when the last lease that retains it ends. Until then the block counts as
- * live, and one more free of it answers DAO_ERR_DOUBLE_FREE. Retaining a block again under the same lease
+ * Keeps a block that the recorded work uses but that was allocated elsewhere. When its owner frees it, the
+ * free answers DAO_OK and takes effect when the last lease that retains the block ends. Until then the block
+ * counts as live, and a second free answers DAO_ERR_DOUBLE_FREE. Retaining a block again under the same lease
  * changes nothing.
  *
  * @param address  The start of a live block of the lease's place.
@@ -111,8 +113,8 @@ DAO_API dao_status_t dao_lease_leave(dao_lease_t *lease);
 DAO_API DAO_NODISCARD dao_status_t dao_lease_retain(dao_lease_t *lease, void *address);
 
 /**
- * Ends a lease: memory that is free in it is anybody's, its live blocks stay valid until they are freed, and
- * retained blocks whose owners have freed them are freed now. Works after dao_finalize() too.
+ * Ends a lease. Memory that is free in it serves any request. Its live blocks stay valid until they are
+ * freed. Retained blocks that their owners have freed are freed now. Works after dao_finalize() too.
  *
  * @return DAO_OK: the lease is gone; DAO_ERR_INVALID for NULL or one that has ended, as far as that can be
  *         seen; DAO_ERR_BUSY if it is being captured or a thread has entered it, or if a retained block was
@@ -121,9 +123,8 @@ DAO_API DAO_NODISCARD dao_status_t dao_lease_retain(dao_lease_t *lease, void *ad
  *         inside of a host function: the lease stays, to be released elsewhere.
  *
  * Threads: any, once. Waits: for streams behind which small retained blocks of dao_alloc() were freed; at a
- * hardened place also for the device, which brings the blocks that were freed under the lease to be looked
- * at. Cost: O(retained blocks); at hardened places and with strategies of whole blocks also O(blocks that
- * wait).
+ * hardened place also for the device, to check the blocks that were freed under the lease. Cost: O(retained
+ * blocks); at hardened places and with strategies of whole blocks also O(blocks that wait).
  */
 DAO_API dao_status_t dao_lease_release(dao_lease_t *lease);
 
@@ -144,8 +145,7 @@ typedef struct dao_lease_stats {
  *         DAO_ERR_FORKED; DAO_ERR_REENTRANT.
  *
  * Threads: any. Waits: never. Cost: O(1); at hardened places, with strategies of whole blocks and without
- * page mapping
- *          O(blocks of leases).
+ * page mapping O(blocks of leases).
  */
 DAO_API DAO_NODISCARD dao_status_t dao_lease_stats_get(dao_lease_t *lease, dao_lease_stats_t *out_stats);
 

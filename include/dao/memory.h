@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
  * @file
- * Memory at a place: raw addresses by dao_alloc() and dao_free(), and counted handles by dao_memory_t.
+ * Memory at a place: raw addresses by dao_alloc() and dao_free(), counted handles by dao_memory_t.
  */
 #ifndef DAO_MEMORY_H
 #define DAO_MEMORY_H
@@ -14,9 +14,9 @@ DAO_BEGIN_DECLS
 typedef struct dao_stream dao_stream_t;
 
 /**
- * Allocates memory at a place. The library starts with its default settings if dao_init() was not called.
- * Addresses are aligned to 256 bytes on a device and in pinned memory, to 64 on the host.
- * In C, `dao_alloc(place, size)` takes a place of any type and picks the allocator when it is compiled.
+ * Allocates memory at a place. Starts the library with default settings if dao_init() was not called.
+ * Addresses are aligned to 256 bytes on a device and in pinned memory, to 64 bytes on the host. In C,
+ * `dao_alloc(place, size)` takes a place of any type, and the compiler picks the allocator.
  *
  * @param place       Where.
  * @param size_bytes  0 returns NULL and is no error.
@@ -39,13 +39,13 @@ DAO_API DAO_NODISCARD void *dao_alloc_device(dao_device_place_t place,
 
 /** How a block is wanted. All zero means as dao_alloc(). */
 typedef struct dao_alloc_options {
-    size_t
-        alignment_bytes; /**< of the address, a power of two; 0, or less than the place's own, is the place's own */
-    dao_tag_t tag;       /**< whom the block is counted for; 0: this thread's current tag */
+    /** Alignment of the address, a power of two. 0, or less than the place's own, is the place's own. */
+    size_t alignment_bytes;
+    dao_tag_t tag; /**< the tag that the block counts for; 0: this thread's current tag */
 } dao_alloc_options_t;
 
 /**
- * Allocates memory at a place, aligned and counted as wanted. dao_free() takes it.
+ * Allocates memory at a place with an alignment and a tag. Freed by dao_free().
  *
  * @param options  Borrowed for the call; NULL is all zero.
  * @return As dao_alloc(); besides, NULL with dao_last_status() DAO_ERR_INVALID for an alignment that is no
@@ -57,19 +57,20 @@ DAO_API DAO_NODISCARD void *dao_alloc_with(dao_place_t place, size_t size_bytes,
                                            const dao_alloc_options_t *options);
 
 /**
- * Frees what dao_alloc() gave. The bytes stay with the place for the next request; see dao_trim().
- * Nothing may still be using the block, on any stream.
+ * Frees a block of dao_alloc(). The place keeps its bytes for the next request, see dao_trim(). No stream may
+ * use the block any more.
  *
  * @param place    The place it was allocated at.
  * @param address  NULL is allowed and does nothing.
  * @return DAO_OK; DAO_ERR_FOREIGN_POINTER, DAO_ERR_INTERIOR_POINTER, DAO_ERR_DOUBLE_FREE,
- *         DAO_ERR_WRONG_PLACE: nothing was changed, and the address was not touched. A block that was freed
- *         long ago may be foreign: its memory may have been joined with its neighbours' or given back, and of
- *         host blocks up to 32 KiB the latest 64 frees of the place are remembered; DAO_ERR_INVALID for what
+ *         DAO_ERR_WRONG_PLACE: nothing was changed, and the address was not touched; DAO_ERR_INVALID for what
  *         is no place; DAO_ERR_NO_DEVICE; DAO_ERR_REENTRANT in a callback that must not free; DAO_ERR_FORKED;
- *         DAO_ERR_SHUTDOWN. At a hardened place (see dao_hardening_t) also DAO_ERR_CORRUPT: bytes behind the
- *         block were written, or what the library knows of it was; the block is never used again; and the
- *         backend's answer if its bytes cannot be reached.
+ *         DAO_ERR_SHUTDOWN. At a hardened place (see dao_hardening_t) also DAO_ERR_CORRUPT if bytes behind
+ *         the block, or the library's record of it, were overwritten: the block is never used again; and the
+ *         backend's error if its bytes cannot be reached.
+ *
+ * A block that was freed long ago may be reported as foreign: its memory may be merged or returned by now. Of
+ * host blocks up to 32 KiB, the latest 64 frees of a place are remembered.
  *
  * Threads: any. Waits: while another thread grows or trims the place, which may wait for the device; at a
  * hardened device place also for its bytes. Cost: O(1).
@@ -81,7 +82,7 @@ DAO_API dao_status_t dao_free_pinned(dao_pinned_place_t place,
 DAO_API dao_status_t dao_free_device(dao_device_place_t place, void *address); /**< dao_free() on a device */
 
 /**
- * Returns the bytes handed out at a place: the sum of the sizes of its live blocks, roundings included.
+ * Returns the bytes handed out at a place: the sum of the sizes of its live blocks, including rounding.
  *
  * @return 0 for a place that is not there.
  *
@@ -114,19 +115,19 @@ DAO_API size_t dao_used_device(dao_device_place_t place); /**< dao_used() of a d
 #endif
 
 /**
- * Returns cached memory of a place to where it came from, as far as no live block is in it.
+ * Releases cached memory of a place that holds no live block: to the backend, or on the host to the system.
  * On a device with page mapping that is every whole free page of 2 MiB, else every free segment.
  *
- * @param keep_bytes          Bytes that may stay cached; 0 gives back all that can be.
- * @param out_released_bytes  May be NULL; bytes given back.
- * @return DAO_OK, also if nothing could be given back; DAO_ERR_NO_DEVICE; DAO_ERR_SHUTDOWN; DAO_ERR_BACKEND.
+ * @param keep_bytes          Bytes that may stay cached; 0 releases all that can be.
+ * @param out_released_bytes  May be NULL; bytes released.
+ * @return DAO_OK, also if nothing could be released; DAO_ERR_NO_DEVICE; DAO_ERR_SHUTDOWN; DAO_ERR_BACKEND.
  *
  * Threads: any. Waits: for the device. Cost: one backend call a page or segment.
  */
 DAO_API dao_status_t dao_trim(dao_place_t place, size_t keep_bytes, size_t *out_released_bytes);
 
 /**
- * Sets the most bytes that a place may hold (reserved, cached ones included). Holds exactly.
+ * Sets the most bytes that a place may reserve, cached bytes included. The place never exceeds it.
  *
  * @param limit_bytes  0 means no limit but the device's own. Below what is reserved now, cached memory is
  *                     trimmed first.
@@ -160,7 +161,7 @@ DAO_API DAO_NODISCARD dao_status_t dao_copy(dao_place_t dst_place, void *dst, da
 typedef struct dao_memory dao_memory_t;
 
 /**
- * Frees what a handle was made from; called once, by the thread that drops the last handle, with no lock
+ * Frees what a handle was made from. Called once, by the thread that drops the last reference, with no lock
  * held.
  */
 typedef void (*dao_memory_deleter_t)(void *address, size_t size_bytes, void *user);
@@ -170,7 +171,7 @@ typedef void (*dao_memory_deleter_t)(void *address, size_t size_bytes, void *use
  *
  * @param place       Where.
  * @param size_bytes  0 creates a handle with a NULL address.
- * @param stream      Borrowed, on the place's device; the stream that the memory is first used on. NULL: the
+ * @param stream      Borrowed, on the place's device; the stream on which the memory is first used. NULL: the
  *                    device's compute stream. The handle keeps it alive.
  * @param out_memory  The caller owns one reference, until dao_memory_release().
  * @return As dao_alloc(); DAO_ERR_INVALID for NULL, or for a stream of another device or of a start of the
@@ -215,24 +216,26 @@ DAO_API DAO_NODISCARD dao_status_t dao_memory_sub_range(dao_memory_t *memory, si
 /**
  * Adds a reference.
  *
- * @return DAO_OK; DAO_ERR_INVALID for NULL or a handle without references, as far as that can be seen: the
- *         latest handles that died are remembered. Nothing is changed.
+ * @return DAO_OK; DAO_ERR_INVALID for NULL, and for a handle without references: the latest dead handles are
+ *         remembered. Nothing is changed.
  *
  * Threads: any. Waits: never. Cost: one atomic addition.
  */
 DAO_API dao_status_t dao_memory_retain(dao_memory_t *memory);
 
 /**
- * Drops a reference; the last one frees the memory, once its stream is done with it. Works after
- * dao_finalize() too. Of a stream that is being captured into a graph, the memory and the stream are kept
- * until the capture has ended and the library looks at it again: at the latest when the stream is destroyed.
+ * Drops a reference. The last one frees the memory, once its stream is done with it. Works after
+ * dao_finalize() too.
+ *
+ * If the stream is being captured into a graph, the memory and the stream are kept until the capture has
+ * ended and the library looks again. The latest moment is dao_stream_destroy().
  *
  * @param memory  NULL is allowed and does nothing.
  * @return DAO_OK; DAO_ERR_INVALID for a handle without references, as dao_memory_retain(); DAO_ERR_REENTRANT
  *         from a segment callback (dao/segment.h).
  *
- * Threads: any. Waits: never, but after dao_finalize() the last handle of a device for its work. Cost: one
- * atomic subtraction; the last one as dao_free().
+ * Threads: any. Waits: never; but after dao_finalize(), the last handle of a device waits for its work. Cost:
+ * one atomic subtraction; the last one as dao_free().
  */
 DAO_API dao_status_t dao_memory_release(dao_memory_t *memory);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
  * @file
- * Looking into a place: what happened (events), what it holds (snapshots), who holds a byte (queries),
- * and its figures under the names that other tools know.
+ * Observing a place: what happened (events), which blocks it has (snapshots), which block an address is in
+ * (queries), and its figures under the names of other tools.
  */
 #ifndef DAO_OBSERVE_H
 #define DAO_OBSERVE_H
@@ -12,8 +12,8 @@
 DAO_BEGIN_DECLS
 
 /**
- * Takes a piece of text that a writer makes. An answer that is not DAO_OK ends the writing and is what the
- * writer answers.
+ * Receives text that is being written. Any answer but DAO_OK stops the writing, and the writing function
+ * returns it.
  *
  * @param text        Borrowed for the call; not closed by a zero.
  * @param text_bytes  At least 1.
@@ -32,26 +32,26 @@ typedef enum dao_memory_event_kind {
 
 /** One event, 32 bytes. */
 typedef struct dao_memory_event {
-    uint64_t
-        time_ns; /**< of a clock that never goes back; a block's free is always before its next allocation */
+    /** From a clock that never goes back. A block's free is always before its next allocation. */
+    uint64_t time_ns;
     uint64_t address;    /**< of the block */
-    uint64_t size_bytes; /**< that were asked for; at most 2^41 - 1 are told */
-    uint32_t
-        thread;   /**< a number of the library's own, from 1 in order of a thread's first event, below 2^18 */
-    uint16_t tag; /**< whom the block is counted for; 0 is nobody */
-    uint8_t kind; /**< a dao_memory_event_kind_t */
+    uint64_t size_bytes; /**< as requested; larger ones are recorded as 2^41 - 1 */
+    /** The library's number of the thread: from 1 in order of the first event, below 2^18. */
+    uint32_t thread;
+    uint16_t tag;   /**< the tag of the block; 0 is none */
+    uint8_t kind;   /**< a dao_memory_event_kind_t */
     uint8_t stream; /**< the allocator's number of the stream that the block follows; 0 is none */
 } dao_memory_event_t;
 
-/** Events of a ring for which no number was given. */
+/** Events of a ring by default. */
 #define DAO_EVENTS_COUNT_DEFAULT ((size_t)1 << 16)
 
 /** Most events of a ring. */
 #define DAO_EVENTS_COUNT_MAX ((size_t)1 << 24)
 
 /**
- * Starts to record what happens at a place, in a ring of fixed size: the latest events are kept. Events of an
- * earlier recording that were not read are forgotten. A place that does not record pays for one branch.
+ * Starts to record what happens at a place, in a ring that keeps the latest events. Unread events of an
+ * earlier recording are dropped. A place that does not record pays for one branch.
  *
  * @param event_count  Rounded up to a power of two; at most DAO_EVENTS_COUNT_MAX; 0 is
  *                     DAO_EVENTS_COUNT_DEFAULT. Each takes 32 bytes, which stay with the library for the next
@@ -75,9 +75,8 @@ DAO_API DAO_NODISCARD dao_status_t dao_events_start(dao_place_t place, size_t ev
 DAO_API DAO_NODISCARD dao_status_t dao_events_stop(dao_place_t place);
 
 /**
- * Reads the events since the last read, while they are being recorded or later. They come in the order in
- * which they were noted; events of different threads that lie close together may be out of order by their
- * times.
+ * Reads the events since the last read, while they are recorded or later. They come in the order in which
+ * they were noted. Events of different threads that lie close together may be out of order by their times.
  *
  * @param events    Room for `capacity` events; the caller's.
  * @param capacity  At least 1.
@@ -86,8 +85,8 @@ DAO_API DAO_NODISCARD dao_status_t dao_events_stop(dao_place_t place);
  * @return DAO_OK; DAO_ERR_NOT_READY: nothing was recorded at this place; DAO_ERR_INVALID; DAO_ERR_NO_DEVICE;
  *         DAO_ERR_SHUTDOWN.
  *
- * Threads: any. Waits: the first call of a process a few milliseconds, to measure the pace of the processor's
- * clock; for a thread that was interrupted while it noted the next event, at most a second. Cost: O(events).
+ * Threads: any. Waits: a few milliseconds in the first call of a process, to measure the processor's clock;
+ * at most a second for a thread that was interrupted while it noted the next event. Cost: O(events).
  */
 DAO_API DAO_NODISCARD dao_status_t dao_events_read(dao_place_t place, dao_memory_event_t *events,
                                                    size_t capacity, size_t *out_count, uint64_t *out_lost);
@@ -108,7 +107,7 @@ DAO_API DAO_NODISCARD dao_status_t dao_events_write_csv(const dao_memory_event_t
 
 /* ---- snapshots ---- */
 
-/** What a block is. */
+/** The state of a block. */
 typedef enum dao_block_state {
     DAO_BLOCK_STATE_LIVE = 0,   /**< handed out */
     DAO_BLOCK_STATE_FREE = 1,   /**< there for the next request */
@@ -120,15 +119,16 @@ typedef struct dao_snapshot_block {
     uint64_t address;
     uint64_t size_bytes;      /**< roundings included */
     uint64_t requested_bytes; /**< 0 unless it is live */
-    uint32_t tag;             /**< whom it is counted for; 0 is nobody */
+    uint32_t tag;             /**< its tag; 0 is none */
     uint32_t stream;          /**< the allocator's number of the stream that it follows; 0 is none */
     dao_block_state_t state;
     uint32_t segment; /**< index of its segment */
 } dao_snapshot_block_t;
 
-/** A stretch of memory that was taken from the system: of mapped pages, or as it was given. Its blocks fill
-   it. What the
-    alignment of a block has cost before the block is a free one, with the last three strategies too. */
+/**
+ * A range of memory that was taken from the system: mapped pages, or one piece. Its blocks fill it. Bytes
+ * that alignment skips before a block are a free block, with the last three strategies too.
+ */
 typedef struct dao_snapshot_segment {
     uint64_t address;
     uint64_t size_bytes;
@@ -143,8 +143,8 @@ typedef struct dao_snapshot_segment {
 typedef struct dao_snapshot dao_snapshot_t;
 
 /**
- * Takes a snapshot of a place. Where the place's allocator does not show its free blocks, it has the live
- * ones alone, each as a segment of its own.
+ * Takes a snapshot of a place. If the place's allocator does not show its free blocks, the snapshot has the
+ * live ones alone, each in a segment of its own.
  *
  * @param out_snapshot  The caller owns it, until dao_snapshot_destroy().
  * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_NO_DEVICE; DAO_ERR_NO_HOST_MEMORY; DAO_ERR_BUSY if the place grew
@@ -183,7 +183,7 @@ DAO_API const dao_snapshot_segment_t *dao_snapshot_segments(const dao_snapshot_t
 DAO_API DAO_NODISCARD dao_status_t dao_snapshot_write_json(const dao_snapshot_t *snapshot, dao_write_t write,
                                                            void *user);
 
-/* ---- who holds a byte ---- */
+/* ---- which block a byte is in ---- */
 
 /** The live block around an address. */
 typedef struct dao_block_info {
@@ -191,17 +191,16 @@ typedef struct dao_block_info {
     size_t size_bytes;      /**< roundings included */
     size_t requested_bytes; /**< what was asked for */
     size_t offset_bytes;    /**< of the address that was asked about, in the block */
-    uint32_t tag;           /**< whom it is counted for; 0 is nobody */
+    uint32_t tag;           /**< its tag; 0 is none */
     uint32_t stream;        /**< the allocator's number of the stream that it follows; 0 is none */
-    uint32_t
-        handle_count; /**< memory handles whose bytes have the address among them; 0: nobody but dao_alloc()'s
-                                   caller holds it */
-    void *handle_address; /**< of the smallest of these handles: what tensors over it begin from; else NULL */
+    /** Memory handles whose bytes include the address; 0: a block of dao_alloc(). */
+    uint32_t handle_count;
+    void *handle_address; /**< of the smallest of these handles; else NULL */
     size_t handle_bytes;  /**< its size */
 } dao_block_info_t;
 
 /**
- * Finds the live block that an address lies in, and who holds it: for debugging, not for every allocation.
+ * Finds the live block that an address lies in, and the handles to it. For debugging.
  *
  * @param address   Any address; it is not touched.
  * @param out_info  Written only on DAO_OK.
@@ -215,7 +214,7 @@ DAO_API DAO_NODISCARD dao_status_t dao_block_query(dao_place_t place, const void
 
 /* ---- figures under PyTorch's names ---- */
 
-/** Sees one figure. `name` is valid for the call. */
+/** Receives one figure. `name` is valid for the call. */
 typedef void (*dao_stats_visit_t)(const char *name, uint64_t value, void *user);
 
 /**
@@ -252,15 +251,15 @@ DAO_API DAO_NODISCARD dao_status_t dao_stats_tree_walk(dao_place_t place, dao_st
 /* ---- misuse ---- */
 
 /**
- * Looks at all blocks of a place that was hardened (see dao_hardening_t): the guards of live blocks, the
- * bytes of freed ones that are kept back, and what the library knows of them.
+ * Checks all blocks of a hardened place (see dao_hardening_t): the guards of live blocks, the bytes of freed
+ * blocks that are kept back, and the library's records of them.
  *
  * @return DAO_OK: nothing is wrong; DAO_ERR_CORRUPT with a message that names place, block and offset of the
  *         first wrong byte of the first damaged block; DAO_ERR_UNSUPPORTED: the place is not hardened;
  *         DAO_ERR_NO_HOST_MEMORY; DAO_ERR_BACKEND or DAO_ERR_DEVICE_LOST if the bytes cannot be read;
  *         DAO_ERR_INVALID; DAO_ERR_NO_DEVICE; DAO_ERR_SHUTDOWN.
  *
- * Threads: any; a free of the block that is being looked at waits. Waits: on a device, for copies of the
+ * Threads: any; a free of the block that is being checked waits. Waits: on a device, for copies of the
  * bytes. Cost: reads all guards, and all bytes that are kept back.
  */
 DAO_API DAO_NODISCARD dao_status_t dao_hardening_check(dao_place_t place);

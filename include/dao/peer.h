@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
  * @file
- * Devices that reach each other's memory: what kernels of one may do with addresses of another one.
- * dao_copy() works between any two devices; a vendor's goes directly from one to the other where that is
- * enabled here, and through the host else.
+ * Devices that reach each other's memory: what kernels of one device may do with addresses of another.
+ *
+ * dao_copy() works between any two devices. With CUDA and HIP it goes directly from one to the other where
+ * that is enabled here, else through the host.
  */
 #ifndef DAO_PEER_H
 #define DAO_PEER_H
@@ -12,15 +13,15 @@
 
 DAO_BEGIN_DECLS
 
-/** What one device is to another one. */
+/** How one device reaches another. */
 typedef struct dao_peer_info {
     bool can_reach;  /**< dao_peer_enable() can let it reach the other one's memory */
     bool is_enabled; /**< dao_peer_enable() has; always so for a device and itself */
 } dao_peer_info_t;
 
 /**
- * Asks whether a device can reach another one's memory, and whether it may by now. The other way round is
- * another question.
+ * Asks whether a device can reach another one's memory, and whether that is enabled. The opposite direction
+ * is a separate question.
  *
  * @param device_index  The device that reaches.
  * @param peer_index    The device whose memory it is.
@@ -33,10 +34,10 @@ DAO_API DAO_NODISCARD dao_status_t dao_peer_query(int32_t device_index, int32_t 
                                                   dao_peer_info_t *out_info);
 
 /**
- * Lets a device reach another one's memory: kernels of the one may read and write all of the other one's
- * place, what is allocated later and what is moved to other pages too. Of pages it holds until
- * dao_finalize(), of what a vendor allocates as a whole as long as the process lives. Enabling it again is no
- * error, even if other code in the process did it first.
+ * Lets kernels of a device read and write all memory of another device's place, including what is allocated
+ * later and pages that move. For mapped pages this lasts until dao_finalize(), for memory that a vendor
+ * allocates as a whole as long as the process. Enabling it again is no error, even if other code in the
+ * process did it first.
  *
  * @param device_index  The device that reaches.
  * @param peer_index    The device whose memory it is; `device_index` itself is reached anyway.

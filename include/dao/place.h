@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
  * @file
- * Where memory is: a kind and an index. Each kind has its own C type as well, so that an allocator can be
- * picked when the program is compiled; dao_place_t serves where the place is known only at run time.
+ * Where memory is: a kind and an index. Each kind also has a C type of its own, so that the compiler picks
+ * the allocator. dao_place_t is for places that are known only at run time.
  */
 #ifndef DAO_PLACE_H
 #define DAO_PLACE_H
@@ -116,7 +116,7 @@ DAO_API const char *dao_place_format(dao_place_t place, char out_text[DAO_PLACE_
  *
  * @param text       Borrowed; the whole of it must be one place.
  * @param out_place  Written only on DAO_OK.
- * @return DAO_OK; DAO_ERR_INVALID for anything else than a place. Whether the device exists is not asked.
+ * @return DAO_OK; DAO_ERR_INVALID for any other text. The device need not exist.
  *
  * Threads: any. Waits: never. Cost: O(1).
  */

@@ -1,13 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
  * @file
- * What happens when memory is short, before an allocation fails: who is asked to free something, and
- * how long to wait.
+ * Memory pressure: what happens when memory is short, before an allocation fails.
  *
- * An allocation that finds no memory goes down this ladder, each step once, and tries again after each that
- * freed something: frees that wait for a stream; free memory of the place, moved, joined, or taken new;
- * cached memory of the place, and for host memory of all host places; callbacks; waiting for other threads.
- * Then it fails, with a message that says what is held by whom and what would help.
+ * An allocation that finds no memory takes these steps, each once, and tries again after each one that freed
+ * something:
+ *
+ *     1. frees that wait for a stream
+ *     2. free memory of the place: moved, merged, or newly taken
+ *     3. cached memory of the place; for host memory, of all host places
+ *     4. callbacks
+ *     5. waiting for frees of other threads
+ *
+ * Then it fails, with a message that says what holds the memory and what would help.
  */
 #ifndef DAO_PRESSURE_H
 #define DAO_PRESSURE_H
@@ -20,23 +25,22 @@ DAO_BEGIN_DECLS
 #define DAO_PRESSURE_CALLBACK_COUNT_MAX 64
 
 /**
- * Is asked to free memory of a place. Called at most once an allocation, by the thread that allocates, with
- * no lock held; by several threads at the same time if several are short of memory. It may call any function
- * of the library but dao_finalize(), which answers DAO_ERR_REENTRANT; an allocation inside of it that finds
- * no memory calls no callback and does not wait.
+ * Frees memory of a place on request. Called at most once an allocation, by the allocating thread, with no
+ * lock held. Several threads may call it at the same time. It may call any function of the library but
+ * dao_finalize(), which answers DAO_ERR_REENTRANT. An allocation inside of it that finds no memory calls no
+ * callback and does not wait.
  *
  * @param place         Where memory is short.
  * @param needed_bytes  What the allocation asks for.
  * @param user          As given to dao_pressure_callback_add().
- * @return Bytes that were freed; 0 if there were none: then the allocation does not try again after this
- * callback.
+ * @return Bytes that were freed. After 0 the allocation does not try again.
  */
 typedef size_t (*dao_pressure_callback_t)(dao_place_t place, size_t needed_bytes, void *user);
 
 /**
  * Adds a callback to a place. Callbacks are called in the order in which they were added, until the
- * allocation succeeds; not for a request that is larger than the place's limit or device. One that is added
- * while callbacks are called is first called for the next allocation. dao_finalize() removes all.
+ * allocation succeeds. A request that is larger than the place's limit or device calls none. A callback that
+ * is added while callbacks run is first called for the next allocation. dao_finalize() removes all.
  *
  * @param function  Stays valid until it is removed.
  * @param user      Handed to `function`.
@@ -51,12 +55,11 @@ DAO_API DAO_NODISCARD dao_status_t dao_pressure_callback_add(dao_place_t place,
                                                              uint64_t *out_id);
 
 /**
- * Removes a callback. When this answers DAO_OK the callback is not running and is not called any more; only
- * from inside of itself may it be removed while it runs.
+ * Removes a callback. After DAO_OK it is not running and is not called again. A callback may remove itself
+ * while it runs.
  *
- * @return DAO_OK; DAO_ERR_INVALID for an id that is not there; DAO_ERR_BUSY, from inside of a callback, if
- *         another thread is running the one to be removed: waiting for it there could be for ever. Nothing is
- *         changed then.
+ * @return DAO_OK; DAO_ERR_INVALID for an id that is not there; DAO_ERR_BUSY from inside of a callback if
+ *         another thread runs the one to be removed, as waiting there could deadlock: nothing is changed.
  *
  * Threads: any. Waits: for running calls of it, but not from inside of a callback. Cost: O(callbacks).
  */
@@ -74,16 +77,15 @@ DAO_API dao_status_t dao_pressure_callback_remove(uint64_t id);
 DAO_API dao_status_t dao_pressure_wait_set(dao_place_t place, uint64_t wait_ns);
 
 /**
- * Sets the most bytes that host memory may hold: the host's place and the pinned places of all devices
- * together, cached bytes included. Holds exactly. When it is reached, cached memory of all these places is
- * given back before an allocation answers DAO_ERR_LIMIT. The config's host_limit_bytes is the limit at the
- * start.
+ * Sets the most bytes that host memory may reserve: the host's place and the pinned places of all devices
+ * together, cached bytes included. They never exceed it. Before an allocation answers DAO_ERR_LIMIT, cached
+ * memory of all these places is released. At the start the limit is the config's host_limit_bytes.
  *
- * @param limit_bytes  0 means no limit. Below what is held now, cached memory is given back first.
+ * @param limit_bytes  0 means no limit. Below what is reserved now, cached memory is released first.
  * @return DAO_OK; DAO_ERR_LIMIT if live blocks hold more than that: the limit stays as it was;
  * DAO_ERR_SHUTDOWN.
  *
- * Threads: any. Waits: for frees that wait for a stream, if it has to give memory back. Cost: as dao_trim().
+ * Threads: any. Waits: for deferred frees, if memory has to be released. Cost: as dao_trim().
  */
 DAO_API DAO_NODISCARD dao_status_t dao_host_limit_set(uint64_t limit_bytes);
 
@@ -95,8 +97,8 @@ typedef struct dao_host_stats {
 } dao_host_stats_t;
 
 /**
- * Reads what host memory holds. While other threads allocate, the fields may belong to moments that lie a
- * little apart.
+ * Reads what host memory holds. While other threads allocate, the fields may belong to slightly different
+ * moments.
  *
  * @param out_stats  Written only on DAO_OK.
  * @return DAO_OK; DAO_ERR_INVALID for NULL; DAO_ERR_SHUTDOWN.

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
  * @file
- * Being told when a place takes memory from the backend and gives it back, so that it can be registered
- * elsewhere: with a network, a communication library, a profiler.
+ * Callbacks for the memory that a place takes from the backend and returns to it. With them a program
+ * registers this memory elsewhere: with a network, a communication library, a profiler.
  */
 #ifndef DAO_SEGMENT_H
 #define DAO_SEGMENT_H
@@ -15,28 +15,26 @@ DAO_BEGIN_DECLS
 #define DAO_SEGMENT_CALLBACK_COUNT_MAX 16
 
 typedef enum dao_segment_event {
-    DAO_SEGMENT_EVENT_OBTAINED = 1, /**< the memory is there */
-    DAO_SEGMENT_EVENT_RELEASING =
-        2, /**< the memory is still there, and goes when the callbacks have returned */
+    DAO_SEGMENT_EVENT_OBTAINED = 1,  /**< the memory is there */
+    DAO_SEGMENT_EVENT_RELEASING = 2, /**< the memory goes when the callbacks have returned */
 } dao_segment_event_t;
 
 /**
- * Is told of a stretch of memory. What is released was obtained before, as one stretch of the same address
- * and size: with page mapping each is one page, which is also released when it is moved to another address,
- * and obtained there. If the backend refuses to take a stretch back, it is obtained once more.
+ * Receives a range of memory. Each range is released with the address and size with which it was obtained.
+ * With page mapping a range is one page. A page that moves is released at its old address and obtained at the
+ * new one. If the backend refuses to take a range back, the range is obtained once more.
  *
- * Called while the place's allocator is locked, perhaps by several threads for different places, so that it
- * has to be quick and must not wait for a thread that uses the library. It may call nothing of the library
- * but dao_status_*() and dao_last_*(); functions that need an allocator answer DAO_ERR_REENTRANT there and
- * change nothing.
+ * The place's allocator is locked during the call, and several threads may call for different places. So the
+ * callback has to be quick, and must not wait for a thread that uses the library. It may call dao_status_*()
+ * and dao_last_*() alone. Functions that need an allocator answer DAO_ERR_REENTRANT and change nothing.
  */
 typedef void (*dao_segment_callback_t)(dao_place_t place, dao_segment_event_t event, void *address,
                                        size_t size_bytes, void *user);
 
 /**
- * Adds a callback to a place of a device, its own or its pinned one. It is told of what is obtained from now
- * on: add it before the device is first used, or after dao_trim(). dao_finalize() removes all, after they
- * were told of all that goes.
+ * Adds a callback to a place of a device, its own or its pinned one. It only sees what is obtained from now
+ * on: add it before the device is first used, or after dao_trim(). dao_finalize() releases all memory, tells
+ * the callbacks, and removes them.
  *
  * @param place     DAO_PLACE_KIND_DEVICE or DAO_PLACE_KIND_PINNED; the host's memory comes from no backend.
  * @param function  Stays valid until it is removed.
@@ -53,7 +51,7 @@ DAO_API DAO_NODISCARD dao_status_t dao_segment_callback_add(dao_place_t place,
                                                             uint64_t *out_id);
 
 /**
- * Removes a callback. When this answers DAO_OK it is not running and is not called any more.
+ * Removes a callback. After DAO_OK it is not running and is not called again.
  *
  * @return DAO_OK; DAO_ERR_INVALID for an id that is not there; DAO_ERR_REENTRANT from inside of a callback.
  *

@@ -11,21 +11,20 @@
  *                                                          dao_share_close(&share)
  *     dao_memory_release(memory)                           dao_memory_release(memory)
  *
- * Such memory is a segment of its own, taken from the device for nobody else: what else a process allocates
- * cannot be seen by others. It is beside the place's blocks: its limit and its tags do not count it, since
- * the place could give none of it back to make room. A program that is to stay within a number of bytes sets
- * the place's limit to that number less what it shares. `shared_bytes` and `imported_bytes` of dao_stats_t do
- * count it, and dao_device_query(), which counts what others have, too. Segment callbacks (dao/segment.h) are
- * told of it. It is a handle like any other: for tensors, DLPack, dao_copy().
+ * Shared memory is a segment of its own, so other processes see nothing else of this one. It does not count
+ * for the place's limit or tags, since the place could not release any of it to make room. To stay within a
+ * number of bytes, set the limit to that number less what is shared. `shared_bytes` and `imported_bytes` of
+ * dao_stats_t count it, as does dao_device_query(). Segment callbacks (dao/segment.h) are told of it. It is a
+ * handle like any other: for tensors, DLPack, dao_copy().
  *
- * Who writes when is between the processes: an event of one is none of another. Finish the work
- * (dao_stream_synchronize()), then tell the others.
+ * The processes agree among themselves who writes when: an event of one means nothing to another. Finish the
+ * work with dao_stream_synchronize(), then tell the others.
  *
- * How long it lives: a share with a descriptor stands for the memory itself, which stays until the last
- * process has released its handle and closed its shares, in any order, even if the process that created it
- * has ended. A share without one (dao_share_t::descriptor is negative) is the address of somebody who has it:
- * the exporting process keeps its handle until all others have released theirs. Importing what is gone, or
- * closed, is an error.
+ * Lifetime: a share with a descriptor refers to the memory itself. The memory lives until the last process
+ * has released its handle and closed its shares, in any order, even if the process that created it has ended.
+ * A share without one (dao_share_t::descriptor is negative) refers to the exporting process, which keeps its
+ * handle until all others have released theirs. Importing memory that is gone, or a closed share, is an
+ * error.
  */
 #ifndef DAO_SHARE_H
 #define DAO_SHARE_H
@@ -37,12 +36,14 @@ DAO_BEGIN_DECLS
 /** Bytes of a share. */
 #define DAO_SHARE_BYTES 128
 
-/** What another process needs to import memory. The bytes may go there by any way, and may be copied; a
-   descriptor has to be
-    sent by dao_share_send(), or as the system passes descriptors otherwise, and be put in here. */
+/**
+ * What another process needs to import memory. The bytes may be copied and travel in any way. A descriptor
+ * has to be sent by dao_share_send(), or as the system passes descriptors otherwise, and stored here.
+ */
 typedef struct dao_share {
     unsigned char bytes[DAO_SHARE_BYTES];
-    int descriptor; /**< a file descriptor of this process, owned by whoever has the share; -1: there is none to send */
+    /** A file descriptor of this process, owned by the owner of the share. -1: there is none to send. */
+    int descriptor;
 } dao_share_t;
 
 /**

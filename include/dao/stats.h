@@ -41,10 +41,11 @@ typedef struct dao_stats {
 } dao_stats_t;
 
 /**
- * Reads the statistics of a place. All fields belong to one moment, but for deferred_count, and for what
- * other threads do with small blocks just then: of that each field may show the state before or after. Peaks
- * of large blocks are exact while one thread uses the place; with several, and for small blocks, whose slabs
- * count whole, they are upper bounds.
+ * Reads the statistics of a place. All fields belong to one moment, with two exceptions: deferred_count, and
+ * what other threads do with small blocks during the call, which each field may include or not.
+ *
+ * Peaks of large blocks are exact while one thread uses the place. With several threads they are upper
+ * bounds. So are those of small blocks, whose slabs count whole.
  *
  * @param out_stats  Written only on DAO_OK.
  * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_NO_DEVICE; DAO_ERR_SHUTDOWN.

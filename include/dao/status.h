@@ -72,9 +72,8 @@ DAO_API const char *dao_status_name(dao_status_t status);
 DAO_API const char *dao_status_text(dao_status_t status);
 
 /**
- * Returns the code of this thread's last failed call, for calls such as dao_alloc() whose result is a
- * pointer. To be asked right after the call that failed: as with errno, one that succeeds by trying again may
- * change it.
+ * Returns the code of this thread's last failed call, for calls such as dao_alloc() that return a pointer.
+ * Ask right after the call that failed: as with errno, a later successful call may change it.
  *
  * Threads: any, each has its own. Waits: never. Cost: O(1).
  */

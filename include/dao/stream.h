@@ -14,8 +14,8 @@ typedef struct dao_stream dao_stream_t;
 typedef struct dao_event dao_event_t;
 
 /**
- * A function that a stream runs on a host thread when it reaches it. It must not call the library, but for
- * reads of tensors' fields.
+ * A function that a stream calls on a host thread when it reaches it. It must not call the library, except to
+ * read fields of tensors.
  */
 typedef void (*dao_host_func_t)(void *user);
 
@@ -32,16 +32,15 @@ typedef void (*dao_host_func_t)(void *user);
 DAO_API DAO_NODISCARD dao_status_t dao_stream_create(int32_t device_index, dao_stream_t **out_stream);
 
 /**
- * Makes a stream that somebody else created one of the library's, such as PyTorch's: memory follows it,
- * copies are queued on it, events are recorded on it. Adopting one twice gives two that follow each other as
- * two streams would.
+ * Wraps a stream that other code created, such as PyTorch's: memory follows it, copies are queued on it,
+ * events are recorded on it. Adopting a stream twice makes two objects, which are ordered like two streams.
  *
  * @param device_index  The device it is of.
  * @param native        The vendor's handle, such as a cudaStream_t; NULL is the vendor's default stream. On
  *                      the cpu backend what dao_stream_native() returns; NULL is the device's compute stream.
- * @param out_stream    The caller owns it, until dao_stream_destroy(), which leaves the stream itself to its
- *                      creator. Until then, and until all memory handles that name it are gone, its creator
- *                      keeps it.
+ * @param out_stream    The caller owns it, until dao_stream_destroy(), which leaves the vendor's stream
+ *                      alone. That one has to live until then, and until all memory handles that name it are
+ *                      gone.
  * @return DAO_OK; DAO_ERR_INVALID, on the cpu backend also for what is no stream of the device;
  *         DAO_ERR_NO_DEVICE; DAO_ERR_UNSUPPORTED where the backend cannot; DAO_ERR_NO_HOST_MEMORY;
  *         DAO_ERR_SHUTDOWN.
@@ -52,12 +51,12 @@ DAO_API DAO_NODISCARD dao_status_t dao_stream_adopt(int32_t device_index, void *
                                                     dao_stream_t **out_stream);
 
 /**
- * Waits for a stream's work and destroys the stream. Memory handles that name it keep it until they go; those
- * that went while it was being captured into a graph keep it no longer.
+ * Waits for a stream's work and destroys the stream. Memory handles that name it keep the vendor's stream
+ * until they are released. Handles that were released while it was being captured into a graph keep it no
+ * longer.
  *
- * @param stream  NULL is allowed. Not one of a device's own streams, and not one that is being captured,
- *                whose capture that would end: nothing is done then, which dao_last_status() tells by
- *                DAO_ERR_INVALID and DAO_ERR_BUSY.
+ * @param stream  NULL is allowed. For one of a device's own streams, dao_last_status() is DAO_ERR_INVALID and
+ *                nothing is done. For one that is being captured, it is DAO_ERR_BUSY: the capture goes on.
  *
  * Threads: any. Waits: for the stream's work. Cost: a backend call.
  */
@@ -102,7 +101,7 @@ DAO_API void *dao_stream_native(const dao_stream_t *stream);
 DAO_API DAO_NODISCARD dao_status_t dao_stream_synchronize(dao_stream_t *stream);
 
 /**
- * Queues a copy. The places say the direction; the bytes are read and written when the stream gets there.
+ * Queues a copy. The places say its direction. The bytes are read and written when the stream reaches it.
  *
  * @param dst_place, dst  Where to; stays allocated until the copy is done.
  * @param src_place, src  Where from; stays allocated and unchanged until the copy is done.
@@ -126,9 +125,9 @@ typedef struct dao_copy_batch {
 } dao_copy_batch_t;
 
 /**
- * Queues several copies from one place to another one: by one call where the vendor has such a call (CUDA
- * from 12.8 on), one after the other else. Work before and after them is ordered as with dao_stream_copy();
- * among each other they run in any order, so none reads or writes what another one writes.
+ * Queues several copies from one place to another: in one call where the vendor has one (CUDA from 12.8 on),
+ * else one after the other. Work before and after them is ordered as with dao_stream_copy(). Among each other
+ * they run in any order, so none may read or write what another one writes.
  *
  * @return As dao_stream_copy(). After DAO_ERR_COPY_FAILED some of them may be queued.
  *

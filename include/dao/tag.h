@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
  * @file
- * Tags: names that say whom memory is for. Each place counts the bytes of each tag and can limit them.
+ * Tags: names for what memory is used for. Each place counts the bytes of each tag, and can limit them.
  */
 #ifndef DAO_TAG_H
 #define DAO_TAG_H
@@ -10,10 +10,10 @@
 
 DAO_BEGIN_DECLS
 
-/** A tag: a number from 1 up that stands for a name; 0 is nobody, whose blocks are not counted by tag. */
+/** A tag: a number from 1 up that stands for a name. 0 is no tag: its blocks are not counted by tag. */
 typedef uint32_t dao_tag_t;
 
-/** Most tags of a process, nobody included. */
+/** Most tags of a process, 0 included. */
 #define DAO_TAG_COUNT_MAX 1024u
 
 /** Bytes that hold any tag's name, the closing zero included. */
@@ -46,7 +46,7 @@ DAO_API const char *dao_tag_name(dao_tag_t tag);
  * memory handles, and of dao_alloc_with() with tag 0. Every thread begins with 0. Blocks keep the tag they
  * were allocated with.
  *
- * @param tag  0 for nobody. A number that is no tag is taken as 0.
+ * @param tag  0 for none. A number that is no tag counts as 0.
  * @return The tag before, to be set again.
  *
  * Threads: any, each has its own. Waits: never. Cost: O(1).
@@ -71,8 +71,8 @@ typedef struct dao_tag_stats {
 } dao_tag_stats_t;
 
 /**
- * Reads what a tag holds at a place. Each field is exact; while other threads allocate, they may belong to
- * moments that lie a little apart.
+ * Reads what a tag holds at a place. Each field is exact. While other threads allocate, the fields may belong
+ * to slightly different moments.
  *
  * @param tag        A tag of dao_tag_create().
  * @param out_stats  Written only on DAO_OK; all zero but for a limit where nothing was allocated for the tag.
@@ -85,8 +85,8 @@ DAO_API DAO_NODISCARD dao_status_t dao_tag_stats_get(dao_place_t place, dao_tag_
                                                      dao_tag_stats_t *out_stats);
 
 /**
- * Sets the most bytes that a tag's live blocks may have at a place, roundings included. Holds exactly, for
- * all threads together. An allocation beyond it answers DAO_ERR_LIMIT with a message that names the tag.
+ * Sets the most bytes that a tag's live blocks may have at a place, including rounding. All threads together
+ * never exceed it. An allocation that would answers DAO_ERR_LIMIT, with a message that names the tag.
  *
  * @param tag          A tag of dao_tag_create().
  * @param limit_bytes  0 means no limit.
@@ -94,12 +94,14 @@ DAO_API DAO_NODISCARD dao_status_t dao_tag_stats_get(dao_place_t place, dao_tag_
  *         DAO_ERR_INVALID; DAO_ERR_NO_DEVICE; DAO_ERR_SHUTDOWN; as dao_init() where this is the first use of
  *         a device.
  *
- * Threads: any. Waits: for frees that wait for a stream, if they are in the way. Cost: O(1).
+ * Threads: any. Waits: for deferred frees, if the limit is exceeded without them. Cost: O(1).
  */
 DAO_API DAO_NODISCARD dao_status_t dao_tag_limit_set(dao_place_t place, dao_tag_t tag, size_t limit_bytes);
 
-/** Sees what one tag holds at a place. No lock is held; it may call any function of the library but
-    dao_finalize(), which answers DAO_ERR_REENTRANT. */
+/**
+ * Receives what one tag holds at a place. No lock is held. It may call any function of the library but
+ * dao_finalize(), which answers DAO_ERR_REENTRANT.
+ */
 typedef void (*dao_tag_visit_t)(dao_tag_t tag, const dao_tag_stats_t *stats, void *user);
 
 /**

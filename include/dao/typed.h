@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
  * @file
- * In C, functions that take a place take one of any type: `dao_trim(dao_device_place(0), 0, NULL)`.
- * What is left over from a place's type is its dao_place_of(); dao_alloc(), dao_free() and dao_used() do
- * better, see dao/memory.h.
+ * In C, functions that take a place take one of any type: `dao_trim(dao_device_place(0), 0, NULL)`. These
+ * macros convert it with dao_place_of(). dao_alloc(), dao_free() and dao_used() pick the function of the type
+ * instead, see dao/memory.h.
  *
- * These are macros of the functions' own names: `&dao_trim` and `(dao_trim)(place, 0, NULL)` are the
- * functions. A place that is written as a compound literal needs parentheses around it.
+ * The macros have the functions' own names. `&dao_trim` and `(dao_trim)(place, 0, NULL)` are the functions. A
+ * place that is a compound literal needs parentheses around it.
  */
 #ifndef DAO_TYPED_H
 #define DAO_TYPED_H
