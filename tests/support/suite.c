@@ -5,11 +5,110 @@
 
 #include <CUnit/Basic.h>
 
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
+
+/* ---- one case ---- */
+
+#define WORD_BYTES    256
+#define NEAREST_COUNT 3
+
+/* Returns what to run, or NULL for everything: the program's first argument, which every main would only hand
+   on, or DAO_TEST_CASE. */
+static const char *chosen_case(void)
+{
+    static char arguments[4096];
+    int file = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
+    ssize_t length = file < 0 ? 0 : read(file, arguments, sizeof(arguments) - 1);
+    if (file >= 0) {
+        (void)close(file);
+    }
+    size_t program = strlen(arguments) + 1;
+    const char *word = length > (ssize_t)program ? arguments + program : getenv("DAO_TEST_CASE");
+    return word == NULL || word[0] == '\0' || strcmp(word, "all") == 0 ? NULL : word;
+}
+
+static bool is_chosen(const char *word, CU_pSuite suite, CU_pTest test)
+{
+    return strcasestr(suite->pName, word) != NULL || strcasestr(test->pName, word) != NULL;
+}
+
+/* Returns how many letters have to be changed, left out or put in for `word` to be a part of `name`. */
+static unsigned distance(const char *word, const char *name)
+{
+    size_t count = strnlen(word, WORD_BYTES - 1);
+    unsigned before
+        [WORD_BYTES]; /* before[i]: of the first i letters of the word, ending at this letter of the name */
+    for (size_t i = 0; i <= count; i++) {
+        before[i] = (unsigned)i;
+    }
+    unsigned least = before[count];
+    for (; *name != '\0'; name++) {
+        unsigned diagonal = before[0]; /* stays 0: a part begins anywhere */
+        for (size_t i = 1; i <= count; i++) {
+            unsigned changed = diagonal + (strncasecmp(&word[i - 1], name, 1) != 0);
+            diagonal = before[i];
+            unsigned moved = (before[i] < before[i - 1] ? before[i] : before[i - 1]) + 1;
+            before[i] = changed < moved ? changed : moved;
+        }
+        least = before[count] < least ? before[count] : least;
+    }
+    return least;
+}
+
+/* Puts a name among the nearest, which are in order; each name once. */
+static void keep_nearest(const char *names[NEAREST_COUNT], unsigned distances[NEAREST_COUNT],
+                         const char *name, unsigned far)
+{
+    size_t at = 0;
+    while (at < NEAREST_COUNT && names[at] != NULL && distances[at] <= far) {
+        if (strcmp(names[at++], name) == 0) {
+            return;
+        }
+    }
+    for (size_t i = NEAREST_COUNT; i-- > at;) {
+        names[i] = i > at ? names[i - 1] : name;
+        distances[i] = i > at ? distances[i - 1] : far;
+    }
+}
+
+static void print_nearest(const char *word)
+{
+    const char *names[NEAREST_COUNT] = {NULL};
+    unsigned distances[NEAREST_COUNT] = {0};
+    for (CU_pSuite suite = CU_get_registry()->pSuite; suite != NULL; suite = suite->pNext) {
+        for (CU_pTest test = suite->pTest; test != NULL; test = test->pNext) {
+            keep_nearest(names, distances, test->pName, distance(word, test->pName));
+        }
+    }
+    (void)fprintf(stderr, "No case or suite has \"%s\" in its name. The nearest:\n", word);
+    for (size_t i = 0; i < NEAREST_COUNT && names[i] != NULL; i++) {
+        (void)fprintf(stderr, "    %s\n", names[i]);
+    }
+}
+
+/* Leaves only the chosen cases active; returns their number. */
+static unsigned choose(const char *word)
+{
+    unsigned count = 0;
+    for (CU_pSuite suite = CU_get_registry()->pSuite; suite != NULL; suite = suite->pNext) {
+        unsigned in_suite = 0;
+        for (CU_pTest test = suite->pTest; test != NULL; test = test->pNext) {
+            bool is_active = is_chosen(word, suite, test);
+            (void)CU_set_test_active(test, is_active);
+            in_suite += is_active;
+        }
+        (void)CU_set_suite_active(suite, in_suite > 0);
+        count += in_suite;
+    }
+    CU_set_fail_on_inactive(CU_FALSE);
+    return count;
+}
 
 int dao_suite_run(CU_SuiteInfo *suites)
 {
@@ -18,7 +117,13 @@ int dao_suite_run(CU_SuiteInfo *suites)
         (void)fprintf(stderr, "CUnit: %s\n", CU_get_error_msg());
         return EXIT_FAILURE;
     }
-    CU_basic_set_mode(CU_BRM_NORMAL);
+    const char *word = chosen_case();
+    if (word != NULL && choose(word) == 0) {
+        print_nearest(word);
+        CU_cleanup_registry();
+        return EXIT_FAILURE;
+    }
+    CU_basic_set_mode(word == NULL ? CU_BRM_NORMAL : CU_BRM_VERBOSE);
     CU_ErrorCode error = CU_basic_run_tests();
     unsigned failures = CU_get_number_of_failure_records();
     unsigned run = CU_get_number_of_tests_run();
