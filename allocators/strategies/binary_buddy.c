@@ -273,6 +273,7 @@ static dao_status_t buddy_take(dao_placer_t *placer, size_t size_bytes, size_t a
             return status;
         }
     }
+    DAO_ASSERT(chunk != NULL);
     DAO_ASSERT(has_room(chunk, block_bytes));
     return take_from(chunk, block_bytes, out_piece);
 }

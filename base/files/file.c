@@ -48,7 +48,7 @@ dao_status_t dao_file_engine_parse(const char *text, dao_file_engine_t *out_engi
     int value;
     dao_status_t status =
         dao_name_parse(engines, "engine for files", text, out_engine != NULL ? &value : NULL);
-    if (status == DAO_OK) {
+    if (status == DAO_OK && out_engine != NULL) {
         *out_engine = (dao_file_engine_t)value;
     }
     return status;

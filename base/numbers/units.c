@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* All arithmetic is in integers, so results are exact and the same everywhere. */
 #include "base/numbers/units.h"
+#include "base/report/assert.h"
 
 #include "base/report/error.h"
 
@@ -162,6 +163,7 @@ static const char *format(uint64_t value, const unit_t *units, size_t unit_count
         return out_text;
     }
     uint64_t tenth = units[i].factor / 10;
+    DAO_ASSERT(tenth > 0);
     uint64_t tenth_count = value / tenth + (value % tenth >= tenth / 2 ? 1 : 0);
     (void)snprintf(out_text, DAO_UNITS_TEXT_BYTES, "%" PRIu64 ".%" PRIu64 " %s%s", tenth_count / 10,
                    tenth_count % 10, units[i].text, suffix);

@@ -5,6 +5,7 @@
    not fit: a library loaded into a running program has a few hundred bytes for all of its thread-local
    variables (base/threads/thread_local.h). Without memory for it, the status's text is the message. */
 #define _GNU_SOURCE
+#define DAO_ERROR_IS_DEFINED_HERE
 #include "base/report/error.h"
 
 #include "base/report/printable.h"

@@ -170,7 +170,8 @@ static size_t time_operations(const dao_bench_peer_t *peer, const dao_alloc_even
 
 static double percentile(const uint32_t *times, size_t count, size_t per_mille)
 {
-    return times[(count - 1) * per_mille / 1000];
+    size_t rank = (count - 1) * per_mille / 1000;
+    return times[rank];
 }
 
 /* The clock and the empty call, which the median of empty operations tells, are taken off. */

@@ -13,6 +13,7 @@
 #include "bench/traces/made_trace.h"
 
 #include "base/memory/host.h"
+#include "base/report/assert.h"
 #include "base/report/error.h"
 #include "tools/model/random.h"
 
@@ -87,6 +88,7 @@ static void make_lifo(maker_t *maker)
 static void make_random(maker_t *maker)
 {
     const kind_t *kind = maker->kind;
+    DAO_ASSERT(maker->live_count > 0);
     for (uint64_t i = 0; i < maker->live_count; i++) {
         (void)take(maker, dao_random_log(&maker->random, kind->least_bytes, kind->most_bytes));
     }

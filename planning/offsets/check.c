@@ -9,6 +9,7 @@
    Before a piece begins, those alive do not overlap, so it is enough to look at its two neighbours. With
    clocks, pieces may share bytes though their times overlap; then all that are alive are looked at. */
 #include "planning/offsets/check.h"
+#include "base/report/assert.h"
 
 #include "base/report/error.h"
 #include "planning/offsets/problem/problem.h"
@@ -311,6 +312,7 @@ static dao_status_t check_places(const dao_plan_problem_t *problem, const uint64
 static void copy_layout(const dao_plan_instance_t *instance, dao_plan_layout_t *layout,
                         const uint64_t *offsets, const uint32_t *pools)
 {
+    DAO_ASSERT(offsets != NULL || instance->item_count == 0);
     for (uint32_t i = 0; i < instance->item_count; i++) {
         uint32_t source = instance->items[i].source;
         if (offsets[source] != DAO_PLAN_NOWHERE) {

@@ -86,6 +86,7 @@ static void trim(lane_t *lane, uint32_t *map)
 /* The first column of a row; it may lie before 0. */
 static int64_t first_of(const lane_t *lane, const band_t *band, uint32_t row)
 {
+    DAO_ASSERT(lane->item_count > 0);
     return (int64_t)((uint64_t)row * lane->entry_count / lane->item_count) - (int64_t)band->half;
 }
 

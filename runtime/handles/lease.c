@@ -35,9 +35,8 @@
 
 #include <inttypes.h>
 
-static_assert(DAO_LEASE_COUNT_MAX == DAO_PAGED_LEASE_MAX &&
-                  DAO_LEASE_COUNT_MAX == DAO_STREAM_ORDERED_LEASE_MAX,
-              "the public limit is the allocators'");
+static_assert(DAO_LEASE_COUNT_MAX == DAO_PAGED_LEASE_MAX, "the public limit is the allocators'");
+static_assert(DAO_LEASE_COUNT_MAX == DAO_STREAM_ORDERED_LEASE_MAX, "the public limit is the allocators'");
 
 /* Addresses of the first array; each following one is twice as large. */
 #define FIRST_CAPACITY 32u

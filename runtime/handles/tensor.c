@@ -46,7 +46,7 @@ size_t dao_type_size(dao_type_t type)
 #define DAO_TYPE_CASE(number, name, size, text)                                                              \
     case DAO_TYPE_##name:                                                                                    \
         return size;
-        DAO_TYPE_LIST(DAO_TYPE_CASE)
+        DAO_TYPE_LIST(DAO_TYPE_CASE) // NOLINT(bugprone-branch-clone): several types have the same size
 #undef DAO_TYPE_CASE
     }
     return 0;

@@ -12,6 +12,7 @@
    wait for work of other streams that writes its source: that is the caller's. */
 #include <dao/memory.h>
 
+#include "base/report/assert.h"
 #include "base/report/error.h"
 #include "runtime/place/lookup.h"
 
@@ -46,6 +47,7 @@ dao_status_t dao_copy_error(dao_status_t status, dao_place_t dst_place, dao_plac
 static dao_status_t copy_on(dao_runtime_t *runtime, dao_stream_role_t role, dao_copy_kind_t kind, void *dst,
                             const void *src, size_t size_bytes)
 {
+    DAO_ASSERT(runtime != NULL);
     dao_backend_stream_t *stream = runtime->streams[role].backend;
     dao_status_t status = runtime->ops->copy(stream, kind, dst, src, size_bytes);
     return status == DAO_OK ? dao_runtime_wait(runtime, stream) : dao_runtime_told(runtime, status);
@@ -98,6 +100,8 @@ static dao_status_t copy_staged(const transfer_t *transfer)
 
 static dao_status_t copy_devices(const transfer_t *transfer)
 {
+    DAO_ASSERT(transfer->src_runtime != NULL);
+    DAO_ASSERT(transfer->dst_runtime != NULL);
     if (transfer->src_runtime == transfer->dst_runtime) {
         return copy_on(transfer->dst_runtime, DAO_STREAM_ROLE_COMPUTE, DAO_COPY_KIND_D2D, transfer->dst,
                        transfer->src, transfer->size_bytes);

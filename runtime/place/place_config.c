@@ -45,6 +45,7 @@ static dao_status_t check_sizes(const char *place, const dao_place_config_t *con
     return DAO_OK;
 }
 
+// NOLINTNEXTLINE(misc-redundant-expression): two constants that have to stay the same
 static_assert(DAO_SMALL_BYTES_MAX == DAO_SLAB_OBJECT_BYTES_MAX, "slabs have objects of all that can be said");
 
 static dao_status_t check_small_bytes(dao_place_t place, const char *text, const dao_place_config_t *config,

@@ -51,7 +51,7 @@ dao_status_t dao_strategy_parse(const char *text, dao_strategy_t *out_strategy)
 {
     int value;
     dao_status_t status = dao_name_parse(strategies, "strategy", text, out_strategy != NULL ? &value : NULL);
-    if (status == DAO_OK) {
+    if (status == DAO_OK && out_strategy != NULL) {
         *out_strategy = (dao_strategy_t)value;
     }
     return status;

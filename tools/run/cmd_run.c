@@ -407,7 +407,7 @@ static void print_policy_row(const dao_run_config_t *config, const dao_run_resul
     (void)printf("%-18s %10llu %14.1f %14.1f %12.3f %8.3f %11llu\n", dao_policy_name(config->policy),
                  (unsigned long long)stats->eviction_count, (double)stats->in_bytes / 1048576,
                  (double)stats->out_bytes / 1048576, (double)result->step_ns / 1e6, ratio_of(result),
-                 (unsigned long long)(result->mismatch_count + result->unlimited_mismatch_count));
+                 (unsigned long long)result->mismatch_count + result->unlimited_mismatch_count);
     dao_output_flush();
 }
 

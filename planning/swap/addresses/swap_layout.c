@@ -152,6 +152,7 @@ static bool cut_holes(builder_t *builder, uint32_t residency, int64_t begin_ns)
         builder->is_gone = is_gone;
         builder->cut_capacity = needed;
     }
+    DAO_ASSERT(builder->cuts != NULL || builder->absence_count == 0);
     for (size_t i = 0; i < builder->absence_count; i++) {
         builder->cuts[cut_count++] = builder->absences[i].from_ns;
         builder->cuts[cut_count++] = builder->absences[i].to_ns;

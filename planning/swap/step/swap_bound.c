@@ -27,6 +27,7 @@
 #include <dao/swap.h>
 
 #include "base/memory/host.h"
+#include "base/report/assert.h"
 #include "base/report/error.h"
 #include "planning/swap/step/swap_step.h"
 #include "planning/swap/step/swap_tier.h"
@@ -191,6 +192,7 @@ static void find_versions(windows_t *windows)
 static void cut_intervals(windows_t *windows, uint32_t count_max)
 {
     uint32_t n = windows->step->kernel_count, count = n < count_max ? n : count_max;
+    DAO_ASSERT(count > 0);
     windows->interval_count = count;
     for (uint32_t i = 0; i <= count; i++) {
         windows->first[i] = (uint32_t)((uint64_t)i * n / count);

@@ -120,6 +120,7 @@ static void sum_demand(pass_t *pass)
 {
     const dao_swap_step_t *step = pass->step;
     uint32_t n = step->kernel_count;
+    DAO_ASSERT(n > 0);
     int64_t sum = 0;
     for (uint32_t i = 0; i < 2 * n; i++) {
         uint32_t k = i % n;

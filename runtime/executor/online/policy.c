@@ -37,7 +37,7 @@ dao_status_t dao_policy_parse(const char *text, dao_policy_t *out_policy)
 {
     int value;
     dao_status_t status = dao_name_parse(policies, "policy", text, out_policy != NULL ? &value : NULL);
-    if (status == DAO_OK) {
+    if (status == DAO_OK && out_policy != NULL) {
         *out_policy = (dao_policy_t)value;
     }
     return status;

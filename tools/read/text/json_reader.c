@@ -9,6 +9,7 @@
        FILE_END        nothing but white space     (behind the outermost value, until the next document is asked for)
 
    Invariant: depth <= DAO_JSON_DEPTH_MAX; bits of object_bits at depth and above are not read. */
+#define DAO_JSON_READER_IS_DEFINED_HERE
 #include "tools/read/text/json_reader.h"
 
 #include "base/memory/host.h"
@@ -37,7 +38,7 @@ const char *dao_json_quote(const char *text, char out_quoted[DAO_JSON_QUOTE_BYTE
     out_quoted[length++] = '"';
     for (; *text != '\0' && length < DAO_JSON_QUOTE_BYTES - 5; text++) {
         bool is_plain = *text >= ' ' && *text <= '~' && *text != '"' && *text != '\\';
-        out_quoted[length++] = is_plain ? *text : '?';
+        out_quoted[length++] = (char)(is_plain ? *text : '?');
     }
     (void)snprintf(out_quoted + length, DAO_JSON_QUOTE_BYTES - length, *text != '\0' ? "...\"" : "\"");
     return out_quoted;
@@ -69,7 +70,8 @@ dao_status_t dao_json_error(const dao_json_reader_t *reader, const char *format,
 static dao_status_t error_here(const dao_json_reader_t *reader, const char *what)
 {
     dao_json_position_t here = {reader->source.line, reader->source.column};
-    return dao_json_error_at(reader, here, DAO_ERR_PARSE, "%s", what);
+    (void)dao_json_error_at(reader, here, DAO_ERR_PARSE, "%s", what);
+    return DAO_ERR_PARSE;
 }
 
 dao_status_t dao_json_reader_open(dao_json_reader_t *reader, const char *path)

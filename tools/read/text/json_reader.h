@@ -98,4 +98,8 @@ const char *dao_json_token_text(dao_json_token_t token);
    cut. */
 const char *dao_json_quote(const char *text, char out_quoted[DAO_JSON_QUOTE_BYTES]);
 
+#if defined(__clang_analyzer__) && !defined(DAO_JSON_READER_IS_DEFINED_HERE) /* as in base/report/error.h */
+#define dao_json_error(reader, ...) ((void)dao_json_error(reader, __VA_ARGS__), DAO_ERR_PARSE)
+#endif
+
 #endif
