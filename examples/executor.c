@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kernels on tensors that do not all fit: sixteen layers forward and backward on a device that holds four of
-   their outputs. The executor moves the others to the host and back; the program never sees an address but in
-   its kernels. */
+/* Kernels on more tensors than fit: sixteen layers forward and backward on a device that holds four of their
+   outputs. The executor moves the others to the host and back. The program sees addresses only in its
+   kernels. */
 #include <dao/dao.h>
 
 #include <stdio.h>
 #include <stdlib.h>
 
 #define LAYER_COUNT  16
-#define NUMBER_COUNT (64 * 1024) /* floats a layer's output has */
+#define NUMBER_COUNT (64 * 1024) /* floats of a layer's output */
 #define BYTES        (NUMBER_COUNT * sizeof(float))
 
-/* What a kernel's function queues: a host function, since virtual devices compute on the host. On a GPU it
-   would launch a kernel on launch->stream. */
+/* The argument of a kernel. Virtual devices compute on the host, so a kernel queues a host function here; on
+   a GPU it would launch a kernel on launch->stream. */
 typedef struct add_job {
     float *to;
     const float *from;
@@ -53,17 +53,18 @@ static dao_status_t push_add(dao_executor_t *executor, dao_managed_t *to, dao_ma
 static dao_status_t run_layers(dao_executor_t *executor, dao_managed_t **layers)
 {
     dao_status_t status = DAO_OK;
-    for (int i = 1; status == DAO_OK && i < LAYER_COUNT; i++) { /* forward: each from the one before */
+    /* forward: each output from the one before */
+    for (int i = 1; status == DAO_OK && i < LAYER_COUNT; i++) {
         status = push_add(executor, layers[i], layers[i - 1], false);
     }
-    for (int i = LAYER_COUNT - 1; status == DAO_OK && i > 0;
-         i--) { /* backward: all outputs are needed again */
+    /* backward: all outputs are needed again */
+    for (int i = LAYER_COUNT - 1; status == DAO_OK && i > 0; i--) {
         status = push_add(executor, layers[i - 1], layers[i], true);
     }
     return status == DAO_OK ? dao_executor_sync(executor) : status;
 }
 
-/* Tells whether the device's memory can be touched by host functions, and says what to do where it cannot. */
+/* Returns true if host functions can access the device's memory, else prints what to do. */
 static bool device_is_virtual(void)
 {
     dao_device_info_t info;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Two processes and one piece of device memory: one creates it and sends it through a local socket, the other
-   one takes it and writes into it. A child process begins with the library as it was when it was forked off,
-   so that both start it after that. */
+/* Device memory of two processes: one creates it and sends it through a local socket, the other one receives
+   it and writes into it. A forked child cannot use a library that its parent has started, so both start it
+   after the fork. */
 #define _POSIX_C_SOURCE 200809L /* fork, socketpair */
 #include <dao/dao.h>
 
@@ -22,7 +22,7 @@ static int fail(const char *who)
     return 1;
 }
 
-/* The other process: takes what comes, and fills it. */
+/* The other process: receives the memory and fills it. */
 static int take(int socket)
 {
     dao_share_t share;
@@ -31,14 +31,15 @@ static int take(int socket)
         return fail("receive");
     }
     dao_status_t status = dao_memory_import(device, &share, &memory);
-    dao_share_close(&share); /* the handle has the memory now */
+    dao_share_close(&share); /* the handle owns the memory now */
     if (status != DAO_OK) {
         return fail("import");
     }
     for (size_t i = 0; i < BYTES; i++) {
         bytes[i] = (unsigned char)(i % 251);
     }
-    status = dao_copy(device, dao_memory_address(memory), host, bytes, BYTES); /* it has arrived */
+    status =
+        dao_copy(device, dao_memory_address(memory), host, bytes, BYTES); /* dao_copy() has waited for it */
     if (status != DAO_OK || dao_memory_release(memory) != DAO_OK || dao_finalize() != DAO_OK) {
         return fail("write");
     }
@@ -80,8 +81,8 @@ int main(void)
         (void)close(sockets[0]);
         return take(sockets[1]);
     }
-    (void)close(sockets[1]); /* so that a child that ends is noticed */
+    (void)close(sockets[1]); /* a read then notices that the child has ended */
     int result = child > 0 ? give(sockets[0]) : 1;
-    (void)close(sockets[0]); /* so that the child does not wait for what never comes */
+    (void)close(sockets[0]); /* a child that still waits is released */
     return waitpid(child, &status, 0) == child && status == 0 ? result : 1;
 }

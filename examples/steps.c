@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Steps: the first one is recorded, the next ones get each buffer where a plan has a place for it. */
+/* Steps with a plan: the first one is recorded, the buffers of the next ones get planned addresses. */
 #include <dao/dao.h>
 
 #include <inttypes.h>

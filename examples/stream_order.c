@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory in stream order: two streams work on blocks of their own, a hundred each, and the host waits for
-   nothing in between. A block that is freed is there for the next step at once; the other stream gets it
-   behind a wait on the device. */
+/* Memory in stream order: two streams use a hundred blocks each, and the host waits for nothing in between. A
+   freed block serves the same stream again at once, and the other stream after a wait on the device. */
 #include <dao/dao.h>
 
 #include <stdio.h>
@@ -9,7 +8,7 @@
 #define STEP_COUNT 100
 #define BYTES      ((size_t)1 << 20)
 
-/* One step: fills a block and brings its first byte to the host. */
+/* One step: fills a block and copies its first byte to the host. */
 static dao_status_t step(dao_device_place_t device, dao_stream_t *stream, unsigned char *result,
                          uint8_t value)
 {
@@ -22,7 +21,7 @@ static dao_status_t step(dao_device_place_t device, dao_stream_t *stream, unsign
     if (status == DAO_OK) {
         status = dao_stream_copy(stream, pinned, result, device, block, 1);
     }
-    dao_status_t freed = dao_free_async(device, block, stream); /* behind the copy */
+    dao_status_t freed = dao_free_async(device, block, stream); /* after the copy */
     return status == DAO_OK ? freed : status;
 }
 
@@ -63,7 +62,7 @@ int main(void)
         (void)fprintf(stderr, "%s: %s\n", dao_status_name(status), dao_last_message());
         return 1;
     }
-    (void)printf("%d blocks of %zu bytes, one after the other on each stream: the device gave %zu bytes\n",
+    (void)printf("%d blocks of %zu bytes, one after the other on each stream: %zu bytes of the device\n",
                  2 * STEP_COUNT, BYTES, (size_t)stats.reserved_bytes);
     (void)printf("%d bytes are wrong\n", wrong_count);
     dao_stream_destroy(streams[0]);

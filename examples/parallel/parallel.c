@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A model is trained by several workers, each with its part of every batch and a device of its own, and every
-   gradient becomes the mean of all workers'. First by the threads of one process, on devices that hold
-   everything; then on devices that hold a part of that, by the processes of an MPI job if mpirun started
-   this, else by threads again. The losses of both have to be the same, bit by bit.
+/* Several workers train one model, each with its part of every batch and a device of its own. Every gradient
+   becomes the mean of all workers'. Threads of one process train first, on devices that hold everything. Then
+   the processes of an MPI job, or threads again without mpirun, train on devices that hold only a part. The
+   losses of both must be equal in every bit.
 
-       parallel.c            this file: workers, devices, budgets, the comparison
-       team.c                the mean over threads and over processes
-       ../train/model.c      the model; its gradients lie in the executor's memory and are exchanged by kernels
+       parallel.c         this file: workers, devices, budgets, the comparison
+       team.c             the mean over threads and over processes
+       ../train/model.c   the model, whose gradients are tensors of the executor; kernels exchange them
 
    usage: [mpirun -n 4] parallel [--workers N] [--layers N] [--width N] [--steps N] [--percent N] */
 #include "team.h"
@@ -27,11 +27,11 @@
 #define BYTES_A_MIB    (1024.0 * 1024.0)
 
 typedef struct options {
-    size_t worker_count; /* if nobody says otherwise by mpirun */
+    size_t worker_count; /* without mpirun */
     size_t layer_count, width, step_count, percent;
 } options_t;
 
-/* What training leaves behind; what the first training tells the second one. */
+/* The result of a training. */
 typedef struct result {
     float losses[STEP_COUNT_MAX]; /* of all workers */
     uint64_t peak_device_bytes;   /* of the worker that needed most */
@@ -129,7 +129,7 @@ static dao_status_t train(worker_t *worker, dao_executor_t *executor)
     return status;
 }
 
-/* A worker that cannot go on ends the program: the others would wait for it. */
+/* A worker that fails ends the program: the others would wait for it. */
 static void *work(void *user)
 {
     worker_t *worker = user;
@@ -184,7 +184,7 @@ static bool train_by_threads(const options_t *options, int worker_count, uint64_
                                 .capacity_bytes = capacity_bytes > 0 ? capacity_bytes : part_bytes,
                                 .result = &results[i]};
         if (pthread_create(&workers[i].thread, NULL, work, &workers[i]) != 0) {
-            abort(); /* those that have begun wait for this one */
+            abort(); /* the others wait for this one */
         }
     }
     for (int i = 0; is_right && i < worker_count; i++) {
@@ -215,7 +215,7 @@ static bool train_by_processes(const options_t *options, const job_t *job, uint6
         (void)fprintf(stderr, "parallel: %s\n", dao_last_message());
         is_ready = false;
     }
-    if (!job_all(job, is_ready)) { /* whoever began would wait for the others' numbers */
+    if (!job_all(job, is_ready)) { /* the others would wait for this one's numbers */
         return false;
     }
     worker_t worker = {.member = {job->team, job->rank, job->count},
@@ -236,7 +236,7 @@ static void print_result(const char *who, int worker_count, const options_t *opt
                  (double)result->peak_device_bytes / BYTES_A_MIB, (unsigned long long)result->eviction_count);
 }
 
-/* Trains twice, and tells whether both have learnt the same, the second time with less than it needs. */
+/* Trains twice, the second time with less memory than needed. Returns true if the losses are equal. */
 static bool compare(const options_t *options, const job_t *job)
 {
     static result_t roomy, tight;

@@ -14,10 +14,10 @@
 struct team {
     bool is_job;
     pthread_barrier_t barrier;           /* threads */
-    const float *values[TEAM_COUNT_MAX]; /* threads: what each has, between two barriers */
+    const float *values[TEAM_COUNT_MAX]; /* threads: the numbers of each, between two barriers */
 };
 
-/* A worker cannot go on alone, and the others would wait for it. */
+/* A worker that fails ends the program: the others would wait for it. */
 static void *needed(void *memory)
 {
     if (memory == NULL) {
@@ -27,7 +27,7 @@ static void *needed(void *memory)
     return memory;
 }
 
-/* Adds what all have, in the order of ranks. */
+/* Adds the numbers of all workers in the order of their ranks. */
 static void add_all(const float *const *values, int worker_count, size_t count, float *out_mean)
 {
     for (size_t i = 0; i < count; i++) {
@@ -44,7 +44,7 @@ static void mean_of_threads(float *values, size_t count, const member_t *member)
     team_t *team = member->team;
     float *mean = needed(malloc(count * sizeof(*mean)));
     team->values[member->rank] = values;
-    (void)pthread_barrier_wait(&team->barrier); /* all are there */
+    (void)pthread_barrier_wait(&team->barrier); /* all have arrived */
     add_all(team->values, member->count, count, mean);
     (void)pthread_barrier_wait(&team->barrier); /* all have read */
     memcpy(values, mean, count * sizeof(*mean));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Workers that learn as one: the threads of this process, or the processes of an MPI job. */
+/* Workers that train one model: the threads of this process, or the processes of an MPI job. */
 #ifndef PARALLEL_TEAM_H
 #define PARALLEL_TEAM_H
 
@@ -22,26 +22,27 @@ typedef struct member {
    from one thread at a time. (MPI_Allreduce and NCCL add in an order of their own.) */
 void team_mean(float *values, size_t count, void *member);
 
-/* Gives a team of this process's threads, or NULL. */
+/* Returns a team of this process's threads, or NULL. */
 team_t *team_of_threads(int count);
 void team_destroy(team_t *team); /* NULL is allowed */
 
 /* ---- MPI ---- */
 
-/* Where a process is in an MPI job. */
+/* The place of a process in an MPI job. */
 typedef struct job {
     team_t *team; /* NULL: built without MPI, or not started by mpirun */
     int rank, count;
     int local_rank, local_count; /* among the processes of this machine, which share its memory */
 } job_t;
 
-/* Joins the job that started this process. False: there is one, and MPI does not serve threads. */
+/* Joins the job that started this process. Returns false if there is one, but MPI does not support
+   threads. */
 bool job_begin(int *count, char ***arguments, job_t *out_job);
 
-/* Gives what rank 0 has to all. */
+/* Sends rank 0's bytes to all. */
 void job_share(const job_t *job, void *bytes, size_t size_bytes);
 
-/* Tells whether something holds in every process. */
+/* Returns true if something holds in every process. */
 bool job_all(const job_t *job, bool holds);
 
 void job_end(job_t *job);

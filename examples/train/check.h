@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tells whether a set of operators computes what the loops of operators.c do. */
+/* Checks that a set of operators computes what the loops of operators.c compute. */
 #ifndef TRAIN_CHECK_H
 #define TRAIN_CHECK_H
 

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How a model is put onto DAO's executor, which is what this example is about:
+/* A model on DAO's executor, which is what this example is about:
 
-       dao_managed_t    every weight, gradient and layer's output: a size, no address
-       dao_command_list_t       the kernels of a training step in order, each with what it reads and writes, and where contents are
-                        not needed any more: known before the step runs, so that the executor sees every
-                        future use
-       launch()         what the executor calls when a kernel's operands are on the device: it gets their addresses, for
-                        this launch alone, and queues the work on a stream
+       dao_managed_t        a weight, gradient or layer's output: a size without an address
+       dao_command_list_t   the kernels of a step in order, each with what it reads and writes, and where a content
+                            is no longer needed: the executor sees every future use before the step runs
+       launch()             called by the executor when a kernel's operands are on the device: gets their
+                            addresses, valid for this launch alone, and queues the work on a stream
 
    Nothing here knows how much memory the device has. */
 #include "model.h"
@@ -30,7 +29,7 @@
 #define RATE_WIDTH    64.0f
 #define WEIGHT_DECAY  0.01f
 
-/* What is learnt, and what AdamW keeps of it. */
+/* A parameter, and AdamW's state for it. */
 typedef struct parameter {
     dao_managed_t *value, *gradient, *mean, *square;
     size_t float_count;
@@ -60,7 +59,7 @@ struct model {
     model_config_t config;
     dao_executor_t *executor;
     dao_command_list_t *step;
-    dao_status_t status; /* the first failure while the model is built; nothing is done after it */
+    dao_status_t status; /* the first failure while the model is built; later calls do nothing */
     uint32_t random;
 
     dao_managed_t *tokens, *schedule, *loss;
@@ -89,8 +88,8 @@ typedef struct kernel_user {
     sizes_t sizes;
 } kernel_user_t;
 
-/* Called by the executor. The addresses are good for what is queued here, and may be others in the next step.
-   */
+/* Called by the executor. The addresses are valid for the work that is queued here, and may differ in the
+   next step. */
 static dao_status_t launch(const dao_launch_t *launch, void *user)
 {
     const kernel_user_t *kernel = user;
@@ -300,7 +299,7 @@ static void push_linear(model_t *model, const linear_t *linear, dao_managed_t *x
          writes(y));
 }
 
-/* After it neither x nor dy is needed, except by whom the caller knows. */
+/* After it neither x nor dy is needed, unless the caller keeps them. */
 static void push_linear_backward(model_t *model, const linear_t *linear, dao_managed_t *x, dao_managed_t *dy,
                                  dao_managed_t *dx)
 {
@@ -453,7 +452,7 @@ dao_status_t model_train(model_t *model, const unsigned char *tokens, size_t ste
     if ((status = dao_managed_write(model->tokens, tokens, dao_managed_size(model->tokens))) != DAO_OK ||
         (status = dao_managed_write(model->schedule, &schedule, sizeof(schedule))) != DAO_OK ||
         (status = dao_command_list_run(model->step)) != DAO_OK ||
-        (status = dao_executor_sync(model->executor)) != DAO_OK) { /* says what went wrong in the step */
+        (status = dao_executor_sync(model->executor)) != DAO_OK) { /* reports a failure of the step */
         return status;
     }
     return dao_managed_read(model->loss, out_loss, sizeof(*out_loss));

@@ -34,8 +34,8 @@ typedef struct model model_t;
    step. */
 dao_status_t model_create(dao_executor_t *executor, const model_config_t *config, model_t **out_model);
 
-/* Runs a training step on batch_count * (time_count + 1) bytes, and waits for its loss. Steps count from 1.
-   */
+/* Runs a training step on batch_count * (time_count + 1) bytes, and waits for its loss. Steps count from
+   1. */
 dao_status_t model_train(model_t *model, const unsigned char *tokens, size_t step_number, float *out_loss);
 
 /* Drops all handles. NULL is allowed. */

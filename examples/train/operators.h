@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The operators of a small transformer, forward and backward. There are two sets of them, which compute the
-   same:
+/* The operators of a small transformer, forward and backward, in two sets that compute the same:
 
-       host_operators   operators.c: plain loops over arrays of floats, for virtual devices; they know nothing of DAO
-       cuda_operators   operators.cu: cuBLAS and CUDA C, for NVIDIA devices; where the build has them
+       host_operators   operators.c: plain loops over arrays of floats, for virtual devices
+       cuda_operators   operators.cu: cuBLAS and CUDA C, for NVIDIA devices
 
-   An operator gets the sizes that it needs and the addresses of its operands, in the order that stands beside
-   its name, as "(what it reads) -> what it writes", and its workspace behind them. Each adds in a fixed
-   order: equal bytes in give equal bytes out, wherever the operands happen to lie. That is why a run with
-   little memory can be compared with one with plenty, bit by bit. */
+   An operator gets its sizes, the addresses of its operands in the order beside its name, "(what it reads) ->
+   what it writes", and its workspace after them. Each adds in a fixed order, so equal inputs give equal
+   outputs wherever the operands lie. Runs with little and with much memory can therefore be compared bit by
+   bit. */
 #ifndef TRAIN_OPERATORS_H
 #define TRAIN_OPERATORS_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the example learns to continue. Written for it, and free for any use. */
+/* The text that the example learns. Written for it, and free for any use. */
 #ifndef TRAIN_STORY_H
 #define TRAIN_STORY_H
 

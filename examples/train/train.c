@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A small transformer is trained on text, in plain C, on a device that need not hold it: first with as much
-   memory as it likes, which tells its peak, then with shares of that peak. DAO's executor moves weights,
-   optimizer state and activations between the device and the host. The losses of all runs have to be the
-   same, bit by bit.
+/* Trains a small transformer on text, in plain C, on a device that need not hold it: first without a limit,
+   which finds the peak, then with shares of that peak. DAO's executor moves weights, optimizer state and
+   activations between the device and the host. The losses of all runs must be equal in every bit.
 
        train.c        this file: options, batches, runs, the table
        model.c        how the model is put onto the executor: start reading there
@@ -39,14 +38,14 @@ typedef struct options {
     const operators_t *operators;
 } options_t;
 
-/* What a run leaves behind. */
+/* The result of a run. */
 typedef struct result {
     float *losses; /* step_count */
     double seconds;
     dao_executor_stats_t stats;
 } result_t;
 
-/* Says on stderr what went wrong in the latest call. */
+/* Prints the latest error on stderr. */
 static void print_error(dao_status_t status)
 {
     bool is_told = dao_last_status() == status;
@@ -182,7 +181,7 @@ static dao_status_t train(dao_executor_t *executor, const options_t *options, re
     if (status == DAO_OK) {
         status = dao_executor_stats_get(executor, &result->stats);
     }
-    if (status != DAO_OK) { /* now, before another call says something else */
+    if (status != DAO_OK) { /* now, before another call replaces the message */
         print_error(status);
     }
     model_destroy(model);
@@ -190,7 +189,7 @@ static dao_status_t train(dao_executor_t *executor, const options_t *options, re
     return status;
 }
 
-/* Trains a new model in an executor of its own. Capacity 0 is all that the device has. */
+/* Trains a new model in an executor of its own. Capacity 0 is the device's whole memory. */
 static bool run(const options_t *options, size_t capacity_bytes, result_t *result)
 {
     result->losses = calloc(options->step_count, sizeof(*result->losses));
@@ -274,7 +273,7 @@ static bool compare(const options_t *options, const result_t *unlimited)
     return all_identical;
 }
 
-/* Finds the operators for the device, and looks whether they compute what the loops do. */
+/* Chooses the operators for the device, and checks them against the loops. */
 static const operators_t *operators_find(void)
 {
     dao_device_info_t info;

@@ -36,8 +36,9 @@
 DAO_BEGIN_DECLS
 
 /**
- * The version of the library that the program runs with, such as "0.1.0". Threads: any. Waits: never. Cost:
- * O(1).
+ * Returns the version of the library that the program runs with, such as "0.1.0".
+ *
+ * Threads: any. Waits: never. Cost: O(1).
  */
 DAO_API const char *dao_version(void);
 

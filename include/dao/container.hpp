@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
  * @file
- * C++: memory that gives itself back, and the standard library's containers at a place. See dao.hpp.
+ * C++: memory that frees itself, and the standard library's containers at a place. See dao.hpp.
  */
 #ifndef DAO_CONTAINER_HPP
 #define DAO_CONTAINER_HPP
@@ -16,7 +16,7 @@
 namespace dao
 {
 
-/* ---- memory that gives itself back ---- */
+/* ---- memory that frees itself ---- */
 
 /** One block of raw memory at a place. Moved, never copied. */
 template <typename Place> class block
@@ -54,8 +54,7 @@ template <typename Place> class block
 
     ~block()
     {
-        (void)dao::free(place_,
-                        address_); /* it was allocated here; after dao_finalize() it has gone already */
+        (void)dao::free(place_, address_); /* cannot fail; after dao_finalize() it is gone already */
     }
 
     void swap(block &other) noexcept
@@ -109,7 +108,7 @@ template <typename Place> class block
 
 /** An object, or with T[] an array of objects, at a place. Moved, never copied. Where the host cannot touch
    the memory,
-    objects are trivially copyable, and neither made nor looked at here. See make_unique(). */
+    objects are trivially copyable, and neither constructed nor accessed here. See make_unique(). */
 template <typename T, typename Place> class unique_ptr
 {
   public:
@@ -197,7 +196,7 @@ template <typename T, typename Place> class unique_ptr
     [[nodiscard]] element_type &operator[](std::size_t index) const noexcept
     {
         detail::require_host<Place>();
-        static_assert(std::is_array_v<T>, "dao: one object is looked at with * and ->");
+        static_assert(std::is_array_v<T>, "dao: one object is accessed with * and ->");
         return get()[index];
     }
 
@@ -240,7 +239,7 @@ template <typename T, typename Place, std::enable_if_t<std::is_array_v<T>, int> 
     return unique_ptr<T, Place>(std::move(memory));
 }
 
-/** Takes memory for `count` trivial objects at any place; what they hold is not set. Throws dao::error. */
+/** Allocates `count` trivial objects at any place, uninitialized. Throws dao::error. */
 template <typename T, typename Place>
 [[nodiscard]] unique_ptr<T, Place> make_unique_for_overwrite(Place where, std::size_t count = 1)
 {
@@ -256,7 +255,7 @@ template <typename T, typename Place>
 namespace detail
 {
 
-/* As containers want it: an address for nothing, too, and any alignment. */
+/* As containers need it: an address for size 0, too, and any alignment. */
 template <typename Place>
 void *alloc_aligned(Place where, std::size_t size_bytes, std::size_t alignment_bytes) noexcept
 {
@@ -269,7 +268,7 @@ void *alloc_aligned(Place where, std::size_t size_bytes, std::size_t alignment_b
     return ::dao_alloc_with(place_of(where), size_bytes, &options);
 }
 
-/* A place in an allocator; no bytes where all values of its type are one place. */
+/* The place of an allocator; empty if all values of its type are one place. */
 template <typename Place, bool is_single> class place_holder
 {
   public:
@@ -303,7 +302,7 @@ template <typename Place> class place_holder<Place, true>
     }
 };
 
-/* Picks at compile time what an allocator holds, and refuses places that a container cannot use. */
+/* Chooses at compile time what an allocator stores, and refuses places that a container cannot use. */
 template <typename Place> constexpr bool container_place_is_single() noexcept
 {
     require_host<Place>();
@@ -346,7 +345,7 @@ class allocator : private detail::place_holder<Place, detail::container_place_is
 
     using holder::place;
 
-    /** Takes room for `count` objects, or throws dao::bad_alloc. */
+    /** Allocates memory for `count` objects, or throws dao::bad_alloc. */
     [[nodiscard]] T *allocate(std::size_t count)
     {
         std::size_t size_bytes = detail::array_bytes<T, bad_alloc>(count);
@@ -359,7 +358,7 @@ class allocator : private detail::place_holder<Place, detail::container_place_is
 
     void deallocate(T *address, std::size_t) noexcept
     {
-        (void)dao::free(place(), address); /* containers take no answer */
+        (void)dao::free(place(), address); /* containers take no status */
     }
 };
 

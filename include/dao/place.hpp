@@ -142,12 +142,12 @@ inline void check(dao_status_t status)
     }
 }
 
-/* ---- what is picked at compile time ---- */
+/* ---- chosen at compile time ---- */
 
 namespace detail
 {
 
-/* What a type of place leads to; this one is for types that are no place. */
+/* The functions of a type of place. This one is for types that are no place. */
 template <typename Place> struct place_calls {
     static constexpr bool is_place = false;
 };
@@ -218,7 +218,7 @@ template <> struct place_calls<device_place> {
 template <> struct place_calls<place> {
     static constexpr bool is_place = true;
     static constexpr bool is_single = false;
-    static constexpr std::size_t alignment_bytes = 64; /* of the kind with the least */
+    static constexpr std::size_t alignment_bytes = 64; /* of the kind with the smallest alignment */
 
     static void *alloc(place where, std::size_t size_bytes) noexcept
     {
@@ -244,7 +244,7 @@ template <typename Place> constexpr void require_place() noexcept
         "dao::place");
 }
 
-/* For what reads and writes the memory on the host. */
+/* For calls that access the memory on the host. */
 template <typename Place> constexpr void require_host() noexcept
 {
     require_place<Place>();
@@ -289,7 +289,7 @@ template <typename Place>
     return address;
 }
 
-/** Frees what alloc() gave at the same place. Never throws: the answers are those of dao_free(). */
+/** Frees a block of alloc() at the same place. Never throws; returns what dao_free() returns. */
 template <typename Place> dao_status_t free(Place where, void *address) noexcept
 {
     detail::require_place<Place>();
@@ -336,7 +336,7 @@ void copy(To dst_place, void *dst, From src_place, const void *src, std::size_t 
     return result;
 }
 
-/** Asks what one device is to another one, or throws dao::error. As dao_peer_query(). */
+/** Returns how one device can access another one, or throws dao::error. As dao_peer_query(). */
 [[nodiscard]] inline dao_peer_info_t peer_info(device_place device, device_place peer)
 {
     dao_peer_info_t result = {};
@@ -344,7 +344,7 @@ void copy(To dst_place, void *dst, From src_place, const void *src, std::size_t 
     return result;
 }
 
-/** Lets a device reach another one's memory, or throws dao::error. As dao_peer_enable(). */
+/** Lets a device access another one's memory, or throws dao::error. As dao_peer_enable(). */
 inline void enable_peer(device_place device, device_place peer)
 {
     check(::dao_peer_enable(device.index, peer.index));
@@ -371,8 +371,7 @@ class tag_scope
 };
 
 /**
- * What happens until the scope ends is a step at a place. As dao_step_begin() and
- * dao_step_end().
+ * The scope is a step at a place. As dao_step_begin() and dao_step_end().
  */
 class step_scope
 {
@@ -388,14 +387,14 @@ class step_scope
 
     ~step_scope()
     {
-        (void)::dao_step_end(place_); /* what can be wrong was answered when it began */
+        (void)::dao_step_end(place_); /* errors were reported by the begin */
     }
 
   private:
     dao::place place_;
 };
 
-/** Says who asks, for this thread's requests, until the scope ends. As dao_step_plan_key_set(). */
+/** Sets the key of this thread's requests, until the scope ends. As dao_step_plan_key_set(). */
 class key_scope
 {
   public:
@@ -415,7 +414,7 @@ class key_scope
     std::uint64_t before_;
 };
 
-/** Starts the library and undoes that as the scope ends. As dao_init() and dao_finalize(). */
+/** Starts the library, and stops it as the scope ends. As dao_init() and dao_finalize(). */
 class library
 {
   public:
@@ -430,7 +429,7 @@ class library
 
     ~library()
     {
-        (void)::dao_finalize(); /* what is still live was reported to the log */
+        (void)::dao_finalize(); /* leaks were reported to the log */
     }
 };
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
  * @file
- * C++: plans of offsets, who makes them, and plans of swapped steps. See plan.h and swap.h for what
- * they say, and dao.hpp.
+ * C++: plans of offsets, planners, and plans of swapped steps, as in plan.h and swap.h. See dao.hpp.
  */
 #ifndef DAO_PLAN_HPP
 #define DAO_PLAN_HPP
@@ -82,7 +81,9 @@ class plan : public detail::counted<::dao_plan_t, detail::plan_retain, detail::p
     }
 };
 
-/** Works on one problem, of which it has a copy; its end cancels the work. Members throw dao::error. */
+/**
+ * Works on one problem, of which it has a copy; its destructor cancels the work. Members throw dao::error.
+ */
 class planner : public detail::owned<::dao_planner_t, ::dao_planner_destroy>
 {
   public:
@@ -95,7 +96,7 @@ class planner : public detail::owned<::dao_planner_t, ::dao_planner_destroy>
     {
     }
 
-    /** Works in this thread, as dao_planner_work(). Returns true once it is done. */
+    /** Works in this thread, as dao_planner_work(). Returns true if it is done. */
     bool work(std::uint64_t steps = 0)
     {
         bool is_done = false;
@@ -109,7 +110,7 @@ class planner : public detail::owned<::dao_planner_t, ::dao_planner_destroy>
         check(::dao_planner_start(get()));
     }
 
-    /** Waits for work in the background; false: the time is over. */
+    /** Waits for work in the background. Returns false after a timeout. */
     [[nodiscard]] bool wait(std::chrono::nanoseconds timeout)
     {
         std::int64_t timeout_ns = timeout.count() > 0 ? timeout.count() : 0;
@@ -160,7 +161,7 @@ class swap_plan : public detail::owned<::dao_swap_plan_t, ::dao_swap_plan_destro
         return ::dao_swap_plan_schedule(get());
     }
 
-    /** Returns its time; as it was planned, or as `config` says. */
+    /** Computes its time, as planned or with the times of `config`. */
     [[nodiscard]] dao_swap_replay_t replay(const dao_swap_replay_config_t *config = nullptr) const
     {
         dao_swap_replay_t replay;
