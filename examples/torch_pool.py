@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Chosen tensors of PyTorch in memory of libdao. Needs a build for cuda or hip, a device, and PyTorch for it."""
+"""Chosen tensors of PyTorch in memory of libdao. Needs a build for cuda or hip, a device, and its PyTorch."""
 import ctypes
 import json
 import sys

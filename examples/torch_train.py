@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """A training loop of PyTorch on the CPU, with its own allocator or with libdao's host place.
 
-    torch_train.py --model mobilenet --batch 32                           PyTorch's allocator; LD_PRELOAD gives another one:
-    LD_PRELOAD=libdao_malloc.so torch_train.py --model mobilenet [--serve]                                     libdao's
-    torch_train.py --model mobilenet --batch 32 --plugin libdao_torch_cpu.so [--serve]
-    torch_train.py --model transformer --compare libdao_torch_cpu.so      both, one after the other: the same losses?
+    torch_train.py --model mobilenet --batch 32                               PyTorch's allocator over malloc
+    LD_PRELOAD=libdao_malloc.so torch_train.py --model mobilenet [--serve]    the same over libdao's malloc
+    torch_train.py --model mobilenet --plugin libdao_torch_cpu.so [--serve]   libdao's host place
+    torch_train.py --model transformer --compare libdao_torch_cpu.so          both; the losses must be equal
 
-Prints for each run the processor time and the minor page faults of a step (the median after the first ones), and the peak of
-the resident memory. Exits with 77, which ctest calls skipped, where there is no PyTorch.
+Prints for each run the processor time and the minor page faults of a step (the median after the first ones),
+and the peak of the resident memory. Exits with 77, which ctest reports as skipped, without PyTorch.
 """
 
 import argparse
@@ -37,7 +37,8 @@ class InvertedResidual(nn.Module):
         wide = inputs * widening
         self.is_residual = stride == 1 and inputs == outputs
         self.layers = nn.Sequential(
-            *([nn.Conv2d(inputs, wide, 1, bias=False), nn.BatchNorm2d(wide), nn.ReLU6()] if widening > 1 else []),
+            *([nn.Conv2d(inputs, wide, 1, bias=False), nn.BatchNorm2d(wide), nn.ReLU6()]
+              if widening > 1 else []),
             nn.Conv2d(wide, wide, 3, stride, 1, groups=wide, bias=False),
             nn.BatchNorm2d(wide),
             nn.ReLU6(),
@@ -54,12 +55,14 @@ def mobilenet(classes):
     layers = [nn.Conv2d(3, 32, 3, 2, 1, bias=False), nn.BatchNorm2d(32), nn.ReLU6()]
     inputs = 32
     for widening, outputs, count, stride in (
-        (1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1),
+        (1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2),
+        (6, 320, 1, 1),
     ):  # fmt: skip
         for i in range(count):
             layers.append(InvertedResidual(inputs, outputs, stride if i == 0 else 1, widening))
             inputs = outputs
-    layers += [nn.Conv2d(inputs, 1280, 1, bias=False), nn.BatchNorm2d(1280), nn.ReLU6(), nn.AdaptiveAvgPool2d(1)]
+    layers += [nn.Conv2d(inputs, 1280, 1, bias=False), nn.BatchNorm2d(1280), nn.ReLU6()]
+    layers += [nn.AdaptiveAvgPool2d(1)]
     return nn.Sequential(*layers, nn.Flatten(), nn.Linear(1280, classes))
 
 
@@ -153,12 +156,14 @@ class Dao:
             all_time["allocation.all.allocated"]))  # fmt: skip
         if self.serves:
             step = self.figures(self.library.dao_torch_cpu_step_plan_stats)
-            print("  the plan: %.1f MiB, no plan is below %.1f MiB; %d of %d requests of the latest step were where it says" % (
-                step["plan_bytes"] / 2**20, step["plan_bound_bytes"] / 2**20, step["hit_count"], step["request_count"]))  # fmt: skip
+            print("  the plan: %.1f MiB, no plan is below %.1f MiB; "
+                  "%d of %d requests of the latest step were planned" % (
+                step["plan_bytes"] / 2**20, step["plan_bound_bytes"] / 2**20,
+                step["hit_count"], step["request_count"]))  # fmt: skip
 
 
 def train(options, allocator):
-    """Trains, and prints a line. Gives the losses."""
+    """Trains, and prints a line. Returns the losses."""
     model, inputs, targets = make(options.model, options.batch, options.side)
     optimizer = torch.optim.Adam(model.parameters(), 1e-3)
     losses, steps = [], []
@@ -173,8 +178,10 @@ def train(options, allocator):
         del loss
         allocator.step_end()
         steps.append([b - a for a, b in zip(before, usage())])
-    user, system, faults = (statistics.median(column) for column in zip(*steps[min(WARMING_STEPS, options.steps - 1) :]))
-    print("%s, %s, batch %d: %.0f ms a step, of that %.0f in the kernel; %d minor faults a step; peak %.0f MiB resident; loss %.6f" % (
+    counted = steps[min(WARMING_STEPS, options.steps - 1) :]
+    user, system, faults = (statistics.median(column) for column in zip(*counted))
+    print("%s, %s, batch %d: %.0f ms a step, of that %.0f in the kernel; %d minor faults a step; "
+          "peak %.0f MiB resident; loss %.6f" % (
         allocator.name, options.model, options.batch, 1e3 * (user + system), 1e3 * system, faults,
         resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, losses[-1]))  # fmt: skip
     allocator.report()
