@@ -153,7 +153,7 @@ dao_status_t dao_issue_order_init(dao_issue_order_t *order, const dao_swap_sched
         if (stream == DAO_ISSUE_ORDER_STREAM_COUNT) {
             dao_issue_order_finish(order);
             return dao_error(DAO_ERR_INVALID,
-                             "the plan's step cannot be queued: a operation waits for a later one");
+                             "the plan's step cannot be queued: an operation waits for a later one");
         }
         order->operations[i] = (dao_issue_operation_t){stream, next[stream]++};
     }

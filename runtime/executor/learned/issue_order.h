@@ -12,7 +12,7 @@ enum { DAO_ISSUE_ORDER_STREAM_COUNT = 5 };
 extern const dao_swap_stream_t dao_issue_order_streams[DAO_ISSUE_ORDER_STREAM_COUNT];
 extern const dao_stream_role_t dao_issue_order_roles[DAO_ISSUE_ORDER_STREAM_COUNT];
 
-/* A operation of a step. */
+/* An operation of a step. */
 typedef struct dao_issue_operation {
     uint32_t stream; /* index in dao_issue_order_streams */
     uint32_t index;  /* in its stream */
@@ -39,7 +39,7 @@ void dao_issue_order_times_finish(dao_issue_order_times_t *times);
 
 /* Finds the order: every operation comes behind all that its fence names, and copies as early as they can.
    `times` may be NULL; with them, copies that wait for a write to the file come before the kernels that begin
-   later. DAO_ERR_INVALID if a operation waits for a later one; DAO_ERR_NO_HOST_MEMORY. */
+   later. DAO_ERR_INVALID if an operation waits for a later one; DAO_ERR_NO_HOST_MEMORY. */
 DAO_NODISCARD dao_status_t dao_issue_order_init(dao_issue_order_t *order, const dao_swap_schedule_t *schedule,
                                                 uint32_t kernel_count, const dao_issue_order_times_t *times);
 void dao_issue_order_finish(dao_issue_order_t *order);
@@ -47,7 +47,7 @@ void dao_issue_order_finish(dao_issue_order_t *order);
 /* Each stream's operations are there once, in the order of their numbers. */
 bool dao_issue_order_is_valid(const dao_issue_order_t *order);
 
-/* What a operation waits for, and its copy; NULL for a kernel. */
+/* What an operation waits for, and its copy; NULL for a kernel. */
 const dao_swap_fence_t *dao_issue_order_fence(const dao_swap_schedule_t *schedule,
                                               dao_issue_operation_t operation);
 const dao_swap_copy_t *dao_issue_order_copy(const dao_swap_schedule_t *schedule,

@@ -24,7 +24,7 @@ struct dao_compiled_plan {
     const dao_swap_schedule_t *schedule;
     dao_issue_order_t order;
     uint32_t *drop_first; /* of each operation, and one more: its first drop */
-    uint32_t *drops;      /* roles that lie where a operation puts its bytes */
+    uint32_t *drops;      /* roles that lie where an operation puts its bytes */
     uint64_t *sequences;  /* numbers of the operations of this step, then of the one before, by streams */
     dao_plan_role_t *roles;
     uint32_t role_count;
