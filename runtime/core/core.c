@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The record of one start: references, the list of live handles, and what forks leave of it.
+/* The record of one start: references, the list of live handles, and forks.
 
-   What holds: a core has at least one reference until its end, and its list is empty then, since each handle
-   in it holds one. */
+   Invariants: a core has at least one reference until its end. Its list of live handles is empty then, since
+   each of them holds a reference. */
 #include "runtime/core/core.h"
 
 #include "base/report/error.h"

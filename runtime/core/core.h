@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The record of one start of the library. It is the floor of runtime/: all files may look at it, and it calls
-   none of them. start/context.c makes it, and says in `end` what its last reference has to undo. */
+/* The record of one start of the library. All files of runtime/ may read it; it calls none of them.
+   start/context.c makes it, and sets `end`, which the last reference calls. */
 #ifndef DAO_RUNTIME_CORE_H
 #define DAO_RUNTIME_CORE_H
 
@@ -59,9 +59,9 @@ typedef struct dao_core {
         struct dao_core *core); /* set with the first registration; NULL: there was none */
 } dao_core_t;
 
-/* What is started, for calls that cannot afford more than a look: the core is there while the library is
-   STARTED, and a runtime from its first use until then; all is NULL otherwise, in a child process too.
-   Written by start/context.c alone. */
+/* What is started, for the fast path, which can afford one load. While the library is STARTED it has the
+   core, and each device's runtime from its first use on. Otherwise, and in a child process, all of it is
+   NULL. Written by start/context.c alone. */
 typedef struct dao_started {
     _Atomic(dao_runtime_t *) runtimes[DAO_DEVICE_COUNT_MAX];
     _Atomic(dao_core_t *) core;
@@ -112,8 +112,8 @@ void dao_core_release(dao_core_t *core);       /* the last one calls core->end *
 uint32_t dao_core_fork_count(void);
 void dao_core_note_fork(void); /* in the child */
 
-/* Returns true if this process is a child of the one that made the core: nothing of it may be touched then.
-   */
+/* Returns true if this process is a child of the one that made the core. It must not touch anything of it
+   then. */
 bool dao_core_is_forked(const dao_core_t *core);
 
 void dao_live_add(dao_core_t *core, dao_live_t *live);

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Counting references, and the rest of dead handles: a ring of the latest ones. */
+/* Counting references, and a ring of the latest dead handles.
+
+   Invariant: each handle in the ring has no references. */
 #include "runtime/core/handle.h"
 
 #include "base/memory/host.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What counted handles have in common: a count that is never below zero, and a rest after their death.
+/* Counted handles: the reference count they share, and protection from stale pointers.
 
-   A handle without references is not given back at once: the latest DAO_HANDLE_REST_COUNT of them rest, with
-   count 0, so that a release too many or a retain from zero finds a count of 0 instead of somebody else's
-   memory. That is best effort: a handle that died long ago is gone. */
+   A dead handle is not freed at once. The latest DAO_HANDLE_REST_COUNT of them stay, with a count of 0. So a
+   release too many, or a retain from zero, finds the count of 0 instead of other memory. That is best effort:
+   older handles are gone. */
 #ifndef DAO_RUNTIME_HANDLE_H
 #define DAO_RUNTIME_HANDLE_H
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Waiting for a free. A waiter is not missed if it
+/* Waiting for a free. No wake is missed if a waiter
 
        1. calls dao_waiters_begin()
        2. takes the allocator's locks once, in an attempt to allocate
-       3. reads dao_waiters_wakes() before each attempt that follows, and waits for a later wake
+       3. reads dao_waiters_wakes() before each later attempt, and waits for a wake after that number
 
-   The allocator's locks order step 2 and each free: what was freed before is seen by the attempts that
-   follow, and the thread of a later free sees dao_waiter_count and changes the number of wakes. */
+   The allocator's locks order step 2 and each free. What was freed before is seen by the later attempts. The
+   thread of a later free sees dao_waiter_count and increments the number of wakes. */
 #include "runtime/core/waiters.h"
 
 #include "allocators/slow_path.h"

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Blocks at a place that is found: where the fast path falls back, and what is said of a free that is
- * refused.
+/* Blocks at a place that was found: the fallback of the fast path, and the error of a free that was refused.
    */
 #include "runtime/device/block.h"
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Allocating and freeing a block at a place that is found: what surrounds the allocator's own call. Frees
-   that waited for a stream come first, a shortage is relieved, leases retire what they retain, and who
-   observes is told. */
+/* Allocating and freeing at a place that was found: everything around the allocator's own call. Deferred
+   frees are reclaimed first, a shortage is relieved, retained blocks are retired, and observers are told. */
 #ifndef DAO_RUNTIME_BLOCK_H
 #define DAO_RUNTIME_BLOCK_H
 

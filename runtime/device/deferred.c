@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Frees that wait for a stream.
+/* Deferred frees: blocks whose handle is gone while a stream may still use them.
 
        dao_memory_release() --event not finished--> deferred list --event finished--> allocator's free
                                                      ^      |
-                                                     +------+ asked again, at the next alloc, free, trim or
-                                                     sync
+                                                     +------+ asked again, at the next call of the place
 
-   A deferred free holds no reference to the runtime: the last one waits for all of them, so that nothing is
-   left behind. One that was made while its stream was being captured holds a reference to the stream until
-   its event is recorded, and is counted in the stream's late_count.
+   A deferred free holds no reference to the runtime: the end of the runtime waits for all of them. If its
+   stream was being captured, it holds a reference to the stream until its event is recorded, and counts in
+   the stream's late_count.
 
-   What holds, outside of the lock's critical sections: `count` is the number of deferred frees on the list
-   and in the hands of threads that drain, and pinned_count that of those of pinned memory. */
+   Invariants, while the lock is free: `count` includes the frees on the list and those that a draining thread
+   has taken off it. pinned_count is the number of those in pinned memory. */
 #include "runtime/device/deferred.h"
 
 #include "allocators/segments/pinned.h"
@@ -168,8 +167,8 @@ static dao_status_t record_late(dao_runtime_t *runtime, dao_deferred_free_t *def
     return status;
 }
 
-/* Returns true if the work before a deferred free is done. A lost device does none any more, and is not
-   asked. An event that cannot be recorded now is recorded when its free is looked at again. */
+/* Returns true if the work before a deferred free is done. A lost device does no more work, and is not asked.
+   An event that cannot be recorded now is recorded at the next attempt. */
 static bool has_finished(dao_runtime_t *runtime, dao_deferred_free_t *deferred)
 {
     return dao_runtime_is_lost(runtime) ||
@@ -199,9 +198,8 @@ static bool wait_for_deferred(dao_runtime_t *runtime, dao_deferred_free_t *defer
     return true;
 }
 
-/* Asks every event of a chain. Those that have not finished go to the end of the list: their turn comes again
-   after all others had theirs. An event that answers an error has finished; the error is for whoever
-   synchronizes. */
+/* Queries every event of a chain. Frees whose events have not finished go to the end of the list, behind all
+   others. An event that answers an error has finished; the next synchronize reports the error. */
 static void chain_poll(dao_runtime_t *runtime, dao_deferred_free_t *chain)
 {
     while (chain != NULL) {
@@ -234,9 +232,9 @@ static uint64_t pass_begin(dao_deferred_list_t *list)
     return pass;
 }
 
-/* Takes the first free off the list that no pass from this one on has found under capture: the others stay
-   where other threads find them. False: there is none, nor in the hands of another thread; true with NULL:
-   there may be one in such hands. */
+/* Takes the first free off the list that this pass, or a later one, has not found under capture. The others
+   stay, where other threads find them. Returns false if all that are left are under capture. Returns true
+   with NULL if another thread has taken the rest off the list. */
 static bool pass_take(dao_runtime_t *runtime, uint64_t pass, dao_deferred_free_t **out_deferred)
 {
     dao_deferred_list_t *list = &runtime->deferred;
@@ -294,7 +292,7 @@ void dao_runtime_drain_late(dao_runtime_t *runtime, dao_stream_t *stream)
     while (is_late(runtime, stream)) {
         dao_deferred_free_t *chain = list_take(&runtime->deferred, UINT32_MAX);
         if (chain == NULL) {
-            dao_thread_yield(); /* they are in the hands of another thread */
+            dao_thread_yield(); /* another thread has taken them off the list */
         }
         while (chain != NULL) {
             dao_deferred_free_t *deferred = chain;

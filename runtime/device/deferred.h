@@ -26,8 +26,8 @@ void dao_deferred_list_finish(dao_deferred_list_t *list); /* nothing waits any m
    the stream. Never needs memory. */
 void dao_runtime_defer(dao_runtime_t *runtime, dao_deferred_free_t *deferred);
 
-/* Reclaims deferred frees whose events have finished: a bounded number, so that one that hangs holds up
-   nobody. */
+/* Reclaims deferred frees whose events have finished. Looks at a bounded number of them, so that one caller
+   does not pay for all. */
 void dao_runtime_drain_some(dao_runtime_t *runtime);
 static inline bool dao_runtime_has_deferred(const dao_runtime_t *runtime)
 {
@@ -50,8 +50,8 @@ void dao_runtime_drain_all(dao_runtime_t *runtime);
    names it then. */
 void dao_runtime_drain_late(dao_runtime_t *runtime, dao_stream_t *stream);
 
-/* Reclaims what is left, when nobody has the runtime any more: frees on the device's own streams, which are
-   being captured. */
+/* Reclaims what is left when the runtime has no reference any more: frees on the device's own streams, while
+   these are being captured. */
 void dao_runtime_drain_rest(dao_runtime_t *runtime);
 
 /* Waits on the host for all frees that wait for a stream: those of a kind of memory that are deferred, and

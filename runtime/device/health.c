@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Devices that are lost: an error after which a device answers nothing else, such as an illegal address in a
-   kernel or a card that fell off the bus. From the first call on that said so
+/* Lost devices. A device is lost after an error that makes it fail every later call, such as an illegal
+   address in a kernel or a card that fell off the bus. From then on, until the library is finalized and
+   started again,
 
-       what needs the device     is refused at once, with the first answer: no driver is asked again and again
-       what frees                is done in the books alone
-       all other places          go on
-
-   until the library is finalized and started anew. */
+       what needs the device     fails at once, with the first error: no driver is called again and again
+       frees                     change the library's records alone
+       all other places          go on */
 #include "runtime/device/runtime.h"
 
 #include "allocators/slow_path.h"
@@ -21,7 +20,7 @@ void dao_runtime_lose(dao_runtime_t *runtime)
     }
     dao_error_save(&runtime->loss_error, DAO_ERR_DEVICE_LOST);
     atomic_store_explicit(&runtime->loss, DAO_LOSS_TOLD, memory_order_release);
-    dao_slow_path_begin(); /* until the runtime ends: the shortest way of dao_alloc() does not look here */
+    dao_slow_path_begin(); /* until the runtime ends: the fast path of dao_alloc() does not check health */
 }
 
 /* Asks a device, which a lost one answers with its error. */

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The last resorts before an allocation fails, and who is asked to help.
+/* Memory pressure: what is tried before an allocation fails.
 
-       alloc fails ──> frees that wait ──> own cache ──> caches of all host memory ──> callbacks ──> waiting ──> error
-                            │                 │                    │                      │             │
-                            └─────────────────┴── freed something: try again, done? ──────┴─────────────┘
+       alloc fails --> deferred frees --> own cache --> all host caches --> callbacks --> waiting --> error
+                             |                |               |                |             |
+                             +----------------+--- something was freed: try again, done? ----+
 
-   What the allocator does alone comes before: other streams' idle blocks, moving free pages, growing. Each
-   step runs once an allocation and tries again only after it freed something; callbacks try again after each
-   that did. What a callback or another thread has freed may lie in the cache of another host place: then that
+   The allocator's own means come before: idle blocks of other streams, moving free pages, growing. Each step
+   runs once an allocation, and tries again only after it freed something. Callbacks try again after each one
+   that did. Memory freed by a callback or another thread may be cached at another host place: then that cache
    is trimmed, and there is one attempt more. So there are at most 6 + 2 * DAO_PRESSURE_CALLBACK_COUNT_MAX
-   attempts, and while it waits two a free. A request that no free could satisfy, as it is larger than a limit
-   or the device, skips all but the first step.
+   attempts, and two for each free while it waits. A request that no free could satisfy, because it is larger
+   than a limit or the device, takes the first step alone.
 
    Callbacks are a table of slots, guarded by the lock:
 
@@ -19,9 +19,9 @@
        there     > 0   false        any             remove
        leaving   > 0   true         > 0             the last of its running calls
 
-   They are called in the order of their ids, which only grow. A round calls those with an id up to the one
-   that was the last at its begin, and finds the next one by its id alone, so that callbacks may add and
-   remove while a round runs. A thread that runs a callback begins no second round and does not wait. */
+   They are called in the order of their ids, which only increase. A round calls those with an id up to the
+   latest one at its begin, and finds the next one by its id alone. So callbacks may come and
+   go during a round. A thread that runs a callback begins no second round and does not wait. */
 #include "runtime/device/pressure_ladder.h"
 
 #include "allocators/accounting/ledger.h"
@@ -48,7 +48,7 @@ static struct {
     _Atomic uint64_t waits_ns[PLACE_KIND_COUNT][DAO_DEVICE_COUNT_MAX]; /* by place; 0: it does not wait */
     dao_mutex_t lock;
     /* guarded by the lock */
-    dao_cond_t changed; /* a slot was emptied that somebody may wait for */
+    dao_cond_t changed; /* a slot was emptied: remove waits for that */
     uint64_t last_id;
     callback_t callbacks[DAO_PRESSURE_CALLBACK_COUNT_MAX];
 } pressure = {.lock = DAO_MUTEX_INITIALIZER(DAO_RANK_LEAF), .changed = DAO_COND_INITIALIZER};
@@ -213,7 +213,7 @@ static uint64_t smaller_limit(uint64_t most_bytes, uint64_t limit_bytes)
     return limit_bytes != 0 && limit_bytes < most_bytes ? limit_bytes : most_bytes;
 }
 
-/* Looks at what the place holds and may hold. */
+/* Reads what the place has and may have. */
 static void measure(ladder_t *ladder)
 {
     dao_allocator_t *allocator = ladder->need->allocator;

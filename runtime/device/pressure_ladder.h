@@ -29,7 +29,7 @@ bool dao_pressure_add(dao_place_t place, dao_pressure_callback_t function, void 
 /* Keeps how long an allocation at a place may wait for a free; 0: not at all. */
 void dao_pressure_wait_keep(dao_place_t place, uint64_t wait_ns);
 
-/* Forgets all callbacks and waits: the library stops, and nobody is in a call. */
+/* Forgets all callbacks and waits: the library stops, and no call is under way. */
 void dao_pressure_clear(void);
 
 #endif

@@ -3,9 +3,10 @@
 
        blocks   [ 0x1000, 2 leases ][ 0x5000, 1 lease, freed ][ 0x9000, 1 lease ]
 
-   What holds: addresses grow; each block has a lease; count + leaving_count <= capacity. There are few such
-   blocks, what a graph uses from elsewhere: adding and removing one moves those behind it, a free looks in a
-   number of steps that is its logarithm. */
+   Invariants: addresses increase; each block has a lease; count + leaving_count <= capacity.
+
+   There are few such blocks: those that a graph uses but that were allocated elsewhere. Adding or removing
+   one moves those behind it. A free searches in O(log blocks). */
 #include "runtime/device/retained.h"
 
 #include "allocators/slow_path.h"
@@ -77,7 +78,7 @@ static dao_retained_block_t *insert(dao_retained_t *retained, const dao_retained
     memmove(place + 1, place, (count - rank) * sizeof(*place));
     *place = *block;
     atomic_store(&retained->count, count + 1);
-    dao_slow_path_begin(); /* the shortest way of dao_free() does not look here */
+    dao_slow_path_begin(); /* the fast path of dao_free() does not check retained blocks */
     return place;
 }
 
@@ -141,8 +142,8 @@ bool dao_retained_retires_slow(dao_retained_t *retained, const void *address, co
     dao_mutex_lock(&retained->lock);
     dao_retained_block_t *block = dao_retained_find(retained, address);
     if (block != NULL && block->is_freed) {
-        *out_status = dao_error(DAO_ERR_DOUBLE_FREE,
-                                "%p was freed before; a lease retains it, and the free is put off", address);
+        *out_status =
+            dao_error(DAO_ERR_DOUBLE_FREE, "%p was freed before; a lease retains it until it ends", address);
     } else if (block != NULL) {
         block->is_freed = true;
         block->fence = fence != NULL ? *fence : (dao_stream_fence_t){0};

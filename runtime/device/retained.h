@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Blocks of a device that leases retain: their frees are put off until the last of these leases has ended.
+/* Blocks of a device that leases retain. A free of one is retired: it waits until the last of these leases has
+   ended.
    The lock guards the leases' own state as well; unless it is said, functions are called with it. */
 #ifndef DAO_RUNTIME_RETAINED_H
 #define DAO_RUNTIME_RETAINED_H
@@ -22,8 +23,7 @@ typedef struct dao_retained {
     dao_retained_block_t *blocks; /* by their addresses */
     size_t capacity;
     _Atomic size_t count; /* written with the lock */
-    size_t
-        leaving_count; /* dropped, with dao_retained_drop_end() still to come: they have room here to come back */
+    size_t leaving_count; /* dropped before dao_retained_drop_end(): their room is kept for a way back */
 } dao_retained_t;
 
 void dao_retained_init(dao_retained_t *retained);

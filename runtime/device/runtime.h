@@ -25,8 +25,7 @@ struct dao_stream {
         late_count; /* deferred frees that name it, with a reference; guarded by runtime->deferred.lock */
 };
 
-/* Events kept for reuse. Invariant, outside of the lock: events[0 .. count) are not recorded by anybody else.
-   */
+/* Events kept for reuse. Invariant, while the lock is free: events[0 .. count) are in no other use. */
 #define DAO_SPARE_EVENT_COUNT 64
 
 typedef struct dao_spare_events {
@@ -38,7 +37,7 @@ typedef struct dao_spare_events {
 
 /* Blocks whose handles are gone while a stream may still use them: deferred.c. */
 typedef struct dao_deferred_list {
-    _Atomic uint64_t count;        /* on the list and in the hands of threads that drain it */
+    _Atomic uint64_t count;        /* on the list, and taken off it by threads that drain */
     _Atomic uint64_t pinned_count; /* of these, those of pinned memory */
     dao_mutex_t lock;
     /* guarded by the lock */
@@ -47,7 +46,7 @@ typedef struct dao_deferred_list {
     uint64_t pass; /* the latest dao_runtime_drain_all(), from 1 */
 } dao_deferred_list_t;
 
-/* One device: its allocators and its streams. Lives until the context and every handle have let go of it. */
+/* One device: its allocators and its streams. Counted: the context and every handle hold a reference. */
 struct dao_runtime {
     const dao_backend_ops_t *ops;
     dao_backend_device_t *device;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The list of a device's shared memory.
 
-   What holds, with the lock: created_bytes and imported_bytes are the sums over the list. */
+   Invariant, while the lock is free: created_bytes and imported_bytes are the sums over the list. */
 #include "runtime/device/shares.h"
 
 #include "base/report/assert.h"

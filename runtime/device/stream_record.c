@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A stream's record: references, its number in the device's table of stream fences, and its end.
 
-   What holds: a stream has a number from the first call in stream order until its end, and it never changes.
-   */
+   Invariant: a stream gets its number with the first call in stream order, and keeps it until its end. */
 #include "runtime/device/runtime.h"
 
 #include "base/memory/host.h"
@@ -68,7 +67,7 @@ bool dao_stream_is_captured(const dao_stream_t *stream)
     return dao_backend_stream_capture(stream->runtime->ops, stream->backend) != 0;
 }
 
-/* It is looked at behind the event, too, since another thread may begin the capture. */
+/* Asked again after the event, since another thread may begin the capture meanwhile. */
 dao_status_t dao_runtime_record(dao_runtime_t *runtime, dao_backend_event_t *event,
                                 const dao_stream_t *stream)
 {

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* DLPack out and in.
+/* DLPack: exporting tensors and importing them.
 
-       out    exported_t: the structure that the consumer gets, the shape and strides that it points to, a reference to the tensor
-       in     a memory handle over the bytes from the lowest element to the highest, whose deleter is the producer's, and a view
+       export   exported_t: the consumer's structure, its shape and strides, and a reference to the tensor
+       import   a view of a memory handle over all bytes of the elements; its deleter is the producer's
 
-   Both forms, the one of before DLPack 1.0 and the one since, hold the same DLTensor: what differs is around
-   it. */
+   The form before DLPack 1.0 and the one since hold the same DLTensor, in different structures. */
 #include <dao/dlpack.h>
 
 #include "base/memory/host.h"

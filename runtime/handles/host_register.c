@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Registered host memory. The core has a list of it, so that every backend answers what overlaps, is not
-   there, or is not the beginning in the same words. The backend is called without the lock; meanwhile a
-   registration is in the list, and taken:
+/* Registered host memory. The core lists the ranges, so that all backends answer alike what overlaps, is not
+   there, or is not the beginning of a range. The backend is called without the lock. The state of a
+   registration says meanwhile that it is taken:
 
-       state    holds                          left by
-       COMING   dao_host_register() is at it   the backend's answer: THERE, or gone from the list
-       THERE    it is registered               dao_host_unregister(), the library's stop: LEAVING
-       LEAVING  somebody gives it up           the backend's answer: gone from the list, or THERE
+       state    meaning                          left by
+       COMING   dao_host_register() is running   the backend's answer: THERE, or out of the list
+       THERE    it is registered                 dao_host_unregister(), or the library's stop: LEAVING
+       LEAVING  it is being unregistered         the backend's answer: out of the list, or THERE
 
-   Ranges in the list do not overlap. A registration keeps the runtime of its device. */
+   Invariants: ranges in the list do not overlap. A registration holds a reference to the runtime of its
+   device. */
 #include <dao/host_register.h>
 
 #include "base/log.h"

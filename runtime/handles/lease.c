@@ -16,8 +16,8 @@
    alone while that is 0. A lease holds a reference to its runtime, so that a thread's list never names
    another start's by accident.
 
-   What holds, with the lock of runtime->retained: a lease is capturing only with inside_count 1; addresses[0
-   .. retained_count) are retained, each once, and retained_bytes is their sum. */
+   Invariants, while the lock of runtime->retained is free: a capturing lease has an inside_count of 1.
+   addresses[0 .. retained_count) are retained, each once, and retained_bytes is their sum. */
 #include <dao/lease.h>
 
 #include "allocators/layers/stream_ordered.h"

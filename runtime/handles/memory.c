@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Counted handles to memory. A handle has one of three owners:
 
-       BLOCK     memory of the library: freed with the last reference, on a device once the handle's stream is done with it
-       POINTER   memory of the program: its deleter is called with the last reference
+       BLOCK     memory of the library: the last reference frees it; on a device, behind its stream
+       POINTER   memory of the program: the last reference calls its deleter
        PARENT    a part of another handle's memory: holds a reference to that one
 
    A handle keeps what its end needs: the core, and for device and pinned memory the runtime, the stream, and
-   an event that was made with it. So the last release needs no memory, and works after dao_finalize(). */
+   an event that was made with it. So the last release needs no memory, and works after dao_finalize().
+
+   Invariants: a BLOCK of a device or pinned place has a runtime and a stream; only a PARENT has a parent. */
 #include <dao/memory.h>
 
 #include "base/log.h"
@@ -60,7 +62,7 @@ static dao_status_t handle_create(dao_core_t *core, owner_t owner, dao_place_t p
     return DAO_OK;
 }
 
-/* Undoes handle_create() for a handle that nobody has seen. */
+/* Undoes handle_create() for a handle that was not published. */
 static void handle_discard(dao_memory_t *memory)
 {
     dao_core_release(memory->core);
@@ -241,8 +243,7 @@ static void host_block_free(const dao_memory_t *memory)
     }
 }
 
-/* Ends a handle without references. What the handle kept is let go of last, and from copies: the handle may
-   be gone. */
+/* Ends a handle without references. What it kept is released last, from copies: the handle may be gone. */
 static void handle_end(dao_memory_t *memory)
 {
     dao_core_t *core = memory->core;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Devices that reach each other's memory. The backend lets them; here is kept, for dao_peer_query(), who may.
-   */
+/* Devices that reach each other's memory. The backend enables it; the runtime records it for
+   dao_peer_query(). */
 #include <dao/peer.h>
 
 #include "base/report/error.h"

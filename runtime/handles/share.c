@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory that several processes have. A handle of the program's own kind is made around what the backend
-   gave, and its deleter ends it; here is what the deleter needs, and what travels to the other process:
+/* Memory that several processes have. dao_memory_from_pointer() makes a handle around the backend's object,
+   and the handle's deleter ends it. Here is what the deleter needs, and what travels to the other process:
 
-       dao_memory_t ──deleter──> dao_shared_memory ──> runtime (a reference), the backend's object
-                                     │
-                                     └── in the list of its device, for whoever has an address: dao_copy()
+       dao_memory_t --deleter--> dao_shared_memory --> runtime (a reference), the backend's object
+                                      |
+                                      +-- in the list of its device, where dao_copy() finds it by address
 
-       dao_share_t.bytes   [ magic | check | size | who has exported | backend's name | the backend's bytes ]
+       dao_share_t.bytes   [ magic | check | size | exporting process | backend's name | the backend's bytes ]
 
-   Memory that this process has exported is not imported again: with some drivers that would be a second free
-   of the same. */
+   Memory that this process has exported is not imported again: with some drivers that would free the same
+   memory twice. */
 #include <dao/share.h>
 
 #include "base/log.h"

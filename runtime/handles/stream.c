@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Streams and events: counted objects around the backend's own. A stream that the program made lives until
-   the program and every memory handle that names it have let go; a device's own streams live and die with the
-   device's runtime.
+/* Streams and events: counted objects around the backend's own.
 
-   A stream or an event holds a reference to its runtime, so that it works, and can be destroyed, after
-   dao_finalize(). */
+   A stream of the program lives until the program and every memory handle that names it have released it. A
+   device's own streams live as long as its runtime. A stream or an event holds a reference to its runtime, so
+   it works, and can be destroyed, after dao_finalize(). */
 #include <dao/stream.h>
 
 #include "base/memory/host.h"
@@ -149,8 +148,7 @@ void dao_stream_destroy(dao_stream_t *stream)
                         stream->runtime->device_index);
         return;
     }
-    dao_error_record_t
-        record; /* an error of the work is for whoever synchronizes, and there is nobody left */
+    dao_error_record_t record; /* an error of the work has no caller left to report to */
     dao_error_save(&record, dao_last_status());
     (void)dao_runtime_told(stream->runtime, stream->runtime->ops->stream_synchronize(stream->backend));
     (void)dao_error_restore(&record);

@@ -3,10 +3,9 @@
 
        address of memory + offset_bytes + (i0 * stride[0] + i1 * stride[1] + ...) * bytes of an element
 
-   Invariant of a tensor with elements: all of these lie inside the memory (view_check() proves it before one
-   is made, and every view operation but as_strided picks from elements that were there). A tensor without
-   elements has an offset of at most the size of the memory. What a tensor shows never changes, so reading its
-   fields needs no lock. */
+   Invariants: all elements lie inside the memory. view_check() proves that before a tensor is made. Every
+   view operation but as_strided picks from existing elements. A tensor without elements has an offset of at most
+   the size of the memory. A tensor never changes, so reading its fields needs no lock. */
 #include <dao/tensor.h>
 
 #include "base/memory/host.h"

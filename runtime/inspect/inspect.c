@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Questions about a place that are asked off the hot path: who has a byte, its figures under PyTorch's names,
-   and what is damaged at a hardened one. */
+/* Questions about a place that are asked off the hot path: which block an address is in, figures under
+   PyTorch's names, and damage at a hardened place. */
 #include "allocators/layers/hardened.h"
 #include "allocators/layers/stream_ordered.h"
 #include "base/report/error.h"
@@ -9,7 +9,7 @@
 
 #include <dao/observe.h>
 
-/* ---- who holds a byte ---- */
+/* ---- which block a byte is in ---- */
 
 /* Counts the memory handles of a place that an address lies in, and finds the smallest of them. */
 static void holders_find(dao_core_t *core, dao_place_t place, const void *address, dao_block_info_t *info)

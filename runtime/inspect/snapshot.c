@@ -4,11 +4,11 @@
        segments   [ a: blocks 0 .. 2 ][ b: blocks 3 .. 3 ] ...
        blocks     [ live ][ free ][ live ] [ pending ] ...
 
-   What holds in a finished snapshot: the blocks of a segment follow each other without a gap, from
-   first_block on, and fill it; segments have at least one block.
+   Invariants of a finished snapshot: the blocks of a segment follow each other without a gap, from
+   first_block on, and fill it. Each segment has at least one block.
 
-   How many blocks there are is known only when they have been walked. If the room was too small the walk goes
-   on to count, room for as many and some more is made without the lock, and the place is walked again. */
+   The number of blocks is known only after a walk. If the room was too small, the walk goes on to count them.
+   Room for as many and some more is then made without the lock, and the place is walked again. */
 #include "base/memory/host.h"
 #include "base/report/error.h"
 #include "runtime/place/lookup.h"

@@ -14,7 +14,7 @@
 
 #include <stdatomic.h>
 
-/* What somebody looks on with. A slot that it has no use for is NULL. Threads: any. */
+/* The calls of a profiler or checker. A slot that it does not need is NULL. Threads: any. */
 typedef struct dao_annotator {
     void (*range_push)(const char *name); /* begins a range of this thread, within the one before */
     void (*range_pop)(void);              /* ends the latest one */

@@ -7,9 +7,9 @@
 
    A slot's last word is its state. It holds the low half of the event's index plus one while the slot is
    whole, and 0 while somebody writes it. A writer takes the next index, then takes the slot by a
-   compare-and-swap of that word to 0, writes the other three, and puts its own word there. It gives its event
-   up (the reader counts it as lost) if the slot is being written, or holds a later event: then the ring has
-   turned while it, or the other writer, was held up.
+   compare-and-swap of that word to 0, writes the other three, and puts its own word there. It drops its event
+   (the reader counts it as lost) if the slot is being written, or holds a later event. The ring has turned
+   then, while this writer or the other one was interrupted.
 
    Why no torn event is read: only who has swapped the word to 0 writes a slot, and all its stores are
    releases. The reader loads the state, the words, and the state again. If it saw a word of a later writer,
@@ -18,8 +18,8 @@
    The state names 2^32 indices apart the same, which a reader could only mistake if a slot kept one event
    while the ring turned that often.
 
-   Rings are never freed while the library runs, since a writer may hold one that was stopped: they rest in
-   the list of their place, and a start takes one of its size from there. Sizes are powers of two, so there
+   Rings are not freed while the library runs, since a writer may still use one that was stopped. They stay in
+   the list of their place, and a start reuses one of its size. Sizes are powers of two, so there
    are few. A ring goes on counting where it stopped, so that a writer which comes late writes an event that
    is too early, and gives it up. */
 #include "runtime/observe/event_ring.h"

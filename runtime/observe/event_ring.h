@@ -23,7 +23,7 @@ typedef struct dao_noted {
 } dao_noted_t;
 
 /* Writes an event, if its place records. `core` is NULL in a public call, which cannot be under way when the
-   core ends; whoever may be gives the core that it holds a reference to. Lock-free. */
+   core ends. A release of a handle can: it passes the core that it holds a reference to. Lock-free. */
 void dao_events_note(dao_core_t *core, const dao_noted_t *noted);
 
 /* Returns true if any place records. */
@@ -73,7 +73,7 @@ void dao_events_note_trim(dao_place_t place, size_t released_bytes);
 /* The rings of a core, none of them there yet; NULL without memory. */
 dao_event_rings_t *dao_events_create(void);
 
-/* One more observer is told of all blocks, for the rest of the process. */
+/* Adds an observer of all blocks, for the rest of the process. */
 void dao_events_observe(void);
 
 /* Starts recording at a place, into `slot_count` slots, a power of two. DAO_ERR_BUSY if it records already,
@@ -93,7 +93,7 @@ bool dao_events_ring_read(dao_event_rings_t *rings, dao_place_t place, dao_memor
 /* Stops recording at all places, as the library ends. */
 void dao_events_stop_all(dao_event_rings_t *rings);
 
-/* Frees the rings; nobody holds the core any more. NULL is allowed. */
+/* Frees the rings; the core has no references any more. NULL is allowed. */
 void dao_events_destroy(dao_event_rings_t *rings);
 
 #endif

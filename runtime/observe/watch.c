@@ -40,7 +40,7 @@ static struct {
     _Atomic uint32_t count;
     dao_mutex_t lock;
     /* guarded by the lock */
-    dao_cond_t changed; /* a slot was emptied that somebody may wait for */
+    dao_cond_t changed; /* a slot was emptied: remove waits for that */
     uint64_t last_id;
     callback_t callbacks[DAO_SEGMENT_CALLBACK_COUNT_MAX];
 } watched = {.lock = DAO_MUTEX_INITIALIZER(DAO_RANK_LEAF), .changed = DAO_COND_INITIALIZER};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A device's memory calls with somebody looking on: a table and a device that allocators are handed in place
-   of the backend's own, which tell the callbacks of dao/segment.h what comes and goes. */
+/* A device's memory calls, observed. Allocators are handed this table and device in place of the backend's
+   own. They tell the callbacks of dao/segment.h which memory is obtained and released. */
 #ifndef DAO_RUNTIME_WATCH_H
 #define DAO_RUNTIME_WATCH_H
 
@@ -33,7 +33,7 @@ static inline dao_backend_device_t *dao_watch_device(dao_watch_t *watch)
     return (dao_backend_device_t *)(void *)watch;
 }
 
-/* Tells callbacks of memory of a device that comes and goes beside its allocators. No lock is held. */
+/* Tells callbacks of memory that is obtained and released without the allocators. No lock is held. */
 void dao_watch_tell(int32_t device_index, dao_segment_event_t event, void *address, size_t size_bytes);
 
 /* Adds a callback of a place that is there. Returns false if there are too many. */

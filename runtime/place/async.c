@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Allocation and free in stream order: dao_alloc_async(), dao_free_async(), dao_record_stream(). The order
-   itself is kept by the device's table of stream fences (allocators/stream_fence.h), and by the allocators,
-   whose free blocks carry fences; here a public stream is given its number in that table, and the calls are
-   made in the order that makes them safe:
+/* Allocation and free in stream order: dao_alloc_async(), dao_free_async(), dao_record_stream().
 
-       alloc   number -> allocator returns block and fence ->  the stream waits for the fence, on the device
-       free    number -> epoch is drawn -> allocator takes block and fence -> events are recorded behind it
-       record  number -> the stream is called shared -> allocator marks the block
+   The device's table of stream fences (allocators/stream_fence.h) keeps the order, and free blocks carry
+   fences. Here each public stream gets its number in that table, and the calls are made in the order that
+   makes them safe:
+
+       alloc    number --> the allocator returns block and fence --> the stream waits, on the device
+       free     number --> epoch --> the allocator takes block and fence --> events are recorded behind it
+       record   number --> the stream is marked as shared --> the allocator marks the block
 
    A stream has a number from its first such call until it is destroyed. */
 #include <dao/async.h>
@@ -68,7 +69,7 @@ static void give_back(const order_t *order, const dao_block_grant_t *grant)
                                       &fence); /* it was allocated just now */
 }
 
-/* Takes a block, and makes the stream wait for those who held it. */
+/* Allocates a block, and makes the stream wait for its fence. */
 static dao_status_t order_take(const order_t *order, dao_place_t place, const dao_block_request_t *request,
                                dao_block_grant_t *out_grant)
 {
@@ -94,8 +95,7 @@ static dao_status_t order_take(const order_t *order, dao_place_t place, const da
     return status;
 }
 
-/* A block that is free on a stream which is being captured has to stay free: then it is one that nobody
-   holds. */
+/* A block that is fenced by a stream under capture has to stay free: then an unfenced one is asked for. */
 static dao_status_t order_alloc(const order_t *order, dao_place_t place, size_t size_bytes,
                                 void **out_address)
 {

@@ -3,13 +3,14 @@
 
        from \ to     host (cpu, pinned)    device d
        host          memcpy                H2D stream of d
-       device s      D2H stream of s       s == d: compute stream; else copy_peer on the D2H stream of s, which goes directly
-                                           where dao_peer_enable() allows it and through the host else, or,
-                                           where the backend has none, D2H and H2D through a pinned staging
-                                           buffer of s
+       device s      D2H stream of s       s == d: compute stream; else between devices, see below
 
-   A copy waits for its own bytes and for what was queued before it on the stream that it takes. It does not
-   wait for work of other streams that writes its source: that is the caller's. */
+   Between devices, copy_peer runs on the D2H stream of the source. It goes directly where dao_peer_enable()
+   allows it, else through the host. A backend without copy_peer copies D2H and H2D, through a pinned staging
+   buffer of the source.
+
+   A copy waits for its own bytes and for what was queued before it on its stream. It does not wait for work
+   of other streams that writes its source: that is up to the caller. */
 #include <dao/memory.h>
 
 #include "base/report/assert.h"

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tags as a program sees them: names, each thread's current one, and what each tag holds at a place. The
-   names and the counters are in allocators/accounting/tags.c; what is done here is checking arguments and
-   finding a place's counters. A device that was not used yet holds nothing of any tag, and stays unused until
-   a limit is set. */
+/* Tags: names, each thread's current one, and what each tag holds at a place. The names and the counters are
+   in allocators/accounting/tags.c; this checks arguments and finds a place's counters. A device that was not
+   used yet has no bytes of any tag, and is not started until a limit is set. */
 #include "runtime/place/tag_check.h"
 
 #include "allocators/accounting/ledger.h"

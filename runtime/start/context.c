@@ -246,7 +246,7 @@ static dao_status_t start(const dao_config_t *config, const dao_backend_ops_t *o
     return DAO_OK;
 }
 
-/* Starts the library in this thread, with the lock given up meanwhile. */
+/* Starts the library in this thread, without the lock meanwhile. */
 static dao_status_t start_locked(const dao_config_t *config, const dao_backend_ops_t *ops)
 {
     state_t before = atomic_load(&context.state);
@@ -411,7 +411,7 @@ static void runtime_settle(dao_runtime_t *runtime)
     dao_pinned_drain(runtime->pinned_memory);
 }
 
-/* Reports and lets go of everything. Returns the number of blocks and handles that were live. */
+/* Reports and releases everything. Returns the number of blocks and handles that were live. */
 static uint64_t stop(void)
 {
     dao_core_t *core = atomic_load(&dao_started.core);
@@ -441,7 +441,7 @@ static uint64_t stop(void)
         dao_runtime_release(runtimes[i]);
     }
     dao_core_release(core);
-    dao_watch_clear(); /* after they were told of what went */
+    dao_watch_clear(); /* after they were told of all that was released */
     dao_log(DAO_LOG_LEVEL_INFO, "stopped");
     dao_log_set(NULL, NULL, DAO_LOG_LEVEL_ERROR);
     return live_count;

@@ -16,7 +16,7 @@
 #include <inttypes.h>
 
 struct dao_device_start {
-    dao_watch_t watch;         /* tells what memory comes and goes */
+    dao_watch_t watch;         /* tells which memory is obtained and released */
     dao_place_origin_t origin; /* where the allocators' memory comes from */
 };
 
@@ -107,7 +107,7 @@ static dao_status_t harden(dao_runtime_t *runtime)
                : dao_hardening_wrap(core, runtime, DAO_PLACE_KIND_PINNED, &runtime->pinned_memory);
 }
 
-/* Both as they were configured: nobody changes that while the device starts. */
+/* Both as they were configured. A config does not change while its device starts. */
 static dao_status_t allocators_create(dao_runtime_t *runtime)
 {
     struct dao_device_start *start = runtime->start;

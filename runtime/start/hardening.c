@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Hardened places: settings, and the bytes of blocks. On the host and in pinned memory they are touched as
-   they are; on a device they are filled, and copied to the host to be looked at, on a stream of their own
-   that is waited for each time. */
+/* Hardened places: settings, and access to the bytes of blocks. The host's and pinned memory are accessed
+   directly. On a device, bytes are filled, and copied to the host to be checked, on a stream of their own.
+   Each such call waits for it. */
 #include "runtime/start/hardening.h"
 
 #include "allocators/layers/hardened.h"

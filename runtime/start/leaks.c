@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lists live blocks and handles, and sums up blocks by tag. They are copied under the owner's lock and logged
-   without it; where there is no memory for the copy, one line gives their number. */
+/* Lists live blocks and handles, and sums blocks by tag. They are copied under the owner's lock and logged
+   without it. Where there is no memory for the copy, one line has their number. */
 #include "runtime/start/leaks.h"
 
 #include "base/log.h"

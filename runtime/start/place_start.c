@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Makes the allocator that a place's config asks for.
+/* Makes the allocator that a place's config asks for. Each line reads "over": the first takes its memory from
+   the next.
 
-                     device                     pinned                    cpu
-       good, best    thread_cache.c over device_memory.c      pinned.c                  host.c; served from plans: thread_cache.c
-                                                                          over host_pages.c
-       the others    stream_ordered.c over             stream_ordered.c over
-                     strategy.c over            strategy.c over           strategy.c over
-                     memory_alloc, memory_free  pinned_alloc, _free       malloc and mmap
+       strategy      device                     pinned                   cpu
+       good, best    thread_cache.c             pinned.c                 host.c; with step plans
+                     device_memory.c                                     thread_cache.c over host_pages.c
+       the others    stream_ordered.c           stream_ordered.c         strategy.c
+                     strategy.c                 strategy.c               malloc and mmap
+                     memory_alloc, _free        pinned_alloc, _free
 
-   In front of it planned.c, where step plans was asked for.
-
-   Keeps nothing itself. */
+   With step plans, planned.c is in front of it. */
 #include "runtime/start/place_start.h"
 
 #include "allocators/layers/stream_ordered.h"

@@ -19,8 +19,7 @@ enum { DAO_STRATEGY_COUNT = 0 DAO_STRATEGY_LIST(STRATEGY_ONE) };
 /* Returns true for one that has a name, and for the default. */
 bool dao_strategy_is_valid(dao_strategy_t strategy);
 
-/* Finds the strategy of device places that nobody configures: `configured`, else DAO_STRATEGY's, else good
-   fit. */
+/* Finds the strategy of device places without a config: `configured`, else DAO_STRATEGY's, else good fit. */
 DAO_NODISCARD dao_status_t dao_strategy_find(dao_strategy_t configured, dao_strategy_t *out_strategy);
 
 /* Finds the limit of all host memory: the config's, else DAO_HOST_LIMIT's, else 0. */
