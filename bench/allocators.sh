@@ -14,12 +14,14 @@ export DAO_BENCH_TRACES DAO_BENCH GLIBC_TUNABLES
 json=$(mktemp)
 trap 'rm -f "$json"' EXIT
 
-# limit TRACE COLUMN: of bench/alloc/bench_limits.h; 1 lock pairs, 2 capacity, 3 capacity with remapping. Empty: none.
+# limit TRACE COLUMN: of bench/alloc/bench_limits.h; 1 lock pairs, 2 capacity, 3 capacity with remapping.
+# Empty: none.
 limit() {
     case $1 in
     torch:*) set -- torch: "$2" ;;
     esac
-    sed -n "s/^ *X(\"$1\", *\([^)]*\)).*/\1/p" "$root/bench/alloc/bench_limits.h" | awk -F', *' -v column="$2" \
+    sed -n "s/^ *X(\"$1\", *\([^)]*\)).*/\1/p" "$root/bench/alloc/bench_limits.h" | awk -F', *' -v \
+        column="$2" \
         '$column != 0 { print " (" $column ")" }'
 }
 
@@ -40,24 +42,28 @@ bench() {
 cat <<TEXT
 # Allocators, measured
 
-Printed by \`bench/allocators.sh\` on $(date -u +%Y-%m-%d) at commit $(git -C "$root" rev-parse --short HEAD), on
-$(sed -n 's/^model name[^:]*: *//p' /proc/cpuinfo | head -1), $(nproc) processors, under a load of
-$(cut -d' ' -f1 /proc/loadavg) as it began: where that is more than the processors, others' work shares the caches, and pairs of a lock,
-measured in turns with the traces, say more than ns. In brackets stands what is wanted. Instructions and capacities do not
-depend on the load: \`ctest --preset release -L gate\` holds them.
+Printed by \`bench/allocators.sh\` on $(date -u +%Y-%m-%d) at commit $(git -C "$root" rev-parse --short
+HEAD), on $(sed -n 's/^model name[^:]*: *//p' /proc/cpuinfo | head -1), $(nproc) processors, under a load of
+$(cut -d' ' -f1 /proc/loadavg) as it began: where that is more than the processors, others' work shares the
+caches, and pairs of a lock, measured in turns with the traces, say more than ns. In brackets stands what is
+wanted. Instructions and capacities do not depend on the load: \`ctest --preset release -L gate\` holds
+them.
 
-The traces are described in \`dao-bench alloc --help\` and at the head of [bench/traces/made_trace.c](../bench/alloc/made_trace.c). The device
-only keeps books, so that what is measured is the library. A trace is replayed by one thread beside an idle one; ns are
-processor time without the empty call, the median of the rounds. Footprint is peak reserved over peak live on a device that
-is large enough. Capacity is the smallest device on which the whole trace succeeds over peak live, as one contiguous segment
-and with 2 MiB pages that can be remapped; for a1 it would speak of the page alone, and for b100k it is not searched. Without
-remapping, good fit looks at more holes where more than half of the device is used (allocators/range/range.c).
+The traces are described in \`dao-bench alloc --help\` and at the head of
+[bench/traces/made_trace.c](../bench/traces/made_trace.c). The device only keeps books, so that what is
+measured is the library. A trace is replayed by one thread beside an idle one; ns are processor time without
+the empty call, the median of the rounds. Footprint is peak reserved over peak live on a device that is
+large enough. Capacity is the smallest device on which the whole trace succeeds over peak live, as one
+contiguous segment and with 2 MiB pages that can be remapped; for a1 it would speak of the page alone, and
+for b100k it is not searched. Without remapping, good fit looks at more holes where more than half of the
+device is used (allocators/range/range.c).
 
 ## The default strategy
 
 \`dao-bench alloc --strategy good_fit --seeds 3\` and \`bench/instructions\`
 
-| trace | instructions | ns a pair | of a lock | lock pairs | p99 ns | p99.9 ns | footprint | capacity | with remapping | driver calls | pages moved at 1.2 |
+| trace | instructions | ns a pair | of a lock | lock pairs | p99 ns | p99.9 ns | footprint | capacity \
+| with remapping | driver calls | pages moved at 1.2 |
 | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
 TEXT
 bench --strategy good_fit --seeds 3
@@ -65,7 +71,9 @@ most=$(sed -n 's/^#define DAO_BENCH_INSTRUCTIONS_MAX *//p' "$root/bench/alloc/be
 rows | while read -r trace _ ns lock p99 p999 footprint capacity remap calls pages; do
     instructions=$("$root/bench/instructions" "$trace" | sed 's/.* //')
     locks=$(echo "$ns $lock" | awk '{ printf "%.2f", $1 / $2 }')
-    echo "| $trace | $instructions ($most) | $ns | $lock | $locks$(limit "$trace" 1) | $p99 | $p999 | $footprint |" \
+    echo \
+        "| $trace | $instructions ($most) | $ns | $lock | $locks$(limit "$trace" 1) | $p99 | $p999 |" \
+        "$footprint |" \
         "$capacity$(limit "$trace" 2) | $remap$(limit "$trace" 3) | $calls | $pages (0) |"
 done
 
@@ -73,8 +81,8 @@ cat <<TEXT
 
 ## All strategies, and allocators of the host
 
-\`dao-bench alloc\`. Allocators of the host have no device; they give large blocks a mapping each, of which a process has too
-few for b10k and b100k.
+\`dao-bench alloc\`. Allocators of the host have no device; they give large blocks a mapping each, of which
+a process has too few for b10k and b100k.
 
 | trace | strategy | ns a pair | p99 ns | p99.9 ns | footprint | capacity | with remapping | driver calls |
 | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
@@ -88,10 +96,11 @@ cat <<TEXT
 
 ## Two threads on one place
 
-\`dao-bench alloc --threads 2\`: the replay included, each thread on a processor of its own, in short slices of which the fastest
-round counts: what else runs on the processors only makes a slice slower. Scaling is against one of the two threads alone by
-the clock on the wall; wanted are 1.8 for a1 and a2 and 1.2 for b1k. Processor time is that of a pair beside the other thread
-over that of a pair alone: 1 where they cost each other nothing.
+\`dao-bench alloc --threads 2\`: the replay included, each thread on a processor of its own, in short slices
+of which the fastest round counts: what else runs on the processors only makes a slice slower. Scaling is
+against one of the two threads alone by the clock on the wall; wanted are 1.8 for a1 and a2 and 1.2 for b1k.
+Processor time is that of a pair beside the other thread over that of a pair alone: 1 where they cost each
+other nothing.
 
 | trace | strategy | ns a pair | scaling | processor time |
 | --- | --- | ---: | ---: | ---: |

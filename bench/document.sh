@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# Read by scripts that put figures between the marks of a document, in the project's root: they set `doc`, and `build`, a
-# release build. DAO_BENCH_DATA is the folder of recorded steps and instances (default: ../shared/data beside the project).
+# Read by scripts that put figures between the marks of a document, in the project's root: they set `doc`, and
+# `build`, a release build. DAO_BENCH_DATA is the folder of recorded steps and instances (default:
+# ../shared/data beside the project).
 # shellcheck shell=sh disable=SC2154 # doc and build
 : "${DAO_BENCH_DATA:=../shared/data}"
 work=$(mktemp -d)
@@ -34,6 +35,7 @@ compiler() {
 
 # taken: when and where.
 taken() {
-    echo "Taken on $(date -u +%Y-%m-%d) on one thread of an $(sed -n 's/^model name[^:]*: *//p' /proc/cpuinfo | head -1)" \
+    processor=$(sed -n 's/^model name[^:]*: *//p' /proc/cpuinfo | head -1)
+    echo "Taken on $(date -u +%Y-%m-%d) on one thread of an $processor" \
         "with $(nproc) processors, $(compiler); seconds are processor time."
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The dao-bench command: measures libdao. It is built beside dao and not installed. Exit codes: 0 done, 1 it failed
-   or a figure is over its limit, 2 bad usage. */
+/* The dao-bench command: measures libdao. It is built beside dao and not installed. Exit codes: 0 done, 1 it
+   failed or a figure is over its limit, 2 bad usage. */
 #include "bench/commands.h"
 #include "tools/options/program.h"
 

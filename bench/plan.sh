@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Takes the figures of docs/planning.md and of docs/lifetimes.md anew and puts them between their marks. Takes some ten minutes, with
-# `step_plan` two: that is those of docs/lifetimes.md alone.
-# Usage: bench/plan.sh [BUILD [step_plans]] ; BUILD is a release build (default: build/release). DAO_BENCH_DATA as in bench/document.sh.
+# Takes the figures of docs/planning.md and of docs/lifetimes.md anew and puts them between their marks. Takes
+# some ten minutes, with `step_plan` two: that is those of docs/lifetimes.md alone.
+# Usage: bench/plan.sh [BUILD [step_plans]] ; BUILD is a release build (default: build/release).
+# DAO_BENCH_DATA as in bench/document.sh.
 set -eu
 cd "$(dirname "$0")/.."
 build=${1:-build/release}
@@ -38,9 +39,11 @@ rows() {
 
 # figures: every figure of the planner with its limits.
 figures() {
-    echo "| figure | instance | buffers | peak | ratio | proved | CPU s | B a buffer | look ms | at most | over |"
+    echo "| figure | instance | buffers | peak | ratio | proved | CPU s | B a buffer | look ms | at most" \
+        "| over |"
     echo "| --- | --- | ---: | ---: | ---: | --- | ---: | ---: | ---: | --- | --- |"
-    rows figure instance buffers peak_bytes ratio proved cpu_s bytes_per_buffer look_ms at_most over <"$work/json"
+    rows figure instance buffers peak_bytes ratio proved cpu_s bytes_per_buffer look_ms at_most over \
+        <"$work/json"
 }
 
 # instances: a name and a file each, those that are here.
@@ -87,8 +90,8 @@ measure() {
     "$build/dao-bench" plan --data "$DAO_BENCH_DATA" ${1:+--figure "$1"} --json >"$work/json"
 }
 
-# matrix HEAD: lines of a file, the first columns, a cell, blocks, overlaps and what is over a limit, with tabs between: a row for each of the
-# first columns, which are headed so, and a column a file.
+# matrix HEAD: lines of a file, the first columns, a cell, blocks, overlaps and what is over a limit, with
+# tabs between: a row for each of the first columns, which are headed so, and a column a file.
 matrix() {
     awk -F'\t' -v head="$1" '{
             sub(/.*\//, "", $1)
@@ -113,7 +116,8 @@ matrix() {
             for (k = 1; k <= key_count; k++) {
                 line = "| " keys[k] " |"
                 for (m = 1; m <= model_count; m++) line = line " " cells[models[m], keys[k]] " |"
-                print line " " overlaps[keys[k]] " of " blocks[keys[k]] " |" (keys[k] in over ? " " over[keys[k]] : "") " |"
+                print line " " overlaps[keys[k]] " of " blocks[keys[k]] " |" (keys[k] in over ? " " \
+                    over[keys[k]] : "") " |"
             }
         }'
 }
@@ -127,8 +131,10 @@ served() {
 
 # deviating: steps that deviate.
 deviating() {
-    rows instance place reserved_ratio last_reserved_ratio served_mean cells blocks overlaps over <"$work/json" |
-        awk -F' *[|] *' -v OFS='\t' '{ print $2, $3 " | " $7, sprintf("%.3f, %.3f, %.2f", $4, $5, $6), $8, $9, $10 }' |
+    rows instance place reserved_ratio last_reserved_ratio served_mean cells blocks overlaps over \
+        <"$work/json" |
+        awk -F' *[|] *' -v OFS='\t' \
+            '{ print $2, $3 " | " $7, sprintf("%.3f, %.3f, %.2f", $4, $5, $6), $8, $9, $10 }' |
         matrix "place | cells"
 }
 

@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Takes the figures of docs/swap.md anew and puts them between its marks. Takes some three minutes, on a machine that has nothing
-# else to do: the set `device` runs for real.
-# Usage: bench/swap.sh [BUILD] ; BUILD is a release build (default: build/release). DAO_BENCH_DATA as in bench/document.sh.
+# Takes the figures of docs/swap.md anew and puts them between its marks. Takes some three minutes, on a
+# machine that has nothing else to do: the set `device` runs for real.
+# Usage: bench/swap.sh [BUILD] ; BUILD is a release build (default: build/release). DAO_BENCH_DATA as in
+# bench/document.sh.
 set -eu
 cd "$(dirname "$0")/.."
 build=${1:-build/release}

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
-# Completion of dao and dao-bench. Their tables of options answer `dao --words` (commands), `dao COMMAND --words` (options) and
-# `dao COMMAND --words --OPTION` (values, where these are names); where they offer nothing, files are.
+# Completion of dao and dao-bench. Their tables of options answer `dao --words` (commands), `dao COMMAND
+# --words` (options) and `dao COMMAND --words --OPTION` (values, where these are names); where they offer
+# nothing, files are.
 _dao() {
     local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} dao=${COMP_WORDS[0]} words=
     local -a command=("${COMP_WORDS[1]}" --words)

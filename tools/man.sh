@@ -53,10 +53,11 @@ dao \\- memory of accelerators: look at recorded steps, run them in less memory
 .B \\-\\-version
 .SH DESCRIPTION
 .B dao
-tells what the recorded step of a program holds and needs, executes it in a part of that memory, plans where its
-buffers lie, and simulates what moving them costs.
+tells what the recorded step of a program holds and needs, executes it in a part of that memory, plans where
+its buffers lie, and simulates what moving them costs.
 .PP
-Sizes take the units B, kB, MB, GB, TB (powers of 1000) and KiB, MiB, GiB, TiB (powers of 1024), or none, which are bytes;
+Sizes take the units B, kB, MB, GB, TB (powers of 1000) and KiB, MiB, GiB, TiB (powers of 1024), or none,
+which are bytes;
 rates the same units and /s; times ns, us, ms and s, or none, which are nanoseconds.
 .B \\-\\-
 ends the options.
@@ -80,15 +81,16 @@ TEXT
 It is done.
 .TP
 .B 1
-It failed: an input is not valid or not there, memory does not suffice, a check found something, the output could not be
-written. Standard error says why.
+It failed: an input is not valid or not there, memory does not suffice, a check found something, the output
+could not be written. Standard error says why.
 .TP
 .B 2
 The command line is not valid; nothing was done.
 .SH ENVIRONMENT
 The variables that set libdao's defaults, such as
 .BR DAO_CPU_DEVICE_BYTES ,
-hold for what the command executes; they are listed in docs/settings.md of the sources and beside the fields of
+hold for what the command executes; they are listed in docs/settings.md of the sources and beside the fields
+of
 .BR dao_config_t .
 A value that is not valid is an error.
 TEXT
@@ -97,6 +99,6 @@ TEXT
 # A pipe would hide that the command failed; and half a page must not look like a new one.
 version=$("$dao" --version)
 help=$("$dao" --help)
-commands=$(printf '%s\n' "$help" | awk '/^commands:$/ { on = 1; next } NF == 0 { on = 0 } on && $1 != "help" { print $1 }')
+commands=$("$dao" --words | grep -vx help)
 write >"$page.new"
 mv "$page.new" "$page"

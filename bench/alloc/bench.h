@@ -102,8 +102,8 @@ DAO_NODISCARD dao_status_t dao_bench_memory(const dao_bench_peer_t *peer, const 
 
 /* ---- bench_pairs.c ---- */
 
-/* Replays what builds a trace up and so many pairs of its steady part, or all if there are fewer, on a device that is
-   large enough. *out_done: the pairs that were replayed. */
+/* Replays what builds a trace up and so many pairs of its steady part, or all if there are fewer, on a device
+   that is large enough. *out_done: the pairs that were replayed. */
 DAO_NODISCARD dao_status_t dao_bench_pairs(const dao_bench_peer_t *peer, const dao_alloc_trace_t *trace,
                                            uint64_t pair_count, uint64_t *out_done);
 

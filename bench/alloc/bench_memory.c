@@ -5,8 +5,10 @@
    The smallest device is searched between the peak, which no allocator can do with less of, and a size that
    is enough:
 
-       peak            fails ... fails | fits ... fits            steps of 2 MiB; it is taken for granted that
-                                       ^ smallest                 what fits one size fits each larger one          */
+       peak            fails ... fails | fits ... fits            steps of 2 MiB
+                                       ^ smallest
+
+   It is taken for granted that what fits one size fits each larger one. */
 #include "bench/alloc/bench.h"
 
 #include "base/memory/host.h"

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A replay of so many pairs of dao_alloc() and dao_free(), for tools that count instructions instead of taking time. */
+/* A replay of so many pairs of dao_alloc() and dao_free(), for tools that count instructions instead of
+   taking time. */
 #include "bench/alloc/bench.h"
 
 #include "base/memory/host.h"
 #include "base/report/error.h"
 
-/* Returns the index behind the pair_count-th free of the steady part, and in *out_done how many there were. */
+/* Returns the index behind the pair_count-th free of the steady part, and in *out_done how many there
+   were. */
 static size_t end_of(const dao_alloc_trace_t *trace, uint64_t pair_count, uint64_t *out_done)
 {
     size_t end = trace->steady_begin;

@@ -5,7 +5,9 @@
    timed; when it is at its end and more rounds are wanted, it starts anew. Each round is also replayed with
    calls that do nothing, and beside it the lock pair is taken, so that all three see the same machine:
 
-       | build up | warm up |  timed  |  timed  | ... |      ns_per_pair = median(round - empty round) / pairs  */
+       | build up | warm up |  timed  |  timed  | ... |
+
+   ns_per_pair = median(round - empty round) / pairs */
 #include "bench/alloc/bench.h"
 
 #include "base/memory/host.h"

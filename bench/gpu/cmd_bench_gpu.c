@@ -6,7 +6,7 @@
        copies of registered memory the same
        copies queued as a batch    the same copies, queued one by one
        copies to a peer            the same copies, before the peer may be reached
-       dao_alloc() and dao_free()  the driver's own allocation and free, also from a pool of its in stream order
+       dao_alloc() and dao_free()  the driver's own allocation and free, also from its pool in stream order
        a page that is moved        a page that is taken new
        host time a kernel          (none: it has to be small against the kernels)
        a training in less memory   the same training without a limit

@@ -29,8 +29,8 @@ typedef struct dao_replay_model {
     bool differs; /* sizes are others in each of its steps; else steps are equal, or shifted at the front */
 } dao_replay_model_t;
 
-/* What is run, and what must come of it, with each model. A limit of 0 is none; no blocks may overlap in any.
-   */
+/* What is run, and what must come of it, with each model. A limit of 0 is none; no blocks may overlap in
+   any. */
 typedef struct dao_replay_goal {
     const char *figure;  /* goals of one name stand together */
     const char *place;   /* as --place of `dao replay` */
@@ -63,8 +63,8 @@ typedef struct dao_replay_result {
     double served_sum;
     double total_ratio;    /* the worst of the steps */
     double reserved_ratio; /* the worst of the steps, */
-    double
-        last_ratio; /* and of the last ones: a place may reach its peak a step earlier than without plans */
+    /* and of the last ones: a place may reach its peak a step earlier than without plans */
+    double last_ratio;
     uint64_t block_count, overlap_count;
 } dao_replay_result_t;
 

@@ -254,8 +254,8 @@ static bool is_made(const char *instance)
     return strchr(instance, ':') != NULL;
 }
 
-/* Finds a file of the folder of data, or what stands in for it; either may be NULL. False: nothing is here.
-   */
+/* Finds a file of the folder of data, or what stands in for it; either may be NULL. False: nothing is
+   here. */
 static bool find_instance(const bench_t *bench, const char *file, const char *stand_in,
                           char out_path[PATH_BYTES], bool *out_is_file)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The set `device` of `dao-bench swap`: steps that are planned and run, each operator for as long as it was
-   recorded, on links that are held back to 1 GB/s each way. What else the machine does is in these figures.
-   */
+   recorded, on links that are held back to 1 GB/s each way. What else the machine does is in these
+   figures. */
 #include "bench/swap/bench_swap.h"
 
 #include "base/numbers/math.h"

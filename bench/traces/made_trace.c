@@ -3,13 +3,13 @@
    other.
 
        a1, a2, a3      last in, first out, one size: 4 KiB 1 deep, 1 MiB 64 deep, 16 MiB 64 deep
-       b1k, b10k       1,000 (10,000) live blocks, log-uniform 256 B to 64 MiB; each pair replaces a random one
+       b1k, b10k       1,000 (10,000) live blocks, log-uniform 256 B to 64 MiB; a pair replaces a random one
        b100k           100,000 live blocks, log-uniform 256 B to 16 MiB
        c               a training step of 220 layers, 200 times: see train_step()
        cd              the same with a batch of 0.6 to 1.4 times the usual one, another one each step
-       d               60 % log-uniform 512 B to 1 MiB, 32 % 2 to 64 MiB and 8 % 64 to 512 MiB, both log-uniform in units
-                       of 2 MiB; they live for 1 to 16 allocations (70 %), 100 to 1,500 (25 %), 2,000 to
-                       14,000 (5 %) */
+       d               60 % log-uniform 512 B to 1 MiB, 32 % 2 to 64 MiB and 8 % 64 to 512 MiB, both
+                       log-uniform in units of 2 MiB; they live for 1 to 16 allocations (70 %), 100 to 1,500
+                       (25 %), 2,000 to 14,000 (5 %) */
 #include "bench/traces/made_trace.h"
 
 #include "base/memory/host.h"

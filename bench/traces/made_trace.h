@@ -9,8 +9,8 @@
 typedef struct dao_alloc_trace_config {
     uint64_t seed;
     uint64_t pair_count; /* about so many from steady_begin on; 0: as many as the trace is described with */
-    uint32_t
-        share_count; /* the trace is one of so many that share its live blocks; 0 and 1: it has them alone */
+    /* the trace is one of so many that share its live blocks; 0 and 1: it has them alone */
+    uint32_t share_count;
 } dao_alloc_trace_config_t;
 
 /* Returns the name of the index-th trace that can be made, or NULL behind the last one. */

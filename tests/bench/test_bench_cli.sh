@@ -39,7 +39,8 @@ expect 0 "100" alloc --trace a1 --pairs 100
 expect 1 "No such file" alloc --trace torch:none --torch-steps "$folder"
 expect 0 "glibc" alloc --trace a1 --figures speed --strategy glibc --rounds 1
 expect 0 '"good_fit"' alloc --trace a1 --figures speed --strategy good_fit --rounds 1 --json
-for field in trace strategy ns_per_pair lock_ns p99_ns p999_ns footprint_ratio capacity_ratio capacity_ratio_remap \
+for field in trace strategy ns_per_pair lock_ns p99_ns p999_ns footprint_ratio capacity_ratio \
+    capacity_ratio_remap \
     driver_calls remapped_pages; do
     has $field
 done
@@ -47,7 +48,8 @@ grep -q '"capacity_ratio": *null' "$folder/out" || fail "capacity_ratio of a1"
 [ "$(head -1 "$folder/out")" = "[" ] || fail "no array"
 
 expect 0 "usage: dao-bench plan" plan --help
-expect 2 '--figure: "easy" is no figure: there are hard, open, capacity, recorded, public, synthetic, million, bins, served, deviating' \
+expect 2 \
+    '"easy" is no figure: there are hard, open, capacity, recorded, public, synthetic, million, bins' \
     plan --figure easy
 expect 2 '--seeds: "0" is no number from 1 to' plan --seeds 0
 expect 2 '--seeds is for the figure "deviating"' plan --figure served --seeds 2
@@ -74,20 +76,25 @@ expect 0 "0 figures, 0 over a limit" plan --figure open --data "$folder"
 expect 0 'nothing was measured: no file of "open" is in' plan --figure open --data "$folder" --json
 expect 1 'nothing was measured: no file of "open" is in' plan --figure open --data "$folder" --check
 grep -q "2 left out" "$folder/out" || fail "what was left out is not counted"
-(cd "$folder" && "$program" plan --figure recorded --data . --check >out 2>err) # where nothing stands in for it
+# Where nothing stands in for the files.
+(cd "$folder" && "$program" plan --figure recorded --data . --check >out 2>err)
 [ $? -eq 1 ] || fail "recorded steps out of nothing"
-grep -q 'nothing was measured: no file of "recorded"' "$folder/err" || fail "no reason for recorded steps out of nothing"
+grep -q 'nothing was measured: no file of "recorded"' "$folder/err" \
+    || fail "no reason for recorded steps out of nothing"
 mkdir -p "$folder/data/torch-steps"
 ln -s "$trace" "$folder/data/torch-steps/mobilenet_v2"
-expect 0 "served at least 0.995, total/bound 1.002, no overlaps" plan --figure served --data "$folder/data" --check
+expect 0 "served at least 0.995, total/bound 1.002, no overlaps" plan --figure served --data "$folder/data" \
+    --check
 grep -q "0 over a limit" "$folder/out" || fail "the example is not served"
-grep -q "^served .* pinned:0 --trust  *recorded 2\.\. " "$folder/out" || fail "no row of a block that is trusted"
+grep -q "^served .* pinned:0 --trust  *recorded 2\.\. " "$folder/out" \
+    || fail "no row of a block that is trusted"
 grep -q "32 left out" "$folder/out" || fail "four models should be left out"
 expect 0 '"pinned:0"' plan --figure served --data "$folder/data" --json
 for field in figure instance place steps_served served total_ratio blocks overlaps at_most over; do
     has $field
 done
-expect 0 '"device:0 --segments"' plan --figure deviating --data "$folder/data" --budget 0.000001 --seeds 2 --json
+expect 0 '"device:0 --segments"' plan --figure deviating --data "$folder/data" --budget 0.000001 --seeds 2 \
+    --json
 for field in cells cells_over reserved_ratio last_reserved_ratio served_mean blocks overlaps at_most over; do
     has $field
 done

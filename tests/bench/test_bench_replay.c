@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The figures of step plans: what is made of the rows of steps, what is over a limit, and that every goal can be
-   run. */
+/* The figures of step plans: what is made of the rows of steps, what is over a limit, and that every goal can
+   be run. */
 #define _GNU_SOURCE
 #include "bench/plan/bench_replay.h"
 #include "tests/support/models/trace.h"

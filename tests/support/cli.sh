@@ -23,14 +23,16 @@ expect() {
     check_fields "$@"
 }
 
-# check_fields ARGUMENT...: each field of JSON in the last output is named in docs/json.md, or in a document that this names for it.
+# check_fields ARGUMENT...: each field of JSON in the last output is named in docs/json.md, or in a document
+# that this names for it.
 for document in json planning lifetimes simulate swap; do
     grep -oE '`[a-z0-9_]+`' "$source/docs/$document.md"
 done | tr -d '`' | sort -u >"$folder/names"
 check_fields() {
     case " $* " in *" --json "*) ;; *) return ;; esac
     unknown=$(grep -oE '"[a-z0-9_]+" *:' "$folder/out" | tr -d '": ' | sort -u | comm -23 - "$folder/names")
-    [ -z "$unknown" ] || fail "${program##*/} $*: docs/json.md and what it names do not say what this is: $unknown"
+    [ -z "$unknown" ] \
+        || fail "${program##*/} $*: docs/json.md and what it names do not say what this is: $unknown"
 }
 
 # has FIELD: the JSON object in the last output has it.

@@ -59,7 +59,8 @@ expect 2 '--file-engine: "aio" is no engine' run "$trace" --host 1GiB --file "$f
 expect 2 "--file-limit: 0 is nothing" run "$trace" --host 1GiB --file "$folder" --file-limit 0
 
 # Output that cannot be written is a failure with a reason, whatever is printed.
-for arguments in --help --version "help run" "run --help" info "info --json" "info $trace" "info $trace --json"; do
+for arguments in --help --version "help run" "run --help" info "info --json" "info $trace" \
+    "info $trace --json"; do
     # shellcheck disable=SC2086
     "$program" $arguments >/dev/full 2>"$folder/err"
     got=$?
@@ -101,7 +102,8 @@ expect 1 "x.csv:3:5: the life ends before it begins" plan "$folder/x.csv"
 printf 'id,lower,upper,size,alignment,offset\na,0,3,4,8,4\n' >"$folder/x.csv"
 expect 1 "x.csv: buffer 0 is fixed at 4, no multiple of its alignment 8" plan "$folder/x.csv"
 printf 'id,lower,upper,size\na,0,3,4\nb,3,9,4\nc,1,4,2\n' >"$folder/x.csv"
-expect 0 "3 buffers, bound 6 bytes" plan "$folder/x.csv" --verify -o "$folder/plan.csv" --svg "$folder/plan.svg"
+expect 0 "3 buffers, bound 6 bytes" plan "$folder/x.csv" --verify -o "$folder/plan.csv" --svg \
+    "$folder/plan.svg"
 [ "$(head -1 "$folder/plan.csv")" = "id,lower,upper,size,offset" ] || fail "the plan's first line"
 [ "$(wc -l <"$folder/plan.csv")" -eq 4 ] || fail "the plan's lines"
 grep -q "</svg>" "$folder/plan.svg" || fail "no picture"
@@ -109,7 +111,8 @@ expect 0 '"ratio":1.00000' plan "$folder/plan.csv" --verify --method start_first
 expect 0 "bound 10 bytes" plan "$folder/x.csv" --closed
 expect 0 "bound 66 bytes" plan "$folder/x.csv" --align 64
 for period in 0 1.5 4611686018427387905; do
-    expect 2 "--period: \"$period\" is no time from 1 to 4611686018427387904" plan "$folder/x.csv" --period "$period"
+    expect 2 "--period: \"$period\" is no time from 1 to 4611686018427387904" plan "$folder/x.csv" --period \
+        "$period"
 done
 expect 0 "bound 6 bytes" plan "$folder/x.csv" --period 4611686018427387904
 expect 2 '--margin: "0" is no time from 1 to 18446744073709551615' plan "$folder/x.csv" --margin 0
@@ -124,9 +127,11 @@ expect 0 "5 bytes: it cannot fit" plan "$folder/x.csv" --capacity 5
 expect 0 "1 do not fit" plan "$folder/x.csv" --capacity 5
 printf 'id,lower,upper,size,pool\na,0,3,4,1\nb,3,9,4,\nc,1,4,2,0\n' >"$folder/z.csv"
 expect 0 "3 buffers, bound 6 bytes, 2 pools" plan "$folder/z.csv" --verify --method all
-expect 0 "pools: 2 4 0" plan "$folder/z.csv" --pools 3,4,none --verify --method size_first_fit -o "$folder/plan.csv" \
+expect 0 "pools: 2 4 0" plan "$folder/z.csv" --pools 3,4,none --verify --method size_first_fit -o \
+    "$folder/plan.csv" \
     --svg "$folder/plan.svg"
-[ "$(head -1 "$folder/plan.csv")" = "id,lower,upper,size,pool,offset" ] || fail "the first line of a plan with pools"
+[ "$(head -1 "$folder/plan.csv")" = "id,lower,upper,size,pool,offset" ] \
+    || fail "the first line of a plan with pools"
 expect 0 '"pool_peak_bytes"' plan "$folder/plan.csv" --verify --json
 expect 0 "1 do not fit (2 bytes)  pools: 0 4" plan "$folder/z.csv" --pools 1,4 --verify
 expect 1 "plan.csv: buffer 0 is fixed up to 4, its pool holds 3" plan "$folder/plan.csv" --pools 3,3
@@ -134,7 +139,8 @@ expect 1 "z.csv: buffer 0 is for pool 1, there are 1" plan "$folder/z.csv" --cap
 expect 2 "--capacity or --pools, one of them" plan "$folder/z.csv" --capacity 8 --pools 8
 expect 2 '--pools: ""' plan "$folder/z.csv" --pools 8,
 expect 2 '--pools: "0" is not from 1 to' plan "$folder/z.csv" --pools 0
-expect 2 "is no number of bytes" plan "$folder/z.csv" --pools 0000000000000000000000000000000000000000000000000001
+expect 2 "is no number of bytes" plan "$folder/z.csv" --pools \
+    0000000000000000000000000000000000000000000000000001
 expect 2 "--pools: there can be 64" plan "$folder/z.csv" --pools "$(printf '1,%.0s' $(seq 64))1"
 expect 0 '"proved":true' plan "$trace/mobilenet_v2.4.events.csv" --json --work 1000000
 for field in method buffers peak_bytes bound_bytes ratio proved cpu_s bytes_per_buffer; do
@@ -202,7 +208,8 @@ expect 1 "leave --host out" simulate "$small_step" --scheme async --host 1GB
 expect 0 "a tenth faster file by" simulate "$small_step" --scheme plan --explain --host 1KB --file-in 1GB/s
 expect 0 '"online"' simulate "$small_step" --json
 [ "$(head -1 "$folder/out")" = "[" ] || fail "no array"
-for field in scheme fraction capacity_bytes smallest_capacity_bytes step_s bound_s ratio compute_s bytes_in bytes_out \
+for field in scheme fraction capacity_bytes smallest_capacity_bytes step_s bound_s ratio compute_s bytes_in \
+    bytes_out \
     plan_s; do
     has $field
 done
@@ -212,7 +219,8 @@ cmp -s "$folder/first" "$folder/out" || fail "two simulations differ"
 expect 0 "90.0%" simulate "$small_step" --sweep 90%..20% --half-duplex --latency 1us --link-out 10GB/s
 expect 0 "buy" simulate "$small_step" --explain --steps 1 --window 1
 expect 0 "the scheme itself loses 1.9% against the bound" simulate "$small_step" --explain --steps 1
-expect 0 "the step is 6.3% below the bound, which is that of steps in a row" simulate "$updating_step" --explain \
+expect 0 "the step is 6.3% below the bound, which is that of steps in a row" simulate "$updating_step" \
+    --explain \
     --steps 1 --capacity 60% --link-in 100GB/s --link-out 10GB/s --latency 0
 expect 0 "lru" simulate "$small_step" --slow-down 1.5 --scheme lru --link-in 1TB/s
 expect 0 "script-async" simulate "$small_step" --scheme all
@@ -254,7 +262,8 @@ expect 0 '"unplanned"' replay "$events" --mode bins --serve 2 --json
 expect 0 "reserved/alone" replay "$events" --deviate 2.5 --kinds sizes,extra --repeats 2 --seed 7
 cp "$folder/out" "$folder/first"
 expect 0 "reserved/alone" replay "$events" --deviate 2.5 --kinds sizes,extra --repeats 2 --seed 7
-[ "$(cut -c 1-50 "$folder/first")" = "$(cut -c 1-50 "$folder/out")" ] || fail "equal seeds deviate differently"
+[ "$(cut -c 1-50 "$folder/first")" = "$(cut -c 1-50 "$folder/out")" ] \
+    || fail "equal seeds deviate differently"
 expect 0 '"reserved_ratio"' replay "$events" --place device:0 --deviate 0 --json
 expect 2 "no number from 0 to 100" replay "$events" --deviate 101
 expect 2 "no number from 0 to 100" replay "$events" --deviate 1x
@@ -272,7 +281,8 @@ expect 1 "No such file" replay "$folder/nothing.csv"
 
 # Steps are run.
 expect 0 '"mobilenet_v2"' run "$trace" --json --verify
-for field in model operators tensors peak_bytes capacity_bytes smallest_capacity_bytes policy evictions bytes_in \
+for field in model operators tensors peak_bytes capacity_bytes smallest_capacity_bytes policy evictions \
+    bytes_in \
     bytes_out reads_verified mismatches step_ms unlimited_ms; do
     has $field
 done
@@ -303,28 +313,33 @@ awk 'BEGIN {
 }' >"$folder/huge.tr"
 expect 1 '"dao simulate" runs it in virtual time' run "$folder/huge.tr"
 expect 1 "the rest goes to the file" run "$folder/huge.tr" --host 1GB --file "$folder"
-# With a file what goes there does not count: this one comes as far as its tensors, which are too large for --host.
+# With a file what goes there does not count: this one comes as far as its tensors, which are too large for
+# --host.
 awk 'BEGIN {
     print "T 16384"; print "0 4096 1 s"; for (i = 1; i < 16384; i++) print i, 256000000, 1, "w" i
     print "K 1 1"; print "5 1 0:1"
 }' >"$folder/wide.tr"
-expect 1 "cannot be written" run "$folder/wide.tr" --scheme learn --capacity 4096 --host 1 --file "$folder" --file-limit 4096
+expect 1 "cannot be written" run "$folder/wide.tr" --scheme learn --capacity 4096 --host 1 --file "$folder" \
+    --file-limit 4096
 printf 'T 2\n0 4096 1 w\n1 4096 0 y\nK 2 1\n5 2 0:1 1:2\n5 2 1:1 0:3\n' >"$folder/two.tr"
 expect 0 '"mismatches":0' run "$folder/two.tr" --json --verify --capacity 100%
 [ "$(number reads_verified)" = 4 ] || fail "reads of a .tr file"
 expect 0 '"mismatches":0' run "$folder/two.tr" --json --scheme plan --capacity 100% --link-in 1GB/s
-for field in scheme step_ms forecast_ms replayed_ms bound_ms ratio forecast_ratio replayed_ratio bytes_in bytes_out plan_ms; do
+for field in scheme step_ms forecast_ms replayed_ms bound_ms ratio forecast_ratio replayed_ratio bytes_in \
+    bytes_out plan_ms; do
     has $field
 done
 [ "$(number reads_verified)" = 15 ] || fail "reads of five planned steps"
 printf 'T 2\n0 4096 1 w\n1 4096 1 v\nK 2 1\n5 1 0:1\n5 1 1:1\n' >"$folder/turns.tr"
-expect 0 '"mismatches":0' run "$folder/turns.tr" --json --scheme plan --capacity 4096 --host 1 --file "$folder" --file-in 1GB/s
+expect 0 '"mismatches":0' run "$folder/turns.tr" --json --scheme plan --capacity 4096 --host 1 --file \
+    "$folder" --file-in 1GB/s
 for field in file_bytes_in file_bytes_out file_in_bytes_per_second file_out_bytes_per_second file_copy_ms; do
     has $field
 done
 [ "$(number file_bytes_in)" = 8192 ] || fail "bytes of a planned step from its file"
 expect 1 "the host" run "$folder/turns.tr" --scheme plan --capacity 4096 --host 1
-expect 0 '"mismatches":0' run "$folder/turns.tr" --json --scheme learn --capacity 4096 --host 1 --file "$folder"
+expect 0 '"mismatches":0' run "$folder/turns.tr" --json --scheme learn --capacity 4096 --host 1 --file \
+    "$folder"
 has file_bytes_in
 
 finish

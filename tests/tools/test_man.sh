@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# The manual page and the completion of bash know each command and each option that the dao command prints itself, and the
-# documents name no others.
+# The manual page and the completion of bash know each command and each option that the dao command prints
+# itself, and the documents name no others.
 # Usage: test_man.sh DAO DAO_BENCH PAGE SOURCE_DIR
 dao=$1
 bench=$2
@@ -15,7 +15,8 @@ fail() {
 }
 
 commands=$("$dao" --help | awk '/^commands:$/ { on = 1; next } NF == 0 { on = 0 } on { print $1 }')
-[ "$(echo "$commands" | wc -l)" -ge 6 ] || fail "so few commands were found that the search itself must be wrong"
+[ "$(echo "$commands" | wc -l)" -ge 6 ] \
+    || fail "so few commands were found that the search itself must be wrong"
 option_count=0
 
 # options PROGRAM COMMAND: the options in its help.
@@ -25,7 +26,8 @@ options() {
 
 # check COMMAND: its options are in its section of the page.
 check() {
-    section=$(awk -v title=".SS \"dao $1\"" '$0 == title { on = 1; next } /^\.S[SH]/ { on = 0 } on' "$page" | sed 's/\\-/-/g')
+    section=$(awk -v title=".SS \"dao $1\"" '$0 == title { on = 1; next } /^\.S[SH]/ { on = 0 } on' "$page" \
+        | sed 's/\\-/-/g')
     [ -n "$section" ] || fail "the page has no section of dao $1"
     for option in $(options "$dao" "$1"); do
         option_count=$((option_count + 1))
@@ -53,7 +55,8 @@ while read -r program command words; do
     for word in $words; do
         case $word in --[a-z]*) ;; *) continue ;; esac
         written_count=$((written_count + 1))
-        echo "$known" | grep -qx -e "$word" || fail "a document has $program $command $words: $word is no option"
+        echo "$known" | grep -qx -e "$word" \
+            || fail "a document has $program $command $words: $word is no option"
     done
 done <<TEXT
 $written

@@ -118,8 +118,8 @@ static uint32_t current_operator(const dao_step_trace_t *trace)
     return (uint32_t)(trace->operator_count - 1);
 }
 
-/* Finds a tensor among the operands that the current operator has so far; its mark is a hint that is checked.
-   */
+/* Finds a tensor among the operands that the current operator has so far; its mark is a hint that is
+   checked. */
 static dao_trace_operand_t *find_operand(dao_step_trace_t *trace, uint32_t tensor)
 {
     const dao_trace_operator_t *op = &trace->operators[current_operator(trace)];
@@ -253,8 +253,8 @@ void dao_step_trace_begin_temporaries(dao_step_trace_t *trace, uint32_t index)
     trace->operators[index].events = (dao_trace_range_t){trace->event_count, 0};
 }
 
-/* Finds the latest temporary of that id, and whether it is live. The limit on temporaries bounds the search.
-   */
+/* Finds the latest temporary of that id, and whether it is live. The limit on temporaries bounds the
+   search. */
 static bool find_temporary(const dao_step_trace_t *trace, uint32_t index, const char *id,
                            uint32_t *out_temporary, bool *out_live)
 {

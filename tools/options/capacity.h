@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Capacities on the command line: a share of a peak that is known only once a trace has been read, or a size. */
+/* Capacities on the command line: a share of a peak that is known only once a trace has been read, or a
+   size. */
 #ifndef DAO_TOOLS_CAPACITY_H
 #define DAO_TOOLS_CAPACITY_H
 

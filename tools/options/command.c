@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Executes a command: parses its options into settings, checks what they say together, and runs it. Only here do
-   failures become complaints and exit codes. */
+/* Executes a command: parses its options into settings, checks what they say together, and runs it. Only here
+   do failures become complaints and exit codes. */
 #include "tools/options/complain.h"
 #include "tools/options/program.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads the value of an option by its type. A number is read as the unit of its type, compared with the limits, and
-   stored in the unit of its field, which is finer for decimals (millionths) and seconds (ns). */
+/* Reads the value of an option by its type. A number is read as the unit of its type, compared with the
+   limits, and stored in the unit of its field, which is finer for decimals (millionths) and seconds (ns). */
 #include "tools/options/option_value.h"
 
 #include "base/numbers/units.h"

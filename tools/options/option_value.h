@@ -7,8 +7,8 @@
 
 enum { DAO_OPTION_LIMIT_BYTES = 32 };
 
-/* Writes a limit of an option as the command line has it: bytes with the largest unit that divides them. Returns
-   `out_text`. */
+/* Writes a limit of an option as the command line has it: bytes with the largest unit that divides them.
+   Returns `out_text`. */
 const char *dao_option_limit(const dao_option_t *option, uint64_t limit,
                              char out_text[DAO_OPTION_LIMIT_BYTES]);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `--name value`, `--name=value`, `--flag`, `-n value`; `--` ends the options. Every option may stand once. */
+/* `--name value`, `--name=value`, `--flag`, `-n value`; `--` ends the options. Every option may stand
+   once. */
 #include "tools/options/complain.h"
 #include "tools/options/option_value.h"
 

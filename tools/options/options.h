@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The options of a command: one typed table, from which come parsing, range checks, complaints, help, the manual page
-   and completion.
+/* The options of a command: one typed table, from which come parsing, range checks, complaints, help, the
+   manual page and completion.
 
        table of dao_option_t --+--> dao_options_parse()       argv -> settings of the command
                                +--> dao_options_print_help()  --help, and tools/man.sh, which reads it
                                +--> dao_options_print_words() --words, which tools/dao.bash asks
 
-   A command's settings are a struct of its own. Each option says where its field lies and of which type it is; the
-   field has that type, always. A default is written as on the command line, and parsed by the same code. */
+   A command's settings are a struct of its own. Each option says where its field lies and of which type it
+   is; the field has that type, always. A default is written as on the command line, and parsed by the same
+   code. */
 #ifndef DAO_TOOLS_OPTIONS_H
 #define DAO_TOOLS_OPTIONS_H
 
@@ -91,8 +92,8 @@ typedef struct dao_command {
     size_t least_arguments, most_arguments; /* at most DAO_ARGUMENT_COUNT_MAX */
     size_t settings_bytes; /* the struct that the options' fields lie in; zero before they are read */
 
-    /* Checks what the settings say together, and completes them; NULL: they are right. What it answers is a complaint
-       about the use. */
+    /* Checks what the settings say together, and completes them; NULL: they are right. What it answers is a
+       complaint about the use. */
     dao_status_t (*check)(const struct dao_arguments *arguments, void *settings);
 
     /* Does what the command is for. *out_exit is DAO_EXIT_OK before, and holds on DAO_OK. */
@@ -108,27 +109,28 @@ typedef struct dao_arguments {
     uint64_t given; /* a bit an option of the table */
 } dao_arguments_t;
 
-/* Reads what follows the command's name: fields of `settings` get their defaults, then what is given. `--help` prints
-   the help, `--words` what completion offers. Returns true to go on; false to end with *out_exit. Complaints go to
-   standard error. */
+/* Reads what follows the command's name: fields of `settings` get their defaults, then what is given.
+   `--help` prints the help, `--words` what completion offers. Returns true to go on; false to end with
+   *out_exit. Complaints go to standard error. */
 bool dao_options_parse(const dao_command_t *command, int argc, char **argv, void *settings,
                        dao_arguments_t *out_arguments, int *out_exit);
 
 /* Returns true if the option was given, as against a default. */
 bool dao_option_is_given(const dao_arguments_t *arguments, const char *name);
 
-/* Reads the value of one option into its field. DAO_ERR_INVALID or DAO_ERR_OVERFLOW, with a message that names the text
-   and what is allowed. */
+/* Reads the value of one option into its field. DAO_ERR_INVALID or DAO_ERR_OVERFLOW, with a message that
+   names the text and what is allowed. */
 DAO_NODISCARD dao_status_t dao_option_read(const dao_option_t *option, const char *text, void *settings);
 
-/* Returns true if the table is right: names differ, fields have their types' sizes, defaults can be read, rules name
-   options. */
+/* Returns true if the table is right: names differ, fields have their types' sizes, defaults can be read,
+   rules name options. */
 bool dao_options_are_valid(const dao_command_t *command);
 
 /* Prints a command's help. */
 void dao_options_print_help(const dao_command_t *command);
 
-/* Prints what completion offers, a word a line: the options, or for one of them, "--policy", the names of its values.
+/* Prints what completion offers, a word a line: the options, or for one of them, "--policy", the names of its
+ * values.
  */
 void dao_options_print_words(const dao_command_t *command, const char *option);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A program with subcommands: finds the command that the first argument names and runs it, or prints an overview, or for
-   `--words` the names of its commands. */
+/* A program with subcommands: finds the command that the first argument names and runs it, or prints an
+   overview, or for `--words` the names of its commands. */
 #ifndef DAO_TOOLS_PROGRAM_H
 #define DAO_TOOLS_PROGRAM_H
 

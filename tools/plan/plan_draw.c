@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A plan as a picture:
 
-       ^ offset                                       A buffer is drawn as a rectangle if both of its sides are large enough.
-       |-----------------------------  peak           How large that is follows from how many rectangles a viewer still
-       |  +---+  ::::::   +--------+                  shows at ease. What is smaller is put into a grid of cells, each of which
-       |  | a |  ::::::   |   b    |                  is as dark as the part of it that is used.
-       +-----------------------------> time                                                                            */
+       ^ offset
+       |-----------------------------  peak
+       |  +---+  ::::::   +--------+
+       |  | a |  ::::::   |   b    |
+       +-----------------------------> time
+
+   A buffer is drawn as a rectangle if both of its sides are large enough. How large that is follows from how
+   many rectangles a viewer still shows at ease. What is smaller goes into a grid of cells; a cell is as dark
+   as the part of it that is used. */
 #include "tools/plan/plan_write.h"
 
 #include "base/memory/host.h"

@@ -29,8 +29,8 @@ typedef struct dao_plan_generate_config {
     uint64_t seed;
 } dao_plan_generate_config_t;
 
-/* Reads "KIND:COUNT" or "KIND:COUNT:SEED"; the seed is 1 unless it is said. DAO_ERR_INVALID with a message.
-   */
+/* Reads "KIND:COUNT" or "KIND:COUNT:SEED"; the seed is 1 unless it is said. DAO_ERR_INVALID with a
+   message. */
 DAO_NODISCARD dao_status_t dao_plan_generate_parse(const char *text, dao_plan_generate_config_t *out_config);
 
 /* Makes the lifetimes; equal settings make equal ones. DAO_ERR_NO_HOST_MEMORY. */

@@ -61,8 +61,8 @@ static void add_json(dao_json_rows_t *json, const dao_plan_row_t *row)
     }
 }
 
-/* What does not fit, how high each of several pools is used, and what each policy of the lifetime bins needs.
-   */
+/* What does not fit, how high each of several pools is used, and what each policy of the lifetime bins
+   needs. */
 static void print_remark(const dao_plan_row_t *row)
 {
     if (row->unplaced_count > 0) {

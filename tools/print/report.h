@@ -50,8 +50,8 @@ const char *dao_report_size(uint64_t size_bytes, char out_text[DAO_REPORT_SIZE_B
 /* Sends off what was printed so far, before something long or before a complaint. */
 void dao_output_flush(void);
 
-/* Closes standard output at the very end. Returns false, with a complaint, if something that was printed did not
-   arrive. */
+/* Closes standard output at the very end. Returns false, with a complaint, if something that was printed did
+   not arrive. */
 bool dao_output_close(const char *program);
 
 #endif

@@ -2,8 +2,10 @@
 /* Each step is written from the events of the recorded one, with tensors of its own:
 
        recorded   alloc a   alloc b            free a              free b
-       deviating  alloc a'  alloc x  alloc b'  (left out)          free b'       x is new; a' and x are left over
-       the next   free a'   free x   alloc a"  ...                                                               */
+       deviating  alloc a'  alloc x  alloc b'  (left out)          free b'
+       the next   free a'   free x   alloc a"  ...
+
+   x is new; a' and x are left over. */
 #include "tools/replay/deviate.h"
 
 #include "base/memory/host.h"
@@ -23,8 +25,8 @@ typedef struct writer {
     const dao_event_file_t *source;
     const dao_deviation_t *deviation;
     dao_event_file_t *file;
-    uint32_t *
-        tensors; /* of each of the source's, the one that stands for it in this step, while it is alive; or none */
+    /* of each of the source's, the one that stands for it in this step, while it is alive; or none */
+    uint32_t *tensors;
     uint32_t *left; /* over from the step before */
     size_t left_count, left_capacity;
     uint64_t state; /* of the random numbers */

@@ -32,8 +32,8 @@ typedef struct dao_replay_row {
     uint64_t step;
     dao_step_counts_t counts;
     double served; /* share of the requests that the arena served */
-    double
-        total_ratio; /* arena and memory beside it at most, over the most bytes that were alive at one time */
+    /* arena and memory beside it at most, over the most bytes that were alive at one time */
+    double total_ratio;
     uint64_t reserved_bytes; /* most that the place has taken up to this step, */
     uint64_t alone_bytes;    /* and that without plans; 0 if it was not compared */
     double reserved_ratio;   /* their quotient; 1 if it was not compared */

@@ -14,8 +14,8 @@ uint64_t dao_pattern_base(uint64_t owner, uint32_t version);
 /* `address` is aligned to 8 bytes; `size_bytes` need not be a multiple. */
 void dao_pattern_fill(void *address, size_t size_bytes, uint64_t base);
 
-/* Fills a part of a tensor, from `offset_bytes` on, a multiple of 8, as dao_pattern_fill() fills the whole.
-   */
+/* Fills a part of a tensor, from `offset_bytes` on, a multiple of 8, as dao_pattern_fill() fills the
+   whole. */
 void dao_pattern_fill_part(void *address, uint64_t offset_bytes, size_t size_bytes, uint64_t base);
 
 /* Gives the number of words that differ; a differing tail is one. */

@@ -37,8 +37,8 @@ typedef struct dao_plan_player_config {
 typedef struct dao_plan_player {
     dao_plan_player_config_t config;
     dao_issue_order_t order;
-    uint64_t base
-        [DAO_TIMELINE_STREAM_COUNT]; /* number of the last operation of the steps before, stream by stream */
+    /* number of the last operation of the steps before, stream by stream */
+    uint64_t base[DAO_TIMELINE_STREAM_COUNT];
     uint64_t first[DAO_TIMELINE_STREAM_COUNT]; /* the same before the first step */
     uint32_t next_use;                         /* of all kernels', that of the next kernel */
     void **addresses;                          /* of one kernel */

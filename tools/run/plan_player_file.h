@@ -40,8 +40,8 @@ typedef struct dao_plan_player_file {
 /* Returns true if some copy of the schedule is one with a file. */
 bool dao_plan_player_file_is_needed(const dao_swap_schedule_t *schedule);
 
-/* Makes the file. DAO_ERR_IO, DAO_ERR_UNSUPPORTED, DAO_ERR_NO_HOST_MEMORY, DAO_ERR_THREAD: nothing was made.
-   */
+/* Makes the file. DAO_ERR_IO, DAO_ERR_UNSUPPORTED, DAO_ERR_NO_HOST_MEMORY, DAO_ERR_THREAD: nothing was
+   made. */
 DAO_NODISCARD dao_status_t dao_plan_player_file_init(dao_plan_player_file_t *replay_file,
                                                      const dao_plan_player_file_config_t *config);
 

@@ -14,8 +14,8 @@ typedef struct run_kernel run_kernel_t;
 /* The action is on the kernel's workspace. */
 #define RUN_WORKSPACE UINT32_MAX
 
-/* Something done to a range of device memory when the kernel's turn comes. Actions of a kernel run in order.
-   */
+/* Something done to a range of device memory when the kernel's turn comes. Actions of a kernel run in
+   order. */
 typedef struct run_action {
     run_kernel_t *kernel;
     bool is_check;    /* else: fill */
@@ -61,8 +61,8 @@ struct run {
     char first_mismatch[DAO_RUN_MISMATCH_BYTES];
 };
 
-/* Fixes what every kernel checks and writes, in so many steps that follow each other. DAO_ERR_NO_HOST_MEMORY.
-   */
+/* Fixes what every kernel checks and writes, in so many steps that follow each other.
+   DAO_ERR_NO_HOST_MEMORY. */
 DAO_NODISCARD dao_status_t dao_run_prepare_kernels(run_t *run, double time_scale, uint32_t step_count);
 void dao_run_free_kernels(run_t *run);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Two rounds on one device:
 
-       link and file measured -> plan with recorded times -> 4 steps -> kernels measured -> plan -> steps -> what comes out
+       link and file measured -> plan with recorded times -> 4 steps -> kernels measured
+       plan with measured times -> steps -> result
 
    In each round the contents that live on over the step's start are put where the plan wants them, and go on
    from step to step: an operator of step s checks what its operands got in step s - 1. */

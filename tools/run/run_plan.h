@@ -33,8 +33,9 @@ typedef struct dao_run_plan_result {
     dao_swap_tier_t file; /* the same of the file, by way of pinned memory; without speed: there is none */
     uint64_t plan_ns;     /* to plan, with measured times */
     uint64_t forecast_ns; /* of a step, by the plan, with the times that kernels had before */
-    uint64_t
-        replayed_ns; /* of the same steps as step_ns, by the plan, with the times that kernels had in them, and copies in the mean */
+    /* of the same steps as step_ns, by the plan, with the times that kernels had in them, and copies in
+       the mean */
+    uint64_t replayed_ns;
     uint64_t step_ns;             /* measured: the mean of the last half of the steps */
     uint64_t compute_ns;          /* of its kernels, as they ran in these steps */
     uint64_t dispatch_ns;         /* from the end of a kernel to the begin of the next one, in the median */

@@ -42,9 +42,9 @@ enum { DAO_RUN_MISMATCH_BYTES = 224 };
 typedef struct dao_run_result {
     dao_step_figures_t figures;
     uint64_t capacity_bytes;
-    dao_executor_stats_t
-        stats; /* counters of the step alone, or the mean of steps; peaks and levels at its end; of plans
-                                   and stalls: of all that was run */
+    /* counters of the step alone, or the mean of steps; peaks and levels at its end; of plans and stalls:
+       of all that was run */
+    dao_executor_stats_t stats;
     uint64_t verified_count;                     /* tensors read, and found right or not */
     uint64_t temporary_count;                    /* temporaries looked at again before they went */
     uint64_t mismatch_count;                     /* 8-byte words that were not as they had to be */

@@ -4,7 +4,7 @@
        kernel 7 |xxxxxx|                |xxxx| kernel 8
        out         |-----------|        :
        in                  |------------|
-                       |out|     in     |       a copy in counts before a copy out: it would not run without need
+                       |out|     in     |       a copy in counts first: it would not run without need
 
    Last the file counts. What is left over is none of them: kernels and links wait for each other in turn. */
 #include "tools/simulate/explain.h"

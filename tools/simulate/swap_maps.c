@@ -7,7 +7,7 @@
 
    The life of a map:
 
-       HERE --queued--> GOING --ended, and no forward operator uses it--> AWAY --called for--> COMING --ended--> HERE
+       HERE --queued--> GOING --ended, no forward use--> AWAY --called for--> COMING --ended--> HERE
          ^                |
          +--- called for -+    before it left: it stays
 

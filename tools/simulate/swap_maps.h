@@ -40,8 +40,8 @@ typedef struct dao_swap_maps_config {
     uint64_t in_bytes_per_second,
         out_bytes_per_second; /* at least 1; one copy at a time, whatever its direction */
     uint64_t latency_ns;
-    uint64_t
-        capacity_bytes; /* UINT64_MAX: every map goes; else those that are needed last, as few as keep this */
+    /* UINT64_MAX: every map goes; else those that are needed last, as few as keep this */
+    uint64_t capacity_bytes;
 } dao_swap_maps_config_t;
 
 typedef struct dao_swap_maps_result {
@@ -55,8 +55,8 @@ typedef struct dao_swap_maps_result {
 } dao_swap_maps_result_t;
 
 /* Finds where forward ends: by what the trace records, else by the first operator with "backward" in its
-   name, else two behind the one softmax (its two operators of the loss). DAO_ERR_UNSUPPORTED says to give it.
-   */
+   name, else two behind the one softmax (its two operators of the loss). DAO_ERR_UNSUPPORTED says to give
+   it. */
 DAO_NODISCARD dao_status_t dao_swap_maps_find_threshold(const dao_step_trace_t *trace,
                                                         uint32_t *out_threshold);
 

@@ -36,8 +36,8 @@ typedef struct script {
 
 static void add_move(script_t *script, uint32_t index, uint32_t tensor, bool is_in)
 {
-    __extension__ typedef unsigned __int128
-        wide_t; /* rounded down, as the script does, not as dao_transfer_ns() */
+    /* rounded down, as the script does, not as dao_transfer_ns() */
+    __extension__ typedef unsigned __int128 wide_t;
     const dao_swap_maps_config_t *config = script->config;
     uint64_t rate = is_in ? config->in_bytes_per_second : config->out_bytes_per_second;
     uint64_t size_bytes = script->trace->tensors[tensor].size_bytes;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of options: values by type, their limits, defaults, rules between options, help and completion; and the
-   tables of the commands themselves. */
+/* The table of options: values by type, their limits, defaults, rules between options, help and completion;
+   and the tables of the commands themselves. */
 #define _POSIX_C_SOURCE 200809L /* fileno */
 #include "bench/commands.h"
 #include "tests/support/suite.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reading the files that say which kernel accesses which tensors: `.tr`, and JSON lines made from G10's
-   graphs. Good ones become the step that they mean; wrong ones are refused with code, file, line and column.
-   */
+   graphs. Good ones become the step that they mean; wrong ones are refused with code, file, line and
+   column. */
 #define _GNU_SOURCE
 #include "base/report/fault.h"
 #include "tests/support/suite.h"

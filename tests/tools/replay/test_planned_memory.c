@@ -176,8 +176,8 @@ static void check_again(dao_place_t place, const dao_event_file_t *steady)
     CU_ASSERT_TRUE(step_plan.latest.hit_count > 0);
 }
 
-/* Runs steady steps, if the site has such, and those that deviate; gives the most that the place has taken.
-   */
+/* Runs steady steps, if the site has such, and those that deviate; gives the most that the place has
+   taken. */
 static uint64_t run(const site_t *site, const dao_event_file_t *steady, const dao_event_file_t *file,
                     dao_step_plan_mode_t mode)
 {

@@ -44,7 +44,8 @@ DAO_NODISCARD dao_status_t dao_event_file_add_before(dao_event_file_t *file, con
 /* Makes an empty file, for those who write one. */
 void dao_event_file_init(dao_event_file_t *file);
 
-/* Add a tensor without an id, a record, and a step that the records from here on belong to. DAO_ERR_NO_HOST_MEMORY, without a message. */
+/* Add a tensor without an id, a record, and a step that the records from here on belong to.
+   DAO_ERR_NO_HOST_MEMORY, without a message. */
 DAO_NODISCARD dao_status_t dao_event_file_add_tensor(dao_event_file_t *file, uint64_t size_bytes,
                                                      uint32_t *out_tensor);
 DAO_NODISCARD dao_status_t dao_event_file_add_record(dao_event_file_t *file,

@@ -2,14 +2,14 @@
 /* Reading what is to be placed, from any of these, packed by gzip or not; the file's beginning tells which it
    is:
 
-       lifetimes    CSV with a header: id (buffer, buffer_id), lower (start, begin), upper or end, which is inclusive, size;
-                    if they are there: alignment, offset (where the buffer has to be), gaps; other columns are
-                    stepped over
+       lifetimes    CSV with a header: id (buffer, buffer_id), lower (start, begin), upper or end, which is
+                    inclusive, size; if they are there: alignment, offset (where the buffer has to be), gaps;
+                    other columns are stepped over
        events       CSV, see event_file.h; a time is the number of the alloc or free, from 1
        list         lines `id alloc free size` between blanks
        object       JSON, {"id": {"alloc": N, "free": N, "size": N}, ...}
-       step         the four JSON files of a step trace, see read_json_step.h: their folder, or the one with the operators; a
-                    time is the number of the allocation or free within the step
+       step         the four JSON files of a step trace, see read_json_step.h: their folder, or the one with
+                    the operators; a time is the number of the allocation or free within the step
 
    Times with colons, `3:0:7`, are vectors of clocks, as many on every line; without gaps. Lines before the
    header that begin with # are stepped over.

@@ -3,12 +3,12 @@
    and which tensors are carried from step to step. Readers fill a list; it is then turned into a step trace:
 
        file says                                    the trace has
-       carried, whatever accesses it                 alive before the step and after it
+       carried, whatever accesses it                alive before the step and after it
        not carried, and accessed by nobody           nothing
        first accessed by a read                      alive before the step, released after its last access
        first accessed by a write                     produced there, released after its last access
-       written again without being read, not        released after its last access before; the new content is a tensor of
-       carried                                      its own, whose id ends in "+1", "+2", ...                          */
+       written again without being read, not        released after its last access before; the new content is
+       carried                                      a tensor of its own, whose id ends in "+1", "+2", ... */
 #ifndef DAO_TOOLS_ACCESS_LIST_H
 #define DAO_TOOLS_ACCESS_LIST_H
 

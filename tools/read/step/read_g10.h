@@ -2,9 +2,14 @@
 /* Reading a step from JSON lines made from the graphs of G10 (MICRO'23): a header, then a line a tensor, then
    a line a kernel in order:
 
-       {"format": "g10-derived 1", "model": "bert", "batch": 256, "cycles_per_second": 1200000000, "tensors":
-       2, "kernels": 1} {"tensor": 0, "weight": 0, "size": 4096} {"tensor": 1, "weight": 1, "size": 1024}
-       {"kernel": 0, "name": "Linear_Forward", "cycles": 37158, "inputs": [0, 1], "outputs": [0], "workspace": 0}           */
+       {"format": "g10-derived 1", "model": "bert", "batch": 256, "cycles_per_second": 1200000000,
+        "tensors": 2, "kernels": 1}
+       {"tensor": 0, "weight": 0, "size": 4096}
+       {"tensor": 1, "weight": 1, "size": 1024}
+       {"kernel": 0, "name": "Linear_Forward", "cycles": 37158, "inputs": [0, 1], "outputs": [0],
+        "workspace": 0}
+
+   Each of them is one line. */
 #ifndef DAO_TOOLS_READ_G10_H
 #define DAO_TOOLS_READ_G10_H
 

@@ -348,8 +348,8 @@ static dao_status_t read_operators(step_reader_t *reader)
     return status;
 }
 
-/* Sizes that no operator names: whole numbers are tensors that live all through the step, others are ignored.
-   */
+/* Sizes that no operator names: whole numbers are tensors that live all through the step, others are
+   ignored. */
 static dao_status_t add_idle_tensors(step_reader_t *reader)
 {
     const char *id = reader->ids.text;

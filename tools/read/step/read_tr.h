@@ -4,9 +4,9 @@
        T 2                          tensors that follow
        0 4096 1 weight              id, bytes, 1 if it is carried from step to step, name
        1 1024 0 activation
-       K 2 1                        kernels that follow, and which of them begins the backward pass (2: none does)
-       93.4785 2 0:1 1:2            microseconds, accesses that follow; each is id:mode, 1 read, 2 overwrite, 3 both
-       12.5 2 1:1 0:3                                                                                              */
+       K 2 1                        kernels that follow; which of them begins the backward pass, 2: none
+       93.4785 2 0:1 1:2            microseconds, accesses, each id:mode: 1 read, 2 overwrite, 3 both
+       12.5 2 1:1 0:3 */
 #ifndef DAO_TOOLS_READ_TR_H
 #define DAO_TOOLS_READ_TR_H
 

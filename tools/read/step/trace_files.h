@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Finding the files of a step trace: MODEL.io_info.json and, for a batch,
-   MODEL.BATCH.{tensor_size,resize_info, cost_info}.json beside it, each with ".gz" behind it if it is packed.
-   */
+   MODEL.BATCH.{tensor_size,resize_info, cost_info}.json beside it, each with ".gz" behind it if it is
+   packed. */
 #ifndef DAO_TOOLS_TRACE_FILES_H
 #define DAO_TOOLS_TRACE_FILES_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A line is read whole, then cut where its separators stand.
 
-       text      a , b 1 , c \0         fields[0..2] point into it, each closed by a zero where its comma was  */
+       text      a , b 1 , c \0         fields[0..2] point into it; each comma is a zero now */
 #include "tools/read/text/csv_reader.h"
 
 #include "base/memory/host.h"

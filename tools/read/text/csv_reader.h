@@ -14,8 +14,8 @@ enum {
 
 typedef struct dao_csv_reader {
     dao_text_source_t source;
-    char
-        separator; /* ',': between two of them is a field; ' ': fields are between blanks; 0: the first line decides */
+    /* ',': between two of them is a field; ' ': fields are between blanks; 0: the first line decides */
+    char separator;
     uint64_t line; /* of the fields, from 1 */
     char *text;    /* the line, cut into its fields by zeros */
     size_t text_length;

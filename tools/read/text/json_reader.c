@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The tokens of a JSON file. The open containers are one bit each; what may come next is one of:
 
-       VALUE           a value has to come         (begin of the file, behind a colon, behind a comma in an array)
+       VALUE           a value has to come         (at first, behind a colon, behind a comma in an array)
        VALUE_OR_END    or `]`                      (behind `[`)
        KEY_OR_END      a key or `}`                (behind `{`)
        KEY             a key                       (behind a comma in an object)
        COMMA_OR_END    a comma or the closing one  (behind a value in a container)
-       FILE_END        nothing but white space     (behind the outermost value, until the next document is asked for)
+       FILE_END        nothing but white space     (behind the outermost value, before the next one)
 
    Invariant: depth <= DAO_JSON_DEPTH_MAX; bits of object_bits at depth and above are not read. */
 #define DAO_JSON_READER_IS_DEFINED_HERE
