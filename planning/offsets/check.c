@@ -11,6 +11,7 @@
 #include "planning/offsets/check.h"
 #include "base/report/assert.h"
 
+#include "base/report/assert.h"
 #include "base/report/error.h"
 #include "planning/offsets/problem/problem.h"
 #include "planning/offsets/support/sort.h"
@@ -123,6 +124,7 @@ static bool is_looked_at(const sweep_t *sweep, uint32_t item)
 /* Lists the pieces by their ends, or by their lowest bytes. */
 static void sort_pieces(sweep_t *sweep, bool is_by_end)
 {
+    DAO_ASSERT(sweep->layout->offsets != NULL || sweep->instance->piece_count == 0);
     sweep->count = 0;
     dao_plan_pass_t list = {.count = sweep->instance->piece_count};
     while (dao_plan_pass_next(&list, sweep->work)) {
@@ -227,6 +229,7 @@ static uint32_t begin_piece(sweep_t *sweep, uint32_t index, uint32_t *ended)
            dao_plan_instance_piece(instance, sweep->ends[*ended]).end <= piece.begin) {
         bits_clear(&sweep->alive, sweep->ranks[sweep->ends[(*ended)++]]);
     }
+    DAO_ASSERT(sweep->keys[sweep->ranks[index]].value == index); /* its bit is its rank */
     uint32_t clash = find_clash(sweep, index);
     bits_set(&sweep->alive, sweep->ranks[index]);
     return clash;

@@ -91,6 +91,8 @@ dao_status_t dao_plan_make_of(const dao_plan_instance_t *instance, const dao_pla
     plan->report.bound_bytes = instance->bound_bytes;
     plan->report.is_proved = score->unplaced_count == 0 && score->peak_bytes == instance->bound_bytes;
     memcpy(plan->pool_peaks, score->pool_peaks, sizeof(plan->pool_peaks));
+    DAO_ASSERT(score->peak_bytes >= instance->bound_bytes || score->unplaced_count > 0 ||
+               dao_plan_work_is_cancelled(work));
     fill_places(plan, instance, layout, work);
     return hand_out(plan, work, out_plan);
 }
@@ -157,14 +159,21 @@ dao_status_t dao_plan_create(const dao_plan_problem_t *problem, const uint64_t *
 dao_plan_t *dao_plan_retain(dao_plan_t *plan)
 {
     if (plan != NULL) {
-        atomic_fetch_add_explicit(&plan->reference_count, 1, memory_order_relaxed);
+        uint32_t before = atomic_fetch_add_explicit(&plan->reference_count, 1, memory_order_relaxed);
+        DAO_ASSERT(before > 0);
+        (void)before;
     }
     return plan;
 }
 
 void dao_plan_release(dao_plan_t *plan)
 {
-    if (plan == NULL || atomic_fetch_sub_explicit(&plan->reference_count, 1, memory_order_acq_rel) > 1) {
+    if (plan == NULL) {
+        return;
+    }
+    uint32_t before = atomic_fetch_sub_explicit(&plan->reference_count, 1, memory_order_acq_rel);
+    DAO_ASSERT(before > 0);
+    if (before > 1) {
         return;
     }
     dao_plan_memory_free(&plan->memory, plan->offsets);

@@ -9,8 +9,9 @@
    `has_come` behind, and the run that is there goes on with the next slice itself: the stack stays flat, and
    never two work at once.
 
-   What holds: is_running or submitted_count > 0 only after the start; the background has ended when neither
-   holds and is_finished or the cancellation is seen. */
+   What holds under the lock: is_running and submitted_count > 0 only after the start; has_come only while a run
+   is there that sees it; a thread and an executor are never both there. The background has ended when neither
+   is_running nor submitted_count > 0 holds. Work only counts up. */
 #include "base/memory/host.h"
 #include "base/report/assert.h"
 #include "base/report/callback.h"
@@ -104,9 +105,19 @@ static bool is_done(const dao_planner_t *planner)
     return dao_plan_portfolio_is_done(planner->portfolio) || is_limit_reached(planner);
 }
 
+/* The invariants of the head, between two changes under the lock. */
+static bool is_valid_locked(const dao_planner_t *planner)
+{
+    bool is_at_rest = !planner->is_running && planner->submitted_count == 0;
+    return (planner->is_started || is_at_rest) && (planner->is_running || !planner->has_come) &&
+           !(planner->has_thread && planner->config.submit != NULL);
+}
+
 static void publish(dao_planner_t *planner, dao_plan_t *plan)
 {
     dao_mutex_lock(&planner->lock);
+    DAO_ASSERT(is_valid_locked(planner));
+    DAO_ASSERT(!planner->is_finished);
     dao_plan_t *before = planner->best;
     planner->best = plan;
     dao_mutex_unlock(&planner->lock);
@@ -136,6 +147,7 @@ static dao_status_t work(dao_planner_t *planner, uint64_t asked)
         is_enough =
             asked == 0 ? planner->has_plan : work->used >= work->limit && work->used - used_before >= asked;
     }
+    DAO_ASSERT(work->used >= used_before);
     return status == DAO_ERR_STOPPED ? DAO_OK : status;
 }
 
@@ -178,6 +190,8 @@ static bool do_slice(dao_planner_t *planner)
     bool has_more = status == DAO_OK && !is_over;
     if (!has_more) {
         dao_mutex_lock(&planner->lock);
+        DAO_ASSERT(is_valid_locked(planner));
+        DAO_ASSERT(planner->is_running);
         planner->is_finished = true;
         if (status != DAO_OK) {
             dao_error_save(&planner->failure, status);
@@ -194,6 +208,8 @@ static bool has_ended_locked(const dao_planner_t *planner)
 
 static void stop_running_locked(dao_planner_t *planner)
 {
+    DAO_ASSERT(planner->is_running);
+    DAO_ASSERT(!planner->has_come);
     planner->is_running = false;
     if (has_ended_locked(planner)) {
         dao_cond_broadcast(&planner->has_ended);
@@ -216,7 +232,9 @@ static void run(void *argument);
 static void submit(dao_planner_t *planner)
 {
     dao_mutex_lock(&planner->lock);
+    DAO_ASSERT(is_valid_locked(planner));
     planner->submitted_count++;
+    DAO_ASSERT(is_valid_locked(planner));
     dao_mutex_unlock(&planner->lock);
     dao_callback_begin(); /* a step may end here, whose place is needed afterwards */
     planner->config.submit(run, planner, planner->config.submit_user);
@@ -228,6 +246,8 @@ static void run(void *argument)
 {
     dao_planner_t *planner = argument;
     dao_mutex_lock(&planner->lock);
+    DAO_ASSERT(is_valid_locked(planner));
+    DAO_ASSERT(planner->submitted_count > 0);
     planner->submitted_count--;
     planner->has_come = true;
     if (planner->is_running) {
@@ -245,6 +265,7 @@ static void run(void *argument)
         dao_mutex_lock(&planner->lock);
     }
     stop_running_locked(planner);
+    DAO_ASSERT(is_valid_locked(planner));
     dao_mutex_unlock(&planner->lock);
 }
 
@@ -261,6 +282,7 @@ dao_status_t dao_planner_start(dao_planner_t *planner)
     bool has_thread = planner->config.submit == NULL;
     planner->is_started = true;
     planner->is_running = was_started ? planner->is_running : has_thread;
+    DAO_ASSERT(is_valid_locked(planner));
     dao_mutex_unlock(&planner->lock);
     if (was_started) {
         return dao_error(DAO_ERR_BUSY, "the planner was started before");
@@ -276,6 +298,7 @@ dao_status_t dao_planner_start(dao_planner_t *planner)
         planner->is_started = false;
         stop_running_locked(planner);
     }
+    DAO_ASSERT(is_valid_locked(planner));
     dao_mutex_unlock(&planner->lock);
     return status;
 }
@@ -297,6 +320,7 @@ dao_status_t dao_planner_wait(dao_planner_t *planner, uint64_t timeout_ns)
         }
     }
     bool has_ended = has_ended_locked(planner);
+    DAO_ASSERT(is_valid_locked(planner));
     dao_error_record_t failure = planner->failure;
     dao_mutex_unlock(&planner->lock);
     if (!has_ended) {
@@ -369,6 +393,7 @@ void dao_planner_destroy(dao_planner_t *planner)
     while (!has_ended_locked(planner)) {
         dao_cond_wait(&planner->has_ended, &planner->lock);
     }
+    DAO_ASSERT(is_valid_locked(planner));
     dao_mutex_unlock(&planner->lock);
     if (planner->has_thread) {
         dao_thread_join(&planner->thread);

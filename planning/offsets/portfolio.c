@@ -16,7 +16,11 @@
    and if that tells what is best it is the end.
 
    The search looks only for what is better than the plan at its start. It raises the bound, too: then the
-   best plan is published once more, with the bound that it is known to have. */
+   best plan is published once more, with the bound that it is known to have.
+
+   What holds between steps: best_plan is there once has_best is set, and `version` plans were handed out; of the
+   skyline and the bins one is at hand at most, and greedy settles them; `next` counts the builders and spreaders
+   that were begun; nothing is built or improved before the instance is prepared. */
 #include "planning/offsets/portfolio.h"
 
 #include "base/memory/host.h"
@@ -160,6 +164,8 @@ static dao_status_t start_builder(dao_plan_portfolio_t *portfolio, dao_plan_work
 {
     dao_plan_instance_t *instance = &portfolio->instance;
     bool is_spreader = portfolio->next >= portfolio->builder_count;
+    DAO_ASSERT(!is_building(portfolio));
+    DAO_ASSERT(portfolio->next < portfolio->builder_count + portfolio->spreader_count);
     dao_plan_method_t method = is_spreader ? best_spreaders[portfolio->next - portfolio->builder_count]
                                            : portfolio->builders[portfolio->next];
     const recipe_t *recipe = &recipes[method];
@@ -175,6 +181,7 @@ static dao_status_t start_builder(dao_plan_portfolio_t *portfolio, dao_plan_work
                                                  .grows_least = is_spreader};
         status = dao_plan_greedy_create(instance, &config, work, &portfolio->greedy);
     }
+    DAO_ASSERT(status != DAO_OK || is_building(portfolio));
     if (status == DAO_OK) {
         portfolio->worker = WORKER_BUILDER;
         portfolio->builder = method;
@@ -219,6 +226,7 @@ static dao_status_t settle(dao_plan_portfolio_t *portfolio, dao_plan_work_t *wor
 
 static dao_status_t step_builder(dao_plan_portfolio_t *portfolio, dao_plan_work_t *work)
 {
+    DAO_ASSERT(portfolio->worker == WORKER_BUILDER);
     if (portfolio->greedy != NULL) {
         return dao_plan_greedy_step(portfolio->greedy, work, &portfolio->is_found);
     }
@@ -343,6 +351,7 @@ static void begin_turn(dao_plan_portfolio_t *portfolio)
     bool is_for_search = portfolio->does_search && (are_few != is_rare || !portfolio->does_squeaky_wheel);
     portfolio->worker = is_for_search ? WORKER_SEARCH : WORKER_SQUEAKY_WHEEL;
     portfolio->turn_left = TURN_WORK + (uint64_t)TURN_ITEM_WORK * portfolio->instance.item_count;
+    DAO_ASSERT(portfolio->does_search || portfolio->does_squeaky_wheel);
 }
 
 static bool may_improve(const dao_plan_portfolio_t *portfolio)
@@ -356,6 +365,7 @@ static dao_status_t step_improver(dao_plan_portfolio_t *portfolio, dao_plan_work
     if (portfolio->turn_left == 0 || !may_improve(portfolio)) {
         begin_turn(portfolio);
     }
+    DAO_ASSERT(work->used < work->limit);
     uint64_t left = work->limit - work->used, used_before = work->used;
     dao_plan_work_t turn = *work;
     turn.limit = work->used + (left < portfolio->turn_left ? left : portfolio->turn_left);
@@ -381,6 +391,7 @@ static dao_plan_report_t report_of(const dao_plan_portfolio_t *portfolio, const 
 /* Hands a new plan out, and keeps a reference. */
 static void hand_out(dao_plan_portfolio_t *portfolio, dao_plan_t *plan, dao_plan_t **out_plan)
 {
+    DAO_ASSERT(portfolio->has_best);
     dao_plan_release(portfolio->best_plan);
     portfolio->best_plan = dao_plan_retain(plan);
     portfolio->version++;
@@ -561,11 +572,23 @@ static dao_status_t step_once(dao_plan_portfolio_t *portfolio, dao_plan_work_t *
     return DAO_OK;
 }
 
+/* The invariants of the head, between two steps. */
+static bool is_valid(const dao_plan_portfolio_t *portfolio)
+{
+    bool is_fresh = !is_building(portfolio) && portfolio->next == 0 && portfolio->squeaky_wheel == NULL &&
+                    portfolio->search == NULL;
+    return (portfolio->is_prepared || is_fresh) && portfolio->has_best == (portfolio->best_plan != NULL) &&
+           portfolio->has_best == (portfolio->version > 0) &&
+           (portfolio->skyline == NULL || portfolio->bins == NULL) &&
+           portfolio->next <= portfolio->builder_count + portfolio->spreader_count;
+}
+
 dao_status_t dao_plan_portfolio_step(dao_plan_portfolio_t *portfolio, dao_plan_work_t *work,
                                      dao_plan_t **out_plan)
 {
     dao_status_t status = DAO_OK;
     *out_plan = NULL;
+    DAO_ASSERT(is_valid(portfolio));
     while (status == DAO_OK && !portfolio->is_done && *out_plan == NULL && dao_plan_work_is_left(work)) {
         if (portfolio->is_found) {
             status = take_result(portfolio, work, out_plan);
@@ -577,6 +600,8 @@ dao_status_t dao_plan_portfolio_step(dao_plan_portfolio_t *portfolio, dao_plan_w
         dao_plan_memory_trim(&portfolio->instance.memory, work);
         work->used++;
     }
+    DAO_ASSERT(is_valid(portfolio));
+    DAO_ASSERT(*out_plan == NULL || *out_plan == portfolio->best_plan);
     return status;
 }
 

@@ -326,6 +326,8 @@ static bool has_left_out_too_much(const dao_plan_greedy_t *greedy)
 
 dao_status_t dao_plan_greedy_step(dao_plan_greedy_t *greedy, dao_plan_work_t *work, bool *out_is_done)
 {
+    DAO_ASSERT(greedy->sift_count <= greedy->heap_count);
+    DAO_ASSERT_HEAVY(dao_plan_tree_is_valid(&greedy->tree));
     while (greedy->sift_count > 0 && dao_plan_work_is_left(work)) {
         sift_down(greedy, --greedy->sift_count);
         work->used++;
@@ -341,7 +343,9 @@ dao_status_t dao_plan_greedy_step(dao_plan_greedy_t *greedy, dao_plan_work_t *wo
             greedy->heap_count = 0;
         }
     }
-    DAO_ASSERT_HEAVY(dao_plan_tree_is_valid(&greedy->tree) && dao_plan_shelf_is_valid(&greedy->shelf));
+    DAO_ASSERT(greedy->sift_count <= greedy->heap_count);
+    DAO_ASSERT_HEAVY(dao_plan_tree_is_valid(&greedy->tree));
+    DAO_ASSERT_HEAVY(dao_plan_shelf_is_valid(&greedy->shelf));
     *out_is_done = greedy->heap_count == 0;
     return status;
 }

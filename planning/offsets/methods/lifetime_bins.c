@@ -543,6 +543,7 @@ dao_status_t dao_plan_lifetime_bins_step(dao_plan_lifetime_bins_t *bins, dao_pla
                                          bool *out_is_done)
 {
     dao_status_t status = DAO_OK;
+    DAO_ASSERT(bins->policy <= DAO_PLAN_BIN_POLICY_COUNT);
     while (status == DAO_OK && bins->policy < DAO_PLAN_BIN_POLICY_COUNT && dao_plan_work_is_left(work)) {
         status = step_policy(bins, work);
         if (bins->policy == DAO_PLAN_BIN_POLICY_COUNT) {

@@ -456,6 +456,7 @@ static void place_part(pools_t *pools, dao_plan_work_t *work)
 
 bool dao_plan_pools_step(dao_plan_pools_t *pools, dao_plan_work_t *work)
 {
+    DAO_ASSERT(dao_plan_pools_is_valid(pools));
     while (pools->phase != PHASE_DONE && dao_plan_work_is_left(work)) {
         if (pools->phase == PHASE_PACK) {
             pack_set(pools, work);

@@ -772,6 +772,8 @@ static dao_status_t fill_pool(dao_plan_skyline_t *skyline, dao_plan_work_t *work
 dao_status_t dao_plan_skyline_step(dao_plan_skyline_t *skyline, dao_plan_work_t *work, bool *out_is_done)
 {
     dao_status_t status = DAO_OK;
+    DAO_ASSERT(skyline->pool <= skyline->instance->pool_count);
+    DAO_ASSERT_HEAVY(dao_plan_skyline_is_valid(skyline));
     while (status == DAO_OK && skyline->pool < skyline->instance->pool_count && dao_plan_work_is_left(work)) {
         status = skyline->is_filling ? fill_pool(skyline, work) : begin_pool(skyline, work);
     }

@@ -262,11 +262,13 @@ dao_status_t dao_plan_squeaky_wheel_step(dao_plan_squeaky_wheel_t *squeaky_wheel
 {
     dao_status_t status = DAO_OK;
     *out_is_found = false;
+    DAO_ASSERT(squeaky_wheel->greedy == NULL || squeaky_wheel->skyline != NULL);
     while (status == DAO_OK && !*out_is_found && dao_plan_work_is_left(work)) {
         uint64_t used_before = work->used++;
         status = step_round(squeaky_wheel, work, out_is_found);
         squeaky_wheel->idle_work += work->used - used_before;
     }
+    DAO_ASSERT(!*out_is_found || squeaky_wheel->skyline != NULL);
     DAO_ASSERT_HEAVY(dao_plan_work_is_cancelled(work) || dao_plan_squeaky_wheel_is_valid(squeaky_wheel));
     return status;
 }

@@ -6,6 +6,7 @@
    is the sum of the pools' peaks: at least what is alive at one moment, and at least the sum of what each
    pool must hold at its own worst moment. */
 #include "base/numbers/math.h"
+#include "base/report/assert.h"
 #include "base/report/error.h"
 #include "planning/offsets/problem/rows.h"
 
@@ -146,5 +147,6 @@ dao_status_t dao_plan_bound(const dao_plan_rows_t *rows, const dao_plan_problem_
     }
     dao_plan_memory_free(memory, changes);
     *out_bound = dao_larger(bound_bytes, pool_bytes);
+    DAO_ASSERT(*out_bound <= DAO_PLAN_TOTAL_MAX || dao_plan_work_is_cancelled(work));
     return DAO_OK;
 }

@@ -322,6 +322,9 @@ dao_status_t dao_plan_instance_init(dao_plan_instance_t *instance, const dao_pla
         dao_plan_instance_finish(instance);
         return status;
     }
+    DAO_ASSERT(instance->piece_count >= instance->item_count);
+    DAO_ASSERT(instance->time_count <= instance->piece_count); /* each time is the begin of a piece */
+    DAO_ASSERT(instance->bound_bytes <= DAO_PLAN_TOTAL_MAX);
     DAO_ASSERT_HEAVY(dao_plan_instance_is_valid(instance));
     return DAO_OK;
 }
@@ -350,6 +353,7 @@ void dao_plan_instance_finish(dao_plan_instance_t *instance)
     dao_plan_memory_free(memory, instance->end_clocks);
     dao_plan_work_t endless = dao_plan_work_unlimited();
     dao_plan_memory_trim(memory, &endless);
+    DAO_ASSERT(memory->used_bytes == 0); /* what works on an instance gives its arrays back before */
     *instance = (dao_plan_instance_t){0};
 }
 

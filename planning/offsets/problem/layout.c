@@ -3,6 +3,7 @@
 #include "planning/offsets/problem/layout.h"
 
 #include "base/numbers/math.h"
+#include "base/report/assert.h"
 
 #include <assert.h>
 
@@ -38,6 +39,7 @@ void dao_plan_layout_put_fixed(dao_plan_layout_t *layout, const dao_plan_instanc
     while (dao_plan_pass_next(&pass, work)) {
         for (uint32_t i = (uint32_t)pass.begin; i < pass.end; i++) {
             if (instance->items[i].is_fixed) {
+                DAO_ASSERT(instance->items[i].pool < instance->pool_count); /* any pool is pool 0 there */
                 dao_plan_layout_put(layout, i, instance->fixed_offsets[i], instance->items[i].pool);
             }
         }
@@ -53,6 +55,7 @@ static void add_score(const dao_plan_instance_t *instance, const dao_plan_layout
         score->unplaced_count++;
         return;
     }
+    DAO_ASSERT(dao_plan_layout_pool(layout, item) < instance->pool_count);
     uint64_t *peak_bytes = &score->pool_peaks[dao_plan_layout_pool(layout, item)];
     uint64_t end = layout->offsets[item] + size_bytes;
     *peak_bytes = end > *peak_bytes ? end : *peak_bytes;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Times become numbers of beginnings: see the picture in instance.h. They are sorted; or counted, each at a
    slot of its own, where they lie as close together as numbers of operations do. Both come to the same. */
+#include "base/report/assert.h"
 #include "base/report/error.h"
 #include "planning/offsets/problem/rows.h"
 #include "planning/offsets/support/sort.h"

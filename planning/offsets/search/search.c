@@ -175,9 +175,16 @@ static dao_plan_search_event_t end_run(dao_plan_search_t *search, dao_plan_fit_e
     return DAO_PLAN_SEARCH_OPEN;
 }
 
+/* Returns true if the capacity of a run lies in the range that is left, below what is known to be reached. */
+static bool is_valid(const dao_plan_search_t *search)
+{
+    return !search->is_running || (search->lower <= search->capacity && search->capacity < search->upper);
+}
+
 dao_status_t dao_plan_search_step(dao_plan_search_t *search, dao_plan_work_t *work,
                                   dao_plan_search_event_t *out_event)
 {
+    DAO_ASSERT(is_valid(search));
     *out_event = search->lower < search->upper ? DAO_PLAN_SEARCH_OPEN : DAO_PLAN_SEARCH_DONE;
     while (*out_event == DAO_PLAN_SEARCH_OPEN && dao_plan_work_is_left(work)) {
         if (!search->is_running) {
@@ -191,6 +198,7 @@ dao_status_t dao_plan_search_step(dao_plan_search_t *search, dao_plan_work_t *wo
         }
         *out_event = end_run(search, end);
     }
+    DAO_ASSERT(is_valid(search));
     return DAO_OK;
 }
 

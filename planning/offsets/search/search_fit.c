@@ -702,6 +702,7 @@ static bool start_sections(dao_plan_fit_t *fit)
 void dao_plan_fit_start(dao_plan_fit_t *fit, dao_plan_units_t capacity, uint64_t node_limit,
                         const double *values)
 {
+    DAO_ASSERT(capacity < DAO_PLAN_UNITS_NOWHERE);
     if (capacity != fit->capacity) { /* other sections may be hard */
         memset(fit->weights, 0, fit->model->section_count * sizeof(*fit->weights));
     }

@@ -54,6 +54,7 @@ static void count_up(dao_plan_memory_t *memory, size_t size_bytes)
     if (memory->used_bytes > memory->most_bytes) {
         memory->most_bytes = memory->used_bytes;
     }
+    DAO_ASSERT(memory->used_bytes >= size_bytes); /* no sum of arrays that there are wraps */
 }
 
 static head_t *take_head(size_t whole_bytes)
@@ -129,6 +130,7 @@ void *dao_plan_memory_grow(dao_plan_memory_t *memory, void *address, size_t coun
     if (head == NULL) {
         return NULL;
     }
+    DAO_ASSERT(memory->used_bytes >= before_bytes);
     memory->used_bytes -= before_bytes;
     count_up(memory, whole_bytes);
     return head + 1;
@@ -157,6 +159,7 @@ void dao_plan_memory_trim(dao_plan_memory_t *memory, dao_plan_work_t *work)
         size_t kept_bytes =
             head->size_bytes > TRIM_BYTES ? (head->size_bytes - 1) / TRIM_BYTES * TRIM_BYTES : 0;
         size_t given_bytes = head->size_bytes - kept_bytes;
+        DAO_ASSERT(given_bytes <= memory->used_bytes);
         memory->spent = kept_bytes > 0 ? head : head->next;
         memory->used_bytes -= given_bytes;
         work->used += given_bytes / BYTES_PER_WORK;

@@ -36,7 +36,8 @@ void dao_plan_shelf_finish(dao_plan_shelf_t *shelf, dao_plan_memory_t *memory)
 void dao_plan_shelf_put(dao_plan_shelf_t *shelf, const dao_plan_shelf_entry_t *entry)
 {
     DAO_ASSERT(shelf->count < shelf->capacity);
-    DAO_ASSERT(entry->end <= DAO_PLAN_SHELF_TIME_MAX);
+    DAO_ASSERT(entry->begin < entry->end && entry->end <= DAO_PLAN_SHELF_TIME_MAX);
+    DAO_ASSERT(entry->low < entry->high);
     uint32_t low = 0, high = shelf->count;
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
@@ -54,6 +55,8 @@ void dao_plan_shelf_put(dao_plan_shelf_t *shelf, const dao_plan_shelf_entry_t *e
     shelf->begins[low] = (int16_t)entry->begin;
     shelf->ends[low] = (int16_t)entry->end;
     shelf->count++;
+    DAO_ASSERT(low == 0 || shelf->spans[low - 1].low <= entry->low);
+    DAO_ASSERT(low + 1 == shelf->count || entry->low <= shelf->spans[low + 1].low);
 }
 
 /* The entries of a stretch that are alive in [begin, end), a bit each. No branch: whether an entry is alive
@@ -88,6 +91,8 @@ static uint64_t alive_of(const dao_plan_shelf_t *shelf, uint32_t first, const da
 uint64_t dao_plan_shelf_find(const dao_plan_shelf_t *shelf, const dao_plan_shelf_life_t *life,
                              uint64_t size_bytes, uint64_t alignment_bytes, bool is_best_fit)
 {
+    DAO_ASSERT(dao_is_power_of_two(alignment_bytes));
+    DAO_ASSERT(life->end <= DAO_PLAN_SHELF_TIME_MAX && life->second_end <= DAO_PLAN_SHELF_TIME_MAX);
     uint64_t offset = 0, chosen = 0, least_hole = UINT64_MAX;
     uint64_t enough_bytes = is_best_fit ? size_bytes : UINT64_MAX - 1; /* no hole is better */
     for (uint32_t first = 0; first < shelf->count; first += STRETCH) {

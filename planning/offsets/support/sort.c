@@ -2,6 +2,8 @@
 /* A radix sort for many numbers, a merge sort for the few around one buffer. */
 #include "planning/offsets/support/sort.h"
 
+#include "base/report/assert.h"
+
 #define DIGIT_BITS  11u
 #define DIGIT_COUNT (1u << DIGIT_BITS)
 
@@ -57,6 +59,15 @@ static uint64_t differing_bits(const dao_plan_key_t *keys, size_t count, dao_pla
     return differing;
 }
 
+static bool are_sorted(const dao_plan_key_t *keys, size_t count)
+{
+    bool is_sorted = true;
+    for (size_t i = 1; i < count && is_sorted; i++) {
+        is_sorted = keys[i - 1].key <= keys[i].key;
+    }
+    return is_sorted;
+}
+
 void dao_plan_sort_keys(dao_plan_key_t *keys, dao_plan_key_t *scratch, size_t count, dao_plan_work_t *work)
 {
     uint64_t differing = differing_bits(keys, count, work);
@@ -76,6 +87,7 @@ void dao_plan_sort_keys(dao_plan_key_t *keys, dao_plan_key_t *scratch, size_t co
     if (from != keys) {
         dao_plan_pass_copy(keys, from, count * sizeof(*keys), work);
     }
+    DAO_ASSERT_HEAVY(are_sorted(keys, count) || dao_plan_work_is_cancelled(work));
 }
 
 static void sort_run(dao_plan_span_t *spans, size_t count)

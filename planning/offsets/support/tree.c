@@ -99,6 +99,7 @@ void dao_plan_tree_build(dao_plan_tree_t *tree, dao_plan_work_t *work)
             }
         }
     }
+    DAO_ASSERT_HEAVY(dao_plan_work_is_cancelled(work) || dao_plan_tree_is_valid(tree));
 }
 
 /* The bits of those of four places whose numbers are too large. */
@@ -133,6 +134,8 @@ static uint32_t first_of(uint32_t at, uint32_t small)
 
 uint32_t dao_plan_tree_find(const dao_plan_tree_t *tree, uint32_t low, uint32_t high, uint32_t most)
 {
+    DAO_ASSERT(low <= high && high <= tree->count);
+    DAO_ASSERT(most < DAO_PLAN_TREE_NONE);
     uint32_t level = 0, at = low, small = 0;
     while (level < tree->level_count && (uint64_t)at << (FAN_LOG2 * level) < high) {
         small = small_from(tree->levels[level], at, most);

@@ -58,6 +58,7 @@ dao_status_t dao_swap_parts_init(dao_swap_parts_t *parts, const dao_swap_step_t 
         parts->inactive_count += parts->first[tensor + 1] - parts->first[tensor];
     }
     parts->first_inactive[step->access_count] = parts->inactive_count;
+    DAO_ASSERT(parts->inactive_count >= step->access_count); /* a tensor that is used has a part */
     return DAO_OK;
 }
 

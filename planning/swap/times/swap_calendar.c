@@ -71,6 +71,9 @@ bool dao_swap_calendar_book(dao_swap_calendar_t *calendar, uint64_t begin_ns, ui
             (calendar->busy_count - end) * sizeof(*calendar->busy));
     calendar->busy[at] = (dao_swap_interval_t){begin_ns, end_ns};
     calendar->busy_count = calendar->busy_count + 1 - (end - at);
+    DAO_ASSERT(calendar->busy_count <= calendar->busy_capacity);
+    DAO_ASSERT(at == 0 || calendar->busy[at - 1].end_ns < begin_ns);
+    DAO_ASSERT(at + 1 == calendar->busy_count || end_ns < calendar->busy[at + 1].begin_ns);
     return true;
 }
 
@@ -134,6 +137,7 @@ static bool make_place(dao_swap_room_t *room)
 
 bool dao_swap_room_give(dao_swap_room_t *room, uint64_t from_ns, uint64_t size_bytes)
 {
+    DAO_ASSERT(size_bytes > 0);
     if (!make_place(room)) {
         return false;
     }
@@ -147,6 +151,8 @@ bool dao_swap_room_give(dao_swap_room_t *room, uint64_t from_ns, uint64_t size_b
         room->count++;
     }
     room->size_bytes += size_bytes;
+    DAO_ASSERT(room->first + room->count <= room->capacity);
+    DAO_ASSERT(at == 0 || room->entries[room->first + at - 1].from_ns <= from_ns);
     return true;
 }
 
@@ -166,6 +172,7 @@ uint64_t dao_swap_room_take_first(dao_swap_room_t *room, uint64_t size_bytes)
         room->first++;
         room->count--;
     }
+    DAO_ASSERT((room->count == 0) == (room->size_bytes == 0));
     return ready_ns;
 }
 
@@ -189,6 +196,7 @@ uint64_t dao_swap_room_take_last(dao_swap_room_t *room, uint64_t size_bytes, uin
     dao_swap_room_entry_t *first = room->entries + room->first;
     memmove(first + begin, first + end, (room->count - end) * sizeof(*first));
     room->count -= end - begin;
+    DAO_ASSERT((room->count == 0) == (room->size_bytes == 0));
     return taken < size_bytes ? dao_swap_room_take_first(room, size_bytes - taken) : ready_ns;
 }
 

@@ -2,6 +2,7 @@
 #include "planning/swap/times/swap_link.h"
 
 #include "base/numbers/math.h"
+#include "base/report/assert.h"
 
 /* Less than this of a nanosecond is what doubles round. */
 #define ROUNDING_NS 1e-3
@@ -92,6 +93,7 @@ dao_swap_interval_t dao_swap_link_find(const dao_swap_link_t *link, bool is_in, 
 
 bool dao_swap_link_book(dao_swap_link_t *link, bool is_in, const dao_swap_interval_t *time)
 {
+    DAO_ASSERT(time->begin_ns <= time->end_ns);
     bool is_half = link->tier->duplex == DAO_SWAP_DUPLEX_HALF;
     return dao_swap_calendar_book(is_in || is_half ? &link->in : &link->out, time->begin_ns,
                                   time->end_ns - time->begin_ns);

@@ -130,6 +130,7 @@ static bool start_next(replayer_t *replayer, uint32_t index)
         stream->started / count == replayer->play->step_count - 2) {
         replayer->play->begin_ns[index][at] = replayer->now_ns;
     }
+    DAO_ASSERT(stream->started == stream->done);
     stream->started++;
     stream->is_running = true;
     return true;
@@ -190,12 +191,14 @@ static void end_kernel(replayer_t *replayer, uint64_t done)
 /* Moves time on, and ends what ends then. */
 static void advance(replayer_t *replayer, uint64_t time_ns)
 {
+    DAO_ASSERT(time_ns >= replayer->now_ns);
     double passed_ns = (double)(time_ns - replayer->now_ns);
     replayer->now_ns = time_ns;
     for (uint32_t i = 0; i < DAO_SWAP_STREAM_COUNT; i++) {
         stream_state_t *stream = &replayer->streams[i];
         stream->left_bytes -= stream->is_running ? stream->speed * passed_ns : 0;
         if (stream->is_running && stream->end_ns == time_ns) {
+            DAO_ASSERT(stream->started == stream->done + 1);
             stream->is_running = false;
             stream->speed = 0;
             stream->done++;

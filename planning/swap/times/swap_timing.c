@@ -151,6 +151,7 @@ static void leave(player_t *player, uint32_t part, const dao_swap_decision_t *de
     part_time_t *time = &player->times[part];
     dao_swap_link_t *link = &player->links[decision->is_file ? 1 : 0];
     dao_swap_moment_t *moment = &player->timing->moments[time->inactive];
+    DAO_ASSERT(time->is_resident);
     uint64_t size = dao_swap_part_size(player->parts, part), free_ns = player->clock_ns;
     if (decision->is_away && !time->is_saved) {
         dao_swap_interval_t out = book(player, link, false, time->written_ns, size);
@@ -176,6 +177,8 @@ static void come_back(player_t *player, uint32_t inactive_index)
     }
     dao_swap_link_t *link = &player->links[player->decisions[inactive_index].is_file ? 1 : 0];
     uint64_t size = dao_swap_part_size(player->parts, part);
+    DAO_ASSERT(time->inactive == inactive_index);
+    DAO_ASSERT(player->decisions[inactive_index].is_away);
     uint64_t room_ns = dao_swap_room_take_first(&player->room, size);
     dao_swap_interval_t in =
         book(player, link, true, dao_larger(room_ns, dao_larger(time->saved_ns, time->left_ns)), size);
@@ -237,6 +240,7 @@ static void play_kernel(player_t *player, uint32_t kernel)
         come_back(player, player->loads[i]);
     }
     uint64_t begin_ns = kernel_begin(player, kernel);
+    DAO_ASSERT(begin_ns >= player->clock_ns); /* kernels run one after the other */
     player->clock_ns =
         begin_ns + dao_larger(step->problem->kernels[kernel].time_ns, 1); /* lives have a length */
     note(player, &player->timing->kernel_begin_ns[kernel], begin_ns, player->start_ns);
@@ -264,6 +268,7 @@ static void begin(player_t *player, uint64_t capacity_bytes)
             free_bytes -= is_there ? dao_swap_part_size(player->parts, part) : 0;
         }
     }
+    DAO_ASSERT(free_bytes <= capacity_bytes); /* what dao_swap_cycle() made good fits */
     dao_swap_link_init(&player->links[0], &step->problem->host);
     dao_swap_link_init(&player->links[1], &step->problem->file);
     dao_swap_room_init(&player->room);

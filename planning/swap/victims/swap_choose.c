@@ -554,7 +554,7 @@ static void begin(pass_t *pass, uint64_t capacity_bytes)
                                                 .is_saved = true};
         }
     }
-    pass->failed = !dao_swap_room_give(&pass->room, 0, capacity_bytes);
+    pass->failed = capacity_bytes > 0 && !dao_swap_room_give(&pass->room, 0, capacity_bytes);
 }
 
 dao_status_t dao_swap_choose(const dao_swap_parts_t *parts, uint64_t capacity_bytes,

@@ -121,6 +121,8 @@ static void relieve(const dao_swap_parts_t *parts, uint32_t kernel, uint64_t cap
         decisions[best.inactive].lead =
             decisions[best.inactive].is_away ? one->inactive_length - 1 - since : 0;
         decisions[best.inactive].is_away = true;
+        DAO_ASSERT(away_length(one, &decisions[best.inactive]) > before); /* each turn frees some bytes */
+        DAO_ASSERT(decisions[best.inactive].lead < one->inactive_length);
         add_bytes(kernel_bytes, step->kernel_count, after(step, one->kernel, 1 + before),
                   away_length(one, &decisions[best.inactive]) - before,
                   0 - dao_swap_part_size(parts, best.part));
@@ -140,6 +142,7 @@ static void keep(const dao_swap_parts_t *parts, uint64_t capacity_bytes, const p
             return;
         }
     }
+    DAO_ASSERT(decisions[place->inactive].is_away);
     add_bytes(kernel_bytes, step->kernel_count, after(step, one->kernel, 1), length, size);
     decisions[place->inactive] = (dao_swap_decision_t){0};
 }
