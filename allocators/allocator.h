@@ -18,10 +18,9 @@ typedef struct dao_block_request {
     size_t size_bytes;      /* at least 1 */
     size_t alignment_bytes; /* a power of two; 0, or anything below the allocator's own alignment, is that */
     uint32_t tag;           /* who the block is counted for, see tags.h; 0 is nobody */
-    uint32_t stream; /* whose order the block follows, see stream_fence.h; 0: it must be idle at once */
-    uint32_t
-        lease; /* the lease it is allocated under, of lease_begin; 0: none. One in front of another hands it on */
-    bool wants_unfenced; /* nothing that other streams hold: `stream` cannot be made to wait for them */
+    uint32_t stream;     /* whose order the block follows, see stream_fence.h; 0: it must be idle at once */
+    uint32_t lease;      /* the one it is allocated under, of lease_begin; 0: none. A layer hands it on */
+    bool wants_unfenced; /* nothing that other streams may still use: `stream` cannot wait for them */
     /* What is idle in windows, too, before the place comes to have more than windows_from_bytes: there the
        block may be in the way of places. */
     bool takes_windows;
@@ -30,7 +29,7 @@ typedef struct dao_block_request {
     bool takes_fewest_pages;
 } dao_block_request_t;
 
-/* Tells whether a request may be given what others than its stream hold. */
+/* Returns true if a request may be given what other streams may still use. */
 static inline bool dao_block_request_takes_fenced(const dao_block_request_t *request)
 {
     return request->stream != 0 && !request->wants_unfenced;
@@ -39,8 +38,7 @@ static inline bool dao_block_request_takes_fenced(const dao_block_request_t *req
 /* What is given; undefined where alloc fails. */
 typedef struct dao_block_grant {
     void *address;
-    dao_stream_fence_t
-        fence; /* what request.stream has to wait for before it uses the block; empty if request.stream is 0 */
+    dao_stream_fence_t fence; /* what request.stream waits for before it uses the block; empty without one */
 } dao_block_grant_t;
 
 /* A block. */
@@ -131,7 +129,7 @@ typedef struct dao_allocator_ops {
     /* Finds the live block that an address lies in. DAO_ERR_FOREIGN_POINTER if there is none. */
     dao_status_t (*query)(dao_allocator_t *allocator, const void *address, dao_block_t *out_block);
 
-    /* Gives cached memory back until at most keep_bytes of it are left, as far as nothing lives in it. */
+    /* Releases cached memory until at most keep_bytes of it are left, as far as nothing lives in it. */
     dao_status_t (*trim)(dao_allocator_t *allocator, size_t keep_bytes, size_t *out_released_bytes);
 
     /* 0 is no limit. DAO_ERR_LIMIT if live blocks hold more: nothing is changed. */
@@ -153,7 +151,7 @@ typedef struct dao_allocator_ops {
     /* Walks every structure and recounts every counter. */
     bool (*is_valid)(dao_allocator_t *allocator);
 
-    /* Gives everything back, live blocks too. */
+    /* Releases everything, live blocks too. */
     void (*destroy)(dao_allocator_t *allocator);
 
     /* Optional, both or neither; allocators of pinned memory have them. Puts a live block on a queue of
@@ -242,9 +240,9 @@ static inline dao_status_t dao_allocator_free_fallback(dao_allocator_t *allocato
                                   : allocator->ops->free(allocator, address, NULL);
 }
 
-/* Tells whether an answer of alloc, or of what memory comes from, may be another one for less, or once memory
-   is freed or given back. A limit: of the place, or of the budget, which others have taken from since there
-   was room. */
+/* Returns true if an answer of alloc, or of what memory comes from, may be another one for less, or once
+   memory is freed or given back. A limit: of the place, or of the budget, which others have taken from since
+   there was room. */
 static inline bool dao_allocator_is_short(dao_status_t status)
 {
     return status == DAO_ERR_NO_DEVICE_MEMORY || status == DAO_ERR_NO_HOST_MEMORY || status == DAO_ERR_LIMIT;

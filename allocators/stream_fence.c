@@ -113,7 +113,7 @@ static bool line_is_done(const line_t *line, uint64_t epoch)
     return atomic_load(&line->done_epoch) >= epoch;
 }
 
-/* Tells whether a backend's answer about an event means that the work before it has ended. */
+/* Returns true if a backend's answer about an event means that the work before it has ended. */
 static bool means_ended(dao_status_t status)
 {
     return status != DAO_ERR_NOT_READY && !dao_stream_fence_must_wait_elsewhere(status);
@@ -235,7 +235,7 @@ static bool has_event_locked(const line_t *line, uint64_t epoch)
     return line->ring_count > 0 && ring_at(line, line->ring_count - 1)->epoch >= epoch;
 }
 
-/* Gives the earliest event that stands for a stream's frees up to an epoch, borrowed from the ring. */
+/* Returns the earliest event that stands for a stream's frees up to an epoch, borrowed from the ring. */
 static dao_status_t line_find_locked(dao_stream_fences_t *fences, line_t *line, uint64_t epoch,
                                      event_t **out_event)
 {

@@ -33,7 +33,7 @@ static inline bool dao_stream_fence_is_empty(const dao_stream_fence_t *fence)
     return fence->streams == 0;
 }
 
-/* Tells whether only `stream` may use it, so that it follows in the stream's own order. */
+/* Returns true if only `stream` may use it, so that it follows in the stream's own order. */
 static inline bool dao_stream_fence_is_own(const dao_stream_fence_t *fence, uint32_t stream)
 {
     return stream != 0 && (fence->streams & ~(UINT64_C(1) << stream)) == 0;
@@ -46,7 +46,7 @@ static inline void dao_stream_fence_join(dao_stream_fence_t *fence, const dao_st
     fence->epoch = other->epoch > fence->epoch ? other->epoch : fence->epoch;
 }
 
-/* Tells whether an answer of dao_stream_fences_wait() means that not all of the fence was waited for: this
+/* Returns true if an answer of dao_stream_fences_wait() means that not all of the fence was waited for: this
    thread must not wait, or a stream is being captured into a graph, which waiting would end. */
 static inline bool dao_stream_fence_must_wait_elsewhere(dao_status_t status)
 {
@@ -61,7 +61,7 @@ DAO_NODISCARD dao_status_t dao_stream_fences_create(const dao_backend_ops_t *ops
                                                     dao_stream_fences_t **out_fences);
 void dao_stream_fences_destroy(dao_stream_fences_t *fences); /* NULL is allowed; nobody waits any more */
 
-/* Gives a stream a number: one that nobody has, perhaps one that somebody had. The stream is borrowed until
+/* Returns a stream a number: one that nobody has, perhaps one that somebody had. The stream is borrowed until
    it is removed. DAO_ERR_TOO_MANY with a message: DAO_STREAM_FENCE_STREAM_MAX streams have one. Threads: any.
    */
 DAO_NODISCARD dao_status_t dao_stream_fences_stream_add(dao_stream_fences_t *fences,
@@ -75,8 +75,8 @@ void dao_stream_fences_stream_remove(dao_stream_fences_t *fences, uint32_t strea
    marked with it (dao_allocator_ops_t.stream_mark). Threads: any. Lock-free. */
 void dao_stream_fences_share(dao_stream_fences_t *fences, uint32_t stream);
 
-/* Gives the fence of a block that is freed now, on `stream`. The block's work on it is queued. Threads: any.
-   Lock-free, makes no backend call. */
+/* Returns the fence of a block that is freed now, on `stream`. The block's work on it is queued. Threads:
+   any. Lock-free, makes no backend call. */
 dao_stream_fence_t dao_stream_fences_mark(dao_stream_fences_t *fences, uint32_t stream);
 
 /* Records events behind a fence that has just been attached to a free block, on those of its streams for
@@ -84,7 +84,7 @@ dao_stream_fence_t dao_stream_fences_mark(dao_stream_fences_t *fences, uint32_t 
    lock. An error is kept back: whoever waits records again. */
 void dao_stream_fences_record(dao_stream_fences_t *fences, const dao_stream_fence_t *fence);
 
-/* Tells whether all that a fence stands for is known to have finished. Threads: any. Loads only. */
+/* Returns true if all that a fence stands for is known to have finished. Threads: any. Loads only. */
 bool dao_stream_fences_is_done(const dao_stream_fences_t *fences, const dao_stream_fence_t *fence);
 
 /* Asks the device's events, a bounded number a stream, what has finished; a stream whose last frees have no
@@ -93,14 +93,14 @@ bool dao_stream_fences_is_done(const dao_stream_fences_t *fences, const dao_stre
    allocator's lock. */
 bool dao_stream_fences_poll(dao_stream_fences_t *fences);
 
-/* Gives the epoch of now: frees so far have at most this one. Threads: any. Loads only. */
+/* Returns the epoch of now: frees so far have at most this one. Threads: any. Loads only. */
 uint64_t dao_stream_fences_epoch(const dao_stream_fences_t *fences);
 
 /* Says that the host has waited for the work of a stream (0: of all streams), and began when the epoch was
    that one. What is known so needs no event. Threads: any. */
 void dao_stream_fences_finished(dao_stream_fences_t *fences, uint32_t stream, uint64_t epoch);
 
-/* Gives the fence of all that was freed and is not known to have finished. Threads: any. Loads only. */
+/* Returns the fence of all that was freed and is not known to have finished. Threads: any. Loads only. */
 dao_stream_fence_t dao_stream_fences_pending(const dao_stream_fences_t *fences);
 
 /* Makes `stream` wait, on the device, for a fence; if it is being captured into a graph, and the fence is of

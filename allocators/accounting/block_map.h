@@ -30,10 +30,10 @@ bool dao_block_map_reserve(dao_block_map_t *map, size_t count);
 /* Adds a block, for which room was made. Never needs memory. */
 void dao_block_map_insert(dao_block_map_t *map, const dao_block_entry_t *entry);
 
-/* Gives the block that begins at an address, or NULL. O(1). */
+/* Returns the block that begins at an address, or NULL. O(1). */
 dao_block_entry_t *dao_block_map_find(const dao_block_map_t *map, const void *address);
 
-/* Gives the block that an address lies in, or NULL. O(1) for its start, else O(blocks). */
+/* Returns the block that an address lies in, or NULL. O(1) for its start, else O(blocks). */
 dao_block_entry_t *dao_block_map_around(const dao_block_map_t *map, const void *address);
 
 /* Takes a block out. Other entries may be moved. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Bytes under a limit.
 
-       take:       read limit, check; used += bytes by compare and swap; read limit again, check, back out if it was lowered
+       take:       read limit, check; used += bytes by compare and swap;
+                   read limit again, check, back out if it was lowered
        limit_set:  write limit; read used, check, put the old limit back if more is used
 
    What holds at every moment, as others see it:

@@ -22,7 +22,7 @@ bool dao_budget_take(dao_budget_t *budget, uint64_t size_bytes);
 /* What was taken is there: the peak is at least what is used now. Threads: any. */
 void dao_budget_note(dao_budget_t *budget);
 
-/* Gives back bytes that were taken. Threads: any. */
+/* Releases bytes that were taken. Threads: any. */
 void dao_budget_give(dao_budget_t *budget, uint64_t size_bytes);
 
 /* Bytes that could be taken now; UINT64_MAX without a limit. Threads: any. */

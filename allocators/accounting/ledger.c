@@ -124,7 +124,7 @@ static const char *format_help(const dao_ledger_t *ledger, uint64_t size_bytes,
     return out_text;
 }
 
-/* Tells whether it is bytes that the place itself is short of: not the request's tag or the budget, whose
+/* Returns true if it is bytes that the place itself is short of: not the request's tag or the budget, whose
    messages say all, and not addresses for a block that is aligned to more than a page. */
 static bool is_place_short(const dao_ledger_t *ledger, dao_status_t status,
                            const dao_block_request_t *request)

@@ -38,7 +38,7 @@ typedef struct dao_recount {
 /* The name is copied. DAO_ERR_NO_HOST_MEMORY. */
 DAO_NODISCARD dao_status_t dao_ledger_init(dao_ledger_t *ledger, const char *name);
 
-/* Gives what is reserved back to the budget: the upstream has all. Zeroed memory is allowed. */
+/* Returns what is reserved to the budget: the upstream has all. Zeroed memory is allowed. */
 void dao_ledger_finish(dao_ledger_t *ledger);
 
 /* Makes a ledger for a part of the blocks of another one, which lends it its name and its tags; needs no
@@ -85,7 +85,7 @@ static inline void dao_ledger_count_free(dao_ledger_t *ledger, const void *addre
     }
 }
 
-/* Tells whether an address is among the latest frees. */
+/* Returns true if an address is among the latest frees. */
 bool dao_ledger_freed_lately(const dao_ledger_t *ledger, const void *address);
 
 /* Counts a failed allocation. Puts request, used, reserved, limit, largest hole, fragmentation and the tags
@@ -93,23 +93,24 @@ bool dao_ledger_freed_lately(const dao_ledger_t *ledger, const void *address);
 dao_status_t dao_ledger_fail(dao_ledger_t *ledger, dao_status_t status, const dao_block_request_t *request,
                              uint64_t hole_bytes);
 
-/* Gives the message for a free that found no block; DAO_OK passes. */
+/* Returns the message for a free that found no block; DAO_OK passes. */
 dao_status_t dao_ledger_check_free(const dao_ledger_t *ledger, dao_status_t status, const void *address);
 
 /* The same for a query. */
 dao_status_t dao_ledger_check_query(const dao_ledger_t *ledger, dao_status_t status, const void *address);
 
-/* Gives the most that reserved_bytes may ever be, by the limit and the device; UINT64_MAX: there is neither.
+/* Returns the most that reserved_bytes may ever be, by the limit and the device; UINT64_MAX: there is
+ * neither.
    */
 uint64_t dao_ledger_most(const dao_ledger_t *ledger);
 
-/* Gives how many bytes reserved_bytes may still grow by, under the place's limit and the budget. */
+/* Returns how many bytes reserved_bytes may still grow by, under the place's limit and the budget. */
 uint64_t dao_ledger_room(const dao_ledger_t *ledger);
 
 /* The part of it that the budget leaves; UINT64_MAX without one. */
 uint64_t dao_ledger_budget_room(const dao_ledger_t *ledger);
 
-/* Gives DAO_ERR_LIMIT with a message that says which limit leaves no room for so many bytes more. */
+/* Returns DAO_ERR_LIMIT with a message that says which limit leaves no room for so many bytes more. */
 dao_status_t dao_ledger_limit_error(const dao_ledger_t *ledger, uint64_t size_bytes);
 
 /* Takes bytes from the budget, before the upstream is asked for them. DAO_ERR_LIMIT, with a message. */

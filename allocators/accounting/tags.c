@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The names of tags, and what each tag holds at a place.
 
-       names     [ - | "weights" | "cache" | "batch" | NULL ... ]        one table for the process, filled from 1 up
-       counters  [ - | bytes, counts | bytes, counts | ...      ]        one table a place
+       names     [ - | "weights" | "cache" | "batch" | NULL ... ]     one table for the process, from 1 up
+       counters  [ - | bytes, counts | bytes, counts | ...      ]     one table a place
 
    Names: each slot goes from NULL to a name once, by compare and swap, and stays. Whoever adds a name looks
    from slot 1 up and tries the first empty slot; if another name got there first it goes on behind it. So all
@@ -119,7 +119,8 @@ static void count(_Atomic uint64_t *counter)
     atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
 }
 
-/* Returns true if no more blocks were freed than allocated; reads the count of frees first, as others go on. */
+/* Returns true if no more blocks were freed than allocated; reads the count of frees first, as others go on.
+   */
 static bool frees_are_allocs(const entry_t *entry)
 {
     uint64_t free_count = atomic_load(&entry->free_count);

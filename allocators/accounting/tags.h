@@ -15,7 +15,7 @@
 /* dao_tag_create(). */
 DAO_NODISCARD dao_status_t dao_tag_names_add(const char *name, uint32_t *out_tag);
 
-/* Gives a tag's name; NULL for nobody and for a number that is no tag. */
+/* Returns a tag's name; NULL for nobody and for a number that is no tag. */
 const char *dao_tag_names_get(uint32_t tag);
 
 /* ---- the counters of a place ---- */
@@ -53,7 +53,8 @@ typedef struct dao_tag_share {
     uint64_t used_bytes;
 } dao_tag_share_t;
 
-/* Gives the tags that hold most, largest first, only those that hold something; gives their number. O(tags).
+/* Returns the tags that hold most, largest first, only those that hold something; returns their number.
+ * O(tags).
    */
 uint32_t dao_tags_top(const dao_tags_t *tags, dao_tag_share_t out_top[DAO_TAGS_TOP_COUNT]);
 

@@ -133,7 +133,7 @@ dao_descriptor_search_t dao_descriptors_find(const dao_descriptors_t *descriptor
     return search;
 }
 
-/* Returns true if a descriptor goes from one state to another: the arrows in the head of hardened.c, and those
+/* Returns true if a descriptor goes from one state to another: the arrows in the head of hardened.c and those
    of a check, which gives back the state that it has found. 0: a new one. */
 static bool may_follow(uint64_t from, dao_descriptor_state_t to)
 {

@@ -66,7 +66,7 @@ void dao_descriptors_erase(dao_descriptors_t *descriptors, dao_descriptor_t *des
 bool dao_descriptor_is_empty(const dao_descriptor_t *descriptor);
 bool dao_descriptor_is_intact(const dao_descriptors_t *descriptors, const dao_descriptor_t *descriptor);
 
-/* Tells whether its block is handed out, as far as counters and walks are concerned. */
+/* Returns true if its block is handed out, as far as counters and walks are concerned. */
 static inline bool dao_descriptor_is_live(const dao_descriptor_t *descriptor)
 {
     return descriptor->state <= DAO_DESCRIPTOR_FREEING;

@@ -6,7 +6,7 @@
                                            GUARD from alloc to the end of the quarantine
 
        alloc ──> LIVE ──> FREEING ──> back to inner
-                  ^ |        |  └──> QUARANTINED (quarantine, first in first out) ──> LEAVING ──> back to inner
+                  ^ |        |  └──> QUARANTINED (first in first out) ──> LEAVING ──> back to inner
              reuse| |retire └─────────────> DAMAGED <───────────────────────────┘   │
                   | v                                                                │
                 RETIRED ─────────────────reclaim───────────────────────────────────┴──> as a free from here on
@@ -41,7 +41,7 @@ static bool has(const hardened_t *hardened, dao_hardening_t flag)
     return (hardened->flags & (uint32_t)flag) != 0;
 }
 
-/* Gives the bytes that are asked of the inner allocator; a size that cannot be is left for it to refuse. */
+/* Returns the bytes that are asked of the inner allocator; a size that cannot be is left for it to refuse. */
 static size_t padded_bytes(const hardened_t *hardened, size_t size_bytes)
 {
     if (!has(hardened, DAO_HARDENING_GUARD) || size_bytes > PTRDIFF_MAX - 2 * DAO_HARDENED_GUARD_BYTES) {
@@ -65,7 +65,7 @@ static uint8_t freed_value(const hardened_t *hardened)
     return has(hardened, DAO_HARDENING_ZERO) ? 0 : DAO_HARDENED_FREED_VALUE;
 }
 
-/* Tells whether freed bytes are set to freed_value(): a quarantine has to know what it will find. */
+/* Returns true if freed bytes are set to freed_value(): a quarantine has to know what it will find. */
 static bool fills_freed(const hardened_t *hardened)
 {
     return (hardened->flags & (DAO_HARDENING_JUNK | DAO_HARDENING_ZERO | DAO_HARDENING_QUARANTINE)) != 0;
@@ -449,7 +449,7 @@ static dao_status_t free_taken(hardened_t *hardened, const taken_t *taken)
     return status;
 }
 
-/* Gives the message of a free that did not find its block. */
+/* Returns the message of a free that did not find its block. */
 static dao_status_t free_error(const hardened_t *hardened, dao_status_t status, const void *address)
 {
     return status == DAO_ERR_CORRUPT

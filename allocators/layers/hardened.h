@@ -45,10 +45,10 @@ typedef struct dao_hardened_config {
 DAO_NODISCARD dao_status_t dao_hardened_create(const dao_hardened_config_t *config, dao_allocator_t *inner,
                                                dao_allocator_t **out_allocator);
 
-/* Tells whether an allocator is a hardened one. */
+/* Returns true if an allocator is a hardened one. */
 bool dao_is_hardened(const dao_allocator_t *allocator);
 
-/* Gives the allocator that a hardened one is around, borrowed. */
+/* Returns the allocator that a hardened one is around, borrowed. */
 dao_allocator_t *dao_hardened_inner(dao_allocator_t *allocator);
 
 /* Looks at all blocks: guards of live ones, bytes of those in quarantine, and what was found damaged before;
@@ -56,7 +56,7 @@ dao_allocator_t *dao_hardened_inner(dao_allocator_t *allocator);
    what `bytes` answered; DAO_ERR_NO_HOST_MEMORY. Waits as alloc does. */
 DAO_NODISCARD dao_status_t dao_hardened_check(dao_allocator_t *allocator);
 
-/* Gives where the descriptor of a block lies, for a debugger and for tests that damage it; NULL if there is
+/* Returns where the descriptor of a block lies, for a debugger and for tests that damage it; NULL if there is
    none. Valid until the next alloc or free. */
 void *dao_hardened_descriptor(dao_allocator_t *allocator, const void *address, size_t *out_size_bytes);
 

@@ -8,8 +8,8 @@
 #include "base/report/assert.h"
 #include "base/report/error.h"
 
-/* Copies the addresses of all intact descriptors, as far as there is room; gives their number. `*out_damaged`
-   is whether there are others. */
+/* Copies the addresses of all intact descriptors, as far as there is room; returns their number.
+   `*out_damaged` is whether there are others. */
 static size_t addresses_copy(hardened_t *hardened, uint64_t *addresses, size_t capacity, bool *out_damaged)
 {
     size_t count = 0;
@@ -33,7 +33,7 @@ static size_t addresses_copy(hardened_t *hardened, uint64_t *addresses, size_t c
     return count;
 }
 
-/* Takes a block into this call's hands to look at it. Gives the state that it had; 0 if there is nothing to
+/* Takes a block into this call's hands to look at it. Returns the state that it had; 0 if there is nothing to
    look at. */
 static uint64_t check_begin(hardened_t *hardened, const void *address, taken_t *out_taken)
 {

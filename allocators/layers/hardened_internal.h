@@ -40,7 +40,7 @@ static inline hardened_t *dao_hardened_of(dao_allocator_t *allocator)
     return (hardened_t *)allocator;
 }
 
-/* Gives what a descriptor says of its block. */
+/* Returns what a descriptor says of its block. */
 taken_t dao_hardened_taken_of(const dao_descriptor_t *descriptor);
 
 /* Finds the descriptor of an address when no check has it in its hands: waits for that. */

@@ -13,14 +13,15 @@
    this layer.
 
    An allocator behind that follows streams itself is asked for that: it places a request in a part of what a
-   stream holds, which is more than to reuse a whole block. Then only blocks of leases are known here, and
-   wait here, with the streams marked on them.
+   stream may still use, which is more than to reuse a whole block. Then only blocks of leases are known here,
+   and wait here, with the streams marked on them.
 
    What holds between calls:
 
        waiting_capacity >= waiting_count + marked.count + leased.count + in_hand_count, so that a free never
-       needs memory marked and leased have room for those blocks in hand that came out of them, or go into
-       them known_count == marked.count + leased.count
+           needs memory
+       marked and leased have room for those blocks in hand that came out of them, or go into them
+       known_count == marked.count + leased.count
 
    A call takes a block out of these tables, calls the allocator behind without the lock (that may wait, as a
    hardened one does for the device), and puts the block where it belongs then; in_hand_count is the number of
@@ -148,7 +149,7 @@ static void note_locked(stream_ordered_t *ordered, dao_block_map_t *map, void *a
     count_known_locked(ordered);
 }
 
-/* Takes a block out of a map; gives its word, or 0. */
+/* Takes a block out of a map; returns its word, or 0. */
 static uint64_t forget_locked(stream_ordered_t *ordered, dao_block_map_t *map, const void *address)
 {
     dao_block_entry_t *entry = dao_block_map_find(map, address);
@@ -221,7 +222,7 @@ static bool pick_done(stream_ordered_t *ordered, size_t *count, waiting_t *out_b
     return is_found;
 }
 
-/* Gives back what waits for nobody any more; `polls`: asks the backend's events before. What the allocator
+/* Releases what waits for nobody any more; `polls`: asks the backend's events before. What the allocator
    behind refuses to take back waits on. */
 static void settle(stream_ordered_t *ordered, bool polls)
 {
@@ -246,7 +247,7 @@ static void settle(stream_ordered_t *ordered, bool polls)
     (void)dao_error_restore(&record);
 }
 
-/* Tells whether a request may have a block that waits, as far as streams and leases go. */
+/* Returns true if a request may have a block that waits, as far as streams and leases go. */
 static bool may_have_locked(const stream_ordered_t *ordered, const waiting_t *block,
                             const dao_block_request_t *request, uint64_t lease_id, bool takes_fenced)
 {
@@ -257,7 +258,7 @@ static bool may_have_locked(const stream_ordered_t *ordered, const waiting_t *bl
     return lasting_id == lease_id && is_ready;
 }
 
-/* Tells whether a block that waits holds a request where it lies. */
+/* Returns true if a block that waits holds a request where it lies. */
 static bool fits_request(const waiting_t *block, const dao_block_request_t *request)
 {
     return block->block_bytes >= request->size_bytes &&
@@ -442,8 +443,8 @@ static void claim_cancel(stream_ordered_t *ordered, const claim_t *claim)
     unlock(ordered);
 }
 
-/* Tells whether a free goes to the allocator behind at once: nobody holds the block, or it is left to that
-   one. */
+/* Returns true if a free goes to the allocator behind at once: no stream uses the block, or it is left to
+   that one. */
 static bool goes_behind(const stream_ordered_t *ordered, const claim_t *claim,
                         const dao_stream_fence_t *fence)
 {
@@ -509,7 +510,7 @@ static dao_status_t stream_ordered_free(dao_allocator_t *allocator, void *addres
     return DAO_OK;
 }
 
-/* Tells whether a live block was allocated under a lease, which may have ended. */
+/* Returns true if a live block was allocated under a lease, which may have ended. */
 static bool is_leased(stream_ordered_t *ordered, const void *address)
 {
     if (atomic_load_explicit(&ordered->known_count, memory_order_relaxed) == 0) {

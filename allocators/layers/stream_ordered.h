@@ -4,12 +4,13 @@
    (device_memory.c), which is asked for all that is not leased. One layer in front of any of them, which
    keeps what was freed until nobody may use it any more:
 
-   - A block that is freed behind a fence goes back to the allocator when the streams have passed. Until then
-   a request of the
-     one stream that holds it gets it at once, if the allocator would give it just such a block; a request of
-     another stream gets it where there is nothing else, and waits for the fence on the device.
+   - A block that is freed behind a fence goes back to the allocator when its streams have passed. Until then
+   a
+     request of the one stream that its fence names gets it at once, if the allocator would give it just such
+     a block. A request of another stream gets it where there is nothing else, and waits for the fence on the
+     device.
    - A block of a lease that is freed keeps its place until the lease ends, and only requests under the lease
-   get it.
+     get it.
 
    What else is asked goes to the allocator behind; a program that uses neither pays one load a call. */
 #ifndef DAO_ALLOCATORS_STREAM_ORDERED_H
@@ -31,7 +32,7 @@
 DAO_NODISCARD dao_status_t dao_stream_ordered_create(dao_stream_fences_t *fences, dao_allocator_t *inner,
                                                      dao_allocator_t **out_allocator);
 
-/* Gives the allocator behind an ordered one, borrowed; any other allocator itself. */
+/* Returns the allocator behind an ordered one, borrowed; any other allocator itself. */
 dao_allocator_t *dao_stream_ordered_behind(dao_allocator_t *allocator);
 
 #endif

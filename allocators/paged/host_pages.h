@@ -26,7 +26,8 @@ typedef struct dao_host_pages_config {
     size_t limit_bytes;      /* as for limit_set */
 } dao_host_pages_config_t;
 
-/* Tells whether memory by such settings can be moved: not the huge pages that an administrator has set apart.
+/* Returns true if memory by such settings can be moved: not the huge pages that an administrator has set
+ * apart.
    */
 bool dao_host_pages_suit(const dao_host_memory_config_t *settings);
 

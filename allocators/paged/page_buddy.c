@@ -73,7 +73,7 @@ static void list_remove(dao_page_buddy_t *buddy, uint32_t page, uint32_t order)
     }
 }
 
-/* Gives the largest order of a run that may begin at a page and ends inside. */
+/* Returns the largest order of a run that may begin at a page and ends inside. */
 static uint32_t order_at(uint32_t page, uint32_t page_count)
 {
     uint32_t by_length = 31u - (uint32_t)__builtin_clz(page_count - page);
@@ -224,7 +224,7 @@ uint32_t dao_page_buddy_largest_free_order(const dao_page_buddy_t *buddy)
     return buddy->order_bits == 0 ? UINT32_MAX : 31u - (uint32_t)__builtin_clz(buddy->order_bits);
 }
 
-/* Checks the run that begins at a page; gives its length, or 0 if it is not valid. */
+/* Checks the run that begins at a page; returns its length, or 0 if it is not valid. */
 static uint32_t run_length(const dao_page_buddy_t *buddy, uint32_t page)
 {
     uint32_t tag = buddy->tags[page];

@@ -20,7 +20,7 @@ void dao_page_buddy_destroy(dao_page_buddy_t *buddy); /* NULL is allowed */
    memory. */
 DAO_NODISCARD dao_status_t dao_page_buddy_alloc(dao_page_buddy_t *buddy, uint32_t order, uint32_t *out_page);
 
-/* Gives back the run that starts at a page, with the order it was taken with. DAO_ERR_DOUBLE_FREE,
+/* Releases the run that starts at a page, with the order it was taken with. DAO_ERR_DOUBLE_FREE,
    DAO_ERR_INTERIOR_POINTER (a run of another start or order), DAO_ERR_FOREIGN_POINTER. */
 dao_status_t dao_page_buddy_free(dao_page_buddy_t *buddy, uint32_t page, uint32_t order);
 
@@ -34,7 +34,7 @@ uint32_t dao_page_buddy_largest_free_order(const dao_page_buddy_t *buddy); /* UI
 bool dao_page_buddy_is_free_run(const dao_page_buddy_t *buddy, uint32_t page); /* a free run begins there */
 bool dao_page_buddy_is_valid(const dao_page_buddy_t *buddy);
 
-/* Gives the order of the run that begins at a page, free or used. */
+/* Returns the order of the run that begins at a page, free or used. */
 uint32_t dao_page_buddy_run_order(const dao_page_buddy_t *buddy, uint32_t page);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Device memory in pages, kept for the next request.
 
-       arena 0   addresses  [ block ][ hole ][ block ]      hole      [block]      hole ...     4 times the device
+       arena 0   addresses  [ block ][ hole ][ block ]      hole      [block]     hole ...  4 times the device
                  pages      [ mapped  ][ mapped  ][    -    ][ mapped  ][    -    ]
-       arena 1   addresses  ...                                    a window of addresses, a range and a lock of its own
+       arena 1   addresses  ...              a window of addresses, a range and a lock of its own
 
    A block is placed first and backed then; pages stay mapped when their blocks are freed. A thread keeps to
    one arena, and there is one until threads wait for each other: then a thread that finds its arena taken
@@ -11,36 +11,39 @@
    the limit is said to be full. Leases are the exception: each has an arena of its own, which keeps its pages
    (paged_lease.c).
 
-   The usual path takes the arena's lock alone: a hole that is mapped throughout and that nobody holds, or
-   only the request's own stream. Everything else takes the locks of all arenas, in their order ("the world"),
-   and goes on in this order, each step bounded:
+   The usual path takes the arena's lock alone: a hole that is mapped throughout and not fenced, or fenced by
+   the request's own stream. Everything else takes the locks of all arenas, in their order ("the world"), and
+   goes on in this order, each step bounded:
 
-       once more the usual path: another thread may have freed something what streams held and has finished
-       since is free for all a part that other streams hold, mapped throughout, behind a wait on the device
-       (requests of a stream) the place that lacks the fewest pages: free pages are moved there or new ones
-       taken (pages.c); where the place would grow beyond what a block says, that block may lie in a window,
-       too, if that takes fewer all of this in the arenas of other threads parts that different streams hold
-       side by side, joined (requests of a stream) what streams hold, waited for on the host, once
+       1. once more the usual path: another thread may have freed something
+       2. fenced parts whose streams have passed since are free for all
+       3. a part that other streams fence, mapped throughout, behind a wait on the device (stream requests)
+       4. the place that lacks the fewest pages: free pages are moved there or new ones taken (pages.c). Where
+          the place would grow beyond what a request says, the block may lie in a window if that takes fewer
+       5. all of this in the arenas of other threads
+       6. parts that different streams fence side by side, joined (stream requests)
+       7. all fences, waited for on the host, once; then all steps again
 
-   then an error with the figures. A block that says so (takes_fewest_pages) goes this way at once, and before
-   all that to the place in any arena or window where it takes the fewest pages which nothing lives in. Where
-   little may still be taken, as of the last change of pages or of the limit or the last trim, memory is
-   tight: requests without a stream then go by place_tightly(), which looks at more holes, so that small
-   blocks keep out of pages that are free as a whole. Whatever is asked of all arenas takes the world's locks,
-   too.
+   Then an error with the figures. A request that says takes_fewest_pages goes this way at once. Before all
+   that it tries the place in any arena or window that takes the fewest pages in which nothing lives.
+
+   Where little may still be taken, memory is tight; that is judged as pages or the limit change, and by trim.
+   Requests without a stream then go by place_tightly(), which looks at more holes, so that small blocks keep
+   out of pages that are free as a whole.
 
    What holds between calls, with the world's locks:
 
        stats.reserved_bytes == pages * page_bytes <= stats.limit_bytes, if there is a limit
        every page that a live block touches is mapped, and every page below an arena's mapped_floor_bytes
        an arena's used_bytes == sum of its live blocks' sizes; the place's are the sums over its arenas
+       the shared arenas are those of role ARENA_SHARED, in their order; the first arena is one of them
 
    Peaks: each arena knows its own since they were last added up. With one arena the place's peak is exact,
    with more it is never too low.
 
-   Backend calls are made under the world's locks, which is the exception to the rule that none which may wait
-   is made under a lock: a miss changes placement, pages and counters in one step, and nobody else may take
-   the pages on their way. In steady state there are none. Waiting for streams is done without a lock. */
+   Backend calls are made under the world's locks, an exception to the rule that none which may wait is made
+   under a lock: a miss changes placement, pages and counters in one step, and nobody else may take the pages
+   on their way. In steady state there are none. Waiting for streams is done without a lock. */
 #include "allocators/paged/paged_internal.h"
 
 #include "allocators/range/range_internal.h"
@@ -67,7 +70,7 @@ static dao_status_t fail(paged_t *paged, const dao_block_request_t *request, dao
 
 /* ---- the table ---- */
 
-/* Gives the arena where a request is tried first, locked. */
+/* Returns the arena where a request is tried first, locked. */
 static arena_t *enter(paged_t *paged, const dao_block_request_t *request)
 {
     if (request->lease == 0) {
@@ -157,8 +160,9 @@ static DAO_OFF_THE_PATH void *take_above_floor(paged_t *paged, arena_t *arena, u
                : give_up_fast(paged, arena, size_bytes);
 }
 
-/* Takes a block where nothing but a size is asked for, nothing is held, and the hole that suits is mapped, in
-   an arena whose lock is held, and unlocks it: place() for most requests, in a third of its instructions. */
+/* Takes a block where nothing but a size is asked for, nothing is fenced, and the hole that suits is mapped,
+   in an arena whose lock is held, and unlocks it: place() for most requests, in a third of its instructions.
+   */
 static DAO_ON_THE_PATH void *take_fast(paged_t *paged, arena_t *arena, size_t size_bytes)
 {
     dao_range_t *range = arena->segment.range;
@@ -191,7 +195,7 @@ static void *paged_alloc_fast(dao_allocator_t *allocator, size_t size_bytes)
                                                               : take_elsewhere(paged, arena, size_bytes);
 }
 
-/* Gives the status and the message of a free or mark that found no block. */
+/* Returns the status and the message of a free or mark that found no block. */
 static dao_status_t free_error(paged_t *paged, const void *address, dao_status_t status)
 {
     return dao_ledger_check_free(&paged->ledger, status, address);
@@ -211,8 +215,8 @@ static dao_status_t paged_free(dao_allocator_t *allocator, void *address, dao_st
     return status == DAO_OK ? DAO_OK : free_error(paged, address, status);
 }
 
-/* Frees a block that nobody holds and no tag is charged for: paged_free() for most blocks. False: nothing was
-   done. */
+/* Frees a block that no stream uses and no tag is charged for: paged_free() for most blocks. False: nothing
+   was done. */
 static DAO_ON_THE_PATH bool free_fast(arena_t *arena, const void *address, uint32_t offset_units)
 {
     dao_range_t *range = arena->segment.range;
@@ -228,7 +232,7 @@ static DAO_ON_THE_PATH bool free_fast(arena_t *arena, const void *address, uint3
     return true;
 }
 
-/* Gives the unit of an arena that an address is the begin of; more than there are if it is none. */
+/* Returns the unit of an arena that an address is the begin of; more than there are if it is none. */
 static DAO_ON_THE_PATH uint64_t unit_at(const arena_t *arena, const void *address)
 {
     uint64_t offset_bytes = dao_arena_offset(arena, address);
@@ -299,7 +303,7 @@ static dao_status_t paged_query(dao_allocator_t *allocator, const void *address,
     return dao_ledger_check_query(&paged->ledger, status, address);
 }
 
-/* Gives back up to page_count free pages; gives their number. */
+/* Releases up to page_count free pages; returns their number. */
 static dao_status_t release_pages(paged_t *paged, uint32_t page_count)
 {
     dao_pages_ranges_t ranges = dao_paged_ranges(paged);
@@ -339,7 +343,7 @@ static dao_status_t paged_trim(dao_allocator_t *allocator, size_t keep_bytes, si
     return status;
 }
 
-/* Gives back what a new limit does not leave room for. */
+/* Releases what a new limit does not leave room for. */
 static dao_status_t shrink_to(paged_t *paged, uint64_t limit_bytes)
 {
     uint64_t reserved_bytes = paged->ledger.stats.reserved_bytes;

@@ -15,14 +15,14 @@
 /* Most windows of a place: one, for whoever serves from plans. */
 #define DAO_PAGED_WINDOW_MAX 1u
 
-/* Gives the size of pages that a device's memory is kept in; 0 if it cannot be kept in pages. */
+/* Returns the size of pages that a device's memory is kept in; 0 if it cannot be kept in pages. */
 uint64_t dao_paged_page_bytes(const dao_backend_ops_t *ops, const dao_device_info_t *info);
 
 /* As dao_device_memory_create(), for a device that dao_paged_page_bytes() is not 0 for. */
 DAO_NODISCARD dao_status_t dao_paged_create(const dao_device_memory_config_t *config,
                                             const dao_device_info_t *info, dao_allocator_t **out_allocator);
 
-/* Gives the bytes of the pages of such a place that are in use: that blocks live in, streams hold, or leases
+/* Returns the bytes of the pages of such a place that are in use: that blocks live in, fences keep, or leases
    keep. O(holes that are as large as a page), and a step for each 64 pages. */
 uint64_t dao_paged_used_bytes(dao_allocator_t *allocator);
 

@@ -64,7 +64,7 @@ arena_t *dao_paged_enter_another(paged_t *paged, arena_t *wanted)
     return wanted;
 }
 
-/* Tells whether the shared arenas are listed as such, once each and in their order. */
+/* Returns true if the shared arenas are listed as such, once each and in their order. */
 static bool shared_is_valid(const paged_t *paged)
 {
     uint32_t found_count = 0;
@@ -256,7 +256,7 @@ static bool is_done(const dao_stream_fence_t *fence, void *user)
     return dao_stream_fences_is_done(user, fence);
 }
 
-/* Lets go of what streams held and have finished with; true if anything may be free now. */
+/* Frees the fenced parts whose streams have passed; true if anything may be free now. */
 bool dao_paged_settle(paged_t *paged)
 {
     bool has_fences = false;

@@ -91,19 +91,19 @@ DAO_NODISCARD dao_status_t dao_paged_add_arena(paged_t *paged, arena_role_t role
 /* The arena that this thread wanted is taken: gives another one, locked, or waits. */
 arena_t *dao_paged_enter_another(paged_t *paged, arena_t *wanted);
 
-/* Gives one of the shared arenas, for a place below DAO_PAGED_ARENA_MAX. */
+/* Returns one of the shared arenas, for a place below DAO_PAGED_ARENA_MAX. */
 static inline arena_t *dao_paged_shared(const paged_t *paged, size_t place)
 {
     return atomic_load_explicit(&paged->shared[place], memory_order_acquire);
 }
 
-/* Gives this thread's arena. */
+/* Returns this thread's arena. */
 static inline arena_t *dao_paged_home(const paged_t *paged)
 {
     return dao_paged_shared(paged, dao_paged_home_arena);
 }
 
-/* Gives this thread's arena, or another one, locked. */
+/* Returns this thread's arena, or another one, locked. */
 static inline arena_t *dao_paged_enter(paged_t *paged)
 {
     arena_t *arena = dao_paged_home(paged);
@@ -115,7 +115,7 @@ static inline uint64_t dao_arena_offset(const arena_t *arena, const void *addres
     return (uintptr_t)address - (uintptr_t)arena->segment.address;
 }
 
-/* Gives the arena that an address lies in, or NULL. */
+/* Returns the arena that an address lies in, or NULL. */
 static inline arena_t *arena_around(const paged_t *paged, const void *address)
 {
     uint32_t count = dao_paged_arena_count(paged);
@@ -136,7 +136,7 @@ static inline void dao_arena_lock(arena_t *arena)
     }
 }
 
-/* Gives the arena of a lease, which is not ended. */
+/* Returns the arena of a lease, which is not ended. */
 static inline arena_t *dao_paged_leased(const paged_t *paged, uint32_t lease)
 {
     DAO_ASSERT(lease <= dao_paged_arena_count(paged));
@@ -167,7 +167,7 @@ dao_pages_ranges_t dao_paged_ranges(const paged_t *paged);
 /* Adds up what the arenas have counted. */
 void dao_paged_gather(paged_t *paged);
 
-/* Gives the number of pages that the place may still take, as far as its limits go; and of those that the
+/* Returns the number of pages that the place may still take, as far as its limits go; and of those that the
    device has, too. */
 uint32_t dao_paged_room(const paged_t *paged);
 uint32_t dao_paged_growable(const paged_t *paged);
@@ -176,12 +176,12 @@ uint32_t dao_paged_growable(const paged_t *paged);
    memory is tight. */
 void dao_paged_note_pages(paged_t *paged);
 
-/* Gives the number of pages that blocks live in, streams hold, or leases keep. */
+/* Returns the number of pages that blocks live in, fences keep, or leases keep. */
 uint32_t dao_paged_used_count(paged_t *paged);
 
 uint64_t dao_paged_largest_hole(const paged_t *paged); /* of those that threads share */
 
-/* Lets go of what streams held and have finished with; true if anything may be free now. */
+/* Frees the fenced parts whose streams have passed; true if anything may be free now. */
 bool dao_paged_settle(paged_t *paged);
 
 bool dao_paged_is_valid_locked(paged_t *paged);
@@ -216,12 +216,12 @@ static inline void dao_paged_finish(placing_t *placing, dao_block_grant_t *out_g
    the first, and brings them there; with all locks held. */
 DAO_NODISCARD dao_status_t dao_paged_place_and_back(paged_t *paged, placing_t *placing, uint32_t count);
 
-/* Gives the number of pages that a block in a hole would take: all but those that others than the hole keep
+/* Returns the number of pages that a block in a hole would take: all but those that others than the hole keep
    where they are. */
 uint64_t dao_paged_pages_taken(const arena_t *arena, const dao_range_block_t *hole, uint64_t offset_bytes,
                                uint64_t block_bytes);
 
-/* Tells whether the place would grow for a block that lacks so many pages, and have more than so many bytes
+/* Returns true if the place would grow for a block that lacks so many pages, and have more than so many bytes
    then. */
 bool dao_paged_grows_beyond(paged_t *paged, const dao_pages_ranges_t *ranges, uint32_t lacking_count,
                             uint64_t most_bytes);
@@ -229,7 +229,7 @@ bool dao_paged_grows_beyond(paged_t *paged, const dao_pages_ranges_t *ranges, ui
 /* Brings the pages that a placed block lacks, with all locks held; undoes the placing where that fails. */
 DAO_NODISCARD dao_status_t dao_paged_back(paged_t *paged, placing_t *placing);
 
-/* Undoes a placing: the part is held as it was. */
+/* Undoes a placing: the part is fenced as it was. */
 void dao_paged_take_back(arena_t *arena, const dao_range_grant_t *grant);
 
 /* Takes a block in an arena, whose lock is held, where that needs no pages. DAO_ERR_LIMIT, without a message,

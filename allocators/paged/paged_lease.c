@@ -3,13 +3,13 @@
    the addresses of its blocks (a graph) can be run again after the blocks were freed.
 
        arena 0   shared   [ block ][ hole  ][ block ]           pages of holes go where they are needed
-       arena 1   leased   [ block ][ freed ][ block ][ freed ]  pages stay: they are in no survey of free pages
+       arena 1   leased   [ block ][ freed ][ block ][ freed ]  pages stay: no survey counts them as free
        arena 2   ended    [ hole  ][ block ]                    pages of holes go where they are needed
 
-       role      who places blocks in it     made by                     left by
-       shared    all threads                 dao_paged_add_arena         -
-       leased    requests of the lease       dao_paged_lease_begin       dao_paged_lease_end
-       ended     nobody                      dao_paged_lease_end         dao_paged_lease_begin, once it is empty
+       role      who places blocks in it   made by                   left by
+       shared    all threads               dao_paged_add_arena       -
+       leased    requests of the lease     dao_paged_lease_begin     dao_paged_lease_end
+       ended     nobody                    dao_paged_lease_end       dao_paged_lease_begin, once it is empty
 
    What a lease holds only grows while it lasts: a block is placed where it lacks the fewest pages, so that
    what was freed under the lease is reused first, and what is missing is taken from the other arenas or the
@@ -19,7 +19,7 @@
 
 #include "base/report/error.h"
 
-/* Gives an arena that a new lease may have, making one if need be: with the world's locks. */
+/* Returns an arena that a new lease may have, making one if need be: with the world's locks. */
 static dao_status_t find_arena(paged_t *paged, arena_t **out_arena)
 {
     uint32_t count = dao_paged_arena_count(paged);

@@ -16,8 +16,10 @@
 
 typedef enum aim {
     AIM_LACKS_LEAST, /* the fewest pages are missing there; for new ones */
-    AIM_TAKES_LEAST, /* the fewest pages that nobody else keeps where they are, then the fewest missing ones: where pages must be
-                        moved, those that a block lacks are free ones, and it must not lie in these. Fails only if all must */
+    /* The fewest pages that nobody else keeps where they are, then the fewest missing ones. Where pages must
+       be moved, those that a block lacks are free ones, and it must not lie in these. Fails only if all must.
+       */
+    AIM_TAKES_LEAST,
     AIM_KEEPS_PAGES, /* where memory is tight: nothing is missing, few free pages are taken, and low ones */
 } aim_t;
 
@@ -64,7 +66,7 @@ static uint64_t cost_of(const search_t *search, const dao_range_block_t *hole, u
     return (lacks ? missing : dao_paged_pages_taken(arena, hole, offset_bytes, block_bytes)) << 32 | missing;
 }
 
-/* Gives the number of pages that the best place lacks, or takes; UINT32_MAX: there is none yet. */
+/* Returns the number of pages that the best place lacks, or takes; UINT32_MAX: there is none yet. */
 static uint32_t fewest_pages(const search_t *search)
 {
     DAO_ASSERT(search->aim != AIM_KEEPS_PAGES);
@@ -123,7 +125,7 @@ static dao_status_t take_best(const search_t *search, placing_t *placing)
 
 /* ---- placing ---- */
 
-/* Undoes dao_range_alloc(): the part is held as it was. */
+/* Undoes dao_range_alloc(): the part is fenced as it was. */
 void dao_paged_take_back(arena_t *arena, const dao_range_grant_t *grant)
 {
     dao_stream_fence_t fence = grant->fence;
@@ -173,14 +175,14 @@ dao_status_t dao_paged_place_in(arena_t *arena, placing_t *placing, bool takes_f
     return DAO_OK;
 }
 
-/* Gives the number of arenas that a request may be placed in: a lease has one, all others go where threads
+/* Returns the number of arenas that a request may be placed in: a lease has one, all others go where threads
    share them. */
 static uint32_t choice_count(const paged_t *paged, const dao_block_request_t *request)
 {
     return request->lease != 0 ? 1 : dao_paged_shared_count(paged);
 }
 
-/* Gives one of these arenas, this thread's own first. */
+/* Returns one of these arenas, this thread's own first. */
 static arena_t *arena_at(const paged_t *paged, const dao_block_request_t *request, uint32_t place)
 {
     if (request->lease != 0) {
@@ -209,8 +211,8 @@ static void search_holes(const paged_t *paged, search_t *search, uint32_t count,
     }
 }
 
-/* Gives how many new pages a placed block may have: where there is a window, it has pages that stand free for
-   the next step, and no more are taken than these lack. */
+/* Returns how many new pages a placed block may have: where there is a window, it has pages that stand free
+   for the next step, and no more are taken than these lack. */
 static uint32_t new_pages(paged_t *paged, const placing_t *placing, const dao_pages_ranges_t *ranges)
 {
     uint32_t most = dao_paged_room(paged);
@@ -256,7 +258,7 @@ bool dao_paged_grows_beyond(paged_t *paged, const dao_pages_ranges_t *ranges, ui
     return lacking_count > free_count && page_count * paged->page_bytes > most_bytes;
 }
 
-/* Tells whether the place would grow too far by what was found, for a request that takes what is idle in
+/* Returns true if the place would grow too far by what was found, for a request that takes what is idle in
    windows before. */
 static bool may_take_windows(paged_t *paged, const search_t *search)
 {
@@ -290,7 +292,7 @@ dao_status_t dao_paged_place_and_back(paged_t *paged, placing_t *placing, uint32
         search_free(paged, &search, count);
         search_windows(paged, &search);
     }
-    if (search.least_cost == UINT64_MAX) { /* all of these were held, or too small for the alignment */
+    if (search.least_cost == UINT64_MAX) { /* all of these were fenced, or too small for the alignment */
         search_holes(paged, &search, count, UINT32_MAX);
     }
     if (search.least_cost == UINT64_MAX) {
@@ -359,7 +361,7 @@ static dao_status_t place_with_the_world(paged_t *paged, placing_t *placing)
     return joined == DAO_ERR_LIMIT ? status : joined;
 }
 
-/* Waits on the host for all that streams hold and that may help a request, which is not what other leases
+/* Waits on the host for all fences that may help a request, which is not what other leases
    keep; without a lock. False if there is nothing to wait for. */
 static bool wait_for_fences(paged_t *paged, const dao_block_request_t *request)
 {
@@ -368,8 +370,8 @@ static bool wait_for_fences(paged_t *paged, const dao_block_request_t *request)
     for (uint32_t i = 0; i < dao_paged_arena_count(paged); i++) {
         const arena_t *arena = paged->arenas[i];
         if (arena->role != ARENA_LEASED || request->lease == i + 1) {
-            dao_stream_fence_t held = dao_range_all_fences(arena->segment.range);
-            dao_stream_fence_join(&all, &held);
+            dao_stream_fence_t pending = dao_range_all_fences(arena->segment.range);
+            dao_stream_fence_join(&all, &pending);
         }
     }
     dao_paged_unlock(paged);

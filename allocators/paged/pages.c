@@ -2,7 +2,7 @@
 /* Pages and places. A page is physical memory of the device, numbered by the buddy; a place is a page's worth
    of addresses in a window. Places are numbered through all windows.
 
-       place      0    1    2    3    4    5    6   ...       windows[w].page_at[place]: the page there, or NONE
+       place      0    1    2    3    4    5    6   ...     windows[w].page_at[place]: the page, or NONE
                 [p0] [p1] [p2]  -   [p5]  -    -              windows[w].mapped: a bit a place that has one
        page       0    1    2    3    4    5    6   ...       table[page]: handle, place
        idle     p3 -> p4                                      pages with a handle but no place
@@ -31,9 +31,9 @@
 
    Growing or moving? Moving free pages takes no memory from others, but costs unmapping and mapping each
    time, and a program that needs its pages at two places in turn would move them for ever. So pages are moved
-   first where a large share of what is held lies in free pages, and until as many have been moved as there
-   are pages; otherwise new ones are taken first, as far as limit and device allow. A program that repeats
-   itself therefore comes to need no backend calls. */
+   first where a large share of what is reserved lies in free pages, and until as many have been moved as
+   there are pages; otherwise new ones are taken first, as far as limit and device allow. A program that
+   repeats itself therefore comes to need no backend calls. */
 #include "allocators/paged/pages.h"
 
 #include "allocators/paged/page_buddy.h"
@@ -109,7 +109,7 @@ static window_t *window_of(dao_pages_t *pages, uint32_t place)
     return &pages->windows[place / pages->config.place_count];
 }
 
-/* Gives the page at a place, or NONE. */
+/* Returns the page at a place, or NONE. */
 static uint32_t page_at(const dao_pages_t *pages, uint32_t place)
 {
     const window_t *window = &pages->windows[place / pages->config.place_count];
@@ -239,7 +239,7 @@ static dao_status_t unmap_place(dao_pages_t *pages, uint32_t place)
     return DAO_OK;
 }
 
-/* Gives back an idle page that has been taken out of the queue; if the backend refuses, it goes back there.
+/* Releases an idle page that has been taken out of the queue; if the backend refuses, it goes back there.
    */
 static dao_status_t destroy_page(dao_pages_t *pages, uint32_t index)
 {
@@ -260,7 +260,7 @@ static dao_status_t destroy_page(dao_pages_t *pages, uint32_t index)
     return DAO_OK;
 }
 
-/* Takes a run of 2^order absent pages from the buddy; gives the first. */
+/* Takes a run of 2^order absent pages from the buddy; returns the first. */
 static uint32_t take_run(dao_pages_t *pages, uint32_t order)
 {
     uint32_t first = 0;
@@ -417,7 +417,7 @@ static dao_status_t collect_free(dao_pages_t *pages, uint32_t wanted)
     return DAO_OK;
 }
 
-/* Gives the number of places from `place` on, up to `end`, that have no page. */
+/* Returns the number of places from `place` on, up to `end`, that have no page. */
 static uint32_t gap_at(const dao_pages_t *pages, uint32_t place, uint32_t end)
 {
     uint32_t count = 0;
@@ -479,7 +479,7 @@ static dao_status_t move_missing(dao_pages_t *pages, places_t places)
     return status;
 }
 
-/* Tells whether free pages are moved before new ones are taken: see the head comment. */
+/* Returns true if free pages are moved before new ones are taken: see the head comment. */
 static bool moves_first(const dao_pages_t *pages, uint32_t free_count)
 {
     uint64_t movable = (uint64_t)free_count + pages->idle_count;
@@ -513,7 +513,7 @@ static void survey_if_needed(dao_pages_t *pages, const dao_pages_ranges_t *range
     }
 }
 
-/* Gives how many of the missing pages are to be new. */
+/* Returns how many of the missing pages are to be new. */
 static dao_status_t plan_new(dao_pages_t *pages, uint32_t missing, uint32_t new_page_max, uint32_t *out_count)
 {
     uint32_t device_room = dao_page_buddy_free_count(pages->buddy);
@@ -557,7 +557,7 @@ static void undo(dao_pages_t *pages, places_t places)
     }
 }
 
-/* Clears the marks of all pages; gives the number of pages that were moved to `places`. */
+/* Clears the marks of all pages; returns the number of pages that were moved to `places`. */
 static uint32_t settle(dao_pages_t *pages, places_t places)
 {
     uint32_t moved = 0;
@@ -867,7 +867,7 @@ void dao_pages_window_drop(dao_pages_t *pages)
     window_finish(pages, &pages->windows[--pages->window_count]);
 }
 
-/* Gives every page back; a refusal has nobody left to be told. */
+/* Releases every page; a refusal has nobody left to be told. */
 static void give_back_all(dao_pages_t *pages)
 {
     const dao_pages_config_t *config = &pages->config;

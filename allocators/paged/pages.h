@@ -78,10 +78,10 @@ dao_status_t dao_pages_back(dao_pages_t *pages, const dao_pages_ranges_t *ranges
 /* Number of new pages that can be had, at most new_page_max. */
 uint32_t dao_pages_growable(const dao_pages_t *pages, uint32_t new_page_max);
 
-/* Number of pages that nothing lives in and that no stream holds, without those that stay. */
+/* Number of pages that nothing lives in and that are not fenced, without those that stay. */
 uint32_t dao_pages_free_count(dao_pages_t *pages, const dao_pages_ranges_t *ranges);
 
-/* Gives back up to page_count such pages, highest address first. The backend's answer if it refuses one:
+/* Releases up to page_count such pages, highest address first. The backend's answer if it refuses one:
    those before it are given back. */
 dao_status_t dao_pages_release(dao_pages_t *pages, const dao_pages_ranges_t *ranges, uint32_t page_count);
 

@@ -1,38 +1,45 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Divides offsets [0, capacity) into free and used blocks, in units of 256 bytes.
 
-   nodes     a block each, 32 bytes, in one table; links are places in it, in bytes. Neighbours by address:
+   nodes     a block each, 32 bytes, in one table; a link is a node's place in it, in bytes. By address:
 
                  border <-> node 4 (offset 0) <-> node 7 <-> ... <-> node 3 <-> border
 
-             Node 0 is the border, so that every block has neighbours. Nodes that stand for no block are
-             chained through bin_after, from `unused`.
-   holds     the streams that hold each node. Apart, so that merging and searching touch them only where there
-             is something in them.
-   bins      free nodes by size, 16 bins an octave, each a list; bin_words has a bit a bin that may have
-   nodes. starts    for every 64 KiB of offsets the first used block that starts there: finds a block by its
-   start, with a step or
-             two where blocks are smaller than that.
+             Node 0 is the border, so that every block has neighbours. Nodes without a block are chained
+             through bin_after, from `unused`.
+   fences    the stream fence of each node. Apart from the nodes, so that merging and searching touch it only
+             where there is one.
+   bins      free nodes by size, 16 bins an octave, each a list; bin_words has a bit for each with nodes.
+   starts    for every 64 KiB of offsets the first used block that starts there. It finds a block by its
+             start, with a step or two where blocks are smaller than that.
    firsts    if the range is indexed: for every 2 MiB of offsets the first block that starts there, where
-             page_words has the page's bit; finds the block around any offset.
+             page_words has the page's bit. It finds the block around any offset.
 
    What holds between calls:
 
-       sum of size_units of all blocks == capacity_units, each begins where the one before it ends sum of
-       size_units of used blocks == used_units no two neighbours are free and held by the same streams a free
-       block is in the bin of its size, and nothing else is in a bin; a cell of starts has the first used
-       block in it border + the room of the bins + blocks + unused nodes == node_count
+       sum of size_units of all blocks == capacity_units; each begins where the one before it ends
+       sum of size_units of used blocks == used_units
+       no two neighbours are free and fenced by the same streams, or by none
+       a free block is in the bin of its size, and nothing else is in a bin
+       a cell of starts has the first used block in it
+       border + the room of the bins + blocks + unused nodes == node_count
 
-   A call that may fail first makes room in nodes for all it is going to do, then does it. Giving back makes
-   blocks fewer, so it never needs memory. What is taken from the front of a hole gets a node of its own and
-   the hole keeps its node, which mostly stays in its bin, too.
+   A block's states (dao_range_state_t): free, fenced (free, but some streams may still use it), used, marked
+   (used, and streams are noted on it). Gaps are in range_parts.c.
+
+       free, fenced ──alloc──> used ──mark──> marked        used, marked ──free──> free, or fenced
+       fenced ──settle: its streams have passed──> free
+
+   A call that may fail first makes room in nodes for all that it is going to do, then does it. Freeing makes
+   blocks fewer, so it never needs memory. What is taken from the front of a hole gets a node of its own; the
+   hole keeps its node, which mostly stays in its bin, too.
 
    Which hole is taken: with good fit the lowest of a few that are little larger than the request, in O(1)
-   (dao_range_find_good()). With best fit, and for requests that say that memory is tight, the one of the
-   least cost: what it has more than the request, and for tight requests its offset, too, so that large holes
-   stay at the end (cost_of()).
+   (dao_range_find_good()). With best fit, and for requests that say that memory is tight, the one of least
+   cost (cost_of()): what it has more than the request and, for tight requests, its offset. So large holes
+   stay at the end.
 
-   This file takes and gives back; range_table.c makes room, range_index.c finds blocks and walks them,
+   This file takes and frees; range_table.c makes room, range_index.c finds blocks and walks them,
    range_valid.c checks it all. */
 #include "allocators/range/range_internal.h"
 
@@ -81,7 +88,7 @@ static bool fits(const dao_range_t *range, uint32_t link, const wish_t *wish)
 /* Costs have so many bits behind the point. */
 #define COST_SHIFT 16
 
-/* Gives what a unit of offset costs where memory is tight: no more than a unit of size, so that no cost
+/* Returns what a unit of offset costs where memory is tight: no more than a unit of size, so that no cost
    overflows. */
 static uint64_t tight_slope(const dao_range_t *range, uint64_t size_units)
 {
@@ -91,7 +98,7 @@ static uint64_t tight_slope(const dao_range_t *range, uint64_t size_units)
                                            : UINT64_C(1) << COST_SHIFT;
 }
 
-/* Gives what it costs to take a hole that fits: the units that it has more than the request, and its offset
+/* Returns what it costs to take a hole that fits: the units that it has more than the request, and its offset
    times the slope. */
 static uint64_t cost_of(const dao_range_node_t *node, const wish_t *wish)
 {
@@ -109,7 +116,7 @@ static bool is_better(const dao_range_t *range, uint32_t link, uint32_t best, co
     return cost != other_cost ? cost < other_cost : node->offset_units < other->offset_units;
 }
 
-/* Tells whether holes of a bin may be better than the best of the bins before it. */
+/* Returns true if holes of a bin may be better than the best of the bins before it. */
 static bool may_be_better(const dao_range_t *range, size_t bin, uint32_t best, const wish_t *wish)
 {
     return best == NONE || (wish->is_by_cost && (dao_range_bin_least(bin) - wish->size_units) << COST_SHIFT <
@@ -294,7 +301,7 @@ dao_status_t dao_range_alloc_at(dao_range_t *range, uint64_t offset_bytes, uint6
 
 /* ---- giving back ---- */
 
-/* Joins the free node behind `link` to it; what holds either holds both. Neither is put into a bin here. */
+/* Joins the free node behind `link` to it; what fences either fences both. Neither is put into a bin here. */
 static void absorb_after(dao_range_t *range, uint32_t link)
 {
     uint32_t after = dao_range_at(range, link)->after;
@@ -314,8 +321,8 @@ static void absorb_after(dao_range_t *range, uint32_t link)
     dao_range_node_give(range, after);
 }
 
-/* Makes any node free whose state and hold are set, and merges it with those neighbours that the same streams
-   hold. */
+/* Makes any node free whose state and fence are set, and merges it with those neighbours that the same
+   streams fence. */
 static void make_free_slow(dao_range_t *range, uint32_t link)
 {
     uint32_t after = dao_range_at(range, link)->after;
@@ -332,7 +339,7 @@ static void make_free_slow(dao_range_t *range, uint32_t link)
     }
 }
 
-/* Gives a node that is being freed its fence: what is handed in and what was marked. */
+/* Returns a node that is being freed its fence: what is handed in and what was marked. */
 static void set_fence(dao_range_t *range, uint32_t link, dao_stream_fence_t *fence)
 {
     dao_range_node_t *node = dao_range_at(range, link);
@@ -386,7 +393,7 @@ dao_status_t dao_range_free(dao_range_t *range, uint64_t offset_bytes, dao_strea
 
 /* ---- taking what several parts cover ---- */
 
-/* Tells whether free parts that a request may have cover [the begin of `first`, end). */
+/* Returns true if free parts that a request may have cover [the begin of `first`, end). */
 static bool are_allowed(const dao_range_t *range, uint32_t first, uint64_t end_units, const wish_t *wish)
 {
     for (uint32_t link = first;; link = dao_range_at(range, link)->after) {
@@ -400,7 +407,7 @@ static bool are_allowed(const dao_range_t *range, uint32_t first, uint64_t end_u
     }
 }
 
-/* Joins free parts from `first` on up to an end, and neighbours that the same streams hold then; gives the
+/* Joins free parts from `first` on up to an end, and neighbours that the same streams fence then; returns the
    part. */
 static uint32_t join_up_to(dao_range_t *range, uint32_t first, uint64_t end_units)
 {
@@ -450,7 +457,7 @@ dao_status_t dao_range_alloc_over(dao_range_t *range, uint64_t offset_bytes,
     return DAO_OK;
 }
 
-/* ---- holds ---- */
+/* ---- fences ---- */
 
 dao_status_t dao_range_mark(dao_range_t *range, uint64_t offset_bytes, uint32_t stream)
 {
@@ -483,7 +490,7 @@ bool dao_range_has_fences(const dao_range_t *range)
     return range->fenced_count > 0;
 }
 
-/* Merges free neighbours, all of them or those that the same streams hold. */
+/* Merges free neighbours, all of them or those that the same streams fence. */
 static void merge_all(dao_range_t *range, bool is_any_fence)
 {
     for (uint32_t link = dao_range_first(range); link != NONE; link = dao_range_at(range, link)->after) {

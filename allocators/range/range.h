@@ -6,8 +6,8 @@
    Design: prior measurements put this rule 3 to 7 % below best fit and TLSF on tensor sizes.
 
    A block may be freed while streams still use it: its free part then carries a fence (stream_fence.h).
-   Neighbours whose holds name the same streams are merged; others stay apart until their fences are settled
-   or dao_range_join() is asked for, so that what one stream holds does not spread to what others could have.
+   Neighbours whose fences name the same streams are merged; others stay apart until their fences are settled
+   or dao_range_join() is asked for, so that what one stream fences does not spread to what others could have.
    */
 #ifndef DAO_ALLOCATORS_RANGE_H
 #define DAO_ALLOCATORS_RANGE_H
@@ -44,14 +44,14 @@ typedef struct dao_range_request {
     uint64_t size_bytes;      /* at least 1; rounded up to the granule */
     uint64_t alignment_bytes; /* a power of two; 0 is the granule */
     uint64_t user;            /* the owner's own number */
-    uint32_t stream;          /* takes parts that only this stream holds; 0: parts that nobody holds */
-    bool takes_fenced;        /* takes parts that others hold as if nobody did */
+    uint32_t stream;          /* takes parts that only this stream fences; 0: unfenced parts alone */
+    bool takes_fenced;        /* takes fenced parts as if they were not */
     bool is_tight;            /* good fit: looks at more holes for one that keeps large ones; O(bins) */
 } dao_range_request_t;
 
 typedef struct dao_range_grant {
     uint64_t offset_bytes;
-    dao_stream_fence_t fence; /* who held it, request.stream among them */
+    dao_stream_fence_t fence; /* of the part that was taken, request.stream among them */
 } dao_range_grant_t;
 
 /* A free or used part of the range. */
@@ -61,7 +61,7 @@ typedef struct dao_range_block {
     uint64_t user; /* the owner's own number; 0 while free */
     uint32_t id;   /* of this part, until the next change of the range */
     bool is_free;
-    dao_stream_fence_t fence; /* free: who still holds it; used: the streams marked on it */
+    dao_stream_fence_t fence; /* free: what is to be waited for; used: the streams marked on it */
 } dao_range_block_t;
 
 /* DAO_ERR_NO_HOST_MEMORY. */
@@ -73,8 +73,8 @@ void dao_range_destroy(dao_range_t *range); /* NULL is allowed */
 DAO_NODISCARD dao_status_t dao_range_alloc(dao_range_t *range, const dao_range_request_t *request,
                                            dao_range_grant_t *out_grant);
 
-/* Takes exactly [offset, offset + size), both multiples of the granule, if nobody holds any of it.
-   DAO_ERR_LIMIT if any of it is used or held; DAO_ERR_NO_HOST_MEMORY. O(1) if the range is indexed, else
+/* Takes exactly [offset, offset + size), both multiples of the granule, if none of it is fenced.
+   DAO_ERR_LIMIT if any of it is used or fenced; DAO_ERR_NO_HOST_MEMORY. O(1) if the range is indexed, else
    O(blocks). */
 DAO_NODISCARD dao_status_t dao_range_alloc_at(dao_range_t *range, uint64_t offset_bytes, uint64_t size_bytes,
                                               uint64_t user);
@@ -83,16 +83,16 @@ DAO_NODISCARD dao_status_t dao_range_alloc_at(dao_range_t *range, uint64_t offse
 DAO_NODISCARD dao_status_t dao_range_alloc_in(dao_range_t *range, uint32_t id, uint64_t offset_bytes,
                                               uint64_t size_bytes, uint64_t user);
 
-/* Takes exactly [offset, offset + size) out of free parts, which are joined as far as need be: parts that
-   nobody holds, that only request.stream holds, or any that are free if request.takes_fenced. The offset is a
+/* Takes exactly [offset, offset + size) out of free parts, which are joined as far as need be: parts that are
+   not fenced, that only request.stream fences, or any that are free if request.takes_fenced. The offset is a
    multiple of the granule, the size is rounded up to it, alignment is not looked at. DAO_ERR_LIMIT if any of
-   it is used, or held by others; DAO_ERR_NO_HOST_MEMORY. The cost of dao_range_alloc_at(), and a step for
+   it is used, or fenced by others; DAO_ERR_NO_HOST_MEMORY. The cost of dao_range_alloc_at(), and a step for
    each part. */
 DAO_NODISCARD dao_status_t dao_range_alloc_over(dao_range_t *range, uint64_t offset_bytes,
                                                 const dao_range_request_t *request,
                                                 dao_stream_fence_t *out_fence);
 
-/* Gives back the used block that starts at an offset, and tells what it was. `fence`, if not NULL, says who
+/* Releases the used block that starts at an offset, and tells what it was. `fence`, if not NULL, says who
    may still use it; streams that were marked on the block are added to it. DAO_ERR_DOUBLE_FREE: the offset
    lies in free space; DAO_ERR_INTERIOR_POINTER: it lies inside a used block; DAO_ERR_FOREIGN_POINTER: it is
    not in the range. Never needs memory. */
@@ -103,22 +103,22 @@ dao_status_t dao_range_free(dao_range_t *range, uint64_t offset_bytes, dao_strea
    */
 dao_status_t dao_range_mark(dao_range_t *range, uint64_t offset_bytes, uint32_t stream);
 
-/* Gives the used block that starts at an offset another number of its owner's. The statuses of
+/* Returns the used block that starts at an offset another number of its owner's. The statuses of
    dao_range_free(). O(1). */
 dao_status_t dao_range_renumber(dao_range_t *range, uint64_t offset_bytes, uint64_t user);
 
-/* Tells whether any free part is held. */
+/* Returns true if any free part is fenced. */
 bool dao_range_has_fences(const dao_range_t *range);
 
-/* Forgets the holds that have ended, as is_done() says, and merges what they kept apart. O(blocks). */
+/* Forgets the fences that have passed, as is_done() says, and merges what they kept apart. O(blocks). */
 typedef bool (*dao_range_is_done_t)(const dao_stream_fence_t *fence, void *user);
 void dao_range_settle(dao_range_t *range, dao_range_is_done_t is_done, void *user);
 
-/* Merges all free neighbours, whatever holds them: each merged part carries the holds of all its parts.
+/* Merges all free neighbours, whatever their fences: each merged part carries those of all its parts.
    O(blocks). */
 void dao_range_join(dao_range_t *range);
 
-/* Gives the union of all holds. O(blocks). */
+/* Returns the union of all fences. O(blocks). */
 dao_stream_fence_t dao_range_all_fences(const dao_range_t *range);
 
 /* Finds the block, free or used, that an offset lies in. DAO_ERR_FOREIGN_POINTER outside of the range. O(1)
@@ -156,11 +156,11 @@ DAO_NODISCARD dao_status_t dao_range_part_find(dao_range_t *range, uint64_t size
                                                dao_range_place_t *out_place);
 
 /* Adds a free part at a place that was found, whose offset may have been raised within what was found. No
-   block is ever merged with those of another part, and no page holds bytes of two parts. Gives the part's id.
-   Needs no memory. */
+   block is ever merged with those of another part, and no page holds bytes of two parts. Returns the part's
+   id. Needs no memory. */
 uint32_t dao_range_part_add(dao_range_t *range, const dao_range_place_t *place, uint64_t size_bytes);
 
-/* Tells whether a part is one free block that nobody holds. O(1). */
+/* Returns true if a part is one free block, not fenced. O(1). */
 bool dao_range_part_is_free(const dao_range_t *range, uint32_t part);
 
 /* Removes such a part. Needs no memory. */

@@ -41,7 +41,7 @@ void dao_range_index_drop(dao_range_t *range, uint32_t link)
     }
 }
 
-/* Gives the last page up to `page` that a block starts in; page 0 always is one. */
+/* Returns the last page up to `page` that a block starts in; page 0 always is one. */
 static uint32_t page_with_start(const dao_range_t *range, uint32_t page)
 {
     uint32_t word = page / WORD_BITS;

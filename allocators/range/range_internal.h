@@ -43,11 +43,11 @@ static_assert(DAO_RANGE_CAPACITY_MAX >> UNIT_SHIFT <= UINT64_C(1) << 32, "offset
 
 typedef enum dao_range_state {
     NODE_UNUSED = 0, /* stands for no block */
-    NODE_FREE = 1,   /* nobody holds it */
-    NODE_FENCED = 2, /* free, and its entry of `holds` is not empty */
+    NODE_FREE = 1,   /* and not fenced */
+    NODE_FENCED = 2, /* free, and its entry of `fences` is not empty */
     NODE_GAP = 3,    /* nothing is there, see range_parts.c */
     NODE_USED = 4,   /* used, as all from here on */
-    NODE_MARKED = 5, /* and streams are marked on it in `holds` */
+    NODE_MARKED = 5, /* and streams are marked on it in `fences` */
     NODE_BORDER = 6,
 } dao_range_state_t;
 
@@ -81,7 +81,7 @@ struct dao_range {
     uint32_t *starts;     /* of each cell of addresses the first used node that begins there, or NONE */
     uint64_t used_units;
     uint32_t unused;       /* the first of the unused nodes */
-    uint32_t fenced_count; /* free nodes that are held */
+    uint32_t fenced_count; /* free nodes with a fence */
     uint64_t bin_words[BIN_WORDS];
 
     dao_range_config_t config;
@@ -89,8 +89,8 @@ struct dao_range {
     uint64_t base_units;
     bool is_plain;              /* good fit without an index */
     dao_stream_fence_t *fences; /* of each node */
-    uint32_t node_count;        /* room in the table and in holds, the border and that of the bins included */
-    uint32_t gaps;              /* the first of the gaps, or NONE */
+    uint32_t node_count; /* room in the table and in fences, the border and that of the bins included */
+    uint32_t gaps;       /* the first of the gaps, or NONE */
     uint32_t page_count;
     uint32_t *firsts; /* the index, or NULL */
     uint64_t *page_words;
@@ -117,7 +117,7 @@ static DAO_ON_THE_PATH size_t dao_range_bin_of(uint64_t size_units)
     return (size_t)(bits >> SIZE_BIN_SHIFT);
 }
 
-/* Gives the least size of a bin, which is at least 1. */
+/* Returns the least size of a bin, which is at least 1. */
 static inline uint64_t dao_range_bin_least(size_t bin)
 {
     uint64_t bits = (uint64_t)bin << SIZE_BIN_SHIFT;
@@ -126,28 +126,28 @@ static inline uint64_t dao_range_bin_least(size_t bin)
     return (uint64_t)size;
 }
 
-/* Gives the place of the link behind a node. That of a bin's first node is in the table as if it were such a
-   one: so that taking a node out is the same wherever it is in its bin. */
+/* Returns the place of the link behind a node. That of a bin's first node is in the table as if it were such
+   a one: so that taking a node out is the same wherever it is in its bin. */
 static DAO_ON_THE_PATH uint32_t *dao_range_next_place(const dao_range_t *range, uint32_t link)
 {
     return (uint32_t *)(void *)(range->table + link + offsetof(dao_range_node_t, bin_after));
 }
 
-/* Gives the place of a bin's first link. */
+/* Returns the place of a bin's first link. */
 static DAO_ON_THE_PATH uint32_t *dao_range_bin_place(const dao_range_t *range, size_t bin)
 {
     return (uint32_t *)(void *)(range->table +
                                 (sizeof(dao_range_node_t) + (bin - BIN_FIRST) * sizeof(uint32_t)));
 }
 
-/* Gives the link of that node which is none. */
+/* Returns the link of that node which is none. */
 static DAO_ON_THE_PATH uint32_t dao_range_bin_link(size_t bin)
 {
     return (uint32_t)(sizeof(dao_range_node_t) - offsetof(dao_range_node_t, bin_after) +
                       (bin - BIN_FIRST) * sizeof(uint32_t));
 }
 
-/* Gives the first node of a bin, or NONE. */
+/* Returns the first node of a bin, or NONE. */
 static DAO_ON_THE_PATH uint32_t dao_range_bin_first(const dao_range_t *range, size_t bin)
 {
     return *dao_range_bin_place(range, bin);
@@ -186,7 +186,7 @@ static DAO_ON_THE_PATH void dao_range_bin_again(dao_range_t *range, uint32_t lin
 /* No bin. */
 #define DAO_RANGE_NO_BIN 0u
 
-/* Gives the first bin from `bin` on that may have nodes, or NO_BIN. */
+/* Returns the first bin from `bin` on that may have nodes, or NO_BIN. */
 static inline size_t dao_range_next_bin(const dao_range_t *range, size_t bin)
 {
     size_t word = bin / WORD_BITS - BIN_WORD_FIRST;
@@ -197,7 +197,7 @@ static inline size_t dao_range_next_bin(const dao_range_t *range, size_t bin)
     return bits != 0 ? BIN_FIRST + word * WORD_BITS + (size_t)__builtin_ctzll(bits) : DAO_RANGE_NO_BIN;
 }
 
-/* Gives the last bin before `bin` that has nodes, or NO_BIN. */
+/* Returns the last bin before `bin` that has nodes, or NO_BIN. */
 static inline size_t dao_range_previous_bin(const dao_range_t *range, size_t bin)
 {
     while (bin > BIN_FIRST) {
@@ -218,7 +218,7 @@ static inline size_t dao_range_previous_bin(const dao_range_t *range, size_t bin
    table. */
 #define CELL_UNIT_SHIFT 8 /* 64 KiB */
 
-/* Gives the node that begins at a unit, if that is a used block; another one otherwise. */
+/* Returns the node that begins at a unit, if that is a used block; another one otherwise. */
 static DAO_ON_THE_PATH uint32_t dao_range_find_start(const dao_range_t *range, uint32_t offset_units)
 {
     uint32_t link = range->starts[offset_units >> CELL_UNIT_SHIFT];
@@ -228,7 +228,7 @@ static DAO_ON_THE_PATH uint32_t dao_range_find_start(const dao_range_t *range, u
     return link;
 }
 
-/* Gives the node of the used block that starts at an offset, or NONE. */
+/* Returns the node of the used block that starts at an offset, or NONE. */
 static inline uint32_t dao_range_find_used(const dao_range_t *range, uint64_t offset_bytes)
 {
     if (offset_bytes >= range->config.capacity_bytes || offset_bytes % DAO_RANGE_GRANULE != 0) {
@@ -292,7 +292,7 @@ static inline bool dao_range_is_free(const dao_range_t *range, uint32_t link)
     return dao_range_at(range, link)->state == NODE_FREE || dao_range_at(range, link)->state == NODE_FENCED;
 }
 
-/* Tells whether two nodes are free and held by the same streams, or by nobody. */
+/* Returns true if two nodes are free and fenced by the same streams, or by none. */
 static inline bool dao_range_are_alike(const dao_range_t *range, uint32_t a, uint32_t b)
 {
     if (dao_range_at(range, a)->state != dao_range_at(range, b)->state) {
@@ -321,7 +321,7 @@ static inline void dao_range_gap_insert(dao_range_t *range, uint32_t link)
     range->gaps = link;
 }
 
-/* ---- the usual path: a range with good fit and no index, of which nothing is held ---- */
+/* ---- the usual path: a range with good fit and no index, of which nothing is fenced ---- */
 
 /* Entries of a bin that are looked at, and bins from the request's own on, each about a sixteenth larger, in
    which holes are as good as in its own. The lowest of all these is taken: it packs better than the tightest,
@@ -333,8 +333,8 @@ static inline void dao_range_gap_insert(dao_range_t *range, uint32_t link)
    greater one than the border's, but for the last unit of the largest range. */
 #define DAO_RANGE_RANK_NONE ((uint64_t)UINT32_MAX << 32)
 
-/* Gives the less of `rank` and that of an entry of a bin, if it is large enough, and goes on to the next one.
-   Decides nothing that the processor would have to guess. */
+/* Returns the less of `rank` and that of an entry of a bin, if it is large enough, and goes on to the next
+   one. Decides nothing that the processor would have to guess. */
 static DAO_ON_THE_PATH uint64_t dao_range_look_at(const dao_range_t *range, uint32_t *link,
                                                   uint64_t least_units, uint64_t rank)
 {
@@ -362,8 +362,8 @@ static DAO_ON_THE_PATH uint64_t dao_range_look(const dao_range_t *range, uint32_
     return rank;
 }
 
-/* Gives the first node of the first bin from `bin` on that has any, or NONE; clears the bits of those on the
-   way that have none. */
+/* Returns the first node of the first bin from `bin` on that has any, or NONE; clears the bits of those on
+   the way that have none. */
 static DAO_ON_THE_PATH uint32_t dao_range_next_first(dao_range_t *range, size_t bin)
 {
     size_t word = bin / WORD_BITS - BIN_WORD_FIRST;
@@ -388,7 +388,7 @@ static DAO_ON_THE_PATH uint32_t dao_range_next_first(dao_range_t *range, size_t 
     }
 }
 
-/* Gives the hole for a request, or NONE: then no hole is large enough but ones that are further back in the
+/* Returns the hole for a request, or NONE: then no hole is large enough but ones that are further back in the
    request's own bin, or that have no rank. Any hole of a higher bin is large enough. */
 static DAO_ON_THE_PATH uint32_t dao_range_find_good(dao_range_t *range, uint64_t size_units)
 {
@@ -404,7 +404,7 @@ static DAO_ON_THE_PATH uint32_t dao_range_find_good(dao_range_t *range, uint64_t
     return (uint32_t)rank;
 }
 
-/* Tells whether two nodes can be taken. */
+/* Returns true if two nodes can be taken. */
 static inline bool dao_range_has_room(const dao_range_t *range)
 {
     return range->unused != DAO_RANGE_NONE && dao_range_at(range, range->unused)->bin_after != DAO_RANGE_NONE;
@@ -436,7 +436,8 @@ static DAO_ON_THE_PATH void dao_range_take_whole(dao_range_t *range, uint32_t ho
     dao_range_enter_used(range, hole, node->offset_units, node->size_units, user);
 }
 
-/* Takes the front of a larger hole: the hole's node stays with what is left. Gives the node that is taken. */
+/* Takes the front of a larger hole: the hole's node stays with what is left. Returns the node that is taken.
+   */
 static DAO_ON_THE_PATH uint32_t dao_range_take_front(dao_range_t *range, uint32_t hole, uint64_t size_units,
                                                      uint64_t user)
 {
@@ -478,7 +479,7 @@ static DAO_ON_THE_PATH void dao_range_join_after(dao_range_t *range, uint32_t li
     dao_range_at(range, node->before)->after = after;
 }
 
-/* Makes a node of a plain range free that nobody holds, and merges it with its neighbours. */
+/* Makes a node of a plain range free that is not fenced, and merges it with its neighbours. */
 static DAO_ON_THE_PATH void dao_range_make_free(dao_range_t *range, uint32_t link)
 {
     dao_range_node_t *node = dao_range_at(range, link);
@@ -513,7 +514,7 @@ static DAO_ON_THE_PATH void dao_range_make_free(dao_range_t *range, uint32_t lin
 void dao_range_index_add(dao_range_t *range, uint32_t link);
 void dao_range_index_drop(dao_range_t *range, uint32_t link);
 
-/* Gives the block that an offset inside of the range lies in. */
+/* Returns the block that an offset inside of the range lies in. */
 uint32_t dao_range_node_around(const dao_range_t *range, uint32_t offset_units);
 
 dao_range_block_t dao_range_describe(const dao_range_t *range, uint32_t link);

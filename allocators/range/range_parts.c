@@ -23,14 +23,14 @@ static void gap_remove(dao_range_t *range, uint32_t link)
     }
 }
 
-/* Gives the first offset, a multiple of a page, where a part in a gap may begin: a granule of the gap stays
+/* Returns the first offset, a multiple of a page, where a part in a gap may begin: a granule of the gap stays
    before it, and it begins in no page that the part before the gap ends in. */
 static uint64_t first_start(const dao_range_node_t *gap)
 {
     return (((uint64_t)gap->offset_units >> PAGE_UNIT_SHIFT) + 1) << PAGE_UNIT_SHIFT;
 }
 
-/* Tells whether a gap has room for a part: a granule stays behind it, too, and it ends in no page that the
+/* Returns true if a gap has room for a part: a granule stays behind it, too, and it ends in no page that the
    part behind the gap begins in. */
 static bool gap_suffices(const dao_range_node_t *gap, uint64_t size_units)
 {

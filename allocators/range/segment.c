@@ -112,7 +112,7 @@ static void walk_piece(mapped_walk_t *walk, dao_block_t block)
     walk->visit(&block, walk->user);
 }
 
-/* Gives the first page of [page, end) that is mapped, or is not, as asked; `end` if there is none. */
+/* Returns the first page of [page, end) that is mapped, or is not, as asked; `end` if there is none. */
 static uint64_t page_from(const mapped_walk_t *walk, uint64_t page, uint64_t end, bool is_mapped)
 {
     while (page < end && (walk->mapped[page / 64] >> page % 64 & 1) != is_mapped) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A segment: a stretch of addresses with a range over it, whose used blocks carry a word (word.h). All of
-   device memory with page mapping is one segment, and so is the arena of a step plan; segments.h keeps sets of
-   them. Not thread-safe: the owner locks. Memory is never touched. */
+   device memory with page mapping is one segment, and so is the arena of a step plan; segments.h keeps sets
+   of them. Not thread-safe: the owner locks. Memory is never touched. */
 #ifndef DAO_ALLOCATORS_SEGMENT_H
 #define DAO_ALLOCATORS_SEGMENT_H
 
@@ -47,7 +47,7 @@ static inline bool dao_segment_recount(const dao_range_block_t *block, void *use
     return true;
 }
 
-/* Gives a block back and counts it. The statuses of dao_allocator_ops_t.free, without a message. */
+/* Frees a block and counts it. The statuses of dao_allocator_ops_t.free, without a message. */
 dao_status_t dao_segment_free(dao_segment_t *segment, dao_ledger_t *ledger, const void *address,
                               dao_stream_fence_t *fence);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Extents of addresses in one space of offsets.
 
-       list       extent, extent, ...                    by address: an address leads to its extent, and so to an offset
+       list       extent, extent, ...               by address: from an address to its extent and an offset
        range      gap [ part ] gap [ part ] gap ...      by offset, see range_parts.c
        bases      -     +3 +3   -   +9 +9 +9  -          by page of offsets: an offset leads to an address
 
@@ -83,7 +83,7 @@ dao_status_t dao_space_find_place(dao_space_t *space, size_t size_bytes, dao_ran
 
 /* ---- looking ---- */
 
-/* Gives the index of the last extent that begins at an address or before it; 0 if there is none. Nothing
+/* Returns the index of the last extent that begins at an address or before it; 0 if there is none. Nothing
    branches on what is compared, so that random addresses are not mispredicted. */
 static size_t index_before(const dao_space_t *space, const void *address)
 {

@@ -26,8 +26,7 @@ typedef struct dao_space {
     dao_extent_t *list; /* in order of address */
     size_t count;
     size_t capacity;
-    uintptr_t *
-        bases; /* for each page of an extent: what is added to an offset in it to give the address, modulo 2^64 */
+    uintptr_t *bases; /* by page of an extent: what is added to an offset to give the address, modulo 2^64 */
     size_t base_capacity;
     dao_range_fit_t fit; /* of the range */
 } dao_space_t;
@@ -47,19 +46,19 @@ void dao_space_add(dao_space_t *space, const dao_range_place_t *place, void *add
 /* Takes an extent out that is free. Needs no memory. O(extents). */
 void dao_space_remove(dao_space_t *space, size_t index);
 
-/* Tells whether nothing in an extent is used, nor held by any stream. O(1). */
+/* Returns true if nothing in an extent is used or fenced. O(1). */
 bool dao_space_is_free(const dao_space_t *space, size_t index);
 
-/* Gives the extent that an address lies in, or NULL. O(log extents). */
+/* Returns the extent that an address lies in, or NULL. O(log extents). */
 const dao_extent_t *dao_space_extent(const dao_space_t *space, const void *address);
 
-/* Gives the address of an offset that lies in an extent. */
+/* Returns the address of an offset that lies in an extent. */
 static inline char *dao_space_address(const dao_space_t *space, uint64_t offset_bytes)
 {
     return (char *)(space->bases[offset_bytes / DAO_RANGE_PAGE_BYTES] + offset_bytes);
 }
 
-/* Gives the offset of an address that lies in an extent. */
+/* Returns the offset of an address that lies in an extent. */
 static inline uint64_t dao_extent_offset(const dao_extent_t *extent, const void *address)
 {
     return (uint64_t)((uintptr_t)address - (uintptr_t)extent->address) + extent->offset_bytes;

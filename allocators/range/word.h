@@ -23,7 +23,7 @@ static inline uint64_t dao_word_of(const dao_block_request_t *request)
            (uint64_t)request->stream << (DAO_WORD_REQUESTED_BITS + DAO_WORD_TAG_BITS);
 }
 
-/* Tells whether a word has nothing but requested bytes, which it then is. */
+/* Returns true if a word has nothing but requested bytes, which it then is. */
 static inline bool dao_word_is_plain(uint64_t word)
 {
     return word >> DAO_WORD_REQUESTED_BITS == 0;

@@ -45,13 +45,13 @@ void dao_deferred_push(dao_deferred_frees_t *deferred, void *address);
    nothing. */
 uint32_t dao_deferred_take(dao_deferred_frees_t *deferred);
 
-/* Gives a slot that was taken. */
+/* Returns a slot that was taken. */
 dao_deferred_slot_t *dao_deferred_slot(dao_deferred_frees_t *deferred, uint32_t index);
 
 /* Makes a taken slot free again. Lock-free. */
 void dao_deferred_give(dao_deferred_frees_t *deferred, uint32_t index);
 
-/* Takes all that was handed over and calls `give` for it, under the owner's lock. Gives the slots of
+/* Takes all that was handed over and calls `give` for it, under the owner's lock. Returns the slots of
    addresses that were refused, for dao_deferred_report(). */
 uint32_t dao_deferred_reclaim(dao_deferred_frees_t *deferred,
                               dao_status_t (*give)(void *owner, void *address), void *owner);

@@ -47,7 +47,7 @@ static bool is_valid_locked(const dao_segmented_t *segmented)
 static const dao_segmented_ways_t host_ways = {
     .is_valid_locked = is_valid_locked, .lock = dao_segmented_lock, .unlock = dao_segmented_unlock};
 
-/* Gives the error of a refusal that is to be logged now, else 0. */
+/* Returns the error of a refusal that is to be logged now, else 0. */
 static int refusal_take(refusal_t *refusal)
 {
     int error = refusal->is_logged ? 0 : refusal->error;
@@ -63,7 +63,7 @@ static void warn(const host_t *host, const char *what, int error)
     }
 }
 
-/* Gives the lock up, then logs what was refused under it. */
+/* Returns the lock up, then logs what was refused under it. */
 static void unlock_and_warn(host_t *host)
 {
     int huge_pages = refusal_take(&host->huge_pages);

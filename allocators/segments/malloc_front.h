@@ -27,7 +27,7 @@ void dao_malloc_front_init(dao_malloc_front_t *small, dao_ledger_t *ledger);
 /* Frees all blocks. */
 void dao_malloc_front_finish(dao_malloc_front_t *small);
 
-/* Gives what a request takes, roundings included. */
+/* Returns what a request takes, roundings included. */
 size_t dao_malloc_front_block_bytes(size_t size_bytes);
 
 /* DAO_ERR_NO_HOST_MEMORY; DAO_ERR_LIMIT of the request's tag or of the budget. The owner has seen to the

@@ -56,7 +56,7 @@ static void lock_and_drain(dao_segmented_t *segmented)
     pinned->wrong = dao_deferred_reclaim(&pinned->deferred, free_locked, pinned);
 }
 
-/* Gives the lock up, then logs the wrong addresses. */
+/* Returns the lock up, then logs the wrong addresses. */
 static void unlock_and_report(dao_segmented_t *segmented)
 {
     pinned_t *pinned = pinned_of(&segmented->base);

@@ -38,7 +38,7 @@ static inline dao_segmented_t *dao_segmented_of(dao_allocator_t *allocator)
 void dao_segmented_init(dao_segmented_t *segmented, const dao_allocator_ops_t *ops,
                         const dao_segmented_ways_t *ways, const dao_segments_config_t *config);
 
-/* Gives everything back, also what is half made, but for the memory that it lies in. */
+/* Releases everything, also what is half made, but for the memory that it lies in. */
 void dao_segmented_finish(dao_segmented_t *segmented);
 
 /* The lock alone. */

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sets of segments.
 
-       space.c   [ 20 MiB ] [ 20 MiB ] [ 64 MiB ]      extents under one range, which places blocks in all of them
+       space.c   [ 20 MiB ] [ 20 MiB ] [ 64 MiB ]      extents under one range, which places blocks in all
 
    A request gets the hole that fits best of all segments, the lowest of the space among those that fit as
    well: segments that came last run empty. If there is no such hole, then, each step bounded:
 
-       1. what streams held and have finished with is free 2. a request in stream order takes what other
-       streams still use, and is told to wait for them on the device 3. a segment is taken from the upstream:
-       of the usual size, else of what the limit leaves, else of half as much and so
-          on; last of all after giving back free segments, which are idle
-       4. a request in stream order takes what several streams hold side by side
+       1. fenced parts whose streams have passed are free
+       2. a request in stream order takes a fenced part, and is told to wait for its fence on the device
+       3. a segment is taken from the upstream: of the usual size, else of what the limit leaves, else of half
+          as much and so on; last of all after free segments, which are idle, were released
+       4. a request in stream order takes parts that several streams fence side by side, joined
 
    Where more than half is used of all that the place may have, of 2 GiB or more, memory is tight: the range
    then looks at more holes for each request, so that large ones are kept (range.c).
@@ -79,7 +79,7 @@ static bool is_done(const dao_stream_fence_t *fence, void *user)
     return dao_stream_fences_is_done(user, fence);
 }
 
-/* Lets go of what streams held and have finished with; true if anything may be free now. */
+/* Frees the fenced parts whose streams have passed; true if anything may be free now. */
 static bool settle_fences(dao_segments_t *segments)
 {
     dao_range_t *range = segments->space.range;
@@ -101,7 +101,7 @@ static uint64_t free_segment_bytes(const dao_segments_t *segments)
     return free_bytes;
 }
 
-/* Gives a segment back to the upstream. If that refuses, the segment stays. */
+/* Releases a segment to the upstream. If that refuses, the segment stays. */
 static dao_status_t give_segment(dao_segments_t *segments, size_t index)
 {
     dao_extent_t extent = segments->space.list[index];
@@ -117,7 +117,7 @@ static dao_status_t give_segment(dao_segments_t *segments, size_t index)
     return DAO_OK;
 }
 
-/* Gives the free segment that suits best: the smallest of those that suffice, else the largest; `count` if
+/* Returns the free segment that suits best: the smallest of those that suffice, else the largest; `count` if
    none is free. */
 static size_t segment_to_release(const dao_segments_t *segments, uint64_t wanted_bytes)
 {
@@ -133,7 +133,7 @@ static size_t segment_to_release(const dao_segments_t *segments, uint64_t wanted
     return best;
 }
 
-/* Gives all free segments back, the last one first. */
+/* Releases all free segments, the last one first. */
 static dao_status_t release_all(dao_segments_t *segments)
 {
     dao_status_t status = DAO_OK;
@@ -145,7 +145,7 @@ static dao_status_t release_all(dao_segments_t *segments)
     return status;
 }
 
-/* Gives free segments back until at least wanted_bytes are given, of free_bytes that there are. */
+/* Releases free segments until at least wanted_bytes are given, of free_bytes that there are. */
 static dao_status_t release(dao_segments_t *segments, uint64_t wanted_bytes, uint64_t free_bytes)
 {
     if (wanted_bytes >= free_bytes) {
@@ -216,7 +216,7 @@ dao_status_t dao_segments_take_initial(dao_segments_t *segments, size_t size_byt
     return status == DAO_OK ? take_segment(segments, (size_t)segment_bytes) : status;
 }
 
-/* Gives what a segment for a block has, if nothing is short. */
+/* Returns what a segment for a block has, if nothing is short. */
 static uint64_t usual_bytes(const dao_segments_t *segments, uint64_t block_bytes)
 {
     const dao_segments_config_t *config = &segments->config;
@@ -283,7 +283,7 @@ static dao_status_t grow_within(dao_segments_t *segments, uint64_t block_bytes, 
 
 /* ---- blocks ---- */
 
-/* Places a block that is aligned to more than a page, where nobody holds anything. Addresses and offsets
+/* Places a block that is aligned to more than a page, where nothing is fenced. Addresses and offsets
    agree modulo a page only, so that a larger block is placed, and then cut to what is aligned in it. */
 static dao_status_t place_aligned(dao_segments_t *segments, const dao_range_request_t *wish,
                                   dao_block_grant_t *out_grant)
@@ -326,7 +326,7 @@ static inline dao_status_t place(dao_segments_t *segments, const dao_range_reque
     return status;
 }
 
-/* Gives the bytes that surely hold a block, wherever they begin. */
+/* Returns the bytes that surely hold a block, wherever they begin. */
 static uint64_t bytes_with_alignment(uint64_t block_bytes, uint64_t alignment_bytes)
 {
     return alignment_bytes > DAO_RANGE_GRANULE ? block_bytes + alignment_bytes : block_bytes;
@@ -344,14 +344,14 @@ static dao_status_t check_size(const dao_segments_t *segments, const dao_block_r
     return DAO_OK;
 }
 
-/* Tells whether a request in stream order finds free parts that streams hold. */
+/* Returns true if a request in stream order finds fenced parts. */
 static bool may_take_fenced(const dao_segments_t *segments, const dao_block_request_t *request)
 {
     return dao_block_request_takes_fenced(request) && segments->space.range != NULL &&
            dao_range_has_fences(segments->space.range);
 }
 
-/* Takes a block of what streams hold: steps 1 and 2 of the head comment. */
+/* Takes a block of fenced parts: steps 1 and 2 of the head comment. */
 static dao_status_t place_fenced(dao_segments_t *segments, const dao_block_request_t *request,
                                  dao_range_request_t *wish, dao_block_grant_t *out_grant)
 {
@@ -404,7 +404,7 @@ static inline dao_range_request_t wish_of(const dao_segments_t *segments, const 
                                  .is_tight = is_tight(segments)};
 }
 
-/* Ends a request whose bytes were charged: counts its block, or gives the charge back. Gives the status. */
+/* Ends a request whose bytes were charged: counts its block, or gives the charge back. Returns the status. */
 static inline dao_status_t account(dao_segments_t *segments, const dao_block_request_t *request,
                                    uint64_t block_bytes, dao_status_t status)
 {

@@ -41,7 +41,7 @@ typedef struct dao_segments {
 
 void dao_segments_init(dao_segments_t *segments, const dao_segments_config_t *config, dao_ledger_t *ledger);
 
-/* Gives everything back, live blocks too; zeroed memory is allowed. */
+/* Releases everything, live blocks too; zeroed memory is allowed. */
 void dao_segments_finish(dao_segments_t *segments);
 
 /* Takes a segment before the first block: size_bytes rounded up to the granule. DAO_ERR_LIMIT;
@@ -49,7 +49,7 @@ void dao_segments_finish(dao_segments_t *segments);
 DAO_NODISCARD dao_status_t dao_segments_take_initial(dao_segments_t *segments, size_t size_bytes);
 
 /* As the members of dao_allocator_ops_t; free, mark, query, retire, reclaim and reuse without a message. A
-   hold that is not empty, and marks, need config.holds. */
+   fence that is not empty, and marks, need config.fences. */
 dao_status_t dao_segments_alloc(dao_segments_t *segments, const dao_block_request_t *request,
                                 dao_block_grant_t *out_grant);
 dao_status_t dao_segments_alloc_within(dao_segments_t *segments, const dao_block_request_t *request,
@@ -67,7 +67,7 @@ void dao_segments_walk(const dao_segments_t *segments, dao_block_visit_t visit, 
 void dao_segments_walk_all(const dao_segments_t *segments, dao_block_visit_t visit, void *user);
 uint64_t dao_segments_largest_hole(const dao_segments_t *segments);
 
-/* Gives back free segments, if that makes room for so many bytes under the limit: DAO_ERR_LIMIT with a
+/* Releases free segments, if that makes room for so many bytes under the limit: DAO_ERR_LIMIT with a
    message and nothing changed if it cannot. */
 dao_status_t dao_segments_make_room(dao_segments_t *segments, uint64_t size_bytes);
 

@@ -123,7 +123,7 @@ __attribute__((destructor)) static void unload(void)
     dao_mutex_unlock(&lock);
 }
 
-/* Gives this thread a table. */
+/* Makes a table for this thread. */
 static dao_thread_table_t *table_create_locked(void)
 {
     if (!has_thread_exit && dao_thread_exit_init(&thread_exit, table_finish) != DAO_OK) {
@@ -146,7 +146,7 @@ static dao_thread_table_t *table_create_locked(void)
     return table;
 }
 
-/* Gives how many objects of a class a thread keeps: fewer of large ones. */
+/* Returns how many objects of a class a thread keeps: fewer of large ones. */
 static uint32_t capacity_of(uint32_t class_index)
 {
     uint32_t count = (uint32_t)(DAO_MAGAZINE_BYTES_MAX / dao_slab_object_bytes(class_index));

@@ -84,8 +84,8 @@ void dao_magazines_owner_init(dao_magazine_owner_t *owner);
    time, which takes theirs off. Nobody uses the owner any more. */
 void dao_magazines_owner_finish(dao_magazine_owner_t *owner, dao_magazines_t **first);
 
-/* Gives this thread its magazines of an owner for which it has none yet. NULL without host memory, or without
-   a slot. Their epoch is for the owner's attach() to set. */
+/* Returns this thread its magazines of an owner for which it has none yet. NULL without host memory, or
+   without a slot. Their epoch is for the owner's attach() to set. */
 dao_magazines_t *dao_magazines_create(dao_magazine_owner_t *owner);
 
 /* A thread's pointers to its magazines, by slot. Written by the thread, and by whoever ends an owner. */
@@ -96,7 +96,7 @@ struct dao_thread_table {
 };
 
 /* What a thread has that has no magazines: its epoch is DAO_MAGAZINES_EPOCH_NONE, and nothing of it is ever
-   used. So one comparison of epochs tells whether a thread may go on. */
+   used. So one comparison of epochs says whether a thread may go on. */
 extern dao_magazines_t dao_magazines_none;
 
 /* No owner's epoch. */
@@ -106,7 +106,7 @@ extern dao_magazines_t dao_magazines_none;
    what the loader keeps for such variables, so that reading it takes two instructions. */
 extern DAO_FAST_THREAD_LOCAL dao_thread_table_t *dao_thread_table;
 
-/* Gives this thread's magazines of an owner, &dao_magazines_none if it has none. */
+/* Returns this thread's magazines of an owner, &dao_magazines_none if it has none. */
 static inline dao_magazines_t *dao_magazines_own(const dao_magazine_owner_t *owner)
 {
     return atomic_load_explicit(&dao_thread_table->own[owner->slot], memory_order_relaxed);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Slabs, the lists that they are in, and the mailbox.
 
-       slab       [ obj | obj | obj | ... | obj ]      a block of the allocator below; its end need not fill a granule
+       slab       [ obj | obj | obj | ... | obj ]      a block of the allocator below, of any end
        granules   [      ][      ][      ][      ]     each has an entry in the map; no granule has two slabs
        words      [ 300  0  |  0  0  | 256  0  | ...   what is handed out, by units of 256 bytes
        free_bits  [  -   -  |  1  -  |  -   -  | ...   what is in the slab
@@ -16,12 +16,12 @@
 
    A slab's states; one that has just been added is partial for the moment, although all of it is free:
 
-       state     free_count               in                       made by              left by
-       partial   1 .. object_count - 1    the list of its class    add, give, take      take, give
-       full      0                        no list                  take                 give
-       spare     object_count             class.spare              give                 take, drop_spares, give
-       retired   object_count, no bits    slabs.retired            give, drop_spares    take_retired
-       unused    no bits                  slabs.unused             recycle              prepare
+       state     free_count               in                    made by            left by
+       partial   1 .. object_count - 1    the list of its class add, give, take    take, give
+       full      0                        no list               take               give
+       spare     object_count             class.spare           give               take, drop_spares, give
+       retired   object_count, no bits    slabs.retired         give, drop_spares  take_retired
+       unused    no bits                  slabs.unused          recycle            prepare
 
    A retired slab has left the map; the owner gives its memory back without the lock, then recycles it.
 
@@ -32,20 +32,18 @@
    The mailbox is for threads that have objects to put back while another one holds the lock. Why it is right:
 
    - A thread sets the object's bit, then marks the slab with has_mail; if it was not marked it pushes the
-   slab. Whoever
-     drains takes the whole stack with one exchange, and for each slab reads its next one, then takes the mark
-     off, then takes the bits. Both change has_mail by read-modify-writes that acquire and release: a thread
-     that found the mark before it was taken off had set its bit before that, so the bits that are taken then
-     hold it; a thread that found no mark pushes, and the next drain finds it. No bit is left without its slab
-     in the stack or in the hands of a thread that is about to push it.
-   - Nothing is popped singly, so that a head that is seen again is really the top again: there is no ABA.
-   mail_next is
-     written only by the thread that set the mark, so a slab is in the stack once.
+     slab. A drain takes the whole stack with one exchange; of each slab it reads the next one, takes the mark
+     off, then takes the bits. Both change has_mail by read-modify-writes that acquire and release. A thread
+     that found the mark had set its bit before the mark was taken off, so the bits that are taken then have
+     it. A thread that found no mark pushes, and the next drain finds it. No bit is left without its slab in
+     the stack or in the hands of a thread that is about to push it.
+   - Nothing is popped singly, so a head that is seen again is really the top again: there is no ABA.
+   mail_next
+     is written only by the thread that set the mark, so a slab is in the stack once.
    - A slab with an object in the mail has that object out, so it does not end. But a thread may push a slab
-   whose bit another
-     drain has taken already, and the slab may have ended by then, even be another one: its descriptor still
-     exists, its bits are 0, and draining it puts nothing back. That is why the mark and mail_next are never
-     reset. */
+     whose bit another drain has taken already. It may have ended by then, even be another slab: its
+     descriptor still exists, its bits are 0, and draining it puts nothing back. That is why the mark and
+     mail_next are never reset. */
 #include "allocators/slab/slab.h"
 
 #include "base/memory/host.h"
@@ -109,7 +107,7 @@ static uint32_t units_of(const dao_slab_t *slab)
     return slab->object_bytes >> DAO_SLAB_UNIT_SHIFT;
 }
 
-/* Tells whether a free object begins at a unit. */
+/* Returns true if a free object begins at a unit. */
 static bool is_free(const dao_slab_t *slab, uint32_t unit)
 {
     return (slab->free_bits[unit / BITS] >> unit % BITS & 1u) != 0;

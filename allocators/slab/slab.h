@@ -83,7 +83,7 @@ void dao_slabs_finish(dao_slabs_t *slabs);
 
 /* ---- sizes ---- */
 
-/* Gives the class for a request of 1 .. DAO_SLAB_OBJECT_BYTES_MAX bytes. */
+/* Returns the class for a request of 1 .. DAO_SLAB_OBJECT_BYTES_MAX bytes. */
 static inline uint32_t dao_slab_class_of(size_t size_bytes)
 {
     uint32_t units_less_1 = (uint32_t)((size_bytes - 1) >> DAO_SLAB_UNIT_SHIFT);
@@ -94,7 +94,7 @@ static inline uint32_t dao_slab_class_of(size_t size_bytes)
     return (octave << DAO_SLAB_OCTAVE_SHIFT) + (units_less_1 >> octave);
 }
 
-/* Gives the bytes of an object of a class. */
+/* Returns the bytes of an object of a class. */
 static inline uint32_t dao_slab_object_bytes(uint32_t class_index)
 {
     if (class_index < 2 * DAO_SLAB_OCTAVE_CLASSES) {
@@ -149,7 +149,7 @@ static inline uint32_t dao_slab_entry_object_count(uint64_t entry)
     return (uint32_t)(entry >> DAO_SLAB_ENTRY_COUNT_SHIFT) + 1;
 }
 
-/* Gives the unit of the slab that an address lies in. */
+/* Returns the unit of the slab that an address lies in. */
 static inline uint32_t dao_slab_entry_unit(uint64_t entry, const void *address)
 {
     uint32_t unit = (uint32_t)((uintptr_t)address >> DAO_SLAB_UNIT_SHIFT) & (DAO_SLAB_GRANULE_UNITS - 1);
@@ -177,10 +177,10 @@ static inline uint32_t dao_slab_word(size_t size_bytes, uint32_t tag)
 
 /* ---- slabs ---- */
 
-/* Gives how many objects the next slab of a class is to have. */
+/* Returns how many objects the next slab of a class is to have. */
 uint32_t dao_slabs_next_count(const dao_slabs_t *slabs, uint32_t class_index);
 
-/* Gives a descriptor for a slab, to be handed to dao_slabs_add() or dao_slabs_recycle(). NULL without host
+/* Returns a descriptor for a slab, to be handed to dao_slabs_add() or dao_slabs_recycle(). NULL without host
    memory. */
 dao_slab_t *dao_slabs_prepare(dao_slabs_t *slabs, uint32_t class_index, uint32_t object_count);
 
@@ -189,7 +189,7 @@ dao_slab_t *dao_slabs_prepare(dao_slabs_t *slabs, uint32_t class_index, uint32_t
    or if the map cannot take it: without host memory, or above 2^48. */
 bool dao_slabs_add(dao_slabs_t *slabs, dao_slab_t *slab, void *address);
 
-/* Takes up to `most` free objects of a class out of its slabs, by address; gives how many. */
+/* Takes up to `most` free objects of a class out of its slabs, by address; returns how many. */
 uint32_t dao_slabs_take(dao_slabs_t *slabs, uint32_t class_index, void **addresses, uint32_t most);
 
 /* Puts an object that nobody has any more back into its slab. A slab that is whole again becomes the spare
@@ -215,14 +215,14 @@ void dao_slabs_recycle(dao_slabs_t *slabs, dao_slab_t *slab);
 /* Sees the objects that are handed out. */
 void dao_slabs_walk(const dao_slabs_t *slabs, dao_block_visit_t visit, void *user);
 
-/* Gives the unit at which the object begins that an address of an entry's slab lies in. False: it lies behind
-   the last one. */
+/* Returns the unit at which the object begins that an address of an entry's slab lies in. False: it lies
+   behind the last one. */
 bool dao_slab_entry_object_unit(uint64_t entry, const void *address, uint32_t *out_unit);
 
-/* Gives an object of an entry as a block; word is not 0. */
+/* Returns an object of an entry as a block; word is not 0. */
 dao_block_t dao_slab_describe(uint64_t entry, const void *address, uint32_t word);
 
-/* Gives the object that begins at an address, which belongs to a slab. */
+/* Returns the object that begins at an address, which belongs to a slab. */
 static inline uint64_t dao_slabs_object_at(const dao_slabs_t *slabs, const void *address)
 {
     uint64_t entry = dao_slab_map_find(&slabs->map, address);
@@ -236,7 +236,8 @@ bool dao_slabs_is_valid(const dao_slabs_t *slabs);
    nor in their slab. Right while no other thread allocates or frees. */
 uint64_t dao_slabs_recount(const dao_slabs_t *slabs, dao_recount_t *recount);
 
-/* Gives the bytes that were handed over by dao_slabs_mail() and not yet put back. As dao_slabs_recount(). */
+/* Returns the bytes that were handed over by dao_slabs_mail() and not yet put back. As dao_slabs_recount().
+   */
 uint64_t dao_slabs_mail_bytes(const dao_slabs_t *slabs);
 
 #endif

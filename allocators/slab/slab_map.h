@@ -55,7 +55,7 @@ bool dao_slab_map_reserve(dao_slab_map_t *map, const void *address, size_t size_
    before is seen by whoever finds the entry. */
 void dao_slab_map_set(dao_slab_map_t *map, const void *address, uint64_t entry);
 
-/* Tells whether there may be a slab in the page of a granule. */
+/* Returns true if there may be a slab in the page of a granule. */
 static inline bool dao_slab_map_has_page(const dao_slab_map_t *map, uint64_t granule)
 {
     uint64_t page =
@@ -65,7 +65,7 @@ static inline bool dao_slab_map_has_page(const dao_slab_map_t *map, uint64_t gra
     return (word >> page % DAO_SLAB_MAP_WORD_BITS & 1) != 0;
 }
 
-/* Gives the entry of a granule, address / DAO_SLAB_GRANULE_BYTES. Threads: any. Cost: a load for most that
+/* Returns the entry of a granule, address / DAO_SLAB_GRANULE_BYTES. Threads: any. Cost: a load for most that
    have none, else three. */
 static inline uint64_t dao_slab_map_find_granule(const dao_slab_map_t *map, uint64_t granule)
 {
@@ -81,7 +81,7 @@ static inline uint64_t dao_slab_map_find_granule(const dao_slab_map_t *map, uint
                                 memory_order_acquire);
 }
 
-/* Gives the entry of the granule that an address lies in. */
+/* Returns the entry of the granule that an address lies in. */
 static inline uint64_t dao_slab_map_find(const dao_slab_map_t *map, const void *address)
 {
     return dao_slab_map_find_granule(map, (uintptr_t)address >> DAO_SLAB_GRANULE_SHIFT);

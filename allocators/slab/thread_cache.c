@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The small front: the table of allocator.h over slab.c and magazines.c.
+/* The thread cache: the table of allocator.h over slab.c and magazines.c.
 
-       small request    -> this thread's magazine -> slabs, in batches, under the lock -> a block of the inner allocator
+       small request    -> this thread's magazine -> slabs, in batches, under the lock -> a block of `inner`
        any other        -> the inner allocator
 
-       address -> the map has an entry? -> an object of a slab, or behind the last one -> the inner allocator's
+       address -> the map has an entry? -> an object of a slab, or behind the last one -> `inner`'s
 
    The way down to the slabs is taken when a magazine is empty (refill), full (flush), when a thread ends, and
    when memory is short: then the epoch changes, which each thread compares at its next call and flushes all
@@ -12,9 +12,10 @@
 
    What holds while no call is under way:
 
-       used, requested and live of the cache == those of the inner allocator - its slabs + the sums of all
-       threads' counts inner blocks == blocks of the front that are not small + slabs each magazine's bytes <=
-       what used_floor allows: at most DAO_MAGAZINES_BYTES_MAX a thread
+       used, requested and live of the cache ==
+           those of the inner allocator - its slabs + the sums of all threads' counts
+       inner blocks == blocks of the cache that are not small + slabs
+       a thread's used_bytes - used_floor == DAO_MAGAZINES_BYTES_MAX - the bytes in its magazines >= 0
 
    The lock is not held over calls of the inner allocator, but for reading its counters and walking its
    blocks. */
@@ -51,7 +52,7 @@ static void recycle_locked(dao_thread_cache_t *cache, dao_slab_t *retired)
     }
 }
 
-/* Gives the memory of slabs that have ended back. Without the lock. */
+/* Releases the memory of slabs that have ended. Without the lock. */
 static void give_back(dao_thread_cache_t *cache, dao_slab_t *retired)
 {
     if (retired == NULL) {
@@ -63,7 +64,7 @@ static void give_back(dao_thread_cache_t *cache, dao_slab_t *retired)
     dao_thread_cache_unlock(cache);
 }
 
-/* Unlocks, and gives the memory of slabs that have ended back; tells whether there were any. */
+/* Unlocks, and gives the memory of slabs that have ended back; returns true if there were any. */
 static bool unlock_and_give_back(dao_thread_cache_t *cache)
 {
     dao_slab_t *retired = dao_slabs_take_retired(&cache->slabs);
@@ -135,7 +136,7 @@ static void flush_all(dao_thread_cache_t *cache, dao_magazines_t *own)
     (void)unlock_and_give_back(cache);
 }
 
-/* Gives half of what some magazines have, one after the other, back to the slabs, under the lock or by mail.
+/* Returns half of what some magazines have, one after the other, to the slabs, under the lock or by mail.
    */
 static void give_half(dao_thread_cache_t *cache, dao_magazines_t *own, dao_magazine_t *magazine,
                       uint32_t magazine_count, void (*give)(dao_slabs_t *slabs, uint64_t object))
@@ -322,7 +323,7 @@ static void detach(dao_magazine_owner_t *owner, dao_magazines_t *own)
     dao_thread_cache_unlock(cache);
 }
 
-/* Gives this thread's magazines, NULL if it has none. */
+/* Returns this thread's magazines, NULL if it has none. */
 static dao_magazines_t *own_or_null(const dao_thread_cache_t *cache)
 {
     dao_magazines_t *own = dao_magazines_own(&cache->owner);
@@ -343,7 +344,7 @@ static dao_magazines_t *own_make_ready(dao_thread_cache_t *cache)
     return own;
 }
 
-/* Tells whether magazines are this thread's and need no flush. */
+/* Returns true if magazines are this thread's and need no flush. */
 static inline bool is_ready(const dao_thread_cache_t *cache, const dao_magazines_t *own)
 {
     return own->epoch == atomic_load_explicit(&cache->epoch, relaxed);
@@ -500,7 +501,7 @@ static DAO_ON_THE_PATH void take_back(dao_magazines_t *own, dao_magazine_t *maga
     count_free(&own->counts, (int64_t)dao_slab_word_requested_bytes(word), magazine->object_bytes);
 }
 
-/* Gives the charge of an object that was freed back to its tag. */
+/* Returns the charge of an object that was freed to its tag. */
 static DAO_ON_THE_PATH void refund(const dao_thread_cache_t *cache, uint32_t word, uint32_t object_bytes)
 {
     uint32_t tag = dao_slab_word_tag(word);

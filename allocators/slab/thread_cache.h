@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The small front: an allocator that serves small requests from slabs and from what each thread keeps of
-   them, and hands everything else to the allocator that it is stacked over. */
+/* The thread cache: an allocator that serves small requests from objects that each thread keeps, and hands
+   everything else to the allocator that it is stacked over. The objects are cut from slabs (slab.h). */
 #ifndef DAO_ALLOCATORS_THREAD_CACHE_H
 #define DAO_ALLOCATORS_THREAD_CACHE_H
 
@@ -14,11 +14,13 @@
    takes an empty fence alone: freed with another one, the answer is DAO_ERR_UNSUPPORTED and nothing is
    changed; wait for the fence first. stream_mark() is there if `inner` has it.
 
-   What the contract of allocator.h leaves open: - An allocation that fails for want of memory has given back
-   what this thread kept; other threads do so at their next call. - Peaks are those of `inner`, in which whole
-   slabs count: never too low, too high by what slabs keep at most. - Counters belong to one moment, but for
-   what other threads are doing just then. - is_valid() may answer false while another thread allocates or
-   frees.
+   What the contract of allocator.h leaves open:
+
+   - An allocation that fails for want of memory has given back what this thread kept; other threads do so at
+     their next call.
+   - Peaks are those of `inner`, in which whole slabs count: never too low, too high by at most what slabs
+   keep. - Counters belong to one moment, but for what other threads are doing just then. - is_valid() may
+   answer false while another thread allocates or frees.
 
    Threads: any. Waits: as `inner`, and only where it is asked. Cost: a small pair about 130 instructions, no
    lock, and one atomic exchange, in the free: of two threads that free one block at the same time one is told

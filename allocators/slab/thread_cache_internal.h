@@ -41,7 +41,7 @@ static inline void dao_thread_cache_unlock(dao_thread_cache_t *cache)
     dao_mutex_unlock(&cache->lock);
 }
 
-/* Calls on all threads to flush at their next call; gives the new epoch. */
+/* Calls on all threads to flush at their next call; returns the new epoch. */
 static inline uint32_t dao_thread_cache_call_locked(dao_thread_cache_t *cache)
 {
     uint32_t epoch = atomic_load_explicit(&cache->epoch, memory_order_relaxed) + 1;

@@ -3,8 +3,8 @@
    is merged with its buddy as soon as both are free. It is there to be compared with: on tensor sizes it
    costs 15 to 49 % more memory than the default.
 
-       chunk 64 MiB   [  16  ][ 8 ][4][4][         32         ]     page_buddy.c over units of 256 bytes, beside the memory
-       chunk 128 MiB  [                  128                  ]     for one large request
+       chunk 64 MiB   [  16  ][ 8 ][4][4][         32         ]   page_buddy.c over units of 256 bytes
+       chunk 128 MiB  [                  128                  ]   for one large request
 
    A request goes to the first chunk, by address, that has a run for it, so that the last ones run empty. A
    chunk whose blocks are all free stays until trimming, a limit or an upstream without memory asks for it.
@@ -15,8 +15,8 @@
        chunk.size_bytes == dao_page_buddy_page_count(chunk.buddy) * chunk.unit_bytes
        a block's size is a power of two; it lies at a multiple of that, counted from its chunk's address
 
-   A chunk's unit is 256 bytes, or more where that would be more pages than page_buddy.c has: smaller blocks go
-   elsewhere. */
+   A chunk's unit is 256 bytes, or more where that would be more pages than page_buddy.c has: smaller blocks
+   go elsewhere. */
 #include "allocators/strategies/strategy.h"
 
 #include "allocators/paged/page_buddy.h"
@@ -56,7 +56,7 @@ static const binary_buddy_t *buddy_of_const(const dao_placer_t *placer)
 
 /* ---- blocks ---- */
 
-/* Gives the power of two that a need takes; the need is at most 2^62. */
+/* Returns the power of two that a need takes; the need is at most 2^62. */
 static size_t power_above(size_t needed_bytes)
 {
     return needed_bytes <= DAO_BINARY_BUDDY_BLOCK_BYTES
@@ -64,8 +64,8 @@ static size_t power_above(size_t needed_bytes)
                : (size_t)1 << (64 - __builtin_clzll(needed_bytes - 1));
 }
 
-/* Gives what a request takes in a chunk. A block lies at a multiple of its own size, counted from the chunk's
-   address. */
+/* Returns what a request takes in a chunk. A block lies at a multiple of its own size, counted from the
+   chunk's address. */
 static size_t block_bytes_in(const binary_buddy_t *buddy, const chunk_t *chunk, size_t size_bytes,
                              size_t alignment_bytes)
 {
@@ -118,7 +118,7 @@ static const chunk_t *find_room(const binary_buddy_t *buddy, size_t size_bytes, 
 
 /* ---- chunks ---- */
 
-/* Gives the index of the first chunk that begins after an address. */
+/* Returns the index of the first chunk that begins after an address. */
 static size_t index_after(const binary_buddy_t *buddy, const void *address)
 {
     size_t low = 0, high = buddy->count;
@@ -133,7 +133,7 @@ static size_t index_after(const binary_buddy_t *buddy, const void *address)
     return low;
 }
 
-/* Gives the chunk that an address lies in, or NULL. */
+/* Returns the chunk that an address lies in, or NULL. */
 static const chunk_t *chunk_around(const binary_buddy_t *buddy, const void *address)
 {
     size_t index = index_after(buddy, address);
@@ -231,7 +231,7 @@ static dao_status_t grow(binary_buddy_t *buddy, size_t block_bytes, const chunk_
     return status;
 }
 
-/* Gives a chunk back to the upstream. If that refuses, the chunk stays. */
+/* Releases a chunk to the upstream. If that refuses, the chunk stays. */
 static dao_status_t give_chunk(binary_buddy_t *buddy, size_t index)
 {
     chunk_t chunk = buddy->chunks[index];

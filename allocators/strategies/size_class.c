@@ -2,10 +2,10 @@
 /* Blocks of 11 sizes that are never cut or merged, as in InfiniCore's pool of pinnable blocks. It is there to
    be compared with: a request that is a little above a class takes up to 8 times its size.
 
-       32 KiB    idle  [ a ][ b ][ c ]      last in, first out         a request takes the smallest class that holds it
+       32 KiB    idle  [ a ][ b ][ c ]      last in, first out; a request takes the smallest class
        256 KiB   idle  [ d ]
        1 MiB ... 256 MiB, each twice the one before
-       larger    idle  [ 300 MiB ][ 1 GiB ]                            first fit, that wastes at most an eighth
+       larger    idle  [ 300 MiB ][ 1 GiB ]  first fit that wastes at most an eighth
 
    Every block is a call of the upstream of its own. A freed block stays idle until a request takes it, or
    until trimming, a limit or an upstream without memory asks for it. The original gives the first larger
@@ -60,7 +60,7 @@ static const size_class_t *pool_of_const(const dao_placer_t *placer)
     return (const size_class_t *)placer;
 }
 
-/* Gives the smallest class that holds a need; LARGE if none does. */
+/* Returns the smallest class that holds a need; LARGE if none does. */
 static size_t class_of(size_t needed_bytes)
 {
     size_t class = 0;
@@ -97,7 +97,7 @@ static dao_piece_t shelf_remove(shelf_t *shelf, size_t index)
     return piece;
 }
 
-/* Gives the index of the idle block that a need takes; idle_count if there is none. */
+/* Returns the index of the idle block that a need takes; idle_count if there is none. */
 static size_t shelf_find(const shelf_t *shelf, bool is_large, size_t needed_bytes)
 {
     if (!is_large) {
@@ -127,7 +127,7 @@ static dao_status_t grow(size_class_t *pool, shelf_t *shelf, size_t block_bytes,
     return status;
 }
 
-/* Gives an idle block back to the upstream. If that refuses, it stays. */
+/* Releases an idle block to the upstream. If that refuses, it stays. */
 static dao_status_t give_back(size_class_t *pool, shelf_t *shelf, size_t index)
 {
     dao_status_t status = dao_supply_give(pool->base.supply, &shelf->idle[index]);
@@ -163,7 +163,7 @@ static bool find_to_release(size_class_t *pool, uint64_t wanted_bytes, shelf_t *
 
 /* ---- the placer ---- */
 
-/* Finds the shelf of a request and the idle block that it takes; gives what it takes, from the upstream if
+/* Finds the shelf of a request and the idle block that it takes; returns what it takes, from the upstream if
    none is idle. */
 static size_t find_block(const size_class_t *pool, size_t size_bytes, size_t alignment_bytes,
                          size_t *out_class, size_t *out_index)

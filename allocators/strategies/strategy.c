@@ -103,8 +103,8 @@ dao_status_t dao_supply_give(dao_supply_t *supply, const dao_piece_t *piece)
 
 /* ---- the lock ---- */
 
-/* Tells whether an entry of the table is a live block: one that was retired has no word, a live one at least
-   a byte. */
+/* Returns true if an entry of the table is a live block: one that was retired has no word, a live one at
+   least a byte. */
 static bool is_live(const dao_block_entry_t *entry)
 {
     return entry->word != 0;
@@ -130,14 +130,14 @@ static bool is_valid_locked(const strategy_t *strategy)
            dao_ledger_matches(&strategy->ledger, &recount);
 }
 
-/* Gives the live block that begins at an address, or NULL. */
+/* Returns the live block that begins at an address, or NULL. */
 static dao_block_entry_t *find_live_locked(const strategy_t *strategy, const void *address)
 {
     dao_block_entry_t *entry = dao_block_map_find(&strategy->blocks, address);
     return entry != NULL && is_live(entry) ? entry : NULL;
 }
 
-/* Gives the block that begins at an address and was retired, or NULL. */
+/* Returns the block that begins at an address and was retired, or NULL. */
 static dao_block_entry_t *find_retired_locked(const strategy_t *strategy, const void *address)
 {
     dao_block_entry_t *entry = dao_block_map_find(&strategy->blocks, address);
@@ -175,7 +175,7 @@ static dao_status_t free_locked(void *owner, void *address)
     return status;
 }
 
-/* Takes the lock and reclaims deferred frees. Gives the slots of wrong addresses, for unlock_and_report().
+/* Takes the lock and reclaims deferred frees. Returns the slots of wrong addresses, for unlock_and_report().
    */
 static uint32_t lock_and_drain(strategy_t *strategy)
 {
@@ -193,7 +193,7 @@ static void unlock_and_report(strategy_t *strategy, uint32_t wrong)
 
 /* ---- alloc ---- */
 
-/* Gives the alignment that a request's block has. */
+/* Returns the alignment that a request's block has. */
 static size_t alignment_of(const strategy_t *strategy, const dao_block_request_t *request)
 {
     size_t own_bytes = strategy->supply.alignment_bytes;
@@ -284,7 +284,7 @@ static dao_status_t strategy_alloc(dao_allocator_t *allocator, const dao_block_r
 
 /* ---- the rest of the table ---- */
 
-/* Gives the message of a free that failed; DAO_OK passes. */
+/* Returns the message of a free that failed; DAO_OK passes. */
 static dao_status_t check_free(const strategy_t *strategy, dao_status_t status, const void *address)
 {
     if (status == DAO_ERR_FOREIGN_POINTER || status == DAO_ERR_INTERIOR_POINTER ||
@@ -353,7 +353,8 @@ static dao_status_t strategy_reclaim(dao_allocator_t *allocator, void *address)
     return check_free(strategy, status, address);
 }
 
-/* Tells whether a request would get a piece like that of an entry, and may lie where the entry's block does.
+/* Returns true if a request would get a piece like that of an entry, and may lie where the entry's block
+ * does.
    */
 static bool suits_locked(const strategy_t *strategy, const dao_block_entry_t *entry,
                          const dao_block_request_t *request)
@@ -491,7 +492,7 @@ typedef struct placed_walk {
     void *user;
 } placed_walk_t;
 
-/* Gives the block of a piece: it begins with it, or behind what its alignment has cost. */
+/* Returns the block of a piece: it begins with it, or behind what its alignment has cost. */
 static const dao_block_entry_t *entry_of(const dao_block_map_t *blocks, const dao_piece_t *piece)
 {
     const dao_block_entry_t *entry = dao_block_map_find(blocks, piece->address);

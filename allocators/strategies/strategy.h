@@ -67,7 +67,7 @@ DAO_NODISCARD dao_status_t dao_supply_make_room(dao_supply_t *supply, size_t siz
 DAO_NODISCARD dao_status_t dao_supply_take(dao_supply_t *supply, size_t size_bytes, bool presses,
                                            dao_piece_t *out_piece);
 
-/* Gives back what was taken. If the upstream refuses, nothing is changed. */
+/* Releases what was taken. If the upstream refuses, nothing is changed. */
 dao_status_t dao_supply_give(dao_supply_t *supply, const dao_piece_t *piece);
 
 /* Bytes that hold size_bytes at a multiple of alignment_bytes wherever the upstream puts them. */
@@ -92,7 +92,7 @@ typedef struct dao_placer_ops {
     /* Bytes of the piece that take() would give now. */
     size_t (*block_bytes)(const dao_placer_t *placer, size_t size_bytes, size_t alignment_bytes);
 
-    /* Gives a piece that holds size_bytes at a multiple of alignment_bytes. A failure, with its message,
+    /* Returns a piece that holds size_bytes at a multiple of alignment_bytes. A failure, with its message,
        changes nothing but that idle memory may have been released. */
     dao_status_t (*take)(dao_placer_t *placer, size_t size_bytes, size_t alignment_bytes,
                          dao_piece_t *out_piece);
@@ -112,13 +112,13 @@ typedef struct dao_placer_ops {
     void (*walk)(const dao_placer_t *placer, dao_placed_visit_t visit, void *user);
     bool walks_used; /* pieces share segments; else each is one of its own */
 
-    /* Tells whether a free stretch begins at an address. */
+    /* Returns true if a free stretch begins at an address. */
     bool (*is_hole)(const dao_placer_t *placer, const void *address);
 
     /* Checks everything, with so many bytes handed out; adds the bytes from the upstream. */
     bool (*is_valid)(const dao_placer_t *placer, uint64_t used_bytes, uint64_t *reserved_bytes);
 
-    /* Gives all memory back; every piece has been given before. */
+    /* Releases all memory; every piece has been given before. */
     void (*destroy)(dao_placer_t *placer);
 } dao_placer_ops_t;
 

@@ -640,7 +640,7 @@ static void two_threads_do_not_harm_each_other(void)
 
 #if defined(DAO_FAULTS)
 
-/* Creates an allocator and takes blocks of several sizes; gives the first failure. */
+/* Creates an allocator and takes blocks of several sizes; returns the first failure. */
 static dao_status_t scenario(void)
 {
     dao_status_t status = contract->create(&allocator);

@@ -131,7 +131,7 @@ static bool has_host_memory(void)
     return has;
 }
 
-/* Tells whether a device can register; a real one may not. */
+/* Returns true if a device can register; a real one may not. */
 static bool try_register(void *address, size_t size_bytes)
 {
     dao_status_t status = contract.ops->host_register(contract.device, address, size_bytes);
@@ -217,7 +217,7 @@ static dao_status_t queue_pieces(dao_copy_kind_t kind, void *dst, void *src)
     return contract.ops->copy_batch(contract.stream, kind, dsts, srcs, sizes, PIECE_COUNT);
 }
 
-/* Tells whether the pieces have come from `drawn` and the gaps are as they were. */
+/* Returns true if the pieces have come from `drawn` and the gaps are as they were. */
 static bool are_pieces(const uint8_t *bytes, const uint8_t *drawn, size_t size_bytes, uint8_t gap)
 {
     size_t offset = 0;

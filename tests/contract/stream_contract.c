@@ -150,7 +150,7 @@ static void open_gate(dao_gate_t *gate, dao_stream_t *stream)
     dao_gate_finish(gate);
 }
 
-/* Tells whether a block that is handed out again has the bytes that were left there: one of the system need
+/* Returns true if a block that is handed out again has the bytes that were left there: one of the system need
    not. */
 static bool keeps_bytes(void)
 {

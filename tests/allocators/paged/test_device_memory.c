@@ -274,8 +274,8 @@ static void model_mark(const model_block_t *block, bool is_used)
     }
 }
 
-/* Gives the number of pages that something lives in, with a block of unit_count from `first` on; SIZE_MAX: it
-   is in the way. */
+/* Returns the number of pages that something lives in, with a block of unit_count from `first` on; SIZE_MAX:
+   it is in the way. */
 static size_t model_pages_with(size_t first, size_t unit_count)
 {
     size_t page_count = 0;

@@ -222,7 +222,7 @@ static void a_taken_place_is_told_as_taken_where_frees_wait(void)
     }
 }
 
-/* Takes a quarter of a page wherever the allocator likes; tells whether that is in the window. */
+/* Takes a quarter of a page wherever the allocator likes; returns true if that is in the window. */
 static bool lies_in_window_beyond(bool takes_windows, uint64_t windows_from_bytes, void **out_address)
 {
     dao_block_request_t request = {
@@ -311,7 +311,7 @@ static void free_pages_are_taken_up_to_what_may_be_in_use(void)
     give(0);
 }
 
-/* Takes a block where it takes the fewest free pages; tells whether that is in the window. */
+/* Takes a block where it takes the fewest free pages; returns true if that is in the window. */
 static bool lies_with_fewest_pages_in_window(size_t size_bytes, void **out_address)
 {
     dao_block_request_t request = {.size_bytes = size_bytes, .takes_fewest_pages = true};

@@ -179,7 +179,7 @@ static uint64_t bin_of(uint64_t size_bytes)
     return bits << 5 | units >> bits;
 }
 
-/* Tells whether a hole is surely looked at: with good fit only the first few of its bin are. */
+/* Returns true if a hole is surely looked at: with good fit only the first few of its bin are. */
 static bool is_seen(const tight_view_t *view, const dao_range_block_t *hole)
 {
     size_t alike = 0;
@@ -189,7 +189,7 @@ static bool is_seen(const tight_view_t *view, const dao_range_block_t *hole)
     return kind.fit == DAO_RANGE_FIT_BEST || alike <= BIN_LOOKS;
 }
 
-/* Checks the grant, or the refusal if there is none, against all holes; tells whether each that fits was
+/* Checks the grant, or the refusal if there is none, against all holes; returns true if each that fits was
    seen. Costs are reckoned to a unit for each 2^16 of offset. */
 static bool check_tight(const tight_view_t *view, const dao_range_grant_t *grant)
 {
@@ -211,7 +211,7 @@ static bool check_tight(const tight_view_t *view, const dao_range_grant_t *grant
     return all_seen;
 }
 
-/* Gives the block's offset, or UINT64_MAX; counts the requests of which each hole that fits was seen. */
+/* Returns the block's offset, or UINT64_MAX; counts the requests of which each hole that fits was seen. */
 static uint64_t take_tight(uint64_t size_bytes, size_t *seen_count)
 {
     double slack_bytes = size_bytes / 3 > TIGHT_SLACK ? (double)(size_bytes / 3) : (double)TIGHT_SLACK;
@@ -365,7 +365,7 @@ static void the_largest_range_works(void)
 
 #if defined(DAO_FAULTS)
 
-/* Creates a range and fills it with 100 blocks; gives the first failure's status. */
+/* Creates a range and fills it with 100 blocks; returns the first failure's status. */
 static dao_status_t fill_once(void)
 {
     dao_range_t *filled = NULL;

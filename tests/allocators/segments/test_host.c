@@ -204,7 +204,7 @@ static void explicit_huge_pages_are_used_or_missed(void)
     finish_regions(allocator);
 }
 
-/* Gives how many bytes of a region are there. */
+/* Returns how many bytes of a region are there. */
 static size_t resident_bytes(char *region, size_t size_bytes)
 {
     static unsigned char pages[1024];
@@ -232,7 +232,7 @@ static void prefaulted_regions_are_there_at_once(void)
 
 #if !defined(TEST_HAS_ADDRESS_SANITIZER) &&                                                                  \
     !defined(TEST_HAS_THREAD_SANITIZER) /* they have a malloc of their own */
-/* Gives how many bytes of the process are there. */
+/* Returns how many bytes of the process are there. */
 static size_t process_bytes(void)
 {
     unsigned long all = 0, resident = 0;

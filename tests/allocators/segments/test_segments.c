@@ -56,7 +56,7 @@ static bool call_fails(void)
     return false;
 }
 
-/* Gives the first slot that nobody has. */
+/* Returns the first slot that nobody has. */
 static uintptr_t slot_address(void)
 {
     uintptr_t slot = 0;
@@ -70,7 +70,8 @@ static uintptr_t slot_address(void)
     return ((uintptr_t)1 << 44) + slot * SLOT_BYTES;
 }
 
-/* Gives an address above all so far or below them, with a random gap; 0: neighbours, which are not merged. */
+/* Returns an address above all so far or below them, with a random gap; 0: neighbours, which are not merged.
+   */
 static uintptr_t outer_address(size_t size_bytes)
 {
     uint64_t unit = upstream.is_aligned ? UNIT : DAO_RANGE_GRANULE;
@@ -616,7 +617,8 @@ static uint32_t users_of(const void *address, size_t size_bytes)
     return users;
 }
 
-/* Takes a block for a stream, or for none: CONTROLLED_STREAM_COUNT. Everybody who still uses it is in the fence. */
+/* Takes a block for a stream, or for none: CONTROLLED_STREAM_COUNT. Everybody who still uses it is in the
+   fence. */
 static bool take_checked(uint32_t index, size_t size_bytes, dao_block_grant_t *out_grant)
 {
     bool is_plain = index == CONTROLLED_STREAM_COUNT;
@@ -706,7 +708,7 @@ static size_t random_size(uint64_t *seed)
     return 1 + (size_t)(dao_random_next(seed) % ((uint64_t)256 << dao_random_next(seed) % 18));
 }
 
-/* Tells whether a block lies in one of the upstream's stretches and apart from all others. */
+/* Returns true if a block lies in one of the upstream's stretches and apart from all others. */
 static bool is_well_placed(const live_t *blocks, size_t count)
 {
     const live_t *last = &blocks[count - 1];
@@ -797,7 +799,7 @@ static void random_operations_match_a_model(void)
 
 /* ---- failures ---- */
 
-/* Takes, gives, trims and limits; gives the first failure. After each call all is valid. */
+/* Takes, gives, trims and limits; returns the first failure. After each call all is valid. */
 static dao_status_t scenario(void)
 {
     static char *blocks[60];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Slabs by themselves: classes, the states of a slab, and the mail. The memory of objects is never touched. */
+/* Slabs by themselves: classes, the states of a slab, the mail. The memory of objects is never touched. */
 #include "allocators/slab/slab.h"
 #include "tests/support/suite.h"
 

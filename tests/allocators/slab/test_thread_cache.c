@@ -195,7 +195,7 @@ static void small_blocks_have_the_size_of_their_class(void)
     CU_ASSERT_TRUE(stats_now().cached_bytes > 0);
 }
 
-/* Takes one block and gives it back; tells whether the thread kept it. */
+/* Takes one block and gives it back; returns true if the thread kept it. */
 static bool is_kept(const dao_block_request_t *request)
 {
     uint64_t before_bytes = stats_now().cached_bytes;
