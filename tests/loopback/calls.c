@@ -281,7 +281,7 @@ vendorError_t vendorHostUnregister(void *address)
     return span == NULL ? loopback_error(vendorErrorHostMemoryNotRegistered) : vendorSuccess;
 }
 
-/* Tells whether a range lies within host memory that devices reach: pinned or registered. */
+/* Returns true if a range lies within host memory that devices reach: pinned or registered. */
 static bool is_mapped_host(const void *address, size_t size_bytes)
 {
     dao_mutex_lock(&loopback_driver.lock);
@@ -487,7 +487,7 @@ vendorError_t vendorEventElapsedTime(float *out_ms, vendorEvent_t begin, vendorE
 /* ---- work ---- */
 
 /* Finds the device whose memory a range is, in one allocation or in mapped pages side by side;
-   LOOPBACK_NO_DEVICE: no one's. Gives the devices that may touch all of it. */
+   LOOPBACK_NO_DEVICE: no one's. Returns the devices that may touch all of it. */
 static int find_owner_locked(const char *at, size_t size_bytes, uint64_t *out_allowed)
 {
     const loopback_driver_t *driver = &loopback_driver;
@@ -518,7 +518,7 @@ static int find_owner_locked(const char *at, size_t size_bytes, uint64_t *out_al
     return LOOPBACK_NO_DEVICE;
 }
 
-/* Tells whether a range is memory of a device, of `owner` unless that is LOOPBACK_NO_DEVICE, and may be
+/* Returns true if a range is memory of a device, of `owner` unless that is LOOPBACK_NO_DEVICE, and may be
    touched by `device`. */
 static bool check_device_range(const char *call, int device, int owner, const void *address,
                                size_t size_bytes)
@@ -538,7 +538,7 @@ static bool check_device_range(const char *call, int device, int owner, const vo
     return true;
 }
 
-/* Tells whether a range has no byte of a device, and lies within pinned memory if it touches any. */
+/* Returns true if a range has no byte of a device, and lies within pinned memory if it touches any. */
 static bool check_host_range(const char *call, const void *address, size_t size_bytes)
 {
     loopback_driver_t *driver = &loopback_driver;
@@ -589,7 +589,7 @@ vendorError_t vendorMemcpyAsync(void *dst, const void *src, size_t size_bytes, v
                : queue_copy("memcpy", loopback_stream(stream), dst, to_device, src, from_device, size_bytes);
 }
 
-/* Tells whether a byte is some device's. */
+/* Returns true if a byte is some device's. */
 static bool is_of_device(const void *address)
 {
     uint64_t allowed;

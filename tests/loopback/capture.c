@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Captures of streams into graphs, which are only begun, kept to their rules, and ended: what they capture is
-   not kept.
+/* Captures of streams into graphs: they begin, follow their rules, and end. The captured work is not kept.
 
        begin(S)                      S is a part of capture 1, its origin
        record(E, S), wait(T, E)      T is a part of it, too: forked
        record(F, T), wait(S, F)      T is joined
        end(S)                        no stream is a part of it; every fork has to be joined
 
-   An event of a capture stands for no work, then and later, until it is recorded anew. Whatever asks for one,
-   waits for a stream of the capture or for its device, or ties the capture to other work ends it: a breach
-   here, and the capture is spoiled. */
+   An event of a capture stands for no work until it is recorded anew. Querying one, waiting for a stream of the
+   capture or for its device, or tying the capture to other work ends it: a breach here, and the capture is spoiled. */
 #include "tests/loopback/driver.h"
 
 static bool is_active_locked(uint64_t capture)

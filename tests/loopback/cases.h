@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which calls have come in this process, and by which errors each was made to fail. The driver locks. */
+/* Which calls were made in this process, and with which errors each has failed. The driver locks. */
 #ifndef DAO_TESTS_LOOPBACK_CASES_H
 #define DAO_TESTS_LOOPBACK_CASES_H
 
 #include <stddef.h>
 
-/* Notes that a call has come; its name is static. */
+/* Notes a call; its name is static. */
 void loopback_cases_note(const char *call);
 
-/* Notes that it was made to fail. */
+/* Notes that it failed on request. */
 void loopback_cases_note_failure(const char *call, int error);
 
-/* Gives the number of pairs of a call that has come and one of the errors that it was not made to fail with,
-   and names them on the standard output. *out_count: the pairs that there were. */
+/* Returns the number of pairs of a call that was made and an error with which it never failed, and prints them.
+   *out_count gets the number of all pairs. */
 long loopback_cases_missing(const int *errors, size_t error_count, long *out_count);
 
 #endif

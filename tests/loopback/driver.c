@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The driver's life, and what every call has to pass. */
+/* Opening and closing the driver, and the checks of every call. */
 #include "tests/loopback/driver.h"
 
 #include "backends/cpu/cpu.h"
@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How often a stream that is held up looks. */
+/* How often a blocked stream polls. */
 #define HOLD_LOOK_NS (UINT64_C(20) * 1000)
 
 loopback_driver_t loopback_driver = {.lock = DAO_MUTEX_INITIALIZER(DAO_RANK_LEAF), .calls_until_fail = -1};
@@ -392,7 +392,7 @@ static dao_status_t open_driver(const dao_config_t *config, dao_backend_t **out_
     return status;
 }
 
-/* Gives back what callers have left, as the end of a process would. Streams first: their work uses the rest.
+/* Frees what callers have left, as the end of a process would. Streams first: their work uses the rest.
    */
 static void collect(loopback_driver_t *driver)
 {

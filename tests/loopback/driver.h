@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of the loopback driver share: the driver, who is alive in it, and what every call does
-   first. Included behind the names of one vendor. */
+/* What the files of the loopback driver share: the driver, its objects, and what every call does first. Included after
+   the names of one vendor. */
 #ifndef DAO_TESTS_LOOPBACK_DRIVER_H
 #define DAO_TESTS_LOOPBACK_DRIVER_H
 
@@ -10,7 +10,7 @@
 #include "tests/loopback/loopback.h"
 #include "tests/loopback/spans.h"
 
-/* No device: the call is for none, or for whichever is current. */
+/* No device: the call is for none, or for the current one. */
 #define LOOPBACK_NO_DEVICE (-1)
 
 typedef enum loopback_kind {
@@ -21,8 +21,8 @@ typedef enum loopback_kind {
     LOOPBACK_KIND_SHARE, /* an allocation that was exported or imported: ipc.c */
 } loopback_kind_t;
 
-/* A stream, an event or pages. It stays in the list, gone, until the driver is closed, so that a later use is
-   seen. */
+/* A stream, an event or pages. A destroyed object stays in the list until the driver is closed, so a later use is
+   noticed. */
 typedef struct loopback_object {
     struct loopback_object *next;
     loopback_kind_t kind;
@@ -78,18 +78,17 @@ typedef struct loopback_driver {
 
 extern loopback_driver_t loopback_driver;
 
-/* Says that a caller broke a rule, and ends the program unless a test tolerates it. Gives the error to
-   answer. */
+/* Reports a breach of a rule, and ends the program unless a test tolerates it. Returns the error to answer with. */
 vendorError_t loopback_breach(loopback_rule_t rule, const char *call);
 
-/* What every call does first: counts it, fails it if it is its turn, and checks that it may be made. `device`
-   is current if the caller did right; LOOPBACK_NO_DEVICE: the call is for any. */
+/* Begins a call: counts it, fails it if it is its turn, and checks that it may be made. `device` has to be current;
+   LOOPBACK_NO_DEVICE: any. */
 vendorError_t loopback_begin(const char *call, int device);
 
-/* As loopback_begin(), of a call that is answered without a context on the device. */
+/* As loopback_begin(), for a call that needs no context on the device. */
 vendorError_t loopback_begin_question(const char *call, int device);
 
-/* What a call does first that asks what is current. */
+/* Begins a call that asks for the current device. */
 vendorError_t loopback_begin_current(const char *call);
 
 /* Contexts, where the vendor has them: the device of this thread's one, or LOOPBACK_NO_DEVICE; another one;
@@ -99,81 +98,79 @@ void loopback_context_set(int device);
 void loopback_context_make(int device);
 bool loopback_may_be_current(int device);
 
-/* Gives this thread a mode of capture, and takes the one that it had. */
+/* Swaps this thread's capture mode with *mode. */
 void loopback_exchange_mode(vendorStreamCaptureMode_t *mode);
 
-/* The device that is current in this thread. */
+/* Returns the current device of this thread. */
 dao_backend_device_t *loopback_device(void);
 
-/* The error of a device that is lost, kept as this thread's last one; vendorSuccess: it is not. */
+/* Returns the error of a lost device, kept as this thread's last one; vendorSuccess: it is not lost. */
 vendorError_t loopback_lost(int device);
 
-/* Keeps an error as this thread's last one. Gives it. */
+/* Keeps an error as this thread's last one and returns it. */
 vendorError_t loopback_error(vendorError_t error);
 
-/* What a vendor would answer where the cpu backend answers a status. */
+/* Returns the vendor's error for a status of the cpu backend. */
 vendorError_t loopback_from(dao_status_t status);
 
 /* Runs a host function; the calls that it makes are breaches. */
 void loopback_run_host_func(void (*function)(void *), void *user);
 
-/* Waits for a device's work, where a real driver would do so before it takes something back. */
+/* Waits for a device's work, as a real driver does before it frees something. */
 void loopback_wait_for_device(void);
 
 /* Queues a host function. */
 vendorError_t loopback_host_func(const char *call, vendorStream_t stream, void (*function)(void *),
                                  void *user);
 
-/* Queues copies, each whichever way its addresses say. */
+/* Queues copies, each in the direction that its addresses imply. */
 vendorError_t loopback_queue_batch(const char *call, void *const *dsts, const void *const *srcs,
                                    const size_t *sizes, size_t count, vendorStream_t stream);
 
-/* The object of a stream's handle; NULL is the current device's default stream. */
+/* Returns the object of a stream's handle; NULL is the current device's default stream. */
 loopback_object_t *loopback_stream(vendorStream_t stream);
 
-/* Adds an object that was made, on the current device. */
+/* Adds a new object, on the current device. */
 loopback_object_t *loopback_object_add(loopback_kind_t kind, void *inner, size_t size_bytes);
 
-/* Tells whether an object is alive, and of that kind; else that is a breach. */
+/* Returns true if an object is alive and of this kind; otherwise reports a breach. */
 bool loopback_object_check(const loopback_object_t *object, loopback_kind_t kind, const char *call);
 
-/* A call on a stream or an event: it is alive, and its device is current. */
+/* Begins a call on a stream or an event, which has to be alive, with its device current. */
 vendorError_t loopback_begin_on(const char *call, const loopback_object_t *object, loopback_kind_t kind);
 
-/* What pages end with, mapped or not: vmm.c. */
+/* Destroys pages, mapped or not: vmm.c. */
 void loopback_pages_end(loopback_object_t *pages);
 
-/* What shares end with: ipc.c. End lets go of what was exported, which goes then, and of what was imported,
-   which stays where it came from. */
+/* Destroys shares: ipc.c. An exported one goes, an imported one is closed and stays with its owner. */
 void loopback_share_end(loopback_object_t *share);
 
-/* Whether an allocation may be freed as one: it was not imported, and nobody has it open. Lets go of it then.
-   Else that is a breach: ipc.c. */
+/* Returns true if an allocation may be freed: it was not imported, and no process has it open. Otherwise reports a
+   breach: ipc.c. */
 bool loopback_share_check_free(const char *call, void *address);
 
-/* Captures: capture.c. What a stream is a part of, as a vendor answers it. */
+/* Captures: capture.c. Finds the capture that a stream is part of, as a vendor does. */
 vendorError_t loopback_capture_info(vendorStream_t stream, vendorStreamCaptureStatus_t *out_status,
                                     unsigned long long *out_id);
 
-/* Queues work on a stream, as far as a capture is concerned; true: that is all of it. */
+/* Records work on a captured stream. Returns true if the stream is captured: nothing else is to be done. */
 bool loopback_capture_work(loopback_object_t *stream);
 
-/* What waits for a stream, or for all of a device (NULL), must not meet a capture; nor what asks for an
-   event. */
+/* Report a breach if a wait for a stream, or for a device (NULL), or the query of an event meets a capture. */
 vendorError_t loopback_capture_check(const char *call, int device, const loopback_object_t *stream);
 vendorError_t loopback_capture_check_event(const char *call, const loopback_object_t *event);
 
-/* Record an event on a stream, and let a stream wait for one, as far as a capture is concerned; true: that is
-   all of it. */
+/* Record an event, or a wait for one, on a captured stream. Return true if the stream is captured: nothing else is to
+   be done. */
 bool loopback_capture_record(loopback_object_t *event, loopback_object_t *stream);
 bool loopback_capture_wait(loopback_object_t *stream, const loopback_object_t *event,
                            vendorError_t *out_error);
 
-/* What begins and ends a capture, under the vendor's names. */
+/* Begin and end a capture, under the vendor's names. */
 vendorError_t loopback_capture_begin(vendorStream_t stream);
 vendorError_t loopback_capture_end(vendorStream_t stream, void **out_graph);
 
-/* Takes an object off, before what is behind it goes. */
+/* Marks an object as destroyed, before its inner object is. */
 void loopback_object_remove(loopback_object_t *object);
 
 #endif

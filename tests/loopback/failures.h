@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The errors with which tests make calls of a vendor fail, and the statuses that they are to the library.
-   Included behind the names of one vendor. */
+/* The errors with which tests make a vendor's calls fail, and the library's status for each. Included after the names
+   of one vendor. */
 #ifndef DAO_TESTS_LOOPBACK_FAILURES_H
 #define DAO_TESTS_LOOPBACK_FAILURES_H
 
@@ -26,8 +26,7 @@ static const failure_t failures[] = {{(vendorError_t)LOOPBACK_INVALID_VALUE, DAO
 
 #define FAILURE_COUNT (sizeof(failures) / sizeof(failures[0]))
 
-/* For the end of a program, or of its part whose calls are its own: every call that has come has failed with
-   every error. */
+/* Checks at the end of a program that every call that was made has failed with every error. */
 static inline void every_call_has_failed_with_every_error(void)
 {
     int errors[FAILURE_COUNT];
@@ -40,8 +39,8 @@ static inline void every_call_has_failed_with_every_error(void)
     (void)printf("    calls x errors: %ld cases\n", case_count);
 }
 
-/* What a backend answers when one of its calls to the vendor has failed; `is_open`: not the call that opens
-   it. Nothing is left with the driver of what was tried. */
+/* Checks a backend's answer after a failed vendor call, and that the driver is left as it was. `is_open` is false for
+   the call that opens the backend. */
 static inline void check_failure(bool is_open, dao_status_t status, failure_t failure)
 {
     CU_ASSERT_EQUAL(status, dao_last_status());
@@ -58,7 +57,7 @@ static inline void check_failure(bool is_open, dao_status_t status, failure_t fa
     }
 }
 
-/* The answer of a scenario of which a call was to fail: it may have had no such call. */
+/* Checks the answer of a scenario in which a call had to fail. It may have made fewer calls. */
 static inline void check_answer(bool is_open, dao_status_t status, failure_t failure)
 {
     if (!loopback_has_failed()) {
@@ -73,7 +72,7 @@ static inline void check_answer(bool is_open, dao_status_t status, failure_t fai
 /* A scenario in which `call_count` calls to the vendor succeed and the next one fails. */
 typedef void (*failing_scenario_t)(long call_count, failure_t failure);
 
-/* Fails each call of a scenario in turn. Gives back how many there were. */
+/* Fails each call of a scenario in turn. Returns their number. */
 static inline long fail_every_call(failing_scenario_t scenario, failure_t failure)
 {
     long call_count = -1;
@@ -83,7 +82,7 @@ static inline long fail_every_call(failing_scenario_t scenario, failure_t failur
     return call_count;
 }
 
-/* Fails each call of both scenarios with every error. Gives back the number of cases. */
+/* Fails each call of both scenarios with every error. Returns the number of cases. */
 static inline long fail_every_call_with_every_error(failing_scenario_t work, failing_scenario_t give_back)
 {
     long case_count = 0;
@@ -94,8 +93,7 @@ static inline long fail_every_call_with_every_error(failing_scenario_t work, fai
     return case_count;
 }
 
-/* Gives something back. A call that fails because a test asked for it is made once more; a device that is
-   lost keeps all. */
+/* Frees something. A call that fails on request is repeated; a lost device keeps everything. */
 #define GIVE_BACK(call)                                                                                      \
     do {                                                                                                     \
         dao_status_t first_ = (call);                                                                        \

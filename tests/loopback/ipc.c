@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Allocations that other processes open by a vendor's handle. The first export puts a file behind the
-   allocation, and the handle says which descriptor of which process that is:
+   allocation; the handle names the process and its descriptor:
 
        file   [ the allocation's bytes | a last page: serial number, how many have it open ]
 
-   A process that opens it goes by /proc, so that a handle of a process that has ended, or of memory that was
-   freed, opens nothing; the serial number tells a descriptor that was used again. */
+   A process opens it through /proc, so a handle of a process that has ended, or of freed memory, opens nothing. The
+   serial number reveals a descriptor that was reused. */
 #define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
 #include "tests/loopback/driver.h"
 #include "tests/loopback/veil.h"

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A vendor's runtime for tests: the vendor's own symbols over the virtual devices of the cpu backend. A
-   program that links it runs backends/vendor/ as if there were real devices, asynchronous and bounded, and
-   every call is checked:
+/* A vendor's runtime for tests: the vendor's own symbols over the virtual devices of the cpu backend. A program that
+   links it runs backends/vendor/ as on real devices, and every call is checked:
 
        vendor.c, vendor_pages.c, vendor_share.c
          |  cudaMalloc, hipMalloc, or in builds for cpu loopback_malloc ...    names of one vendor (DAO_VENDOR_NAMES)
@@ -10,14 +9,14 @@
        dao_cpu_backend_ops
 
    The driver is opened with a configuration, by loopback_ops(), which is also what dao_backend_ops() gives in
-   such a program. A caller's breach of the rules ends the program with a message, unless a test tolerates it.
+   such a program. A breach of the rules ends the program with a message, unless a test tolerates it.
    */
 #ifndef DAO_TESTS_LOOPBACK_LOOPBACK_H
 #define DAO_TESTS_LOOPBACK_LOOPBACK_H
 
 #include "backends/backend.h"
 
-/* What callers can do wrong. */
+/* The rules that callers can break. */
 #define LOOPBACK_RULE_LIST(X)                                                                                \
     X(WRONG_DEVICE, "another device is current than the one that the call is for")                           \
     X(IN_HOST_FUNCTION, "a call from inside a host function")                                                \
@@ -45,7 +44,7 @@ typedef enum loopback_rule {
 #define LOOPBACK_INVALID_VALUE   1
 #define LOOPBACK_ILLEGAL_ADDRESS 700 /* the device is lost */
 
-/* What a test sets. All zero: the devices of the configuration, nothing fails. */
+/* Settings of a test. All zero: the devices of the configuration, and nothing fails. */
 typedef struct loopback_settings {
     int device_count;   /* shown to the caller; 0: as many as there are, -1: none */
     bool has_no_driver; /* asked for its devices, it answers that the driver is too old ... */
@@ -62,45 +61,43 @@ typedef struct loopback_settings {
 /* The vendor's table; its open and close are the driver's, too. */
 const dao_backend_ops_t *loopback_ops(void);
 
-/* Sets how it behaves, and forgets failures that were asked for. */
+/* Changes the settings and cancels a failure that was asked for. */
 void loopback_set(const loopback_settings_t *settings);
 
-/* Lets `calls` calls succeed, then one fail with the vendor's error `error`; negative: none fails. After an
-   error by which a device is lost, all calls with that device current fail with it until the driver is
-   closed. */
+/* Lets `calls` calls succeed and the next one fail with the vendor's error `error`; negative: none fails. After an
+   error that loses a device, all calls with that device current fail with it until the driver is closed. */
 void loopback_fail(long calls, int error);
 
-/* Makes a device a lost one, of which nobody has heard yet. */
+/* Loses a device; the next call on it reports that. */
 void loopback_lose(int device, int error);
 
-/* Tells whether the call that was to fail has come. */
+/* Returns true if the call that had to fail was made. */
 bool loopback_has_failed(void);
 
-/* Of all pairs of a call that has come in this process and one of these errors, those where it was never made
-   to fail so; they are printed. *out_count: all pairs. */
+/* Counts and prints the pairs of a call that was made in this process and an error of the list with which it never
+   failed. *out_count gets the number of all pairs. */
 long loopback_missing_cases(const int *errors, size_t error_count, long *out_count);
 
-/* Bytes of pools now. */
+/* Returns the bytes in pools. */
 uint64_t loopback_pool_bytes(void);
 
-/* Calls of the process so far, those that only ask which device is current left out. */
+/* Returns the calls of the process so far, without those that only ask which device is current. */
 uint64_t loopback_call_count(void);
 
-/* This thread's last error, which stays what it is, and its current device. */
+/* Return this thread's last error, without clearing it, and its current device. */
 int loopback_last_error(void);
 int loopback_current_device(void);
 
-/* Tells whether anything has made a context on a device since the driver was opened, which takes memory of
-   it. */
+/* Returns true if a context was created on a device since the driver was opened. */
 bool loopback_has_context(int device);
 
-/* Makes this thread one that has never chosen a device. */
+/* Puts this thread into the state before its first choice of a device. */
 void loopback_forget_choice(void);
 
-/* Tells whether the calls of this thread are in the mode of capture in which a thread begins. */
+/* Returns true if the capture mode of this thread is the initial one. */
 bool loopback_has_own_capture_mode(void);
 
-/* Breaches are counted instead of ending the program. Gives and forgets the number of one rule's. */
+/* From now on breaches are counted instead of ending the program. Returns and resets the count of a rule. */
 void loopback_tolerate(bool is_tolerant);
 long loopback_take_breaches(loopback_rule_t rule);
 

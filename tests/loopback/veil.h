@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Device memory as the host sees it: addresses that it cannot touch, over the bytes that the cpu backend has.
+/* Device memory as the host sees it: addresses that fault, over the bytes of the cpu backend.
 
        address   what the caller gets, and gives to calls; reserved, so that it is nobody else's: a touch faults
        bytes     what copies and fills that run on the device read and write
@@ -11,18 +11,18 @@
 
 #include "tests/loopback/driver.h"
 
-/* Gives addresses for memory of a device; NULL: the system has none. */
+/* Returns addresses for memory of a device, or NULL if the system has none. */
 void *loopback_veil(size_t size_bytes);
 void loopback_unveil(const loopback_span_t *span);
 
-/* Gives the bytes behind an address of a device, or a host's address as it is. All of the range is in one
+/* Returns the bytes behind an address of a device, or a host's address as it is. All of the range is in one
    allocation or one reservation, or none of it is in any. */
 void *loopback_bytes(const void *address, size_t size_bytes);
 
-/* Takes memory of the current device: a span of it, which the caller enters into the books. */
+/* Allocates memory of the current device: a span, which the caller enters into the list. */
 vendorError_t loopback_memory_take(size_t size_bytes, loopback_span_t *out_span);
 
-/* Gives it back, once it is out of the books. */
+/* Frees it, once it is out of the list. */
 vendorError_t loopback_memory_give(const loopback_span_t *span);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Virtual memory of the loopback driver: what the vendorVmm names come to, at once or through cuda.c and
+/* Virtual memory of the loopback driver: the functions behind the vendorVmm names, directly or through cuda.c and
    hip.c. */
 #ifndef DAO_TESTS_LOOPBACK_VMM_H
 #define DAO_TESTS_LOOPBACK_VMM_H
@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Gives 0 where the device has no virtual memory. */
+/* Finds 0 if the device has no virtual memory. */
 vendorError_t loopback_vmm_granularity(size_t *out_bytes, int device);
 
 /* Addresses are the current device's. */

@@ -9,7 +9,7 @@
    stream. */
 bool capture_begin(void *native);
 
-/* Ends it, and gives the graph up. False: something has ended it before, or tied it to other work. */
+/* Ends it, and drops the graph. False: something has ended it before, or tied it to other work. */
 bool capture_end(void *native);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A desk a device: its stream, for what the host writes and reads, and scratch. */
+/* A staging a device: its stream, for what the host writes and reads, and scratch. */
 #include "tests/support/backends/device_bytes.h"
 
 #include "base/report/fault.h"
@@ -30,17 +30,18 @@ typedef struct scratch {
     _Atomic bool is_busy; /* cleared by the stream's last piece of work with it */
 } scratch_t;
 
-typedef struct desk {
-    struct desk *next;
+typedef struct staging {
+    struct staging *next;
     int32_t index; /* of the place */
     dao_backend_device_t *device;
     bool is_direct; /* the host touches the device's memory: there is nothing else */
     dao_backend_stream_t *stream;
     scratch_t *scratch; /* guarded by the lock */
-} desk_t;
+} staging_t;
 
 static dao_mutex_t lock = DAO_MUTEX_INITIALIZER(DAO_RANK_LEAF);
-static desk_t *desks; /* guarded by the lock; the latest first: handles may outlive a start of the library */
+static staging_t
+    *stagings; /* guarded by the lock; the latest first: handles may outlive a start of the library */
 
 /* A launched kernel. */
 typedef struct work {
@@ -76,7 +77,7 @@ static void *must_alloc(size_t size_bytes)
     return memory;
 }
 
-/* ---- desks ---- */
+/* ---- stagings ---- */
 
 /* The program's table: below any that fails on purpose, which shares its devices. */
 static const dao_backend_ops_t *ops(void)
@@ -84,62 +85,62 @@ static const dao_backend_ops_t *ops(void)
     return dao_backend_ops();
 }
 
-/* The desk of a device, or the latest one of a place's index; NULL: there is none. */
-static desk_t *desk_find(const dao_backend_device_t *device, int32_t index)
+/* The staging of a device, or the latest one of a place's index; NULL: there is none. */
+static staging_t *staging_find(const dao_backend_device_t *device, int32_t index)
 {
     dao_mutex_lock(&lock);
-    desk_t *desk = desks;
-    while (desk != NULL && (device != NULL ? desk->device != device : desk->index != index)) {
-        desk = desk->next;
+    staging_t *staging = stagings;
+    while (staging != NULL && (device != NULL ? staging->device != device : staging->index != index)) {
+        staging = staging->next;
     }
     dao_mutex_unlock(&lock);
-    return desk;
+    return staging;
 }
 
-/* Adds a desk unless another thread has added that of the same device, and gives the one that is there. */
-static desk_t *desk_add(desk_t *desk)
+/* Adds a staging area unless another thread has added one for the same device, and returns the one in the list. */
+static staging_t *staging_add(staging_t *staging)
 {
     dao_mutex_lock(&lock);
-    desk_t *there = desks;
-    while (there != NULL && there->device != desk->device) {
+    staging_t *there = stagings;
+    while (there != NULL && there->device != staging->device) {
         there = there->next;
     }
     if (there == NULL) {
-        desk->next = desks;
-        desks = desk;
+        staging->next = stagings;
+        stagings = staging;
     }
     dao_mutex_unlock(&lock);
-    return there != NULL ? there : desk;
+    return there != NULL ? there : staging;
 }
 
-static void desk_destroy(desk_t *desk)
+static void staging_destroy(staging_t *staging)
 {
-    if (!desk->is_direct) {
-        ops()->stream_destroy(desk->stream);
+    if (!staging->is_direct) {
+        ops()->stream_destroy(staging->stream);
     }
     scratch_t *next = NULL;
-    for (scratch_t *scratch = desk->scratch; scratch != NULL; scratch = next) {
+    for (scratch_t *scratch = staging->scratch; scratch != NULL; scratch = next) {
         next = scratch->next;
-        (void)ops()->pinned_free(desk->device, scratch->bytes, scratch->size_bytes); /* or it is lost */
+        (void)ops()->pinned_free(staging->device, scratch->bytes, scratch->size_bytes); /* or it is lost */
         free(scratch);
     }
-    free(desk);
+    free(staging);
 }
 
 void device_bytes_end(dao_backend_device_t *device)
 {
     dao_mutex_lock(&lock);
-    desk_t **link = &desks;
+    staging_t **link = &stagings;
     while (*link != NULL && (*link)->device != device) {
         link = &(*link)->next;
     }
-    desk_t *desk = *link;
-    if (desk != NULL) {
-        *link = desk->next;
+    staging_t *staging = *link;
+    if (staging != NULL) {
+        *link = staging->next;
     }
     dao_mutex_unlock(&lock);
-    if (desk != NULL) {
-        desk_destroy(desk);
+    if (staging != NULL) {
+        staging_destroy(staging);
     }
 }
 
@@ -158,9 +159,9 @@ static scratch_t *scratch_create(dao_backend_device_t *device, size_t size_bytes
     return scratch;
 }
 
-static desk_t *desk_of(const dao_runtime_t *runtime)
+static staging_t *staging_of(const dao_runtime_t *runtime)
 {
-    desk_t *there = desk_find(runtime->device, 0);
+    staging_t *there = staging_find(runtime->device, 0);
     if (there != NULL && there->index == runtime->device_index &&
         there->is_direct == runtime->info.host_accessible) {
         return there;
@@ -168,24 +169,24 @@ static desk_t *desk_of(const dao_runtime_t *runtime)
     if (there != NULL) {
         device_bytes_end(runtime->device); /* of a backend that does not say when its devices are closed */
     }
-    desk_t *desk = must_alloc(sizeof(*desk));
-    *desk = (desk_t){.index = runtime->device_index,
-                     .device = runtime->device,
-                     .is_direct = runtime->info.host_accessible};
-    if (!desk->is_direct) {
+    staging_t *staging = must_alloc(sizeof(*staging));
+    *staging = (staging_t){.index = runtime->device_index,
+                           .device = runtime->device,
+                           .is_direct = runtime->info.host_accessible};
+    if (!staging->is_direct) {
         spare(true);
-        must(ops()->stream_create(desk->device, &desk->stream), "stream");
+        must(ops()->stream_create(staging->device, &staging->stream), "stream");
         spare(false);
         for (int i = 0; i < SCRATCH_COUNT; i++) {
-            scratch_t *scratch =
-                scratch_create(desk->device, i < SCRATCH_COUNT_LARGE ? SCRATCH_BYTES_LARGE : SCRATCH_BYTES);
-            scratch->next = desk->scratch;
-            desk->scratch = scratch;
+            scratch_t *scratch = scratch_create(staging->device, i < SCRATCH_COUNT_LARGE ? SCRATCH_BYTES_LARGE
+                                                                                         : SCRATCH_BYTES);
+            scratch->next = staging->scratch;
+            staging->scratch = scratch;
         }
     }
-    there = desk_add(desk);
-    if (there != desk) {
-        desk_destroy(desk);
+    there = staging_add(staging);
+    if (there != staging) {
+        staging_destroy(staging);
     }
     return there;
 }
@@ -195,17 +196,17 @@ void device_bytes_open(dao_place_t place)
     if (place.kind == DAO_PLACE_KIND_DEVICE) {
         dao_runtime_t *runtime;
         must(dao_runtime_acquire(place.index, &runtime), "device");
-        (void)desk_of(runtime);
+        (void)staging_of(runtime);
         dao_runtime_release(runtime);
     }
 }
 
 /* ---- scratch ---- */
 
-static scratch_t *scratch_find(desk_t *desk, size_t size_bytes)
+static scratch_t *scratch_find(staging_t *staging, size_t size_bytes)
 {
     dao_mutex_lock(&lock);
-    scratch_t *scratch = desk->scratch;
+    scratch_t *scratch = staging->scratch;
     while (scratch != NULL && (scratch->size_bytes < size_bytes || atomic_load(&scratch->is_busy))) {
         scratch = scratch->next;
     }
@@ -216,17 +217,17 @@ static scratch_t *scratch_find(desk_t *desk, size_t size_bytes)
     return scratch;
 }
 
-static scratch_t *scratch_take(desk_t *desk, size_t size_bytes)
+static scratch_t *scratch_take(staging_t *staging, size_t size_bytes)
 {
-    scratch_t *scratch = scratch_find(desk, size_bytes);
+    scratch_t *scratch = scratch_find(staging, size_bytes);
     if (scratch != NULL) {
         return scratch;
     }
-    scratch = scratch_create(desk->device, size_bytes);
+    scratch = scratch_create(staging->device, size_bytes);
     atomic_init(&scratch->is_busy, true);
     dao_mutex_lock(&lock);
-    scratch->next = desk->scratch;
-    desk->scratch = scratch;
+    scratch->next = staging->scratch;
+    staging->scratch = scratch;
     dao_mutex_unlock(&lock);
     return scratch;
 }
@@ -244,12 +245,12 @@ static bool is_copied(const device_operand_t *operand)
 }
 
 /* Says where the function finds each operand: where it is, or in scratch. */
-static void lay_out(desk_t *desk, const device_operand_t *operands, uint32_t count, work_t *work)
+static void lay_out(staging_t *staging, const device_operand_t *operands, uint32_t count, work_t *work)
 {
     size_t offsets[DEVICE_OPERAND_COUNT_MAX];
     size_t size_bytes = 0;
     for (uint32_t i = 0; i < count; i++) {
-        bool is_scratch = !desk->is_direct && is_copied(&operands[i]);
+        bool is_scratch = !staging->is_direct && is_copied(&operands[i]);
         offsets[i] = size_bytes;
         size_bytes += is_scratch ? (operands[i].size_bytes + OPERAND_ALIGNMENT_BYTES - 1) /
                                        OPERAND_ALIGNMENT_BYTES * OPERAND_ALIGNMENT_BYTES
@@ -257,7 +258,7 @@ static void lay_out(desk_t *desk, const device_operand_t *operands, uint32_t cou
         work->is_written_back =
             work->is_written_back || (is_scratch && operands[i].access != DAO_ACCESS_READ);
     }
-    work->scratch = size_bytes > 0 ? scratch_take(desk, size_bytes) : NULL;
+    work->scratch = size_bytes > 0 ? scratch_take(staging, size_bytes) : NULL;
     for (uint32_t i = 0; i < count; i++) {
         bool is_scratch = work->scratch != NULL && is_copied(&operands[i]);
         work->bytes[i] = is_scratch ? work->scratch->bytes + offsets[i] : operands[i].address;
@@ -313,7 +314,7 @@ dao_status_t device_launch(dao_stream_t *stream, const device_operand_t *operand
     }
     work_t *work = must_alloc(sizeof(*work));
     *work = (work_t){.function = function, .user = user};
-    lay_out(desk_of(stream->runtime), operands, operand_count, work);
+    lay_out(staging_of(stream->runtime), operands, operand_count, work);
     memcpy(bytes, work->bytes, sizeof(bytes));
     scratch_t *scratch = work->scratch;
     bool is_written_back = work->is_written_back;
@@ -348,13 +349,13 @@ void device_hold_set(device_hold_t hold)
 
 dao_status_t device_gate(dao_stream_t *stream, dao_gate_t *gate)
 {
-    desk_t *desk = desk_of(stream->runtime);
-    if (desk->is_direct || device_hold == NULL) {
+    staging_t *staging = staging_of(stream->runtime);
+    if (staging->is_direct || device_hold == NULL) {
         return dao_stream_host_func(stream, dao_gate_wait, gate);
     }
     dao_status_t status = dao_stream_host_func(stream, dao_gate_reach, gate);
     if (status == DAO_OK) {
-        scratch_t *scratch = scratch_take(desk, sizeof(uint32_t));
+        scratch_t *scratch = scratch_take(staging, sizeof(uint32_t));
         uint32_t *word = (uint32_t *)(void *)scratch->bytes;
         dao_gate_share(gate, (_Atomic uint32_t *)word);
         if (!device_hold(dao_stream_device(stream), dao_stream_native(stream), word)) {
@@ -367,43 +368,43 @@ dao_status_t device_gate(dao_stream_t *stream, dao_gate_t *gate)
 
 /* ---- what a test does itself ---- */
 
-/* The desk by which bytes of a place are reached; NULL: the host touches them. */
-static const desk_t *desk_for(dao_place_t place)
+/* The staging by which bytes of a place are reached; NULL: the host touches them. */
+static const staging_t *staging_for(dao_place_t place)
 {
     if (place.kind != DAO_PLACE_KIND_DEVICE) {
         return NULL;
     }
-    const desk_t *desk = desk_find(NULL, place.index);
-    if (desk == NULL) {
+    const staging_t *staging = staging_find(NULL, place.index);
+    if (staging == NULL) {
         device_bytes_open(place);
-        desk = desk_find(NULL, place.index);
+        staging = staging_find(NULL, place.index);
     }
-    return desk->is_direct ? NULL : desk;
+    return staging->is_direct ? NULL : staging;
 }
 
-static void wait_for(const desk_t *desk, dao_status_t status)
+static void wait_for(const staging_t *staging, dao_status_t status)
 {
     must(status, "copy");
-    must(ops()->stream_synchronize(desk->stream), "copy");
+    must(ops()->stream_synchronize(staging->stream), "copy");
 }
 
 void device_read(dao_place_t place, const void *address, void *bytes, size_t size_bytes)
 {
-    const desk_t *desk = desk_for(place);
-    if (desk == NULL) {
+    const staging_t *staging = staging_for(place);
+    if (staging == NULL) {
         memcpy(bytes, address, size_bytes);
     } else {
-        wait_for(desk, ops()->copy(desk->stream, DAO_COPY_KIND_D2H, bytes, address, size_bytes));
+        wait_for(staging, ops()->copy(staging->stream, DAO_COPY_KIND_D2H, bytes, address, size_bytes));
     }
 }
 
 void device_fill(dao_place_t place, void *address, unsigned char value, size_t size_bytes)
 {
-    const desk_t *desk = desk_for(place);
-    if (desk == NULL) {
+    const staging_t *staging = staging_for(place);
+    if (staging == NULL) {
         memset(address, value, size_bytes);
     } else {
-        wait_for(desk, ops()->fill(desk->stream, address, value, size_bytes));
+        wait_for(staging, ops()->fill(staging->stream, address, value, size_bytes));
     }
 }
 
@@ -421,7 +422,7 @@ bool bytes_are_all(const unsigned char *bytes, unsigned char value, size_t size_
 
 bool device_holds(dao_place_t place, const void *address, unsigned char value, size_t size_bytes)
 {
-    if (size_bytes == 0 || desk_for(place) == NULL) {
+    if (size_bytes == 0 || staging_for(place) == NULL) {
         return bytes_are_all(address, value, size_bytes);
     }
     unsigned char *bytes = must_alloc(size_bytes);

@@ -37,7 +37,7 @@ typedef void (*device_kernel_t)(unsigned char *const *bytes, void *user);
 DAO_NODISCARD dao_status_t device_launch(dao_stream_t *stream, const device_operand_t *operands,
                                          uint32_t operand_count, device_kernel_t function, void *user);
 
-/* Tells whether all bytes have a value, for the function of a kernel. */
+/* Returns true if all bytes have a value, for the function of a kernel. */
 bool bytes_are_all(const unsigned char *bytes, unsigned char value, size_t size_bytes);
 
 /* Puts a gate into a stream: later work waits until it is open. Once, for a gate. As device_launch()
@@ -62,7 +62,7 @@ bool device_holds(dao_place_t place, const void *address, unsigned char value, s
 /* Makes those possible for a place inside of a segment callback, which must start no device. */
 void device_bytes_open(dao_place_t place);
 
-/* Gives back what was taken for a device, which is about to be closed: for the table that a program's suites
+/* Frees what was allocated for a device, which is about to be closed: for the table that a program's suites
    run on. */
 void device_bytes_end(dao_backend_device_t *device);
 

@@ -62,7 +62,7 @@ typedef struct fault_config {
     bool runs_on_when_lost; /* waiting for a lost device fails at once, while what it was given still runs */
 } fault_config_t;
 
-/* Gives the table. One backend is wrapped at a time; both arguments are copied or static. Nothing is armed.
+/* Returns the table. One backend is wrapped at a time; both arguments are copied or static. Nothing is armed.
    */
 const dao_backend_ops_t *fault_backend_wrap(const dao_backend_ops_t *inner, const fault_config_t *config);
 
@@ -70,7 +70,7 @@ const dao_backend_ops_t *fault_backend_wrap(const dao_backend_ops_t *inner, cons
    */
 void fault_backend_arm(fault_call_t call, uint64_t skip_count, bool persistent);
 
-/* Lets everything succeed again. Gives the number of calls that failed since it was armed. */
+/* Lets everything succeed again. Returns the number of calls that failed since it was armed. */
 uint64_t fault_backend_disarm(void);
 
 /* Spares this thread's calls, or no more: they are not counted and do not fail. For what a test does beside

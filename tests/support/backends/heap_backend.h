@@ -24,7 +24,7 @@ typedef enum heap_call {
 /* page_bytes 0: without virtual memory. NULL without memory. */
 heap_backend_t *heap_backend_create(uint64_t capacity_bytes, uint64_t page_bytes);
 
-/* Tells whether all was given back. */
+/* Returns true if everything was freed. */
 bool heap_backend_destroy(heap_backend_t *backend);
 
 const dao_backend_ops_t *heap_backend_ops(const heap_backend_t *backend);
@@ -34,7 +34,7 @@ dao_backend_device_t *heap_backend_device(heap_backend_t *backend);
    `persistent`: all from there on. */
 void heap_backend_fail(heap_backend_t *backend, heap_call_t call, uint64_t skip_count, bool persistent);
 
-/* Lets all succeed again; gives the number of calls that were made to fail. */
+/* Lets all succeed again; returns the number of calls that were made to fail. */
 uint64_t heap_backend_heal(heap_backend_t *backend);
 
 /* Calls of a kind since the start; HEAP_CALL_COUNT: of all kinds. */

@@ -93,7 +93,7 @@ static void remember(portion_t *portion, const void *key, size_t size_bytes)
     dao_mutex_unlock(&portion->memory.lock);
 }
 
-/* Gives 0 for what never was remembered. */
+/* Returns 0 for what never was remembered. */
 static size_t forget(portion_t *portion, const void *key)
 {
     dao_mutex_lock(&portion->memory.lock);
@@ -120,7 +120,7 @@ static dao_status_t settle(portion_t *portion, size_t size_bytes, dao_status_t s
     return status;
 }
 
-/* Gives back a count behind a call that may have kept the memory. A lost device keeps all, and nobody asks
+/* Takes back a count after a call that may have kept the memory. A lost device keeps all, and nobody asks
    for it again. */
 static dao_status_t settle_free(portion_t *portion, size_t size_bytes, dao_status_t status)
 {

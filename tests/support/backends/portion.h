@@ -8,10 +8,10 @@
 
 #include "backends/backend.h"
 
-/* Gives the table around `inner`, which is the same one in every call. */
+/* Returns the table around `inner`, which is the same one in every call. */
 const dao_backend_ops_t *portion_ops(const dao_backend_ops_t *inner);
 
-/* Tells whether a suite's devices are portions: then they may be portions of one, and do not reach each
+/* Returns true if a suite's devices are portions: then they may be portions of one, and do not reach each
    other. */
 bool portion_is_used(void);
 
