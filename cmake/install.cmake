@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# What `cmake --install` puts down: libdao, its headers, a CMake package (dao::dao) and dao.pc; beside these what the folders
-# add, the dao command and the plug-ins. All of it can be moved.
+# What `cmake --install` puts down: libdao, its headers, a CMake package (dao::dao) and dao.pc; beside these
+# what the folders add, the dao command and the plug-ins. All of it can be moved.
 include(CMakePackageConfigHelpers)
 set(DAO_PACKAGE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/dao)
 
@@ -15,14 +15,16 @@ if(DAO_IS_STATIC)
     get_property(DAO_PACKAGES GLOBAL PROPERTY DAO_NEEDS_PACKAGES)
     list(JOIN DAO_PACKAGES " " DAO_PACKAGES)
 endif()
-configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/daoConfig.cmake.in ${PROJECT_BINARY_DIR}/daoConfig.cmake
+configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/daoConfig.cmake.in
+    ${PROJECT_BINARY_DIR}/daoConfig.cmake
     INSTALL_DESTINATION ${DAO_PACKAGE_DIR} NO_SET_AND_CHECK_MACRO NO_CHECK_REQUIRED_COMPONENTS_MACRO)
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/daoConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/daoConfig.cmake ${PROJECT_BINARY_DIR}/daoConfigVersion.cmake
     DESTINATION ${DAO_PACKAGE_DIR} COMPONENT dao-dev)
 
 # Paths in dao.pc are relative to where it lies.
-cmake_path(RELATIVE_PATH CMAKE_INSTALL_FULL_LIBDIR BASE_DIRECTORY ${CMAKE_INSTALL_PREFIX} OUTPUT_VARIABLE DAO_PC_LIBDIR)
+cmake_path(RELATIVE_PATH CMAKE_INSTALL_FULL_LIBDIR BASE_DIRECTORY ${CMAKE_INSTALL_PREFIX}
+    OUTPUT_VARIABLE DAO_PC_LIBDIR)
 cmake_path(RELATIVE_PATH CMAKE_INSTALL_FULL_INCLUDEDIR BASE_DIRECTORY ${CMAKE_INSTALL_PREFIX}
     OUTPUT_VARIABLE DAO_PC_INCLUDEDIR)
 cmake_path(RELATIVE_PATH CMAKE_INSTALL_PREFIX BASE_DIRECTORY ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig

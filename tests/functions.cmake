@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# What the CMakeLists.txt of each folder of tests calls. A suite is named by its file, wherever that lies; other sources are named
-# by their path from tests/.
+# What the CMakeLists.txt of each folder of tests calls. A suite is named by its file, wherever that lies;
+# other sources are named by their path from tests/.
 set(DAO_TEST_FOLDER ${CMAKE_CURRENT_LIST_DIR})
 
 # dao_suite(OUT NAME): the file of a suite: names are unique, and the folders are those of the sources.
@@ -32,9 +32,9 @@ function(dao_test_program name)
     set_tests_properties(${name} PROPERTIES TIMEOUT 600)
 endfunction()
 
-# dao_everywhere_test(NAME [SOURCES...] [LINKS LIBRARIES...]): one test program a module, NAME.c (or .cpp) and more sources.
-# Builds for cuda and hip link the cpu backend into it; its dao_backend_ops() is taken before the library's, so that tests run on
-# virtual devices.
+# dao_everywhere_test(NAME [SOURCES...] [LINKS LIBRARIES...]): one test program a module, NAME.c (or .cpp) and
+# more sources. Builds for cuda and hip link the cpu backend into it; its dao_backend_ops() is taken before
+# the library's, so that tests run on virtual devices.
 function(dao_everywhere_test name)
     cmake_parse_arguments(PARSE_ARGV 1 test "" "" "LINKS")
     dao_suite(source ${name})
@@ -45,14 +45,16 @@ function(dao_everywhere_test name)
     endif()
 endfunction()
 
-# dao_test(...): dao_everywhere_test() of what does not see the build's backend: builds for cuda and hip leave it to those for cpu,
-# whose objects are the same. Only what is a thread's own is reached in another way for cuda (base/threads/thread_local.h): the
-# suites on the loopback driver use it, which every build has, and those of slabs and tags, which are in every build for its sake.
+# dao_test(...): dao_everywhere_test() of what does not see the build's backend: builds for cuda and hip leave
+# it to those for cpu, whose objects are the same. Only what is a thread's own is reached in another way for
+# cuda (base/threads/thread_local.h): the suites on the loopback driver use it, which every build has, and
+# those of slabs and tags, which are in every build for its sake.
 function(dao_test name)
     if(DAO_BACKEND STREQUAL "cpu")
         dao_everywhere_test(${name} ${ARGN})
     else()
-        dao_test_skipped(${name} "it does not see the build's backend; the same objects are tested in builds for cpu")
+        dao_test_skipped(${name}
+            "it does not see the build's backend; the same objects are tested in builds for cpu")
     endif()
 endfunction()
 
@@ -88,7 +90,8 @@ function(dao_loopback_program name)
     target_link_libraries(${name} PRIVATE dao_loopback)
 endfunction()
 
-# dao_loopback_test(NAME [SOURCES...] [LINKS LIBRARIES...]): NAME.c once more, as NAME_loopback, on the loopback driver.
+# dao_loopback_test(NAME [SOURCES...] [LINKS LIBRARIES...]): NAME.c once more, as NAME_loopback, on the
+# loopback driver.
 function(dao_loopback_test name)
     cmake_parse_arguments(PARSE_ARGV 1 test "" "" "LINKS")
     dao_suite(source ${name})
@@ -96,8 +99,9 @@ function(dao_loopback_test name)
     target_link_libraries(${name}_loopback PRIVATE ${test_LINKS})
 endfunction()
 
-# dao_like_real_test(NAME): the program NAME_loopback once more, with what it finds on a real device: its devices are portions of
-# one (support/backends/portion.h), host functions run one after the other, and what takes memory back waits for the device.
+# dao_like_real_test(NAME): the program NAME_loopback once more, with what it finds on a real device: its
+# devices are portions of one (support/backends/portion.h), host functions run one after the other, and what
+# takes memory back waits for the device.
 function(dao_like_real_test name)
     if(DAO_SANITIZE)
         dao_test_skipped(${name}_like_real "the library's calls are those of ${name}_loopback")
@@ -107,12 +111,13 @@ function(dao_like_real_test name)
     endif()
 endfunction()
 
-# What tests on real devices run with: streams that are held up share no queue of the device with others, and no kernel is loaded
-# behind such a stream. It is for the drivers alone.
+# What tests on real devices run with: streams that are held up share no queue of the device with others, and
+# no kernel is loaded behind such a stream. It is for the drivers alone.
 set(DAO_DEVICE_ENVIRONMENT CUDA_DEVICE_MAX_CONNECTIONS=32 CUDA_MODULE_LOADING=EAGER GPU_MAX_HW_QUEUES=32)
 
-# dao_device_test(NAME [LINKS LIBRARIES...]): the objects of NAME_loopback as NAME_device, on the build's real devices: its own are
-# portions of those. Every build for a vendor links it; it runs where devices are promised.
+# dao_device_test(NAME [LINKS LIBRARIES...]): the objects of NAME_loopback as NAME_device, on the build's real
+# devices: its own are portions of those. Every build for a vendor links it; it runs where devices are
+# promised.
 function(dao_device_test name)
     cmake_parse_arguments(PARSE_ARGV 1 test "" "" "LINKS")
     if(DAO_BACKEND STREQUAL "cpu" OR (DAO_SANITIZE AND NOT DAO_TEST_DEVICE))
@@ -129,8 +134,9 @@ function(dao_device_test name)
     endif()
 endfunction()
 
-# dao_device_suite(NAME [SOURCES...] [LINKS LIBRARIES...] [NOT_LIKE_REAL] [NOT_SANITIZED REASON] [NOT_THREAD REASON]): NAME.c on
-# what cuda and hip share, like a real device, and on real devices where such are promised.
+# dao_device_suite(NAME [SOURCES...] [LINKS LIBRARIES...] [NOT_LIKE_REAL] [NOT_SANITIZED REASON] [NOT_THREAD
+# REASON]): NAME.c on what cuda and hip share, like a real device, and on real devices where such are
+# promised.
 function(dao_device_suite name)
     cmake_parse_arguments(PARSE_ARGV 1 test "NOT_LIKE_REAL" "NOT_SANITIZED;NOT_THREAD" "LINKS")
     if(DAO_SANITIZE AND test_NOT_SANITIZED)
@@ -146,7 +152,8 @@ function(dao_device_suite name)
     endif()
 endfunction()
 
-# dao_begin_early(TESTS...): the longest tests of a folder, so that none runs alone at the end: a clean clone has no record of times.
+# dao_begin_early(TESTS...): the longest tests of a folder, so that none runs alone at the end: a clean clone
+# has no record of times.
 function(dao_begin_early)
     foreach(name IN LISTS ARGN)
         if(TEST ${name})

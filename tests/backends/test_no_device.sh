@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# The commands of a build for cuda or hip start where there is no driver or no device, and say so in words; what needs a device
-# ends with 1. test_no_device.sh DAO DAO_BENCH
+# The commands of a build for cuda or hip start where there is no driver or no device, and say so in words;
+# what needs a device ends with 1. test_no_device.sh DAO DAO_BENCH
 set -eu
 dao=$1
 bench=$2

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-# Every header compiles as C++ without a warning, alone, also without exceptions and RTTI; and the compiler refuses each case
-# of cpp_refusals.cpp with the words that stand beside it.
-# cmake -DCOMPILERS="..." -DSOURCE=... -DSCRATCH=... -P test_cpp_refusals.cmake
+# Every header compiles as C++ without a warning, alone, also without exceptions and RTTI; and the compiler
+# refuses each case of cpp_refusals.cpp with the words that stand beside it. cmake -DCOMPILERS="..."
+# -DSOURCE=... -DSCRATCH=... -P test_cpp_refusals.cmake
 cmake_minimum_required(VERSION 3.25)
-set(warnings -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wundef -Wold-style-cast -Wnon-virtual-dtor -Werror)
+set(warnings -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wundef -Wold-style-cast -Wnon-virtual-dtor
+    -Werror)
 file(MAKE_DIRECTORY ${SCRATCH})
 
 file(GLOB headers RELATIVE ${SOURCE}/include ${SOURCE}/include/dao/*.h ${SOURCE}/include/dao/*.hpp)
@@ -16,7 +17,8 @@ foreach(header IN LISTS headers)
     foreach(compiler IN LISTS COMPILERS)
         foreach(flag IN LISTS flags)
             string(REPLACE "," ";" options ${flag})
-            execute_process(COMMAND ${compiler} -std=c++17 ${options} ${warnings} -I${SOURCE}/include -fsyntax-only ${SCRATCH}/header.cpp
+            execute_process(COMMAND ${compiler} -std=c++17 ${options} ${warnings} -I${SOURCE}/include
+                -fsyntax-only ${SCRATCH}/header.cpp
                 ERROR_VARIABLE said RESULT_VARIABLE result)
             if(NOT result EQUAL 0)
                 message(SEND_ERROR "${compiler} ${flag} does not take <${header}>:\n${said}")
@@ -37,7 +39,8 @@ foreach(compiler IN LISTS COMPILERS)
     foreach(case IN LISTS cases)
         string(REGEX MATCH "CASE == ([0-9]+) // (.*)" matched "${case}")
         set(words "${CMAKE_MATCH_2}")
-        execute_process(COMMAND ${compiler} -std=c++17 -DCASE=${CMAKE_MATCH_1} -I${SOURCE}/include -fsyntax-only ${source}
+        execute_process(COMMAND ${compiler} -std=c++17 -DCASE=${CMAKE_MATCH_1} -I${SOURCE}/include
+            -fsyntax-only ${source}
             ERROR_VARIABLE said RESULT_VARIABLE result)
         if(result EQUAL 0)
             message(SEND_ERROR "${compiler} takes ${case}")

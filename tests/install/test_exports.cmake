@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# What libdao exports is exactly what the headers declare with DAO_API, and all of it begins with dao_. It needs the C library
-# alone, and with hip that vendor's runtime; no driver: a program starts where there is none.
-# cmake -DNM=... -DREADELF=... -DLIBRARY=... -DHEADERS=... -DBACKEND=... -P test_exports.cmake
+# What libdao exports is exactly what the headers declare with DAO_API, and all of it begins with dao_. It
+# needs the C library alone, and with hip that vendor's runtime; no driver: a program starts where there is
+# none. cmake -DNM=... -DREADELF=... -DLIBRARY=... -DHEADERS=... -DBACKEND=... -P test_exports.cmake
 cmake_minimum_required(VERSION 3.25)
 execute_process(COMMAND ${NM} -D --defined-only ${LIBRARY} OUTPUT_VARIABLE symbols COMMAND_ERROR_IS_FATAL ANY)
 string(REGEX MATCHALL "[^\n]+" symbols "${symbols}")
@@ -31,7 +31,8 @@ foreach(name IN LISTS declared)
         message(SEND_ERROR "declared with DAO_API, but not exported: ${name}")
     endif()
 endforeach()
-# Thread-local variables with a fixed place: a program that loads a library while it runs keeps some hundred bytes for them.
+# Thread-local variables with a fixed place: a program that loads a library while it runs keeps some hundred
+# bytes for them.
 set(thread_local_most 256)
 execute_process(COMMAND ${READELF} -dlW ${LIBRARY} OUTPUT_VARIABLE segments COMMAND_ERROR_IS_FATAL ANY)
 string(REGEX MATCH " TLS +0x[0-9a-f]+ 0x[0-9a-f]+ 0x[0-9a-f]+ 0x[0-9a-f]+ 0x([0-9a-f]+)" found "${segments}")
@@ -42,7 +43,8 @@ elseif(segments MATCHES "STATIC_TLS")
     math(EXPR thread_local_bytes "0x${thread_local_bytes}")
     message(STATUS "${thread_local_bytes} thread-local bytes with a fixed place")
     if(thread_local_bytes GREATER thread_local_most)
-        message(SEND_ERROR "${thread_local_bytes} thread-local bytes are too many to load the library at run time")
+        message(SEND_ERROR
+            "${thread_local_bytes} thread-local bytes are too many to load the library at run time")
     endif()
 endif()
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-# Builds libdao once more, as a static library, and uses it as test_install.cmake does the shared one. What is hidden stays so: a
-# shared library that has all of it exports what test_exports.cmake says.
-# cmake -DSOURCE=... -DSCRATCH=... -DCOMPILER=... -DCXX_COMPILER=... -DLIBDIR=... -DGENERATOR=... -DNM=... -DREADELF=...
-# -DBACKEND=... -DANNOTATOR=... -DLAUNCHER=... -P test_static.cmake
-# LAUNCHER is what the compiler is started by, such as ccache, or nothing.
+# Builds libdao once more, as a static library, and uses it as test_install.cmake does the shared one. What is
+# hidden stays so: a shared library that has all of it exports what test_exports.cmake says. cmake
+# -DSOURCE=... -DSCRATCH=... -DCOMPILER=... -DCXX_COMPILER=... -DLIBDIR=... -DGENERATOR=... -DNM=...
+# -DREADELF=... -DBACKEND=... -DANNOTATOR=... -DLAUNCHER=... -P test_static.cmake LAUNCHER is what the
+# compiler is started by, such as ccache, or nothing.
 cmake_minimum_required(VERSION 3.25)
 function(run)
     execute_process(COMMAND ${ARGV} COMMAND_ERROR_IS_FATAL ANY)
@@ -11,7 +11,8 @@ endfunction()
 
 set(build ${SCRATCH}/build)
 run(${CMAKE_COMMAND} -G ${GENERATOR} -S ${SOURCE} -B ${build} -DBUILD_SHARED_LIBS=OFF -DDAO_BACKEND=${BACKEND}
-    -DDAO_TESTS=OFF -DDAO_TOOLS=OFF -DDAO_EXAMPLES=OFF -DDAO_ANNOTATOR=${ANNOTATOR} -DCMAKE_C_COMPILER=${COMPILER}
+    -DDAO_TESTS=OFF -DDAO_TOOLS=OFF -DDAO_EXAMPLES=OFF -DDAO_ANNOTATOR=${ANNOTATOR}
+    -DCMAKE_C_COMPILER=${COMPILER}
     "-DCMAKE_C_COMPILER_LAUNCHER=${LAUNCHER}" -DCMAKE_INSTALL_LIBDIR=${LIBDIR})
 run(${CMAKE_COMMAND} --build ${build} --target dao --parallel 2)
 
