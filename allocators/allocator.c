@@ -9,9 +9,6 @@ _Atomic uint32_t dao_slow_path_count;
 
 void dao_allocator_ops_limit(dao_allocator_ops_t *outer, const dao_allocator_ops_t *inner)
 {
-    if (inner->alloc_within == NULL) {
-        outer->alloc_within = NULL;
-    }
     if (inner->stream_mark == NULL) {
         outer->stream_mark = NULL;
     }

@@ -21,12 +21,6 @@ typedef struct dao_block_request {
     uint32_t stream;     /* whose order the block follows, see stream_fence.h; 0: it must be idle at once */
     uint32_t lease;      /* the one it is allocated under, of lease_begin; 0: none. A layer hands it on */
     bool wants_unfenced; /* nothing that other streams may still use: `stream` cannot wait for them */
-    /* What is idle in windows, too, before the place comes to have more than windows_from_bytes: there the
-       block may be in the way of places. */
-    bool takes_windows;
-    uint64_t windows_from_bytes;
-    /* It lies where it takes the fewest free pages, in windows, too, whatever is planned there. */
-    bool takes_fewest_pages;
 } dao_block_request_t;
 
 /* Returns true if a request may be given what other streams may still use. */
@@ -60,33 +54,12 @@ typedef struct dao_block_lease_stats {
     uint64_t live_count; /* live blocks */
 } dao_block_lease_stats_t;
 
-/* A place of fewer pages is small: DAO_WINDOW_EDGE_PAGES are a twentieth of it or more. So many may be used
-   in part by no block's fault, where what lives begins and where it ends. */
-#define DAO_WINDOW_SMALL_PAGES 40u
-#define DAO_WINDOW_EDGE_PAGES  2u
-
 /* Addresses for blocks whose place the caller says. */
 typedef struct dao_window {
     char *address;
-    size_t size_bytes;          /* of addresses; 0: there is no window */
-    uint32_t number;            /* the allocator's own */
-    uint64_t waste_limit_bytes; /* the caller's to change; no limit at first: see alloc_at */
-    uint64_t usual_bytes; /* the same: what the place may have without blocks of the window being to blame */
-    uint64_t used_limit_bytes; /* the same: what the pages in use may come to, see alloc_at */
-    uint64_t page_bytes;       /* of the place */
-    char *first_address;       /* where its first blocks beside windows lie, behind each other */
-    dao_range_fit_t fit;       /* by which it chooses holes */
+    size_t size_bytes; /* of addresses; 0: there is no window */
+    uint32_t lease;    /* a request under it lies in the window, where good fit puts it */
 } dao_window_t;
-
-/* A part of a window that is free, with memory behind all of it. */
-typedef struct dao_idle {
-    uint64_t offset_bytes; /* in the window */
-    uint64_t size_bytes;
-    dao_stream_fence_t fence; /* what has to be done before anybody may have it */
-} dao_idle_t;
-
-/* Sees one; false: no more. It must not call the allocator. */
-typedef bool (*dao_idle_visit_t)(const dao_idle_t *idle, void *user);
 
 /* Sees one block. Called with the allocator's lock held: it must not call the allocator. */
 typedef void (*dao_block_visit_t)(const dao_block_t *block, void *user);
@@ -98,13 +71,6 @@ typedef struct dao_allocator_ops {
        gives request, used, reserved and largest hole. A failure changes nothing but failed_count. */
     dao_status_t (*alloc)(dao_allocator_t *allocator, const dao_block_request_t *request,
                           dao_block_grant_t *out_grant);
-
-    /* Optional: as alloc, from what is reserved and free, and where that has no place from a segment that is
-       no larger than the block needs, if that is at most growth_bytes. Else DAO_ERR_LIMIT, which counts as no
-       failure; what the upstream has said may be the thread's latest error. Blocks have at most
-       DAO_RANGE_CAPACITY_MAX bytes. */
-    dao_status_t (*alloc_within)(dao_allocator_t *allocator, const dao_block_request_t *request,
-                                 uint64_t growth_bytes, dao_block_grant_t *out_grant);
 
     /* The shortest way to a block, for a request that has a size alone: its address. Where alloc is to be
        asked, which knows more ways, or the size is 0, it ends with dao_allocator_alloc_fallback() of the
@@ -177,28 +143,19 @@ typedef struct dao_allocator_ops {
     void (*lease_end)(dao_allocator_t *allocator, uint32_t lease);
     void (*lease_stats)(dao_allocator_t *allocator, uint32_t lease, dao_block_lease_stats_t *out_stats);
 
-    /* Optional, all or none: a window of addresses for blocks whose place the caller says. It takes memory
-       only where blocks live, and what is free in it goes where it is needed, as anywhere. window_begin:
-       DAO_ERR_TOO_MANY, DAO_ERR_NO_HOST_MEMORY, the backend's answer. alloc_at takes exactly [address,
-       address + size) of it, if that is free: else DAO_ERR_LIMIT without a message, which counts as no
-       failure. A block that lacks memory gets it only while at most waste_limit_bytes of the place's memory
-       lie idle beside blocks, where they cannot be moved away; where the place has more than usual_bytes,
-       none; and only if the place does not grow beyond usual_bytes for it: else DAO_ERR_BUSY, without a
-       message as well. So it is for a block that takes pages which nothing lives in, there or not, and the
-       pages in use would come to more than used_limit_bytes. Such a block is freed like any other. */
+    /* Optional, all or none: a window of addresses for blocks whose place the caller says. It takes memory only
+       where blocks live, and what is free in it goes where it is needed, as anywhere. window_begin:
+       DAO_ERR_TOO_MANY, DAO_ERR_NO_HOST_MEMORY, the backend's answer. alloc_at takes exactly [address, address +
+       size) of it, if that is free: else DAO_ERR_LIMIT without a message, which counts as no failure. The answers
+       of alloc, where memory is to be brought. Such a block is freed like any other. */
     dao_status_t (*window_begin)(dao_allocator_t *allocator, dao_window_t *out_window);
     dao_status_t (*alloc_at)(dao_allocator_t *allocator, const dao_window_t *window, void *address,
                              const dao_block_request_t *request, dao_block_grant_t *out_grant);
 
-    /* Goes with these: brings memory behind [offset, offset + size) of a window, if all of it is idle, and
-       counts no block: it is idle memory then, which may go elsewhere as any other. The answers of alloc_at,
-       the limit on waste aside. */
+    /* Goes with these: brings memory behind [offset, offset + size) of a window, if all of it is idle, and counts no
+       block: it is idle memory then, which may go elsewhere as any other. The answers of alloc_at. */
     dao_status_t (*window_back)(dao_allocator_t *allocator, const dao_window_t *window, size_t offset_bytes,
                                 size_t size_bytes);
-
-    /* Goes with these: shows idle parts of a window of at least a size, those in small holes first. */
-    void (*window_walk)(dao_allocator_t *allocator, const dao_window_t *window, size_t size_bytes,
-                        dao_idle_visit_t visit, void *user);
 } dao_allocator_ops_t;
 
 struct dao_ledger;

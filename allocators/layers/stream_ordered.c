@@ -396,19 +396,6 @@ static dao_status_t stream_ordered_alloc(dao_allocator_t *allocator, const dao_b
                                           : serve(ordered, request, 0, out_grant);
 }
 
-/* What waits and is done is free for it. No request of a lease is made so. */
-static dao_status_t stream_ordered_alloc_within(dao_allocator_t *allocator,
-                                                const dao_block_request_t *request, uint64_t growth_bytes,
-                                                dao_block_grant_t *out_grant)
-{
-    stream_ordered_t *ordered = stream_ordered_of(allocator);
-    DAO_ASSERT(request->lease == 0);
-    if (waiting_count_of(ordered) > 0) {
-        settle(ordered, true);
-    }
-    return ordered->inner->ops->alloc_within(ordered->inner, request, growth_bytes, out_grant);
-}
-
 /* ---- free ---- */
 
 /* Takes a block out of the tables, into this call's hands; false without memory to let it wait. */
@@ -721,7 +708,6 @@ static void stream_ordered_destroy(dao_allocator_t *allocator)
 
 static const dao_allocator_ops_t stream_ordered_ops = {
     .alloc = stream_ordered_alloc,
-    .alloc_within = stream_ordered_alloc_within,
     .alloc_fast = dao_allocator_alloc_fallback,
     .free_fast = dao_allocator_free_fallback,
     .free = stream_ordered_free,
@@ -753,7 +739,6 @@ dao_status_t dao_stream_ordered_create(dao_stream_fences_t *fences, dao_allocato
     }
     ordered->ops = stream_ordered_ops;
     ordered->ops.name = inner->ops->name;
-    ordered->ops.alloc_within = inner->ops->alloc_within != NULL ? stream_ordered_alloc_within : NULL;
     if (inner->ops->free_deferred == NULL) {
         ordered->ops.free_deferred = NULL;
         ordered->ops.drain = NULL;

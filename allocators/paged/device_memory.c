@@ -56,16 +56,6 @@ static dao_status_t device_alloc(dao_allocator_t *allocator, const dao_block_req
     return status;
 }
 
-static dao_status_t device_alloc_within(dao_allocator_t *allocator, const dao_block_request_t *request,
-                                        uint64_t growth_bytes, dao_block_grant_t *out_grant)
-{
-    dao_segmented_t *caching = dao_segmented_of(allocator);
-    dao_segmented_lock(caching);
-    dao_status_t status = dao_segments_alloc_within(&caching->segments, request, growth_bytes, out_grant);
-    dao_segmented_unlock(caching);
-    return status;
-}
-
 static dao_status_t device_free(dao_allocator_t *allocator, void *address, dao_stream_fence_t *fence)
 {
     dao_segmented_t *caching = dao_segmented_of(allocator);
@@ -112,7 +102,6 @@ static void device_destroy(dao_allocator_t *allocator)
 static const dao_allocator_ops_t device_ops = {
     .name = "caching",
     .alloc = device_alloc,
-    .alloc_within = device_alloc_within,
     .alloc_fast = dao_allocator_alloc_fallback,
     .free_fast = dao_allocator_free_fallback,
     .free = device_free,

@@ -18,14 +18,12 @@
        1. once more the usual path: another thread may have freed something
        2. fenced parts whose streams have passed since are free for all
        3. a part that other streams fence, mapped throughout, behind a wait on the device (stream requests)
-       4. the place that lacks the fewest pages: free pages are moved there or new ones taken (pages.c). Where
-          the place would grow beyond what a request says, the block may lie in a window if that takes fewer
+       4. the place that lacks the fewest pages: free pages are moved there or new ones taken (pages.c)
        5. all of this in the arenas of other threads
        6. parts that different streams fence side by side, joined (stream requests)
        7. all fences, waited for on the host, once; then all steps again
 
-   Then an error with the figures. A request that says takes_fewest_pages goes this way at once. Before all
-   that it tries the place in any arena or window that takes the fewest pages in which nothing lives.
+   Then an error with the figures.
 
    Where little may still be taken, memory is tight; that is judged as pages or the limit change, and by trim.
    Requests without a stream then go by place_tightly(), which looks at more holes, so that small blocks keep
@@ -78,7 +76,7 @@ static arena_t *enter(paged_t *paged, const dao_block_request_t *request)
     }
     arena_t *arena = dao_paged_leased(paged, request->lease);
     dao_arena_lock(arena);
-    DAO_ASSERT(arena->role == ARENA_LEASED);
+    DAO_ASSERT(arena->role == ARENA_LEASED || arena->role == ARENA_WINDOW);
     return arena;
 }
 
@@ -87,9 +85,6 @@ static dao_status_t place(paged_t *paged, const dao_block_request_t *request, ui
                           dao_block_grant_t *out_grant)
 {
     placing_t placing = {.request = request, .block_bytes = block_bytes};
-    if (request->takes_fewest_pages) {
-        return dao_paged_alloc_slow(paged, &placing, out_grant);
-    }
     arena_t *arena = enter(paged, request);
     dao_status_t status = dao_paged_place_in(arena, &placing, false);
     if (status == DAO_OK) {
@@ -474,7 +469,6 @@ static const dao_allocator_ops_t paged_ops = {
     .window_begin = dao_paged_window_begin,
     .alloc_at = dao_paged_alloc_at,
     .window_back = dao_paged_window_back,
-    .window_walk = dao_paged_window_walk,
 };
 
 /* ---- create ---- */

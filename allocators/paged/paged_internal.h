@@ -157,8 +157,6 @@ dao_status_t dao_paged_alloc_at(dao_allocator_t *allocator, const dao_window_t *
 
 dao_status_t dao_paged_window_back(dao_allocator_t *allocator, const dao_window_t *window,
                                    size_t offset_bytes, size_t size_bytes);
-void dao_paged_window_walk(dao_allocator_t *allocator, const dao_window_t *window, size_t size_bytes,
-                           dao_idle_visit_t visit, void *user);
 
 /* ---- what is asked of all arenas, with all locks held: paged_arena.c ---- */
 
@@ -215,16 +213,6 @@ static inline void dao_paged_finish(placing_t *placing, dao_block_grant_t *out_g
 /* Places a block where it lacks the fewest pages, in one of the first `count` arenas, this thread's own being
    the first, and brings them there; with all locks held. */
 DAO_NODISCARD dao_status_t dao_paged_place_and_back(paged_t *paged, placing_t *placing, uint32_t count);
-
-/* Returns the number of pages that a block in a hole would take: all but those that others than the hole keep
-   where they are. */
-uint64_t dao_paged_pages_taken(const arena_t *arena, const dao_range_block_t *hole, uint64_t offset_bytes,
-                               uint64_t block_bytes);
-
-/* Returns true if the place would grow for a block that lacks so many pages, and have more than so many bytes
-   then. */
-bool dao_paged_grows_beyond(paged_t *paged, const dao_pages_ranges_t *ranges, uint32_t lacking_count,
-                            uint64_t most_bytes);
 
 /* Brings the pages that a placed block lacks, with all locks held; undoes the placing where that fails. */
 DAO_NODISCARD dao_status_t dao_paged_back(paged_t *paged, placing_t *placing);

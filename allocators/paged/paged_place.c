@@ -36,8 +36,10 @@ typedef struct search {
     uint64_t best_offset_bytes;
 } search_t;
 
-uint64_t dao_paged_pages_taken(const arena_t *arena, const dao_range_block_t *hole, uint64_t offset_bytes,
-                               uint64_t block_bytes)
+/* Gives the number of pages that a block in a hole would take: all but those that others than the hole keep
+   where they are. */
+static uint64_t pages_taken(const arena_t *arena, const dao_range_block_t *hole, uint64_t offset_bytes,
+                            uint64_t block_bytes)
 {
     uint64_t first = offset_bytes >> arena->page_shift;
     uint64_t last = (offset_bytes + block_bytes - 1) >> arena->page_shift;
@@ -57,13 +59,13 @@ static uint64_t cost_of(const search_t *search, const dao_range_block_t *hole, u
     uint64_t block_bytes = search->placing->block_bytes;
     if (search->aim == AIM_KEEPS_PAGES) {
         return dao_paged_is_mapped(arena, offset_bytes, block_bytes)
-                   ? dao_paged_pages_taken(arena, hole, offset_bytes, block_bytes) * arena->tight_page_bytes +
+                   ? pages_taken(arena, hole, offset_bytes, block_bytes) * arena->tight_page_bytes +
                          offset_bytes
                    : UINT64_MAX;
     }
     uint64_t missing = dao_pages_missing(search->pages, arena->window, offset_bytes, block_bytes);
     bool lacks = search->aim == AIM_LACKS_LEAST || arena->role == ARENA_LEASED; /* whose free pages stay */
-    return (lacks ? missing : dao_paged_pages_taken(arena, hole, offset_bytes, block_bytes)) << 32 | missing;
+    return (lacks ? missing : pages_taken(arena, hole, offset_bytes, block_bytes)) << 32 | missing;
 }
 
 /* Returns the number of pages that the best place lacks, or takes; UINT32_MAX: there is none yet. */
@@ -151,7 +153,7 @@ dao_status_t dao_paged_place_in(arena_t *arena, placing_t *placing, bool takes_f
 {
     const dao_block_request_t *request = placing->request;
     DAO_ASSERT(placing->block_bytes >= request->size_bytes);
-    DAO_ASSERT((arena->role == ARENA_LEASED) == (request->lease != 0));
+    DAO_ASSERT((arena->role == ARENA_SHARED) == (request->lease == 0));
     dao_range_request_t wish = {.size_bytes = placing->block_bytes,
                                 .alignment_bytes = request->alignment_bytes,
                                 .user = dao_word_of(request),
@@ -250,47 +252,12 @@ static void search_free(const paged_t *paged, search_t *search, uint32_t count)
     search_holes(paged, search, count, HOLE_LOOK_MANY);
 }
 
-bool dao_paged_grows_beyond(paged_t *paged, const dao_pages_ranges_t *ranges, uint32_t lacking_count,
-                            uint64_t most_bytes)
-{
-    uint32_t free_count = dao_pages_free_count(paged->pages, ranges);
-    uint64_t page_count = (uint64_t)dao_pages_count(paged->pages) + lacking_count - free_count;
-    return lacking_count > free_count && page_count * paged->page_bytes > most_bytes;
-}
-
-/* Returns true if the place would grow too far by what was found, for a request that takes what is idle in
-   windows before. */
-static bool may_take_windows(paged_t *paged, const search_t *search)
-{
-    if (paged->window_count == 0 || !search->placing->request->takes_windows) {
-        return false;
-    }
-    dao_pages_ranges_t ranges = dao_paged_ranges(paged);
-    return dao_paged_grows_beyond(paged, &ranges, fewest_pages(search),
-                                  search->placing->request->windows_from_bytes);
-}
-
-/* Goes on in windows: what they have free in pages that are used in part cannot go anywhere else. */
-static void search_windows(const paged_t *paged, search_t *search)
-{
-    static_assert(DAO_PAGED_WINDOW_MAX == 1, "the window is the requester's own");
-    for (uint32_t i = 0; i < dao_paged_arena_count(paged); i++) {
-        if (paged->arenas[i]->role == ARENA_WINDOW) {
-            search_arena(search, paged->arenas[i], HOLE_LOOK_MANY);
-        }
-    }
-}
-
 dao_status_t dao_paged_place_and_back(paged_t *paged, placing_t *placing, uint32_t count)
 {
     search_t search = {.pages = paged->pages, .placing = placing, .least_cost = UINT64_MAX};
     search_holes(paged, &search, count, HOLE_LOOK_FEW);
     if (fewest_pages(&search) > dao_paged_growable(paged)) {
         search_free(paged, &search, count);
-    }
-    if (may_take_windows(paged, &search)) {
-        search_free(paged, &search, count);
-        search_windows(paged, &search);
     }
     if (search.least_cost == UINT64_MAX) { /* all of these were fenced, or too small for the alignment */
         search_holes(paged, &search, count, UINT32_MAX);
@@ -315,28 +282,6 @@ static dao_status_t place_or_back(paged_t *paged, placing_t *placing, uint32_t c
     return status == DAO_ERR_LIMIT ? dao_paged_place_and_back(paged, placing, count) : status;
 }
 
-/* Where the usual way takes free pages, it is the place of all that takes the fewest, windows included. */
-static dao_status_t place_in_fewest(paged_t *paged, placing_t *placing, uint32_t count)
-{
-    uint32_t used_count = dao_paged_used_count(paged);
-    dao_status_t status = place_among(paged, placing, count, false);
-    uint32_t taken_count = status == DAO_OK ? dao_paged_used_count(paged) - used_count : UINT32_MAX;
-    if (taken_count == 0) {
-        return DAO_OK;
-    }
-    if (status == DAO_OK) {
-        dao_paged_take_back(placing->arena, &placing->grant);
-    }
-    search_t search = {.pages = paged->pages, .placing = placing};
-    search_free(paged, &search, count);
-    search_windows(paged, &search);
-    if (fewest_pages(&search) >= taken_count || take_best(&search, placing) != DAO_OK) {
-        return place_or_back(paged, placing, count);
-    }
-    status = dao_paged_back(paged, placing);
-    return status == DAO_OK ? status : place_or_back(paged, placing, count);
-}
-
 static bool is_shortage(dao_status_t status)
 {
     return status == DAO_ERR_NO_DEVICE_MEMORY || status == DAO_ERR_LIMIT;
@@ -346,8 +291,7 @@ static bool is_shortage(dao_status_t status)
 static dao_status_t place_with_the_world(paged_t *paged, placing_t *placing)
 {
     uint32_t count = choice_count(paged, placing->request);
-    dao_status_t status = placing->request->takes_fewest_pages ? place_in_fewest(paged, placing, count)
-                                                               : place_or_back(paged, placing, 1);
+    dao_status_t status = place_or_back(paged, placing, 1);
     if (is_shortage(status) && count > 1) {
         status = place_or_back(paged, placing, count);
     }

@@ -116,21 +116,6 @@ static dao_status_t host_alloc(dao_allocator_t *allocator, const dao_block_reque
     return status;
 }
 
-/* Small blocks are the system's: no segment is taken for them. */
-static dao_status_t host_alloc_within(dao_allocator_t *allocator, const dao_block_request_t *request,
-                                      uint64_t growth_bytes, dao_block_grant_t *out_grant)
-{
-    host_t *host = host_of(allocator);
-    DAO_ASSERT(request->size_bytes > 0);
-    out_grant->fence = (dao_stream_fence_t){0}; /* a small block's */
-    dao_segmented_lock(&host->segmented);
-    dao_status_t status = is_small(request) ? alloc_small_locked(host, request, &out_grant->address)
-                                            : dao_segments_alloc_within(&host->segmented.segments, request,
-                                                                        growth_bytes, out_grant);
-    unlock_and_warn(host);
-    return status == DAO_OK ? DAO_OK : DAO_ERR_LIMIT;
-}
-
 static dao_status_t free_locked(host_t *host, void *address)
 {
     dao_status_t status = dao_malloc_front_free(&host->small, address);
@@ -204,7 +189,6 @@ static void host_destroy(dao_allocator_t *allocator)
 static const dao_allocator_ops_t host_ops = {
     .name = "host",
     .alloc = host_alloc,
-    .alloc_within = host_alloc_within,
     .alloc_fast = dao_allocator_alloc_fallback,
     .free_fast = dao_allocator_free_fallback,
     .free = host_free,

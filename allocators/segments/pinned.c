@@ -86,20 +86,6 @@ static dao_status_t pinned_alloc(dao_allocator_t *allocator, const dao_block_req
     return status;
 }
 
-static dao_status_t pinned_alloc_within(dao_allocator_t *allocator, const dao_block_request_t *request,
-                                        uint64_t growth_bytes, dao_block_grant_t *out_grant)
-{
-    pinned_t *pinned = pinned_of(allocator);
-    lock_and_drain(&pinned->segmented);
-    dao_status_t status =
-        dao_deferred_reserve(&pinned->deferred, pinned->segmented.ledger.stats.live_count + 1);
-    status = status == DAO_OK
-                 ? dao_segments_alloc_within(&pinned->segmented.segments, request, growth_bytes, out_grant)
-                 : DAO_ERR_LIMIT;
-    unlock_and_report(&pinned->segmented);
-    return status;
-}
-
 static dao_status_t pinned_free(dao_allocator_t *allocator, void *address, dao_stream_fence_t *fence)
 {
     pinned_t *pinned = pinned_of(allocator);
@@ -138,7 +124,6 @@ static void pinned_drain(dao_allocator_t *allocator)
 static const dao_allocator_ops_t pinned_ops = {
     .name = "pinned",
     .alloc = pinned_alloc,
-    .alloc_within = pinned_alloc_within,
     .alloc_fast = dao_allocator_alloc_fallback,
     .free_fast = dao_allocator_free_fallback,
     .free = pinned_free,

@@ -271,16 +271,6 @@ static dao_status_t grow(dao_segments_t *segments, uint64_t block_bytes)
     return status;
 }
 
-/* Takes a segment that a block just fits into, if that is no more than growth_bytes: else, and where the
-   limit leaves less, DAO_ERR_LIMIT. */
-static dao_status_t grow_within(dao_segments_t *segments, uint64_t block_bytes, uint64_t growth_bytes)
-{
-    uint64_t segment_bytes = round_up(block_bytes, segments->config.unit_bytes);
-    bool has_room = segment_bytes <= growth_bytes && segment_bytes <= dao_ledger_room(segments->ledger) &&
-                    segment_bytes <= DAO_SPACE_EXTENT_MAX;
-    return has_room ? take_segment(segments, (size_t)segment_bytes) : DAO_ERR_LIMIT;
-}
-
 /* ---- blocks ---- */
 
 /* Places a block that is aligned to more than a page, where nothing is fenced. Addresses and offsets
@@ -447,26 +437,6 @@ dao_status_t dao_segments_alloc(dao_segments_t *segments, const dao_block_reques
     status = account(segments, request, block_bytes, status);
     DAO_ASSERT(status != DAO_OK || is_granted(segments, request, out_grant));
     return status == DAO_OK ? DAO_OK : fail(segments, request, status);
-}
-
-dao_status_t dao_segments_alloc_within(dao_segments_t *segments, const dao_block_request_t *request,
-                                       uint64_t growth_bytes, dao_block_grant_t *out_grant)
-{
-    DAO_ASSERT(request->size_bytes > 0 && request->size_bytes <= DAO_RANGE_CAPACITY_MAX);
-    dao_range_request_t wish = wish_of(segments, request);
-    if (dao_ledger_charge(segments->ledger, request, wish.size_bytes) != DAO_OK) {
-        return DAO_ERR_LIMIT;
-    }
-    dao_status_t status = segments->space.range != NULL ? place(segments, &wish, out_grant) : DAO_ERR_LIMIT;
-    if (status == DAO_ERR_LIMIT) {
-        status = place_fenced(segments, request, &wish, out_grant);
-    }
-    if (status == DAO_ERR_LIMIT && growth_bytes > 0) {
-        status =
-            grow_within(segments, bytes_with_alignment(wish.size_bytes, wish.alignment_bytes), growth_bytes);
-        status = status == DAO_OK ? place(segments, &wish, out_grant) : status;
-    }
-    return account(segments, request, wish.size_bytes, status) == DAO_OK ? DAO_OK : DAO_ERR_LIMIT;
 }
 
 /* An address where no block begins: was it ever one? The statuses of dao_allocator_ops_t.free. */

@@ -52,8 +52,6 @@ DAO_NODISCARD dao_status_t dao_segments_take_initial(dao_segments_t *segments, s
    fence that is not empty, and marks, need config.fences. */
 dao_status_t dao_segments_alloc(dao_segments_t *segments, const dao_block_request_t *request,
                                 dao_block_grant_t *out_grant);
-dao_status_t dao_segments_alloc_within(dao_segments_t *segments, const dao_block_request_t *request,
-                                       uint64_t growth_bytes, dao_block_grant_t *out_grant);
 dao_status_t dao_segments_free(dao_segments_t *segments, const void *address, dao_stream_fence_t *fence);
 dao_status_t dao_segments_mark(dao_segments_t *segments, const void *address, uint32_t stream);
 dao_status_t dao_segments_retire(dao_segments_t *segments, const void *address, dao_block_t *out_block);

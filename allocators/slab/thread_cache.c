@@ -679,14 +679,6 @@ static void thread_cache_lease_stats(dao_allocator_t *allocator, uint32_t lease,
     inner->ops->lease_stats(inner, lease, out_stats);
 }
 
-/* A slab would be more than the block. */
-static dao_status_t thread_cache_alloc_within(dao_allocator_t *allocator, const dao_block_request_t *request,
-                                              uint64_t growth_bytes, dao_block_grant_t *out_grant)
-{
-    dao_allocator_t *inner = dao_thread_cache_of(allocator)->inner;
-    return inner->ops->alloc_within(inner, request, growth_bytes, out_grant);
-}
-
 static dao_status_t thread_cache_window_begin(dao_allocator_t *allocator, dao_window_t *out_window)
 {
     dao_allocator_t *inner = dao_thread_cache_of(allocator)->inner;
@@ -706,13 +698,6 @@ static dao_status_t thread_cache_window_back(dao_allocator_t *allocator, const d
 {
     dao_allocator_t *inner = dao_thread_cache_of(allocator)->inner;
     return inner->ops->window_back(inner, window, offset_bytes, size_bytes);
-}
-
-static void thread_cache_window_walk(dao_allocator_t *allocator, const dao_window_t *window,
-                                     size_t size_bytes, dao_idle_visit_t visit, void *user)
-{
-    dao_allocator_t *inner = dao_thread_cache_of(allocator)->inner;
-    inner->ops->window_walk(inner, window, size_bytes, visit, user);
 }
 
 static dao_status_t thread_cache_trim(dao_allocator_t *allocator, size_t keep_bytes,
@@ -815,7 +800,6 @@ static void thread_cache_destroy(dao_allocator_t *allocator)
 static const dao_allocator_ops_t thread_cache_ops = {
     .name = "slab",
     .alloc = thread_cache_alloc,
-    .alloc_within = thread_cache_alloc_within,
     .alloc_fast = thread_cache_alloc_fast,
     .free = thread_cache_free,
     .free_fast = thread_cache_free_fast,
@@ -836,7 +820,6 @@ static const dao_allocator_ops_t thread_cache_ops = {
     .window_begin = thread_cache_window_begin,
     .alloc_at = thread_cache_alloc_at,
     .window_back = thread_cache_window_back,
-    .window_walk = thread_cache_window_walk,
 };
 
 dao_status_t dao_thread_cache_create(dao_allocator_t *inner, const char *name, size_t small_bytes,

@@ -17,7 +17,7 @@ uint64_t dao_planned_used_get(dao_allocator_t *allocator)
 }
 
 /* Puts the arena's blocks in the place of the one that it is. */
-static void arena_add(const dao_arena_t *arena, dao_stats_t *stats)
+static void arena_add(const dao_planned_arena_t *arena, dao_stats_t *stats)
 {
     const dao_stats_t *blocks = &arena->ledger.stats;
     bool is_there = arena->segment.range != NULL;
@@ -124,7 +124,10 @@ void dao_planned_stats_get(dao_allocator_t *allocator, dao_step_plan_stats_t *ou
     dao_planned_boundary_lock(planned);
     *out_stats = planned->stats;
     out_stats->arena_bytes = planned->arena.segment.size_bytes;
-    out_stats->has_plan = planned->served.script != NULL && dao_planned_has_arena(planned);
+    out_stats->has_plan = false;
+    for (uint32_t i = 0; i < DAO_PLANNED_PLAN_COUNT; i++) {
+        out_stats->has_plan |= planned->plans[i].is_ready && dao_planned_has_arena(planned);
+    }
     dao_planned_boundary_unlock(planned);
 }
 
@@ -138,7 +141,7 @@ static dao_step_plan_lifetime_t describe(const dao_lifetime_t *item, uint32_t in
                                       .begin_ns =
                                           item->begin_ticks != 0 ? dao_ticks_to_ns(item->begin_ticks) : 0,
                                       .end_ns = item->end_ticks != 0 ? dao_ticks_to_ns(item->end_ticks) : 0,
-                                      .lane = item->lane};
+                                      .thread_slot = item->slot};
 }
 
 dao_status_t dao_planned_walk(dao_allocator_t *allocator, dao_step_plan_visit_t visit, void *user)
@@ -162,7 +165,13 @@ dao_status_t dao_planned_walk(dao_allocator_t *allocator, dao_step_plan_visit_t 
 
 /* ---- the check ---- */
 
-static bool is_sound_locked(const dao_planned_t *planned)
+static bool plan_is_valid(const dao_learnt_plan_t *plan)
+{
+    return (!plan->is_ready || plan->script != NULL) && dao_follow_is_valid(&plan->follow) &&
+           (plan->bins == NULL || dao_bins_is_valid(plan->bins));
+}
+
+static bool is_valid_locked(const dao_planned_t *planned)
 {
     uint64_t live_bytes = 0, beside_bytes = 0;
     for (size_t i = 0; i < planned->tracked.capacity; i++) {
@@ -173,19 +182,22 @@ static bool is_sound_locked(const dao_planned_t *planned)
             beside_bytes += is_beside ? dao_planned_rounded(entry->piece.size_bytes) : 0;
         }
     }
-    return live_bytes == planned->live_bytes && beside_bytes == planned->beside_bytes &&
-           dao_block_map_is_valid(&planned->tracked) && dao_lifetimes_is_valid(&planned->recordings[0]) &&
-           dao_lifetimes_is_valid(&planned->recordings[1]) && dao_follow_is_valid(&planned->served.follow) &&
-           (planned->served.bins == NULL || dao_bins_is_valid(planned->served.bins)) &&
-           atomic_load_explicit(&planned->is_shadowed, memory_order_relaxed) == (planned->shadow != NULL) &&
-           (planned->shadow == NULL || dao_shadow_is_valid(planned->shadow));
+    bool is_valid = live_bytes == planned->live_bytes && beside_bytes == planned->beside_bytes;
+    for (uint32_t i = 0; i < DAO_PLANNED_PLAN_COUNT; i++) {
+        bool is_followed = (planned->candidates >> i & 1) != 0;
+        is_valid = is_valid && plan_is_valid(&planned->plans[i]) &&
+                   (!is_followed || planned->plans[i].script != NULL) &&
+                   (planned->current != i || is_followed);
+    }
+    return is_valid && dao_block_map_is_valid(&planned->tracked) &&
+           dao_lifetimes_is_valid(&planned->recordings[0]) && dao_lifetimes_is_valid(&planned->recordings[1]);
 }
 
 bool dao_planned_is_valid(dao_allocator_t *allocator)
 {
     dao_planned_t *planned = dao_planned_of(allocator);
     dao_spin_lock(&planned->lock);
-    bool is_valid = is_sound_locked(planned);
+    bool is_valid = is_valid_locked(planned);
     if (planned->arena.segment.range != NULL) {
         const dao_stats_t *stats = &planned->arena.ledger.stats;
         dao_recount_t recount = {0};

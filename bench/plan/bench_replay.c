@@ -32,6 +32,10 @@ enum { PLACE_TEXT_BYTES = 64, STEPS_TEXT_BYTES = 40 };
 /* Equal steps: some behind those after which a plan serves from one block. */
 #define EQUAL_STEP_COUNT 12u
 
+/* Steps of several shapes, and how many shapes: sequence lengths in random order. */
+#define SHAPE_STEP_COUNT 40u
+#define SHAPE_COUNT      4u
+
 static const double share_percents[] = {0.1, 1, 5, 20, 50};
 
 /* ---- running ---- */
@@ -78,6 +82,7 @@ void dao_replay_result_add(dao_replay_result_t *result, const dao_replay_row_t *
         result->served_least =
             result->step_count == 0 ? row->served : fmin(result->served_least, row->served);
         result->served_sum += row->served;
+        result->reserved_sum += row->reserved_ratio;
         result->total_ratio = fmax(result->total_ratio, row->total_ratio);
         result->reserved_ratio = fmax(result->reserved_ratio, row->reserved_ratio);
         is_over = is_over || (most > 0 && row->reserved_ratio > most);
@@ -108,12 +113,11 @@ static void visit(const dao_replay_row_t *row, void *user)
 static dao_status_t run_cell(dao_replay_result_t *result, const dao_event_file_t *file)
 {
     const dao_replay_goal_t *goal = result->goal;
-    dao_replay_config_t config = {.place_config = {.no_page_mapping = goal->has_segments,
-                                                   .step_plan = {.mode = DAO_STEP_PLAN_OFFSETS,
-                                                                 .trusts_program = goal->trusts_program}},
-                                  .recorded = {1, 1},
-                                  .served = {2, UINT64_MAX},
-                                  .is_compared = goal->reserved_ratio_most > 0};
+    dao_replay_config_t config = {
+        .place_config = {.no_page_mapping = goal->has_segments, .step_plan = {.mode = DAO_STEP_PLAN_OFFSETS}},
+        .recorded = {1, 1},
+        .served = {2, UINT64_MAX},
+        .is_compared = goal->reserved_ratio_most > 0};
     cell_t cell = {.rows = dao_host_calloc(file->step_count + 1, sizeof(*cell.rows))};
     dao_replay_overlaps_t overlaps;
     if (cell.rows == NULL) {
@@ -173,16 +177,29 @@ dao_status_t dao_replay_result_run(dao_replay_result_t *result, const dao_event_
         return run_cell(result, file);
     case DAO_REPLAY_STEPS_EQUAL:
         return run_made(result, file, &none);
+    case DAO_REPLAY_STEPS_SHAPES:
     case DAO_REPLAY_STEPS_DEVIATING:
         break;
     }
     for (uint64_t seed = 1; seed <= seed_count && status == DAO_OK; seed++) {
-        status = run_seed(result, file, seed, end_ns);
+        const dao_deviation_t shapes = {.repeats = SHAPE_STEP_COUNT, .shapes = SHAPE_COUNT, .seed = seed};
+        status = result->goal->steps == DAO_REPLAY_STEPS_SHAPES ? run_made(result, file, &shapes)
+                                                                : run_seed(result, file, seed, end_ns);
     }
     return status;
 }
 
 /* ---- limits ---- */
+
+static double served_mean(const dao_replay_result_t *result)
+{
+    return result->step_count > 0 ? result->served_sum / (double)result->step_count : 0;
+}
+
+static double reserved_mean(const dao_replay_result_t *result)
+{
+    return result->step_count > 0 ? result->reserved_sum / (double)result->step_count : 0;
+}
 
 size_t dao_replay_result_judge(const dao_replay_result_t *result, char *out_text, size_t text_bytes)
 {
@@ -200,6 +217,12 @@ size_t dao_replay_result_judge(const dao_replay_result_t *result, char *out_text
     if (goal->reserved_ratio_most > 0 && result->reserved_ratio > goal->reserved_ratio_most) {
         dao_text_list_add(&list, "reserved/alone over %.2f in %" PRIu64 " of %" PRIu64 " cells",
                           goal->reserved_ratio_most, result->cells_over, result->cell_count);
+    }
+    if (goal->served_mean_least > 0 && served_mean(result) < goal->served_mean_least) {
+        dao_text_list_add(&list, "mean served under %.2f", goal->served_mean_least);
+    }
+    if (goal->reserved_mean_most > 0 && reserved_mean(result) > goal->reserved_mean_most) {
+        dao_text_list_add(&list, "mean reserved/alone over %.2f", goal->reserved_mean_most);
     }
     if (result->overlap_count > 0) {
         dao_text_list_add(&list, "%" PRIu64 " overlaps", result->overlap_count);
@@ -219,6 +242,12 @@ void dao_replay_goal_describe(const dao_replay_goal_t *goal, char *out_text, siz
     if (goal->reserved_ratio_most > 0) {
         dao_text_list_add(&list, "reserved/alone %.2f", goal->reserved_ratio_most);
     }
+    if (goal->served_mean_least > 0) {
+        dao_text_list_add(&list, "mean served at least %.2f", goal->served_mean_least);
+    }
+    if (goal->reserved_mean_most > 0) {
+        dao_text_list_add(&list, "mean reserved/alone %.2f", goal->reserved_mean_most);
+    }
     dao_text_list_add(&list, "no overlaps");
 }
 
@@ -227,8 +256,7 @@ void dao_replay_goal_describe(const dao_replay_goal_t *goal, char *out_text, siz
 /* Writes the place as options of `dao replay`. */
 static void write_place(const dao_replay_goal_t *goal, char out_text[PLACE_TEXT_BYTES])
 {
-    (void)snprintf(out_text, PLACE_TEXT_BYTES, "%s%s%s", goal->place, goal->has_segments ? " --segments" : "",
-                   goal->trusts_program ? " --trust" : "");
+    (void)snprintf(out_text, PLACE_TEXT_BYTES, "%s%s", goal->place, goal->has_segments ? " --segments" : "");
 }
 
 /* Writes which steps are looked at. */
@@ -240,11 +268,6 @@ static void write_steps(const dao_replay_goal_t *goal, char out_text[STEPS_TEXT_
 #undef STEPS_NAME
     };
     (void)snprintf(out_text, STEPS_TEXT_BYTES, "%s %" PRIu64 "..", names[goal->steps], goal->first_step);
-}
-
-static double served_mean(const dao_replay_result_t *result)
-{
-    return result->step_count > 0 ? result->served_sum / (double)result->step_count : 0;
 }
 
 static void print_head(const dao_replay_goal_t *goal)

@@ -12,7 +12,8 @@
 #define DAO_REPLAY_STEPS_LIST(X)                                                                             \
     X(RECORDED, "recorded")                                                                                  \
     X(EQUAL, "equal")                                                                                        \
-    X(DEVIATING, "deviating")
+    X(DEVIATING, "deviating")                                                                                \
+    X(SHAPES, "shapes")
 
 /* Its own steps; its first one again and again; its first one and others that deviate from it, for each kind
    of deviation and all together, each of some shares of the events, and each seed: a cell each. */
@@ -32,10 +33,9 @@ typedef struct dao_replay_model {
 /* What is run, and what must come of it, with each model. A limit of 0 is none; no blocks may overlap in
    any. */
 typedef struct dao_replay_goal {
-    const char *figure;  /* goals of one name stand together */
-    const char *place;   /* as --place of `dao replay` */
-    bool has_segments;   /* --segments */
-    bool trusts_program; /* --trust */
+    const char *figure; /* goals of one name stand together */
+    const char *place;  /* as --place of `dao replay` */
+    bool has_segments;  /* --segments */
     dao_replay_steps_t steps;
     bool leaves_out_alike;     /* models whose steps are alike; */
     bool leaves_out_differing; /* and those of which they differ */
@@ -43,6 +43,8 @@ typedef struct dao_replay_goal {
     double served_least;       /* share of requests, in each step */
     double total_ratio_most;
     double reserved_ratio_most; /* up to each step, over the place without plans */
+    double served_mean_least;   /* of all steps and cells */
+    double reserved_mean_most;
 } dao_replay_goal_t;
 
 /* replay_goals.c */
@@ -60,7 +62,7 @@ typedef struct dao_replay_result {
     uint64_t cells_left_out; /* for want of time */
     uint64_t cells_over;     /* that had a step above reserved_ratio_most */
     double served_least;     /* the worst of the steps, and what comes of them all */
-    double served_sum;
+    double served_sum, reserved_sum;
     double total_ratio;    /* the worst of the steps */
     double reserved_ratio; /* the worst of the steps, */
     /* and of the last ones: a place may reach its peak a step earlier than without plans */

@@ -74,10 +74,6 @@ typedef struct dao_step_plan_config {
                                    is loaded by one that makes its tags in the same order */
     bool records_time; /**< wall times, too, for dao_step_plan_walk() */
     bool defers_frees; /**< frees in a step, of blocks of steps, are carried out at its end */
-    bool
-        trusts_program; /**< a plan serves after the first step where the arena is one block, too, and goes on however the
-                              program departs from it; else it serves there once a step has kept to it, and is given
-                              up where the program departs from it and the place takes more than without it */
     bool prefault; /**< host and pinned memory: the arena's pages are touched when it is made; those of a host
                                    place where the system has a call for it (Linux 5.14) */
 } dao_step_plan_config_t;
@@ -272,7 +268,7 @@ typedef struct dao_step_plan_stats {
     uint64_t learn_count;      /**< steps that were learnt */
     uint64_t plan_count;       /**< plans that came to serve */
     uint64_t failed_count;     /**< plans that could not be made, or not served, for want of memory */
-    uint64_t given_up_count;   /**< plans that were given up because the program kept away from them */
+    uint64_t backoff_count;    /**< steps that were plain because those before held to no plan */
     uint64_t arena_bytes;      /**< of the arena; 0: there is none now */
     uint64_t plan_bytes;       /**< of the plan's highest byte */
     uint64_t plan_bound_bytes; /**< no plan for the same lifetimes is smaller */
@@ -305,7 +301,7 @@ typedef struct dao_step_plan_lifetime {
         end; /**< and so many before its free; those of the next step are counted on; UINT64_MAX: not freed */
     uint64_t begin_ns; /**< of the clock of dao_memory_event_t; 0 unless records_time is set */
     uint64_t end_ns;
-    uint32_t lane; /**< which thread it was, in the order in which they came */
+    uint32_t thread_slot; /**< which thread it was, in the order in which they came */
 } dao_step_plan_lifetime_t;
 
 /** Sees one lifetime. It may call any function of the library but dao_finalize() and those of this header

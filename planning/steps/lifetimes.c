@@ -64,7 +64,7 @@ bool dao_lifetimes_is_valid(const dao_lifetimes_t *lifetimes)
 {
     for (uint32_t i = 0; i < lifetimes->count; i++) {
         const dao_lifetime_t *item = &lifetimes->items[i];
-        if (item->size_bytes == 0 || item->end <= i || item->lane >= DAO_LIFETIME_LANE_COUNT) {
+        if (item->size_bytes == 0 || item->end <= i || item->slot >= DAO_LIFETIME_SLOT_COUNT) {
             return false;
         }
     }

@@ -18,7 +18,7 @@
 #define DAO_LIFETIME_NONE UINT32_MAX
 
 /* Threads that are told apart; all others share the last number. */
-#define DAO_LIFETIME_LANE_COUNT 16u
+#define DAO_LIFETIME_SLOT_COUNT 16u
 
 /* Most allocations of a step. Twice as many still are a time below DAO_LIFETIME_OPEN. */
 #define DAO_LIFETIME_COUNT_MAX DAO_STEP_PLAN_ALLOCATION_COUNT_MAX
@@ -30,7 +30,7 @@ typedef struct dao_lifetime {
     uint64_t begin_ticks; /* dao_ticks(), or 0 if no wall time is recorded */
     uint64_t end_ticks;
     uint32_t end; /* in allocations, or DAO_LIFETIME_OPEN */
-    uint16_t lane;
+    uint16_t slot;
     uint8_t alignment_shift; /* 2^n bytes; 0: the place's own */
 } dao_lifetime_t;
 

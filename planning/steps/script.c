@@ -2,8 +2,7 @@
 /* Scripts as data: making one, its tables, its plan.
 
        entries   in the order in which they are asked for
-       order     the indices of those without a key, lane 0 first, then lane 1, ...
-       runs      each place of `order` that ends DAO_SCRIPT_RUN entries of its lane, chained by a hash of their sizes
+       order     the indices of those without a key, thread slot 0 first, then 1, ...
        keys      each key with its first entry; key_next leads on to the others in order
 
    What holds once it is made:
@@ -19,10 +18,6 @@
 #include "base/report/error.h"
 
 #include <string.h>
-
-/* What outlives a step lies beside the arena while it is at most this part of what is alive, so that
-   the arena is empty between steps and can be replaced by another one. */
-#define LASTING_PART_MAX 1024u
 
 static dao_status_t no_memory(void)
 {
@@ -51,8 +46,6 @@ void dao_script_destroy(dao_script_t *script)
     if (script != NULL) {
         dao_host_free(script->entries);
         dao_host_free(script->order);
-        dao_host_free(script->run_first);
-        dao_host_free(script->run_next);
         dao_host_free(script->keys);
         dao_host_free(script->key_next);
         dao_host_free(script);
@@ -68,31 +61,6 @@ static uint64_t mix(uint64_t value)
     return value ^ value >> 31;
 }
 
-uint32_t dao_script_run_hash(const uint64_t units[DAO_SCRIPT_RUN])
-{
-    uint64_t hash = 0;
-    for (uint32_t i = 0; i < DAO_SCRIPT_RUN; i++) {
-        hash = mix(hash + units[i]);
-    }
-    return (uint32_t)(hash >> 32);
-}
-
-/* The size that an entry is looked up by. */
-static uint64_t units_at(const dao_script_t *script, uint32_t place)
-{
-    return dao_lifetime_units(script->entries[script->order[place]].most_bytes);
-}
-
-bool dao_script_run_ends_at(const dao_script_t *script, uint32_t place, const uint64_t units[DAO_SCRIPT_RUN])
-{
-    for (uint32_t i = 0; i < DAO_SCRIPT_RUN; i++) {
-        if (units_at(script, place + 1 - DAO_SCRIPT_RUN + i) != units[i]) {
-            return false;
-        }
-    }
-    return true;
-}
-
 /* A power of two that is at least twice a count. */
 static uint32_t table_size(uint32_t count)
 {
@@ -106,32 +74,15 @@ static uint32_t table_size(uint32_t count)
 static void fill_order(dao_script_t *script)
 {
     uint32_t next = 0;
-    for (uint32_t lane = 0; lane < DAO_LIFETIME_LANE_COUNT; lane++) {
-        script->lane_begin[lane] = next;
+    for (uint32_t slot = 0; slot < DAO_LIFETIME_SLOT_COUNT; slot++) {
+        script->slot_begin[slot] = next;
         for (uint32_t i = 0; i < script->count; i++) {
-            if (script->entries[i].key == 0 && script->entries[i].lane == lane) {
+            if (script->entries[i].key == 0 && script->entries[i].slot == slot) {
                 script->order[next++] = i;
             }
         }
     }
-    script->lane_begin[DAO_LIFETIME_LANE_COUNT] = next;
-}
-
-static void fill_runs(dao_script_t *script)
-{
-    memset(script->run_first, 0xff, ((size_t)script->run_mask + 1) * sizeof(*script->run_first));
-    for (uint32_t lane = 0; lane < DAO_LIFETIME_LANE_COUNT; lane++) {
-        uint32_t end = script->lane_begin[lane + 1];
-        for (uint32_t place = script->lane_begin[lane] + DAO_SCRIPT_RUN - 1; place < end; place++) {
-            uint64_t units[DAO_SCRIPT_RUN];
-            for (uint32_t i = 0; i < DAO_SCRIPT_RUN; i++) {
-                units[i] = units_at(script, place + 1 - DAO_SCRIPT_RUN + i);
-            }
-            uint32_t *first = &script->run_first[dao_script_run_hash(units) & script->run_mask];
-            script->run_next[place] = *first;
-            *first = place;
-        }
-    }
+    script->slot_begin[DAO_LIFETIME_SLOT_COUNT] = next;
 }
 
 uint32_t dao_script_key_slot(const dao_script_t *script, uint64_t key)
@@ -163,7 +114,7 @@ static dao_status_t alive_find(dao_script_t *script)
     if (changes == NULL) {
         return no_memory();
     }
-    uint64_t alive = 0, lasting = 0;
+    uint64_t alive = 0;
     for (uint32_t i = 0; i < script->count; i++) {
         const dao_script_entry_t *entry = &script->entries[i];
         if (entry->end != DAO_LIFETIME_OPEN) {
@@ -174,7 +125,6 @@ static dao_status_t alive_find(dao_script_t *script)
             changes[entry->begin] += entry->most_bytes;
             changes[end] -= entry->most_bytes;
             alive += goes_on ? entry->most_bytes : 0;
-            lasting += goes_on ? entry->most_bytes : 0;
         }
     }
     for (uint32_t i = 0; i < script->count; i++) {
@@ -182,7 +132,6 @@ static dao_status_t alive_find(dao_script_t *script)
         script->alive_bytes = alive > script->alive_bytes ? alive : script->alive_bytes;
     }
     dao_host_free(changes);
-    script->places_lasting = lasting > script->alive_bytes / LASTING_PART_MAX;
     return DAO_OK;
 }
 
@@ -198,19 +147,14 @@ dao_status_t dao_script_index(dao_script_t *script)
             alignment_bytes > script->alignment_bytes ? alignment_bytes : script->alignment_bytes;
     }
     size_t room = (size_t)script->count + 1; /* at least one */
-    script->run_mask = table_size(script->count - keyed_count) - 1;
     script->key_mask = table_size(keyed_count) - 1;
     script->order = dao_host_calloc(room, sizeof(*script->order));
-    script->run_first = dao_host_calloc((size_t)script->run_mask + 1, sizeof(*script->run_first));
-    script->run_next = dao_host_calloc(room, sizeof(*script->run_next));
     script->keys = dao_host_calloc((size_t)script->key_mask + 1, sizeof(*script->keys));
     script->key_next = dao_host_calloc(room, sizeof(*script->key_next));
-    if (script->order == NULL || script->run_first == NULL || script->run_next == NULL ||
-        script->keys == NULL || script->key_next == NULL) {
+    if (script->order == NULL || script->keys == NULL || script->key_next == NULL) {
         return no_memory();
     }
     fill_order(script);
-    fill_runs(script);
     fill_keys(script);
     return alive_find(script);
 }
@@ -235,12 +179,6 @@ static bool can_be_placed(const dao_script_entry_t *entry)
 {
     return entry->end != DAO_LIFETIME_OPEN &&
            entry->most_bytes <= DAO_PLAN_SIZE_MAX - DAO_LIFETIME_UNIT_BYTES;
-}
-
-/* Tells whether it is to have one. */
-static bool is_for_arena(const dao_script_t *script, const dao_script_entry_t *entry)
-{
-    return can_be_placed(entry) && (script->places_lasting || entry->end <= script->count);
 }
 
 /* Gives the end of an entry's use of its place. One that lives longer than a whole step has its place
@@ -302,7 +240,7 @@ static dao_status_t question_ask(question_t *question, const dao_script_t *scrip
     }
     question->problem.margin = margin;
     for (uint32_t i = 0; i < script->count; i++) {
-        if (is_for_arena(script, &script->entries[i])) {
+        if (can_be_placed(&script->entries[i])) {
             question_add(question, script, i);
         }
     }
@@ -341,7 +279,7 @@ dao_status_t dao_script_place(dao_script_t *script, dao_planner_t *planner)
     }
     size_t buffer = 0;
     for (uint32_t i = 0; i < script->count; i++) {
-        if (is_for_arena(script, &script->entries[i])) {
+        if (can_be_placed(&script->entries[i])) {
             script->entries[i].offset_bytes = dao_plan_offset(plan, buffer++);
         }
     }
@@ -391,14 +329,14 @@ static bool entry_is_valid(const dao_script_t *script, uint32_t index)
                        entry->offset_bytes <= script->arena_bytes - size_bytes &&
                        entry->offset_bytes % (UINT64_C(1) << entry->alignment_shift) == 0;
     return entry->least_bytes > 0 && entry->least_bytes <= entry->most_bytes && entry->begin <= index &&
-           (is_open || entry->end > index) && entry->lane < DAO_LIFETIME_LANE_COUNT &&
+           (is_open || entry->end > index) && entry->slot < DAO_LIFETIME_SLOT_COUNT &&
            (!dao_script_is_placed(entry) || (!is_open && is_in_arena));
 }
 
 /* Every entry is in `order` or in a chain, once. */
 static bool tables_are_valid(const dao_script_t *script)
 {
-    uint32_t found_count = script->lane_begin[DAO_LIFETIME_LANE_COUNT];
+    uint32_t found_count = script->slot_begin[DAO_LIFETIME_SLOT_COUNT];
     for (uint32_t place = 0; place < found_count; place++) {
         if (script->order[place] >= script->count || script->entries[script->order[place]].key != 0) {
             return false;

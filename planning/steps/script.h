@@ -25,9 +25,6 @@
 /* An entry that this many steps in a row did not ask for is left out. */
 #define DAO_SCRIPT_ABSENT_MAX 3u
 
-/* Equal sizes in a row by which a place in the script is looked up. */
-#define DAO_SCRIPT_RUN 4u
-
 typedef struct dao_script_entry {
     uint64_t most_bytes;   /* largest that was asked for: what is planned */
     uint64_t least_bytes;  /* smallest */
@@ -36,7 +33,7 @@ typedef struct dao_script_entry {
     uint32_t begin;        /* it is alive from here; at most its index */
     uint32_t end;          /* up to here: above begin; above the count of entries: into the next step; or
                               DAO_LIFETIME_OPEN: it was never freed while anybody looked */
-    uint16_t lane;
+    uint16_t slot;
     uint8_t alignment_shift;
     uint8_t absent_count; /* steps in a row without it */
 } dao_script_entry_t;
@@ -55,16 +52,10 @@ typedef struct dao_script {
     uint64_t bound_bytes;   /* no plan of these lifetimes is smaller */
     uint64_t alignment_bytes; /* of the arena's begin: the largest of all entries */
     uint64_t alive_bytes;     /* most that is alive at one time, of entries whose end is known */
-    bool places_lasting; /* what outlives a step gets offsets, too: it is too much to lie beside the arena */
 
-    /* Entries without a key: their indices, lane by lane, each in order. */
+    /* Entries without a key: their indices, slot by slot, each in order. */
     uint32_t *order;
-    uint32_t lane_begin[DAO_LIFETIME_LANE_COUNT + 1];
-
-    /* Where in `order` a run of DAO_SCRIPT_RUN sizes stands: chains by hash. */
-    uint32_t *run_first; /* run_mask + 1 of them */
-    uint32_t *run_next;  /* for each place in `order` */
-    uint32_t run_mask;
+    uint32_t slot_begin[DAO_LIFETIME_SLOT_COUNT + 1];
 
     /* Entries with a key: a table of keys, open addressing; the next entry with the same key. */
     dao_script_key_t *keys; /* key_mask + 1 of them */
@@ -74,7 +65,7 @@ typedef struct dao_script {
 
 /**
  * Learns a step: entries that both know get the largest size and the union of the lifetimes, others are
- * added. Where the two have too little in common the recording alone becomes the script. No entry has an
+ * added. Where the two come to much more than the recording, it alone becomes the script. No entry has an
  * offset yet.
  *
  * @param old         Borrowed; NULL: nothing was learnt so far.
@@ -82,8 +73,7 @@ typedef struct dao_script {
  * @param out_script  The caller owns it, until dao_script_destroy(); written only on DAO_OK.
  * @return DAO_OK; DAO_ERR_NO_HOST_MEMORY.
  *
- * Threads: any. Waits: never. Cost: O(n), and for stretches that differ their size times a band of at most 8
- * Mi cells.
+ * Threads: any. Waits: never. Cost: that of following `old`, and O(n).
  */
 DAO_NODISCARD dao_status_t dao_script_learn(const dao_script_t *old, const dao_lifetimes_t *recording,
                                             dao_script_t **out_script);
@@ -115,13 +105,6 @@ DAO_NODISCARD dao_status_t dao_script_adopt(dao_script_t *script);
    */
 uint32_t dao_script_key_slot(const dao_script_t *script, uint64_t key);
 
-/* A run of sizes, in units. */
-uint32_t dao_script_run_hash(const uint64_t units[DAO_SCRIPT_RUN]);
-
-/* Tells whether a place in `order` ends a run of sizes, in units; the place is at least DAO_SCRIPT_RUN - 1
-   behind the begin of its lane. */
-bool dao_script_run_ends_at(const dao_script_t *script, uint32_t place, const uint64_t units[DAO_SCRIPT_RUN]);
-
 /* Tells whether a size is one that an entry was seen with. */
 static inline bool dao_script_size_is_usual(const dao_script_entry_t *entry, uint64_t units)
 {
@@ -142,21 +125,23 @@ bool dao_script_is_valid(const dao_script_t *script);
 /* Makes a script with room for entries, all zero. DAO_ERR_NO_HOST_MEMORY. */
 DAO_NODISCARD dao_status_t dao_script_create(uint32_t count, dao_script_t **out_script);
 
-/* Makes order, runs and keys, once all entries are there. DAO_ERR_NO_HOST_MEMORY. */
+/* Makes order and keys, once all entries are there. DAO_ERR_NO_HOST_MEMORY. */
 DAO_NODISCARD dao_status_t dao_script_index(dao_script_t *script);
-
-/* Finds which entry each item of a recording is: `map` gets an index of `script` or DAO_SCRIPT_NONE. Entries
-   are used once. DAO_ERR_LIMIT, without a message: the two have too little in common. */
-DAO_NODISCARD dao_status_t dao_script_align(const dao_script_t *script, const dao_lifetimes_t *recording,
-                                            uint32_t *map);
 
 /* ---- files ---- */
 
 /* Writes a script as text. What `write` answers; DAO_ERR_NO_HOST_MEMORY. */
 DAO_NODISCARD dao_status_t dao_script_write(const dao_script_t *script, dao_write_t write, void *user);
 
-/* Reads what dao_script_write() wrote, and trusts nothing in it. DAO_ERR_PARSE with the line and what is
-   wrong there; DAO_ERR_INVALID for offsets that are no plan; DAO_ERR_NO_HOST_MEMORY. */
-DAO_NODISCARD dao_status_t dao_script_read(const char *text, size_t length, dao_script_t **out_script);
+/* A text that is read: where reading goes on, and which line that is. */
+typedef struct dao_script_text {
+    const char *next;
+    const char *end;
+    uint64_t line;
+} dao_script_text_t;
+
+/* Reads the next script that dao_script_write() wrote, and trusts nothing in it. DAO_ERR_PARSE with the line and
+   what is wrong there; DAO_ERR_INVALID for offsets that are no plan; DAO_ERR_NO_HOST_MEMORY. */
+DAO_NODISCARD dao_status_t dao_script_read(dao_script_text_t *text, dao_script_t **out_script);
 
 #endif

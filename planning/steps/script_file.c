@@ -3,10 +3,11 @@
 
        dao-plan 1
        entries 3 arena 2048
-       1024 1000 0 0 0 2 0 8            offset, largest and smallest size, key, begin, end, lane, alignment as a power of two
+       1024 1000 0 0 0 2 0 8            offset, largest and smallest size, key, begin, end, slot, alignment as a power of two
        - 64 64 0 1 - 0 8                no place; never freed
        ...
-       sum 9f86d081884c7d65             FNV-1a of all bytes before this line
+       sum 9f86d081884c7d65             FNV-1a of all bytes from the first line to this one
+                                        further scripts may follow
 
    A file is read as if an enemy had written it: every number is checked, and the offsets are checked to be a
    plan. */
@@ -65,7 +66,7 @@ static dao_status_t put_entry(writer_t *writer, const dao_script_entry_t *entry)
     format_column(end, sizeof(end), entry->end, entry->end != DAO_LIFETIME_OPEN);
     int length = snprintf(line, sizeof(line), "%s %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu32 " %s %u %u\n",
                           offset, entry->most_bytes, entry->least_bytes, entry->key, entry->begin, end,
-                          (unsigned)entry->lane, (unsigned)entry->alignment_shift);
+                          (unsigned)entry->slot, (unsigned)entry->alignment_shift);
     return put(writer, line, length);
 }
 
@@ -90,11 +91,7 @@ dao_status_t dao_script_write(const dao_script_t *script, dao_write_t write, voi
 
 /* ---- reading ---- */
 
-typedef struct reader {
-    const char *next;
-    const char *end;
-    uint64_t line;
-} reader_t;
+typedef dao_script_text_t reader_t;
 
 static dao_status_t wrong(const reader_t *reader, const char *what)
 {
@@ -178,7 +175,7 @@ static dao_status_t take_entry(reader_t *reader, uint32_t index, dao_script_entr
                   {UINT64_MAX, false},
                   {DAO_LIFETIME_COUNT_MAX, false},
                   {UINT64_C(2) * DAO_LIFETIME_COUNT_MAX, true},
-                  {DAO_LIFETIME_LANE_COUNT - 1, false},
+                  {DAO_LIFETIME_SLOT_COUNT - 1, false},
                   {SHIFT_MAX, false}};
     reader_t at = *reader; /* messages name the line that was read */
     dao_status_t status = DAO_OK;
@@ -196,7 +193,7 @@ static dao_status_t take_entry(reader_t *reader, uint32_t index, dao_script_entr
                                   .key = columns[3],
                                   .begin = (uint32_t)columns[4],
                                   .end = columns[5] == COLUMN_NONE ? DAO_LIFETIME_OPEN : (uint32_t)columns[5],
-                                  .lane = (uint16_t)columns[6],
+                                  .slot = (uint16_t)columns[6],
                                   .alignment_shift = (uint8_t)columns[7]};
     return check_entry(&at, entry, index);
 }
@@ -239,29 +236,26 @@ static dao_status_t take_sum(reader_t *reader, const char *text)
     if (status == DAO_OK) {
         status = take_number(reader, 16, UINT64_MAX, '\n', &found);
     }
-    if (status == DAO_OK && reader->next != reader->end) {
-        status = wrong(reader, "something follows the sum");
-    }
     if (status == DAO_OK && found != expected) {
         status = wrong(reader, "the sum is not that of the lines before: the plan was changed or damaged");
     }
     return status;
 }
 
-dao_status_t dao_script_read(const char *text, size_t length, dao_script_t **out_script)
+dao_status_t dao_script_read(dao_script_text_t *text, dao_script_t **out_script)
 {
-    reader_t reader = {.next = text, .end = text + length, .line = 1};
+    const char *begin = text->next;
     dao_script_t *script = NULL;
     uint64_t count = 0, arena_bytes = 0;
-    dao_status_t status = take_header(&reader, &count, &arena_bytes);
+    dao_status_t status = take_header(text, &count, &arena_bytes);
     if (status == DAO_OK) {
         status = dao_script_create((uint32_t)count, &script);
     }
     if (status == DAO_OK) {
-        status = take_entries(&reader, script);
+        status = take_entries(text, script);
     }
     if (status == DAO_OK) {
-        status = take_sum(&reader, text);
+        status = take_sum(text, begin);
     }
     if (status == DAO_OK) {
         status = dao_script_adopt(script);

@@ -6,14 +6,14 @@
                    -------
        new         a b x c d          times of either are mapped to positions: an end becomes the position of what was asked
                                       for next, so that a life is never taken to be shorter than it was */
-#include "planning/steps/script.h"
+#include "planning/steps/follow.h"
 
 #include "base/memory/host.h"
 #include "base/report/assert.h"
 #include "base/report/error.h"
 
-/* A script of which more is alive at one time than of the latest step, by more than this part, is given
-   up: what was learnt from others does not fit it. */
+/* Where more than this part more is alive at one time than in the recording alone, the recording is the script:
+   buffers that were larger or lived longer at one time would keep their room for ever. */
 #define EXCESS_PART_MAX 16u
 
 typedef struct merge {
@@ -57,6 +57,27 @@ static dao_status_t merge_init(merge_t *merge, const dao_script_t *old, const da
     return DAO_OK;
 }
 
+/* ---- which entry an item is ---- */
+
+/* Follows the old script through the recording. DAO_ERR_NO_HOST_MEMORY. */
+static dao_status_t map_items(merge_t *merge)
+{
+    dao_follow_t follow;
+    dao_status_t status = dao_follow_init(&follow, merge->old);
+    if (status != DAO_OK) {
+        return status;
+    }
+    for (uint32_t i = 0; i < merge->recording->count; i++) {
+        const dao_lifetime_t *item = &merge->recording->items[i];
+        merge->map[i] = dao_follow_next(&follow, item->slot, item->key, item->size_bytes);
+        if (merge->map[i] != DAO_SCRIPT_NONE) {
+            merge->is_asked[merge->map[i]] = true;
+        }
+    }
+    dao_follow_finish(&follow);
+    return DAO_OK;
+}
+
 /* ---- positions ---- */
 
 static bool is_kept(const merge_t *merge, uint32_t entry)
@@ -69,11 +90,6 @@ static bool is_kept(const merge_t *merge, uint32_t entry)
 static void place_all(merge_t *merge)
 {
     uint32_t item_count = merge->recording->count, old_count = merge->old->count;
-    for (uint32_t i = 0; i < item_count; i++) {
-        if (merge->map[i] != DAO_SCRIPT_NONE) {
-            merge->is_asked[merge->map[i]] = true;
-        }
-    }
     /* old_places first counts the new items that stand before each entry, and then adds up. */
     uint32_t anchor = 0; /* the entry that new items stand before */
     for (uint32_t i = 0; i < item_count; i++) {
@@ -142,7 +158,7 @@ static dao_script_entry_t entry_of(const dao_lifetime_t *item, uint32_t begin, u
                                 .offset_bytes = DAO_PLAN_NOWHERE,
                                 .begin = begin,
                                 .end = end,
-                                .lane = item->lane,
+                                .slot = item->slot,
                                 .alignment_shift = item->alignment_shift};
 }
 
@@ -221,7 +237,7 @@ static dao_status_t learn_more(const dao_script_t *old, const dao_lifetimes_t *r
     if (status != DAO_OK) {
         return status;
     }
-    status = dao_script_align(old, recording, merge.map);
+    status = map_items(&merge);
     if (status == DAO_OK) {
         place_all(&merge);
         map_times(&merge);

@@ -86,9 +86,8 @@ ln -s "$trace" "$folder/data/torch-steps/mobilenet_v2"
 expect 0 "served at least 0.995, total/bound 1.002, no overlaps" plan --figure served --data "$folder/data" \
     --check
 grep -q "0 over a limit" "$folder/out" || fail "the example is not served"
-grep -q "^served .* pinned:0 --trust  *recorded 2\.\. " "$folder/out" \
-    || fail "no row of a block that is trusted"
-grep -q "32 left out" "$folder/out" || fail "four models should be left out"
+grep -q "^served .* pinned:0  *equal 10\.\. " "$folder/out" || fail "no row of a block"
+grep -q "24 left out" "$folder/out" || fail "four models should be left out"
 expect 0 '"pinned:0"' plan --figure served --data "$folder/data" --json
 for field in figure instance place steps_served served total_ratio blocks overlaps at_most over; do
     has $field

@@ -301,26 +301,6 @@ static void a_limit_holds_exactly(void)
     give(take(16 * MIB));
 }
 
-static void a_refusal_within_bounds_is_no_failure(void)
-{
-    static const size_t sizes[] = {1, 1 * KIB, 40 * KIB, 1 * MIB};
-    if (allocator->ops->alloc_within == NULL) {
-        return;
-    }
-    CU_ASSERT_EQUAL(allocator->ops->limit_set(allocator, 1), DAO_OK);
-    dao_stats_t before = stats_now();
-    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-        dao_block_request_t request = {.size_bytes = sizes[i]};
-        dao_block_grant_t grant;
-        CU_ASSERT_EQUAL(allocator->ops->alloc_within(allocator, &request, 0, &grant), DAO_ERR_LIMIT);
-        CU_ASSERT_EQUAL(allocator->ops->alloc_within(allocator, &request, UINT64_MAX, &grant), DAO_ERR_LIMIT);
-    }
-    dao_stats_t after = stats_now();
-    before.driver_call_count = after.driver_call_count; /* there and back */
-    CU_ASSERT_EQUAL(memcmp(&before, &after, sizeof(after)), 0);
-    check();
-}
-
 static void cached_memory_makes_room_under_a_limit(void)
 {
     CU_ASSERT_EQUAL(allocator->ops->limit_set(allocator, 8 * MIB), DAO_OK);
@@ -696,7 +676,6 @@ CU_TestInfo allocator_contract_tests[] = {
     {"the shortest ways end with the owner", the_shortest_ways_end_with_the_owner},
     {"a size that cannot be is an overflow", a_size_that_cannot_be_is_an_overflow},
     {"a limit holds exactly", a_limit_holds_exactly},
-    {"a refusal within bounds is no failure", a_refusal_within_bounds_is_no_failure},
     {"cached memory makes room under a limit", cached_memory_makes_room_under_a_limit},
     {"trim gives back what nothing lives in", trim_gives_back_what_nothing_lives_in},
     {"peaks stay until they are reset", peaks_stay_until_they_are_reset},

@@ -64,7 +64,8 @@ static void text_add_sum(text_t *text)
 static void read_plan(const char *bytes, size_t length)
 {
     dao_script_t *script;
-    if (dao_script_read(bytes, length, &script) != DAO_OK) {
+    dao_script_text_t text = {.next = bytes, .end = bytes + length, .line = 1};
+    if (dao_script_read(&text, &script) != DAO_OK) {
         FUZZ_REQUIRE(strlen(dao_last_message()) > 0);
         return;
     }
@@ -73,7 +74,9 @@ static void read_plan(const char *bytes, size_t length)
     FUZZ_REQUIRE(dao_script_is_valid(script));
     FUZZ_REQUIRE(dao_script_write(script, text_add, &first) == DAO_OK);
     dao_script_destroy(script);
-    FUZZ_REQUIRE(dao_script_read(first.bytes, first.length, &script) == DAO_OK);
+    text = (dao_script_text_t){.next = first.bytes, .end = first.bytes + first.length, .line = 1};
+    FUZZ_REQUIRE(dao_script_read(&text, &script) == DAO_OK);
+    FUZZ_REQUIRE(text.next == text.end);
     FUZZ_REQUIRE(dao_script_write(script, text_add, &second) == DAO_OK);
     FUZZ_REQUIRE(first.length == second.length && memcmp(first.bytes, second.bytes, first.length) == 0);
     dao_script_destroy(script);
@@ -372,8 +375,7 @@ static void run_program(fuzz_input_t *input, bool is_varied)
                       .allocation_count = 2 * STEP_COUNT_MAX,
                       .smallest_bytes = 1,
                       .work_limit = 1000,
-                      .defers_frees = kind / 8 % 4 == 0,
-                      .trusts_program = kind / 32 % 2 == 0}};
+                      .defers_frees = kind / 8 % 4 == 0}};
     program = (program_t){.input = input,
                           .count = 2 + fuzz_byte(input) % (STEP_COUNT_MAX - 1),
                           .is_varied = is_varied,

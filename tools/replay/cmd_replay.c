@@ -29,10 +29,10 @@ typedef struct settings {
     uint64_t deviating; /* percent of the events, in millionths */
     uint32_t kinds;
     uint64_t repeats;
+    uint64_t shapes;
     uint64_t seed;
     bool has_keys;
     bool has_segments;
-    bool is_trusted;
     bool is_touched;
     bool is_prefaulted;
     bool is_json;
@@ -128,10 +128,6 @@ static const dao_option_t options[] = {
      .type = DAO_OPTION_TYPE_FLAG,
      DAO_OPTION_FIELD(settings_t, has_segments),
      .help = "a device's memory is taken in segments, as where no pages can be mapped"},
-    {.name = "trust",
-     .type = DAO_OPTION_TYPE_FLAG,
-     DAO_OPTION_FIELD(settings_t, is_trusted),
-     .help = "where the arena is one block a plan is used at once, too, and whatever departs from it"},
     {.name = "keys",
      .type = DAO_OPTION_TYPE_FLAG,
      DAO_OPTION_FIELD(settings_t, has_keys),
@@ -157,6 +153,14 @@ static const dao_option_t options[] = {
      .most = 1000,
      .preset = "7",
      .help = "steps that deviate"},
+    {.name = "shapes",
+     .type = DAO_OPTION_TYPE_COUNT,
+     DAO_OPTION_FIELD(settings_t, shapes),
+     .value = "N",
+     .least = 1,
+     .most = 64,
+     .preset = "1",
+     .help = "shapes that these have, drawn for each: half to all of the sizes"},
     {.name = "seed",
      .type = DAO_OPTION_TYPE_COUNT,
      DAO_OPTION_FIELD(settings_t, seed),
@@ -178,11 +182,12 @@ static const dao_option_t options[] = {
     {.name = NULL},
 };
 
-#define FOR_DEVIATE "--kinds, --repeats and --seed are for --deviate"
+#define FOR_DEVIATE "--kinds, --repeats, --shapes and --seed are for --deviate"
 
 static const dao_option_rule_t rules[] = {
     {"kinds", "deviate", true, FOR_DEVIATE},
     {"repeats", "deviate", true, FOR_DEVIATE},
+    {"shapes", "deviate", true, FOR_DEVIATE},
     {"seed", "deviate", true, FOR_DEVIATE},
     {.option = NULL},
 };
@@ -231,12 +236,12 @@ static void set_replay(const settings_t *settings, bool is_deviating, replay_t *
     step_plan->mode = modes[settings->mode];
     step_plan->method = (dao_plan_method_t)settings->method;
     step_plan->prefault = settings->is_prefaulted;
-    step_plan->trusts_program = settings->is_trusted;
     if (is_deviating) {
         replay->deviation =
             (dao_deviation_t){.share = (double)settings->deviating / (100 * (double)DAO_OPTION_MILLIONTHS),
                               .kinds = settings->kinds,
                               .repeats = (uint32_t)settings->repeats,
+                              .shapes = (uint32_t)settings->shapes,
                               .seed = settings->seed};
     }
 }

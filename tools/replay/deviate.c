@@ -30,6 +30,7 @@ typedef struct writer {
     uint32_t *left; /* over from the step before */
     size_t left_count, left_capacity;
     uint64_t state; /* of the random numbers */
+    uint32_t shape; /* of this step, from 1 to deviation->shapes: the largest */
 } writer_t;
 
 dao_status_t dao_deviation_kinds_parse(const char *text, uint32_t *out_kinds)
@@ -125,10 +126,17 @@ static dao_deviation_kind_t draw(writer_t *writer, double share)
                                                        : DAO_DEVIATION_KIND_COUNT;
 }
 
+/* Returns what a size is in this step's shape: half to all of it. */
+static uint64_t shaped(const writer_t *writer, uint64_t size_bytes)
+{
+    uint64_t shapes = writer->deviation->shapes;
+    return shapes > 1 ? size_bytes - size_bytes / (2 * shapes) * (shapes - writer->shape) : size_bytes;
+}
+
 static dao_status_t deviate_alloc(writer_t *writer, const dao_event_record_t *record,
                                   dao_deviation_kind_t kind)
 {
-    uint64_t size_bytes = writer->source->tensors[record->tensor].size_bytes;
+    uint64_t size_bytes = shaped(writer, writer->source->tensors[record->tensor].size_bytes);
     dao_status_t status = DAO_OK;
     if (kind == DAO_DEVIATION_SIZES && size_bytes > 0) {
         size_bytes = size_bytes - size_bytes / 2 + dao_random_below(&writer->state, size_bytes + 1);
@@ -196,13 +204,16 @@ dao_status_t dao_event_file_deviate(const dao_event_file_t *file, const dao_devi
                        .deviation = deviation,
                        .file = out_file,
                        .tensors = dao_host_calloc(file->tensor_count + 1, sizeof(*writer.tensors)),
-                       .state = deviation->seed};
+                       .state = deviation->seed,
+                       .shape = deviation->shapes};
     dao_status_t status = DAO_ERR_NO_HOST_MEMORY;
     if (writer.tensors != NULL) {
         memset(writer.tensors, 0xff, file->tensor_count * sizeof(*writer.tensors)); /* NO_TENSOR */
         status = write_step(&writer, 0);
     }
     for (uint32_t i = 0; i < deviation->repeats && status == DAO_OK; i++) {
+        writer.shape =
+            deviation->shapes > 1 ? 1 + (uint32_t)dao_random_below(&writer.state, deviation->shapes) : 0;
         status = write_step(&writer, deviation->share);
     }
     dao_host_free(writer.tensors);

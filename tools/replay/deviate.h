@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Steps that deviate from a recorded one: sizes that differ, allocations that come in between, frees that are
-   left out until the next step, neighbours that change places. Drawn at random: equal seeds give equal
-   steps. */
+   left out until the next step, neighbours that change places; and steps of several shapes, as sequence lengths
+   make them. Drawn at random: equal seeds give equal steps.
+   */
 #ifndef DAO_TOOLS_DEVIATE_H
 #define DAO_TOOLS_DEVIATE_H
 
@@ -28,6 +29,8 @@ typedef struct dao_deviation {
     double share;   /* of the events, 0 to 1: these have a kind drawn, and deviate if it is one of `kinds` */
     uint32_t kinds; /* a bit a kind */
     uint32_t repeats; /* steps that deviate */
+    uint32_t
+        shapes; /* above 1: each of these has one of so many shapes, drawn: all sizes are a part of the first step's */
     uint64_t seed;
 } dao_deviation_t;
 

@@ -323,29 +323,6 @@ static void equal_blocks_leave_no_rest(void)
     }
 }
 
-static dao_status_t try_take_within(size_t size_bytes, uint64_t growth_bytes)
-{
-    dao_block_request_t request = {.size_bytes = size_bytes};
-    dao_block_grant_t grant;
-    dao_status_t status = dao_segments_alloc_within(&segments, &request, growth_bytes, &grant);
-    check();
-    return status;
-}
-
-static void a_sparing_request_takes_no_more_than_it_needs(void)
-{
-    CU_ASSERT_EQUAL(try_take_within(3 * MIB, 0), DAO_ERR_LIMIT);
-    CU_ASSERT_EQUAL(try_take_within(3 * MIB, 4 * MIB - 1), DAO_ERR_LIMIT);
-    CU_ASSERT_EQUAL(upstream.take_count, 0);
-    CU_ASSERT_EQUAL(try_take_within(3 * MIB, 4 * MIB), DAO_OK);
-    CU_ASSERT_EQUAL(last_asked(), 4 * MIB);
-    CU_ASSERT_EQUAL(try_take_within(1 * MIB, 0), DAO_OK); /* what is left of it */
-    CU_ASSERT_EQUAL(dao_segments_limit_set(&segments, 5 * MIB), DAO_OK);
-    CU_ASSERT_EQUAL(try_take_within(1, UINT64_MAX), DAO_ERR_LIMIT);
-    CU_ASSERT_EQUAL(upstream.take_count, 1);
-    CU_ASSERT_EQUAL(ledger.stats.failed_count, 0);
-}
-
 static void a_large_block_has_a_segment_of_its_own(void)
 {
     (void)take(10 * MIB);
@@ -871,7 +848,6 @@ static CU_TestInfo tests[] = {
     {"alignments are those of addresses", alignments_are_those_of_addresses},
     {"growth is a sixteenth and never doubles", growth_is_a_sixteenth_and_never_doubles},
     {"equal blocks leave no rest", equal_blocks_leave_no_rest},
-    {"a sparing request takes no more than it needs", a_sparing_request_takes_no_more_than_it_needs},
     {"a large block has a segment of its own", a_large_block_has_a_segment_of_its_own},
     {"an upstream that refuses is asked for half", an_upstream_that_refuses_is_asked_for_half},
     {"free segments make way for a larger one", free_segments_make_way_for_a_larger_one},

@@ -5,7 +5,7 @@
 #include "tests/support/sanitizer.h"
 #include "tests/support/suite.h"
 
-enum { COUNT = 400, PASS_COUNT = 5 + TEST_ROUNDS(15), SIZE_COUNT = 37, LANE_COUNT = 3, KEY_COUNT = 5 };
+enum { COUNT = 400, PASS_COUNT = 5 + TEST_ROUNDS(15), SIZE_COUNT = 37, SLOT_COUNT = 3, KEY_COUNT = 5 };
 
 static dao_script_t *script;
 static dao_follow_t follow, other;
@@ -17,23 +17,23 @@ static uint64_t draw(uint64_t below)
     return dao_random_next(&state) % below;
 }
 
-/* A request: some have a key, the others a lane. */
+/* A request: some have a key, the others a thread slot. */
 typedef struct request {
-    uint32_t lane;
+    uint32_t slot;
     uint64_t key;
     uint64_t size_bytes;
 } request_t;
 
 static request_t draw_request(void)
 {
-    return (request_t){.lane = (uint32_t)draw(LANE_COUNT),
+    return (request_t){.slot = (uint32_t)draw(SLOT_COUNT),
                        .key = draw(4) == 0 ? 1 + draw(KEY_COUNT) : 0,
                        .size_bytes = (1 + draw(SIZE_COUNT)) * DAO_LIFETIME_UNIT_BYTES};
 }
 
 static uint32_t next(dao_follow_t *follower, const request_t *request)
 {
-    return dao_follow_next(follower, request->lane, request->key, request->size_bytes);
+    return dao_follow_next(follower, request->slot, request->key, request->size_bytes);
 }
 
 /* A request that fails, and may be what is expected. */
@@ -41,7 +41,8 @@ static void fail(const request_t *expected)
 {
     request_t request = draw(2) == 0 ? draw_request() : *expected;
     uint32_t entry = next(&follow, &request);
-    dao_follow_take_back(&follow, request.lane, request.key, entry, follow.lanes[request.lane].move_count);
+    dao_follow_take_back(&follow, request.slot, request.key, entry,
+                         follow.positions[request.slot].request_count);
     CU_ASSERT_TRUE(dao_follow_is_valid(&follow));
 }
 
@@ -55,7 +56,7 @@ static void a_request_that_is_taken_back_leaves_no_trace(void)
     for (uint32_t i = 0; i < COUNT; i++) {
         requests[i] = draw_request();
         dao_lifetime_t item = {
-            .size_bytes = requests[i].size_bytes, .key = requests[i].key, .lane = (uint16_t)requests[i].lane};
+            .size_bytes = requests[i].size_bytes, .key = requests[i].key, .slot = (uint16_t)requests[i].slot};
         CU_ASSERT_EQUAL(dao_lifetimes_add(&recording, &item), i);
     }
     CU_ASSERT_EQUAL_FATAL(dao_script_learn(NULL, &recording, &script), DAO_OK);
@@ -94,10 +95,10 @@ static void an_earlier_request_is_not_taken_back(void)
     CU_ASSERT_EQUAL_FATAL(dao_script_learn(NULL, &recording, &script), DAO_OK);
     CU_ASSERT_EQUAL_FATAL(dao_follow_init(&follow, script), DAO_OK);
     CU_ASSERT_EQUAL(dao_follow_next(&follow, 0, 0, DAO_LIFETIME_UNIT_BYTES), 0);
-    uint32_t move_count = follow.lanes[0].move_count;
+    uint32_t request_count = follow.positions[0].request_count;
     for (uint32_t i = 1; i < COUNT; i++) {
         CU_ASSERT_EQUAL(dao_follow_next(&follow, 0, 0, (1 + i) * DAO_LIFETIME_UNIT_BYTES), i);
-        dao_follow_take_back(&follow, 0, 0, 0, move_count);
+        dao_follow_take_back(&follow, 0, 0, 0, request_count);
     }
     dao_follow_finish(&follow);
     dao_script_destroy(script);

@@ -119,9 +119,8 @@ static void check_stamp(const char *block, uint64_t size_bytes, uint32_t tensor)
 /* Where it runs. */
 typedef struct site {
     dao_place_t place;
-    bool has_segments;   /* of a device: no pages are mapped */
-    bool trusts_program; /* steps are served before they were seen to repeat */
-    bool is_steady;      /* at first they do repeat */
+    bool has_segments; /* of a device: no pages are mapped */
+    bool is_steady;    /* at first they do repeat */
 } site_t;
 
 static void do_record(dao_place_t place, const dao_event_file_t *file, const dao_event_record_t *record,
@@ -182,8 +181,7 @@ static uint64_t run(const site_t *site, const dao_event_file_t *steady, const da
                     dao_step_plan_mode_t mode)
 {
     dao_place_t place = site->place;
-    dao_place_config_t config = {.step_plan = {.mode = mode, .trusts_program = site->trusts_program},
-                                 .no_page_mapping = site->has_segments};
+    dao_place_config_t config = {.step_plan = {.mode = mode}, .no_page_mapping = site->has_segments};
     dao_step_plan_stats_t step_plan = {0};
     dao_stats_t stats;
     must(dao_init(&(dao_config_t){.cpu = {.device_count = 1, .device_bytes = 2 * GIB},
@@ -196,7 +194,7 @@ static uint64_t run(const site_t *site, const dao_event_file_t *steady, const da
     }
     run_steps(place, file);
     bool is_block = site->has_segments || place.kind == DAO_PLACE_KIND_PINNED;
-    if (mode != DAO_STEP_PLAN_OFF && is_block && !site->trusts_program && !site->is_steady) {
+    if (mode != DAO_STEP_PLAN_OFF && is_block && !site->is_steady) {
         must(dao_step_plan_stats_get(place, &step_plan));
         CU_ASSERT_EQUAL(step_plan.all.hit_count, 0);
     }
@@ -217,14 +215,14 @@ static uint64_t most_more(const site_t *site, const dao_event_file_t *file, uint
         largest_bytes =
             dao_larger(largest_bytes, dao_round_up(file->tensors[i].size_bytes, SEGMENT_UNIT_BYTES));
     }
-    uint32_t block_count = site->trusts_program || site->is_steady ? BLOCKS_MORE : 0;
+    uint32_t block_count = site->is_steady ? BLOCKS_MORE : 0;
     return alone_bytes / LIMIT_PART + block_count * largest_bytes;
 }
 
 /* For the first `share_count` shares. */
 static void check_kinds(const site_t *site, uint32_t kinds, size_t share_count)
 {
-    uint64_t seed = dao_test_seed("served memory", 1);
+    uint64_t seed = dao_test_seed("planned memory", 1);
     dao_event_file_t step = make_step(seed), steady;
     must(dao_event_file_deviate(&step, &(dao_deviation_t){.repeats = STEADY_COUNT}, &steady));
     for (size_t i = 0; i < share_count; i++) {
@@ -271,8 +269,6 @@ static void all_of_them_take_no_more_where_the_arena_is_a_block(void)
     static const site_t sites[] = {
         {.place = {DAO_PLACE_KIND_DEVICE, 0}, .has_segments = true},
         {.place = {DAO_PLACE_KIND_PINNED, 0}},
-        {.place = {DAO_PLACE_KIND_DEVICE, 0}, .has_segments = true, .trusts_program = true},
-        {.place = {DAO_PLACE_KIND_PINNED, 0}, .trusts_program = true},
         {.place = {DAO_PLACE_KIND_DEVICE, 0}, .has_segments = true, .is_steady = true},
         {.place = {DAO_PLACE_KIND_PINNED, 0}, .is_steady = true},
     };
@@ -293,6 +289,6 @@ static CU_TestInfo tests[] = {
 
 int main(void)
 {
-    CU_SuiteInfo suites[] = {{"served memory", NULL, NULL, NULL, NULL, tests}, CU_SUITE_INFO_NULL};
+    CU_SuiteInfo suites[] = {{"planned memory", NULL, NULL, NULL, NULL, tests}, CU_SUITE_INFO_NULL};
     return dao_suite_run(suites);
 }
