@@ -43,10 +43,21 @@ dao_status_t dao_handle_release(dao_handle_t *handle, const char *noun, bool *ou
     return DAO_OK;
 }
 
+static bool is_valid_locked(void)
+{
+    for (uint32_t i = 0; i < DAO_HANDLE_REST_COUNT; i++) {
+        if (resting[i] != NULL && atomic_load(&resting[i]->reference_count) != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
 void dao_handle_bury(dao_handle_t *handle)
 {
     DAO_ASSERT(atomic_load(&handle->reference_count) == 0);
     dao_mutex_lock(&lock);
+    DAO_ASSERT_HEAVY(is_valid_locked());
     dao_handle_t *oldest = resting[next_rest];
     resting[next_rest] = handle;
     next_rest = (next_rest + 1) % DAO_HANDLE_REST_COUNT;

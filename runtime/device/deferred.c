@@ -37,6 +37,30 @@ void dao_deferred_list_finish(dao_deferred_list_t *list)
     dao_mutex_finish(&list->lock);
 }
 
+/* The list ends at `last`, and is part of what is counted. */
+static bool is_valid_locked(const dao_deferred_list_t *list)
+{
+    uint64_t count = 0;
+    const dao_deferred_free_t *last = NULL;
+    for (const dao_deferred_free_t *deferred = list->first; deferred != NULL; deferred = deferred->next) {
+        count++;
+        last = deferred;
+    }
+    return list->last == last && count <= atomic_load(&list->count);
+}
+
+static void lock(dao_deferred_list_t *list)
+{
+    dao_mutex_lock(&list->lock);
+    DAO_ASSERT_HEAVY(is_valid_locked(list));
+}
+
+static void unlock(dao_deferred_list_t *list)
+{
+    DAO_ASSERT_HEAVY(is_valid_locked(list));
+    dao_mutex_unlock(&list->lock);
+}
+
 /* ---- freeing ---- */
 
 void dao_runtime_block_free(dao_runtime_t *runtime, dao_place_kind_t kind, void *address)
@@ -73,10 +97,11 @@ static void late_end(dao_runtime_t *runtime, dao_deferred_free_t *deferred)
         return;
     }
     deferred->stream = NULL;
-    dao_mutex_lock(&list->lock);
+    lock(list);
+    DAO_ASSERT(stream->late_count > 0);
     stream->late_count--;
     bool is_last = dao_stream_drop(stream);
-    dao_mutex_unlock(&list->lock);
+    unlock(list);
     if (is_last) {
         dao_stream_end(stream);
     }
@@ -99,20 +124,20 @@ static void reclaim(dao_runtime_t *runtime, dao_deferred_free_t *deferred)
 static void list_append(dao_deferred_list_t *list, dao_deferred_free_t *deferred)
 {
     deferred->next = NULL;
-    dao_mutex_lock(&list->lock);
+    lock(list);
     if (list->last != NULL) {
         list->last->next = deferred;
     } else {
         list->first = deferred;
     }
     list->last = deferred;
-    dao_mutex_unlock(&list->lock);
+    unlock(list);
 }
 
 /* Takes the frees that have waited longest, at most `count`, off the list. */
 static dao_deferred_free_t *list_take(dao_deferred_list_t *list, uint32_t count)
 {
-    dao_mutex_lock(&list->lock);
+    lock(list);
     dao_deferred_free_t *first = list->first;
     dao_deferred_free_t *last = first;
     while (last != NULL && --count > 0 && last->next != NULL) {
@@ -123,7 +148,7 @@ static dao_deferred_free_t *list_take(dao_deferred_list_t *list, uint32_t count)
         list->last = list->first != NULL ? list->last : NULL;
         last->next = NULL;
     }
-    dao_mutex_unlock(&list->lock);
+    unlock(list);
     return first;
 }
 
@@ -135,9 +160,9 @@ void dao_runtime_defer(dao_runtime_t *runtime, dao_deferred_free_t *deferred)
     }
     if (deferred->stream != NULL) {
         dao_stream_retain(deferred->stream);
-        dao_mutex_lock(&list->lock);
+        lock(list);
         deferred->stream->late_count++;
-        dao_mutex_unlock(&list->lock);
+        unlock(list);
     }
     dao_slow_path_begin();
     atomic_fetch_add(&list->count, 1);
@@ -226,9 +251,9 @@ void dao_runtime_drain_some(dao_runtime_t *runtime)
 
 static uint64_t pass_begin(dao_deferred_list_t *list)
 {
-    dao_mutex_lock(&list->lock);
+    lock(list);
     uint64_t pass = ++list->pass;
-    dao_mutex_unlock(&list->lock);
+    unlock(list);
     return pass;
 }
 
@@ -238,7 +263,7 @@ static uint64_t pass_begin(dao_deferred_list_t *list)
 static bool pass_take(dao_runtime_t *runtime, uint64_t pass, dao_deferred_free_t **out_deferred)
 {
     dao_deferred_list_t *list = &runtime->deferred;
-    dao_mutex_lock(&list->lock);
+    lock(list);
     uint64_t passed_count = 0;
     dao_deferred_free_t *before = NULL;
     dao_deferred_free_t *deferred = list->first;
@@ -251,7 +276,7 @@ static bool pass_take(dao_runtime_t *runtime, uint64_t pass, dao_deferred_free_t
         list->last = list->last == deferred ? before : list->last;
     }
     bool is_left = atomic_load(&list->count) > passed_count;
-    dao_mutex_unlock(&list->lock);
+    unlock(list);
     *out_deferred = deferred;
     return is_left;
 }
@@ -278,9 +303,9 @@ void dao_runtime_drain_all(dao_runtime_t *runtime)
 
 static bool is_late(dao_runtime_t *runtime, const dao_stream_t *stream)
 {
-    dao_mutex_lock(&runtime->deferred.lock);
+    lock(&runtime->deferred);
     bool is_named = stream->late_count > 0;
-    dao_mutex_unlock(&runtime->deferred.lock);
+    unlock(&runtime->deferred);
     return is_named;
 }
 

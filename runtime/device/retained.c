@@ -140,6 +140,7 @@ bool dao_retained_retires_slow(dao_retained_t *retained, const void *address, co
                                dao_status_t *out_status)
 {
     dao_mutex_lock(&retained->lock);
+    DAO_ASSERT_HEAVY(dao_retained_is_valid(retained));
     dao_retained_block_t *block = dao_retained_find(retained, address);
     if (block != NULL && block->is_freed) {
         *out_status =
@@ -149,6 +150,7 @@ bool dao_retained_retires_slow(dao_retained_t *retained, const void *address, co
         block->fence = fence != NULL ? *fence : (dao_stream_fence_t){0};
         *out_status = DAO_OK;
     }
+    DAO_ASSERT_HEAVY(dao_retained_is_valid(retained));
     dao_mutex_unlock(&retained->lock);
     return block != NULL;
 }

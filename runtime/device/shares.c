@@ -20,9 +20,36 @@ void dao_shares_finish(dao_shares_t *shares)
     dao_mutex_finish(&shares->lock);
 }
 
-bool dao_shares_find(dao_shares_t *shares, const void *address, char **out_begin, size_t *out_size_bytes)
+/* The sums are those of the list, and the list leads both ways. */
+static bool is_valid_locked(const dao_shares_t *shares)
+{
+    uint64_t created_bytes = 0, imported_bytes = 0;
+    const dao_shared_memory_t *previous = NULL;
+    for (const dao_shared_memory_t *shared = shares->first; shared != NULL; shared = shared->next) {
+        if (shared->previous != previous) {
+            return false;
+        }
+        *(shared->is_imported ? &imported_bytes : &created_bytes) += shared->size_bytes;
+        previous = shared;
+    }
+    return created_bytes == shares->created_bytes && imported_bytes == shares->imported_bytes;
+}
+
+static void lock(dao_shares_t *shares)
 {
     dao_mutex_lock(&shares->lock);
+    DAO_ASSERT_HEAVY(is_valid_locked(shares));
+}
+
+static void unlock(dao_shares_t *shares)
+{
+    DAO_ASSERT_HEAVY(is_valid_locked(shares));
+    dao_mutex_unlock(&shares->lock);
+}
+
+bool dao_shares_find(dao_shares_t *shares, const void *address, char **out_begin, size_t *out_size_bytes)
+{
+    lock(shares);
     const dao_shared_memory_t *shared = shares->first;
     while (shared != NULL && (uintptr_t)address - (uintptr_t)shared->address >= shared->size_bytes) {
         shared = shared->next;
@@ -31,16 +58,16 @@ bool dao_shares_find(dao_shares_t *shares, const void *address, char **out_begin
         *out_begin = shared->address;
         *out_size_bytes = shared->size_bytes;
     }
-    dao_mutex_unlock(&shares->lock);
+    unlock(shares);
     return shared != NULL;
 }
 
 void dao_shares_count(dao_shares_t *shares, uint64_t *out_created_bytes, uint64_t *out_imported_bytes)
 {
-    dao_mutex_lock(&shares->lock);
+    lock(shares);
     *out_created_bytes = shares->created_bytes;
     *out_imported_bytes = shares->imported_bytes;
-    dao_mutex_unlock(&shares->lock);
+    unlock(shares);
 }
 
 /* Which of the two sums a share is part of. */
@@ -51,19 +78,19 @@ static uint64_t *sum_of(dao_shares_t *shares, const dao_shared_memory_t *shared)
 
 void dao_shares_add(dao_shares_t *shares, dao_shared_memory_t *shared)
 {
-    dao_mutex_lock(&shares->lock);
+    lock(shares);
     shared->next = shares->first;
     if (shared->next != NULL) {
         shared->next->previous = shared;
     }
     shares->first = shared;
     *sum_of(shares, shared) += shared->size_bytes;
-    dao_mutex_unlock(&shares->lock);
+    unlock(shares);
 }
 
 void dao_shares_remove(dao_shares_t *shares, dao_shared_memory_t *shared)
 {
-    dao_mutex_lock(&shares->lock);
+    lock(shares);
     if (shared->next != NULL) {
         shared->next->previous = shared->previous;
     }
@@ -73,7 +100,6 @@ void dao_shares_remove(dao_shares_t *shares, dao_shared_memory_t *shared)
         DAO_ASSERT(shares->first == shared);
         shares->first = shared->next;
     }
-    DAO_ASSERT(*sum_of(shares, shared) >= shared->size_bytes);
     *sum_of(shares, shared) -= shared->size_bytes;
-    dao_mutex_unlock(&shares->lock);
+    unlock(shares);
 }

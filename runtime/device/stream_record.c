@@ -102,6 +102,8 @@ bool dao_stream_drop(dao_stream_t *stream)
 void dao_stream_end(dao_stream_t *stream)
 {
     dao_runtime_t *runtime = stream->runtime;
+    DAO_ASSERT(atomic_load(&stream->reference_count) == 0);
+    DAO_ASSERT(stream->late_count == 0); /* each holds a reference */
     number_end(stream);
     runtime->ops->stream_destroy(stream->backend);
     dao_host_free(stream); /* the first member of what handles/stream.c has made */

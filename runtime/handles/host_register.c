@@ -81,6 +81,7 @@ static void unlock(dao_core_t *core)
 static void settle(dao_core_t *core, dao_registration_t *registration)
 {
     lock(core);
+    DAO_ASSERT(registration->state != THERE);
     registration->state = THERE;
     unlock(core);
 }
@@ -89,6 +90,7 @@ static void settle(dao_core_t *core, dao_registration_t *registration)
 static void discard(dao_core_t *core, dao_registration_t *registration)
 {
     lock(core);
+    DAO_ASSERT(registration->state != THERE); /* or another thread might take it */
     dao_registration_t **link = &core->first_registration;
     while (*link != registration) {
         link = &(*link)->next;
@@ -104,6 +106,7 @@ static void discard(dao_core_t *core, dao_registration_t *registration)
 /* Unregisters with the backend one that is LEAVING. What was registered with a lost device went with it. */
 static dao_status_t give_up(dao_core_t *core, dao_registration_t *registration)
 {
+    DAO_ASSERT(registration->state == LEAVING);
     dao_runtime_t *runtime = registration->runtime;
     dao_status_t status = DAO_OK;
     if (!dao_runtime_is_lost(runtime)) {
@@ -124,9 +127,11 @@ static void registrations_end(dao_core_t *core)
 {
     while (core->first_registration != NULL) {
         dao_registration_t *registration = core->first_registration;
+        registration->state = LEAVING;
         if (give_up(core, registration) != DAO_OK) {
             dao_log(DAO_LOG_LEVEL_ERROR, "%zu bytes at %p could not be unregistered: %s",
                     registration->size_bytes, (void *)registration->address, dao_last_message());
+            registration->state = LEAVING; /* it goes all the same */
             dao_live_remove(core, &registration->live);
             discard(core, registration);
         }

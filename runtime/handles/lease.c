@@ -148,6 +148,20 @@ dao_status_t dao_lease_begin(dao_place_t place, dao_lease_t **out_lease)
 
 /* ---- states ---- */
 
+/* The invariants of the head. */
+static bool is_valid_locked(const dao_lease_t *lease)
+{
+    uint64_t retained_bytes = 0;
+    for (size_t i = 0; i < lease->retained_count; i++) {
+        const dao_retained_block_t *block = dao_retained_find(&lease->runtime->retained, lease->addresses[i]);
+        if (block == NULL) {
+            return false;
+        }
+        retained_bytes += block->block_bytes;
+    }
+    return retained_bytes == lease->retained_bytes && (!lease->is_capturing || lease->inside_count == 1);
+}
+
 /* Checks a lease and takes its lock. */
 static dao_status_t lease_lock(const char *function, dao_lease_t *lease)
 {
@@ -164,11 +178,13 @@ static dao_status_t lease_lock(const char *function, dao_lease_t *lease)
         return dao_error(DAO_ERR_FORKED, "%s: the lease began in the parent process", function);
     }
     dao_mutex_lock(&lease->runtime->retained.lock);
+    DAO_ASSERT_HEAVY(is_valid_locked(lease));
     return DAO_OK;
 }
 
 static void lease_unlock(dao_lease_t *lease)
 {
+    DAO_ASSERT_HEAVY(is_valid_locked(lease));
     dao_mutex_unlock(&lease->runtime->retained.lock);
 }
 

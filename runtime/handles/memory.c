@@ -43,6 +43,15 @@ struct dao_memory {
     dao_deferred_free_t deferred; /* BLOCK with a runtime: `event` is there from the beginning */
 };
 
+/* The invariants of the head. */
+static bool is_valid(const dao_memory_t *memory)
+{
+    bool has_runtime = memory->runtime != NULL;
+    bool is_counted_block = memory->owner == OWNER_BLOCK && memory->place.kind != DAO_PLACE_KIND_CPU;
+    return has_runtime == is_counted_block && (!has_runtime || memory->stream != NULL) &&
+           (memory->parent != NULL) == (memory->owner == OWNER_PARENT);
+}
+
 /* ---- creation ---- */
 
 /* Returns a handle with one reference that is not in the list of live ones yet. */
@@ -80,6 +89,7 @@ static void handle_publish(dao_memory_t *memory, void *address, size_t size_byte
         .size_bytes = size_bytes,
         .is_block = memory->owner == OWNER_BLOCK && address != NULL,
     };
+    DAO_ASSERT(is_valid(memory));
     dao_live_add(memory->core, &memory->live);
     *out_memory = memory;
 }
@@ -249,6 +259,8 @@ static void handle_end(dao_memory_t *memory)
     dao_core_t *core = memory->core;
     dao_runtime_t *runtime = memory->runtime;
     dao_stream_t *stream = memory->stream;
+    DAO_ASSERT(is_valid(memory));
+    DAO_ASSERT(atomic_load(&memory->handle.reference_count) == 0);
     dao_live_remove(core, &memory->live);
     if (memory->owner == OWNER_BLOCK && runtime != NULL) {
         block_give(memory);

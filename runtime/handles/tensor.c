@@ -4,8 +4,8 @@
        address of memory + offset_bytes + (i0 * stride[0] + i1 * stride[1] + ...) * bytes of an element
 
    Invariants: all elements lie inside the memory. view_check() proves that before a tensor is made. Every
-   view operation but as_strided picks from existing elements. A tensor without elements has an offset of at most
-   the size of the memory. A tensor never changes, so reading its fields needs no lock. */
+   view operation but as_strided picks from existing elements. A tensor without elements has an offset of at
+   most the size of the memory. A tensor never changes, so reading its fields needs no lock. */
 #include <dao/tensor.h>
 
 #include "base/memory/host.h"

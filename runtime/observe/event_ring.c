@@ -251,6 +251,7 @@ static size_t ring_read_locked(ring_t *ring, dao_memory_event_t *events, size_t 
         lost_count += reading == READING_LOST;
         ring->read_index++;
     }
+    DAO_ASSERT(ring->read_index <= end);
     *out_lost = lost_count;
     return count;
 }
