@@ -2,8 +2,8 @@
 /* A model on DAO's executor, which is what this example is about:
 
        dao_managed_t        a weight, gradient or layer's output: a size without an address
-       dao_command_list_t   the kernels of a step in order, each with what it reads and writes, and where a content
-                            is no longer needed: the executor sees every future use before the step runs
+       dao_command_list_t   the kernels of a step in order, each with what it reads and writes, and where a
+                            content is no longer needed: the executor sees every use before the step runs
        launch()             called by the executor when a kernel's operands are on the device: gets their
                             addresses, valid for this launch alone, and queues the work on a stream
 

@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The fuzz target of step plans. The first byte of an input tells what the others are:
+/* The fuzz target of step plans. The first byte of an input says what the others are:
 
-       a plan file                  what is no plan is refused with a message
-       entries of a plan file       with the right head and sum, so that what stands between them is looked at; what is read
-                                    is valid, and written it is a file that is read and written as itself
-       a program of steps      that keeps to its steps or deviates: other sizes, more and fewer requests, another order,
-                                    frees that come a step late. Blocks never overlap, all is given
-                                    back, and the place takes hardly more than one that has the same requests
-                                    without plans
-       a more varied one            that also has keys, alignments, requests that fail, threads of one request each, steps
-                                    within its steps, and that disables, resets, saves and loads its
-                                    plans */
+       a plan file                a file that is no plan is refused with a message
+       entries of a plan file     with a correct head and checksum, so that the entries are parsed; what is read is
+                                  valid, and is written and read back as the same file
+       a program of steps         that repeats or deviates: other sizes, more and fewer requests, another order,
+                                  frees a step late. Blocks never overlap, everything is freed, and the place takes
+                                  hardly more than with the same requests without plans
+       a more varied program      also with keys, alignments, failing requests, threads of one request each, nested
+                                  steps, and plans that are disabled, reset, saved and loaded */
 #include "allocators/paged/device_memory.h"
 #include "allocators/paged/page_buddy.h"
 #include "allocators/step_plan/planned.h"

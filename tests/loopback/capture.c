@@ -6,8 +6,9 @@
        record(F, T), wait(S, F)      T is joined
        end(S)                        no stream is a part of it; every fork has to be joined
 
-   An event of a capture stands for no work until it is recorded anew. Querying one, waiting for a stream of the
-   capture or for its device, or tying the capture to other work ends it: a breach here, and the capture is spoiled. */
+   An event of a capture stands for no work until it is recorded anew. Querying one, waiting for a stream of
+   the capture or for its device, or tying the capture to other work ends it: a breach here, and the capture
+   is spoiled. */
 #include "tests/loopback/driver.h"
 
 static bool is_active_locked(uint64_t capture)

@@ -392,8 +392,7 @@ static dao_status_t open_driver(const dao_config_t *config, dao_backend_t **out_
     return status;
 }
 
-/* Frees what callers have left, as the end of a process would. Streams first: their work uses the rest.
-   */
+/* Frees what callers have left, as the end of a process would. Streams first: their work uses the rest. */
 static void collect(loopback_driver_t *driver)
 {
     const dao_backend_ops_t *cpu = &dao_cpu_backend_ops;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of the loopback driver share: the driver, its objects, and what every call does first. Included after
-   the names of one vendor. */
+/* What the files of the loopback driver share: the driver, its objects, and what every call does first.
+   Included after the names of one vendor. */
 #ifndef DAO_TESTS_LOOPBACK_DRIVER_H
 #define DAO_TESTS_LOOPBACK_DRIVER_H
 
@@ -21,8 +21,8 @@ typedef enum loopback_kind {
     LOOPBACK_KIND_SHARE, /* an allocation that was exported or imported: ipc.c */
 } loopback_kind_t;
 
-/* A stream, an event or pages. A destroyed object stays in the list until the driver is closed, so a later use is
-   noticed. */
+/* A stream, an event or pages. A destroyed object stays in the list until the driver is closed, so a later
+   use is noticed. */
 typedef struct loopback_object {
     struct loopback_object *next;
     loopback_kind_t kind;
@@ -37,28 +37,25 @@ typedef struct loopback_object {
     bool is_spoiled;  /* a stream of a capture that a call has ended */
     bool is_forked;   /* a stream that joined a capture which it did not begin ... */
     bool is_joined;   /* ... and that is waited for there, with all its work */
-    uint64_t
-        captured_count; /* of the work captured on a stream, and of that by the time an event was recorded there */
+    uint64_t captured_count;             /* work captured on a stream; an event: up to its record */
     struct loopback_object *recorded_on; /* an event: the stream */
 } loopback_object_t;
 
 typedef struct loopback_driver {
     dao_mutex_t lock; /* of all below; no call of the cpu backend is made under it, but to open and close */
-    int open_count; /* as a driver of a process, it is opened once for all who use it, with the first one's settings */
+    int open_count;   /* opened once for the process, with the settings of the first call */
     dao_backend_t *cpu;
     dao_backend_device_t *devices[DAO_DEVICE_COUNT_MAX];
-    loopback_object_t
-        *default_streams[DAO_DEVICE_COUNT_MAX]; /* what NULL is for streams; not among the objects */
-    vendorError_t lost[DAO_DEVICE_COUNT_MAX];   /* vendorSuccess: it is not */
-    bool has_context[DAO_DEVICE_COUNT_MAX];     /* it was made since the driver was opened */
+    loopback_object_t *default_streams[DAO_DEVICE_COUNT_MAX]; /* for NULL; not in the list of objects */
+    vendorError_t lost[DAO_DEVICE_COUNT_MAX];                 /* vendorSuccess: it is not */
+    bool has_context[DAO_DEVICE_COUNT_MAX];                   /* it was made since the driver was opened */
     int32_t device_count;
     loopback_object_t *objects;
     loopback_spans_t memory;
     loopback_spans_t reserved;
     loopback_spans_t mapped;
-    loopback_spans_t registered; /* others' host memory */
-    uint64_t
-        reached[DAO_DEVICE_COUNT_MAX]; /* whose allocations a device may touch besides its own, a bit each */
+    loopback_spans_t registered;            /* others' host memory */
+    uint64_t reached[DAO_DEVICE_COUNT_MAX]; /* peers whose allocations a device may access, a bit each */
 
     /* Never changes: whether the environment asks for what suites find on a real device (DAO_TEST_LIKE_REAL).
        Their devices are portions of one then, and host functions run one after the other, whichever streams
@@ -78,11 +75,12 @@ typedef struct loopback_driver {
 
 extern loopback_driver_t loopback_driver;
 
-/* Reports a breach of a rule, and ends the program unless a test tolerates it. Returns the error to answer with. */
+/* Reports a breach of a rule, and ends the program unless a test tolerates it. Returns the error to answer
+   with. */
 vendorError_t loopback_breach(loopback_rule_t rule, const char *call);
 
-/* Begins a call: counts it, fails it if it is its turn, and checks that it may be made. `device` has to be current;
-   LOOPBACK_NO_DEVICE: any. */
+/* Begins a call: counts it, fails it if it is its turn, and checks that it may be made. `device` has to be
+   current; LOOPBACK_NO_DEVICE: any. */
 vendorError_t loopback_begin(const char *call, int device);
 
 /* As loopback_begin(), for a call that needs no context on the device. */
@@ -145,8 +143,8 @@ void loopback_pages_end(loopback_object_t *pages);
 /* Destroys shares: ipc.c. An exported one goes, an imported one is closed and stays with its owner. */
 void loopback_share_end(loopback_object_t *share);
 
-/* Returns true if an allocation may be freed: it was not imported, and no process has it open. Otherwise reports a
-   breach: ipc.c. */
+/* Returns true if an allocation may be freed: it was not imported, and no process has it open. Otherwise
+   reports a breach: ipc.c. */
 bool loopback_share_check_free(const char *call, void *address);
 
 /* Captures: capture.c. Finds the capture that a stream is part of, as a vendor does. */
@@ -156,12 +154,13 @@ vendorError_t loopback_capture_info(vendorStream_t stream, vendorStreamCaptureSt
 /* Records work on a captured stream. Returns true if the stream is captured: nothing else is to be done. */
 bool loopback_capture_work(loopback_object_t *stream);
 
-/* Report a breach if a wait for a stream, or for a device (NULL), or the query of an event meets a capture. */
+/* Report a breach if a wait for a stream, or for a device (NULL), or the query of an event meets a
+   capture. */
 vendorError_t loopback_capture_check(const char *call, int device, const loopback_object_t *stream);
 vendorError_t loopback_capture_check_event(const char *call, const loopback_object_t *event);
 
-/* Record an event, or a wait for one, on a captured stream. Return true if the stream is captured: nothing else is to
-   be done. */
+/* Record an event, or a wait for one, on a captured stream. Return true if the stream is captured: nothing
+   else is to be done. */
 bool loopback_capture_record(loopback_object_t *event, loopback_object_t *stream);
 bool loopback_capture_wait(loopback_object_t *stream, const loopback_object_t *event,
                            vendorError_t *out_error);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The errors with which tests make a vendor's calls fail, and the library's status for each. Included after the names
-   of one vendor. */
+/* The errors with which tests make a vendor's calls fail, and the library's status for each. Included after
+   the names of one vendor. */
 #ifndef DAO_TESTS_LOOPBACK_FAILURES_H
 #define DAO_TESTS_LOOPBACK_FAILURES_H
 
@@ -39,8 +39,8 @@ static inline void every_call_has_failed_with_every_error(void)
     (void)printf("    calls x errors: %ld cases\n", case_count);
 }
 
-/* Checks a backend's answer after a failed vendor call, and that the driver is left as it was. `is_open` is false for
-   the call that opens the backend. */
+/* Checks a backend's answer after a failed vendor call, and that the driver is left as it was. `is_open` is
+   false for the call that opens the backend. */
 static inline void check_failure(bool is_open, dao_status_t status, failure_t failure)
 {
     CU_ASSERT_EQUAL(status, dao_last_status());

@@ -4,8 +4,8 @@
 
        file   [ the allocation's bytes | a last page: serial number, how many have it open ]
 
-   A process opens it through /proc, so a handle of a process that has ended, or of freed memory, opens nothing. The
-   serial number reveals a descriptor that was reused. */
+   A process opens it through /proc, so a handle of a process that has ended, or of freed memory, opens
+   nothing. The serial number reveals a descriptor that was reused. */
 #define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
 #include "tests/loopback/driver.h"
 #include "tests/loopback/veil.h"

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A vendor's runtime for tests: the vendor's own symbols over the virtual devices of the cpu backend. A program that
-   links it runs backends/vendor/ as on real devices, and every call is checked:
+/* A vendor's runtime for tests: the vendor's own symbols over the virtual devices of the cpu backend. A
+   program that links it runs backends/vendor/ as on real devices, and every call is checked:
 
        vendor.c, vendor_pages.c, vendor_share.c
-         |  cudaMalloc, hipMalloc, or in builds for cpu loopback_malloc ...    names of one vendor (DAO_VENDOR_NAMES)
+         |   cudaMalloc, hipMalloc, or loopback_malloc in builds for cpu: the names of DAO_VENDOR_NAMES
        loopback: is the device current? is the object alive? is it allowed here?
          |
        dao_cpu_backend_ops
 
    The driver is opened with a configuration, by loopback_ops(), which is also what dao_backend_ops() gives in
-   such a program. A breach of the rules ends the program with a message, unless a test tolerates it.
-   */
+   such a program. A breach of the rules ends the program with a message, unless a test tolerates it. */
 #ifndef DAO_TESTS_LOOPBACK_LOOPBACK_H
 #define DAO_TESTS_LOOPBACK_LOOPBACK_H
 
@@ -64,8 +63,9 @@ const dao_backend_ops_t *loopback_ops(void);
 /* Changes the settings and cancels a failure that was asked for. */
 void loopback_set(const loopback_settings_t *settings);
 
-/* Lets `calls` calls succeed and the next one fail with the vendor's error `error`; negative: none fails. After an
-   error that loses a device, all calls with that device current fail with it until the driver is closed. */
+/* Lets `calls` calls succeed and the next one fail with the vendor's error `error`; negative: none fails.
+   After an error that loses a device, all calls with that device current fail with it until the driver is
+   closed. */
 void loopback_fail(long calls, int error);
 
 /* Loses a device; the next call on it reports that. */
@@ -74,8 +74,8 @@ void loopback_lose(int device, int error);
 /* Returns true if the call that had to fail was made. */
 bool loopback_has_failed(void);
 
-/* Counts and prints the pairs of a call that was made in this process and an error of the list with which it never
-   failed. *out_count gets the number of all pairs. */
+/* Counts and prints the pairs of a call that was made in this process and an error of the list with which it
+   never failed. *out_count gets the number of all pairs. */
 long loopback_missing_cases(const int *errors, size_t error_count, long *out_count);
 
 /* Returns the bytes in pools. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Device memory as the host sees it: addresses that fault, over the bytes of the cpu backend.
 
-       address   what the caller gets, and gives to calls; reserved, so that it is nobody else's: a touch faults
+       address   what callers see and pass; reserved address space, so an access faults
        bytes     what copies and fills that run on the device read and write
 
    The addresses of a reservation and the bytes behind it are equally far apart everywhere, so that pages are

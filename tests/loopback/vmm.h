@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Virtual memory of the loopback driver: the functions behind the vendorVmm names, directly or through cuda.c and
-   hip.c. */
+/* Virtual memory of the loopback driver: the functions behind the vendorVmm names, directly or through cuda.c
+   and hip.c. */
 #ifndef DAO_TESTS_LOOPBACK_VMM_H
 #define DAO_TESTS_LOOPBACK_VMM_H
 

@@ -51,8 +51,8 @@ void program_init(program_t *program, dao_executor_t *executor);
 /* Creates a tensor; its number, or UINT32_MAX if the executor refused. */
 uint32_t program_tensor(program_t *program, size_t size_bytes);
 
-/* Makes a new handle for a dropped tensor, to a tensor of the same size without content. Its versions go on counting.
-   Returns false if the executor refused. */
+/* Makes a new handle for a dropped tensor, to a tensor of the same size without content. Its versions go on
+   counting. Returns false if the executor refused. */
 bool program_renew(program_t *program, uint32_t tensor);
 
 /* Writes a tensor's next version from the host. */

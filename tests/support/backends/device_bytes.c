@@ -97,7 +97,8 @@ static staging_t *staging_find(const dao_backend_device_t *device, int32_t index
     return staging;
 }
 
-/* Adds a staging area unless another thread has added one for the same device, and returns the one in the list. */
+/* Adds a staging area unless another thread has added one for the same device, and returns the one in the
+   list. */
 static staging_t *staging_add(staging_t *staging)
 {
     dao_mutex_lock(&lock);

@@ -62,12 +62,12 @@ typedef struct fault_config {
     bool runs_on_when_lost; /* waiting for a lost device fails at once, while what it was given still runs */
 } fault_config_t;
 
-/* Returns the table. One backend is wrapped at a time; both arguments are copied or static. Nothing is armed.
-   */
+/* Returns the table. One backend is wrapped at a time; both arguments are copied or static. Nothing is
+   armed. */
 const dao_backend_ops_t *fault_backend_wrap(const dao_backend_ops_t *inner, const fault_config_t *config);
 
-/* Makes the `skip_count`-th next call (0: the very next) of a kind fail; with `persistent` all after it too.
-   */
+/* Makes the `skip_count`-th next call (0: the very next) of a kind fail; with `persistent` all after it
+   too. */
 void fault_backend_arm(fault_call_t call, uint64_t skip_count, bool persistent);
 
 /* Lets everything succeed again. Returns the number of calls that failed since it was armed. */

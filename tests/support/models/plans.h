@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Small random problems of offset planning, and slow answers about them: who clashes with whom, tick by tick
-   and byte by byte; and the best plan there is, by trying every offset. They share no code with the library.
-   */
+   and byte by byte; and the best plan there is, by trying every offset. They share no code with the
+   library. */
 #ifndef DAO_TESTS_SUPPORT_PLANS_H
 #define DAO_TESTS_SUPPORT_PLANS_H
 
