@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How far the host is ahead of the device, in the device's own time, and what is copied out while it is near.
-   On devices in virtual time, with bytes: every wait of the host can be told before. */
+/* How far the host is ahead of the device, in the device's own time. On devices in virtual time: every
+   wait of the host can be told before. */
 #include "backends/sim/sim.h"
 #include "runtime/executor/executor_internal.h"
-#include "runtime/executor/online/writeback.h"
+#include "runtime/executor/online/throttle.h"
 #include "tests/support/program.h"
 #include "tests/support/suite.h"
 
@@ -84,82 +84,29 @@ static void a_second_is_the_default_and_the_ring_the_end(void)
     end();
 }
 
-static void make(uint32_t count)
-{
-    for (uint32_t i = 0; i < count; i++) {
-        uint32_t tensor = program_tensor(&program, UNIT);
-        CU_ASSERT_NOT_EQUAL_FATAL(tensor, UINT32_MAX);
-        program_kernel_t kernel = {"make", 1, {tensor}, {DAO_ACCESS_WRITE}, 0, DAO_OK};
-        CU_ASSERT_EQUAL(program_push(&program, &kernel), DAO_OK);
-    }
-}
-
-/* Eight tensors fill the device; while kernels run that need none of them, those unused for longest are
-   copied out up to the mark, and leave for nothing when others come. */
-static void near_the_device_victims_are_copied_out_ahead(void)
-{
-    static uint64_t one_ms = MS;
-    dao_executor_config_t config = {
-        .capacity_bytes = 8 * UNIT, .queue_kernels = 1, .in_flight_ns = 5 * MS, .check = true};
-    begin(&config);
-    push_work(&one_ms, FIRST_KERNELS);
-    make(8);
-    push_work(&one_ms, 200);
-    uint64_t high = (8 * DAO_WRITEBACK_HIGH_PERCENT + 99) / 100;
-    CU_ASSERT_EQUAL(program_stats(&program).writeback_count, high);
-    CU_ASSERT_EQUAL(program_stats(&program).out_bytes, high * UNIT);
-    CU_ASSERT_EQUAL(program_stats(&program).eviction_count, 0);
-    make(4);
-    CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK);
-    CU_ASSERT_EQUAL(program_stats(&program).eviction_count, 4);
-    CU_ASSERT_EQUAL(program_stats(&program).clean_eviction_count, 4);
-    end();
-}
-
-/* Far ahead evictions are queued early enough by themselves, and a host that is nearly full has no room to
-   spare. */
-static void elsewhere_nothing_is_copied_ahead(void)
-{
-    static uint64_t one_ms = MS;
-    dao_executor_config_t far = {.capacity_bytes = 8 * UNIT, .queue_kernels = 1};
-    dao_executor_config_t full = {
-        .capacity_bytes = 8 * UNIT, .queue_kernels = 1, .in_flight_ns = 5 * MS, .host_bytes = UNIT};
-    const dao_executor_config_t *configs[] = {&far, &full};
-    for (int i = 0; i < 2; i++) {
-        begin(configs[i]);
-        push_work(&one_ms, FIRST_KERNELS);
-        make(8);
-        push_work(&one_ms, 200);
-        CU_ASSERT_EQUAL(program_stats(&program).writeback_count, 0);
-        end();
-    }
-}
-
 static void looks_are_device_time_apart(void)
 {
-    dao_throttle_t pace = {.kernel_ns = 0};
-    CU_ASSERT_TRUE(dao_throttle_wants_look(&pace, 1)); /* nothing is known yet */
-    pace.kernel_ns = DAO_THROTTLE_LOOK_NS;
-    CU_ASSERT_TRUE(dao_throttle_wants_look(&pace, 1));
-    pace.kernel_ns = DAO_THROTTLE_LOOK_NS / 5;
-    CU_ASSERT_FALSE(dao_throttle_wants_look(&pace, 4));
-    CU_ASSERT_TRUE(dao_throttle_wants_look(&pace, 5));
-    pace.kernel_ns = 1;
-    CU_ASSERT_FALSE(dao_throttle_wants_look(&pace, DAO_THROTTLE_LOOK_KERNELS_MAX - 1));
-    CU_ASSERT_TRUE(dao_throttle_wants_look(&pace, DAO_THROTTLE_LOOK_KERNELS_MAX));
+    dao_throttle_t throttle = {.kernel_ns = 0};
+    CU_ASSERT_TRUE(dao_throttle_wants_look(&throttle, 1)); /* nothing is known yet */
+    throttle.kernel_ns = DAO_THROTTLE_LOOK_NS;
+    CU_ASSERT_TRUE(dao_throttle_wants_look(&throttle, 1));
+    throttle.kernel_ns = DAO_THROTTLE_LOOK_NS / 5;
+    CU_ASSERT_FALSE(dao_throttle_wants_look(&throttle, 4));
+    CU_ASSERT_TRUE(dao_throttle_wants_look(&throttle, 5));
+    throttle.kernel_ns = 1;
+    CU_ASSERT_FALSE(dao_throttle_wants_look(&throttle, DAO_THROTTLE_LOOK_KERNELS_MAX - 1));
+    CU_ASSERT_TRUE(dao_throttle_wants_look(&throttle, DAO_THROTTLE_LOOK_KERNELS_MAX));
 }
 
 static CU_TestInfo tests[] = {
     {"looks are device time apart", looks_are_device_time_apart},
     {"device time bounds what is in flight", device_time_bounds_what_is_in_flight},
     {"a second is the default and the ring the end", a_second_is_the_default_and_the_ring_the_end},
-    {"near the device victims are copied out ahead", near_the_device_victims_are_copied_out_ahead},
-    {"elsewhere nothing is copied ahead", elsewhere_nothing_is_copied_ahead},
     CU_TEST_INFO_NULL,
 };
 
 int main(void)
 {
-    CU_SuiteInfo suites[] = {{"pace", NULL, NULL, NULL, NULL, tests}, CU_SUITE_INFO_NULL};
+    CU_SuiteInfo suites[] = {{"throttle", NULL, NULL, NULL, NULL, tests}, CU_SUITE_INFO_NULL};
     return dao_suite_run(suites);
 }

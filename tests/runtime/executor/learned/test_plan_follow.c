@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Following a plan: entered, followed to its end, left between any two kernels, and entered again, with
+   every byte in its place. */
+#include "backends/sim/sim.h"
+#include "runtime/executor/executor_internal.h"
+#include "runtime/executor/learned/plan_follow.h"
+#include "runtime/executor/learned/step_learner.h"
+#include "tests/support/program.h"
+#include "tests/support/suite.h"
+
+#include <dao/dao.h>
+
+#define UNIT (4 * KIB)
+
+enum { TENSORS = 8, CAPACITY_UNITS = 5, STEPS_MAX = 20, KERNEL_NS = 20000 };
+
+static dao_executor_t *executor;
+static dao_engine_t *engine;
+static program_t program;
+
+static dao_status_t work(const dao_launch_t *launch, void *user)
+{
+    (void)user;
+    return dao_sim_stream_work(launch->stream->backend, KERNEL_NS);
+}
+
+static void push(uint32_t tensor)
+{
+    static const char *const names[TENSORS] = {"0", "1", "2", "3", "4", "5", "6", "7"};
+    program_kernel_t kernel = {names[tensor], 1, {tensor}, {DAO_ACCESS_READ_WRITE}, 0, DAO_OK};
+    CU_ASSERT_EQUAL(program_push(&program, &kernel), DAO_OK);
+}
+
+static void end_step(void)
+{
+    CU_ASSERT_EQUAL(dao_executor_step_end(executor), DAO_OK);
+    CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK);
+    CU_ASSERT_TRUE(dao_engine_is_valid(engine));
+}
+
+static void run_step(void)
+{
+    for (uint32_t i = 0; i < TENSORS; i++) {
+        push(i);
+    }
+    end_step();
+}
+
+/* Turns over more tensors than fit, until their plan is followed. */
+static void begin(void)
+{
+    dao_config_t sim = {.cpu = {.device_count = 1,
+                                .device_bytes = 64 * MIB,
+                                .h2d_bytes_per_second = 1000000000,
+                                .d2h_bytes_per_second = 1000000000}};
+    dao_executor_config_t config = {
+        .capacity_bytes = CAPACITY_UNITS * UNIT, .policy = DAO_POLICY_BELADY, .queue_kernels = 2 * TENSORS};
+    CU_ASSERT_EQUAL_FATAL(dao_context_start(&sim, &dao_sim_bytes_backend_ops), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_executor_create_still(&config, &executor), DAO_OK);
+    engine = &executor->engine;
+    program_init(&program, executor);
+    program.work = work;
+    for (uint32_t i = 0; i < TENSORS; i++) {
+        CU_ASSERT_EQUAL_FATAL(program_tensor(&program, UNIT), i);
+        CU_ASSERT_EQUAL(program_write(&program, i), DAO_OK);
+    }
+    CU_ASSERT_EQUAL(dao_executor_step_begin(executor), DAO_OK);
+    for (int step = 0; engine->plan == NULL && step < STEPS_MAX; step++) {
+        run_step();
+    }
+    CU_ASSERT_PTR_NOT_NULL_FATAL(engine->plan);
+}
+
+static void end(void)
+{
+    CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK);
+    CU_ASSERT_EQUAL(program.mismatch_count, 0);
+    CU_ASSERT_EQUAL(program_count_lost(&program), 0);
+    program_drop_all(&program);
+    CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK);
+    CU_ASSERT_PTR_NULL(engine->plan); /* no tensor is left that it could move */
+    CU_ASSERT_EQUAL(program_stats(&program).host_used_bytes, 0);
+    CU_ASSERT_EQUAL(dao_executor_destroy(executor), DAO_OK);
+    CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
+}
+
+static void a_plan_that_is_followed_has_the_arena(void)
+{
+    begin();
+    CU_ASSERT_EQUAL(dao_range_used(engine->arena.range), 0);
+    CU_ASSERT_EQUAL(engine->plan->next, 0); /* between two steps */
+    CU_ASSERT_TRUE(dao_plan_follow_is_valid(engine->plan));
+    for (uint32_t i = 0; i < TENSORS; i++) {
+        CU_ASSERT_PTR_NOT_NULL(program.tensors[i].handle->plan_role);
+    }
+    end();
+}
+
+static void each_step_that_ends_as_planned_is_a_hit(void)
+{
+    begin();
+    dao_executor_stats_t before = program_stats(&program);
+    for (int i = 0; i < 3; i++) {
+        run_step();
+    }
+    CU_ASSERT_EQUAL(program_stats(&program).plan_hit_count, before.plan_hit_count + 3);
+    CU_ASSERT_EQUAL(program_stats(&program).deviation_count, before.deviation_count);
+    CU_ASSERT_EQUAL(program_stats(&program).eviction_count, before.eviction_count);
+    end();
+}
+
+static void leaving_gives_the_arena_back(void)
+{
+    begin();
+    dao_compiled_plan_t *plan = engine->plan;
+    dao_plan_follow_leave(engine);
+    CU_ASSERT_PTR_NULL(engine->plan);
+    uint64_t device_bytes = 0;
+    for (uint32_t i = 0; i < TENSORS; i++) {
+        CU_ASSERT_PTR_NULL(program.tensors[i].handle->plan_role);
+        device_bytes += program.tensors[i].handle->has_device ? UNIT : 0;
+    }
+    CU_ASSERT_EQUAL(dao_range_used(engine->arena.range), device_bytes);
+    CU_ASSERT_EQUAL(dao_plan_follow_idle_bytes(plan), 0);
+    CU_ASSERT_EQUAL(engine->stats.deviation_count, 0); /* it was left between two steps */
+    CU_ASSERT_TRUE(dao_engine_is_valid(engine));
+    run_step(); /* and is entered again */
+    CU_ASSERT_PTR_EQUAL(engine->plan, plan);
+    end();
+}
+
+/* Whichever kernel is another one: the plan is left there, the step goes on, and the next ones are planned
+   again. */
+static void a_step_may_deviate_at_any_kernel(void)
+{
+    for (uint32_t at = 0; at < TENSORS; at++) {
+        begin();
+        for (uint32_t i = 0; i < TENSORS; i++) {
+            push(i == at ? (i + 3) % TENSORS : i);
+        }
+        end_step();
+        CU_ASSERT_TRUE(program_stats(&program).deviation_count <= 1);
+        run_step();
+        run_step();
+        CU_ASSERT_PTR_NOT_NULL(engine->plan);
+        end();
+    }
+}
+
+static void a_step_may_end_early(void)
+{
+    begin();
+    push(0);
+    push(1);
+    end_step();
+    CU_ASSERT_EQUAL(program_stats(&program).deviation_count, 1);
+    run_step();
+    CU_ASSERT_PTR_NOT_NULL(engine->plan);
+    end();
+}
+
+/* Every content is on the device's place in the plan, on the host, or both; the program may read and write
+   them all. */
+static void the_program_may_use_tensors_between_steps(void)
+{
+    begin();
+    for (uint32_t i = 0; i < TENSORS; i++) {
+        CU_ASSERT_EQUAL(program_read(&program, i), DAO_OK);
+        CU_ASSERT_EQUAL(program_write(&program, i), DAO_OK);
+    }
+    CU_ASSERT_TRUE(dao_engine_is_valid(engine));
+    run_step();
+    end();
+}
+
+static CU_TestInfo tests[] = {
+    {"a plan that is followed has the arena", a_plan_that_is_followed_has_the_arena},
+    {"each step that ends as planned is a hit", each_step_that_ends_as_planned_is_a_hit},
+    {"leaving gives the arena back", leaving_gives_the_arena_back},
+    {"a step may deviate at any kernel", a_step_may_deviate_at_any_kernel},
+    {"a step may end early", a_step_may_end_early},
+    {"the program may use tensors between steps", the_program_may_use_tensors_between_steps},
+    CU_TEST_INFO_NULL,
+};
+
+int main(void)
+{
+    CU_SuiteInfo suites[] = {{"plan follow", NULL, NULL, NULL, NULL, tests}, CU_SUITE_INFO_NULL};
+    return dao_suite_run(suites);
+}
