@@ -42,8 +42,9 @@ bench() {
 cat <<TEXT
 # Allocators, measured
 
-Printed by \`bench/allocators.sh\` on $(date -u +%Y-%m-%d) at commit $(git -C "$root" rev-parse --short
-HEAD), on $(sed -n 's/^model name[^:]*: *//p' /proc/cpuinfo | head -1), $(nproc) processors, under a load of
+Printed by \`bench/allocators.sh\` on $(date -u +%Y-%m-%d) at commit
+$(git -C "$root" rev-parse --short HEAD), on
+$(sed -n 's/^model name[^:]*: *//p' /proc/cpuinfo | head -1), $(nproc) processors, under a load of
 $(cut -d' ' -f1 /proc/loadavg) as it began: where that is more than the processors, others' work shares the
 caches, and pairs of a lock, measured in turns with the traces, say more than ns. In brackets stands what is
 wanted. Instructions and capacities do not depend on the load: \`ctest --preset release -L gate\` holds
