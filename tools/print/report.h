@@ -44,7 +44,7 @@ int dao_report_end(dao_report_t *report);
 /* Bytes that hold what dao_report_size() writes. */
 enum { DAO_REPORT_SIZE_BYTES = 48 };
 
-/* Writes a size for people: "181140582 (172.8 MiB)". */
+/* Writes a size for people: "362281164 (345.5 MiB)". */
 const char *dao_report_size(uint64_t size_bytes, char out_text[DAO_REPORT_SIZE_BYTES]);
 
 /* Sends off what was printed so far, before something long or before a complaint. */

@@ -184,7 +184,7 @@ static dao_status_t first_byte(const char *path, int *out_byte)
     }
     do {
         status = dao_text_source_peek(&source, out_byte);
-        if (status == DAO_OK && *out_byte != DAO_JSON_SOURCE_END) {
+        if (status == DAO_OK && *out_byte != DAO_TEXT_SOURCE_END) {
             dao_text_source_take(&source);
         }
     } while (status == DAO_OK && *out_byte > 0 && strchr(" \t\r\n", *out_byte) != NULL);

@@ -58,7 +58,7 @@ static dao_status_t at_word(const reader_t *reader, dao_status_t status)
 
 static bool is_line_end(int byte)
 {
-    return byte == '\n' || byte == '\r' || byte == DAO_JSON_SOURCE_END;
+    return byte == '\n' || byte == '\r' || byte == DAO_TEXT_SOURCE_END;
 }
 
 /* Steps over spaces, and notes where the next word begins. */
@@ -77,7 +77,7 @@ static dao_status_t skip_spaces(reader_t *reader, int *out_byte)
 /* Takes bytes up to a space or, for a name, up to the line's end. The word may be empty. */
 static dao_status_t take_text(reader_t *reader, bool is_name)
 {
-    int byte = DAO_JSON_SOURCE_END;
+    int byte = DAO_TEXT_SOURCE_END;
     dao_status_t status = skip_spaces(reader, &byte);
     reader->word_length = 0;
     while (status == DAO_OK && !is_line_end(byte) && (is_name || (byte != ' ' && byte != '\t'))) {
@@ -130,7 +130,7 @@ static dao_status_t take_u64(reader_t *reader, const char *what, uint64_t *out_v
 /* The line has no more words. A carriage return before its end is its end, too. */
 static dao_status_t end_line(reader_t *reader)
 {
-    int byte = DAO_JSON_SOURCE_END;
+    int byte = DAO_TEXT_SOURCE_END;
     dao_status_t status = skip_spaces(reader, &byte);
     if (status == DAO_OK && byte == '\r') {
         dao_text_source_take(&reader->source);
@@ -138,7 +138,7 @@ static dao_status_t end_line(reader_t *reader)
     }
     if (status == DAO_OK && byte == '\n') {
         dao_text_source_take(&reader->source);
-    } else if (status == DAO_OK && byte != DAO_JSON_SOURCE_END) {
+    } else if (status == DAO_OK && byte != DAO_TEXT_SOURCE_END) {
         return wrong(reader, DAO_ERR_PARSE, "expected the end of the line");
     }
     return status;
@@ -298,7 +298,7 @@ static dao_status_t read_end(reader_t *reader)
     do {
         status = end_line(reader);
         status = status == DAO_OK ? dao_text_source_peek(&reader->source, &byte) : status;
-    } while (status == DAO_OK && byte != DAO_JSON_SOURCE_END);
+    } while (status == DAO_OK && byte != DAO_TEXT_SOURCE_END);
     return status;
 }
 

@@ -87,10 +87,10 @@ static dao_status_t read_line(dao_csv_reader_t *reader, bool *out_more)
         if (status != DAO_OK) {
             return status;
         }
-        if (byte != DAO_JSON_SOURCE_END) {
+        if (byte != DAO_TEXT_SOURCE_END) {
             dao_text_source_take(&reader->source);
         }
-        if (byte == DAO_JSON_SOURCE_END || byte == '\n') {
+        if (byte == DAO_TEXT_SOURCE_END || byte == '\n') {
             break;
         }
         if (byte == '\0' || length == DAO_CSV_LINE_BYTES_MAX) {
@@ -99,7 +99,7 @@ static dao_status_t read_line(dao_csv_reader_t *reader, bool *out_more)
         }
         reader->text[length++] = (char)byte;
     }
-    *out_more = byte != DAO_JSON_SOURCE_END || length > 0;
+    *out_more = byte != DAO_TEXT_SOURCE_END || length > 0;
     length -= length > 0 && reader->text[length - 1] == '\r' ? 1 : 0;
     reader->text[length] = '\0';
     reader->text_length = length;

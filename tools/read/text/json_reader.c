@@ -271,7 +271,7 @@ static dao_status_t read_string(dao_json_reader_t *reader)
         if (status != DAO_OK) {
             return status;
         }
-        if (byte == DAO_JSON_SOURCE_END) {
+        if (byte == DAO_TEXT_SOURCE_END) {
             return dao_json_error(reader, "this string has no closing quote");
         }
         if (byte < 0x20) {
@@ -465,7 +465,7 @@ static dao_status_t unexpected(const dao_json_reader_t *reader, int byte)
         "a value",      "a value or \"]\"", "a key or \"}\"", "a key", "a comma or the closing bracket",
         "nothing more",
     };
-    if (byte == DAO_JSON_SOURCE_END) {
+    if (byte == DAO_TEXT_SOURCE_END) {
         return dao_json_error(reader, "the file ends here, expected %s", wanted[reader->expected]);
     }
     if (byte > ' ' && byte <= '~') {
@@ -519,7 +519,7 @@ static dao_status_t next_token(dao_json_reader_t *reader, int byte)
         return byte == '"' ? read_key(reader) : unexpected(reader, byte);
     case FILE_END:
         reader->token = DAO_JSON_TOKEN_END;
-        return byte == DAO_JSON_SOURCE_END ? DAO_OK : unexpected(reader, byte);
+        return byte == DAO_TEXT_SOURCE_END ? DAO_OK : unexpected(reader, byte);
     default:
         return unexpected(reader, byte);
     }
@@ -543,9 +543,9 @@ dao_status_t dao_json_next(dao_json_reader_t *reader)
 
 dao_status_t dao_json_next_document(dao_json_reader_t *reader, bool *out_more)
 {
-    int byte = DAO_JSON_SOURCE_END;
+    int byte = DAO_TEXT_SOURCE_END;
     dao_status_t status = skip_white_space(reader, &byte);
-    *out_more = byte != DAO_JSON_SOURCE_END;
+    *out_more = byte != DAO_TEXT_SOURCE_END;
     reader->position = (dao_json_position_t){reader->source.line, reader->source.column};
     reader->expected = *out_more ? VALUE : FILE_END;
     return status;

@@ -59,9 +59,9 @@ static dao_status_t fill_buffer(dao_text_source_t *source)
     source->offset += source->end;
     source->begin = source->end = 0;
     dao_status_t status = source->gunzip == NULL
-                              ? read_file(source, source->buffer, DAO_JSON_SOURCE_BYTES, &source->end)
+                              ? read_file(source, source->buffer, DAO_TEXT_SOURCE_BYTES, &source->end)
                               : dao_gunzip_next(source->gunzip, read_file, source, source->buffer,
-                                                DAO_JSON_SOURCE_BYTES, &source->end);
+                                                DAO_TEXT_SOURCE_BYTES, &source->end);
     if (status != DAO_OK) {
         source->end = 0;
         dao_error_prefix("%s:%" PRIu64 ":%" PRIu64 ": ", dao_text_source_name(source), source->line,
@@ -78,7 +78,7 @@ dao_status_t dao_text_source_peek(dao_text_source_t *source, int *out_byte)
             return status;
         }
     }
-    *out_byte = source->begin == source->end ? DAO_JSON_SOURCE_END : source->buffer[source->begin];
+    *out_byte = source->begin == source->end ? DAO_TEXT_SOURCE_END : source->buffer[source->begin];
     return DAO_OK;
 }
 
@@ -120,7 +120,7 @@ static dao_status_t begin(dao_text_source_t *source)
 dao_status_t dao_text_source_open(dao_text_source_t *source, const char *path)
 {
     *source = (dao_text_source_t){.path = path, .file = -1, .line = 1, .column = 1};
-    source->buffer = dao_host_calloc(DAO_JSON_SOURCE_BYTES, 1);
+    source->buffer = dao_host_calloc(DAO_TEXT_SOURCE_BYTES, 1);
     if (source->buffer == NULL) {
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "%s: no memory to read it", dao_text_source_name(source));
     }

@@ -6,7 +6,7 @@
 
 #include <dao/status.h>
 
-enum { DAO_JSON_SOURCE_BYTES = 64 * 1024 };
+enum { DAO_TEXT_SOURCE_BYTES = 64 * 1024 };
 
 typedef struct dao_text_source {
     const char *path; /* borrowed */
@@ -21,14 +21,14 @@ typedef struct dao_text_source {
 } dao_text_source_t;
 
 /* What dao_text_source_peek() gives at the file's end. */
-#define DAO_JSON_SOURCE_END (-1)
+#define DAO_TEXT_SOURCE_END (-1)
 
 /* Opens a regular file and steps over a byte order mark. DAO_ERR_IO with the reason for anything else; what
    unpacking answers. */
 DAO_NODISCARD dao_status_t dao_text_source_open(dao_text_source_t *source, const char *path);
 void dao_text_source_close(dao_text_source_t *source);
 
-/* Gives the next byte without taking it, or DAO_JSON_SOURCE_END. DAO_ERR_IO when the file cannot be read,
+/* Gives the next byte without taking it, or DAO_TEXT_SOURCE_END. DAO_ERR_IO when the file cannot be read,
    DAO_ERR_PARSE when it cannot be unpacked. */
 DAO_NODISCARD dao_status_t dao_text_source_peek(dao_text_source_t *source, int *out_byte);
 

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What commands print: lists of text in little room, arrays of rows, reports for people and for programs, and nothing
+   of a progress that is over at once. */
+#define _POSIX_C_SOURCE 200809L /* fileno */
+#include "tests/support/suite.h"
+#include "tools/options/complain.h"
+#include "tools/print/json_rows.h"
+#include "tools/print/progress.h"
+#include "tools/print/report.h"
+#include "tools/print/text_list.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { OUTPUT_BYTES = 2048 };
+
+static FILE *output;
+static int kept_output, kept_error;
+
+static void catch_output(void)
+{
+    output = tmpfile();
+    CU_ASSERT_PTR_NOT_NULL_FATAL(output);
+    (void)fflush(stdout);
+    kept_output = dup(STDOUT_FILENO);
+    kept_error = dup(STDERR_FILENO);
+    CU_ASSERT_TRUE(dup2(fileno(output), STDOUT_FILENO) >= 0 && dup2(fileno(output), STDERR_FILENO) >= 0);
+}
+
+static void take_output(char out_text[OUTPUT_BYTES])
+{
+    (void)fflush(stdout);
+    CU_ASSERT_TRUE(dup2(kept_output, STDOUT_FILENO) >= 0 && dup2(kept_error, STDERR_FILENO) >= 0);
+    CU_ASSERT_TRUE(close(kept_output) == 0 && close(kept_error) == 0);
+    rewind(output);
+    size_t length = fread(out_text, 1, OUTPUT_BYTES - 1, output);
+    out_text[length] = '\0';
+    (void)fclose(output);
+}
+
+static void a_list_has_commas_and_is_cut(void)
+{
+    char text[12];
+    dao_text_list_t list = dao_text_list_begin(text, sizeof(text));
+    CU_ASSERT_STRING_EQUAL(text, "");
+    dao_text_list_add(&list, "%d", 1);
+    CU_ASSERT_STRING_EQUAL(text, "1");
+    dao_text_list_add(&list, "two");
+    CU_ASSERT_STRING_EQUAL(text, "1, two");
+    dao_text_list_add(&list, "and more");
+    CU_ASSERT_EQUAL(strlen(text), sizeof(text) - 1);
+    dao_text_list_add(&list, "still more");
+    CU_ASSERT_EQUAL(strlen(text), sizeof(text) - 1);
+    CU_ASSERT_EQUAL(list.count, 4);
+}
+
+static void rows_are_an_array(void)
+{
+    static const uint64_t counts[] = {1, UINT64_MAX};
+    char text[OUTPUT_BYTES];
+    dao_json_rows_t rows;
+    dao_json_rows_init(&rows);
+    dao_json_rows_begin(&rows);
+    dao_json_rows_text(&rows, "name", "a \"b\"\n");
+    dao_json_rows_count(&rows, "count", UINT64_MAX);
+    dao_json_rows_begin(&rows);
+    dao_json_rows_decimal(&rows, "ratio", 1.25, 1);
+    dao_json_rows_flag(&rows, "flag", true);
+    dao_json_rows_null(&rows, "none");
+    dao_json_rows_counts(&rows, "counts", counts, 2);
+    catch_output();
+    bool is_printed = dao_json_rows_print(&rows);
+    take_output(text);
+    dao_json_rows_finish(&rows);
+    CU_ASSERT_TRUE(is_printed);
+    CU_ASSERT_EQUAL(text[0], '[');
+    CU_ASSERT_PTR_NOT_NULL(strstr(text, "\"name\":\"a \\\"b\\\"\\n\""));
+    CU_ASSERT_PTR_NOT_NULL(strstr(text, "\"count\":18446744073709551615"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(text, "\"ratio\":1.2"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(text, "\"flag\":true"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(text, "\"none\":null"));
+}
+
+static void print_report(bool is_json, char out_text[OUTPUT_BYTES])
+{
+    dao_report_t report, item;
+    catch_output();
+    dao_report_begin(&report, is_json);
+    dao_report_text(&report, "model", "model", "gpt");
+    dao_report_count(&report, "steps", "steps", 6);
+    dao_report_bytes(&report, "peak_bytes", "peak", 362281164);
+    dao_report_count(&report, "for_programs", NULL, 7);
+    dao_report_row("for people", "%d rows", 2);
+    dao_report_unknown(&report, "rate", "rate", "not measured");
+    dao_report_begin(&item, is_json);
+    dao_report_flag(&item, "flag", NULL, true);
+    dao_report_item(&report, "items", &item);
+    CU_ASSERT_EQUAL(dao_report_end(&report), DAO_EXIT_OK);
+    take_output(out_text);
+}
+
+static void a_report_is_for_people_or_for_programs(void)
+{
+    char text[OUTPUT_BYTES];
+    print_report(false, text);
+    CU_ASSERT_PTR_NOT_NULL(strstr(text, "peak                 362281164 (345.5 MiB)\n"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(text, "not measured"));
+    CU_ASSERT_PTR_NULL(strstr(text, "for_programs"));
+    print_report(true, text);
+    CU_ASSERT_PTR_NOT_NULL(strstr(text, "\"peak_bytes\":362281164"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(text, "\"for_programs\":7"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(text, "\"rate\":null"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(text, "\"items\""));
+    CU_ASSERT_PTR_NULL(strstr(text, "345.5"));
+}
+
+static void a_progress_counts_its_parts(void)
+{
+    char text[OUTPUT_BYTES];
+    dao_progress_t progress;
+    catch_output();
+    dao_progress_start(&progress, false);
+    dao_progress_phase(&progress, "first", 2);
+    dao_progress_step(&progress);
+    dao_progress_step(&progress);
+    CU_ASSERT_EQUAL(atomic_load(&progress.done_count), 2);
+    dao_progress_phase(&progress, "second", 3);
+    CU_ASSERT_EQUAL(atomic_load(&progress.done_count), 0);
+    CU_ASSERT_EQUAL(atomic_load(&progress.total_count), 3);
+    dao_progress_stop(&progress);
+    take_output(text);
+    CU_ASSERT_STRING_EQUAL(text, ""); /* it was not wanted */
+}
+
+static CU_TestInfo tests[] = {
+    {"a list has commas and is cut", a_list_has_commas_and_is_cut},
+    {"rows are an array", rows_are_an_array},
+    {"a report is for people or for programs", a_report_is_for_people_or_for_programs},
+    {"a progress counts its parts", a_progress_counts_its_parts},
+    CU_TEST_INFO_NULL,
+};
+
+int main(void)
+{
+    CU_SuiteInfo suites[] = {{"print", NULL, NULL, NULL, NULL, tests}, CU_SUITE_INFO_NULL};
+    return dao_suite_run(suites);
+}
