@@ -33,14 +33,14 @@
 
 #include <inttypes.h>
 
-typedef struct callback {
+typedef struct pressure_slot {
     uint64_t id;
     dao_place_t place;
     dao_pressure_callback_t function;
     void *user;
     uint32_t running_count;
     bool is_removed;
-} callback_t;
+} pressure_slot_t;
 
 #define PLACE_KIND_COUNT 3
 
@@ -50,16 +50,16 @@ static struct {
     /* guarded by the lock */
     dao_cond_t changed; /* a slot was emptied: remove waits for that */
     uint64_t last_id;
-    callback_t callbacks[DAO_PRESSURE_CALLBACK_COUNT_MAX];
+    pressure_slot_t callbacks[DAO_PRESSURE_CALLBACK_COUNT_MAX];
 } pressure = {.lock = DAO_MUTEX_INITIALIZER(DAO_RANK_LEAF), .changed = DAO_COND_INITIALIZER};
 
 /* The callback that this thread runs now, or NULL. */
-static _Thread_local callback_t *running_here;
+static _Thread_local pressure_slot_t *running_here;
 
 static bool is_valid_locked(void)
 {
     for (size_t i = 0; i < DAO_PRESSURE_CALLBACK_COUNT_MAX; i++) {
-        const callback_t *callback = &pressure.callbacks[i];
+        const pressure_slot_t *callback = &pressure.callbacks[i];
         bool is_leaving = callback->is_removed && callback->running_count > 0;
         if (callback->id > pressure.last_id ||
             (callback->id == 0 ? callback->running_count > 0 || callback->is_removed
@@ -84,7 +84,7 @@ static void unlock(void)
 
 /* ---- callbacks ---- */
 
-static callback_t *find_locked(uint64_t id)
+static pressure_slot_t *find_locked(uint64_t id)
 {
     for (size_t i = 0; i < DAO_PRESSURE_CALLBACK_COUNT_MAX; i++) {
         if (pressure.callbacks[i].id == id) {
@@ -97,9 +97,10 @@ static callback_t *find_locked(uint64_t id)
 bool dao_pressure_add(dao_place_t place, dao_pressure_callback_t function, void *user, uint64_t *out_id)
 {
     lock();
-    callback_t *empty = find_locked(0);
+    pressure_slot_t *empty = find_locked(0);
     if (empty != NULL) {
-        *empty = (callback_t){.id = ++pressure.last_id, .place = place, .function = function, .user = user};
+        *empty =
+            (pressure_slot_t){.id = ++pressure.last_id, .place = place, .function = function, .user = user};
         *out_id = empty->id;
     }
     unlock();
@@ -108,7 +109,7 @@ bool dao_pressure_add(dao_place_t place, dao_pressure_callback_t function, void 
 
 static dao_status_t remove_locked(uint64_t id)
 {
-    callback_t *callback = id == 0 ? NULL : find_locked(id);
+    pressure_slot_t *callback = id == 0 ? NULL : find_locked(id);
     if (callback == NULL || callback->is_removed) {
         return dao_error(DAO_ERR_INVALID, "dao_pressure_callback_remove: there is no callback %" PRIu64, id);
     }
@@ -120,7 +121,7 @@ static dao_status_t remove_locked(uint64_t id)
                          id);
     }
     if (callback->running_count == 0) {
-        *callback = (callback_t){0};
+        *callback = (pressure_slot_t){0};
         return DAO_OK;
     }
     callback->is_removed = true; /* the last running call empties the slot */
@@ -139,11 +140,11 @@ dao_status_t dao_pressure_callback_remove(uint64_t id)
 }
 
 /* Returns the callback of a place with the lowest id in (after, last], or NULL. */
-static callback_t *next_locked(dao_place_t place, uint64_t after, uint64_t last)
+static pressure_slot_t *next_locked(dao_place_t place, uint64_t after, uint64_t last)
 {
-    callback_t *next = NULL;
+    pressure_slot_t *next = NULL;
     for (size_t i = 0; i < DAO_PRESSURE_CALLBACK_COUNT_MAX; i++) {
-        callback_t *callback = &pressure.callbacks[i];
+        pressure_slot_t *callback = &pressure.callbacks[i];
         if (callback->id > after && callback->id <= last && !callback->is_removed &&
             dao_place_equal(callback->place, place) && (next == NULL || callback->id < next->id)) {
             next = callback;
@@ -153,7 +154,7 @@ static callback_t *next_locked(dao_place_t place, uint64_t after, uint64_t last)
 }
 
 /* Calls a callback without the lock. */
-static size_t run_locked(callback_t *callback, size_t needed_bytes)
+static size_t run_locked(pressure_slot_t *callback, size_t needed_bytes)
 {
     callback->running_count++;
     running_here = callback;
@@ -166,7 +167,7 @@ static size_t run_locked(callback_t *callback, size_t needed_bytes)
     running_here = NULL;
     callback->running_count--;
     if (callback->is_removed && callback->running_count == 0) {
-        *callback = (callback_t){0};
+        *callback = (pressure_slot_t){0};
         dao_cond_broadcast(&pressure.changed);
     }
     return freed_bytes;
@@ -329,7 +330,7 @@ static void ask_callbacks(ladder_t *ladder)
     }
     lock();
     uint64_t last = pressure.last_id;
-    callback_t *callback = next_locked(need->place, 0, last);
+    pressure_slot_t *callback = next_locked(need->place, 0, last);
     while (callback != NULL) {
         uint64_t id = callback->id;
         bool has_freed = run_locked(callback, need->request->size_bytes) > 0;
@@ -399,11 +400,11 @@ void dao_pressure_clear(void)
 {
     lock();
     for (size_t i = 0; i < DAO_PRESSURE_CALLBACK_COUNT_MAX; i++) {
-        callback_t *callback = &pressure.callbacks[i];
+        pressure_slot_t *callback = &pressure.callbacks[i];
         bool is_running = callback->running_count > 0; /* by a thread that should not be in a call now */
         callback->is_removed = is_running;
         if (!is_running) {
-            *callback = (callback_t){0};
+            *callback = (pressure_slot_t){0};
         }
     }
     for (int kind = 0; kind < PLACE_KIND_COUNT; kind++) {

@@ -21,15 +21,15 @@
 
 #include <inttypes.h>
 
-typedef enum state { COMING, THERE, LEAVING } state_t;
+typedef enum registration_state { COMING, THERE, LEAVING } registration_state_t;
 
 struct dao_registration {
     dao_registration_t *next;
     char *address;
     size_t size_bytes;
-    dao_runtime_t *runtime; /* a reference of its own */
-    dao_live_t live;        /* while it is THERE or LEAVING */
-    state_t state;          /* guarded by the core's lock */
+    dao_runtime_t *runtime;     /* a reference of its own */
+    dao_live_t live;            /* while it is THERE or LEAVING */
+    registration_state_t state; /* guarded by the core's lock */
 };
 
 /* ---- the list ---- */

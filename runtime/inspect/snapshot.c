@@ -170,13 +170,13 @@ const dao_snapshot_segment_t *dao_snapshot_segments(const dao_snapshot_t *snapsh
 /* ---- JSON ---- */
 
 /* Where the text goes, and the first answer that was not DAO_OK. */
-typedef struct writer {
+typedef struct json_writer {
     dao_write_t write;
     void *user;
     dao_status_t status;
-} writer_t;
+} json_writer_t;
 
-static DAO_PRINTF(2, 3) void put(writer_t *writer, const char *format, ...)
+static DAO_PRINTF(2, 3) void put(json_writer_t *writer, const char *format, ...)
 {
     if (writer->status != DAO_OK) {
         return;
@@ -198,7 +198,7 @@ static const char *state_text(dao_block_state_t state)
     return texts[state];
 }
 
-static void put_block(writer_t *writer, const dao_snapshot_block_t *block, bool is_first)
+static void put_block(json_writer_t *writer, const dao_snapshot_block_t *block, bool is_first)
 {
     put(writer,
         "%s\n    {\"address\": %" PRIu64 ", \"size\": %" PRIu64 ", \"requested_size\": %" PRIu64
@@ -207,7 +207,7 @@ static void put_block(writer_t *writer, const dao_snapshot_block_t *block, bool 
         state_text(block->state), block->tag);
 }
 
-static void put_segment(writer_t *writer, const dao_snapshot_t *snapshot, size_t index)
+static void put_segment(json_writer_t *writer, const dao_snapshot_t *snapshot, size_t index)
 {
     const dao_snapshot_segment_t *segment = &snapshot->segments[index];
     put(writer,
@@ -230,7 +230,7 @@ dao_status_t dao_snapshot_write_json(const dao_snapshot_t *snapshot, dao_write_t
                          snapshot == NULL ? "snapshot" : "write");
     }
     char text[DAO_PLACE_TEXT_BYTES];
-    writer_t writer = {.write = write, .user = user, .status = DAO_OK};
+    json_writer_t writer = {.write = write, .user = user, .status = DAO_OK};
     put(&writer, "{\"place\": \"%s\",\n \"segments\": [", dao_place_format(snapshot->place, text));
     for (size_t i = 0; i < snapshot->segment_count; i++) {
         put_segment(&writer, snapshot, i);

@@ -42,19 +42,19 @@ static_assert(KIND_BITS + TAG_BITS + THREAD_BITS + SEQUENCE_BITS == 64, "one wor
 /* How long a reader waits for a writer that was interrupted in the middle of the next event. */
 #define READ_WAIT_NS UINT64_C(1000000000)
 
-typedef struct slot {
+typedef struct ring_slot {
     _Atomic uint64_t ticks;
     _Atomic uint64_t address;
     _Atomic uint64_t size_and_stream;
     _Atomic uint64_t state;
-} slot_t;
+} ring_slot_t;
 
-static_assert(sizeof(slot_t) == 32 && sizeof(dao_memory_event_t) == 32, "events of 32 bytes");
+static_assert(sizeof(ring_slot_t) == 32 && sizeof(dao_memory_event_t) == 32, "events of 32 bytes");
 
 typedef struct ring {
     struct ring *next;  /* of the same place, from an earlier recording of another size */
     uint64_t slot_mask; /* slots less one; a power of two of them */
-    slot_t *slots;
+    ring_slot_t *slots;
     _Atomic uint64_t next_index;
     uint64_t read_index; /* guarded by the rings' lock */
 } ring_t;
@@ -107,7 +107,7 @@ static int32_t state_ahead(uint64_t state, uint64_t index)
 static void ring_write(ring_t *ring, const dao_noted_t *noted)
 {
     uint64_t index = atomic_fetch_add_explicit(&ring->next_index, 1, memory_order_relaxed);
-    slot_t *slot = &ring->slots[index & ring->slot_mask];
+    ring_slot_t *slot = &ring->slots[index & ring->slot_mask];
     uint64_t before = atomic_load_explicit(&slot->state, memory_order_relaxed);
     bool is_being_written = before == 0 && index > ring->slot_mask;
     bool is_later = before != 0 && state_ahead(before, index) > 0;
@@ -196,7 +196,7 @@ void dao_events_note_trim(dao_place_t place, size_t released_bytes)
 typedef enum reading { READING_WHOLE, READING_LOST, READING_LATER } reading_t;
 
 /* Reads the event of an index, if it is there: whole, lost, or not written yet. */
-static reading_t slot_read(slot_t *slot, uint64_t index, dao_memory_event_t *out_event)
+static reading_t slot_read(ring_slot_t *slot, uint64_t index, dao_memory_event_t *out_event)
 {
     uint64_t state = atomic_load_explicit(&slot->state, memory_order_acquire);
     if (state == 0 || state_ahead(state, index) < 0) {
@@ -220,7 +220,7 @@ static reading_t slot_read(slot_t *slot, uint64_t index, dao_memory_event_t *out
 
 /* Lets a writer that is in the middle of the next event end it. If that takes too long, the event is taken
    for lost: a writer that has given its event up leaves the slot as it was. */
-static reading_t slot_wait(slot_t *slot, uint64_t index, dao_memory_event_t *out_event)
+static reading_t slot_wait(ring_slot_t *slot, uint64_t index, dao_memory_event_t *out_event)
 {
     uint64_t end_ns = dao_clock_ns() + READ_WAIT_NS;
     reading_t reading = READING_LATER;
@@ -242,7 +242,7 @@ static size_t ring_read_locked(ring_t *ring, dao_memory_event_t *events, size_t 
     }
     size_t count = 0;
     while (ring->read_index < end && count < capacity) {
-        slot_t *slot = &ring->slots[ring->read_index & ring->slot_mask];
+        ring_slot_t *slot = &ring->slots[ring->read_index & ring->slot_mask];
         reading_t reading = slot_read(slot, ring->read_index, &events[count]);
         if (reading == READING_LATER) {
             reading = slot_wait(slot, ring->read_index, &events[count]);
@@ -269,7 +269,7 @@ static void ring_destroy(ring_t *ring)
 static ring_t *ring_create(uint64_t slot_count)
 {
     ring_t *ring = dao_host_calloc(1, sizeof(*ring));
-    slot_t *slots = dao_host_calloc(slot_count, sizeof(*slots));
+    ring_slot_t *slots = dao_host_calloc(slot_count, sizeof(*slots));
     if (ring == NULL || slots == NULL) {
         dao_host_free(slots);
         dao_host_free(ring);

@@ -27,14 +27,14 @@
 
 #include <inttypes.h>
 
-typedef struct callback {
+typedef struct watch_slot {
     uint64_t id;
     dao_place_t place;
     dao_segment_callback_t function;
     void *user;
     uint32_t running_count;
     bool is_removed;
-} callback_t;
+} watch_slot_t;
 
 static struct {
     _Atomic uint32_t count;
@@ -42,14 +42,14 @@ static struct {
     /* guarded by the lock */
     dao_cond_t changed; /* a slot was emptied: remove waits for that */
     uint64_t last_id;
-    callback_t callbacks[DAO_SEGMENT_CALLBACK_COUNT_MAX];
+    watch_slot_t callbacks[DAO_SEGMENT_CALLBACK_COUNT_MAX];
 } watched = {.lock = DAO_MUTEX_INITIALIZER(DAO_RANK_LEAF), .changed = DAO_COND_INITIALIZER};
 
 static bool is_valid_locked(void)
 {
     uint32_t count = 0;
     for (size_t i = 0; i < DAO_SEGMENT_CALLBACK_COUNT_MAX; i++) {
-        const callback_t *callback = &watched.callbacks[i];
+        const watch_slot_t *callback = &watched.callbacks[i];
         bool is_empty = callback->id == 0;
         count += !is_empty;
         if (callback->id > watched.last_id ||
@@ -76,7 +76,7 @@ static void unlock(void)
 
 /* ---- callbacks ---- */
 
-static callback_t *find_locked(uint64_t id)
+static watch_slot_t *find_locked(uint64_t id)
 {
     for (size_t i = 0; i < DAO_SEGMENT_CALLBACK_COUNT_MAX; i++) {
         if (watched.callbacks[i].id == id) {
@@ -86,9 +86,9 @@ static callback_t *find_locked(uint64_t id)
     return NULL;
 }
 
-static void empty_locked(callback_t *callback)
+static void empty_locked(watch_slot_t *callback)
 {
-    *callback = (callback_t){0};
+    *callback = (watch_slot_t){0};
     atomic_fetch_sub(&watched.count, 1);
     dao_cond_broadcast(&watched.changed);
 }
@@ -96,9 +96,9 @@ static void empty_locked(callback_t *callback)
 bool dao_watch_add(dao_place_t place, dao_segment_callback_t function, void *user, uint64_t *out_id)
 {
     lock();
-    callback_t *empty = find_locked(0);
+    watch_slot_t *empty = find_locked(0);
     if (empty != NULL) {
-        *empty = (callback_t){.id = ++watched.last_id, .place = place, .function = function, .user = user};
+        *empty = (watch_slot_t){.id = ++watched.last_id, .place = place, .function = function, .user = user};
         atomic_fetch_add(&watched.count, 1);
         *out_id = empty->id;
     }
@@ -108,7 +108,7 @@ bool dao_watch_add(dao_place_t place, dao_segment_callback_t function, void *use
 
 static dao_status_t remove_locked(uint64_t id)
 {
-    callback_t *callback = id == 0 ? NULL : find_locked(id);
+    watch_slot_t *callback = id == 0 ? NULL : find_locked(id);
     if (callback == NULL || callback->is_removed) {
         return dao_error(DAO_ERR_INVALID, "dao_segment_callback_remove: there is no callback %" PRIu64, id);
     }
@@ -148,20 +148,20 @@ void dao_watch_clear(void)
 
 /* ---- telling ---- */
 
-typedef struct segment {
+typedef struct watch_range {
     dao_place_t place;
     char *address;
     size_t size_bytes;
-} segment_t;
+} watch_range_t;
 
-static void tell(const segment_t *segment, dao_segment_event_t event)
+static void tell(const watch_range_t *segment, dao_segment_event_t event)
 {
     if (atomic_load_explicit(&watched.count, memory_order_relaxed) == 0) {
         return;
     }
     lock();
     for (size_t i = 0; i < DAO_SEGMENT_CALLBACK_COUNT_MAX; i++) {
-        callback_t *callback = &watched.callbacks[i];
+        watch_slot_t *callback = &watched.callbacks[i];
         if (callback->id == 0 || callback->is_removed || !dao_place_equal(callback->place, segment->place)) {
             continue;
         }
@@ -183,7 +183,7 @@ static void tell(const segment_t *segment, dao_segment_event_t event)
 
 void dao_watch_tell(int32_t device_index, dao_segment_event_t event, void *address, size_t size_bytes)
 {
-    segment_t segment = {{DAO_PLACE_KIND_DEVICE, device_index}, address, size_bytes};
+    watch_range_t segment = {{DAO_PLACE_KIND_DEVICE, device_index}, address, size_bytes};
     tell(&segment, event);
 }
 
@@ -192,9 +192,10 @@ static dao_watch_t *watch_of(dao_backend_device_t *device)
     return (dao_watch_t *)(void *)device;
 }
 
-static segment_t segment_of(const dao_watch_t *watch, dao_place_kind_t kind, void *address, size_t size_bytes)
+static watch_range_t segment_of(const dao_watch_t *watch, dao_place_kind_t kind, void *address,
+                                size_t size_bytes)
 {
-    return (segment_t){{kind, watch->device_index}, address, size_bytes};
+    return (watch_range_t){{kind, watch->device_index}, address, size_bytes};
 }
 
 static dao_place_t place_of(const dao_watch_t *watch)
@@ -203,7 +204,7 @@ static dao_place_t place_of(const dao_watch_t *watch)
 }
 
 /* Tells that the backend has refused to take memory back, if it has. */
-static dao_status_t tell_kept(segment_t segment, dao_status_t status)
+static dao_status_t tell_kept(watch_range_t segment, dao_status_t status)
 {
     if (status != DAO_OK) {
         tell(&segment, DAO_SEGMENT_EVENT_OBTAINED);
@@ -238,7 +239,7 @@ static dao_status_t watch_memory_alloc(dao_backend_device_t *device, size_t size
     dao_status_t status = memory_take(watch, size_bytes, out_address);
     if (status == DAO_OK) {
         dao_annotate_obtained(place_of(watch), *out_address, size_bytes);
-        segment_t segment = segment_of(watch, DAO_PLACE_KIND_DEVICE, *out_address, size_bytes);
+        watch_range_t segment = segment_of(watch, DAO_PLACE_KIND_DEVICE, *out_address, size_bytes);
         tell(&segment, DAO_SEGMENT_EVENT_OBTAINED);
     }
     return status;
@@ -247,7 +248,7 @@ static dao_status_t watch_memory_alloc(dao_backend_device_t *device, size_t size
 static dao_status_t watch_memory_free(dao_backend_device_t *device, void *address, size_t size_bytes)
 {
     const dao_watch_t *watch = watch_of(device);
-    segment_t segment = segment_of(watch, DAO_PLACE_KIND_DEVICE, address, size_bytes);
+    watch_range_t segment = segment_of(watch, DAO_PLACE_KIND_DEVICE, address, size_bytes);
     tell(&segment, DAO_SEGMENT_EVENT_RELEASING);
     dao_annotate_releasing(place_of(watch), address);
     dao_status_t status = memory_give(watch, address, size_bytes);
@@ -262,7 +263,7 @@ static dao_status_t watch_pinned_alloc(dao_backend_device_t *device, size_t size
     const dao_watch_t *watch = watch_of(device);
     dao_status_t status = watch->inner->pinned_alloc(watch->device, size_bytes, out_address);
     if (status == DAO_OK) {
-        segment_t segment = segment_of(watch, DAO_PLACE_KIND_PINNED, *out_address, size_bytes);
+        watch_range_t segment = segment_of(watch, DAO_PLACE_KIND_PINNED, *out_address, size_bytes);
         tell(&segment, DAO_SEGMENT_EVENT_OBTAINED);
     }
     return status;
@@ -271,7 +272,7 @@ static dao_status_t watch_pinned_alloc(dao_backend_device_t *device, size_t size
 static dao_status_t watch_pinned_free(dao_backend_device_t *device, void *address, size_t size_bytes)
 {
     const dao_watch_t *watch = watch_of(device);
-    segment_t segment = segment_of(watch, DAO_PLACE_KIND_PINNED, address, size_bytes);
+    watch_range_t segment = segment_of(watch, DAO_PLACE_KIND_PINNED, address, size_bytes);
     tell(&segment, DAO_SEGMENT_EVENT_RELEASING);
     return tell_kept(segment, watch->inner->pinned_free(watch->device, address, size_bytes));
 }
@@ -315,7 +316,7 @@ static dao_status_t watch_pages_map(dao_backend_device_t *device, dao_backend_pa
     const dao_watch_t *watch = watch_of(device);
     dao_status_t status = watch->inner->pages_map(watch->device, pages, address);
     if (status == DAO_OK) {
-        segment_t segment =
+        watch_range_t segment =
             segment_of(watch, DAO_PLACE_KIND_DEVICE, address, watch->inner->pages_size(pages));
         tell(&segment, DAO_SEGMENT_EVENT_OBTAINED);
     }
@@ -330,7 +331,7 @@ static dao_status_t watch_pages_map_run(dao_backend_device_t *device, dao_backen
     char *next = address;
     for (size_t i = 0; i < page_count && status == DAO_OK; i++) {
         size_t page_bytes = watch->inner->pages_size(pages[i]);
-        segment_t page = segment_of(watch, DAO_PLACE_KIND_DEVICE, next, page_bytes);
+        watch_range_t page = segment_of(watch, DAO_PLACE_KIND_DEVICE, next, page_bytes);
         tell(&page, DAO_SEGMENT_EVENT_OBTAINED);
         next += page_bytes;
     }
@@ -340,7 +341,8 @@ static dao_status_t watch_pages_map_run(dao_backend_device_t *device, dao_backen
 static dao_status_t watch_pages_unmap(dao_backend_device_t *device, dao_backend_pages_t *pages, void *address)
 {
     const dao_watch_t *watch = watch_of(device);
-    segment_t segment = segment_of(watch, DAO_PLACE_KIND_DEVICE, address, watch->inner->pages_size(pages));
+    watch_range_t segment =
+        segment_of(watch, DAO_PLACE_KIND_DEVICE, address, watch->inner->pages_size(pages));
     tell(&segment, DAO_SEGMENT_EVENT_RELEASING);
     return tell_kept(segment, watch->inner->pages_unmap(watch->device, pages, address));
 }
@@ -353,7 +355,7 @@ static dao_status_t watch_pages_create_mapped(dao_backend_device_t *device, size
     dao_status_t status =
         watch->inner->pages_create_mapped(watch->device, page_bytes, page_count, address, out_pages);
     for (size_t i = 0; i < page_count && status == DAO_OK; i++) {
-        segment_t page =
+        watch_range_t page =
             segment_of(watch, DAO_PLACE_KIND_DEVICE, (char *)address + i * page_bytes, page_bytes);
         tell(&page, DAO_SEGMENT_EVENT_OBTAINED);
     }

@@ -37,10 +37,10 @@
 
 #include <inttypes.h>
 
-typedef enum state { NEVER, STARTING, STARTED, STOPPING, STOPPED, FORKED } state_t;
+typedef enum context_state { NEVER, STARTING, STARTED, STOPPING, STOPPED, FORKED } context_state_t;
 
 static struct {
-    _Atomic state_t state;
+    _Atomic context_state_t state;
     dao_mutex_t lock;
     /* guarded by the lock */
     dao_cond_t changed;
@@ -114,7 +114,7 @@ static void after_fork_in_parent(void)
 
 static void after_fork_in_child(void)
 {
-    state_t state = atomic_load(&context.state);
+    context_state_t state = atomic_load(&context.state);
     if (state != NEVER && state != STOPPED) {
         atomic_store(&context.state, FORKED);
         started_clear();
@@ -249,7 +249,7 @@ static dao_status_t start(const dao_config_t *config, const dao_backend_ops_t *o
 /* Starts the library in this thread, without the lock meanwhile. */
 static dao_status_t start_locked(const dao_config_t *config, const dao_backend_ops_t *ops)
 {
-    state_t before = atomic_load(&context.state);
+    context_state_t before = atomic_load(&context.state);
     if (!context.has_fork_hooks) {
         dao_fork_hooks(before_fork, after_fork_in_parent, after_fork_in_child);
         context.has_fork_hooks = true;
