@@ -154,6 +154,7 @@ static void room_to_spare_leaves_a_share_free(void)
     end();
 }
 
+#if defined(DAO_FAULTS)
 static void without_memory_for_the_record_the_host_waits(void)
 {
     begin(LIMIT);
@@ -168,6 +169,7 @@ static void without_memory_for_the_record_the_host_waits(void)
     CU_ASSERT_EQUAL(tier.used_bytes, 0);
     end();
 }
+#endif
 
 /* Against a model that remembers every slot and its number. */
 static void random_slots_are_counted_as_in_a_model(void)
@@ -221,7 +223,9 @@ static CU_TestInfo tests[] = {
     {"the limit waits for pending slots and then refuses",
      the_limit_waits_for_pending_slots_and_then_refuses},
     {"room to spare leaves a share free", room_to_spare_leaves_a_share_free},
+#if defined(DAO_FAULTS)
     {"without memory for the record the host waits", without_memory_for_the_record_the_host_waits},
+#endif
     {"random slots are counted as in a model", random_slots_are_counted_as_in_a_model},
     CU_TEST_INFO_NULL,
 };
