@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of `dao-bench alloc` share: who is measured, replays, and the figures of one trace with one
+/* What the files of `dao-bench alloc` share: the allocators, replays, and the figures of one trace with one
    of them. */
 #ifndef DAO_TOOLS_BENCH_H
 #define DAO_TOOLS_BENCH_H
@@ -14,7 +14,7 @@
 /* A device of so many times the peak is large enough for every strategy. */
 #define DAO_BENCH_ROOM_FACTOR 4u
 
-/* Who allocates. Peers of the host have no capacity: only their time is taken. */
+/* An allocator. Peers of the host have no capacity: only their time is taken. */
 typedef struct dao_bench_peer {
     const char *name;
     bool is_device;          /* dao_alloc() on the device that keeps books; it has to be started */
@@ -79,7 +79,7 @@ DAO_NODISCARD dao_status_t dao_bench_speed(const dao_bench_peer_t *peer, const d
 
 /* ---- bench_device_peer.c: the device is started for one replay or one measurement and stopped again ---- */
 
-/* Tells whether a strategy maps pages where the device has them. */
+/* Returns true if a strategy maps pages where the device has them. */
 bool dao_bench_maps_pages(const dao_bench_peer_t *peer);
 
 /* Says what small_bytes of the device places is from the next start on, for strategies that have slabs; 0 is
@@ -91,7 +91,7 @@ DAO_NODISCARD dao_status_t dao_bench_device_start(const dao_bench_peer_t *peer, 
                                                   bool has_pages);
 void dao_bench_device_stop(void);
 
-/* Gives the size of a device that is large enough for a trace. */
+/* Returns the size of a device that is large enough for a trace. */
 uint64_t dao_bench_room(const dao_alloc_trace_t *trace);
 
 /* ---- bench_memory.c ---- */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The library as one of those who are measured: its public pointer API on the device that keeps books. */
+/* The library as one of the measured allocators: its public pointer API on the device that keeps books. */
 #include "bench/alloc/bench.h"
 
 #include "bench/alloc/bench_device.h"

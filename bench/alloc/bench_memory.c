@@ -40,7 +40,7 @@ static size_t replay_all(const search_t *search)
     return dao_bench_replay(search->peer, search->trace->events, search->trace->event_count, search->slots);
 }
 
-/* Tells whether the whole trace succeeds on a device of so many pages. */
+/* Returns true if the whole trace succeeds on a device of so many pages. */
 static dao_status_t try_device(const search_t *search, uint64_t page_count, bool has_pages, bool *out_fits)
 {
     dao_status_t status = dao_bench_device_start(search->peer, page_count * DAO_BENCH_PAGE_BYTES, has_pages);

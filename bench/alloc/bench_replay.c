@@ -79,7 +79,7 @@ static dao_status_t refused(const stopwatch_t *watch)
                      watch->trace->name);
 }
 
-/* Gives the processor time of a replay. */
+/* Returns the processor time of a replay. */
 static dao_status_t timed_replay(const stopwatch_t *watch, const dao_bench_peer_t *peer, void **slots,
                                  size_t part, double *out_ns)
 {

@@ -32,7 +32,7 @@ void dao_bench_report_row(dao_bench_report_t *report, const char *trace, const c
 void dao_bench_report_skip(dao_bench_report_t *report, const char *trace, const char *strategy,
                            const char *why);
 
-/* Prints what is left to print. Gives an exit code. */
+/* Prints what is left to print. Returns an exit code. */
 int dao_bench_report_end(dao_bench_report_t *report);
 
 /* Prints nothing more. */

@@ -42,7 +42,7 @@ typedef struct crew {
     bool is_going;
 } crew_t;
 
-typedef struct worker {
+typedef struct bench_worker {
     crew_t *crew;
     uint32_t index;
     const dao_alloc_trace_t *trace;
@@ -52,7 +52,7 @@ typedef struct worker {
     uint64_t begins_ns[SLICE_COUNT_MAX]; /* of slices */
     uint64_t ends_ns[SLICE_COUNT_MAX];
     uint64_t cpu_ns;
-} worker_t;
+} bench_worker_t;
 
 /* The best of the rounds so far. */
 typedef struct tally {
@@ -106,14 +106,14 @@ static size_t slice_count_for(const dao_alloc_trace_t *trace)
     return count > 0 ? count : 1;
 }
 
-/* Gives where a slice of a worker's timed part begins, or behind the last one that part's end. */
-static size_t slice_begin(const worker_t *worker, size_t slice)
+/* Returns where a slice of a worker's timed part begins, or behind the last one that part's end. */
+static size_t slice_begin(const bench_worker_t *worker, size_t slice)
 {
     size_t begin = warm_end(worker->trace);
     return begin + (worker->trace->event_count - begin) * slice / worker->crew->slice_count;
 }
 
-static void work_slice(worker_t *worker, size_t slice)
+static void work_slice(bench_worker_t *worker, size_t slice)
 {
     const dao_alloc_event_t *events = worker->trace->events;
     size_t begin = slice_begin(worker, slice);
@@ -128,7 +128,7 @@ static void work_slice(worker_t *worker, size_t slice)
 
 static void *work(void *user)
 {
-    worker_t *worker = user;
+    bench_worker_t *worker = user;
     const dao_alloc_trace_t *trace = worker->trace;
     (void)dao_measure_stay(worker->index); /* else the system moves it about, which is slower at worst */
     worker->cpu_ns = 0;
@@ -146,7 +146,7 @@ static void *work(void *user)
 /* ---- a round ---- */
 
 /* Lets those that were started go, and waits for them. */
-static void go(crew_t *crew, worker_t *workers, size_t started_count)
+static void go(crew_t *crew, bench_worker_t *workers, size_t started_count)
 {
     dao_mutex_lock(&crew->lock);
     while (crew->ready_count < started_count) {
@@ -162,7 +162,7 @@ static void go(crew_t *crew, worker_t *workers, size_t started_count)
 }
 
 /* Keeps what was faster than in the rounds before. */
-static void keep_best(tally_t *best, const worker_t *workers, size_t count)
+static void keep_best(tally_t *best, const bench_worker_t *workers, size_t count)
 {
     double cpu_ns = 0;
     best->pair_count = 0;
@@ -183,12 +183,12 @@ static void keep_best(tally_t *best, const worker_t *workers, size_t count)
     }
 }
 
-static dao_status_t run_crew(crew_t *crew, worker_t *workers, size_t count, tally_t *best)
+static dao_status_t run_crew(crew_t *crew, bench_worker_t *workers, size_t count, tally_t *best)
 {
     dao_status_t status = DAO_OK;
     size_t started_count = 0;
     for (; started_count < count && status == DAO_OK; started_count++) {
-        worker_t *worker = &workers[started_count];
+        bench_worker_t *worker = &workers[started_count];
         worker->crew = crew;
         status = dao_thread_start(&worker->thread, "bench", work, worker);
     }
@@ -207,7 +207,8 @@ static dao_status_t run_crew(crew_t *crew, worker_t *workers, size_t count, tall
 }
 
 /* A round, on a device of its own. */
-static dao_status_t time_round(const dao_bench_peer_t *peer, worker_t *workers, size_t count, tally_t *best)
+static dao_status_t time_round(const dao_bench_peer_t *peer, bench_worker_t *workers, size_t count,
+                               tally_t *best)
 {
     crew_t crew = {.peer = peer, .slice_count = slice_count_for(workers->trace)};
     uint64_t room_bytes = 0;
@@ -230,8 +231,8 @@ static dao_status_t time_round(const dao_bench_peer_t *peer, worker_t *workers, 
 }
 
 /* One thread alone, and all of them, in turns, until neither gets faster. */
-static dao_status_t time_best(const dao_bench_peer_t *peer, worker_t *workers, size_t count, tally_t *one,
-                              tally_t *all)
+static dao_status_t time_best(const dao_bench_peer_t *peer, bench_worker_t *workers, size_t count,
+                              tally_t *one, tally_t *all)
 {
     dao_status_t status = DAO_OK;
     int steady_count = 0;
@@ -253,7 +254,7 @@ static dao_status_t time_best(const dao_bench_peer_t *peer, worker_t *workers, s
 dao_status_t dao_bench_threads(const dao_bench_peer_t *peer, const dao_alloc_trace_t *traces,
                                size_t trace_count, size_t thread_count, dao_bench_figures_t *figures)
 {
-    worker_t *workers = dao_host_calloc(thread_count, sizeof(*workers));
+    bench_worker_t *workers = dao_host_calloc(thread_count, sizeof(*workers));
     dao_status_t status = workers != NULL ? DAO_OK : DAO_ERR_NO_HOST_MEMORY;
     for (size_t i = 0; i < thread_count && status == DAO_OK; i++) {
         workers[i].index = (uint32_t)i;

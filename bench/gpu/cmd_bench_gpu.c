@@ -127,35 +127,36 @@ static double rate(double bytes, uint64_t begin_ns)
     return bytes / (double)(dao_clock_ns() - begin_ns);
 }
 
-typedef struct lane {
+typedef struct copier {
     dao_stream_t *stream;
     void *device_memory;
     void *pinned;
-} lane_t;
+} copier_t;
 
-static dao_status_t lane_open(const bench_t *bench, lane_t *lane)
+static dao_status_t copier_open(const bench_t *bench, copier_t *copier)
 {
-    lane->device_memory = dao_alloc(dao_device_place(bench->device_index), bench->copy_bytes);
-    lane->pinned = lane->device_memory != NULL
-                       ? dao_alloc(dao_pinned_place(bench->device_index), bench->copy_bytes)
-                       : NULL;
-    return lane->pinned != NULL ? dao_stream_create(bench->device_index, &lane->stream) : dao_last_status();
+    copier->device_memory = dao_alloc(dao_device_place(bench->device_index), bench->copy_bytes);
+    copier->pinned = copier->device_memory != NULL
+                         ? dao_alloc(dao_pinned_place(bench->device_index), bench->copy_bytes)
+                         : NULL;
+    return copier->pinned != NULL ? dao_stream_create(bench->device_index, &copier->stream)
+                                  : dao_last_status();
 }
 
-static void lane_close(const bench_t *bench, lane_t *lane)
+static void copier_close(const bench_t *bench, copier_t *copier)
 {
-    dao_stream_destroy(lane->stream);
-    (void)dao_free(dao_pinned_place(bench->device_index), lane->pinned);
-    (void)dao_free(dao_device_place(bench->device_index), lane->device_memory);
+    dao_stream_destroy(copier->stream);
+    (void)dao_free(dao_pinned_place(bench->device_index), copier->pinned);
+    (void)dao_free(dao_device_place(bench->device_index), copier->device_memory);
 }
 
-static dao_status_t lane_copy(const bench_t *bench, const lane_t *lane, bool is_in)
+static dao_status_t copier_copy(const bench_t *bench, const copier_t *copier, bool is_in)
 {
     dao_place_t device = dao_place_of(dao_device_place(bench->device_index));
     dao_place_t pinned = dao_place_of(dao_pinned_place(bench->device_index));
-    return is_in ? dao_stream_copy(lane->stream, device, lane->device_memory, pinned, lane->pinned,
+    return is_in ? dao_stream_copy(copier->stream, device, copier->device_memory, pinned, copier->pinned,
                                    bench->copy_bytes)
-                 : dao_stream_copy(lane->stream, pinned, lane->pinned, device, lane->device_memory,
+                 : dao_stream_copy(copier->stream, pinned, copier->pinned, device, copier->device_memory,
                                    bench->copy_bytes);
 }
 
@@ -163,10 +164,10 @@ static dao_status_t lane_copy(const bench_t *bench, const lane_t *lane, bool is_
    warms up. */
 static dao_status_t copy_plainly(const bench_t *bench, bool with_in, bool with_out, double *out_rate)
 {
-    lane_t in = {NULL, NULL, NULL};
-    lane_t out = {NULL, NULL, NULL};
-    dao_status_t status = lane_open(bench, &in);
-    status = status == DAO_OK ? lane_open(bench, &out) : status;
+    copier_t in = {NULL, NULL, NULL};
+    copier_t out = {NULL, NULL, NULL};
+    dao_status_t status = copier_open(bench, &in);
+    status = status == DAO_OK ? copier_open(bench, &out) : status;
     uint64_t begin_ns = 0;
     for (int round = -1; round < COPY_ROUNDS && status == DAO_OK; round++) {
         if (round == 0) {
@@ -174,16 +175,16 @@ static dao_status_t copy_plainly(const bench_t *bench, bool with_in, bool with_o
             begin_ns = dao_clock_ns();
         }
         if (status == DAO_OK && with_in) {
-            status = lane_copy(bench, &in, true);
+            status = copier_copy(bench, &in, true);
         }
         if (status == DAO_OK && with_out) {
-            status = lane_copy(bench, &out, false);
+            status = copier_copy(bench, &out, false);
         }
     }
     status = status == DAO_OK ? dao_device_synchronize(bench->device_index) : status;
     *out_rate = rate((double)bench->copy_bytes * COPY_ROUNDS, begin_ns);
-    lane_close(bench, &out);
-    lane_close(bench, &in);
+    copier_close(bench, &out);
+    copier_close(bench, &in);
     return status;
 }
 
@@ -194,24 +195,24 @@ static dao_status_t copy_registered(const bench_t *bench, double *out_rate)
 {
     dao_place_t device = dao_place_of(dao_device_place(bench->device_index));
     dao_place_t host = dao_place_of(dao_cpu_place());
-    lane_t lane = {NULL, NULL, NULL};
+    copier_t copier = {NULL, NULL, NULL};
     void *own = dao_alloc(host, bench->copy_bytes);
-    dao_status_t status = own != NULL ? lane_open(bench, &lane) : dao_last_status();
+    dao_status_t status = own != NULL ? copier_open(bench, &copier) : dao_last_status();
     status = status == DAO_OK ? dao_host_register(bench->device_index, own, bench->copy_bytes) : status;
     bool is_registered = status == DAO_OK;
     uint64_t begin_ns = 0;
     for (int round = -1; round < COPY_ROUNDS && status == DAO_OK; round++) {
         if (round == 0) {
-            status = dao_stream_synchronize(lane.stream);
+            status = dao_stream_synchronize(copier.stream);
             begin_ns = dao_clock_ns();
         }
-        status = status == DAO_OK
-                     ? dao_stream_copy(lane.stream, device, lane.device_memory, host, own, bench->copy_bytes)
-                     : status;
+        status = status == DAO_OK ? dao_stream_copy(copier.stream, device, copier.device_memory, host, own,
+                                                    bench->copy_bytes)
+                                  : status;
     }
-    status = status == DAO_OK ? dao_stream_synchronize(lane.stream) : status;
+    status = status == DAO_OK ? dao_stream_synchronize(copier.stream) : status;
     *out_rate = rate((double)bench->copy_bytes * COPY_ROUNDS, begin_ns);
-    lane_close(bench, &lane);
+    copier_close(bench, &copier);
     if (is_registered) {
         dao_status_t end = dao_host_unregister(own);
         status = status == DAO_OK ? end : status;
@@ -240,7 +241,7 @@ static dao_status_t measure_registered(bench_t *bench)
 }
 
 /* Takes the host's time for queueing small copies, as batches or one by one. */
-static dao_status_t time_queueing(const bench_t *bench, const lane_t *lane, bool as_batch, double *out_us)
+static dao_status_t time_queueing(const bench_t *bench, const copier_t *copier, bool as_batch, double *out_us)
 {
     dao_place_t device = dao_place_of(dao_device_place(bench->device_index));
     dao_place_t pinned = dao_place_of(dao_pinned_place(bench->device_index));
@@ -248,8 +249,8 @@ static dao_status_t time_queueing(const bench_t *bench, const lane_t *lane, bool
     const void *srcs[BATCH_COUNT];
     size_t sizes[BATCH_COUNT];
     for (size_t i = 0; i < BATCH_COUNT; i++) {
-        dsts[i] = (char *)lane->device_memory + i * BATCH_COPY_BYTES;
-        srcs[i] = (char *)lane->pinned + i * BATCH_COPY_BYTES;
+        dsts[i] = (char *)copier->device_memory + i * BATCH_COPY_BYTES;
+        srcs[i] = (char *)copier->pinned + i * BATCH_COPY_BYTES;
         sizes[i] = BATCH_COPY_BYTES;
     }
     dao_copy_batch_t batch = {BATCH_COUNT, dsts, srcs, sizes};
@@ -258,13 +259,13 @@ static dao_status_t time_queueing(const bench_t *bench, const lane_t *lane, bool
     for (int round = 0; round < BATCH_ROUNDS && status == DAO_OK; round++) {
         uint64_t begin_ns = dao_clock_ns();
         if (as_batch) {
-            status = dao_stream_copy_batch(lane->stream, device, pinned, &batch);
+            status = dao_stream_copy_batch(copier->stream, device, pinned, &batch);
         }
         for (size_t i = 0; i < BATCH_COUNT && !as_batch && status == DAO_OK; i++) {
-            status = dao_stream_copy(lane->stream, device, dsts[i], pinned, srcs[i], sizes[i]);
+            status = dao_stream_copy(copier->stream, device, dsts[i], pinned, srcs[i], sizes[i]);
         }
         queueing_ns += dao_clock_ns() - begin_ns;
-        status = status == DAO_OK ? dao_stream_synchronize(lane->stream) : status;
+        status = status == DAO_OK ? dao_stream_synchronize(copier->stream) : status;
     }
     *out_us = (double)queueing_ns / (1e3 * BATCH_COUNT * BATCH_ROUNDS);
     return status;
@@ -272,12 +273,12 @@ static dao_status_t time_queueing(const bench_t *bench, const lane_t *lane, bool
 
 static dao_status_t measure_batches(bench_t *bench)
 {
-    lane_t lane = {NULL, NULL, NULL};
+    copier_t copier = {NULL, NULL, NULL};
     double batched = 0;
     double single = 0;
-    dao_status_t status = lane_open(bench, &lane);
-    status = status == DAO_OK ? time_queueing(bench, &lane, true, &batched) : status;
-    status = status == DAO_OK ? time_queueing(bench, &lane, false, &single) : status;
+    dao_status_t status = copier_open(bench, &copier);
+    status = status == DAO_OK ? time_queueing(bench, &copier, true, &batched) : status;
+    status = status == DAO_OK ? time_queueing(bench, &copier, false, &single) : status;
     if (status == DAO_OK) {
         print_row(bench, &(row_t){.figure = "host time a copy, batches of 64",
                                   .unit = "us",
@@ -285,12 +286,12 @@ static dao_status_t measure_batches(bench_t *bench)
                                   .reference = "queued one by one",
                                   .reference_value = single});
     }
-    lane_close(bench, &lane);
+    copier_close(bench, &copier);
     return status;
 }
 
 /* Copies to another device. The first round warms up. */
-static dao_status_t copy_to_peer(const bench_t *bench, const lane_t *lane, dao_device_place_t peer,
+static dao_status_t copy_to_peer(const bench_t *bench, const copier_t *copier, dao_device_place_t peer,
                                  void *peer_memory, double *out_rate)
 {
     dao_place_t device = dao_place_of(dao_device_place(bench->device_index));
@@ -298,28 +299,28 @@ static dao_status_t copy_to_peer(const bench_t *bench, const lane_t *lane, dao_d
     uint64_t begin_ns = 0;
     for (int round = -1; round < COPY_ROUNDS && status == DAO_OK; round++) {
         if (round == 0) {
-            status = dao_stream_synchronize(lane->stream);
+            status = dao_stream_synchronize(copier->stream);
             begin_ns = dao_clock_ns();
         }
-        status = status == DAO_OK ? dao_stream_copy(lane->stream, dao_place_of(peer), peer_memory, device,
-                                                    lane->device_memory, bench->copy_bytes)
+        status = status == DAO_OK ? dao_stream_copy(copier->stream, dao_place_of(peer), peer_memory, device,
+                                                    copier->device_memory, bench->copy_bytes)
                                   : status;
     }
-    status = status == DAO_OK ? dao_stream_synchronize(lane->stream) : status;
+    status = status == DAO_OK ? dao_stream_synchronize(copier->stream) : status;
     *out_rate = rate((double)bench->copy_bytes * COPY_ROUNDS, begin_ns);
     return status;
 }
 
 static dao_status_t measure_peer(bench_t *bench, dao_device_place_t peer)
 {
-    lane_t lane = {NULL, NULL, NULL};
+    copier_t copier = {NULL, NULL, NULL};
     double before = 0;
     double after = 0;
     void *peer_memory = dao_alloc(peer, bench->copy_bytes);
-    dao_status_t status = peer_memory != NULL ? lane_open(bench, &lane) : dao_last_status();
-    status = status == DAO_OK ? copy_to_peer(bench, &lane, peer, peer_memory, &before) : status;
+    dao_status_t status = peer_memory != NULL ? copier_open(bench, &copier) : dao_last_status();
+    status = status == DAO_OK ? copy_to_peer(bench, &copier, peer, peer_memory, &before) : status;
     status = status == DAO_OK ? dao_peer_enable(bench->device_index, peer.index) : status;
-    status = status == DAO_OK ? copy_to_peer(bench, &lane, peer, peer_memory, &after) : status;
+    status = status == DAO_OK ? copy_to_peer(bench, &copier, peer, peer_memory, &after) : status;
     if (status == DAO_OK) {
         print_row(bench, &(row_t){.figure = "copies to a peer within reach",
                                   .unit = "GB/s",
@@ -327,7 +328,7 @@ static dao_status_t measure_peer(bench_t *bench, dao_device_place_t peer)
                                   .reference = "before it was within reach",
                                   .reference_value = before});
     }
-    lane_close(bench, &lane);
+    copier_close(bench, &copier);
     (void)dao_free(peer, peer_memory);
     return status;
 }

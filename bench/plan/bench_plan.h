@@ -45,7 +45,7 @@ typedef struct dao_plan_result {
     uint64_t look_ns;     /* longest time between two looks, in a run of its own; 0: not timed */
 } dao_plan_result_t;
 
-/* Writes which limits a result breaks, with commas between; "" if none. Gives their number. */
+/* Writes which limits a result breaks, with commas between; "" if none. Returns their number. */
 size_t dao_plan_result_judge(const dao_plan_result_t *result, char *out_text, size_t text_bytes);
 
 /* Writes the limits of a goal. */

@@ -70,10 +70,10 @@ typedef struct dao_replay_result {
     uint64_t block_count, overlap_count;
 } dao_replay_result_t;
 
-/* Tells whether a goal is for a model. */
+/* Returns true if a goal is for a model. */
 bool dao_replay_goal_takes(const dao_replay_goal_t *goal, const dao_replay_model_t *model);
 
-/* Tells whether a goal's place is here: its device, with pages unless the goal has segments. */
+/* Returns true if a goal's place is here: its device, with pages unless the goal has segments. */
 bool dao_replay_goal_has_place(const dao_replay_goal_t *goal);
 
 /* Replays a file for the goal of a result, of which all but that and the instance is zero. Cells that would
@@ -87,7 +87,7 @@ DAO_NODISCARD dao_status_t dao_replay_result_run(dao_replay_result_t *result, co
 void dao_replay_result_add(dao_replay_result_t *result, const dao_replay_row_t *rows, size_t row_count,
                            const dao_replay_overlaps_t *overlaps);
 
-/* Writes which limits a result breaks, with commas between; "" if none. Gives their number. */
+/* Writes which limits a result breaks, with commas between; "" if none. Returns their number. */
 size_t dao_replay_result_judge(const dao_replay_result_t *result, char *out_text, size_t text_bytes);
 
 /* Writes the limits of a goal. */

@@ -447,7 +447,7 @@ static dao_status_t run_serve_goals(bench_t *bench)
 
 /* ---- the command ---- */
 
-/* Gives the figure of a goal, of either kind; NULL behind the last one. */
+/* Returns the figure of a goal, of either kind; NULL behind the last one. */
 static const char *goal_figure(size_t index)
 {
     if (index < dao_plan_goal_count) {
@@ -583,19 +583,19 @@ const dao_command_t dao_command_bench_plan = {
     .program = "dao-bench",
     .name = "plan",
     .arguments = "",
-    .summary = "measure plans: peaks, times, memory, and how they serve",
+    .summary = "measure plans: peaks, times, memory, and how well steps follow them",
     .details =
-        "Takes figures of the planner, each plan checked, and of the steps that plans serve, and sets\n"
+        "Takes figures of the planner, each plan checked, and of step plans, and sets\n"
         "limits beside them:\n"
         "  hard       optimal, and proved, without a capacity\n"
-        "  open       the best that is known, nobody has a proof\n"
+        "  open       the best that is known, without a proof\n"
         "  capacity   found by exact search in a capacity, in a tenth of MiniMalloc's time\n"
         "  recorded   the least there is, on recorded training steps\n"
         "  public     steps of others\n"
         "  synthetic  20,000 buffers that are made\n"
         "  million    a million of them\n"
         "  bins       against the bins of PRMalloc\n"
-        "  served     recorded steps, and equal ones, served from a plan: the worst step\n"
+        "  served     recorded steps, and equal ones, that follow a plan: the worst step\n"
         "  deviating  what a place takes for steps that deviate, over what it takes without plans: the\n"
         "             worst step of 25 cells, and how many have a step over the limit\n"
         "All live blocks of these two are held against each other: none may share a byte with another.\n"

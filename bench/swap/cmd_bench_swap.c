@@ -11,7 +11,7 @@
    Ratios are times over the bound. `parts` and `whole` are of plans without addresses, in which bytes are all
    that counts; `placed` is the plan itself with its static addresses within the capacity; `noise` and `link`
    are that plan played with other kernel times and a slower link, over the bound of those; `first` is a step
-   of the executor that nobody planned. */
+   of the executor, without a plan. */
 #include "base/memory/measure.h"
 #include "base/report/error.h"
 #include "bench/commands.h"
@@ -130,7 +130,7 @@ static const group_t groups[] = {
 
 typedef struct row {
     const subject_t *subject;
-    const script_t *script; /* whose memory it has; NULL: nobody's */
+    const script_t *script; /* whose memory it has; NULL: of none */
     uint32_t percent;       /* of the peak; 0: a capacity of its own */
     uint32_t kernel_count;
     uint64_t capacity_bytes;
@@ -621,7 +621,7 @@ const dao_command_t dao_command_bench_swap = {
         "  placed  the plan itself, with static addresses within the capacity\n"
         "  noise   that plan with kernel times that are lognormal with 0.3\n"
         "  link    that plan with a link that is 10 % slower\n"
-        "  first   the first step of the executor, which nobody planned, in virtual time\n"
+        "  first   the first step of the executor, without a plan, in virtual time\n"
         "  gain    published time over that of the plan\n"
         "Sets: ours, from 90 to 20 % of the peak, 50 GB/s each way, 10 us a copy; g10, 40 GiB, 15.754 GB/s;\n"
         "upstream, HeuristicAllocator's profiles in the memory that its scripts need, one link of 390.3 "

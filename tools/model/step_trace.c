@@ -2,7 +2,7 @@
 /* Building the model of a step: five growing arrays, of which every operator owns a range.
 
    Invariants: the operators' ranges follow each other without gaps, in order; every index is below its count;
-   a tensor is produced at most once, never used before that, never touched after its release; a range of
+   a tensor is produced at most once, never used before that, never accessed after its release; a range of
    events frees only what it allocated before. */
 #include "tools/model/step_trace.h"
 

@@ -39,7 +39,7 @@ typedef struct dao_trace_range {
     size_t count;
 } dao_trace_range_t;
 
-/* What an operator touches: each tensor once, reads and writes joined. */
+/* What an operator accesses: each tensor once, reads and writes joined. */
 typedef struct dao_trace_operand {
     uint32_t tensor;
     dao_access_t access;
@@ -85,7 +85,7 @@ typedef struct dao_step_trace {
     char *names;
     size_t name_bytes, name_capacity;
     uint32_t first_backward; /* operator where the backward pass begins; DAO_TRACE_NONE: not recorded */
-    uint64_t ignored_count;  /* fields and sizes in the files that nobody knows */
+    uint64_t ignored_count;  /* unknown fields and sizes in the files */
 } dao_step_trace_t;
 
 /* What follows from a trace. All sums are checked. */

@@ -12,16 +12,16 @@
 /* Work of a slice: a few milliseconds. */
 #define SLICE_WORK ((uint64_t)1 << 17)
 
-typedef enum strategy {
+typedef enum contest_strategy {
 #define STRATEGY_ENUMERATOR(name, text, about) STRATEGY_##name,
     DAO_PLAN_STRATEGY_LIST(STRATEGY_ENUMERATOR)
 #undef STRATEGY_ENUMERATOR
-} strategy_t;
+} contest_strategy_t;
 
 static const struct {
     const char *name, *about;
     bool is_method;
-    int number; /* a strategy_t, or a dao_plan_method_t */
+    int number; /* a contest_strategy_t, or a dao_plan_method_t */
 } ways[] = {
 #define STRATEGY_ROW(name, text, about)       {text, about, false, STRATEGY_##name},
 #define METHOD_ROW(number, name, text, about) {text, about, true, DAO_PLAN_METHOD_##name},
@@ -105,7 +105,7 @@ void dao_plan_contest_finish(dao_plan_contest_t *contest)
 
 /* ---- strategies ---- */
 
-static dao_status_t replay(const dao_alloc_trace_t *trace, strategy_t strategy, uint64_t *out_bytes)
+static dao_status_t replay(const dao_alloc_trace_t *trace, contest_strategy_t strategy, uint64_t *out_bytes)
 {
     switch (strategy) {
     case STRATEGY_BASELINE:
@@ -123,7 +123,8 @@ static dao_status_t replay(const dao_alloc_trace_t *trace, strategy_t strategy, 
     return DAO_OK;
 }
 
-static dao_status_t run_strategy(dao_plan_contest_t *contest, strategy_t strategy, dao_plan_row_t *row)
+static dao_status_t run_strategy(dao_plan_contest_t *contest, contest_strategy_t strategy,
+                                 dao_plan_row_t *row)
 {
     dao_status_t status = DAO_OK;
     const dao_plan_problem_t *problem = &contest->problem;
@@ -187,7 +188,7 @@ static bool has_time(const dao_plan_contest_t *contest, uint64_t begin)
     return contest->budget_ns == 0 || dao_measure_thread_ns() - begin < contest->budget_ns;
 }
 
-/* Tells whether there is the plan that was asked for, so that a better one is not. */
+/* Returns true if there is the plan that was asked for, so that a better one is not. */
 static bool is_decided(const dao_plan_contest_t *contest, const dao_plan_row_t *row)
 {
     return contest->is_decision && row->has_peak && row->unplaced_count == 0;
@@ -231,8 +232,9 @@ dao_status_t dao_plan_contest_run(dao_plan_contest_t *contest, size_t way, dao_p
                           .buffer_count = contest->input->buffer_count,
                           .bound_bytes = contest->bound_bytes,
                           .pool_count = contest->problem.pool_count == 0 ? 1 : contest->problem.pool_count};
-    dao_status_t status = ways[way].is_method ? run_method(contest, (dao_plan_method_t)ways[way].number, &row)
-                                              : run_strategy(contest, (strategy_t)ways[way].number, &row);
+    dao_status_t status = ways[way].is_method
+                              ? run_method(contest, (dao_plan_method_t)ways[way].number, &row)
+                              : run_strategy(contest, (contest_strategy_t)ways[way].number, &row);
     if (status != DAO_OK) {
         dao_plan_row_finish(&row);
         return status;

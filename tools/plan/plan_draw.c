@@ -60,7 +60,7 @@ typedef struct box {
     double x, y, width, height; /* in pixels of the plot, y from below */
 } box_t;
 
-/* Gives where a buffer lies; false: nowhere. */
+/* Finds where a buffer lies; false: nowhere. */
 static bool find_box(const drawing_t *drawing, size_t index, box_t *out_box)
 {
     const dao_plan_buffer_t *buffer = &drawing->input->buffers[index];
@@ -227,7 +227,7 @@ static void draw_buffers(drawing_t *drawing)
 
 /* ---- around it ---- */
 
-/* Gives so many parts of TICK_COUNT. */
+/* Returns so many parts of TICK_COUNT. */
 static uint64_t part_of(uint64_t whole, uint64_t parts)
 {
     return whole / TICK_COUNT * parts + whole % TICK_COUNT * parts / TICK_COUNT;

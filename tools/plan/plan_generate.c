@@ -472,7 +472,7 @@ static uint64_t area_of(const maker_t *maker, size_t index)
     return (buffer->end_time - buffer->begin_time) * buffer->size_bytes;
 }
 
-/* Gives the largest of a few. */
+/* Returns the largest of a few. */
 static size_t pick_part(maker_t *maker)
 {
     size_t count = maker->lifetimes->buffer_count;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Steps that nobody recorded, of any size: to see how planners grow. Times are numbers of operations; sizes
+/* Made steps of any size, to see how planners scale. Times are numbers of operations; sizes
    are rounded up to 256 bytes; the head of plan_generate.c describes each kind. */
 #ifndef DAO_TOOLS_PLAN_GENERATE_H
 #define DAO_TOOLS_PLAN_GENERATE_H

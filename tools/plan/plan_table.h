@@ -15,7 +15,7 @@ typedef struct dao_plan_table {
 void dao_plan_table_begin(dao_plan_table_t *table, bool is_json);
 void dao_plan_table_row(dao_plan_table_t *table, const dao_plan_row_t *row);
 
-/* Prints what is left to print, unless `is_dropped`. Gives an exit code. */
+/* Prints what is left to print, unless `is_dropped`. Returns an exit code. */
 int dao_plan_table_end(dao_plan_table_t *table, bool is_dropped);
 
 #endif

@@ -54,7 +54,7 @@ static uint32_t priority(uint32_t node)
     return x ^ x >> 13;
 }
 
-/* Tells whether node `a` comes before `b`: it is smaller, or as large and freed later. */
+/* Returns true if node `a` comes before `b`: it is smaller, or as large and freed later. */
 static bool comes_before(const dao_tree_pool_t *pool, uint32_t a, uint32_t b)
 {
     const dao_tree_node_t *left = &pool->nodes[a];
@@ -165,7 +165,7 @@ static dao_status_t take_root(dao_tree_pool_t *pool, uint64_t size_bytes, uint32
     return status;
 }
 
-/* Cuts a node that is in use by nobody; the first part is in use, the second free. */
+/* Cuts a free node; the first part is in use, the second free. */
 static dao_status_t cut(dao_tree_pool_t *pool, uint32_t node, uint64_t size_bytes, uint32_t *out_part)
 {
     uint32_t part = NONE;

@@ -35,7 +35,7 @@ typedef struct dao_tree_pool {
 void dao_tree_pool_init(dao_tree_pool_t *pool, dao_tree_pool_variant_t variant);
 void dao_tree_pool_finish(dao_tree_pool_t *pool);
 
-/* Gives a piece of at least size_bytes. DAO_ERR_OVERFLOW if all of them do not fit 64 bits;
+/* Takes a piece of at least size_bytes. DAO_ERR_OVERFLOW if all of them do not fit 64 bits;
    DAO_ERR_NO_HOST_MEMORY. Cost: O(log free pieces). */
 DAO_NODISCARD dao_status_t dao_tree_pool_alloc(dao_tree_pool_t *pool, uint64_t size_bytes,
                                                uint32_t *out_node);

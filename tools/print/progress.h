@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tells a waiting person how far the work is: nothing during the first second, then one line on a terminal
-   that is rewritten, or a line every two seconds elsewhere. On standard error. */
+/* Prints how far a long work is: nothing during the first second, then one line on a terminal that is
+   rewritten, or a line every two seconds elsewhere. On standard error. */
 #ifndef DAO_TOOLS_PROGRESS_H
 #define DAO_TOOLS_PROGRESS_H
 

@@ -37,7 +37,7 @@ void dao_report_item(dao_report_t *report, const char *key, dao_report_t *item);
 void dao_report_begin_list(dao_report_t *report, bool is_json);
 void dao_report_list_item(dao_report_t *report, dao_report_t *item);
 
-/* Prints the object, if it is one, and flushes. Gives an exit code: DAO_EXIT_FAILED if there was no memory
+/* Prints the object, if it is one, and flushes. Returns an exit code: DAO_EXIT_FAILED if there was no memory
    for the object. That standard output cannot be written is for dao_output_close(). */
 int dao_report_end(dao_report_t *report);
 

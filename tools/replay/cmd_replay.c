@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `dao replay FILE`: the recorded steps of a program, each a step at a place that is served from plans.
-   How well it is served is printed, a step a row. With --deviate the steps are made: the first one as it is,
+/* `dao replay FILE`: the recorded steps of a program, each a step at a place with step plans.
+   How well each step follows its plan is printed, a row a step. With --deviate the steps are made: the first one as it is,
    and others that deviate from it. Then all of it is run without plans, too, for what the place takes
    then.                                              */
 #include "tools/commands.h"
@@ -354,10 +354,11 @@ const dao_command_t dao_command_replay = {
     .program = "dao",
     .name = "replay",
     .arguments = "FILE",
-    .summary = "serve the recorded steps of a program from a plan",
+    .summary = "run the recorded steps of a program with step plans",
     .details =
         "FILE has the columns " DAO_EVENT_FILE_HEADER ". The steps of --record are recorded, planned, and\n"
-        "those of --serve are served: what does not follow the plan gets idle memory of its arena, or memory "
+        "those of --serve follow the plan: what does not follow the plan gets idle memory of its arena, or "
+        "memory "
         "beside\n"
         "it. A row a step: the share of requests that the arena served; requests that got the place planned "
         "for\n"

@@ -22,7 +22,7 @@ typedef enum dao_deviation_kind {
         DAO_DEVIATION_KIND_COUNT
 } dao_deviation_kind_t;
 
-/* Steps that deviate, where nobody says how many. */
+/* The default number of steps that deviate. */
 #define DAO_DEVIATION_REPEATS_DEFAULT 7u
 
 typedef struct dao_deviation {

@@ -114,7 +114,7 @@ static dao_status_t do_records(replay_t *replay)
     return status;
 }
 
-/* Gives the most that the place has taken so far. */
+/* Returns the most that the place has taken so far. */
 static dao_status_t peak_get(const replay_t *replay, uint64_t *out_bytes)
 {
     dao_stats_t stats;

@@ -363,7 +363,7 @@ static void report_result(dao_report_t *report, const dao_run_config_t *config,
     report_times(report, result);
 }
 
-/* Says what was wrong; gives whether anything was. */
+/* Says what was wrong; returns true if anything was. */
 static bool complain_of_mismatches(const dao_run_config_t *config, const dao_run_result_t *result)
 {
     uint64_t count = result->mismatch_count + result->unlimited_mismatch_count;

@@ -18,7 +18,7 @@ void dao_pattern_fill(void *address, size_t size_bytes, uint64_t base);
    whole. */
 void dao_pattern_fill_part(void *address, uint64_t offset_bytes, size_t size_bytes, uint64_t base);
 
-/* Gives the number of words that differ; a differing tail is one. */
+/* Returns the number of words that differ; a differing tail is one. */
 uint64_t dao_pattern_check(const void *address, size_t size_bytes, uint64_t base);
 
 #endif

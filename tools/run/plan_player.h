@@ -30,7 +30,7 @@ typedef struct dao_plan_player_config {
     dao_plan_player_file_t
         *file; /* of the schedule, its streams in the timeline; NULL where no copy is one with a file */
     dao_plan_player_launch_t launch;
-    dao_plan_player_watch_t watch; /* NULL: nobody looks at copies */
+    dao_plan_player_watch_t watch; /* NULL: copies are not watched */
     void *user;
 } dao_plan_player_config_t;
 

@@ -24,7 +24,7 @@ typedef struct dao_player_config {
     const dao_swap_schedule_t *schedule;
     dao_file_config_t file; /* where the plan's file is made, and what holds it back */
     dao_plan_player_launch_t launch;
-    dao_plan_player_watch_t watch; /* NULL: nobody looks at copies */
+    dao_plan_player_watch_t watch; /* NULL: copies are not watched */
     void *user;                    /* of both */
 } dao_player_config_t;
 

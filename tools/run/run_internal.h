@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What run_step.c (who is told what, and when) and run_kernels.c (what happens on the stream) share. */
+/* What run_step.c (what the executor is told, and when) and run_kernels.c (what runs on the stream) share. */
 #ifndef DAO_TOOLS_RUN_INTERNAL_H
 #define DAO_TOOLS_RUN_INTERNAL_H
 

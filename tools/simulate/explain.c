@@ -248,7 +248,7 @@ static void print_loss(const dao_swap_bound_t *bound, uint64_t step_ns)
     if (step_ns >= bound->step_ns) {
         (void)printf("  the scheme itself loses %.1f%% against the bound\n\n",
                      percent(step_ns - bound->step_ns, bound->step_ns));
-    } else { /* a first step has nothing to bring home from one before */
+    } else { /* a first step has nothing to copy out from one before */
         (void)printf("  the step is %.1f%% below the bound, which is that of steps in a row\n\n",
                      percent(bound->step_ns - step_ns, bound->step_ns));
     }

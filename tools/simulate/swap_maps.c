@@ -91,7 +91,7 @@ static int compare_calls(const void *a, const void *b)
     return left->tensor < right->tensor ? -1 : 1;
 }
 
-/* Notes in `uses` who uses each tensor. */
+/* Notes in `uses` which operators use each tensor. */
 static void note_uses(const dao_step_trace_t *trace, uint32_t threshold, map_t *uses)
 {
     for (uint32_t i = 0; i < trace->tensor_count; i++) {
@@ -334,7 +334,7 @@ static dao_status_t compute(walk_t *walk, uint32_t index)
                                          &simulation->kernel_capacity, span);
 }
 
-/* A map that is away takes no memory; it can only be one that nobody uses any more. */
+/* A map that is away takes no memory; it can only be one without a later use. */
 static void release(walk_t *walk, uint32_t index)
 {
     const dao_step_trace_t *trace = walk->trace;

@@ -124,7 +124,7 @@ static dao_status_t give_tensor(script_t *script, uint32_t tensor)
 }
 
 /* Outputs, temporaries, the operator itself, temporaries that are freed, releases. */
-static dao_status_t serve_operator(script_t *script, uint32_t index)
+static dao_status_t run_operator(script_t *script, uint32_t index)
 {
     const dao_step_trace_t *trace = script->trace;
     const dao_trace_operator_t *op = &trace->operators[index];
@@ -152,7 +152,7 @@ static dao_status_t serve_operator(script_t *script, uint32_t index)
 }
 
 /* Gives back, or takes, what an operator moves. */
-static dao_status_t serve_moves(script_t *script, uint32_t index, bool is_in)
+static dao_status_t run_moves(script_t *script, uint32_t index, bool is_in)
 {
     dao_status_t status = DAO_OK;
     for (uint32_t move = script->first_moves[index]; status == DAO_OK && move != DAO_TRACE_NONE;
@@ -171,9 +171,9 @@ static dao_status_t run_sync(script_t *script)
     for (uint32_t i = 0; status == DAO_OK && i < script->trace->operator_count; i++) {
         bool is_backward = i >= script->config->threshold;
         script->now_ns += script->trace->operators[i].cost_ns + script->swap_ns[i];
-        status = is_backward ? serve_moves(script, i, true) : DAO_OK;
-        status = status == DAO_OK ? serve_operator(script, i) : status;
-        status = status == DAO_OK && !is_backward ? serve_moves(script, i, false) : status;
+        status = is_backward ? run_moves(script, i, true) : DAO_OK;
+        status = status == DAO_OK ? run_operator(script, i) : status;
+        status = status == DAO_OK && !is_backward ? run_moves(script, i, false) : status;
     }
     return status;
 }
@@ -184,19 +184,19 @@ static dao_status_t run_half_sync(script_t *script)
     uint32_t count = (uint32_t)script->trace->operator_count;
     dao_status_t status = DAO_OK;
     for (uint32_t i = 0; status == DAO_OK && i < threshold; i++) {
-        status = serve_operator(script, i);
+        status = run_operator(script, i);
         script->now_ns += dao_larger(script->trace->operators[i].cost_ns, i > 0 ? script->swap_ns[i - 1] : 0);
-        status = status == DAO_OK && i > 0 ? serve_moves(script, i - 1, false) : status;
+        status = status == DAO_OK && i > 0 ? run_moves(script, i - 1, false) : status;
     }
     script->now_ns += (threshold > 0 ? script->swap_ns[threshold - 1] : 0) + script->swap_ns[threshold];
     if (status == DAO_OK && threshold > 0) {
-        status = serve_moves(script, threshold - 1, false);
+        status = run_moves(script, threshold - 1, false);
     }
-    status = status == DAO_OK ? serve_moves(script, threshold, true) : status;
+    status = status == DAO_OK ? run_moves(script, threshold, true) : status;
     for (uint32_t i = threshold; status == DAO_OK && i < count; i++) {
         script->now_ns += dao_larger(script->trace->operators[i].cost_ns, script->swap_ns[i + 1]);
-        status = serve_moves(script, i + 1, true);
-        status = status == DAO_OK ? serve_operator(script, i) : status;
+        status = run_moves(script, i + 1, true);
+        status = status == DAO_OK ? run_operator(script, i) : status;
     }
     return status;
 }
@@ -225,7 +225,7 @@ static dao_status_t run_async_forward(script_t *script)
 {
     dao_status_t status = DAO_OK;
     for (uint32_t i = 0; status == DAO_OK && i < script->config->threshold; i++) {
-        status = serve_operator(script, i);
+        status = run_operator(script, i);
         script->now_ns += script->trace->operators[i].cost_ns;
         status = status == DAO_OK ? give_ended(script, i, script->now_ns) : status;
         script->swap_end_ns = dao_larger(script->swap_end_ns, script->now_ns);
@@ -244,7 +244,7 @@ static dao_status_t run_async(script_t *script)
     uint32_t next = script->config->threshold; /* whose maps come next */
     dao_status_t status = run_async_forward(script);
     script->swap_end_ns += script->swap_ns[next];
-    status = status == DAO_OK ? serve_moves(script, next, true) : status;
+    status = status == DAO_OK ? run_moves(script, next, true) : status;
     next++;
     for (uint32_t i = script->config->threshold; status == DAO_OK && i < count; i++) {
         if (i + 1 == next) {
@@ -253,15 +253,15 @@ static dao_status_t run_async(script_t *script)
         script->swap_end_ns = dao_larger(script->now_ns, script->swap_end_ns);
         while (status == DAO_OK && script->swap_end_ns <= script->now_ns && next < count) {
             script->swap_end_ns += script->swap_ns[next];
-            status = serve_moves(script, next++, true);
+            status = run_moves(script, next++, true);
         }
         script->now_ns += script->trace->operators[i].cost_ns;
         while (status == DAO_OK && next < count &&
                script->swap_end_ns + script->swap_ns[next] <= script->now_ns) {
             script->swap_end_ns += script->swap_ns[next];
-            status = serve_moves(script, next++, true);
+            status = run_moves(script, next++, true);
         }
-        status = status == DAO_OK ? serve_operator(script, i) : status;
+        status = status == DAO_OK ? run_operator(script, i) : status;
     }
     return status;
 }

@@ -46,7 +46,7 @@ static void begin(dao_plan_contest_t *contest, const dao_plan_input_t *input)
     contest->work_limit = WORK;
 }
 
-/* Gives a plan of a method. */
+/* Returns a plan of a method. */
 static dao_plan_t *plan_of(const dao_plan_input_t *input, const char *method)
 {
     dao_plan_contest_t contest;
@@ -344,7 +344,7 @@ static void a_written_plan_is_read_back(void)
     dao_plan_input_finish(&input);
 }
 
-/* Gives the bytes of the file, which the caller frees. */
+/* Returns the bytes of the file, which the caller frees. */
 static char *read_back(void)
 {
     FILE *file = fopen(dao_test_path, "r");
@@ -400,7 +400,7 @@ static char *draw_plan(const dao_plan_input_t *input, const char *title, const d
     return text;
 }
 
-/* Gives the number of tooltips. */
+/* Returns the number of tooltips. */
 static size_t draw(const dao_plan_input_t *input, const char *title)
 {
     dao_plan_t *plan = plan_of(input, "skyline_start");

@@ -22,7 +22,7 @@ static int end(void)
     return 0;
 }
 
-/* Gives the owner that the range shares bytes with, or 0. */
+/* Returns the owner that the range shares bytes with, or 0. */
 static uint32_t add(uint64_t first, uint64_t last, uint32_t owner)
 {
     const dao_live_range_t range = {first, last, owner};

@@ -19,7 +19,7 @@ typedef struct dao_event_tensor {
 typedef struct dao_event_record {
     uint32_t tensor;
     bool is_alloc;           /* else it is freed */
-    uint64_t operator_index; /* who did it */
+    uint64_t operator_index; /* of the operator that did it */
 } dao_event_record_t;
 
 typedef struct dao_event_file {
@@ -41,7 +41,7 @@ void dao_event_file_finish(dao_event_file_t *file);
 DAO_NODISCARD dao_status_t dao_event_file_add_before(dao_event_file_t *file, const char *id,
                                                      uint64_t size_bytes);
 
-/* Makes an empty file, for those who write one. */
+/* Makes an empty file, to be written. */
 void dao_event_file_init(dao_event_file_t *file);
 
 /* Add a tensor without an id, a record, and a step that the records from here on belong to.

@@ -174,7 +174,7 @@ static dao_status_t read_step(const char *path, const char *batch, dao_plan_inpu
 
 /* ---- which one ---- */
 
-/* Gives the first byte of a file that is no blank. */
+/* Returns the first byte of a file that is no blank. */
 static dao_status_t first_byte(const char *path, int *out_byte)
 {
     dao_text_source_t source;
@@ -192,7 +192,7 @@ static dao_status_t first_byte(const char *path, int *out_byte)
     return status;
 }
 
-/* Tells events from other lines by their first line. */
+/* Events are known from other lines by their first line. */
 static dao_status_t look_at_line(const char *path, format_t *out_format)
 {
     dao_csv_reader_t csv;

@@ -109,7 +109,7 @@ static dao_status_t read_number(const reader_t *reader, column_t column, uint64_
     return field == COLUMN_NONE ? DAO_OK : dao_csv_u64(&reader->csv, field, column_texts[column], out_value);
 }
 
-/* Tells whether a column is there, and not empty in this line. */
+/* Returns true if a column is there, and not empty in this line. */
 static bool is_given(const reader_t *reader, column_t column)
 {
     size_t field = reader->column_of[column];

@@ -124,7 +124,7 @@ dao_status_t dao_access_list_add_access(dao_access_list_t *list, uint32_t tensor
 typedef struct builder {
     dao_access_list_t *list;
     dao_step_trace_t *trace;
-    bool *ends; /* of each access: nobody wants the tensor's content after it */
+    bool *ends; /* of each access: the tensor's content is not read after it */
 } builder_t;
 
 /* Walks backwards: a content ends where the next access does not read it or none follows. */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A step as kernels that access tensors: the form of files that say only who reads and writes what, in order,
+/* A step as kernels that access tensors: the form of files that say only which kernel reads and writes what,
    and which tensors are carried from step to step. Readers fill a list; it is then turned into a step trace:
 
        file says                                    the trace has
        carried, whatever accesses it                alive before the step and after it
-       not carried, and accessed by nobody           nothing
+       not carried, and never accessed              nothing
        first accessed by a read                      alive before the step, released after its last access
        first accessed by a write                     produced there, released after its last access
        written again without being read, not        released after its last access before; the new content is

@@ -50,11 +50,11 @@ enum {
                     1 << FIELD_OUTPUTS | 1 << FIELD_WORKSPACE,
 };
 
-typedef struct mention {
+typedef struct g10_mention {
     uint64_t tensor; /* as the line says; while the line is used, its index */
     bool is_input, is_output;
     dao_json_position_t position;
-} mention_t;
+} g10_mention_t;
 
 typedef struct line {
     dao_json_position_t position;
@@ -62,7 +62,7 @@ typedef struct line {
     uint64_t numbers[FIELD_KERNELS + 1];
     char model[DAO_TOUCH_NAME_MAX + 1];
     char name[DAO_TOUCH_NAME_MAX + 1];
-    mention_t *mentions;
+    g10_mention_t *mentions;
     size_t mention_count, mention_capacity;
 } line_t;
 
@@ -120,14 +120,14 @@ static dao_status_t read_mentions(reader_t *reader, bool is_output)
         }
         uint64_t tensor = 0;
         status = dao_json_u64(json, &tensor);
-        mention_t *mentions = status != DAO_OK ? NULL
-                                               : dao_tool_grow(line->mentions, &line->mention_capacity,
-                                                               line->mention_count, sizeof(*mentions));
+        g10_mention_t *mentions = status != DAO_OK ? NULL
+                                                   : dao_tool_grow(line->mentions, &line->mention_capacity,
+                                                                   line->mention_count, sizeof(*mentions));
         if (mentions == NULL) {
             return status != DAO_OK ? status : DAO_ERR_NO_HOST_MEMORY;
         }
         line->mentions = mentions;
-        mentions[line->mention_count++] = (mention_t){tensor, !is_output, is_output, json->position};
+        mentions[line->mention_count++] = (g10_mention_t){tensor, !is_output, is_output, json->position};
     }
     return status;
 }
@@ -249,7 +249,7 @@ static dao_status_t join_mentions(reader_t *reader)
     line_t *line = &reader->line;
     size_t kept = 0;
     for (size_t i = 0; i < line->mention_count; i++) {
-        mention_t mention = line->mentions[i];
+        g10_mention_t mention = line->mentions[i];
         char key[32];
         int key_length = snprintf(key, sizeof(key), "%" PRIu64, mention.tensor);
         if (!dao_id_map_find(&reader->ids, key, (size_t)key_length, &mention.tensor)) {
@@ -305,7 +305,7 @@ static dao_status_t use_kernel(reader_t *reader)
             dao_access_list_add_kernel(&reader->list, line->name, cost_ns, line->numbers[FIELD_WORKSPACE]));
     }
     for (size_t i = 0; status == DAO_OK && i < line->mention_count; i++) {
-        const mention_t *mention = &line->mentions[i];
+        const g10_mention_t *mention = &line->mentions[i];
         status = at_position(reader, mention->position,
                              dao_access_list_add_access(&reader->list, (uint32_t)mention->tensor,
                                                         mention->is_input, mention->is_output));

@@ -2,7 +2,7 @@
 /* Four files make a step. They are read one after the other, each value as it comes:
 
        tensor_size   id -> bytes                     every size, by its id
-       io_info       a list of operators             which of the ids are tensors, who reads and writes them
+       io_info       a list of operators             which of the ids are tensors, which operators read and write them
        resize_info   a list for every operator       which of the ids are temporaries, in order
        cost_info     operator -> milliseconds
 
@@ -36,10 +36,10 @@ typedef enum mention {
     MENTION_OUTPUT,
     MENTION_RELEASE,
     MENTION_COUNT,
-} mention_t;
+} id_mention_t;
 
 typedef struct item {
-    mention_t mention;
+    id_mention_t mention;
     uint32_t tensor;
     dao_json_position_t position;
 } item_t;
@@ -174,7 +174,7 @@ static dao_status_t find_tensor(step_reader_t *reader, uint32_t *out_tensor)
     return status;
 }
 
-static dao_status_t add_item(step_reader_t *reader, mention_t mention)
+static dao_status_t add_item(step_reader_t *reader, id_mention_t mention)
 {
     item_t *items = dao_tool_grow(reader->items, &reader->item_capacity, reader->item_count, sizeof(*items));
     if (items == NULL) {
@@ -190,7 +190,7 @@ static dao_status_t add_item(step_reader_t *reader, mention_t mention)
 }
 
 /* Reads a list of ids; MENTION_COUNT only checks their form. */
-static dao_status_t read_ids(step_reader_t *reader, mention_t mention)
+static dao_status_t read_ids(step_reader_t *reader, id_mention_t mention)
 {
     dao_status_t status = dao_json_expect(&reader->json, DAO_JSON_TOKEN_ARRAY_BEGIN, "a list of ids");
     while (status == DAO_OK) {

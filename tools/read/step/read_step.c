@@ -17,7 +17,7 @@ typedef struct form {
 
 static const form_t forms[] = {{".tr", dao_read_tr}, {".jsonl", dao_read_g10}};
 
-/* Tells whether a path ends so, or so and with the ending of packed files. */
+/* Returns true if a path ends so, or so and with the ending of packed files. */
 static bool ends_with(const char *path, const char *ending)
 {
     static const char packed[] = ".gz";

@@ -10,7 +10,7 @@
     "TRACE is a folder with MODEL.io_info.json and its companions, or that file; or a file FILE.tr, or "     \
     "FILE.jsonl."
 
-/* Tells whether this is a folder, or called as the file of a step is. */
+/* Returns true if this is a folder, or called as the file of a step is. */
 bool dao_is_step(const char *path);
 
 /**

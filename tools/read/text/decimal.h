@@ -10,7 +10,7 @@
    rounded to the nearest, never through a double. False: it does not fit 64 bits. The text is well formed. */
 bool dao_decimal_scale(const char *text, int places, uint64_t *out_value);
 
-/* Tells whether text is digits, with or without a point between two of them: what dao_decimal_scale()
+/* Returns true if text is digits, with or without a point between two of them: what dao_decimal_scale()
    takes. */
 bool dao_decimal_is_plain(const char *text);
 

@@ -13,7 +13,7 @@ typedef struct dao_gunzip dao_gunzip_t;
 /* Reads at most `most` bytes of the packed file; 0 in `out_count`: it has ended. */
 typedef dao_status_t (*dao_gunzip_read_t)(void *user, unsigned char *bytes, size_t most, size_t *out_count);
 
-/* Tells whether a file that begins so is packed. */
+/* Returns true if a file that begins so is packed. */
 bool dao_gunzip_is_packed(const unsigned char *bytes, size_t count);
 
 /* Begins; the first bytes, at most DAO_GUNZIP_INPUT_BYTES, were read already. DAO_ERR_NO_HOST_MEMORY. */
@@ -22,7 +22,7 @@ DAO_NODISCARD dao_status_t dao_gunzip_create(const unsigned char *bytes, size_t 
                                              dao_gunzip_t **out_gunzip);
 void dao_gunzip_destroy(dao_gunzip_t *gunzip); /* NULL is allowed */
 
-/* Gives the next bytes; 0 in `out_count`: the end. DAO_ERR_PARSE for what is damaged, cut off or too large,
+/* Returns the next bytes; 0 in `out_count`: the end. DAO_ERR_PARSE for what is damaged, cut off or too large,
    with what is wrong as its message; what `read` answers. */
 DAO_NODISCARD dao_status_t dao_gunzip_next(dao_gunzip_t *gunzip, dao_gunzip_read_t read, void *user,
                                            unsigned char *out_bytes, size_t most, size_t *out_count);

@@ -28,7 +28,7 @@ typedef struct dao_text_source {
 DAO_NODISCARD dao_status_t dao_text_source_open(dao_text_source_t *source, const char *path);
 void dao_text_source_close(dao_text_source_t *source);
 
-/* Gives the next byte without taking it, or DAO_TEXT_SOURCE_END. DAO_ERR_IO when the file cannot be read,
+/* Returns the next byte without taking it, or DAO_TEXT_SOURCE_END. DAO_ERR_IO when the file cannot be read,
    DAO_ERR_PARSE when it cannot be unpacked. */
 DAO_NODISCARD dao_status_t dao_text_source_peek(dao_text_source_t *source, int *out_byte);
 
