@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The speed of a link: latency and speed come back from transfers that follow them, however many there are. */
+/* The speed of a link: latency and speed come back from transfers that follow them. */
 #include "runtime/executor/streams/link_speed.h"
 #include "tests/support/suite.h"
 

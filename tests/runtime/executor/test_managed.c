@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Handles to managed tensors: counted, named, and good for a release after their executor has gone. */
+#include "base/report/fault.h"
+#include "runtime/executor/executor_internal.h"
+#include "runtime/executor/records/tensor.h"
+#include "tests/support/suite.h"
+
+#include <dao/dao.h>
+
+#include <string.h>
+
+#define UNIT (4 * KIB)
+
+static dao_executor_t *executor;
+
+static void begin(void)
+{
+    dao_config_t cpu = {.cpu = {.device_count = 1, .device_bytes = 64 * MIB}};
+    dao_executor_config_t config = {.capacity_bytes = 8 * UNIT};
+    CU_ASSERT_EQUAL_FATAL(dao_context_start(&cpu, dao_backend_ops()), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_executor_create_still(&config, &executor), DAO_OK);
+}
+
+static uint64_t live_count(void)
+{
+    dao_executor_stats_t stats = {0};
+    CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK);
+    CU_ASSERT_EQUAL(dao_executor_stats_get(executor, &stats), DAO_OK);
+    return stats.live_tensor_count;
+}
+
+static void end(void)
+{
+    CU_ASSERT_EQUAL(live_count(), 0);
+    CU_ASSERT_EQUAL(dao_executor_destroy(executor), DAO_OK);
+    CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
+}
+
+static dao_managed_t *make(const char *name)
+{
+    dao_managed_config_t config = {.name = name, .size_bytes = UNIT};
+    dao_managed_t *tensor = NULL;
+    CU_ASSERT_EQUAL_FATAL(dao_managed_create(executor, &config, &tensor), DAO_OK);
+    return tensor;
+}
+
+static void a_tensor_goes_with_its_last_handle(void)
+{
+    begin();
+    dao_managed_t *tensor = make("kept");
+    CU_ASSERT_EQUAL(dao_managed_retain(tensor), DAO_OK);
+    CU_ASSERT_EQUAL(dao_managed_release(tensor), DAO_OK);
+    CU_ASSERT_EQUAL(live_count(), 1);
+    CU_ASSERT_EQUAL(dao_managed_release(tensor), DAO_OK);
+    CU_ASSERT_EQUAL(live_count(), 0);
+    CU_ASSERT_EQUAL(dao_managed_release(tensor), DAO_ERR_INVALID); /* its handle is remembered */
+    CU_ASSERT_EQUAL(dao_managed_retain(tensor), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_managed_release(NULL), DAO_OK);
+    end();
+}
+
+static void tensors_have_numbers_sizes_and_names(void)
+{
+    begin();
+    dao_managed_t *named = make("weights");
+    dao_managed_t *unnamed = make(NULL);
+    CU_ASSERT_EQUAL(dao_managed_id(unnamed), dao_managed_id(named) + 1);
+    CU_ASSERT_EQUAL(dao_managed_size(named), UNIT);
+    CU_ASSERT_STRING_EQUAL(named->name, "weights");
+    CU_ASSERT_STRING_EQUAL(unnamed->name, "tensor 1");
+    CU_ASSERT_EQUAL(dao_managed_size(NULL), 0);
+    CU_ASSERT_EQUAL(dao_managed_release(named), DAO_OK);
+    CU_ASSERT_EQUAL(dao_managed_release(unnamed), DAO_OK);
+    end();
+}
+
+static void a_handle_outlives_its_executor(void)
+{
+    begin();
+    dao_managed_t *tensor = make("left");
+    char bytes[UNIT] = {0};
+    CU_ASSERT_EQUAL(dao_managed_write(tensor, bytes, UNIT), DAO_OK);
+    CU_ASSERT_EQUAL(dao_executor_destroy(executor), DAO_OK);
+    CU_ASSERT_EQUAL(tensor->residency, DAO_RESIDENCY_EMPTY);
+    CU_ASSERT_EQUAL(dao_managed_size(tensor), UNIT);
+    CU_ASSERT_EQUAL(dao_managed_read(tensor, bytes, UNIT), DAO_ERR_STOPPED);
+    CU_ASSERT_EQUAL(dao_managed_release(tensor), DAO_OK); /* and with it the shell */
+    CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
+}
+
+static void bytes_go_in_and_out_as_a_whole(void)
+{
+    char bytes[UNIT], copy[UNIT];
+    begin();
+    dao_managed_t *tensor = make("whole");
+    memset(bytes, 7, sizeof(bytes));
+    CU_ASSERT_EQUAL(dao_managed_read(tensor, copy, UNIT), DAO_ERR_NEVER_WRITTEN);
+    CU_ASSERT_EQUAL(dao_managed_write(tensor, bytes, UNIT - 1), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_managed_write(tensor, NULL, UNIT), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_managed_write(tensor, bytes, UNIT), DAO_OK);
+    CU_ASSERT_EQUAL(dao_managed_read(tensor, copy, UNIT + 1), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_managed_read(tensor, copy, UNIT), DAO_OK);
+    CU_ASSERT_EQUAL(memcmp(bytes, copy, UNIT), 0);
+    CU_ASSERT_EQUAL(dao_managed_release(tensor), DAO_OK);
+    end();
+}
+
+static void what_cannot_be_made_leaves_nothing(void)
+{
+    dao_managed_t *tensor = NULL;
+    dao_managed_config_t empty = {.size_bytes = 0}, huge = {.size_bytes = SIZE_MAX},
+                         good = {.size_bytes = UNIT};
+    begin();
+    CU_ASSERT_EQUAL(dao_managed_create(executor, &empty, &tensor), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_managed_create(executor, &huge, &tensor), DAO_ERR_OVERFLOW);
+    CU_ASSERT_EQUAL(dao_managed_create(executor, NULL, &tensor), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_managed_create(NULL, &good, &tensor), DAO_ERR_INVALID);
+    for (uint64_t n = 0; n < 2; n++) { /* the record, its name */
+        dao_fault_arm(DAO_FAULT_HOST_MEMORY, n, false);
+        dao_status_t status = dao_managed_create(executor, &good, &tensor);
+        (void)dao_fault_disarm();
+        CU_ASSERT_EQUAL(status, DAO_ERR_NO_HOST_MEMORY);
+    }
+    CU_ASSERT_PTR_NULL(tensor);
+    end();
+}
+
+static CU_TestInfo tests[] = {
+    {"a tensor goes with its last handle", a_tensor_goes_with_its_last_handle},
+    {"tensors have numbers, sizes and names", tensors_have_numbers_sizes_and_names},
+    {"a handle outlives its executor", a_handle_outlives_its_executor},
+    {"bytes go in and out as a whole", bytes_go_in_and_out_as_a_whole},
+    {"what cannot be made leaves nothing", what_cannot_be_made_leaves_nothing},
+    CU_TEST_INFO_NULL,
+};
+
+int main(void)
+{
+    CU_SuiteInfo suites[] = {{"managed", NULL, NULL, NULL, NULL, tests}, CU_SUITE_INFO_NULL};
+    return dao_suite_run(suites);
+}
