@@ -41,7 +41,8 @@ static void every_goal_can_be_run(void)
     }
 }
 
-/* Each model has its recorded steps where the arena is a window under the limits of its kind, and no others. */
+/* Each model has its recorded steps where the arena is a window under the limits of its kind, and no
+   others. */
 static void every_model_has_its_limits(void)
 {
     for (size_t k = 0; k < dao_replay_model_count; k++) {

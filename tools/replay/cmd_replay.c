@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `dao replay FILE`: the recorded steps of a program, each a step at a place with step plans.
-   How well each step follows its plan is printed, a row a step. With --deviate the steps are made: the first one as it is,
+/* `dao replay FILE`: the recorded steps of a program, each a step at a place with step plans. How well each
+   step follows its plan is printed, a row a step. With --deviate the steps are made: the first one as it is,
    and others that deviate from it. Then all of it is run without plans, too, for what the place takes
    then.                                              */
 #include "tools/commands.h"

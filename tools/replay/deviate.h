@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Steps that deviate from a recorded one: sizes that differ, allocations that come in between, frees that are
-   left out until the next step, neighbours that change places; and steps of several shapes, as sequence lengths
-   make them. Drawn at random: equal seeds give equal steps.
+   left out until the next step, neighbours that change places; and steps of several shapes, as sequence
+   lengths make them. Drawn at random: equal seeds give equal steps.
    */
 #ifndef DAO_TOOLS_DEVIATE_H
 #define DAO_TOOLS_DEVIATE_H

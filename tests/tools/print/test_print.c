@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What commands print: lists of text in little room, arrays of rows, reports for people and for programs, and nothing
-   of a progress that is over at once. */
+/* What commands print: lists of text in little room, arrays of rows, reports for people and for programs, and
+   nothing of a progress that is over at once. */
 #define _POSIX_C_SOURCE 200809L /* fileno */
 #include "tests/support/suite.h"
 #include "tools/options/complain.h"

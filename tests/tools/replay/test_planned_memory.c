@@ -206,8 +206,8 @@ static uint64_t run(const site_t *site, const dao_event_file_t *steady, const da
     return stats.peak_reserved_bytes;
 }
 
-/* Returns what a place may have more than without plans: where it serves from a block, that and BLOCKS_MORE, as
-   which of the two has to grow for one first is chance. */
+/* Returns what a place may have more than without plans: where it serves from a block, that and BLOCKS_MORE,
+   as which of the two has to grow for one first is chance. */
 static uint64_t most_more(const site_t *site, const dao_event_file_t *file, uint64_t alone_bytes)
 {
     uint64_t largest_bytes = 0;

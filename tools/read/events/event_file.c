@@ -16,10 +16,10 @@ enum { COLUMN_EVENT = 1, COLUMN_ID = 2, COLUMN_BYTES = 3, COLUMN_OP = 4, COLUMN_
 
 static const char *const columns[COLUMN_COUNT] = {"time_ns", "event", "id", "bytes", "op"};
 
-typedef struct reader {
+typedef struct event_reader {
     dao_csv_reader_t csv;
     dao_event_file_t *file;
-} reader_t;
+} event_reader_t;
 
 static dao_status_t make_room(dao_event_file_t *file)
 {
@@ -92,7 +92,7 @@ dao_status_t dao_event_file_add_step(dao_event_file_t *file)
     return DAO_OK;
 }
 
-static dao_status_t take_event(reader_t *reader, bool is_alloc)
+static dao_status_t take_event(event_reader_t *reader, bool is_alloc)
 {
     const dao_csv_reader_t *csv = &reader->csv;
     uint64_t size_bytes = 0, operator_index = 0;
@@ -127,7 +127,7 @@ static dao_status_t take_event(reader_t *reader, bool is_alloc)
     return dao_event_file_add_record(reader->file, &record);
 }
 
-static dao_status_t take_line(reader_t *reader)
+static dao_status_t take_line(event_reader_t *reader)
 {
     const dao_csv_reader_t *csv = &reader->csv;
     if (csv->field_count != COLUMN_COUNT) {
@@ -156,7 +156,7 @@ static dao_status_t check_header(const dao_csv_reader_t *csv)
                : dao_csv_error(csv, COLUMN_COUNT, "the first line is not " DAO_EVENT_FILE_HEADER);
 }
 
-static dao_status_t read_lines(reader_t *reader)
+static dao_status_t read_lines(event_reader_t *reader)
 {
     bool has_more = false;
     dao_status_t status = dao_csv_next(&reader->csv, &has_more);
@@ -182,7 +182,7 @@ void dao_event_file_init(dao_event_file_t *file)
 dao_status_t dao_event_file_read(const char *path, dao_event_file_t *out_file)
 {
     dao_event_file_t file;
-    reader_t reader = {.file = &file};
+    event_reader_t reader = {.file = &file};
     dao_status_t status = dao_csv_open(&reader.csv, path, ',');
     if (status != DAO_OK) {
         return status;

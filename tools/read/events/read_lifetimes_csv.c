@@ -45,7 +45,7 @@ static const struct {
 static const char *const column_texts[COLUMN_COUNT] = {"id",        "lower",  "upper", "size",
                                                        "alignment", "offset", "gaps",  "pool"};
 
-typedef struct reader {
+typedef struct lifetimes_reader {
     dao_csv_reader_t csv;
     size_t column_of[COLUMN_COUNT]; /* COLUMN_NONE: the file has none */
     size_t field_count;             /* of every line; 0: at least the required ones */
@@ -57,11 +57,11 @@ typedef struct reader {
     uint64_t gaps_end;   /* of the line's last gap */
     uint64_t unused_end; /* from its begin up to here gaps leave nothing of the line's buffer */
     dao_plan_input_t *lifetimes;
-} reader_t;
+} lifetimes_reader_t;
 
 /* ---- the header ---- */
 
-static dao_status_t take_name(reader_t *reader, size_t field)
+static dao_status_t take_name(lifetimes_reader_t *reader, size_t field)
 {
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         if (strcmp(reader->csv.fields[field], names[i].name) != 0) {
@@ -78,7 +78,7 @@ static dao_status_t take_name(reader_t *reader, size_t field)
     return DAO_OK;
 }
 
-static dao_status_t take_header(reader_t *reader)
+static dao_status_t take_header(lifetimes_reader_t *reader)
 {
     dao_status_t status = DAO_OK;
     reader->field_count = reader->csv.field_count;
@@ -93,7 +93,7 @@ static dao_status_t take_header(reader_t *reader)
     return status;
 }
 
-static void take_list(reader_t *reader)
+static void take_list(lifetimes_reader_t *reader)
 {
     for (size_t i = 0; i < COLUMN_REQUIRED_COUNT; i++) {
         reader->column_of[i] = i;
@@ -103,20 +103,20 @@ static void take_list(reader_t *reader)
 
 /* ---- a line ---- */
 
-static dao_status_t read_number(const reader_t *reader, column_t column, uint64_t *out_value)
+static dao_status_t read_number(const lifetimes_reader_t *reader, column_t column, uint64_t *out_value)
 {
     size_t field = reader->column_of[column];
     return field == COLUMN_NONE ? DAO_OK : dao_csv_u64(&reader->csv, field, column_texts[column], out_value);
 }
 
 /* Returns true if a column is there, and not empty in this line. */
-static bool is_given(const reader_t *reader, column_t column)
+static bool is_given(const lifetimes_reader_t *reader, column_t column)
 {
     size_t field = reader->column_of[column];
     return field != COLUMN_NONE && reader->csv.fields[field][0] != '\0';
 }
 
-static dao_status_t check_id(reader_t *reader)
+static dao_status_t check_id(lifetimes_reader_t *reader)
 {
     size_t field = reader->column_of[COLUMN_ID];
     const char *id = reader->csv.fields[field];
@@ -132,7 +132,7 @@ static dao_status_t check_id(reader_t *reader)
 }
 
 /* Makes an inclusive end one that is not. */
-static dao_status_t close_life(const reader_t *reader, const char *at, uint64_t *end)
+static dao_status_t close_life(const lifetimes_reader_t *reader, const char *at, uint64_t *end)
 {
     if (!reader->is_inclusive) {
         return DAO_OK;
@@ -157,7 +157,7 @@ static uint32_t count_clocks(const char *field)
 }
 
 /* All lines have the clocks of the first. */
-static dao_status_t check_clock_count(reader_t *reader, size_t field)
+static dao_status_t check_clock_count(lifetimes_reader_t *reader, size_t field)
 {
     uint32_t count = count_clocks(reader->csv.fields[field]);
     if (!reader->has_lines) {
@@ -176,7 +176,7 @@ static dao_status_t check_clock_count(reader_t *reader, size_t field)
                                reader->lifetimes->clock_count);
 }
 
-static dao_status_t read_clocks(const reader_t *reader, column_t column, uint32_t *out_clocks)
+static dao_status_t read_clocks(const lifetimes_reader_t *reader, column_t column, uint32_t *out_clocks)
 {
     const char *at = reader->csv.fields[reader->column_of[column]];
     dao_status_t status = DAO_OK;
@@ -194,7 +194,7 @@ static dao_status_t read_clocks(const reader_t *reader, column_t column, uint32_
 }
 
 /* Reads a begin and an end in clocks. The buffer's times only tell whether it has a life. */
-static dao_status_t read_clock_life(reader_t *reader, dao_plan_buffer_t *buffer)
+static dao_status_t read_clock_life(lifetimes_reader_t *reader, dao_plan_buffer_t *buffer)
 {
     dao_status_t status = read_clocks(reader, COLUMN_LOWER, reader->begin_clocks);
     if (status == DAO_OK) {
@@ -210,7 +210,7 @@ static dao_status_t read_clock_life(reader_t *reader, dao_plan_buffer_t *buffer)
     return status;
 }
 
-static dao_status_t read_life(reader_t *reader, dao_plan_buffer_t *buffer)
+static dao_status_t read_life(lifetimes_reader_t *reader, dao_plan_buffer_t *buffer)
 {
     size_t lower = reader->column_of[COLUMN_LOWER];
     size_t upper = reader->column_of[COLUMN_UPPER];
@@ -232,7 +232,8 @@ static dao_status_t read_life(reader_t *reader, dao_plan_buffer_t *buffer)
 
 /* ---- a buffer ---- */
 
-static dao_status_t check_buffer(const reader_t *reader, const dao_plan_buffer_t *buffer, uint64_t alignment)
+static dao_status_t check_buffer(const lifetimes_reader_t *reader, const dao_plan_buffer_t *buffer,
+                                 uint64_t alignment)
 {
     const dao_csv_reader_t *csv = &reader->csv;
     if (buffer->end_time < buffer->begin_time) {
@@ -250,7 +251,7 @@ static dao_status_t check_buffer(const reader_t *reader, const dao_plan_buffer_t
 }
 
 /* Where there is none, or an empty one, the buffer may lie anywhere. */
-static dao_status_t read_offset(const reader_t *reader, uint64_t *out_offset)
+static dao_status_t read_offset(const lifetimes_reader_t *reader, uint64_t *out_offset)
 {
     if (!is_given(reader, COLUMN_OFFSET)) {
         return DAO_OK;
@@ -263,7 +264,7 @@ static dao_status_t read_offset(const reader_t *reader, uint64_t *out_offset)
 }
 
 /* Where there is none, or an empty one, the buffer may be in any. */
-static dao_status_t read_pool(const reader_t *reader, uint32_t *out_pool)
+static dao_status_t read_pool(const lifetimes_reader_t *reader, uint32_t *out_pool)
 {
     uint64_t pool = 0;
     if (!is_given(reader, COLUMN_POOL)) {
@@ -278,7 +279,7 @@ static dao_status_t read_pool(const reader_t *reader, uint32_t *out_pool)
     return status;
 }
 
-static dao_status_t read_buffer(reader_t *reader, dao_plan_buffer_t *out_buffer)
+static dao_status_t read_buffer(lifetimes_reader_t *reader, dao_plan_buffer_t *out_buffer)
 {
     uint64_t alignment = 0;
     *out_buffer = (dao_plan_buffer_t){.fixed_offset = DAO_PLAN_NOWHERE, .pool = DAO_PLAN_ANY_POOL};
@@ -305,8 +306,8 @@ static dao_status_t read_buffer(reader_t *reader, dao_plan_buffer_t *out_buffer)
 /* ---- gaps ---- */
 
 /* Reads `A` MARK `B` at *at. */
-static dao_status_t read_pair(const reader_t *reader, const char **at, char mark, uint64_t *out_first,
-                              uint64_t *out_second)
+static dao_status_t read_pair(const lifetimes_reader_t *reader, const char **at, char mark,
+                              uint64_t *out_first, uint64_t *out_second)
 {
     dao_status_t status = dao_csv_digits(&reader->csv, at, "the begin of a gap", out_first);
     if (status == DAO_OK && **at != mark) {
@@ -319,7 +320,7 @@ static dao_status_t read_pair(const reader_t *reader, const char **at, char mark
     return status;
 }
 
-static dao_status_t read_gap(reader_t *reader, const char **at)
+static dao_status_t read_gap(lifetimes_reader_t *reader, const char **at)
 {
     const dao_plan_buffer_t *buffer = &reader->lifetimes->buffers[reader->lifetimes->buffer_count - 1];
     const char *begin = *at;
@@ -354,7 +355,7 @@ static dao_status_t read_gap(reader_t *reader, const char **at)
 }
 
 /* Reads the gaps of the last buffer. */
-static dao_status_t read_gaps(reader_t *reader)
+static dao_status_t read_gaps(lifetimes_reader_t *reader)
 {
     if (reader->column_of[COLUMN_GAPS] == COLUMN_NONE) {
         return DAO_OK;
@@ -376,7 +377,7 @@ static dao_status_t read_gaps(reader_t *reader)
 
 /* ---- the file ---- */
 
-static dao_status_t take_line(reader_t *reader)
+static dao_status_t take_line(lifetimes_reader_t *reader)
 {
     dao_plan_buffer_t buffer;
     bool is_added = false;
@@ -396,7 +397,7 @@ static dao_status_t take_line(reader_t *reader)
     return status == DAO_OK && is_added ? read_gaps(reader) : status;
 }
 
-static dao_status_t read_lines(reader_t *reader)
+static dao_status_t read_lines(lifetimes_reader_t *reader)
 {
     bool has_more = false;
     dao_status_t status = dao_csv_next(&reader->csv, &has_more);
@@ -422,7 +423,7 @@ static dao_status_t read_lines(reader_t *reader)
 
 dao_status_t dao_read_lifetimes_lines(const char *path, dao_plan_input_t *lifetimes)
 {
-    reader_t reader = {.lifetimes = lifetimes};
+    lifetimes_reader_t reader = {.lifetimes = lifetimes};
     dao_status_t status = dao_csv_open(&reader.csv, path, 0);
     if (status != DAO_OK) {
         return status;

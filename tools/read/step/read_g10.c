@@ -66,7 +66,7 @@ typedef struct line {
     size_t mention_count, mention_capacity;
 } line_t;
 
-typedef struct reader {
+typedef struct g10_reader {
     dao_json_reader_t json;
     line_t line;
     uint64_t tensor_count, kernel_count, cycles_per_second; /* as the header says */
@@ -78,10 +78,10 @@ typedef struct reader {
     dao_access_list_t list;
     uint32_t first_backward;
     uint64_t ignored_count;
-} reader_t;
+} g10_reader_t;
 
 /* Puts a place before the message of the list. */
-static dao_status_t at_position(const reader_t *reader, dao_json_position_t position, dao_status_t status)
+static dao_status_t at_position(const g10_reader_t *reader, dao_json_position_t position, dao_status_t status)
 {
     if (status != DAO_OK) {
         dao_error_prefix("%s:%" PRIu64 ":%" PRIu64 ": ", dao_json_name(&reader->json), position.line,
@@ -92,7 +92,7 @@ static dao_status_t at_position(const reader_t *reader, dao_json_position_t posi
 
 /* ---- a line's fields ---- */
 
-static dao_status_t read_text(reader_t *reader, field_t field)
+static dao_status_t read_text(g10_reader_t *reader, field_t field)
 {
     dao_status_t status = dao_json_expect(&reader->json, DAO_JSON_TOKEN_STRING, "a text");
     if (status != DAO_OK) {
@@ -108,7 +108,7 @@ static dao_status_t read_text(reader_t *reader, field_t field)
     return DAO_OK;
 }
 
-static dao_status_t read_mentions(reader_t *reader, bool is_output)
+static dao_status_t read_mentions(g10_reader_t *reader, bool is_output)
 {
     line_t *line = &reader->line;
     dao_json_reader_t *json = &reader->json;
@@ -132,7 +132,7 @@ static dao_status_t read_mentions(reader_t *reader, bool is_output)
     return status;
 }
 
-static dao_status_t read_field(reader_t *reader, field_t field)
+static dao_status_t read_field(g10_reader_t *reader, field_t field)
 {
     dao_json_reader_t *json = &reader->json;
     dao_status_t status;
@@ -155,7 +155,7 @@ static dao_status_t read_field(reader_t *reader, field_t field)
 }
 
 /* Takes all fields of the next line. */
-static dao_status_t read_line(reader_t *reader)
+static dao_status_t read_line(g10_reader_t *reader)
 {
     dao_json_reader_t *json = &reader->json;
     line_t *line = &reader->line;
@@ -178,7 +178,7 @@ static dao_status_t read_line(reader_t *reader)
     return status;
 }
 
-static dao_status_t check_fields(const reader_t *reader, unsigned wanted, const char *what)
+static dao_status_t check_fields(const g10_reader_t *reader, unsigned wanted, const char *what)
 {
     for (unsigned field = 0; field < FIELD_COUNT; field++) {
         if ((wanted >> field & 1) != 0 && (reader->line.seen >> field & 1) == 0) {
@@ -191,7 +191,7 @@ static dao_status_t check_fields(const reader_t *reader, unsigned wanted, const 
 
 /* ---- what a line means ---- */
 
-static dao_status_t use_header(reader_t *reader)
+static dao_status_t use_header(g10_reader_t *reader)
 {
     const uint64_t *numbers = reader->line.numbers;
     dao_status_t status = check_fields(reader, HEADER_FIELDS, "a header");
@@ -211,7 +211,7 @@ static dao_status_t use_header(reader_t *reader)
     return DAO_OK;
 }
 
-static dao_status_t use_tensor(reader_t *reader)
+static dao_status_t use_tensor(g10_reader_t *reader)
 {
     const uint64_t *numbers = reader->line.numbers;
     char key[32];
@@ -244,7 +244,7 @@ static dao_status_t use_tensor(reader_t *reader)
 }
 
 /* Joins what a line says about one tensor into its first mention. */
-static dao_status_t join_mentions(reader_t *reader)
+static dao_status_t join_mentions(g10_reader_t *reader)
 {
     line_t *line = &reader->line;
     size_t kept = 0;
@@ -270,7 +270,7 @@ static dao_status_t join_mentions(reader_t *reader)
 }
 
 /* False: more than 64 bits of nanoseconds. */
-static bool cycles_to_ns(const reader_t *reader, uint64_t cycles, uint64_t *out_ns)
+static bool cycles_to_ns(const g10_reader_t *reader, uint64_t cycles, uint64_t *out_ns)
 {
     uint64_t clock = reader->cycles_per_second;
     uint64_t rest_ns = (cycles % clock * DAO_NS_PER_S + clock / 2) / clock;
@@ -282,7 +282,7 @@ static bool cycles_to_ns(const reader_t *reader, uint64_t cycles, uint64_t *out_
     return true;
 }
 
-static dao_status_t use_kernel(reader_t *reader)
+static dao_status_t use_kernel(g10_reader_t *reader)
 {
     const line_t *line = &reader->line;
     uint64_t index = reader->list.kernel_count;
@@ -316,7 +316,7 @@ static dao_status_t use_kernel(reader_t *reader)
     return status;
 }
 
-static dao_status_t check_counts(const reader_t *reader)
+static dao_status_t check_counts(const g10_reader_t *reader)
 {
     if (reader->list.tensor_count != reader->tensor_count ||
         reader->list.kernel_count != reader->kernel_count) {
@@ -328,7 +328,7 @@ static dao_status_t check_counts(const reader_t *reader)
     return DAO_OK;
 }
 
-static dao_status_t read_lines(reader_t *reader)
+static dao_status_t read_lines(g10_reader_t *reader)
 {
     dao_status_t status = read_line(reader);
     if (status == DAO_OK) {
@@ -348,7 +348,7 @@ static dao_status_t read_lines(reader_t *reader)
     return status == DAO_OK ? check_counts(reader) : status;
 }
 
-static dao_status_t read_file(reader_t *reader, const char *path, dao_step_trace_t *trace)
+static dao_status_t read_file(g10_reader_t *reader, const char *path, dao_step_trace_t *trace)
 {
     dao_status_t status = dao_json_reader_open(&reader->json, path);
     if (status != DAO_OK) {
@@ -367,7 +367,7 @@ static dao_status_t read_file(reader_t *reader, const char *path, dao_step_trace
 
 dao_status_t dao_read_g10(const char *path, dao_step_trace_t *out_trace)
 {
-    reader_t *reader = dao_host_calloc(1, sizeof(*reader));
+    g10_reader_t *reader = dao_host_calloc(1, sizeof(*reader));
     if (reader == NULL) {
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "%.200s: no memory to read it", path);
     }

@@ -2,7 +2,7 @@
 /* Four files make a step. They are read one after the other, each value as it comes:
 
        tensor_size   id -> bytes                     every size, by its id
-       io_info       a list of operators             which of the ids are tensors, which operators read and write them
+       io_info       a list of operators             which ids are tensors, and which operators use them
        resize_info   a list for every operator       which of the ids are temporaries, in order
        cost_info     operator -> milliseconds
 

@@ -22,7 +22,7 @@ enum { NS_PLACES = 3 };
 /* What an access does. */
 enum { MODE_READ = 1, MODE_OVERWRITE = 2, MODE_BOTH = 3 };
 
-typedef struct reader {
+typedef struct tr_reader {
     dao_text_source_t source;
     uint64_t line, column; /* of the last word */
     char word[WORD_BYTES_MAX + 1];
@@ -30,12 +30,12 @@ typedef struct reader {
     dao_id_map_t ids; /* -> the tensor's index in the list */
     dao_access_list_t list;
     uint32_t first_backward;
-} reader_t;
+} tr_reader_t;
 
 /* ---- words ---- */
 
 DAO_PRINTF(3, 4)
-static dao_status_t wrong(const reader_t *reader, dao_status_t status, const char *format, ...)
+static dao_status_t wrong(const tr_reader_t *reader, dao_status_t status, const char *format, ...)
 {
     char what[DAO_ERROR_MESSAGE_BYTES];
     va_list arguments;
@@ -47,7 +47,7 @@ static dao_status_t wrong(const reader_t *reader, dao_status_t status, const cha
 }
 
 /* Puts the last word's place before the message of the list. */
-static dao_status_t at_word(const reader_t *reader, dao_status_t status)
+static dao_status_t at_word(const tr_reader_t *reader, dao_status_t status)
 {
     if (status != DAO_OK) {
         dao_error_prefix("%s:%" PRIu64 ":%" PRIu64 ": ", dao_text_source_name(&reader->source), reader->line,
@@ -62,7 +62,7 @@ static bool is_line_end(int byte)
 }
 
 /* Steps over spaces, and notes where the next word begins. */
-static dao_status_t skip_spaces(reader_t *reader, int *out_byte)
+static dao_status_t skip_spaces(tr_reader_t *reader, int *out_byte)
 {
     dao_status_t status = dao_text_source_peek(&reader->source, out_byte);
     while (status == DAO_OK && (*out_byte == ' ' || *out_byte == '\t')) {
@@ -75,7 +75,7 @@ static dao_status_t skip_spaces(reader_t *reader, int *out_byte)
 }
 
 /* Takes bytes up to a space or, for a name, up to the line's end. The word may be empty. */
-static dao_status_t take_text(reader_t *reader, bool is_name)
+static dao_status_t take_text(tr_reader_t *reader, bool is_name)
 {
     int byte = DAO_TEXT_SOURCE_END;
     dao_status_t status = skip_spaces(reader, &byte);
@@ -96,7 +96,7 @@ static dao_status_t take_text(reader_t *reader, bool is_name)
 }
 
 /* Takes a word that has to be there; `what` says for the message what is expected, "a size in bytes". */
-static dao_status_t take_word(reader_t *reader, const char *what)
+static dao_status_t take_word(tr_reader_t *reader, const char *what)
 {
     dao_status_t status = take_text(reader, false);
     return status == DAO_OK && reader->word_length == 0
@@ -105,7 +105,7 @@ static dao_status_t take_word(reader_t *reader, const char *what)
 }
 
 /* Whole digits from `text` up to `end`. */
-static dao_status_t parse_u64(const reader_t *reader, const char *text, char end, const char *what,
+static dao_status_t parse_u64(const tr_reader_t *reader, const char *text, char end, const char *what,
                               uint64_t *out_value)
 {
     uint64_t value = 0;
@@ -121,14 +121,14 @@ static dao_status_t parse_u64(const reader_t *reader, const char *text, char end
     return at > text && *at == end ? DAO_OK : wrong(reader, DAO_ERR_PARSE, "expected %s", what);
 }
 
-static dao_status_t take_u64(reader_t *reader, const char *what, uint64_t *out_value)
+static dao_status_t take_u64(tr_reader_t *reader, const char *what, uint64_t *out_value)
 {
     dao_status_t status = take_word(reader, what);
     return status == DAO_OK ? parse_u64(reader, reader->word, '\0', what, out_value) : status;
 }
 
 /* The line has no more words. A carriage return before its end is its end, too. */
-static dao_status_t end_line(reader_t *reader)
+static dao_status_t end_line(tr_reader_t *reader)
 {
     int byte = DAO_TEXT_SOURCE_END;
     dao_status_t status = skip_spaces(reader, &byte);
@@ -145,7 +145,7 @@ static dao_status_t end_line(reader_t *reader)
 }
 
 /* A line `LETTER count`, up to where more may follow. */
-static dao_status_t take_head(reader_t *reader, const char *letter, const char *what, uint64_t *out_count)
+static dao_status_t take_head(tr_reader_t *reader, const char *letter, const char *what, uint64_t *out_count)
 {
     dao_status_t status = take_word(reader, what);
     if (status == DAO_OK && strcmp(reader->word, letter) != 0) {
@@ -156,7 +156,7 @@ static dao_status_t take_head(reader_t *reader, const char *letter, const char *
 
 /* ---- tensors ---- */
 
-static dao_status_t add_tensor(reader_t *reader, uint64_t id, uint64_t size_bytes, bool is_carried)
+static dao_status_t add_tensor(tr_reader_t *reader, uint64_t id, uint64_t size_bytes, bool is_carried)
 {
     char name[WORD_BYTES_MAX + 32];
     char key[32];
@@ -173,7 +173,7 @@ static dao_status_t add_tensor(reader_t *reader, uint64_t id, uint64_t size_byte
                : status;
 }
 
-static dao_status_t read_tensor(reader_t *reader)
+static dao_status_t read_tensor(tr_reader_t *reader)
 {
     uint64_t id = 0;
     uint64_t size_bytes = 0;
@@ -197,7 +197,7 @@ static dao_status_t read_tensor(reader_t *reader)
     return status == DAO_OK ? end_line(reader) : status;
 }
 
-static dao_status_t read_tensors(reader_t *reader)
+static dao_status_t read_tensors(tr_reader_t *reader)
 {
     uint64_t count = 0;
     dao_status_t status = take_head(reader, "T", "T and the number of tensors", &count);
@@ -212,7 +212,7 @@ static dao_status_t read_tensors(reader_t *reader)
 
 /* ---- kernels ---- */
 
-static dao_status_t read_access(reader_t *reader)
+static dao_status_t read_access(tr_reader_t *reader)
 {
     dao_status_t status = take_word(reader, "a tensor and a mode, such as 7:1");
     if (status != DAO_OK) {
@@ -240,7 +240,7 @@ static dao_status_t read_access(reader_t *reader)
                : status;
 }
 
-static dao_status_t read_kernel(reader_t *reader)
+static dao_status_t read_kernel(tr_reader_t *reader)
 {
     char name[32];
     uint64_t cost_ns = 0;
@@ -265,7 +265,7 @@ static dao_status_t read_kernel(reader_t *reader)
     return status == DAO_OK ? end_line(reader) : status;
 }
 
-static dao_status_t read_kernels(reader_t *reader)
+static dao_status_t read_kernels(tr_reader_t *reader)
 {
     uint64_t count = 0;
     uint64_t first_backward = 0;
@@ -291,7 +291,7 @@ static dao_status_t read_kernels(reader_t *reader)
 /* ---- the file ---- */
 
 /* Nothing but empty lines may follow. */
-static dao_status_t read_end(reader_t *reader)
+static dao_status_t read_end(tr_reader_t *reader)
 {
     int byte = 0;
     dao_status_t status = DAO_OK;
@@ -302,7 +302,7 @@ static dao_status_t read_end(reader_t *reader)
     return status;
 }
 
-static dao_status_t read_all(reader_t *reader, dao_step_trace_t *trace)
+static dao_status_t read_all(tr_reader_t *reader, dao_step_trace_t *trace)
 {
     dao_status_t status = read_tensors(reader);
     if (status == DAO_OK) {
@@ -334,7 +334,7 @@ static void name_trace(const char *path, dao_step_trace_t *trace)
 
 dao_status_t dao_read_tr(const char *path, dao_step_trace_t *out_trace)
 {
-    reader_t reader = {.first_backward = DAO_TRACE_NONE};
+    tr_reader_t reader = {.first_backward = DAO_TRACE_NONE};
     dao_step_trace_t trace;
     dao_status_t status = dao_text_source_open(&reader.source, path);
     if (status != DAO_OK) {

@@ -6,8 +6,8 @@
 #include "base/memory/host.h"
 #include "base/report/error.h"
 
-/* Makes room for an item behind the first `count` of an array that has room for `*capacity`. Returns the array,
-   which may have moved, or NULL with an error: then nothing changed. */
+/* Makes room for an item behind the first `count` of an array that has room for `*capacity`. Returns the
+   array, which may have moved, or NULL with an error: then nothing changed. */
 static inline void *dao_tool_grow(void *array, size_t *capacity, size_t count, size_t item_bytes)
 {
     if (count < *capacity) {
