@@ -50,7 +50,7 @@ static const dao_plan_quick_method_t by_start = {.order = DAO_PLAN_ORDER_START, 
 
 /* ---- cancellation ---- */
 
-/* Asks for a meter that is looked at. */
+/* Asks for a work that is looked at. */
 typedef struct asker {
     dao_swap_cancel_t *cancel;
     uint64_t asked_at; /* work */
@@ -127,7 +127,7 @@ typedef struct placer {
     dao_plan_buffer_t *buffers;
     uint64_t cut_time; /* at which times begin now, of those that the problem came with */
     dao_swap_past_t *past;
-    dao_plan_work_t meter;
+    dao_plan_work_t work;
     dao_plan_quick_t best;
 } placer_t;
 
@@ -152,14 +152,14 @@ static dao_status_t try_methods(placer_t *placer)
     double hopeless_bytes = HOPELESS_PART * (double)problem->pools->capacity_bytes;
     dao_plan_quick_t *best = &placer->best;
     size_t best_turn = 0;
-    dao_status_t status = dao_plan_quick_init(best, problem, &placer->meter);
+    dao_status_t status = dao_plan_quick_init(best, problem, &placer->work);
     for (size_t turn = 0; turn < METHOD_COUNT && status == DAO_OK; turn++) {
         if (turn == FIRST_METHOD_COUNT && (double)best->best.unplaced_bytes > hopeless_bytes) {
             break;
         }
         uint64_t before_bytes = best->has_best ? best->best.unplaced_bytes : UINT64_MAX;
         status =
-            dao_plan_quick_try(best, &methods[placer->past->method_order[turn]], UINT64_MAX, &placer->meter);
+            dao_plan_quick_try(best, &methods[placer->past->method_order[turn]], UINT64_MAX, &placer->work);
         best_turn = best->best.unplaced_bytes < before_bytes ? turn : best_turn;
         if (status == DAO_OK && dao_plan_quick_is_complete(best)) {
             break;
@@ -174,11 +174,11 @@ static dao_status_t try_cut(placer_t *placer, uint32_t turn, uint32_t *best_turn
 {
     dao_plan_quick_t quick;
     cut(placer, placer->problem->period / DAO_SWAP_CUT_COUNT * placer->past->cuts[turn]);
-    dao_status_t status = dao_plan_quick_init(&quick, placer->problem, &placer->meter);
+    dao_status_t status = dao_plan_quick_init(&quick, placer->problem, &placer->work);
     if (status != DAO_OK) {
         return status;
     }
-    status = dao_plan_quick_try(&quick, &by_start, placer->best.best.unplaced_bytes, &placer->meter);
+    status = dao_plan_quick_try(&quick, &by_start, placer->best.best.unplaced_bytes, &placer->work);
     if (status == DAO_OK && dao_plan_score_is_better(&quick.best, &placer->best.best)) {
         dao_plan_quick_t worse = placer->best;
         placer->best = quick;
@@ -191,9 +191,9 @@ static dao_status_t try_cut(placer_t *placer, uint32_t turn, uint32_t *best_turn
 
 static bool nearly_fits(const placer_t *placer)
 {
-    const dao_plan_score_t *worth = &placer->best.best;
-    return worth->unplaced_count <= FEW_COUNT ||
-           (double)worth->unplaced_bytes <= NEARLY_PART * (double)placer->problem->pools->capacity_bytes;
+    const dao_plan_score_t *score = &placer->best.best;
+    return score->unplaced_count <= FEW_COUNT ||
+           (double)score->unplaced_bytes <= NEARLY_PART * (double)placer->problem->pools->capacity_bytes;
 }
 
 /* Tries cuts for what nearly fits, and then again what was best. */
@@ -207,7 +207,7 @@ static dao_status_t try_cuts(placer_t *placer)
         status = try_cut(placer, turn, &best_turn);
     }
     prefer(placer->past->cuts, best_turn);
-    return status == DAO_OK ? dao_plan_quick_repeat(&placer->best, REPEAT_COUNT, &placer->meter) : status;
+    return status == DAO_OK ? dao_plan_quick_repeat(&placer->best, REPEAT_COUNT, &placer->work) : status;
 }
 
 dao_status_t dao_swap_place(const dao_swap_step_t *step, const dao_plan_problem_t *problem,
@@ -225,22 +225,22 @@ dao_status_t dao_swap_place(const dao_swap_step_t *step, const dao_plan_problem_
         .problem = problem,
         .buffers = buffers,
         .past = past,
-        .meter = {.limit = UINT64_MAX, .is_cancelled = &asker.is_cancelled, .watch = &watch},
+        .work = {.limit = UINT64_MAX, .is_cancelled = &asker.is_cancelled, .watch = &watch},
     };
     dao_status_t status = try_methods(&placer);
     if (status == DAO_OK && is_thorough && problem->gap_count == 0 && nearly_fits(&placer)) {
         status = try_cuts(&placer);
     }
     if (status == DAO_OK) {
-        const dao_plan_score_t *worth = &placer.best.best;
+        const dao_plan_score_t *score = &placer.best.best;
         memcpy(offsets, placer.best.offsets, problem->buffer_count * sizeof(*offsets));
-        out_placement->unplaced_count = (uint32_t)worth->unplaced_count;
-        out_placement->unplaced_bytes = worth->unplaced_bytes;
-        out_placement->peak_bytes = worth->peak_bytes;
-        if (worth->unplaced_count > 0) {
+        out_placement->unplaced_count = (uint32_t)score->unplaced_count;
+        out_placement->unplaced_bytes = score->unplaced_bytes;
+        out_placement->peak_bytes = score->peak_bytes;
+        if (score->unplaced_count > 0) {
             past->fingerprints[past->count++ % DAO_SWAP_PAST_MAX] = fingerprint;
         }
-        past->work += placer.meter.used;
+        past->work += placer.work.used;
     }
     dao_plan_quick_finish(&placer.best);
     return status == DAO_ERR_STOPPED ? dao_swap_step_give_up(step) : status;

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Schedules of timed decisions, run byte by byte in any order that their fences allow. */
+#include "base/report/fault.h"
+#include "planning/swap/times/swap_emit.h"
+#include "planning/swap/victims/swap_choose.h"
+#include "planning/swap/victims/swap_cycle.h"
+#include "tests/support/models/swap_machine.h"
+#include "tests/support/models/swap_pass.h"
+#include "tests/support/suite.h"
+
+enum { ROUND_COUNT = 200 };
+
+static swap_step_box_t box;
+
+/* Decides, times and lays out with `capacity_bytes`, for addresses below `arena_bytes`. */
+static bool lay_out(swap_pass_t *pass, uint64_t capacity_bytes, uint64_t arena_bytes,
+                    dao_swap_timing_t *timing, dao_swap_layout_t *layout)
+{
+    static const dao_swap_variant_t variant = {64, UINT32_MAX};
+    dao_swap_past_t past;
+    uint64_t step_ns;
+    dao_swap_past_init(&past);
+    CU_ASSERT_EQUAL_FATAL(
+        dao_swap_choose(&pass->parts, capacity_bytes, &variant, 4, pass->decisions, &step_ns), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_swap_cycle(&pass->parts, capacity_bytes, pass->decisions), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_swap_timing_init(timing, &pass->parts), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_swap_time(&pass->parts, capacity_bytes, pass->decisions, timing), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(
+        dao_swap_layout_init(layout, &pass->parts, pass->decisions, timing, arena_bytes, false, &past),
+        DAO_OK);
+    return layout->unplaced_count == 0;
+}
+
+static void schedules_do_what_they_should(void)
+{
+    uint64_t random = dao_test_seed("emit", 20261122);
+    int copy_count = 0;
+    for (int round = 0; round < ROUND_COUNT; round++) {
+        swap_pass_t pass;
+        dao_swap_timing_t timing;
+        dao_swap_layout_t layout;
+        dao_swap_program_t program;
+        swap_pass_random(&box, &random);
+        swap_pass_begin(&pass, &box, dao_random_next(&random) % 3 * 9);
+        uint64_t range = pass.peak_bytes - pass.least_bytes;
+        uint64_t capacity = pass.least_bytes + dao_random_next(&random) % 4 * range / 4;
+        box.problem.capacity_bytes = 4 * pass.peak_bytes + 1;
+        if (lay_out(&pass, capacity, box.problem.capacity_bytes, &timing, &layout)) {
+            CU_ASSERT_EQUAL_FATAL(dao_swap_emit(&pass.parts, pass.decisions, &timing, &layout, &program),
+                                  DAO_OK);
+            CU_ASSERT(swap_machine_run(&box.problem, &program.schedule, 4, &random));
+            copy_count += program.schedule.in_bytes > 0 ? 1 : 0;
+            dao_swap_program_finish(&program);
+        }
+        dao_swap_layout_finish(&layout);
+        dao_swap_timing_finish(&timing);
+        swap_pass_end(&pass);
+    }
+    CU_ASSERT(copy_count > ROUND_COUNT / 3);
+}
+
+/* The plan that always is: tensors come and go with each kernel. */
+static void serial_schedules_do_so_too(void)
+{
+    uint64_t random = dao_test_seed("serial", 20261122);
+    for (int round = 0; round < ROUND_COUNT; round++) {
+        swap_pass_t pass;
+        dao_swap_timing_t timing;
+        dao_swap_layout_t layout;
+        dao_swap_program_t program;
+        swap_pass_random(&box, &random);
+        swap_pass_begin(&pass, &box, 0);
+        box.problem.capacity_bytes = pass.least_bytes;
+        for (uint32_t i = 0; i < pass.step.access_count; i++) {
+            pass.decisions[i].is_away = pass.step.accesses[i].inactive_is_live;
+        }
+        CU_ASSERT_EQUAL_FATAL(dao_swap_timing_init(&timing, &pass.parts), DAO_OK);
+        CU_ASSERT_EQUAL_FATAL(dao_swap_time_serial(&pass.parts, pass.decisions, &timing), DAO_OK);
+        CU_ASSERT_EQUAL_FATAL(dao_swap_layout_init_serial(&layout, &pass.step), DAO_OK);
+        CU_ASSERT_EQUAL(layout.arena_bytes, pass.least_bytes);
+        CU_ASSERT_EQUAL_FATAL(dao_swap_emit(&pass.parts, pass.decisions, &timing, &layout, &program), DAO_OK);
+        CU_ASSERT(swap_machine_run(&box.problem, &program.schedule, 4, &random));
+        dao_swap_program_finish(&program);
+        dao_swap_layout_finish(&layout);
+        dao_swap_timing_finish(&timing);
+        swap_pass_end(&pass);
+    }
+}
+
+static void want_of_memory_is_said(void)
+{
+    swap_pass_t pass;
+    dao_swap_timing_t timing;
+    dao_swap_layout_t layout;
+    swap_step_chain(&box, 6, 16, 10);
+    box.problem.host.in_bytes_per_second = 1000000000;
+    box.problem.capacity_bytes = 1000;
+    swap_pass_begin(&pass, &box, 0);
+    CU_ASSERT_FATAL(lay_out(&pass, 64, 1000, &timing, &layout));
+    dao_status_t status = DAO_ERR_NO_HOST_MEMORY;
+    for (uint64_t skip = 0; status != DAO_OK; skip++) {
+        dao_swap_program_t program;
+        dao_fault_arm(DAO_FAULT_HOST_MEMORY, skip, false);
+        status = dao_swap_emit(&pass.parts, pass.decisions, &timing, &layout, &program);
+        CU_ASSERT_EQUAL(dao_fault_disarm() == 0, status == DAO_OK);
+        dao_swap_program_finish(&program);
+    }
+    dao_swap_layout_finish(&layout);
+    dao_swap_timing_finish(&timing);
+    swap_pass_end(&pass);
+}
+
+static CU_TestInfo tests[] = {
+    {"schedules do what they should", schedules_do_what_they_should},
+    {"serial schedules do so too", serial_schedules_do_so_too},
+    {"want of memory is said", want_of_memory_is_said},
+    CU_TEST_INFO_NULL,
+};
+
+int main(void)
+{
+    CU_SuiteInfo suites[] = {{"swap emit", NULL, NULL, NULL, NULL, tests}, CU_SUITE_INFO_NULL};
+    return dao_suite_run(suites);
+}
