@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Access to a device's bytes for tests, whose kernels are host functions.
 
-   If the host can access the device's memory (host_accessible of dao_device_info_t), bytes are accessed in place.
-   For other devices, real ones and those of the loopback driver, they are copied, and a kernel is three pieces of
-   work in its stream's order, without a wait:
+   If the host can access the device's memory (host_accessible of dao_device_info_t), bytes are accessed in
+   place. For other devices, real ones and those of the loopback driver, they are copied, and a kernel is
+   three pieces of work in its stream's order, without a wait:
 
        copies of its inputs to pinned scratch -> the function on the scratch -> copies of its outputs back
 
-   The scratch is the test's own, allocated from the backend and unknown to any place, so no count of the library
-   changes. */
+   The scratch is the test's own, allocated from the backend and unknown to any place, so no count of the
+   library changes. */
 #ifndef DAO_TESTS_SUPPORT_DEVICE_BYTES_H
 #define DAO_TESTS_SUPPORT_DEVICE_BYTES_H
 
