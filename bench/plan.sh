@@ -124,8 +124,9 @@ matrix() {
 
 # served: recorded and equal steps.
 served() {
-    rows instance place steps_served served total_ratio blocks overlaps over <"$work/json" |
-        awk -F' *[|] *' -v OFS='\t' '{ print $2, $3 " | " $4, sprintf("%.4f at %.4f", $5, $6), $7, $8, $9 }' |
+    rows figure instance place steps_served served total_ratio blocks overlaps over <"$work/json" |
+        awk -F' *[|] *' -v OFS='\t' '$2 == "served" {
+            print $3, $4 " | " $5, sprintf("%.4f at %.4f", $6, $7), $8, $9, $10 }' |
         matrix "place | steps"
 }
 
@@ -138,17 +139,28 @@ deviating() {
         matrix "place | cells"
 }
 
+# shapes: steps of several shapes in random order.
+shapes() {
+    rows figure instance place steps_served served_mean served blocks overlaps over <"$work/json" |
+        awk -F' *[|] *' -v OFS='\t' '$2 == "shapes" {
+            print $3, $4 " | " $5, sprintf("%.4f, %.4f", $6, $7), $8, $9, $10 }' |
+        matrix "place | steps"
+}
+
 doc=docs/lifetimes.md
 if [ "${2:-all}" = step_plans ]; then
     measure served
     section served served
     measure deviating
     section deviating deviating
+    measure shapes
+    section shapes shapes
     exit
 fi
 measure
 section served served
 section deviating deviating
+section shapes shapes
 doc=docs/planning.md
 section taken taken
 section figures figures

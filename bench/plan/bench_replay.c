@@ -324,6 +324,9 @@ void dao_replay_result_add_json(const dao_replay_result_t *result, const char *l
     } else {
         dao_json_rows_decimal(json, "served", result->served_least, RATIO_DECIMALS);
         dao_json_rows_decimal(json, "total_ratio", result->total_ratio, RATIO_DECIMALS);
+        if (goal->served_mean_least > 0) {
+            dao_json_rows_decimal(json, "served_mean", served_mean(result), RATIO_DECIMALS);
+        }
     }
     dao_json_rows_count(json, "blocks", result->block_count);
     dao_json_rows_count(json, "overlaps", result->overlap_count);
