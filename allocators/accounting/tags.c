@@ -1,30 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The names of tags, and what each tag holds at a place.
+/* The names of tags.
 
        names     [ - | "weights" | "cache" | "batch" | NULL ... ]     one table for the process, from 1 up
-       counters  [ - | bytes, counts | bytes, counts | ...      ]     one table a place
 
-   Names: each slot goes from NULL to a name once, by compare and swap, and stays. Whoever adds a name looks
-   from slot 1 up and tries the first empty slot; if another name got there first it goes on behind it. So all
+   Each slot goes from NULL to a name once, by compare and swap, and stays. Whoever adds a name looks from
+   slot 1 up and tries the first empty slot; if another name got there first it goes on behind it. So all
    names lie without a gap, and two threads that add one name meet at one slot: a name has one tag. Names live
-   as long as the process.
-
-   Counters: bytes are a budget (budget.h), so that a limit holds exactly without a lock; counts are counters.
-   What holds while no call is under way:
-
-       used_bytes == sum of the live blocks with that tag
-       used_bytes <= limit_bytes, if there is a limit;  free_count <= alloc_count */
+   as long as the process. */
 #include "allocators/accounting/tags.h"
 
-#include "allocators/accounting/budget.h"
 #include "base/memory/host.h"
-#include "base/report/assert.h"
 #include "base/report/error.h"
 
-#include <inttypes.h>
+#include <stdatomic.h>
 #include <string.h>
-
-/* ---- names ---- */
 
 static _Atomic(const char *) names[DAO_TAG_COUNT_MAX];
 
@@ -84,144 +73,4 @@ dao_status_t dao_tag_names_add(const char *name, uint32_t *out_tag)
 const char *dao_tag_names_get(uint32_t tag)
 {
     return tag < DAO_TAG_COUNT_MAX ? atomic_load_explicit(&names[tag], memory_order_acquire) : NULL;
-}
-
-/* ---- counters ---- */
-
-typedef struct entry {
-    dao_budget_t bytes;
-    _Atomic uint64_t alloc_count;
-    _Atomic uint64_t free_count;
-    _Atomic uint64_t refused_count;
-} entry_t;
-
-struct dao_tags {
-    entry_t entries[DAO_TAG_COUNT_MAX]; /* by tag; the first stays empty */
-};
-
-dao_status_t dao_tags_create(dao_tags_t **out_tags)
-{
-    dao_tags_t *tags = dao_host_calloc(1, sizeof(*tags));
-    if (tags == NULL) {
-        return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for the counters of tags");
-    }
-    *out_tags = tags;
-    return DAO_OK;
-}
-
-void dao_tags_destroy(dao_tags_t *tags)
-{
-    dao_host_free(tags);
-}
-
-static void count(_Atomic uint64_t *counter)
-{
-    atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
-}
-
-/* Returns true if no more blocks were freed than allocated; reads the count of frees first, as others go on.
-   */
-static bool frees_are_allocs(const entry_t *entry)
-{
-    uint64_t free_count = atomic_load(&entry->free_count);
-    return free_count <= atomic_load(&entry->alloc_count);
-}
-
-dao_status_t dao_tags_charge(dao_tags_t *tags, uint32_t tag, uint64_t block_bytes)
-{
-    DAO_ASSERT(dao_tag_names_get(tag) != NULL);
-    entry_t *entry = &tags->entries[tag];
-    if (dao_budget_take(&entry->bytes, block_bytes)) {
-        return DAO_OK;
-    }
-    count(&entry->refused_count);
-    return dao_error(DAO_ERR_LIMIT,
-                     "the limit of the tag \"%s\" is %" PRIu64 " bytes, of which it uses %" PRIu64
-                     "; raise it or free blocks of that tag",
-                     dao_tag_names_get(tag), atomic_load(&entry->bytes.limit_bytes),
-                     atomic_load(&entry->bytes.used_bytes));
-}
-
-void dao_tags_refund(dao_tags_t *tags, uint32_t tag, uint64_t block_bytes)
-{
-    dao_budget_give(&tags->entries[tag].bytes, block_bytes);
-}
-
-void dao_tags_count_alloc(dao_tags_t *tags, uint32_t tag)
-{
-    dao_budget_note(&tags->entries[tag].bytes);
-    count(&tags->entries[tag].alloc_count);
-}
-
-void dao_tags_count_free(dao_tags_t *tags, uint32_t tag, uint64_t block_bytes)
-{
-    dao_budget_give(&tags->entries[tag].bytes, block_bytes);
-    count(&tags->entries[tag].free_count);
-    DAO_ASSERT(frees_are_allocs(&tags->entries[tag]));
-}
-
-uint64_t dao_tags_room(const dao_tags_t *tags, uint32_t tag)
-{
-    return dao_budget_room(&tags->entries[tag].bytes);
-}
-
-dao_status_t dao_tags_limit_set(dao_tags_t *tags, uint32_t tag, uint64_t limit_bytes)
-{
-    DAO_ASSERT(dao_tag_names_get(tag) != NULL);
-    if (dao_budget_limit_set(&tags->entries[tag].bytes, limit_bytes)) {
-        return DAO_OK;
-    }
-    return dao_error(DAO_ERR_LIMIT,
-                     "live blocks of the tag \"%s\" hold more than the new limit of %" PRIu64 " bytes",
-                     dao_tag_names_get(tag), limit_bytes);
-}
-
-void dao_tags_stats_get(const dao_tags_t *tags, uint32_t tag, dao_tag_stats_t *out_stats)
-{
-    DAO_ASSERT(tag < DAO_TAG_COUNT_MAX);
-    const entry_t *entry = &tags->entries[tag];
-    uint64_t free_count = atomic_load(&entry->free_count); /* first, so that it is never above alloc_count */
-    uint64_t alloc_count = atomic_load(&entry->alloc_count);
-    *out_stats = (dao_tag_stats_t){.used_bytes = atomic_load(&entry->bytes.used_bytes),
-                                   .peak_used_bytes = atomic_load(&entry->bytes.peak_bytes),
-                                   .limit_bytes = atomic_load(&entry->bytes.limit_bytes),
-                                   .live_count = alloc_count - free_count,
-                                   .alloc_count = alloc_count,
-                                   .free_count = free_count,
-                                   .refused_count = atomic_load(&entry->refused_count)};
-}
-
-uint32_t dao_tags_top(const dao_tags_t *tags, dao_tag_share_t out_top[DAO_TAGS_TOP_COUNT])
-{
-    uint32_t top_count = 0;
-    for (uint32_t tag = 1; dao_tag_names_get(tag) != NULL; tag++) {
-        uint64_t used_bytes =
-            atomic_load_explicit(&tags->entries[tag].bytes.used_bytes, memory_order_relaxed);
-        uint32_t rank = top_count;
-        while (rank > 0 && out_top[rank - 1].used_bytes < used_bytes) {
-            rank--;
-        }
-        if (used_bytes == 0 || rank == DAO_TAGS_TOP_COUNT) {
-            continue;
-        }
-        top_count += top_count < DAO_TAGS_TOP_COUNT;
-        memmove(&out_top[rank + 1], &out_top[rank], (top_count - rank - 1) * sizeof(out_top[0]));
-        out_top[rank] = (dao_tag_share_t){.tag = tag, .used_bytes = used_bytes};
-    }
-    return top_count;
-}
-
-bool dao_tags_is_valid(const dao_tags_t *tags)
-{
-    for (uint32_t tag = 0; tag < DAO_TAG_COUNT_MAX; tag++) {
-        const entry_t *entry = &tags->entries[tag];
-        uint64_t live_count = atomic_load(&entry->alloc_count) - atomic_load(&entry->free_count);
-        uint64_t used_bytes = atomic_load(&entry->bytes.used_bytes);
-        bool is_empty = live_count == 0 && used_bytes == 0;
-        if (!dao_budget_is_valid(&entry->bytes) || live_count > used_bytes ||
-            (!is_empty && dao_tag_names_get(tag) == NULL) || (live_count == 0) != (used_bytes == 0)) {
-            return false;
-        }
-    }
-    return true;
 }

@@ -27,17 +27,16 @@
 /* A block of at least this part of a usual segment gets a segment of its own. */
 #define SEGMENT_OWN_SHARE 2u
 
-typedef struct caching {
+typedef struct memory {
     dao_segmented_t segmented;
     const dao_backend_ops_t *ops;
     dao_backend_device_t *device;
 } device_t;
 
-static bool is_valid_locked(const dao_segmented_t *caching)
+static bool is_valid_locked(const dao_segmented_t *memory)
 {
     dao_recount_t recount = {0};
-    return dao_segments_is_valid(&caching->segments, &recount) &&
-           dao_ledger_matches(&caching->ledger, &recount);
+    return dao_segmented_recounts(memory, &recount);
 }
 
 static const dao_segmented_ways_t device_ways = {
@@ -48,48 +47,48 @@ static const dao_segmented_ways_t device_ways = {
 static dao_status_t device_alloc(dao_allocator_t *allocator, const dao_block_request_t *request,
                                  dao_block_grant_t *out_grant)
 {
-    dao_segmented_t *caching = dao_segmented_of(allocator);
+    dao_segmented_t *memory = dao_segmented_of(allocator);
     DAO_ASSERT(request->size_bytes > 0);
-    dao_segmented_lock(caching);
-    dao_status_t status = dao_segments_alloc(&caching->segments, request, out_grant);
-    dao_segmented_unlock(caching);
+    dao_segmented_lock(memory);
+    dao_status_t status = dao_segments_alloc(&memory->segments, request, out_grant);
+    dao_segmented_unlock(memory);
     return status;
 }
 
 static dao_status_t device_free(dao_allocator_t *allocator, void *address, dao_stream_fence_t *fence)
 {
-    dao_segmented_t *caching = dao_segmented_of(allocator);
-    dao_segmented_lock(caching);
-    dao_status_t status = dao_segments_free(&caching->segments, address, fence);
-    dao_segmented_unlock(caching);
-    return dao_ledger_check_free(&caching->ledger, status, address);
+    dao_segmented_t *memory = dao_segmented_of(allocator);
+    dao_segmented_lock(memory);
+    dao_status_t status = dao_segments_free(&memory->segments, address, fence);
+    dao_segmented_unlock(memory);
+    return dao_segmented_check_free(memory, status, address);
 }
 
 static dao_status_t device_retire(dao_allocator_t *allocator, void *address, dao_block_t *out_block)
 {
-    dao_segmented_t *caching = dao_segmented_of(allocator);
-    dao_segmented_lock(caching);
-    dao_status_t status = dao_segments_retire(&caching->segments, address, out_block);
-    dao_segmented_unlock(caching);
-    return dao_ledger_check_free(&caching->ledger, status, address);
+    dao_segmented_t *memory = dao_segmented_of(allocator);
+    dao_segmented_lock(memory);
+    dao_status_t status = dao_segments_retire(&memory->segments, address, out_block);
+    dao_segmented_unlock(memory);
+    return dao_segmented_check_free(memory, status, address);
 }
 
 static dao_status_t device_reclaim(dao_allocator_t *allocator, void *address)
 {
-    dao_segmented_t *caching = dao_segmented_of(allocator);
-    dao_segmented_lock(caching);
-    dao_status_t status = dao_segments_reclaim(&caching->segments, address);
-    dao_segmented_unlock(caching);
-    return dao_ledger_check_free(&caching->ledger, status, address);
+    dao_segmented_t *memory = dao_segmented_of(allocator);
+    dao_segmented_lock(memory);
+    dao_status_t status = dao_segments_reclaim(&memory->segments, address);
+    dao_segmented_unlock(memory);
+    return dao_segmented_check_free(memory, status, address);
 }
 
 static dao_status_t device_reuse(dao_allocator_t *allocator, void *address,
                                  const dao_block_request_t *request)
 {
-    dao_segmented_t *caching = dao_segmented_of(allocator);
-    dao_segmented_lock(caching);
-    dao_status_t status = dao_segments_reuse(&caching->segments, address, request);
-    dao_segmented_unlock(caching);
+    dao_segmented_t *memory = dao_segmented_of(allocator);
+    dao_segmented_lock(memory);
+    dao_status_t status = dao_segments_reuse(&memory->segments, address, request);
+    dao_segmented_unlock(memory);
     return status;
 }
 
@@ -125,28 +124,28 @@ static const dao_allocator_ops_t device_ops = {
 
 static dao_status_t take_memory(void *user, size_t size_bytes, void **out_address)
 {
-    const device_t *caching = user;
-    return caching->ops->memory_alloc(caching->device, size_bytes, out_address);
+    const device_t *memory = user;
+    return memory->ops->memory_alloc(memory->device, size_bytes, out_address);
 }
 
 static dao_status_t give_memory(void *user, void *address, size_t size_bytes)
 {
-    const device_t *caching = user;
-    return caching->ops->memory_free(caching->device, address, size_bytes);
+    const device_t *memory = user;
+    return memory->ops->memory_free(memory->device, address, size_bytes);
 }
 
 static dao_status_t segmented_create(const dao_device_memory_config_t *config, const dao_device_info_t *info,
                                      dao_allocator_t **out_allocator)
 {
     DAO_ASSERT(config->budget == NULL && config->full_status == DAO_OK); /* of pages alone */
-    device_t *caching = dao_host_calloc(1, sizeof(*caching));
-    if (caching == NULL) {
+    device_t *memory = dao_host_calloc(1, sizeof(*memory));
+    if (memory == NULL) {
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "%s: no host memory for the allocator", config->name);
     }
-    caching->ops = config->ops;
-    caching->device = config->device;
+    memory->ops = config->ops;
+    memory->device = config->device;
     dao_segments_config_t segments = {
-        .upstream = {.take = take_memory, .give = give_memory, .user = caching},
+        .upstream = {.take = take_memory, .give = give_memory, .user = memory},
         .unit_bytes = DAO_PAGE_BYTES,
         .minimum_bytes = config->segment_bytes != 0 ? config->segment_bytes : DAO_DEVICE_MEMORY_SEGMENT_BYTES,
         .growth_share = SEGMENT_GROWTH_SHARE,
@@ -154,9 +153,9 @@ static dao_status_t segmented_create(const dao_device_memory_config_t *config, c
         .fit = config->fit,
         .full_status = DAO_ERR_NO_DEVICE_MEMORY,
         .fences = config->fences};
-    dao_segmented_t *segmented = &caching->segmented;
+    dao_segmented_t *segmented = &memory->segmented;
     dao_segmented_init(segmented, &device_ops, &device_ways, &segments);
-    dao_status_t status = dao_ledger_init(&segmented->ledger, config->name);
+    dao_status_t status = dao_segmented_name(segmented, config->name);
     segmented->ledger.stats.limit_bytes = config->limit_bytes;
     segmented->ledger.capacity_bytes = info->total_bytes;
     if (status == DAO_OK && config->initial_bytes != 0) {

@@ -436,10 +436,7 @@ static void paged_destroy(dao_allocator_t *allocator)
     if (paged == NULL) {
         return;
     }
-    for (uint32_t i = 0; i < dao_paged_arena_count(paged); i++) {
-        dao_range_destroy(paged->arenas[i]->segment.range);
-        dao_host_free(paged->arenas[i]);
-    }
+    dao_paged_drop_arenas(paged);
     dao_pages_destroy(paged->pages);
     paged->ledger.budget = NULL; /* the backend has given back what its pages took */
     dao_ledger_finish(&paged->ledger);

@@ -273,3 +273,29 @@ bool dao_paged_settle(paged_t *paged)
     }
     return true;
 }
+
+/* Waits on the host for all fences that may help a request, which is not what other leases
+   keep; without a lock. False if there is nothing to wait for. */
+bool dao_paged_wait_for_fences(paged_t *paged, const dao_block_request_t *request)
+{
+    dao_stream_fence_t all = {0};
+    dao_paged_lock(paged);
+    for (uint32_t i = 0; i < dao_paged_arena_count(paged); i++) {
+        const arena_t *arena = paged->arenas[i];
+        if (arena->role != ARENA_LEASED || request->lease == i + 1) {
+            dao_stream_fence_t pending = dao_range_all_fences(arena->segment.range);
+            dao_stream_fence_join(&all, &pending);
+        }
+    }
+    dao_paged_unlock(paged);
+    return !dao_stream_fence_is_empty(&all) &&
+           dao_stream_fences_wait(paged->fences, &all) != DAO_ERR_REENTRANT;
+}
+
+void dao_paged_drop_arenas(paged_t *paged)
+{
+    for (uint32_t i = 0; i < dao_paged_arena_count(paged); i++) {
+        dao_range_destroy(paged->arenas[i]->segment.range);
+        dao_host_free(paged->arenas[i]);
+    }
+}

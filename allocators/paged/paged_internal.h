@@ -182,6 +182,13 @@ uint64_t dao_paged_largest_hole(const paged_t *paged); /* of those that threads 
 /* Frees the fenced parts whose streams have passed; true if anything may be free now. */
 bool dao_paged_settle(paged_t *paged);
 
+/* Waits on the host for all fences that may keep a request, which are not those of other leases; without a
+   lock. False if there is nothing to wait for. */
+bool dao_paged_wait_for_fences(paged_t *paged, const dao_block_request_t *request);
+
+/* Frees the arenas; nobody uses the place any more. */
+void dao_paged_drop_arenas(paged_t *paged);
+
 bool dao_paged_is_valid_locked(paged_t *paged);
 
 /* ---- placing: paged_place.c ---- */

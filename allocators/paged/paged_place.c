@@ -305,24 +305,6 @@ static dao_status_t place_with_the_world(paged_t *paged, placing_t *placing)
     return joined == DAO_ERR_LIMIT ? status : joined;
 }
 
-/* Waits on the host for all fences that may help a request, which is not what other leases
-   keep; without a lock. False if there is nothing to wait for. */
-static bool wait_for_fences(paged_t *paged, const dao_block_request_t *request)
-{
-    dao_stream_fence_t all = {0};
-    dao_paged_lock(paged);
-    for (uint32_t i = 0; i < dao_paged_arena_count(paged); i++) {
-        const arena_t *arena = paged->arenas[i];
-        if (arena->role != ARENA_LEASED || request->lease == i + 1) {
-            dao_stream_fence_t pending = dao_range_all_fences(arena->segment.range);
-            dao_stream_fence_join(&all, &pending);
-        }
-    }
-    dao_paged_unlock(paged);
-    return !dao_stream_fence_is_empty(&all) &&
-           dao_stream_fences_wait(paged->fences, &all) != DAO_ERR_REENTRANT;
-}
-
 /* What is behind the usual path. */
 dao_status_t dao_paged_alloc_slow(paged_t *paged, placing_t *placing, dao_block_grant_t *out_grant)
 {
@@ -341,7 +323,7 @@ dao_status_t dao_paged_alloc_slow(paged_t *paged, placing_t *placing, dao_block_
         }
         dao_error_record_t record; /* waiting may leave errors of its own */
         dao_error_save(&record, status);
-        bool has_waited = wait_for_fences(paged, placing->request);
+        bool has_waited = dao_paged_wait_for_fences(paged, placing->request);
         status = dao_error_restore(&record);
         if (!has_waited) {
             break;

@@ -39,9 +39,12 @@
    cost (cost_of()): what it has more than the request and, for tight requests, its offset. So large holes
    stay at the end.
 
-   This file takes and frees; range_table.c makes room, range_index.c finds blocks and walks them,
-   range_valid.c checks it all. */
+   This file is all that others call but for parts (range_parts.c). range_table.c has the memory of the tables,
+   range_index.c finds the block around an offset, range_valid.c checks it all. */
 #include "allocators/range/range_internal.h"
+
+#include "base/memory/host.h"
+#include "base/report/error.h"
 
 #define NONE DAO_RANGE_NONE
 
@@ -545,4 +548,135 @@ dao_stream_fence_t dao_range_all_fences(const dao_range_t *range)
         }
     }
     return all;
+}
+
+/* ---- looking ---- */
+
+dao_status_t dao_range_query(const dao_range_t *range, uint64_t offset_bytes, dao_range_block_t *out_block)
+{
+    if (offset_bytes >= range->config.capacity_bytes) {
+        return DAO_ERR_FOREIGN_POINTER;
+    }
+    uint32_t link = dao_range_find_used(range, offset_bytes);
+    link = link != NONE ? link : dao_range_node_around(range, (uint32_t)(offset_bytes >> UNIT_SHIFT));
+    if (dao_range_at(range, link)->state == NODE_GAP) {
+        return DAO_ERR_FOREIGN_POINTER;
+    }
+    *out_block = dao_range_describe(range, link);
+    return DAO_OK;
+}
+
+void dao_range_walk(const dao_range_t *range, dao_range_visit_t visit, void *user)
+{
+    for (uint32_t link = dao_range_first(range); link != NONE; link = dao_range_at(range, link)->after) {
+        if (dao_range_at(range, link)->state == NODE_GAP) {
+            continue;
+        }
+        dao_range_block_t block = dao_range_describe(range, link);
+        if (!visit(&block, user)) {
+            return;
+        }
+    }
+}
+
+void dao_range_walk_holes(const dao_range_t *range, dao_range_visit_t visit, void *user)
+{
+    for (size_t bin = dao_range_previous_bin(range, BIN_END); bin != DAO_RANGE_NO_BIN;
+         bin = dao_range_previous_bin(range, bin)) {
+        for (uint32_t link = dao_range_bin_first(range, bin); link != NONE;
+             link = dao_range_at(range, link)->bin_after) {
+            dao_range_block_t block = dao_range_describe(range, link);
+            if (!visit(&block, user)) {
+                return;
+            }
+        }
+    }
+}
+
+void dao_range_walk_holes_from(const dao_range_t *range, uint64_t least_bytes, dao_range_visit_t visit,
+                               void *user)
+{
+    DAO_ASSERT(least_bytes > 0);
+    if (least_bytes > range->config.capacity_bytes) {
+        return;
+    }
+    uint64_t least_units = (least_bytes + DAO_RANGE_GRANULE - 1) >> UNIT_SHIFT;
+    for (size_t bin = dao_range_next_bin(range, dao_range_bin_of(least_units)); bin != DAO_RANGE_NO_BIN;
+         bin = dao_range_next_bin(range, bin + 1)) {
+        for (uint32_t link = dao_range_bin_first(range, bin); link != NONE;
+             link = dao_range_at(range, link)->bin_after) {
+            dao_range_block_t block = dao_range_describe(range, link);
+            if (block.size_bytes >= least_bytes && !visit(&block, user)) {
+                return;
+            }
+        }
+    }
+}
+
+uint64_t dao_range_capacity(const dao_range_t *range)
+{
+    return range->config.capacity_bytes;
+}
+
+uint64_t dao_range_used(const dao_range_t *range)
+{
+    return range->used_units << UNIT_SHIFT;
+}
+
+uint64_t dao_range_largest_hole(const dao_range_t *range)
+{
+    uint64_t largest_units = 0;
+    size_t bin = dao_range_previous_bin(range, BIN_END);
+    for (uint32_t i = bin != DAO_RANGE_NO_BIN ? dao_range_bin_first(range, bin) : NONE; i != NONE;
+         i = dao_range_at(range, i)->bin_after) {
+        if (dao_range_at(range, i)->size_units > largest_units) {
+            largest_units = dao_range_at(range, i)->size_units;
+        }
+    }
+    return largest_units << UNIT_SHIFT;
+}
+
+/* ---- create, destroy ---- */
+
+dao_status_t dao_range_create(const dao_range_config_t *config, dao_range_t **out_range)
+{
+    DAO_ASSERT(config->capacity_bytes >= DAO_RANGE_GRANULE &&
+               config->capacity_bytes <= DAO_RANGE_CAPACITY_MAX);
+    DAO_ASSERT(config->capacity_bytes % DAO_RANGE_GRANULE == 0 && config->base % DAO_RANGE_GRANULE == 0);
+    dao_range_t *range = dao_host_calloc(1, sizeof(*range));
+    if (range == NULL) {
+        return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for the tables of a range");
+    }
+    range->config = *config;
+    range->capacity_units = config->capacity_bytes >> UNIT_SHIFT;
+    range->base_units = config->base >> UNIT_SHIFT;
+    range->is_plain = config->fit == DAO_RANGE_FIT_GOOD && !config->is_indexed;
+    if (!dao_range_tables_create(range)) {
+        dao_range_destroy(range);
+        return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for the tables of a range");
+    }
+    uint32_t all = dao_range_node_take(range);
+    *dao_range_at(range, all) = (dao_range_node_t){.size_units = range->capacity_units, .state = NODE_FREE};
+    dao_range_at(range, DAO_RANGE_NONE)->before = all;
+    dao_range_at(range, DAO_RANGE_NONE)->after = all;
+    if (config->is_parts) {
+        dao_range_gap_insert(range, all);
+    } else {
+        dao_range_bin_insert(range, all, dao_range_bin_of(range->capacity_units));
+    }
+    if (range->firsts != NULL) {
+        dao_range_index_add(range, all);
+    }
+    DAO_ASSERT_HEAVY(dao_range_is_valid(range));
+    *out_range = range;
+    return DAO_OK;
+}
+
+void dao_range_destroy(dao_range_t *range)
+{
+    if (range == NULL) {
+        return;
+    }
+    dao_range_tables_destroy(range);
+    dao_host_free(range);
 }

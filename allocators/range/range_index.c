@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Looking into a range: the block around an offset, with the index or without it; walking; the largest hole.
-   */
+/* Finding the block around any offset, with the index of first starts or without it. */
 #include "allocators/range/range_internal.h"
 
 #define NONE DAO_RANGE_NONE
@@ -68,8 +67,6 @@ uint32_t dao_range_node_around(const dao_range_t *range, uint32_t offset_units)
     return link;
 }
 
-/* ---- looking ---- */
-
 dao_range_block_t dao_range_describe(const dao_range_t *range, uint32_t link)
 {
     const dao_range_node_t *node = dao_range_at(range, link);
@@ -81,88 +78,4 @@ dao_range_block_t dao_range_describe(const dao_range_t *range, uint32_t link)
                                .id = link,
                                .is_free = is_free,
                                .fence = has_fence ? *dao_range_fence(range, link) : (dao_stream_fence_t){0}};
-}
-
-dao_status_t dao_range_query(const dao_range_t *range, uint64_t offset_bytes, dao_range_block_t *out_block)
-{
-    if (offset_bytes >= range->config.capacity_bytes) {
-        return DAO_ERR_FOREIGN_POINTER;
-    }
-    uint32_t link = dao_range_find_used(range, offset_bytes);
-    link = link != NONE ? link : dao_range_node_around(range, (uint32_t)(offset_bytes >> UNIT_SHIFT));
-    if (dao_range_at(range, link)->state == NODE_GAP) {
-        return DAO_ERR_FOREIGN_POINTER;
-    }
-    *out_block = dao_range_describe(range, link);
-    return DAO_OK;
-}
-
-void dao_range_walk(const dao_range_t *range, dao_range_visit_t visit, void *user)
-{
-    for (uint32_t link = dao_range_first(range); link != NONE; link = dao_range_at(range, link)->after) {
-        if (dao_range_at(range, link)->state == NODE_GAP) {
-            continue;
-        }
-        dao_range_block_t block = dao_range_describe(range, link);
-        if (!visit(&block, user)) {
-            return;
-        }
-    }
-}
-
-void dao_range_walk_holes(const dao_range_t *range, dao_range_visit_t visit, void *user)
-{
-    for (size_t bin = dao_range_previous_bin(range, BIN_END); bin != DAO_RANGE_NO_BIN;
-         bin = dao_range_previous_bin(range, bin)) {
-        for (uint32_t link = dao_range_bin_first(range, bin); link != NONE;
-             link = dao_range_at(range, link)->bin_after) {
-            dao_range_block_t block = dao_range_describe(range, link);
-            if (!visit(&block, user)) {
-                return;
-            }
-        }
-    }
-}
-
-void dao_range_walk_holes_from(const dao_range_t *range, uint64_t least_bytes, dao_range_visit_t visit,
-                               void *user)
-{
-    DAO_ASSERT(least_bytes > 0);
-    if (least_bytes > range->config.capacity_bytes) {
-        return;
-    }
-    uint64_t least_units = (least_bytes + DAO_RANGE_GRANULE - 1) >> UNIT_SHIFT;
-    for (size_t bin = dao_range_next_bin(range, dao_range_bin_of(least_units)); bin != DAO_RANGE_NO_BIN;
-         bin = dao_range_next_bin(range, bin + 1)) {
-        for (uint32_t link = dao_range_bin_first(range, bin); link != NONE;
-             link = dao_range_at(range, link)->bin_after) {
-            dao_range_block_t block = dao_range_describe(range, link);
-            if (block.size_bytes >= least_bytes && !visit(&block, user)) {
-                return;
-            }
-        }
-    }
-}
-
-uint64_t dao_range_capacity(const dao_range_t *range)
-{
-    return range->config.capacity_bytes;
-}
-
-uint64_t dao_range_used(const dao_range_t *range)
-{
-    return range->used_units << UNIT_SHIFT;
-}
-
-uint64_t dao_range_largest_hole(const dao_range_t *range)
-{
-    uint64_t largest_units = 0;
-    size_t bin = dao_range_previous_bin(range, BIN_END);
-    for (uint32_t i = bin != DAO_RANGE_NO_BIN ? dao_range_bin_first(range, bin) : NONE; i != NONE;
-         i = dao_range_at(range, i)->bin_after) {
-        if (dao_range_at(range, i)->size_units > largest_units) {
-            largest_units = dao_range_at(range, i)->size_units;
-        }
-    }
-    return largest_units << UNIT_SHIFT;
 }

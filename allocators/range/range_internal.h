@@ -268,6 +268,10 @@ static DAO_ON_THE_PATH void dao_range_start_drop(dao_range_t *range, uint32_t li
 
 /* ---- nodes: range_table.c makes room for them ---- */
 
+/* Makes the tables of a range that has its configuration, without a block. False without memory. */
+bool dao_range_tables_create(dao_range_t *range);
+void dao_range_tables_destroy(dao_range_t *range); /* half made ones as well */
+
 /* Makes room for two more nodes. DAO_ERR_NO_HOST_MEMORY. */
 DAO_NODISCARD dao_status_t dao_range_reserve(dao_range_t *range);
 

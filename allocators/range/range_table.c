@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tables of a range: creating them, making room in them, giving them up. */
+/* The tables of a range: creating them, making room in them, freeing them. */
 #include "allocators/range/range_internal.h"
 
 #include "base/memory/host.h"
@@ -88,49 +88,16 @@ static bool index_create(dao_range_t *range)
     return range->firsts != NULL && range->page_words != NULL;
 }
 
-dao_status_t dao_range_create(const dao_range_config_t *config, dao_range_t **out_range)
+bool dao_range_tables_create(dao_range_t *range)
 {
-    DAO_ASSERT(config->capacity_bytes >= DAO_RANGE_GRANULE &&
-               config->capacity_bytes <= DAO_RANGE_CAPACITY_MAX);
-    DAO_ASSERT(config->capacity_bytes % DAO_RANGE_GRANULE == 0 && config->base % DAO_RANGE_GRANULE == 0);
-    dao_range_t *range = dao_host_calloc(1, sizeof(*range));
-    if (range == NULL) {
-        return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for the tables of a range");
-    }
-    range->config = *config;
-    range->capacity_units = config->capacity_bytes >> UNIT_SHIFT;
-    range->base_units = config->base >> UNIT_SHIFT;
-    range->is_plain = config->fit == DAO_RANGE_FIT_GOOD && !config->is_indexed;
-    if (!starts_create(range) || !nodes_grow(range) || !index_create(range)) {
-        dao_range_destroy(range);
-        return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for the tables of a range");
-    }
-    uint32_t all = dao_range_node_take(range);
-    *dao_range_at(range, all) = (dao_range_node_t){.size_units = range->capacity_units, .state = NODE_FREE};
-    dao_range_at(range, DAO_RANGE_NONE)->before = all;
-    dao_range_at(range, DAO_RANGE_NONE)->after = all;
-    if (config->is_parts) {
-        dao_range_gap_insert(range, all);
-    } else {
-        dao_range_bin_insert(range, all, dao_range_bin_of(range->capacity_units));
-    }
-    if (range->firsts != NULL) {
-        dao_range_index_add(range, all);
-    }
-    DAO_ASSERT_HEAVY(dao_range_is_valid(range));
-    *out_range = range;
-    return DAO_OK;
+    return starts_create(range) && nodes_grow(range) && index_create(range);
 }
 
-void dao_range_destroy(dao_range_t *range)
+void dao_range_tables_destroy(dao_range_t *range)
 {
-    if (range == NULL) {
-        return;
-    }
     starts_destroy(range);
     dao_host_free(range->fences);
     dao_host_free(range->table);
     dao_host_free(range->page_words);
     dao_host_free(range->firsts);
-    dao_host_free(range);
 }

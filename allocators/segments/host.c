@@ -39,9 +39,7 @@ static bool is_valid_locked(const dao_segmented_t *segmented)
 {
     const host_t *host = (const host_t *)segmented;
     dao_recount_t recount = {0};
-    return dao_malloc_front_is_valid(&host->small, &recount) &&
-           dao_segments_is_valid(&segmented->segments, &recount) &&
-           dao_ledger_matches(&segmented->ledger, &recount);
+    return dao_malloc_front_is_valid(&host->small, &recount) && dao_segmented_recounts(segmented, &recount);
 }
 
 static const dao_segmented_ways_t host_ways = {
@@ -63,7 +61,7 @@ static void warn(const host_t *host, const char *what, int error)
     }
 }
 
-/* Returns the lock up, then logs what was refused under it. */
+/* Unlocks, then logs what was refused under the lock. */
 static void unlock_and_warn(host_t *host)
 {
     int huge_pages = refusal_take(&host->huge_pages);
@@ -108,8 +106,7 @@ static dao_status_t host_alloc(dao_allocator_t *allocator, const dao_block_reque
     } else {
         status = alloc_small_locked(host, request, &out_grant->address);
         if (status != DAO_OK) {
-            status = dao_ledger_fail(&host->segmented.ledger, status, request,
-                                     dao_segments_largest_hole(&host->segmented.segments));
+            status = dao_segmented_fail(&host->segmented, status, request);
         }
     }
     unlock_and_warn(host);
@@ -138,7 +135,7 @@ static dao_status_t host_free(dao_allocator_t *allocator, void *address, dao_str
     dao_segmented_lock(&host->segmented);
     dao_status_t status = free_locked(host, address);
     dao_segmented_unlock(&host->segmented);
-    return dao_ledger_check_free(&host->segmented.ledger, status, address);
+    return dao_segmented_check_free(&host->segmented, status, address);
 }
 
 static dao_status_t host_query(dao_allocator_t *allocator, const void *address, dao_block_t *out_block)
@@ -150,7 +147,7 @@ static dao_status_t host_query(dao_allocator_t *allocator, const void *address, 
         status = dao_malloc_front_query(&host->small, address, out_block);
     }
     dao_segmented_unlock(&host->segmented);
-    return dao_ledger_check_query(&host->segmented.ledger, status, address);
+    return dao_segmented_check_query(&host->segmented, status, address);
 }
 
 static dao_status_t host_trim(dao_allocator_t *allocator, size_t keep_bytes, size_t *out_released_bytes)
@@ -228,7 +225,7 @@ static dao_status_t give_region(void *user, void *address, size_t size_bytes)
 /* Makes an empty allocator what its config says. */
 static dao_status_t host_start(host_t *host, const dao_host_config_t *config)
 {
-    dao_status_t status = dao_ledger_init(&host->segmented.ledger, config->name);
+    dao_status_t status = dao_segmented_name(&host->segmented, config->name);
     if (status != DAO_OK) {
         return status;
     }

@@ -36,8 +36,7 @@ static bool is_valid_locked(const dao_segmented_t *segmented)
 {
     const pinned_t *pinned = (const pinned_t *)segmented;
     dao_recount_t recount = {0};
-    return dao_segments_is_valid(&segmented->segments, &recount) &&
-           dao_ledger_matches(&segmented->ledger, &recount) &&
+    return dao_segmented_recounts(segmented, &recount) &&
            pinned->deferred.slot_count >=
                (recount.live_count > 0 ? recount.live_count + DAO_DEFERRED_SPARE_COUNT : 0);
 }
@@ -56,7 +55,7 @@ static void lock_and_drain(dao_segmented_t *segmented)
     pinned->wrong = dao_deferred_reclaim(&pinned->deferred, free_locked, pinned);
 }
 
-/* Returns the lock up, then logs the wrong addresses. */
+/* Unlocks, then logs the wrong addresses. */
 static void unlock_and_report(dao_segmented_t *segmented)
 {
     pinned_t *pinned = pinned_of(&segmented->base);
@@ -79,8 +78,7 @@ static dao_status_t pinned_alloc(dao_allocator_t *allocator, const dao_block_req
     if (status == DAO_OK) {
         status = dao_segments_alloc(&pinned->segmented.segments, request, out_grant);
     } else {
-        status = dao_ledger_fail(&pinned->segmented.ledger, status, request,
-                                 dao_segments_largest_hole(&pinned->segmented.segments));
+        status = dao_segmented_fail(&pinned->segmented, status, request);
     }
     unlock_and_report(&pinned->segmented);
     return status;
@@ -92,7 +90,7 @@ static dao_status_t pinned_free(dao_allocator_t *allocator, void *address, dao_s
     lock_and_drain(&pinned->segmented);
     dao_status_t status = dao_segments_free(&pinned->segmented.segments, address, fence);
     unlock_and_report(&pinned->segmented);
-    return dao_ledger_check_free(&pinned->segmented.ledger, status, address);
+    return dao_segmented_check_free(&pinned->segmented, status, address);
 }
 
 static void pinned_stats_get(dao_allocator_t *allocator, dao_stats_t *out_stats)
@@ -170,7 +168,7 @@ static dao_status_t give_region(void *user, void *address, size_t size_bytes)
 /* Makes an empty allocator what its config says. */
 static dao_status_t pinned_start(pinned_t *pinned, const dao_pinned_config_t *config)
 {
-    dao_status_t status = dao_ledger_init(&pinned->segmented.ledger, config->name);
+    dao_status_t status = dao_segmented_name(&pinned->segmented, config->name);
     if (status != DAO_OK) {
         return status;
     }

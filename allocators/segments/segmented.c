@@ -19,6 +19,36 @@ void dao_segmented_finish(dao_segmented_t *segmented)
     dao_mutex_finish(&segmented->lock);
 }
 
+dao_status_t dao_segmented_name(dao_segmented_t *segmented, const char *name)
+{
+    return dao_ledger_init(&segmented->ledger, name);
+}
+
+bool dao_segmented_recounts(const dao_segmented_t *segmented, dao_recount_t *recount)
+{
+    return dao_segments_is_valid(&segmented->segments, recount) &&
+           dao_ledger_matches(&segmented->ledger, recount);
+}
+
+dao_status_t dao_segmented_fail(dao_segmented_t *segmented, dao_status_t status,
+                                const dao_block_request_t *request)
+{
+    return dao_ledger_fail(&segmented->ledger, status, request,
+                           dao_segments_largest_hole(&segmented->segments));
+}
+
+dao_status_t dao_segmented_check_free(const dao_segmented_t *segmented, dao_status_t status,
+                                      const void *address)
+{
+    return dao_ledger_check_free(&segmented->ledger, status, address);
+}
+
+dao_status_t dao_segmented_check_query(const dao_segmented_t *segmented, dao_status_t status,
+                                       const void *address)
+{
+    return dao_ledger_check_query(&segmented->ledger, status, address);
+}
+
 /* ---- the table ---- */
 
 dao_status_t dao_segmented_stream_mark(dao_allocator_t *allocator, void *address, uint32_t stream)

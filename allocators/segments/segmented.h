@@ -34,12 +34,28 @@ static inline dao_segmented_t *dao_segmented_of(dao_allocator_t *allocator)
     return (dao_segmented_t *)allocator;
 }
 
-/* Makes one without memory, whose ledger its owner begins. */
+/* Makes one without memory; dao_segmented_name() begins its ledger. */
 void dao_segmented_init(dao_segmented_t *segmented, const dao_allocator_ops_t *ops,
                         const dao_segmented_ways_t *ways, const dao_segments_config_t *config);
 
 /* Releases everything, also what is half made, but for the memory that it lies in. */
 void dao_segmented_finish(dao_segmented_t *segmented);
+
+/* Begins the ledger, with the place's name, which is copied. DAO_ERR_NO_HOST_MEMORY. */
+DAO_NODISCARD dao_status_t dao_segmented_name(dao_segmented_t *segmented, const char *name);
+
+/* Checks the segments, and that they and what `recount` has already are what the ledger says. With the lock. */
+bool dao_segmented_recounts(const dao_segmented_t *segmented, dao_recount_t *recount);
+
+/* As dao_ledger_fail(), with the largest hole of the segments. With the lock. */
+dao_status_t dao_segmented_fail(dao_segmented_t *segmented, dao_status_t status,
+                                const dao_block_request_t *request);
+
+/* As dao_ledger_check_free() and dao_ledger_check_query(): the message of a call that found no block. */
+dao_status_t dao_segmented_check_free(const dao_segmented_t *segmented, dao_status_t status,
+                                      const void *address);
+dao_status_t dao_segmented_check_query(const dao_segmented_t *segmented, dao_status_t status,
+                                       const void *address);
 
 /* The lock alone. */
 static inline void dao_segmented_lock(dao_segmented_t *segmented)

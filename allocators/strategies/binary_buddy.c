@@ -218,10 +218,10 @@ static dao_status_t grow(binary_buddy_t *buddy, size_t block_bytes, const chunk_
         return status;
     }
     size_t wanted_bytes = block_bytes > buddy->chunk_bytes ? block_bytes : buddy->chunk_bytes;
-    if (wanted_bytes > dao_ledger_budget_room(supply->ledger)) {
+    if (wanted_bytes > dao_supply_budget_room(supply)) {
         wanted_bytes = block_bytes; /* the rest is for those who share the budget */
     }
-    while (wanted_bytes > block_bytes && wanted_bytes > dao_ledger_room(supply->ledger)) {
+    while (wanted_bytes > block_bytes && wanted_bytes > dao_supply_room(supply)) {
         wanted_bytes /= 2; /* powers of two: it ends at block_bytes */
     }
     status = take_chunk(buddy, wanted_bytes, wanted_bytes == block_bytes, out_chunk);

@@ -50,6 +50,16 @@ size_t dao_supply_padded(const dao_supply_t *supply, size_t size_bytes, size_t a
                                                      : size_bytes;
 }
 
+uint64_t dao_supply_room(const dao_supply_t *supply)
+{
+    return dao_ledger_room(supply->ledger);
+}
+
+uint64_t dao_supply_budget_room(const dao_supply_t *supply)
+{
+    return dao_ledger_budget_room(supply->ledger);
+}
+
 dao_status_t dao_supply_make_room(dao_supply_t *supply, size_t size_bytes)
 {
     uint64_t room_bytes = dao_ledger_room(supply->ledger);

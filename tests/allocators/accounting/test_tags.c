@@ -7,7 +7,7 @@
 #include <dao/tag.h>
 
 #include "allocators/accounting/budget.h"
-#include "allocators/accounting/tags.h"
+#include "allocators/accounting/ledger.h"
 #include "base/report/fault.h"
 #include "base/threads/sync.h"
 #include "tests/support/gate.h"
