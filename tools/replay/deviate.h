@@ -29,8 +29,8 @@ typedef struct dao_deviation {
     double share;   /* of the events, 0 to 1: these have a kind drawn, and deviate if it is one of `kinds` */
     uint32_t kinds; /* a bit a kind */
     uint32_t repeats; /* steps that deviate */
-    uint32_t
-        shapes; /* above 1: each of these has one of so many shapes, drawn: all sizes are a part of the first step's */
+    /* Above 1: each of these has one of so many shapes, drawn: all sizes are a part of the first step's. */
+    uint32_t shapes;
     uint64_t seed;
 } dao_deviation_t;
 
