@@ -6,8 +6,8 @@
  *     generator threads --push(kernel)--> bounded queue --> executor thread --> compute, H2D, D2H streams
  *
  * The program creates managed tensors, pushes kernels that name what they read and write, and drops its
- * handles. The executor brings every operand onto the device before its kernel, moves others to pinned host
- * memory to make room, and frees a tensor as soon as it has neither a handle nor a pending access.
+ * handles. The executor brings every operand onto the device before its kernel, and moves other tensors to
+ * pinned host memory for it. A tensor is freed as soon as it has neither a handle nor a pending access.
  *
  * The first failure stops the kernels after it: they are skipped until dao_executor_sync() reports and clears
  * it. A kernel that fails or is skipped leaves its tensors as they were. After the sync the executor goes on.
@@ -126,9 +126,9 @@ typedef struct dao_executor_config {
 #define DAO_EXECUTOR_QUEUE_DEFAULT 1024
 
 /**
- * Device time of kernels that are queued before the host waits, by default: a second. Copies are queued about as
- * far ahead as kernels. So it should be no less than the time to move what a step moves, or what the device holds:
- * see docs/simulate.md.
+ * Device time of kernels that are queued before the host waits, by default: a second. Copies are queued about
+ * as far ahead as kernels. So it should be no less than the time to move what a step moves, or what the
+ * device holds: see docs/simulate.md.
  */
 #define DAO_EXECUTOR_IN_FLIGHT_NS_DEFAULT UINT64_C(1000000000)
 

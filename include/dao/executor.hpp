@@ -20,7 +20,7 @@ namespace detail
 
 inline void executor_end(::dao_executor_t *handle) noexcept
 {
-    (void)::dao_executor_destroy(handle); /* who wants its answer calls sync() before */
+    (void)::dao_executor_destroy(handle); /* its answer is that of a sync() before */
 }
 
 } // namespace detail

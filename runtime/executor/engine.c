@@ -6,10 +6,10 @@
                  uses are in     operands resident, fences          compute stream
                  access lists    queued, kernel launched            has passed it
 
-   A kernel is prepared (every operand gets a part of the arena and its bytes), launched, and committed
-   (residencies and fences say what holds once it has run). Until the launch every step can be undone or is
-   harmless: a fetched operand stays fetched, a victim stays evicted, a part that nothing was written to is
-   given back.
+   A kernel is prepared: every operand gets a part of the arena and its bytes. Then it is launched and
+   committed: residencies and fences say what holds once it has run. Until the launch every move can be
+   undone or is harmless: a fetched operand stays fetched, a victim stays evicted, a part that nothing was
+   written to is given back.
 
    Invariants between two items: no tensor is pinned or landing; the arena's used bytes are the parts of
    tensors that are DEVICE or BOTH; the host tier's used bytes are the slots of tensors that are BOTH or
@@ -215,8 +215,8 @@ static void give_workspace(dao_engine_t *engine, const dao_placement_t *placemen
     }
 }
 
-/* Gives back what was taken for a kernel that will not run now, behind what its function may have queued. A
-   part that this may have written is given up if the host or the file has the tensor's bytes. */
+/* Gives back what was taken for a kernel that will not run now, behind what its function may have queued.
+   A part that this may have written is given up if the host or the file has the tensor's bytes. */
 static void undo_landing(dao_engine_t *engine, dao_item_t *item, const dao_placement_t *placement,
                          const dao_fence_t *fence)
 {
@@ -412,8 +412,8 @@ static void commit(dao_engine_t *engine, dao_item_t *item, const dao_placement_t
     engine->stats.kernel_count++;
 }
 
-/* Gives the operands and the workspace their places: by the plan if one is followed and knows this, else by
-   itself. */
+/* Gives the operands and the workspace their places: by the plan if one is followed and goes on as
+   planned, else by eviction. */
 static dao_status_t place(dao_engine_t *engine, dao_item_t *item, dao_placement_t *placement)
 {
     dao_status_t status = DAO_OK;
@@ -497,7 +497,7 @@ void dao_engine_retire(dao_engine_t *engine)
     DAO_ASSERT((engine->first_retired == NULL) == (engine->last_retired == NULL));
 }
 
-/* Looks what has finished, and lets go of it. */
+/* Looks which operations have finished, and releases what they used. */
 static void look(dao_engine_t *engine)
 {
     engine->unseen_count = 0;

@@ -99,7 +99,7 @@ DAO_NODISCARD dao_status_t dao_engine_init(dao_engine_t *engine, const dao_engin
    not finished: that is left to the destroyer of its streams. */
 void dao_engine_finish(dao_engine_t *engine);
 
-/* Takes an item in: from now on its uses are known to the policy. */
+/* Takes an item in: from now on the policy sees its uses. */
 void dao_engine_enqueue(dao_engine_t *engine, dao_item_t *item);
 
 /* The oldest item that has not run; NULL if there is none. */

@@ -10,43 +10,43 @@
 
 #include <inttypes.h>
 
-dao_status_t dao_plan_player_init(dao_plan_player_t *replay, const dao_plan_player_config_t *config)
+dao_status_t dao_plan_player_init(dao_plan_player_t *player, const dao_plan_player_config_t *config)
 {
     uint32_t most_uses = 1;
-    *replay = (dao_plan_player_t){.config = *config};
+    *player = (dao_plan_player_t){.config = *config};
     for (uint32_t i = 0; i < config->problem->kernel_count; i++) {
         uint32_t use_count = config->problem->kernels[i].use_count;
         most_uses = use_count > most_uses ? use_count : most_uses;
     }
     DAO_ASSERT(config->file != NULL || !dao_plan_player_file_is_needed(config->schedule));
     dao_status_t status =
-        dao_issue_order_init(&replay->order, config->schedule, config->problem->kernel_count, NULL);
+        dao_issue_order_init(&player->order, config->schedule, config->problem->kernel_count, NULL);
     if (status != DAO_OK) {
         return status;
     }
-    replay->addresses = dao_host_calloc(most_uses, sizeof(*replay->addresses));
-    if (replay->addresses == NULL) {
-        dao_issue_order_finish(&replay->order);
+    player->addresses = dao_host_calloc(most_uses, sizeof(*player->addresses));
+    if (player->addresses == NULL) {
+        dao_issue_order_finish(&player->order);
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory for %" PRIu32 " operands", most_uses);
     }
     return DAO_OK;
 }
 
-void dao_plan_player_finish(dao_plan_player_t *replay)
+void dao_plan_player_finish(dao_plan_player_t *player)
 {
-    dao_issue_order_finish(&replay->order);
-    dao_host_free(replay->addresses);
-    replay->addresses = NULL;
+    dao_issue_order_finish(&player->order);
+    dao_host_free(player->addresses);
+    player->addresses = NULL;
 }
 
-static void *device_at(const dao_plan_player_t *replay, uint64_t offset_bytes)
+static void *device_at(const dao_plan_player_t *player, uint64_t offset_bytes)
 {
-    return (char *)replay->config.device_address + offset_bytes;
+    return (char *)player->config.device_address + offset_bytes;
 }
 
-static void *host_at(const dao_plan_player_t *replay, uint64_t offset_bytes)
+static void *host_at(const dao_plan_player_t *player, uint64_t offset_bytes)
 {
-    return (char *)replay->config.host_address + offset_bytes;
+    return (char *)player->config.host_address + offset_bytes;
 }
 
 /* ---- before the first step ---- */
@@ -58,13 +58,13 @@ static bool overlap(const dao_swap_copy_t *a, const dao_swap_copy_t *b)
 }
 
 /* Returns true if a copy in, the order's `at`-th operation, brings bytes that this step has put into the
-   slot: the order has every copy out before the copies in that bring its bytes back, whatever their fences
+   slot. The order has every copy out before the copies in that bring its bytes back, whatever their fences
    name. */
-static bool is_of_this_step(const dao_plan_player_t *replay, const dao_swap_copy_t *in, uint32_t at)
+static bool is_of_this_step(const dao_plan_player_t *player, const dao_swap_copy_t *in, uint32_t at)
 {
     for (uint32_t i = 0; i < at; i++) {
         const dao_swap_copy_t *copy =
-            dao_issue_order_copy(replay->config.schedule, replay->order.operations[i]);
+            dao_issue_order_copy(player->config.schedule, player->order.operations[i]);
         if (copy != NULL && !copy->is_in && overlap(copy, in)) {
             return true;
         }
@@ -72,28 +72,28 @@ static bool is_of_this_step(const dao_plan_player_t *replay, const dao_swap_copy
     return false;
 }
 
-static dao_status_t place_slots(dao_plan_player_t *replay, dao_plan_player_read_t read, void *staging)
+static dao_status_t place_slots(dao_plan_player_t *player, dao_plan_player_read_t read, void *staging)
 {
     dao_status_t status = DAO_OK;
-    for (uint32_t i = 0; status == DAO_OK && i < replay->order.count; i++) {
+    for (uint32_t i = 0; status == DAO_OK && i < player->order.count; i++) {
         const dao_swap_copy_t *copy =
-            dao_issue_order_copy(replay->config.schedule, replay->order.operations[i]);
-        if (copy == NULL || !copy->is_in || is_of_this_step(replay, copy, i)) {
+            dao_issue_order_copy(player->config.schedule, player->order.operations[i]);
+        if (copy == NULL || !copy->is_in || is_of_this_step(player, copy, i)) {
             continue;
         }
-        void *bytes = copy->is_file ? staging : host_at(replay, copy->slot_bytes);
-        read(copy->tensor, copy->offset_bytes, copy->size_bytes, bytes, replay->config.user);
+        void *bytes = copy->is_file ? staging : host_at(player, copy->slot_bytes);
+        read(copy->tensor, copy->offset_bytes, copy->size_bytes, bytes, player->config.user);
         if (copy->is_file) {
-            status = dao_plan_player_file_put(replay->config.file, copy->slot_bytes, bytes, copy->size_bytes);
+            status = dao_plan_player_file_put(player->config.file, copy->slot_bytes, bytes, copy->size_bytes);
         }
     }
     return status;
 }
 
-static dao_status_t copy_now(dao_plan_player_t *replay, void *dst, const void *src, uint64_t size_bytes)
+static dao_status_t copy_now(dao_plan_player_t *player, void *dst, const void *src, uint64_t size_bytes)
 {
     static const dao_fence_t no_fence;
-    dao_timeline_t *timeline = replay->config.timeline;
+    dao_timeline_t *timeline = player->config.timeline;
     dao_fence_t fence = no_fence;
     dao_status_t status = dao_timeline_before(timeline, DAO_STREAM_ROLE_H2D, &no_fence);
     if (status == DAO_OK) {
@@ -106,18 +106,18 @@ static dao_status_t copy_now(dao_plan_player_t *replay, void *dst, const void *s
     return status == DAO_OK ? dao_timeline_wait(timeline, &fence) : status;
 }
 
-dao_status_t dao_plan_player_place(dao_plan_player_t *replay, dao_plan_player_read_t read, void *staging)
+dao_status_t dao_plan_player_place(dao_plan_player_t *player, dao_plan_player_read_t read, void *staging)
 {
-    const dao_swap_schedule_t *schedule = replay->config.schedule;
-    dao_status_t status = place_slots(replay, read, staging);
+    const dao_swap_schedule_t *schedule = player->config.schedule;
+    dao_status_t status = place_slots(player, read, staging);
     for (uint32_t i = 0; status == DAO_OK && i < schedule->resident_count; i++) {
         const dao_swap_resident_t *resident = &schedule->residents[i];
-        read(resident->tensor, resident->offset_bytes, resident->size_bytes, staging, replay->config.user);
-        status = copy_now(replay, device_at(replay, resident->address_bytes), staging, resident->size_bytes);
+        read(resident->tensor, resident->offset_bytes, resident->size_bytes, staging, player->config.user);
+        status = copy_now(player, device_at(player, resident->address_bytes), staging, resident->size_bytes);
     }
     for (int i = 0; i < DAO_ISSUE_ORDER_STREAM_COUNT; i++) {
         dao_stream_role_t role = dao_issue_order_roles[i];
-        replay->first[role] = replay->base[role] = replay->config.timeline->streams[role].issued;
+        player->first[role] = player->base[role] = player->config.timeline->streams[role].issued;
     }
     return status;
 }
@@ -125,91 +125,91 @@ dao_status_t dao_plan_player_place(dao_plan_player_t *replay, dao_plan_player_re
 /* ---- a step ---- */
 
 /* The plan's fence in numbers. */
-static dao_fence_t find_fence(const dao_plan_player_t *replay, const dao_swap_fence_t *after, uint32_t own)
+static dao_fence_t find_fence(const dao_plan_player_t *player, const dao_swap_fence_t *after, uint32_t own)
 {
     dao_fence_t fence = {{0}};
     for (uint32_t stream = 0; stream < DAO_ISSUE_ORDER_STREAM_COUNT; stream++) {
         dao_stream_role_t role = dao_issue_order_roles[stream];
         int32_t done = after->done[dao_issue_order_streams[stream]];
-        int64_t number = (int64_t)replay->base[role] + done;
-        if (done != DAO_SWAP_NO_WAIT && stream != own && number > (int64_t)replay->first[role]) {
+        int64_t number = (int64_t)player->base[role] + done;
+        if (done != DAO_SWAP_NO_WAIT && stream != own && number > (int64_t)player->first[role]) {
             dao_fence_add(&fence, role, (uint64_t)number);
         }
     }
     return fence;
 }
 
-static dao_status_t queue_kernel(dao_plan_player_t *replay, uint32_t index)
+static dao_status_t queue_kernel(dao_plan_player_t *player, uint32_t index)
 {
-    const dao_plan_player_config_t *config = &replay->config;
+    const dao_plan_player_config_t *config = &player->config;
     const dao_swap_kernel_t *kernel = &config->problem->kernels[index];
     for (uint32_t i = 0; i < kernel->use_count; i++) {
-        replay->addresses[i] = device_at(replay, config->schedule->use_address[replay->next_use++]);
+        player->addresses[i] = device_at(player, config->schedule->use_address[player->next_use++]);
     }
     void *workspace =
-        kernel->workspace_bytes > 0 ? device_at(replay, config->schedule->workspace_address[index]) : NULL;
-    return config->launch(index, replay->addresses, workspace, config->user);
+        kernel->workspace_bytes > 0 ? device_at(player, config->schedule->workspace_address[index]) : NULL;
+    return config->launch(index, player->addresses, workspace, config->user);
 }
 
-static dao_status_t watch(const dao_plan_player_t *replay, dao_stream_role_t role,
+static dao_status_t watch(const dao_plan_player_t *player, dao_stream_role_t role,
                           const dao_swap_copy_t *copy, bool is_behind)
 {
-    const dao_plan_player_config_t *config = &replay->config;
+    const dao_plan_player_config_t *config = &player->config;
     return config->watch != NULL ? config->watch(role, copy, is_behind, config->user) : DAO_OK;
 }
 
-static dao_status_t queue_host_copy(const dao_plan_player_t *replay, dao_backend_stream_t *stream,
+static dao_status_t queue_host_copy(const dao_plan_player_t *player, dao_backend_stream_t *stream,
                                     const dao_swap_copy_t *copy)
 {
-    void *device = device_at(replay, copy->address_bytes);
-    void *host = host_at(replay, copy->slot_bytes);
-    return replay->config.timeline->ops->copy(stream, copy->is_in ? DAO_COPY_KIND_H2D : DAO_COPY_KIND_D2H,
+    void *device = device_at(player, copy->address_bytes);
+    void *host = host_at(player, copy->slot_bytes);
+    return player->config.timeline->ops->copy(stream, copy->is_in ? DAO_COPY_KIND_H2D : DAO_COPY_KIND_D2H,
                                               copy->is_in ? device : host, copy->is_in ? host : device,
                                               copy->size_bytes);
 }
 
-static dao_status_t queue_copy(dao_plan_player_t *replay, dao_issue_operation_t operation,
+static dao_status_t queue_copy(dao_plan_player_t *player, dao_issue_operation_t operation,
                                const dao_swap_copy_t *copy)
 {
     dao_stream_role_t role = dao_issue_order_roles[operation.stream];
-    dao_backend_stream_t *stream = replay->config.timeline->streams[role].backend;
-    dao_status_t status = watch(replay, role, copy, false);
+    dao_backend_stream_t *stream = player->config.timeline->streams[role].backend;
+    dao_status_t status = watch(player, role, copy, false);
     if (status == DAO_OK) {
-        status = copy->is_file ? dao_plan_player_file_copy(replay->config.file,
+        status = copy->is_file ? dao_plan_player_file_copy(player->config.file,
                                                            dao_issue_order_streams[operation.stream],
                                                            operation.index, stream)
-                               : queue_host_copy(replay, stream, copy);
+                               : queue_host_copy(player, stream, copy);
     }
-    return status == DAO_OK ? watch(replay, role, copy, true) : status;
+    return status == DAO_OK ? watch(player, role, copy, true) : status;
 }
 
-static dao_status_t queue_thing(dao_plan_player_t *replay, dao_issue_operation_t operation)
+static dao_status_t queue_thing(dao_plan_player_t *player, dao_issue_operation_t operation)
 {
-    const dao_swap_schedule_t *schedule = replay->config.schedule;
+    const dao_swap_schedule_t *schedule = player->config.schedule;
     const dao_swap_copy_t *copy = dao_issue_order_copy(schedule, operation);
     dao_stream_role_t role = dao_issue_order_roles[operation.stream];
-    dao_fence_t fence = find_fence(replay, dao_issue_order_fence(schedule, operation), operation.stream);
+    dao_fence_t fence = find_fence(player, dao_issue_order_fence(schedule, operation), operation.stream);
     uint64_t number = 0;
-    dao_status_t status = dao_timeline_before(replay->config.timeline, role, &fence);
+    dao_status_t status = dao_timeline_before(player->config.timeline, role, &fence);
     if (status == DAO_OK) {
-        status = copy == NULL ? queue_kernel(replay, operation.index) : queue_copy(replay, operation, copy);
+        status = copy == NULL ? queue_kernel(player, operation.index) : queue_copy(player, operation, copy);
     }
     if (status == DAO_OK) {
-        status = dao_timeline_after(replay->config.timeline, role, &number);
+        status = dao_timeline_after(player->config.timeline, role, &number);
     }
-    DAO_ASSERT(status != DAO_OK || number == replay->base[role] + operation.index + 1);
+    DAO_ASSERT(status != DAO_OK || number == player->base[role] + operation.index + 1);
     return status;
 }
 
-dao_status_t dao_plan_player_step(dao_plan_player_t *replay)
+dao_status_t dao_plan_player_step(dao_plan_player_t *player)
 {
     dao_status_t status = DAO_OK;
-    replay->next_use = 0;
-    for (uint32_t i = 0; status == DAO_OK && i < replay->order.count; i++) {
-        status = queue_thing(replay, replay->order.operations[i]);
+    player->next_use = 0;
+    for (uint32_t i = 0; status == DAO_OK && i < player->order.count; i++) {
+        status = queue_thing(player, player->order.operations[i]);
     }
     for (int i = 0; status == DAO_OK && i < DAO_ISSUE_ORDER_STREAM_COUNT; i++) {
-        replay->base[dao_issue_order_roles[i]] += replay->order.stream_counts[i];
+        player->base[dao_issue_order_roles[i]] += player->order.stream_counts[i];
     }
     return status;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A compiled step on real streams: what a plan of dao/swap.h says, with events only. The host decides
-   nothing, allocates nothing and waits only when DAO_TIMELINE_DEPTH operations of a stream are in flight. */
+/* Plays a plan of dao/swap.h on real streams, with events only. The host decides nothing, allocates
+   nothing, and waits only when DAO_TIMELINE_DEPTH operations of a stream are in flight. */
 #ifndef DAO_TOOLS_PLAN_PLAYER_H
 #define DAO_TOOLS_PLAN_PLAYER_H
 
@@ -20,7 +20,7 @@ typedef dao_status_t (*dao_plan_player_launch_t)(uint32_t index, void *const *ad
 typedef dao_status_t (*dao_plan_player_watch_t)(dao_stream_role_t role, const dao_swap_copy_t *copy,
                                                 bool is_behind, void *user);
 
-/* Everything is borrowed and outlives the replay. */
+/* Everything is borrowed and outlives the player. */
 typedef struct dao_plan_player_config {
     dao_timeline_t *timeline;
     const dao_swap_problem_t *problem;
@@ -45,21 +45,21 @@ typedef struct dao_plan_player {
 } dao_plan_player_t;
 
 /* DAO_ERR_INVALID for a plan whose step cannot be queued; DAO_ERR_NO_HOST_MEMORY. */
-DAO_NODISCARD dao_status_t dao_plan_player_init(dao_plan_player_t *replay,
+DAO_NODISCARD dao_status_t dao_plan_player_init(dao_plan_player_t *player,
                                                 const dao_plan_player_config_t *config);
-void dao_plan_player_finish(dao_plan_player_t *replay);
+void dao_plan_player_finish(dao_plan_player_t *player);
 
-/* Puts what lives on over the step's start where the plan wants it: `read` gives the bytes [offset, offset +
-   size) of a tensor in its content as a step starts, and is called with the address in the host's memory, or
-   in `staging`, which holds each resident part and each part that comes from the file, from where the bytes
-   go on at once. Before the first step, once. */
+/* Puts what lives on over the step's start where the plan wants it; called once, before the first step.
+   `read` writes the bytes [offset, offset + size) of a tensor, as a step starts, to an address: in the
+   host's memory, or in `staging`, from where they go on at once. `staging` holds each resident part and
+   each part that comes from the file. */
 typedef void (*dao_plan_player_read_t)(uint32_t tensor, uint64_t offset_bytes, uint64_t size_bytes,
                                        void *out_bytes, void *user);
-DAO_NODISCARD dao_status_t dao_plan_player_place(dao_plan_player_t *replay, dao_plan_player_read_t read,
+DAO_NODISCARD dao_status_t dao_plan_player_place(dao_plan_player_t *player, dao_plan_player_read_t read,
                                                  void *staging);
 
 /* Queues a step. An error of a launch or of the device leaves the step half queued: nothing more may be
    replayed. */
-DAO_NODISCARD dao_status_t dao_plan_player_step(dao_plan_player_t *replay);
+DAO_NODISCARD dao_status_t dao_plan_player_step(dao_plan_player_t *player);
 
 #endif

@@ -36,7 +36,7 @@
 
 static const dao_fence_t no_fence;
 
-/* All that was queued so far and may touch the device's memory. */
+/* All that was queued so far and may use the device's memory. */
 static dao_fence_t everything(const dao_timeline_t *timeline)
 {
     dao_fence_t fence = no_fence;

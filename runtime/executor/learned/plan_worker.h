@@ -27,9 +27,8 @@ typedef struct dao_plan_worker {
     dao_cond_t changed;
     dao_thread_t thread; /* started with the first job */
     bool has_thread;
-    dao_plan_job_t *job; /* handed in, and not taken back */
-    _Atomic bool
-        is_done; /* the job may be taken back; until then it, and what it holds, is guarded by the lock */
+    dao_plan_job_t *job;  /* submitted, and not taken */
+    _Atomic bool is_done; /* the job may be taken; until then it, and what it holds, is guarded by the lock */
     _Atomic bool is_stopping; /* set under the lock; the plan that is being made is given up */
 } dao_plan_worker_t;
 
@@ -38,10 +37,10 @@ void dao_plan_worker_init(dao_plan_worker_t *worker, bool is_at_once);
 /* A plan that is being made is given up: waits for that, a millisecond or some for a large step. */
 void dao_plan_worker_finish(dao_plan_worker_t *worker);
 
-/* Hands a job in, at most one at a time. DAO_ERR_THREAD: the job is still the caller's. */
+/* Submits a job, at most one at a time. DAO_ERR_THREAD: the job is still the caller's. */
 DAO_NODISCARD dao_status_t dao_plan_worker_submit(dao_plan_worker_t *worker, dao_plan_job_t *job);
 
-/* Takes the job back if it is done; NULL. Never waits. */
+/* Returns the job if it is done, else NULL. Never waits. */
 dao_plan_job_t *dao_plan_worker_take(dao_plan_worker_t *worker);
 
 #endif

@@ -247,7 +247,7 @@ static uint64_t sum_of_kernels(const dao_profiler_t *profiler)
 }
 
 /* What the copies of a direction say of its speed alone. Nothing where none was alone and both directions are
-   known to slow each other: that would be counted twice. */
+   found to slow each other: that would be counted twice. */
 static const dao_link_speed_t *link_of(const dao_step_learner_t *learner, dao_stream_role_t direction)
 {
     static const dao_link_speed_t nothing;

@@ -9,7 +9,7 @@
 /* Kernels over which the mean is taken, older ones count less and less. */
 #define DAO_THROTTLE_KERNELS 256
 
-/* The device is asked what has finished after kernels of so much device time, or so many: asking costs the
+/* The device is asked what has finished after kernels of so much device time, or so many. Asking costs the
    host a microsecond or two for each stream, as much as some kernels take. */
 #define DAO_THROTTLE_LOOK_NS          500000.0
 #define DAO_THROTTLE_LOOK_KERNELS_MAX 16u

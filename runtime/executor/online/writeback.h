@@ -11,9 +11,9 @@
 #define DAO_WRITEBACK_LOW_PERCENT  50u
 #define DAO_WRITEBACK_HIGH_PERCENT 90u
 
-/* Kernels are queued so far ahead of the device at most, in device time, while copies begin: beyond it
-   evictions themselves are queued long before their room is needed, and every other copy is only in their
-   way. */
+/* Writeback begins only while the host is ahead of the device by less than this, in device time. Further
+   ahead, evictions themselves are queued long before their memory is needed, and every other copy delays
+   them. */
 #define DAO_WRITEBACK_NS_MAX UINT64_C(50000000)
 
 /* After a kernel was queued: begins a copy if there is reason to. What fails is left to the eviction. */

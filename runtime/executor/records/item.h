@@ -85,8 +85,8 @@ DAO_NODISCARD dao_status_t dao_item_from_step_boundary(dao_item_t **out_item);
 /* Copies an item of a list, for a run; the copy holds the list. DAO_ERR_NO_HOST_MEMORY. */
 DAO_NODISCARD dao_status_t dao_item_copy(const dao_item_t *item, dao_counted_t *list, dao_item_t **out_item);
 
-/* Calls drop, lets go of the tensors and the list, and frees an item. Not for release items, which lie in
-   their tensors, nor for syncs. */
+/* Calls drop, drops the references to tensors and list, and frees the item. Not for release items, which
+   lie in their tensors, nor for syncs. */
 void dao_item_destroy(dao_item_t *item);
 
 /* Operands name uses, and no two uses name the same tensor. */

@@ -73,7 +73,7 @@ struct dao_managed {
     int file_error;     /* of such a read: errno; 0: none has failed */
 };
 
-/* Holds a record, and lets go of it; the last one frees it. */
+/* Adds a reference to a record, or drops one; the last one frees it. */
 void dao_managed_reference(dao_managed_t *tensor);
 void dao_managed_unreference(dao_managed_t *tensor);
 

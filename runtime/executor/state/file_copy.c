@@ -532,7 +532,7 @@ dao_status_t dao_file_copy_evict(dao_engine_t *engine, dao_managed_t *tensor)
         return cannot_leave(engine, tensor);
     }
     dao_file_copy_forget(
-        engine, tensor); /* one that is still being written: of the same bytes, but nobody waits for it */
+        engine, tensor); /* one that is still being written has the same bytes, but is not waited for here */
     dao_status_t status = write_through(engine, tensor);
     if (engine->is_lost) {
         return dao_error_restore(&engine->failure);

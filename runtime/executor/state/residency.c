@@ -27,9 +27,9 @@
    FILE      file        only while landing      none        yes, valid
 
    A slot in the file holds the same bytes once its write was seen to succeed, see file_copy.c. A tensor is
-   *landing* between the moment it gets a part of the arena and the moment something is queued that writes it.
-   Order is kept by fences, not by waiting: a state names what holds once everything queued so far has run,
-   and work that uses a copy first waits, on the device, for its fence:
+   *landing* between the moment it gets a part of the arena and the moment something is queued that writes
+   it. Order is kept by fences, not by waiting. A state names what holds once everything queued so far has
+   run. Work that uses a copy first waits, on the device, for its fence:
 
      device_written  the copy in, the fill or the kernel that put the bytes there: readers wait for it
      device_busy     everything that uses the part: writers wait for it, and so does the part's next owner

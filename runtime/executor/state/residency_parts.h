@@ -30,7 +30,8 @@ void dao_residency_unland(dao_engine_t *engine, dao_managed_t *tensor);
 /* Gives the part back, behind all that uses it; the place is the plan's if one is followed. */
 void dao_residency_give_device(dao_engine_t *engine, dao_managed_t *tensor);
 
-/* Gives a tensor without a slot this one; gives it back, to the tensor's role or to the host tier. */
+/* Gives a tensor without a slot this one; or takes its slot away, back to its role in a plan or to the
+   host tier. */
 void dao_residency_take_host(dao_engine_t *engine, dao_managed_t *tensor, void *address);
 void dao_residency_give_host(dao_engine_t *engine, dao_managed_t *tensor);
 

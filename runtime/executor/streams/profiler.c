@@ -302,7 +302,7 @@ static void look_at(dao_profiler_t *profiler, int role, uint64_t sequence)
         return;
     }
     if (slot->sequence != sequence) {
-        return; /* nobody asked to measure it: a fill, a request of the program */
+        return; /* it is not measured: a fill, a request of the program */
     }
     if (role != DAO_STREAM_ROLE_COMPUTE) {
         note_copy(profiler, role, slot, end);

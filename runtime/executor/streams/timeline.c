@@ -140,7 +140,7 @@ dao_status_t dao_timeline_after(dao_timeline_t *timeline, dao_stream_role_t role
    finished once, an idle one not at all. */
 static dao_status_t poll_stream(const dao_timeline_t *timeline, dao_timeline_stream_t *stream)
 {
-    uint64_t end = stream->issued + 1; /* from here on none is known to have finished */
+    uint64_t end = stream->issued + 1; /* from here on none was seen to finish */
     uint64_t stride = 1;
     bool is_halving = false;
     dao_status_t status = DAO_OK;

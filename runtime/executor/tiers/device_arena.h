@@ -19,7 +19,7 @@ typedef struct dao_device_arena {
     char *address;
     dao_range_t *range;
     uint64_t peak_used_bytes;
-    uint64_t reserved_count;          /* parts for which the range is known to have memory */
+    uint64_t reserved_count;          /* parts for which the range has memory */
     dao_device_arena_fence_t *fences; /* in the order of their frees */
     size_t fence_count;
     size_t fence_capacity;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The file behind pinned host memory: slots in it, the operations that fill and read them on two streams of
-   their own, and a few pinned pieces through which bytes come back. Knows nothing of where tensors are;
+/* The file behind pinned host memory: slots in it, operations that fill and read them on two streams of
+   their own, and a few pinned pieces through which bytes come back. It does not know where tensors are:
    file_copy.c does. */
 #ifndef DAO_RUNTIME_EXECUTOR_FILE_TIER_H
 #define DAO_RUNTIME_EXECUTOR_FILE_TIER_H
@@ -106,8 +106,8 @@ void dao_file_tier_stop(dao_file_tier_t *tier);
    NULL: none is left. The tier is stopped, and nothing is queued any more. */
 dao_managed_t *dao_file_tier_give_up(dao_file_tier_t *tier, dao_file_direction_t direction);
 
-/* It is stopped, no operation is left, all slots have been given back, and its streams are gone: one of a
-   lost device calls what was queued on it until then. */
+/* Finishes a tier that is stopped and has no operation left and no slot in use. Its streams are gone: one
+   of a lost device calls what was queued on it until then. */
 void dao_file_tier_finish(dao_file_tier_t *tier);
 
 /* Takes a slot. DAO_ERR_LIMIT with a message if the file is full; DAO_ERR_NO_HOST_MEMORY. */
