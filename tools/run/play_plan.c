@@ -52,20 +52,20 @@ static dao_status_t make_file(dao_player_t *player, const dao_player_config_t *c
             status = player->pieces[i] != NULL ? DAO_OK : dao_last_status();
         }
     }
-    const dao_plan_player_file_config_t file = {.ops = player->runtime->ops,
+    const dao_plan_replay_file_config_t file = {.ops = player->runtime->ops,
                                                 .schedule = config->schedule,
                                                 .tier = &config->problem->file,
                                                 .file = config->file,
                                                 .device_address = player->arena,
                                                 .pieces = {player->pieces[0], player->pieces[1]},
                                                 .piece_bytes = piece_bytes};
-    return status == DAO_OK ? dao_plan_player_file_init(&player->file, &file) : status;
+    return status == DAO_OK ? dao_plan_replay_file_init(&player->file, &file) : status;
 }
 
 dao_status_t dao_player_create(dao_player_t *player, const dao_player_config_t *config)
 {
     dao_backend_stream_t *streams[DAO_STREAM_ROLE_COUNT];
-    bool has_file = dao_plan_player_file_is_needed(config->schedule);
+    bool has_file = dao_plan_replay_file_is_needed(config->schedule);
     *player = (dao_player_t){.runtime = NULL};
     dao_status_t status = dao_runtime_acquire(0, &player->runtime);
     for (int i = 0; status == DAO_OK && i < DAO_STREAM_ROLE_COUNT; i++) {
@@ -79,7 +79,7 @@ dao_status_t dao_player_create(dao_player_t *player, const dao_player_config_t *
     dao_timeline_init(&player->timeline, player->runtime->ops, player->runtime->device, streams);
     player->has_timeline = true;
     status = has_file ? make_file(player, config) : DAO_OK;
-    dao_plan_player_config_t replay = {.timeline = &player->timeline,
+    dao_plan_replay_config_t replay = {.timeline = &player->timeline,
                                        .problem = config->problem,
                                        .schedule = config->schedule,
                                        .device_address = player->arena,
@@ -88,13 +88,13 @@ dao_status_t dao_player_create(dao_player_t *player, const dao_player_config_t *
                                        .launch = config->launch,
                                        .watch = config->watch,
                                        .user = config->user};
-    return status == DAO_OK ? dao_plan_player_init(&player->replay, &replay) : status;
+    return status == DAO_OK ? dao_plan_replay_init(&player->replay, &replay) : status;
 }
 
 dao_status_t dao_player_wait(dao_player_t *player)
 {
     dao_status_t status = player->has_timeline ? dao_timeline_wait_all(&player->timeline) : DAO_OK;
-    return status == DAO_OK ? dao_plan_player_file_status(&player->file) : status;
+    return status == DAO_OK ? dao_plan_replay_file_status(&player->file) : status;
 }
 
 void dao_player_finish(dao_player_t *player)
@@ -102,7 +102,7 @@ void dao_player_finish(dao_player_t *player)
     if (player->has_timeline) {
         dao_status_t status = dao_timeline_wait_all(&player->timeline);
         (void)status; /* what it could say has been said */
-        dao_plan_player_finish(&player->replay);
+        dao_plan_replay_finish(&player->replay);
         dao_timeline_finish(&player->timeline);
     }
     for (int i = 0; i < DAO_STREAM_ROLE_COUNT; i++) {
@@ -114,7 +114,7 @@ void dao_player_finish(dao_player_t *player)
             (void)dao_free(dao_pinned_place(0), player->pieces[i]); /* ours, as what follows */
         }
     }
-    dao_plan_player_file_finish(&player->file);
+    dao_plan_replay_file_finish(&player->file);
     if (player->staging != NULL) {
         (void)dao_free(dao_pinned_place(0), player->staging);
     }

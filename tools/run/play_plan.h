@@ -4,7 +4,7 @@
 #define DAO_TOOLS_PLAY_PLAN_H
 
 #include "runtime/start/context.h"
-#include "tools/run/plan_player.h"
+#include "tools/run/plan_replay.h"
 
 typedef struct dao_player {
     dao_runtime_t *runtime;
@@ -12,10 +12,10 @@ typedef struct dao_player {
     dao_stream_t *file_streams[DAO_FILE_DIRECTION_COUNT];
     void *arena, *host, *staging;
     void *pieces[DAO_FILE_DIRECTION_COUNT]; /* through which bytes go to the file, and come from it */
-    dao_plan_player_file_t file;            /* all zero where the plan has none */
+    dao_plan_replay_file_t file;            /* all zero where the plan has none */
     bool has_timeline;
     dao_timeline_t timeline;
-    dao_plan_player_t replay;
+    dao_plan_replay_t replay;
 } dao_player_t;
 
 /* Everything is borrowed and outlives the player. */
@@ -23,8 +23,8 @@ typedef struct dao_player_config {
     const dao_swap_problem_t *problem;
     const dao_swap_schedule_t *schedule;
     dao_file_config_t file; /* where the plan's file is made, and what holds it back */
-    dao_plan_player_launch_t launch;
-    dao_plan_player_watch_t watch; /* NULL: copies are not watched */
+    dao_plan_replay_launch_t launch;
+    dao_plan_replay_watch_t watch; /* NULL: copies are not watched */
     void *user;                    /* of both */
 } dao_player_config_t;
 

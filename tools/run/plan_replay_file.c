@@ -10,7 +10,7 @@
    the link come on top of that, so that the copy takes longer than in the plan.
 
    Invariant: the transfers of copy i of a stream are [first_transfer[i], first_transfer[i + 1]). */
-#include "tools/run/plan_player_file.h"
+#include "tools/run/plan_replay_file.h"
 
 #include "base/memory/host.h"
 #include "base/numbers/math.h"
@@ -32,18 +32,18 @@ static dao_file_direction_t direction_of(const dao_swap_copy_t *copy)
 
 /* ---- making it ---- */
 
-bool dao_plan_player_file_is_needed(const dao_swap_schedule_t *schedule)
+bool dao_plan_replay_file_is_needed(const dao_swap_schedule_t *schedule)
 {
     return schedule->copy_count[DAO_SWAP_STREAM_FILE_IN] > 0 ||
            schedule->copy_count[DAO_SWAP_STREAM_FILE_OUT] > 0;
 }
 
-static uint32_t count_pieces(const dao_plan_player_file_config_t *config, const dao_swap_copy_t *copy)
+static uint32_t count_pieces(const dao_plan_replay_file_config_t *config, const dao_swap_copy_t *copy)
 {
     return (uint32_t)((copy->size_bytes - 1) / config->piece_bytes + 1);
 }
 
-static uint32_t count_transfers(const dao_plan_player_file_config_t *config)
+static uint32_t count_transfers(const dao_plan_replay_file_config_t *config)
 {
     uint32_t count = 0;
     for (int i = 0; i < STREAM_COUNT; i++) {
@@ -54,22 +54,22 @@ static uint32_t count_transfers(const dao_plan_player_file_config_t *config)
     return count;
 }
 
-static void describe_copy(dao_plan_player_file_t *replay_file, const dao_swap_copy_t *copy, uint32_t first)
+static void describe_copy(dao_plan_replay_file_t *replay_file, const dao_swap_copy_t *copy, uint32_t first)
 {
     size_t piece_bytes = replay_file->config.piece_bytes;
     for (uint32_t i = 0; i < count_pieces(&replay_file->config, copy); i++) {
         uint64_t done_bytes = (uint64_t)i * piece_bytes, left_bytes = copy->size_bytes - done_bytes;
         replay_file->transfers[first + i] =
-            (dao_plan_player_transfer_t){.owner = replay_file,
+            (dao_plan_replay_transfer_t){.owner = replay_file,
                                          .direction = direction_of(copy),
                                          .offset_bytes = copy->slot_bytes + done_bytes,
                                          .size_bytes = left_bytes < piece_bytes ? left_bytes : piece_bytes};
     }
 }
 
-static dao_status_t describe_copies(dao_plan_player_file_t *replay_file)
+static dao_status_t describe_copies(dao_plan_replay_file_t *replay_file)
 {
-    const dao_plan_player_file_config_t *config = &replay_file->config;
+    const dao_plan_replay_file_config_t *config = &replay_file->config;
     uint32_t next = 0;
     replay_file->transfers =
         dao_host_calloc((size_t)count_transfers(config) + 1, sizeof(*replay_file->transfers));
@@ -92,28 +92,28 @@ static dao_status_t describe_copies(dao_plan_player_file_t *replay_file)
     return has_memory ? DAO_OK : dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory for the copies with a file");
 }
 
-dao_status_t dao_plan_player_file_init(dao_plan_player_file_t *replay_file,
-                                       const dao_plan_player_file_config_t *config)
+dao_status_t dao_plan_replay_file_init(dao_plan_replay_file_t *replay_file,
+                                       const dao_plan_replay_file_config_t *config)
 {
-    *replay_file = (dao_plan_player_file_t){.config = *config};
+    *replay_file = (dao_plan_replay_file_t){.config = *config};
     dao_status_t status = describe_copies(replay_file);
     if (status == DAO_OK && !config->ops->has_no_bytes) {
         status = dao_file_create(config->file.directory, config->file.engine, &replay_file->file);
     }
     if (status != DAO_OK) {
-        dao_plan_player_file_finish(replay_file);
+        dao_plan_replay_file_finish(replay_file);
     }
     return status;
 }
 
-void dao_plan_player_file_finish(dao_plan_player_file_t *replay_file)
+void dao_plan_replay_file_finish(dao_plan_replay_file_t *replay_file)
 {
     dao_file_destroy(replay_file->file);
     for (int i = 0; i < STREAM_COUNT; i++) {
         dao_host_free(replay_file->first_transfer[streams[i]]);
     }
     dao_host_free(replay_file->transfers);
-    *replay_file = (dao_plan_player_file_t){.file = NULL};
+    *replay_file = (dao_plan_replay_file_t){.file = NULL};
 }
 
 /* ---- bytes ---- */
@@ -123,7 +123,7 @@ static dao_status_t status_of(int error)
     return error == 0 ? DAO_OK : dao_error(DAO_ERR_IO, "a copy with the plan's file: %s", strerror(error));
 }
 
-dao_status_t dao_plan_player_file_put(dao_plan_player_file_t *replay_file, uint64_t slot_bytes, void *bytes,
+dao_status_t dao_plan_replay_file_put(dao_plan_replay_file_t *replay_file, uint64_t slot_bytes, void *bytes,
                                       uint64_t size_bytes)
 {
     return replay_file->file == NULL ? DAO_OK
@@ -134,8 +134,8 @@ dao_status_t dao_plan_player_file_put(dao_plan_player_file_t *replay_file, uint6
 /* The host function of a piece. */
 static void transfer(void *user)
 {
-    const dao_plan_player_transfer_t *piece = user;
-    dao_plan_player_file_t *owner = piece->owner;
+    const dao_plan_replay_transfer_t *piece = user;
+    dao_plan_replay_file_t *owner = piece->owner;
     uint64_t begin_ns = dao_clock_ns();
     int error = dao_file_transfer(owner->file, piece->direction, piece->offset_bytes,
                                   owner->config.pieces[piece->direction], piece->size_bytes);
@@ -149,7 +149,7 @@ static void transfer(void *user)
     }
 }
 
-static dao_status_t queue_piece(const dao_plan_player_file_t *replay_file, dao_plan_player_transfer_t *piece,
+static dao_status_t queue_piece(const dao_plan_replay_file_t *replay_file, dao_plan_replay_transfer_t *piece,
                                 char *device, dao_backend_stream_t *stream)
 {
     const dao_backend_ops_t *ops = replay_file->config.ops;
@@ -163,24 +163,24 @@ static dao_status_t queue_piece(const dao_plan_player_file_t *replay_file, dao_p
     return status == DAO_OK ? ops->host_func(stream, transfer, piece) : status;
 }
 
-dao_status_t dao_plan_player_file_copy(dao_plan_player_file_t *replay_file, dao_swap_stream_t from,
+dao_status_t dao_plan_replay_file_copy(dao_plan_replay_file_t *replay_file, dao_swap_stream_t from,
                                        uint32_t index, dao_backend_stream_t *stream)
 {
-    const dao_plan_player_file_config_t *config = &replay_file->config;
+    const dao_plan_replay_file_config_t *config = &replay_file->config;
     const dao_swap_copy_t *copy = &config->schedule->copies[from][index];
     const uint32_t *first = &replay_file->first_transfer[from][index];
     uint64_t planned_ns = dao_swap_copy_ns(config->tier, copy->is_in, copy->size_bytes);
     dao_status_t status = config->ops->delay != NULL ? config->ops->delay(stream, planned_ns) : DAO_OK;
     char *device = config->device_address + copy->address_bytes;
     for (uint32_t i = first[0]; replay_file->file != NULL && status == DAO_OK && i < first[1]; i++) {
-        dao_plan_player_transfer_t *piece = &replay_file->transfers[i];
+        dao_plan_replay_transfer_t *piece = &replay_file->transfers[i];
         status = queue_piece(replay_file, piece, device, stream);
         device += piece->size_bytes;
     }
     return status;
 }
 
-dao_status_t dao_plan_player_file_status(const dao_plan_player_file_t *replay_file)
+dao_status_t dao_plan_replay_file_status(const dao_plan_replay_file_t *replay_file)
 {
     return status_of(atomic_load(&replay_file->error));
 }
