@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A sweep over time. The pieces that are alive are kept in the order of pool and offset, as bits of a tree of
-   words:
+/* Checks a layout by a sweep over time. The pieces that are alive are bits in a tree of words, in the order
+   of pool and offset:
 
        word     0                    1
        bit      0 1 2 3 ... 63       64 ...         bit i: the i-th lowest piece is alive
        above    bit 0: word 0 is not empty          and so on
 
-   Before a piece begins, those alive do not overlap, so it is enough to look at its two neighbours. With
-   clocks, pieces may share bytes though their times overlap; then all that are alive are looked at. */
+   The pieces that are alive do not overlap, so it is enough to compare a piece that begins with its two
+   neighbours. With clocks, pieces may share bytes though their times overlap. Then it is compared with all
+   that are alive. */
 #include "planning/offsets/check.h"
 #include "base/report/assert.h"
 

@@ -8,7 +8,7 @@
 /* Writes what the policies of bins need into a plan that nobody else has yet. */
 void dao_plan_set_policy_bytes(dao_plan_t *plan, const uint64_t policy_bytes[DAO_PLAN_BIN_POLICY_COUNT]);
 
-/* Makes a plan with one reference out of a layout of so much worth, in a pass. The report's other fields are
+/* Makes a plan with one reference out of a layout and its score, in a pass. The report's other fields are
    the caller's. DAO_ERR_NO_HOST_MEMORY; DAO_ERR_STOPPED if it was cancelled. */
 DAO_NODISCARD dao_status_t dao_plan_make_of(const dao_plan_instance_t *instance,
                                             const dao_plan_layout_t *layout, const dao_plan_score_t *score,

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The planner around a portfolio: who works on it, and who sees its plans.
+/* The planner around a portfolio: which thread works, and how plans are handed out.
 
-   Either the caller works, in slices; or, once started, a thread or the runs of the program's executor, one
-   at a time. What is found is put into `best` under the lock; nobody works under it.
+   Either the caller works, in slices. Or, once started, a thread works, or the runs of the program's
+   executor, one at a time. A plan is put into `best` under the lock; no work is done under it.
 
-   With an executor each run does a slice and submits the next. A submitted run may come at once, inside of
-   submit(), or on another thread before submit() has returned. Then it finds `is_running` set, leaves
-   `has_come` behind, and the run that is there goes on with the next slice itself: the stack stays flat, and
-   never two work at once.
+   With an executor each run does a slice and submits the next. A submitted run may come at once, inside
+   submit(), or on another thread before submit() has returned. Then it finds `is_running` set, sets
+   `has_come`, and returns; the run that is there does the next slice itself. So the stack stays flat, and no
+   two runs work at once.
 
-   What holds under the lock: is_running and submitted_count > 0 only after the start; has_come only while a run
-   is there that sees it; a thread and an executor are never both there. The background has ended when neither
-   is_running nor submitted_count > 0 holds. Work only counts up. */
+   What holds under the lock: is_running and submitted_count > 0 only after the start; has_come only while a
+   run is there that sees it; a thread and an executor are never both there. The background has ended when
+   neither is_running nor submitted_count > 0 holds. Work only counts up. */
 #include "base/memory/host.h"
 #include "base/report/assert.h"
 #include "base/report/callback.h"

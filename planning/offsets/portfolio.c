@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A portfolio has builders and improvers. A builder makes one plan: the lowest segment first or greedy, with
-   an order, or bins; they come one after the other. Then the improvers take turns on the best plan, for as
-   long as they are let: the squeaky wheel and the exact search. With few items most turns are the search's,
-   with many the bumping's.
+/* A portfolio has builders and improvers. A builder makes one plan: by the skyline or greedily, with an
+   order, or by lifetime bins. Builders come one after the other. Then the improvers take turns on the best
+   plan: the squeaky wheel and the exact search. With few items most turns are the search's, with many those
+   of the squeaky wheel.
 
    Where items are more than plain intervals (pieces, fixed offsets, clocks that times tell only roughly), the
-   skyline sees each item's whole time, which is safe but wastes; greedy then places all once more, exactly,
-   in the order of the offsets that the skyline gave. That is the settling.
+   skyline takes each item's whole time, which is safe but wasteful. Then the layout is settled: greedy places
+   all items once more, exactly, in the order of the offsets that the skyline gave.
 
-   With several pools, builders fill one after the other. Spreaders come after them: greedy puts each item
-   where the pools grow least. What they find is not what bumping goes by, which fills the pools in their
-   order, too.
+   With several pools, builders fill one after the other. Then come the spreaders: greedy puts each item where
+   the pools grow least. The squeaky wheel fills the pools in their order, so the spreaders' layouts are no
+   aim for it.
 
-   With several pools and a few items, all splits over the pools are looked at after the builders (pools.h),
-   and if that tells what is best it is the end.
+   With several pools and few items, all splits over the pools are tried after the builders (pools.h). If that
+   finds the best plan, it is the end.
 
-   The search looks only for what is better than the plan at its start. It raises the bound, too: then the
-   best plan is published once more, with the bound that it is known to have.
+   The search looks only for layouts that are better than the plan at its start. It raises the bound, too:
+   then the best plan is published once more, with the new bound.
 
-   What holds between steps: best_plan is there once has_best is set, and `version` plans were handed out; of the
-   skyline and the bins one is at hand at most, and greedy settles them; `next` counts the builders and spreaders
-   that were begun; nothing is built or improved before the instance is prepared. */
+   What holds between steps: best_plan is there once has_best is set, and `version` plans were handed out; of
+   the skyline and the bins one is at hand at most, and greedy settles them; `next` counts the builders and
+   spreaders that were begun; nothing is built or improved before the instance is prepared. */
 #include "planning/offsets/portfolio.h"
 
 #include "base/memory/host.h"
@@ -135,7 +135,7 @@ struct dao_plan_portfolio {
     bool is_bound_raised; /* the best plan waits to be published once more */
     bool has_best;
     dao_plan_score_t best;
-    dao_plan_score_t unspread; /* the best without spreaders: what bumping aims at comes from its like */
+    dao_plan_score_t unspread; /* the best without spreaders: the aim of the squeaky wheel */
     dao_plan_t *best_plan;     /* a reference */
     uint64_t version;
     bool is_done;
@@ -300,8 +300,8 @@ static dao_status_t step_search(dao_plan_portfolio_t *portfolio, dao_plan_work_t
     return status;
 }
 
-/* Nobody looks any further: what is best is known. All that has to be placed needs so much, or more than
-   there is. */
+/* Ends the search for better plans: the best score is known. The bound is then that peak or, where not
+   everything fits, above the capacity. */
 static void end_with(dao_plan_portfolio_t *portfolio, const dao_plan_score_t *best)
 {
     dao_plan_instance_t *instance = &portfolio->instance;
@@ -332,7 +332,7 @@ static dao_status_t step_pools(dao_plan_portfolio_t *portfolio, dao_plan_work_t 
     dao_plan_score_t score;
     dao_plan_layout_score(&portfolio->instance, dao_plan_pools_layout(portfolio->pools), work, &score);
     if (dao_plan_work_is_cancelled(work)) {
-        return DAO_ERR_STOPPED; /* the worth may be half known */
+        return DAO_ERR_STOPPED; /* the score may be half known */
     }
     if (dao_plan_pools_is_exact(portfolio->pools)) {
         end_with(portfolio, &score);
@@ -343,7 +343,7 @@ static dao_status_t step_pools(dao_plan_portfolio_t *portfolio, dao_plan_work_t 
     return DAO_OK;
 }
 
-/* Begins a turn; the search has the first one of few items, else bumping. */
+/* Begins a turn; the first one is the search's with few items, else the squeaky wheel's. */
 static void begin_turn(dao_plan_portfolio_t *portfolio)
 {
     bool are_few = portfolio->instance.item_count <= FEW_ITEMS;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Plans as a program has them: made by the search, measured by their fences, played again with other times
-   and links. */
+/* Plans as a program has them: made by the search, timed by their fences, and replayed with other times and
+   links. */
 #include "base/memory/host.h"
 #include "base/report/assert.h"
 #include "base/report/error.h"

@@ -9,9 +9,9 @@
                                                                                              |
                                            emit: copies and fences  <-- all have addresses --+
 
-   What holes cost is paid by a little more swapping. Looked for are addresses of plans whose copies in take
-   their room as late as they may; of the best one copies are moved earlier as far as that still fits, for
-   steps whose times vary. If nothing fits, tensors come and go with each kernel, which always does.
+   Holes between addresses cost a little more swapping. Addresses are searched for copies in that take their
+   memory as late as they may. In the best plan copies are then moved earlier, as far as that still fits, for
+   steps whose times vary. If nothing fits, tensors come and go with each kernel, which always fits.
 
    What holds: the best plan is the `kept_` half of its granularity and `kept_layout`, until it is written
    down at the end. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The search for the best plan of a step: which variant, with what of the capacity, at which addresses. */
+/* The search for the best plan of a step, over variants, parts of the capacity and addresses. */
 #ifndef DAO_PLANNING_SWAP_SEARCH_H
 #define DAO_PLANNING_SWAP_SEARCH_H
 

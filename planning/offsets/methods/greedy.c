@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Items are taken from a heap by their order: fixed ones first, then those that must lie in one pool, then
+/* Items are taken from a heap in their order: fixed ones first, then those that must lie in one pool, then
    the others.
 
-   A tree (tree.h) has the ends of the pieces that are placed, in the order of their begins, so that the
-   pieces which overlap a time are found one by one, whatever else there is. Each piece that was placed
-   forbids the item's offset some span:
+   A tree (tree.h) holds the ends of the placed pieces, in the order of their begins. It finds the pieces that
+   overlap a time one by one. Each of them forbids a span of offsets to the item:
 
        the item's piece     [low, high)                       its offset x must not be in
        a placed piece       [at + its low, at + its high)     (at + its low - high, at + its high - low)
 
-   The spans of all its pieces, sorted, leave the holes. Nothing else is kept: no graph of who overlaps whom.
+   Between these spans, sorted, lie the holes. Nothing else is kept: there is no graph of overlaps.
 
-   Where the pieces are few and many overlap each other, a shelf (shelf.h) has what is placed as well, and
-   long items without gaps get their offsets from it, the same ones. */
+   Where there are few pieces and many of them overlap, a shelf (shelf.h) holds the placed pieces as well.
+   Long items without gaps get their offsets from it. The offsets are the same.
+
+   What holds between steps: the first sift_count items of the heap are not sifted yet; items that left the
+   heap are placed or left out. */
 #include "planning/offsets/methods/greedy.h"
 
 #include "base/numbers/math.h"

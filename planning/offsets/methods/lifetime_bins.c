@@ -6,11 +6,11 @@
 
    Sorting is stable, and the instance's items are in the order of their beginnings.
 
-   A block knows its lives, sorted. Most questions are answered before they are searched: by where its first
-   life begins and its last one ends, and by a mask with a bit for each 64th of all time in which it is used.
+   A block holds its lifetimes, sorted. Two tests avoid most searches of them: the begin of the first lifetime
+   and the end of the last one, and a mask with a bit for each 64th of all time in which the block is used.
 
-   What holds between steps: entries below `next` have a block; a block's lives do not overlap; blocks of a
-   bin are neighbours, and so are its rights. */
+   What holds between steps: entries below `next` have a block; the lifetimes of a block do not overlap;
+   blocks of a bin are neighbours, and so are its rights. */
 #include "planning/offsets/methods/lifetime_bins.h"
 
 #include "base/numbers/math.h"

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lifetime bins, after PRMalloc: sizes are rounded up to a bin, and each bin has blocks of one size. A buffer
-   joins the first block of its own bin that is free while it lives, else one of a larger bin, which its bin
-   then has the right to borrow, else its bin gets one more block. Three policies, which round in steps of 4,
-   8 and 16 KiB; the one that needs the fewest bytes is taken. Nothing is ever cut, so a plan wastes more than
-   others do, but serves steps whose order changes: what a bin must have is known, not who gets which block.
+/* Lifetime bins, after PRMalloc. Sizes are rounded up to a bin, and each bin has blocks of one size. A buffer
+   joins the first block of its own bin that is free during its life. Else it joins a block of a larger bin,
+   which its bin then has the right to borrow. Else its bin gets one more block.
 
        offset 0                                                      total
        | 2 blocks of 96 KiB  | 3 blocks of 64 KiB | ... | small ones |        the largest bin comes first
 
-   What is different from PRMalloc: buffers up to 32 KiB have bins too, eight an octave; lives are half-open
+   Three policies round in steps of 4, 8 and 16 KiB; the one that needs the fewest bytes is taken. Blocks are
+   never cut, so a plan wastes more than those of other methods. But it serves steps whose order changes: it
+   says how many blocks a bin needs, not which buffer gets which block.
+
+   Differences from PRMalloc: buffers up to 32 KiB have bins too, eight an octave; lifetimes are half-open
    unless the problem says that they are closed; a right is to one block, however many buffers borrowed it. */
 #ifndef DAO_PLANNING_BINS_H
 #define DAO_PLANNING_BINS_H

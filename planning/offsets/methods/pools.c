@@ -1,33 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which items lie in which pool, and where.
 
-   How high a set of items has to be does not depend on the pool that it lies in, as every pool begins at 0
-   and an item that must lie in a pool is in no set of another one. So each set is packed once, all by
-   themselves; then pools take sets, one pool after the other:
+   The height of a set of items does not depend on its pool: every pool begins at 0, and an item that must lie
+   in a pool is in no set of another one. So each set is packed once. Then the pools take sets, one after the
+   other:
 
        sets of items   {a} {b} {a b} {c} ...     packed[set]: the lowest peak that it can have
        pool 0          takes one that it holds   least[0][taken] = packed[taken]
        pool 1          takes one of those left   least[1][taken] = the least, over all parts of taken, of
                                                                    least[0][taken - part] + packed[part]
 
-   A set is packed by placing its items in the order of their offsets, of equal ones the first item first,
-   each on the highest of those that it overlaps: any packing can be pushed down into one of these. Three
-   things cut it short (see also search_fit.c): what is to come does not fit below the best packing so far; an
-   item lies where all of another one could be beneath it; and the packing is no higher than that of the set
-   less one item, or than what is alive in it at some time.
+   A set is packed by placing its items in the order of their offsets, each on the highest of those that it
+   overlaps. Of equal offsets the first item comes first. Any packing can be pushed down into one of these.
+   Three rules cut the search short (see also search_fit.c): the rest does not fit below the best packing so
+   far; another item would fit beneath one that is placed; the packing is as low as that of the set less one
+   item, or as the most bytes alive.
 
-   Items of which some bytes are not used at times may lie beneath what they rest on. Then packings are
-   missing here, and nothing is proved; what is found is still a packing. Nor is anything proved if the search
-   is cut off at its limit.
+   Items with gaps may lie beneath what they rest on. Then packings are missing here and nothing is proved,
+   but what is found is still a packing. Nothing is proved either if the search is cut off at its limit.
 
-   It goes on wherever the work counter has ended it: sets are packed one after the other, then each pool
-   takes its parts, then what they took is packed once more, to know where it lies.
+   The phases, each of which can be interrupted by the work counter:
 
        PACK --last set--> FILL --last pool--> PLACE --> DONE
 
        PACK   packed[] of the sets that are done
        FILL   least[] of a pool for the sets that are done
-       PLACE  chosen: which set each pool takes
+       PLACE  the set of each pool is packed once more, to know where its items lie
 
    What holds: packed[set] is at least packed[part] for each part of it, if the search was not cut off; the
    levels of a packing that is under way place one item more each; loads[] of all sets up to the one at hand

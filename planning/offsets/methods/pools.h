@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Several pools and a few items: the best plan there is, by looking at all splits. */
+/* Several pools and few items: the best plan, by trying all splits of the items over the pools. */
 #ifndef DAO_PLANNING_POOLS_H
 #define DAO_PLANNING_POOLS_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lowest segment first: the skyline's lowest run gets the first buffer, in some order, that fits above it. */
+/* The skyline: its lowest run gets the first item, in some order, that fits above it. */
 #ifndef DAO_PLANNING_LOWEST_H
 #define DAO_PLANNING_LOWEST_H
 

@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs of rounds. A round fills the skyline by an order whose values are multiplied by weights, one an item,
-   and then raises the weights of all items whose top lies above an aim between the bound and the best peak. A
-   run ends when its rounds have not become better for a while. Runs begin with weights of about 1 and each
-   order in turn, or, every other one, with those of the best layout; how fast weights rise, where the aim is
-   and how long it waits is drawn for each run.
+/* Runs of rounds. A round fills the skyline by an order whose values are multiplied by weights, one an item.
+   Then it raises the weights of all items whose top lies above an aim between the bound and the best peak. A
+   run ends when its rounds have not become better for a while.
 
-   This is squeaky wheel optimization (Joslin and Clements, 1999), with the lowest segment first as what
-   builds.
+   Runs begin by turns with weights of about 1 and the next order, or with the weights of the best layout.
+   Drawn for each run are: how fast weights rise, where the aim is, and how long it goes on without an
+   improvement.
 
-   Where items are more than plain intervals the skyline is rough, and greedy places all once more (see
-   portfolio.c); then those offsets count.
+   Where items are more than plain intervals the skyline is too careful, and greedy places all items once more
+   (see portfolio.c). Then those offsets count.
 
-   What holds between steps: `skyline` or `greedy` is there while a round is at work; weights are finite and
-   above 0. */
+   What holds between steps: greedy is there only beside the skyline, whose offsets it follows; a round that
+   is over has its skyline; weights are finite and above 0. */
 #include "planning/offsets/methods/squeaky_wheel.h"
 
 #include "base/numbers/random.h"
@@ -54,7 +53,7 @@ struct dao_plan_squeaky_wheel {
     size_t order;
     size_t best_order;
     bool has_best_weights;
-    bool is_round_over; /* its layout is to be bumped before the next one */
+    bool is_round_over; /* its weights are to be raised before the next one */
     habit_t habit;
     uint64_t random;
     uint64_t run; /* the first one is 1 */

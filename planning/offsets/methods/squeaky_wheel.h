@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The squeaky wheel: the skyline is filled again and again, and what came too high is given more weight, so
-   that it comes sooner the next time. */
+/* The squeaky wheel: the skyline is filled again and again. What lay too high gets more weight, so that it
+   comes sooner in the next round (squeaky wheel optimization: Joslin and Clements, 1999). */
 #ifndef DAO_PLANNING_SQUEAKY_WHEEL_H
 #define DAO_PLANNING_SQUEAKY_WHEEL_H
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The lower bound: bytes that are alive at one moment lie side by side.
 
-   Where all offsets are multiples of one alignment, each buffer takes its size rounded up to it, but for the
-   one on top; so the rounded sizes, less the largest rounding, are a bound too. With several pools the peak
-   is the sum of the pools' peaks: at least what is alive at one moment, and at least the sum of what each
-   pool must hold at its own worst moment. */
+   Where all offsets are multiples of one alignment, each buffer takes its size rounded up to it, except for
+   the one on top. So the rounded sizes, less the largest rounding, are a bound too. With several pools the
+   peak is the sum of the pools' peaks. It is at least what is alive at one moment, and at least the sum over
+   the pools of what each must hold at its own worst moment. */
 #include "base/numbers/math.h"
 #include "base/report/assert.h"
 #include "base/report/error.h"

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Happens-before lifetimes as times.
+/* Lifetimes by vector clocks become times.
 
-   Buffer i may share bytes with a later j if end_i <= begin_j, in every component. Let known_j be the join
+   Buffer i may share bytes with a later j if end_i <= begin_j in every component. Let known_j be the join
    (the greatest of each component) of all ends that are before begin_j. Then end_i <= begin_j if and only if
-   end_i <= known_j, and two buffers with the same past have the same known. Where all knowns form a chain,
-   each below the next, buffers are intervals on it: a buffer begins at its known and ends at the first one
-   that knows its end. Where they do not, a part of them that is a chain gives intervals that overlap too
-   often, which is safe; the clocks themselves then tell the rest.
+   end_i <= known_j, and two buffers with the same past have the same known.
 
-   The ends that are before begin_j are found in chains of ends: in each they are the first ones. Ends of one
+   Where all knowns form a chain, each below the next, buffers are intervals on it. A buffer begins at its
+   known and ends at the first one that knows its end. Where they do not, a part of them that is a chain gives
+   intervals that overlap too often, which is safe. Then the clocks themselves tell the rest.
+
+   The ends that are before begin_j are found in chains of ends: in each chain they come first. Ends of one
    thread are always a chain, so there are about as many chains as threads. */
 #include "base/report/error.h"
 #include "planning/offsets/problem/rows.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Times become numbers of beginnings: see the picture in instance.h. They are sorted; or counted, each at a
-   slot of its own, where they lie as close together as numbers of operations do. Both come to the same. */
+/* Times become numbers of beginnings: see the picture in instance.h. Times that lie as close together as
+   numbers of operations do are counted, each at a slot of its own. Others are sorted. Both give the same
+   numbers. */
 #include "base/report/assert.h"
 #include "base/report/error.h"
 #include "planning/offsets/problem/rows.h"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A problem without clocks, cut into rows: a row is a time in which a buffer occupies bytes.
+/* A problem without clocks, cut into rows. A row is a time in which a buffer occupies bytes.
 
-   The margin, and one tick more for closed lives, is added where a use ends: at the end of a life, and at the
-   start of a gap. A gap that is shorter than that is none. With a period, what lies behind it is moved to the
-   start of the step; what would reach into the same buffer's next life shortens a gap that this life begins
-   with. */
+   The margin, and one tick more for closed lifetimes, is added where a use ends: at the end of a lifetime and
+   at the start of a gap. A gap that is shorter than that is ignored. With a period, times behind it are moved
+   to the start of the step. A lifetime that would reach into the next one of the same buffer is cut there; a
+   gap at its begin gets shorter by as much. */
 #include "base/report/error.h"
 #include "planning/offsets/problem/instance.h"
 #include "planning/offsets/problem/rows.h"

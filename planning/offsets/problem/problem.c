@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rules that a problem keeps, each with a message that names who breaks it. */
+/* The rules of a problem. The message of each names the buffer, gap or pool that breaks it. */
 #include "planning/offsets/problem/problem.h"
 #include "base/numbers/math.h"
 #include "base/report/error.h"

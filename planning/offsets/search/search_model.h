@@ -2,7 +2,7 @@
 /* A problem as the exact search sees it: flat arrays over items and sections.
 
    A section is a longest stretch of time in which nothing ends; its members are the items alive in it.
-   Whoever overlaps overlaps in a section, so times are replaced by sections.
+   Items that overlap do so in a section, so sections replace times.
 
        item 0  |-----------|                     sections  0: items 0 1
        item 1     |-----|                                  1: items 0 2
@@ -13,8 +13,8 @@
    A section begins where an item has ended and the next one begins. Items are in the order of their first
    sections: those which begin in section s are first_items[s] up to first_items[s + 1].
 
-   Whoever overlaps item i is a member of its first section, or begins in one of its later sections: two runs
-   of memory.
+   An item that overlaps item i is a member of its first section, or begins in one of its later sections: two
+   runs of memory.
 
    Sizes, offsets and capacities are in units: what divides all sizes and fixed offsets, and fits all
    alignments.

@@ -3,9 +3,12 @@
 
        | head: bytes in all | the array ...
 
-   Large arrays are pages of their own, which are zero without being filled, and grow by being moved, not
-   copied. Not huge ones: the first touch of one may take milliseconds. What is spent is a list, from `spent`
-   on. */
+   A large array has pages of its own. They are zero without being filled, and grow by being moved, not
+   copied. They are not huge pages: the first access to one may take milliseconds. Freed arrays that keep
+   their pages are a list, from `spent` on.
+
+   What holds: used_bytes is the sum of all arrays with their heads, of spent ones too; most_bytes is its
+   maximum. */
 #include "planning/offsets/support/memory.h"
 
 #include "base/memory/host.h"

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is placed, in the order of its lowest byte.
+/* The placed pieces, in the order of their lowest byte.
 
-   Where most lives overlap most others, looking at all that is placed from the bottom up is quicker than
-   finding those that overlap a life and sorting them: nothing is sorted, and the first hole that is large
-   enough ends it. Times lie apart from bytes and are short, so that a stretch of entries is asked in few
-   instructions which of them are alive. */
+   Where most lifetimes overlap most others, walking over all placed pieces from the bottom up is quicker than
+   finding and sorting those that overlap: nothing is sorted, and the first hole that is large enough ends the
+   walk. Times lie apart from bytes and are short, so that a few instructions find the entries of a stretch
+   that are alive.
+
+   What holds: entries ascend by low; each has begin < end and low < high. */
 #ifndef DAO_PLANNING_SHELF_H
 #define DAO_PLANNING_SHELF_H
 

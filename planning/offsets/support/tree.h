@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Numbers in a row, and the first one of a stretch that is small enough.
+/* A row of numbers that finds the first one in a range that is small enough.
 
-   Each level above the numbers has the least of every sixteen below it; a level's sixteen are one cache line.
+   Each level above the numbers has the least of every sixteen below it; sixteen of a level are one cache
+   line.
 
        level 1       3               1
        level 0       7 9 3 . .       4 1 8 . .      places 0 to 15, 16 to 31, ...

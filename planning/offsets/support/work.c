@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Passes over bytes take an element for so many. */
+/* Passes over bytes count one element for each BYTES_PER_ELEMENT. */
 #include "planning/offsets/support/work.h"
 
 #include <string.h>

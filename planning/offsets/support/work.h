@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Counts work, and looks whether it is to end.
+/* Counts work, and notices when it is to end.
 
-   A method goes on while dao_plan_work_is_left(). What must run to its end, such as a sort, is a pass:
-   stretches of a few thousand elements, before each of which it is looked whether all was cancelled. A pass
-   that was cancelled leaves what it fills half done; passes after it end at once, and whoever called them
-   asks dao_plan_work_is_cancelled() before using any of it. Nothing goes on after a cancellation, so nothing
-   needs to be taken up again. */
+   A method goes on while dao_plan_work_is_left(). A loop that must run to its end, such as a sort, is a pass:
+   stretches of a few thousand elements, with a look at the cancellation before each. A pass that was
+   cancelled leaves its output half done, and passes after it end at once. So callers ask
+   dao_plan_work_is_cancelled() before they use any of it. Nothing goes on after a cancellation, so nothing
+   needs to be resumed. */
 #ifndef DAO_PLANNING_WORK_H
 #define DAO_PLANNING_WORK_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where tensors lie: static addresses for decisions that have their times. */
+/* Static addresses of tensors, for decisions that have their times. */
 #ifndef DAO_PLANNING_SWAP_LAYOUT_H
 #define DAO_PLANNING_SWAP_LAYOUT_H
 

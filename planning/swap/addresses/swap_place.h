@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where lives of a step that repeats find room: several begins of the step, several passes, and what earlier
-   searches taught. */
+/* Offsets for the lifetimes of a step that repeats: several methods, several cuts of the step's time, and
+   what earlier searches of the same plan have shown. */
 #ifndef DAO_PLANNING_SWAP_PLACE_H
 #define DAO_PLANNING_SWAP_PLACE_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The least time of a step, whatever moves the bytes.
+/* A lower bound of the time of a step, for any scheme that only moves bytes.
 
    Window bound. For the kernels p .. q of a window, U is the bytes of distinct tensors that exist before p
    and whose first use in the window reads; N the bytes written in it and still needed after it. At most C of
@@ -14,8 +14,8 @@
    Because the step repeats, a window may go around its end: the sum is taken for several starts ("rotations")
    of the step, each of which is valid. Coarse intervals find the rotation, fine ones the sum.
 
-       in_bytes    the inactive period  W------R  over the window's start   +size where R is
-       out_bytes   the version  W---R---R  written in it        +size where W is, -size where the last R is
+       in_bytes    the inactive period  W------R  over the window's start   +size at R
+       out_bytes   the version  W---R---R  that is written in the window    +size at W, -size at the last R
 
    Volume bound. Bytes that are away during an inactive period come in once at its end. For one step from a
    start, with whatever content of the device helps most, the least sum is found by taking the bytes that a

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fingerprints of what a search has tried, by which it knows that again. */
+/* Fingerprints of what a search has tried, so that it does not try the same again. */
 #ifndef DAO_PLANNING_SWAP_FINGERPRINT_H
 #define DAO_PLANNING_SWAP_FINGERPRINT_H
 

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Parts of tensors, numbered tensor by tensor, and their inactive periods, numbered access by access. A
+   tensor that no kernel uses has none. */
 #include "planning/swap/step/swap_parts.h"
 
 #include "base/memory/host.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The parts of tensors that move on their own, and what a plan decides of each of their inactive periods. */
+/* The parts that tensors move in, and the decision of a plan for each of their inactive periods. */
 #ifndef DAO_PLANNING_SWAP_PARTS_H
 #define DAO_PLANNING_SWAP_PARTS_H
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checks and joins the uses of a step. One pass over the kernels joins what they name twice, one pass
-   backwards links each access with the next one of its tensor, and one over the inactive periods sums up what
-   is live.
+/* Checks the uses of a step and joins them. One pass over the kernels joins uses of the same tensor; one pass
+   backwards links each access with the next one of its tensor; one pass over the inactive periods sums up
+   live bytes.
 
    Invariants: accesses lie in the order of their kernels, and a tensor has one at most in each; the `next`
-   links of a tensor's accesses are one ring, whose inactive period lengths add up to kernel_count;
-   kernel_bytes[k] <= live_bytes[k]. */
+   links of a tensor's accesses are one ring, whose inactive periods add up to kernel_count; kernel_bytes[k]
+   <= live_bytes[k]. */
 #include "planning/swap/step/swap_step.h"
 
 #include "base/memory/host.h"

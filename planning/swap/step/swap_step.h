@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A swap problem made ready for planning: uses joined per kernel, every use knows the next one of its tensor,
-   all around the step's end.
+/* A swap problem made ready for planning. The uses of a kernel are joined: a tensor has one access at most in
+   each kernel. Each access knows the next one of its tensor, around the step's end.
 
        kernel   0      1      2      3   | 0 of the next step
        tensor   W------R.............R===|=W            W write, R read
-                 inactive period 0     inactive period 1      inactive period 2
+                period 0    period 1   period 2
 
-   An inactive period is the time between a use and the next one of the same tensor. It is live where that
-   next one reads: inactive periods 0 and 1 here. In a dead inactive period the tensor needs no memory. A
-   version is what one write leaves: all inactive periods up to the next write. */
+   An inactive period (G10: Zhang et al., MICRO'23) is the time between an access and the next one of the same
+   tensor. It is live if the next access reads: periods 0 and 1 here. In a dead one, such as period 2, the
+   tensor needs no memory. A version is the content that one write leaves; it lasts up to the next write. */
 #ifndef DAO_PLANNING_SWAP_STEP_H
 #define DAO_PLANNING_SWAP_STEP_H
 

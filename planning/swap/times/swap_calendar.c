@@ -2,8 +2,8 @@
 /* Two sorted arrays. Both stay short: a link that is busy has one long interval, and free bytes of one moment
    are one entry.
 
-   Invariants: busy[i].end_ns < busy[i + 1].begin_ns; entries ascend strictly in time; size_bytes is their
-   sum. */
+   Invariants: busy[i].end_ns < busy[i + 1].begin_ns; entries ascend strictly in time and have at least one
+   byte; size_bytes is their sum. */
 #include "planning/swap/times/swap_calendar.h"
 
 #include "base/memory/host.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Times that are taken and bytes that become free, both in logical time. */
+/* Busy times of a link, and bytes by the time from which they are free, both in logical time. */
 #ifndef DAO_PLANNING_SWAP_CALENDAR_H
 #define DAO_PLANNING_SWAP_CALENDAR_H
 

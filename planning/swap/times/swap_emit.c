@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From times to order: a replayer has no clock, so fences say once more what a plan says by times.
 
-   Every copy has a place in its stream, by its time in the step. All that must not be too early follows from
-   six rules:
+   Every copy has a place in its stream, by its time in the step. Six rules say what waits for what:
 
        copy out      after the kernel that wrote the bytes
        copy in       after the copy out of the same inactive period
@@ -10,7 +9,7 @@
        copy in       after everything that had its memory before: the last kernel and copy out of the tensors
                      at those addresses
        kernel        after the copies in of what it uses for the first time since they came
-       kernel        after everything that had the room of its outputs before
+       kernel        after everything that had the memory of its outputs before
 
    Earlier users of an address are found by a sweep over what is taken and what becomes free, in the order of
    time, twice around the step, over a map of the arena. In the second lap every byte's last user is known.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A plan as a replayer sees it: copies in the order of their streams, and what each waits for. */
+/* A plan as a replayer sees it: copies in the order of their streams, each with its fence. */
 #ifndef DAO_PLANNING_SWAP_EMIT_H
 #define DAO_PLANNING_SWAP_EMIT_H
 

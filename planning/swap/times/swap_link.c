@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* A copy takes the first hole of its own calendar in which it ends in time, at the speed that the other
+   direction leaves. */
 #include "planning/swap/times/swap_link.h"
 
 #include "base/numbers/math.h"

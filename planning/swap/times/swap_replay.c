@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An event at a time: whatever is first in its stream and whose fence is met starts, then time goes on to the
-   next end.
+/* Plays a schedule event by event. The first operation of each stream starts once its fence is met; then time
+   goes on to the next end.
 
    A copy holds its stream for its latency, then moves its bytes. Where both directions of a tier share a
-   speed, bytes move at a share of it as long as both do, so what is left of them is kept instead of a fixed
-   end.
+   speed, bytes move at a share of it while both do. So the bytes that are left are kept, and not a fixed end.
 
-   Invariants: done[stream] <= started[stream] <= done[stream] + 1; a stream runs one thing at a time, in
-   order. */
+   Invariants: done[stream] <= started[stream] <= done[stream] + 1; a stream runs one operation at a time, in
+   order; time never goes back. */
 #include "planning/swap/times/swap_replay.h"
 
 #include "base/numbers/math.h"

@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Plays the step by fixed decisions, with the same calendars as the choice. Every step does the same, so
-   after a few steps the times repeat as well: a step that writes down what is written there already, and the
-   step after it too, is a period. If that takes too long, the steps are played once more such that each waits
-   for all copies of the one before; then they are alike by necessity.
+/* Plays the step by fixed decisions, with the calendars that choosing victims uses too. Every step does the
+   same, so after a few steps the times repeat. Two steps in a row that change no time are a period. If that
+   takes too long, the steps are played once more, and each waits for all copies of the one before: then they
+   are alike by necessity.
 
        after kernel a    parts that leave here: copy out at the earliest, memory free after it
        before kernel b   parts that come back for b: the bytes that are free first, copy in at the earliest
                          outputs: bytes that became free last before the kernel could begin
 
-   The room for copies in is asked for in the order of the kernels (b - lead), so each finds what
-   dao_swap_cycle() left it. */
+   Copies in ask for memory in the order of the kernels (b - lead), so each finds what dao_swap_cycle() left
+   it.
+
+   What holds: a part that leaves is resident, one that comes back is not; kernels run one after the other;
+   free bytes never exceed the capacity. */
 #include "planning/swap/times/swap_timing.h"
 
 #include "base/memory/host.h"

@@ -2,10 +2,10 @@
 /* Decides which parts leave the device, and when.
 
    Kernels are played one after the other at a clock. The links' calendars and the list of free bytes reach
-   into the past: when kernel k needs room, a part that was last used long before k leaves as of then, its
+   into the past. When kernel k needs memory, a part that was last used long before k leaves as of then: its
    copy out takes the earliest time at which the link is free after its last write, and what k loads comes as
-   soon as the link is free after that. So all that follows from a decision happens as early as it could, as
-   in a schedule made with hindsight.
+   soon as the link is free after that. So everything that follows from a decision happens as early as
+   possible, as with hindsight.
 
        need of kernel k  ->  free bytes, those that are free first
                          ->  else victims: of the `choice_count` parts with the furthest next use the first
@@ -13,15 +13,15 @@
                              one whose memory is there first
 
    After each kernel the same is done for the reads of the next `lead_kernels` kernels, in order, as long as
-   it does no harm: only parts that are used later may leave for it, and the room that the outputs of the
-   kernels in between take is kept.
+   it does no harm: only parts that are used later may leave for it, and memory for the outputs of the kernels
+   in between is kept.
 
    Resident parts hang in a list for the kernel of their next use, so the furthest ones are found by walking
    the lists backwards. What the current kernel uses is in no list. Parts smaller than SMALL_BYTES leave only
    where all else has, and hang in lists of their own: there may be many of them.
 
-   Link calendars are there because a victim's room is worth nothing before its copy out has ended: in logical
-   time that end is known as the victim is chosen. The rules "furthest goes", "do no harm" and "first
+   The calendars are needed because a victim's memory is of use only after its copy out has ended. In logical
+   time that end is known when the victim is chosen. The rules "furthest goes", "do no harm" and "first
    opportunity" are those of Cao, Felten, Karlin and Li (1995). */
 #include "planning/swap/victims/swap_choose.h"
 

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The decisions of one step, from dao_swap_choose(), count for every step. At the step's end they may not
-   agree with themselves: what was on the device as that step began was decided in the step before. So the
-   bytes in each kernel are summed up around the step's end, and where they are too many, room that was taken
-   early for copies in is taken later, then further parts leave, those that come back last first. After that,
-   parts whose leaving freed bytes that nobody needs stay.
+/* The decisions of one step, from dao_swap_choose(), are applied to every step. They may contradict
+   themselves around the step's end: what was on the device as that step began was decided in the step before.
+   So the bytes in each kernel are summed up around the end. Where they are too many, memory that copies in
+   take early is taken later. Then further parts leave, those that come back last first. Finally parts stay
+   whose leaving freed bytes that nothing needs.
 
    A part that is away in the inactive period behind kernel a, whose next use is kernel b, is on the device in
-   kernels b - lead .. b. */
+   kernels b - lead .. b.
+
+   What holds afterwards: in every kernel at least what it uses and at most the capacity is on the device;
+   only live inactive periods are away, and lead < inactive_length. */
 #include "planning/swap/victims/swap_cycle.h"
 
 #include "base/memory/host.h"

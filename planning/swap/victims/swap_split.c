@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Residency intervals without an address are made shorter: the tensor leaves where it stays longest. If that
+   is not possible, the tensor that is most in the way leaves. */
 #include "planning/swap/victims/swap_split.h"
 
 /* The access in a residency interval behind which the tensor stays longest; DAO_SWAP_NONE if it stays

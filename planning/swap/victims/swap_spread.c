@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where a step goes through its tensors once, all of them are about equally far from their next use, and the
-   rule that the furthest one leaves says little. It lets neighbours leave: then the link brings all that one
-   part of the step reads, and rests for the other one.
+/* In a step that goes through its tensors once, all of them are about equally far from their next use. So the
+   rule that the furthest one leaves says little, and picks neighbours. Then the link brings all that one part
+   of the step reads, and idles during the other part.
 
        by the furthest   | stays stays stays stays | away away away away |     the link has half of the step
        spread            | stays away stays away     stays away stays away |   the link has all of it */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Decisions for steps that stream: most of what they read is used in one place of the step, as the weights of
-   an inference are. */
+/* Victims for steps that stream: most of what they read is used in one place of the step, as weights are in
+   inference. */
 #ifndef DAO_PLANNING_SWAP_SPREAD_H
 #define DAO_PLANNING_SWAP_SPREAD_H
 

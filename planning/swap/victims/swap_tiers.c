@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Each part that is ever away goes to one tier for the whole step. Parts that move seldom go to the file
+   first, until the rest fits the host's limit. */
 #include "planning/swap/victims/swap_tiers.h"
 
 #include "base/memory/host.h"

@@ -240,7 +240,7 @@ static void what_shares_bytes_is_named(void)
     CU_ASSERT_EQUAL(dao_plan_check(&empty, NULL, NULL), DAO_OK);
 }
 
-static void a_plan_of_offsets_says_what_they_are_score(void)
+static void a_plan_of_offsets_says_what_they_are_worth(void)
 {
     make_pair();
     const uint64_t offsets[2] = {0, 8}, left_out[2] = {DAO_PLAN_NOWHERE, 8}, wrong[2] = {0, 2};
@@ -337,7 +337,7 @@ static CU_TestInfo tests[] = {
     {"sizes that are too large together are told", sizes_that_are_too_large_together_are_told},
     {"peaks of pools are no more than can be counted", peaks_of_pools_are_no_more_than_can_be_counted},
     {"what shares bytes is named", what_shares_bytes_is_named},
-    {"a plan of offsets says what they are worth", a_plan_of_offsets_says_what_they_are_score},
+    {"a plan of offsets says what they are worth", a_plan_of_offsets_says_what_they_are_worth},
     {"random offsets are judged as the model does", random_offsets_are_judged_as_the_model_does},
     {"a check without memory says so", a_check_without_memory_says_so},
     CU_TEST_INFO_NULL,
