@@ -15,17 +15,16 @@
 /* A thread takes locks in the order of their ranks only, and no two of one rank. Builds with assertions check
    it. */
 typedef enum dao_rank {
-    DAO_RANK_STEP_BOUNDARY =
-        1, /* where steps that are served from plans begin and end: held while a plan is shown */
+    DAO_RANK_STEP_BOUNDARY = 1, /* begin and end of steps; held while a callback is shown a plan */
     DAO_RANK_CONTEXT = 2,
     DAO_RANK_EXECUTOR = 3,
     DAO_RANK_RUNTIME = 4,
-    DAO_RANK_THREADS = 5,   /* which threads keep something for whom */
-    DAO_RANK_LAYER = 6,     /* an allocator around another one */
-    DAO_RANK_STEP_PLAN = 7, /* an allocator that serves from a plan in front of another one */
-    DAO_RANK_FRONT = 8,     /* an allocator that serves small blocks in front of another one */
+    DAO_RANK_THREADS = 5,   /* which threads cache blocks of which device */
+    DAO_RANK_LAYER = 6,     /* a hardened allocator */
+    DAO_RANK_STEP_PLAN = 7, /* requests and frees of a place with step plans */
+    DAO_RANK_FRONT = 8,     /* slabs */
     DAO_RANK_ALLOCATOR = 9,
-    DAO_RANK_STREAM_FENCES = 10, /* the table of streams that hold free blocks */
+    DAO_RANK_STREAM_FENCES = 10, /* which streams may still use free blocks */
     DAO_RANK_BACKEND = 11,
     DAO_RANK_LEAF = 12, /* nothing is taken under it */
 } dao_rank_t;
@@ -197,8 +196,8 @@ uint64_t dao_ticks_to_ns(uint64_t ticks);
 void dao_sleep_until(uint64_t time_ns);
 
 #if defined(DAO_ASSERTS)
-/* The number of locks that this thread holds, but for a border's: functions of the program's are called under
-   that, and what takes it is refused there. */
+/* Returns the number of locks that this thread holds, without STEP_BOUNDARY: callbacks of the program run
+   under that one, and calls that need it are refused there. */
 unsigned dao_mutex_held_count(void);
 #define DAO_ASSERT_UNLOCKED() DAO_ASSERT(dao_mutex_held_count() == 0)
 #else

@@ -26,18 +26,19 @@ typedef enum dao_file_engine {
 
 /** Settings of a file tier. All zero: there is none. */
 typedef struct dao_file_config {
-    const char *directory; /**< where the file is made, copied; it has no name there. NULL: no file tier */
-    uint64_t
-        limit_bytes; /**< most bytes of tensors in it, at most 1 TiB; 0: what its file system has free of that */
-    uint64_t in_bytes_per_second;  /**< reads are held back to this; 0: as fast as it goes */
-    uint64_t out_bytes_per_second; /**< the same for writes */
-    uint64_t
-        latency_ns; /**< that each read or write takes at least, on top; in virtual time it is all it takes beside the speed */
+    /** Where the unnamed file is created; copied. NULL: no file tier. */
+    const char *directory;
+    /** Most bytes of tensors in it, at most 1 TiB; 0: what its file system has free of that. */
+    uint64_t limit_bytes;
+    uint64_t in_bytes_per_second;  /**< limit of reads; 0: none */
+    uint64_t out_bytes_per_second; /**< limit of writes; 0: none */
+    /** Added to each read and write. In virtual time they take this and bytes / speed. */
+    uint64_t latency_ns;
     dao_file_engine_t engine;
 } dao_file_config_t;
 
 /**
- * Gives the name of an engine, such as "uring"; "unknown" for a number that is none. Threads: any. Waits:
+ * Returns the name of an engine, such as "uring"; "unknown" for a number that is none. Threads: any. Waits:
  * never. Cost: O(1).
  */
 DAO_API const char *dao_file_engine_name(dao_file_engine_t engine);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* dao_range against a model that has a cell for every granule.
 
-       cells   [1][1][1][ ][ ][s][s][2][ ]      the number of the used block, or the streams that still use a free one
+       cells   [1][1][1][ ][ ][s][s][2][ ]     a used block's number, or the streams of a free one
 
    A part is a longest run of cells of one block, or of free ones that the same streams hold. The range must
    have exactly these parts. A request must succeed if and only if some part that it may take holds it,

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NumPy takes a tensor of ours without a copy, and we take an array of NumPy's. Usage: test_dlpack_numpy.py LIBDAO
+"""NumPy takes a tensor of the library without a copy, and the library an array of NumPy's.
+
+Usage: test_dlpack_numpy.py LIBDAO
 
 Exits with 77, which ctest calls skipped, where there is no NumPy.
 """
@@ -36,7 +38,8 @@ def declare(owner, name, result, *arguments):
 dao = ctypes.CDLL(sys.argv[1])
 pointer, out_pointer = ctypes.c_void_p, ctypes.POINTER(ctypes.c_void_p)
 tensor_zeros = declare(
-    dao, "dao_tensor_zeros", ctypes.c_int, Place, ctypes.c_int, ctypes.c_int32, ctypes.POINTER(ctypes.c_int64), out_pointer
+    dao, "dao_tensor_zeros", ctypes.c_int, Place, ctypes.c_int, ctypes.c_int32,
+    ctypes.POINTER(ctypes.c_int64), out_pointer
 )
 tensor_address = declare(dao, "dao_tensor_address", pointer, pointer)
 tensor_count = declare(dao, "dao_tensor_count", ctypes.c_int64, pointer)
