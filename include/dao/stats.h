@@ -27,7 +27,7 @@ DAO_BEGIN_DECLS
     X(uint64_t, grow_count, "times memory was taken from the system")                                        \
     X(uint64_t, shrink_count, "times memory was given back to it")                                           \
     X(uint64_t, remap_count, "pages moved to where they were needed")                                        \
-    X(uint64_t, deferred_count, "frees waiting to be carried out")                                           \
+    X(uint64_t, deferred_count, "frees that wait for a stream or another thread")                            \
     X(uint64_t, driver_call_count, "calls that took memory from the backend, gave it back or moved it")      \
     X(uint64_t, lock_wait_count, "times a lock was found taken")                                             \
     X(uint64_t, cached_bytes, "bytes of small blocks that threads keep for their next requests")             \

@@ -7,7 +7,7 @@
 #include "base/numbers/path.h"
 #include "runtime/core/thread.h"
 #include "runtime/core/waiters.h"
-#include "runtime/device/deferred.h"
+#include "runtime/device/deferred_free.h"
 #include "runtime/device/pressure_ladder.h"
 #include "runtime/observe/event_ring.h"
 

@@ -29,7 +29,7 @@
 #include "base/report/callback.h"
 #include "base/report/error.h"
 #include "runtime/core/waiters.h"
-#include "runtime/device/deferred.h"
+#include "runtime/device/deferred_free.h"
 
 #include <inttypes.h>
 

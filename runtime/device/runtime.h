@@ -35,7 +35,7 @@ typedef struct dao_spare_events {
     uint32_t count;
 } dao_spare_events_t;
 
-/* Blocks whose handles are gone while a stream may still use them: deferred.c. */
+/* Blocks whose handles are gone while a stream may still use them: deferred_free.c. */
 typedef struct dao_deferred_list {
     _Atomic uint64_t count;        /* on the list, and taken off it by threads that drain */
     _Atomic uint64_t pinned_count; /* of these, those of pinned memory */

@@ -18,7 +18,7 @@
 #include "runtime/core/handle.h"
 #include "runtime/core/thread.h"
 #include "runtime/core/waiters.h"
-#include "runtime/device/deferred.h"
+#include "runtime/device/deferred_free.h"
 #include "runtime/handles/memory_internal.h"
 #include "runtime/observe/event_ring.h"
 #include "runtime/place/lookup.h"

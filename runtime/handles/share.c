@@ -17,7 +17,7 @@
 #include "base/memory/shared.h"
 #include "base/report/error.h"
 #include "runtime/core/thread.h"
-#include "runtime/device/deferred.h"
+#include "runtime/device/deferred_free.h"
 #include "runtime/handles/memory_internal.h"
 #include "runtime/observe/watch.h"
 #include "runtime/start/context.h"

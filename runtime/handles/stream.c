@@ -8,7 +8,7 @@
 
 #include "base/memory/host.h"
 #include "base/report/error.h"
-#include "runtime/device/deferred.h"
+#include "runtime/device/deferred_free.h"
 #include "runtime/place/lookup.h"
 
 #include <inttypes.h>

@@ -4,7 +4,7 @@
 
 #include "allocators/accounting/ledger.h"
 #include "base/report/error.h"
-#include "runtime/device/deferred.h"
+#include "runtime/device/deferred_free.h"
 #include "runtime/place/lookup.h"
 
 dao_status_t dao_stats_get(dao_place_t place, dao_stats_t *out_stats)

@@ -5,7 +5,7 @@
 #include "allocators/segments/pinned.h"
 #include "base/report/error.h"
 #include "runtime/core/thread.h"
-#include "runtime/device/deferred.h"
+#include "runtime/device/deferred_free.h"
 #include "runtime/start/context.h"
 
 const char *dao_backend_name(void)

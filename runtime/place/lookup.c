@@ -2,7 +2,7 @@
 /* From a place to its allocator, where it takes more than a look. */
 #include "runtime/place/lookup.h"
 
-#include "runtime/device/deferred.h"
+#include "runtime/device/deferred_free.h"
 
 dao_status_t dao_place_find_host(dao_place_t place, dao_allocator_t **out_allocator)
 {

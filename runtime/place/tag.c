@@ -9,7 +9,7 @@
 #include "base/report/error.h"
 #include "runtime/core/thread.h"
 #include "runtime/core/waiters.h"
-#include "runtime/device/deferred.h"
+#include "runtime/device/deferred_free.h"
 #include "runtime/place/lookup.h"
 
 dao_status_t dao_tag_create(const char *name, dao_tag_t *out_tag)

@@ -4,7 +4,7 @@
 #include <dao/stats.h>
 
 #include "runtime/core/waiters.h"
-#include "runtime/device/deferred.h"
+#include "runtime/device/deferred_free.h"
 #include "runtime/observe/annotate.h"
 #include "runtime/observe/event_ring.h"
 #include "runtime/place/lookup.h"

@@ -23,7 +23,7 @@
 #include "base/report/callback.h"
 #include "base/report/error.h"
 #include "runtime/core/thread.h"
-#include "runtime/device/deferred.h"
+#include "runtime/device/deferred_free.h"
 #include "runtime/device/pressure_ladder.h"
 #include "runtime/observe/annotate.h"
 #include "runtime/observe/event_ring.h"

@@ -8,7 +8,7 @@
 #include "base/memory/host.h"
 #include "base/report/error.h"
 #include "runtime/device/block.h"
-#include "runtime/device/deferred.h"
+#include "runtime/device/deferred_free.h"
 #include "runtime/observe/watch.h"
 #include "runtime/start/hardening.h"
 #include "runtime/start/place_start.h"

@@ -13,7 +13,7 @@
 #include "allocators/paged/page_buddy.h"
 #include "base/report/error.h"
 #include "base/threads/sync.h"
-#include "runtime/device/deferred.h"
+#include "runtime/device/deferred_free.h"
 #include "runtime/start/context.h"
 #include "tests/support/backends/capture.h"
 #include "tests/support/suite.h"

@@ -60,8 +60,8 @@ static void give_from(void *blocks[BLOCK_COUNT], uint32_t first)
     }
 }
 
-/* Returns how many equal steps go by before a plan is used: one that is new, and where the arena is one block eight that
-   change nothing. */
+/* Returns how many equal steps go by before a plan is used: one that is new, and where the arena is one block
+   eight that change nothing. */
 static uint32_t steps_before_plan(size_t index)
 {
     return places[index].kind == DAO_PLACE_KIND_PINNED ? 9 : 1;
@@ -494,8 +494,8 @@ static void *free_what_comes(void *user)
     return NULL;
 }
 
-/* Each step asks for other sizes, so that there is something to be learnt at each boundary, while blocks of the
-   step before are freed. */
+/* Each step asks for other sizes, so that there is something to be learnt at each boundary, while blocks of
+   the step before are freed. */
 static void another_thread_frees_across_boundaries(void)
 {
     for (size_t i = 0; i < PLACE_COUNT; i++) {

@@ -11,7 +11,7 @@
 
    Invariants, while the lock is free: `count` includes the frees on the list and those that a draining thread
    has taken off it. pinned_count is the number of those in pinned memory. */
-#include "runtime/device/deferred.h"
+#include "runtime/device/deferred_free.h"
 
 #include "allocators/segments/pinned.h"
 #include "allocators/slow_path.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Frees that wait for a stream, and their end. */
-#ifndef DAO_RUNTIME_DEFERRED_H
-#define DAO_RUNTIME_DEFERRED_H
+#ifndef DAO_RUNTIME_DEFERRED_FREE_H
+#define DAO_RUNTIME_DEFERRED_FREE_H
 
 #include "runtime/core/handle.h"
 #include "runtime/device/runtime.h"
