@@ -124,19 +124,13 @@ dao_status_t dao_plan_replay_place(dao_plan_replay_t *replay, dao_plan_replay_re
 
 /* ---- a step ---- */
 
-/* The plan's fence in numbers. */
-static dao_fence_t find_fence(const dao_plan_replay_t *replay, const dao_swap_fence_t *after, uint32_t own)
+/* What lies before the first step is over. */
+static uint64_t number_of(const void *user, uint32_t stream, int32_t done)
 {
-    dao_fence_t fence = {{0}};
-    for (uint32_t stream = 0; stream < DAO_ISSUE_ORDER_STREAM_COUNT; stream++) {
-        dao_stream_role_t role = dao_issue_order_roles[stream];
-        int32_t done = after->done[dao_issue_order_streams[stream]];
-        int64_t number = (int64_t)replay->base[role] + done;
-        if (done != DAO_SWAP_NO_WAIT && stream != own && number > (int64_t)replay->first[role]) {
-            dao_fence_add(&fence, role, (uint64_t)number);
-        }
-    }
-    return fence;
+    const dao_plan_replay_t *replay = user;
+    dao_stream_role_t role = dao_issue_order_roles[stream];
+    int64_t number = (int64_t)replay->base[role] + done;
+    return number > (int64_t)replay->first[role] ? (uint64_t)number : 0;
 }
 
 static dao_status_t queue_kernel(dao_plan_replay_t *replay, uint32_t index)
@@ -188,7 +182,7 @@ static dao_status_t queue_thing(dao_plan_replay_t *replay, dao_issue_operation_t
     const dao_swap_schedule_t *schedule = replay->config.schedule;
     const dao_swap_copy_t *copy = dao_issue_order_copy(schedule, operation);
     dao_stream_role_t role = dao_issue_order_roles[operation.stream];
-    dao_fence_t fence = find_fence(replay, dao_issue_order_fence(schedule, operation), operation.stream);
+    dao_fence_t fence = dao_issue_order_fence_in_numbers(schedule, operation, number_of, replay);
     uint64_t number = 0;
     dao_status_t status = dao_timeline_before(replay->config.timeline, role, &fence);
     if (status == DAO_OK) {

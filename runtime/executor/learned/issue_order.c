@@ -48,6 +48,21 @@ const dao_swap_fence_t *dao_issue_order_fence(const dao_swap_schedule_t *schedul
     return copy != NULL ? &copy->after : &schedule->kernel_after[operation.index];
 }
 
+dao_fence_t dao_issue_order_fence_in_numbers(const dao_swap_schedule_t *schedule,
+                                             dao_issue_operation_t operation, dao_issue_number_t number_of,
+                                             const void *user)
+{
+    const dao_swap_fence_t *after = dao_issue_order_fence(schedule, operation);
+    dao_fence_t fence = {{0}};
+    for (uint32_t stream = 0; stream < DAO_ISSUE_ORDER_STREAM_COUNT; stream++) {
+        int32_t done = after->done[dao_issue_order_streams[stream]];
+        if (done != DAO_SWAP_NO_WAIT && stream != operation.stream) {
+            dao_fence_add(&fence, dao_issue_order_roles[stream], number_of(user, stream, done));
+        }
+    }
+    return fence;
+}
+
 /* Returns true if all that a stream's next operation waits for is queued. */
 static bool is_ready(const dao_swap_schedule_t *schedule, uint32_t stream, const uint32_t *next)
 {

@@ -66,8 +66,9 @@ static uint64_t *sequences_of(const dao_compiled_plan_t *plan, uint32_t stream, 
 /* Returns the sequence number that `done` names: the done-th operation of the stream in this step or, for
    done <= 0, of the step before, counted from its end. What lies before that step is covered by its first
    operation, as a stream keeps its order. */
-static uint64_t sequence_of(const dao_compiled_plan_t *plan, uint32_t stream, int32_t done)
+static uint64_t sequence_of(const void *user, uint32_t stream, int32_t done)
 {
+    const dao_compiled_plan_t *plan = user;
     uint32_t count = plan->order.stream_counts[stream];
     DAO_ASSERT(done <= (int64_t)count);
     if (done > 0) {
@@ -79,14 +80,8 @@ static uint64_t sequence_of(const dao_compiled_plan_t *plan, uint32_t stream, in
 
 static dao_fence_t fence_of(const dao_compiled_plan_t *plan, dao_issue_operation_t operation)
 {
-    const dao_swap_fence_t *after = dao_issue_order_fence(plan->schedule, operation);
-    dao_fence_t fence = plan->extra;
-    for (uint32_t stream = 0; stream < DAO_ISSUE_ORDER_STREAM_COUNT; stream++) {
-        int32_t done = after->done[dao_issue_order_streams[stream]];
-        if (done != DAO_SWAP_NO_WAIT && stream != operation.stream) {
-            dao_fence_add(&fence, dao_issue_order_roles[stream], sequence_of(plan, stream, done));
-        }
-    }
+    dao_fence_t fence = dao_issue_order_fence_in_numbers(plan->schedule, operation, sequence_of, plan);
+    dao_fence_join(&fence, &plan->extra);
     return fence;
 }
 

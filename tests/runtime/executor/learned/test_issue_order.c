@@ -103,6 +103,29 @@ static void what_waits_for_the_step_before_is_ready(void)
     dao_issue_order_finish(&order);
 }
 
+static uint64_t number_of(const void *user, uint32_t stream, int32_t done)
+{
+    const uint64_t *base = user;
+    return done + (int64_t)base[stream] > 0 ? base[stream] + (uint64_t)(int64_t)done : 0;
+}
+
+/* Its own stream is not waited for, and neither is what lies before the first number. */
+static void a_fence_names_numbers_of_other_streams(void)
+{
+    const uint64_t base[DAO_ISSUE_ORDER_STREAM_COUNT] = {100, 10, 0, 0, 0};
+    begin(1, 1);
+    dao_swap_fence_t *after = &copies[DAO_SWAP_STREAM_HOST_IN][0].after;
+    after->done[DAO_SWAP_STREAM_COMPUTE] = -3;
+    after->done[DAO_SWAP_STREAM_HOST_IN] = 1;
+    after->done[DAO_SWAP_STREAM_HOST_OUT] = -1;
+    dao_issue_operation_t operation = {.stream = 1, .index = 0};
+    CU_ASSERT_EQUAL_FATAL(dao_issue_order_streams[operation.stream], DAO_SWAP_STREAM_HOST_IN);
+    dao_fence_t fence = dao_issue_order_fence_in_numbers(&schedule, operation, number_of, base);
+    CU_ASSERT_EQUAL(fence.sequence[DAO_STREAM_ROLE_COMPUTE], 97);
+    CU_ASSERT_EQUAL(fence.sequence[DAO_STREAM_ROLE_H2D], 0);
+    CU_ASSERT_EQUAL(fence.sequence[DAO_STREAM_ROLE_D2H], 0);
+}
+
 static void a_circle_is_refused(void)
 {
     dao_issue_order_t order;
@@ -159,6 +182,7 @@ static CU_TestInfo tests[] = {
     {"copies go before kernels", copies_go_before_kernels},
     {"a chain is issued in its order", a_chain_is_issued_in_its_order},
     {"what waits for the step before is ready", what_waits_for_the_step_before_is_ready},
+    {"a fence names numbers of other streams", a_fence_names_numbers_of_other_streams},
     {"a circle is refused", a_circle_is_refused},
 #if defined(DAO_FAULTS)
     {"want of memory is answered", want_of_memory_is_answered},
