@@ -143,17 +143,18 @@ typedef struct dao_allocator_ops {
     void (*lease_end)(dao_allocator_t *allocator, uint32_t lease);
     void (*lease_stats)(dao_allocator_t *allocator, uint32_t lease, dao_block_lease_stats_t *out_stats);
 
-    /* Optional, all or none: a window of addresses for blocks whose place the caller says. It takes memory only
-       where blocks live, and what is free in it goes where it is needed, as anywhere. window_begin:
-       DAO_ERR_TOO_MANY, DAO_ERR_NO_HOST_MEMORY, the backend's answer. alloc_at takes exactly [address, address +
-       size) of it, if that is free: else DAO_ERR_LIMIT without a message, which counts as no failure. The answers
-       of alloc, where memory is to be brought. Such a block is freed like any other. */
+    /* Optional, all or none: a window of addresses for blocks whose place the caller says. It takes memory
+       only where blocks live, and what is free in it goes where it is needed, as anywhere. window_begin:
+       DAO_ERR_TOO_MANY, DAO_ERR_NO_HOST_MEMORY, the backend's answer. alloc_at takes exactly [address,
+       address + size) of it, if that is free: else DAO_ERR_LIMIT without a message, which counts as no
+       failure. The answers of alloc, where memory is to be brought. Such a block is freed like any other. */
     dao_status_t (*window_begin)(dao_allocator_t *allocator, dao_window_t *out_window);
     dao_status_t (*alloc_at)(dao_allocator_t *allocator, const dao_window_t *window, void *address,
                              const dao_block_request_t *request, dao_block_grant_t *out_grant);
 
-    /* Goes with these: brings memory behind [offset, offset + size) of a window, if all of it is idle, and counts no
-       block: it is idle memory then, which may go elsewhere as any other. The answers of alloc_at. */
+    /* Goes with these: brings memory behind [offset, offset + size) of a window, if all of it is idle, and
+       counts no block: it is idle memory then, which may go elsewhere as any other. The answers of alloc_at.
+       */
     dao_status_t (*window_back)(dao_allocator_t *allocator, const dao_window_t *window, size_t offset_bytes,
                                 size_t size_bytes);
 } dao_allocator_ops_t;

@@ -3,7 +3,7 @@
    all arenas: a block brings those that it lacks, and what is free in the window goes where it is needed.
 
        window   [ block ][ free  ][ block ]     -     [ block ]        addresses
-                [ mapped ][   -   ][ mapped ]   -     [ mapped ]       pages; free ones stay mapped until others need them
+                [ mapped ][   -   ][ mapped ]   -     [ mapped ]       pages; free ones stay until needed
 
    The usual path takes the window's lock alone: the place is free and mapped. Else the locks of all arenas.
 

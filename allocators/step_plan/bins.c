@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Stacks over the blocks of a bin plan:
 
-       plan     36 KiB | 40 KiB | 48 KiB                   blocks of a bin are neighbours in the arena, the largest come first
-       stacks   7 5 6  | -      | 1 0                      blocks by number; 40 KiB is all out
-       rights   40 -> 48, 36 -> 48                         a right is used for one block at a time, and that block keeps it
+       plan     36 KiB | 40 KiB | 48 KiB    blocks of a bin are neighbours in the arena, the largest first
+       stacks   7 5 6  | -      | 1 0       blocks by number; 40 KiB is all out
+       rights   40 -> 48, 36 -> 48          a right is used for one block at a time, and that block keeps it
 
    What holds between calls:
 

@@ -1,34 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The plans of a place: which of them a step follows, and when one is learnt. There is one rule. A step holds to a
-   plan if at least half of its requests are in it. A step that holds to none is learnt as a plan of its own. As soon
-   as DAO_PLANNED_PLAN_COUNT steps in a row have held to none the program does not repeat itself: the next step is
-   plain, which is to say that nothing is recorded and all requests go to the usual allocator. Then two steps are
-   looked at: one is learnt, and the other one may hold to it. If it does not, two steps are plain, then four, and
-   so on.
+/* The plans of a place: which of them a step follows, and when one is learnt.
 
-       nothing ---- a step holds to no plan ----> learnt ---- settled: offsets are looked for ----> ready
-          ^                                        ^  |                                             |   ^
-          |                                        |  a step that holds to it is learnt, too        |   |
-          |                                        +----------- is_block: a request is no hit ------+   |
-          |                                                                                         |   |
-          +-- its place is needed: it was used least recently      learnt anew, with offsets -------+---+
+   There is one rule. A step holds to a plan if half of the bytes that it asks for are in it. A step that
+   holds to none is learnt as a plan of its own. Once DAO_PLANNED_PLAN_COUNT steps in a row held to none, the
+   program does not repeat itself, and the next step is plain: nothing is recorded, and all requests go to the
+   usual allocator. Then two steps are looked at: one is learnt, and the other one may hold to it. If it does
+   not, two steps are plain, then four, and so on.
 
-   `settled` is what the config says (stable_count, max_count). A ready plan is learnt anew with its first step that
-   is not all hits, and then with its second, fourth, eighth and so on: a program that never repeats itself
-   exactly pays less and less.
+       nothing -- a step holds to no plan --> learnt -- settled: offsets are found --> ready
+          ^                                    ^  |                                     |  ^
+          |                                    |  learnt with each step that holds      |  learnt anew
+          |                                    +------- is_block: a request misses -----+
+          +-- another plan takes its place: it was used least recently
 
-   Which plan a step follows is seen from its first requests. All plans are followed, and the one that knows most of
-   them is the current one; one that knows clearly less is followed no more.
+   `settled` is what the config says (stable_count, max_count). A ready plan is learnt anew with its first,
+   second, fourth, eighth step and so on, if that is not all hits: a program that never repeats itself exactly
+   pays less and less.
 
-   Where the arena is one block (is_block), a wrong plan grows the place, as nobody else has what is idle in it. There
-   a plan is settled once PROOF_STEPS steps in a row have changed nothing in it, and the first request that is no hit
-   ends its use. After each end it takes twice as many steps. Bins are not held to that: they serve any order.
+   All plans are followed until one knows clearly more of the step's requests than the others.
+
+   Where the arena is one block (is_block), nobody else has its idle bytes, so a wrong plan grows the place.
+   There a plan is settled after PROOF_STEPS steps that change nothing in it, and the first miss ends its use.
+   After each end it takes twice as many steps. Bins are exempt: they serve any order.
 
    What holds between calls:
 
-       is_ready   implies script; offsets, or bins; not while `learning` has the only script
-       current    is in `candidates`, or is DAO_PLANNED_PLAN_COUNT
-       candidates are plans with a script that is followed since the step began */
+       is_ready     implies a script with offsets or bins; not while `learning` has the only script
+       current      is one of `candidates`, or DAO_PLANNED_PLAN_COUNT
+       candidates   are plans with a script that is followed since the step began */
 #include "allocators/step_plan/planned_internal.h"
 
 #include "base/memory/host.h"
@@ -37,15 +36,15 @@
 
 #include <string.h>
 
-/* A step holds to a plan that at least this part of its requests are in: of fewer, more are in the way of others
+/* A step holds to a plan that has this part of its bytes: with less, more blocks are in the way of others
    than lie where they should. */
 #define HOLD_PART 2u
 
 /* A plan that knows so many requests less than another one is followed no more: as many as a layer makes. */
 #define RECOGNISE_COUNT 32u
 
-/* Plain steps in a row are a power of two, at most of this one: a program that begins to repeat itself waits for
-   64 steps at most. */
+/* Plain steps in a row are a power of two, at most of this one: a program that begins to repeat itself waits
+   for 64 steps at most. */
 #define BACKOFF_SHIFT_MAX 6u
 
 /* Steps that are looked at between plain ones: one is learnt, and the next one may hold to it. */
@@ -126,7 +125,7 @@ void dao_planned_recognise_restart(dao_planned_t *planned)
             continue;
         }
         dao_follow_restart(&plan->follow);
-        plan->known_count = 0;
+        plan->known_count = plan->known_bytes = 0;
         planned->candidates |= 1u << i;
         if (planned->current == DAO_PLANNED_PLAN_COUNT ||
             plan->latest_step > planned->plans[planned->current].latest_step) {
@@ -158,7 +157,8 @@ static void choose(dao_planned_t *planned)
     planned->current = best;
 }
 
-/* Returns true if a request is in a plan, as the one that was found for it: those with keys may have any size. */
+/* Returns true if a request is in a plan, as the one that was found for it: those with keys may have any
+   size. */
 static bool is_known(const dao_learnt_plan_t *plan, uint32_t entry, uint64_t size_bytes)
 {
     return entry != DAO_SCRIPT_NONE &&
@@ -176,7 +176,9 @@ void dao_planned_recognise(dao_planned_t *planned, const dao_lifetime_t *item,
         if (is_candidate(planned, i)) {
             out_entries[i] = dao_follow_next(&plan->follow, item->slot, item->key, item->size_bytes);
             out_counts[i] = plan->follow.positions[item->slot].request_count;
-            plan->known_count += is_known(plan, out_entries[i], item->size_bytes);
+            bool knows = is_known(plan, out_entries[i], item->size_bytes);
+            plan->known_count += knows;
+            plan->known_bytes += knows ? item->size_bytes : 0;
         }
     }
     if (planned->candidates != 0) {
@@ -193,7 +195,9 @@ void dao_planned_recognise_undo(dao_planned_t *planned, const dao_lifetime_t *it
         dao_learnt_plan_t *plan = &planned->plans[i];
         if (is_candidate(planned, i)) {
             dao_follow_take_back(&plan->follow, item->slot, item->key, entries[i], counts[i]);
-            plan->known_count -= is_known(plan, entries[i], item->size_bytes);
+            bool knows = is_known(plan, entries[i], item->size_bytes);
+            plan->known_count -= knows;
+            plan->known_bytes -= knows ? item->size_bytes : 0;
         }
     }
 }
@@ -254,7 +258,8 @@ static void end_use(dao_planned_t *planned, uint32_t number)
 
 /* ---- learning ---- */
 
-/* Copies what was recorded: blocks may be freed while it is learnt. An empty copy where that step is not there. */
+/* Copies what was recorded: blocks may be freed while it is learnt. An empty copy where that step is not
+   there. */
 static dao_status_t recording_copy(dao_planned_t *planned, uint32_t serial, dao_lifetimes_t *out_copy)
 {
     const dao_lifetimes_t *recording = &planned->recordings[serial & 1];
@@ -275,8 +280,8 @@ static dao_status_t recording_copy(dao_planned_t *planned, uint32_t serial, dao_
     return status;
 }
 
-/* Learns a recorded step; *script is what was learnt so far, which the caller owns, or NULL, with `base` in its
-   place. */
+/* Learns a recorded step; *script is what was learnt so far, which the caller owns, or NULL, with `base` in
+   its place. */
 static dao_status_t learn_one(dao_planned_t *planned, uint32_t serial, const dao_script_t *base,
                               dao_script_t **script)
 {
@@ -295,8 +300,8 @@ static dao_status_t learn_one(dao_planned_t *planned, uint32_t serial, const dao
     return status;
 }
 
-/* Returns true if the step before held to the same plan, and blocks of it were freed in this one: their lives are
-   known only now. */
+/* Returns true if the step before held to the same plan, and blocks of it were freed in this one: their lives
+   are known only now. */
 static bool goes_on(dao_planned_t *planned, const dao_learnt_plan_t *plan)
 {
     dao_spin_lock(&planned->lock);
@@ -305,8 +310,8 @@ static bool goes_on(dao_planned_t *planned, const dao_learnt_plan_t *plan)
     return goes && plan->latest_step + 1 == planned->number;
 }
 
-/* Learns the step that has ended, and before it what has become known of the one before. NULL: there was nothing,
-   or no memory. */
+/* Learns the step that has ended, and before it what has become known of the one before. NULL: there was
+   nothing, or no memory. */
 static dao_script_t *learn(dao_planned_t *planned, const dao_learnt_plan_t *plan)
 {
     dao_script_t *script = NULL;
@@ -449,7 +454,8 @@ dao_planned_learning_t *dao_planned_learn(dao_planned_t *planned)
     const dao_step_counts_t *counts = &planned->stats.latest;
     uint32_t number = planned->current;
     bool holds = number < DAO_PLANNED_PLAN_COUNT &&
-                 planned->plans[number].known_count * HOLD_PART >= counts->request_count;
+                 planned->plans[number].known_bytes >= counts->requested_bytes / HOLD_PART &&
+                 planned->plans[number].known_count > 0;
     if (counts->request_count > 0 && counts->dropped_count == 0) {
         bool is_used = holds && planned->plans[number].is_ready && dao_planned_has_arena(planned) &&
                        !planned->arena.is_closed;

@@ -9,13 +9,13 @@
                              +-- else any part of the arena that is free                       ^
                              +-- no plan, or no room in the arena -----------------------------+
 
-   Where the inner allocator has windows, the arena is one: what is free in it the inner allocator has, too, so
-   that it costs nothing to keep. What got no place lies in the window as well, where good fit puts it: blocks of a
-   step stay together in few pages, whether or not they keep to the plan. Else the arena is a block of the inner
-   allocator under a range, and what has no room in it lies beside it.
+   Where the inner allocator has windows, the arena is one: what is free in it the inner allocator has, too,
+   so that it costs nothing to keep. What got no place lies in the window as well, where good fit puts it:
+   blocks of a step stay together in few pages, whether or not they keep to the plan. Else the arena is a
+   block of the inner allocator under a range, and what has no room in it lies beside it.
 
-   So no two blocks share a byte, whatever a plan says. Blocks of steps are tracked by their address, wherever they
-   lie, so that their frees end their lifetimes.
+   So no two blocks share a byte, whatever a plan says. Blocks of steps are tracked by their address, wherever
+   they lie, so that their frees end their lifetimes.
 
    What holds between calls:
 
@@ -31,8 +31,8 @@
 #include "base/report/error.h"
 #include "base/threads/thread_number.h"
 
-/* Blocks in no plan lie beside a window while they come to at most this part of what plans ask for: in it, the two
-   batches with which recorded steps begin would be in the way of hundreds of places. */
+/* Blocks in no plan lie beside a window while they come to at most this part of what plans ask for: in it,
+   the two batches with which recorded steps begin would be in the way of hundreds of places. */
 #define BESIDE_PART 64u
 
 /* Blocks of its bin that a request tries: others may lie in one, or a stream hold it. */
@@ -155,8 +155,8 @@ static void untrack(dao_planned_t *planned, dao_block_entry_t *entry)
 
 /* ---- alloc ---- */
 
-/* Returns the slot of a thread by its number: its own, else the first that nobody has; where there is none, one
-   whose thread has ended in this step, or the last one, which others share. */
+/* Returns the slot of a thread by its number: its own, else the first that nobody has; where there is none,
+   one whose thread has ended in this step, or the last one, which others share. */
 static uint32_t slot_of_thread(dao_planned_t *planned, uint64_t thread)
 {
     const uint32_t none = DAO_LIFETIME_SLOT_COUNT;
@@ -200,8 +200,8 @@ static ask_t ask_note(dao_planned_t *planned, const dao_block_request_t *request
     return ask;
 }
 
-/* Takes back what was counted of a request that failed, and its place in the scripts: such as a large buffer that
-   is tried before a small one. */
+/* Takes back what was counted of a request that failed, and its place in the scripts: such as a large buffer
+   that is tried before a small one. */
 static void ask_drop(dao_planned_t *planned, const ask_t *ask)
 {
     dao_spin_lock(&planned->lock);
@@ -244,8 +244,8 @@ static dao_status_t take_offset(dao_planned_t *planned, ask_t *ask, dao_block_gr
     return status;
 }
 
-/* Takes a block of the request's bin, or of one that it may borrow from. Those that others lie in, or a stream
-   holds, are the last that their bins hand out. */
+/* Takes a block of the request's bin, or of one that it may borrow from. Those that others lie in, or a
+   stream holds, are the last that their bins hand out. */
 static dao_status_t take_bin(dao_planned_t *planned, ask_t *ask, dao_block_grant_t *out_grant)
 {
     dao_bins_t *bins = planned->plans[planned->current].bins;
@@ -282,8 +282,8 @@ static dao_status_t take_rest(dao_planned_t *planned, const ask_t *ask, dao_bloc
     return status;
 }
 
-/* Returns true if a request that got no place is better off beside the window, where it is in the way of none: if it
-   outlives the step, or is in no plan and small. */
+/* Returns true if a request that got no place is better off beside the window, where it is in the way of
+   none: if it outlives the step, or is in no plan and small. */
 static bool is_better_beside(const dao_planned_t *planned, const ask_t *ask)
 {
     const dao_script_t *script = planned->plans[planned->current].script;
@@ -293,8 +293,8 @@ static bool is_better_beside(const dao_planned_t *planned, const ask_t *ask)
                                     : beside_bytes <= planned->arena.segment.size_bytes / BESIDE_PART;
 }
 
-/* Takes memory of the arena: DAO_ERR_LIMIT where there is none for it, or only with the lock given up. What has no
-   bin, or finds it empty, lies beside the arena: in it, it would be in the way of other bins. */
+/* Takes memory of the arena: DAO_ERR_LIMIT where there is none for it, or only with the lock given up. What
+   has no bin, or finds it empty, lies beside the arena: in it, it would be in the way of other bins. */
 static dao_status_t take_in_arena(dao_planned_t *planned, ask_t *ask, dao_block_grant_t *out_grant)
 {
     if (!dao_planned_has_arena(planned)) {

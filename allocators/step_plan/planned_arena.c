@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The arena. Whatever is planned, a part of it is handed out only while it is really free: that is for the range
-   to know which lies over it.
+/* The arena. Whatever is planned, a part of it is handed out only while it is really free: that is for the
+   range to know which lies over it.
 
-   Where the inner allocator has windows, the arena is one, and its blocks are the inner allocator's own: what is
-   free in it goes where it is needed. It is never given back.
+   Where the inner allocator has windows, the arena is one, and its blocks are the inner allocator's own: what
+   is free in it goes where it is needed. It is never given back.
 
-   Else it is one block of the inner allocator under a range of its own. A fixed arena cannot lend its idle bytes
-   to the place:
+   Else it is one block of the inner allocator under a range of its own. A fixed arena cannot lend its idle
+   bytes to the place:
 
        none ------ a plan is ready ------> used ------ a plan needs a larger one ------> closed
          ^                                  |  no plan is ready: it is like any                |
          |                                  |  other segment of the place                      |
          +----------------- nothing lives in it (arena_give) ---------------------------------+
 
-   Nothing new goes into a closed arena. What holds: the blocks of the range are those that arena.ledger counts, and
-   each has a word of word.h. */
+   Nothing new goes into a closed arena. What holds: the blocks of the range are those that arena.ledger
+   counts, and each has a word of word.h. */
 #include "allocators/step_plan/planned_internal.h"
 
 #include "base/memory/host_policy.h"
@@ -25,7 +25,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* Steps between two attempts to get an arena are a power of two, at most of this one: an attempt asks the backend. */
+/* Steps between two attempts to get an arena are a power of two, at most of this one: an attempt asks the
+   backend. */
 #define RETRY_SHIFT_MAX 6u
 
 /* ---- taking and giving back ---- */
@@ -44,8 +45,8 @@ static void arena_show(dao_planned_t *planned, const void *address, size_t size_
     atomic_store_explicit(&planned->arena_bytes, size_bytes, memory_order_relaxed);
 }
 
-/* Touches the memory of the first bytes of a window, if that was asked for: what was not touched before, if it is
-   idle. */
+/* Touches the memory of the first bytes of a window, if that was asked for: what was not touched before, if
+   it is idle. */
 static void window_prefault(dao_planned_t *planned, uint64_t size_bytes)
 {
     const dao_window_t *window = &planned->arena.window;
@@ -89,8 +90,8 @@ static dao_status_t window_fit(dao_planned_t *planned, uint64_t size_bytes)
     return status;
 }
 
-/* Takes a block of the inner allocator. What that has free goes first, so that the arena takes its place instead
-   of coming beside it. */
+/* Takes a block of the inner allocator. What that has free goes first, so that the arena takes its place
+   instead of coming beside it. */
 static dao_status_t block_take(dao_planned_t *planned, uint64_t size_bytes, uint64_t alignment_bytes)
 {
     dao_allocator_t *inner = planned->inner;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The inside of an allocator with step plans, for the files of this folder. What holds between calls is said in
-   planned.c, the states of plans in learnt_plans.c, those of the arena in planned_arena.c. */
+/* The inside of an allocator with step plans, for the files of this folder. What holds between calls is said
+   in planned.c, the states of plans in learnt_plans.c, those of the arena in planned_arena.c. */
 #ifndef DAO_ALLOCATORS_PLANNED_INTERNAL_H
 #define DAO_ALLOCATORS_PLANNED_INTERNAL_H
 
@@ -13,7 +13,8 @@
 #include "planning/steps/lifetimes.h"
 #include "planning/steps/script.h"
 
-/* Steps that are kept: training and evaluation, each with some sequence lengths. As many as the executor keeps. */
+/* Steps that are kept: training and evaluation, each with some sequence lengths. As many as the executor
+   keeps. */
 #define DAO_PLANNED_PLAN_COUNT 8u
 
 /* The memory that plans lie in: a window of the inner allocator where it has such, whose blocks are the inner
@@ -32,16 +33,16 @@ typedef struct dao_planned_arena {
 typedef struct dao_learnt_plan {
     dao_script_t *script; /* owned */
     dao_follow_t follow;
-    dao_bins_t *bins;      /* owned; NULL: offsets, or not ready */
-    uint64_t arena_bytes;  /* that the plan needs; 0 while it is not ready */
-    bool is_ready;         /* there are offsets or bins: it may be used */
-    uint32_t learnt_count; /* steps that the script was learnt from */
-    uint32_t stable_run;   /* steps in a row that changed nothing in it */
-    uint32_t
-        failure_count; /* times that the program deviated while the plan was used, in an arena that is a block */
-    uint32_t step_count;  /* steps that held to it since it was first learnt */
-    uint64_t latest_step; /* the latest of these; or that in which it was learnt */
-    uint64_t known_count; /* of this step: requests that were found in the script */
+    dao_bins_t *bins;       /* owned; NULL: offsets, or not ready */
+    uint64_t arena_bytes;   /* that the plan needs; 0 while it is not ready */
+    bool is_ready;          /* there are offsets or bins: it may be used */
+    uint32_t learnt_count;  /* steps that the script was learnt from */
+    uint32_t stable_run;    /* steps in a row that changed nothing in it */
+    uint32_t failure_count; /* times that a miss ended its use, in an arena that is a block */
+    uint32_t step_count;    /* steps that held to it since it was first learnt */
+    uint64_t latest_step;   /* the latest of these; or that in which it was learnt */
+    uint64_t known_count;   /* of this step: requests that were found in the script, */
+    uint64_t known_bytes;   /* and what they asked for */
 } dao_learnt_plan_t;
 
 /* A script whose offsets are being looked for. Counted under `boundary`; the last reference frees it. */
@@ -51,8 +52,7 @@ typedef struct dao_planned_learning {
     dao_planner_t *planner; /* owned; NULL: bins need none */
     uint32_t reference_count;
     bool is_under_way; /* somebody works on it, or has asked for a thread */
-    bool
-        is_outdated; /* the program has deviated meanwhile, and the arena is a block: it has to be proved anew */
+    bool is_outdated;  /* a miss has ended the use of the plan before it, in an arena that is a block */
 } dao_planned_learning_t;
 
 /* A free that waits for the end of the step. */
@@ -129,7 +129,8 @@ static inline uint64_t dao_planned_rounded(uint64_t size_bytes)
     return dao_lifetime_units(size_bytes) * DAO_LIFETIME_UNIT_BYTES;
 }
 
-/* Exact under the lock; without it, it may be true for an address outside, never false for a live block inside. */
+/* Exact under the lock; without it, it may be true for an address outside, never false for a live block
+   inside. */
 static inline bool dao_planned_in_arena(const dao_planned_t *planned, const void *address)
 {
     uintptr_t begin = atomic_load_explicit(&planned->arena_begin, memory_order_relaxed);
@@ -156,16 +157,16 @@ static inline bool dao_planned_has_block(const dao_planned_t *planned)
 
 /* ---- planned_arena.c: memory of the arena ---- */
 
-/* Takes, replaces or gives back the arena, as the plans that are ready ask for it. The boundary is held, the lock
-   is not. */
+/* Takes, replaces or gives back the arena, as the plans that are ready ask for it. The boundary is held, the
+   lock is not. */
 void dao_planned_arena_fit(dao_planned_t *planned);
 
-/* Gives an arena that is a block back, if nothing lives in it; true if there is none then. The boundary is held,
-   the lock is not. */
+/* Gives an arena that is a block back, if nothing lives in it; true if there is none then. The boundary is
+   held, the lock is not. */
 bool dao_planned_arena_give(dao_planned_t *planned);
 
-/* Takes [offset, ...) of the arena for a request, if it is free: DAO_ERR_LIMIT otherwise, and for the limit of the
-   request's tag; DAO_ERR_NO_HOST_MEMORY. The lock is held. */
+/* Takes [offset, ...) of the arena for a request, if it is free: DAO_ERR_LIMIT otherwise, and for the limit
+   of the request's tag; DAO_ERR_NO_HOST_MEMORY. The lock is held. */
 dao_status_t dao_planned_take_at(dao_planned_t *planned, uint64_t offset_bytes,
                                  const dao_block_request_t *request, dao_block_grant_t *out_grant);
 
@@ -181,8 +182,8 @@ void dao_learnt_plan_finish(dao_learnt_plan_t *plan);
 /* Begins a step: which plan it follows is open. The lock is held. */
 void dao_planned_recognise_restart(dao_planned_t *planned);
 
-/* Finds a request, which is counted already, in the plans that the step may follow. out_entries and out_counts get
-   what each of these needs to take it back. The lock is held. */
+/* Finds a request, which is counted already, in the plans that the step may follow. out_entries and
+   out_counts get what each of these needs to take it back. The lock is held. */
 void dao_planned_recognise(dao_planned_t *planned, const dao_lifetime_t *item,
                            uint32_t out_entries[DAO_PLANNED_PLAN_COUNT],
                            uint32_t out_counts[DAO_PLANNED_PLAN_COUNT]);
@@ -192,8 +193,8 @@ void dao_planned_recognise_undo(dao_planned_t *planned, const dao_lifetime_t *it
                                 const uint32_t entries[DAO_PLANNED_PLAN_COUNT],
                                 const uint32_t counts[DAO_PLANNED_PLAN_COUNT]);
 
-/* Looks at how a step has gone, and learns from it. Returns what somebody has to start, with a reference for it,
-   or NULL. The boundary is held, the lock is not. */
+/* Looks at how a step has gone, and learns from it. Returns what somebody has to start, with a reference for
+   it, or NULL. The boundary is held, the lock is not. */
 dao_planned_learning_t *dao_planned_learn(dao_planned_t *planned);
 
 /* Works on what is being learnt, or lets others do so. No lock is held; the caller gives its reference up. */
@@ -205,8 +206,8 @@ void dao_planned_learning_release(dao_planned_learning_t *learning);
 /* Makes a plan usable that has its offsets. The boundary is held; no step is under way. */
 void dao_planned_adopt(dao_planned_t *planned);
 
-/* Puts a plan in the place of another one, which is freed, or of all for DAO_PLANNED_PLAN_COUNT. The boundary is
-   held, the lock is not. */
+/* Puts a plan in the place of another one, which is freed, or of all for DAO_PLANNED_PLAN_COUNT. The boundary
+   is held, the lock is not. */
 void dao_planned_replace(dao_planned_t *planned, uint32_t number, const dao_learnt_plan_t *plan);
 
 /* Makes what using a script with offsets needs, and takes it over in any case. */
@@ -215,9 +216,9 @@ DAO_NODISCARD dao_status_t dao_learnt_plan_init(dao_planned_t *planned, dao_scri
 
 /* ---- step_boundary.c ---- */
 
-/* Taking `boundary`, and giving it up. The program's functions may be called under it: who shows a plan does, and
-   lines of the log come from where the arena does. A thread has one boundary at a time; trying fails if it has
-   one. */
+/* Taking `boundary`, and giving it up. The program's functions may be called under it: who shows a plan does,
+   and lines of the log come from where the arena does. A thread has one boundary at a time; trying fails if
+   it has one. */
 void dao_planned_boundary_lock(dao_planned_t *planned);
 bool dao_planned_boundary_try_lock(dao_planned_t *planned);
 void dao_planned_boundary_unlock(dao_planned_t *planned);

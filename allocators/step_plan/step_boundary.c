@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where steps begin and end, and the calls that come between them.
 
-       begin                                end                                 begin
-         |  the step is recorded, and         |  deferred frees; counters;        |  what was learnt is adopted, the
-         |  follows a plan if it holds to one |  the step is learnt               |  arena is made to fit
-                                                    the planner works: in the caller, a thread, the program's executor
+       begin                    end                              begin
+         |  requests are           |  deferred frees, counters      |  what was learnt is adopted,
+         |  recorded, and          |  the step is learnt            |  the arena is made to fit
+         |  follow a plan          |  the planner works: in the caller, a thread, the program's executor
 
-   Lifetimes that go over a boundary are known one step later: then the step before is learnt once more, first.
+   Lifetimes that go over a boundary are known one step later: then the step before is learnt once more,
+   first.
 
    What holds between calls:
 

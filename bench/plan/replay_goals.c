@@ -34,7 +34,7 @@
         .figure = "deviating", .steps = DAO_REPLAY_STEPS_DEVIATING, .first_step = 2, __VA_ARGS__             \
     }
 /* Pages are lent: a plan that does not hold costs little. A block is used by none of these steps. */
-#define LENT  .reserved_ratio_most = 1.12, .served_mean_least = 0.85, .reserved_mean_most = 1.01
+#define LENT  .reserved_ratio_most = 1.12, .served_mean_least = 0.85, .reserved_mean_most = 1.02
 #define FIXED .reserved_ratio_most = 1.05
 /* Each of four shapes has come and is learnt by then. */
 #define SHAPES(...)                                                                                          \

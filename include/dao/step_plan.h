@@ -1,21 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
  * @file
- * step plans: a program that asks for the same memory again and again is watched for an
- * step, and then gets each buffer where a plan has a place for it, in one arena that is hardly larger
- * than what lives at one time.
+ * Step plans: a program that asks for the same memory in each step is recorded once, and then gets each
+ * buffer where a plan has a place for it, in one arena that is hardly larger than what lives at one time.
  *
  *     dao_place_config_t config = {.step_plan = {.mode = DAO_STEP_PLAN_OFFSETS}};
  *     dao_place_configure(place, &config);
  *     for (...) {
- *         dao_step_begin(place);       the first one is recorded, the next ones are served (where the arena is one
- *                                           block, once they are seen to repeat it: trusts_program)
+ *         dao_step_begin(place);   the first step is recorded, the next ones follow its plan
  *           ... allocate and free as always ...
  *         dao_step_end(place);
  *     }
  *
- * What deviates from the plan gets idle memory of the arena, or comes from the place's usual allocator; no
- * two blocks ever share a byte. Where much deviates, the plan is made anew with what was seen.
+ * A plan is used while the program holds to it: while half of the bytes of a step are in it. Up to eight plans
+ * are kept. The first requests of a step say which one it follows: training, evaluation, sequence lengths. A
+ * request that is in no plan, or finds its place taken, gets idle memory of the arena, or memory beside it. No
+ * two blocks ever share a byte. A program that never repeats itself is looked at less and less often.
+ *
+ * Where the arena is one block (pinned memory, devices whose memory comes in segments), nobody else can have
+ * what is idle in it. There a plan is used after eight steps that change nothing, until the first request that
+ * departs from it.
  */
 #ifndef DAO_STEP_PLAN_H
 #define DAO_STEP_PLAN_H
@@ -26,7 +30,7 @@
 
 DAO_BEGIN_DECLS
 
-/** The ways to serve: number, name, and what each does. */
+/** The kinds of plans: number, name, and what each does. */
 #define DAO_STEP_PLAN_LIST(X)                                                                                \
     X(1, OFF, "off", "no plan: every request goes to the place's usual allocator")                           \
     X(2, OFFSETS, "offsets", "each buffer has an offset in the arena: the smallest")                         \
@@ -43,11 +47,11 @@ typedef enum dao_step_plan_mode {
 /** Who makes plans. */
 typedef enum dao_step_plan_worker {
     DAO_STEP_PLAN_WORKER_CALLER = 0, /**< dao_step_end(), which takes longer then; bins: dao_step_begin() */
-    DAO_STEP_PLAN_WORKER_THREAD = 1, /**< a thread of the place; the plan serves from a later step on */
+    DAO_STEP_PLAN_WORKER_THREAD = 1, /**< a thread of the place; the plan is used from a later step on */
     DAO_STEP_PLAN_WORKER_SUBMIT = 2, /**< the program's executor, by `submit` */
 } dao_step_plan_worker_t;
 
-/** How a place is served from plans. All zero is off, unless DAO_STEP_PLAN says otherwise. */
+/** How a place plans its steps. All zero is off, unless DAO_STEP_PLAN says otherwise. */
 typedef struct dao_step_plan_config {
     dao_step_plan_mode_t mode;
     dao_step_plan_worker_t worker;
@@ -55,23 +59,21 @@ typedef struct dao_step_plan_config {
                                dao_planner_config_t */
     void *submit_user;
     uint32_t start_step; /**< steps that go by before the first is recorded; else DAO_STEP_PLAN_START */
-    uint32_t stop_step;  /**< from this one on nothing is learnt any more, and what was learnt serves; 0:
-                             DAO_STEP_PLAN_STOP, else never */
+    uint32_t stop_step;  /**< from this one on nothing is learnt, and what was learnt is used; else
+                             DAO_STEP_PLAN_STOP; 0: never */
     uint32_t
-        stable_count;   /**< the plan serves once more than this many steps in a row have left it unchanged;
-                               0: DAO_STEP_PLAN_STABLE, else it serves after the first, unless max_count says otherwise.
-                               Where the arena is one block see trusts_program, too */
+        stable_count;   /**< a plan is used once more than this many steps in a row have left it unchanged; 0:
+                                DAO_STEP_PLAN_STABLE, else after the first, unless max_count says otherwise */
     uint32_t max_count; /**< or after more than so many recorded steps; 0: DAO_STEP_PLAN_MAX, else no limit */
     uint32_t allocation_count; /**< of a step, room for which is made at the start; 0 is 65,536. A step with
                                more is not learnt; after it there is room for twice as many */
     uint32_t
-        margin; /**< allocations by which every life is planned longer, where threads free in no fixed order */
+        margin; /**< allocations by which every life is planned longer, for threads that free in any order */
     size_t smallest_bytes;    /**< smaller requests go to the usual allocator; 0 is 1, with bins 32 KiB + 1 */
     dao_plan_method_t method; /**< of the planner, for offsets */
     uint64_t work_limit;      /**< of the planner; 0 is DAO_STEP_PLAN_WORK_DEFAULT */
-    bool
-        uses_tags; /**< the tag of a block is its key, where no other one is set. Tags are numbers of a process: a plan
-                                   is loaded by one that makes its tags in the same order */
+    bool uses_tags;    /**< the tag of a block is its key, where no other one is set. Tags are numbers of a
+                         process: a plan is loaded by one that makes its tags in the same order */
     bool records_time; /**< wall times, too, for dao_step_plan_walk() */
     bool defers_frees; /**< frees in a step, of blocks of steps, are carried out at its end */
     bool prefault; /**< host and pinned memory: the arena's pages are touched when it is made; those of a host
@@ -85,8 +87,8 @@ typedef struct dao_step_plan_config {
 #define DAO_STEP_PLAN_WORK_DEFAULT (UINT64_C(1) << 24)
 
 /**
- * Gives the name of a mode, such as "offsets"; "default" for DAO_STEP_PLAN_DEFAULT, "unknown" for a number that
- * is none.
+ * Gives the name of a mode, such as "offsets"; "default" for DAO_STEP_PLAN_DEFAULT, "unknown" for a number
+ * that is none.
  *
  * Threads: any. Waits: never. Cost: O(1).
  */
@@ -107,15 +109,15 @@ DAO_API DAO_NODISCARD dao_status_t dao_step_plan_mode_parse(const char *text, da
 
 /**
  * Begins a step at a place: a step of training, a request that is answered. Steps that begin while
- * one is under way, in this thread or another, are a part of it. Where nothing serves the place from plans,
- * this does nothing.
+ * one is under way, in this thread or another, are a part of it. At a place without plans this does
+ * nothing.
  *
  * @return DAO_OK; DAO_ERR_INVALID for a place that is none; DAO_ERR_NO_DEVICE; DAO_ERR_SHUTDOWN;
  *         DAO_ERR_REENTRANT from a segment callback, and from any callback while this thread is in a call of
- *         this header; the errors of the place's start. That a plan cannot be served for want of memory is no
+ *         this header; the errors of the place's start. That a plan cannot be used for want of memory is no
  *         error: the place goes on without.
  *
- * Threads: any. Waits: never, but for the arena's memory when a plan is served for the first time. Cost:
+ * Threads: any. Waits: never, but for the arena's memory when a plan is used for the first time. Cost:
  * O(plan's keys).
  */
 DAO_API dao_status_t dao_step_begin(dao_place_t place);
@@ -181,7 +183,7 @@ DAO_API uint64_t dao_step_plan_key_set(uint64_t key);
 /* ---- control ---- */
 
 /**
- * Lets requests pass by the plan, or be served again. Blocks stay where they are. While requests pass by
+ * Lets requests pass by the plans, or follow them again. Blocks stay where they are. While requests pass by
  * nothing is recorded.
  *
  * @return DAO_OK; DAO_ERR_UNSUPPORTED: the place is not configured for it; as dao_step_begin()
@@ -202,7 +204,7 @@ DAO_API dao_status_t dao_step_plan_enable(dao_place_t place, bool is_enabled);
 DAO_API DAO_NODISCARD dao_status_t dao_step_plan_wait(dao_place_t place, uint64_t timeout_ns);
 
 /**
- * Forgets the plan and what was learnt. The next step is recorded.
+ * Forgets all plans. The next step is recorded.
  *
  * @return DAO_OK; DAO_ERR_BUSY in a step or while a plan is made; as dao_step_plan_enable().
  *
@@ -211,7 +213,7 @@ DAO_API DAO_NODISCARD dao_status_t dao_step_plan_wait(dao_place_t place, uint64_
 DAO_API dao_status_t dao_step_plan_reset(dao_place_t place);
 
 /**
- * Writes the plan of a place as text, to be loaded by a later run.
+ * Writes the plans of a place as text, to be loaded by a later run.
  *
  * @param write  Takes the text, a line at a time. It may call any function of the library but dao_finalize()
  *               and those of this header that take a place, which answer DAO_ERR_REENTRANT.
@@ -223,8 +225,8 @@ DAO_API dao_status_t dao_step_plan_reset(dao_place_t place);
 DAO_API DAO_NODISCARD dao_status_t dao_step_plan_save(dao_place_t place, dao_write_t write, void *user);
 
 /**
- * Loads a plan that dao_step_plan_save() wrote, so that the first step is served. It is trusted in
- * nothing: a text that is not such a plan is refused.
+ * Loads the plans that dao_step_plan_save() wrote, so that the first step follows one. They are trusted in
+ * nothing: a text that is not such plans is refused.
  *
  * @param text        Borrowed for the call.
  * @param text_bytes  Its length.
@@ -238,7 +240,7 @@ DAO_API DAO_NODISCARD dao_status_t dao_step_plan_load(dao_place_t place, const c
 
 /* ---- figures ---- */
 
-/** What is counted in steps. Each request of at least smallest_bytes in a served step is a hit,
+/** What is counted in steps. Each request of at least smallest_bytes in a step with a plan is a hit,
    missed, unplanned
     or null_bin; one that fails is not counted. Text and JSON forms come from this list. */
 #define DAO_STEP_COUNTS_LIST(X)                                                                              \
@@ -250,7 +252,7 @@ DAO_API DAO_NODISCARD dao_status_t dao_step_plan_load(dao_place_t place, const c
     X(borrowed_count, "of those that are no hit, how many got idle memory of the arena")                     \
     X(small_count, "requests below smallest_bytes")                                                          \
     X(dropped_count, "requests that were not recorded for want of room")                                     \
-    X(planned_bytes, "bytes asked for by requests that the arena served")                                    \
+    X(planned_bytes, "bytes asked for by requests that got memory of the arena")                             \
     X(requested_bytes, "bytes asked for by all of them")                                                     \
     X(minor_fault_count, "minor page faults of the process meanwhile")
 
@@ -261,28 +263,26 @@ typedef struct dao_step_counts {
 #undef DAO_STEP_COUNTS_FIELD
 } dao_step_counts_t;
 
-/** How a place is served. */
+/** How a place plans its steps. */
 typedef struct dao_step_plan_stats {
-    bool has_plan;             /**< there is a plan, with an arena */
+    bool has_plan;             /**< there is a plan to be used, with an arena */
     uint64_t step_count;       /**< that have ended */
     uint64_t learn_count;      /**< steps that were learnt */
-    uint64_t plan_count;       /**< plans that came to serve */
-    uint64_t failed_count;     /**< plans that could not be made, or not served, for want of memory */
+    uint64_t plan_count;       /**< plans that came to be used */
+    uint64_t failed_count;     /**< plans that could not be made, or not used, for want of memory */
     uint64_t backoff_count;    /**< steps that were plain because those before held to no plan */
     uint64_t arena_bytes;      /**< of the arena; 0: there is none now */
     uint64_t plan_bytes;       /**< of the plan's highest byte */
     uint64_t plan_bound_bytes; /**< no plan for the same lifetimes is smaller */
     uint64_t bound_bytes;      /**< latest step: most bytes of its requests that were alive at one time */
-    uint64_t
-        total_bytes; /**< latest step: the arena, and most bytes of its requests beside it; what earlier ones left
-                               alive is in neither. With mapped pages: most bytes of its blocks, as others have what is idle */
-    dao_step_counts_t
-        latest; /**< of the latest step that has ended; all zero where it was neither recorded nor served */
-    dao_step_counts_t all; /**< of all steps since the start */
+    uint64_t total_bytes; /**< latest step: the arena, and most bytes of its requests beside it, without what
+                               earlier ones left alive; with mapped pages most bytes of its blocks alone */
+    dao_step_counts_t latest; /**< of the latest step that has ended; all zero where it was not recorded */
+    dao_step_counts_t all;    /**< of all steps since the start */
 } dao_step_plan_stats_t;
 
 /**
- * Reads how a place is served.
+ * Reads how a place plans its steps.
  *
  * @param out_stats  Written only on DAO_OK.
  * @return DAO_OK; DAO_ERR_INVALID for NULL; as dao_step_plan_enable().

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where the program is in its script. Each thread has a position: the place that is expected next, and behind a
-   request that was not expected a second place, where the program would be if that request stood for entries.
+/* Where the program is in its script. Each thread has a position: the place that is expected next, and behind
+   a request that was not expected a second place, where the program would be if that request stood for
+   entries.
 
-       script    a b c d e f         a request of the expected size moves `expected` on by one
-       asked     a x                 x is no b: it may be new, so b is still expected; or b with another size, so
-                   ^ expected        that c comes next: `shifted`. Whichever the next request confirms counts.
-                     ^ shifted       A size that stands nearby is that entry, and `shifted` is the place behind it
+       script    a b c d e f      a request of the expected size moves `expected` on by one
+       asked     a x              x is no b. It may be new: b is still expected. Or b was resized: c comes
+                   ^ expected     next, which is `shifted`. The next request says which of the two it is.
+                     ^ shifted    A size that stands nearby is that entry; `shifted` is the place behind it.
 
-   A program that is found nowhere for DAO_FOLLOW_RUN requests is looked up in all of the script by the latest sizes;
-   again after twice as many.
+   A program that is found nowhere for DAO_FOLLOW_RUN requests is looked up in all of the script by the latest
+   sizes; again after twice as many.
 
    What holds between calls:
 
@@ -23,8 +24,8 @@
 
 #include <string.h>
 
-/* A request of a size that stands nowhere near is the entry that comes next if the two differ by at most this factor:
-   a buffer that was resized. Else it is new. */
+/* A request of a size that stands nowhere near is the entry that comes next if the two differ by at most this
+   factor: a buffer that was resized. Else it is new. */
 #define RESIZED_FACTOR_MAX 2u
 
 /* ---- begin and end ---- */

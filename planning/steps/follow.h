@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Following a script: which of its entries is asked for now? A request with a key is the entry whose turn it is
-   among those with that key. One without a key is found by its size and by where its thread is in the script.
-   The program may leave out, add or resize requests. Not thread-safe: the owner locks. Needs no memory once it
-   is made. */
+/* Following a script: which of its entries is asked for now? A request with a key is the entry whose turn it
+   is among those with that key. One without a key is found by its size and by where its thread is in the
+   script. The program may leave out, add or resize requests. Not thread-safe: the owner locks. Needs no
+   memory once it is made. */
 #ifndef DAO_PLANNING_FOLLOW_H
 #define DAO_PLANNING_FOLLOW_H
 
@@ -33,20 +33,21 @@ typedef struct dao_follow {
     uint32_t serial;     /* of this pass */
 } dao_follow_t;
 
-/* Makes all that following a script needs; all zero follows nothing. DAO_ERR_NO_HOST_MEMORY: it is all zero. */
+/* Makes all that following a script needs; all zero follows nothing. DAO_ERR_NO_HOST_MEMORY: it is all zero.
+   */
 DAO_NODISCARD dao_status_t dao_follow_init(dao_follow_t *follow, const dao_script_t *script);
 void dao_follow_finish(dao_follow_t *follow); /* zeroed memory is allowed */
 
 /* Begins at the script's begin. O(keys). */
 void dao_follow_restart(dao_follow_t *follow);
 
-/* Returns the entry that is asked for, or DAO_SCRIPT_NONE; none is returned twice in a pass. Of an entry found
-   by its key the size may be any. O(1) while the script is kept to, else O(DAO_FOLLOW_LOOK); where many requests
-   in a row are found nowhere, some of them cost O(entries). */
+/* Returns the entry that is asked for, or DAO_SCRIPT_NONE; none is returned twice in a pass. Of an entry
+   found by its key the size may be any. O(1) while the script is kept to, else O(DAO_FOLLOW_LOOK); where many
+   requests in a row are found nowhere, some of them cost O(entries). */
 uint32_t dao_follow_next(dao_follow_t *follow, uint32_t slot, uint64_t key, uint64_t size_bytes);
 
-/* Takes a request back that failed: what was returned for it, and the position's request_count right after it.
-   Where others of that thread or key came since, nothing is done. O(1). */
+/* Takes a request back that failed: what was returned for it, and the position's request_count right after
+   it. Where others of that thread or key came since, nothing is done. O(1). */
 void dao_follow_take_back(dao_follow_t *follow, uint32_t slot, uint64_t key, uint32_t entry,
                           uint32_t request_count);
 

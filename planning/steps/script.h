@@ -3,7 +3,7 @@
    its buffers lies in an arena. It is made by dao_script_learn() or read from a file, gets its offsets once,
    and does not change afterwards.
 
-       recorded lifetimes ---learn---> script ---plan---> offsets ---follow.h---> which buffer is it that is asked for now?
+       recorded lifetimes ---learn---> script ---plan---> offsets ---follow.h---> which buffer is asked for?
                                          ^
                      the script before --+
 
@@ -140,8 +140,8 @@ typedef struct dao_script_text {
     uint64_t line;
 } dao_script_text_t;
 
-/* Reads the next script that dao_script_write() wrote, and trusts nothing in it. DAO_ERR_PARSE with the line and
-   what is wrong there; DAO_ERR_INVALID for offsets that are no plan; DAO_ERR_NO_HOST_MEMORY. */
+/* Reads the next script that dao_script_write() wrote, and trusts nothing in it. DAO_ERR_PARSE with the line
+   and what is wrong there; DAO_ERR_INVALID for offsets that are no plan; DAO_ERR_NO_HOST_MEMORY. */
 DAO_NODISCARD dao_status_t dao_script_read(dao_script_text_t *text, dao_script_t **out_script);
 
 #endif

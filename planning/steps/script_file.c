@@ -3,11 +3,11 @@
 
        dao-plan 1
        entries 3 arena 2048
-       1024 1000 0 0 0 2 0 8            offset, largest and smallest size, key, begin, end, slot, alignment as a power of two
-       - 64 64 0 1 - 0 8                no place; never freed
+       1024 1000 900 0 0 2 0 8    offset, largest and smallest size, key, begin, end, thread slot,
+                                  alignment as a power of two
+       - 64 64 0 1 - 0 8          no place; never freed
        ...
-       sum 9f86d081884c7d65             FNV-1a of all bytes from the first line to this one
-                                        further scripts may follow
+       sum 9f86d081884c7d65       FNV-1a of all bytes from the first line to here; other scripts may follow
 
    A file is read as if an enemy had written it: every number is checked, and the offsets are checked to be a
    plan. */

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Learning: a script and a recording become one script.
 
-       script      a b c d            positions: each entry keeps its order, a new item stands behind the entry that the item
-       recording   a x c'             before it is; what both have is one entry
+       script      a b c d      follow.h says which entry each item of the recording is, or that it is new
+       recording   a x c'       entries keep their order, a new item stands behind that of the item before it
                    -------
-       new         a b x c d          times of either are mapped to positions: an end becomes the position of what was asked
-                                      for next, so that a life is never taken to be shorter than it was */
+       new         a b x c d    times of either are mapped to positions: an end becomes the position of what
+                                was asked for next, so that no life is taken to be shorter than it was */
 #include "planning/steps/follow.h"
 
 #include "base/memory/host.h"
 #include "base/report/assert.h"
 #include "base/report/error.h"
 
-/* Where more than this part more is alive at one time than in the recording alone, the recording is the script:
-   buffers that were larger or lived longer at one time would keep their room for ever. */
+/* Where more than this part more is alive at one time than in the recording alone, the recording is the
+   script: buffers that were larger or lived longer at one time would keep their room for ever. */
 #define EXCESS_PART_MAX 16u
 
 typedef struct merge {

@@ -209,7 +209,8 @@ static void whole_step(bool extra)
     step_end();
 }
 
-/* Equal steps until a plan is there: one that is new, and where the arena is a block eight that change nothing. */
+/* Equal steps until a plan is there: one that is new, and where the arena is a block eight that change
+   nothing. */
 static void learn(void)
 {
     for (int i = 0; i < (page_bytes != 0 ? 1 : 9); i++) {
@@ -670,7 +671,7 @@ static void an_arena_goes_with_its_last_block(void)
     learn();
     step_begin();
     void *kept = take(layer_bytes(0, 0));
-    void *other = take(3 * MIB); /* which no plan knows */
+    void *other = take(16 * KIB); /* which no plan knows */
     give(other);
     step_end();
     CU_ASSERT_TRUE(stats_now().arena_bytes > 0);
