@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Plans: offsets in the order of the problem's buffers, their report, and a count of references.
 
-   What holds: a plan that somebody has counts at least one reference; its arrays never change. */
+   What holds: a plan that was handed out has at least one reference; its arrays never change. */
 #include "planning/offsets/plan.h"
 
 #include "base/memory/host.h"

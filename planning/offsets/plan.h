@@ -5,7 +5,7 @@
 
 #include "planning/offsets/problem/layout.h"
 
-/* Writes what the policies of bins need into a plan that nobody else has yet. */
+/* Writes what the policies of bins need into a plan that was not handed out yet. */
 void dao_plan_set_policy_bytes(dao_plan_t *plan, const uint64_t policy_bytes[DAO_PLAN_BIN_POLICY_COUNT]);
 
 /* Makes a plan with one reference out of a layout and its score, in a pass. The report's other fields are

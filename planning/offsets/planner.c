@@ -26,9 +26,9 @@
 
 struct dao_planner {
     dao_planner_config_t config;
-    dao_plan_portfolio_t *portfolio; /* whoever works */
-    dao_plan_work_t work; /* whoever works: all work so far, up to the end of the stretch at hand */
-    bool has_plan;        /* whoever works has published one */
+    dao_plan_portfolio_t *portfolio; /* of the thread that works */
+    dao_plan_work_t work; /* of that thread: all work so far, up to the end of the stretch at hand */
+    bool has_plan;        /* of that thread: it has published one */
     _Atomic bool is_cancelled;
     dao_thread_t thread;
     dao_mutex_t lock;

@@ -37,7 +37,7 @@
 #include "planning/offsets/problem/problem.h"
 #include "planning/offsets/search/search.h"
 
-/* Where the bound is not met, nobody knows when to end: the search as one of several methods ends after so
+/* Where the bound is not met, no method knows when to end: the search as one of several methods ends after so
    many steps, about a minute. */
 #define SEARCH_WORK_MAX (UINT64_C(1) << 32)
 
@@ -111,7 +111,7 @@ typedef enum worker { WORKER_BUILDER, WORKER_SQUEAKY_WHEEL, WORKER_SEARCH, WORKE
 struct dao_plan_portfolio {
     dao_planner_config_t config;
     dao_plan_problem_copy_t copy; /* of the problem, until it is prepared */
-    bool is_prepared;             /* the instance is there, and those who work on it are chosen */
+    bool is_prepared;             /* the instance is there, and its methods are chosen */
     dao_plan_instance_t instance;
     const dao_plan_method_t *builders; /* what there is to build */
     size_t builder_count;
@@ -125,7 +125,7 @@ struct dao_plan_portfolio {
     bool does_squeaky_wheel;
     bool does_search;
     bool does_pools;         /* all splits over the pools are to be looked at */
-    dao_plan_pools_t *pools; /* who does that, until what came of it is compared */
+    dao_plan_pools_t *pools; /* that does so, until its result is compared */
     dao_plan_squeaky_wheel_t *squeaky_wheel;
     dao_plan_search_t *search;
     uint64_t search_work;
@@ -421,7 +421,7 @@ static dao_status_t compare(dao_plan_portfolio_t *portfolio, dao_plan_work_t *wo
     if (!is_first && !dao_plan_score_is_better(&score, &portfolio->best)) {
         return DAO_OK;
     }
-    dao_plan_work_t endless = dao_plan_work_unlimited(); /* looks of an assertion are nobody's */
+    dao_plan_work_t endless = dao_plan_work_unlimited(); /* the work of an assertion is not counted */
     DAO_ASSERT_HEAVY(dao_plan_layout_check(instance, layout, false, &endless) != DAO_ERR_INVALID);
     dao_plan_report_t report = report_of(portfolio, work);
     dao_plan_t *plan = NULL;
@@ -502,7 +502,7 @@ static dao_status_t check_fixed(dao_plan_instance_t *instance, dao_plan_work_t *
     return status;
 }
 
-/* Chooses who builds and who improves. */
+/* Chooses the builders and the improvers. */
 static void choose_workers(dao_plan_portfolio_t *portfolio)
 {
     dao_plan_method_t method = portfolio->config.method;

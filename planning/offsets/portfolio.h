@@ -8,7 +8,7 @@
 
 typedef struct dao_plan_portfolio dao_plan_portfolio_t;
 
-/* Steps of a stretch: the work counter's limit is set so far ahead, whoever asks for how much work. What is
+/* Steps of a stretch: the work counter's limit is set so far ahead, however much work is asked for. What is
    begun and taken up again costs steps, too, so that stretches at the same places are what makes the same
    plans of all slices. */
 #define DAO_PLAN_STRETCH_WORK 4096u

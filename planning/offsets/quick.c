@@ -20,7 +20,7 @@ dao_status_t dao_plan_quick_init(dao_plan_quick_t *quick, const dao_plan_problem
     *quick = (dao_plan_quick_t){0};
     dao_status_t status = dao_plan_problem_check(problem);
     status = status == DAO_OK ? dao_plan_instance_init(&quick->instance, problem, work) : status;
-    quick->instance.memory.is_patient = false; /* nobody trims it later */
+    quick->instance.memory.is_patient = false; /* it is not trimmed later */
     if (status != DAO_OK) {
         dao_plan_quick_finish(quick);
         return status == DAO_ERR_STOPPED ? cancelled() : status;
@@ -54,7 +54,7 @@ static void keep_better(dao_plan_quick_t *quick, const dao_plan_layout_t *layout
     if (quick->has_best && !dao_plan_score_is_better(&score, &quick->best)) {
         return;
     }
-    dao_plan_work_t endless = dao_plan_work_unlimited(); /* looks of an assertion are nobody's */
+    dao_plan_work_t endless = dao_plan_work_unlimited(); /* the work of an assertion is not counted */
     DAO_ASSERT_HEAVY(dao_plan_layout_check(&quick->instance, layout, false, &endless) != DAO_ERR_INVALID);
     (void)endless;
     quick->has_best = true;

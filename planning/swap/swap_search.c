@@ -207,7 +207,7 @@ static dao_status_t time_decisions(granularity_t *granularity, uint64_t capacity
                             : status;
 }
 
-/* Decides who leaves. */
+/* Chooses victims. */
 static dao_status_t choose(granularity_t *granularity, uint32_t variant, uint64_t capacity_bytes)
 {
     uint64_t step_ns;

@@ -278,7 +278,7 @@ static dao_status_t find_offset(dao_plan_greedy_t *greedy, uint32_t index, uint3
     return status;
 }
 
-/* How much higher a pool becomes; for who takes the first one that holds an item, they are all the same. */
+/* Returns how much higher a pool becomes; 0 if the first pool that holds an item is to be taken. */
 static uint64_t growth_of(const dao_plan_greedy_t *greedy, uint32_t pool, uint64_t end)
 {
     uint64_t peak = greedy->pool_peaks[pool];

@@ -121,7 +121,7 @@ bool dao_plan_pools_knows(const dao_plan_instance_t *instance)
            power_of_three(instance->item_count) * instance->pool_count <= PAIR_COUNT_MAX;
 }
 
-/* ---- who overlaps whom ---- */
+/* ---- overlaps ---- */
 
 static bool do_overlap(const dao_plan_instance_t *instance, uint32_t left, uint32_t right)
 {
@@ -154,7 +154,7 @@ static bool is_whole(const dao_plan_instance_t *instance, uint32_t item)
     return true;
 }
 
-/* Lists who lives when each piece begins. Clocks do not tell. */
+/* Lists the pieces that are alive when each piece begins, without regard to clocks. */
 static void list_alive(pools_t *pools)
 {
     const dao_plan_instance_t *instance = pools->instance;

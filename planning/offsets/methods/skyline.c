@@ -495,7 +495,7 @@ static void paint_item(painting_t *painting, const dao_plan_item_t *item, uint64
 {
     uint32_t *next = painting->next, time = item->begin;
     while (time < item->end) {
-        while (next[time] != time) { /* halves the way for who comes next */
+        while (next[time] != time) { /* halves the way for the next one */
             next[time] = next[next[time]];
             time = next[time];
         }

@@ -316,7 +316,7 @@ dao_status_t dao_plan_instance_init(dao_plan_instance_t *instance, const dao_pla
     dao_plan_rows_finish(&builder.rows, &instance->memory);
     dao_plan_memory_trim(&instance->memory, work);
     if (status == DAO_OK && dao_plan_work_is_cancelled(work)) {
-        return DAO_ERR_STOPPED; /* giving it all back takes long: that is for who destroys it */
+        return DAO_ERR_STOPPED; /* freeing it takes long: the caller does that */
     }
     if (status != DAO_OK) {
         dao_plan_instance_finish(instance);
@@ -336,7 +336,7 @@ dao_status_t dao_plan_instance_make(dao_plan_instance_t *instance, const dao_pla
     dao_status_t status = dao_plan_problem_check(problem);
     if (status == DAO_OK) {
         status = dao_plan_instance_init(instance, problem, &work);
-        instance->memory.is_patient = false; /* nobody trims it later */
+        instance->memory.is_patient = false; /* it is not trimmed later */
     }
     return status;
 }

@@ -8,7 +8,7 @@
 
 #include <dao/plan.h>
 
-/* Checks the rules of a problem. DAO_ERR_INVALID or DAO_ERR_OVERFLOW, with a message that names who breaks
+/* Checks the rules of a problem. DAO_ERR_INVALID or DAO_ERR_OVERFLOW, with a message that names what breaks
    one. */
 DAO_NODISCARD dao_status_t dao_plan_problem_check(const dao_plan_problem_t *problem);
 

@@ -22,10 +22,10 @@
        floors[s]   the least low of a section's unplaced items  |  +--------+.. bases[i], bases[2], lows[2]
        totals[s]   the sum of their sizes                       |  |   1    |   1 is placed
                                                                 +--+--------+----------------> sections
+
    Where floors[s] + totals[s] exceeds the capacity, or a low is too high for its item, the node has failed.
    As the lowest section is always filled first, an item that could lie below another one is never placed
-   above it (dominance), and an item over which nothing comes has no second branch, because nothing supports
-   it.
+   above it (dominance). An item over which nothing comes has no second branch, because nothing supports it.
 
    The section to be filled is, of the lowest ones, that which failed most often, in the runs before at this
    capacity too: the weighted degree of Boussemart, Hemery, Lecoutre and Sais (ECAI 2004). Twins, which differ

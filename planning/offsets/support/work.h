@@ -24,7 +24,7 @@ typedef struct dao_plan_work {
     uint64_t used;
     uint64_t limit;                   /* the slice ends when `used` has reached it */
     const _Atomic bool *is_cancelled; /* all ends when it is set; it is never taken back */
-    const dao_plan_watch_t *watch;    /* NULL: nobody */
+    const dao_plan_watch_t *watch;    /* NULL: none */
 } dao_plan_work_t;
 
 /* Elements of a stretch, and of those that count as a step of work. */
@@ -65,7 +65,7 @@ static inline bool dao_plan_pass_next(dao_plan_pass_t *pass, dao_plan_work_t *wo
     return true;
 }
 
-/* A work counter without an end, for those who are not let to cancel. */
+/* A work counter without a limit, for calls that cannot be cancelled. */
 dao_plan_work_t dao_plan_work_unlimited(void);
 
 /* Copies, and fills, in passes. */

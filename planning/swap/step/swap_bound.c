@@ -65,9 +65,9 @@ typedef struct windows {
     uint64_t *sums;        /* of one rotation, interval_count + 1: added up to the interval */
     uint32_t *from;        /* of one rotation: where the last window of the sum begins */
     uint32_t
-        *version_end; /* of each access that writes: the last one that reads it; DAO_SWAP_NONE: nobody does */
-    bool *ends_version;     /* of each access: it is the end of a version of less than a step */
-    uint64_t best;          /* the most that windows add to the kernels */
+        *version_end;   /* of each access that writes: the last one that reads it; DAO_SWAP_NONE: none does */
+    bool *ends_version; /* of each access: it is the end of a version of less than a step */
+    uint64_t best;      /* the most that windows add to the kernels */
     uint32_t best_rotation; /* interval with which the step begins for it */
 } windows_t;
 
@@ -159,7 +159,7 @@ static void release(windows_t *windows)
     dao_host_free(windows->ends_version);
 }
 
-/* Kernels from access `at` to the last one that reads what it writes, which is `*out_end`; 0 if nobody reads
+/* Kernels from access `at` to the last one that reads what it writes, which is `*out_end`; 0 if none reads
    it. */
 static uint32_t version_length(const dao_swap_step_t *step, uint32_t at, uint32_t *out_end)
 {

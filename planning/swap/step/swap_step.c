@@ -229,7 +229,7 @@ static void sum_live(dao_swap_step_t *step)
     }
 }
 
-/* Times of a few steps in a row fit 64 bits, whatever is copied in them. Workspaces are not: nobody reads
+/* Times of a few steps in a row fit 64 bits, whatever is copied in them. Workspaces are not: no kernel reads
    them. */
 static dao_status_t check_copies(const dao_swap_step_t *step, const char *name, const dao_swap_tier_t *tier)
 {

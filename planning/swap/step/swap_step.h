@@ -33,14 +33,14 @@ typedef struct dao_swap_access {
 
 /* How the caller cancels a plan. */
 typedef struct dao_swap_cancel {
-    bool (*is_cancelled)(void *user); /* NULL: nobody */
+    bool (*is_cancelled)(void *user); /* NULL: never */
     void *user;
     bool was_cancelled; /* it said so: it is not asked again */
 } dao_swap_cancel_t;
 
 typedef struct dao_swap_step {
     const dao_swap_problem_t *problem; /* borrowed */
-    dao_swap_cancel_t *cancel;         /* borrowed; NULL: nobody */
+    dao_swap_cancel_t *cancel;         /* borrowed; NULL: it cannot be cancelled */
     uint32_t kernel_count;
     uint32_t tensor_count; /* the problem's, then one for each workspace */
     uint32_t access_count;

@@ -11,8 +11,9 @@
        kernel        after the copies in of what it uses for the first time since they came
        kernel        after everything that had the memory of its outputs before
 
-   Earlier users of an address are found by a sweep over what is taken and what becomes free, in the order of
-   time, twice around the step, over a map of the arena. In the second lap every byte's last user is known.
+   A sweep in the order of time, over a map of the arena, finds the earlier users of each address. It takes
+   what becomes free and what is taken again, twice around the step. In the second lap every byte's last user
+   is known.
 
        address ->  |  free since period 7  |  taken  |  free since period 3, in the lap before  | ...
 
@@ -328,7 +329,7 @@ static bool put_segment(emitter_t *emitter, const segment_t *segment)
     return true;
 }
 
-/* X, in step `step` of the map's count, waits for whoever had the bytes from `begin` to `end`. */
+/* X, in step `step` of the map's count, waits for the last users of the bytes from `begin` to `end`. */
 static void wait_for_room(const emitter_t *emitter, dao_swap_fence_t *fence, dao_swap_stream_t own_stream,
                           int32_t step, uint64_t begin, uint64_t end)
 {

@@ -71,7 +71,7 @@ static uint32_t turn(uint32_t number)
     return turned;
 }
 
-/* Sorts by who goes to the file first. */
+/* Sorts parts by the order in which they go to the file. */
 static void sort_travellers(traveller_t *travellers, uint32_t count, dao_swap_tier_order_t order)
 {
     for (uint32_t i = 0; i < count; i++) {
@@ -97,10 +97,10 @@ static void send_to_file(const dao_swap_parts_t *parts, uint32_t part, dao_swap_
     } while (access != step->first_access[tensor]);
 }
 
-/* Who goes to the file next where the traveller `first` is more than the `wanted_bytes` that are missing: of
-   those that move as often the smallest one that is enough and that `room_bytes` hold, else the first one
-   that is not enough. All before that one are too large for the room and stay so. Where there is none the
-   same is asked of those that move more often; parts->count if nobody is left. */
+/* The part that goes to the file next where the traveller `first` is more than the `wanted_bytes` that are
+   missing: of those that move as often the smallest one that is enough and that `room_bytes` hold, else the
+   first one that is not enough. All before that one are too large for the room and stay so. Where there is
+   none the same is asked of those that move more often; parts->count if none is left. */
 static uint32_t find_next(const dao_swap_parts_t *parts, const traveller_t *travellers, uint32_t first,
                           uint64_t wanted_bytes, uint64_t room_bytes)
 {

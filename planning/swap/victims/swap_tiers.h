@@ -5,7 +5,7 @@
 
 #include "planning/swap/step/swap_parts.h"
 
-/* Of the parts that move equally often, who goes to the file first. */
+/* Of the parts that move equally often, which go to the file first. */
 typedef enum dao_swap_tier_order {
     DAO_SWAP_TIER_ORDER_LONG = 0, /* those that are away long: the file has time for them */
     DAO_SWAP_TIER_ORDER_SPREAD =
