@@ -33,13 +33,6 @@ static uint64_t bit_of(const dao_command_t *command, const dao_option_t *option)
     return UINT64_C(1) << (option - command->options);
 }
 
-bool dao_option_is_given(const dao_arguments_t *arguments, const char *name)
-{
-    const dao_option_t *option = find_option(arguments->command, name, strlen(name));
-    DAO_ASSERT(option != NULL);
-    return (arguments->given & bit_of(arguments->command, option)) != 0;
-}
-
 /* ---- the table itself ---- */
 
 static bool is_option_valid(const dao_command_t *command, const dao_option_t *option)

@@ -12,6 +12,7 @@
 #ifndef DAO_TOOLS_OPTIONS_H
 #define DAO_TOOLS_OPTIONS_H
 
+#include "base/report/assert.h"
 #include "tools/options/capacity.h"
 
 #include <dao/status.h>
@@ -19,6 +20,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 /* Types: symbol, and the type of the field. */
 #define DAO_OPTION_TYPE_LIST(X)                                                                              \
@@ -115,8 +117,17 @@ typedef struct dao_arguments {
 bool dao_options_parse(const dao_command_t *command, int argc, char **argv, void *settings,
                        dao_arguments_t *out_arguments, int *out_exit);
 
-/* Returns true if the option was given, as against a default. */
-bool dao_option_is_given(const dao_arguments_t *arguments, const char *name);
+/* Returns true if the option, which the table has, was given, as against a default. */
+static inline bool dao_option_is_given(const dao_arguments_t *arguments, const char *name)
+{
+    uint64_t bit = 1;
+    const dao_option_t *option = arguments->command->options;
+    for (; option->name != NULL && strcmp(option->name, name) != 0; option++) {
+        bit <<= 1;
+    }
+    DAO_ASSERT(option->name != NULL);
+    return (arguments->given & bit) != 0;
+}
 
 /* Reads the value of one option into its field. DAO_ERR_INVALID or DAO_ERR_OVERFLOW, with a message that
    names the text and what is allowed. */

@@ -91,6 +91,16 @@ dao_status_t dao_player_create(dao_player_t *player, const dao_player_config_t *
     return status == DAO_OK ? dao_plan_replay_init(&player->replay, &replay) : status;
 }
 
+dao_status_t dao_player_place(dao_player_t *player, dao_plan_replay_read_t read)
+{
+    return dao_plan_replay_place(&player->replay, read, player->staging);
+}
+
+dao_status_t dao_player_step(dao_player_t *player)
+{
+    return dao_plan_replay_step(&player->replay);
+}
+
 dao_status_t dao_player_wait(dao_player_t *player)
 {
     dao_status_t status = player->has_timeline ? dao_timeline_wait_all(&player->timeline) : DAO_OK;

@@ -31,6 +31,12 @@ typedef struct dao_player_config {
 /* What is made is given up by dao_player_finish(), after a failure too. */
 DAO_NODISCARD dao_status_t dao_player_create(dao_player_t *player, const dao_player_config_t *config);
 
+/* Puts what lives on over the step's start where the plan wants it: dao_plan_replay_place(). */
+DAO_NODISCARD dao_status_t dao_player_place(dao_player_t *player, dao_plan_replay_read_t read);
+
+/* Queues a step: dao_plan_replay_step(). */
+DAO_NODISCARD dao_status_t dao_player_step(dao_player_t *player);
+
 /* Waits for what is queued. An error of the work, also of the file. */
 DAO_NODISCARD dao_status_t dao_player_wait(dao_player_t *player);
 

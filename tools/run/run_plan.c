@@ -274,10 +274,9 @@ static dao_status_t play(planned_run_t *planned, const dao_swap_schedule_t *sche
         .user = planned};
     dao_status_t status = dao_player_create(player, &config);
     status = status == DAO_OK && !planned->is_host_accessible ? take_staging(&planned->run) : status;
-    status =
-        status == DAO_OK ? dao_plan_replay_place(&player->replay, read_content, player->staging) : status;
+    status = status == DAO_OK ? dao_player_place(player, read_content) : status;
     for (planned->now = 0; status == DAO_OK && planned->now < step_count; planned->now++) {
-        status = dao_plan_replay_step(&player->replay);
+        status = dao_player_step(player);
     }
     dao_status_t wait_status = dao_player_wait(player);
     status = status == DAO_OK ? wait_status : status;

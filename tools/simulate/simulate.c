@@ -375,11 +375,11 @@ static dao_status_t play(simulator_t *simulator, planned_t *planned)
 {
     dao_player_t *player = &planned->player;
     dao_backend_device_t *device = player->runtime->device;
-    dao_status_t status = dao_plan_replay_place(&player->replay, read_nothing, player->staging);
+    dao_status_t status = dao_player_place(player, read_nothing);
     simulator->begin_ns = dao_sim_now_ns(device);
     dao_sim_watch(device, keep_span, simulator);
     for (uint32_t step = 0; status == DAO_OK && step <= simulator->step_count; step++) {
-        status = dao_plan_replay_step(&player->replay);
+        status = dao_player_step(player);
     }
     dao_status_t wait_status = dao_player_wait(player);
     status = status == DAO_OK ? wait_status : status;
