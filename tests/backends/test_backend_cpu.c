@@ -658,7 +658,7 @@ static bool is_refusal(dao_status_t status)
     return status == DAO_ERR_NO_HOST_MEMORY || status == DAO_ERR_THREAD || status == DAO_ERR_BACKEND;
 }
 
-/* Gives how many of the scenario's requests could be refused. */
+/* Returns how many of the scenario's requests could be refused. */
 static uint64_t survive(dao_fault_t fault, scenario_t scenario)
 {
     for (uint64_t n = 0; n < 1000; n++) {

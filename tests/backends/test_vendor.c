@@ -76,7 +76,7 @@ static dao_status_t world_open_pages(world_t *world)
     return DAO_OK;
 }
 
-/* Others in the process call the driver, while nobody is at a capture. Gives the mode to take back. */
+/* Others in the process call the driver, while nobody is at a capture. Returns the mode to restore. */
 static vendorStreamCaptureMode_t begin_as_others(void)
 {
     vendorStreamCaptureMode_t mode = vendorStreamCaptureModeRelaxed;

@@ -2,9 +2,9 @@
 /* The fuzz target of step plans. The first byte of an input says what the others are:
 
        a plan file               a file that is no plan is refused with a message
-       entries of a plan file    with a correct head and checksum, so the entries are parsed; what is read is
-                                 valid, and is written and read back as the same file
-       a program of steps        that repeats or deviates: other sizes, more and fewer requests, another order,
+       entries of a plan file    with a correct head and checksum, so the entries are parsed; what is
+                                 read is valid, and is written and read back as the same file
+       a program of steps        that repeats or deviates: other sizes, more or fewer requests, another order,
                                  frees a step late. Blocks never overlap, everything is freed, and the place
                                  takes hardly more than with the same requests without plans
        a more varied program     also with keys, alignments, failing requests, threads of one request each,

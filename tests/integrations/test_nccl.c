@@ -40,7 +40,7 @@ ncclResult_t ncclCommDeregister(const ncclComm_t comm, void *handle)
     return ncclSuccess;
 }
 
-/* Tells whether all of a block is registered. */
+/* Returns true if all of a block is registered. */
 static bool is_registered(const char *block, size_t size_bytes)
 {
     const char *at = block;
