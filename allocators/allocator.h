@@ -72,7 +72,7 @@ typedef struct dao_allocator_ops {
     dao_status_t (*alloc)(dao_allocator_t *allocator, const dao_block_request_t *request,
                           dao_block_grant_t *out_grant);
 
-    /* The shortest way to a block, for a request that has a size alone: its address. Where alloc is to be
+    /* The fast path to a block, for a request that has a size alone: its address. Where alloc is to be
        asked, which knows more ways, or the size is 0, it ends with dao_allocator_alloc_fallback() of the
        outermost allocator. That is no failure: it is not counted as one, and nothing is changed before. */
     void *(*alloc_fast)(dao_allocator_t *allocator, size_t size_bytes);
@@ -84,7 +84,7 @@ typedef struct dao_allocator_ops {
        takes NULL or an empty one: stream_ordered.c in front of it takes all. */
     dao_status_t (*free)(dao_allocator_t *allocator, void *address, dao_stream_fence_t *fence);
 
-    /* The shortest way to free a block that nobody uses. Where free is to be asked, or slow_path.h says so,
+    /* The fast path to free a block that no stream uses. Where free is to be asked, or slow_path.h says so,
        nothing is freed, and it ends with dao_allocator_free_fallback() of the outermost allocator. */
     dao_status_t (*free_fast)(dao_allocator_t *allocator, void *address);
 
@@ -161,7 +161,7 @@ typedef struct dao_allocator_ops {
 
 struct dao_ledger;
 
-/* What its owner does where an allocator's shortest ways end. It is called last of all, so that they have
+/* What its owner does where an allocator's fast paths end. It is called last of all, so that they have
    nothing to keep for it and the usual path is one of jumps. */
 typedef struct dao_fallback {
     void *(*alloc)(void *user, size_t size_bytes);   /* NULL: answers NULL */
@@ -178,13 +178,7 @@ struct dao_allocator {
     dao_fallback_t fallback; /* the owner's to set, before others know of the allocator */
 };
 
-/* Takes those optional groups out of a table that the allocator behind it lacks. */
-void dao_allocator_ops_limit(dao_allocator_ops_t *outer, const dao_allocator_ops_t *inner);
-
-/* Makes the shortest ways of an allocator end where those of the one in front of it do. */
-void dao_allocator_stand_before(dao_allocator_t *outer, dao_allocator_t *inner);
-
-/* Where the shortest ways end; and the members of an allocator that has none. */
+/* Where the fast paths end, and the members alloc_fast and free_fast of an allocator that has none. */
 static inline void *dao_allocator_alloc_fallback(dao_allocator_t *allocator, size_t size_bytes)
 {
     const dao_fallback_t *fallback = &allocator->fallback;
@@ -196,6 +190,44 @@ static inline dao_status_t dao_allocator_free_fallback(dao_allocator_t *allocato
     const dao_fallback_t *fallback = &allocator->fallback;
     return fallback->free != NULL ? fallback->free(fallback->user, address)
                                   : allocator->ops->free(allocator, address, NULL);
+}
+
+/* Takes those optional groups out of a table that the allocator behind it lacks. */
+static inline void dao_allocator_ops_limit(dao_allocator_ops_t *outer, const dao_allocator_ops_t *inner)
+{
+    if (inner->stream_mark == NULL) {
+        outer->stream_mark = NULL;
+    }
+    if (inner->free_deferred == NULL) {
+        outer->free_deferred = NULL;
+        outer->drain = NULL;
+    }
+    if (inner->lease_begin == NULL) {
+        outer->lease_begin = NULL;
+        outer->lease_end = NULL;
+        outer->lease_stats = NULL;
+    }
+    if (inner->window_begin == NULL) {
+        outer->window_begin = NULL;
+        outer->alloc_at = NULL;
+    }
+}
+
+static inline void *dao_allocator_outer_alloc(void *user, size_t size_bytes)
+{
+    return dao_allocator_alloc_fallback(user, size_bytes);
+}
+
+static inline dao_status_t dao_allocator_outer_free(void *user, void *address)
+{
+    return dao_allocator_free_fallback(user, address);
+}
+
+/* Makes the fast paths of an allocator end where those of the one in front of it do. */
+static inline void dao_allocator_stand_before(dao_allocator_t *outer, dao_allocator_t *inner)
+{
+    inner->fallback =
+        (dao_fallback_t){.alloc = dao_allocator_outer_alloc, .free = dao_allocator_outer_free, .user = outer};
 }
 
 /* Returns true if an answer of alloc, or of what memory comes from, may be another one for less, or once

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reasons why dao_alloc() and dao_free() must not take their shortest way, counted by whoever has one: places
-   that record events, annotated blocks, threads that wait for memory, segment callbacks that run, frees that
-   wait for a stream, threads inside of leases, retained blocks, devices that have failed. One look at it
-   stands for a look at each.
+/* Whether dao_alloc() and dao_free() must take the slow path: a count of the reasons. Reasons are places that
+   record events, annotated blocks, threads that wait for memory, segment callbacks that run, frees that wait
+   for a stream, threads inside of leases, retained blocks, devices that have failed. One load stands for a
+   look at each.
 
    A free looks once, with the lock under which it makes memory free for all. A thread that is about to wait
    for memory counts itself first and takes all those locks then, to look once more: so either it finds what
@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-extern _Atomic uint32_t dao_slow_path_count; /* allocator.c */
+extern _Atomic uint32_t dao_slow_path_count;
 
 static inline void dao_slow_path_begin(void)
 {

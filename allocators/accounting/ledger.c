@@ -324,22 +324,6 @@ dao_status_t dao_ledger_fail(dao_ledger_t *ledger, dao_status_t status, const da
     return dao_error_vendor(status, dao_last_vendor_code(), "%s%s", dao_last_message(), help);
 }
 
-dao_status_t dao_ledger_check_free(const dao_ledger_t *ledger, dao_status_t status, const void *address)
-{
-    if (status == DAO_OK) {
-        return DAO_OK;
-    }
-    return dao_error(status, "%s: %p cannot be freed: %s", ledger->name, address, dao_status_text(status));
-}
-
-dao_status_t dao_ledger_check_query(const dao_ledger_t *ledger, dao_status_t status, const void *address)
-{
-    if (status == DAO_OK) {
-        return DAO_OK;
-    }
-    return dao_error(status, "%s: no live block at %p", ledger->name, address);
-}
-
 /* ---- growing ---- */
 
 static uint64_t room_under_limit(const dao_ledger_t *ledger)

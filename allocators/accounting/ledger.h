@@ -10,6 +10,7 @@
 #include "allocators/accounting/tags.h"
 #include "allocators/allocator.h"
 #include "allocators/range/word.h"
+#include "base/report/error.h"
 
 /* ---- what a place has of each tag: an allocator charges a block to the tag of its request before it takes it,
         and returns the charge when the block is freed. Limits hold exactly. Threads: any, but for create and
@@ -145,10 +146,20 @@ dao_status_t dao_ledger_fail(dao_ledger_t *ledger, dao_status_t status, const da
                              uint64_t hole_bytes);
 
 /* Returns the message for a free that found no block; DAO_OK passes. */
-dao_status_t dao_ledger_check_free(const dao_ledger_t *ledger, dao_status_t status, const void *address);
+static inline dao_status_t dao_ledger_check_free(const dao_ledger_t *ledger, dao_status_t status,
+                                                 const void *address)
+{
+    return status == DAO_OK ? DAO_OK
+                            : dao_error(status, "%s: %p cannot be freed: %s", ledger->name, address,
+                                        dao_status_text(status));
+}
 
 /* The same for a query. */
-dao_status_t dao_ledger_check_query(const dao_ledger_t *ledger, dao_status_t status, const void *address);
+static inline dao_status_t dao_ledger_check_query(const dao_ledger_t *ledger, dao_status_t status,
+                                                  const void *address)
+{
+    return status == DAO_OK ? DAO_OK : dao_error(status, "%s: no live block at %p", ledger->name, address);
+}
 
 /* Returns the most that reserved_bytes may ever be, by the limit and the device; UINT64_MAX: there is
  * neither.

@@ -131,12 +131,12 @@ static DAO_ON_THE_PATH void *take_and_unlock(arena_t *arena, uint32_t hole, size
         (void)dao_range_take_front(range, hole, size_units, size_bytes);
     }
     dao_stats_count_alloc(&arena->ledger.stats, size_bytes, size_units << UNIT_SHIFT);
-    DAO_ASSERT_HEAVY(dao_range_is_valid(range));
+    DAO_ASSERT_HEAVY(dao_segment_is_valid(&arena->segment, NULL));
     dao_spin_unlock(&arena->lock);
     return address;
 }
 
-/* Ends the shortest way to a block: unlocks, and goes on in every other way. */
+/* Ends the fast path: unlocks, and goes on in every other way. */
 static DAO_OFF_THE_PATH void *give_up_fast(paged_t *paged, arena_t *arena, size_t size_bytes)
 {
     dao_spin_unlock(&arena->lock);
@@ -238,7 +238,7 @@ static DAO_ON_THE_PATH uint64_t unit_at(const arena_t *arena, const void *addres
 static DAO_ON_THE_PATH bool free_if_straight(arena_t *arena, const void *address, uint64_t offset_units)
 {
     bool is_done = !dao_slow_path_is_needed() && free_fast(arena, address, (uint32_t)offset_units);
-    DAO_ASSERT_HEAVY(dao_range_is_valid(arena->segment.range));
+    DAO_ASSERT_HEAVY(dao_segment_is_valid(&arena->segment, NULL));
     return is_done;
 }
 

@@ -208,6 +208,7 @@ static inline bool dao_paged_is_mapped(const arena_t *arena, uint64_t offset_byt
                                 (offset_bytes + size_bytes - 1) >> arena->page_shift);
 }
 
+/* Counts a block that was placed, and grants it. */
 static inline void dao_paged_finish(placing_t *placing, dao_block_grant_t *out_grant)
 {
     arena_t *arena = placing->arena;
@@ -216,6 +217,9 @@ static inline void dao_paged_finish(placing_t *placing, dao_block_grant_t *out_g
     out_grant->address = arena->segment.address + placing->grant.offset_bytes;
     out_grant->fence = placing->grant.fence;
 }
+
+/* The same, out of line. */
+void dao_paged_finish_slow(placing_t *placing, dao_block_grant_t *out_grant);
 
 /* Places a block where it lacks the fewest pages, in one of the first `count` arenas, this thread's own being
    the first, and brings them there; with all locks held. */

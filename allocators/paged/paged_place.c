@@ -314,7 +314,7 @@ dao_status_t dao_paged_alloc_slow(paged_t *paged, placing_t *placing, dao_block_
         DAO_ASSERT_HEAVY(dao_paged_is_valid_locked(paged));
         status = place_with_the_world(paged, placing);
         if (status == DAO_OK) {
-            dao_paged_finish(placing, out_grant);
+            dao_paged_finish_slow(placing, out_grant);
         }
         DAO_ASSERT_HEAVY(dao_paged_is_valid_locked(paged));
         dao_paged_unlock(paged);

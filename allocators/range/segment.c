@@ -158,6 +158,8 @@ void dao_segment_walk_mapped(const dao_segment_t *segment, const uint64_t *mappe
 
 bool dao_segment_is_valid(const dao_segment_t *segment, dao_recount_t *recount)
 {
-    dao_range_walk(segment->range, dao_segment_recount, recount);
+    if (recount != NULL) {
+        dao_range_walk(segment->range, dao_segment_recount, recount);
+    }
     return dao_range_is_valid(segment->range) && dao_range_capacity(segment->range) == segment->size_bytes;
 }

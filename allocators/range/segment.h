@@ -69,7 +69,8 @@ void dao_segment_walk_all(const dao_segment_t *segment, dao_block_visit_t visit,
 void dao_segment_walk_mapped(const dao_segment_t *segment, const uint64_t *mapped, uint32_t page_shift,
                              dao_block_visit_t visit, void *user);
 
-/* Checks the range and adds its live blocks to a recount; reserved_bytes is left to the owner. */
+/* Checks the range and adds its live blocks to a recount, unless that is NULL; reserved_bytes is left to the
+   owner. */
 bool dao_segment_is_valid(const dao_segment_t *segment, dao_recount_t *recount);
 
 #endif

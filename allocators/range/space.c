@@ -109,6 +109,14 @@ bool dao_space_is_free(const dao_space_t *space, size_t index)
     return dao_range_part_is_free(space->range, space->list[index].part);
 }
 
+dao_status_t dao_space_query(const dao_space_t *space, const void *address, dao_range_block_t *out_block)
+{
+    const dao_extent_t *extent = dao_space_extent(space, address);
+    return extent != NULL ? dao_range_part_query(space->range, extent->part,
+                                                 dao_extent_offset(extent, address), out_block)
+                          : DAO_ERR_FOREIGN_POINTER;
+}
+
 /* ---- extents ---- */
 
 void dao_space_add(dao_space_t *space, const dao_range_place_t *place, void *address, size_t size_bytes)

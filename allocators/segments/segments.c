@@ -451,7 +451,7 @@ static dao_status_t free_error(const dao_segments_t *segments, const dao_extent_
     }
     dao_range_block_t block;
     uint64_t offset_bytes = dao_extent_offset(extent, address);
-    status = dao_range_part_query(segments->space.range, extent->part, offset_bytes, &block);
+    status = dao_space_query(&segments->space, address, &block);
     DAO_ASSERT(status == DAO_OK && block.is_free);
     return block.offset_bytes == offset_bytes ? DAO_ERR_DOUBLE_FREE : DAO_ERR_FOREIGN_POINTER;
 }
@@ -459,11 +459,7 @@ static dao_status_t free_error(const dao_segments_t *segments, const dao_extent_
 /* Finds the block that was retired around an address. */
 static bool find_retired(const dao_segments_t *segments, const void *address, dao_range_block_t *out_block)
 {
-    const dao_extent_t *extent =
-        segments->retired_count > 0 ? dao_space_extent(&segments->space, address) : NULL;
-    return extent != NULL &&
-           dao_range_part_query(segments->space.range, extent->part, dao_extent_offset(extent, address),
-                                out_block) == DAO_OK &&
+    return segments->retired_count > 0 && dao_space_query(&segments->space, address, out_block) == DAO_OK &&
            !out_block->is_free && !dao_segment_block_is_live(out_block);
 }
 
@@ -507,13 +503,8 @@ dao_status_t dao_segments_mark(dao_segments_t *segments, const void *address, ui
 
 dao_status_t dao_segments_query(const dao_segments_t *segments, const void *address, dao_block_t *out_block)
 {
-    const dao_extent_t *extent = dao_space_extent(&segments->space, address);
-    if (extent == NULL) {
-        return DAO_ERR_FOREIGN_POINTER;
-    }
     dao_range_block_t block;
-    dao_status_t status =
-        dao_range_part_query(segments->space.range, extent->part, dao_extent_offset(extent, address), &block);
+    dao_status_t status = dao_space_query(&segments->space, address, &block);
     if (status != DAO_OK || !dao_segment_block_is_live(&block)) {
         return DAO_ERR_FOREIGN_POINTER;
     }

@@ -79,6 +79,17 @@ static void one_search_places_blocks_in_all_extents(void)
     CU_ASSERT_TRUE(dao_space_is_free(&space, 0) && dao_space_is_free(&space, 1));
 }
 
+static void a_block_is_found_by_its_address(void)
+{
+    dao_range_block_t block;
+    CU_ASSERT_EQUAL(dao_space_query(&space, (void *)BASE, &block), DAO_ERR_FOREIGN_POINTER);
+    add(BASE, PAGE);
+    CU_ASSERT_EQUAL(dao_space_query(&space, (void *)(BASE + PAGE - 1), &block), DAO_OK);
+    CU_ASSERT_TRUE(block.is_free);
+    CU_ASSERT_EQUAL(block.size_bytes, PAGE);
+    CU_ASSERT_EQUAL(dao_space_query(&space, (void *)(BASE + PAGE), &block), DAO_ERR_FOREIGN_POINTER);
+}
+
 static void free_extents_are_not_merged(void)
 {
     add(BASE, PAGE);
@@ -110,6 +121,7 @@ static CU_TestInfo tests[] = {
     {"an address is found in its extent alone", an_address_is_found_in_its_extent_alone},
     {"offsets and addresses agree modulo a page", offsets_and_addresses_agree_modulo_a_page},
     {"one search places blocks in all extents", one_search_places_blocks_in_all_extents},
+    {"a block is found by its address", a_block_is_found_by_its_address},
     {"free extents are not merged", free_extents_are_not_merged},
     {"the place of a removed extent is used again", the_place_of_a_removed_extent_is_used_again},
     {"the largest extent fits once", the_largest_extent_fits_once},
