@@ -52,8 +52,8 @@ bool dao_space_is_free(const dao_space_t *space, size_t index);
 /* Returns the extent that an address lies in, or NULL. O(log extents). */
 const dao_extent_t *dao_space_extent(const dao_space_t *space, const void *address);
 
-/* Finds the block, free or used, around an address. DAO_ERR_FOREIGN_POINTER outside of the extents. O(blocks of
-   the extent), O(1) for the start of a used block. */
+/* Finds the block, free or used, around an address. DAO_ERR_FOREIGN_POINTER outside of the extents. O(blocks
+   of the extent), O(1) for the start of a used block. */
 dao_status_t dao_space_query(const dao_space_t *space, const void *address, dao_range_block_t *out_block);
 
 /* Returns the address of an offset that lies in an extent. */
