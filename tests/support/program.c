@@ -219,8 +219,8 @@ uint32_t program_count_lost(program_t *program)
     return lost;
 }
 
-/* Adds a kernel to a step, or pushes it if `step` is NULL. */
-static dao_status_t add_kernel(program_t *program, dao_command_list_t *step, const program_kernel_t *kernel)
+/* Adds a kernel to a command list, or pushes it if `list` is NULL. */
+static dao_status_t add_kernel(program_t *program, dao_command_list_t *list, const program_kernel_t *kernel)
 {
     dao_operand_t operands[PROGRAM_OPERAND_COUNT_MAX];
     for (uint32_t i = 0; i < kernel->operand_count; i++) {
@@ -242,7 +242,7 @@ static dao_status_t add_kernel(program_t *program, dao_command_list_t *step, con
         .workspace_bytes = kernel->workspace_bytes,
     };
     atomic_fetch_add(&program->open_count, 1);
-    dao_status_t status = step != NULL ? dao_command_list_push(step, &description)
+    dao_status_t status = list != NULL ? dao_command_list_push(list, &description)
                                        : dao_executor_push(program->executor, &description);
     if (status != DAO_OK) {
         drop_plan(plan);
@@ -255,9 +255,9 @@ dao_status_t program_push(program_t *program, const program_kernel_t *kernel)
     return add_kernel(program, NULL, kernel);
 }
 
-dao_status_t program_step_push(program_t *program, dao_command_list_t *step, const program_kernel_t *kernel)
+dao_status_t program_list_push(program_t *program, dao_command_list_t *list, const program_kernel_t *kernel)
 {
-    return add_kernel(program, step, kernel);
+    return add_kernel(program, list, kernel);
 }
 
 dao_executor_stats_t program_stats(const program_t *program)

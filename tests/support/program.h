@@ -69,7 +69,7 @@ dao_status_t program_read_version(program_t *program, uint32_t tensor, uint32_t 
 uint32_t program_count_lost(program_t *program);
 
 dao_status_t program_push(program_t *program, const program_kernel_t *kernel);
-dao_status_t program_step_push(program_t *program, dao_command_list_t *step, const program_kernel_t *kernel);
+dao_status_t program_list_push(program_t *program, dao_command_list_t *list, const program_kernel_t *kernel);
 
 /* What its executor counted until now. */
 dao_executor_stats_t program_stats(const program_t *program);

@@ -10,7 +10,7 @@ typedef enum dao_run_mode {
     DAO_RUN_MODE_STEP = 0,  /* the step is registered first: every later access is known */
     DAO_RUN_MODE_QUEUE = 1, /* kernels are pushed one by one: the queue is all that is known */
     DAO_RUN_MODE_LEARN =
-        2, /* the same, step after step with marks between: the executor plans them by itself */
+        2, /* the same, step after step with boundaries between: the executor plans them by itself */
 } dao_run_mode_t;
 
 /* Steps of DAO_RUN_MODE_LEARN: until the executor has a plan, at least; one that takes tensors to where the

@@ -198,7 +198,7 @@ dao_status_t dao_item_from_use(dao_item_kind_t kind, dao_managed_t *tensor, dao_
 dao_status_t dao_item_from_step_boundary(dao_item_t **out_item)
 {
     *out_item = allocate(DAO_ITEM_STEP_BOUNDARY, 0, 0, "");
-    return *out_item != NULL ? DAO_OK : dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory to mark a step");
+    return *out_item != NULL ? DAO_OK : dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory for a step's boundary");
 }
 
 dao_status_t dao_item_copy(const dao_item_t *item, dao_counted_t *list, dao_item_t **out_item)

@@ -42,7 +42,7 @@ static void end(void)
 
 static dao_status_t add(uint32_t tensor, dao_access_t access)
 {
-    return program_step_push(&program, list, &(program_kernel_t){"k", 1, {tensor}, {access}, 0, DAO_OK});
+    return program_list_push(&program, list, &(program_kernel_t){"k", 1, {tensor}, {access}, 0, DAO_OK});
 }
 
 static void each_run_is_a_step(void)

@@ -598,16 +598,16 @@ static void bad_arguments_are_named(void)
     end();
 }
 
-/* A step is run again and again; what it discards counts as never written. */
-static void a_step_is_registered_once_and_run_often(void)
+/* A command list is run again and again; what it discards counts as never written. */
+static void a_command_list_is_pushed_once_and_run_often(void)
 {
     config.policy = DAO_POLICY_BELADY;
     begin(3);
     make_written(2);
     uint32_t middle = program_tensor(&program, UNIT);
     uint32_t large = program_tensor(&program, 2 * UNIT);
-    dao_command_list_t *step = NULL;
-    CU_ASSERT_EQUAL_FATAL(dao_command_list_create(executor, &step), DAO_OK);
+    dao_command_list_t *list = NULL;
+    CU_ASSERT_EQUAL_FATAL(dao_command_list_create(executor, &list), DAO_OK);
     program_kernel_t kernels[] = {
         {"forward", 2, {0, middle}, {R, W}, 0, DAO_OK},
         {"expand", 2, {middle, large}, {R, W}, 0, DAO_OK},
@@ -615,14 +615,14 @@ static void a_step_is_registered_once_and_run_often(void)
         {"update", 2, {0, 1}, {RW, R}, 0, DAO_OK},
     };
     for (size_t i = 0; i < 4; i++) {
-        CU_ASSERT_EQUAL(program_step_push(&program, step, &kernels[i]), DAO_OK);
+        CU_ASSERT_EQUAL(program_list_push(&program, list, &kernels[i]), DAO_OK);
         if (i == 2) {
-            CU_ASSERT_EQUAL(dao_command_list_discard(step, program.tensors[large].handle), DAO_OK);
-            CU_ASSERT_EQUAL(dao_command_list_discard(step, program.tensors[middle].handle), DAO_OK);
+            CU_ASSERT_EQUAL(dao_command_list_discard(list, program.tensors[large].handle), DAO_OK);
+            CU_ASSERT_EQUAL(dao_command_list_discard(list, program.tensors[middle].handle), DAO_OK);
         }
     }
     for (int run = 0; run < 5; run++) {
-        CU_ASSERT_EQUAL(dao_command_list_run(step), DAO_OK);
+        CU_ASSERT_EQUAL(dao_command_list_run(list), DAO_OK);
     }
     CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK);
     CU_ASSERT_EQUAL(stats_now().kernel_count, 2 + 5 * 4);
@@ -630,7 +630,7 @@ static void a_step_is_registered_once_and_run_often(void)
     CU_ASSERT_EQUAL(program_read(&program, 0), DAO_OK);
     CU_ASSERT_EQUAL(program_read(&program, 1), DAO_OK);
     CU_ASSERT_EQUAL(program_read(&program, middle), DAO_ERR_NEVER_WRITTEN);
-    dao_command_list_destroy(step);
+    dao_command_list_destroy(list);
     end();
 }
 
@@ -642,16 +642,16 @@ static void a_discarded_content_is_never_copied(void)
     make_written(1);
     uint32_t middle = program_tensor(&program, UNIT);
     uint32_t other = program_tensor(&program, 2 * UNIT);
-    dao_command_list_t *step = NULL;
-    CU_ASSERT_EQUAL_FATAL(dao_command_list_create(executor, &step), DAO_OK);
+    dao_command_list_t *list = NULL;
+    CU_ASSERT_EQUAL_FATAL(dao_command_list_create(executor, &list), DAO_OK);
     CU_ASSERT_EQUAL(
-        program_step_push(&program, step, &(program_kernel_t){"make", 1, {middle}, {W}, 0, DAO_OK}), DAO_OK);
+        program_list_push(&program, list, &(program_kernel_t){"make", 1, {middle}, {W}, 0, DAO_OK}), DAO_OK);
     CU_ASSERT_EQUAL(
-        program_step_push(&program, step, &(program_kernel_t){"other", 1, {other}, {W}, 0, DAO_OK}), DAO_OK);
-    CU_ASSERT_EQUAL(dao_command_list_discard(step, program.tensors[middle].handle), DAO_OK);
-    CU_ASSERT_EQUAL(dao_command_list_run(step), DAO_OK);
+        program_list_push(&program, list, &(program_kernel_t){"other", 1, {other}, {W}, 0, DAO_OK}), DAO_OK);
+    CU_ASSERT_EQUAL(dao_command_list_discard(list, program.tensors[middle].handle), DAO_OK);
+    CU_ASSERT_EQUAL(dao_command_list_run(list), DAO_OK);
     CU_ASSERT_EQUAL(stats_now().out_bytes, UNIT); /* tensor 0 alone */
-    dao_command_list_destroy(step);
+    dao_command_list_destroy(list);
     end();
 }
 
@@ -723,23 +723,23 @@ static void thousands_of_kernels_may_be_in_flight(void)
     end();
 }
 
-static void a_step_may_be_destroyed_while_its_runs_are_queued(void)
+static void a_list_may_be_destroyed_while_its_runs_are_queued(void)
 {
     begin(2);
     make_written(2);
     dao_gate_t gate;
     dao_gate_init(&gate);
-    dao_command_list_t *step = NULL;
-    CU_ASSERT_EQUAL_FATAL(dao_command_list_create(executor, &step), DAO_OK);
+    dao_command_list_t *list = NULL;
+    CU_ASSERT_EQUAL_FATAL(dao_command_list_create(executor, &list), DAO_OK);
     CU_ASSERT_EQUAL(
-        program_step_push(&program, step, &(program_kernel_t){"mix", 2, {0, 1}, {RW, RW}, 0, DAO_OK}),
+        program_list_push(&program, list, &(program_kernel_t){"mix", 2, {0, 1}, {RW, RW}, 0, DAO_OK}),
         DAO_OK);
     CU_ASSERT_EQUAL(dao_executor_push(executor, &(dao_kernel_t){.launch = launch_gate, .user = &gate}),
                     DAO_OK);
     for (int run = 0; run < 3; run++) {
-        CU_ASSERT_EQUAL(dao_command_list_run(step), DAO_OK);
+        CU_ASSERT_EQUAL(dao_command_list_run(list), DAO_OK);
     }
-    dao_command_list_destroy(step);
+    dao_command_list_destroy(list);
     CU_ASSERT_TRUE(program.open_count >= 1); /* its kernel's drop waits for the runs */
     dao_gate_open(&gate);
     CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK);
@@ -750,21 +750,21 @@ static void a_step_may_be_destroyed_while_its_runs_are_queued(void)
     end();
 }
 
-static void steps_and_handles_outlive_the_executor(void)
+static void lists_and_handles_outlive_the_executor(void)
 {
     begin(2);
     make_written(2);
-    dao_command_list_t *step = NULL;
-    CU_ASSERT_EQUAL_FATAL(dao_command_list_create(executor, &step), DAO_OK);
+    dao_command_list_t *list = NULL;
+    CU_ASSERT_EQUAL_FATAL(dao_command_list_create(executor, &list), DAO_OK);
     CU_ASSERT_EQUAL(
-        program_step_push(&program, step, &(program_kernel_t){"mix", 2, {0, 1}, {R, RW}, 0, DAO_OK}), DAO_OK);
-    CU_ASSERT_EQUAL(dao_command_list_run(step), DAO_OK);
-    program_drop(&program, 0); /* the step still names it */
+        program_list_push(&program, list, &(program_kernel_t){"mix", 2, {0, 1}, {R, RW}, 0, DAO_OK}), DAO_OK);
+    CU_ASSERT_EQUAL(dao_command_list_run(list), DAO_OK);
+    program_drop(&program, 0); /* the list still names it */
     CU_ASSERT_EQUAL(dao_executor_destroy(executor), DAO_OK);
     CU_ASSERT_EQUAL(program.open_count, 1);
-    CU_ASSERT_EQUAL(dao_command_list_run(step), DAO_ERR_STOPPED);
+    CU_ASSERT_EQUAL(dao_command_list_run(list), DAO_ERR_STOPPED);
     program_drop_all(&program);
-    dao_command_list_destroy(step);
+    dao_command_list_destroy(list);
     CU_ASSERT_EQUAL(program.open_count, 0);
     CU_ASSERT_EQUAL(dao_used(dao_device_place(0)), 0);
     CU_ASSERT_EQUAL(dao_used(dao_pinned_place(0)), 0);
@@ -882,13 +882,13 @@ static CU_TestInfo tests[] = {
     {"destroy reports what no sync did", destroy_reports_what_no_sync_did},
     {"calls from the executor's thread are refused", calls_from_the_executors_thread_are_refused},
     {"bad arguments are named", bad_arguments_are_named},
-    {"a step is registered once and run often", a_step_is_registered_once_and_run_often},
+    {"a command list is pushed once and run often", a_command_list_is_pushed_once_and_run_often},
     {"a discarded content is never copied", a_discarded_content_is_never_copied},
     {"any number of threads may push through a queue of one",
      any_number_of_threads_may_push_through_a_queue_of_one},
     {"thousands of kernels may be in flight", thousands_of_kernels_may_be_in_flight},
-    {"a step may be destroyed while its runs are queued", a_step_may_be_destroyed_while_its_runs_are_queued},
-    {"steps and handles outlive the executor", steps_and_handles_outlive_the_executor},
+    {"a list may be destroyed while its runs are queued", a_list_may_be_destroyed_while_its_runs_are_queued},
+    {"lists and handles outlive the executor", lists_and_handles_outlive_the_executor},
     {"handles may be dropped by several threads", handles_may_be_dropped_by_several_threads},
     {"executors do not disturb each other", executors_do_not_disturb_each_other},
     CU_TEST_INFO_NULL,

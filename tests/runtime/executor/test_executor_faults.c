@@ -153,25 +153,25 @@ static void run_dropped_handles(program_t *program)
 
 static void run_steps(program_t *program)
 {
-    dao_command_list_t *step = NULL;
+    dao_command_list_t *list = NULL;
     if (!make(program, 3, UNIT) || program_tensor(program, UNIT) != 3 ||
-        dao_command_list_create(program->executor, &step) != DAO_OK) {
+        dao_command_list_create(program->executor, &list) != DAO_OK) {
         return;
     }
     static const program_kernel_t kernels[] = {
         {"forward", 3, {0, 1, 3}, {R, R, W}, 0, DAO_OK},
         {"backward", 3, {3, 2, 0}, {R, RW, RW}, 0, DAO_OK},
     };
-    bool is_whole = program_step_push(program, step, &kernels[0]) == DAO_OK &&
-                    program_step_push(program, step, &kernels[1]) == DAO_OK &&
-                    dao_command_list_discard(step, program->tensors[3].handle) == DAO_OK;
+    bool is_whole = program_list_push(program, list, &kernels[0]) == DAO_OK &&
+                    program_list_push(program, list, &kernels[1]) == DAO_OK &&
+                    dao_command_list_discard(list, program->tensors[3].handle) == DAO_OK;
     for (int run = 0; is_whole && run < 3; run++) {
-        ignore(dao_command_list_run(step));
+        ignore(dao_command_list_run(list));
     }
     ignore(dao_executor_sync(program->executor));
     program->tensors[3].version = 0; /* a run discards it */
     program_drop(program, 3);
-    dao_command_list_destroy(step);
+    dao_command_list_destroy(list);
 }
 
 static dao_status_t launch_nothing(const dao_launch_t *launch, void *user)

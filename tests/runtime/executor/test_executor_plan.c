@@ -113,7 +113,7 @@ static bool renew(uint32_t number)
     return program.tensors[number].handle != NULL || program_renew(&program, number);
 }
 
-/* A training step, and a mark behind it. The first error ends it; everything is released even so. */
+/* A training step, and a boundary behind it. The first error ends it; everything is released even so. */
 static dao_status_t run_network(const variation_t *variation)
 {
     uint32_t layers = variation->layer_count != 0 ? variation->layer_count : LAYERS;

@@ -100,7 +100,7 @@ static void run_random_step(void)
     uint64_t count = 1 + below(12);
     for (uint64_t i = 0; i < count; i++) {
         program_kernel_t kernel = random_kernel();
-        CU_ASSERT_EQUAL(program_step_push(&program, step, &kernel), DAO_OK);
+        CU_ASSERT_EQUAL(program_list_push(&program, step, &kernel), DAO_OK);
         note_written(&kernel);
     }
     CU_ASSERT_EQUAL(dao_command_list_run(step), DAO_OK);

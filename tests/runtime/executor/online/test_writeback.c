@@ -63,7 +63,7 @@ static void make(uint32_t count)
 }
 
 /* Eight tensors fill the device; while kernels run that need none of them, those unused for longest are
-   copied out up to the mark, and leave for nothing when others come. */
+   copied out up to the high mark, and leave for nothing when others come. */
 static void near_the_device_victims_are_copied_out_ahead(void)
 {
     static uint64_t one_ms = MS;
