@@ -19,6 +19,7 @@
 
 #include "base/memory/host.h"
 #include "base/numbers/math.h"
+#include "base/report/assert.h"
 #include "base/report/error.h"
 #include "planning/swap/addresses/swap_layout.h"
 #include "planning/swap/step/swap_fingerprint.h"
@@ -305,6 +306,7 @@ static dao_status_t time_variants(search_t *search)
     }
     qsort(search->candidates, search->candidate_count, sizeof(*search->candidates), compare_candidates);
     search->fluid_step_ns = search->candidates[0].step_ns;
+    DAO_ASSERT(search->fluid_step_ns >= search->step->time_before[search->step->kernel_count]);
     return DAO_OK;
 }
 
@@ -318,6 +320,7 @@ static uint64_t kept_step_ns(const search_t *search)
 /* Keeps what was timed in place of the plan before. Takes the layout. */
 static void keep(search_t *search, granularity_t *granularity, dao_swap_layout_t *layout)
 {
+    DAO_ASSERT(layout->unplaced_count == 0 && layout->arena_bytes <= search->capacity_bytes);
     memcpy(granularity->kept_decisions, granularity->decisions,
            granularity->parts.inactive_count * sizeof(*granularity->decisions));
     dao_swap_timing_copy(&granularity->kept_timing, &granularity->timing, &granularity->parts);

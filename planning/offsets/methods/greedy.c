@@ -147,6 +147,7 @@ static void forbid(dao_plan_greedy_t *greedy, const dao_plan_piece_t *piece, con
     if (end <= piece->low) {
         return; /* it lies below every offset that there is */
     }
+    DAO_ASSERT(greedy->span_count < greedy->span_capacity);
     uint64_t low = at + placed->low < piece->high ? 0 : at + placed->low - piece->high + 1;
     greedy->spans[greedy->span_count++] = (dao_plan_span_t){.low = low, .high = end - piece->low};
 }
@@ -219,6 +220,9 @@ static uint64_t choose_offset(const dao_plan_greedy_t *greedy, uint64_t alignmen
 static void put(dao_plan_greedy_t *greedy, uint32_t item, uint64_t offset, uint32_t pool)
 {
     uint64_t end = offset + greedy->instance->items[item].size_bytes;
+    DAO_ASSERT(greedy->layout.offsets[item] == DAO_PLAN_NOWHERE);
+    DAO_ASSERT(end <= greedy->instance->capacities[pool]);
+    DAO_ASSERT(offset % (UINT64_C(1) << greedy->instance->items[item].alignment_log2) == 0);
     dao_plan_layout_put(&greedy->layout, item, offset, pool);
     greedy->pool_peaks[pool] = dao_larger(greedy->pool_peaks[pool], end);
     for (uint32_t i = 0; i < dao_plan_instance_piece_count(greedy->instance, item); i++) {

@@ -293,6 +293,7 @@ static uint32_t find_block(dao_plan_lifetime_bins_t *bins, const dao_plan_item_t
 /* Places the next entry. All memory is there before anything changes. */
 static dao_status_t place_next(dao_plan_lifetime_bins_t *bins, dao_plan_work_t *work)
 {
+    DAO_ASSERT(bins->next < bins->instance->item_count);
     const dao_plan_item_t *item = &bins->instance->items[bins->now.entries[bins->next]];
     if (!reserve_block(bins) || !reserve_right(bins)) {
         return no_memory(bins->instance->item_count);
@@ -306,6 +307,8 @@ static dao_status_t place_next(dao_plan_lifetime_bins_t *bins, dao_plan_work_t *
     if (lender != BIN_NONE) {
         add_right(bins, block, lender);
     }
+    DAO_ASSERT(lender != BIN_NONE || block >= bins->now.groups[bins->group].first_block);
+    DAO_ASSERT(lender == BIN_NONE || lender < bins->group); /* larger bins come first */
     put_life(bins, block, item);
     bins->now.blocks[bins->next++] = block;
     return DAO_OK;

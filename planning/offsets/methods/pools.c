@@ -432,7 +432,9 @@ static void fill_set(pools_t *pools, dao_plan_work_t *work)
    found is found again. */
 static void place_part(pools_t *pools, dao_plan_work_t *work)
 {
+    DAO_ASSERT(pools->pool > 0);
     set_t part = pools->parts[((size_t)(pools->pool - 1) << pools->item_count) + pools->set];
+    DAO_ASSERT((part & ~pools->set) == 0); /* a pool takes of what is left */
     if (!pools->is_packing) {
         start_packing(pools, part, work);
     }

@@ -689,6 +689,8 @@ static void split_run(dao_plan_skyline_t *skyline, const taken_t *item, uint64_t
     uint32_t run = skyline->run_at_hand;
     const run_t before = skyline->runs[run];
     uint32_t left = before.left, right = before.right;
+    DAO_ASSERT(before.begin <= item->begin && item->end <= before.end);
+    DAO_ASSERT(top > before.height);
     bool has_right = item->end < before.end, has_left = before.begin < item->begin;
     if (has_right) {
         right = add_run(skyline, (run_t){.height = before.height,
@@ -708,6 +710,7 @@ static void split_run(dao_plan_skyline_t *skyline, const taken_t *item, uint64_t
         give_run(skyline, run);
         skyline->run_at_hand = has_right ? right : on_top;
     }
+    DAO_ASSERT(skyline->run_at_hand != RUN_NONE);
 }
 
 /* Places an item on the run at hand, unless the pool does not hold it there. */
@@ -715,6 +718,8 @@ static void place_item(dao_plan_skyline_t *skyline, const taken_t *item)
 {
     uint64_t height = skyline->runs[skyline->run_at_hand].height;
     uint64_t offset = dao_round_up(height, (uint64_t)1 << item->alignment_log2);
+    DAO_ASSERT(skyline->left_count > 0);
+    DAO_ASSERT(skyline->layout.offsets[item->index] == DAO_PLAN_NOWHERE || skyline->is_packed);
     skyline->left_count--;
     if (offset + item->size_bytes <=
         skyline->instance->capacities[skyline->pool]) { /* runs only rise: later it fits even less */
@@ -738,6 +743,7 @@ static run_t *go_down(dao_plan_skyline_t *skyline)
         }
     } while (next != run);
     skyline->run_at_hand = run;
+    DAO_ASSERT(runs[run].begin < runs[run].end);
     return &skyline->runs[run];
 }
 

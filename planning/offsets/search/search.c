@@ -156,6 +156,7 @@ static void take_layout(dao_plan_search_t *search)
         dao_plan_layout_put(&search->layout, i, (uint64_t)offsets[i] * search->model.unit_bytes, 0);
     }
     DAO_ASSERT(search->lower <= peak && peak <= search->capacity);
+    DAO_ASSERT(peak < search->upper);
     search->upper = peak;
 }
 
@@ -168,6 +169,7 @@ static dao_plan_search_event_t end_run(dao_plan_search_t *search, dao_plan_fit_e
         return DAO_PLAN_SEARCH_BETTER;
     }
     if (end == DAO_PLAN_FIT_NONE) {
+        DAO_ASSERT(search->capacity >= search->lower);
         search->lower = search->capacity + 1;
         search->turns_left = 0;
         return DAO_PLAN_SEARCH_BOUND;

@@ -357,6 +357,7 @@ static void add_to_sections(dao_plan_fit_t *fit, uint32_t item, dao_plan_units_t
 /* Places an item at its low. False: then others cannot fit. */
 static bool place(dao_plan_fit_t *fit, uint32_t item)
 {
+    DAO_ASSERT(fit->bases[item] == fit->lows[item]); /* it may lie there */
     dao_plan_units_t low = fit->lows[item], size = fit->model->sizes[item];
     fit->offsets[item] = low;
     fit->key -= key_of(fit, item, low);

@@ -327,6 +327,7 @@ static uint64_t stack_endless(builder_t *builder)
         builder->buffers[builder->buffer_count++] = *buffer;
     }
     DAO_ASSERT(hole == builder->hole_count);
+    DAO_ASSERT(builder->buffer_count <= layout->residency_count);
     return top;
 }
 
@@ -337,6 +338,8 @@ static void take_addresses(const builder_t *builder, const dao_swap_placement_t 
     layout->unplaced_count = placement->is_repeated ? builder->buffer_count : placement->unplaced_count;
     layout->unplaced_bytes = placement->unplaced_bytes;
     layout->arena_bytes = bottom + placement->peak_bytes;
+    DAO_ASSERT(placement->is_repeated ||
+               (placement->unplaced_count == 0) == (placement->unplaced_bytes == 0));
     for (uint32_t i = 0; i < builder->buffer_count; i++) {
         bool is_placed = !placement->is_repeated && builder->offsets[i] != DAO_PLAN_NOWHERE;
         layout->residencies[builder->residency_of_buffer[i]].address_bytes =
@@ -367,6 +370,7 @@ static dao_status_t place_residencies(builder_t *builder, uint64_t capacity_byte
                                          builder->offsets, &placement);
     if (status == DAO_OK) {
         take_addresses(builder, &placement, bottom);
+        DAO_ASSERT(builder->layout->arena_bytes <= capacity_bytes);
     }
     return status;
 }

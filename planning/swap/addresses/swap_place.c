@@ -115,6 +115,7 @@ void dao_swap_past_init(dao_swap_past_t *past)
 /* Moves what is at a turn to the front. */
 static void prefer(uint8_t *list, size_t turn)
 {
+    DAO_ASSERT(turn < DAO_SWAP_CUT_COUNT);
     uint8_t chosen = list[turn];
     memmove(list + 1, list, turn * sizeof(chosen));
     list[0] = chosen;
@@ -240,6 +241,7 @@ dao_status_t dao_swap_place(const dao_swap_step_t *step, const dao_plan_problem_
         if (score->unplaced_count > 0) {
             past->fingerprints[past->count++ % DAO_SWAP_PAST_MAX] = fingerprint;
         }
+        DAO_ASSERT(out_placement->peak_bytes <= problem->pools->capacity_bytes);
         past->work += placer.work.used;
     }
     dao_plan_quick_finish(&placer.best);

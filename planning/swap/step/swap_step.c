@@ -277,6 +277,7 @@ dao_status_t dao_swap_step_init(dao_swap_step_t *step, const dao_swap_problem_t 
     link_accesses(step);
     find_writers(step);
     sum_live(step);
+    DAO_ASSERT(step->kernel_access[step->kernel_count] == step->access_count);
     DAO_ASSERT_HEAVY(dao_swap_step_is_valid(step));
     status = check_copies(step, "host", &problem->host);
     status = status == DAO_OK ? check_copies(step, "file", &problem->file) : status;

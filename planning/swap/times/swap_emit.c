@@ -505,6 +505,7 @@ dao_status_t dao_swap_emit(const dao_swap_parts_t *parts, const dao_swap_decisio
         program->schedule.workspace_address = program->workspace_address;
         program->schedule.residents = program->residents;
         program->schedule.arena_bytes = layout->arena_bytes;
+        DAO_ASSERT(program->schedule.copy_count[DAO_SWAP_STREAM_COMPUTE] == 0);
     }
     release(&emitter);
     if (!ok) {

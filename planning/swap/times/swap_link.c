@@ -52,6 +52,7 @@ static uint64_t end_beside(const dao_swap_calendar_t *other, double part, uint64
         if (moved_ns >= left_ns - ROUNDING_NS) {
             return time_ns + dao_ceil((left_ns - ROUNDING_NS) / part);
         }
+        DAO_ASSERT(busy->end_ns >= time_ns);
         left_ns -= moved_ns;
         time_ns = busy->end_ns;
     }

@@ -436,6 +436,7 @@ dao_status_t dao_swap_delay(const dao_swap_parts_t *parts, const dao_swap_decisi
                 limit_ns = begin_ns;
                 if (lap == 0 && copy->latest_end_ns != INT64_MIN) {
                     dao_swap_moment_t *moment = &timing->moments[copy->inactive];
+                    DAO_ASSERT(begin_ns >= copy->begin_ns);
                     int64_t later_ns = (begin_ns - copy->begin_ns) / denominator * numerator;
                     moment->taken_ns += later_ns;
                     moment->in_end_ns += later_ns;

@@ -195,6 +195,7 @@ static void list_part(pass_t *pass, uint32_t part)
     uint32_t kernel = next_kernel(pass, part);
     lists_t *lists = lists_of(pass, state);
     DAO_ASSERT(!state->is_listed);
+    DAO_ASSERT(state->is_resident);
     state->is_listed = true;
     add_listed(pass, kernel, state->size_bytes);
     state->before = NO_PART;
@@ -214,6 +215,7 @@ static void unlist_part(pass_t *pass, uint32_t part)
     }
     uint32_t kernel = next_kernel(pass, part);
     lists_t *lists = lists_of(pass, state);
+    DAO_ASSERT(lists->first[kernel] != NO_PART);
     state->is_listed = false;
     add_listed(pass, kernel, 0 - state->size_bytes);
     if (state->after != NO_PART) {
@@ -269,6 +271,7 @@ static void evict(pass_t *pass, uint32_t part)
     part_state_t *state = &pass->states[part];
     dao_swap_decision_t *decision = recorded_decision(pass, part);
     uint64_t free_ns = room_ready(pass, part);
+    DAO_ASSERT(state->is_resident && state->is_listed);
     unlist_part(pass, part);
     if (!state->is_saved) {
         dao_swap_interval_t out = find_out(pass, part);
@@ -499,6 +502,7 @@ static void use_part(pass_t *pass, uint32_t access, uint32_t part, uint64_t end_
         state->out = (dao_swap_interval_t){end_ns, end_ns};
         state->is_saved = false;
     }
+    DAO_ASSERT(state->is_resident && !state->is_listed); /* what a kernel uses cannot leave */
     dao_swap_decision_t *decision = recorded_decision(pass, part);
     if (decision != NULL) {
         *decision = (dao_swap_decision_t){0};
@@ -523,6 +527,7 @@ static void play_kernel(pass_t *pass)
         }
     }
     uint64_t begin_ns = bring_operands(pass, kernel);
+    DAO_ASSERT(begin_ns >= pass->clock_ns);
     pass->clock_ns = begin_ns + step->problem->kernels[kernel].time_ns;
     for (uint32_t t = first; t < end; t++) {
         uint32_t tensor = step->accesses[t].tensor;
