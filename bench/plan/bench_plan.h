@@ -4,6 +4,7 @@
 #define DAO_TOOLS_BENCH_PLAN_H
 
 #include "tools/plan/plan_contest.h"
+#include "tools/print/json_rows.h"
 
 /* What is run, and what must come of it. A limit of 0 is none. */
 typedef struct dao_plan_goal {
@@ -48,8 +49,14 @@ typedef struct dao_plan_result {
 /* Writes which limits a result breaks, with commas between; "" if none. Returns their number. */
 size_t dao_plan_result_judge(const dao_plan_result_t *result, char *out_text, size_t text_bytes);
 
-/* Writes the limits of a goal. */
-void dao_plan_goal_text(const dao_plan_goal_t *goal, char *out_text, size_t text_bytes);
+/* Writes what a result is held to. */
+void dao_plan_result_describe(const dao_plan_result_t *result, char *out_text, size_t text_bytes);
+
+/* Prints a row; under a head, if it is the first one. Or adds it to an array. */
+void dao_plan_result_print(const dao_plan_result_t *result, bool is_first, const char *limits,
+                           const char *breaches);
+void dao_plan_result_add_json(const dao_plan_result_t *result, const char *limits, const char *breaches,
+                              dao_json_rows_t *json);
 
 /* How many times as fast this machine is now as the one on which peers were measured, by a loop of loads,
    comparisons and stores. Takes most of a second. */
