@@ -14,11 +14,9 @@
 #include "base/memory/host.h"
 #include "base/report/assert.h"
 #include "base/report/error.h"
+#include "planning/steps/script.h"
 
 #define NONE UINT32_MAX
-
-/* A request gets a block of another bin without a right, if that is at most so many times as large. */
-#define GUEST_FACTOR 2u
 
 typedef struct block {
     uint32_t next;  /* below it in the stack of its bin */
@@ -133,7 +131,9 @@ static bool take_own(dao_bins_t *bins, uint32_t own, uint64_t *out_offset_bytes)
 static bool take_larger(dao_bins_t *bins, uint64_t size_bytes, uint64_t *out_offset_bytes)
 {
     for (uint32_t i = dao_bin_plan_above(&bins->plan, size_bytes);
-         i < bins->plan.bin_count && bins->plan.bins[i].size_bytes / GUEST_FACTOR <= size_bytes; i++) {
+         i < bins->plan.bin_count &&
+         bins->plan.bins[i].size_bytes / DAO_SCRIPT_RESIZED_FACTOR_MAX <= size_bytes;
+         i++) {
         if (bins->stacks[i].top != NONE) {
             *out_offset_bytes = block_take(bins, i, NONE);
             return true;

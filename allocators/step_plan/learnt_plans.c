@@ -17,7 +17,8 @@
    second, fourth, eighth step and so on, if that is not all hits: a program that never repeats itself exactly
    pays less and less.
 
-   All plans are followed until one knows clearly more of the step's requests than the others.
+   All plans are followed until one knows DAO_FOLLOW_LOOK more of the step's requests than another: that many
+   a plan of this step would have found again.
 
    Where the arena is one block (is_block), nobody else has its idle bytes, so a wrong plan grows the place.
    There a plan is settled after PROOF_STEPS steps that change nothing in it, and the first miss ends its use.
@@ -39,13 +40,6 @@
 /* A step holds to a plan that has this part of its bytes: with less, more blocks are in the way of others
    than lie where they should. */
 #define HOLD_PART 2u
-
-/* A plan that knows so many requests less than another one is followed no more: as many as a layer makes. */
-#define RECOGNISE_COUNT 32u
-
-/* Plain steps in a row are a power of two, at most of this one: a program that begins to repeat itself waits
-   for 64 steps at most. */
-#define BACKOFF_SHIFT_MAX 6u
 
 /* Steps that are looked at between plain ones: one is learnt, and the next one may hold to it. */
 #define LOOK_STEPS 2u
@@ -150,7 +144,7 @@ static void choose(dao_planned_t *planned)
     }
     uint64_t known_count = planned->plans[best].known_count;
     for (uint32_t i = 0; i < DAO_PLANNED_PLAN_COUNT; i++) {
-        if (planned->plans[i].known_count + RECOGNISE_COUNT < known_count) {
+        if (planned->plans[i].known_count + DAO_FOLLOW_LOOK < known_count) {
             planned->candidates &= ~(1u << i);
         }
     }
@@ -224,7 +218,8 @@ static bool is_settled(const dao_planned_t *planned, const dao_learnt_plan_t *pl
     bool waits = config->stable_count != 0 || config->max_count != 0;
     bool is_stable = !waits || plan->stable_run > config->stable_count ||
                      (config->max_count != 0 && plan->learnt_count > config->max_count);
-    uint32_t shift = plan->failure_count < BACKOFF_SHIFT_MAX ? plan->failure_count : BACKOFF_SHIFT_MAX;
+    uint32_t shift = plan->failure_count < DAO_PLANNED_BACKOFF_SHIFT_MAX ? plan->failure_count
+                                                                         : DAO_PLANNED_BACKOFF_SHIFT_MAX;
     bool is_proved = !needs_proof(planned) || plan->stable_run >= PROOF_STEPS << shift;
     return has_stopped(planned, 1) ? plan->failure_count == 0 : is_stable && is_proved;
 }
@@ -236,7 +231,7 @@ static void back_off(dao_planned_t *planned, bool holds)
     bool is_due = planned->bad_run >= DAO_PLANNED_PLAN_COUNT && planned->bad_run % LOOK_STEPS == 0;
     if (is_due) {
         uint32_t shift = (planned->bad_run - DAO_PLANNED_PLAN_COUNT) / LOOK_STEPS;
-        shift = shift < BACKOFF_SHIFT_MAX ? shift : BACKOFF_SHIFT_MAX;
+        shift = shift < DAO_PLANNED_BACKOFF_SHIFT_MAX ? shift : DAO_PLANNED_BACKOFF_SHIFT_MAX;
         planned->plain_until = planned->number + (UINT64_C(1) << shift);
     }
 }

@@ -25,10 +25,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* Steps between two attempts to get an arena are a power of two, at most of this one: an attempt asks the
-   backend. */
-#define RETRY_SHIFT_MAX 6u
-
 /* ---- taking and giving back ---- */
 
 static dao_status_t range_make(char *address, uint64_t size_bytes, dao_range_t **out_range)
@@ -180,7 +176,7 @@ void dao_planned_arena_fit(dao_planned_t *planned)
         return;
     }
     planned->arena_retry = planned->number + (UINT64_C(1) << planned->arena_failure_count);
-    planned->arena_failure_count += planned->arena_failure_count < RETRY_SHIFT_MAX;
+    planned->arena_failure_count += planned->arena_failure_count < DAO_PLANNED_BACKOFF_SHIFT_MAX;
     planned->stats.failed_count++;
 }
 

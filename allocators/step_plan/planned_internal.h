@@ -17,6 +17,10 @@
    keeps. */
 #define DAO_PLANNED_PLAN_COUNT 8u
 
+/* Plain steps in a row, and those between two attempts to get an arena, are a power of two, at most of this
+   one: a program that begins to repeat itself waits for 64 steps at most. */
+#define DAO_PLANNED_BACKOFF_SHIFT_MAX 6u
+
 /* The memory that plans lie in: a window of the inner allocator where it has such, whose blocks are the inner
    allocator's own; else one block of it under a range. */
 typedef struct dao_planned_arena {

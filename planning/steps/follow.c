@@ -24,10 +24,6 @@
 
 #include <string.h>
 
-/* A request of a size that stands nowhere near is the entry that comes next if the two differ by at most this
-   factor: a buffer that was resized. Else it is new. */
-#define RESIZED_FACTOR_MAX 2u
-
 /* ---- begin and end ---- */
 
 dao_status_t dao_follow_init(dao_follow_t *follow, const dao_script_t *script)
@@ -92,8 +88,8 @@ static bool is_wanted(const dao_follow_t *follow, uint32_t place, uint32_t end, 
 static bool may_be_resized(const dao_script_t *script, uint32_t place, uint64_t units)
 {
     const dao_script_entry_t *entry = &script->entries[script->order[place]];
-    return units / RESIZED_FACTOR_MAX <= dao_lifetime_units(entry->most_bytes) &&
-           dao_lifetime_units(entry->least_bytes) / RESIZED_FACTOR_MAX <= units;
+    return units / DAO_SCRIPT_RESIZED_FACTOR_MAX <= dao_lifetime_units(entry->most_bytes) &&
+           dao_lifetime_units(entry->least_bytes) / DAO_SCRIPT_RESIZED_FACTOR_MAX <= units;
 }
 
 /* Returns the nearest place of that size that was not found yet; what was passed by comes first. */

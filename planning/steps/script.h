@@ -25,6 +25,10 @@
 /* An entry that this many steps in a row did not ask for is left out. */
 #define DAO_SCRIPT_ABSENT_MAX 3u
 
+/* A buffer whose size differs by at most this factor from what is expected was resized; else it is another
+   one. */
+#define DAO_SCRIPT_RESIZED_FACTOR_MAX 2u
+
 typedef struct dao_script_entry {
     uint64_t most_bytes;   /* largest that was asked for: what is planned */
     uint64_t least_bytes;  /* smallest */
