@@ -25,7 +25,7 @@ DAO_NODISCARD dao_status_t dao_strategy_find(dao_strategy_t configured, dao_stra
 /* Finds the limit of all host memory: the config's, else DAO_HOST_LIMIT's, else 0. */
 DAO_NODISCARD dao_status_t dao_host_limit_find(const dao_config_t *config, uint64_t *out_bytes);
 
-/* Finds how the host's memory is to be taken: host_memory.c. */
+/* Finds how the host's memory is to be taken: NUMA nodes, huge pages, prefaulting. */
 DAO_NODISCARD dao_status_t dao_host_memory_find(const dao_host_memory_config_t *config,
                                                 dao_host_memory_config_t *out_settings);
 
