@@ -28,7 +28,7 @@ typedef struct bits {
     uint32_t level_count;
 } bits_t;
 
-typedef struct sweep {
+typedef struct piece_sweep {
     dao_plan_instance_t *instance;
     const dao_plan_layout_t *layout;
     dao_plan_work_t *work;
@@ -39,7 +39,7 @@ typedef struct sweep {
     uint32_t *ends;  /* pieces by their ends */
     bits_t alive;
     uint32_t count; /* pieces that are looked at */
-} sweep_t;
+} piece_sweep_t;
 
 /* ---- bits ---- */
 
@@ -116,14 +116,14 @@ static uint32_t bits_below(const bits_t *bits, uint32_t at)
 
 /* ---- the sweep ---- */
 
-static bool is_looked_at(const sweep_t *sweep, uint32_t item)
+static bool is_looked_at(const piece_sweep_t *sweep, uint32_t item)
 {
     return sweep->layout->offsets[item] != DAO_PLAN_NOWHERE &&
            (!sweep->is_fixed_alone || sweep->instance->items[item].is_fixed);
 }
 
 /* Lists the pieces by their ends, or by their lowest bytes. */
-static void sort_pieces(sweep_t *sweep, bool is_by_end)
+static void sort_pieces(piece_sweep_t *sweep, bool is_by_end)
 {
     DAO_ASSERT(sweep->layout->offsets != NULL || sweep->instance->piece_count == 0);
     sweep->count = 0;
@@ -141,7 +141,7 @@ static void sort_pieces(sweep_t *sweep, bool is_by_end)
     dao_plan_sort_keys(sweep->keys, sweep->scratch, sweep->count, sweep->work);
 }
 
-static void list_ends(sweep_t *sweep)
+static void list_ends(piece_sweep_t *sweep)
 {
     sort_pieces(sweep, true);
     dao_plan_pass_t fill = {.count = sweep->count};
@@ -153,7 +153,7 @@ static void list_ends(sweep_t *sweep)
 }
 
 /* Leaves the pieces in the order of pool and lowest byte: both sorts are stable. */
-static void rank_pieces(sweep_t *sweep)
+static void rank_pieces(piece_sweep_t *sweep)
 {
     sort_pieces(sweep, false);
     dao_plan_pass_t pools = {.count = sweep->count};
@@ -173,7 +173,7 @@ static void rank_pieces(sweep_t *sweep)
 }
 
 /* Returns true if two pieces share bytes, though they must not. */
-static bool do_clash(const sweep_t *sweep, uint32_t first, uint32_t second)
+static bool do_clash(const piece_sweep_t *sweep, uint32_t first, uint32_t second)
 {
     dao_plan_piece_t left = dao_plan_instance_piece(sweep->instance, first);
     dao_plan_piece_t right = dao_plan_instance_piece(sweep->instance, second);
@@ -185,7 +185,7 @@ static bool do_clash(const sweep_t *sweep, uint32_t first, uint32_t second)
 }
 
 /* Returns a piece that is alive and clashes with one that begins, or NONE. */
-static uint32_t find_clash(const sweep_t *sweep, uint32_t piece)
+static uint32_t find_clash(const piece_sweep_t *sweep, uint32_t piece)
 {
     const bool are_all = sweep->instance->clock_count > 0;
     for (uint32_t at = bits_above(&sweep->alive, sweep->ranks[piece]); at != NONE;
@@ -203,7 +203,7 @@ static uint32_t find_clash(const sweep_t *sweep, uint32_t piece)
     return NONE;
 }
 
-static dao_status_t report(const sweep_t *sweep, uint32_t first, uint32_t second)
+static dao_status_t report(const piece_sweep_t *sweep, uint32_t first, uint32_t second)
 {
     const dao_plan_instance_t *instance = sweep->instance;
     uint32_t items[2] = {dao_plan_instance_piece(instance, first).item,
@@ -219,7 +219,7 @@ static dao_status_t report(const sweep_t *sweep, uint32_t first, uint32_t second
 }
 
 /* Lets a piece begin, after those that have ended by then. Returns one that it clashes with, or NONE. */
-static uint32_t begin_piece(sweep_t *sweep, uint32_t index, uint32_t *ended)
+static uint32_t begin_piece(piece_sweep_t *sweep, uint32_t index, uint32_t *ended)
 {
     const dao_plan_instance_t *instance = sweep->instance;
     dao_plan_piece_t piece = dao_plan_instance_piece(instance, index);
@@ -236,7 +236,7 @@ static uint32_t begin_piece(sweep_t *sweep, uint32_t index, uint32_t *ended)
     return clash;
 }
 
-static dao_status_t sweep_pieces(sweep_t *sweep)
+static dao_status_t sweep_pieces(piece_sweep_t *sweep)
 {
     uint32_t ended = 0;
     dao_plan_pass_t pass = {.count = sweep->instance->piece_count};
@@ -256,7 +256,8 @@ dao_status_t dao_plan_layout_check(dao_plan_instance_t *instance, const dao_plan
 {
     dao_plan_memory_t *memory = &instance->memory;
     size_t count = instance->piece_count;
-    sweep_t sweep = {.instance = instance, .layout = layout, .work = work, .is_fixed_alone = is_fixed_alone};
+    piece_sweep_t sweep = {
+        .instance = instance, .layout = layout, .work = work, .is_fixed_alone = is_fixed_alone};
     sweep.keys = dao_plan_memory_alloc(memory, count, sizeof(*sweep.keys));
     sweep.scratch = dao_plan_memory_alloc(memory, count, sizeof(*sweep.scratch));
     sweep.ranks = dao_plan_memory_alloc(memory, count, sizeof(*sweep.ranks));

@@ -106,7 +106,12 @@ static const dao_plan_method_t search_builder = DAO_PLAN_METHOD_SKYLINE_AREA;
 #define BEST_SPREADER_COUNT (sizeof(best_spreaders) / sizeof(best_spreaders[0]))
 
 /* Whose layout is at hand. */
-typedef enum worker { WORKER_BUILDER, WORKER_SQUEAKY_WHEEL, WORKER_SEARCH, WORKER_POOLS } worker_t;
+typedef enum layout_source {
+    WORKER_BUILDER,
+    WORKER_SQUEAKY_WHEEL,
+    WORKER_SEARCH,
+    WORKER_POOLS
+} layout_source_t;
 
 struct dao_plan_portfolio {
     dao_planner_config_t config;
@@ -121,7 +126,7 @@ struct dao_plan_portfolio {
     dao_plan_skyline_t *skyline;    /* of the builder */
     dao_plan_lifetime_bins_t *bins; /* of the builder */
     dao_plan_greedy_t *greedy;      /* of the builder, or what settles the ones above */
-    worker_t worker;
+    layout_source_t worker;
     bool does_squeaky_wheel;
     bool does_search;
     bool does_pools;         /* all splits over the pools are to be looked at */

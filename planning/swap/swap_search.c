@@ -86,7 +86,7 @@ typedef struct candidate {
     uint64_t step_ns;
 } candidate_t;
 
-typedef struct search {
+typedef struct plan_search {
     const dao_swap_step_t *step;
     uint64_t capacity_bytes, least_bytes;
     granularity_t granularities[GRANULARITY_COUNT];
@@ -99,7 +99,7 @@ typedef struct search {
     dao_swap_past_t past;
     granularity_t *kept; /* NULL: there is no plan yet */
     dao_swap_layout_t kept_layout;
-} search_t;
+} plan_search_t;
 
 static dao_status_t granularity_init(granularity_t *granularity, const dao_swap_step_t *step,
                                      uint64_t part_bytes)
@@ -147,11 +147,11 @@ static uint64_t thorough_work(const dao_swap_step_t *step)
     return THOROUGH_WORK / THOROUGH_KERNELS * kernels;
 }
 
-static dao_status_t search_init(search_t *search, const dao_swap_step_t *step,
+static dao_status_t search_init(plan_search_t *search, const dao_swap_step_t *step,
                                 const dao_swap_plan_config_t *config)
 {
     dao_status_t status = DAO_OK;
-    *search = (search_t){
+    *search = (plan_search_t){
         .step = step, .capacity_bytes = step->problem->capacity_bytes, .fluid_step_ns = UINT64_MAX};
     search->least_bytes = step->kernel_bytes[dao_swap_step_largest_kernel(step)];
     dao_swap_past_init(&search->past);
@@ -170,7 +170,7 @@ static dao_status_t search_init(search_t *search, const dao_swap_step_t *step,
     return status;
 }
 
-static void search_finish(search_t *search)
+static void search_finish(plan_search_t *search)
 {
     for (uint32_t i = 0; i < search->granularity_count; i++) {
         granularity_finish(&search->granularities[i]);
@@ -246,7 +246,7 @@ static uint64_t fingerprint_choice(const granularity_t *granularity)
 }
 
 /* The candidate of the same granularity that decides the same; NULL if there is none. */
-static const candidate_t *find_twin(const search_t *search, const candidate_t *candidate)
+static const candidate_t *find_twin(const plan_search_t *search, const candidate_t *candidate)
 {
     for (uint32_t i = search->candidate_count; i-- > 0;) {
         const candidate_t *other = &search->candidates[i];
@@ -258,7 +258,7 @@ static const candidate_t *find_twin(const search_t *search, const candidate_t *c
 }
 
 /* Times a variant as if memory had no addresses, unless one is known that decides the same. */
-static dao_status_t add_candidate(search_t *search, granularity_t *granularity, uint32_t variant)
+static dao_status_t add_candidate(plan_search_t *search, granularity_t *granularity, uint32_t variant)
 {
     dao_status_t status = choose(granularity, variant, search->capacity_bytes);
     if (status != DAO_OK) {
@@ -288,7 +288,7 @@ static int compare_candidates(const void *left, const void *right)
 
 /* Times all variants as if memory had no addresses. Variants that need more of the slower tiers than they
    hold drop out. */
-static dao_status_t time_variants(search_t *search)
+static dao_status_t time_variants(plan_search_t *search)
 {
     dao_status_t status = DAO_OK, refused = DAO_OK;
     uint32_t count = dao_swap_is_streamed(search->step) ? VARIANT_COUNT : CHOICE_COUNT;
@@ -312,13 +312,13 @@ static dao_status_t time_variants(search_t *search)
 
 /* ---- addresses ---- */
 
-static uint64_t kept_step_ns(const search_t *search)
+static uint64_t kept_step_ns(const plan_search_t *search)
 {
     return search->kept != NULL ? search->kept->kept_timing.step_ns : UINT64_MAX;
 }
 
 /* Keeps what was timed in place of the plan before. Takes the layout. */
-static void keep(search_t *search, granularity_t *granularity, dao_swap_layout_t *layout)
+static void keep(plan_search_t *search, granularity_t *granularity, dao_swap_layout_t *layout)
 {
     DAO_ASSERT(layout->unplaced_count == 0 && layout->arena_bytes <= search->capacity_bytes);
     memcpy(granularity->kept_decisions, granularity->decisions,
@@ -332,7 +332,7 @@ static void keep(search_t *search, granularity_t *granularity, dao_swap_layout_t
 
 /* Looks for addresses for decisions with their times, with copies in delayed by `delay` of DELAY_PARTS, into
    `late`. */
-static dao_status_t place_delayed(search_t *search, granularity_t *granularity,
+static dao_status_t place_delayed(plan_search_t *search, granularity_t *granularity,
                                   const dao_swap_decision_t *decisions, const dao_swap_timing_t *timing,
                                   uint32_t delay, dao_swap_layout_t *layout)
 {
@@ -346,7 +346,7 @@ static dao_status_t place_delayed(search_t *search, granularity_t *granularity,
 
 /* Looks for addresses for what was timed. A plan that fits is kept; else the residency intervals that did not
    fit are in `layout`, which the caller finishes. */
-static dao_status_t place_once(search_t *search, granularity_t *granularity, dao_swap_layout_t *layout,
+static dao_status_t place_once(plan_search_t *search, granularity_t *granularity, dao_swap_layout_t *layout,
                                bool *out_fits)
 {
     dao_status_t status =
@@ -360,7 +360,7 @@ static dao_status_t place_once(search_t *search, granularity_t *granularity, dao
 }
 
 /* Returns true if what takes so long may still better the plan. */
-static bool may_go_on(const search_t *search, uint64_t step_ns)
+static bool may_go_on(const plan_search_t *search, uint64_t step_ns)
 {
     return search->kept == NULL ||
            (search->layout_count < LAYOUT_COUNT_MAX && step_ns < kept_step_ns(search));
@@ -369,7 +369,7 @@ static bool may_go_on(const search_t *search, uint64_t step_ns)
 /* Lets further tensors leave, those that did not fit or are in their way, until all fit. What was tried
    before ends it, what leaves out as much as the round before, and what is hopeless. Begins with the layout
    of what was timed, which the caller finishes. */
-static dao_status_t place_rest(search_t *search, granularity_t *granularity, uint64_t capacity_bytes,
+static dao_status_t place_rest(plan_search_t *search, granularity_t *granularity, uint64_t capacity_bytes,
                                dao_swap_layout_t *layout)
 {
     dao_status_t status = DAO_OK;
@@ -399,21 +399,21 @@ static const double shares[] = {1, 0.99, 0.978, 0.96, 0.935, 0.905, 0.865, 0.82,
 #define SHARE_COUNT      (sizeof(shares) / sizeof(shares[0]))
 #define HALF_SHARE_COUNT (2 * SHARE_COUNT - 1) /* with one between any two */
 
-static uint64_t half_share_bytes(const search_t *search, size_t half)
+static uint64_t half_share_bytes(const plan_search_t *search, size_t half)
 {
     double share = (shares[half / 2] + shares[(half + 1) / 2]) / 2;
     uint64_t capacity_bytes = (uint64_t)((double)search->capacity_bytes * share);
     return capacity_bytes > search->least_bytes ? capacity_bytes : search->least_bytes;
 }
 
-static uint64_t share_bytes(const search_t *search, size_t share)
+static uint64_t share_bytes(const plan_search_t *search, size_t share)
 {
     return half_share_bytes(search, 2 * share);
 }
 
 /* Times a variant with a part of the capacity and looks for addresses. `out_is_small`: no less need be tried,
    as it fits, or as a plan that is there is quicker. */
-static dao_status_t probe(search_t *search, const candidate_t *candidate, uint64_t capacity_bytes,
+static dao_status_t probe(plan_search_t *search, const candidate_t *candidate, uint64_t capacity_bytes,
                           dao_swap_layout_t *layout, bool *out_is_small)
 {
     dao_status_t status = time_variant(candidate->granularity, candidate->variant, capacity_bytes);
@@ -456,7 +456,8 @@ static void trial_finish(trial_t *trial)
    share follows; then the rest is halved. Parts have inactive periods, which the thorough methods do not
    know. The plan that this finds keeps short what place_candidate() does, which goes on with the layouts that
    did not fit. */
-static dao_status_t place_early(search_t *search, const candidate_t *candidate, trial_t trials[SHARE_COUNT])
+static dao_status_t place_early(plan_search_t *search, const candidate_t *candidate,
+                                trial_t trials[SHARE_COUNT])
 {
     uint64_t work_end = search->past.work + thorough_work(search->step);
     dao_status_t status = DAO_OK;
@@ -481,7 +482,7 @@ static dao_status_t place_early(search_t *search, const candidate_t *candidate, 
 
 /* Finds addresses for a variant, with less and less of the capacity, as long as that may better the plan.
    `out_is_new`: it led to layouts that were not looked at before. */
-static dao_status_t place_candidate(search_t *search, const candidate_t *candidate,
+static dao_status_t place_candidate(plan_search_t *search, const candidate_t *candidate,
                                     trial_t trials[SHARE_COUNT], bool *out_is_new)
 {
     granularity_t *granularity = candidate->granularity;
@@ -515,7 +516,7 @@ static dao_status_t place_candidate(search_t *search, const candidate_t *candida
 
 /* Finds addresses for the quickest variants of a granularity: which granularity is better with them, their
    times without do not tell. */
-static dao_status_t place_granularity(search_t *search, const granularity_t *granularity)
+static dao_status_t place_granularity(plan_search_t *search, const granularity_t *granularity)
 {
     dao_status_t status = DAO_OK;
     uint32_t count = 0;
@@ -553,7 +554,7 @@ static dao_status_t write_down(const granularity_t *granularity, const dao_swap_
 }
 
 /* Writes the kept plan down, with its copies in as early as that fits. */
-static dao_status_t write_kept(search_t *search, dao_swap_program_t *out_program)
+static dao_status_t write_kept(plan_search_t *search, dao_swap_program_t *out_program)
 {
     granularity_t *granularity = search->kept;
     dao_status_t status = DAO_OK;
@@ -580,7 +581,7 @@ static dao_status_t write_kept(search_t *search, dao_swap_program_t *out_program
 }
 
 /* Lets tensors come and go with each kernel. */
-static dao_status_t write_serially(const search_t *search, dao_swap_program_t *out_program)
+static dao_status_t write_serially(const plan_search_t *search, dao_swap_program_t *out_program)
 {
     granularity_t granularity;
     dao_swap_layout_t layout = {0};
@@ -613,7 +614,7 @@ static dao_status_t write_serially(const search_t *search, dao_swap_program_t *o
 dao_status_t dao_swap_search(const dao_swap_step_t *step, const dao_swap_plan_config_t *config,
                              dao_swap_program_t *out_program)
 {
-    search_t search;
+    plan_search_t search;
     dao_status_t status = search_init(&search, step, config);
     status = status == DAO_OK ? time_variants(&search) : status;
     for (uint32_t i = 0; i < search.granularity_count && status == DAO_OK; i++) {

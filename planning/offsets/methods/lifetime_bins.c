@@ -37,18 +37,18 @@ static_assert(DAO_BIN_SMALL_MAX == UINT64_C(1) << SMALL_MAX_LOG2, "the small bin
 #define BIN_NONE          UINT32_MAX
 #define BLOCKS_PER_WORK   16u /* that are looked at for a step of work */
 
-typedef struct life {
+typedef struct bin_life {
     uint32_t begin;
     uint32_t end;
-} life_t;
+} bin_life_t;
 
-typedef struct block {
-    life_t *lives; /* by begin */
+typedef struct bin_block {
+    bin_life_t *lives; /* by begin */
     uint32_t count;
     uint32_t capacity;
     uint64_t mask;
     uint32_t borrower; /* the last bin that got a right to it */
-} block_t;
+} bin_block_t;
 
 /* A bin of the policy at hand. */
 typedef struct group {
@@ -82,7 +82,7 @@ struct dao_plan_lifetime_bins {
     result_t now;
     result_t best;
     uint64_t policy_bytes[DAO_PLAN_BIN_POLICY_COUNT];
-    block_t *block_list;
+    bin_block_t *block_list;
     uint32_t *last_ends; /* of each block of the group at hand, apart, since all of them are looked at */
     uint32_t block_count;
     uint32_t block_capacity;
@@ -133,7 +133,7 @@ static bool reserve_block(dao_plan_lifetime_bins_t *bins)
     }
     dao_plan_memory_t *memory = &bins->instance->memory;
     uint32_t capacity = 2 * bins->block_capacity + FIRST_BLOCK_COUNT;
-    block_t *list = dao_plan_memory_grow(memory, bins->block_list, capacity, sizeof(*list));
+    bin_block_t *list = dao_plan_memory_grow(memory, bins->block_list, capacity, sizeof(*list));
     bins->block_list = list != NULL ? list : bins->block_list;
     uint32_t *ends =
         list == NULL ? NULL : dao_plan_memory_grow(memory, bins->last_ends, capacity, sizeof(*ends));
@@ -143,7 +143,7 @@ static bool reserve_block(dao_plan_lifetime_bins_t *bins)
 }
 
 /* The first of a block's lives that ends after a time. */
-static uint32_t first_after(const block_t *block, uint32_t time)
+static uint32_t first_after(const bin_block_t *block, uint32_t time)
 {
     uint32_t low = 0, high = block->count;
     while (low < high) {
@@ -157,13 +157,13 @@ static uint32_t first_after(const block_t *block, uint32_t time)
     return low;
 }
 
-static bool reserve_life(dao_plan_lifetime_bins_t *bins, block_t *block)
+static bool reserve_life(dao_plan_lifetime_bins_t *bins, bin_block_t *block)
 {
     if (block->count < block->capacity) {
         return true;
     }
     uint32_t capacity = 2 * block->capacity + FIRST_LIFE_COUNT;
-    life_t *lives = dao_plan_memory_grow(&bins->instance->memory, block->lives, capacity, sizeof(*lives));
+    bin_life_t *lives = dao_plan_memory_grow(&bins->instance->memory, block->lives, capacity, sizeof(*lives));
     if (lives != NULL) {
         block->lives = lives;
         block->capacity = capacity;
@@ -185,10 +185,10 @@ static uint64_t mask_of(const dao_plan_lifetime_bins_t *bins, uint32_t begin, ui
 
 static void put_life(dao_plan_lifetime_bins_t *bins, uint32_t index, const dao_plan_item_t *item)
 {
-    block_t *block = &bins->block_list[index];
+    bin_block_t *block = &bins->block_list[index];
     uint32_t at = first_after(block, item->begin);
     memmove(block->lives + at + 1, block->lives + at, (block->count - at) * sizeof(*block->lives));
-    block->lives[at] = (life_t){.begin = item->begin, .end = item->end};
+    block->lives[at] = (bin_life_t){.begin = item->begin, .end = item->end};
     block->count++;
     block->mask |= mask_of(bins, item->begin, item->end, false);
     bins->last_ends[index] = block->lives[block->count - 1].end;
@@ -203,7 +203,7 @@ typedef struct seeker {
     uint64_t filled;
 } seeker_t;
 
-static bool is_free(const block_t *block, const seeker_t *seeker)
+static bool is_free(const bin_block_t *block, const seeker_t *seeker)
 {
     if ((block->mask & seeker->touched) == 0) {
         return true;
@@ -285,7 +285,7 @@ static uint32_t find_block(dao_plan_lifetime_bins_t *bins, const dao_plan_item_t
     }
     if (block == BIN_NONE) {
         block = bins->block_count;
-        bins->block_list[block] = (block_t){.borrower = BIN_NONE};
+        bins->block_list[block] = (bin_block_t){.borrower = BIN_NONE};
     }
     return block;
 }

@@ -79,7 +79,7 @@ typedef struct packing {
     uint32_t level_count; /* 0: it has ended */
 } packing_t;
 
-typedef enum phase { PHASE_PACK, PHASE_FILL, PHASE_PLACE, PHASE_DONE } phase_t;
+typedef enum pools_phase { PHASE_PACK, PHASE_FILL, PHASE_PLACE, PHASE_DONE } pools_phase_t;
 
 struct dao_plan_pools {
     dao_plan_instance_t *instance;
@@ -91,7 +91,7 @@ struct dao_plan_pools {
     bool are_whole;      /* all bytes of every item are used all the time */
     bool is_cut_off;     /* more steps than there may be */
     uint64_t steps_left; /* of packing all sets */
-    phase_t phase;
+    pools_phase_t phase;
     set_t set;       /* PACK, FILL: the one at hand; PLACE: what is left to the pools up to the one at hand */
     uint32_t pool;   /* FILL: the one at hand; PLACE: the one after it */
     bool is_packing; /* PACK, PLACE: the packing at hand is under way, of the set or of the pool's part */

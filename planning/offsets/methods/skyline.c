@@ -341,17 +341,17 @@ static uint32_t first_from(const dao_plan_skyline_t *skyline, const class_t *cla
 }
 
 /* What is taken for a run: an item, where and when it is. */
-typedef struct taken {
+typedef struct taken_item {
     uint32_t index;
     uint32_t begin;
     uint32_t end;
     uint8_t alignment_log2;
     uint64_t size_bytes;
-} taken_t;
+} taken_item_t;
 
 /* Takes the item for a run; false if there is none. Leaves the class in the run. */
 static bool take_of_classes(dao_plan_skyline_t *skyline, run_t *run, dao_plan_work_t *work,
-                            taken_t *out_taken)
+                            taken_item_t *out_taken)
 {
     for (; run->first_class < skyline->class_count; run->first_class++) {
         const class_t *class = &skyline->classes[run->first_class];
@@ -361,8 +361,8 @@ static bool take_of_classes(dao_plan_skyline_t *skyline, run_t *run, dao_plan_wo
         work->used++;
         if (place < end) {
             const dao_plan_item_t *item = &skyline->instance->items[skyline->items[place]];
-            *out_taken = (taken_t){skyline->items[place], item->begin, item->end, item->alignment_log2,
-                                   item->size_bytes};
+            *out_taken = (taken_item_t){skyline->items[place], item->begin, item->end, item->alignment_log2,
+                                        item->size_bytes};
             dao_plan_tree_set(&skyline->tree, place, DAO_PLAN_TREE_NONE);
             return true;
         }
@@ -457,7 +457,8 @@ static void take_at(dao_plan_skyline_t *skyline, uint32_t index, uint32_t time)
 }
 
 /* As take_of_classes(); there is one class, which is over once it held nothing. */
-static bool take_packed(dao_plan_skyline_t *skyline, run_t *run, dao_plan_work_t *work, taken_t *out_taken)
+static bool take_packed(dao_plan_skyline_t *skyline, run_t *run, dao_plan_work_t *work,
+                        taken_item_t *out_taken)
 {
     if (run->first_class > 0) {
         return false;
@@ -473,8 +474,8 @@ static bool take_packed(dao_plan_skyline_t *skyline, run_t *run, dao_plan_work_t
         index++;
     }
     uint64_t packed = skyline->layout.offsets[index];
-    *out_taken = (taken_t){index, time, skyline->ends[index], (uint8_t)(packed >> PACKED_SIZE_BITS),
-                           packed & ((UINT64_C(1) << PACKED_SIZE_BITS) - 1)};
+    *out_taken = (taken_item_t){index, time, skyline->ends[index], (uint8_t)(packed >> PACKED_SIZE_BITS),
+                                packed & ((UINT64_C(1) << PACKED_SIZE_BITS) - 1)};
     skyline->layout.offsets[index] = DAO_PLAN_NOWHERE;
     take_at(skyline, index, time);
     return true;
@@ -658,7 +659,7 @@ static bool raise_run(dao_plan_skyline_t *skyline)
 
 /* Puts the top of an item that lies on a run into the skyline; `left` and `right` are what will be beside it.
    Returns the run that it is part of. */
-static uint32_t put_top(dao_plan_skyline_t *skyline, const taken_t *item, uint64_t top, uint32_t left,
+static uint32_t put_top(dao_plan_skyline_t *skyline, const taken_item_t *item, uint64_t top, uint32_t left,
                         uint32_t right)
 {
     run_t *runs = skyline->runs;
@@ -684,7 +685,7 @@ static uint32_t put_top(dao_plan_skyline_t *skyline, const taken_t *item, uint64
 
 /* Puts an item on the run at hand; what is left beside it, or its top, is at hand then. There is room for two
    runs. */
-static void split_run(dao_plan_skyline_t *skyline, const taken_t *item, uint64_t top)
+static void split_run(dao_plan_skyline_t *skyline, const taken_item_t *item, uint64_t top)
 {
     uint32_t run = skyline->run_at_hand;
     const run_t before = skyline->runs[run];
@@ -714,7 +715,7 @@ static void split_run(dao_plan_skyline_t *skyline, const taken_t *item, uint64_t
 }
 
 /* Places an item on the run at hand, unless the pool does not hold it there. */
-static void place_item(dao_plan_skyline_t *skyline, const taken_t *item)
+static void place_item(dao_plan_skyline_t *skyline, const taken_item_t *item)
 {
     uint64_t height = skyline->runs[skyline->run_at_hand].height;
     uint64_t offset = dao_round_up(height, (uint64_t)1 << item->alignment_log2);
@@ -747,7 +748,7 @@ static run_t *go_down(dao_plan_skyline_t *skyline)
     return &skyline->runs[run];
 }
 
-static bool take_item(dao_plan_skyline_t *skyline, run_t *run, dao_plan_work_t *work, taken_t *out_taken)
+static bool take_item(dao_plan_skyline_t *skyline, run_t *run, dao_plan_work_t *work, taken_item_t *out_taken)
 {
     return skyline->is_packed ? take_packed(skyline, run, work, out_taken)
                               : take_of_classes(skyline, run, work, out_taken);
@@ -764,7 +765,7 @@ static dao_status_t fill_pool(dao_plan_skyline_t *skyline, dao_plan_work_t *work
         if (!reserve_runs(skyline, 2)) {
             return no_memory(skyline);
         }
-        taken_t item;
+        taken_item_t item;
         if (take_item(skyline, go_down(skyline), work, &item)) {
             place_item(skyline, &item);
         } else if (!raise_run(skyline)) {

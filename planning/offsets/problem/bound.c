@@ -60,14 +60,14 @@ static uint64_t greatest_load(const load_t *load, uint64_t *changes, uint32_t ti
 }
 
 /* What is known of the buffers before loads are added up. */
-typedef struct survey {
+typedef struct buffer_survey {
     uint64_t least_alignment_bytes;
     uint64_t most_added_bytes;                    /* by rounding to it */
     uint64_t fixed_ends[DAO_PLAN_POOL_COUNT_MAX]; /* of each pool */
     bool is_bound_to[DAO_PLAN_POOL_COUNT_MAX];    /* some buffer must lie in the pool */
-} survey_t;
+} buffer_survey_t;
 
-static void look_at_buffer(survey_t *survey, const dao_plan_problem_t *problem, size_t index)
+static void look_at_buffer(buffer_survey_t *survey, const dao_plan_problem_t *problem, size_t index)
 {
     const dao_plan_buffer_t *buffer = &problem->buffers[index];
     uint64_t alignment_bytes = dao_plan_alignment(problem, index);
@@ -83,10 +83,10 @@ static void look_at_buffer(survey_t *survey, const dao_plan_problem_t *problem, 
     }
 }
 
-static void look_at_buffers(survey_t *survey, const load_t *load)
+static void look_at_buffers(buffer_survey_t *survey, const load_t *load)
 {
     const dao_plan_problem_t *problem = load->problem;
-    *survey = (survey_t){.least_alignment_bytes = UINT64_MAX};
+    *survey = (buffer_survey_t){.least_alignment_bytes = UINT64_MAX};
     dao_plan_pass_t pass = {.count = problem->buffer_count};
     while (dao_plan_pass_next(&pass, load->work)) {
         for (size_t i = pass.begin; i < pass.end; i++) {
@@ -104,7 +104,8 @@ static void look_at_buffers(survey_t *survey, const load_t *load)
 }
 
 /* The rounded sizes less the largest rounding. Pieces of buffers have no alignment of their own. */
-static uint64_t rounded_load(load_t load, const survey_t *survey, uint64_t *changes, uint32_t time_count)
+static uint64_t rounded_load(load_t load, const buffer_survey_t *survey, uint64_t *changes,
+                             uint32_t time_count)
 {
     if (survey->least_alignment_bytes == 1 || load.rows->count == 0 || load.rows->lows != NULL) {
         return 0;
@@ -115,7 +116,7 @@ static uint64_t rounded_load(load_t load, const survey_t *survey, uint64_t *chan
 }
 
 /* What one pool must hold. */
-static uint64_t pool_bound(load_t load, const survey_t *survey, uint32_t pool, uint64_t *changes,
+static uint64_t pool_bound(load_t load, const buffer_survey_t *survey, uint32_t pool, uint64_t *changes,
                            uint32_t time_count)
 {
     load.pool = pool;
@@ -134,7 +135,7 @@ dao_status_t dao_plan_bound(const dao_plan_rows_t *rows, const dao_plan_problem_
     }
     load_t load = {
         .rows = rows, .problem = problem, .work = work, .pool = DAO_PLAN_ANY_POOL, .rounding_bytes = 1};
-    survey_t survey;
+    buffer_survey_t survey;
     look_at_buffers(&survey, &load);
     uint64_t bound_bytes = greatest_load(&load, changes, time_count);
     uint32_t pool_count = problem->pool_count == 0 ? 1 : problem->pool_count;

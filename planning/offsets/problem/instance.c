@@ -25,12 +25,12 @@ bool dao_plan_instance_is_ordered(const dao_plan_instance_t *instance, uint32_t 
 }
 
 /* What an instance is made of. */
-typedef struct builder {
+typedef struct instance_builder {
     const dao_plan_problem_t *problem;
     dao_plan_work_t *work;
     dao_plan_rows_t rows;
     uint32_t *places; /* of each row in the order of beginnings */
-} builder_t;
+} instance_builder_t;
 
 /* ---- items ---- */
 
@@ -53,7 +53,7 @@ static dao_plan_item_t item_of(const dao_plan_problem_t *problem, uint32_t sourc
 #define ITEMS_AHEAD 16u
 
 /* Each row is a buffer: items at the places of the rows. */
-static void fill_whole_items(dao_plan_instance_t *instance, const builder_t *builder)
+static void fill_whole_items(dao_plan_instance_t *instance, const instance_builder_t *builder)
 {
     const dao_plan_rows_t *rows = &builder->rows;
     /* Fresh pages come here in a row: scattered writes would wait for thousands in a stretch. */
@@ -73,7 +73,7 @@ static void fill_whole_items(dao_plan_instance_t *instance, const builder_t *bui
 }
 
 /* Turns places into the rows at each. */
-static void fill_order(uint32_t *order, const builder_t *builder)
+static void fill_order(uint32_t *order, const instance_builder_t *builder)
 {
     /* Fresh pages in a row, as above. */
     dao_plan_pass_fill(order, 0, builder->rows.count * sizeof(*order), builder->work);
@@ -87,8 +87,8 @@ static void fill_order(uint32_t *order, const builder_t *builder)
 
 /* Items in the order in which their first rows come. `item_of_source` gets the number of each buffer's item.
    */
-static void fill_cut_items(dao_plan_instance_t *instance, const builder_t *builder, const uint32_t *order,
-                           uint32_t *item_of_source)
+static void fill_cut_items(dao_plan_instance_t *instance, const instance_builder_t *builder,
+                           const uint32_t *order, uint32_t *item_of_source)
 {
     const dao_plan_rows_t *rows = &builder->rows;
     dao_plan_pass_fill(item_of_source, 0xff, instance->item_count * sizeof(*item_of_source), builder->work);
@@ -110,8 +110,8 @@ static void fill_cut_items(dao_plan_instance_t *instance, const builder_t *build
 }
 
 /* Pieces in the order of their beginnings, and each item's list of them. */
-static void fill_pieces(dao_plan_instance_t *instance, const builder_t *builder, const uint32_t *order,
-                        const uint32_t *item_of_source)
+static void fill_pieces(dao_plan_instance_t *instance, const instance_builder_t *builder,
+                        const uint32_t *order, const uint32_t *item_of_source)
 {
     const dao_plan_rows_t *rows = &builder->rows;
     dao_plan_pass_t pass = {.count = rows->count};
@@ -151,7 +151,7 @@ static void list_pieces(dao_plan_instance_t *instance, uint32_t *nexts, dao_plan
     }
 }
 
-static dao_status_t build_cut(dao_plan_instance_t *instance, const builder_t *builder)
+static dao_status_t build_cut(dao_plan_instance_t *instance, const instance_builder_t *builder)
 {
     dao_plan_memory_t *memory = &instance->memory;
     size_t count = instance->item_count, piece_count = instance->piece_count;
@@ -193,7 +193,7 @@ static bool is_any_fixed(const dao_plan_instance_t *instance, dao_plan_work_t *w
     return is_any;
 }
 
-static dao_status_t copy_fixed(dao_plan_instance_t *instance, const builder_t *builder)
+static dao_status_t copy_fixed(dao_plan_instance_t *instance, const instance_builder_t *builder)
 {
     if (!is_any_fixed(instance, builder->work)) {
         return DAO_OK;
@@ -212,7 +212,7 @@ static dao_status_t copy_fixed(dao_plan_instance_t *instance, const builder_t *b
     return DAO_OK;
 }
 
-static dao_status_t copy_clocks(dao_plan_instance_t *instance, const builder_t *builder)
+static dao_status_t copy_clocks(dao_plan_instance_t *instance, const instance_builder_t *builder)
 {
     const dao_plan_problem_t *problem = builder->problem;
     size_t width = problem->clock_count, count = instance->item_count;
@@ -247,7 +247,7 @@ static void copy_pools(dao_plan_instance_t *instance, const dao_plan_problem_t *
 /* ---- all of it ---- */
 
 /* Of clocks that no times tell exactly the bound is that of times that overlap too seldom. */
-static dao_status_t find_bound(dao_plan_instance_t *instance, builder_t *builder)
+static dao_status_t find_bound(dao_plan_instance_t *instance, instance_builder_t *builder)
 {
     dao_plan_rows_t *rows = &builder->rows;
     dao_plan_memory_t *memory = &instance->memory;
@@ -262,7 +262,7 @@ static dao_status_t find_bound(dao_plan_instance_t *instance, builder_t *builder
                             : status;
 }
 
-static dao_status_t build_items(dao_plan_instance_t *instance, builder_t *builder)
+static dao_status_t build_items(dao_plan_instance_t *instance, instance_builder_t *builder)
 {
     dao_plan_rows_t *rows = &builder->rows;
     dao_status_t status =
@@ -283,7 +283,7 @@ static dao_status_t build_items(dao_plan_instance_t *instance, builder_t *builde
     return DAO_OK;
 }
 
-static dao_status_t build(dao_plan_instance_t *instance, builder_t *builder)
+static dao_status_t build(dao_plan_instance_t *instance, instance_builder_t *builder)
 {
     dao_plan_memory_t *memory = &instance->memory;
     dao_status_t status = dao_plan_rows_cut(&builder->rows, builder->problem, memory, builder->work);
@@ -309,7 +309,7 @@ dao_status_t dao_plan_instance_init(dao_plan_instance_t *instance, const dao_pla
 {
     *instance =
         (dao_plan_instance_t){.memory.is_patient = true, .item_count = (uint32_t)problem->buffer_count};
-    builder_t builder = {.problem = problem, .work = work};
+    instance_builder_t builder = {.problem = problem, .work = work};
     copy_pools(instance, problem);
     dao_status_t status = build(instance, &builder);
     dao_plan_memory_free(&instance->memory, builder.places);

@@ -100,7 +100,7 @@ typedef struct frame {
     bool is_postponed; /* the second branch: the item is not at its low */
 } frame_t;
 
-typedef enum phase { PHASE_PART, PHASE_NODE, PHASE_FAILED } phase_t;
+typedef enum fit_phase { PHASE_PART, PHASE_NODE, PHASE_FAILED } fit_phase_t;
 
 struct dao_plan_fit {
     const dao_plan_search_model_t *model;
@@ -129,7 +129,7 @@ struct dao_plan_fit {
     uint64_t key;      /* of the state of the part at hand */
     uint64_t key_salt; /* differs between capacities */
 
-    phase_t phase;
+    fit_phase_t phase;
     uint32_t part_begin; /* the part at hand */
     uint32_t part_end;
     uint32_t parent;  /* the last frame of the part at hand */

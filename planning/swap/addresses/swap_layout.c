@@ -26,7 +26,7 @@ typedef struct absence {
     uint32_t part; /* of the tensor, from 0 */
 } absence_t;
 
-typedef struct builder {
+typedef struct layout_builder {
     const dao_swap_parts_t *parts;
     const dao_swap_step_t *step;
     const dao_swap_decision_t *decisions;
@@ -44,16 +44,16 @@ typedef struct builder {
     int64_t *cuts; /* times at which the parts that are there change */
     bool *is_gone; /* of each part of the tensor at hand */
     size_t cut_capacity;
-} builder_t;
+} layout_builder_t;
 
-static uint32_t part_count(const builder_t *builder, uint32_t tensor)
+static uint32_t part_count(const layout_builder_t *builder, uint32_t tensor)
 {
     return builder->parts->first[tensor + 1] - builder->parts->first[tensor];
 }
 
 /* Returns true if at some time of the inactive period behind an access nothing of the tensor is on the
    device. */
-static bool goes_as_a_whole(const builder_t *builder, uint32_t access)
+static bool goes_as_a_whole(const layout_builder_t *builder, uint32_t access)
 {
     const dao_swap_access_t *one = &builder->step->accesses[access];
     uint32_t first = builder->parts->first_inactive[access], end = first + part_count(builder, one->tensor);
@@ -69,7 +69,7 @@ static bool goes_as_a_whole(const builder_t *builder, uint32_t access)
     return free_ns <= taken_ns;
 }
 
-static bool add_absence(builder_t *builder, int64_t from_ns, int64_t to_ns, uint32_t part)
+static bool add_absence(layout_builder_t *builder, int64_t from_ns, int64_t to_ns, uint32_t part)
 {
     if (from_ns >= to_ns) {
         return true;
@@ -87,7 +87,7 @@ static bool add_absence(builder_t *builder, int64_t from_ns, int64_t to_ns, uint
     return true;
 }
 
-static bool add_hole(builder_t *builder, const dao_plan_gap_t *hole)
+static bool add_hole(layout_builder_t *builder, const dao_plan_gap_t *hole)
 {
     if (builder->hole_count > 0) { /* goes on with the same bytes */
         dao_plan_gap_t *last = &builder->holes[builder->hole_count - 1];
@@ -117,7 +117,8 @@ static int compare_times(const void *left, const void *right)
 }
 
 /* The longest run of parts that are gone, in bytes of the tensor. False if none is. */
-static bool longest_run(const builder_t *builder, uint32_t tensor, uint64_t *out_low, uint64_t *out_high)
+static bool longest_run(const layout_builder_t *builder, uint32_t tensor, uint64_t *out_low,
+                        uint64_t *out_high)
 {
     uint32_t count = part_count(builder, tensor), best = 0, best_end = 0;
     for (uint32_t i = 0, length = 0; i < count; i++) {
@@ -135,7 +136,7 @@ static bool longest_run(const builder_t *builder, uint32_t tensor, uint64_t *out
 
 /* Turns the absences of a residency interval, whose life begins at `begin_ns`, into inactive periods of its
    buffer. */
-static bool cut_holes(builder_t *builder, uint32_t residency, int64_t begin_ns)
+static bool cut_holes(layout_builder_t *builder, uint32_t residency, int64_t begin_ns)
 {
     uint32_t tensor = builder->layout->residencies[residency].tensor;
     size_t cut_count = 0, needed = 2 * builder->absence_count + part_count(builder, tensor);
@@ -187,7 +188,7 @@ static uint64_t modulo(int64_t time_ns, uint64_t period_ns)
     return (uint64_t)(rest < 0 ? rest + (int64_t)period_ns : rest);
 }
 
-static uint32_t open_residency(builder_t *builder, uint32_t first_access)
+static uint32_t open_residency(layout_builder_t *builder, uint32_t first_access)
 {
     dao_swap_layout_t *layout = builder->layout;
     uint32_t tensor = builder->step->accesses[first_access].tensor;
@@ -198,7 +199,7 @@ static uint32_t open_residency(builder_t *builder, uint32_t first_access)
 
 /* A residency interval from access `first`, behind the inactive period of access `before`, up to the next
    inactive period in which the tensor goes as a whole. Times count from the step of `first`. */
-static bool build_residency(builder_t *builder, uint32_t before, uint32_t first)
+static bool build_residency(layout_builder_t *builder, uint32_t before, uint32_t first)
 {
     const dao_swap_step_t *step = builder->step;
     uint32_t residency = open_residency(builder, first), access = first,
@@ -245,7 +246,7 @@ static bool build_residency(builder_t *builder, uint32_t before, uint32_t first)
 }
 
 /* The residency interval of a tensor that never goes as a whole. Its life begins with the step. */
-static bool build_endless_residency(builder_t *builder, uint32_t first)
+static bool build_endless_residency(layout_builder_t *builder, uint32_t first)
 {
     const dao_swap_step_t *step = builder->step;
     uint32_t residency = open_residency(builder, first), access = first,
@@ -274,7 +275,7 @@ static bool build_endless_residency(builder_t *builder, uint32_t first)
     return ok && cut_holes(builder, residency, 0);
 }
 
-static bool build_tensor(builder_t *builder, uint32_t tensor)
+static bool build_tensor(layout_builder_t *builder, uint32_t tensor)
 {
     const dao_swap_step_t *step = builder->step;
     uint32_t first = step->first_access[tensor], access = first,
@@ -307,7 +308,7 @@ static bool build_tensor(builder_t *builder, uint32_t tensor)
    address 0 on: each shares its time with everything, so that any layout could be turned into one with these
    at the bottom. Leaves the buffers and holes of the other residency intervals, for which memory begins
    above. */
-static uint64_t stack_endless(builder_t *builder)
+static uint64_t stack_endless(layout_builder_t *builder)
 {
     dao_swap_layout_t *layout = builder->layout;
     uint64_t period_ns = builder->timing->step_ns, top = 0;
@@ -331,7 +332,8 @@ static uint64_t stack_endless(builder_t *builder)
     return top;
 }
 
-static void take_addresses(const builder_t *builder, const dao_swap_placement_t *placement, uint64_t bottom)
+static void take_addresses(const layout_builder_t *builder, const dao_swap_placement_t *placement,
+                           uint64_t bottom)
 {
     dao_swap_layout_t *layout = builder->layout;
     layout->is_repeated = placement->is_repeated;
@@ -347,7 +349,7 @@ static void take_addresses(const builder_t *builder, const dao_swap_placement_t 
     }
 }
 
-static dao_status_t place_residencies(builder_t *builder, uint64_t capacity_bytes, bool is_thorough,
+static dao_status_t place_residencies(layout_builder_t *builder, uint64_t capacity_bytes, bool is_thorough,
                                       dao_swap_past_t *past)
 {
     uint64_t bottom = stack_endless(builder);
@@ -388,7 +390,7 @@ dao_status_t dao_swap_layout_init(dao_swap_layout_t *layout, const dao_swap_part
                                   uint64_t capacity_bytes, bool is_thorough, dao_swap_past_t *past)
 {
     const dao_swap_step_t *step = parts->step;
-    builder_t builder = {
+    layout_builder_t builder = {
         .parts = parts, .step = step, .decisions = decisions, .timing = timing, .layout = layout};
     bool ok =
         allocate(layout, step) &&

@@ -33,26 +33,26 @@
 #define NO_PLACE UINT32_MAX
 
 /* A copy's place in its stream. */
-typedef struct place {
+typedef struct stream_place {
     dao_swap_stream_t stream;
     uint32_t index;
     int32_t step; /* after the one in which the inactive period began */
-} place_t;
+} stream_place_t;
 
 /* What is known of an inactive period. */
 typedef struct inactive_info {
     uint32_t access;
     uint32_t part;
-    place_t in, out; /* index NO_PLACE: none */
+    stream_place_t in, out; /* index NO_PLACE: none */
 } inactive_info_t;
 
 /* A copy on its way into a stream, or a part's room that is taken or becomes free. */
-typedef struct moment {
+typedef struct emit_moment {
     int64_t time_ns; /* in the step, 0 .. step_ns - 1 */
     int32_t step;    /* after the one in which the inactive period began */
     uint32_t inactive;
     bool is_in; /* a copy in, or room that is taken */
-} moment_t;
+} emit_moment_t;
 
 /* Bytes of the arena. */
 typedef struct segment {
@@ -71,7 +71,7 @@ typedef struct emitter {
     dao_swap_copy_t *streams[DAO_SWAP_STREAM_COUNT];
     uint32_t stream_counts[DAO_SWAP_STREAM_COUNT];
     inactive_info_t *infos;
-    moment_t *moments;
+    emit_moment_t *moments;
     uint64_t *slots; /* of each part, in its tier */
     segment_t *segments;
     size_t segment_count, segment_capacity;
@@ -138,18 +138,18 @@ static dao_swap_stream_t stream_of(const emitter_t *emitter, bool is_file, bool 
     return is_file ? DAO_SWAP_STREAM_FILE_OUT : DAO_SWAP_STREAM_HOST_OUT;
 }
 
-static moment_t moment_at(const emitter_t *emitter, uint32_t inactive, int64_t time_ns, bool is_in)
+static emit_moment_t moment_at(const emitter_t *emitter, uint32_t inactive, int64_t time_ns, bool is_in)
 {
     int64_t period_ns = (int64_t)emitter->timing->step_ns;
     int64_t step = time_ns >= 0 ? time_ns / period_ns : -((period_ns - 1 - time_ns) / period_ns);
-    return (moment_t){
+    return (emit_moment_t){
         .time_ns = time_ns - step * period_ns, .step = (int32_t)step, .inactive = inactive, .is_in = is_in};
 }
 
 /* By time; at the same time what leaves goes first. */
 static int compare_moments(const void *left, const void *right)
 {
-    const moment_t *a = left, *b = right;
+    const emit_moment_t *a = left, *b = right;
     if (a->time_ns != b->time_ns) {
         return a->time_ns < b->time_ns ? -1 : 1;
     }
@@ -219,10 +219,11 @@ static void place_copies(emitter_t *emitter)
     qsort(emitter->moments, count, sizeof(*emitter->moments), compare_moments);
     emitter->stream_counts[DAO_SWAP_STREAM_COMPUTE] = emitter->step->kernel_count;
     for (size_t i = 0; i < count; i++) {
-        const moment_t *moment = &emitter->moments[i];
+        const emit_moment_t *moment = &emitter->moments[i];
         dao_swap_stream_t stream =
             stream_of(emitter, emitter->decisions[moment->inactive].is_file, moment->is_in);
-        place_t place = {.stream = stream, .index = emitter->stream_counts[stream]++, .step = moment->step};
+        stream_place_t place = {
+            .stream = stream, .index = emitter->stream_counts[stream]++, .step = moment->step};
         *(moment->is_in ? &emitter->infos[moment->inactive].in : &emitter->infos[moment->inactive].out) =
             place;
     }
@@ -236,7 +237,8 @@ static void place_copies(emitter_t *emitter)
 }
 
 /* The copy at a place, all but its fence. */
-static dao_swap_copy_t *write_copy(emitter_t *emitter, uint32_t inactive, const place_t *place, bool is_in)
+static dao_swap_copy_t *write_copy(emitter_t *emitter, uint32_t inactive, const stream_place_t *place,
+                                   bool is_in)
 {
     const inactive_info_t *info = &emitter->infos[inactive];
     dao_swap_copy_t *copy = &emitter->streams[place->stream][place->index];
@@ -341,7 +343,7 @@ static void wait_for_room(const emitter_t *emitter, dao_swap_fence_t *fence, dao
             wait_for(emitter, fence, DAO_SWAP_STREAM_COMPUTE, access_of(emitter, segment->inactive)->kernel,
                      segment->step - step);
         }
-        const place_t *out = &emitter->infos[segment->inactive].out;
+        const stream_place_t *out = &emitter->infos[segment->inactive].out;
         if (out->index != NO_PLACE && out->stream != own_stream) {
             wait_for(emitter, fence, out->stream, out->index, segment->step + out->step - step);
         }
@@ -377,7 +379,7 @@ static bool write_room_fences(emitter_t *emitter)
     qsort(emitter->moments, count, sizeof(*emitter->moments), compare_moments);
     for (int32_t lap = 0; lap < 2; lap++) {
         for (size_t i = 0; i < count; i++) {
-            const moment_t *moment = &emitter->moments[i];
+            const emit_moment_t *moment = &emitter->moments[i];
             const inactive_info_t *info = &emitter->infos[moment->inactive];
             uint32_t access = moment->is_in ? access_of(emitter, moment->inactive)->next : info->access;
             uint64_t begin = part_address(emitter, access, info->part);
@@ -416,7 +418,7 @@ static void add_resident(emitter_t *emitter, uint32_t part, uint64_t address)
 static bool stays_over_start(const emitter_t *emitter, uint32_t before, uint32_t index)
 {
     const dao_swap_step_t *step = emitter->step;
-    moment_t taken = moment_at(
+    emit_moment_t taken = moment_at(
         emitter, 0, emitter->timing->moments[emitter->parts->first_inactive[before] + index].taken_ns, true);
     int64_t since = -1 - taken.step; /* the latest step of `before` for which it came before step 0 */
     uint32_t access = before, inactive;
@@ -425,7 +427,7 @@ static bool stays_over_start(const emitter_t *emitter, uint32_t before, uint32_t
         access = step->accesses[access].next;
         inactive = emitter->parts->first_inactive[access] + index;
     } while (!dao_swap_is_absent(&step->accesses[access], &emitter->decisions[inactive]));
-    const place_t *out = &emitter->infos[inactive].out;
+    const stream_place_t *out = &emitter->infos[inactive].out;
     return since >= 0 || (out->index != NO_PLACE && since + out->step >= 0);
 }
 

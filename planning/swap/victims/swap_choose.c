@@ -304,16 +304,16 @@ static uint32_t listed_before(const lists_t *lists, uint32_t kernel, uint32_t lo
 }
 
 /* A search for a victim among the parts of some lists whose next use comes after kernel `after_time`. */
-typedef struct search {
+typedef struct victim_search {
     const lists_t *lists;
     uint64_t deadline_ns;
     uint64_t best_ready_ns;
     uint32_t best;
     uint32_t left; /* parts to look at */
     bool is_done;
-} search_t;
+} victim_search_t;
 
-static void look_at_list(pass_t *pass, uint32_t kernel, search_t *search)
+static void look_at_list(pass_t *pass, uint32_t kernel, victim_search_t *search)
 {
     for (uint32_t part = search->lists->first[kernel]; part != NO_PART && !search->is_done;
          part = pass->states[part].after) {
@@ -332,7 +332,7 @@ static void look_at_list(pass_t *pass, uint32_t kernel, search_t *search)
 }
 
 /* Walks the lists of the kernels `high` down to `low`. */
-static void look_between(pass_t *pass, uint32_t high, uint32_t low, search_t *search)
+static void look_between(pass_t *pass, uint32_t high, uint32_t low, victim_search_t *search)
 {
     uint32_t kernel = listed_before(search->lists, high, low);
     while (kernel != NO_PART && !search->is_done) {
@@ -350,7 +350,7 @@ static uint32_t choose_victim(pass_t *pass, uint64_t after_time, uint64_t deadli
     if (lowest > n) {
         return NO_PART;
     }
-    search_t search = {.deadline_ns = deadline_ns, .best = NO_PART};
+    victim_search_t search = {.deadline_ns = deadline_ns, .best = NO_PART};
     for (int is_small = 0; is_small < 2 && search.best == NO_PART; is_small++) {
         search.lists = is_small ? &pass->small : &pass->large;
         search.left = pass->variant->choice_count;

@@ -18,11 +18,11 @@
 #include <string.h>
 
 /* An inactive period of a part. */
-typedef struct place {
+typedef struct part_period {
     uint32_t access;
     uint32_t part;
     uint32_t inactive;
-} place_t;
+} part_period_t;
 
 /* Adds bytes to `count` kernels from `kernel` on, around the step's end. Unsigned wrap-around takes them
    away. */
@@ -93,7 +93,7 @@ static void relieve(const dao_swap_parts_t *parts, uint32_t kernel, uint64_t cap
 {
     const dao_swap_step_t *step = parts->step;
     while (kernel_bytes[kernel] > capacity_bytes && !dao_swap_is_cancelled(step->cancel)) {
-        place_t best = {DAO_SWAP_NONE, DAO_SWAP_NONE, DAO_SWAP_NONE};
+        part_period_t best = {DAO_SWAP_NONE, DAO_SWAP_NONE, DAO_SWAP_NONE};
         uint64_t best_value = 0;
         for (uint32_t i = 0; i < step->access_count; i++) {
             const dao_swap_access_t *one = &step->accesses[i];
@@ -113,7 +113,7 @@ static void relieve(const dao_swap_parts_t *parts, uint32_t kernel, uint64_t cap
                     (decisions[g].is_away ? (uint64_t)1 << 32 : 0) + (one->inactive_length - since);
                 if (value >= best_value) {
                     best_value = value;
-                    best = (place_t){i, part, g};
+                    best = (part_period_t){i, part, g};
                 }
             }
         }
@@ -133,7 +133,7 @@ static void relieve(const dao_swap_parts_t *parts, uint32_t kernel, uint64_t cap
 }
 
 /* Keeps a part on the device through an inactive period if there is room for it in every kernel. */
-static void keep(const dao_swap_parts_t *parts, uint64_t capacity_bytes, const place_t *place,
+static void keep(const dao_swap_parts_t *parts, uint64_t capacity_bytes, const part_period_t *place,
                  dao_swap_decision_t *decisions, uint64_t *kernel_bytes)
 {
     const dao_swap_step_t *step = parts->step;
@@ -165,7 +165,7 @@ dao_status_t dao_swap_cycle(const dao_swap_parts_t *parts, uint64_t capacity_byt
     for (uint32_t i = 0; i < step->access_count && !dao_swap_is_cancelled(step->cancel); i++) {
         uint32_t tensor = step->accesses[i].tensor;
         for (uint32_t part = parts->first[tensor]; part < parts->first[tensor + 1]; part++) {
-            const place_t place = {i, part, parts->first_inactive[i] + part - parts->first[tensor]};
+            const part_period_t place = {i, part, parts->first_inactive[i] + part - parts->first[tensor]};
             if (decisions[place.inactive].is_away) {
                 keep(parts, capacity_bytes, &place, decisions, kernel_bytes);
             }
