@@ -10,7 +10,7 @@
        a fence of stream 1 up to 6 waits for [9], up to 13 for [21], up to 24 for an event that is recorded
        then
 
-   Why an event is enough: a program queues a block's work before it frees the block, a free draws its epoch
+   Why an event is enough: a program queues a block's work before it frees the block. A free draws its epoch
    before it is seen, and an event's epoch is read before the event is recorded. So the work of all frees up
    to that epoch lies before it in the stream. A fence's epoch is that of its latest part, which may be
    another stream's: a stream is waited for only up to its own last free.

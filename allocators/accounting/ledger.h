@@ -14,8 +14,9 @@
 
 /* ---- tags ---- */
 
-/* What a place has of each tag. An allocator charges a block to the tag of its request before it takes it, and
-   returns the charge when the block is freed. Limits hold exactly. Threads: any, but for create and destroy. */
+/* What a place has of each tag. An allocator charges a block to the tag of its request before it takes it and
+   returns the charge when the block is freed. Limits hold exactly.
+   Threads: any, but for create and destroy. */
 
 /* Tags that are named when a place is short of memory. */
 #define DAO_TAGS_TOP_COUNT 3

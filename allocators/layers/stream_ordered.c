@@ -23,10 +23,10 @@
        marked and leased have room for those blocks in hand that came out of them, or go into them
        known_count == marked.count + leased.count
 
-   A call takes a block out of these tables, calls the allocator behind without the lock (that may wait, as a
-   hardened one does for the device), and puts the block where it belongs then; in_hand_count is the number of
-   such blocks. A lease is known by an id that is never used again, so that nothing has to be looked for when
-   it ends. */
+   A call takes a block out of these tables, calls the allocator behind without the lock, and puts the block
+   where it belongs then. The allocator behind may wait, as a hardened one does for the device. in_hand_count
+   is the number of such blocks. A lease is known by an id that is never used again, so that nothing has to be
+   looked for when it ends. */
 #include "allocators/layers/stream_ordered.h"
 
 #include "allocators/accounting/block_map.h"

@@ -21,9 +21,9 @@
 /* Leases of a place at a time. */
 #define DAO_STREAM_ORDERED_LEASE_MAX 8u
 
-/* Takes over `inner`, which has retire, reclaim and reuse, answers requests of any stream with memory that is
-   idle, and is nobody else's any more, or follows streams (stream_mark is not NULL). The table of stream
-   fences is borrowed. On failure `inner` stays the caller's. DAO_ERR_NO_HOST_MEMORY.
+/* Takes over `inner`, which is nobody else's any more. It has retire, reclaim and reuse. It answers requests
+   of any stream with idle memory, or follows streams (stream_mark is not NULL). The table of stream fences is
+   borrowed. On failure `inner` stays the caller's. DAO_ERR_NO_HOST_MEMORY.
 
    Of the result: an alloc with blocks that wait asks the backend's events what has finished, but under a
    lease, where a stream may be captured. free answers DAO_ERR_UNSUPPORTED where there is no host memory to

@@ -20,8 +20,8 @@
 #include "base/report/error.h"
 
 /* A segment has at least this part of what is reserved. Of 2, 4, 8, 16, 32 and none this one needed the least
-   memory on random sizes, on those of language models and on recorded steps, at a tenth of the backend calls
-   of none. */
+   memory, at a tenth of the backend calls of none: on random sizes, on those of language models and on
+   recorded steps. */
 #define SEGMENT_GROWTH_SHARE 16u
 
 /* A block of at least this part of a usual segment gets a segment of its own. */

@@ -155,9 +155,8 @@ static DAO_OFF_THE_PATH void *take_above_floor(paged_t *paged, arena_t *arena, u
                : give_up_fast(paged, arena, size_bytes);
 }
 
-/* Takes a block where nothing but a size is asked for, nothing is fenced, and the hole that suits is mapped,
-   in an arena whose lock is held, and unlocks it: place() for most requests, in a third of its instructions.
-   */
+/* Takes a block in an arena whose lock is held, and unlocks it: place() for most requests, in a third of its
+   instructions. For requests of a size alone, where nothing is fenced and the hole that suits is mapped. */
 static DAO_ON_THE_PATH void *take_fast(paged_t *paged, arena_t *arena, size_t size_bytes)
 {
     dao_range_t *range = arena->segment.range;

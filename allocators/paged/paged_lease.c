@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Leases of a place in pages: an arena each, whose pages stay where they are, so that what was recorded with
-   the addresses of its blocks (a graph) can be run again after the blocks were freed.
+/* Leases of a place in pages: an arena each, whose pages stay where they are. So a graph that was recorded
+   with the addresses of its blocks can run again after they were freed.
 
        arena 0   shared   [ block ][ hole  ][ block ]           pages of holes go where they are needed
        arena 1   leased   [ block ][ freed ][ block ][ freed ]  pages stay: no survey counts them as free
@@ -12,7 +12,7 @@
        ended     nobody                    dao_paged_lease_end       dao_paged_lease_begin, once it is empty
 
    What a lease holds only grows while it lasts: a block is placed where it lacks the fewest pages, so that
-   what was freed under the lease is reused first, and what is missing is taken from the other arenas or the
+   what was freed under the lease is reused first. What is missing is taken from the other arenas or the
    device as for any request. An ended arena is taken by a new lease when nothing lives in it any more, so
    that a lease counts its own blocks alone. A lease's number is its arena's window plus 1. */
 #include "allocators/paged/paged_internal.h"

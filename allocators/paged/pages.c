@@ -30,7 +30,7 @@
    one call, where the backend has such a call; they leave their old places one by one.
 
    Growing or moving? Moving free pages takes no memory from others, but costs unmapping and mapping each
-   time, and a program that needs its pages at two places in turn would move them for ever. So pages are moved
+   time. A program that needs its pages at two places in turn would move them for ever. So pages are moved
    first where a large share of what is reserved lies in free pages, and until as many have been moved as
    there are pages; otherwise new ones are taken first, as far as limit and device allow. A program that
    repeats itself therefore comes to need no backend calls. */

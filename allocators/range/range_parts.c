@@ -3,9 +3,9 @@
 
        chain of nodes    gap <-> [ blocks of a part ] <-> gap <-> [ blocks of a part ] <-> gap
 
-   A gap's node is in no bin and no cell of starts, so that nothing is placed there, and it is neither free
-   nor used, so that nothing is merged over it. Gaps are chained through bin_before and bin_after, from
-   `gaps`. A part's id is the gap before it. The last block of a range of parts is always a gap. */
+   A gap's node is in no bin and no cell of starts, so that nothing is placed there. It is neither free nor
+   used, so that nothing is merged over it. Gaps are chained through bin_before and bin_after, from `gaps`. A
+   part's id is the gap before it. The last block of a range of parts is always a gap. */
 #include "allocators/range/range_internal.h"
 
 #define NONE DAO_RANGE_NONE

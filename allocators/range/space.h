@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Many stretches of addresses under one range: each extent lies somewhere in a space of offsets of 1 TiB, so
-   that one search finds the best hole of all of them, at the cost of a search in one. Not thread-safe: the
-   owner locks. Memory is never touched. */
+/* Many stretches of addresses under one range: each extent lies somewhere in a space of offsets of 1 TiB. So
+   one search finds the best hole of all of them, at the cost of a search in one. Not thread-safe: the owner
+   locks. Memory is never touched. */
 #ifndef DAO_ALLOCATORS_SPACE_H
 #define DAO_ALLOCATORS_SPACE_H
 

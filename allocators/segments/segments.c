@@ -19,7 +19,7 @@
    segment whose blocks are all free stays until trimming, a limit or an upstream without memory asks for it.
 
    The usual size is the configured one, or a configured share of what is reserved already if that is more. A
-   block that is not much smaller gets a segment of just its size, and where blocks as the one asked for would
+   block that is not much smaller gets a segment of just its size. Where blocks as the one asked for would
    leave a large rest, the size is rounded up to a whole number of them: three blocks of 7 MiB get a segment
    of 22 MiB.
 
@@ -41,8 +41,8 @@
        the extents of the space are the segments
        retired_count of their used blocks have no word
 
-   All that may fail for want of memory is made before the upstream is asked, so that a failure changes
-   nothing but that free segments may have been given back in the attempt. */
+   All that may fail for want of memory is made before the upstream is asked. So a failure changes nothing,
+   but that free segments may have been released in the attempt. */
 #include "allocators/segments/segments.h"
 
 #include "base/memory/host.h"
