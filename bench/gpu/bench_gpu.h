@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of `dao-bench gpu` share: the device with and without the library, and a row of the table. */
+/* What the files of `dao-bench gpu` share: the device with and without the library, and a row. */
 #ifndef DAO_BENCH_GPU_H
 #define DAO_BENCH_GPU_H
 
@@ -29,7 +29,7 @@ typedef struct dao_bench_gpu_row {
     double reference_value;
 } dao_bench_gpu_row_t;
 
-/* Prints a row, or adds it to the array. */
+/* Prints a row, or adds it to the array. gpu_row.c */
 void dao_bench_gpu_row(dao_bench_gpu_t *bench, const dao_bench_gpu_row_t *row);
 
 /* Bytes a nanosecond are gigabytes a second. */
@@ -44,8 +44,8 @@ static inline double dao_bench_gpu_rate(double bytes, uint64_t begin_ns)
 DAO_NODISCARD dao_status_t dao_bench_gpu_copy_plainly(const dao_bench_gpu_t *bench, bool with_in,
                                                       bool with_out, double *out_rate);
 
-/* Each prints its rows: copies of registered memory; queued as a batch; to each peer, before and after it may be
-   reached. */
+/* Each prints its rows: copies of registered memory; queued as a batch; to each peer, before and after it may
+   be reached. */
 DAO_NODISCARD dao_status_t dao_bench_gpu_registered(dao_bench_gpu_t *bench);
 DAO_NODISCARD dao_status_t dao_bench_gpu_batches(dao_bench_gpu_t *bench);
 DAO_NODISCARD dao_status_t dao_bench_gpu_peers(dao_bench_gpu_t *bench);
