@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whoever works looks at the work counter again after little work, whatever is to be placed and by which
+/* Every method looks at the work counter again after little work, whatever is to be placed and by which
    method; and a cancellation is heard at each look. Counted in steps of work: no clock. */
 #include "planning/offsets/portfolio.h"
 #include "tests/support/models/plans.h"

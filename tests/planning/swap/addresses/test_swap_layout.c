@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Residency intervals and their addresses, and what is split where some find none. */
+/* Residency intervals and their addresses. */
 #include "base/report/fault.h"
 #include "planning/swap/addresses/swap_layout.h"
-#include "planning/swap/victims/swap_cycle.h"
-#include "planning/swap/victims/swap_split.h"
 #include "tests/support/models/swap_pass.h"
 #include "tests/support/suite.h"
 
-enum { NS_PER_S = 1000000000, ROUND_COUNT = 200 };
+enum { NS_PER_S = 1000000000 };
 
 static swap_step_box_t box;
 static swap_pass_t pass;
@@ -62,51 +60,19 @@ static void with_room_everything_has_an_address(void)
     }
 }
 
-static uint32_t count_away(void)
-{
-    uint32_t away = 0;
-    for (uint32_t g = 0; g < pass.parts.inactive_count; g++) {
-        away += pass.decisions[g].is_away ? 1 : 0;
-    }
-    return away;
-}
-
-/* Splitting lets more leave each time, until everything has an address or nothing is left that can leave. */
-static void what_finds_none_is_split(void)
-{
-    begin(false);
-    bool is_split = true;
-    for (uint32_t round = 0; is_split && round < ROUND_COUNT; round++) {
-        dao_swap_layout_t layout;
-        uint32_t before = count_away();
-        CU_ASSERT_EQUAL_FATAL(lay_out(&layout, pass.peak_bytes - 20), DAO_OK);
-        is_split = dao_swap_split(&pass.parts, &layout, pass.decisions);
-        CU_ASSERT(!is_split || layout.unplaced_count > 0);
-        CU_ASSERT_EQUAL(is_split, count_away() > before);
-        CU_ASSERT(round > 0 || is_split);
-        dao_swap_layout_finish(&layout);
-        CU_ASSERT_EQUAL_FATAL(dao_swap_time(&pass.parts, pass.peak_bytes, pass.decisions, &timing), DAO_OK);
-    }
-    CU_ASSERT(!is_split);
-    end();
-}
-
 static bool says_stop(void *user)
 {
     (void)user;
     return true;
 }
 
-static void both_can_be_cancelled(void)
+static void it_can_be_cancelled(void)
 {
-    dao_swap_layout_t layout, other;
+    dao_swap_layout_t layout;
     dao_swap_cancel_t cancel = {.is_cancelled = says_stop};
     begin(false);
-    CU_ASSERT_EQUAL_FATAL(lay_out(&layout, pass.peak_bytes - 20), DAO_OK);
     pass.step.cancel = &cancel;
-    CU_ASSERT(!dao_swap_split(&pass.parts, &layout, pass.decisions));
-    CU_ASSERT_EQUAL(lay_out(&other, pass.peak_bytes), DAO_ERR_STOPPED);
-    dao_swap_layout_finish(&layout);
+    CU_ASSERT_EQUAL(lay_out(&layout, pass.peak_bytes), DAO_ERR_STOPPED);
     end();
 }
 
@@ -148,8 +114,7 @@ static void want_of_memory_is_said(void)
 
 static CU_TestInfo tests[] = {
     {"with room everything has an address", with_room_everything_has_an_address},
-    {"what finds none is split", what_finds_none_is_split},
-    {"both can be cancelled", both_can_be_cancelled},
+    {"it can be cancelled", it_can_be_cancelled},
     {"a serial layout is that of one kernel", a_serial_layout_is_that_of_one_kernel},
     {"want of memory is said", want_of_memory_is_said},
     CU_TEST_INFO_NULL,
