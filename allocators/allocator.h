@@ -153,8 +153,8 @@ typedef struct dao_allocator_ops {
                              const dao_block_request_t *request, dao_block_grant_t *out_grant);
 
     /* Goes with these: brings memory behind [offset, offset + size) of a window, if all of it is idle, and
-       counts no block: it is idle memory then, which may go elsewhere as any other. The answers of alloc_at.
-       */
+       counts no block: it is idle memory then, which may go elsewhere as any other. The answers of
+       alloc_at. */
     dao_status_t (*window_back)(dao_allocator_t *allocator, const dao_window_t *window, size_t offset_bytes,
                                 size_t size_bytes);
 } dao_allocator_ops_t;
@@ -172,10 +172,9 @@ typedef struct dao_fallback {
 /* The first member of every allocator. */
 struct dao_allocator {
     const dao_allocator_ops_t *ops;
-    struct dao_ledger
-        *ledger; /* its counters, its tags, and what bounds it: ledger.h; one that stands in front of
-                                  another allocator has that one's */
-    dao_fallback_t fallback; /* the owner's to set, before others know of the allocator */
+    struct dao_ledger *ledger; /* its counters, its tags, and what bounds it: ledger.h; one that stands in
+                                  front of another allocator has that one's */
+    dao_fallback_t fallback;   /* the owner's to set, before others know of the allocator */
 };
 
 /* Where the fast paths end, and the members alloc_fast and free_fast of an allocator that has none. */

@@ -62,8 +62,8 @@ DAO_NODISCARD dao_status_t dao_stream_fences_create(const dao_backend_ops_t *ops
 void dao_stream_fences_destroy(dao_stream_fences_t *fences); /* NULL is allowed; nobody waits any more */
 
 /* Returns a stream a number: one that nobody has, perhaps one that somebody had. The stream is borrowed until
-   it is removed. DAO_ERR_TOO_MANY with a message: DAO_STREAM_FENCE_STREAM_MAX streams have one. Threads: any.
-   */
+   it is removed. DAO_ERR_TOO_MANY with a message: DAO_STREAM_FENCE_STREAM_MAX streams have one. Threads:
+   any. */
 DAO_NODISCARD dao_status_t dao_stream_fences_stream_add(dao_stream_fences_t *fences,
                                                         dao_backend_stream_t *stream, uint32_t *out_stream);
 

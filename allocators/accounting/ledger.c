@@ -52,8 +52,8 @@ static void count(_Atomic uint64_t *counter)
     atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
 }
 
-/* Returns true if no more blocks were freed than allocated; reads the count of frees first, as others go on.
-   */
+/* Returns true if no more blocks were freed than allocated; reads the count of frees first, as others go
+   on. */
 static bool frees_are_allocs(const entry_t *entry)
 {
     uint64_t free_count = atomic_load(&entry->free_count);

@@ -55,8 +55,7 @@ typedef struct dao_tag_share {
 } dao_tag_share_t;
 
 /* Returns the tags that hold most, largest first, only those that hold something; returns their number.
- * O(tags).
-   */
+   O(tags). */
 uint32_t dao_tags_top(const dao_tags_t *tags, dao_tag_share_t out_top[DAO_TAGS_TOP_COUNT]);
 
 /* While nobody allocates or frees. */
@@ -77,8 +76,8 @@ typedef struct dao_ledger {
     bool maps_pages;         /* free pages can be moved to where they are needed */
     _Atomic uint64_t
         cured_count; /* of stats.failed_count, those that were tried again since: no failures to a caller */
-    const void *latest_frees
-        [DAO_LEDGER_FREE_COUNT]; /* a ring, by stats.free_count; NULL where nothing was freed yet */
+    const void *latest_frees[DAO_LEDGER_FREE_COUNT]; /* a ring, by stats.free_count; NULL where nothing was
+                                                        freed yet */
 } dao_ledger_t;
 
 /* What a walk over an allocator's structures has counted, to be compared with its counters. */
@@ -164,8 +163,7 @@ static inline dao_status_t dao_ledger_check_query(const dao_ledger_t *ledger, da
 }
 
 /* Returns the most that reserved_bytes may ever be, by the limit and the device; UINT64_MAX: there is
- * neither.
-   */
+   neither. */
 uint64_t dao_ledger_most(const dao_ledger_t *ledger);
 
 /* Returns how many bytes reserved_bytes may still grow by, under the place's limit and the budget. */

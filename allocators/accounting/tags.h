@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The names of tags: whom blocks are counted for. Names belong to the process; what a place has of each tag is
-   in ledger.h. Threads: any. */
+/* The names of tags: whom blocks are counted for. Names belong to the process; what a place has of each tag
+   is in ledger.h. Threads: any. */
 #ifndef DAO_ALLOCATORS_TAGS_H
 #define DAO_ALLOCATORS_TAGS_H
 

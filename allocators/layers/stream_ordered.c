@@ -202,8 +202,8 @@ static void drop(stream_ordered_t *ordered)
 
 /* ---- what waits ---- */
 
-/* Takes a block that waits for nobody any more into this call's hands, the last of the first *count; sets
-   *count to the number of those before it, 0 if there is none. */
+/* Takes a block that waits for nobody any more into this call's hands, the last of the first *count. Sets it
+   to the number of those before it, 0 if there is none. */
 static bool pick_done(stream_ordered_t *ordered, size_t *count, waiting_t *out_block)
 {
     bool is_found = false;

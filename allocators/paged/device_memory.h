@@ -27,8 +27,8 @@ typedef struct dao_device_memory_config {
 /* Smallest segment that is taken without page mapping, if the config does not say. */
 #define DAO_DEVICE_MEMORY_SEGMENT_BYTES ((size_t)20 << 20)
 
-/* DAO_ERR_NO_HOST_MEMORY; the backend's answer; for initial_bytes what alloc of as many bytes would answer.
-   */
+/* DAO_ERR_NO_HOST_MEMORY; the backend's answer; for initial_bytes what alloc of as many bytes would
+   answer. */
 DAO_NODISCARD dao_status_t dao_device_memory_create(const dao_device_memory_config_t *config,
                                                     dao_allocator_t **out_allocator);
 

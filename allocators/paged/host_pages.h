@@ -27,8 +27,7 @@ typedef struct dao_host_pages_config {
 } dao_host_pages_config_t;
 
 /* Returns true if memory by such settings can be moved: not the huge pages that an administrator has set
- * apart.
-   */
+   apart. */
 bool dao_host_pages_suit(const dao_host_memory_config_t *settings);
 
 /* DAO_ERR_NO_HOST_MEMORY; for initial_bytes what alloc of as many bytes would answer. */

@@ -17,8 +17,8 @@
 typedef enum aim {
     AIM_LACKS_LEAST, /* the fewest pages are missing there; for new ones */
     /* The fewest pages that nobody else keeps where they are, then the fewest missing ones. Where pages must
-       be moved, those that a block lacks are free ones, and it must not lie in these. Fails only if all must.
-       */
+       be moved, those that a block lacks are free ones, and it must not lie in these. Fails only if all
+       must. */
     AIM_TAKES_LEAST,
     AIM_KEEPS_PAGES, /* where memory is tight: nothing is missing, few free pages are taken, and low ones */
 } aim_t;
@@ -243,8 +243,8 @@ dao_status_t dao_paged_back(paged_t *paged, placing_t *placing)
     return DAO_OK;
 }
 
-/* Starts anew, for the place that takes the fewest free pages: where new ones will not do, or are to be few.
-   */
+/* Starts anew, for the place that takes the fewest free pages: where new ones will not do, or are to be
+   few. */
 static void search_free(const paged_t *paged, search_t *search, uint32_t count)
 {
     search->aim = AIM_TAKES_LEAST;

@@ -239,8 +239,8 @@ static dao_status_t unmap_place(dao_pages_t *pages, uint32_t place)
     return DAO_OK;
 }
 
-/* Releases an idle page that has been taken out of the queue; if the backend refuses, it goes back there.
-   */
+/* Releases an idle page that has been taken out of the queue; if the backend refuses, it goes back
+   there. */
 static dao_status_t destroy_page(dao_pages_t *pages, uint32_t index)
 {
     page_t *page = &pages->table[index];
@@ -360,8 +360,8 @@ static void survey_all(dao_pages_t *pages, const dao_pages_ranges_t *ranges)
     }
 }
 
-/* Takes the free page with the highest address out of the survey, last window first; NONE if there is none.
-   */
+/* Takes the free page with the highest address out of the survey, last window first; NONE if there is
+   none. */
 static uint32_t surveyed_pop(dao_pages_t *pages)
 {
     for (uint32_t w = pages->window_count; pages->free_count > 0 && w-- > 0;) {

@@ -39,8 +39,8 @@
    cost (cost_of()): what it has more than the request and, for tight requests, its offset. So large holes
    stay at the end.
 
-   This file is all that others call but for parts (range_parts.c). range_table.c has the memory of the tables,
-   range_index.c finds the block around an offset, range_valid.c checks it all. */
+   This file is all that others call but for parts (range_parts.c). range_table.c has the memory of the
+   tables, range_index.c finds the block around an offset, range_valid.c checks it all. */
 #include "allocators/range/range_internal.h"
 
 #include "base/memory/host.h"

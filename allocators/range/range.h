@@ -7,8 +7,8 @@
 
    A block may be freed while streams still use it: its free part then carries a fence (stream_fence.h).
    Neighbours whose fences name the same streams are merged; others stay apart until their fences are settled
-   or dao_range_join() is asked for, so that what one stream fences does not spread to what others could have.
-   */
+   or dao_range_join() is asked for, so that what one stream fences does not spread to what others could
+   have. */
 #ifndef DAO_ALLOCATORS_RANGE_H
 #define DAO_ALLOCATORS_RANGE_H
 
@@ -68,8 +68,8 @@ typedef struct dao_range_block {
 DAO_NODISCARD dao_status_t dao_range_create(const dao_range_config_t *config, dao_range_t **out_range);
 void dao_range_destroy(dao_range_t *range); /* NULL is allowed */
 
-/* Takes a block. Answers DAO_ERR_LIMIT if no hole is large enough, without a message; DAO_ERR_NO_HOST_MEMORY.
-   */
+/* Takes a block. Answers DAO_ERR_LIMIT if no hole is large enough, without a message;
+   DAO_ERR_NO_HOST_MEMORY. */
 DAO_NODISCARD dao_status_t dao_range_alloc(dao_range_t *range, const dao_range_request_t *request,
                                            dao_range_grant_t *out_grant);
 
@@ -99,8 +99,8 @@ DAO_NODISCARD dao_status_t dao_range_alloc_over(dao_range_t *range, uint64_t off
 dao_status_t dao_range_free(dao_range_t *range, uint64_t offset_bytes, dao_stream_fence_t *fence,
                             dao_range_block_t *out_block);
 
-/* Marks the used block that starts at an offset as used by one more stream. The statuses of dao_range_free().
-   */
+/* Marks the used block that starts at an offset as used by one more stream. The statuses of
+   dao_range_free(). */
 dao_status_t dao_range_mark(dao_range_t *range, uint64_t offset_bytes, uint32_t stream);
 
 /* Returns the used block that starts at an offset another number of its owner's. The statuses of

@@ -440,8 +440,8 @@ static DAO_ON_THE_PATH void dao_range_take_whole(dao_range_t *range, uint32_t ho
     dao_range_enter_used(range, hole, node->offset_units, node->size_units, user);
 }
 
-/* Takes the front of a larger hole: the hole's node stays with what is left. Returns the node that is taken.
-   */
+/* Takes the front of a larger hole: the hole's node stays with what is left. Returns the node that is
+   taken. */
 static DAO_ON_THE_PATH uint32_t dao_range_take_front(dao_range_t *range, uint32_t hole, uint64_t size_units,
                                                      uint64_t user)
 {

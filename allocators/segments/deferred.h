@@ -56,8 +56,8 @@ void dao_deferred_give(dao_deferred_frees_t *deferred, uint32_t index);
 uint32_t dao_deferred_reclaim(dao_deferred_frees_t *deferred,
                               dao_status_t (*give)(void *owner, void *address), void *owner);
 
-/* Logs addresses that were refused and pushes that were lost, once the lock is given up. `name` is the place.
-   */
+/* Logs addresses that were refused and pushes that were lost, once the lock is given up. `name` is the
+   place. */
 void dao_deferred_report(dao_deferred_frees_t *deferred, uint32_t wrong, const char *name);
 
 #endif

@@ -44,7 +44,8 @@ void dao_segmented_finish(dao_segmented_t *segmented);
 /* Begins the ledger, with the place's name, which is copied. DAO_ERR_NO_HOST_MEMORY. */
 DAO_NODISCARD dao_status_t dao_segmented_name(dao_segmented_t *segmented, const char *name);
 
-/* Checks the segments, and that they and what `recount` has already are what the ledger says. With the lock. */
+/* Checks the segments, and that they and what `recount` has already are what the ledger says. With the
+   lock. */
 bool dao_segmented_recounts(const dao_segmented_t *segmented, dao_recount_t *recount);
 
 /* As dao_ledger_fail(), with the largest hole of the segments. With the lock. */

@@ -57,8 +57,8 @@
    pieces already. */
 #define TIGHT_SHARE 2u
 
-/* Places that may have less than this are never tight: what a range calls a little of a hole is much of them.
-   */
+/* Places that may have less than this are never tight: what a range calls a little of a hole is much of
+   them. */
 #define TIGHT_BYTES_LEAST (UINT64_C(2) << 30)
 
 static uint64_t round_up(uint64_t value, uint64_t unit)

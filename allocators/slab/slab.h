@@ -18,8 +18,8 @@
 #define DAO_SLAB_GRANULE_UNITS      (1u << DAO_SLAB_GRANULE_UNIT_SHIFT)
 
 /* Largest object, and the largest one where nobody says otherwise: of larger ones there are mostly too few of
-   a size at a time, so that their slabs come and go, which costs more than placing each of them for itself.
-   */
+   a size at a time, so that their slabs come and go, which costs more than placing each of them for
+   itself. */
 #define DAO_SLAB_OBJECT_BYTES_MAX     ((size_t)32 << 10)
 #define DAO_SLAB_OBJECT_BYTES_DEFAULT ((size_t)4 << 10)
 
@@ -236,8 +236,8 @@ bool dao_slabs_is_valid(const dao_slabs_t *slabs);
    nor in their slab. Right while no other thread allocates or frees. */
 uint64_t dao_slabs_recount(const dao_slabs_t *slabs, dao_recount_t *recount);
 
-/* Returns the bytes that were handed over by dao_slabs_mail() and not yet put back. As dao_slabs_recount().
-   */
+/* Returns the bytes that were handed over by dao_slabs_mail() and not yet put back. As
+   dao_slabs_recount(). */
 uint64_t dao_slabs_mail_bytes(const dao_slabs_t *slabs);
 
 #endif

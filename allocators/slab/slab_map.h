@@ -17,7 +17,7 @@
 #define DAO_SLAB_MAP_LEAF_SHIFT   17u
 #define DAO_SLAB_MAP_LEAF_COUNT   ((size_t)1 << DAO_SLAB_MAP_LEAF_SHIFT) /* entries of a leaf */
 #define DAO_SLAB_MAP_ROOT_COUNT                                                                              \
-    ((size_t)1 << (DAO_SLAB_MAP_ADDRESS_BITS - DAO_SLAB_GRANULE_SHIFT - DAO_SLAB_MAP_LEAF_SHIFT)) /* leaves */
+    ((size_t)1 << (DAO_SLAB_MAP_ADDRESS_BITS - DAO_SLAB_GRANULE_SHIFT - DAO_SLAB_MAP_LEAF_SHIFT))
 
 /* Bits for pages of addresses. Pages that are so many times DAO_SLAB_MAP_PAGE_COUNT apart share one: 128 GiB
    of addresses have a bit a page in 8 KiB, which stay in the nearest cache, as the entries of all these

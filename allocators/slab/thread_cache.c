@@ -136,8 +136,8 @@ static void flush_all(dao_thread_cache_t *cache, dao_magazines_t *own)
     (void)unlock_and_give_back(cache);
 }
 
-/* Returns half of what some magazines have, one after the other, to the slabs, under the lock or by mail.
-   */
+/* Returns half of what some magazines have, one after the other, to the slabs, under the lock or by
+   mail. */
 static void give_half(dao_thread_cache_t *cache, dao_magazines_t *own, dao_magazine_t *magazine,
                       uint32_t magazine_count, void (*give)(dao_slabs_t *slabs, uint64_t object))
 {
@@ -153,8 +153,8 @@ static void give_half(dao_thread_cache_t *cache, dao_magazines_t *own, dao_magaz
     }
 }
 
-/* Makes room in some magazines: half of each goes back to the slabs, or by mail if another thread is there.
-   */
+/* Makes room in some magazines: half of each goes back to the slabs, or by mail if another thread is
+   there. */
 static void flush_half(dao_thread_cache_t *cache, dao_magazines_t *own, dao_magazine_t *magazine,
                        uint32_t magazine_count)
 {
@@ -315,8 +315,8 @@ static void detach(dao_magazine_owner_t *owner, dao_magazines_t *own)
     if (own->next != NULL) {
         own->next->previous = own->previous;
     }
-    /* A thread may end while the library stops, which must not find memory that is neither a slab's nor free.
-       */
+    /* A thread may end while the library stops, which must not find memory that is neither a slab's nor
+       free. */
     dao_slab_t *retired = dao_slabs_take_retired(&cache->slabs);
     free_memory(cache, retired);
     recycle_locked(cache, retired);
@@ -538,8 +538,8 @@ static dao_status_t free_object(dao_thread_cache_t *cache, uint64_t object, void
     return DAO_OK;
 }
 
-/* A free of an address in a slab's granules that is wrong, or another block's, or has something in its way.
-   */
+/* A free of an address in a slab's granules that is wrong, or another block's, or has something in its
+   way. */
 static DAO_OFF_THE_PATH dao_status_t free_slow(dao_thread_cache_t *cache, void *address,
                                                dao_stream_fence_t *fence, uint64_t entry)
 {
@@ -612,8 +612,8 @@ static dao_status_t thread_cache_free_fast(dao_allocator_t *allocator, void *add
 
 /* ---- the rest of the table ---- */
 
-/* Finds the object that an address lies in, handed out or not: its entry, and its word. 0: it lies in none.
-   */
+/* Finds the object that an address lies in, handed out or not: its entry, and its word. 0: it lies in
+   none. */
 static uint64_t object_find(const dao_thread_cache_t *cache, const void *address, uint32_t *out_word)
 {
     uint64_t entry = dao_slab_map_find(&cache->slabs.map, address);

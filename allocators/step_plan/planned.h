@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* An allocator in front of another one that serves steps of a program from a plan: see <dao/step_plan.h>.
-   Requests outside of steps, those that deviate too far, and those of leases go to the inner allocator.
-   */
+   Requests outside of steps, those that deviate too far, and those of leases go to the inner
+   allocator. */
 #ifndef DAO_ALLOCATORS_PLANNED_H
 #define DAO_ALLOCATORS_PLANNED_H
 

@@ -185,8 +185,8 @@ static dao_status_t free_locked(void *owner, void *address)
     return status;
 }
 
-/* Takes the lock and reclaims deferred frees. Returns the slots of wrong addresses, for unlock_and_report().
-   */
+/* Takes the lock and reclaims deferred frees. Returns the slots of wrong addresses, for
+   unlock_and_report(). */
 static uint32_t lock_and_drain(strategy_t *strategy)
 {
     dao_mutex_lock(&strategy->lock);
@@ -364,8 +364,7 @@ static dao_status_t strategy_reclaim(dao_allocator_t *allocator, void *address)
 }
 
 /* Returns true if a request would get a piece like that of an entry, and may lie where the entry's block
- * does.
-   */
+   does. */
 static bool suits_locked(const strategy_t *strategy, const dao_block_entry_t *entry,
                          const dao_block_request_t *request)
 {

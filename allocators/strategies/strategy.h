@@ -59,7 +59,8 @@ typedef struct dao_supply {
     dao_placer_t *placer; /* is asked to release what is idle when memory is short */
 } dao_supply_t;
 
-/* Bytes that may still be reserved, under the place's limit and the budget; the part that the budget leaves. */
+/* Bytes that may still be reserved, under the place's limit and the budget; the part that the budget
+   leaves. */
 uint64_t dao_supply_room(const dao_supply_t *supply);
 uint64_t dao_supply_budget_room(const dao_supply_t *supply);
 

@@ -14,8 +14,8 @@ typedef struct dao_host_refusals {
     int numa;
 } dao_host_refusals_t;
 
-/* As dao_host_map(), by a policy. A part of the policy that the system refuses is left out and noted in
-   *out_refusals, which is always written. Returns NULL if the memory itself is refused. */
+/* As dao_host_map(), by a policy. A part of the policy that the system refuses is left out and noted,
+   in *out_refusals, which is always written. Returns NULL if the memory itself is refused. */
 void *dao_host_map_by(const dao_host_memory_config_t *policy, size_t size_bytes, size_t alignment_bytes,
                       dao_host_refusals_t *out_refusals);
 

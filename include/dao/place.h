@@ -24,8 +24,8 @@ typedef struct dao_place {
     int32_t index; /**< the device; 0 for DAO_PLACE_KIND_CPU */
 } dao_place_t;
 
-/* These three have no tag: the functions below have the name that it would have, which C++ compilers warn of.
-   */
+/* These three have no tag: the functions below have the name that it would have, which C++ compilers warn
+   of. */
 
 /** The host, as a type of its own. */
 typedef struct {

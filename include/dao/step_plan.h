@@ -12,14 +12,15 @@
  *         dao_step_end(place);
  *     }
  *
- * A plan is used while the program holds to it: while half of the bytes of a step are in it. Up to eight plans
- * are kept. The first requests of a step say which one it follows: training, evaluation, sequence lengths. A
- * request that is in no plan, or finds its place taken, gets idle memory of the arena, or memory beside it. No
- * two blocks ever share a byte. A program that never repeats itself is looked at less and less often.
+ * A plan is used while the program holds to it: while half of the bytes of a step are in it. Up to eight
+ * plans are kept. The first requests of a step say which one it follows: training, evaluation, sequence
+ * lengths. A request that is in no plan, or finds its place taken, gets idle memory of the arena, or memory
+ * beside it. No two blocks ever share a byte. A program that never repeats itself is looked at less and less
+ * often.
  *
  * Where the arena is one block (pinned memory, devices whose memory comes in segments), nobody else can have
- * what is idle in it. There a plan is used after eight steps that change nothing, until the first request that
- * departs from it.
+ * what is idle in it. There a plan is used after eight steps that change nothing, until the first request
+ * that departs from it.
  */
 #ifndef DAO_STEP_PLAN_H
 #define DAO_STEP_PLAN_H

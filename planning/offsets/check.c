@@ -10,7 +10,6 @@
    neighbours. With clocks, pieces may share bytes though their times overlap. Then it is compared with all
    that are alive. */
 #include "planning/offsets/check.h"
-#include "base/report/assert.h"
 
 #include "base/report/assert.h"
 #include "base/report/error.h"

@@ -11,8 +11,8 @@ DAO_NODISCARD dao_status_t dao_plan_layout_check(dao_plan_instance_t *instance,
                                                  const dao_plan_layout_t *layout, bool is_fixed_alone,
                                                  dao_plan_work_t *work);
 
-/* Makes a layout of a problem's offsets (and pools, or NULL) after checking all that can be wrong with them.
-   */
+/* Makes a layout of a problem's offsets (and pools, or NULL) after checking all that can be wrong with
+   them. */
 DAO_NODISCARD dao_status_t dao_plan_layout_make(dao_plan_instance_t *instance,
                                                 const dao_plan_problem_t *problem, const uint64_t *offsets,
                                                 const uint32_t *pools, dao_plan_layout_t *out_layout);

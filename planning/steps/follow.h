@@ -33,8 +33,8 @@ typedef struct dao_follow {
     uint32_t serial;     /* of this pass */
 } dao_follow_t;
 
-/* Makes all that following a script needs; all zero follows nothing. DAO_ERR_NO_HOST_MEMORY: it is all zero.
-   */
+/* Makes all that following a script needs; all zero follows nothing. DAO_ERR_NO_HOST_MEMORY: it is all
+   zero. */
 DAO_NODISCARD dao_status_t dao_follow_init(dao_follow_t *follow, const dao_script_t *script);
 void dao_follow_finish(dao_follow_t *follow); /* zeroed memory is allowed */
 

@@ -105,8 +105,8 @@ DAO_NODISCARD dao_status_t dao_script_adopt(dao_script_t *script);
 
 /* ---- looking up ---- */
 
-/* Gives the slot of a key, or of where it would go. The key is not 0, and the script has entries with keys.
-   */
+/* Gives the slot of a key, or of where it would go. The key is not 0, and the script has entries with
+   keys. */
 uint32_t dao_script_key_slot(const dao_script_t *script, uint64_t key);
 
 /* Tells whether a size is one that an entry was seen with. */

@@ -85,8 +85,8 @@ static bool is_kept(const merge_t *merge, uint32_t entry)
     return merge->is_asked[entry] || merge->old->entries[entry].absent_count + 1u < DAO_SCRIPT_ABSENT_MAX;
 }
 
-/* Gives every entry and item its position. An item that is new stands behind the entry of the one before it.
-   */
+/* Gives every entry and item its position. An item that is new stands behind the entry of the one before
+   it. */
 static void place_all(merge_t *merge)
 {
     uint32_t item_count = merge->recording->count, old_count = merge->old->count;
@@ -137,8 +137,8 @@ static void map_times(merge_t *merge)
     }
 }
 
-/* Maps an end by the positions of times; ends in the next step are counted on from the end of this one.
-   */
+/* Maps an end by the positions of times; ends in the next step are counted on from the end of this
+   one. */
 static uint32_t map_end(const merge_t *merge, const uint32_t *places, uint32_t time_count, uint32_t end)
 {
     if (end == DAO_LIFETIME_OPEN || end <= time_count) {

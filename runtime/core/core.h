@@ -13,8 +13,8 @@
 
 #include <stdatomic.h>
 
-/* A live handle or stream, for the report of what is left at shutdown. Embedded in it, linked while it lives.
-   */
+/* A live handle or stream, for the report of what is left at shutdown. Embedded in it, linked while it
+   lives. */
 typedef struct dao_live {
     struct dao_live *previous;
     struct dao_live *next;

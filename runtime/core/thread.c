@@ -2,8 +2,8 @@
 /* What a thread carries with it: the current device, the tag and the leases that it allocates under, and
    whether it is inside of a segment callback.
 
-   Invariants: dao_lease_count_of_thread is the length of the list of stays. No two of them are on one device.
-   */
+   Invariants: dao_lease_count_of_thread is the length of the list of stays. No two of them are on one
+   device. */
 #include "runtime/core/thread.h"
 
 #include "base/report/error.h"

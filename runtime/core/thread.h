@@ -28,8 +28,8 @@ static inline dao_status_t dao_thread_check(void)
 
 /* ---- tags ---- */
 
-/* The tag that this thread's allocations are counted for when they name none. Written by place/tag.c alone.
-   */
+/* The tag that this thread's allocations are counted for when they name none. Written by place/tag.c
+   alone. */
 extern DAO_FAST_THREAD_LOCAL dao_tag_t dao_tag_of_thread;
 
 /* ---- leases ---- */

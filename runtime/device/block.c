@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Blocks at a place that was found: the fallback of the fast path, and the error of a free that was refused.
-   */
+/* Blocks at a place that was found: the fallback of the fast path, and the error of a free that was
+   refused. */
 #include "runtime/device/block.h"
 
 #include "base/report/error.h"

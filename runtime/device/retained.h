@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Blocks of a device that leases retain. A free of one is retired: it waits until the last of these leases
-   has ended. The lock guards the leases' own state as well; unless it is said, functions are called with it.
-   */
+   has ended. The lock guards the leases' own state as well; unless it is said, functions are called with
+   it. */
 #ifndef DAO_RUNTIME_RETAINED_H
 #define DAO_RUNTIME_RETAINED_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The bounded queue between the program's threads and the executor's: any number of producers, one consumer.
-   */
+/* The bounded queue between the program's threads and the executor's: any number of producers, one
+   consumer. */
 #ifndef DAO_RUNTIME_EXECUTOR_QUEUE_H
 #define DAO_RUNTIME_EXECUTOR_QUEUE_H
 

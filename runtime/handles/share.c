@@ -218,8 +218,8 @@ static dao_status_t wire_read(const char *function, const dao_share_t *share, wi
     return DAO_OK;
 }
 
-/* Returns the descriptor of a share that was read, if it has one. DAO_ERR_INVALID if it should and does not.
-   */
+/* Returns the descriptor of a share that was read, if it has one. DAO_ERR_INVALID if it should and does
+   not. */
 static dao_status_t descriptor_find(const char *function, const dao_share_t *share, const wire_t *wire,
                                     int *out_descriptor)
 {

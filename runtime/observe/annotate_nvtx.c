@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* NVTX: ranges in a domain of their own, and its extension for memory, by which compute-sanitizer tells the
-   blocks of a pool apart. Both are headers alone; without a tool each call is a look at a function pointer.
-   */
+   blocks of a pool apart. Both are headers alone; without a tool each call is a look at a function
+   pointer. */
 #include "runtime/observe/annotate.h"
 
 #define NVTX_AS_SYSTEM_HEADER

@@ -85,8 +85,7 @@ DAO_NODISCARD dao_status_t dao_events_ring_start(dao_event_rings_t *rings, dao_p
 bool dao_events_ring_stop(dao_event_rings_t *rings, dao_place_t place);
 
 /* Reads up to `capacity` events of the latest recording, their times in ticks. Returns false if there was
- * none.
-   */
+   none. */
 bool dao_events_ring_read(dao_event_rings_t *rings, dao_place_t place, dao_memory_event_t *events,
                           size_t capacity, size_t *out_count, uint64_t *out_lost);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What may be said about a place before it starts: names of strategies, the environment's DAO_STRATEGY, and
-   which settings go together. What was said is kept by the core (context.c) and reclaimed by place_start.c.
-   */
+   which settings go together. What was said is kept by the core (context.c) and reclaimed by
+   place_start.c. */
 #include "allocators/slab/slab.h"
 #include "allocators/strategies/strategy.h"
 #include "base/numbers/math.h"

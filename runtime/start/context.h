@@ -29,8 +29,8 @@ DAO_NODISCARD dao_status_t dao_context_configure(dao_core_t *core, dao_place_t p
 /* Starts the host's place if need be, and finds its allocator. DAO_ERR_NO_HOST_MEMORY. */
 DAO_NODISCARD dao_status_t dao_core_host_start(dao_core_t *core, dao_allocator_t **out_allocator);
 
-/* Starts a device if need be, and finds its runtime, borrowed. As dao_runtime_acquire() otherwise.
-   */
+/* Starts a device if need be, and finds its runtime, borrowed. As dao_runtime_acquire()
+   otherwise. */
 DAO_NODISCARD dao_status_t dao_runtime_borrow(int32_t device_index, dao_runtime_t **out_runtime);
 
 /* Finds the runtime of a device, starting it if need be, with a reference for the caller.

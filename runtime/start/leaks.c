@@ -82,8 +82,7 @@ static uint64_t blocks_report(dao_allocator_t *allocator, dao_place_t place)
 }
 
 /* Copies the handles that are not the owners of blocks; returns their number, which may be above the
- * capacity.
-   */
+   capacity. */
 static uint64_t handles_copy(dao_core_t *core, dao_live_t *handles, uint64_t capacity)
 {
     uint64_t count = 0;

@@ -15,8 +15,8 @@ DAO_NODISCARD dao_status_t dao_step_plan_config_check(const char *place,
 /* Tells whether a place's config, or the defaults, ask for step plans. */
 bool dao_step_plan_is_on(const dao_step_plan_config_t *config, const dao_step_plan_config_t *defaults);
 
-/* Puts the allocator that serves from plans in front of a place's own, if these ask for it. On failure
-   *allocator is as it was. DAO_ERR_NO_HOST_MEMORY. */
+/* Puts the allocator that serves from plans in front of a place's own, if these ask for it. A failure
+   leaves *allocator as it was. DAO_ERR_NO_HOST_MEMORY. */
 DAO_NODISCARD dao_status_t dao_step_plan_wrap(dao_place_t place, const dao_step_plan_config_t *config,
                                               const dao_step_plan_config_t *defaults,
                                               dao_stream_fences_t *fences, dao_allocator_t **allocator);

@@ -42,8 +42,8 @@ static bool is_chosen(const char *word, CU_pSuite suite, CU_pTest test)
 static unsigned distance(const char *word, const char *name)
 {
     size_t count = strnlen(word, WORD_BYTES - 1);
-    unsigned before
-        [WORD_BYTES]; /* before[i]: of the first i letters of the word, ending at this letter of the name */
+    unsigned before[WORD_BYTES]; /* before[i]: of the first i letters of the word, ending at this letter of
+                                    the name */
     for (size_t i = 0; i <= count; i++) {
         before[i] = (unsigned)i;
     }

@@ -141,8 +141,7 @@ bool dao_options_are_valid(const dao_command_t *command);
 void dao_options_print_help(const dao_command_t *command);
 
 /* Prints what completion offers, a word a line: the options, or for one of them, "--policy", the names of its
- * values.
- */
+   values. */
 void dao_options_print_words(const dao_command_t *command, const char *option);
 
 #endif

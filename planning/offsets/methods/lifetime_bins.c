@@ -326,8 +326,8 @@ static void drop_result(dao_plan_lifetime_bins_t *bins, result_t *result)
     *result = (result_t){0};
 }
 
-/* Sorts the items by bins, the largest first; a bin's in the order that was asked for. Both sorts are stable.
-   */
+/* Sorts the items by bins, the largest first; a bin's in the order that was asked for. Both sorts are
+   stable. */
 static void sort_entries(dao_plan_lifetime_bins_t *bins, dao_plan_key_t *keys, dao_plan_key_t *scratch,
                          dao_plan_work_t *work)
 {

@@ -92,8 +92,8 @@ DAO_NODISCARD dao_status_t dao_plan_lifetime_bins_step(dao_plan_lifetime_bins_t 
    Borrowed. */
 dao_plan_layout_t *dao_plan_lifetime_bins_layout(dao_plan_lifetime_bins_t *bins);
 
-/* Returns true if bins keep all that the instance asks for: they know no fixed offsets, pools and capacities.
-   */
+/* Returns true if bins keep all that the instance asks for: they know no fixed offsets, pools and
+   capacities. */
 bool dao_plan_lifetime_bins_is_exact(const dao_plan_instance_t *instance);
 
 /* What each policy needs, once it is done: DAO_PLAN_BIN_POLICY_COUNT numbers. Borrowed. */

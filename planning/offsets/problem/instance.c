@@ -85,8 +85,8 @@ static void fill_order(uint32_t *order, const instance_builder_t *builder)
     }
 }
 
-/* Items in the order in which their first rows come. `item_of_source` gets the number of each buffer's item.
-   */
+/* Items in the order in which their first rows come. `item_of_source` gets the number of each buffer's
+   item. */
 static void fill_cut_items(dao_plan_instance_t *instance, const instance_builder_t *builder,
                            const uint32_t *order, uint32_t *item_of_source)
 {

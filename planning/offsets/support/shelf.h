@@ -31,8 +31,8 @@ typedef struct dao_plan_shelf {
     uint32_t count, capacity;
 } dao_plan_shelf_t;
 
-/* Times at which something needs a place: [begin, end), and [second_begin, second_end), which may be empty.
-   */
+/* Times at which something needs a place: [begin, end), and [second_begin, second_end), which may be
+   empty. */
 typedef struct dao_plan_shelf_life {
     uint32_t begin, end;
     uint32_t second_begin, second_end;

@@ -44,8 +44,8 @@ static inline bool dao_plan_work_is_left(const dao_plan_work_t *work)
     return work->used < work->limit && !dao_plan_work_is_cancelled(work);
 }
 
-/* A pass over [0, count): the stretch at hand is [begin, end). All zero but the count: before the first one.
-   */
+/* A pass over [0, count): the stretch at hand is [begin, end). All zero but the count: before the first
+   one. */
 typedef struct dao_plan_pass {
     size_t count;
     size_t begin;

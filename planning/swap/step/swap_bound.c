@@ -404,8 +404,8 @@ static void report_window(windows_t *windows, dao_swap_bound_t *bound)
     bound->window_binding = binding_of(windows, first, length);
 }
 
-/* Bytes that may be away, by the place after which they are needed again; taken from the latest place first.
-   */
+/* Bytes that may be away, by the place after which they are needed again; taken from the latest place
+   first. */
 typedef struct pool {
     uint64_t *left;  /* bytes not yet taken, by end */
     uint64_t *taken; /* by end */

@@ -5,8 +5,8 @@
 
 #include "planning/swap/step/swap_step.h"
 
-/* Part number first[tensor] + i of tensor is its bytes from i x part_bytes on; the last one may be shorter.
-   */
+/* Part number first[tensor] + i of tensor is its bytes from i x part_bytes on; the last one may be
+   shorter. */
 typedef struct dao_swap_parts {
     const dao_swap_step_t *step; /* borrowed */
     uint64_t part_bytes;         /* 0: every tensor is one part */

@@ -187,8 +187,8 @@ static void link_accesses(dao_swap_step_t *step)
     }
 }
 
-/* Follows each tensor's ring twice, so that a version that goes around the step's end is known at its start.
-   */
+/* Follows each tensor's ring twice, so that a version that goes around the step's end is known at its
+   start. */
 static void find_writers(dao_swap_step_t *step)
 {
     for (uint32_t t = 0; t < step->tensor_count; t++) {

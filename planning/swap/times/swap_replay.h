@@ -13,10 +13,10 @@ typedef struct dao_swap_play {
     const uint64_t *kernel_times_ns; /* of one step, or of all */
     bool has_all_times;
     const dao_swap_tier_t *host, *file;
-    dao_swap_stall_t *stalls; /* may be NULL */
-    uint64_t *begin_ns
-        [DAO_SWAP_STREAM_COUNT]; /* may be NULL; of each thing of the stream, in the last step but one */
-    dao_swap_cancel_t *cancel;   /* may be NULL */
+    dao_swap_stall_t *stalls;                  /* may be NULL */
+    uint64_t *begin_ns[DAO_SWAP_STREAM_COUNT]; /* may be NULL; of each thing of the stream, in the last step
+                                                  but one */
+    dao_swap_cancel_t *cancel;                 /* may be NULL */
 } dao_swap_play_t;
 
 /* False if it was cancelled, or the fences wait for each other: nothing is written. */

@@ -173,8 +173,8 @@ static uint64_t listed_below(const pass_t *pass, uint32_t kernel)
     return sum;
 }
 
-/* Bytes of the parts in lists whose next use comes after kernel `time`, within a step after the current one.
-   */
+/* Bytes of the parts in lists whose next use comes after kernel `time`, within a step after the current
+   one. */
 static uint64_t listed_bytes_after(const pass_t *pass, uint64_t time)
 {
     uint32_t n = pass->step->kernel_count, now = (uint32_t)(pass->time % n), kernel = (uint32_t)(time % n);
@@ -381,8 +381,8 @@ static bool make_room(pass_t *pass, uint64_t size_bytes, uint64_t after_time, ui
     return true;
 }
 
-/* By when room is useful: before that the link is taken, or the copy would end before its kernel can start.
-   */
+/* By when room is useful: before that the link is taken, or the copy would end before its kernel can
+   start. */
 static uint64_t room_deadline(const pass_t *pass, uint32_t part, uint64_t use_ns)
 {
     dao_swap_interval_t in = find_in(pass, part, pass->states[part].saved_ns);

@@ -54,12 +54,12 @@ const dao_swap_fence_t *dao_issue_order_fence(const dao_swap_schedule_t *schedul
 const dao_swap_copy_t *dao_issue_order_copy(const dao_swap_schedule_t *schedule,
                                             dao_issue_operation_t operation);
 
-/* Returns the sequence number that `done` names on a stream, as in dao_swap_fence_t; 0: nothing to wait for.
-   */
+/* Returns the sequence number that `done` names on a stream, as in dao_swap_fence_t; 0: nothing to wait
+   for. */
 typedef uint64_t (*dao_issue_number_t)(const void *user, uint32_t stream, int32_t done);
 
-/* Returns what an operation waits for in numbers of the timeline. Its own stream keeps its order by itself.
-   */
+/* Returns what an operation waits for in numbers of the timeline. Its own stream keeps its order by
+   itself. */
 dao_fence_t dao_issue_order_fence_in_numbers(const dao_swap_schedule_t *schedule,
                                              dao_issue_operation_t operation, dao_issue_number_t number_of,
                                              const void *user);

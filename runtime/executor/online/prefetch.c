@@ -38,6 +38,7 @@ void dao_prefetch_enqueued(dao_engine_t *engine, dao_item_t *item)
 
 void dao_prefetch_running(dao_engine_t *engine, const dao_item_t *item)
 {
+    DAO_ASSERT(item != NULL);
     DAO_ASSERT(engine->frontier == NULL || engine->frontier->time >= item->time);
     if (engine->frontier == item) {
         engine->frontier = item->next;

@@ -18,8 +18,8 @@ typedef enum dao_use_kind {
     DAO_USE_DISCARD = 3, /* the content is not needed any more */
 } dao_use_kind_t;
 
-/* One item's use of one tensor; a link of the tensor's access list once the executor has taken the item in.
-   */
+/* One item's use of one tensor; a link of the tensor's access list once the executor has taken the item
+   in. */
 typedef struct dao_use {
     dao_managed_t *tensor; /* a reference of its own to the record, not a handle */
     dao_use_kind_t kind;

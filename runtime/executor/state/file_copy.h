@@ -48,15 +48,15 @@ DAO_NODISCARD dao_status_t dao_file_copy_await(dao_engine_t *engine, dao_managed
 DAO_NODISCARD dao_status_t dao_file_copy_fetch(dao_engine_t *engine, dao_managed_t *tensor);
 
 /* Waits until the bytes of a part that come from the file were read; a read that has failed is tried once
-   more. DAO_ERR_IO, DAO_ERR_COPY_FAILED: they could not be; the part is given up, and the tensor FILE again.
-   */
+   more. DAO_ERR_IO, DAO_ERR_COPY_FAILED: they could not be; the part is given up, and the tensor FILE
+   again. */
 DAO_NODISCARD dao_status_t dao_file_copy_verify(dao_engine_t *engine, dao_managed_t *tensor);
 
 /* Copies the content of a tensor that is FILE to the program's memory and waits for it. DAO_ERR_IO. */
 DAO_NODISCARD dao_status_t dao_file_copy_read(dao_engine_t *engine, dao_managed_t *tensor, void *destination);
 
-/* A tensor has come to the device: a file that is full may give up its copy, so that writes are tried again.
-   */
+/* A tensor has come to the device: a file that is full may give up its copy, so that writes are tried
+   again. */
 void dao_file_copy_came(dao_engine_t *engine, const dao_managed_t *tensor);
 
 /* Gives up the file's copy. */

@@ -186,8 +186,8 @@ dao_status_t dao_residency_take_slot(dao_engine_t *engine, size_t size_bytes, vo
     return status;
 }
 
-/* Takes a slot: that of the tensor's role, which work up to `out_busy` still uses, or one of the host tier.
-   */
+/* Takes a slot: that of the tensor's role, which work up to `out_busy` still uses, or one of the host
+   tier. */
 static dao_status_t take_host(dao_engine_t *engine, const dao_managed_t *tensor, void **out_address,
                               dao_fence_t *out_busy)
 {
@@ -322,8 +322,8 @@ void dao_residency_discard(dao_engine_t *engine, dao_managed_t *tensor)
     DAO_ASSERT(dao_residency_has_its_copies(tensor));
 }
 
-/* The host is full: the bytes go straight to the part that the tensor has, and the host waits for the copy.
-   */
+/* The host is full: the bytes go straight to the part that the tensor has, and the host waits for the
+   copy. */
 static dao_status_t write_to_device(dao_engine_t *engine, dao_managed_t *tensor, const void *source)
 {
     DAO_ASSERT(tensor->host_address == NULL);

@@ -26,8 +26,8 @@ DAO_NODISCARD dao_status_t dao_residency_take_slot(dao_engine_t *engine, size_t 
 DAO_NODISCARD dao_status_t dao_residency_save(dao_engine_t *engine, dao_managed_t *tensor);
 
 /* DEVICE or BOTH -> HOST or FILE: gives up the part, after queueing the copy that DEVICE needs, unless the
-   file has the bytes and the host little room. DAO_ERR_HOST_FULL, DAO_ERR_COPY_FAILED: nothing has changed.
-   */
+   file has the bytes and the host little room. DAO_ERR_HOST_FULL, DAO_ERR_COPY_FAILED: nothing has
+   changed. */
 DAO_NODISCARD dao_status_t dao_residency_evict(dao_engine_t *engine, dao_managed_t *tensor);
 
 /* Any with a part -> DEVICE: a kernel that was queued with this number writes the tensor. */

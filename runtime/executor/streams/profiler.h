@@ -85,8 +85,8 @@ void dao_profiler_before_kernel(dao_profiler_t *profiler, uint32_t kernel, const
 void dao_profiler_before_copy(dao_profiler_t *profiler, dao_stream_role_t role, uint64_t size_bytes);
 void dao_profiler_after(dao_profiler_t *profiler, dao_stream_role_t role);
 
-/* Looks at what was seen to finish, once the device has come to the step; DRAINING -> DONE when that is all.
-   */
+/* Looks at what was seen to finish, once the device has come to the step; DRAINING -> DONE when that is
+   all. */
 void dao_profiler_collect(dao_profiler_t *profiler);
 
 /* What is looked at next is not beyond what was issued, and lists are within their capacities. */

@@ -79,8 +79,8 @@ static bool make_room_for_fence(dao_device_arena_t *arena)
     return true;
 }
 
-/* Work up to `fence` may still use a stretch that is about to be free. Without memory the host waits for it.
-   */
+/* Work up to `fence` may still use a stretch that is about to be free. Without memory the host waits for
+   it. */
 static dao_status_t add_fence(dao_device_arena_t *arena, dao_timeline_t *timeline, uint64_t offset_bytes,
                               uint64_t size_bytes, const dao_fence_t *fence)
 {

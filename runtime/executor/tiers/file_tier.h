@@ -98,8 +98,8 @@ DAO_NODISCARD dao_status_t dao_file_tier_init(dao_file_tier_t *tier, dao_timelin
                                               const dao_file_tier_config_t *config);
 
 /* The device is lost: no operation begins any more (it ends with ECANCELED), and none is running once this
-   returns. dao_file_tier_read_now() goes on. This and dao_file_tier_finish() allow a tier that is not there.
-   */
+   returns. dao_file_tier_read_now() goes on. This and dao_file_tier_finish() allow a tier that is not
+   there. */
 void dao_file_tier_stop(dao_file_tier_t *tier);
 
 /* Takes off the oldest operation that is left, whether it has finished or not, and returns its tensor;

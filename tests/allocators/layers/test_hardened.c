@@ -778,8 +778,8 @@ static void the_environment_hardens(void)
     CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
 }
 
-/* Every call of the backend fails in turn, by the device's memory as it is elsewhere: what was is as it was.
-   */
+/* Every call of the backend fails in turn, by the device's memory as it is elsewhere: what was is as it
+   was. */
 static dao_status_t scenario(const dao_backend_ops_t *ops)
 {
     dao_config_t config = {.cpu = {.device_count = 1, .device_bytes = 64 * MIB}, .hardening = EVERYTHING};

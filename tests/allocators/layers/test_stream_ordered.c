@@ -647,8 +647,8 @@ static void check_reuse(const model_t *model, const model_block_t *freed, const 
     }
 }
 
-/* Adds a grant. Freed blocks in its bytes are forgotten: whoever has them now waits for what they waited for.
-   */
+/* Adds a grant. Freed blocks in its bytes are forgotten: whoever has them now waits for what they waited
+   for. */
 static void model_add(model_t *model, model_block_t *slot, const model_block_t *now,
                       const dao_stream_fence_t *fence)
 {

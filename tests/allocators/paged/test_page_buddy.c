@@ -179,8 +179,8 @@ static void model_create(model_t *model, uint32_t page_count)
     check_against(model);
 }
 
-/* Replays a sequence of operations out of five: take orders 0, 1 and 2, free the lowest or the highest run.
-   */
+/* Replays a sequence of operations out of five: take orders 0, 1 and 2, free the lowest or the highest
+   run. */
 static void replay(model_t *model, uint32_t code, uint32_t length)
 {
     for (uint32_t i = 0; i < length; i++, code /= 5) {

@@ -70,8 +70,8 @@ static uintptr_t slot_address(void)
     return ((uintptr_t)1 << 44) + slot * SLOT_BYTES;
 }
 
-/* Returns an address above all so far or below them, with a random gap; 0: neighbours, which are not merged.
-   */
+/* Returns an address above all so far or below them, with a random gap; 0: neighbours, which are not
+   merged. */
 static uintptr_t outer_address(size_t size_bytes)
 {
     uint64_t unit = upstream.is_aligned ? UNIT : DAO_RANGE_GRANULE;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The small front among threads: what each keeps, what it gives back and when, and blocks that change hands.
-   */
+/* The small front among threads: what each keeps, what it gives back and when, and blocks that change
+   hands. */
 #include "allocators/paged/device_memory.h"
 #include "allocators/segments/host.h"
 #include "allocators/slab/magazines.h"

@@ -40,8 +40,8 @@ static void pools_of(const dao_plan_t *made, uint32_t *pools)
     }
 }
 
-/* Checks a plan by the model and its report by the plan. Ends the test with the round if something is wrong.
-   */
+/* Checks a plan by the model and its report by the plan. Ends the test with the round if something is
+   wrong. */
 static dao_plan_report_t check_plan(const dao_plan_t *made, uint32_t round)
 {
     uint32_t pools[DAO_TEST_PLAN_BUFFERS_MAX];

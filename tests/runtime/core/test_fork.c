@@ -205,8 +205,8 @@ static int use_handles(const kept_t *kept)
     return 0;
 }
 
-/* All that needs no host memory: with AddressSanitizer malloc() hangs in a child if another thread was in it.
-   */
+/* All that needs no host memory: with AddressSanitizer malloc() hangs in a child if another thread was in
+   it. */
 static int use_blocks(const kept_t *kept)
 {
     int result = use_addresses(kept);

@@ -219,8 +219,8 @@ static void what_is_freed_is_used_again_in_the_same_capture(void)
     end();
 }
 
-/* Without a lease, too: nobody else gets it before the capture has ended, and asking for it spoils nothing.
-   */
+/* Without a lease, too: nobody else gets it before the capture has ended, and asking for it spoils
+   nothing. */
 static void what_is_freed_is_nobody_elses_until_the_capture_has_ended(void)
 {
     begin();
@@ -363,8 +363,8 @@ static void what_a_capture_has_retired_keeps_no_stream_that_is_destroyed(void)
     end();
 }
 
-/* A small block of dao_alloc() follows no stream: its free has to wait, and there is nothing to wait for yet.
-   */
+/* A small block of dao_alloc() follows no stream: its free has to wait, and there is nothing to wait for
+   yet. */
 static void what_would_have_to_wait_is_refused(void)
 {
     dao_lease_t *lease = NULL;

@@ -225,8 +225,8 @@ static void registering_survives_any_missing_resource(void)
 
 static _Atomic int wrong_count;
 
-/* Threads register ranges of which each overlaps its neighbours' half: one of two succeeds, and gives it up.
-   */
+/* Threads register ranges of which each overlaps its neighbours' half: one of two succeeds, and gives it
+   up. */
 static void *register_again_and_again(void *user)
 {
     unsigned char *address = user;

@@ -265,8 +265,8 @@ static void wrong_frees_are_told_apart_by_every_strategy(void)
     }
 }
 
-/* Freed while another device is this thread's current one: the free goes through the queue of pinned memory.
-   */
+/* Freed while another device is this thread's current one: the free goes through the queue of pinned
+   memory. */
 static void a_handle_to_pinned_memory_is_freed_later_by_every_strategy(void)
 {
     for (size_t s = 0; s < STRATEGY_COUNT; s++) {

@@ -190,8 +190,8 @@ static void begin_at_warning(dao_log_level_t level, const char *message, void *u
     }
 }
 
-/* A node that no machine has is told of when the arena is taken, as a block: with such pages it is no window.
-   */
+/* A node that no machine has is told of when the arena is taken, as a block: with such pages it is no
+   window. */
 static void a_log_line_of_the_arena_does_not_wait_for_itself(void)
 {
     static plan_text_t plan;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The planner's arrays: zeroed, counted, and what they held when they grow, small or in pages of their own.
-   */
+/* The planner's arrays: zeroed, counted, and what they held when they grow, small or in pages of their
+   own. */
 #include "base/report/fault.h"
 #include "planning/offsets/support/memory.h"
 #include "tests/support/suite.h"

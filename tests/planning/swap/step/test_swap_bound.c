@@ -200,8 +200,8 @@ static void windows_are_as_defined(void)
 }
 
 /* The fastest of all schedules of a tiny step whose tensors have one byte each, at one byte a ns: states are
-   explored in the order of time. Kernels run in turns of 1 ns; meanwhile one byte may come in and one go out.
-   */
+   explored in the order of time. Kernels run in turns of 1 ns; meanwhile one byte may come in and one go
+   out. */
 enum { TENSORS = 4, STEPS = 3, KERNELS = 6, TIMES = 2, MASKS = 1 << TENSORS };
 
 typedef struct state {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Eviction: a part of the arena for one tensor, at the cost of those that the policy chooses and no others.
-   */
+/* Eviction: a part of the arena for one tensor, at the cost of those that the policy chooses and no
+   others. */
 #include "backends/sim/sim.h"
 #include "base/report/error.h"
 #include "runtime/executor/executor_internal.h"
