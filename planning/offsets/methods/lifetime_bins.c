@@ -6,8 +6,9 @@
 
    Sorting is stable, and the instance's items are in the order of their beginnings.
 
-   A block holds its lifetimes, sorted. Two tests avoid most searches of them: the begin of the first lifetime
-   and the end of the last one, and a mask with a bit for each 64th of all time in which the block is used.
+   A block holds its lifetimes, sorted. Two tests avoid most searches of them. One compares with the begin of
+   the first lifetime and the end of the last one. The other is a mask of times: a bit for each 64th of all
+   time, set where the block is used.
 
    What holds between steps: entries below `next` have a block; the lifetimes of a block do not overlap;
    blocks of a bin are neighbours, and so are its rights. */

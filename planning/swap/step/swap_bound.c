@@ -18,9 +18,9 @@
        out_bytes   the version  W---R---R  that is written in the window    +size at W, -size at the last R
 
    Volume bound. Bytes that are away during an inactive period come in once at its end. For one step from a
-   start, with whatever content of the device helps most, the least sum is found by taking the bytes that a
-   kernel lacks from the inactive period that ends last; inactive periods that reach beyond the end are free.
-   Bytes out the same, over whole versions: what is written at least once and away at any time goes out once.
+   start, the device may begin with whatever content helps most. The least sum is found by taking the bytes
+   that a kernel lacks from the inactive period that ends last. Inactive periods that reach beyond the end are
+   free. Bytes out are counted over whole versions: one that is away at any time goes out once.
 
    Why the windows add up: bytes of a window cross the link while it runs, and windows that do not overlap run
    one after the other. Furthest end first is Belady's rule, exact as all bytes cost the same. */

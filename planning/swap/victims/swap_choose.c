@@ -2,9 +2,9 @@
 /* Decides which parts leave the device, and when.
 
    Kernels are played one after the other at a clock. The links' calendars and the list of free bytes reach
-   into the past. When kernel k needs memory, a part that was last used long before k leaves as of then: its
-   copy out takes the earliest time at which the link is free after its last write, and what k loads comes as
-   soon as the link is free after that. So everything that follows from a decision happens as early as
+   into the past. When kernel k needs memory, a part that was last used long before k leaves as of then. Its
+   copy out takes the earliest time at which the link is free after its last write. What k loads comes as soon
+   as the link is free after that. So everything that follows from a decision happens as early as
    possible, as with hindsight.
 
        need of kernel k  ->  free bytes, those that are free first
