@@ -127,7 +127,7 @@ static bool take_own(dao_bins_t *bins, uint32_t own, uint64_t *out_offset_bytes)
 }
 
 /* Takes a block of the next larger bin that has one to spare, if it is not much larger: a step whose sizes
-   have changed is served from the bins of the one before. */
+   have changed uses the bins of the one before. */
 static bool take_larger(dao_bins_t *bins, uint64_t size_bytes, uint64_t *out_offset_bytes)
 {
     for (uint32_t i = dao_bin_plan_above(&bins->plan, size_bytes);

@@ -22,7 +22,7 @@
 
    Where the arena is one block (is_block), nobody else has its idle bytes, so a wrong plan grows the place.
    There a plan is settled after PROOF_STEPS steps that change nothing in it, and the first miss ends its use.
-   After each end it takes twice as many steps. Bins are exempt: they serve any order.
+   After each end it takes twice as many steps. Bins are exempt: they suit any order.
 
    What holds between calls:
 
@@ -240,6 +240,8 @@ static void back_off(dao_planned_t *planned, bool holds)
 static void end_use(dao_planned_t *planned, uint32_t number)
 {
     dao_learnt_plan_t *plan = &planned->plans[number];
+    DAO_ASSERT(plan->is_ready);
+    DAO_ASSERT(needs_proof(planned));
     dao_spin_lock(&planned->lock);
     plan->is_ready = false;
     plan->arena_bytes = 0;
@@ -536,6 +538,8 @@ void dao_planned_adopt(dao_planned_t *planned)
         return;
     }
     dao_learnt_plan_t plan = {0};
+    DAO_ASSERT(!atomic_load_explicit(&planned->is_open, memory_order_relaxed));
+    DAO_ASSERT(learning->plan.script != NULL);
     planned->learning = NULL;
     if (!learning->is_outdated) {
         if (make_ready(planned, learning, &plan) == DAO_OK) {

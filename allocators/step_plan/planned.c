@@ -53,8 +53,8 @@ uint64_t dao_planned_key_set(uint64_t key)
 /* A request, as it is recorded. */
 typedef struct ask {
     const dao_block_request_t *request;
-    dao_lifetime_t item;   /* that it has in the recording once it is served */
-    uint32_t serial;       /* of its step, which may be over before it is served */
+    dao_lifetime_t item;   /* that it has in the recording once it has a block */
+    uint32_t serial;       /* of its step, which may be over before it has one */
     uint64_t *other_count; /* of the step's counts, the one that says why it is no hit; or NULL */
     bool uses_window;      /* it follows a plan, and lies in the window */
     uint32_t entries[DAO_PLANNED_PLAN_COUNT]; /* in each plan that the step may follow, to take it back */
@@ -91,13 +91,13 @@ static void item_end(dao_planned_t *planned, uint64_t word)
     recording->items[index].end_ticks = planned->config.records_time ? dao_ticks() : 0;
 }
 
-/* Tells whether the step of a request is under way. */
+/* Returns true if the step of a request is under way. */
 static bool is_of_now(const dao_planned_t *planned, const ask_t *ask)
 {
     return ask->serial == planned->serial && atomic_load_explicit(&planned->is_open, memory_order_relaxed);
 }
 
-/* Records a request that is served; gives the index of its item. */
+/* Records a request that got a block; returns the index of its item. */
 static uint32_t record(dao_planned_t *planned, const ask_t *ask)
 {
     if (!is_of_now(planned, ask)) {
@@ -364,7 +364,7 @@ static dao_status_t take_beside(dao_planned_t *planned, ask_t *ask, dao_block_gr
     return status;
 }
 
-/* Tells whether plans are for such requests. */
+/* Returns true if plans are for such requests. */
 static bool is_for_plans(dao_planned_t *planned, const dao_block_request_t *request)
 {
     if (request->size_bytes < planned->config.smallest_bytes) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An allocator in front of another one that serves steps of a program from a plan: see <dao/step_plan.h>.
+/* An allocator in front of another one that plans the steps of a program: see <dao/step_plan.h>.
    Requests outside of steps, those that deviate too far, and those of leases go to the inner
    allocator. */
 #ifndef DAO_ALLOCATORS_PLANNED_H
@@ -26,17 +26,17 @@ typedef struct dao_planned_config {
 DAO_NODISCARD dao_status_t dao_planned_create(const dao_planned_config_t *config, dao_allocator_t *inner,
                                               dao_allocator_t **out_allocator);
 
-/* Tells whether an allocator is one that dao_planned_create() made. */
+/* Returns true if an allocator is one that dao_planned_create() made. */
 bool dao_is_planned(const dao_allocator_t *allocator);
 
 /* Sets this thread's key, and gives the one before. */
 uint64_t dao_planned_key_set(uint64_t key);
 
-/* Tells whether this thread is in one of the calls below, in a function of the program's that they have
+/* Returns true if this thread is in one of the calls below, in a function of the program's that they have
    called. */
 bool dao_planned_at_boundary(void);
 
-/* Of such an allocator, what <dao/step_plan.h> says. Not at a border. */
+/* Of such an allocator, what <dao/step_plan.h> says. Not at a boundary. */
 dao_status_t dao_planned_begin(dao_allocator_t *allocator);
 dao_status_t dao_planned_end(dao_allocator_t *allocator);
 void dao_planned_enable(dao_allocator_t *allocator, bool is_enabled);

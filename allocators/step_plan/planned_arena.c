@@ -130,6 +130,7 @@ bool dao_planned_arena_give(dao_planned_t *planned)
         return segment.range == NULL;
     }
     dao_stream_fence_t fence = dao_range_all_fences(segment.range);
+    DAO_ASSERT(planned->arena.ledger.stats.live_count == 0);
     arena_show(planned, NULL, 0);
     planned->arena.segment = (dao_segment_t){0};
     planned->arena.given_bytes = 0;
@@ -187,7 +188,7 @@ static bool is_done(const dao_stream_fence_t *fence, void *user)
     return dao_stream_fences_is_done(user, fence);
 }
 
-/* Lets go of what streams held and have finished with; tells whether anything may be free now. */
+/* Lets go of what streams held and have finished with; true if anything may be free now. */
 static bool settle(dao_planned_t *planned)
 {
     dao_range_t *range = planned->arena.segment.range;

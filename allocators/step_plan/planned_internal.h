@@ -165,7 +165,7 @@ static inline bool dao_planned_has_block(const dao_planned_t *planned)
    lock is not. */
 void dao_planned_arena_fit(dao_planned_t *planned);
 
-/* Gives an arena that is a block back, if nothing lives in it; true if there is none then. The boundary is
+/* Returns an arena that is a block back, if nothing lives in it; true if there is none then. The boundary is
    held, the lock is not. */
 bool dao_planned_arena_give(dao_planned_t *planned);
 
@@ -227,7 +227,7 @@ void dao_planned_boundary_lock(dao_planned_t *planned);
 bool dao_planned_boundary_try_lock(dao_planned_t *planned);
 void dao_planned_boundary_unlock(dao_planned_t *planned);
 
-/* Gives the arena back where it can be, between steps. No lock is held. */
+/* Returns the arena back where it can be, between steps. No lock is held. */
 void dao_planned_arena_trim(dao_planned_t *planned);
 
 /* ---- planned.c ---- */

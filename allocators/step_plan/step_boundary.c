@@ -84,6 +84,8 @@ static bool is_looked_at(const dao_planned_t *planned)
 
 static void step_open(dao_planned_t *planned)
 {
+    DAO_ASSERT(planned->depth == 1);
+    DAO_ASSERT(planned->deferred_count == 0);
     planned->number++;
     dao_planned_adopt(planned);
     dao_planned_arena_fit(planned);

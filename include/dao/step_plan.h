@@ -88,7 +88,7 @@ typedef struct dao_step_plan_config {
 #define DAO_STEP_PLAN_WORK_DEFAULT (UINT64_C(1) << 24)
 
 /**
- * Gives the name of a mode, such as "offsets"; "default" for DAO_STEP_PLAN_DEFAULT, "unknown" for a number
+ * Returns the name of a mode, such as "offsets"; "default" for DAO_STEP_PLAN_DEFAULT, "unknown" for a number
  * that is none.
  *
  * Threads: any. Waits: never. Cost: O(1).

@@ -52,7 +52,7 @@ void dao_lifetimes_finish(dao_lifetimes_t *lifetimes); /* zeroed memory is allow
 /* Forgets everything. */
 void dao_lifetimes_clear(dao_lifetimes_t *lifetimes, uint32_t serial);
 
-/* Gives an allocation's index; DAO_LIFETIME_NONE if there is no room: it is counted as dropped. O(1). */
+/* Returns an allocation's index; DAO_LIFETIME_NONE if there is no room: it is counted as dropped. O(1). */
 uint32_t dao_lifetimes_add(dao_lifetimes_t *lifetimes, const dao_lifetime_t *lifetime);
 
 /* Ends one that is open. `after` allocations were made since the recording's end; 0 while it is under way.

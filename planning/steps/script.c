@@ -174,14 +174,14 @@ static void question_finish(question_t *question)
     dao_host_free(question->offsets);
 }
 
-/* Tells whether an entry can have a place: somebody saw its end. */
+/* Returns true if an entry can have a place: somebody saw its end. */
 static bool can_be_placed(const dao_script_entry_t *entry)
 {
     return entry->end != DAO_LIFETIME_OPEN &&
            entry->most_bytes <= DAO_PLAN_SIZE_MAX - DAO_LIFETIME_UNIT_BYTES;
 }
 
-/* Gives the end of an entry's use of its place. One that lives longer than a whole step has its place
+/* Returns the end of an entry's use of its place. One that lives longer than a whole step has its place
    for itself, and finds it in use every other time. */
 static uint64_t planned_end(const dao_script_t *script, const dao_script_entry_t *entry)
 {

@@ -92,7 +92,7 @@ DAO_NODISCARD dao_status_t dao_script_planner(const dao_script_t *script, uint32
                                               const dao_planner_config_t *config,
                                               dao_planner_t **out_planner);
 
-/* Gives the entries the offsets that such a planner has found. The planner's answers. */
+/* Returns the entries the offsets that such a planner has found. The planner's answers. */
 DAO_NODISCARD dao_status_t dao_script_place(dao_script_t *script, dao_planner_t *planner);
 
 /* Makes lifetime bins for all entries that can have a place, instead of offsets. As dao_bin_plan_init(). */
@@ -105,11 +105,11 @@ DAO_NODISCARD dao_status_t dao_script_adopt(dao_script_t *script);
 
 /* ---- looking up ---- */
 
-/* Gives the slot of a key, or of where it would go. The key is not 0, and the script has entries with
+/* Returns the slot of a key, or of where it would go. The key is not 0, and the script has entries with
    keys. */
 uint32_t dao_script_key_slot(const dao_script_t *script, uint64_t key);
 
-/* Tells whether a size is one that an entry was seen with. */
+/* Returns true if a size is one that an entry was seen with. */
 static inline bool dao_script_size_is_usual(const dao_script_entry_t *entry, uint64_t units)
 {
     return units <= dao_lifetime_units(entry->most_bytes) && units >= dao_lifetime_units(entry->least_bytes);

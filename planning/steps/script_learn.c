@@ -85,7 +85,8 @@ static bool is_kept(const merge_t *merge, uint32_t entry)
     return merge->is_asked[entry] || merge->old->entries[entry].absent_count + 1u < DAO_SCRIPT_ABSENT_MAX;
 }
 
-/* Gives every entry and item its position. An item that is new stands behind the entry of the one before
+/* Finds the position of every entry and item. An item that is new stands behind the entry of the one before
+ *
    it. */
 static void place_all(merge_t *merge)
 {
@@ -162,7 +163,7 @@ static dao_script_entry_t entry_of(const dao_lifetime_t *item, uint32_t begin, u
                                 .alignment_shift = item->alignment_shift};
 }
 
-/* Adds what a step has seen of an entry; tells whether that changes more than its smallest size. */
+/* Adds what a step has seen of an entry; true if that changes more than its smallest size. */
 static bool entry_join(dao_script_entry_t *entry, const dao_script_entry_t *seen)
 {
     dao_script_entry_t before = *entry;
@@ -179,7 +180,7 @@ static bool entry_join(dao_script_entry_t *entry, const dao_script_entry_t *seen
            entry->end != before.end || entry->alignment_shift != before.alignment_shift;
 }
 
-/* Gives the end of an item by positions. What a first step leaves alive is taken to stay, what a later
+/* Returns the end of an item by positions. What a first step leaves alive is taken to stay, what a later
    one leaves is taken to be replaced as the next begins, until more is known. */
 static uint32_t map_item_end(const merge_t *merge, uint32_t end)
 {
@@ -251,13 +252,13 @@ static dao_status_t learn_more(const dao_script_t *old, const dao_lifetimes_t *r
     return status;
 }
 
-/* Tells whether what was learnt before makes a script too large for the steps that come now. */
+/* Returns true if what was learnt before makes a script too large for the steps that come now. */
 static bool is_excess(const dao_script_t *more, const dao_script_t *alone)
 {
     return more->alive_bytes > alone->alive_bytes + alone->alive_bytes / EXCESS_PART_MAX;
 }
 
-/* Ends a script that has its entries, or destroys it; gives status back, or what failed. */
+/* Ends a script that has its entries, or destroys it; returns status back, or what failed. */
 static dao_status_t complete(dao_status_t status, dao_script_t **script)
 {
     if (status == DAO_OK) {

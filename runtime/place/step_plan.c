@@ -9,7 +9,7 @@
 #include "runtime/place/lookup.h"
 #include "runtime/start/step_plan_settings.h"
 
-/* Gives the allocator that serves a place from plans, starting the place if need be; NULL where there is
+/* Returns the allocator that serves a place from plans, starting the place if need be; NULL where there is
    none. */
 static dao_status_t find(dao_place_t place, dao_allocator_t **out_planned)
 {
