@@ -356,20 +356,14 @@ const dao_command_t dao_command_replay = {
     .arguments = "FILE",
     .summary = "run the recorded steps of a program with step plans",
     .details =
-        "FILE has the columns " DAO_EVENT_FILE_HEADER ". The steps of --record are recorded, planned, and\n"
-        "those of --serve follow the plan: what does not follow the plan gets idle memory of its arena, or "
-        "memory "
-        "beside\n"
-        "it. A row a step: the share of requests that the arena served; requests that got the place planned "
-        "for\n"
-        "them, that did not, and that are in no plan; arena and memory beside it at most, over the most "
-        "bytes\n"
-        "that were alive at one time; minor page faults. With --deviate also the most that the place took up "
-        "to\n"
-        "that step, over what it takes without plans. The addresses of all live blocks are held against each "
-        "other:\n"
-        "two that share a byte are a failure. Kinds of deviations, and what becomes of an "
-        "event:" DAO_DEVIATION_LIST(KIND_HELP),
+        "FILE has the columns " DAO_EVENT_FILE_HEADER ". The steps of --record are recorded and\n"
+        "planned, those of --serve follow the plan: what does not gets idle memory of its arena, or\n"
+        "memory beside it. A row a step: the share of requests that the arena served; requests that got\n"
+        "the place planned for them, that did not, and that are in no plan; arena and memory beside it\n"
+        "at most, over the most bytes that were alive at one time; minor page faults. With --deviate\n"
+        "also the most that the place took up to that step, over what it takes without plans. The\n"
+        "addresses of all live blocks are held against each other: two that share a byte are a failure.\n"
+        "Kinds of deviations, and what becomes of an event:" DAO_DEVIATION_LIST(KIND_HELP),
     .options = options,
     .rules = rules,
     .least_arguments = 1,

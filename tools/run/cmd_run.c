@@ -570,20 +570,15 @@ const dao_command_t dao_command_run = {
     .arguments = "TRACE",
     .summary = "execute a recorded step for real in limited device memory",
     .details =
-        "Every operator of TRACE becomes a kernel that checks each byte it reads and writes new ones, so a "
-        "tensor\n"
-        "that was lost, stale or misplaced is seen: then the exit code is 1. The step runs again with "
-        "unlimited\n"
-        "memory to compare.\n" DAO_READ_STEP_HELP "\n\n"
-        "Evictions, bytes, reads and times are those of one step, after one to warm up. What was alive "
-        "before\n"
-        "the step, such as weights, begins on the host: fetches and bytes to the device include its first "
-        "use,\n"
-        "in both runs, so both times do. Preparing and checking at the end are outside the times; kernels "
-        "that\n"
-        "check and write every byte are inside. Mismatches are wrong 8-byte words in all that was run.\n"
-        "With --scheme learn steps are run in a row; evictions, bytes and the step time are means of the "
-        "last five.",
+        "Every operator of TRACE becomes a kernel that checks each byte it reads and writes new ones, so\n"
+        "a tensor that was lost, stale or misplaced is seen: then the exit code is 1. The step runs again\n"
+        "with unlimited memory to compare.\n" DAO_READ_STEP_HELP "\n\n"
+        "Evictions, bytes, reads and times are those of one step, after one to warm up. What was alive\n"
+        "before the step, such as weights, begins on the host: fetches and bytes to the device include\n"
+        "its first use, in both runs, so both times do. Preparing and checking at the end are outside the\n"
+        "times; kernels that check and write every byte are inside. Mismatches are wrong 8-byte words in\n"
+        "all that was run. With --scheme learn steps are run in a row; evictions, bytes and the step time\n"
+        "are means of the last five.",
     .options = options,
     .rules = rules,
     .least_arguments = 1,
