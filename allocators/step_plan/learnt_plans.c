@@ -500,7 +500,8 @@ void dao_planned_learning_start(dao_planned_t *planned, dao_planned_learning_t *
     if (status !=
         DAO_OK) { /* the caller is to do it, or there is no thread; what it finds until it fails is used */
         bool is_done;
-        (void)dao_planner_work(learning->planner, UINT64_MAX, &is_done); /* a failed planner has no plan */
+        status = dao_planner_work(learning->planner, UINT64_MAX, &is_done);
+        (void)status; /* a planner that failed has no plan */
     }
     dao_planned_boundary_lock(planned);
     learning->is_under_way = false;
