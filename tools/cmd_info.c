@@ -160,9 +160,8 @@ const dao_command_t dao_command_info = {
     .name = "info",
     .arguments = "[TRACE]",
     .summary = "show this build and its devices, or what a trace holds",
-    .details = "Without TRACE: version, backend and devices. With TRACE: operators, tensors, peak, and the "
-               "smallest\n"
-               "device memory that the step can be run in.\n" DAO_READ_STEP_HELP,
+    .details = "Without TRACE: version, backend and devices. With TRACE: operators, tensors, peak, and the\n"
+               "smallest device memory that the step can be run in.\n" DAO_READ_STEP_HELP,
     .options = options,
     .most_arguments = 1,
     .settings_bytes = sizeof(settings_t),

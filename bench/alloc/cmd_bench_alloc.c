@@ -521,14 +521,14 @@ const dao_command_t dao_command_bench_alloc = {
     .name = "alloc",
     .arguments = "",
     .summary = "measure allocators: time, tails, memory that a trace needs",
-    .details = "Replays traces of allocations through dao_alloc() and dao_free() on a device that only keeps "
-               "books, and\n"
-               "through allocators of the host. Traces:\n"
-               "  a1 a2 a3        last in, first out: 4 KiB, 1 deep; 1 MiB and 16 MiB, 64 deep\n"
-               "  b1k b10k b100k  so many live blocks of random sizes, each pair replaces one\n"
-               "  c cd            a training step of 220 layers; the same with a batch that changes\n"
-               "  d               sizes and lives as in training a large transformer\n"
-               "  torch:MODEL     the events of a recorded step in the folder MODEL of --torch-steps",
+    .details =
+        "Replays traces of allocations through dao_alloc() and dao_free() on a device that only keeps\n"
+        "books, and through allocators of the host. Traces:\n"
+        "  a1 a2 a3        last in, first out: 4 KiB, 1 deep; 1 MiB and 16 MiB, 64 deep\n"
+        "  b1k b10k b100k  so many live blocks of random sizes, each pair replaces one\n"
+        "  c cd            a training step of 220 layers; the same with a batch that changes\n"
+        "  d               sizes and lives as in training a large transformer\n"
+        "  torch:MODEL     the events of a recorded step in the folder MODEL of --torch-steps",
     .options = options,
     .rules = rules,
     .least_arguments = 0,

@@ -163,10 +163,10 @@ const dao_command_t dao_command_bench_gpu = {
     .arguments = "",
     .summary = "what the library takes from a device, beside what its driver gives",
     .details =
-        "Each figure stands beside a reference of the same run. Builds for cuda and hip measure the "
-        "real device. A training runs in a program of its own: example_train compares a step at some shares "
-        "of its own peak with one\n"
-        "without a limit, with its bound and its forecast; its losses have to be the same.",
+        "Each figure stands beside a reference of the same run. Builds for cuda and hip measure the real\n"
+        "device. A training runs in a program of its own: example_train compares a step at some shares of\n"
+        "its own peak with one without a limit, with its bound and its forecast; its losses have to be\n"
+        "the same.",
     .options = options,
     .least_arguments = 0,
     .most_arguments = 0,

@@ -406,23 +406,22 @@ static dao_status_t run_plan(const dao_arguments_t *arguments, void *user, int *
 #define HELP_METHOD(number, name, text, about) "  " text ": " about "\n"
 #define HELP_KIND(name, text, about)           "\n  " text ": " about
 
+#define STRATEGIES_HELP DAO_PLAN_STRATEGY_LIST(HELP_WAY)
+#define METHODS_HELP    DAO_PLAN_METHOD_LIST(HELP_METHOD)
+#define KINDS_HELP      DAO_PLAN_KIND_LIST(HELP_KIND)
+
 const dao_command_t dao_command_plan = {
     .program = "dao",
     .name = "plan",
     .arguments = "[FILE]",
     .summary = "place buffers of known lives in as little memory as can be",
-    .details = "FILE has lifetimes: CSV with the columns id, lower, upper, size and perhaps "
-               "alignment, offset, gaps, pool; "
-               "the\n"
-               "events of a program; or a recorded step, a folder or one of the files that `dao run` "
-               "takes.\n"
-               "\nStrategies, which see one allocation or free after the "
-               "other:\n" DAO_PLAN_STRATEGY_LIST(HELP_WAY) "\nMethods, which know all lives "
-                                                           "before:\n" DAO_PLAN_METHOD_LIST(
-                                                               HELP_METHOD) "\nKinds for "
-                                                                            "--"
-                                                                            "generate"
-                                                                            ":" DAO_PLAN_KIND_LIST(HELP_KIND),
+    .details =
+        "FILE has lifetimes: CSV with the columns id, lower, upper, size and perhaps alignment, offset,\n"
+        "gaps, pool; the events of a program; or a recorded step, a folder or one of the files that\n"
+        "`dao run` takes.\n\n"
+        "Strategies, which see one allocation or free after the other:\n" STRATEGIES_HELP "\n"
+        "Methods, which know all lives before:\n" METHODS_HELP "\n"
+        "Kinds for --generate:" KINDS_HELP,
     .options = options,
     .rules = rules,
     .least_arguments = 0,
