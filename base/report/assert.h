@@ -13,13 +13,13 @@ noreturn void dao_assert_failed(const char *condition, const char *file, int lin
 #if defined(DAO_ASSERTS)
 #define DAO_ASSERT(condition) ((condition) ? (void)0 : dao_assert_failed(#condition, __FILE__, __LINE__))
 #else
-#define DAO_ASSERT(condition) ((void)sizeof(condition))
+#define DAO_ASSERT(condition) ((void)(0 && (condition)))
 #endif
 
 #if defined(DAO_HEAVY_ASSERTS)
 #define DAO_ASSERT_HEAVY(condition) DAO_ASSERT(condition)
 #else
-#define DAO_ASSERT_HEAVY(condition) ((void)sizeof(condition))
+#define DAO_ASSERT_HEAVY(condition) ((void)(0 && (condition)))
 #endif
 
 #endif
