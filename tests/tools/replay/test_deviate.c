@@ -129,6 +129,24 @@ static void no_share_repeats_it(void)
     dao_event_file_finish(&file);
 }
 
+/* Each step has one shape throughout: half to all of the first step's bytes, as many requests. */
+static void shapes_are_other_sizes_of_the_first_step(void)
+{
+    const dao_deviation_t shapes = {.repeats = 40, .shapes = 4, .seed = 1};
+    dao_event_file_t file;
+    CU_ASSERT_EQUAL_FATAL(dao_event_file_deviate(&recorded, &shapes, &file), DAO_OK);
+    size_t count, first_count, other_count = 0;
+    uint64_t first_bytes = sum_of(&file, 0, &first_count);
+    for (size_t step = 1; step < file.step_count; step++) {
+        uint64_t bytes = sum_of(&file, step, &count);
+        CU_ASSERT_EQUAL(count, first_count);
+        CU_ASSERT(bytes <= first_bytes && bytes >= first_bytes / 2);
+        other_count += bytes != first_bytes;
+    }
+    CU_ASSERT(other_count > 0 && other_count < file.step_count - 1);
+    dao_event_file_finish(&file);
+}
+
 static void each_kind_does_what_it_says(void)
 {
     size_t plain_count, count;
@@ -219,6 +237,7 @@ static void what_cannot_be_made_leaves_nothing(void)
 static CU_TestInfo tests[] = {
     {"the first step is as it was", the_first_step_is_as_it_was},
     {"no share repeats it", no_share_repeats_it},
+    {"shapes are other sizes of the first step", shapes_are_other_sizes_of_the_first_step},
     {"each kind does what it says", each_kind_does_what_it_says},
     {"equal seeds give equal steps", equal_seeds_give_equal_steps},
     {"names of kinds are read", names_of_kinds_are_read},
