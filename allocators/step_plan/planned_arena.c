@@ -181,6 +181,16 @@ void dao_planned_arena_fit(dao_planned_t *planned)
     planned->stats.failed_count++;
 }
 
+void dao_planned_arena_trim(dao_planned_t *planned)
+{
+    if (dao_planned_boundary_try_lock(planned)) {
+        if (planned->depth == 0) {
+            (void)dao_planned_arena_give(planned); /* what lives there is no cached memory */
+        }
+        dao_planned_boundary_unlock(planned);
+    }
+}
+
 /* ---- blocks ---- */
 
 static bool is_done(const dao_stream_fence_t *fence, void *user)

@@ -218,7 +218,7 @@ void dao_planned_replace(dao_planned_t *planned, uint32_t number, const dao_lear
 DAO_NODISCARD dao_status_t dao_learnt_plan_init(dao_planned_t *planned, dao_script_t *script,
                                                 dao_learnt_plan_t *out_plan);
 
-/* ---- step_boundary.c ---- */
+/* ---- boundary_lock.c ---- */
 
 /* Taking `boundary`, and giving it up. The program's functions may be called under it: who shows a plan does,
    and lines of the log come from where the arena does. A thread has one boundary at a time; trying fails if

@@ -23,44 +23,6 @@
 
 #include <inttypes.h>
 
-/* ---- the lock ---- */
-
-static _Thread_local bool is_at_boundary;
-
-void dao_planned_boundary_lock(dao_planned_t *planned)
-{
-    dao_mutex_lock(&planned->boundary);
-    is_at_boundary = true;
-}
-
-bool dao_planned_boundary_try_lock(dao_planned_t *planned)
-{
-    bool is_taken = !is_at_boundary && dao_mutex_try_lock(&planned->boundary);
-    is_at_boundary = is_at_boundary || is_taken;
-    return is_taken;
-}
-
-void dao_planned_boundary_unlock(dao_planned_t *planned)
-{
-    is_at_boundary = false;
-    dao_mutex_unlock(&planned->boundary);
-}
-
-bool dao_planned_at_boundary(void)
-{
-    return is_at_boundary;
-}
-
-void dao_planned_arena_trim(dao_planned_t *planned)
-{
-    if (dao_planned_boundary_try_lock(planned)) {
-        if (planned->depth == 0) {
-            (void)dao_planned_arena_give(planned); /* what lives there is no cached memory */
-        }
-        dao_planned_boundary_unlock(planned);
-    }
-}
-
 /* ---- begin ---- */
 
 /* Slots of threads that have ended are for others, in the order in which these come. */
