@@ -5,10 +5,9 @@
    keeps what was freed until nobody may use it any more:
 
    - A block that is freed behind a fence goes back to the allocator when its streams have passed. Until then
-   a
-     request of the one stream that its fence names gets it at once, if the allocator would give it just such
-     a block. A request of another stream gets it where there is nothing else, and waits for the fence on the
-     device.
+     a request of the one stream that its fence names gets it at once, if the allocator would give it just
+     such a block. A request of another stream gets it where there is nothing else, and waits for the fence
+     on the device.
    - A block of a lease that is freed keeps its place until the lease ends, and only requests under the lease
      get it.
 

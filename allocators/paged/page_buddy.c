@@ -10,9 +10,11 @@
 
    What holds between calls:
 
-       the runs cover [0, page_count), each page once sum of the lengths of free runs == free_count no two
-       buddies are both free with the same order bit k of order_bits is set exactly if lists[k] is not empty,
-       and all free runs are in the list of their order */
+       the runs cover [0, page_count), each page once
+       sum of the lengths of free runs == free_count
+       no two buddies are both free with the same order
+       bit k of order_bits is set exactly if lists[k] is not empty
+       each free run is in the list of its order */
 #include "allocators/paged/page_buddy.h"
 
 #include "base/memory/host.h"

@@ -9,24 +9,21 @@
 
    Why it is right:
 
-   - Free: many threads pop. A pop reads `head` and its `next` and swaps head for next; between the two others
-   may have popped
-     that slot and put it back with another next. Every change of the head changes the tag, so the swap then
-     fails and is tried again. (The tag has 32 bits: a thread would have to sleep through exactly a multiple
-     of 2^32 changes.) Reading `next` of a slot that is no longer free is harmless: slots stay allocated and
-     `next` is atomic.
+   - Free: many threads pop. A pop reads `head` and its `next` and swaps head for next. Between the two,
+     others may have popped that slot and put it back with another next. Every change of the head changes the
+     tag, so the swap then fails and is tried again. (The tag has 32 bits: a thread would have to sleep
+     through exactly a multiple of 2^32 changes.) Reading `next` of a slot that is no longer free is harmless:
+     slots stay allocated and `next` is atomic.
    - Pending: threads only push, and the owner takes the whole stack with one exchange. Nothing is popped
-   singly, so a head
-     that is seen again is really the top again.
+     singly, so a head that is seen again is really the top again.
    - The address is written by the thread that popped the slot, before its push, which releases; the owner's
-   exchange
-     acquires. All changes of pending_head are read-modify-writes, so that the exchange is ordered after every
-     push in the stack. Slots go back to free the same way.
+     exchange acquires. All changes of pending_head are read-modify-writes, so that the exchange is ordered
+     after every push in the stack. Slots go back to free the same way.
    - Enough slots: slot_count >= live blocks + spare, from before a block is handed out. Each pending slot is
-   for a live block
-     or for an address that was wrong (foreign, interior, or pushed twice). So a push of a live block finds no
-     slot only if more than the spare ones hold wrong addresses that have not been drained. Then the push is
-     counted as lost, which the owner logs; the block stays live until the owner is destroyed. */
+     for a live block or for an address that was wrong (foreign, interior, or pushed twice). So a push of a
+     live block finds no slot only if more than the spare ones hold wrong addresses that have not been
+     drained. Then the push is counted as lost, which the owner logs; the block stays live until the owner is
+     destroyed. */
 #include "allocators/segments/deferred.h"
 
 #include "base/log.h"

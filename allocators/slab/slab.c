@@ -38,8 +38,7 @@
      it. A thread that found no mark pushes, and the next drain finds it. No bit is left without its slab in
      the stack or in the hands of a thread that is about to push it.
    - Nothing is popped singly, so a head that is seen again is really the top again: there is no ABA.
-   mail_next
-     is written only by the thread that set the mark, so a slab is in the stack once.
+     mail_next is written only by the thread that set the mark, so a slab is in the stack once.
    - A slab with an object in the mail has that object out, so it does not end. But a thread may push a slab
      whose bit another drain has taken already. It may have ended by then, even be another slab: its
      descriptor still exists, its bits are 0, and draining it puts nothing back. That is why the mark and

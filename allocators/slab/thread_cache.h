@@ -19,8 +19,9 @@
    - An allocation that fails for want of memory has given back what this thread kept; other threads do so at
      their next call.
    - Peaks are those of `inner`, in which whole slabs count: never too low, too high by at most what slabs
-   keep. - Counters belong to one moment, but for what other threads are doing just then. - is_valid() may
-   answer false while another thread allocates or frees.
+     keep.
+   - Counters belong to one moment, but for what other threads are doing just then.
+   - is_valid() may answer false while another thread allocates or frees.
 
    Threads: any. Waits: as `inner`, and only where it is asked. Cost: a small pair about 130 instructions, no
    lock, and one atomic exchange, in the free: of two threads that free one block at the same time one is told

@@ -107,8 +107,8 @@ template <typename Place> class block
 };
 
 /** An object, or with T[] an array of objects, at a place. Moved, never copied. Where the host cannot touch
-   the memory,
-    objects are trivially copyable, and neither constructed nor accessed here. See make_unique(). */
+    the memory, objects are trivially copyable, and neither constructed nor accessed here. See
+    make_unique(). */
 template <typename T, typename Place> class unique_ptr
 {
   public:

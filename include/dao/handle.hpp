@@ -531,8 +531,7 @@ class memory : public detail::counted<::dao_memory_t, ::dao_memory_retain, ::dao
 };
 
 /** Lengths, strides or an order of dimensions, copied: {2, 3}, a std::vector, or a pointer and a count. More
-   numbers than
-    DAO_TENSOR_RANK_MAX are counted but not kept: every call refuses so many. */
+    numbers than DAO_TENSOR_RANK_MAX are counted but not kept: every call refuses so many. */
 template <typename Number> class dimensions
 {
   public:

@@ -327,8 +327,7 @@ void copy(To dst_place, void *dst, From src_place, const void *src, std::size_t 
 }
 
 /** Returns the address by which a device's kernels reach a byte of pinned or registered memory, or throws
-   dao::error. As
-    dao_host_device_address_query(). */
+    dao::error. As dao_host_device_address_query(). */
 [[nodiscard]] inline void *device_address(device_place device, void *address)
 {
     void *result = nullptr;

@@ -242,8 +242,7 @@ DAO_API DAO_NODISCARD dao_status_t dao_step_plan_load(dao_place_t place, const c
 /* ---- figures ---- */
 
 /** What is counted in steps. Each request of at least smallest_bytes in a step with a plan is a hit,
-   missed, unplanned
-    or null_bin; one that fails is not counted. Text and JSON forms come from this list. */
+    missed, unplanned or null_bin; one that fails is not counted. Text and JSON forms come from this list. */
 #define DAO_STEP_COUNTS_LIST(X)                                                                              \
     X(request_count, "requests")                                                                             \
     X(hit_count, "requests that got the place planned for them")                                             \
@@ -306,8 +305,7 @@ typedef struct dao_step_plan_lifetime {
 } dao_step_plan_lifetime_t;
 
 /** Sees one lifetime. It may call any function of the library but dao_finalize() and those of this header
-   that take a place,
-    which answer DAO_ERR_REENTRANT. */
+    that take a place, which answer DAO_ERR_REENTRANT. */
 typedef void (*dao_step_plan_visit_t)(const dao_step_plan_lifetime_t *lifetime, void *user);
 
 /**

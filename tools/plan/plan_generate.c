@@ -11,9 +11,9 @@
          eight workers whose turns are random; one output a column, and 15 % of the others, stay until the
          backward pass; then the columns are put into one tensor and go through six layers; then gradients
          free what was kept, in random order.
-   rnd   begins uniform, lengths log-uniform up to an eighth of all times, sizes log-normal. cut   one buffer
-   of 1 MiB that lives 2^20 times, of which again and again a large part is cut in two, across its bytes or
-         across its life.
+   rnd   begins uniform, lengths log-uniform up to an eighth of all times, sizes log-normal.
+   cut   one buffer of 1 MiB that lives 2^20 times, of which again and again a large part is cut in two,
+         across its bytes or across its life.
 
    When there are buffers enough nothing more is allocated, and what lives is freed in the usual order. */
 #include "tools/plan/plan_generate.h"

@@ -6,14 +6,16 @@
      ... op i | op i + 1 ...             |           | ... op k - 1 | op k ...
           map out                        |           |         map in
 
-   A feature map is a tensor that the forward pass writes and the backward pass reads. Forward are operators 0
-   .. threshold.
+   A feature map is a tensor that the forward pass writes and the backward pass reads. The forward pass
+   is operators 0 .. threshold.
 
      sync        everything waits: an operator, then its maps out; the maps of an operator in, then the
-     operator half_sync   maps go out beside the next operator, and come in beside the one before; both ends
-     are waited for async       copies queue up first in, first out, and kernels wait only for what they read.
-     A map is called for at the
-                 latest begin of an operator from which, as things stand there, no kernel would wait for any
+                 operator
+     half_sync   maps go out beside the next operator, and come in beside the one before; both ends are
+                 waited for
+     async       copies queue up first in, first out, and kernels wait only for what they read. A map is
+                 called for at the latest begin of an operator from which, as things stand there, no kernel
+                 would wait for any
 
    A map leaves memory when it is out and no forward operator uses it any more; it takes memory again when it
    is called for.

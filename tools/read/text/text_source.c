@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reads a file through one buffer, unpacking it if it begins as gzip files do. Only regular files: a pipe
-   without a writer would hang, a directory cannot be read. Invariant: buffer[begin .. end) are the bytes not
-   taken yet, and buffer[0] is at `offset`, unpacked. */
+   without a writer would hang, a directory cannot be read.
+
+   Invariant: buffer[begin .. end) are the bytes not taken yet, and buffer[0] is at `offset`, unpacked. */
 #define _GNU_SOURCE
 #include "tools/read/text/text_source.h"
 
