@@ -231,12 +231,14 @@ dao_status_t dao_planned_wait(dao_allocator_t *allocator, uint64_t timeout_ns)
     return is_late ? dao_error(DAO_ERR_NOT_READY, "%s: a plan is still being made", planned->name) : DAO_OK;
 }
 
-/* Refuses what is for the time between steps, while nobody learns. */
-static dao_status_t check_idle(const dao_planned_t *planned, const char *what)
+/* Refuses what is for the time between steps, while nobody learns. A plan that is done is adopted first: no
+   step may be under way then, as it would go on without the plans that it follows. */
+static dao_status_t check_idle(dao_planned_t *planned, const char *what)
 {
     if (planned->depth > 0) {
         return dao_error(DAO_ERR_BUSY, "%s: %s within a step", planned->name, what);
     }
+    dao_planned_adopt(planned);
     return planned->learning != NULL
                ? dao_error(DAO_ERR_BUSY, "%s: %s while a plan is being made", planned->name, what)
                : DAO_OK;
@@ -262,7 +264,6 @@ dao_status_t dao_planned_reset(dao_allocator_t *allocator)
 {
     dao_planned_t *planned = dao_planned_of(allocator);
     dao_planned_boundary_lock(planned);
-    dao_planned_adopt(planned);
     dao_status_t status = check_idle(planned, "dao_step_plan_reset()");
     if (status == DAO_OK) {
         forget(planned);
@@ -335,7 +336,6 @@ dao_status_t dao_planned_load(dao_allocator_t *allocator, const char *text, size
         return status;
     }
     dao_planned_boundary_lock(planned);
-    dao_planned_adopt(planned);
     status = check_idle(planned, "dao_step_plan_load()");
     if (status == DAO_OK) {
         forget(planned);

@@ -348,6 +348,15 @@ static void submit(dao_plan_run_func_t run, void *argument, void *user)
     submitted_argument = argument;
 }
 
+static void run_what_was_submitted(void)
+{
+    while (submitted_run != NULL) {
+        dao_plan_run_func_t run = submitted_run;
+        submitted_run = NULL;
+        run(submitted_argument);
+    }
+}
+
 static void the_programs_executor_makes_the_plan(void)
 {
     serve_at(host, &(dao_step_plan_config_t){.mode = DAO_STEP_PLAN_OFFSETS,
@@ -359,14 +368,36 @@ static void the_programs_executor_makes_the_plan(void)
     CU_ASSERT_EQUAL(dao_step_plan_reset(host), DAO_ERR_BUSY);
     whole_step(host);
     CU_ASSERT_EQUAL(stats_of(host).latest.hit_count, 0);
-    while (submitted_run != NULL) {
-        dao_plan_run_func_t run = submitted_run;
-        submitted_run = NULL;
-        run(submitted_argument);
-    }
+    run_what_was_submitted();
     must(dao_step_plan_wait(host, UINT64_MAX));
     whole_step(host);
     CU_ASSERT_EQUAL(stats_of(host).latest.hit_count, BLOCK_COUNT);
+}
+
+/* What is refused within a step must not take the step's plans away. */
+static void a_plan_that_is_done_within_a_step_waits_for_the_next(void)
+{
+    serve_at(host, &(dao_step_plan_config_t){.mode = DAO_STEP_PLAN_OFFSETS,
+                                             .worker = DAO_STEP_PLAN_WORKER_SUBMIT,
+                                             .submit = submit});
+    submitted_run = NULL;
+    whole_step(host);
+    run_what_was_submitted();
+    whole_step(host); /* follows it; the next one is another, for which a plan is asked for */
+    must(dao_step_begin(host));
+    void *large = dao_alloc(host, 8 * MIB);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(large);
+    must(dao_free(host, large));
+    must(dao_step_end(host));
+    must(dao_step_begin(host));
+    run_what_was_submitted();
+    CU_ASSERT_EQUAL(dao_step_plan_reset(host), DAO_ERR_BUSY);
+    run_step(host);
+    must(dao_step_end(host));
+    CU_ASSERT_EQUAL(stats_of(host).plan_count, 1);
+    CU_ASSERT_EQUAL(stats_of(host).latest.hit_count, BLOCK_COUNT);
+    must(dao_step_plan_reset(host));
+    CU_ASSERT_EQUAL(stats_of(host).plan_count, 2);
 }
 
 static void keys_tell_requests_apart_in_any_order(void)
@@ -510,6 +541,8 @@ static CU_TestInfo tests[] = {
     {"the environment says what a config does not", the_environment_says_what_a_config_does_not},
     {"a thread makes the plan", a_thread_makes_the_plan},
     {"the program's executor makes the plan", the_programs_executor_makes_the_plan},
+    {"a plan that is done within a step waits for the next",
+     a_plan_that_is_done_within_a_step_waits_for_the_next},
     {"keys tell requests apart in any order", keys_tell_requests_apart_in_any_order},
     {"lifetimes can be looked at", lifetimes_can_be_looked_at},
     {"a hardened place is served behind its guards", a_hardened_place_is_served_behind_its_guards},
