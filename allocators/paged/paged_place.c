@@ -36,7 +36,7 @@ typedef struct search {
     uint64_t best_offset_bytes;
 } search_t;
 
-/* Gives the number of pages that a block in a hole would take: all but those that others than the hole keep
+/* Returns the number of pages that a block in a hole would take: all but those that others than the hole keep
    where they are. */
 static uint64_t pages_taken(const arena_t *arena, const dao_range_block_t *hole, uint64_t offset_bytes,
                             uint64_t block_bytes)

@@ -3,9 +3,9 @@
 
    nodes     a block each, 32 bytes, in one table; a link is a node's place in it, in bytes. By address:
 
-                 border <-> node 4 (offset 0) <-> node 7 <-> ... <-> node 3 <-> border
+                 sentinel <-> node 4 (offset 0) <-> node 7 <-> ... <-> node 3 <-> sentinel
 
-             Node 0 is the border, so that every block has neighbours. Nodes without a block are chained
+             Node 0 is the sentinel, so that every block has neighbours. Nodes without a block are chained
              through bin_after, from `unused`.
    fences    the stream fence of each node. Apart from the nodes, so that merging and searching touch it only
              where there is one.
@@ -22,7 +22,7 @@
        no two neighbours are free and fenced by the same streams, or by none
        a free block is in the bin of its size, and nothing else is in a bin
        a cell of starts has the first used block in it
-       border + the room of the bins + blocks + unused nodes == node_count
+       sentinel + the room of the bins + blocks + unused nodes == node_count
 
    A block's states (dao_range_state_t): free, fenced (free, but some streams may still use it), used, marked
    (used, and streams are noted on it). Gaps are in range_parts.c.

@@ -14,8 +14,8 @@
 #include <stddef.h>
 #include <string.h>
 
-/* No node: link 0 is the border, which comes before the first block and after the last one, begins behind all
-   others and is never free. */
+/* No node: link 0 is the sentinel, which comes before the first block and after the last one, begins behind
+   all others and is never free. */
 #define DAO_RANGE_NONE 0u
 
 #define UNIT_SHIFT      8
@@ -55,7 +55,7 @@ typedef enum dao_range_state {
 typedef struct dao_range_node {
     uint64_t size_units; /* 64 bits: the whole range may be 2^32 units */
     uint32_t offset_units;
-    uint32_t before; /* neighbours by address, in a ring through the border */
+    uint32_t before; /* neighbours by address, in a ring through the sentinel */
     uint32_t after;
     uint16_t bin; /* while free */
     uint16_t state;
@@ -70,14 +70,14 @@ typedef struct dao_range_node {
 
 static_assert(sizeof(dao_range_node_t) == 32, "two nodes a cache line");
 
-/* Where the table has nodes behind the border and the bins. */
+/* Where the table has nodes behind the sentinel and the bins. */
 #define NODES_BEGIN (sizeof(dao_range_node_t) + BIN_COUNT * sizeof(uint32_t))
 
 static_assert(NODES_BEGIN % sizeof(dao_range_node_t) == 0, "the bins take the room of so many nodes");
 
 struct dao_range {
     /* looked at by every call */
-    unsigned char *table; /* the border, the first link of each bin, then the other nodes */
+    unsigned char *table; /* the sentinel, the first link of each bin, then the other nodes */
     uint32_t *starts;     /* of each cell of addresses the first used node that begins there, or NONE */
     uint64_t used_units;
     uint32_t unused;       /* the first of the unused nodes */
@@ -89,7 +89,7 @@ struct dao_range {
     uint64_t base_units;
     bool is_plain;              /* good fit without an index */
     dao_stream_fence_t *fences; /* of each node */
-    uint32_t node_count; /* room in the table and in fences, the border and that of the bins included */
+    uint32_t node_count; /* room in the table and in fences, the sentinel and that of the bins included */
     uint32_t gaps;       /* the first of the gaps, or NONE */
     uint32_t page_count;
     uint32_t *firsts; /* the index, or NULL */
@@ -160,7 +160,7 @@ static DAO_ON_THE_PATH void dao_range_bin_insert(dao_range_t *range, uint32_t li
     node->bin = (uint16_t)bin;
     node->bin_before = dao_range_bin_link(bin);
     node->bin_after = *first;
-    dao_range_at(range, *first)->bin_before = link; /* the border's is never read */
+    dao_range_at(range, *first)->bin_before = link; /* the sentinel's is never read */
     *first = link;
     range->bin_words[bin / WORD_BITS - BIN_WORD_FIRST] |= UINT64_C(1) << bin % WORD_BITS;
 }
@@ -169,7 +169,7 @@ static DAO_ON_THE_PATH void dao_range_bin_insert(dao_range_t *range, uint32_t li
 static DAO_ON_THE_PATH void dao_range_bin_remove(dao_range_t *range, uint32_t link)
 {
     const dao_range_node_t *node = dao_range_at(range, link);
-    dao_range_at(range, node->bin_after)->bin_before = node->bin_before; /* the border's is never read */
+    dao_range_at(range, node->bin_after)->bin_before = node->bin_before; /* the sentinel's is never read */
     *dao_range_next_place(range, node->bin_before) = node->bin_after;
 }
 
@@ -240,7 +240,7 @@ static inline uint32_t dao_range_find_used(const dao_range_t *range, uint64_t of
     return node->offset_units == offset_units && node->state >= NODE_USED ? link : DAO_RANGE_NONE;
 }
 
-/* Enters a used node, which is linked to its neighbours. A cell without one has the border, which begins
+/* Enters a used node, which is linked to its neighbours. A cell without one has the sentinel, which begins
    behind all. */
 static DAO_ON_THE_PATH void dao_range_start_add(dao_range_t *range, uint32_t link, uint32_t offset_units)
 {
@@ -321,7 +321,7 @@ static inline void dao_range_gap_insert(dao_range_t *range, uint32_t link)
     node->state = NODE_GAP;
     node->bin_before = DAO_RANGE_NONE;
     node->bin_after = range->gaps;
-    dao_range_at(range, range->gaps)->bin_before = link; /* the border's is never read */
+    dao_range_at(range, range->gaps)->bin_before = link; /* the sentinel's is never read */
     range->gaps = link;
 }
 
@@ -334,7 +334,7 @@ static inline void dao_range_gap_insert(dao_range_t *range, uint32_t link)
 #define DAO_RANGE_NEAR_BINS  3u
 
 /* The rank of a hole is less if it is lower: its offset, then its link. No hole that is worth a look has a
-   greater one than the border's, but for the last unit of the largest range. */
+   greater one than the sentinel's, but for the last unit of the largest range. */
 #define DAO_RANGE_RANK_NONE ((uint64_t)UINT32_MAX << 32)
 
 /* Returns the less of `rank` and that of an entry of a bin, if it is large enough, and goes on to the next
@@ -349,8 +349,8 @@ static DAO_ON_THE_PATH uint64_t dao_range_look_at(const dao_range_t *range, uint
     return found < rank ? found : rank;
 }
 
-/* Looks at the first entries of a bin: a loop that is written out. What is behind the last one is the border,
-   and so is what is behind that: it has no end of its own to ask for at each step. */
+/* Looks at the first entries of a bin: a loop that is written out. What is behind the last one is the
+   sentinel, and so is what is behind that: it has no end of its own to ask for at each step. */
 static DAO_ON_THE_PATH uint64_t dao_range_look(const dao_range_t *range, uint32_t link, uint64_t least_units,
                                                uint64_t rank)
 {

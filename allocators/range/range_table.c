@@ -8,7 +8,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* Of the first table, behind the border and the bins. */
+/* Of the first table, behind the sentinel and the bins. */
 #define NODES_MIN 16u
 
 #define NODE_BYTES ((uint32_t)sizeof(dao_range_node_t))

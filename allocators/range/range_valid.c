@@ -55,7 +55,7 @@ static bool block_is_valid(const dao_range_t *range, uint32_t link, uint32_t bef
     return node->bin == dao_range_bin_of(node->size_units) && !dao_range_are_alike(range, before, link);
 }
 
-/* Returns true if a link leads to a node of the table other than the border. */
+/* Returns true if a link leads to a node of the table other than the sentinel. */
 static bool is_node(const dao_range_t *range, uint32_t link)
 {
     return link % sizeof(dao_range_node_t) == 0 && link >= NODES_BEGIN &&

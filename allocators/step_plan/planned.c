@@ -475,7 +475,7 @@ dao_status_t dao_planned_free_now(dao_planned_t *planned, void *address, dao_str
     return status;
 }
 
-/* Makes room for one more deferred free; without memory for it, it is carried out at once. */
+/* Makes room for one more deferred free; without memory for it, the block is freed at once. */
 static bool deferred_reserve(dao_planned_t *planned)
 {
     if (planned->deferred_count < planned->deferred_capacity) {

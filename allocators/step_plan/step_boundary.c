@@ -84,8 +84,8 @@ dao_status_t dao_planned_begin(dao_allocator_t *allocator)
 
 /* ---- end ---- */
 
-/* Carries out the frees that were deferred. No step is open any more. */
-static void deferred_carry_out(dao_planned_t *planned)
+/* Frees the blocks whose frees were deferred. No step is open any more. */
+static void deferred_reclaim(dao_planned_t *planned)
 {
     for (size_t i = 0; i < planned->deferred_count; i++) {
         dao_planned_deferred_t *deferred = &planned->deferred[i];
@@ -149,7 +149,7 @@ static dao_planned_learning_t *step_close(dao_planned_t *planned)
     dao_spin_lock(&planned->lock);
     atomic_store_explicit(&planned->is_open, false, memory_order_relaxed);
     dao_spin_unlock(&planned->lock);
-    deferred_carry_out(planned);
+    deferred_reclaim(planned);
     figures_take(planned);
     dao_planned_learning_t *learning = dao_planned_learn(planned);
     room_make(planned);
@@ -197,7 +197,7 @@ void dao_planned_enable(dao_allocator_t *allocator, bool is_enabled)
         atomic_store_explicit(&planned->is_open, false, memory_order_relaxed);
         dao_lifetimes_clear(&planned->recordings[planned->serial & 1], 0); /* half a step is not learnt */
         dao_spin_unlock(&planned->lock);
-        deferred_carry_out(planned);
+        deferred_reclaim(planned);
     }
     dao_planned_boundary_unlock(planned);
 }

@@ -76,7 +76,7 @@ typedef struct dao_step_plan_config {
     bool uses_tags;    /**< the tag of a block is its key, where no other one is set. Tags are numbers of a
                          process: a plan is loaded by one that makes its tags in the same order */
     bool records_time; /**< wall times, too, for dao_step_plan_walk() */
-    bool defers_frees; /**< frees in a step, of blocks of steps, are carried out at its end */
+    bool defers_frees; /**< frees in a step, of blocks of steps, are done at its end */
     bool prefault; /**< host and pinned memory: the arena's pages are touched when it is made; those of a host
                                    place where the system has a call for it (Linux 5.14) */
 } dao_step_plan_config_t;

@@ -423,7 +423,7 @@ dao_status_t dao_executor_step_end(dao_executor_t *executor)
     return push_step_boundary(executor);
 }
 
-/* Pushes a request and waits until it is carried out. The item stays the caller's. */
+/* Pushes a request and waits until it is answered. The item stays the caller's. */
 dao_status_t dao_executor_ask(dao_executor_t *executor, dao_item_t *item, dao_request_t *request)
 {
     item->request = request;

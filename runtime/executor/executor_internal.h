@@ -42,7 +42,7 @@ DAO_NODISCARD dao_status_t dao_executor_check_thread(const dao_executor_t *execu
 DAO_NODISCARD dao_status_t dao_executor_queue(dao_executor_t *executor, dao_item_t *first, dao_item_t *last,
                                               uint64_t kernel_count);
 
-/* Pushes a request and waits until it is carried out. The item stays the caller's. What the request answered;
+/* Pushes a request and waits until it is answered. The item stays the caller's. What the request answered;
    DAO_ERR_STOPPED. */
 DAO_NODISCARD dao_status_t dao_executor_ask(dao_executor_t *executor, dao_item_t *item,
                                             dao_request_t *request);

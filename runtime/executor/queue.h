@@ -39,7 +39,7 @@ dao_item_t *dao_queue_take(dao_queue_t *queue, bool wait);
 /* The consumer has finished a kernel. */
 void dao_queue_finish_kernel(dao_queue_t *queue);
 
-/* The consumer has carried out a request. */
+/* The consumer has answered a request. */
 void dao_queue_answer(dao_queue_t *queue, dao_request_t *request);
 
 /* A producer waits for its request. */

@@ -12,7 +12,7 @@ DAO_NODISCARD dao_status_t dao_step_plan_find(dao_step_plan_config_t *out_defaul
 DAO_NODISCARD dao_status_t dao_step_plan_config_check(const char *place,
                                                       const dao_step_plan_config_t *config);
 
-/* Tells whether a place's config, or the defaults, ask for step plans. */
+/* Returns true if a place's config, or the defaults, ask for step plans. */
 bool dao_step_plan_is_on(const dao_step_plan_config_t *config, const dao_step_plan_config_t *defaults);
 
 /* Puts the allocator that serves from plans in front of a place's own, if these ask for it. A failure

@@ -94,7 +94,7 @@ static void check_neighbours(dao_backend_pages_t *const handles[3], void *range,
             contract_copy_now(DAO_COPY_KIND_H2D, range, host, 3 * page);
         }
         memset(host, 0, 3 * page);
-        contract_copy_now(DAO_COPY_KIND_D2H, host, range, 3 * page); /* across the borders */
+        contract_copy_now(DAO_COPY_KIND_D2H, host, range, 3 * page); /* across the edges */
         for (size_t j = 0; j < 3; j++) {
             CU_ASSERT_TRUE(contract_is_drawn(host + j * page, page, orders[i][j]));
         }
@@ -140,7 +140,7 @@ static void a_run_of_handles_is_one_range(void)
     contract_draw(host, page, 0);
     contract_draw(host + page, page, 1);
     contract_draw(host + 2 * page, page, 2);
-    contract_copy_now(DAO_COPY_KIND_H2D, range, host, 3 * page); /* across the borders */
+    contract_copy_now(DAO_COPY_KIND_H2D, range, host, 3 * page); /* across the edges */
     for (size_t i = 0; i < 3; i++) {
         NEED(contract.ops->pages_unmap(contract.device, handles[i], contract_at(range, i * page)));
     }

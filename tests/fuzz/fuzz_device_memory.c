@@ -128,7 +128,7 @@ static void device_wrap(const dao_backend_ops_t *inner)
 
 /* ---- what the model knows ---- */
 
-/* Tells whether a block is all that it takes. Where it is not, what an alignment has cost lies before or
+/* Returns true if a block is all that it takes. Where it is not, what an alignment has cost lies before or
    behind it. */
 static bool is_exact(const model_t *model)
 {
@@ -140,14 +140,14 @@ static uint64_t align_up(uint64_t value, uint64_t unit)
     return (value + unit - 1) / unit * unit;
 }
 
-/* Tells whether [begin, end) holds a request. */
+/* Returns true if [begin, end) holds a request. */
 static bool gap_fits(uint64_t begin, uint64_t end, uint64_t bytes, uint64_t alignment_bytes)
 {
     uint64_t first = align_up(begin, alignment_bytes);
     return first < end && bytes <= end - first;
 }
 
-/* Tells whether any gap between the live blocks of a stretch holds a request. */
+/* Returns true if any gap between the live blocks of a stretch holds a request. */
 static bool stretch_fits(const model_t *model, const stretch_t *stretch, uint64_t bytes,
                          uint64_t alignment_bytes)
 {
@@ -165,7 +165,7 @@ static bool stretch_fits(const model_t *model, const stretch_t *stretch, uint64_
     return gap_fits(begin, end, bytes, alignment_bytes);
 }
 
-/* Gives the number of pages of a reservation that live blocks touch. */
+/* Returns the number of pages of a reservation that live blocks touch. */
 static uint64_t live_pages_in(const model_t *model, const stretch_t *reserved)
 {
     uint64_t count = 0, next = 0; /* pages below `next` are counted */
@@ -187,7 +187,7 @@ static uint64_t live_pages(const model_t *model)
     return live_pages_in(model, &device.reservation) + live_pages_in(model, &device.aside);
 }
 
-/* Gives the bytes of the segments that live blocks are in. */
+/* Returns the bytes of the segments that live blocks are in. */
 static uint64_t live_segment_bytes(const model_t *model)
 {
     uint64_t bytes = 0;
@@ -202,7 +202,7 @@ static uint64_t live_segment_bytes(const model_t *model)
     return bytes;
 }
 
-/* Gives the bytes that cannot be given back while the blocks live. */
+/* Returns the bytes that cannot be given back while the blocks live. */
 static uint64_t held_bytes(const model_t *model)
 {
     return model->kind == KIND_PAGED ? live_pages(model) * PAGE : live_segment_bytes(model);
@@ -253,7 +253,7 @@ static bool system_must_fit(const model_t *model, uint64_t bytes, uint64_t align
            align_up(bytes, 4 * KIB) + alignment_bytes <= room_bytes;
 }
 
-/* Tells whether a request must not fail. */
+/* Returns true if a request must not fail. */
 static bool must_fit(const model_t *model, uint64_t size_bytes, uint64_t alignment_bytes)
 {
     uint64_t bytes = align_up(size_bytes, GRANULE);
@@ -374,7 +374,7 @@ static uint64_t take_size(const model_t *model, fuzz_input_t *input)
     }
 }
 
-/* Tells whether the address range was handed out by the device. */
+/* Returns true if the address range was handed out by the device. */
 static bool is_on_device(const model_t *model, uintptr_t address, uint64_t bytes)
 {
     if (model->kind == KIND_PAGED) {

@@ -89,14 +89,14 @@ static void put_words(const memory_file_t *file, fuzz_input_t *input)
     }
 }
 
-/* Gives the pool that a buffer has to be in. */
+/* Returns the pool that a buffer has to be in. */
 static uint32_t fixed_pool(const dao_plan_buffer_t *buffer)
 {
     bool is_fixed = buffer->fixed_offset != DAO_PLAN_NOWHERE;
     return is_fixed && buffer->pool == DAO_PLAN_ANY_POOL ? 0 : buffer->pool;
 }
 
-/* Gives the plan that leaves fixed buffers where they are, in as many pools as are named, and places no
+/* Returns the plan that leaves fixed buffers where they are, in as many pools as are named, and places no
    others; NULL if fixed ones overlap or break a rule. */
 static dao_plan_t *plan_fixed(const dao_plan_input_t *lifetimes)
 {
@@ -121,7 +121,7 @@ static dao_plan_t *plan_fixed(const dao_plan_input_t *lifetimes)
     return plan;
 }
 
-/* Tells whether two buffers are the same; of a fixed one a file may have left out that it is in pool 0. */
+/* Returns true if two buffers are the same; of a fixed one a file may have left out that it is in pool 0. */
 static bool is_same(const dao_plan_buffer_t *left, const dao_plan_buffer_t *right)
 {
     dao_plan_buffer_t copies[2] = {*left, *right};

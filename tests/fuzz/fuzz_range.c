@@ -83,7 +83,7 @@ static void fill(model_t *model, uint32_t start, uint32_t end, cell_t cell)
     }
 }
 
-/* Gives the number of used blocks, and the first cell of the index-th. */
+/* Returns the number of used blocks, and the first cell of the index-th. */
 static uint32_t count_used(const model_t *model, uint32_t index, uint32_t *out_start)
 {
     uint32_t count = 0;
@@ -193,7 +193,7 @@ static bool may_take(const model_t *model, uint32_t start, const dao_range_reque
            (fence->streams == 0 || request->takes_fenced || dao_stream_fence_is_own(fence, request->stream));
 }
 
-/* Tells whether a part holds a request, alignment included. */
+/* Returns true if a part holds a request, alignment included. */
 static bool part_fits(const model_t *model, uint32_t start, const dao_range_request_t *request)
 {
     uint64_t unit = request->alignment_bytes > GRANULE ? request->alignment_bytes : GRANULE;
@@ -204,7 +204,7 @@ static bool part_fits(const model_t *model, uint32_t start, const dao_range_requ
            rounded(request->size_bytes) <= (end - first) / GRANULE;
 }
 
-/* Gives the smallest part that fits, the lowest among equals; `count` if none does. */
+/* Returns the smallest part that fits, the lowest among equals; `count` if none does. */
 static uint32_t best_part(const model_t *model, const dao_range_request_t *request)
 {
     uint32_t best = model->count;

@@ -341,7 +341,7 @@ static dao_allocator_t *create_device_memory(heap_backend_t *heap)
     return allocator;
 }
 
-/* Gives the most that an allocator has taken. */
+/* Returns the most that an allocator has taken. */
 static uint64_t peak_of(dao_allocator_t *allocator)
 {
     dao_stats_t stats;

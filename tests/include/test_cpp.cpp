@@ -609,7 +609,7 @@ void blocks_follow_streams()
     CU_ASSERT_EQUAL(status, DAO_ERR_INVALID);
 }
 
-/* Gives the code of what is thrown, or DAO_OK. */
+/* Returns the code of what is thrown, or DAO_OK. */
 template <typename Call> dao_status_t thrown_by(Call call)
 {
     try {

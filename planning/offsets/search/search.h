@@ -15,7 +15,7 @@ typedef enum dao_plan_search_event {
 } dao_plan_search_event_t;
 
 /* In passes. Looks for layouts with a peak below `below_bytes` (UINT64_MAX: any). The instance outlives it.
-   DAO_ERR_UNSUPPORTED for several pools, gaps, lives over the step's border, clocks that no times tell
+   DAO_ERR_UNSUPPORTED for several pools, gaps, lives over the step's boundary, clocks that no times tell
    exactly, and for instances in which too many are alive together; DAO_ERR_NO_HOST_MEMORY. */
 DAO_NODISCARD dao_status_t dao_plan_search_create(dao_plan_instance_t *instance, uint64_t below_bytes,
                                                   uint64_t seed, dao_plan_work_t *work,

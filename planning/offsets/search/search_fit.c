@@ -31,7 +31,7 @@
    capacity too: the weighted degree of Boussemart, Hemery, Lecoutre and Sais (ECAI 2004). Twins, which differ
    in nothing, are placed in the order of their numbers, and postponed together.
 
-   When no unplaced item crosses a border any more, both sides are parts which are solved one after the other.
+   When no unplaced item crosses a cut any more, both sides are parts which are solved one after the other.
    If one fails, then the frame that cut it off has failed, however many ways there are to solve the others:
    go_back() jumps over them.
 
@@ -488,7 +488,7 @@ static uint32_t choose_item(dao_plan_fit_t *fit, uint32_t section)
     return best;
 }
 
-/* Cuts the part at hand where nothing unplaced crosses a border any more. */
+/* Cuts the part at hand where nothing unplaced crosses a cut any more. */
 static void cut_part(dao_plan_fit_t *fit)
 {
     uint32_t begin = fit->part_begin;

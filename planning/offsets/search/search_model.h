@@ -60,7 +60,7 @@ typedef struct dao_plan_search_model {
 #define DAO_PLAN_SEARCH_MEMBER_COUNT_MAX (UINT32_C(1) << 20)
 
 /* In passes. DAO_ERR_UNSUPPORTED for what the search does not know: several pools, gaps, lives over the
-   step's border, clocks that no times tell exactly; or for more members than
+   step's boundary, clocks that no times tell exactly; or for more members than
    DAO_PLAN_SEARCH_MEMBER_COUNT_MAX. DAO_ERR_NO_HOST_MEMORY. */
 DAO_NODISCARD dao_status_t dao_plan_search_model_init(dao_plan_search_model_t *model,
                                                       dao_plan_instance_t *instance, dao_plan_work_t *work);

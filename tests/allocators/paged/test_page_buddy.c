@@ -105,7 +105,7 @@ static void the_largest_count_works(void)
     buddy_destroy();
 }
 
-/* Gives whether 2^order aligned pages are free in the model. */
+/* Returns true if 2^order aligned pages are free in the model. */
 static bool model_is_free(const model_t *model, uint32_t page, uint32_t order)
 {
     for (uint32_t i = page; i < page + (1u << order); i++) {

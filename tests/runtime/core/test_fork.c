@@ -74,7 +74,7 @@ static void kept_make(kept_t *kept)
     CU_ASSERT_EQUAL_FATAL(dao_managed_write(kept->managed, pattern, KEPT_BYTES), DAO_OK);
 }
 
-/* Tells whether all of it is as it was made. */
+/* Returns true if all of it is as it was made. */
 static void kept_check(const kept_t *kept)
 {
     for (size_t i = 0; i < PLACE_COUNT; i++) {

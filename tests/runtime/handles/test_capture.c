@@ -143,7 +143,7 @@ static void give(void *block, dao_stream_t *stream)
     CU_ASSERT_EQUAL(dao_free_async(device, block, stream), DAO_OK);
 }
 
-/* Gives a small block that a lease retains. */
+/* Returns a small block that a lease retains. */
 static char *take_retained(dao_lease_t **out_lease)
 {
     char *block = dao_alloc(device, SMALL_BYTES);
@@ -327,7 +327,7 @@ static void an_event_that_fails_behind_a_capture_is_recorded_later(void)
     end();
 }
 
-/* Who waits for all frees goes on to the last one, whatever another thread carries out of those that it has
+/* Who waits for all frees goes on to the last one, whatever another thread reclaims of those that it has
    passed over. */
 static void a_wait_for_frees_is_not_ended_by_another_threads_look(void)
 {

@@ -84,7 +84,7 @@ static void fill(void *address, unsigned char value, size_t size_bytes)
     device_fill(dao_place_of(device), address, value, size_bytes);
 }
 
-/* Tells whether all of a block still has a value. */
+/* Returns true if all of a block still has a value. */
 static bool has_value(const void *address, unsigned char value, size_t size_bytes)
 {
     return device_holds(dao_place_of(device), address, value, size_bytes);
@@ -225,7 +225,7 @@ static void check_lease(void)
     CU_ASSERT_PTR_NOT_EQUAL(other, block);
     CU_ASSERT_TRUE(device_holds(device, block, 0x5a, size_bytes));
     CU_ASSERT_EQUAL(dao_lease_retain(lease, other), DAO_OK);
-    CU_ASSERT_EQUAL(dao_free(device, other), DAO_OK); /* put off */
+    CU_ASSERT_EQUAL(dao_free(device, other), DAO_OK); /* deferred */
     CU_ASSERT_EQUAL(dao_lease_enter(lease), DAO_OK);
     CU_ASSERT_PTR_EQUAL(dao_alloc(device, size_bytes), block);
     CU_ASSERT_EQUAL(dao_lease_leave(lease), DAO_OK);

@@ -111,7 +111,7 @@ static bool is_drawn(dao_memory_t *memory, uint64_t seed)
 
 /* ---- bytes ---- */
 
-/* Tells whether the place's statistics are so, with no block beside. */
+/* Returns true if the place's statistics are so, with no block beside. */
 static bool counts(uint64_t shared_bytes, uint64_t imported_bytes)
 {
     dao_stats_t stats;

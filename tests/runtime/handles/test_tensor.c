@@ -89,7 +89,7 @@ static bool model_fill(model_t *model, int32_t rank, const int64_t *shape, const
     return is_inside;
 }
 
-/* Tells whether a tensor shows what its model says. */
+/* Returns true if a tensor shows what its model says. */
 static bool shows(const dao_tensor_t *tensor, const model_t *model)
 {
     static model_t seen;
@@ -247,7 +247,7 @@ static void step_unsqueeze(run_t *run)
     step_to(run, status, DAO_OK, view, &next);
 }
 
-/* Tells whether the list of a model is a regular grid of a shape: there are strides for it. */
+/* Returns true if the list of a model is a regular grid of a shape: there are strides for it. */
 static bool has_strides(const model_t *model, int32_t rank, const int64_t *shape)
 {
     int64_t strides[DAO_TENSOR_RANK_MAX] = {0};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* When a plan is made and when it serves, at each kind of place: settings of steps, first ones in which
-   there is nothing to be planned, blocks that outlive the plan that they came from, frees that are put off;
+   there is nothing to be planned, blocks that outlive the plan that they came from, deferred frees;
    arenas of one block, and who is served from them. */
 #include <dao/dao.h>
 
@@ -450,7 +450,7 @@ static void threads_that_are_begun_anew_are_served(void)
     }
 }
 
-/* More than have a lane each, one after another: those that have ended make room within the step. */
+/* More than have a slot each, one after another: those that have ended make room within the step. */
 static void many_threads_in_a_step_are_served(void)
 {
     enum { STEP_COUNT = 12, THREAD_COUNT = 40 };

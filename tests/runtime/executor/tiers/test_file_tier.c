@@ -360,7 +360,7 @@ static void arm(bool is_backend, uint64_t n, bool persistent)
     }
 }
 
-/* Gives the number of calls that failed. */
+/* Returns the number of calls that failed. */
 static uint64_t run_once(bool is_backend, uint64_t n, bool persistent)
 {
     dao_executor_config_t config = config_of(5, 2 * UNIT, DAO_FILE_ENGINE_AUTO);
