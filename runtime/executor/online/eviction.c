@@ -100,7 +100,7 @@ static dao_status_t evict_window(dao_engine_t *engine, uint64_t size_bytes, bool
     view_builder_t builder = {.engine = engine, .keep_dirty = keep_dirty, .used_after = used_after};
     dao_range_walk(engine->arena.range, add_to_view, &builder);
     if (builder.no_memory) {
-        return dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory to choose who leaves the device");
+        return dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory to choose victims");
     }
     dao_policy_view_t view = {
         .blocks = engine->view_blocks,
