@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The plans of a place: which of them a step follows, and when one is learnt.
 
-   There is one rule. A step holds to a plan if half of the bytes that it asks for are in it. A step that
-   holds to none is learnt as a plan of its own. Once DAO_PLANNED_PLAN_COUNT steps in a row held to none, the
+   There is one rule. A step matches a plan if half of the bytes that it asks for are in it. A step that
+   matches none is learnt as a plan of its own. Once DAO_PLANNED_PLAN_COUNT steps in a row match none, the
    program does not repeat itself, and the next step is plain: nothing is recorded, and all requests go to the
-   usual allocator. Then two steps are looked at: one is learnt, and the other one may hold to it. If it does
+   usual allocator. Then two steps are looked at: one is learnt, and the other one may match it. If it does
    not, two steps are plain, then four, and so on.
 
-       nothing -- a step holds to no plan --> learnt -- settled: offsets are found --> ready
+       nothing -- a step matches no plan  --> learnt -- settled: offsets are found --> ready
           ^                                    ^  |                                     |  ^
-          |                                    |  learnt with each step that holds      |  learnt anew
+          |                                    |  learnt with each step that matches    |  learnt anew
           |                                    +------- is_block: a request misses -----+
           +-- another plan takes its place: it was used least recently
 
@@ -37,11 +37,11 @@
 
 #include <string.h>
 
-/* A step holds to a plan that has this part of its bytes: with less, more blocks are in the way of others
+/* A step matches a plan that has this part of its bytes: with less, more blocks are in the way of others
    than lie where they should. */
 #define HOLD_PART 2u
 
-/* Steps that are looked at between plain ones: one is learnt, and the next one may hold to it. */
+/* Steps that are looked at between plain ones: one is learnt, and the next one may match it. */
 #define LOOK_STEPS 2u
 
 static_assert(DAO_PLANNED_PLAN_COUNT % LOOK_STEPS == 0, "backing off begins with a whole look");
@@ -224,10 +224,10 @@ static bool is_settled(const dao_planned_t *planned, const dao_learnt_plan_t *pl
     return has_stopped(planned, 1) ? plan->failure_count == 0 : is_stable && is_proved;
 }
 
-/* Notes whether a step held to a plan. */
-static void back_off(dao_planned_t *planned, bool holds)
+/* Notes whether a step matched a plan. */
+static void back_off(dao_planned_t *planned, bool matches)
 {
-    planned->bad_run = holds ? 0 : planned->bad_run + 1;
+    planned->bad_run = matches ? 0 : planned->bad_run + 1;
     bool is_due = planned->bad_run >= DAO_PLANNED_PLAN_COUNT && planned->bad_run % LOOK_STEPS == 0;
     if (is_due) {
         uint32_t shift = (planned->bad_run - DAO_PLANNED_PLAN_COUNT) / LOOK_STEPS;
@@ -297,7 +297,7 @@ static dao_status_t learn_one(dao_planned_t *planned, uint32_t serial, const dao
     return status;
 }
 
-/* Returns true if the step before held to the same plan, and blocks of it were freed in this one: their lives
+/* Returns true if the step before matched the same plan, and blocks of it were freed in this one: their lives
    are known only now. */
 static bool goes_on(dao_planned_t *planned, const dao_learnt_plan_t *plan)
 {
@@ -367,8 +367,8 @@ static dao_learnt_plan_t learnt_once_more(const dao_planned_t *planned, const da
                                .latest_step = planned->number};
 }
 
-/* Learns a step that held to a plan, as far as it says something new. */
-static void learn_held(dao_planned_t *planned, uint32_t number)
+/* Learns a step that matched a plan, as far as it says something new. */
+static void learn_matched(dao_planned_t *planned, uint32_t number)
 {
     dao_learnt_plan_t *plan = &planned->plans[number];
     const dao_step_counts_t *counts = &planned->stats.latest;
@@ -405,7 +405,7 @@ static uint32_t oldest(const dao_planned_t *planned)
     return oldest;
 }
 
-/* Learns a step that held to no plan as one of its own. */
+/* Learns a step that matched no plan as one of its own. */
 static void learn_new(dao_planned_t *planned)
 {
     const dao_learnt_plan_t nothing = {0};
@@ -450,20 +450,20 @@ dao_planned_learning_t *dao_planned_learn(dao_planned_t *planned)
 {
     const dao_step_counts_t *counts = &planned->stats.latest;
     uint32_t number = planned->current;
-    bool holds = number < DAO_PLANNED_PLAN_COUNT &&
-                 planned->plans[number].known_bytes >= counts->requested_bytes / HOLD_PART &&
-                 planned->plans[number].known_count > 0;
+    bool matches = number < DAO_PLANNED_PLAN_COUNT &&
+                   planned->plans[number].known_bytes >= counts->requested_bytes / HOLD_PART &&
+                   planned->plans[number].known_count > 0;
     if (counts->request_count > 0 && counts->dropped_count == 0) {
-        bool is_used = holds && planned->plans[number].is_ready && dao_planned_has_arena(planned) &&
+        bool is_used = matches && planned->plans[number].is_ready && dao_planned_has_arena(planned) &&
                        !planned->arena.is_closed;
         if (is_used && needs_proof(planned) && counts->hit_count < counts->request_count) {
             end_use(planned, number);
         }
-        if (holds || planned->learning == NULL) {
-            back_off(planned, holds);
+        if (matches || planned->learning == NULL) {
+            back_off(planned, matches);
         }
-        if (holds) {
-            learn_held(planned, number);
+        if (matches) {
+            learn_matched(planned, number);
         } else if (planned->learning == NULL && !has_stopped(planned, 0)) {
             learn_new(planned);
         }

@@ -43,7 +43,7 @@ typedef struct dao_learnt_plan {
     uint32_t learnt_count;  /* steps that the script was learnt from */
     uint32_t stable_run;    /* steps in a row that changed nothing in it */
     uint32_t failure_count; /* times that a miss ended its use, in an arena that is a block */
-    uint32_t step_count;    /* steps that held to it since it was first learnt */
+    uint32_t step_count;    /* steps that matched it since it was first learnt */
     uint64_t latest_step;   /* the latest of these; or that in which it was learnt */
     uint64_t known_count;   /* of this step: requests that were found in the script, */
     uint64_t known_bytes;   /* and what they asked for */
@@ -97,7 +97,7 @@ typedef struct dao_planned {
     uint64_t number; /* of the latest step, from 1 */
     bool is_enabled;
     dao_planned_learning_t *learning; /* or NULL */
-    uint32_t bad_run;                 /* steps in a row that held to no plan */
+    uint32_t bad_run;                 /* steps in a row that matched no plan */
     uint64_t plain_until;             /* steps up to this one are plain */
     uint64_t fault_count;             /* of the process as the step began */
     uint64_t arena_retry;             /* no arena is asked for before this step, */

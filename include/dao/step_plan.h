@@ -12,7 +12,7 @@
  *         dao_step_end(place);
  *     }
  *
- * A plan is used while the program holds to it: while half of the bytes of a step are in it. Up to eight
+ * A plan is used while the steps match it: while half of the bytes of a step are in it. Up to eight
  * plans are kept. The first requests of a step say which one it follows: training, evaluation, sequence
  * lengths. A request that is in no plan, or finds its place taken, gets idle memory of the arena, or memory
  * beside it. No two blocks ever share a byte. A program that never repeats itself is looked at less and less
@@ -270,7 +270,7 @@ typedef struct dao_step_plan_stats {
     uint64_t learn_count;      /**< steps that were learnt */
     uint64_t plan_count;       /**< plans that came to be used */
     uint64_t failed_count;     /**< plans that could not be made, or not used, for want of memory */
-    uint64_t backoff_count;    /**< steps that were plain because those before held to no plan */
+    uint64_t backoff_count;    /**< steps that were plain because those before matched no plan */
     uint64_t arena_bytes;      /**< of the arena; 0: there is none now */
     uint64_t plan_bytes;       /**< of the plan's highest byte */
     uint64_t plan_bound_bytes; /**< no plan for the same lifetimes is smaller */
