@@ -408,7 +408,8 @@ const dao_command_t dao_command_bench_plan = {
         "  served     recorded steps, and equal ones, that follow a plan: the worst step\n"
         "  deviating  what a place takes for steps that deviate, over what it takes without plans: the\n"
         "             worst step of 25 cells, and how many have a step over the limit\n"
-        "All live blocks of these two are held against each other: none may share a byte with another.\n"
+        "  shapes     steps of several shapes in random order that follow learnt plans\n"
+        "All live blocks of these three are compared: none may share a byte with another.\n"
         "Instances that are not there are left out, or others stand in for them.",
     .options = options,
     .least_arguments = 0,

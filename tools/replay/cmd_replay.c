@@ -362,7 +362,7 @@ const dao_command_t dao_command_replay = {
         "the place planned for them, that did not, and that are in no plan; arena and memory beside it\n"
         "at most, over the most bytes that were alive at one time; minor page faults. With --deviate\n"
         "also the most that the place took up to that step, over what it takes without plans. The\n"
-        "addresses of all live blocks are held against each other: two that share a byte are a failure.\n"
+        "addresses of all live blocks are compared: two that share a byte are a failure.\n"
         "Kinds of deviations, and what becomes of an event:" DAO_DEVIATION_LIST(KIND_HELP),
     .options = options,
     .rules = rules,

@@ -24,7 +24,7 @@ typedef struct dao_live_ranges {
 void dao_live_ranges_finish(dao_live_ranges_t *live);
 
 /* Adds the range of a block. *out_other is one that it shares a byte with, until the next call: then it is
-   not added, and what comes later is not held against it; NULL: there is none. Nobody has a block of no
+   not added, and what comes later is not compared with it; NULL: there is none. Nobody has a block of no
    bytes. DAO_ERR_NO_HOST_MEMORY with a message. Cost: O(live blocks). */
 DAO_NODISCARD dao_status_t dao_live_ranges_add(dao_live_ranges_t *live, const dao_live_range_t *range,
                                                const dao_live_range_t **out_other);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The recorded steps of a program, run at a place that serves them from plans: what was recorded asks and
-   frees. The addresses that it gets are held against each other, as no two blocks may ever share a byte. */
+   frees. The addresses that it gets are compared, as no two blocks may ever share a byte. */
 #ifndef DAO_TOOLS_REPLAY_STEPS_H
 #define DAO_TOOLS_REPLAY_STEPS_H
 
@@ -43,7 +43,7 @@ typedef void (*dao_replay_visit_t)(const dao_replay_row_t *row, void *user);
 
 /* What was seen of the addresses in all runs. */
 typedef struct dao_replay_overlaps {
-    uint64_t block_count;     /* that were held against all others that lived at the time */
+    uint64_t block_count;     /* that were compared with all others that lived at the time */
     uint64_t overlap_count;   /* of these shared a byte with one */
     dao_live_range_t pair[2]; /* the first such block, and the one it shares bytes with; owners are tensors */
     uint64_t step;            /* in which it came */
