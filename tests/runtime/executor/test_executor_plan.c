@@ -820,7 +820,7 @@ static CU_TestInfo tests[] = {
     {"a step that becomes another one loses nothing", a_step_that_becomes_another_one_loses_nothing},
     {"a step with a file may become another one", a_step_with_a_file_may_become_another_one},
     {"steps that alternate keep a plan each", steps_that_alternate_keep_a_plan_each},
-    {"more known_steps than are kept", more_steps_than_are_kept},
+    {"more steps than are kept", more_steps_than_are_kept},
     {"other times are planned anew", other_times_are_planned_anew},
     {"a new plan stays if it is no slower", a_new_plan_stays_if_it_is_no_slower},
     {"random edits in virtual time", random_edits_in_virtual_time},

@@ -468,7 +468,7 @@ static void *thread_run(void *user)
     return NULL;
 }
 
-static void threads_share_iterations(void)
+static void threads_share_steps(void)
 {
     dao_thread_t threads[THREAD_COUNT];
     serve_at(device,
@@ -546,7 +546,7 @@ static CU_TestInfo tests[] = {
     {"keys tell requests apart in any order", keys_tell_requests_apart_in_any_order},
     {"lifetimes can be looked at", lifetimes_can_be_looked_at},
     {"a hardened place is served behind its guards", a_hardened_place_is_served_behind_its_guards},
-    {"threads share steps", threads_share_iterations},
+    {"threads share steps", threads_share_steps},
     {"the order of streams is kept in the arena", the_order_of_streams_is_kept_in_the_arena},
     CU_TEST_INFO_NULL,
 };
