@@ -14,7 +14,7 @@
 static_assert(DAO_PAGED_ARENA_MAX + DAO_PAGED_LEASE_MAX + DAO_PAGED_WINDOW_MAX <= DAO_PAGES_WINDOW_MAX,
               "each arena has a window");
 
-/* Who places blocks in an arena. A shared one is so for ever, and a window; the others change as
+/* Which requests an arena takes. A shared one and a window keep their role for ever; the others change as
    paged_lease.c says. */
 typedef enum arena_role {
     ARENA_SHARED, /* all threads */

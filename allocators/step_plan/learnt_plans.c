@@ -39,7 +39,7 @@
 
 /* A step matches a plan that has this part of its bytes: with less, more blocks are in the way of others
    than lie where they should. */
-#define HOLD_PART 2u
+#define MATCH_PART 2u
 
 /* Steps that are looked at between plain ones: one is learnt, and the next one may match it. */
 #define LOOK_STEPS 2u
@@ -451,7 +451,7 @@ dao_planned_learning_t *dao_planned_learn(dao_planned_t *planned)
     const dao_step_counts_t *counts = &planned->stats.latest;
     uint32_t number = planned->current;
     bool matches = number < DAO_PLANNED_PLAN_COUNT &&
-                   planned->plans[number].known_bytes >= counts->requested_bytes / HOLD_PART &&
+                   planned->plans[number].known_bytes >= counts->requested_bytes / MATCH_PART &&
                    planned->plans[number].known_count > 0;
     if (counts->request_count > 0 && counts->dropped_count == 0) {
         bool is_used = matches && planned->plans[number].is_ready && dao_planned_has_arena(planned) &&

@@ -327,7 +327,7 @@ static void an_event_that_fails_behind_a_capture_is_recorded_later(void)
     end();
 }
 
-/* Who waits for all frees goes on to the last one, whatever another thread reclaims of those that it has
+/* A wait for all frees goes on to the last one, whatever another thread reclaims of those that it has
    passed over. */
 static void a_wait_for_frees_is_not_ended_by_another_threads_look(void)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who has a byte, figures under other tools' names, and the report of what was forgotten. */
+/* Which block has a byte, figures under other tools' names, and the report of what was forgotten. */
 #include <dao/dao.h>
 
 #include "runtime/start/context.h"

@@ -43,7 +43,7 @@ static int forget_example(void)
     return 0;
 }
 
-/* Who runs the steps, and where what leaves the device goes. */
+/* What runs the steps, and where evicted bytes go. */
 typedef struct place {
     const dao_backend_ops_t *ops;
     uint64_t host_bytes; /* 0: no limit; else there is a file behind it */

@@ -10,7 +10,7 @@
 #define ITEM_COUNT  100 /* of a round: more than a shelf looks at together */
 #define ROUND_COUNT 60
 
-/* Who has which byte at which time. */
+/* The owner of each byte at each time. */
 typedef struct memory_model {
     bool is_taken[TIMES][4 * BYTES];
 } memory_model_t;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who leaves to the file, on steps made by hand: tensors are whole parts, and all of them are away whenever
-   they may be. */
+/* Which parts go to the file, on steps made by hand: tensors are whole parts, and all of them are away
+   whenever they may be. */
 #include "planning/swap/victims/swap_tiers.h"
 #include "tests/support/models/swap_steps.h"
 #include "tests/support/suite.h"
