@@ -6,50 +6,12 @@
 
 #include "base/report/fault.h"
 #include "tests/support/backends/device_bytes.h"
+#include "tests/support/five_places.h"
 #include "tests/support/suite.h"
 
 #include <string.h>
 
-#define PLACE_COUNT 5
-
 static const dao_place_t host = {DAO_PLACE_KIND_CPU, 0};
-static const dao_place_t places[PLACE_COUNT] = {
-    {DAO_PLACE_KIND_CPU, 0},    {DAO_PLACE_KIND_PINNED, 0}, {DAO_PLACE_KIND_PINNED, 1},
-    {DAO_PLACE_KIND_DEVICE, 0}, {DAO_PLACE_KIND_DEVICE, 1},
-};
-
-static int runtime_start(void)
-{
-    dao_config_t config = {.cpu = {.device_count = 2, .device_bytes = 64 * MIB}};
-    return dao_init(&config) != DAO_OK;
-}
-
-static int runtime_stop(void)
-{
-    return dao_finalize() != DAO_OK;
-}
-
-typedef struct snapshot {
-    size_t used[PLACE_COUNT];
-    int32_t current_device;
-} snapshot_t;
-
-static snapshot_t snapshot_take(void)
-{
-    snapshot_t snapshot;
-    memset(&snapshot, 0, sizeof(snapshot));
-    for (int i = 0; i < PLACE_COUNT; i++) {
-        snapshot.used[i] = dao_used(places[i]);
-    }
-    snapshot.current_device = dao_device_get_current();
-    return snapshot;
-}
-
-static void assert_unchanged(const snapshot_t *before)
-{
-    snapshot_t now = snapshot_take();
-    CU_ASSERT_EQUAL(memcmp(&now, before, sizeof(now)), 0);
-}
 
 static void a_handle_frees_its_memory_with_the_last_reference(void)
 {
@@ -81,7 +43,7 @@ static void bad_arguments_of_handles_are_named(void)
     dao_stream_t *stream = NULL;
     int byte = 0;
     CU_ASSERT_EQUAL_FATAL(dao_stream_get(1, DAO_STREAM_ROLE_COMPUTE, &stream), DAO_OK);
-    snapshot_t before = snapshot_take();
+    places_state_t before = places_state();
     CU_ASSERT_EQUAL(dao_memory_create(host, 10, NULL, NULL), DAO_ERR_INVALID);
     CU_ASSERT_EQUAL(dao_memory_create(dao_place_of(dao_device_place(0)), 10, stream, &memory),
                     DAO_ERR_INVALID);
@@ -97,7 +59,7 @@ static void bad_arguments_of_handles_are_named(void)
     CU_ASSERT_EQUAL(dao_memory_release(NULL), DAO_OK);
     CU_ASSERT_PTR_NULL(dao_memory_address(NULL));
     CU_ASSERT_PTR_NULL(memory);
-    assert_unchanged(&before);
+    places_assert_unchanged(&before);
     CU_ASSERT_EQUAL_FATAL(dao_memory_create(dao_place_of(dao_device_place(1)), 0, stream, &memory), DAO_OK);
     CU_ASSERT_PTR_NULL(dao_memory_address(memory));
     CU_ASSERT_EQUAL(dao_memory_release(memory), DAO_OK);
@@ -164,7 +126,7 @@ static void a_handle_keeps_its_stream(void)
 static void handles_survive_any_missing_resource(void)
 {
     for (int i = 0; i < PLACE_COUNT; i++) {
-        snapshot_t before = snapshot_take();
+        places_state_t before = places_state();
         dao_memory_t *memory = NULL;
         for (uint64_t n = 0; memory == NULL && n < 1000; n++) {
             dao_fault_arm(DAO_FAULT_ANY, n, false);
@@ -173,14 +135,14 @@ static void handles_survive_any_missing_resource(void)
             CU_ASSERT_TRUE(status == DAO_OK || fired_count > 0);
             CU_ASSERT_EQUAL(status == DAO_OK, memory != NULL);
             if (memory == NULL) {
-                assert_unchanged(&before);
+                places_assert_unchanged(&before);
             }
         }
         dao_fault_arm(DAO_FAULT_ANY, 0, true); /* a release does without whatever it would like to have */
         CU_ASSERT_EQUAL(dao_memory_release(memory), DAO_OK);
         (void)dao_fault_disarm();
         CU_ASSERT_EQUAL(dao_trim(places[i], 0, NULL), DAO_OK);
-        assert_unchanged(&before);
+        places_assert_unchanged(&before);
     }
 }
 #endif
@@ -198,6 +160,6 @@ static CU_TestInfo tests[] = {
 
 int main(void)
 {
-    CU_SuiteInfo suites[] = {{"memory", runtime_start, runtime_stop, NULL, NULL, tests}, CU_SUITE_INFO_NULL};
+    CU_SuiteInfo suites[] = {{"memory", places_start, places_stop, NULL, NULL, tests}, CU_SUITE_INFO_NULL};
     return dao_suite_run(suites);
 }

@@ -6,51 +6,13 @@
 
 #include "base/report/fault.h"
 #include "tests/support/backends/device_bytes.h"
+#include "tests/support/five_places.h"
 #include "tests/support/suite.h"
 
 #include <string.h>
 
-#define THREADS     8
-#define PLACE_COUNT 5
-
+#define THREADS 8
 static const dao_place_t host = {DAO_PLACE_KIND_CPU, 0};
-static const dao_place_t places[PLACE_COUNT] = {
-    {DAO_PLACE_KIND_CPU, 0},    {DAO_PLACE_KIND_PINNED, 0}, {DAO_PLACE_KIND_PINNED, 1},
-    {DAO_PLACE_KIND_DEVICE, 0}, {DAO_PLACE_KIND_DEVICE, 1},
-};
-
-static int runtime_start(void)
-{
-    dao_config_t config = {.cpu = {.device_count = 2, .device_bytes = 64 * MIB}};
-    return dao_init(&config) != DAO_OK;
-}
-
-static int runtime_stop(void)
-{
-    return dao_finalize() != DAO_OK;
-}
-
-typedef struct snapshot {
-    size_t used[PLACE_COUNT];
-    int32_t current_device;
-} snapshot_t;
-
-static snapshot_t snapshot_take(void)
-{
-    snapshot_t snapshot;
-    memset(&snapshot, 0, sizeof(snapshot));
-    for (int i = 0; i < PLACE_COUNT; i++) {
-        snapshot.used[i] = dao_used(places[i]);
-    }
-    snapshot.current_device = dao_device_get_current();
-    return snapshot;
-}
-
-static void assert_unchanged(const snapshot_t *before)
-{
-    snapshot_t now = snapshot_take();
-    CU_ASSERT_EQUAL(memcmp(&now, before, sizeof(now)), 0);
-}
 
 static void blocks_come_and_go_at_every_place(void)
 {
@@ -83,18 +45,18 @@ static void typed_places_pick_the_same_allocators(void)
 
 static void nothing_is_nothing(void)
 {
-    snapshot_t before = snapshot_take();
+    places_state_t before = places_state();
     for (int i = 0; i < PLACE_COUNT; i++) {
         CU_ASSERT_EQUAL(dao_free(places[i], NULL), DAO_OK);
         CU_ASSERT_PTR_NULL(dao_alloc(places[i], 0));
         CU_ASSERT_EQUAL(dao_copy(places[i], NULL, places[0], NULL, 0), DAO_OK);
     }
-    assert_unchanged(&before);
+    places_assert_unchanged(&before);
 }
 
 static void a_size_that_cannot_be_is_an_overflow_or_no_memory(void)
 {
-    snapshot_t before = snapshot_take();
+    places_state_t before = places_state();
     for (int i = 0; i < PLACE_COUNT; i++) {
         CU_ASSERT_PTR_NULL(dao_alloc(places[i], SIZE_MAX));
         CU_ASSERT_EQUAL(dao_last_status(), DAO_ERR_OVERFLOW);
@@ -104,7 +66,7 @@ static void a_size_that_cannot_be_is_an_overflow_or_no_memory(void)
     CU_ASSERT_PTR_NULL(dao_alloc(dao_device_place(0), 65 * MIB));
     CU_ASSERT_EQUAL(dao_last_status(), DAO_ERR_NO_DEVICE_MEMORY);
     CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "device:0"));
-    assert_unchanged(&before);
+    places_assert_unchanged(&before);
 }
 
 static void addresses_that_are_none_are_refused_untouched(void)
@@ -113,13 +75,13 @@ static void addresses_that_are_none_are_refused_untouched(void)
     for (int i = 0; i < PLACE_COUNT; i++) {
         char *block = dao_alloc(places[i], 100000);
         CU_ASSERT_PTR_NOT_NULL_FATAL(block);
-        snapshot_t before = snapshot_take();
+        places_state_t before = places_state();
         CU_ASSERT_EQUAL(dao_free(places[i], &on_stack), DAO_ERR_FOREIGN_POINTER);
         CU_ASSERT_EQUAL(dao_free(places[i], (void *)(uintptr_t)8), DAO_ERR_FOREIGN_POINTER);
         CU_ASSERT_EQUAL(dao_free(places[i], (void *)UINTPTR_MAX), DAO_ERR_FOREIGN_POINTER);
         CU_ASSERT_EQUAL(dao_free(places[i], block + 1), DAO_ERR_INTERIOR_POINTER);
         CU_ASSERT_EQUAL(dao_free(places[i], block + 4096), DAO_ERR_INTERIOR_POINTER);
-        assert_unchanged(&before);
+        places_assert_unchanged(&before);
         CU_ASSERT_EQUAL(dao_free(places[i], block), DAO_OK);
         CU_ASSERT_EQUAL(dao_free(places[i], block), DAO_ERR_DOUBLE_FREE);
     }
@@ -131,7 +93,7 @@ static void a_wrong_place_is_named_with_the_right_one(void)
         void *block = dao_alloc(places[i], 50000);
         char right_text[DAO_PLACE_TEXT_BYTES];
         (void)dao_place_format(places[i], right_text);
-        snapshot_t before = snapshot_take();
+        places_state_t before = places_state();
         for (int j = 0; j < PLACE_COUNT; j++) {
             char wrong_text[DAO_PLACE_TEXT_BYTES];
             if (i != j) {
@@ -141,7 +103,7 @@ static void a_wrong_place_is_named_with_the_right_one(void)
             }
         }
         CU_ASSERT_EQUAL(dao_free(dao_device_place(9), block), DAO_ERR_WRONG_PLACE);
-        assert_unchanged(&before);
+        places_assert_unchanged(&before);
         CU_ASSERT_EQUAL(dao_free(places[i], block), DAO_OK);
     }
 }
@@ -235,7 +197,7 @@ static void threads_share_all_places(void)
     uint64_t seed = dao_test_seed("threads_share_all_places", 7);
     uint64_t seeds[THREADS];
     dao_thread_t threads[THREADS];
-    snapshot_t before = snapshot_take();
+    places_state_t before = places_state();
     for (int i = 0; i < THREADS; i++) {
         seeds[i] = seed + (uint64_t)i;
         CU_ASSERT_EQUAL_FATAL(dao_thread_start(&threads[i], "churn", churn, &seeds[i]), DAO_OK);
@@ -246,7 +208,7 @@ static void threads_share_all_places(void)
     for (int i = 0; i < PLACE_COUNT; i++) {
         CU_ASSERT_EQUAL(dao_trim(places[i], 0, NULL), DAO_OK); /* waits for frees that were deferred */
     }
-    assert_unchanged(&before);
+    places_assert_unchanged(&before);
 }
 
 static void limits_hold_and_trimming_gives_back(void)
@@ -281,7 +243,7 @@ static void alloc_survives_any_missing_resource(void)
 {
     for (int i = 0; i < PLACE_COUNT; i++) {
         CU_ASSERT_EQUAL(dao_trim(places[i], 0, NULL), DAO_OK);
-        snapshot_t before = snapshot_take();
+        places_state_t before = places_state();
         void *block = NULL;
         for (uint64_t n = 0; block == NULL && n < 1000; n++) {
             dao_fault_arm(DAO_FAULT_ANY, n, false);
@@ -289,13 +251,13 @@ static void alloc_survives_any_missing_resource(void)
             uint64_t fired_count = dao_fault_disarm();
             CU_ASSERT_TRUE(block != NULL || fired_count > 0);
             if (block == NULL) {
-                assert_unchanged(&before);
+                places_assert_unchanged(&before);
             }
         }
         dao_fault_arm(DAO_FAULT_ANY, 0, true); /* nor does a free */
         CU_ASSERT_EQUAL(dao_free(places[i], block), DAO_OK);
         CU_ASSERT_EQUAL(dao_fault_disarm(), 0);
-        assert_unchanged(&before);
+        places_assert_unchanged(&before);
     }
 }
 #endif
@@ -319,6 +281,6 @@ static CU_TestInfo tests[] = {
 
 int main(void)
 {
-    CU_SuiteInfo suites[] = {{"alloc", runtime_start, runtime_stop, NULL, NULL, tests}, CU_SUITE_INFO_NULL};
+    CU_SuiteInfo suites[] = {{"alloc", places_start, places_stop, NULL, NULL, tests}, CU_SUITE_INFO_NULL};
     return dao_suite_run(suites);
 }

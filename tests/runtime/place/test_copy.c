@@ -5,17 +5,12 @@
 
 #include "runtime/start/context.h"
 #include "tests/support/backends/device_bytes.h"
+#include "tests/support/five_places.h"
 #include "tests/support/suite.h"
 
 #include <string.h>
 
-#define PLACE_COUNT 5
-
 static const dao_place_t host = {DAO_PLACE_KIND_CPU, 0};
-static const dao_place_t places[PLACE_COUNT] = {
-    {DAO_PLACE_KIND_CPU, 0},    {DAO_PLACE_KIND_PINNED, 0}, {DAO_PLACE_KIND_PINNED, 1},
-    {DAO_PLACE_KIND_DEVICE, 0}, {DAO_PLACE_KIND_DEVICE, 1},
-};
 
 /* Starts on the built backend, or on it without copies between devices. */
 static int start_with(bool has_peers)
@@ -39,33 +34,6 @@ static int staging_start(void)
     return start_with(false);
 }
 
-static int runtime_stop(void)
-{
-    return dao_finalize() != DAO_OK;
-}
-
-typedef struct snapshot {
-    size_t used[PLACE_COUNT];
-    int32_t current_device;
-} snapshot_t;
-
-static snapshot_t snapshot_take(void)
-{
-    snapshot_t snapshot;
-    memset(&snapshot, 0, sizeof(snapshot));
-    for (int i = 0; i < PLACE_COUNT; i++) {
-        snapshot.used[i] = dao_used(places[i]);
-    }
-    snapshot.current_device = dao_device_get_current();
-    return snapshot;
-}
-
-static void assert_unchanged(const snapshot_t *before)
-{
-    snapshot_t now = snapshot_take();
-    CU_ASSERT_EQUAL(memcmp(&now, before, sizeof(now)), 0);
-}
-
 static void bytes_survive_a_copy_between_any_two_places(void)
 {
     static const size_t sizes[] = {1, 1000, 5 * MIB + 13};
@@ -81,13 +49,13 @@ static void bytes_survive_a_copy_between_any_two_places(void)
         size_t size = sizes[i / (PLACE_COUNT * PLACE_COUNT)];
         void *first = dao_alloc(from, size);
         void *second = dao_alloc(to, size);
-        snapshot_t before = snapshot_take();
+        places_state_t before = places_state();
         memset(received, 0, size);
         CU_ASSERT_EQUAL(dao_copy(from, first, host, sent, size), DAO_OK);
         CU_ASSERT_EQUAL(dao_copy(to, second, from, first, size), DAO_OK);
         CU_ASSERT_EQUAL(dao_copy(host, received, to, second, size), DAO_OK);
         CU_ASSERT_EQUAL(memcmp(sent, received, size), 0);
-        assert_unchanged(&before);
+        places_assert_unchanged(&before);
         CU_ASSERT_EQUAL(dao_free(from, first), DAO_OK);
         CU_ASSERT_EQUAL(dao_free(to, second), DAO_OK);
     }
@@ -127,8 +95,8 @@ static CU_TestInfo staging_tests[] = {
 
 int main(void)
 {
-    CU_SuiteInfo suites[] = {{"copy", runtime_start, runtime_stop, NULL, NULL, tests},
-                             {"copy without peers", staging_start, runtime_stop, NULL, NULL, staging_tests},
+    CU_SuiteInfo suites[] = {{"copy", runtime_start, places_stop, NULL, NULL, tests},
+                             {"copy without peers", staging_start, places_stop, NULL, NULL, staging_tests},
                              CU_SUITE_INFO_NULL};
     return dao_suite_run(suites);
 }

@@ -1,64 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Writeback: what is copied out while the link is idle and the host is near the device. On devices in
    virtual time, with bytes. */
-#include "backends/sim/sim.h"
-#include "runtime/executor/executor_internal.h"
 #include "runtime/executor/online/writeback.h"
 #include "runtime/executor/records/access.h"
-#include "tests/support/program.h"
 #include "tests/support/suite.h"
+#include "tests/support/timed_program.h"
 
 #include <dao/dao.h>
 
-#define UNIT (64 * KIB)
-#define MS   UINT64_C(1000000)
-
-/* More kernels than a stream holds, so that the host has had to wait for some and knows what they take. */
-#define FIRST_KERNELS (DAO_TIMELINE_DEPTH + 200)
-
-static dao_executor_t *executor;
-static program_t program;
-
-static void begin(const dao_executor_config_t *config)
-{
-    dao_config_t sim = {
-        .cpu = {.device_count = 1, .device_bytes = 64 * MIB, .d2h_bytes_per_second = 64 * UNIT * 1000}};
-    CU_ASSERT_EQUAL_FATAL(dao_context_start(&sim, &dao_sim_bytes_backend_ops), DAO_OK);
-    CU_ASSERT_EQUAL_FATAL(dao_executor_create_still(config, &executor), DAO_OK);
-    program_init(&program, executor);
-}
-
-static void end(void)
-{
-    CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK);
-    CU_ASSERT_EQUAL(program.mismatch_count, 0);
-    CU_ASSERT_EQUAL(program_count_lost(&program), 0);
-    program_drop_all(&program);
-    CU_ASSERT_EQUAL(dao_executor_destroy(executor), DAO_OK);
-    CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
-}
-
-static dao_status_t launch_work(const dao_launch_t *launch, void *user)
-{
-    const uint64_t *time_ns = user;
-    return dao_sim_stream_work(launch->stream->backend, *time_ns);
-}
-
-static void push_work(uint64_t *time_ns, uint32_t count)
-{
-    dao_kernel_t kernel = {.launch = launch_work, .user = time_ns};
-    for (uint32_t i = 0; i < count; i++) {
-        CU_ASSERT_EQUAL(dao_executor_push(executor, &kernel), DAO_OK);
-    }
-}
+static timed_program_t timed;
 
 static void make(uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
-        uint32_t tensor = program_tensor(&program, UNIT);
+        uint32_t tensor = program_tensor(&timed.program, UNIT);
         CU_ASSERT_NOT_EQUAL_FATAL(tensor, UINT32_MAX);
         program_kernel_t kernel = {"make", 1, {tensor}, {DAO_ACCESS_WRITE}, 0, DAO_OK};
-        CU_ASSERT_EQUAL(program_push(&program, &kernel), DAO_OK);
+        CU_ASSERT_EQUAL(program_push(&timed.program, &kernel), DAO_OK);
     }
 }
 
@@ -69,19 +27,19 @@ static void near_the_device_victims_are_copied_out_ahead(void)
     static uint64_t one_ms = MS;
     dao_executor_config_t config = {
         .capacity_bytes = 8 * UNIT, .queue_kernels = 1, .in_flight_ns = 5 * MS, .check = true};
-    begin(&config);
-    push_work(&one_ms, FIRST_KERNELS);
+    timed_program_begin(&timed, &config);
+    timed_program_push(&timed, &one_ms, FIRST_KERNELS);
     make(8);
-    push_work(&one_ms, 200);
+    timed_program_push(&timed, &one_ms, 200);
     uint64_t high = (8 * DAO_WRITEBACK_HIGH_PERCENT + 99) / 100;
-    CU_ASSERT_EQUAL(program_stats(&program).writeback_count, high);
-    CU_ASSERT_EQUAL(program_stats(&program).out_bytes, high * UNIT);
-    CU_ASSERT_EQUAL(program_stats(&program).eviction_count, 0);
+    CU_ASSERT_EQUAL(program_stats(&timed.program).writeback_count, high);
+    CU_ASSERT_EQUAL(program_stats(&timed.program).out_bytes, high * UNIT);
+    CU_ASSERT_EQUAL(program_stats(&timed.program).eviction_count, 0);
     make(4);
-    CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK);
-    CU_ASSERT_EQUAL(program_stats(&program).eviction_count, 4);
-    CU_ASSERT_EQUAL(program_stats(&program).clean_eviction_count, 4);
-    end();
+    CU_ASSERT_EQUAL(dao_executor_sync(timed.executor), DAO_OK);
+    CU_ASSERT_EQUAL(program_stats(&timed.program).eviction_count, 4);
+    CU_ASSERT_EQUAL(program_stats(&timed.program).clean_eviction_count, 4);
+    timed_program_end(&timed);
 }
 
 /* Far ahead evictions are queued early enough by themselves, and a host that is nearly full has no room to
@@ -94,12 +52,12 @@ static void elsewhere_nothing_is_copied_ahead(void)
         .capacity_bytes = 8 * UNIT, .queue_kernels = 1, .in_flight_ns = 5 * MS, .host_bytes = UNIT};
     const dao_executor_config_t *configs[] = {&far, &full};
     for (int i = 0; i < 2; i++) {
-        begin(configs[i]);
-        push_work(&one_ms, FIRST_KERNELS);
+        timed_program_begin(&timed, configs[i]);
+        timed_program_push(&timed, &one_ms, FIRST_KERNELS);
         make(8);
-        push_work(&one_ms, 200);
-        CU_ASSERT_EQUAL(program_stats(&program).writeback_count, 0);
-        end();
+        timed_program_push(&timed, &one_ms, 200);
+        CU_ASSERT_EQUAL(program_stats(&timed.program).writeback_count, 0);
+        timed_program_end(&timed);
     }
 }
 
@@ -109,22 +67,22 @@ static void begin_filled(void)
 {
     static uint64_t one_ms = MS;
     dao_executor_config_t config = {.capacity_bytes = 8 * UNIT, .queue_kernels = 1, .in_flight_ns = 5 * MS};
-    begin(&config);
-    engine = &executor->engine;
-    push_work(&one_ms, FIRST_KERNELS);
+    timed_program_begin(&timed, &config);
+    engine = &timed.executor->engine;
+    timed_program_push(&timed, &one_ms, FIRST_KERNELS);
     make(8);
-    CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK);
+    CU_ASSERT_EQUAL(dao_executor_sync(timed.executor), DAO_OK);
 }
 
 /* The number of the first tensor that only the device has: of those, the one unused for longest. */
 static uint32_t first_dirty(void)
 {
     uint32_t number = 0;
-    while (number < program.tensor_count &&
-           program.tensors[number].handle->residency != DAO_RESIDENCY_DEVICE) {
+    while (number < timed.program.tensor_count &&
+           timed.program.tensors[number].handle->residency != DAO_RESIDENCY_DEVICE) {
         number++;
     }
-    CU_ASSERT_TRUE_FATAL(number + 1 < program.tensor_count);
+    CU_ASSERT_TRUE_FATAL(number + 1 < timed.program.tensor_count);
     return number;
 }
 
@@ -136,25 +94,25 @@ static void the_first_victim_is_copied_first(void)
     uint32_t first = first_dirty();
     dao_writeback_run(engine);
     CU_ASSERT_EQUAL(engine->stats.writeback_count, count + 1);
-    CU_ASSERT_EQUAL(program.tensors[first].handle->residency, DAO_RESIDENCY_BOTH);
+    CU_ASSERT_EQUAL(timed.program.tensors[first].handle->residency, DAO_RESIDENCY_BOTH);
     CU_ASSERT_EQUAL(first_dirty(), first + 1);
     CU_ASSERT_TRUE(engine->is_writing_back);
     dao_writeback_run(engine); /* the link is not idle */
     CU_ASSERT_EQUAL(engine->stats.writeback_count, count + 1);
-    end();
+    timed_program_end(&timed);
 }
 
 static void a_content_that_is_written_next_is_not_kept(void)
 {
     begin_filled();
     uint32_t first = first_dirty();
-    dao_use_t use = {.tensor = program.tensors[first].handle, .kind = DAO_USE_WRITE};
+    dao_use_t use = {.tensor = timed.program.tensors[first].handle, .kind = DAO_USE_WRITE};
     dao_access_append(&use, engine->next_time);
     dao_writeback_run(engine);
-    CU_ASSERT_EQUAL(program.tensors[first].handle->residency, DAO_RESIDENCY_DEVICE);
-    CU_ASSERT_EQUAL(program.tensors[first + 1].handle->residency, DAO_RESIDENCY_BOTH);
+    CU_ASSERT_EQUAL(timed.program.tensors[first].handle->residency, DAO_RESIDENCY_DEVICE);
+    CU_ASSERT_EQUAL(timed.program.tensors[first + 1].handle->residency, DAO_RESIDENCY_BOTH);
     dao_access_pop(&use);
-    end();
+    timed_program_end(&timed);
 }
 
 static void nothing_is_copied_after_a_failure(void)
@@ -165,7 +123,7 @@ static void nothing_is_copied_after_a_failure(void)
     dao_writeback_run(engine);
     engine->has_failed = false;
     CU_ASSERT_EQUAL(engine->stats.writeback_count, count);
-    end();
+    timed_program_end(&timed);
 }
 
 static CU_TestInfo tests[] = {
