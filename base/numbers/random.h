@@ -7,13 +7,18 @@
 
 #include <stdint.h>
 
-/* Returns 64 random bits. */
-static inline uint64_t dao_random_next(uint64_t *state)
+/* Returns bits that each depend on all of `bits`: the generator's last step, and a hash of one word. */
+static inline uint64_t dao_random_mix(uint64_t bits)
 {
-    uint64_t bits = (*state += UINT64_C(0x9e3779b97f4a7c15));
     bits = (bits ^ bits >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
     bits = (bits ^ bits >> 27) * UINT64_C(0x94d049bb133111eb);
     return bits ^ bits >> 31;
+}
+
+/* Returns 64 random bits. */
+static inline uint64_t dao_random_next(uint64_t *state)
+{
+    return dao_random_mix(*state += UINT64_C(0x9e3779b97f4a7c15));
 }
 
 /* Returns a number from 0 to below 1. */

@@ -14,6 +14,7 @@
 
 #include "base/memory/host.h"
 #include "base/numbers/math.h"
+#include "base/numbers/random.h"
 #include "base/report/assert.h"
 #include "base/report/error.h"
 
@@ -54,13 +55,6 @@ void dao_script_destroy(dao_script_t *script)
 
 /* ---- tables ---- */
 
-static uint64_t mix(uint64_t value)
-{
-    value = (value ^ value >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    value = (value ^ value >> 27) * UINT64_C(0x94d049bb133111eb);
-    return value ^ value >> 31;
-}
-
 /* A power of two that is at least twice a count. */
 static uint32_t table_size(uint32_t count)
 {
@@ -87,7 +81,7 @@ static void fill_order(dao_script_t *script)
 
 uint32_t dao_script_key_slot(const dao_script_t *script, uint64_t key)
 {
-    uint32_t slot = (uint32_t)mix(key) & script->key_mask;
+    uint32_t slot = (uint32_t)dao_random_mix(key) & script->key_mask;
     while (script->keys[slot].key != 0 && script->keys[slot].key != key) {
         slot = (slot + 1) & script->key_mask;
     }
