@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pthread and the system clock, with a check of lock ranks. */
+/* pthread and the system clock, with a check of lock ranks. A thread of a scheduler (schedule.h) takes the
+   same locks, but waits for nothing but its turn. */
 #define _GNU_SOURCE
 #include "base/threads/sync.h"
 
@@ -62,16 +63,42 @@ void dao_mutex_finish(dao_mutex_t *mutex)
     must(pthread_mutex_destroy(&mutex->handle));
 }
 
+/* `from` is the address of the code that asked for it. */
+static void lock_handle(dao_mutex_t *mutex, const void *from)
+{
+    if (!dao_schedule_is_on()) {
+        must(pthread_mutex_lock(&mutex->handle));
+        return;
+    }
+    dao_schedule_point("lock", mutex, from);
+    while (pthread_mutex_trylock(&mutex->handle) != 0) {
+        if (!dao_schedule_wait("lock", mutex, DAO_SCHEDULE_NEVER, from)) {
+            return; /* a defect on purpose: the lock is dropped */
+        }
+    }
+}
+
+static void unlock_handle(dao_mutex_t *mutex)
+{
+    must(pthread_mutex_unlock(&mutex->handle));
+    if (dao_schedule_is_on()) { /* it may be gone: what follows looks at its address alone */
+        dao_schedule_wake(mutex, true);
+    }
+}
+
 void dao_mutex_lock(dao_mutex_t *mutex)
 {
     dao_rank_take(mutex->rank);
-    must(pthread_mutex_lock(&mutex->handle));
+    lock_handle(mutex, __builtin_return_address(0));
 }
 
 void dao_mutex_unlock(dao_mutex_t *mutex)
 {
     dao_rank_give(mutex->rank); /* before the unlock: the next owner may free the struct around the mutex */
-    must(pthread_mutex_unlock(&mutex->handle));
+    unlock_handle(mutex);
+    if (dao_schedule_is_on()) {
+        dao_schedule_point("unlock", mutex, __builtin_return_address(0));
+    }
 }
 
 /* Reads of a taken lock between two yields, and yields before the thread sleeps. */
@@ -96,6 +123,12 @@ void dao_spin_init(dao_spin_t *spin, dao_rank_t rank)
 
 void dao_spin_wait(dao_spin_t *spin)
 {
+    if (dao_schedule_is_on()) {
+        const void *from = __builtin_return_address(0);
+        while (dao_schedule_wait("spin", spin, DAO_SCHEDULE_NEVER, from) && !dao_spin_try_beside(spin)) {
+        }
+        return;
+    }
     for (uint64_t round = 0;; round++) {
         for (int i = 0; i < SPIN_COUNT; i++) {
             if (atomic_load_explicit(&spin->is_taken, memory_order_relaxed) == 0 &&
@@ -114,6 +147,9 @@ void dao_spin_wait(dao_spin_t *spin)
 
 bool dao_mutex_try_lock(dao_mutex_t *mutex)
 {
+    if (dao_schedule_is_on()) {
+        dao_schedule_point("try lock", mutex, __builtin_return_address(0));
+    }
     if (pthread_mutex_trylock(&mutex->handle) != 0) {
         return false;
     }
@@ -131,8 +167,22 @@ void dao_cond_finish(dao_cond_t *cond)
     must(pthread_cond_destroy(&cond->handle));
 }
 
+/* The part of pthread_cond_clockwait() of a scheduler's thread. Nothing runs between the unlock and the wait.
+   Returns false if until_ns has come. */
+static bool cond_wait_scheduled(dao_cond_t *cond, dao_mutex_t *mutex, uint64_t until_ns, const void *from)
+{
+    unlock_handle(mutex);
+    bool is_woken = dao_schedule_wait("condition", cond, until_ns, from);
+    lock_handle(mutex, from);
+    return is_woken;
+}
+
 void dao_cond_wait(dao_cond_t *cond, dao_mutex_t *mutex)
 {
+    if (dao_schedule_is_on()) {
+        (void)cond_wait_scheduled(cond, mutex, DAO_SCHEDULE_NEVER, __builtin_return_address(0)); /* woken */
+        return;
+    }
     must(pthread_cond_wait(&cond->handle, &mutex->handle));
 }
 
@@ -144,6 +194,9 @@ static struct timespec timespec_of(uint64_t time_ns)
 
 bool dao_cond_wait_until(dao_cond_t *cond, dao_mutex_t *mutex, uint64_t time_ns)
 {
+    if (dao_schedule_is_on()) {
+        return cond_wait_scheduled(cond, mutex, time_ns, __builtin_return_address(0));
+    }
     struct timespec until = timespec_of(time_ns);
     int result = pthread_cond_clockwait(&cond->handle, &mutex->handle, CLOCK_MONOTONIC, &until);
     must(result == ETIMEDOUT ? 0 : result);
@@ -152,29 +205,47 @@ bool dao_cond_wait_until(dao_cond_t *cond, dao_mutex_t *mutex, uint64_t time_ns)
 
 void dao_cond_signal(dao_cond_t *cond)
 {
+    if (dao_schedule_is_on()) {
+        dao_schedule_point("signal", cond, __builtin_return_address(0));
+        dao_schedule_wake(cond, false);
+    }
     must(pthread_cond_signal(&cond->handle));
 }
 
 void dao_cond_broadcast(dao_cond_t *cond)
 {
+    if (dao_schedule_is_on()) {
+        dao_schedule_point("broadcast", cond, __builtin_return_address(0));
+        dao_schedule_wake(cond, true);
+    }
     must(pthread_cond_broadcast(&cond->handle));
 }
 
 /* Starts a thread with all signals blocked: the program's handlers run on its own threads. */
-static int create_without_signals(pthread_t *handle, void *(*function)(void *), void *user)
+static int create_without_signals(pthread_t *handle, const char *name, void *(*function)(void *), void *user)
 {
+    void *record = NULL;
+    if (dao_schedule_is_on()) {
+        record = dao_schedule_begin(name, function, user);
+        function = dao_schedule_main;
+        user = record;
+    }
     sigset_t all, before;
     (void)sigfillset(&all);
     must(pthread_sigmask(SIG_SETMASK, &all, &before)); /* a thread inherits the mask of its creator */
     int result = pthread_create(handle, NULL, function, user);
     must(pthread_sigmask(SIG_SETMASK, &before, NULL));
+    if (record != NULL) {
+        dao_schedule_begun(record, result == 0 ? handle : NULL);
+    }
     return result;
 }
 
 dao_status_t dao_thread_start(dao_thread_t *thread, const char *name, void *(*function)(void *), void *user)
 {
-    int result =
-        dao_fault_fires(DAO_FAULT_THREAD) ? EAGAIN : create_without_signals(&thread->handle, function, user);
+    int result = dao_fault_fires(DAO_FAULT_THREAD)
+                     ? EAGAIN
+                     : create_without_signals(&thread->handle, name, function, user);
     if (result != 0) {
         return dao_error(DAO_ERR_THREAD, "thread \"%s\" could not be started: %s; raise the limit of threads",
                          name, strerror(result));
@@ -187,6 +258,9 @@ dao_status_t dao_thread_start(dao_thread_t *thread, const char *name, void *(*fu
 
 void dao_thread_join(dao_thread_t *thread)
 {
+    if (dao_schedule_is_on()) {
+        dao_schedule_join(thread->handle);
+    }
     must(pthread_join(thread->handle, NULL));
 }
 
@@ -223,6 +297,10 @@ int dao_process_self(void)
 
 void dao_thread_yield(void)
 {
+    if (dao_schedule_is_on()) {
+        dao_schedule_yield();
+        return;
+    }
     (void)sched_yield();
 }
 
@@ -233,6 +311,9 @@ void dao_fork_hooks(void (*before)(void), void (*parent)(void), void (*child)(vo
 
 uint64_t dao_clock_ns(void)
 {
+    if (dao_schedule_is_on()) {
+        return dao_schedule_clock();
+    }
     struct timespec now;
     must(clock_gettime(CLOCK_MONOTONIC, &now));
     return (uint64_t)now.tv_sec * NS_PER_SECOND + (uint64_t)now.tv_nsec;
@@ -284,6 +365,13 @@ uint64_t dao_ticks_to_ns(uint64_t ticks)
 
 void dao_sleep_until(uint64_t time_ns)
 {
+    while (dao_schedule_is_on() && dao_schedule_clock() < time_ns) {
+        (void)dao_schedule_wait("sleep", &time_ns, time_ns,
+                                __builtin_return_address(0)); /* the clock ends it */
+    }
+    if (dao_schedule_is_on()) {
+        return;
+    }
     struct timespec until = timespec_of(time_ns);
     while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR) {
     }

@@ -4,6 +4,7 @@
 #define DAO_BASE_SYNC_H
 
 #include "base/report/assert.h"
+#include "base/schedule/schedule.h"
 
 #include <dao/status.h>
 
@@ -106,6 +107,9 @@ static inline void dao_spin_lock_beside(dao_spin_t *spin)
 static inline void dao_spin_unlock_beside(dao_spin_t *spin)
 {
     atomic_store_explicit(&spin->is_taken, 0, memory_order_release);
+    if (dao_schedule_is_on()) {
+        dao_schedule_wake(spin, true);
+    }
 }
 
 /* Takes a lock if it is free. Returns true if it did. */
@@ -181,6 +185,9 @@ uint64_t dao_clock_ns(void);
    where there is one, else dao_clock_ns(). */
 static inline uint64_t dao_ticks(void)
 {
+    if (dao_schedule_is_on()) {
+        return dao_schedule_clock();
+    }
 #if defined(__x86_64__)
     return __builtin_ia32_rdtsc();
 #else
