@@ -94,19 +94,27 @@ DAO_API size_t dao_used_pinned(dao_pinned_place_t place); /**< dao_used() of pin
 DAO_API size_t dao_used_device(dao_device_place_t place); /**< dao_used() of a device */
 
 #ifndef __cplusplus
-#define dao_alloc(place, size_bytes)                                                                         \
+/* A place that is a compound literal may come as two arguments: see DAO_ARG_PICK() in dao/place.h. */
+#define dao_alloc(...) DAO_ARG_PICK(__VA_ARGS__, 0, 0, 0, 0, 0, DAO_ALLOC_3, DAO_ALLOC_2, 0, 0)(__VA_ARGS__)
+#define dao_free(...)  DAO_ARG_PICK(__VA_ARGS__, 0, 0, 0, 0, 0, DAO_FREE_3, DAO_FREE_2, 0, 0)(__VA_ARGS__)
+#define dao_used(...)  DAO_USED_1((__VA_ARGS__))
+
+/* the same with a place that was cut, and with a whole one */
+#define DAO_ALLOC_3(kind, index, size_bytes) DAO_ALLOC_2((kind, index), size_bytes)
+#define DAO_FREE_3(kind, index, address)     DAO_FREE_2((kind, index), address)
+#define DAO_ALLOC_2(place, size_bytes)                                                                       \
     _Generic((place), dao_cpu_place_t                                                                        \
              : dao_alloc_cpu, dao_pinned_place_t                                                             \
              : dao_alloc_pinned, dao_device_place_t                                                          \
              : dao_alloc_device, dao_place_t                                                                 \
              : dao_alloc)((place), (size_bytes))
-#define dao_free(place, address)                                                                             \
+#define DAO_FREE_2(place, address)                                                                           \
     _Generic((place), dao_cpu_place_t                                                                        \
              : dao_free_cpu, dao_pinned_place_t                                                              \
              : dao_free_pinned, dao_device_place_t                                                           \
              : dao_free_device, dao_place_t                                                                  \
              : dao_free)((place), (address))
-#define dao_used(place)                                                                                      \
+#define DAO_USED_1(place)                                                                                    \
     _Generic((place), dao_cpu_place_t                                                                        \
              : dao_used_cpu, dao_pinned_place_t                                                              \
              : dao_used_pinned, dao_device_place_t                                                           \

@@ -85,12 +85,16 @@ static inline dao_place_t dao_place_from_place(dao_place_t place)
 
 #ifndef __cplusplus
 /** The dao_place_t of a place of any type. */
-#define dao_place_of(place)                                                                                  \
+#define dao_place_of(...) DAO_PLACE_OF((__VA_ARGS__))
+#define DAO_PLACE_OF(place)                                                                                  \
     _Generic((place), dao_cpu_place_t                                                                        \
              : dao_place_from_cpu, dao_pinned_place_t                                                        \
              : dao_place_from_pinned, dao_device_place_t                                                     \
              : dao_place_from_device, dao_place_t                                                            \
              : dao_place_from_place)(place)
+/* The ninth argument. Braces do not group for the preprocessor: it cuts a compound literal with two
+   initializers at its comma. The number of arguments tells, and what this picks joins them again. */
+#define DAO_ARG_PICK(_1, _2, _3, _4, _5, _6, _7, _8, picked, ...) picked
 #endif
 
 static inline bool dao_place_equal(dao_place_t a, dao_place_t b)

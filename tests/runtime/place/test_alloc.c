@@ -11,6 +11,8 @@
 
 #include <string.h>
 
+#include <dao/typed.h> /* macros of the names above: last */
+
 #define THREADS 8
 static const dao_place_t host = {DAO_PLACE_KIND_CPU, 0};
 
@@ -41,6 +43,39 @@ static void typed_places_pick_the_same_allocators(void)
     CU_ASSERT_EQUAL((dao_free)(dao_place_of(dao_cpu_place()), on_host), DAO_OK);
     CU_ASSERT_EQUAL((dao_free)(dao_place_of(dao_pinned_place(1)), pinned), DAO_OK);
     CU_ASSERT_EQUAL((dao_free)(dao_place_of(dao_device_place(1)), on_device), DAO_OK);
+}
+
+/* The preprocessor cuts them at their commas. */
+static void places_may_be_compound_literals(void)
+{
+#define ON_HOST                                                                                              \
+    (dao_place_t)                                                                                            \
+    {                                                                                                        \
+        DAO_PLACE_KIND_CPU, 0                                                                                \
+    }
+    unsigned char from[4] = {1, 2, 3, 4}, to[4] = {0};
+    const dao_place_t *named = &host;
+    void *on_device = dao_alloc((dao_place_t){DAO_PLACE_KIND_DEVICE, 1}, 4);
+    CU_ASSERT_TRUE(dao_used((dao_place_t){.kind = DAO_PLACE_KIND_DEVICE, .index = 1}) > 0);
+    CU_ASSERT_EQUAL(dao_copy((dao_place_t){DAO_PLACE_KIND_DEVICE, 1}, on_device, host, from, 4), DAO_OK);
+    CU_ASSERT_EQUAL(dao_copy((host), to, (dao_place_t){DAO_PLACE_KIND_DEVICE, 1}, on_device, 4), DAO_OK);
+    CU_ASSERT_EQUAL(to[3], 4);
+    from[0] = 5;
+    CU_ASSERT_EQUAL(dao_copy((dao_place_t){DAO_PLACE_KIND_DEVICE, 1}, on_device, ON_HOST, from, 4), DAO_OK);
+    CU_ASSERT_EQUAL(dao_copy(*named, to, (dao_device_place_t){1}, on_device, 4), DAO_OK);
+    CU_ASSERT_EQUAL(to[0], 5);
+    from[1] = 6;
+    CU_ASSERT_EQUAL(dao_copy((dao_device_place_t){1}, on_device, (*named), from, 4), DAO_OK);
+    CU_ASSERT_EQUAL(dao_copy(dao_cpu_place(), to, (dao_place_t){DAO_PLACE_KIND_DEVICE, 1}, on_device, 4),
+                    DAO_OK);
+    CU_ASSERT_EQUAL(to[1], 6);
+    dao_stats_t stats;
+    char text[DAO_PLACE_TEXT_BYTES];
+    CU_ASSERT_EQUAL(dao_stats_get((dao_place_t){DAO_PLACE_KIND_DEVICE, 1}, &stats), DAO_OK);
+    CU_ASSERT_STRING_EQUAL(dao_place_format((dao_place_t){DAO_PLACE_KIND_DEVICE, 1}, text), "device:1");
+    CU_ASSERT_EQUAL(dao_trim((dao_place_t){DAO_PLACE_KIND_DEVICE, 1}, 0, NULL), DAO_OK);
+    CU_ASSERT_EQUAL(dao_stats_reset_peaks((dao_place_t){DAO_PLACE_KIND_DEVICE, 1}), DAO_OK);
+    CU_ASSERT_EQUAL(dao_free((dao_place_t){DAO_PLACE_KIND_DEVICE, 1}, on_device), DAO_OK);
 }
 
 static void nothing_is_nothing(void)
@@ -264,6 +299,7 @@ static void alloc_survives_any_missing_resource(void)
 
 static CU_TestInfo tests[] = {
     {"blocks come and go at every place", blocks_come_and_go_at_every_place},
+    {"places may be compound literals", places_may_be_compound_literals},
     {"typed places pick the same allocators", typed_places_pick_the_same_allocators},
     {"nothing is nothing", nothing_is_nothing},
     {"a size that cannot be is an overflow or no memory", a_size_that_cannot_be_is_an_overflow_or_no_memory},
