@@ -466,6 +466,12 @@ class memory : public detail::counted<::dao_memory_t, ::dao_memory_retain, ::dao
         return memory(retained(handle));
     }
 
+    /** The same on a stream object, which is borrowed; an empty one is the device's compute stream. */
+    template <typename Place>
+    memory(Place where, std::size_t size_bytes, const stream &on) : memory(where, size_bytes, on.get())
+    {
+    }
+
     /** As dao_memory_from_pointer(). */
     template <typename Place>
     [[nodiscard]] static memory from_pointer(Place where, void *address, std::size_t size_bytes,

@@ -600,6 +600,9 @@ void blocks_follow_streams()
     dao::record_stream(device, block, second.get());
     CU_ASSERT_EQUAL(dao::free_async(device, block, first.get()), DAO_OK);
     CU_ASSERT_EQUAL(dao::free_async(device, block, first.get()), DAO_ERR_DOUBLE_FREE);
+    dao::memory handle(device, 100, first), plain(device, 100, dao::stream());
+    CU_ASSERT_PTR_EQUAL(dao_memory_stream(handle.get()), first.get());
+    CU_ASSERT_PTR_NOT_NULL(dao_memory_stream(plain.get()));
     dao_status_t status = DAO_OK;
     try {
         (void)dao::alloc_async(dao::device_place{0}, 1, first.get());
