@@ -4,9 +4,12 @@
    wants it waits. Blocks that were retired are not looked at before they are reclaimed. */
 #include "allocators/layers/hardened_internal.h"
 
+#include "base/log.h"
 #include "base/memory/host.h"
 #include "base/report/assert.h"
 #include "base/report/error.h"
+
+#include <stdio.h>
 
 /* Copies the addresses of all intact descriptors, as far as there is room; returns their number.
    `*out_damaged` is whether there are others. */
@@ -73,6 +76,59 @@ static dao_status_t check_one(hardened_t *hardened, const void *address)
     return status;
 }
 
+/* Room for what is said before the findings. */
+#define FINDINGS_HEAD_BYTES 128
+
+/* What a check has found. A message of each damaged block, as far as there is room: the log has the others.
+ */
+typedef struct findings {
+    size_t count;
+    size_t logged_count;
+    size_t length;
+    char text[DAO_ERROR_MESSAGE_BYTES - FINDINGS_HEAD_BYTES];
+} findings_t;
+
+/* Adds this thread's message to the findings. */
+static void findings_add(findings_t *findings)
+{
+    const char *message = dao_last_message();
+    size_t room = sizeof(findings->text) - findings->length;
+    int written =
+        snprintf(findings->text + findings->length, room, "%s%s", findings->count == 0 ? "" : "; ", message);
+    bool fits = written > 0 && (size_t)written < room;
+    findings->length += fits ? (size_t)written : 0;
+    findings->text[findings->length] = '\0';
+    findings->count++;
+    if (!fits) {
+        findings->logged_count++;
+        dao_log(DAO_LOG_LEVEL_ERROR, "%s", message);
+    }
+}
+
+static dao_status_t findings_error(const hardened_t *hardened, const findings_t *findings)
+{
+    if (findings->count == 1) {
+        return dao_error(DAO_ERR_CORRUPT, "%s", findings->text);
+    }
+    return dao_error(DAO_ERR_CORRUPT, "%s: %zu findings, of which the log has %zu: %s", hardened->ledger.name,
+                     findings->count, findings->logged_count, findings->text);
+}
+
+/* Looks at all blocks of a list. What cannot be looked at ends it. */
+static dao_status_t check_all(hardened_t *hardened, const uint64_t *addresses, size_t count,
+                              findings_t *findings)
+{
+    dao_status_t status = DAO_OK;
+    for (size_t i = 0; i < count && status == DAO_OK; i++) {
+        status = check_one(hardened, (const void *)(uintptr_t)addresses[i]);
+        if (status == DAO_ERR_CORRUPT) {
+            findings_add(findings);
+            status = DAO_OK;
+        }
+    }
+    return status;
+}
+
 dao_status_t dao_hardened_check(dao_allocator_t *allocator)
 {
     DAO_ASSERT(dao_is_hardened(allocator));
@@ -86,15 +142,14 @@ dao_status_t dao_hardened_check(dao_allocator_t *allocator)
     }
     size_t seen_count = addresses_copy(hardened, addresses, count, &is_damaged);
     count = seen_count < count ? seen_count : count;
-    dao_status_t status = DAO_OK;
-    for (size_t i = 0; i < count && status == DAO_OK; i++) {
-        status = check_one(hardened, (const void *)(uintptr_t)addresses[i]);
-    }
+    findings_t findings = {0};
+    dao_status_t status = check_all(hardened, addresses, count, &findings);
     dao_host_free(addresses);
-    if (status == DAO_OK && is_damaged) {
-        return dao_error(DAO_ERR_CORRUPT, "%s: the table of blocks is damaged", hardened->ledger.name);
+    if (is_damaged) {
+        (void)dao_error(DAO_ERR_CORRUPT, "%s: the table of blocks is damaged", hardened->ledger.name);
+        findings_add(&findings);
     }
-    return status;
+    return findings.count > 0 ? findings_error(hardened, &findings) : status;
 }
 
 void *dao_hardened_descriptor(dao_allocator_t *allocator, const void *address, size_t *out_size_bytes)

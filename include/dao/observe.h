@@ -254,8 +254,9 @@ DAO_API DAO_NODISCARD dao_status_t dao_stats_tree_walk(dao_place_t place, dao_st
  * Checks all blocks of a hardened place (see dao_hardening_t): the guards of live blocks, the bytes of freed
  * blocks that are kept back, and the library's records of them.
  *
- * @return DAO_OK: nothing is wrong; DAO_ERR_CORRUPT with a message that names place, block and offset of the
- *         first wrong byte of the first damaged block; DAO_ERR_UNSUPPORTED: the place is not hardened;
+ * @return DAO_OK: nothing is wrong; DAO_ERR_CORRUPT with a message that names place, address, size and offset
+ *         of the first wrong byte of every damaged block, as far as there is room: the log has the
+ *         others, an error each; DAO_ERR_UNSUPPORTED: the place is not hardened;
  *         DAO_ERR_NO_HOST_MEMORY; DAO_ERR_BACKEND or DAO_ERR_DEVICE_LOST if the bytes cannot be read;
  *         DAO_ERR_INVALID; DAO_ERR_NO_DEVICE; DAO_ERR_SHUTDOWN.
  *

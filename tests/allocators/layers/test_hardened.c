@@ -290,6 +290,37 @@ static void a_check_finds_a_write_past_the_end_of_a_live_block(void)
     }
 }
 
+static void a_check_names_every_damaged_block(void)
+{
+    enum { COUNT = 40 };
+    start(DAO_HARDENING_GUARD | DAO_HARDENING_QUARANTINE, 64 * KIB);
+    unsigned char *blocks[COUNT];
+    for (size_t i = 0; i < COUNT; i++) {
+        blocks[i] = take(100);
+    }
+    unsigned char *freed = take(100);
+    give(freed);
+    blocks[3][100] ^= 1;
+    blocks[5][101] ^= 1;
+    freed[50] ^= 1;
+    CU_ASSERT_EQUAL(dao_hardened_check(allocator), DAO_ERR_CORRUPT);
+    expect_message(blocks[3], "3 findings");
+    expect_message(blocks[5], "offset 101");
+    expect_message(freed, "after its free: the first wrong byte is at offset 50");
+    CU_ASSERT_EQUAL(damage_lines, 0);
+    for (size_t i = 0; i < COUNT; i++) { /* more than a message holds */
+        blocks[i][102] ^= 1;
+    }
+    CU_ASSERT_EQUAL(dao_hardened_check(allocator), DAO_ERR_CORRUPT);
+    CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "41 findings"));
+    uint32_t named = 0;
+    for (const char *at = dao_last_message(); (at = strstr(at, "the block of")) != NULL; at++) {
+        named++;
+    }
+    CU_ASSERT_TRUE(named > 3);
+    CU_ASSERT_EQUAL(named + damage_lines, 41);
+}
+
 static void new_and_freed_bytes_are_what_they_are_said_to_be(void)
 {
     static const uint32_t flags[] = {DAO_HARDENING_JUNK, DAO_HARDENING_ZERO,
@@ -586,6 +617,7 @@ static CU_TestInfo layer_tests[] = {
     {"a write past the end is found at the free", a_write_past_the_end_is_found_at_the_free},
     {"a check finds a write past the end of a live block",
      a_check_finds_a_write_past_the_end_of_a_live_block},
+    {"a check names every damaged block", a_check_names_every_damaged_block},
     {"new and freed bytes are what they are said to be", new_and_freed_bytes_are_what_they_are_said_to_be},
     {"a write after the free is found in the quarantine", a_write_after_the_free_is_found_in_the_quarantine},
     {"damage in the quarantine is found at the end", damage_in_the_quarantine_is_found_at_the_end},
