@@ -67,12 +67,20 @@ dao_status_t dao_tags_charge(dao_tags_t *tags, uint32_t tag, uint64_t block_byte
     if (dao_budget_take(&entry->bytes, block_bytes)) {
         return DAO_OK;
     }
-    count(&entry->refused_count);
-    return dao_error(DAO_ERR_LIMIT,
-                     "the limit of the tag \"%s\" is %" PRIu64 " bytes, of which it uses %" PRIu64
-                     "; raise it or free blocks of that tag",
-                     dao_tag_names_get(tag), atomic_load(&entry->bytes.limit_bytes),
-                     atomic_load(&entry->bytes.used_bytes));
+    dao_status_t status =
+        dao_error(DAO_ERR_LIMIT,
+                  "the limit of the tag \"%s\" is %" PRIu64 " bytes, of which it uses %" PRIu64
+                  "; raise it or free blocks of that tag",
+                  dao_tag_names_get(tag), atomic_load(&entry->bytes.limit_bytes),
+                  atomic_load(&entry->bytes.used_bytes));
+    dao_error_note_tag(tag);
+    return status;
+}
+
+void dao_tags_count_refused(dao_tags_t *tags, uint32_t tag)
+{
+    DAO_ASSERT(dao_tag_names_get(tag) != NULL);
+    count(&tags->entries[tag].refused_count);
 }
 
 void dao_tags_refund(dao_tags_t *tags, uint32_t tag, uint64_t block_bytes)
@@ -321,7 +329,10 @@ dao_status_t dao_ledger_fail(dao_ledger_t *ledger, dao_status_t status, const da
                      ledger->name, request->size_bytes, format_alignment(request->alignment_bytes, alignment),
                      stats->used_bytes, stats->reserved_bytes, format_limit(stats->limit_bytes, limit),
                      hole_bytes, fragmentation, format_top(ledger, top));
-    return dao_error_vendor(status, dao_last_vendor_code(), "%s%s", dao_last_message(), help);
+    uint32_t tag = dao_error_tag();
+    status = dao_error_vendor(status, dao_last_vendor_code(), "%s%s", dao_last_message(), help);
+    dao_error_note_tag(tag);
+    return status;
 }
 
 /* ---- growing ---- */

@@ -27,9 +27,12 @@ typedef struct dao_tags dao_tags_t;
 DAO_NODISCARD dao_status_t dao_tags_create(dao_tags_t **out_tags);
 void dao_tags_destroy(dao_tags_t *tags); /* NULL is allowed */
 
-/* For a block that is about to be taken. `tag` has a name. DAO_ERR_LIMIT with a message that names it:
-   nothing is changed but refused_count. */
+/* For a block that is about to be taken. `tag` has a name. DAO_ERR_LIMIT with a message that names it, and
+   dao_error_tag(): nothing is changed. */
 DAO_NODISCARD dao_status_t dao_tags_charge(dao_tags_t *tags, uint32_t tag, uint64_t block_bytes);
+
+/* A request was refused for good, and dao_error_tag() says for whose limit: attempts are not counted. */
+void dao_tags_count_refused(dao_tags_t *tags, uint32_t tag);
 
 /* Takes a charge back: the block was not taken after all. */
 void dao_tags_refund(dao_tags_t *tags, uint32_t tag, uint64_t block_bytes);

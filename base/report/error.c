@@ -19,6 +19,7 @@
 
 static _Thread_local dao_status_t last_status;
 static _Thread_local int last_vendor_code;
+static _Thread_local uint32_t last_tag;  /* whose limit refused; 0: none */
 static _Thread_local char *last_message; /* DAO_ERROR_MESSAGE_BYTES, or NULL */
 
 static pthread_once_t message_once = PTHREAD_ONCE_INIT;
@@ -134,6 +135,7 @@ dao_status_t dao_error(dao_status_t status, const char *format, ...)
     va_end(arguments);
     last_status = status;
     last_vendor_code = 0;
+    last_tag = 0;
     return status;
 }
 
@@ -156,6 +158,7 @@ dao_status_t dao_error_vendor(dao_status_t status, int vendor_code, const char *
     va_end(arguments);
     last_status = status;
     last_vendor_code = vendor_code;
+    last_tag = 0;
     return status;
 }
 
@@ -172,10 +175,21 @@ void dao_error_prefix(const char *format, ...)
     message_set(message);
 }
 
+void dao_error_note_tag(uint32_t tag)
+{
+    last_tag = tag;
+}
+
+uint32_t dao_error_tag(void)
+{
+    return last_tag;
+}
+
 void dao_error_save(dao_error_record_t *record, dao_status_t status)
 {
     record->status = status;
     record->vendor_code = last_vendor_code;
+    record->tag = last_tag;
     (void)snprintf(record->message, sizeof(record->message), "%s", dao_last_message());
 }
 
@@ -183,6 +197,7 @@ dao_status_t dao_error_restore(const dao_error_record_t *record)
 {
     last_status = record->status;
     last_vendor_code = record->vendor_code;
+    last_tag = record->tag;
     message_set(record->message);
     return record->status;
 }

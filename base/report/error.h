@@ -25,10 +25,16 @@ DAO_PRINTF(3, 4) dao_status_t dao_error_vendor(dao_status_t status, int vendor_c
 /* Puts text in front of this thread's message and keeps the codes: "step 3: copy failed". */
 DAO_PRINTF(1, 2) void dao_error_prefix(const char *format, ...);
 
+/* Notes that it was the limit of a tag that refused: what this thread's last error is about, until its next
+   one. The other functions here keep it where they keep the status. */
+void dao_error_note_tag(uint32_t tag);
+uint32_t dao_error_tag(void); /* 0: none */
+
 /* A failure kept for later, or for another thread to report. */
 typedef struct dao_error_record {
     dao_status_t status;
     int vendor_code;
+    uint32_t tag; /* of dao_error_note_tag() */
     char message[DAO_ERROR_MESSAGE_BYTES];
 } dao_error_record_t;
 

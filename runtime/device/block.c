@@ -3,7 +3,21 @@
    refused. */
 #include "runtime/device/block.h"
 
+#include "allocators/accounting/ledger.h"
 #include "base/report/error.h"
+
+/* ---- refused requests ---- */
+
+void dao_block_note_failure(dao_allocator_t *allocator, dao_runtime_t *runtime,
+                            const dao_block_request_t *request, dao_status_t status)
+{
+    if (status == DAO_ERR_LIMIT && request->tag != 0 && dao_error_tag() == request->tag) {
+        dao_tags_count_refused(allocator->ledger->tags, request->tag);
+    }
+    if (runtime != NULL) {
+        (void)dao_runtime_told(runtime, status);
+    }
+}
 
 /* ---- refused frees ---- */
 

@@ -11,6 +11,10 @@
 #include "runtime/device/pressure_ladder.h"
 #include "runtime/observe/event_ring.h"
 
+/* A request has failed for good: its tag and the device's health are told. */
+void dao_block_note_failure(dao_allocator_t *allocator, dao_runtime_t *runtime,
+                            const dao_block_request_t *request, dao_status_t status);
+
 /* Allocates at a place; `runtime` is NULL for the host. */
 static DAO_ON_THE_PATH dao_status_t dao_block_alloc(dao_place_t place, dao_allocator_t *allocator,
                                                     dao_runtime_t *runtime,
@@ -40,8 +44,8 @@ static DAO_ON_THE_PATH dao_status_t dao_block_alloc(dao_place_t place, dao_alloc
     }
     if (status == DAO_OK) {
         *out_address = grant.address;
-    } else if (runtime != NULL) {
-        (void)dao_runtime_told(runtime, status);
+    } else {
+        dao_block_note_failure(allocator, runtime, request, status);
     }
     dao_events_note_alloc(place, request, *out_address, status);
     return status;

@@ -114,8 +114,10 @@ static dao_status_t order_alloc(const order_t *order, dao_place_t place, size_t 
     dao_events_note_alloc(place, &request, status == DAO_OK ? grant.address : NULL, status);
     if (status == DAO_OK) {
         *out_address = grant.address;
+    } else {
+        dao_block_note_failure(order->allocator, order->runtime, &request, status);
     }
-    return dao_runtime_told(order->runtime, status);
+    return status;
 }
 
 void *dao_alloc_async(dao_place_t place, size_t size_bytes, dao_stream_t *stream)
