@@ -125,8 +125,9 @@ typedef struct dao_backend_ops {
     int32_t dlpack_pinned;
 
     /* Optional: a stream that others made, by the vendor's handle, as one of ours. Destroy waits for its
-       work, and leaves the stream itself to its owner, who destroys it later. NULL: there is no such
-       thing. */
+       work, and leaves the stream itself to its owner, who destroys it later. DAO_ERR_INVALID for what is no
+       stream, as far as that is known; DAO_ERR_UNSUPPORTED for a handle that is another stream in each
+       thread. NULL: there is no such thing. */
     dao_status_t (*stream_adopt)(dao_backend_device_t *device, void *native,
                                  dao_backend_stream_t **out_stream);
     bool has_default_stream; /* a NULL handle is a stream, the vendor's default one */
@@ -195,6 +196,11 @@ typedef struct dao_backend_ops {
        for which streams of the same capture can wait. Querying or waiting for that event, the stream or its
        device ends the capture. NULL: there are no captures. */
     dao_status_t (*stream_capture)(dao_backend_stream_t *stream, uint64_t *out_capture);
+
+    /* Optional, beside stream_adopt: returns true if the owner of an adopted stream has destroyed it, whether
+       or not its handle has become another stream's. For good then: waiting for it, and recording an event on
+       it, wait for its device. Does not wait. NULL: an adopted stream lives until its destroy. */
+    bool (*stream_is_gone)(dao_backend_stream_t *stream);
 } dao_backend_ops_t;
 
 /* The number of a capture that cannot be distinguished from others. */

@@ -6,6 +6,7 @@
 #include "backends/cuda/batch.h"
 #include "backends/cuda/capture.h"
 #include "backends/cuda/context.h"
+#include "backends/cuda/stream_id.h"
 #include "backends/cuda/vmm.h"
 
 #include <dao/dlpack_abi.h>
@@ -19,6 +20,7 @@
 #define VENDOR_VISIBLE_DEVICES  "CUDA_VISIBLE_DEVICES"
 #define VENDOR_VERSION_MAJOR(v) ((v) / 1000)
 #define VENDOR_VERSION_MINOR(v) ((v) % 1000 / 10)
+#define VENDOR_PER_THREAD       "cudaStreamPerThread"
 #define VENDOR_DLPACK_DEVICE    kDLCUDA
 #define VENDOR_DLPACK_MANAGED   kDLCUDAManaged
 #define VENDOR_DLPACK_PINNED    kDLCUDAHost
@@ -39,6 +41,7 @@
 #define vendorSuccess                          cudaSuccess
 #define vendorErrorInvalidValue                cudaErrorInvalidValue
 #define vendorErrorMemoryAllocation            cudaErrorMemoryAllocation
+#define vendorErrorInvalidHandle               cudaErrorInvalidResourceHandle
 #define vendorErrorNotReady                    cudaErrorNotReady
 #define vendorErrorNoDevice                    cudaErrorNoDevice
 #define vendorErrorInvalidDevice               cudaErrorInvalidDevice
@@ -88,6 +91,7 @@
 #define vendorMemAccessFlagsProtReadWrite    cudaMemAccessFlagsProtReadWrite
 #define vendorMemAllocationTypePinned        cudaMemAllocationTypePinned
 #define vendorMemLocationTypeDevice          cudaMemLocationTypeDevice
+#define vendorStreamPerThread                cudaStreamPerThread
 #define vendorStreamCaptureModeRelaxed       cudaStreamCaptureModeRelaxed
 #define vendorStreamCaptureStatusNone        cudaStreamCaptureStatusNone
 #define vendorStreamCaptureStatusActive      cudaStreamCaptureStatusActive
@@ -139,6 +143,7 @@
 #define vendorStreamCreateWithFlags           cudaStreamCreateWithFlags
 #define vendorStreamDestroy                   cudaStreamDestroy
 #define vendorStreamGetCaptureInfo            dao_cuda_stream_get_capture_info
+#define vendorStreamGetId                     dao_cuda_stream_id
 #define vendorStreamSynchronize               cudaStreamSynchronize
 #define vendorStreamWaitEvent                 cudaStreamWaitEvent
 #define vendorThreadExchangeStreamCaptureMode cudaThreadExchangeStreamCaptureMode

@@ -4,6 +4,7 @@
 #define DAO_BACKENDS_HIP_NAMES_H
 
 #include "backends/hip/host_func.h"
+#include "backends/hip/stream_id.h"
 #include "backends/hip/vmm.h"
 
 #include <dao/dlpack_abi.h>
@@ -17,6 +18,7 @@
 #define VENDOR_VISIBLE_DEVICES  "HIP_VISIBLE_DEVICES"
 #define VENDOR_VERSION_MAJOR(v) ((v) / 10000000)
 #define VENDOR_VERSION_MINOR(v) ((v) % 10000000 / 100000)
+#define VENDOR_PER_THREAD       "hipStreamPerThread"
 #define VENDOR_DLPACK_DEVICE    kDLROCM
 #define VENDOR_DLPACK_MANAGED   0 /* it has none */
 #define VENDOR_DLPACK_PINNED    kDLROCMHost
@@ -37,6 +39,7 @@
 #define vendorSuccess                          hipSuccess
 #define vendorErrorInvalidValue                hipErrorInvalidValue
 #define vendorErrorMemoryAllocation            hipErrorMemoryAllocation
+#define vendorErrorInvalidHandle               hipErrorInvalidHandle
 #define vendorErrorNotReady                    hipErrorNotReady
 #define vendorErrorNoDevice                    hipErrorNoDevice
 #define vendorErrorInvalidDevice               hipErrorInvalidDevice
@@ -75,6 +78,7 @@
 #define vendorMemAccessFlagsProtReadWrite    hipMemAccessFlagsProtReadWrite
 #define vendorMemAllocationTypePinned        hipMemAllocationTypePinned
 #define vendorMemLocationTypeDevice          hipMemLocationTypeDevice
+#define vendorStreamPerThread                hipStreamPerThread
 #define vendorStreamCaptureModeRelaxed       hipStreamCaptureModeRelaxed
 #define vendorStreamCaptureStatusNone        hipStreamCaptureStatusNone
 #define vendorStreamCaptureStatusActive      hipStreamCaptureStatusActive
@@ -122,6 +126,7 @@
 #define vendorStreamCreateWithFlags           hipStreamCreateWithFlags
 #define vendorStreamDestroy                   hipStreamDestroy
 #define vendorStreamGetCaptureInfo            hipStreamGetCaptureInfo
+#define vendorStreamGetId                     dao_hip_stream_id
 #define vendorStreamSynchronize               hipStreamSynchronize
 #define vendorStreamWaitEvent                 hipStreamWaitEvent
 #define vendorThreadExchangeStreamCaptureMode hipThreadExchangeStreamCaptureMode

@@ -322,6 +322,7 @@ const dao_backend_ops_t dao_vendor_backend_ops = {
     .pages_unmap = dao_vendor_pages_unmap,
     .pages_size = dao_vendor_pages_size,
     .stream_adopt = dao_vendor_stream_adopt,
+    .stream_is_gone = dao_vendor_stream_is_gone,
     .pool_create = dao_vendor_pool_create,
     .pool_destroy = dao_vendor_pool_destroy,
     .pool_alloc = dao_vendor_pool_alloc,

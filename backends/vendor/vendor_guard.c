@@ -22,6 +22,8 @@ static dao_status_t status_of(vendorError_t error, dao_status_t no_memory)
     switch ((int)error) {
     case vendorErrorMemoryAllocation:
         return no_memory;
+    case vendorErrorInvalidHandle:
+        return DAO_ERR_INVALID;
     case vendorErrorNotReady:
         return DAO_ERR_NOT_READY;
     case vendorErrorInvalidDevice:

@@ -71,6 +71,7 @@ void dao_vendor_leave(int index, dao_vendor_guard_t *guard);
 dao_status_t dao_vendor_stream_create(dao_backend_device_t *device, dao_backend_stream_t **out_stream);
 dao_status_t dao_vendor_stream_adopt(dao_backend_device_t *device, void *native,
                                      dao_backend_stream_t **out_stream);
+bool dao_vendor_stream_is_gone(dao_backend_stream_t *stream);
 dao_status_t dao_vendor_stream_synchronize(dao_backend_stream_t *stream);
 void dao_vendor_stream_destroy(dao_backend_stream_t *stream);
 dao_status_t dao_vendor_stream_wait_event(dao_backend_stream_t *stream, dao_backend_event_t *event);

@@ -9,7 +9,9 @@
 struct dao_backend_stream {
     dao_backend_device_t *device;
     vendorStream_t stream;
-    bool is_adopted; /* the program destroys it */
+    bool is_adopted;      /* the program destroys it */
+    uint64_t id;          /* of an adopted one; 0: the vendor has none */
+    _Atomic bool is_gone; /* its owner has destroyed it: the handle is nobody's, or another stream's */
 };
 
 struct dao_backend_event {
@@ -58,22 +60,77 @@ dao_status_t dao_vendor_stream_create(dao_backend_device_t *device, dao_backend_
     return DAO_OK;
 }
 
-/* The handle is not checked: the vendor refuses a wrong one at its first use. */
+/* A handle that stands for one stream in each thread has no order that memory could follow. The default
+   stream is never destroyed. */
 dao_status_t dao_vendor_stream_adopt(dao_backend_device_t *device, void *native,
                                      dao_backend_stream_t **out_stream)
 {
+    unsigned long long id = 0;
+    if (native == (void *)vendorStreamPerThread) {
+        return dao_error(DAO_ERR_UNSUPPORTED,
+                         "device:%d: %s stands for another stream in each thread, and memory follows one; "
+                         "adopt a stream that the program has created, or NULL for the default stream",
+                         device->index, VENDOR_PER_THREAD);
+    }
+    if (native != NULL) {
+        dao_status_t status;
+        CALL(status, device->index, DAO_ERR_NO_HOST_MEMORY, vendorStreamGetId, ((vendorStream_t)native, &id));
+        if (status != DAO_OK) {
+            return status;
+        }
+    }
     dao_backend_stream_t *stream = stream_wrap(device);
     if (stream == NULL) {
         return DAO_ERR_NO_HOST_MEMORY;
     }
     stream->stream = (vendorStream_t)native;
     stream->is_adopted = true;
+    stream->id = id;
     *out_stream = stream;
     return DAO_OK;
 }
 
+/* Asks for the number of the stream that a handle stands for now. An error that says nothing of the handle is
+   left to the next call. */
+static bool look_if_gone(dao_backend_stream_t *stream)
+{
+    dao_vendor_guard_t guard;
+    unsigned long long id = stream->id;
+    vendorError_t error = dao_vendor_enter(stream->device->index, &guard);
+    if (error == vendorSuccess) {
+        error = vendorStreamGetId(stream->stream, &id);
+        dao_vendor_leave(stream->device->index, &guard);
+    }
+    if (error != vendorSuccess) {
+        (void)vendorGetLastError();
+    }
+    return error == vendorErrorInvalidHandle || (error == vendorSuccess && id != stream->id);
+}
+
+bool dao_vendor_stream_is_gone(dao_backend_stream_t *stream)
+{
+    if (!stream->is_adopted || stream->stream == NULL) {
+        return false;
+    }
+    if (!atomic_load_explicit(&stream->is_gone, memory_order_acquire) && look_if_gone(stream)) {
+        atomic_store_explicit(&stream->is_gone, true, memory_order_release);
+    }
+    return atomic_load_explicit(&stream->is_gone, memory_order_acquire);
+}
+
+static dao_status_t device_wait(dao_backend_device_t *device)
+{
+    dao_status_t status;
+    CALL(status, device->index, DAO_ERR_NO_DEVICE_MEMORY, vendorDeviceSynchronize, ());
+    return status;
+}
+
+/* Work on a stream that is gone may still run: its owner's destroy did not wait. */
 dao_status_t dao_vendor_stream_synchronize(dao_backend_stream_t *stream)
 {
+    if (dao_vendor_stream_is_gone(stream)) {
+        return device_wait(stream->device);
+    }
     dao_status_t status;
     CALL(status, stream->device->index, DAO_ERR_NO_DEVICE_MEMORY, vendorStreamSynchronize, (stream->stream));
     return status;
@@ -123,6 +180,10 @@ dao_status_t dao_vendor_stream_capture(dao_backend_stream_t *stream, uint64_t *o
 {
     dao_vendor_guard_t guard;
     int index = stream->device->index;
+    if (dao_vendor_stream_is_gone(stream)) {
+        *out_capture = 0;
+        return DAO_OK;
+    }
     vendorError_t error = dao_vendor_enter(index, &guard);
     if (error == vendorSuccess) {
         error = capture_ask(stream->stream, out_capture);
@@ -166,8 +227,13 @@ void dao_vendor_event_destroy(dao_backend_event_t *event)
     dao_host_free(event);
 }
 
+/* Behind the work of a stream that is gone no event can be recorded; once the device has been waited for, the
+   event needs not to stand for it. */
 dao_status_t dao_vendor_event_record(dao_backend_event_t *event, dao_backend_stream_t *stream)
 {
+    if (dao_vendor_stream_is_gone(stream)) {
+        return device_wait(stream->device);
+    }
     dao_status_t status;
     CALL(status, stream->device->index, DAO_ERR_NO_DEVICE_MEMORY, vendorEventRecord,
          (event->event, stream->stream));
@@ -274,11 +340,18 @@ dao_status_t dao_vendor_copy(dao_backend_stream_t *stream, dao_copy_kind_t kind,
 }
 
 #ifdef vendorCopyBatch
+/* A graph has a node for a copy and none for a batch. */
 dao_status_t dao_vendor_copy_batch(dao_backend_stream_t *stream, dao_copy_kind_t kind, void *const *dsts,
                                    const void *const *srcs, const size_t *sizes_bytes, size_t count)
 {
     (void)kind; /* the vendor tells it from the addresses */
-    dao_status_t status;
+    uint64_t capture = 0;
+    dao_status_t status = dao_vendor_stream_capture(stream, &capture);
+    if (status != DAO_OK || capture != 0) {
+        return status != DAO_OK ? status
+                                : dao_error(DAO_ERR_UNSUPPORTED, "device:%d: a batch cannot be captured",
+                                            stream->device->index);
+    }
     CALL(status, stream->device->index, DAO_ERR_NO_DEVICE_MEMORY, vendorCopyBatch,
          (dsts, srcs, sizes_bytes, count, stream->stream));
     return status;

@@ -33,7 +33,13 @@ DAO_API DAO_NODISCARD dao_status_t dao_stream_create(int32_t device_index, dao_s
 
 /**
  * Wraps a stream that other code created, such as PyTorch's: memory follows it, copies are queued on it,
- * events are recorded on it. Adopting a stream twice makes two objects, which are ordered like two streams.
+ * events are recorded on it. Adopting a stream again returns the same object, which then has to be destroyed
+ * once more: a library that gets a handle with each call may adopt it each time.
+ *
+ * A handle that was destroyed and became another stream's, while the object still stood for the first one, is
+ * told apart where the vendor numbers its streams (CUDA since 12.0, HIP since 7.1). The new stream gets an
+ * object of its own; the old one refuses work with DAO_ERR_INVALID, what was freed on it waits for the
+ * device, and it is still to be destroyed.
  *
  * @param device_index  The device it is of.
  * @param native        The vendor's handle, such as a cudaStream_t; NULL is the vendor's default stream. On
@@ -42,7 +48,8 @@ DAO_API DAO_NODISCARD dao_status_t dao_stream_create(int32_t device_index, dao_s
  *                      alone. That one has to live until then, and until all memory handles that name it are
  *                      gone.
  * @return DAO_OK; DAO_ERR_INVALID, on the cpu backend also for what is no stream of the device;
- *         DAO_ERR_NO_DEVICE; DAO_ERR_UNSUPPORTED where the backend cannot; DAO_ERR_NO_HOST_MEMORY;
+ *         DAO_ERR_NO_DEVICE; DAO_ERR_UNSUPPORTED where the backend cannot, and for cudaStreamPerThread and
+ *         hipStreamPerThread, which stand for another stream in each thread; DAO_ERR_NO_HOST_MEMORY;
  *         DAO_ERR_SHUTDOWN.
  *
  * Threads: any. Waits: never. Cost: O(1).
@@ -51,9 +58,9 @@ DAO_API DAO_NODISCARD dao_status_t dao_stream_adopt(int32_t device_index, void *
                                                     dao_stream_t **out_stream);
 
 /**
- * Waits for a stream's work and destroys the stream. Memory handles that name it keep the vendor's stream
- * until they are released. Handles that were released while it was being captured into a graph keep it no
- * longer.
+ * Waits for a stream's work and destroys the stream; one that was adopted several times is destroyed as
+ * often. Memory handles that name it keep the vendor's stream until they are released. Handles that were
+ * released while it was being captured into a graph keep it no longer.
  *
  * @param stream  NULL is allowed. For one of a device's own streams, dao_last_status() is DAO_ERR_INVALID and
  *                nothing is done. For one that is being captured, it is DAO_ERR_BUSY: the capture goes on.

@@ -10,6 +10,7 @@
 #include "base/report/error.h"
 #include "base/threads/sync.h"
 #include "runtime/core/core.h"
+#include "runtime/device/adopted.h"
 #include "runtime/device/retained.h"
 #include "runtime/device/shares.h"
 
@@ -23,6 +24,7 @@ struct dao_stream {
     _Atomic uint32_t number;          /* in the table of stream fences; 0: it has none yet */
     uint32_t
         late_count; /* deferred frees that name it, with a reference; guarded by runtime->deferred.lock */
+    dao_adopted_stream_t adopted; /* of one that the program has made or adopted */
 };
 
 /* Events kept for reuse. Invariant, while the lock is free: events[0 .. count) are in no other use. */
@@ -65,6 +67,7 @@ struct dao_runtime {
     dao_deferred_list_t deferred;
     dao_retained_t retained;  /* device memory whose frees wait for a lease */
     dao_shares_t shares;      /* device memory that other processes have, too */
+    dao_adopted_t adopted;    /* streams that others made */
     _Atomic uint64_t reached; /* devices whose memory this one may reach, a bit each: handles/peer.c */
     _Atomic int loss;         /* of dao_loss_t: health.c */
     dao_error_record_t loss_error;
@@ -101,6 +104,9 @@ void dao_stream_release(dao_stream_t *stream);
    second has to follow. */
 DAO_NODISCARD bool dao_stream_drop(dao_stream_t *stream);
 void dao_stream_end(dao_stream_t *stream);
+
+/* DAO_ERR_INVALID for an adopted stream that its maker has destroyed, as far as that is known. */
+DAO_NODISCARD dao_status_t dao_stream_alive_check(const dao_stream_t *stream, const char *function);
 
 /* Returns true if a stream's work is written down as a part of a graph now, instead of being done. */
 bool dao_stream_is_captured(const dao_stream_t *stream);

@@ -6,6 +6,8 @@
 
 #include "base/memory/host.h"
 
+#include <inttypes.h>
+
 /* ---- stream order ---- */
 
 dao_status_t dao_stream_number_find(dao_stream_t *stream, uint32_t *out_number)
@@ -58,6 +60,19 @@ static void number_end(dao_stream_t *stream)
     }
     (void)dao_error_restore(&record);
     dao_stream_fences_stream_remove(runtime->fences, number);
+}
+
+/* ---- adopted streams ---- */
+
+dao_status_t dao_stream_alive_check(const dao_stream_t *stream, const char *function)
+{
+    if (__builtin_expect(atomic_load_explicit(&stream->adopted.is_gone, memory_order_acquire), 0)) {
+        return dao_error(DAO_ERR_INVALID,
+                         "%s: the adopted stream %p of device:%" PRId32
+                         " was destroyed by its maker, and the handle is another stream's; adopt it again",
+                         function, stream->adopted.native, stream->runtime->device_index);
+    }
+    return DAO_OK;
 }
 
 /* ---- capture ---- */

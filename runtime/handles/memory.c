@@ -97,9 +97,11 @@ static void handle_publish(dao_memory_t *memory, void *address, size_t size_byte
 /* The stream of a handle lies on its place's device, as it is started now; the host has none. */
 static dao_status_t stream_fits(dao_place_t place, const dao_stream_t *stream)
 {
-    if (stream == NULL ||
-        (place.kind != DAO_PLACE_KIND_CPU && stream->runtime == dao_runtime_started(place.index))) {
+    if (stream == NULL) {
         return DAO_OK;
+    }
+    if (place.kind != DAO_PLACE_KIND_CPU && stream->runtime == dao_runtime_started(place.index)) {
+        return dao_stream_alive_check(stream, "dao_memory_create");
     }
     if (place.kind != DAO_PLACE_KIND_CPU && stream->runtime->device_index == place.index) {
         return dao_error(DAO_ERR_INVALID, "dao_memory_create: the stream is of a start that was finalized");

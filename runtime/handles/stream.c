@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Streams and events: counted objects around the backend's own.
 
-   A stream of the program lives until the program and every memory handle that names it have released it. A
-   device's own streams live as long as its runtime. A stream or an event holds a reference to its runtime, so
-   it works, and can be destroyed, after dao_finalize(). */
+   A stream of the program lives until the program, as often as it has adopted it, and every memory handle
+   that names it have released it. A device's own streams live as long as its runtime. A stream or an event
+   holds a reference to its runtime, so it works, and can be destroyed, after dao_finalize(). */
 #include <dao/stream.h>
 
 #include "base/memory/host.h"
@@ -43,7 +43,11 @@ static dao_status_t work_check(const dao_runtime_t *runtime, const char *functio
 
 static dao_status_t stream_check(const dao_stream_t *stream, const char *function)
 {
-    return stream == NULL ? dao_error_null(function, "stream") : work_check(stream->runtime, function);
+    if (stream == NULL) {
+        return dao_error_null(function, "stream");
+    }
+    dao_status_t status = work_check(stream->runtime, function);
+    return status == DAO_OK ? dao_stream_alive_check(stream, function) : status;
 }
 
 static dao_status_t event_check(const dao_event_t *event, const char *function)
@@ -53,18 +57,12 @@ static dao_status_t event_check(const dao_event_t *event, const char *function)
 
 /* ---- life of streams ---- */
 
-/* Opens the backend's stream of an adopted one. */
-static dao_status_t stream_open_adopted(dao_runtime_t *runtime, void *native,
-                                        dao_backend_stream_t **out_stream)
+/* Returns the handle that a handle stands for. */
+static void *native_of(const dao_runtime_t *runtime, void *native)
 {
-    const dao_backend_ops_t *ops = runtime->ops;
-    if (ops->stream_adopt == NULL) {
-        return dao_error(DAO_ERR_UNSUPPORTED, "the backend \"%s\" knows no streams but its own", ops->name);
-    }
-    if (native == NULL && !ops->has_default_stream) {
-        native = ops->stream_native(runtime->streams[DAO_STREAM_ROLE_COMPUTE].backend);
-    }
-    return dao_runtime_told(runtime, ops->stream_adopt(runtime->device, native, out_stream));
+    return native != NULL || runtime->ops->has_default_stream
+               ? native
+               : runtime->ops->stream_native(runtime->streams[DAO_STREAM_ROLE_COMPUTE].backend);
 }
 
 /* Returns the runtime of a device on which something is to be made, with a reference. */
@@ -86,48 +84,99 @@ static dao_status_t runtime_acquire_healthy(int32_t device_index, const char *fu
 }
 
 /* Makes a stream around a new one of the backend, or around that of a handle. */
-static dao_status_t stream_make(int32_t device_index, bool adopts, void *native, dao_stream_t **out_stream)
+static dao_status_t stream_make(dao_runtime_t *runtime, bool adopts, void *native, made_stream_t **out_made)
 {
-    dao_runtime_t *runtime;
-    dao_status_t status =
-        runtime_acquire_healthy(device_index, adopts ? "dao_stream_adopt" : "dao_stream_create", &runtime);
-    if (status != DAO_OK) {
-        return status;
-    }
+    const dao_backend_ops_t *ops = runtime->ops;
     made_stream_t *made = dao_host_calloc(1, sizeof(*made));
     if (made == NULL) {
-        status =
-            dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for a stream on device:%" PRId32, device_index);
-    } else if (adopts) {
-        status = stream_open_adopted(runtime, native, &made->stream.backend);
-    } else {
-        status =
-            dao_runtime_told(runtime, runtime->ops->stream_create(runtime->device, &made->stream.backend));
+        return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for a stream on device:%" PRId32,
+                         runtime->device_index);
     }
+    dao_stream_t *stream = &made->stream;
+    dao_status_t status =
+        dao_runtime_told(runtime, adopts ? ops->stream_adopt(runtime->device, native, &stream->backend)
+                                         : ops->stream_create(runtime->device, &stream->backend));
     if (status != DAO_OK) {
         dao_host_free(made);
-        dao_runtime_release(runtime);
         return status;
     }
-    made->stream.runtime = runtime;
-    atomic_init(&made->stream.reference_count, 1);
-    made->live =
-        (dao_live_t){.noun = "stream", .place = {DAO_PLACE_KIND_DEVICE, device_index}, .address = made};
+    stream->runtime = dao_runtime_retain(runtime);
+    stream->adopted.native = native;
+    stream->adopted.owner_count = 1;
+    atomic_init(&stream->reference_count, 1);
+    made->live = (dao_live_t){
+        .noun = "stream", .place = {DAO_PLACE_KIND_DEVICE, runtime->device_index}, .address = made};
     dao_live_add(runtime->core, &made->live);
-    *out_stream = &made->stream;
+    *out_made = made;
     return DAO_OK;
+}
+
+/* Ends what the program has of a stream. */
+static void stream_leave(dao_stream_t *stream)
+{
+    dao_live_remove(stream->runtime->core, &((made_stream_t *)(void *)stream)->live);
+    dao_stream_release(stream);
 }
 
 dao_status_t dao_stream_create(int32_t device_index, dao_stream_t **out_stream)
 {
-    return out_stream != NULL ? stream_make(device_index, false, NULL, out_stream)
-                              : dao_error_null("dao_stream_create", "out_stream");
+    dao_runtime_t *runtime;
+    made_stream_t *made;
+    if (out_stream == NULL) {
+        return dao_error_null("dao_stream_create", "out_stream");
+    }
+    dao_status_t status = runtime_acquire_healthy(device_index, "dao_stream_create", &runtime);
+    if (status != DAO_OK) {
+        return status;
+    }
+    status = stream_make(runtime, false, NULL, &made);
+    if (status == DAO_OK) {
+        *out_stream = &made->stream;
+    }
+    dao_runtime_release(runtime);
+    return status;
+}
+
+/* Finds the stream of a handle, or makes it: another thread may do the same meanwhile, and be faster. */
+static dao_status_t stream_adopt(dao_runtime_t *runtime, void *native, dao_stream_t **out_stream)
+{
+    if (runtime->ops->stream_adopt == NULL) {
+        return dao_error(DAO_ERR_UNSUPPORTED, "the backend \"%s\" knows no streams but its own",
+                         runtime->ops->name);
+    }
+    native = native_of(runtime, native);
+    *out_stream = dao_adopted_find(&runtime->adopted, native);
+    if (*out_stream != NULL) {
+        return DAO_OK;
+    }
+    made_stream_t *made;
+    dao_status_t status = stream_make(runtime, true, native, &made);
+    if (status == DAO_OK) {
+        *out_stream = dao_adopted_add(&runtime->adopted, &made->stream);
+        if (*out_stream != &made->stream) {
+            stream_leave(&made->stream);
+        }
+    }
+    return status;
 }
 
 dao_status_t dao_stream_adopt(int32_t device_index, void *native, dao_stream_t **out_stream)
 {
-    return out_stream != NULL ? stream_make(device_index, true, native, out_stream)
-                              : dao_error_null("dao_stream_adopt", "out_stream");
+    dao_runtime_t *runtime;
+    dao_stream_t *stream = NULL;
+    if (out_stream == NULL) {
+        return dao_error_null("dao_stream_adopt", "out_stream");
+    }
+    dao_status_t status = runtime_acquire_healthy(device_index, "dao_stream_adopt", &runtime);
+    if (status != DAO_OK) {
+        return status;
+    }
+    status = stream_adopt(runtime, native, &stream);
+    if (status == DAO_OK) {
+        *out_stream = stream;
+    }
+    dao_runtime_release(runtime);
+    return status;
 }
 
 void dao_stream_destroy(dao_stream_t *stream)
@@ -154,8 +203,9 @@ void dao_stream_destroy(dao_stream_t *stream)
     (void)dao_error_restore(&record);
     dao_runtime_drain_late(stream->runtime, stream);
     dao_runtime_drain(stream->runtime);
-    dao_live_remove(stream->runtime->core, &((made_stream_t *)(void *)stream)->live);
-    dao_stream_release(stream);
+    if (dao_adopted_disown(&stream->runtime->adopted, stream)) {
+        stream_leave(stream);
+    }
 }
 
 dao_status_t dao_stream_get(int32_t device_index, dao_stream_role_t role, dao_stream_t **out_stream)

@@ -55,6 +55,7 @@ static dao_status_t order_find(const char *function, dao_place_t place, dao_stre
                          out_order->allocator->ops->name, dao_place_format(place, text));
     }
     status = dao_runtime_health(runtime, function);
+    status = status == DAO_OK ? dao_stream_alive_check(stream, function) : status;
     return status == DAO_OK ? dao_runtime_told(runtime, dao_stream_number_find(stream, &out_order->number))
                             : status;
 }

@@ -50,6 +50,7 @@ static void runtime_destroy(dao_runtime_t *runtime)
     }
     dao_core_release(runtime->core);
     dao_retained_finish(&runtime->retained);
+    dao_adopted_finish(&runtime->adopted);
     dao_shares_finish(&runtime->shares);
     dao_deferred_list_finish(&runtime->deferred);
     dao_mutex_finish(&runtime->spare.lock);
@@ -80,6 +81,7 @@ static dao_runtime_t *runtime_empty(dao_core_t *core, int32_t device_index)
     dao_deferred_list_init(&runtime->deferred);
     dao_retained_init(&runtime->retained);
     dao_shares_init(&runtime->shares);
+    dao_adopted_init(&runtime->adopted);
     runtime->core = dao_core_retain(core);
     runtime->ops = core->ops;
     runtime->device_index = device_index;

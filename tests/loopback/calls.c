@@ -390,6 +390,30 @@ vendorError_t vendorStreamSynchronize(vendorStream_t stream)
                                   : loopback_from(cpu->stream_synchronize(loopback_stream(stream)->inner));
 }
 
+vendorError_t loopback_stream_id(vendorStream_t stream, unsigned long long *out_id)
+{
+    vendorError_t error = loopback_begin_on("stream id", loopback_stream(stream), LOOPBACK_KIND_STREAM);
+    if (error == vendorSuccess) {
+        *out_id = loopback_stream(stream)->id;
+    }
+    return error;
+}
+
+/* The work of the stream before is done: vendorStreamDestroy() has waited for it. */
+void loopback_stream_make_again(void *handle)
+{
+    loopback_object_t *object = handle;
+    dao_backend_stream_t *inner = NULL;
+    if (!object->is_gone || cpu->stream_create(loopback_driver.devices[object->device], &inner) != DAO_OK) {
+        abort(); /* the stream is to be destroyed before */
+    }
+    dao_mutex_lock(&loopback_driver.lock);
+    object->inner = inner;
+    object->id = ++loopback_driver.stream_serial;
+    object->is_gone = false;
+    dao_mutex_unlock(&loopback_driver.lock);
+}
+
 vendorError_t vendorStreamWaitEvent(vendorStream_t stream, vendorEvent_t event, unsigned flags)
 {
     vendorError_t error =
@@ -603,6 +627,10 @@ vendorError_t loopback_queue_batch(const char *call, void *const *dsts, const vo
                                    const size_t *sizes, size_t count, vendorStream_t stream)
 {
     vendorError_t error = loopback_begin_on(call, loopback_stream(stream), LOOPBACK_KIND_STREAM);
+    if (error == vendorSuccess && loopback_stream(stream)->capture != 0) {
+        (void)loopback_breach(LOOPBACK_RULE_CAPTURED, call); /* a graph has no node for it */
+        return loopback_error(vendorErrorStreamCaptureUnsupported);
+    }
     for (size_t i = 0; i < count && error == vendorSuccess; i++) {
         error = queue_copy(call, loopback_stream(stream), dsts[i], is_of_device(dsts[i]), srcs[i],
                            is_of_device(srcs[i]), sizes[i]);

@@ -226,6 +226,7 @@ loopback_object_t *loopback_object_add(loopback_kind_t kind, void *inner, size_t
 {
     loopback_object_t *object = object_create(kind, inner, size_bytes);
     dao_mutex_lock(&loopback_driver.lock);
+    object->id = kind == LOOPBACK_KIND_STREAM ? ++loopback_driver.stream_serial : 0;
     object->next = loopback_driver.objects;
     loopback_driver.objects = object;
     dao_mutex_unlock(&loopback_driver.lock);

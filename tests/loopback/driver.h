@@ -33,6 +33,7 @@ typedef struct loopback_object {
     char *mapped_at;  /* pages; NULL: nowhere. A share: the allocation */
     uint64_t allowed; /* pools: the devices that may touch their memory, a bit each */
     int descriptor;   /* of memory that several processes have; DAO_NO_DESCRIPTOR */
+    uint64_t id;      /* a stream: counted up, so a handle that was made again has another one */
     uint64_t capture; /* which one a stream is a part of, or an event was recorded in; 0: none. capture.c */
     bool is_spoiled;  /* a stream of a capture that a call has ended */
     bool is_forked;   /* a stream that joined a capture which it did not begin ... */
@@ -68,6 +69,7 @@ typedef struct loopback_driver {
     bool has_failed; /* since the driver was opened */
     bool is_tolerant;
     uint64_t capture_serial; /* of the latest capture of a stream */
+    uint64_t stream_serial;  /* the id of the latest stream */
     long breach_counts[LOOPBACK_RULE_COUNT];
     uint64_t call_count;    /* of the process */
     uint64_t failure_count; /* of the process */
@@ -124,6 +126,9 @@ vendorError_t loopback_host_func(const char *call, vendorStream_t stream, void (
 /* Queues copies, each in the direction that its addresses imply. */
 vendorError_t loopback_queue_batch(const char *call, void *const *dsts, const void *const *srcs,
                                    const size_t *sizes, size_t count, vendorStream_t stream);
+
+/* Finds the id of a stream, as a vendor does. */
+vendorError_t loopback_stream_id(vendorStream_t stream, unsigned long long *out_id);
 
 /* Returns the object of a stream's handle; NULL is the current device's default stream. */
 loopback_object_t *loopback_stream(vendorStream_t stream);

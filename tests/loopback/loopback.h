@@ -78,6 +78,9 @@ bool loopback_has_failed(void);
    never failed. *out_count gets the number of all pairs. */
 long loopback_missing_cases(const int *errors, size_t error_count, long *out_count);
 
+/* Makes a new stream with the handle of one that was destroyed, as drivers do. */
+void loopback_stream_make_again(void *handle);
+
 /* Returns the bytes in pools. */
 uint64_t loopback_pool_bytes(void);
 

@@ -47,6 +47,13 @@ cudaError_t cudaMemcpyBatchAsync(void **dsts, void **srcs, size_t *sizes, size_t
 #endif
 #endif
 
+#if CUDART_VERSION >= 12000
+cudaError_t cudaStreamGetId(cudaStream_t stream, unsigned long long *out_id)
+{
+    return loopback_stream_id(stream, out_id);
+}
+#endif
+
 /* ---- captures ---- */
 
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMode mode)

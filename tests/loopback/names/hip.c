@@ -34,6 +34,21 @@ hipError_t hipStreamAddCallback(hipStream_t stream, hipStreamCallback_t function
     return error;
 }
 
+#if HIP_VERSION >= 70100000
+hipError_t hipStreamGetId(hipStream_t stream, unsigned long long *out_id)
+{
+    return loopback_stream_id(stream, out_id);
+}
+#else
+/* Only whether there is such a stream is asked for. */
+hipError_t hipStreamGetFlags(hipStream_t stream, unsigned *out_flags)
+{
+    unsigned long long id = 0;
+    *out_flags = hipStreamNonBlocking;
+    return loopback_stream_id(stream, &id);
+}
+#endif
+
 /* ---- captures ---- */
 
 hipError_t hipStreamBeginCapture(hipStream_t stream, hipStreamCaptureMode mode)

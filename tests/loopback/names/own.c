@@ -16,6 +16,11 @@ loopback_error_t loopback_copy_batch(void *const *dsts, const void *const *srcs,
     return loopback_queue_batch("copy batch", dsts, srcs, sizes, count, stream);
 }
 
+loopback_error_t loopback_stream_get_id(loopback_stream_t stream, unsigned long long *out_id)
+{
+    return loopback_stream_id(stream, out_id);
+}
+
 loopback_error_t loopback_stream_begin_capture(loopback_stream_t stream, loopback_capture_mode_t mode)
 {
     (void)mode; /* every call of the library is checked for it */

@@ -24,6 +24,7 @@ typedef enum loopback_error {
     LOOPBACK_ERROR_NO_DEVICE = 100,
     LOOPBACK_ERROR_INVALID_DEVICE = 101,
     LOOPBACK_ERROR_PEER_ACCESS_UNSUPPORTED = 217,
+    LOOPBACK_ERROR_INVALID_HANDLE = 400,
     LOOPBACK_ERROR_NOT_READY = 600,
     LOOPBACK_ERROR_ILLEGAL_ADDRESS = 700,
     LOOPBACK_ERROR_LAUNCH_TIMEOUT = 702,
@@ -96,6 +97,8 @@ typedef struct loopback_device_prop {
 typedef struct loopback_stream *loopback_stream_t;
 typedef struct loopback_event *loopback_event_t;
 
+#define LOOPBACK_STREAM_PER_THREAD ((loopback_stream_t)2)
+
 loopback_error_t loopback_copy_batch(void *const *dsts, const void *const *srcs, const size_t *sizes,
                                      size_t count, loopback_stream_t stream);
 loopback_error_t loopback_device_can_access_peer(int *out_can, int device, int peer);
@@ -148,6 +151,7 @@ loopback_error_t loopback_stream_end_capture(loopback_stream_t stream, void **ou
 loopback_error_t loopback_stream_get_capture_info(loopback_stream_t stream,
                                                   loopback_capture_status_t *out_status,
                                                   unsigned long long *out_id);
+loopback_error_t loopback_stream_get_id(loopback_stream_t stream, unsigned long long *out_id);
 loopback_error_t loopback_stream_synchronize(loopback_stream_t stream);
 loopback_error_t loopback_thread_exchange_capture_mode(loopback_capture_mode_t *mode);
 loopback_error_t loopback_stream_wait_event(loopback_stream_t stream, loopback_event_t event, unsigned flags);

@@ -14,6 +14,7 @@
 #define VENDOR_VISIBLE_DEVICES  "LOOPBACK_VISIBLE_DEVICES"
 #define VENDOR_VERSION_MAJOR(v) ((v) / 1000)
 #define VENDOR_VERSION_MINOR(v) ((v) % 1000 / 10)
+#define VENDOR_PER_THREAD       "LOOPBACK_STREAM_PER_THREAD"
 #define VENDOR_DLPACK_DEVICE    12 /* kDLExtDev: none of the library's backends has it */
 #define VENDOR_DLPACK_MANAGED   0
 #define VENDOR_DLPACK_PINNED    kDLCPU
@@ -39,6 +40,7 @@
 #define vendorSuccess                          LOOPBACK_SUCCESS
 #define vendorErrorInvalidValue                LOOPBACK_ERROR_INVALID_VALUE
 #define vendorErrorMemoryAllocation            LOOPBACK_ERROR_MEMORY_ALLOCATION
+#define vendorErrorInvalidHandle               LOOPBACK_ERROR_INVALID_HANDLE
 #define vendorErrorNotReady                    LOOPBACK_ERROR_NOT_READY
 #define vendorErrorNoDevice                    LOOPBACK_ERROR_NO_DEVICE
 #define vendorErrorInvalidDevice               LOOPBACK_ERROR_INVALID_DEVICE
@@ -67,6 +69,7 @@
 #define vendorMemAccessFlagsProtReadWrite    LOOPBACK_ACCESS_READ_WRITE
 #define vendorMemAllocationTypePinned        LOOPBACK_POOL_PINNED
 #define vendorMemLocationTypeDevice          LOOPBACK_LOCATION_DEVICE
+#define vendorStreamPerThread                LOOPBACK_STREAM_PER_THREAD
 #define vendorStreamCaptureModeRelaxed       LOOPBACK_CAPTURE_RELAXED
 #define vendorStreamCaptureStatusNone        LOOPBACK_CAPTURE_NONE
 #define vendorStreamCaptureStatusActive      LOOPBACK_CAPTURE_ACTIVE
@@ -115,6 +118,7 @@
 #define vendorStreamCreateWithFlags           loopback_stream_create
 #define vendorStreamDestroy                   loopback_stream_destroy
 #define vendorStreamGetCaptureInfo            loopback_stream_get_capture_info
+#define vendorStreamGetId                     loopback_stream_get_id
 #define vendorStreamSynchronize               loopback_stream_synchronize
 #define vendorStreamWaitEvent                 loopback_stream_wait_event
 #define vendorThreadExchangeStreamCaptureMode loopback_thread_exchange_capture_mode

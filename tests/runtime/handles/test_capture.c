@@ -283,6 +283,23 @@ static void streams_of_one_capture_wait_for_each_other_in_it(void)
     end();
 }
 
+/* A graph has a node for a copy and none for a batch. */
+static void a_batch_of_copies_is_captured_one_by_one(void)
+{
+    begin();
+    char *block = take(4 * PAGE, captured);
+    void *dsts[2] = {block, block + PAGE};
+    const void *srcs[2] = {block + 2 * PAGE, block + 3 * PAGE};
+    size_t sizes[2] = {PAGE, PAGE};
+    dao_copy_batch_t batch = {2, dsts, srcs, sizes};
+    capture();
+    CU_ASSERT_EQUAL(dao_stream_copy_batch(captured, device, device, &batch), DAO_OK);
+    stop();
+    CU_ASSERT_EQUAL(dao_stream_copy_batch(captured, device, device, &batch), DAO_OK);
+    give(block, captured);
+    end();
+}
+
 static void the_memory_of_a_handle_comes_back_behind_the_capture(void)
 {
     begin();
@@ -435,6 +452,7 @@ static CU_TestInfo tests[] = {
     {"a capture has what others have finished with", a_capture_has_what_others_have_finished_with},
     {"streams of one capture wait for each other in it", streams_of_one_capture_wait_for_each_other_in_it},
     {"what a capture keeps others do without", what_a_capture_keeps_others_do_without},
+    {"a batch of copies is captured one by one", a_batch_of_copies_is_captured_one_by_one},
     {"the memory of a handle comes back behind the capture",
      the_memory_of_a_handle_comes_back_behind_the_capture},
     {"a capture that begins meanwhile is seen", a_capture_that_begins_meanwhile_is_seen},

@@ -166,6 +166,25 @@ static void an_adopted_stream_orders_memory(void)
     dao_stream_destroy(made);
 }
 
+/* Whoever adopts a stream owns it once more; the last one's destroy ends it. */
+static void a_stream_that_is_adopted_again_is_the_same_object(void)
+{
+    dao_stream_t *made = NULL, *first = NULL, *again = NULL;
+    CU_ASSERT_EQUAL_FATAL(dao_stream_create(0, &made), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_stream_adopt(0, dao_stream_native(made), &first), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_stream_adopt(0, dao_stream_native(made), &again), DAO_OK);
+    CU_ASSERT_PTR_EQUAL(again, first);
+    dao_stream_destroy(first);
+    void *block = dao_alloc_async(device_0, 1 * MIB, again);
+    CU_ASSERT_PTR_NOT_NULL(block);
+    CU_ASSERT_EQUAL(dao_free_async(device_0, block, again), DAO_OK);
+    dao_stream_destroy(again);
+    CU_ASSERT_EQUAL_FATAL(dao_stream_adopt(0, dao_stream_native(made), &first), DAO_OK); /* anew */
+    CU_ASSERT_EQUAL(dao_stream_synchronize(first), DAO_OK);
+    dao_stream_destroy(first);
+    dao_stream_destroy(made);
+}
+
 enum { PIECE_COUNT = 9, PIECE_BYTES = 100 };
 
 /* Queues the pieces of 100 bytes in one batch, in turned order of places. */
@@ -338,6 +357,7 @@ static CU_TestInfo tests[] = {
     {"an event orders streams of two devices", an_event_orders_streams_of_two_devices},
     {"time between events is measured", time_between_events_is_measured},
     {"an adopted stream orders memory", an_adopted_stream_orders_memory},
+    {"a stream that is adopted again is the same object", a_stream_that_is_adopted_again_is_the_same_object},
     {"batches of copies arrive", batches_of_copies_arrive},
     {"batches that cannot be made are refused", batches_that_cannot_be_made_are_refused},
     {"misuse is named", misuse_is_named},

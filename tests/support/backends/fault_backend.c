@@ -234,6 +234,11 @@ static dao_status_t fault_stream_capture(dao_backend_stream_t *stream, uint64_t 
     return inner->stream_capture(unwrap(stream), out_capture);
 }
 
+static bool fault_stream_is_gone(dao_backend_stream_t *stream)
+{
+    return inner->stream_is_gone(unwrap(stream));
+}
+
 static dao_status_t fault_stream_adopt(dao_backend_device_t *device, void *native,
                                        dao_backend_stream_t **out_stream)
 {
@@ -596,6 +601,7 @@ const dao_backend_ops_t *fault_backend_wrap(const dao_backend_ops_t *wrapped, co
         .copy_peer = wrapped->copy_peer != NULL ? fault_copy_peer : NULL,
         .copy_batch = wrapped->copy_batch != NULL ? fault_copy_batch : NULL,
         .stream_capture = wrapped->stream_capture != NULL ? fault_stream_capture : NULL,
+        .stream_is_gone = wrapped->stream_is_gone != NULL ? fault_stream_is_gone : NULL,
     };
     fill_pages();
     fill_shared();
