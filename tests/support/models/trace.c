@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Looks for traces outside the sources; tests pass without them. */
+/* Looks for traces outside the sources; tests pass without them unless the environment promises them. */
 #define _GNU_SOURCE
 #include "tests/support/models/trace.h"
+
+#include <CUnit/CUnit.h>
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +15,12 @@ static bool find(const char *variable, const char *fallback, const char *name, c
 {
     const char *folder = getenv(variable);
     int length = snprintf(out_path, path_bytes, "%s/%s", folder != NULL ? folder : fallback, name);
-    return length > 0 && (size_t)length < path_bytes && access(out_path, R_OK) == 0;
+    bool is_here = length > 0 && (size_t)length < path_bytes && access(out_path, R_OK) == 0;
+    if (!is_here && folder != NULL) {
+        (void)printf("    %s promises %s, which cannot be read\n", variable, out_path);
+        CU_FAIL("data that was promised is not there");
+    }
+    return is_here;
 }
 
 bool dao_test_shared_trace(const char *name, char *out_path, size_t path_bytes)

@@ -9,8 +9,11 @@
 /* The example that comes with the sources. */
 #define DAO_TEST_TRACE DAO_TEST_SOURCE_DIR "/examples/traces/mobilenet_v2"
 
+/* Five steps of a mixture of experts, the first 900 records of each: sizes follow the tokens. */
+#define DAO_TEST_MOE_EVENTS DAO_TEST_SOURCE_DIR "/tests/support/models/moe/moe.8.events.csv"
+
 /* Returns the folder of a larger trace that lies beside the project ($DAO_TEST_TRACES, else ../shared);
-   false: not here. */
+   false: not here. Where the variable promises it, that it is not there is a failure. */
 bool dao_test_shared_trace(const char *name, char *out_path, size_t path_bytes);
 
 /* The same for any file beside the project ($DAO_TEST_SHARED, else ../shared). */
