@@ -12,6 +12,8 @@
 #include "base/numbers/random.h"
 #include "base/threads/sync.h"
 
+#include <dao/status.h>
+
 #include <dlfcn.h>
 #include <limits.h>
 #include <linux/futex.h>
@@ -37,7 +39,7 @@ typedef struct record {
     _Atomic uint32_t word; /* 1: has the baton */
     state_t state;
     bool is_timed_out;
-    const char *name;
+    char name[16];
     const char *what; /* the last point: the operation, its object and who asked */
     const volatile void *object;
     const void *from;
@@ -317,10 +319,10 @@ static record_t *record_create(const char *name)
         baton_fail(BATON_EXIT_THREADS, "more than %d threads", THREAD_COUNT_MAX);
     }
     record_t *record = &baton.threads[baton.thread_count++];
-    *record = (record_t){.name = name,
-                         .what = "start",
+    *record = (record_t){.what = "start",
                          .until_ns = DAO_SCHEDULE_NEVER,
                          .priority = PRIORITY_BEGIN + (int64_t)draw(PRIORITY_BEGIN)};
+    (void)snprintf(record->name, sizeof(record->name), "%s", name);
     return record;
 }
 
@@ -456,29 +458,27 @@ bool baton_leaves_out(unsigned kind)
     return (baton.left_out >> kind & 1) != 0;
 }
 
-/* Prints where an address of code is, by addr2line if that is there. */
+/* Prints where an address of code is, by addr2line if that is there: the function around what is inlined. */
 static void print_place(const void *from)
 {
     Dl_info info;
     if (from == NULL || dladdr(from, &info) == 0) {
         return;
     }
-    char command[PATH_MAX + 64];
+    char command[PATH_MAX + 64], line[256], place[256];
     size_t offset = (size_t)((const char *)from - (const char *)info.dli_fbase) - 1; /* within the call */
-    (void)snprintf(command, sizeof(command), "addr2line -e '%s' -s -f -p 0x%zx 2>/dev/null", info.dli_fname,
-                   offset);
-    char line[256];
+    (void)snprintf(place, sizeof(place), "%s+0x%zx", info.dli_fname, offset);
+    (void)snprintf(command, sizeof(command), "addr2line -e '%s' -s -f -i -p 0x%zx 2>/dev/null",
+                   info.dli_fname, offset);
     FILE *pipe = popen(command, "r"); // NOLINT(cert-env33-c): a tool of the developer's
-    bool is_there = pipe != NULL && fgets(line, sizeof(line), pipe) != NULL;
+    while (pipe != NULL && fgets(line, sizeof(line), pipe) != NULL) {
+        const char *text = strncmp(line, " (inlined by) ", 14) == 0 ? line + 14 : line;
+        (void)snprintf(place, sizeof(place), "%.*s", (int)strcspn(text, "\n"), text);
+    }
     if (pipe != NULL) {
         (void)pclose(pipe);
     }
-    if (is_there) {
-        line[strcspn(line, "\n")] = '\0';
-        (void)fprintf(stderr, ", %s", line);
-    } else {
-        (void)fprintf(stderr, ", %s+0x%zx", info.dli_fname, offset);
-    }
+    (void)fprintf(stderr, ", %s", place);
 }
 
 _Noreturn void baton_fail(int exit_code, const char *format, ...)
@@ -491,6 +491,9 @@ _Noreturn void baton_fail(int exit_code, const char *format, ...)
                   (unsigned long long)baton.result.event_count, baton.current);
     (void)vfprintf(stderr, format, arguments);
     va_end(arguments);
+    if (exit_code == BATON_EXIT_CHECK && dao_last_status() != DAO_OK) {
+        (void)fprintf(stderr, "\n    the last error of the library: %s", dao_last_message());
+    }
     for (uint32_t i = 0; i < baton.thread_count; i++) {
         const record_t *record = &baton.threads[i];
         if (record->state != STATE_ENDED) {

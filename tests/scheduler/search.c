@@ -46,7 +46,7 @@ static void *part_main(void *user)
 {
     uint32_t thread = *(const uint32_t *)user;
     uint64_t random = generator_of(running_seed, thread);
-    running->part(thread, &random);
+    running->part(running->program, thread, &random);
     return NULL;
 }
 
@@ -87,11 +87,11 @@ _Noreturn static void run_here(const scenario_t *scenario, const baton_config_t 
     uint64_t random = generator_of(config->seed, SCENARIO_THREAD_MAX);
     baton_begin(config);
     if (scenario->begin != NULL) {
-        scenario->begin(&random);
+        scenario->begin(scenario->program, &random);
     }
     run_parts();
     if (scenario->end != NULL) {
-        scenario->end();
+        scenario->end(scenario->program);
     }
     baton_end(shared);
     _exit(0);
@@ -116,12 +116,12 @@ void search_run(const scenario_t *scenario, const search_t *search, search_resul
 {
     *out_result = (search_result_t){0};
     baton_config_t config = {.defect = search->defect, .rank = search->rank};
-    if (run_apart(scenario, &config, search->expects_defect) == 0) {
+    if (run_apart(scenario, &config, search->is_quiet) == 0) {
         config.event_count = (uint32_t)shared->contended_count;
     }
     for (uint64_t i = 0; i < search->count && !out_result->has_found; i++) {
         config.seed = search->first_seed + i;
-        int status = run_apart(scenario, &config, search->expects_defect);
+        int status = run_apart(scenario, &config, search->is_quiet);
         out_result->run_count++;
         out_result->contended_count += shared->contended_count;
         out_result->hash = dao_random_mix(out_result->hash ^ shared->hash);

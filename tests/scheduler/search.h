@@ -15,18 +15,19 @@
 /* A small program of a few threads. Each runs its part; all have a generator of their own from the seed. */
 typedef struct scenario {
     const char *name;
-    uint32_t thread_count;                           /* that run `part` */
-    void (*begin)(uint64_t *random);                 /* one thread; may be NULL */
-    void (*part)(uint32_t thread, uint64_t *random); /* all threads at once */
-    void (*end)(void);                               /* one thread: contents and books; may be NULL */
+    uint32_t thread_count;                                                /* that run `part` */
+    void (*begin)(const void *program, uint64_t *random);                 /* one thread; may be NULL */
+    void (*part)(const void *program, uint32_t thread, uint64_t *random); /* all threads at once */
+    void (*end)(const void *program); /* one thread: contents and books; may be NULL */
+    const void *program;              /* handed to all three */
 } scenario_t;
 
 typedef struct search {
     uint64_t first_seed;
     uint64_t count;
     baton_defect_t defect;
-    uint32_t rank;       /* of BATON_DEFECT_DROP_LOCK */
-    bool expects_defect; /* what a run prints is not shown */
+    uint32_t rank; /* of BATON_DEFECT_DROP_LOCK */
+    bool is_quiet; /* what a run prints is not shown */
 } search_t;
 
 typedef struct search_result {

@@ -19,9 +19,9 @@ static dao_mutex_t lock = DAO_MUTEX_INITIALIZER(DAO_RANK_LAYER),
 static dao_cond_t changed = DAO_COND_INITIALIZER;
 static uint32_t value;
 
-static void add_with_lock(uint32_t thread, uint64_t *random)
+static void add_with_lock(const void *program, uint32_t thread, uint64_t *random)
 {
-    (void)thread, (void)random;
+    (void)thread, (void)program, (void)random;
     for (int i = 0; i < 3; i++) {
         dao_mutex_lock(&lock);
         uint32_t old = value;
@@ -32,17 +32,18 @@ static void add_with_lock(uint32_t thread, uint64_t *random)
     }
 }
 
-static void sum_is_right(void)
+static void sum_is_right(const void *program)
 {
+    (void)program;
     BATON_CHECK(value == 9);
 }
 
-static const scenario_t adding = {"adding", 3, NULL, add_with_lock, sum_is_right};
+static const scenario_t adding = {"adding", 3, NULL, add_with_lock, sum_is_right, NULL};
 
 /* One thread takes what another puts into a box with room for one. */
-static void hand_over(uint32_t thread, uint64_t *random)
+static void hand_over(const void *program, uint32_t thread, uint64_t *random)
 {
-    (void)random;
+    (void)program, (void)random;
     for (int i = 0; i < 3; i++) {
         dao_mutex_lock(&lock);
         while (value != thread) {
@@ -54,12 +55,12 @@ static void hand_over(uint32_t thread, uint64_t *random)
     }
 }
 
-static const scenario_t handing = {"handing", 2, NULL, hand_over, NULL};
+static const scenario_t handing = {"handing", 2, NULL, hand_over, NULL, NULL};
 
 /* Two locks in two orders; try_lock has no rank that would tell at once. */
-static void lock_crosswise(uint32_t thread, uint64_t *random)
+static void lock_crosswise(const void *program, uint32_t thread, uint64_t *random)
 {
-    (void)random;
+    (void)program, (void)random;
     static dao_spin_t spins[2] = {{.rank = DAO_RANK_LAYER}, {.rank = DAO_RANK_LAYER}};
     here();
     dao_spin_lock_beside(&spins[thread]);
@@ -69,12 +70,12 @@ static void lock_crosswise(uint32_t thread, uint64_t *random)
     dao_spin_unlock_beside(&spins[thread]);
 }
 
-static const scenario_t crossing = {"crossing", 2, NULL, lock_crosswise, NULL};
+static const scenario_t crossing = {"crossing", 2, NULL, lock_crosswise, NULL, NULL};
 
 /* Sees a flag outside of the lock, and sleeps after it was set. */
-static void miss_the_signal(uint32_t thread, uint64_t *random)
+static void miss_the_signal(const void *program, uint32_t thread, uint64_t *random)
 {
-    (void)random;
+    (void)program, (void)random;
     static bool is_set;
     if (thread == 1) {
         dao_mutex_lock(&lock);
@@ -93,12 +94,12 @@ static void miss_the_signal(uint32_t thread, uint64_t *random)
     }
 }
 
-static const scenario_t missing = {"missing", 2, NULL, miss_the_signal, NULL};
+static const scenario_t missing = {"missing", 2, NULL, miss_the_signal, NULL, NULL};
 
 /* Two changes of thread at the right places: the first thread's check, all of the second, the first's use. */
-static void use_after_check(uint32_t thread, uint64_t *random)
+static void use_after_check(const void *program, uint32_t thread, uint64_t *random)
 {
-    (void)random;
+    (void)program, (void)random;
     static _Atomic uint32_t stage;
     if (thread == 0) {
         here();
@@ -117,12 +118,12 @@ static void use_after_check(uint32_t thread, uint64_t *random)
     }
 }
 
-static const scenario_t checking = {"checking", 2, NULL, use_after_check, NULL};
+static const scenario_t checking = {"checking", 2, NULL, use_after_check, NULL, NULL};
 
 static bool is_found(const scenario_t *scenario, search_t search, int exit_code)
 {
     search_result_t result, again;
-    search.expects_defect = true;
+    search.is_quiet = true;
     search_run(scenario, &search, &result);
     printf("%s: found by seed %llu of %llu\n", scenario->name, (unsigned long long)result.found_seed,
            (unsigned long long)search.count);

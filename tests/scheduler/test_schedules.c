@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Small programs of two to four threads under many schedules: contents, books and no thread that waits for
+   ever. A failure prints its seed; DAO_TEST_SEED begins there, DAO_TEST_SEEDS says how many seeds. */
+#include "base/threads/sync.h"
+#include "tests/scheduler/memory_program.h"
+#include "tests/scheduler/search.h"
+#include "tests/support/sanitizer.h"
+#include "tests/support/suite.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+
+#define MEMORY_SCENARIO(text, threads, ...)                                                                  \
+    {                                                                                                        \
+        .name = (text), .thread_count = (threads), .begin = memory_program_begin,                            \
+        .part = memory_program_part, .end = memory_program_end,                                              \
+        .program = &(const memory_program_t){__VA_ARGS__},                                                   \
+    }
+
+#define HOST   .place = {DAO_PLACE_KIND_CPU, 0}
+#define PINNED .place = {DAO_PLACE_KIND_PINNED, 0}
+#define DEVICE .place = {DAO_PLACE_KIND_DEVICE, 0}
+
+static const scenario_t scenarios[] = {
+    MEMORY_SCENARIO("raw blocks of the host", 3, HOST, .calls = CALL(PUT) | CALL(TAKE), .call_count = 4,
+                    .size_bytes = (size_t)200 << 10),
+    MEMORY_SCENARIO("raw blocks of a device", 3, DEVICE, .calls = CALL(PUT) | CALL(TAKE), .call_count = 4,
+                    .size_bytes = (size_t)4 << 20),
+    MEMORY_SCENARIO("the first calls at a place", 3, DEVICE, .calls = CALL(PUT) | CALL(TAKE) | CALL(STATS),
+                    .call_count = 2, .size_bytes = 8 * KIB, .comes_late = true),
+    MEMORY_SCENARIO("small blocks", 3, DEVICE, .calls = CALL(PUT) | CALL(TAKE) | CALL(PASS), .call_count = 5,
+                    .size_bytes = 300),
+    MEMORY_SCENARIO("small blocks, trimmed", 3, HOST, .calls = CALL(PASS) | CALL(TRIM) | CALL(STATS),
+                    .call_count = 4, .size_bytes = 100),
+    MEMORY_SCENARIO("streams", 2, DEVICE, .calls = CALL(ORDER) | CALL(RECORD) | CALL(SYNC), .call_count = 3,
+                    .size_bytes = 6 * KIB),
+    MEMORY_SCENARIO("streams and plain blocks", 3, DEVICE,
+                    .calls = CALL(ORDER) | CALL(PASS) | CALL(SYNC) | CALL(TRIM), .call_count = 3,
+                    .size_bytes = (size_t)3 << 20),
+    MEMORY_SCENARIO("streams in segments", 2, DEVICE, .config = {.no_page_mapping = true},
+                    .calls = CALL(ORDER) | CALL(RECORD) | CALL(PASS), .call_count = 3,
+                    .size_bytes = 64 * KIB),
+    MEMORY_SCENARIO("books and snapshots", 3, DEVICE,
+                    .calls = CALL(PUT) | CALL(TAKE) | CALL(STATS) | CALL(SNAPSHOT) | CALL(EVENTS) | CALL(TAG),
+                    .call_count = 4, .size_bytes = 10 * KIB),
+    MEMORY_SCENARIO("limits and trims", 3, DEVICE, .calls = CALL(PUT) | CALL(TAKE) | CALL(TRIM) | CALL(LIMIT),
+                    .call_count = 4, .size_bytes = (size_t)3 << 20, .limit_bytes = (size_t)8 << 20),
+    MEMORY_SCENARIO("callbacks when memory is short", 3, PINNED, .calls = CALL(PUT) | CALL(PASS) | CALL(TRIM),
+                    .call_count = 3, .size_bytes = (size_t)3 << 20, .limit_bytes = (size_t)8 << 20,
+                    .has_callback = true),
+    MEMORY_SCENARIO("leases", 2, DEVICE, .calls = CALL(LEASE) | CALL(PASS) | CALL(TRIM), .call_count = 2,
+                    .size_bytes = (size_t)1 << 20),
+    MEMORY_SCENARIO("steps", 2, DEVICE, .config = {.step_plan = {.mode = DAO_STEP_PLAN_OFFSETS}},
+                    .calls = CALL(STEP) | CALL(PASS), .call_count = 3, .size_bytes = 64 * KIB),
+    MEMORY_SCENARIO("steps with deferred frees", 2, DEVICE,
+                    .config = {.step_plan = {.mode = DAO_STEP_PLAN_OFFSETS,
+                                             .worker = DAO_STEP_PLAN_WORKER_THREAD,
+                                             .smallest_bytes = 1,
+                                             .defers_frees = true}},
+                    .calls = CALL(STEP) | CALL(PUT) | CALL(TAKE) | CALL(STATS), .call_count = 3,
+                    .size_bytes = 64 * KIB),
+    MEMORY_SCENARIO(
+        "hardened", 3, DEVICE,
+        .config = {.hardening = DAO_HARDENING_GUARD | DAO_HARDENING_QUARANTINE | DAO_HARDENING_CHECKSUM},
+        .calls = CALL(PUT) | CALL(TAKE) | CALL(PASS) | CALL(TRIM), .call_count = 3, .size_bytes = 10 * KIB),
+    MEMORY_SCENARIO("whole blocks", 3, DEVICE, .config = {.strategy = DAO_STRATEGY_SIZE_CLASS},
+                    .calls = CALL(PUT) | CALL(TAKE) | CALL(TRIM) | CALL(STATS), .call_count = 4,
+                    .size_bytes = (size_t)1 << 20),
+};
+
+#define SCENARIO_COUNT (sizeof(scenarios) / sizeof(scenarios[0]))
+
+/* Seeds of all scenarios together: 20,000 in dev and tsan. ThreadSanitizer takes 30 times as long. */
+#if defined(TEST_HAS_THREAD_SANITIZER)
+#define SEED_COUNT UINT64_C(4000)
+#else
+#define SEED_COUNT UINT64_C(16000)
+#endif
+
+static uint64_t number_of(const char *name, uint64_t fallback)
+{
+    const char *text = getenv(name);
+    return text != NULL ? strtoull(text, NULL, 0) : fallback;
+}
+
+static void no_schedule_breaks(const scenario_t *scenario)
+{
+    search_t search = {.first_seed = number_of("DAO_TEST_SEED", 0),
+                       .count =
+                           number_of("DAO_TEST_SEEDS", (SEED_COUNT + SCENARIO_COUNT - 1) / SCENARIO_COUNT)};
+    search_result_t result, again;
+    search_run(scenario, &search, &result);
+    printf("%s: %llu seeds from %llu, %llu events with a choice\n", scenario->name,
+           (unsigned long long)result.run_count, (unsigned long long)search.first_seed,
+           (unsigned long long)result.contended_count);
+    CU_ASSERT_FALSE(result.has_found);
+    if (result.has_found) {
+        printf("repeat it by: DAO_TEST_SEED=%llu DAO_TEST_SEEDS=1 (status 0x%x)\n",
+               (unsigned long long)result.found_seed, (unsigned)result.exit_status);
+    }
+    search.count = result.run_count < 4 ? result.run_count : 4;
+    search.is_quiet = true;
+    search_run(scenario, &search, &result);
+    search_run(scenario, &search, &again);
+    CU_ASSERT_EQUAL(result.hash, again.hash);
+}
+
+/* ---- CUnit's cases take no arguments: one a scenario, by its number ---- */
+
+#define NUMBER_LIST(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15)
+
+#define CASE(number)                                                                                         \
+    static void case_##number(void)                                                                          \
+    {                                                                                                        \
+        no_schedule_breaks(&scenarios[number]);                                                              \
+    }
+NUMBER_LIST(CASE)
+
+#define CASE_ENTRY(number) case_##number,
+static void (*const cases[])(void) = {NUMBER_LIST(CASE_ENTRY)};
+static_assert(sizeof(cases) / sizeof(cases[0]) == SCENARIO_COUNT, "each scenario is a case");
+
+int main(int argument_count, char **arguments)
+{
+    (void)argument_count;
+    search_prepare(arguments);
+    CU_TestInfo tests[SCENARIO_COUNT + 1] = {{NULL, NULL}};
+    for (size_t i = 0; i < SCENARIO_COUNT; i++) {
+        tests[i] = (CU_TestInfo){scenarios[i].name, cases[i]};
+    }
+    CU_SuiteInfo suites[] = {{"schedules", NULL, NULL, NULL, NULL, tests}, CU_SUITE_INFO_NULL};
+    return dao_suite_run(suites);
+}
