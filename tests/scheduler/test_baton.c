@@ -3,6 +3,7 @@
    the seed that found one finds it again. */
 #include "base/threads/sync.h"
 #include "tests/scheduler/search.h"
+#include "tests/support/sanitizer.h"
 #include "tests/support/suite.h"
 
 #include <stdatomic.h>
@@ -120,6 +121,18 @@ static void use_after_check(const void *program, uint32_t thread, uint64_t *rand
 
 static const scenario_t checking = {"checking", 2, NULL, use_after_check, NULL, NULL};
 
+#if defined(TEST_HAS_THREAD_SANITIZER)
+/* No two threads run at once, and yet nothing orders their writes. */
+static void write_without_lock(const void *program, uint32_t thread, uint64_t *random)
+{
+    (void)program, (void)random;
+    here();
+    value = thread;
+}
+
+static const scenario_t racing = {"racing", 2, NULL, write_without_lock, NULL, NULL};
+#endif
+
 static bool is_found(const scenario_t *scenario, search_t search, int exit_code)
 {
     search_result_t result, again;
@@ -171,6 +184,14 @@ static void a_use_after_a_check_is_found(void)
     CU_ASSERT_TRUE(is_found(&checking, (search_t){.count = 1000}, BATON_EXIT_CHECK));
 }
 
+#if defined(TEST_HAS_THREAD_SANITIZER)
+static void the_hand_over_is_no_order_for_ThreadSanitizer(void)
+{
+    enum { EXIT_RACE = 66 }; /* ThreadSanitizer's own */
+    CU_ASSERT_TRUE(is_found(&racing, (search_t){.count = 20}, EXIT_RACE));
+}
+#endif
+
 static void a_seed_repeats_exactly(void)
 {
     search_result_t first, again, other;
@@ -186,13 +207,18 @@ int main(int argument_count, char **arguments)
 {
     (void)argument_count;
     search_prepare(arguments);
-    static CU_TestInfo tests[] = {{"correct programs end well", correct_programs_end_well},
-                                  {"a dropped lock is found", a_dropped_lock_is_found},
-                                  {"a lost wake is found", a_lost_wake_is_found},
-                                  {"a deadlock is found", a_deadlock_is_found},
-                                  {"a use after a check is found", a_use_after_a_check_is_found},
-                                  {"a seed repeats exactly", a_seed_repeats_exactly},
-                                  CU_TEST_INFO_NULL};
+    static CU_TestInfo tests[] = {
+        {"correct programs end well", correct_programs_end_well},
+        {"a dropped lock is found", a_dropped_lock_is_found},
+        {"a lost wake is found", a_lost_wake_is_found},
+        {"a deadlock is found", a_deadlock_is_found},
+        {"a use after a check is found", a_use_after_a_check_is_found},
+#if defined(TEST_HAS_THREAD_SANITIZER)
+        {"the hand-over is no order for ThreadSanitizer", the_hand_over_is_no_order_for_ThreadSanitizer},
+#endif
+        {"a seed repeats exactly", a_seed_repeats_exactly},
+        CU_TEST_INFO_NULL
+    };
     CU_SuiteInfo suites[] = {{"baton", NULL, NULL, NULL, NULL, tests}, CU_SUITE_INFO_NULL};
     return dao_suite_run(suites);
 }

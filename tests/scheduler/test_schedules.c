@@ -10,6 +10,7 @@
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/wait.h>
 
 #define MEMORY_SCENARIO(text, threads, ...)                                                                  \
@@ -107,6 +108,55 @@ static void no_schedule_breaks(const scenario_t *scenario)
     CU_ASSERT_EQUAL(result.hash, again.hash);
 }
 
+/* ---- defects on purpose ---- */
+
+typedef struct known_defect {
+    baton_defect_t defect;
+    uint32_t rank;
+    const char *scenario;
+    uint64_t seed_count; /* it is found within */
+} known_defect_t;
+
+/* Each lock of memory is dropped in turn, additions to counters are split, wakes are lost. */
+static const known_defect_t known_defects[] = {
+    {BATON_DEFECT_DROP_LOCK, DAO_RANK_STEP_BOUNDARY, "steps", 100},
+    {BATON_DEFECT_DROP_LOCK, DAO_RANK_CONTEXT, "the first calls at a place", 300},
+    {BATON_DEFECT_DROP_LOCK, DAO_RANK_RUNTIME, "leases", 100},
+    {BATON_DEFECT_DROP_LOCK, DAO_RANK_LAYER, "hardened", 100},
+    {BATON_DEFECT_DROP_LOCK, DAO_RANK_FRONT, "small blocks", 100},
+    {BATON_DEFECT_DROP_LOCK, DAO_RANK_ALLOCATOR, "raw blocks of the host", 100},
+    {BATON_DEFECT_DROP_LOCK, DAO_RANK_STREAM_FENCES, "streams", 100},
+    {BATON_DEFECT_DROP_LOCK, DAO_RANK_BACKEND, "streams", 100},
+    {BATON_DEFECT_DROP_LOCK, DAO_RANK_LEAF, "books and snapshots", 300},
+    {BATON_DEFECT_SPLIT_ADD, 0, "streams", 200},
+    {BATON_DEFECT_DROP_WAKE, 0, "raw blocks of a device", 20},
+};
+
+static const scenario_t *scenario_named(const char *name)
+{
+    for (size_t i = 0; i < sizeof(scenarios) / sizeof(scenarios[0]); i++) {
+        if (strcmp(scenarios[i].name, name) == 0) {
+            return &scenarios[i];
+        }
+    }
+    return NULL;
+}
+
+static void defects_on_purpose_are_found(void)
+{
+    for (size_t i = 0; i < sizeof(known_defects) / sizeof(known_defects[0]); i++) {
+        const known_defect_t *known = &known_defects[i];
+        search_t search = {
+            .count = known->seed_count, .is_quiet = true, .defect = known->defect, .rank = known->rank};
+        search_result_t result;
+        search_run(scenario_named(known->scenario), &search, &result);
+        printf("defect %d of rank %u in \"%s\": %s, %llu of %llu seeds\n", (int)known->defect, known->rank,
+               known->scenario, result.has_found ? "found" : "NOT FOUND",
+               (unsigned long long)result.run_count, (unsigned long long)known->seed_count);
+        CU_ASSERT_TRUE(result.has_found);
+    }
+}
+
 /* ---- CUnit's cases take no arguments: one a scenario, by its number ---- */
 
 #define NUMBER_LIST(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15)
@@ -126,10 +176,11 @@ int main(int argument_count, char **arguments)
 {
     (void)argument_count;
     search_prepare(arguments);
-    CU_TestInfo tests[SCENARIO_COUNT + 1] = {{NULL, NULL}};
+    CU_TestInfo tests[SCENARIO_COUNT + 2] = {{NULL, NULL}};
     for (size_t i = 0; i < SCENARIO_COUNT; i++) {
         tests[i] = (CU_TestInfo){scenarios[i].name, cases[i]};
     }
+    tests[SCENARIO_COUNT] = (CU_TestInfo){"defects on purpose are found", defects_on_purpose_are_found};
     CU_SuiteInfo suites[] = {{"schedules", NULL, NULL, NULL, NULL, tests}, CU_SUITE_INFO_NULL};
     return dao_suite_run(suites);
 }
