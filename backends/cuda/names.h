@@ -3,6 +3,7 @@
 #ifndef DAO_BACKENDS_CUDA_NAMES_H
 #define DAO_BACKENDS_CUDA_NAMES_H
 
+#include "backends/cuda/address_range.h"
 #include "backends/cuda/batch.h"
 #include "backends/cuda/capture.h"
 #include "backends/cuda/context.h"
@@ -131,6 +132,7 @@
 #define vendorLaunchHostFunc                  cudaLaunchHostFunc
 #define vendorMalloc                          cudaMalloc
 #define vendorMallocFromPoolAsync             cudaMallocFromPoolAsync
+#define vendorMemGetAddressRange              dao_cuda_address_range
 #define vendorMemGetInfo                      cudaMemGetInfo
 #define vendorMemPoolCreate                   cudaMemPoolCreate
 #define vendorMemPoolDestroy                  cudaMemPoolDestroy

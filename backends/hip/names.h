@@ -114,6 +114,7 @@
 #define vendorLaunchHostFunc                  dao_hip_launch_host_func
 #define vendorMalloc                          hipMalloc
 #define vendorMallocFromPoolAsync             hipMallocFromPoolAsync
+#define vendorMemGetAddressRange              hipMemGetAddressRange
 #define vendorMemGetInfo                      hipMemGetInfo
 #define vendorMemPoolCreate                   hipMemPoolCreate
 #define vendorMemPoolDestroy                  hipMemPoolDestroy

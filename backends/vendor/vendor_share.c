@@ -202,15 +202,41 @@ static dao_status_t import_pages(dao_backend_device_t *device, const dao_backend
     return status == DAO_OK ? pages_share(device, pages, shared) : status;
 }
 
+/* The size that a peer claims is not its allocation's: the driver knows that one. */
+static dao_status_t check_plain(const dao_backend_device_t *device, char *address, size_t size_bytes)
+{
+    void *base = NULL;
+    size_t real_bytes = 0;
+    dao_status_t status;
+    CALL(status, device->index, DAO_ERR_NO_DEVICE_MEMORY, vendorMemGetAddressRange,
+         (&base, &real_bytes, address));
+    if (status == DAO_OK && (base != address || real_bytes < size_bytes)) {
+        return dao_error(DAO_ERR_INVALID,
+                         "device:%d: the other process claims more than the %zu bytes it has", device->index,
+                         real_bytes);
+    }
+    return status;
+}
+
 static dao_status_t import_plain(const dao_backend_device_t *device, const dao_backend_share_t *share,
-                                 dao_backend_shared_t *shared)
+                                 size_t size_bytes, dao_backend_shared_t *shared)
 {
     vendorIpcMemHandle_t handle;
     dao_status_t status;
     memcpy(&handle, share->bytes, sizeof(handle));
     CALL(status, device->index, DAO_ERR_NO_DEVICE_MEMORY, vendorIpcOpenMemHandle,
          (&shared->address, handle, vendorIpcMemLazyEnablePeerAccess));
-    return handle_answer(status);
+    if (status != DAO_OK) {
+        return handle_answer(status);
+    }
+    status = check_plain(device, shared->address, size_bytes);
+    if (status != DAO_OK) {
+        dao_error_record_t record;
+        dao_error_save(&record, status);
+        CALL(status, device->index, DAO_ERR_NO_DEVICE_MEMORY, vendorIpcCloseMemHandle, (shared->address));
+        status = dao_error_restore(&record); /* the first failure is reported */
+    }
+    return status;
 }
 
 dao_status_t dao_vendor_shared_import(dao_backend_device_t *device, const dao_backend_share_t *share,
@@ -224,7 +250,7 @@ dao_status_t dao_vendor_shared_import(dao_backend_device_t *device, const dao_ba
     }
     shared->is_imported = true;
     status = share->descriptor != DAO_NO_DESCRIPTOR ? import_pages(device, share, size_bytes, shared)
-                                                    : import_plain(device, share, shared);
+                                                    : import_plain(device, share, size_bytes, shared);
     if (status != DAO_OK) {
         dao_host_free(shared);
         dao_error_prefix("%zu bytes of another process: ", size_bytes);

@@ -69,25 +69,26 @@ void dao_descriptor_close(int descriptor)
     }
 }
 
-/* Room for one descriptor beside a message. */
+/* Room for what lies beside a message: a descriptor, and what the options of a socket add, such as the
+   sender's credentials. */
+#define ANCILLARY_BYTES 256
+
 typedef union ancillary {
     struct cmsghdr header; /* for its alignment */
-    unsigned char bytes[CMSG_SPACE(sizeof(int))];
+    unsigned char bytes[ANCILLARY_BYTES];
 } ancillary_t;
 
-static struct msghdr message_of(struct iovec *part, ancillary_t *ancillary)
+static struct msghdr message_of(struct iovec *part, ancillary_t *ancillary, size_t ancillary_bytes)
 {
-    return (struct msghdr){.msg_iov = part,
-                           .msg_iovlen = 1,
-                           .msg_control = ancillary->bytes,
-                           .msg_controllen = sizeof(ancillary->bytes)};
+    return (struct msghdr){
+        .msg_iov = part, .msg_iovlen = 1, .msg_control = ancillary->bytes, .msg_controllen = ancillary_bytes};
 }
 
 int dao_descriptor_send(int socket, const void *bytes, size_t size_bytes, int descriptor)
 {
     struct iovec part = {.iov_base = (void *)(uintptr_t)bytes, .iov_len = size_bytes};
     ancillary_t ancillary = {0};
-    struct msghdr message = message_of(&part, &ancillary);
+    struct msghdr message = message_of(&part, &ancillary, CMSG_SPACE(sizeof(int)));
     if (descriptor == DAO_NO_DESCRIPTOR) {
         message.msg_control = NULL;
         message.msg_controllen = 0;
@@ -105,23 +106,36 @@ int dao_descriptor_send(int socket, const void *bytes, size_t size_bytes, int de
     return sent == (ssize_t)size_bytes ? 0 : sent < 0 ? errno : EMSGSIZE;
 }
 
-/* Returns the descriptor in a message, or DAO_NO_DESCRIPTOR. */
+/* Returns the first descriptor of a message, or DAO_NO_DESCRIPTOR. Closes all others: the kernel has given
+   this process whatever the peer has sent. */
 static int descriptor_of(struct msghdr *message)
 {
-    struct cmsghdr *header = CMSG_FIRSTHDR(message);
-    int descriptor = DAO_NO_DESCRIPTOR;
-    if (header != NULL && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS &&
-        header->cmsg_len == CMSG_LEN(sizeof(int))) {
-        memcpy(&descriptor, CMSG_DATA(header), sizeof(int));
+    int wanted = DAO_NO_DESCRIPTOR;
+    for (struct cmsghdr *header = CMSG_FIRSTHDR(message); header != NULL;
+         header = CMSG_NXTHDR(message, header)) {
+        if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) {
+            continue;
+        }
+        size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+        for (size_t i = 0; i < count; i++) {
+            int descriptor;
+            memcpy(&descriptor, CMSG_DATA(header) + i * sizeof(int), sizeof(int));
+            if (wanted == DAO_NO_DESCRIPTOR) {
+                wanted = descriptor;
+            } else {
+                dao_descriptor_close(descriptor);
+            }
+        }
     }
-    return descriptor;
+    return wanted;
 }
 
+/* A truncated control message may have lost the descriptor that was wanted. */
 int dao_descriptor_receive(int socket, void *out_bytes, size_t size_bytes, int *out_descriptor)
 {
     struct iovec part = {.iov_base = out_bytes, .iov_len = size_bytes};
     ancillary_t ancillary = {0};
-    struct msghdr message = message_of(&part, &ancillary);
+    struct msghdr message = message_of(&part, &ancillary, sizeof(ancillary.bytes));
     ssize_t received;
     do {
         received = recvmsg(socket, &message, MSG_WAITALL | MSG_CMSG_CLOEXEC);
@@ -130,7 +144,7 @@ int dao_descriptor_receive(int socket, void *out_bytes, size_t size_bytes, int *
         return errno;
     }
     int descriptor = descriptor_of(&message);
-    if (received != (ssize_t)size_bytes) {
+    if (received != (ssize_t)size_bytes || (message.msg_flags & MSG_CTRUNC) != 0) {
         dao_descriptor_close(descriptor);
         return received == 0 ? ENODATA : EBADMSG;
     }

@@ -32,8 +32,10 @@ void dao_descriptor_close(int descriptor);
    errno. */
 int dao_descriptor_send(int socket, const void *bytes, size_t size_bytes, int descriptor);
 
-/* Receives a message of dao_descriptor_send(). *out_descriptor is owned by the caller, or DAO_NO_DESCRIPTOR.
-   Returns 0 or an errno: ENODATA if the other side has closed, EBADMSG for another size. */
+/* Receives a message of dao_descriptor_send(). *out_descriptor is owned by the caller, or DAO_NO_DESCRIPTOR;
+   if the other side has sent several, all but the first are closed. Returns 0 or an errno: ENODATA if the
+   other side has closed, EBADMSG for another size or more control messages than there is room for; then all
+   are closed. */
 int dao_descriptor_receive(int socket, void *out_bytes, size_t size_bytes, int *out_descriptor);
 
 /* Returns a number that no other process of the machine has. Process ids repeat across containers. */

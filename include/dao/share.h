@@ -83,9 +83,9 @@ DAO_API DAO_NODISCARD dao_status_t dao_memory_export(dao_memory_t *memory, dao_s
  * @param share       Borrowed; it can be closed after the call.
  * @param out_memory  The caller owns one reference. The handle has no stream: its last release waits for the
  *                    device.
- * @return DAO_OK; DAO_ERR_INVALID for what is no share, for one that is closed or whose memory is gone, and
- *         for one of this process, which has the memory already; DAO_ERR_UNSUPPORTED for another backend's;
- *         otherwise as dao_memory_create_shared().
+ * @return DAO_OK; DAO_ERR_INVALID for what is no share, for one that is closed or whose memory is gone or is
+ *         smaller than the share says, and for one of this process, which has the memory already;
+ * DAO_ERR_UNSUPPORTED for another backend's; otherwise as dao_memory_create_shared().
  *
  * Threads: any. Waits: as the backend's allocation does. Cost: a few backend calls.
  */
@@ -109,8 +109,9 @@ DAO_API DAO_NODISCARD dao_status_t dao_share_send(const dao_share_t *share, int 
  * Receives what dao_share_send() has sent.
  *
  * @param out_share  Written only on DAO_OK; the caller owns its descriptor, until dao_share_close().
- * @return DAO_OK; DAO_ERR_INVALID for NULL, and for what is no share; DAO_ERR_IO, also when the other side
- * has closed the socket.
+ * @return DAO_OK; DAO_ERR_INVALID for NULL, for what is no share, and for one without its descriptor;
+ *         DAO_ERR_IO, also when the other side has closed the socket. Descriptors that do not belong to the
+ *         share are closed, whatever the other side has sent.
  *
  * Threads: any, one at a time on a socket. Waits: for the other side. Cost: a system call.
  */

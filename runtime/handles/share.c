@@ -316,12 +316,17 @@ dao_status_t dao_share_receive(int socket, dao_share_t *out_share)
         return dao_error(DAO_ERR_IO, "dao_share_receive: socket %d: %s", socket,
                          reason == ENODATA ? "the other side is closed" : strerror(reason));
     }
+    int descriptor = DAO_NO_DESCRIPTOR;
     dao_status_t status = wire_read("dao_share_receive", &share, &wire);
+    status = status == DAO_OK ? descriptor_find("dao_share_receive", &share, &wire, &descriptor) : status;
+    if (status != DAO_OK || descriptor == DAO_NO_DESCRIPTOR) {
+        dao_descriptor_close(share.descriptor); /* of nothing that was shared */
+    }
     if (status != DAO_OK) {
-        dao_descriptor_close(share.descriptor);
         return status;
     }
     *out_share = share;
+    out_share->descriptor = descriptor;
     return DAO_OK;
 }
 

@@ -293,11 +293,40 @@ static bool export_and_wait(int socket)
     return true;
 }
 
+/* What the other process says of its memory's size is not believed, and an import that fails behind the
+   driver's door closes what it has opened. */
+static bool refuse_to_import(const dao_backend_share_t *share)
+{
+    for (size_t i = 0; i < FAILURE_COUNT; i++) {
+        bool has_failed = true;
+        for (long n = 0; has_failed; n++) {
+            world_t world;
+            begin_world(&world);
+            dao_descriptor_close(world.share.descriptor);
+            world.share = *share;
+            loopback_fail(n, failures[i].error);
+            dao_status_t status = world_import(&world);
+            has_failed = loopback_has_failed();
+            HOLDS((status == DAO_OK) == !has_failed && (world.imported == NULL) == has_failed);
+            loopback_fail(-1, 0);
+            world_close(&world);
+        }
+    }
+    world_t world;
+    begin_world(&world);
+    HOLDS(ops->shared_import(world.device, share, 64 * MIB, &world.imported, &world.imported_address) ==
+          DAO_ERR_INVALID);
+    HOLDS(strstr(dao_last_message(), "claims more than") != NULL && world.imported == NULL);
+    world_close(&world);
+    return true;
+}
+
 /* A close that fails is made again, whatever the error. */
 static bool import_and_fail_to_close(int socket)
 {
     dao_backend_share_t share = {.descriptor = DAO_NO_DESCRIPTOR};
     HOLDS(hear(socket, share.bytes, sizeof(share.bytes)));
+    HOLDS(refuse_to_import(&share));
     for (size_t i = 0; i < FAILURE_COUNT; i++) {
         world_t world;
         begin_world(&world);

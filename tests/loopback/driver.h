@@ -127,6 +127,9 @@ vendorError_t loopback_host_func(const char *call, vendorStream_t stream, void (
 vendorError_t loopback_queue_batch(const char *call, void *const *dsts, const void *const *srcs,
                                    const size_t *sizes, size_t count, vendorStream_t stream);
 
+/* Finds the allocation that an address lies in, imported ones too: ipc.c. */
+vendorError_t loopback_address_range(void **out_base, size_t *out_size_bytes, void *address);
+
 /* Finds the id of a stream, as a vendor does. */
 vendorError_t loopback_stream_id(vendorStream_t stream, unsigned long long *out_id);
 

@@ -223,6 +223,23 @@ vendorError_t vendorIpcOpenMemHandle(void **out_address, vendorIpcMemHandle_t ha
     return vendorSuccess;
 }
 
+vendorError_t loopback_address_range(void **out_base, size_t *out_size_bytes, void *address)
+{
+    vendorError_t error = loopback_begin("address range", LOOPBACK_NO_DEVICE);
+    if (error != vendorSuccess) {
+        return error;
+    }
+    dao_mutex_lock(&loopback_driver.lock);
+    const loopback_span_t *span = loopback_spans_at(&loopback_driver.memory, address);
+    bool is_found = span != NULL;
+    if (is_found) {
+        *out_base = span->begin;
+        *out_size_bytes = span->size_bytes;
+    }
+    dao_mutex_unlock(&loopback_driver.lock);
+    return is_found ? vendorSuccess : loopback_error((vendorError_t)LOOPBACK_INVALID_VALUE);
+}
+
 vendorError_t vendorIpcCloseMemHandle(void *address)
 {
     vendorError_t error = loopback_begin("ipc close handle", LOOPBACK_NO_DEVICE);

@@ -162,6 +162,14 @@ static CUresult pop_current(CUcontext *out_context)
     return CUDA_SUCCESS;
 }
 
+static CUresult get_address_range(CUdeviceptr *out_base, size_t *out_size_bytes, CUdeviceptr address)
+{
+    void *base = NULL;
+    CUresult result = (CUresult)loopback_address_range(&base, out_size_bytes, (void *)(uintptr_t)address);
+    *out_base = (CUdeviceptr)(uintptr_t)base;
+    return result;
+}
+
 /* ---- virtual memory ---- */
 
 static CUresult device_get_attribute(int *out_value, CUdevice_attribute attribute, CUdevice device)
@@ -298,6 +306,7 @@ static CUresult set_access(CUdeviceptr address, size_t size_bytes, const CUmemAc
     X("cuCtxPushCurrent", PFN_cuCtxPushCurrent_v4000, push_current)                                          \
     X("cuCtxPopCurrent", PFN_cuCtxPopCurrent_v4000, pop_current)                                             \
     X("cuDeviceGetAttribute", PFN_cuDeviceGetAttribute_v2000, device_get_attribute)                          \
+    X("cuMemGetAddressRange", PFN_cuMemGetAddressRange_v3020, get_address_range)                             \
     X("cuMemGetAllocationGranularity", PFN_cuMemGetAllocationGranularity_v10020, get_granularity)            \
     X("cuMemAddressReserve", PFN_cuMemAddressReserve_v10020, address_reserve)                                \
     X("cuMemAddressFree", PFN_cuMemAddressFree_v10020, address_free)                                         \

@@ -49,6 +49,11 @@ hipError_t hipStreamGetFlags(hipStream_t stream, unsigned *out_flags)
 }
 #endif
 
+hipError_t hipMemGetAddressRange(hipDeviceptr_t *out_base, size_t *out_size_bytes, hipDeviceptr_t address)
+{
+    return loopback_address_range(out_base, out_size_bytes, address);
+}
+
 /* ---- captures ---- */
 
 hipError_t hipStreamBeginCapture(hipStream_t stream, hipStreamCaptureMode mode)

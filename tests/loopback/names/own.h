@@ -136,6 +136,7 @@ loopback_error_t loopback_pool_create(loopback_pool_t *out_pool, const loopback_
 loopback_error_t loopback_pool_destroy(loopback_pool_t pool);
 loopback_error_t loopback_pool_set_access(loopback_pool_t pool, const loopback_access_t *accesses,
                                           size_t count);
+loopback_error_t loopback_mem_get_address_range(void **out_base, size_t *out_size_bytes, void *address);
 loopback_error_t loopback_mem_get_info(size_t *out_free, size_t *out_total);
 loopback_error_t loopback_memcpy_async(void *dst, const void *src, size_t size_bytes,
                                        loopback_copy_kind_t kind, loopback_stream_t stream);

@@ -106,6 +106,7 @@
 #define vendorLaunchHostFunc                  loopback_launch_host_func
 #define vendorMalloc                          loopback_malloc
 #define vendorMallocFromPoolAsync             loopback_malloc_from_pool_async
+#define vendorMemGetAddressRange              loopback_mem_get_address_range
 #define vendorMemGetInfo                      loopback_mem_get_info
 #define vendorMemPoolCreate                   loopback_pool_create
 #define vendorMemPoolDestroy                  loopback_pool_destroy

@@ -2,11 +2,13 @@
 /* Memory that several processes have: each test runs two of them, this one and another one of the same
    program, which have the library started on their own and talk through a local socket. */
 #define _GNU_SOURCE /* SOCK_CLOEXEC */
+#include "base/memory/shared.h"
 #include "base/report/fault.h"
 #include "tests/support/suite.h"
 
 #include <dao/dao.h>
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -339,6 +341,57 @@ static void wrong_shares_are_refused_in_words(void)
 
 /* ---- in one process ---- */
 
+static int open_count(void)
+{
+    DIR *folder = opendir("/proc/self/fd");
+    int count = 0;
+    while (folder != NULL && readdir(folder) != NULL) {
+        count++;
+    }
+    return folder != NULL && closedir(folder) == 0 ? count : -1;
+}
+
+/* A peer's descriptors are closed, whether its bytes are a share or not. */
+static void descriptors_of_a_hostile_peer_are_closed(void)
+{
+    int sockets[2];
+    char junk[DAO_SHARE_BYTES] = "junk";
+    dao_share_t share = {.descriptor = -77};
+    CU_ASSERT_EQUAL_FATAL(socketpair(AF_UNIX, SOCK_STREAM, 0, sockets), 0);
+    int before = open_count();
+    for (int i = 0; i < 300; i++) {
+        CU_ASSERT_EQUAL_FATAL(dao_descriptor_send(sockets[0], junk, sizeof(junk), sockets[1]), 0);
+        CU_ASSERT_EQUAL(dao_share_receive(sockets[1], &share), DAO_ERR_INVALID);
+    }
+    CU_ASSERT_EQUAL(open_count(), before);
+    CU_ASSERT_EQUAL(share.descriptor, -77);
+    CU_ASSERT_EQUAL(close(sockets[0]) | close(sockets[1]), 0);
+}
+
+/* A share is received with the descriptor that belongs to it, or not at all. */
+static void a_share_arrives_with_its_descriptor_alone(void)
+{
+    int sockets[2];
+    dao_memory_t *memory = NULL;
+    dao_share_t share, received = {.descriptor = -77};
+    CU_ASSERT_EQUAL_FATAL(socketpair(AF_UNIX, SOCK_STREAM, 0, sockets), 0);
+    CU_ASSERT_TRUE_FATAL(start());
+    CU_ASSERT_EQUAL_FATAL(dao_memory_create_shared(device_1, SIZE_BYTES, &memory), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_memory_export(memory, &share), DAO_OK);
+    int before = open_count();
+    bool has_descriptor = share.descriptor >= 0;
+    int other = has_descriptor ? DAO_NO_DESCRIPTOR : sockets[0]; /* the one that it should not have */
+    CU_ASSERT_EQUAL(dao_descriptor_send(sockets[0], share.bytes, sizeof(share.bytes), other), 0);
+    dao_status_t status = dao_share_receive(sockets[1], &received);
+    CU_ASSERT_EQUAL(status, has_descriptor ? DAO_ERR_INVALID : DAO_OK);
+    CU_ASSERT_EQUAL(received.descriptor, has_descriptor ? -77 : DAO_NO_DESCRIPTOR);
+    CU_ASSERT_EQUAL(open_count(), before);
+    dao_share_close(&share);
+    CU_ASSERT_EQUAL(dao_memory_release(memory), DAO_OK);
+    CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
+    CU_ASSERT_EQUAL(close(sockets[0]) | close(sockets[1]), 0);
+}
+
 typedef struct told {
     int obtained_count;
     int releasing_count;
@@ -427,6 +480,8 @@ static CU_TestInfo tests[] = {
     {"wrong shares are refused in words", wrong_shares_are_refused_in_words},
     {"segment callbacks and the device see it, and the place does not",
      segment_callbacks_and_the_device_see_it_and_the_place_does_not},
+    {"descriptors of a hostile peer are closed", descriptors_of_a_hostile_peer_are_closed},
+    {"a share arrives with its descriptor alone", a_share_arrives_with_its_descriptor_alone},
     {"a handle outlives the library", a_handle_outlives_the_library},
     {"a failure leaves nothing", a_failure_leaves_nothing},
     CU_TEST_INFO_NULL,

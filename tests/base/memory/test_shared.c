@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Descriptors beside messages: the one that is wanted arrives, and whatever else a peer sends is closed. */
+#define _GNU_SOURCE /* SO_PASSCRED */
+#include "base/memory/shared.h"
+#include "tests/support/suite.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#define MESSAGE_BYTES  100
+#define SENT_COUNT_MAX 253 /* the kernel's SCM_MAX_FD */
+
+static int sockets[2];
+static int null_file;
+
+static int pair_create(void)
+{
+    null_file = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    return null_file < 0 || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) != 0;
+}
+
+static int pair_destroy(void)
+{
+    return (close(sockets[0]) | close(sockets[1]) | close(null_file)) != 0;
+}
+
+static int open_count(void)
+{
+    DIR *folder = opendir("/proc/self/fd");
+    int count = 0;
+    while (folder != NULL && readdir(folder) != NULL) {
+        count++;
+    }
+    return folder != NULL && closedir(folder) == 0 ? count : -1;
+}
+
+/* Sends bytes with any number of descriptors, as no function of the library does. */
+static void send_raw(size_t size_bytes, size_t descriptor_count)
+{
+    static union {
+        struct cmsghdr header;
+        unsigned char bytes[CMSG_SPACE(SENT_COUNT_MAX * sizeof(int))];
+    } control;
+    char bytes[MESSAGE_BYTES] = "sent";
+    struct iovec part = {.iov_base = bytes, .iov_len = size_bytes};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+    if (descriptor_count > 0) {
+        message.msg_control = control.bytes;
+        message.msg_controllen = CMSG_SPACE(descriptor_count * sizeof(int));
+        control.header = (struct cmsghdr){.cmsg_level = SOL_SOCKET,
+                                          .cmsg_type = SCM_RIGHTS,
+                                          .cmsg_len = CMSG_LEN(descriptor_count * sizeof(int))};
+        for (size_t i = 0; i < descriptor_count; i++) {
+            memcpy(CMSG_DATA(&control.header) + i * sizeof(int), &null_file, sizeof(int));
+        }
+    }
+    CU_ASSERT_EQUAL_FATAL(sendmsg(sockets[0], &message, 0), (ssize_t)size_bytes);
+}
+
+static int receive(int *out_descriptor)
+{
+    char bytes[MESSAGE_BYTES];
+    *out_descriptor = -77;
+    return dao_descriptor_receive(sockets[1], bytes, sizeof(bytes), out_descriptor);
+}
+
+static void one_descriptor_or_none_arrives(void)
+{
+    int before = open_count(), descriptor;
+    send_raw(MESSAGE_BYTES, 0);
+    CU_ASSERT_EQUAL(receive(&descriptor), 0);
+    CU_ASSERT_EQUAL(descriptor, DAO_NO_DESCRIPTOR);
+    send_raw(MESSAGE_BYTES, 1);
+    CU_ASSERT_EQUAL(receive(&descriptor), 0);
+    CU_ASSERT_TRUE(descriptor >= 0 && fcntl(descriptor, F_GETFD) == FD_CLOEXEC);
+    CU_ASSERT_EQUAL(open_count(), before + 1);
+    dao_descriptor_close(descriptor);
+    CU_ASSERT_EQUAL(open_count(), before);
+}
+
+/* More than the process could hold if each message left one. */
+static void of_several_descriptors_the_first_is_kept_and_the_others_are_closed(void)
+{
+    static const size_t counts[] = {2, 3, 8, 32};
+    struct rlimit limit;
+    CU_ASSERT_EQUAL(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    CU_ASSERT_EQUAL(setrlimit(RLIMIT_NOFILE, &(struct rlimit){256, limit.rlim_max}), 0);
+    int before = open_count();
+    for (int i = 0; i < 400; i++) {
+        int descriptor;
+        send_raw(MESSAGE_BYTES, counts[i % 4]);
+        CU_ASSERT_EQUAL_FATAL(receive(&descriptor), 0);
+        CU_ASSERT_TRUE(descriptor >= 0);
+        dao_descriptor_close(descriptor);
+    }
+    CU_ASSERT_EQUAL(open_count(), before);
+    CU_ASSERT_EQUAL(setrlimit(RLIMIT_NOFILE, &limit), 0);
+}
+
+static void a_truncated_control_message_is_refused(void)
+{
+    int before = open_count(), descriptor;
+    for (int i = 0; i < 20; i++) {
+        send_raw(MESSAGE_BYTES, SENT_COUNT_MAX);
+        CU_ASSERT_EQUAL(receive(&descriptor), EBADMSG);
+        CU_ASSERT_EQUAL(descriptor, -77);
+    }
+    CU_ASSERT_EQUAL(open_count(), before);
+}
+
+/* A receiver that asks for the sender's credentials gets another control message before the descriptor's. */
+static void other_control_messages_are_passed_over(void)
+{
+    int before = open_count(), descriptor, on = 1, off = 0;
+    CU_ASSERT_EQUAL_FATAL(setsockopt(sockets[1], SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)), 0);
+    CU_ASSERT_EQUAL_FATAL(setsockopt(sockets[1], SOL_SOCKET, SO_TIMESTAMP, &on, sizeof(on)), 0);
+    for (size_t count = 0; count < 4; count++) {
+        send_raw(MESSAGE_BYTES, count);
+        CU_ASSERT_EQUAL(receive(&descriptor), 0);
+        CU_ASSERT_EQUAL(descriptor >= 0, count > 0);
+        dao_descriptor_close(descriptor);
+    }
+    CU_ASSERT_EQUAL(setsockopt(sockets[1], SOL_SOCKET, SO_PASSCRED, &off, sizeof(off)), 0);
+    CU_ASSERT_EQUAL(open_count(), before);
+}
+
+/* Descriptors end the part of a stream that one call receives. */
+static void a_message_of_another_size_is_refused_and_its_descriptors_are_closed(void)
+{
+    int before = open_count(), descriptor;
+    send_raw(MESSAGE_BYTES - 1, 2);
+    send_raw(1, 3);
+    CU_ASSERT_EQUAL(receive(&descriptor), EBADMSG);
+    CU_ASSERT_EQUAL(receive(&descriptor), EBADMSG);
+    CU_ASSERT_EQUAL(open_count(), before);
+}
+
+static CU_TestInfo tests[] = {
+    {"one descriptor or none arrives", one_descriptor_or_none_arrives},
+    {"of several descriptors the first is kept and the others are closed",
+     of_several_descriptors_the_first_is_kept_and_the_others_are_closed},
+    {"a truncated control message is refused", a_truncated_control_message_is_refused},
+    {"other control messages are passed over", other_control_messages_are_passed_over},
+    {"a message of another size is refused, and its descriptors are closed",
+     a_message_of_another_size_is_refused_and_its_descriptors_are_closed},
+    CU_TEST_INFO_NULL,
+};
+
+int main(void)
+{
+    CU_SuiteInfo suites[] = {{"shared", pair_create, pair_destroy, NULL, NULL, tests}, CU_SUITE_INFO_NULL};
+    return dao_suite_run(suites);
+}
