@@ -3,11 +3,11 @@
    ever. A failure prints its seed; DAO_TEST_SEED begins there, DAO_TEST_SEEDS says how many seeds. */
 #include "base/threads/sync.h"
 #include "tests/scheduler/memory_program.h"
+#include "tests/scheduler/runtime_program.h"
 #include "tests/scheduler/search.h"
 #include "tests/support/sanitizer.h"
 #include "tests/support/suite.h"
 
-#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +18,12 @@
         .name = (text), .thread_count = (threads), .begin = memory_program_begin,                            \
         .part = memory_program_part, .end = memory_program_end,                                              \
         .program = &(const memory_program_t){__VA_ARGS__},                                                   \
+    }
+
+#define RUNTIME_SCENARIO(text, threads, prefix, first)                                                       \
+    {                                                                                                        \
+        .name = (text), .thread_count = (threads), .begin = (first), .part = prefix##_program_part,          \
+        .end = prefix##_program_end                                                                          \
     }
 
 #define HOST   .place = {DAO_PLACE_KIND_CPU, 0}
@@ -69,6 +75,12 @@ static const scenario_t scenarios[] = {
     MEMORY_SCENARIO("whole blocks", 3, DEVICE, .config = {.strategy = DAO_STRATEGY_SIZE_CLASS},
                     .calls = CALL(PUT) | CALL(TAKE) | CALL(TRIM) | CALL(STATS), .call_count = 4,
                     .size_bytes = (size_t)1 << 20),
+    RUNTIME_SCENARIO("handles", 3, handle, handle_program_begin),
+    RUNTIME_SCENARIO("an executor", 2, executor, executor_program_begin),
+    RUNTIME_SCENARIO("an executor of more threads", 4, executor, executor_program_begin),
+    RUNTIME_SCENARIO("starts and stops", 3, start, NULL),
+    RUNTIME_SCENARIO("a stop among releases", 3, stop, stop_program_begin),
+    RUNTIME_SCENARIO("forks", 3, fork, fork_program_begin),
 };
 
 #define SCENARIO_COUNT (sizeof(scenarios) / sizeof(scenarios[0]))
@@ -117,10 +129,11 @@ typedef struct known_defect {
     uint64_t seed_count; /* it is found within */
 } known_defect_t;
 
-/* Each lock of memory is dropped in turn, additions to counters are split, wakes are lost. */
+/* Each lock is dropped in turn, additions to counters are split, wakes are lost. */
 static const known_defect_t known_defects[] = {
     {BATON_DEFECT_DROP_LOCK, DAO_RANK_STEP_BOUNDARY, "steps", 100},
     {BATON_DEFECT_DROP_LOCK, DAO_RANK_CONTEXT, "the first calls at a place", 300},
+    {BATON_DEFECT_DROP_LOCK, DAO_RANK_EXECUTOR, "an executor", 100},
     {BATON_DEFECT_DROP_LOCK, DAO_RANK_RUNTIME, "leases", 100},
     {BATON_DEFECT_DROP_LOCK, DAO_RANK_LAYER, "hardened", 100},
     {BATON_DEFECT_DROP_LOCK, DAO_RANK_FRONT, "small blocks", 100},
@@ -129,12 +142,14 @@ static const known_defect_t known_defects[] = {
     {BATON_DEFECT_DROP_LOCK, DAO_RANK_BACKEND, "streams", 100},
     {BATON_DEFECT_DROP_LOCK, DAO_RANK_LEAF, "books and snapshots", 300},
     {BATON_DEFECT_SPLIT_ADD, 0, "streams", 200},
+    {BATON_DEFECT_SPLIT_ADD, 0, "handles", 200},
+    {BATON_DEFECT_DROP_WAKE, 0, "an executor", 20},
     {BATON_DEFECT_DROP_WAKE, 0, "raw blocks of a device", 20},
 };
 
 static const scenario_t *scenario_named(const char *name)
 {
-    for (size_t i = 0; i < sizeof(scenarios) / sizeof(scenarios[0]); i++) {
+    for (size_t i = 0; i < SCENARIO_COUNT; i++) {
         if (strcmp(scenarios[i].name, name) == 0) {
             return &scenarios[i];
         }
@@ -157,20 +172,11 @@ static void defects_on_purpose_are_found(void)
     }
 }
 
-/* ---- CUnit's cases take no arguments: one a scenario, by its number ---- */
-
-#define NUMBER_LIST(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15)
-
-#define CASE(number)                                                                                         \
-    static void case_##number(void)                                                                          \
-    {                                                                                                        \
-        no_schedule_breaks(&scenarios[number]);                                                              \
-    }
-NUMBER_LIST(CASE)
-
-#define CASE_ENTRY(number) case_##number,
-static void (*const cases[])(void) = {NUMBER_LIST(CASE_ENTRY)};
-static_assert(sizeof(cases) / sizeof(cases[0]) == SCENARIO_COUNT, "each scenario is a case");
+/* A case: the scenario of its name. */
+static void no_schedule_breaks_it(void)
+{
+    no_schedule_breaks(scenario_named(CU_get_current_test()->pName));
+}
 
 int main(int argument_count, char **arguments)
 {
@@ -178,7 +184,7 @@ int main(int argument_count, char **arguments)
     search_prepare(arguments);
     CU_TestInfo tests[SCENARIO_COUNT + 2] = {{NULL, NULL}};
     for (size_t i = 0; i < SCENARIO_COUNT; i++) {
-        tests[i] = (CU_TestInfo){scenarios[i].name, cases[i]};
+        tests[i] = (CU_TestInfo){scenarios[i].name, no_schedule_breaks_it};
     }
     tests[SCENARIO_COUNT] = (CU_TestInfo){"defects on purpose are found", defects_on_purpose_are_found};
     CU_SuiteInfo suites[] = {{"schedules", NULL, NULL, NULL, NULL, tests}, CU_SUITE_INFO_NULL};
