@@ -660,46 +660,6 @@ static dao_status_t thread_cache_stream_mark(dao_allocator_t *allocator, void *a
                      dao_status_text(status));
 }
 
-static dao_status_t thread_cache_lease_begin(dao_allocator_t *allocator, uint32_t *out_lease)
-{
-    dao_allocator_t *inner = dao_thread_cache_of(allocator)->inner;
-    return inner->ops->lease_begin(inner, out_lease);
-}
-
-static void thread_cache_lease_end(dao_allocator_t *allocator, uint32_t lease)
-{
-    dao_allocator_t *inner = dao_thread_cache_of(allocator)->inner;
-    inner->ops->lease_end(inner, lease);
-}
-
-static void thread_cache_lease_stats(dao_allocator_t *allocator, uint32_t lease,
-                                     dao_block_lease_stats_t *out_stats)
-{
-    dao_allocator_t *inner = dao_thread_cache_of(allocator)->inner;
-    inner->ops->lease_stats(inner, lease, out_stats);
-}
-
-static dao_status_t thread_cache_window_begin(dao_allocator_t *allocator, dao_window_t *out_window)
-{
-    dao_allocator_t *inner = dao_thread_cache_of(allocator)->inner;
-    return inner->ops->window_begin(inner, out_window);
-}
-
-static dao_status_t thread_cache_alloc_at(dao_allocator_t *allocator, const dao_window_t *window,
-                                          void *address, const dao_block_request_t *request,
-                                          dao_block_grant_t *out_grant)
-{
-    dao_allocator_t *inner = dao_thread_cache_of(allocator)->inner;
-    return inner->ops->alloc_at(inner, window, address, request, out_grant);
-}
-
-static dao_status_t thread_cache_window_back(dao_allocator_t *allocator, const dao_window_t *window,
-                                             size_t offset_bytes, size_t size_bytes)
-{
-    dao_allocator_t *inner = dao_thread_cache_of(allocator)->inner;
-    return inner->ops->window_back(inner, window, offset_bytes, size_bytes);
-}
-
 static dao_status_t thread_cache_trim(dao_allocator_t *allocator, size_t keep_bytes,
                                       size_t *out_released_bytes)
 {
@@ -814,12 +774,6 @@ static const dao_allocator_ops_t thread_cache_ops = {
     .walk_all = thread_cache_walk_all,
     .is_valid = dao_thread_cache_is_valid,
     .destroy = thread_cache_destroy,
-    .lease_begin = thread_cache_lease_begin,
-    .lease_end = thread_cache_lease_end,
-    .lease_stats = thread_cache_lease_stats,
-    .window_begin = thread_cache_window_begin,
-    .alloc_at = thread_cache_alloc_at,
-    .window_back = thread_cache_window_back,
 };
 
 dao_status_t dao_thread_cache_create(dao_allocator_t *inner, const char *name, size_t small_bytes,
@@ -831,12 +785,8 @@ dao_status_t dao_thread_cache_create(dao_allocator_t *inner, const char *name, s
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "%s: no host memory for the allocator", name);
     }
     cache->ops = thread_cache_ops;
-    dao_allocator_ops_limit(&cache->ops, inner->ops);
-    cache->base.ops = &cache->ops;
-    cache->inner = inner;
+    dao_front_init((dao_front_t *)cache, inner, &cache->ops);
     cache->small_bytes = small_bytes != 0 ? small_bytes : DAO_SLAB_OBJECT_BYTES_DEFAULT;
-    dao_allocator_stand_before(&cache->base, inner);
-    cache->base.ledger = inner->ledger;
     cache->owner.attach = attach;
     cache->owner.detach = detach;
     dao_mutex_init(&cache->lock, DAO_RANK_FRONT);

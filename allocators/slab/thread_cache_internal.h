@@ -3,13 +3,14 @@
 #ifndef DAO_ALLOCATORS_THREAD_CACHE_INTERNAL_H
 #define DAO_ALLOCATORS_THREAD_CACHE_INTERNAL_H
 
+#include "allocators/front.h"
 #include "allocators/slab/magazines.h"
 #include "base/report/assert.h"
 #include "base/threads/sync.h"
 
 /* The front. What is written at every call is each thread's own (magazines.h). */
 typedef struct dao_thread_cache {
-    dao_allocator_t base;
+    dao_allocator_t base; /* this and `inner`: dao_front_t */
     dao_allocator_t *inner;
     size_t small_bytes;     /* the largest request that is small */
     _Atomic uint32_t epoch; /* changes when all threads are to flush */
@@ -23,6 +24,8 @@ typedef struct dao_thread_cache {
     dao_magazines_t *first;
     dao_magazine_counts_t gone; /* of threads that have ended or have no magazines */
 } dao_thread_cache_t;
+
+DAO_FRONT_ASSERT(dao_thread_cache_t);
 
 static inline dao_thread_cache_t *dao_thread_cache_of(dao_allocator_t *allocator)
 {
