@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A segment: a stretch of addresses with a range over it, whose used blocks carry a word (word.h). All of
-   device memory with page mapping is one segment, and so is the arena of a step plan; segments.h keeps sets
-   of them. Not thread-safe: the owner locks. Memory is never touched. */
+   device memory with page mapping is one segment; segments.h keeps sets of them. Not thread-safe: the owner
+   locks. Memory is never touched. */
 #ifndef DAO_ALLOCATORS_SEGMENT_H
 #define DAO_ALLOCATORS_SEGMENT_H
 

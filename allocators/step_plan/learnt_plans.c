@@ -10,19 +10,14 @@
        nothing -- a step matches no plan  --> learnt -- settled: offsets are found --> ready
           ^                                    ^  |                                     |  ^
           |                                    |  learnt with each step that matches    |  learnt anew
-          |                                    +------- is_block: a request misses -----+
           +-- another plan takes its place: it was used least recently
 
-   `settled` is what the config says (stable_count, max_count). A ready plan is learnt anew with its first,
-   second, fourth, eighth step and so on, if that is not all hits: a program that never repeats itself exactly
-   pays less and less.
+   `settled` is what the config says (stable_count, max_count). A ready plan is learnt anew with its first
+   step that is not all hits, then with the second such step, the fourth, and so on: a program that never
+   repeats itself exactly pays less and less.
 
    All plans are followed until one knows DAO_FOLLOW_LOOK more of the step's requests than another: that many
    a plan of this step would have found again.
-
-   Where the arena is one block (is_block), nobody else has its idle bytes, so a wrong plan grows the place.
-   There a plan is settled after PROOF_STEPS steps that change nothing in it, and the first miss ends its use.
-   After each end it takes twice as many steps. Bins are exempt: they suit any order.
 
    What holds between calls:
 
@@ -46,8 +41,9 @@
 
 static_assert(DAO_PLANNED_PLAN_COUNT % LOOK_STEPS == 0, "backing off begins with a whole look");
 
-/* Unchanged steps after which a plan is used in an arena that is a block: warming up takes two or three. */
-#define PROOF_STEPS 8u
+/* Plain steps in a row are a power of two, at most of this one: a program that begins to repeat itself waits
+   for 64 steps at most. */
+#define BACKOFF_SHIFT_MAX 6u
 
 /* ---- plans ---- */
 
@@ -61,20 +57,18 @@ void dao_learnt_plan_finish(dao_learnt_plan_t *plan)
 
 void dao_planned_replace(dao_planned_t *planned, uint32_t number, const dao_learnt_plan_t *plan)
 {
-    dao_learnt_plan_t before[DAO_PLANNED_PLAN_COUNT] = {0};
     DAO_ASSERT(!plan->is_ready || plan->script != NULL);
     dao_spin_lock(&planned->lock);
-    for (uint32_t i = 0; i < DAO_PLANNED_PLAN_COUNT; i++) {
-        if (i == number || number == DAO_PLANNED_PLAN_COUNT) {
-            before[i] = planned->plans[i];
-            planned->plans[i] = i == number ? *plan : (dao_learnt_plan_t){0};
-            planned->candidates &= ~(1u << i);
-        }
-    }
+    dao_learnt_plan_t before = planned->plans[number];
+    planned->plans[number] = *plan;
+    planned->candidates &= ~(1u << number);
     planned->current = DAO_PLANNED_PLAN_COUNT;
     dao_spin_unlock(&planned->lock);
-    for (uint32_t i = 0; i < DAO_PLANNED_PLAN_COUNT; i++) {
-        dao_learnt_plan_finish(&before[i]);
+    dao_learnt_plan_finish(&before);
+    if (plan->is_ready) {
+        planned->stats.plan_count++;
+        planned->stats.plan_bytes = plan->arena_bytes;
+        planned->stats.plan_bound_bytes = plan->script->bound_bytes;
     }
 }
 
@@ -92,18 +86,15 @@ static dao_status_t bins_create(dao_planned_t *planned, const dao_script_t *scri
     return status;
 }
 
-dao_status_t dao_learnt_plan_init(dao_planned_t *planned, dao_script_t *script, dao_learnt_plan_t *out_plan)
+dao_status_t dao_learnt_plan_make_ready(dao_planned_t *planned, dao_learnt_plan_t *plan)
 {
-    dao_learnt_plan_t plan = {.script = script, .is_ready = true, .arena_bytes = script->arena_bytes};
-    dao_status_t status = dao_follow_init(&plan.follow, script);
+    dao_status_t status = dao_follow_init(&plan->follow, plan->script);
+    plan->arena_bytes = plan->script->arena_bytes;
     if (status == DAO_OK && planned->config.mode == DAO_STEP_PLAN_BINS) {
-        status = bins_create(planned, script, &plan.bins);
-        plan.arena_bytes = status == DAO_OK ? dao_bins_total_bytes(plan.bins) : 0;
+        status = bins_create(planned, plan->script, &plan->bins);
+        plan->arena_bytes = status == DAO_OK ? dao_bins_total_bytes(plan->bins) : 0;
     }
-    if (status != DAO_OK) {
-        dao_learnt_plan_finish(&plan);
-    }
-    *out_plan = plan;
+    plan->is_ready = status == DAO_OK;
     return status;
 }
 
@@ -159,41 +150,24 @@ static bool is_known(const dao_learnt_plan_t *plan, uint32_t entry, uint64_t siz
            dao_script_size_is_usual(&plan->script->entries[entry], dao_lifetime_units(size_bytes));
 }
 
-void dao_planned_recognise(dao_planned_t *planned, const dao_lifetime_t *item,
-                           uint32_t out_entries[DAO_PLANNED_PLAN_COUNT],
-                           uint32_t out_counts[DAO_PLANNED_PLAN_COUNT])
+uint32_t dao_planned_recognise(dao_planned_t *planned, const dao_lifetime_t *item)
 {
+    uint32_t entries[DAO_PLANNED_PLAN_COUNT];
     for (uint32_t i = 0; i < DAO_PLANNED_PLAN_COUNT; i++) {
         dao_learnt_plan_t *plan = &planned->plans[i];
-        out_entries[i] = DAO_SCRIPT_NONE;
-        out_counts[i] = 0;
         if (is_candidate(planned, i)) {
-            out_entries[i] = dao_follow_next(&plan->follow, item->slot, item->key, item->size_bytes);
-            out_counts[i] = plan->follow.positions[item->slot].request_count;
-            bool knows = is_known(plan, out_entries[i], item->size_bytes);
+            entries[i] = dao_follow_next(&plan->follow, item->slot, item->key, item->size_bytes);
+            bool knows = is_known(plan, entries[i], item->size_bytes);
             plan->known_count += knows;
             plan->known_bytes += knows ? item->size_bytes : 0;
         }
     }
-    if (planned->candidates != 0) {
-        choose(planned);
+    if (planned->candidates == 0) {
+        return DAO_SCRIPT_NONE;
     }
-    DAO_ASSERT(planned->current == DAO_PLANNED_PLAN_COUNT || is_candidate(planned, planned->current));
-}
-
-void dao_planned_recognise_undo(dao_planned_t *planned, const dao_lifetime_t *item,
-                                const uint32_t entries[DAO_PLANNED_PLAN_COUNT],
-                                const uint32_t counts[DAO_PLANNED_PLAN_COUNT])
-{
-    for (uint32_t i = 0; i < DAO_PLANNED_PLAN_COUNT; i++) {
-        dao_learnt_plan_t *plan = &planned->plans[i];
-        if (is_candidate(planned, i)) {
-            dao_follow_take_back(&plan->follow, item->slot, item->key, entries[i], counts[i]);
-            bool knows = is_known(plan, entries[i], item->size_bytes);
-            plan->known_count -= knows;
-            plan->known_bytes -= knows ? item->size_bytes : 0;
-        }
-    }
+    choose(planned);
+    DAO_ASSERT(is_candidate(planned, planned->current));
+    return entries[planned->current];
 }
 
 /* ---- the rule ---- */
@@ -205,23 +179,13 @@ static bool has_stopped(const dao_planned_t *planned, uint64_t later)
     return stop != 0 && planned->number + later >= stop;
 }
 
-/* Returns true if a plan is used only while the program keeps to it exactly. */
-static bool needs_proof(const dao_planned_t *planned)
-{
-    return dao_planned_has_block(planned) && planned->config.mode == DAO_STEP_PLAN_OFFSETS;
-}
-
 /* Returns true if offsets are to be looked for. Where nothing more is learnt, what there is has to do. */
 static bool is_settled(const dao_planned_t *planned, const dao_learnt_plan_t *plan)
 {
     const dao_step_plan_config_t *config = &planned->config;
     bool waits = config->stable_count != 0 || config->max_count != 0;
-    bool is_stable = !waits || plan->stable_run > config->stable_count ||
-                     (config->max_count != 0 && plan->learnt_count > config->max_count);
-    uint32_t shift = plan->failure_count < DAO_PLANNED_BACKOFF_SHIFT_MAX ? plan->failure_count
-                                                                         : DAO_PLANNED_BACKOFF_SHIFT_MAX;
-    bool is_proved = !needs_proof(planned) || plan->stable_run >= PROOF_STEPS << shift;
-    return has_stopped(planned, 1) ? plan->failure_count == 0 : is_stable && is_proved;
+    return has_stopped(planned, 1) || !waits || plan->stable_run > config->stable_count ||
+           (config->max_count != 0 && plan->learnt_count > config->max_count);
 }
 
 /* Notes whether a step matched a plan. */
@@ -231,25 +195,8 @@ static void back_off(dao_planned_t *planned, bool matches)
     bool is_due = planned->bad_run >= DAO_PLANNED_PLAN_COUNT && planned->bad_run % LOOK_STEPS == 0;
     if (is_due) {
         uint32_t shift = (planned->bad_run - DAO_PLANNED_PLAN_COUNT) / LOOK_STEPS;
-        shift = shift < DAO_PLANNED_BACKOFF_SHIFT_MAX ? shift : DAO_PLANNED_BACKOFF_SHIFT_MAX;
+        shift = shift < BACKOFF_SHIFT_MAX ? shift : BACKOFF_SHIFT_MAX;
         planned->plain_until = planned->number + (UINT64_C(1) << shift);
-    }
-}
-
-/* Ends the use of a plan: it has to be proved anew. */
-static void end_use(dao_planned_t *planned, uint32_t number)
-{
-    dao_learnt_plan_t *plan = &planned->plans[number];
-    DAO_ASSERT(plan->is_ready);
-    DAO_ASSERT(needs_proof(planned));
-    dao_spin_lock(&planned->lock);
-    plan->is_ready = false;
-    plan->arena_bytes = 0;
-    plan->stable_run = 0;
-    plan->failure_count++;
-    dao_spin_unlock(&planned->lock);
-    if (planned->learning != NULL && planned->learning->number == number) {
-        planned->learning->is_outdated = true;
     }
 }
 
@@ -329,67 +276,57 @@ static dao_script_t *learn(dao_planned_t *planned, const dao_learnt_plan_t *plan
 /* Asks a planner for the offsets of a plan's script, and takes it over. */
 static void learning_create(dao_planned_t *planned, uint32_t number, dao_learnt_plan_t *plan)
 {
-    dao_planner_config_t config = {
-        .method = planned->config.method,
-        .work_limit = planned->config.work_limit,
-        .submit = planned->config.worker == DAO_STEP_PLAN_WORKER_SUBMIT ? planned->config.submit : NULL,
-        .submit_user = planned->config.submit_user};
+    const dao_step_plan_config_t *wanted = &planned->config;
+    dao_planner_config_t config = {.method = wanted->method,
+                                   .work_limit = wanted->work_limit,
+                                   .submit =
+                                       wanted->worker == DAO_STEP_PLAN_WORKER_SUBMIT ? wanted->submit : NULL,
+                                   .submit_user = wanted->submit_user};
+    bool has_bins = wanted->mode == DAO_STEP_PLAN_BINS;
     dao_planned_learning_t *learning = dao_host_calloc(1, sizeof(*learning));
-    dao_status_t status = DAO_ERR_NO_HOST_MEMORY;
     DAO_ASSERT(planned->learning == NULL);
-    if (learning != NULL) {
-        bool has_bins = planned->config.mode == DAO_STEP_PLAN_BINS;
-        *learning = (dao_planned_learning_t){
-            .plan = *plan, .number = number, .reference_count = 1, .is_under_way = !has_bins};
-        status = has_bins
-                     ? DAO_OK
-                     : dao_script_planner(plan->script, planned->config.margin, &config, &learning->planner);
-    }
-    if (status != DAO_OK) {
+    if (learning == NULL || (!has_bins && dao_script_planner(plan->script, wanted->margin, &config,
+                                                             &learning->planner) != DAO_OK)) {
         planned->stats.failed_count++;
         dao_host_free(learning);
         dao_learnt_plan_finish(plan);
         return;
     }
-    *plan = (dao_learnt_plan_t){0};
+    learning->plan = *plan;
+    learning->number = number;
+    learning->reference_count = 1;
+    learning->is_under_way = !has_bins;
     planned->learning = learning;
 }
 
-/* A plan with one more step learnt. Only its script is new; following it is left out. */
-static dao_learnt_plan_t learnt_once_more(const dao_planned_t *planned, const dao_learnt_plan_t *plan,
-                                          dao_script_t *script)
+/* Learns the step that has ended for a plan: it takes the place of one with that number. If that one is ready
+   it is used until there are offsets. */
+static void learn_as(dao_planned_t *planned, uint32_t number, const dao_learnt_plan_t *plan)
 {
-    return (dao_learnt_plan_t){.script = script,
-                               .learnt_count = plan->learnt_count + 1,
-                               .stable_run = script->changed_count == 0 ? plan->stable_run + 1 : 0,
-                               .failure_count = plan->failure_count,
-                               .step_count = plan->step_count,
-                               .latest_step = planned->number};
+    dao_script_t *script = learn(planned, plan);
+    if (script == NULL) {
+        return;
+    }
+    dao_learnt_plan_t next = {.script = script,
+                              .learnt_count = plan->learnt_count + 1,
+                              .stable_run = script->changed_count == 0 ? plan->stable_run + 1 : 0,
+                              .inexact_count = plan->inexact_count,
+                              .latest_step = planned->number};
+    if (plan->is_ready) {
+        learning_create(planned, number, &next);
+    } else if (dao_follow_init(&next.follow, script) == DAO_OK) {
+        dao_planned_replace(planned, number, &next);
+    } else {
+        dao_learnt_plan_finish(&next);
+    }
 }
 
-/* Learns a step that matched a plan, as far as it says something new. */
-static void learn_matched(dao_planned_t *planned, uint32_t number)
+/* Returns true if a step that matched a plan says something new. */
+static bool is_news(dao_learnt_plan_t *plan, const dao_step_counts_t *counts)
 {
-    dao_learnt_plan_t *plan = &planned->plans[number];
-    const dao_step_counts_t *counts = &planned->stats.latest;
     bool is_exact = counts->hit_count == counts->request_count;
-    plan->step_count++;
-    if (planned->learning == NULL && !has_stopped(planned, 0) &&
-        (!plan->is_ready || (!is_exact && dao_is_power_of_two(plan->step_count)))) {
-        dao_script_t *script = learn(planned, plan);
-        dao_learnt_plan_t next = {0};
-        if (script != NULL) {
-            next = learnt_once_more(planned, plan, script);
-        }
-        if (script != NULL && plan->is_ready) {
-            learning_create(planned, number, &next);
-        } else if (script != NULL && dao_follow_init(&next.follow, script) == DAO_OK) {
-            dao_planned_replace(planned, number, &next);
-        } else if (script != NULL) {
-            dao_learnt_plan_finish(&next);
-        }
-    }
-    planned->plans[number].latest_step = planned->number;
+    plan->inexact_count += !is_exact;
+    return !plan->is_ready || (!is_exact && dao_is_power_of_two(plan->inexact_count));
 }
 
 /* Returns a plan that is nothing, or the one that was used least recently. */
@@ -405,67 +342,50 @@ static uint32_t oldest(const dao_planned_t *planned)
     return oldest;
 }
 
-/* Learns a step that matched no plan as one of its own. */
-static void learn_new(dao_planned_t *planned)
-{
-    const dao_learnt_plan_t nothing = {0};
-    dao_script_t *script = learn(planned, &nothing);
-    if (script == NULL) {
-        return;
-    }
-    dao_learnt_plan_t plan = {.script = script, .learnt_count = 1, .latest_step = planned->number};
-    if (dao_follow_init(&plan.follow, script) == DAO_OK) {
-        dao_planned_replace(planned, oldest(planned), &plan);
-    } else {
-        dao_learnt_plan_finish(&plan);
-    }
-}
-
-/* Looks for the offsets of a plan that is settled, the latest one first. */
+/* Looks for the offsets of a plan that is settled. */
 static void look_for_offsets(dao_planned_t *planned)
 {
-    uint32_t latest = DAO_PLANNED_PLAN_COUNT;
-    for (uint32_t i = 0; i < DAO_PLANNED_PLAN_COUNT; i++) {
-        const dao_learnt_plan_t *plan = &planned->plans[i];
-        bool is_due = plan->script != NULL && !plan->is_ready && is_settled(planned, plan);
-        if (is_due &&
-            (latest == DAO_PLANNED_PLAN_COUNT || plan->latest_step > planned->plans[latest].latest_step)) {
-            latest = i;
+    uint32_t number = 0;
+    for (; number < DAO_PLANNED_PLAN_COUNT; number++) {
+        const dao_learnt_plan_t *plan = &planned->plans[number];
+        if (plan->script != NULL && !plan->is_ready && is_settled(planned, plan)) {
+            break;
         }
     }
-    if (latest == DAO_PLANNED_PLAN_COUNT) {
+    if (number == DAO_PLANNED_PLAN_COUNT) {
         return;
     }
     dao_spin_lock(&planned->lock);
-    dao_learnt_plan_t plan = planned->plans[latest];
-    planned->plans[latest] = (dao_learnt_plan_t){.latest_step = plan.latest_step};
+    dao_learnt_plan_t plan = planned->plans[number];
+    planned->plans[number] = (dao_learnt_plan_t){.latest_step = plan.latest_step};
     planned->candidates = 0;
     planned->current = DAO_PLANNED_PLAN_COUNT;
     dao_spin_unlock(&planned->lock);
     dao_follow_finish(&plan.follow);
-    learning_create(planned, latest, &plan);
+    learning_create(planned, number, &plan);
 }
 
 dao_planned_learning_t *dao_planned_learn(dao_planned_t *planned)
 {
+    static const dao_learnt_plan_t nothing = {0};
     const dao_step_counts_t *counts = &planned->stats.latest;
-    uint32_t number = planned->current;
-    bool matches = number < DAO_PLANNED_PLAN_COUNT &&
-                   planned->plans[number].known_bytes >= counts->requested_bytes / MATCH_PART &&
-                   planned->plans[number].known_count > 0;
-    if (counts->request_count > 0 && counts->dropped_count == 0) {
-        bool is_used = matches && planned->plans[number].is_ready && dao_planned_has_arena(planned) &&
-                       !planned->arena.is_closed;
-        if (is_used && needs_proof(planned) && counts->hit_count < counts->request_count) {
-            end_use(planned, number);
+    dao_learnt_plan_t *plan =
+        planned->current < DAO_PLANNED_PLAN_COUNT ? &planned->plans[planned->current] : NULL;
+    bool matches =
+        plan != NULL && plan->known_count > 0 && plan->known_bytes >= counts->requested_bytes / MATCH_PART;
+    bool is_whole = counts->request_count > 0 && counts->dropped_count == 0;
+    bool may_learn = planned->learning == NULL && !has_stopped(planned, 0);
+    if (is_whole && matches) {
+        bool is_new = is_news(plan, counts);
+        back_off(planned, true);
+        if (may_learn && is_new) {
+            learn_as(planned, planned->current, plan);
         }
-        if (matches || planned->learning == NULL) {
-            back_off(planned, matches);
-        }
-        if (matches) {
-            learn_matched(planned, number);
-        } else if (planned->learning == NULL && !has_stopped(planned, 0)) {
-            learn_new(planned);
+        plan->latest_step = planned->number;
+    } else if (is_whole && planned->learning == NULL) {
+        back_off(planned, false);
+        if (may_learn) {
+            learn_as(planned, oldest(planned), &nothing);
         }
     }
     if (planned->learning == NULL) {
@@ -491,46 +411,6 @@ void dao_planned_learning_release(dao_planned_learning_t *learning)
     }
 }
 
-void dao_planned_learning_start(dao_planned_t *planned, dao_planned_learning_t *learning)
-{
-    dao_status_t status = DAO_ERR_THREAD;
-    if (planned->config.worker != DAO_STEP_PLAN_WORKER_CALLER) {
-        status = dao_planner_start(learning->planner);
-    }
-    if (status !=
-        DAO_OK) { /* the caller is to do it, or there is no thread; what it finds until it fails is used */
-        bool is_done;
-        status = dao_planner_work(learning->planner, UINT64_MAX, &is_done);
-        (void)status; /* a planner that failed has no plan */
-    }
-    dao_planned_boundary_lock(planned);
-    learning->is_under_way = false;
-    dao_planned_learning_release(learning);
-    dao_cond_broadcast(&planned->changed);
-    dao_planned_boundary_unlock(planned);
-}
-
-/* Makes what a plan with its offsets needs, but keeps what is known of it. */
-static dao_status_t make_ready(dao_planned_t *planned, dao_planned_learning_t *learning,
-                               dao_learnt_plan_t *out_plan)
-{
-    dao_learnt_plan_t *plan = &learning->plan;
-    dao_script_t *script = plan->script;
-    plan->script = NULL;
-    dao_status_t status = learning->planner != NULL ? dao_script_place(script, learning->planner) : DAO_OK;
-    if (status != DAO_OK) {
-        dao_script_destroy(script);
-        return status;
-    }
-    status = dao_learnt_plan_init(planned, script, out_plan);
-    out_plan->learnt_count = plan->learnt_count;
-    out_plan->stable_run = plan->stable_run;
-    out_plan->failure_count = plan->failure_count;
-    out_plan->step_count = plan->step_count;
-    out_plan->latest_step = dao_larger(plan->latest_step, planned->plans[learning->number].latest_step);
-    return status;
-}
-
 void dao_planned_adopt(dao_planned_t *planned)
 {
     dao_planned_learning_t *learning = planned->learning;
@@ -538,19 +418,19 @@ void dao_planned_adopt(dao_planned_t *planned)
         (learning->planner != NULL && dao_planner_wait(learning->planner, 0) == DAO_ERR_NOT_READY)) {
         return;
     }
-    dao_learnt_plan_t plan = {0};
+    dao_learnt_plan_t plan = learning->plan;
     DAO_ASSERT(!atomic_load_explicit(&planned->is_open, memory_order_relaxed));
-    DAO_ASSERT(learning->plan.script != NULL);
+    DAO_ASSERT(plan.script != NULL);
+    plan.latest_step = dao_larger(plan.latest_step, planned->plans[learning->number].latest_step);
+    learning->plan = (dao_learnt_plan_t){0};
     planned->learning = NULL;
-    if (!learning->is_outdated) {
-        if (make_ready(planned, learning, &plan) == DAO_OK) {
-            planned->stats.plan_count++;
-            planned->stats.plan_bytes = plan.arena_bytes;
-            planned->stats.plan_bound_bytes = plan.script->bound_bytes;
-            dao_planned_replace(planned, learning->number, &plan);
-        } else {
-            planned->stats.failed_count++; /* the plan before, if there is one, goes on */
-        }
+    dao_status_t status =
+        learning->planner != NULL ? dao_script_place(plan.script, learning->planner) : DAO_OK;
+    if (status == DAO_OK && dao_learnt_plan_make_ready(planned, &plan) == DAO_OK) {
+        dao_planned_replace(planned, learning->number, &plan);
+    } else {
+        dao_learnt_plan_finish(&plan);
+        planned->stats.failed_count++; /* the plan before, if there is one, goes on */
     }
     dao_planned_learning_release(learning);
 }

@@ -18,11 +18,11 @@
 typedef struct dao_planned_config {
     const char *name;                 /* the place, for messages; copied */
     dao_step_plan_config_t step_plan; /* its mode is offsets or bins */
-    dao_stream_fences_t *fences;      /* of the device's streams; borrowed; NULL: there is no stream order */
     bool is_host_memory;              /* the arena can be touched from here */
 } dao_planned_config_t;
 
-/* Takes over `inner`. On failure it stays the caller's. DAO_ERR_NO_HOST_MEMORY. */
+/* Takes over `inner`; if that has no windows, all steps are plain. On failure it stays the caller's.
+   DAO_ERR_NO_HOST_MEMORY. */
 DAO_NODISCARD dao_status_t dao_planned_create(const dao_planned_config_t *config, dao_allocator_t *inner,
                                               dao_allocator_t **out_allocator);
 

@@ -9,19 +9,93 @@
    Lifetimes that go over a boundary are known one step later: then the step before is learnt once more,
    first.
 
+   The lock of boundaries is held while the program's functions are called: who shows a plan does, and lines
+   of the log come from where the window does. So each thread knows whether it has one, and public calls
+   answer DAO_ERR_REENTRANT.
+
    What holds between calls:
 
        depth > 0 within a step; is_open implies it
+       arena_bytes is at most window.size_bytes, and at least what each ready plan needs
        learning  a plan that cannot be used yet; nothing is learnt while it is there */
 #include "allocators/step_plan/planned_internal.h"
 
-#include "base/memory/host.h"
+#include "base/memory/host_policy.h"
 #include "base/memory/measure.h"
+#include "base/numbers/math.h"
 #include "base/report/assert.h"
 #include "base/report/error.h"
 #include "base/threads/thread_number.h"
 
 #include <inttypes.h>
+
+static _Thread_local bool is_at_boundary;
+
+bool dao_planned_at_boundary(void)
+{
+    return is_at_boundary;
+}
+
+static void boundary_lock(dao_planned_t *planned)
+{
+    dao_mutex_lock(&planned->boundary);
+    is_at_boundary = true;
+}
+
+static void boundary_unlock(dao_planned_t *planned)
+{
+    is_at_boundary = false;
+    dao_mutex_unlock(&planned->boundary);
+}
+
+/* ---- the window ---- */
+
+/* Touches the memory of the first bytes of the window, if that was asked for: what was not touched before, if
+   it is idle. */
+static void prefault(dao_planned_t *planned, uint64_t size_bytes)
+{
+    uint64_t done_bytes = planned->touched_bytes;
+    if (!planned->config.prefault || !planned->is_host_memory || size_bytes <= done_bytes) {
+        return;
+    }
+    size_t new_bytes = (size_t)(size_bytes - done_bytes);
+    dao_status_t status =
+        planned->inner->ops->window_back(planned->inner, &planned->window, (size_t)done_bytes, new_bytes);
+    bool is_done = status == DAO_OK && dao_host_touch(planned->window.address + done_bytes, new_bytes);
+    planned->touched_bytes = is_done ? size_bytes : done_bytes; /* else as pages are needed */
+}
+
+/* Begins the window, or makes the part of it that plans use larger, as those that are ready ask for. */
+static void arena_fit(dao_planned_t *planned)
+{
+    dao_window_t window = planned->window;
+    dao_status_t status = DAO_OK;
+    uint64_t size_bytes = 0;
+    for (uint32_t i = 0; i < DAO_PLANNED_PLAN_COUNT; i++) {
+        size_bytes = dao_larger(size_bytes, planned->plans[i].arena_bytes);
+    }
+    if (size_bytes <= planned->arena_bytes) {
+        return;
+    }
+    if (window.size_bytes == 0) {
+        size_t released_bytes;
+        status = planned->inner->ops->window_begin(planned->inner, &window);
+        /* What fronts keep of small blocks would keep pages from the window; else they are kept. */
+        (void)planned->inner->ops->trim(planned->inner, SIZE_MAX, &released_bytes);
+    }
+    if (status == DAO_OK && size_bytes > window.size_bytes) {
+        status = dao_error(DAO_ERR_LIMIT, "%s: a plan needs %" PRIu64 " bytes, of %zu addresses",
+                           planned->name, size_bytes, window.size_bytes);
+    }
+    dao_spin_lock(&planned->lock);
+    planned->window = window;
+    planned->arena_bytes = status == DAO_OK ? size_bytes : 0;
+    dao_spin_unlock(&planned->lock);
+    planned->stats.failed_count += status != DAO_OK;
+    if (status == DAO_OK) {
+        prefault(planned, size_bytes);
+    }
+}
 
 /* ---- begin ---- */
 
@@ -37,11 +111,12 @@ static void slots_free_locked(dao_planned_t *planned)
 /* Returns true if the step is recorded, and may follow a plan. */
 static bool is_looked_at(const dao_planned_t *planned)
 {
+    bool has_windows = planned->inner->ops->window_begin != NULL;
     bool is_started = planned->number > planned->config.start_step;
     for (uint32_t i = 0; i < DAO_PLANNED_PLAN_COUNT; i++) {
         is_started = is_started || planned->plans[i].is_ready; /* a plan that was loaded */
     }
-    return planned->is_enabled && is_started && planned->number > planned->plain_until;
+    return has_windows && planned->is_enabled && is_started && planned->number > planned->plain_until;
 }
 
 static void step_open(dao_planned_t *planned)
@@ -50,7 +125,7 @@ static void step_open(dao_planned_t *planned)
     DAO_ASSERT(planned->deferred_count == 0);
     planned->number++;
     dao_planned_adopt(planned);
-    dao_planned_arena_fit(planned);
+    arena_fit(planned);
     planned->stats.backoff_count += planned->is_enabled && planned->number <= planned->plain_until;
     if (!is_looked_at(planned)) {
         return;
@@ -73,12 +148,12 @@ dao_status_t dao_planned_begin(dao_allocator_t *allocator)
     dao_planned_t *planned = dao_planned_of(allocator);
     dao_error_record_t record;
     dao_error_save(&record, dao_last_status());
-    dao_planned_boundary_lock(planned);
+    boundary_lock(planned);
     if (planned->depth++ == 0) {
         step_open(planned);
         (void)dao_error_restore(&record); /* what failed on the way is no failure of this call */
     }
-    dao_planned_boundary_unlock(planned);
+    boundary_unlock(planned);
     return DAO_OK;
 }
 
@@ -110,37 +185,11 @@ static void figures_take(dao_planned_t *planned)
     dao_spin_lock(&planned->lock);
     stats->latest = planned->counts;
     stats->bound_bytes = planned->recordings[planned->serial & 1].bound_bytes;
-    stats->total_bytes = dao_planned_has_window(planned)
-                             ? planned->own.peak_used_bytes
-                             : planned->arena.segment.size_bytes + planned->own.peak_beside_bytes;
+    stats->total_bytes = planned->own.peak_used_bytes;
     dao_spin_unlock(&planned->lock);
     stats->latest.minor_fault_count = dao_measure_minor_faults() - planned->fault_count;
     stats->latest.small_count = atomic_load_explicit(&planned->small_count, memory_order_relaxed);
     counts_add(&stats->all, &stats->latest);
-}
-
-/* Makes room for more where a step had too little. Without memory for it the next one lacks it, too. */
-static void room_make(dao_planned_t *planned)
-{
-    uint32_t wanted = 2 * planned->config.allocation_count;
-    if (planned->stats.latest.dropped_count == 0 || wanted > DAO_LIFETIME_COUNT_MAX) {
-        return;
-    }
-    dao_lifetimes_t larger[2] = {0};
-    if (dao_lifetimes_init(&larger[0], wanted) == DAO_OK &&
-        dao_lifetimes_init(&larger[1], wanted) == DAO_OK) {
-        dao_spin_lock(&planned->lock);
-        for (int i = 0; i < 2; i++) {
-            dao_lifetimes_t before = planned->recordings[i];
-            planned->recordings[i] = larger[i];
-            larger[i] = before;
-        }
-        (void)dao_block_map_reserve(&planned->tracked, wanted); /* else it grows when it has to */
-        dao_spin_unlock(&planned->lock);
-        planned->config.allocation_count = wanted;
-    }
-    dao_lifetimes_finish(&larger[0]);
-    dao_lifetimes_finish(&larger[1]);
 }
 
 /* Ends a step that is open; returns what somebody has to start, with a reference for it. */
@@ -151,10 +200,26 @@ static dao_planned_learning_t *step_close(dao_planned_t *planned)
     dao_spin_unlock(&planned->lock);
     deferred_reclaim(planned);
     figures_take(planned);
-    dao_planned_learning_t *learning = dao_planned_learn(planned);
-    room_make(planned);
-    dao_planned_arena_fit(planned);
-    return learning;
+    return dao_planned_learn(planned);
+}
+
+/* Works on what is being learnt, or lets others do so. No lock is held; the caller gives its reference up. */
+static void learning_start(dao_planned_t *planned, dao_planned_learning_t *learning)
+{
+    dao_status_t status = DAO_ERR_THREAD;
+    if (planned->config.worker != DAO_STEP_PLAN_WORKER_CALLER) {
+        status = dao_planner_start(learning->planner);
+    }
+    if (status != DAO_OK) { /* the caller is to do it, or there is no thread; what it finds is used */
+        bool is_done;
+        status = dao_planner_work(learning->planner, UINT64_MAX, &is_done);
+        (void)status; /* a planner that failed has no plan */
+    }
+    boundary_lock(planned);
+    learning->is_under_way = false;
+    dao_planned_learning_release(learning);
+    dao_cond_broadcast(&planned->changed);
+    boundary_unlock(planned);
 }
 
 dao_status_t dao_planned_end(dao_allocator_t *allocator)
@@ -163,9 +228,9 @@ dao_status_t dao_planned_end(dao_allocator_t *allocator)
     dao_planned_learning_t *learning = NULL;
     dao_error_record_t record;
     dao_error_save(&record, dao_last_status());
-    dao_planned_boundary_lock(planned);
+    boundary_lock(planned);
     if (planned->depth == 0) {
-        dao_planned_boundary_unlock(planned);
+        boundary_unlock(planned);
         return dao_error(DAO_ERR_INVALID, "%s: a step ends, but none has begun", planned->name);
     }
     if (--planned->depth == 0) {
@@ -177,9 +242,9 @@ dao_status_t dao_planned_end(dao_allocator_t *allocator)
             planned->stats.bound_bytes = planned->stats.total_bytes = 0;
         }
     }
-    dao_planned_boundary_unlock(planned);
+    boundary_unlock(planned);
     if (learning != NULL) {
-        dao_planned_learning_start(planned, learning);
+        learning_start(planned, learning);
     }
     (void)dao_error_restore(&record); /* what failed on the way is no failure of this call */
     return DAO_OK;
@@ -190,7 +255,7 @@ dao_status_t dao_planned_end(dao_allocator_t *allocator)
 void dao_planned_enable(dao_allocator_t *allocator, bool is_enabled)
 {
     dao_planned_t *planned = dao_planned_of(allocator);
-    dao_planned_boundary_lock(planned);
+    boundary_lock(planned);
     planned->is_enabled = is_enabled;
     if (!is_enabled && atomic_load_explicit(&planned->is_open, memory_order_relaxed)) {
         dao_spin_lock(&planned->lock);
@@ -199,7 +264,7 @@ void dao_planned_enable(dao_allocator_t *allocator, bool is_enabled)
         dao_spin_unlock(&planned->lock);
         deferred_reclaim(planned);
     }
-    dao_planned_boundary_unlock(planned);
+    boundary_unlock(planned);
 }
 
 dao_status_t dao_planned_wait(dao_allocator_t *allocator, uint64_t timeout_ns)
@@ -208,7 +273,7 @@ dao_status_t dao_planned_wait(dao_allocator_t *allocator, uint64_t timeout_ns)
     uint64_t now_ns = dao_clock_ns();
     uint64_t until_ns = timeout_ns < UINT64_MAX - now_ns ? now_ns + timeout_ns : UINT64_MAX;
     bool is_late = false;
-    dao_planned_boundary_lock(planned);
+    boundary_lock(planned);
     dao_planned_learning_t *learning = planned->learning;
     if (learning != NULL) {
         learning->reference_count++;
@@ -216,7 +281,7 @@ dao_status_t dao_planned_wait(dao_allocator_t *allocator, uint64_t timeout_ns)
             is_late = !dao_cond_wait_until(&planned->changed, &planned->boundary, until_ns);
         }
         is_late = learning->is_under_way;
-        dao_planned_boundary_unlock(planned);
+        boundary_unlock(planned);
         now_ns = dao_clock_ns();
         if (!is_late && learning->planner != NULL) {
             uint64_t rest_ns = until_ns == UINT64_MAX ? UINT64_MAX
@@ -224,10 +289,10 @@ dao_status_t dao_planned_wait(dao_allocator_t *allocator, uint64_t timeout_ns)
                                                       : 0;
             is_late = dao_planner_wait(learning->planner, rest_ns) == DAO_ERR_NOT_READY;
         }
-        dao_planned_boundary_lock(planned);
+        boundary_lock(planned);
         dao_planned_learning_release(learning);
     }
-    dao_planned_boundary_unlock(planned);
+    boundary_unlock(planned);
     return is_late ? dao_error(DAO_ERR_NOT_READY, "%s: a plan is still being made", planned->name) : DAO_OK;
 }
 
@@ -248,11 +313,11 @@ static dao_status_t check_idle(dao_planned_t *planned, const char *what)
 static void forget(dao_planned_t *planned)
 {
     const dao_learnt_plan_t nothing = {0};
-    dao_planned_replace(planned, DAO_PLANNED_PLAN_COUNT, &nothing);
+    for (uint32_t i = 0; i < DAO_PLANNED_PLAN_COUNT; i++) {
+        dao_planned_replace(planned, i, &nothing);
+    }
     planned->bad_run = 0;
     planned->plain_until = 0;
-    planned->arena_retry = 0;
-    planned->arena_failure_count = 0;
     planned->stats.plan_bytes = planned->stats.plan_bound_bytes = 0;
     dao_spin_lock(&planned->lock);
     dao_lifetimes_clear(&planned->recordings[0], 0);
@@ -263,13 +328,12 @@ static void forget(dao_planned_t *planned)
 dao_status_t dao_planned_reset(dao_allocator_t *allocator)
 {
     dao_planned_t *planned = dao_planned_of(allocator);
-    dao_planned_boundary_lock(planned);
+    boundary_lock(planned);
     dao_status_t status = check_idle(planned, "dao_step_plan_reset()");
     if (status == DAO_OK) {
         forget(planned);
-        (void)dao_planned_arena_give(planned); /* else it goes with its last block */
     }
-    dao_planned_boundary_unlock(planned);
+    boundary_unlock(planned);
     return status;
 }
 
@@ -291,7 +355,7 @@ static dao_status_t save_all(dao_planned_t *planned, dao_write_t write, void *us
 dao_status_t dao_planned_save(dao_allocator_t *allocator, dao_write_t write, void *user)
 {
     dao_planned_t *planned = dao_planned_of(allocator);
-    dao_planned_boundary_lock(planned);
+    boundary_lock(planned);
     dao_status_t status = DAO_OK;
     if (planned->depth > 0) {
         status = dao_error(DAO_ERR_BUSY, "%s: dao_step_plan_save() within a step", planned->name);
@@ -299,7 +363,7 @@ dao_status_t dao_planned_save(dao_allocator_t *allocator, dao_write_t write, voi
         dao_planned_adopt(planned);
         status = save_all(planned, write, user);
     }
-    dao_planned_boundary_unlock(planned);
+    boundary_unlock(planned);
     return status;
 }
 
@@ -316,8 +380,10 @@ static dao_status_t load_all(dao_planned_t *planned, dao_script_text_t *text,
             break;
         }
         status = dao_script_read(text, &script);
-        status = status == DAO_OK ? dao_learnt_plan_init(planned, script, &plans[i]) : status;
-        plans[i].learnt_count = status == DAO_OK;
+        if (status == DAO_OK) {
+            plans[i] = (dao_learnt_plan_t){.script = script, .learnt_count = 1};
+            status = dao_learnt_plan_make_ready(planned, &plans[i]);
+        }
     }
     for (uint32_t i = 0; status != DAO_OK && i < DAO_PLANNED_PLAN_COUNT; i++) {
         dao_learnt_plan_finish(&plans[i]);
@@ -335,21 +401,65 @@ dao_status_t dao_planned_load(dao_allocator_t *allocator, const char *text, size
         dao_error_prefix("%s: ", planned->name);
         return status;
     }
-    dao_planned_boundary_lock(planned);
+    boundary_lock(planned);
     status = check_idle(planned, "dao_step_plan_load()");
     if (status == DAO_OK) {
         forget(planned);
     }
     for (uint32_t i = 0; i < DAO_PLANNED_PLAN_COUNT; i++) {
         if (status == DAO_OK && plans[i].script != NULL) {
-            planned->stats.plan_count++;
-            planned->stats.plan_bytes = plans[i].arena_bytes;
-            planned->stats.plan_bound_bytes = plans[i].script->bound_bytes;
             dao_planned_replace(planned, i, &plans[i]);
         } else {
             dao_learnt_plan_finish(&plans[i]);
         }
     }
-    dao_planned_boundary_unlock(planned);
+    boundary_unlock(planned);
+    return status;
+}
+
+/* ---- figures for <dao/step_plan.h> ---- */
+
+void dao_planned_stats_get(dao_allocator_t *allocator, dao_step_plan_stats_t *out_stats)
+{
+    dao_planned_t *planned = dao_planned_of(allocator);
+    boundary_lock(planned);
+    *out_stats = planned->stats;
+    out_stats->arena_bytes = planned->arena_bytes;
+    out_stats->has_plan = false;
+    for (uint32_t i = 0; i < DAO_PLANNED_PLAN_COUNT; i++) {
+        out_stats->has_plan |= planned->plans[i].is_ready && planned->arena_bytes > 0;
+    }
+    boundary_unlock(planned);
+}
+
+/* Shows one item. What was freed at the end itself was freed before the next step began. */
+static dao_step_plan_lifetime_t describe(const dao_lifetime_t *item, uint32_t index)
+{
+    return (dao_step_plan_lifetime_t){.size_bytes = item->size_bytes,
+                                      .key = item->key,
+                                      .begin = index,
+                                      .end = item->end != DAO_LIFETIME_OPEN ? item->end : UINT64_MAX,
+                                      .begin_ns =
+                                          item->begin_ticks != 0 ? dao_ticks_to_ns(item->begin_ticks) : 0,
+                                      .end_ns = item->end_ticks != 0 ? dao_ticks_to_ns(item->end_ticks) : 0,
+                                      .thread_slot = item->slot};
+}
+
+dao_status_t dao_planned_walk(dao_allocator_t *allocator, dao_step_plan_visit_t visit, void *user)
+{
+    dao_planned_t *planned = dao_planned_of(allocator);
+    boundary_lock(planned);
+    dao_status_t status = DAO_OK;
+    if (planned->depth > 0) {
+        status = dao_error(DAO_ERR_BUSY, "%s: dao_step_plan_walk() within a step", planned->name);
+    }
+    const dao_lifetimes_t *recording = &planned->recordings[planned->serial & 1];
+    for (uint32_t i = 0; status == DAO_OK && i < recording->count; i++) {
+        dao_spin_lock(&planned->lock); /* its block may be freed meanwhile */
+        dao_step_plan_lifetime_t lifetime = describe(&recording->items[i], i);
+        dao_spin_unlock(&planned->lock);
+        visit(&lifetime, user);
+    }
+    boundary_unlock(planned);
     return status;
 }

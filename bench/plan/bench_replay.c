@@ -27,9 +27,9 @@
 
 #define ALL_KINDS ((1u << DAO_DEVIATION_KIND_COUNT) - 1)
 
-enum { PLACE_TEXT_BYTES = 64, STEPS_TEXT_BYTES = 40 };
+enum { STEPS_TEXT_BYTES = 40 };
 
-/* Equal steps: some behind those after which a plan serves from one block. */
+/* Equal steps: enough that a plan which is made anew would show. */
 #define EQUAL_STEP_COUNT 12u
 
 /* Steps of several shapes, and how many shapes: sequence lengths in random order. */
@@ -45,15 +45,12 @@ bool dao_replay_goal_takes(const dao_replay_goal_t *goal, const dao_replay_model
     return model->differs ? !goal->leaves_out_differing : !goal->leaves_out_alike;
 }
 
-static bool has_device(const dao_replay_goal_t *goal, dao_place_t place)
+static bool has_device(dao_place_t place)
 {
     int32_t device_count = 0;
     dao_device_info_t info;
-    if (dao_device_count(&device_count) != DAO_OK || place.index >= device_count) {
-        return false;
-    }
-    bool needs_pages = place.kind == DAO_PLACE_KIND_DEVICE && !goal->has_segments;
-    return !needs_pages || (dao_device_query(place.index, &info) == DAO_OK && info.page_bytes > 0);
+    return dao_device_count(&device_count) == DAO_OK && place.index < device_count &&
+           dao_device_query(place.index, &info) == DAO_OK && info.page_bytes > 0;
 }
 
 bool dao_replay_goal_has_place(const dao_replay_goal_t *goal)
@@ -65,7 +62,7 @@ bool dao_replay_goal_has_place(const dao_replay_goal_t *goal)
     if (place.kind == DAO_PLACE_KIND_CPU) {
         return true;
     }
-    bool is_here = dao_init(NULL) == DAO_OK && has_device(goal, place);
+    bool is_here = dao_init(NULL) == DAO_OK && has_device(place);
     return dao_finalize() == DAO_OK && is_here;
 }
 
@@ -113,11 +110,10 @@ static void visit(const dao_replay_row_t *row, void *user)
 static dao_status_t run_cell(dao_replay_result_t *result, const dao_event_file_t *file)
 {
     const dao_replay_goal_t *goal = result->goal;
-    dao_replay_config_t config = {
-        .place_config = {.no_page_mapping = goal->has_segments, .step_plan = {.mode = DAO_STEP_PLAN_OFFSETS}},
-        .recorded = {1, 1},
-        .served = {2, UINT64_MAX},
-        .is_compared = goal->reserved_ratio_most > 0};
+    dao_replay_config_t config = {.place_config = {.step_plan = {.mode = DAO_STEP_PLAN_OFFSETS}},
+                                  .recorded = {1, 1},
+                                  .served = {2, UINT64_MAX},
+                                  .is_compared = goal->reserved_ratio_most > 0};
     cell_t cell = {.rows = dao_host_calloc(file->step_count + 1, sizeof(*cell.rows))};
     dao_replay_overlaps_t overlaps;
     if (cell.rows == NULL) {
@@ -253,12 +249,6 @@ void dao_replay_goal_describe(const dao_replay_goal_t *goal, char *out_text, siz
 
 /* ---- rows ---- */
 
-/* Writes the place as options of `dao replay`. */
-static void write_place(const dao_replay_goal_t *goal, char out_text[PLACE_TEXT_BYTES])
-{
-    (void)snprintf(out_text, PLACE_TEXT_BYTES, "%s%s", goal->place, goal->has_segments ? " --segments" : "");
-}
-
 /* Writes which steps are looked at. */
 static void write_steps(const dao_replay_goal_t *goal, char out_text[STEPS_TEXT_BYTES])
 {
@@ -286,13 +276,13 @@ void dao_replay_result_print(const dao_replay_result_t *result, bool is_first, c
 {
     const dao_replay_goal_t *goal = result->goal;
     const char *slash = strrchr(result->instance, '/');
-    char place[PLACE_TEXT_BYTES], steps[STEPS_TEXT_BYTES];
-    write_place(goal, place);
+    char steps[STEPS_TEXT_BYTES];
     write_steps(goal, steps);
     if (is_first) {
         print_head(goal);
     }
-    (void)printf("%-10s %-26s %-28s", goal->figure, slash == NULL ? result->instance : slash + 1, place);
+    (void)printf("%-10s %-26s %-28s", goal->figure, slash == NULL ? result->instance : slash + 1,
+                 goal->place);
     if (goal->reserved_ratio_most > 0) {
         (void)printf(" %6" PRIu64 " %6" PRIu64 " %14.4f %8.4f %8.4f", result->cell_count, result->cells_over,
                      result->reserved_ratio, result->last_ratio, served_mean(result));
@@ -307,13 +297,12 @@ void dao_replay_result_add_json(const dao_replay_result_t *result, const char *l
                                 dao_json_rows_t *json)
 {
     const dao_replay_goal_t *goal = result->goal;
-    char place[PLACE_TEXT_BYTES], steps[STEPS_TEXT_BYTES];
-    write_place(goal, place);
+    char steps[STEPS_TEXT_BYTES];
     write_steps(goal, steps);
     dao_json_rows_begin(json);
     dao_json_rows_text(json, "figure", goal->figure);
     dao_json_rows_text(json, "instance", result->instance);
-    dao_json_rows_text(json, "place", place);
+    dao_json_rows_text(json, "place", goal->place);
     dao_json_rows_text(json, "steps_served", steps);
     if (goal->reserved_ratio_most > 0) {
         dao_json_rows_count(json, "cells", result->cell_count);

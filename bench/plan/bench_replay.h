@@ -35,7 +35,6 @@ typedef struct dao_replay_model {
 typedef struct dao_replay_goal {
     const char *figure; /* goals of one name stand together */
     const char *place;  /* as --place of `dao replay` */
-    bool has_segments;  /* --segments */
     dao_replay_steps_t steps;
     bool leaves_out_alike;     /* models whose steps are alike; */
     bool leaves_out_differing; /* and those of which they differ */
@@ -73,7 +72,7 @@ typedef struct dao_replay_result {
 /* Returns true if a goal is for a model. */
 bool dao_replay_goal_takes(const dao_replay_goal_t *goal, const dao_replay_model_t *model);
 
-/* Returns true if a goal's place is here: its device, with pages unless the goal has segments. */
+/* Returns true if a goal's place is here: its device, whose memory is mapped in pages. */
 bool dao_replay_goal_has_place(const dao_replay_goal_t *goal);
 
 /* Replays a file for the goal of a result, of which all but that and the instance is zero. Cells that would

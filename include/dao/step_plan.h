@@ -18,9 +18,10 @@
  * beside it. No two blocks ever share a byte. A program that never repeats itself is looked at less and less
  * often.
  *
- * Where the arena is one block (pinned memory, devices whose memory comes in segments), nobody else can have
- * what is idle in it. There a plan is used after eight steps that change nothing, until the first request
- * that departs from it.
+ * Step plans are for memory that is mapped in pages: the host's, and that of devices which map pages. There
+ * the idle pages of an arena serve other requests. Elsewhere (pinned memory, devices whose memory comes in
+ * segments, explicit huge pages) nobody else could have them: there all calls answer as usual, and all steps
+ * are plain.
  */
 #ifndef DAO_STEP_PLAN_H
 #define DAO_STEP_PLAN_H
@@ -67,7 +68,7 @@ typedef struct dao_step_plan_config {
                                 DAO_STEP_PLAN_STABLE, else after the first, unless max_count says otherwise */
     uint32_t max_count; /**< or after more than so many recorded steps; 0: DAO_STEP_PLAN_MAX, else no limit */
     uint32_t allocation_count; /**< of a step, room for which is made at the start; 0 is 65,536. A step with
-                               more is not learnt; after it there is room for twice as many */
+                               more takes memory for them as it goes */
     uint32_t
         margin; /**< allocations by which every life is planned longer, for threads that free in any order */
     size_t smallest_bytes;    /**< smaller requests go to the usual allocator; 0 is 1, with bins 32 KiB + 1 */
@@ -77,8 +78,8 @@ typedef struct dao_step_plan_config {
                          process: a plan is loaded by one that makes its tags in the same order */
     bool records_time; /**< wall times, too, for dao_step_plan_walk() */
     bool defers_frees; /**< frees in a step, of blocks of steps, are done at its end */
-    bool prefault; /**< host and pinned memory: the arena's pages are touched when it is made; those of a host
-                                   place where the system has a call for it (Linux 5.14) */
+    bool prefault;     /**< host memory: the arena's pages are touched when it is made, where the system has a
+                          call for it (Linux 5.14) */
 } dao_step_plan_config_t;
 
 /** Most allocations of a step that can be recorded. */
@@ -118,8 +119,8 @@ DAO_API DAO_NODISCARD dao_status_t dao_step_plan_mode_parse(const char *text, da
  *         this header; the errors of the place's start. That a plan cannot be used for want of memory is no
  *         error: the place goes on without.
  *
- * Threads: any. Waits: never, but for the arena's memory when a plan is used for the first time. Cost:
- * O(plan's keys).
+ * Threads: any. Waits: never, but for the device when a plan is used for the first time. Cost: O(plan's
+ * keys).
  */
 DAO_API dao_status_t dao_step_begin(dao_place_t place);
 
@@ -128,9 +129,8 @@ DAO_API dao_status_t dao_step_begin(dao_place_t place);
  *
  * @return As dao_step_begin(); DAO_ERR_INVALID also where none is under way.
  *
- * Threads: any, not only the one that began. Waits: never, but for the device where pages are mapped and what
- * a step took that left its plan is given back. Cost: O(1), and the plan if the caller is the one who
- * makes it.
+ * Threads: any, not only the one that began. Waits: never. Cost: O(1), and the plan if the caller is the one
+ * who makes it.
  */
 DAO_API dao_status_t dao_step_end(dao_place_t place);
 
@@ -251,7 +251,7 @@ DAO_API DAO_NODISCARD dao_status_t dao_step_plan_load(dao_place_t place, const c
     X(null_bin_count, "requests of a size that no bin has, nor one that could lend a block")                 \
     X(borrowed_count, "of those that are no hit, how many got idle memory of the arena")                     \
     X(small_count, "requests below smallest_bytes")                                                          \
-    X(dropped_count, "requests that were not recorded for want of room")                                     \
+    X(dropped_count, "requests that were not recorded for want of memory")                                   \
     X(planned_bytes, "bytes asked for by requests that got memory of the arena")                             \
     X(requested_bytes, "bytes asked for by all of them")                                                     \
     X(minor_fault_count, "minor page faults of the process meanwhile")
@@ -275,10 +275,9 @@ typedef struct dao_step_plan_stats {
     uint64_t plan_bytes;       /**< of the plan's highest byte */
     uint64_t plan_bound_bytes; /**< no plan for the same lifetimes is smaller */
     uint64_t bound_bytes;      /**< latest step: most bytes of its requests that were alive at one time */
-    uint64_t total_bytes; /**< latest step: the arena, and most bytes of its requests beside it, without what
-                               earlier ones left alive; with mapped pages most bytes of its blocks alone */
-    dao_step_counts_t latest; /**< of the latest step that has ended; all zero where it was not recorded */
-    dao_step_counts_t all;    /**< of all steps since the start */
+    uint64_t total_bytes;      /**< the same, each block rounded up to what it takes */
+    dao_step_counts_t latest;  /**< of the latest step that has ended; all zero where it was not recorded */
+    dao_step_counts_t all;     /**< of all steps since the start */
 } dao_step_plan_stats_t;
 
 /**

@@ -142,7 +142,6 @@ static void remember(dao_follow_position_t *position, uint64_t units)
     memmove(&position->latest_units[0], &position->latest_units[1],
             (DAO_FOLLOW_RUN - 1) * sizeof(position->latest_units[0]));
     position->latest_units[DAO_FOLLOW_RUN - 1] = units;
-    position->request_count++;
 }
 
 /* A request that is neither at the expected place nor at the shifted one. Returns its place, or
@@ -180,7 +179,6 @@ static uint32_t find_place(dao_follow_t *follow, uint32_t slot, uint64_t units)
 {
     dao_follow_position_t *position = &follow->positions[slot];
     uint32_t end = follow->script->slot_begin[slot + 1];
-    follow->before[slot] = *position;
     remember(position, units);
     while (position->expected < end && is_found(follow, position->expected)) {
         position->expected++;
@@ -218,31 +216,6 @@ uint32_t dao_follow_next(dao_follow_t *follow, uint32_t slot, uint64_t key, uint
         follow->serials[entry] = follow->serial;
     }
     return entry;
-}
-
-/* Returns a key's turn to an entry; true if it was that of the next one. */
-static bool take_back_turn(dao_follow_t *follow, uint64_t key, uint32_t entry)
-{
-    uint32_t *turn = &follow->key_turns[dao_script_key_slot(follow->script, key)];
-    bool is_latest = entry != DAO_SCRIPT_NONE && *turn == follow->script->key_next[entry];
-    *turn = is_latest ? entry : *turn;
-    return is_latest;
-}
-
-void dao_follow_take_back(dao_follow_t *follow, uint32_t slot, uint64_t key, uint32_t entry,
-                          uint32_t request_count)
-{
-    if (follow->script == NULL) {
-        return;
-    }
-    bool is_latest = key != 0 ? take_back_turn(follow, key, entry)
-                              : follow->positions[slot].request_count == request_count;
-    if (is_latest && key == 0) {
-        follow->positions[slot] = follow->before[slot];
-    }
-    if (is_latest && entry != DAO_SCRIPT_NONE) {
-        follow->serials[entry] = follow->serial - 1;
-    }
 }
 
 /* ---- the check ---- */

@@ -11,8 +11,8 @@
 /* Sizes in a row by which a program that was lost is found again: shorter runs come twice in most steps. */
 #define DAO_FOLLOW_RUN 4u
 
-/* Places on either side of the expected one where a size is looked for: neighbours that change places, and
-   entries that are left out, are no further away in recorded steps. */
+/* Places on either side of the expected one where a size is looked for: batches of requests that recorded
+   steps leave out, or ask for in another order, are shorter. */
 #define DAO_FOLLOW_LOOK 16u
 
 /* Where a thread is in its part of the script's order. */
@@ -20,14 +20,12 @@ typedef struct dao_follow_position {
     uint32_t expected; /* the place that comes next */
     uint32_t shifted;  /* the place that comes next if the latest requests were entries; or DAO_SCRIPT_NONE */
     uint32_t miss_run; /* requests in a row that were found nowhere */
-    uint32_t request_count;                /* so far */
     uint64_t latest_units[DAO_FOLLOW_RUN]; /* sizes, the latest last; 0: there was none */
 } dao_follow_position_t;
 
 typedef struct dao_follow {
     const dao_script_t *script; /* borrowed; NULL: there is none */
     dao_follow_position_t positions[DAO_LIFETIME_SLOT_COUNT];
-    dao_follow_position_t before[DAO_LIFETIME_SLOT_COUNT]; /* the latest request */
     uint32_t *key_turns; /* for each slot of the script's keys, the entry whose turn it is */
     uint32_t *serials;   /* of each entry: the pass in which it was found last */
     uint32_t serial;     /* of this pass */
@@ -45,11 +43,6 @@ void dao_follow_restart(dao_follow_t *follow);
    found by its key the size may be any. O(1) while the script is kept to, else O(DAO_FOLLOW_LOOK); where many
    requests in a row are found nowhere, some of them cost O(entries). */
 uint32_t dao_follow_next(dao_follow_t *follow, uint32_t slot, uint64_t key, uint64_t size_bytes);
-
-/* Takes a request back that failed: what was returned for it, and the position's request_count right after
-   it. Where others of that thread or key came since, nothing is done. O(1). */
-void dao_follow_take_back(dao_follow_t *follow, uint32_t slot, uint64_t key, uint32_t entry,
-                          uint32_t request_count);
 
 bool dao_follow_is_valid(const dao_follow_t *follow);
 

@@ -41,9 +41,23 @@ void dao_lifetimes_clear(dao_lifetimes_t *lifetimes, uint32_t serial)
     lifetimes->bound_bytes = 0;
 }
 
+/* Makes room for twice as many; false without memory for it. */
+static bool grow(dao_lifetimes_t *lifetimes)
+{
+    uint32_t capacity = 2 * lifetimes->capacity;
+    dao_lifetime_t *items = capacity <= DAO_LIFETIME_COUNT_MAX
+                                ? dao_host_realloc(lifetimes->items, capacity, sizeof(*items))
+                                : NULL;
+    if (items != NULL) {
+        lifetimes->items = items;
+        lifetimes->capacity = capacity;
+    }
+    return items != NULL;
+}
+
 uint32_t dao_lifetimes_add(dao_lifetimes_t *lifetimes, const dao_lifetime_t *lifetime)
 {
-    if (lifetimes->count == lifetimes->capacity) {
+    if (lifetimes->count == lifetimes->capacity && !grow(lifetimes)) {
         lifetimes->dropped_count++;
         return DAO_LIFETIME_NONE;
     }

@@ -4,8 +4,7 @@
    recorded does not depend on clocks. An allocation that is freed in the next step ends at the number of
    all allocations + those of the next one so far.
 
-   Not thread-safe: the owner locks. All memory is taken when a recording is made; what does not fit is
-   counted and left out. */
+   Not thread-safe: the owner locks. */
 #ifndef DAO_PLANNING_LIFETIMES_H
 #define DAO_PLANNING_LIFETIMES_H
 
@@ -39,20 +38,21 @@ typedef struct dao_lifetimes {
     dao_lifetime_t *items;
     uint32_t capacity;
     uint32_t count;         /* that are in `items` */
-    uint32_t dropped_count; /* for which there was no room */
+    uint32_t dropped_count; /* that are not */
     uint32_t carried_count; /* that ended in the next step */
     uint32_t serial;        /* of the step; the owner's */
     uint64_t bound_bytes;   /* most bytes alive at one time, those from before included */
 } dao_lifetimes_t;
 
-/* Makes room. DAO_ERR_NO_HOST_MEMORY. */
+/* Makes room to begin with. DAO_ERR_NO_HOST_MEMORY. */
 DAO_NODISCARD dao_status_t dao_lifetimes_init(dao_lifetimes_t *lifetimes, uint32_t capacity);
 void dao_lifetimes_finish(dao_lifetimes_t *lifetimes); /* zeroed memory is allowed */
 
 /* Forgets everything. */
 void dao_lifetimes_clear(dao_lifetimes_t *lifetimes, uint32_t serial);
 
-/* Returns an allocation's index; DAO_LIFETIME_NONE if there is no room: it is counted as dropped. O(1). */
+/* Returns an allocation's index; DAO_LIFETIME_NONE without memory for it, and for more than
+   DAO_LIFETIME_COUNT_MAX: it is counted as dropped. O(1), amortised. */
 uint32_t dao_lifetimes_add(dao_lifetimes_t *lifetimes, const dao_lifetime_t *lifetime);
 
 /* Ends one that is open. `after` allocations were made since the recording's end; 0 while it is under way.

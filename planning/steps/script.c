@@ -33,7 +33,6 @@ dao_status_t dao_script_create(uint32_t count, dao_script_t **out_script)
     }
     script->entries = dao_host_calloc((size_t)count + 1, sizeof(*script->entries)); /* at least one */
     script->count = count;
-    script->alignment_bytes = DAO_LIFETIME_UNIT_BYTES;
     if (script->entries == NULL) {
         dao_script_destroy(script);
         return no_memory();
@@ -134,11 +133,6 @@ dao_status_t dao_script_index(dao_script_t *script)
     uint32_t keyed_count = 0;
     for (uint32_t i = 0; i < script->count; i++) {
         keyed_count += script->entries[i].key != 0;
-    }
-    for (uint32_t i = 0; i < script->count; i++) {
-        uint64_t alignment_bytes = UINT64_C(1) << script->entries[i].alignment_shift;
-        script->alignment_bytes =
-            alignment_bytes > script->alignment_bytes ? alignment_bytes : script->alignment_bytes;
     }
     size_t room = (size_t)script->count + 1; /* at least one */
     script->key_mask = table_size(keyed_count) - 1;

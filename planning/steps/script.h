@@ -54,8 +54,7 @@ typedef struct dao_script {
     uint32_t changed_count; /* of these, how many are new, larger or live longer than in the script before */
     uint64_t arena_bytes;   /* the plan's peak */
     uint64_t bound_bytes;   /* no plan of these lifetimes is smaller */
-    uint64_t alignment_bytes; /* of the arena's begin: the largest of all entries */
-    uint64_t alive_bytes;     /* most that is alive at one time, of entries whose end is known */
+    uint64_t alive_bytes;   /* most that is alive at one time, of entries whose end is known */
 
     /* Entries without a key: their indices, slot by slot, each in order. */
     uint32_t *order;

@@ -35,7 +35,7 @@ static dao_status_t find_planned(dao_place_t place, const char *function, dao_al
     dao_status_t status = find(place, out_planned);
     return status == DAO_OK && *out_planned == NULL
                ? dao_error(DAO_ERR_UNSUPPORTED,
-                           "%s: %s is not served from plans; dao_place_configure() or DAO_STEP_PLAN say so",
+                           "%s: %s has no step plans; dao_place_configure() or DAO_STEP_PLAN ask for them",
                            function, dao_place_format(place, text))
                : status;
 }

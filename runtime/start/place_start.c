@@ -239,7 +239,7 @@ dao_status_t dao_place_start(dao_place_t place, const dao_place_config_t *config
     if (status != DAO_OK) {
         return status;
     }
-    status = dao_step_plan_wrap(place, &config->step_plan, origin->step_plan, origin->fences, out_allocator);
+    status = dao_step_plan_wrap(place, &config->step_plan, origin->step_plan, out_allocator);
     if (status != DAO_OK) {
         status = undo(*out_allocator, status);
         *out_allocator = NULL;

@@ -129,13 +129,11 @@ bool dao_step_plan_is_on(const dao_step_plan_config_t *config, const dao_step_pl
 }
 
 dao_status_t dao_step_plan_wrap(dao_place_t place, const dao_step_plan_config_t *config,
-                                const dao_step_plan_config_t *defaults, dao_stream_fences_t *fences,
-                                dao_allocator_t **allocator)
+                                const dao_step_plan_config_t *defaults, dao_allocator_t **allocator)
 {
     char text[DAO_PLACE_TEXT_BYTES];
     dao_planned_config_t planned = {.name = dao_place_format(place, text),
                                     .step_plan = effective(config, defaults),
-                                    .fences = fences,
                                     .is_host_memory = place.kind != DAO_PLACE_KIND_DEVICE};
     return planned.step_plan.mode == DAO_STEP_PLAN_OFF ? DAO_OK
                                                        : dao_planned_create(&planned, *allocator, allocator);

@@ -19,7 +19,7 @@ bool dao_step_plan_is_on(const dao_step_plan_config_t *config, const dao_step_pl
    leaves *allocator as it was. DAO_ERR_NO_HOST_MEMORY. */
 DAO_NODISCARD dao_status_t dao_step_plan_wrap(dao_place_t place, const dao_step_plan_config_t *config,
                                               const dao_step_plan_config_t *defaults,
-                                              dao_stream_fences_t *fences, dao_allocator_t **allocator);
+                                              dao_allocator_t **allocator);
 
 /* Returns the allocator with plans in front of a place's own, or NULL. */
 dao_allocator_t *dao_step_plan_of(dao_allocator_t *allocator);

@@ -86,14 +86,13 @@ ln -s "$trace" "$folder/data/torch-steps/mobilenet_v2"
 expect 0 "served at least 0.995, total/bound 1.002, no overlaps" plan --figure served --data "$folder/data" \
     --check
 grep -q "0 over a limit" "$folder/out" || fail "the example is not served"
-grep -q "^served .* pinned:0  *equal 10\.\. " "$folder/out" || fail "no row of a block"
-grep -q "24 left out" "$folder/out" || fail "four models should be left out"
-expect 0 '"pinned:0"' plan --figure served --data "$folder/data" --json
+grep -q "^served .* device:0  *equal 2\.\. " "$folder/out" || fail "no row of equal steps"
+grep -q "16 left out" "$folder/out" || fail "four models should be left out"
+expect 0 '"device:0"' plan --figure served --data "$folder/data" --json
 for field in figure instance place steps_served served total_ratio blocks overlaps at_most over; do
     has $field
 done
-expect 0 '"device:0 --segments"' plan --figure deviating --data "$folder/data" --budget 0.000001 --seeds 2 \
-    --json
+expect 0 '"device:0"' plan --figure deviating --data "$folder/data" --budget 0.000001 --seeds 2 --json
 for field in cells cells_over reserved_ratio last_reserved_ratio served_mean blocks overlaps at_most over; do
     has $field
 done

@@ -148,11 +148,9 @@ enum { SIZE_SHIFT = 4, STEP_COUNT_MAX = 24, LIVE_COUNT_MAX = 512, STEPS_RUN_MAX 
 #define VARIED_FROM 128u
 
 /* A place takes at most this part more than without plans, and some pages, which are much of so small
-   programs: one at each edge of what lives, of the plan's part and of the rest; where the arena is a block
-   those of some large blocks that find it cut up. */
-#define MORE_PART         20u
-#define WINDOW_MORE_PAGES 6u
-#define BLOCK_MORE_PAGES  12u
+   programs: one at each edge of what lives, of the plan's part and of the rest. */
+#define MORE_PART  20u
+#define MORE_PAGES 6u
 
 typedef struct live {
     char *address;
@@ -363,9 +361,9 @@ static void run_program(fuzz_input_t *input, bool is_varied)
     static text_t saved;
     saved.length = 0;
     uint32_t kind = fuzz_byte(input);
-    bool has_pages = kind % 2 == 0, has_bins = kind / 2 % 4 == 0;
-    heap_backend_t *heap = heap_backend_create(CAPACITY_BYTES, has_pages ? PAGE_BYTES : 0);
-    heap_backend_t *alone_heap = heap_backend_create(CAPACITY_BYTES, has_pages ? PAGE_BYTES : 0);
+    bool has_bins = kind / 2 % 4 == 0;
+    heap_backend_t *heap = heap_backend_create(CAPACITY_BYTES, PAGE_BYTES);
+    heap_backend_t *alone_heap = heap_backend_create(CAPACITY_BYTES, PAGE_BYTES);
     FUZZ_REQUIRE(heap != NULL && alone_heap != NULL);
     dao_planned_config_t config = {
         .name = "device:0",
@@ -394,9 +392,8 @@ static void run_program(fuzz_input_t *input, bool is_varied)
     if (!has_bins && !program.was_controlled &&
         !config.step_plan.defers_frees) { /* blocks of bins are larger; frees that are retired are memory */
         uint64_t alone_bytes = peak_of(program.alone);
-        uint64_t few_pages = has_pages ? WINDOW_MORE_PAGES : BLOCK_MORE_PAGES;
         FUZZ_REQUIRE(peak_of(program.allocator) <=
-                     alone_bytes + alone_bytes / MORE_PART + few_pages * DAO_PAGE_BYTES);
+                     alone_bytes + alone_bytes / MORE_PART + MORE_PAGES * DAO_PAGE_BYTES);
     }
     end_place(program.allocator, heap);
     end_place(program.alone, alone_heap);

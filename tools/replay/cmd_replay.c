@@ -32,7 +32,6 @@ typedef struct settings {
     uint64_t shapes;
     uint64_t seed;
     bool has_keys;
-    bool has_segments;
     bool is_touched;
     bool is_prefaulted;
     bool is_json;
@@ -123,11 +122,7 @@ static const dao_option_t options[] = {
      .value = "PLACE",
      .preset = "cpu",
      .parse = parse_place,
-     .help = "where: cpu, pinned:N or device:N"},
-    {.name = "segments",
-     .type = DAO_OPTION_TYPE_FLAG,
-     DAO_OPTION_FIELD(settings_t, has_segments),
-     .help = "a device's memory is taken in segments, as where no pages can be mapped"},
+     .help = "where: cpu or device:N"},
     {.name = "keys",
      .type = DAO_OPTION_TYPE_FLAG,
      DAO_OPTION_FIELD(settings_t, has_keys),
@@ -229,7 +224,6 @@ static void set_replay(const settings_t *settings, bool is_deviating, replay_t *
                          ? settings->served
                          : (dao_replay_span_t){settings->recorded.last + 1, UINT64_MAX};
     config->place = settings->place;
-    config->place_config.no_page_mapping = settings->has_segments;
     config->has_keys = settings->has_keys;
     config->is_touched = settings->is_touched;
     config->is_compared = is_deviating;

@@ -142,7 +142,7 @@ static void the_example_is_served(void)
 {
     static const dao_replay_goal_t recorded = {
         .place = "cpu", .first_step = 2, .served_least = 0.995, .total_ratio_most = 1.002};
-    static const dao_replay_goal_t equal = {.place = "pinned:0",
+    static const dao_replay_goal_t equal = {.place = "device:0",
                                             .steps = DAO_REPLAY_STEPS_EQUAL,
                                             .first_step = 10,
                                             .served_least = 0.995,
@@ -179,17 +179,13 @@ static void the_example_deviates(void)
 
 static void places_that_are_not_here_are_told(void)
 {
-    static const dao_replay_goal_t host = {.place = "cpu"}, pinned = {.place = "pinned:0"},
-                                   pages = {.place = "device:0"},
-                                   segments = {.place = "device:0", .has_segments = true},
+    static const dao_replay_goal_t host = {.place = "cpu"}, pages = {.place = "device:0"},
                                    none = {.place = "device:63"}, nothing = {.place = "x"};
-    CU_ASSERT(dao_replay_goal_has_place(&host) && dao_replay_goal_has_place(&pinned));
-    CU_ASSERT(dao_replay_goal_has_place(&pages) && dao_replay_goal_has_place(&segments));
+    CU_ASSERT(dao_replay_goal_has_place(&host) && dao_replay_goal_has_place(&pages));
     CU_ASSERT_FALSE(dao_replay_goal_has_place(&none));
     CU_ASSERT_FALSE(dao_replay_goal_has_place(&nothing));
     CU_ASSERT_EQUAL(setenv("DAO_CPU_NO_PAGE_MAPPING", "1", 1), 0);
     CU_ASSERT_FALSE(dao_replay_goal_has_place(&pages));
-    CU_ASSERT(dao_replay_goal_has_place(&segments));
     CU_ASSERT_EQUAL(unsetenv("DAO_CPU_NO_PAGE_MAPPING"), 0);
 }
 

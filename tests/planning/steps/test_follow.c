@@ -1,118 +1,114 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Following a script: a request that is taken back leaves no trace. */
-#include "base/memory/host.h"
+/* Following a script: each request is its entry, and those around a request that is new, missing or resized
+   are theirs. */
 #include "planning/steps/follow.h"
-#include "tests/support/sanitizer.h"
 #include "tests/support/suite.h"
 
-enum { COUNT = 400, PASS_COUNT = 5 + TEST_ROUNDS(15), SIZE_COUNT = 37, SLOT_COUNT = 3, KEY_COUNT = 5 };
+enum { COUNT = 400, NEW_UNITS = 1 << 20, SHIFT_COUNT = 3 };
 
 static dao_script_t *script;
-static dao_follow_t follow, other;
+static dao_follow_t follow;
+static uint64_t sizes[COUNT]; /* in units */
 
-static uint64_t state;
-
-static uint64_t draw(uint64_t below)
+static uint64_t key_of(uint32_t index)
 {
-    return dao_random_next(&state) % below;
+    return index % 4 == 3 ? 1 + index % 5 : 0;
 }
 
-/* A request: some have a key, the others a thread slot. */
-typedef struct request {
-    uint32_t slot;
-    uint64_t key;
-    uint64_t size_bytes;
-} request_t;
-
-static request_t draw_request(void)
+static uint32_t slot_of(uint32_t index)
 {
-    return (request_t){.slot = (uint32_t)draw(SLOT_COUNT),
-                       .key = draw(4) == 0 ? 1 + draw(KEY_COUNT) : 0,
-                       .size_bytes = (1 + draw(SIZE_COUNT)) * DAO_LIFETIME_UNIT_BYTES};
+    return index / 7 % 3;
 }
 
-static uint32_t next(dao_follow_t *follower, const request_t *request)
+/* Sizes that come again and again, as in recorded steps. */
+static void begin(void)
 {
-    return dao_follow_next(follower, request->slot, request->key, request->size_bytes);
-}
-
-/* A request that fails, and may be what is expected. */
-static void fail(const request_t *expected)
-{
-    request_t request = draw(2) == 0 ? draw_request() : *expected;
-    uint32_t entry = next(&follow, &request);
-    dao_follow_take_back(&follow, request.slot, request.key, entry,
-                         follow.positions[request.slot].request_count);
-    CU_ASSERT_TRUE(dao_follow_is_valid(&follow));
-}
-
-static void a_request_that_is_taken_back_leaves_no_trace(void)
-{
-    request_t requests[COUNT];
     dao_lifetimes_t recording;
-    uint32_t found_count = 0;
-    state = dao_test_seed("requests taken back", 7);
-    CU_ASSERT_EQUAL_FATAL(dao_lifetimes_init(&recording, COUNT), DAO_OK);
+    uint64_t state = dao_test_seed("following", 7);
+    CU_ASSERT_EQUAL_FATAL(dao_lifetimes_init(&recording, 1), DAO_OK);
     for (uint32_t i = 0; i < COUNT; i++) {
-        requests[i] = draw_request();
+        sizes[i] = 1 + dao_random_next(&state) % 37;
         dao_lifetime_t item = {
-            .size_bytes = requests[i].size_bytes, .key = requests[i].key, .slot = (uint16_t)requests[i].slot};
+            .size_bytes = sizes[i] * DAO_LIFETIME_UNIT_BYTES, .key = key_of(i), .slot = (uint16_t)slot_of(i)};
         CU_ASSERT_EQUAL(dao_lifetimes_add(&recording, &item), i);
     }
     CU_ASSERT_EQUAL_FATAL(dao_script_learn(NULL, &recording, &script), DAO_OK);
     CU_ASSERT_EQUAL_FATAL(dao_follow_init(&follow, script), DAO_OK);
-    CU_ASSERT_EQUAL_FATAL(dao_follow_init(&other, script), DAO_OK);
-    for (uint32_t pass = 0; pass < PASS_COUNT; pass++) {
-        dao_follow_restart(&follow);
-        dao_follow_restart(&other);
-        for (uint32_t i = 0; i < COUNT; i++) {
-            bool deviates = draw(100) < pass;
-            request_t request = deviates ? draw_request() : requests[i];
-            for (uint64_t k = draw(4); k > 0; k--) {
-                fail(&request);
-            }
-            uint32_t entry = next(&follow, &request);
-            CU_ASSERT_EQUAL(entry, next(&other, &request));
-            found_count += entry != DAO_SCRIPT_NONE;
-        }
-    }
-    CU_ASSERT_TRUE(found_count > PASS_COUNT * COUNT / 2);
-    dao_follow_finish(&follow);
-    dao_follow_finish(&other);
-    dao_script_destroy(script);
     dao_lifetimes_finish(&recording);
 }
 
-/* What came since has moved the program on. */
-static void an_earlier_request_is_not_taken_back(void)
+static void end(void)
 {
-    dao_lifetimes_t recording;
-    CU_ASSERT_EQUAL_FATAL(dao_lifetimes_init(&recording, COUNT), DAO_OK);
-    for (uint32_t i = 0; i < COUNT; i++) {
-        dao_lifetime_t item = {.size_bytes = (1 + i) * DAO_LIFETIME_UNIT_BYTES};
-        CU_ASSERT_EQUAL(dao_lifetimes_add(&recording, &item), i);
-    }
-    CU_ASSERT_EQUAL_FATAL(dao_script_learn(NULL, &recording, &script), DAO_OK);
-    CU_ASSERT_EQUAL_FATAL(dao_follow_init(&follow, script), DAO_OK);
-    CU_ASSERT_EQUAL(dao_follow_next(&follow, 0, 0, DAO_LIFETIME_UNIT_BYTES), 0);
-    uint32_t request_count = follow.positions[0].request_count;
-    for (uint32_t i = 1; i < COUNT; i++) {
-        CU_ASSERT_EQUAL(dao_follow_next(&follow, 0, 0, (1 + i) * DAO_LIFETIME_UNIT_BYTES), i);
-        dao_follow_take_back(&follow, 0, 0, 0, request_count);
-    }
     dao_follow_finish(&follow);
     dao_script_destroy(script);
-    dao_lifetimes_finish(&recording);
+}
+
+static uint32_t ask(uint32_t index, uint64_t units)
+{
+    uint32_t entry = dao_follow_next(&follow, slot_of(index), key_of(index), units * DAO_LIFETIME_UNIT_BYTES);
+    CU_ASSERT_TRUE(dao_follow_is_valid(&follow));
+    return entry;
+}
+
+/* Asks as recorded from an index on; returns how many are found as the entry that they are. */
+static uint32_t ask_from(uint32_t index)
+{
+    uint32_t found_count = 0;
+    for (; index < COUNT; index++) {
+        found_count += ask(index, sizes[index]) == index;
+    }
+    return found_count;
+}
+
+static void every_request_is_its_entry_in_each_pass(void)
+{
+    for (int pass = 0; pass < 3; pass++) {
+        dao_follow_restart(&follow);
+        CU_ASSERT_EQUAL(ask_from(0), COUNT);
+        CU_ASSERT_EQUAL(ask(0, sizes[0]), DAO_SCRIPT_NONE); /* none is found twice */
+    }
+}
+
+static void what_is_new_costs_no_other_its_entry(void)
+{
+    for (uint32_t i = 0; i < COUNT; i++) {
+        for (uint32_t k = 0; i % 20 == 0 && k < SHIFT_COUNT; k++) {
+            CU_ASSERT_EQUAL(dao_follow_next(&follow, slot_of(i), 0, (uint64_t)NEW_UNITS << k),
+                            DAO_SCRIPT_NONE);
+        }
+        CU_ASSERT_EQUAL(ask(i, sizes[i]), i);
+    }
+}
+
+static void a_resized_request_is_its_entry(void)
+{
+    uint32_t found_count = 0;
+    for (uint32_t i = 0; i < COUNT; i++) {
+        bool is_resized = i % 20 == 0;
+        uint32_t entry = ask(i, is_resized ? 40 + sizes[i] % 5 : sizes[i]);
+        found_count += entry == i;
+        CU_ASSERT_TRUE(entry == i || entry == DAO_SCRIPT_NONE || is_resized || sizes[entry] == sizes[i]);
+    }
+    CU_ASSERT_TRUE(found_count >= COUNT - COUNT / 10);
+}
+
+static void a_program_that_leaves_most_out_is_found_again(void)
+{
+    CU_ASSERT_EQUAL(ask(0, sizes[0]), 0);
+    uint32_t first = COUNT / 2; /* requests with a key, a fourth, are those whose turn it is */
+    CU_ASSERT_TRUE(ask_from(first) >= (COUNT - first) / 2);
 }
 
 static CU_TestInfo tests[] = {
-    {"a request that is taken back leaves no trace", a_request_that_is_taken_back_leaves_no_trace},
-    {"an earlier request is not taken back", an_earlier_request_is_not_taken_back},
+    {"every request is its entry in each pass", every_request_is_its_entry_in_each_pass},
+    {"what is new costs no other its entry", what_is_new_costs_no_other_its_entry},
+    {"a resized request is its entry", a_resized_request_is_its_entry},
+    {"a program that leaves most out is found again", a_program_that_leaves_most_out_is_found_again},
     CU_TEST_INFO_NULL,
 };
 
 int main(void)
 {
-    CU_SuiteInfo suites[] = {{"follow", NULL, NULL, NULL, NULL, tests}, CU_SUITE_INFO_NULL};
+    CU_SuiteInfo suites[] = {{"follow", NULL, NULL, begin, end, tests}, CU_SUITE_INFO_NULL};
     return dao_suite_run(suites);
 }

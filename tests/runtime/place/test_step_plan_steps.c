@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* When a plan is made and when it serves, at each kind of place: settings of steps, first ones in which
-   there is nothing to be planned, blocks that outlive the plan that they came from, deferred frees;
-   arenas of one block, and who is served from them. */
+   there is nothing to be planned, blocks that outlive the plan that they came from, deferred frees. */
 #include <dao/dao.h>
 
 #include "base/threads/sync.h"
@@ -12,8 +11,7 @@
 
 enum { BLOCK_COUNT = 20, FREE_STEP_COUNT = 60, TEXT_BYTES = 1 << 14 };
 
-static const dao_place_t places[] = {
-    {DAO_PLACE_KIND_CPU, 0}, {DAO_PLACE_KIND_PINNED, 0}, {DAO_PLACE_KIND_DEVICE, 0}};
+static const dao_place_t places[] = {{DAO_PLACE_KIND_CPU, 0}, {DAO_PLACE_KIND_DEVICE, 0}};
 
 #define PLACE_COUNT (sizeof(places) / sizeof(places[0]))
 
@@ -58,13 +56,6 @@ static void give_from(void *blocks[BLOCK_COUNT], uint32_t first)
     for (uint32_t i = first; i < BLOCK_COUNT; i++) {
         must(dao_free(place, blocks[i]));
     }
-}
-
-/* Returns how many equal steps go by before a plan is used: one that is new, and where the arena is one block
-   eight that change nothing. */
-static uint32_t steps_before_plan(size_t index)
-{
-    return places[index].kind == DAO_PLACE_KIND_PINNED ? 9 : 1;
 }
 
 static void whole_step(void)
@@ -143,10 +134,8 @@ static void a_step_without_a_plan_is_not_the_last_to_be_learnt(void)
         must(dao_step_begin(place));
         take_all(weights, MIB);
         must(dao_step_end(place));
-        for (uint32_t step = 0; step < steps_before_plan(i); step++) {
-            whole_step();
-            CU_ASSERT_EQUAL(stats_now().plan_bytes, 0);
-        }
+        whole_step();
+        CU_ASSERT_EQUAL(stats_now().plan_bytes, 0);
         whole_step();
         CU_ASSERT_EQUAL(stats_now().latest.hit_count, BLOCK_COUNT);
         give_from(weights, 0);
@@ -160,9 +149,7 @@ static void a_request_that_fails_is_not_planned(void)
     for (size_t i = 0; i < PLACE_COUNT; i++) {
         begin_at(i, &(dao_step_plan_config_t){.mode = DAO_STEP_PLAN_OFFSETS});
         must(dao_limit_set(place, 128 * MIB));
-        for (uint32_t step = 0; step < steps_before_plan(i); step++) {
-            whole_step();
-        }
+        whole_step();
         for (int step = 0; step < 6; step++) {
             void *blocks[BLOCK_COUNT];
             must(dao_step_begin(place));
@@ -243,97 +230,13 @@ static void frees_that_were_retired_are_no_leaks(void)
     }
 }
 
-/* ---- arenas of one block ---- */
-
-enum { PINNED = 1 };
-
-/* Runs equal steps in pinned memory until they are served. */
-static void earn_an_arena(void)
-{
-    begin_at(PINNED, &(dao_step_plan_config_t){.mode = DAO_STEP_PLAN_OFFSETS});
-    for (uint32_t step = 0; step < steps_before_plan(PINNED); step++) {
-        whole_step();
-        CU_ASSERT_EQUAL(stats_now().arena_bytes, 0);
-    }
-    whole_step();
-    CU_ASSERT_EQUAL(stats_now().latest.hit_count, BLOCK_COUNT);
-}
-
-static void a_block_serves_who_keeps_to_the_plan(void)
-{
-    earn_an_arena();
-    for (uint32_t step = 0; step < 4; step++) {
-        void *one_more = dao_alloc(place, KIB);
-        whole_step();
-        must(dao_free(place, one_more));
-        CU_ASSERT_EQUAL(stats_now().latest.hit_count, BLOCK_COUNT);
-    }
-    end();
-}
-
-static void a_block_does_not_serve_who_never_repeats(void)
-{
-    enum { STEP_COUNT = 12 };
-    begin_at(PINNED, &(dao_step_plan_config_t){.mode = DAO_STEP_PLAN_OFFSETS});
-    for (uint32_t step = 0; step < STEP_COUNT; step++) {
-        void *blocks[BLOCK_COUNT];
-        must(dao_step_begin(place));
-        take_all(blocks, (1 + step) * MIB);
-        give_from(blocks, 0);
-        must(dao_step_end(place));
-        CU_ASSERT_FALSE(stats_now().has_plan);
-        CU_ASSERT_EQUAL(stats_now().arena_bytes, 0);
-    }
-    CU_ASSERT_TRUE(stats_now().learn_count < STEP_COUNT); /* it is looked at less and less */
-    CU_ASSERT_TRUE(stats_now().backoff_count > 0);
-    end();
-}
-
-/* However it changes, what was learnt by then serves. */
-static void a_block_serves_what_there_is_once_nothing_more_is_learnt(void)
-{
-    enum { STOP = 10, STEP_COUNT = 12 };
-    for (uint32_t stop = 2; stop <= STOP; stop++) {
-        begin_at(PINNED, &(dao_step_plan_config_t){.mode = DAO_STEP_PLAN_OFFSETS, .stop_step = stop});
-        for (uint32_t step = 1; step <= STEP_COUNT; step++) {
-            void *blocks[BLOCK_COUNT];
-            must(dao_step_begin(place));
-            take_all(blocks, step * 100 * KIB);
-            give_from(blocks, 0);
-            must(dao_step_end(place));
-        }
-        CU_ASSERT_TRUE(stats_now().plan_count >= 1);
-        end();
-    }
-}
-
-static void a_block_is_not_lost_by_requests_that_fail(void)
-{
-    enum { TRY_COUNT = 40 };
-    earn_an_arena();
-    must(dao_limit_set(place, 128 * MIB));
-    for (uint32_t step = 0; step < 3; step++) {
-        void *blocks[BLOCK_COUNT];
-        must(dao_step_begin(place));
-        take_all(blocks, MIB);
-        for (uint32_t i = 0; i < TRY_COUNT; i++) {
-            CU_ASSERT_PTR_NULL(dao_alloc(place, 200 * MIB));
-        }
-        give_from(blocks, 0);
-        must(dao_step_end(place));
-        CU_ASSERT_EQUAL(stats_now().latest.hit_count, BLOCK_COUNT);
-    }
-    end();
-}
-
 /* Weights with holes between them waste a part of the place's pages, for which a plan is not to blame: the
    recorded step had as much. */
 static void what_was_given_back_before_a_plan_counts(void)
 {
-    static const size_t paged[] = {0, 2};
-    for (size_t i = 0; i < sizeof(paged) / sizeof(paged[0]); i++) {
+    for (size_t i = 0; i < PLACE_COUNT; i++) {
         void *weights[BLOCK_COUNT], *holes[BLOCK_COUNT], *blocks[BLOCK_COUNT];
-        begin_at(paged[i], &(dao_step_plan_config_t){.mode = DAO_STEP_PLAN_OFFSETS});
+        begin_at(i, &(dao_step_plan_config_t){.mode = DAO_STEP_PLAN_OFFSETS});
         for (uint32_t k = 0; k < BLOCK_COUNT; k++) {
             weights[k] = dao_alloc(place, 5 * MIB / 4);
             holes[k] = dao_alloc(place, 5 * MIB / 4);
@@ -443,8 +346,7 @@ static void threads_that_are_begun_anew_are_served(void)
         for (uint32_t step = 0; step < STEP_COUNT; step++) {
             team_step(step % (IDLE_COUNT_MAX + 1));
             CU_ASSERT_EQUAL(stats_now().latest.request_count, 1 + WORKER_COUNT * ROUND_COUNT);
-            CU_ASSERT_EQUAL(stats_now().latest.hit_count,
-                            step < steps_before_plan(i) ? 0 : 1 + WORKER_COUNT * ROUND_COUNT);
+            CU_ASSERT_EQUAL(stats_now().latest.hit_count, step == 0 ? 0 : 1 + WORKER_COUNT * ROUND_COUNT);
         }
         end();
     }
@@ -465,8 +367,7 @@ static void many_threads_in_a_step_are_served(void)
                 dao_thread_join(&worker.thread);
             }
             must(dao_step_end(place));
-            CU_ASSERT_EQUAL(stats_now().latest.hit_count,
-                            step < steps_before_plan(i) ? 0 : THREAD_COUNT * ROUND_COUNT);
+            CU_ASSERT_EQUAL(stats_now().latest.hit_count, step == 0 ? 0 : THREAD_COUNT * ROUND_COUNT);
         }
         end();
     }
@@ -533,11 +434,6 @@ static CU_TestInfo tests[] = {
     {"a block that stays costs its bin no other place", a_block_that_stays_costs_its_bin_no_other_place},
     {"more frees are retired than there was room for", more_frees_are_retired_than_there_was_room_for},
     {"frees that were retired are no leaks", frees_that_were_retired_are_no_leaks},
-    {"a block serves who keeps to the plan", a_block_serves_who_keeps_to_the_plan},
-    {"a block does not serve who never repeats", a_block_does_not_serve_who_never_repeats},
-    {"a block serves what there is once nothing more is learnt",
-     a_block_serves_what_there_is_once_nothing_more_is_learnt},
-    {"a block is not lost by requests that fail", a_block_is_not_lost_by_requests_that_fail},
     {"what was given back before a plan counts", what_was_given_back_before_a_plan_counts},
     {"threads that are begun anew are served", threads_that_are_begun_anew_are_served},
     {"many threads in a step are served", many_threads_in_a_step_are_served},

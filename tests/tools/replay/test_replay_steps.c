@@ -226,14 +226,14 @@ static void dao_bench_plan_fails_if_it_checks(void)
     char text[OUTPUT_BYTES];
     CU_ASSERT_EQUAL_FATAL(chdir(DAO_TEST_SOURCE_DIR), 0);
     CU_ASSERT_EQUAL(run(&dao_command_bench_plan, 5, arguments, text), DAO_EXIT_OK);
-    CU_ASSERT_PTR_NOT_NULL(strstr(text, "6 figures, 0 over a limit"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(text, "4 figures, 0 over a limit"));
     allocs_left = 5000;
     CU_ASSERT_EQUAL(run(&dao_command_bench_plan, 5, arguments, text), DAO_EXIT_FAILED);
     CU_ASSERT_PTR_NOT_NULL(strstr(text, "no overlaps [1 overlaps]"));
-    CU_ASSERT_PTR_NOT_NULL(strstr(text, "6 figures, 1 over a limit"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(text, "4 figures, 1 over a limit"));
     allocs_left = 5000;
     CU_ASSERT_EQUAL(run(&dao_command_bench_plan, 4, arguments, text), DAO_EXIT_OK);
-    CU_ASSERT_PTR_NOT_NULL(strstr(text, "6 figures, 1 over a limit"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(text, "4 figures, 1 over a limit"));
 }
 
 static CU_TestInfo tests[] = {
