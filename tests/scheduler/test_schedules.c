@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Small programs of two to four threads under many schedules: contents, books and no thread that waits for
-   ever. A failure prints its seed; DAO_TEST_SEED begins there, DAO_TEST_SEEDS says how many seeds. */
+   ever. A failure prints its seed; DAO_TEST_SEED begins there. DAO_TEST_SEEDS says how many seeds all
+   programs have together. */
 #include "base/threads/sync.h"
 #include "tests/scheduler/memory_program.h"
 #include "tests/scheduler/runtime_program.h"

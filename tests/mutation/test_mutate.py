@@ -1,0 +1,85 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What a mutant may change, and that suites kill one and pass the code as it is. Takes the build's folder."""
+import os
+import sys
+import unittest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(ROOT, "tests", "mutation"))
+import operators  # noqa: E402
+import suites  # noqa: E402
+
+SOURCE = "base/numbers/units.c"
+BUILD = None
+
+
+def changes(*lines):
+    """The operators and changed lines of a function's body."""
+    text = "int f(void)\n{\n" + "\n".join("    " + line for line in lines) + "\n}\n"
+    return {(number - 2, name, after.strip()) for number, name, after in operators.mutants_of(text)}
+
+
+class Operators(unittest.TestCase):
+    def test_a_comparison_moves_its_border(self):
+        self.assertEqual(changes("x = a <= b;"), {(1, "less-equal", "x = a < b;"), (1, "drop", ";")})
+
+    def test_a_condition_is_negated_as_a_whole(self):
+        self.assertEqual(changes("if (a && b) {"),
+                         {(1, "and", "if (a || b) {"), (1, "negate", "if (!(a && b)) {")})
+
+    def test_a_pointer_is_no_product(self):
+        self.assertEqual(changes("char *x = *y;"), set())
+        self.assertIn((1, "times", "size_t x = y + z;"), changes("size_t x = y * z;"))
+
+    def test_numbers_grow_by_one(self):
+        self.assertEqual(changes("return 31;"), {(1, "constant", "return 32;")})
+        self.assertEqual(changes("return 0x1f;"), set())
+
+    def test_comments_texts_directives_and_checks_stay(self):
+        self.assertEqual(changes("/* a < b", "   1 */", 'say = "a < b 1";'), {(3, "drop", ";")})
+        self.assertEqual(changes("DAO_ASSERT(a < 1 &&", "    b < 1);"), set())
+        self.assertEqual(list(operators.mutants_of("#if A == 1\n#define B (a < 1)\n")), [])
+        check = "bool dao_x_is_valid(int a)\n{\n    return a < 1;\n}\n"
+        self.assertEqual(list(operators.mutants_of(check)), [])
+
+
+class Suites(unittest.TestCase):
+    def setUp(self):
+        self.build = suites.Build(ROOT, BUILD, os.path.join(BUILD, "mutation-test"))
+        with open(os.path.join(ROOT, SOURCE)) as file:
+            self.text = file.read()
+
+    def killer(self, text):
+        target = self.build.compile(SOURCE, text, "unit")
+        return self.build.killer(SOURCE, self.build.library(SOURCE, target, "unit"))
+
+    def test_its_own_suite_comes_first(self):
+        self.assertEqual(self.build.suites_of(SOURCE)[0], "test_units")
+        self.assertEqual(self.build.suites_of("allocators/slab/slab.c")[0], "test_slab")
+        self.assertIn("test_allocators_loopback", self.build.suites_of("allocators/slab/slab.c"))
+
+    def test_a_change_is_seen(self):
+        changed = self.text.replace("UINT64_C(1024)", "UINT64_C(1025)")
+        self.assertNotEqual(changed, self.text)
+        self.assertEqual(self.killer(changed), "test_units")
+
+    def test_a_leak_is_seen(self):
+        if not self.build.leaks:
+            self.skipTest("the compiler has no LeakSanitizer")
+        leak = ("void *malloc(unsigned long);\nstatic void *volatile kept;\n"
+                "__attribute__((constructor)) static void leak(void)\n"
+                "{\n    kept = malloc(100);\n    kept = 0;\n}\n")
+        self.assertEqual(self.killer(self.text + leak), "test_units")
+
+    def test_the_code_as_it_is_passes(self):
+        target = self.build.compile(SOURCE, self.text, "unit")
+        self.assertFalse(self.build.fails("test_units", self.build.library(SOURCE, target, "unit")))
+
+    def test_what_is_no_program_is_refused(self):
+        self.assertIsNone(self.build.compile(SOURCE, self.text + "}", "unit"))
+
+
+if __name__ == "__main__":
+    BUILD = os.path.abspath(sys.argv.pop(1))
+    unittest.main()
