@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The log has one destination: a callback with its level, replaced as a whole under a lock. */
+/* The log has one destination, replaced as a whole under a lock: a callback with its level, or standard
+   error. A line there is one write(2) without malloc(), so that lines of several threads and of a library
+   over malloc() itself stay whole. */
 #include "base/log.h"
 
 #include "base/report/callback.h"
@@ -8,6 +10,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <unistd.h>
 
 /* Size of a line with its closing zero; longer lines are cut. */
 #define LINE_BYTES 1024
@@ -19,7 +22,7 @@ typedef struct target {
 } target_t;
 
 static dao_mutex_t lock = DAO_MUTEX_INITIALIZER(DAO_RANK_LEAF);
-static target_t current; /* guarded by the lock */
+static target_t current = {.level = DAO_LOG_LEVEL_WARNING}; /* guarded by the lock */
 
 void dao_log_set(dao_log_callback_t callback, void *user, dao_log_level_t level)
 {
@@ -28,13 +31,38 @@ void dao_log_set(dao_log_callback_t callback, void *user, dao_log_level_t level)
     dao_mutex_unlock(&lock);
 }
 
+void dao_log_end(void)
+{
+    dao_mutex_lock(&lock);
+    if (current.callback != NULL) {
+        current = (target_t){.level = DAO_LOG_LEVEL_OFF};
+    }
+    dao_mutex_unlock(&lock);
+}
+
+/* Writes a line to standard error. Nobody hears of it if that fails. */
+static void write_line(dao_log_level_t level, const char *line)
+{
+    static const char *const names[] = {
+        [DAO_LOG_LEVEL_ERROR] = "error",
+        [DAO_LOG_LEVEL_WARNING] = "warning",
+        [DAO_LOG_LEVEL_INFO] = "info",
+        [DAO_LOG_LEVEL_DEBUG] = "debug",
+    };
+    char text[LINE_BYTES + 32]; /* what stands before the line, and its end */
+    int length = snprintf(text, sizeof(text), "libdao: %s: %s\n", names[level], line);
+    if (length > 0 && write(STDERR_FILENO, text, (size_t)length) < 0) {
+        return;
+    }
+}
+
 void dao_log(dao_log_level_t level, const char *format, ...)
 {
     DAO_ASSERT_UNLOCKED();
     dao_mutex_lock(&lock);
     target_t target = current;
     dao_mutex_unlock(&lock);
-    if (target.callback == NULL || level > target.level) {
+    if (level > target.level) {
         return;
     }
     char line[LINE_BYTES];
@@ -43,6 +71,10 @@ void dao_log(dao_log_level_t level, const char *format, ...)
     (void)vsnprintf(line, sizeof(line), format, arguments);
     va_end(arguments);
     dao_make_printable(line); /* names that the program chose are part of it */
+    if (target.callback == NULL) {
+        write_line(level, line);
+        return;
+    }
     dao_callback_begin();
     target.callback(level, line, target.user);
     dao_callback_end();

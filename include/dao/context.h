@@ -15,11 +15,14 @@ DAO_BEGIN_DECLS
 /** Most devices that the library handles; one more is refused by name. */
 #define DAO_DEVICE_COUNT_MAX 64
 
+/** How important a line of the log is. docs/settings.md says what is logged at which level. */
 typedef enum dao_log_level {
-    DAO_LOG_LEVEL_ERROR = 0,
-    DAO_LOG_LEVEL_WARNING = 1,
-    DAO_LOG_LEVEL_INFO = 2,
-    DAO_LOG_LEVEL_DEBUG = 3,
+    DAO_LOG_LEVEL_OFF = -1,    /**< in a config: nothing is logged */
+    DAO_LOG_LEVEL_DEFAULT = 0, /**< in a config: what DAO_LOG says, else DAO_LOG_LEVEL_WARNING */
+    DAO_LOG_LEVEL_ERROR = 1,   /**< memory is damaged, or was lost to the program */
+    DAO_LOG_LEVEL_WARNING = 2, /**< the program has made a mistake, or does not get what it asked for */
+    DAO_LOG_LEVEL_INFO = 3,    /**< start and stop */
+    DAO_LOG_LEVEL_DEBUG = 4,   /**< each refused allocation and free */
 } dao_log_level_t;
 
 /**
@@ -74,11 +77,11 @@ typedef struct dao_config { /* a new field goes into SETTING_LIST of runtime/sta
     dao_host_memory_config_t host; /**< where the host place's memory lies, in which pages */
     /** Most bytes of all host memory, see dao_host_limit_set(); DAO_HOST_LIMIT; default 0: no limit. */
     uint64_t host_limit_bytes;
-    dao_log_callback_t log_callback; /**< NULL: nothing is logged */
+    dao_log_callback_t log_callback; /**< NULL: lines go to standard error */
     void *log_user;                  /**< handed to log_callback */
     /**
-     * The least important level that is logged; DAO_LOG (error, warning, info, debug); default
-     * DAO_LOG_LEVEL_ERROR.
+     * The least important level that is logged; DAO_LOG (off, error, warning, info, debug); default
+     * DAO_LOG_LEVEL_WARNING.
      */
     dao_log_level_t log_level;
     /**
@@ -125,7 +128,8 @@ DAO_API DAO_NODISCARD dao_status_t dao_init(const dao_config_t *config);
  * Blocks of dao_alloc() are freed with their places. Handles stay valid, and keep what they need until their
  * last release.
  *
- * @return DAO_OK; DAO_ERR_BUSY if blocks or handles were live: the library is stopped all the same;
+ * @return DAO_OK; DAO_ERR_BUSY if blocks or handles were live, DAO_ERR_CORRUPT if hardening found memory
+ *         damaged at any place, each block of which is logged: the library is stopped all the same;
  *         DAO_ERR_SHUTDOWN if it was not started; DAO_ERR_FORKED; DAO_ERR_REENTRANT from a callback whose
  *         caller goes on using the library: of the log, memory pressure, segments, tags, saving or showing a
  *         plan, and a planner that submits work. Nothing is done then. A call that only undoes a dao_init()

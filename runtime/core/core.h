@@ -40,6 +40,9 @@ typedef struct dao_core {
     dao_budget_t host_budget;               /* what host_memory and all pinned memory take from */
     _Atomic(dao_allocator_t *) host_memory; /* NULL until it is first used */
     dao_event_rings_t *event_rings;
+    /* places whose refusals were logged: by kind, a bit for each index */
+    _Atomic uint64_t refused_allocs[3];
+    _Atomic uint64_t refused_frees[3];
     uint32_t hardening;      /* of dao_hardening_t, where a place's config says nothing */
     size_t quarantine_bytes; /* of each place */
     _Atomic uint32_t reference_count;

@@ -4,11 +4,33 @@
 #include "runtime/device/block.h"
 
 #include "allocators/accounting/ledger.h"
+#include "base/log.h"
 #include "base/report/error.h"
 
 /* ---- refused requests ---- */
 
-void dao_block_note_failure(dao_allocator_t *allocator, dao_runtime_t *runtime,
+/* Logs this thread's message: a warning for the first refusal of a kind at a place since the start, since a
+   program may ask until it is refused, and debugging for the others. Damage is an error each time. The
+   callback may call the library; the message stays. */
+static void refusal_log(_Atomic uint64_t *refused, dao_place_t place, dao_status_t status, const char *what)
+{
+    char text[DAO_PLACE_TEXT_BYTES];
+    dao_error_record_t record;
+    dao_error_save(&record, status);
+    uint64_t place_bit = UINT64_C(1) << place.index;
+    bool is_first = (atomic_fetch_or(&refused[place.kind], place_bit) & place_bit) == 0;
+    if (status == DAO_ERR_CORRUPT) {
+        dao_log(DAO_LOG_LEVEL_ERROR, "%s", dao_last_message());
+    } else if (is_first) {
+        dao_log(DAO_LOG_LEVEL_WARNING, "%s (the first of the refused %s at %s; DAO_LOG=debug shows all)",
+                dao_last_message(), what, dao_place_format(place, text));
+    } else {
+        dao_log(DAO_LOG_LEVEL_DEBUG, "%s", dao_last_message());
+    }
+    (void)dao_error_restore(&record);
+}
+
+void dao_block_note_failure(dao_place_t place, dao_allocator_t *allocator, dao_runtime_t *runtime,
                             const dao_block_request_t *request, dao_status_t status)
 {
     if (status == DAO_ERR_LIMIT && request->tag != 0 && dao_error_tag() == request->tag) {
@@ -16,6 +38,10 @@ void dao_block_note_failure(dao_allocator_t *allocator, dao_runtime_t *runtime,
     }
     if (runtime != NULL) {
         (void)dao_runtime_told(runtime, status);
+    }
+    dao_core_t *core = dao_core_started();
+    if (core != NULL) {
+        refusal_log(core->refused_allocs, place, status, "allocations");
     }
 }
 
@@ -53,8 +79,8 @@ static bool owner_find(const dao_core_t *core, dao_place_t named, const void *ad
     return false;
 }
 
-dao_status_t dao_block_free_error(const char *function, dao_place_t place, const void *address,
-                                  dao_status_t status)
+static dao_status_t free_error(const char *function, dao_place_t place, const void *address,
+                               dao_status_t status)
 {
     if (status != DAO_ERR_FOREIGN_POINTER && status != DAO_ERR_DOUBLE_FREE && status != DAO_ERR_NO_DEVICE) {
         return status; /* it is not elsewhere */
@@ -71,6 +97,18 @@ dao_status_t dao_block_free_error(const char *function, dao_place_t place, const
                          dao_place_format(owner, owner_text));
     }
     return dao_error_restore(&record);
+}
+
+dao_status_t dao_block_free_error(const char *function, dao_place_t place, const void *address,
+                                  dao_status_t status)
+{
+    dao_core_t *core = dao_core_started();
+    bool is_place = status != DAO_ERR_NO_DEVICE && status != DAO_ERR_INVALID;
+    status = free_error(function, place, address, status);
+    if (core != NULL && is_place && !dao_thread_is_in_callback) { /* or an allocator's lock is held */
+        refusal_log(core->refused_frees, place, status, "frees");
+    }
+    return status;
 }
 
 /* ---- where the fast path falls back ---- */

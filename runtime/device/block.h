@@ -11,8 +11,8 @@
 #include "runtime/device/pressure_ladder.h"
 #include "runtime/observe/event_ring.h"
 
-/* A request has failed for good: its tag and the device's health are told. */
-void dao_block_note_failure(dao_allocator_t *allocator, dao_runtime_t *runtime,
+/* A request has failed for good: its tag, the device's health and the log are told. */
+void dao_block_note_failure(dao_place_t place, dao_allocator_t *allocator, dao_runtime_t *runtime,
                             const dao_block_request_t *request, dao_status_t status);
 
 /* Allocates at a place; `runtime` is NULL for the host. */
@@ -45,7 +45,7 @@ static DAO_ON_THE_PATH dao_status_t dao_block_alloc(dao_place_t place, dao_alloc
     if (status == DAO_OK) {
         *out_address = grant.address;
     } else {
-        dao_block_note_failure(allocator, runtime, request, status);
+        dao_block_note_failure(place, allocator, runtime, request, status);
     }
     dao_events_note_alloc(place, request, *out_address, status);
     return status;
@@ -67,8 +67,8 @@ static DAO_ON_THE_PATH dao_status_t dao_block_free(dao_place_t place, dao_alloca
     return status;
 }
 
-/* Returns the error of a free that was refused with `status`, naming the place that the address belongs to,
-   if there is one. */
+/* Logs and returns the error of a free that was refused with `status`, naming the place that the address
+   belongs to, if there is one. */
 dao_status_t dao_block_free_error(const char *function, dao_place_t place, const void *address,
                                   dao_status_t status);
 

@@ -116,7 +116,7 @@ static dao_status_t order_alloc(const order_t *order, dao_place_t place, size_t 
     if (status == DAO_OK) {
         *out_address = grant.address;
     } else {
-        dao_block_note_failure(order->allocator, order->runtime, &request, status);
+        dao_block_note_failure(place, order->allocator, order->runtime, &request, status);
     }
     return status;
 }

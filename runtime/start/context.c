@@ -15,6 +15,7 @@
 
    The context holds one reference to the core and one to each runtime. Handles hold the others, so that they
    work after the library has stopped. */
+#define _GNU_SOURCE /* environ */
 #include "runtime/start/context.h"
 
 #include "allocators/segments/pinned.h"
@@ -36,6 +37,7 @@
 #include "runtime/start/step_plan_settings.h"
 
 #include <inttypes.h>
+#include <unistd.h>
 
 typedef enum context_state { NEVER, STARTING, STARTED, STOPPING, STOPPED, FORKED } context_state_t;
 
@@ -219,16 +221,22 @@ static dao_status_t core_create(const dao_config_t *config, const dao_backend_op
 
 /* ---- starting ---- */
 
+/* Unknown variables are told once: the first start sees them. */
+static _Atomic bool has_seen_environment;
+
 static dao_status_t start(const dao_config_t *config, const dao_backend_ops_t *ops, dao_core_t **out_core)
 {
     static const dao_config_t defaults;
     config = config != NULL ? config : &defaults;
-    dao_log_level_t level = DAO_LOG_LEVEL_ERROR;
+    dao_log_level_t level = DAO_LOG_LEVEL_DEFAULT;
     dao_status_t status = dao_log_level_find(config, &level);
     if (status != DAO_OK) {
         return status;
     }
     dao_log_set(config->log_callback, config->log_user, level);
+    if (!atomic_exchange(&has_seen_environment, true)) {
+        dao_environment_check(environ);
+    }
     bool observes = false;
     status = dao_annotate_find(&observes);
     if (observes) {
@@ -238,7 +246,7 @@ static dao_status_t start(const dao_config_t *config, const dao_backend_ops_t *o
         status = core_create(config, ops, out_core);
     }
     if (status != DAO_OK) {
-        dao_log_set(NULL, NULL, DAO_LOG_LEVEL_ERROR);
+        dao_log_end();
         return status;
     }
     dao_log(DAO_LOG_LEVEL_INFO, "started with the %s backend: %" PRId32 " devices", ops->name,
@@ -411,8 +419,14 @@ static void runtime_settle(dao_runtime_t *runtime)
     dao_pinned_drain(runtime->pinned_memory);
 }
 
-/* Reports and releases everything. Returns the number of blocks and handles that were live. */
-static uint64_t stop(void)
+/* What a stop has found. */
+typedef struct findings {
+    uint64_t live_count;    /* blocks and handles that the program has not given back */
+    uint32_t damaged_count; /* places where hardening found damage */
+} findings_t;
+
+/* Reports and releases everything. */
+static findings_t stop(void)
 {
     dao_core_t *core = atomic_load(&dao_started.core);
     dao_allocator_t *host_memory = atomic_load(&core->host_memory);
@@ -433,7 +447,8 @@ static uint64_t stop(void)
         runtime_settle(runtimes[i]);
     }
     dao_events_stop_all(core->event_rings);
-    uint64_t live_count = dao_leaks_report(core, runtimes, runtime_count);
+    findings_t found = {.damaged_count = dao_hardening_report(core, runtimes, runtime_count)};
+    found.live_count = dao_leaks_report(core, runtimes, runtime_count);
     if (core->registrations_end != NULL) {
         core->registrations_end(core);
     }
@@ -443,8 +458,8 @@ static uint64_t stop(void)
     dao_core_release(core);
     dao_watch_clear(); /* after they were told of all that was released */
     dao_log(DAO_LOG_LEVEL_INFO, "stopped");
-    dao_log_set(NULL, NULL, DAO_LOG_LEVEL_ERROR);
-    return live_count;
+    dao_log_end();
+    return found;
 }
 
 static dao_status_t stop_locked(void)
@@ -452,17 +467,23 @@ static dao_status_t stop_locked(void)
     atomic_store(&context.state, STOPPING);
     context.worker = dao_thread_self();
     unlock();
-    uint64_t live_count = stop();
+    findings_t found = stop();
     lock();
     context.worker = 0;
     context.init_count = 0;
     atomic_store(&context.state, STOPPED);
     dao_cond_broadcast(&context.changed);
-    if (live_count > 0) {
+    if (found.damaged_count > 0) {
+        return dao_error(DAO_ERR_CORRUPT,
+                         "hardening found damaged memory at %" PRIu32 " places, and %" PRIu64
+                         " blocks, handles or streams were live when the library stopped; the log names them",
+                         found.damaged_count, found.live_count);
+    }
+    if (found.live_count > 0) {
         return dao_error(DAO_ERR_BUSY,
                          "%" PRIu64 " blocks, handles or streams were live when the library stopped; "
                          "the log names them",
-                         live_count);
+                         found.live_count);
     }
     return DAO_OK;
 }

@@ -6,6 +6,7 @@
 
 #include "allocators/layers/hardened.h"
 #include "allocators/layers/stream_ordered.h"
+#include "base/log.h"
 #include "base/numbers/units.h"
 #include "base/report/error.h"
 
@@ -186,4 +187,28 @@ dao_status_t dao_hardening_wrap(dao_core_t *core, dao_runtime_t *runtime, dao_pl
     return status == DAO_OK && runtime != NULL
                ? dao_stream_ordered_create(runtime->fences, *allocator, allocator)
                : status;
+}
+
+/* ---- the report at shutdown ---- */
+
+/* A lost device's bytes cannot be read: nothing is found there. */
+static bool is_damaged(dao_allocator_t *allocator)
+{
+    allocator = dao_stream_ordered_behind(allocator);
+    if (!dao_is_hardened(allocator) || dao_hardened_check(allocator) != DAO_ERR_CORRUPT) {
+        return false;
+    }
+    dao_log(DAO_LOG_LEVEL_ERROR, "found at shutdown: %s", dao_last_message());
+    return true;
+}
+
+uint32_t dao_hardening_report(dao_core_t *core, dao_runtime_t *const *runtimes, int32_t runtime_count)
+{
+    dao_allocator_t *host_memory = atomic_load(&core->host_memory);
+    uint32_t count = host_memory != NULL && is_damaged(host_memory) ? 1 : 0;
+    for (int32_t i = 0; i < runtime_count; i++) {
+        count += is_damaged(runtimes[i]->pinned_memory) ? 1 : 0;
+        count += is_damaged(runtimes[i]->device_memory) ? 1 : 0;
+    }
+    return count;
 }

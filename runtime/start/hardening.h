@@ -21,4 +21,8 @@ uint32_t dao_hardening_of(dao_core_t *core, dao_place_t place);
 DAO_NODISCARD dao_status_t dao_hardening_wrap(dao_core_t *core, dao_runtime_t *runtime, dao_place_kind_t kind,
                                               dao_allocator_t **allocator);
 
+/* Looks at all blocks of all hardened places for the last time, and logs what is damaged as errors. Returns
+   the number of places that are. Waits for the devices. */
+uint32_t dao_hardening_report(dao_core_t *core, dao_runtime_t *const *runtimes, int32_t runtime_count);
+
 #endif

@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Lists live blocks and handles, and sums blocks by tag. They are copied under the owner's lock and logged
-   without it. Where there is no memory for the copy, one line has their number. */
+   without it. Where there is no memory for the copy, or there are many, one line has the number of the rest.
+ */
 #include "runtime/start/leaks.h"
 
 #include "base/log.h"
 #include "base/memory/host.h"
 
 #include <inttypes.h>
+
+/* Lines of one place, or of handles; a program that leaks a million blocks is told the rest by number. */
+#define LINE_COUNT_MAX 100u
 
 /* Room for the copy, and what was copied. */
 typedef struct block_list {
@@ -69,13 +73,14 @@ static uint64_t blocks_report(dao_allocator_t *allocator, dao_place_t place)
     list.capacity = list.blocks != NULL ? stats.live_count : 0;
     allocator->ops->walk(allocator, block_copy, &list);
     uint64_t copied_count = list.count < list.capacity ? list.count : list.capacity;
-    for (uint64_t i = 0; i < copied_count; i++) {
+    uint64_t line_count = copied_count < LINE_COUNT_MAX ? copied_count : LINE_COUNT_MAX;
+    for (uint64_t i = 0; i < line_count; i++) {
         block_report(&list.blocks[i], text);
     }
     tags_report(&list, copied_count, text);
-    if (list.count > list.capacity) {
+    if (list.count > line_count) {
         dao_log(DAO_LOG_LEVEL_WARNING, "live at shutdown: %" PRIu64 " more blocks at %s",
-                list.count - list.capacity, text);
+                list.count - line_count, text);
     }
     dao_host_free(list.blocks);
     return list.count;
@@ -109,12 +114,14 @@ static uint64_t handles_report(dao_core_t *core)
     dao_live_t *handles = dao_host_calloc(count, sizeof(*handles));
     uint64_t capacity = handles != NULL ? count : 0;
     count = handles_copy(core, handles, capacity);
-    for (uint64_t i = 0; i < count && i < capacity; i++) {
+    uint64_t line_count = capacity < LINE_COUNT_MAX ? capacity : LINE_COUNT_MAX;
+    line_count = count < line_count ? count : line_count;
+    for (uint64_t i = 0; i < line_count; i++) {
         dao_log(DAO_LOG_LEVEL_WARNING, "live at shutdown: %s at %s, %zu bytes, address %p", handles[i].noun,
                 dao_place_format(handles[i].place, text), handles[i].size_bytes, handles[i].address);
     }
-    if (count > capacity) {
-        dao_log(DAO_LOG_LEVEL_WARNING, "live at shutdown: %" PRIu64 " more handles", count - capacity);
+    if (count > line_count) {
+        dao_log(DAO_LOG_LEVEL_WARNING, "live at shutdown: %" PRIu64 " more handles", count - line_count);
     }
     dao_host_free(handles);
     return count;

@@ -3,6 +3,7 @@
    later dao_init() asks for what the first one was given. */
 #include "runtime/start/settings.h"
 
+#include "base/log.h"
 #include "base/numbers/units.h"
 #include "base/report/error.h"
 #include "base/report/names.h"
@@ -15,23 +16,21 @@
 
 dao_status_t dao_log_level_find(const dao_config_t *config, dao_log_level_t *out_level)
 {
-    static const char *const texts[] = {"error", "warning", "info", "debug"};
+    static const dao_named_t levels[] = {{"off", DAO_LOG_LEVEL_OFF},         {"error", DAO_LOG_LEVEL_ERROR},
+                                         {"warning", DAO_LOG_LEVEL_WARNING}, {"info", DAO_LOG_LEVEL_INFO},
+                                         {"debug", DAO_LOG_LEVEL_DEBUG},     {NULL, 0}};
     int level = (int)config->log_level;
-    if (level < DAO_LOG_LEVEL_ERROR || level > DAO_LOG_LEVEL_DEBUG) {
-        return dao_error(DAO_ERR_INVALID, "log_level is %d; it goes from 0 (error) to 3 (debug)", level);
+    if (level < DAO_LOG_LEVEL_OFF || level > DAO_LOG_LEVEL_DEBUG) {
+        return dao_error(DAO_ERR_INVALID, "log_level is %d; it goes from -1 (off) to 4 (debug)", level);
     }
     const char *text = getenv("DAO_LOG");
-    *out_level = config->log_level;
-    if (level != DAO_LOG_LEVEL_ERROR || text == NULL || text[0] == '\0') {
-        return DAO_OK;
+    if (level == DAO_LOG_LEVEL_DEFAULT && text != NULL && text[0] != '\0' &&
+        dao_name_parse(levels, "level", text, &level) != DAO_OK) {
+        return dao_error(DAO_ERR_INVALID, "DAO_LOG is \"%.64s\"; write off, error, warning, info or debug",
+                         text);
     }
-    for (int i = DAO_LOG_LEVEL_ERROR; i <= DAO_LOG_LEVEL_DEBUG; i++) {
-        if (strcmp(text, texts[i]) == 0) {
-            *out_level = (dao_log_level_t)i;
-            return DAO_OK;
-        }
-    }
-    return dao_error(DAO_ERR_INVALID, "DAO_LOG is \"%.64s\"; write error, warning, info or debug", text);
+    *out_level = level == DAO_LOG_LEVEL_DEFAULT ? DAO_LOG_LEVEL_WARNING : (dao_log_level_t)level;
+    return DAO_OK;
 }
 
 /* ---- strategies ---- */
@@ -199,6 +198,108 @@ dao_status_t dao_host_memory_find(const dao_host_memory_config_t *config,
         *out_settings = settings;
     }
     return status;
+}
+
+/* ---- unknown variables ---- */
+
+#define PREFIX "DAO_"
+
+/* All that the library and its plug-ins read; docs/settings.md and docs/malloc.md say what they mean. */
+static const char *const variables[] = {"DAO_LOG",
+                                        "DAO_STRATEGY",
+                                        "DAO_HARDENING",
+                                        "DAO_QUARANTINE_BYTES",
+                                        "DAO_ANNOTATE",
+                                        "DAO_HOST_LIMIT",
+                                        "DAO_HOST_NUMA",
+                                        "DAO_HOST_HUGE_PAGES",
+                                        "DAO_HOST_PREFAULT",
+                                        "DAO_STEP_PLAN",
+                                        "DAO_STEP_PLAN_START",
+                                        "DAO_STEP_PLAN_STABLE",
+                                        "DAO_STEP_PLAN_MAX",
+                                        "DAO_STEP_PLAN_STOP",
+                                        "DAO_MAP_PAGES",
+                                        "DAO_CPU_DEVICES",
+                                        "DAO_CPU_DEVICE_BYTES",
+                                        "DAO_CPU_H2D_BYTES_PER_SECOND",
+                                        "DAO_CPU_D2H_BYTES_PER_SECOND",
+                                        "DAO_CPU_COPY_LATENCY_NS",
+                                        "DAO_CPU_HALF_DUPLEX",
+                                        "DAO_CPU_NO_PAGE_MAPPING",
+                                        "DAO_MALLOC_SMALLEST",
+                                        "DAO_MALLOC_REPORT"};
+
+#define VARIABLE_COUNT (sizeof(variables) / sizeof(variables[0]))
+
+/* Prefixes of variables that the project's own tests and benchmarks read. */
+static const char *const others[] = {"DAO_TEST", "DAO_BENCH", "DAO_RUNS"};
+
+/* Longer names are cut before they are compared. */
+#define NAME_BYTES_MAX 64
+
+/* Returns how many letters have to be inserted, erased or replaced to make one name of the other
+   (Levenshtein). `name` has at most NAME_BYTES_MAX. */
+static size_t distance_of(const char *name, size_t length, const char *variable)
+{
+    size_t row[NAME_BYTES_MAX + 1]; /* row[j]: from what was read of the variable to j letters of the name */
+    for (size_t j = 0; j <= length; j++) {
+        row[j] = j;
+    }
+    for (size_t i = 0; variable[i] != '\0'; i++) {
+        size_t diagonal = row[0];
+        row[0] = i + 1;
+        for (size_t j = 1; j <= length; j++) {
+            size_t best = diagonal + (variable[i] != name[j - 1]);
+            best = row[j] + 1 < best ? row[j] + 1 : best;
+            best = row[j - 1] + 1 < best ? row[j - 1] + 1 : best;
+            diagonal = row[j];
+            row[j] = best;
+        }
+    }
+    return row[length];
+}
+
+/* Returns the variable whose name is nearest, and how far it is. */
+static const char *nearest_of(const char *name, size_t length, size_t *out_distance)
+{
+    size_t nearest = 0;
+    *out_distance = SIZE_MAX;
+    length = length < NAME_BYTES_MAX ? length : NAME_BYTES_MAX;
+    for (size_t i = 0; i < VARIABLE_COUNT; i++) {
+        size_t distance = distance_of(name, length, variables[i]);
+        if (distance < *out_distance) {
+            nearest = i;
+            *out_distance = distance;
+        }
+    }
+    return variables[nearest];
+}
+
+static bool is_of_others(const char *name)
+{
+    bool is_others = strncmp(name, PREFIX, sizeof(PREFIX) - 1) != 0;
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        is_others = is_others || strncmp(name, others[i], strlen(others[i])) == 0;
+    }
+    return is_others;
+}
+
+void dao_environment_check(char *const *environment_lines)
+{
+    for (char *const *line = environment_lines; line != NULL && *line != NULL; line++) {
+        size_t length = strcspn(*line, "=");
+        size_t distance = 0;
+        if (is_of_others(*line)) {
+            continue;
+        }
+        const char *nearest = nearest_of(*line, length, &distance);
+        if (distance > 0) {
+            dao_log(DAO_LOG_LEVEL_WARNING,
+                    "the environment's %.*s is not known, the nearest is %s; docs/settings.md has all",
+                    (int)(length < NAME_BYTES_MAX ? length : NAME_BYTES_MAX), *line, nearest);
+        }
+    }
 }
 
 /* ---- a later dao_init() ---- */

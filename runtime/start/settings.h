@@ -8,7 +8,7 @@
 #include <dao/host_memory.h>
 #include <dao/place_config.h>
 
-/* Finds the level of the log: the config's, else DAO_LOG's, else that of errors. */
+/* Finds the level of the log: the config's, else DAO_LOG's, else that of warnings. */
 DAO_NODISCARD dao_status_t dao_log_level_find(const dao_config_t *config, dao_log_level_t *out_level);
 
 /* Number of strategies that have a name; they count from 1. */
@@ -28,6 +28,10 @@ DAO_NODISCARD dao_status_t dao_host_limit_find(const dao_config_t *config, uint6
 /* Finds how the host's memory is to be taken: NUMA nodes, huge pages, prefaulting. */
 DAO_NODISCARD dao_status_t dao_host_memory_find(const dao_host_memory_config_t *config,
                                                 dao_host_memory_config_t *out_settings);
+
+/* Logs a warning for each variable DAO_... that nothing reads, with the nearest one that is read. Takes lines
+   NAME=VALUE, as environ has them. */
+void dao_environment_check(char *const *environment_lines);
 
 /* Checks what a later dao_init() asks for against what the first one's config said. DAO_ERR_BUSY. */
 DAO_NODISCARD dao_status_t dao_settings_check(const dao_config_t *wanted, const dao_config_t *started);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The log: one callback, lines up to its level, one printable line each. */
+/* The log: one callback or standard error, lines up to its level, one printable line each. */
+#define _POSIX_C_SOURCE 200809L /* dup2, pipe */
 #include "base/log.h"
 #include "base/report/callback.h"
 #include "tests/support/suite.h"
@@ -7,6 +8,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 typedef struct seen {
     uint32_t count;
@@ -34,7 +36,7 @@ static void begin(void)
 
 static void end(void)
 {
-    dao_log_set(NULL, NULL, DAO_LOG_LEVEL_ERROR);
+    dao_log_set(NULL, NULL, DAO_LOG_LEVEL_WARNING);
 }
 
 static void a_line_reaches_the_callback(void)
@@ -55,10 +57,62 @@ static void less_important_lines_are_dropped(void)
     CU_ASSERT_STRING_EQUAL(seen.line, "at the level");
 }
 
-static void without_a_callback_nothing_happens(void)
+/* ---- without a callback ---- */
+
+static int saved_error_file = -1;
+static int pipe_files[2];
+
+/* From now on standard error is a pipe's end. */
+static void error_begin(void)
 {
-    dao_log_set(NULL, &seen, DAO_LOG_LEVEL_INFO);
+    CU_ASSERT_EQUAL_FATAL(pipe(pipe_files), 0);
+    saved_error_file = dup(STDERR_FILENO);
+    CU_ASSERT_EQUAL_FATAL(dup2(pipe_files[1], STDERR_FILENO), STDERR_FILENO);
+}
+
+/* Returns what was written meanwhile. */
+static const char *error_end(void)
+{
+    static char text[4096];
+    CU_ASSERT_EQUAL(dup2(saved_error_file, STDERR_FILENO), STDERR_FILENO);
+    CU_ASSERT_EQUAL(close(saved_error_file) | close(pipe_files[1]), 0);
+    ssize_t length = read(pipe_files[0], text, sizeof(text) - 1);
+    CU_ASSERT_TRUE_FATAL(length >= 0);
+    text[length] = '\0';
+    CU_ASSERT_EQUAL(close(pipe_files[0]), 0);
+    return text;
+}
+
+static void without_a_callback_lines_go_to_standard_error(void)
+{
+    dao_log_set(NULL, &seen, DAO_LOG_LEVEL_WARNING);
+    error_begin();
+    dao_log(DAO_LOG_LEVEL_ERROR, "%d of\n%s", 3, "four");
+    dao_log(DAO_LOG_LEVEL_WARNING, "second");
+    dao_log(DAO_LOG_LEVEL_INFO, "below the level");
+    dao_log(DAO_LOG_LEVEL_DEBUG, "far below");
+    CU_ASSERT_STRING_EQUAL(error_end(), "libdao: error: 3 of?four\nlibdao: warning: second\n");
+    CU_ASSERT_EQUAL(seen.count, 0);
+    dao_log_set(NULL, NULL, DAO_LOG_LEVEL_DEBUG);
+    error_begin();
+    dao_log(DAO_LOG_LEVEL_INFO, "a");
+    dao_log(DAO_LOG_LEVEL_DEBUG, "b");
+    dao_log_end(); /* there is no callback to be taken away */
+    dao_log(DAO_LOG_LEVEL_ERROR, "c");
+    CU_ASSERT_STRING_EQUAL(error_end(), "libdao: info: a\nlibdao: debug: b\nlibdao: error: c\n");
+}
+
+static void a_log_that_is_off_says_nothing(void)
+{
+    dao_log_set(NULL, NULL, DAO_LOG_LEVEL_OFF);
+    error_begin();
     dao_log(DAO_LOG_LEVEL_ERROR, "nobody reads it");
+    dao_log_set(note, &seen, DAO_LOG_LEVEL_OFF);
+    dao_log(DAO_LOG_LEVEL_ERROR, "nobody reads it");
+    dao_log_set(note, &seen, DAO_LOG_LEVEL_WARNING);
+    dao_log_end();
+    dao_log(DAO_LOG_LEVEL_ERROR, "the program has heard of it by its callback alone");
+    CU_ASSERT_STRING_EQUAL(error_end(), "");
     CU_ASSERT_EQUAL(seen.count, 0);
 }
 
@@ -76,7 +130,8 @@ static void a_line_is_printable_and_bounded(void)
 static CU_TestInfo tests[] = {
     {"a line reaches the callback", a_line_reaches_the_callback},
     {"less important lines are dropped", less_important_lines_are_dropped},
-    {"without a callback nothing happens", without_a_callback_nothing_happens},
+    {"without a callback lines go to standard error", without_a_callback_lines_go_to_standard_error},
+    {"a log that is off says nothing", a_log_that_is_off_says_nothing},
     {"a line is printable and bounded", a_line_is_printable_and_bounded},
     CU_TEST_INFO_NULL,
 };

@@ -5,6 +5,7 @@
 
 #include "base/report/fault.h"
 #include "runtime/start/context.h"
+#include "runtime/start/settings.h"
 #include "tests/support/suite.h"
 
 #include <stdio.h>
@@ -15,7 +16,7 @@
 
 #define THREADS    8
 #define LINES_MAX  64
-#define LINE_BYTES 256
+#define LINE_BYTES 1024
 
 /* ---- a backend that counts how often it is opened and closed ---- */
 
@@ -212,7 +213,7 @@ static void after_the_end_every_call_says_so(void)
 static void settings_that_are_not_valid_are_named(void)
 {
     dao_config_t config = config_small();
-    config.log_level = (dao_log_level_t)4;
+    config.log_level = (dao_log_level_t)5;
     CU_ASSERT_EQUAL(dao_init(&config), DAO_ERR_INVALID);
     CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "log_level"));
     config = config_small();
@@ -227,6 +228,76 @@ static void settings_that_are_not_valid_are_named(void)
     CU_ASSERT_EQUAL(unsetenv("DAO_LOG"), 0);
     CU_ASSERT_EQUAL(lines_with("started", dao_backend_name(), "2 devices"), 1);
     CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
+}
+
+/* What a program sees of a mistake in a variable's name: the nearest one. */
+static void unknown_variables_are_told_with_the_nearest_name(void)
+{
+    char *environment[] = {"DAO_LOG=debug",
+                           "DAO_LOGG=debug",
+                           "DAO_CPU_DEVICE=3",
+                           "DAO_harden",
+                           "DAO_TEST_SEED=1",
+                           "DAO_STEP_PLAN_START=100",
+                           "PATH=/bin",
+                           "DAO_=",
+                           "XDAO_STRATEGY=no",
+                           "DAO_MALLOC_REPORT=x",
+                           NULL};
+    dao_config_t config = config_logging();
+    CU_ASSERT_EQUAL_FATAL(dao_init(&config), DAO_OK);
+    dao_environment_check(environment);
+    CU_ASSERT_EQUAL(lines.count, 4);
+    CU_ASSERT_EQUAL(lines_with("DAO_LOGG is not known", "nearest is DAO_LOG;", "docs/settings.md"), 1);
+    CU_ASSERT_EQUAL(lines_with("DAO_CPU_DEVICE is not known", "nearest is DAO_CPU_DEVICES;", ""), 1);
+    CU_ASSERT_EQUAL(lines_with("DAO_harden is not known", "nearest is DAO_", ""), 1);
+    CU_ASSERT_EQUAL(lines_with("DAO_ is not known", "", ""), 1);
+    CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
+}
+
+/* The table of documented settings is the table of known ones. */
+static void every_documented_variable_is_known(void)
+{
+    FILE *file = fopen(DAO_TEST_SOURCE_DIR "/docs/settings.md", "r");
+    char line[1024], name[64];
+    int count = 0;
+    dao_config_t config = config_logging();
+    CU_ASSERT_PTR_NOT_NULL_FATAL(file);
+    CU_ASSERT_EQUAL_FATAL(dao_init(&config), DAO_OK);
+    while (fgets(line, sizeof(line), file) != NULL) {
+        if (sscanf(line, "| `%63[A-Z0-9_]` |", name) == 1 && strncmp(name, "DAO_", 4) == 0) {
+            char *environment[] = {name, NULL};
+            dao_environment_check(environment);
+            count++;
+        }
+    }
+    CU_ASSERT_EQUAL(fclose(file), 0);
+    CU_ASSERT_TRUE(count >= 20);
+    CU_ASSERT_EQUAL(lines.count, 0);
+    CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
+}
+
+/* A program may ask until it is refused: the first refusal at a place is a warning, the others are not. */
+static void refusals_are_logged(void)
+{
+    dao_device_place_t device = dao_device_place(0);
+    for (int level = DAO_LOG_LEVEL_WARNING; level <= DAO_LOG_LEVEL_DEBUG; level += 2) {
+        dao_config_t config = config_logging();
+        config.log_level = (dao_log_level_t)level;
+        int shown = level == DAO_LOG_LEVEL_DEBUG ? 3 : 1;
+        CU_ASSERT_EQUAL_FATAL(dao_init(&config), DAO_OK);
+        for (int i = 0; i < 3; i++) {
+            CU_ASSERT_PTR_NULL(dao_alloc(device, 100 * MIB));
+            CU_ASSERT_EQUAL(dao_last_status(), DAO_ERR_NO_DEVICE_MEMORY);
+            CU_ASSERT_EQUAL(dao_free(device, &lines), DAO_ERR_FOREIGN_POINTER);
+            CU_ASSERT_PTR_NULL(dao_alloc(dao_device_place(1), 100 * MIB));
+        }
+        CU_ASSERT_EQUAL(lines_with("device:0", "bytes asked for", ""), shown);
+        CU_ASSERT_EQUAL(lines_with("device:0", "cannot be freed", ""), shown);
+        CU_ASSERT_EQUAL(lines_with("device:1", "bytes asked for", ""), shown);
+        CU_ASSERT_EQUAL(lines_with("the first of the refused allocations", "DAO_LOG=debug", ""), 2);
+        CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
+    }
 }
 
 static dao_status_t many_devices(dao_backend_t *backend, int32_t *out_count)
@@ -674,6 +745,9 @@ static CU_TestInfo tests[] = {
     {"a later init asks for nothing else", a_later_init_asks_for_nothing_else},
     {"after the end every call says so", after_the_end_every_call_says_so},
     {"settings that are not valid are named", settings_that_are_not_valid_are_named},
+    {"unknown variables are told with the nearest name", unknown_variables_are_told_with_the_nearest_name},
+    {"every documented variable is known", every_documented_variable_is_known},
+    {"refusals are logged", refusals_are_logged},
     {"a bad table starts nothing", a_bad_table_starts_nothing},
     {"devices are there and no others", devices_are_there_and_no_others},
     {"each thread has its own device", each_thread_has_its_own_device},
