@@ -2,8 +2,8 @@
 /* What the fuzz targets share. fuzz_allocator: an input is a program, bytes that say which calls are made and
    with what; each part of the target runs it against an allocator and against a slow model that knows what
    must be answered, and also when a request must not fail. fuzz_step_plan: the same for steps that are
-   served from plans; or an input is a plan file, or its entries. fuzz_lifetimes: an input is a file, or the
-   words of one. */
+   served from plans. The others are readers, of what comes from outside: fuzz_plan_file, fuzz_settings,
+   fuzz_lifetimes and fuzz_step. */
 #ifndef DAO_TESTS_FUZZ_FUZZ_H
 #define DAO_TESTS_FUZZ_FUZZ_H
 

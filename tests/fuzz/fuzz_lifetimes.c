@@ -5,18 +5,12 @@
    What is read has to be whole: the planner finds nothing wrong with it but what a file may say, the
    allocations and frees that it is are as many as there have to be, and written as a plan and read again it
    is the same. What is refused has a message. */
-#define _GNU_SOURCE
 #include "base/memory/host.h"
-#include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/fuzz_file.h"
 #include "tools/plan/plan_write.h"
 #include "tools/read/events/read_lifetimes.h"
 
-#include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
-enum { WORDS_BYTES = 1 << 15, PATH_BYTES = 64 };
 
 static const char *const words[] = {
     "id,lower,upper,size",
@@ -53,41 +47,8 @@ static const char *const words[] = {
     "281474976710656",
     "18446744073709551615",
     "\x1f\x8b",
+    NULL,
 };
-
-enum { WORD_COUNT = sizeof(words) / sizeof(words[0]) };
-
-/* A file in memory, which is known by a path. */
-typedef struct memory_file {
-    int descriptor;
-    char path[PATH_BYTES];
-} memory_file_t;
-
-static memory_file_t make_file(void)
-{
-    memory_file_t file = {.descriptor = memfd_create("lifetimes", MFD_CLOEXEC)};
-    FUZZ_REQUIRE(file.descriptor >= 0);
-    (void)snprintf(file.path, sizeof(file.path), "/proc/self/fd/%d", file.descriptor);
-    return file;
-}
-
-static void put(const memory_file_t *file, const void *bytes, size_t size_bytes)
-{
-    FUZZ_REQUIRE(write(file->descriptor, bytes, size_bytes) == (ssize_t)size_bytes);
-}
-
-static void put_words(const memory_file_t *file, fuzz_input_t *input)
-{
-    size_t left = WORDS_BYTES;
-    while (input->left > 0) {
-        const char *word = words[fuzz_byte(input) % WORD_COUNT];
-        if (strlen(word) > left) {
-            break;
-        }
-        left -= strlen(word);
-        put(file, word, strlen(word));
-    }
-}
 
 /* Returns the pool that a buffer has to be in. */
 static uint32_t fixed_pool(const dao_plan_buffer_t *buffer)
@@ -151,7 +112,7 @@ static void require_equal(const dao_plan_input_t *left, const dao_plan_input_t *
 /* Writes what was read, and reads it again. An id with a comma cannot be written. */
 static void write_and_read(const dao_plan_input_t *lifetimes, const dao_plan_t *plan)
 {
-    memory_file_t file = make_file();
+    fuzz_file_t file = fuzz_file_begin();
     dao_plan_input_t again;
     dao_status_t status = dao_plan_write(file.path, lifetimes, plan);
     FUZZ_REQUIRE(status == DAO_OK || status == DAO_ERR_INVALID);
@@ -160,7 +121,7 @@ static void write_and_read(const dao_plan_input_t *lifetimes, const dao_plan_t *
         require_equal(lifetimes, &again);
         dao_plan_input_finish(&again);
     }
-    (void)close(file.descriptor);
+    fuzz_file_end(&file);
 }
 
 static void check_lifetimes(const dao_plan_input_t *lifetimes)
@@ -184,13 +145,9 @@ static void check_lifetimes(const dao_plan_input_t *lifetimes)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
 {
     fuzz_input_t input = {.next = data, .left = size_bytes};
-    memory_file_t file = make_file();
+    fuzz_file_t file = fuzz_file_begin();
     dao_plan_input_t lifetimes;
-    if (fuzz_byte(&input) % 2 == 0) {
-        put(&file, input.next, input.left);
-    } else {
-        put_words(&file, &input);
-    }
+    fuzz_file_fill(&file, &input, words);
     dao_status_t status = dao_read_lifetimes(file.path, NULL, &lifetimes);
     if (status == DAO_OK) {
         check_lifetimes(&lifetimes);
@@ -198,6 +155,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
     } else {
         FUZZ_REQUIRE(strlen(dao_last_message()) > 0);
     }
-    (void)close(file.descriptor);
+    fuzz_file_end(&file);
     return 0;
 }
