@@ -161,7 +161,7 @@ static char folders[STEP_FILE_COUNT][FUZZ_PATH_BYTES];
 static void remove_folders(void)
 {
     for (uint32_t fuzzed = 0; fuzzed < STEP_FILE_COUNT; fuzzed++) {
-        char path[2 * FUZZ_PATH_BYTES];
+        char path[512];
         for (uint32_t i = 0; i < STEP_FILE_COUNT; i++) {
             (void)snprintf(path, sizeof(path), "%s/%s", folders[fuzzed], step_names[i]);
             (void)unlink(path);
@@ -189,7 +189,7 @@ static void make_folders(const fuzz_file_t *input)
         right[i] = right_file(i);
     }
     for (uint32_t fuzzed = 0; fuzzed < STEP_FILE_COUNT; fuzzed++) {
-        char path[2 * FUZZ_PATH_BYTES];
+        char path[512];
         (void)snprintf(folders[fuzzed], sizeof(folders[fuzzed]), "/tmp/dao_fuzz_step_XXXXXX");
         FUZZ_REQUIRE(mkdtemp(folders[fuzzed]) != NULL);
         for (uint32_t i = 0; i < STEP_FILE_COUNT; i++) {
