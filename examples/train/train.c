@@ -10,7 +10,7 @@
        check.c        compares the two
 
    usage: train [--layers N] [--width N] [--heads N] [--batch N] [--time N] [--steps N] [--percents N,N,...]
-                [--policy NAME] */
+                [--policy NAME] [--capacity MIB] */
 #include "check.h"
 #include "model.h"
 #include "story.h"
@@ -28,12 +28,14 @@
 #define TIME_COUNT_MAX    1024 /* the text has more than that */
 #define STEP_COUNT_MAX    100000
 #define PERCENT_COUNT_MAX 8
+#define CAPACITY_MIB_MAX  (1u << 20)
 #define CURVE_LINE_COUNT  10 /* losses that are printed */
 
 typedef struct options {
     size_t layer_count, width, head_count, batch_count, time_count, step_count;
     size_t percents[PERCENT_COUNT_MAX]; /* of the peak: runs after the one without a limit */
     size_t percent_count;
+    size_t capacity_mib; /* of the run without a limit; 0: what the device has, but for a headroom */
     dao_policy_t policy;
     const operators_t *operators;
 } options_t;
@@ -107,6 +109,7 @@ static bool read_option(const char *name, const char *value, options_t *options)
         {"--batch", 1, BATCH_COUNT_MAX, &options->batch_count},
         {"--time", 1, TIME_COUNT_MAX, &options->time_count},
         {"--steps", 2, STEP_COUNT_MAX, &options->step_count},
+        {"--capacity", 1, CAPACITY_MIB_MAX, &options->capacity_mib},
     };
     for (size_t i = 0; i < sizeof(counts) / sizeof(*counts); i++) {
         if (strcmp(name, counts[i].name) == 0) {
@@ -310,7 +313,7 @@ int main(int count, char **arguments)
     if (!read_options(count, arguments, &options) || (options.operators = operators_find()) == NULL) {
         return 1;
     }
-    if (run(&options, 0, &unlimited)) {
+    if (run(&options, options.capacity_mib << 20, &unlimited)) {
         print_curve(&options, &unlimited);
         is_right = compare(&options, &unlimited);
         if (unlimited.losses[options.step_count - 1] >= unlimited.losses[0]) {

@@ -105,7 +105,11 @@ typedef double (*dao_policy_score_t)(const dao_victim_t *victim, void *user);
 /** Settings of an executor. All zero means defaults. */
 typedef struct dao_executor_config {
     int32_t device_index;
-    /** Bytes of device memory to use, rounded down to 256, at most 1 TiB; 0: what is free of that. */
+    /**
+     * Bytes of device memory to use, rounded down to 256, at most 1 TiB. 0: what is free, but for a headroom
+     * for others: the larger of 512 MiB and 2 % of the device, of small devices a sixteenth. If that cannot
+     * be had it takes less; dao_executor_stats_t::capacity_bytes says what it took, and so does the log.
+     */
     size_t capacity_bytes;
     size_t host_bytes;        /**< most pinned host memory to use; 0: no limit of its own */
     uint32_t queue_kernels;   /**< length of the queue; 0: DAO_EXECUTOR_QUEUE_DEFAULT */

@@ -8,6 +8,7 @@
    handles may outlive dao_executor_destroy(). The shell's queue refuses everything from then on. */
 #include "runtime/executor/executor_internal.h"
 
+#include "base/log.h"
 #include "base/memory/host.h"
 #include "base/report/assert.h"
 #include "base/report/error.h"
@@ -149,29 +150,64 @@ static dao_status_t check_config(const dao_executor_config_t *config)
     return DAO_OK;
 }
 
-/* The size of the arena: what was asked for, or what the device has free, in whole granules (or pages), up to
-   a range's most. */
-static dao_status_t arena_bytes(const dao_runtime_t *runtime, size_t capacity_bytes, uint64_t *out_bytes)
+/* What an arena of capacity 0 leaves free of a device of `total_bytes`: kernels that a library loads later,
+   workspaces, other allocations and the driver's own need some. What cudaMemGetInfo() calls free cannot be
+   had in full either. 2 % are 2.8 GiB of 139 GiB; small devices keep a sixteenth. */
+#define HEADROOM_BYTES ((uint64_t)512 << 20)
+
+static uint64_t headroom_bytes(uint64_t total_bytes)
 {
-    uint64_t bytes = capacity_bytes;
-    uint64_t unit = DAO_RANGE_GRANULE;
-    if (bytes == 0) {
-        dao_device_info_t info;
-        dao_status_t status = runtime->ops->device_query(runtime->device, &info);
-        if (status != DAO_OK) {
-            return status;
-        }
-        bytes = info.free_bytes;
-        unit = info.page_bytes != 0 ? info.page_bytes : unit;
-    }
+    uint64_t part = total_bytes / 50 > HEADROOM_BYTES ? total_bytes / 50 : HEADROOM_BYTES;
+    return total_bytes / 16 < part ? total_bytes / 16 : part;
+}
+
+/* Takes an arena of whole units of at most `bytes`. */
+static dao_status_t arena_take(dao_executor_t *executor, uint64_t bytes, uint64_t unit, uint64_t *out_bytes)
+{
+    dao_allocator_t *allocator = dao_runtime_allocator(executor->runtime, DAO_PLACE_KIND_DEVICE);
+    bytes = bytes < DAO_RANGE_CAPACITY_MAX ? bytes : DAO_RANGE_CAPACITY_MAX;
     bytes -= bytes % unit;
-    if (bytes == 0) {
-        return dao_error(DAO_ERR_NO_DEVICE_MEMORY,
-                         "device:%" PRId32 " has no memory free for an executor's arena",
-                         runtime->device_index);
+    dao_status_t status = dao_allocator_alloc(allocator, bytes, &executor->arena_address);
+    if (status == DAO_OK) {
+        *out_bytes = bytes;
+    } else {
+        dao_error_prefix("an executor's arena of %" PRIu64 " bytes: ", bytes);
     }
-    *out_bytes = bytes < DAO_RANGE_CAPACITY_MAX ? bytes : DAO_RANGE_CAPACITY_MAX;
-    return DAO_OK;
+    return status;
+}
+
+/* Takes what the device has free, but for the headroom. What is refused is asked for again, an eighth lower
+   each time, down to a sixteenth: free memory may lie in pieces, and the place may have a limit. */
+static dao_status_t arena_take_most(dao_executor_t *executor, uint64_t *out_bytes)
+{
+    const dao_runtime_t *runtime = executor->runtime;
+    dao_device_info_t info;
+    dao_status_t status = runtime->ops->device_query(runtime->device, &info);
+    if (status != DAO_OK) {
+        return status;
+    }
+    uint64_t unit = info.page_bytes != 0 ? info.page_bytes : DAO_RANGE_GRANULE;
+    uint64_t headroom = headroom_bytes(info.total_bytes);
+    uint64_t most = info.free_bytes > headroom ? info.free_bytes - headroom : 0;
+    if (most < unit) {
+        return dao_error(DAO_ERR_NO_DEVICE_MEMORY,
+                         "device:%" PRId32 " has %" PRIu64 " bytes free, and an executor without a capacity "
+                         "leaves %" PRIu64 "; set capacity_bytes or free memory",
+                         runtime->device_index, info.free_bytes, headroom);
+    }
+    uint64_t bytes = most;
+    do {
+        status = arena_take(executor, bytes, unit, out_bytes);
+        bytes -= bytes / 8;
+    } while (dao_allocator_is_short(status) && bytes >= unit && bytes >= most / 16);
+    if (status == DAO_OK) {
+        dao_log(DAO_LOG_LEVEL_INFO,
+                "an executor took an arena of %" PRIu64 " bytes; device:%" PRId32 " had %" PRIu64
+                " of %" PRIu64 " bytes free, and keeps %" PRIu64,
+                *out_bytes, runtime->device_index, info.free_bytes, info.total_bytes,
+                info.free_bytes - *out_bytes);
+    }
+    return status;
 }
 
 /* Gives back what create has made so far; the engine is not initialized, or finished. */
@@ -230,17 +266,13 @@ static dao_status_t create_parts(dao_executor_t *executor, const dao_executor_co
         status = create_file_parts(executor, config);
     }
     if (status == DAO_OK) {
-        status = arena_bytes(executor->runtime, config->capacity_bytes, &engine->arena_bytes);
+        status = config->capacity_bytes == 0
+                     ? arena_take_most(executor, &engine->arena_bytes)
+                     : arena_take(executor, config->capacity_bytes, DAO_RANGE_GRANULE, &engine->arena_bytes);
     }
     if (status == DAO_OK) {
-        dao_allocator_t *allocator = dao_runtime_allocator(executor->runtime, DAO_PLACE_KIND_DEVICE);
-        status = dao_allocator_alloc(allocator, engine->arena_bytes, &executor->arena_address);
-        if (status != DAO_OK) {
-            dao_error_prefix("an executor's arena of %" PRIu64 " bytes: ", engine->arena_bytes);
-        } else {
-            dao_annotate_alloc((dao_place_t){DAO_PLACE_KIND_DEVICE, config->device_index},
-                               executor->arena_address, (size_t)engine->arena_bytes);
-        }
+        dao_annotate_alloc((dao_place_t){DAO_PLACE_KIND_DEVICE, config->device_index},
+                           executor->arena_address, (size_t)engine->arena_bytes);
     }
     return status;
 }

@@ -15,6 +15,7 @@
 #include "base/memory/host.h"
 #include "base/numbers/units.h"
 #include "base/report/error.h"
+#include "base/report/printable.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -159,10 +160,16 @@ static void draw_cells(const drawing_t *drawing)
 
 /* ---- what is drawn one by one ---- */
 
-/* Writes text as XML holds it. */
-static void write_text(FILE *file, const char *text)
+/* Bytes of a text that are drawn; longer ones are cut. */
+#define TEXT_BYTES 1024
+
+/* Writes text as XML holds it, which has no place for control characters and malformed UTF-8. */
+static void write_text(FILE *file, const char *raw)
 {
-    for (; *text != '\0'; text++) {
+    char printable[TEXT_BYTES];
+    (void)snprintf(printable, sizeof(printable), "%s", raw);
+    dao_make_printable(printable);
+    for (const char *text = printable; *text != '\0'; text++) {
         switch (*text) {
         case '&':
             (void)fputs("&amp;", file);
@@ -174,7 +181,7 @@ static void write_text(FILE *file, const char *text)
             (void)fputs("&quot;", file);
             break;
         default:
-            (void)fputc((unsigned char)*text < ' ' ? '?' : *text, file);
+            (void)fputc(*text, file);
         }
     }
 }

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "base/memory/host.h"
 #include "base/report/fault.h"
+#include "base/report/printable.h"
 #include "tests/support/models/trace.h"
 #include "tests/support/suite.h"
 #include "tools/plan/plan_generate.h"
@@ -470,6 +471,28 @@ static void files_that_cannot_be_written_are_told(void)
     dao_plan_input_finish(&input);
 }
 
+/* XML has no place for control characters, nor for malformed UTF-8. */
+static void ids_with_control_characters_are_drawn_as_xml_holds_them(void)
+{
+    dao_plan_input_t input;
+    read_text("id,lower,upper,size\n\"\033[31mred\x7f\xff\xc3\xa9\x01<&\",0,9,300\n", &input);
+    dao_plan_t *plan = plan_of(&input, "skyline_start");
+    char *text = draw_plan(&input, "\033\x80title", plan);
+    CU_ASSERT_PTR_NOT_NULL(strstr(text, "?[31mred??\xc3\xa9?&lt;&amp;"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(text, "??title"));
+    for (char *end = strchr(text, '\n'); end != NULL; end = strchr(end, '\n')) {
+        *end = ' ';
+    }
+    char *printable = strdup(text);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(printable);
+    dao_make_printable(printable);
+    CU_ASSERT_STRING_EQUAL(text, printable);
+    free(printable);
+    free(text);
+    dao_plan_release(plan);
+    dao_plan_input_finish(&input);
+}
+
 static CU_TestInfo tests[] = {
     {"every way has a name", every_way_has_a_name},
     {"every way runs", every_way_runs},
@@ -487,6 +510,8 @@ static CU_TestInfo tests[] = {
     {"every buffer is drawn", every_buffer_is_drawn},
     {"pools are drawn above each other", pools_are_drawn_above_each_other},
     {"files that cannot be written are told", files_that_cannot_be_written_are_told},
+    {"ids with control characters are drawn as XML holds them",
+     ids_with_control_characters_are_drawn_as_xml_holds_them},
     CU_TEST_INFO_NULL,
 };
 

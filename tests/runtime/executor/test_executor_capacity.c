@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* An executor without a capacity takes what the device has free but for a headroom, asks for less if that is
+   refused, and says what it took. */
+#include <dao/context.h>
+#include <dao/executor.h>
+#include <dao/memory.h>
+#include <dao/stats.h>
+
+#include "tests/support/suite.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const dao_place_t device = {DAO_PLACE_KIND_DEVICE, 0};
+static char line[1024]; /* the latest of the log about an arena */
+
+static void keep_line(dao_log_level_t level, const char *message, void *user)
+{
+    (void)user;
+    if (level == DAO_LOG_LEVEL_INFO && strstr(message, "arena of") != NULL) {
+        (void)snprintf(line, sizeof(line), "%s", message);
+    }
+}
+
+/* Large devices are without page mapping: an arena of 60 GiB is one mapping then. */
+static void begin(uint64_t device_bytes)
+{
+    dao_config_t config = {
+        .cpu = {.device_count = 1, .device_bytes = device_bytes, .no_page_mapping = device_bytes > GIB},
+        .log_callback = keep_line,
+        .log_level = DAO_LOG_LEVEL_INFO};
+    line[0] = '\0';
+    CU_ASSERT_EQUAL_FATAL(dao_init(&config), DAO_OK);
+}
+
+static uint64_t free_bytes(void)
+{
+    dao_device_info_t info = {0};
+    CU_ASSERT_EQUAL(dao_device_query(0, &info), DAO_OK);
+    return info.free_bytes;
+}
+
+static uint64_t capacity_of(dao_executor_t *executor)
+{
+    dao_executor_stats_t stats = {0};
+    CU_ASSERT_EQUAL(dao_executor_stats_get(executor, &stats), DAO_OK);
+    return stats.capacity_bytes;
+}
+
+static void an_arena_leaves_headroom(void)
+{
+    static const struct {
+        uint64_t device_bytes, headroom_bytes;
+    } cases[] = {{64 * MIB, 4 * MIB},        /* a sixteenth */
+                 {4 * GIB, 256 * MIB},       /* a sixteenth */
+                 {16 * GIB, 512 * MIB},      /* the least of a large one */
+                 {64 * GIB, 64 * GIB / 50}}; /* 2 % */
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char text[32];
+        dao_executor_t *executor = NULL;
+        begin(cases[i].device_bytes);
+        CU_ASSERT_EQUAL_FATAL(dao_executor_create(NULL, &executor), DAO_OK);
+        uint64_t capacity_bytes = capacity_of(executor);
+        CU_ASSERT_TRUE(capacity_bytes <= cases[i].device_bytes - cases[i].headroom_bytes);
+        CU_ASSERT_TRUE(capacity_bytes > cases[i].device_bytes - cases[i].headroom_bytes - 4 * MIB);
+        CU_ASSERT_TRUE(free_bytes() >= cases[i].headroom_bytes / (2 * MIB) * (2 * MIB)); /* whole pages */
+        (void)snprintf(text, sizeof(text), "arena of %llu bytes", (unsigned long long)capacity_bytes);
+        CU_ASSERT_PTR_NOT_NULL(strstr(line, text));
+        void *beside = dao_alloc(device, 1 * MIB);
+        CU_ASSERT_PTR_NOT_NULL(beside);
+        CU_ASSERT_EQUAL(dao_free(device, beside), DAO_OK);
+        CU_ASSERT_EQUAL(dao_executor_destroy(executor), DAO_OK);
+        CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
+    }
+}
+
+/* As where free memory lies in pieces, or less of it can be had than the driver calls free. */
+static void what_is_refused_is_asked_for_again_and_lower(void)
+{
+    dao_executor_t *executor = NULL;
+    begin(64 * MIB);
+    CU_ASSERT_EQUAL(dao_limit_set(device, 20 * MIB), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_executor_create(NULL, &executor), DAO_OK);
+    CU_ASSERT_TRUE(capacity_of(executor) <= 20 * MIB && capacity_of(executor) > 15 * MIB);
+    CU_ASSERT_EQUAL(dao_executor_destroy(executor), DAO_OK);
+    CU_ASSERT_EQUAL(dao_limit_set(device, 2 * MIB), DAO_OK);
+    executor = NULL;
+    CU_ASSERT_EQUAL(dao_executor_create(NULL, &executor), DAO_ERR_LIMIT);
+    CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "an executor's arena of"));
+    CU_ASSERT_PTR_NULL(executor);
+    CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
+}
+
+static void a_device_without_room_is_said_to_have_none(void)
+{
+    dao_executor_t *executor = NULL;
+    begin(64 * MIB);
+    void *block = dao_alloc(device, 62 * MIB);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(block);
+    CU_ASSERT_EQUAL(dao_executor_create(NULL, &executor), DAO_ERR_NO_DEVICE_MEMORY);
+    CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "capacity_bytes"));
+    CU_ASSERT_EQUAL(dao_free(device, block), DAO_OK);
+    CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
+}
+
+static void a_capacity_that_was_named_is_taken_or_refused(void)
+{
+    dao_executor_t *executor = NULL;
+    dao_executor_config_t config = {.capacity_bytes = 64 * MIB};
+    begin(64 * MIB);
+    CU_ASSERT_EQUAL_FATAL(dao_executor_create(&config, &executor), DAO_OK); /* all of it */
+    CU_ASSERT_EQUAL(capacity_of(executor), 64 * MIB);
+    CU_ASSERT_EQUAL(dao_executor_destroy(executor), DAO_OK);
+    executor = NULL;
+    config.capacity_bytes += 2 * MIB;
+    CU_ASSERT_EQUAL(dao_executor_create(&config, &executor), DAO_ERR_NO_DEVICE_MEMORY);
+    CU_ASSERT_PTR_NULL(executor);
+    CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
+}
+
+static CU_TestInfo tests[] = {
+    {"an arena leaves headroom", an_arena_leaves_headroom},
+    {"what is refused is asked for again, and lower", what_is_refused_is_asked_for_again_and_lower},
+    {"a device without room is said to have none", a_device_without_room_is_said_to_have_none},
+    {"a capacity that was named is taken or refused", a_capacity_that_was_named_is_taken_or_refused},
+    CU_TEST_INFO_NULL,
+};
+
+int main(void)
+{
+    CU_SuiteInfo suites[] = {{"executor capacity", NULL, NULL, NULL, NULL, tests}, CU_SUITE_INFO_NULL};
+    return dao_suite_run(suites);
+}
