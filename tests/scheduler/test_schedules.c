@@ -136,7 +136,12 @@ static const known_defect_t known_defects[] = {
     {BATON_DEFECT_DROP_LOCK, DAO_RANK_CONTEXT, "the first calls at a place", 300},
     {BATON_DEFECT_DROP_LOCK, DAO_RANK_EXECUTOR, "an executor", 100},
     {BATON_DEFECT_DROP_LOCK, DAO_RANK_RUNTIME, "leases", 100},
+#if defined(TEST_HAS_THREAD_SANITIZER) /* under this lock there is no point at which another thread could    \
+                                          run */
+    {BATON_DEFECT_DROP_LOCK, DAO_RANK_THREADS, "small blocks", 100},
+#endif
     {BATON_DEFECT_DROP_LOCK, DAO_RANK_LAYER, "hardened", 100},
+    {BATON_DEFECT_DROP_LOCK, DAO_RANK_STEP_PLAN, "steps with deferred frees", 500},
     {BATON_DEFECT_DROP_LOCK, DAO_RANK_FRONT, "small blocks", 100},
     {BATON_DEFECT_DROP_LOCK, DAO_RANK_ALLOCATOR, "raw blocks of the host", 100},
     {BATON_DEFECT_DROP_LOCK, DAO_RANK_STREAM_FENCES, "streams", 100},
