@@ -18,9 +18,10 @@ typedef struct dao_block_request {
     size_t size_bytes;      /* at least 1 */
     size_t alignment_bytes; /* a power of two; 0, or anything below the allocator's own alignment, is that */
     uint32_t tag;           /* who the block is counted for, see tags.h; 0 is nobody */
-    uint32_t stream;     /* whose order the block follows, see stream_fence.h; 0: it must be idle at once */
-    uint32_t lease;      /* the one it is allocated under, of lease_begin; 0: none. A layer hands it on */
-    bool wants_unfenced; /* nothing that other streams may still use: `stream` cannot wait for them */
+    uint32_t stream; /* whose order the block follows, see stream_fence.h; 0: it must be idle at once */
+    uint32_t lease;  /* the one it is allocated under, of lease_begin; 0: none. A layer hands it on */
+    dao_block_owner_t owner; /* who alone may free the block; a layer hands it on */
+    bool wants_unfenced;     /* nothing that other streams may still use: `stream` cannot wait for them */
 } dao_block_request_t;
 
 /* Returns true if a request may be given what other streams may still use. */
@@ -42,6 +43,8 @@ typedef struct dao_block {
     size_t block_bytes;     /* what it takes, roundings included */
     uint32_t tag;           /* as in its request */
     uint32_t stream;
+    dao_block_owner_t owner;
+    bool is_idle_at_free; /* it follows no stream: free refuses a fence that is not empty */
     /* for walk_all; 0 and false for live blocks elsewhere */
     dao_block_state_t state;
     bool begins_segment; /* a new segment begins with it: it does not go on from the block before */
@@ -79,10 +82,16 @@ typedef struct dao_allocator_ops {
 
     /* Distinct errors, never touching the address: DAO_ERR_FOREIGN_POINTER, DAO_ERR_INTERIOR_POINTER,
        DAO_ERR_DOUBLE_FREE (the address is the start of a range that is free now, or the address of the latest
-       frees). Never needs memory. `fence` says which streams may still use the block; NULL is none. Streams
-       that were marked on the block are added to it. An allocator without streams (ops->stream_mark is NULL)
-       takes NULL or an empty one: stream_ordered.c in front of it takes all. */
+       frees), DAO_ERR_NOT_YOURS (the block has an owner). Never needs memory. `fence` says which streams may
+       still use the block; NULL is none. Streams that were marked on the block are added to it. An allocator
+       without streams (ops->stream_mark is NULL) takes NULL or an empty one: stream_ordered.c in front of it
+       takes all. */
     dao_status_t (*free)(dao_allocator_t *allocator, void *address, dao_stream_fence_t *fence);
+
+    /* The same for the owner of a block; free is this for DAO_BLOCK_OWNER_RAW. DAO_ERR_NOT_YOURS if it has
+       another one: nothing is changed. */
+    dao_status_t (*free_owned)(dao_allocator_t *allocator, void *address, dao_stream_fence_t *fence,
+                               dao_block_owner_t owner);
 
     /* The fast path to free a block that no stream uses. Where free is to be asked, or slow_path.h says so,
        nothing is freed, and it ends with dao_allocator_free_fallback() of the outermost allocator. */
@@ -122,7 +131,7 @@ typedef struct dao_allocator_ops {
 
     /* Optional, both or neither; allocators of pinned memory have them. Puts a live block on a queue of
        frees, for callers that must not take the lock, and reclaims them: see pinned.h. */
-    void (*free_deferred)(dao_allocator_t *allocator, void *address);
+    void (*free_deferred)(dao_allocator_t *allocator, void *address, dao_block_owner_t owner);
     void (*drain)(dao_allocator_t *allocator);
 
     /* Optional, all or none: frees in two steps, for stream_ordered.c. retire ends a live block for its owner
@@ -130,7 +139,8 @@ typedef struct dao_allocator_ops {
        double one. The answers of free; *out_block is what the block was. reclaim frees such a place; after an
        error, as free has them, it stays retired. reuse gives such a block to a request that would get one
        just like it now: else DAO_ERR_LIMIT, which counts as no failure. */
-    dao_status_t (*retire)(dao_allocator_t *allocator, void *address, dao_block_t *out_block);
+    dao_status_t (*retire)(dao_allocator_t *allocator, void *address, dao_block_owner_t owner,
+                           dao_block_t *out_block);
     dao_status_t (*reclaim)(dao_allocator_t *allocator, void *address);
     dao_status_t (*reuse)(dao_allocator_t *allocator, void *address, const dao_block_request_t *request);
 
@@ -254,6 +264,26 @@ DAO_NODISCARD static inline dao_status_t dao_allocator_alloc(dao_allocator_t *al
 static inline dao_status_t dao_allocator_free(dao_allocator_t *allocator, void *address)
 {
     return allocator->ops->free(allocator, address, NULL);
+}
+
+/* Both for an owner. */
+DAO_NODISCARD static inline dao_status_t dao_allocator_alloc_owned(dao_allocator_t *allocator,
+                                                                   size_t size_bytes, dao_block_owner_t owner,
+                                                                   void **out_address)
+{
+    dao_block_request_t request = {.size_bytes = size_bytes, .owner = owner};
+    dao_block_grant_t grant;
+    dao_status_t status = allocator->ops->alloc(allocator, &request, &grant);
+    if (status == DAO_OK) {
+        *out_address = grant.address;
+    }
+    return status;
+}
+
+static inline dao_status_t dao_allocator_free_owned(dao_allocator_t *allocator, void *address,
+                                                    dao_block_owner_t owner)
+{
+    return allocator->ops->free_owned(allocator, address, NULL, owner);
 }
 
 #endif

@@ -110,7 +110,8 @@ static dao_status_t forward_window_back(dao_allocator_t *allocator, const dao_wi
 
 void dao_front_init(dao_front_t *front, dao_allocator_t *inner, dao_allocator_ops_t *ops)
 {
-    DAO_ASSERT(ops->alloc != NULL && ops->free != NULL && ops->is_valid != NULL && ops->destroy != NULL);
+    DAO_ASSERT(ops->alloc != NULL && ops->free != NULL && ops->free_owned != NULL && ops->is_valid != NULL &&
+               ops->destroy != NULL);
 #define FORWARD(member) ops->member = ops->member != NULL ? ops->member : forward_##member
     FORWARD(alloc_fast);
     FORWARD(stream_mark);

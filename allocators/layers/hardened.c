@@ -381,7 +381,8 @@ static dao_status_t unknown_error_locked(hardened_t *hardened, const void *addre
 
 /* Takes a live block into this call's hands. DAO_ERR_CORRUPT and the errors of a wrong free, without a
    message. */
-static dao_status_t free_begin(hardened_t *hardened, const void *address, taken_t *out_taken)
+static dao_status_t free_begin(hardened_t *hardened, const void *address, dao_block_owner_t owner,
+                               taken_t *out_taken)
 {
     dao_mutex_lock(&hardened->lock);
     dao_descriptor_search_t search = dao_hardened_find_locked(hardened, address);
@@ -392,6 +393,8 @@ static dao_status_t free_begin(hardened_t *hardened, const void *address, taken_
         status = DAO_ERR_CORRUPT;
     } else if (search.descriptor->state != DAO_DESCRIPTOR_LIVE) {
         status = DAO_ERR_DOUBLE_FREE;
+    } else if (dao_word_owner(search.descriptor->word) != owner) {
+        status = DAO_ERR_NOT_YOURS;
     } else {
         *out_taken = dao_hardened_taken_of(search.descriptor);
         dao_descriptors_set_state(search.descriptor, DAO_DESCRIPTOR_FREEING);
@@ -458,14 +461,20 @@ static dao_status_t free_error(const hardened_t *hardened, dao_status_t status, 
                : dao_ledger_check_free(&hardened->ledger, status, address);
 }
 
-static dao_status_t hardened_free(dao_allocator_t *allocator, void *address, dao_stream_fence_t *fence)
+static dao_status_t hardened_free_owned(dao_allocator_t *allocator, void *address, dao_stream_fence_t *fence,
+                                        dao_block_owner_t owner)
 {
     DAO_ASSERT(fence == NULL || dao_stream_fence_is_empty(fence));
     (void)fence;
     hardened_t *hardened = dao_hardened_of(allocator);
     taken_t taken;
-    dao_status_t status = free_begin(hardened, address, &taken);
+    dao_status_t status = free_begin(hardened, address, owner, &taken);
     return status == DAO_OK ? free_taken(hardened, &taken) : free_error(hardened, status, address);
+}
+
+static dao_status_t hardened_free(dao_allocator_t *allocator, void *address, dao_stream_fence_t *fence)
+{
+    return hardened_free_owned(allocator, address, fence, DAO_BLOCK_OWNER_RAW);
 }
 
 /* ---- frees in two steps ---- */
@@ -476,14 +485,16 @@ static dao_block_t describe(const dao_descriptor_t *descriptor)
                          .requested_bytes = dao_word_requested_bytes(descriptor->word),
                          .block_bytes = (size_t)descriptor->block_bytes,
                          .tag = dao_word_tag(descriptor->word),
-                         .stream = dao_word_stream(descriptor->word)};
+                         .stream = dao_word_stream(descriptor->word),
+                         .owner = dao_word_owner(descriptor->word)};
 }
 
-static dao_status_t hardened_retire(dao_allocator_t *allocator, void *address, dao_block_t *out_block)
+static dao_status_t hardened_retire(dao_allocator_t *allocator, void *address, dao_block_owner_t owner,
+                                    dao_block_t *out_block)
 {
     hardened_t *hardened = dao_hardened_of(allocator);
     taken_t taken;
-    dao_status_t status = free_begin(hardened, address, &taken);
+    dao_status_t status = free_begin(hardened, address, owner, &taken);
     if (status != DAO_OK) {
         return free_error(hardened, status, address);
     }
@@ -492,7 +503,8 @@ static dao_status_t hardened_retire(dao_allocator_t *allocator, void *address, d
                                .requested_bytes = taken.requested_bytes,
                                .block_bytes = taken.block_bytes,
                                .tag = dao_word_tag(taken.word),
-                               .stream = dao_word_stream(taken.word)};
+                               .stream = dao_word_stream(taken.word),
+                               .owner = owner};
     count_free_locked(hardened, &taken, DAO_DESCRIPTOR_RETIRED);
     dao_mutex_unlock(&hardened->lock);
     return DAO_OK;
@@ -616,6 +628,7 @@ static void walk_inner_block(const dao_block_t *inner_block, void *user)
         block.requested_bytes = dao_word_requested_bytes(word);
         block.tag = dao_word_tag(word);
         block.stream = dao_word_stream(word);
+        block.owner = dao_word_owner(word);
         block.state = is_live ? DAO_BLOCK_STATE_LIVE : DAO_BLOCK_STATE_PENDING;
     }
     walk->visit(&block, walk->user);
@@ -754,6 +767,7 @@ static const dao_allocator_ops_t hardened_ops = {
     .alloc_fast = dao_allocator_alloc_fallback,
     .free_fast = dao_allocator_free_fallback,
     .free = hardened_free,
+    .free_owned = hardened_free_owned,
     .query = hardened_query,
     .trim = hardened_trim,
     .limit_set = hardened_limit_set,

@@ -440,24 +440,27 @@ static bool goes_behind(const stream_ordered_t *ordered, const claim_t *claim,
 }
 
 /* Frees a block behind: a fence is for one that follows streams. */
-static dao_status_t free_behind(stream_ordered_t *ordered, void *address, dao_stream_fence_t *fence)
+static dao_status_t free_behind(stream_ordered_t *ordered, void *address, dao_stream_fence_t *fence,
+                                dao_block_owner_t owner)
 {
-    return ordered->inner->ops->free(ordered->inner, address, ordered->follows_streams ? fence : NULL);
+    return ordered->inner->ops->free_owned(ordered->inner, address, ordered->follows_streams ? fence : NULL,
+                                           owner);
 }
 
 /* Frees a claimed block, or lets it wait for `fence` (NULL: nobody) and its lease. */
-static dao_status_t free_claimed(stream_ordered_t *ordered, const claim_t *claim, dao_stream_fence_t *fence)
+static dao_status_t free_claimed(stream_ordered_t *ordered, const claim_t *claim, dao_stream_fence_t *fence,
+                                 dao_block_owner_t owner)
 {
     dao_allocator_t *inner = ordered->inner;
     if (goes_behind(ordered, claim, fence)) {
-        dao_status_t status = free_behind(ordered, claim->address, fence);
+        dao_status_t status = free_behind(ordered, claim->address, fence, owner);
         if (status == DAO_OK) {
             drop(ordered);
         }
         return status;
     }
     dao_block_t block;
-    dao_status_t status = inner->ops->retire(inner, claim->address, &block);
+    dao_status_t status = inner->ops->retire(inner, claim->address, owner, &block);
     if (status == DAO_OK) {
         waiting_t waiting = {.address = claim->address,
                              .requested_bytes = block.requested_bytes,
@@ -469,25 +472,26 @@ static dao_status_t free_claimed(stream_ordered_t *ordered, const claim_t *claim
     return status;
 }
 
-static dao_status_t stream_ordered_free(dao_allocator_t *allocator, void *address, dao_stream_fence_t *fence)
+static dao_status_t stream_ordered_free_owned(dao_allocator_t *allocator, void *address,
+                                              dao_stream_fence_t *fence, dao_block_owner_t owner)
 {
     stream_ordered_t *ordered = stream_ordered_of(allocator);
     bool waits = fence != NULL && !dao_stream_fence_is_empty(fence);
     bool is_left_behind = !waits || ordered->follows_streams;
     if (is_left_behind && atomic_load_explicit(&ordered->known_count, memory_order_relaxed) == 0) {
-        return free_behind(ordered, address, fence);
+        return free_behind(ordered, address, fence, owner);
     }
     claim_t claim;
     if (!claim_begin(ordered, address, &claim)) { /* it is in no table */
         return is_left_behind
-                   ? free_behind(ordered, address, fence)
+                   ? free_behind(ordered, address, fence, owner)
                    : dao_error(DAO_ERR_UNSUPPORTED, "%s: no host memory to let the block at %p wait",
                                ordered->inner->ledger->name, address);
     }
     if (fence != NULL) {
         fence->streams |= claim.marks;
     }
-    dao_status_t status = free_claimed(ordered, &claim, fence);
+    dao_status_t status = free_claimed(ordered, &claim, fence, owner);
     if (status != DAO_OK) {
         dao_error_record_t record;
         dao_error_save(&record, status);
@@ -495,6 +499,11 @@ static dao_status_t stream_ordered_free(dao_allocator_t *allocator, void *addres
         return dao_error_restore(&record);
     }
     return DAO_OK;
+}
+
+static dao_status_t stream_ordered_free(dao_allocator_t *allocator, void *address, dao_stream_fence_t *fence)
+{
+    return stream_ordered_free_owned(allocator, address, fence, DAO_BLOCK_OWNER_RAW);
 }
 
 /* Returns true if a live block was allocated under a lease, which may have ended. */
@@ -666,10 +675,10 @@ static void stream_ordered_walk_all(dao_allocator_t *allocator, dao_block_visit_
     inner->ops->walk_all(inner, visit, user);
 }
 
-static void stream_ordered_free_deferred(dao_allocator_t *allocator, void *address)
+static void stream_ordered_free_deferred(dao_allocator_t *allocator, void *address, dao_block_owner_t owner)
 {
     dao_allocator_t *inner = stream_ordered_of(allocator)->inner;
-    inner->ops->free_deferred(inner, address);
+    inner->ops->free_deferred(inner, address, owner);
 }
 
 static void stream_ordered_drain(dao_allocator_t *allocator)
@@ -711,6 +720,7 @@ static const dao_allocator_ops_t stream_ordered_ops = {
     .alloc_fast = dao_allocator_alloc_fallback,
     .free_fast = dao_allocator_free_fallback,
     .free = stream_ordered_free,
+    .free_owned = stream_ordered_free_owned,
     .stream_mark = stream_ordered_stream_mark,
     .query = stream_ordered_query,
     .trim = stream_ordered_trim,

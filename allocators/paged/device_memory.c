@@ -55,20 +55,27 @@ static dao_status_t device_alloc(dao_allocator_t *allocator, const dao_block_req
     return status;
 }
 
-static dao_status_t device_free(dao_allocator_t *allocator, void *address, dao_stream_fence_t *fence)
+static dao_status_t device_free_owned(dao_allocator_t *allocator, void *address, dao_stream_fence_t *fence,
+                                      dao_block_owner_t owner)
 {
     dao_segmented_t *memory = dao_segmented_of(allocator);
     dao_segmented_lock(memory);
-    dao_status_t status = dao_segments_free(&memory->segments, address, fence);
+    dao_status_t status = dao_segments_free(&memory->segments, address, fence, owner);
     dao_segmented_unlock(memory);
     return dao_segmented_check_free(memory, status, address);
 }
 
-static dao_status_t device_retire(dao_allocator_t *allocator, void *address, dao_block_t *out_block)
+static dao_status_t device_free(dao_allocator_t *allocator, void *address, dao_stream_fence_t *fence)
+{
+    return device_free_owned(allocator, address, fence, DAO_BLOCK_OWNER_RAW);
+}
+
+static dao_status_t device_retire(dao_allocator_t *allocator, void *address, dao_block_owner_t owner,
+                                  dao_block_t *out_block)
 {
     dao_segmented_t *memory = dao_segmented_of(allocator);
     dao_segmented_lock(memory);
-    dao_status_t status = dao_segments_retire(&memory->segments, address, out_block);
+    dao_status_t status = dao_segments_retire(&memory->segments, address, owner, out_block);
     dao_segmented_unlock(memory);
     return dao_segmented_check_free(memory, status, address);
 }
@@ -104,6 +111,7 @@ static const dao_allocator_ops_t device_ops = {
     .alloc_fast = dao_allocator_alloc_fallback,
     .free_fast = dao_allocator_free_fallback,
     .free = device_free,
+    .free_owned = device_free_owned,
     .stream_mark = dao_segmented_stream_mark,
     .query = dao_segmented_query,
     .trim = dao_segmented_trim,

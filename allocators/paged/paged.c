@@ -196,17 +196,23 @@ static dao_status_t free_error(paged_t *paged, const void *address, dao_status_t
 }
 
 /* Frees any block, or says why it cannot be freed. */
-static dao_status_t paged_free(dao_allocator_t *allocator, void *address, dao_stream_fence_t *fence)
+static dao_status_t paged_free_owned(dao_allocator_t *allocator, void *address, dao_stream_fence_t *fence,
+                                     dao_block_owner_t owner)
 {
     paged_t *paged = dao_paged_of(allocator);
     arena_t *arena = arena_around(paged, address);
     dao_status_t status = DAO_ERR_FOREIGN_POINTER;
     if (arena != NULL) {
         dao_arena_lock(arena);
-        status = dao_segment_free(&arena->segment, &arena->ledger, address, fence);
+        status = dao_segment_free(&arena->segment, &arena->ledger, address, fence, owner);
         dao_spin_unlock(&arena->lock);
     }
     return status == DAO_OK ? DAO_OK : free_error(paged, address, status);
+}
+
+static dao_status_t paged_free(dao_allocator_t *allocator, void *address, dao_stream_fence_t *fence)
+{
+    return paged_free_owned(allocator, address, fence, DAO_BLOCK_OWNER_RAW);
 }
 
 /* Frees a block that no stream uses and no tag is charged for: paged_free() for most blocks. False: nothing
@@ -447,6 +453,7 @@ static const dao_allocator_ops_t paged_ops = {
     .alloc = paged_alloc,
     .alloc_fast = paged_alloc_fast,
     .free = paged_free,
+    .free_owned = paged_free_owned,
     .free_fast = paged_free_fast,
     .stream_mark = paged_stream_mark,
     .query = paged_query,

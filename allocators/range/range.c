@@ -370,14 +370,10 @@ static dao_status_t free_error(const dao_range_t *range, uint64_t offset_bytes)
     return dao_range_is_free(range, around) ? DAO_ERR_DOUBLE_FREE : DAO_ERR_INTERIOR_POINTER;
 }
 
-dao_status_t dao_range_free(dao_range_t *range, uint64_t offset_bytes, dao_stream_fence_t *fence,
-                            dao_range_block_t *out_block)
+/* Releases a used block. */
+static DAO_ON_THE_PATH void release(dao_range_t *range, uint32_t link, uint64_t offset_bytes,
+                                    dao_stream_fence_t *fence, dao_range_block_t *out_block)
 {
-    DAO_ASSERT_HEAVY(dao_range_is_valid(range));
-    uint32_t link = dao_range_find_used(range, offset_bytes);
-    if (link == NONE) {
-        return free_error(range, offset_bytes);
-    }
     const dao_range_node_t *node = dao_range_at(range, link);
     out_block->offset_bytes = offset_bytes;
     out_block->size_bytes = node->size_units << UNIT_SHIFT;
@@ -391,6 +387,32 @@ dao_status_t dao_range_free(dao_range_t *range, uint64_t offset_bytes, dao_strea
         make_free_slow(range, link);
     }
     DAO_ASSERT_HEAVY(dao_range_is_valid(range));
+}
+
+dao_status_t dao_range_free(dao_range_t *range, uint64_t offset_bytes, dao_stream_fence_t *fence,
+                            dao_range_block_t *out_block)
+{
+    DAO_ASSERT_HEAVY(dao_range_is_valid(range));
+    uint32_t link = dao_range_find_used(range, offset_bytes);
+    if (link == NONE) {
+        return free_error(range, offset_bytes);
+    }
+    release(range, link, offset_bytes, fence, out_block);
+    return DAO_OK;
+}
+
+dao_status_t dao_range_free_marked(dao_range_t *range, uint64_t offset_bytes, uint64_t mark,
+                                   dao_stream_fence_t *fence, dao_range_block_t *out_block)
+{
+    DAO_ASSERT_HEAVY(dao_range_is_valid(range));
+    uint32_t link = dao_range_find_used(range, offset_bytes);
+    if (link == NONE) {
+        return free_error(range, offset_bytes);
+    }
+    if (__builtin_expect(dao_range_at(range, link)->user >> DAO_RANGE_MARK_SHIFT != mark, false)) {
+        return DAO_ERR_NOT_YOURS;
+    }
+    release(range, link, offset_bytes, fence, out_block);
     return DAO_OK;
 }
 

@@ -99,6 +99,12 @@ DAO_NODISCARD dao_status_t dao_range_alloc_over(dao_range_t *range, uint64_t off
 dao_status_t dao_range_free(dao_range_t *range, uint64_t offset_bytes, dao_stream_fence_t *fence,
                             dao_range_block_t *out_block);
 
+/* The same for a block whose `user` has this mark from DAO_RANGE_MARK_SHIFT up. DAO_ERR_NOT_YOURS if it has
+   not: nothing is changed. */
+#define DAO_RANGE_MARK_SHIFT 57u
+dao_status_t dao_range_free_marked(dao_range_t *range, uint64_t offset_bytes, uint64_t mark,
+                                   dao_stream_fence_t *fence, dao_range_block_t *out_block);
+
 /* Marks the used block that starts at an offset as used by one more stream. The statuses of
    dao_range_free(). */
 dao_status_t dao_range_mark(dao_range_t *range, uint64_t offset_bytes, uint32_t stream);

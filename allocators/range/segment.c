@@ -17,11 +17,11 @@ static uint64_t offset_in(const dao_segment_t *segment, const void *address)
 }
 
 dao_status_t dao_segment_free(dao_segment_t *segment, dao_ledger_t *ledger, const void *address,
-                              dao_stream_fence_t *fence)
+                              dao_stream_fence_t *fence, dao_block_owner_t owner)
 {
     uint64_t offset_bytes = offset_in(segment, address);
     dao_range_block_t block;
-    dao_status_t status = dao_range_free(segment->range, offset_bytes, fence, &block);
+    dao_status_t status = dao_range_free_marked(segment->range, offset_bytes, (uint64_t)owner, fence, &block);
     if (status == DAO_OK) {
         DAO_ASSERT(block.user != 0);
         dao_ledger_count_free(ledger, address, block.user, (size_t)block.size_bytes);

@@ -29,6 +29,7 @@ static inline dao_block_t dao_segment_describe(char *address, const dao_range_bl
                          .block_bytes = (size_t)block->size_bytes,
                          .tag = dao_word_tag(block->user),
                          .stream = dao_word_stream(block->user),
+                         .owner = dao_word_owner(block->user),
                          .state = dao_segment_block_is_live(block) ? DAO_BLOCK_STATE_LIVE
                                   : block->is_free && dao_stream_fence_is_empty(&block->fence)
                                       ? DAO_BLOCK_STATE_FREE
@@ -47,9 +48,10 @@ static inline bool dao_segment_recount(const dao_range_block_t *block, void *use
     return true;
 }
 
-/* Frees a block and counts it. The statuses of dao_allocator_ops_t.free, without a message. */
+/* Frees a block of an owner and counts it. The statuses of dao_allocator_ops_t.free_owned, without a
+   message. */
 dao_status_t dao_segment_free(dao_segment_t *segment, dao_ledger_t *ledger, const void *address,
-                              dao_stream_fence_t *fence);
+                              dao_stream_fence_t *fence, dao_block_owner_t owner);
 
 /* Marks a block of a stream as used by one more stream. The statuses of dao_allocator_ops_t.stream_mark,
    without a message. */

@@ -8,19 +8,22 @@
 
 #include <assert.h>
 
-/* requested bytes, the tag, the stream, from the lowest bit up */
+/* requested bytes, the tag, the stream, the owner, from the lowest bit up; four bits are spare */
 #define DAO_WORD_REQUESTED_BITS 41
 #define DAO_WORD_TAG_BITS       10
 #define DAO_WORD_STREAM_BITS    6
+#define DAO_WORD_OWNER_SHIFT    (DAO_WORD_REQUESTED_BITS + DAO_WORD_TAG_BITS + DAO_WORD_STREAM_BITS)
 
 static_assert(DAO_RANGE_CAPACITY_MAX < UINT64_C(1) << DAO_WORD_REQUESTED_BITS, "a block's size fits");
 static_assert(DAO_TAG_COUNT_MAX <= 1u << DAO_WORD_TAG_BITS, "a tag fits");
+static_assert(DAO_WORD_OWNER_SHIFT == DAO_RANGE_MARK_SHIFT, "the owner is what a range looks at");
 static_assert(DAO_STREAM_FENCE_STREAM_MAX < 1u << DAO_WORD_STREAM_BITS, "a stream fits");
 
 static inline uint64_t dao_word_of(const dao_block_request_t *request)
 {
     return request->size_bytes | (uint64_t)request->tag << DAO_WORD_REQUESTED_BITS |
-           (uint64_t)request->stream << (DAO_WORD_REQUESTED_BITS + DAO_WORD_TAG_BITS);
+           (uint64_t)request->stream << (DAO_WORD_REQUESTED_BITS + DAO_WORD_TAG_BITS) |
+           (uint64_t)request->owner << DAO_WORD_OWNER_SHIFT;
 }
 
 /* Returns true if a word has nothing but requested bytes, which it then is. */
@@ -42,6 +45,11 @@ static inline uint32_t dao_word_tag(uint64_t word)
 static inline uint32_t dao_word_stream(uint64_t word)
 {
     return word >> (DAO_WORD_REQUESTED_BITS + DAO_WORD_TAG_BITS) & ((1u << DAO_WORD_STREAM_BITS) - 1);
+}
+
+static inline dao_block_owner_t dao_word_owner(uint64_t word)
+{
+    return (dao_block_owner_t)(word >> DAO_WORD_OWNER_SHIFT);
 }
 
 #endif

@@ -120,7 +120,7 @@ dao_status_t dao_deferred_reserve(dao_deferred_frees_t *deferred, uint64_t live_
     return DAO_OK;
 }
 
-void dao_deferred_push(dao_deferred_frees_t *deferred, void *address)
+void dao_deferred_push(dao_deferred_frees_t *deferred, void *address, dao_block_owner_t owner)
 {
     uint32_t index = pop_free(deferred);
     if (index == DAO_DEFERRED_NONE) {
@@ -129,6 +129,7 @@ void dao_deferred_push(dao_deferred_frees_t *deferred, void *address)
     }
     dao_deferred_slot_t *slot = dao_deferred_slot(deferred, index);
     slot->address = address;
+    slot->owner = (uint16_t)owner;
     atomic_fetch_add_explicit(&deferred->pending_count, 1,
                               memory_order_relaxed); /* before the owner can take it off */
     uint32_t head = atomic_load_explicit(&deferred->pending_head, memory_order_relaxed);
@@ -156,14 +157,15 @@ uint32_t dao_deferred_take(dao_deferred_frees_t *deferred)
 }
 
 uint32_t dao_deferred_reclaim(dao_deferred_frees_t *deferred,
-                              dao_status_t (*give)(void *owner, void *address), void *owner)
+                              dao_status_t (*give)(void *user, void *address, dao_block_owner_t owner),
+                              void *user)
 {
     uint32_t wrong = DAO_DEFERRED_NONE;
     uint32_t next = DAO_DEFERRED_NONE;
     for (uint32_t index = dao_deferred_take(deferred); index != DAO_DEFERRED_NONE; index = next) {
         dao_deferred_slot_t *slot = dao_deferred_slot(deferred, index);
         next = atomic_load(&slot->next);
-        slot->status = give(owner, slot->address);
+        slot->status = (uint16_t)give(user, slot->address, (dao_block_owner_t)slot->owner);
         if (slot->status == DAO_OK) {
             dao_deferred_give(deferred, index);
         } else {
@@ -180,7 +182,7 @@ void dao_deferred_report(dao_deferred_frees_t *deferred, uint32_t wrong, const c
         dao_deferred_slot_t *slot = dao_deferred_slot(deferred, wrong);
         next = atomic_load(&slot->next);
         void *address = slot->address;
-        dao_status_t status = slot->status;
+        dao_status_t status = (dao_status_t)slot->status;
         dao_deferred_give(deferred, wrong); /* first: the callback may call this allocator */
         dao_log(DAO_LOG_LEVEL_ERROR, "%s: %p cannot be freed: %s (deferred free)", name, address,
                 dao_status_text(status));

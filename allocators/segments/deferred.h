@@ -4,7 +4,7 @@
 #ifndef DAO_ALLOCATORS_DEFERRED_H
 #define DAO_ALLOCATORS_DEFERRED_H
 
-#include <dao/status.h>
+#include <dao/observe.h>
 
 #include <stdatomic.h>
 
@@ -19,7 +19,8 @@
 
 typedef struct dao_deferred_slot {
     void *address;
-    dao_status_t status;   /* the owner's own, while it holds the slot */
+    uint16_t owner;        /* a dao_block_owner_t: as whom the address is to be freed */
+    uint16_t status;       /* a dao_status_t, the owner's own, while it holds the slot */
     _Atomic uint32_t next; /* in the stack that the slot is in, or the owner's own */
 } dao_deferred_slot_t;
 
@@ -39,7 +40,7 @@ void dao_deferred_finish(dao_deferred_frees_t *deferred); /* nobody pushes any m
 DAO_NODISCARD dao_status_t dao_deferred_reserve(dao_deferred_frees_t *deferred, uint64_t live_count);
 
 /* Hands an address over. Threads: any. Lock-free. */
-void dao_deferred_push(dao_deferred_frees_t *deferred, void *address);
+void dao_deferred_push(dao_deferred_frees_t *deferred, void *address, dao_block_owner_t owner);
 
 /* Takes all that was handed over: the first slot, the others follow by `next`; DAO_DEFERRED_NONE if there is
    nothing. */
@@ -54,7 +55,8 @@ void dao_deferred_give(dao_deferred_frees_t *deferred, uint32_t index);
 /* Takes all that was handed over and calls `give` for it, under the owner's lock. Returns the slots of
    addresses that were refused, for dao_deferred_report(). */
 uint32_t dao_deferred_reclaim(dao_deferred_frees_t *deferred,
-                              dao_status_t (*give)(void *owner, void *address), void *owner);
+                              dao_status_t (*give)(void *user, void *address, dao_block_owner_t owner),
+                              void *user);
 
 /* Logs addresses that were refused and pushes that were lost, once the lock is given up. `name` is the
    place. */

@@ -113,13 +113,13 @@ static dao_status_t host_alloc(dao_allocator_t *allocator, const dao_block_reque
     return status;
 }
 
-static dao_status_t free_locked(host_t *host, void *address)
+static dao_status_t free_locked(host_t *host, void *address, dao_block_owner_t owner)
 {
-    dao_status_t status = dao_malloc_front_free(&host->small, address);
-    if (status == DAO_OK) {
-        return DAO_OK;
+    dao_status_t status = dao_malloc_front_free(&host->small, address, owner);
+    if (status != DAO_ERR_FOREIGN_POINTER) {
+        return status;
     }
-    status = dao_segments_free(&host->segmented.segments, address, NULL);
+    status = dao_segments_free(&host->segmented.segments, address, NULL, owner);
     dao_block_t block;
     if (status != DAO_OK && dao_malloc_front_query(&host->small, address, &block) == DAO_OK) {
         return DAO_ERR_INTERIOR_POINTER;
@@ -127,15 +127,21 @@ static dao_status_t free_locked(host_t *host, void *address)
     return status;
 }
 
-static dao_status_t host_free(dao_allocator_t *allocator, void *address, dao_stream_fence_t *fence)
+static dao_status_t host_free_owned(dao_allocator_t *allocator, void *address, dao_stream_fence_t *fence,
+                                    dao_block_owner_t owner)
 {
     DAO_ASSERT(fence == NULL || dao_stream_fence_is_empty(fence));
     (void)fence;
     host_t *host = host_of(allocator);
     dao_segmented_lock(&host->segmented);
-    dao_status_t status = free_locked(host, address);
+    dao_status_t status = free_locked(host, address, owner);
     dao_segmented_unlock(&host->segmented);
     return dao_segmented_check_free(&host->segmented, status, address);
+}
+
+static dao_status_t host_free(dao_allocator_t *allocator, void *address, dao_stream_fence_t *fence)
+{
+    return host_free_owned(allocator, address, fence, DAO_BLOCK_OWNER_RAW);
 }
 
 static dao_status_t host_query(dao_allocator_t *allocator, const void *address, dao_block_t *out_block)
@@ -189,6 +195,7 @@ static const dao_allocator_ops_t host_ops = {
     .alloc_fast = dao_allocator_alloc_fallback,
     .free_fast = dao_allocator_free_fallback,
     .free = host_free,
+    .free_owned = host_free_owned,
     .query = host_query,
     .trim = host_trim,
     .limit_set = dao_segmented_limit_set,

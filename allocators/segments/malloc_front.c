@@ -116,11 +116,14 @@ dao_status_t dao_malloc_front_alloc(dao_malloc_front_t *small, const dao_block_r
     return DAO_OK;
 }
 
-dao_status_t dao_malloc_front_free(dao_malloc_front_t *small, const void *address)
+dao_status_t dao_malloc_front_free(dao_malloc_front_t *small, const void *address, dao_block_owner_t owner)
 {
     dao_malloc_front_entry_t *entry = small->capacity == 0 ? NULL : probe(small, address);
     if (entry == NULL || entry->address == NULL) {
         return DAO_ERR_FOREIGN_POINTER;
+    }
+    if (dao_word_owner(entry->word) != owner) {
+        return DAO_ERR_NOT_YOURS;
     }
     dao_malloc_front_entry_t freed = *entry;
     DAO_ASSERT(small->count > 0);
@@ -142,6 +145,7 @@ static dao_block_t describe(const dao_malloc_front_entry_t *entry)
                          .block_bytes = dao_malloc_front_block_bytes(requested_bytes),
                          .tag = dao_word_tag(entry->word),
                          .stream = dao_word_stream(entry->word),
+                         .owner = dao_word_owner(entry->word),
                          .begins_segment = true};
 }
 

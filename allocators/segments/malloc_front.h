@@ -36,7 +36,7 @@ dao_status_t dao_malloc_front_alloc(dao_malloc_front_t *small, const dao_block_r
                                     void **out_address);
 
 /* DAO_ERR_FOREIGN_POINTER, without a message, if no block begins there. O(1), and never needs memory. */
-dao_status_t dao_malloc_front_free(dao_malloc_front_t *small, const void *address);
+dao_status_t dao_malloc_front_free(dao_malloc_front_t *small, const void *address, dao_block_owner_t owner);
 
 /* Finds the block around an address. DAO_ERR_FOREIGN_POINTER, without a message. O(1) for the start of a
    block, else O(blocks). */

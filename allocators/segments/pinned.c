@@ -41,10 +41,10 @@ static bool is_valid_locked(const dao_segmented_t *segmented)
                (recount.live_count > 0 ? recount.live_count + DAO_DEFERRED_SPARE_COUNT : 0);
 }
 
-static dao_status_t free_locked(void *owner, void *address)
+static dao_status_t free_locked(void *user, void *address, dao_block_owner_t owner)
 {
-    pinned_t *pinned = owner;
-    return dao_segments_free(&pinned->segmented.segments, address, NULL);
+    pinned_t *pinned = user;
+    return dao_segments_free(&pinned->segmented.segments, address, NULL, owner);
 }
 
 /* Takes the lock and reclaims deferred frees. */
@@ -84,13 +84,19 @@ static dao_status_t pinned_alloc(dao_allocator_t *allocator, const dao_block_req
     return status;
 }
 
-static dao_status_t pinned_free(dao_allocator_t *allocator, void *address, dao_stream_fence_t *fence)
+static dao_status_t pinned_free_owned(dao_allocator_t *allocator, void *address, dao_stream_fence_t *fence,
+                                      dao_block_owner_t owner)
 {
     pinned_t *pinned = pinned_of(allocator);
     lock_and_drain(&pinned->segmented);
-    dao_status_t status = dao_segments_free(&pinned->segmented.segments, address, fence);
+    dao_status_t status = dao_segments_free(&pinned->segmented.segments, address, fence, owner);
     unlock_and_report(&pinned->segmented);
     return dao_segmented_check_free(&pinned->segmented, status, address);
+}
+
+static dao_status_t pinned_free(dao_allocator_t *allocator, void *address, dao_stream_fence_t *fence)
+{
+    return pinned_free_owned(allocator, address, fence, DAO_BLOCK_OWNER_RAW);
 }
 
 static void pinned_stats_get(dao_allocator_t *allocator, dao_stats_t *out_stats)
@@ -107,9 +113,9 @@ static void pinned_destroy(dao_allocator_t *allocator)
     dao_host_free(pinned);
 }
 
-static void pinned_free_deferred(dao_allocator_t *allocator, void *address)
+static void pinned_free_deferred(dao_allocator_t *allocator, void *address, dao_block_owner_t owner)
 {
-    dao_deferred_push(&pinned_of(allocator)->deferred, address);
+    dao_deferred_push(&pinned_of(allocator)->deferred, address, owner);
 }
 
 static void pinned_drain(dao_allocator_t *allocator)
@@ -125,6 +131,7 @@ static const dao_allocator_ops_t pinned_ops = {
     .alloc_fast = dao_allocator_alloc_fallback,
     .free_fast = dao_allocator_free_fallback,
     .free = pinned_free,
+    .free_owned = pinned_free_owned,
     .stream_mark = dao_segmented_stream_mark,
     .query = dao_segmented_query,
     .trim = dao_segmented_trim,
@@ -140,10 +147,10 @@ static const dao_allocator_ops_t pinned_ops = {
     .drain = pinned_drain,
 };
 
-void dao_pinned_free_deferred(dao_allocator_t *allocator, void *address)
+void dao_pinned_free_deferred(dao_allocator_t *allocator, void *address, dao_block_owner_t owner)
 {
     DAO_ASSERT(allocator->ops->free_deferred != NULL);
-    allocator->ops->free_deferred(allocator, address);
+    allocator->ops->free_deferred(allocator, address, owner);
 }
 
 void dao_pinned_drain(dao_allocator_t *allocator)

@@ -33,7 +33,7 @@ DAO_NODISCARD dao_status_t dao_pinned_create(const dao_pinned_config_t *config,
    must not take the allocator's lock or whose current device is another one. The block counts as live until
    the queue is drained; errors in the address are found then, and logged. Lock-free; the link is kept in a
    table outside of the block. DAO_ERR_NO_HOST_MEMORY is never answered. */
-void dao_pinned_free_deferred(dao_allocator_t *allocator, void *address);
+void dao_pinned_free_deferred(dao_allocator_t *allocator, void *address, dao_block_owner_t owner);
 
 /* Reclaims deferred frees, if the allocator has a queue of them. */
 void dao_pinned_drain(dao_allocator_t *allocator);

@@ -463,7 +463,8 @@ static bool find_retired(const dao_segments_t *segments, const void *address, da
            !out_block->is_free && !dao_segment_block_is_live(out_block);
 }
 
-dao_status_t dao_segments_free(dao_segments_t *segments, const void *address, dao_stream_fence_t *fence)
+dao_status_t dao_segments_free(dao_segments_t *segments, const void *address, dao_stream_fence_t *fence,
+                               dao_block_owner_t owner)
 {
     DAO_ASSERT(fence == NULL || dao_stream_fence_is_empty(fence) || segments->config.fences != NULL);
     const dao_extent_t *extent = dao_space_extent(&segments->space, address);
@@ -475,8 +476,8 @@ dao_status_t dao_segments_free(dao_segments_t *segments, const void *address, da
         return block.offset_bytes == dao_extent_offset(extent, address) ? DAO_ERR_DOUBLE_FREE
                                                                         : DAO_ERR_FOREIGN_POINTER;
     }
-    dao_status_t status =
-        dao_range_free(segments->space.range, dao_extent_offset(extent, address), fence, &block);
+    dao_status_t status = dao_range_free_marked(segments->space.range, dao_extent_offset(extent, address),
+                                                (uint64_t)owner, fence, &block);
     if (status != DAO_OK) {
         return free_error(segments, extent, address, status);
     }
@@ -514,12 +515,13 @@ dao_status_t dao_segments_query(const dao_segments_t *segments, const void *addr
 
 /* ---- frees in two steps ---- */
 
-dao_status_t dao_segments_retire(dao_segments_t *segments, const void *address, dao_block_t *out_block)
+dao_status_t dao_segments_retire(dao_segments_t *segments, const void *address, dao_block_owner_t owner,
+                                 dao_block_t *out_block)
 {
     dao_block_t block;
     dao_status_t status = dao_segments_query(segments, address, &block);
-    if (status != DAO_OK || block.address != address) {
-        return dao_segments_free(segments, address, NULL); /* which says why: no live block begins there */
+    if (status != DAO_OK || block.address != address || block.owner != owner) {
+        return dao_segments_free(segments, address, NULL, owner); /* which says why it cannot be */
     }
     const dao_extent_t *extent = dao_space_extent(&segments->space, address);
     dao_range_block_t before;

@@ -52,9 +52,11 @@ DAO_NODISCARD dao_status_t dao_segments_take_initial(dao_segments_t *segments, s
    fence that is not empty, and marks, need config.fences. */
 dao_status_t dao_segments_alloc(dao_segments_t *segments, const dao_block_request_t *request,
                                 dao_block_grant_t *out_grant);
-dao_status_t dao_segments_free(dao_segments_t *segments, const void *address, dao_stream_fence_t *fence);
+dao_status_t dao_segments_free(dao_segments_t *segments, const void *address, dao_stream_fence_t *fence,
+                               dao_block_owner_t owner);
 dao_status_t dao_segments_mark(dao_segments_t *segments, const void *address, uint32_t stream);
-dao_status_t dao_segments_retire(dao_segments_t *segments, const void *address, dao_block_t *out_block);
+dao_status_t dao_segments_retire(dao_segments_t *segments, const void *address, dao_block_owner_t owner,
+                                 dao_block_t *out_block);
 dao_status_t dao_segments_reclaim(dao_segments_t *segments, const void *address);
 dao_status_t dao_segments_reuse(dao_segments_t *segments, const void *address,
                                 const dao_block_request_t *request);

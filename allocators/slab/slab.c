@@ -66,7 +66,7 @@ static_assert(DAO_SLAB_BYTES_MAX / DAO_SLAB_UNIT_BYTES <= UINT64_C(1) << (64 - D
 static_assert(DAO_SLAB_CLASS_COUNT <= 1u << (DAO_SLAB_ENTRY_COUNT_SHIFT - DAO_SLAB_ENTRY_CLASS_SHIFT),
               "classes fit into an entry");
 static_assert(DAO_SLAB_OBJECT_BYTES_MAX < 1u << DAO_SLAB_WORD_TAG_SHIFT, "a request fits");
-static_assert(DAO_TAG_COUNT_MAX <= 1u << (32 - DAO_SLAB_WORD_TAG_SHIFT), "a tag fits");
+static_assert(DAO_TAG_COUNT_MAX <= 1u << (DAO_SLAB_WORD_OWNER_SHIFT - DAO_SLAB_WORD_TAG_SHIFT), "a tag fits");
 
 dao_status_t dao_slabs_init(dao_slabs_t *slabs)
 {
@@ -488,7 +488,9 @@ dao_block_t dao_slab_describe(uint64_t entry, const void *address, uint32_t word
     return (dao_block_t){.address = (void *)(unit_address - before_bytes),
                          .requested_bytes = dao_slab_word_requested_bytes(word),
                          .block_bytes = object_bytes,
-                         .tag = dao_slab_word_tag(word)};
+                         .tag = dao_slab_word_tag(word),
+                         .owner = dao_slab_word_owner(word),
+                         .is_idle_at_free = true};
 }
 
 void dao_slabs_walk(const dao_slabs_t *slabs, dao_block_visit_t visit, void *user)
@@ -500,7 +502,9 @@ void dao_slabs_walk(const dao_slabs_t *slabs, dao_block_visit_t visit, void *use
                 dao_block_t block = {.address = slab->address + (size_t)i * slab->object_bytes,
                                      .requested_bytes = dao_slab_word_requested_bytes(word),
                                      .block_bytes = slab->object_bytes,
-                                     .tag = dao_slab_word_tag(word)};
+                                     .tag = dao_slab_word_tag(word),
+                                     .owner = dao_slab_word_owner(word),
+                                     .is_idle_at_free = true};
                 visit(&block, user);
             }
         }

@@ -51,8 +51,8 @@ struct dao_slab {
     _Atomic uint64_t *mail_bits; /* the same of objects that were handed over by dao_slabs_mail() */
     _Atomic bool has_mail;       /* it is among the slabs with mail, or about to be */
     _Atomic(dao_slab_t *) mail_next;
-    /* By unit, where an object begins that is handed out: requested bytes below, the tag above. 0 everywhere
-       else. */
+    /* By unit, where an object begins that is handed out: requested bytes below, the tag and the owner above.
+       0 everywhere else. */
     _Atomic uint32_t words[];
 };
 
@@ -158,7 +158,11 @@ static inline uint32_t dao_slab_entry_unit(uint64_t entry, const void *address)
 
 /* ---- what a slab keeps of an object that is handed out ---- */
 
-#define DAO_SLAB_WORD_TAG_SHIFT 16u
+#define DAO_SLAB_WORD_TAG_SHIFT   16u
+#define DAO_SLAB_WORD_OWNER_SHIFT 26u
+
+/* A larger word has a tag or an owner. */
+#define DAO_SLAB_WORD_REQUESTED_MAX ((1u << DAO_SLAB_WORD_TAG_SHIFT) - 1)
 
 static inline uint32_t dao_slab_word_requested_bytes(uint32_t word)
 {
@@ -167,12 +171,24 @@ static inline uint32_t dao_slab_word_requested_bytes(uint32_t word)
 
 static inline uint32_t dao_slab_word_tag(uint32_t word)
 {
-    return word >> DAO_SLAB_WORD_TAG_SHIFT;
+    return word >> DAO_SLAB_WORD_TAG_SHIFT &
+           ((1u << (DAO_SLAB_WORD_OWNER_SHIFT - DAO_SLAB_WORD_TAG_SHIFT)) - 1);
 }
 
-static inline uint32_t dao_slab_word(size_t size_bytes, uint32_t tag)
+static inline dao_block_owner_t dao_slab_word_owner(uint32_t word)
 {
-    return (uint32_t)size_bytes | tag << DAO_SLAB_WORD_TAG_SHIFT;
+    return (dao_block_owner_t)(word >> DAO_SLAB_WORD_OWNER_SHIFT);
+}
+
+/* `mark` is what stands above the requested bytes: of dao_slab_mark(), 0 for no tag of the program's. */
+static inline uint32_t dao_slab_word(size_t size_bytes, uint32_t mark)
+{
+    return (uint32_t)size_bytes | mark << DAO_SLAB_WORD_TAG_SHIFT;
+}
+
+static inline uint32_t dao_slab_mark(const dao_block_request_t *request)
+{
+    return request->tag | (uint32_t)request->owner << (DAO_SLAB_WORD_OWNER_SHIFT - DAO_SLAB_WORD_TAG_SHIFT);
 }
 
 /* ---- slabs ---- */

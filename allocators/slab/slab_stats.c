@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The counters of the small front: sums over all threads' counts, beside those of the inner allocator; and
-   its check. Peaks are the inner allocator's, whose blocks the slabs are: never too low, and too high by what
-   is kept in slabs at most. */
+/* The counters of the small front: sums over all threads' counts, beside those of the inner allocator; its
+   check; and walks over both. Peaks are the inner allocator's, whose blocks the slabs are: never too low, and
+   too high by what is kept in slabs at most. */
 #include "allocators/slab/thread_cache_internal.h"
 
 #include "base/numbers/math.h"
@@ -157,4 +157,67 @@ bool dao_thread_cache_is_valid(dao_allocator_t *allocator)
     bool is_valid = is_valid_locked(cache) && cache->inner->ops->is_valid(cache->inner);
     dao_mutex_unlock(&cache->lock);
     return is_valid;
+}
+
+/* ---- walks ---- */
+
+/* A walk over the inner allocator's blocks that leaves slabs out. */
+typedef struct inner_walk {
+    const dao_thread_cache_t *cache;
+    dao_block_visit_t visit;
+    void *user;
+} inner_walk_t;
+
+static void visit_inner(const dao_block_t *block, void *user)
+{
+    const inner_walk_t *walk = user;
+    uint64_t entry = dao_slab_map_find(&walk->cache->slabs.map, block->address);
+    uint32_t first = 0;
+    if (entry == 0 || !dao_slab_entry_object_unit(entry, block->address, &first)) {
+        walk->visit(block, walk->user);
+    }
+}
+
+void dao_thread_cache_walk(dao_allocator_t *allocator, dao_block_visit_t visit, void *user)
+{
+    dao_thread_cache_t *cache = dao_thread_cache_of(allocator);
+    inner_walk_t walk = {.cache = cache, .visit = visit, .user = user};
+    dao_thread_cache_lock(cache);
+    dao_slabs_walk(&cache->slabs, visit, user);
+    cache->inner->ops->walk(cache->inner, visit_inner, &walk);
+    dao_thread_cache_unlock(cache);
+}
+/* A slab's objects, as walk_all() shows them in its place. */
+static void visit_any_inner(const dao_block_t *block, void *user)
+{
+    const inner_walk_t *walk = user;
+    uint64_t entry = dao_slab_map_find(&walk->cache->slabs.map, block->address);
+    uint32_t first = 0;
+    if (entry == 0 || !dao_slab_entry_object_unit(entry, block->address, &first)) {
+        walk->visit(block, walk->user);
+        return;
+    }
+    const dao_slab_t *slab = dao_slab_of_entry(entry);
+    for (uint32_t i = 0; i < dao_slab_entry_object_count(entry); i++) {
+        char *address = (char *)block->address + (size_t)i * slab->object_bytes;
+        size_t unit = (size_t)i * (slab->object_bytes >> DAO_SLAB_UNIT_SHIFT);
+        uint32_t word = atomic_load_explicit(&slab->words[unit], relaxed);
+        dao_block_t object = {.address = address,
+                              .requested_bytes = dao_slab_word_requested_bytes(word),
+                              .block_bytes = slab->object_bytes,
+                              .tag = dao_slab_word_tag(word),
+                              .owner = dao_slab_word_owner(word),
+                              .state = word != 0 ? DAO_BLOCK_STATE_LIVE : DAO_BLOCK_STATE_FREE,
+                              .begins_segment = i == 0 && block->begins_segment};
+        walk->visit(&object, walk->user);
+    }
+}
+
+void dao_thread_cache_walk_all(dao_allocator_t *allocator, dao_block_visit_t visit, void *user)
+{
+    dao_thread_cache_t *cache = dao_thread_cache_of(allocator);
+    inner_walk_t walk = {.cache = cache, .visit = visit, .user = user};
+    dao_thread_cache_lock(cache);
+    cache->inner->ops->walk_all(cache->inner, visit_any_inner, &walk);
+    dao_thread_cache_unlock(cache);
 }

@@ -37,7 +37,7 @@
 static void free_memory(dao_thread_cache_t *cache, const dao_slab_t *retired)
 {
     for (const dao_slab_t *slab = retired; slab != NULL; slab = slab->next) {
-        dao_status_t status = cache->inner->ops->free(cache->inner, slab->address, NULL);
+        dao_status_t status = dao_allocator_free_owned(cache->inner, slab->address, DAO_BLOCK_OWNER_SLAB);
         DAO_ASSERT(status == DAO_OK); /* it is the inner allocator's block, and nobody else knows of it */
         (void)status;
     }
@@ -205,7 +205,8 @@ static bool refill_locked(dao_thread_cache_t *cache, dao_magazines_t *own, uint3
 static bool slab_take(dao_thread_cache_t *cache, dao_slab_t *slab, void **out_address)
 {
     dao_block_request_t request = {.size_bytes = (size_t)slab->object_bytes * slab->object_count,
-                                   .alignment_bytes = DAO_SLAB_GRANULE_BYTES};
+                                   .alignment_bytes = DAO_SLAB_GRANULE_BYTES,
+                                   .owner = DAO_BLOCK_OWNER_SLAB};
     dao_block_grant_t grant;
     if (cache->inner->ops->alloc(cache->inner, &request, &grant) != DAO_OK) {
         return false;
@@ -243,7 +244,7 @@ static bool refill(dao_thread_cache_t *cache, dao_magazines_t *own, uint32_t cla
     }
     dao_thread_cache_unlock(cache);
     if (is_taken && !is_added) {
-        (void)cache->inner->ops->free(cache->inner, address, NULL); /* it was given a moment ago */
+        (void)dao_allocator_free_owned(cache->inner, address, DAO_BLOCK_OWNER_SLAB); /* given a moment ago */
     }
     return is_refilled;
 }
@@ -384,12 +385,12 @@ static bool is_small(const dao_thread_cache_t *cache, const dao_block_request_t 
 
 /* Hands the latest object of a magazine out, which has `count` of them, at least 1. */
 static DAO_ON_THE_PATH void *hand_out(dao_magazines_t *own, dao_magazine_t *magazine, uint32_t count,
-                                      size_t size_bytes, uint32_t tag)
+                                      size_t size_bytes, uint32_t mark)
 {
     dao_magazine_object_t *object = &magazine->objects[count - 1];
     _Atomic uint32_t *word = atomic_load_explicit(&object->word, relaxed);
     DAO_ASSERT(count > 0 && atomic_load_explicit(word, relaxed) == 0);
-    atomic_store_explicit(word, dao_slab_word(size_bytes, tag), relaxed);
+    atomic_store_explicit(word, dao_slab_word(size_bytes, mark), relaxed);
     atomic_store_explicit(&magazine->count, count - 1, relaxed);
     count_alloc(own, (int64_t)size_bytes, magazine->object_bytes);
     return atomic_load_explicit(&object->address, relaxed);
@@ -408,7 +409,7 @@ static void *refill_and_alloc(dao_thread_cache_t *cache, const dao_block_request
         return NULL;
     }
     return hand_out(own, magazine, atomic_load_explicit(&magazine->count, relaxed), request->size_bytes,
-                    request->tag);
+                    dao_slab_mark(request));
 }
 
 /* Any small request: charges its tag, and fills the magazine if that is empty. One that finds no slab may
@@ -502,17 +503,38 @@ static DAO_ON_THE_PATH void take_back(dao_magazines_t *own, dao_magazine_t *maga
 }
 
 /* Returns the charge of an object that was freed to its tag. */
-static DAO_ON_THE_PATH void refund(const dao_thread_cache_t *cache, uint32_t word, uint32_t object_bytes)
+static void refund(const dao_thread_cache_t *cache, uint32_t word, uint32_t object_bytes)
 {
     uint32_t tag = dao_slab_word_tag(word);
-    if (__builtin_expect(tag != 0, false)) {
+    if (tag != 0) {
         dao_tags_count_free(cache->base.ledger->tags, tag, object_bytes);
     }
 }
 
+/* Looks on, for an owner that knows its object to be live and finds no word: another thread may be in
+   free_small() with the address, which is not its own, and is about to put the word back. */
+#define OWNER_LOOK_COUNT 10000u
+
+/* Takes the word off an object that an owner frees. DAO_ERR_DOUBLE_FREE; DAO_ERR_NOT_YOURS. */
+static dao_status_t take_word(_Atomic uint32_t *word_place, dao_block_owner_t owner, uint32_t *out_word)
+{
+    uint32_t word = atomic_load_explicit(word_place, relaxed);
+    for (uint32_t i = 0; word == 0 && owner != DAO_BLOCK_OWNER_RAW && i < OWNER_LOOK_COUNT; i++) {
+        dao_thread_yield();
+        word = atomic_load_explicit(word_place, relaxed);
+    }
+    do {
+        if (word == 0 || dao_slab_word_owner(word) != owner) {
+            return word == 0 ? DAO_ERR_DOUBLE_FREE : DAO_ERR_NOT_YOURS;
+        }
+    } while (!atomic_compare_exchange_weak_explicit(word_place, &word, 0, relaxed, relaxed));
+    *out_word = word;
+    return DAO_OK;
+}
+
 /* Frees an object whose word was not 0 a moment ago. */
 static dao_status_t free_object(dao_thread_cache_t *cache, uint64_t object, void *address,
-                                dao_stream_fence_t *fence)
+                                dao_stream_fence_t *fence, dao_block_owner_t owner)
 {
     if (fence != NULL && !dao_stream_fence_is_empty(fence)) {
         return dao_error(DAO_ERR_UNSUPPORTED,
@@ -522,9 +544,10 @@ static dao_status_t free_object(dao_thread_cache_t *cache, uint64_t object, void
     dao_slab_t *slab = dao_slab_of_object(object);
     _Atomic uint32_t *word_place = &slab->words[dao_slab_object_unit(object)];
     dao_magazines_t *own = own_make_ready(cache);
-    uint32_t word = atomic_exchange_explicit(word_place, 0, relaxed);
-    if (word == 0) {
-        return free_error(cache, DAO_ERR_DOUBLE_FREE, address);
+    uint32_t word = 0;
+    dao_status_t status = take_word(word_place, owner, &word);
+    if (status != DAO_OK) {
+        return free_error(cache, status, address);
     }
     uint32_t object_bytes = slab->object_bytes;
     if (own == NULL) {
@@ -541,45 +564,85 @@ static dao_status_t free_object(dao_thread_cache_t *cache, uint64_t object, void
 /* A free of an address in a slab's granules that is wrong, or another block's, or has something in its
    way. */
 static DAO_OFF_THE_PATH dao_status_t free_slow(dao_thread_cache_t *cache, void *address,
-                                               dao_stream_fence_t *fence, uint64_t entry)
+                                               dao_stream_fence_t *fence, dao_block_owner_t owner,
+                                               uint64_t entry)
 {
     uint32_t unit = 0;
     if (!dao_slab_entry_object_unit(entry, address, &unit)) {
-        return cache->inner->ops->free(cache->inner, address, fence);
+        return cache->inner->ops->free_owned(cache->inner, address, fence, owner);
     }
     dao_slab_t *slab = dao_slab_of_entry(entry);
     uint32_t word = atomic_load_explicit(&slab->words[unit], relaxed);
-    if (word == 0) {
+    if (word == 0 && owner == DAO_BLOCK_OWNER_RAW) {
         return free_error(cache, DAO_ERR_DOUBLE_FREE, address);
     }
     if (unit != dao_slab_entry_unit(entry, address) || (uintptr_t)address % DAO_SLAB_UNIT_BYTES != 0) {
         return free_error(cache, DAO_ERR_INTERIOR_POINTER, address);
     }
-    return free_object(cache, dao_slab_object(slab, unit), address, fence);
+    return free_object(cache, dao_slab_object(slab, unit), address, fence, owner);
 }
 
-/* Frees an object into a magazine that has room for it: free_slow() for most. False: nothing was done. */
-static DAO_ON_THE_PATH bool free_to_magazine(dao_thread_cache_t *cache, void *address, uint64_t entry)
+/* Frees in every other way: what free_small() leaves. */
+static DAO_ON_THE_PATH dao_status_t free_otherwise(dao_thread_cache_t *cache, void *address, uint64_t entry,
+                                                   bool is_fast)
+{
+    return is_fast ? dao_allocator_free_fallback(&cache->base, address)
+                   : free_slow(cache, address, NULL, DAO_BLOCK_OWNER_RAW, entry);
+}
+
+/* Ends free_small() for a word that was taken off and is not plain: a tagged object is the program's, another
+   owner's word is put back. Nobody else writes it meanwhile: the object is in no magazine. It looks the
+   object up again, so that free_small() keeps nothing for it. */
+static DAO_OFF_THE_PATH dao_status_t free_marked(dao_thread_cache_t *cache, void *address, uint32_t word,
+                                                 bool is_fast)
+{
+    uint64_t entry = dao_slab_map_find(&cache->slabs.map, address);
+    _Atomic uint32_t *word_place = &dao_slab_of_entry(entry)->words[dao_slab_entry_unit(entry, address)];
+    if (dao_slab_word_owner(word) != DAO_BLOCK_OWNER_RAW) {
+        atomic_store_explicit(word_place, word, relaxed);
+        return free_otherwise(cache, address, entry, is_fast);
+    }
+    dao_magazines_t *own = dao_magazines_own(&cache->owner);
+    dao_magazine_t *magazine = &own->magazines[dao_slab_entry_class(entry)];
+    take_back(own, magazine, atomic_load_explicit(&magazine->count, relaxed), address, word_place, word);
+    refund(cache, word, (uint32_t)magazine->object_bytes);
+    return DAO_OK;
+}
+
+/* Frees an object of the program's into a magazine that has room for it: most objects. */
+static DAO_ON_THE_PATH dao_status_t free_small(dao_thread_cache_t *cache, void *address, uint64_t entry,
+                                               bool is_fast)
 {
     dao_magazines_t *own = dao_magazines_own(&cache->owner);
     if (!is_ready(cache, own) || (uintptr_t)address % DAO_SLAB_UNIT_BYTES != 0) {
-        return false;
+        return free_otherwise(cache, address, entry, is_fast);
     }
     dao_magazine_t *magazine = &own->magazines[dao_slab_entry_class(entry)];
     uint32_t count = atomic_load_explicit(&magazine->count, relaxed);
     int64_t used_bytes = atomic_load_explicit(&own->counts.used_bytes, relaxed) - magazine->object_bytes;
     if (count == magazine->capacity || used_bytes < own->used_floor) {
-        return false;
+        return free_otherwise(cache, address, entry, is_fast);
     }
     dao_slab_t *slab = dao_slab_of_entry(entry);
     _Atomic uint32_t *word_place = &slab->words[dao_slab_entry_unit(entry, address)];
     uint32_t word = atomic_exchange_explicit(word_place, 0, relaxed);
-    if (word == 0) {
-        return false; /* interior, or freed twice */
+    if (word == 0) { /* interior, freed twice, or a block behind the last object */
+        return free_otherwise(cache, address, entry, is_fast);
+    }
+    if (__builtin_expect(word > DAO_SLAB_WORD_REQUESTED_MAX, false)) {
+        return free_marked(cache, address, word, is_fast);
     }
     take_back(own, magazine, count, address, word_place, word);
-    refund(cache, word, (uint32_t)magazine->object_bytes);
-    return true;
+    return DAO_OK;
+}
+
+static dao_status_t thread_cache_free_owned(dao_allocator_t *allocator, void *address,
+                                            dao_stream_fence_t *fence, dao_block_owner_t owner)
+{
+    dao_thread_cache_t *cache = dao_thread_cache_of(allocator);
+    uint64_t entry = dao_slab_map_find(&cache->slabs.map, address);
+    return entry == 0 ? cache->inner->ops->free_owned(cache->inner, address, fence, owner)
+                      : free_slow(cache, address, fence, owner, entry);
 }
 
 static dao_status_t thread_cache_free(dao_allocator_t *allocator, void *address, dao_stream_fence_t *fence)
@@ -589,17 +652,16 @@ static dao_status_t thread_cache_free(dao_allocator_t *allocator, void *address,
     if (entry == 0) {
         return cache->inner->ops->free(cache->inner, address, fence);
     }
-    return fence == NULL && free_to_magazine(cache, address, entry) ? DAO_OK
-                                                                    : free_slow(cache, address, fence, entry);
+    return fence == NULL ? free_small(cache, address, entry, false)
+                         : free_slow(cache, address, fence, DAO_BLOCK_OWNER_RAW, entry);
 }
 
 /* thread_cache_free_fast() in a slab's granules. What comes into a magazine nobody waits for: others have it
    only after a flush, so that the look at the slow path need not be made with a lock. */
 static DAO_OFF_THE_PATH dao_status_t free_fast_small(dao_thread_cache_t *cache, void *address, uint64_t entry)
 {
-    return !dao_slow_path_is_needed() && free_to_magazine(cache, address, entry)
-               ? DAO_OK
-               : dao_allocator_free_fallback(&cache->base, address);
+    return !dao_slow_path_is_needed() ? free_small(cache, address, entry, true)
+                                      : dao_allocator_free_fallback(&cache->base, address);
 }
 
 static dao_status_t thread_cache_free_fast(dao_allocator_t *allocator, void *address)
@@ -677,65 +739,6 @@ static dao_status_t thread_cache_limit_set(dao_allocator_t *allocator, size_t li
     }
     return status;
 }
-/* A walk over the inner allocator's blocks that leaves slabs out. */
-typedef struct inner_walk {
-    const dao_thread_cache_t *cache;
-    dao_block_visit_t visit;
-    void *user;
-} inner_walk_t;
-
-static void visit_inner(const dao_block_t *block, void *user)
-{
-    const inner_walk_t *walk = user;
-    uint32_t word = 0;
-    if (object_find(walk->cache, block->address, &word) == 0) {
-        walk->visit(block, walk->user);
-    }
-}
-
-static void thread_cache_walk(dao_allocator_t *allocator, dao_block_visit_t visit, void *user)
-{
-    dao_thread_cache_t *cache = dao_thread_cache_of(allocator);
-    inner_walk_t walk = {.cache = cache, .visit = visit, .user = user};
-    dao_thread_cache_lock(cache);
-    dao_slabs_walk(&cache->slabs, visit, user);
-    cache->inner->ops->walk(cache->inner, visit_inner, &walk);
-    dao_thread_cache_unlock(cache);
-}
-/* A slab's objects, as walk_all() shows them in its place. */
-static void visit_any_inner(const dao_block_t *block, void *user)
-{
-    const inner_walk_t *walk = user;
-    uint64_t entry = dao_slab_map_find(&walk->cache->slabs.map, block->address);
-    uint32_t first = 0;
-    if (entry == 0 || !dao_slab_entry_object_unit(entry, block->address, &first)) {
-        walk->visit(block, walk->user);
-        return;
-    }
-    const dao_slab_t *slab = dao_slab_of_entry(entry);
-    for (uint32_t i = 0; i < dao_slab_entry_object_count(entry); i++) {
-        char *address = (char *)block->address + (size_t)i * slab->object_bytes;
-        size_t unit = (size_t)i * (slab->object_bytes >> DAO_SLAB_UNIT_SHIFT);
-        uint32_t word = atomic_load_explicit(&slab->words[unit], relaxed);
-        dao_block_t object = {.address = address,
-                              .requested_bytes = dao_slab_word_requested_bytes(word),
-                              .block_bytes = slab->object_bytes,
-                              .tag = dao_slab_word_tag(word),
-                              .state = word != 0 ? DAO_BLOCK_STATE_LIVE : DAO_BLOCK_STATE_FREE,
-                              .begins_segment = i == 0 && block->begins_segment};
-        walk->visit(&object, walk->user);
-    }
-}
-
-static void thread_cache_walk_all(dao_allocator_t *allocator, dao_block_visit_t visit, void *user)
-{
-    dao_thread_cache_t *cache = dao_thread_cache_of(allocator);
-    inner_walk_t walk = {.cache = cache, .visit = visit, .user = user};
-    dao_thread_cache_lock(cache);
-    cache->inner->ops->walk_all(cache->inner, visit_any_inner, &walk);
-    dao_thread_cache_unlock(cache);
-}
-
 /* ---- create and destroy ---- */
 
 /* Frees the cache; the inner allocator stays. */
@@ -762,6 +765,7 @@ static const dao_allocator_ops_t thread_cache_ops = {
     .alloc = thread_cache_alloc,
     .alloc_fast = thread_cache_alloc_fast,
     .free = thread_cache_free,
+    .free_owned = thread_cache_free_owned,
     .free_fast = thread_cache_free_fast,
     .stream_mark = thread_cache_stream_mark,
     .query = thread_cache_query,
@@ -770,8 +774,8 @@ static const dao_allocator_ops_t thread_cache_ops = {
     .used_get = dao_thread_cache_used_get,
     .stats_get = dao_thread_cache_stats_get,
     .stats_reset_peaks = dao_thread_cache_stats_reset_peaks,
-    .walk = thread_cache_walk,
-    .walk_all = thread_cache_walk_all,
+    .walk = dao_thread_cache_walk,
+    .walk_all = dao_thread_cache_walk_all,
     .is_valid = dao_thread_cache_is_valid,
     .destroy = thread_cache_destroy,
 };

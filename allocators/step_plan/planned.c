@@ -63,13 +63,19 @@ typedef struct ask {
 
 /* ---- who a tracked block is ---- */
 
-/* In the word of a tracked block: the serial of its step, whether its free is deferred, its index in the
-   recording. */
+/* In the word of a tracked block: the serial of its step, whether its free is deferred, its owner, its index
+   in the recording. */
 #define ITEM_SERIAL_SHIFT 32
 #define ITEM_DEFERRED     (UINT64_C(1) << 31)
-#define ITEM_NOT_RECORDED (ITEM_DEFERRED - 1)
+#define ITEM_OWNER_SHIFT  28 /* three bits, up to ITEM_DEFERRED */
+#define ITEM_NOT_RECORDED ((UINT64_C(1) << ITEM_OWNER_SHIFT) - 1)
 
 static_assert(DAO_LIFETIME_COUNT_MAX < ITEM_NOT_RECORDED, "an index fits");
+
+static dao_block_owner_t item_owner(uint64_t word)
+{
+    return (dao_block_owner_t)((word & (ITEM_DEFERRED - 1)) >> ITEM_OWNER_SHIFT);
+}
 
 static uint64_t item_word(uint32_t serial, uint32_t index)
 {
@@ -126,8 +132,9 @@ static void track(dao_planned_t *planned, const ask_t *ask, void *address)
     if (!dao_block_map_reserve(&planned->tracked, 1)) {
         return;
     }
+    uint64_t owner = (uint64_t)ask->request->owner << ITEM_OWNER_SHIFT;
     dao_block_entry_t entry = {.address = address,
-                               .word = item_word(ask->serial, index),
+                               .word = item_word(ask->serial, index) | owner,
                                .piece = {.address = address, .size_bytes = size_bytes}};
     dao_block_map_insert(&planned->tracked, &entry);
     atomic_store_explicit(&planned->tracked_count, planned->tracked.count, memory_order_relaxed);
@@ -346,15 +353,16 @@ static void *planned_alloc_fast(dao_allocator_t *allocator, size_t size_bytes)
 
 /* ---- free ---- */
 
-dao_status_t dao_planned_free_now(dao_planned_t *planned, void *address, dao_stream_fence_t *fence)
+dao_status_t dao_planned_free_now(dao_planned_t *planned, void *address, dao_stream_fence_t *fence,
+                                  dao_block_owner_t owner)
 {
     dao_spin_lock(&planned->lock);
     dao_block_entry_t *entry = dao_block_map_find(&planned->tracked, address);
-    if (entry != NULL) {
+    if (entry != NULL && item_owner(entry->word) == owner) { /* else the inner allocator refuses it */
         untrack(planned, entry);
     }
     dao_spin_unlock(&planned->lock);
-    return planned->inner->ops->free(planned->inner, address, fence);
+    return planned->inner->ops->free_owned(planned->inner, address, fence, owner);
 }
 
 /* Makes room for one more deferred free; without memory for it, the block is freed at once. */
@@ -372,20 +380,32 @@ static bool deferred_reserve(dao_planned_t *planned)
     return larger != NULL;
 }
 
+/* Returns true if the inner allocator would refuse a free behind a fence: this free is for its caller to
+   make again once the streams are done, so that it must be refused now. */
+static bool must_be_idle(dao_planned_t *planned, const void *address, const dao_stream_fence_t *fence)
+{
+    dao_block_t block;
+    return fence != NULL && !dao_stream_fence_is_empty(fence) &&
+           planned->inner->ops->query(planned->inner, address, &block) == DAO_OK && block.is_idle_at_free;
+}
+
 /* Defers a free to the end of the step; true if it did, or has refused it. */
 static bool defers(dao_planned_t *planned, void *address, const dao_stream_fence_t *fence,
-                   dao_status_t *out_status)
+                   dao_block_owner_t owner, dao_status_t *out_status)
 {
+    if (must_be_idle(planned, address, fence)) {
+        return false;
+    }
     dao_spin_lock(&planned->lock);
     dao_block_entry_t *entry = dao_block_map_find(&planned->tracked, address);
     bool is_double = entry != NULL && (entry->word & ITEM_DEFERRED) != 0;
-    bool is_deferred = entry != NULL && !is_double &&
+    bool is_deferred = entry != NULL && !is_double && item_owner(entry->word) == owner &&
                        atomic_load_explicit(&planned->is_open, memory_order_relaxed) &&
                        deferred_reserve(planned);
     if (is_deferred) {
         entry->word |= ITEM_DEFERRED;
         planned->deferred[planned->deferred_count++] = (dao_planned_deferred_t){
-            .address = address, .fence = fence != NULL ? *fence : (dao_stream_fence_t){0}};
+            .address = address, .fence = fence != NULL ? *fence : (dao_stream_fence_t){0}, .owner = owner};
     }
     dao_spin_unlock(&planned->lock);
     *out_status =
@@ -393,17 +413,23 @@ static bool defers(dao_planned_t *planned, void *address, const dao_stream_fence
     return is_double || is_deferred;
 }
 
-static dao_status_t planned_free(dao_allocator_t *allocator, void *address, dao_stream_fence_t *fence)
+static dao_status_t planned_free_owned(dao_allocator_t *allocator, void *address, dao_stream_fence_t *fence,
+                                       dao_block_owner_t owner)
 {
     dao_planned_t *planned = dao_planned_of(allocator);
     dao_status_t status;
     if (atomic_load_explicit(&planned->tracked_count, memory_order_relaxed) == 0) {
-        return planned->inner->ops->free(planned->inner, address, fence);
+        return planned->inner->ops->free_owned(planned->inner, address, fence, owner);
     }
-    if (planned->config.defers_frees && defers(planned, address, fence, &status)) {
+    if (planned->config.defers_frees && defers(planned, address, fence, owner, &status)) {
         return status;
     }
-    return dao_planned_free_now(planned, address, fence);
+    return dao_planned_free_now(planned, address, fence, owner);
+}
+
+static dao_status_t planned_free(dao_allocator_t *allocator, void *address, dao_stream_fence_t *fence)
+{
+    return planned_free_owned(allocator, address, fence, DAO_BLOCK_OWNER_RAW);
 }
 
 /* ---- the check ---- */
@@ -473,6 +499,7 @@ static const dao_allocator_ops_t planned_ops = {
     .alloc = planned_alloc,
     .alloc_fast = planned_alloc_fast,
     .free = planned_free,
+    .free_owned = planned_free_owned,
     .free_fast = dao_allocator_free_fallback,
     .is_valid = planned_is_valid,
     .destroy = planned_destroy,

@@ -45,6 +45,7 @@ typedef struct dao_planned_learning {
 typedef struct dao_planned_deferred {
     void *address;
     dao_stream_fence_t fence;
+    dao_block_owner_t owner;
 } dao_planned_deferred_t;
 
 /* What the blocks of one step come to, those of earlier ones left out. */
@@ -153,6 +154,7 @@ DAO_NODISCARD dao_status_t dao_learnt_plan_make_ready(dao_planned_t *planned, da
 /* ---- planned.c ---- */
 
 /* Frees a block now: as free of dao_allocator_ops_t. */
-dao_status_t dao_planned_free_now(dao_planned_t *planned, void *address, dao_stream_fence_t *fence);
+dao_status_t dao_planned_free_now(dao_planned_t *planned, void *address, dao_stream_fence_t *fence,
+                                  dao_block_owner_t owner);
 
 #endif

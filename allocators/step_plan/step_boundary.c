@@ -164,7 +164,8 @@ static void deferred_reclaim(dao_planned_t *planned)
 {
     for (size_t i = 0; i < planned->deferred_count; i++) {
         dao_planned_deferred_t *deferred = &planned->deferred[i];
-        dao_status_t status = dao_planned_free_now(planned, deferred->address, &deferred->fence);
+        dao_status_t status =
+            dao_planned_free_now(planned, deferred->address, &deferred->fence, deferred->owner);
         DAO_ASSERT(status == DAO_OK); /* it lives: nobody else could free it */
         (void)status;
     }

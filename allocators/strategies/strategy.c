@@ -169,12 +169,15 @@ static dao_status_t refusal_locked(const strategy_t *strategy, const void *addre
     return was_freed ? DAO_ERR_DOUBLE_FREE : DAO_ERR_FOREIGN_POINTER;
 }
 
-static dao_status_t free_locked(void *owner, void *address)
+static dao_status_t free_locked(void *user, void *address, dao_block_owner_t owner)
 {
-    strategy_t *strategy = owner;
+    strategy_t *strategy = user;
     dao_block_entry_t *entry = find_live_locked(strategy, address);
     if (entry == NULL) {
         return refusal_locked(strategy, address);
+    }
+    if (dao_word_owner(entry->word) != owner) {
+        return DAO_ERR_NOT_YOURS;
     }
     dao_block_entry_t freed = *entry;
     dao_status_t status = strategy->placer->ops->give(strategy->placer, &freed.piece);
@@ -298,7 +301,7 @@ static dao_status_t strategy_alloc(dao_allocator_t *allocator, const dao_block_r
 static dao_status_t check_free(const strategy_t *strategy, dao_status_t status, const void *address)
 {
     if (status == DAO_ERR_FOREIGN_POINTER || status == DAO_ERR_INTERIOR_POINTER ||
-        status == DAO_ERR_DOUBLE_FREE) {
+        status == DAO_ERR_DOUBLE_FREE || status == DAO_ERR_NOT_YOURS) {
         return dao_ledger_check_free(&strategy->ledger, status, address);
     }
     if (status != DAO_OK) { /* the upstream's, which has said why */
@@ -307,15 +310,21 @@ static dao_status_t check_free(const strategy_t *strategy, dao_status_t status, 
     return status;
 }
 
-static dao_status_t strategy_free(dao_allocator_t *allocator, void *address, dao_stream_fence_t *fence)
+static dao_status_t strategy_free_owned(dao_allocator_t *allocator, void *address, dao_stream_fence_t *fence,
+                                        dao_block_owner_t owner)
 {
     DAO_ASSERT(fence == NULL || dao_stream_fence_is_empty(fence));
     (void)fence; /* nobody uses the block */
     strategy_t *strategy = strategy_of(allocator);
     uint32_t wrong = lock_and_drain(strategy);
-    dao_status_t status = free_locked(strategy, address);
+    dao_status_t status = free_locked(strategy, address, owner);
     unlock_and_report(strategy, wrong);
     return check_free(strategy, status, address);
+}
+
+static dao_status_t strategy_free(dao_allocator_t *allocator, void *address, dao_stream_fence_t *fence)
+{
+    return strategy_free_owned(allocator, address, fence, DAO_BLOCK_OWNER_RAW);
 }
 
 static dao_block_t describe(const dao_block_entry_t *entry)
@@ -325,18 +334,22 @@ static dao_block_t describe(const dao_block_entry_t *entry)
                          .block_bytes = entry->piece.size_bytes,
                          .tag = dao_word_tag(entry->word),
                          .stream = dao_word_stream(entry->word),
+                         .owner = dao_word_owner(entry->word),
                          .state = is_live(entry) ? DAO_BLOCK_STATE_LIVE : DAO_BLOCK_STATE_PENDING};
 }
 
 /* ---- frees in two steps ---- */
 
-static dao_status_t strategy_retire(dao_allocator_t *allocator, void *address, dao_block_t *out_block)
+static dao_status_t strategy_retire(dao_allocator_t *allocator, void *address, dao_block_owner_t owner,
+                                    dao_block_t *out_block)
 {
     strategy_t *strategy = strategy_of(allocator);
     uint32_t wrong = lock_and_drain(strategy);
     dao_block_entry_t *entry = find_live_locked(strategy, address);
-    dao_status_t status = entry != NULL ? DAO_OK : refusal_locked(strategy, address);
-    if (entry != NULL) {
+    dao_status_t status = entry == NULL                          ? refusal_locked(strategy, address)
+                          : dao_word_owner(entry->word) == owner ? DAO_OK
+                                                                 : DAO_ERR_NOT_YOURS;
+    if (status == DAO_OK) {
         *out_block = describe(entry);
         dao_ledger_count_free(&strategy->ledger, address, entry->word, entry->piece.size_bytes);
         entry->word = 0;
@@ -569,9 +582,9 @@ static bool strategy_is_valid(dao_allocator_t *allocator)
     return is_valid;
 }
 
-static void strategy_free_deferred(dao_allocator_t *allocator, void *address)
+static void strategy_free_deferred(dao_allocator_t *allocator, void *address, dao_block_owner_t owner)
 {
-    dao_deferred_push(&strategy_of(allocator)->deferred, address);
+    dao_deferred_push(&strategy_of(allocator)->deferred, address, owner);
 }
 
 static void strategy_drain(dao_allocator_t *allocator)
@@ -601,6 +614,7 @@ static const dao_allocator_ops_t strategy_ops = {
     .alloc_fast = dao_allocator_alloc_fallback,
     .free_fast = dao_allocator_free_fallback,
     .free = strategy_free,
+    .free_owned = strategy_free_owned,
     .query = strategy_query,
     .trim = strategy_trim,
     .limit_set = strategy_limit_set,

@@ -185,14 +185,39 @@ DAO_API DAO_NODISCARD dao_status_t dao_snapshot_write_json(const dao_snapshot_t 
 
 /* ---- which block a byte is in ---- */
 
+/** Who owns a block, and frees it: number, name, text, and what the owner's block ends with. */
+#define DAO_BLOCK_OWNER_LIST(X)                                                                              \
+    X(0, RAW, "the program", "dao_free()")                                                                   \
+    X(1, HANDLE, "a memory handle", "dao_memory_release()")                                                  \
+    X(2, ARENA, "an executor's arena", "dao_executor_destroy()")                                             \
+    X(3, POOL, "the library's pool for copies", "the executor or the copy that uses it")                     \
+    X(4, SLAB, "a slab of small blocks", "the last of them")                                                 \
+    X(5, LEASE, "a lease, since the program has freed it", "dao_lease_release()")
+
+typedef enum dao_block_owner {
+#define DAO_BLOCK_OWNER_ENUMERATOR(number, name, text, end) DAO_BLOCK_OWNER_##name = number,
+    DAO_BLOCK_OWNER_LIST(DAO_BLOCK_OWNER_ENUMERATOR)
+#undef DAO_BLOCK_OWNER_ENUMERATOR
+} dao_block_owner_t;
+
+/**
+ * Returns the text of an owner, such as "a memory handle".
+ *
+ * @return A static string; "unknown" for a number that is none.
+ *
+ * Threads: any. Waits: never. Cost: O(1).
+ */
+DAO_API const char *dao_block_owner_text(dao_block_owner_t owner);
+
 /** The live block around an address. */
 typedef struct dao_block_info {
     void *address;
-    size_t size_bytes;      /**< roundings included */
-    size_t requested_bytes; /**< what was asked for */
-    size_t offset_bytes;    /**< of the address that was asked about, in the block */
-    uint32_t tag;           /**< its tag; 0 is none */
-    uint32_t stream;        /**< the allocator's number of the stream that it follows; 0 is none */
+    size_t size_bytes;       /**< roundings included */
+    size_t requested_bytes;  /**< what was asked for */
+    size_t offset_bytes;     /**< of the address that was asked about, in the block */
+    uint32_t tag;            /**< its tag; 0 is none */
+    uint32_t stream;         /**< the allocator's number of the stream that it follows; 0 is none */
+    dao_block_owner_t owner; /**< who may free it: others are refused with DAO_ERR_NOT_YOURS */
     /** Memory handles whose bytes include the address; 0: a block of dao_alloc(). */
     uint32_t handle_count;
     void *handle_address; /**< of the smallest of these handles; else NULL */

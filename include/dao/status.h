@@ -45,7 +45,8 @@ DAO_BEGIN_DECLS
     X(27, ERR_CORRUPT, "an internal structure is damaged")                                                   \
     X(28, ERR_IO, "a file could not be read or written")                                                     \
     X(29, ERR_PARSE, "a file's content is not valid")                                                        \
-    X(30, ERR_TOO_MANY, "there are as many of these as there can be")
+    X(30, ERR_TOO_MANY, "there are as many of these as there can be")                                        \
+    X(31, ERR_NOT_YOURS, "the block belongs to another owner, who frees it")
 
 typedef enum dao_status {
 #define DAO_STATUS_ENUMERATOR(number, name, text) DAO_##name = number,

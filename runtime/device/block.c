@@ -4,6 +4,7 @@
 #include "runtime/device/block.h"
 
 #include "allocators/accounting/ledger.h"
+#include "allocators/accounting/owner.h"
 #include "base/log.h"
 #include "base/report/error.h"
 
@@ -47,17 +48,21 @@ void dao_block_note_failure(dao_place_t place, dao_allocator_t *allocator, dao_r
 
 /* ---- refused frees ---- */
 
-/* Returns true if a place that was used already has a live block at an address. */
-static bool place_owns(const dao_core_t *core, dao_place_t place, const void *address)
+/* Returns the allocator of a place that was used already, else NULL. */
+static dao_allocator_t *allocator_of(dao_place_t place)
 {
-    dao_allocator_t *allocator = atomic_load(&core->host_memory);
-    if (place.kind != DAO_PLACE_KIND_CPU) {
-        dao_runtime_t *runtime = dao_runtime_started(place.index);
-        if (runtime == NULL) {
-            return false;
-        }
-        allocator = dao_runtime_allocator(runtime, place.kind);
+    const dao_core_t *core = dao_core_started();
+    if (core == NULL || place.kind == DAO_PLACE_KIND_CPU) {
+        return core != NULL ? atomic_load(&core->host_memory) : NULL;
     }
+    dao_runtime_t *runtime = dao_runtime_started(place.index);
+    return runtime != NULL ? dao_runtime_allocator(runtime, place.kind) : NULL;
+}
+
+/* Returns true if a place that was used already has a live block at an address. */
+static bool place_owns(dao_place_t place, const void *address)
+{
+    dao_allocator_t *allocator = allocator_of(place);
     dao_block_t block;
     return allocator != NULL && allocator->ops->query(allocator, address, &block) == DAO_OK;
 }
@@ -71,7 +76,7 @@ static bool owner_find(const dao_core_t *core, dao_place_t named, const void *ad
         int32_t count = kinds[i] == DAO_PLACE_KIND_CPU ? 1 : core->device_count;
         for (int32_t index = 0; index < count; index++) {
             *out_place = (dao_place_t){kinds[i], index};
-            if (!dao_place_equal(*out_place, named) && place_owns(core, *out_place, address)) {
+            if (!dao_place_equal(*out_place, named) && place_owns(*out_place, address)) {
                 return true;
             }
         }
@@ -79,9 +84,28 @@ static bool owner_find(const dao_core_t *core, dao_place_t named, const void *ad
     return false;
 }
 
+/* Names the owner of a block at a place that was used already. */
+static dao_status_t not_yours_error(const char *function, dao_place_t place, const void *address)
+{
+    char text[DAO_PLACE_TEXT_BYTES];
+    dao_block_t block;
+    dao_allocator_t *allocator = allocator_of(place);
+    if (allocator == NULL || allocator->ops->query(allocator, address, &block) != DAO_OK) {
+        return dao_error(DAO_ERR_NOT_YOURS, "%s: %p at %s belonged to another owner; nothing was freed",
+                         function, address, dao_place_format(place, text));
+    }
+    return dao_error(DAO_ERR_NOT_YOURS,
+                     "%s: %p at %s, a block of %zu bytes, belongs to %s and ends with %s; nothing was freed",
+                     function, address, dao_place_format(place, text), block.requested_bytes,
+                     dao_block_owner_text(block.owner), dao_block_owner_end(block.owner));
+}
+
 static dao_status_t free_error(const char *function, dao_place_t place, const void *address,
                                dao_status_t status)
 {
+    if (status == DAO_ERR_NOT_YOURS) {
+        return not_yours_error(function, place, address);
+    }
     if (status != DAO_ERR_FOREIGN_POINTER && status != DAO_ERR_DOUBLE_FREE && status != DAO_ERR_NO_DEVICE) {
         return status; /* it is not elsewhere */
     }

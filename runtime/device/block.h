@@ -59,7 +59,8 @@ static DAO_ON_THE_PATH dao_status_t dao_block_free(dao_place_t place, dao_alloca
     if (runtime != NULL) {
         dao_runtime_drain(runtime);
     }
-    if (runtime == NULL || !dao_retained_retires(&runtime->retained, place.kind, address, NULL, &status)) {
+    if (runtime == NULL ||
+        !dao_retained_retires(&runtime->retained, place.kind, address, NULL, DAO_BLOCK_OWNER_RAW, &status)) {
         status = dao_events_are_on() ? dao_events_free(allocator, place, address)
                                      : dao_allocator_free(allocator, address);
     }

@@ -66,7 +66,7 @@ static void unlock(dao_deferred_list_t *list)
 void dao_runtime_block_free(dao_runtime_t *runtime, dao_place_kind_t kind, void *address)
 {
     dao_status_t status;
-    if (dao_retained_retires(&runtime->retained, kind, address, NULL, &status)) {
+    if (dao_retained_retires(&runtime->retained, kind, address, NULL, DAO_BLOCK_OWNER_HANDLE, &status)) {
         if (status != DAO_OK) {
             dao_log(DAO_LOG_LEVEL_ERROR, "the memory of a handle could not be freed: %s", dao_last_message());
         }
@@ -77,11 +77,11 @@ void dao_runtime_block_free(dao_runtime_t *runtime, dao_place_kind_t kind, void 
                          dao_events_ticks());
     if (kind == DAO_PLACE_KIND_PINNED && dao_device_get_current() != runtime->device_index &&
         allocator->ops->free_deferred != NULL) {
-        dao_pinned_free_deferred(allocator, address);
+        dao_pinned_free_deferred(allocator, address, DAO_BLOCK_OWNER_HANDLE);
         dao_waiters_note_free();
         return;
     }
-    if (dao_allocator_free(allocator, address) != DAO_OK) {
+    if (dao_allocator_free_owned(allocator, address, DAO_BLOCK_OWNER_HANDLE) != DAO_OK) {
         dao_log(DAO_LOG_LEVEL_ERROR, "the memory of a handle could not be freed: %s", dao_last_message());
     }
     dao_waiters_note_free();

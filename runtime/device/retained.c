@@ -82,11 +82,13 @@ static dao_retained_block_t *insert(dao_retained_t *retained, const dao_retained
     return place;
 }
 
-void dao_retained_add(dao_retained_t *retained, void *address, uint64_t block_bytes)
+void dao_retained_add(dao_retained_t *retained, void *address, uint64_t block_bytes, dao_block_owner_t owner)
 {
     dao_retained_block_t *block = dao_retained_find(retained, address);
     if (block == NULL) {
-        block = insert(retained, &(dao_retained_block_t){.address = address, .block_bytes = block_bytes});
+        block =
+            insert(retained,
+                   &(dao_retained_block_t){.address = address, .block_bytes = block_bytes, .owner = owner});
     }
     block->lease_count++;
     DAO_ASSERT_HEAVY(dao_retained_is_valid(retained));
@@ -136,13 +138,28 @@ bool dao_retained_is_valid(const dao_retained_t *retained)
     return count + retained->leaving_count <= retained->capacity;
 }
 
+bool dao_retained_is_freed(dao_retained_t *retained, const void *address)
+{
+    if (!dao_retained_any(retained)) {
+        return false;
+    }
+    dao_mutex_lock(&retained->lock);
+    const dao_retained_block_t *block = dao_retained_find(retained, address);
+    bool is_freed = block != NULL && block->is_freed;
+    dao_mutex_unlock(&retained->lock);
+    return is_freed;
+}
+
 bool dao_retained_retires_slow(dao_retained_t *retained, const void *address, const dao_stream_fence_t *fence,
-                               dao_status_t *out_status)
+                               dao_block_owner_t owner, dao_status_t *out_status)
 {
     dao_mutex_lock(&retained->lock);
     DAO_ASSERT_HEAVY(dao_retained_is_valid(retained));
     dao_retained_block_t *block = dao_retained_find(retained, address);
-    if (block != NULL && block->is_freed) {
+    if (block != NULL && block->owner != owner) {
+        *out_status = dao_error(DAO_ERR_NOT_YOURS, "%p cannot be freed: it belongs to %s", address,
+                                dao_block_owner_text(block->owner));
+    } else if (block != NULL && block->is_freed) {
         *out_status =
             dao_error(DAO_ERR_DOUBLE_FREE, "%p was freed before; a lease retains it until it ends", address);
     } else if (block != NULL) {

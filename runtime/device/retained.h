@@ -8,11 +8,14 @@
 #include "allocators/stream_fence.h"
 #include "base/threads/sync.h"
 
+#include <dao/observe.h>
+
 #include <stdatomic.h>
 
 typedef struct dao_retained_block {
     void *address;
     uint64_t block_bytes;
+    dao_block_owner_t owner;
     uint32_t lease_count;     /* leases that retain it; at least 1 */
     bool is_freed;            /* its owner has freed it */
     dao_stream_fence_t fence; /* by which streams it may be in use then */
@@ -42,7 +45,7 @@ dao_retained_block_t *dao_retained_find(const dao_retained_t *retained, const vo
 DAO_NODISCARD dao_status_t dao_retained_reserve(dao_retained_t *retained);
 
 /* Counts one more lease that retains a block, for which there is room. */
-void dao_retained_add(dao_retained_t *retained, void *address, uint64_t block_bytes);
+void dao_retained_add(dao_retained_t *retained, void *address, uint64_t block_bytes, dao_block_owner_t owner);
 
 /* Counts one lease less; *out_block is what the block was before. True if that was the last one and its owner
    has freed it: the caller frees it now, and then calls dao_retained_drop_end(). */
@@ -55,13 +58,17 @@ void dao_retained_drop_end(dao_retained_t *retained, const dao_retained_block_t 
    Else the free waits for the leases, or is refused, as *out_status says. `fence` as for
    dao_allocator_ops_t.free. Called without the lock. */
 bool dao_retained_retires_slow(dao_retained_t *retained, const void *address, const dao_stream_fence_t *fence,
-                               dao_status_t *out_status);
+                               dao_block_owner_t owner, dao_status_t *out_status);
 static inline bool dao_retained_retires(dao_retained_t *retained, dao_place_kind_t kind, const void *address,
-                                        const dao_stream_fence_t *fence, dao_status_t *out_status)
+                                        const dao_stream_fence_t *fence, dao_block_owner_t owner,
+                                        dao_status_t *out_status)
 {
     return dao_retained_any(retained) && kind == DAO_PLACE_KIND_DEVICE &&
-           dao_retained_retires_slow(retained, address, fence, out_status);
+           dao_retained_retires_slow(retained, address, fence, owner, out_status);
 }
+
+/* Returns true if a block is retained and its owner has freed it. Called without the lock. */
+bool dao_retained_is_freed(dao_retained_t *retained, const void *address);
 
 bool dao_retained_is_valid(const dao_retained_t *retained);
 

@@ -167,7 +167,8 @@ static dao_status_t arena_take(dao_executor_t *executor, uint64_t bytes, uint64_
     dao_allocator_t *allocator = dao_runtime_allocator(executor->runtime, DAO_PLACE_KIND_DEVICE);
     bytes = bytes < DAO_RANGE_CAPACITY_MAX ? bytes : DAO_RANGE_CAPACITY_MAX;
     bytes -= bytes % unit;
-    dao_status_t status = dao_allocator_alloc(allocator, bytes, &executor->arena_address);
+    dao_status_t status =
+        dao_allocator_alloc_owned(allocator, bytes, DAO_BLOCK_OWNER_ARENA, &executor->arena_address);
     if (status == DAO_OK) {
         *out_bytes = bytes;
     } else {
@@ -230,8 +231,8 @@ static void destroy_parts(dao_executor_t *executor)
         dao_allocator_t *allocator = dao_runtime_allocator(executor->runtime, DAO_PLACE_KIND_DEVICE);
         dao_annotate_free((dao_place_t){DAO_PLACE_KIND_DEVICE, executor->runtime->device_index},
                           executor->arena_address);
-        (void)dao_allocator_free(allocator,
-                                 executor->arena_address); /* it was handed out and is still whole */
+        (void)dao_allocator_free_owned(allocator, executor->arena_address,
+                                       DAO_BLOCK_OWNER_ARENA); /* nobody else can */
         executor->arena_address = NULL;
     }
     if (executor->runtime != NULL) {

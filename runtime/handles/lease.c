@@ -249,9 +249,10 @@ static dao_status_t retained_free(dao_runtime_t *runtime, dao_retained_block_t *
     dao_place_t place = {DAO_PLACE_KIND_DEVICE, runtime->device_index};
     uint64_t ticks = dao_events_ticks();
     dao_events_free_begins(place, block->address, ticks);
-    dao_status_t status = dao_stream_fence_is_empty(&block->fence)
-                              ? dao_allocator_free(allocator, block->address)
-                              : dao_place_free_fenced(runtime, allocator, block->address, &block->fence);
+    dao_status_t status =
+        dao_stream_fence_is_empty(&block->fence)
+            ? dao_allocator_free_owned(allocator, block->address, block->owner)
+            : dao_place_free_fenced(runtime, allocator, block->address, &block->fence, block->owner);
     if (status == DAO_OK) {
         dao_events_note_freed(runtime->core, place, block->address, ticks);
     }
@@ -399,7 +400,7 @@ static dao_status_t retain_locked(dao_lease_t *lease, void *address)
         status = dao_retained_reserve(retained);
     }
     if (status == DAO_OK) {
-        dao_retained_add(retained, address, block.block_bytes);
+        dao_retained_add(retained, address, block.block_bytes, block.owner);
         lease->addresses[lease->retained_count++] = address;
         lease->retained_bytes += block.block_bytes;
     }

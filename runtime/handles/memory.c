@@ -116,7 +116,8 @@ static dao_status_t block_take(dao_memory_t *memory, size_t size_bytes, dao_stre
                                void **out_address)
 {
     dao_runtime_t *runtime;
-    dao_status_t status = dao_place_alloc(memory->place, size_bytes, out_address, &runtime);
+    dao_status_t status =
+        dao_place_alloc(memory->place, size_bytes, DAO_BLOCK_OWNER_HANDLE, out_address, &runtime);
     if (status != DAO_OK || runtime == NULL) {
         return status;
     }
@@ -126,7 +127,7 @@ static dao_status_t block_take(dao_memory_t *memory, size_t size_bytes, dao_stre
         dao_error_record_t record;
         dao_error_save(&record, status);
         dao_events_note_free(NULL, memory->place, *out_address, dao_events_ticks());
-        (void)dao_allocator_free(allocator, *out_address); /* it was allocated just now */
+        (void)dao_allocator_free_owned(allocator, *out_address, DAO_BLOCK_OWNER_HANDLE); /* just allocated */
         return dao_error_restore(&record);
     }
     memory->runtime = dao_runtime_retain(runtime);
@@ -250,7 +251,8 @@ static void block_give(dao_memory_t *memory)
 static void host_block_free(const dao_memory_t *memory)
 {
     dao_events_note_free(memory->core, memory->place, memory->address, dao_events_ticks());
-    if (dao_allocator_free(memory->core->host_memory, memory->address) != DAO_OK) {
+    if (dao_allocator_free_owned(memory->core->host_memory, memory->address, DAO_BLOCK_OWNER_HANDLE) !=
+        DAO_OK) {
         dao_log(DAO_LOG_LEVEL_ERROR, "the memory of a handle could not be freed: %s", dao_last_message());
     }
 }

@@ -4,6 +4,7 @@
 #include "allocators/layers/hardened.h"
 #include "allocators/layers/stream_ordered.h"
 #include "base/report/error.h"
+#include "runtime/device/deferred_free.h"
 #include "runtime/place/lookup.h"
 #include "runtime/start/hardening.h"
 
@@ -37,10 +38,12 @@ dao_status_t dao_block_query(dao_place_t place, const void *address, dao_block_i
     }
     dao_core_t *core;
     dao_allocator_t *allocator;
+    dao_runtime_t *runtime;
     dao_status_t status = dao_context_enter(&core);
-    if (status != DAO_OK || (status = dao_place_peek_drained(place, &allocator)) != DAO_OK) {
+    if (status != DAO_OK || (status = dao_place_peek(place, &allocator, &runtime)) != DAO_OK) {
         return status;
     }
+    dao_place_drain(place, runtime);
     if (allocator == NULL) {
         char text[DAO_PLACE_TEXT_BYTES];
         return dao_error(DAO_ERR_FOREIGN_POINTER, "dao_block_query: %p is not at %s, which was never used",
@@ -56,7 +59,12 @@ dao_status_t dao_block_query(dao_place_t place, const void *address, dao_block_i
                              .requested_bytes = block.requested_bytes,
                              .offset_bytes = (size_t)((const char *)address - (const char *)block.address),
                              .tag = block.tag,
-                             .stream = block.stream};
+                             .stream = block.stream,
+                             .owner = block.owner};
+    if (runtime != NULL && place.kind == DAO_PLACE_KIND_DEVICE &&
+        dao_retained_is_freed(&runtime->retained, block.address)) {
+        info.owner = DAO_BLOCK_OWNER_LEASE;
+    }
     holders_find(core, place, address, &info);
     *out_info = info;
     return DAO_OK;

@@ -29,10 +29,10 @@ static DAO_ON_THE_PATH dao_status_t place_alloc(dao_place_t place, const dao_blo
     return dao_block_alloc(place, allocator, *out_runtime, request, out_address);
 }
 
-dao_status_t dao_place_alloc(dao_place_t place, size_t size_bytes, void **out_address,
-                             dao_runtime_t **out_runtime)
+dao_status_t dao_place_alloc(dao_place_t place, size_t size_bytes, dao_block_owner_t owner,
+                             void **out_address, dao_runtime_t **out_runtime)
 {
-    dao_block_request_t request = {.size_bytes = size_bytes, .tag = dao_tag_of_thread};
+    dao_block_request_t request = {.size_bytes = size_bytes, .tag = dao_tag_of_thread, .owner = owner};
     return place_alloc(place, &request, out_address, out_runtime);
 }
 

@@ -134,9 +134,9 @@ void *dao_alloc_async(dao_place_t place, size_t size_bytes, dao_stream_t *stream
 /* Frees a block with its fence. One that follows no stream, as small ones of dao_alloc(), is waited for
    instead. */
 dao_status_t dao_place_free_fenced(dao_runtime_t *runtime, dao_allocator_t *allocator, void *address,
-                                   dao_stream_fence_t *fence)
+                                   dao_stream_fence_t *fence, dao_block_owner_t owner)
 {
-    dao_status_t status = allocator->ops->free(allocator, address, fence);
+    dao_status_t status = allocator->ops->free_owned(allocator, address, fence, owner);
     if (status != DAO_ERR_UNSUPPORTED) {
         return status;
     }
@@ -145,7 +145,7 @@ dao_status_t dao_place_free_fenced(dao_runtime_t *runtime, dao_allocator_t *allo
         return status;
     }
     *fence = (dao_stream_fence_t){0};
-    return dao_allocator_free(allocator, address);
+    return dao_allocator_free_owned(allocator, address, owner);
 }
 
 /* Returns true if a place's device is lost, and its streams with it. */
@@ -168,11 +168,12 @@ dao_status_t dao_free_async(dao_place_t place, void *address, dao_stream_t *stre
     if (status == DAO_OK) {
         dao_stream_fence_t fence = dao_stream_fences_mark(order.runtime->fences, order.number);
         uint64_t ticks = dao_events_ticks();
-        bool is_retired =
-            dao_retained_retires(&order.runtime->retained, place.kind, address, &fence, &status);
+        bool is_retired = dao_retained_retires(&order.runtime->retained, place.kind, address, &fence,
+                                               DAO_BLOCK_OWNER_RAW, &status);
         if (!is_retired) {
             dao_events_free_begins(place, address, ticks);
-            status = dao_place_free_fenced(order.runtime, order.allocator, address, &fence);
+            status =
+                dao_place_free_fenced(order.runtime, order.allocator, address, &fence, DAO_BLOCK_OWNER_RAW);
         }
         if (status == DAO_OK) {
             if (!is_retired) {

@@ -88,12 +88,12 @@ static dao_status_t copy_staged(const transfer_t *transfer)
     dao_allocator_t *pinned = transfer->src_runtime->pinned_memory;
     size_t staging_bytes = transfer->size_bytes < STAGING_BYTES ? transfer->size_bytes : STAGING_BYTES;
     void *staging;
-    dao_status_t status = dao_allocator_alloc(pinned, staging_bytes, &staging);
+    dao_status_t status = dao_allocator_alloc_owned(pinned, staging_bytes, DAO_BLOCK_OWNER_POOL, &staging);
     if (status != DAO_OK) {
         return status;
     }
     status = copy_pieces(transfer, staging, staging_bytes);
-    dao_status_t free_status = dao_allocator_free(pinned, staging);
+    dao_status_t free_status = dao_allocator_free_owned(pinned, staging, DAO_BLOCK_OWNER_POOL);
     DAO_ASSERT(free_status == DAO_OK); /* it was allocated just now */
     (void)free_status;
     return status;

@@ -62,15 +62,15 @@ static inline dao_status_t dao_place_peek(dao_place_t place, dao_allocator_t **o
    asked for. */
 DAO_NODISCARD dao_status_t dao_place_peek_drained(dao_place_t place, dao_allocator_t **out_allocator);
 
-/* dao_alloc() with a status: alloc.c. *out_runtime is the borrowed runtime, NULL for the host. size_bytes is
-   at least 1. */
-DAO_NODISCARD dao_status_t dao_place_alloc(dao_place_t place, size_t size_bytes, void **out_address,
-                                           dao_runtime_t **out_runtime);
+/* dao_alloc() for an owner, with a status: alloc.c. *out_runtime is the borrowed runtime, NULL for the host.
+   size_bytes is at least 1. */
+DAO_NODISCARD dao_status_t dao_place_alloc(dao_place_t place, size_t size_bytes, dao_block_owner_t owner,
+                                           void **out_address, dao_runtime_t **out_runtime);
 
-/* Frees a block with its fence, or once that has ended where the block follows no stream: async.c. As free of
-   dao_allocator_ops_t; DAO_ERR_REENTRANT if this thread must not wait. */
+/* Frees a block with its fence, or once that has ended where the block follows no stream: async.c. As
+   free_owned of dao_allocator_ops_t; DAO_ERR_REENTRANT if this thread must not wait. */
 dao_status_t dao_place_free_fenced(dao_runtime_t *runtime, dao_allocator_t *allocator, void *address,
-                                   dao_stream_fence_t *fence);
+                                   dao_stream_fence_t *fence, dao_block_owner_t owner);
 
 /* Prepares an error of a copy: copy.c. DAO_ERR_DEVICE_LOST stays, all else becomes DAO_ERR_COPY_FAILED with
    the same text. */

@@ -55,8 +55,9 @@ static void block_report(const dao_block_t *block, const char *place_text)
 {
     bool has_tag = block->tag != 0;
     dao_log(DAO_LOG_LEVEL_WARNING,
-            "live at shutdown: block of %zu bytes (%zu asked for) at %s, address %p%s%s%s",
-            block->block_bytes, block->requested_bytes, place_text, block->address, has_tag ? ", tag \"" : "",
+            "live at shutdown: block of %zu bytes (%zu asked for) at %s, address %p, of %s%s%s%s",
+            block->block_bytes, block->requested_bytes, place_text, block->address,
+            dao_block_owner_text(block->owner), has_tag ? ", tag \"" : "",
             has_tag ? dao_tag_names_get(block->tag) : "", has_tag ? "\"" : "");
 }
 

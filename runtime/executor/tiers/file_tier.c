@@ -87,7 +87,8 @@ static dao_status_t create_staging(dao_file_tier_t *tier)
     tier->staging_bytes = dao_file_tier_piece_bytes(tier->config.arena_bytes);
     for (int i = 0; i < DAO_FILE_DIRECTION_COUNT * DAO_FILE_STAGING_COUNT; i++) {
         void *address = NULL;
-        dao_status_t status = dao_allocator_alloc(tier->config.host, tier->staging_bytes, &address);
+        dao_status_t status =
+            dao_allocator_alloc_owned(tier->config.host, tier->staging_bytes, DAO_BLOCK_OWNER_POOL, &address);
         if (status != DAO_OK) {
             dao_error_prefix("the pinned pieces of a file tier: ");
             return status;
@@ -114,7 +115,8 @@ static void destroy_parts(dao_file_tier_t *tier)
     for (int i = 0; i < DAO_FILE_DIRECTION_COUNT * DAO_FILE_STAGING_COUNT; i++) {
         void *address = tier->staging[i / DAO_FILE_STAGING_COUNT][i % DAO_FILE_STAGING_COUNT];
         if (address != NULL) {
-            (void)dao_allocator_free(tier->config.host, address); /* it was handed out */
+            (void)dao_allocator_free_owned(tier->config.host, address,
+                                           DAO_BLOCK_OWNER_POOL); /* nobody else can */
         }
     }
     for (int i = 0; i < DAO_FILE_DIRECTION_COUNT; i++) {

@@ -37,7 +37,7 @@ void dao_host_tier_copy(const dao_host_tier_t *tier, void *destination, const vo
 static void free_slot(dao_host_tier_t *tier, void *address, size_t size_bytes)
 {
     DAO_ASSERT(tier->used_bytes >= size_bytes);
-    dao_status_t status = dao_allocator_free(tier->allocator, address);
+    dao_status_t status = dao_allocator_free_owned(tier->allocator, address, DAO_BLOCK_OWNER_POOL);
     DAO_ASSERT(status == DAO_OK);
     (void)status;
     tier->used_bytes -= size_bytes;
@@ -89,7 +89,8 @@ static dao_status_t try_take(dao_host_tier_t *tier, size_t size_bytes, void **ou
                          " in use; raise host_bytes",
                          size_bytes, tier->used_bytes, tier->limit_bytes);
     }
-    dao_status_t status = dao_allocator_alloc(tier->allocator, size_bytes, out_address);
+    dao_status_t status =
+        dao_allocator_alloc_owned(tier->allocator, size_bytes, DAO_BLOCK_OWNER_POOL, out_address);
     if (status != DAO_OK) {
         return dao_error(DAO_ERR_HOST_FULL, "host memory: %zu bytes asked for, %" PRIu64 " in use: %s",
                          size_bytes, tier->used_bytes, dao_last_message());

@@ -40,7 +40,7 @@ static char *take(size_t size_bytes, uint32_t stream)
 
 static dao_status_t give(const void *address)
 {
-    return dao_segment_free(&segment, &ledger, address, NULL);
+    return dao_segment_free(&segment, &ledger, address, NULL, DAO_BLOCK_OWNER_RAW);
 }
 
 static void a_block_is_found_from_within(void)
@@ -72,7 +72,7 @@ static void a_block_of_a_stream_alone_is_marked(void)
     CU_ASSERT_EQUAL(dao_segment_mark(&segment, BASE + SIZE - 256, 5), DAO_ERR_FOREIGN_POINTER);
     CU_ASSERT_EQUAL(dao_segment_mark(&segment, streamed, 5), DAO_OK);
     dao_stream_fence_t fence = {.streams = UINT64_C(1) << 3, .epoch = 1};
-    CU_ASSERT_EQUAL(dao_segment_free(&segment, &ledger, streamed, &fence), DAO_OK);
+    CU_ASSERT_EQUAL(dao_segment_free(&segment, &ledger, streamed, &fence, DAO_BLOCK_OWNER_RAW), DAO_OK);
     dao_stream_fence_t all = dao_range_all_fences(segment.range); /* stream 5 may still use it */
     CU_ASSERT_EQUAL(all.streams, UINT64_C(1) << 3 | UINT64_C(1) << 5);
     CU_ASSERT_EQUAL(give(idle), DAO_OK);

@@ -26,9 +26,10 @@ static void *address_of(size_t number)
     return (void *)(uintptr_t)(4096 + number * 64);
 }
 
-static dao_status_t give(void *owner, void *address)
+static dao_status_t give(void *user, void *address, dao_block_owner_t owner)
 {
-    CU_ASSERT_PTR_EQUAL(owner, &deferred);
+    CU_ASSERT_PTR_EQUAL(user, &deferred);
+    CU_ASSERT_EQUAL(owner, DAO_BLOCK_OWNER_RAW);
     given[given_count++] = address;
     return address == REFUSED ? DAO_ERR_FOREIGN_POINTER : DAO_OK;
 }
@@ -37,7 +38,7 @@ static void what_was_pushed_is_given_once(void)
 {
     CU_ASSERT_EQUAL_FATAL(dao_deferred_reserve(&deferred, 3), DAO_OK);
     for (size_t i = 0; i < 3; i++) {
-        dao_deferred_push(&deferred, address_of(i));
+        dao_deferred_push(&deferred, address_of(i), DAO_BLOCK_OWNER_RAW);
     }
     CU_ASSERT_EQUAL(atomic_load(&deferred.pending_count), 3);
     CU_ASSERT_EQUAL(dao_deferred_reclaim(&deferred, give, &deferred), DAO_DEFERRED_NONE);
@@ -53,7 +54,7 @@ static void what_was_pushed_is_given_once(void)
 
 static void without_slots_a_push_is_lost_and_counted(void)
 {
-    dao_deferred_push(&deferred, address_of(1));
+    dao_deferred_push(&deferred, address_of(1), DAO_BLOCK_OWNER_RAW);
     CU_ASSERT_EQUAL(atomic_load(&deferred.lost_count), 1);
     CU_ASSERT_EQUAL(dao_deferred_reclaim(&deferred, give, &deferred), DAO_DEFERRED_NONE);
     CU_ASSERT_EQUAL(given_count, 0);
@@ -67,7 +68,7 @@ static void there_is_a_slot_for_every_live_block_and_some_to_spare(void)
     CU_ASSERT_EQUAL_FATAL(dao_deferred_reserve(&deferred, live_count), DAO_OK);
     CU_ASSERT_TRUE(deferred.slot_count >= live_count + DAO_DEFERRED_SPARE_COUNT);
     for (size_t i = 0; i < live_count + DAO_DEFERRED_SPARE_COUNT; i++) {
-        dao_deferred_push(&deferred, address_of(i));
+        dao_deferred_push(&deferred, address_of(i), DAO_BLOCK_OWNER_RAW);
     }
     CU_ASSERT_EQUAL(atomic_load(&deferred.lost_count), 0);
     CU_ASSERT_EQUAL(dao_deferred_reclaim(&deferred, give, &deferred), DAO_DEFERRED_NONE);
@@ -77,8 +78,8 @@ static void there_is_a_slot_for_every_live_block_and_some_to_spare(void)
 static void refused_addresses_keep_their_slots_until_they_are_told(void)
 {
     CU_ASSERT_EQUAL_FATAL(dao_deferred_reserve(&deferred, 2), DAO_OK);
-    dao_deferred_push(&deferred, REFUSED);
-    dao_deferred_push(&deferred, address_of(1));
+    dao_deferred_push(&deferred, REFUSED, DAO_BLOCK_OWNER_RAW);
+    dao_deferred_push(&deferred, address_of(1), DAO_BLOCK_OWNER_RAW);
     uint32_t wrong = dao_deferred_reclaim(&deferred, give, &deferred);
     CU_ASSERT_NOT_EQUAL_FATAL(wrong, DAO_DEFERRED_NONE);
     CU_ASSERT_PTR_EQUAL(dao_deferred_slot(&deferred, wrong)->address, REFUSED);
@@ -86,7 +87,7 @@ static void refused_addresses_keep_their_slots_until_they_are_told(void)
     CU_ASSERT_EQUAL(atomic_load(&dao_deferred_slot(&deferred, wrong)->next), DAO_DEFERRED_NONE);
     dao_deferred_report(&deferred, wrong, "test");
     for (size_t i = 0; i < deferred.slot_count; i++) { /* all slots are free again */
-        dao_deferred_push(&deferred, address_of(i));
+        dao_deferred_push(&deferred, address_of(i), DAO_BLOCK_OWNER_RAW);
     }
     CU_ASSERT_EQUAL(atomic_load(&deferred.lost_count), 0);
     CU_ASSERT_EQUAL(dao_deferred_reclaim(&deferred, give, &deferred), DAO_DEFERRED_NONE);
@@ -101,7 +102,7 @@ static void without_memory_the_slots_stay_as_they_are(void)
     CU_ASSERT_EQUAL(dao_deferred_reserve(&deferred, 10000), DAO_ERR_NO_HOST_MEMORY);
     CU_ASSERT_TRUE(dao_fault_disarm() > 0);
     CU_ASSERT_EQUAL(deferred.slot_count, slot_count);
-    dao_deferred_push(&deferred, address_of(1));
+    dao_deferred_push(&deferred, address_of(1), DAO_BLOCK_OWNER_RAW);
     CU_ASSERT_EQUAL(dao_deferred_reclaim(&deferred, give, &deferred), DAO_DEFERRED_NONE);
     CU_ASSERT_EQUAL(given_count, 1);
 }

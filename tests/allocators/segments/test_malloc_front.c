@@ -44,17 +44,19 @@ static void blocks_are_rounded_aligned_and_counted(void)
     CU_ASSERT_EQUAL(ledger.stats.requested_bytes, 65);
     CU_ASSERT_EQUAL(ledger.stats.used_bytes, dao_malloc_front_block_bytes(65));
     CU_ASSERT_EQUAL(ledger.stats.reserved_bytes, ledger.stats.used_bytes);
-    CU_ASSERT_EQUAL(dao_malloc_front_free(&front, address), DAO_OK);
+    CU_ASSERT_EQUAL(dao_malloc_front_free(&front, address, DAO_BLOCK_OWNER_RAW), DAO_OK);
     CU_ASSERT_EQUAL(ledger.stats.reserved_bytes, 0);
 }
 
 static void a_wrong_free_is_known_without_a_touch(void)
 {
-    CU_ASSERT_EQUAL(dao_malloc_front_free(&front, &front), DAO_ERR_FOREIGN_POINTER); /* no table yet */
+    CU_ASSERT_EQUAL(dao_malloc_front_free(&front, &front, DAO_BLOCK_OWNER_RAW),
+                    DAO_ERR_FOREIGN_POINTER); /* no table yet */
     char *address = take(100);
-    CU_ASSERT_EQUAL(dao_malloc_front_free(&front, address + 64), DAO_ERR_FOREIGN_POINTER);
-    CU_ASSERT_EQUAL(dao_malloc_front_free(&front, address), DAO_OK);
-    CU_ASSERT_EQUAL(dao_malloc_front_free(&front, address), DAO_ERR_FOREIGN_POINTER);
+    CU_ASSERT_EQUAL(dao_malloc_front_free(&front, address + 64, DAO_BLOCK_OWNER_RAW),
+                    DAO_ERR_FOREIGN_POINTER);
+    CU_ASSERT_EQUAL(dao_malloc_front_free(&front, address, DAO_BLOCK_OWNER_RAW), DAO_OK);
+    CU_ASSERT_EQUAL(dao_malloc_front_free(&front, address, DAO_BLOCK_OWNER_RAW), DAO_ERR_FOREIGN_POINTER);
 }
 
 static void a_block_is_found_from_within(void)
@@ -86,7 +88,7 @@ static void many_blocks_are_all_seen(void)
     dao_malloc_front_walk(&front, count_block, &seen_bytes);
     CU_ASSERT_EQUAL(seen_bytes, bytes);
     for (size_t i = 0; i < 300; i += 2) {
-        CU_ASSERT_EQUAL(dao_malloc_front_free(&front, addresses[i]), DAO_OK);
+        CU_ASSERT_EQUAL(dao_malloc_front_free(&front, addresses[i], DAO_BLOCK_OWNER_RAW), DAO_OK);
     }
     CU_ASSERT_EQUAL(ledger.stats.live_count, 150);
 }

@@ -256,8 +256,8 @@ static void count_block(const dao_block_t *block, void *user)
 static void a_deferred_block_lives_until_the_queue_is_drained(void)
 {
     void *first = take(1 * MIB), *second = take(1 * MIB);
-    dao_pinned_free_deferred(allocator, first);
-    dao_pinned_free_deferred(allocator, second);
+    dao_pinned_free_deferred(allocator, first, DAO_BLOCK_OWNER_RAW);
+    dao_pinned_free_deferred(allocator, second, DAO_BLOCK_OWNER_RAW);
     size_t live_count = 0;
     allocator->ops->walk(allocator, count_block, &live_count);
     CU_ASSERT_EQUAL(live_count, 2);
@@ -325,7 +325,7 @@ static void every_entry_drains(void)
                                               enter_limit, enter_used, enter_stats, enter_peaks};
     for (size_t i = 0; i < sizeof(entries) / sizeof(entries[0]); i++) {
         void *deferred = take(1 * MIB), *other = take(1 * MIB);
-        dao_pinned_free_deferred(allocator, deferred);
+        dao_pinned_free_deferred(allocator, deferred, DAO_BLOCK_OWNER_RAW);
         entries[i](other);
         size_t live_count = 0;
         allocator->ops->walk(allocator, count_block, &live_count); /* looks without draining */
@@ -366,9 +366,9 @@ static void a_deferred_region_can_be_given_back_at_once(void)
 {
     size_t released_bytes = 0;
     void *address = take(64 * MIB);
-    dao_pinned_free_deferred(allocator, address);
+    dao_pinned_free_deferred(allocator, address, DAO_BLOCK_OWNER_RAW);
     CU_ASSERT_PTR_EQUAL(take(64 * MIB), address); /* alloc has freed it first */
-    dao_pinned_free_deferred(allocator, address);
+    dao_pinned_free_deferred(allocator, address, DAO_BLOCK_OWNER_RAW);
     CU_ASSERT_EQUAL(allocator->ops->trim(allocator, 0, &released_bytes), DAO_OK);
     CU_ASSERT_EQUAL(released_bytes, 64 * MIB);
 }
@@ -378,16 +378,16 @@ static void wrong_deferred_frees_are_logged(void)
     int foreign = 0;
     char *address = take(1 * MIB);
     dao_status_t last = dao_last_status();
-    dao_pinned_free_deferred(allocator, &foreign);
+    dao_pinned_free_deferred(allocator, &foreign, DAO_BLOCK_OWNER_RAW);
     dao_pinned_drain(allocator);
     CU_ASSERT_EQUAL(logged_count, 1);
     CU_ASSERT_PTR_NOT_NULL(strstr(logged_line, dao_status_text(DAO_ERR_FOREIGN_POINTER)));
-    dao_pinned_free_deferred(allocator, address + 1);
+    dao_pinned_free_deferred(allocator, address + 1, DAO_BLOCK_OWNER_RAW);
     dao_pinned_drain(allocator);
     CU_ASSERT_EQUAL(logged_count, 2);
     CU_ASSERT_PTR_NOT_NULL(strstr(logged_line, dao_status_text(DAO_ERR_INTERIOR_POINTER)));
-    dao_pinned_free_deferred(allocator, address);
-    dao_pinned_free_deferred(allocator, address);
+    dao_pinned_free_deferred(allocator, address, DAO_BLOCK_OWNER_RAW);
+    dao_pinned_free_deferred(allocator, address, DAO_BLOCK_OWNER_RAW);
     dao_pinned_drain(allocator);
     CU_ASSERT_EQUAL(logged_count, 3);
     CU_ASSERT_PTR_NOT_NULL(strstr(logged_line, dao_status_text(DAO_ERR_DOUBLE_FREE)));
@@ -398,12 +398,12 @@ static void wrong_deferred_frees_are_logged(void)
 static void a_flood_of_wrong_addresses_is_reported(void)
 {
     for (size_t i = 0; i < 3 * DAO_DEFERRED_SPARE_COUNT; i++) {
-        dao_pinned_free_deferred(allocator, &heap);
+        dao_pinned_free_deferred(allocator, &heap, DAO_BLOCK_OWNER_RAW);
     }
     dao_pinned_drain(allocator);
     CU_ASSERT_EQUAL(logged_count, DAO_DEFERRED_SPARE_COUNT + 1);
     CU_ASSERT_PTR_NOT_NULL(strstr(logged_line, "were lost"));
-    dao_pinned_free_deferred(allocator, take(1 * MIB));
+    dao_pinned_free_deferred(allocator, take(1 * MIB), DAO_BLOCK_OWNER_RAW);
     CU_ASSERT_EQUAL(stats_now().live_count, 0);
 }
 
@@ -415,7 +415,7 @@ static void every_live_block_has_its_slot(void)
         blocks[i] = take(1 + i);
     }
     for (size_t i = 0; i < COUNT; i++) {
-        dao_pinned_free_deferred(allocator, blocks[i]);
+        dao_pinned_free_deferred(allocator, blocks[i], DAO_BLOCK_OWNER_RAW);
     }
     CU_ASSERT_EQUAL(stats_now().live_count, 0);
     CU_ASSERT_EQUAL(logged_count, 0);
@@ -440,7 +440,8 @@ static void *free_elsewhere(void *user)
         bool is_end = shared->taken_count == HANDED_COUNT;
         if (shared->taken_count < shared->given_count) {
             block = shared->blocks[shared->taken_count++];
-            dao_pinned_free_deferred(allocator, block); /* under another lock: it takes none */
+            dao_pinned_free_deferred(allocator, block,
+                                     DAO_BLOCK_OWNER_RAW); /* under another lock: it takes none */
         }
         dao_mutex_unlock(&shared->lock);
         if (is_end) {
@@ -481,7 +482,7 @@ static void *push_many(void *user)
 {
     void **blocks = user;
     for (size_t i = 0; i < 500; i++) {
-        dao_pinned_free_deferred(allocator, blocks[i]);
+        dao_pinned_free_deferred(allocator, blocks[i], DAO_BLOCK_OWNER_RAW);
     }
     return NULL;
 }

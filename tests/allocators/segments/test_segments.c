@@ -188,7 +188,7 @@ static char *take(size_t size_bytes)
 
 static void give(char *address)
 {
-    CU_ASSERT_EQUAL(dao_segments_free(&segments, address, NULL), DAO_OK);
+    CU_ASSERT_EQUAL(dao_segments_free(&segments, address, NULL, DAO_BLOCK_OWNER_RAW), DAO_OK);
     check();
 }
 
@@ -392,8 +392,8 @@ static void segments_come_and_go_without_an_end(void)
         char *kept = NULL, *passing = NULL;
         CU_ASSERT_EQUAL_FATAL(try_take(UNIT + i % 2048 * UNIT, 0, &kept), DAO_OK);
         CU_ASSERT_EQUAL_FATAL(try_take(2 * UNIT + i % 2048 * UNIT, 0, &passing), DAO_OK);
-        CU_ASSERT_EQUAL(dao_segments_free(&segments, kept, NULL), DAO_OK);
-        CU_ASSERT_EQUAL(dao_segments_free(&segments, passing, NULL), DAO_OK);
+        CU_ASSERT_EQUAL(dao_segments_free(&segments, kept, NULL, DAO_BLOCK_OWNER_RAW), DAO_OK);
+        CU_ASSERT_EQUAL(dao_segments_free(&segments, passing, NULL, DAO_BLOCK_OWNER_RAW), DAO_OK);
         CU_ASSERT_EQUAL(dao_segments_trim(&segments, i % 7 * GIB), DAO_OK);
     }
     check();
@@ -437,17 +437,21 @@ static void trim_keeps_what_suits_best(void)
 static void wrong_addresses_are_told_apart(void)
 {
     char *low = take(1 * MIB), *high = take(1 * MIB), *other = take(40 * MIB);
-    CU_ASSERT_EQUAL(dao_segments_free(&segments, low + 256, NULL), DAO_ERR_INTERIOR_POINTER);
-    CU_ASSERT_EQUAL(dao_segments_free(&segments, low + 1, NULL), DAO_ERR_INTERIOR_POINTER);
-    CU_ASSERT_EQUAL(dao_segments_free(&segments, (char *)upstream.high + UNIT, NULL),
+    CU_ASSERT_EQUAL(dao_segments_free(&segments, low + 256, NULL, DAO_BLOCK_OWNER_RAW),
+                    DAO_ERR_INTERIOR_POINTER);
+    CU_ASSERT_EQUAL(dao_segments_free(&segments, low + 1, NULL, DAO_BLOCK_OWNER_RAW),
+                    DAO_ERR_INTERIOR_POINTER);
+    CU_ASSERT_EQUAL(dao_segments_free(&segments, (char *)upstream.high + UNIT, NULL, DAO_BLOCK_OWNER_RAW),
                     DAO_ERR_FOREIGN_POINTER);
-    CU_ASSERT_EQUAL(dao_segments_free(&segments, (char *)upstream.low - 1, NULL), DAO_ERR_FOREIGN_POINTER);
-    CU_ASSERT_EQUAL(dao_segments_free(&segments, high + 2 * MIB, NULL),
+    CU_ASSERT_EQUAL(dao_segments_free(&segments, (char *)upstream.low - 1, NULL, DAO_BLOCK_OWNER_RAW),
+                    DAO_ERR_FOREIGN_POINTER);
+    CU_ASSERT_EQUAL(dao_segments_free(&segments, high + 2 * MIB, NULL, DAO_BLOCK_OWNER_RAW),
                     DAO_ERR_FOREIGN_POINTER); /* never a block */
     give(other);
-    CU_ASSERT_EQUAL(dao_segments_free(&segments, other, NULL), DAO_ERR_DOUBLE_FREE);
+    CU_ASSERT_EQUAL(dao_segments_free(&segments, other, NULL, DAO_BLOCK_OWNER_RAW), DAO_ERR_DOUBLE_FREE);
     CU_ASSERT_EQUAL(dao_segments_trim(&segments, 0), DAO_OK);
-    CU_ASSERT_EQUAL(dao_segments_free(&segments, other, NULL), DAO_ERR_DOUBLE_FREE); /* its segment is gone */
+    CU_ASSERT_EQUAL(dao_segments_free(&segments, other, NULL, DAO_BLOCK_OWNER_RAW),
+                    DAO_ERR_DOUBLE_FREE); /* its segment is gone */
     check();
 }
 
@@ -467,7 +471,7 @@ static dao_block_grant_t take_on(uint32_t index, size_t size_bytes)
 static void give_on(uint32_t index, void *address)
 {
     dao_stream_fence_t fence = controlled_streams_mark(&streams, index);
-    CU_ASSERT_EQUAL(dao_segments_free(&segments, address, &fence), DAO_OK);
+    CU_ASSERT_EQUAL(dao_segments_free(&segments, address, &fence, DAO_BLOCK_OWNER_RAW), DAO_OK);
     dao_stream_fences_record(streams.fences, &fence);
     check();
 }
@@ -547,7 +551,7 @@ static void a_block_waits_for_all_streams_that_are_marked_on_it(void)
     char *plain = take(1 * MIB);
     CU_ASSERT_EQUAL(dao_segments_mark(&segments, plain, streams.numbers[1]), DAO_ERR_UNSUPPORTED);
     give(plain);
-    CU_ASSERT_EQUAL(dao_segments_free(&segments, grant.address, NULL), DAO_OK);
+    CU_ASSERT_EQUAL(dao_segments_free(&segments, grant.address, NULL, DAO_BLOCK_OWNER_RAW), DAO_OK);
 }
 
 static void what_several_streams_hold_is_joined_before_an_error(void)
@@ -564,7 +568,7 @@ static void what_several_streams_hold_is_joined_before_an_error(void)
     for (uint32_t i = 1; i < 4; i++) {
         CU_ASSERT_TRUE(fences_stream(&grant.fence, i));
     }
-    CU_ASSERT_EQUAL(dao_segments_free(&segments, grant.address, NULL), DAO_OK);
+    CU_ASSERT_EQUAL(dao_segments_free(&segments, grant.address, NULL, DAO_BLOCK_OWNER_RAW), DAO_OK);
 }
 
 /* What the model knows of each 256 KiB of the upstream's slots: the streams that still use it. */
@@ -653,7 +657,8 @@ static void random_streams_never_meet_in_a_block(void)
                     dao_stream_fence_join(&fence, &part);
                 }
             }
-            CU_ASSERT_EQUAL(dao_segments_free(&segments, blocks[victim].address, &fence), DAO_OK);
+            CU_ASSERT_EQUAL(dao_segments_free(&segments, blocks[victim].address, &fence, DAO_BLOCK_OWNER_RAW),
+                            DAO_OK);
             dao_stream_fences_record(streams.fences, &fence);
             blocks[victim] = blocks[--count];
         }
@@ -662,7 +667,8 @@ static void random_streams_never_meet_in_a_block(void)
         }
     }
     while (count > 0) {
-        CU_ASSERT_EQUAL(dao_segments_free(&segments, blocks[--count].address, NULL), DAO_OK);
+        CU_ASSERT_EQUAL(dao_segments_free(&segments, blocks[--count].address, NULL, DAO_BLOCK_OWNER_RAW),
+                        DAO_OK);
     }
     for (uint32_t i = 0; i < CONTROLLED_STREAM_COUNT; i++) {
         controlled_streams_finish(i);
@@ -759,7 +765,8 @@ static void random_operations_match_a_model(void)
             take_at_random(&seed, blocks, &count);
         } else if (count > 0) {
             size_t victim = (size_t)(dao_random_next(&seed) % count);
-            CU_ASSERT_EQUAL(dao_segments_free(&segments, blocks[victim].address, NULL), DAO_OK);
+            CU_ASSERT_EQUAL(dao_segments_free(&segments, blocks[victim].address, NULL, DAO_BLOCK_OWNER_RAW),
+                            DAO_OK);
             blocks[victim] = blocks[--count];
         }
         CU_ASSERT_EQUAL(ledger.stats.live_count, count);

@@ -620,12 +620,12 @@ static void deferred_frees_are_reclaimed_at_the_next_entry(void)
         logged_count = 0;
         char *first = take(100 * KIB), *second = take(200 * KIB);
         memset(second, 0x5a, 200 * KIB);
-        dao_pinned_free_deferred(allocator, first);
+        dao_pinned_free_deferred(allocator, first, DAO_BLOCK_OWNER_RAW);
         CU_ASSERT_EQUAL(stats_now().live_count, 1);
-        dao_pinned_free_deferred(allocator, first);
+        dao_pinned_free_deferred(allocator, first, DAO_BLOCK_OWNER_RAW);
         dao_pinned_drain(allocator);
         CU_ASSERT_EQUAL(logged_count, 1);
-        dao_pinned_free_deferred(allocator, second);
+        dao_pinned_free_deferred(allocator, second, DAO_BLOCK_OWNER_RAW);
         CU_ASSERT_EQUAL(allocator->ops->used_get(allocator), 0);
         CU_ASSERT_EQUAL(logged_count, 1);
         end();

@@ -28,7 +28,7 @@ static void retain(uintptr_t address)
 {
     dao_mutex_lock(&retained.lock);
     CU_ASSERT_EQUAL_FATAL(dao_retained_reserve(&retained), DAO_OK);
-    dao_retained_add(&retained, at(address), 256);
+    dao_retained_add(&retained, at(address), 256, DAO_BLOCK_OWNER_RAW);
     CU_ASSERT_TRUE(dao_retained_is_valid(&retained));
     dao_mutex_unlock(&retained.lock);
 }
@@ -53,7 +53,8 @@ static void drop_end(const dao_retained_block_t *back)
 
 static bool retires(uintptr_t address, dao_status_t *out_status)
 {
-    return dao_retained_retires(&retained, DAO_PLACE_KIND_DEVICE, at(address), NULL, out_status);
+    return dao_retained_retires(&retained, DAO_PLACE_KIND_DEVICE, at(address), NULL, DAO_BLOCK_OWNER_RAW,
+                                out_status);
 }
 
 static void a_free_is_retired_until_the_last_lease_drops_it(void)
@@ -91,7 +92,8 @@ static void memory_of_other_kinds_is_not_retained(void)
     dao_status_t status;
     dao_retained_block_t block;
     retain(0x1000);
-    CU_ASSERT_FALSE(dao_retained_retires(&retained, DAO_PLACE_KIND_PINNED, at(0x1000), NULL, &status));
+    CU_ASSERT_FALSE(dao_retained_retires(&retained, DAO_PLACE_KIND_PINNED, at(0x1000), NULL,
+                                         DAO_BLOCK_OWNER_RAW, &status));
     CU_ASSERT_FALSE(drop(0x1000, &block));
 }
 

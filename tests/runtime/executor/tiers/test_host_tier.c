@@ -34,10 +34,12 @@ static dao_status_t fake_alloc(dao_allocator_t *allocator, const dao_block_reque
     return dao_error(DAO_ERR_LIMIT, "no block is left");
 }
 
-static dao_status_t fake_free(dao_allocator_t *allocator, void *address, dao_stream_fence_t *fence)
+static dao_status_t fake_free(dao_allocator_t *allocator, void *address, dao_stream_fence_t *fence,
+                              dao_block_owner_t owner)
 {
     (void)allocator;
     (void)fence;
+    CU_ASSERT_EQUAL(owner, DAO_BLOCK_OWNER_POOL);
     size_t index = (size_t)((char *)address - blocks);
     CU_ASSERT_TRUE_FATAL(index < BLOCKS && is_taken[index]);
     is_taken[index] = false;
@@ -45,7 +47,8 @@ static dao_status_t fake_free(dao_allocator_t *allocator, void *address, dao_str
     return DAO_OK;
 }
 
-static const dao_allocator_ops_t allocator_ops = {.name = "fake", .alloc = fake_alloc, .free = fake_free};
+static const dao_allocator_ops_t allocator_ops = {
+    .name = "fake", .alloc = fake_alloc, .free_owned = fake_free};
 static dao_allocator_t allocator = {.ops = &allocator_ops};
 
 static dao_status_t count_wait(dao_backend_event_t *event)
