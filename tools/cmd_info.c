@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `dao info [TRACE]`: what this build is and what devices it sees; or what a trace holds. */
 #include "tools/commands.h"
+#include "tools/print/print_counts.h"
 #include "tools/print/report.h"
+#include "tools/read/events/read_events.h"
+#include "tools/read/events/read_lifetimes.h"
 #include "tools/read/step/read_step.h"
 
 #include <dao/dao.h>
@@ -11,6 +14,7 @@
 typedef struct settings {
     bool is_json;
     const char *batch;
+    const char *device;
 } settings_t;
 
 static const dao_option_t options[] = {
@@ -19,6 +23,11 @@ static const dao_option_t options[] = {
      DAO_OPTION_FIELD(settings_t, batch),
      .value = "B",
      .help = "which batch size, if the trace's folder has several"},
+    {.name = "device",
+     .type = DAO_OPTION_TYPE_TEXT,
+     DAO_OPTION_FIELD(settings_t, device),
+     .value = "D",
+     .help = "which device of the file; without it the one with the highest peak"},
     {.name = "json",
      .type = DAO_OPTION_TYPE_FLAG,
      DAO_OPTION_FIELD(settings_t, is_json),
@@ -115,7 +124,13 @@ static void report_largest(dao_report_t *report, const dao_step_trace_t *trace,
                     dao_trace_operator_name(trace, figures->largest_operator));
 }
 
-static dao_status_t report_trace(dao_report_t *report, const char *path, const char *batch)
+static void report_form(dao_report_t *report, dao_file_form_t form)
+{
+    dao_report_text(report, "form", "form", dao_file_form_name(form));
+}
+
+static dao_status_t report_step(dao_report_t *report, const char *path, const char *batch,
+                                dao_file_form_t form)
 {
     dao_step_trace_t trace;
     dao_step_figures_t figures;
@@ -125,6 +140,7 @@ static dao_status_t report_trace(dao_report_t *report, const char *path, const c
     }
     status = dao_step_trace_figures(&trace, &figures);
     if (status == DAO_OK) {
+        report_form(report, form);
         dao_report_text(report, "model", "model", trace.model);
         dao_report_text(report, "batch", "batch", trace.batch);
         dao_report_count(report, "operators", "operators", trace.operator_count);
@@ -143,13 +159,110 @@ static dao_status_t report_trace(dao_report_t *report, const char *path, const c
     return status;
 }
 
+static void report_event_device(dao_report_t *report, const dao_life_device_t *device)
+{
+    const dao_event_file_t *events = &device->events;
+    dao_report_text(report, "device", "device", device->name);
+    dao_report_count(report, "buffers", "buffers", events->tensor_count);
+    dao_report_counts(report, &events->counts);
+    dao_report_bytes(report, "peak_bytes", "peak", device->peak_bytes);
+    dao_report_bytes(report, "reserved_bytes",
+                     events->counts.reserved_bytes > 0 ? "reserved at the end" : NULL,
+                     events->counts.reserved_bytes);
+}
+
+/* The device that was asked for, or the one with the highest peak; the others in a row each. */
+static dao_status_t report_events(dao_report_t *report, const char *path, const char *name,
+                                  dao_file_form_t form)
+{
+    dao_life_log_t log;
+    dao_status_t status = dao_read_event_log(path, &log);
+    if (status != DAO_OK) {
+        return status;
+    }
+    const dao_life_device_t *device = NULL;
+    status = dao_life_log_choose(&log, path, name, &device);
+    if (status == DAO_OK) {
+        report_form(report, form);
+        report_event_device(report, device);
+    }
+    for (size_t i = 0; i < log.device_count && status == DAO_OK; i++) {
+        const dao_life_device_t *other = &log.devices[i];
+        char size[DAO_REPORT_SIZE_BYTES];
+        dao_report_t item;
+        if (other == device) {
+            continue;
+        }
+        dao_report_begin(&item, report->is_json);
+        if (report->is_json) {
+            report_event_device(&item, other);
+        } else {
+            dao_report_row("another device", "%s, %zu buffers, peak %s", other->name,
+                           other->events.tensor_count, dao_report_size(other->peak_bytes, size));
+        }
+        dao_report_item(report, "other_devices", &item);
+    }
+    dao_life_log_finish(&log);
+    return status;
+}
+
+static dao_status_t report_lifetimes(dao_report_t *report, const char *path, dao_file_form_t form)
+{
+    dao_plan_input_t lifetimes;
+    dao_alloc_trace_t trace;
+    dao_status_t status = dao_read_lifetimes(path, &(dao_read_choice_t){0}, &lifetimes);
+    if (status != DAO_OK) {
+        return status;
+    }
+    report_form(report, form);
+    dao_report_count(report, "buffers", "buffers", lifetimes.buffer_count);
+    dao_report_count(report, "left_out", lifetimes.left_out_count > 0 ? "without bytes or a life" : NULL,
+                     lifetimes.left_out_count);
+    if (lifetimes.clock_count > 0) {
+        dao_report_unknown(report, "peak_bytes", "peak", "lives by several clocks have no order");
+    } else {
+        status = dao_plan_input_replay(&lifetimes, false, &trace);
+    }
+    if (status == DAO_OK && lifetimes.clock_count == 0) {
+        dao_report_bytes(report, "peak_bytes", "peak", trace.peak_bytes);
+        dao_alloc_trace_finish(&trace);
+    }
+    dao_plan_input_finish(&lifetimes);
+    return status;
+}
+
+/* What a file without a step cannot say is not left to be found out. */
+static void report_use(dao_report_t *report)
+{
+    dao_report_text(report, NULL, "good for",
+                    "dao plan; not dao simulate: it does not say which operator uses what");
+}
+
+static dao_status_t report_trace(dao_report_t *report, const char *path, const settings_t *settings)
+{
+    dao_file_form_t form = DAO_FILE_FORM_JSON_STEP;
+    dao_status_t status = dao_recognise(path, &form);
+    if (status != DAO_OK) {
+        return status;
+    }
+    if (dao_file_form_is_step(form)) {
+        return report_step(report, path, settings->batch, form);
+    }
+    status = dao_form_has_events(form) ? report_events(report, path, settings->device, form)
+                                       : report_lifetimes(report, path, form);
+    if (status == DAO_OK && !report->is_json) {
+        report_use(report);
+    }
+    return status;
+}
+
 static dao_status_t run_info(const dao_arguments_t *arguments, void *user, int *out_exit)
 {
     const settings_t *settings = user;
     const char *path = arguments->words[0];
     dao_report_t report;
     dao_report_begin(&report, settings->is_json);
-    dao_status_t status = path != NULL ? report_trace(&report, path, settings->batch) : report_build(&report);
+    dao_status_t status = path != NULL ? report_trace(&report, path, settings) : report_build(&report);
     report.is_json = report.is_json && status == DAO_OK; /* half an object is none */
     *out_exit = dao_report_end(&report);
     return status;

@@ -10,6 +10,7 @@
 #include "tools/plan/plan_generate.h"
 #include "tools/print/json_rows.h"
 #include "tools/print/report.h"
+#include "tools/read/events/read_event_file.h"
 #include "tools/read/events/read_lifetimes.h"
 
 #include <inttypes.h>
@@ -82,7 +83,7 @@ static dao_status_t get_input(const char *instance, dao_plan_input_t *out_input)
 {
     dao_plan_generate_config_t config;
     if (!is_made(instance)) {
-        return dao_read_lifetimes(instance, NULL, out_input);
+        return dao_read_lifetimes(instance, &(dao_read_choice_t){0}, out_input);
     }
     dao_status_t status = dao_plan_generate_parse(instance, &config);
     return status == DAO_OK ? dao_plan_generate(&config, out_input) : status;

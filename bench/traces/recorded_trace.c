@@ -4,7 +4,7 @@
 
 #include "base/memory/host.h"
 #include "base/report/error.h"
-#include "tools/read/events/event_file.h"
+#include "tools/read/events/read_event_file.h"
 #include "tools/read/step/read_json_step.h"
 #include "tools/read/step/trace_files.h"
 

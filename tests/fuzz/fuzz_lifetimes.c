@@ -47,6 +47,28 @@ static const char *const words[] = {
     "281474976710656",
     "18446744073709551615",
     "\x1f\x8b",
+    "\x28\xb5\x2f\xfd",
+    "{\"segments\": [{\"address\": 64, \"total_size\": 96, \"blocks\": [",
+    "{\"size\": 64, \"state\": \"active_allocated\"}",
+    "]}], \"device_traces\": [[",
+    "{\"action\": \"alloc\", \"addr\": 64, \"size\": 9}",
+    "{\"action\": \"free_completed\", \"addr\": 64, \"size\": 9}",
+    "]]}",
+    "\x80\x02}(X\x08\x00",
+    "{\"traceEvents\": [",
+    "{\"name\": \"[memory]\", \"ts\": 7, \"args\": {\"Device Type\": 1, \"Bytes\": ",
+    "64}}",
+    "-64, \"Addr\": 9}}",
+    "[[-1, 1, 8, 0], [",
+    "3, 2, 16, 0], [",
+    "4, 4, -16, 0]]",
+    "Thread,Time,Action,Pointer,Size,Stream",
+    "1,0,allocate,0x1,8,0",
+    "1,0,free,0x1,0,0",
+    "{\"nodes\": [{\"id\": 1, \"name\": \"a\", \"inputs\": [",
+    "[1, 2, 0, 4, 4, \"cuda:0\"]",
+    "], \"outputs\": [",
+    "]}]}",
     NULL,
 };
 
@@ -117,7 +139,7 @@ static void write_and_read(const dao_plan_input_t *lifetimes, const dao_plan_t *
     dao_status_t status = dao_plan_write(file.path, lifetimes, plan);
     FUZZ_REQUIRE(status == DAO_OK || status == DAO_ERR_INVALID);
     if (status == DAO_OK) {
-        FUZZ_REQUIRE(dao_read_lifetimes(file.path, NULL, &again) == DAO_OK);
+        FUZZ_REQUIRE(dao_read_lifetimes(file.path, &(dao_read_choice_t){0}, &again) == DAO_OK);
         require_equal(lifetimes, &again);
         dao_plan_input_finish(&again);
     }
@@ -148,7 +170,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
     fuzz_file_t file = fuzz_file_begin();
     dao_plan_input_t lifetimes;
     fuzz_file_fill(&file, &input, words);
-    dao_status_t status = dao_read_lifetimes(file.path, NULL, &lifetimes);
+    dao_status_t status = dao_read_lifetimes(file.path, &(dao_read_choice_t){0}, &lifetimes);
     if (status == DAO_OK) {
         check_lifetimes(&lifetimes);
         dao_plan_input_finish(&lifetimes);

@@ -8,7 +8,7 @@
 #define _GNU_SOURCE
 #include "tests/fuzz/fuzz_file.h"
 #include "tools/model/step_trace.h"
-#include "tools/read/events/event_file.h"
+#include "tools/read/events/read_event_file.h"
 #include "tools/read/step/read_g10.h"
 #include "tools/read/step/read_json_step.h"
 #include "tools/read/step/read_tr.h"

@@ -161,9 +161,31 @@ echo '[' >"$folder/x.io_info.json"
 echo '{}' >"$folder/x.1.tensor_size.json"
 expect 1 "x.io_info.json:2:1: the file ends here" info "$folder"
 expect 1 "is no batch" info "$folder" --batch a/b
-expect 1 "has no batches" info "$folder/x.tr" --batch 4
+expect 1 "has no batches" info "${trace%/*}/gpt6.7b.tr" --batch 4
 expect 1 "x.tr: No such file" info "$folder/x.tr"
 expect 0 "gpt6.7b" info "${trace%/*}/gpt6.7b.tr"
+
+# Other tools' files, known by what is in them; "-" is standard input.
+cat >"$folder/rmm" <<EOF
+Thread,Time,Action,Pointer,Size,Stream
+1,12:00:00.000001,allocate,0x7f00,256,0x0
+1,12:00:00.000002,allocate,0x8000,128,0x0
+1,12:00:00.000003,free,0x7f00,256,0x0
+EOF
+expect 0 "a log of RMM" info "$folder/rmm"
+expect 0 "384" info "$folder/rmm" --json
+expect 0 "2 in the window, 1 of those never freed" plan "$folder/rmm"
+expect 1 "no device 7; there are: 0" plan "$folder/rmm" --device 7
+expect 1 "not which operator reads and writes what" simulate "$folder/rmm"
+expect_input() {
+    input=$1
+    shift
+    expect "$@" <"$input"
+}
+expect_input "$folder/rmm" 0 "a log of RMM" info -
+expect_input "${trace%/*}/gpt6.7b.tr" 0 "operators" info -
+gzip -c "$folder/rmm" >"$folder/rmm.packed"
+expect_input "$folder/rmm.packed" 0 "2 in the window" plan -
 
 # A step in virtual time: the same arguments print the same.
 small_step=$folder/forth_and_back.tr

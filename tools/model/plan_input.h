@@ -6,6 +6,7 @@
 #define DAO_TOOLS_PLAN_INPUT_H
 
 #include "tools/model/alloc_trace.h"
+#include "tools/model/life_counts.h"
 
 #include <dao/plan.h>
 
@@ -21,8 +22,9 @@ typedef struct dao_plan_input {
     size_t id_capacity;
     char *ids;
     size_t id_bytes, id_bytes_capacity;
-    uint64_t left_out_count; /* what the file has without bytes or without a life */
-    uint32_t pool_count;     /* one above the highest that a buffer has to be in; 0: all may be in any */
+    uint64_t left_out_count;  /* what the file has without bytes or without a life */
+    dao_life_counts_t counts; /* how events became lives; all zero where the file tells lives itself */
+    uint32_t pool_count;      /* one above the highest that a buffer has to be in; 0: all may be in any */
 } dao_plan_input_t;
 
 void dao_plan_input_init(dao_plan_input_t *lifetimes);

@@ -44,6 +44,21 @@ void dao_step_trace_name(dao_step_trace_t *trace, const char *model, size_t leng
     copy_printable(batch, strlen(batch), trace->batch, sizeof(trace->batch));
 }
 
+void dao_step_trace_name_file(dao_step_trace_t *trace, const char *path)
+{
+    static const char *const endings[] = {".gz", ".zst", ".tr", ".json"}; /* the outer ones first */
+    const char *slash = strrchr(path, '/');
+    const char *name = slash == NULL ? path : slash + 1;
+    size_t length = strlen(name);
+    for (size_t i = 0; i < sizeof(endings) / sizeof(endings[0]); i++) {
+        size_t bytes = strlen(endings[i]);
+        if (length > bytes && memcmp(name + length - bytes, endings[i], bytes) == 0) {
+            length -= bytes;
+        }
+    }
+    dao_step_trace_name(trace, name, length, "1");
+}
+
 static dao_status_t add_name(dao_step_trace_t *trace, const char *name, size_t *out_offset)
 {
     size_t bytes = strlen(name) + 1;

@@ -106,6 +106,10 @@ void dao_step_trace_finish(dao_step_trace_t *trace);
    printed. */
 void dao_step_trace_name(dao_step_trace_t *trace, const char *model, size_t length, const char *batch);
 
+/* Names the model by its file, without the folder and the endings of packed files, .tr and .json; the batch
+   is "1". */
+void dao_step_trace_name_file(dao_step_trace_t *trace, const char *path);
+
 static inline const char *dao_trace_name(const dao_step_trace_t *trace, size_t offset)
 {
     return trace->names + offset;

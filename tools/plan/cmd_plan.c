@@ -6,6 +6,7 @@
 #include "tools/plan/plan_generate.h"
 #include "tools/plan/plan_table.h"
 #include "tools/plan/plan_write.h"
+#include "tools/print/print_counts.h"
 #include "tools/read/events/read_lifetimes.h"
 
 #include <inttypes.h>
@@ -39,6 +40,7 @@ typedef struct settings {
     uint64_t margin;
     generate_t generate;
     const char *batch;
+    const char *device;
     const char *svg;
     const char *output;
     bool is_closed;
@@ -169,6 +171,11 @@ static const dao_option_t options[] = {
      DAO_OPTION_FIELD(settings_t, batch),
      .value = "B",
      .help = "which batch size, if FILE is a step that has several"},
+    {.name = "device",
+     .type = DAO_OPTION_TYPE_TEXT,
+     DAO_OPTION_FIELD(settings_t, device),
+     .value = "D",
+     .help = "which device of FILE; without it the one with the highest peak"},
     {.name = "verify",
      .type = DAO_OPTION_TYPE_FLAG,
      DAO_OPTION_FIELD(settings_t, is_verified),
@@ -193,6 +200,7 @@ static const dao_option_t options[] = {
 static const dao_option_rule_t rules[] = {
     {"capacity", "pools", false, "--capacity or --pools, one of them"},
     {"generate", "batch", false, "--batch is for a FILE"},
+    {"generate", "device", false, "--device is for a FILE"},
     {.option = NULL},
 };
 
@@ -330,6 +338,7 @@ static void print_head(const planning_t *planning, const dao_plan_input_t *input
     if (input->left_out_count > 0) {
         (void)printf(", %" PRIu64 " without bytes or a life left out", input->left_out_count);
     }
+    dao_print_counts(&input->counts);
     (void)printf("\n\n");
 }
 
@@ -381,7 +390,8 @@ static dao_status_t get_input(planning_t *planning, const char *path, dao_plan_i
     const char *slash = strrchr(path, '/');
     const char *name = slash == NULL || slash[1] == '\0' ? path : slash + 1;
     (void)snprintf(planning->title, sizeof(planning->title), "%s", name);
-    return dao_read_lifetimes(path, planning->settings->batch, out_input);
+    dao_read_choice_t choice = {.batch = planning->settings->batch, .device = planning->settings->device};
+    return dao_read_lifetimes(path, &choice, out_input);
 }
 
 static dao_status_t run_plan(const dao_arguments_t *arguments, void *user, int *out_exit)
@@ -416,9 +426,10 @@ const dao_command_t dao_command_plan = {
     .arguments = "[FILE]",
     .summary = "place buffers of known lives in as little memory as can be",
     .details =
-        "FILE has lifetimes: CSV with the columns id, lower, upper, size and perhaps alignment, offset,\n"
-        "gaps, pool; the events of a program; or a recorded step, a folder or one of the files that\n"
-        "`dao run` takes.\n\n"
+        "FILE has lifetimes, and is known by what is in it: CSV with the columns id, lower, upper, size and\n"
+        "perhaps alignment, offset, gaps, pool; a recorded step as `dao run` takes it; the events of a\n"
+        "program, our own or a PyTorch memory snapshot, profiler trace or memory timeline, or what RMM,\n"
+        "Umpire or rocprofv3 wrote; packed by gzip or not; - is standard input.\n\n"
         "Strategies, which see one allocation or free after the other:\n" STRATEGIES_HELP "\n"
         "Methods, which know all lives before:\n" METHODS_HELP "\n"
         "Kinds for --generate:" KINDS_HELP,

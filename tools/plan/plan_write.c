@@ -47,6 +47,20 @@ static columns_t find_columns(const dao_plan_input_t *input, const dao_plan_t *p
     return columns;
 }
 
+/* Puts what a reader would take for a mark in quotes. */
+static void write_id(FILE *file, const char *id)
+{
+    if (strpbrk(id, ",;\"") == NULL) {
+        (void)fputs(id, file);
+        return;
+    }
+    (void)fputc('"', file);
+    for (const char *at = id; *at != '\0'; at++) {
+        (void)fputs(*at == '"' ? "\"\"" : (const char[]){*at, '\0'}, file);
+    }
+    (void)fputc('"', file);
+}
+
 /* Writes the gaps of a buffer from *next on, and steps over them. */
 static void write_gaps(FILE *file, const dao_plan_input_t *input, size_t buffer, size_t *next)
 {
@@ -91,10 +105,11 @@ static dao_status_t write_lines(FILE *file, const dao_plan_input_t *input, const
         const dao_plan_buffer_t *buffer = &input->buffers[i];
         char number[DAO_PLAN_INPUT_NUMBER_BYTES];
         const char *id = dao_plan_input_id(input, i, number);
-        if (strpbrk(id, ",\r\n") != NULL) {
-            return dao_error(DAO_ERR_INVALID, "\"%.64s\" cannot be an id of a CSV file: it has a comma", id);
+        if (strpbrk(id, "\r\n") != NULL) {
+            return dao_error(DAO_ERR_INVALID, "\"%.64s\" cannot be an id of a CSV file: it has a line's end",
+                             id);
         }
-        (void)fputs(id, file);
+        write_id(file, id);
         write_time(file, input, i, buffer->begin_time, input->begin_clocks);
         write_time(file, input, i, buffer->end_time, input->end_clocks);
         (void)fprintf(file, ",%" PRIu64 ",", buffer->size_bytes);

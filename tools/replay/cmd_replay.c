@@ -6,6 +6,8 @@
 #include "tools/commands.h"
 #include "tools/options/complain.h"
 #include "tools/print/json_rows.h"
+#include "tools/read/events/read_event_file.h"
+#include "tools/read/events/read_events.h"
 #include "tools/replay/deviate.h"
 #include "tools/replay/replay_steps.h"
 
@@ -300,7 +302,7 @@ static void print_step(const dao_replay_row_t *row, void *user)
 static dao_status_t load(const char *path, replay_t *replay)
 {
     dao_event_file_t recorded;
-    dao_status_t status = dao_event_file_read(path, &replay->file);
+    dao_status_t status = dao_read_events(path, NULL, &replay->file);
     if (status != DAO_OK || replay->deviation.repeats == 0) {
         return status;
     }

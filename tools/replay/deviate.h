@@ -6,7 +6,7 @@
 #ifndef DAO_TOOLS_DEVIATE_H
 #define DAO_TOOLS_DEVIATE_H
 
-#include "tools/read/events/event_file.h"
+#include "tools/read/log/event_file.h"
 
 /* The kinds of deviations: symbol, name, and what becomes of an event that deviates so, which help tells. */
 #define DAO_DEVIATION_LIST(X)                                                                                \

@@ -4,7 +4,7 @@
 #ifndef DAO_TOOLS_REPLAY_STEPS_H
 #define DAO_TOOLS_REPLAY_STEPS_H
 
-#include "tools/read/events/event_file.h"
+#include "tools/read/log/event_file.h"
 #include "tools/replay/live_ranges.h"
 
 #include <dao/place_config.h>

@@ -5,6 +5,7 @@
 #include "bench/plan/bench_replay.h"
 #include "tests/support/models/trace.h"
 #include "tests/support/suite.h"
+#include "tools/read/events/read_event_file.h"
 
 #include <dao/dao.h>
 

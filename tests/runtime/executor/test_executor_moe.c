@@ -6,7 +6,7 @@
 #include "runtime/executor/executor_internal.h"
 #include "tests/support/models/trace.h"
 #include "tests/support/suite.h"
-#include "tools/read/events/event_file.h"
+#include "tools/read/events/read_event_file.h"
 #include "tools/run/pattern.h"
 
 #include <dao/dao.h>

@@ -207,7 +207,7 @@ static void the_recorded_step_takes_what_the_model_takes(void)
     static const uint64_t wanted[2] = {[DAO_TREE_POOL_MNN] = 415477568, [DAO_TREE_POOL_PYTHON] = 417334080};
     dao_plan_input_t lifetimes;
     dao_alloc_trace_t trace;
-    CU_ASSERT_EQUAL_FATAL(dao_read_lifetimes(DAO_TEST_TRACE, NULL, &lifetimes), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_read_lifetimes(DAO_TEST_TRACE, &(dao_read_choice_t){0}, &lifetimes), DAO_OK);
     CU_ASSERT_EQUAL_FATAL(dao_plan_input_replay(&lifetimes, false, &trace), DAO_OK);
     for (int variant = 0; variant < 2; variant++) {
         uint64_t bytes = 0;
@@ -271,7 +271,7 @@ static void check_recorded(const char *path, const char *batch, uint64_t live_by
     dao_plan_input_t lifetimes;
     dao_alloc_trace_t trace;
     uint64_t bytes = 0;
-    CU_ASSERT_EQUAL_FATAL(dao_read_lifetimes(path, batch, &lifetimes), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_read_lifetimes(path, &(dao_read_choice_t){.batch = batch}, &lifetimes), DAO_OK);
     CU_ASSERT_EQUAL_FATAL(dao_plan_input_replay(&lifetimes, false, &trace), DAO_OK);
     CU_ASSERT_EQUAL(trace.peak_bytes, live_bytes);
     CU_ASSERT_EQUAL(dao_plan_pool_run(&trace, DAO_TREE_POOL_PYTHON, &bytes), DAO_OK);

@@ -1,23 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Looks at the beginning of a file, hands over to its reader, and makes lifetimes of what happened one thing
+/* Hands over to the reader of a file's form, and makes lifetimes of what happened one thing
    after the other: each allocation and each free is a time of its own, from 1; what was there before lives
    from 0, what stays lives to the time behind the last one. */
 #include "tools/read/events/read_lifetimes.h"
 
-#include "tools/read/events/event_file.h"
+#include "tools/read/events/read_events.h"
 #include "tools/read/events/read_lifetimes_internal.h"
 #include "tools/read/step/read_step.h"
-#include "tools/read/text/csv_reader.h"
 #include "tools/read/text/grow.h"
 
 #include <string.h>
-
-typedef enum format {
-    FORMAT_LINES,
-    FORMAT_EVENTS,
-    FORMAT_OBJECT,
-    FORMAT_STEP,
-} format_t;
 
 /* A life while it is not known yet whether it ends. */
 typedef struct life {
@@ -29,7 +21,8 @@ static dao_status_t add_life(dao_plan_input_t *lifetimes, const char *id, const 
                              uint64_t size_bytes)
 {
     if (size_bytes > DAO_PLAN_SIZE_MAX) {
-        return dao_error(DAO_ERR_OVERFLOW, "\"%.64s\" has more than 2^48 bytes", id);
+        return dao_error(DAO_ERR_OVERFLOW, "\"%.64s\" has more than 2^48 bytes",
+                         id != NULL ? id : "a buffer");
     }
     dao_plan_buffer_t buffer = {.begin_time = life->begin,
                                 .end_time = life->end != 0 ? life->end : last,
@@ -62,33 +55,41 @@ static life_t *make_lives(size_t count)
 static dao_status_t add_tensors(const dao_event_file_t *file, const life_t *lives,
                                 dao_plan_input_t *lifetimes)
 {
-    const char *id = file->ids.text;
+    const char *id = file->ids.count > 0 ? file->ids.text : NULL;
     dao_status_t status = DAO_OK;
     for (size_t i = 0; i < file->tensor_count && status == DAO_OK; i++) {
         status = add_life(lifetimes, id, &lives[i], file->record_count + 1, file->tensors[i].size_bytes);
-        id += strlen(id) + 1;
+        id += id != NULL ? strlen(id) + 1 : 0;
     }
     return status;
 }
 
-static dao_status_t read_event_lives(const char *path, dao_plan_input_t *lifetimes)
+dao_status_t dao_plan_input_of_events(const dao_event_file_t *file, dao_plan_input_t *lifetimes)
+{
+    life_t *lives = make_lives(file->tensor_count);
+    dao_status_t status = lives != NULL ? DAO_OK : DAO_ERR_NO_HOST_MEMORY;
+    for (size_t i = 0; i < file->record_count && status == DAO_OK; i++) {
+        life_t *life = &lives[file->records[i].tensor];
+        *(file->records[i].is_alloc ? &life->begin : &life->end) = i + 1;
+    }
+    if (status == DAO_OK) {
+        status = add_tensors(file, lives, lifetimes);
+    }
+    lifetimes->counts = file->counts;
+    dao_host_free(lives);
+    return status;
+}
+
+static dao_status_t read_event_lives(const char *path, const dao_read_choice_t *choice,
+                                     dao_plan_input_t *lifetimes)
 {
     dao_event_file_t file;
-    dao_status_t status = dao_event_file_read(path, &file);
+    dao_status_t status = dao_read_events(path, choice->device, &file);
     if (status != DAO_OK) {
         return status;
     }
-    life_t *lives = make_lives(file.tensor_count);
-    status = lives != NULL ? DAO_OK : DAO_ERR_NO_HOST_MEMORY;
-    for (size_t i = 0; i < file.record_count && status == DAO_OK; i++) {
-        life_t *life = &lives[file.records[i].tensor];
-        *(file.records[i].is_alloc ? &life->begin : &life->end) = i + 1;
-    }
-    if (status == DAO_OK) {
-        status = add_tensors(&file, lives, lifetimes);
-        prefix_path(path, status);
-    }
-    dao_host_free(lives);
+    status = dao_plan_input_of_events(&file, lifetimes);
+    prefix_path(path, status);
     dao_event_file_finish(&file);
     return status;
 }
@@ -174,80 +175,33 @@ static dao_status_t read_step(const char *path, const char *batch, dao_plan_inpu
 
 /* ---- which one ---- */
 
-/* Returns the first byte of a file that is no blank. */
-static dao_status_t first_byte(const char *path, int *out_byte)
+static dao_status_t read_form(dao_file_form_t form, const char *path, const dao_read_choice_t *choice,
+                              dao_plan_input_t *lifetimes)
 {
-    dao_text_source_t source;
-    dao_status_t status = dao_text_source_open(&source, path);
-    if (status != DAO_OK) {
-        return status;
+    if (dao_file_form_is_step(form)) {
+        return read_step(path, choice->batch, lifetimes);
     }
-    do {
-        status = dao_text_source_peek(&source, out_byte);
-        if (status == DAO_OK && *out_byte != DAO_TEXT_SOURCE_END) {
-            dao_text_source_take(&source);
-        }
-    } while (status == DAO_OK && *out_byte > 0 && strchr(" \t\r\n", *out_byte) != NULL);
-    dao_text_source_close(&source);
-    return status;
-}
-
-/* Events are known from other lines by their first line. */
-static dao_status_t look_at_line(const char *path, format_t *out_format)
-{
-    dao_csv_reader_t csv;
-    bool has_more = false;
-    dao_status_t status = dao_csv_open(&csv, path, 0);
-    if (status != DAO_OK) {
-        return status;
-    }
-    status = dao_csv_next(&csv, &has_more);
-    if (status == DAO_OK && !has_more) {
-        status = dao_csv_error(&csv, 0, "the file is empty");
-    }
-    bool is_events = status == DAO_OK && csv.field_count > 0 && strcmp(csv.fields[0], "time_ns") == 0;
-    *out_format = is_events ? FORMAT_EVENTS : FORMAT_LINES;
-    dao_csv_close(&csv);
-    return status;
-}
-
-static dao_status_t find_format(const char *path, format_t *out_format)
-{
-    int byte = 0;
-    *out_format = FORMAT_STEP;
-    if (dao_is_step(path)) {
-        return DAO_OK;
-    }
-    dao_status_t status = first_byte(path, &byte);
-    *out_format = FORMAT_OBJECT;
-    return status == DAO_OK && byte != '{' ? look_at_line(path, out_format) : status;
-}
-
-static dao_status_t read_format(format_t format, const char *path, const char *batch,
-                                dao_plan_input_t *lifetimes)
-{
-    switch (format) {
-    case FORMAT_EVENTS:
-        return read_event_lives(path, lifetimes);
-    case FORMAT_OBJECT:
+    switch (form) {
+    case DAO_FILE_FORM_OBJECT:
         return dao_read_lifetimes_object(path, lifetimes);
-    case FORMAT_STEP:
-        return read_step(path, batch, lifetimes);
-    default:
+    case DAO_FILE_FORM_LIFETIMES:
         return dao_read_lifetimes_lines(path, lifetimes);
+    default:
+        return read_event_lives(path, choice, lifetimes);
     }
 }
 
-dao_status_t dao_read_lifetimes(const char *path, const char *batch, dao_plan_input_t *out_lifetimes)
+dao_status_t dao_read_lifetimes(const char *path, const dao_read_choice_t *choice,
+                                dao_plan_input_t *out_lifetimes)
 {
     dao_plan_input_t lifetimes;
-    format_t format = FORMAT_STEP;
-    dao_status_t status = find_format(path, &format);
+    dao_file_form_t form = DAO_FILE_FORM_JSON_STEP;
+    dao_status_t status = dao_recognise(path, &form);
     if (status != DAO_OK) {
         return status;
     }
     dao_plan_input_init(&lifetimes);
-    status = read_format(format, path, batch, &lifetimes);
+    status = read_form(form, path, choice, &lifetimes);
     if (status == DAO_OK && lifetimes.buffer_count == 0) {
         status = dao_error(DAO_ERR_PARSE, "%.200s:1:1: no buffer in it has bytes and a life", path);
     }

@@ -7,15 +7,12 @@
 
 /* What may stand for TRACE on the command line, for the help of commands. */
 #define DAO_READ_STEP_HELP                                                                                   \
-    "TRACE is a folder with MODEL.io_info.json and its companions, or that file; or a file FILE.tr, or "     \
-    "FILE.jsonl."
-
-/* Returns true if this is a folder, or called as the file of a step is. */
-bool dao_is_step(const char *path);
+    "TRACE is a recorded step: a folder with MODEL.io_info.json and its companions, or that file; a .tr\n"   \
+    "file; a PyTorch execution trace; JSON lines of G10. It is known by what is in it; - is standard input."
 
 /**
- * Reads a trace by the name of its file: `.tr` (read_tr.h), `.jsonl` (read_g10.h), both also with `.gz`
- * behind it, else the four JSON files of read_json_step.h.
+ * Reads a trace, whose form recognise.h tells: `.tr` (read_tr.h), JSON lines (read_g10.h), an execution trace
+ * (read_execution_trace.h), or the four JSON files of read_json_step.h.
  *
  * @param batch      NULL: the only one there is. DAO_ERR_INVALID for a form that has no batches.
  * @param out_trace  Packed. Written only on DAO_OK; the caller owns it, until dao_step_trace_finish().

@@ -3,10 +3,10 @@
    checked, not trusted: nothing is allocated by them. */
 #include "tools/read/step/read_tr.h"
 
+#include "tools/read/bytes/text_source.h"
 #include "tools/read/step/access_list.h"
 #include "tools/read/text/decimal.h"
 #include "tools/read/text/grow.h"
-#include "tools/read/text/text_source.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -320,18 +320,6 @@ static dao_status_t read_all(tr_reader_t *reader, dao_step_trace_t *trace)
     return status;
 }
 
-static void name_trace(const char *path, dao_step_trace_t *trace)
-{
-    static const char ending[] = ".tr";
-    const char *slash = strrchr(path, '/');
-    const char *name = slash == NULL ? path : slash + 1;
-    size_t length = strlen(name);
-    if (length > sizeof(ending) - 1 && strcmp(name + length - (sizeof(ending) - 1), ending) == 0) {
-        length -= sizeof(ending) - 1;
-    }
-    dao_step_trace_name(trace, name, length, "1");
-}
-
 dao_status_t dao_read_tr(const char *path, dao_step_trace_t *out_trace)
 {
     tr_reader_t reader = {.first_backward = DAO_TRACE_NONE};
@@ -348,7 +336,7 @@ dao_status_t dao_read_tr(const char *path, dao_step_trace_t *out_trace)
     dao_text_source_close(&reader.source);
     if (status == DAO_OK) {
         trace.first_backward = reader.first_backward;
-        name_trace(path, &trace);
+        dao_step_trace_name_file(&trace, path);
         *out_trace = trace;
     }
     return status;

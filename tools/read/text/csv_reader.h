@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A strict reader of files that are lines of fields. It does not trust its input: lines and fields are
-   limited, there are no quotes, a NUL is refused, numbers are exact, and every error is one line
-   `FILE:LINE:COLUMN: what`. */
+   limited, a NUL is refused, numbers are exact, and every error is one line `FILE:LINE:COLUMN: what`. A field
+   may stand in quotes, which end on its line. */
 #ifndef DAO_TOOLS_CSV_READER_H
 #define DAO_TOOLS_CSV_READER_H
 
-#include "tools/read/text/text_source.h"
+#include "tools/read/bytes/text_source.h"
 
 enum {
     DAO_CSV_LINE_BYTES_MAX = 64 * 1024,
@@ -14,7 +14,8 @@ enum {
 
 typedef struct dao_csv_reader {
     dao_text_source_t source;
-    /* ',': between two of them is a field; ' ': fields are between blanks; 0: the first line decides */
+    /* ',', ';', tab: between two of them is a field; ' ': fields are between blanks; 0: the first line
+       decides */
     char separator;
     uint64_t line; /* of the fields, from 1 */
     char *text;    /* the line, cut into its fields by zeros */

@@ -19,7 +19,7 @@
 static dao_status_t read_text(const char *text, dao_plan_input_t *out_lifetimes)
 {
     dao_test_write_file(dao_test_path, text, strlen(text));
-    return dao_read_lifetimes(dao_test_path, NULL, out_lifetimes);
+    return dao_read_lifetimes(dao_test_path, &(dao_read_choice_t){0}, out_lifetimes);
 }
 
 /* Compares with "id begin-end size, ..."; behind the size may stand @alignment, =offset and #pool. */
@@ -229,9 +229,9 @@ static void lines_have_limits(void)
     CU_ASSERT_EQUAL(read_text(text, &lifetimes), DAO_ERR_PARSE);
     CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "f:1:33: the line has more than 32 fields"));
     dao_test_write_file(dao_test_path, HEADER "a\0b,1,2,3\n", sizeof(HEADER "a\0b,1,2,3\n") - 1);
-    CU_ASSERT_EQUAL(dao_read_lifetimes(dao_test_path, NULL, &lifetimes), DAO_ERR_PARSE);
+    CU_ASSERT_EQUAL(dao_read_lifetimes(dao_test_path, &(dao_read_choice_t){0}, &lifetimes), DAO_ERR_PARSE);
     CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "f:2:2: a byte of the line is zero"));
-    CU_ASSERT_EQUAL(dao_read_lifetimes("/nowhere", NULL, &lifetimes), DAO_ERR_IO);
+    CU_ASSERT_EQUAL(dao_read_lifetimes("/nowhere", &(dao_read_choice_t){0}, &lifetimes), DAO_ERR_IO);
 }
 
 static void lives_without_memory_are_refused(void)
@@ -245,7 +245,7 @@ static void lives_without_memory_are_refused(void)
             dao_plan_input_t lifetimes;
             dao_test_write_file(dao_test_path, texts[i], strlen(texts[i]));
             dao_fault_arm(DAO_FAULT_ANY, n, false);
-            dao_status_t status = dao_read_lifetimes(dao_test_path, NULL, &lifetimes);
+            dao_status_t status = dao_read_lifetimes(dao_test_path, &(dao_read_choice_t){0}, &lifetimes);
             failed = dao_fault_disarm();
             CU_ASSERT_EQUAL(status == DAO_OK, failed == 0);
             if (status == DAO_OK) {
@@ -277,19 +277,20 @@ static void packed_files_are_read(void)
     size_t first = pack(HEADER "a,0,3,4\nb,", bytes, sizeof(bytes));
     size_t second = pack("3,9,5\n", bytes + first, sizeof(bytes) - first);
     dao_test_write_file(dao_test_path, bytes, first + second); /* two packed files in a row are one */
-    CU_ASSERT_EQUAL_FATAL(dao_read_lifetimes(dao_test_path, NULL, &lifetimes), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_read_lifetimes(dao_test_path, &(dao_read_choice_t){0}, &lifetimes), DAO_OK);
     check(&lifetimes, "a 0-3 4, b 3-9 5");
     dao_plan_input_finish(&lifetimes);
     for (size_t length = 2; length < first + second; length++) {
         dao_test_write_file(dao_test_path, bytes, length);
-        CU_ASSERT_EQUAL(dao_read_lifetimes(dao_test_path, NULL, &lifetimes), DAO_ERR_PARSE);
+        CU_ASSERT_EQUAL(dao_read_lifetimes(dao_test_path, &(dao_read_choice_t){0}, &lifetimes),
+                        DAO_ERR_PARSE);
         if (length != first) { /* there the first of the two is whole, and its last line is not */
             CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "the packed file is cut off"));
         }
     }
     bytes[first / 2] ^= 0xff;
     dao_test_write_file(dao_test_path, bytes, first + second);
-    CU_ASSERT_EQUAL(dao_read_lifetimes(dao_test_path, NULL, &lifetimes), DAO_ERR_PARSE);
+    CU_ASSERT_EQUAL(dao_read_lifetimes(dao_test_path, &(dao_read_choice_t){0}, &lifetimes), DAO_ERR_PARSE);
     CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "the packed file is damaged"));
 }
 
@@ -302,7 +303,7 @@ static void packed_files_without_memory_are_refused(void)
     for (uint64_t n = 0; failed > 0; n++) {
         dao_plan_input_t lifetimes;
         dao_fault_arm(DAO_FAULT_ANY, n, false);
-        dao_status_t status = dao_read_lifetimes(dao_test_path, NULL, &lifetimes);
+        dao_status_t status = dao_read_lifetimes(dao_test_path, &(dao_read_choice_t){0}, &lifetimes);
         failed = dao_fault_disarm();
         CU_ASSERT_EQUAL(status == DAO_OK, failed == 0);
         if (status == DAO_OK) {
@@ -322,7 +323,7 @@ static void a_step_has_the_peak_of_its_figures(void)
     dao_alloc_trace_t trace;
     CU_ASSERT_EQUAL_FATAL(dao_read_json_step(DAO_TEST_TRACE, NULL, &step), DAO_OK);
     CU_ASSERT_EQUAL_FATAL(dao_step_trace_figures(&step, &figures), DAO_OK);
-    CU_ASSERT_EQUAL_FATAL(dao_read_lifetimes(DAO_TEST_TRACE, NULL, &lifetimes), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_read_lifetimes(DAO_TEST_TRACE, &(dao_read_choice_t){0}, &lifetimes), DAO_OK);
     CU_ASSERT_EQUAL_FATAL(dao_plan_input_replay(&lifetimes, false, &trace), DAO_OK);
     CU_ASSERT(dao_alloc_trace_is_valid(&trace));
     CU_ASSERT_EQUAL(trace.peak_bytes, figures.peak_bytes);
@@ -359,7 +360,7 @@ static void known_instances_have_their_figures(void)
         if (!dao_test_shared_file(name, file, sizeof(file))) {
             continue;
         }
-        CU_ASSERT_EQUAL_FATAL(dao_read_lifetimes(file, NULL, &lifetimes), DAO_OK);
+        CU_ASSERT_EQUAL_FATAL(dao_read_lifetimes(file, &(dao_read_choice_t){0}, &lifetimes), DAO_OK);
         CU_ASSERT_EQUAL_FATAL(dao_plan_input_replay(&lifetimes, false, &trace), DAO_OK);
         CU_ASSERT_EQUAL(lifetimes.buffer_count, instances[i].buffer_count);
         CU_ASSERT_EQUAL(trace.peak_bytes, instances[i].live_bytes);

@@ -5,7 +5,9 @@
 #define _GNU_SOURCE
 #include "base/report/fault.h"
 #include "tests/support/suite.h"
+#include "tools/read/step/read_g10.h"
 #include "tools/read/step/read_step.h"
+#include "tools/read/step/read_tr.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -66,7 +68,7 @@ static dao_status_t read_form(form_t form, dao_step_trace_t *out_trace)
 {
     char path[256];
     path_of(form, path);
-    return dao_read_step(path, NULL, out_trace);
+    return form == TR ? dao_read_tr(path, out_trace) : dao_read_g10(path, out_trace);
 }
 
 static dao_status_t try_bytes(form_t form, const char *bytes, size_t length)
@@ -233,6 +235,7 @@ static void a_form_without_batches_says_so(void)
     dao_step_trace_t trace;
     char path[256];
     path_of(TR, path);
+    write_bytes(TR, "T 0\nK 0 0\n", strlen("T 0\nK 0 0\n"));
     CU_ASSERT_EQUAL(dao_read_step(path, "4", &trace), DAO_ERR_INVALID);
     CU_ASSERT_EQUAL(dao_read_step("/nowhere/s.tr", NULL, &trace), DAO_ERR_IO);
     CU_ASSERT_EQUAL(dao_read_step(".tr", NULL, &trace), DAO_ERR_IO);

@@ -3,7 +3,7 @@
 
    Invariant: stream.next_in .. + avail_in are the packed bytes that are not used yet; is_open: inside of a
    member. */
-#include "tools/read/text/gunzip.h"
+#include "tools/read/bytes/gunzip.h"
 
 #include "base/memory/host.h"
 #include "base/report/error.h"

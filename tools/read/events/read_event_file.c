@@ -5,10 +5,9 @@
        first seen by    alive before    then
        alloc            no              live from there to its free, if there is one
        free             yes             live to there                                        */
-#include "tools/read/events/event_file.h"
+#include "tools/read/events/read_event_file.h"
 
 #include "tools/read/text/csv_reader.h"
-#include "tools/read/text/grow.h"
 
 #include <string.h>
 
@@ -20,77 +19,6 @@ typedef struct event_reader {
     dao_csv_reader_t csv;
     dao_event_file_t *file;
 } event_reader_t;
-
-static dao_status_t make_room(dao_event_file_t *file)
-{
-    dao_event_tensor_t *grown =
-        dao_tool_grow(file->tensors, &file->tensor_capacity, file->tensor_count, sizeof(*file->tensors));
-    if (grown == NULL) {
-        return DAO_ERR_NO_HOST_MEMORY;
-    }
-    file->tensors = grown;
-    return DAO_OK;
-}
-
-dao_status_t dao_event_file_add_tensor(dao_event_file_t *file, uint64_t size_bytes, uint32_t *out_tensor)
-{
-    dao_status_t status = make_room(file);
-    if (status == DAO_OK) {
-        *out_tensor = (uint32_t)file->tensor_count;
-        file->tensors[file->tensor_count++] = (dao_event_tensor_t){.size_bytes = size_bytes};
-    }
-    return status;
-}
-
-/* Finds a tensor or adds it. */
-static dao_status_t find_tensor(dao_event_file_t *file, const char *id, uint64_t size_bytes,
-                                uint32_t *out_tensor, bool *out_found)
-{
-    uint64_t index = file->tensor_count;
-    dao_status_t status = make_room(file); /* first: an id without a tensor is not to be */
-    if (status == DAO_OK) {
-        status = dao_id_map_add(&file->ids, id, strlen(id), index, out_found, &index);
-    }
-    if (status == DAO_OK && !*out_found) {
-        return dao_event_file_add_tensor(file, size_bytes, out_tensor);
-    }
-    *out_tensor = (uint32_t)index;
-    return status;
-}
-
-dao_status_t dao_event_file_add_before(dao_event_file_t *file, const char *id, uint64_t size_bytes)
-{
-    uint32_t index = 0;
-    bool is_known = false;
-    dao_status_t status = find_tensor(file, id, size_bytes, &index, &is_known);
-    if (status == DAO_OK && !is_known) {
-        file->tensors[index].is_before = true;
-    }
-    return status;
-}
-
-dao_status_t dao_event_file_add_record(dao_event_file_t *file, const dao_event_record_t *record)
-{
-    dao_event_record_t *grown =
-        dao_tool_grow(file->records, &file->record_capacity, file->record_count, sizeof(*file->records));
-    if (grown == NULL) {
-        return DAO_ERR_NO_HOST_MEMORY;
-    }
-    file->records = grown;
-    file->records[file->record_count++] = *record;
-    return DAO_OK;
-}
-
-dao_status_t dao_event_file_add_step(dao_event_file_t *file)
-{
-    size_t *grown = dao_tool_grow(file->steps, &file->step_capacity, file->step_count, sizeof(*file->steps));
-    if (grown == NULL) {
-        return DAO_ERR_NO_HOST_MEMORY;
-    }
-    file->steps = grown;
-    file->steps[file->step_count++] = file->record_count;
-    return DAO_OK;
-}
 
 static dao_status_t take_event(event_reader_t *reader, bool is_alloc)
 {
@@ -106,7 +34,8 @@ static dao_status_t take_event(event_reader_t *reader, bool is_alloc)
         status = dao_csv_error(csv, COLUMN_ID, "the id is empty");
     }
     if (status == DAO_OK) {
-        status = find_tensor(reader->file, csv->fields[COLUMN_ID], size_bytes, &index, &is_known);
+        status =
+            dao_event_file_find_tensor(reader->file, csv->fields[COLUMN_ID], size_bytes, &index, &is_known);
     }
     if (status != DAO_OK) {
         return status;
@@ -173,12 +102,6 @@ static dao_status_t read_lines(event_reader_t *reader)
     return status;
 }
 
-void dao_event_file_init(dao_event_file_t *file)
-{
-    *file = (dao_event_file_t){0};
-    dao_id_map_init(&file->ids);
-}
-
 dao_status_t dao_event_file_read(const char *path, dao_event_file_t *out_file)
 {
     dao_event_file_t file;
@@ -194,15 +117,7 @@ dao_status_t dao_event_file_read(const char *path, dao_event_file_t *out_file)
         dao_event_file_finish(&file);
         return status;
     }
+    dao_event_file_count(&file);
     *out_file = file;
     return DAO_OK;
-}
-
-void dao_event_file_finish(dao_event_file_t *file)
-{
-    dao_id_map_finish(&file->ids);
-    dao_host_free(file->tensors);
-    dao_host_free(file->records);
-    dao_host_free(file->steps);
-    *file = (dao_event_file_t){0};
 }

@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The recorded events of a program: CSV with the columns `time_ns,event,id,bytes,op`, where event is alloc,
-   free or step. An id is allocated at most once; a free of one that was not means that it was alive before
-   the first line. */
+/* The allocations and frees of a program, one after the other, and the steps that they belong to. An id is
+   allocated at most once; a free of one that was not means that it was alive before the first event. */
 #ifndef DAO_TOOLS_EVENT_FILE_H
 #define DAO_TOOLS_EVENT_FILE_H
 
+#include "tools/model/life_counts.h"
 #include "tools/read/text/id_map.h"
-
-/* The first line, which tells such a file from others. */
-#define DAO_EVENT_FILE_HEADER "time_ns,event,id,bytes,op"
 
 typedef struct dao_event_tensor {
     uint64_t size_bytes; /* may be 0 */
@@ -23,26 +20,28 @@ typedef struct dao_event_record {
 } dao_event_record_t;
 
 typedef struct dao_event_file {
-    dao_id_map_t ids; /* id -> tensor */
+    dao_id_map_t ids; /* id -> tensor; empty: tensors have numbers alone */
     dao_event_tensor_t *tensors;
     size_t tensor_count, tensor_capacity;
     dao_event_record_t *records; /* lines without the steps */
     size_t record_count, record_capacity;
     size_t *steps; /* the record that each step begins with */
     size_t step_count, step_capacity;
+    dao_life_counts_t counts;
 } dao_event_file_t;
 
-/* Reads a file, packed by gzip or not; on DAO_OK dao_event_file_finish() is owed. DAO_ERR_PARSE, DAO_ERR_IO
-   with a message `FILE:LINE:COLUMN: what`; DAO_ERR_NO_HOST_MEMORY. */
-DAO_NODISCARD dao_status_t dao_event_file_read(const char *path, dao_event_file_t *out_file);
+/* Makes an empty file. */
+void dao_event_file_init(dao_event_file_t *file);
 void dao_event_file_finish(dao_event_file_t *file);
+
+/* Finds a tensor by its id, or adds it. DAO_ERR_NO_HOST_MEMORY. */
+DAO_NODISCARD dao_status_t dao_event_file_find_tensor(dao_event_file_t *file, const char *id,
+                                                      uint64_t size_bytes, uint32_t *out_tensor,
+                                                      bool *out_found);
 
 /* Adds a tensor that was alive before, unless a line names it. DAO_ERR_NO_HOST_MEMORY. */
 DAO_NODISCARD dao_status_t dao_event_file_add_before(dao_event_file_t *file, const char *id,
                                                      uint64_t size_bytes);
-
-/* Makes an empty file, to be written. */
-void dao_event_file_init(dao_event_file_t *file);
 
 /* Add a tensor without an id, a record, and a step that the records from here on belong to.
    DAO_ERR_NO_HOST_MEMORY, without a message. */
@@ -51,5 +50,11 @@ DAO_NODISCARD dao_status_t dao_event_file_add_tensor(dao_event_file_t *file, uin
 DAO_NODISCARD dao_status_t dao_event_file_add_record(dao_event_file_t *file,
                                                      const dao_event_record_t *record);
 DAO_NODISCARD dao_status_t dao_event_file_add_step(dao_event_file_t *file);
+
+/* Writes how many lives begin and end in the file to its counts. */
+void dao_event_file_count(dao_event_file_t *file);
+
+/* Returns the most bytes that were live at once. DAO_ERR_OVERFLOW: they do not fit 64 bits. */
+DAO_NODISCARD dao_status_t dao_event_file_peak(const dao_event_file_t *file, uint64_t *out_peak_bytes);
 
 #endif

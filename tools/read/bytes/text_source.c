@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads a file through one buffer, unpacking it if it begins as gzip files do. Only regular files: a pipe
+/* Reads a file through one buffer, unpacking it if it begins as gzip or zstd files
+   do. Only regular files: a pipe
    without a writer would hang, a directory cannot be read.
 
    Invariant: buffer[begin .. end) are the bytes not taken yet, and buffer[0] is at `offset`, unpacked. */
 #define _GNU_SOURCE
-#include "tools/read/text/text_source.h"
+#include "tools/read/bytes/text_source.h"
 
 #include "base/memory/host.h"
 #include "base/report/error.h"
 #include "base/report/fault.h"
-#include "tools/read/text/gunzip.h"
+#include "tools/read/bytes/standard_input.h"
+#include "tools/read/bytes/unpack.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -23,6 +25,9 @@ enum { SHOWN_PATH_BYTES = 200 };
 const char *dao_text_source_name(const dao_text_source_t *source)
 {
     size_t length = strlen(source->path);
+    if (dao_path_is_standard_input(source->path)) {
+        return "standard input";
+    }
     return length > SHOWN_PATH_BYTES ? source->path + length - SHOWN_PATH_BYTES : source->path;
 }
 
@@ -59,9 +64,9 @@ static dao_status_t fill_buffer(dao_text_source_t *source)
 {
     source->offset += source->end;
     source->begin = source->end = 0;
-    dao_status_t status = source->gunzip == NULL
+    dao_status_t status = source->unpack == NULL
                               ? read_file(source, source->buffer, DAO_TEXT_SOURCE_BYTES, &source->end)
-                              : dao_gunzip_next(source->gunzip, read_file, source, source->buffer,
+                              : dao_unpack_next(source->unpack, read_file, source, source->buffer,
                                                 DAO_TEXT_SOURCE_BYTES, &source->end);
     if (status != DAO_OK) {
         source->end = 0;
@@ -94,9 +99,32 @@ void dao_text_source_take(dao_text_source_t *source)
     }
 }
 
+dao_status_t dao_text_source_read(dao_text_source_t *source, void *out_bytes, size_t count, size_t *out_count)
+{
+    char *bytes = out_bytes;
+    int next = 0;
+    for (*out_count = 0; *out_count < count;) {
+        dao_status_t status = dao_text_source_peek(source, &next);
+        if (status != DAO_OK || next == DAO_TEXT_SOURCE_END) {
+            return status;
+        }
+        size_t there = source->end - source->begin;
+        size_t piece = count - *out_count < there ? count - *out_count : there;
+        memcpy(bytes + *out_count, source->buffer + source->begin, piece);
+        source->begin += piece;
+        *out_count += piece;
+    }
+    return DAO_OK;
+}
+
+uint64_t dao_text_source_offset(const dao_text_source_t *source)
+{
+    return source->offset + source->begin;
+}
+
 static dao_status_t begin_unpacking(dao_text_source_t *source)
 {
-    dao_status_t status = dao_gunzip_create(source->buffer, source->end, &source->gunzip);
+    dao_status_t status = dao_unpack_create(source->buffer, source->end, &source->unpack);
     source->end = 0;
     if (status != DAO_OK) {
         dao_error_prefix("%s: ", dao_text_source_name(source));
@@ -109,13 +137,23 @@ static dao_status_t begin_unpacking(dao_text_source_t *source)
 static dao_status_t begin(dao_text_source_t *source)
 {
     dao_status_t status = fill_buffer(source);
-    if (status == DAO_OK && dao_gunzip_is_packed(source->buffer, source->end)) {
+    if (status == DAO_OK && dao_unpack_is_packed(source->buffer, source->end)) {
         status = begin_unpacking(source);
     }
     if (status == DAO_OK && source->end >= 3 && memcmp(source->buffer, "\xef\xbb\xbf", 3) == 0) {
         source->begin = 3; /* a byte order mark */
     }
     return status;
+}
+
+static dao_status_t open_file(dao_text_source_t *source)
+{
+    if (dao_path_is_standard_input(source->path)) {
+        return dao_standard_input_open(&source->file);
+    }
+    source->file = open(source->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    return source->file >= 0 ? DAO_OK
+                             : dao_error(DAO_ERR_IO, "%s: %s", dao_text_source_name(source), strerror(errno));
 }
 
 dao_status_t dao_text_source_open(dao_text_source_t *source, const char *path)
@@ -125,11 +163,7 @@ dao_status_t dao_text_source_open(dao_text_source_t *source, const char *path)
     if (source->buffer == NULL) {
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "%s: no memory to read it", dao_text_source_name(source));
     }
-    source->file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    dao_status_t status = DAO_OK;
-    if (source->file < 0) {
-        status = dao_error(DAO_ERR_IO, "%s: %s", dao_text_source_name(source), strerror(errno));
-    }
+    dao_status_t status = open_file(source);
     if (status == DAO_OK) {
         status = check_regular(source);
     }
@@ -148,8 +182,8 @@ void dao_text_source_close(dao_text_source_t *source)
         (void)close(source->file); /* it was only read */
     }
     source->file = -1;
-    dao_gunzip_destroy(source->gunzip);
-    source->gunzip = NULL;
+    dao_unpack_destroy(source->unpack);
+    source->unpack = NULL;
     dao_host_free(source->buffer);
     source->buffer = NULL;
 }

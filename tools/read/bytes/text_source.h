@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The bytes of a file, one after the other, with the line and column of each. A file packed by gzip is
-   unpacked. */
+/* The bytes of a file, one after the other, with the line and column of each. A file packed by gzip
+   or zstd is unpacked. The path "-" stands for standard input, which can be opened several times. */
 #ifndef DAO_TOOLS_TEXT_SOURCE_H
 #define DAO_TOOLS_TEXT_SOURCE_H
 
@@ -17,7 +17,7 @@ typedef struct dao_text_source {
     size_t begin;     /* the next byte is buffer[begin] */
     size_t end;
     unsigned char *buffer;
-    struct dao_gunzip *gunzip; /* NULL: the file is not packed */
+    struct dao_unpack *unpack; /* NULL: the file is not packed */
 } dao_text_source_t;
 
 /* What dao_text_source_peek() gives at the file's end. */
@@ -35,7 +35,14 @@ DAO_NODISCARD dao_status_t dao_text_source_peek(dao_text_source_t *source, int *
 /* Takes the byte that peek gave. */
 void dao_text_source_take(dao_text_source_t *source);
 
-/* The path as it stands in messages: its end, if it is long. */
+/* Takes `count` bytes, or all there are; for files that are no text: lines and columns are not counted. */
+DAO_NODISCARD dao_status_t dao_text_source_read(dao_text_source_t *source, void *out_bytes, size_t count,
+                                                size_t *out_count);
+
+/* Returns where the next byte stands in the file, unpacked. */
+uint64_t dao_text_source_offset(const dao_text_source_t *source);
+
+/* The path as it stands in messages: its end, if it is long; "standard input" for "-". */
 const char *dao_text_source_name(const dao_text_source_t *source);
 
 #endif

@@ -2,7 +2,7 @@
 /* Packed files: read as what was packed, in pieces of any size; damaged and cut ones are refused. */
 #include "base/report/error.h"
 #include "tests/support/suite.h"
-#include "tools/read/text/gunzip.h"
+#include "tools/read/bytes/gunzip.h"
 
 #include <string.h>
 #include <zlib.h>

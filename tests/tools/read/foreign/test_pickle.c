@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Pickles: every opcode that is taken, all others refused by name and offset, numbers of all sizes, damage.
+ */
+#include "tests/support/suite.h"
+#include "tools/read/events/read_events.h"
+#include "tools/read/foreign/pickle.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define BYTES(text) text, sizeof(text) - 1
+
+static const char *const keys[] = {"size", "addr", "list", NULL};
+
+enum { KEY_SIZE, KEY_ADDR, KEY_LIST };
+
+static dao_value_store_t store;
+
+/* Reads bytes; the store is the caller's to finish. */
+static dao_status_t read_bytes(const char *bytes, size_t length, dao_value_t *out_value)
+{
+    dao_test_write_file(dao_test_path, bytes, length);
+    dao_value_store_init(&store, keys);
+    return dao_pickle_read(dao_test_path, &store, out_value);
+}
+
+static void numbers_of_all_sizes_are_exact(void)
+{
+    static const struct {
+        const char *bytes;
+        size_t length;
+        dao_value_type_t type;
+        uint64_t payload;
+    } numbers[] = {
+        {BYTES("\x80\x02K\xff."), DAO_VALUE_TYPE_COUNT, 255},
+        {BYTES("\x80\x03M\x01\x02."), DAO_VALUE_TYPE_COUNT, 513},
+        {BYTES("\x80\x04J\xff\xff\xff\x7f."), DAO_VALUE_TYPE_COUNT, INT32_MAX},
+        {BYTES("\x80\x05J\xfe\xff\xff\xff."), DAO_VALUE_TYPE_NEGATIVE, 2},
+        {BYTES("\x80\x02\x8a\x00."), DAO_VALUE_TYPE_COUNT, 0},
+        {BYTES("\x80\x02\x8a\x01\x80."), DAO_VALUE_TYPE_NEGATIVE, 128},
+        {BYTES("\x80\x02\x8a\x08\x00\x00\x00\x00\x00\x00\x00\x80."), DAO_VALUE_TYPE_NEGATIVE,
+         (uint64_t)1 << 63},
+        {BYTES("\x80\x02\x8a\x09\xff\xff\xff\xff\xff\xff\xff\xff\x00."), DAO_VALUE_TYPE_COUNT, UINT64_MAX},
+        {BYTES("\x80\x02N."), DAO_VALUE_TYPE_NONE, 0},
+        {BYTES("\x80\x02\x88."), DAO_VALUE_TYPE_FLAG, 1},
+        {BYTES("\x80\x02\x89."), DAO_VALUE_TYPE_FLAG, 0},
+        {BYTES("\x80\x02G12345678."), DAO_VALUE_TYPE_REAL, 0},
+    };
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+        dao_value_t value = {0};
+        CU_ASSERT_EQUAL(read_bytes(numbers[i].bytes, numbers[i].length, &value), DAO_OK);
+        CU_ASSERT_EQUAL(value.type, numbers[i].type);
+        CU_ASSERT_EQUAL(value.payload, numbers[i].payload);
+        dao_value_store_finish(&store);
+    }
+}
+
+/* Every way to make a list: empty, appended to, from a mark, as a tuple of 0 to 3 and of many. */
+static void lists_are_made_in_all_ways(void)
+{
+    static const struct {
+        const char *bytes;
+        size_t length, count;
+    } lists[] = {
+        {BYTES("\x80\x02]."), 0},
+        {BYTES("\x80\x02)."), 0},
+        {BYTES("\x80\x02]K\x01"
+               "a."),
+         1},
+        {BYTES("\x80\x02](K\x01K\x02"
+               "e."),
+         2},
+        {BYTES("\x80\x02(K\x01K\x02K\x03l."), 3},
+        {BYTES("\x80\x02(K\x01K\x02K\x03t."), 3},
+        {BYTES("\x80\x02K\x01\x85."), 1},
+        {BYTES("\x80\x02K\x01K\x02\x86."), 2},
+        {BYTES("\x80\x02K\x01K\x02K\x03\x87."), 3},
+        {BYTES("\x80\x04\x95\x05\x00\x00\x00\x00\x00\x00\x00]\x94h\x00"
+               "a."),
+         1}, /* it holds itself */
+    };
+    for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
+        dao_value_t value = {0};
+        CU_ASSERT_EQUAL(read_bytes(lists[i].bytes, lists[i].length, &value), DAO_OK);
+        CU_ASSERT_EQUAL(value.type, DAO_VALUE_TYPE_LIST);
+        CU_ASSERT_EQUAL(dao_value_list(&store, value).count, lists[i].count);
+        dao_value_store_finish(&store);
+    }
+}
+
+/* The same dictionary by SETITEM, SETITEMS and DICT; its keys by the memo in all its forms. */
+static void dictionaries_keep_what_is_known(void)
+{
+    static const struct {
+        const char *bytes;
+        size_t length;
+    } dicts[] = {
+        {BYTES("\x80\x02}X\x04\x00\x00\x00sizeK\x05sX\x03\x00\x00\x00xyzK\x07s.")},
+        {BYTES("\x80\x02}(X\x04\x00\x00\x00sizeq\x00K\x04X\x03\x00\x00\x00xyzr\x01\x00\x00\x00K\x07u"
+               "h\x00K\x05s.")},
+        {BYTES("\x80\x04(\x8c\x04size\x94K\x05\x8c\x03xyz\x94K\x07"
+               "d.")},
+        {BYTES("\x80\x04}\x94\x8c\x04size\x94K\x04sj\x01\x00\x00\x00K\x05s.")},
+    };
+    for (size_t i = 0; i < sizeof(dicts) / sizeof(dicts[0]); i++) {
+        dao_value_t value = {0};
+        uint64_t size_bytes = 0, address = 77;
+        CU_ASSERT_EQUAL(read_bytes(dicts[i].bytes, dicts[i].length, &value), DAO_OK);
+        CU_ASSERT(dao_value_get_count(&store, value, KEY_SIZE, &size_bytes));
+        CU_ASSERT_EQUAL(size_bytes, 5);
+        CU_ASSERT_FALSE(dao_value_get_count(&store, value, KEY_ADDR, &address));
+        CU_ASSERT_EQUAL(address, 77);
+        CU_ASSERT_EQUAL(dao_value_list(&store, dao_value_get(&store, value, KEY_LIST)).count, 0);
+        dao_value_store_finish(&store);
+    }
+}
+
+static void what_is_wrong_is_told_with_its_offset(void)
+{
+    static const struct {
+        const char *bytes;
+        size_t length;
+        const char *wanted;
+    } wrong[] = {
+        {BYTES("\x80\x02"
+               "cos\nsystem\n."),
+         "byte 2: the opcode GLOBAL is refused"},
+        {BYTES("\x80\x04\x8c\x02os\x8c\x06system\x93."), "byte 14: the opcode STACK_GLOBAL is refused"},
+        {BYTES("\x80\x02]R."), "byte 3: the opcode REDUCE is refused"},
+        {BYTES("\x80\x02\xfe."), "byte 2: 0xfe is no opcode"},
+        {BYTES("\x80\x01."), "byte 0: protocol 1 is none of 2 to 5"},
+        {BYTES("\x80\x06."), "byte 0: protocol 6 is none of 2 to 5"},
+        {BYTES("\x80\x02"), "byte 2: the file is cut off here"},
+        {BYTES("\x80\x02K"), "byte 2: the file is cut off here"},
+        {BYTES("\x80\x02X\x04\x00\x00\x00siz"), "byte 2: the file is cut off here"},
+        {BYTES("\x80\x02X\x00\x00\x00\x80"), "a text of 2147483648 bytes"},
+        {BYTES("\x80\x02K\x01K\x02."), "the file ends with 2 values"},
+        {BYTES("\x80\x02."), "the file ends with 0 values"},
+        {BYTES("\x80\x02(K\x01."), "the file ends with 1 values"},
+        {BYTES("\x80\x02K\x01.K"), "there is more behind the end"},
+        {BYTES("\x80\x02"
+               "e."),
+         "no mark is open"},
+        {BYTES("\x80\x02(K\x01"
+               "e."),
+         "there is no list to append to"},
+        {BYTES("\x80\x02K\x01K\x02"
+               "a."),
+         "there is no list to append to"},
+        {BYTES("\x80\x02](a."), "the stack has too few values"},
+        {BYTES("\x80\x02\x85."), "the stack has too few values"},
+        {BYTES("\x80\x02(K\x01u."), "there is no dictionary to put items in"},
+        {BYTES("\x80\x02}(K\x01u."), "a key has no item"},
+        {BYTES("\x80\x02(K\x01"
+               "d."),
+         "a key has no item"},
+        {BYTES("\x80\x02h\x00."), "memo 0 holds nothing"},
+        {BYTES("\x80\x02q\x00."), "there is no value to remember"},
+        {BYTES("\x80\x02K\x01q\x05."), "memo 5 comes before 0"},
+        {BYTES("\x80\x02\x8a\x0a."), "a number of 10 bytes"},
+        {BYTES("\x80\x02\x8a\x09\x00\x00\x00\x00\x00\x00\x00\x00\x01."), "does not fit 64 bits"},
+    };
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        dao_value_t value;
+        CU_ASSERT_EQUAL(read_bytes(wrong[i].bytes, wrong[i].length, &value), DAO_ERR_PARSE);
+        CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), wrong[i].wanted));
+        if (strstr(dao_last_message(), wrong[i].wanted) == NULL) {
+            (void)printf("    wanted: %s\n    told:   %s\n", wrong[i].wanted, dao_last_message());
+        }
+        dao_value_store_finish(&store);
+    }
+}
+
+/* {"segments": [], "device_traces": [[{"action": "alloc", "addr": 9, "size": 64}]]} as protocol 2. */
+static void a_snapshot_is_a_pickle(void)
+{
+    static const char bytes[] = "\x80\x02}q\x00(X\x08\x00\x00\x00segmentsq\x01]q\x02X\x0d\x00\x00\x00"
+                                "device_tracesq\x03]q\x04]q\x05}q\x06(X\x06\x00\x00\x00"
+                                "actionq\x07X\x05"
+                                "\x00\x00\x00"
+                                "allocq\x08X\x04\x00\x00\x00"
+                                "addrq\x09K\x09X\x04\x00\x00\x00"
+                                "sizeq\x0aK@u"
+                                "a"
+                                "a"
+                                "u.";
+    dao_life_log_t log;
+    dao_test_write_file(dao_test_path, bytes, sizeof(bytes) - 1);
+    CU_ASSERT_EQUAL_FATAL(dao_read_event_log(dao_test_path, &log), DAO_OK);
+    const dao_life_device_t *device = dao_life_log_find(&log, "0");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(device);
+    CU_ASSERT_EQUAL(device->peak_bytes, 64);
+    CU_ASSERT_EQUAL(device->events.counts.open_count, 1);
+    dao_life_log_finish(&log);
+}
+
+static CU_TestInfo tests[] = {
+    {"numbers of all sizes are exact", numbers_of_all_sizes_are_exact},
+    {"lists are made in all ways", lists_are_made_in_all_ways},
+    {"dictionaries keep what is known", dictionaries_keep_what_is_known},
+    {"what is wrong is told with its offset", what_is_wrong_is_told_with_its_offset},
+    {"a snapshot is a pickle", a_snapshot_is_a_pickle},
+    CU_TEST_INFO_NULL,
+};
+
+int main(void)
+{
+    CU_SuiteInfo suites[] = {{"pickle", dao_test_path_begin, dao_test_path_end, NULL, NULL, tests},
+                             CU_SUITE_INFO_NULL};
+    return dao_suite_run(suites);
+}

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A snapshot has two parts: `device_traces`, a ring of the last events of each device, and `segments`, what
+   its caching allocator holds at the end. The events are replayed; an active block that they have not made
+   was alive before the window. Sizes are those that the program asked for.
+
+       free_requested .. free_completed     one free; between them another stream still uses the block
+       active_pending_free                  a block between the two: it is used
+
+   Source of the form: torch/csrc/cuda/memory_snapshot.cpp and torch/cuda/_memory_viz.py of PyTorch. */
+#include "tools/read/foreign/foreign.h"
+
+#include "base/report/error.h"
+#include "tools/read/foreign/json_values.h"
+#include "tools/read/foreign/pickle.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef enum key {
+    KEY_SEGMENTS,
+    KEY_DEVICE_TRACES,
+    KEY_BLOCKS,
+    KEY_DEVICE,
+    KEY_ADDRESS,
+    KEY_TOTAL_SIZE,
+    KEY_SIZE,
+    KEY_REQUESTED_SIZE,
+    KEY_STATE,
+    KEY_HISTORY,
+    KEY_REAL_SIZE,
+    KEY_ACTION,
+    KEY_ADDR,
+} entry_key_t;
+
+static const char *const keys[] = {
+    [KEY_SEGMENTS] = "segments",   [KEY_DEVICE_TRACES] = "device_traces",
+    [KEY_BLOCKS] = "blocks",       [KEY_DEVICE] = "device",
+    [KEY_ADDRESS] = "address",     [KEY_TOTAL_SIZE] = "total_size",
+    [KEY_SIZE] = "size",           [KEY_REQUESTED_SIZE] = "requested_size",
+    [KEY_STATE] = "state",         [KEY_HISTORY] = "history",
+    [KEY_REAL_SIZE] = "real_size", [KEY_ACTION] = "action",
+    [KEY_ADDR] = "addr",           NULL,
+};
+
+typedef struct snapshot {
+    const char *path;
+    dao_value_store_t store;
+    dao_life_log_t *log;
+} snapshot_t;
+
+DAO_PRINTF(2, 3) static dao_status_t wrong(const snapshot_t *snapshot, const char *format, ...)
+{
+    char what[DAO_ERROR_MESSAGE_BYTES];
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(what, sizeof(what), format, arguments);
+    va_end(arguments);
+    return dao_error(DAO_ERR_PARSE, "%.200s: %s", snapshot->path, what);
+}
+
+/* Finds the space of a device, or makes it; there is one a device, so both have one number. */
+static dao_status_t find_space(const snapshot_t *snapshot, uint64_t device, uint32_t *out_space)
+{
+    char name[DAO_LIFE_DEVICE_NAME_BYTES];
+    (void)snprintf(name, sizeof(name), "%" PRIu64, device);
+    dao_status_t status = dao_life_log_device(snapshot->log, name, out_space);
+    while (status == DAO_OK && snapshot->log->space_count <= *out_space) {
+        uint32_t made;
+        status = dao_life_log_space(snapshot->log, (uint32_t)snapshot->log->space_count,
+                                    DAO_LIFE_KEYS_ADDRESSES, &made);
+    }
+    return status;
+}
+
+/* ---- the events ---- */
+
+static dao_status_t take_entry(const snapshot_t *snapshot, uint32_t space, dao_value_t entry)
+{
+    const dao_value_store_t *store = &snapshot->store;
+    const char *action = dao_value_text(store, dao_value_get(store, entry, KEY_ACTION));
+    dao_life_counts_t *counts = dao_life_log_counts(snapshot->log, space);
+    uint64_t address = 0, size_bytes = 0;
+    bool is_alloc = strcmp(action, "alloc") == 0;
+    bool is_free = strcmp(action, "free_completed") == 0 || strcmp(action, "free") == 0;
+    if (strcmp(action, "oom") == 0) {
+        counts->refused_count++;
+        return DAO_OK;
+    }
+    if (!is_alloc && !is_free) {
+        counts->ignored_count += strcmp(action, "free_requested") != 0;
+        return DAO_OK;
+    }
+    if (!dao_value_get_count(store, entry, KEY_ADDR, &address) ||
+        !dao_value_get_count(store, entry, KEY_SIZE, &size_bytes)) {
+        return wrong(snapshot, "an entry \"%s\" of device %s has no addr or no size", action,
+                     snapshot->log->devices[space].name);
+    }
+    return is_alloc ? dao_life_log_alloc(snapshot->log, space, address, size_bytes)
+                    : dao_life_log_free(snapshot->log, space, address, size_bytes);
+}
+
+static dao_status_t take_traces(const snapshot_t *snapshot, dao_value_t traces)
+{
+    dao_value_list_t devices = dao_value_list(&snapshot->store, traces);
+    dao_status_t status = DAO_OK;
+    for (size_t i = 0; i < devices.count && status == DAO_OK; i++) {
+        dao_value_list_t entries = dao_value_list(&snapshot->store, devices.items[i]);
+        uint32_t space = 0;
+        if (entries.count > 0) {
+            status = find_space(snapshot, i, &space);
+        }
+        for (size_t k = 0; k < entries.count && status == DAO_OK; k++) {
+            status = take_entry(snapshot, space, entries.items[k]);
+        }
+    }
+    return status;
+}
+
+/* ---- the segments ---- */
+
+/* What the program asked for: in files before 2023 the first of the block's history says it. */
+static uint64_t requested_bytes(const dao_value_store_t *store, dao_value_t block, uint64_t size_bytes)
+{
+    uint64_t requested = size_bytes;
+    if (dao_value_get_count(store, block, KEY_REQUESTED_SIZE, &requested)) {
+        return requested;
+    }
+    dao_value_list_t history = dao_value_list(store, dao_value_get(store, block, KEY_HISTORY));
+    if (history.count > 0) {
+        (void)dao_value_get_count(store, history.items[0], KEY_REAL_SIZE, &requested); /* it may have none */
+    }
+    return requested;
+}
+
+/* Takes the blocks of a segment, which lie one behind the other. */
+static dao_status_t take_segment(const snapshot_t *snapshot, dao_value_t segment)
+{
+    const dao_value_store_t *store = &snapshot->store;
+    uint64_t device = 0, address = 0, total_bytes = 0;
+    uint32_t space = 0;
+    (void)dao_value_get_count(store, segment, KEY_DEVICE, &device); /* 0 where there was one device */
+    if (!dao_value_get_count(store, segment, KEY_ADDRESS, &address) ||
+        !dao_value_get_count(store, segment, KEY_TOTAL_SIZE, &total_bytes)) {
+        return wrong(snapshot, "a segment has no address or no total_size");
+    }
+    dao_status_t status = find_space(snapshot, device, &space);
+    if (status != DAO_OK) {
+        return status;
+    }
+    dao_life_log_counts(snapshot->log, space)->reserved_bytes += total_bytes;
+    dao_value_list_t blocks = dao_value_list(store, dao_value_get(store, segment, KEY_BLOCKS));
+    for (size_t i = 0; i < blocks.count && status == DAO_OK; i++) {
+        uint64_t size_bytes = 0;
+        const char *state = dao_value_text(store, dao_value_get(store, blocks.items[i], KEY_STATE));
+        (void)dao_value_get_count(store, blocks.items[i], KEY_ADDRESS, &address); /* or it follows the last */
+        if (!dao_value_get_count(store, blocks.items[i], KEY_SIZE, &size_bytes)) {
+            return wrong(snapshot, "a block at %" PRIx64 " has no size", address);
+        }
+        if (strncmp(state, "active", strlen("active")) == 0) {
+            status = dao_life_log_resident(snapshot->log, space, address,
+                                           requested_bytes(store, blocks.items[i], size_bytes));
+        }
+        address += size_bytes;
+    }
+    return status;
+}
+
+static dao_status_t take_all(const snapshot_t *snapshot, dao_value_t top)
+{
+    const dao_value_store_t *store = &snapshot->store;
+    bool is_dict = top.type == DAO_VALUE_TYPE_DICT;
+    dao_value_list_t segments =
+        dao_value_list(store, is_dict ? dao_value_get(store, top, KEY_SEGMENTS) : top);
+    dao_status_t status =
+        is_dict ? take_traces(snapshot, dao_value_get(store, top, KEY_DEVICE_TRACES)) : DAO_OK;
+    for (size_t i = 0; i < segments.count && status == DAO_OK; i++) {
+        status = take_segment(snapshot, segments.items[i]);
+    }
+    if (status == DAO_OK && snapshot->log->device_count == 0) {
+        return wrong(snapshot, "there is neither a segment nor an event: was memory ever allocated?");
+    }
+    return status;
+}
+
+dao_status_t dao_read_snapshot(const char *path, dao_life_log_t *log)
+{
+    snapshot_t snapshot = {.path = path, .log = log};
+    dao_value_t top = {0};
+    bool is_pickle = false;
+    dao_value_store_init(&snapshot.store, keys);
+    dao_status_t status = dao_pickle_is(path, &is_pickle);
+    if (status == DAO_OK) {
+        status = is_pickle ? dao_pickle_read(path, &snapshot.store, &top)
+                           : dao_json_values_read(path, &snapshot.store, &top);
+    }
+    if (status == DAO_OK) {
+        status = take_all(&snapshot, top);
+    }
+    dao_value_store_finish(&snapshot.store);
+    return status;
+}
