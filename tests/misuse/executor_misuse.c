@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The executor: its settings, kernels, tensors, steps and command lists. */
+#include "tests/misuse/misuse.h"
+
+#define ARENA_BYTES (1 * MIB)
+
+static dao_status_t launch_nothing(const dao_launch_t *launch, void *user)
+{
+    (void)launch;
+    (void)user;
+    return DAO_OK;
+}
+
+static dao_executor_t *executor_of(void)
+{
+    dao_executor_t *executor = NULL;
+    dao_executor_config_t config = {.capacity_bytes = ARENA_BYTES};
+    NEED(dao_executor_create(&config, &executor) == DAO_OK);
+    return executor;
+}
+
+static dao_managed_t *tensor_of(dao_executor_t *executor, size_t size_bytes)
+{
+    dao_managed_t *tensor = NULL;
+    dao_managed_config_t config = {.name = "weights", .size_bytes = size_bytes};
+    NEED(dao_managed_create(executor, &config, &tensor) == DAO_OK);
+    return tensor;
+}
+
+static void executor_settings(void)
+{
+    dao_executor_t *executor = NULL;
+    misuse_begin();
+    REFUSED(dao_executor_create(NULL, NULL), DAO_ERR_INVALID, "NULL");
+    dao_executor_config_t config = {.capacity_bytes = 1};
+    REFUSED(dao_executor_create(&config, &executor), DAO_ERR_INVALID, "capacity_bytes is 1");
+    config = (dao_executor_config_t){.policy = (dao_policy_t)99};
+    REFUSED(dao_executor_create(&config, &executor), DAO_ERR_INVALID, "policy 99");
+    config = (dao_executor_config_t){.policy = DAO_POLICY_USER};
+    REFUSED(dao_executor_create(&config, &executor), DAO_ERR_INVALID, "score");
+    config = (dao_executor_config_t){.device_index = 9};
+    REFUSED(dao_executor_create(&config, &executor), DAO_ERR_NO_DEVICE, "device:9");
+    config = (dao_executor_config_t){.capacity_bytes = SIZE_MAX};
+    REFUSED(dao_executor_create(&config, &executor), DAO_ERR_OVERFLOW, "capacity_bytes");
+    NEED(executor == NULL);
+}
+
+static void executor_larger_than_the_device(void)
+{
+    dao_executor_t *executor = NULL;
+    misuse_begin();
+    dao_executor_config_t config = {.capacity_bytes = 2 * MISUSE_DEVICE_BYTES};
+    REFUSED(dao_executor_create(&config, &executor), DAO_ERR_NO_DEVICE_MEMORY, "arena of");
+    NEED(executor == NULL);
+}
+
+static void executor_null(void)
+{
+    misuse_begin();
+    dao_managed_t *tensor = NULL;
+    dao_command_list_t *list = NULL;
+    REFUSED(dao_executor_push(NULL, NULL), DAO_ERR_INVALID, "NULL");
+    REFUSED(dao_executor_sync(NULL), DAO_ERR_INVALID, "NULL");
+    REFUSED(dao_executor_step_begin(NULL), DAO_ERR_INVALID, "NULL");
+    REFUSED(dao_executor_stats_get(NULL, NULL), DAO_ERR_INVALID, "NULL");
+    REFUSED(dao_managed_create(NULL, NULL, &tensor), DAO_ERR_INVALID, "NULL");
+    REFUSED(dao_managed_read(NULL, &tensor, 1), DAO_ERR_INVALID, "NULL");
+    REFUSED(dao_command_list_create(NULL, &list), DAO_ERR_INVALID, "NULL");
+    REFUSED(dao_command_list_run(NULL), DAO_ERR_INVALID, "NULL");
+    NEED(tensor == NULL && list == NULL);
+}
+
+static void managed_of_no_bytes(void)
+{
+    dao_managed_t *tensor = NULL;
+    misuse_begin();
+    dao_executor_t *executor = executor_of();
+    dao_managed_config_t config = {.name = "empty"};
+    REFUSED(dao_managed_create(executor, &config, &tensor), DAO_ERR_INVALID, "at least 1 byte");
+    config.size_bytes = SIZE_MAX;
+    REFUSED(dao_managed_create(executor, &config, &tensor), DAO_ERR_OVERFLOW, "at most");
+    NEED(tensor == NULL && dao_executor_destroy(executor) == DAO_OK);
+}
+
+static void managed_read_and_written_outside(void)
+{
+    static char bytes[2000];
+    misuse_begin();
+    dao_executor_t *executor = executor_of();
+    dao_managed_t *tensor = tensor_of(executor, 1000);
+    REFUSED(dao_managed_write(tensor, bytes, 1001), DAO_ERR_INVALID, "1000");
+    REFUSED(dao_managed_read(tensor, bytes, 1001), DAO_ERR_INVALID, "1000");
+    REFUSED(dao_managed_write(tensor, NULL, 1000), DAO_ERR_INVALID, "NULL");
+    REFUSED(dao_managed_read(tensor, bytes, 1000), DAO_ERR_NEVER_WRITTEN, "weights");
+    NEED(dao_managed_release(tensor) == DAO_OK && dao_executor_destroy(executor) == DAO_OK);
+}
+
+static void kernel_wrong(void)
+{
+    misuse_begin();
+    dao_executor_t *executor = executor_of();
+    dao_kernel_t kernel = {.name = "wrong"};
+    REFUSED(dao_executor_push(executor, NULL), DAO_ERR_INVALID, "launch function");
+    REFUSED(dao_executor_push(executor, &kernel), DAO_ERR_INVALID, "launch");
+    kernel.launch = launch_nothing;
+    kernel.operand_count = 1;
+    REFUSED(dao_executor_push(executor, &kernel), DAO_ERR_INVALID, "");
+    dao_operand_t operand = {.tensor = NULL};
+    kernel.operands = &operand;
+    REFUSED(dao_executor_push(executor, &kernel), DAO_ERR_INVALID, "");
+    dao_managed_t *tensor = tensor_of(executor, 1000);
+    operand = (dao_operand_t){tensor, (dao_access_t)9};
+    REFUSED(dao_executor_push(executor, &kernel), DAO_ERR_INVALID, "9");
+    kernel.operand_count = DAO_OPERAND_COUNT_MAX + 1;
+    REFUSED(dao_executor_push(executor, &kernel), DAO_ERR_INVALID, "4096");
+    NEED(dao_managed_release(tensor) == DAO_OK && dao_executor_destroy(executor) == DAO_OK);
+}
+
+static void kernel_of_another_executor(void)
+{
+    misuse_begin();
+    dao_executor_t *executor = executor_of(), *other = executor_of();
+    dao_managed_t *tensor = tensor_of(other, 1000);
+    dao_operand_t operand = {tensor, DAO_ACCESS_WRITE};
+    dao_kernel_t kernel = {
+        .name = "mixed", .launch = launch_nothing, .operands = &operand, .operand_count = 1};
+    REFUSED(dao_executor_push(executor, &kernel), DAO_ERR_INVALID, "executor");
+    NEED(dao_managed_release(tensor) == DAO_OK && dao_executor_destroy(executor) == DAO_OK);
+    NEED(dao_executor_destroy(other) == DAO_OK);
+}
+
+/* The kernel is taken, and its failure is told by the next wait. */
+static void kernel_that_reads_what_nobody_wrote(void)
+{
+    misuse_begin();
+    dao_executor_t *executor = executor_of();
+    dao_managed_t *tensor = tensor_of(executor, 1000);
+    dao_operand_t operand = {tensor, DAO_ACCESS_READ};
+    dao_kernel_t kernel = {
+        .name = "early", .launch = launch_nothing, .operands = &operand, .operand_count = 1};
+    NEED(dao_executor_push(executor, &kernel) == DAO_OK);
+    REFUSED(dao_executor_sync(executor), DAO_ERR_NEVER_WRITTEN, "early");
+    NEED(dao_managed_release(tensor) == DAO_OK);
+    (void)dao_executor_destroy(executor); /* it says so once more */
+}
+
+static void kernel_larger_than_the_arena(void)
+{
+    misuse_begin();
+    dao_executor_t *executor = executor_of();
+    dao_managed_t *tensor = tensor_of(executor, 2 * ARENA_BYTES);
+    dao_operand_t operand = {tensor, DAO_ACCESS_WRITE};
+    dao_kernel_t kernel = {
+        .name = "huge", .launch = launch_nothing, .operands = &operand, .operand_count = 1};
+    NEED(dao_executor_push(executor, &kernel) == DAO_OK);
+    REFUSED(dao_executor_sync(executor), DAO_ERR_KERNEL_TOO_LARGE, "huge");
+    NEED(dao_managed_release(tensor) == DAO_OK);
+    (void)dao_executor_destroy(executor); /* it says so once more */
+}
+
+/* What a kernel's launch has to leave to others. */
+static dao_status_t launch_and_wait(const dao_launch_t *launch, void *user)
+{
+    dao_executor_t *executor = user;
+    (void)launch;
+    REFUSED(dao_executor_sync(executor), DAO_ERR_REENTRANT, "executor");
+    REFUSED(dao_executor_destroy(executor), DAO_ERR_REENTRANT, "executor");
+    return DAO_OK;
+}
+
+static void executor_called_by_its_kernel(void)
+{
+    misuse_begin();
+    dao_executor_t *executor = executor_of();
+    dao_managed_t *tensor = tensor_of(executor, 1000);
+    dao_operand_t operand = {tensor, DAO_ACCESS_WRITE};
+    dao_kernel_t kernel = {.name = "nested",
+                           .launch = launch_and_wait,
+                           .user = executor,
+                           .operands = &operand,
+                           .operand_count = 1};
+    NEED(dao_executor_push(executor, &kernel) == DAO_OK && dao_executor_sync(executor) == DAO_OK);
+    NEED(dao_managed_release(tensor) == DAO_OK && dao_executor_destroy(executor) == DAO_OK);
+}
+
+static dao_status_t launch_and_free(const dao_launch_t *launch, void *user)
+{
+    (void)user;
+    REFUSED(dao_free(misuse_device, launch->addresses[0]), DAO_ERR_NOT_YOURS, "arena");
+    return DAO_OK;
+}
+
+/* The first tensor lies where the arena begins. */
+static void arena_freed(void)
+{
+    misuse_begin();
+    dao_executor_t *executor = executor_of();
+    dao_managed_t *tensor = tensor_of(executor, ARENA_BYTES);
+    dao_operand_t operand = {tensor, DAO_ACCESS_WRITE};
+    dao_kernel_t kernel = {
+        .name = "free", .launch = launch_and_free, .operands = &operand, .operand_count = 1};
+    NEED(dao_executor_push(executor, &kernel) == DAO_OK && dao_executor_sync(executor) == DAO_OK);
+    NEED(dao_managed_release(tensor) == DAO_OK && dao_executor_destroy(executor) == DAO_OK);
+}
+
+static void command_list_wrong(void)
+{
+    dao_command_list_t *list;
+    misuse_begin();
+    dao_executor_t *executor = executor_of();
+    REFUSED(dao_command_list_create(executor, NULL), DAO_ERR_INVALID, "NULL");
+    NEED(dao_command_list_create(executor, &list) == DAO_OK);
+    REFUSED(dao_command_list_push(list, NULL), DAO_ERR_INVALID, "launch function");
+    REFUSED(dao_command_list_push(list, &(dao_kernel_t){.name = "wrong"}), DAO_ERR_INVALID, "launch");
+    REFUSED(dao_command_list_discard(list, NULL), DAO_ERR_INVALID, "NULL");
+    dao_command_list_destroy(list);
+    NEED(dao_executor_destroy(executor) == DAO_OK);
+}
+
+static void policy_names(void)
+{
+    dao_policy_t policy = DAO_POLICY_LRU;
+    REFUSED(dao_policy_parse("oldest", &policy), DAO_ERR_INVALID, "belady");
+    REFUSED(dao_policy_parse(NULL, &policy), DAO_ERR_INVALID, "NULL");
+    NEED(policy == DAO_POLICY_LRU);
+}
+
+const misuse_case_t misuse_executor_cases[] = {
+    {.name = "executor_settings", .run = executor_settings},
+    {.name = "executor_larger_than_the_device", .run = executor_larger_than_the_device},
+    {.name = "executor_null", .run = executor_null},
+    {.name = "managed_of_no_bytes", .run = managed_of_no_bytes},
+    {.name = "managed_read_and_written_outside", .run = managed_read_and_written_outside},
+    {.name = "kernel_wrong", .run = kernel_wrong},
+    {.name = "kernel_of_another_executor", .run = kernel_of_another_executor},
+    {.name = "kernel_that_reads_what_nobody_wrote", .run = kernel_that_reads_what_nobody_wrote},
+    {.name = "kernel_larger_than_the_arena", .run = kernel_larger_than_the_arena},
+    {.name = "executor_called_by_its_kernel", .run = executor_called_by_its_kernel},
+    {.name = "arena_freed", .run = arena_freed},
+    {.name = "command_list_wrong", .run = command_list_wrong},
+    {.name = "policy_names", .run = policy_names},
+    {.name = NULL},
+};
