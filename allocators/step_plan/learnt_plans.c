@@ -30,8 +30,6 @@
 #include "base/numbers/math.h"
 #include "base/report/assert.h"
 
-#include <string.h>
-
 /* A step matches a plan that has this part of its bytes: with less, more blocks are in the way of others
    than lie where they should. */
 #define MATCH_PART 2u
@@ -147,7 +145,7 @@ static void choose(dao_planned_t *planned)
 static bool is_known(const dao_learnt_plan_t *plan, uint32_t entry, uint64_t size_bytes)
 {
     return entry != DAO_SCRIPT_NONE &&
-           dao_script_size_is_usual(&plan->script->entries[entry], dao_lifetime_units(size_bytes));
+           dao_script_has_size(&plan->script->entries[entry], dao_lifetime_units(size_bytes));
 }
 
 uint32_t dao_planned_recognise(dao_planned_t *planned, const dao_lifetime_t *item)
@@ -202,74 +200,26 @@ static void back_off(dao_planned_t *planned, bool matches)
 
 /* ---- learning ---- */
 
-/* Copies what was recorded: blocks may be freed while it is learnt. An empty copy where that step is not
-   there. */
-static dao_status_t recording_copy(dao_planned_t *planned, uint32_t serial, dao_lifetimes_t *out_copy)
-{
-    const dao_lifetimes_t *recording = &planned->recordings[serial & 1];
-    *out_copy = (dao_lifetimes_t){0};
-    if (recording->serial != serial || recording->count == 0) {
-        return DAO_OK;
-    }
-    dao_status_t status = dao_lifetimes_init(out_copy, recording->count);
-    if (status == DAO_OK) {
-        dao_spin_lock(&planned->lock);
-        dao_lifetime_t *items = out_copy->items;
-        *out_copy = *recording;
-        out_copy->items = items;
-        out_copy->capacity = recording->count;
-        memcpy(items, recording->items, recording->count * sizeof(*items));
-        dao_spin_unlock(&planned->lock);
-    }
-    return status;
-}
-
-/* Learns a recorded step; *script is what was learnt so far, which the caller owns, or NULL, with `base` in
-   its place. */
-static dao_status_t learn_one(dao_planned_t *planned, uint32_t serial, const dao_script_t *base,
-                              dao_script_t **script)
-{
-    dao_lifetimes_t copy;
-    dao_script_t *next;
-    dao_status_t status = recording_copy(planned, serial, &copy);
-    if (status == DAO_OK && copy.count > 0) {
-        status = dao_script_learn(*script != NULL ? *script : base, &copy, &next);
-        if (status == DAO_OK) {
-            next->changed_count += *script != NULL ? (*script)->changed_count : 0;
-            dao_script_destroy(*script);
-            *script = next;
-        }
-    }
-    dao_lifetimes_finish(&copy);
-    return status;
-}
-
-/* Returns true if the step before matched the same plan, and blocks of it were freed in this one: their lives
-   are known only now. */
-static bool goes_on(dao_planned_t *planned, const dao_learnt_plan_t *plan)
-{
-    dao_spin_lock(&planned->lock);
-    bool goes = planned->recordings[(planned->serial - 1) & 1].carried_count > 0;
-    dao_spin_unlock(&planned->lock);
-    return goes && plan->latest_step + 1 == planned->number;
-}
-
-/* Learns the step that has ended, and before it what has become known of the one before. NULL: there was
-   nothing, or no memory. */
+/* Makes a script of the step that has ended, for a plan. What a first step leaves alive is taken to stay,
+   what a later one leaves to be replaced as the next begins. NULL: there is no memory. */
 static dao_script_t *learn(dao_planned_t *planned, const dao_learnt_plan_t *plan)
 {
+    const dao_lifetimes_t *recording = &planned->recording;
     dao_script_t *script = NULL;
-    dao_status_t status =
-        goes_on(planned, plan) ? learn_one(planned, planned->serial - 1, plan->script, &script) : DAO_OK;
+    dao_status_t status = dao_script_create(recording->count, &script);
     if (status == DAO_OK) {
-        status = learn_one(planned, planned->serial, plan->script, &script);
+        uint32_t open_end = plan->learnt_count > 0 ? recording->count + 1 : DAO_LIFETIME_OPEN;
+        dao_spin_lock(&planned->lock); /* blocks may be freed meanwhile */
+        dao_script_fill(script, recording, open_end);
+        dao_spin_unlock(&planned->lock);
+        status = dao_script_index(script);
     }
     if (status != DAO_OK) {
         dao_script_destroy(script);
         planned->stats.failed_count++;
         return NULL;
     }
-    planned->stats.learn_count += script != NULL;
+    planned->stats.learn_count++;
     return script;
 }
 
@@ -303,13 +253,16 @@ static void learning_create(dao_planned_t *planned, uint32_t number, dao_learnt_
    it is used until there are offsets. */
 static void learn_as(dao_planned_t *planned, uint32_t number, const dao_learnt_plan_t *plan)
 {
+    uint64_t request_count = planned->stats.latest.request_count;
+    bool is_same =
+        plan->script != NULL && plan->script->count == request_count && plan->known_count == request_count;
     dao_script_t *script = learn(planned, plan);
     if (script == NULL) {
         return;
     }
     dao_learnt_plan_t next = {.script = script,
                               .learnt_count = plan->learnt_count + 1,
-                              .stable_run = script->changed_count == 0 ? plan->stable_run + 1 : 0,
+                              .stable_run = is_same ? plan->stable_run + 1 : 0,
                               .inexact_count = plan->inexact_count,
                               .latest_step = planned->number};
     if (plan->is_ready) {

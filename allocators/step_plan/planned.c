@@ -20,7 +20,7 @@
 
        tracked   live blocks of steps: their item in a recording, and what they asked for
        beside_bytes is the sum over `tracked` of what lies beside the window
-       is_open   only within a step; recordings[serial & 1] is its recording
+       is_open   only within a step, which is then recorded
        deferred  blocks in `tracked` that are marked so, each once; none outside of steps */
 #include "allocators/step_plan/planned_internal.h"
 
@@ -85,22 +85,18 @@ static uint64_t item_word(uint32_t serial, uint32_t index)
 /* Ends the lifetime of a tracked block, if its recording is still there. */
 static void item_end(dao_planned_t *planned, uint64_t word)
 {
-    uint32_t serial = (uint32_t)(word >> ITEM_SERIAL_SHIFT);
     uint32_t index = (uint32_t)(word & ITEM_NOT_RECORDED);
-    dao_lifetimes_t *recording = &planned->recordings[serial & 1];
-    if (index == ITEM_NOT_RECORDED || recording->serial != serial || index >= recording->count) {
-        return;
+    if (index != ITEM_NOT_RECORDED && word >> ITEM_SERIAL_SHIFT == planned->recording.serial) {
+        dao_lifetimes_end(&planned->recording, index);
+        planned->recording.items[index].end_ticks = planned->config.records_time ? dao_ticks() : 0;
     }
-    bool is_carried = serial != planned->serial;
-    dao_lifetimes_end(recording, index, is_carried,
-                      is_carried ? planned->recordings[planned->serial & 1].count : 0);
-    recording->items[index].end_ticks = planned->config.records_time ? dao_ticks() : 0;
 }
 
 /* Returns true if the step of a request is under way. */
 static bool is_of_now(const dao_planned_t *planned, const ask_t *ask)
 {
-    return ask->serial == planned->serial && atomic_load_explicit(&planned->is_open, memory_order_relaxed);
+    return ask->serial == planned->recording.serial &&
+           atomic_load_explicit(&planned->is_open, memory_order_relaxed);
 }
 
 /* Records and counts a request of this step that got a block; returns the index of its item. */
@@ -110,7 +106,7 @@ static uint32_t record(dao_planned_t *planned, const ask_t *ask, const void *add
     bool is_hit = ask->outcome == &counts->hit_count;
     bool is_borrowed =
         !is_hit && ask->uses_window && dao_planned_offset(planned, address) < planned->arena_bytes;
-    uint32_t index = dao_lifetimes_add(&planned->recordings[ask->serial & 1], &ask->item);
+    uint32_t index = dao_lifetimes_add(&planned->recording, &ask->item);
     counts->request_count++;
     counts->requested_bytes += ask->request->size_bytes;
     counts->planned_bytes += is_hit || is_borrowed ? ask->request->size_bytes : 0;
@@ -139,11 +135,11 @@ static void track(dao_planned_t *planned, const ask_t *ask, void *address)
     dao_block_map_insert(&planned->tracked, &entry);
     atomic_store_explicit(&planned->tracked_count, planned->tracked.count, memory_order_relaxed);
     planned->beside_bytes += dao_planned_in_window(planned, address) ? 0 : used_bytes;
-    if (ask->serial == planned->serial) {
+    if (ask->serial == planned->recording.serial) {
         planned->own.live_bytes += size_bytes;
         planned->own.used_bytes += used_bytes;
         dao_stats_raise(&planned->own.peak_used_bytes, planned->own.used_bytes);
-        dao_stats_raise(&planned->recordings[planned->serial & 1].bound_bytes, planned->own.live_bytes);
+        dao_stats_raise(&planned->recording.bound_bytes, planned->own.live_bytes);
     }
 }
 
@@ -156,7 +152,7 @@ static void untrack(dao_planned_t *planned, dao_block_entry_t *entry)
     item_end(planned, entry->word);
     DAO_ASSERT(is_in_window || planned->beside_bytes >= used_bytes);
     planned->beside_bytes -= is_in_window ? 0 : used_bytes;
-    if (entry->word >> ITEM_SERIAL_SHIFT == planned->serial) {
+    if (entry->word >> ITEM_SERIAL_SHIFT == planned->recording.serial) {
         planned->own.live_bytes -= size_bytes;
         planned->own.used_bytes -= used_bytes;
     }
@@ -199,7 +195,7 @@ static uint32_t slot_of_thread(dao_planned_t *planned, uint64_t thread)
 static ask_t ask_note(dao_planned_t *planned, const dao_block_request_t *request, uint64_t thread)
 {
     ask_t ask = {.request = request,
-                 .serial = planned->serial,
+                 .serial = planned->recording.serial,
                  .item = {.size_bytes = request->size_bytes,
                           .key = thread_key,
                           .begin_ticks = planned->config.records_time ? dao_ticks() : 0,
@@ -230,7 +226,7 @@ static dao_status_t take_offset(dao_planned_t *planned, const dao_script_t *scri
         ask->outcome = &planned->counts.unplanned_count;
         return DAO_ERR_LIMIT;
     }
-    bool fits = dao_lifetime_units(ask->request->size_bytes) <= dao_lifetime_units(entry->most_bytes);
+    bool fits = dao_lifetime_units(ask->request->size_bytes) <= dao_lifetime_units(entry->size_bytes);
     dao_status_t status = fits ? take_at(planned, entry->offset_bytes, ask, out_grant) : DAO_ERR_LIMIT;
     ask->outcome = status == DAO_OK ? &planned->counts.hit_count : &planned->counts.missed_count;
     return status;
@@ -454,8 +450,7 @@ static bool planned_is_valid(dao_allocator_t *allocator)
         beside_bytes += is_beside ? dao_planned_rounded(entry->piece.size_bytes) : 0;
     }
     bool is_valid = beside_bytes == planned->beside_bytes && dao_block_map_is_valid(&planned->tracked) &&
-                    dao_lifetimes_is_valid(&planned->recordings[0]) &&
-                    dao_lifetimes_is_valid(&planned->recordings[1]);
+                    dao_lifetimes_is_valid(&planned->recording);
     for (uint32_t i = 0; i < DAO_PLANNED_PLAN_COUNT; i++) {
         is_valid = is_valid && plan_is_valid(planned, i);
     }
@@ -475,8 +470,7 @@ static void planned_finish(dao_planned_t *planned)
     for (uint32_t i = 0; i < DAO_PLANNED_PLAN_COUNT; i++) {
         dao_learnt_plan_finish(&planned->plans[i]);
     }
-    dao_lifetimes_finish(&planned->recordings[0]);
-    dao_lifetimes_finish(&planned->recordings[1]);
+    dao_lifetimes_finish(&planned->recording);
     dao_block_map_finish(&planned->tracked);
     dao_host_free(planned->deferred);
     dao_cond_finish(&planned->changed);
@@ -540,8 +534,7 @@ dao_status_t dao_planned_create(const dao_planned_config_t *config, dao_allocato
     dao_spin_init(&planned->lock, DAO_RANK_STEP_PLAN);
     planned->name = dao_host_strdup(config->name);
     uint32_t count = planned->config.allocation_count;
-    if (planned->name == NULL || dao_lifetimes_init(&planned->recordings[0], count) != DAO_OK ||
-        dao_lifetimes_init(&planned->recordings[1], count) != DAO_OK ||
+    if (planned->name == NULL || dao_lifetimes_init(&planned->recording, count) != DAO_OK ||
         !dao_block_map_reserve(&planned->tracked, count)) {
         dao_status_t status =
             dao_error(DAO_ERR_NO_HOST_MEMORY, "%s: no host memory to record steps of %u allocations",

@@ -24,8 +24,8 @@ typedef struct dao_learnt_plan {
     dao_bins_t *bins;       /* owned; NULL: offsets, or not ready */
     uint64_t arena_bytes;   /* that the plan needs; 0 while it is not ready */
     bool is_ready;          /* there are offsets or bins: it may be used */
-    uint32_t learnt_count;  /* steps that the script was learnt from */
-    uint32_t stable_run;    /* steps in a row that changed nothing in it */
+    uint32_t learnt_count;  /* steps that were learnt for it: the script is that of the latest */
+    uint32_t stable_run;    /* of these, how many in a row asked for the same */
     uint32_t inexact_count; /* steps that matched it and were not all hits, since it was first learnt */
     uint64_t latest_step;   /* that matched it; or that in which it was learnt */
     uint64_t known_count;   /* of this step: requests that were found in the script, */
@@ -87,11 +87,10 @@ typedef struct dao_planned {
     uint64_t arena_bytes; /* of it, from its begin on: what the plans ask for; 0: it is not used */
     dao_learnt_plan_t plans[DAO_PLANNED_PLAN_COUNT]; /* but for follow, known_count and what bins hand out */
     /* guarded by the lock */
-    uint32_t current;              /* the plan that this step follows; DAO_PLANNED_PLAN_COUNT: none */
-    uint32_t candidates;           /* a bit for each plan that this step may follow */
-    dao_lifetimes_t recordings[2]; /* of the latest two steps, by the last bit of their number */
-    uint32_t serial;               /* of the latest one: its number */
-    dao_block_map_t tracked;       /* blocks of steps: who they are in their recording */
+    uint32_t current;          /* the plan that this step follows; DAO_PLANNED_PLAN_COUNT: none */
+    uint32_t candidates;       /* a bit for each plan that this step may follow */
+    dao_lifetimes_t recording; /* of the latest step; its serial is the number of that, or 0: forgotten */
+    dao_block_map_t tracked;   /* blocks of steps: who they are in their recording */
     uint64_t slot_threads[DAO_LIFETIME_SLOT_COUNT]; /* numbers of threads; 0: nobody has that slot */
     dao_planned_deferred_t *deferred;               /* frees for the end of the step */
     size_t deferred_count, deferred_capacity;

@@ -6,9 +6,6 @@
          |  recorded, and          |  the step is learnt            |  the arena is made to fit
          |  follow a plan          |  the planner works: in the caller, a thread, the program's executor
 
-   Lifetimes that go over a boundary are known one step later: then the step before is learnt once more,
-   first.
-
    The lock of boundaries is held while the program's functions are called: who shows a plan does, and lines
    of the log come from where the window does. So each thread knows whether it has one, and public calls
    answer DAO_ERR_REENTRANT.
@@ -132,8 +129,7 @@ static void step_open(dao_planned_t *planned)
     }
     planned->fault_count = dao_measure_minor_faults();
     dao_spin_lock(&planned->lock);
-    planned->serial = (uint32_t)planned->number;
-    dao_lifetimes_clear(&planned->recordings[planned->serial & 1], planned->serial);
+    dao_lifetimes_clear(&planned->recording, (uint32_t)planned->number);
     dao_planned_recognise_restart(planned);
     slots_free_locked(planned);
     planned->counts = (dao_step_counts_t){0};
@@ -185,7 +181,7 @@ static void figures_take(dao_planned_t *planned)
     dao_step_plan_stats_t *stats = &planned->stats;
     dao_spin_lock(&planned->lock);
     stats->latest = planned->counts;
-    stats->bound_bytes = planned->recordings[planned->serial & 1].bound_bytes;
+    stats->bound_bytes = planned->recording.bound_bytes;
     stats->total_bytes = planned->own.peak_used_bytes;
     dao_spin_unlock(&planned->lock);
     stats->latest.minor_fault_count = dao_measure_minor_faults() - planned->fault_count;
@@ -261,7 +257,7 @@ void dao_planned_enable(dao_allocator_t *allocator, bool is_enabled)
     if (!is_enabled && atomic_load_explicit(&planned->is_open, memory_order_relaxed)) {
         dao_spin_lock(&planned->lock);
         atomic_store_explicit(&planned->is_open, false, memory_order_relaxed);
-        dao_lifetimes_clear(&planned->recordings[planned->serial & 1], 0); /* half a step is not learnt */
+        dao_lifetimes_clear(&planned->recording, 0); /* half a step is not learnt */
         dao_spin_unlock(&planned->lock);
         deferred_reclaim(planned);
     }
@@ -321,8 +317,7 @@ static void forget(dao_planned_t *planned)
     planned->plain_until = 0;
     planned->stats.plan_bytes = planned->stats.plan_bound_bytes = 0;
     dao_spin_lock(&planned->lock);
-    dao_lifetimes_clear(&planned->recordings[0], 0);
-    dao_lifetimes_clear(&planned->recordings[1], 0);
+    dao_lifetimes_clear(&planned->recording, 0);
     dao_spin_unlock(&planned->lock);
 }
 
@@ -454,7 +449,7 @@ dao_status_t dao_planned_walk(dao_allocator_t *allocator, dao_step_plan_visit_t 
     if (planned->depth > 0) {
         status = dao_error(DAO_ERR_BUSY, "%s: dao_step_plan_walk() within a step", planned->name);
     }
-    const dao_lifetimes_t *recording = &planned->recordings[planned->serial & 1];
+    const dao_lifetimes_t *recording = &planned->recording;
     for (uint32_t i = 0; status == DAO_OK && i < recording->count; i++) {
         dao_spin_lock(&planned->lock); /* its block may be freed meanwhile */
         dao_step_plan_lifetime_t lifetime = describe(&recording->items[i], i);

@@ -295,9 +295,8 @@ DAO_API DAO_NODISCARD dao_status_t dao_step_plan_stats_get(dao_place_t place,
 typedef struct dao_step_plan_lifetime {
     uint64_t size_bytes;
     uint64_t key;
-    uint64_t begin; /**< so many allocations were made before it */
-    uint64_t
-        end; /**< and so many before its free; those of the next step are counted on; UINT64_MAX: not freed */
+    uint64_t begin;    /**< so many allocations were made before it */
+    uint64_t end;      /**< and so many before its free; UINT64_MAX: not freed before the next step */
     uint64_t begin_ns; /**< of the clock of dao_memory_event_t; 0 unless records_time is set */
     uint64_t end_ns;
     uint32_t thread_slot; /**< which thread it was, in the order in which they came */

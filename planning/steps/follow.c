@@ -75,7 +75,7 @@ static bool is_found(const dao_follow_t *follow, uint32_t place)
 
 static bool has_size(const dao_script_t *script, uint32_t place, uint64_t units)
 {
-    return dao_script_size_is_usual(&script->entries[script->order[place]], units);
+    return dao_script_has_size(&script->entries[script->order[place]], units);
 }
 
 /* Returns true if a place below `end` has that size and was not found yet. */
@@ -87,9 +87,9 @@ static bool is_wanted(const dao_follow_t *follow, uint32_t place, uint32_t end, 
 /* Returns true if a request may be the entry at a place with another size. */
 static bool may_be_resized(const dao_script_t *script, uint32_t place, uint64_t units)
 {
-    const dao_script_entry_t *entry = &script->entries[script->order[place]];
-    return units / DAO_SCRIPT_RESIZED_FACTOR_MAX <= dao_lifetime_units(entry->most_bytes) &&
-           dao_lifetime_units(entry->least_bytes) / DAO_SCRIPT_RESIZED_FACTOR_MAX <= units;
+    uint64_t expected = dao_lifetime_units(script->entries[script->order[place]].size_bytes);
+    return units / DAO_SCRIPT_RESIZED_FACTOR_MAX <= expected &&
+           expected / DAO_SCRIPT_RESIZED_FACTOR_MAX <= units;
 }
 
 /* Returns the nearest place of that size that was not found yet; what was passed by comes first. */

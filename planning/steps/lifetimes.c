@@ -6,8 +6,7 @@
 
    What holds between calls:
 
-       count <= capacity; items[i].end is above i, or DAO_LIFETIME_OPEN
-       carried_count of the ends are above count, once the step is over */
+       count <= capacity; items[i].end is above i and at most count, or DAO_LIFETIME_OPEN */
 #include "planning/steps/lifetimes.h"
 
 #include "base/memory/host.h"
@@ -36,7 +35,6 @@ void dao_lifetimes_clear(dao_lifetimes_t *lifetimes, uint32_t serial)
 {
     lifetimes->count = 0;
     lifetimes->dropped_count = 0;
-    lifetimes->carried_count = 0;
     lifetimes->serial = serial;
     lifetimes->bound_bytes = 0;
 }
@@ -66,19 +64,18 @@ uint32_t dao_lifetimes_add(dao_lifetimes_t *lifetimes, const dao_lifetime_t *lif
     return lifetimes->count++;
 }
 
-void dao_lifetimes_end(dao_lifetimes_t *lifetimes, uint32_t index, bool is_carried, uint32_t after)
+void dao_lifetimes_end(dao_lifetimes_t *lifetimes, uint32_t index)
 {
     DAO_ASSERT(index < lifetimes->count && lifetimes->items[index].end == DAO_LIFETIME_OPEN);
-    DAO_ASSERT(after <= DAO_LIFETIME_COUNT_MAX && (is_carried || after == 0));
-    lifetimes->items[index].end = lifetimes->count + after;
-    lifetimes->carried_count += is_carried;
+    lifetimes->items[index].end = lifetimes->count;
 }
 
 bool dao_lifetimes_is_valid(const dao_lifetimes_t *lifetimes)
 {
     for (uint32_t i = 0; i < lifetimes->count; i++) {
         const dao_lifetime_t *item = &lifetimes->items[i];
-        if (item->size_bytes == 0 || item->end <= i || item->slot >= DAO_LIFETIME_SLOT_COUNT) {
+        bool has_end = item->end > i && (item->end <= lifetimes->count || item->end == DAO_LIFETIME_OPEN);
+        if (item->size_bytes == 0 || !has_end || item->slot >= DAO_LIFETIME_SLOT_COUNT) {
             return false;
         }
     }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The lifetimes of one step: what was asked for, in order, and when it was freed. Times count
    allocations: the n-th begins at n, and one that is freed after m allocations ends at m, so that what was
-   recorded does not depend on clocks. An allocation that is freed in the next step ends at the number of
-   all allocations + those of the next one so far.
+   recorded does not depend on clocks.
 
    Not thread-safe: the owner locks. */
 #ifndef DAO_PLANNING_LIFETIMES_H
@@ -19,7 +18,7 @@
 /* Threads that are told apart; all others share the last number. */
 #define DAO_LIFETIME_SLOT_COUNT 16u
 
-/* Most allocations of a step. Twice as many still are a time below DAO_LIFETIME_OPEN. */
+/* Most allocations of a step. */
 #define DAO_LIFETIME_COUNT_MAX DAO_STEP_PLAN_ALLOCATION_COUNT_MAX
 
 /* One allocation; it begins at its index. */
@@ -39,7 +38,6 @@ typedef struct dao_lifetimes {
     uint32_t capacity;
     uint32_t count;         /* that are in `items` */
     uint32_t dropped_count; /* that are not */
-    uint32_t carried_count; /* that ended in the next step */
     uint32_t serial;        /* of the step; the owner's */
     uint64_t bound_bytes;   /* most bytes alive at one time, those from before included */
 } dao_lifetimes_t;
@@ -55,9 +53,8 @@ void dao_lifetimes_clear(dao_lifetimes_t *lifetimes, uint32_t serial);
    DAO_LIFETIME_COUNT_MAX: it is counted as dropped. O(1), amortised. */
 uint32_t dao_lifetimes_add(dao_lifetimes_t *lifetimes, const dao_lifetime_t *lifetime);
 
-/* Ends one that is open. `after` allocations were made since the recording's end; 0 while it is under way.
-   O(1). */
-void dao_lifetimes_end(dao_lifetimes_t *lifetimes, uint32_t index, bool is_carried, uint32_t after);
+/* Ends one that is open. O(1). */
+void dao_lifetimes_end(dao_lifetimes_t *lifetimes, uint32_t index);
 
 /* Sizes are rounded up so far before they are compared: what takes the same memory is the same. */
 #define DAO_LIFETIME_UNIT_BYTES 256u

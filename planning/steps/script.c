@@ -7,7 +7,7 @@
 
    What holds once it is made:
 
-       least_bytes <= most_bytes; begin <= index < end; end <= begin + count, or DAO_LIFETIME_OPEN
+       size_bytes > 0; end is above the entry's index
        entries that have an offset are apart: where two share bytes, they are never alive at the same time
        every entry is either in `order` once or in the chain of its key once */
 #include "planning/steps/script.h"
@@ -39,6 +39,21 @@ dao_status_t dao_script_create(uint32_t count, dao_script_t **out_script)
     }
     *out_script = script;
     return DAO_OK;
+}
+
+void dao_script_fill(dao_script_t *script, const dao_lifetimes_t *recording, uint32_t open_end)
+{
+    DAO_ASSERT(script->count == recording->count);
+    for (uint32_t i = 0; i < script->count; i++) {
+        const dao_lifetime_t *item = &recording->items[i];
+        script->entries[i] =
+            (dao_script_entry_t){.size_bytes = item->size_bytes,
+                                 .key = item->key,
+                                 .offset_bytes = DAO_PLAN_NOWHERE,
+                                 .end = item->end != DAO_LIFETIME_OPEN ? item->end : open_end,
+                                 .slot = item->slot,
+                                 .alignment_shift = item->alignment_shift};
+    }
 }
 
 void dao_script_destroy(dao_script_t *script)
@@ -100,34 +115,6 @@ static void fill_keys(dao_script_t *script)
     }
 }
 
-/* Finds the most bytes that are alive at one time. Lives beyond the script's end go on at its begin. */
-static dao_status_t alive_find(dao_script_t *script)
-{
-    uint64_t *changes = dao_host_calloc((size_t)script->count + 1, sizeof(*changes)); /* modulo 2^64 */
-    if (changes == NULL) {
-        return no_memory();
-    }
-    uint64_t alive = 0;
-    for (uint32_t i = 0; i < script->count; i++) {
-        const dao_script_entry_t *entry = &script->entries[i];
-        if (entry->end != DAO_LIFETIME_OPEN) {
-            uint32_t last = entry->begin + script->count; /* the place is in use for one step at most */
-            uint32_t end = entry->end < last ? entry->end : last;
-            bool goes_on = end > script->count;
-            end -= goes_on ? script->count : 0;
-            changes[entry->begin] += entry->most_bytes;
-            changes[end] -= entry->most_bytes;
-            alive += goes_on ? entry->most_bytes : 0;
-        }
-    }
-    for (uint32_t i = 0; i < script->count; i++) {
-        alive += changes[i];
-        script->alive_bytes = alive > script->alive_bytes ? alive : script->alive_bytes;
-    }
-    dao_host_free(changes);
-    return DAO_OK;
-}
-
 dao_status_t dao_script_index(dao_script_t *script)
 {
     uint32_t keyed_count = 0;
@@ -144,7 +131,7 @@ dao_status_t dao_script_index(dao_script_t *script)
     }
     fill_order(script);
     fill_keys(script);
-    return alive_find(script);
+    return DAO_OK;
 }
 
 /* ---- the plan ---- */
@@ -166,15 +153,7 @@ static void question_finish(question_t *question)
 static bool can_be_placed(const dao_script_entry_t *entry)
 {
     return entry->end != DAO_LIFETIME_OPEN &&
-           entry->most_bytes <= DAO_PLAN_SIZE_MAX - DAO_LIFETIME_UNIT_BYTES;
-}
-
-/* Returns the end of an entry's use of its place. One that lives longer than a whole step has its place
-   for itself, and finds it in use every other time. */
-static uint64_t planned_end(const dao_script_t *script, const dao_script_entry_t *entry)
-{
-    uint64_t most = (uint64_t)entry->begin + script->count;
-    return entry->end < most ? entry->end : most;
+           entry->size_bytes <= DAO_PLAN_SIZE_MAX - DAO_LIFETIME_UNIT_BYTES;
 }
 
 static dao_status_t question_init(question_t *question, const dao_script_t *script)
@@ -195,12 +174,14 @@ static void question_add(question_t *question, const dao_script_t *script, uint3
 {
     const dao_script_entry_t *entry = &script->entries[index];
     size_t buffer = question->problem.buffer_count++;
+    /* What lives longer than a whole step has its place for itself, and finds it in use every other time. */
+    uint64_t last = (uint64_t)index + script->count;
     uint32_t alignment_bytes = UINT32_C(1) << entry->alignment_shift;
     question->offsets[buffer] = entry->offset_bytes;
     question->buffers[buffer] = (dao_plan_buffer_t){
-        .begin_time = entry->begin,
-        .end_time = planned_end(script, entry),
-        .size_bytes = dao_lifetime_units(entry->most_bytes) * DAO_LIFETIME_UNIT_BYTES,
+        .begin_time = index,
+        .end_time = entry->end < last ? entry->end : last,
+        .size_bytes = dao_lifetime_units(entry->size_bytes) * DAO_LIFETIME_UNIT_BYTES,
         .fixed_offset = DAO_PLAN_NOWHERE,
         .alignment_bytes =
             alignment_bytes > DAO_LIFETIME_UNIT_BYTES ? alignment_bytes : DAO_LIFETIME_UNIT_BYTES,
@@ -312,12 +293,12 @@ static bool entry_is_valid(const dao_script_t *script, uint32_t index)
 {
     const dao_script_entry_t *entry = &script->entries[index];
     bool is_open = entry->end == DAO_LIFETIME_OPEN;
-    uint64_t size_bytes = dao_lifetime_units(entry->most_bytes) * DAO_LIFETIME_UNIT_BYTES;
+    uint64_t size_bytes = dao_lifetime_units(entry->size_bytes) * DAO_LIFETIME_UNIT_BYTES;
     bool is_in_arena = size_bytes <= script->arena_bytes &&
                        entry->offset_bytes <= script->arena_bytes - size_bytes &&
                        entry->offset_bytes % (UINT64_C(1) << entry->alignment_shift) == 0;
-    return entry->least_bytes > 0 && entry->least_bytes <= entry->most_bytes && entry->begin <= index &&
-           (is_open || entry->end > index) && entry->slot < DAO_LIFETIME_SLOT_COUNT &&
+    return entry->size_bytes > 0 && (is_open || entry->end > index) &&
+           entry->slot < DAO_LIFETIME_SLOT_COUNT &&
            (!dao_script_is_placed(entry) || (!is_open && is_in_arena));
 }
 

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A script: what a step is expected to ask for, learnt from the steps so far, and where each of
-   its buffers lies in an arena. It is made by dao_script_learn() or read from a file, gets its offsets once,
-   and does not change afterwards.
+/* A script: what a step is expected to ask for, as one that was recorded did, and where each of its buffers
+   lies in an arena. It is made of a recording or read from a file, gets its offsets once, and does not change
+   afterwards.
 
-       recorded lifetimes ---learn---> script ---plan---> offsets ---follow.h---> which buffer is asked for?
-                                         ^
-                     the script before --+
+       recorded lifetimes ---> script ---plan---> offsets ---follow.h---> which buffer is asked for?
 
    Entries stand in the order in which they are asked for. Times are indices of entries, as in lifetimes.h. */
 #ifndef DAO_PLANNING_SCRIPT_H
@@ -22,24 +20,18 @@
 /* No entry. */
 #define DAO_SCRIPT_NONE UINT32_MAX
 
-/* An entry that this many steps in a row did not ask for is left out. */
-#define DAO_SCRIPT_ABSENT_MAX 3u
-
 /* A buffer whose size differs by at most this factor from what is expected was resized; else it is another
    one. */
 #define DAO_SCRIPT_RESIZED_FACTOR_MAX 2u
 
 typedef struct dao_script_entry {
-    uint64_t most_bytes;   /* largest that was asked for: what is planned */
-    uint64_t least_bytes;  /* smallest */
+    uint64_t size_bytes;   /* as asked for */
     uint64_t key;          /* who asked; 0: nobody said */
     uint64_t offset_bytes; /* in the arena, or DAO_PLAN_NOWHERE: it has no place there */
-    uint32_t begin;        /* it is alive from here; at most its index */
-    uint32_t end;          /* up to here: above begin; above the count of entries: into the next step; or
-                              DAO_LIFETIME_OPEN: it was never freed while anybody looked */
+    uint32_t end;          /* it is alive from its index up to here; above the count of entries: into the next
+                              step; or DAO_LIFETIME_OPEN: it was not freed while anybody looked */
     uint16_t slot;
     uint8_t alignment_shift;
-    uint8_t absent_count; /* steps in a row without it */
 } dao_script_entry_t;
 
 /* A key and the first entry with it. */
@@ -51,10 +43,8 @@ typedef struct dao_script_key {
 typedef struct dao_script {
     dao_script_entry_t *entries;
     uint32_t count;
-    uint32_t changed_count; /* of these, how many are new, larger or live longer than in the script before */
-    uint64_t arena_bytes;   /* the plan's peak */
-    uint64_t bound_bytes;   /* no plan of these lifetimes is smaller */
-    uint64_t alive_bytes;   /* most that is alive at one time, of entries whose end is known */
+    uint64_t arena_bytes; /* the plan's peak */
+    uint64_t bound_bytes; /* no plan of these lifetimes is smaller */
 
     /* Entries without a key: their indices, slot by slot, each in order. */
     uint32_t *order;
@@ -66,20 +56,15 @@ typedef struct dao_script {
     uint32_t key_mask;
 } dao_script_t;
 
-/**
- * Learns a step: entries that both know get the largest size and the union of the lifetimes, others are
- * added. Where the two come to much more than the recording, it alone becomes the script. No entry has an
- * offset yet.
- *
- * @param old         Borrowed; NULL: nothing was learnt so far.
- * @param recording   Borrowed; not empty.
- * @param out_script  The caller owns it, until dao_script_destroy(); written only on DAO_OK.
- * @return DAO_OK; DAO_ERR_NO_HOST_MEMORY.
- *
- * Threads: any. Waits: never. Cost: that of following `old`, and O(n).
- */
-DAO_NODISCARD dao_status_t dao_script_learn(const dao_script_t *old, const dao_lifetimes_t *recording,
-                                            dao_script_t **out_script);
+/* Makes a script with room for entries, all zero. DAO_ERR_NO_HOST_MEMORY. */
+DAO_NODISCARD dao_status_t dao_script_create(uint32_t count, dao_script_t **out_script);
+
+/* Fills a script in that has room for just the items of a recording. What was not freed gets an end that the
+   caller says. None has an offset yet. */
+void dao_script_fill(dao_script_t *script, const dao_lifetimes_t *recording, uint32_t open_end);
+
+/* Makes order and keys, once all entries are there. DAO_ERR_NO_HOST_MEMORY. */
+DAO_NODISCARD dao_status_t dao_script_index(dao_script_t *script);
 
 void dao_script_destroy(dao_script_t *script); /* NULL is allowed */
 
@@ -108,10 +93,10 @@ DAO_NODISCARD dao_status_t dao_script_adopt(dao_script_t *script);
    keys. */
 uint32_t dao_script_key_slot(const dao_script_t *script, uint64_t key);
 
-/* Returns true if a size is one that an entry was seen with. */
-static inline bool dao_script_size_is_usual(const dao_script_entry_t *entry, uint64_t units)
+/* Returns true if a size takes as much as that of an entry. */
+static inline bool dao_script_has_size(const dao_script_entry_t *entry, uint64_t units)
 {
-    return units <= dao_lifetime_units(entry->most_bytes) && units >= dao_lifetime_units(entry->least_bytes);
+    return units == dao_lifetime_units(entry->size_bytes);
 }
 
 static inline bool dao_script_is_placed(const dao_script_entry_t *entry)
@@ -122,14 +107,6 @@ static inline bool dao_script_is_placed(const dao_script_entry_t *entry)
 /* Two entries that share bytes are never alive at the same time; and all that this file says. What lacks
    memory to be looked at is taken for good. O(n log n). */
 bool dao_script_is_valid(const dao_script_t *script);
-
-/* ---- for the files script*.c and plan files ---- */
-
-/* Makes a script with room for entries, all zero. DAO_ERR_NO_HOST_MEMORY. */
-DAO_NODISCARD dao_status_t dao_script_create(uint32_t count, dao_script_t **out_script);
-
-/* Makes order and keys, once all entries are there. DAO_ERR_NO_HOST_MEMORY. */
-DAO_NODISCARD dao_status_t dao_script_index(dao_script_t *script);
 
 /* ---- files ---- */
 

@@ -3,9 +3,8 @@
 
        dao-plan 1
        entries 3 arena 2048
-       1024 1000 900 0 0 2 0 8    offset, largest and smallest size, key, begin, end, thread slot,
-                                  alignment as a power of two
-       - 64 64 0 1 - 0 8          no place; never freed
+       1024 1000 0 2 0 8          offset, size, key, end, thread slot, alignment as a power of two
+       - 64 0 - 0 8               no place; not freed
        ...
        sum 9f86d081884c7d65       FNV-1a of all bytes from the first line to here; other scripts may follow
 
@@ -64,9 +63,9 @@ static dao_status_t put_entry(writer_t *writer, const dao_script_entry_t *entry)
     char line[LINE_BYTES], offset[24], end[24];
     format_column(offset, sizeof(offset), entry->offset_bytes, dao_script_is_placed(entry));
     format_column(end, sizeof(end), entry->end, entry->end != DAO_LIFETIME_OPEN);
-    int length = snprintf(line, sizeof(line), "%s %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu32 " %s %u %u\n",
-                          offset, entry->most_bytes, entry->least_bytes, entry->key, entry->begin, end,
-                          (unsigned)entry->slot, (unsigned)entry->alignment_shift);
+    int length =
+        snprintf(line, sizeof(line), "%s %" PRIu64 " %" PRIu64 " %s %u %u\n", offset, entry->size_bytes,
+                 entry->key, end, (unsigned)entry->slot, (unsigned)entry->alignment_shift);
     return put(writer, line, length);
 }
 
@@ -152,50 +151,33 @@ static dao_status_t take_column(reader_t *reader, uint64_t most, uint64_t *out_v
     return take_number(reader, 10, most, ' ', out_value);
 }
 
-static dao_status_t check_entry(const reader_t *reader, const dao_script_entry_t *entry, uint32_t index)
-{
-    if (entry->least_bytes == 0 || entry->least_bytes > entry->most_bytes) {
-        return wrong(reader, "the sizes are not in order");
-    }
-    if (entry->begin > index || entry->end <= index) {
-        return wrong(reader, "the life does not have its own begin in it");
-    }
-    return DAO_OK;
-}
-
 static dao_status_t take_entry(reader_t *reader, uint32_t index, dao_script_entry_t *entry)
 {
-    uint64_t columns[8] = {0};
-    static const struct {
-        uint64_t most;
-        bool may_be_missing;
-    } rules[8] = {{DAO_PLAN_SIZE_MAX, true},
-                  {DAO_PLAN_SIZE_MAX, false},
-                  {DAO_PLAN_SIZE_MAX, false},
-                  {UINT64_MAX, false},
-                  {DAO_LIFETIME_COUNT_MAX, false},
-                  {UINT64_C(2) * DAO_LIFETIME_COUNT_MAX, true},
-                  {DAO_LIFETIME_SLOT_COUNT - 1, false},
-                  {SHIFT_MAX, false}};
+    enum { OFFSET, SIZE, KEY, END, SLOT, SHIFT, COLUMN_COUNT };
+    static const uint64_t most[COLUMN_COUNT] = {
+        DAO_PLAN_SIZE_MAX,           DAO_PLAN_SIZE_MAX, UINT64_MAX, UINT64_C(2) * DAO_LIFETIME_COUNT_MAX,
+        DAO_LIFETIME_SLOT_COUNT - 1, SHIFT_MAX};
+    uint64_t columns[COLUMN_COUNT] = {0};
     reader_t at = *reader; /* messages name the line that was read */
     dao_status_t status = DAO_OK;
-    for (unsigned i = 0; i < 8 && status == DAO_OK; i++) {
-        status = rules[i].may_be_missing
-                     ? take_column(reader, rules[i].most, &columns[i])
-                     : take_number(reader, 10, rules[i].most, i == 7 ? '\n' : ' ', &columns[i]);
+    for (unsigned i = 0; i < COLUMN_COUNT && status == DAO_OK; i++) {
+        status = i == OFFSET || i == END
+                     ? take_column(reader, most[i], &columns[i])
+                     : take_number(reader, 10, most[i], i == SHIFT ? '\n' : ' ', &columns[i]);
     }
     if (status != DAO_OK) {
         return status;
     }
-    *entry = (dao_script_entry_t){.offset_bytes = columns[0] == COLUMN_NONE ? DAO_PLAN_NOWHERE : columns[0],
-                                  .most_bytes = columns[1],
-                                  .least_bytes = columns[2],
-                                  .key = columns[3],
-                                  .begin = (uint32_t)columns[4],
-                                  .end = columns[5] == COLUMN_NONE ? DAO_LIFETIME_OPEN : (uint32_t)columns[5],
-                                  .slot = (uint16_t)columns[6],
-                                  .alignment_shift = (uint8_t)columns[7]};
-    return check_entry(&at, entry, index);
+    *entry = (dao_script_entry_t){
+        .offset_bytes = columns[OFFSET] == COLUMN_NONE ? DAO_PLAN_NOWHERE : columns[OFFSET],
+        .size_bytes = columns[SIZE],
+        .key = columns[KEY],
+        .end = columns[END] == COLUMN_NONE ? DAO_LIFETIME_OPEN : (uint32_t)columns[END],
+        .slot = (uint16_t)columns[SLOT],
+        .alignment_shift = (uint8_t)columns[SHIFT]};
+    return entry->size_bytes == 0 || entry->end <= index
+               ? wrong(&at, "the size is 0, or the end is not behind the begin")
+               : DAO_OK;
 }
 
 /* Reads the first two lines, and checks that so many entries can follow. */

@@ -71,20 +71,21 @@ static void number_of(fuzz_input_t *input, uint64_t scale, char out_text[24])
    far as it says. */
 static uint64_t add_entry(text_t *text, fuzz_input_t *input, uint32_t index)
 {
-    char columns[8][24], line[256];
+    enum { COLUMN_COUNT = 6 };
+    char columns[COLUMN_COUNT][24], line[256];
     uint32_t life = 1 + fuzz_byte(input) % 4;
-    const uint64_t usual[8] = {index * UINT64_C(256), 256, 256, 0, index, index + life, 0, 8};
-    static const uint64_t scales[8] = {256, 100, 100, 1, 1, 1, 1, 1};
+    const uint64_t usual[COLUMN_COUNT] = {index * UINT64_C(256), 256, 0, index + life, 0, 8};
+    static const uint64_t scales[COLUMN_COUNT] = {256, 100, 1, 1, 1, 1};
     uint32_t changed = fuzz_byte(input);
-    for (uint32_t i = 0; i < 8; i++) {
+    for (uint32_t i = 0; i < COLUMN_COUNT; i++) {
         if (changed % 64 == i || changed / 16 == i + 8) {
             number_of(input, scales[i], columns[i]);
         } else {
             (void)snprintf(columns[i], sizeof(columns[i]), "%" PRIu64, usual[i]);
         }
     }
-    (void)snprintf(line, sizeof(line), "%s %s %s %s %s %s %s %s\n", columns[0], columns[1], columns[2],
-                   columns[3], columns[4], columns[5], columns[6], columns[7]);
+    (void)snprintf(line, sizeof(line), "%s %s %s %s %s %s\n", columns[0], columns[1], columns[2], columns[3],
+                   columns[4], columns[5]);
     text_add_line(text, line);
     uint64_t size_bytes = strtoull(columns[1], NULL, 10);
     bool is_placed = strcmp(columns[0], "-") != 0 && size_bytes < DAO_PLAN_SIZE_MAX;

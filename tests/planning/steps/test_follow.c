@@ -32,7 +32,9 @@ static void begin(void)
             .size_bytes = sizes[i] * DAO_LIFETIME_UNIT_BYTES, .key = key_of(i), .slot = (uint16_t)slot_of(i)};
         CU_ASSERT_EQUAL(dao_lifetimes_add(&recording, &item), i);
     }
-    CU_ASSERT_EQUAL_FATAL(dao_script_learn(NULL, &recording, &script), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_script_create(COUNT, &script), DAO_OK);
+    dao_script_fill(script, &recording, DAO_LIFETIME_OPEN);
+    CU_ASSERT_EQUAL_FATAL(dao_script_index(script), DAO_OK);
     CU_ASSERT_EQUAL_FATAL(dao_follow_init(&follow, script), DAO_OK);
     dao_lifetimes_finish(&recording);
 }
