@@ -11,8 +11,9 @@
 /* Sizes in a row by which a program that was lost is found again: shorter runs come twice in most steps. */
 #define DAO_FOLLOW_RUN 4u
 
-/* Places on either side of the expected one where a size is looked for: batches of requests that recorded
-   steps leave out, or ask for in another order, are shorter. */
+/* Places on either side of the expected one where a size is looked for. With 32, entries of that size that
+   are others are taken for it: 0.5 % fewer requests of deviating steps are planned. With 8, resnet50's
+   recorded step finds fewer. */
 #define DAO_FOLLOW_LOOK 16u
 
 /* Where a thread is in its part of the script's order. */
