@@ -79,6 +79,7 @@ DAO_API dao_status_t dao_free_async(dao_place_t place, void *address, dao_stream
  * Says that work on one more stream uses a block of dao_alloc_async(). Its dao_free_async() then fences the
  * block behind that stream too: behind the work that is queued on it by the time of the free.
  *
+ * @param place    The place it was allocated at.
  * @param address  The start of a live block.
  * @param stream   Borrowed, on the place's device; NULL is the device's compute stream.
  * @return DAO_OK; DAO_ERR_FOREIGN_POINTER; DAO_ERR_INTERIOR_POINTER; DAO_ERR_UNSUPPORTED also for a block of

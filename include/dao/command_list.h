@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * @file Command lists: kernels registered first and run afterwards, so that every future access is known
+ * @file
+ * Command lists: kernels registered first and run afterwards, so that every future access is known
  * while they run.
  */
 #ifndef DAO_COMMAND_LIST_H
@@ -19,6 +20,7 @@ typedef struct dao_command_list dao_command_list_t;
 /**
  * Creates an empty list.
  *
+ * @param executor  Borrowed; runs the list as long as it is there.
  * @param out_list  The caller owns it, until dao_command_list_destroy().
  * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_NO_HOST_MEMORY.
  *
@@ -31,6 +33,7 @@ DAO_API DAO_NODISCARD dao_status_t dao_command_list_create(dao_executor_t *execu
  * Adds a kernel to the end of a list. `launch` is called once for every run; `drop` once, when the
  * list is destroyed and its runs have finished.
  *
+ * @param list    Borrowed.
  * @param kernel  As for dao_executor_push().
  * @return DAO_OK; DAO_ERR_INVALID, DAO_ERR_OVERFLOW, DAO_ERR_NO_HOST_MEMORY: the list is as it was.
  *

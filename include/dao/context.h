@@ -175,7 +175,8 @@ typedef struct dao_device_info {
 /**
  * Asks a device for its properties.
  *
- * @param out_info  Written only on DAO_OK.
+ * @param device_index  From 0, below dao_device_count().
+ * @param out_info      Written only on DAO_OK.
  * @return DAO_OK; DAO_ERR_NO_DEVICE; DAO_ERR_INVALID; DAO_ERR_BACKEND; DAO_ERR_SHUTDOWN.
  *
  * Threads: any. Waits: never. Cost: a backend call; the first use of a device starts it.

@@ -174,6 +174,8 @@ typedef struct dao_managed_config {
 /**
  * Creates a managed tensor. It takes no memory until it is first touched.
  *
+ * @param executor    Borrowed.
+ * @param config      Borrowed for the call; its name is copied.
  * @param out_tensor  The caller owns one reference, until dao_managed_release().
  * @return DAO_OK; DAO_ERR_INVALID for size 0 or NULL; DAO_ERR_OVERFLOW for more than 1 TiB;
  * DAO_ERR_NO_HOST_MEMORY.
@@ -208,6 +210,7 @@ DAO_API uint64_t dao_managed_id(const dao_managed_t *tensor);
 /**
  * Puts bytes into a tensor, after all kernels pushed before.
  *
+ * @param tensor      Borrowed.
  * @param source      `size_bytes` bytes on the host; free for reuse when the call returns.
  * @param size_bytes  The size of the tensor.
  * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_HOST_FULL; DAO_ERR_COPY_FAILED and DAO_ERR_NO_HOST_MEMORY;
@@ -223,6 +226,7 @@ DAO_API DAO_NODISCARD dao_status_t dao_managed_write(dao_managed_t *tensor, cons
 /**
  * Reads a tensor's bytes, after all kernels pushed before.
  *
+ * @param tensor       Borrowed.
  * @param destination  `size_bytes` bytes on the host.
  * @param size_bytes   The size of the tensor.
  * @return As dao_managed_write(); DAO_ERR_NEVER_WRITTEN. On failure `destination` may be partly written.
@@ -235,7 +239,8 @@ DAO_API DAO_NODISCARD dao_status_t dao_managed_read(dao_managed_t *tensor, void 
 /**
  * Pushes a kernel. Kernels run in the order in which they were pushed; any number of threads may push.
  *
- * @param kernel  Borrowed for the call.
+ * @param executor  Borrowed.
+ * @param kernel    Borrowed for the call.
  * @return DAO_OK; DAO_ERR_INVALID for a missing launch, a NULL or foreign tensor, too many operands;
  *         DAO_ERR_OVERFLOW for a workspace of more than 1 TiB; DAO_ERR_NO_HOST_MEMORY; DAO_ERR_STOPPED;
  *         DAO_ERR_REENTRANT from the executor's own thread. On failure `drop` is not called. What goes wrong
@@ -341,6 +346,7 @@ typedef struct dao_executor_stats {
 /**
  * Reads an executor's counters, as they were after its latest kernel.
  *
+ * @param executor   Borrowed.
  * @param out_stats  Written only on DAO_OK.
  * @return DAO_OK; DAO_ERR_INVALID.
  *

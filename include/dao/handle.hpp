@@ -219,7 +219,12 @@ class stream : public detail::owned<::dao_stream_t, ::dao_stream_destroy>
         check(::dao_stream_fill(get(), dst, value, size_bytes));
     }
 
-    /** @param function  As for dao_stream_host_func(); must not throw. */
+    /**
+     * As dao_stream_host_func().
+     *
+     * @param function  Must not throw.
+     * @param user      Handed to it.
+     */
     void host_func(::dao_host_func_t function, void *user)
     {
         check(::dao_stream_host_func(get(), function, user));

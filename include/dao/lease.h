@@ -103,6 +103,7 @@ DAO_API dao_status_t dao_lease_leave(dao_lease_t *lease);
  * counts as live, and a second free answers DAO_ERR_DOUBLE_FREE. Retaining a block again under the same lease
  * changes nothing.
  *
+ * @param lease    Borrowed.
  * @param address  The start of a live block of the lease's place.
  * @return DAO_OK; DAO_ERR_INVALID for NULL or a lease that has ended; DAO_ERR_FOREIGN_POINTER;
  *         DAO_ERR_INTERIOR_POINTER; DAO_ERR_DOUBLE_FREE if its owner has freed it; DAO_ERR_NO_HOST_MEMORY;
@@ -140,6 +141,7 @@ typedef struct dao_lease_stats {
 /**
  * Reads what a lease holds. The place's own statistics include all of it.
  *
+ * @param lease      Borrowed.
  * @param out_stats  Written only on DAO_OK.
  * @return DAO_OK; DAO_ERR_INVALID for NULL or a lease that has ended, as far as that can be seen;
  *         DAO_ERR_FORKED; DAO_ERR_REENTRANT.

@@ -18,7 +18,7 @@ typedef struct dao_stream dao_stream_t;
  * Addresses are aligned to 256 bytes on a device and in pinned memory, to 64 bytes on the host. In C,
  * `dao_alloc(place, size)` takes a place of any type, and the compiler picks the allocator.
  *
- * @param place       Where.
+ * @param place       Where the memory is to be.
  * @param size_bytes  0 returns NULL and is no error.
  * @return The caller owns it until dao_free(). NULL with dao_last_status(): DAO_ERR_NO_DEVICE for a device
  *         that is not there, DAO_ERR_DEVICE_LOST for one that has failed for good, DAO_ERR_LIMIT,
@@ -47,7 +47,9 @@ typedef struct dao_alloc_options {
 /**
  * Allocates memory at a place with an alignment and a tag. Freed by dao_free().
  *
- * @param options  Borrowed for the call; NULL is all zero.
+ * @param place       Where.
+ * @param size_bytes  0 returns NULL and is no error.
+ * @param options     Borrowed for the call; NULL is all zero.
  * @return As dao_alloc(); besides, NULL with dao_last_status() DAO_ERR_INVALID for an alignment that is no
  *         power of two and for a number that is no tag, and DAO_ERR_LIMIT for the limit of the tag.
  *
@@ -127,6 +129,7 @@ DAO_API size_t dao_used_device(dao_device_place_t place); /**< dao_used() of a d
  * Releases cached memory of a place that holds no live block: to the backend, or on the host to the system.
  * On a device with page mapping that is every whole free page of 2 MiB, else every free segment.
  *
+ * @param place               Whose cached memory is released.
  * @param keep_bytes          Bytes that may stay cached; 0 releases all that can be.
  * @param out_released_bytes  May be NULL; bytes released.
  * @return DAO_OK, also if nothing could be released; DAO_ERR_NO_DEVICE; DAO_ERR_SHUTDOWN; DAO_ERR_BACKEND.
@@ -138,6 +141,7 @@ DAO_API dao_status_t dao_trim(dao_place_t place, size_t keep_bytes, size_t *out_
 /**
  * Sets the most bytes that a place may reserve, cached bytes included. The place never exceeds it.
  *
+ * @param place        Whose memory is limited.
  * @param limit_bytes  0 means no limit but the device's own. Below what is reserved now, cached memory is
  *                     trimmed first.
  * @return DAO_OK; DAO_ERR_LIMIT if live blocks hold more than that: the limit stays as it was;
@@ -212,6 +216,7 @@ DAO_API DAO_NODISCARD dao_status_t dao_memory_from_pointer(dao_place_t place, vo
 /**
  * Creates a handle to a part of another handle's memory, which it keeps alive.
  *
+ * @param memory        Borrowed; the new handle keeps it alive.
  * @param offset_bytes  From the start of `memory`.
  * @param size_bytes    offset_bytes + size_bytes is at most the size of `memory`.
  * @param out_memory    The caller owns one reference.

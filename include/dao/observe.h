@@ -17,6 +17,7 @@ DAO_BEGIN_DECLS
  *
  * @param text        Borrowed for the call; not closed by a zero.
  * @param text_bytes  At least 1.
+ * @param user        As given to the writing function.
  */
 typedef dao_status_t (*dao_write_t)(const char *text, size_t text_bytes, void *user);
 
@@ -53,6 +54,7 @@ typedef struct dao_memory_event {
  * Starts to record what happens at a place, in a ring that keeps the latest events. Unread events of an
  * earlier recording are dropped. A place that does not record pays for one branch.
  *
+ * @param place        What happens there is recorded.
  * @param event_count  Rounded up to a power of two; at most DAO_EVENTS_COUNT_MAX; 0 is
  *                     DAO_EVENTS_COUNT_DEFAULT. Each takes 32 bytes, which stay with the library for the next
  *                     recording until it ends.
@@ -78,8 +80,9 @@ DAO_API DAO_NODISCARD dao_status_t dao_events_stop(dao_place_t place);
  * Reads the events since the last read, while they are recorded or later. They come in the order in which
  * they were noted. Events of different threads that lie close together may be out of order by their times.
  *
- * @param events    Room for `capacity` events; the caller's.
- * @param capacity  At least 1.
+ * @param place      One that records, or did.
+ * @param events     Room for `capacity` events; the caller's.
+ * @param capacity   At least 1.
  * @param out_count  Events that were written; below `capacity` there are no more now.
  * @param out_lost   May be NULL; events since the last read that were overwritten before they were read.
  * @return DAO_OK; DAO_ERR_NOT_READY: nothing was recorded at this place; DAO_ERR_INVALID; DAO_ERR_NO_DEVICE;
@@ -96,8 +99,11 @@ DAO_API DAO_NODISCARD dao_status_t dao_events_read(dao_place_t place, dao_memory
  * "allocate", "free" and "allocate failure"; trims are left out. Times are hours:minutes:seconds.microseconds
  * of the events' clock.
  *
+ * @param events       `count` events, borrowed for the call.
+ * @param count        Of the events; 0 writes no more than the header.
  * @param with_header  Writes the line of column names first.
  * @param write        Takes the text, a line at a time.
+ * @param user         Handed to `write`.
  * @return DAO_OK; DAO_ERR_INVALID for NULL; what `write` answered.
  *
  * Threads: any. Waits: never. Cost: O(events).
@@ -146,6 +152,7 @@ typedef struct dao_snapshot dao_snapshot_t;
  * Takes a snapshot of a place. If the place's allocator does not show its free blocks, the snapshot has the
  * live ones alone, each in a segment of its own.
  *
+ * @param place         Whose blocks are copied.
  * @param out_snapshot  The caller owns it, until dao_snapshot_destroy().
  * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_NO_DEVICE; DAO_ERR_NO_HOST_MEMORY; DAO_ERR_BUSY if the place grew
  *         faster, time after time, than room for its blocks could be made; DAO_ERR_SHUTDOWN.
@@ -175,7 +182,9 @@ DAO_API const dao_snapshot_segment_t *dao_snapshot_segments(const dao_snapshot_t
  * "device_traces" are empty and every "segment_type" is "large". A block also has its "tag". PyTorch's memory
  * viewer reads pickles and does not open this file.
  *
- * @param write  Takes the text in pieces.
+ * @param snapshot  Borrowed.
+ * @param write     Takes the text in pieces.
+ * @param user      Handed to `write`.
  * @return DAO_OK; DAO_ERR_INVALID for NULL; what `write` answered.
  *
  * Threads: any. Waits: never. Cost: O(blocks).
@@ -227,6 +236,7 @@ typedef struct dao_block_info {
 /**
  * Finds the live block that an address lies in, and the handles to it. For debugging.
  *
+ * @param place     Whose blocks are searched.
  * @param address   Any address; it is not touched.
  * @param out_info  Written only on DAO_OK.
  * @return DAO_OK; DAO_ERR_FOREIGN_POINTER: no live block of this place is there; DAO_ERR_INVALID;
@@ -264,7 +274,9 @@ typedef void (*dao_stats_visit_t)(const char *name, uint64_t value, void *user);
  * one dao_stats_get() just before it; other threads may work in between. Where no snapshot can be had for
  * want of memory, the call fails before anything is seen.
  *
+ * @param place  Whose figures are shown.
  * @param visit  Called with no lock held.
+ * @param user   Handed to `visit`.
  * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_NO_DEVICE; DAO_ERR_NO_HOST_MEMORY; DAO_ERR_BUSY as
  *         dao_snapshot_create(); DAO_ERR_SHUTDOWN.
  *

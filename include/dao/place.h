@@ -108,6 +108,7 @@ static inline bool dao_place_equal(dao_place_t a, dao_place_t b)
 /**
  * Writes the text form of a place: "cpu", "pinned:1", "device:2".
  *
+ * @param place     Any; one of no kind is written as "?".
  * @param out_text  At least DAO_PLACE_TEXT_BYTES bytes; always ends in a zero.
  * @return out_text.
  *

@@ -87,6 +87,7 @@ typedef struct dao_place_config {
  * config can still be changed, and the next use tries again. The host's place starts with its first
  * allocation or limit.
  *
+ * @param place   One that was not used so far.
  * @param config  Borrowed for the call.
  * @return DAO_OK; DAO_ERR_BUSY if the place has started; DAO_ERR_INVALID for a place or a config that is not
  *         valid, which the message names; DAO_ERR_NO_DEVICE; DAO_ERR_SHUTDOWN; the errors of dao_init() if

@@ -154,6 +154,7 @@ DAO_API const char *dao_plan_method_name(dao_plan_method_t method);
 /**
  * Finds a method by its name.
  *
+ * @param name        One that dao_plan_method_name() returns, exactly.
  * @param out_method  Written only on DAO_OK.
  * @return DAO_OK; DAO_ERR_INVALID for NULL or a name that no method has: the message lists the names.
  *
@@ -267,6 +268,7 @@ DAO_API size_t dao_plan_count(const dao_plan_t *plan);
 /**
  * Writes the quality of a plan and what it cost.
  *
+ * @param plan        Borrowed.
  * @param out_report  Written only on DAO_OK.
  * @return DAO_OK; DAO_ERR_INVALID for NULL.
  *
@@ -337,6 +339,7 @@ DAO_API DAO_NODISCARD dao_status_t dao_planner_create(const dao_plan_problem_t *
 /**
  * Works in the calling thread.
  *
+ * @param planner      Borrowed.
  * @param work         Steps, at least some 4096 at a time; 0: until there is a plan. A step takes some 5 to
  *                     50 ns. What cannot be taken up again halfway, such as sorting all buffers once, may
  *                     exceed it; a cancellation ends that, too.
@@ -365,6 +368,7 @@ DAO_API DAO_NODISCARD dao_status_t dao_planner_start(dao_planner_t *planner);
 /**
  * Waits until work in the background has ended.
  *
+ * @param planner     Borrowed.
  * @param timeout_ns  At most so long; UINT64_MAX: for as long as it takes.
  * @return DAO_OK: it is done, or was never started; DAO_ERR_NOT_READY: the time is over; DAO_ERR_STOPPED: it
  *         was cancelled before; DAO_ERR_INVALID for NULL; what ended the work, such as
@@ -387,6 +391,7 @@ DAO_API dao_status_t dao_planner_cancel(dao_planner_t *planner);
 /**
  * Returns the best plan so far.
  *
+ * @param planner   Borrowed.
  * @param out_plan  The caller owns a reference; written only on DAO_OK.
  * @return DAO_OK; DAO_ERR_INVALID for NULL; DAO_ERR_NOT_READY before there is one.
  *
@@ -405,6 +410,7 @@ DAO_API void dao_planner_destroy(dao_planner_t *planner);
 /**
  * Makes a planner, works to the end in the calling thread, and returns its best plan.
  *
+ * @param problem   Borrowed for the call.
  * @param config    Copied, NULL: all defaults; with no limit of work the method `best` may take long.
  * @param out_plan  The caller owns a reference; written only on DAO_OK.
  * @return As dao_planner_create() and dao_planner_work().

@@ -42,6 +42,7 @@ typedef size_t (*dao_pressure_callback_t)(dao_place_t place, size_t needed_bytes
  * allocation succeeds. A request that is larger than the place's limit or device calls none. A callback that
  * is added while callbacks run is first called for the next allocation. dao_finalize() removes all.
  *
+ * @param place     Called when memory is short there.
  * @param function  Stays valid until it is removed.
  * @param user      Handed to `function`.
  * @param out_id    Written only on DAO_OK; for dao_pressure_callback_remove(); never 0, never used again.
@@ -69,6 +70,7 @@ DAO_API dao_status_t dao_pressure_callback_remove(uint64_t id);
  * Sets how long an allocation at a place waits for other threads to free memory, as the last step before it
  * fails. It tries again after each free and each change of a limit.
  *
+ * @param place    Whose allocations wait.
  * @param wait_ns  Nanoseconds; 0, as at the start, does not wait.
  * @return DAO_OK; DAO_ERR_INVALID for a place that is none; DAO_ERR_NO_DEVICE; DAO_ERR_SHUTDOWN.
  *

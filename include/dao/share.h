@@ -108,6 +108,7 @@ DAO_API DAO_NODISCARD dao_status_t dao_share_send(const dao_share_t *share, int 
 /**
  * Receives what dao_share_send() has sent.
  *
+ * @param socket     The other end of the one that it was sent on.
  * @param out_share  Written only on DAO_OK; the caller owns its descriptor, until dao_share_close().
  * @return DAO_OK; DAO_ERR_INVALID for NULL, for what is no share, and for one without its descriptor;
  *         DAO_ERR_IO, also when the other side has closed the socket. Descriptors that do not belong to the

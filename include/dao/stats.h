@@ -47,6 +47,7 @@ typedef struct dao_stats {
  * Peaks of large blocks are exact while one thread uses the place. With several threads they are upper
  * bounds. So are those of small blocks, whose slabs count whole.
  *
+ * @param place      Whose statistics are read.
  * @param out_stats  Written only on DAO_OK.
  * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_NO_DEVICE; DAO_ERR_SHUTDOWN.
  *

@@ -197,6 +197,7 @@ DAO_API dao_status_t dao_step_plan_enable(dao_place_t place, bool is_enabled);
 /**
  * Waits until nobody makes a plan for a place.
  *
+ * @param place       Whose plan is being made.
  * @param timeout_ns  At most so long; UINT64_MAX: for as long as it takes.
  * @return DAO_OK; DAO_ERR_NOT_READY: the time is over; as dao_step_plan_enable().
  *
@@ -216,8 +217,10 @@ DAO_API dao_status_t dao_step_plan_reset(dao_place_t place);
 /**
  * Writes the plans of a place as text, to be loaded by a later run.
  *
+ * @param place  Whose plans are written.
  * @param write  Takes the text, a line at a time. It may call any function of the library but dao_finalize()
  *               and those of this header that take a place, which answer DAO_ERR_REENTRANT.
+ * @param user   Handed to `write`.
  * @return DAO_OK; DAO_ERR_NOT_READY: there is no plan yet; DAO_ERR_BUSY in a step; DAO_ERR_INVALID for
  *         NULL; what `write` answered; as dao_step_plan_enable().
  *
@@ -229,6 +232,7 @@ DAO_API DAO_NODISCARD dao_status_t dao_step_plan_save(dao_place_t place, dao_wri
  * Loads the plans that dao_step_plan_save() wrote, so that the first step follows one. They are trusted in
  * nothing: a text that is not such plans is refused.
  *
+ * @param place       Which follows them.
  * @param text        Borrowed for the call.
  * @param text_bytes  Its length.
  * @return DAO_OK; DAO_ERR_PARSE with the line and what is wrong in it; DAO_ERR_INVALID for NULL and for
@@ -283,6 +287,7 @@ typedef struct dao_step_plan_stats {
 /**
  * Reads how a place plans its steps.
  *
+ * @param place      Whose figures are read.
  * @param out_stats  Written only on DAO_OK.
  * @return DAO_OK; DAO_ERR_INVALID for NULL; as dao_step_plan_enable().
  *

@@ -80,7 +80,9 @@ typedef enum dao_stream_role {
 /**
  * Returns one of the streams that every device has.
  *
- * @param out_stream  Borrowed, valid until dao_finalize().
+ * @param device_index  From 0, below dao_device_count().
+ * @param role          Which of them.
+ * @param out_stream    Borrowed, valid until dao_finalize().
  * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_NO_DEVICE; DAO_ERR_SHUTDOWN.
  *
  * Threads: any. Waits: never. Cost: O(1); the first use of a device starts it.
@@ -110,6 +112,7 @@ DAO_API DAO_NODISCARD dao_status_t dao_stream_synchronize(dao_stream_t *stream);
 /**
  * Queues a copy. The places say its direction. The bytes are read and written when the stream reaches it.
  *
+ * @param stream          Borrowed.
  * @param dst_place, dst  Where to; stays allocated until the copy is done.
  * @param src_place, src  Where from; stays allocated and unchanged until the copy is done.
  * @param size_bytes      0 does nothing.
@@ -147,6 +150,7 @@ DAO_API DAO_NODISCARD dao_status_t dao_stream_copy_batch(dao_stream_t *stream, d
 /**
  * Queues a fill of device memory with one byte value.
  *
+ * @param stream      Borrowed.
  * @param dst         Memory of the stream's device, which is not checked; stays allocated until the fill is
  *                    done.
  * @param value       Of every byte.
@@ -161,6 +165,7 @@ DAO_API DAO_NODISCARD dao_status_t dao_stream_fill(dao_stream_t *stream, void *d
 /**
  * Queues a host function: it runs after all work queued before, and before all work queued after.
  *
+ * @param stream    Borrowed.
  * @param function  Runs on a thread of the backend.
  * @param user      Handed to it.
  * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_BACKEND; DAO_ERR_NO_HOST_MEMORY.
@@ -173,7 +178,8 @@ DAO_API DAO_NODISCARD dao_status_t dao_stream_host_func(dao_stream_t *stream, da
 /**
  * Creates an event on a device, not yet recorded.
  *
- * @param out_event  The caller owns it, until dao_event_destroy().
+ * @param device_index  From 0, below dao_device_count().
+ * @param out_event     The caller owns it, until dao_event_destroy().
  * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_NO_DEVICE; DAO_ERR_NO_HOST_MEMORY; DAO_ERR_BACKEND;
  * DAO_ERR_SHUTDOWN.
  *
@@ -228,6 +234,8 @@ DAO_API DAO_NODISCARD dao_status_t dao_event_synchronize(dao_event_t *event);
 /**
  * Returns the time between two finished events.
  *
+ * @param begin           Borrowed.
+ * @param end             Borrowed; on the same device.
  * @param out_elapsed_ns  Nanoseconds; negative if `end` came first.
  * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_NOT_READY if one was not recorded or has not finished.
  *

@@ -74,6 +74,7 @@ typedef struct dao_tag_stats {
  * Reads what a tag holds at a place. Each field is exact. While other threads allocate, the fields may belong
  * to slightly different moments.
  *
+ * @param place      Where its blocks are.
  * @param tag        A tag of dao_tag_create().
  * @param out_stats  Written only on DAO_OK; all zero but for a limit where nothing was allocated for the tag.
  * @return DAO_OK; DAO_ERR_INVALID for NULL, 0 or a number that is no tag; DAO_ERR_NO_DEVICE;
@@ -88,6 +89,7 @@ DAO_API DAO_NODISCARD dao_status_t dao_tag_stats_get(dao_place_t place, dao_tag_
  * Sets the most bytes that a tag's live blocks may have at a place, including rounding. All threads together
  * never exceed it. An allocation that would answers DAO_ERR_LIMIT, with a message that names the tag.
  *
+ * @param place        Where it is limited.
  * @param tag          A tag of dao_tag_create().
  * @param limit_bytes  0 means no limit.
  * @return DAO_OK; DAO_ERR_LIMIT if the tag's live blocks hold more than that: the limit stays as it was;
@@ -107,6 +109,7 @@ typedef void (*dao_tag_visit_t)(dao_tag_t tag, const dao_tag_stats_t *stats, voi
 /**
  * Shows each tag that a block was allocated or a limit was set for at a place, lowest number first.
  *
+ * @param place  Whose tags are shown.
  * @param visit  Called once a tag, by this thread.
  * @param user   Handed to `visit`.
  * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_NO_DEVICE; DAO_ERR_SHUTDOWN.

@@ -76,11 +76,13 @@ DAO_API DAO_NODISCARD dao_status_t dao_tensor_zeros(dao_place_t place, dao_type_
 /**
  * Creates a view of a memory handle, which it keeps alive.
  *
- * @param memory         Borrowed; the tensor takes a reference of its own.
- * @param offset_bytes   Of element [0, ..., 0], from the start of `memory`; a multiple of the element's size.
- * @param shape          `rank` numbers, each at least 0.
- * @param strides        `rank` numbers in elements, negative and 0 allowed; NULL is contiguous.
- * @param out_tensor     The caller owns one reference.
+ * @param memory        Borrowed; the tensor takes a reference of its own.
+ * @param offset_bytes  Of element [0, ..., 0], from the start of `memory`; a multiple of the element's size.
+ * @param type          Of the elements.
+ * @param rank          0 to DAO_TENSOR_RANK_MAX; 0 is one element.
+ * @param shape         `rank` numbers, each at least 0.
+ * @param strides       `rank` numbers in elements, negative and 0 allowed; NULL is contiguous.
+ * @param out_tensor    The caller owns one reference.
  * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_OUT_OF_BOUNDS if any element would lie outside of `memory`;
  *         DAO_ERR_OVERFLOW; DAO_ERR_NO_HOST_MEMORY.
  *
@@ -125,7 +127,11 @@ DAO_API bool dao_tensor_is_contiguous(const dao_tensor_t *tensor);
 /**
  * View: the part [start, start + length) of one dimension.
  *
- * @param dimension  0 to rank - 1; negative counts from the end.
+ * @param tensor      Borrowed; the view keeps its memory alive.
+ * @param dimension   0 to rank - 1; negative counts from the end.
+ * @param start       First index of the part, at least 0.
+ * @param length      Indices of the part, at least 0.
+ * @param out_tensor  The caller owns one reference, until dao_tensor_release().
  * @return DAO_OK; DAO_ERR_INVALID for the dimension; DAO_ERR_OUT_OF_BOUNDS; DAO_ERR_NO_HOST_MEMORY.
  *
  * Threads: any. Waits: never. Cost: O(rank).
