@@ -97,6 +97,13 @@ typedef struct dao_allocator_ops {
        nothing is freed, and it ends with dao_allocator_free_fallback() of the outermost allocator. */
     dao_status_t (*free_fast)(dao_allocator_t *allocator, void *address);
 
+    /* Optional, both or neither: the fast paths in the order of a stream. alloc_ordered: a block that fences
+       of no other stream are on; NULL where alloc is to be asked. free_ordered: frees a block that no other
+       stream is marked on, with a fence of that stream up to *out_epoch; false, and nothing is done, where
+       free is to be asked, or slow_path.h says so. Never an error, nor a message. */
+    void *(*alloc_ordered)(dao_allocator_t *allocator, size_t size_bytes, uint32_t stream);
+    bool (*free_ordered)(dao_allocator_t *allocator, void *address, uint32_t stream, uint64_t *out_epoch);
+
     /* Optional: marks a live block as used by one more stream, up to its free. DAO_ERR_FOREIGN_POINTER;
        DAO_ERR_INTERIOR_POINTER; DAO_ERR_UNSUPPORTED for a block that follows no stream. */
     dao_status_t (*stream_mark)(dao_allocator_t *allocator, void *address, uint32_t stream);
@@ -206,6 +213,10 @@ static inline void dao_allocator_ops_limit(dao_allocator_ops_t *outer, const dao
 {
     if (inner->stream_mark == NULL) {
         outer->stream_mark = NULL;
+    }
+    if (inner->alloc_ordered == NULL) {
+        outer->alloc_ordered = NULL;
+        outer->free_ordered = NULL;
     }
     if (inner->free_deferred == NULL) {
         outer->free_deferred = NULL;

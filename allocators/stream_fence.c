@@ -2,18 +2,21 @@
 /* The table behind stream fences: what each stream of a device has freed, which events stand for it, and what
    has finished.
 
-       epochs            1 . . . . . . . . . . . . . . . . . . . . . . . . . now
-       frees of stream 1     3     6 7           13        18          24
-       its events              [5]     [9]                     [21]               a ring, oldest first
-       done_epoch = 2        freed_epoch = 24
+       epochs             1    2     3      4     5         6      7   open: 8
+       frees of stream 1    x     xx   x       x      xx                 x
+       its events                [2]         [4]                [6]            a ring, oldest first
+       done_epoch = 1       freed_epoch = 8
 
-       a fence of stream 1 up to 6 waits for [9], up to 13 for [21], up to 24 for an event that is recorded
-       then
+       a fence of stream 1 up to 2 waits for [2], up to 5 for [6], up to 8 for an event that is recorded then
 
-   Why an event is enough: a program queues a block's work before it frees the block. A free draws its epoch
-   before it is seen, and an event's epoch is read before the event is recorded. So the work of all frees up
-   to that epoch lies before it in the stream. A fence's epoch is that of its latest part, which may be
-   another stream's: a stream is waited for only up to its own last free.
+   A free has the epoch that is open. Whoever records an event, or begins to wait, closes that one first, and
+   has it: so the event stands for all frees up to its epoch, and nothing is written for a free alone.
+
+   Why an event is enough: a program queues a block's work before it frees the block, and reads the epoch
+   then. An event is recorded once its epoch is closed. Were that event before the work in its stream, the
+   free would find the epoch closed, since a stream's calls are ordered. So the work of all frees up to the
+   epoch lies before the event. A fence's epoch is that of its latest part, which may be another stream's: a
+   stream is waited for only up to its own last free.
 
    A stream alone needs no events: it takes its blocks back in its own order. Events are recorded from when a
    second stream frees or waits until DAO_STREAM_FENCE_ALONE_COUNT frees of one stream in a row. Whoever finds
@@ -21,8 +24,9 @@
 
    What holds between calls:
 
-       the events of a ring are of growing epochs, above done_epoch, at most DAO_STREAM_FENCE_EVENT_MAX
-       done_epoch is DONE_ALL for numbers that no stream has, else at most the epoch of now
+       the events of a ring are of growing epochs, above done_epoch and below the open one, at most
+           DAO_STREAM_FENCE_EVENT_MAX
+       done_epoch is DONE_ALL for numbers that no stream has, else below the open epoch
        every event is in one ring, or spare, or waited for by threads alone
 
    A stream that is being captured (its work becomes a graph that runs later) is left alone: an event on it
@@ -38,6 +42,7 @@
 #include "allocators/stream_fence.h"
 
 #include "base/memory/host.h"
+#include "base/numbers/path.h"
 #include "base/report/assert.h"
 #include "base/report/error.h"
 #include "base/threads/sync.h"
@@ -72,7 +77,7 @@ typedef struct line {
 struct dao_stream_fences {
     const dao_backend_ops_t *ops;
     dao_backend_device_t *device;
-    _Atomic uint64_t epoch;          /* the latest that was drawn */
+    _Atomic uint64_t epoch;          /* the open one: that of frees now */
     _Atomic uint64_t recorded_until; /* frees up to this epoch get events */
     _Atomic uint64_t shared_streams; /* bit n: stream n may use blocks that others free */
     _Atomic uint32_t latest_stream;  /* the one that freed or waited last; 0: none yet */
@@ -94,7 +99,13 @@ static uint32_t take_stream(uint64_t *streams)
     return stream;
 }
 
-static void raise_to(_Atomic uint64_t *epoch, uint64_t value)
+/* Closes the open epoch and returns it: frees from now on have another one. */
+static uint64_t close_epoch(dao_stream_fences_t *fences)
+{
+    return atomic_fetch_add(&fences->epoch, 1);
+}
+
+static inline void raise_to(_Atomic uint64_t *epoch, uint64_t value)
 {
     uint64_t before = atomic_load(epoch);
     while (before < value && !atomic_compare_exchange_weak(epoch, &before, value)) {
@@ -195,7 +206,7 @@ static dao_status_t event_record_locked(dao_stream_fences_t *fences, const line_
     if (status != DAO_OK) {
         return status;
     }
-    event->epoch = atomic_load(&fences->epoch); /* before the event: frees after this may not be covered */
+    event->epoch = close_epoch(fences); /* before the event: frees after this may not be covered */
     status = fences->ops->event_record(event->backend, line->stream);
     if (status != DAO_OK) {
         event_release_locked(fences, event);
@@ -262,11 +273,11 @@ static bool line_is_valid_locked(const dao_stream_fences_t *fences, const line_t
     if (line->stream == NULL) {
         return done_epoch == DONE_ALL && line->ring_count == 0;
     }
-    bool is_valid = line->ring_count <= DAO_STREAM_FENCE_EVENT_MAX && done_epoch <= now_epoch;
+    bool is_valid = line->ring_count <= DAO_STREAM_FENCE_EVENT_MAX && done_epoch < now_epoch;
     uint64_t epoch = done_epoch;
     for (uint32_t i = 0; i < line->ring_count && is_valid; i++) {
         const event_t *event = ring_at(line, i);
-        is_valid = event->epoch > epoch && event->epoch <= now_epoch && event->reference_count > 0;
+        is_valid = event->epoch > epoch && event->epoch < now_epoch && event->reference_count > 0;
         epoch = event->epoch;
     }
     return is_valid;
@@ -315,6 +326,7 @@ dao_status_t dao_stream_fences_create(const dao_backend_ops_t *ops, dao_backend_
     }
     fences->ops = ops;
     fences->device = device;
+    atomic_init(&fences->epoch, 1);
     dao_mutex_init(&fences->lock, DAO_RANK_STREAM_FENCES);
     for (uint32_t i = 0; i < NUMBER_COUNT; i++) {
         atomic_init(&fences->lines[i].done_epoch, DONE_ALL);
@@ -357,8 +369,7 @@ dao_status_t dao_stream_fences_stream_add(dao_stream_fences_t *fences, dao_backe
         DAO_ASSERT(line->ring_count == 0);
         DAO_ASSERT(atomic_load(&line->done_epoch) == DONE_ALL);
         line->stream = stream;
-        atomic_store(&line->done_epoch,
-                     atomic_load(&fences->epoch)); /* whoever had the number has finished */
+        atomic_store(&line->done_epoch, close_epoch(fences)); /* whoever had the number has finished */
         for (uint32_t i = 0; i < NUMBER_COUNT; i++) {
             line->seen_epochs[i] = 0;
         }
@@ -397,6 +408,21 @@ void dao_stream_fences_share(dao_stream_fences_t *fences, uint32_t stream)
 
 /* ---- frees ---- */
 
+/* Records events for the streams of a fence that need one. */
+static DAO_OFF_THE_PATH void record_slow(dao_stream_fences_t *fences, const dao_stream_fence_t *fence)
+{
+    uint64_t streams = fence->streams;
+    lock(fences);
+    while (streams != 0) {
+        line_t *line = &fences->lines[take_stream(&streams)];
+        uint64_t epoch = needed_epoch(line, fence);
+        if (!line_is_done(line, epoch) && !has_event_locked(line, epoch)) {
+            (void)line_record_locked(fences, line); /* whoever waits records again */
+        }
+    }
+    unlock(fences);
+}
+
 /* Notes that a stream is active. One after another means that others' frees are of interest. */
 static void note_use(dao_stream_fences_t *fences, uint32_t stream, uint64_t epoch)
 {
@@ -412,7 +438,7 @@ static void note_use(dao_stream_fences_t *fences, uint32_t stream, uint64_t epoc
 dao_stream_fence_t dao_stream_fences_mark(dao_stream_fences_t *fences, uint32_t stream)
 {
     DAO_ASSERT(stream > 0 && stream <= DAO_STREAM_FENCE_STREAM_MAX);
-    uint64_t epoch = atomic_fetch_add(&fences->epoch, 1) + 1;
+    uint64_t epoch = atomic_load(&fences->epoch);
     uint64_t streams = atomic_load(&fences->shared_streams) | bit(stream);
     while (streams != 0) {
         raise_to(&fences->lines[take_stream(&streams)].freed_epoch, epoch);
@@ -421,22 +447,28 @@ dao_stream_fence_t dao_stream_fences_mark(dao_stream_fences_t *fences, uint32_t 
     return (dao_stream_fence_t){.streams = bit(stream), .epoch = epoch};
 }
 
+uint64_t dao_stream_fences_mark_own(dao_stream_fences_t *fences, uint32_t stream)
+{
+    DAO_ASSERT(stream > 0 && stream <= DAO_STREAM_FENCE_STREAM_MAX);
+    uint64_t epoch = atomic_load(&fences->epoch);
+    raise_to(&fences->lines[stream].freed_epoch, epoch);
+    note_use(fences, stream, epoch);
+    return epoch;
+}
+
+void dao_stream_fences_record_own(dao_stream_fences_t *fences, uint32_t stream, uint64_t epoch)
+{
+    if (epoch <= atomic_load_explicit(&fences->recorded_until, memory_order_relaxed)) {
+        record_slow(fences, &(dao_stream_fence_t){.streams = bit(stream), .epoch = epoch});
+    }
+}
+
 void dao_stream_fences_record(dao_stream_fences_t *fences, const dao_stream_fence_t *fence)
 {
-    uint64_t streams = fence->streams;
-    bool is_one = (streams & (streams - 1)) == 0;
-    if (is_one && fence->epoch > atomic_load_explicit(&fences->recorded_until, memory_order_relaxed)) {
-        return;
+    bool is_one = (fence->streams & (fence->streams - 1)) == 0;
+    if (!is_one || fence->epoch <= atomic_load_explicit(&fences->recorded_until, memory_order_relaxed)) {
+        record_slow(fences, fence);
     }
-    lock(fences);
-    while (streams != 0) {
-        line_t *line = &fences->lines[take_stream(&streams)];
-        uint64_t epoch = needed_epoch(line, fence);
-        if (!line_is_done(line, epoch) && !has_event_locked(line, epoch)) {
-            (void)line_record_locked(fences, line); /* whoever waits records again */
-        }
-    }
-    unlock(fences);
 }
 
 /* ---- what has finished ---- */
@@ -453,9 +485,9 @@ bool dao_stream_fences_is_done(const dao_stream_fences_t *fences, const dao_stre
     return true;
 }
 
-uint64_t dao_stream_fences_epoch(const dao_stream_fences_t *fences)
+uint64_t dao_stream_fences_close(dao_stream_fences_t *fences)
 {
-    return atomic_load(&fences->epoch);
+    return close_epoch(fences);
 }
 
 void dao_stream_fences_finished(dao_stream_fences_t *fences, uint32_t stream, uint64_t epoch)
@@ -481,12 +513,18 @@ dao_stream_fence_t dao_stream_fences_pending(const dao_stream_fences_t *fences)
     return fence;
 }
 
-/* Asks a stream's events, oldest first, as long as they have finished. */
+/* Asks a stream's newest event, which stands for all, then the others, oldest first, as long as they have
+   finished. */
 static bool line_poll_locked(dao_stream_fences_t *fences, line_t *line)
 {
     bool has_advanced = false;
     if (line->ring_count == 0 && line_record_locked(fences, line) != DAO_OK) {
         return false; /* the next poll tries again */
+    }
+    const event_t *newest = ring_at(line, line->ring_count - 1);
+    if (line->ring_count > 1 && means_ended(fences->ops->event_query(newest->backend))) {
+        line_advance_locked(fences, line, newest->epoch);
+        return true;
     }
     while (line->ring_count > 0) {
         const event_t *oldest = ring_at(line, 0);
@@ -576,6 +614,8 @@ static dao_status_t line_wait(dao_stream_fences_t *fences, line_t *line, uint64_
     if (status == DAO_OK) {
         event->reference_count++;
         epoch = event->epoch;
+    } else {
+        epoch = close_epoch(fences); /* as of the wait for the device */
     }
     unlock(fences);
     if (status == DAO_ERR_BUSY) {

@@ -4,8 +4,8 @@
    behind it knows each stream's events and what is known to have finished.
 
    A device has one table; its streams are numbered 1 .. DAO_STREAM_FENCE_STREAM_MAX. Every free in stream
-   order draws an epoch, a number that only grows. An event that was recorded on a stream at epoch e stands
-   for all frees on that stream up to e. */
+   order has an epoch, a number that only grows: the one that is open then. An event that was recorded on a
+   stream and has closed epoch e stands for all frees on that stream up to e. */
 #ifndef DAO_ALLOCATORS_STREAM_FENCE_H
 #define DAO_ALLOCATORS_STREAM_FENCE_H
 
@@ -79,6 +79,13 @@ void dao_stream_fences_share(dao_stream_fences_t *fences, uint32_t stream);
    any. Lock-free, makes no backend call. */
 dao_stream_fence_t dao_stream_fences_mark(dao_stream_fences_t *fences, uint32_t stream);
 
+/* As dao_stream_fences_mark(), of a block that no other stream was marked on: its fence's epoch. Called with
+   the allocator's lock, so that what it frees is of growing epochs. */
+uint64_t dao_stream_fences_mark_own(dao_stream_fences_t *fences, uint32_t stream);
+
+/* dao_stream_fences_record() for such a block. */
+void dao_stream_fences_record_own(dao_stream_fences_t *fences, uint32_t stream, uint64_t epoch);
+
 /* Records events behind a fence that has just been attached to a free block, on those of its streams for
    which waiting for a later event would wait for too much: not on a stream that is alone. Called without a
    lock. An error is kept back: whoever waits records again. */
@@ -93,11 +100,12 @@ bool dao_stream_fences_is_done(const dao_stream_fences_t *fences, const dao_stre
    allocator's lock. */
 bool dao_stream_fences_poll(dao_stream_fences_t *fences);
 
-/* Returns the epoch of now: frees so far have at most this one. Threads: any. Loads only. */
-uint64_t dao_stream_fences_epoch(const dao_stream_fences_t *fences);
+/* Closes the open epoch, and returns it: frees so far have at most this one, later ones another. Threads:
+   any. Lock-free. */
+uint64_t dao_stream_fences_close(dao_stream_fences_t *fences);
 
-/* Says that the host has waited for the work of a stream (0: of all streams), and began when the epoch was
-   that one. What is known so needs no event. Threads: any. */
+/* Says that the host has waited for the work of a stream (0: of all streams), and closed that epoch before.
+   What is known so needs no event. Threads: any. */
 void dao_stream_fences_finished(dao_stream_fences_t *fences, uint32_t stream, uint64_t epoch);
 
 /* Returns the fence of all that was freed and is not known to have finished. Threads: any. Loads only. */

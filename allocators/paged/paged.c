@@ -12,11 +12,11 @@
    (paged_lease.c).
 
    The usual path takes the arena's lock alone: a hole that is mapped throughout and not fenced, or fenced by
-   the request's own stream. Everything else takes the locks of all arenas, in their order ("the world"), and
-   goes on in this order, each step bounded:
+   the request's own stream (paged_ordered.c). Everything else takes the locks of all arenas, in their order
+   ("the world"), and goes on in this order, each step bounded:
 
        1. once more the usual path: another thread may have freed something
-       2. fenced parts whose streams have passed since are free for all
+       2. fenced parts whose streams have passed since are free for all, some at a time
        3. a part that other streams fence, mapped throughout, behind a wait on the device (stream requests)
        4. the place that lacks the fewest pages: free pages are moved there or new ones taken (pages.c)
        5. all of this in the arenas of other threads
@@ -128,7 +128,7 @@ static DAO_ON_THE_PATH void *take_and_unlock(arena_t *arena, uint32_t hole, size
     if (dao_range_at(range, hole)->size_units == size_units) {
         dao_range_take_whole(range, hole, size_bytes);
     } else {
-        (void)dao_range_take_front(range, hole, size_units, size_bytes);
+        (void)dao_range_take_front(range, NULL, hole, size_units, size_bytes);
     }
     dao_stats_count_alloc(&arena->ledger.stats, size_bytes, size_units << UNIT_SHIFT);
     DAO_ASSERT_HEAVY(dao_segment_is_valid(&arena->segment, NULL));
@@ -161,7 +161,7 @@ static DAO_ON_THE_PATH void *take_fast(paged_t *paged, arena_t *arena, size_t si
 {
     dao_range_t *range = arena->segment.range;
     uint64_t size_units = (size_bytes + DAO_RANGE_GRANULE - 1) >> UNIT_SHIFT;
-    uint32_t hole = range->fenced_count == 0 ? dao_range_find_good(range, size_units) : DAO_RANGE_NONE;
+    uint32_t hole = dao_range_find_good(range, NULL, size_units);
     if (__builtin_expect(hole == DAO_RANGE_NONE || range->unused == DAO_RANGE_NONE, false)) {
         return give_up_fast(paged, arena, size_bytes);
     }
@@ -204,6 +204,9 @@ static dao_status_t paged_free_owned(dao_allocator_t *allocator, void *address, 
     dao_status_t status = DAO_ERR_FOREIGN_POINTER;
     if (arena != NULL) {
         dao_arena_lock(arena);
+        if (fence != NULL && fence->streams != 0) {
+            dao_range_announce(arena->segment.range, (uint32_t)__builtin_ctzll(fence->streams));
+        }
         status = dao_segment_free(&arena->segment, &arena->ledger, address, fence, owner);
         dao_spin_unlock(&arena->lock);
     }
@@ -332,7 +335,7 @@ static dao_status_t paged_trim(dao_allocator_t *allocator, size_t keep_bytes, si
     paged_t *paged = dao_paged_of(allocator);
     dao_paged_lock(paged);
     uint64_t before_bytes = paged->ledger.stats.reserved_bytes;
-    (void)dao_paged_settle(paged);
+    dao_paged_settle_all(paged);
     uint32_t free_count = free_pages(paged);
     uint64_t keep_count = keep_bytes / paged->page_bytes;
     uint32_t excess_count = free_count > keep_count ? free_count - (uint32_t)keep_count : 0;
@@ -351,7 +354,7 @@ static dao_status_t shrink_to(paged_t *paged, uint64_t limit_bytes)
         return DAO_OK;
     }
     uint64_t excess = (reserved_bytes - limit_bytes + paged->page_bytes - 1) / paged->page_bytes;
-    (void)dao_paged_settle(paged);
+    dao_paged_settle_all(paged);
     if (free_pages(paged) < excess) {
         return dao_error(DAO_ERR_LIMIT,
                          "%s: live blocks and leases hold more than the new limit of %zu bytes",
@@ -455,6 +458,8 @@ static const dao_allocator_ops_t paged_ops = {
     .free = paged_free,
     .free_owned = paged_free_owned,
     .free_fast = paged_free_fast,
+    .alloc_ordered = dao_paged_alloc_ordered,
+    .free_ordered = dao_paged_free_ordered,
     .stream_mark = paged_stream_mark,
     .query = paged_query,
     .trim = paged_trim,
@@ -527,6 +532,8 @@ dao_status_t dao_paged_create(const dao_device_memory_config_t *config, const da
     paged->ops = paged_ops;
     if (config->fit != DAO_RANGE_FIT_GOOD) {
         paged->ops.alloc_fast = dao_allocator_alloc_fallback;
+        paged->ops.alloc_ordered = NULL;
+        paged->ops.free_ordered = NULL;
     }
     paged->base = (dao_allocator_t){.ops = &paged->ops, .ledger = &paged->ledger};
     paged->fences = config->fences;

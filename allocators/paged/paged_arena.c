@@ -256,22 +256,37 @@ static bool is_done(const dao_stream_fence_t *fence, void *user)
     return dao_stream_fences_is_done(user, fence);
 }
 
-/* Frees the fenced parts whose streams have passed; true if anything may be free now. */
-bool dao_paged_settle(paged_t *paged)
+/* Frees up to `most` fenced parts of each arena that have passed; *out_has_fences: there were any. */
+static bool settle_known(paged_t *paged, uint32_t most, bool *out_has_fences)
 {
-    bool has_fences = false;
+    uint32_t count = 0;
+    *out_has_fences = false;
     for (uint32_t i = 0; i < dao_paged_arena_count(paged); i++) {
-        has_fences = has_fences || dao_range_has_fences(paged->arenas[i]->segment.range);
+        dao_range_t *range = paged->arenas[i]->segment.range;
+        if (dao_range_has_fences(range)) {
+            *out_has_fences = true;
+            count += dao_range_settle(range, is_done, paged->fences, most);
+        }
     }
-    if (!has_fences) {
-        return false;
+    return count > 0;
+}
+
+bool dao_paged_settle(paged_t *paged, uint32_t most)
+{
+    bool has_fences;
+    bool is_settled = settle_known(paged, most, &has_fences);
+    if (is_settled || !has_fences) {
+        return is_settled;
     }
     DAO_ASSERT(paged->fences != NULL);
-    (void)dao_stream_fences_poll(paged->fences);
-    for (uint32_t i = 0; i < dao_paged_arena_count(paged); i++) {
-        dao_range_settle(paged->arenas[i]->segment.range, is_done, paged->fences);
+    (void)dao_stream_fences_poll(paged->fences); /* it may be news to another allocator's blocks alone */
+    return settle_known(paged, most, &has_fences);
+}
+
+void dao_paged_settle_all(paged_t *paged)
+{
+    while (dao_paged_settle(paged, UINT32_MAX)) {
     }
-    return true;
 }
 
 /* Waits on the host for all fences that may help a request, which is not what other leases

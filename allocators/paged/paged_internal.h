@@ -149,6 +149,11 @@ dao_status_t dao_paged_lease_begin(dao_allocator_t *allocator, uint32_t *out_lea
 void dao_paged_lease_end(dao_allocator_t *allocator, uint32_t lease);
 void dao_paged_lease_stats(dao_allocator_t *allocator, uint32_t lease, dao_block_lease_stats_t *out_stats);
 
+/* ---- in stream order: paged_ordered.c ---- */
+
+void *dao_paged_alloc_ordered(dao_allocator_t *allocator, size_t size_bytes, uint32_t stream);
+bool dao_paged_free_ordered(dao_allocator_t *allocator, void *address, uint32_t stream, uint64_t *out_epoch);
+
 /* ---- windows: paged_window.c ---- */
 
 dao_status_t dao_paged_window_begin(dao_allocator_t *allocator, dao_window_t *out_window);
@@ -179,8 +184,12 @@ uint32_t dao_paged_used_count(paged_t *paged);
 
 uint64_t dao_paged_largest_hole(const paged_t *paged); /* of those that threads share */
 
-/* Frees the fenced parts whose streams have passed; true if anything may be free now. */
-bool dao_paged_settle(paged_t *paged);
+/* Frees up to `most` fenced parts of each arena whose streams are known to have passed; if there is none,
+   asks the device's events first. Returns true if anything is free now that was not. */
+bool dao_paged_settle(paged_t *paged, uint32_t most);
+
+/* Frees all fenced parts whose streams have passed. */
+void dao_paged_settle_all(paged_t *paged);
 
 /* Waits on the host for all fences that may keep a request, which are not those of other leases; without a
    lock. False if there is nothing to wait for. */

@@ -12,6 +12,10 @@
 #define HOLE_LOOK_FEW   64u
 #define HOLE_LOOK_MANY  1024u
 
+/* Fenced parts of each arena that are freed before the request is tried again. Each costs some hundred
+   instructions, a try as many as ten of them. */
+#define SETTLE_COUNT 16u
+
 /* ---- looking for a place ---- */
 
 typedef enum aim {
@@ -273,7 +277,7 @@ dao_status_t dao_paged_place_and_back(paged_t *paged, placing_t *placing, uint32
 static dao_status_t place_or_back(paged_t *paged, placing_t *placing, uint32_t count)
 {
     dao_status_t status = place_among(paged, placing, count, false);
-    if (status == DAO_ERR_LIMIT && dao_paged_settle(paged)) {
+    while (status == DAO_ERR_LIMIT && dao_paged_settle(paged, SETTLE_COUNT)) {
         status = place_among(paged, placing, count, false);
     }
     if (status == DAO_ERR_LIMIT && dao_block_request_takes_fenced(placing->request)) {

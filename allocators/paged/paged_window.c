@@ -49,8 +49,8 @@ static dao_status_t take(placing_t *placing, uint64_t offset_bytes)
 static dao_status_t take_and_back(paged_t *paged, placing_t *placing, uint64_t offset_bytes)
 {
     dao_status_t status = take(placing, offset_bytes);
-    if (status == DAO_ERR_LIMIT && !dao_block_request_takes_fenced(placing->request) &&
-        dao_paged_settle(paged)) {
+    if (status == DAO_ERR_LIMIT && !dao_block_request_takes_fenced(placing->request)) {
+        dao_paged_settle_all(paged);
         status = take(placing, offset_bytes);
     }
     return status == DAO_OK ? dao_paged_back(paged, placing) : status;

@@ -20,12 +20,13 @@
        sum of size_units of all blocks == capacity_units; each begins where the one before it ends
        sum of size_units of used blocks == used_units
        no two neighbours are free and fenced by the same streams, or by none
-       a free block is in the bin of its size, and nothing else is in a bin
+       a free block is in the bin of its size, of its fence's set, and nothing else is in a bin
        a cell of starts has the first used block in it
        sentinel + the room of the bins + blocks + unused nodes == node_count
 
    A block's states (dao_range_state_t): free, fenced (free, but some streams may still use it), used, marked
-   (used, and streams are noted on it). Gaps are in range_parts.c.
+   (used, and streams are noted on it). Gaps are in range_parts.c, fences in range_fences.c: what is fenced
+   lies in bins of its own, so that nobody looks at it who must not have it.
 
        free, fenced ──alloc──> used ──mark──> marked        used, marked ──free──> free, or fenced
        fenced ──settle: its streams have passed──> free
@@ -39,8 +40,8 @@
    cost (cost_of()): what it has more than the request and, for tight requests, its offset. So large holes
    stay at the end.
 
-   This file is all that others call but for parts (range_parts.c). range_table.c has the memory of the
-   tables, range_index.c finds the block around an offset, range_valid.c checks it all. */
+   This file is all that others call but for parts and fences. range_table.c has the memory of the tables,
+   range_index.c finds the block around an offset, range_valid.c checks it all. */
 #include "allocators/range/range_internal.h"
 
 #include "base/memory/host.h"
@@ -58,7 +59,7 @@ typedef struct wish {
     uint32_t stream;
     uint32_t depth; /* entries of a bin that are looked at, unless nothing is found; UINT32_MAX: all */
     bool takes_fenced;
-    bool is_by_cost; /* takes the hole of the least cost; else the lowest of the first bin that has any */
+    bool is_by_cost; /* takes the hole of the least cost; else the lowest of the lowest bin that has any */
 } wish_t;
 
 static uint64_t aligned_start(const dao_range_t *range, const dao_range_node_t *node, const wish_t *wish)
@@ -69,8 +70,11 @@ static uint64_t aligned_start(const dao_range_t *range, const dao_range_node_t *
 
 static bool is_allowed(const dao_range_t *range, uint32_t link, const wish_t *wish)
 {
-    return dao_range_at(range, link)->state == NODE_FREE || wish->takes_fenced ||
-           dao_stream_fence_is_own(dao_range_fence(range, link), wish->stream);
+    if (!dao_range_is_fenced(range, link) || wish->takes_fenced) {
+        return true;
+    }
+    dao_stream_fence_t fence = dao_range_fence_of(range, link);
+    return dao_stream_fence_is_own(&fence, wish->stream);
 }
 
 static bool fits(const dao_range_t *range, uint32_t link, const wish_t *wish)
@@ -114,24 +118,27 @@ static bool is_better(const dao_range_t *range, uint32_t link, uint32_t best, co
         return true;
     }
     const dao_range_node_t *node = dao_range_at(range, link), *other = dao_range_at(range, best);
-    uint64_t cost = wish->is_by_cost ? cost_of(node, wish) : 0;
-    uint64_t other_cost = wish->is_by_cost ? cost_of(other, wish) : 0;
+    uint64_t cost = wish->is_by_cost ? cost_of(node, wish) : node->bin;
+    uint64_t other_cost = wish->is_by_cost ? cost_of(other, wish) : other->bin;
     return cost != other_cost ? cost < other_cost : node->offset_units < other->offset_units;
 }
 
-/* Returns true if holes of a bin may be better than the best of the bins before it. */
+/* Returns true if holes of a bin may be better than the best of other bins. */
 static bool may_be_better(const dao_range_t *range, size_t bin, uint32_t best, const wish_t *wish)
 {
-    return best == NONE || (wish->is_by_cost && (dao_range_bin_least(bin) - wish->size_units) << COST_SHIFT <
-                                                    cost_of(dao_range_at(range, best), wish));
+    if (best == NONE || !wish->is_by_cost) {
+        return best == NONE || bin <= dao_range_at(range, best)->bin;
+    }
+    uint64_t least_units = dao_range_bin_least(bin);
+    uint64_t excess_units = least_units > wish->size_units ? least_units - wish->size_units : 0;
+    return excess_units << COST_SHIFT <= cost_of(dao_range_at(range, best), wish);
 }
 
 /* As dao_range_look(), for all that a request may ask for. */
-static uint32_t look_slow(const dao_range_t *range, size_t bin, uint32_t best, const wish_t *wish,
+static uint32_t look_slow(const dao_range_t *range, uint32_t first, uint32_t best, const wish_t *wish,
                           uint32_t depth)
 {
-    for (uint32_t i = dao_range_bin_first(range, bin); i != NONE && depth > 0;
-         i = dao_range_at(range, i)->bin_after, depth--) {
+    for (uint32_t i = first; i != NONE && depth > 0; i = dao_range_at(range, i)->bin_after, depth--) {
         if (fits(range, i, wish) && is_better(range, i, best, wish)) {
             best = i;
         }
@@ -139,17 +146,39 @@ static uint32_t look_slow(const dao_range_t *range, size_t bin, uint32_t best, c
     return best;
 }
 
-/* Any kind of request. Where nothing is found every hole that may fit is looked at, so that none is ever
-   missed. */
+/* Returns the better one of `best` and the best of some bins. */
+static uint32_t find_in(const dao_range_t *range, dao_range_set_t *bins, uint32_t best, const wish_t *wish,
+                        uint32_t depth)
+{
+    size_t bin = dao_range_next_bin(range, bins, dao_range_bin_of(wish->size_units));
+    while (bin != DAO_RANGE_NO_BIN && may_be_better(range, bin, best, wish)) {
+        best = look_slow(range, dao_range_bin_first(range, bins, bin), best, wish, depth);
+        bin = dao_range_next_bin(range, bins, bin + 1);
+    }
+    return best;
+}
+
+/* Returns the better one of `best` and the best of some sets' bins */
+static uint32_t find_in_sets(const dao_range_t *range, uint64_t set_bits, uint32_t best, const wish_t *wish,
+                             uint32_t depth)
+{
+    while (set_bits != 0) {
+        dao_range_set_t *set = range->sets[__builtin_ctzll(set_bits)];
+        best = set->count > 0 ? find_in(range, set, best, wish, depth) : best;
+        set_bits &= set_bits - 1;
+    }
+    return best;
+}
+
+/* Any kind of request: what nothing fences, what its stream fences, and what others do if it takes that.
+   Where nothing is found every hole that may fit is looked at, so that none is ever missed. */
 static uint32_t find_slow(const dao_range_t *range, const wish_t *wish)
 {
-    uint32_t best = NONE;
+    uint64_t own_bits = wish->stream != 0 ? UINT64_C(1) << wish->stream | UINT64_C(1) << DAO_RANGE_MIXED : 0;
+    uint64_t set_bits = range->set_bits & (wish->takes_fenced ? UINT64_MAX : own_bits);
     for (uint32_t depth = wish->depth;; depth = UINT32_MAX) {
-        size_t bin = dao_range_next_bin(range, dao_range_bin_of(wish->size_units));
-        while (bin != DAO_RANGE_NO_BIN && may_be_better(range, bin, best, wish)) {
-            best = look_slow(range, bin, best, wish, depth);
-            bin = dao_range_next_bin(range, bin + 1);
-        }
+        uint32_t best = find_in(range, NULL, NONE, wish, depth);
+        best = find_in_sets(range, set_bits, best, wish, depth);
         if (best != NONE || depth == UINT32_MAX) {
             return best;
         }
@@ -167,15 +196,12 @@ static uint32_t cut_front(dao_range_t *range, uint32_t hole, uint64_t size_units
         (dao_range_node_t){.size_units = front->size_units - size_units,
                            .offset_units = (uint32_t)(front->offset_units + size_units),
                            .before = hole,
-                           .after = front->after,
-                           .state = front->state};
-    *dao_range_fence(range, back) = *dao_range_fence(range, hole);
-    range->fenced_count += front->state == NODE_FENCED;
+                           .after = front->after};
     dao_range_at(range, front->after)->before = back;
     front->after = back;
     front->size_units = size_units;
-    dao_range_bin_again(range, hole);
-    dao_range_bin_insert(range, back, dao_range_bin_of(dao_range_at(range, back)->size_units));
+    dao_range_bin_again(range, dao_range_bins_of(range, hole), hole);
+    dao_range_put_split(range, back, hole);
     if (range->firsts != NULL) {
         dao_range_index_add(range, back);
     }
@@ -189,14 +215,14 @@ static void carve(dao_range_t *range, uint32_t hole, uint64_t start_units, uint6
         hole = cut_front(range, hole, start_units - dao_range_at(range, hole)->offset_units);
     }
     if (dao_range_at(range, hole)->size_units == size_units) {
-        range->fenced_count -= dao_range_at(range, hole)->state == NODE_FENCED;
-        dao_range_take_whole(range, hole, user);
+        (void)dao_range_take_out(range, hole);
+        dao_range_enter_used(range, hole, (uint32_t)start_units, size_units, user);
         return;
     }
     if (range->firsts != NULL) {
         dao_range_index_drop(range, hole);
     }
-    uint32_t taken = dao_range_take_front(range, hole, size_units, user);
+    uint32_t taken = dao_range_take_front(range, dao_range_bins_of(range, hole), hole, size_units, user);
     if (range->firsts != NULL) {
         dao_range_index_add(range, taken);
         dao_range_index_add(range, hole);
@@ -226,8 +252,7 @@ static dao_status_t alloc_slow(dao_range_t *range, const dao_range_request_t *re
     if (status != DAO_OK) {
         return status;
     }
-    out_grant->fence = dao_range_at(range, hole)->state == NODE_FENCED ? *dao_range_fence(range, hole)
-                                                                       : (dao_stream_fence_t){0};
+    out_grant->fence = dao_range_fence_of(range, hole);
     uint64_t start_units = aligned_start(range, dao_range_at(range, hole), &wish);
     carve(range, hole, start_units, size_units, request->user);
     out_grant->offset_bytes = start_units << UNIT_SHIFT;
@@ -243,14 +268,24 @@ dao_status_t dao_range_alloc(dao_range_t *range, const dao_range_request_t *requ
         return DAO_ERR_LIMIT;
     }
     uint64_t size_units = (request->size_bytes + DAO_RANGE_GRANULE - 1) >> UNIT_SHIFT;
-    if (range->fenced_count != 0 || request->alignment_bytes > DAO_RANGE_GRANULE || !range->is_plain ||
-        request->is_tight) {
+    uint32_t stream = DAO_RANGE_MIXED;
+    bool may_be_mixed = false;
+    if (request->stream != 0) {
+        dao_range_announce(range, request->stream);
+        stream = range->sets[request->stream] != NULL ? request->stream : DAO_RANGE_MIXED;
+        may_be_mixed = range->sets[DAO_RANGE_MIXED]->count > 0;
+    }
+    if ((range->fenced_count > 0 && request->takes_fenced) || may_be_mixed ||
+        request->alignment_bytes > DAO_RANGE_GRANULE || !range->is_plain || request->is_tight) {
         return alloc_slow(range, request, size_units, out_grant);
     }
-    uint32_t hole = dao_range_find_good(range, size_units);
+    uint32_t hole = stream != DAO_RANGE_MIXED ? dao_range_find_for(range, stream, size_units)
+                                              : dao_range_find_good(range, NULL, size_units);
     if (hole == NONE) {
-        hole =
-            find_slow(range, &(wish_t){.size_units = size_units, .alignment_units = 1, .depth = UINT32_MAX});
+        hole = find_slow(range, &(wish_t){.size_units = size_units,
+                                          .alignment_units = 1,
+                                          .stream = request->stream,
+                                          .depth = UINT32_MAX});
     }
     if (hole == NONE) {
         return DAO_ERR_LIMIT;
@@ -262,12 +297,8 @@ dao_status_t dao_range_alloc(dao_range_t *range, const dao_range_request_t *requ
         }
     }
     out_grant->offset_bytes = (uint64_t)dao_range_at(range, hole)->offset_units << UNIT_SHIFT;
-    out_grant->fence = (dao_stream_fence_t){0};
-    if (dao_range_at(range, hole)->size_units == size_units) {
-        dao_range_take_whole(range, hole, request->user);
-    } else {
-        dao_range_take_front(range, hole, size_units, request->user);
-    }
+    out_grant->fence = dao_range_fence_of(range, hole);
+    dao_range_take_for(range, stream, hole, size_units, request->user);
     DAO_ASSERT_HEAVY(dao_range_is_valid(range));
     return DAO_OK;
 }
@@ -304,59 +335,6 @@ dao_status_t dao_range_alloc_at(dao_range_t *range, uint64_t offset_bytes, uint6
 
 /* ---- giving back ---- */
 
-/* Joins the free node behind `link` to it; what fences either fences both. Neither is put into a bin here. */
-static void absorb_after(dao_range_t *range, uint32_t link)
-{
-    uint32_t after = dao_range_at(range, link)->after;
-    if (range->firsts != NULL) {
-        dao_range_index_drop(range, after);
-    }
-    if (dao_range_at(range, after)->state == NODE_FENCED) {
-        if (dao_range_at(range, link)->state == NODE_FREE) {
-            *dao_range_fence(range, link) = (dao_stream_fence_t){0};
-            dao_range_at(range, link)->state = NODE_FENCED;
-        } else {
-            range->fenced_count--;
-        }
-        dao_stream_fence_join(dao_range_fence(range, link), dao_range_fence(range, after));
-    }
-    dao_range_join_nodes(range, link, after);
-    dao_range_node_give(range, after);
-}
-
-/* Makes any node free whose state and fence are set, and merges it with those neighbours that the same
-   streams fence. */
-static void make_free_slow(dao_range_t *range, uint32_t link)
-{
-    uint32_t after = dao_range_at(range, link)->after;
-    if (dao_range_are_alike(range, link, after)) {
-        dao_range_bin_remove(range, after);
-        absorb_after(range, link);
-    }
-    uint32_t before = dao_range_at(range, link)->before;
-    if (dao_range_are_alike(range, before, link)) {
-        absorb_after(range, before);
-        dao_range_bin_again(range, before);
-    } else {
-        dao_range_bin_insert(range, link, dao_range_bin_of(dao_range_at(range, link)->size_units));
-    }
-}
-
-/* Returns a node that is being freed its fence: what is handed in and what was marked. */
-static void set_fence(dao_range_t *range, uint32_t link, dao_stream_fence_t *fence)
-{
-    dao_range_node_t *node = dao_range_at(range, link);
-    if (fence != NULL && node->state == NODE_MARKED) {
-        fence->streams |= dao_range_fence(range, link)->streams;
-    }
-    bool is_fenced = fence != NULL && !dao_stream_fence_is_empty(fence);
-    node->state = is_fenced ? NODE_FENCED : NODE_FREE;
-    if (is_fenced) {
-        *dao_range_fence(range, link) = *fence;
-        range->fenced_count++;
-    }
-}
-
 /* Tells why no used block starts at an offset. */
 static dao_status_t free_error(const dao_range_t *range, uint64_t offset_bytes)
 {
@@ -383,8 +361,10 @@ static DAO_ON_THE_PATH void release(dao_range_t *range, uint32_t link, uint64_t 
     if (range->is_plain && fence == NULL && node->state == NODE_USED) {
         dao_range_make_free(range, link);
     } else {
-        set_fence(range, link, fence);
-        make_free_slow(range, link);
+        if (fence != NULL && node->state == NODE_MARKED) {
+            fence->streams |= dao_range_fence(range, link)->streams;
+        }
+        dao_range_put_merged(range, link, fence != NULL ? *fence : (dao_stream_fence_t){0});
     }
     DAO_ASSERT_HEAVY(dao_range_is_valid(range));
 }
@@ -436,19 +416,11 @@ static bool are_allowed(const dao_range_t *range, uint32_t first, uint64_t end_u
    part. */
 static uint32_t join_up_to(dao_range_t *range, uint32_t first, uint64_t end_units)
 {
-    while (dao_range_at(range, first)->offset_units + dao_range_at(range, first)->size_units < end_units ||
-           dao_range_are_alike(range, first, dao_range_at(range, first)->after)) {
-        dao_range_bin_remove(range, dao_range_at(range, first)->after);
-        absorb_after(range, first);
+    dao_stream_fence_t fence = dao_range_take_out(range, first);
+    while (dao_range_at(range, first)->offset_units + dao_range_at(range, first)->size_units < end_units) {
+        dao_range_absorb_after(range, first, &fence);
     }
-    uint32_t before = dao_range_at(range, first)->before;
-    if (dao_range_are_alike(range, before, first)) {
-        dao_range_bin_remove(range, first);
-        absorb_after(range, before);
-        first = before;
-    }
-    dao_range_bin_again(range, first);
-    return first;
+    return dao_range_put_merged(range, first, fence);
 }
 
 dao_status_t dao_range_alloc_over(dao_range_t *range, uint64_t offset_bytes,
@@ -475,14 +447,13 @@ dao_status_t dao_range_alloc_over(dao_range_t *range, uint64_t offset_bytes,
         start_units + size_units) {
         part = join_up_to(range, part, start_units + size_units);
     }
-    *out_fence = dao_range_at(range, part)->state == NODE_FENCED ? *dao_range_fence(range, part)
-                                                                 : (dao_stream_fence_t){0};
+    *out_fence = dao_range_fence_of(range, part);
     carve(range, part, start_units, size_units, request->user);
     DAO_ASSERT_HEAVY(dao_range_is_valid(range));
     return DAO_OK;
 }
 
-/* ---- fences ---- */
+/* ---- marks ---- */
 
 dao_status_t dao_range_mark(dao_range_t *range, uint64_t offset_bytes, uint32_t stream)
 {
@@ -492,10 +463,8 @@ dao_status_t dao_range_mark(dao_range_t *range, uint64_t offset_bytes, uint32_t 
         return free_error(range, offset_bytes);
     }
     dao_range_node_t *node = dao_range_at(range, link);
-    dao_stream_fence_t mark = {.streams = UINT64_C(1) << stream};
-    *dao_range_fence(range, link) =
-        node->state == NODE_MARKED ? *dao_range_fence(range, link) : (dao_stream_fence_t){0};
-    dao_stream_fence_join(dao_range_fence(range, link), &mark);
+    uint64_t *streams = &dao_range_fence(range, link)->streams;
+    *streams = UINT64_C(1) << stream | (node->state == NODE_MARKED ? *streams : 0);
     node->state = NODE_MARKED;
     return DAO_OK;
 }
@@ -508,68 +477,6 @@ dao_status_t dao_range_renumber(dao_range_t *range, uint64_t offset_bytes, uint6
     }
     dao_range_at(range, link)->user = user;
     return DAO_OK;
-}
-
-bool dao_range_has_fences(const dao_range_t *range)
-{
-    return range->fenced_count > 0;
-}
-
-/* Merges free neighbours, all of them or those that the same streams fence. */
-static void merge_all(dao_range_t *range, bool is_any_fence)
-{
-    for (uint32_t link = dao_range_first(range); link != NONE; link = dao_range_at(range, link)->after) {
-        bool has_grown = false;
-        for (;;) {
-            uint32_t after = dao_range_at(range, link)->after;
-            bool joins = is_any_fence ? dao_range_is_free(range, link) && dao_range_is_free(range, after)
-                                      : dao_range_are_alike(range, link, after);
-            if (!joins) {
-                break;
-            }
-            dao_range_bin_remove(range, after);
-            absorb_after(range, link);
-            has_grown = true;
-        }
-        if (has_grown) {
-            dao_range_bin_again(range, link);
-        }
-    }
-}
-
-void dao_range_settle(dao_range_t *range, dao_range_is_done_t is_done, void *user)
-{
-    if (range->fenced_count == 0) {
-        return;
-    }
-    for (uint32_t link = dao_range_first(range); link != NONE; link = dao_range_at(range, link)->after) {
-        dao_range_node_t *node = dao_range_at(range, link);
-        if (node->state == NODE_FENCED && is_done(dao_range_fence(range, link), user)) {
-            node->state = NODE_FREE;
-            range->fenced_count--;
-        }
-    }
-    merge_all(range, false);
-    DAO_ASSERT_HEAVY(dao_range_is_valid(range));
-}
-
-void dao_range_join(dao_range_t *range)
-{
-    if (range->fenced_count > 0) {
-        merge_all(range, true);
-        DAO_ASSERT_HEAVY(dao_range_is_valid(range));
-    }
-}
-
-dao_stream_fence_t dao_range_all_fences(const dao_range_t *range)
-{
-    dao_stream_fence_t all = {0};
-    for (uint32_t link = dao_range_first(range); link != NONE; link = dao_range_at(range, link)->after) {
-        if (dao_range_at(range, link)->state == NODE_FENCED) {
-            dao_stream_fence_join(&all, dao_range_fence(range, link));
-        }
-    }
-    return all;
 }
 
 /* ---- looking ---- */
@@ -601,17 +508,65 @@ void dao_range_walk(const dao_range_t *range, dao_range_visit_t visit, void *use
     }
 }
 
-void dao_range_walk_holes(const dao_range_t *range, dao_range_visit_t visit, void *user)
+/* Returns the sets that have nodes. */
+static uint64_t sets_in_use(const dao_range_t *range)
 {
-    for (size_t bin = dao_range_previous_bin(range, BIN_END); bin != DAO_RANGE_NO_BIN;
-         bin = dao_range_previous_bin(range, bin)) {
-        for (uint32_t link = dao_range_bin_first(range, bin); link != NONE;
+    uint64_t in_use = 0;
+    for (uint64_t bits = range->fenced_count > 0 ? range->set_bits : 0; bits != 0; bits &= bits - 1) {
+        in_use |= range->sets[__builtin_ctzll(bits)]->count > 0 ? bits & -bits : 0;
+    }
+    return in_use;
+}
+
+/* Sees the nodes of a bin, those of sets behind the others; false: `visit` has answered that. */
+static bool walk_bin(const dao_range_t *range, uint64_t set_bits, size_t bin, uint64_t least_bytes,
+                     dao_range_visit_t visit, void *user)
+{
+    dao_range_set_t *bins = NULL;
+    for (;;) {
+        for (uint32_t link = dao_range_bin_first(range, bins, bin); link != NONE;
              link = dao_range_at(range, link)->bin_after) {
             dao_range_block_t block = dao_range_describe(range, link);
-            if (!visit(&block, user)) {
-                return;
+            if (block.size_bytes >= least_bytes && !visit(&block, user)) {
+                return false;
             }
         }
+        if (set_bits == 0) {
+            return true;
+        }
+        bins = range->sets[__builtin_ctzll(set_bits)];
+        set_bits &= set_bits - 1;
+    }
+}
+
+/* Returns the next bin in which any of these may have nodes, from `bin` on upwards, or before it. */
+static size_t next_bin_of_all(const dao_range_t *range, uint64_t set_bits, size_t bin)
+{
+    size_t next = dao_range_next_bin(range, NULL, bin);
+    for (; set_bits != 0; set_bits &= set_bits - 1) {
+        size_t other = dao_range_next_bin(range, range->sets[__builtin_ctzll(set_bits)], bin);
+        next = next == DAO_RANGE_NO_BIN || (other != DAO_RANGE_NO_BIN && other < next) ? other : next;
+    }
+    return next;
+}
+
+static size_t previous_bin_of_all(const dao_range_t *range, uint64_t set_bits, size_t bin)
+{
+    size_t previous = dao_range_previous_bin(range, NULL, bin);
+    for (; set_bits != 0; set_bits &= set_bits - 1) {
+        dao_range_set_t *bins = range->sets[__builtin_ctzll(set_bits)];
+        size_t other = dao_range_previous_bin(range, bins, bin);
+        previous = other > previous ? other : previous; /* NO_BIN is below all */
+    }
+    return previous;
+}
+
+void dao_range_walk_holes(const dao_range_t *range, dao_range_visit_t visit, void *user)
+{
+    uint64_t set_bits = sets_in_use(range);
+    size_t bin = previous_bin_of_all(range, set_bits, BIN_END);
+    while (bin != DAO_RANGE_NO_BIN && walk_bin(range, set_bits, bin, 0, visit, user)) {
+        bin = previous_bin_of_all(range, set_bits, bin);
     }
 }
 
@@ -622,17 +577,27 @@ void dao_range_walk_holes_from(const dao_range_t *range, uint64_t least_bytes, d
     if (least_bytes > range->config.capacity_bytes) {
         return;
     }
+    uint64_t set_bits = sets_in_use(range);
     uint64_t least_units = (least_bytes + DAO_RANGE_GRANULE - 1) >> UNIT_SHIFT;
-    for (size_t bin = dao_range_next_bin(range, dao_range_bin_of(least_units)); bin != DAO_RANGE_NO_BIN;
-         bin = dao_range_next_bin(range, bin + 1)) {
-        for (uint32_t link = dao_range_bin_first(range, bin); link != NONE;
-             link = dao_range_at(range, link)->bin_after) {
-            dao_range_block_t block = dao_range_describe(range, link);
-            if (block.size_bytes >= least_bytes && !visit(&block, user)) {
-                return;
-            }
-        }
+    size_t bin = next_bin_of_all(range, set_bits, dao_range_bin_of(least_units));
+    while (bin != DAO_RANGE_NO_BIN && walk_bin(range, set_bits, bin, least_bytes, visit, user)) {
+        bin = next_bin_of_all(range, set_bits, bin + 1);
     }
+}
+
+static bool add_fence(const dao_range_block_t *hole, void *user)
+{
+    dao_stream_fence_join(user, &hole->fence);
+    return true;
+}
+
+dao_stream_fence_t dao_range_all_fences(const dao_range_t *range)
+{
+    dao_stream_fence_t all = {0};
+    if (range->fenced_count > 0) {
+        dao_range_walk_holes(range, add_fence, &all);
+    }
+    return all;
 }
 
 uint64_t dao_range_capacity(const dao_range_t *range)
@@ -645,17 +610,22 @@ uint64_t dao_range_used(const dao_range_t *range)
     return range->used_units << UNIT_SHIFT;
 }
 
+static bool measure_hole(const dao_range_block_t *hole, void *user)
+{
+    uint64_t *largest_bytes = user;
+    *largest_bytes = hole->size_bytes > *largest_bytes ? hole->size_bytes : *largest_bytes;
+    return true;
+}
+
 uint64_t dao_range_largest_hole(const dao_range_t *range)
 {
-    uint64_t largest_units = 0;
-    size_t bin = dao_range_previous_bin(range, BIN_END);
-    for (uint32_t i = bin != DAO_RANGE_NO_BIN ? dao_range_bin_first(range, bin) : NONE; i != NONE;
-         i = dao_range_at(range, i)->bin_after) {
-        if (dao_range_at(range, i)->size_units > largest_units) {
-            largest_units = dao_range_at(range, i)->size_units;
-        }
+    uint64_t largest_bytes = 0;
+    uint64_t set_bits = sets_in_use(range);
+    size_t bin = previous_bin_of_all(range, set_bits, BIN_END);
+    if (bin != DAO_RANGE_NO_BIN) {
+        (void)walk_bin(range, set_bits, bin, 0, measure_hole, &largest_bytes);
     }
-    return largest_units << UNIT_SHIFT;
+    return largest_bytes;
 }
 
 /* ---- create, destroy ---- */
@@ -684,7 +654,7 @@ dao_status_t dao_range_create(const dao_range_config_t *config, dao_range_t **ou
     if (config->is_parts) {
         dao_range_gap_insert(range, all);
     } else {
-        dao_range_bin_insert(range, all, dao_range_bin_of(range->capacity_units));
+        dao_range_put(range, all, &(dao_stream_fence_t){0});
     }
     if (range->firsts != NULL) {
         dao_range_index_add(range, all);

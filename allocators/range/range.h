@@ -113,18 +113,24 @@ dao_status_t dao_range_mark(dao_range_t *range, uint64_t offset_bytes, uint32_t 
    dao_range_free(). O(1). */
 dao_status_t dao_range_renumber(dao_range_t *range, uint64_t offset_bytes, uint64_t user);
 
+/* Announces a stream that is going to fence parts, as a request for it does: they will be found and settled
+   in its order. Without memory they are only slower to find. */
+void dao_range_announce(dao_range_t *range, uint32_t stream);
+
 /* Returns true if any free part is fenced. */
 bool dao_range_has_fences(const dao_range_t *range);
 
-/* Forgets the fences that have passed, as is_done() says, and merges what they kept apart. O(blocks). */
+/* Forgets up to `most` fences that have passed, as is_done() says, and merges what they kept apart. Returns
+   how many: if it is `most`, there may be more. Of each stream the fences that come behind one that has not
+   passed are not looked at. O(those forgotten, and parts that several streams fence). */
 typedef bool (*dao_range_is_done_t)(const dao_stream_fence_t *fence, void *user);
-void dao_range_settle(dao_range_t *range, dao_range_is_done_t is_done, void *user);
+uint32_t dao_range_settle(dao_range_t *range, dao_range_is_done_t is_done, void *user, uint32_t most);
 
 /* Merges all free neighbours, whatever their fences: each merged part carries those of all its parts.
    O(blocks). */
 void dao_range_join(dao_range_t *range);
 
-/* Returns the union of all fences. O(blocks). */
+/* Returns the union of all fences. O(free parts); O(1) without fences. */
 dao_stream_fence_t dao_range_all_fences(const dao_range_t *range);
 
 /* Finds the block, free or used, that an offset lies in. DAO_ERR_FOREIGN_POINTER outside of the range. O(1)
@@ -180,7 +186,7 @@ dao_status_t dao_range_part_query(const dao_range_t *range, uint32_t part, uint6
 
 uint64_t dao_range_capacity(const dao_range_t *range);
 uint64_t dao_range_used(const dao_range_t *range);         /* bytes of used blocks */
-uint64_t dao_range_largest_hole(const dao_range_t *range); /* bytes of the largest free block; O(its bin) */
+uint64_t dao_range_largest_hole(const dao_range_t *range); /* bytes of the largest free part; O(its bin) */
 bool dao_range_is_valid(const dao_range_t *range);
 
 #endif

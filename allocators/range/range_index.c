@@ -71,11 +71,10 @@ dao_range_block_t dao_range_describe(const dao_range_t *range, uint32_t link)
 {
     const dao_range_node_t *node = dao_range_at(range, link);
     bool is_free = dao_range_is_free(range, link);
-    bool has_fence = node->state == NODE_FENCED || node->state == NODE_MARKED;
     return (dao_range_block_t){.offset_bytes = (uint64_t)node->offset_units << UNIT_SHIFT,
                                .size_bytes = node->size_units << UNIT_SHIFT,
                                .user = is_free ? 0 : node->user,
                                .id = link,
                                .is_free = is_free,
-                               .fence = has_fence ? *dao_range_fence(range, link) : (dao_stream_fence_t){0}};
+                               .fence = dao_range_fence_of(range, link)};
 }

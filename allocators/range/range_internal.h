@@ -41,14 +41,19 @@ static_assert(BIN_END <= UINT16_MAX, "a node has room for its bin's number");
 static_assert(1u << UNIT_SHIFT == DAO_RANGE_GRANULE, "a unit is a granule");
 static_assert(DAO_RANGE_CAPACITY_MAX >> UNIT_SHIFT <= UINT64_C(1) << 32, "offsets fit 32 bits");
 
+/* Sets of bins of fenced nodes: one for each stream that may have fenced parts alone, and MIXED, for all
+   others. */
+#define DAO_RANGE_MIXED     0u
+#define DAO_RANGE_SET_COUNT (DAO_STREAM_FENCE_STREAM_MAX + 1)
+
 typedef enum dao_range_state {
-    NODE_UNUSED = 0, /* stands for no block */
-    NODE_FREE = 1,   /* and not fenced */
-    NODE_FENCED = 2, /* free, and its entry of `fences` is not empty */
-    NODE_GAP = 3,    /* nothing is there, see range_parts.c */
-    NODE_USED = 4,   /* used, as all from here on */
-    NODE_MARKED = 5, /* and streams are marked on it in `fences` */
-    NODE_BORDER = 6,
+    NODE_USED = 0,   /* used */
+    NODE_MARKED = 1, /* used, and streams are marked on it in `fences` */
+    NODE_BORDER = 2, /* counts as used, as all up to here */
+    NODE_UNUSED = 3, /* stands for no block */
+    NODE_GAP = 4,    /* nothing is there, see range_parts.c */
+    NODE_FREE = 5,   /* free, as all from here on, and not fenced */
+    NODE_FENCED = 6, /* and above, with the number of its set: free, and its entry of `fences` is not empty */
 } dao_range_state_t;
 
 /* A link is the place of a node in the table, in bytes: so that going there takes one addition. */
@@ -57,8 +62,8 @@ typedef struct dao_range_node {
     uint32_t offset_units;
     uint32_t before; /* neighbours by address, in a ring through the sentinel */
     uint32_t after;
-    uint16_t bin; /* while free */
-    uint16_t state;
+    uint16_t bin;   /* while free */
+    uint16_t state; /* a dao_range_state_t, or NODE_FENCED and a set */
     union {
         struct {
             uint32_t bin_before; /* while free */
@@ -70,10 +75,35 @@ typedef struct dao_range_node {
 
 static_assert(sizeof(dao_range_node_t) == 32, "two nodes a cache line");
 
-/* Where the table has nodes behind the sentinel and the bins. */
-#define NODES_BEGIN (sizeof(dao_range_node_t) + BIN_COUNT * sizeof(uint32_t))
+/* Bytes of the table that the first links of a set of bins take. Those of what is not fenced come behind the
+   sentinel, then those of MIXED, then nodes; each stream's are where they were made among the nodes. */
+#define BINS_BYTES  (BIN_COUNT * sizeof(uint32_t))
+#define PLAIN_PLACE ((uint32_t)sizeof(dao_range_node_t))
+#define MIXED_PLACE (PLAIN_PLACE + (uint32_t)BINS_BYTES)
+#define NODES_BEGIN (MIXED_PLACE + (uint32_t)BINS_BYTES)
 
-static_assert(NODES_BEGIN % sizeof(dao_range_node_t) == 0, "the bins take the room of so many nodes");
+static_assert(BINS_BYTES % sizeof(dao_range_node_t) == 0, "bins take the room of so many nodes");
+
+/* What says who may still use a free node, or which streams are marked on a used one. */
+typedef struct dao_range_fence {
+    uint64_t epoch; /* while free */
+    union {
+        uint64_t streams; /* of a node in MIXED, and of one that is marked */
+        struct {
+            uint32_t older; /* of a stream's own: its neighbours in the queue of the stream's set */
+            uint32_t newer;
+        };
+    };
+} dao_range_fence_t;
+
+/* The fenced nodes of one stream, or of MIXED. */
+typedef struct dao_range_set {
+    uint64_t words[BIN_WORDS];
+    uint32_t place;  /* of the bins' first links in the table */
+    uint32_t oldest; /* the queue of a stream's nodes by epoch; NONE: it is empty, as that of MIXED is */
+    uint32_t newest;
+    uint32_t count;
+} dao_range_set_t;
 
 struct dao_range {
     /* looked at by every call */
@@ -83,14 +113,17 @@ struct dao_range {
     uint32_t unused;       /* the first of the unused nodes */
     uint32_t fenced_count; /* free nodes with a fence */
     uint64_t bin_words[BIN_WORDS];
+    dao_range_set_t *sets[DAO_RANGE_SET_COUNT]; /* NULL of a stream that has not asked for anything */
+    uint64_t set_bits;                          /* of the sets that there are */
 
     dao_range_config_t config;
     uint64_t capacity_units;
     uint64_t base_units;
-    bool is_plain;              /* good fit without an index */
-    dao_stream_fence_t *fences; /* of each node */
-    uint32_t node_count; /* room in the table and in fences, the sentinel and that of the bins included */
-    uint32_t gaps;       /* the first of the gaps, or NONE */
+    bool is_plain;             /* good fit without an index */
+    dao_range_fence_t *fences; /* of each node */
+    uint32_t node_count;       /* room in the table and in fences, the sentinel and that of bins included */
+    uint32_t bins_count;       /* of these, the room of the bins of streams */
+    uint32_t gaps;             /* the first of the gaps, or NONE */
     uint32_t page_count;
     uint32_t *firsts; /* the index, or NULL */
     uint64_t *page_words;
@@ -101,7 +134,7 @@ static DAO_ON_THE_PATH dao_range_node_t *dao_range_at(const dao_range_t *range, 
     return (dao_range_node_t *)(void *)(range->table + link);
 }
 
-static inline dao_stream_fence_t *dao_range_fence(const dao_range_t *range, uint32_t link)
+static DAO_ON_THE_PATH dao_range_fence_t *dao_range_fence(const dao_range_t *range, uint32_t link)
 {
     return &range->fences[link / sizeof(dao_range_node_t)];
 }
@@ -133,36 +166,52 @@ static DAO_ON_THE_PATH uint32_t *dao_range_next_place(const dao_range_t *range, 
     return (uint32_t *)(void *)(range->table + link + offsetof(dao_range_node_t, bin_after));
 }
 
-/* Returns the place of a bin's first link. */
-static DAO_ON_THE_PATH uint32_t *dao_range_bin_place(const dao_range_t *range, size_t bin)
+/* Of each set of bins, and for NULL of those of what nothing fences: the words with a bit for each bin, and
+   where in the table their first links are. Asked for where they are used, so that neither takes a register
+   of the fast paths. */
+static DAO_ON_THE_PATH uint64_t *dao_range_words(const dao_range_t *range, const dao_range_set_t *set)
 {
-    return (uint32_t *)(void *)(range->table +
-                                (sizeof(dao_range_node_t) + (bin - BIN_FIRST) * sizeof(uint32_t)));
+    return (uint64_t *)(set != NULL ? set->words : range->bin_words);
+}
+
+static DAO_ON_THE_PATH uint32_t dao_range_bins_place(const dao_range_set_t *set)
+{
+    return set != NULL ? set->place : PLAIN_PLACE;
+}
+
+/* Returns the place of a bin's first link. */
+static DAO_ON_THE_PATH uint32_t *dao_range_bin_place(const dao_range_t *range, dao_range_set_t *bins,
+                                                     size_t bin)
+{
+    return (uint32_t *)(void *)(range->table + dao_range_bins_place(bins) +
+                                (bin - BIN_FIRST) * sizeof(uint32_t));
 }
 
 /* Returns the link of that node which is none. */
-static DAO_ON_THE_PATH uint32_t dao_range_bin_link(size_t bin)
+static DAO_ON_THE_PATH uint32_t dao_range_bin_link(dao_range_set_t *bins, size_t bin)
 {
-    return (uint32_t)(sizeof(dao_range_node_t) - offsetof(dao_range_node_t, bin_after) +
+    return (uint32_t)(dao_range_bins_place(bins) - offsetof(dao_range_node_t, bin_after) +
                       (bin - BIN_FIRST) * sizeof(uint32_t));
 }
 
 /* Returns the first node of a bin, or NONE. */
-static DAO_ON_THE_PATH uint32_t dao_range_bin_first(const dao_range_t *range, size_t bin)
+static DAO_ON_THE_PATH uint32_t dao_range_bin_first(const dao_range_t *range, dao_range_set_t *bins,
+                                                    size_t bin)
 {
-    return *dao_range_bin_place(range, bin);
+    return *dao_range_bin_place(range, bins, bin);
 }
 
-static DAO_ON_THE_PATH void dao_range_bin_insert(dao_range_t *range, uint32_t link, size_t bin)
+static DAO_ON_THE_PATH void dao_range_bin_insert(dao_range_t *range, dao_range_set_t *bins, uint32_t link,
+                                                 size_t bin)
 {
     dao_range_node_t *node = dao_range_at(range, link);
-    uint32_t *first = dao_range_bin_place(range, bin);
+    uint32_t *first = dao_range_bin_place(range, bins, bin);
     node->bin = (uint16_t)bin;
-    node->bin_before = dao_range_bin_link(bin);
+    node->bin_before = dao_range_bin_link(bins, bin);
     node->bin_after = *first;
     dao_range_at(range, *first)->bin_before = link; /* the sentinel's is never read */
     *first = link;
-    range->bin_words[bin / WORD_BITS - BIN_WORD_FIRST] |= UINT64_C(1) << bin % WORD_BITS;
+    dao_range_words(range, bins)[bin / WORD_BITS - BIN_WORD_FIRST] |= UINT64_C(1) << bin % WORD_BITS;
 }
 
 /* The bit of a bin that gets empty stays: whoever comes by clears it. */
@@ -174,12 +223,12 @@ static DAO_ON_THE_PATH void dao_range_bin_remove(dao_range_t *range, uint32_t li
 }
 
 /* Puts a free node whose size has changed into its bin. */
-static DAO_ON_THE_PATH void dao_range_bin_again(dao_range_t *range, uint32_t link)
+static DAO_ON_THE_PATH void dao_range_bin_again(dao_range_t *range, dao_range_set_t *bins, uint32_t link)
 {
     size_t bin = dao_range_bin_of(dao_range_at(range, link)->size_units);
     if (bin != dao_range_at(range, link)->bin) {
         dao_range_bin_remove(range, link);
-        dao_range_bin_insert(range, link, bin);
+        dao_range_bin_insert(range, bins, link, bin);
     }
 }
 
@@ -187,25 +236,25 @@ static DAO_ON_THE_PATH void dao_range_bin_again(dao_range_t *range, uint32_t lin
 #define DAO_RANGE_NO_BIN 0u
 
 /* Returns the first bin from `bin` on that may have nodes, or NO_BIN. */
-static inline size_t dao_range_next_bin(const dao_range_t *range, size_t bin)
+static inline size_t dao_range_next_bin(const dao_range_t *range, dao_range_set_t *bins, size_t bin)
 {
     size_t word = bin / WORD_BITS - BIN_WORD_FIRST;
-    uint64_t bits = range->bin_words[word] & UINT64_MAX << bin % WORD_BITS;
+    uint64_t bits = dao_range_words(range, bins)[word] & UINT64_MAX << bin % WORD_BITS;
     while (bits == 0 && ++word < BIN_WORDS) {
-        bits = range->bin_words[word];
+        bits = dao_range_words(range, bins)[word];
     }
     return bits != 0 ? BIN_FIRST + word * WORD_BITS + (size_t)__builtin_ctzll(bits) : DAO_RANGE_NO_BIN;
 }
 
 /* Returns the last bin before `bin` that has nodes, or NO_BIN. */
-static inline size_t dao_range_previous_bin(const dao_range_t *range, size_t bin)
+static inline size_t dao_range_previous_bin(const dao_range_t *range, dao_range_set_t *bins, size_t bin)
 {
     while (bin > BIN_FIRST) {
         bin--;
-        uint64_t bits = range->bin_words[bin / WORD_BITS - BIN_WORD_FIRST]
+        uint64_t bits = dao_range_words(range, bins)[bin / WORD_BITS - BIN_WORD_FIRST]
                         << (WORD_BITS - 1 - bin % WORD_BITS);
         bin -= bits != 0 ? (size_t)__builtin_clzll(bits) : bin % WORD_BITS;
-        if (dao_range_bin_first(range, bin) != DAO_RANGE_NONE) {
+        if (dao_range_bin_first(range, bins, bin) != DAO_RANGE_NONE) {
             return bin;
         }
     }
@@ -237,7 +286,7 @@ static inline uint32_t dao_range_find_used(const dao_range_t *range, uint64_t of
     uint32_t offset_units = (uint32_t)(offset_bytes >> UNIT_SHIFT);
     uint32_t link = dao_range_find_start(range, offset_units);
     const dao_range_node_t *node = dao_range_at(range, link);
-    return node->offset_units == offset_units && node->state >= NODE_USED ? link : DAO_RANGE_NONE;
+    return node->offset_units == offset_units && node->state <= NODE_MARKED ? link : DAO_RANGE_NONE;
 }
 
 /* Enters a used node, which is linked to its neighbours. A cell without one has the sentinel, which begins
@@ -260,7 +309,7 @@ static DAO_ON_THE_PATH void dao_range_start_drop(dao_range_t *range, uint32_t li
     }
     uint32_t after = node->after;
     while ((node = dao_range_at(range, after))->offset_units >> CELL_UNIT_SHIFT == cell &&
-           node->state < NODE_USED) {
+           node->state > NODE_BORDER) {
         after = node->after;
     }
     range->starts[cell] = node->offset_units >> CELL_UNIT_SHIFT == cell ? after : DAO_RANGE_NONE;
@@ -293,18 +342,43 @@ static DAO_ON_THE_PATH void dao_range_node_give(dao_range_t *range, uint32_t lin
 
 static inline bool dao_range_is_free(const dao_range_t *range, uint32_t link)
 {
-    return dao_range_at(range, link)->state == NODE_FREE || dao_range_at(range, link)->state == NODE_FENCED;
+    return dao_range_at(range, link)->state >= NODE_FREE;
+}
+
+static inline bool dao_range_is_fenced(const dao_range_t *range, uint32_t link)
+{
+    return dao_range_at(range, link)->state >= NODE_FENCED;
+}
+
+/* Returns the number of a fenced node's set. */
+static DAO_ON_THE_PATH uint32_t dao_range_set_of(const dao_range_t *range, uint32_t link)
+{
+    return dao_range_at(range, link)->state - (uint32_t)NODE_FENCED;
 }
 
 /* Returns true if two nodes are free and fenced by the same streams, or by none. */
 static inline bool dao_range_are_alike(const dao_range_t *range, uint32_t a, uint32_t b)
 {
-    if (dao_range_at(range, a)->state != dao_range_at(range, b)->state) {
-        return false;
-    }
-    return dao_range_at(range, a)->state == NODE_FREE ||
-           (dao_range_at(range, a)->state == NODE_FENCED &&
+    uint32_t state = dao_range_at(range, a)->state;
+    return state == dao_range_at(range, b)->state && state >= NODE_FREE &&
+           (state != NODE_FENCED + DAO_RANGE_MIXED ||
             dao_range_fence(range, a)->streams == dao_range_fence(range, b)->streams);
+}
+
+/* Returns who may still use a free node, or what is marked on a used one. */
+static inline dao_stream_fence_t dao_range_fence_of(const dao_range_t *range, uint32_t link)
+{
+    uint32_t state = dao_range_at(range, link)->state;
+    const dao_range_fence_t *fence = dao_range_fence(range, link);
+    if (state == NODE_MARKED) {
+        return (dao_stream_fence_t){.streams = fence->streams};
+    }
+    if (state < NODE_FENCED) {
+        return (dao_stream_fence_t){0};
+    }
+    bool is_mixed = state == NODE_FENCED + DAO_RANGE_MIXED;
+    return (dao_stream_fence_t){.streams = is_mixed ? fence->streams : UINT64_C(1) << (state - NODE_FENCED),
+                                .epoch = fence->epoch};
 }
 
 static inline uint32_t dao_range_first(const dao_range_t *range)
@@ -368,25 +442,26 @@ static DAO_ON_THE_PATH uint64_t dao_range_look(const dao_range_t *range, uint32_
 
 /* Returns the first node of the first bin from `bin` on that has any, or NONE; clears the bits of those on
    the way that have none. */
-static DAO_ON_THE_PATH uint32_t dao_range_next_first(dao_range_t *range, size_t bin)
+static DAO_ON_THE_PATH uint32_t dao_range_next_first(const dao_range_t *range, dao_range_set_t *bins,
+                                                     size_t bin)
 {
     size_t word = bin / WORD_BITS - BIN_WORD_FIRST;
-    uint64_t bits = range->bin_words[word] & UINT64_MAX << bin % WORD_BITS;
+    uint64_t bits = dao_range_words(range, bins)[word] & UINT64_MAX << bin % WORD_BITS;
     for (;;) {
         while (bits == 0) {
             if (++word == BIN_WORDS) {
                 return DAO_RANGE_NONE;
             }
-            bits = range->bin_words[word];
+            bits = dao_range_words(range, bins)[word];
         }
-        const uint32_t *firsts = dao_range_bin_place(range, BIN_FIRST + word * WORD_BITS);
+        const uint32_t *firsts = dao_range_bin_place(range, bins, BIN_FIRST + word * WORD_BITS);
         do {
             uint32_t first = firsts[(uint32_t)__builtin_ctzll(bits)];
             if (first != DAO_RANGE_NONE) {
                 return first;
             }
             uint64_t rest = bits & (bits - 1);
-            range->bin_words[word] ^= bits ^ rest;
+            dao_range_words(range, bins)[word] ^= bits ^ rest;
             bits = rest;
         } while (bits != 0);
     }
@@ -394,16 +469,41 @@ static DAO_ON_THE_PATH uint32_t dao_range_next_first(dao_range_t *range, size_t 
 
 /* Returns the hole for a request, or NONE: then no hole is large enough but ones that are further back in the
    request's own bin, or that have no rank. Any hole of a higher bin is large enough. */
-static DAO_ON_THE_PATH uint32_t dao_range_find_good(dao_range_t *range, uint64_t size_units)
+static DAO_ON_THE_PATH uint32_t dao_range_find_good(const dao_range_t *range, dao_range_set_t *bins,
+                                                    uint64_t size_units)
 {
     static_assert(DAO_RANGE_NEAR_BINS == 3, "as many bins as are looked into here");
     size_t own_bin = dao_range_bin_of(size_units);
     uint64_t rank = DAO_RANGE_RANK_NONE;
-    rank = dao_range_look(range, dao_range_bin_first(range, own_bin), size_units, rank);
-    rank = dao_range_look(range, dao_range_bin_first(range, own_bin + 1), 0, rank);
-    rank = dao_range_look(range, dao_range_bin_first(range, own_bin + 2), 0, rank);
+    rank = dao_range_look(range, dao_range_bin_first(range, bins, own_bin), size_units, rank);
+    rank = dao_range_look(range, dao_range_bin_first(range, bins, own_bin + 1), 0, rank);
+    rank = dao_range_look(range, dao_range_bin_first(range, bins, own_bin + 2), 0, rank);
     if (rank == DAO_RANGE_RANK_NONE) {
-        rank = dao_range_look(range, dao_range_next_first(range, own_bin + DAO_RANGE_NEAR_BINS), 0, rank);
+        uint32_t first = dao_range_next_first(range, bins, own_bin + DAO_RANGE_NEAR_BINS);
+        rank = dao_range_look(range, first, 0, rank);
+    }
+    return (uint32_t)rank;
+}
+
+/* The same for what nothing fences and a set of what is fenced, as if they were one. */
+static DAO_ON_THE_PATH uint32_t dao_range_find_good_of_two(const dao_range_t *range, dao_range_set_t *own,
+                                                           uint64_t size_units)
+{
+    size_t own_bin = dao_range_bin_of(size_units);
+    uint64_t rank = DAO_RANGE_RANK_NONE;
+    for (size_t i = 0; i < DAO_RANGE_NEAR_BINS; i++) {
+        uint64_t least_units = i == 0 ? size_units : 0;
+        rank = dao_range_look(range, dao_range_bin_first(range, own, own_bin + i), least_units, rank);
+        rank = dao_range_look(range, dao_range_bin_first(range, NULL, own_bin + i), least_units, rank);
+    }
+    if (rank == DAO_RANGE_RANK_NONE) {
+        uint32_t first = dao_range_next_first(range, own, own_bin + DAO_RANGE_NEAR_BINS);
+        uint32_t other = dao_range_next_first(range, NULL, own_bin + DAO_RANGE_NEAR_BINS);
+        uint16_t bin = dao_range_at(range, first)->bin, other_bin = dao_range_at(range, other)->bin;
+        bool takes_first = first != DAO_RANGE_NONE && (other == DAO_RANGE_NONE || bin <= other_bin);
+        bool takes_other = other != DAO_RANGE_NONE && (first == DAO_RANGE_NONE || other_bin <= bin);
+        rank = dao_range_look(range, takes_first ? first : DAO_RANGE_NONE, 0, rank);
+        rank = dao_range_look(range, takes_other ? other : DAO_RANGE_NONE, 0, rank);
     }
     return (uint32_t)rank;
 }
@@ -432,7 +532,7 @@ static DAO_ON_THE_PATH void dao_range_leave_used(dao_range_t *range, uint32_t li
     range->used_units -= dao_range_at(range, link)->size_units;
 }
 
-/* Takes a whole hole. */
+/* Takes a whole hole that is not fenced. */
 static DAO_ON_THE_PATH void dao_range_take_whole(dao_range_t *range, uint32_t hole, uint64_t user)
 {
     const dao_range_node_t *node = dao_range_at(range, hole);
@@ -440,10 +540,10 @@ static DAO_ON_THE_PATH void dao_range_take_whole(dao_range_t *range, uint32_t ho
     dao_range_enter_used(range, hole, node->offset_units, node->size_units, user);
 }
 
-/* Takes the front of a larger hole: the hole's node stays with what is left. Returns the node that is
-   taken. */
-static DAO_ON_THE_PATH uint32_t dao_range_take_front(dao_range_t *range, uint32_t hole, uint64_t size_units,
-                                                     uint64_t user)
+/* Takes the front of a larger hole in some bins: the hole's node stays with what is left. Returns the node
+   that is taken. */
+static DAO_ON_THE_PATH uint32_t dao_range_take_front(dao_range_t *range, dao_range_set_t *bins, uint32_t hole,
+                                                     uint64_t size_units, uint64_t user)
 {
     uint32_t taken = dao_range_node_take(range);
     dao_range_node_t *rest = dao_range_at(range, hole);
@@ -457,7 +557,7 @@ static DAO_ON_THE_PATH uint32_t dao_range_take_front(dao_range_t *range, uint32_
     rest->before = taken;
     rest->offset_units = offset_units + (uint32_t)size_units;
     rest->size_units -= size_units;
-    dao_range_bin_again(range, hole);
+    dao_range_bin_again(range, bins, hole);
     dao_range_enter_used(range, taken, offset_units, size_units, user);
     return taken;
 }
@@ -483,13 +583,17 @@ static DAO_ON_THE_PATH void dao_range_join_after(dao_range_t *range, uint32_t li
     dao_range_at(range, node->before)->after = after;
 }
 
-/* Makes a node of a plain range free that is not fenced, and merges it with its neighbours. */
-static DAO_ON_THE_PATH void dao_range_make_free(dao_range_t *range, uint32_t link)
+/* Makes a node free, and merges it with those neighbours that are in a state, which is the new one of the
+   node; all of these are in the same bins. Returns the node that it is a part of then. */
+static DAO_ON_THE_PATH uint32_t dao_range_merge_free(dao_range_t *range, dao_range_set_t *bins, uint32_t link,
+                                                     uint32_t state, uint32_t *out_gone)
 {
     dao_range_node_t *node = dao_range_at(range, link);
     uint32_t before = node->before, after = node->after;
-    bool joins_after = dao_range_at(range, after)->state == NODE_FREE;
-    if (dao_range_at(range, before)->state == NODE_FREE) {
+    bool joins_after = dao_range_at(range, after)->state == state;
+    uint32_t part = link;
+    *out_gone = DAO_RANGE_NONE;
+    if (dao_range_at(range, before)->state == state) {
         uint32_t last = link;
         if (joins_after) {
             dao_range_bin_remove(range, after);
@@ -498,18 +602,133 @@ static DAO_ON_THE_PATH void dao_range_make_free(dao_range_t *range, uint32_t lin
         dao_range_join_nodes(range, before, last);
         if (joins_after) {
             dao_range_node_give(range, after);
+            *out_gone = after;
         }
         dao_range_node_give(range, link);
-        dao_range_bin_again(range, before);
+        part = before;
+        dao_range_bin_again(range, bins, before);
     } else if (joins_after) {
         dao_range_join_after(range, link, after);
         dao_range_node_give(range, link);
-        dao_range_bin_again(range, after);
+        part = after;
+        dao_range_bin_again(range, bins, after);
     } else {
-        node->state = NODE_FREE;
-        dao_range_bin_insert(range, link, dao_range_bin_of(node->size_units));
+        node->state = (uint16_t)state;
+        dao_range_bin_insert(range, bins, link, dao_range_bin_of(node->size_units));
+    }
+    return part;
+}
+
+/* Makes a node of a plain range free that is not fenced, and merges it with its neighbours. */
+static DAO_ON_THE_PATH void dao_range_make_free(dao_range_t *range, uint32_t link)
+{
+    uint32_t gone;
+    (void)dao_range_merge_free(range, NULL, link, NODE_FREE, &gone);
+}
+
+/* ---- the same for one stream: what it has fenced, and nobody else ---- */
+
+/* Takes a node out of the queue of its set, and puts one at the queue's end. */
+static DAO_ON_THE_PATH void dao_range_queue_remove(dao_range_t *range, dao_range_set_t *set, uint32_t link)
+{
+    const dao_range_fence_t *fence = dao_range_fence(range, link);
+    *(fence->older != DAO_RANGE_NONE ? &dao_range_fence(range, fence->older)->newer : &set->oldest) =
+        fence->newer;
+    *(fence->newer != DAO_RANGE_NONE ? &dao_range_fence(range, fence->newer)->older : &set->newest) =
+        fence->older;
+}
+
+static DAO_ON_THE_PATH void dao_range_queue_push(dao_range_t *range, dao_range_set_t *set, uint32_t link)
+{
+    dao_range_fence_t *fence = dao_range_fence(range, link);
+    fence->older = set->newest;
+    fence->newer = DAO_RANGE_NONE;
+    *(set->newest != DAO_RANGE_NONE ? &dao_range_fence(range, set->newest)->newer : &set->oldest) = link;
+    set->newest = link;
+}
+
+static DAO_ON_THE_PATH void dao_range_count_fenced(dao_range_t *range, dao_range_set_t *set, int change)
+{
+    set->count += (uint32_t)change;
+    range->fenced_count += (uint32_t)change;
+}
+
+/* Makes a node of a plain range free that a stream fences up to an epoch, which none of its earlier ones is
+   above, and merges it with what else only this stream fences. Its set is there. */
+static DAO_ON_THE_PATH void dao_range_make_fenced(dao_range_t *range, uint32_t link, uint32_t stream,
+                                                  uint64_t epoch)
+{
+    dao_range_set_t *set = range->sets[stream];
+    DAO_ASSERT(set->newest == DAO_RANGE_NONE || dao_range_fence(range, set->newest)->epoch <= epoch);
+    uint32_t gone;
+    uint32_t part = dao_range_merge_free(range, set, link, NODE_FENCED + stream, &gone);
+    if (part == link) {
+        dao_range_fence(range, part)->epoch = epoch;
+        dao_range_count_fenced(range, set, 1);
+        dao_range_queue_push(range, set, part);
+        return;
+    }
+    if (gone != DAO_RANGE_NONE) {
+        dao_range_count_fenced(range, set, -1);
+        dao_range_queue_remove(range, set, gone);
+    }
+    dao_range_fence(range, part)->epoch = epoch;
+    if (part != set->newest) {
+        dao_range_queue_remove(range, set, part);
+        dao_range_queue_push(range, set, part);
     }
 }
+
+/* As dao_range_find_good(), for a stream whose set is there. */
+static DAO_ON_THE_PATH uint32_t dao_range_find_for(const dao_range_t *range, uint32_t stream,
+                                                   uint64_t size_units)
+{
+    dao_range_set_t *set = range->sets[stream];
+    return set->count > 0 ? dao_range_find_good_of_two(range, set, size_units)
+                          : dao_range_find_good(range, NULL, size_units);
+}
+
+/* Takes a block at the front of a hole that nothing but `stream` fences. One unused node is there. */
+static DAO_ON_THE_PATH void dao_range_take_for(dao_range_t *range, uint32_t stream, uint32_t hole,
+                                               uint64_t size_units, uint64_t user)
+{
+    bool is_fenced = dao_range_is_fenced(range, hole);
+    DAO_ASSERT(!is_fenced || dao_range_set_of(range, hole) == stream);
+    dao_range_set_t *set = range->sets[stream];
+    if (dao_range_at(range, hole)->size_units != size_units) {
+        dao_range_set_t *bins = is_fenced ? set : NULL;
+        (void)dao_range_take_front(range, bins, hole, size_units, user);
+        return;
+    }
+    if (is_fenced) {
+        dao_range_queue_remove(range, set, hole);
+        dao_range_count_fenced(range, set, -1);
+    }
+    dao_range_take_whole(range, hole, user);
+}
+
+/* ---- fenced nodes: range_fences.c ---- */
+
+/* Returns the bins that a free node is in. */
+static inline dao_range_set_t *dao_range_bins_of(const dao_range_t *range, uint32_t link)
+{
+    return dao_range_is_fenced(range, link) ? range->sets[dao_range_set_of(range, link)] : NULL;
+}
+
+/* Makes a node that is in no bin free behind a fence, and puts it into its bin; takes a free node out of its
+   bin, and returns its fence. */
+void dao_range_put(dao_range_t *range, uint32_t link, const dao_stream_fence_t *fence);
+dao_stream_fence_t dao_range_take_out(dao_range_t *range, uint32_t link);
+
+/* dao_range_put() for a node that was a part of a free one, and is fenced as that is. */
+void dao_range_put_split(dao_range_t *range, uint32_t link, uint32_t from);
+
+/* As dao_range_put(), and merges the node with those neighbours that the same streams fence. Returns the node
+   that it is a part of then. */
+uint32_t dao_range_put_merged(dao_range_t *range, uint32_t link, dao_stream_fence_t fence);
+
+/* Joins the free node behind `link`, which is in no bin, to it: adds its fence to *fence. */
+void dao_range_absorb_after(dao_range_t *range, uint32_t link, dao_stream_fence_t *fence);
 
 /* ---- range_index.c ---- */
 

@@ -93,14 +93,14 @@ uint32_t dao_range_part_add(dao_range_t *range, const dao_range_place_t *place, 
     DAO_ASSERT(start_units > rest->offset_units && start_units + size_units < end_units);
     *dao_range_at(range, front) = (dao_range_node_t){.size_units = start_units - rest->offset_units,
                                                      .offset_units = rest->offset_units};
-    *dao_range_at(range, part) = (dao_range_node_t){
-        .size_units = size_units, .offset_units = (uint32_t)start_units, .state = NODE_FREE};
+    *dao_range_at(range, part) =
+        (dao_range_node_t){.size_units = size_units, .offset_units = (uint32_t)start_units};
     rest->offset_units = (uint32_t)(start_units + size_units);
     rest->size_units = end_units - rest->offset_units;
     chain_before(range, place->gap, front);
     chain_before(range, place->gap, part);
     dao_range_gap_insert(range, front);
-    dao_range_bin_insert(range, part, dao_range_bin_of(size_units));
+    dao_range_put(range, part, &(dao_stream_fence_t){0});
     DAO_ASSERT_HEAVY(dao_range_is_valid(range));
     return front;
 }

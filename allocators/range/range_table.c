@@ -17,22 +17,29 @@
    touched. */
 #define SPARSE_BYTES ((size_t)1 << 20)
 
-/* Makes room for more nodes, and chains them as unused ones. */
-static bool nodes_grow(dao_range_t *range)
+/* Makes room for `count` nodes in all. */
+static bool tables_grow(dao_range_t *range, uint32_t count)
 {
-    uint32_t first_count = NODES_BEGIN / NODE_BYTES;
-    uint32_t count = range->node_count == 0 ? first_count + NODES_MIN : range->node_count * 2;
     if (count > UINT32_MAX / NODE_BYTES) {
         return false; /* a link has 32 bits */
     }
     unsigned char *table = dao_host_realloc(range->table, count, sizeof(dao_range_node_t));
     range->table = table != NULL ? table : range->table;
-    dao_stream_fence_t *fences =
+    dao_range_fence_t *fences =
         table != NULL ? dao_host_realloc(range->fences, count, sizeof(*fences)) : NULL;
     range->fences = fences != NULL ? fences : range->fences;
-    if (fences == NULL) {
-        return false; /* some have more room than node_count says, which harms nothing */
+    return fences != NULL; /* else some have more room than node_count says, which harms nothing */
+}
+
+/* Makes room for more nodes, and chains them as unused ones. */
+static bool nodes_grow(dao_range_t *range)
+{
+    uint32_t first_count = NODES_BEGIN / NODE_BYTES;
+    uint32_t count = range->node_count == 0 ? first_count + NODES_MIN : range->node_count * 2;
+    if (!tables_grow(range, count)) {
+        return false;
     }
+    unsigned char *table = range->table;
     if (range->node_count == 0) {
         memset(table, 0, NODES_BEGIN); /* all bins are empty */
         *dao_range_at(range, DAO_RANGE_NONE) =
@@ -53,6 +60,37 @@ dao_status_t dao_range_reserve(dao_range_t *range)
                          range->node_count);
     }
     return DAO_OK;
+}
+
+void dao_range_announce(dao_range_t *range, uint32_t stream)
+{
+    DAO_ASSERT(stream > 0 && stream < DAO_RANGE_SET_COUNT);
+    if (__builtin_expect(range->sets[stream] != NULL, true)) {
+        return;
+    }
+    uint32_t place = range->node_count;
+    dao_range_set_t *set = dao_host_calloc(1, sizeof(*set));
+    if (set == NULL || !tables_grow(range, place + BINS_BYTES / NODE_BYTES)) {
+        dao_host_free(set);
+        return;
+    }
+    set->place = place * NODE_BYTES;
+    memset(range->table + set->place, 0, BINS_BYTES);
+    range->node_count += BINS_BYTES / NODE_BYTES;
+    range->bins_count += BINS_BYTES / NODE_BYTES;
+    range->sets[stream] = set;
+    range->set_bits |= UINT64_C(1) << stream;
+}
+
+static bool mixed_create(dao_range_t *range)
+{
+    dao_range_set_t *set = dao_host_calloc(1, sizeof(*set));
+    if (set != NULL) {
+        set->place = MIXED_PLACE;
+        range->sets[DAO_RANGE_MIXED] = set;
+        range->set_bits = UINT64_C(1) << DAO_RANGE_MIXED;
+    }
+    return set != NULL;
 }
 
 static size_t starts_bytes(const dao_range_t *range)
@@ -90,12 +128,15 @@ static bool index_create(dao_range_t *range)
 
 bool dao_range_tables_create(dao_range_t *range)
 {
-    return starts_create(range) && nodes_grow(range) && index_create(range);
+    return starts_create(range) && nodes_grow(range) && mixed_create(range) && index_create(range);
 }
 
 void dao_range_tables_destroy(dao_range_t *range)
 {
     starts_destroy(range);
+    for (uint32_t i = 0; i < DAO_RANGE_SET_COUNT; i++) {
+        dao_host_free(range->sets[i]);
+    }
     dao_host_free(range->fences);
     dao_host_free(range->table);
     dao_host_free(range->page_words);

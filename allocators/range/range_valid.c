@@ -34,8 +34,8 @@ static bool block_is_valid(const dao_range_t *range, uint32_t link, uint32_t bef
     if (node->offset_units != offset_units || node->before != before || node->size_units == 0 ||
         node->size_units > range->capacity_units - offset_units ||
         !index_is_valid(range, link, before, recount) ||
-        ((node->state == NODE_FENCED || node->state == NODE_MARKED) &&
-         dao_stream_fence_is_empty(dao_range_fence(range, link)))) {
+        ((node->state >= NODE_FENCED || node->state == NODE_MARKED) &&
+         dao_range_fence_of(range, link).streams == 0)) {
         return false;
     }
     if (node->state == NODE_GAP) {
@@ -51,7 +51,7 @@ static bool block_is_valid(const dao_range_t *range, uint32_t link, uint32_t bef
                (!is_first || range->starts[cell] == link); /* the others in the cell are found from it */
     }
     recount->free_count++;
-    recount->fenced_count += node->state == NODE_FENCED;
+    recount->fenced_count += node->state >= NODE_FENCED;
     return node->bin == dao_range_bin_of(node->size_units) && !dao_range_are_alike(range, before, link);
 }
 
@@ -66,7 +66,7 @@ static bool blocks_are_valid(const dao_range_t *range, recount_t *recount)
 {
     uint64_t offset_units = 0;
     uint32_t before = NONE;
-    uint32_t count = NODES_BEGIN / sizeof(dao_range_node_t);
+    uint32_t count = NODES_BEGIN / sizeof(dao_range_node_t) + range->bins_count;
     for (uint32_t i = dao_range_first(range); i != NONE; before = i, i = dao_range_at(range, i)->after) {
         if (!is_node(range, i) || ++count > range->node_count ||
             !block_is_valid(range, i, before, offset_units, recount)) {
@@ -88,25 +88,64 @@ static bool blocks_are_valid(const dao_range_t *range, recount_t *recount)
            dao_range_at(range, NONE)->state == NODE_BORDER && count + unused_count == range->node_count;
 }
 
-static bool bins_are_valid(const dao_range_t *range, const recount_t *recount)
+/* Checks some bins, whose nodes have one state, and counts these. */
+static bool bins_are_valid(const dao_range_t *range, dao_range_set_t *bins, uint32_t state, uint32_t most,
+                           uint32_t *out_count)
 {
-    uint32_t free_count = 0;
+    uint32_t count = 0;
     for (size_t bin = BIN_FIRST; bin < BIN_END; bin++) {
-        bool has_bit = (range->bin_words[bin / WORD_BITS - BIN_WORD_FIRST] >> bin % WORD_BITS & 1) != 0;
-        if (!has_bit && dao_range_bin_first(range, bin) != NONE) {
+        bool has_bit =
+            (dao_range_words(range, bins)[bin / WORD_BITS - BIN_WORD_FIRST] >> bin % WORD_BITS & 1) != 0;
+        if (!has_bit && dao_range_bin_first(range, bins, bin) != NONE) {
             return false;
         }
-        uint32_t before = dao_range_bin_link(bin);
-        for (uint32_t i = dao_range_bin_first(range, bin); i != NONE;
+        uint32_t before = dao_range_bin_link(bins, bin);
+        for (uint32_t i = dao_range_bin_first(range, bins, bin); i != NONE;
              before = i, i = dao_range_at(range, i)->bin_after) {
             const dao_range_node_t *node = dao_range_at(range, i);
-            if (++free_count > recount->free_count || !dao_range_is_free(range, i) || node->bin != bin ||
-                node->bin_before != before) {
+            if (++count > most || node->state != state || node->bin != bin || node->bin_before != before) {
                 return false;
             }
         }
     }
-    return free_count == recount->free_count;
+    *out_count = count;
+    return true;
+}
+
+/* Checks the queue of a stream's set; that of MIXED is empty. */
+static bool queue_is_valid(const dao_range_t *range, uint32_t number)
+{
+    const dao_range_set_t *set = range->sets[number];
+    uint32_t count = 0, before = NONE;
+    for (uint32_t i = set->oldest; i != NONE; before = i, i = dao_range_fence(range, i)->newer) {
+        if (++count > set->count || dao_range_at(range, i)->state != NODE_FENCED + number ||
+            dao_range_fence(range, i)->older != before ||
+            (before != NONE && dao_range_fence(range, before)->epoch > dao_range_fence(range, i)->epoch)) {
+            return false;
+        }
+    }
+    return set->newest == before && count == (number != DAO_RANGE_MIXED ? set->count : 0);
+}
+
+static bool sets_are_valid(const dao_range_t *range, const recount_t *recount)
+{
+    uint32_t free_count = 0, fenced_count = 0;
+    if (!bins_are_valid(range, NULL, NODE_FREE, recount->free_count, &free_count)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < DAO_RANGE_SET_COUNT; i++) {
+        dao_range_set_t *set = range->sets[i];
+        uint32_t count = 0;
+        if ((range->set_bits >> i & 1) != (set != NULL)) {
+            return false;
+        }
+        if (set != NULL && (!bins_are_valid(range, set, NODE_FENCED + i, recount->fenced_count, &count) ||
+                            count != set->count || !queue_is_valid(range, i))) {
+            return false;
+        }
+        fenced_count += count;
+    }
+    return fenced_count == recount->fenced_count && free_count + fenced_count == recount->free_count;
 }
 
 static bool gaps_are_valid(const dao_range_t *range, const recount_t *recount)
@@ -126,7 +165,7 @@ static bool tables_are_valid(const dao_range_t *range, const recount_t *recount)
 {
     for (uint64_t cell = 0; cell <= recount->last_cell; cell++) {
         uint32_t start = range->starts[cell];
-        if (start != NONE && (dao_range_at(range, start)->state < NODE_USED ||
+        if (start != NONE && (dao_range_at(range, start)->state > NODE_MARKED ||
                               dao_range_at(range, start)->offset_units >> CELL_UNIT_SHIFT != cell)) {
             return false;
         }
@@ -142,7 +181,7 @@ static bool tables_are_valid(const dao_range_t *range, const recount_t *recount)
 bool dao_range_is_valid(const dao_range_t *range)
 {
     recount_t recount = {0};
-    return blocks_are_valid(range, &recount) && bins_are_valid(range, &recount) &&
+    return blocks_are_valid(range, &recount) && sets_are_valid(range, &recount) &&
            gaps_are_valid(range, &recount) && tables_are_valid(range, &recount) &&
            recount.used_units == range->used_units && recount.fenced_count == range->fenced_count;
 }

@@ -88,7 +88,7 @@ static bool settle_fences(dao_segments_t *segments)
     }
     (void)dao_stream_fences_poll(
         segments->config.fences); /* it may be news to another allocator's blocks alone */
-    dao_range_settle(range, is_done, segments->config.fences);
+    (void)dao_range_settle(range, is_done, segments->config.fences, UINT32_MAX);
     return true;
 }
 

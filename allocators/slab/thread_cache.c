@@ -672,6 +672,21 @@ static dao_status_t thread_cache_free_fast(dao_allocator_t *allocator, void *add
                       : free_fast_small(cache, address, entry);
 }
 
+/* Small blocks follow no stream. */
+static void *thread_cache_alloc_ordered(dao_allocator_t *allocator, size_t size_bytes, uint32_t stream)
+{
+    dao_allocator_t *inner = dao_thread_cache_of(allocator)->inner;
+    return inner->ops->alloc_ordered(inner, size_bytes, stream);
+}
+
+static bool thread_cache_free_ordered(dao_allocator_t *allocator, void *address, uint32_t stream,
+                                      uint64_t *out_epoch)
+{
+    dao_thread_cache_t *cache = dao_thread_cache_of(allocator);
+    return dao_slab_map_find(&cache->slabs.map, address) == 0 &&
+           cache->inner->ops->free_ordered(cache->inner, address, stream, out_epoch);
+}
+
 /* ---- the rest of the table ---- */
 
 /* Finds the object that an address lies in, handed out or not: its entry, and its word. 0: it lies in
@@ -767,6 +782,8 @@ static const dao_allocator_ops_t thread_cache_ops = {
     .free = thread_cache_free,
     .free_owned = thread_cache_free_owned,
     .free_fast = thread_cache_free_fast,
+    .alloc_ordered = thread_cache_alloc_ordered,
+    .free_ordered = thread_cache_free_ordered,
     .stream_mark = thread_cache_stream_mark,
     .query = thread_cache_query,
     .trim = thread_cache_trim,

@@ -518,10 +518,34 @@ static void adopt_mark(dao_backend_event_t *event, mark_t *mark)
     mark_unreference(old);
 }
 
+static bool stream_is_idle(dao_backend_stream_t *stream)
+{
+    dao_mutex_lock(&stream->lock);
+    bool is_idle = stream->done_count == stream->queued_count;
+    dao_mutex_unlock(&stream->lock);
+    return is_idle;
+}
+
+/* Records an event without a time that nothing refers to on a stream without work: there is nothing to wait
+   for. Returns false if nothing was done. */
+static bool record_at_once(dao_backend_event_t *event, dao_backend_stream_t *stream)
+{
+    if (event->has_time || !stream_is_idle(stream)) {
+        return false;
+    }
+    dao_mutex_lock(&marks_lock);
+    bool is_alone = atomic_load(&event->mark->reference_count) == 1;
+    if (is_alone) { /* then its mark is done */
+        event->is_recorded = true;
+    }
+    dao_mutex_unlock(&marks_lock);
+    return is_alone;
+}
+
 dao_status_t dao_cpu_event_record(dao_backend_event_t *event, dao_backend_stream_t *stream)
 {
     dao_status_t status = dao_cpu_check_thread();
-    if (status != DAO_OK) {
+    if (status != DAO_OK || record_at_once(event, stream)) {
         return status;
     }
     mark_t *mark = begin_mark(event);

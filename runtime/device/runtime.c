@@ -94,7 +94,7 @@ dao_status_t dao_runtime_wait(dao_runtime_t *runtime, dao_backend_stream_t *stre
 dao_status_t dao_runtime_synchronize(dao_runtime_t *runtime)
 {
     uint64_t epoch =
-        dao_stream_fences_epoch(runtime->fences); /* before the wait: later frees may not be covered */
+        dao_stream_fences_close(runtime->fences); /* before the wait: later frees may not be covered */
     dao_status_t status = dao_runtime_told(runtime, runtime->ops->device_synchronize(runtime->device));
     if (status == DAO_OK) {
         dao_stream_fences_finished(runtime->fences, 0, epoch);

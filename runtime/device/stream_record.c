@@ -36,7 +36,7 @@ dao_status_t dao_stream_wait(dao_stream_t *stream)
     uint32_t number = atomic_load_explicit(&stream->number, memory_order_acquire);
     dao_runtime_t *runtime = stream->runtime;
     uint64_t epoch =
-        dao_stream_fences_epoch(runtime->fences); /* before the wait: later frees may not be covered */
+        dao_stream_fences_close(runtime->fences); /* before the wait: later frees may not be covered */
     dao_status_t status = dao_runtime_told(runtime, runtime->ops->stream_synchronize(stream->backend));
     if (status == DAO_OK && number != 0) {
         dao_stream_fences_finished(runtime->fences, number, epoch);

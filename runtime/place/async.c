@@ -5,6 +5,7 @@
    fences. Here each public stream gets its number in that table, and the calls are made in the order that
    makes them safe:
 
+       usual    number --> the allocator's alloc_ordered, free_ordered --> events are recorded
        alloc    number --> the allocator returns block and fence --> the stream waits, on the device
        free     number --> epoch --> the allocator takes block and fence --> events are recorded behind it
        record   number --> the stream is marked as shared --> the allocator marks the block
@@ -13,6 +14,8 @@
 #include <dao/async.h>
 #include <dao/memory.h>
 
+#include "allocators/slow_path.h"
+#include "base/numbers/path.h"
 #include "base/report/error.h"
 #include "runtime/device/block.h"
 #include "runtime/place/lookup.h"
@@ -121,7 +124,24 @@ static dao_status_t order_alloc(const order_t *order, dao_place_t place, size_t 
     return status;
 }
 
-void *dao_alloc_async(dao_place_t place, size_t size_bytes, dao_stream_t *stream)
+/* Returns the runtime of a device if nothing unusual is going on there, and the number of the stream to
+   follow, which has one; else NULL. */
+static DAO_ON_THE_PATH dao_runtime_t *order_find_fast(dao_place_t place, const dao_stream_t *stream,
+                                                      uint32_t *out_number)
+{
+    if (place.kind != DAO_PLACE_KIND_DEVICE || dao_slow_path_is_needed()) {
+        return NULL;
+    }
+    dao_runtime_t *runtime = dao_runtime_started(place.index);
+    if (runtime == NULL || runtime->device_memory->ops->alloc_ordered == NULL) {
+        return NULL;
+    }
+    stream = stream != NULL ? stream : &runtime->streams[DAO_STREAM_ROLE_COMPUTE];
+    *out_number = atomic_load_explicit(&stream->number, memory_order_acquire);
+    return stream->runtime == runtime && *out_number != 0 ? runtime : NULL;
+}
+
+static DAO_OFF_THE_PATH void *alloc_slow(dao_place_t place, size_t size_bytes, dao_stream_t *stream)
 {
     order_t order;
     void *address = NULL;
@@ -129,6 +149,20 @@ void *dao_alloc_async(dao_place_t place, size_t size_bytes, dao_stream_t *stream
         return NULL;
     }
     return order_alloc(&order, place, size_bytes, &address) == DAO_OK ? address : NULL;
+}
+
+void *dao_alloc_async(dao_place_t place, size_t size_bytes, dao_stream_t *stream)
+{
+    uint32_t number;
+    dao_runtime_t *runtime = dao_tag_of_thread == 0 ? order_find_fast(place, stream, &number) : NULL;
+    if (runtime != NULL) {
+        dao_allocator_t *allocator = runtime->device_memory;
+        void *address = allocator->ops->alloc_ordered(allocator, size_bytes, number);
+        if (address != NULL) {
+            return address;
+        }
+    }
+    return alloc_slow(place, size_bytes, stream);
 }
 
 /* Frees a block with its fence. One that follows no stream, as small ones of dao_alloc(), is waited for
@@ -155,7 +189,7 @@ static bool is_lost(dao_place_t place)
     return runtime != NULL && dao_runtime_is_lost(runtime);
 }
 
-dao_status_t dao_free_async(dao_place_t place, void *address, dao_stream_t *stream)
+static DAO_OFF_THE_PATH dao_status_t free_slow(dao_place_t place, void *address, dao_stream_t *stream)
 {
     if (address == NULL) {
         return DAO_OK;
@@ -185,6 +219,19 @@ dao_status_t dao_free_async(dao_place_t place, void *address, dao_stream_t *stre
         }
     }
     return dao_block_free_error("dao_free_async", place, address, status);
+}
+
+dao_status_t dao_free_async(dao_place_t place, void *address, dao_stream_t *stream)
+{
+    uint32_t number;
+    uint64_t epoch;
+    dao_runtime_t *runtime = order_find_fast(place, stream, &number);
+    if (runtime == NULL ||
+        !runtime->device_memory->ops->free_ordered(runtime->device_memory, address, number, &epoch)) {
+        return free_slow(place, address, stream);
+    }
+    dao_stream_fences_record_own(runtime->fences, number, epoch);
+    return DAO_OK;
 }
 
 dao_status_t dao_record_stream(dao_place_t place, void *address, dao_stream_t *stream)

@@ -310,7 +310,7 @@ static void what_is_pending_is_all_that_was_freed_and_is_not_done(void)
 static void what_the_host_has_waited_for_needs_no_event(void)
 {
     dao_stream_fence_t fence = work_and_free(a, la);
-    uint64_t epoch = dao_stream_fences_epoch(fences);
+    uint64_t epoch = dao_stream_fences_close(fences);
     dao_stream_fence_t later = work_and_free(a, la);
     dao_stream_fence_t other = work_and_free(b, lb);
     manual_run_to_the_end();
@@ -319,7 +319,7 @@ static void what_the_host_has_waited_for_needs_no_event(void)
     CU_ASSERT_TRUE(dao_stream_fences_is_done(fences, &fence));
     CU_ASSERT_FALSE(dao_stream_fences_is_done(fences, &later));
     CU_ASSERT_FALSE(dao_stream_fences_is_done(fences, &other));
-    dao_stream_fences_finished(fences, 0, dao_stream_fences_epoch(fences));
+    dao_stream_fences_finished(fences, 0, dao_stream_fences_close(fences));
     CU_ASSERT_TRUE(dao_stream_fences_is_done(fences, &later));
     CU_ASSERT_TRUE(dao_stream_fences_is_done(fences, &other));
     CU_ASSERT_EQUAL(manual_call_count, before);

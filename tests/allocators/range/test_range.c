@@ -688,7 +688,7 @@ static void settled_fences_are_forgotten_and_merged(void)
     give_fenced(first, 1, 5);
     give_fenced(second, 2, 6);
     give_fenced(third, 3, 4);
-    dao_range_settle(range, ends_at_epoch_5, NULL);
+    (void)dao_range_settle(range, ends_at_epoch_5, NULL, UINT32_MAX);
     CU_ASSERT_TRUE(dao_range_is_valid(range));
     CU_ASSERT_EQUAL(dao_range_largest_hole(range), 1 * MIB - 8 * KIB);
     dao_stream_fence_t all = dao_range_all_fences(range);
@@ -725,7 +725,7 @@ static void marked_streams_hold_a_freed_block(void)
     block = take(1 * MIB - 4 * KIB);
     CU_ASSERT_EQUAL(dao_range_mark(range, block, 2), DAO_OK);
     give(block); /* by someone who has waited */
-    dao_range_settle(range, ends_at_epoch_5, NULL);
+    (void)dao_range_settle(range, ends_at_epoch_5, NULL, UINT32_MAX);
     CU_ASSERT_FALSE(dao_range_has_fences(range));
     CU_ASSERT_EQUAL(dao_range_largest_hole(range), 1 * MIB);
 }
@@ -777,6 +777,65 @@ static void random_fences_never_get_lost(void)
     }
 }
 
+/* Frees every second one of many blocks, in an order of epochs that is not that of the calls. */
+static void settling_takes_the_oldest_first(void)
+{
+    enum { COUNT = 8 };
+    static const uint64_t epochs[COUNT] = {2, 3, 1, 8, 4, 9, 5, 7};
+    uint64_t freed[COUNT], kept[COUNT];
+    dao_range_announce(range, 1);
+    for (size_t i = 0; i < COUNT; i++) {
+        freed[i] = take(4 * KIB);
+        kept[i] = take(4 * KIB);
+    }
+    for (size_t i = 0; i < COUNT; i++) {
+        give_fenced(freed[i], 1, epochs[i]);
+    }
+    uint64_t rest = take(dao_range_largest_hole(range));
+    dao_stream_fence_t fence;
+    CU_ASSERT_EQUAL(take_for(4 * KIB, 0, false, &fence), UINT64_MAX);
+    CU_ASSERT_EQUAL(dao_range_settle(range, ends_at_epoch_5, NULL, 2), 2);
+    CU_ASSERT_TRUE(dao_range_is_valid(range));
+    CU_ASSERT_EQUAL(take_for(4 * KIB, 0, false, &fence), freed[0]);
+    CU_ASSERT_EQUAL(take_for(4 * KIB, 0, false, &fence), freed[2]);
+    CU_ASSERT_EQUAL(take_for(4 * KIB, 0, false, &fence), UINT64_MAX);
+    CU_ASSERT_EQUAL(dao_range_settle(range, ends_at_epoch_5, NULL, UINT32_MAX), 3);
+    CU_ASSERT_EQUAL(dao_range_settle(range, ends_at_epoch_5, NULL, UINT32_MAX), 0);
+    CU_ASSERT_EQUAL(take_for(4 * KIB, 1, false, &fence), freed[1]); /* the lowest, fenced or not */
+    CU_ASSERT_EQUAL(dao_range_all_fences(range).epoch, 9);
+    give(freed[0]);
+    give(freed[1]);
+    give(freed[2]);
+    give(rest);
+    for (size_t i = 0; i < COUNT; i++) {
+        give(kept[i]);
+    }
+}
+
+#if defined(DAO_FAULTS)
+static void without_memory_a_stream_does_without_bins(void)
+{
+    uint64_t block = take(4 * KIB), wall = take(4 * KIB);
+    dao_fault_arm(DAO_FAULT_HOST_MEMORY, 0, true);
+    dao_stream_fence_t fence;
+    uint64_t own = take_for(4 * KIB, 7, false, &fence);
+    CU_ASSERT_TRUE(dao_fault_disarm() > 0);
+    CU_ASSERT_NOT_EQUAL(own, UINT64_MAX);
+    give_fenced(block, 7, 3);
+    CU_ASSERT_EQUAL(take_for(4 * KIB, 8, false, &fence), own + 4 * KIB);
+    CU_ASSERT_EQUAL(take_for(4 * KIB, 7, false, &fence), block);
+    CU_ASSERT_EQUAL(fence.streams, 1u << 7);
+    give_fenced(block, 7, 6);
+    dao_range_announce(range, 7);
+    give_fenced(own, 7, 4);
+    CU_ASSERT_TRUE(dao_range_is_valid(range));
+    CU_ASSERT_EQUAL(dao_range_settle(range, ends_at_epoch_5, NULL, UINT32_MAX), 1);
+    CU_ASSERT_EQUAL(dao_range_all_fences(range).epoch, 6);
+    give(own + 4 * KIB);
+    give(wall);
+}
+#endif
+
 static CU_TestInfo fence_tests[] = {
     {"what a stream holds is its own", what_a_stream_holds_is_its_own},
     {"a fence does not spread to free neighbours", a_fence_does_not_spread_to_free_neighbours},
@@ -784,6 +843,10 @@ static CU_TestInfo fence_tests[] = {
     {"settled fences are forgotten and merged", settled_fences_are_forgotten_and_merged},
     {"joined parts carry all their users", joined_parts_carry_all_their_users},
     {"marked streams hold a freed block", marked_streams_hold_a_freed_block},
+    {"settling takes the oldest first", settling_takes_the_oldest_first},
+#if defined(DAO_FAULTS)
+    {"without memory a stream does without bins", without_memory_a_stream_does_without_bins},
+#endif
     {"random fences never get lost", random_fences_never_get_lost},
     CU_TEST_INFO_NULL,
 };

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The fast path of requests and frees in the order of a stream: one arena's lock, and what that stream fences
+   or nobody. paged.c says when it ends. */
+#include "allocators/paged/paged_internal.h"
+
+#include "allocators/range/range_internal.h"
+#include "allocators/slow_path.h"
+#include "base/numbers/path.h"
+
+/* Takes a block in an arena whose lock is held. NULL: it is asked in every other way. */
+static DAO_ON_THE_PATH void *take(arena_t *arena, size_t size_bytes, uint32_t stream)
+{
+    dao_range_t *range = arena->segment.range;
+    uint64_t size_units = (size_bytes + DAO_RANGE_GRANULE - 1) >> UNIT_SHIFT;
+    if (__builtin_expect(range->sets[stream] == NULL || range->unused == DAO_RANGE_NONE, false)) {
+        return NULL;
+    }
+    uint32_t hole = dao_range_find_for(range, stream, size_units);
+    uint64_t offset_bytes = (uint64_t)dao_range_at(range, hole)->offset_units << UNIT_SHIFT;
+    uint64_t block_bytes = size_units << UNIT_SHIFT;
+    if (__builtin_expect(hole == DAO_RANGE_NONE || !dao_paged_is_mapped(arena, offset_bytes, block_bytes),
+                         false)) {
+        return NULL;
+    }
+    dao_block_request_t request = {.size_bytes = size_bytes, .stream = stream};
+    dao_range_take_for(range, stream, hole, size_units, dao_word_of(&request));
+    dao_stats_count_alloc(&arena->ledger.stats, size_bytes, block_bytes);
+    DAO_ASSERT_HEAVY(dao_segment_is_valid(&arena->segment, NULL));
+    return arena->segment.address + offset_bytes;
+}
+
+void *dao_paged_alloc_ordered(dao_allocator_t *allocator, size_t size_bytes, uint32_t stream)
+{
+    paged_t *paged = dao_paged_of(allocator);
+    if (__builtin_expect(size_bytes - 1 >= paged->window_bytes, false)) { /* too large, or 0 */
+        return NULL;
+    }
+    arena_t *arena = dao_paged_enter(paged);
+    void *address = take(arena, size_bytes, stream);
+    dao_spin_unlock(&arena->lock);
+    return address;
+}
+
+/* Frees a block in an arena whose lock is held; false: nothing was done. The epoch is read with the lock, so
+   that the parts of a stream become free in its order. */
+static DAO_ON_THE_PATH bool give(paged_t *paged, arena_t *arena, const void *address, uint32_t stream,
+                                 uint64_t *out_epoch)
+{
+    dao_range_t *range = arena->segment.range;
+    uint32_t offset_units = (uint32_t)(dao_arena_offset(arena, address) >> UNIT_SHIFT);
+    uint32_t link = dao_range_find_start(range, offset_units);
+    const dao_range_node_t *node = dao_range_at(range, link);
+    uint64_t word = node->user;
+    if (node->offset_units != offset_units || node->state != NODE_USED || !dao_word_is_ordered(word) ||
+        range->sets[stream] == NULL || !range->is_plain || dao_slow_path_is_needed()) {
+        return false;
+    }
+    *out_epoch = dao_stream_fences_mark_own(paged->fences, stream);
+    dao_ledger_count_free(&arena->ledger, address, word, (size_t)(node->size_units << UNIT_SHIFT));
+    dao_range_leave_used(range, link);
+    dao_range_make_fenced(range, link, stream, *out_epoch);
+    DAO_ASSERT_HEAVY(dao_segment_is_valid(&arena->segment, NULL));
+    return true;
+}
+
+bool dao_paged_free_ordered(dao_allocator_t *allocator, void *address, uint32_t stream, uint64_t *out_epoch)
+{
+    paged_t *paged = dao_paged_of(allocator);
+    arena_t *arena = dao_paged_home(paged);
+    if (dao_arena_offset(arena, address) >= paged->window_bytes) {
+        arena = arena_around(paged, address);
+    }
+    if (arena == NULL || (uintptr_t)address % DAO_RANGE_GRANULE != 0) {
+        return false;
+    }
+    dao_arena_lock(arena);
+    bool is_done = give(paged, arena, address, stream, out_epoch);
+    dao_spin_unlock(&arena->lock);
+    return is_done;
+}
