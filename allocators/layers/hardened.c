@@ -28,6 +28,7 @@
    answer. */
 #include "allocators/layers/hardened_internal.h"
 
+#include "base/internal_error.h"
 #include "base/log.h"
 #include "base/memory/host.h"
 #include "base/numbers/math.h"
@@ -308,7 +309,7 @@ static dao_status_t take_prepared(hardened_t *hardened, const dao_block_request_
     if (status != DAO_OK) {
         dao_error_record_t record;
         dao_error_save(&record, status);
-        (void)dao_allocator_free(inner, grant.address); /* it was taken just now */
+        DAO_MUST_FREE(dao_allocator_free(inner, grant.address)); /* it was taken just now */
         return dao_error_restore(&record);
     }
     return DAO_OK;

@@ -2,6 +2,7 @@
 /* Placing blocks of a place in pages where the usual path finds no way: paged.c says in which order. */
 #include "allocators/paged/paged_internal.h"
 
+#include "base/internal_error.h"
 #include "base/numbers/math.h"
 #include "base/report/assert.h"
 #include "base/report/error.h"
@@ -136,10 +137,8 @@ void dao_paged_take_back(arena_t *arena, const dao_range_grant_t *grant)
 {
     dao_stream_fence_t fence = grant->fence;
     dao_range_block_t block;
-    dao_status_t status = dao_range_free(arena->segment.range, grant->offset_bytes,
-                                         dao_stream_fence_is_empty(&fence) ? NULL : &fence, &block);
-    DAO_ASSERT(status == DAO_OK); /* it was placed there a moment ago */
-    (void)status;
+    DAO_MUST(dao_range_free(arena->segment.range, grant->offset_bytes,
+                            dao_stream_fence_is_empty(&fence) ? NULL : &fence, &block));
 }
 
 /* dao_paged_place_in() where memory is tight, for requests without a stream: those with one have the parts

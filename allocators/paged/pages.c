@@ -37,6 +37,7 @@
 #include "allocators/paged/pages.h"
 
 #include "allocators/paged/page_buddy.h"
+#include "base/internal_error.h"
 #include "base/memory/host.h"
 #include "base/report/assert.h"
 #include "base/report/error.h"
@@ -254,9 +255,7 @@ static dao_status_t destroy_page(dao_pages_t *pages, uint32_t index)
     }
     page->handle = NULL;
     page->fresh = false;
-    status = dao_page_buddy_free(pages->buddy, index, 0);
-    DAO_ASSERT(status == DAO_OK);
-    (void)status; /* the page was in use: it had a handle */
+    DAO_MUST(dao_page_buddy_free(pages->buddy, index, 0)); /* the page was in use: it had a handle */
     return DAO_OK;
 }
 
@@ -264,11 +263,8 @@ static dao_status_t destroy_page(dao_pages_t *pages, uint32_t index)
 static uint32_t take_run(dao_pages_t *pages, uint32_t order)
 {
     uint32_t first = 0;
-    dao_status_t status = dao_page_buddy_alloc(pages->buddy, order, &first);
-    DAO_ASSERT(status == DAO_OK); /* the order is at most the largest free one */
-    status = dao_page_buddy_split(pages->buddy, first, order);
-    DAO_ASSERT(status == DAO_OK);
-    (void)status;
+    DAO_MUST(dao_page_buddy_alloc(pages->buddy, order, &first)); /* at most the largest free one */
+    DAO_MUST(dao_page_buddy_split(pages->buddy, first, order));
     DAO_ASSERT(pages->table[first].handle == NULL);
     return first;
 }
@@ -284,7 +280,7 @@ static dao_status_t create_run(dao_pages_t *pages, uint32_t order, uint32_t plac
                                                            place_address(pages, place), pages->run);
     for (uint32_t i = 0; i < 1u << order; i++) {
         if (status != DAO_OK) {
-            (void)dao_page_buddy_free(pages->buddy, first + i, 0); /* taken above */
+            DAO_MUST(dao_page_buddy_free(pages->buddy, first + i, 0)); /* taken above */
             continue;
         }
         pages->table[first + i].handle = pages->run[i];
@@ -305,7 +301,7 @@ static dao_status_t create_one(dao_pages_t *pages, uint32_t place)
         pages->config.ops->pages_create(pages->config.device, pages->config.page_bytes, &page->handle);
     if (status != DAO_OK) {
         page->handle = NULL;
-        (void)dao_page_buddy_free(pages->buddy, index, 0); /* taken above */
+        DAO_MUST(dao_page_buddy_free(pages->buddy, index, 0)); /* taken above */
         return status;
     }
     page->fresh = true;

@@ -254,6 +254,7 @@ dao_status_t dao_host_allocator_create(const dao_host_config_t *config, dao_allo
                                       .unit_bytes = DAO_PAGE_BYTES,
                                       .minimum_bytes = config->segment_bytes != 0 ? config->segment_bytes
                                                                                   : DAO_HOST_REGION_BYTES,
+                                      .first_bytes = config->segment_bytes != 0 ? 0 : DAO_HOST_FIRST_BYTES,
                                       .own_share = 1,
                                       .fit = config->fit,
                                       .full_status = DAO_ERR_NO_HOST_MEMORY};

@@ -15,6 +15,9 @@
 /* Smallest region that is taken from the system, if the config does not say. */
 #define DAO_HOST_REGION_BYTES ((size_t)64 << 20)
 
+/* The first one: a program that needs little takes little. */
+#define DAO_HOST_FIRST_BYTES ((size_t)4 << 20)
+
 typedef struct dao_host_config {
     const char *name;                  /* the place, for messages; copied */
     dao_host_memory_config_t settings; /* of the regions */

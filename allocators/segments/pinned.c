@@ -201,6 +201,7 @@ dao_status_t dao_pinned_create(const dao_pinned_config_t *config, dao_allocator_
                                       .unit_bytes = DAO_PAGE_BYTES,
                                       .minimum_bytes = config->segment_bytes != 0 ? config->segment_bytes
                                                                                   : DAO_PINNED_REGION_BYTES,
+                                      .first_bytes = config->segment_bytes != 0 ? 0 : DAO_PINNED_FIRST_BYTES,
                                       .own_share = 1,
                                       .fit = config->fit,
                                       .full_status = DAO_ERR_NO_HOST_MEMORY,

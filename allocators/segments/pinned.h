@@ -13,6 +13,9 @@
 /* Smallest region that is taken from the backend, if the config does not say. */
 #define DAO_PINNED_REGION_BYTES ((size_t)64 << 20)
 
+/* The first one: a program that needs little takes little. */
+#define DAO_PINNED_FIRST_BYTES ((size_t)4 << 20)
+
 typedef struct dao_pinned_config {
     const dao_backend_ops_t *ops;
     dao_backend_device_t *device; /* borrowed; outlives the allocator */

@@ -45,6 +45,7 @@
    but that free segments may have been released in the attempt. */
 #include "allocators/segments/segments.h"
 
+#include "base/internal_error.h"
 #include "base/memory/host.h"
 #include "base/numbers/path.h"
 #include "base/report/assert.h"
@@ -224,6 +225,12 @@ static uint64_t usual_bytes(const dao_segments_t *segments, uint64_t block_bytes
         config->growth_share != 0 ? segments->ledger->stats.reserved_bytes / config->growth_share : 0;
     share_bytes = round_up(share_bytes, config->unit_bytes);
     uint64_t usual_bytes = share_bytes < config->minimum_bytes ? config->minimum_bytes : share_bytes;
+    const dao_stats_t *stats = &segments->ledger->stats;
+    bool is_limited = stats->limit_bytes != 0 || dao_ledger_budget_room(segments->ledger) != UINT64_MAX;
+    if (config->first_bytes != 0 && !is_limited && stats->reserved_bytes < usual_bytes) {
+        uint64_t begin_bytes = round_up(stats->reserved_bytes, config->unit_bytes);
+        usual_bytes = begin_bytes < config->first_bytes ? config->first_bytes : begin_bytes;
+    }
     if (block_bytes >= usual_bytes / config->own_share) {
         return round_up(block_bytes, config->unit_bytes);
     }
@@ -290,8 +297,7 @@ static dao_status_t place_aligned(dao_segments_t *segments, const dao_range_requ
     uintptr_t address = (uintptr_t)dao_space_address(space, grant.offset_bytes);
     uintptr_t aligned = round_up(address, wish->alignment_bytes);
     dao_range_block_t freed;
-    status = dao_range_free(space->range, grant.offset_bytes, NULL, &freed);
-    DAO_ASSERT(status == DAO_OK);
+    DAO_MUST(dao_range_free(space->range, grant.offset_bytes, NULL, &freed));
     status = dao_range_alloc_at(space->range, grant.offset_bytes + (aligned - address), wish->size_bytes,
                                 wish->user);
     if (status == DAO_OK) {
@@ -590,20 +596,35 @@ dao_status_t dao_segments_trim(dao_segments_t *segments, uint64_t keep_bytes)
     return free_bytes > keep_bytes ? release(segments, free_bytes - keep_bytes, free_bytes) : DAO_OK;
 }
 
+/* Says what is in the way of a limit, once all that is idle has been given back: live blocks, or what they
+   leave of the segments that they lie in. */
+static dao_status_t limit_error(const dao_segments_t *segments, uint64_t limit_bytes)
+{
+    const dao_stats_t *stats = &segments->ledger->stats;
+    if (stats->used_bytes > limit_bytes) {
+        return dao_error(DAO_ERR_LIMIT, "%s: live blocks hold %zu bytes, more than the new limit of %zu",
+                         segments->ledger->name, (size_t)stats->used_bytes, (size_t)limit_bytes);
+    }
+    return dao_error(
+        DAO_ERR_LIMIT,
+        "%s: live blocks hold %zu bytes, but the segments that they lie in hold %zu, more than the"
+        " new limit of %zu; free those blocks, or set the limit before the first",
+        segments->ledger->name, (size_t)stats->used_bytes, (size_t)stats->reserved_bytes,
+        (size_t)limit_bytes);
+}
+
 dao_status_t dao_segments_limit_set(dao_segments_t *segments, uint64_t limit_bytes)
 {
     dao_stats_t *stats = &segments->ledger->stats;
     if (limit_bytes != 0 && stats->reserved_bytes > limit_bytes) {
         (void)settle_fences(segments);
         uint64_t excess_bytes = stats->reserved_bytes - limit_bytes;
-        uint64_t free_bytes = free_segment_bytes(segments);
-        if (free_bytes < excess_bytes) {
-            return dao_error(DAO_ERR_LIMIT, "%s: live blocks hold more than the new limit of %zu bytes",
-                             segments->ledger->name, (size_t)limit_bytes);
-        }
-        dao_status_t status = release(segments, excess_bytes, free_bytes);
+        dao_status_t status = release(segments, excess_bytes, free_segment_bytes(segments));
         if (status != DAO_OK) {
             return status;
+        }
+        if (stats->reserved_bytes > limit_bytes) {
+            return limit_error(segments, limit_bytes);
         }
     }
     DAO_ASSERT(limit_bytes == 0 || stats->reserved_bytes <= limit_bytes);

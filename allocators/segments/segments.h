@@ -24,7 +24,9 @@ typedef struct dao_segments_config {
     dao_upstream_t upstream;
     size_t
         unit_bytes; /* segments of other sizes are multiples of this, if the limit allows; a power of two */
-    size_t minimum_bytes;     /* the usual size of a segment, if limit and upstream allow */
+    size_t minimum_bytes; /* the usual size of a segment, if limit and upstream allow */
+    size_t first_bytes;   /* without a limit segments begin with this size, and each is as large as all before
+                             it   until that is the usual size; 0: there is no such beginning */
     uint32_t growth_share;    /* or this part of what is reserved, if that is more; 0: never */
     uint32_t own_share;       /* a block of at least this part of the usual size gets its own; 1: all of it */
     dao_range_fit_t fit;      /* how a hole is chosen */

@@ -24,6 +24,7 @@
 #include "allocators/accounting/ledger.h"
 #include "allocators/slab/thread_cache_internal.h"
 #include "allocators/slow_path.h"
+#include "base/internal_error.h"
 #include "base/memory/host.h"
 #include "base/numbers/path.h"
 #include "base/report/assert.h"
@@ -37,9 +38,7 @@
 static void free_memory(dao_thread_cache_t *cache, const dao_slab_t *retired)
 {
     for (const dao_slab_t *slab = retired; slab != NULL; slab = slab->next) {
-        dao_status_t status = dao_allocator_free_owned(cache->inner, slab->address, DAO_BLOCK_OWNER_SLAB);
-        DAO_ASSERT(status == DAO_OK); /* it is the inner allocator's block, and nobody else knows of it */
-        (void)status;
+        DAO_MUST(dao_allocator_free_owned(cache->inner, slab->address, DAO_BLOCK_OWNER_SLAB));
     }
 }
 
@@ -244,7 +243,7 @@ static bool refill(dao_thread_cache_t *cache, dao_magazines_t *own, uint32_t cla
     }
     dao_thread_cache_unlock(cache);
     if (is_taken && !is_added) {
-        (void)dao_allocator_free_owned(cache->inner, address, DAO_BLOCK_OWNER_SLAB); /* given a moment ago */
+        DAO_MUST(dao_allocator_free_owned(cache->inner, address, DAO_BLOCK_OWNER_SLAB));
     }
     return is_refilled;
 }

@@ -439,13 +439,21 @@ static dao_status_t limit_set_locked(strategy_t *strategy, uint64_t limit_bytes)
     dao_stats_t *stats = &strategy->ledger.stats;
     if (limit_bytes != 0 && stats->reserved_bytes > limit_bytes) {
         uint64_t excess_bytes = stats->reserved_bytes - limit_bytes;
-        if (strategy->placer->ops->idle_bytes(strategy->placer) < excess_bytes) {
-            return dao_error(DAO_ERR_LIMIT, "%s: live blocks hold more than the new limit of %zu bytes",
-                             strategy->ledger.name, (size_t)limit_bytes);
-        }
-        dao_status_t status = strategy->placer->ops->release(strategy->placer, excess_bytes);
+        uint64_t idle_bytes = strategy->placer->ops->idle_bytes(strategy->placer);
+        dao_status_t status =
+            idle_bytes > 0
+                ? strategy->placer->ops->release(strategy->placer, dao_smaller(idle_bytes, excess_bytes))
+                : DAO_OK;
         if (status != DAO_OK) {
             return status;
+        }
+        if (stats->reserved_bytes > limit_bytes) {
+            return dao_error(
+                DAO_ERR_LIMIT,
+                "%s: live blocks hold %zu bytes, in pieces of memory of %zu, which is more than the"
+                " new limit of %zu",
+                strategy->ledger.name, (size_t)stats->used_bytes, (size_t)stats->reserved_bytes,
+                (size_t)limit_bytes);
         }
     }
     DAO_ASSERT(limit_bytes == 0 || stats->reserved_bytes <= limit_bytes);

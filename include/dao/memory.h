@@ -144,7 +144,8 @@ DAO_API dao_status_t dao_trim(dao_place_t place, size_t keep_bytes, size_t *out_
  * @param place        Whose memory is limited.
  * @param limit_bytes  0 means no limit but the device's own. Below what is reserved now, cached memory is
  *                     trimmed first.
- * @return DAO_OK; DAO_ERR_LIMIT if live blocks hold more than that: the limit stays as it was;
+ * @return DAO_OK; DAO_ERR_LIMIT if live blocks, or segments with live blocks in them, hold more than that:
+ *         the message says which, what was idle is given back, and the limit stays as it was;
  *         DAO_ERR_NO_DEVICE; DAO_ERR_SHUTDOWN; DAO_ERR_BACKEND if it refuses to take memory back.
  *
  * Threads: any. Waits: for the device, if it has to trim. Cost: as dao_trim().

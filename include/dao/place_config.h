@@ -48,7 +48,8 @@ typedef struct dao_place_config {
     size_t initial_bytes;
     /**
      * Smallest growth where pages are not mapped, rounded up to 256 bytes. 0 is 20 MiB on a device, else 64
-     * MiB. For BINARY_BUDDY the usual chunk, a power of two; 0 is 64 MiB. Not for SIZE_CLASS and SYSTEM.
+     * MiB, to which segments grow from 4 MiB unless the place has a limit. For BINARY_BUDDY the usual chunk,
+     * a power of two; 0 is 64 MiB. Not for SIZE_CLASS and SYSTEM.
      */
     size_t segment_bytes;
     /**

@@ -32,7 +32,8 @@ DAO_BEGIN_DECLS
     X(uint64_t, lock_wait_count, "times a lock was found taken")                                             \
     X(uint64_t, cached_bytes, "bytes of small blocks that threads keep for their next requests")             \
     X(uint64_t, shared_bytes, "bytes created here for several processes, beside all the others")             \
-    X(uint64_t, imported_bytes, "bytes of other processes that are open here, beside all the others")
+    X(uint64_t, imported_bytes, "bytes of other processes that are open here, beside all the others")        \
+    X(uint64_t, internal_error_count, "internal errors of the process, at no place; the log has each")
 
 typedef struct dao_stats {
 #define DAO_STATS_FIELD(type, name, text) type name; /**< see DAO_STATS_LIST */

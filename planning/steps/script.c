@@ -12,6 +12,7 @@
        every entry is either in `order` once or in the chain of its key once */
 #include "planning/steps/script.h"
 
+#include "base/internal_error.h"
 #include "base/memory/host.h"
 #include "base/numbers/math.h"
 #include "base/numbers/random.h"
@@ -193,9 +194,7 @@ static void question_add(question_t *question, const dao_script_t *script, uint3
 static void set_figures(dao_script_t *script, const dao_plan_t *plan)
 {
     dao_plan_report_t report;
-    dao_status_t status = dao_plan_report_get(plan, &report);
-    DAO_ASSERT(status == DAO_OK); /* there is a plan */
-    (void)status;
+    DAO_MUST(dao_plan_report_get(plan, &report)); /* there is a plan */
     script->arena_bytes = dao_round_up(report.peak_bytes, DAO_LIFETIME_UNIT_BYTES);
     script->bound_bytes = report.bound_bytes;
 }

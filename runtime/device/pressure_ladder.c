@@ -306,6 +306,17 @@ uint64_t dao_pressure_trim_host(dao_core_t *core)
     return sum_bytes;
 }
 
+uint64_t dao_pressure_host_used(dao_core_t *core)
+{
+    dao_allocator_t *host_memory = atomic_load(&core->host_memory);
+    uint64_t used_bytes = host_memory != NULL ? host_memory->ops->used_get(host_memory) : 0;
+    for (int32_t i = 0; i < core->device_count; i++) {
+        dao_runtime_t *runtime = dao_runtime_started(i);
+        used_bytes += runtime != NULL ? runtime->pinned_memory->ops->used_get(runtime->pinned_memory) : 0;
+    }
+    return used_bytes;
+}
+
 static void trim_host_caches(ladder_t *ladder)
 {
     dao_core_t *core = dao_core_started();

@@ -23,6 +23,9 @@ DAO_NODISCARD dao_status_t dao_pressure_relieve(const dao_pressure_need_t *need,
 /* Releases the cached memory of all host places that are in use. Returns the number of bytes. */
 uint64_t dao_pressure_trim_host(dao_core_t *core);
 
+/* Returns the bytes of live blocks of all host places that are in use. */
+uint64_t dao_pressure_host_used(dao_core_t *core);
+
 /* Adds a callback of a place that is there. Returns false if there are too many. */
 bool dao_pressure_add(dao_place_t place, dao_pressure_callback_t function, void *user, uint64_t *out_id);
 

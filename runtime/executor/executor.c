@@ -8,6 +8,7 @@
    handles may outlive dao_executor_destroy(). The shell's queue refuses everything from then on. */
 #include "runtime/executor/executor_internal.h"
 
+#include "base/internal_error.h"
 #include "base/log.h"
 #include "base/memory/host.h"
 #include "base/report/assert.h"
@@ -231,8 +232,7 @@ static void destroy_parts(dao_executor_t *executor)
         dao_allocator_t *allocator = dao_runtime_allocator(executor->runtime, DAO_PLACE_KIND_DEVICE);
         dao_annotate_free((dao_place_t){DAO_PLACE_KIND_DEVICE, executor->runtime->device_index},
                           executor->arena_address);
-        (void)dao_allocator_free_owned(allocator, executor->arena_address,
-                                       DAO_BLOCK_OWNER_ARENA); /* nobody else can */
+        DAO_MUST_FREE(dao_allocator_free_owned(allocator, executor->arena_address, DAO_BLOCK_OWNER_ARENA));
         executor->arena_address = NULL;
     }
     if (executor->runtime != NULL) {

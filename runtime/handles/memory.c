@@ -12,6 +12,8 @@
 #include <dao/memory.h>
 
 #include "base/log.h"
+
+#include "base/internal_error.h"
 #include "base/memory/host.h"
 #include "base/report/assert.h"
 #include "base/report/error.h"
@@ -127,7 +129,7 @@ static dao_status_t block_take(dao_memory_t *memory, size_t size_bytes, dao_stre
         dao_error_record_t record;
         dao_error_save(&record, status);
         dao_events_note_free(NULL, memory->place, *out_address, dao_events_ticks());
-        (void)dao_allocator_free_owned(allocator, *out_address, DAO_BLOCK_OWNER_HANDLE); /* just allocated */
+        DAO_MUST_FREE(dao_allocator_free_owned(allocator, *out_address, DAO_BLOCK_OWNER_HANDLE));
         return dao_error_restore(&record);
     }
     memory->runtime = dao_runtime_retain(runtime);

@@ -3,6 +3,7 @@
 #include <dao/stats.h>
 
 #include "allocators/accounting/ledger.h"
+#include "base/internal_error.h"
 #include "base/report/error.h"
 #include "runtime/device/deferred_free.h"
 #include "runtime/place/lookup.h"
@@ -30,6 +31,8 @@ dao_status_t dao_stats_get(dao_place_t place, dao_stats_t *out_stats)
     if (runtime != NULL && place.kind == DAO_PLACE_KIND_DEVICE) {
         dao_shares_count(&runtime->shares, &stats.shared_bytes, &stats.imported_bytes);
     }
+    dao_internal_errors_log();
+    stats.internal_error_count = dao_internal_error_count();
     *out_stats = stats;
     return DAO_OK;
 }

@@ -17,6 +17,8 @@
 #include "allocators/slow_path.h"
 #include "base/numbers/path.h"
 #include "base/report/error.h"
+
+#include "base/internal_error.h"
 #include "runtime/device/block.h"
 #include "runtime/place/lookup.h"
 
@@ -69,8 +71,7 @@ static void give_back(const order_t *order, const dao_block_grant_t *grant)
 {
     dao_stream_fence_t fence = dao_stream_fences_mark(order->runtime->fences, order->number);
     dao_stream_fence_join(&fence, &grant->fence);
-    (void)order->allocator->ops->free(order->allocator, grant->address,
-                                      &fence); /* it was allocated just now */
+    DAO_MUST_FREE(order->allocator->ops->free(order->allocator, grant->address, &fence));
 }
 
 /* Allocates a block, and makes the stream wait for its fence. */

@@ -14,6 +14,8 @@
 #include <dao/memory.h>
 
 #include "base/report/assert.h"
+
+#include "base/internal_error.h"
 #include "base/report/error.h"
 #include "runtime/place/lookup.h"
 
@@ -93,9 +95,7 @@ static dao_status_t copy_staged(const transfer_t *transfer)
         return status;
     }
     status = copy_pieces(transfer, staging, staging_bytes);
-    dao_status_t free_status = dao_allocator_free_owned(pinned, staging, DAO_BLOCK_OWNER_POOL);
-    DAO_ASSERT(free_status == DAO_OK); /* it was allocated just now */
-    (void)free_status;
+    DAO_MUST_FREE(dao_allocator_free_owned(pinned, staging, DAO_BLOCK_OWNER_POOL));
     return status;
 }
 

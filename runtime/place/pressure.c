@@ -57,9 +57,10 @@ dao_status_t dao_host_limit_set(uint64_t limit_bytes)
     }
     if (!is_set) {
         return dao_error(DAO_ERR_LIMIT,
-                         "dao_host_limit_set: the host and the pinned places hold %" PRIu64
-                         " bytes in use, which is more than the new limit of %" PRIu64,
-                         atomic_load(&core->host_budget.used_bytes), limit_bytes);
+                         "dao_host_limit_set: live blocks of the host and the pinned places hold %" PRIu64
+                         " bytes, in segments of %" PRIu64 ", which is more than the new limit of %" PRIu64,
+                         dao_pressure_host_used(core), atomic_load(&core->host_budget.used_bytes),
+                         limit_bytes);
     }
     dao_waiters_note_free();
     return DAO_OK;

@@ -19,6 +19,7 @@
 #include "runtime/start/context.h"
 
 #include "allocators/segments/pinned.h"
+#include "base/internal_error.h"
 #include "base/log.h"
 #include "base/memory/host.h"
 #include "base/report/callback.h"
@@ -447,6 +448,7 @@ static findings_t stop(void)
         runtime_settle(runtimes[i]);
     }
     dao_events_stop_all(core->event_rings);
+    dao_internal_errors_log();
     findings_t found = {.damaged_count = dao_hardening_report(core, runtimes, runtime_count)};
     found.live_count = dao_leaks_report(core, runtimes, runtime_count);
     if (core->registrations_end != NULL) {

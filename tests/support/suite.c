@@ -3,6 +3,8 @@
 #define _GNU_SOURCE
 #include "tests/support/suite.h"
 
+#include "base/internal_error.h"
+
 #include <CUnit/Basic.h>
 
 #include <fcntl.h>
@@ -128,7 +130,13 @@ int dao_suite_run(CU_SuiteInfo *suites)
     unsigned failures = CU_get_number_of_failure_records();
     unsigned run = CU_get_number_of_tests_run();
     CU_cleanup_registry();
-    return error == CUE_SUCCESS && failures == 0 && run > 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    uint64_t internal_errors = dao_internal_error_count();
+    if (internal_errors > 0) {
+        dao_internal_errors_log();
+        (void)fprintf(stderr, "%" PRIu64 " internal errors of the library\n", internal_errors);
+    }
+    bool is_good = error == CUE_SUCCESS && failures == 0 && run > 0 && internal_errors == 0;
+    return is_good ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
 uint64_t dao_test_seed(const char *test, uint64_t fallback)

@@ -12,7 +12,8 @@
 
 /* Runs the suites (closed by CU_SUITE_INFO_NULL) and prints CUnit's summary. With an argument, `test_slab
    "frees"`, or DAO_TEST_CASE in the environment, only the cases with that word in their own or their suite's
-   name run; if there is none, the nearest names are printed. Returns main's result. */
+   name run; if there is none, the nearest names are printed. Returns main's result: a failure too if the
+   library counted an internal error (base/internal_error.h). */
 int dao_suite_run(CU_SuiteInfo *suites);
 
 /* The seed of a random test: DAO_TEST_SEED if set, else `fallback`; printed, so that a failure can be

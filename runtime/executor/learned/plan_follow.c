@@ -23,6 +23,7 @@
        anything else                                    an error: the engine leaves the plan */
 #include "runtime/executor/learned/plan_follow.h"
 
+#include "base/internal_error.h"
 #include "base/numbers/math.h"
 #include "base/report/assert.h"
 #include "base/report/error.h"
@@ -522,11 +523,9 @@ static void take_back_arena(dao_engine_t *engine)
 {
     for (dao_managed_t *tensor = engine->table; tensor != NULL; tensor = tensor->table_next) {
         if (tensor->has_device) {
-            dao_status_t status = dao_device_arena_take_at(&engine->arena, tensor->device_offset_bytes,
-                                                           dao_device_arena_part_bytes(tensor->size_bytes),
-                                                           (uint64_t)(uintptr_t)tensor);
-            DAO_ASSERT(status == DAO_OK);
-            (void)status;
+            DAO_MUST(dao_device_arena_take_at(&engine->arena, tensor->device_offset_bytes,
+                                              dao_device_arena_part_bytes(tensor->size_bytes),
+                                              (uint64_t)(uintptr_t)tensor));
         }
     }
 }

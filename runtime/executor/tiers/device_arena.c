@@ -10,6 +10,7 @@
    the range's used bytes. */
 #include "runtime/executor/tiers/device_arena.h"
 
+#include "base/internal_error.h"
 #include "base/memory/host.h"
 #include "base/report/assert.h"
 
@@ -105,9 +106,7 @@ dao_status_t dao_device_arena_give(dao_device_arena_t *arena, dao_timeline_t *ti
     dao_status_t status = dao_range_query(arena->range, offset_bytes, &block);
     DAO_ASSERT(status == DAO_OK && !block.is_free && block.offset_bytes == offset_bytes);
     status = add_fence(arena, timeline, offset_bytes, block.size_bytes, fence);
-    dao_status_t free_status = dao_range_free(arena->range, offset_bytes, NULL, &block);
-    DAO_ASSERT(free_status == DAO_OK);
-    (void)free_status;
+    DAO_MUST(dao_range_free(arena->range, offset_bytes, NULL, &block));
     DAO_ASSERT_HEAVY(dao_device_arena_is_valid(arena));
     return status;
 }
@@ -115,9 +114,7 @@ dao_status_t dao_device_arena_give(dao_device_arena_t *arena, dao_timeline_t *ti
 void dao_device_arena_forget(dao_device_arena_t *arena, uint64_t offset_bytes)
 {
     dao_range_block_t block;
-    dao_status_t status = dao_range_free(arena->range, offset_bytes, NULL, &block);
-    DAO_ASSERT(status == DAO_OK);
-    (void)status;
+    DAO_MUST(dao_range_free(arena->range, offset_bytes, NULL, &block));
 }
 
 /* The range keeps what it needed for as many parts, with holes between them. */

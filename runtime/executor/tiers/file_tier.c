@@ -18,6 +18,7 @@
    (taken_off, issued] are in the ring; no more than DAO_TIMELINE_DEPTH of them. */
 #include "runtime/executor/tiers/file_tier.h"
 
+#include "base/internal_error.h"
 #include "base/memory/host.h"
 #include "base/numbers/math.h"
 #include "base/report/assert.h"
@@ -115,8 +116,7 @@ static void destroy_parts(dao_file_tier_t *tier)
     for (int i = 0; i < DAO_FILE_DIRECTION_COUNT * DAO_FILE_STAGING_COUNT; i++) {
         void *address = tier->staging[i / DAO_FILE_STAGING_COUNT][i % DAO_FILE_STAGING_COUNT];
         if (address != NULL) {
-            (void)dao_allocator_free_owned(tier->config.host, address,
-                                           DAO_BLOCK_OWNER_POOL); /* nobody else can */
+            DAO_MUST_FREE(dao_allocator_free_owned(tier->config.host, address, DAO_BLOCK_OWNER_POOL));
         }
     }
     for (int i = 0; i < DAO_FILE_DIRECTION_COUNT; i++) {

@@ -8,6 +8,7 @@
    unless that is 0; used_bytes <= peak_used_bytes; pending_count <= pending_capacity. */
 #include "runtime/executor/tiers/host_tier.h"
 
+#include "base/internal_error.h"
 #include "base/memory/host.h"
 #include "base/report/assert.h"
 #include "base/report/error.h"
@@ -37,9 +38,7 @@ void dao_host_tier_copy(const dao_host_tier_t *tier, void *destination, const vo
 static void free_slot(dao_host_tier_t *tier, void *address, size_t size_bytes)
 {
     DAO_ASSERT(tier->used_bytes >= size_bytes);
-    dao_status_t status = dao_allocator_free_owned(tier->allocator, address, DAO_BLOCK_OWNER_POOL);
-    DAO_ASSERT(status == DAO_OK);
-    (void)status;
+    DAO_MUST_FREE(dao_allocator_free_owned(tier->allocator, address, DAO_BLOCK_OWNER_POOL));
     tier->used_bytes -= size_bytes;
 }
 

@@ -16,7 +16,8 @@
 
 static heap_backend_t *heap;
 static dao_allocator_t *allocator;
-static dao_pinned_config_t config = {.name = "pinned:0"}; /* of the next allocator */
+static dao_pinned_config_t config = {.name = "pinned:0",
+                                     .segment_bytes = DAO_PINNED_REGION_BYTES}; /* of the next allocator */
 static controlled_streams_t streams;
 
 static dao_status_t pinned_create(dao_allocator_t **out_allocator)
@@ -527,7 +528,8 @@ static void a_config_sets_the_regions_and_the_limit(void)
     pinned_destroy(allocator);
     config.initial_bytes = 21 * MIB;
     CU_ASSERT_EQUAL(pinned_create(&allocator), DAO_ERR_LIMIT);
-    config = (dao_pinned_config_t){.name = "pinned:0", .fences = streams.fences};
+    config = (dao_pinned_config_t){
+        .name = "pinned:0", .fences = streams.fences, .segment_bytes = DAO_PINNED_REGION_BYTES};
     allocator = before;
     heap = heap_before;
 }

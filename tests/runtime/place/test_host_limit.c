@@ -110,6 +110,61 @@ static void a_lower_host_limit_trims_and_never_cuts_live_blocks(void)
     give(pinned, more);
 }
 
+/* What lives counts: a little of it takes a little, idle segments are given back, and a refusal says what is
+   in the way. */
+static void limits_count_what_lives(void)
+{
+    CU_ASSERT_EQUAL(dao_host_limit_set(0), DAO_OK);
+    static const dao_place_t both[] = {{DAO_PLACE_KIND_CPU, 0}, {DAO_PLACE_KIND_PINNED, 0}};
+    for (int i = 0; i < 2; i++) {
+        dao_stats_t stats = {0};
+        void *block = take(both[i], 1 * MIB);
+        CU_ASSERT_EQUAL(dao_stats_get(both[i], &stats), DAO_OK);
+        CU_ASSERT_EQUAL(stats.reserved_bytes, 4 * MIB);
+        CU_ASSERT_EQUAL(dao_limit_set(both[i], 32 * MIB), DAO_OK);
+        CU_ASSERT_EQUAL(dao_host_limit_set(32 * MIB), DAO_OK);
+        CU_ASSERT_EQUAL(dao_host_limit_set(0), DAO_OK);
+        CU_ASSERT_EQUAL(dao_limit_set(both[i], 0), DAO_OK);
+        void *idle = take(both[i], 20 * MIB);
+        give(both[i], idle);
+        CU_ASSERT_EQUAL(dao_limit_set(both[i], 2 * MIB), DAO_ERR_LIMIT);
+        CU_ASSERT_TRUE(
+            says("live blocks hold 1048576 bytes, but the segments that they lie in hold 4194304"));
+        CU_ASSERT_EQUAL(dao_stats_get(both[i], &stats), DAO_OK);
+        CU_ASSERT_EQUAL(stats.reserved_bytes, 4 * MIB); /* what was idle is gone */
+        CU_ASSERT_EQUAL(stats.limit_bytes, 0);
+        CU_ASSERT_EQUAL(dao_limit_set(both[i], 1 * MIB - 1), DAO_ERR_LIMIT);
+        CU_ASSERT_TRUE(says("live blocks hold 1048576 bytes, more than the new limit of 1048575"));
+        CU_ASSERT_EQUAL(dao_host_limit_set(2 * MIB), DAO_ERR_LIMIT);
+        CU_ASSERT_TRUE(says("hold 1048576 bytes, in segments of 4194304"));
+        give(both[i], block);
+        CU_ASSERT_EQUAL(dao_limit_set(both[i], 2 * MIB), DAO_OK);
+        CU_ASSERT_EQUAL(dao_limit_set(both[i], 0), DAO_OK);
+        CU_ASSERT_EQUAL(dao_trim(both[i], 0, NULL), DAO_OK);
+    }
+    check_host();
+}
+
+static void segments_grow_with_what_is_needed(void)
+{
+    CU_ASSERT_EQUAL(dao_host_limit_set(0), DAO_OK);
+    void *blocks[160];
+    uint64_t grow_count = 0;
+    dao_stats_t stats = {0};
+    for (int i = 0; i < 160; i++) {
+        blocks[i] = take(pinned, 1 * MIB);
+        CU_ASSERT_EQUAL(dao_stats_get(pinned, &stats), DAO_OK);
+        CU_ASSERT_TRUE(stats.reserved_bytes <= 2 * stats.used_bytes + 4 * MIB);
+        grow_count = stats.grow_count;
+    }
+    CU_ASSERT_EQUAL(stats.reserved_bytes, 192 * MIB); /* 4, 4, 8, 16, 32, 64, and as many again */
+    CU_ASSERT_EQUAL(grow_count, 7);
+    for (int i = 0; i < 160; i++) {
+        give(pinned, blocks[i]);
+    }
+    CU_ASSERT_EQUAL(dao_trim(pinned, 0, NULL), DAO_OK);
+}
+
 static void *fill_host(void *user)
 {
     uint64_t state = *(const uint64_t *)user;
@@ -238,6 +293,8 @@ static CU_TestInfo tests[] = {
     {"small host blocks count to the last byte", small_host_blocks_count_to_the_last_byte},
     {"a lower host limit trims and never cuts live blocks",
      a_lower_host_limit_trims_and_never_cuts_live_blocks},
+    {"limits count what lives", limits_count_what_lives},
+    {"segments grow with what is needed", segments_grow_with_what_is_needed},
     {"a callback can free at another host place", a_callback_can_free_at_another_host_place},
     {"threads never exceed the host limit", threads_never_exceed_the_host_limit},
     {"every strategy keeps to the host limit", every_strategy_keeps_to_the_host_limit},

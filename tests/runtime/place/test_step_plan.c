@@ -485,6 +485,47 @@ static void the_order_of_streams_is_kept_in_the_arena(void)
     dao_stream_destroy(second);
 }
 
+/* A block that follows no stream cannot be freed behind one: such a free is not deferred, which would lose
+ * it. */
+static void deferred_frees_in_stream_order_are_made(void)
+{
+    static const dao_step_plan_mode_t modes[] = {DAO_STEP_PLAN_OFFSETS, DAO_STEP_PLAN_BINS};
+    for (int m = 0; m < 2; m++) {
+        serve_at(device, &(dao_step_plan_config_t){
+                             .mode = modes[m], .defers_frees = true, .smallest_bytes = m == 1 ? 1 : 0});
+        for (uint32_t step = 0; step < 16; step++) {
+            must(dao_step_begin(device));
+            for (uint32_t i = 0; i < 200 + 50 * (step % 7); i++) {
+                void *block = dao_alloc(device, m == 0 ? 1000 : 100 + (step * 37 + i * 11) % 3000);
+                CU_ASSERT_PTR_NOT_NULL_FATAL(block);
+                must(dao_free_async(device, block, NULL));
+                CU_ASSERT_EQUAL(dao_free_async(device, block, NULL), DAO_ERR_DOUBLE_FREE);
+            }
+            must(dao_step_end(device));
+            CU_ASSERT_EQUAL(dao_used(device), 0);
+        }
+        library_stop();
+        library_start();
+    }
+}
+
+static void a_deferred_free_hides_no_overflow(void)
+{
+    dao_place_config_t config = {.hardening = DAO_HARDENING_GUARD,
+                                 .step_plan = {.mode = DAO_STEP_PLAN_OFFSETS, .defers_frees = true}};
+    must(dao_place_configure(device, &config));
+    must(dao_step_begin(device));
+    char *block = dao_alloc(device, 1000);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(block);
+    block[1000] ^= 1;
+    CU_ASSERT_EQUAL(dao_free(device, block), DAO_ERR_CORRUPT);
+    must(dao_step_end(device));
+    CU_ASSERT_EQUAL(dao_hardening_check(device), DAO_ERR_CORRUPT);
+    CU_ASSERT_EQUAL(dao_used(device), 0);
+    CU_ASSERT_EQUAL(dao_finalize(), DAO_ERR_CORRUPT);
+    library_start();
+}
+
 static CU_TestInfo tests[] = {
     {"places in pages can be served", places_in_pages_can_be_served},
     {"a place in segments goes on without", a_place_in_segments_goes_on_without},
@@ -503,6 +544,8 @@ static CU_TestInfo tests[] = {
     {"keys tell requests apart in any order", keys_tell_requests_apart_in_any_order},
     {"lifetimes can be looked at", lifetimes_can_be_looked_at},
     {"a hardened place is served behind its guards", a_hardened_place_is_served_behind_its_guards},
+    {"deferred frees in stream order are made", deferred_frees_in_stream_order_are_made},
+    {"a deferred free hides no overflow", a_deferred_free_hides_no_overflow},
     {"threads share steps", threads_share_steps},
     {"the order of streams is kept in the arena", the_order_of_streams_is_kept_in_the_arena},
     CU_TEST_INFO_NULL,
