@@ -200,15 +200,16 @@ static void back_off(dao_planned_t *planned, bool matches)
 
 /* ---- learning ---- */
 
-/* Makes a script of the step that has ended, for a plan. What a first step leaves alive is taken to stay,
-   what a later one leaves to be replaced as the next begins. NULL: there is no memory. */
-static dao_script_t *learn(dao_planned_t *planned, const dao_learnt_plan_t *plan)
+/* Makes a script of the step that has ended. What it leaves alive has no place in a plan: nobody knows for
+   how long. But in a step that is the same as the one before it is taken to be replaced as the next begins.
+   NULL: there is no memory. */
+static dao_script_t *learn(dao_planned_t *planned, bool is_same)
 {
     const dao_lifetimes_t *recording = &planned->recording;
     dao_script_t *script = NULL;
     dao_status_t status = dao_script_create(recording->count, &script);
     if (status == DAO_OK) {
-        uint32_t open_end = plan->learnt_count > 0 ? recording->count + 1 : DAO_LIFETIME_OPEN;
+        uint32_t open_end = is_same ? recording->count + 1 : DAO_LIFETIME_OPEN;
         dao_spin_lock(&planned->lock); /* blocks may be freed meanwhile */
         dao_script_fill(script, recording, open_end);
         dao_spin_unlock(&planned->lock);
@@ -256,7 +257,7 @@ static void learn_as(dao_planned_t *planned, uint32_t number, const dao_learnt_p
     uint64_t request_count = planned->stats.latest.request_count;
     bool is_same =
         plan->script != NULL && plan->script->count == request_count && plan->known_count == request_count;
-    dao_script_t *script = learn(planned, plan);
+    dao_script_t *script = learn(planned, is_same);
     if (script == NULL) {
         return;
     }

@@ -339,6 +339,22 @@ static void blocks_may_outlive_a_step(void)
     CU_ASSERT_EQUAL(allocator->ops->used_get(allocator), 0);
 }
 
+static void what_goes_as_the_next_step_begins_has_a_place(void)
+{
+    void *last = NULL;
+    for (int i = 0; i < 6; i++) {
+        step_begin();
+        if (last != NULL) {
+            give(last);
+        }
+        run_step(false);
+        last = take(5 * MIB);
+        step_end();
+    }
+    CU_ASSERT_EQUAL(stats_now().latest.hit_count, 4 * LAYER_COUNT + 1);
+    give(last);
+}
+
 static void wrong_frees_are_told_apart_in_the_arena(void)
 {
     learn();
@@ -821,6 +837,7 @@ static CU_TestInfo tests[] = {
     {"a range in use is not given twice", a_range_in_use_is_not_given_twice},
     {"a step that deviates grows the place by little", a_step_that_deviates_grows_the_place_by_little},
     {"blocks may outlive a step", blocks_may_outlive_a_step},
+    {"what goes as the next step begins has a place", what_goes_as_the_next_step_begins_has_a_place},
     {"wrong frees are told apart in the arena", wrong_frees_are_told_apart_in_the_arena},
     {"limits and trimming count the arena", limits_and_trimming_count_the_arena},
     {"nested and concurrent steps are one", nested_and_concurrent_steps_are_one},
