@@ -12,7 +12,7 @@
 #define DAO_FOLLOW_RUN 4u
 
 /* Places on either side of the expected one where a size is looked for. With 32, entries of that size that
-   are others are taken for it: 0.5 % fewer requests of deviating steps are planned. With 8, resnet50's
+   are others are taken for it: 0.4 % fewer requests of deviating steps are planned. With 8, resnet50's
    recorded step finds fewer. */
 #define DAO_FOLLOW_LOOK 16u
 
