@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a mutant changes: one place of one line. Comments, texts, directives, and what only checks
-(assertions, functions named *_is_valid) stay as they are: a suite has no means to see a change there."""
+(assertions, functions named *is_valid*) stay as they are: a suite has no means to see a change there."""
 import re
 
 # NAME, pattern, replacement. A pattern sees code without comments and texts.
@@ -37,7 +37,7 @@ CALL = re.compile(r"^(\s+)(?:\(void\))?[a-z_][\w>.\-]*\(.*\);$")
 ASSIGNMENT = re.compile(r"^(\s+)\**[a-z_][\w>.\-]*(?:\[[^=]*\])? (?:=|\+=|-=|\|=|&=) .*;$")
 
 CHECKS_ONLY = re.compile(r"\b(DAO_ASSERT\w*|static_assert|DAO_ASSERT_HEAVY)\b")
-FUNCTION_OF_CHECKS = re.compile(r"^(?:static )?bool (?:\w*_)?is_valid\w*\(|^\w.*\bis_valid\w*\([^;]*$")
+FUNCTION_OF_CHECKS = re.compile(r"^\w.*\b\w*(?:is|are)_valid\w*\([^;]*$")
 
 
 def code_only(text):

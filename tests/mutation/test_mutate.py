@@ -40,8 +40,9 @@ class Operators(unittest.TestCase):
         self.assertEqual(changes("/* a < b", "   1 */", 'say = "a < b 1";'), {(3, "drop", ";")})
         self.assertEqual(changes("DAO_ASSERT(a < 1 &&", "    b < 1);"), set())
         self.assertEqual(list(operators.mutants_of("#if A == 1\n#define B (a < 1)\n")), [])
-        check = "bool dao_x_is_valid(int a)\n{\n    return a < 1;\n}\n"
-        self.assertEqual(list(operators.mutants_of(check)), [])
+        for name in ("bool dao_x_is_valid", "static bool all_are_valid"):
+            check = name + "(int a)\n{\n    return a < 1;\n}\n"
+            self.assertEqual(list(operators.mutants_of(check)), [])
 
 
 class Suites(unittest.TestCase):
