@@ -78,6 +78,26 @@ rows | while read -r trace _ ns lock p99 p999 footprint capacity remap calls pag
         "$capacity$(limit "$trace" 2) | $remap$(limit "$trace" 3) | $calls | $pages (0) |"
 done
 
+limit_of() { sed -n "s/^#define DAO_BENCH_INSTRUCTIONS_$1_MAX *//p" "$root/bench/alloc/bench_limits.h"; }
+cat <<TEXT
+
+## In stream order
+
+\`DAO_BENCH_STREAMS=1 bench/instructions\`, and with 8: instructions of a pair of \`dao_alloc_async()\` and
+\`dao_free_async()\` on idle streams, a slot of the trace on each in turns. With several streams every free
+records an event, whose own cost is the driver's. The limits in brackets hold for all traces but b10k.
+
+| trace | plain | one stream ($(limit_of STREAM)) | eight streams ($(limit_of STREAMS)) |
+| --- | ---: | ---: | ---: |
+TEXT
+for trace in a2 b1k b10k c d; do
+    row=$trace
+    for streams in 0 1 8; do
+        row="$row | $(DAO_BENCH_STREAMS=$streams "$root/bench/instructions" "$trace" | sed 's/.* //')"
+    done
+    echo "| $row |"
+done
+
 cat <<TEXT
 
 ## All strategies, and allocators of the host

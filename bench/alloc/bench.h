@@ -102,10 +102,14 @@ DAO_NODISCARD dao_status_t dao_bench_memory(const dao_bench_peer_t *peer, const 
 
 /* ---- bench_pairs.c ---- */
 
+/* Most streams of a replay. */
+#define DAO_BENCH_STREAM_MAX 32u
+
 /* Replays what builds a trace up and so many pairs of its steady part, or all if there are fewer, on a device
-   that is large enough. *out_done: the pairs that were replayed. */
+   that is large enough; stream_count > 0: in the order of so many streams, which are idle. *out_done: the
+   pairs that were replayed. */
 DAO_NODISCARD dao_status_t dao_bench_pairs(const dao_bench_peer_t *peer, const dao_alloc_trace_t *trace,
-                                           uint64_t pair_count, uint64_t *out_done);
+                                           uint64_t pair_count, uint32_t stream_count, uint64_t *out_done);
 
 /* ---- bench_threads.c ---- */
 

@@ -7,6 +7,11 @@
 /* Instructions for a pair of dao_alloc() and dao_free(), every trace. */
 #define DAO_BENCH_INSTRUCTIONS_MAX 380
 
+/* The same for dao_alloc_async() and dao_free_async() on one idle stream, and on eight in turns, of which
+   each free records an event: a2, b1k, c and d, as bench/gate counts them. */
+#define DAO_BENCH_INSTRUCTIONS_STREAM_MAX  710
+#define DAO_BENCH_INSTRUCTIONS_STREAMS_MAX 1240
+
 /* Trace, or what the names of several begin with, the first that fits; ns of a pair over ns of a lock pair;
    smallest device over peak live without and with page mapping. 0: no limit. */
 #define DAO_BENCH_LIMIT_LIST(X)                                                                              \

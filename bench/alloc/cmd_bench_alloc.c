@@ -37,6 +37,7 @@ typedef struct bench {
     uint64_t seed_count;
     uint64_t thread_count; /* 0: not by threads */
     uint64_t pair_count;   /* 0: figures; else pairs are replayed, and nothing is measured */
+    uint64_t stream_count; /* of such a replay; 0: plain pairs */
     uint64_t round_count;
     uint64_t percent; /* of the peak; 0: ample */
     bool with_speed;
@@ -103,7 +104,8 @@ static dao_status_t run_pairs(const bench_t *bench, const dao_bench_peer_t *peer
                               const dao_alloc_trace_t *trace)
 {
     uint64_t done_count = 0;
-    dao_status_t status = dao_bench_pairs(peer, trace, bench->pair_count, &done_count);
+    dao_status_t status =
+        dao_bench_pairs(peer, trace, bench->pair_count, (uint32_t)bench->stream_count, &done_count);
     if (status == DAO_OK) {
         (void)printf("%" PRIu64 "\n", done_count);
     }
@@ -315,6 +317,7 @@ typedef struct settings {
     uint64_t seed_count;
     uint64_t thread_count;
     uint64_t pair_count;
+    uint64_t stream_count;
     uint64_t small_bytes;
     const char *torch_folder;
     bool is_checked;
@@ -431,6 +434,13 @@ static const dao_option_t options[] = {
      .least = 1,
      .most = 1000000,
      .help = "instead: replay so many pairs of one trace and print how many, to count instructions"},
+    {.name = "streams",
+     .type = DAO_OPTION_TYPE_COUNT,
+     DAO_OPTION_FIELD(settings_t, stream_count),
+     .value = "N",
+     .least = 1,
+     .most = DAO_BENCH_STREAM_MAX,
+     .help = "with --pairs: dao_alloc_async() and dao_free_async() on so many idle streams"},
     {.name = "torch-steps",
      .type = DAO_OPTION_TYPE_PATH,
      DAO_OPTION_FIELD(settings_t, torch_folder),
@@ -460,6 +470,7 @@ static const dao_option_rule_t rules[] = {
     {"pairs", "trace", true, ONE_TRACE},
     {"pairs", "threads", false, ONE_TRACE},
     {"pairs", "json", false, ONE_TRACE},
+    {"streams", "pairs", true, "--streams is for --pairs"},
     {.option = NULL},
 };
 
@@ -488,6 +499,7 @@ static void set_bench(const settings_t *settings, bool needs_torch, bench_t *ben
         .seed_count = settings->seed_count,
         .thread_count = settings->thread_count,
         .pair_count = settings->pair_count,
+        .stream_count = settings->stream_count,
         .round_count = settings->round_count,
         .percent = settings->percent,
         .with_speed = settings->figures != FIGURES_MEMORY && !is_replay,

@@ -36,6 +36,9 @@ expect 2 '--pairs: "0" is no number from 1' alloc --trace a1 --pairs 0
 expect 2 "--pairs is for one --trace" alloc --pairs 100
 expect 0 "100" alloc --trace a1 --pairs 100
 [ "$(cat "$folder/out")" = 100 ] || fail "the pairs that were replayed"
+expect 2 "--streams is for --pairs" alloc --trace a2 --streams 2
+expect 2 '--streams: "33" is no number' alloc --trace a2 --pairs 100 --streams 33
+expect 0 "100" alloc --trace a2 --pairs 100 --streams 3
 expect 1 "No such file" alloc --trace torch:none --torch-steps "$folder"
 expect 0 "glibc" alloc --trace a1 --figures speed --strategy glibc --rounds 1
 expect 0 '"good_fit"' alloc --trace a1 --figures speed --strategy good_fit --rounds 1 --json
