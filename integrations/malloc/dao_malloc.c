@@ -157,6 +157,22 @@ static bool block_alloc(size_t alignment_bytes, size_t size_bytes, void **out_ad
     return is_answered;
 }
 
+/* glibc has no name of its own for malloc_usable_size(), and the next library that has one need not be glibc:
+   a program may be linked with another allocator. So glibc is asked by its handle. */
+static size_t glibc_usable_size(void *address)
+{
+    static _Atomic(size_t(*)(void *)) usable_size;
+    if (atomic_load_explicit(&usable_size, memory_order_relaxed) == NULL) {
+        void *glibc = dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD); /* it is loaded and stays */
+        void *found = glibc != NULL ? dlsym(glibc, "malloc_usable_size") : NULL;
+        if (found == NULL) {
+            return 0; /* never less than was asked for is what callers rely on: they use none of it */
+        }
+        atomic_store_explicit(&usable_size, (size_t(*)(void *))(uintptr_t)found, memory_order_relaxed);
+    }
+    return atomic_load_explicit(&usable_size, memory_order_relaxed)(address);
+}
+
 /* ---- the family ---- */
 
 static void *alloc(size_t size_bytes, const void *caller)
@@ -221,7 +237,7 @@ static void *resize(void *address, size_t size_bytes, const void *caller)
     }
     if (old_bytes == 0) {
         return size_bytes < GROWN_LARGE_BYTES && is_for_libdao(size_bytes, caller)
-                   ? move(address, malloc_usable_size(address), size_bytes, caller)
+                   ? move(address, glibc_usable_size(address), size_bytes, caller)
                    : __libc_realloc(address, size_bytes);
     }
     if (size_bytes == 0) { /* as glibc does */
@@ -292,16 +308,8 @@ DAO_API void *pvalloc(size_t size_bytes)
 
 DAO_API size_t malloc_usable_size(void *address)
 {
-    static _Atomic(size_t(*)(void *)) next; /* glibc has no other name for it */
     size_t size_bytes = dao_block_table_get(address);
-    if (size_bytes > 0 || address == NULL) {
-        return size_bytes;
-    }
-    if (atomic_load_explicit(&next, memory_order_relaxed) == NULL) {
-        atomic_store_explicit(&next, (size_t(*)(void *))(uintptr_t)dlsym(RTLD_NEXT, "malloc_usable_size"),
-                              memory_order_relaxed);
-    }
-    return atomic_load_explicit(&next, memory_order_relaxed)(address);
+    return size_bytes > 0 || address == NULL ? size_bytes : glibc_usable_size(address);
 }
 
 /* ---- steps ---- */
