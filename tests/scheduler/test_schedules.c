@@ -132,23 +132,23 @@ typedef struct known_defect {
 
 /* Each lock is dropped in turn, additions to counters are split, wakes are lost. */
 static const known_defect_t known_defects[] = {
-    {BATON_DEFECT_DROP_LOCK, DAO_RANK_STEP_BOUNDARY, "steps", 100},
-    {BATON_DEFECT_DROP_LOCK, DAO_RANK_CONTEXT, "the first calls at a place", 300},
-    {BATON_DEFECT_DROP_LOCK, DAO_RANK_EXECUTOR, "an executor", 100},
-    {BATON_DEFECT_DROP_LOCK, DAO_RANK_RUNTIME, "leases", 100},
+    {BATON_DEFECT_DROP_LOCK, DAO_RANK_STEP_BOUNDARY, "steps", 1000},
+    {BATON_DEFECT_DROP_LOCK, DAO_RANK_CONTEXT, "the first calls at a place", 2000},
+    {BATON_DEFECT_DROP_LOCK, DAO_RANK_EXECUTOR, "an executor", 1000},
+    {BATON_DEFECT_DROP_LOCK, DAO_RANK_RUNTIME, "leases", 1000},
 #if defined(TEST_HAS_THREAD_SANITIZER) /* under this lock there is no point at which another thread could    \
                                           run */
-    {BATON_DEFECT_DROP_LOCK, DAO_RANK_THREADS, "small blocks", 100},
+    {BATON_DEFECT_DROP_LOCK, DAO_RANK_THREADS, "small blocks", 1000},
 #endif
-    {BATON_DEFECT_DROP_LOCK, DAO_RANK_LAYER, "hardened", 100},
-    {BATON_DEFECT_DROP_LOCK, DAO_RANK_STEP_PLAN, "steps with deferred frees", 500},
-    {BATON_DEFECT_DROP_LOCK, DAO_RANK_FRONT, "small blocks", 100},
-    {BATON_DEFECT_DROP_LOCK, DAO_RANK_ALLOCATOR, "raw blocks of the host", 100},
-    {BATON_DEFECT_DROP_LOCK, DAO_RANK_STREAM_FENCES, "streams", 100},
-    {BATON_DEFECT_DROP_LOCK, DAO_RANK_BACKEND, "streams", 100},
-    {BATON_DEFECT_DROP_LOCK, DAO_RANK_LEAF, "books and snapshots", 300},
-    {BATON_DEFECT_SPLIT_ADD, 0, "streams", 200},
-    {BATON_DEFECT_SPLIT_ADD, 0, "handles", 200},
+    {BATON_DEFECT_DROP_LOCK, DAO_RANK_LAYER, "hardened", 1000},
+    {BATON_DEFECT_DROP_LOCK, DAO_RANK_STEP_PLAN, "steps with deferred frees", 3000},
+    {BATON_DEFECT_DROP_LOCK, DAO_RANK_FRONT, "small blocks", 1000},
+    {BATON_DEFECT_DROP_LOCK, DAO_RANK_ALLOCATOR, "raw blocks of the host", 1000},
+    {BATON_DEFECT_DROP_LOCK, DAO_RANK_STREAM_FENCES, "streams", 1000},
+    {BATON_DEFECT_DROP_LOCK, DAO_RANK_BACKEND, "streams", 1000},
+    {BATON_DEFECT_DROP_LOCK, DAO_RANK_LEAF, "books and snapshots", 2000},
+    {BATON_DEFECT_SPLIT_ADD, 0, "streams", 2000},
+    {BATON_DEFECT_SPLIT_ADD, 0, "handles", 2000},
     {BATON_DEFECT_DROP_WAKE, 0, "an executor", 20},
     {BATON_DEFECT_DROP_WAKE, 0, "raw blocks of a device", 20},
 };
