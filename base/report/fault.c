@@ -9,13 +9,18 @@
 static _Atomic int armed_fault = -1;
 static _Atomic bool armed_persistent;
 static _Atomic int64_t remaining; /* calls before the failing one; below 0: it has failed */
+static _Atomic uint64_t passed_counts[DAO_FAULT_COUNT];
 static _Atomic uint64_t fired_count;
 static _Thread_local bool is_exempt_here;
 
 bool dao_fault_fires(dao_fault_t fault)
 {
     int armed = atomic_load_explicit(&armed_fault, memory_order_acquire);
-    if (armed < 0 || (armed != DAO_FAULT_ANY && armed != (int)fault) || is_exempt_here) {
+    if (armed < 0 || is_exempt_here) {
+        return false;
+    }
+    atomic_fetch_add(&passed_counts[fault], 1);
+    if (armed != DAO_FAULT_ANY && armed != (int)fault) {
         return false;
     }
     int64_t before = atomic_fetch_sub(&remaining, 1);
@@ -30,6 +35,9 @@ void dao_fault_arm(dao_fault_t fault, uint64_t skip_count, bool persistent)
 {
     atomic_store(&armed_persistent, persistent);
     atomic_store(&remaining, (int64_t)skip_count);
+    for (int i = 0; i < DAO_FAULT_COUNT; i++) {
+        atomic_store(&passed_counts[i], 0);
+    }
     atomic_store(&fired_count, 0);
     atomic_store_explicit(&armed_fault, (int)fault, memory_order_release);
 }
@@ -38,6 +46,16 @@ uint64_t dao_fault_disarm(void)
 {
     atomic_store(&armed_fault, -1);
     return atomic_load(&fired_count);
+}
+
+uint64_t dao_fault_fired_count(void)
+{
+    return atomic_load(&fired_count);
+}
+
+uint64_t dao_fault_passed_count(dao_fault_t fault)
+{
+    return atomic_load(&passed_counts[fault]);
 }
 
 void dao_fault_exempt(bool is_exempt)

@@ -37,6 +37,12 @@ void dao_fault_arm(dao_fault_t fault, uint64_t skip_count, bool persistent);
 /* Disarms. Returns the number of calls that failed since dao_fault_arm(). */
 uint64_t dao_fault_disarm(void);
 
+/* Returns the number of calls that failed since dao_fault_arm(). */
+uint64_t dao_fault_fired_count(void);
+
+/* Returns the number of calls of a point since dao_fault_arm(), while any was armed. */
+uint64_t dao_fault_passed_count(dao_fault_t fault);
+
 /* Exempts this thread's calls from counting and failing, until it is called with false. For what a test does
    beside what it tests. */
 void dao_fault_exempt(bool is_exempt);
@@ -62,6 +68,17 @@ static inline void dao_fault_arm(dao_fault_t fault, uint64_t skip_count, bool pe
 
 static inline uint64_t dao_fault_disarm(void)
 {
+    return 0;
+}
+
+static inline uint64_t dao_fault_fired_count(void)
+{
+    return 0;
+}
+
+static inline uint64_t dao_fault_passed_count(dao_fault_t fault)
+{
+    (void)fault;
     return 0;
 }
 

@@ -602,6 +602,10 @@ const dao_backend_ops_t *fault_backend_wrap(const dao_backend_ops_t *wrapped, co
         .copy_batch = wrapped->copy_batch != NULL ? fault_copy_batch : NULL,
         .stream_capture = wrapped->stream_capture != NULL ? fault_stream_capture : NULL,
         .stream_is_gone = wrapped->stream_is_gone != NULL ? fault_stream_is_gone : NULL,
+        .pool_create = wrapped->pool_create,
+        .pool_destroy = wrapped->pool_destroy,
+        .pool_alloc = wrapped->pool_alloc,
+        .pool_free = wrapped->pool_free,
     };
     fill_pages();
     fill_shared();
@@ -620,6 +624,11 @@ void fault_backend_arm(fault_call_t call, uint64_t skip_count, bool persistent)
 uint64_t fault_backend_disarm(void)
 {
     atomic_store(&armed_call, -1);
+    return atomic_load(&fired_count);
+}
+
+uint64_t fault_backend_fired_count(void)
+{
     return atomic_load(&fired_count);
 }
 

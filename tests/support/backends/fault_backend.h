@@ -73,6 +73,9 @@ void fault_backend_arm(fault_call_t call, uint64_t skip_count, bool persistent);
 /* Lets everything succeed again. Returns the number of calls that failed since it was armed. */
 uint64_t fault_backend_disarm(void);
 
+/* Returns the number of calls that failed since it was armed. */
+uint64_t fault_backend_fired_count(void);
+
 /* Spares this thread's calls, or no more: they are not counted and do not fail. For what a test does beside
    the scenario. */
 void fault_backend_spare(bool is_exempt);
