@@ -687,11 +687,27 @@ static void hardened_stats_reset_peaks(dao_allocator_t *allocator)
 
 /* ---- the rest of the table ---- */
 
+static uint64_t reserved_bytes_of(dao_allocator_t *inner)
+{
+    dao_stats_t stats;
+    inner->ops->stats_get(inner, &stats);
+    return stats.reserved_bytes;
+}
+
+/* The blocks of the quarantine are cached memory. Some go to the system as they are freed: that was released,
+   too. */
 static dao_status_t hardened_trim(dao_allocator_t *allocator, size_t keep_bytes, size_t *out_released_bytes)
 {
     hardened_t *hardened = dao_hardened_of(allocator);
-    (void)quarantine_shrink(hardened, 0); /* its blocks are cached memory */
-    return hardened->inner->ops->trim(hardened->inner, keep_bytes, out_released_bytes);
+    dao_allocator_t *inner = hardened->inner;
+    uint64_t before_bytes = reserved_bytes_of(inner);
+    (void)quarantine_shrink(hardened, 0); /* how many blocks that were */
+    dao_status_t status = inner->ops->trim(inner, keep_bytes, out_released_bytes);
+    uint64_t after_bytes = reserved_bytes_of(inner);
+    if (before_bytes > after_bytes + *out_released_bytes) {
+        *out_released_bytes = (size_t)(before_bytes - after_bytes);
+    }
+    return status;
 }
 
 static dao_status_t hardened_limit_set(dao_allocator_t *allocator, size_t limit_bytes)

@@ -622,7 +622,27 @@ static void every_refusal_while_a_place_starts_is_survived(void)
     CU_ASSERT_EQUAL_FATAL(start_with(DAO_STRATEGY_DEFAULT), DAO_OK); /* end() stops it */
 }
 
+/* The strategy system gives a block back as it leaves the quarantine, which a trim empties. */
+static void a_trim_counts_what_leaves_the_quarantine(void)
+{
+    const dao_place_config_t config = {.strategy = DAO_STRATEGY_SYSTEM,
+                                       .hardening = DAO_HARDENING_QUARANTINE};
+    begin();
+    CU_ASSERT_EQUAL(dao_place_configure(host, &config), DAO_OK);
+    void *block = dao_alloc(host, 4 * MIB);
+    CU_ASSERT_EQUAL(dao_free(host, block), DAO_OK);
+    dao_stats_t before, after;
+    CU_ASSERT_EQUAL(dao_stats_get(host, &before), DAO_OK);
+    size_t released_bytes = 0;
+    CU_ASSERT_EQUAL(dao_trim(host, 0, &released_bytes), DAO_OK);
+    CU_ASSERT_EQUAL(dao_stats_get(host, &after), DAO_OK);
+    CU_ASSERT_TRUE(released_bytes >= 4 * MIB);
+    CU_ASSERT_EQUAL(before.reserved_bytes - after.reserved_bytes, released_bytes);
+    end();
+}
+
 static CU_TestInfo tests[] = {
+    {"a trim counts what leaves the quarantine", a_trim_counts_what_leaves_the_quarantine},
     {"every strategy has a name that is read back", every_strategy_has_a_name_that_is_read_back},
     {"good fit is the default", good_fit_is_the_default},
     {"best fit takes the smallest hole", best_fit_takes_the_smallest_hole},
