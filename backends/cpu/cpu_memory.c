@@ -13,6 +13,7 @@ struct dao_backend_pages {
     size_t size_bytes;
     void *address; /* where the pages are: home, or where they are mapped */
     bool is_mapped;
+    bool is_refused; /* the system had no address for them to go home to */
 };
 
 dao_status_t dao_cpu_memory_alloc(dao_backend_device_t *device, size_t size_bytes, void **out_address)
@@ -183,13 +184,15 @@ dao_status_t dao_cpu_pages_destroy(dao_backend_device_t *device, dao_backend_pag
     if (status != DAO_OK) {
         return status;
     }
-    if (pages->is_mapped) {
+    if (pages->is_mapped && !pages->is_refused) {
         return dao_error(DAO_ERR_BUSY,
                          "virtual device %" PRId32
                          ": pages mapped at %p cannot be destroyed; unmap them first",
                          device->index, pages->address);
     }
-    dao_host_unmap(pages->address, pages->size_bytes);
+    if (!pages->is_mapped) { /* else they go with the addresses that they are mapped at */
+        dao_host_unmap(pages->address, pages->size_bytes);
+    }
     dao_virtual_memory_give(&device->memory, pages->size_bytes);
     count_page_handle(device, -1);
     dao_host_free(pages);
@@ -228,6 +231,7 @@ dao_status_t dao_cpu_pages_unmap(dao_backend_device_t *device, dao_backend_pages
                          device->index, address);
     }
     void *home = dao_host_move_home(address, pages->size_bytes, DAO_CPU_PAGE_BYTES);
+    pages->is_refused = home == NULL;
     if (home == NULL) {
         return dao_error(DAO_ERR_BACKEND,
                          "virtual device %" PRId32 ": the system refused to unmap %zu bytes at %p",

@@ -858,7 +858,23 @@ static void a_refusal_by_the_system_leaves_all_as_it_was(void)
     close_device();
 }
 
+static void pages_that_the_system_keeps_can_be_given_up(void)
+{
+    void *address = NULL;
+    dao_backend_pages_t *pages = NULL;
+    open_small_device();
+    NEED(ops->address_reserve(device, DAO_CPU_PAGE_BYTES, &address));
+    NEED(ops->pages_create_mapped(device, DAO_CPU_PAGE_BYTES, 1, address, &pages));
+    dao_fault_arm(DAO_FAULT_SYSTEM_MEMORY, 0, true);
+    CU_ASSERT_EQUAL(ops->pages_unmap(device, pages, address), DAO_ERR_BACKEND);
+    CU_ASSERT_EQUAL(ops->pages_destroy(device, pages), DAO_OK);
+    CU_ASSERT_EQUAL(dao_fault_disarm(), 1);
+    NEED(ops->address_release(device, address, DAO_CPU_PAGE_BYTES));
+    close_device();
+}
+
 static CU_TestInfo fault_tests[] = {
+    {"pages that the system keeps can be given up", pages_that_the_system_keeps_can_be_given_up},
     {"a refusal by the system leaves all as it was", a_refusal_by_the_system_leaves_all_as_it_was},
     CU_TEST_INFO_NULL,
 };
