@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The executor: a small arena, tensors that do not all fit, kernels that fill or read them. Every tensor
+   holds one byte value; a kernel that finds another one fails the program. The executor has a thread of its
+   own, so pinned memory is not compared while there is one. */
+#include "tests/harness/calls/calls.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define KIB            ((size_t)1 << 10)
+#define ARENA_BYTES    (256 * KIB)
+#define TENSOR_BYTES   (96 * KIB)
+#define OPERANDS_COUNT 2u
+
+typedef struct kernel {
+    const model_t *model;
+    size_t sizes[OPERANDS_COUNT];
+    uint8_t before[OPERANDS_COUNT]; /* what is read */
+    uint8_t after[OPERANDS_COUNT];
+    dao_access_t accesses[OPERANDS_COUNT];
+    const uint8_t *addresses[OPERANDS_COUNT];
+    bool fails;
+    bool is_kept; /* a command list's: it is launched again */
+} kernel_t;
+
+static void run_kernel(void *user)
+{
+    const kernel_t *kernel = user;
+    for (uint32_t i = 0; i < OPERANDS_COUNT; i++) {
+        uint8_t *bytes = (uint8_t *)(uintptr_t)kernel->addresses[i];
+        size_t last = kernel->sizes[i] - 1;
+        if (bytes == NULL) {
+            continue;
+        }
+        if (kernel->accesses[i] != DAO_ACCESS_WRITE &&
+            (bytes[0] != kernel->before[i] || bytes[last] != kernel->before[i])) {
+            model_fail(kernel->model, "a kernel reads %u and %u instead of %u", bytes[0], bytes[last],
+                       kernel->before[i]);
+        }
+        if (kernel->accesses[i] != DAO_ACCESS_READ) {
+            memset(bytes, kernel->after[i], kernel->sizes[i]);
+        }
+    }
+}
+
+static dao_status_t launch(const dao_launch_t *launched, void *user)
+{
+    kernel_t *kernel = user;
+    if (kernel->fails) {
+        return DAO_ERR_KERNEL_FAILED;
+    }
+    for (uint32_t i = 0; i < launched->operand_count; i++) {
+        kernel->addresses[i] = launched->addresses[i];
+    }
+    return dao_stream_host_func(launched->stream, run_kernel, kernel);
+}
+
+/* Whether pinned memory for evicted tensors may be refused. */
+static bool may_be_full(const model_t *model)
+{
+    return model->books[1].limit_bytes != 0 || model->host_limit_bytes != 0;
+}
+
+/* Takes the counts of a place as they are: the executor has allocated there, too. */
+static void take_counts(model_t *model, dao_place_t place)
+{
+    dao_stats_t stats;
+    MODEL_REQUIRE(model, dao_stats_get(place, &stats) == DAO_OK);
+    model_books(model, place)->alloc_count = stats.alloc_count;
+    model_books(model, place)->failed_count = stats.failed_count;
+}
+
+bool call_executor_create(model_t *model, const harness_op_t *op)
+{
+    if (model->executor != NULL) {
+        return false;
+    }
+    dao_executor_config_t config = {.device_index = 0,
+                                    .capacity_bytes = ARENA_BYTES,
+                                    .policy = (dao_policy_t)(op->kind % DAO_POLICY_USER),
+                                    .queue_kernels = 1u + op->small % 16,
+                                    .host_bytes = (op->kind & 32) != 0 ? TENSOR_BYTES : 0,
+                                    .on_demand = (op->kind & 64) != 0,
+                                    .without_plans = (op->kind & 128) != 0};
+    if (config.host_bytes != 0) {
+        config.file = (dao_file_config_t){.directory = "/tmp", .engine = DAO_FILE_ENGINE_THREADS};
+    }
+    dao_place_t place = model_place(0);
+    model_outcome_t outcome = model_alloc_outcome(model, place, ARENA_BYTES, 0, 0);
+    model_say(model,
+              "dao_executor_create(&(dao_executor_config_t){.capacity_bytes = %zu, .policy = %d, "
+              ".queue_kernels = %u, "
+              ".on_demand = %d, .without_plans = %d}, &executor);",
+              ARENA_BYTES, config.policy, config.queue_kernels, config.on_demand, config.without_plans);
+    dao_status_t got = dao_executor_create(&config, &model->executor);
+    if (config.host_bytes != 0 && got == DAO_ERR_LIMIT && may_be_full(model)) { /* for pieces of the file */
+        take_counts(model, place);
+        take_counts(model, model_place(1));
+        model->executor = NULL;
+        return true;
+    }
+    if (model_alloc_answer(model, place, ARENA_BYTES, 0, &outcome, got)) {
+        model_books(model, place)->arena_bytes = ARENA_BYTES;
+        model_note_new(model); /* it may lie where a block was */
+    } else {
+        model->executor = NULL;
+    }
+    return true;
+}
+
+static void check_sync(model_t *model, dao_status_t wanted)
+{
+    model_say(model, "dao_executor_sync(executor);");
+    dao_status_t got = dao_executor_sync(model->executor);
+    bool is_full = got == DAO_ERR_HOST_FULL && may_be_full(model);
+    if (!is_full) {
+        (void)model_answer(model, got, wanted);
+    }
+    for (uint32_t i = 0; i < MODEL_MANAGED_COUNT && got != wanted; i++) {
+        model->managed[i].is_unknown = true;
+    }
+}
+
+bool call_managed_create(model_t *model, const harness_op_t *op)
+{
+    uint32_t i = op->slot % MODEL_MANAGED_COUNT;
+    if (model->executor == NULL || model->managed[i].tensor != NULL) {
+        return false;
+    }
+    dao_managed_config_t config = {.size_bytes = op->kind % 16 == 1 ? 0 : 1 + op->number % TENSOR_BYTES};
+    dao_status_t wanted = config.size_bytes == 0 ? DAO_ERR_INVALID : DAO_OK;
+    model_say(model, "dao_managed_create(executor, &(dao_managed_config_t){.size_bytes = %zu}, &managed_%u);",
+              config.size_bytes, i);
+    if (model_answer(model, dao_managed_create(model->executor, &config, &model->managed[i].tensor),
+                     wanted)) {
+        model->managed[i].size_bytes = config.size_bytes;
+        model->managed[i].is_written = false;
+        model->managed[i].is_unknown = false;
+    } else {
+        model->managed[i].tensor = NULL;
+    }
+    return true;
+}
+
+bool call_managed_release(model_t *model, const harness_op_t *op)
+{
+    uint32_t i = op->slot % MODEL_MANAGED_COUNT;
+    model_say(model, "dao_managed_release(managed_%u);", i);
+    (void)model_answer(model, dao_managed_release(model->managed[i].tensor), DAO_OK);
+    model->managed[i].tensor = NULL;
+    return true;
+}
+
+static uint8_t *room(model_t *model)
+{
+    model->bytes = model->bytes != NULL ? model->bytes : malloc(TENSOR_BYTES);
+    return model->bytes;
+}
+
+bool call_managed_write(model_t *model, const harness_op_t *op)
+{
+    uint32_t i = op->slot % MODEL_MANAGED_COUNT;
+    if (model->managed[i].tensor == NULL) {
+        return false;
+    }
+    size_t size_bytes = model->managed[i].size_bytes;
+    memset(room(model), op->small, size_bytes);
+    if (op->kind % 16 == 1) {
+        (void)model_answer(model, dao_managed_write(model->managed[i].tensor, model->bytes, size_bytes - 1),
+                           DAO_ERR_INVALID);
+        return true;
+    }
+    model_say(model, "dao_managed_write(managed_%u, bytes, %zu);", i, size_bytes);
+    dao_status_t got = dao_managed_write(model->managed[i].tensor, model->bytes, size_bytes);
+    if (got == DAO_ERR_HOST_FULL && may_be_full(model)) {
+        return true;
+    }
+    if (model_answer(model, got, DAO_OK)) {
+        model->managed[i].is_written = true;
+        model->managed[i].is_unknown = false;
+        model->managed[i].value = op->small;
+    }
+    return true;
+}
+
+bool call_managed_read(model_t *model, const harness_op_t *op)
+{
+    uint32_t i = op->slot % MODEL_MANAGED_COUNT;
+    if (model->managed[i].tensor == NULL) {
+        return false;
+    }
+    size_t size_bytes = model->managed[i].size_bytes;
+    memset(room(model), ~model->managed[i].value, size_bytes);
+    model_say(model, "dao_managed_read(managed_%u, bytes, %zu);", i, size_bytes);
+    dao_status_t got = dao_managed_read(model->managed[i].tensor, model->bytes, size_bytes);
+    if (got == DAO_ERR_HOST_FULL && may_be_full(model)) {
+        return true;
+    }
+    if (model->managed[i].is_unknown && (got == DAO_OK || got == DAO_ERR_NEVER_WRITTEN)) {
+        return true;
+    }
+    if (model_answer(model, got, model->managed[i].is_written ? DAO_OK : DAO_ERR_NEVER_WRITTEN)) {
+        for (size_t k = 0; k < size_bytes; k++) {
+            MODEL_REQUIRE(model, model->bytes[k] == model->managed[i].value);
+        }
+    }
+    return true;
+}
+
+/* Fills in a kernel of up to two tensors; false if there is none. Reads what was written. */
+static bool make_kernel(model_t *model, const harness_op_t *op, kernel_t *kernel, dao_operand_t *operands,
+                        uint32_t *out_count)
+{
+    *out_count = 0;
+    for (uint32_t k = 0; k < OPERANDS_COUNT; k++) {
+        uint32_t i = (k == 0 ? op->slot : op->other) % MODEL_MANAGED_COUNT;
+        if (model->managed[i].tensor == NULL ||
+            (k == 1 && *out_count == 1 && operands[0].tensor == model->managed[i].tensor)) {
+            continue;
+        }
+        uint32_t at = (*out_count)++;
+        operands[at].tensor = model->managed[i].tensor;
+        bool is_readable = model->managed[i].is_written && !model->managed[i].is_unknown;
+        operands[at].access = is_readable ? (dao_access_t)((op->kind >> 2 * k) % 3) : DAO_ACCESS_WRITE;
+        kernel->accesses[at] = operands[at].access;
+        kernel->sizes[at] = model->managed[i].size_bytes;
+        kernel->before[at] = model->managed[i].value;
+        kernel->after[at] = (uint8_t)(op->small + k);
+        if (!kernel->fails && operands[at].access != DAO_ACCESS_READ) {
+            model->managed[i].value = kernel->after[at];
+            model->managed[i].is_written = true;
+            model->managed[i].is_unknown = false;
+        }
+    }
+    return *out_count > 0;
+}
+
+bool call_executor_push(model_t *model, const harness_op_t *op)
+{
+    if (model->executor == NULL) {
+        return false;
+    }
+    kernel_t *kernel = calloc(1, sizeof(*kernel));
+    dao_operand_t operands[OPERANDS_COUNT];
+    uint32_t count;
+    *kernel = (kernel_t){.model = model, .fails = op->kind % 32 == 31};
+    if (!make_kernel(model, op, kernel, operands, &count)) {
+        free(kernel);
+        dao_kernel_t none = {.launch = NULL};
+        return model_answer(model, dao_executor_push(model->executor, &none), DAO_ERR_INVALID) || true;
+    }
+    bool fails = kernel->fails;
+    dao_kernel_t pushed = {.launch = launch,
+                           .user = kernel,
+                           .drop = free,
+                           .operands = operands,
+                           .operand_count = count,
+                           .workspace_bytes = op->number % 8 == 0 ? 4 * KIB : 0};
+    model_say(model, "dao_executor_push(executor, &kernel); /* %u operands%s */", count,
+              fails ? ", fails" : "");
+    if (!model_answer(model, dao_executor_push(model->executor, &pushed), DAO_OK)) {
+        free(kernel);
+    }
+    if (fails || may_be_full(model) || model->may_fail) { /* what was pushed behind it is skipped */
+        check_sync(model, fails ? DAO_ERR_KERNEL_FAILED : DAO_OK);
+    }
+    return true;
+}
+
+bool call_executor_step(model_t *model, const harness_op_t *op)
+{
+    if (model->executor == NULL) {
+        return false;
+    }
+    model_say(model, "dao_executor_step_%s(executor);", op->kind % 2 == 0 ? "begin" : "end");
+    (void)model_answer(model,
+                       op->kind % 2 == 0 ? dao_executor_step_begin(model->executor)
+                                         : dao_executor_step_end(model->executor),
+                       DAO_OK);
+    return true;
+}
+
+bool call_executor_sync(model_t *model, const harness_op_t *op)
+{
+    (void)op;
+    if (model->executor == NULL) {
+        return model_answer(model, dao_executor_sync(NULL), DAO_ERR_INVALID) || true;
+    }
+    check_sync(model, DAO_OK);
+    dao_executor_stats_t stats;
+    MODEL_REQUIRE(model, dao_executor_stats_get(model->executor, &stats) == DAO_OK);
+    MODEL_REQUIRE(model, stats.capacity_bytes == ARENA_BYTES && stats.device_used_bytes <= ARENA_BYTES);
+    return true;
+}
+
+/* A list of one kernel, run twice. */
+bool call_command_list(model_t *model, const harness_op_t *op)
+{
+    dao_command_list_t *list = NULL;
+    if (model->executor == NULL ||
+        !model_answer(model, dao_command_list_create(model->executor, &list), DAO_OK)) {
+        return model->executor != NULL;
+    }
+    kernel_t *kernel = calloc(1, sizeof(*kernel));
+    dao_operand_t operands[OPERANDS_COUNT];
+    uint32_t count;
+    *kernel = (kernel_t){.model = model};
+    harness_op_t writes = *op; /* the second run finds what the first one has written */
+    writes.kind = 5;
+    if (!make_kernel(model, &writes, kernel, operands, &count)) {
+        free(kernel);
+        dao_command_list_destroy(list);
+        return true;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        operands[i].access = kernel->accesses[i] = DAO_ACCESS_WRITE;
+    }
+    dao_kernel_t pushed = {
+        .launch = launch, .user = kernel, .drop = free, .operands = operands, .operand_count = count};
+    if (!model_answer(model, dao_command_list_push(list, &pushed), DAO_OK)) {
+        free(kernel);
+    } else {
+        model_say(model, "dao_command_list_run(list); dao_command_list_run(list);");
+        (void)model_answer(model, dao_command_list_run(list), DAO_OK);
+        (void)model_answer(model, dao_command_list_run(list), DAO_OK);
+    }
+    dao_command_list_destroy(list);
+    check_sync(model, DAO_OK);
+    return true;
+}
+
+void call_executor_end(model_t *model)
+{
+    for (uint32_t i = 0; i < MODEL_MANAGED_COUNT; i++) {
+        (void)model_answer(model, dao_managed_release(model->managed[i].tensor), DAO_OK);
+        model->managed[i].tensor = NULL;
+    }
+    if (model->executor != NULL) {
+        model_say(model, "dao_executor_destroy(executor);");
+        dao_status_t got = dao_executor_destroy(model->executor);
+        if (got != DAO_ERR_HOST_FULL || !may_be_full(model)) {
+            (void)model_answer(model, got, DAO_OK);
+        }
+        model->executor = NULL;
+        model->books[0].arena_bytes = 0;
+        model->books[0].late_bytes += ARENA_BYTES; /* a step may defer its free */
+        model->books[0].late_count++;
+    }
+    free(model->bytes);
+    model->bytes = NULL;
+}
+
+bool call_executor_destroy(model_t *model, const harness_op_t *op)
+{
+    (void)op;
+    if (model->executor == NULL) {
+        return model_answer(model, dao_executor_destroy(NULL), DAO_OK);
+    }
+    call_executor_end(model);
+    take_counts(model, model_place(1));
+    return true;
+}

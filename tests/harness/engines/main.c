@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The standalone runner of programs:
+
+       harness_programs --programs N [--seed S]    N random programs, and which pairs they made
+       harness_programs --sweep N [--seed S]       N runs with faults
+       harness_programs --file PATH [--fault POINT:SKIP:PERSISTENT]...    one program, as C
+
+   The first program that fails is shrunk and printed as C. */
+#include "tests/harness/engines/engine.h"
+#include "tests/harness/pairs.h"
+#include "tests/support/suite.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct seeds {
+    uint64_t first, count;
+    bool with_pairs;
+} seeds_t;
+
+static bool next_program(uint64_t index, engine_input_t *input, void *user)
+{
+    const seeds_t *seeds = user;
+    if (index == seeds->count) {
+        if (seeds->with_pairs && harness_pairs_print(false) > 0) {
+            (void)printf("a pair that is possible was never made\n");
+            (void)fflush(stdout);
+            exit(EXIT_FAILURE);
+        }
+        return false;
+    }
+    memset(input, 0, sizeof(*input));
+    input->length = harness_random_bytes(seeds->first + index, input->bytes);
+    return true;
+}
+
+static int run_programs(uint64_t first, uint64_t count, bool with_pairs)
+{
+    static engine_input_t failed;
+    seeds_t seeds = {.first = first, .count = count, .with_pairs = with_pairs};
+    if (engine_run_all(next_program, NULL, &seeds, &failed)) {
+        (void)printf("%llu programs from seed %llu: nothing was found\n", (unsigned long long)count,
+                     (unsigned long long)first);
+        return EXIT_SUCCESS;
+    }
+    if (!engine_run_apart(&failed, false, true)) {
+        engine_report(&failed, "harness_found.bin");
+    }
+    return EXIT_FAILURE;
+}
+
+/* Reads "POINT:SKIP:PERSISTENT", as the report of a failure prints it. */
+static engine_fault_t read_fault(const char *text)
+{
+    char *next = NULL;
+    engine_fault_t fault = {.is_set = true, .point = (uint32_t)strtoul(text, &next, 10)};
+    fault.skip = *next == ':' ? strtoull(next + 1, &next, 10) : 0;
+    fault.is_persistent = *next == ':' && next[1] == '1';
+    return fault;
+}
+
+static int run_file(const char *path, const engine_fault_t faults[2])
+{
+    static engine_input_t input;
+    memcpy(input.faults, faults, sizeof(input.faults));
+    FILE *file = fopen(path, "rb");
+    if (file == NULL) {
+        perror(path);
+        return EXIT_FAILURE;
+    }
+    input.length = fread(input.bytes, 1, sizeof(input.bytes), file);
+    (void)fclose(file); /* it was only read */
+    return engine_run_apart(&input, true, false) ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+int main(int argc, char **argv)
+{
+    uint64_t programs = 0, runs = 0, seed = 1;
+    bool with_pairs = false;
+    const char *path = NULL;
+    engine_fault_t faults[2] = {{0}, {0}};
+    for (int i = 1; i < argc; i++) {
+        const char *value = i + 1 < argc ? argv[i + 1] : "";
+        if (strcmp(argv[i], "--pairs") == 0) {
+            with_pairs = true;
+            continue;
+        }
+        if (strcmp(argv[i], "--programs") == 0) {
+            programs = strtoull(value, NULL, 10);
+        } else if (strcmp(argv[i], "--sweep") == 0) {
+            runs = strtoull(value, NULL, 10);
+        } else if (strcmp(argv[i], "--seed") == 0) {
+            seed = strtoull(value, NULL, 10);
+        } else if (strcmp(argv[i], "--file") == 0) {
+            path = value;
+        } else if (strcmp(argv[i], "--fault") == 0) {
+            faults[faults[0].is_set] = read_fault(value);
+        } else {
+            (void)fprintf(stderr, "usage: harness_programs [--programs N] [--sweep N] [--seed S] [--pairs] "
+                                  "[--file PATH [--fault POINT:SKIP:PERSISTENT]...]\n");
+            return EXIT_FAILURE;
+        }
+        i++;
+    }
+    if (path != NULL) {
+        return run_file(path, faults);
+    }
+    if (programs > 0 && run_programs(seed, programs, with_pairs) != EXIT_SUCCESS) {
+        return EXIT_FAILURE;
+    }
+    return runs == 0 || engine_sweep(seed, runs) ? EXIT_SUCCESS : EXIT_FAILURE;
+}
