@@ -126,7 +126,7 @@ static dao_status_t order_alloc(const order_t *order, dao_place_t place, size_t 
 }
 
 /* Returns the runtime of a device if nothing unusual is going on there, and the number of the stream to
-   follow, which has one; else NULL. */
+   follow, which has one and still is that of its handle; else NULL. */
 static DAO_ON_THE_PATH dao_runtime_t *order_find_fast(dao_place_t place, const dao_stream_t *stream,
                                                       uint32_t *out_number)
 {
@@ -139,7 +139,8 @@ static DAO_ON_THE_PATH dao_runtime_t *order_find_fast(dao_place_t place, const d
     }
     stream = stream != NULL ? stream : &runtime->streams[DAO_STREAM_ROLE_COMPUTE];
     *out_number = atomic_load_explicit(&stream->number, memory_order_acquire);
-    return stream->runtime == runtime && *out_number != 0 ? runtime : NULL;
+    bool is_gone = atomic_load_explicit(&stream->adopted.is_gone, memory_order_acquire);
+    return stream->runtime == runtime && *out_number != 0 && !is_gone ? runtime : NULL;
 }
 
 static DAO_OFF_THE_PATH void *alloc_slow(dao_place_t place, size_t size_bytes, dao_stream_t *stream)
