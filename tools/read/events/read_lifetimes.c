@@ -59,7 +59,7 @@ static dao_status_t add_tensors(const dao_event_file_t *file, const life_t *live
     dao_status_t status = DAO_OK;
     for (size_t i = 0; i < file->tensor_count && status == DAO_OK; i++) {
         status = add_life(lifetimes, id, &lives[i], file->record_count + 1, file->tensors[i].size_bytes);
-        id += id != NULL ? strlen(id) + 1 : 0;
+        id = id != NULL ? id + strlen(id) + 1 : NULL;
     }
     return status;
 }
