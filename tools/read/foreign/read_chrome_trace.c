@@ -134,11 +134,11 @@ static dao_status_t read_field(chrome_reader_t *reader, memory_event_t *event)
 
 static dao_status_t keep_event(chrome_reader_t *reader, const memory_event_t *event)
 {
-    memory_event_t *grown =
-        dao_tool_grow(reader->events, &reader->capacity, reader->count, sizeof(*reader->events));
     if (!event->has_time || event->bytes.magnitude == 0) {
         return dao_json_error(&reader->json, "this [memory] event has no ts, or no Bytes");
     }
+    memory_event_t *grown =
+        dao_tool_grow(reader->events, &reader->capacity, reader->count, sizeof(*reader->events));
     if (grown == NULL) {
         return DAO_ERR_NO_HOST_MEMORY;
     }
