@@ -71,7 +71,8 @@ static bool own(dao_adopted_t *adopted, dao_stream_t *stream, bool is_gone)
         stream->adopted.owner_count++;
     } else if (is_gone) {
         remove_locked(adopted, stream);
-        atomic_store_explicit(&stream->adopted.is_gone, true, memory_order_release);
+        atomic_store(&stream->adopted.is_gone, true);
+        atomic_store(&stream->fast_number, 0);
     }
     dao_mutex_unlock(&adopted->lock);
     return is_owned;

@@ -22,6 +22,10 @@ dao_status_t dao_stream_number_find(dao_stream_t *stream, uint32_t *out_number)
         }
         if (atomic_compare_exchange_strong(&stream->number, &number, added)) {
             number = added;
+            atomic_store(&stream->fast_number, added);
+            if (atomic_load(&stream->adopted.is_gone)) { /* set first there: one of the two sees the other */
+                atomic_store(&stream->fast_number, 0);
+            }
         } else {
             dao_stream_fences_stream_remove(
                 fences, added); /* another thread was faster; nothing was freed under this one */

@@ -138,9 +138,8 @@ static DAO_ON_THE_PATH dao_runtime_t *order_find_fast(dao_place_t place, const d
         return NULL;
     }
     stream = stream != NULL ? stream : &runtime->streams[DAO_STREAM_ROLE_COMPUTE];
-    *out_number = atomic_load_explicit(&stream->number, memory_order_acquire);
-    bool is_gone = atomic_load_explicit(&stream->adopted.is_gone, memory_order_acquire);
-    return stream->runtime == runtime && *out_number != 0 && !is_gone ? runtime : NULL;
+    *out_number = atomic_load_explicit(&stream->fast_number, memory_order_acquire);
+    return stream->runtime == runtime && *out_number != 0 ? runtime : NULL;
 }
 
 static DAO_OFF_THE_PATH void *alloc_slow(dao_place_t place, size_t size_bytes, dao_stream_t *stream)
