@@ -9,6 +9,7 @@ import resource
 import shlex
 import signal
 import subprocess
+import tempfile
 
 # Bounds on a suite that a mutant keeps from ending: far above what any suite takes. Reaching one is a failure
 # of the suite.
@@ -30,12 +31,20 @@ class Build:
                                   stdout=subprocess.PIPE, text=True).stdout.split("\n")
         link = [line for line in commands if "-shared" in line and "libdao.so" in line][-1]
         self.link = shlex.split(link.removeprefix(": && ").removesuffix(" && :"))
-        shown = subprocess.run(["ctest", "--test-dir", folder, "--show-only=json-v1"], check=True,
-                               stdout=subprocess.PIPE, text=True).stdout
-        self.tests = {test["name"]: test for test in json.loads(shown)["tests"] if "command" in test}
+        self.tests = self.find_tests()
         self.seconds = self.read_seconds()
         self.passes = {}
         self.leaks = self.find_leaks_library()
+
+    def find_tests(self):
+        """The build's tests by name. They are listed in a folder of their own: ctest writes its log anew
+        whatever it is asked for, and a run of all tests may be under way in the build's."""
+        with tempfile.TemporaryDirectory(dir=self.scratch) as listing:
+            with open(os.path.join(listing, "CTestTestfile.cmake"), "w") as file:
+                file.write(f'subdirs("{os.path.abspath(self.folder)}")\n')
+            shown = subprocess.run(["ctest", "--test-dir", listing, "--show-only=json-v1"], check=True,
+                                   stdout=subprocess.PIPE, text=True).stdout
+        return {test["name"]: test for test in json.loads(shown)["tests"] if "command" in test}
 
     def find_leaks_library(self):
         """The compiler's LeakSanitizer, which works on any program that loads it; None: it is not there."""
