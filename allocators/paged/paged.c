@@ -18,7 +18,7 @@
        1. once more the usual path: another thread may have freed something
        2. fenced parts whose streams have passed since are free for all, some at a time
        3. a part that other streams fence, mapped throughout, behind a wait on the device (stream requests)
-       4. the place that lacks the fewest pages: free pages are moved there or new ones taken (pages.c)
+       4. the place that lacks the fewest pages: new ones are taken, or free ones moved there (pages.c)
        5. all of this in the arenas of other threads
        6. parts that different streams fence side by side, joined (stream requests)
        7. all fences, waited for on the host, once; then all steps again

@@ -231,17 +231,30 @@ static uint32_t new_pages(paged_t *paged, const placing_t *placing, const dao_pa
     return lacking < most ? lacking : most;
 }
 
+/* Counts pages that were moved, by what was in the way of new ones: a limit, the device's end, or a window,
+   whose pages are to be used first. */
+static void count_moved(paged_t *paged, uint64_t moved_count, bool is_for_window)
+{
+    dao_stats_t *stats = &paged->ledger.stats;
+    bool is_for_limit = !is_for_window && dao_paged_room(paged) == 0;
+    stats->remap_limit_count += is_for_limit ? moved_count : 0;
+    stats->remap_device_count += is_for_limit || is_for_window ? 0 : moved_count;
+}
+
 dao_status_t dao_paged_back(paged_t *paged, placing_t *placing)
 {
     dao_pages_ranges_t ranges = dao_paged_ranges(paged);
-    dao_status_t status =
-        dao_pages_back(paged->pages, &ranges, placing->arena->window, placing->grant.offset_bytes,
-                       placing->block_bytes, new_pages(paged, placing, &ranges));
+    uint32_t most = new_pages(paged, placing, &ranges);
+    bool is_for_window = most < dao_paged_room(paged);
+    uint64_t moved_count = dao_pages_counts(paged->pages).moved_count;
+    dao_status_t status = dao_pages_back(paged->pages, &ranges, placing->arena->window,
+                                         placing->grant.offset_bytes, placing->block_bytes, most);
     dao_paged_note_pages(paged); /* after a failure too: the backend may have refused to take a page back */
     if (status != DAO_OK) {
         dao_paged_take_back(placing->arena, &placing->grant);
         return status;
     }
+    count_moved(paged, dao_pages_counts(paged->pages).moved_count - moved_count, is_for_window);
     DAO_ASSERT(dao_paged_is_mapped(placing->arena, placing->grant.offset_bytes, placing->block_bytes));
     return DAO_OK;
 }

@@ -29,11 +29,10 @@
    form of their number has ones, so never more than a call a page. Pages that are moved are mapped a gap in
    one call, where the backend has such a call; they leave their old places one by one.
 
-   Growing or moving? Moving free pages takes no memory from others, but costs unmapping and mapping each
-   time. A program that needs its pages at two places in turn would move them for ever. So pages are moved
-   first where a large share of what is reserved lies in free pages, and until as many have been moved as
-   there are pages; otherwise new ones are taken first, as far as limit and device allow. A program that
-   repeats itself therefore comes to need no backend calls. */
+   Growing or moving? New pages come first, as far as limit and device allow: they cost a call a run, stay
+   where they are, and a program that repeats itself comes to need no backend calls. Moving costs unmapping
+   and mapping each time, and a program that needs its pages at two places in turn would move them for ever.
+   What it gains is pages that are not taken, so just as many are moved as cannot be taken. */
 #include "allocators/paged/pages.h"
 
 #include "allocators/paged/page_buddy.h"
@@ -45,9 +44,6 @@
 #include <inttypes.h>
 
 #define NONE UINT32_MAX
-
-/* Free pages are moved before new ones are taken where they are at least one in so many of all pages. */
-#define MOVE_SHARE 2u
 
 /* Most pages of a run: 1 GiB in pages of 2 MiB. */
 #define RUN_ORDER_MAX 9u
@@ -84,8 +80,7 @@ struct dao_pages {
     uint32_t idle_count;
     uint32_t idle_first; /* a queue, so that a run is mapped in its order */
     uint32_t idle_last;
-    uint64_t moved_count; /* since something was last given back */
-    uint32_t free_count;  /* places with a bit in `surveyed` */
+    uint32_t free_count; /* places with a bit in `surveyed` */
     dao_pages_counts_t counts;
     dao_backend_pages_t *run[RUN_PAGE_MAX]; /* the handles of the run that is being created or mapped */
 };
@@ -475,38 +470,10 @@ static dao_status_t move_missing(dao_pages_t *pages, places_t places)
     return status;
 }
 
-/* Returns true if free pages are moved before new ones are taken: see the head comment. */
-static bool moves_first(const dao_pages_t *pages, uint32_t free_count)
-{
-    uint64_t movable = (uint64_t)free_count + pages->idle_count;
-    return movable * MOVE_SHARE >= dao_pages_count(pages) && pages->moved_count <= dao_pages_count(pages);
-}
-
 uint32_t dao_pages_growable(const dao_pages_t *pages, uint32_t new_page_max)
 {
     uint32_t device_room = dao_page_buddy_free_count(pages->buddy);
     return new_page_max < device_room ? new_page_max : device_room;
-}
-
-/* Finds the free pages, unless new ones will do and so much is used that moving does not come first. `window`
-   is the one where pages are missing. */
-static void survey_if_needed(dao_pages_t *pages, const dao_pages_ranges_t *ranges, uint32_t window,
-                             uint32_t missing, uint32_t new_page_max)
-{
-    uint64_t used_bytes = 0;
-    uint64_t stay_count = ranges->stays[window] ? missing : 0;
-    for (uint32_t w = 0; w < ranges->count; w++) {
-        used_bytes += ranges->stays[w] ? 0 : dao_range_used(ranges->ranges[w]);
-        stay_count += ranges->stays[w] ? pages->windows[w].mapped_count : 0;
-    }
-    /* Blocks touch at least so many pages, the missing ones among them. */
-    uint64_t used_count = used_bytes / pages->config.page_bytes + stay_count;
-    uint64_t count = (uint64_t)dao_pages_count(pages) + missing;
-    pages->free_count = 0; /* where they were may have changed since the latest survey */
-    bool may_move_first = count > used_count && moves_first(pages, (uint32_t)(count - used_count));
-    if (may_move_first || dao_pages_growable(pages, new_page_max) < missing) {
-        survey_all(pages, ranges);
-    }
 }
 
 /* Returns how many of the missing pages are to be new. */
@@ -523,11 +490,7 @@ static dao_status_t plan_new(dao_pages_t *pages, uint32_t missing, uint32_t new_
                          missing, movable, growable, is_limit ? "raise the limit or " : "");
     }
     uint32_t short_of = missing > pages->idle_count ? missing - pages->idle_count : 0;
-    if (moves_first(pages, pages->free_count)) {
-        *out_count = missing > movable ? missing - movable : 0;
-    } else {
-        *out_count = short_of < growable ? short_of : growable;
-    }
+    *out_count = short_of < growable ? short_of : growable;
     return DAO_OK;
 }
 
@@ -582,7 +545,10 @@ static dao_status_t back_places(dao_pages_t *pages, const dao_pages_ranges_t *ra
                                 uint32_t missing, uint32_t new_page_max)
 {
     uint32_t new_count = 0;
-    survey_if_needed(pages, ranges, places.first / pages->config.place_count, missing, new_page_max);
+    pages->free_count = 0; /* where they were may have changed since the latest survey */
+    if (pages->idle_count + dao_pages_growable(pages, new_page_max) < missing) {
+        survey_all(pages, ranges);
+    }
     dao_status_t status = plan_new(pages, missing, new_page_max, &new_count);
     if (status != DAO_OK) {
         return status;
@@ -621,7 +587,6 @@ dao_status_t dao_pages_back(dao_pages_t *pages, const dao_pages_ranges_t *ranges
         return dao_error_restore(&record);
     }
     uint32_t moved = settle(pages, places);
-    pages->moved_count += moved;
     pages->counts.moved_count += moved;
     DAO_ASSERT(counts_match(pages));
     DAO_ASSERT(dao_pages_missing(pages, window, offset_bytes, size_bytes) == 0);
@@ -643,7 +608,6 @@ dao_status_t dao_pages_release(dao_pages_t *pages, const dao_pages_ranges_t *ran
         }
         if (status == DAO_OK) {
             status = destroy_page(pages, idle_pop(pages));
-            pages->moved_count = 0;
         }
     }
     DAO_ASSERT_HEAVY(dao_pages_is_valid(pages, ranges));

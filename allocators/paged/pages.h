@@ -69,8 +69,8 @@ uint32_t dao_pages_missing(const dao_pages_t *pages, uint32_t window, uint64_t o
                            uint64_t size_bytes);
 
 /* Maps what is missing behind [offset, offset + size) of a window, which its range has as used: pages that
-   stand idle, at most new_page_max new ones, whole free pages from elsewhere (highest address first); in
-   which order, see pages.c. DAO_ERR_LIMIT if new_page_max is in the way, DAO_ERR_NO_DEVICE_MEMORY, or the
+   stand idle, then at most new_page_max new ones, then whole free pages from elsewhere (highest address
+   first). DAO_ERR_LIMIT if new_page_max is in the way, DAO_ERR_NO_DEVICE_MEMORY, or the
    backend's answer; then the pages are as they were, as far as the backend lets them be put back. */
 dao_status_t dao_pages_back(dao_pages_t *pages, const dao_pages_ranges_t *ranges, uint32_t window,
                             uint64_t offset_bytes, uint64_t size_bytes, uint32_t new_page_max);

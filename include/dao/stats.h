@@ -27,6 +27,8 @@ DAO_BEGIN_DECLS
     X(uint64_t, grow_count, "times memory was taken from the system")                                        \
     X(uint64_t, shrink_count, "times memory was given back to it")                                           \
     X(uint64_t, remap_count, "pages moved to where they were needed")                                        \
+    X(uint64_t, remap_limit_count, "of these, those that a limit left no new ones for")                      \
+    X(uint64_t, remap_device_count, "of these, those that the device had no new ones for")                   \
     X(uint64_t, deferred_count, "frees that wait for a stream or another thread")                            \
     X(uint64_t, driver_call_count, "calls that took memory from the backend, gave it back or moved it")      \
     X(uint64_t, lock_wait_count, "times a lock was found taken")                                             \

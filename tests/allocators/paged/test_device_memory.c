@@ -159,9 +159,9 @@ static void a_page_is_given_back_when_nothing_lives_in_it(void)
     CU_ASSERT_EQUAL(trim(0), PAGE);
 }
 
-static void free_pages_are_moved_before_new_ones_are_taken(void)
+/* Eight blocks of a page each, of which every second one is freed. */
+static void take_every_second_page(void *blocks[8])
 {
-    void *blocks[8];
     for (size_t i = 0; i < 8; i++) {
         blocks[i] = take(PAGE);
     }
@@ -169,16 +169,41 @@ static void free_pages_are_moved_before_new_ones_are_taken(void)
         give(blocks[i]);
     }
     CU_ASSERT_EQUAL(stats_now().largest_hole_bytes, PAGE);
-    void *wide = take(4 * PAGE);
-    CU_ASSERT_EQUAL(stats_now().reserved_bytes, 8 * PAGE);
-    CU_ASSERT_EQUAL(stats_now().remap_count, 4);
-    void *more = take(2 * PAGE);
-    CU_ASSERT_EQUAL(stats_now().reserved_bytes, 10 * PAGE);
-    give(wide);
-    give(more);
+}
+
+static void give_every_second_page(void *blocks[8])
+{
     for (size_t i = 1; i < 8; i += 2) {
         give(blocks[i]);
     }
+}
+
+static void new_pages_are_taken_before_free_ones_are_moved(void)
+{
+    void *blocks[8];
+    take_every_second_page(blocks);
+    void *wide = take(4 * PAGE);
+    CU_ASSERT_EQUAL(stats_now().reserved_bytes, 12 * PAGE);
+    CU_ASSERT_EQUAL(stats_now().remap_count, 0);
+    give(wide);
+    give_every_second_page(blocks);
+}
+
+static void as_many_pages_are_moved_as_cannot_be_taken(void)
+{
+    void *blocks[8];
+    take_every_second_page(blocks);
+    CU_ASSERT_EQUAL(allocator->ops->limit_set(allocator, 10 * PAGE), DAO_OK);
+    void *wide = take(4 * PAGE);
+    CU_ASSERT_EQUAL(stats_now().reserved_bytes, 10 * PAGE);
+    CU_ASSERT_EQUAL(stats_now().remap_count, 2);
+    void *more = take(2 * PAGE);
+    CU_ASSERT_EQUAL(stats_now().remap_count, 4);
+    CU_ASSERT_EQUAL(stats_now().remap_limit_count, 4);
+    CU_ASSERT_EQUAL(stats_now().remap_device_count, 0);
+    give(wide);
+    give(more);
+    give_every_second_page(blocks);
 }
 
 static void a_block_goes_where_the_fewest_pages_are_missing(void)
@@ -354,6 +379,8 @@ static void all_of_the_device_can_be_used(void)
     }
     void *half = take(CAPACITY_BYTES / 2); /* no two free pages are neighbours */
     CU_ASSERT_EQUAL(stats_now().remap_count, COUNT / 2);
+    CU_ASSERT_EQUAL(stats_now().remap_device_count, COUNT / 2);
+    CU_ASSERT_EQUAL(stats_now().remap_limit_count, 0);
     give(half);
     for (size_t i = 1; i < COUNT; i += 2) {
         give(blocks[i]);
@@ -409,6 +436,7 @@ static void a_limit_is_met_by_moving_pages(void)
 static dao_status_t grow_and_move(heap_call_t call, uint64_t n, uint64_t *fired)
 {
     void *blocks[6];
+    CU_ASSERT_EQUAL(allocator->ops->limit_set(allocator, 10 * PAGE), DAO_OK);
     for (size_t i = 0; i < 6; i++) {
         blocks[i] = take(PAGE);
     }
@@ -458,6 +486,7 @@ static void a_failure_in_the_middle_of_growth_is_undone(void)
 /* Even the undoing fails: nothing is lost, and all is of use once the backend works again. */
 static void a_backend_that_fails_for_good_loses_nothing(void)
 {
+    CU_ASSERT_EQUAL(allocator->ops->limit_set(allocator, 10 * PAGE), DAO_OK);
     for (uint64_t n = 0; n < 20; n++) {
         void *blocks[6];
         for (size_t i = 0; i < 6; i++) {
@@ -491,6 +520,8 @@ static void a_device_that_others_fill_gives_way_to_moving(void)
     CU_ASSERT_EQUAL(try_take(9 * PAGE, &address), DAO_ERR_NO_DEVICE_MEMORY);
     CU_ASSERT_EQUAL(stats_now().reserved_bytes, 9 * PAGE);
     give(take(8 * PAGE));
+    CU_ASSERT_TRUE(stats_now().remap_device_count > 0);
+    CU_ASSERT_EQUAL(stats_now().remap_device_count, stats_now().remap_count);
     give(wall);
 }
 
@@ -646,7 +677,8 @@ static CU_TestInfo config_tests[] = {
 static CU_TestInfo paged_tests[] = {
     {"growth takes just the pages that are missing", growth_takes_just_the_pages_that_are_missing},
     {"a page is given back when nothing lives in it", a_page_is_given_back_when_nothing_lives_in_it},
-    {"free pages are moved before new ones are taken", free_pages_are_moved_before_new_ones_are_taken},
+    {"new pages are taken before free ones are moved", new_pages_are_taken_before_free_ones_are_moved},
+    {"as many pages are moved as cannot be taken", as_many_pages_are_moved_as_cannot_be_taken},
     {"a block goes where the fewest pages are missing", a_block_goes_where_the_fewest_pages_are_missing},
     {"a better place is aligned, too", a_better_place_is_aligned_too},
     {"where memory is tight small blocks leave pages free",

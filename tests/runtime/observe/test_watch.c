@@ -140,6 +140,7 @@ static void a_page_that_is_moved_is_released_and_obtained(void)
         blocks[i] = take(device, 2 * MIB);
     }
     CU_ASSERT_EQUAL(seen.bytes, 64 * MIB);
+    CU_ASSERT_EQUAL(dao_limit_set(device, 64 * MIB), DAO_OK);
     for (int i = 0; i < 32; i += 2) {
         give(device, blocks[i]);
     }
