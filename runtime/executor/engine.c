@@ -30,6 +30,7 @@
 #include "runtime/executor/state/failure.h"
 #include "runtime/executor/state/file_copy.h"
 #include "runtime/executor/state/residency.h"
+#include "runtime/executor/state/victims.h"
 #include "runtime/observe/annotate.h"
 
 #include <inttypes.h>
@@ -140,6 +141,7 @@ void dao_engine_enqueue(dao_engine_t *engine, dao_item_t *item)
     for (uint32_t i = 0; i < item->use_count; i++) {
         list_tensor(engine, item->uses[i].tensor);
         dao_access_append(&item->uses[i], engine->next_time);
+        dao_victims_update(engine, item->uses[i].tensor);
     }
     if (item->kind == DAO_ITEM_DISCARD) {
         settle_tensor(engine, item->uses[0].tensor); /* if nothing is to happen before, it can go now */
@@ -167,6 +169,7 @@ static void pass_uses(dao_engine_t *engine, dao_item_t *item)
     for (uint32_t i = 0; i < item->use_count; i++) {
         dao_access_pop(&item->uses[i]);
         settle_tensor(engine, item->uses[i].tensor);
+        dao_victims_update(engine, item->uses[i].tensor);
     }
 }
 
@@ -784,7 +787,7 @@ void dao_engine_stats(const dao_engine_t *engine, dao_executor_stats_t *out_stat
 bool dao_engine_is_valid(const dao_engine_t *engine)
 {
     if (!dao_timeline_is_valid(&engine->timeline) || !dao_device_arena_is_valid(&engine->arena) ||
-        !dao_file_copy_is_valid(engine)) {
+        !dao_file_copy_is_valid(engine) || !dao_victims_is_valid(engine)) {
         return false;
     }
     uint64_t device_bytes = 0;

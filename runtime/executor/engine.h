@@ -83,6 +83,10 @@ typedef struct dao_engine {
     dao_compiled_plan_t *plan;   /* that is followed; NULL: none */
     uint64_t last_forecast;      /* the latest use that was ever expected of a tensor */
 
+    dao_managed_t *first_victim;     /* victims.c: of those on the device, the one that leaves first */
+    dao_managed_t *set_aside;        /* victims.c: looked at in a search */
+    uint64_t clean_bytes;            /* victims.c: of these that leave without a copy */
+    uint64_t search_count;           /* eviction.c */
     dao_policy_block_t *view_blocks; /* scratch of eviction.c */
     size_t view_capacity;
 

@@ -31,6 +31,7 @@
 #include "runtime/executor/state/failure.h"
 #include "runtime/executor/state/file_copy.h"
 #include "runtime/executor/state/residency.h"
+#include "runtime/executor/state/victims.h"
 
 /* Times that all residents that are not in their places are looked at. */
 #define MOVE_ROUND_MAX 16
@@ -526,6 +527,7 @@ static void take_back_arena(dao_engine_t *engine)
             DAO_MUST(dao_device_arena_take_at(&engine->arena, tensor->device_offset_bytes,
                                               dao_device_arena_part_bytes(tensor->size_bytes),
                                               (uint64_t)(uintptr_t)tensor));
+            dao_victims_update(engine, tensor);
         }
     }
 }
@@ -536,6 +538,7 @@ static dao_status_t hand_over_arena(dao_engine_t *engine, const dao_compiled_pla
 {
     for (dao_managed_t *tensor = engine->table; tensor != NULL; tensor = tensor->table_next) {
         if (tensor->has_device) {
+            dao_victims_remove(engine, tensor);
             dao_device_arena_forget(&engine->arena, tensor->device_offset_bytes);
         }
     }

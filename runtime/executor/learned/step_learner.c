@@ -21,6 +21,7 @@
 #include "base/report/error.h"
 #include "runtime/executor/records/tensor.h"
 #include "runtime/executor/state/failure.h"
+#include "runtime/executor/state/victims.h"
 
 #include <string.h>
 
@@ -153,9 +154,23 @@ static void leave(dao_step_learner_t *learner)
     }
 }
 
+/* The step goes on otherwise than was expected: what was foreseen of tensors does not hold any more. */
+static void forget_forecasts(dao_step_learner_t *learner)
+{
+    dao_engine_t *engine = learner->engine;
+    for (dao_managed_t *tensor = learner->has_forecasts ? engine->table : NULL; tensor != NULL;
+         tensor = tensor->table_next) {
+        tensor->forecast_time = 0;
+        dao_victims_update(engine, tensor);
+    }
+    learner->has_forecasts = false;
+    engine->last_forecast = 0;
+}
+
 static void deviate(dao_step_learner_t *learner)
 {
     leave(learner);
+    forget_forecasts(learner);
     learner->now = NULL;
     DAO_ASSERT(learner->engine->plan == NULL);
 }
@@ -545,12 +560,14 @@ void dao_step_learner_kernel(dao_step_learner_t *learner, const dao_item_t *item
         measure_step(learner);
     } else if (index == 0) {
         leave(learner); /* another step than the last one */
+        forget_forecasts(learner);
     }
 }
 
 void dao_step_learner_break(dao_step_learner_t *learner)
 {
     leave(learner);
+    forget_forecasts(learner);
     learner->log.is_broken = true;
     learner->now = NULL;
     DAO_ASSERT(learner->engine->plan == NULL);
@@ -579,6 +596,7 @@ void dao_step_learner_forecast(dao_step_learner_t *learner, const dao_item_t *it
     for (uint32_t i = 0; i < item->use_count; i++) {
         uint64_t time = uses[i].distance != 0 ? item->time + uses[i].distance : 0;
         item->uses[i].tensor->forecast_time = time;
+        learner->has_forecasts = learner->has_forecasts || time != 0;
         engine->last_forecast = time > engine->last_forecast ? time : engine->last_forecast;
     }
 }

@@ -53,7 +53,8 @@ typedef struct dao_known_step {
 struct dao_step_learner {
     dao_engine_t *engine;
     dao_plan_worker_t worker;
-    bool has_boundary; /* the program says where its steps begin */
+    bool has_boundary;  /* the program says where its steps begin */
+    bool has_forecasts; /* of tensors' next uses, which hold while the step goes on as it did */
     dao_step_log_t log;
     uint64_t step_count;     /* steps that have ended, with at least one kernel */
     uint64_t eviction_count; /* of the engine, when the step began */

@@ -1,13 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Eviction: the arena's blocks as a view for the policy, and the evictions that follow from its choice.
+/* Eviction: victims for a hole in the arena.
 
        no hole -> evict by the policy -> host full: evict what is clean -> none: drop spare host copies
 
-   A free block of the window is not looked up again: by the time its neighbours have left it is part of a
-   larger hole. Invariant: after an error every tensor has its bytes somewhere; some may have left the
+   Room must be contiguous. A policy that ranks tensors takes them one by one, the first to leave first,
+   until some that are neighbours, with the holes between them, are large enough: of all windows the one
+   whose last tensor ranks highest, found without looking at the others.
+
+       arena    | A | free | B |  C  | free | D |       B and then A are taken: a run of A, free, B;
+       rank       2          1    7           3         then D: a run of its own; then C joins all
+
+   The ends of a run know each other, so that one more tensor is joined to its neighbours in O(1). Within
+   the run that is large enough the window with the fewest bytes to copy leaves. Other policies value
+   windows: they see all blocks (policy.h).
+
+   Invariant: after an error every tensor has its bytes somewhere; some may have left the
    device. */
 #include "runtime/executor/online/eviction.h"
 
+#include "base/internal_error.h"
 #include "base/memory/host.h"
 #include "base/numbers/math.h"
 #include "base/report/assert.h"
@@ -15,6 +26,7 @@
 #include "runtime/executor/records/access.h"
 #include "runtime/executor/records/tensor.h"
 #include "runtime/executor/state/residency.h"
+#include "runtime/executor/state/victims.h"
 
 /* Blocks that the view holds at first. */
 #define VIEW_AT_FIRST 256
@@ -22,11 +34,26 @@
 /* No bound on the next use of a victim. */
 #define ANY_TIME INT64_C(-1)
 
+/* Tensors that are looked at for a taker that may as well wait. */
+#define EARLY_LOOK_MAX 8u
+
+/* Which tensors may leave. */
+typedef struct leave_rule {
+    int64_t used_after; /* only what is used after this time; ANY_TIME: all */
+    bool keep_dirty;    /* the host is full: only what needs no copy */
+} leave_rule_t;
+
+/* A stretch of the arena: used parts of tensors that may leave, and holes. */
+typedef struct window {
+    uint64_t begin_bytes, end_bytes;
+    uint64_t copy_bytes; /* of tensors in it that are not clean */
+    dao_managed_t *only; /* the one tensor that it consists of; NULL: it has to be looked at */
+} window_t;
+
 typedef struct view_builder {
     dao_engine_t *engine;
     size_t count;
-    int64_t used_after; /* only what is used after this time may leave; ANY_TIME: all may */
-    bool keep_dirty;    /* the host is full: only what needs no copy may leave */
+    leave_rule_t rule;
     bool no_memory;
 } view_builder_t;
 
@@ -47,21 +74,17 @@ static bool make_room_in_view(view_builder_t *builder)
     return true;
 }
 
-/* When a tensor is used next: by what is queued, else by what the step was the time before. */
-static uint64_t next_use_of(const view_builder_t *builder, const dao_managed_t *tensor)
+static bool may_leave(const leave_rule_t *rule, const dao_managed_t *tensor, uint64_t next_use)
 {
-    uint64_t time = dao_access_next_use(tensor);
-    bool is_expected = tensor->first_use == NULL && tensor->forecast_time >= builder->engine->now;
-    return is_expected ? tensor->forecast_time : time;
+    return !tensor->is_pinned && !(rule->keep_dirty && !dao_residency_is_clean(tensor)) &&
+           (rule->used_after == ANY_TIME || next_use > (uint64_t)rule->used_after);
 }
 
 static void describe_tensor(const view_builder_t *builder, const dao_managed_t *tensor,
                             dao_policy_block_t *block)
 {
-    bool is_clean = dao_residency_is_clean(tensor);
-    uint64_t next_use = next_use_of(builder, tensor);
-    block->is_fixed = tensor->is_pinned || (builder->keep_dirty && !is_clean) ||
-                      (builder->used_after != ANY_TIME && next_use <= (uint64_t)builder->used_after);
+    uint64_t next_use = dao_victims_next_use(builder->engine, tensor);
+    block->is_fixed = !may_leave(&builder->rule, tensor, next_use);
     block->victim = (dao_victim_t){
         .id = tensor->id,
         .name = tensor->name,
@@ -69,7 +92,7 @@ static void describe_tensor(const view_builder_t *builder, const dao_managed_t *
         .now = builder->engine->now,
         .last_use = tensor->last_use_time,
         .next_use = next_use,
-        .clean = is_clean,
+        .clean = dao_residency_is_clean(tensor),
     };
 }
 
@@ -93,11 +116,11 @@ static bool add_to_view(const dao_range_block_t *range_block, void *user)
     return true;
 }
 
-/* Evicts what the policy chooses. DAO_ERR_LIMIT: nothing that may leave makes enough room. */
-static dao_status_t evict_window(dao_engine_t *engine, uint64_t size_bytes, bool keep_dirty,
-                                 int64_t used_after, uint64_t *out_offset_bytes)
+/* The window that the policy values most, of all. */
+static dao_status_t find_valued(dao_engine_t *engine, uint64_t size_bytes, const leave_rule_t *rule,
+                                window_t *out_window)
 {
-    view_builder_t builder = {.engine = engine, .keep_dirty = keep_dirty, .used_after = used_after};
+    view_builder_t builder = {.engine = engine, .rule = *rule};
     dao_range_walk(engine->arena.range, add_to_view, &builder);
     if (builder.no_memory) {
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory to choose victims");
@@ -116,24 +139,165 @@ static dao_status_t evict_window(dao_engine_t *engine, uint64_t size_bytes, bool
     if (!dao_policy_choose(&view, &first, &last)) {
         return DAO_ERR_LIMIT;
     }
-    for (size_t i = first; i <= last; i++) {
-        if (engine->view_blocks[i].is_free) {
-            continue; /* by now perhaps a part of a larger hole, which would have to be searched for */
-        }
-        dao_range_block_t block;
-        dao_status_t status =
-            dao_range_query(engine->arena.range, engine->view_blocks[i].offset_bytes, &block);
-        DAO_ASSERT(status == DAO_OK);
-        if (status == DAO_OK) {
-            status = dao_residency_evict(engine, (dao_managed_t *)(uintptr_t)block.user);
-        }
-        if (status != DAO_OK) {
-            return status;
+    out_window->begin_bytes = engine->view_blocks[first].offset_bytes;
+    out_window->end_bytes = engine->view_blocks[last].offset_bytes + engine->view_blocks[last].size_bytes;
+    return DAO_OK;
+}
+
+/* ---- by rank ---- */
+
+static dao_range_block_t block_at(const dao_engine_t *engine, uint64_t offset_bytes)
+{
+    dao_range_block_t block = {0};
+    DAO_MUST(dao_range_query(engine->arena.range, offset_bytes, &block));
+    return block;
+}
+
+static dao_managed_t *tensor_of(const dao_range_block_t *block)
+{
+    bool is_tensor = !block->is_free && block->user != DAO_OWNER_WORKSPACE;
+    return is_tensor ? (dao_managed_t *)(uintptr_t)block->user : NULL;
+}
+
+static bool is_taken(const dao_engine_t *engine, const dao_managed_t *tensor)
+{
+    return tensor != NULL && tensor->run.search == engine->search_count;
+}
+
+static void join_left(const dao_engine_t *engine, dao_victim_run_t *run)
+{
+    dao_range_block_t block = {.is_free = true, .offset_bytes = run->begin_bytes};
+    for (int i = 0; i < 2 && block.is_free && run->begin_bytes > 0; i++) { /* a hole and what is behind it */
+        block = block_at(engine, run->begin_bytes - 1);
+        const dao_managed_t *tensor = tensor_of(&block);
+        if (is_taken(engine, tensor)) {
+            run->first = tensor->run.first;
+            run->begin_bytes = tensor->run.begin_bytes;
+        } else if (block.is_free) {
+            run->begin_bytes = block.offset_bytes;
         }
     }
-    DAO_ASSERT(first <= last);
-    *out_offset_bytes = engine->view_blocks[first].offset_bytes;
-    return DAO_OK;
+}
+
+static void join_right(const dao_engine_t *engine, dao_victim_run_t *run)
+{
+    dao_range_block_t block = {.is_free = true};
+    for (int i = 0; i < 2 && block.is_free && run->end_bytes < engine->config.arena_bytes; i++) {
+        block = block_at(engine, run->end_bytes);
+        const dao_managed_t *tensor = tensor_of(&block);
+        if (is_taken(engine, tensor)) {
+            run->last = tensor->run.last;
+            run->end_bytes = tensor->run.end_bytes;
+        } else if (block.is_free) {
+            run->end_bytes = block.offset_bytes + block.size_bytes;
+        }
+    }
+}
+
+/* Takes one more tensor. Returns the run that it is in now. */
+static dao_victim_run_t take(const dao_engine_t *engine, dao_managed_t *tensor)
+{
+    uint64_t part_bytes = dao_device_arena_part_bytes(tensor->size_bytes);
+    dao_victim_run_t run = {.search = engine->search_count,
+                            .first = tensor,
+                            .last = tensor,
+                            .begin_bytes = tensor->device_offset_bytes,
+                            .end_bytes = tensor->device_offset_bytes + part_bytes};
+    join_left(engine, &run);
+    join_right(engine, &run);
+    tensor->run = run;
+    run.first->run = run;
+    run.last->run = run;
+    return run;
+}
+
+static uint64_t copy_bytes_of(const dao_range_block_t *block)
+{
+    const dao_managed_t *tensor = tensor_of(block);
+    return tensor != NULL && !dao_residency_is_clean(tensor) ? block->size_bytes : 0;
+}
+
+/* Of the windows of a run, such that no block at either end could be left out, the one with the fewest bytes
+   to copy. */
+static window_t cheapest_window(const dao_engine_t *engine, const dao_victim_run_t *run, uint64_t size_bytes)
+{
+    window_t window = {run->begin_bytes, run->begin_bytes, 0, NULL};
+    window_t best = {run->begin_bytes, run->end_bytes, UINT64_MAX, NULL};
+    while (window.end_bytes < run->end_bytes) {
+        dao_range_block_t last = block_at(engine, window.end_bytes);
+        window.end_bytes += last.size_bytes;
+        window.copy_bytes += copy_bytes_of(&last);
+        dao_range_block_t first = block_at(engine, window.begin_bytes);
+        while (window.end_bytes - window.begin_bytes - first.size_bytes >= size_bytes) {
+            window.begin_bytes += first.size_bytes;
+            window.copy_bytes -= copy_bytes_of(&first);
+            first = block_at(engine, window.begin_bytes);
+        }
+        bool is_large = window.end_bytes - window.begin_bytes >= size_bytes;
+        best = is_large && window.copy_bytes < best.copy_bytes ? window : best;
+    }
+    DAO_ASSERT(best.copy_bytes != UINT64_MAX);
+    return best;
+}
+
+/* The window whose last tensor ranks highest. */
+static dao_status_t find_ranked(dao_engine_t *engine, uint64_t size_bytes, const leave_rule_t *rule,
+                                window_t *out_window)
+{
+    dao_status_t status = DAO_ERR_LIMIT;
+    uint32_t look_max = rule->used_after == ANY_TIME ? UINT32_MAX : EARLY_LOOK_MAX;
+    engine->search_count++;
+    for (uint32_t i = 0; status == DAO_ERR_LIMIT && i < look_max; i++) {
+        dao_managed_t *tensor = dao_victims_pop(engine);
+        if (tensor == NULL) {
+            break;
+        }
+        uint64_t next_use = dao_victims_next_use(engine, tensor);
+        if (rule->used_after != ANY_TIME && engine->config.policy == DAO_POLICY_BELADY &&
+            next_use <= (uint64_t)rule->used_after) {
+            break; /* and so are all others */
+        }
+        if (!may_leave(rule, tensor, next_use)) {
+            continue;
+        }
+        if (dao_device_arena_part_bytes(tensor->size_bytes) >= size_bytes) {
+            *out_window = (window_t){.only = tensor};
+            status = DAO_OK;
+            break;
+        }
+        dao_victim_run_t run = take(engine, tensor);
+        if (run.end_bytes - run.begin_bytes >= size_bytes) {
+            *out_window = cheapest_window(engine, &run, size_bytes);
+            status = DAO_OK;
+        }
+    }
+    dao_victims_put_back(engine);
+    return status;
+}
+
+/* Returns true if the policy ranks tensors, whatever their neighbours are. */
+static bool is_ranking(dao_policy_t policy)
+{
+    return policy == DAO_POLICY_LRU || policy == DAO_POLICY_BELADY || policy == DAO_POLICY_SIZE;
+}
+
+/* Evicts what the policy chooses. DAO_ERR_LIMIT: nothing that may leave makes enough room. */
+static dao_status_t evict_window(dao_engine_t *engine, uint64_t size_bytes, const leave_rule_t *rule)
+{
+    window_t window = {0};
+    dao_status_t status = is_ranking(engine->config.policy) ? find_ranked(engine, size_bytes, rule, &window)
+                                                            : find_valued(engine, size_bytes, rule, &window);
+    if (status == DAO_OK && window.only != NULL) {
+        return dao_residency_evict(engine, window.only);
+    }
+    uint64_t offset = window.begin_bytes;
+    while (status == DAO_OK && offset < window.end_bytes) {
+        dao_range_block_t block = block_at(engine, offset);
+        dao_managed_t *tensor = tensor_of(&block);
+        offset = block.offset_bytes + block.size_bytes;
+        status = tensor != NULL ? dao_residency_evict(engine, tensor) : DAO_OK;
+    }
+    return status;
 }
 
 /* The last resort on a full host: host copies that are only kept to save a copy out. */
@@ -150,29 +314,20 @@ static bool drop_spare_host_copies(dao_engine_t *engine)
 }
 
 /* Evicts, and with the host full tries what needs no copy, then what frees a copy. */
-static dao_status_t evict_somehow(dao_engine_t *engine, uint64_t size_bytes, uint64_t *out_offset_bytes)
+static dao_status_t evict_somehow(dao_engine_t *engine, uint64_t size_bytes)
 {
-    dao_status_t status = evict_window(engine, size_bytes, false, ANY_TIME, out_offset_bytes);
+    static const leave_rule_t any = {.used_after = ANY_TIME};
+    static const leave_rule_t clean = {.used_after = ANY_TIME, .keep_dirty = true};
+    dao_status_t status = evict_window(engine, size_bytes, &any);
     if (status != DAO_ERR_HOST_FULL) {
         return status;
     }
     dao_error_record_t host_full;
     dao_error_save(&host_full, status);
-    status = evict_window(engine, size_bytes, true, ANY_TIME, out_offset_bytes);
+    status = evict_window(engine, size_bytes, &clean);
     if (status == DAO_ERR_LIMIT) {
-        status = drop_spare_host_copies(engine)
-                     ? evict_window(engine, size_bytes, false, ANY_TIME, out_offset_bytes)
-                     : dao_error_restore(&host_full);
-    }
-    return status;
-}
-
-static dao_status_t take_window(dao_engine_t *engine, uint64_t offset_bytes, uint64_t size_bytes,
-                                uint64_t owner, uint64_t *out_offset_bytes)
-{
-    dao_status_t status = dao_device_arena_take_at(&engine->arena, offset_bytes, size_bytes, owner);
-    if (status == DAO_OK) {
-        *out_offset_bytes = offset_bytes;
+        status = drop_spare_host_copies(engine) ? evict_window(engine, size_bytes, &any)
+                                                : dao_error_restore(&host_full);
     }
     return status;
 }
@@ -187,14 +342,15 @@ dao_status_t dao_eviction_take(dao_engine_t *engine, uint64_t size_bytes, uint64
     if (status != DAO_ERR_LIMIT) {
         return status;
     }
-    uint64_t offset = 0;
-    status = evict_somehow(engine, size_bytes, &offset);
-    return status == DAO_OK ? take_window(engine, offset, size_bytes, owner, out_offset_bytes) : status;
+    status = evict_somehow(engine, size_bytes); /* leaves one hole that is large enough */
+    return status == DAO_OK ? dao_device_arena_take(&engine->arena, size_bytes, owner, out_offset_bytes)
+                            : status;
 }
 
 dao_status_t dao_eviction_take_early(dao_engine_t *engine, uint64_t size_bytes, uint64_t owner, uint64_t time,
                                      uint64_t *out_offset_bytes)
 {
+    const leave_rule_t rule = {.used_after = (int64_t)time};
     DAO_ASSERT(engine->plan == NULL); /* else the plan has the arena */
     DAO_ASSERT(owner != 0);
     size_bytes = dao_device_arena_part_bytes(size_bytes);
@@ -202,9 +358,9 @@ dao_status_t dao_eviction_take_early(dao_engine_t *engine, uint64_t size_bytes, 
     if (status != DAO_ERR_LIMIT) {
         return status;
     }
-    uint64_t offset = 0;
-    status = evict_window(engine, size_bytes, false, (int64_t)time, &offset);
-    return status == DAO_OK ? take_window(engine, offset, size_bytes, owner, out_offset_bytes) : status;
+    status = evict_window(engine, size_bytes, &rule);
+    return status == DAO_OK ? dao_device_arena_take(&engine->arena, size_bytes, owner, out_offset_bytes)
+                            : status;
 }
 
 dao_status_t dao_eviction_clear(dao_engine_t *engine)

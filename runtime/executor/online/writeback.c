@@ -17,6 +17,7 @@
 #include "base/report/assert.h"
 #include "runtime/executor/records/access.h"
 #include "runtime/executor/state/residency.h"
+#include "runtime/executor/state/victims.h"
 
 /* The time of the first kernel that is not admitted; of the next one that comes, if all are. */
 static uint64_t frontier_time(const dao_engine_t *engine)
@@ -27,8 +28,7 @@ static uint64_t frontier_time(const dao_engine_t *engine)
 
 static bool may_leave(const dao_managed_t *tensor, uint64_t time)
 {
-    return tensor->has_device && !tensor->is_pinned && !dao_access_is_dead(tensor) &&
-           dao_access_next_use(tensor) >= time;
+    return !tensor->is_pinned && !dao_access_is_dead(tensor) && dao_access_next_use(tensor) >= time;
 }
 
 static bool can_be_copied(const dao_engine_t *engine, const dao_managed_t *tensor)
@@ -38,33 +38,20 @@ static bool can_be_copied(const dao_engine_t *engine, const dao_managed_t *tenso
            dao_timeline_is_done(&engine->timeline, &tensor->device_written);
 }
 
-static bool is_victim_before(dao_policy_t policy, const dao_managed_t *a, const dao_managed_t *b)
-{
-    bool is_furthest_first = policy == DAO_POLICY_BELADY || policy == DAO_POLICY_WEIGHTED_BELADY;
-    uint64_t a_next = dao_access_next_use(a);
-    uint64_t b_next = dao_access_next_use(b);
-    return is_furthest_first && a_next != b_next ? a_next > b_next : a->last_use_time < b->last_use_time;
-}
-
-/* Returns the first victim of those that can be copied; `out_ready_bytes`: what could be had without a
-   copy. */
-static dao_managed_t *choose(const dao_engine_t *engine, uint64_t *out_ready_bytes)
+/* Returns the first of the next victims that can be copied; NULL: none can. */
+static dao_managed_t *choose(dao_engine_t *engine)
 {
     uint64_t time = frontier_time(engine);
-    dao_managed_t *first = NULL;
-    *out_ready_bytes = engine->config.arena_bytes - dao_range_used(engine->arena.range);
-    for (dao_managed_t *tensor = engine->table; tensor != NULL; tensor = tensor->table_next) {
-        if (!may_leave(tensor, time)) {
-            continue;
+    dao_managed_t *found = NULL;
+    for (uint32_t i = 0; found == NULL && i < DAO_WRITEBACK_LOOK_MAX; i++) {
+        dao_managed_t *tensor = dao_victims_pop(engine);
+        if (tensor == NULL) {
+            break;
         }
-        if (dao_residency_is_clean(tensor)) {
-            *out_ready_bytes += tensor->size_bytes;
-        } else if (can_be_copied(engine, tensor) &&
-                   (first == NULL || is_victim_before(engine->config.policy, tensor, first))) {
-            first = tensor;
-        }
+        found = may_leave(tensor, time) && can_be_copied(engine, tensor) ? tensor : NULL;
     }
-    return first;
+    dao_victims_put_back(engine);
+    return found;
 }
 
 /* Policies whose victims can be told before they are chosen. */
@@ -88,13 +75,13 @@ void dao_writeback_run(dao_engine_t *engine)
         dao_throttle_is_ahead(&engine->throttle, &engine->timeline, DAO_WRITEBACK_NS_MAX)) {
         return;
     }
-    uint64_t ready_bytes = 0;
-    dao_managed_t *tensor = choose(engine, &ready_bytes);
+    uint64_t ready_bytes =
+        engine->config.arena_bytes - dao_range_used(engine->arena.range) + engine->clean_bytes;
     unsigned percent = engine->is_writing_back ? DAO_WRITEBACK_HIGH_PERCENT : DAO_WRITEBACK_LOW_PERCENT;
     DAO_ASSERT(ready_bytes <= engine->config.arena_bytes);
     engine->is_writing_back = ready_bytes < engine->config.arena_bytes / 100 * percent;
-    if (engine->is_writing_back && tensor != NULL &&
-        dao_host_tier_has_spare(&engine->host_tier, tensor->size_bytes)) {
+    dao_managed_t *tensor = engine->is_writing_back ? choose(engine) : NULL;
+    if (tensor != NULL && dao_host_tier_has_spare(&engine->host_tier, tensor->size_bytes)) {
         engine->is_writing_back =
             dao_residency_save(engine, tensor) == DAO_OK; /* else it stays where it is */
         engine->stats.writeback_count += engine->is_writing_back ? 1 : 0;

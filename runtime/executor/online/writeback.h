@@ -11,6 +11,9 @@
 #define DAO_WRITEBACK_LOW_PERCENT  50u
 #define DAO_WRITEBACK_HIGH_PERCENT 90u
 
+/* Victims that are looked at for one that can be copied. */
+#define DAO_WRITEBACK_LOOK_MAX 16u
+
 /* Writeback begins only while the host is ahead of the device by less than this, in device time. Further
    ahead, evictions themselves are queued long before their memory is needed, and every other copy delays
    them. */

@@ -25,6 +25,20 @@ typedef enum dao_file_copy {
     DAO_FILE_COPY_VALID,   /* has a slot with the same bytes as the other copies */
 } dao_file_copy_t;
 
+/* victims.c: a tensor's place among those that can leave the device. */
+typedef struct dao_victim_place {
+    uint64_t key; /* the greatest leaves first */
+    dao_managed_t *child, *next, *previous;
+    bool is_in;
+} dao_victim_place_t;
+
+/* eviction.c: neighbouring tensors that may leave, and the holes between them. Its two ends tell. */
+typedef struct dao_victim_run {
+    uint64_t search; /* number of the search that it belongs to; of an older one: none */
+    dao_managed_t *first, *last;
+    uint64_t begin_bytes, end_bytes; /* in the arena */
+} dao_victim_run_t;
+
 struct dao_managed {
     dao_handle_t handle; /* first: see dao_handle_bury(). The program's */
 
@@ -54,6 +68,8 @@ struct dao_managed {
     uint64_t forecast_time;          /* learner.c: of its next use, by what the step was the time before */
     struct dao_plan_role *plan_role; /* in the plan that is followed; NULL: none */
     uint64_t admitted_until;         /* prefetch.c: behind the latest admitted kernel that uses it */
+    dao_victim_place_t victim;
+    dao_victim_run_t run;
 
     dao_residency_t residency;
     bool has_device; /* holds a part of the arena; without DEVICE or BOTH it is about to be written */

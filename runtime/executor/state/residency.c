@@ -50,6 +50,7 @@
 #include "runtime/executor/state/failure.h"
 #include "runtime/executor/state/file_copy.h"
 #include "runtime/executor/state/plan_role.h"
+#include "runtime/executor/state/victims.h"
 #include "runtime/observe/annotate.h"
 
 #include <string.h>
@@ -98,6 +99,7 @@ dao_status_t dao_residency_fetch(dao_engine_t *engine, dao_managed_t *tensor)
     DAO_ASSERT(dao_residency_has_its_copies(tensor));
     dao_status_t status = tensor->residency == DAO_RESIDENCY_FILE ? dao_file_copy_fetch(engine, tensor)
                                                                   : fetch_from_host(engine, tensor);
+    dao_victims_update(engine, tensor);
     DAO_ASSERT(dao_residency_is_landing(tensor) == (status != DAO_OK));
     DAO_ASSERT(dao_residency_has_its_copies(tensor));
     return status;
@@ -159,6 +161,7 @@ dao_status_t dao_residency_move(dao_engine_t *engine, dao_managed_t *tensor, uin
     DAO_ASSERT(dao_residency_has_its_copies(tensor));
     dao_fence_add(&tensor->device_written, role, sequence);
     dao_fence_add(&tensor->device_busy, role, sequence);
+    dao_victims_update(engine, tensor);
     return status;
 }
 
@@ -234,6 +237,7 @@ dao_status_t dao_residency_save(dao_engine_t *engine, dao_managed_t *tensor)
     DAO_ASSERT(dao_residency_has_its_copies(tensor));
     dao_status_t status = copy_out(engine, tensor);
     tensor->residency = status == DAO_OK ? DAO_RESIDENCY_BOTH : DAO_RESIDENCY_DEVICE;
+    dao_victims_update(engine, tensor);
     DAO_ASSERT(dao_residency_has_its_copies(tensor));
     return status;
 }
@@ -296,6 +300,7 @@ void dao_residency_written(dao_engine_t *engine, dao_managed_t *tensor, uint64_t
     if (tensor->host_address != NULL) {
         dao_residency_give_host(engine, tensor);
     }
+    dao_victims_update(engine, tensor);
     DAO_ASSERT(!dao_residency_is_clean(tensor));
     DAO_ASSERT(dao_residency_has_its_copies(tensor));
 }
@@ -341,6 +346,7 @@ static dao_status_t write_to_device(dao_engine_t *engine, dao_managed_t *tensor,
     dao_fence_add(&tensor->device_written, DAO_STREAM_ROLE_H2D, sequence);
     dao_fence_add(&tensor->device_busy, DAO_STREAM_ROLE_H2D, sequence);
     tensor->residency = DAO_RESIDENCY_DEVICE;
+    dao_victims_update(engine, tensor);
     DAO_ASSERT(dao_residency_has_its_copies(tensor));
     engine->stats.in_bytes += tensor->size_bytes;
     status = dao_timeline_wait(&engine->timeline, &tensor->device_written);

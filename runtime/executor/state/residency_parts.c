@@ -9,6 +9,7 @@
 #include "base/report/assert.h"
 #include "runtime/executor/state/failure.h"
 #include "runtime/executor/state/plan_role.h"
+#include "runtime/executor/state/victims.h"
 #include "runtime/observe/annotate.h"
 
 static const dao_fence_t no_fence;
@@ -28,6 +29,7 @@ void dao_residency_give_device(dao_engine_t *engine, dao_managed_t *tensor)
 {
     DAO_ASSERT(tensor->has_device);
     tensor->has_device = false;
+    dao_victims_remove(engine, tensor);
     if (engine->plan != NULL) {
         DAO_ASSERT(tensor->plan_role != NULL);
         return; /* the place is the plan's */
@@ -64,12 +66,6 @@ bool dao_residency_is_landing(const dao_managed_t *tensor)
 {
     return tensor->has_device && tensor->residency != DAO_RESIDENCY_DEVICE &&
            tensor->residency != DAO_RESIDENCY_BOTH;
-}
-
-bool dao_residency_is_clean(const dao_managed_t *tensor)
-{
-    return tensor->residency == DAO_RESIDENCY_BOTH ||
-           (tensor->residency == DAO_RESIDENCY_DEVICE && tensor->file_copy == DAO_FILE_COPY_VALID);
 }
 
 void dao_residency_unland(dao_engine_t *engine, dao_managed_t *tensor)
@@ -143,6 +139,7 @@ void dao_residency_drop_host(dao_engine_t *engine, dao_managed_t *tensor)
     DAO_ASSERT(dao_residency_has_its_copies(tensor));
     tensor->residency = tensor->residency == DAO_RESIDENCY_BOTH ? DAO_RESIDENCY_DEVICE : DAO_RESIDENCY_FILE;
     dao_residency_give_host(engine, tensor);
+    dao_victims_update(engine, tensor);
     DAO_ASSERT(dao_residency_has_its_copies(tensor));
 }
 
@@ -151,6 +148,7 @@ void dao_residency_set_file_copy(dao_engine_t *engine, dao_managed_t *tensor, da
     uncount(engine, tensor);
     tensor->file_copy = copy;
     count(engine, tensor);
+    dao_victims_update(engine, tensor);
     DAO_ASSERT(engine->writing_bytes <= engine->backed_bytes);
 }
 

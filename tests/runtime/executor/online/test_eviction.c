@@ -6,6 +6,7 @@
 #include "runtime/executor/executor_internal.h"
 #include "runtime/executor/online/eviction.h"
 #include "runtime/executor/state/residency.h"
+#include "runtime/executor/state/victims.h"
 #include "tests/support/program.h"
 #include "tests/support/suite.h"
 
@@ -107,6 +108,7 @@ static void an_early_taker_spares_what_is_used_before_it(void)
     begin(0);
     for (uint32_t i = 0; i < 3; i++) {
         program.tensors[i].handle->forecast_time = engine->now + 10 * (i + 1);
+        dao_victims_update(engine, program.tensors[i].handle);
     }
     uint64_t early = engine->now + 25;
     CU_ASSERT_EQUAL(dao_eviction_take_early(engine, 3 * UNIT, DAO_OWNER_WORKSPACE, early, &offset),
