@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The fuzz target of the readers of steps and events. The first byte of an input picks the reader: `.tr`, the
-   lines of G10, recorded events, JSON tokens, or the four JSON files of a step, of which the input is one and
-   the others are right. The others are the file (fuzz_file.h).
+/* The fuzz target of the readers of steps and events. The first byte of an input picks the reader: `.tr`, our
+   own form, the lines of G10, recorded events, JSON tokens, or the four JSON files of a step, of which the
+   input is one and the others are right. The others are the file (fuzz_file.h).
 
    What is read has to be whole: figures can be taken, every operator's accesses name tensors that there are.
    What is refused has a message. */
@@ -9,10 +9,12 @@
 #include "tests/fuzz/fuzz_file.h"
 #include "tools/model/step_trace.h"
 #include "tools/read/events/read_event_file.h"
+#include "tools/read/step/read_dao_step.h"
 #include "tools/read/step/read_g10.h"
 #include "tools/read/step/read_json_step.h"
 #include "tools/read/step/read_tr.h"
 #include "tools/read/text/json_reader.h"
+#include "tools/write/write_dao_step.h"
 
 #include <dao/status.h>
 
@@ -43,6 +45,37 @@ static const char *const tr_words[] = {"T 2\n0 4096 1 weight\n1 1024 0 activatio
                                        "18446744073709551615",
                                        "w",
                                        NULL};
+
+static const char *const dao_words[] = {"dao-step 1\n",
+                                        "model m\nbatch 2\n",
+                                        "tensor x 4096 tag=input\n",
+                                        "tensor y 512 name=a%20b\n",
+                                        "tensor v 128 of=y at=128\n",
+                                        "op a 12.5 at=1.25 stream=1 module=b pure",
+                                        "op b 1",
+                                        " <x",
+                                        " *x",
+                                        " =v",
+                                        " >y",
+                                        " ^x",
+                                        " +t:100",
+                                        " -t",
+                                        " -x",
+                                        " -y",
+                                        "\n",
+                                        "backward\n",
+                                        "end\n",
+                                        "# remark\n",
+                                        "tensor ",
+                                        "op ",
+                                        " ",
+                                        "%",
+                                        "=",
+                                        ":",
+                                        "0",
+                                        "9",
+                                        "18446744073709551615",
+                                        NULL};
 
 static const char *const g10_words[] = {
     "{\"format\": \"g10-derived 1\", \"model\": \"bert\", \"batch\": 256, \"cycles_per_second\": 1200000000, "
@@ -218,6 +251,32 @@ static void check_step(const dao_step_trace_t *trace)
     }
 }
 
+static char *write_step(const dao_step_trace_t *trace)
+{
+    char *text = NULL;
+    size_t length = 0;
+    FILE *stream = open_memstream(&text, &length);
+    FUZZ_REQUIRE(stream != NULL && dao_write_dao_step(stream, trace) == DAO_OK);
+    FUZZ_REQUIRE(fclose(stream) == 0);
+    return text;
+}
+
+/* Written in our own form and read again it is the same step. */
+static void check_written(const dao_step_trace_t *trace)
+{
+    fuzz_file_t file = fuzz_file_begin();
+    dao_step_trace_t again;
+    char *once = write_step(trace);
+    FUZZ_REQUIRE(write(file.descriptor, once, strlen(once)) == (ssize_t)strlen(once));
+    FUZZ_REQUIRE(dao_read_dao_step(file.path, &again) == DAO_OK);
+    char *twice = write_step(&again);
+    FUZZ_REQUIRE(strcmp(once, twice) == 0);
+    dao_step_trace_finish(&again);
+    free(once);
+    free(twice);
+    fuzz_file_end(&file);
+}
+
 static dao_status_t read_events(const char *path)
 {
     dao_event_file_t events;
@@ -265,9 +324,11 @@ static dao_status_t read_step(uint32_t part, const fuzz_file_t *file)
     dao_step_trace_t trace;
     dao_status_t status = part == 0   ? dao_read_tr(file->path, &trace)
                           : part == 1 ? dao_read_g10(file->path, &trace)
+                          : part == 8 ? dao_read_dao_step(file->path, &trace)
                                       : dao_read_json_step(folders[part - 4], NULL, &trace);
     if (status == DAO_OK) {
         check_step(&trace);
+        check_written(&trace);
         dao_step_trace_finish(&trace);
     }
     return status;
@@ -275,15 +336,15 @@ static dao_status_t read_step(uint32_t part, const fuzz_file_t *file)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
 {
-    static const char *const *const words[] = {tr_words,   g10_words,  event_words, json_words,
-                                               step_words, step_words, step_words,  step_words};
+    static const char *const *const words[] = {tr_words,   g10_words,  event_words, json_words, step_words,
+                                               step_words, step_words, step_words,  dao_words};
     static fuzz_file_t file; /* of every input */
     fuzz_input_t input = {.next = data, .left = size_bytes};
     if (file.path[0] == '\0') {
         file = fuzz_file_begin();
         make_folders(&file);
     }
-    uint32_t part = fuzz_byte(&input) % 8;
+    uint32_t part = fuzz_byte(&input) % 9;
     fuzz_file_fill(&file, &input, words[part]);
     dao_status_t status = part == 2   ? read_events(file.path)
                           : part == 3 ? read_tokens(file.path)

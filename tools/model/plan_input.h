@@ -22,7 +22,8 @@ typedef struct dao_plan_input {
     size_t id_capacity;
     char *ids;
     size_t id_bytes, id_bytes_capacity;
-    uint64_t left_out_count;  /* what the file has without bytes or without a life */
+    uint64_t window_end;     /* of events and steps: lives from 0 began before, lives to here go on; else 0 */
+    uint64_t left_out_count; /* what the file has without bytes or without a life */
     dao_life_counts_t counts; /* how events became lives; all zero where the file tells lives itself */
     uint32_t pool_count;      /* one above the highest that a buffer has to be in; 0: all may be in any */
 } dao_plan_input_t;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Building the model of a step: five growing arrays, of which every operator owns a range.
+/* Building the model of a step: growing arrays, of which every operator owns a range.
 
    Invariants: the operators' ranges follow each other without gaps, in order; every index is below its count;
    a tensor is produced at most once, never used before that, never accessed after its release; a range of
@@ -14,7 +14,7 @@
 
 void dao_step_trace_init(dao_step_trace_t *trace)
 {
-    *trace = (dao_step_trace_t){.first_backward = DAO_TRACE_NONE};
+    *trace = (dao_step_trace_t){.first_backward = DAO_TRACE_NONE, .current_alias = DAO_TRACE_NONE};
 }
 
 void dao_step_trace_finish(dao_step_trace_t *trace)
@@ -23,6 +23,8 @@ void dao_step_trace_finish(dao_step_trace_t *trace)
     dao_host_free(trace->tensors);
     dao_host_free(trace->operands);
     dao_host_free(trace->releases);
+    dao_host_free(trace->saves);
+    dao_host_free(trace->aliases);
     dao_host_free(trace->temporaries);
     dao_host_free(trace->events);
     dao_host_free(trace->names);
@@ -46,7 +48,7 @@ void dao_step_trace_name(dao_step_trace_t *trace, const char *model, size_t leng
 
 void dao_step_trace_name_file(dao_step_trace_t *trace, const char *path)
 {
-    static const char *const endings[] = {".gz", ".zst", ".tr", ".json"}; /* the outer ones first */
+    static const char *const endings[] = {".gz", ".zst", ".tr", ".dao", ".json"}; /* the outer ones first */
     const char *slash = strrchr(path, '/');
     const char *name = slash == NULL ? path : slash + 1;
     size_t length = strlen(name);
@@ -59,7 +61,7 @@ void dao_step_trace_name_file(dao_step_trace_t *trace, const char *path)
     dao_step_trace_name(trace, name, length, "1");
 }
 
-static dao_status_t add_name(dao_step_trace_t *trace, const char *name, size_t *out_offset)
+dao_status_t dao_step_trace_add_text(dao_step_trace_t *trace, const char *name, size_t *out_offset)
 {
     size_t bytes = strlen(name) + 1;
     if (trace->name_capacity - trace->name_bytes < bytes) {
@@ -90,11 +92,13 @@ dao_status_t dao_step_trace_add_tensor(dao_step_trace_t *trace, const char *id, 
     }
     trace->tensors = tensors;
     size_t id_offset;
-    dao_status_t status = add_name(trace, id, &id_offset);
+    dao_status_t status = dao_step_trace_add_text(trace, id, &id_offset);
     if (status != DAO_OK) {
         return status;
     }
     tensors[trace->tensor_count] = (dao_trace_tensor_t){.id_offset = id_offset,
+                                                        .name_offset = DAO_TRACE_NO_NAME,
+                                                        .tag_offset = DAO_TRACE_NO_NAME,
                                                         .size_bytes = size_bytes,
                                                         .producer = DAO_TRACE_NONE,
                                                         .first_user = DAO_TRACE_NONE,
@@ -102,6 +106,31 @@ dao_status_t dao_step_trace_add_tensor(dao_step_trace_t *trace, const char *id, 
                                                         .mark = DAO_TRACE_NONE};
     *out_tensor = (uint32_t)trace->tensor_count++;
     return DAO_OK;
+}
+
+dao_status_t dao_step_trace_add_alias(dao_step_trace_t *trace, const char *id, const dao_trace_alias_t *alias,
+                                      uint32_t *out_alias)
+{
+    uint64_t whole_bytes = trace->tensors[alias->tensor].size_bytes;
+    if (alias->offset_bytes > whole_bytes || alias->size_bytes > whole_bytes - alias->offset_bytes) {
+        return dao_error(DAO_ERR_PARSE, "%.32s is no part of tensor %.32s, which has %" PRIu64 " bytes", id,
+                         dao_trace_tensor_id(trace, alias->tensor), whole_bytes);
+    }
+    if (trace->alias_count >= DAO_TRACE_NONE) {
+        return dao_error(DAO_ERR_OVERFLOW, "more than %" PRIu32 " aliases", DAO_TRACE_NONE);
+    }
+    dao_trace_alias_t *aliases =
+        dao_tool_grow(trace->aliases, &trace->alias_capacity, trace->alias_count, sizeof(*aliases));
+    if (aliases == NULL) {
+        return DAO_ERR_NO_HOST_MEMORY;
+    }
+    trace->aliases = aliases;
+    aliases[trace->alias_count] = *alias;
+    dao_status_t status = dao_step_trace_add_text(trace, id, &aliases[trace->alias_count].id_offset);
+    if (status == DAO_OK) {
+        *out_alias = (uint32_t)trace->alias_count++;
+    }
+    return status;
 }
 
 dao_status_t dao_step_trace_add_operator(dao_step_trace_t *trace, const char *name)
@@ -116,11 +145,14 @@ dao_status_t dao_step_trace_add_operator(dao_step_trace_t *trace, const char *na
     }
     trace->operators = operators;
     size_t name_offset;
-    dao_status_t status = add_name(trace, name, &name_offset);
+    dao_status_t status = dao_step_trace_add_text(trace, name, &name_offset);
     if (status != DAO_OK) {
         return status;
     }
     operators[trace->operator_count++] = (dao_trace_operator_t){.name_offset = name_offset,
+                                                                .module_offset = DAO_TRACE_NO_NAME,
+                                                                .begin_ns = DAO_TRACE_NO_TIME,
+                                                                .saves = {trace->save_count, 0},
                                                                 .operands = {trace->operand_count, 0},
                                                                 .releases = {trace->release_count, 0},
                                                                 .temporaries = {trace->temporary_count, 0},
@@ -145,6 +177,12 @@ static dao_trace_operand_t *find_operand(dao_step_trace_t *trace, uint32_t tenso
     return NULL;
 }
 
+/* A second access of a tensor keeps its alias only if it is by the same one. */
+static void join_alias(const dao_step_trace_t *trace, dao_trace_operand_t *operand)
+{
+    operand->alias = operand->alias == trace->current_alias ? operand->alias : DAO_TRACE_NONE;
+}
+
 static dao_status_t add_operand(dao_step_trace_t *trace, uint32_t tensor, dao_access_t access)
 {
     dao_trace_operator_t *op = &trace->operators[current_operator(trace)];
@@ -155,7 +193,7 @@ static dao_status_t add_operand(dao_step_trace_t *trace, uint32_t tensor, dao_ac
     }
     trace->operands = operands;
     trace->tensors[tensor].mark = (uint32_t)op->operands.count++;
-    operands[trace->operand_count++] = (dao_trace_operand_t){tensor, access};
+    operands[trace->operand_count++] = (dao_trace_operand_t){tensor, access, trace->current_alias};
     return DAO_OK;
 }
 
@@ -180,8 +218,11 @@ static void note_use(dao_step_trace_t *trace, uint32_t tensor)
 dao_status_t dao_step_trace_add_input(dao_step_trace_t *trace, uint32_t tensor)
 {
     dao_status_t status = check_alive(trace, tensor, "reads");
-    if (status == DAO_OK && find_operand(trace, tensor) == NULL) {
+    dao_trace_operand_t *operand = find_operand(trace, tensor);
+    if (status == DAO_OK && operand == NULL) {
         status = add_operand(trace, tensor, DAO_ACCESS_READ);
+    } else if (status == DAO_OK) {
+        join_alias(trace, operand);
     }
     if (status == DAO_OK) {
         note_use(trace, tensor);
@@ -199,6 +240,7 @@ static dao_status_t add_write(dao_step_trace_t *trace, uint32_t tensor, dao_acce
     dao_trace_operand_t *operand = find_operand(trace, tensor);
     if (operand != NULL) {
         operand->access = operand->access == access ? access : DAO_ACCESS_READ_WRITE;
+        join_alias(trace, operand);
     } else {
         status = add_operand(trace, tensor, access);
     }
@@ -262,6 +304,30 @@ dao_status_t dao_step_trace_add_release(dao_step_trace_t *trace, uint32_t tensor
     return DAO_OK;
 }
 
+dao_status_t dao_step_trace_add_save(dao_step_trace_t *trace, uint32_t tensor)
+{
+    dao_status_t status = check_alive(trace, tensor, "saves");
+    if (status != DAO_OK) {
+        return status;
+    }
+    uint32_t *saves = dao_tool_grow(trace->saves, &trace->save_capacity, trace->save_count, sizeof(*saves));
+    if (saves == NULL) {
+        return DAO_ERR_NO_HOST_MEMORY;
+    }
+    trace->saves = saves;
+    saves[trace->save_count++] = tensor;
+    trace->operators[current_operator(trace)].saves.count++;
+    if (trace->tensors[tensor].producer == DAO_TRACE_NONE) {
+        note_use(trace, tensor); /* it was alive before */
+    }
+    return DAO_OK;
+}
+
+void dao_step_trace_by_alias(dao_step_trace_t *trace, uint32_t alias)
+{
+    trace->current_alias = alias;
+}
+
 void dao_step_trace_begin_temporaries(dao_step_trace_t *trace, uint32_t index)
 {
     trace->operators[index].temporaries = (dao_trace_range_t){trace->temporary_count, 0};
@@ -320,7 +386,7 @@ dao_status_t dao_step_trace_add_alloc(dao_step_trace_t *trace, uint32_t index, c
     }
     trace->temporaries = temporaries;
     size_t id_offset;
-    dao_status_t status = add_name(trace, id, &id_offset);
+    dao_status_t status = dao_step_trace_add_text(trace, id, &id_offset);
     if (status == DAO_OK) {
         status = add_event(trace, index, (uint32_t)op->temporaries.count, true);
     }

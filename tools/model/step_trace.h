@@ -7,7 +7,11 @@
    free, then it computes, then what is left of the temporaries goes, then what it releases. A tensor that no
    operator produces is alive before the step; one that is never released is alive to the end. One that is
    both is carried from step to step: a weight. One that is alive before and released is fed to every step
-   anew: an input. */
+   anew: an input.
+
+   Some files tell more: what tensors are for (tags), other names of them or of their parts (aliases), and of
+   operators the module, the stream, when they began, what they keep for a later one, and whether they may run
+   again. Where a file tells nothing, a text is "", a time DAO_TRACE_NO_TIME. */
 #ifndef DAO_TOOLS_STEP_TRACE_H
 #define DAO_TOOLS_STEP_TRACE_H
 
@@ -18,6 +22,12 @@
 /* No operator: the tensor was alive before the step, or outlives it. */
 #define DAO_TRACE_NONE UINT32_MAX
 
+/* The file does not say when. */
+#define DAO_TRACE_NO_TIME UINT64_MAX
+
+/* Offset of a name that there is not. */
+#define DAO_TRACE_NO_NAME SIZE_MAX
+
 /* Most temporaries of one operator. */
 #define DAO_TRACE_TEMPORARY_COUNT_MAX 1024
 
@@ -25,7 +35,9 @@
 #define DAO_TRACE_ALIGNMENT_BYTES 256
 
 typedef struct dao_trace_tensor {
-    size_t id_offset; /* of its id in the trace's names */
+    size_t id_offset;   /* of its id in the trace's names */
+    size_t name_offset; /* what the program calls it; DAO_TRACE_NO_NAME */
+    size_t tag_offset;  /* what it is for; DAO_TRACE_NO_NAME */
     uint64_t size_bytes;
     uint32_t producer;    /* operator, or DAO_TRACE_NONE */
     uint32_t first_user;  /* operator that reads, changes or releases it first, or DAO_TRACE_NONE */
@@ -43,7 +55,16 @@ typedef struct dao_trace_range {
 typedef struct dao_trace_operand {
     uint32_t tensor;
     dao_access_t access;
+    uint32_t alias; /* by which all of these accesses are; DAO_TRACE_NONE: by the tensor itself */
 } dao_trace_operand_t;
+
+/* Another name of a tensor, or of a part of it; it has no bytes of its own. */
+typedef struct dao_trace_alias {
+    size_t id_offset;
+    uint32_t tensor;
+    uint64_t offset_bytes; /* in the tensor */
+    uint64_t size_bytes;   /* ends within it */
+} dao_trace_alias_t;
 
 /* Space of an operator's own from one alloc to its free. */
 typedef struct dao_trace_temporary {
@@ -59,12 +80,17 @@ typedef struct dao_trace_event {
 
 typedef struct dao_trace_operator {
     size_t name_offset;
+    size_t module_offset; /* of the program that it belongs to, "encoder.0.mlp"; DAO_TRACE_NO_NAME */
     dao_trace_range_t operands;
     dao_trace_range_t releases;
     dao_trace_range_t temporaries;
     dao_trace_range_t events; /* every alloc, and the recorded frees */
+    dao_trace_range_t saves;  /* tensors that it keeps as they are for a later operator */
+    uint64_t begin_ns;        /* from the step's begin; DAO_TRACE_NO_TIME */
     uint64_t cost_ns;
     uint64_t workspace_bytes; /* all temporaries, packed */
+    uint32_t stream;
+    bool is_pure; /* run again with the same operands it writes the same: it may be recomputed */
 } dao_trace_operator_t;
 
 typedef struct dao_step_trace {
@@ -78,6 +104,10 @@ typedef struct dao_step_trace {
     size_t operand_count, operand_capacity;
     uint32_t *releases;
     size_t release_count, release_capacity;
+    uint32_t *saves;
+    size_t save_count, save_capacity;
+    dao_trace_alias_t *aliases;
+    size_t alias_count, alias_capacity;
     dao_trace_temporary_t *temporaries;
     size_t temporary_count, temporary_capacity;
     dao_trace_event_t *events;
@@ -85,6 +115,7 @@ typedef struct dao_step_trace {
     char *names;
     size_t name_bytes, name_capacity;
     uint32_t first_backward; /* operator where the backward pass begins; DAO_TRACE_NONE: not recorded */
+    uint32_t current_alias;  /* see dao_step_trace_by_alias() */
     uint64_t ignored_count;  /* unknown fields and sizes in the files */
 } dao_step_trace_t;
 
@@ -112,7 +143,7 @@ void dao_step_trace_name_file(dao_step_trace_t *trace, const char *path);
 
 static inline const char *dao_trace_name(const dao_step_trace_t *trace, size_t offset)
 {
-    return trace->names + offset;
+    return offset == DAO_TRACE_NO_NAME ? "" : trace->names + offset;
 }
 
 static inline const char *dao_trace_tensor_id(const dao_step_trace_t *trace, uint32_t tensor)
@@ -130,6 +161,13 @@ static inline const char *dao_trace_operator_name(const dao_step_trace_t *trace,
 /* Adds a tensor; the caller sees to it that ids are unique. */
 DAO_NODISCARD dao_status_t dao_step_trace_add_tensor(dao_step_trace_t *trace, const char *id,
                                                      uint64_t size_bytes, uint32_t *out_tensor);
+/* Adds another name of a part of a tensor, [offset_bytes, offset_bytes + size_bytes). DAO_ERR_PARSE if that
+   is no part of it. */
+DAO_NODISCARD dao_status_t dao_step_trace_add_alias(dao_step_trace_t *trace, const char *id,
+                                                    const dao_trace_alias_t *alias, uint32_t *out_alias);
+/* Adds a text, for the offsets of names, tags and modules. */
+DAO_NODISCARD dao_status_t dao_step_trace_add_text(dao_step_trace_t *trace, const char *text,
+                                                   size_t *out_offset);
 /* Begins the next operator; what follows belongs to it. */
 DAO_NODISCARD dao_status_t dao_step_trace_add_operator(dao_step_trace_t *trace, const char *name);
 /* In this order: all inputs, mutates, outputs, overwrites, releases of the operator. An output comes to life
@@ -139,6 +177,13 @@ DAO_NODISCARD dao_status_t dao_step_trace_add_mutate(dao_step_trace_t *trace, ui
 DAO_NODISCARD dao_status_t dao_step_trace_add_output(dao_step_trace_t *trace, uint32_t tensor);
 DAO_NODISCARD dao_status_t dao_step_trace_add_overwrite(dao_step_trace_t *trace, uint32_t tensor);
 DAO_NODISCARD dao_status_t dao_step_trace_add_release(dao_step_trace_t *trace, uint32_t tensor);
+
+/* The operator keeps a tensor, which is alive and stays so, for a later one. At any time before the
+   releases. */
+DAO_NODISCARD dao_status_t dao_step_trace_add_save(dao_step_trace_t *trace, uint32_t tensor);
+
+/* Accesses that are added from here on are by an alias; DAO_TRACE_NONE: by the tensor itself. */
+void dao_step_trace_by_alias(dao_step_trace_t *trace, uint32_t alias);
 
 /* Begins the temporaries of an operator; operators come in order. */
 void dao_step_trace_begin_temporaries(dao_step_trace_t *trace, uint32_t index);

@@ -16,6 +16,7 @@
 #include "base/numbers/units.h"
 #include "base/report/error.h"
 #include "base/report/printable.h"
+#include "tools/write/out_file.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -345,10 +346,10 @@ dao_status_t dao_plan_draw(const char *path, const char *title, const dao_plan_i
     }
     find_scale(&drawing);
     find_side(&drawing);
-    drawing.file = dao_plan_file_open(path);
+    drawing.file = dao_out_file_open(path);
     if (drawing.file != NULL) {
         draw(&drawing, title);
-        status = dao_plan_file_close(drawing.file, path, DAO_OK);
+        status = dao_out_file_close(drawing.file, path, DAO_OK);
     } else {
         status = DAO_ERR_IO;
     }

@@ -3,31 +3,11 @@
 #include "tools/plan/plan_write.h"
 
 #include "base/report/error.h"
+#include "tools/write/out_file.h"
+#include "tools/write/put_text.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <string.h>
-
-FILE *dao_plan_file_open(const char *path)
-{
-    FILE *file = fopen(path, "we");
-    if (file == NULL) {
-        (void)dao_error(DAO_ERR_IO, "%.200s: %s", path, strerror(errno));
-    }
-    return file;
-}
-
-dao_status_t dao_plan_file_close(FILE *file, const char *path, dao_status_t status)
-{
-    bool has_failed = ferror(file) != 0;
-    errno = 0;
-    has_failed = fclose(file) != 0 || has_failed;
-    if (status != DAO_OK || !has_failed) {
-        return status;
-    }
-    return dao_error(DAO_ERR_IO, "%.200s: the file could not be written%s%s", path, errno != 0 ? ": " : "",
-                     errno != 0 ? strerror(errno) : "");
-}
 
 /* Which columns there are beside the usual ones. */
 typedef struct columns {
@@ -36,29 +16,26 @@ typedef struct columns {
     bool has_pools;
 } columns_t;
 
+/* Where a buffer is, by a plan or, without one, by the file. */
+static uint64_t offset_of(const dao_plan_input_t *input, const dao_plan_t *plan, size_t buffer)
+{
+    return plan != NULL ? dao_plan_offset(plan, buffer) : input->buffers[buffer].fixed_offset;
+}
+
+static uint32_t pool_of(const dao_plan_input_t *input, const dao_plan_t *plan, size_t buffer)
+{
+    return plan != NULL ? dao_plan_pool(plan, buffer) : input->buffers[buffer].pool;
+}
+
 static columns_t find_columns(const dao_plan_input_t *input, const dao_plan_t *plan)
 {
     columns_t columns = {.has_gaps = input->gap_count > 0, .has_pools = input->pool_count > 0};
     for (size_t i = 0; i < input->buffer_count; i++) {
         columns.has_alignment = columns.has_alignment || input->buffers[i].alignment_bytes != 0;
-        uint32_t pool = dao_plan_pool(plan, i);
+        uint32_t pool = pool_of(input, plan, i);
         columns.has_pools = columns.has_pools || (pool != 0 && pool != DAO_PLAN_ANY_POOL);
     }
     return columns;
-}
-
-/* Puts what a reader would take for a mark in quotes. */
-static void write_id(FILE *file, const char *id)
-{
-    if (strpbrk(id, ",;\"") == NULL) {
-        (void)fputs(id, file);
-        return;
-    }
-    (void)fputc('"', file);
-    for (const char *at = id; *at != '\0'; at++) {
-        (void)fputs(*at == '"' ? "\"\"" : (const char[]){*at, '\0'}, file);
-    }
-    (void)fputc('"', file);
 }
 
 /* Writes the gaps of a buffer from *next on, and steps over them. */
@@ -95,7 +72,7 @@ static void write_time(FILE *file, const dao_plan_input_t *input, size_t buffer,
     }
 }
 
-static dao_status_t write_lines(FILE *file, const dao_plan_input_t *input, const dao_plan_t *plan)
+dao_status_t dao_plan_write_lines(FILE *file, const dao_plan_input_t *input, const dao_plan_t *plan)
 {
     columns_t columns = find_columns(input, plan);
     size_t gap = 0;
@@ -109,7 +86,7 @@ static dao_status_t write_lines(FILE *file, const dao_plan_input_t *input, const
             return dao_error(DAO_ERR_INVALID, "\"%.64s\" cannot be an id of a CSV file: it has a line's end",
                              id);
         }
-        write_id(file, id);
+        dao_put_csv(file, id);
         write_time(file, input, i, buffer->begin_time, input->begin_clocks);
         write_time(file, input, i, buffer->end_time, input->end_clocks);
         (void)fprintf(file, ",%" PRIu64 ",", buffer->size_bytes);
@@ -121,11 +98,11 @@ static dao_status_t write_lines(FILE *file, const dao_plan_input_t *input, const
             (void)fputc(',', file);
         }
         if (columns.has_pools) {
-            write_pool(file,
-                       dao_plan_offset(plan, i) != DAO_PLAN_NOWHERE ? dao_plan_pool(plan, i) : buffer->pool);
+            write_pool(file, offset_of(input, plan, i) != DAO_PLAN_NOWHERE ? pool_of(input, plan, i)
+                                                                           : buffer->pool);
         }
-        if (dao_plan_offset(plan, i) != DAO_PLAN_NOWHERE) {
-            (void)fprintf(file, "%" PRIu64, dao_plan_offset(plan, i));
+        if (offset_of(input, plan, i) != DAO_PLAN_NOWHERE) {
+            (void)fprintf(file, "%" PRIu64, offset_of(input, plan, i));
         }
         (void)fputc('\n', file);
     }
@@ -134,6 +111,7 @@ static dao_status_t write_lines(FILE *file, const dao_plan_input_t *input, const
 
 dao_status_t dao_plan_write(const char *path, const dao_plan_input_t *input, const dao_plan_t *plan)
 {
-    FILE *file = dao_plan_file_open(path);
-    return file == NULL ? DAO_ERR_IO : dao_plan_file_close(file, path, write_lines(file, input, plan));
+    FILE *file = dao_out_file_open(path);
+    return file == NULL ? DAO_ERR_IO
+                        : dao_out_file_close(file, path, dao_plan_write_lines(file, input, plan));
 }

@@ -20,6 +20,10 @@
 DAO_NODISCARD dao_status_t dao_plan_write(const char *path, const dao_plan_input_t *input,
                                           const dao_plan_t *plan);
 
+/* The same into an open file; without a plan, NULL, the offsets are those that the buffers are fixed at. */
+DAO_NODISCARD dao_status_t dao_plan_write_lines(FILE *file, const dao_plan_input_t *input,
+                                                const dao_plan_t *plan);
+
 /**
  * Draws a plan as SVG: time to the right, offsets upwards, a rectangle a buffer, dark if it lives long; pools
  * lie above each other, each as high as it is used. Of very many buffers the largest are drawn one by one;
@@ -33,11 +37,5 @@ DAO_NODISCARD dao_status_t dao_plan_write(const char *path, const dao_plan_input
  */
 DAO_NODISCARD dao_status_t dao_plan_draw(const char *path, const char *title, const dao_plan_input_t *input,
                                          const dao_plan_t *plan);
-
-/* Opens a file for writing, or says why not and gives NULL. */
-FILE *dao_plan_file_open(const char *path);
-
-/* Closes it. `status` if that is not DAO_OK; DAO_ERR_IO if something did not arrive. */
-DAO_NODISCARD dao_status_t dao_plan_file_close(FILE *file, const char *path, dao_status_t status);
 
 #endif

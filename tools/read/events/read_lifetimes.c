@@ -76,6 +76,7 @@ dao_status_t dao_plan_input_of_events(const dao_event_file_t *file, dao_plan_inp
         status = add_tensors(file, lives, lifetimes);
     }
     lifetimes->counts = file->counts;
+    lifetimes->window_end = file->record_count + 1;
     dao_host_free(lives);
     return status;
 }
@@ -103,7 +104,8 @@ typedef struct step_lives {
     uint64_t time; /* of the last thing that happened */
 } step_lives_t;
 
-/* Outputs come first, then the temporaries as recorded; what is released goes last. */
+/* Outputs come first, then the temporaries as recorded, then what is left of those goes; what is released
+   goes last. */
 static void take_operator(step_lives_t *step, uint32_t index)
 {
     const dao_step_trace_t *trace = step->trace;
@@ -118,6 +120,10 @@ static void take_operator(step_lives_t *step, uint32_t index)
         const dao_trace_event_t *event = &trace->events[i];
         life_t *life = &step->lives[trace->tensor_count + op->temporaries.begin + event->temporary];
         *(event->is_alloc ? &life->begin : &life->end) = ++step->time;
+    }
+    for (size_t i = 0; i < op->temporaries.count; i++) {
+        life_t *life = &step->lives[trace->tensor_count + op->temporaries.begin + i];
+        life->end = life->end != 0 ? life->end : ++step->time;
     }
     for (size_t i = op->releases.begin; i < op->releases.begin + op->releases.count; i++) {
         step->lives[trace->releases[i]].end = ++step->time;
@@ -151,6 +157,7 @@ dao_status_t dao_plan_input_of_step(const dao_step_trace_t *trace, dao_plan_inpu
         take_operator(&step, i);
     }
     dao_plan_input_init(&lifetimes);
+    lifetimes.window_end = step.time + 1;
     dao_status_t status = add_step(&step, &lifetimes);
     dao_host_free(step.lives);
     if (status != DAO_OK) {

@@ -27,6 +27,7 @@ static const struct {
     bool is_step;
 } forms[DAO_FILE_FORM_COUNT] = {
     [DAO_FILE_FORM_JSON_STEP] = {"a step in four JSON files", true},
+    [DAO_FILE_FORM_DAO_STEP] = {"a step of dao", true},
     [DAO_FILE_FORM_TR] = {"a recorded step", true},
     [DAO_FILE_FORM_G10] = {"a step of G10", true},
     [DAO_FILE_FORM_EXECUTION_TRACE] = {"a PyTorch execution trace", true},
@@ -299,6 +300,7 @@ static bool is_tr(const dao_csv_reader_t *csv)
 static dao_status_t look_at_fields(const dao_csv_reader_t *csv, const char *path, dao_file_form_t *out_form)
 {
     static const sign_t words[] = {
+        {"dao-step", 0, DAO_FILE_FORM_DAO_STEP, NULL},
         {"load_tensors:", 0, REFUSED, "a log of llama.cpp, with sums alone; " ASK_FOR_LIFETIMES},
         {"llm_load_tensors:", 0, REFUSED, "a log of llama.cpp, with sums alone; " ASK_FOR_LIFETIMES},
         {"v", 0, REFUSED, "a heaptrack file, whose frees name no block; " ASK_FOR_LIFETIMES},

@@ -7,7 +7,8 @@
 
 typedef enum dao_file_form {
     /* Steps: which operator reads and writes what. */
-    DAO_FILE_FORM_JSON_STEP,       /* a folder, or a file of read_json_step.h; told by the name alone */
+    DAO_FILE_FORM_JSON_STEP, /* a folder, or a file of read_json_step.h; told by the name alone */
+    DAO_FILE_FORM_DAO_STEP,
     DAO_FILE_FORM_TR,              /* read_tr.h */
     DAO_FILE_FORM_G10,             /* read_g10.h */
     DAO_FILE_FORM_EXECUTION_TRACE, /* read_execution_trace.h */

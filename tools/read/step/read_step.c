@@ -4,6 +4,7 @@
 
 #include "base/report/error.h"
 #include "tools/read/form/recognise.h"
+#include "tools/read/step/read_dao_step.h"
 #include "tools/read/step/read_execution_trace.h"
 #include "tools/read/step/read_g10.h"
 #include "tools/read/step/read_json_step.h"
@@ -14,6 +15,7 @@ static const struct {
     dao_file_form_t form;
     dao_status_t (*read)(const char *path, dao_step_trace_t *out_trace);
 } readers[] = {
+    {DAO_FILE_FORM_DAO_STEP, dao_read_dao_step},
     {DAO_FILE_FORM_TR, dao_read_tr},
     {DAO_FILE_FORM_G10, dao_read_g10},
     {DAO_FILE_FORM_EXECUTION_TRACE, dao_read_execution_trace},

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A file that a command writes. */
+#ifndef DAO_TOOLS_OUT_FILE_H
+#define DAO_TOOLS_OUT_FILE_H
+
+#include <dao/status.h>
+
+#include <stdio.h>
+
+/* Opens a file for writing, or says why not and returns NULL. "-" is standard output. */
+FILE *dao_out_file_open(const char *path);
+
+/* Closes it; standard output stays open. Returns `status` if that is not DAO_OK; DAO_ERR_IO if something did
+   not arrive. */
+DAO_NODISCARD dao_status_t dao_out_file_close(FILE *file, const char *path, dao_status_t status);
+
+#endif
