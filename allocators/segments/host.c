@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ordinary host memory: malloc_front.c up to 32 KiB, segments.c above, one ledger and one limit for both.
-
-       stats.reserved_bytes == small blocks + regions
+/* Ordinary host memory: segments.c over regions of the system. Small blocks come out of slabs, which a thread
+   cache (slab/thread_cache.h) takes from here.
 
    Regions are mapped and unmapped under the lock: the system does not make that wait for a device. */
 #include "allocators/segments/host.h"
 
-#include "allocators/segments/malloc_front.h"
 #include "allocators/segments/segmented.h"
 #include "base/log.h"
 #include "base/memory/host.h"
@@ -25,7 +23,6 @@ typedef struct host {
     dao_segmented_t segmented;
     dao_host_memory_config_t settings; /* of regions */
     /* guarded by the lock */
-    dao_malloc_front_t small;
     refusal_t huge_pages;
     refusal_t numa;
 } host_t;
@@ -37,9 +34,8 @@ static host_t *host_of(dao_allocator_t *allocator)
 
 static bool is_valid_locked(const dao_segmented_t *segmented)
 {
-    const host_t *host = (const host_t *)segmented;
     dao_recount_t recount = {0};
-    return dao_malloc_front_is_valid(&host->small, &recount) && dao_segmented_recounts(segmented, &recount);
+    return dao_segmented_recounts(segmented, &recount);
 }
 
 static const dao_segmented_ways_t host_ways = {
@@ -71,59 +67,14 @@ static void unlock_and_warn(host_t *host)
     warn(host, "to choose the NUMA node", numa);
 }
 
-static dao_status_t alloc_small_locked(host_t *host, const dao_block_request_t *request, void **out_address)
-{
-    dao_status_t status =
-        dao_segments_make_room(&host->segmented.segments, dao_malloc_front_block_bytes(request->size_bytes));
-
-    if (status == DAO_OK) {
-        status = dao_malloc_front_alloc(&host->small, request, out_address);
-    }
-    uint64_t before_bytes = host->segmented.ledger.stats.reserved_bytes;
-    if (status == DAO_ERR_NO_HOST_MEMORY && dao_segments_trim(&host->segmented.segments, 0) == DAO_OK &&
-        host->segmented.ledger.stats.reserved_bytes < before_bytes) {
-        status = dao_malloc_front_alloc(&host->small, request, out_address);
-    }
-    return status;
-}
-
-static bool is_small(const dao_block_request_t *request)
-{
-    return request->size_bytes <= DAO_HOST_SMALL_BYTES &&
-           request->alignment_bytes <= DAO_MALLOC_FRONT_ALIGNMENT_BYTES;
-}
-
 static dao_status_t host_alloc(dao_allocator_t *allocator, const dao_block_request_t *request,
                                dao_block_grant_t *out_grant)
 {
     host_t *host = host_of(allocator);
     DAO_ASSERT(request->size_bytes > 0);
-    out_grant->fence = (dao_stream_fence_t){0}; /* a small block's */
     dao_segmented_lock(&host->segmented);
-    dao_status_t status;
-    if (!is_small(request)) {
-        status = dao_segments_alloc(&host->segmented.segments, request, out_grant);
-    } else {
-        status = alloc_small_locked(host, request, &out_grant->address);
-        if (status != DAO_OK) {
-            status = dao_segmented_fail(&host->segmented, status, request);
-        }
-    }
+    dao_status_t status = dao_segments_alloc(&host->segmented.segments, request, out_grant);
     unlock_and_warn(host);
-    return status;
-}
-
-static dao_status_t free_locked(host_t *host, void *address, dao_block_owner_t owner)
-{
-    dao_status_t status = dao_malloc_front_free(&host->small, address, owner);
-    if (status != DAO_ERR_FOREIGN_POINTER) {
-        return status;
-    }
-    status = dao_segments_free(&host->segmented.segments, address, NULL, owner);
-    dao_block_t block;
-    if (status != DAO_OK && dao_malloc_front_query(&host->small, address, &block) == DAO_OK) {
-        return DAO_ERR_INTERIOR_POINTER;
-    }
     return status;
 }
 
@@ -134,7 +85,7 @@ static dao_status_t host_free_owned(dao_allocator_t *allocator, void *address, d
     (void)fence;
     host_t *host = host_of(allocator);
     dao_segmented_lock(&host->segmented);
-    dao_status_t status = free_locked(host, address, owner);
+    dao_status_t status = dao_segments_free(&host->segmented.segments, address, NULL, owner);
     dao_segmented_unlock(&host->segmented);
     return dao_segmented_check_free(&host->segmented, status, address);
 }
@@ -144,47 +95,9 @@ static dao_status_t host_free(dao_allocator_t *allocator, void *address, dao_str
     return host_free_owned(allocator, address, fence, DAO_BLOCK_OWNER_RAW);
 }
 
-static dao_status_t host_query(dao_allocator_t *allocator, const void *address, dao_block_t *out_block)
-{
-    host_t *host = host_of(allocator);
-    dao_segmented_lock(&host->segmented);
-    dao_status_t status = dao_segments_query(&host->segmented.segments, address, out_block);
-    if (status != DAO_OK) {
-        status = dao_malloc_front_query(&host->small, address, out_block);
-    }
-    dao_segmented_unlock(&host->segmented);
-    return dao_segmented_check_query(&host->segmented, status, address);
-}
-
-static dao_status_t host_trim(dao_allocator_t *allocator, size_t keep_bytes, size_t *out_released_bytes)
-{
-    dao_status_t status = dao_segmented_trim(allocator, keep_bytes, out_released_bytes);
-    dao_host_give_back(); /* what malloc keeps of small blocks; it says not how much that is */
-    return status;
-}
-
-static void host_walk(dao_allocator_t *allocator, dao_block_visit_t visit, void *user)
-{
-    host_t *host = host_of(allocator);
-    dao_segmented_lock(&host->segmented);
-    dao_malloc_front_walk(&host->small, visit, user);
-    dao_segments_walk(&host->segmented.segments, visit, user);
-    dao_segmented_unlock(&host->segmented);
-}
-
-static void host_walk_all(dao_allocator_t *allocator, dao_block_visit_t visit, void *user)
-{
-    host_t *host = host_of(allocator);
-    dao_segmented_lock(&host->segmented);
-    dao_malloc_front_walk(&host->small, visit, user);
-    dao_segments_walk_all(&host->segmented.segments, visit, user);
-    dao_segmented_unlock(&host->segmented);
-}
-
 static void host_destroy(dao_allocator_t *allocator)
 {
     host_t *host = host_of(allocator);
-    dao_malloc_front_finish(&host->small);
     dao_segmented_finish(&host->segmented);
     dao_host_free(host);
 }
@@ -196,14 +109,14 @@ static const dao_allocator_ops_t host_ops = {
     .free_fast = dao_allocator_free_fallback,
     .free = host_free,
     .free_owned = host_free_owned,
-    .query = host_query,
-    .trim = host_trim,
+    .query = dao_segmented_query,
+    .trim = dao_segmented_trim,
     .limit_set = dao_segmented_limit_set,
     .used_get = dao_segmented_used_get,
     .stats_get = dao_segmented_stats_get,
     .stats_reset_peaks = dao_segmented_stats_reset_peaks,
-    .walk = host_walk,
-    .walk_all = host_walk_all,
+    .walk = dao_segmented_walk,
+    .walk_all = dao_segmented_walk_all,
     .is_valid = dao_segmented_is_valid,
     .destroy = host_destroy,
 };
@@ -259,7 +172,6 @@ dao_status_t dao_host_allocator_create(const dao_host_config_t *config, dao_allo
                                       .fit = config->fit,
                                       .full_status = DAO_ERR_NO_HOST_MEMORY};
     dao_segmented_init(&host->segmented, &host_ops, &host_ways, &segments);
-    dao_malloc_front_init(&host->small, &host->segmented.ledger);
     dao_status_t status = host_start(host, config);
     if (status != DAO_OK) {
         host_destroy(&host->segmented.base);

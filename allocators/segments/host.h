@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ordinary host memory: malloc up to 32 KiB, the range allocator over cached regions above. */
+/* Ordinary host memory: the range allocator over cached regions. */
 #ifndef DAO_ALLOCATORS_HOST_H
 #define DAO_ALLOCATORS_HOST_H
 
@@ -8,9 +8,6 @@
 #include "allocators/range/range.h"
 
 #include <dao/host_memory.h>
-
-/* Requests up to this many bytes go to malloc. */
-#define DAO_HOST_SMALL_BYTES (UINT64_C(32) << 10)
 
 /* Smallest region that is taken from the system, if the config does not say. */
 #define DAO_HOST_REGION_BYTES ((size_t)64 << 20)

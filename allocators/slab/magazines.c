@@ -146,20 +146,21 @@ static dao_thread_table_t *table_create_locked(void)
     return table;
 }
 
-/* Returns how many objects of a class a thread keeps: fewer of large ones. */
-static uint32_t capacity_of(uint32_t class_index)
+/* Returns how many objects of a size a thread keeps: fewer of large ones. */
+static uint32_t capacity_of(const dao_slab_sizes_t *sizes, uint32_t object_bytes)
 {
-    uint32_t count = (uint32_t)(DAO_MAGAZINE_BYTES_MAX / dao_slab_object_bytes(class_index));
+    uint32_t count = (uint32_t)(sizes->magazine_bytes / object_bytes);
     count = count > DAO_MAGAZINE_OBJECT_MIN ? count : DAO_MAGAZINE_OBJECT_MIN;
     return count < DAO_MAGAZINE_OBJECT_MAX ? count : DAO_MAGAZINE_OBJECT_MAX;
 }
 
 /* Makes empty magazines. */
-static dao_magazines_t *magazines_create(void)
+static dao_magazines_t *magazines_create(const dao_slab_sizes_t *sizes)
 {
     size_t object_count = 0;
-    for (uint32_t i = 0; i < DAO_SLAB_CLASS_COUNT; i++) {
-        object_count += capacity_of(i);
+    uint32_t class_count = dao_slab_class_count(sizes);
+    for (uint32_t i = 0; i < class_count; i++) {
+        object_count += capacity_of(sizes, dao_slab_object_bytes(sizes, i));
     }
     size_t size_bytes = sizeof(dao_magazines_t) + object_count * sizeof(dao_magazine_object_t);
     size_bytes = dao_round_up(size_bytes, DAO_MAGAZINES_ALIGNMENT_BYTES);
@@ -169,14 +170,15 @@ static dao_magazines_t *magazines_create(void)
     }
     memset(magazines, 0, size_bytes);
     dao_magazine_object_t *objects = magazines->objects;
-    for (uint32_t i = 0; i < DAO_SLAB_CLASS_COUNT; i++) {
+    for (uint32_t i = 0; i < class_count; i++) {
         dao_magazine_t *magazine = &magazines->magazines[i];
-        magazine->capacity = capacity_of(i);
-        magazine->object_bytes = dao_slab_object_bytes(i);
+        magazine->object_bytes = dao_slab_object_bytes(sizes, i);
+        magazine->reciprocal = dao_slab_reciprocal(magazine->object_bytes);
+        magazine->capacity = capacity_of(sizes, magazine->object_bytes);
         magazine->objects = objects;
         objects += magazine->capacity;
     }
-    magazines->used_floor = -(int64_t)DAO_MAGAZINES_BYTES_MAX;
+    magazines->used_floor = -(int64_t)sizes->kept_bytes;
     return magazines;
 }
 
@@ -185,7 +187,7 @@ dao_magazines_t *dao_magazines_create(dao_magazine_owner_t *owner)
     if (owner->slot == DAO_MAGAZINES_OWNER_MAX) {
         return NULL;
     }
-    dao_magazines_t *magazines = magazines_create();
+    dao_magazines_t *magazines = magazines_create(owner->sizes);
     if (magazines == NULL) {
         return NULL;
     }

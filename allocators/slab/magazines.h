@@ -14,11 +14,7 @@
 /* Owners at one time; one that comes later does without magazines. */
 #define DAO_MAGAZINES_OWNER_MAX 128u
 
-/* Most bytes that a thread keeps for one owner. */
-#define DAO_MAGAZINES_BYTES_MAX ((size_t)256 << 10)
-
-/* Most bytes of objects of one size, unless these are fewer objects than the least; and most objects. */
-#define DAO_MAGAZINE_BYTES_MAX  ((size_t)32 << 10)
+/* A thread keeps so many objects of one size as its bytes of dao_slab_sizes_t allow, within these bounds. */
 #define DAO_MAGAZINE_OBJECT_MIN 4u
 #define DAO_MAGAZINE_OBJECT_MAX 64u
 
@@ -36,7 +32,8 @@ typedef struct dao_magazine {
     alignas(32) _Atomic uint32_t count; /* so that an index is a shift */
     uint32_t capacity;
     dao_magazine_object_t *objects; /* the latest last */
-    int64_t object_bytes;
+    uint32_t object_bytes;
+    uint32_t reciprocal; /* of object_bytes: slab.h */
 } dao_magazine_t;
 
 /* Counts of one thread. A block that one thread allocates and another frees makes one's sums too large and
@@ -54,7 +51,7 @@ typedef struct dao_magazines dao_magazines_t;
 
 struct dao_magazines {
     /* The thread's own: the owner's epoch as of the last flush; what counts.used_bytes is at least while no
-       more than DAO_MAGAZINES_BYTES_MAX are kept. */
+       more than sizes->kept_bytes are kept. */
     alignas(DAO_MAGAZINES_ALIGNMENT_BYTES) uint32_t epoch;
     int64_t used_floor;
 
@@ -69,7 +66,8 @@ struct dao_magazines {
 
 typedef struct dao_magazine_owner dao_magazine_owner_t;
 struct dao_magazine_owner {
-    uint32_t slot; /* DAO_MAGAZINES_OWNER_MAX: none was left */
+    uint32_t slot;                 /* DAO_MAGAZINES_OWNER_MAX: none was left */
+    const dao_slab_sizes_t *sizes; /* of its objects; borrowed */
 
     /* Begins and ends a thread's magazines, called in that thread: both link them into what the owner has, or
        unlink them. At the end all objects are to be put back. */
@@ -77,7 +75,7 @@ struct dao_magazine_owner {
     void (*detach)(dao_magazine_owner_t *owner, dao_magazines_t *magazines);
 };
 
-/* Finds a slot. */
+/* Finds a slot, for an owner whose other members are set. */
 void dao_magazines_owner_init(dao_magazine_owner_t *owner);
 
 /* Frees all magazines of an owner, linked by `next` from *first; their threads may live on, and end, at any

@@ -3,8 +3,8 @@
 
        slab       [ obj | obj | obj | ... | obj ]      a block of the allocator below, of any end
        granules   [      ][      ][      ][      ]     each has an entry in the map; no granule has two slabs
-       words      [ 300  0  |  0  0  | 256  0  | ...   what is handed out, by units of 256 bytes
-       free_bits  [  -   -  |  1  -  |  -   -  | ...   what is in the slab
+       words      [ 300 |  0  | 256 | ...              what is handed out, by object
+       free_bits  [  -  |  1  |  -  | ...              what is in the slab
 
    An object is in exactly one place. What holds there:
 
@@ -55,28 +55,37 @@
    cost 0.02 to 0.4 % of the peak, ones of 256 KiB up to 1.1 %. */
 #define POPULATION_SHARE 8u
 
-/* Bits of a word of free_bits and mail_bits: those of a granule. */
+/* Bits of a word of free_bits and mail_bits. */
 #define BITS 64u
 
-static_assert(DAO_SLAB_GRANULE_UNITS == BITS, "a granule has one word of bits");
-static_assert(DAO_SLAB_GRANULE_MAX * DAO_SLAB_GRANULE_BYTES == DAO_SLAB_BYTES_MAX, "the largest slab fits");
-static_assert(DAO_SLAB_GRANULE_MAX <= DAO_SLAB_ENTRY_GRANULE_MASK + 1, "granules fit into an entry");
-static_assert(DAO_SLAB_BYTES_MAX / DAO_SLAB_UNIT_BYTES <= UINT64_C(1) << (64 - DAO_SLAB_ENTRY_COUNT_SHIFT),
+static_assert(DAO_SLAB_BYTES_MAX >> DAO_SLAB_UNIT_SHIFT_MIN == BITS * DAO_SLAB_BIT_WORD_MAX,
+              "every object has a bit");
+static_assert(DAO_SLAB_BYTES_MAX >> DAO_SLAB_GRANULE_SHIFT <= DAO_SLAB_ENTRY_GRANULE_MASK + 1,
+              "granules fit into an entry");
+static_assert(DAO_SLAB_BYTES_MAX >> DAO_SLAB_UNIT_SHIFT_MIN <= UINT64_C(1)
+                                                                   << (64 - DAO_SLAB_ENTRY_COUNT_SHIFT),
               "counts fit into an entry");
 static_assert(DAO_SLAB_CLASS_COUNT <= 1u << (DAO_SLAB_ENTRY_COUNT_SHIFT - DAO_SLAB_ENTRY_CLASS_SHIFT),
               "classes fit into an entry");
 static_assert(DAO_SLAB_OBJECT_BYTES_MAX < 1u << DAO_SLAB_WORD_TAG_SHIFT, "a request fits");
+static_assert(DAO_SLAB_OBJECT_BYTES_MAX * DAO_SLAB_BYTES_MAX <= UINT64_C(1) << 32,
+              "dao_slab_index() is exact");
 static_assert(DAO_TAG_COUNT_MAX <= 1u << (DAO_SLAB_WORD_OWNER_SHIFT - DAO_SLAB_WORD_TAG_SHIFT), "a tag fits");
 
-dao_status_t dao_slabs_init(dao_slabs_t *slabs)
+/* ---- begin and end ---- */
+
+dao_status_t dao_slabs_init(dao_slabs_t *slabs, const dao_slab_sizes_t *sizes)
 {
-    *slabs = (dao_slabs_t){0};
+    DAO_ASSERT(sizes->unit_shift >= DAO_SLAB_UNIT_SHIFT_MIN);
+    DAO_ASSERT(dao_slab_class_count(sizes) <= DAO_SLAB_CLASS_COUNT);
+    *slabs = (dao_slabs_t){.sizes = sizes, .unit_shift = sizes->unit_shift};
+    dao_slab_classes_fill(sizes, slabs->class_of_units);
     return dao_slab_map_init(&slabs->map);
 }
 
 void dao_slabs_finish(dao_slabs_t *slabs)
 {
-    for (uint32_t i = 0; i < DAO_SLAB_GRANULE_MAX; i++) {
+    for (uint32_t i = 0; i < DAO_SLAB_BIT_WORD_MAX; i++) {
         while (slabs->unused[i] != NULL) {
             dao_slab_t *slab = slabs->unused[i];
             slabs->unused[i] = slab->next;
@@ -101,33 +110,22 @@ static uint64_t slab_bytes(const dao_slabs_t *slabs)
     return atomic_load_explicit(&slabs->slab_bytes, memory_order_relaxed);
 }
 
-static uint32_t units_of(const dao_slab_t *slab)
-{
-    return slab->object_bytes >> DAO_SLAB_UNIT_SHIFT;
-}
-
-/* Returns true if a free object begins at a unit. */
-static bool is_free(const dao_slab_t *slab, uint32_t unit)
-{
-    return (slab->free_bits[unit / BITS] >> unit % BITS & 1u) != 0;
-}
-
-static uint32_t word_of(const dao_slab_t *slab, uint32_t object_index)
-{
-    return atomic_load_explicit(&slab->words[object_index * units_of(slab)], memory_order_relaxed);
-}
-
-/* Returns true if a unit is where an object of the slab begins. */
-static bool is_object(const dao_slab_t *slab, uint32_t unit)
-{
-    return unit % units_of(slab) == 0 && unit / units_of(slab) < slab->object_count;
-}
-
 /* Returns true if an object is in its slab. */
+static bool is_free(const dao_slab_t *slab, uint32_t index)
+{
+    return (slab->free_bits[index / BITS] >> index % BITS & 1u) != 0;
+}
+
+static uint32_t word_of(const dao_slab_t *slab, uint32_t index)
+{
+    return atomic_load_explicit(&slab->words[index], memory_order_relaxed);
+}
+
+/* Returns true if any object is in its slab. */
 static bool has_free_bits(const dao_slab_t *slab)
 {
     uint64_t bits = 0;
-    for (uint32_t i = 0; i < slab->granule_count; i++) {
+    for (uint32_t i = 0; i < slab->bit_word_count; i++) {
         bits |= slab->free_bits[i];
     }
     return bits != 0;
@@ -188,21 +186,26 @@ static void all_unlink(dao_slabs_t *slabs, dao_slab_t *slab)
 
 uint32_t dao_slabs_next_count(const dao_slabs_t *slabs, uint32_t class_index)
 {
-    uint32_t object_bytes = dao_slab_object_bytes(class_index);
+    uint32_t object_bytes = dao_slab_object_bytes(slabs->sizes, class_index);
     uint64_t bytes = slabs->classes[class_index].out_count * object_bytes / POPULATION_SHARE;
     if (bytes > DAO_SLAB_BYTES_MAX) {
         bytes = DAO_SLAB_BYTES_MAX;
     } else if (bytes < DAO_SLAB_GRANULE_BYTES) {
         bytes = DAO_SLAB_GRANULE_BYTES;
     }
-    return bytes < object_bytes ? 1 : (uint32_t)(bytes / object_bytes);
+    uint32_t count = bytes < object_bytes ? 1 : (uint32_t)(bytes / object_bytes);
+    while ((uint64_t)count * object_bytes % DAO_SLAB_BLOCK_UNIT_BYTES != 0) {
+        count--; /* objects of an odd size are small, and many */
+    }
+    DAO_ASSERT(count > 0);
+    return count;
 }
 
 /* Makes a descriptor, all zero. */
-static dao_slab_t *descriptor_create(uint32_t granule_count)
+static dao_slab_t *descriptor_create(uint32_t bit_word_count)
 {
-    size_t words_bytes = sizeof(dao_slab_t) + granule_count * DAO_SLAB_GRANULE_UNITS * sizeof(uint32_t);
-    char *memory = dao_host_calloc(1, words_bytes + 2 * granule_count * sizeof(uint64_t));
+    size_t words_bytes = sizeof(dao_slab_t) + bit_word_count * BITS * sizeof(uint32_t);
+    char *memory = dao_host_calloc(1, words_bytes + 2 * bit_word_count * sizeof(uint64_t));
     if (memory == NULL) {
         return NULL;
     }
@@ -212,30 +215,40 @@ static dao_slab_t *descriptor_create(uint32_t granule_count)
     }
     DAO_ASSERT(((uintptr_t)memory & DAO_SLAB_ENTRY_GRANULE_MASK) == 0);
     dao_slab_t *slab = (dao_slab_t *)(void *)memory;
-    slab->granule_count = granule_count;
+    slab->bit_word_count = bit_word_count;
     slab->free_bits = (uint64_t *)(void *)(memory + words_bytes);
-    slab->mail_bits = (_Atomic uint64_t *)(void *)(slab->free_bits + granule_count);
+    slab->mail_bits = (_Atomic uint64_t *)(void *)(slab->free_bits + bit_word_count);
     return slab;
+}
+
+/* Returns how many words of bits there are for a slab: for all objects that would fit into its granules. */
+static uint32_t bit_words_for(uint32_t object_bytes, uint32_t object_count)
+{
+    size_t granule_count =
+        ((size_t)object_bytes * object_count + DAO_SLAB_GRANULE_BYTES - 1) >> DAO_SLAB_GRANULE_SHIFT;
+    DAO_ASSERT(granule_count << DAO_SLAB_GRANULE_SHIFT <= DAO_SLAB_BYTES_MAX);
+    size_t place_count = ((granule_count << DAO_SLAB_GRANULE_SHIFT) + object_bytes - 1) / object_bytes;
+    return (uint32_t)((place_count + BITS - 1) / BITS);
 }
 
 dao_slab_t *dao_slabs_prepare(dao_slabs_t *slabs, uint32_t class_index, uint32_t object_count)
 {
-    uint32_t object_bytes = dao_slab_object_bytes(class_index);
-    uint32_t granule_count = (uint32_t)(((size_t)object_bytes * object_count + DAO_SLAB_GRANULE_BYTES - 1) >>
-                                        DAO_SLAB_GRANULE_SHIFT);
+    uint32_t object_bytes = dao_slab_object_bytes(slabs->sizes, class_index);
     DAO_ASSERT(object_count > 0);
-    DAO_ASSERT(granule_count <= DAO_SLAB_GRANULE_MAX);
-    dao_slab_t *slab = slabs->unused[granule_count - 1];
+    DAO_ASSERT((uint64_t)object_bytes * object_count % DAO_SLAB_BLOCK_UNIT_BYTES == 0);
+    uint32_t bit_word_count = bit_words_for(object_bytes, object_count);
+    dao_slab_t *slab = slabs->unused[bit_word_count - 1];
     if (slab != NULL) {
-        slabs->unused[granule_count - 1] = slab->next;
+        slabs->unused[bit_word_count - 1] = slab->next;
     } else {
-        slab = descriptor_create(granule_count);
+        slab = descriptor_create(bit_word_count);
     }
     if (slab != NULL) {
         slab->class_index = class_index;
         slab->object_bytes = object_bytes;
+        slab->reciprocal = dao_slab_reciprocal(object_bytes);
         slab->object_count = object_count;
-        DAO_ASSERT(slab->granule_count == granule_count);
+        DAO_ASSERT(slab->bit_word_count == bit_word_count);
         DAO_ASSERT(!has_free_bits(slab));
     }
     return slab;
@@ -244,8 +257,8 @@ dao_slab_t *dao_slabs_prepare(dao_slabs_t *slabs, uint32_t class_index, uint32_t
 void dao_slabs_recycle(dao_slabs_t *slabs, dao_slab_t *slab)
 {
     DAO_ASSERT(!has_free_bits(slab));
-    slab->next = slabs->unused[slab->granule_count - 1];
-    slabs->unused[slab->granule_count - 1] = slab;
+    slab->next = slabs->unused[slab->bit_word_count - 1];
+    slabs->unused[slab->bit_word_count - 1] = slab;
 }
 
 /* Writes a slab's entries in the map, or takes them out. */
@@ -269,8 +282,7 @@ bool dao_slabs_add(dao_slabs_t *slabs, dao_slab_t *slab, void *address)
     DAO_ASSERT(!has_free_bits(slab));
     slab->address = address;
     for (uint32_t i = 0; i < slab->object_count; i++) {
-        uint32_t unit = i * units_of(slab);
-        slab->free_bits[unit / BITS] |= UINT64_C(1) << unit % BITS;
+        slab->free_bits[i / BITS] |= UINT64_C(1) << i % BITS;
     }
     slab->free_count = slab->object_count;
     all_link(slabs, slab);
@@ -291,7 +303,7 @@ static void retire(dao_slabs_t *slabs, dao_slab_t *slab)
     DAO_ASSERT(slabs->classes[slab->class_index].spare != slab);
     DAO_ASSERT(slabs->slab_count > 0);
     map_slab(slabs, slab, false);
-    for (uint32_t i = 0; i < slab->granule_count; i++) {
+    for (uint32_t i = 0; i < slab->bit_word_count; i++) {
         slab->free_bits[i] = 0;
     }
     all_unlink(slabs, slab);
@@ -330,11 +342,11 @@ static uint32_t take_from(dao_slab_t *slab, void **addresses, uint32_t most)
 {
     DAO_ASSERT(slab->free_count > 0);
     uint32_t count = 0;
-    for (uint32_t i = 0; i < slab->granule_count && count < most; i++) {
+    for (uint32_t i = 0; i < slab->bit_word_count && count < most; i++) {
         while (slab->free_bits[i] != 0 && count < most) {
             uint32_t bit = (uint32_t)__builtin_ctzll(slab->free_bits[i]);
             slab->free_bits[i] &= slab->free_bits[i] - 1;
-            addresses[count++] = slab->address + ((size_t)(i * BITS + bit) << DAO_SLAB_UNIT_SHIFT);
+            addresses[count++] = slab->address + (size_t)(i * BITS + bit) * slab->object_bytes;
         }
     }
     slab->free_count -= count;
@@ -389,12 +401,12 @@ static void check_spare(dao_slabs_t *slabs, uint32_t class_index)
 void dao_slabs_give(dao_slabs_t *slabs, uint64_t object)
 {
     dao_slab_t *slab = dao_slab_of_object(object);
-    uint32_t unit = dao_slab_object_unit(object);
-    DAO_ASSERT(is_object(slab, unit));
-    DAO_ASSERT(!is_free(slab, unit));
-    DAO_ASSERT(word_of(slab, unit / units_of(slab)) == 0);
+    uint32_t index = dao_slab_object_index(object);
+    DAO_ASSERT(index < slab->object_count);
+    DAO_ASSERT(!is_free(slab, index));
+    DAO_ASSERT(word_of(slab, index) == 0);
     DAO_ASSERT(slabs->classes[slab->class_index].out_count > 0);
-    slab->free_bits[unit / BITS] |= UINT64_C(1) << unit % BITS;
+    slab->free_bits[index / BITS] |= UINT64_C(1) << index % BITS;
     slab->free_count++;
     slabs->classes[slab->class_index].out_count--;
     bool is_whole = slab->free_count == slab->object_count;
@@ -415,10 +427,11 @@ void dao_slabs_give(dao_slabs_t *slabs, uint64_t object)
 void dao_slabs_mail(dao_slabs_t *slabs, uint64_t object)
 {
     dao_slab_t *slab = dao_slab_of_object(object);
-    uint32_t unit = dao_slab_object_unit(object);
-    DAO_ASSERT(is_object(slab, unit));
-    DAO_ASSERT(word_of(slab, unit / units_of(slab)) == 0);
-    atomic_fetch_or_explicit(&slab->mail_bits[unit / BITS], UINT64_C(1) << unit % BITS, memory_order_release);
+    uint32_t index = dao_slab_object_index(object);
+    DAO_ASSERT(index < slab->object_count);
+    DAO_ASSERT(word_of(slab, index) == 0);
+    atomic_fetch_or_explicit(&slab->mail_bits[index / BITS], UINT64_C(1) << index % BITS,
+                             memory_order_release);
     if (atomic_exchange_explicit(&slab->has_mail, true, memory_order_acq_rel)) {
         return;
     }
@@ -432,7 +445,7 @@ void dao_slabs_mail(dao_slabs_t *slabs, uint64_t object)
 /* Puts the objects of one slab back. */
 static void drain_slab(dao_slabs_t *slabs, dao_slab_t *slab)
 {
-    for (uint32_t i = 0; i < slab->granule_count; i++) {
+    for (uint32_t i = 0; i < slab->bit_word_count; i++) {
         uint64_t bits = atomic_exchange_explicit(&slab->mail_bits[i], 0, memory_order_acquire);
         while (bits != 0) {
             uint32_t bit = (uint32_t)__builtin_ctzll(bits);
@@ -460,7 +473,7 @@ uint64_t dao_slabs_mail_bytes(const dao_slabs_t *slabs)
 {
     uint64_t bytes = 0;
     for (const dao_slab_t *slab = slabs->all; slab != NULL; slab = slab->all_next) {
-        for (uint32_t i = 0; i < slab->granule_count; i++) {
+        for (uint32_t i = 0; i < slab->bit_word_count; i++) {
             uint64_t bits = atomic_load_explicit(&slab->mail_bits[i], memory_order_relaxed);
             bytes += (uint64_t)__builtin_popcountll(bits) * slab->object_bytes;
         }
@@ -470,24 +483,41 @@ uint64_t dao_slabs_mail_bytes(const dao_slabs_t *slabs)
 
 /* ---- looking ---- */
 
-bool dao_slab_entry_object_unit(uint64_t entry, const void *address, uint32_t *out_unit)
+bool dao_slab_entry_object_index(uint64_t entry, const void *address, uint32_t *out_index)
 {
-    uint32_t units = dao_slab_object_bytes(dao_slab_entry_class(entry)) >> DAO_SLAB_UNIT_SHIFT;
-    uint32_t unit = dao_slab_entry_unit(entry, address);
-    *out_unit = unit - unit % units;
-    return unit / units < dao_slab_entry_object_count(entry);
+    uint32_t reciprocal = dao_slab_of_entry(entry)->reciprocal;
+    *out_index = dao_slab_index(dao_slab_entry_offset(entry, address), reciprocal);
+    return *out_index < dao_slab_entry_object_count(entry);
+}
+
+/* Returns how far behind the begin of its object an address lies. */
+static uint32_t inside_bytes(uint64_t entry, const void *address)
+{
+    uint32_t index = 0;
+    (void)dao_slab_entry_object_index(entry, address, &index); /* one behind the last will do */
+    return dao_slab_entry_offset(entry, address) - index * dao_slab_of_entry(entry)->object_bytes;
+}
+
+bool dao_slab_entry_begins_object(uint64_t entry, const void *address)
+{
+    return inside_bytes(entry, address) == 0;
+}
+
+uint64_t dao_slabs_object_at(const dao_slabs_t *slabs, const void *address)
+{
+    uint64_t entry = dao_slab_map_find(&slabs->map, address);
+    uint32_t index = 0;
+    bool is_object = dao_slab_entry_object_index(entry, address, &index);
+    DAO_ASSERT(is_object);
+    (void)is_object; /* where nothing is asserted */
+    return dao_slab_object(dao_slab_of_entry(entry), index);
 }
 
 dao_block_t dao_slab_describe(uint64_t entry, const void *address, uint32_t word)
 {
-    uint32_t object_bytes = dao_slab_object_bytes(dao_slab_entry_class(entry));
-    uint32_t begin = 0;
-    (void)dao_slab_entry_object_unit(entry, address, &begin);
-    size_t before_bytes = (size_t)(dao_slab_entry_unit(entry, address) - begin) << DAO_SLAB_UNIT_SHIFT;
-    uintptr_t unit_address = (uintptr_t)address & ~(uintptr_t)(DAO_SLAB_UNIT_BYTES - 1);
-    return (dao_block_t){.address = (void *)(unit_address - before_bytes),
+    return (dao_block_t){.address = (void *)((uintptr_t)address - inside_bytes(entry, address)),
                          .requested_bytes = dao_slab_word_requested_bytes(word),
-                         .block_bytes = object_bytes,
+                         .block_bytes = dao_slab_of_entry(entry)->object_bytes,
                          .tag = dao_slab_word_tag(word),
                          .owner = dao_slab_word_owner(word),
                          .is_idle_at_free = true};
@@ -523,7 +553,7 @@ static bool slab_is_valid(const dao_slabs_t *slabs, const dao_slab_t *slab, slab
 {
     uint32_t free_count = 0;
     for (uint32_t i = 0; i < slab->object_count; i++) {
-        if (!is_free(slab, i * units_of(slab))) {
+        if (!is_free(slab, i)) {
             continue;
         }
         free_count++;
@@ -535,7 +565,7 @@ static bool slab_is_valid(const dao_slabs_t *slabs, const dao_slab_t *slab, slab
         uint64_t entry = dao_slab_map_find(&slabs->map, slab->address + offset);
         if (dao_slab_of_entry(entry) != slab || dao_slab_entry_class(entry) != slab->class_index ||
             dao_slab_entry_object_count(entry) != slab->object_count ||
-            dao_slab_entry_unit(entry, slab->address + offset) != offset >> DAO_SLAB_UNIT_SHIFT) {
+            dao_slab_entry_offset(entry, slab->address + offset) != offset) {
             return false;
         }
     }
@@ -545,7 +575,7 @@ static bool slab_is_valid(const dao_slabs_t *slabs, const dao_slab_t *slab, slab
     bool is_spare = slabs->classes[slab->class_index].spare == slab;
     sums->partial_counts[slab->class_index] += free_count > 0 && !is_spare;
     return free_count == slab->free_count && (!is_spare || free_count == slab->object_count) &&
-           bytes_of(slab) <= slab->granule_count * DAO_SLAB_GRANULE_BYTES &&
+           slab->object_count <= slab->bit_word_count * BITS &&
            (slab->all_next == NULL || slab->all_next->all_previous == slab);
 }
 
@@ -584,7 +614,7 @@ uint64_t dao_slabs_recount(const dao_slabs_t *slabs, dao_recount_t *recount)
                 recount->requested_bytes += dao_slab_word_requested_bytes(word);
                 recount->used_bytes += slab->object_bytes;
                 recount->live_count++;
-            } else if (!is_free(slab, i * units_of(slab))) {
+            } else if (!is_free(slab, i)) {
                 idle_bytes += slab->object_bytes;
             }
         }

@@ -8,30 +8,34 @@
 #include "allocators/accounting/ledger.h"
 #include "allocators/slab/slab_map.h"
 
-/* Objects are multiples of this many bytes, a unit, and aligned to it. An object is known by its slab and the
-   unit that it begins at, so that the usual path divides nothing. */
-#define DAO_SLAB_UNIT_SHIFT 8u
-#define DAO_SLAB_UNIT_BYTES ((size_t)1 << DAO_SLAB_UNIT_SHIFT)
+/* Largest object. */
+#define DAO_SLAB_OBJECT_BYTES_MAX ((size_t)32 << 10)
 
-/* Units of a granule. */
-#define DAO_SLAB_GRANULE_UNIT_SHIFT (DAO_SLAB_GRANULE_SHIFT - DAO_SLAB_UNIT_SHIFT)
-#define DAO_SLAB_GRANULE_UNITS      (1u << DAO_SLAB_GRANULE_UNIT_SHIFT)
+/* Most sizes of objects that there may be, and the smallest unit of sizes. */
+#define DAO_SLAB_CLASS_COUNT    64u
+#define DAO_SLAB_UNIT_SHIFT_MIN 6u
 
-/* Largest object, and the largest one where nobody says otherwise: of larger ones there are mostly too few of
-   a size at a time, so that their slabs come and go, which costs more than placing each of them for
-   itself. */
-#define DAO_SLAB_OBJECT_BYTES_MAX     ((size_t)32 << 10)
-#define DAO_SLAB_OBJECT_BYTES_DEFAULT ((size_t)4 << 10)
+/* Which objects there are, and how many of them a thread keeps. */
+typedef struct dao_slab_sizes {
+    uint32_t unit_shift;   /* objects are multiples of 2^unit_shift bytes, a unit, and aligned to it */
+    uint32_t octave_shift; /* 2^octave_shift sizes an octave, from as many units on, which is every number of
+                              units up to twice as many; below, every one */
+    size_t default_bytes;  /* the largest object, where nobody says */
+    size_t kept_bytes;     /* most that a thread keeps, all sizes together */
+    size_t magazine_bytes; /* most that it keeps of one size */
+} dao_slab_sizes_t;
 
-/* Sizes of objects: 16 an octave from 16 units on, which is every number of units up to 32, and below every
-   one. */
-#define DAO_SLAB_OCTAVE_SHIFT   4u
-#define DAO_SLAB_OCTAVE_CLASSES (1u << DAO_SLAB_OCTAVE_SHIFT)
-#define DAO_SLAB_CLASS_COUNT    64u /* to DAO_SLAB_OBJECT_BYTES_MAX */
+/* Of places whose blocks are tensors; and of ordinary host memory, whose blocks are anything. */
+extern const dao_slab_sizes_t dao_slab_device_sizes;
+extern const dao_slab_sizes_t dao_slab_host_sizes;
 
-/* Most bytes of a slab, and most granules; there are descriptors for each number of them. */
-#define DAO_SLAB_BYTES_MAX   ((size_t)64 << 10)
-#define DAO_SLAB_GRANULE_MAX 4u
+/* Slabs are multiples of this, as the blocks of the allocators below are: so a slab fills its block. */
+#define DAO_SLAB_BLOCK_UNIT_BYTES 256u
+
+/* Most bytes of a slab, and most words of bits for its objects; there are descriptors for each number of
+   those. */
+#define DAO_SLAB_BYTES_MAX    ((size_t)64 << 10)
+#define DAO_SLAB_BIT_WORD_MAX 16u
 
 /* One slab. Descriptors are used again for other slabs, but never freed before the end: a free of a wrong
    address that races with the end of its slab reads memory that is still there. */
@@ -40,19 +44,20 @@ struct dao_slab {
     char *address; /* of the first object */
     uint32_t object_bytes;
     uint32_t object_count;
+    uint32_t reciprocal; /* of object_bytes: dao_slab_index() */
     uint32_t class_index;
-    uint32_t granule_count; /* that there are words and bits for; never changes */
-    uint32_t free_count;    /* objects that are in the slab: bits in free_bits */
-    dao_slab_t *next;       /* in the list that it is in: of its class, retired, or unused */
-    dao_slab_t *previous;   /* in the list of its class */
-    dao_slab_t *all_next;   /* in the list of all slabs */
+    uint32_t bit_word_count; /* of free_bits and of mail_bits, for 64 objects each; never changes */
+    uint32_t free_count;     /* objects that are in the slab: bits in free_bits */
+    dao_slab_t *next;        /* in the list that it is in: of its class, retired, or unused */
+    dao_slab_t *previous;    /* in the list of its class */
+    dao_slab_t *all_next;    /* in the list of all slabs */
     dao_slab_t *all_previous;
-    uint64_t *free_bits;         /* units at which a free object begins */
-    _Atomic uint64_t *mail_bits; /* the same of objects that were handed over by dao_slabs_mail() */
-    _Atomic bool has_mail;       /* it is among the slabs with mail, or about to be */
+    uint64_t *free_bits;         /* by object: it is in the slab */
+    _Atomic uint64_t *mail_bits; /* it was handed over by dao_slabs_mail() */
+    _Atomic bool has_mail;       /* the slab is among those with mail, or about to be */
     _Atomic(dao_slab_t *) mail_next;
-    /* By unit, where an object begins that is handed out: requested bytes below, the tag and the owner above.
-       0 everywhere else. */
+    /* By object, of those that are handed out: requested bytes below, the tag and the owner above. 0 for all
+       others, and for places behind the last one, up to the end of the granule. */
     _Atomic uint32_t words[];
 };
 
@@ -62,8 +67,14 @@ typedef struct dao_slab_class {
     uint64_t out_count;  /* objects that are not in their slabs */
 } dao_slab_class_t;
 
+/* Classes by the units of a request, less 1. */
+#define DAO_SLAB_UNIT_COUNT_MAX (DAO_SLAB_OBJECT_BYTES_MAX >> DAO_SLAB_UNIT_SHIFT_MIN)
+
 typedef struct dao_slabs {
     dao_slab_map_t map;
+    const dao_slab_sizes_t *sizes; /* borrowed; as what follows, it never changes */
+    uint32_t unit_shift;
+    uint8_t class_of_units[DAO_SLAB_UNIT_COUNT_MAX];
     _Atomic uint64_t slab_bytes; /* of all slabs; written under the lock */
     _Atomic(dao_slab_t *) mail;  /* slabs with mail, any thread pushes */
     uint64_t slab_count;
@@ -71,12 +82,12 @@ typedef struct dao_slabs {
     uint64_t given_count; /* of those, how many have ended */
     dao_slab_class_t classes[DAO_SLAB_CLASS_COUNT];
     dao_slab_t *all;
-    dao_slab_t *retired;                      /* slabs that have ended, their memory not yet given back */
-    dao_slab_t *unused[DAO_SLAB_GRANULE_MAX]; /* descriptors by granule_count - 1 */
+    dao_slab_t *retired;                       /* slabs that have ended, their memory not yet given back */
+    dao_slab_t *unused[DAO_SLAB_BIT_WORD_MAX]; /* descriptors by bit_word_count - 1 */
 } dao_slabs_t;
 
-/* DAO_ERR_NO_HOST_MEMORY. */
-DAO_NODISCARD dao_status_t dao_slabs_init(dao_slabs_t *slabs);
+/* `sizes` is borrowed. DAO_ERR_NO_HOST_MEMORY. */
+DAO_NODISCARD dao_status_t dao_slabs_init(dao_slabs_t *slabs, const dao_slab_sizes_t *sizes);
 
 /* Frees the descriptors; the slabs themselves are the owner's. Zeroed memory is allowed. */
 void dao_slabs_finish(dao_slabs_t *slabs);
@@ -84,28 +95,35 @@ void dao_slabs_finish(dao_slabs_t *slabs);
 /* ---- sizes ---- */
 
 /* Returns the class for a request of 1 .. DAO_SLAB_OBJECT_BYTES_MAX bytes. */
-static inline uint32_t dao_slab_class_of(size_t size_bytes)
+static inline uint32_t dao_slabs_class_of(const dao_slabs_t *slabs, size_t size_bytes)
 {
-    uint32_t units_less_1 = (uint32_t)((size_bytes - 1) >> DAO_SLAB_UNIT_SHIFT);
-    if (units_less_1 < 2 * DAO_SLAB_OCTAVE_CLASSES) {
-        return units_less_1;
-    }
-    uint32_t octave = 31 - (uint32_t)__builtin_clz(units_less_1) - DAO_SLAB_OCTAVE_SHIFT;
-    return (octave << DAO_SLAB_OCTAVE_SHIFT) + (units_less_1 >> octave);
+    return slabs->class_of_units[(size_bytes - 1) >> slabs->unit_shift];
 }
+
+/* Writes the class of every number of units, less 1, up to DAO_SLAB_OBJECT_BYTES_MAX. */
+void dao_slab_classes_fill(const dao_slab_sizes_t *sizes, uint8_t *out_class_of_units);
+
+/* Returns how many classes there are. */
+uint32_t dao_slab_class_count(const dao_slab_sizes_t *sizes);
 
 /* Returns the bytes of an object of a class. */
-static inline uint32_t dao_slab_object_bytes(uint32_t class_index)
+uint32_t dao_slab_object_bytes(const dao_slab_sizes_t *sizes, uint32_t class_index);
+
+/* ---- which object an offset in a slab lies in, without a division: the reciprocal of object_bytes is
+        2^32 / object_bytes, rounded up, so less than object_bytes / 2^32 too large; times an offset that is
+        less than a part of 1 / object_bytes, since their product is below 2^32 ---- */
+
+static inline uint32_t dao_slab_reciprocal(uint32_t object_bytes)
 {
-    if (class_index < 2 * DAO_SLAB_OCTAVE_CLASSES) {
-        return (class_index + 1) << DAO_SLAB_UNIT_SHIFT;
-    }
-    uint32_t octave = (class_index >> DAO_SLAB_OCTAVE_SHIFT) - 1;
-    uint32_t step = class_index % DAO_SLAB_OCTAVE_CLASSES + DAO_SLAB_OCTAVE_CLASSES + 1;
-    return step << octave << DAO_SLAB_UNIT_SHIFT;
+    return UINT32_MAX / object_bytes + 1;
 }
 
-/* ---- an object in one word: its slab, and the unit that it begins at above ---- */
+static inline uint32_t dao_slab_index(uint32_t offset_bytes, uint32_t reciprocal)
+{
+    return (uint32_t)((uint64_t)offset_bytes * reciprocal >> 32);
+}
+
+/* ---- an object in one word: its slab, and its number in it above ---- */
 
 #define DAO_SLAB_POINTER_BITS 48u
 
@@ -114,14 +132,14 @@ static inline dao_slab_t *dao_slab_of_object(uint64_t object)
     return (dao_slab_t *)(uintptr_t)(object & ((UINT64_C(1) << DAO_SLAB_POINTER_BITS) - 1));
 }
 
-static inline uint32_t dao_slab_object_unit(uint64_t object)
+static inline uint32_t dao_slab_object_index(uint64_t object)
 {
     return (uint32_t)(object >> DAO_SLAB_POINTER_BITS);
 }
 
-static inline uint64_t dao_slab_object(const dao_slab_t *slab, uint32_t unit)
+static inline uint64_t dao_slab_object(const dao_slab_t *slab, uint32_t index)
 {
-    return (uint64_t)(uintptr_t)slab | (uint64_t)unit << DAO_SLAB_POINTER_BITS;
+    return (uint64_t)(uintptr_t)slab | (uint64_t)index << DAO_SLAB_POINTER_BITS;
 }
 
 /* ---- an entry of the map: all that a free has to know of a slab, in one word, so that it cannot be torn.
@@ -149,11 +167,11 @@ static inline uint32_t dao_slab_entry_object_count(uint64_t entry)
     return (uint32_t)(entry >> DAO_SLAB_ENTRY_COUNT_SHIFT) + 1;
 }
 
-/* Returns the unit of the slab that an address lies in. */
-static inline uint32_t dao_slab_entry_unit(uint64_t entry, const void *address)
+/* Returns where in the slab an address lies. */
+static inline uint32_t dao_slab_entry_offset(uint64_t entry, const void *address)
 {
-    uint32_t unit = (uint32_t)((uintptr_t)address >> DAO_SLAB_UNIT_SHIFT) & (DAO_SLAB_GRANULE_UNITS - 1);
-    return unit | (uint32_t)(entry & DAO_SLAB_ENTRY_GRANULE_MASK) << DAO_SLAB_GRANULE_UNIT_SHIFT;
+    uint32_t offset = (uint32_t)((uintptr_t)address & (DAO_SLAB_GRANULE_BYTES - 1));
+    return offset | (uint32_t)(entry & DAO_SLAB_ENTRY_GRANULE_MASK) << DAO_SLAB_GRANULE_SHIFT;
 }
 
 /* ---- what a slab keeps of an object that is handed out ---- */
@@ -231,19 +249,18 @@ void dao_slabs_recycle(dao_slabs_t *slabs, dao_slab_t *slab);
 /* Sees the objects that are handed out. */
 void dao_slabs_walk(const dao_slabs_t *slabs, dao_block_visit_t visit, void *user);
 
-/* Returns the unit at which the object begins that an address of an entry's slab lies in. False: it lies
-   behind the last one. */
-bool dao_slab_entry_object_unit(uint64_t entry, const void *address, uint32_t *out_unit);
+/* Returns the number of the object that an address of an entry's slab lies in. False: it lies behind the last
+   one. */
+bool dao_slab_entry_object_index(uint64_t entry, const void *address, uint32_t *out_index);
+
+/* Returns true if that object begins at the address. */
+bool dao_slab_entry_begins_object(uint64_t entry, const void *address);
 
 /* Returns an object of an entry as a block; word is not 0. */
 dao_block_t dao_slab_describe(uint64_t entry, const void *address, uint32_t word);
 
-/* Returns the object that begins at an address, which belongs to a slab. */
-static inline uint64_t dao_slabs_object_at(const dao_slabs_t *slabs, const void *address)
-{
-    uint64_t entry = dao_slab_map_find(&slabs->map, address);
-    return dao_slab_object(dao_slab_of_entry(entry), dao_slab_entry_unit(entry, address));
-}
+/* Returns the object that an address, which belongs to a slab, lies in. */
+uint64_t dao_slabs_object_at(const dao_slabs_t *slabs, const void *address);
 
 /* Checks all that the lock guards. */
 bool dao_slabs_is_valid(const dao_slabs_t *slabs);

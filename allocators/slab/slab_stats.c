@@ -44,7 +44,7 @@ static uint64_t cached_bytes_of(const dao_magazines_t *magazines)
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < DAO_SLAB_CLASS_COUNT; i++) {
         const dao_magazine_t *magazine = &magazines->magazines[i];
-        bytes += (uint64_t)atomic_load_explicit(&magazine->count, relaxed) * (uint64_t)magazine->object_bytes;
+        bytes += (uint64_t)atomic_load_explicit(&magazine->count, relaxed) * magazine->object_bytes;
     }
     return bytes;
 }
@@ -121,7 +121,7 @@ static bool magazines_are_valid(const dao_thread_cache_t *cache, const dao_magaz
             uint64_t object = dao_slabs_object_at(&cache->slabs, address);
             const dao_slab_t *slab = dao_slab_of_object(object);
             if (slab == NULL || slab->class_index != i || atomic_load_explicit(word, relaxed) != 0 ||
-                word != &slab->words[dao_slab_object_unit(object)]) {
+                word != &slab->words[dao_slab_object_index(object)]) {
                 return false;
             }
         }
@@ -129,7 +129,7 @@ static bool magazines_are_valid(const dao_thread_cache_t *cache, const dao_magaz
             return false;
         }
     }
-    return cached_bytes_of(own) <= DAO_MAGAZINES_BYTES_MAX;
+    return cached_bytes_of(own) <= cache->slabs.sizes->kept_bytes;
 }
 
 static bool is_valid_locked(const dao_thread_cache_t *cache)
@@ -173,7 +173,7 @@ static void visit_inner(const dao_block_t *block, void *user)
     const inner_walk_t *walk = user;
     uint64_t entry = dao_slab_map_find(&walk->cache->slabs.map, block->address);
     uint32_t first = 0;
-    if (entry == 0 || !dao_slab_entry_object_unit(entry, block->address, &first)) {
+    if (entry == 0 || !dao_slab_entry_object_index(entry, block->address, &first)) {
         walk->visit(block, walk->user);
     }
 }
@@ -193,15 +193,14 @@ static void visit_any_inner(const dao_block_t *block, void *user)
     const inner_walk_t *walk = user;
     uint64_t entry = dao_slab_map_find(&walk->cache->slabs.map, block->address);
     uint32_t first = 0;
-    if (entry == 0 || !dao_slab_entry_object_unit(entry, block->address, &first)) {
+    if (entry == 0 || !dao_slab_entry_object_index(entry, block->address, &first)) {
         walk->visit(block, walk->user);
         return;
     }
     const dao_slab_t *slab = dao_slab_of_entry(entry);
     for (uint32_t i = 0; i < dao_slab_entry_object_count(entry); i++) {
         char *address = (char *)block->address + (size_t)i * slab->object_bytes;
-        size_t unit = (size_t)i * (slab->object_bytes >> DAO_SLAB_UNIT_SHIFT);
-        uint32_t word = atomic_load_explicit(&slab->words[unit], relaxed);
+        uint32_t word = atomic_load_explicit(&slab->words[i], relaxed);
         dao_block_t object = {.address = address,
                               .requested_bytes = dao_slab_word_requested_bytes(word),
                               .block_bytes = slab->object_bytes,

@@ -15,7 +15,7 @@
        used, requested and live of the cache ==
            those of the inner allocator - its slabs + the sums of all threads' counts
        inner blocks == blocks of the cache that are not small + slabs
-       a thread's used_bytes - used_floor == DAO_MAGAZINES_BYTES_MAX - the bytes in its magazines >= 0
+       a thread's used_bytes - used_floor == sizes->kept_bytes - the bytes in its magazines >= 0
 
    The lock is not held over calls of the inner allocator, but for reading its counters and walking its
    blocks. */
@@ -76,7 +76,7 @@ static bool unlock_and_give_back(dao_thread_cache_t *cache)
 
 /* Checks what magazines.h says of a thread's magazines: no magazine has more than its capacity, and
    used_bytes - used_floor is what the thread may still keep. Called by the thread itself. */
-static bool own_is_valid(const dao_magazines_t *own)
+static bool own_is_valid(const dao_thread_cache_t *cache, const dao_magazines_t *own)
 {
     int64_t kept_bytes = 0;
     for (uint32_t i = 0; i < DAO_SLAB_CLASS_COUNT; i++) {
@@ -88,7 +88,7 @@ static bool own_is_valid(const dao_magazines_t *own)
         kept_bytes += count * magazine->object_bytes;
     }
     return atomic_load_explicit(&own->counts.used_bytes, relaxed) - own->used_floor ==
-           (int64_t)DAO_MAGAZINES_BYTES_MAX - kept_bytes;
+           (int64_t)cache->slabs.sizes->kept_bytes - kept_bytes;
 }
 
 /* Takes the `count` objects that have been in a magazine longest out of it. */
@@ -110,7 +110,7 @@ static void take_oldest(dao_thread_cache_t *cache, dao_magazines_t *own, dao_mag
     }
     atomic_store_explicit(&magazine->count, all_count - count, relaxed);
     own->used_floor -= count * magazine->object_bytes;
-    DAO_ASSERT_HEAVY(own_is_valid(own));
+    DAO_ASSERT_HEAVY(own_is_valid(cache, own));
 }
 
 /* Puts all that a thread keeps back into the slabs. */
@@ -179,7 +179,7 @@ static bool refill_locked(dao_thread_cache_t *cache, dao_magazines_t *own, uint3
 {
     dao_magazine_t *magazine = &own->magazines[class_index];
     int64_t room_bytes = atomic_load_explicit(&own->counts.used_bytes, relaxed) - own->used_floor;
-    DAO_ASSERT_HEAVY(own_is_valid(own));
+    DAO_ASSERT_HEAVY(own_is_valid(cache, own));
     DAO_ASSERT(atomic_load_explicit(&magazine->count, relaxed) == 0);
     DAO_ASSERT(room_bytes >= 0);
     uint32_t room_count = (uint32_t)(room_bytes / magazine->object_bytes);
@@ -191,12 +191,12 @@ static bool refill_locked(dao_thread_cache_t *cache, dao_magazines_t *own, uint3
         uint64_t object = dao_slabs_object_at(&cache->slabs, addresses[i]);
         dao_magazine_object_t *place = &magazine->objects[count - 1 - i]; /* the first is handed out first */
         atomic_store_explicit(&place->address, addresses[i], relaxed);
-        atomic_store_explicit(&place->word, &dao_slab_of_object(object)->words[dao_slab_object_unit(object)],
+        atomic_store_explicit(&place->word, &dao_slab_of_object(object)->words[dao_slab_object_index(object)],
                               relaxed);
     }
     atomic_store_explicit(&magazine->count, count, relaxed);
     own->used_floor += count * magazine->object_bytes;
-    DAO_ASSERT_HEAVY(own_is_valid(own));
+    DAO_ASSERT_HEAVY(own_is_valid(cache, own));
     return count > 0;
 }
 
@@ -258,7 +258,7 @@ static bool relieve(dao_thread_cache_t *cache, dao_magazines_t *own)
     if (own != NULL) {
         own->epoch = epoch;
         flush_all_locked(cache, own);
-        DAO_ASSERT_HEAVY(own_is_valid(own));
+        DAO_ASSERT_HEAVY(own_is_valid(cache, own));
     }
     dao_slabs_drop_spares(&cache->slabs);
     return unlock_and_give_back(cache);
@@ -378,7 +378,8 @@ static DAO_ON_THE_PATH dao_status_t forward_alloc(dao_thread_cache_t *cache,
 
 static bool is_small(const dao_thread_cache_t *cache, const dao_block_request_t *request)
 {
-    return request->size_bytes <= cache->small_bytes && request->alignment_bytes <= DAO_SLAB_UNIT_BYTES &&
+    return request->size_bytes <= cache->small_bytes &&
+           request->alignment_bytes <= (size_t)1 << cache->slabs.unit_shift &&
            (request->stream | request->lease) == 0;
 }
 
@@ -398,7 +399,7 @@ static DAO_ON_THE_PATH void *hand_out(dao_magazines_t *own, dao_magazine_t *maga
 /* The magazine is empty, or there is none yet, or it is to be flushed. The block is charged to its tag. */
 static void *refill_and_alloc(dao_thread_cache_t *cache, const dao_block_request_t *request)
 {
-    uint32_t class_index = dao_slab_class_of(request->size_bytes);
+    uint32_t class_index = dao_slabs_class_of(&cache->slabs, request->size_bytes);
     dao_magazines_t *own = own_make_ready(cache);
     if (own == NULL) {
         return NULL;
@@ -416,7 +417,8 @@ static void *refill_and_alloc(dao_thread_cache_t *cache, const dao_block_request
 static DAO_OFF_THE_PATH dao_status_t alloc_slow(dao_thread_cache_t *cache, const dao_block_request_t *request,
                                                 dao_block_grant_t *out_grant)
 {
-    uint64_t object_bytes = dao_slab_object_bytes(dao_slab_class_of(request->size_bytes));
+    uint32_t class_index = dao_slabs_class_of(&cache->slabs, request->size_bytes);
+    uint64_t object_bytes = dao_slab_object_bytes(cache->slabs.sizes, class_index);
     dao_status_t status = dao_ledger_charge(cache->base.ledger, request, object_bytes);
     if (status != DAO_OK) { /* let the inner allocator say so */
         return forward_alloc(cache, request, out_grant);
@@ -446,7 +448,7 @@ static dao_status_t thread_cache_alloc(dao_allocator_t *allocator, const dao_blo
 static DAO_OFF_THE_PATH void *alloc_small_fast(dao_thread_cache_t *cache, size_t size_bytes)
 {
     dao_magazines_t *own = dao_magazines_own(&cache->owner);
-    dao_magazine_t *magazine = &own->magazines[dao_slab_class_of(size_bytes)];
+    dao_magazine_t *magazine = &own->magazines[dao_slabs_class_of(&cache->slabs, size_bytes)];
     uint32_t count = atomic_load_explicit(&magazine->count, relaxed);
     return is_ready(cache, own) && count > 0 ? hand_out(own, magazine, count, size_bytes, 0)
                                              : dao_allocator_alloc_fallback(&cache->base, size_bytes);
@@ -541,7 +543,7 @@ static dao_status_t free_object(dao_thread_cache_t *cache, uint64_t object, void
                          address);
     }
     dao_slab_t *slab = dao_slab_of_object(object);
-    _Atomic uint32_t *word_place = &slab->words[dao_slab_object_unit(object)];
+    _Atomic uint32_t *word_place = &slab->words[dao_slab_object_index(object)];
     dao_magazines_t *own = own_make_ready(cache);
     uint32_t word = 0;
     dao_status_t status = take_word(word_place, owner, &word);
@@ -566,19 +568,19 @@ static DAO_OFF_THE_PATH dao_status_t free_slow(dao_thread_cache_t *cache, void *
                                                dao_stream_fence_t *fence, dao_block_owner_t owner,
                                                uint64_t entry)
 {
-    uint32_t unit = 0;
-    if (!dao_slab_entry_object_unit(entry, address, &unit)) {
+    uint32_t index = 0;
+    if (!dao_slab_entry_object_index(entry, address, &index)) {
         return cache->inner->ops->free_owned(cache->inner, address, fence, owner);
     }
     dao_slab_t *slab = dao_slab_of_entry(entry);
-    uint32_t word = atomic_load_explicit(&slab->words[unit], relaxed);
+    uint32_t word = atomic_load_explicit(&slab->words[index], relaxed);
     if (word == 0 && owner == DAO_BLOCK_OWNER_RAW) {
         return free_error(cache, DAO_ERR_DOUBLE_FREE, address);
     }
-    if (unit != dao_slab_entry_unit(entry, address) || (uintptr_t)address % DAO_SLAB_UNIT_BYTES != 0) {
+    if (!dao_slab_entry_begins_object(entry, address)) {
         return free_error(cache, DAO_ERR_INTERIOR_POINTER, address);
     }
-    return free_object(cache, dao_slab_object(slab, unit), address, fence, owner);
+    return free_object(cache, dao_slab_object(slab, index), address, fence, owner);
 }
 
 /* Frees in every other way: what free_small() leaves. */
@@ -596,15 +598,16 @@ static DAO_OFF_THE_PATH dao_status_t free_marked(dao_thread_cache_t *cache, void
                                                  bool is_fast)
 {
     uint64_t entry = dao_slab_map_find(&cache->slabs.map, address);
-    _Atomic uint32_t *word_place = &dao_slab_of_entry(entry)->words[dao_slab_entry_unit(entry, address)];
+    dao_magazines_t *own = dao_magazines_own(&cache->owner);
+    dao_magazine_t *magazine = &own->magazines[dao_slab_entry_class(entry)];
+    uint32_t index = dao_slab_index(dao_slab_entry_offset(entry, address), magazine->reciprocal);
+    _Atomic uint32_t *word_place = &dao_slab_of_entry(entry)->words[index];
     if (dao_slab_word_owner(word) != DAO_BLOCK_OWNER_RAW) {
         atomic_store_explicit(word_place, word, relaxed);
         return free_otherwise(cache, address, entry, is_fast);
     }
-    dao_magazines_t *own = dao_magazines_own(&cache->owner);
-    dao_magazine_t *magazine = &own->magazines[dao_slab_entry_class(entry)];
     take_back(own, magazine, atomic_load_explicit(&magazine->count, relaxed), address, word_place, word);
-    refund(cache, word, (uint32_t)magazine->object_bytes);
+    refund(cache, word, magazine->object_bytes);
     return DAO_OK;
 }
 
@@ -613,7 +616,7 @@ static DAO_ON_THE_PATH dao_status_t free_small(dao_thread_cache_t *cache, void *
                                                bool is_fast)
 {
     dao_magazines_t *own = dao_magazines_own(&cache->owner);
-    if (!is_ready(cache, own) || (uintptr_t)address % DAO_SLAB_UNIT_BYTES != 0) {
+    if (!is_ready(cache, own)) {
         return free_otherwise(cache, address, entry, is_fast);
     }
     dao_magazine_t *magazine = &own->magazines[dao_slab_entry_class(entry)];
@@ -622,10 +625,14 @@ static DAO_ON_THE_PATH dao_status_t free_small(dao_thread_cache_t *cache, void *
     if (count == magazine->capacity || used_bytes < own->used_floor) {
         return free_otherwise(cache, address, entry, is_fast);
     }
-    dao_slab_t *slab = dao_slab_of_entry(entry);
-    _Atomic uint32_t *word_place = &slab->words[dao_slab_entry_unit(entry, address)];
+    uint32_t offset = dao_slab_entry_offset(entry, address);
+    uint32_t index = dao_slab_index(offset, magazine->reciprocal);
+    if (index * magazine->object_bytes != offset) { /* interior, or a block behind the last object */
+        return free_otherwise(cache, address, entry, is_fast);
+    }
+    _Atomic uint32_t *word_place = &dao_slab_of_entry(entry)->words[index];
     uint32_t word = atomic_exchange_explicit(word_place, 0, relaxed);
-    if (word == 0) { /* interior, freed twice, or a block behind the last object */
+    if (word == 0) { /* freed twice, or a block behind the last object */
         return free_otherwise(cache, address, entry, is_fast);
     }
     if (__builtin_expect(word > DAO_SLAB_WORD_REQUESTED_MAX, false)) {
@@ -696,11 +703,11 @@ static uint64_t object_find(const dao_thread_cache_t *cache, const void *address
     if (entry == 0) {
         return 0;
     }
-    uint32_t unit = 0;
-    if (!dao_slab_entry_object_unit(entry, address, &unit)) {
+    uint32_t index = 0;
+    if (!dao_slab_entry_object_index(entry, address, &index)) {
         return 0;
     }
-    *out_word = atomic_load_explicit(&dao_slab_of_entry(entry)->words[unit], relaxed);
+    *out_word = atomic_load_explicit(&dao_slab_of_entry(entry)->words[index], relaxed);
     return entry;
 }
 
@@ -796,8 +803,8 @@ static const dao_allocator_ops_t thread_cache_ops = {
     .destroy = thread_cache_destroy,
 };
 
-dao_status_t dao_thread_cache_create(dao_allocator_t *inner, const char *name, size_t small_bytes,
-                                     dao_allocator_t **out_allocator)
+dao_status_t dao_thread_cache_create(dao_allocator_t *inner, const char *name, const dao_slab_sizes_t *sizes,
+                                     size_t small_bytes, dao_allocator_t **out_allocator)
 {
     DAO_ASSERT(small_bytes <= DAO_SLAB_OBJECT_BYTES_MAX);
     dao_thread_cache_t *cache = dao_host_calloc(1, sizeof(*cache));
@@ -806,13 +813,14 @@ dao_status_t dao_thread_cache_create(dao_allocator_t *inner, const char *name, s
     }
     cache->ops = thread_cache_ops;
     dao_front_init((dao_front_t *)cache, inner, &cache->ops);
-    cache->small_bytes = small_bytes != 0 ? small_bytes : DAO_SLAB_OBJECT_BYTES_DEFAULT;
+    cache->small_bytes = small_bytes != 0 ? small_bytes : sizes->default_bytes;
     cache->owner.attach = attach;
     cache->owner.detach = detach;
+    cache->owner.sizes = sizes;
     dao_mutex_init(&cache->lock, DAO_RANK_FRONT);
     dao_magazines_owner_init(&cache->owner);
     atomic_init(&cache->epoch, DAO_MAGAZINES_EPOCH_NONE + 1);
-    dao_status_t status = dao_slabs_init(&cache->slabs);
+    dao_status_t status = dao_slabs_init(&cache->slabs, sizes);
     cache->name = dao_host_strdup(name);
     if (status == DAO_OK && cache->name == NULL) {
         status = dao_error(DAO_ERR_NO_HOST_MEMORY, "%s: no host memory for the allocator", name);

@@ -5,12 +5,14 @@
 #define DAO_ALLOCATORS_THREAD_CACHE_H
 
 #include "allocators/allocator.h"
+#include "allocators/slab/slab.h"
 
 /* Stacks it over `inner`, which belongs to it from then on: destroying it destroys `inner`. A failure leaves
-   `inner` with the caller. `name` is the place, for messages; copied. DAO_ERR_NO_HOST_MEMORY.
+   `inner` with the caller. `name` is the place, for messages; copied. `sizes` is one of slab.h.
+   DAO_ERR_NO_HOST_MEMORY.
 
    Small are requests of at most `small_bytes`, which is at most DAO_SLAB_OBJECT_BYTES_MAX (0:
-   DAO_SLAB_OBJECT_BYTES_DEFAULT), aligned to at most DAO_SLAB_UNIT_BYTES, that follow no stream. Such a block
+   sizes->default_bytes), aligned to at most a unit of `sizes`, that follow no stream. Such a block
    takes an empty fence alone: freed with another one, the answer is DAO_ERR_UNSUPPORTED and nothing is
    changed; wait for the fence first. stream_mark() is there if `inner` has it.
 
@@ -23,10 +25,11 @@
    - Counters belong to one moment, but for what other threads are doing just then.
    - is_valid() may answer false while another thread allocates or frees.
 
-   Threads: any. Waits: as `inner`, and only where it is asked. Cost: a small pair about 130 instructions, no
+   Threads: any. Waits: as `inner`, and only where it is asked. Cost: a small pair about 170 instructions, no
    lock, and one atomic exchange, in the free: of two threads that free one block at the same time one is told
    so; another one about 25 more than `inner`. */
 DAO_NODISCARD dao_status_t dao_thread_cache_create(dao_allocator_t *inner, const char *name,
-                                                   size_t small_bytes, dao_allocator_t **out_allocator);
+                                                   const dao_slab_sizes_t *sizes, size_t small_bytes,
+                                                   dao_allocator_t **out_allocator);
 
 #endif

@@ -14,10 +14,11 @@
 /* A device of so many times the peak is large enough for every strategy. */
 #define DAO_BENCH_ROOM_FACTOR 4u
 
-/* An allocator. Peers of the host have no capacity: only their time is taken. */
+/* An allocator. Those of the host have no capacity: only their time is taken. */
 typedef struct dao_bench_peer {
     const char *name;
     bool is_device;          /* dao_alloc() on the device that keeps books; it has to be started */
+    bool is_host_place;      /* dao_alloc() at the library's host place; the same */
     dao_strategy_t strategy; /* of those */
     void *(*alloc)(size_t size_bytes);
     void (*free)(void *address);
@@ -29,9 +30,13 @@ typedef struct dao_bench_peer {
 extern const dao_bench_peer_t dao_bench_strategies[];
 extern const size_t dao_bench_strategy_count;
 
-/* Host allocators: index 0, 1, ... NULL behind the last. One that cannot be loaded has no `alloc`.
-   bench_peers.c */
+/* Host allocators, the library's host place first: index 0, 1, ... NULL behind the last. One that cannot be
+   loaded has no `alloc`. bench_peers.c */
 const dao_bench_peer_t *dao_bench_host_peer(size_t index);
+
+/* dao_alloc() at the host place. bench_device_peer.c */
+void *dao_bench_host_alloc(size_t size_bytes);
+void dao_bench_host_free(void *address);
 
 /* The call that does nothing: what a replay itself costs. */
 extern const dao_bench_peer_t dao_bench_empty;

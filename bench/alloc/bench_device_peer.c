@@ -17,6 +17,16 @@ static void device_free(void *address)
     (void)dao_free(dao_device_place(0), address); /* a trace frees what it has allocated, once */
 }
 
+void *dao_bench_host_alloc(size_t size_bytes)
+{
+    return dao_alloc(dao_cpu_place(), size_bytes);
+}
+
+void dao_bench_host_free(void *address)
+{
+    (void)dao_free(dao_cpu_place(), address); /* a trace frees what it has allocated, once */
+}
+
 const dao_bench_peer_t dao_bench_strategies[] = {
 #define STRATEGY_PEER(number, symbol, text, help)                                                            \
     {.name = (text),                                                                                         \

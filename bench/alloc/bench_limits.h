@@ -7,6 +7,9 @@
 /* Instructions for a pair of dao_alloc() and dao_free(), every trace. */
 #define DAO_BENCH_INSTRUCTIONS_MAX 380
 
+/* The same at the host place, for trace fleet. */
+#define DAO_BENCH_INSTRUCTIONS_HOST_MAX 200
+
 /* The same for dao_alloc_async() and dao_free_async() on one idle stream, and on eight in turns, of which
    each free records an event: a2, b1k, c and d, as bench/gate counts them. */
 #define DAO_BENCH_INSTRUCTIONS_STREAM_MAX  710

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Allocators of the host, to compare with: the C library's, and mimalloc and jemalloc where they are
-   installed. They are loaded beside the C library's and replace nothing. */
+/* Allocators of the host: the library's host place, and to compare with, the C library's, and mimalloc,
+   jemalloc and tcmalloc where they are installed. They are loaded beside the C library's and replace nothing.
+ */
 #define _GNU_SOURCE
 #include "bench/alloc/bench.h"
 
@@ -15,12 +16,14 @@ typedef struct source {
     const char *free;
 } source_t;
 
-enum { PEER_COUNT = 3 };
+enum { PEER_COUNT = 5 };
 
 static const source_t sources[PEER_COUNT] = {
     {NULL, NULL, NULL},
+    {NULL, NULL, NULL},
     {"libmimalloc.so.2", "mi_malloc", "mi_free"},
     {"libjemalloc.so.2", "malloc", "free"},
+    {"libtcmalloc_minimal.so.4", "tc_malloc", "tc_free"},
 };
 
 /* Why one could not be loaded. */
@@ -28,9 +31,11 @@ enum { REASON_BYTES = 200 };
 static char reasons[PEER_COUNT][REASON_BYTES];
 
 static dao_bench_peer_t peers[PEER_COUNT] = {
+    {.name = "host", .is_host_place = true, .alloc = dao_bench_host_alloc, .free = dao_bench_host_free},
     {.name = "glibc", .alloc = malloc, .free = free},
     {.name = "mimalloc"},
     {.name = "jemalloc"},
+    {.name = "tcmalloc"},
 };
 
 /* Finds a function; POSIX lets an object pointer be one. */

@@ -73,8 +73,9 @@ static dao_status_t take_figures(const bench_t *bench, const dao_bench_peer_t *p
 {
     dao_status_t status = DAO_OK;
     if (bench->with_speed) {
-        status = peer->is_device ? speed_on_device(bench, peer, trace, figures)
-                                 : dao_bench_speed(peer, trace, bench->round_count, figures);
+        bool is_library = peer->is_device || peer->is_host_place;
+        status = is_library ? speed_on_device(bench, peer, trace, figures)
+                            : dao_bench_speed(peer, trace, bench->round_count, figures);
     }
     if (status == DAO_OK && bench->with_memory && peer->is_device) {
         status = dao_bench_memory(peer, trace, figures);
@@ -133,19 +134,19 @@ static dao_status_t run_peer(bench_t *bench, const dao_bench_peer_t *peer, const
     return DAO_OK;
 }
 
-/* Host allocators give each large block a mapping and write to it: a process has too few of them for the
-   largest traces. */
-static bool can_play(const dao_bench_peer_t *peer, const dao_alloc_trace_t *trace)
+/* Allocators of the host give each large block a mapping, and write to it: a process has too few of them for
+   the largest traces. */
+static bool can_play(const dao_alloc_trace_t *trace)
 {
     static const uint64_t count_max = 5000;
-    return peer->is_device || trace->peak_count <= count_max;
+    return dao_alloc_trace_is_of_host(trace->name) || trace->peak_count <= count_max;
 }
 
 static dao_status_t run_host_peer(bench_t *bench, const dao_bench_peer_t *peer, const traces_t *traces)
 {
-    const char *why_not = peer->alloc == NULL                  ? peer->why_not
-                          : !can_play(peer, &traces->items[0]) ? "has too few mappings for it"
-                                                               : NULL;
+    const char *why_not = peer->alloc == NULL            ? peer->why_not
+                          : !can_play(&traces->items[0]) ? "has too few mappings for it"
+                                                         : NULL;
     if (why_not == NULL) {
         return run_peer(bench, peer, traces);
     }
@@ -156,15 +157,16 @@ static dao_status_t run_host_peer(bench_t *bench, const dao_bench_peer_t *peer, 
 static dao_status_t run_peers(bench_t *bench, const traces_t *traces)
 {
     dao_status_t status = DAO_OK;
+    bool is_of_host = dao_alloc_trace_is_of_host(traces->items[0].name);
     for (size_t i = 0; i < dao_bench_strategy_count && status == DAO_OK; i++) {
-        if (is_wanted(bench, dao_bench_strategies[i].name)) {
+        if (is_wanted(bench, dao_bench_strategies[i].name) && !is_of_host) {
             status = run_peer(bench, &dao_bench_strategies[i], traces);
         }
     }
     const dao_bench_peer_t *peer;
-    for (size_t i = 0; status == DAO_OK && bench->with_speed && (peer = dao_bench_host_peer(i)) != NULL;
-         i++) {
-        if (is_wanted(bench, peer->name)) {
+    for (size_t i = 0; status == DAO_OK && (peer = dao_bench_host_peer(i)) != NULL; i++) {
+        bool can_replay = bench->with_speed || (bench->pair_count > 0 && peer->is_host_place);
+        if (is_wanted(bench, peer->name) && can_replay) {
             status = run_host_peer(bench, peer, traces);
         }
     }
@@ -540,6 +542,7 @@ const dao_command_t dao_command_bench_alloc = {
         "  b1k b10k b100k  so many live blocks of random sizes, each pair replaces one\n"
         "  c cd            a training step of 220 layers; the same with a batch that changes\n"
         "  d               sizes and lives as in training a large transformer\n"
+        "  fleet           50,000 live blocks of the host, sizes as servers ask malloc() for\n"
         "  torch:MODEL     the events of a recorded step in the folder MODEL of --torch-steps",
     .options = options,
     .rules = rules,

@@ -9,7 +9,9 @@
        cd              the same with a batch of 0.6 to 1.4 times the usual one, another one each step
        d               60 % log-uniform 512 B to 1 MiB, 32 % 2 to 64 MiB and 8 % 64 to 512 MiB, both
                        log-uniform in units of 2 MiB; they live for 1 to 16 allocations (70 %), 100 to 1,500
-                       (25 %), 2,000 to 14,000 (5 %) */
+                       (25 %), 2,000 to 14,000 (5 %)
+       fleet           50,000 live blocks of the host, sizes as servers ask malloc() for, up to 32 KiB: see
+                       fleet_size(); a pair replaces a random one */
 #include "bench/traces/made_trace.h"
 
 #include "base/memory/host.h"
@@ -44,7 +46,8 @@ struct kind {
     uint64_t least_bytes;
     uint64_t most_bytes;
     uint64_t pair_count;
-    bool has_batches; /* c: the batch changes from step to step */
+    bool has_batches;                   /* c: the batch changes from step to step */
+    uint64_t (*size)(uint64_t *random); /* b: NULL is log-uniform */
 };
 
 static uint32_t take(maker_t *maker, uint64_t size_bytes)
@@ -84,18 +87,39 @@ static void make_lifo(maker_t *maker)
     }
 }
 
+/* Requests for up to 32 KiB, per thousand and octave: means of seven programs of Google's fleet, as
+   fleetbench publishes them. */
+static uint64_t fleet_size(uint64_t *random)
+{
+    static const uint32_t shares[] = {111, 234, 295, 161, 82, 51,
+                                      25,  12,  17,  10,  1,  1}; /* to 16 bytes, 32 .. */
+    uint64_t rest = dao_random_below(random, 1000);
+    uint64_t most_bytes = 16;
+    for (size_t i = 0; rest >= shares[i]; i++) {
+        rest -= shares[i];
+        most_bytes *= 2;
+    }
+    return dao_random_between(random, most_bytes / 2 + 1, most_bytes);
+}
+
+static uint64_t random_size(maker_t *maker)
+{
+    const kind_t *kind = maker->kind;
+    return kind->size != NULL ? kind->size(&maker->random)
+                              : dao_random_log(&maker->random, kind->least_bytes, kind->most_bytes);
+}
+
 /* The slots are numbered in order, and the one that was emptied is filled again. */
 static void make_random(maker_t *maker)
 {
-    const kind_t *kind = maker->kind;
     DAO_ASSERT(maker->live_count > 0);
     for (uint64_t i = 0; i < maker->live_count; i++) {
-        (void)take(maker, dao_random_log(&maker->random, kind->least_bytes, kind->most_bytes));
+        (void)take(maker, random_size(maker));
     }
     dao_alloc_trace_steady(maker->trace);
     while (!is_done(maker)) {
         give(maker, (uint32_t)dao_random_below(&maker->random, maker->live_count));
-        (void)take(maker, dao_random_log(&maker->random, kind->least_bytes, kind->most_bytes));
+        (void)take(maker, random_size(maker));
     }
 }
 
@@ -253,15 +277,16 @@ static void make_mixed(maker_t *maker)
 }
 
 static const kind_t kinds[] = {
-    {"a1", make_lifo, 1, 4 * KIB, 4 * KIB, PAIR_COUNT, false},
-    {"a2", make_lifo, 64, MIB, MIB, PAIR_COUNT, false},
-    {"a3", make_lifo, 64, 16 * MIB, 16 * MIB, PAIR_COUNT, false},
-    {"b1k", make_random, 1000, 256, 64 * MIB, PAIR_COUNT, false},
-    {"b10k", make_random, 10000, 256, 64 * MIB, PAIR_COUNT, false},
-    {"b100k", make_random, 100000, 256, 16 * MIB, PAIR_COUNT, false},
-    {"c", make_training, 0, 0, 0, 309000, false},
-    {"cd", make_training, 0, 0, 0, 309000, true},
-    {"d", make_mixed, 0, 0, 0, PAIR_COUNT, false},
+    {"a1", make_lifo, 1, 4 * KIB, 4 * KIB, PAIR_COUNT, false, NULL},
+    {"a2", make_lifo, 64, MIB, MIB, PAIR_COUNT, false, NULL},
+    {"a3", make_lifo, 64, 16 * MIB, 16 * MIB, PAIR_COUNT, false, NULL},
+    {"b1k", make_random, 1000, 256, 64 * MIB, PAIR_COUNT, false, NULL},
+    {"b10k", make_random, 10000, 256, 64 * MIB, PAIR_COUNT, false, NULL},
+    {"b100k", make_random, 100000, 256, 16 * MIB, PAIR_COUNT, false, NULL},
+    {"c", make_training, 0, 0, 0, 309000, false, NULL},
+    {"cd", make_training, 0, 0, 0, 309000, true, NULL},
+    {"d", make_mixed, 0, 0, 0, PAIR_COUNT, false, NULL},
+    {"fleet", make_random, 50000, 1, 32 * KIB, PAIR_COUNT, false, fleet_size},
 };
 
 enum { KIND_COUNT = sizeof(kinds) / sizeof(kinds[0]) };
@@ -269,6 +294,11 @@ enum { KIND_COUNT = sizeof(kinds) / sizeof(kinds[0]) };
 const char *dao_alloc_trace_name(size_t index)
 {
     return index < KIND_COUNT ? kinds[index].name : NULL;
+}
+
+bool dao_alloc_trace_is_of_host(const char *name)
+{
+    return strcmp(name, "fleet") == 0;
 }
 
 dao_status_t dao_alloc_trace_make(const char *name, const dao_alloc_trace_config_t *config,

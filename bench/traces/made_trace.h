@@ -16,6 +16,9 @@ typedef struct dao_alloc_trace_config {
 /* Returns the name of the index-th trace that can be made, or NULL behind the last one. */
 const char *dao_alloc_trace_name(size_t index);
 
+/* Returns true if a trace is of small blocks of the host, which are nothing for a device. */
+bool dao_alloc_trace_is_of_host(const char *name);
+
 /* Makes a trace; equal settings make equal traces. DAO_ERR_INVALID for a name that is none;
    DAO_ERR_NO_HOST_MEMORY. */
 DAO_NODISCARD dao_status_t dao_alloc_trace_make(const char *name, const dao_alloc_trace_config_t *config,

@@ -31,8 +31,7 @@ typedef enum dao_huge_pages {
 } dao_huge_pages_t;
 
 /**
- * Settings of the host place's regions, which hold its blocks above 32 KiB with the strategies good_fit and
- * best_fit.
+ * Settings of the host place's regions, which hold its blocks with the strategies good_fit and best_fit.
  *
  * What the system refuses is logged once as a warning, and the memory is used as by default. Examples are a
  * node that is not there, a container that may not choose nodes, and huge pages that are not set apart.

@@ -72,8 +72,7 @@ DAO_API DAO_NODISCARD void *dao_alloc_with(dao_place_t place, size_t size_bytes,
  * also DAO_ERR_CORRUPT if bytes behind the block, or the library's record of it, were overwritten: the block
  * is never used again; and the backend's error if its bytes cannot be reached.
  *
- * A block that was freed long ago may be reported as foreign: its memory may be merged or returned by now. Of
- * host blocks up to 32 KiB, the latest 64 frees of a place are remembered.
+ * A block that was freed long ago may be reported as foreign: its memory may be merged or returned by now.
  *
  * Threads: any. Waits: while another thread grows or trims the place, which may wait for the device; at a
  * hardened device place also for its bytes. Cost: O(1).

@@ -63,10 +63,11 @@ typedef struct dao_core {
 } dao_core_t;
 
 /* What is started, for the fast path, which can afford one load. While the library is STARTED it has the
-   core, and each device's runtime from its first use on. Otherwise, and in a child process, all of it is
-   NULL. Written by start/context.c alone. */
+   core, and each device's runtime and the host's allocator from their first use on. Otherwise, and in a child
+   process, all of it is NULL. Written by start/context.c alone. */
 typedef struct dao_started {
     _Atomic(dao_runtime_t *) runtimes[DAO_DEVICE_COUNT_MAX];
+    _Atomic(dao_allocator_t *) host_memory;
     _Atomic(dao_core_t *) core;
 } dao_started_t;
 extern dao_started_t dao_started;
@@ -75,6 +76,12 @@ extern dao_started_t dao_started;
 static inline dao_core_t *dao_core_started(void)
 {
     return atomic_load_explicit(&dao_started.core, memory_order_acquire);
+}
+
+/* Returns the host's allocator, borrowed, or NULL if it was not used yet or cannot be. */
+static inline dao_allocator_t *dao_host_started(void)
+{
+    return atomic_load_explicit(&dao_started.host_memory, memory_order_acquire);
 }
 
 /* Returns a device's runtime, borrowed, or NULL if it was not used yet or cannot be. Takes any number. */

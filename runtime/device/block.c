@@ -137,35 +137,62 @@ dao_status_t dao_block_free_error(const char *function, dao_place_t place, const
 
 /* ---- where the fast path falls back ---- */
 
-static void *alloc_fallback(void *user, size_t size_bytes)
+static void *alloc_at(dao_place_t place, dao_allocator_t *allocator, dao_runtime_t *runtime,
+                      size_t size_bytes)
 {
-    dao_runtime_t *runtime = user;
-    dao_place_t place = {DAO_PLACE_KIND_DEVICE, runtime->device_index};
     dao_block_request_t request = {.size_bytes = size_bytes, .tag = dao_tag_of_thread};
     void *address = NULL;
     dao_status_t status = dao_thread_check();
     if (status == DAO_OK) {
-        status = dao_block_alloc(place, runtime->device_memory, runtime, &request, &address);
+        status = dao_block_alloc(place, allocator, runtime, &request, &address);
     }
     return status == DAO_OK ? address : NULL;
 }
 
-static dao_status_t free_fallback(void *user, void *address)
+static dao_status_t free_at(dao_place_t place, dao_allocator_t *allocator, dao_runtime_t *runtime,
+                            void *address)
 {
-    dao_runtime_t *runtime = user;
-    dao_place_t place = {DAO_PLACE_KIND_DEVICE, runtime->device_index};
     if (address == NULL) {
         return DAO_OK;
     }
     dao_status_t status = dao_thread_check();
     if (status == DAO_OK) {
-        status = dao_block_free(place, runtime->device_memory, runtime, address);
+        status = dao_block_free(place, allocator, runtime, address);
     }
     return status == DAO_OK ? DAO_OK : dao_block_free_error("dao_free", place, address, status);
+}
+
+static void *device_alloc(void *user, size_t size_bytes)
+{
+    dao_runtime_t *runtime = user;
+    dao_place_t place = {DAO_PLACE_KIND_DEVICE, runtime->device_index};
+    return alloc_at(place, runtime->device_memory, runtime, size_bytes);
+}
+
+static dao_status_t device_free(void *user, void *address)
+{
+    dao_runtime_t *runtime = user;
+    dao_place_t place = {DAO_PLACE_KIND_DEVICE, runtime->device_index};
+    return free_at(place, runtime->device_memory, runtime, address);
+}
+
+static void *host_alloc(void *user, size_t size_bytes)
+{
+    return alloc_at((dao_place_t){DAO_PLACE_KIND_CPU, 0}, user, NULL, size_bytes);
+}
+
+static dao_status_t host_free(void *user, void *address)
+{
+    return free_at((dao_place_t){DAO_PLACE_KIND_CPU, 0}, user, NULL, address);
+}
+
+void dao_block_host_fallback_set(dao_allocator_t *host_memory)
+{
+    host_memory->fallback = (dao_fallback_t){.alloc = host_alloc, .free = host_free, .user = host_memory};
 }
 
 void dao_block_fallback_set(dao_runtime_t *runtime)
 {
     runtime->device_memory->fallback =
-        (dao_fallback_t){.alloc = alloc_fallback, .free = free_fallback, .user = runtime};
+        (dao_fallback_t){.alloc = device_alloc, .free = device_free, .user = runtime};
 }

@@ -73,6 +73,10 @@ static DAO_ON_THE_PATH dao_status_t dao_block_free(dao_place_t place, dao_alloca
 dao_status_t dao_block_free_error(const char *function, dao_place_t place, const void *address,
                                   dao_status_t status);
 
+/* Makes the host's allocator fall back from its fast path on dao_block_alloc() and dao_block_free(). Nobody
+   else knows of it yet. */
+void dao_block_host_fallback_set(dao_allocator_t *host_memory);
+
 /* Makes a runtime's device memory fall back from its fast path on dao_block_alloc() and dao_block_free().
    Nobody else knows of the runtime yet. */
 void dao_block_fallback_set(dao_runtime_t *runtime);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Raw memory at a place: dao_alloc() and dao_free(), for a place of each type.
 
-       dao_alloc_device()  --started, nothing unusual-->  the allocator's alloc_fast
-       all others          --> lookup.h finds the allocator --> device/block.h allocates from it */
+       dao_alloc_device(), dao_alloc_cpu()  --started, nothing unusual-->  the allocator's alloc_fast
+       all others  --> lookup.h finds the allocator --> device/block.h allocates from it */
 #include <dao/memory.h>
 
 #include "allocators/slow_path.h"
@@ -49,11 +49,6 @@ void *dao_alloc(dao_place_t place, size_t size_bytes)
     return alloc_or_null(place, size_bytes);
 }
 
-void *dao_alloc_cpu(dao_cpu_place_t place, size_t size_bytes)
-{
-    return alloc_or_null(dao_place_from_cpu(place), size_bytes);
-}
-
 void *dao_alloc_pinned(dao_pinned_place_t place, size_t size_bytes)
 {
     return alloc_or_null(dao_place_from_pinned(place), size_bytes);
@@ -64,7 +59,7 @@ static DAO_OFF_THE_PATH void *alloc_device_slow(dao_device_place_t place, size_t
     return alloc_or_null(dao_place_from_device(place), size_bytes);
 }
 
-/* The fast path, for the place that is asked most. The allocator falls back on device/block.c. */
+/* The fast paths, for the places that are asked most. The allocator falls back on device/block.c. */
 void *dao_alloc_device(dao_device_place_t place, size_t size_bytes)
 {
     dao_runtime_t *runtime = dao_runtime_started(place.index);
@@ -72,6 +67,20 @@ void *dao_alloc_device(dao_device_place_t place, size_t size_bytes)
         return alloc_device_slow(place, size_bytes);
     }
     return runtime->device_memory->ops->alloc_fast(runtime->device_memory, size_bytes);
+}
+
+static DAO_OFF_THE_PATH void *alloc_cpu_slow(dao_cpu_place_t place, size_t size_bytes)
+{
+    return alloc_or_null(dao_place_from_cpu(place), size_bytes);
+}
+
+void *dao_alloc_cpu(dao_cpu_place_t place, size_t size_bytes)
+{
+    dao_allocator_t *allocator = dao_host_started();
+    if (allocator == NULL || dao_tag_of_thread != 0 || dao_slow_path_is_needed()) {
+        return alloc_cpu_slow(place, size_bytes);
+    }
+    return allocator->ops->alloc_fast(allocator, size_bytes);
 }
 
 static dao_status_t options_check(const dao_alloc_options_t *options)
@@ -124,11 +133,6 @@ dao_status_t dao_free(dao_place_t place, void *address)
     return free_at(place, address);
 }
 
-dao_status_t dao_free_cpu(dao_cpu_place_t place, void *address)
-{
-    return free_at(dao_place_from_cpu(place), address);
-}
-
 dao_status_t dao_free_pinned(dao_pinned_place_t place, void *address)
 {
     return free_at(dao_place_from_pinned(place), address);
@@ -139,10 +143,21 @@ static DAO_OFF_THE_PATH dao_status_t free_device_slow(dao_device_place_t place, 
     return free_at(dao_place_from_device(place), address);
 }
 
-/* The fast path, as in dao_alloc_device(); it is free_fast that asks whether the slow path is needed. */
+/* The fast paths, as in dao_alloc_device(); it is free_fast that asks whether the slow path is needed. */
 dao_status_t dao_free_device(dao_device_place_t place, void *address)
 {
     dao_runtime_t *runtime = dao_runtime_started(place.index);
     return runtime != NULL ? runtime->device_memory->ops->free_fast(runtime->device_memory, address)
                            : free_device_slow(place, address);
+}
+
+static DAO_OFF_THE_PATH dao_status_t free_cpu_slow(dao_cpu_place_t place, void *address)
+{
+    return free_at(dao_place_from_cpu(place), address);
+}
+
+dao_status_t dao_free_cpu(dao_cpu_place_t place, void *address)
+{
+    dao_allocator_t *allocator = dao_host_started();
+    return allocator != NULL ? allocator->ops->free_fast(allocator, address) : free_cpu_slow(place, address);
 }

@@ -25,6 +25,7 @@
 #include "base/report/callback.h"
 #include "base/report/error.h"
 #include "runtime/core/thread.h"
+#include "runtime/device/block.h"
 #include "runtime/device/deferred_free.h"
 #include "runtime/device/pressure_ladder.h"
 #include "runtime/observe/annotate.h"
@@ -98,6 +99,7 @@ static void unlock(void)
 static void started_clear(void)
 {
     atomic_store(&dao_started.core, NULL);
+    atomic_store(&dao_started.host_memory, NULL);
     for (int32_t i = 0; i < DAO_DEVICE_COUNT_MAX; i++) {
         atomic_store(&dao_started.runtimes[i], NULL);
     }
@@ -569,7 +571,13 @@ dao_status_t dao_core_host_start(dao_core_t *core, dao_allocator_t **out_allocat
             host_memory->ops->destroy(host_memory);
             host_memory = NULL;
         }
+        if (host_memory != NULL) {
+            dao_block_host_fallback_set(host_memory);
+        }
         atomic_store_explicit(&core->host_memory, host_memory, memory_order_release);
+        if (dao_core_started() == core) {
+            atomic_store_explicit(&dao_started.host_memory, host_memory, memory_order_release);
+        }
     }
     *out_allocator = atomic_load(&core->host_memory);
     unlock();

@@ -3,8 +3,8 @@
    the next.
 
        strategy      device                     pinned                   cpu
-       good, best    thread_cache.c             pinned.c                 host.c; with step plans
-                     device_memory.c                                     thread_cache.c over host_pages.c
+       good, best    thread_cache.c             pinned.c                 thread_cache.c
+                     device_memory.c                                     host.c; with step plans host_pages.c
        the others    stream_ordered.c           stream_ordered.c         strategy.c
                      strategy.c                 strategy.c               malloc and mmap
                      memory_alloc, _free        pinned_alloc, _free
@@ -16,7 +16,6 @@
 #include "allocators/paged/device_memory.h"
 #include "allocators/paged/page_buddy.h"
 #include "allocators/segments/host.h"
-#include "allocators/segments/malloc_front.h"
 #include "allocators/segments/pinned.h"
 #include "allocators/slab/thread_cache.h"
 #include "allocators/strategies/strategy.h"
@@ -51,6 +50,9 @@ static dao_status_t pinned_give(void *user, void *address, size_t size_bytes)
     return origin->ops->pinned_free(origin->device, address, size_bytes);
 }
 
+/* Blocks of the host that are malloc's are aligned to this, as those out of slabs. */
+#define HOST_ALIGNMENT_BYTES ((size_t)1 << 6)
+
 /* Whole pages are mapped, in huge ones where the system has them; anything less is malloc's. */
 static bool host_maps(size_t size_bytes)
 {
@@ -61,7 +63,7 @@ static dao_status_t host_take(void *user, size_t size_bytes, void **out_address)
 {
     (void)user; /* there is one system */
     void *address = host_maps(size_bytes) ? dao_host_map(size_bytes, DAO_PAGE_BYTES)
-                                          : dao_host_aligned(size_bytes, DAO_MALLOC_FRONT_ALIGNMENT_BYTES);
+                                          : dao_host_aligned(size_bytes, HOST_ALIGNMENT_BYTES);
     if (address == NULL) {
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "the system refuses %zu bytes", size_bytes);
     }
@@ -92,10 +94,10 @@ static dao_status_t undo(dao_allocator_t *made, dao_status_t status)
 }
 
 /* Makes small blocks come out of slabs. Takes `large` over in any case. */
-static dao_status_t put_slabs_before(dao_allocator_t *large, const char *name, size_t small_bytes,
-                                     dao_allocator_t **out_allocator)
+static dao_status_t put_slabs_before(dao_allocator_t *large, const char *name, const dao_slab_sizes_t *sizes,
+                                     size_t small_bytes, dao_allocator_t **out_allocator)
 {
-    dao_status_t status = dao_thread_cache_create(large, name, small_bytes, out_allocator);
+    dao_status_t status = dao_thread_cache_create(large, name, sizes, small_bytes, out_allocator);
     return status == DAO_OK ? DAO_OK : undo(large, status);
 }
 
@@ -108,13 +110,13 @@ static dao_status_t start_host_pages(const char *name, dao_range_fit_t fit, cons
                                      .fit = fit,
                                      .initial_bytes = config->initial_bytes,
                                      .limit_bytes = config->limit_bytes};
-    dao_allocator_t *large = NULL;
-    dao_status_t status = dao_host_pages_create(&pages, &large);
-    return status == DAO_OK ? put_slabs_before(large, name, 0, out_allocator) : status;
+    return dao_host_pages_create(&pages, out_allocator);
 }
 
-static dao_status_t start_host(const char *name, dao_range_fit_t fit, const dao_place_config_t *config,
-                               const dao_place_origin_t *origin, dao_allocator_t **out_allocator)
+/* The host in regions. */
+static dao_status_t start_host_regions(const char *name, dao_range_fit_t fit,
+                                       const dao_place_config_t *config, const dao_place_origin_t *origin,
+                                       dao_allocator_t **out_allocator)
 {
     dao_host_config_t host = {.name = name,
                               .settings = *origin->host_settings,
@@ -123,14 +125,22 @@ static dao_status_t start_host(const char *name, dao_range_fit_t fit, const dao_
                               .segment_bytes = (size_t)dao_round_up(config->segment_bytes, DAO_RANGE_GRANULE),
                               .initial_bytes = config->initial_bytes,
                               .limit_bytes = config->limit_bytes};
+    return dao_host_allocator_create(&host, out_allocator);
+}
+
+static dao_status_t start_host(const char *name, dao_range_fit_t fit, const dao_place_config_t *config,
+                               const dao_place_origin_t *origin, dao_allocator_t **out_allocator)
+{
+    dao_allocator_t *large = NULL;
     dao_status_t status = DAO_ERR_NO_HOST_MEMORY;
     if (dao_step_plan_is_on(&config->step_plan, origin->step_plan) &&
         dao_host_pages_suit(origin->host_settings)) {
-        status = start_host_pages(name, fit, config, origin, out_allocator);
+        status = start_host_pages(name, fit, config, origin, &large);
     }
-    return status == DAO_ERR_NO_HOST_MEMORY /* so many addresses may be refused where regions are not */
-               ? dao_host_allocator_create(&host, out_allocator)
-               : status;
+    if (status == DAO_ERR_NO_HOST_MEMORY) { /* so many addresses may be refused where regions are not */
+        status = start_host_regions(name, fit, config, origin, &large);
+    }
+    return status == DAO_OK ? put_slabs_before(large, name, &dao_slab_host_sizes, 0, out_allocator) : status;
 }
 
 /* Good fit and best fit. */
@@ -170,7 +180,9 @@ static dao_status_t start_fit(dao_place_t place, const char *name, const dao_pla
         status = dao_stream_ordered_create(origin->fences, segments, &large);
         status = status == DAO_OK ? DAO_OK : undo(segments, status);
     }
-    return status == DAO_OK ? put_slabs_before(large, name, config->small_bytes, out_allocator) : status;
+    return status == DAO_OK
+               ? put_slabs_before(large, name, &dao_slab_device_sizes, config->small_bytes, out_allocator)
+               : status;
 }
 
 /* Returns what a place takes its memory from. */
@@ -210,7 +222,7 @@ static dao_status_t start_blocks(dao_place_t place, const char *name, const dao_
         .budget = is_device ? NULL : origin->budget,
         .upstream = upstream_of(place, origin),
         .full_status = is_device ? DAO_ERR_NO_DEVICE_MEMORY : DAO_ERR_NO_HOST_MEMORY,
-        .alignment_bytes = is_host ? DAO_MALLOC_FRONT_ALIGNMENT_BYTES : DAO_RANGE_GRANULE,
+        .alignment_bytes = is_host ? HOST_ALIGNMENT_BYTES : DAO_RANGE_GRANULE,
         .segment_bytes = config->segment_bytes,
         .initial_bytes = config->initial_bytes,
         .limit_bytes = config->limit_bytes,

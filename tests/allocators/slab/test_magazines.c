@@ -13,6 +13,7 @@ typedef struct listed {
 } listed_t;
 
 static listed_t listed;
+static const dao_slab_sizes_t *sizes = &dao_slab_device_sizes;
 
 static void attach(dao_magazine_owner_t *owner, dao_magazines_t *magazines)
 {
@@ -42,7 +43,7 @@ static void detach(dao_magazine_owner_t *owner, dao_magazines_t *magazines)
 
 static void owner_begin(listed_t *list)
 {
-    *list = (listed_t){.owner = {.attach = attach, .detach = detach}};
+    *list = (listed_t){.owner = {.attach = attach, .detach = detach, .sizes = sizes}};
     dao_magazines_owner_init(&list->owner);
 }
 
@@ -69,15 +70,15 @@ static void a_thread_gets_empty_ones_of_its_own(void)
     CU_ASSERT_PTR_NOT_NULL_FATAL(own);
     CU_ASSERT_PTR_EQUAL(dao_magazines_own(&listed.owner), own);
     CU_ASSERT_EQUAL(listed.attach_count, 1);
-    CU_ASSERT_EQUAL(own->used_floor, -(int64_t)DAO_MAGAZINES_BYTES_MAX);
-    for (uint32_t i = 0; i < DAO_SLAB_CLASS_COUNT; i++) {
+    CU_ASSERT_EQUAL(own->used_floor, -(int64_t)sizes->kept_bytes);
+    for (uint32_t i = 0; i < dao_slab_class_count(sizes); i++) {
         const dao_magazine_t *magazine = &own->magazines[i];
         CU_ASSERT_EQUAL(atomic_load(&magazine->count), 0);
-        CU_ASSERT_EQUAL(magazine->object_bytes, dao_slab_object_bytes(i));
+        CU_ASSERT_EQUAL(magazine->object_bytes, dao_slab_object_bytes(sizes, i));
         CU_ASSERT_TRUE(magazine->capacity >= DAO_MAGAZINE_OBJECT_MIN);
         CU_ASSERT_TRUE(magazine->capacity <= DAO_MAGAZINE_OBJECT_MAX);
         CU_ASSERT_TRUE(magazine->capacity == DAO_MAGAZINE_OBJECT_MIN ||
-                       (size_t)magazine->object_bytes * magazine->capacity <= DAO_MAGAZINE_BYTES_MAX);
+                       (size_t)magazine->object_bytes * magazine->capacity <= sizes->magazine_bytes);
         CU_ASSERT_TRUE(i == 0 ||
                        magazine->objects == own->magazines[i - 1].objects + own->magazines[i - 1].capacity);
     }

@@ -3,16 +3,17 @@
 #include "allocators/slab/slab.h"
 #include "tests/support/suite.h"
 
-#define BASE  ((uintptr_t)0x7f0000000000)
-#define CLASS 0u /* objects of one unit */
-#define COUNT 8u /* objects of a slab here */
+#define BASE       ((uintptr_t)0x7f0000000000)
+#define UNIT_BYTES ((size_t)256)
+#define CLASS      0u /* objects of one unit */
+#define COUNT      8u /* objects of a slab here */
 
 static dao_slabs_t slabs;
 static uintptr_t next_address;
 
 static void begin(void)
 {
-    CU_ASSERT_EQUAL_FATAL(dao_slabs_init(&slabs), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_slabs_init(&slabs, &dao_slab_device_sizes), DAO_OK);
     next_address = BASE;
 }
 
@@ -52,11 +53,36 @@ static uint32_t take(void **addresses, uint32_t most)
 
 static void every_size_has_the_smallest_class_that_holds_it(void)
 {
-    for (size_t size_bytes = 1; size_bytes <= DAO_SLAB_OBJECT_BYTES_MAX; size_bytes++) {
-        uint32_t class_index = dao_slab_class_of(size_bytes);
-        CU_ASSERT_TRUE(class_index < DAO_SLAB_CLASS_COUNT);
-        CU_ASSERT_TRUE(dao_slab_object_bytes(class_index) >= size_bytes);
-        CU_ASSERT_TRUE(class_index == 0 || dao_slab_object_bytes(class_index - 1) < size_bytes);
+    static const dao_slab_sizes_t *const all_sizes[] = {&dao_slab_device_sizes, &dao_slab_host_sizes};
+    for (size_t i = 0; i < 2; i++) {
+        const dao_slab_sizes_t *sizes = all_sizes[i];
+        dao_slabs_t of_sizes;
+        CU_ASSERT_EQUAL_FATAL(dao_slabs_init(&of_sizes, sizes), DAO_OK);
+        for (size_t size_bytes = 1; size_bytes <= DAO_SLAB_OBJECT_BYTES_MAX; size_bytes++) {
+            uint32_t class_index = dao_slabs_class_of(&of_sizes, size_bytes);
+            CU_ASSERT_TRUE(class_index < dao_slab_class_count(sizes));
+            CU_ASSERT_TRUE(dao_slab_object_bytes(sizes, class_index) >= size_bytes);
+            CU_ASSERT_TRUE(class_index == 0 || dao_slab_object_bytes(sizes, class_index - 1) < size_bytes);
+        }
+        CU_ASSERT_EQUAL(dao_slab_object_bytes(sizes, dao_slab_class_count(sizes) - 1),
+                        DAO_SLAB_OBJECT_BYTES_MAX);
+        dao_slabs_finish(&of_sizes);
+    }
+}
+
+/* All offsets of a slab, for every size. */
+static void an_offset_is_divided_exactly(void)
+{
+    static const dao_slab_sizes_t *const all_sizes[] = {&dao_slab_device_sizes, &dao_slab_host_sizes};
+    for (size_t i = 0; i < 2; i++) {
+        for (uint32_t k = 0; k < dao_slab_class_count(all_sizes[i]); k++) {
+            uint32_t object_bytes = dao_slab_object_bytes(all_sizes[i], k), wrong_count = 0;
+            uint32_t reciprocal = dao_slab_reciprocal(object_bytes);
+            for (uint32_t offset = 0; offset < DAO_SLAB_BYTES_MAX; offset++) {
+                wrong_count += dao_slab_index(offset, reciprocal) != offset / object_bytes;
+            }
+            CU_ASSERT_EQUAL(wrong_count, 0);
+        }
     }
 }
 
@@ -66,9 +92,9 @@ static void objects_are_taken_by_address_and_found_again(void)
     add();
     CU_ASSERT_EQUAL(take(addresses, COUNT + 1), COUNT);
     for (uint32_t i = 0; i < COUNT; i++) {
-        CU_ASSERT_PTR_EQUAL(addresses[i], (void *)(BASE + i * DAO_SLAB_UNIT_BYTES));
+        CU_ASSERT_PTR_EQUAL(addresses[i], (void *)(BASE + i * UNIT_BYTES));
         uint64_t object = dao_slabs_object_at(&slabs, addresses[i]);
-        CU_ASSERT_EQUAL(dao_slab_object_unit(object), i);
+        CU_ASSERT_EQUAL(dao_slab_object_index(object), i);
     }
     CU_ASSERT_EQUAL(take(addresses, 1), 0);
     CU_ASSERT_EQUAL(slabs.classes[CLASS].out_count, COUNT);
@@ -140,7 +166,7 @@ static void what_was_mailed_is_put_back_by_a_drain(void)
     for (uint32_t i = 0; i < 3; i++) {
         dao_slabs_mail(&slabs, dao_slabs_object_at(&slabs, addresses[i]));
     }
-    CU_ASSERT_EQUAL(dao_slabs_mail_bytes(&slabs), 3 * DAO_SLAB_UNIT_BYTES);
+    CU_ASSERT_EQUAL(dao_slabs_mail_bytes(&slabs), 3 * UNIT_BYTES);
     CU_ASSERT_EQUAL(slabs.classes[CLASS].out_count, COUNT);
     dao_slabs_drain(&slabs);
     CU_ASSERT_EQUAL(dao_slabs_mail_bytes(&slabs), 0);
@@ -152,30 +178,33 @@ static void what_was_mailed_is_put_back_by_a_drain(void)
 static void an_address_between_granules_is_refused(void)
 {
     dao_slab_t *slab = dao_slabs_prepare(&slabs, CLASS, COUNT);
-    CU_ASSERT_FALSE(dao_slabs_add(&slabs, slab, (void *)(BASE + DAO_SLAB_UNIT_BYTES)));
+    CU_ASSERT_FALSE(dao_slabs_add(&slabs, slab, (void *)(BASE + UNIT_BYTES)));
     CU_ASSERT_EQUAL(slabs.slab_count, 0);
     dao_slabs_recycle(&slabs, slab);
 }
 
 static void an_object_is_found_from_within(void)
 {
-    uint32_t class_index = dao_slab_class_of(3 * DAO_SLAB_UNIT_BYTES), unit = 0;
+    uint32_t class_index = dao_slabs_class_of(&slabs, 3 * UNIT_BYTES), index = 0;
     dao_slab_t *slab = dao_slabs_prepare(&slabs, class_index, 5);
     CU_ASSERT_TRUE_FATAL(dao_slabs_add(&slabs, slab, (void *)BASE));
-    const char *inside = (const char *)BASE + 3 * DAO_SLAB_UNIT_BYTES + 700;
+    const char *inside = (const char *)BASE + 3 * UNIT_BYTES + 700;
     uint64_t entry = dao_slab_map_find(&slabs.map, inside);
-    CU_ASSERT_TRUE(dao_slab_entry_object_unit(entry, inside, &unit));
-    CU_ASSERT_EQUAL(unit, 3);
-    CU_ASSERT_FALSE(dao_slab_entry_object_unit(entry, (const char *)BASE + 15 * DAO_SLAB_UNIT_BYTES, &unit));
+    CU_ASSERT_TRUE(dao_slab_entry_object_index(entry, inside, &index));
+    CU_ASSERT_EQUAL(index, 1);
+    CU_ASSERT_FALSE(dao_slab_entry_begins_object(entry, inside));
+    CU_ASSERT_TRUE(dao_slab_entry_begins_object(entry, (const char *)BASE + 3 * UNIT_BYTES));
+    CU_ASSERT_FALSE(dao_slab_entry_object_index(entry, (const char *)BASE + 15 * UNIT_BYTES, &index));
     dao_block_t block = dao_slab_describe(entry, inside, dao_slab_word(600, 9));
-    CU_ASSERT_PTR_EQUAL(block.address, (char *)BASE + 3 * DAO_SLAB_UNIT_BYTES);
+    CU_ASSERT_PTR_EQUAL(block.address, (char *)BASE + 3 * UNIT_BYTES);
     CU_ASSERT_EQUAL(block.requested_bytes, 600);
-    CU_ASSERT_EQUAL(block.block_bytes, 3 * DAO_SLAB_UNIT_BYTES);
+    CU_ASSERT_EQUAL(block.block_bytes, 3 * UNIT_BYTES);
     CU_ASSERT_EQUAL(block.tag, 9);
 }
 
 static CU_TestInfo tests[] = {
     {"every size has the smallest class that holds it", every_size_has_the_smallest_class_that_holds_it},
+    {"an offset is divided exactly", an_offset_is_divided_exactly},
     {"objects are taken by address and found again", objects_are_taken_by_address_and_found_again},
     {"a full slab is in no list and a partial one is", a_full_slab_is_in_no_list_and_a_partial_one_is},
     {"the first whole slab is kept and the next one ends",

@@ -17,13 +17,14 @@
 static heap_backend_t *heap;
 static dao_allocator_t *inner; /* what the latest front is stacked over */
 static size_t small_bytes;     /* of that front; 0: the default */
+static const dao_slab_sizes_t *sizes = &dao_slab_device_sizes;
 
 /* ---- the contract ---- */
 
 /* Stacks the front over what was made, or takes that down again. */
 static dao_status_t stack(dao_allocator_t **out_allocator)
 {
-    dao_status_t status = dao_thread_cache_create(inner, "device:0", small_bytes, out_allocator);
+    dao_status_t status = dao_thread_cache_create(inner, "device:0", sizes, small_bytes, out_allocator);
     if (status != DAO_OK) {
         inner->ops->destroy(inner);
     }
@@ -101,11 +102,18 @@ static void large_contract_end(void)
     small_bytes = 0;
 }
 
-static void over_host_begin(void)
+static void over_host_contract_begin(void)
 {
     static const allocator_contract_t contract = {
         .create = over_host_create, .destroy = over_host_destroy, .alignment_bytes = 64};
+    sizes = &dao_slab_host_sizes;
     allocator_contract_begin_on(&contract);
+}
+
+static void over_host_contract_end(void)
+{
+    allocator_contract_end();
+    sizes = &dao_slab_device_sizes;
 }
 
 /* ---- helpers ---- */
@@ -132,6 +140,18 @@ static void large_end(void)
 {
     end();
     small_bytes = 0;
+}
+
+static void host_begin(void)
+{
+    sizes = &dao_slab_host_sizes;
+    CU_ASSERT_EQUAL_FATAL(over_host_create(&allocator), DAO_OK);
+}
+
+static void host_end(void)
+{
+    over_host_destroy(allocator);
+    sizes = &dao_slab_device_sizes;
 }
 
 static dao_stats_t stats_now(void)
@@ -166,19 +186,6 @@ static size_t block_bytes_of(void *address)
     dao_block_t block = {0};
     CU_ASSERT_EQUAL(allocator->ops->query(allocator, address, &block), DAO_OK);
     return block.block_bytes;
-}
-
-/* ---- sizes ---- */
-
-static void a_class_is_the_smallest_that_fits(void)
-{
-    for (size_t size_bytes = 1; size_bytes <= DAO_SLAB_OBJECT_BYTES_MAX; size_bytes++) {
-        uint32_t class_index = dao_slab_class_of(size_bytes);
-        CU_ASSERT_TRUE_FATAL(class_index < DAO_SLAB_CLASS_COUNT);
-        CU_ASSERT_TRUE_FATAL(dao_slab_object_bytes(class_index) >= size_bytes);
-        CU_ASSERT_TRUE_FATAL(class_index == 0 || dao_slab_object_bytes(class_index - 1) < size_bytes);
-    }
-    CU_ASSERT_EQUAL(dao_slab_class_of(DAO_SLAB_OBJECT_BYTES_MAX), DAO_SLAB_CLASS_COUNT - 1);
 }
 
 /* ---- what is small ---- */
@@ -336,18 +343,19 @@ static void a_thread_keeps_a_bounded_number_of_bytes(void)
 {
     enum { COUNT = 12 };
     void *addresses[DAO_SLAB_CLASS_COUNT][COUNT];
-    for (uint32_t i = 0; i < DAO_SLAB_CLASS_COUNT; i++) {
+    uint32_t class_count = dao_slab_class_count(sizes);
+    for (uint32_t i = 0; i < class_count; i++) {
         for (size_t k = 0; k < COUNT; k++) {
-            addresses[i][k] = take(dao_slab_object_bytes(i));
+            addresses[i][k] = take(dao_slab_object_bytes(sizes, i));
         }
     }
-    for (uint32_t i = 0; i < DAO_SLAB_CLASS_COUNT; i++) {
+    for (uint32_t i = 0; i < class_count; i++) {
         for (size_t k = 0; k < COUNT; k++) {
             give(addresses[i][k]);
-            CU_ASSERT_TRUE(stats_now().cached_bytes <= DAO_MAGAZINES_BYTES_MAX);
+            CU_ASSERT_TRUE(stats_now().cached_bytes <= sizes->kept_bytes);
         }
     }
-    CU_ASSERT_TRUE(stats_now().cached_bytes > DAO_MAGAZINES_BYTES_MAX / 4);
+    CU_ASSERT_TRUE(stats_now().cached_bytes > sizes->kept_bytes / 4);
 }
 
 /* ---- wrong frees ---- */
@@ -571,6 +579,59 @@ static void random_operations_are_counted_exactly(void)
     model_compare(&model);
 }
 
+/* ---- ordinary memory ---- */
+
+static void blocks_of_the_host_are_multiples_of_64_bytes(void)
+{
+    static const size_t requested[] = {1, 64, 65, 1024, 1025, 2049, 32 * KIB};
+    static const size_t expected[] = {64, 64, 128, 1024, 1152, 2304, 32 * KIB};
+    for (size_t i = 0; i < 7; i++) {
+        void *address = take(requested[i]);
+        CU_ASSERT_EQUAL(block_bytes_of(address), expected[i]);
+        CU_ASSERT_EQUAL((uintptr_t)address % 64, 0);
+        give(address);
+        CU_ASSERT_EQUAL(dao_allocator_free(allocator, address), DAO_ERR_DOUBLE_FREE);
+        CU_ASSERT_EQUAL(dao_allocator_free(allocator, (char *)address + 1), DAO_ERR_DOUBLE_FREE);
+    }
+    dao_block_request_t aligned = {.size_bytes = 100, .alignment_bytes = 4096};
+    dao_block_grant_t grant;
+    CU_ASSERT_EQUAL(allocator->ops->alloc(allocator, &aligned, &grant), DAO_OK);
+    CU_ASSERT_EQUAL((uintptr_t)grant.address % 4096, 0);
+    give(grant.address);
+}
+
+/* Each block is full of its own number as long as it lives. */
+static void blocks_of_the_host_share_no_byte(void)
+{
+    static unsigned char *blocks[LIVE_MAX];
+    static size_t block_bytes[LIVE_MAX];
+    uint64_t seed = dao_test_seed("bytes of the host", 7);
+    size_t wrong_count = 0;
+    for (size_t i = 0; i < 20000; i++) {
+        size_t k = (size_t)(dao_random_next(&seed) % LIVE_MAX);
+        unsigned char value = (unsigned char)k;
+        if (blocks[k] == NULL) {
+            block_bytes[k] =
+                1 + (size_t)(dao_random_next(&seed) % (dao_random_next(&seed) % 8 == 0 ? 40960 : 600));
+            blocks[k] = take(block_bytes[k]);
+            memset(blocks[k], value, block_bytes[k]);
+            continue;
+        }
+        wrong_count += blocks[k][0] != value || memcmp(blocks[k], blocks[k] + 1, block_bytes[k] - 1) != 0;
+        give(blocks[k]);
+        blocks[k] = NULL;
+    }
+    CU_ASSERT_EQUAL(wrong_count, 0);
+    for (size_t k = 0; k < LIVE_MAX; k++) {
+        if (blocks[k] != NULL) {
+            give(blocks[k]);
+        }
+        blocks[k] = NULL;
+    }
+    (void)trim();
+    CU_ASSERT_EQUAL(stats_now().reserved_bytes, 0);
+}
+
 /* ---- failures below ---- */
 
 /* Takes blocks of several sizes, counts those that fail. */
@@ -610,7 +671,6 @@ static void every_failing_call_of_the_backend_is_survived(void)
 }
 
 static CU_TestInfo tests[] = {
-    {"a class is the smallest that fits", a_class_is_the_smallest_that_fits},
     {"small blocks have the size of their class", small_blocks_have_the_size_of_their_class},
     {"what is not small goes below", what_is_not_small_goes_below},
     {"a block keeps its tag", a_block_keeps_its_tag},
@@ -639,18 +699,27 @@ static CU_TestInfo large_tests[] = {
     CU_TEST_INFO_NULL,
 };
 
+static CU_TestInfo host_tests[] = {
+    {"blocks of the host are multiples of 64 bytes", blocks_of_the_host_are_multiples_of_64_bytes},
+    {"blocks of the host share no byte", blocks_of_the_host_share_no_byte},
+    {"a thread keeps a bounded number of bytes", a_thread_keeps_a_bounded_number_of_bytes},
+    {"random operations are counted exactly", random_operations_are_counted_exactly},
+    CU_TEST_INFO_NULL,
+};
+
 int main(void)
 {
     CU_SuiteInfo suites[] = {{"slab over pages, contract", NULL, NULL, over_pages_begin,
                               allocator_contract_end, allocator_contract_tests},
                              {"slab over segments, contract", NULL, NULL, over_segments_begin,
                               allocator_contract_end, allocator_contract_tests},
-                             {"slab over host, contract", NULL, NULL, over_host_begin, allocator_contract_end,
-                              allocator_contract_tests},
+                             {"slab over host, contract", NULL, NULL, over_host_contract_begin,
+                              over_host_contract_end, allocator_contract_tests},
                              {"slab", NULL, NULL, begin, end, tests},
                              {"slabs of up to 32 KiB, contract", NULL, NULL, large_contract_begin,
                               large_contract_end, allocator_contract_tests},
                              {"slabs of up to 32 KiB", NULL, NULL, large_begin, large_end, large_tests},
+                             {"slabs of the host", NULL, NULL, host_begin, host_end, host_tests},
                              CU_SUITE_INFO_NULL};
     return dao_suite_run(suites);
 }

@@ -34,7 +34,8 @@ static void begin(void)
                                                                .name = "device:0"},
                                  &inner),
         DAO_OK);
-    CU_ASSERT_EQUAL_FATAL(dao_thread_cache_create(inner, "device:0", 0, &allocator), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_thread_cache_create(inner, "device:0", &dao_slab_device_sizes, 0, &allocator),
+                          DAO_OK);
 }
 
 static void end(void)
@@ -47,7 +48,7 @@ static void end(void)
 static void host_begin(void)
 {
     CU_ASSERT_EQUAL_FATAL(dao_host_allocator_create(&(dao_host_config_t){.name = "cpu"}, &inner), DAO_OK);
-    CU_ASSERT_EQUAL_FATAL(dao_thread_cache_create(inner, "cpu", 0, &allocator), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_thread_cache_create(inner, "cpu", &dao_slab_host_sizes, 0, &allocator), DAO_OK);
 }
 
 static void host_end(void)
@@ -193,7 +194,8 @@ static void allocators_beyond_the_slots_do_without(void)
     for (size_t i = 0; i < COUNT; i++) {
         dao_allocator_t *below = NULL;
         CU_ASSERT_EQUAL_FATAL(dao_host_allocator_create(&(dao_host_config_t){.name = "cpu"}, &below), DAO_OK);
-        CU_ASSERT_EQUAL_FATAL(dao_thread_cache_create(below, "cpu", 0, &fronts[i]), DAO_OK);
+        CU_ASSERT_EQUAL_FATAL(dao_thread_cache_create(below, "cpu", &dao_slab_host_sizes, 0, &fronts[i]),
+                              DAO_OK);
         void *address = NULL;
         CU_ASSERT_EQUAL_FATAL(dao_allocator_alloc(fronts[i], 1000, &address), DAO_OK);
         CU_ASSERT_EQUAL(dao_allocator_free(fronts[i], address), DAO_OK);
@@ -285,7 +287,8 @@ static void a_producer_and_a_consumer_stay_bounded(void)
     CU_ASSERT_EQUAL(stats.live_count, 0);
     CU_ASSERT_EQUAL(stats.used_bytes, 0);
     /* on the way, kept by both, and slabs that are not full */
-    uint64_t most_bytes = (RING + 2) * 4 * KIB + 2 * DAO_MAGAZINES_BYTES_MAX + 4 * 2 * DAO_SLAB_BYTES_MAX;
+    uint64_t most_bytes =
+        (RING + 2) * 4 * KIB + 2 * dao_slab_device_sizes.kept_bytes + 4 * 2 * DAO_SLAB_BYTES_MAX;
     CU_ASSERT_TRUE(stats.peak_used_bytes >= 3072 && stats.peak_used_bytes <= most_bytes);
     dao_cond_finish(&ring.changed);
     dao_mutex_finish(&ring.lock);

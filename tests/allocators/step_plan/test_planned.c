@@ -45,7 +45,8 @@ static dao_status_t device_create(const dao_step_plan_config_t *step_plan, dao_a
     dao_device_memory_config_t caching = {
         .ops = heap_backend_ops(heap), .device = heap_backend_device(heap), .name = "device:0"};
     dao_status_t status = dao_device_memory_create(&caching, &inner);
-    if (status == DAO_OK && (status = dao_thread_cache_create(inner, "device:0", 0, &slab)) != DAO_OK) {
+    if (status == DAO_OK &&
+        (status = dao_thread_cache_create(inner, "device:0", &dao_slab_device_sizes, 0, &slab)) != DAO_OK) {
         inner->ops->destroy(inner);
     }
     if (status == DAO_OK) {

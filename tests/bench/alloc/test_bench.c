@@ -43,7 +43,7 @@ static void every_trace_is_whole(void)
         CU_ASSERT_STRING_EQUAL(trace.name, name);
         dao_alloc_trace_finish(&trace);
     }
-    CU_ASSERT_EQUAL(dao_alloc_trace_name(9), NULL);
+    CU_ASSERT_EQUAL(dao_alloc_trace_name(10), NULL);
 }
 
 static bool is_same(const dao_alloc_trace_t *a, const dao_alloc_trace_t *b)
