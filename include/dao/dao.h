@@ -20,6 +20,7 @@
 #include <dao/lease.h>
 #include <dao/memory.h>
 #include <dao/observe.h>
+#include <dao/own_memory.h>
 #include <dao/peer.h>
 #include <dao/place.h>
 #include <dao/place_config.h>

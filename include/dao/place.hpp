@@ -142,6 +142,18 @@ inline void check(dao_status_t status)
     }
 }
 
+/**
+ * Makes a place of a program's own memory, or throws dao::error. As dao_place_register().
+ *
+ * Threads: any. Waits: never. Cost: O(1).
+ */
+[[nodiscard]] inline place register_place(const ::dao_own_memory_t &memory)
+{
+    place made = {DAO_PLACE_KIND_CPU, 0};
+    check(::dao_place_register(&memory, &made));
+    return made;
+}
+
 /* ---- chosen at compile time ---- */
 
 namespace detail

@@ -81,6 +81,20 @@ bool dao_core_is_forked(const dao_core_t *core)
 
 /* ---- places ---- */
 
+int32_t dao_core_own_add(dao_core_t *core, dao_backend_device_t *device,
+                         void (*end)(dao_backend_device_t *device))
+{
+    dao_mutex_lock(&core->lock);
+    int32_t index = atomic_load(&core->device_end);
+    if (index < DAO_DEVICE_COUNT_MAX) {
+        core->own_devices[index] = device;
+        core->own_device_end = end;
+        atomic_store_explicit(&core->device_end, index + 1, memory_order_release);
+    }
+    dao_mutex_unlock(&core->lock);
+    return index < DAO_DEVICE_COUNT_MAX ? index : -1;
+}
+
 dao_status_t dao_core_no_device(const dao_core_t *core, int32_t device_index)
 {
     return dao_error(DAO_ERR_NO_DEVICE,
@@ -100,6 +114,7 @@ dao_status_t dao_place_check(const dao_core_t *core, dao_place_t place)
                          "dao_device_place()",
                          dao_place_format(place, text));
     }
-    return place.index >= 0 && place.index < core->device_count ? DAO_OK
-                                                                : dao_core_no_device(core, place.index);
+    return place.index >= 0 && place.index < dao_core_device_end(core)
+               ? DAO_OK
+               : dao_core_no_device(core, place.index);
 }

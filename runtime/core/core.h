@@ -35,8 +35,13 @@ typedef struct dao_core {
     const dao_backend_ops_t *ops;
     dao_config_t config; /* as it was started, what is 0 not filled in */
     dao_backend_t *backend;
-    int32_t device_count;
-    uint32_t fork_count;                    /* forks before the start */
+    int32_t device_count; /* of the backend */
+    /* Places of a program's own memory are device places behind those of the backend. */
+    _Atomic int32_t device_end; /* numbers below it are device places */
+    dao_backend_device_t
+        *own_devices[DAO_DEVICE_COUNT_MAX];               /* by number; each is written before the end is */
+    void (*own_device_end)(dao_backend_device_t *device); /* set with the first; what ends each */
+    uint32_t fork_count;                                  /* forks before the start */
     dao_budget_t host_budget;               /* what host_memory and all pinned memory take from */
     _Atomic(dao_allocator_t *) host_memory; /* NULL until it is first used */
     dao_event_rings_t *event_rings;
@@ -107,6 +112,17 @@ static inline dao_strategy_t dao_core_strategy(const dao_core_t *core, dao_place
     dao_strategy_t fallback = kind == DAO_PLACE_KIND_DEVICE ? core->device_strategy : DAO_STRATEGY_GOOD_FIT;
     return strategy != DAO_STRATEGY_DEFAULT ? strategy : fallback;
 }
+
+/* Returns the number behind the last device place. */
+static inline int32_t dao_core_device_end(const dao_core_t *core)
+{
+    return atomic_load_explicit(&core->device_end, memory_order_acquire);
+}
+
+/* Gives a program's own memory the next device number, and takes it over; `end` is what ends such a device
+   with the core. -1: there is none left. */
+int32_t dao_core_own_add(dao_core_t *core, dao_backend_device_t *device,
+                         void (*end)(dao_backend_device_t *device));
 
 /* DAO_ERR_NO_DEVICE, with a message. */
 dao_status_t dao_core_no_device(const dao_core_t *core, int32_t device_index);

@@ -73,7 +73,7 @@ static bool owner_find(const dao_core_t *core, dao_place_t named, const void *ad
     static const dao_place_kind_t kinds[] = {DAO_PLACE_KIND_CPU, DAO_PLACE_KIND_DEVICE,
                                              DAO_PLACE_KIND_PINNED};
     for (int i = 0; i < 3; i++) {
-        int32_t count = kinds[i] == DAO_PLACE_KIND_CPU ? 1 : core->device_count;
+        int32_t count = kinds[i] == DAO_PLACE_KIND_CPU ? 1 : dao_core_device_end(core);
         for (int32_t index = 0; index < count; index++) {
             *out_place = (dao_place_t){kinds[i], index};
             if (!dao_place_equal(*out_place, named) && place_owns(*out_place, address)) {

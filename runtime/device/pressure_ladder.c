@@ -293,7 +293,7 @@ uint64_t dao_pressure_trim_host(dao_core_t *core)
         released_bytes = 0; /* out parameters are undefined then */
     }
     uint64_t sum_bytes = released_bytes;
-    for (int32_t i = 0; i < core->device_count; i++) {
+    for (int32_t i = 0; i < dao_core_device_end(core); i++) {
         dao_runtime_t *runtime = dao_runtime_started(i);
         if (runtime == NULL) {
             continue;
@@ -310,7 +310,7 @@ uint64_t dao_pressure_host_used(dao_core_t *core)
 {
     dao_allocator_t *host_memory = atomic_load(&core->host_memory);
     uint64_t used_bytes = host_memory != NULL ? host_memory->ops->used_get(host_memory) : 0;
-    for (int32_t i = 0; i < core->device_count; i++) {
+    for (int32_t i = 0; i < dao_core_device_end(core); i++) {
         dao_runtime_t *runtime = dao_runtime_started(i);
         used_bytes += runtime != NULL ? runtime->pinned_memory->ops->used_get(runtime->pinned_memory) : 0;
     }

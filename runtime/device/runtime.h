@@ -53,6 +53,10 @@ typedef struct dao_deferred_list {
 struct dao_runtime {
     const dao_backend_ops_t *ops;
     dao_backend_device_t *device;
+    /* Where memory comes from; the same two, but for a program's own memory on a device. */
+    const dao_backend_ops_t *memory_ops;
+    dao_backend_device_t *memory_device;
+    dao_runtime_t *lender; /* whose device, streams and fences these are, with a reference; NULL: its own */
     int32_t device_index;
     dao_device_info_t info;      /* as of the start; free_bytes is not kept up */
     dao_stream_fences_t *fences; /* streams that allocate and free in stream order; outlives the allocators */
@@ -81,6 +85,12 @@ void dao_runtime_release(dao_runtime_t *runtime);          /* the last one calls
 
 /* Returns the allocator of a pinned or device place of this runtime. */
 dao_allocator_t *dao_runtime_allocator(dao_runtime_t *runtime, dao_place_kind_t kind);
+
+/* Returns true if a stream orders the blocks of a runtime's places: it is that runtime's, or its lender's. */
+static inline bool dao_runtime_follows(const dao_runtime_t *runtime, const dao_stream_t *stream)
+{
+    return stream->runtime == runtime || stream->runtime->fences == runtime->fences;
+}
 
 /* ---- events and waits: runtime.c ---- */
 

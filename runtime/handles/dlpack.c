@@ -81,7 +81,7 @@ static dao_status_t device_name(const char *function, const dao_memory_t *memory
         out_device->device_id = place.index;
         break;
     }
-    if (out_device->device_type == 0) {
+    if (out_device->device_type == 0 || dao_memory_is_own(memory)) {
         char text[DAO_PLACE_TEXT_BYTES];
         return dao_error(
             DAO_ERR_UNSUPPORTED,
@@ -210,7 +210,8 @@ static dao_status_t place_find(const char *function, DLDevice device, dao_place_
                          "%s: the backend \"%s\" has no memory of DLPack's device type %" PRId32, function,
                          ops->name, type);
     }
-    return DAO_OK;
+    bool is_own = out_place->kind != DAO_PLACE_KIND_CPU && out_place->index >= core->device_count;
+    return is_own ? dao_core_no_device(core, out_place->index) : DAO_OK; /* others know only the backend's */
 }
 
 /* Returns the bytes that an address has to be a multiple of for elements of a type: a complex number is two

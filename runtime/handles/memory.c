@@ -326,6 +326,11 @@ const dao_backend_ops_t *dao_memory_backend(const dao_memory_t *memory)
     return memory->core->ops;
 }
 
+bool dao_memory_is_own(const dao_memory_t *memory)
+{
+    return memory->place.kind != DAO_PLACE_KIND_CPU && memory->place.index >= memory->core->device_count;
+}
+
 void *dao_memory_user_of(const dao_memory_t *memory, dao_memory_deleter_t deleter)
 {
     return memory->owner == OWNER_POINTER && memory->deleter == deleter ? memory->user : NULL;

@@ -41,9 +41,9 @@ dao_status_t dao_peer_query(int32_t device_index, int32_t peer_index, dao_peer_i
         return status;
     }
     const dao_backend_ops_t *ops = pair.device->ops;
-    bool is_itself = pair.device == pair.peer;
+    bool is_itself = pair.device->device == pair.peer->device;
     bool can_reach = is_itself;
-    if (!is_itself && ops->peer_can != NULL) {
+    if (!is_itself && ops->peer_can != NULL && ops == pair.peer->ops) {
         status = dao_runtime_told_of_two(pair.device, pair.peer,
                                          ops->peer_can(pair.device->device, pair.peer->device, &can_reach));
     }
@@ -59,13 +59,15 @@ dao_status_t dao_peer_enable(int32_t device_index, int32_t peer_index)
 {
     pair_t pair;
     dao_status_t status = pair_find("dao_peer_enable", device_index, peer_index, &pair);
-    if (status != DAO_OK || pair.device == pair.peer) {
+    if (status != DAO_OK || pair.device->device == pair.peer->device) {
         return status;
     }
     const dao_backend_ops_t *ops = pair.device->ops;
-    if (ops->peer_enable == NULL) {
-        return dao_error(DAO_ERR_UNSUPPORTED, "dao_peer_enable: devices of the %s backend reach no other one",
-                         ops->name);
+    if (ops->peer_enable == NULL || ops != pair.peer->ops) {
+        return dao_error(DAO_ERR_UNSUPPORTED,
+                         "dao_peer_enable: device:%" PRId32 " does not reach device:%" PRId32
+                         ", one of them a program's own memory or of a backend without peers",
+                         device_index, peer_index);
     }
     status = dao_runtime_told_of_two(pair.device, pair.peer,
                                      ops->peer_enable(pair.device->device, pair.peer->device));

@@ -75,7 +75,8 @@ static dao_status_t shared_begin(const char *function, dao_place_t place, dao_sh
         return status;
     }
     char text[DAO_PLACE_TEXT_BYTES];
-    if (place.kind != DAO_PLACE_KIND_DEVICE || !dao_backend_has_shared(core->ops)) {
+    bool is_own = place.index >= core->device_count; /* of the program */
+    if (place.kind != DAO_PLACE_KIND_DEVICE || is_own || !dao_backend_has_shared(core->ops)) {
         return dao_error(DAO_ERR_UNSUPPORTED, "%s: %s of backend \"%s\" is not shared between processes",
                          function, dao_place_format(place, text), core->ops->name);
     }

@@ -9,6 +9,7 @@
 #include "base/memory/host.h"
 #include "base/report/error.h"
 #include "runtime/device/deferred_free.h"
+#include "runtime/own/own_device.h"
 #include "runtime/place/lookup.h"
 
 #include <inttypes.h>
@@ -259,7 +260,8 @@ static dao_status_t copy_between_devices(const char *function, dao_stream_t *str
                          "pinned memory",
                          runtime->ops->name);
     }
-    int32_t other_device = dst_device == runtime->device_index ? src_device : dst_device;
+    int32_t own_device = dao_own_home(runtime->core, runtime->device_index);
+    int32_t other_device = dst_device == own_device ? src_device : dst_device;
     dao_runtime_t *other;
     dao_status_t status = runtime_acquire_healthy(other_device, function, &other);
     if (status != DAO_OK) {
@@ -269,6 +271,14 @@ static dao_status_t copy_between_devices(const char *function, dao_stream_t *str
         dao_runtime_release(other);
         return dao_error(DAO_ERR_INVALID, "%s: the stream is of a start that was finalized", function);
     }
+    if (other->ops != runtime->ops) {
+        dao_runtime_release(other);
+        return dao_error(
+            DAO_ERR_UNSUPPORTED,
+            "%s: no stream copies between a device and a program's own memory on none; dao_copy() "
+            "does",
+            function);
+    }
     dao_backend_device_t *dst_handle = dst_device == other_device ? other->device : runtime->device;
     dao_backend_device_t *src_handle = src_device == other_device ? other->device : runtime->device;
     status = dao_runtime_told_of_two(
@@ -276,6 +286,14 @@ static dao_status_t copy_between_devices(const char *function, dao_stream_t *str
         runtime->ops->copy_peer(stream->backend, dst_handle, dst, src_handle, src, size_bytes));
     dao_runtime_release(other);
     return status;
+}
+
+/* Returns the place as streams see it: a program's own memory is its device's. */
+static dao_place_t home_of(const dao_stream_t *stream, dao_place_t place)
+{
+    place.index =
+        place.kind == DAO_PLACE_KIND_DEVICE ? dao_own_home(stream->runtime->core, place.index) : place.index;
+    return place;
 }
 
 static bool is_between_devices(dao_place_t dst_place, dao_place_t src_place)
@@ -295,6 +313,8 @@ static dao_copy_kind_t copy_kind(dao_place_t dst_place, dao_place_t src_place)
 static dao_status_t copy_queue(const char *function, dao_stream_t *stream, dao_place_t dst_place, void *dst,
                                dao_place_t src_place, const void *src, size_t size_bytes)
 {
+    dst_place = home_of(stream, dst_place);
+    src_place = home_of(stream, src_place);
     if (is_between_devices(dst_place, src_place)) {
         return copy_between_devices(function, stream, dst_place.index, dst, src_place.index, src, size_bytes);
     }
@@ -307,10 +327,11 @@ static dao_status_t copy_queue(const char *function, dao_stream_t *stream, dao_p
 static dao_status_t copy_direction_check(const char *function, const dao_stream_t *stream,
                                          dao_place_t dst_place, dao_place_t src_place)
 {
-    int32_t own = stream->runtime->device_index;
+    int32_t own = dao_own_home(stream->runtime->core, stream->runtime->device_index);
     bool to_device = dst_place.kind == DAO_PLACE_KIND_DEVICE;
     bool from_device = src_place.kind == DAO_PLACE_KIND_DEVICE;
-    bool touches_own = (to_device && dst_place.index == own) || (from_device && src_place.index == own);
+    bool touches_own = (to_device && home_of(stream, dst_place).index == own) ||
+                       (from_device && home_of(stream, src_place).index == own);
     if ((to_device || from_device) && !touches_own) {
         char dst_text[DAO_PLACE_TEXT_BYTES];
         char src_text[DAO_PLACE_TEXT_BYTES];
@@ -387,8 +408,8 @@ static dao_status_t batch_queue(dao_stream_t *stream, dao_place_t dst_place, dao
     dao_runtime_t *runtime = stream->runtime;
     dao_copy_kind_t kind = copy_kind(dst_place, src_place);
     dao_status_t status = DAO_ERR_UNSUPPORTED;
-    if (batch->count > 1 && kind != DAO_COPY_KIND_H2H && !is_between_devices(dst_place, src_place) &&
-        runtime->ops->copy_batch != NULL) {
+    bool is_between = is_between_devices(home_of(stream, dst_place), home_of(stream, src_place));
+    if (batch->count > 1 && kind != DAO_COPY_KIND_H2H && !is_between && runtime->ops->copy_batch != NULL) {
         status = dao_runtime_told(runtime,
                                   runtime->ops->copy_batch(stream->backend, kind, batch->dsts, batch->srcs,
                                                            batch->sizes_bytes, batch->count));

@@ -49,7 +49,7 @@ static dao_status_t order_find(const char *function, dao_place_t place, dao_stre
                          "%s: host memory follows no stream; use dao_alloc() and dao_free()", function);
     }
     stream = stream != NULL ? stream : &runtime->streams[DAO_STREAM_ROLE_COMPUTE];
-    if (stream->runtime != runtime) {
+    if (!dao_runtime_follows(runtime, stream)) {
         return dao_error(DAO_ERR_INVALID, "%s: a stream of device:%" PRId32 "%s for memory at %s", function,
                          stream->runtime->device_index,
                          stream->runtime->device_index == place.index ? " before dao_finalize()" : "",

@@ -103,12 +103,15 @@ static dao_status_t copy_devices(const transfer_t *transfer)
 {
     DAO_ASSERT(transfer->src_runtime != NULL);
     DAO_ASSERT(transfer->dst_runtime != NULL);
-    if (transfer->src_runtime == transfer->dst_runtime) {
+    if (transfer->src_runtime->device == transfer->dst_runtime->device) {
         return copy_on(transfer->dst_runtime, DAO_STREAM_ROLE_COMPUTE, DAO_COPY_KIND_D2D, transfer->dst,
                        transfer->src, transfer->size_bytes);
     }
     dao_status_t status =
-        transfer->src_runtime->ops->copy_peer != NULL ? copy_peers(transfer) : DAO_ERR_UNSUPPORTED;
+        transfer->src_runtime->ops->copy_peer != NULL &&
+                transfer->src_runtime->ops == transfer->dst_runtime->ops /* a program's own memory is not */
+            ? copy_peers(transfer)
+            : DAO_ERR_UNSUPPORTED;
     return status == DAO_ERR_UNSUPPORTED ? copy_staged(transfer) : status;
 }
 

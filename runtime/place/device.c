@@ -36,8 +36,10 @@ dao_status_t dao_device_query(int32_t device_index, dao_device_info_t *out_info)
     if (status == DAO_OK) {
         status = dao_runtime_health(runtime, "dao_device_query");
     }
-    return status == DAO_OK ? dao_runtime_told(runtime, runtime->ops->device_query(runtime->device, out_info))
-                            : status;
+    return status == DAO_OK
+               ? dao_runtime_told(runtime,
+                                  runtime->memory_ops->device_query(runtime->memory_device, out_info))
+               : status;
 }
 
 dao_status_t dao_device_set_current(int32_t device_index)

@@ -31,6 +31,7 @@
 #include "runtime/observe/annotate.h"
 #include "runtime/observe/event_ring.h"
 #include "runtime/observe/watch.h"
+#include "runtime/own/own_device.h"
 #include "runtime/start/device_start.h"
 #include "runtime/start/hardening.h"
 #include "runtime/start/leaks.h"
@@ -136,6 +137,11 @@ static void core_destroy(dao_core_t *core)
     if (host_memory != NULL) {
         host_memory->ops->destroy(host_memory);
     }
+    for (int32_t i = 0; i < DAO_DEVICE_COUNT_MAX; i++) {
+        if (core->own_devices[i] != NULL) {
+            core->own_device_end(core->own_devices[i]);
+        }
+    }
     if (core->backend != NULL) {
         core->ops->close(core->backend);
     }
@@ -158,6 +164,7 @@ static dao_status_t backend_open(dao_core_t *core, const dao_config_t *config)
                          "the %s backend has %" PRId32 " devices; the library handles 0 to %d",
                          core->ops->name, core->device_count, DAO_DEVICE_COUNT_MAX);
     }
+    atomic_init(&core->device_end, core->device_count);
     return status;
 }
 
@@ -589,6 +596,13 @@ dao_status_t dao_core_host_start(dao_core_t *core, dao_allocator_t **out_allocat
 
 /* ---- devices ---- */
 
+/* Starts the device that a program's own memory is on, which is none of its kind. NULL: it is on none. */
+static dao_status_t lender_start(const dao_core_t *core, int32_t device_index, dao_runtime_t **out_lender)
+{
+    int32_t home_index = dao_own_home(core, device_index);
+    return home_index != device_index ? dao_runtime_borrow(home_index, out_lender) : DAO_OK;
+}
+
 /* Starts a runtime in this thread, or waits for the thread that does. */
 static dao_status_t runtime_start_locked(dao_core_t *core, int32_t device_index)
 {
@@ -599,8 +613,11 @@ static dao_status_t runtime_start_locked(dao_core_t *core, int32_t device_index)
     }
     *starter = dao_thread_self();
     unlock();
-    dao_runtime_t *runtime = NULL;
-    status = dao_runtime_create(core, device_index, &runtime);
+    dao_runtime_t *runtime = NULL, *lender = NULL;
+    status = lender_start(core, device_index, &lender);
+    if (status == DAO_OK) {
+        status = dao_runtime_create(core, device_index, lender, &runtime);
+    }
     lock();
     *starter = 0;
     atomic_store_explicit(&dao_started.runtimes[device_index], runtime, memory_order_release);
@@ -623,7 +640,7 @@ dao_status_t dao_runtime_borrow(int32_t device_index, dao_runtime_t **out_runtim
     if (status != DAO_OK) {
         return status;
     }
-    if (device_index < 0 || device_index >= core->device_count) {
+    if (device_index < 0 || device_index >= dao_core_device_end(core)) {
         return dao_core_no_device(core, device_index);
     }
     lock();

@@ -10,6 +10,7 @@
 #include "runtime/device/block.h"
 #include "runtime/device/deferred_free.h"
 #include "runtime/observe/watch.h"
+#include "runtime/own/own_device.h"
 #include "runtime/start/hardening.h"
 #include "runtime/start/place_start.h"
 
@@ -38,12 +39,17 @@ static void runtime_destroy(dao_runtime_t *runtime)
         runtime->device_memory->ops->destroy(runtime->device_memory);
     }
     dao_watch_pool_end(&start->watch);
-    dao_stream_fences_destroy(runtime->fences);
+    if (runtime->lender == NULL) {
+        dao_stream_fences_destroy(runtime->fences);
+    }
     if (runtime->bytes_stream != NULL) {
         runtime->ops->stream_destroy(runtime->bytes_stream);
     }
-    if (runtime->device != NULL) {
+    if (runtime->device != NULL && runtime->lender == NULL && runtime->ops->device_close != NULL) {
         runtime->ops->device_close(runtime->device);
+    }
+    if (runtime->lender != NULL) {
+        dao_runtime_release(runtime->lender);
     }
     if (dao_runtime_is_lost(runtime)) {
         dao_slow_path_end();
@@ -113,7 +119,7 @@ static dao_status_t harden(dao_runtime_t *runtime)
 static dao_status_t allocators_create(dao_runtime_t *runtime)
 {
     struct dao_device_start *start = runtime->start;
-    dao_watch_init(&start->watch, runtime->ops, runtime->device, runtime->device_index);
+    dao_watch_init(&start->watch, runtime->memory_ops, runtime->memory_device, runtime->device_index);
     start->origin = (dao_place_origin_t){.ops = &start->watch.ops,
                                          .device = dao_watch_device(&start->watch),
                                          .fences = runtime->fences,
@@ -157,18 +163,46 @@ static dao_status_t streams_create(dao_runtime_t *runtime)
     return DAO_OK;
 }
 
-dao_status_t dao_runtime_create(dao_core_t *core, int32_t device_index, dao_runtime_t **out_runtime)
+/* Opens a device of the backend. */
+static dao_status_t device_open(dao_runtime_t *runtime)
+{
+    dao_core_t *core = runtime->core;
+    dao_status_t status = core->ops->device_open(core->backend, runtime->device_index, &runtime->device);
+    runtime->memory_ops = runtime->ops;
+    runtime->memory_device = runtime->device;
+    return status == DAO_OK ? dao_stream_fences_create(runtime->ops, runtime->device, &runtime->fences)
+                            : status;
+}
+
+/* Takes a program's own memory for a device; what it is on lends it everything else. */
+static dao_status_t device_borrow(dao_runtime_t *runtime, dao_backend_device_t *own, dao_runtime_t *lender)
+{
+    runtime->memory_ops = &dao_own_ops;
+    runtime->memory_device = own;
+    if (lender == NULL) {
+        runtime->ops = &dao_own_ops;
+        runtime->device = own;
+        return dao_stream_fences_create(runtime->ops, runtime->device, &runtime->fences);
+    }
+    runtime->lender = dao_runtime_retain(lender);
+    runtime->device = lender->device;
+    runtime->fences = lender->fences;
+    dao_own_device_lend(own, lender->ops, lender->device);
+    return DAO_OK;
+}
+
+dao_status_t dao_runtime_create(dao_core_t *core, int32_t device_index, dao_runtime_t *lender,
+                                dao_runtime_t **out_runtime)
 {
     dao_runtime_t *runtime = runtime_empty(core, device_index);
     if (runtime == NULL) {
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory to start device:%" PRId32, device_index);
     }
-    dao_status_t status = core->ops->device_open(core->backend, device_index, &runtime->device);
+    dao_status_t status = device_index < core->device_count
+                              ? device_open(runtime)
+                              : device_borrow(runtime, core->own_devices[device_index], lender);
     if (status == DAO_OK) {
-        status = core->ops->device_query(runtime->device, &runtime->info);
-    }
-    if (status == DAO_OK) {
-        status = dao_stream_fences_create(runtime->ops, runtime->device, &runtime->fences);
+        status = runtime->memory_ops->device_query(runtime->memory_device, &runtime->info);
     }
     if (status == DAO_OK) {
         status = allocators_create(runtime);

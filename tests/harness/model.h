@@ -107,6 +107,7 @@ typedef struct model {
     uint32_t freed_next;
     uint64_t stamp;
     bool is_recording, is_registered;
+    int32_t own_index;                /* of a place of the program's own memory; 0: none yet */
     uint64_t pressure_id, segment_id; /* of callbacks; 0: none */
     dao_executor_t *executor;
     struct {

@@ -77,6 +77,7 @@ static const harness_call_func_t functions[] = {
     call_pressure,
     call_segment,
     call_host_register,
+    call_place_register,
     call_peer,
     call_share,
     call_executor_create,

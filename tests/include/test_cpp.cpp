@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <list>
 #include <map>
@@ -628,6 +629,45 @@ dao_status_t launch_fill(const dao_launch_t *launch, void *user)
     return dao_stream_fill(launch->stream, launch->addresses[0], *static_cast<std::uint8_t *>(user), 4096);
 }
 
+dao_status_t own_obtain(void *user, std::size_t size_bytes, void **out_address)
+{
+    *out_address = std::aligned_alloc(4096, (size_bytes + 4095) / 4096 * 4096);
+    *static_cast<int *>(user) += 1;
+    return *out_address != nullptr ? DAO_OK : DAO_ERR_NO_DEVICE_MEMORY;
+}
+
+dao_status_t own_release(void *user, void *address, std::size_t /* size_bytes */)
+{
+    std::free(address);
+    *static_cast<int *>(user) -= 1;
+    return DAO_OK;
+}
+
+void own_memory_is_a_place()
+{
+    static int held_count;
+    dao_own_memory_t memory{};
+    dao_status_t status = DAO_OK;
+    try {
+        (void)dao::register_place(memory);
+    } catch (const dao::error &error) {
+        status = error.status();
+    }
+    CU_ASSERT_EQUAL(status, DAO_ERR_INVALID);
+    memory.name = "own";
+    memory.user = &held_count;
+    memory.capacity_bytes = 64 * MIB;
+    memory.obtain = own_obtain;
+    memory.release = own_release;
+    dao::place own = dao::register_place(memory);
+    void *block = dao::alloc(own, 5 * MIB);
+    CU_ASSERT_EQUAL(dao::used(own), 5 * MIB);
+    CU_ASSERT_EQUAL(held_count, 1);
+    CU_ASSERT_EQUAL(dao::free(own, block), DAO_OK);
+    CU_ASSERT_EQUAL(dao_trim(own, 0, nullptr), DAO_OK);
+    CU_ASSERT_EQUAL(held_count, 0);
+}
+
 void an_executor_runs_kernels_and_steps()
 {
     dao_executor_config_t config = {};
@@ -774,6 +814,7 @@ CU_TestInfo tests[] = {
     {"devices reach peers and host memory", devices_reach_peers_and_host_memory},
     {"streams and events order copies", streams_and_events_order_copies},
     {"blocks follow streams", blocks_follow_streams},
+    {"own memory is a place", own_memory_is_a_place},
     {"an executor runs kernels and steps", an_executor_runs_kernels_and_steps},
     {"plans are made and shared", plans_are_made_and_shared},
     {"a swapped step is planned", a_swapped_step_is_planned},

@@ -76,6 +76,7 @@ bool call_hardening_check(model_t *model, const harness_op_t *op);
 bool call_pressure(model_t *model, const harness_op_t *op);
 bool call_segment(model_t *model, const harness_op_t *op);
 bool call_host_register(model_t *model, const harness_op_t *op);
+bool call_place_register(model_t *model, const harness_op_t *op);
 bool call_peer(model_t *model, const harness_op_t *op);
 
 /* calls_step.c */

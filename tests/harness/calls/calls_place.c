@@ -2,6 +2,7 @@
 /* Places: trim and limits, tags, and what observes them. */
 #include "tests/harness/calls/calls.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #define KIB ((size_t)1 << 10)
@@ -299,6 +300,49 @@ bool call_host_register(model_t *model, const harness_op_t *op)
         MODEL_REQUIRE(model, address == bytes + 5);
     }
     model->is_registered = !model_answer(model, dao_host_unregister(bytes), DAO_OK);
+    return true;
+}
+
+static dao_status_t own_obtain(void *user, size_t size_bytes, void **out_address)
+{
+    (void)user;
+    *out_address = aligned_alloc(4096, (size_bytes + 4095) / 4096 * 4096);
+    return *out_address != NULL ? DAO_OK : DAO_ERR_NO_DEVICE_MEMORY;
+}
+
+static dao_status_t own_release(void *user, void *address, size_t size_bytes)
+{
+    (void)user;
+    (void)size_bytes;
+    free(address);
+    return DAO_OK;
+}
+
+/* A place of the program's own memory, and a block of it there and back. */
+bool call_place_register(model_t *model, const harness_op_t *op)
+{
+    enum { CAPACITY_BYTES = 32 << 20, BYTES = 3000 };
+    static const dao_own_memory_t memory = {
+        .name = "own", .capacity_bytes = CAPACITY_BYTES, .obtain = own_obtain, .release = own_release};
+    static unsigned char returned[BYTES];
+    dao_place_t place = {DAO_PLACE_KIND_DEVICE, model->own_index}, host = {DAO_PLACE_KIND_CPU, 0};
+    if (model->own_index == 0) {
+        model_say(model, "dao_place_register(&memory, &place);");
+        if (model_answer(model, dao_place_register(&memory, &place), DAO_OK)) {
+            model->own_index = place.index;
+        }
+        return true;
+    }
+    model_say(model, "dao_free(place, dao_alloc(place, %d));", BYTES + op->kind);
+    unsigned char *bytes = dao_alloc(place, (size_t)BYTES + op->kind);
+    if (!model_answer(model, bytes != NULL ? DAO_OK : dao_last_status(), DAO_OK)) {
+        return true;
+    }
+    memset(bytes, op->kind, BYTES);
+    if (model_answer(model, dao_copy(host, returned, place, bytes, BYTES), DAO_OK)) {
+        MODEL_REQUIRE(model, memcmp(returned, bytes, BYTES) == 0);
+    }
+    (void)model_answer(model, dao_free(place, bytes), DAO_OK);
     return true;
 }
 
