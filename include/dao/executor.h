@@ -64,15 +64,22 @@ typedef struct dao_kernel {
     const dao_operand_t *operands; /**< a tensor named twice counts once; reads and writes are joined */
     uint32_t operand_count;        /**< at most DAO_OPERAND_COUNT_MAX */
     size_t workspace_bytes;        /**< device memory for this kernel alone, not kept */
+    /** Device time that its work takes, as far as the program knows; 0: not known. Prefetching goes by it: a
+        wrong one costs time, nothing else. */
+    uint64_t cost_ns;
 } dao_kernel_t;
 
 /** Most operands of one kernel. */
 #define DAO_OPERAND_COUNT_MAX 4096
 
-/** Which tensors are evicted when device memory is needed. */
+/**
+ * Which tensors are evicted when device memory is needed. The first one is the default: it goes by next uses
+ * where the queue or a step tells them, and by age where nothing does. Others are there to be compared with,
+ * or where the program knows better (DAO_POLICY_USER).
+ */
 #define DAO_POLICY_LIST(X)                                                                                   \
-    X(0, LRU, "lru", "least recently used first")                                                            \
-    X(1, BELADY, "belady", "furthest next use first, as far as the queue or the step tells")                 \
+    X(0, BELADY, "belady", "furthest next use first; without a known one before all, the oldest first")      \
+    X(1, LRU, "lru", "least recently used first")                                                            \
     X(2, WEIGHTED_LRU, "weighted_lru", "window with the greatest mean age, weighted by bytes")               \
     X(3, WEIGHTED_BELADY, "weighted_belady", "window with the greatest mean distance, weighted by bytes")    \
     X(4, WINDOW, "window", "consecutive window with the least score: bytes to move over distance")           \
@@ -113,7 +120,7 @@ typedef struct dao_executor_config {
     size_t capacity_bytes;
     size_t host_bytes;        /**< most pinned host memory to use; 0: no limit of its own */
     uint32_t queue_kernels;   /**< length of the queue; 0: DAO_EXECUTOR_QUEUE_DEFAULT */
-    dao_policy_t policy;      /**< DAO_POLICY_LRU is the default */
+    dao_policy_t policy;      /**< DAO_POLICY_BELADY is the default */
     dao_policy_score_t score; /**< for DAO_POLICY_USER */
     void *score_user;         /**< handed to score */
     dao_file_config_t file;   /**< where tensors go when pinned host memory is full; all zero: nowhere */

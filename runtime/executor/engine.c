@@ -168,6 +168,7 @@ static void pass_uses(dao_engine_t *engine, dao_item_t *item)
 {
     for (uint32_t i = 0; i < item->use_count; i++) {
         dao_access_pop(&item->uses[i]);
+        dao_residency_not_early(engine, item->uses[i].tensor);
         settle_tensor(engine, item->uses[i].tensor);
         dao_victims_update(engine, item->uses[i].tensor);
     }
@@ -391,6 +392,10 @@ static dao_status_t launch(dao_engine_t *engine, dao_item_t *item, const dao_pla
         dao_engine_fail(engine, status, true);
         return status;
     }
+    if (engine->plan == NULL) {
+        dao_pace_queue(&engine->pace, DAO_STREAM_ROLE_COMPUTE, *out_sequence, &fence,
+                       dao_prefetch_cost_ns(engine, item));
+    }
     dao_profiler_after(&engine->profiler, DAO_STREAM_ROLE_COMPUTE);
     return launch_status != DAO_OK ? DAO_ERR_KERNEL_FAILED : DAO_OK;
 }
@@ -507,6 +512,7 @@ static void look(dao_engine_t *engine)
     dao_status_t status = dao_timeline_poll(&engine->timeline);
     dao_engine_lose_unless_ok(engine, status);
     dao_throttle_look(&engine->throttle, &engine->timeline);
+    dao_pace_look(&engine->pace, &engine->timeline);
     dao_device_arena_purge(&engine->arena, &engine->timeline);
     dao_host_tier_purge(&engine->host_tier, &engine->timeline);
     dao_file_copy_settle(engine);

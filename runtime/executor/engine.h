@@ -9,6 +9,7 @@
 #include "runtime/executor/online/policy.h"
 #include "runtime/executor/online/throttle.h"
 #include "runtime/executor/records/item.h"
+#include "runtime/executor/streams/pace.h"
 #include "runtime/executor/streams/profiler.h"
 #include "runtime/executor/streams/timeline.h"
 #include "runtime/executor/tiers/device_arena.h"
@@ -59,6 +60,7 @@ typedef struct dao_engine {
     dao_engine_config_t config;
     dao_timeline_t timeline;
     dao_throttle_t throttle;
+    dao_pace_t pace;
     uint64_t unseen_count; /* kernels since the device was asked what has finished */
     dao_device_arena_t arena;
     dao_host_tier_t host_tier;
@@ -73,6 +75,9 @@ typedef struct dao_engine {
     dao_item_t *first_retired, *last_retired; /* launched, their drop not yet called */
     const dao_item_t *frontier;               /* prefetch.c: the first that is not admitted; NULL: all are */
     bool is_counted;      /* prefetch.c: the frontier counts, but not all of it is fetched */
+    uint64_t early_bytes; /* of tensors that are early */
+    double ahead_ns;      /* prefetch.c: cost of the kernels that are admitted and have not run */
+    double calm_until_ns; /* prefetch.c: until then nothing has to be fetched, in the time of `pace` */
     bool is_writing_back; /* writeback.c: copies have begun, and the high mark is not reached */
     dao_demand_t demand;  /* of what is admitted */
     uint64_t next_time;   /* of the next kernel that is taken in */

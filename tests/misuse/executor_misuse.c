@@ -219,7 +219,7 @@ static void command_list_wrong(void)
 
 static void policy_names(void)
 {
-    dao_policy_t policy = DAO_POLICY_LRU;
+    dao_policy_t policy = DAO_POLICY_SIZE;
     REFUSED(dao_policy_parse("oldest", &policy), DAO_ERR_INVALID, "belady");
     REFUSED(dao_policy_parse(NULL, &policy), DAO_ERR_INVALID, "NULL");
     NEED(policy == DAO_POLICY_LRU);

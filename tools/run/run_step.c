@@ -177,6 +177,7 @@ static dao_status_t push_kernel(run_t *run, uint32_t index)
         .operands = run->operands,
         .operand_count = fill_operands(run, op),
         .workspace_bytes = op->workspace_bytes,
+        .cost_ns = run->kernels[run->first_kernel + index].compute_ns,
     };
     return run->step != NULL ? dao_command_list_push(run->step, &kernel)
                              : dao_executor_push(run->executor, &kernel);

@@ -106,6 +106,7 @@ static dao_status_t push_kernel(simulator_t *simulator, uint32_t index)
         simulator->operands[i] = (dao_operand_t){simulator->tensors[tensor], kernel->uses[i].access};
     }
     dao_kernel_t pushed = {
+        .cost_ns = kernel->time_ns,
         .name = simulator->trace != NULL ? dao_trace_operator_name(simulator->trace, index) : NULL,
         .launch = launch_kernel,
         .user = (void *)(uintptr_t)kernel, /* it is only read */

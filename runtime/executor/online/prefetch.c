@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Prefetch.
 
-       taken in:   now                        frontier
-       ------------ | k k k k k k k k k k k k | k k k k k k
-                    [        admitted        ]
+       taken in:   now                        frontier           horizon
+       ------------ | k k k k k k k k k k k k | k k k k k k k k k k |
+                    [        admitted        ]  [ looked at ]
 
    A kernel is *admitted* when all that it and the admitted kernels before it use fits the device together.
    A tensor that exists counts from now to the last admitted kernel that uses it. One that an admitted
@@ -11,12 +11,19 @@
    kernel. So a prefetch for an admitted kernel never evicts another one's operand: its victims are needed
    after all of them.
 
-   The host queues work far ahead of the device. So a prefetch starts as soon as the device has the memory
-   and the link, not when its kernel is near.
+   What is fetched early takes memory from what could have stayed: the device then holds less of what it
+   will need, and moves more. So a fetch begins when two things hold, in the estimated time of pace.c:
+
+       it is due       some kernel up to the horizon would wait for its operands if the link began later
+       the link asks   what is queued on it ends before the kernel that is next does
+
+   The first one keeps bytes as few as on demand while there is time; the second one while there is none,
+   when the link always has work, and a later choice of victims knows more. What is early takes a share of
+   the device at most; that alone holds before the speed of the link is known.
 
    State of the frontier: NULL, all items are admitted; an item with is_counted false, not yet in the
-   demand; with is_counted true, in the demand, but not all its operands are fetched. Invariant: the
-   frontier is an item that has not run. */
+   demand; with is_counted true, in the demand, but not all its operands are fetched. Invariants: the
+   frontier is an item that has not run; ahead_ns is the cost of the kernels before it that have not. */
 #include "runtime/executor/online/prefetch.h"
 
 #include "base/numbers/math.h"
@@ -25,8 +32,28 @@
 #include "runtime/executor/records/tensor.h"
 #include "runtime/executor/state/residency.h"
 
+#include <math.h>
+
 /* Memory that admitted kernels may not count on: a share for holes between tensors. */
 #define HOLES_SHARE 6
+
+/* Kernels behind the frontier that are looked at for what is due. */
+#define HORIZON_KERNELS 1024u
+
+/* Of the time until a fetch is due, the part that passes before it is looked at again. */
+#define LOOK_SHARE 4
+
+/* What was fetched early and is not used yet takes at most this share of the device: 4 to 16 were compared on
+   seven steps at 90 to 20 % (docs/swap.md); a larger share overlaps more, and moves more. */
+#define EARLY_SHARE 8
+
+/* A copy is taken to need this much more time than it should, for what the estimate does not know. */
+#define MARGIN 1.25
+
+double dao_prefetch_cost_ns(const dao_engine_t *engine, const dao_item_t *item)
+{
+    return item->cost_ns != 0 ? (double)item->cost_ns : engine->throttle.kernel_ns;
+}
 
 void dao_prefetch_enqueued(dao_engine_t *engine, dao_item_t *item)
 {
@@ -43,6 +70,10 @@ void dao_prefetch_running(dao_engine_t *engine, const dao_item_t *item)
     if (engine->frontier == item) {
         engine->frontier = item->next;
         engine->is_counted = false;
+        engine->ahead_ns = 0;
+    } else if (item->kind == DAO_ITEM_KERNEL) {
+        double left_ns = engine->ahead_ns - dao_prefetch_cost_ns(engine, item);
+        engine->ahead_ns = left_ns > 0 ? left_ns : 0; /* the mean cost may have changed */
     }
 }
 
@@ -95,6 +126,76 @@ static bool is_missing(const dao_use_t *use)
            tensor->residency != DAO_RESIDENCY_EMPTY;
 }
 
+/* ---- when ---- */
+
+/* Bytes that a kernel has to wait for. */
+static double missing_bytes(const dao_item_t *item)
+{
+    double bytes = 0;
+    for (uint32_t i = 0; i < item->use_count; i++) {
+        bytes += is_missing(&item->uses[i]) ? (double)item->uses[i].tensor->size_bytes : 0;
+    }
+    return bytes;
+}
+
+/* Looks how long all fetches can wait. Returns true if one cannot. */
+static bool is_due(dao_engine_t *engine)
+{
+    const dao_pace_t *pace = &engine->pace;
+    const dao_pace_stream_t *link = &pace->streams[DAO_STREAM_ROLE_H2D];
+    double now_ns = pace->streams[DAO_STREAM_ROLE_COMPUTE].end_ns;
+    if (now_ns < engine->calm_until_ns) {
+        return false;
+    }
+    double time_ns = now_ns + engine->ahead_ns; /* when the kernel that is looked at begins */
+    double need_ns = 0;                         /* of the link, for it and those before it */
+    double calm_ns = INFINITY;
+    uint32_t count = 0;
+    double link_ns = link->end_ns > now_ns ? link->end_ns : now_ns;
+    for (const dao_item_t *item = engine->frontier; item != NULL && count < HORIZON_KERNELS && calm_ns > 0;
+         item = item->next) {
+        double bytes = missing_bytes(item);
+        need_ns += bytes > 0 ? MARGIN * dao_pace_copy_ns(pace, DAO_STREAM_ROLE_H2D, bytes) : 0;
+        if (bytes > 0 && time_ns - link_ns - need_ns < calm_ns) {
+            calm_ns = time_ns - link_ns - need_ns;
+        }
+        time_ns += item->kind == DAO_ITEM_KERNEL ? dao_prefetch_cost_ns(engine, item) : 0;
+        count += item->kind == DAO_ITEM_KERNEL ? 1 : 0;
+    }
+    if (calm_ns > 0) {
+        double span_ns = time_ns - now_ns;
+        engine->calm_until_ns = now_ns + (calm_ns < span_ns ? calm_ns : span_ns) / LOOK_SHARE;
+    }
+    return calm_ns <= 0;
+}
+
+/* Returns true if the link will have nothing to do before the kernel that is next has run. */
+static bool does_link_ask(const dao_engine_t *engine)
+{
+    const dao_pace_t *pace = &engine->pace;
+    const dao_item_t *item = engine->first_item;
+    double end_ns = pace->streams[DAO_STREAM_ROLE_COMPUTE].end_ns;
+    if (item == engine->frontier) {
+        return true;
+    }
+    for (uint32_t i = 0; i < item->use_count; i++) {
+        const dao_managed_t *tensor = item->uses[i].tensor;
+        double ready_ns = tensor->has_device ? dao_pace_fence_ns(pace, &tensor->device_written) : 0;
+        end_ns = ready_ns > end_ns ? ready_ns : end_ns;
+    }
+    end_ns += item->kind == DAO_ITEM_KERNEL ? dao_prefetch_cost_ns(engine, item) : 0;
+    return pace->streams[DAO_STREAM_ROLE_H2D].end_ns <= end_ns;
+}
+
+static bool may_fetch(dao_engine_t *engine)
+{
+    bool is_known = engine->pace.streams[DAO_STREAM_ROLE_H2D].bytes_per_ns > 0;
+    return engine->early_bytes <= engine->config.arena_bytes / EARLY_SHARE &&
+           (!is_known || (does_link_ask(engine) && is_due(engine)));
+}
+
+/* ---- what ---- */
+
 static bool fetch_use(dao_engine_t *engine, const dao_use_t *use)
 {
     dao_managed_t *tensor = use->tensor;
@@ -111,6 +212,8 @@ static bool fetch_use(dao_engine_t *engine, const dao_use_t *use)
         dao_residency_unland(engine, tensor);
     }
     DAO_ASSERT(tensor->has_device == (status == DAO_OK));
+    tensor->is_early = status == DAO_OK;
+    engine->early_bytes += status == DAO_OK ? tensor->size_bytes : 0;
     return status == DAO_OK;
 }
 
@@ -118,7 +221,7 @@ static bool fetch_all(dao_engine_t *engine, const dao_item_t *item)
 {
     bool is_done = true;
     for (uint32_t i = 0; is_done && i < item->use_count; i++) {
-        is_done = !is_missing(&item->uses[i]) || fetch_use(engine, &item->uses[i]);
+        is_done = !is_missing(&item->uses[i]) || (may_fetch(engine) && fetch_use(engine, &item->uses[i]));
     }
     return is_done;
 }
@@ -133,6 +236,7 @@ void dao_prefetch_fetch(dao_engine_t *engine)
             if (!engine->is_counted || !fetch_all(engine, item)) {
                 return;
             }
+            engine->ahead_ns += dao_prefetch_cost_ns(engine, item);
         }
         engine->frontier = item->next;
         engine->is_counted = false;

@@ -9,6 +9,9 @@
    allows. What fails is left to the kernel's own turn. */
 void dao_prefetch_fetch(dao_engine_t *engine);
 
+/* Device time of a kernel: what the program says, else the mean of those that were seen. */
+double dao_prefetch_cost_ns(const dao_engine_t *engine, const dao_item_t *item);
+
 /* An item was taken in; the oldest one is about to run. */
 void dao_prefetch_enqueued(dao_engine_t *engine, dao_item_t *item);
 void dao_prefetch_running(dao_engine_t *engine, const dao_item_t *item);

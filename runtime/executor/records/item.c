@@ -168,6 +168,7 @@ dao_status_t dao_item_from_kernel(dao_executor_t *executor, const dao_kernel_t *
     item->drop = kernel->drop;
     item->signature = signature_of(kernel, name);
     item->workspace_bytes = kernel->workspace_bytes;
+    item->cost_ns = kernel->cost_ns;
     static_assert((int)DAO_ACCESS_READ == DAO_USE_READ && (int)DAO_ACCESS_WRITE == DAO_USE_WRITE &&
                       (int)DAO_ACCESS_READ_WRITE == DAO_USE_READ_WRITE,
                   "an access is a use");
@@ -214,6 +215,7 @@ dao_status_t dao_item_copy(const dao_item_t *item, dao_counted_t *list, dao_item
     copy->user = item->user;
     copy->signature = item->signature;
     copy->workspace_bytes = item->workspace_bytes;
+    copy->cost_ns = item->cost_ns;
     copy->use_count = item->use_count;
     memcpy(copy->operand_uses, item->operand_uses, item->operand_count * sizeof(*item->operand_uses));
     for (uint32_t i = 0; i < item->use_count; i++) {

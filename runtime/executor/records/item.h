@@ -61,6 +61,7 @@ struct dao_item {
     uint64_t
         signature; /* of function, name and number of operands; equal for different kernels only by chance */
     size_t workspace_bytes;
+    uint64_t cost_ns;         /* as the program says; 0: not known */
     uint64_t finish_sequence; /* on the compute stream, once launched */
     uint32_t operand_count;
     uint32_t *operand_uses; /* operand -> index in uses */

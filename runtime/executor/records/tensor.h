@@ -68,6 +68,7 @@ struct dao_managed {
     uint64_t forecast_time;          /* learner.c: of its next use, by what the step was the time before */
     struct dao_plan_role *plan_role; /* in the plan that is followed; NULL: none */
     uint64_t admitted_until;         /* prefetch.c: behind the latest admitted kernel that uses it */
+    bool is_early;                   /* prefetch.c: fetched for a kernel that has not run */
     dao_victim_place_t victim;
     dao_victim_run_t run;
 

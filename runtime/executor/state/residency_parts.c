@@ -30,6 +30,7 @@ void dao_residency_give_device(dao_engine_t *engine, dao_managed_t *tensor)
     DAO_ASSERT(tensor->has_device);
     tensor->has_device = false;
     dao_victims_remove(engine, tensor);
+    dao_residency_not_early(engine, tensor);
     if (engine->plan != NULL) {
         DAO_ASSERT(tensor->plan_role != NULL);
         return; /* the place is the plan's */
@@ -181,6 +182,9 @@ dao_status_t dao_residency_copy(dao_engine_t *engine, const dao_managed_t *tenso
             dao_engine_lose_unless_ok(engine, status);
             if (is_measured) {
                 dao_profiler_after(&engine->profiler, copy->role);
+            }
+            if (is_measured && engine->plan == NULL) {
+                dao_pace_copy(&engine->pace, copy->role, *out_sequence, fence, copy->size_bytes);
             }
             return status;
         }

@@ -27,6 +27,13 @@ void dao_residency_land(dao_managed_t *tensor, uint64_t offset_bytes);
 /* Takes that part away again from a tensor that nothing was written to. */
 void dao_residency_unland(dao_engine_t *engine, dao_managed_t *tensor);
 
+/* Notes that a tensor that was fetched early is used now, or has gone again. */
+static inline void dao_residency_not_early(dao_engine_t *engine, dao_managed_t *tensor)
+{
+    engine->early_bytes -= tensor->is_early ? tensor->size_bytes : 0;
+    tensor->is_early = false;
+}
+
 /* Gives the part back, behind all that uses it; the place is the plan's if one is followed. */
 void dao_residency_give_device(dao_engine_t *engine, dao_managed_t *tensor);
 

@@ -104,7 +104,7 @@ static void contents_survive_half_the_room(void)
 
 static void every_policy_keeps_the_bytes(void)
 {
-    for (int policy = DAO_POLICY_LRU; policy < DAO_POLICY_USER; policy++) {
+    for (int policy = 0; policy < DAO_POLICY_USER; policy++) {
         config.policy = (dao_policy_t)policy;
         contents_survive_half_the_room();
     }
