@@ -88,27 +88,34 @@ static bool blocks_are_valid(const dao_range_t *range, recount_t *recount)
            dao_range_at(range, NONE)->state == NODE_BORDER && count + unused_count == range->node_count;
 }
 
-/* Checks some bins, whose nodes have one state, and counts these. */
+/* Checks the list of a bin, whose nodes have one state, and counts these. */
+static bool bin_is_valid(const dao_range_t *range, dao_range_set_t *bins, size_t bin, uint32_t state,
+                         uint32_t most, uint32_t *count)
+{
+    uint32_t before = dao_range_bin_link(bins, bin);
+    for (uint32_t i = dao_range_bin_first(range, bins, bin); i != NONE;
+         before = i, i = dao_range_at(range, i)->bin_after) {
+        const dao_range_node_t *node = dao_range_at(range, i);
+        if (++*count > most || node->state != state || node->bin != bin || node->bin_before != before) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Checks some bins, most of which are empty. */
 static bool bins_are_valid(const dao_range_t *range, dao_range_set_t *bins, uint32_t state, uint32_t most,
                            uint32_t *out_count)
 {
-    uint32_t count = 0;
-    for (size_t bin = BIN_FIRST; bin < BIN_END; bin++) {
-        bool has_bit =
-            (dao_range_words(range, bins)[bin / WORD_BITS - BIN_WORD_FIRST] >> bin % WORD_BITS & 1) != 0;
-        if (!has_bit && dao_range_bin_first(range, bins, bin) != NONE) {
+    const uint64_t *words = dao_range_words(range, bins);
+    const uint32_t *firsts = dao_range_bin_place(range, bins, BIN_FIRST);
+    *out_count = 0;
+    for (size_t i = 0; i < BIN_COUNT; i++) {
+        if (firsts[i] != NONE && ((words[i / WORD_BITS] >> i % WORD_BITS & 1) == 0 ||
+                                  !bin_is_valid(range, bins, BIN_FIRST + i, state, most, out_count))) {
             return false;
         }
-        uint32_t before = dao_range_bin_link(bins, bin);
-        for (uint32_t i = dao_range_bin_first(range, bins, bin); i != NONE;
-             before = i, i = dao_range_at(range, i)->bin_after) {
-            const dao_range_node_t *node = dao_range_at(range, i);
-            if (++count > most || node->state != state || node->bin != bin || node->bin_before != before) {
-                return false;
-            }
-        }
     }
-    *out_count = count;
     return true;
 }
 
