@@ -123,13 +123,6 @@ static bool is_counted(const model_block_t *block, dao_place_t place)
     return has_memory(block) && block->owner != MODEL_SHARED && dao_place_equal(block->place, place);
 }
 
-void model_note_new(model_t *model)
-{
-    for (uint32_t i = 0; i < MODEL_FREED_COUNT; i++) {
-        model->freed[i].is_fresh = false;
-    }
-}
-
 void model_block_enter(model_t *model, model_block_t *block, void *address, size_t size_bytes,
                        dao_place_t place, dao_tag_t tag)
 {
@@ -151,7 +144,6 @@ void model_block_enter(model_t *model, model_block_t *block, void *address, size
                              .home = MODEL_NO_STREAM,
                              .is_leased = model->lease_here != MODEL_LEASE_COUNT &&
                                           dao_place_equal(place, model_place(0))};
-    model_note_new(model);
 }
 
 bool model_may_keep(const model_t *model)
@@ -184,7 +176,6 @@ void model_block_leave(model_t *model, model_block_t *block)
     if (block->owner == MODEL_RAW) {
         model->freed[model->freed_next % MODEL_FREED_COUNT].place = block->place;
         model->freed[model->freed_next % MODEL_FREED_COUNT].address = block->address;
-        model->freed[model->freed_next % MODEL_FREED_COUNT].is_fresh = true;
         model->freed_next++;
     }
     *block = (model_block_t){0};

@@ -102,7 +102,6 @@ typedef struct model {
     struct {
         dao_place_t place;
         void *address;
-        bool is_fresh; /* nothing was allocated since */
     } freed[MODEL_FREED_COUNT];
     uint32_t freed_next;
     uint64_t stamp;
@@ -160,9 +159,6 @@ model_block_t *model_block_find(model_t *model, uint32_t slot, model_owner_t own
 /* Enters a block that the library has handed out: it lies in no other one. */
 void model_block_enter(model_t *model, model_block_t *block, void *address, size_t size_bytes,
                        dao_place_t place, dao_tag_t tag);
-
-/* Notes that addresses of freed blocks may be others' by now. */
-void model_note_new(model_t *model);
 
 /* What an allocation may answer: any of these. */
 typedef struct model_outcome {

@@ -14,9 +14,11 @@ bool call_alloc_with(model_t *model, const harness_op_t *op);
 bool call_alloc_async(model_t *model, const harness_op_t *op);
 bool call_free(model_t *model, const harness_op_t *op);
 bool call_free_async(model_t *model, const harness_op_t *op);
-bool call_free_wrong(model_t *model, const harness_op_t *op);
 bool call_record_stream(model_t *model, const harness_op_t *op);
 bool call_copy(model_t *model, const harness_op_t *op);
+
+/* calls_wrong.c */
+bool call_free_wrong(model_t *model, const harness_op_t *op);
 
 /* calls_stream.c */
 bool call_work(model_t *model, const harness_op_t *op);
@@ -111,6 +113,9 @@ dao_place_t call_place(const model_t *model, const harness_op_t *op);
 
 /* The size that it asks for: mostly small, now and then 0, above the device, or no size at all. */
 size_t call_size(const harness_op_t *op);
+
+/* What a call in stream order answers for a place and a stream: DAO_OK if they go together. */
+dao_status_t call_order_status(dao_place_t place, uint32_t slot);
 
 /* The slot of a stream that is there, of device 0; now and then MODEL_STREAM_OTHER. */
 uint32_t call_stream_slot(model_t *model, uint32_t number);

@@ -101,7 +101,6 @@ bool call_executor_create(model_t *model, const harness_op_t *op)
     }
     if (model_alloc_answer(model, place, ARENA_BYTES, 0, &outcome, got)) {
         model_books(model, place)->arena_bytes = ARENA_BYTES;
-        model_note_new(model); /* it may lie where a block was */
     } else {
         model->executor = NULL;
     }

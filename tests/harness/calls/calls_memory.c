@@ -125,8 +125,7 @@ bool call_alloc_with(model_t *model, const harness_op_t *op)
     return true;
 }
 
-/* Whether a place and a stream go together in stream order, and the answer if not. */
-static dao_status_t order_status(dao_place_t place, uint32_t slot)
+dao_status_t call_order_status(dao_place_t place, uint32_t slot)
 {
     if (place.kind == DAO_PLACE_KIND_CPU) {
         return DAO_ERR_UNSUPPORTED;
@@ -143,7 +142,7 @@ bool call_alloc_async(model_t *model, const harness_op_t *op)
     if (block == NULL) {
         return false;
     }
-    dao_status_t wanted = order_status(place, slot);
+    dao_status_t wanted = call_order_status(place, slot);
     model_outcome_t outcome = model_alloc_outcome(model, place, size_bytes, 0, model->tag_here);
     model_say(model, "void *block_%u = dao_alloc_async(((dao_place_t){%d, %d}), %zu, stream_%u);",
               op->slot % MODEL_BLOCK_COUNT, place.kind, place.index, size_bytes, slot);
@@ -196,10 +195,7 @@ bool call_free_async(model_t *model, const harness_op_t *op)
     if (block == NULL) {
         return false;
     }
-    if (model->step_depth > 0 && model->program->config.place_config.step_plan.defers_frees) {
-        return false; /* such a free in a step leaks */
-    }
-    dao_status_t wanted = order_status(block->place, slot);
+    dao_status_t wanted = call_order_status(block->place, slot);
     if (wanted == DAO_OK && (block->used_by & ~(1u << slot)) != 0 && !block->is_async) {
         call_settle(model, block); /* a block of dao_alloc() cannot name a second stream */
     } else if (wanted == DAO_OK && block->is_async && block->home != slot && block->home != MODEL_NO_STREAM) {
@@ -216,55 +212,6 @@ bool call_free_async(model_t *model, const harness_op_t *op)
     return true;
 }
 
-/* Frees what is no block's begin: it is told apart, and nothing changes. */
-bool call_free_wrong(model_t *model, const harness_op_t *op)
-{
-    model_block_t *block = model_block_find(model, op->slot, MODEL_RAW);
-    dao_place_t place = call_place(model, op);
-    dao_status_t got;
-    switch (op->kind % 4) {
-    case 0: { /* the program's own */
-        char own[64];
-        model_say(model, "char own[64]; dao_free(((dao_place_t){%d, %d}), own);", place.kind, place.index);
-        MODEL_REQUIRE(model, dao_free(place, own + op->small % 64) == DAO_ERR_FOREIGN_POINTER);
-        return true;
-    }
-    case 1: /* inside of a block */
-        if (block == NULL || block->size_bytes < 2) {
-            return false;
-        }
-        model_say(model, "dao_free(((dao_place_t){%d, %d}), (char *)block_%u + %zu);", block->place.kind,
-                  block->place.index, model_slot(model, block), 1 + op->number % (block->size_bytes - 1));
-        got = dao_free(block->place, block->address + 1 + op->number % (block->size_bytes - 1));
-        MODEL_REQUIRE(model, got == DAO_ERR_INTERIOR_POINTER ||
-                                 (got == DAO_ERR_FOREIGN_POINTER && block->place.kind == DAO_PLACE_KIND_CPU));
-        return true;
-    case 2: /* of another place */
-        if (block == NULL || dao_place_equal(place, block->place)) {
-            place = model_place(op->other % MODEL_PLACE_COUNT);
-        }
-        if (block == NULL || dao_place_equal(place, block->place)) {
-            return false;
-        }
-        model_say(model, "dao_free(((dao_place_t){%d, %d}), block_%u);", place.kind, place.index,
-                  model_slot(model, block));
-        MODEL_REQUIRE(model, dao_free(place, block->address) == DAO_ERR_WRONG_PLACE);
-        return true;
-    default: { /* once more */
-        uint32_t i = op->slot % MODEL_FREED_COUNT;
-        if (!model->freed[i].is_fresh) {
-            return false;
-        }
-        model_say(model, "dao_free(((dao_place_t){%d, %d}), %p); /* once more */", model->freed[i].place.kind,
-                  model->freed[i].place.index, model->freed[i].address);
-        got = dao_free(model->freed[i].place, model->freed[i].address);
-        MODEL_REQUIRE(model, got == DAO_ERR_DOUBLE_FREE || got == DAO_ERR_FOREIGN_POINTER ||
-                                 got == DAO_ERR_INTERIOR_POINTER);
-        return true;
-    }
-    }
-}
-
 bool call_record_stream(model_t *model, const harness_op_t *op)
 {
     model_block_t *block = model_block_find(model, op->slot, MODEL_RAW);
@@ -277,7 +224,7 @@ bool call_record_stream(model_t *model, const harness_op_t *op)
                                          : DAO_ERR_FOREIGN_POINTER));
         return true;
     }
-    dao_status_t wanted = order_status(block->place, slot);
+    dao_status_t wanted = call_order_status(block->place, slot);
     wanted = wanted == DAO_OK && !block->is_async ? DAO_ERR_UNSUPPORTED : wanted;
     model_say(model, "dao_record_stream(((dao_place_t){%d, %d}), block_%u, stream_%u);", block->place.kind,
               block->place.index, model_slot(model, block), slot);
