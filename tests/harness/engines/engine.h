@@ -59,8 +59,8 @@ const char *engine_point_text(uint32_t point);
 /* ---- the sweep of faults (sweep.c) ---- */
 
 /* Runs programs of seeds [first, ...) with each fault that they pass, once and persistently, and short ones
-   with pairs, until run_count inputs have run. Returns true if nothing was found and every point that can be
-   reached was hit. */
-bool engine_sweep(uint64_t first_seed, uint64_t run_count);
+   with pairs, until run_count inputs have run; or paired_count programs with all pairs, unless that is 0.
+   Returns true if nothing was found and, without paired_count, every point that can be reached was hit. */
+bool engine_sweep(uint64_t first_seed, uint64_t run_count, uint64_t paired_count);
 
 #endif

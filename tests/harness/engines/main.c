@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The standalone runner of programs:
 
-       harness_programs --programs N [--seed S]    N random programs, and which pairs they made
+       harness_programs --programs N [--seed S] [--pairs]
+                                                   N random programs; which pairs of an option and a call they
+                                                   made, where one that is missing is a failure
        harness_programs --sweep N [--seed S]       N runs with faults
+       harness_programs --sweep-pairs N [--seed S]    N programs with all pairs of faults
        harness_programs --file PATH [--fault POINT:SKIP:PERSISTENT]...    one program, as C
 
    The first program that fails is shrunk and printed as C. */
@@ -24,7 +27,7 @@ static bool next_program(uint64_t index, engine_input_t *input, void *user)
     const seeds_t *seeds = user;
     if (index == seeds->count) {
         if (seeds->with_pairs && harness_pairs_print(false) > 0) {
-            (void)printf("a pair that is possible was never made\n");
+            (void)printf("a pair was never made\n");
             (void)fflush(stdout);
             exit(EXIT_FAILURE);
         }
@@ -45,7 +48,9 @@ static int run_programs(uint64_t first, uint64_t count, bool with_pairs)
         return EXIT_SUCCESS;
     }
     if (!engine_run_apart(&failed, false, true)) {
-        engine_report(&failed, "harness_found.bin");
+        char path[64];
+        (void)snprintf(path, sizeof(path), "harness_found_%llu.bin", (unsigned long long)first);
+        engine_report(&failed, path);
     }
     return EXIT_FAILURE;
 }
@@ -76,7 +81,7 @@ static int run_file(const char *path, const engine_fault_t faults[2])
 
 int main(int argc, char **argv)
 {
-    uint64_t programs = 0, runs = 0, seed = 1;
+    uint64_t programs = 0, runs = 0, paired = 0, seed = 1;
     bool with_pairs = false;
     const char *path = NULL;
     engine_fault_t faults[2] = {{0}, {0}};
@@ -90,6 +95,9 @@ int main(int argc, char **argv)
             programs = strtoull(value, NULL, 10);
         } else if (strcmp(argv[i], "--sweep") == 0) {
             runs = strtoull(value, NULL, 10);
+        } else if (strcmp(argv[i], "--sweep-pairs") == 0) {
+            paired = strtoull(value, NULL, 10);
+            runs = UINT64_MAX;
         } else if (strcmp(argv[i], "--seed") == 0) {
             seed = strtoull(value, NULL, 10);
         } else if (strcmp(argv[i], "--file") == 0) {
@@ -97,8 +105,10 @@ int main(int argc, char **argv)
         } else if (strcmp(argv[i], "--fault") == 0) {
             faults[faults[0].is_set] = read_fault(value);
         } else {
-            (void)fprintf(stderr, "usage: harness_programs [--programs N] [--sweep N] [--seed S] [--pairs] "
-                                  "[--file PATH [--fault POINT:SKIP:PERSISTENT]...]\n");
+            (void)fprintf(
+                stderr,
+                "usage: harness_programs [--programs N] [--sweep N] [--sweep-pairs N] [--seed S] [--pairs] "
+                "[--file PATH [--fault POINT:SKIP:PERSISTENT]...]\n");
             return EXIT_FAILURE;
         }
         i++;
@@ -109,5 +119,5 @@ int main(int argc, char **argv)
     if (programs > 0 && run_programs(seed, programs, with_pairs) != EXIT_SUCCESS) {
         return EXIT_FAILURE;
     }
-    return runs == 0 || engine_sweep(seed, runs) ? EXIT_SUCCESS : EXIT_FAILURE;
+    return runs == 0 || engine_sweep(seed, runs, paired) ? EXIT_SUCCESS : EXIT_FAILURE;
 }

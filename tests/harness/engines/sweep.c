@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The sweep of faults. Each program runs once without a fault, which counts how often it passes each point;
    then once for each call of each point, which fails alone, and once more with all behind it. Programs of few
-   passes run with pairs, too: the second fault is armed with the call behind the one that met the first. */
+   passes run with pairs, too, or all programs where that is asked for: the second fault is armed with the
+   call behind the one that met the first. */
 #define _GNU_SOURCE /* MAP_ANONYMOUS */
 #include "tests/harness/engines/engine.h"
 
@@ -85,6 +86,7 @@ static const script_t scripts[] = {
 typedef struct sweep {
     uint64_t program_count; /* that are done */
     uint64_t seed, run_count, run_count_max, pair_count;
+    uint64_t paired_count; /* programs that run with all pairs, which end the sweep; 0: those of few passes */
     uint64_t hits[ENGINE_POINT_COUNT];
     bool is_counted; /* this seed's passes are known */
     engine_result_t base;
@@ -113,7 +115,20 @@ static uint64_t all_passes(const sweep_t *sweep)
 /* Forms of one fault: alone, persistent, and as the first one of pairs. */
 static uint32_t form_count(const sweep_t *sweep)
 {
-    return all_passes(sweep) <= PAIR_PASSES_MAX ? 2 + (uint32_t)DAO_FAULT_COUNT * PAIR_SKIPS : 2;
+    uint32_t seconds = sweep->paired_count != 0               ? ENGINE_POINT_COUNT
+                       : all_passes(sweep) <= PAIR_PASSES_MAX ? DAO_FAULT_COUNT
+                                                              : 0; /* points of a second fault */
+    return 2 + seconds * PAIR_SKIPS;
+}
+
+/* The next form of the fault, or form_count(). */
+static uint32_t next_form(const sweep_t *sweep)
+{
+    uint32_t form = sweep->form + 1, count = form_count(sweep);
+    while (form >= 2 && form < count && !is_swept((form - 2) / PAIR_SKIPS)) {
+        form++;
+    }
+    return form;
 }
 
 static void take_script(const script_t *script, engine_input_t *input)
@@ -164,7 +179,8 @@ static bool next_input(uint64_t index, engine_input_t *input, void *user)
 {
     (void)index;
     sweep_t *sweep = user;
-    if (sweep->run_count >= sweep->run_count_max) {
+    if (sweep->run_count >= sweep->run_count_max ||
+        (sweep->paired_count != 0 && sweep->program_count >= SCRIPT_COUNT + sweep->paired_count)) {
         return false;
     }
     take_program(sweep, input);
@@ -198,7 +214,8 @@ static void note_done(const engine_input_t *input, const engine_result_t *result
     sweep->run_count++;
     sweep->hits[sweep->point] += result->has_fired[0];
     sweep->pair_count += result->has_fired[1];
-    if (++sweep->form == form_count(sweep)) {
+    sweep->form = next_form(sweep);
+    if (sweep->form == form_count(sweep)) {
         sweep->form = 0;
         sweep->skip++;
         settle(sweep);
@@ -220,14 +237,17 @@ static bool print_points(const sweep_t *sweep)
     return are_hit;
 }
 
-bool engine_sweep(uint64_t first_seed, uint64_t run_count)
+bool engine_sweep(uint64_t first_seed, uint64_t run_count, uint64_t paired_count)
 {
     sweep_t *sweep = mmap(NULL, sizeof(*sweep), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (sweep == MAP_FAILED) {
         perror("mmap");
         return false;
     }
-    *sweep = (sweep_t){.seed = first_seed, .run_count_max = run_count};
+    *sweep = (sweep_t){.program_count = paired_count != 0 ? SCRIPT_COUNT : 0,
+                       .seed = first_seed,
+                       .run_count_max = run_count,
+                       .paired_count = paired_count};
     static engine_input_t failed;
     if (!engine_run_all(next_input, note_done, sweep, &failed)) {
         (void)printf("seed %llu fails\n", (unsigned long long)sweep->seed);
@@ -238,7 +258,7 @@ bool engine_sweep(uint64_t first_seed, uint64_t run_count)
     (void)printf("%llu runs with a fault, of programs of %llu seeds, %llu with a pair of them\n",
                  (unsigned long long)sweep->run_count, (unsigned long long)seed_count,
                  (unsigned long long)sweep->pair_count);
-    bool are_hit = print_points(sweep);
+    bool are_hit = print_points(sweep) || paired_count != 0;
     (void)munmap(sweep, sizeof(*sweep));
     return are_hit;
 }
