@@ -156,10 +156,21 @@ static uint8_t *room(model_t *model)
     return model->bytes;
 }
 
+/* The first tensor from a slot on; MODEL_MANAGED_COUNT: there is none. */
+static uint32_t find_managed(const model_t *model, uint32_t slot)
+{
+    for (uint32_t i = 0; i < MODEL_MANAGED_COUNT; i++) {
+        if (model->managed[(slot + i) % MODEL_MANAGED_COUNT].tensor != NULL) {
+            return (slot + i) % MODEL_MANAGED_COUNT;
+        }
+    }
+    return MODEL_MANAGED_COUNT;
+}
+
 bool call_managed_write(model_t *model, const harness_op_t *op)
 {
-    uint32_t i = op->slot % MODEL_MANAGED_COUNT;
-    if (model->managed[i].tensor == NULL) {
+    uint32_t i = find_managed(model, op->slot);
+    if (i == MODEL_MANAGED_COUNT) {
         return false;
     }
     size_t size_bytes = model->managed[i].size_bytes;
@@ -184,8 +195,8 @@ bool call_managed_write(model_t *model, const harness_op_t *op)
 
 bool call_managed_read(model_t *model, const harness_op_t *op)
 {
-    uint32_t i = op->slot % MODEL_MANAGED_COUNT;
-    if (model->managed[i].tensor == NULL) {
+    uint32_t i = find_managed(model, op->slot);
+    if (i == MODEL_MANAGED_COUNT) {
         return false;
     }
     size_t size_bytes = model->managed[i].size_bytes;

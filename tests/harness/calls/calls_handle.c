@@ -303,14 +303,35 @@ bool call_tensor_release(model_t *model, const harness_op_t *op)
 
 /* ---- DLPack ---- */
 
+static bool is_on_device(const model_tensor_t *tensor)
+{
+    return dao_memory_place(dao_tensor_memory(tensor->tensor)).kind == DAO_PLACE_KIND_DEVICE;
+}
+
+/* The first tensor from a slot on that goes out, or an empty slot. */
+static model_tensor_t *find_tensor(model_t *model, uint32_t slot, bool is_empty)
+{
+    for (uint32_t i = 0; i < MODEL_TENSOR_COUNT; i++) {
+        model_tensor_t *tensor = &model->tensors[(slot + i) % MODEL_TENSOR_COUNT];
+        if (is_empty ? tensor->tensor == NULL : tensor->tensor != NULL && !is_on_device(tensor)) {
+            return tensor;
+        }
+    }
+    return NULL;
+}
+
+static uint32_t tensor_slot(const model_t *model, const model_tensor_t *tensor)
+{
+    return (uint32_t)(tensor - model->tensors);
+}
+
 bool call_dlpack_export(model_t *model, const harness_op_t *op)
 {
     model_tensor_t *tensor = &model->tensors[op->slot % MODEL_TENSOR_COUNT];
     if (tensor->tensor == NULL) {
         return false;
     }
-    dao_place_t place = dao_memory_place(dao_tensor_memory(tensor->tensor));
-    dao_status_t wanted = place.kind == DAO_PLACE_KIND_DEVICE ? DAO_ERR_UNSUPPORTED : DAO_OK;
+    dao_status_t wanted = is_on_device(tensor) ? DAO_ERR_UNSUPPORTED : DAO_OK;
     model_say(model, "dao_tensor_to_dlpack(tensor_%u, 0, &managed); managed->deleter(managed);",
               op->slot % MODEL_TENSOR_COUNT);
     DLManagedTensorVersioned *managed = NULL;
@@ -324,15 +345,14 @@ bool call_dlpack_export(model_t *model, const harness_op_t *op)
 /* Out and in again: the tensor that comes in keeps the one that went out. */
 bool call_dlpack_import(model_t *model, const harness_op_t *op)
 {
-    model_tensor_t *from = &model->tensors[op->slot % MODEL_TENSOR_COUNT];
-    model_tensor_t *to = &model->tensors[op->other % MODEL_TENSOR_COUNT];
-    if (from->tensor == NULL || to->tensor != NULL || from == to ||
-        dao_memory_place(dao_tensor_memory(from->tensor)).kind == DAO_PLACE_KIND_DEVICE) {
+    model_tensor_t *from = find_tensor(model, op->slot, false);
+    model_tensor_t *to = find_tensor(model, op->other, true);
+    if (from == NULL || to == NULL) {
         return false;
     }
     model_say(model,
               "dao_tensor_to_dlpack(tensor_%u, 0, &managed); dao_tensor_from_dlpack(managed, 0, &tensor_%u);",
-              op->slot % MODEL_TENSOR_COUNT, op->other % MODEL_TENSOR_COUNT);
+              tensor_slot(model, from), tensor_slot(model, to));
     DLManagedTensorVersioned *managed = NULL;
     if (!model_answer(model, dao_tensor_to_dlpack(from->tensor, 0, &managed), DAO_OK)) {
         return true;

@@ -9,7 +9,7 @@
 
 bool call_lease_begin(model_t *model, const harness_op_t *op)
 {
-    dao_place_t place = call_place(model, op);
+    dao_place_t place = op->kind % 4 == 0 ? call_place(model, op) : model_place(0);
     model_lease_t *lease = &model->leases[op->slot % MODEL_LEASE_COUNT];
     bool is_device = place.kind == DAO_PLACE_KIND_DEVICE;
     if (is_device && (place.index != 0 || (model->lease_here == NONE && lease->lease != NULL))) {
@@ -103,11 +103,23 @@ bool call_lease_leave(model_t *model, const harness_op_t *op)
     return true;
 }
 
+/* A block of dao_alloc() at device 0; its owner may have freed it. */
+static model_block_t *find_raw(model_t *model, uint32_t slot)
+{
+    for (uint32_t i = 0; i < MODEL_BLOCK_COUNT; i++) {
+        model_block_t *block = &model->blocks[(slot + i) % MODEL_BLOCK_COUNT];
+        if (block->owner == MODEL_RAW && dao_place_equal(block->place, model_place(0))) {
+            return block;
+        }
+    }
+    return NULL;
+}
+
 bool call_lease_retain(model_t *model, const harness_op_t *op)
 {
     uint32_t i = find_lease(model, op);
-    model_block_t *block = &model->blocks[op->other % MODEL_BLOCK_COUNT];
-    if (i == NONE || block->owner != MODEL_RAW || !dao_place_equal(block->place, model_place(0))) {
+    model_block_t *block = find_raw(model, op->other);
+    if (i == NONE || block == NULL) {
         return false;
     }
     bool is_inside = op->kind % 16 == 4 && !block->is_gone && block->size_bytes > 1;

@@ -9,7 +9,14 @@
 
 dao_place_t call_place(const model_t *model, const harness_op_t *op)
 {
-    return op->kind % 8 == 7 ? model_place(op->other % MODEL_PLACE_COUNT) : model->program->config.place;
+    dao_place_t subject = model->program->config.place;
+    if (op->kind % 8 == 6 && model->lease_here != MODEL_LEASE_COUNT) {
+        return model_place(0); /* what a lease is about */
+    }
+    if (op->kind % 8 == 6 && subject.kind == DAO_PLACE_KIND_CPU) {
+        return model_place(op->other % 2); /* what streams work on */
+    }
+    return op->kind % 8 == 7 ? model_place(op->other % MODEL_PLACE_COUNT) : subject;
 }
 
 size_t call_size(const harness_op_t *op)

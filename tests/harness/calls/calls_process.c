@@ -258,7 +258,7 @@ static int use_in_child(const model_t *model)
 
 bool call_fork(model_t *model, const harness_op_t *op)
 {
-    if (op->kind % 16 != 0 || model->may_fail) { /* it is slow, and a child has the parent's faults */
+    if (op->kind % 4 != 0 || model->may_fail) { /* it is slow, and a child has the parent's faults */
         return false;
     }
     model_say(model, "if (fork() == 0) { _exit(use_in_child()); }");

@@ -41,19 +41,20 @@ void call_queue_work(model_t *model, model_block_t *block, uint32_t slot)
     }
     size_t lanes_bytes = MODEL_STREAM_COUNT * sizeof(uint64_t);
     size_t end = (block->size_bytes - lanes_bytes) & ~(sizeof(uint64_t) - 1);
-    work_t *work = malloc(sizeof(*work));
+    uint64_t written = ++model->stamp;
+    work_t *work = malloc(sizeof(*work)); /* the stream's, once it is queued */
     *work = (work_t){
         .model = model,
         .words = {block->address + lane * sizeof(uint64_t), block->address + end + lane * sizeof(uint64_t)},
         .expected = block->lanes[lane],
-        .written = ++model->stamp};
+        .written = written};
     model_say(model, "dao_stream_host_func(stream_%u, use_block, block_%u);", slot, model_slot(model, block));
     dao_status_t got = dao_stream_host_func(model->streams[slot].stream, run_work, work);
     if (!model_answer(model, got, DAO_OK)) {
         free(work);
         return;
     }
-    block->lanes[lane] = work->written;
+    block->lanes[lane] = written;
     block->used_by |= 1u << slot;
 }
 
@@ -88,26 +89,28 @@ void call_settle(model_t *model, const model_block_t *block)
     MODEL_REQUIRE(model, block->used_by == 0 || model->may_fail);
 }
 
-/* The block of a stream's work: one of its own, or one that no other stream uses. */
+/* Whether a stream may work on a block: one of its own, or one that no other stream uses. */
+static bool suits_work(const model_block_t *block, uint32_t slot)
+{
+    bool is_there =
+        (block->owner == MODEL_RAW || block->owner == MODEL_HANDLE) && !block->is_gone && !block->is_dropped;
+    if (!is_there || block->place.kind == DAO_PLACE_KIND_CPU || block->place.index != 0) {
+        return false;
+    }
+    return block->home == slot || (!block->is_async && block->owner == MODEL_RAW && block->used_by == 0);
+}
+
+/* The first block from a slot on that suits, which is the stream's then. */
 static model_block_t *find_for_work(model_t *model, uint32_t block_slot, uint32_t slot)
 {
-    model_block_t *block = model_block_find(model, block_slot, MODEL_RAW);
-    block = block != NULL && block_slot % 2 == 0 ? block : model_block_find(model, block_slot, MODEL_HANDLE);
-    if (block == NULL || block->place.kind == DAO_PLACE_KIND_CPU || block->place.index != 0 ||
-        slot == MODEL_STREAM_OTHER) {
-        return NULL;
+    for (uint32_t i = 0; i < MODEL_BLOCK_COUNT && slot != MODEL_STREAM_OTHER; i++) {
+        model_block_t *block = &model->blocks[(block_slot + i) % MODEL_BLOCK_COUNT];
+        if (suits_work(block, slot)) {
+            block->home = slot;
+            return block;
+        }
     }
-    if (block->home == slot) {
-        return block;
-    }
-    if (block->is_async || block->owner == MODEL_HANDLE) {
-        return NULL;
-    }
-    if (block->used_by != 0) {
-        return NULL;
-    }
-    block->home = slot;
-    return block;
+    return NULL;
 }
 
 bool call_work(model_t *model, const harness_op_t *op)

@@ -116,7 +116,12 @@ static uint32_t statuses_of_freed(const model_t *model, dao_place_t place, const
                                                : bit_of(DAO_ERR_NOT_YOURS);
         }
     }
-    return bit_of(DAO_ERR_DOUBLE_FREE) | bit_of(DAO_ERR_FOREIGN_POINTER);
+    uint32_t statuses = bit_of(DAO_ERR_DOUBLE_FREE) | bit_of(DAO_ERR_FOREIGN_POINTER);
+    if (model->executor != NULL) { /* its arena, and memory for its copies, may lie there */
+        statuses |=
+            bit_of(DAO_ERR_NOT_YOURS) | bit_of(DAO_ERR_INTERIOR_POINTER) | bit_of(DAO_ERR_WRONG_PLACE);
+    }
+    return statuses;
 }
 
 static bool free_again(model_t *model, const harness_op_t *op)
