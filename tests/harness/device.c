@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A stream is a list of commands. An event points to the mark of its latest record, which the command that
-   reaches it sets. One lock guards everything; a host function runs without it, while its stream is held.
+   reaches it sets. One lock guards everything; a host function runs without it, so whoever runs a stream
+   keeps it, and looks again afterwards.
 
    Invariant: a mark is counted once for its event, for its record and for each wait. */
 #include "tests/harness/device.h"
@@ -44,7 +45,7 @@ typedef struct command {
 struct dao_backend_stream {
     struct dao_backend_stream *next; /* of all streams */
     dao_backend_device_t *device;
-    uint32_t owner_count; /* who created it, and who adopted it */
+    uint32_t owner_count; /* who created it, who adopted it, who runs it */
     command_t *first, *last;
     bool is_running; /* a host function of it */
 };
@@ -92,6 +93,23 @@ static void unreference(mark_t *mark)
 }
 
 /* ---- running: the lock is held ---- */
+
+static void keep_locked(dao_backend_stream_t *stream)
+{
+    stream->owner_count++;
+}
+
+static void give_up_locked(dao_backend_stream_t *stream)
+{
+    if (--stream->owner_count == 0) {
+        dao_backend_stream_t **link = &streams;
+        while (*link != stream) {
+            link = &(*link)->next;
+        }
+        *link = stream->next;
+        drop(stream);
+    }
+}
 
 static void run_function_locked(dao_backend_stream_t *stream, const command_t *command)
 {
@@ -149,6 +167,7 @@ static bool is_done_locked(const mark_t *mark)
    lead to records that were queued earlier, so that they end. */
 static void run_until_locked(dao_backend_stream_t *stream, const mark_t *mark)
 {
+    keep_locked(stream);
     while (stream->first != NULL && (mark == NULL || !mark->is_done)) {
         if (!run_next_locked(stream) && stream->first != NULL && stream->first->kind == COMMAND_WAIT) {
             mark_t *other = stream->first->mark;
@@ -162,15 +181,18 @@ static void run_until_locked(dao_backend_stream_t *stream, const mark_t *mark)
     while (stream->is_running) {
         dao_cond_wait(&ran, &lock);
     }
+    give_up_locked(stream);
 }
 
 uint32_t harness_device_run(void *native, uint32_t command_count)
 {
     uint32_t count = 0;
     dao_mutex_lock(&lock);
+    keep_locked(native);
     while (count < command_count && run_next_locked(native)) {
         count++;
     }
+    give_up_locked(native);
     dao_mutex_unlock(&lock);
     return count;
 }
@@ -223,14 +245,7 @@ static void stream_destroy(dao_backend_stream_t *stream)
 {
     dao_mutex_lock(&lock);
     run_until_locked(stream, NULL);
-    if (--stream->owner_count == 0) {
-        dao_backend_stream_t **link = &streams;
-        while (*link != stream) {
-            link = &(*link)->next;
-        }
-        *link = stream->next;
-        drop(stream);
-    }
+    give_up_locked(stream);
     dao_mutex_unlock(&lock);
 }
 
@@ -252,10 +267,13 @@ static dao_status_t device_synchronize(dao_backend_device_t *device)
         return status;
     }
     dao_mutex_lock(&lock);
-    for (dao_backend_stream_t *stream = streams; stream != NULL; stream = stream->next) {
+    for (dao_backend_stream_t *stream = streams, *next; stream != NULL; stream = next) {
+        keep_locked(stream);
         if (stream->device == device) {
             run_until_locked(stream, NULL);
         }
+        next = stream->next;
+        give_up_locked(stream);
     }
     dao_mutex_unlock(&lock);
     return DAO_OK;
@@ -268,13 +286,8 @@ static void *stream_native(dao_backend_stream_t *stream)
 
 /* ---- work ---- */
 
-static dao_status_t queue(dao_backend_stream_t *stream, const command_t *work)
+static void queue_locked(dao_backend_stream_t *stream, const command_t *work)
 {
-    dao_status_t status = check_thread();
-    if (status != DAO_OK) {
-        return status;
-    }
-    dao_mutex_lock(&lock);
     command_t *command = make(sizeof(*command));
     *command = *work;
     if (command->mark != NULL) {
@@ -286,8 +299,17 @@ static dao_status_t queue(dao_backend_stream_t *stream, const command_t *work)
         stream->last->next = command;
     }
     stream->last = command;
-    dao_mutex_unlock(&lock);
-    return DAO_OK;
+}
+
+static dao_status_t queue(dao_backend_stream_t *stream, const command_t *work)
+{
+    dao_status_t status = check_thread();
+    if (status == DAO_OK) {
+        dao_mutex_lock(&lock);
+        queue_locked(stream, work);
+        dao_mutex_unlock(&lock);
+    }
+    return status;
 }
 
 static dao_status_t copy(dao_backend_stream_t *stream, dao_copy_kind_t kind, void *dst, const void *src,
@@ -344,32 +366,45 @@ static void event_destroy(dao_backend_event_t *event)
 
 static dao_status_t event_record(dao_backend_event_t *event, dao_backend_stream_t *stream)
 {
+    dao_status_t status = check_thread();
+    if (status != DAO_OK) {
+        return status;
+    }
     dao_mutex_lock(&lock);
     mark_t *mark = make(sizeof(*mark));
     mark->stream = stream;
+    mark->reference_count = 1; /* the event's; the command has one of its own */
+    queue_locked(stream, &(command_t){.kind = COMMAND_RECORD, .mark = mark});
+    unreference(event->mark);
+    event->mark = mark;
+    event->query_count = 0;
     dao_mutex_unlock(&lock);
-    dao_status_t status = queue(stream, &(command_t){.kind = COMMAND_RECORD, .mark = mark});
-    dao_mutex_lock(&lock);
-    if (status == DAO_OK) {
-        unreference(event->mark);
-        event->mark = mark; /* one reference each: the event's and the command's */
-        mark->reference_count++;
-        event->query_count = 0;
-    } else {
-        drop(mark);
-    }
-    dao_mutex_unlock(&lock);
-    return status;
+    return DAO_OK;
 }
 
 static dao_status_t stream_wait_event(dao_backend_stream_t *stream, dao_backend_event_t *event)
 {
     dao_status_t status = check_thread();
     dao_mutex_lock(&lock);
-    mark_t *mark = is_done_locked(event->mark) ? NULL : event->mark;
+    if (status == DAO_OK && !is_done_locked(event->mark)) {
+        queue_locked(stream, &(command_t){.kind = COMMAND_WAIT, .mark = event->mark});
+    }
     dao_mutex_unlock(&lock);
-    return status != DAO_OK || mark == NULL ? status
-                                            : queue(stream, &(command_t){.kind = COMMAND_WAIT, .mark = mark});
+    return status;
+}
+
+/* Runs one command of a stream, or of the one that it waits for: a chain moves at its front. */
+static void move_locked(dao_backend_stream_t *stream)
+{
+    keep_locked(stream);
+    if (!run_next_locked(stream) && stream->first != NULL && stream->first->kind == COMMAND_WAIT &&
+        stream->first->mark->stream != NULL) {
+        dao_backend_stream_t *front = stream->first->mark->stream;
+        keep_locked(front);
+        (void)run_next_locked(front);
+        give_up_locked(front);
+    }
+    give_up_locked(stream);
 }
 
 static dao_status_t event_query(dao_backend_event_t *event)
@@ -379,12 +414,9 @@ static dao_status_t event_query(dao_backend_event_t *event)
         return status;
     }
     dao_mutex_lock(&lock);
-    mark_t *mark = event->mark;
-    bool is_done = is_done_locked(mark);
-    if (!is_done && ++event->query_count >= QUERIES_TO_MOVE && !run_next_locked(mark->stream) &&
-        mark->stream->first != NULL && mark->stream->first->kind == COMMAND_WAIT &&
-        mark->stream->first->mark->stream != NULL) {
-        (void)run_next_locked(mark->stream->first->mark->stream); /* a chain moves at its front */
+    bool is_done = is_done_locked(event->mark);
+    if (!is_done && ++event->query_count >= QUERIES_TO_MOVE) {
+        move_locked(event->mark->stream);
     }
     dao_mutex_unlock(&lock);
     return is_done ? DAO_OK : DAO_ERR_NOT_READY;

@@ -318,6 +318,10 @@ model_outcome_t model_alloc_outcome(model_t *model, dao_place_t place, size_t si
         room_t tagged = {.live_bytes = stats.used_bytes, .most_bytes = stats.used_bytes};
         fits = is_below(&outcome, stats.limit_bytes, &tagged, size_bytes, worst_bytes, DAO_ERR_LIMIT) && fits;
     }
+    if (model->has_company) { /* whose blocks count, too */
+        refuse(&outcome, is_device ? DAO_ERR_NO_DEVICE_MEMORY : DAO_ERR_NO_HOST_MEMORY);
+        refuse(&outcome, DAO_ERR_LIMIT);
+    }
     outcome.may_succeed = fits || model->pressure_id != 0; /* the callback frees what it can */
     return outcome;
 }
@@ -366,7 +370,7 @@ bool model_alloc_answer(model_t *model, dao_place_t place, size_t size_bytes, ui
     model_books_t *books = model_books(model, place);
     if (!is_possible(outcome, got)) {
         (void)model_answer(model, got, outcome->may_succeed ? DAO_OK : outcome->refusals[0]);
-    } else if (got != DAO_OK && !has_met_fault(model)) {
+    } else if (got != DAO_OK && !has_met_fault(model) && !model->has_company) {
         check_reason(model, place, size_bytes, tag, got);
     }
     if (got != DAO_OK && model->may_fail) { /* it may have had its block, and gives it back late */
@@ -535,7 +539,7 @@ void model_compare(model_t *model, bool deep)
     if (!model->is_started) {
         return;
     }
-    for (uint32_t i = 0; i < MODEL_PLACE_COUNT - 1; i++) {
+    for (uint32_t i = 0; i < MODEL_PLACE_COUNT - 1 && !model->has_company; i++) {
         if (model->executor != NULL && all_places[i].kind == DAO_PLACE_KIND_PINNED) {
             continue; /* its thread uses it, too */
         }

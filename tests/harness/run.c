@@ -100,12 +100,17 @@ uint64_t harness_fault_count(void)
     return dao_fault_fired_count() + fault_backend_fired_count();
 }
 
-/* Makes one call and compares. */
-static void make_call(model_t *model, const harness_op_t *op, bool is_deep)
+bool harness_call(model_t *model, const harness_op_t *op)
 {
     model->where = harness_call_text(op->call);
     model->fault_count = harness_fault_count();
-    if (functions[op->call](model, op)) {
+    return functions[op->call](model, op);
+}
+
+/* Makes one call and compares. */
+static void make_call(model_t *model, const harness_op_t *op, bool is_deep)
+{
+    if (harness_call(model, op)) {
         harness_pairs_note(&model->program->config, op->call);
         model_compare(model, is_deep);
     }

@@ -4,7 +4,7 @@
 #define DAO_TESTS_HARNESS_RUN_H
 
 #include "backends/backend.h"
-#include "tests/harness/program.h"
+#include "tests/harness/model.h"
 
 /* How a program is run. All zero: no fault, all blocks are compared every eighth call and at the end. */
 typedef struct harness_run {
@@ -16,6 +16,9 @@ typedef struct harness_run {
     void (*before)(const harness_program_t *program, uint32_t op_index, void *user);
     void *user;
 } harness_run_t;
+
+/* Makes one call, without a comparison behind it. Returns true if it has called the library. */
+bool harness_call(model_t *model, const harness_op_t *op);
 
 /* Runs all calls, one after the other in this thread, then ends the library and checks that nothing is left.
    A wrong answer is printed and aborts. */

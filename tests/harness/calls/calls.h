@@ -132,6 +132,9 @@ void call_executor_end(model_t *model);
 /* Starts the library as a program's config says; false where a fault stands against it. */
 bool harness_start(model_t *model);
 
+/* Frees and releases all that a model has, in its thread; the library goes on. */
+void harness_release(model_t *model);
+
 /* Ends it, with or without its blocks and handles, and checks that nothing is left. */
 void harness_stop(model_t *model);
 

@@ -17,7 +17,7 @@ bool call_trim(model_t *model, const harness_op_t *op)
     size_t keep_bytes = op->kind % 2 == 0 ? 0 : op->number * KIB;
     model_say(model, "dao_trim(((dao_place_t){%d, %d}), %zu, &released_bytes);", place.kind, place.index,
               keep_bytes);
-    if (model_answer(model, dao_trim(place, keep_bytes, &released_bytes), DAO_OK)) {
+    if (model_answer(model, dao_trim(place, keep_bytes, &released_bytes), DAO_OK) && !model->has_company) {
         MODEL_REQUIRE(model, dao_stats_get(place, &after) == DAO_OK);
         /* a late free may give memory back by itself, before */
         MODEL_REQUIRE(model, after.reserved_bytes + released_bytes <= before.reserved_bytes);
@@ -154,7 +154,10 @@ bool call_events(model_t *model, const harness_op_t *op)
 
 bool call_snapshot(model_t *model, const harness_op_t *op)
 {
-    (void)op;
+    dao_snapshot_t *snapshot = NULL;
+    if (model_answer(model, dao_snapshot_create(call_place(model, op), &snapshot), DAO_OK)) {
+        dao_snapshot_destroy(snapshot);
+    }
     model_compare(model, true);
     return true;
 }

@@ -103,7 +103,7 @@ static void release_handles(model_t *model)
             (void)model_answer(model, dao_memory_release(block->memory), DAO_OK);
         }
         if (block->memory != NULL) {
-            *block = (model_block_t){0};
+            model_block_leave(model, block);
         }
     }
     for (uint32_t i = 0; i < MODEL_LEASE_COUNT; i++) {
@@ -123,6 +123,7 @@ static void release_handles(model_t *model)
     }
     for (uint32_t i = 3; i < MODEL_STREAM_OTHER; i++) {
         dao_stream_destroy(model->streams[i].stream);
+        model->streams[i] = (model_stream_t){0};
     }
 }
 
@@ -164,13 +165,31 @@ static bool is_empty(const model_t *model)
     return !has;
 }
 
-/* A lease that ends before the library does is left by its thread first. */
-static void stop(model_t *model, bool frees_first)
+/* Ends what this thread is in the midst of. */
+static void leave(model_t *model)
 {
     call_executor_end(model);
     finish_work(model);
     (void)dao_tag_set_current(0); /* the tag before */
     (void)dao_step_plan_key_set(0);
+}
+
+void harness_release(model_t *model)
+{
+    model->where = "the end";
+    leave(model);
+    while (model->has_company && model->step_depth > 0) { /* the library's end would end it */
+        (void)model_answer(model, dao_step_end(model->program->config.place), DAO_OK);
+        model->step_depth--;
+    }
+    free_blocks(model);
+    release_handles(model);
+}
+
+/* A lease that ends before the library does is left by its thread first. */
+static void stop(model_t *model, bool frees_first)
+{
+    leave(model);
     if (frees_first) {
         free_blocks(model);
         release_handles(model);

@@ -28,6 +28,9 @@ bool call_step_begin(model_t *model, const harness_op_t *op)
 bool call_step_end(model_t *model, const harness_op_t *op)
 {
     (void)op;
+    if (model->has_company && model->step_depth == 0) {
+        return false; /* it would end another thread's step */
+    }
     dao_status_t wanted = has_plans(model) && model->step_depth == 0 ? DAO_ERR_INVALID : DAO_OK;
     model_say(model, "dao_step_end(place);");
     if (model_answer(model, dao_step_end(model->program->config.place), wanted) && model->step_depth > 0) {
