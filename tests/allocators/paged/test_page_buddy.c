@@ -4,6 +4,7 @@
 #include "base/report/fault.h"
 #include "tests/support/suite.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define MODEL_PAGES 300u
@@ -252,6 +253,125 @@ static void random_operations_agree_with_the_model(void)
     }
 }
 
+/* Pages of the search of all states. There are f(k) of 2^k pages: f(0) = 2, f(k + 1) = f(k)^2 + 1. */
+#if defined(DAO_HEAVY_ASSERTS) /* which look at all pages in each call */
+#define STATE_ORDER 3u
+#define STATE_COUNT 677u
+#else
+#define STATE_ORDER 4u
+#define STATE_COUNT 458330u
+#endif
+#define STATE_PAGES (1u << STATE_ORDER)
+
+/* Creates a buddy whose used runs are the model's. While all other pages are used, the run that is free is
+   the one that an allocation gets. */
+static bool state_create(const model_t *model)
+{
+    uint32_t page = 0;
+    bool holds = dao_page_buddy_create(STATE_PAGES, &buddy) == DAO_OK &&
+                 dao_page_buddy_alloc(buddy, STATE_ORDER, &page) == DAO_OK &&
+                 dao_page_buddy_split(buddy, 0, STATE_ORDER) == DAO_OK;
+    for (uint32_t begin = 0; begin < STATE_PAGES; begin++) {
+        uint32_t length = model->order[begin] > 0 ? 1u << model->order[begin] : 0;
+        for (uint32_t i = 0; i < length; i++) {
+            holds = holds && dao_page_buddy_free(buddy, begin + i, 0) == DAO_OK;
+        }
+        holds =
+            holds &&
+            (length == 0 ||
+             (dao_page_buddy_alloc(buddy, (uint32_t)model->order[begin], &page) == DAO_OK && page == begin));
+    }
+    for (uint32_t i = 0; i < STATE_PAGES; i++) {
+        holds = holds && (model->used[i] || dao_page_buddy_free(buddy, i, 0) == DAO_OK);
+    }
+    return holds;
+}
+
+/* Whether the buddy has the model's used runs, and free runs as long as can be. */
+static bool state_holds(const model_t *model)
+{
+    uint32_t free_count = 0;
+    bool holds = dao_page_buddy_is_valid(buddy);
+    for (uint32_t page = 0; page < STATE_PAGES; page++) {
+        free_count += !model->used[page];
+        holds = holds && (model->order[page] < 0 ||
+                          (dao_page_buddy_run_order(buddy, page) == (uint32_t)model->order[page] &&
+                           !dao_page_buddy_is_free_run(buddy, page)));
+    }
+    uint32_t largest = dao_page_buddy_largest_free_order(buddy), most = UINT32_MAX;
+    for (uint32_t order = 0; order <= STATE_ORDER; order++) {
+        most = model_has_room(model, order) ? order : most;
+    }
+    return holds && largest == most && dao_page_buddy_free_count(buddy) == free_count;
+}
+
+/* Returns what a free has to answer in a state. */
+static dao_status_t free_status(const model_t *model, uint32_t page, uint32_t order)
+{
+    return !model->used[page]                 ? DAO_ERR_DOUBLE_FREE
+           : model->order[page] == (int)order ? DAO_OK
+                                              : DAO_ERR_INTERIOR_POINTER;
+}
+
+/* Makes each call in a state, and looks at the state behind it. */
+static bool answers_every_call(const model_t *model)
+{
+    bool holds = state_create(model) && state_holds(model);
+    model_t after = *model;
+    for (uint32_t order = 0; order <= STATE_ORDER; order++) {
+        uint32_t got = 0;
+        dao_status_t status = dao_page_buddy_alloc(buddy, order, &got);
+        holds = holds && status == (model_has_room(model, order) ? DAO_OK : DAO_ERR_LIMIT);
+        if (status == DAO_OK && holds) {
+            holds = got % (1u << order) == 0 && model_is_free(model, got, order);
+            model_set(&after, got, order, true);
+            holds = holds && state_holds(&after) && dao_page_buddy_free(buddy, got, order) == DAO_OK;
+            model_set(&after, got, order, false);
+        }
+        for (uint32_t page = 0; page < STATE_PAGES; page++) {
+            dao_status_t wanted = free_status(model, page, order);
+            holds = holds && dao_page_buddy_free(buddy, page, order) == wanted;
+            if (wanted == DAO_OK && holds) {
+                model_set(&after, page, order, false);
+                holds = state_holds(&after);
+                model_set(&after, page, order, true);
+                buddy_destroy();
+                holds = holds && state_create(model);
+            }
+        }
+    }
+    holds = holds && state_holds(model);
+    buddy_destroy();
+    return holds;
+}
+
+/* Goes through all states whose runs before a page are the model's. Returns how many do not hold. */
+static uint32_t search_states(model_t *model, uint32_t page, uint32_t *count)
+{
+    if (page == STATE_PAGES) {
+        ++*count;
+        return answers_every_call(model) ? 0 : 1;
+    }
+    uint32_t wrong = search_states(model, page + 1, count); /* it is free */
+    for (uint32_t order = 0; page % (1u << order) == 0 && page + (1u << order) <= STATE_PAGES; order++) {
+        model_set(model, page, order, true);
+        wrong += search_states(model, page + (1u << order), count);
+        model_set(model, page, order, false);
+    }
+    return wrong;
+}
+
+static void every_state_answers_every_call(void)
+{
+    static model_t model;
+    model.page_count = STATE_PAGES;
+    memset(model.order, -1, sizeof(model.order)); /* no run */
+    uint32_t count = 0;
+    CU_ASSERT_EQUAL(search_states(&model, 0, &count), 0);
+    CU_ASSERT_EQUAL(count, STATE_COUNT);
+    printf("%u states of %u pages\n", count, STATE_PAGES);
+}
+
 #if defined(DAO_FAULTS)
 
 static void a_lack_of_memory_creates_nothing(void)
@@ -275,6 +395,7 @@ static CU_TestInfo tests[] = {
      all_short_sequences_on_small_counts_agree_with_the_model},
     {"every count is wholly used and merges again", every_count_is_wholly_used_and_merges_again},
     {"random operations agree with the model", random_operations_agree_with_the_model},
+    {"every state answers every call", every_state_answers_every_call},
 #if defined(DAO_FAULTS)
     {"a lack of memory creates nothing", a_lack_of_memory_creates_nothing},
 #endif
