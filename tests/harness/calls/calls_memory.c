@@ -170,6 +170,7 @@ bool call_alloc_async(model_t *model, const harness_op_t *op)
         block->is_async = true;
         block->home = slot;
         call_queue_work(model, block, slot);
+        block->used_by |= 1u << slot; /* too small for work, it still follows that of its stream */
     }
     return true;
 }
