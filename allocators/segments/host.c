@@ -2,7 +2,15 @@
 /* Ordinary host memory: segments.c over regions of the system. Small blocks come out of slabs, which a thread
    cache (slab/thread_cache.h) takes from here.
 
-   Regions are mapped and unmapped under the lock: the system does not make that wait for a device. */
+   Regions are mapped and unmapped under the lock: the system does not make that wait for a device. The first
+   ones, up to the usual size, have no huge pages unless they were asked for: a program that needs little
+   takes little.
+
+   Decay gives idle pages back without a thread and a clock. There is a pass whenever as many bytes were freed
+   as are reserved; it remembers the largest holes, and discards what it finds free that the last pass has
+   remembered. An allocation out of a remembered hole takes its part, and all below, out of memory. So pages
+   go that were free while everything could have been freed once, and of the pages that a program uses again
+   and again none does. Trimming discards all holes. */
 #include "allocators/segments/host.h"
 
 #include "allocators/segments/segmented.h"
@@ -19,12 +27,34 @@ typedef struct refusal {
     bool is_logged;
 } refusal_t;
 
+/* Holes that decay remembers, and their least size. What is not remembered stays: the largest are most of it,
+   and each allocation looks at all of them. */
+#define IDLE_HOLE_COUNT 16u
+#define IDLE_HOLE_BYTES ((size_t)256 << 10)
+
+/* Discarded are multiples of this, whatever pages the system has. */
+#define DISCARD_UNIT_BYTES ((uintptr_t)64 << 10)
+
+/* A part of a hole, in whole units. */
+typedef struct hole {
+    uintptr_t begin;
+    uintptr_t end;
+    bool is_clean; /* it was discarded */
+} hole_t;
+
+typedef struct holes {
+    hole_t items[IDLE_HOLE_COUNT];
+    size_t count;
+} holes_t;
+
 typedef struct host {
     dao_segmented_t segmented;
     dao_host_memory_config_t settings; /* of regions */
     /* guarded by the lock */
     refusal_t huge_pages;
     refusal_t numa;
+    holes_t idle;         /* as of the last pass of decay, without what was taken since */
+    uint64_t freed_bytes; /* since then */
 } host_t;
 
 static host_t *host_of(dao_allocator_t *allocator)
@@ -67,6 +97,106 @@ static void unlock_and_warn(host_t *host)
     warn(host, "to choose the NUMA node", numa);
 }
 
+/* ---- decay ---- */
+
+/* Returns true if pages may be given back: the settings want none of them there at all times. */
+static bool may_discard(const host_t *host)
+{
+    return !host->settings.prefault && host->settings.huge_pages != DAO_HUGE_PAGES_EXPLICIT;
+}
+
+/* Returns the whole units in a free block. */
+static hole_t hole_of(const host_t *host, const dao_range_block_t *block)
+{
+    uintptr_t address = (uintptr_t)dao_space_address(&host->segmented.segments.space, block->offset_bytes);
+    uintptr_t begin = (address + DISCARD_UNIT_BYTES - 1) & ~(DISCARD_UNIT_BYTES - 1);
+    uintptr_t end = (address + block->size_bytes) & ~(DISCARD_UNIT_BYTES - 1);
+    return (hole_t){.begin = begin, .end = end > begin ? end : begin};
+}
+
+static void discard(uintptr_t begin, uintptr_t end)
+{
+    if (begin < end) {
+        dao_host_discard((void *)begin, end - begin);
+    }
+}
+
+/* A walk over holes, the largest first. */
+typedef struct hole_walk {
+    const host_t *host;
+    holes_t *out_holes; /* NULL: they are discarded instead */
+} hole_walk_t;
+
+static bool see_hole(const dao_range_block_t *block, void *user)
+{
+    const hole_walk_t *walk = user;
+    hole_t hole = hole_of(walk->host, block);
+    if (walk->out_holes == NULL) {
+        discard(hole.begin, hole.end);
+        return true;
+    }
+    if (block->size_bytes < IDLE_HOLE_BYTES || walk->out_holes->count == IDLE_HOLE_COUNT) {
+        return false;
+    }
+    walk->out_holes->items[walk->out_holes->count++] = hole;
+    return true;
+}
+
+static void walk_holes_locked(host_t *host, holes_t *out_holes)
+{
+    hole_walk_t walk = {.host = host, .out_holes = out_holes};
+    if (host->segmented.segments.space.range != NULL) {
+        dao_range_walk_holes(host->segmented.segments.space.range, see_hole, &walk);
+    }
+}
+
+/* Discards what of a hole was one at the last pass, too. */
+static void settle_hole(const holes_t *before, hole_t *hole)
+{
+    for (size_t i = 0; i < before->count; i++) {
+        const hole_t *old = &before->items[i];
+        uintptr_t begin = old->begin > hole->begin ? old->begin : hole->begin;
+        uintptr_t end = old->end < hole->end ? old->end : hole->end;
+        if (begin >= end) {
+            continue;
+        }
+        if (!old->is_clean) {
+            discard(begin, end);
+        }
+        hole->is_clean = begin == hole->begin && end == hole->end;
+    }
+}
+
+/* Notes freed bytes, and makes a pass if it is time. */
+static void decay_locked(host_t *host, uint64_t freed_bytes)
+{
+    host->freed_bytes += freed_bytes;
+    if (host->freed_bytes < host->segmented.ledger.stats.reserved_bytes || !may_discard(host)) {
+        return;
+    }
+    holes_t holes = {.count = 0};
+    walk_holes_locked(host, &holes);
+    for (size_t i = 0; i < holes.count; i++) {
+        settle_hole(&host->idle, &holes.items[i]);
+    }
+    host->idle = holes;
+    host->freed_bytes = 0;
+}
+
+/* A block has been taken. */
+static void note_used_locked(host_t *host, uintptr_t begin, size_t size_bytes)
+{
+    uintptr_t end = (begin + size_bytes + DISCARD_UNIT_BYTES - 1) & ~(DISCARD_UNIT_BYTES - 1);
+    for (size_t i = 0; i < host->idle.count; i++) {
+        hole_t *hole = &host->idle.items[i];
+        if (begin < hole->end && end > hole->begin) {
+            hole->begin = end < hole->end ? end : hole->end;
+        }
+    }
+}
+
+/* ---- alloc and free ---- */
+
 static dao_status_t host_alloc(dao_allocator_t *allocator, const dao_block_request_t *request,
                                dao_block_grant_t *out_grant)
 {
@@ -74,6 +204,9 @@ static dao_status_t host_alloc(dao_allocator_t *allocator, const dao_block_reque
     DAO_ASSERT(request->size_bytes > 0);
     dao_segmented_lock(&host->segmented);
     dao_status_t status = dao_segments_alloc(&host->segmented.segments, request, out_grant);
+    if (status == DAO_OK) {
+        note_used_locked(host, (uintptr_t)out_grant->address, request->size_bytes);
+    }
     unlock_and_warn(host);
     return status;
 }
@@ -85,7 +218,11 @@ static dao_status_t host_free_owned(dao_allocator_t *allocator, void *address, d
     (void)fence;
     host_t *host = host_of(allocator);
     dao_segmented_lock(&host->segmented);
+    uint64_t before_bytes = host->segmented.ledger.stats.used_bytes;
     dao_status_t status = dao_segments_free(&host->segmented.segments, address, NULL, owner);
+    if (status == DAO_OK) {
+        decay_locked(host, before_bytes - host->segmented.ledger.stats.used_bytes);
+    }
     dao_segmented_unlock(&host->segmented);
     return dao_segmented_check_free(&host->segmented, status, address);
 }
@@ -93,6 +230,18 @@ static dao_status_t host_free_owned(dao_allocator_t *allocator, void *address, d
 static dao_status_t host_free(dao_allocator_t *allocator, void *address, dao_stream_fence_t *fence)
 {
     return host_free_owned(allocator, address, fence, DAO_BLOCK_OWNER_RAW);
+}
+
+static dao_status_t host_trim(dao_allocator_t *allocator, size_t keep_bytes, size_t *out_released_bytes)
+{
+    host_t *host = host_of(allocator);
+    dao_status_t status = dao_segmented_trim(allocator, keep_bytes, out_released_bytes);
+    if (keep_bytes == 0 && may_discard(host)) {
+        dao_segmented_lock(&host->segmented);
+        walk_holes_locked(host, NULL);
+        dao_segmented_unlock(&host->segmented);
+    }
+    return status;
 }
 
 static void host_destroy(dao_allocator_t *allocator)
@@ -110,7 +259,7 @@ static const dao_allocator_ops_t host_ops = {
     .free = host_free,
     .free_owned = host_free_owned,
     .query = dao_segmented_query,
-    .trim = dao_segmented_trim,
+    .trim = host_trim,
     .limit_set = dao_segmented_limit_set,
     .used_get = dao_segmented_used_get,
     .stats_get = dao_segmented_stats_get,
@@ -125,7 +274,11 @@ static dao_status_t take_region(void *user, size_t size_bytes, void **out_addres
 {
     host_t *host = user;
     dao_host_refusals_t refusals;
-    void *address = dao_host_map_by(&host->settings, size_bytes, DAO_PAGE_BYTES, &refusals);
+    dao_host_memory_config_t settings = host->settings;
+    if (settings.huge_pages != DAO_HUGE_PAGES_EXPLICIT && size_bytes < DAO_HOST_REGION_BYTES) {
+        settings.huge_pages = DAO_HUGE_PAGES_NEVER;
+    }
+    void *address = dao_host_map_by(&settings, size_bytes, DAO_PAGE_BYTES, &refusals);
     host->huge_pages.error = host->huge_pages.error != 0 ? host->huge_pages.error : refusals.huge_pages;
     host->numa.error = host->numa.error != 0 ? host->numa.error : refusals.numa;
     if (address == NULL) {

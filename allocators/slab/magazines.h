@@ -34,6 +34,7 @@ typedef struct dao_magazine {
     dao_magazine_object_t *objects; /* the latest last */
     uint32_t object_bytes;
     uint32_t reciprocal; /* of object_bytes: slab.h */
+    bool was_refilled;   /* since the thread's last tick; the thread's own */
 } dao_magazine_t;
 
 /* Counts of one thread. A block that one thread allocates and another frees makes one's sums too large and
@@ -53,6 +54,7 @@ struct dao_magazines {
     /* The thread's own: the owner's epoch as of the last flush; what counts.used_bytes is at least while no
        more than sizes->kept_bytes are kept. */
     alignas(DAO_MAGAZINES_ALIGNMENT_BYTES) uint32_t epoch;
+    uint32_t tick; /* the owner's, as of this thread's last visit */
     int64_t used_floor;
 
     /* Written by the thread, read by any. */

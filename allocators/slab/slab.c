@@ -323,14 +323,31 @@ dao_slab_t *dao_slabs_take_retired(dao_slabs_t *slabs)
     return first;
 }
 
+static void drop_spare(dao_slabs_t *slabs, dao_slab_class_t *class)
+{
+    dao_slab_t *spare = class->spare;
+    if (spare != NULL) {
+        class->spare = NULL;
+        retire(slabs, spare);
+    }
+}
+
+void dao_slabs_drop_idle(dao_slabs_t *slabs)
+{
+    for (uint32_t i = 0; i < DAO_SLAB_CLASS_COUNT; i++) {
+        dao_slab_class_t *class = &slabs->classes[i];
+        if (class->spare_is_idle) {
+            drop_spare(slabs, class);
+        }
+        class->spare_is_idle = class->spare != NULL;
+    }
+    DAO_ASSERT_HEAVY(dao_slabs_is_valid(slabs));
+}
+
 void dao_slabs_drop_spares(dao_slabs_t *slabs)
 {
     for (uint32_t i = 0; i < DAO_SLAB_CLASS_COUNT; i++) {
-        dao_slab_t *spare = slabs->classes[i].spare;
-        if (spare != NULL) {
-            slabs->classes[i].spare = NULL;
-            retire(slabs, spare);
-        }
+        drop_spare(slabs, &slabs->classes[i]);
     }
     DAO_ASSERT_HEAVY(dao_slabs_is_valid(slabs));
 }
@@ -383,6 +400,7 @@ static void settle_whole(dao_slabs_t *slabs, dao_slab_t *slab)
     dao_slab_class_t *class = &slabs->classes[slab->class_index];
     if (class->spare == NULL) {
         class->spare = slab;
+        class->spare_is_idle = false;
     } else {
         retire(slabs, slab);
     }

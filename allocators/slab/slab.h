@@ -64,6 +64,7 @@ struct dao_slab {
 typedef struct dao_slab_class {
     dao_slab_t *partial; /* slabs that have free objects, and others */
     dao_slab_t *spare;   /* one that has free objects alone, or NULL */
+    bool spare_is_idle;  /* it was there at the last dao_slabs_drop_idle() */
     uint64_t out_count;  /* objects that are not in their slabs */
 } dao_slab_class_t;
 
@@ -235,6 +236,9 @@ void dao_slabs_mail(dao_slabs_t *slabs, uint64_t object);
 
 /* Puts all objects back that were handed over. */
 void dao_slabs_drain(dao_slabs_t *slabs);
+
+/* Ends the spare slabs that were there at the last such call already. */
+void dao_slabs_drop_idle(dao_slabs_t *slabs);
 
 /* Ends the spare slabs. */
 void dao_slabs_drop_spares(dao_slabs_t *slabs);

@@ -10,6 +10,11 @@
    when memory is short: then the epoch changes, which each thread compares at its next call and flushes all
    it has. A flush that finds the lock taken puts its objects in the mail (slab.c) instead of waiting.
 
+   Decay needs no thread and no clock: after every DECAY_VISIT_COUNT refills and flushes there is a tick.
+   Spare slabs that were idle since the last one end. Each thread sees the tick as it refills or flushes next,
+   and gives half of every magazine back that was not refilled since its own last one. A thread that makes no
+   calls keeps what it has, sizes->kept_bytes at most.
+
    What holds while no call is under way:
 
        used, requested and live of the cache ==
@@ -33,6 +38,10 @@
 #include <stddef.h>
 
 #define relaxed memory_order_relaxed
+
+/* Refills and flushes from tick to tick: so many that every size in use, of at most DAO_SLAB_CLASS_COUNT, is
+   refilled in between, sixteen times if they are used alike. */
+#define DECAY_VISIT_COUNT (16u * DAO_SLAB_CLASS_COUNT)
 
 /* Frees the memory of slabs that have ended. With the lock or without it. */
 static void free_memory(dao_thread_cache_t *cache, const dao_slab_t *retired)
@@ -152,6 +161,26 @@ static void give_half(dao_thread_cache_t *cache, dao_magazines_t *own, dao_magaz
     }
 }
 
+/* A visit of the slabs by a thread: gives back what has been idle. */
+static void decay_locked(dao_thread_cache_t *cache, dao_magazines_t *own)
+{
+    if (++cache->visit_count % DECAY_VISIT_COUNT == 0) {
+        cache->tick++;
+        dao_slabs_drop_idle(&cache->slabs);
+    }
+    if (own->tick == cache->tick) {
+        return;
+    }
+    own->tick = cache->tick;
+    for (uint32_t i = 0; i < DAO_SLAB_CLASS_COUNT; i++) {
+        dao_magazine_t *magazine = &own->magazines[i];
+        if (!magazine->was_refilled) {
+            give_half(cache, own, magazine, 1, dao_slabs_give);
+        }
+        magazine->was_refilled = false;
+    }
+}
+
 /* Makes room in some magazines: half of each goes back to the slabs, or by mail if another thread is
    there. */
 static void flush_half(dao_thread_cache_t *cache, dao_magazines_t *own, dao_magazine_t *magazine,
@@ -163,6 +192,7 @@ static void flush_half(dao_thread_cache_t *cache, dao_magazines_t *own, dao_maga
     }
     dao_slabs_drain(&cache->slabs);
     give_half(cache, own, magazine, magazine_count, dao_slabs_give);
+    decay_locked(cache, own);
     (void)unlock_and_give_back(cache);
 }
 
@@ -222,6 +252,8 @@ static bool refill(dao_thread_cache_t *cache, dao_magazines_t *own, uint32_t cla
     dao_thread_cache_lock(cache);
     dao_slabs_drain(&cache->slabs);
     bool is_refilled = refill_locked(cache, own, class_index);
+    own->magazines[class_index].was_refilled = true; /* in any case, soon */
+    decay_locked(cache, own);
     if (!is_refilled) {
         slab =
             dao_slabs_prepare(&cache->slabs, class_index, dao_slabs_next_count(&cache->slabs, class_index));
@@ -292,6 +324,7 @@ static void attach(dao_magazine_owner_t *owner, dao_magazines_t *own)
     dao_thread_cache_t *cache = front_of_owner(owner);
     dao_thread_cache_lock(cache);
     own->epoch = atomic_load_explicit(&cache->epoch, relaxed);
+    own->tick = cache->tick;
     own->next = cache->first;
     if (cache->first != NULL) {
         cache->first->previous = own;

@@ -20,7 +20,9 @@ typedef struct dao_thread_cache {
     _Atomic uint64_t failed_count;
 
     dao_mutex_t lock;
-    dao_slabs_t slabs; /* but for what slab.h allows without the lock */
+    uint32_t visit_count; /* refills and flushes */
+    uint32_t tick;        /* of decay: see thread_cache.c */
+    dao_slabs_t slabs;    /* but for what slab.h allows without the lock */
     dao_magazines_t *first;
     dao_magazine_counts_t gone; /* of threads that have ended or have no magazines */
 } dao_thread_cache_t;

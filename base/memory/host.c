@@ -167,6 +167,11 @@ void *dao_host_move_home(void *from, size_t size_bytes, size_t alignment_bytes)
     return home;
 }
 
+void dao_host_discard(void *address, size_t size_bytes)
+{
+    (void)madvise(address, size_bytes, MADV_DONTNEED); /* an advice: explicit huge pages may not take it */
+}
+
 void dao_host_unmap(void *address, size_t size_bytes)
 {
     int result = munmap(address, size_bytes);

@@ -53,6 +53,10 @@ bool dao_host_move(void *from, void *to, size_t size_bytes);
    addresses stay reserved throughout. A refusal changes nothing. */
 void *dao_host_move_home(void *from, size_t size_bytes, size_t alignment_bytes);
 
+/* Gives the memory behind whole pages of a mapping back: they are zero when they are touched next. Where the
+   system refuses, they stay as they are. */
+void dao_host_discard(void *address, size_t size_bytes);
+
 /* Unmaps a reservation or mapping of the functions above, or whole pages of one. */
 void dao_host_unmap(void *address, size_t size_bytes);
 

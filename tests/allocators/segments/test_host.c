@@ -196,7 +196,38 @@ static void prefaulted_regions_are_there_at_once(void)
     }
 }
 
+/* Regions of 4 MiB; the lower half of the first is freed, while other memory comes and goes. */
+static void idle_pages_go_back_and_others_stay(void)
+{
+    dao_allocator_t *allocator = NULL;
+    dao_host_config_t config = {
+        .name = "cpu", .settings = {.huge_pages = DAO_HUGE_PAGES_NEVER}, .segment_bytes = 4 * MIB};
+    CU_ASSERT_EQUAL_FATAL(dao_host_allocator_create(&config, &allocator), DAO_OK);
+    void *blocks[3];
+    for (size_t i = 0; i < 3; i++) {
+        CU_ASSERT_EQUAL_FATAL(dao_allocator_alloc(allocator, i == 1 ? 2 * MIB : 1 * MIB, &blocks[i]), DAO_OK);
+        memset(blocks[i], 1, i == 1 ? 2 * MIB : 1 * MIB);
+    }
+    CU_ASSERT_EQUAL(dao_allocator_free(allocator, blocks[1]), DAO_OK);
+    CU_ASSERT_EQUAL(resident_bytes(blocks[1], 2 * MIB), 2 * MIB);
+    for (size_t i = 0; i < 40; i++) { /* half of the hole is used again and again */
+        CU_ASSERT_EQUAL_FATAL(dao_allocator_alloc(allocator, 1 * MIB, &blocks[0]), DAO_OK);
+        memset(blocks[0], 1, 1 * MIB);
+        CU_ASSERT_EQUAL(dao_allocator_free(allocator, blocks[0]), DAO_OK);
+        CU_ASSERT_TRUE(i < 20 || resident_bytes(blocks[0], 1 * MIB) == 1 * MIB);
+    }
+    CU_ASSERT_EQUAL(resident_bytes((char *)blocks[1] + 1 * MIB, 1 * MIB), 0);
+    CU_ASSERT_EQUAL(*(char *)blocks[2], 1); /* what lives is as it was */
+    CU_ASSERT_EQUAL(((char *)blocks[2])[1 * MIB - 1], 1);
+    size_t released_bytes = 0;
+    CU_ASSERT_EQUAL(allocator->ops->trim(allocator, 0, &released_bytes), DAO_OK);
+    CU_ASSERT_EQUAL(resident_bytes(blocks[1], 2 * MIB), 0);
+    CU_ASSERT_TRUE(allocator->ops->is_valid(allocator));
+    host_destroy(allocator);
+}
+
 static CU_TestInfo tests[] = {
+    {"idle pages go back and others stay", idle_pages_go_back_and_others_stay},
     {"regions lie where the settings say", regions_lie_where_the_settings_say},
     {"what the system refuses is a warning", what_the_system_refuses_is_a_warning},
     {"explicit huge pages are used or missed", explicit_huge_pages_are_used_or_missed},

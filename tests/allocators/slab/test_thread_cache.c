@@ -358,6 +358,42 @@ static void a_thread_keeps_a_bounded_number_of_bytes(void)
     CU_ASSERT_TRUE(stats_now().cached_bytes > sizes->kept_bytes / 4);
 }
 
+/* Takes and gives so many blocks of a size that the slabs are asked about 64 times. */
+static void visit_slabs(size_t size_bytes)
+{
+    enum { COUNT = 1024 };
+    static void *addresses[COUNT];
+    for (size_t i = 0; i < COUNT; i++) {
+        addresses[i] = take(size_bytes);
+    }
+    for (size_t i = 0; i < COUNT; i++) {
+        give(addresses[i]);
+    }
+}
+
+/* No other size is used any more: what is kept of it goes, half and half again, and its slabs end. */
+static void what_is_idle_goes_back(void)
+{
+    enum { COUNT = 100 };
+    void *addresses[COUNT];
+    for (size_t i = 0; i < COUNT; i++) {
+        addresses[i] = take(1536);
+    }
+    for (size_t i = 0; i < COUNT; i++) {
+        give(addresses[i]);
+    }
+    visit_slabs(256);
+    uint64_t slab_bytes = stats_now().cached_bytes;
+    CU_ASSERT_TRUE(slab_bytes >= 10 * (size_t)1536);
+    for (size_t i = 0; i < 400; i++) {
+        visit_slabs(256);
+    }
+    CU_ASSERT_TRUE(stats_now().cached_bytes <= 64 * (size_t)256);
+    void *address = take(1536); /* from a new slab */
+    CU_ASSERT_EQUAL(block_bytes_of(address), 1536);
+    give(address);
+}
+
 /* ---- wrong frees ---- */
 
 static void free_and_fail(void *address, dao_status_t expected)
@@ -680,6 +716,7 @@ static CU_TestInfo tests[] = {
     {"a steady program takes no slab", a_steady_program_takes_no_slab},
     {"empty slabs go back", empty_slabs_go_back},
     {"a thread keeps a bounded number of bytes", a_thread_keeps_a_bounded_number_of_bytes},
+    {"what is idle goes back", what_is_idle_goes_back},
     {"wrong frees are told apart wherever the object is", wrong_frees_are_told_apart_wherever_the_object_is},
     {"a block behind a slab is no object", a_block_behind_a_slab_is_no_object},
     {"a bit of pages is set while one has a slab", a_bit_of_pages_is_set_while_one_has_a_slab},
@@ -702,6 +739,7 @@ static CU_TestInfo large_tests[] = {
 static CU_TestInfo host_tests[] = {
     {"blocks of the host are multiples of 64 bytes", blocks_of_the_host_are_multiples_of_64_bytes},
     {"blocks of the host share no byte", blocks_of_the_host_share_no_byte},
+    {"what is idle goes back", what_is_idle_goes_back},
     {"a thread keeps a bounded number of bytes", a_thread_keeps_a_bounded_number_of_bytes},
     {"random operations are counted exactly", random_operations_are_counted_exactly},
     CU_TEST_INFO_NULL,
