@@ -246,7 +246,6 @@ dao_slab_t *dao_slabs_prepare(dao_slabs_t *slabs, uint32_t class_index, uint32_t
     if (slab != NULL) {
         slab->class_index = class_index;
         slab->object_bytes = object_bytes;
-        slab->reciprocal = dao_slab_reciprocal(object_bytes);
         slab->object_count = object_count;
         DAO_ASSERT(slab->bit_word_count == bit_word_count);
         DAO_ASSERT(!has_free_bits(slab));
@@ -501,41 +500,38 @@ uint64_t dao_slabs_mail_bytes(const dao_slabs_t *slabs)
 
 /* ---- looking ---- */
 
-bool dao_slab_entry_object_index(uint64_t entry, const void *address, uint32_t *out_index)
+bool dao_slab_entry_object_index(const dao_slab_sizes_t *sizes, uint64_t entry, const void *address,
+                                 uint32_t *out_index)
 {
-    uint32_t reciprocal = dao_slab_of_entry(entry)->reciprocal;
-    *out_index = dao_slab_index(dao_slab_entry_offset(entry, address), reciprocal);
+    uint32_t object_bytes = dao_slab_object_bytes(sizes, dao_slab_entry_class(entry));
+    *out_index = dao_slab_entry_offset(entry, address) / object_bytes;
     return *out_index < dao_slab_entry_object_count(entry);
 }
 
-/* Returns how far behind the begin of its object an address lies. */
-static uint32_t inside_bytes(uint64_t entry, const void *address)
+bool dao_slab_entry_begins_object(const dao_slab_sizes_t *sizes, uint64_t entry, const void *address)
 {
-    uint32_t index = 0;
-    (void)dao_slab_entry_object_index(entry, address, &index); /* one behind the last will do */
-    return dao_slab_entry_offset(entry, address) - index * dao_slab_of_entry(entry)->object_bytes;
-}
-
-bool dao_slab_entry_begins_object(uint64_t entry, const void *address)
-{
-    return inside_bytes(entry, address) == 0;
+    uint32_t object_bytes = dao_slab_object_bytes(sizes, dao_slab_entry_class(entry));
+    return dao_slab_entry_offset(entry, address) % object_bytes == 0;
 }
 
 uint64_t dao_slabs_object_at(const dao_slabs_t *slabs, const void *address)
 {
     uint64_t entry = dao_slab_map_find(&slabs->map, address);
     uint32_t index = 0;
-    bool is_object = dao_slab_entry_object_index(entry, address, &index);
+    bool is_object = dao_slab_entry_object_index(slabs->sizes, entry, address, &index);
     DAO_ASSERT(is_object);
     (void)is_object; /* where nothing is asserted */
     return dao_slab_object(dao_slab_of_entry(entry), index);
 }
 
-dao_block_t dao_slab_describe(uint64_t entry, const void *address, uint32_t word)
+dao_block_t dao_slab_describe(const dao_slab_sizes_t *sizes, uint64_t entry, const void *address,
+                              uint32_t word)
 {
-    return (dao_block_t){.address = (void *)((uintptr_t)address - inside_bytes(entry, address)),
+    uint32_t object_bytes = dao_slab_object_bytes(sizes, dao_slab_entry_class(entry));
+    uint32_t inside_bytes = dao_slab_entry_offset(entry, address) % object_bytes;
+    return (dao_block_t){.address = (void *)((uintptr_t)address - inside_bytes),
                          .requested_bytes = dao_slab_word_requested_bytes(word),
-                         .block_bytes = dao_slab_of_entry(entry)->object_bytes,
+                         .block_bytes = object_bytes,
                          .tag = dao_slab_word_tag(word),
                          .owner = dao_slab_word_owner(word),
                          .is_idle_at_free = true};

@@ -44,7 +44,6 @@ struct dao_slab {
     char *address; /* of the first object */
     uint32_t object_bytes;
     uint32_t object_count;
-    uint32_t reciprocal; /* of object_bytes: dao_slab_index() */
     uint32_t class_index;
     uint32_t bit_word_count; /* of free_bits and of mail_bits, for 64 objects each; never changes */
     uint32_t free_count;     /* objects that are in the slab: bits in free_bits */
@@ -253,15 +252,19 @@ void dao_slabs_recycle(dao_slabs_t *slabs, dao_slab_t *slab);
 /* Sees the objects that are handed out. */
 void dao_slabs_walk(const dao_slabs_t *slabs, dao_block_visit_t visit, void *user);
 
+/* These three look at the entry alone: the slab may have ended, and its descriptor be another one's. */
+
 /* Returns the number of the object that an address of an entry's slab lies in. False: it lies behind the last
    one. */
-bool dao_slab_entry_object_index(uint64_t entry, const void *address, uint32_t *out_index);
+bool dao_slab_entry_object_index(const dao_slab_sizes_t *sizes, uint64_t entry, const void *address,
+                                 uint32_t *out_index);
 
 /* Returns true if that object begins at the address. */
-bool dao_slab_entry_begins_object(uint64_t entry, const void *address);
+bool dao_slab_entry_begins_object(const dao_slab_sizes_t *sizes, uint64_t entry, const void *address);
 
 /* Returns an object of an entry as a block; word is not 0. */
-dao_block_t dao_slab_describe(uint64_t entry, const void *address, uint32_t word);
+dao_block_t dao_slab_describe(const dao_slab_sizes_t *sizes, uint64_t entry, const void *address,
+                              uint32_t word);
 
 /* Returns the object that an address, which belongs to a slab, lies in. */
 uint64_t dao_slabs_object_at(const dao_slabs_t *slabs, const void *address);

@@ -173,7 +173,7 @@ static void visit_inner(const dao_block_t *block, void *user)
     const inner_walk_t *walk = user;
     uint64_t entry = dao_slab_map_find(&walk->cache->slabs.map, block->address);
     uint32_t first = 0;
-    if (entry == 0 || !dao_slab_entry_object_index(entry, block->address, &first)) {
+    if (entry == 0 || !dao_slab_entry_object_index(walk->cache->slabs.sizes, entry, block->address, &first)) {
         walk->visit(block, walk->user);
     }
 }
@@ -193,7 +193,7 @@ static void visit_any_inner(const dao_block_t *block, void *user)
     const inner_walk_t *walk = user;
     uint64_t entry = dao_slab_map_find(&walk->cache->slabs.map, block->address);
     uint32_t first = 0;
-    if (entry == 0 || !dao_slab_entry_object_index(entry, block->address, &first)) {
+    if (entry == 0 || !dao_slab_entry_object_index(walk->cache->slabs.sizes, entry, block->address, &first)) {
         walk->visit(block, walk->user);
         return;
     }

@@ -602,7 +602,7 @@ static DAO_OFF_THE_PATH dao_status_t free_slow(dao_thread_cache_t *cache, void *
                                                uint64_t entry)
 {
     uint32_t index = 0;
-    if (!dao_slab_entry_object_index(entry, address, &index)) {
+    if (!dao_slab_entry_object_index(cache->slabs.sizes, entry, address, &index)) {
         return cache->inner->ops->free_owned(cache->inner, address, fence, owner);
     }
     dao_slab_t *slab = dao_slab_of_entry(entry);
@@ -610,7 +610,7 @@ static DAO_OFF_THE_PATH dao_status_t free_slow(dao_thread_cache_t *cache, void *
     if (word == 0 && owner == DAO_BLOCK_OWNER_RAW) {
         return free_error(cache, DAO_ERR_DOUBLE_FREE, address);
     }
-    if (!dao_slab_entry_begins_object(entry, address)) {
+    if (!dao_slab_entry_begins_object(cache->slabs.sizes, entry, address)) {
         return free_error(cache, DAO_ERR_INTERIOR_POINTER, address);
     }
     return free_object(cache, dao_slab_object(slab, index), address, fence, owner);
@@ -737,7 +737,7 @@ static uint64_t object_find(const dao_thread_cache_t *cache, const void *address
         return 0;
     }
     uint32_t index = 0;
-    if (!dao_slab_entry_object_index(entry, address, &index)) {
+    if (!dao_slab_entry_object_index(cache->slabs.sizes, entry, address, &index)) {
         return 0;
     }
     *out_word = atomic_load_explicit(&dao_slab_of_entry(entry)->words[index], relaxed);
@@ -756,7 +756,7 @@ static dao_status_t thread_cache_query(dao_allocator_t *allocator, const void *a
     if (word == 0) {
         return dao_error(DAO_ERR_FOREIGN_POINTER, "%s: no live block at %p", cache->name, address);
     }
-    *out_block = dao_slab_describe(entry, address, word);
+    *out_block = dao_slab_describe(cache->slabs.sizes, entry, address, word);
     return DAO_OK;
 }
 

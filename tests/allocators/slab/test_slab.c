@@ -190,12 +190,13 @@ static void an_object_is_found_from_within(void)
     CU_ASSERT_TRUE_FATAL(dao_slabs_add(&slabs, slab, (void *)BASE));
     const char *inside = (const char *)BASE + 3 * UNIT_BYTES + 700;
     uint64_t entry = dao_slab_map_find(&slabs.map, inside);
-    CU_ASSERT_TRUE(dao_slab_entry_object_index(entry, inside, &index));
+    CU_ASSERT_TRUE(dao_slab_entry_object_index(slabs.sizes, entry, inside, &index));
     CU_ASSERT_EQUAL(index, 1);
-    CU_ASSERT_FALSE(dao_slab_entry_begins_object(entry, inside));
-    CU_ASSERT_TRUE(dao_slab_entry_begins_object(entry, (const char *)BASE + 3 * UNIT_BYTES));
-    CU_ASSERT_FALSE(dao_slab_entry_object_index(entry, (const char *)BASE + 15 * UNIT_BYTES, &index));
-    dao_block_t block = dao_slab_describe(entry, inside, dao_slab_word(600, 9));
+    CU_ASSERT_FALSE(dao_slab_entry_begins_object(slabs.sizes, entry, inside));
+    CU_ASSERT_TRUE(dao_slab_entry_begins_object(slabs.sizes, entry, (const char *)BASE + 3 * UNIT_BYTES));
+    CU_ASSERT_FALSE(
+        dao_slab_entry_object_index(slabs.sizes, entry, (const char *)BASE + 15 * UNIT_BYTES, &index));
+    dao_block_t block = dao_slab_describe(slabs.sizes, entry, inside, dao_slab_word(600, 9));
     CU_ASSERT_PTR_EQUAL(block.address, (char *)BASE + 3 * UNIT_BYTES);
     CU_ASSERT_EQUAL(block.requested_bytes, 600);
     CU_ASSERT_EQUAL(block.block_bytes, 3 * UNIT_BYTES);
