@@ -6,6 +6,7 @@
 #include "tools/options/options.h"
 
 extern const dao_command_t dao_command_convert;
+extern const dao_command_t dao_command_fit;
 extern const dao_command_t dao_command_info;
 extern const dao_command_t dao_command_plan;
 extern const dao_command_t dao_command_replay;

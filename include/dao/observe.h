@@ -179,8 +179,8 @@ DAO_API const dao_snapshot_segment_t *dao_snapshot_segments(const dao_snapshot_t
  * Writes a snapshot as JSON of the library's own form: "segments", each with its "blocks". Keys and values
  * are named as in torch.cuda.memory._snapshot(): a live block is "active_allocated", a pending one
  * "active_pending_free", a free one "inactive". Stack traces and pools are not kept, so "frames" and
- * "device_traces" are empty and every "segment_type" is "large". A block also has its "tag". PyTorch's memory
- * viewer reads pickles and does not open this file.
+ * "device_traces" are empty and every "segment_type" is "large". A block also has its "tag". For PyTorch's
+ * memory viewer see dao_snapshot_write_pickle().
  *
  * @param snapshot  Borrowed.
  * @param write     Takes the text in pieces.
@@ -191,6 +191,21 @@ DAO_API const dao_snapshot_segment_t *dao_snapshot_segments(const dao_snapshot_t
  */
 DAO_API DAO_NODISCARD dao_status_t dao_snapshot_write_json(const dao_snapshot_t *snapshot, dao_write_t write,
                                                            void *user);
+
+/**
+ * Writes the same as a pickle of protocol 2, as torch.cuda.memory._dump_snapshot() does: PyTorch's memory
+ * viewer (https://pytorch.org/memory_viz) opens it and shows the segments and their blocks; there are no
+ * events in it. Whoever wants those converts what was recorded by `dao convert --to snapshot`.
+ *
+ * @param snapshot  Borrowed.
+ * @param write     Takes the bytes in pieces.
+ * @param user      Handed to `write`.
+ * @return DAO_OK; DAO_ERR_INVALID for NULL; what `write` answered.
+ *
+ * Threads: any. Waits: never. Cost: O(blocks).
+ */
+DAO_API DAO_NODISCARD dao_status_t dao_snapshot_write_pickle(const dao_snapshot_t *snapshot,
+                                                             dao_write_t write, void *user);
 
 /* ---- which block a byte is in ---- */
 

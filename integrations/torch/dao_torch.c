@@ -149,7 +149,7 @@ static dao_status_t write_to_file(const char *text, size_t text_bytes, void *use
 /* Writes a snapshot into an open file and closes it. */
 static int snapshot_write(const dao_snapshot_t *snapshot, FILE *file, const char *path)
 {
-    dao_status_t status = dao_snapshot_write_json(snapshot, write_to_file, file);
+    dao_status_t status = dao_snapshot_write_pickle(snapshot, write_to_file, file);
     int reason = errno;
     if (fclose(file) != 0 && status == DAO_OK) {
         reason = errno;
@@ -170,7 +170,7 @@ int dao_torch_snapshot(int device, const char *path)
     if (status != DAO_OK) {
         return dao_plugin_answer(status);
     }
-    FILE *file = fopen(path, "w");
+    FILE *file = fopen(path, "wb");
     int answer = file != NULL ? snapshot_write(snapshot, file, path)
                               : dao_plugin_fail(DAO_ERR_IO, "dao_torch_snapshot: \"%s\" is not opened: %s",
                                                 path, strerror(errno));

@@ -87,8 +87,9 @@ DAO_API size_t dao_torch_memory_stats(int device, char *out_text, size_t text_by
 DAO_API int dao_torch_reset_peaks(int device);
 
 /**
- * Writes a snapshot of a device as JSON, in the library's own form (dao_snapshot_write_json()). Returns 0, or
- * a dao_status_t: DAO_ERR_INVALID for NULL, DAO_ERR_IO. Threads: any. Waits: for the file.
+ * Writes a snapshot of a device as a pickle, which PyTorch's memory viewer opens
+ * (dao_snapshot_write_pickle()). Returns 0, or a dao_status_t: DAO_ERR_INVALID for NULL, DAO_ERR_IO. Threads:
+ * any. Waits: for the file.
  */
 DAO_API int dao_torch_snapshot(int device, const char *path);
 

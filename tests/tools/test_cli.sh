@@ -73,6 +73,21 @@ for arguments in --help --version "help run" "run --help" info "info --json" "in
     grep -q "could not be written" "$folder/err" || fail "dao $arguments >&-: no message"
 done
 
+# Does it fit?
+expect 0 "Yes. Live peak 345.5 MiB; planned 345.6 MiB" fit "$trace" --memory 8GiB --reserve 600MiB
+expect 3 "No. Live peak 345.5 MiB" fit "$trace" --memory 200MiB
+expect 3 "With swapping yes: +" fit "$trace" --memory 100MiB --link 1GB/s --json
+has sentence
+has slow_down
+expect 4 "With swapping neither" fit "$trace" --memory 1MiB
+expect 0 "PyTorch reserves" fit "$trace" --device h200
+expect 2 "--memory SIZE or --device DEVICE is missing" fit "$trace"
+expect 2 "--reserve leaves nothing" fit "$trace" --memory 1GiB --reserve 1GiB
+expect 2 '"h300" is no device: there are' fit "$trace" --device h300
+printf 'id,lower,upper,size\na,0,3,4096\nb,1,2,8192\n' >"$folder/x.csv"
+expect 4 "Whether swapping helps the file cannot say" fit "$folder/x.csv" --memory 8KiB
+expect 0 "Yes. Live peak 12.0 KiB; planned 12.0 KiB" fit "$folder/x.csv" --memory 4MiB
+
 expect 2 "FILE or --generate is missing" plan
 expect 2 "FILE or --generate, one of them" plan "$folder/x.csv" --generate tf:100
 expect 2 "one argument too many" plan a b

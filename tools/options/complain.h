@@ -5,7 +5,14 @@
 
 #include "tools/options/options.h"
 
-enum { DAO_EXIT_OK = 0, DAO_EXIT_FAILED = 1, DAO_EXIT_USAGE = 2 };
+/* The last two are answers of dao fit. */
+enum {
+    DAO_EXIT_OK = 0,
+    DAO_EXIT_FAILED = 1,
+    DAO_EXIT_USAGE = 2,
+    DAO_EXIT_FITS_SWAPPED = 3,
+    DAO_EXIT_FITS_NOT = 4,
+};
 
 /* Complains about the use of a command. Returns DAO_EXIT_USAGE. */
 int dao_usage_error(const dao_command_t *command, const char *format, ...)

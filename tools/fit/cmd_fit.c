@@ -1,0 +1,438 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `dao fit FILE --memory 8GiB`: does it fit, with what, and how slow? A sentence, the figures behind it, and
+   an exit code for scripts. */
+#include "tools/commands.h"
+#include "tools/fit/fit_swap.h"
+#include "tools/fit/link_device.h"
+#include "tools/fit/torch_pool.h"
+#include "tools/options/complain.h"
+#include "tools/print/report.h"
+#include "tools/read/events/read_lifetimes.h"
+#include "tools/read/form/recognise.h"
+#include "tools/read/step/read_step.h"
+
+#include "base/memory/host.h"
+#include "base/report/error.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Steps of the planner, some 5 to 50 ns each: a second at most. A plan is there long before. */
+#define PLAN_WORK UINT64_C(20000000)
+
+/* Where no device and no rate is named: PCIe 5, as dao simulate takes it. */
+#define USUAL_RATE (UINT64_C(50) * DAO_GB)
+
+/* Of every copy, as dao simulate takes it. */
+#define LATENCY_NS UINT64_C(10000)
+
+enum { SENTENCE_BYTES = 768, SIZE_BYTES = 24 };
+
+typedef struct settings {
+    uint64_t memory_bytes, reserve_bytes, rate, host_bytes, slow_down;
+    uint32_t device; /* index into the list of devices */
+    const char *batch, *log_device;
+    bool is_json;
+} settings_t;
+
+#define DEVICE_NAME(name, memory_bytes, rate) name,
+DAO_OPTION_NAMES(device_at, DAO_LINK_DEVICE_LIST(DEVICE_NAME))
+
+static const struct {
+    uint64_t memory_bytes, rate;
+} devices[] = {
+#define DEVICE_ROW(name, memory_bytes, rate) {memory_bytes, rate},
+    DAO_LINK_DEVICE_LIST(DEVICE_ROW)
+#undef DEVICE_ROW
+};
+
+static const dao_option_t options[] = {
+    {.name = "memory",
+     .type = DAO_OPTION_TYPE_BYTES,
+     DAO_OPTION_FIELD(settings_t, memory_bytes),
+     .value = "SIZE",
+     .least = 1,
+     .help = "memory of the device: 8GiB; without it that of --device"},
+    {.name = "reserve",
+     .type = DAO_OPTION_TYPE_BYTES,
+     DAO_OPTION_FIELD(settings_t, reserve_bytes),
+     .value = "SIZE",
+     .help = "what others take of it, such as the driver's context: 600MiB"},
+    {.name = "device",
+     .type = DAO_OPTION_TYPE_NAME,
+     DAO_OPTION_FIELD(settings_t, device),
+     .value = "DEVICE",
+     .name_at = device_at,
+     .help = "its memory and link"},
+    {.name = "link",
+     .type = DAO_OPTION_TYPE_RATE,
+     DAO_OPTION_FIELD(settings_t, rate),
+     .value = "RATE",
+     .least = 1,
+     .help = "speed of copies each way; without it that of --device, or 50GB/s"},
+    {.name = "slow-down",
+     .type = DAO_OPTION_TYPE_DECIMAL,
+     DAO_OPTION_FIELD(settings_t, slow_down),
+     .value = "X",
+     .least = 1,
+     .most = 1000,
+     .noun = "factor",
+     .preset = "1.05",
+     .help = "also say with how much memory a step takes X times its kernels"},
+    {.name = "host",
+     .type = DAO_OPTION_TYPE_BYTES,
+     DAO_OPTION_FIELD(settings_t, host_bytes),
+     .value = "SIZE",
+     .least = 1,
+     .help = "most host memory to move tensors to; without it no limit"},
+    {.name = "batch",
+     .type = DAO_OPTION_TYPE_TEXT,
+     DAO_OPTION_FIELD(settings_t, batch),
+     .value = "B",
+     .help = "which batch size, if a step's folder has several"},
+    {.name = "of",
+     .type = DAO_OPTION_TYPE_TEXT,
+     DAO_OPTION_FIELD(settings_t, log_device),
+     .value = "D",
+     .help = "which device of the file; without it the one with the highest peak"},
+    {.name = "json",
+     .type = DAO_OPTION_TYPE_FLAG,
+     DAO_OPTION_FIELD(settings_t, is_json),
+     .help = "print one JSON object"},
+    {.name = NULL},
+};
+
+static dao_status_t check_settings(const dao_arguments_t *arguments, void *user)
+{
+    settings_t *settings = user;
+    bool has_device = dao_option_is_given(arguments, "device");
+    if (settings->memory_bytes == 0 && !has_device) {
+        return dao_error(DAO_ERR_INVALID, "--memory SIZE or --device DEVICE is missing");
+    }
+    settings->memory_bytes =
+        settings->memory_bytes == 0 ? devices[settings->device].memory_bytes : settings->memory_bytes;
+    if (settings->rate == 0) {
+        settings->rate = has_device ? devices[settings->device].rate : USUAL_RATE;
+    }
+    return settings->reserve_bytes < settings->memory_bytes
+               ? DAO_OK
+               : dao_error(DAO_ERR_INVALID, "--reserve leaves nothing of --memory");
+}
+
+/* ---- what is found out ---- */
+
+typedef struct answer {
+    uint64_t capacity_bytes; /* the memory without the reserve */
+    uint64_t peak_bytes, planned_bytes;
+    dao_torch_run_t torch;
+    uint64_t reserved_bytes; /* what the file says that PyTorch had reserved; 0: nothing */
+    bool torch_fits;         /* in the capacity, with what it frees to make room */
+    bool has_step, has_times;
+    bool swaps; /* it runs in the capacity */
+    bool has_wish;
+    dao_fit_swap_t swap;
+    dao_fit_point_t here; /* in the capacity */
+    dao_fit_point_t wish; /* for the slow-down that was asked for */
+} answer_t;
+
+static dao_status_t find_planned(const dao_plan_input_t *lifetimes, uint64_t *out_bytes)
+{
+    dao_planner_config_t config = {.method = DAO_PLAN_METHOD_BEST, .work_limit = PLAN_WORK};
+    dao_plan_problem_t problem = dao_plan_input_problem(lifetimes);
+    dao_plan_report_t report;
+    dao_plan_t *plan = NULL;
+    problem.alignment_bytes = lifetimes->window_end != 0 ? DAO_TRACE_ALIGNMENT_BYTES : 0;
+    dao_status_t status = dao_plan_make(&problem, &config, &plan);
+    if (status == DAO_OK) {
+        status = dao_plan_report_get(plan, &report);
+        dao_plan_release(plan);
+    }
+    *out_bytes = status == DAO_OK ? report.peak_bytes : 0;
+    return status;
+}
+
+static dao_status_t find_peak(const dao_plan_input_t *lifetimes, uint64_t *out_bytes)
+{
+    dao_alloc_trace_t trace;
+    dao_status_t status = dao_plan_input_replay(lifetimes, false, &trace);
+    if (status == DAO_OK) {
+        *out_bytes = trace.peak_bytes;
+        dao_alloc_trace_finish(&trace);
+    }
+    return status;
+}
+
+static dao_status_t find_torch(const dao_history_t *history, answer_t *answer)
+{
+    dao_torch_run_t limited;
+    dao_status_t status = dao_torch_pool_run(history, UINT64_MAX, &answer->torch);
+    if (status == DAO_OK) {
+        status = dao_torch_pool_run(history, answer->capacity_bytes, &limited);
+        answer->torch_fits = status == DAO_OK && limited.fits;
+    }
+    return status;
+}
+
+/* Memory without swapping. */
+static dao_status_t answer_memory(const dao_plan_input_t *lifetimes, const dao_step_trace_t *trace,
+                                  answer_t *answer)
+{
+    dao_history_t history;
+    dao_status_t status = find_peak(lifetimes, &answer->peak_bytes);
+    if (status == DAO_OK) {
+        status = find_planned(lifetimes, &answer->planned_bytes);
+    }
+    if (status != DAO_OK) {
+        return status;
+    }
+    status =
+        trace != NULL ? dao_history_of_step(trace, &history) : dao_history_of_lifetimes(lifetimes, &history);
+    if (status == DAO_OK) {
+        status = find_torch(&history, answer);
+        dao_history_finish(&history);
+    }
+    return status;
+}
+
+/* Memory with swapping. */
+static dao_status_t answer_swap(const settings_t *settings, const dao_step_trace_t *trace, answer_t *answer)
+{
+    dao_step_problem_t step;
+    dao_status_t status = dao_step_problem_make(trace, &step);
+    if (status != DAO_OK) {
+        return status;
+    }
+    step.problem.host = (dao_swap_tier_t){
+        .in_bytes_per_second = settings->rate, .latency_ns = LATENCY_NS, .limit_bytes = settings->host_bytes};
+    status = dao_fit_swap_init(&answer->swap, trace, &step.problem);
+    if (status == DAO_OK) {
+        status = dao_fit_swap_at(&answer->swap, answer->capacity_bytes, &answer->here);
+        answer->swaps = status == DAO_OK;
+        answer->has_times = answer->swap.compute_ns > 0;
+        status = status == DAO_ERR_LIMIT ? DAO_OK : status;
+    }
+    if (status == DAO_OK && answer->has_times) {
+        double most_ns =
+            (double)answer->swap.compute_ns * (double)settings->slow_down / (double)DAO_OPTION_MILLIONTHS;
+        status = dao_fit_swap_for(&answer->swap, (uint64_t)most_ns, &answer->wish);
+        answer->has_wish = status == DAO_OK;
+        status = status == DAO_ERR_LIMIT ? DAO_OK : status;
+    }
+    answer->swap.problem = NULL; /* it goes with the step */
+    dao_step_problem_finish(&step);
+    return status;
+}
+
+static bool is_fitting(const answer_t *answer)
+{
+    return answer->planned_bytes <= answer->capacity_bytes;
+}
+
+/* ---- the sentence ---- */
+
+static const char *size_of(uint64_t size_bytes, char text[SIZE_BYTES])
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    double value = (double)size_bytes;
+    size_t unit = 0;
+    for (; value >= 1024 && unit + 1 < sizeof(units) / sizeof(units[0]); unit++) {
+        value /= 1024;
+    }
+    (void)snprintf(text, SIZE_BYTES, unit == 0 ? "%.0f %s" : "%.1f %s", value, units[unit]);
+    return text;
+}
+
+/* By how much longer than its kernels a step takes, in percent. */
+static double slower(const answer_t *answer, uint64_t step_ns)
+{
+    double compute_ns = (double)answer->swap.compute_ns;
+    return compute_ns > 0 ? 100 * ((double)step_ns / compute_ns - 1) : 0;
+}
+
+DAO_PRINTF(2, 3) static void say(char sentence[SENTENCE_BYTES], const char *format, ...)
+{
+    size_t used = strlen(sentence);
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(sentence + used, SENTENCE_BYTES - used, format, arguments);
+    va_end(arguments);
+}
+
+static void say_memory(const answer_t *answer, char sentence[SENTENCE_BYTES])
+{
+    char peak[SIZE_BYTES], planned[SIZE_BYTES], torch[SIZE_BYTES];
+    bool is_lower = answer->torch_fits && answer->torch.peak_bytes > answer->capacity_bytes;
+    say(sentence, "%s Live peak %s; planned %s; as PyTorch's allocator would hold it %s%s.",
+        is_fitting(answer) ? "Yes." : "No.", size_of(answer->peak_bytes, peak),
+        size_of(answer->planned_bytes, planned), size_of(answer->torch.peak_bytes, torch),
+        is_lower                                    ? ", or less by giving back what it caches"
+        : is_fitting(answer) && !answer->torch_fits ? ", which does not fit: it has to be planned"
+                                                    : "");
+    if (answer->reserved_bytes > 0) {
+        say(sentence, " It held %s when the file was written.", size_of(answer->reserved_bytes, peak));
+    }
+}
+
+static void say_swap(const settings_t *settings, const answer_t *answer, char sentence[SENTENCE_BYTES])
+{
+    char size[SIZE_BYTES], largest[SIZE_BYTES];
+    if (!answer->has_step) {
+        say(sentence,
+            " Whether swapping helps the file cannot say: it does not tell which operator uses what. "
+            "A recorded step does (docs/formats.md).");
+        return;
+    }
+    if (answer->swaps && answer->has_times) {
+        say(sentence, " With swapping yes: %+.1f %% (bound %+.1f %%).", slower(answer, answer->here.step_ns),
+            slower(answer, answer->here.bound_ns));
+    } else {
+        say(sentence, answer->swaps ? " With swapping yes; how slow the file cannot say: it has no times."
+                                    : " With swapping neither.");
+    }
+    if (answer->has_wish) {
+        say(sentence, " For %+.1f %% it needs %s.",
+            100 * ((double)settings->slow_down / (double)DAO_OPTION_MILLIONTHS - 1),
+            size_of(answer->wish.capacity_bytes + settings->reserve_bytes, size));
+    }
+    say(sentence, " Largest kernel %s: below %s nothing helps.", size_of(answer->swap.least_bytes, largest),
+        size_of(answer->swap.least_bytes + settings->reserve_bytes, size));
+}
+
+/* ---- the table ---- */
+
+static void report_point(dao_report_t *report, const answer_t *answer)
+{
+    dao_report_bytes(report, "plan_capacity_bytes", "swapping within", answer->here.capacity_bytes);
+    dao_report_number(report, "step_s", (double)answer->here.step_ns / 1e9);
+    dao_report_number(report, "bound_s", (double)answer->here.bound_ns / 1e9);
+    dao_report_ms(report, NULL, "a step", answer->here.step_ns);
+    dao_report_ms(report, NULL, "at least", answer->here.bound_ns);
+    if (answer->has_times) {
+        double compute_ns = (double)answer->swap.compute_ns;
+        dao_report_ratio(report, "slow_down", "times its kernels", (double)answer->here.step_ns / compute_ns);
+        dao_report_ratio(report, "bound_slow_down", NULL, (double)answer->here.bound_ns / compute_ns);
+    }
+    dao_report_bytes(report, "bytes_in", "copied in", answer->here.in_bytes);
+    dao_report_bytes(report, "bytes_out", "copied out", answer->here.out_bytes);
+}
+
+static void report_step(dao_report_t *report, const settings_t *settings, const dao_step_trace_t *trace,
+                        const answer_t *answer)
+{
+    dao_report_number(report, "compute_s", (double)answer->swap.compute_ns / 1e9);
+    dao_report_ms(report, NULL, "kernels", answer->swap.compute_ns);
+    dao_report_bytes(report, "smallest_capacity_bytes", "smallest capacity", answer->swap.least_bytes);
+    dao_report_count(report, "largest_operator_index", NULL, answer->swap.largest_kernel);
+    dao_report_text(report, "largest_operator", "largest operator",
+                    dao_trace_operator_name(trace, answer->swap.largest_kernel));
+    if (answer->swaps) {
+        report_point(report, answer);
+    }
+    if (answer->has_wish) {
+        dao_report_ratio(report, "wanted_slow_down", NULL,
+                         (double)settings->slow_down / (double)DAO_OPTION_MILLIONTHS);
+        dao_report_bytes(report, "wanted_memory_bytes", "for --slow-down",
+                         answer->wish.capacity_bytes + settings->reserve_bytes);
+    }
+}
+
+static int report_answer(const settings_t *settings, const dao_step_trace_t *trace, const answer_t *answer,
+                         int *out_exit)
+{
+    char sentence[SENTENCE_BYTES] = "";
+    dao_report_t report;
+    bool fits = is_fitting(answer);
+    say_memory(answer, sentence);
+    if (!fits) {
+        say_swap(settings, answer, sentence);
+    }
+    dao_report_begin(&report, settings->is_json);
+    if (!settings->is_json) {
+        (void)printf("%s\n\n", sentence);
+    }
+    dao_report_text(&report, "answer", NULL,
+                    fits            ? "fits"
+                    : answer->swaps ? "fits with swapping"
+                                    : "does not fit");
+    dao_report_text(&report, "sentence", NULL, sentence);
+    dao_report_bytes(&report, "memory_bytes", "memory", settings->memory_bytes);
+    dao_report_bytes(&report, "reserve_bytes", settings->reserve_bytes > 0 ? "reserve" : NULL,
+                     settings->reserve_bytes);
+    dao_report_bytes(&report, "capacity_bytes", settings->reserve_bytes > 0 ? "left" : NULL,
+                     answer->capacity_bytes);
+    dao_report_bytes(&report, "peak_bytes", "peak", answer->peak_bytes);
+    dao_report_bytes(&report, "planned_bytes", "planned", answer->planned_bytes);
+    dao_report_bytes(&report, "torch_bytes", "PyTorch reserves", answer->torch.peak_bytes);
+    dao_report_flag(&report, "torch_fits", "that fits", answer->torch_fits);
+    dao_report_bytes(&report, "reserved_bytes", answer->reserved_bytes > 0 ? "it had reserved" : NULL,
+                     answer->reserved_bytes);
+    if (answer->has_step) {
+        report_step(&report, settings, trace, answer);
+    }
+    *out_exit = fits ? DAO_EXIT_OK : answer->swaps ? DAO_EXIT_FITS_SWAPPED : DAO_EXIT_FITS_NOT;
+    return dao_report_end(&report);
+}
+
+/* ---- the command ---- */
+
+static dao_status_t read_file(const char *path, const settings_t *settings, bool *out_has_step,
+                              dao_step_trace_t *trace, dao_plan_input_t *lifetimes)
+{
+    dao_file_form_t form = DAO_FILE_FORM_JSON_STEP;
+    dao_read_choice_t choice = {.batch = settings->batch, .device = settings->log_device};
+    dao_status_t status = dao_recognise(path, &form);
+    *out_has_step = status == DAO_OK && dao_file_form_is_step(form);
+    if (status != DAO_OK || !*out_has_step) {
+        return status == DAO_OK ? dao_read_lifetimes(path, &choice, lifetimes) : status;
+    }
+    status = dao_read_step(path, settings->batch, trace);
+    return status == DAO_OK ? dao_plan_input_of_step(trace, lifetimes) : status;
+}
+
+static dao_status_t run_fit(const dao_arguments_t *arguments, void *user, int *out_exit)
+{
+    const settings_t *settings = user;
+    dao_step_trace_t trace;
+    dao_plan_input_t lifetimes;
+    answer_t *answer = dao_host_calloc(1, sizeof(*answer));
+    if (answer == NULL) {
+        return dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory for an answer");
+    }
+    dao_step_trace_init(&trace);
+    dao_plan_input_init(&lifetimes);
+    answer->capacity_bytes = settings->memory_bytes - settings->reserve_bytes;
+    dao_status_t status = read_file(arguments->words[0], settings, &answer->has_step, &trace, &lifetimes);
+    if (status == DAO_OK) {
+        status = answer_memory(&lifetimes, answer->has_step ? &trace : NULL, answer);
+    }
+    if (status == DAO_OK && answer->has_step) {
+        status = answer_swap(settings, &trace, answer);
+    }
+    if (status == DAO_OK && report_answer(settings, &trace, answer, out_exit) != DAO_EXIT_OK) {
+        *out_exit = DAO_EXIT_FAILED;
+    }
+    dao_plan_input_finish(&lifetimes);
+    dao_step_trace_finish(&trace);
+    dao_host_free(answer);
+    return status;
+}
+
+#define DEVICE_HELP(name, memory_bytes, rate) " " name
+
+const dao_command_t dao_command_fit = {
+    .program = "dao",
+    .name = "fit",
+    .arguments = "FILE",
+    .summary = "say whether a trace fits a device, with what, and how slow",
+    .details = "FILE is whatever dao info knows; of a recorded step it is also said how slow it is with\n"
+               "swapping. Exit code: 0 it fits, 3 with swapping, 4 it does not; 1 failure, 2 bad usage.\n"
+               "Devices:" DAO_LINK_DEVICE_LIST(DEVICE_HELP),
+    .options = options,
+    .least_arguments = 1,
+    .most_arguments = 1,
+    .settings_bytes = sizeof(settings_t),
+    .check = check_settings,
+    .run = run_fit,
+};

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/fit/fit_swap.h"
+
+#include "base/report/assert.h"
+#include "tools/simulate/scheme.h"
+
+/* Steps that are run, as many as dao simulate runs by default. */
+enum { STEP_COUNT = 6 };
+
+dao_status_t dao_fit_swap_init(dao_fit_swap_t *fit, const dao_step_trace_t *trace,
+                               const dao_swap_problem_t *problem)
+{
+    dao_swap_problem_t whole = *problem;
+    dao_swap_bound_t bound;
+    whole.capacity_bytes = DAO_SWAP_SIZE_MAX;
+    dao_status_t status = dao_swap_find_bound(&whole, &bound);
+    if (status == DAO_OK) {
+        *fit = (dao_fit_swap_t){.trace = trace,
+                                .problem = problem,
+                                .least_bytes = bound.least_capacity_bytes,
+                                .peak_bytes = bound.peak_bytes,
+                                .compute_ns = bound.compute_ns,
+                                .largest_kernel = bound.least_capacity_kernel};
+    }
+    return status;
+}
+
+/* Returns the capacity of a point, rounded up to what tensors are aligned to. */
+static uint64_t capacity_of(const dao_fit_swap_t *fit, uint32_t point)
+{
+    uint64_t range = fit->peak_bytes > fit->least_bytes ? fit->peak_bytes - fit->least_bytes : 0;
+    uint64_t bytes = range / DAO_FIT_GRID * point + range % DAO_FIT_GRID * point / DAO_FIT_GRID;
+    return fit->least_bytes +
+           (bytes + DAO_TRACE_ALIGNMENT_BYTES - 1) / DAO_TRACE_ALIGNMENT_BYTES * DAO_TRACE_ALIGNMENT_BYTES;
+}
+
+static dao_status_t find_bound(const dao_fit_swap_t *fit, uint32_t point, uint64_t *out_ns)
+{
+    dao_swap_problem_t problem = *fit->problem;
+    dao_swap_bound_t bound;
+    problem.capacity_bytes = capacity_of(fit, point);
+    dao_status_t status = dao_swap_find_bound(&problem, &bound);
+    *out_ns = status == DAO_OK ? bound.step_ns : 0;
+    return status;
+}
+
+/* Plans one point, once. A refusal is a point without a plan. */
+static dao_status_t plan_point(dao_fit_swap_t *fit, uint32_t point)
+{
+    const dao_scheme_t *scheme = NULL;
+    dao_swap_problem_t problem = *fit->problem;
+    dao_fit_point_t *planned = &fit->planned[point];
+    dao_scheme_run_t run;
+    if (fit->is_planned[point]) {
+        return DAO_OK;
+    }
+    problem.capacity_bytes = capacity_of(fit, point);
+    *planned = (dao_fit_point_t){.capacity_bytes = problem.capacity_bytes, .step_ns = UINT64_MAX};
+    dao_scheme_input_t input = {
+        .problem = &problem, .trace = fit->trace, .threshold = DAO_TRACE_NONE, .step_count = STEP_COUNT};
+    dao_status_t status = dao_scheme_find("plan", &scheme);
+    if (status == DAO_OK) {
+        status = scheme->run(scheme, &input, &run);
+    }
+    if (status == DAO_OK) {
+        planned->step_ns = run.simulation.step_ns;
+        planned->in_bytes = run.simulation.in_bytes;
+        planned->out_bytes = run.simulation.out_bytes;
+        dao_simulation_finish(&run.simulation);
+    } else if (status == DAO_ERR_LIMIT || status == DAO_ERR_HOST_FULL || status == DAO_ERR_KERNEL_TOO_LARGE) {
+        status = DAO_OK;
+    }
+    fit->is_planned[point] = status == DAO_OK;
+    return status;
+}
+
+/* The least time of a point and of all below it. */
+static dao_status_t find_best(dao_fit_swap_t *fit, uint32_t point, dao_fit_point_t *out_point)
+{
+    dao_fit_point_t best = {.step_ns = UINT64_MAX};
+    uint64_t first_bound_ns = 0;
+    dao_status_t status = find_bound(fit, point, &first_bound_ns);
+    for (uint32_t at = point; status == DAO_OK; at--) {
+        uint64_t bound_ns = 0;
+        status = find_bound(fit, at, &bound_ns);
+        if (status != DAO_OK || bound_ns >= best.step_ns) {
+            break;
+        }
+        status = plan_point(fit, at);
+        if (status == DAO_OK && fit->planned[at].step_ns < best.step_ns) {
+            best = fit->planned[at];
+        }
+        if (at == 0) {
+            break;
+        }
+    }
+    best.bound_ns = first_bound_ns;
+    *out_point = best;
+    return status != DAO_OK ? status : best.step_ns == UINT64_MAX ? DAO_ERR_LIMIT : DAO_OK;
+}
+
+dao_status_t dao_fit_swap_at(dao_fit_swap_t *fit, uint64_t capacity_bytes, dao_fit_point_t *out_point)
+{
+    uint32_t point = DAO_FIT_GRID;
+    if (capacity_bytes < capacity_of(fit, 0)) {
+        return DAO_ERR_LIMIT;
+    }
+    while (capacity_of(fit, point) > capacity_bytes) {
+        point--;
+    }
+    return find_best(fit, point, out_point);
+}
+
+dao_status_t dao_fit_swap_for(dao_fit_swap_t *fit, uint64_t step_ns, dao_fit_point_t *out_point)
+{
+    uint32_t too_small = 0, enough = DAO_FIT_GRID;
+    dao_fit_point_t point;
+    dao_status_t status = find_best(fit, 0, &point);
+    if (status == DAO_OK && point.step_ns <= step_ns) {
+        *out_point = point;
+        return DAO_OK;
+    }
+    status = status == DAO_ERR_LIMIT ? DAO_OK : status;
+    status = status == DAO_OK ? find_best(fit, enough, out_point) : status;
+    if (status != DAO_OK || out_point->step_ns > step_ns) {
+        return status != DAO_OK ? status : DAO_ERR_LIMIT;
+    }
+    while (enough - too_small > 1 && status == DAO_OK) {
+        uint32_t middle = too_small + (enough - too_small) / 2;
+        status = find_best(fit, middle, &point);
+        bool is_enough = status == DAO_OK && point.step_ns <= step_ns;
+        *(is_enough ? &enough : &too_small) = middle;
+        *out_point = is_enough ? point : *out_point;
+        status = status == DAO_ERR_LIMIT ? DAO_OK : status;
+    }
+    return status;
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How long a step takes in less memory than its peak, planned as a whole (the scheme `plan` of dao simulate).
+
+   Capacities are those of a grid from the smallest that the step runs in, which is 0, to its peak. More
+   memory is never slower: a plan for less runs in more as well, so that the time at a point of the grid is
+   the least of its own plan's and of all points below. Where the bound of a point is no better than what is
+   known, no point below can be, and none is planned. */
+#ifndef DAO_TOOLS_FIT_SWAP_H
+#define DAO_TOOLS_FIT_SWAP_H
+
+#include "tools/model/step_problem.h"
+
+enum { DAO_FIT_GRID = 128 };
+
+typedef struct dao_fit_point {
+    uint64_t capacity_bytes; /* that the plan is for */
+    uint64_t step_ns;        /* UINT64_MAX: there is no plan */
+    uint64_t bound_ns;       /* of any scheme in this capacity */
+    uint64_t in_bytes, out_bytes;
+} dao_fit_point_t;
+
+typedef struct dao_fit_swap {
+    const dao_step_trace_t *trace;     /* borrowed */
+    const dao_swap_problem_t *problem; /* borrowed; its capacity is not looked at */
+    uint64_t least_bytes, peak_bytes;  /* the ends of the grid */
+    uint64_t compute_ns;
+    uint32_t largest_kernel; /* that least_bytes is for */
+    bool is_planned[DAO_FIT_GRID + 1];
+    dao_fit_point_t planned[DAO_FIT_GRID + 1];
+} dao_fit_swap_t;
+
+/* Begins; nothing is to be finished. What dao_swap_find_bound() answers. */
+DAO_NODISCARD dao_status_t dao_fit_swap_init(dao_fit_swap_t *fit, const dao_step_trace_t *trace,
+                                             const dao_swap_problem_t *problem);
+
+/* Finds the best point that a capacity has room for. DAO_ERR_LIMIT, without a message: it has none for the
+   largest kernel. Cost: a plan, mostly. */
+DAO_NODISCARD dao_status_t dao_fit_swap_at(dao_fit_swap_t *fit, uint64_t capacity_bytes,
+                                           dao_fit_point_t *out_point);
+
+/* Finds the smallest point of the grid that takes at most this time. DAO_ERR_LIMIT, without a message: none
+   does. Cost: some seven plans. */
+DAO_NODISCARD dao_status_t dao_fit_swap_for(dao_fit_swap_t *fit, uint64_t step_ns,
+                                            dao_fit_point_t *out_point);
+
+#endif
