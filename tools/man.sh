@@ -56,8 +56,8 @@ dao \\- memory of accelerators: look at recorded steps, run them in less memory
 tells what the recorded step of a program holds and needs, executes it in a part of that memory, plans where
 its buffers lie, and simulates what moving them costs.
 .PP
-Sizes take the units B, kB, MB, GB, TB (powers of 1000) and KiB, MiB, GiB, TiB (powers of 1024), or none,
-which are bytes;
+Sizes take the units B, kB, MB, GB, TB (powers of 1000) and KiB, MiB, GiB, TiB or K, M, G, T
+(powers of 1024), in upper or lower case, or none, which are bytes;
 rates the same units and /s; times ns, us, ms and s, or none, which are nanoseconds.
 .B \\-\\-
 ends the options.

@@ -8,6 +8,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 typedef struct unit {
     const char *text;
@@ -17,10 +18,14 @@ typedef struct unit {
 #define KIB UINT64_C(1024)
 #define KB  UINT64_C(1000)
 
+/* Of bytes, upper and lower case are one. A letter alone is a power of 1024, as in GNU's tools. */
 static const unit_t byte_units[] = {
     {"", 1},
     {"B", 1},
-    {"kB", KB},
+    {"K", KIB},
+    {"M", KIB *KIB},
+    {"G", KIB *KIB *KIB},
+    {"T", KIB *KIB *KIB *KIB},
     {"KB", KB},
     {"MB", KB *KB},
     {"GB", KB *KB *KB},
@@ -29,6 +34,10 @@ static const unit_t byte_units[] = {
     {"MiB", KIB *KIB},
     {"GiB", KIB *KIB *KIB},
     {"TiB", KIB *KIB *KIB *KIB},
+    {"Ki", KIB},
+    {"Mi", KIB *KIB},
+    {"Gi", KIB *KIB *KIB},
+    {"Ti", KIB *KIB *KIB *KIB},
     {NULL, 0},
 };
 
@@ -85,7 +94,9 @@ static const unit_t *find_unit(const unit_t *units, const char *text, const char
         length -= suffix_length;
     }
     for (const unit_t *unit = units; unit->text != NULL; unit++) {
-        if (strlen(unit->text) == length && strncmp(unit->text, text, length) == 0) {
+        bool is_same = units == byte_units ? strncasecmp(unit->text, text, length) == 0
+                                           : strncmp(unit->text, text, length) == 0;
+        if (strlen(unit->text) == length && is_same) {
             return unit;
         }
     }

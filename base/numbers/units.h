@@ -9,7 +9,8 @@
    fraction ("1.5GiB") is rounded down to a whole byte or ns. DAO_ERR_INVALID or DAO_ERR_OVERFLOW, with a
    message that names the text and what is allowed. */
 
-/* Bytes: none or B; kB, KB, MB, GB, TB (powers of 1000); KiB, MiB, GiB, TiB (of 1024). */
+/* Bytes: none or B; kB, MB, GB, TB (powers of 1000); KiB, MiB, GiB, TiB, also without their B, and K, M, G, T
+   (of 1024). Upper and lower case are one: "8gb" is 8GB, "8G" and "8gib" are 8GiB. */
 DAO_NODISCARD dao_status_t dao_units_parse_bytes(const char *text, uint64_t *out_bytes);
 
 /* Bytes a second: bytes, then "/s" or nothing. */

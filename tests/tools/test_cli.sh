@@ -44,7 +44,7 @@ expect 2 "--link-in: 0 is nothing" run "$trace" --link-in 0
 expect 2 "--link-out: 0 is nothing" run "$trace" --link-out 0GB/s
 expect 2 "--host: 0 is nothing" run "$trace" --host 0
 expect 2 "does not fit 64 bits" run "$trace" --link-in 99999999TiB/s
-for capacity in -5 1e9 lots 64mib 0x10 . "50 %" % 50%% " 50%" 50.%; do
+for capacity in -5 1e9 lots 64mibs 0x10 . "50 %" % 50%% " 50%" 50.%; do
     expect 2 "such as 50% or 180MiB" run "$trace" --capacity "$capacity"
 done
 expect 2 '"best" is no scheme: there are online, learn, plan' run "$trace" --scheme best
@@ -234,6 +234,9 @@ expect 2 "--file-out needs --file-in" simulate "$gpt" --host 1GB --file-out 5GB/
 expect 2 '--slow-down: "0.5" is no factor' simulate "$gpt" --slow-down 0.5
 expect 2 "is no range of capacities" simulate "$gpt" --sweep 20%..90%
 expect 2 "is no range of capacities" simulate "$gpt" --sweep 90..20
+expect 2 "is no range of capacities" simulate "$gpt" --sweep 2GiB..8GiB
+expect 2 "is no range of capacities" simulate "$gpt" --sweep 8GiB
+expect 2 "is no range of capacities" simulate "$gpt" --sweep 8GiB..0GiB
 expect 2 "--capacity is what --sweep" simulate "$gpt" --sweep 90%..80% --capacity 50%
 expect 2 "both choose the capacity" simulate "$gpt" --sweep 90%..80% --slow-down 2
 expect 2 "leave --json out" simulate "$gpt" --explain --json
@@ -254,6 +257,12 @@ cp "$folder/out" "$folder/first"
 expect 0 '"online"' simulate "$small_step" --json
 cmp -s "$folder/first" "$folder/out" || fail "two simulations differ"
 expect 0 "90.0%" simulate "$small_step" --sweep 90%..20% --half-duplex --latency 1us --link-out 10GB/s
+expect 0 "below the smallest capacity" simulate "$small_step" --sweep 100MB..1MB
+[ "$(grep -c '^online' "$folder/out")" -eq 9 ] || fail "a sweep of sizes has nine rows"
+expect 0 compute_s simulate "$small_step" --capacity 100% --json
+kernels=$(number compute_s)
+expect 0 compute_s simulate "$small_step" --capacity 100% --json --time-scale 2
+[ "$(number compute_s)" = "$(echo "$kernels" | awk '{ printf "%.9f", 2 * $1 }')" ] || fail "--time-scale 2"
 expect 0 "buy" simulate "$small_step" --explain --steps 1 --window 1
 expect 0 "the scheme itself loses 1.9% against the bound" simulate "$small_step" --explain --steps 1
 expect 0 "the step is 6.3% below the bound, which is that of steps in a row" simulate "$updating_step" \

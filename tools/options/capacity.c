@@ -60,7 +60,7 @@ dao_status_t dao_capacity_parse(const char *text, dao_capacity_t *out_capacity)
     }
     return dao_error(status,
                      "\"%.40s\" is neither a percentage of the peak nor a size; write it such "
-                     "as 50%% or 180MiB; units are B, kB, MB, GB, TB, KiB, MiB, GiB, TiB",
+                     "as 50%% or 180MiB; units are B, kB, MB, GB, TB, KiB, MiB, GiB, TiB, K, M, G, T",
                      text);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Prints how far a long work is: nothing during the first second, then one line on a terminal that is
-   rewritten, or a line every two seconds elsewhere. On standard error. */
+/* Prints how far a long work is, how fast it goes and how long it will take: nothing during the first second,
+   then one line on a terminal that is rewritten, or a line every two seconds elsewhere. On standard error. */
 #ifndef DAO_TOOLS_PROGRESS_H
 #define DAO_TOOLS_PROGRESS_H
 
@@ -12,6 +12,7 @@ typedef struct dao_progress {
     bool is_running; /* the thread */
     dao_thread_t thread;
     _Atomic(const char *) phase;
+    _Atomic uint64_t phase_ns; /* when it began */
     _Atomic uint64_t done_count;
     _Atomic uint64_t total_count;
     _Atomic bool is_stopping;

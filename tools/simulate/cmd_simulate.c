@@ -16,9 +16,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Capacities of --sweep, in percent of the peak, from the first down to the last. */
+/* Capacities of --sweep, from the first down to the last: in percent of the peak, or in bytes. */
 typedef struct sweep {
     unsigned first, last;
+    uint64_t first_bytes, last_bytes;
 } sweep_t;
 
 typedef struct settings {
@@ -30,6 +31,7 @@ typedef struct settings {
     uint64_t in_flight_ns; /* 0: the executor's own */
     sweep_t sweep;         /* zero: none */
     uint64_t slow_down;    /* millionths; 0: none is asked for */
+    uint64_t time_scale;   /* millionths */
     const char *batch;
     bool moves_all;
     bool is_half_duplex;
@@ -40,7 +42,7 @@ typedef struct settings {
 /* Time of a read or write of the file, on top of its bytes. */
 #define FILE_LATENCY_NS UINT64_C(100000)
 
-enum { SWEEP_MOST = 100, SWEEP_APART = 10 };
+enum { SWEEP_MOST = 100, SWEEP_APART = 10, SWEEP_SIZES = 9, SWEEP_SIZE_BYTES = 40 };
 
 /* A search for a capacity ends when it is known to this part of the peak. */
 #define SEARCH_PARTS 1000
@@ -48,15 +50,34 @@ enum { SWEEP_MOST = 100, SWEEP_APART = 10 };
 #define SCHEME_NAME(name, meaning, choice, run) name,
 DAO_OPTION_NAMES(scheme_at, DAO_SCHEME_LIST(SCHEME_NAME) "all")
 
-/* Reads "90%..20%". */
+/* Reads "8GiB..2GiB". */
+static bool parse_sizes(const char *text, sweep_t *out_sweep)
+{
+    const char *dots = strstr(text, "..");
+    char first[SWEEP_SIZE_BYTES];
+    if (dots == NULL || dots - text >= SWEEP_SIZE_BYTES) {
+        return false;
+    }
+    (void)snprintf(first, sizeof(first), "%.*s", (int)(dots - text), text);
+    return dao_units_parse_bytes(first, &out_sweep->first_bytes) == DAO_OK &&
+           dao_units_parse_bytes(dots + 2, &out_sweep->last_bytes) == DAO_OK && out_sweep->last_bytes > 0 &&
+           out_sweep->last_bytes <= out_sweep->first_bytes;
+}
+
+/* Reads "90%..20%", or sizes with a unit: a number alone is neither. */
 static dao_status_t parse_sweep(const char *text, void *field)
 {
-    sweep_t sweep;
+    sweep_t sweep = {.first = 0};
     int length = 0;
-    if (sscanf(text, "%3u%%..%3u%%%n", &sweep.first, &sweep.last, &length) != 2 ||
-        (size_t)length != strlen(text) || sweep.first > SWEEP_MOST || sweep.last < 1 ||
-        sweep.last > sweep.first) {
-        return dao_error(DAO_ERR_INVALID, "\"%.40s\" is no range of capacities; write it such as 90%%..20%%",
+    bool is_percent = sscanf(text, "%3u%%..%3u%%%n", &sweep.first, &sweep.last, &length) == 2 &&
+                      (size_t)length == strlen(text) && sweep.first <= SWEEP_MOST && sweep.last >= 1 &&
+                      sweep.last <= sweep.first;
+    if (!is_percent) {
+        sweep.first = sweep.last = 0;
+    }
+    if (!is_percent && (strspn(text, "0123456789.") == strlen(text) || !parse_sizes(text, &sweep))) {
+        return dao_error(DAO_ERR_INVALID,
+                         "\"%.40s\" is no range of capacities; write it such as 90%%..20%% or 8GiB..2GiB",
                          text);
     }
     *(sweep_t *)field = sweep;
@@ -144,7 +165,7 @@ static const dao_option_t options[] = {
      DAO_OPTION_FIELD(settings_t, sweep),
      .value = "RANGE",
      .parse = parse_sweep,
-     .help = "capacities 90%..20% in steps of 10% of the peak"},
+     .help = "capacities 90%..20% in steps of 10% of the peak, or 9 sizes from 8GiB to 2GiB: 8GiB..2GiB"},
     {.name = "slow-down",
      .type = DAO_OPTION_TYPE_DECIMAL,
      DAO_OPTION_FIELD(settings_t, slow_down),
@@ -153,6 +174,13 @@ static const dao_option_t options[] = {
      .most = 1000,
      .noun = "factor",
      .help = "find the smallest capacity at which a step takes X times its kernels, 1.05"},
+    {.name = "time-scale",
+     .type = DAO_OPTION_TYPE_DECIMAL,
+     DAO_OPTION_FIELD(settings_t, time_scale),
+     .value = "X",
+     .most = 1000,
+     .preset = "1",
+     .help = "operators take X times their recorded time"},
     {.name = "explain",
      .type = DAO_OPTION_TYPE_FLAG,
      DAO_OPTION_FIELD(settings_t, is_explained),
@@ -400,12 +428,29 @@ static bool is_refusal(dao_status_t status)
     return status == DAO_ERR_LIMIT || status == DAO_ERR_UNSUPPORTED || status == DAO_ERR_HOST_FULL;
 }
 
+/* Returns how many capacities a sweep has. */
+static uint32_t count_sweep(const sweep_t *sweep)
+{
+    return sweep->first > 0 ? (sweep->first - sweep->last) / SWEEP_APART + 1 : SWEEP_SIZES;
+}
+
+static uint64_t capacity_of_sweep(const sweep_t *sweep, uint64_t peak_bytes, uint32_t index)
+{
+    if (sweep->first > 0) {
+        unsigned percent = sweep->first - index * SWEEP_APART;
+        return peak_bytes / 100 * percent + peak_bytes % 100 * percent / 100;
+    }
+    uint64_t range = sweep->first_bytes - sweep->last_bytes;
+    uint64_t parts = SWEEP_SIZES - 1;
+    return sweep->first_bytes - (range / parts * index + range % parts * index / parts);
+}
+
 static dao_status_t sweep(request_t *request, const dao_scheme_t *scheme)
 {
-    uint64_t peak_bytes = request->whole.peak_bytes;
+    const sweep_t *sweep = &request->settings->sweep;
     dao_status_t status = DAO_OK;
-    for (unsigned percent = request->settings->sweep.first; status == DAO_OK; percent -= SWEEP_APART) {
-        uint64_t capacity_bytes = peak_bytes / 100 * percent + peak_bytes % 100 * percent / 100;
+    for (uint32_t i = 0; status == DAO_OK && i < count_sweep(sweep); i++) {
+        uint64_t capacity_bytes = capacity_of_sweep(sweep, request->whole.peak_bytes, i);
         if (capacity_bytes < request->whole.least_capacity_bytes) {
             tell_left_out(request, scheme, capacity_bytes, "below the smallest capacity");
         } else {
@@ -415,9 +460,6 @@ static dao_status_t sweep(request_t *request, const dao_scheme_t *scheme)
             tell_left_out(request, scheme, capacity_bytes, dao_last_message());
             status = DAO_OK;
         }
-        if (percent < request->settings->sweep.last + SWEEP_APART) {
-            break;
-        }
     }
     return status;
 }
@@ -425,7 +467,7 @@ static dao_status_t sweep(request_t *request, const dao_scheme_t *scheme)
 static dao_status_t run_scheme(request_t *request, const dao_scheme_t *scheme)
 {
     uint64_t capacity_bytes = request->whole.peak_bytes;
-    if (request->settings->sweep.first > 0) {
+    if (request->settings->sweep.first > 0 || request->settings->sweep.first_bytes > 0) {
         return sweep(request, scheme);
     }
     dao_status_t status = request->slow_down > 0 ? find_capacity(request, scheme, &capacity_bytes)
@@ -468,6 +510,19 @@ static dao_status_t run_trace(request_t *request, int *out_exit)
     return status;
 }
 
+static dao_status_t scale_times(dao_step_trace_t *trace, uint64_t millionths)
+{
+    for (size_t i = 0; i < trace->operator_count; i++) {
+        double cost_ns =
+            (double)trace->operators[i].cost_ns * (double)millionths / (double)DAO_OPTION_MILLIONTHS;
+        if (cost_ns >= 0x1p63) {
+            return dao_error(DAO_ERR_OVERFLOW, "operator %zu takes 2^63 ns or more, scaled", i);
+        }
+        trace->operators[i].cost_ns = (uint64_t)(cost_ns + 0.5);
+    }
+    return DAO_OK;
+}
+
 static dao_status_t run_simulate(const dao_arguments_t *arguments, void *user, int *out_exit)
 {
     settings_t *settings = user;
@@ -482,7 +537,11 @@ static dao_status_t run_simulate(const dao_arguments_t *arguments, void *user, i
         return status;
     }
     request.trace = &trace;
-    status = run_trace(&request, out_exit);
+    if (settings->time_scale !=
+        DAO_OPTION_MILLIONTHS) { /* 1 leaves even times as they are that no double holds */
+        status = scale_times(&trace, settings->time_scale);
+    }
+    status = status == DAO_OK ? run_trace(&request, out_exit) : status;
     dao_step_trace_finish(&trace);
     return status;
 }
