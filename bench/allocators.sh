@@ -14,8 +14,8 @@ export DAO_BENCH_TRACES DAO_BENCH GLIBC_TUNABLES
 json=$(mktemp)
 trap 'rm -f "$json"' EXIT
 
-# limit TRACE COLUMN: of bench/alloc/bench_limits.h; 1 lock pairs, 2 capacity, 3 capacity with remapping.
-# Empty: none.
+# limit TRACE COLUMN: of bench/alloc/bench_limits.h; 1 lock pairs, 2 capacity, 3 capacity with remapping, 4 in
+# segments. Empty: none.
 limit() {
     case $1 in
     torch:*) set -- torch: "$2" ;;
@@ -56,7 +56,7 @@ measured is the library. A trace is replayed by one thread beside an idle one; n
 the empty call, the median of the rounds. Footprint is peak reserved over peak live on a device that is
 large enough. Capacity is the smallest device on which the whole trace succeeds over peak live, as one
 contiguous segment and with 2 MiB pages that can be remapped; for a1 it would speak of the page alone, and
-for b100k it is not searched. Without remapping, good fit looks at more holes where more than half of the
+for b100k it is not searched. Without remapping, good fit chooses holes by cost where more than half of the
 device is used (allocators/range/range.c).
 
 ## The default strategy
@@ -96,6 +96,27 @@ for trace in a2 b1k b10k c d; do
         row="$row | $(DAO_BENCH_STREAMS=$streams "$root/bench/instructions" "$trace" | sed 's/.* //')"
     done
     echo "| $row |"
+done
+
+cat <<TEXT
+
+## In segments
+
+Where the device has no page mapping, or pools of the driver serve a place, it grows in segments.
+\`DAO_BENCH_SEGMENTS=400 bench/instructions\`, and with 110: plain pairs on a device of four times the peak,
+and of 1.1 times, where more than half is used and a hole is chosen by cost. Capacity is that of
+\`dao-bench alloc --segments --figures memory --seeds 10\`.
+
+| trace | ample ($(limit_of SEGMENTS)) | tight ($(limit_of SEGMENTS_TIGHT)) | capacity |
+| --- | ---: | ---: | ---: |
+TEXT
+for trace in a2 c cd bert i3; do
+    row=$trace
+    for percent in 400 110; do
+        row="$row | $(DAO_BENCH_SEGMENTS=$percent "$root/bench/instructions" "$trace" | sed 's/.* //')"
+    done
+    bench --strategy good_fit --segments --figures memory --seeds 10 --trace "$trace"
+    echo "| $row | $(rows | cut -d' ' -f8)$(limit "$trace" 4) |"
 done
 
 cat <<TEXT

@@ -84,6 +84,9 @@ DAO_NODISCARD dao_status_t dao_bench_speed(const dao_bench_peer_t *peer, const d
 
 /* ---- bench_device_peer.c: the device is started for one replay or one measurement and stopped again ---- */
 
+/* From the next start on devices have no page mapping, and places grow in segments. */
+void dao_bench_segments_set(bool is_on);
+
 /* Returns true if a strategy maps pages where the device has them. */
 bool dao_bench_maps_pages(const dao_bench_peer_t *peer);
 
@@ -110,11 +113,17 @@ DAO_NODISCARD dao_status_t dao_bench_memory(const dao_bench_peer_t *peer, const 
 /* Most streams of a replay. */
 #define DAO_BENCH_STREAM_MAX 32u
 
-/* Replays what builds a trace up and so many pairs of its steady part, or all if there are fewer, on a device
-   that is large enough; stream_count > 0: in the order of so many streams, which are idle. *out_done: the
-   pairs that were replayed. */
+typedef struct dao_bench_pairs_config {
+    uint64_t pair_count;
+    uint32_t stream_count; /* in the order of so many streams, which are idle; 0: plain */
+    uint64_t device_bytes;
+    bool has_pages;
+} dao_bench_pairs_config_t;
+
+/* Replays what builds a trace up and so many pairs of its steady part, or all if there are fewer. *out_done:
+   the pairs that were replayed. */
 DAO_NODISCARD dao_status_t dao_bench_pairs(const dao_bench_peer_t *peer, const dao_alloc_trace_t *trace,
-                                           uint64_t pair_count, uint32_t stream_count, uint64_t *out_done);
+                                           const dao_bench_pairs_config_t *config, uint64_t *out_done);
 
 /* ---- bench_threads.c ---- */
 

@@ -40,9 +40,21 @@ const dao_bench_peer_t dao_bench_strategies[] = {
 
 const size_t dao_bench_strategy_count = sizeof(dao_bench_strategies) / sizeof(dao_bench_strategies[0]);
 
-bool dao_bench_maps_pages(const dao_bench_peer_t *peer)
+static bool places_in_ranges(const dao_bench_peer_t *peer)
 {
     return peer->strategy == DAO_STRATEGY_GOOD_FIT || peer->strategy == DAO_STRATEGY_BEST_FIT;
+}
+
+static bool in_segments; /* devices that are started have no page mapping, and are not one segment */
+
+void dao_bench_segments_set(bool is_on)
+{
+    in_segments = is_on;
+}
+
+bool dao_bench_maps_pages(const dao_bench_peer_t *peer)
+{
+    return !in_segments && places_in_ranges(peer);
 }
 
 static size_t small_bytes; /* of the places that are started */
@@ -54,10 +66,11 @@ void dao_bench_small_set(size_t bytes)
 
 dao_status_t dao_bench_device_start(const dao_bench_peer_t *peer, uint64_t device_bytes, bool has_pages)
 {
-    dao_config_t config = {.cpu = {.device_bytes = device_bytes, .no_page_mapping = !has_pages}};
+    dao_config_t config = {
+        .cpu = {.device_bytes = device_bytes, .no_page_mapping = !has_pages || in_segments}};
     bool is_one_piece = !has_pages && dao_bench_maps_pages(peer); /* the others never join what they take */
     dao_place_config_t place = {.strategy = peer->strategy,
-                                .small_bytes = dao_bench_maps_pages(peer) ? small_bytes : 0,
+                                .small_bytes = places_in_ranges(peer) ? small_bytes : 0,
                                 .initial_bytes = is_one_piece ? (size_t)device_bytes : 0};
     dao_status_t status = dao_context_start(&config, &dao_bench_device_ops);
     if (status != DAO_OK) {

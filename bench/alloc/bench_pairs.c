@@ -61,17 +61,17 @@ static size_t replay(const dao_bench_peer_t *peer, uint32_t stream_count, const 
 }
 
 dao_status_t dao_bench_pairs(const dao_bench_peer_t *peer, const dao_alloc_trace_t *trace,
-                             uint64_t pair_count, uint32_t stream_count, uint64_t *out_done)
+                             const dao_bench_pairs_config_t *config, uint64_t *out_done)
 {
-    size_t end = end_of(trace, pair_count, out_done);
-    dao_status_t status = dao_bench_device_start(peer, dao_bench_room(trace), true);
+    size_t end = end_of(trace, config->pair_count, out_done);
+    dao_status_t status = dao_bench_device_start(peer, config->device_bytes, config->has_pages);
     if (status != DAO_OK) {
         return status;
     }
     void **slots = dao_host_calloc(trace->slot_count, sizeof(*slots));
     if (slots == NULL) {
         status = dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for %zu blocks", trace->slot_count);
-    } else if (replay(peer, stream_count, trace, end, slots) < end) {
+    } else if (replay(peer, config->stream_count, trace, end, slots) < end) {
         status = DAO_ERR_NO_DEVICE_MEMORY; /* the allocator has said why */
     }
     dao_host_free(slots);

@@ -9,6 +9,7 @@
 typedef struct dao_bench_report {
     bool is_json;
     bool is_checked;
+    bool in_segments; /* capacities are of places that grow in segments */
     bool has_threads; /* rows of --threads */
     uint64_t row_count;
     uint64_t breach_count;
@@ -22,8 +23,8 @@ dao_bench_figures_t dao_bench_figures_none(void);
 dao_bench_figures_t dao_bench_figures_mean(const dao_bench_figures_t *rows, size_t count);
 
 /* With `is_checked`, rows of the default strategy are held to their limits, and a breach makes the command
-   fail. */
-void dao_bench_report_begin(dao_bench_report_t *report, bool is_json, bool is_checked);
+   fail; with `in_segments`, their capacities are those of places in segments. */
+void dao_bench_report_begin(dao_bench_report_t *report, bool is_json, bool is_checked, bool in_segments);
 
 void dao_bench_report_row(dao_bench_report_t *report, const char *trace, const char *strategy,
                           const dao_bench_figures_t *figures);

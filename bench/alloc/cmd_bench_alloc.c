@@ -54,13 +54,17 @@ static bool is_wanted(const bench_t *bench, const char *strategy)
     return bench->strategy == NULL || strcmp(bench->strategy, strategy) == 0;
 }
 
+/* Returns the bytes of the device for a trace. */
+static uint64_t device_bytes(const bench_t *bench, const dao_alloc_trace_t *trace)
+{
+    return bench->percent == 0 ? dao_bench_room(trace)
+                               : dao_round_up(trace->peak_bytes / 100 * bench->percent, DAO_BENCH_PAGE_BYTES);
+}
+
 static dao_status_t speed_on_device(const bench_t *bench, const dao_bench_peer_t *peer,
                                     const dao_alloc_trace_t *trace, dao_bench_figures_t *figures)
 {
-    uint64_t part_bytes = dao_round_up(trace->peak_bytes / 100 * bench->percent, DAO_BENCH_PAGE_BYTES);
-    bool is_ample = bench->percent == 0;
-    dao_status_t status =
-        dao_bench_device_start(peer, is_ample ? dao_bench_room(trace) : part_bytes, is_ample);
+    dao_status_t status = dao_bench_device_start(peer, device_bytes(bench, trace), bench->percent == 0);
     if (status == DAO_OK) {
         status = dao_bench_speed(peer, trace, bench->round_count, figures);
         dao_bench_device_stop();
@@ -105,8 +109,11 @@ static dao_status_t run_pairs(const bench_t *bench, const dao_bench_peer_t *peer
                               const dao_alloc_trace_t *trace)
 {
     uint64_t done_count = 0;
-    dao_status_t status =
-        dao_bench_pairs(peer, trace, bench->pair_count, (uint32_t)bench->stream_count, &done_count);
+    dao_bench_pairs_config_t config = {.pair_count = bench->pair_count,
+                                       .stream_count = (uint32_t)bench->stream_count,
+                                       .device_bytes = device_bytes(bench, trace),
+                                       .has_pages = bench->percent == 0};
+    dao_status_t status = dao_bench_pairs(peer, trace, &config, &done_count);
     if (status == DAO_OK) {
         (void)printf("%" PRIu64 "\n", done_count);
     }
@@ -322,6 +329,7 @@ typedef struct settings {
     uint64_t stream_count;
     uint64_t small_bytes;
     const char *torch_folder;
+    bool in_segments;
     bool is_checked;
     bool is_json;
 } settings_t;
@@ -402,6 +410,10 @@ static const dao_option_t options[] = {
      .least = 100,
      .most = 1000,
      .help = "speed on a device of so much of the peak, without page mapping; without it ample, with it"},
+    {.name = "segments",
+     .type = DAO_OPTION_TYPE_FLAG,
+     DAO_OPTION_FIELD(settings_t, in_segments),
+     .help = "the device has no page mapping, and its place grows in segments"},
     {.name = "seed",
      .type = DAO_OPTION_TYPE_COUNT,
      DAO_OPTION_FIELD(settings_t, seed),
@@ -510,6 +522,7 @@ static void set_bench(const settings_t *settings, bool needs_torch, bench_t *ben
         .needs_torch = needs_torch,
     };
     dao_bench_small_set((size_t)settings->small_bytes);
+    dao_bench_segments_set(settings->in_segments);
 }
 
 static dao_status_t run_bench_alloc(const dao_arguments_t *arguments, void *user, int *out_exit)
@@ -520,7 +533,7 @@ static dao_status_t run_bench_alloc(const dao_arguments_t *arguments, void *user
     if (bench.pair_count > 0) { /* without an idle thread: the library's own instructions are counted */
         return run_traces(&bench);
     }
-    dao_bench_report_begin(&bench.report, settings->is_json, settings->is_checked);
+    dao_bench_report_begin(&bench.report, settings->is_json, settings->is_checked, settings->in_segments);
     dao_status_t status = run_beside_idler(&bench);
     if (status != DAO_OK) {
         dao_bench_report_drop(&bench.report);
@@ -540,7 +553,10 @@ const dao_command_t dao_command_bench_alloc = {
         "books, and through allocators of the host. Traces:\n"
         "  a1 a2 a3        last in, first out: 4 KiB, 1 deep; 1 MiB and 16 MiB, 64 deep\n"
         "  b1k b10k b100k  so many live blocks of random sizes, each pair replaces one\n"
+        "  e1k e100k e1m   the same, with sizes that are alike in all three\n"
         "  c cd            a training step of 220 layers; the same with a batch that changes\n"
+        "  bert            a training step of an encoder, with sequences of changing length\n"
+        "  i3              three inferences of decoders, operation by operation in turns\n"
         "  d               sizes and lives as in training a large transformer\n"
         "  fleet           50,000 live blocks of the host, sizes as servers ask malloc() for\n"
         "  torch:MODEL     the events of a recorded step in the folder MODEL of --torch-steps",

@@ -5,8 +5,12 @@
        a1, a2, a3      last in, first out, one size: 4 KiB 1 deep, 1 MiB 64 deep, 16 MiB 64 deep
        b1k, b10k       1,000 (10,000) live blocks, log-uniform 256 B to 64 MiB; a pair replaces a random one
        b100k           100,000 live blocks, log-uniform 256 B to 16 MiB
+       e1k, e100k, e1m as b, with 1,000 to 1,000,000 live blocks of the same sizes: log-uniform 8 to 256 KiB
        c               a training step of 220 layers, 200 times: see train_step()
        cd              the same with a batch of 0.6 to 1.4 times the usual one, another one each step
+       bert            a training step of an encoder whose sequences are as long as the longest of a batch:
+                       see encoder_step()
+       i3              three inferences of decoders that take turns at each operation: see decoder_turn()
        d               60 % log-uniform 512 B to 1 MiB, 32 % 2 to 64 MiB and 8 % 64 to 512 MiB, both
                        log-uniform in units of 2 MiB; they live for 1 to 16 allocations (70 %), 100 to 1,500
                        (25 %), 2,000 to 14,000 (5 %)
@@ -276,6 +280,184 @@ static void make_mixed(maker_t *maker)
     dao_host_free(deadlines);
 }
 
+/* ---- bert: 12 layers of width 768, 32 sequences a batch, of 64 to 512 tokens, in 4 bytes ---- */
+
+enum {
+    ENCODER_LAYER_COUNT = 12,
+    ENCODER_WIDTH = 768,
+    ENCODER_HEAD_COUNT = 12,
+    ENCODER_BATCH = 32,
+    ENCODER_WORD_COUNT = 30522,
+    ENCODER_LENGTH_UNIT = 8,
+    ENCODER_LENGTH_LEAST = 64,
+    ENCODER_LENGTH_MOST = 512,
+    ENCODER_FLOAT_BYTES = 4,
+    ENCODER_WEIGHT_COUNT = 12,                                      /* of a layer, biases and norms too */
+    ENCODER_SAVED_COUNT = 9,                                        /* activations of a layer */
+    ENCODER_COUNT = ENCODER_LAYER_COUNT * ENCODER_WEIGHT_COUNT + 1, /* all weights: the words', then these */
+};
+
+/* What an encoder holds. */
+typedef struct encoder {
+    uint64_t weight_bytes[ENCODER_COUNT];
+    uint32_t gradients[ENCODER_COUNT];
+    uint32_t saved[ENCODER_LAYER_COUNT][ENCODER_SAVED_COUNT];
+} encoder_t;
+
+/* Each weight has two states of the optimizer. */
+static void encoder_begin(maker_t *maker, encoder_t *encoder)
+{
+    static const uint32_t widths[ENCODER_WEIGHT_COUNT][2] = {
+        {3, ENCODER_WIDTH}, {3, 1}, {1, ENCODER_WIDTH}, {1, 1}, {1, 1}, {1, 1},
+        {4, ENCODER_WIDTH}, {4, 1}, {4, ENCODER_WIDTH}, {1, 1}, {1, 1}, {1, 1}};
+    for (size_t i = 0; i < ENCODER_COUNT; i++) {
+        const uint32_t *width = widths[(i + ENCODER_WEIGHT_COUNT - 1) % ENCODER_WEIGHT_COUNT];
+        uint64_t count = i == 0 ? ENCODER_WORD_COUNT : (uint64_t)width[0] * width[1];
+        encoder->weight_bytes[i] = count * ENCODER_WIDTH * ENCODER_FLOAT_BYTES;
+        for (size_t k = 0; k < STATE_COUNT; k++) {
+            (void)take(maker, encoder->weight_bytes[i]);
+        }
+    }
+}
+
+/* Sizes of what a layer saves for its way back: queries, keys and values; probabilities and their mask; the
+   heads' output; a norm; the feed-forward's two; its mask; a norm. */
+static void encoder_sizes(uint64_t length, uint64_t out_bytes[ENCODER_SAVED_COUNT])
+{
+    uint64_t row_bytes = length * ENCODER_BATCH * ENCODER_WIDTH * ENCODER_FLOAT_BYTES;
+    uint64_t pair_count = length * length * ENCODER_BATCH * ENCODER_HEAD_COUNT;
+    const uint64_t bytes[ENCODER_SAVED_COUNT] = {
+        3 * row_bytes, pair_count * ENCODER_FLOAT_BYTES, pair_count, row_bytes, row_bytes, 4 * row_bytes,
+        4 * row_bytes, row_bytes / ENCODER_FLOAT_BYTES,  row_bytes};
+    memcpy(out_bytes, bytes, sizeof(bytes));
+}
+
+/* Back through a layer: the gradient of each saved one is made of the one behind it, and weights get theirs
+   on the way. Returns the gradient of the layer's input. */
+static uint32_t encoder_back(maker_t *maker, encoder_t *encoder, size_t layer, const uint64_t *saved_bytes,
+                             uint32_t above)
+{
+    size_t weight = 1 + (layer + 1) * ENCODER_WEIGHT_COUNT;
+    for (size_t i = ENCODER_SAVED_COUNT; i > 0; i--) {
+        uint32_t below = take(maker, saved_bytes[i - 1]);
+        for (size_t k = 0; k < ENCODER_WEIGHT_COUNT / 6 && i % 3 != 0; k++) {
+            weight--;
+            encoder->gradients[weight] = take(maker, encoder->weight_bytes[weight]);
+        }
+        give(maker, above);
+        give(maker, encoder->saved[layer][i - 1]);
+        above = below;
+    }
+    DAO_ASSERT(weight == 1 + layer * ENCODER_WEIGHT_COUNT);
+    return above;
+}
+
+/* A step: sequences of another length each time; forward, what is saved stays; backward; then each weight
+   takes a temporary, and its gradient goes. */
+static void encoder_step(maker_t *maker, encoder_t *encoder)
+{
+    uint64_t length =
+        ENCODER_LENGTH_UNIT * dao_random_between(&maker->random, ENCODER_LENGTH_LEAST / ENCODER_LENGTH_UNIT,
+                                                 ENCODER_LENGTH_MOST / ENCODER_LENGTH_UNIT);
+    uint64_t saved_bytes[ENCODER_SAVED_COUNT];
+    encoder_sizes(length, saved_bytes);
+    for (size_t i = 0; i < ENCODER_LAYER_COUNT; i++) {
+        for (size_t k = 0; k < ENCODER_SAVED_COUNT; k++) {
+            encoder->saved[i][k] = take(maker, saved_bytes[k]);
+            give(maker, take(maker, saved_bytes[k])); /* before a bias or a mask is added */
+        }
+    }
+    uint32_t above = take(maker, saved_bytes[ENCODER_SAVED_COUNT - 1]);
+    for (size_t i = ENCODER_LAYER_COUNT; i > 0; i--) {
+        above = encoder_back(maker, encoder, i - 1, saved_bytes, above);
+    }
+    encoder->gradients[0] = take(maker, encoder->weight_bytes[0]);
+    give(maker, above);
+    for (size_t i = 0; i < ENCODER_COUNT; i++) {
+        give(maker, take(maker, encoder->weight_bytes[i]));
+        give(maker, encoder->gradients[i]);
+    }
+}
+
+static void make_encoder(maker_t *maker)
+{
+    encoder_t encoder = {0};
+    encoder_begin(maker, &encoder);
+    dao_alloc_trace_steady(maker->trace);
+    while (!is_done(maker)) {
+        encoder_step(maker, &encoder);
+    }
+}
+
+/* ---- i3 ---- */
+
+enum {
+    DECODER_COUNT = 3,
+    DECODER_TURN_COUNT = 8,    /* of a layer */
+    DECODER_HALF_BYTES = 2,    /* of a number */
+    DECODER_LENGTH_LEAST = 16, /* tokens of a request */
+    DECODER_LENGTH_MOST = 2048,
+};
+
+/* An inference on its way through a decoder. */
+typedef struct decoder {
+    uint64_t width, layer_count;
+    uint64_t row_bytes;   /* of its request */
+    uint64_t turn;        /* from the begin of the request */
+    uint32_t rows, other; /* slots: what goes from layer to layer, and the latest besides */
+} decoder_t;
+
+static void decoder_begin(maker_t *maker, decoder_t *decoder)
+{
+    uint64_t length = dao_random_between(&maker->random, DECODER_LENGTH_LEAST, DECODER_LENGTH_MOST);
+    decoder->row_bytes = length * decoder->width * DECODER_HALF_BYTES;
+    decoder->turn = 0;
+    decoder->rows = take(maker, decoder->row_bytes);
+}
+
+/* The next operation of an inference: its output is taken, then its input is given back. Of a layer these are
+   queries, keys and values; the heads; their projection; the sum with what went in; the feed-forward, wide,
+   twice, and back; the sum again. Behind the last layer a new request begins. */
+static void decoder_turn(maker_t *maker, decoder_t *decoder)
+{
+    static const uint64_t widths[DECODER_TURN_COUNT] = {3, 1, 1, 1, 4, 4, 1, 1};
+    uint64_t turn = decoder->turn++ % DECODER_TURN_COUNT;
+    uint32_t output = take(maker, widths[turn] * decoder->row_bytes);
+    if (turn % 4 != 0) {
+        give(maker, decoder->other);
+    }
+    decoder->other = output;
+    if (turn % 4 == 3) {
+        give(maker, decoder->rows);
+        decoder->rows = output;
+    }
+    if (decoder->turn == DECODER_TURN_COUNT * decoder->layer_count) {
+        give(maker, decoder->rows);
+        decoder_begin(maker, decoder);
+    }
+}
+
+static void make_inferences(maker_t *maker)
+{
+    static const uint64_t weight_widths[] = {3, 1, 4, 4}; /* of a layer, times the square of the width */
+    decoder_t decoders[DECODER_COUNT] = {{.width = 768, .layer_count = 12},
+                                         {.width = 1024, .layer_count = 24},
+                                         {.width = 2048, .layer_count = 24}};
+    for (size_t i = 0; i < DECODER_COUNT; i++) {
+        for (size_t k = 0; k < 4 * decoders[i].layer_count; k++) {
+            (void)take(maker,
+                       weight_widths[k % 4] * decoders[i].width * decoders[i].width * DECODER_HALF_BYTES);
+        }
+    }
+    for (size_t i = 0; i < DECODER_COUNT; i++) {
+        decoder_begin(maker, &decoders[i]);
+    }
+    dao_alloc_trace_steady(maker->trace);
+    while (!is_done(maker)) {
+        decoder_turn(maker, &decoders[dao_random_below(&maker->random, DECODER_COUNT)]);
+    }
+}
+
 static const kind_t kinds[] = {
     {"a1", make_lifo, 1, 4 * KIB, 4 * KIB, PAIR_COUNT, false, NULL},
     {"a2", make_lifo, 64, MIB, MIB, PAIR_COUNT, false, NULL},
@@ -283,8 +465,13 @@ static const kind_t kinds[] = {
     {"b1k", make_random, 1000, 256, 64 * MIB, PAIR_COUNT, false, NULL},
     {"b10k", make_random, 10000, 256, 64 * MIB, PAIR_COUNT, false, NULL},
     {"b100k", make_random, 100000, 256, 16 * MIB, PAIR_COUNT, false, NULL},
+    {"e1k", make_random, 1000, 8 * KIB, 256 * KIB, PAIR_COUNT, false, NULL},
+    {"e100k", make_random, 100000, 8 * KIB, 256 * KIB, PAIR_COUNT, false, NULL},
+    {"e1m", make_random, 1000000, 8 * KIB, 256 * KIB, PAIR_COUNT, false, NULL},
     {"c", make_training, 0, 0, 0, 309000, false, NULL},
     {"cd", make_training, 0, 0, 0, 309000, true, NULL},
+    {"bert", make_encoder, 0, 0, 0, PAIR_COUNT, false, NULL},
+    {"i3", make_inferences, 0, 0, 0, PAIR_COUNT, false, NULL},
     {"d", make_mixed, 0, 0, 0, PAIR_COUNT, false, NULL},
     {"fleet", make_random, 50000, 1, 32 * KIB, PAIR_COUNT, false, fleet_size},
 };

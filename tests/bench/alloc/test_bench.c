@@ -43,7 +43,7 @@ static void every_trace_is_whole(void)
         CU_ASSERT_STRING_EQUAL(trace.name, name);
         dao_alloc_trace_finish(&trace);
     }
-    CU_ASSERT_EQUAL(dao_alloc_trace_name(10), NULL);
+    CU_ASSERT_EQUAL(dao_alloc_trace_name(15), NULL);
 }
 
 static bool is_same(const dao_alloc_trace_t *a, const dao_alloc_trace_t *b)
@@ -454,7 +454,7 @@ static void a_breach_of_a_limit_fails(void)
     dao_bench_report_t report;
     dao_bench_figures_t figures = dao_bench_figures_none();
     figures.capacity_ratio_remap = 1.03; /* between what the two traces are held to */
-    dao_bench_report_begin(&report, true, true);
+    dao_bench_report_begin(&report, true, true, false);
     dao_bench_report_row(&report, "b1k", "good_fit", &figures);
     CU_ASSERT_EQUAL(report.breach_count, 0);
     dao_bench_report_row(&report, "torch:x", "good_fit", &figures);
