@@ -396,6 +396,14 @@ static dao_status_t stream_ordered_alloc(dao_allocator_t *allocator, const dao_b
                                           : serve(ordered, request, 0, out_grant);
 }
 
+/* Where nothing waits, this layer has nothing for a request. */
+static void *stream_ordered_alloc_fast(dao_allocator_t *allocator, size_t size_bytes)
+{
+    stream_ordered_t *ordered = stream_ordered_of(allocator);
+    return waiting_count_of(ordered) == 0 ? ordered->inner->ops->alloc_fast(ordered->inner, size_bytes)
+                                          : dao_allocator_alloc_fallback(allocator, size_bytes);
+}
+
 /* ---- free ---- */
 
 /* Takes a block out of the tables, into this call's hands; false without memory to let it wait. */
@@ -504,6 +512,15 @@ static dao_status_t stream_ordered_free_owned(dao_allocator_t *allocator, void *
 static dao_status_t stream_ordered_free(dao_allocator_t *allocator, void *address, dao_stream_fence_t *fence)
 {
     return stream_ordered_free_owned(allocator, address, fence, DAO_BLOCK_OWNER_RAW);
+}
+
+/* Where no block is known here, frees that wait for nothing are the inner allocator's. */
+static dao_status_t stream_ordered_free_fast(dao_allocator_t *allocator, void *address)
+{
+    stream_ordered_t *ordered = stream_ordered_of(allocator);
+    return atomic_load_explicit(&ordered->known_count, memory_order_relaxed) == 0
+               ? ordered->inner->ops->free_fast(ordered->inner, address)
+               : dao_allocator_free_fallback(allocator, address);
 }
 
 /* Returns true if a live block was allocated under a lease, which may have ended. */
@@ -717,8 +734,8 @@ static void stream_ordered_destroy(dao_allocator_t *allocator)
 
 static const dao_allocator_ops_t stream_ordered_ops = {
     .alloc = stream_ordered_alloc,
-    .alloc_fast = dao_allocator_alloc_fallback,
-    .free_fast = dao_allocator_free_fallback,
+    .alloc_fast = stream_ordered_alloc_fast,
+    .free_fast = stream_ordered_free_fast,
     .free = stream_ordered_free,
     .free_owned = stream_ordered_free_owned,
     .stream_mark = stream_ordered_stream_mark,
@@ -755,6 +772,7 @@ dao_status_t dao_stream_ordered_create(dao_stream_fences_t *fences, dao_allocato
     }
     ordered->base = (dao_allocator_t){.ops = &ordered->ops, .ledger = inner->ledger};
     ordered->inner = inner;
+    dao_allocator_stand_before(&ordered->base, inner);
     ordered->fences = fences;
     ordered->follows_streams = inner->ops->stream_mark != NULL;
     dao_mutex_init(&ordered->lock, DAO_RANK_LEAF);

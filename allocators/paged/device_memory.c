@@ -108,8 +108,8 @@ static void device_destroy(dao_allocator_t *allocator)
 static const dao_allocator_ops_t device_ops = {
     .name = "caching",
     .alloc = device_alloc,
-    .alloc_fast = dao_allocator_alloc_fallback,
-    .free_fast = dao_allocator_free_fallback,
+    .alloc_fast = dao_segmented_alloc_fast,
+    .free_fast = dao_segmented_free_fast,
     .free = device_free,
     .free_owned = device_free_owned,
     .stream_mark = dao_segmented_stream_mark,

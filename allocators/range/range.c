@@ -38,7 +38,8 @@
    Which hole is taken: with good fit the lowest of a few that are little larger than the request, in O(1)
    (dao_range_find_good()). With best fit, and for requests that say that memory is tight, the one of least
    cost (cost_of()): what it has more than the request and, for tight requests, its offset. So large holes
-   stay at the end.
+   stay at the end. Tight requests look at eight holes (dao_range_find_tight()), but for those in the order of
+   a stream and aligned ones.
 
    This file is all that others call but for parts and fences. range_table.c has the memory of the tables,
    range_index.c finds the block around an offset, range_valid.c checks it all. */
@@ -94,6 +95,11 @@ static bool fits(const dao_range_t *range, uint32_t link, const wish_t *wish)
 
 /* Costs have so many bits behind the point. */
 #define COST_SHIFT 16
+
+/* Holes that are looked at for a request where memory is tight, and of these in one bin. Looking at 12, or at
+   2 or 4 of each bin, needed more memory for such blocks. */
+#define TIGHT_LOOKS 8u
+#define TIGHT_DEPTH 3u
 
 /* Returns what a unit of offset costs where memory is tight: no more than a unit of size, so that no cost
    overflows. */
@@ -183,6 +189,55 @@ static uint32_t find_slow(const dao_range_t *range, const wish_t *wish)
             return best;
         }
     }
+}
+
+/* The best hole for a request where memory is tight, while it is looked for. */
+typedef struct tight_search {
+    uint64_t size_units;
+    uint64_t slope;
+    uint64_t least_cost;
+    uint32_t best;
+    uint32_t looks_left;
+} tight_search_t;
+
+/* Looks at the first holes of a bin; `are_large`: all of them are large enough. */
+static DAO_ON_THE_PATH void look_tightly(const dao_range_t *range, tight_search_t *search, uint32_t link,
+                                         bool are_large)
+{
+    uint32_t depth = search->looks_left < TIGHT_DEPTH ? search->looks_left : TIGHT_DEPTH;
+    for (; link != NONE && depth > 0; depth--, search->looks_left--) {
+        const dao_range_node_t *node = dao_range_at(range, link);
+        uint64_t excess_units = node->size_units - search->size_units;
+        uint64_t cost = (excess_units << COST_SHIFT) + node->offset_units * search->slope;
+        bool is_better = cost < search->least_cost && (are_large || (int64_t)excess_units >= 0);
+        search->best = is_better ? link : search->best;
+        search->least_cost = is_better ? cost : search->least_cost;
+        link = node->bin_after;
+    }
+}
+
+/* As dao_range_find_good(), where memory is tight: of the first holes that are large enough, smaller ones
+   before larger ones, the one of least cost, which is what it has more than the request and its offset times
+   the slope. */
+uint32_t dao_range_find_tight(const dao_range_t *range, uint64_t size_units)
+{
+    tight_search_t search = {.size_units = size_units,
+                             .slope = tight_slope(range, size_units),
+                             .least_cost = UINT64_MAX,
+                             .best = NONE,
+                             .looks_left = TIGHT_LOOKS};
+    size_t bin = dao_range_bin_of(size_units);
+    look_tightly(range, &search, dao_range_bin_first(range, NULL, bin), false);
+    uint32_t link;
+    while (search.looks_left > 0 && (link = dao_range_next_first(range, NULL, bin + 1)) != NONE) {
+        bin = dao_range_at(range, link)->bin;
+        uint64_t excess_units = dao_range_bin_least(bin) - size_units;
+        if (excess_units << COST_SHIFT >= search.least_cost) {
+            break;
+        }
+        look_tightly(range, &search, link, true);
+    }
+    return search.best;
 }
 
 /* ---- taking ---- */
@@ -276,11 +331,13 @@ dao_status_t dao_range_alloc(dao_range_t *range, const dao_range_request_t *requ
         may_be_mixed = range->sets[DAO_RANGE_MIXED]->count > 0;
     }
     if ((range->fenced_count > 0 && request->takes_fenced) || may_be_mixed ||
-        request->alignment_bytes > DAO_RANGE_GRANULE || !range->is_plain || request->is_tight) {
+        request->alignment_bytes > DAO_RANGE_GRANULE || !range->is_plain ||
+        (request->is_tight && request->stream != 0)) {
         return alloc_slow(range, request, size_units, out_grant);
     }
-    uint32_t hole = stream != DAO_RANGE_MIXED ? dao_range_find_for(range, stream, size_units)
-                                              : dao_range_find_good(range, NULL, size_units);
+    uint32_t hole = request->is_tight           ? dao_range_find_tight(range, size_units)
+                    : stream != DAO_RANGE_MIXED ? dao_range_find_for(range, stream, size_units)
+                                                : dao_range_find_good(range, NULL, size_units);
     if (hole == NONE) {
         hole = find_slow(range, &(wish_t){.size_units = size_units,
                                           .alignment_units = 1,

@@ -46,7 +46,7 @@ typedef struct dao_range_request {
     uint64_t user;            /* the owner's own number */
     uint32_t stream;          /* takes parts that only this stream fences; 0: unfenced parts alone */
     bool takes_fenced;        /* takes fenced parts as if they were not */
-    bool is_tight;            /* good fit: looks at more holes for one that keeps large ones; O(bins) */
+    bool is_tight;            /* good fit: takes a hole that keeps large ones */
 } dao_range_request_t;
 
 typedef struct dao_range_grant {

@@ -508,6 +508,9 @@ static DAO_ON_THE_PATH uint32_t dao_range_find_good_of_two(const dao_range_t *ra
     return (uint32_t)rank;
 }
 
+/* As dao_range_find_good(), where memory is tight. */
+uint32_t dao_range_find_tight(const dao_range_t *range, uint64_t size_units);
+
 /* Returns true if two nodes can be taken. */
 static inline bool dao_range_has_room(const dao_range_t *range)
 {

@@ -83,27 +83,6 @@ dao_status_t dao_space_find_place(dao_space_t *space, size_t size_bytes, dao_ran
 
 /* ---- looking ---- */
 
-/* Returns the index of the last extent that begins at an address or before it; 0 if there is none. Nothing
-   branches on what is compared, so that random addresses are not mispredicted. */
-static size_t index_before(const dao_space_t *space, const void *address)
-{
-    size_t index = 0;
-    for (size_t count = space->count; count > 1; count -= count / 2) {
-        size_t middle = index + count / 2;
-        index = (uintptr_t)space->list[middle].address <= (uintptr_t)address ? middle : index;
-    }
-    return index;
-}
-
-const dao_extent_t *dao_space_extent(const dao_space_t *space, const void *address)
-{
-    if (space->count == 0) {
-        return NULL;
-    }
-    const dao_extent_t *extent = &space->list[index_before(space, address)];
-    return (uintptr_t)address - (uintptr_t)extent->address < extent->size_bytes ? extent : NULL;
-}
-
 bool dao_space_is_free(const dao_space_t *space, size_t index)
 {
     return dao_range_part_is_free(space->range, space->list[index].part);

@@ -49,8 +49,20 @@ void dao_space_remove(dao_space_t *space, size_t index);
 /* Returns true if nothing in an extent is used or fenced. O(1). */
 bool dao_space_is_free(const dao_space_t *space, size_t index);
 
-/* Returns the extent that an address lies in, or NULL. O(log extents). */
-const dao_extent_t *dao_space_extent(const dao_space_t *space, const void *address);
+/* Returns the extent that an address lies in, or NULL. O(log extents). Nothing branches on what is compared,
+   so that random addresses are not mispredicted. */
+static inline const dao_extent_t *dao_space_extent(const dao_space_t *space, const void *address)
+{
+    if (space->count == 0) {
+        return NULL;
+    }
+    const dao_extent_t *extent = space->list; /* the last one that begins at the address or before it */
+    for (size_t count = space->count; count > 1; count -= count / 2) {
+        const dao_extent_t *middle = extent + count / 2;
+        extent = (uintptr_t)middle->address <= (uintptr_t)address ? middle : extent;
+    }
+    return (uintptr_t)address - (uintptr_t)extent->address < extent->size_bytes ? extent : NULL;
+}
 
 /* Finds the block, free or used, around an address. DAO_ERR_FOREIGN_POINTER outside of the extents. O(blocks
    of the extent), O(1) for the start of a used block. */

@@ -67,14 +67,24 @@ static void unlock_and_report(dao_segmented_t *segmented)
 static const dao_segmented_ways_t pinned_ways = {
     .is_valid_locked = is_valid_locked, .lock = lock_and_drain, .unlock = unlock_and_report};
 
+/* Makes slots for deferred frees of one more live block. */
+static dao_status_t reserve_locked(pinned_t *pinned)
+{
+    dao_segmented_t *segmented = &pinned->segmented;
+    dao_status_t status = dao_deferred_reserve(&pinned->deferred, segmented->ledger.stats.live_count + 1);
+    if (status == DAO_OK && segmented->fast_count > 0) {
+        segmented->fast_count = pinned->deferred.slot_count - DAO_DEFERRED_SPARE_COUNT;
+    }
+    return status;
+}
+
 static dao_status_t pinned_alloc(dao_allocator_t *allocator, const dao_block_request_t *request,
                                  dao_block_grant_t *out_grant)
 {
     pinned_t *pinned = pinned_of(allocator);
     DAO_ASSERT(request->size_bytes > 0);
     lock_and_drain(&pinned->segmented);
-    dao_status_t status =
-        dao_deferred_reserve(&pinned->deferred, pinned->segmented.ledger.stats.live_count + 1);
+    dao_status_t status = reserve_locked(pinned);
     if (status == DAO_OK) {
         status = dao_segments_alloc(&pinned->segmented.segments, request, out_grant);
     } else {
@@ -97,6 +107,24 @@ static dao_status_t pinned_free_owned(dao_allocator_t *allocator, void *address,
 static dao_status_t pinned_free(dao_allocator_t *allocator, void *address, dao_stream_fence_t *fence)
 {
     return pinned_free_owned(allocator, address, fence, DAO_BLOCK_OWNER_RAW);
+}
+
+/* Deferred frees come first: the queue is emptied off the fast paths. */
+static bool has_deferred(dao_allocator_t *allocator)
+{
+    return atomic_load_explicit(&pinned_of(allocator)->deferred.pending_count, memory_order_relaxed) != 0;
+}
+
+static void *pinned_alloc_fast(dao_allocator_t *allocator, size_t size_bytes)
+{
+    return has_deferred(allocator) ? dao_allocator_alloc_fallback(allocator, size_bytes)
+                                   : dao_segmented_alloc_fast(allocator, size_bytes);
+}
+
+static dao_status_t pinned_free_fast(dao_allocator_t *allocator, void *address)
+{
+    return has_deferred(allocator) ? dao_allocator_free_fallback(allocator, address)
+                                   : dao_segmented_free_fast(allocator, address);
 }
 
 static void pinned_stats_get(dao_allocator_t *allocator, dao_stats_t *out_stats)
@@ -128,8 +156,8 @@ static void pinned_drain(dao_allocator_t *allocator)
 static const dao_allocator_ops_t pinned_ops = {
     .name = "pinned",
     .alloc = pinned_alloc,
-    .alloc_fast = dao_allocator_alloc_fallback,
-    .free_fast = dao_allocator_free_fallback,
+    .alloc_fast = pinned_alloc_fast,
+    .free_fast = pinned_free_fast,
     .free = pinned_free,
     .free_owned = pinned_free_owned,
     .stream_mark = dao_segmented_stream_mark,

@@ -8,15 +8,15 @@ void dao_segmented_init(dao_segmented_t *segmented, const dao_allocator_ops_t *o
 {
     segmented->base = (dao_allocator_t){.ops = ops, .ledger = &segmented->ledger};
     segmented->ways = ways;
-    dao_mutex_init(&segmented->lock, DAO_RANK_ALLOCATOR);
+    dao_spin_init(&segmented->lock, DAO_RANK_ALLOCATOR);
     dao_segments_init(&segmented->segments, config, &segmented->ledger);
+    segmented->fast_count = config->fit == DAO_RANGE_FIT_GOOD ? UINT64_MAX : 0;
 }
 
 void dao_segmented_finish(dao_segmented_t *segmented)
 {
     dao_segments_finish(&segmented->segments);
     dao_ledger_finish(&segmented->ledger);
-    dao_mutex_finish(&segmented->lock);
 }
 
 dao_status_t dao_segmented_name(dao_segmented_t *segmented, const char *name)
@@ -63,9 +63,9 @@ dao_status_t dao_segmented_stream_mark(dao_allocator_t *allocator, void *address
 dao_status_t dao_segmented_query(dao_allocator_t *allocator, const void *address, dao_block_t *out_block)
 {
     dao_segmented_t *segmented = dao_segmented_of(allocator);
-    dao_mutex_lock(&segmented->lock);
+    dao_spin_lock(&segmented->lock);
     dao_status_t status = dao_segments_query(&segmented->segments, address, out_block);
-    dao_mutex_unlock(&segmented->lock);
+    dao_spin_unlock(&segmented->lock);
     return dao_ledger_check_query(&segmented->ledger, status, address);
 }
 
@@ -119,24 +119,24 @@ void dao_segmented_stats_reset_peaks(dao_allocator_t *allocator)
 void dao_segmented_walk(dao_allocator_t *allocator, dao_block_visit_t visit, void *user)
 {
     dao_segmented_t *segmented = dao_segmented_of(allocator);
-    dao_mutex_lock(&segmented->lock);
+    dao_spin_lock(&segmented->lock);
     dao_segments_walk(&segmented->segments, visit, user);
-    dao_mutex_unlock(&segmented->lock);
+    dao_spin_unlock(&segmented->lock);
 }
 
 void dao_segmented_walk_all(dao_allocator_t *allocator, dao_block_visit_t visit, void *user)
 {
     dao_segmented_t *segmented = dao_segmented_of(allocator);
-    dao_mutex_lock(&segmented->lock);
+    dao_spin_lock(&segmented->lock);
     dao_segments_walk_all(&segmented->segments, visit, user);
-    dao_mutex_unlock(&segmented->lock);
+    dao_spin_unlock(&segmented->lock);
 }
 
 bool dao_segmented_is_valid(dao_allocator_t *allocator)
 {
     dao_segmented_t *segmented = dao_segmented_of(allocator);
-    dao_mutex_lock(&segmented->lock);
+    dao_spin_lock(&segmented->lock);
     bool is_valid = segmented->ways->is_valid_locked(segmented);
-    dao_mutex_unlock(&segmented->lock);
+    dao_spin_unlock(&segmented->lock);
     return is_valid;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What device_memory.c, pinned.c and host.c are alike in: segments and a ledger behind one lock. It is the
-   first member of each of them, and those calls of the allocator's table are here that are no different.
+   first member of each of them, and those calls of the allocator's table are here that are no different. The
+   fast paths of good fit are in segmented_fast.c.
 
        stats.reserved_bytes == the segments, and what else the allocator has
        stats.used_bytes == sum of the live blocks' sizes */
@@ -24,9 +25,10 @@ struct dao_segmented {
     dao_allocator_t base;
     const dao_segmented_ways_t *ways;
 
-    dao_mutex_t lock; /* guards the rest */
+    dao_spin_t lock; /* guards the rest */
     dao_ledger_t ledger;
     dao_segments_t segments;
+    uint64_t fast_count; /* the fast path makes so many live blocks at most; 0: none, as with best fit */
 };
 
 static inline dao_segmented_t *dao_segmented_of(dao_allocator_t *allocator)
@@ -61,15 +63,20 @@ dao_status_t dao_segmented_check_query(const dao_segmented_t *segmented, dao_sta
 /* The lock alone. */
 static inline void dao_segmented_lock(dao_segmented_t *segmented)
 {
-    dao_mutex_lock(&segmented->lock);
+    dao_spin_lock(&segmented->lock);
     DAO_ASSERT_HEAVY(segmented->ways->is_valid_locked(segmented));
 }
 
 static inline void dao_segmented_unlock(dao_segmented_t *segmented)
 {
     DAO_ASSERT_HEAVY(segmented->ways->is_valid_locked(segmented));
-    dao_mutex_unlock(&segmented->lock);
+    dao_spin_unlock(&segmented->lock);
 }
+
+/* The fast paths: an idle block of a size alone where a hole suits, and the free of one that no stream uses
+   and no tag is charged for. */
+void *dao_segmented_alloc_fast(dao_allocator_t *allocator, size_t size_bytes);
+dao_status_t dao_segmented_free_fast(dao_allocator_t *allocator, void *address);
 
 /* As the table says. */
 dao_status_t dao_segmented_stream_mark(dao_allocator_t *allocator, void *address, uint32_t stream);

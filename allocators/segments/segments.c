@@ -13,15 +13,15 @@
        4. a request in stream order takes parts that several streams fence side by side, joined
 
    Where more than half is used of all that the place may have, of 2 GiB or more, memory is tight: the range
-   then looks at more holes for each request, so that large ones are kept (range.c).
+   then chooses among its holes by cost, so that large ones are kept (range.c).
 
    A request without a stream gets idle memory alone: who made it may wait for the streams and ask again. A
    segment whose blocks are all free stays until trimming, a limit or an upstream without memory asks for it.
 
-   The usual size is the configured one, or a configured share of what is reserved already if that is more. A
-   block that is not much smaller gets a segment of just its size. Where blocks as the one asked for would
-   leave a large rest, the size is rounded up to a whole number of them: three blocks of 7 MiB get a segment
-   of 22 MiB.
+   The usual size is the configured one, or a configured share of what is reserved already if that is more, or
+   half of what is left once more than half is reserved. A block that is not much smaller gets a segment of
+   just its size. Where blocks as the one asked for would leave a large rest, the size is rounded up to a
+   whole number of them: three blocks of 7 MiB get a segment of 22 MiB.
 
    States of a part of the range; `word` is what the range keeps for the owner of a used part (word.h):
 
@@ -179,6 +179,13 @@ dao_status_t dao_segments_make_room(dao_segments_t *segments, uint64_t size_byte
 
 /* ---- growth ---- */
 
+/* Notes from where on memory is tight. */
+static void note_most(dao_segments_t *segments)
+{
+    uint64_t most_bytes = dao_ledger_most(segments->ledger);
+    segments->easy_bytes = most_bytes >= TIGHT_BYTES_LEAST ? most_bytes / TIGHT_SHARE : UINT64_MAX;
+}
+
 /* Takes one segment of a size from the upstream. */
 static dao_status_t take_segment(dao_segments_t *segments, size_t size_bytes)
 {
@@ -202,6 +209,7 @@ static dao_status_t take_segment(dao_segments_t *segments, size_t size_bytes)
     }
     dao_space_add(&segments->space, &place, address, size_bytes);
     dao_ledger_count_grow(segments->ledger, size_bytes);
+    note_most(segments);
     DAO_ASSERT(dao_space_extent(&segments->space, address)->address == address);
     DAO_ASSERT_HEAVY(dao_space_is_valid(&segments->space));
     return DAO_OK;
@@ -217,12 +225,25 @@ dao_status_t dao_segments_take_initial(dao_segments_t *segments, size_t size_byt
     return status == DAO_OK ? take_segment(segments, (size_t)segment_bytes) : status;
 }
 
+/* Returns half of what a place that has taken more than half of all may still take, else 0: with small
+   segments blocks would find no room side by side just where memory gets short. With a quarter traces needed
+   more memory; all that is left would leave nothing for others. */
+static uint64_t left_share(const dao_segments_t *segments)
+{
+    uint64_t most_bytes = dao_ledger_most(segments->ledger);
+    uint64_t reserved_bytes = segments->ledger->stats.reserved_bytes;
+    return reserved_bytes > most_bytes / 2 && reserved_bytes < most_bytes ? (most_bytes - reserved_bytes) / 2
+                                                                          : 0;
+}
+
 /* Returns what a segment for a block has, if nothing is short. */
 static uint64_t usual_bytes(const dao_segments_t *segments, uint64_t block_bytes)
 {
     const dao_segments_config_t *config = &segments->config;
     uint64_t share_bytes =
         config->growth_share != 0 ? segments->ledger->stats.reserved_bytes / config->growth_share : 0;
+    share_bytes =
+        config->growth_share != 0 && left_share(segments) > share_bytes ? left_share(segments) : share_bytes;
     share_bytes = round_up(share_bytes, config->unit_bytes);
     uint64_t usual_bytes = share_bytes < config->minimum_bytes ? config->minimum_bytes : share_bytes;
     const dao_stats_t *stats = &segments->ledger->stats;
@@ -385,19 +406,13 @@ static DAO_OFF_THE_PATH dao_status_t fail(dao_segments_t *segments, const dao_bl
     return dao_ledger_fail(segments->ledger, status, request, dao_segments_largest_hole(segments));
 }
 
-static bool is_tight(const dao_segments_t *segments)
-{
-    uint64_t most_bytes = dao_ledger_most(segments->ledger);
-    return most_bytes >= TIGHT_BYTES_LEAST && segments->ledger->stats.used_bytes > most_bytes / TIGHT_SHARE;
-}
-
 static inline dao_range_request_t wish_of(const dao_segments_t *segments, const dao_block_request_t *request)
 {
     return (dao_range_request_t){.size_bytes = round_up(request->size_bytes, DAO_RANGE_GRANULE),
                                  .alignment_bytes = request->alignment_bytes,
                                  .user = dao_word_of(request),
                                  .stream = request->stream,
-                                 .is_tight = is_tight(segments)};
+                                 .is_tight = dao_segments_is_tight(segments)};
 }
 
 /* Ends a request whose bytes were charged: counts its block, or gives the charge back. Returns the status. */
@@ -629,6 +644,7 @@ dao_status_t dao_segments_limit_set(dao_segments_t *segments, uint64_t limit_byt
     }
     DAO_ASSERT(limit_bytes == 0 || stats->reserved_bytes <= limit_bytes);
     stats->limit_bytes = limit_bytes;
+    note_most(segments);
     return DAO_OK;
 }
 

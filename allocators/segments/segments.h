@@ -39,7 +39,14 @@ typedef struct dao_segments {
     dao_ledger_t *ledger; /* borrowed from the owner; counts the blocks and the bytes of the segments */
     dao_space_t space;    /* an extent a segment */
     size_t retired_count; /* blocks that were retired: used ones of the range whose word is 0 */
+    uint64_t easy_bytes;  /* where more is used, memory is tight; as of the last growth or change of limit */
 } dao_segments_t;
+
+/* Returns true if memory is tight, as segments.c says. */
+static inline bool dao_segments_is_tight(const dao_segments_t *segments)
+{
+    return segments->ledger->stats.used_bytes > segments->easy_bytes;
+}
 
 void dao_segments_init(dao_segments_t *segments, const dao_segments_config_t *config, dao_ledger_t *ledger);
 

@@ -148,7 +148,8 @@ enum { TIGHT_BLOCKS = 200, TIGHT_OPERATIONS = 3000 };
 
 #define TIGHT_CAPACITY (1 * GIB)
 #define TIGHT_SLACK    (16 * MIB / 3) /* of a request of up to 16 MiB */
-#define BIN_LOOKS      4u             /* entries of a bin that are looked at */
+#define BIN_LOOKS      3u             /* entries of a bin that are looked at */
+#define ALL_LOOKS      8u
 
 typedef struct tight_view {
     dao_range_block_t holes[TIGHT_BLOCKS + 1];
@@ -179,21 +180,33 @@ static uint64_t bin_of(uint64_t size_bytes)
     return bits << 5 | units >> bits;
 }
 
-/* Returns true if a hole is surely looked at: with good fit only the first few of its bin are. */
+/* Returns true if a hole is surely looked at: with good fit only the first few are, from the request's bin
+   on, of each bin a few. Holes are listed bin by bin. */
 static bool is_seen(const tight_view_t *view, const dao_range_block_t *hole)
 {
-    size_t alike = 0;
+    size_t alike = 0, look_count = 0;
+    uint64_t bin = 0;
+    for (size_t i = 0; i < view->count; i++) {
+        uint64_t size_bytes = view->holes[i].size_bytes;
+        if (bin_of(size_bytes) >= bin_of(view->size_bytes) &&
+            bin_of(size_bytes) <= bin_of(hole->size_bytes)) {
+            alike = bin_of(size_bytes) == bin ? alike + 1 : 1;
+            bin = bin_of(size_bytes);
+            look_count += alike <= BIN_LOOKS;
+        }
+    }
+    alike = 0;
     for (size_t i = 0; i < view->count; i++) {
         alike += bin_of(view->holes[i].size_bytes) == bin_of(hole->size_bytes);
     }
-    return kind.fit == DAO_RANGE_FIT_BEST || alike <= BIN_LOOKS;
+    return kind.fit == DAO_RANGE_FIT_BEST || (alike <= BIN_LOOKS && look_count <= ALL_LOOKS);
 }
 
-/* Checks the grant, or the refusal if there is none, against all holes; returns true if each that fits was
-   seen. Costs are reckoned to a unit for each 2^16 of offset. */
+/* Checks the grant, or the refusal if there is none, against all holes; returns true if any that fits was
+   surely seen. Costs are reckoned to a unit for each 2^16 of offset. */
 static bool check_tight(const tight_view_t *view, const dao_range_grant_t *grant)
 {
-    bool all_seen = true;
+    bool any_seen = false;
     const dao_range_block_t *taken = NULL;
     for (size_t i = 0; i < view->count && grant != NULL; i++) {
         taken = view->holes[i].offset_bytes == grant->offset_bytes ? &view->holes[i] : taken;
@@ -205,13 +218,14 @@ static bool check_tight(const tight_view_t *view, const dao_range_grant_t *grant
             bool is_least =
                 taken != NULL && cost_in(view, taken) <= cost_in(view, hole) + TIGHT_CAPACITY / 65536.0;
             CU_ASSERT_TRUE(taken != NULL && (is_least || !is_seen(view, hole)));
-            all_seen = all_seen && is_seen(view, hole);
+            any_seen = any_seen || is_seen(view, hole);
         }
     }
-    return all_seen;
+    return any_seen;
 }
 
-/* Returns the block's offset, or UINT64_MAX; counts the requests of which each hole that fits was seen. */
+/* Returns the block's offset, or UINT64_MAX; counts the requests of which a hole that fits was surely seen.
+ */
 static uint64_t take_tight(uint64_t size_bytes, size_t *seen_count)
 {
     double slack_bytes = size_bytes / 3 > TIGHT_SLACK ? (double)(size_bytes / 3) : (double)TIGHT_SLACK;
