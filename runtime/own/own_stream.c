@@ -127,7 +127,7 @@ dao_status_t dao_own_stream_adopt(dao_backend_device_t *device, void *native,
         return dao_error(DAO_ERR_UNSUPPORTED, "the memory \"%s\" has no events: it can follow no stream",
                          device->name);
     }
-    dao_backend_stream_t *stream;
+    dao_backend_stream_t *stream = NULL;
     dao_status_t status = dao_own_stream_create(device, &stream);
     if (status != DAO_OK) {
         return status;
