@@ -77,7 +77,8 @@ typedef struct dao_engine {
     bool is_counted;      /* prefetch.c: the frontier counts, but not all of it is fetched */
     uint64_t early_bytes; /* of tensors that are early */
     double ahead_ns;      /* prefetch.c: cost of the kernels that are admitted and have not run */
-    double calm_until_ns; /* prefetch.c: until then nothing has to be fetched, in the time of `pace` */
+    uint64_t next_look;   /* prefetch.c: time of the kernel before which it looks again what is due */
+    bool is_due;          /* prefetch.c: something was, at the latest look */
     bool is_writing_back; /* writeback.c: copies have begun, and the high mark is not reached */
     dao_demand_t demand;  /* of what is admitted */
     uint64_t next_time;   /* of the next kernel that is taken in */
@@ -122,6 +123,9 @@ void dao_engine_retire(dao_engine_t *engine);
 
 /* The counters as of now. */
 void dao_engine_stats(const dao_engine_t *engine, dao_executor_stats_t *out_stats);
+
+/* The least arena that a kernel can run in: all of its operands and its workspace at once. */
+uint64_t dao_engine_least_bytes(const dao_item_t *kernel);
 
 /* Walks all tensors and both tiers. */
 bool dao_engine_is_valid(const dao_engine_t *engine);

@@ -37,11 +37,10 @@
 /* Memory that admitted kernels may not count on: a share for holes between tensors. */
 #define HOLES_SHARE 6
 
-/* Kernels behind the frontier that are looked at for what is due. */
-#define HORIZON_KERNELS 1024u
-
-/* Of the time until a fetch is due, the part that passes before it is looked at again. */
-#define LOOK_SHARE 4
+/* Kernels behind the frontier that are looked at for what is due, and kernels that run before they are looked
+   at again: a look costs as much as so many kernels. */
+#define HORIZON_KERNELS 512u
+#define LOOK_KERNELS    16u
 
 /* What was fetched early and is not used yet takes at most this share of the device: 4 to 16 were compared on
    seven steps at 90 to 20 % (docs/swap.md); a larger share overlaps more, and moves more. */
@@ -138,35 +137,46 @@ static double missing_bytes(const dao_item_t *item)
     return bytes;
 }
 
-/* Looks how long all fetches can wait. Returns true if one cannot. */
-static bool is_due(dao_engine_t *engine)
+/* Returns how long all fetches can wait; not more than 0: one cannot. */
+static double find_calm_ns(const dao_engine_t *engine)
 {
     const dao_pace_t *pace = &engine->pace;
-    const dao_pace_stream_t *link = &pace->streams[DAO_STREAM_ROLE_H2D];
     double now_ns = pace->streams[DAO_STREAM_ROLE_COMPUTE].end_ns;
-    if (now_ns < engine->calm_until_ns) {
-        return false;
-    }
+    double link_ns = pace->streams[DAO_STREAM_ROLE_H2D].end_ns;
     double time_ns = now_ns + engine->ahead_ns; /* when the kernel that is looked at begins */
     double need_ns = 0;                         /* of the link, for it and those before it */
     double calm_ns = INFINITY;
     uint32_t count = 0;
-    double link_ns = link->end_ns > now_ns ? link->end_ns : now_ns;
+    link_ns = link_ns > now_ns ? link_ns : now_ns;
     for (const dao_item_t *item = engine->frontier; item != NULL && count < HORIZON_KERNELS && calm_ns > 0;
          item = item->next) {
         double bytes = missing_bytes(item);
-        need_ns += bytes > 0 ? MARGIN * dao_pace_copy_ns(pace, DAO_STREAM_ROLE_H2D, bytes) : 0;
-        if (bytes > 0 && time_ns - link_ns - need_ns < calm_ns) {
-            calm_ns = time_ns - link_ns - need_ns;
+        if (bytes > 0) {
+            need_ns += MARGIN * dao_pace_copy_ns(pace, DAO_STREAM_ROLE_H2D, bytes);
+            calm_ns = time_ns - link_ns - need_ns < calm_ns ? time_ns - link_ns - need_ns : calm_ns;
         }
         time_ns += item->kind == DAO_ITEM_KERNEL ? dao_prefetch_cost_ns(engine, item) : 0;
         count += item->kind == DAO_ITEM_KERNEL ? 1 : 0;
     }
-    if (calm_ns > 0) {
-        double span_ns = time_ns - now_ns;
-        engine->calm_until_ns = now_ns + (calm_ns < span_ns ? calm_ns : span_ns) / LOOK_SHARE;
+    return calm_ns;
+}
+
+/* Returns true if a fetch cannot wait until this is looked at again. */
+static bool is_due(dao_engine_t *engine)
+{
+    if (engine->now >= engine->next_look) {
+        double calm_ns = find_calm_ns(engine);
+        double until_look_ns = 0;
+        uint32_t count = 0;
+        for (const dao_item_t *item = engine->first_item; item != NULL && count < LOOK_KERNELS;
+             item = item->next) {
+            until_look_ns += item->kind == DAO_ITEM_KERNEL ? dao_prefetch_cost_ns(engine, item) : 0;
+            count += item->kind == DAO_ITEM_KERNEL ? 1 : 0;
+        }
+        engine->is_due = calm_ns <= until_look_ns;
+        engine->next_look = engine->now + LOOK_KERNELS;
     }
-    return calm_ns <= 0;
+    return engine->is_due;
 }
 
 /* Returns true if the link will have nothing to do before the kernel that is next has run. */

@@ -141,11 +141,9 @@ void dao_victims_remove(dao_engine_t *engine, dao_managed_t *tensor)
     engine->first_victim = meld(engine->first_victim, children);
 }
 
-void dao_victims_update(dao_engine_t *engine, dao_managed_t *tensor)
+void dao_victims_place(dao_engine_t *engine, dao_managed_t *tensor)
 {
-    if (engine->plan != NULL) {
-        return;
-    }
+    DAO_ASSERT(engine->plan == NULL);
     if (tensor->victim.is_in && tensor->has_device && tensor->victim.key == key_of(engine, tensor)) {
         return;
     }

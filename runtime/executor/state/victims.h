@@ -11,9 +11,17 @@
    overdue counts as the next one. DAO_TIME_NEVER if none is known. */
 uint64_t dao_victims_next_use(const dao_engine_t *engine, const dao_managed_t *tensor);
 
-/* Puts a tensor to its place, or takes it out if it is not on the device: after whatever changes its uses,
-   its residency or its forecast. O(1), and amortized O(log tensors) where it was in. */
-void dao_victims_update(dao_engine_t *engine, dao_managed_t *tensor);
+/* Puts a tensor to its place, or takes it out if it is not on the device. O(1), and amortized O(log tensors)
+   where it was in. */
+void dao_victims_place(dao_engine_t *engine, dao_managed_t *tensor);
+
+/* After whatever changes a tensor's uses, its residency or its forecast. */
+static inline void dao_victims_update(dao_engine_t *engine, dao_managed_t *tensor)
+{
+    if (engine->plan == NULL) {
+        dao_victims_place(engine, tensor);
+    }
+}
 
 /* Takes it out; nothing if it is not in. */
 void dao_victims_remove(dao_engine_t *engine, dao_managed_t *tensor);
