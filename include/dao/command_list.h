@@ -12,8 +12,8 @@
 DAO_BEGIN_DECLS
 
 /**
- * A list of kernels and releases for one executor. It may outlive the executor, but only to be destroyed: a
- * run answers DAO_ERR_STOPPED.
+ * A list of kernels, writes and discards for one executor. It may outlive the executor, but only to be
+ * destroyed: a run answers DAO_ERR_STOPPED.
  */
 typedef struct dao_command_list dao_command_list_t;
 
@@ -52,6 +52,36 @@ DAO_API DAO_NODISCARD dao_status_t dao_command_list_push(dao_command_list_t *lis
  * Threads: one at a time for a list. Waits: never. Cost: O(1).
  */
 DAO_API DAO_NODISCARD dao_status_t dao_command_list_discard(dao_command_list_t *list, dao_managed_t *tensor);
+
+/**
+ * Adds a write of the program's bytes, such as a step's input: every run copies them into the tensor when it
+ * gets there, so that no thread of the program waits. A failure is reported by dao_executor_sync(), as that
+ * of a kernel is; the tensor may then count as never written.
+ *
+ * @param list        Borrowed.
+ * @param tensor      Borrowed; the list takes a reference of its own.
+ * @param source      `size_bytes` bytes on the host. Borrowed until the list is destroyed and its runs have
+ *                    finished; a run reads it between its call and the next dao_executor_sync().
+ * @param size_bytes  The size of the tensor.
+ * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_NO_HOST_MEMORY.
+ *
+ * Threads: one at a time for a list. Waits: never. Cost: O(1); a run: one copy on the host.
+ */
+DAO_API DAO_NODISCARD dao_status_t dao_command_list_write(dao_command_list_t *list, dao_managed_t *tensor,
+                                                          const void *source, size_t size_bytes);
+
+/**
+ * Finds the least capacity_bytes of an executor that can run the list: what the operands and the workspace of
+ * its largest kernel take together. With less, that kernel fails with DAO_ERR_KERNEL_TOO_LARGE.
+ *
+ * @param list       Borrowed.
+ * @param out_bytes  Written only on DAO_OK; 0 for a list without kernels that use memory.
+ * @return DAO_OK; DAO_ERR_INVALID.
+ *
+ * Threads: one at a time for a list. Waits: never. Cost: O(operands of the list).
+ */
+DAO_API DAO_NODISCARD dao_status_t dao_command_list_least_capacity(const dao_command_list_t *list,
+                                                                   size_t *out_bytes);
 
 /**
  * Queues a copy of the whole list at once, in order with everything else that is pushed, as a step of its

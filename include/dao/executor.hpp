@@ -147,6 +147,19 @@ class command_list : public detail::owned<::dao_command_list_t, ::dao_command_li
         check(::dao_command_list_discard(get(), tensor.get()));
     }
 
+    /** Every run copies the bytes, which stay the caller's, when it gets there. */
+    void write(const managed &tensor, const void *source, std::size_t size_bytes)
+    {
+        check(::dao_command_list_write(get(), tensor.get(), source, size_bytes));
+    }
+
+    [[nodiscard]] std::size_t least_capacity() const
+    {
+        std::size_t bytes = 0;
+        check(::dao_command_list_least_capacity(get(), &bytes));
+        return bytes;
+    }
+
     void run()
     {
         check(::dao_command_list_run(get()));

@@ -93,6 +93,40 @@ dao_status_t dao_command_list_discard(dao_command_list_t *list, dao_managed_t *t
     return status;
 }
 
+dao_status_t dao_command_list_write(dao_command_list_t *list, dao_managed_t *tensor, const void *source,
+                                    size_t size_bytes)
+{
+    if (list == NULL || tensor == NULL || source == NULL || tensor->executor != list->executor) {
+        return dao_error(DAO_ERR_INVALID, "the command list, the tensor or the program's memory is NULL, or "
+                                          "the tensor is another executor's");
+    }
+    if (size_bytes != tensor->size_bytes) {
+        return dao_error(DAO_ERR_INVALID, "tensor \"%s\" has %zu bytes, the call says %zu", tensor->name,
+                         tensor->size_bytes, size_bytes);
+    }
+    dao_item_t *item = NULL;
+    dao_status_t status = dao_item_from_use(DAO_ITEM_WRITE, tensor, DAO_USE_WRITE, &item);
+    if (status == DAO_OK) {
+        item->source = source;
+        append(&list->first, &list->last, item);
+    }
+    return status;
+}
+
+dao_status_t dao_command_list_least_capacity(const dao_command_list_t *list, size_t *out_bytes)
+{
+    if (list == NULL || out_bytes == NULL) {
+        return dao_error(DAO_ERR_INVALID, "the command list or out_bytes is NULL");
+    }
+    uint64_t most_bytes = 0;
+    for (const dao_item_t *item = list->first; item != NULL; item = item->next) {
+        uint64_t bytes = item->kind == DAO_ITEM_KERNEL ? dao_engine_least_bytes(item) : 0;
+        most_bytes = bytes > most_bytes ? bytes : most_bytes;
+    }
+    *out_bytes = (size_t)most_bytes;
+    return DAO_OK;
+}
+
 /* Copies all items of a list, between two step boundaries. On an error none is left. */
 static dao_status_t copy_items(dao_command_list_t *list, dao_item_t **out_first, dao_item_t **out_last)
 {

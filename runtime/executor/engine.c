@@ -176,13 +176,21 @@ static void pass_uses(dao_engine_t *engine, dao_item_t *item)
 
 /* Kernels. */
 
+uint64_t dao_engine_least_bytes(const dao_item_t *kernel)
+{
+    uint64_t bytes = dao_device_arena_part_bytes(kernel->workspace_bytes);
+    for (uint32_t i = 0; i < kernel->use_count; i++) {
+        bytes += dao_device_arena_part_bytes(kernel->uses[i].tensor->size_bytes);
+    }
+    return bytes;
+}
+
 /* What can be refused before anything is moved. */
 static dao_status_t check_kernel(const dao_engine_t *engine, const dao_item_t *item)
 {
-    uint64_t need = dao_device_arena_part_bytes(item->workspace_bytes);
+    uint64_t need = dao_engine_least_bytes(item);
     for (uint32_t i = 0; i < item->use_count; i++) {
         const dao_managed_t *tensor = item->uses[i].tensor;
-        need += dao_device_arena_part_bytes(tensor->size_bytes);
         if (item->uses[i].kind != DAO_USE_WRITE && tensor->residency == DAO_RESIDENCY_EMPTY &&
             !tensor->zero_first_touch) {
             return dao_error(DAO_ERR_NEVER_WRITTEN,
@@ -664,6 +672,29 @@ static dao_status_t write_tensor(dao_engine_t *engine, dao_managed_t *tensor, co
     return status;
 }
 
+/* The program's bytes for the step under way. */
+static dao_status_t feed(dao_engine_t *engine, dao_managed_t *tensor, const void *source)
+{
+    dao_status_t status = write_tensor(engine, tensor, source);
+    if (status == DAO_OK && engine->learner != NULL) {
+        tensor->fed_epoch = engine->learner->log.epoch;
+    }
+    return status;
+}
+
+/* A write of a command list: no thread waits for it. */
+static void run_list_write(dao_engine_t *engine, dao_item_t *item)
+{
+    dao_status_t status = engine->has_failed || engine->is_lost
+                              ? DAO_OK /* skipped, as kernels are */
+                              : feed(engine, item->uses[0].tensor, item->source);
+    if (status != DAO_OK) {
+        dao_engine_fail(engine, status, false);
+    }
+    pass_uses(engine, item);
+    dao_item_destroy(item);
+}
+
 static void run_request(dao_engine_t *engine, dao_item_t *item)
 {
     dao_managed_t *tensor = item->uses[0].tensor;
@@ -673,10 +704,7 @@ static void run_request(dao_engine_t *engine, dao_item_t *item)
     } else if (engine->is_lost) {
         status = run_request_without_device(engine, item);
     } else if (item->kind == DAO_ITEM_WRITE) {
-        status = write_tensor(engine, tensor, item->request->source);
-        if (status == DAO_OK && engine->learner != NULL) {
-            tensor->fed_epoch = engine->learner->log.epoch;
-        }
+        status = feed(engine, tensor, item->request->source);
     } else {
         status = dao_residency_read(engine, tensor, item->request->destination);
     }
@@ -730,6 +758,12 @@ dao_item_t *dao_engine_run(dao_engine_t *engine)
         dao_item_destroy(item);
         return NULL;
     case DAO_ITEM_WRITE:
+        if (item->request == NULL) {
+            run_list_write(engine, item);
+            return NULL;
+        }
+        run_request(engine, item);
+        return item;
     case DAO_ITEM_READ:
         run_request(engine, item);
         return item;

@@ -239,6 +239,7 @@ static dao_status_t add_kernel(program_t *program, dao_command_list_t *list, con
         .drop = drop_plan,
         .operands = operands,
         .operand_count = kernel->operand_count,
+        .cost_ns = program->cost_ns,
         .workspace_bytes = kernel->workspace_bytes,
     };
     atomic_fetch_add(&program->open_count, 1);

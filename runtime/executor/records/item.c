@@ -211,6 +211,7 @@ dao_status_t dao_item_copy(const dao_item_t *item, dao_counted_t *list, dao_item
     }
     copy->list = list;
     dao_counted_reference(list);
+    copy->source = item->source;
     copy->launch = item->launch;
     copy->user = item->user;
     copy->signature = item->signature;

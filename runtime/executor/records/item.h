@@ -49,7 +49,8 @@ struct dao_item {
     dao_item_kind_t kind;
     dao_item_t *next;
     uint64_t time;           /* logical, once taken in: kernels before it */
-    dao_request_t *request;  /* of WRITE, READ, SYNC */
+    dao_request_t *request;  /* of WRITE, READ, SYNC; NULL for a WRITE of a command list */
+    const void *source;      /* of such a WRITE */
     dao_managed_t *released; /* of RELEASE */
 
     /* Of a kernel. */

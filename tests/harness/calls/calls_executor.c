@@ -303,6 +303,26 @@ bool call_executor_sync(model_t *model, const harness_op_t *op)
     return true;
 }
 
+/* Adds a write of a tensor to a list; the bytes stay as they are until the list has run. */
+static void write_in_list(model_t *model, const harness_op_t *op, dao_command_list_t *list)
+{
+    uint32_t i = (uint32_t)(op->number % MODEL_MANAGED_COUNT);
+    size_t size_bytes = model->managed[i].size_bytes;
+    size_t least_bytes = 0;
+    MODEL_REQUIRE(model, dao_command_list_least_capacity(list, &least_bytes) == DAO_OK && least_bytes > 0);
+    if (model->managed[i].tensor == NULL || op->kind % 2 == 0) {
+        return;
+    }
+    memset(room(model), op->small, size_bytes);
+    model_say(model, "dao_command_list_write(list, managed_%u, bytes, %zu);", i, size_bytes);
+    dao_status_t got = dao_command_list_write(list, model->managed[i].tensor, model->bytes, size_bytes);
+    if (model_answer(model, got, DAO_OK)) {
+        model->managed[i].is_written = true;
+        model->managed[i].is_unknown = false;
+        model->managed[i].value = op->small;
+    }
+}
+
 /* A list of one kernel, run twice. */
 bool call_command_list(model_t *model, const harness_op_t *op)
 {
@@ -330,6 +350,7 @@ bool call_command_list(model_t *model, const harness_op_t *op)
     if (!model_answer(model, dao_command_list_push(list, &pushed), DAO_OK)) {
         free(kernel);
     } else {
+        write_in_list(model, op, list);
         model_say(model, "dao_command_list_run(list); dao_command_list_run(list);");
         (void)model_answer(model, dao_command_list_run(list), DAO_OK);
         (void)model_answer(model, dao_command_list_run(list), DAO_OK);

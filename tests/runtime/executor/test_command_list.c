@@ -8,6 +8,8 @@
 
 #include <dao/dao.h>
 
+#include <string.h>
+
 #define UNIT (4 * KIB)
 
 enum { TENSORS = 3 };
@@ -81,6 +83,71 @@ static void a_discard_ends_a_content_in_every_run(void)
     end();
 }
 
+/* Bytes of the program's memory as they are when a run gets there. */
+static void a_write_feeds_every_run(void)
+{
+    static unsigned char input[UNIT];
+    static unsigned char output[UNIT];
+    begin();
+    CU_ASSERT_EQUAL(dao_command_list_write(list, program.tensors[0].handle, input, UNIT), DAO_OK);
+    CU_ASSERT_EQUAL(add(1, DAO_ACCESS_WRITE), DAO_OK);
+    for (int i = 1; i <= 4; i++) {
+        memset(input, i, UNIT);
+        CU_ASSERT_EQUAL(dao_command_list_run(list), DAO_OK);
+        CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK);
+        CU_ASSERT_EQUAL(dao_managed_read(program.tensors[0].handle, output, UNIT), DAO_OK);
+        CU_ASSERT_EQUAL(memcmp(input, output, UNIT), 0);
+    }
+    end();
+}
+
+/* With a host that is full of another tensor, in front of kernels that are skipped for it. */
+static void a_write_that_fails_is_reported_by_the_sync(void)
+{
+    static const unsigned char input[16 * UNIT];
+    begin();
+    dao_managed_t *large = NULL;
+    dao_managed_config_t settings = {.name = "large", .size_bytes = sizeof(input)};
+    CU_ASSERT_EQUAL_FATAL(dao_managed_create(executor, &settings, &large), DAO_OK);
+    executor->engine.host_tier.limit_bytes = UNIT; /* and the device has 8 units */
+    CU_ASSERT_EQUAL(dao_command_list_write(list, large, input, sizeof(input)), DAO_OK);
+    CU_ASSERT_EQUAL(add(1, DAO_ACCESS_WRITE), DAO_OK);
+    CU_ASSERT_EQUAL(dao_command_list_run(list), DAO_OK);
+    CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_ERR_HOST_FULL);
+    CU_ASSERT_EQUAL(program_stats(&program).skipped_count, 1);
+    CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK);
+    CU_ASSERT_EQUAL(dao_managed_release(large), DAO_OK);
+    end();
+}
+
+/* What the call says is enough, and a granule less is not. */
+static void the_least_capacity_is_that_of_the_largest_kernel(void)
+{
+    size_t bytes = 1;
+    begin();
+    CU_ASSERT_EQUAL(dao_command_list_least_capacity(list, &bytes), DAO_OK);
+    CU_ASSERT_EQUAL(bytes, 0);
+    program_kernel_t pair = {"pair", 2, {0, 1}, {DAO_ACCESS_WRITE, DAO_ACCESS_WRITE}, 100, DAO_OK};
+    CU_ASSERT_EQUAL(add(2, DAO_ACCESS_WRITE), DAO_OK);
+    CU_ASSERT_EQUAL(program_list_push(&program, list, &pair), DAO_OK);
+    CU_ASSERT_EQUAL(dao_command_list_least_capacity(list, &bytes), DAO_OK);
+    CU_ASSERT_EQUAL(bytes, 2 * UNIT + DAO_RANGE_GRANULE);
+    end();
+    for (int i = 0; i < 2; i++) {
+        dao_executor_config_t config = {.capacity_bytes = bytes - (size_t)i * DAO_RANGE_GRANULE};
+        dao_config_t cpu = {.cpu = {.device_count = 1, .device_bytes = 64 * MIB}};
+        CU_ASSERT_EQUAL_FATAL(dao_context_start(&cpu, dao_backend_ops()), DAO_OK);
+        CU_ASSERT_EQUAL_FATAL(dao_executor_create_still(&config, &executor), DAO_OK);
+        program_init(&program, executor);
+        CU_ASSERT_EQUAL_FATAL(program_tensor(&program, UNIT), 0);
+        CU_ASSERT_EQUAL_FATAL(program_tensor(&program, UNIT), 1);
+        CU_ASSERT_EQUAL(program_push(&program, &pair), DAO_OK);
+        CU_ASSERT_EQUAL(dao_executor_sync(executor), i == 0 ? DAO_OK : DAO_ERR_KERNEL_TOO_LARGE);
+        list = NULL;
+        end();
+    }
+}
+
 /* The list keeps its tensors, and its runs keep the list. */
 static void a_list_goes_with_its_last_run(void)
 {
@@ -117,6 +184,12 @@ static void bad_arguments_are_refused(void)
     CU_ASSERT_EQUAL(dao_command_list_push(list, NULL), DAO_ERR_INVALID);
     CU_ASSERT_EQUAL(dao_command_list_discard(list, NULL), DAO_ERR_INVALID);
     CU_ASSERT_EQUAL(dao_command_list_run(NULL), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_command_list_write(NULL, program.tensors[0].handle, "", UNIT), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_command_list_write(list, NULL, "", UNIT), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_command_list_write(list, program.tensors[0].handle, NULL, UNIT), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_command_list_write(list, program.tensors[0].handle, "", UNIT - 1), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_command_list_least_capacity(NULL, NULL), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_command_list_least_capacity(list, NULL), DAO_ERR_INVALID);
     dao_command_list_destroy(NULL);
     end();
 }
@@ -143,6 +216,9 @@ static CU_TestInfo tests[] = {
     {"each run is a step", each_run_is_a_step},
     {"an empty list runs at once", an_empty_list_runs_at_once},
     {"a discard ends a content in every run", a_discard_ends_a_content_in_every_run},
+    {"a write feeds every run", a_write_feeds_every_run},
+    {"a write that fails is reported by the sync", a_write_that_fails_is_reported_by_the_sync},
+    {"the least capacity is that of the largest kernel", the_least_capacity_is_that_of_the_largest_kernel},
     {"a list goes with its last run", a_list_goes_with_its_last_run},
     {"a list outlives its executor", a_list_outlives_its_executor},
     {"bad arguments are refused", bad_arguments_are_refused},
