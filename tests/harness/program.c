@@ -9,6 +9,7 @@
 
 #include "base/numbers/random.h"
 
+#include <assert.h>
 #include <string.h>
 
 #define KIB ((size_t)1 << 10)
@@ -23,6 +24,10 @@ const char *harness_call_text(harness_call_t call)
     };
     return call < HARNESS_CALL_COUNT ? texts[call] : "no call";
 }
+
+#define HARNESS_CALL_SUM(symbol, text, weight) +(weight)
+static_assert(0 HARNESS_CALL_LIST(HARNESS_CALL_SUM) <= 256, "each call has bytes: take some from ALLOC");
+#undef HARNESS_CALL_SUM
 
 /* Which call a byte stands for: each has as many bytes as its weight says. */
 static harness_call_t call_of(uint8_t byte)
