@@ -169,8 +169,29 @@ static void a_refusal_leaves_all_as_it_was(void)
     }
 }
 
+static void the_largest_hole_ends_with_its_block_and_at_missing_pages(void)
+{
+    CU_ASSERT_EQUAL(dao_pages_largest_hole(pages, 0, range), 0); /* all is one hole, with nothing behind it */
+    place_and_back(0, 3);
+    place_and_back(3, 1);
+    place_and_back(4, 1);
+    give(3);
+    CU_ASSERT_EQUAL(dao_pages_largest_hole(pages, 0, range), PAGE); /* with live pages before and behind it */
+    place(3, 1);
+    give(0);
+    CU_ASSERT_EQUAL(dao_pages_largest_hole(pages, 0, range), 3 * PAGE);
+    place(6, 1); /* never gets its page */
+    give(4);
+    CU_ASSERT_EQUAL(dao_pages_largest_hole(pages, 0, range), 3 * PAGE);
+    give(3);
+    CU_ASSERT_EQUAL(dao_pages_largest_hole(pages, 0, range), 5 * PAGE); /* page 5 is missing */
+    give(6);
+}
+
 static CU_TestInfo tests[] = {
     {"a block gets the pages that it touches", a_block_gets_the_pages_that_it_touches},
+    {"the largest hole ends with its block and at missing pages",
+     the_largest_hole_ends_with_its_block_and_at_missing_pages},
     {"what is mapped costs no call", what_is_mapped_costs_no_call},
     {"free pages move where no new ones may come", free_pages_move_where_no_new_ones_may_come},
     {"pages that stay are not moved", pages_that_stay_are_not_moved},

@@ -136,9 +136,12 @@ static void host_begin(void)
 
 /* ---- helpers ---- */
 
+static uint64_t asked_bytes; /* by take() since the step began */
+
 static void *take(size_t size_bytes)
 {
     void *address = NULL;
+    asked_bytes += size_bytes;
     CU_ASSERT_EQUAL_FATAL(dao_allocator_alloc(allocator, size_bytes, &address), DAO_OK);
     return address;
 }
@@ -150,6 +153,7 @@ static void give(void *address)
 
 static void step_begin(void)
 {
+    asked_bytes = 0;
     CU_ASSERT_EQUAL(dao_planned_begin(allocator), DAO_OK);
 }
 
@@ -221,6 +225,8 @@ static void equal_steps_are_served_whole(void)
         CU_ASSERT_TRUE(stats.has_plan);
         CU_ASSERT_EQUAL(stats.latest.request_count, 4 * LAYER_COUNT);
         CU_ASSERT_EQUAL(stats.latest.hit_count, 4 * LAYER_COUNT);
+        CU_ASSERT_EQUAL(stats.latest.requested_bytes, asked_bytes);
+        CU_ASSERT_EQUAL(stats.latest.planned_bytes, asked_bytes);
         CU_ASSERT_TRUE(stats.total_bytes <= stats.arena_bytes);
         CU_ASSERT_TRUE(stats.total_bytes <= stats.bound_bytes + stats.bound_bytes / 500);
         CU_ASSERT_EQUAL(stats.plan_count, 1);
