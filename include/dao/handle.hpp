@@ -199,6 +199,14 @@ class stream : public detail::owned<::dao_stream_t, ::dao_stream_destroy>
         check(::dao_stream_synchronize(get()));
     }
 
+    /** Returns true if all work that was queued so far has finished. As dao_stream_query(). */
+    [[nodiscard]] bool is_done()
+    {
+        dao_status_t status = ::dao_stream_query(get());
+        check(status == DAO_ERR_NOT_READY ? DAO_OK : status);
+        return status == DAO_OK;
+    }
+
     /** Later work here waits, on the device, for what an event stands for now. */
     inline void wait(const event &before);
 
@@ -374,6 +382,28 @@ template <typename Place> dao_status_t free_async(Place where, void *address, ::
 {
     detail::require_stream_order<Place>();
     return ::dao_free_async(place_of(where), address, on);
+}
+
+/** Allocates in the order of the vendor's stream, or throws dao::error. As dao_alloc_native(). */
+[[nodiscard]] inline void *alloc_native(device_place where, std::size_t size_bytes, void *native_stream)
+{
+    void *address = ::dao_alloc_native(where.index, size_bytes, native_stream);
+    if (address == nullptr && size_bytes != 0) {
+        detail::raise<error>(::dao_last_status());
+    }
+    return address;
+}
+
+/** Frees behind the work of the vendor's stream. Never throws: the answers are those of dao_free_native(). */
+inline dao_status_t free_native(device_place where, void *address, void *native_stream) noexcept
+{
+    return ::dao_free_native(where.index, address, native_stream);
+}
+
+/** Says that one more stream of the vendor's uses a block, or throws dao::error. As dao_record_native(). */
+inline void record_native(device_place where, void *address, void *native_stream)
+{
+    check(::dao_record_native(where.index, address, native_stream));
 }
 
 /** Says that one more stream uses a block, or throws dao::error. As dao_record_stream(). */

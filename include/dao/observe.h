@@ -262,6 +262,18 @@ typedef struct dao_block_info {
 DAO_API DAO_NODISCARD dao_status_t dao_block_query(dao_place_t place, const void *address,
                                                    dao_block_info_t *out_info);
 
+/**
+ * Finds the place that has a live block at an address, for who was handed a pointer alone.
+ *
+ * @param address    Any address; it is not touched.
+ * @param out_place  Written only on DAO_OK.
+ * @return DAO_OK; DAO_ERR_FOREIGN_POINTER: no place has a live block there; DAO_ERR_INVALID;
+ *         DAO_ERR_REENTRANT from a segment callback; DAO_ERR_SHUTDOWN.
+ *
+ * Threads: any. Waits: never. Cost: O(places that were used * log blocks).
+ */
+DAO_API DAO_NODISCARD dao_status_t dao_address_place(const void *address, dao_place_t *out_place);
+
 /* ---- figures under PyTorch's names ---- */
 
 /** Receives one figure. `name` is valid for the call. */

@@ -143,6 +143,18 @@ inline void check(dao_status_t status)
 }
 
 /**
+ * Returns the place of the live block at an address, or throws dao::error. As dao_address_place().
+ *
+ * Threads: any. Waits: never. Cost: O(places that were used * log blocks).
+ */
+[[nodiscard]] inline place place_at(const void *address)
+{
+    place found = {DAO_PLACE_KIND_CPU, 0};
+    check(::dao_address_place(address, &found));
+    return found;
+}
+
+/**
  * Makes a place of a program's own memory, or throws dao::error. As dao_place_register().
  *
  * Threads: any. Waits: never. Cost: O(1).

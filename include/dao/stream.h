@@ -110,6 +110,19 @@ DAO_API void *dao_stream_native(const dao_stream_t *stream);
 DAO_API DAO_NODISCARD dao_status_t dao_stream_synchronize(dao_stream_t *stream);
 
 /**
+ * Asks whether all work queued on a stream so far has finished.
+ *
+ * @return DAO_OK if it has; DAO_ERR_NOT_READY, which is no failure; DAO_ERR_BUSY for a stream that is being
+ *         captured into a graph, which asking would end; DAO_ERR_INVALID; DAO_ERR_NO_HOST_MEMORY;
+ *         DAO_ERR_BACKEND; the error of that work.
+ *
+ * It asks by an event: an idle stream may answer DAO_ERR_NOT_READY until it has passed that.
+ *
+ * Threads: any. Waits: never. Cost: two backend calls. What was freed behind that work is free for all then.
+ */
+DAO_API dao_status_t dao_stream_query(dao_stream_t *stream);
+
+/**
  * Queues a copy. The places say its direction. The bytes are read and written when the stream reaches it.
  *
  * @param stream          Borrowed.

@@ -14,6 +14,7 @@
 #include "runtime/device/adopted.h"
 
 #include "base/memory/probe_table.h"
+#include "base/report/assert.h"
 #include "runtime/device/runtime.h"
 
 void dao_adopted_init(dao_adopted_t *adopted)
@@ -119,4 +120,87 @@ bool dao_adopted_disown(dao_adopted_t *adopted, dao_stream_t *stream)
     }
     dao_mutex_unlock(&adopted->lock);
     return is_last;
+}
+
+/* ---- those that calls by native handle have named ---- */
+
+/* The table of native handles: open addressing over slots that are filled once.
+
+       slots    [ h, s ][ -, - ][ h', s' ]...      stream NULL: free, and the end of every probe
+
+   A reader loads the stream first: where there is one, the handle beside it is written. A slot keeps its
+   handle; only its stream is replaced, where the handle has become another stream's. The old stream stays
+   until the end, since a call may be using it. Invariant: each handle is in one slot. */
+
+void dao_natives_init(dao_natives_t *natives)
+{
+    dao_mutex_init(&natives->lock, DAO_RANK_LEAF);
+}
+
+void dao_natives_finish(dao_natives_t *natives)
+{
+    for (uint32_t i = 0; i < DAO_NATIVE_STREAM_MAX; i++) {
+        DAO_ASSERT(atomic_load(&natives->slots[i].stream) == NULL);
+    }
+    DAO_ASSERT(natives->replaced == NULL);
+    dao_mutex_finish(&natives->lock);
+}
+
+/* Returns the slot of a handle, or the free one where it belongs; NULL: the table is full without it. */
+static dao_native_slot_t *slot_of(dao_natives_t *natives, const void *native)
+{
+    uint64_t hash = dao_probe_hash_address((uint64_t)(uintptr_t)native);
+    for (uint32_t i = 0; i < DAO_NATIVE_STREAM_MAX; i++) {
+        dao_native_slot_t *slot = &natives->slots[(hash + i) % DAO_NATIVE_STREAM_MAX];
+        if (atomic_load_explicit(&slot->stream, memory_order_acquire) == NULL || slot->native == native) {
+            return slot;
+        }
+    }
+    return NULL;
+}
+
+dao_stream_t *dao_natives_find(dao_natives_t *natives, const void *native)
+{
+    dao_native_slot_t *slot = slot_of(natives, native);
+    dao_stream_t *stream = slot != NULL ? atomic_load_explicit(&slot->stream, memory_order_acquire) : NULL;
+    /* A slot that was free may have become another handle's since. */
+    return stream != NULL && slot->native == native ? stream : NULL;
+}
+
+bool dao_natives_enter(dao_natives_t *natives, dao_stream_t *stream, dao_stream_t **out_there)
+{
+    dao_mutex_lock(&natives->lock);
+    dao_native_slot_t *slot = slot_of(natives, stream->adopted.native);
+    dao_stream_t *there = slot != NULL ? atomic_load(&slot->stream) : NULL;
+    bool is_gone = there != NULL && atomic_load(&there->adopted.is_gone);
+    bool is_entered = slot != NULL && (there == NULL || is_gone);
+    if (is_gone) {
+        there->adopted.next = natives->replaced; /* it is in no bucket any more */
+        natives->replaced = there;
+    }
+    if (is_entered && there == NULL) {
+        slot->native = stream->adopted.native; /* before the stream, and never again: readers have no lock */
+    }
+    if (is_entered) {
+        atomic_store_explicit(&slot->stream, stream, memory_order_release);
+    }
+    *out_there = is_entered ? stream : there;
+    dao_mutex_unlock(&natives->lock);
+    return is_entered;
+}
+
+dao_stream_t *dao_natives_take(dao_natives_t *natives)
+{
+    dao_stream_t *taken = NULL;
+    dao_mutex_lock(&natives->lock);
+    if (natives->replaced != NULL) {
+        taken = natives->replaced;
+        natives->replaced = taken->adopted.next;
+        taken->adopted.next = NULL;
+    }
+    for (uint32_t i = 0; i < DAO_NATIVE_STREAM_MAX && taken == NULL; i++) {
+        taken = atomic_exchange(&natives->slots[i].stream, NULL);
+    }
+    dao_mutex_unlock(&natives->lock);
+    return taken;
 }

@@ -67,8 +67,8 @@ static bool place_owns(dao_place_t place, const void *address)
     return allocator != NULL && allocator->ops->query(allocator, address, &block) == DAO_OK;
 }
 
-/* Looks for another place than the one that was named, to which an address belongs. */
-static bool owner_find(const dao_core_t *core, dao_place_t named, const void *address, dao_place_t *out_place)
+bool dao_block_place_find(const dao_core_t *core, dao_place_t named, const void *address,
+                          dao_place_t *out_place)
 {
     static const dao_place_kind_t kinds[] = {DAO_PLACE_KIND_CPU, DAO_PLACE_KIND_DEVICE,
                                              DAO_PLACE_KIND_PINNED};
@@ -113,7 +113,7 @@ static dao_status_t free_error(const char *function, dao_place_t place, const vo
     dao_error_record_t record;
     dao_error_save(&record, status);
     dao_place_t owner;
-    if (core != NULL && owner_find(core, place, address, &owner)) {
+    if (core != NULL && dao_block_place_find(core, place, address, &owner)) {
         char named_text[DAO_PLACE_TEXT_BYTES];
         char owner_text[DAO_PLACE_TEXT_BYTES];
         return dao_error(DAO_ERR_WRONG_PLACE, "%s: %p was given for %s but belongs to %s; nothing was freed",

@@ -68,6 +68,10 @@ static DAO_ON_THE_PATH dao_status_t dao_block_free(dao_place_t place, dao_alloca
     return status;
 }
 
+/* Finds the place, other than `named`, that was used already and has a live block at an address. */
+bool dao_block_place_find(const dao_core_t *core, dao_place_t named, const void *address,
+                          dao_place_t *out_place);
+
 /* Logs and returns the error of a free that was refused with `status`, naming the place that the address
    belongs to, if there is one. */
 dao_status_t dao_block_free_error(const char *function, dao_place_t place, const void *address,

@@ -73,6 +73,7 @@ struct dao_runtime {
     dao_retained_t retained;  /* device memory whose frees wait for a lease */
     dao_shares_t shares;      /* device memory that other processes have, too */
     dao_adopted_t adopted;    /* streams that others made */
+    dao_natives_t natives;    /* of these, those that calls by native handle have named */
     _Atomic uint64_t reached; /* devices whose memory this one may reach, a bit each: handles/peer.c */
     _Atomic int loss;         /* of dao_loss_t: health.c */
     dao_error_record_t loss_error;

@@ -9,6 +9,7 @@
 #include "base/memory/host.h"
 #include "base/report/error.h"
 #include "runtime/device/deferred_free.h"
+#include "runtime/handles/stream_internal.h"
 #include "runtime/own/own_device.h"
 #include "runtime/place/lookup.h"
 
@@ -58,8 +59,7 @@ static dao_status_t event_check(const dao_event_t *event, const char *function)
 
 /* ---- life of streams ---- */
 
-/* Returns the handle that a handle stands for. */
-static void *native_of(const dao_runtime_t *runtime, void *native)
+void *dao_stream_native_on(const dao_runtime_t *runtime, void *native)
 {
     return native != NULL || runtime->ops->has_default_stream
                ? native
@@ -119,6 +119,13 @@ static void stream_leave(dao_stream_t *stream)
     dao_stream_release(stream);
 }
 
+void dao_stream_disown(dao_stream_t *stream)
+{
+    if (dao_adopted_disown(&stream->runtime->adopted, stream)) {
+        stream_leave(stream);
+    }
+}
+
 dao_status_t dao_stream_create(int32_t device_index, dao_stream_t **out_stream)
 {
     dao_runtime_t *runtime;
@@ -139,13 +146,13 @@ dao_status_t dao_stream_create(int32_t device_index, dao_stream_t **out_stream)
 }
 
 /* Finds the stream of a handle, or makes it: another thread may do the same meanwhile, and be faster. */
-static dao_status_t stream_adopt(dao_runtime_t *runtime, void *native, dao_stream_t **out_stream)
+dao_status_t dao_stream_adopt_on(dao_runtime_t *runtime, void *native, dao_stream_t **out_stream)
 {
     if (runtime->ops->stream_adopt == NULL) {
         return dao_error(DAO_ERR_UNSUPPORTED, "the backend \"%s\" knows no streams but its own",
                          runtime->ops->name);
     }
-    native = native_of(runtime, native);
+    native = dao_stream_native_on(runtime, native);
     *out_stream = dao_adopted_find(&runtime->adopted, native);
     if (*out_stream != NULL) {
         return DAO_OK;
@@ -172,7 +179,7 @@ dao_status_t dao_stream_adopt(int32_t device_index, void *native, dao_stream_t *
     if (status != DAO_OK) {
         return status;
     }
-    status = stream_adopt(runtime, native, &stream);
+    status = dao_stream_adopt_on(runtime, native, &stream);
     if (status == DAO_OK) {
         *out_stream = stream;
     }
@@ -204,9 +211,7 @@ void dao_stream_destroy(dao_stream_t *stream)
     (void)dao_error_restore(&record);
     dao_runtime_drain_late(stream->runtime, stream);
     dao_runtime_drain(stream->runtime);
-    if (dao_adopted_disown(&stream->runtime->adopted, stream)) {
-        stream_leave(stream);
-    }
+    dao_stream_disown(stream);
 }
 
 dao_status_t dao_stream_get(int32_t device_index, dao_stream_role_t role, dao_stream_t **out_stream)
@@ -246,6 +251,38 @@ dao_status_t dao_stream_synchronize(dao_stream_t *stream)
     }
     status = dao_stream_wait(stream);
     dao_runtime_drain(stream->runtime); /* leaves the message as it is */
+    return status;
+}
+
+/* Asks an event that is recorded behind the work on a stream. */
+static dao_status_t ask(dao_stream_t *stream, dao_backend_event_t *event)
+{
+    dao_runtime_t *runtime = stream->runtime;
+    uint32_t number = atomic_load_explicit(&stream->number, memory_order_acquire);
+    uint64_t epoch =
+        dao_stream_fences_close(runtime->fences); /* before the event: later frees are not behind it */
+    dao_status_t status = dao_runtime_record(runtime, event, stream);
+    if (status == DAO_ERR_BUSY) {
+        return dao_error(status,
+                         "dao_stream_query: a stream of device:%" PRId32 " is being captured into a graph",
+                         runtime->device_index);
+    }
+    status = status == DAO_OK ? dao_runtime_told(runtime, runtime->ops->event_query(event)) : status;
+    if (status == DAO_OK && number != 0) {
+        dao_stream_fences_finished(runtime->fences, number, epoch);
+    }
+    return status;
+}
+
+dao_status_t dao_stream_query(dao_stream_t *stream)
+{
+    dao_backend_event_t *event;
+    dao_status_t status = stream_check(stream, "dao_stream_query");
+    if (status != DAO_OK || (status = dao_runtime_event_take(stream->runtime, &event)) != DAO_OK) {
+        return status;
+    }
+    status = ask(stream, event);
+    dao_runtime_event_give(stream->runtime, event);
     return status;
 }
 

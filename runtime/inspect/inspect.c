@@ -4,6 +4,7 @@
 #include "allocators/layers/hardened.h"
 #include "allocators/layers/stream_ordered.h"
 #include "base/report/error.h"
+#include "runtime/device/block.h"
 #include "runtime/device/deferred_free.h"
 #include "runtime/place/lookup.h"
 #include "runtime/start/hardening.h"
@@ -67,6 +68,27 @@ dao_status_t dao_block_query(dao_place_t place, const void *address, dao_block_i
     }
     holders_find(core, place, address, &info);
     *out_info = info;
+    return DAO_OK;
+}
+
+dao_status_t dao_address_place(const void *address, dao_place_t *out_place)
+{
+    static const dao_place_t none = {DAO_PLACE_KIND_CPU, -1};
+    if (address == NULL || out_place == NULL) {
+        return dao_error(DAO_ERR_INVALID, "dao_address_place: %s is NULL",
+                         address == NULL ? "address" : "out_place");
+    }
+    dao_core_t *core;
+    dao_place_t place;
+    dao_status_t status = dao_thread_check();
+    if (status != DAO_OK || (status = dao_context_enter(&core)) != DAO_OK) {
+        return status;
+    }
+    if (!dao_block_place_find(core, none, address, &place)) {
+        return dao_error(DAO_ERR_FOREIGN_POINTER, "dao_address_place: %p is in no live block of any place",
+                         address);
+    }
+    *out_place = place;
     return DAO_OK;
 }
 

@@ -423,6 +423,10 @@ static void runtime_settle(dao_runtime_t *runtime)
         dao_log(DAO_LOG_LEVEL_ERROR, "device:%" PRId32 " at shutdown: %s", runtime->device_index,
                 dao_last_message());
     }
+    void (*natives_end)(dao_natives_t *) = atomic_load(&runtime->natives.end);
+    if (natives_end != NULL) {
+        natives_end(&runtime->natives);
+    }
     dao_step_plan_settle(runtime->device_memory);
     dao_step_plan_settle(runtime->pinned_memory);
     dao_runtime_drain_all(runtime);

@@ -56,6 +56,7 @@ static void runtime_destroy(dao_runtime_t *runtime)
     }
     dao_core_release(runtime->core);
     dao_retained_finish(&runtime->retained);
+    dao_natives_finish(&runtime->natives);
     dao_adopted_finish(&runtime->adopted);
     dao_shares_finish(&runtime->shares);
     dao_deferred_list_finish(&runtime->deferred);
@@ -88,6 +89,7 @@ static dao_runtime_t *runtime_empty(dao_core_t *core, int32_t device_index)
     dao_retained_init(&runtime->retained);
     dao_shares_init(&runtime->shares);
     dao_adopted_init(&runtime->adopted);
+    dao_natives_init(&runtime->natives);
     runtime->core = dao_core_retain(core);
     runtime->ops = core->ops;
     runtime->device_index = device_index;

@@ -84,6 +84,8 @@
     X(PRESSURE, "dao_pressure_callback_add", 2)                                                              \
     X(SEGMENT, "dao_segment_callback_add", 1)                                                                \
     X(HOST_REGISTER, "dao_host_register", 1)                                                                 \
+    X(ADDRESS_PLACE, "dao_address_place", 1)                                                                 \
+    X(STREAM_QUERY, "dao_stream_query", 1)                                                                   \
     X(PLACE_REGISTER, "dao_place_register", 1)                                                               \
     X(PEER, "dao_peer_enable", 1)                                                                            \
     X(SHARE, "dao_memory_create_shared", 1)                                                                  \

@@ -77,6 +77,8 @@ static const harness_call_func_t functions[] = {
     call_pressure,
     call_segment,
     call_host_register,
+    call_address_place,
+    call_stream_query,
     call_place_register,
     call_peer,
     call_share,

@@ -601,6 +601,12 @@ void blocks_follow_streams()
     dao::record_stream(device, block, second.get());
     CU_ASSERT_EQUAL(dao::free_async(device, block, first.get()), DAO_OK);
     CU_ASSERT_EQUAL(dao::free_async(device, block, first.get()), DAO_ERR_DOUBLE_FREE);
+    void *other = dao::alloc_native(device, 5000, first.native());
+    dao::record_native(device, other, second.native());
+    CU_ASSERT_TRUE(dao_place_equal(dao::place_at(other), dao::place_of(device)));
+    CU_ASSERT_EQUAL(dao::free_native(device, other, first.native()), DAO_OK);
+    first.synchronize();
+    CU_ASSERT_TRUE(first.is_done());
     dao::memory handle(device, 100, first), plain(device, 100, dao::stream());
     CU_ASSERT_PTR_EQUAL(dao_memory_stream(handle.get()), first.get());
     CU_ASSERT_PTR_NOT_NULL(dao_memory_stream(plain.get()));

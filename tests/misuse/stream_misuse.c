@@ -27,6 +27,10 @@ static void stream_adopted_from_nowhere(void)
     misuse_begin();
     REFUSED(dao_stream_adopt(0, &here, &stream), DAO_ERR_INVALID, "no stream of");
     REFUSED(dao_stream_adopt(9, NULL, &stream), DAO_ERR_NO_DEVICE, "device:9");
+    REFUSED(dao_free_native(9, &here, NULL), DAO_ERR_NO_DEVICE, "device:9");
+    REFUSED(dao_free_native(0, &here, &here), DAO_ERR_INVALID, "no stream of");
+    REFUSED(dao_record_native(0, &here, NULL), DAO_ERR_FOREIGN_POINTER, "");
+    REFUSED(dao_stream_query(NULL), DAO_ERR_INVALID, "NULL");
     REFUSED(dao_stream_adopt(0, NULL, NULL), DAO_ERR_INVALID, "NULL");
     NEED(stream == NULL);
 }

@@ -78,6 +78,8 @@ bool call_hardening_check(model_t *model, const harness_op_t *op);
 bool call_pressure(model_t *model, const harness_op_t *op);
 bool call_segment(model_t *model, const harness_op_t *op);
 bool call_host_register(model_t *model, const harness_op_t *op);
+bool call_address_place(model_t *model, const harness_op_t *op);
+bool call_stream_query(model_t *model, const harness_op_t *op);
 bool call_place_register(model_t *model, const harness_op_t *op);
 bool call_peer(model_t *model, const harness_op_t *op);
 

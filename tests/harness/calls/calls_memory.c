@@ -140,6 +140,16 @@ dao_status_t call_order_status(dao_place_t place, uint32_t slot)
     return (slot == MODEL_STREAM_OTHER) == (place.index == 1) ? DAO_OK : DAO_ERR_INVALID;
 }
 
+/* Returns true if a call names its stream by the vendor's handle, and which that is. */
+static bool by_native(const model_t *model, const harness_op_t *op, dao_place_t place, uint32_t slot,
+                      void **out_native)
+{
+    const dao_stream_t *stream = model->streams[slot].stream;
+    *out_native = stream != NULL ? dao_stream_native(stream) : NULL;
+    return op->kind % 4 == 3 && place.kind == DAO_PLACE_KIND_DEVICE &&
+           call_order_status(place, slot) == DAO_OK;
+}
+
 bool call_alloc_async(model_t *model, const harness_op_t *op)
 {
     dao_place_t place = call_place(model, op);
@@ -153,7 +163,10 @@ bool call_alloc_async(model_t *model, const harness_op_t *op)
     model_outcome_t outcome = model_alloc_outcome(model, place, size_bytes, 0, model->tag_here);
     model_say(model, "void *block_%u = dao_alloc_async(((dao_place_t){%d, %d}), %zu, stream_%u);",
               op->slot % MODEL_BLOCK_COUNT, place.kind, place.index, size_bytes, slot);
-    void *address = dao_alloc_async(place, size_bytes, model->streams[slot].stream);
+    void *native;
+    void *address = by_native(model, op, place, slot, &native)
+                        ? dao_alloc_native(place.index, size_bytes, native)
+                        : dao_alloc_async(place, size_bytes, model->streams[slot].stream);
     if (wanted != DAO_OK) {
         MODEL_REQUIRE(model, address == NULL);
         (void)model_answer(model, dao_last_status(), wanted);
@@ -213,8 +226,11 @@ bool call_free_async(model_t *model, const harness_op_t *op)
     }
     model_say(model, "dao_free_async(((dao_place_t){%d, %d}), block_%u, stream_%u);", block->place.kind,
               block->place.index, model_slot(model, block), slot);
-    if (model_answer(model, dao_free_async(block->place, block->address, model->streams[slot].stream),
-                     wanted)) {
+    void *native;
+    dao_status_t freed = by_native(model, op, block->place, slot, &native)
+                             ? dao_free_native(block->place.index, block->address, native)
+                             : dao_free_async(block->place, block->address, model->streams[slot].stream);
+    if (model_answer(model, freed, wanted)) {
         model_block_leave(model, block);
     }
     return true;
@@ -239,6 +255,20 @@ bool call_record_stream(model_t *model, const harness_op_t *op)
     dao_status_t got = dao_record_stream(block->place, block->address, model->streams[slot].stream);
     if (model_answer(model, got, wanted) && slot != MODEL_STREAM_OTHER && block->place.index == 0) {
         call_queue_work(model, block, slot);
+    }
+    return true;
+}
+
+bool call_address_place(model_t *model, const harness_op_t *op)
+{
+    dao_place_t found = {DAO_PLACE_KIND_CPU, -1};
+    char own[64];
+    model_block_t *block = model_block_find(model, op->slot, MODEL_RAW);
+    model_say(model, "(void)dao_address_place(...);");
+    if (block == NULL) {
+        (void)model_answer(model, dao_address_place(own, &found), DAO_ERR_FOREIGN_POINTER);
+    } else if (model_answer(model, dao_address_place(block->address, &found), DAO_OK)) {
+        MODEL_REQUIRE(model, dao_place_equal(found, block->place));
     }
     return true;
 }

@@ -377,3 +377,14 @@ bool call_stream_wait_event(model_t *model, const harness_op_t *op)
     (void)model_answer(model, dao_stream_wait_event(model->streams[slot].stream, model->events[i]), wanted);
     return true;
 }
+
+bool call_stream_query(model_t *model, const harness_op_t *op)
+{
+    uint32_t slot = call_stream_slot(model, op->slot);
+    dao_stream_t *stream = model->streams[slot].stream;
+    model_say(model, "(void)dao_stream_query(stream_%u);", slot);
+    dao_status_t got = dao_stream_query(stream);
+    (void)model_answer(model, got == DAO_ERR_NOT_READY ? DAO_OK : got,
+                       stream != NULL ? DAO_OK : DAO_ERR_INVALID);
+    return true;
+}
