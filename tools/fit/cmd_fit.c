@@ -180,6 +180,7 @@ static dao_status_t answer_memory(const dao_plan_input_t *lifetimes, const dao_s
                                   answer_t *answer)
 {
     dao_history_t history;
+    answer->reserved_bytes = lifetimes->counts.reserved_bytes;
     dao_status_t status = find_peak(lifetimes, &answer->peak_bytes);
     if (status == DAO_OK) {
         status = find_planned(lifetimes, &answer->planned_bytes);
