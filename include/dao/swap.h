@@ -233,6 +233,14 @@ typedef enum dao_swap_granularity {
 typedef struct dao_swap_plan_config {
     dao_swap_granularity_t granularity;
     uint64_t part_bytes; /**< size of parts; 0: a 64th of the capacity, at least DAO_SWAP_PART_BYTES_MIN */
+    /**
+     * How much work may go into bettering the first plan, in steps of some 10 ns of a processor:
+     * the same limit gives the same plan on every machine. 0: DAO_SWAP_WORK_DEFAULT; UINT64_MAX: until no
+     * change helps any more. The first plan itself is always made to its end.
+     */
+    uint64_t work_limit;
+    /** No longer than this from the call on, for the same; 0: no limit but `work_limit`. */
+    uint64_t time_limit_ns;
     /** Called in the calling thread about every millisecond of its work, or more often. True ends the call
         with DAO_ERR_STOPPED, and it is not called again. It must not wait. NULL: the plan is made to its
         end. */
@@ -241,6 +249,7 @@ typedef struct dao_swap_plan_config {
 } dao_swap_plan_config_t;
 
 #define DAO_SWAP_PART_BYTES_MIN ((uint64_t)1 << 20)
+#define DAO_SWAP_WORK_DEFAULT   ((uint64_t)20000000) /**< some 0.2 s */
 
 /** A plan, immutable. */
 typedef struct dao_swap_plan dao_swap_plan_t;

@@ -21,11 +21,11 @@
 #include "base/numbers/math.h"
 #include "base/report/assert.h"
 #include "base/report/error.h"
+#include "base/threads/sync.h"
 #include "planning/swap/addresses/swap_layout.h"
 #include "planning/swap/step/swap_fingerprint.h"
-#include "planning/swap/times/swap_timing.h"
-#include "planning/swap/victims/swap_choose.h"
-#include "planning/swap/victims/swap_cycle.h"
+#include "planning/swap/swap_grain.h"
+#include "planning/swap/swap_improve.h"
 #include "planning/swap/victims/swap_split.h"
 #include "planning/swap/victims/swap_spread.h"
 #include "planning/swap/victims/swap_tiers.h"
@@ -33,54 +33,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define GRANULARITY_COUNT   2u /* whole tensors, parts */
-#define CHOOSE_STEP_COUNT   4u
-#define CANDIDATE_COUNT_MAX 2u   /* variants of a granularity that are given addresses */
+#define GRANULARITY_COUNT   2u                     /* whole tensors, parts */
+#define CANDIDATE_COUNT_MAX 2u                     /* variants of a granularity that are given addresses */
+#define IMPROVED            DAO_SWAP_VARIANT_COUNT /* the number of what variants were bettered to */
+#define SLICE_COUNT         16u  /* parts of the work with which less capacity is looked at */
 #define SPLIT_ROUND_MAX     5u   /* layouts that are tried for one capacity */
 #define FAR_PART            0.15 /* what leaves out more of the capacity does not nearly fit */
 #define THOROUGH_COUNT      5u   /* parts of the capacity with which layouts are thorough */
 #define THOROUGH_KERNELS    2500u
 #define THOROUGH_WORK       UINT64_C(8000000) /* for these, in 10 ns; with more kernels in proportion */
 #define HOPELESS_PART       0.35 /* where more is left out, letting some more leave does not help */
-#define LAYOUT_COUNT_MAX    24u  /* of a granularity, once there is a plan */
+#define LAYOUT_COUNT_MAX    24u  /* of a grain, once there is a plan */
 #define CAPACITY_PARTS      64u
+#define NS_PER_S            1e9
 #define DELAY_PARTS         2u /* how far copies in are delayed, in halves */
-
-static const dao_swap_variant_t variants[] = {
-    {.choice_count = 1, .lead_kernels = 0},
-    {.choice_count = 1, .lead_kernels = 4},
-    {.choice_count = 1, .lead_kernels = 32},
-    {.choice_count = 1, .lead_kernels = UINT32_MAX},
-    {.choice_count = 64, .lead_kernels = 0},
-    {.choice_count = 64, .lead_kernels = 4},
-    {.choice_count = 64, .lead_kernels = 32},
-    {.choice_count = 64, .lead_kernels = UINT32_MAX},
-    {.choice_count = UINT32_MAX, .lead_kernels = 0},
-    {.choice_count = UINT32_MAX, .lead_kernels = 4},
-    {.choice_count = UINT32_MAX, .lead_kernels = 32},
-    {.choice_count = UINT32_MAX, .lead_kernels = UINT32_MAX},
-};
-
-/* Variants behind these: parts of the capacity that are for copies in ahead of their kernels, see
-   swap_spread.h. */
-static const uint32_t ahead_parts[] = {64, 16};
-
-#define CHOICE_COUNT  (sizeof(variants) / sizeof(variants[0]))
-#define VARIANT_COUNT (CHOICE_COUNT + sizeof(ahead_parts) / sizeof(ahead_parts[0]))
-
-/* A granularity, what its variants are worked out in, and the best of them. */
-typedef struct granularity {
-    dao_swap_parts_t parts;
-    dao_swap_decision_t *decisions;
-    dao_swap_timing_t timing;
-    dao_swap_timing_t late; /* the same with copies in delayed */
-    dao_swap_decision_t *kept_decisions;
-    dao_swap_timing_t kept_timing;
-} granularity_t;
 
 /* A variant that was timed. */
 typedef struct candidate {
-    granularity_t *granularity;
+    dao_swap_grain_t *grain;
     uint32_t variant;
     uint64_t fingerprint; /* of what it decides with the whole capacity */
     uint64_t step_ns;
@@ -89,54 +59,38 @@ typedef struct candidate {
 typedef struct plan_search {
     const dao_swap_step_t *step;
     uint64_t capacity_bytes, least_bytes;
-    granularity_t granularities[GRANULARITY_COUNT];
-    uint32_t granularity_count;
-    candidate_t candidates[GRANULARITY_COUNT * VARIANT_COUNT];
+    dao_swap_grain_t grains[GRANULARITY_COUNT];
+    uint32_t grain_count;
+    candidate_t candidates[GRANULARITY_COUNT * (DAO_SWAP_VARIANT_COUNT + 1)];
     uint32_t candidate_count;
     uint64_t fluid_step_ns;
+    uint64_t bound_ns;   /* no step is shorter */
+    uint64_t work_limit; /* for improvements of a granularity */
+    uint64_t time_end_ns;
     uint32_t layout_count; /* that were tried for the granularity */
     bool is_thorough;      /* whether layouts are */
     dao_swap_past_t past;
-    granularity_t *kept; /* NULL: there is no plan yet */
+    dao_swap_grain_t *kept; /* NULL: there is no plan yet */
     dao_swap_layout_t kept_layout;
 } plan_search_t;
 
-static dao_status_t granularity_init(granularity_t *granularity, const dao_swap_step_t *step,
-                                     uint64_t part_bytes)
-{
-    *granularity = (granularity_t){0};
-    dao_status_t status = dao_swap_parts_init(&granularity->parts, step, part_bytes);
-    if (status != DAO_OK) {
-        return status;
-    }
-    size_t inactive_count = (size_t)granularity->parts.inactive_count + 1;
-    status = dao_swap_timing_init(&granularity->timing, &granularity->parts);
-    status = status == DAO_OK ? dao_swap_timing_init(&granularity->late, &granularity->parts) : status;
-    status = status == DAO_OK ? dao_swap_timing_init(&granularity->kept_timing, &granularity->parts) : status;
-    granularity->decisions = dao_host_calloc(inactive_count, sizeof(*granularity->decisions));
-    granularity->kept_decisions = dao_host_calloc(inactive_count, sizeof(*granularity->kept_decisions));
-    if (status == DAO_OK && (granularity->decisions == NULL || granularity->kept_decisions == NULL)) {
-        status = dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory to plan the swaps of a step");
-    }
-    return status;
-}
-
-static void granularity_finish(granularity_t *granularity)
-{
-    dao_swap_timing_finish(&granularity->timing);
-    dao_swap_timing_finish(&granularity->late);
-    dao_swap_timing_finish(&granularity->kept_timing);
-    dao_host_free(granularity->decisions);
-    dao_host_free(granularity->kept_decisions);
-    dao_swap_parts_finish(&granularity->parts);
-}
-
-static uint64_t part_size(const dao_swap_step_t *step, const dao_swap_plan_config_t *config)
+/* The size of parts. A copy costs its latency, so that V bytes in parts of c take V / c latencies; and room
+   for one part each is on its way in and out, so that about 2 c more have to move. With a latency of l bytes
+   the sum V / c x l + 2 c is least at c = sqrt(V l / 2), here a power of two near it; the device is to hold
+   CAPACITY_PARTS of them. */
+static uint64_t part_size(const dao_swap_step_t *step, const dao_swap_plan_config_t *config,
+                          const dao_swap_bound_t *bound)
 {
     uint64_t size = config->part_bytes;
     if (size == 0) {
-        size = step->problem->capacity_bytes / CAPACITY_PARTS;
-        size = size < DAO_SWAP_PART_BYTES_MIN ? DAO_SWAP_PART_BYTES_MIN : size;
+        const dao_swap_tier_t *host = &step->problem->host;
+        double latency_bytes = (double)host->latency_ns * (double)host->in_bytes_per_second / NS_PER_S;
+        double best_square = (double)bound->in_bytes * latency_bytes / 2;
+        uint64_t most_bytes = step->problem->capacity_bytes / CAPACITY_PARTS;
+        size = DAO_SWAP_PART_BYTES_MIN;
+        while (2 * size <= most_bytes && (double)(2 * size) * (double)(2 * size) <= best_square) {
+            size *= 2;
+        }
     }
     return dao_round_up(size, step->alignment_bytes);
 }
@@ -152,95 +106,79 @@ static dao_status_t search_init(plan_search_t *search, const dao_swap_step_t *st
 {
     dao_status_t status = DAO_OK;
     *search = (plan_search_t){
-        .step = step, .capacity_bytes = step->problem->capacity_bytes, .fluid_step_ns = UINT64_MAX};
+        .step = step,
+        .capacity_bytes = step->problem->capacity_bytes,
+        .fluid_step_ns = UINT64_MAX,
+        .work_limit = config->work_limit != 0 ? config->work_limit : DAO_SWAP_WORK_DEFAULT,
+        .time_end_ns =
+            config->time_limit_ns != 0 ? dao_add_capped(dao_clock_ns(), config->time_limit_ns) : UINT64_MAX};
     search->least_bytes = step->kernel_bytes[dao_swap_step_largest_kernel(step)];
     dao_swap_past_init(&search->past);
+    dao_swap_bound_t bound;
+    status = dao_swap_find_bound(step->problem, &bound);
+    if (status != DAO_OK) {
+        return status;
+    }
+    search->bound_ns = bound.step_ns;
     if (config->granularity != DAO_SWAP_GRANULARITY_PARTS) {
-        status = granularity_init(&search->granularities[search->granularity_count++], step, 0);
+        status = dao_swap_grain_init(&search->grains[search->grain_count++], step, 0);
     }
     if (config->granularity != DAO_SWAP_GRANULARITY_WHOLE && status == DAO_OK) {
-        status = granularity_init(&search->granularities[search->granularity_count++], step,
-                                  part_size(step, config));
+        status = dao_swap_grain_init(&search->grains[search->grain_count++], step,
+                                     part_size(step, config, &bound));
     }
-    if (search->granularity_count == GRANULARITY_COUNT &&
-        search->granularities[1].parts.count == search->granularities[0].parts.count) {
-        granularity_finish(
-            &search->granularities[--search->granularity_count]); /* every tensor is one part there, too */
+    if (search->grain_count == GRANULARITY_COUNT &&
+        search->grains[1].parts.count == search->grains[0].parts.count) {
+        dao_swap_grain_finish(
+            &search->grains[--search->grain_count]); /* every tensor is one part there, too */
     }
     return status;
 }
 
 static void search_finish(plan_search_t *search)
 {
-    for (uint32_t i = 0; i < search->granularity_count; i++) {
-        granularity_finish(&search->granularities[i]);
+    for (uint32_t i = 0; i < search->grain_count; i++) {
+        dao_swap_grain_finish(&search->grains[i]);
     }
     dao_swap_layout_finish(&search->kept_layout);
 }
 
 /* ---- variants ---- */
 
-/* Times what was decided, with one order of those that go to the file. */
-static dao_status_t time_tiers(granularity_t *granularity, uint64_t capacity_bytes,
-                               dao_swap_tier_order_t order, bool *out_has_file)
+/* Betters what a grain was timed with, for a part of the work. */
+static dao_status_t improve(const plan_search_t *search, dao_swap_grain_t *grain, uint64_t capacity_bytes,
+                            uint32_t work_parts)
 {
-    dao_status_t status = dao_swap_tiers(&granularity->parts, order, granularity->decisions, out_has_file);
-    return status == DAO_OK ? dao_swap_time(&granularity->parts, capacity_bytes, granularity->decisions,
-                                            &granularity->timing)
-                            : status;
+    const dao_swap_effort_t effort = {
+        .work_end = dao_add_capped(dao_swap_work(search->step), search->work_limit / work_parts),
+        .time_end_ns = search->time_end_ns,
+        .goal_ns = search->bound_ns};
+    return dao_swap_improve(grain, capacity_bytes, &effort);
 }
 
-/* Times what was decided, with the best of these orders. Either may fill a file with a limit better than the
-   other. */
-static dao_status_t time_decisions(granularity_t *granularity, uint64_t capacity_bytes)
+/* Works a variant out for a capacity, into its grain. What was improved for the whole capacity is made good
+   for this one, and improved again. */
+static dao_status_t time_variant(const plan_search_t *search, dao_swap_grain_t *grain, uint32_t variant,
+                                 uint64_t capacity_bytes)
 {
-    bool has_file = false;
-    dao_status_t status = time_tiers(granularity, capacity_bytes, DAO_SWAP_TIER_ORDER_LONG, &has_file);
-    if (!has_file || (status != DAO_OK && status != DAO_ERR_HOST_FULL)) {
-        return status;
+    dao_status_t status = DAO_OK;
+    if (variant == IMPROVED) {
+        memcpy(grain->decisions, grain->improved, grain->parts.inactive_count * sizeof(*grain->decisions));
+    } else {
+        status = dao_swap_grain_choose(grain, variant, capacity_bytes);
     }
-    bool fits = status == DAO_OK;
-    uint64_t step_ns = fits ? granularity->timing.step_ns : UINT64_MAX;
-    status = time_tiers(granularity, capacity_bytes, DAO_SWAP_TIER_ORDER_SPREAD, &has_file);
-    bool is_worse =
-        status == DAO_ERR_HOST_FULL || (status == DAO_OK && granularity->timing.step_ns > step_ns);
-    return fits && is_worse ? time_tiers(granularity, capacity_bytes, DAO_SWAP_TIER_ORDER_LONG, &has_file)
-                            : status;
+    status = status == DAO_OK ? dao_swap_grain_time_choice(grain, capacity_bytes) : status;
+    return status == DAO_OK && variant == IMPROVED && capacity_bytes < search->capacity_bytes
+               ? improve(search, grain, capacity_bytes, SLICE_COUNT)
+               : status;
 }
 
-/* Chooses victims. */
-static dao_status_t choose(granularity_t *granularity, uint32_t variant, uint64_t capacity_bytes)
-{
-    uint64_t step_ns;
-    if (variant < CHOICE_COUNT) {
-        return dao_swap_choose(&granularity->parts, capacity_bytes, &variants[variant], CHOOSE_STEP_COUNT,
-                               granularity->decisions, &step_ns);
-    }
-    dao_swap_spread(&granularity->parts, capacity_bytes, capacity_bytes / ahead_parts[variant - CHOICE_COUNT],
-                    granularity->decisions);
-    return DAO_OK;
-}
-
-/* Makes what was chosen the same in every step, and times it. */
-static dao_status_t time_choice(granularity_t *granularity, uint64_t capacity_bytes)
-{
-    dao_status_t status = dao_swap_cycle(&granularity->parts, capacity_bytes, granularity->decisions);
-    return status == DAO_OK ? time_decisions(granularity, capacity_bytes) : status;
-}
-
-/* Works a variant out for a capacity, into its granularity. */
-static dao_status_t time_variant(granularity_t *granularity, uint32_t variant, uint64_t capacity_bytes)
-{
-    dao_status_t status = choose(granularity, variant, capacity_bytes);
-    return status == DAO_OK ? time_choice(granularity, capacity_bytes) : status;
-}
-
-static uint64_t fingerprint_choice(const granularity_t *granularity)
+static uint64_t fingerprint_choice(const dao_swap_grain_t *grain)
 {
     uint64_t fingerprint = DAO_SWAP_FINGERPRINT_NONE;
-    for (uint32_t g = 0; g < granularity->parts.inactive_count; g++) {
-        fingerprint = dao_swap_fingerprint_mix(fingerprint, granularity->decisions[g].lead * UINT64_C(2) +
-                                                                granularity->decisions[g].is_away);
+    for (uint32_t g = 0; g < grain->parts.inactive_count; g++) {
+        fingerprint = dao_swap_fingerprint_mix(fingerprint, grain->decisions[g].lead * UINT64_C(2) +
+                                                                grain->decisions[g].is_away);
     }
     return fingerprint;
 }
@@ -250,7 +188,7 @@ static const candidate_t *find_twin(const plan_search_t *search, const candidate
 {
     for (uint32_t i = search->candidate_count; i-- > 0;) {
         const candidate_t *other = &search->candidates[i];
-        if (other->granularity == candidate->granularity && other->fingerprint == candidate->fingerprint) {
+        if (other->grain == candidate->grain && other->fingerprint == candidate->fingerprint) {
             return other;
         }
     }
@@ -258,20 +196,19 @@ static const candidate_t *find_twin(const plan_search_t *search, const candidate
 }
 
 /* Times a variant as if memory had no addresses, unless one is known that decides the same. */
-static dao_status_t add_candidate(plan_search_t *search, granularity_t *granularity, uint32_t variant)
+static dao_status_t add_candidate(plan_search_t *search, dao_swap_grain_t *grain, uint32_t variant)
 {
-    dao_status_t status = choose(granularity, variant, search->capacity_bytes);
+    dao_status_t status = dao_swap_grain_choose(grain, variant, search->capacity_bytes);
     if (status != DAO_OK) {
         return status;
     }
-    candidate_t candidate = {
-        .granularity = granularity, .variant = variant, .fingerprint = fingerprint_choice(granularity)};
+    candidate_t candidate = {.grain = grain, .variant = variant, .fingerprint = fingerprint_choice(grain)};
     const candidate_t *twin = find_twin(search, &candidate);
     if (twin == NULL) {
-        status = time_choice(granularity, search->capacity_bytes);
+        status = dao_swap_grain_time_choice(grain, search->capacity_bytes);
     }
     if (status == DAO_OK) {
-        candidate.step_ns = twin != NULL ? twin->step_ns : granularity->timing.step_ns;
+        candidate.step_ns = twin != NULL ? twin->step_ns : grain->timing.step_ns;
         search->candidates[search->candidate_count++] = candidate;
     }
     return status;
@@ -291,10 +228,10 @@ static int compare_candidates(const void *left, const void *right)
 static dao_status_t time_variants(plan_search_t *search)
 {
     dao_status_t status = DAO_OK, refused = DAO_OK;
-    uint32_t count = dao_swap_is_streamed(search->step) ? VARIANT_COUNT : CHOICE_COUNT;
-    for (uint32_t g = 0; g < search->granularity_count; g++) {
+    uint32_t count = dao_swap_is_streamed(search->step) ? DAO_SWAP_VARIANT_COUNT : DAO_SWAP_CHOICE_COUNT;
+    for (uint32_t g = 0; g < search->grain_count; g++) {
         for (uint32_t v = 0; v < count && status == DAO_OK; v++) {
-            status = add_candidate(search, &search->granularities[g], v);
+            status = add_candidate(search, &search->grains[g], v);
             if (status == DAO_ERR_HOST_FULL) {
                 refused = status;
                 status = DAO_OK;
@@ -305,9 +242,37 @@ static dao_status_t time_variants(plan_search_t *search)
         return status != DAO_OK ? status : refused;
     }
     qsort(search->candidates, search->candidate_count, sizeof(*search->candidates), compare_candidates);
+    return DAO_OK;
+}
+
+/* Betters the best variant of each granularity. */
+static dao_status_t improve_variants(plan_search_t *search)
+{
+    dao_status_t status = DAO_OK;
+    uint32_t count = search->candidate_count;
+    for (uint32_t g = 0; g < search->grain_count && status == DAO_OK; g++) {
+        dao_swap_grain_t *grain = &search->grains[g];
+        uint32_t best = 0;
+        while (best < count && search->candidates[best].grain != grain) {
+            best++;
+        }
+        if (best == count || search->candidates[best].step_ns <= search->bound_ns) {
+            continue;
+        }
+        status = time_variant(search, grain, search->candidates[best].variant, search->capacity_bytes);
+        status =
+            status == DAO_OK ? improve(search, grain, search->capacity_bytes, search->grain_count) : status;
+        if (status == DAO_OK) {
+            memcpy(grain->improved, grain->decisions,
+                   grain->parts.inactive_count * sizeof(*grain->decisions));
+            search->candidates[search->candidate_count++] =
+                (candidate_t){.grain = grain, .variant = IMPROVED, .step_ns = grain->timing.step_ns};
+        }
+    }
+    qsort(search->candidates, search->candidate_count, sizeof(*search->candidates), compare_candidates);
     search->fluid_step_ns = search->candidates[0].step_ns;
     DAO_ASSERT(search->fluid_step_ns >= search->step->time_before[search->step->kernel_count]);
-    return DAO_OK;
+    return status;
 }
 
 /* ---- addresses ---- */
@@ -318,43 +283,40 @@ static uint64_t kept_step_ns(const plan_search_t *search)
 }
 
 /* Keeps what was timed in place of the plan before. Takes the layout. */
-static void keep(plan_search_t *search, granularity_t *granularity, dao_swap_layout_t *layout)
+static void keep(plan_search_t *search, dao_swap_grain_t *grain, dao_swap_layout_t *layout)
 {
     DAO_ASSERT(layout->unplaced_count == 0 && layout->arena_bytes <= search->capacity_bytes);
-    memcpy(granularity->kept_decisions, granularity->decisions,
-           granularity->parts.inactive_count * sizeof(*granularity->decisions));
-    dao_swap_timing_copy(&granularity->kept_timing, &granularity->timing, &granularity->parts);
+    memcpy(grain->kept_decisions, grain->decisions, grain->parts.inactive_count * sizeof(*grain->decisions));
+    dao_swap_timing_copy(&grain->kept_timing, &grain->timing, &grain->parts);
     dao_swap_layout_finish(&search->kept_layout);
     search->kept_layout = *layout;
-    search->kept = granularity;
+    search->kept = grain;
     *layout = (dao_swap_layout_t){0};
 }
 
 /* Looks for addresses for decisions with their times, with copies in delayed by `delay` of DELAY_PARTS, into
    `late`. */
-static dao_status_t place_delayed(plan_search_t *search, granularity_t *granularity,
+static dao_status_t place_delayed(plan_search_t *search, dao_swap_grain_t *grain,
                                   const dao_swap_decision_t *decisions, const dao_swap_timing_t *timing,
                                   uint32_t delay, dao_swap_layout_t *layout)
 {
-    dao_swap_timing_copy(&granularity->late, timing, &granularity->parts);
-    dao_status_t status =
-        dao_swap_delay(&granularity->parts, decisions, delay, DELAY_PARTS, &granularity->late);
-    return status == DAO_OK ? dao_swap_layout_init(layout, &granularity->parts, decisions, &granularity->late,
+    dao_swap_timing_copy(&grain->late, timing, &grain->parts);
+    dao_status_t status = dao_swap_delay(&grain->parts, decisions, delay, DELAY_PARTS, &grain->late);
+    return status == DAO_OK ? dao_swap_layout_init(layout, &grain->parts, decisions, &grain->late,
                                                    search->capacity_bytes, search->is_thorough, &search->past)
                             : status;
 }
 
 /* Looks for addresses for what was timed. A plan that fits is kept; else the residency intervals that did not
    fit are in `layout`, which the caller finishes. */
-static dao_status_t place_once(plan_search_t *search, granularity_t *granularity, dao_swap_layout_t *layout,
+static dao_status_t place_once(plan_search_t *search, dao_swap_grain_t *grain, dao_swap_layout_t *layout,
                                bool *out_fits)
 {
-    dao_status_t status =
-        place_delayed(search, granularity, granularity->decisions, &granularity->timing, DELAY_PARTS, layout);
+    dao_status_t status = place_delayed(search, grain, grain->decisions, &grain->timing, DELAY_PARTS, layout);
     search->layout_count += layout->is_repeated ? 0 : 1;
     *out_fits = status == DAO_OK && layout->unplaced_count == 0;
     if (*out_fits) {
-        keep(search, granularity, layout);
+        keep(search, grain, layout);
     }
     return status;
 }
@@ -369,7 +331,7 @@ static bool may_go_on(const plan_search_t *search, uint64_t step_ns)
 /* Lets further tensors leave, those that did not fit or are in their way, until all fit. What was tried
    before ends it, what leaves out as much as the round before, and what is hopeless. Begins with the layout
    of what was timed, which the caller finishes. */
-static dao_status_t place_rest(plan_search_t *search, granularity_t *granularity, uint64_t capacity_bytes,
+static dao_status_t place_rest(plan_search_t *search, dao_swap_grain_t *grain, uint64_t capacity_bytes,
                                dao_swap_layout_t *layout)
 {
     dao_status_t status = DAO_OK;
@@ -378,17 +340,16 @@ static dao_status_t place_rest(plan_search_t *search, granularity_t *granularity
     bool fits = false;
     for (uint32_t round = 1; round < SPLIT_ROUND_MAX && status == DAO_OK && !fits; round++) {
         if (layout->is_repeated || layout->unplaced_bytes == before_bytes ||
-            layout->unplaced_bytes > most_bytes ||
-            !dao_swap_split(&granularity->parts, layout, granularity->decisions)) {
+            layout->unplaced_bytes > most_bytes || !dao_swap_split(&grain->parts, layout, grain->decisions)) {
             break;
         }
-        status = time_decisions(granularity, capacity_bytes);
-        if (status != DAO_OK || !may_go_on(search, granularity->timing.step_ns)) {
+        status = dao_swap_grain_time(grain, capacity_bytes);
+        if (status != DAO_OK || !may_go_on(search, grain->timing.step_ns)) {
             break;
         }
         before_bytes = layout->unplaced_bytes;
         dao_swap_layout_finish(layout);
-        status = place_once(search, granularity, layout, &fits);
+        status = place_once(search, grain, layout, &fits);
     }
     return status;
 }
@@ -416,11 +377,10 @@ static uint64_t share_bytes(const plan_search_t *search, size_t share)
 static dao_status_t probe(plan_search_t *search, const candidate_t *candidate, uint64_t capacity_bytes,
                           dao_swap_layout_t *layout, bool *out_is_small)
 {
-    dao_status_t status = time_variant(candidate->granularity, candidate->variant, capacity_bytes);
-    *out_is_small = status == DAO_OK && candidate->granularity->timing.step_ns > kept_step_ns(search);
-    return status == DAO_OK && !*out_is_small
-               ? place_once(search, candidate->granularity, layout, out_is_small)
-               : status;
+    dao_status_t status = time_variant(search, candidate->grain, candidate->variant, capacity_bytes);
+    *out_is_small = status == DAO_OK && candidate->grain->timing.step_ns > kept_step_ns(search);
+    return status == DAO_OK && !*out_is_small ? place_once(search, candidate->grain, layout, out_is_small)
+                                              : status;
 }
 
 /* A variant that was timed with one of the shares. */
@@ -431,17 +391,17 @@ typedef struct trial {
 } trial_t;
 
 /* Remembers what was just probed, whose layout is in the trial if it does not fit. */
-static dao_status_t remember(const granularity_t *granularity, trial_t *trial)
+static dao_status_t remember(const dao_swap_grain_t *grain, trial_t *trial)
 {
-    size_t inactive_count = granularity->parts.inactive_count;
-    trial->step_ns = granularity->timing.step_ns;
+    size_t inactive_count = grain->parts.inactive_count;
+    trial->step_ns = grain->timing.step_ns;
     if (trial->layout.residencies == NULL) {
         return DAO_OK;
     }
     if ((trial->decisions = dao_host_calloc(inactive_count + 1, sizeof(*trial->decisions))) == NULL) {
-        return dao_swap_step_give_up(granularity->parts.step);
+        return dao_swap_step_give_up(grain->parts.step);
     }
-    memcpy(trial->decisions, granularity->decisions, inactive_count * sizeof(*trial->decisions));
+    memcpy(trial->decisions, grain->decisions, inactive_count * sizeof(*trial->decisions));
     return DAO_OK;
 }
 
@@ -462,14 +422,14 @@ static dao_status_t place_early(plan_search_t *search, const candidate_t *candid
     uint64_t work_end = search->past.work + thorough_work(search->step);
     dao_status_t status = DAO_OK;
     size_t low = 0, high = HALF_SHARE_COUNT;
-    bool nearly_fits = candidate->granularity->parts.part_bytes == 0;
+    bool nearly_fits = candidate->grain->parts.part_bytes == 0;
     while (low < high && status == DAO_OK) {
         search->is_thorough = nearly_fits && low < THOROUGH_COUNT && search->past.work < work_end;
         size_t half = search->is_thorough || low == 0 ? low : low + (high - low) / 2;
         bool is_between = half % 2 != 0, is_small;
         trial_t between = {0}, *trial = is_between ? &between : &trials[half / 2];
         status = probe(search, candidate, half_share_bytes(search, half), &trial->layout, &is_small);
-        status = status == DAO_OK && !is_between ? remember(candidate->granularity, trial) : status;
+        status = status == DAO_OK && !is_between ? remember(candidate->grain, trial) : status;
         nearly_fits = search->is_thorough &&
                       (double)trial->layout.unplaced_bytes <= FAR_PART * (double)search->capacity_bytes;
         trial_finish(&between);
@@ -485,7 +445,7 @@ static dao_status_t place_early(plan_search_t *search, const candidate_t *candid
 static dao_status_t place_candidate(plan_search_t *search, const candidate_t *candidate,
                                     trial_t trials[SHARE_COUNT], bool *out_is_new)
 {
-    granularity_t *granularity = candidate->granularity;
+    dao_swap_grain_t *grain = candidate->grain;
     dao_status_t status = DAO_OK;
     for (size_t i = 0; i < SHARE_COUNT && status == DAO_OK; i++) {
         uint64_t capacity_bytes = share_bytes(search, i);
@@ -494,29 +454,29 @@ static dao_status_t place_candidate(plan_search_t *search, const candidate_t *ca
             break; /* no less would do */
         }
         if (trial->step_ns == 0) {
-            status = time_variant(granularity, candidate->variant, capacity_bytes);
-            trial->step_ns = granularity->timing.step_ns;
+            status = time_variant(search, grain, candidate->variant, capacity_bytes);
+            trial->step_ns = grain->timing.step_ns;
         }
         if (status != DAO_OK || !may_go_on(search, trial->step_ns)) {
             break; /* also where it got addresses early: that is the plan, or a better one is */
         }
         bool fits = false;
         if (trial->decisions != NULL) {
-            memcpy(granularity->decisions, trial->decisions,
-                   granularity->parts.inactive_count * sizeof(*granularity->decisions));
+            memcpy(grain->decisions, trial->decisions,
+                   grain->parts.inactive_count * sizeof(*grain->decisions));
         } else {
-            status = place_once(search, granularity, &trial->layout, &fits);
+            status = place_once(search, grain, &trial->layout, &fits);
         }
         *out_is_new = *out_is_new || !trial->layout.is_repeated;
-        status = status == DAO_OK && !fits ? place_rest(search, granularity, capacity_bytes, &trial->layout)
-                                           : status;
+        status =
+            status == DAO_OK && !fits ? place_rest(search, grain, capacity_bytes, &trial->layout) : status;
     }
     return status == DAO_ERR_HOST_FULL ? DAO_OK : status;
 }
 
-/* Finds addresses for the quickest variants of a granularity: which granularity is better with them, their
-   times without do not tell. */
-static dao_status_t place_granularity(plan_search_t *search, const granularity_t *granularity)
+/* Finds addresses for the quickest variants of a granularity, or for what they were bettered to: which
+   granularity is better with them, their times without do not tell. */
+static dao_status_t place_grain(plan_search_t *search, const dao_swap_grain_t *grain, bool is_improved)
 {
     dao_status_t status = DAO_OK;
     uint32_t count = 0;
@@ -524,7 +484,8 @@ static dao_status_t place_granularity(plan_search_t *search, const granularity_t
     for (uint32_t i = 0; i < search->candidate_count && count < CANDIDATE_COUNT_MAX && status == DAO_OK;
          i++) {
         const candidate_t *candidate = &search->candidates[i];
-        if (candidate->granularity != granularity || candidate->step_ns >= kept_step_ns(search)) {
+        if (candidate->grain != grain || (candidate->variant == IMPROVED) != is_improved ||
+            candidate->step_ns >= kept_step_ns(search)) {
             continue;
         }
         trial_t trials[SHARE_COUNT] = {0};
@@ -541,13 +502,13 @@ static dao_status_t place_granularity(plan_search_t *search, const granularity_t
 
 /* ---- the end ---- */
 
-static dao_status_t write_down(const granularity_t *granularity, const dao_swap_decision_t *decisions,
+static dao_status_t write_down(const dao_swap_grain_t *grain, const dao_swap_decision_t *decisions,
                                const dao_swap_timing_t *timing, const dao_swap_layout_t *layout,
                                dao_swap_program_t *out_program)
 {
-    dao_status_t status = dao_swap_emit(&granularity->parts, decisions, timing, layout, out_program);
+    dao_status_t status = dao_swap_emit(&grain->parts, decisions, timing, layout, out_program);
     if (status == DAO_OK) {
-        out_program->schedule.part_bytes = granularity->parts.part_bytes;
+        out_program->schedule.part_bytes = grain->parts.part_bytes;
         out_program->schedule.step_ns = timing->step_ns;
     }
     return status;
@@ -556,58 +517,49 @@ static dao_status_t write_down(const granularity_t *granularity, const dao_swap_
 /* Writes the kept plan down, with its copies in as early as that fits. */
 static dao_status_t write_kept(plan_search_t *search, dao_swap_program_t *out_program)
 {
-    granularity_t *granularity = search->kept;
+    dao_swap_grain_t *grain = search->kept;
     dao_status_t status = DAO_OK;
     bool fits = false;
     for (uint32_t delay = 0; delay < DELAY_PARTS && !fits && status == DAO_OK; delay++) {
         dao_swap_layout_t layout = {0};
-        status = place_delayed(search, granularity, granularity->kept_decisions, &granularity->kept_timing,
-                               delay, &layout);
+        status = place_delayed(search, grain, grain->kept_decisions, &grain->kept_timing, delay, &layout);
         fits = status == DAO_OK && layout.unplaced_count == 0;
-        status = fits ? write_down(granularity, granularity->kept_decisions, &granularity->late, &layout,
-                                   out_program)
-                      : status;
+        status = fits ? write_down(grain, grain->kept_decisions, &grain->late, &layout, out_program) : status;
         dao_swap_layout_finish(&layout);
     }
     if (fits || status != DAO_OK) {
         return status;
     }
-    dao_swap_timing_copy(&granularity->late, &granularity->kept_timing, &granularity->parts);
-    status = dao_swap_delay(&granularity->parts, granularity->kept_decisions, DELAY_PARTS, DELAY_PARTS,
-                            &granularity->late);
-    return status == DAO_OK ? write_down(granularity, granularity->kept_decisions, &granularity->late,
-                                         &search->kept_layout, out_program)
-                            : status;
+    dao_swap_timing_copy(&grain->late, &grain->kept_timing, &grain->parts);
+    status = dao_swap_delay(&grain->parts, grain->kept_decisions, DELAY_PARTS, DELAY_PARTS, &grain->late);
+    return status == DAO_OK
+               ? write_down(grain, grain->kept_decisions, &grain->late, &search->kept_layout, out_program)
+               : status;
 }
 
 /* Lets tensors come and go with each kernel. */
 static dao_status_t write_serially(const plan_search_t *search, dao_swap_program_t *out_program)
 {
-    granularity_t granularity;
+    dao_swap_grain_t grain;
     dao_swap_layout_t layout = {0};
-    dao_status_t status = granularity_init(&granularity, search->step, 0);
+    dao_status_t status = dao_swap_grain_init(&grain, search->step, 0);
     if (status == DAO_OK) {
         for (uint32_t t = 0; t < search->step->access_count; t++) {
-            granularity.decisions[t] =
-                (dao_swap_decision_t){.is_away = search->step->accesses[t].inactive_is_live};
+            grain.decisions[t] = (dao_swap_decision_t){.is_away = search->step->accesses[t].inactive_is_live};
         }
         bool has_file = false;
-        status =
-            dao_swap_tiers(&granularity.parts, DAO_SWAP_TIER_ORDER_LONG, granularity.decisions, &has_file);
+        status = dao_swap_tiers(&grain.parts, DAO_SWAP_TIER_ORDER_LONG, grain.decisions, &has_file);
         if (status == DAO_ERR_HOST_FULL && has_file) {
-            status = dao_swap_tiers(&granularity.parts, DAO_SWAP_TIER_ORDER_SPREAD, granularity.decisions,
-                                    &has_file);
+            status = dao_swap_tiers(&grain.parts, DAO_SWAP_TIER_ORDER_SPREAD, grain.decisions, &has_file);
         }
-        status = status == DAO_OK
-                     ? dao_swap_time_serial(&granularity.parts, granularity.decisions, &granularity.timing)
-                     : status;
+        status =
+            status == DAO_OK ? dao_swap_time_serial(&grain.parts, grain.decisions, &grain.timing) : status;
         status = status == DAO_OK ? dao_swap_layout_init_serial(&layout, search->step) : status;
-        status = status == DAO_OK ? write_down(&granularity, granularity.decisions, &granularity.timing,
-                                               &layout, out_program)
+        status = status == DAO_OK ? write_down(&grain, grain.decisions, &grain.timing, &layout, out_program)
                                   : status;
         dao_swap_layout_finish(&layout);
     }
-    granularity_finish(&granularity);
+    dao_swap_grain_finish(&grain);
     return status;
 }
 
@@ -617,8 +569,10 @@ dao_status_t dao_swap_search(const dao_swap_step_t *step, const dao_swap_plan_co
     plan_search_t search;
     dao_status_t status = search_init(&search, step, config);
     status = status == DAO_OK ? time_variants(&search) : status;
-    for (uint32_t i = 0; i < search.granularity_count && status == DAO_OK; i++) {
-        status = place_granularity(&search, &search.granularities[i]);
+    status = status == DAO_OK ? improve_variants(&search) : status;
+    for (uint32_t i = 0; i < search.grain_count && status == DAO_OK; i++) {
+        status = place_grain(&search, &search.grains[i], false);
+        status = status == DAO_OK ? place_grain(&search, &search.grains[i], true) : status;
     }
     if (status == DAO_OK) {
         status =

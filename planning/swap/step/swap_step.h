@@ -31,11 +31,12 @@ typedef struct dao_swap_access {
     bool previous_inactive_is_live; /* before it */
 } dao_swap_access_t;
 
-/* How the caller cancels a plan. */
+/* How the caller cancels a plan, and what it has taken so far. */
 typedef struct dao_swap_cancel {
     bool (*is_cancelled)(void *user); /* NULL: never */
     void *user;
     bool was_cancelled; /* it said so: it is not asked again */
+    uint64_t work;      /* done so far, in steps of some 10 ns */
 } dao_swap_cancel_t;
 
 typedef struct dao_swap_step {
@@ -72,6 +73,19 @@ static inline bool dao_swap_is_cancelled(dao_swap_cancel_t *cancel)
     }
     cancel->was_cancelled = cancel->was_cancelled || cancel->is_cancelled(cancel->user);
     return cancel->was_cancelled;
+}
+
+/* Counts work for the plan of a step. Equal plans count equal work on every machine. */
+static inline void dao_swap_add_work(const dao_swap_step_t *step, uint64_t work)
+{
+    if (step->cancel != NULL) {
+        step->cancel->work += work;
+    }
+}
+
+static inline uint64_t dao_swap_work(const dao_swap_step_t *step)
+{
+    return step->cancel != NULL ? step->cancel->work : 0;
 }
 
 /* Why a step's plan is given up: DAO_ERR_STOPPED if it was cancelled, else DAO_ERR_NO_HOST_MEMORY. */

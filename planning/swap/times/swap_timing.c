@@ -23,6 +23,7 @@
 #include <string.h>
 
 #define STEP_COUNT_MAX 24u
+#define PLAY_WORK      4u /* an access of a part, once: some 40 ns */
 
 typedef struct part_time {
     uint64_t ready_ns;
@@ -305,6 +306,7 @@ static bool play_steps(player_t *player)
             play_kernel(player, k);
             player->failed = player->failed || dao_swap_is_cancelled(player->step->cancel);
         }
+        dao_swap_add_work(player->step, PLAY_WORK * player->parts->inactive_count);
         unchanged = player->has_changed ? 0 : unchanged + 1;
     }
     return unchanged == 2 && !player->failed;
