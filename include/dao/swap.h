@@ -81,9 +81,20 @@ typedef struct dao_swap_problem {
     dao_swap_tier_t file;
     /** Of addresses and of the parts of tensors, a power of two; 0: DAO_SWAP_ALIGNMENT_DEFAULT. */
     uint32_t alignment_bytes;
+    /**
+     * Of the pages that the device can map at several addresses, a power of two, at least the alignment; 0:
+     * it maps none, or not well enough.
+     */
+    uint64_t page_bytes;
 } dao_swap_problem_t;
 
 #define DAO_SWAP_ALIGNMENT_DEFAULT 256u
+
+/**
+ * Tensors of at least so many pages lie in pages: rounding up costs them a 32nd of their bytes on average.
+ * All others lie at static addresses.
+ */
+#define DAO_SWAP_PAGED_PAGES 16u
 
 /** What fills the time of the window of kernels that decides the bound. */
 typedef enum dao_swap_binding {
@@ -220,6 +231,16 @@ typedef struct dao_swap_schedule {
     /** The same if tensors needed bytes, but no addresses: the difference is what holes cost. */
     uint64_t fluid_step_ns;
     uint64_t part_bytes; /**< size of the parts that tensors are moved in; 0: whole tensors */
+    /**
+     * Pages; page_bytes 0: there are none. Addresses from paged_begin on, a multiple of page_bytes and at
+     * least arena_bytes, are not of the arena: page i of them is the arena's page pages[i]. Each use and copy
+     * finds all of its bytes there in one piece. All mappings stay as they are for as long as the plan is
+     * used; a page of the arena may be mapped at several addresses, and fences order who uses it.
+     */
+    uint64_t page_bytes;
+    uint64_t paged_begin;
+    const uint32_t *pages;
+    uint32_t page_count; /**< that are mapped */
 } dao_swap_schedule_t;
 
 /** The granularity in which tensors move. */
@@ -229,9 +250,19 @@ typedef enum dao_swap_granularity {
     DAO_SWAP_GRANULARITY_PARTS = 2, /**< parts of tensors */
 } dao_swap_granularity_t;
 
+/** Where tensors lie. */
+typedef enum dao_swap_addresses {
+    /** In pages or at static addresses, whichever makes the shorter step; static addresses where the device
+        maps no pages. */
+    DAO_SWAP_ADDRESSES_BEST = 0,
+    DAO_SWAP_ADDRESSES_STATIC = 1, /**< at static addresses */
+    DAO_SWAP_ADDRESSES_PAGES = 2,  /**< large tensors in pages, the others at static addresses */
+} dao_swap_addresses_t;
+
 /** How a plan is made. All zero: the defaults. */
 typedef struct dao_swap_plan_config {
     dao_swap_granularity_t granularity;
+    dao_swap_addresses_t addresses;
     uint64_t part_bytes; /**< size of parts; 0: a 64th of the capacity, at least DAO_SWAP_PART_BYTES_MIN */
     /**
      * How much work may go into bettering the first plan, in steps of some 10 ns of a processor:

@@ -101,8 +101,8 @@ dao_status_t dao_swap_grain_choose(dao_swap_grain_t *grain, uint32_t variant, ui
     return DAO_OK;
 }
 
-dao_status_t dao_swap_grain_time_choice(dao_swap_grain_t *grain, uint64_t capacity_bytes)
+dao_status_t dao_swap_grain_time_choice(dao_swap_grain_t *grain, uint64_t capacity_bytes, bool keeps_most)
 {
-    dao_status_t status = dao_swap_cycle(&grain->parts, capacity_bytes, grain->decisions);
+    dao_status_t status = dao_swap_cycle(&grain->parts, capacity_bytes, keeps_most, grain->decisions);
     return status == DAO_OK ? dao_swap_grain_time(grain, capacity_bytes) : status;
 }

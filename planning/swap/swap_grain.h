@@ -33,7 +33,8 @@ DAO_NODISCARD dao_status_t dao_swap_grain_choose(dao_swap_grain_t *grain, uint32
    DAO_ERR_HOST_FULL, and what else may go wrong. */
 DAO_NODISCARD dao_status_t dao_swap_grain_time(dao_swap_grain_t *grain, uint64_t capacity_bytes);
 
-/* Makes decisions the same in every step, and times them. */
-DAO_NODISCARD dao_status_t dao_swap_grain_time_choice(dao_swap_grain_t *grain, uint64_t capacity_bytes);
+/* Makes decisions the same in every step, see dao_swap_cycle(), and times them. */
+DAO_NODISCARD dao_status_t dao_swap_grain_time_choice(dao_swap_grain_t *grain, uint64_t capacity_bytes,
+                                                      bool keeps_most);
 
 #endif

@@ -5,11 +5,10 @@
 
 #include "planning/swap/swap_grain.h"
 
-/* When to end. */
+/* When to end, unless time does. */
 typedef struct dao_swap_effort {
-    uint64_t work_end;    /* of dao_swap_work() */
-    uint64_t time_end_ns; /* of dao_clock_ns(); UINT64_MAX: it is not read */
-    uint64_t goal_ns;     /* no step is shorter */
+    uint64_t work_end; /* of dao_swap_work() */
+    uint64_t goal_ns;  /* no step is shorter */
 } dao_swap_effort_t;
 
 /* Betters the decisions of a grain that hold for a step that repeats, and that are timed: their step gets

@@ -2,8 +2,10 @@
 /* Plans as a program has them: made by the search, timed by their fences, and replayed with other times and
    links. */
 #include "base/memory/host.h"
+#include "base/numbers/math.h"
 #include "base/report/assert.h"
 #include "base/report/error.h"
+#include "base/threads/sync.h"
 #include "planning/swap/step/swap_tier.h"
 #include "planning/swap/swap_search.h"
 #include "planning/swap/times/swap_emit.h"
@@ -70,24 +72,26 @@ static dao_status_t plan_create(const dao_swap_problem_t *problem, dao_swap_plan
     return DAO_OK;
 }
 
-/* Searches with the links of `planned`, for those of `problem`. */
+/* Searches with the links and pages of `planned`, for those of `problem`. NULL: no plan takes less than
+   `known_ns`. */
 static dao_status_t make_plan(const dao_swap_problem_t *problem, const dao_swap_problem_t *planned,
-                              const dao_swap_plan_config_t *config, dao_swap_plan_t **out_plan)
+                              const dao_swap_plan_config_t *config, dao_swap_cancel_t *cancel,
+                              uint64_t known_ns, dao_swap_plan_t **out_plan)
 {
-    dao_swap_cancel_t cancel = {.is_cancelled = config->is_cancelled, .user = config->cancel_user};
     dao_swap_step_t step;
     dao_status_t status = dao_swap_step_init(&step, planned);
     if (status != DAO_OK) {
         return status;
     }
     dao_swap_plan_t *plan = NULL;
-    step.cancel = &cancel;
+    bool is_found = false;
+    step.cancel = cancel;
     status = dao_swap_step_check_capacity(&step, planned->capacity_bytes);
     status = status == DAO_OK ? plan_create(problem, &plan) : status;
-    status = status == DAO_OK ? dao_swap_search(&step, config, &plan->program) : status;
-    status = status == DAO_OK ? measure_plan(&step, plan) : status;
+    status = status == DAO_OK ? dao_swap_search(&step, config, known_ns, &plan->program, &is_found) : status;
+    status = status == DAO_OK && is_found ? measure_plan(&step, plan) : status;
     dao_swap_step_finish(&step);
-    if (status != DAO_OK) {
+    if (status != DAO_OK || !is_found) {
         dao_swap_plan_destroy(plan);
         return status;
     }
@@ -105,22 +109,24 @@ static dao_swap_tier_t apart(const dao_swap_tier_t *tier)
     return alone;
 }
 
-/* Where directions share a link, copies beside each other each get a part of it, whichever is more urgent;
-   the calendars let the later one wait for the earlier one. Where few copies meet, a plan that does not look
-   at that is better: the quicker one is kept. */
-static dao_status_t better_apart(const dao_swap_problem_t *problem, const dao_swap_plan_config_t *config,
-                                 dao_swap_plan_t **plan)
+static uint64_t step_ns_of(const dao_swap_plan_t *plan)
 {
-    dao_swap_problem_t planned = *problem;
+    return plan != NULL ? plan->program.schedule.step_ns : UINT64_MAX;
+}
+
+/* Makes a plan as if the problem were `planned`, and keeps the quicker one of it and the plan that is there.
+ */
+static dao_status_t better_plan(const dao_swap_problem_t *problem, const dao_swap_problem_t *planned,
+                                const dao_swap_plan_config_t *config, dao_swap_cancel_t *cancel,
+                                dao_swap_plan_t **plan)
+{
     dao_swap_plan_t *other = NULL;
-    planned.host = apart(&problem->host);
-    planned.file = apart(&problem->file);
-    dao_status_t status = make_plan(problem, &planned, config, &other);
+    dao_status_t status = make_plan(problem, planned, config, cancel, step_ns_of(*plan), &other);
     if (status != DAO_OK) {
-        return status == DAO_ERR_HOST_FULL ? DAO_OK : status;
+        bool is_refused = status == DAO_ERR_HOST_FULL || status == DAO_ERR_KERNEL_TOO_LARGE;
+        return is_refused && *plan != NULL ? DAO_OK : status;
     }
-    if (other->program.schedule.step_ns < (*plan)->program.schedule.step_ns) {
-        other->program.schedule.fluid_step_ns = (*plan)->program.schedule.fluid_step_ns;
+    if (step_ns_of(other) < step_ns_of(*plan)) {
         dao_swap_plan_t *slower = *plan;
         *plan = other;
         other = slower;
@@ -129,10 +135,56 @@ static dao_status_t better_apart(const dao_swap_problem_t *problem, const dao_sw
     return DAO_OK;
 }
 
-static dao_status_t check_config(const dao_swap_plan_config_t *config)
+/* Plans with pages or without. Where directions share a link, copies beside each other each get a part of it,
+   whichever is more urgent; the calendars let the later one wait for the earlier one. Where few copies meet,
+   a plan that does not look at that is better: the quicker one is kept. */
+static dao_status_t better_placed(const dao_swap_problem_t *problem, uint64_t page_bytes,
+                                  const dao_swap_plan_config_t *config, dao_swap_cancel_t *cancel,
+                                  dao_swap_plan_t **plan)
+{
+    dao_swap_problem_t planned = *problem;
+    planned.page_bytes = page_bytes;
+    dao_status_t status = better_plan(problem, &planned, config, cancel, plan);
+    if (status == DAO_OK && (dao_swap_is_shared(&problem->host) || dao_swap_is_shared(&problem->file))) {
+        planned.host = apart(&problem->host);
+        planned.file = apart(&problem->file);
+        status = better_plan(problem, &planned, config, cancel, plan);
+    }
+    return status;
+}
+
+/* Pages come first, as a plan with them takes little more than its copies; static addresses are then looked
+   for only as long as they may be better. */
+static dao_status_t best_plan(const dao_swap_problem_t *problem, const dao_swap_plan_config_t *config,
+                              dao_swap_plan_t **plan)
+{
+    dao_swap_cancel_t cancel = {.is_cancelled = config->is_cancelled,
+                                .user = config->cancel_user,
+                                .time_end_ns = config->time_limit_ns != 0
+                                                   ? dao_add_capped(dao_clock_ns(), config->time_limit_ns)
+                                                   : UINT64_MAX};
+    dao_status_t status = DAO_OK;
+    if (problem->page_bytes != 0 && config->addresses != DAO_SWAP_ADDRESSES_STATIC) {
+        status = better_placed(problem, problem->page_bytes, config, &cancel, plan);
+        bool is_final = config->addresses == DAO_SWAP_ADDRESSES_PAGES || status == DAO_ERR_STOPPED ||
+                        status == DAO_ERR_NO_HOST_MEMORY;
+        if (is_final) {
+            return status;
+        }
+    }
+    return better_placed(problem, 0, config, &cancel, plan);
+}
+
+static dao_status_t check_config(const dao_swap_problem_t *problem, const dao_swap_plan_config_t *config)
 {
     if (config->granularity < DAO_SWAP_GRANULARITY_BEST || config->granularity > DAO_SWAP_GRANULARITY_PARTS) {
         return dao_error(DAO_ERR_INVALID, "there is no granularity %d", (int)config->granularity);
+    }
+    if (config->addresses < DAO_SWAP_ADDRESSES_BEST || config->addresses > DAO_SWAP_ADDRESSES_PAGES) {
+        return dao_error(DAO_ERR_INVALID, "there is no choice %d of addresses", (int)config->addresses);
+    }
+    if (config->addresses == DAO_SWAP_ADDRESSES_PAGES && problem->page_bytes == 0) {
+        return dao_error(DAO_ERR_INVALID, "a plan with pages for a device without");
     }
     if (config->part_bytes > DAO_SWAP_SIZE_MAX) {
         return dao_error(DAO_ERR_OVERFLOW, "parts of %" PRIu64 " bytes: at most %" PRIu64, config->part_bytes,
@@ -150,11 +202,8 @@ dao_status_t dao_swap_plan_make(const dao_swap_problem_t *problem, const dao_swa
     }
     dao_swap_plan_t *plan = NULL;
     config = config != NULL ? config : &defaults;
-    dao_status_t status = check_config(config);
-    status = status == DAO_OK ? make_plan(problem, problem, config, &plan) : status;
-    if (status == DAO_OK && (dao_swap_is_shared(&problem->host) || dao_swap_is_shared(&problem->file))) {
-        status = better_apart(problem, config, &plan);
-    }
+    dao_status_t status = check_config(problem, config);
+    status = status == DAO_OK ? best_plan(problem, config, &plan) : status;
     if (status != DAO_OK) {
         dao_swap_plan_destroy(plan);
         return status;

@@ -21,7 +21,6 @@
 #include "base/numbers/math.h"
 #include "base/report/assert.h"
 #include "base/report/error.h"
-#include "base/threads/sync.h"
 #include "planning/swap/addresses/swap_layout.h"
 #include "planning/swap/step/swap_fingerprint.h"
 #include "planning/swap/swap_grain.h"
@@ -64,9 +63,9 @@ typedef struct plan_search {
     candidate_t candidates[GRANULARITY_COUNT * (DAO_SWAP_VARIANT_COUNT + 1)];
     uint32_t candidate_count;
     uint64_t fluid_step_ns;
-    uint64_t bound_ns;   /* no step is shorter */
-    uint64_t work_limit; /* for improvements of a granularity */
-    uint64_t time_end_ns;
+    uint64_t bound_ns;     /* no step is shorter */
+    uint64_t known_ns;     /* step of a plan that is there already: others have to be shorter */
+    uint64_t work_limit;   /* for improvements of a granularity */
     uint32_t layout_count; /* that were tried for the granularity */
     bool is_thorough;      /* whether layouts are */
     dao_swap_past_t past;
@@ -92,7 +91,7 @@ static uint64_t part_size(const dao_swap_step_t *step, const dao_swap_plan_confi
             size *= 2;
         }
     }
-    return dao_round_up(size, step->alignment_bytes);
+    return dao_round_up(size, dao_larger(step->alignment_bytes, step->page_bytes));
 }
 
 static uint64_t thorough_work(const dao_swap_step_t *step)
@@ -102,16 +101,15 @@ static uint64_t thorough_work(const dao_swap_step_t *step)
 }
 
 static dao_status_t search_init(plan_search_t *search, const dao_swap_step_t *step,
-                                const dao_swap_plan_config_t *config)
+                                const dao_swap_plan_config_t *config, uint64_t known_ns)
 {
     dao_status_t status = DAO_OK;
-    *search = (plan_search_t){
-        .step = step,
-        .capacity_bytes = step->problem->capacity_bytes,
-        .fluid_step_ns = UINT64_MAX,
-        .work_limit = config->work_limit != 0 ? config->work_limit : DAO_SWAP_WORK_DEFAULT,
-        .time_end_ns =
-            config->time_limit_ns != 0 ? dao_add_capped(dao_clock_ns(), config->time_limit_ns) : UINT64_MAX};
+    *search =
+        (plan_search_t){.step = step,
+                        .capacity_bytes = step->problem->capacity_bytes,
+                        .fluid_step_ns = UINT64_MAX,
+                        .work_limit = config->work_limit != 0 ? config->work_limit : DAO_SWAP_WORK_DEFAULT,
+                        .known_ns = known_ns};
     search->least_bytes = step->kernel_bytes[dao_swap_step_largest_kernel(step)];
     dao_swap_past_init(&search->past);
     dao_swap_bound_t bound;
@@ -151,7 +149,6 @@ static dao_status_t improve(const plan_search_t *search, dao_swap_grain_t *grain
 {
     const dao_swap_effort_t effort = {
         .work_end = dao_add_capped(dao_swap_work(search->step), search->work_limit / work_parts),
-        .time_end_ns = search->time_end_ns,
         .goal_ns = search->bound_ns};
     return dao_swap_improve(grain, capacity_bytes, &effort);
 }
@@ -167,7 +164,8 @@ static dao_status_t time_variant(const plan_search_t *search, dao_swap_grain_t *
     } else {
         status = dao_swap_grain_choose(grain, variant, capacity_bytes);
     }
-    status = status == DAO_OK ? dao_swap_grain_time_choice(grain, capacity_bytes) : status;
+    status =
+        status == DAO_OK ? dao_swap_grain_time_choice(grain, capacity_bytes, variant != IMPROVED) : status;
     return status == DAO_OK && variant == IMPROVED && capacity_bytes < search->capacity_bytes
                ? improve(search, grain, capacity_bytes, SLICE_COUNT)
                : status;
@@ -205,7 +203,7 @@ static dao_status_t add_candidate(plan_search_t *search, dao_swap_grain_t *grain
     candidate_t candidate = {.grain = grain, .variant = variant, .fingerprint = fingerprint_choice(grain)};
     const candidate_t *twin = find_twin(search, &candidate);
     if (twin == NULL) {
-        status = dao_swap_grain_time_choice(grain, search->capacity_bytes);
+        status = dao_swap_grain_time_choice(grain, search->capacity_bytes, true);
     }
     if (status == DAO_OK) {
         candidate.step_ns = twin != NULL ? twin->step_ns : grain->timing.step_ns;
@@ -279,7 +277,7 @@ static dao_status_t improve_variants(plan_search_t *search)
 
 static uint64_t kept_step_ns(const plan_search_t *search)
 {
-    return search->kept != NULL ? search->kept->kept_timing.step_ns : UINT64_MAX;
+    return search->kept != NULL ? search->kept->kept_timing.step_ns : search->known_ns;
 }
 
 /* Keeps what was timed in place of the plan before. Takes the layout. */
@@ -324,7 +322,7 @@ static dao_status_t place_once(plan_search_t *search, dao_swap_grain_t *grain, d
 /* Returns true if what takes so long may still better the plan. */
 static bool may_go_on(const plan_search_t *search, uint64_t step_ns)
 {
-    return search->kept == NULL ||
+    return kept_step_ns(search) == UINT64_MAX ||
            (search->layout_count < LAYOUT_COUNT_MAX && step_ns < kept_step_ns(search));
 }
 
@@ -564,21 +562,20 @@ static dao_status_t write_serially(const plan_search_t *search, dao_swap_program
 }
 
 dao_status_t dao_swap_search(const dao_swap_step_t *step, const dao_swap_plan_config_t *config,
-                             dao_swap_program_t *out_program)
+                             uint64_t known_ns, dao_swap_program_t *out_program, bool *out_is_found)
 {
     plan_search_t search;
-    dao_status_t status = search_init(&search, step, config);
+    dao_status_t status = search_init(&search, step, config, known_ns);
     status = status == DAO_OK ? time_variants(&search) : status;
     status = status == DAO_OK ? improve_variants(&search) : status;
     for (uint32_t i = 0; i < search.grain_count && status == DAO_OK; i++) {
-        status = place_grain(&search, &search.grains[i], false);
-        status = status == DAO_OK ? place_grain(&search, &search.grains[i], true) : status;
+        status = place_grain(&search, &search.grains[i], true);
+        status = status == DAO_OK ? place_grain(&search, &search.grains[i], false) : status;
     }
-    if (status == DAO_OK) {
+    *out_is_found = status == DAO_OK && (search.kept != NULL || known_ns == UINT64_MAX);
+    if (*out_is_found) {
         status =
             search.kept != NULL ? write_kept(&search, out_program) : write_serially(&search, out_program);
-    }
-    if (status == DAO_OK) {
         out_program->schedule.fluid_step_ns = search.fluid_step_ns;
     }
     search_finish(&search);

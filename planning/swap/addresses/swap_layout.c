@@ -14,8 +14,10 @@
 #include "planning/swap/addresses/swap_layout.h"
 
 #include "base/memory/host.h"
+#include "base/numbers/math.h"
 #include "base/report/assert.h"
 #include "base/report/error.h"
+#include "planning/swap/addresses/swap_pages.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -281,7 +283,7 @@ static bool build_tensor(layout_builder_t *builder, uint32_t tensor)
     uint32_t first = step->first_access[tensor], access = first,
              residency_count = builder->layout->residency_count;
     bool ok = true;
-    if (first == DAO_SWAP_NONE) {
+    if (first == DAO_SWAP_NONE || dao_swap_is_paged(step, step->size_bytes[tensor])) {
         return true;
     }
     do {
@@ -349,10 +351,10 @@ static void take_addresses(const layout_builder_t *builder, const dao_swap_place
     }
 }
 
-static dao_status_t place_residencies(layout_builder_t *builder, uint64_t capacity_bytes, bool is_thorough,
-                                      dao_swap_past_t *past)
+/* Places what lies at static addresses, above `bottom`. */
+static dao_status_t place_residencies(layout_builder_t *builder, uint64_t bottom, uint64_t capacity_bytes,
+                                      bool is_thorough, dao_swap_past_t *past)
 {
-    uint64_t bottom = stack_endless(builder);
     if (builder->buffer_count == 0) {
         builder->layout->arena_bytes = bottom;
         return DAO_OK;
@@ -375,6 +377,99 @@ static dao_status_t place_residencies(layout_builder_t *builder, uint64_t capaci
         DAO_ASSERT(builder->layout->arena_bytes <= capacity_bytes);
     }
     return status;
+}
+
+/* Finds pages for the rest, in what the tensors at static addresses leave. */
+static dao_status_t place_pages(layout_builder_t *builder, uint64_t bottom, uint64_t capacity_bytes)
+{
+    dao_swap_layout_t *layout = builder->layout;
+    uint64_t period_ns = builder->timing->step_ns;
+    dao_swap_span_t *spans = dao_host_calloc((size_t)builder->buffer_count + 1, sizeof(*spans));
+    size_t span_count = 0;
+    if (spans == NULL) {
+        return dao_swap_step_give_up(builder->step);
+    }
+    if (bottom > 0) {
+        spans[span_count++] = (dao_swap_span_t){0, bottom, 0, period_ns};
+    }
+    for (uint32_t i = 0; i < builder->buffer_count; i++) {
+        const dao_plan_buffer_t *buffer = &builder->buffers[i];
+        uint64_t address = layout->residencies[builder->residency_of_buffer[i]].address_bytes;
+        spans[span_count++] =
+            (dao_swap_span_t){address, address + buffer->size_bytes, buffer->begin_time, buffer->end_time};
+    }
+    dao_status_t status =
+        dao_swap_pages_find(layout, builder->parts, builder->decisions, builder->timing, spans, span_count,
+                            (uint32_t)(capacity_bytes / builder->step->page_bytes));
+    dao_host_free(spans);
+    return status;
+}
+
+/* Bytes that come, or go, at a time. */
+typedef struct coming {
+    uint64_t time_ns;
+    int64_t size_bytes;
+} coming_t;
+
+/* What goes comes before what comes. */
+static int compare_comings(const void *left, const void *right)
+{
+    const coming_t *a = left, *b = right;
+    if (a->time_ns != b->time_ns) {
+        return a->time_ns < b->time_ns ? -1 : 1;
+    }
+    return (a->size_bytes > b->size_bytes) - (a->size_bytes < b->size_bytes);
+}
+
+/* The capacity in which offsets for what comes and goes are first looked for, where others lie in pages: the
+   most bytes of it that are there at a time, and an eighth more for holes between them. All of it without
+   host memory. */
+static uint64_t compact_bytes(const layout_builder_t *builder, uint64_t bottom, uint64_t capacity_bytes)
+{
+    uint64_t period_ns = builder->timing->step_ns, most_bytes = 0;
+    coming_t *comings = dao_host_calloc(2 * (size_t)builder->buffer_count + 1, sizeof(*comings));
+    size_t count = 0;
+    int64_t bytes = 0;
+    if (comings == NULL) {
+        return capacity_bytes;
+    }
+    for (uint32_t i = 0; i < builder->buffer_count; i++) {
+        const dao_plan_buffer_t *buffer = &builder->buffers[i];
+        int64_t size = (int64_t)buffer->size_bytes;
+        bytes += buffer->end_time > period_ns ? size : 0;
+        comings[count++] = (coming_t){buffer->begin_time, size};
+        comings[count++] =
+            (coming_t){buffer->end_time % period_ns, buffer->end_time == period_ns ? 0 : -size};
+    }
+    qsort(comings, count, sizeof(*comings), compare_comings);
+    for (size_t i = 0; i < count; i++) {
+        bytes += comings[i].size_bytes;
+        most_bytes = dao_larger(most_bytes, (uint64_t)bytes);
+    }
+    dao_host_free(comings);
+    return dao_smaller(bottom + most_bytes + most_bytes / 8, capacity_bytes);
+}
+
+static dao_status_t place_all(layout_builder_t *builder, uint64_t capacity_bytes, bool is_thorough,
+                              dao_swap_past_t *past)
+{
+    uint64_t bottom = stack_endless(builder);
+    if (builder->step->page_bytes == 0) {
+        return place_residencies(builder, bottom, capacity_bytes, is_thorough, past);
+    }
+    uint64_t compact = compact_bytes(builder, bottom, capacity_bytes);
+    dao_swap_layout_t *layout = builder->layout;
+    dao_status_t status = DAO_OK;
+    capacity_bytes -= capacity_bytes % builder->step->page_bytes;
+    for (uint32_t round = 0; round < 2; round++) {
+        status = place_residencies(
+            builder, bottom, round == 0 ? dao_smaller(compact, capacity_bytes) : capacity_bytes, false, past);
+        if (status != DAO_OK || layout->unplaced_count == 0) {
+            break;
+        }
+    }
+    return status == DAO_OK && layout->unplaced_count == 0 ? place_pages(builder, bottom, capacity_bytes)
+                                                           : status;
 }
 
 static bool allocate(dao_swap_layout_t *layout, const dao_swap_step_t *step)
@@ -403,7 +498,7 @@ dao_status_t dao_swap_layout_init(dao_swap_layout_t *layout, const dao_swap_part
         ok = build_tensor(&builder, t) && !dao_swap_is_cancelled(step->cancel);
     }
     dao_status_t status =
-        ok ? place_residencies(&builder, capacity_bytes, is_thorough, past) : dao_swap_step_give_up(step);
+        ok ? place_all(&builder, capacity_bytes, is_thorough, past) : dao_swap_step_give_up(step);
     dao_host_free(builder.buffers);
     dao_host_free(builder.residency_of_buffer);
     dao_host_free(builder.offsets);
@@ -441,5 +536,6 @@ void dao_swap_layout_finish(dao_swap_layout_t *layout)
 {
     dao_host_free(layout->residencies);
     dao_host_free(layout->residency_of);
+    dao_host_free(layout->pages);
     *layout = (dao_swap_layout_t){0};
 }

@@ -25,7 +25,34 @@ typedef struct dao_swap_layout {
     uint32_t *residency_of; /* of each access */
     uint64_t arena_bytes;   /* highest byte used */
     bool is_repeated;       /* it was looked for before: nothing is placed */
+    uint64_t page_bytes;    /* 0: nothing lies in pages */
+    uint64_t paged_begin;   /* addresses from here on are those of `pages`, one after the other */
+    uint32_t *pages;        /* pages of the arena */
+    uint32_t page_count;
 } dao_swap_layout_t;
+
+/* Bytes of the arena. */
+typedef struct dao_swap_run {
+    uint64_t begin_bytes, end_bytes;
+} dao_swap_run_t;
+
+/* The bytes of the arena behind those from `address_bytes` on, as far as they lie in one piece and before
+   `end_bytes`. */
+static inline dao_swap_run_t dao_swap_layout_run(const dao_swap_layout_t *layout, uint64_t address_bytes,
+                                                 uint64_t end_bytes)
+{
+    if (layout->page_bytes == 0 || address_bytes < layout->paged_begin) {
+        return (dao_swap_run_t){address_bytes, end_bytes};
+    }
+    uint64_t from = address_bytes - layout->paged_begin, left = end_bytes - address_bytes;
+    uint64_t page = from / layout->page_bytes, inside = from % layout->page_bytes;
+    uint64_t begin = layout->pages[page] * layout->page_bytes + inside, length = layout->page_bytes - inside;
+    while (length < left && layout->pages[page + 1] == layout->pages[page] + 1) {
+        length += layout->page_bytes;
+        page++;
+    }
+    return (dao_swap_run_t){begin, begin + (length < left ? length : left)};
+}
 
 /* Finds addresses below `capacity_bytes` for as many residency intervals as it can. What is known from the
    past not to fit is not looked for again; `is_thorough` as for dao_swap_place(). DAO_ERR_NO_HOST_MEMORY. */

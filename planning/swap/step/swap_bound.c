@@ -587,7 +587,8 @@ dao_status_t dao_swap_find_bound(const dao_swap_problem_t *problem, dao_swap_bou
         return dao_error(DAO_ERR_INVALID, "the problem or the place for its bound is NULL");
     }
     dao_swap_problem_t exact = *problem;
-    exact.alignment_bytes = 1; /* what alignment costs is no law */
+    exact.alignment_bytes = 1; /* what alignment and pages cost is no law */
+    exact.page_bytes = 0;
     dao_swap_step_t step;
     dao_status_t status = dao_swap_step_init(&step, &exact);
     if (status != DAO_OK) {

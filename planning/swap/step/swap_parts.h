@@ -42,4 +42,17 @@ static inline uint64_t dao_swap_part_size(const dao_swap_parts_t *parts, uint32_
     return parts->part_bytes != 0 && left > parts->part_bytes ? parts->part_bytes : left;
 }
 
+/* Bytes of a part that are copied: without those that round up its tensor. */
+static inline uint64_t dao_swap_part_content(const dao_swap_parts_t *parts, uint32_t part)
+{
+    uint32_t tensor = parts->tensor[part];
+    const dao_swap_problem_t *problem = parts->step->problem;
+    uint64_t size = dao_swap_part_size(parts, part);
+    if (tensor >= problem->tensor_count) {
+        return size; /* a workspace, which is never copied */
+    }
+    uint64_t left = problem->tensors[tensor].size_bytes - dao_swap_part_offset(parts, part);
+    return size < left ? size : left;
+}
+
 #endif

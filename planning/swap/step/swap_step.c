@@ -45,6 +45,15 @@ static dao_status_t check_settings(const dao_swap_problem_t *problem)
         return dao_error(DAO_ERR_INVALID, "an alignment of %u bytes is no power of two",
                          problem->alignment_bytes);
     }
+    uint64_t alignment =
+        problem->alignment_bytes != 0 ? problem->alignment_bytes : DAO_SWAP_ALIGNMENT_DEFAULT;
+    if (problem->page_bytes != 0 &&
+        (!dao_is_power_of_two(problem->page_bytes) || problem->page_bytes < alignment ||
+         problem->page_bytes > DAO_SWAP_SIZE_MAX)) {
+        return dao_error(DAO_ERR_INVALID,
+                         "pages of %" PRIu64 " bytes: a power of two, at least the alignment of %" PRIu64,
+                         problem->page_bytes, alignment);
+    }
     dao_status_t status = check_tier("host", &problem->host);
     return status == DAO_OK ? check_tier("file", &problem->file) : status;
 }
@@ -128,11 +137,18 @@ static void access(dao_swap_step_t *step, uint32_t kernel, uint32_t tensor, dao_
     step->accesses[at].writes = step->accesses[at].writes || access != DAO_ACCESS_READ;
 }
 
+/* What a tensor takes: whole pages, if it lies in them. */
+static uint64_t rounded_size(const dao_swap_step_t *step, uint64_t size_bytes)
+{
+    return dao_round_up(size_bytes,
+                        dao_swap_is_paged(step, size_bytes) ? step->page_bytes : step->alignment_bytes);
+}
+
 static void join_uses(dao_swap_step_t *step)
 {
     const dao_swap_problem_t *problem = step->problem;
     for (uint32_t i = 0; i < problem->tensor_count; i++) {
-        step->size_bytes[i] = dao_round_up(problem->tensors[i].size_bytes, step->alignment_bytes);
+        step->size_bytes[i] = rounded_size(step, problem->tensors[i].size_bytes);
         step->first_access[i] = DAO_SWAP_NONE;
     }
     step->tensor_count = problem->tensor_count;
@@ -146,7 +162,7 @@ static void join_uses(dao_swap_step_t *step)
         step->workspace_tensor[k] = DAO_SWAP_NONE;
         if (kernel->workspace_bytes != 0) {
             uint32_t tensor = step->tensor_count++;
-            step->size_bytes[tensor] = dao_round_up(kernel->workspace_bytes, step->alignment_bytes);
+            step->size_bytes[tensor] = rounded_size(step, kernel->workspace_bytes);
             step->first_access[tensor] = DAO_SWAP_NONE;
             step->workspace_tensor[k] = tensor;
             access(step, k, tensor, DAO_ACCESS_WRITE);
@@ -269,6 +285,7 @@ dao_status_t dao_swap_step_init(dao_swap_step_t *step, const dao_swap_problem_t 
     step->kernel_count = problem->kernel_count;
     step->alignment_bytes =
         problem->alignment_bytes != 0 ? problem->alignment_bytes : DAO_SWAP_ALIGNMENT_DEFAULT;
+    step->page_bytes = problem->page_bytes;
     if (!allocate(step, uses + workspaces, problem->tensor_count + workspaces)) {
         dao_swap_step_finish(step);
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for the %" PRIu64 " uses of a step", uses);

@@ -35,8 +35,9 @@ typedef struct dao_swap_access {
 typedef struct dao_swap_cancel {
     bool (*is_cancelled)(void *user); /* NULL: never */
     void *user;
-    bool was_cancelled; /* it said so: it is not asked again */
-    uint64_t work;      /* done so far, in steps of some 10 ns */
+    bool was_cancelled;   /* it said so: it is not asked again */
+    uint64_t work;        /* done so far, in steps of some 10 ns */
+    uint64_t time_end_ns; /* of dao_clock_ns(), for what may end early; UINT64_MAX: it is not read */
 } dao_swap_cancel_t;
 
 typedef struct dao_swap_step {
@@ -45,7 +46,7 @@ typedef struct dao_swap_step {
     uint32_t kernel_count;
     uint32_t tensor_count; /* the problem's, then one for each workspace */
     uint32_t access_count;
-    uint64_t *size_bytes;        /* of each tensor, rounded up to the alignment */
+    uint64_t *size_bytes;        /* of each tensor, rounded up to the alignment, or to pages */
     uint32_t *first_access;      /* of each tensor; DAO_SWAP_NONE: never used */
     uint32_t *kernel_access;     /* kernel_count + 1: first access of each kernel */
     uint32_t *workspace_tensor;  /* of each kernel; DAO_SWAP_NONE */
@@ -54,7 +55,14 @@ typedef struct dao_swap_step {
     uint64_t *live_bytes;        /* kernel_bytes and live inactive periods over the kernel */
     uint64_t *time_before;       /* kernel_count + 1: sum of the times of the kernels before */
     uint64_t alignment_bytes;
+    uint64_t page_bytes; /* 0: no tensor lies in pages */
 } dao_swap_step_t;
+
+/* Returns true if a tensor of this size lies in pages. */
+static inline bool dao_swap_is_paged(const dao_swap_step_t *step, uint64_t size_bytes)
+{
+    return step->page_bytes != 0 && size_bytes >= DAO_SWAP_PAGED_PAGES * step->page_bytes;
+}
 
 /* Checks a problem and makes it ready. The problem is borrowed until dao_swap_step_finish(). On an error
    there is nothing to finish. DAO_ERR_INVALID, DAO_ERR_OVERFLOW, DAO_ERR_NO_HOST_MEMORY. */

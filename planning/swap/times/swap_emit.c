@@ -119,15 +119,6 @@ static uint64_t part_address(const emitter_t *emitter, uint32_t access, uint32_t
     return residency->address_bytes + dao_swap_part_offset(emitter->parts, part);
 }
 
-/* Bytes of a part without what rounds up its tensor. */
-static uint64_t copy_bytes(const emitter_t *emitter, uint32_t part)
-{
-    uint64_t left = emitter->step->problem->tensors[emitter->parts->tensor[part]].size_bytes -
-                    dao_swap_part_offset(emitter->parts, part);
-    uint64_t size = dao_swap_part_size(emitter->parts, part);
-    return size < left ? size : left;
-}
-
 static dao_swap_stream_t stream_of(const emitter_t *emitter, bool is_file, bool is_in)
 {
     const dao_swap_problem_t *problem = emitter->step->problem;
@@ -247,7 +238,7 @@ static dao_swap_copy_t *write_copy(emitter_t *emitter, uint32_t inactive, const 
                               .is_in = is_in,
                               .is_file = emitter->decisions[inactive].is_file,
                               .offset_bytes = dao_swap_part_offset(emitter->parts, info->part),
-                              .size_bytes = copy_bytes(emitter, info->part),
+                              .size_bytes = dao_swap_part_content(emitter->parts, info->part),
                               .address_bytes = part_address(emitter, access, info->part),
                               .slot_bytes = emitter->slots[info->part]};
     clear_fence(&copy->after);
@@ -364,6 +355,31 @@ static void fence_room(emitter_t *emitter, uint32_t inactive, int32_t step, uint
                   step + (int32_t)dao_swap_steps_to_next(emitter->step, info->access), begin, end);
 }
 
+/* Plays what becomes free, or is taken, in a lap of the step, for all bytes of the arena behind the part. */
+static bool play_moment(emitter_t *emitter, const emit_moment_t *moment, int32_t lap)
+{
+    const inactive_info_t *info = &emitter->infos[moment->inactive];
+    uint32_t access = moment->is_in ? access_of(emitter, moment->inactive)->next : info->access;
+    uint64_t address = part_address(emitter, access, info->part);
+    uint64_t end = address + dao_swap_part_size(emitter->parts, info->part);
+    while (address < end) {
+        dao_swap_run_t run = dao_swap_layout_run(emitter->layout, address, end);
+        segment_t segment = {.begin = run.begin_bytes,
+                             .end = run.end_bytes,
+                             .inactive = moment->is_in ? NO_PLACE : moment->inactive,
+                             .step = lap - moment->step};
+        if (moment->is_in && lap == 1) {
+            fence_room(emitter, moment->inactive, segment.step, segment.begin, segment.end);
+        }
+        if (!put_segment(emitter, &segment)) {
+            return false;
+        }
+        DAO_ASSERT(run.begin_bytes < run.end_bytes);
+        address += run.end_bytes - run.begin_bytes;
+    }
+    return true;
+}
+
 /* Plays what becomes free and what is taken around the step twice. False without memory, or if it was
    cancelled. */
 static bool write_room_fences(emitter_t *emitter)
@@ -379,22 +395,31 @@ static bool write_room_fences(emitter_t *emitter)
     qsort(emitter->moments, count, sizeof(*emitter->moments), compare_moments);
     for (int32_t lap = 0; lap < 2; lap++) {
         for (size_t i = 0; i < count; i++) {
-            const emit_moment_t *moment = &emitter->moments[i];
-            const inactive_info_t *info = &emitter->infos[moment->inactive];
-            uint32_t access = moment->is_in ? access_of(emitter, moment->inactive)->next : info->access;
-            uint64_t begin = part_address(emitter, access, info->part);
-            segment_t segment = {.begin = begin,
-                                 .end = begin + dao_swap_part_size(emitter->parts, info->part),
-                                 .inactive = moment->is_in ? NO_PLACE : moment->inactive,
-                                 .step = lap - moment->step};
-            if (moment->is_in && lap == 1) {
-                fence_room(emitter, moment->inactive, segment.step, segment.begin, segment.end);
-            }
-            if (!put_segment(emitter, &segment) || dao_swap_is_cancelled(emitter->step->cancel)) {
+            if (!play_moment(emitter, &emitter->moments[i], lap) ||
+                dao_swap_is_cancelled(emitter->step->cancel)) {
                 return false;
             }
         }
     }
+    return true;
+}
+
+/* Hands the layout's pages over to the program. */
+static bool write_pages(emitter_t *emitter)
+{
+    const dao_swap_layout_t *layout = emitter->layout;
+    dao_swap_program_t *program = emitter->program;
+    if (layout->page_bytes == 0) {
+        return true;
+    }
+    if ((program->pages = dao_host_calloc((size_t)layout->page_count + 1, sizeof(*program->pages))) == NULL) {
+        return false;
+    }
+    memcpy(program->pages, layout->pages, layout->page_count * sizeof(*program->pages));
+    program->schedule.page_bytes = layout->page_bytes;
+    program->schedule.paged_begin = layout->paged_begin;
+    program->schedule.pages = program->pages;
+    program->schedule.page_count = layout->page_count;
     return true;
 }
 
@@ -406,11 +431,11 @@ static void add_resident(emitter_t *emitter, uint32_t part, uint64_t address)
     dao_swap_resident_t *last = *count > 0 ? &program->residents[*count - 1] : NULL;
     if (last != NULL && last->tensor == tensor && last->offset_bytes + last->size_bytes == offset &&
         last->address_bytes + last->size_bytes == address) {
-        last->size_bytes += copy_bytes(emitter, part);
+        last->size_bytes += dao_swap_part_content(emitter->parts, part);
         return;
     }
     program->residents[(*count)++] =
-        (dao_swap_resident_t){tensor, offset, copy_bytes(emitter, part), address};
+        (dao_swap_resident_t){tensor, offset, dao_swap_part_content(emitter->parts, part), address};
 }
 
 /* Returns true if a part that came at the end of the inactive period behind `before` is there, and still of
@@ -497,7 +522,7 @@ dao_status_t dao_swap_emit(const dao_swap_parts_t *parts, const dao_swap_decisio
         place_slots(&emitter);
         place_copies(&emitter);
         write_copies(&emitter);
-        ok = write_room_fences(&emitter);
+        ok = write_room_fences(&emitter) && write_pages(&emitter);
     }
     if (ok) {
         write_residents(&emitter);
@@ -524,5 +549,6 @@ void dao_swap_program_finish(dao_swap_program_t *program)
     dao_host_free(program->use_address);
     dao_host_free(program->workspace_address);
     dao_host_free(program->residents);
+    dao_host_free(program->pages);
     *program = (dao_swap_program_t){0};
 }

@@ -13,6 +13,7 @@ typedef struct dao_swap_program {
     uint64_t *use_address;
     uint64_t *workspace_address;
     dao_swap_resident_t *residents;
+    uint32_t *pages;
 } dao_swap_program_t;
 
 /* Writes down decisions with their times and addresses. The schedule's step_ns, part_bytes and variants are

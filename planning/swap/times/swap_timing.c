@@ -158,7 +158,8 @@ static void leave(player_t *player, uint32_t part, const dao_swap_decision_t *de
     DAO_ASSERT(time->is_resident);
     uint64_t size = dao_swap_part_size(player->parts, part), free_ns = player->clock_ns;
     if (decision->is_away && !time->is_saved) {
-        dao_swap_interval_t out = book(player, link, false, time->written_ns, size);
+        dao_swap_interval_t out =
+            book(player, link, false, time->written_ns, dao_swap_part_content(player->parts, part));
         time->saved_ns = out.end_ns;
         time->is_saved = true;
         moment->is_out = true;
@@ -185,7 +186,8 @@ static void come_back(player_t *player, uint32_t inactive_index)
     DAO_ASSERT(player->decisions[inactive_index].is_away);
     uint64_t room_ns = dao_swap_room_take_first(&player->room, size);
     dao_swap_interval_t in =
-        book(player, link, true, dao_larger(room_ns, dao_larger(time->saved_ns, time->left_ns)), size);
+        book(player, link, true, dao_larger(room_ns, dao_larger(time->saved_ns, time->left_ns)),
+             dao_swap_part_content(player->parts, part));
     dao_swap_moment_t *moment = &player->timing->moments[inactive_index];
     time->ready_ns = in.end_ns;
     time->is_resident = true;

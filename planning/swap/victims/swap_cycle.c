@@ -150,7 +150,23 @@ static void keep(const dao_swap_parts_t *parts, uint64_t capacity_bytes, const p
     decisions[place->inactive] = (dao_swap_decision_t){0};
 }
 
-dao_status_t dao_swap_cycle(const dao_swap_parts_t *parts, uint64_t capacity_bytes,
+/* Keeps all parts that need not leave. */
+static void keep_all(const dao_swap_parts_t *parts, uint64_t capacity_bytes, dao_swap_decision_t *decisions,
+                     uint64_t *kernel_bytes)
+{
+    const dao_swap_step_t *step = parts->step;
+    for (uint32_t i = 0; i < step->access_count && !dao_swap_is_cancelled(step->cancel); i++) {
+        uint32_t tensor = step->accesses[i].tensor;
+        for (uint32_t part = parts->first[tensor]; part < parts->first[tensor + 1]; part++) {
+            const part_period_t place = {i, part, parts->first_inactive[i] + part - parts->first[tensor]};
+            if (decisions[place.inactive].is_away) {
+                keep(parts, capacity_bytes, &place, decisions, kernel_bytes);
+            }
+        }
+    }
+}
+
+dao_status_t dao_swap_cycle(const dao_swap_parts_t *parts, uint64_t capacity_bytes, bool keeps_most,
                             dao_swap_decision_t *decisions)
 {
     const dao_swap_step_t *step = parts->step;
@@ -162,14 +178,8 @@ dao_status_t dao_swap_cycle(const dao_swap_parts_t *parts, uint64_t capacity_byt
     for (uint32_t k = 0; k < step->kernel_count; k++) {
         relieve(parts, k, capacity_bytes, decisions, kernel_bytes);
     }
-    for (uint32_t i = 0; i < step->access_count && !dao_swap_is_cancelled(step->cancel); i++) {
-        uint32_t tensor = step->accesses[i].tensor;
-        for (uint32_t part = parts->first[tensor]; part < parts->first[tensor + 1]; part++) {
-            const part_period_t place = {i, part, parts->first_inactive[i] + part - parts->first[tensor]};
-            if (decisions[place.inactive].is_away) {
-                keep(parts, capacity_bytes, &place, decisions, kernel_bytes);
-            }
-        }
+    if (keeps_most) {
+        keep_all(parts, capacity_bytes, decisions, kernel_bytes);
     }
     DAO_ASSERT_HEAVY(dao_swap_cycle_is_valid(parts, capacity_bytes, decisions, kernel_bytes) ||
                      dao_swap_is_cancelled(step->cancel)); /* which it may be while it is checked */

@@ -6,9 +6,10 @@
 #include "planning/swap/step/swap_parts.h"
 
 /* Changes decisions such that in no kernel more than `capacity_bytes`, which hold the largest kernel, are on
-   the device when every step does the same; then keeps parts that need not leave. DAO_ERR_NO_HOST_MEMORY. */
+   the device when every step does the same; with `keeps_most` then keeps parts that need not leave.
+   DAO_ERR_NO_HOST_MEMORY. */
 DAO_NODISCARD dao_status_t dao_swap_cycle(const dao_swap_parts_t *parts, uint64_t capacity_bytes,
-                                          dao_swap_decision_t *decisions);
+                                          bool keeps_most, dao_swap_decision_t *decisions);
 
 /* Walks all inactive periods: whether in every kernel at most `capacity_bytes` are on the device.
    `kernel_bytes` is scratch, one a kernel. */

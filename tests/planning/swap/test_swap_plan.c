@@ -91,6 +91,97 @@ static void every_kernel_finds_its_bytes(void)
     CU_ASSERT(with_copies > 100 && with_parts > 50);
 }
 
+/* Pages of 4 bytes, so that tensors of 64 bytes and more lie in them. */
+static void tensors_in_pages_find_their_bytes(void)
+{
+    uint64_t random = dao_test_seed("pages", 20260815);
+    const swap_step_range_t range = {
+        .tensor_max = 14, .kernel_max = 24, .size_max = 300, .time_max = 400, .workspace_max = 90};
+    int with_pages = 0, with_parts = 0, with_static = 0;
+    for (int round = 0; round < 150; round++) {
+        uint64_t least, peak;
+        swap_step_random(&box, &range, &random);
+        box.problem.alignment_bytes = 1u << dao_random_next(&random) % 3;
+        box.problem.page_bytes = 4;
+        box.problem.host = (dao_swap_tier_t){.in_bytes_per_second = NS_PER_S,
+                                             .latency_ns = dao_random_next(&random) % 3,
+                                             .duplex = (dao_swap_duplex_t)(dao_random_next(&random) % 2)};
+        measure(&least, &peak);
+        least += 4 * SWAP_STEP_USE_MAX + 4; /* rounded up to pages */
+        peak = peak > least ? peak : least;
+        box.problem.capacity_bytes = least + dao_random_next(&random) % 8 * (peak - least) / 7;
+        const dao_swap_plan_config_t config = {
+            .granularity = (dao_swap_granularity_t)(dao_random_next(&random) % 3),
+            .addresses = (dao_swap_addresses_t)(dao_random_next(&random) % 3),
+            .part_bytes = 8 + dao_random_next(&random) % 100};
+        dao_swap_plan_t *plan = NULL;
+        CU_ASSERT_EQUAL_FATAL(dao_swap_plan_make(&box.problem, &config, &plan), DAO_OK);
+        check_plan(plan, &random);
+        const dao_swap_schedule_t *schedule = dao_swap_plan_schedule(plan);
+        CU_ASSERT(schedule->page_bytes == 0 || config.addresses != DAO_SWAP_ADDRESSES_STATIC);
+        with_pages += schedule->page_count > 0;
+        with_parts += schedule->page_count > 0 && schedule->part_bytes > 0;
+        with_static += schedule->page_bytes == 0;
+        dao_swap_plan_destroy(plan);
+    }
+    CU_ASSERT(with_pages > 50 && with_parts > 10 && with_static > 30);
+}
+
+/* Two tensors come and go between two that stay: static addresses leave holes that nothing fits into. */
+static void pages_need_no_neighbours(void)
+{
+    uint64_t random = dao_test_seed("neighbours", 20260816);
+    swap_step_chain(&box, 12, 640, 100);
+    box.problem.alignment_bytes = 4;
+    box.problem.page_bytes = 4;
+    box.problem.host = (dao_swap_tier_t){.in_bytes_per_second = 4 * (uint64_t)NS_PER_S};
+    box.problem.capacity_bytes = 7 * 640;
+    dao_swap_plan_config_t config = {.addresses = DAO_SWAP_ADDRESSES_PAGES};
+    dao_swap_plan_t *plan = NULL;
+    CU_ASSERT_EQUAL_FATAL(dao_swap_plan_make(&box.problem, &config, &plan), DAO_OK);
+    const dao_swap_schedule_t *schedule = dao_swap_plan_schedule(plan);
+    CU_ASSERT_EQUAL(schedule->page_bytes, 4);
+    CU_ASSERT(schedule->page_count > 0);
+    CU_ASSERT(schedule->step_ns <= schedule->fluid_step_ns); /* addresses cost nothing */
+    check_plan(plan, &random);
+    dao_swap_plan_destroy(plan);
+    box.problem.page_bytes = 0;
+    CU_ASSERT_EQUAL(dao_swap_plan_make(&box.problem, &config, &plan), DAO_ERR_INVALID);
+    box.problem.page_bytes = 3;
+    CU_ASSERT_EQUAL(dao_swap_plan_make(&box.problem, &config, &plan), DAO_ERR_INVALID);
+    config.addresses = (dao_swap_addresses_t)3;
+    CU_ASSERT_EQUAL(dao_swap_plan_make(&box.problem, &config, &plan), DAO_ERR_INVALID);
+}
+
+/* More work never makes a plan worse, and the same work makes the same plan. */
+static void more_work_is_never_worse(void)
+{
+    uint64_t random = dao_test_seed("work", 20260817);
+    const swap_step_range_t range = {.tensor_max = 30, .kernel_max = 60, .size_max = 60, .time_max = 40};
+    int better = 0;
+    for (int round = 0; round < 20; round++) {
+        uint64_t least, peak, step_ns[3];
+        swap_step_random(&box, &range, &random);
+        box.problem.alignment_bytes = 1;
+        box.problem.host = (dao_swap_tier_t){.in_bytes_per_second = NS_PER_S};
+        measure(&least, &peak);
+        box.problem.capacity_bytes = least + (peak - least) / 3;
+        for (int i = 0; i < 3; i++) {
+            const dao_swap_plan_config_t config = {.granularity = DAO_SWAP_GRANULARITY_WHOLE,
+                                                   .work_limit = i == 0 ? 1 : 2000000};
+            dao_swap_plan_t *plan = NULL;
+            CU_ASSERT_EQUAL_FATAL(dao_swap_plan_make(&box.problem, &config, &plan), DAO_OK);
+            check_plan(plan, &random);
+            step_ns[i] = dao_swap_plan_schedule(plan)->fluid_step_ns;
+            dao_swap_plan_destroy(plan);
+        }
+        CU_ASSERT(step_ns[1] <= step_ns[0]);
+        CU_ASSERT_EQUAL(step_ns[1], step_ns[2]);
+        better += step_ns[1] < step_ns[0];
+    }
+    CU_ASSERT(better > 5);
+}
+
 static void kernels_with_workspaces_find_them(void)
 {
     uint64_t random = dao_test_seed("workspaces", 20260812);
@@ -545,6 +636,9 @@ static void a_plan_can_be_cancelled_at_any_time(void)
 
 static CU_TestInfo tests[] = {
     {"every kernel finds its bytes", every_kernel_finds_its_bytes},
+    {"tensors in pages find their bytes", tensors_in_pages_find_their_bytes},
+    {"pages need no neighbours", pages_need_no_neighbours},
+    {"more work is never worse", more_work_is_never_worse},
     {"kernels with workspaces find them", kernels_with_workspaces_find_them},
     {"the file takes what the host cannot", the_file_takes_what_the_host_cannot},
     {"what one order packs is planned", what_one_order_packs_is_planned},

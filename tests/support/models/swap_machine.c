@@ -42,17 +42,31 @@ static void fail(machine_t *machine, const char *what, uint32_t stream, uint64_t
     machine->failed = true;
 }
 
+/* The cell of an address: of the device's addresses those behind paged_begin are mapped page by page. NULL:
+   it is outside of its arena. */
+static cell_t *cell_at(const machine_t *machine, int arena, uint64_t address)
+{
+    const dao_swap_schedule_t *schedule = machine->schedule;
+    if (arena == DEVICE && schedule->page_bytes != 0 && address >= schedule->paged_begin) {
+        uint64_t page = (address - schedule->paged_begin) / schedule->page_bytes;
+        address = page < schedule->page_count
+                      ? schedule->pages[page] * schedule->page_bytes + address % schedule->page_bytes
+                      : UINT64_MAX;
+    }
+    return address < machine->sizes[arena] ? &machine->arenas[arena][address] : NULL;
+}
+
 /* Takes or gives back the bytes that a thing reads or writes. */
 static void hold(machine_t *machine, uint32_t stream, int arena, uint64_t begin, uint64_t size, bool writes,
                  bool takes)
 {
     uint64_t index = machine->started[stream];
-    if (begin > machine->sizes[arena] || size > machine->sizes[arena] - begin) {
-        fail(machine, "outside of its arena", stream, index);
-        return;
-    }
     for (uint64_t i = begin; i < begin + size; i++) {
-        cell_t *cell = &machine->arenas[arena][i];
+        cell_t *cell = cell_at(machine, arena, i);
+        if (cell == NULL) {
+            fail(machine, "outside of its arena", stream, index);
+            return;
+        }
         if (takes && (cell->has_writer || (writes && cell->readers > 0))) {
             fail(machine, "accesses bytes that another one is using", stream, index);
         }
@@ -109,7 +123,7 @@ static void check_reads(machine_t *machine, uint32_t k)
         uint64_t address = machine->schedule->use_address[machine->first_use[k] + u];
         for (uint64_t i = 0;
              reads(kernel->uses[u].access) && i < machine->problem->tensors[tensor].size_bytes; i++) {
-            const cell_t *cell = &machine->arenas[DEVICE][address + i];
+            const cell_t *cell = cell_at(machine, DEVICE, address + i);
             if (cell->tensor != tensor || cell->offset != i || cell->version != machine->versions[tensor]) {
                 fail(machine, "reads other bytes than it should", DAO_SWAP_STREAM_COMPUTE, k);
                 return;
@@ -122,7 +136,7 @@ static void write_cells(machine_t *machine, int arena, uint64_t begin, uint32_t 
                         uint64_t size)
 {
     for (uint64_t i = 0; i < size; i++) {
-        cell_t *cell = &machine->arenas[arena][begin + i];
+        cell_t *cell = cell_at(machine, arena, begin + i);
         cell->tensor = tensor;
         cell->offset = offset + i;
         cell->version = tensor != UINT32_MAX ? machine->versions[tensor] : 0;
@@ -153,10 +167,10 @@ static void hold_copy(machine_t *machine, uint32_t stream, const dao_swap_copy_t
 
 static void end_copy(machine_t *machine, const dao_swap_copy_t *copy)
 {
-    cell_t *device = machine->arenas[DEVICE] + copy->address_bytes;
     cell_t *slot = machine->arenas[copy->is_file ? FILES : HOST] + copy->slot_bytes;
     for (uint64_t i = 0; i < copy->size_bytes; i++) {
-        cell_t *from = copy->is_in ? &slot[i] : &device[i], *to = copy->is_in ? &device[i] : &slot[i];
+        cell_t *device = cell_at(machine, DEVICE, copy->address_bytes + i);
+        cell_t *from = copy->is_in ? &slot[i] : device, *to = copy->is_in ? device : &slot[i];
         to->tensor = from->tensor;
         to->offset = from->offset;
         to->version = from->version;
@@ -269,7 +283,7 @@ static void prepare(machine_t *machine)
     }
     for (uint32_t i = 0; i < schedule->resident_count; i++) {
         const dao_swap_resident_t *one = &schedule->residents[i];
-        if (one->address_bytes + one->size_bytes > machine->sizes[DEVICE]) {
+        if (cell_at(machine, DEVICE, one->address_bytes + one->size_bytes - 1) == NULL) {
             fail(machine, "resident outside of the arena", 0, i);
         } else if (lives_on(machine->problem, one->tensor)) {
             write_cells(machine, DEVICE, one->address_bytes, one->tensor, one->offset_bytes, one->size_bytes);

@@ -22,7 +22,7 @@ static bool lay_out(swap_pass_t *pass, uint64_t capacity_bytes, uint64_t arena_b
     dao_swap_past_init(&past);
     CU_ASSERT_EQUAL_FATAL(
         dao_swap_choose(&pass->parts, capacity_bytes, &variant, 4, pass->decisions, &step_ns), DAO_OK);
-    CU_ASSERT_EQUAL_FATAL(dao_swap_cycle(&pass->parts, capacity_bytes, pass->decisions), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_swap_cycle(&pass->parts, capacity_bytes, true, pass->decisions), DAO_OK);
     CU_ASSERT_EQUAL_FATAL(dao_swap_timing_init(timing, &pass->parts), DAO_OK);
     CU_ASSERT_EQUAL_FATAL(dao_swap_time(&pass->parts, capacity_bytes, pass->decisions, timing), DAO_OK);
     CU_ASSERT_EQUAL_FATAL(

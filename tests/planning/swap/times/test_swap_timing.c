@@ -24,7 +24,7 @@ static void begin_random(swap_pass_t *pass, dao_swap_timing_t *timing, uint64_t 
     uint64_t capacity = pass->least_bytes + dao_random_next(random) % 5 * range / 4;
     CU_ASSERT_EQUAL_FATAL(dao_swap_choose(&pass->parts, capacity, &variant, 4, pass->decisions, &step_ns),
                           DAO_OK);
-    CU_ASSERT_EQUAL_FATAL(dao_swap_cycle(&pass->parts, capacity, pass->decisions), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_swap_cycle(&pass->parts, capacity, true, pass->decisions), DAO_OK);
     CU_ASSERT_EQUAL_FATAL(dao_swap_timing_init(timing, &pass->parts), DAO_OK);
     CU_ASSERT_EQUAL_FATAL(dao_swap_time(&pass->parts, capacity, pass->decisions, timing), DAO_OK);
 }

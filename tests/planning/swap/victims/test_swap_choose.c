@@ -54,7 +54,7 @@ static void decisions_keep_their_ranges(void)
                 away_count += pass.decisions[g].is_away ? 1 : 0;
             }
         }
-        CU_ASSERT_EQUAL(dao_swap_cycle(&pass.parts, capacity, pass.decisions), DAO_OK);
+        CU_ASSERT_EQUAL(dao_swap_cycle(&pass.parts, capacity, true, pass.decisions), DAO_OK);
         CU_ASSERT(dao_swap_cycle_is_valid(&pass.parts, capacity, pass.decisions, pass.kernel_bytes));
         swap_pass_end(&pass);
     }

@@ -53,7 +53,7 @@ static void every_kernel_fits_afterwards(void)
         uint64_t range = pass.peak_bytes - pass.least_bytes;
         uint64_t capacity = pass.least_bytes + dao_random_next(&random) % 5 * range / 4;
         decide_at_random(&pass, &random);
-        CU_ASSERT_EQUAL_FATAL(dao_swap_cycle(&pass.parts, capacity, pass.decisions), DAO_OK);
+        CU_ASSERT_EQUAL_FATAL(dao_swap_cycle(&pass.parts, capacity, true, pass.decisions), DAO_OK);
         CU_ASSERT(dao_swap_cycle_is_valid(&pass.parts, capacity, pass.decisions, pass.kernel_bytes));
         for (uint32_t k = 0; k < pass.step.kernel_count; k++) {
             CU_ASSERT_EQUAL(pass.kernel_bytes[k], bytes_in(&pass, k));
@@ -71,7 +71,7 @@ static void with_all_of_the_memory_everything_stays(void)
         swap_pass_random(&box, &random);
         swap_pass_begin(&pass, &box, 0);
         decide_at_random(&pass, &random);
-        CU_ASSERT_EQUAL_FATAL(dao_swap_cycle(&pass.parts, pass.peak_bytes, pass.decisions), DAO_OK);
+        CU_ASSERT_EQUAL_FATAL(dao_swap_cycle(&pass.parts, pass.peak_bytes, true, pass.decisions), DAO_OK);
         for (uint32_t g = 0; g < pass.parts.inactive_count; g++) {
             CU_ASSERT(!pass.decisions[g].is_away);
         }
@@ -97,7 +97,7 @@ static void want_of_memory_is_said(void)
     box.problem.host.in_bytes_per_second = 1000000000;
     swap_pass_begin(&pass, &box, 0);
     dao_fault_arm(DAO_FAULT_HOST_MEMORY, 0, false);
-    dao_status_t status = dao_swap_cycle(&pass.parts, 30, pass.decisions);
+    dao_status_t status = dao_swap_cycle(&pass.parts, 30, true, pass.decisions);
     CU_ASSERT_EQUAL(status, dao_fault_disarm() > 0 ? DAO_ERR_NO_HOST_MEMORY : DAO_OK);
     swap_pass_end(&pass);
 }

@@ -56,7 +56,7 @@ static void victims_are_spread(void)
         for (uint32_t i = 0; i < 4; i++) {
             CU_ASSERT(counts[i] + 1 >= all / 4 && counts[i] <= all / 4 + 1);
         }
-        CU_ASSERT_EQUAL(dao_swap_cycle(&pass.parts, capacity, pass.decisions), DAO_OK);
+        CU_ASSERT_EQUAL(dao_swap_cycle(&pass.parts, capacity, true, pass.decisions), DAO_OK);
         swap_pass_end(&pass);
     }
 }
