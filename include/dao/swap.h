@@ -266,8 +266,9 @@ typedef struct dao_swap_plan_config {
     uint64_t part_bytes; /**< size of parts; 0: a 64th of the capacity, at least DAO_SWAP_PART_BYTES_MIN */
     /**
      * How much work may go into bettering the first plan, in steps of some 10 ns of a processor:
-     * the same limit gives the same plan on every machine. 0: DAO_SWAP_WORK_DEFAULT; UINT64_MAX: until no
-     * change helps any more. The first plan itself is always made to its end.
+     * the same limit gives the same plan on every machine. 0: DAO_SWAP_WORK_PER_KERNEL for each kernel, at
+     * most DAO_SWAP_WORK_DEFAULT; UINT64_MAX: until no change helps any more. The first plan itself is always
+     * made to its end.
      */
     uint64_t work_limit;
     /** No longer than this from the call on, for the same; 0: no limit but `work_limit`. */
@@ -280,7 +281,9 @@ typedef struct dao_swap_plan_config {
 } dao_swap_plan_config_t;
 
 #define DAO_SWAP_PART_BYTES_MIN ((uint64_t)1 << 20)
-#define DAO_SWAP_WORK_DEFAULT   ((uint64_t)20000000) /**< some 0.2 s */
+/** Some 0.4 ms: for a few hundred changes of a step whatever its length. */
+#define DAO_SWAP_WORK_PER_KERNEL ((uint64_t)40000)
+#define DAO_SWAP_WORK_DEFAULT    ((uint64_t)20000000) /**< some 0.2 s */
 
 /** A plan, immutable. */
 typedef struct dao_swap_plan dao_swap_plan_t;

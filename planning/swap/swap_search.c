@@ -100,16 +100,20 @@ static uint64_t thorough_work(const dao_swap_step_t *step)
     return THOROUGH_WORK / THOROUGH_KERNELS * kernels;
 }
 
+static uint64_t default_work(const dao_swap_step_t *step)
+{
+    return dao_smaller(DAO_SWAP_WORK_PER_KERNEL * step->kernel_count, DAO_SWAP_WORK_DEFAULT);
+}
+
 static dao_status_t search_init(plan_search_t *search, const dao_swap_step_t *step,
                                 const dao_swap_plan_config_t *config, uint64_t known_ns)
 {
     dao_status_t status = DAO_OK;
-    *search =
-        (plan_search_t){.step = step,
-                        .capacity_bytes = step->problem->capacity_bytes,
-                        .fluid_step_ns = UINT64_MAX,
-                        .work_limit = config->work_limit != 0 ? config->work_limit : DAO_SWAP_WORK_DEFAULT,
-                        .known_ns = known_ns};
+    *search = (plan_search_t){.step = step,
+                              .capacity_bytes = step->problem->capacity_bytes,
+                              .fluid_step_ns = UINT64_MAX,
+                              .work_limit = config->work_limit != 0 ? config->work_limit : default_work(step),
+                              .known_ns = known_ns};
     search->least_bytes = step->kernel_bytes[dao_swap_step_largest_kernel(step)];
     dao_swap_past_init(&search->past);
     dao_swap_bound_t bound;
