@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# The table of docs/malloc.md: peak resident memory of programs over several allocators. Usage: bench/malloc.sh
-# [FOLDER] ; FOLDER has libdao_malloc.so (default: build/release/integrations). Needs python3; programs and
-# allocators that are not installed are left out.
+# The table of docs/malloc.md: peak resident memory of programs over several allocators.
+# Usage: bench/malloc.sh [FOLDER]; FOLDER has libdao_malloc.so (default: build/release/integrations).
+# Needs python3; programs and allocators that are not installed are left out.
 set -eu
 cd "$(dirname "$0")/.."
 . bench/document.sh

@@ -19,7 +19,7 @@
 
 /* The calls: symbol, what a program in C writes, how often (of 256) a random program makes it. */
 #define HARNESS_CALL_LIST(X)                                                                                 \
-    X(ALLOC, "dao_alloc", 21)                                                                                \
+    X(ALLOC, "dao_alloc", 19)                                                                                \
     X(ALLOC_WITH, "dao_alloc_with", 8)                                                                       \
     X(ALLOC_ASYNC, "dao_alloc_async", 14)                                                                    \
     X(FREE, "dao_free", 22)                                                                                  \
