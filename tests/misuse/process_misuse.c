@@ -191,7 +191,7 @@ const misuse_case_t misuse_process_cases[] = {
     {.name = "settings_that_are_none", .run = settings_that_are_none},
     {.name = "environment_log", .run = environment_log, .environment = "DAO_LOG=loud"},
     {.name = "environment_devices", .run = environment_devices, .environment = "DAO_CPU_DEVICES=0"},
-    {.name = "environment_bytes", .run = environment_bytes, .environment = "DAO_CPU_DEVICE_BYTES=4Gib"},
+    {.name = "environment_bytes", .run = environment_bytes, .environment = "DAO_CPU_DEVICE_BYTES=4Gibi"},
     {.name = "environment_strategy", .run = environment_strategy, .environment = "DAO_STRATEGY=worst"},
     {.name = "environment_hardening", .run = environment_hardening, .environment = "DAO_HARDENING=guards"},
     {.name = "environment_limit", .run = environment_limit, .environment = "DAO_HOST_LIMIT=-1"},

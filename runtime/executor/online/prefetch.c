@@ -19,7 +19,8 @@
 
    The first one keeps bytes as few as on demand while there is time; the second one while there is none,
    when the link always has work, and a later choice of victims knows more. What is early takes a share of
-   the device at most; that alone holds before the speed of the link is known.
+   the device at most, and beside that only what is free; that alone holds before the speed of the link is
+   known.
 
    State of the frontier: NULL, all items are admitted; an item with is_counted false, not yet in the
    demand; with is_counted true, in the demand, but not all its operands are fetched. Invariants: the
@@ -197,11 +198,19 @@ static bool does_link_ask(const dao_engine_t *engine)
     return pace->streams[DAO_STREAM_ROLE_H2D].end_ns <= end_ns;
 }
 
-static bool may_fetch(dao_engine_t *engine)
+/* Returns true if a tensor of this size may be early: few are, or the device has room for it without an
+   eviction, and some to spare. */
+static bool may_be_early(const dao_engine_t *engine, uint64_t size_bytes)
+{
+    uint64_t share_bytes = engine->config.arena_bytes / EARLY_SHARE;
+    return engine->early_bytes <= share_bytes ||
+           dao_range_used(engine->arena.range) + size_bytes + share_bytes <= engine->config.arena_bytes;
+}
+
+static bool may_fetch(dao_engine_t *engine, uint64_t size_bytes)
 {
     bool is_known = engine->pace.streams[DAO_STREAM_ROLE_H2D].bytes_per_ns > 0;
-    return engine->early_bytes <= engine->config.arena_bytes / EARLY_SHARE &&
-           (!is_known || (does_link_ask(engine) && is_due(engine)));
+    return may_be_early(engine, size_bytes) && (!is_known || (does_link_ask(engine) && is_due(engine)));
 }
 
 /* ---- what ---- */
@@ -231,7 +240,8 @@ static bool fetch_all(dao_engine_t *engine, const dao_item_t *item)
 {
     bool is_done = true;
     for (uint32_t i = 0; is_done && i < item->use_count; i++) {
-        is_done = !is_missing(&item->uses[i]) || (may_fetch(engine) && fetch_use(engine, &item->uses[i]));
+        is_done = !is_missing(&item->uses[i]) ||
+                  (may_fetch(engine, item->uses[i].tensor->size_bytes) && fetch_use(engine, &item->uses[i]));
     }
     return is_done;
 }
