@@ -145,7 +145,7 @@ static const known_defect_t known_defects[] = {
     {BATON_DEFECT_DROP_LOCK, DAO_RANK_LAYER, "hardened", 1000},
     {BATON_DEFECT_DROP_LOCK, DAO_RANK_STEP_PLAN, "steps with deferred frees", 3000},
     {BATON_DEFECT_DROP_LOCK, DAO_RANK_FRONT, "small blocks", 1000},
-    {BATON_DEFECT_DROP_LOCK, DAO_RANK_ALLOCATOR, "raw blocks of the host", 1000},
+    {BATON_DEFECT_DROP_LOCK, DAO_RANK_ALLOCATOR, "whole blocks", 1000},
     {BATON_DEFECT_DROP_LOCK, DAO_RANK_STREAM_FENCES, "streams", 1000},
     {BATON_DEFECT_DROP_LOCK, DAO_RANK_BACKEND, "streams", 1000},
     {BATON_DEFECT_DROP_LOCK, DAO_RANK_LEAF, "books and snapshots", 2000},
