@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "base/memory/host.h"
 #include "base/memory/host_policy.h"
+#include "base/memory/poison.h"
 #include "base/report/assert.h"
 #include "base/report/error.h"
 
@@ -107,6 +108,7 @@ static dao_status_t pages_map(dao_backend_device_t *device, dao_backend_pages_t 
 static dao_status_t pages_unmap(dao_backend_device_t *device, dao_backend_pages_t *pages, void *address)
 {
     (void)device;
+    dao_unpoison(address, pages->size_bytes); /* of blocks that were freed here */
     void *home = dao_host_move_home(address, pages->size_bytes, DAO_PAGE_BYTES);
     if (home == NULL) {
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "the system refuses to unmap %zu bytes at %p",

@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "base/memory/host.h"
 #include "base/memory/host_policy.h"
+#include "base/memory/poison.h"
 #include "base/report/error.h"
 
 #include <string.h>
@@ -291,6 +292,7 @@ static dao_status_t take_region(void *user, size_t size_bytes, void **out_addres
 static dao_status_t give_region(void *user, void *address, size_t size_bytes)
 {
     (void)user; /* there is one system */
+    dao_unpoison(address, size_bytes);
     dao_host_unmap(address, size_bytes);
     return DAO_OK;
 }

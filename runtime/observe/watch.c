@@ -20,6 +20,7 @@
 #include "runtime/observe/watch.h"
 
 #include "allocators/slow_path.h"
+#include "base/memory/poison.h"
 #include "base/report/error.h"
 #include "base/threads/sync.h"
 #include "runtime/core/thread.h"
@@ -245,10 +246,20 @@ static dao_status_t watch_memory_alloc(dao_backend_device_t *device, size_t size
     return status;
 }
 
+/* Memory is about to go back, which callbacks may touch once more; whoever has the addresses next did not
+   free what is poison there. */
+static void unpoison(const dao_watch_t *watch, void *address, size_t size_bytes)
+{
+    if (watch->is_poisoned) {
+        dao_unpoison(address, size_bytes);
+    }
+}
+
 static dao_status_t watch_memory_free(dao_backend_device_t *device, void *address, size_t size_bytes)
 {
     const dao_watch_t *watch = watch_of(device);
     watch_range_t segment = segment_of(watch, DAO_PLACE_KIND_DEVICE, address, size_bytes);
+    unpoison(watch, address, size_bytes);
     tell(&segment, DAO_SEGMENT_EVENT_RELEASING);
     dao_annotate_releasing(place_of(watch), address);
     dao_status_t status = memory_give(watch, address, size_bytes);
@@ -273,6 +284,7 @@ static dao_status_t watch_pinned_free(dao_backend_device_t *device, void *addres
 {
     const dao_watch_t *watch = watch_of(device);
     watch_range_t segment = segment_of(watch, DAO_PLACE_KIND_PINNED, address, size_bytes);
+    unpoison(watch, address, size_bytes);
     tell(&segment, DAO_SEGMENT_EVENT_RELEASING);
     return tell_kept(segment, watch->inner->pinned_free(watch->device, address, size_bytes));
 }
@@ -341,8 +353,9 @@ static dao_status_t watch_pages_map_run(dao_backend_device_t *device, dao_backen
 static dao_status_t watch_pages_unmap(dao_backend_device_t *device, dao_backend_pages_t *pages, void *address)
 {
     const dao_watch_t *watch = watch_of(device);
-    watch_range_t segment =
-        segment_of(watch, DAO_PLACE_KIND_DEVICE, address, watch->inner->pages_size(pages));
+    size_t size_bytes = watch->inner->pages_size(pages);
+    watch_range_t segment = segment_of(watch, DAO_PLACE_KIND_DEVICE, address, size_bytes);
+    unpoison(watch, address, size_bytes);
     tell(&segment, DAO_SEGMENT_EVENT_RELEASING);
     return tell_kept(segment, watch->inner->pages_unmap(watch->device, pages, address));
 }

@@ -16,6 +16,8 @@ typedef struct dao_watch {
     dao_backend_device_t *device;
     dao_backend_pool_t *pool; /* what device memory comes from; NULL: from the device itself */
     int32_t device_index;
+    bool is_poisoned; /* the allocators' freed blocks are: see allocators/layers/poisoned.h; else it is false
+                       */
 } dao_watch_t;
 
 /* The watch outlives the allocators, the device outlives the watch. */

@@ -571,7 +571,8 @@ dao_status_t dao_core_host_start(dao_core_t *core, dao_allocator_t **out_allocat
     lock();
     bool is_new = atomic_load(&core->host_memory) == NULL;
     if (is_new) {
-        dao_place_origin_t origin = {.budget = &core->host_budget,
+        dao_place_origin_t origin = {.is_poisoned = true,
+                                     .budget = &core->host_budget,
                                      .host_settings = &core->host_settings,
                                      .host_pages = &core->host_pages,
                                      .step_plan = &core->step_plan};

@@ -122,8 +122,11 @@ static dao_status_t allocators_create(dao_runtime_t *runtime)
 {
     struct dao_device_start *start = runtime->start;
     dao_watch_init(&start->watch, runtime->memory_ops, runtime->memory_device, runtime->device_index);
+    start->watch.is_poisoned =
+        runtime->device_index < runtime->core->device_count && !runtime->ops->has_no_bytes;
     start->origin = (dao_place_origin_t){.ops = &start->watch.ops,
                                          .device = dao_watch_device(&start->watch),
+                                         .is_poisoned = start->watch.is_poisoned,
                                          .fences = runtime->fences,
                                          .step_plan = &runtime->core->step_plan};
     dao_place_t place = {DAO_PLACE_KIND_DEVICE, runtime->device_index};

@@ -9,9 +9,11 @@
                      strategy.c                 strategy.c               malloc and mmap
                      memory_alloc, _free        pinned_alloc, _free
 
-   With step plans, planned.c is in front of it. */
+   With step plans, planned.c is in front of it, and in builds with AddressSanitizer poisoned.c in front of
+   all. */
 #include "runtime/start/place_start.h"
 
+#include "allocators/layers/poisoned.h"
 #include "allocators/layers/stream_ordered.h"
 #include "allocators/paged/device_memory.h"
 #include "allocators/paged/page_buddy.h"
@@ -20,6 +22,7 @@
 #include "allocators/slab/thread_cache.h"
 #include "allocators/strategies/strategy.h"
 #include "base/memory/host.h"
+#include "base/memory/poison.h"
 #include "base/numbers/math.h"
 #include "base/report/error.h"
 #include "runtime/start/step_plan_settings.h"
@@ -75,6 +78,7 @@ static dao_status_t host_give(void *user, void *address, size_t size_bytes)
 {
     (void)user; /* there is one system */
     if (host_maps(size_bytes)) {
+        dao_unpoison(address, size_bytes);
         dao_host_unmap(address, size_bytes);
     } else {
         dao_host_free(address);
@@ -252,6 +256,9 @@ dao_status_t dao_place_start(dao_place_t place, const dao_place_config_t *config
         return status;
     }
     status = dao_step_plan_wrap(place, &config->step_plan, origin->step_plan, out_allocator);
+    if (status == DAO_OK && origin->is_poisoned) {
+        status = dao_poisoned_create(*out_allocator, out_allocator);
+    }
     if (status != DAO_OK) {
         status = undo(*out_allocator, status);
         *out_allocator = NULL;

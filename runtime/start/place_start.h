@@ -15,7 +15,8 @@
 typedef struct dao_place_origin {
     const dao_backend_ops_t *ops;
     dao_backend_device_t *device;
-    bool has_pool; /* the device's memory comes from a pool of the driver's, which has no pages */
+    bool is_poisoned; /* libdao maps it, with bytes: those of freed blocks are poison for AddressSanitizer */
+    bool has_pool;    /* the device's memory comes from a pool of the driver's, which has no pages */
     dao_stream_fences_t *fences;                   /* of the device's streams; NULL: no stream order */
     dao_budget_t *budget;                          /* of all host memory; NULL for a device */
     const dao_host_memory_config_t *host_settings; /* NULL for a device */

@@ -4,6 +4,7 @@
 #include "runtime/start/step_plan_settings.h"
 
 #include "allocators/layers/hardened.h"
+#include "allocators/layers/poisoned.h"
 #include "allocators/layers/stream_ordered.h"
 #include "base/report/error.h"
 #include "base/report/names.h"
@@ -143,6 +144,7 @@ dao_allocator_t *dao_step_plan_of(dao_allocator_t *allocator)
 {
     allocator = dao_stream_ordered_behind(allocator);
     allocator = dao_is_hardened(allocator) ? dao_hardened_inner(allocator) : allocator;
+    allocator = dao_poisoned_behind(allocator);
     return dao_is_planned(allocator) ? allocator : NULL;
 }
 

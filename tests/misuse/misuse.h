@@ -21,6 +21,7 @@ typedef struct misuse_case {
     const char *environment; /* NAME=VALUE, or NULL */
     dao_status_t end;        /* the answer of dao_finalize() after it */
     const char *says;        /* a part of what the process writes to standard error, or NULL */
+    const char *reported; /* what AddressSanitizer, which ends the process, calls it; NULL: it does not end */
 } misuse_case_t;
 
 /* The tables, closed by an empty name. */
@@ -30,6 +31,7 @@ extern const misuse_case_t misuse_stream_cases[];
 extern const misuse_case_t misuse_executor_cases[];
 extern const misuse_case_t misuse_plan_cases[];
 extern const misuse_case_t misuse_process_cases[];
+extern const misuse_case_t misuse_poison_cases[]; /* none where there is no AddressSanitizer */
 
 extern const dao_place_t misuse_host, misuse_pinned, misuse_device, misuse_other;
 

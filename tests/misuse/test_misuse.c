@@ -19,9 +19,9 @@
 #define SENTINEL_COUNT 3 /* at all places but the other device */
 #define OUTPUT_BYTES   65536
 
-static const misuse_case_t *const tables[] = {misuse_memory_cases, misuse_handle_cases,
-                                              misuse_stream_cases, misuse_executor_cases,
-                                              misuse_plan_cases,   misuse_process_cases};
+static const misuse_case_t *const tables[] = {
+    misuse_memory_cases, misuse_handle_cases,  misuse_stream_cases, misuse_executor_cases,
+    misuse_plan_cases,   misuse_process_cases, misuse_poison_cases};
 
 const dao_place_t misuse_host = {DAO_PLACE_KIND_CPU, 0}, misuse_pinned = {DAO_PLACE_KIND_PINNED, 0},
                   misuse_device = {DAO_PLACE_KIND_DEVICE, 0}, misuse_other = {DAO_PLACE_KIND_DEVICE, 1};
@@ -180,8 +180,10 @@ static bool case_passes(const misuse_case_t *misuse)
     output[length] = '\0';
     (void)close(file);
     NEED(waitpid(process, &status, 0) == process);
-    bool is_said = misuse->says == NULL || strstr(output, misuse->says) != NULL;
-    bool has_passed = WIFEXITED(status) && WEXITSTATUS(status) == 0 && is_said;
+    bool is_said = (misuse->says == NULL || strstr(output, misuse->says) != NULL) &&
+                   (misuse->reported == NULL || strstr(output, misuse->reported) != NULL);
+    bool has_passed =
+        WIFEXITED(status) && (WEXITSTATUS(status) == 0) == (misuse->reported == NULL) && is_said;
     if (!has_passed) {
         (void)printf("FAILED %s: status %#x%s\n%s\n", misuse->name, (unsigned)status,
                      is_said ? "" : ", the log does not say what it should", output);
