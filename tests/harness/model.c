@@ -173,6 +173,7 @@ void model_block_leave(model_t *model, model_block_t *block)
         books->late_bytes += has_memory(block) ? block->size_bytes : 0;
         books->late_count += has_memory(block);
     }
+    model->kept_bytes += block->is_leased && has_memory(block) ? block->size_bytes : 0;
     if (block->owner == MODEL_RAW) {
         model->freed[model->freed_next % MODEL_FREED_COUNT].place = block->place;
         model->freed[model->freed_next % MODEL_FREED_COUNT].address = block->address;
@@ -250,9 +251,22 @@ typedef struct room {
     uint64_t most_bytes; /* at their worst */
 } room_t;
 
+static bool has_lease(const model_t *model)
+{
+    for (uint32_t i = 0; i < MODEL_LEASE_COUNT; i++) {
+        if (model->leases[i].lease != NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static room_t room_of(const model_t *model, dao_place_t place)
 {
-    room_t room = {.live_bytes = 0, .most_bytes = 8 * MIB}; /* slabs, a plan's arena, what a lease keeps */
+    room_t room = {.live_bytes = 0, .most_bytes = 8 * MIB}; /* slabs, a plan's arena */
+    if (dao_place_equal(place, model_place(0)) && has_lease(model)) {
+        room.most_bytes += most_bytes(model, place, model->kept_bytes, 0);
+    }
     for (uint32_t i = 0; i < MODEL_BLOCK_COUNT; i++) {
         const model_block_t *block = &model->blocks[i];
         if (is_counted(block, place)) {

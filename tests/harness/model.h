@@ -118,6 +118,7 @@ typedef struct model {
     } managed[MODEL_MANAGED_COUNT];
     uint8_t *bytes;       /* room of the executor's largest tensor */
     bool may_fail;        /* a fault is armed: see model_answer() */
+    uint64_t kept_bytes;  /* freed of what leases allocated, who keep it for as long as one is there */
     bool has_company;     /* other threads use the library, each with a model of its own: no books here */
     uint64_t fault_count; /* that had fired when the call began */
     const char *where;    /* the call, for messages */
