@@ -295,7 +295,7 @@ static dao_status_t take_unplanned(dao_planned_t *planned, const ask_t *ask, dao
     if (status != DAO_OK && ask->uses_window) {
         request.lease = 0;
         status = inner->ops->alloc(inner, &request, out_grant);
-        atomic_fetch_add(&planned->base.ledger->cured_count, status == DAO_OK);
+        atomic_fetch_add(&planned->base.ledger->cured_count, 1); /* the caller sees one failure at most */
     }
     if (status == DAO_OK) {
         dao_spin_lock(&planned->lock);

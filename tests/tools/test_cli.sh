@@ -76,7 +76,7 @@ done
 # Does it fit?
 expect 0 "Yes. Live peak 345.5 MiB; planned 345.6 MiB" fit "$trace" --memory 8GiB --reserve 600MiB
 expect 3 "No. Live peak 345.5 MiB" fit "$trace" --memory 200MiB
-expect 3 "With swapping yes: +" fit "$trace" --memory 100MiB --link 1GB/s --json
+expect 3 "With swapping yes: +" fit "$trace" --memory 300MiB --link 25GB/s --json
 has sentence
 has slow_down
 expect 4 "With swapping neither" fit "$trace" --memory 1MiB
