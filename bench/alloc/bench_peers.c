@@ -46,7 +46,7 @@ static void find(void *library, const char *name, void *out_function)
 
 static void load(const source_t *source, dao_bench_peer_t *peer, char reason[REASON_BYTES])
 {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) /* they are no allocators to a sanitizer */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) /* which know the C library's alone */
     (void)source;
     (void)snprintf(reason, REASON_BYTES, "not in a build with a sanitizer");
     peer->why_not = reason;

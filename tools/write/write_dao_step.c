@@ -115,9 +115,10 @@ static char sign_of(const dao_step_trace_t *trace, const dao_trace_operand_t *op
     if (trace->tensors[operand->tensor].producer == index) {
         return DAO_STEP_SIGN_OUTPUT;
     }
-    return operand->access == DAO_ACCESS_READ    ? DAO_STEP_SIGN_READ
-           : operand->access == DAO_ACCESS_WRITE ? DAO_STEP_SIGN_OVERWRITE
-                                                 : DAO_STEP_SIGN_CHANGE;
+    if (operand->access == DAO_ACCESS_READ) {
+        return DAO_STEP_SIGN_READ;
+    }
+    return operand->access == DAO_ACCESS_WRITE ? DAO_STEP_SIGN_OVERWRITE : DAO_STEP_SIGN_CHANGE;
 }
 
 /* Writes the accesses of what was alive, or the outputs. */

@@ -271,7 +271,7 @@ static dao_status_t put_segments(snapshot_writer_t *writer)
     const dao_history_t *history = writer->history;
     uint32_t count = 0;
     size_t kept_count = 0;
-    const dao_history_buffer_t **kept = dao_host_calloc(history->buffer_count + 1, sizeof(*kept));
+    const dao_history_buffer_t **kept = dao_host_calloc(history->buffer_count + 1, sizeof(void *));
     if (kept == NULL) {
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory to write %zu buffers", history->buffer_count);
     }
@@ -280,7 +280,7 @@ static dao_status_t put_segments(snapshot_writer_t *writer)
             kept[kept_count++] = &history->buffers[i];
         }
     }
-    qsort(kept, kept_count, sizeof(*kept), compare_offsets);
+    qsort(kept, kept_count, sizeof(void *), compare_offsets);
     dao_pickle_list_begin(&writer->pickle);
     if (writer->segment_bytes > 0) {
         dao_pickle_list_item(&writer->pickle, &count);

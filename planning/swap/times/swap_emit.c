@@ -428,6 +428,7 @@ static void add_resident(emitter_t *emitter, uint32_t part, uint64_t address)
     dao_swap_program_t *program = emitter->program;
     uint32_t *count = &program->schedule.resident_count, tensor = emitter->parts->tensor[part];
     uint64_t offset = dao_swap_part_offset(emitter->parts, part);
+    DAO_ASSERT(program->residents != NULL); /* there is room for each part */
     dao_swap_resident_t *last = *count > 0 ? &program->residents[*count - 1] : NULL;
     if (last != NULL && last->tensor == tensor && last->offset_bytes + last->size_bytes == offset &&
         last->address_bytes + last->size_bytes == address) {

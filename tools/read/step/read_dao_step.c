@@ -204,7 +204,7 @@ static dao_status_t read_tensor(dao_step_reader_t *reader)
         status = unescape(words, words->word);
     }
     if (status == DAO_OK) {
-        (void)strcpy(line.id, words->word);
+        memcpy(line.id, words->word, strlen(words->word) + 1);
         status = dao_word_take_u64(words, "a size in bytes", &line.size_bytes);
     }
     while (status == DAO_OK) {
@@ -410,8 +410,8 @@ static dao_status_t read_name(dao_step_reader_t *reader, bool is_model)
     }
     if (status == DAO_OK) {
         char batch[sizeof(trace->batch)], model[sizeof(trace->model)];
-        (void)strcpy(batch, trace->batch);
-        (void)strcpy(model, trace->model);
+        memcpy(batch, trace->batch, sizeof(batch));
+        memcpy(model, trace->model, sizeof(model));
         dao_step_trace_name(trace, is_model ? words->word : model,
                             is_model ? words->word_length : strlen(model), is_model ? batch : words->word);
     }
