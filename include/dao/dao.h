@@ -27,6 +27,7 @@
 #include <dao/place_config.h>
 #include <dao/plan.h>
 #include <dao/pressure.h>
+#include <dao/recompute.h>
 #include <dao/segment.h>
 #include <dao/share.h>
 #include <dao/stats.h>

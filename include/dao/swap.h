@@ -43,6 +43,9 @@ typedef struct dao_swap_kernel {
     uint64_t workspace_bytes; /**< device memory for this kernel alone */
     const dao_swap_use_t *uses;
     uint32_t use_count;
+    /** Run again on equal inputs it writes equal bytes and does nothing else; see dao/recompute.h. Plans that
+        only swap do not look at it. */
+    bool is_repeatable;
 } dao_swap_kernel_t;
 
 /** How the two directions of a link share it. */
