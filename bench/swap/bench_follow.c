@@ -164,6 +164,7 @@ static void measure(const char *name, bool without_plans)
     dao_executor_stats_t stats;
     uint64_t taken_ns = 0;
     must(dao_executor_create_still(&config, &executor));
+    executor->engine.config.keeps_plans = true; /* this is about following them */
     for (int i = 0; i < LAYERS; i++) {
         write_first(&weights[i]);
     }

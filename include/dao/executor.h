@@ -281,7 +281,8 @@ DAO_API DAO_NODISCARD dao_status_t dao_executor_sync(dao_executor_t *executor);
  * follow. Where tensors have to be moved, it measures the step, makes a plan for it (dao/swap.h) on a thread
  * of its own, and follows the plan from the begin of a later step. A step that deviates goes on without its
  * plan from that kernel on. The plans of the last eight steps are kept. A plan is made anew when kernels or
- * copies take other times than it was made with.
+ * copies take other times than it was made with. It is followed only while the step is measured to be no
+ * slower than without it.
  *
  * While a plan is followed, a content may be given up that a queued kernel is going to overwrite. If that
  * kernel fails or is skipped, the tensor counts as never written.
@@ -335,14 +336,13 @@ DAO_API DAO_NODISCARD dao_status_t dao_executor_step_end(dao_executor_t *executo
     X(uint64_t, plan_hit_count, "steps that followed a plan to their end")                                   \
     X(uint64_t, deviation_count, "steps that left their plan")                                               \
     X(uint64_t, replan_count, "plans made anew, as times had changed")                                       \
-    X(uint64_t, plan_dropped_count,                                                                          \
-      "of these, those that were slower than the plan before, which came back")                              \
+    X(uint64_t, plan_dropped_count, "plans that were slower than the one before, or than the step without")  \
     X(uint64_t, save_count, "contents that a plan gave up, copied out as they might still be asked for")     \
     X(uint64_t, measured_step_count, "steps that were measured")                                             \
     X(uint64_t, stall_in_ns, "kernels waited for data")                                                      \
     X(uint64_t, stall_out_ns, "kernels waited for room")                                                     \
     X(uint64_t, stall_host_ns, "kernels waited for the host to queue them")                                  \
-    X(uint64_t, bound_ns, "least time of the measured steps that have a plan")                               \
+    X(uint64_t, bound_ns, "least time of the measured steps that followed a plan")                           \
     X(uint64_t, lost_ns, "by which these took longer")                                                       \
     X(uint64_t, forecast_ns, "what their plans say that they take")
 

@@ -54,6 +54,7 @@ typedef struct dao_engine_config {
     bool check;
     bool learns;        /* steps, and makes plans for them */
     bool plans_at_once; /* not on a thread of their own */
+    bool keeps_plans;   /* also those that are slower than the step without */
 } dao_engine_config_t;
 
 typedef struct dao_engine {

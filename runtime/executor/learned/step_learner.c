@@ -10,9 +10,13 @@
    several, it is the one that came behind the step before the last time; then the latest. Later kernels
    are compared one by one.
 
+   A step with a plan that is not quicker for it goes on without; both ways are measured from time to time,
+   and the quicker one stays.
+
    Invariants: `now` is a known step whose first log.kernel_count kernels are those of the step under way;
-   a plan is followed only if it is that of `now`, or between two steps; the worker's job is that of
-   `submitted`, which is not forgotten meanwhile; known_step_count <= DAO_KNOWN_STEP_COUNT_MAX. */
+   a plan is followed only if it is that of `now`, which is not `is_online`, or between two steps; the
+   worker's job is that of `submitted`, which is not forgotten meanwhile; known_step_count <=
+   DAO_KNOWN_STEP_COUNT_MAX. */
 #include "runtime/executor/learned/step_learner.h"
 
 #include "base/memory/host.h"
@@ -186,26 +190,27 @@ static void take_new_plan(dao_known_step_t *known)
         known->plan = NULL;
     }
     known->former = known->plan;
-    known->former_step_ns = known->step_ns;
+    known->former_step_ns = known->planned.least_ns;
     known->plan = known->new_plan;
     known->new_plan = NULL;
     known->is_returning = false;
-    known->step_ns = 0;
+    known->is_online = false;
+    known->planned = (dao_step_time_t){0};
 }
 
-/* The step begins as this known does: its plan is followed, the newest one. */
+/* The step begins as this known does: its plan is followed, the newest one, unless it is slower than none. */
 static void follow(dao_step_learner_t *learner, dao_known_step_t *known)
 {
     dao_engine_t *engine = learner->engine;
     DAO_ASSERT(learner->now == known);
     DAO_ASSERT(learner->log.kernel_count == 1); /* the step has just begun */
-    if (engine->plan != NULL && (engine->plan != known->plan || known->new_plan != NULL)) {
+    if (known->new_plan != NULL || known->is_online || engine->plan != known->plan) {
         leave(learner);
     }
     if (known->new_plan != NULL) {
         take_new_plan(known);
     }
-    if (known->plan == NULL || engine->plan != NULL) {
+    if (known->plan == NULL || known->is_online || engine->plan != NULL) {
         return;
     }
     if (dao_plan_follow_enter(engine, known->plan, &known->log) != DAO_OK) {
@@ -223,7 +228,7 @@ static bool is_worth_measuring(const dao_step_learner_t *learner)
     if (known == NULL) {
         return false;
     }
-    if (learner->engine->plan != NULL) {
+    if (known->plan != NULL) {
         return known->seen_count >= known->next_measure;
     }
     return known->seen_count + 1 >= DAO_KNOWN_STEP_SEEN_MIN &&
@@ -236,6 +241,7 @@ static void measure_step(dao_step_learner_t *learner)
     dao_profiler_t *profiler = &learner->engine->profiler;
     if (profiler->state == DAO_PROFILER_IDLE && is_worth_measuring(learner)) {
         dao_profiler_start(profiler);
+        learner->measuring_plan = learner->engine->plan;
     }
 }
 
@@ -382,7 +388,7 @@ static void count_step(dao_step_learner_t *learner, const dao_known_step_t *know
     stats->stall_in_ns += profiler->stall_ns[DAO_STALL_CAUSE_IN];
     stats->stall_out_ns += profiler->stall_ns[DAO_STALL_CAUSE_OUT];
     stats->stall_host_ns += profiler->stall_ns[DAO_STALL_CAUSE_HOST];
-    if (known->plan != NULL) {
+    if (known->plan != NULL && learner->measured_plan == known->plan) {
         uint64_t compute_ns = sum_of_kernels(profiler); /* kernels may have taken longer than in the plan */
         uint64_t bound_ns = known->plan->bound_ns > compute_ns ? known->plan->bound_ns : compute_ns;
         stats->bound_ns += bound_ns;
@@ -457,7 +463,7 @@ static void compare_with_former(dao_step_learner_t *learner, dao_known_step_t *k
         !is_off((double)sum_of_kernels(&learner->engine->profiler), (double)former->basis.compute_ns);
     known->former = NULL;
     if (is_comparable &&
-        known->step_ns > known->former_step_ns + known->former_step_ns / DAO_STEP_LEARNER_LOSS) {
+        known->planned.least_ns > known->former_step_ns + known->former_step_ns / DAO_STEP_LEARNER_LOSS) {
         former->basis = known->plan->basis;
         known->new_plan = former;
         known->is_returning = true;
@@ -466,6 +472,49 @@ static void compare_with_former(dao_step_learner_t *learner, dao_known_step_t *k
         return;
     }
     dao_compiled_plan_destroy(former);
+}
+
+static void measure_less_often(dao_known_step_t *known)
+{
+    uint32_t steps = known->measure_steps == 0 ? DAO_STEP_LEARNER_MEASURE_STEPS : 2 * known->measure_steps;
+    known->measure_steps = (uint32_t)dao_smaller(steps, DAO_STEP_LEARNER_MEASURE_STEPS_MAX);
+}
+
+static void note_time(dao_step_time_t *time, uint64_t step_ns)
+{
+    time->least_ns = time->count == 0 || step_ns < time->least_ns ? step_ns : time->least_ns;
+    time->count++;
+}
+
+/* A step with a plan was measured: from the next time on it goes the other way, with its plan or without, if
+   that was quicker. Before, it is measured until it is not slow by chance. */
+static void choose_quicker(dao_step_learner_t *learner, dao_known_step_t *known)
+{
+    const dao_step_time_t *taken = known->is_online ? &known->online : &known->planned;
+    dao_step_time_t *other = known->is_online ? &known->planned : &known->online;
+    bool is_slower = taken->count > 0 && other->count > 0 && taken->least_ns > other->least_ns;
+    if (!is_slower || known->new_plan != NULL || learner->engine->config.keeps_plans) {
+        return;
+    }
+    if (taken->count < DAO_STEP_LEARNER_PROOFS) {
+        known->next_measure = known->seen_count;
+        return;
+    }
+    learner->engine->stats.plan_dropped_count += known->is_online ? 0 : 1;
+    known->is_online = !known->is_online;
+    *other = (dao_step_time_t){0};
+    known->next_measure = known->seen_count + known->measure_steps;
+    measure_less_often(known);
+}
+
+/* Returns true if the step that was measured is to be planned, or planned anew. */
+static bool wants_plan(const dao_step_learner_t *learner, const dao_known_step_t *known)
+{
+    const dao_compiled_plan_t *usual = known->is_online ? NULL : known->plan;
+    bool is_wanted = known->plan != NULL
+                         ? learner->measured_plan == usual && has_changed(learner, &known->plan->basis)
+                         : known->has_evicted && known->try_count < DAO_STEP_LEARNER_TRIES_MAX;
+    return is_wanted && known->new_plan == NULL && is_link_known(learner);
 }
 
 static void use_measurement(dao_step_learner_t *learner)
@@ -478,16 +527,20 @@ static void use_measurement(dao_step_learner_t *learner)
     }
     note_links(learner);
     count_step(learner, known);
-    bool is_by_plan = learner->measured_plan != NULL && learner->measured_plan == known->plan;
-    if (is_by_plan) {
-        known->step_ns = profiler->step_ns;
+    const dao_compiled_plan_t *plan = learner->measured_plan;
+    if (plan == NULL && learner->measuring_plan == NULL) {
+        note_time(&known->online, profiler->step_ns);
+    } else if (plan != NULL && plan == known->plan) {
+        note_time(&known->planned, profiler->step_ns);
         compare_with_former(learner, known);
     }
-    bool is_planned = known->plan != NULL;
-    bool wants_plan = is_planned ? is_by_plan && has_changed(learner, &known->plan->basis)
-                                 : known->has_evicted && known->try_count < DAO_STEP_LEARNER_TRIES_MAX;
-    if (wants_plan && known->new_plan == NULL && is_link_known(learner)) {
+    if (wants_plan(learner, known)) {
+        if (known->plan != NULL) { /* the step has changed since */
+            known->online = (dao_step_time_t){profiler->step_ns, known->is_online ? 1 : 0};
+        }
         submit(learner, known);
+    } else {
+        choose_quicker(learner, known);
     }
 }
 
@@ -502,11 +555,8 @@ static void deliver(dao_step_learner_t *learner, dao_plan_job_t *job)
     } else {
         bool is_first = known->plan == NULL;
         learner->engine->stats.replan_count += is_first ? 0 : 1;
-        known->measure_steps =
-            is_first || known->measure_steps == 0 ? DAO_STEP_LEARNER_MEASURE_STEPS : 2 * known->measure_steps;
-        if (known->measure_steps > DAO_STEP_LEARNER_MEASURE_STEPS_MAX) {
-            known->measure_steps = DAO_STEP_LEARNER_MEASURE_STEPS_MAX;
-        }
+        known->measure_steps = is_first ? 0 : known->measure_steps;
+        measure_less_often(known);
         DAO_ASSERT(job->plan != NULL);
         *(is_first ? &known->plan : &known->new_plan) = job->plan;
         known->next_measure =
@@ -700,7 +750,7 @@ static void end_step(dao_step_learner_t *learner, dao_known_step_t *known)
         dao_profiler_stop(&engine->profiler);
         learner->measured = known;
         learner->measured_plan = engine->plan;
-        known->next_measure = known->seen_count + (engine->plan != NULL ? known->measure_steps : 0);
+        known->next_measure = known->seen_count + (known->plan != NULL ? known->measure_steps : 0);
     }
 }
 

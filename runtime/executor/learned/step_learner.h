@@ -28,9 +28,19 @@
 /* A new plan that takes more than 1 / this longer than the one before is given up for that: 2 %. */
 #define DAO_STEP_LEARNER_LOSS 50u
 
+/* Measured so often, a step that is slower than it was the other way, with its plan or without, goes the
+   other way again: the least of three is not slow by chance. */
+#define DAO_STEP_LEARNER_PROOFS 3u
+
 /* Times in a row that a step's plan is tried to be made, or entered, where host memory lacks or the disk is
    full. */
 #define DAO_STEP_LEARNER_TRIES_MAX 3u
+
+/* What a step takes one way, with its plan or without, since it goes that way. */
+typedef struct dao_step_time {
+    uint64_t least_ns; /* as measured; 0: not yet */
+    uint32_t count;    /* of the measurements */
+} dao_step_time_t;
 
 /* A step that was seen. */
 typedef struct dao_known_step {
@@ -44,10 +54,12 @@ typedef struct dao_known_step {
     dao_compiled_plan_t *new_plan; /* takes its place when the step begins the next time */
     dao_compiled_plan_t *former;   /* that it took the place of, until the new one is measured; NULL */
     bool is_returning;             /* new_plan was the former one */
-    uint64_t step_ns;              /* as measured last while `plan` was followed; 0: not yet */
     uint64_t former_step_ns;
-    uint32_t measure_steps; /* between measurements, while its plan is followed */
-    uint64_t next_measure;  /* seen_count from which on it is measured */
+    dao_step_time_t planned; /* while `plan` was followed */
+    dao_step_time_t online;  /* without a plan */
+    bool is_online;          /* `plan` lies by: without it the step was quicker */
+    uint32_t measure_steps;  /* between measurements, once it has a plan */
+    uint64_t next_measure;   /* seen_count from which on it is measured */
 } dao_known_step_t;
 
 struct dao_step_learner {
@@ -63,7 +75,8 @@ struct dao_step_learner {
     dao_known_step_t *now;      /* the step goes on as this one did; NULL: as none, or it has not begun */
     dao_known_step_t *before;   /* the step before; NULL: none of the known_steps */
     dao_known_step_t *measured; /* whose step the profiler has; NULL: of none */
-    const dao_compiled_plan_t *measured_plan; /* that was followed throughout that step; NULL: none was */
+    const dao_compiled_plan_t *measured_plan;  /* that was followed throughout that step; NULL: none was */
+    const dao_compiled_plan_t *measuring_plan; /* as the step that is being measured began */
     dao_known_step_t *submitted;
     dao_swap_tier_t link; /* as measured last; without speed: not yet */
     double lost_share; /* of what its directions move by themselves, lost while both copy; as measured last */

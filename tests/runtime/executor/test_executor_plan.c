@@ -27,9 +27,8 @@ enum {
     KERNEL_NS = 20000,
     LINK_BYTES_PER_S = 1000000000,
     PATIENCE = 3000, /* steps that are run at most until a plan is there */
-    /* A plan has the same addresses in every step, the executor by itself new ones: of these small steps that
-       takes up to a twenty-fifth. Pages that need not be neighbours would spare it. */
-    ADDRESSES_COST = 25,
+    /* Steps until the executor has settled for a step with its plan or without. */
+    SETTLED_STEPS = 4 * STEPS,
 };
 
 /* A network: weights stay, activations are made anew in every step. */
@@ -52,6 +51,7 @@ static dao_executor_t *executor;
 static program_t program;
 static network_t network;
 static uint64_t kernel_ns;
+static bool keeps_plans = true; /* tests that are about plans follow also slow ones */
 
 static dao_executor_stats_t stats_now(void)
 {
@@ -181,6 +181,7 @@ static void begin_on(const dao_cpu_config_t *cpu, const dao_backend_ops_t *ops, 
     CU_ASSERT_EQUAL_FATAL(is_still ? dao_executor_create_still(config, &executor)
                                    : dao_executor_create(config, &executor),
                           DAO_OK);
+    executor->engine.config.keeps_plans = keeps_plans; /* nothing was pushed yet */
     program_init(&program, executor);
     kernel_ns = KERNEL_NS;
     if (ops == &dao_sim_bytes_backend_ops) {
@@ -251,19 +252,25 @@ static void run_until_planned(const variation_t *variation, uint64_t count)
 
 /* ---- tests ---- */
 
-static uint64_t run_in_virtual_time(dao_executor_config_t config, bool without_plans,
-                                    dao_executor_stats_t *out_stats)
+/* Runs some steps, then some more. Returns the time of each of the latter. */
+static uint64_t run_two_parts(int first_count)
 {
-    config.without_plans = without_plans;
-    begin(&dao_sim_bytes_backend_ops, true, &config);
-    for (int i = 0; i < STEPS; i++) {
+    for (int i = 0; i < first_count; i++) {
         run_well(&usual);
     }
     uint64_t begin_ns = dao_sim_now_ns(executor->runtime->device);
     for (int i = 0; i < STEPS; i++) {
         run_well(&usual);
     }
-    uint64_t taken_ns = (dao_sim_now_ns(executor->runtime->device) - begin_ns) / STEPS;
+    return (dao_sim_now_ns(executor->runtime->device) - begin_ns) / STEPS;
+}
+
+static uint64_t run_in_virtual_time(dao_executor_config_t config, bool without_plans,
+                                    dao_executor_stats_t *out_stats)
+{
+    config.without_plans = without_plans;
+    begin(&dao_sim_bytes_backend_ops, true, &config);
+    uint64_t taken_ns = run_two_parts(STEPS);
     *out_stats = stats_now();
     end();
     return taken_ns;
@@ -284,39 +291,64 @@ static void a_step_that_repeats_is_planned_and_followed(void)
     CU_ASSERT_EQUAL(online.plan_count, 0);
     (void)printf("    step: %" PRIu64 " ns planned, %" PRIu64 " ns online; saved %" PRIu64 "\n", planned_ns,
                  online_ns, stats.save_count);
-    CU_ASSERT_TRUE(planned_ns <= online_ns + online_ns / ADDRESSES_COST);
     CU_ASSERT_EQUAL(run_in_virtual_time(tight, false, &again), planned_ns); /* to the nanosecond */
     CU_ASSERT_EQUAL(memcmp(&stats, &again, sizeof(stats)), 0);
 }
 
-/* Where only one direction copies at a time, the plan is one for that, and slower than what the executor does
-   by itself by no more than its addresses cost. */
+/* Of a step in the long run, over a link whose directions have a speed each or share it. */
+static uint64_t settle(dao_executor_config_t config, bool is_half_duplex, bool without_plans,
+                       dao_executor_stats_t *out_stats)
+{
+    config.without_plans = without_plans;
+    if (is_half_duplex) {
+        begin_on_half_duplex(&config);
+    } else {
+        begin(&dao_sim_bytes_backend_ops, true, &config);
+    }
+    uint64_t taken_ns = run_two_parts(SETTLED_STEPS);
+    *out_stats = stats_now();
+    end();
+    return taken_ns;
+}
+
+/* A plan has its addresses to keep, and knows nothing of what the program writes for each step: where the
+   step is quicker without, it goes on without. By itself the executor takes as long as what lies where allows
+   it, so that sums over capacities are compared. */
+static void a_plan_that_is_slower_than_none_is_not_followed(void)
+{
+    keeps_plans = false;
+    for (int is_half_duplex = 0; is_half_duplex < 2; is_half_duplex++) {
+        uint64_t learnt_ns = 0, online_ns = 0, kept_count = 0, dropped_count = 0;
+        for (size_t units = 12; units <= 30; units += 2) {
+            dao_executor_config_t config = tight;
+            dao_executor_stats_t learnt, online;
+            config.capacity_bytes = units * UNIT;
+            uint64_t with_ns = settle(config, is_half_duplex == 1, false, &learnt);
+            uint64_t without_ns = settle(config, is_half_duplex == 1, true, &online);
+            (void)printf("    %zu units: %" PRIu64 " ns learnt, %" PRIu64 " ns online, %" PRIu64 " dropped\n",
+                         units, with_ns, without_ns, learnt.plan_dropped_count);
+            CU_ASSERT_TRUE(is_half_duplex == 1 || with_ns <= without_ns + without_ns / 100);
+            learnt_ns += with_ns;
+            online_ns += without_ns;
+            kept_count += learnt.plan_dropped_count == 0 ? 1 : 0;
+            dropped_count += learnt.plan_dropped_count > 0 ? 1 : 0;
+        }
+        CU_ASSERT_TRUE(learnt_ns <= online_ns);
+        CU_ASSERT_TRUE(kept_count > 0 && dropped_count > 0);
+    }
+    keeps_plans = true;
+}
+
 static void a_shared_link_is_learnt(void)
 {
-    uint64_t taken_ns[2];
-    for (int i = 0; i < 2; i++) {
-        dao_executor_config_t config = tight;
-        config.without_plans = i == 1;
-        begin_on_half_duplex(&config);
-        for (int step = 0; step < STEPS; step++) {
-            run_well(&usual);
-        }
-        if (i == 0) {
-            const dao_swap_tier_t *link = &executor->engine.learner->link;
-            CU_ASSERT_TRUE(link->in_bytes_per_second > LINK_BYTES_PER_S / 10 * 9);
-            CU_ASSERT_TRUE(link->out_bytes_per_second > LINK_BYTES_PER_S / 10 * 9);
-            CU_ASSERT_TRUE(link->shared_bytes_per_second > LINK_BYTES_PER_S / 10 * 9 &&
-                           link->shared_bytes_per_second < LINK_BYTES_PER_S / 10 * 11);
-        }
-        uint64_t begin_ns = dao_sim_now_ns(executor->runtime->device);
-        for (int step = 0; step < STEPS; step++) {
-            run_well(&usual);
-        }
-        taken_ns[i] = (dao_sim_now_ns(executor->runtime->device) - begin_ns) / STEPS;
-        end();
-    }
-    (void)printf("    step: %" PRIu64 " ns planned, %" PRIu64 " ns online\n", taken_ns[0], taken_ns[1]);
-    CU_ASSERT_TRUE(taken_ns[0] <= taken_ns[1] + taken_ns[1] / ADDRESSES_COST);
+    begin_on_half_duplex(&tight);
+    (void)run_two_parts(STEPS);
+    const dao_swap_tier_t *link = &executor->engine.learner->link;
+    CU_ASSERT_TRUE(link->in_bytes_per_second > LINK_BYTES_PER_S / 10 * 9);
+    CU_ASSERT_TRUE(link->out_bytes_per_second > LINK_BYTES_PER_S / 10 * 9);
+    CU_ASSERT_TRUE(link->shared_bytes_per_second > LINK_BYTES_PER_S / 10 * 9 &&
+                   link->shared_bytes_per_second < LINK_BYTES_PER_S / 10 * 11);
+    end();
 }
 
 /* The profiler's figures as those of a step in which each copy had one of the other direction beside it
@@ -627,7 +659,7 @@ static void a_new_plan_stays_if_it_is_no_slower(void)
     run_until_planned_anew(1);
     CU_ASSERT_EQUAL(stats_now().plan_dropped_count, 0);
     dao_known_step_t *known = executor->engine.learner->known_steps[0];
-    known->step_ns = 1; /* as if the plan that is followed took no time */
+    known->planned.least_ns = 1; /* as if the plan that is followed took no time */
     const dao_compiled_plan_t *plan = known->plan;
     dao_compiled_plan_t *other = NULL;
     dao_plan_job_t *job = dao_plan_job_create(&known->log, executor->engine.profiler.kernel_ns);
@@ -815,6 +847,7 @@ static void a_bad_disk_loses_nothing(void)
 static CU_TestInfo tests[] = {
     {"a step that repeats is planned and followed", a_step_that_repeats_is_planned_and_followed},
     {"times of the file are learnt", times_of_the_file_are_learnt},
+    {"a plan that is slower than none is not followed", a_plan_that_is_slower_than_none_is_not_followed},
     {"a shared link is learnt", a_shared_link_is_learnt},
     {"a step without copies alone changes no plan", a_step_without_copies_alone_changes_no_plan},
     {"a plan with a file is followed", a_plan_with_a_file_is_followed},

@@ -172,7 +172,10 @@ static void no_word_is_wrong_in_steps_that_are_learnt(void)
         CU_ASSERT_EQUAL_FATAL(dao_run_step(&config, &trace, &result), DAO_OK);
         CU_ASSERT_EQUAL(result.mismatch_count, 0);
         CU_ASSERT_EQUAL(result.stats.plan_count, 1);
-        CU_ASSERT_EQUAL(result.stats.plan_hit_count, DAO_RUN_ENTER_STEPS + DAO_RUN_FOLLOW_STEPS);
+        /* The last step may go without, where three with the plan were slower than one without. */
+        CU_ASSERT_TRUE(result.stats.plan_dropped_count <= 1);
+        CU_ASSERT_TRUE(result.stats.plan_hit_count + result.stats.plan_dropped_count >=
+                       DAO_RUN_ENTER_STEPS + DAO_RUN_FOLLOW_STEPS);
         CU_ASSERT_EQUAL(result.stats.deviation_count, 0);
         CU_ASSERT_EQUAL(result.stats.kernel_count, OPERATORS_HERE);
         CU_ASSERT_TRUE(result.stats.bound_ns > 0);
