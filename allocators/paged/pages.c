@@ -649,10 +649,11 @@ dao_pages_counts_t dao_pages_counts(const dao_pages_t *pages)
 typedef struct longest {
     const dao_pages_t *pages;
     uint32_t window;
+    uint32_t looks_left; /* at holes that can hardly be longer */
     uint64_t bytes;
 } longest_t;
 
-/* Measures the mapped stretches of one hole. */
+/* Measures the mapped stretches of one hole. What follows is smaller, or larger by less than a sixteenth. */
 static bool measure_hole(const dao_range_block_t *hole, void *user)
 {
     longest_t *longest = user;
@@ -671,12 +672,13 @@ static bool measure_hole(const dao_range_block_t *hole, void *user)
         run_bytes = window->page_at[place] == NONE ? 0 : run_bytes + (end - begin);
         longest->bytes = run_bytes > longest->bytes ? run_bytes : longest->bytes;
     }
-    return true;
+    longest->looks_left -= hole->size_bytes - hole->size_bytes / 8 <= longest->bytes;
+    return longest->looks_left > 0;
 }
 
 uint64_t dao_pages_largest_hole(const dao_pages_t *pages, uint32_t window, const dao_range_t *range)
 {
-    longest_t longest = {.pages = pages, .window = window};
+    longest_t longest = {.pages = pages, .window = window, .looks_left = DAO_RANGE_LOOKS_MAX};
     dao_range_walk_holes(range, measure_hole, &longest);
     return longest.bytes;
 }

@@ -85,7 +85,8 @@ uint32_t dao_pages_free_count(dao_pages_t *pages, const dao_pages_ranges_t *rang
    those before it are given back. */
 dao_status_t dao_pages_release(dao_pages_t *pages, const dao_pages_ranges_t *ranges, uint32_t page_count);
 
-/* Bytes of the longest free stretch of a window that is mapped throughout. */
+/* Bytes of the longest free stretch of a window that is mapped throughout, or, where more than
+   DAO_RANGE_LOOKS_MAX are about as long, of one that is less than a fifth shorter. */
 uint64_t dao_pages_largest_hole(const dao_pages_t *pages, uint32_t window, const dao_range_t *range);
 
 /* Walks everything; every used block is mapped. */

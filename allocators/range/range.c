@@ -58,7 +58,8 @@ typedef struct wish {
     uint64_t alignment_units;
     uint64_t slope; /* see cost_of() */
     uint32_t stream;
-    uint32_t depth; /* entries of a bin that are looked at, unless nothing is found; UINT32_MAX: all */
+    uint32_t depth; /* entries of a bin that are looked at at first, and if nothing is found */
+    uint32_t most;
     bool takes_fenced;
     bool is_by_cost; /* takes the hole of the least cost; else the lowest of the lowest bin that has any */
 } wish_t;
@@ -177,15 +178,15 @@ static uint32_t find_in_sets(const dao_range_t *range, uint64_t set_bits, uint32
 }
 
 /* Any kind of request: what nothing fences, what its stream fences, and what others do if it takes that.
-   Where nothing is found every hole that may fit is looked at, so that none is ever missed. */
+   Where nothing is found more holes of each bin are looked at. */
 static uint32_t find_slow(const dao_range_t *range, const wish_t *wish)
 {
     uint64_t own_bits = wish->stream != 0 ? UINT64_C(1) << wish->stream | UINT64_C(1) << DAO_RANGE_MIXED : 0;
     uint64_t set_bits = range->set_bits & (wish->takes_fenced ? UINT64_MAX : own_bits);
-    for (uint32_t depth = wish->depth;; depth = UINT32_MAX) {
+    for (uint32_t depth = wish->depth;; depth = wish->most) {
         uint32_t best = find_in(range, NULL, NONE, wish, depth);
         best = find_in_sets(range, set_bits, best, wish, depth);
-        if (best != NONE || depth == UINT32_MAX) {
+        if (best != NONE || depth == wish->most) {
             return best;
         }
     }
@@ -296,6 +297,7 @@ static dao_status_t alloc_slow(dao_range_t *range, const dao_range_request_t *re
                    .slope = request->is_tight && !is_best ? tight_slope(range, size_units) : 0,
                    .stream = request->stream,
                    .depth = is_best ? UINT32_MAX : DAO_RANGE_SCAN_DEPTH,
+                   .most = is_best ? UINT32_MAX : DAO_RANGE_LOOKS_MAX,
                    .takes_fenced = request->takes_fenced,
                    .is_by_cost = request->is_tight || is_best};
     DAO_ASSERT((request->alignment_bytes & (request->alignment_bytes - 1)) == 0);
@@ -342,7 +344,8 @@ dao_status_t dao_range_alloc(dao_range_t *range, const dao_range_request_t *requ
         hole = find_slow(range, &(wish_t){.size_units = size_units,
                                           .alignment_units = 1,
                                           .stream = request->stream,
-                                          .depth = UINT32_MAX});
+                                          .depth = DAO_RANGE_LOOKS_MAX,
+                                          .most = DAO_RANGE_LOOKS_MAX});
     }
     if (hole == NONE) {
         return DAO_ERR_LIMIT;
@@ -575,18 +578,29 @@ static uint64_t sets_in_use(const dao_range_t *range)
     return in_use;
 }
 
+/* Which nodes of a bin are seen, and by whom. */
+typedef struct bin_walk {
+    uint64_t least_units;
+    uint32_t most; /* of each set */
+    dao_range_visit_t visit;
+    void *user;
+} bin_walk_t;
+
 /* Sees the nodes of a bin, those of sets behind the others; false: `visit` has answered that. */
-static bool walk_bin(const dao_range_t *range, uint64_t set_bits, size_t bin, uint64_t least_bytes,
-                     dao_range_visit_t visit, void *user)
+static bool walk_bin(const dao_range_t *range, uint64_t set_bits, size_t bin, const bin_walk_t *walk)
 {
     dao_range_set_t *bins = NULL;
     for (;;) {
-        for (uint32_t link = dao_range_bin_first(range, bins, bin); link != NONE;
-             link = dao_range_at(range, link)->bin_after) {
-            dao_range_block_t block = dao_range_describe(range, link);
-            if (block.size_bytes >= least_bytes && !visit(&block, user)) {
-                return false;
+        uint32_t left = walk->most;
+        for (uint32_t link = dao_range_bin_first(range, bins, bin); link != NONE && left > 0; left--) {
+            const dao_range_node_t *node = dao_range_at(range, link);
+            if (node->size_units >= walk->least_units) {
+                dao_range_block_t block = dao_range_describe(range, link);
+                if (!walk->visit(&block, walk->user)) {
+                    return false;
+                }
             }
+            link = node->bin_after;
         }
         if (set_bits == 0) {
             return true;
@@ -620,9 +634,10 @@ static size_t previous_bin_of_all(const dao_range_t *range, uint64_t set_bits, s
 
 void dao_range_walk_holes(const dao_range_t *range, dao_range_visit_t visit, void *user)
 {
+    bin_walk_t walk = {.most = UINT32_MAX, .visit = visit, .user = user};
     uint64_t set_bits = sets_in_use(range);
     size_t bin = previous_bin_of_all(range, set_bits, BIN_END);
-    while (bin != DAO_RANGE_NO_BIN && walk_bin(range, set_bits, bin, 0, visit, user)) {
+    while (bin != DAO_RANGE_NO_BIN && walk_bin(range, set_bits, bin, &walk)) {
         bin = previous_bin_of_all(range, set_bits, bin);
     }
 }
@@ -634,10 +649,13 @@ void dao_range_walk_holes_from(const dao_range_t *range, uint64_t least_bytes, d
     if (least_bytes > range->config.capacity_bytes) {
         return;
     }
+    bin_walk_t walk = {.least_units = (least_bytes + DAO_RANGE_GRANULE - 1) >> UNIT_SHIFT,
+                       .most = DAO_RANGE_LOOKS_MAX,
+                       .visit = visit,
+                       .user = user};
     uint64_t set_bits = sets_in_use(range);
-    uint64_t least_units = (least_bytes + DAO_RANGE_GRANULE - 1) >> UNIT_SHIFT;
-    size_t bin = next_bin_of_all(range, set_bits, dao_range_bin_of(least_units));
-    while (bin != DAO_RANGE_NO_BIN && walk_bin(range, set_bits, bin, least_bytes, visit, user)) {
+    size_t bin = next_bin_of_all(range, set_bits, dao_range_bin_of(walk.least_units));
+    while (bin != DAO_RANGE_NO_BIN && walk_bin(range, set_bits, bin, &walk)) {
         bin = next_bin_of_all(range, set_bits, bin + 1);
     }
 }
@@ -677,10 +695,11 @@ static bool measure_hole(const dao_range_block_t *hole, void *user)
 uint64_t dao_range_largest_hole(const dao_range_t *range)
 {
     uint64_t largest_bytes = 0;
+    bin_walk_t walk = {.most = DAO_RANGE_LOOKS_MAX, .visit = measure_hole, .user = &largest_bytes};
     uint64_t set_bits = sets_in_use(range);
     size_t bin = previous_bin_of_all(range, set_bits, BIN_END);
     if (bin != DAO_RANGE_NO_BIN) {
-        (void)walk_bin(range, set_bits, bin, 0, measure_hole, &largest_bytes);
+        (void)walk_bin(range, set_bits, bin, &walk);
     }
     return largest_bytes;
 }

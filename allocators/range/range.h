@@ -24,6 +24,11 @@
 /* Most bytes of a range. */
 #define DAO_RANGE_CAPACITY_MAX (UINT64_C(1) << 40)
 
+/* Holes of one bin that are looked at for a request: this bounds what a refused one costs. They differ by
+   less than a sixteenth, and a larger bin has what this one may lack. So many looks cost less than the
+   message of a refusal. */
+#define DAO_RANGE_LOOKS_MAX 256u
+
 typedef struct dao_range dao_range_t;
 
 /* How a hole is chosen. */
@@ -68,8 +73,8 @@ typedef struct dao_range_block {
 DAO_NODISCARD dao_status_t dao_range_create(const dao_range_config_t *config, dao_range_t **out_range);
 void dao_range_destroy(dao_range_t *range); /* NULL is allowed */
 
-/* Takes a block. Answers DAO_ERR_LIMIT if no hole is large enough, without a message;
-   DAO_ERR_NO_HOST_MEMORY. */
+/* Takes a block. Answers DAO_ERR_LIMIT without a message if no hole is large enough, or none of the first
+   DAO_RANGE_LOOKS_MAX of each bin, but for best fit; DAO_ERR_NO_HOST_MEMORY. */
 DAO_NODISCARD dao_status_t dao_range_alloc(dao_range_t *range, const dao_range_request_t *request,
                                            dao_range_grant_t *out_grant);
 
@@ -146,7 +151,7 @@ void dao_range_walk(const dao_range_t *range, dao_range_visit_t visit, void *use
 void dao_range_walk_holes(const dao_range_t *range, dao_range_visit_t visit, void *user);
 
 /* Sees the free blocks from a size of at least 1 on, smaller ones first, but for those that differ by less
-   than a sixteenth. */
+   than a sixteenth: of these at most DAO_RANGE_LOOKS_MAX. */
 void dao_range_walk_holes_from(const dao_range_t *range, uint64_t least_bytes, dao_range_visit_t visit,
                                void *user);
 
@@ -186,7 +191,9 @@ dao_status_t dao_range_part_query(const dao_range_t *range, uint32_t part, uint6
 
 uint64_t dao_range_capacity(const dao_range_t *range);
 uint64_t dao_range_used(const dao_range_t *range);         /* bytes of used blocks */
-uint64_t dao_range_largest_hole(const dao_range_t *range); /* bytes of the largest free part; O(its bin) */
+/* Bytes of the largest free part, or, where more than DAO_RANGE_LOOKS_MAX are in its bin, of one that is less
+   than a sixteenth smaller. */
+uint64_t dao_range_largest_hole(const dao_range_t *range);
 bool dao_range_is_valid(const dao_range_t *range);
 
 #endif

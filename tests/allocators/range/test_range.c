@@ -264,8 +264,37 @@ static void a_tight_request_gets_the_hole_of_the_least_cost(void)
     CU_ASSERT_EQUAL_FATAL(range_1m_create(), 0);
 }
 
+/* Tries to place 66 units where so many holes share a bin, of which the one that was freed first, the last in
+   its list, has 67, and the others 64. */
+static dao_status_t place_among_holes(uint64_t count)
+{
+    dao_range_t *full = NULL;
+    uint64_t offset_bytes = 0;
+    CU_ASSERT_EQUAL_FATAL(create((65 * count + 3) * UNIT, &full), DAO_OK);
+    for (uint64_t i = 0; i < count; i++) {
+        CU_ASSERT_EQUAL(alloc_in(full, (i == 0 ? 67 : 64) * UNIT, 0, 0, &offset_bytes), DAO_OK);
+        CU_ASSERT_EQUAL(alloc_in(full, UNIT, 0, 0, &offset_bytes), DAO_OK);
+    }
+    for (uint64_t i = 0; i < count; i++) {
+        CU_ASSERT_EQUAL(free_in(full, i == 0 ? 0 : (65 * i + 3) * UNIT), DAO_OK);
+    }
+    uint64_t largest_units = dao_range_largest_hole(full) / UNIT;
+    CU_ASSERT_EQUAL(largest_units, count <= DAO_RANGE_LOOKS_MAX ? 67 : 64);
+    dao_status_t status = alloc_in(full, 66 * UNIT, 0, 0, &offset_bytes);
+    CU_ASSERT_TRUE(dao_range_is_valid(full));
+    dao_range_destroy(full);
+    return status;
+}
+
+static void a_bin_is_searched_so_far_and_no_further(void)
+{
+    bool is_best = kind.fit == DAO_RANGE_FIT_BEST;
+    CU_ASSERT_EQUAL(place_among_holes(DAO_RANGE_LOOKS_MAX), DAO_OK);
+    CU_ASSERT_EQUAL(place_among_holes(DAO_RANGE_LOOKS_MAX + 1), is_best ? DAO_OK : DAO_ERR_LIMIT);
+}
+
 /* Holes of one bin, the only one that fits being the first freed: it is the last in its list. */
-static void a_hole_that_fits_is_never_missed(void)
+static void a_hole_that_fits_is_found(void)
 {
     enum { HOLES = 12 };
     uint64_t holes[HOLES], walls[HOLES];
@@ -593,7 +622,8 @@ static CU_TestInfo tests[] = {
     {"neighbours merge at once in any order", neighbours_merge_at_once_in_any_order},
     {"the lowest of the fitting holes is taken", the_lowest_of_the_fitting_holes_is_taken},
     {"a tight request gets the hole of the least cost", a_tight_request_gets_the_hole_of_the_least_cost},
-    {"a hole that fits is never missed", a_hole_that_fits_is_never_missed},
+    {"a hole that fits is found", a_hole_that_fits_is_found},
+    {"a bin is searched so far and no further", a_bin_is_searched_so_far_and_no_further},
     {"any power of two is an alignment", any_power_of_two_is_an_alignment},
     {"an exact place is taken or refused", an_exact_place_is_taken_or_refused},
     {"bad frees are told apart", bad_frees_are_told_apart},
