@@ -93,9 +93,9 @@ dao_status_t dao_page_buddy_create(uint32_t page_count, dao_page_buddy_t **out_b
     }
     buddy->page_count = page_count;
     buddy->free_count = page_count;
-    buddy->tags = dao_host_calloc(page_count, sizeof(*buddy->tags));
-    buddy->before = dao_host_calloc(page_count, sizeof(*buddy->before));
-    buddy->after = dao_host_calloc(page_count, sizeof(*buddy->after));
+    buddy->tags = dao_host_sparse(page_count, sizeof(*buddy->tags));
+    buddy->before = dao_host_sparse(page_count, sizeof(*buddy->before));
+    buddy->after = dao_host_sparse(page_count, sizeof(*buddy->after));
     if (buddy->tags == NULL || buddy->before == NULL || buddy->after == NULL) {
         dao_page_buddy_destroy(buddy);
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for the tables of %" PRIu32 " pages",
@@ -119,9 +119,9 @@ void dao_page_buddy_destroy(dao_page_buddy_t *buddy)
     if (buddy == NULL) {
         return;
     }
-    dao_host_free(buddy->after);
-    dao_host_free(buddy->before);
-    dao_host_free(buddy->tags);
+    dao_host_sparse_free(buddy->after, buddy->page_count, sizeof(*buddy->after));
+    dao_host_sparse_free(buddy->before, buddy->page_count, sizeof(*buddy->before));
+    dao_host_sparse_free(buddy->tags, buddy->page_count, sizeof(*buddy->tags));
     dao_host_free(buddy);
 }
 

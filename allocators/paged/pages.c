@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pages and places. A page is physical memory of the device, numbered by the buddy; a place is a page's worth
-   of addresses in a window. Places are numbered through all windows.
+/* Pages and places. A page is physical memory of the device, numbered as by the buddy; a place is a page's
+   worth of addresses in a window. Places are numbered through all windows. Both numbers begin with 1, and 0
+   is none: so tables begin as zeros, and what of them is never used is never touched.
 
-       place      0    1    2    3    4    5    6   ...     windows[w].page_at[place]: the page, or NONE
-                [p0] [p1] [p2]  -   [p5]  -    -              windows[w].mapped: a bit a place that has one
-       page       0    1    2    3    4    5    6   ...       table[page]: handle, place
-       idle     p3 -> p4                                      pages with a handle but no place
+       place      1    2    3    4    5    6    7   ...     windows[w].page_at[]: the page, or NONE
+                [p1] [p2] [p3]  -   [p6]  -    -              windows[w].mapped: a bit a place that has one
+       page       1    2    3    4    5    6    7   ...       table[page]: handle, place
+       idle     p4 -> p5                                      pages with a handle but no place
 
    A page is in one of three states:
 
@@ -43,7 +44,7 @@
 
 #include <inttypes.h>
 
-#define NONE UINT32_MAX
+#define NONE 0u
 
 /* Most pages of a run: 1 GiB in pages of 2 MiB. */
 #define RUN_ORDER_MAX 9u
@@ -72,7 +73,7 @@ typedef struct window {
 struct dao_pages {
     dao_pages_config_t config;
     dao_page_buddy_t *buddy;
-    page_t *table;
+    page_t *table; /* by page numbers */
     window_t windows[DAO_PAGES_WINDOW_MAX];
     uint32_t window_count;
 
@@ -91,31 +92,42 @@ typedef struct places {
     uint32_t end;
 } places_t;
 
+/* Returns the number of a window's place. */
+static uint32_t place_of(const dao_pages_t *pages, uint32_t window, uint64_t local)
+{
+    return window * pages->config.place_count + (uint32_t)local + 1;
+}
+
 static places_t places_of(const dao_pages_t *pages, uint32_t window, uint64_t offset_bytes,
                           uint64_t size_bytes)
 {
     uint64_t page_bytes = pages->config.page_bytes;
-    uint32_t base = window * pages->config.place_count;
-    return (places_t){.first = base + (uint32_t)(offset_bytes / page_bytes),
-                      .end = base + (uint32_t)((offset_bytes + size_bytes - 1) / page_bytes + 1)};
+    return (places_t){.first = place_of(pages, window, offset_bytes / page_bytes),
+                      .end = place_of(pages, window, (offset_bytes + size_bytes - 1) / page_bytes + 1)};
 }
 
 static window_t *window_of(dao_pages_t *pages, uint32_t place)
 {
-    return &pages->windows[place / pages->config.place_count];
+    return &pages->windows[(place - 1) / pages->config.place_count];
+}
+
+/* Returns a place's number in its window, from 0 on. */
+static uint32_t local_of(const dao_pages_t *pages, uint32_t place)
+{
+    return (place - 1) % pages->config.place_count;
 }
 
 /* Returns the page at a place, or NONE. */
 static uint32_t page_at(const dao_pages_t *pages, uint32_t place)
 {
-    const window_t *window = &pages->windows[place / pages->config.place_count];
-    return window->page_at[place % pages->config.place_count];
+    const window_t *window = &pages->windows[(place - 1) / pages->config.place_count];
+    return window->page_at[local_of(pages, place)];
 }
 
 static void *place_address(const dao_pages_t *pages, uint32_t place)
 {
-    const window_t *window = &pages->windows[place / pages->config.place_count];
-    return window->address + place % pages->config.place_count * pages->config.page_bytes;
+    const window_t *window = &pages->windows[(place - 1) / pages->config.place_count];
+    return window->address + local_of(pages, place) * pages->config.page_bytes;
 }
 
 /* ---- the three states ---- */
@@ -149,7 +161,7 @@ static uint32_t idle_pop(dao_pages_t *pages)
 static void enter_place(dao_pages_t *pages, uint32_t index, uint32_t place)
 {
     window_t *window = window_of(pages, place);
-    uint32_t local = place % pages->config.place_count;
+    uint32_t local = local_of(pages, place);
     DAO_ASSERT(pages->table[index].handle != NULL);
     DAO_ASSERT(pages->table[index].place == NONE);
     DAO_ASSERT(window->page_at[local] == NONE);
@@ -221,7 +233,7 @@ static dao_status_t unmap_place(dao_pages_t *pages, uint32_t place)
         return status;
     }
     window_t *window = window_of(pages, place);
-    uint32_t local = place % config->place_count;
+    uint32_t local = local_of(pages, place);
     page->place = NONE;
     window->page_at[local] = NONE;
     window->mapped[local / WORD_BITS] &= ~(UINT64_C(1) << local % WORD_BITS);
@@ -250,7 +262,7 @@ static dao_status_t destroy_page(dao_pages_t *pages, uint32_t index)
     }
     page->handle = NULL;
     page->fresh = false;
-    DAO_MUST(dao_page_buddy_free(pages->buddy, index, 0)); /* the page was in use: it had a handle */
+    DAO_MUST(dao_page_buddy_free(pages->buddy, index - 1, 0)); /* the page was in use: it had a handle */
     return DAO_OK;
 }
 
@@ -260,8 +272,8 @@ static uint32_t take_run(dao_pages_t *pages, uint32_t order)
     uint32_t first = 0;
     DAO_MUST(dao_page_buddy_alloc(pages->buddy, order, &first)); /* at most the largest free one */
     DAO_MUST(dao_page_buddy_split(pages->buddy, first, order));
-    DAO_ASSERT(pages->table[first].handle == NULL);
-    return first;
+    DAO_ASSERT(pages->table[first + 1].handle == NULL);
+    return first + 1;
 }
 
 /* Creates a run of 2^order pages at a place; nothing is changed if the backend refuses. */
@@ -275,7 +287,7 @@ static dao_status_t create_run(dao_pages_t *pages, uint32_t order, uint32_t plac
                                                            place_address(pages, place), pages->run);
     for (uint32_t i = 0; i < 1u << order; i++) {
         if (status != DAO_OK) {
-            DAO_MUST(dao_page_buddy_free(pages->buddy, first + i, 0)); /* taken above */
+            DAO_MUST(dao_page_buddy_free(pages->buddy, first - 1 + i, 0)); /* taken above */
             continue;
         }
         pages->table[first + i].handle = pages->run[i];
@@ -296,7 +308,7 @@ static dao_status_t create_one(dao_pages_t *pages, uint32_t place)
         pages->config.ops->pages_create(pages->config.device, pages->config.page_bytes, &page->handle);
     if (status != DAO_OK) {
         page->handle = NULL;
-        DAO_MUST(dao_page_buddy_free(pages->buddy, index, 0)); /* taken above */
+        DAO_MUST(dao_page_buddy_free(pages->buddy, index - 1, 0)); /* taken above */
         return status;
     }
     page->fresh = true;
@@ -362,7 +374,7 @@ static uint32_t surveyed_pop(dao_pages_t *pages)
                 uint32_t bit = 63u - (uint32_t)__builtin_clzll(window->surveyed[word]);
                 window->surveyed[word] &= ~(UINT64_C(1) << bit);
                 pages->free_count--;
-                return w * pages->config.place_count + word * WORD_BITS + bit;
+                return place_of(pages, w, word * WORD_BITS + bit);
             }
         }
     }
@@ -531,29 +543,44 @@ static uint32_t settle(dao_pages_t *pages, places_t places)
     return moved;
 }
 
+/* Returns the first page from `page` on that has a handle, or NONE; passes runs of absent ones by. */
+static uint32_t next_page(const dao_pages_t *pages, uint32_t page)
+{
+    while (page <= pages->config.page_count) {
+        if (!dao_page_buddy_is_free_run(pages->buddy, page - 1)) {
+            return page;
+        }
+        page += 1u << dao_page_buddy_run_order(pages->buddy, page - 1);
+    }
+    return NONE;
+}
+
 /* settle() after a failure, when marked pages may be anywhere. */
 static void settle_all(dao_pages_t *pages)
 {
-    for (uint32_t i = 0; i < pages->config.page_count; i++) {
+    for (uint32_t i = next_page(pages, 1); i != NONE; i = next_page(pages, i + 1)) {
         pages->table[i].home = NONE;
         pages->table[i].fresh = false;
     }
 }
 
-/* Maps what is missing; leaves the marks. */
-static dao_status_t back_places(dao_pages_t *pages, const dao_pages_ranges_t *ranges, places_t places,
-                                uint32_t missing, uint32_t new_page_max)
+/* Finds what is free, if that may be needed, and how many of the missing pages are to be new. Changes
+   nothing. */
+static dao_status_t plan_backing(dao_pages_t *pages, const dao_pages_ranges_t *ranges, uint32_t missing,
+                                 uint32_t new_page_max, uint32_t *out_new_count)
 {
-    uint32_t new_count = 0;
     pages->free_count = 0; /* where they were may have changed since the latest survey */
     if (pages->idle_count + dao_pages_growable(pages, new_page_max) < missing) {
         survey_all(pages, ranges);
     }
-    dao_status_t status = plan_new(pages, missing, new_page_max, &new_count);
-    if (status != DAO_OK) {
-        return status;
-    }
-    status = create_missing(pages, places, new_count);
+    return plan_new(pages, missing, new_page_max, out_new_count);
+}
+
+/* Maps what is missing, by such a plan; leaves the marks. */
+static dao_status_t back_places(dao_pages_t *pages, const dao_pages_ranges_t *ranges, places_t places,
+                                uint32_t new_count)
+{
+    dao_status_t status = create_missing(pages, places, new_count);
     if (status == DAO_ERR_NO_DEVICE_MEMORY && pages->free_count == 0) {
         survey_all(pages, ranges);
     }
@@ -576,8 +603,13 @@ dao_status_t dao_pages_back(dao_pages_t *pages, const dao_pages_ranges_t *ranges
     if (missing == 0) {
         return DAO_OK;
     }
+    uint32_t new_count = 0;
+    dao_status_t status = plan_backing(pages, ranges, missing, new_page_max, &new_count);
+    if (status != DAO_OK) {
+        return status;
+    }
     places_t places = places_of(pages, window, offset_bytes, size_bytes);
-    dao_status_t status = back_places(pages, ranges, places, missing, new_page_max);
+    status = back_places(pages, ranges, places, new_count);
     if (status != DAO_OK) {
         dao_error_record_t record; /* undo may fail too, and the first failure is the one to report */
         dao_error_save(&record, status);
@@ -703,7 +735,7 @@ static bool window_is_valid(const dao_pages_t *pages, uint32_t w, const dao_rang
         bool has_bit = (window->mapped[local / WORD_BITS] >> local % WORD_BITS & 1) != 0;
         if (has_bit != (index != NONE) ||
             (index != NONE && (local >= window->mapped_end ||
-                               pages->table[index].place != w * pages->config.place_count + local))) {
+                               pages->table[index].place != place_of(pages, w, local)))) {
             return false;
         }
     }
@@ -724,7 +756,7 @@ static bool window_is_valid(const dao_pages_t *pages, uint32_t w, const dao_rang
 bool dao_pages_is_valid(const dao_pages_t *pages, const dao_pages_ranges_t *ranges)
 {
     uint32_t mapped = 0, idle = 0, queued = 0;
-    for (uint32_t i = 0; i < pages->config.page_count; i++) {
+    for (uint32_t i = 1; i <= pages->config.page_count; i++) {
         const page_t *page = &pages->table[i];
         if (page->home != NONE || page->fresh || (page->handle == NULL && page->place != NONE) ||
             (page->place != NONE && page_at(pages, page->place) != i)) {
@@ -761,7 +793,8 @@ dao_status_t dao_pages_create(const dao_pages_config_t *config, dao_pages_t **ou
     }
     pages->config = *config;
     dao_status_t status = dao_page_buddy_create(config->page_count, &pages->buddy);
-    pages->table = status == DAO_OK ? dao_host_calloc(config->page_count, sizeof(*pages->table)) : NULL;
+    pages->table =
+        status == DAO_OK ? dao_host_sparse((size_t)config->page_count + 1, sizeof(*pages->table)) : NULL;
     if (pages->table == NULL) {
         status = status != DAO_OK
                      ? status
@@ -769,9 +802,6 @@ dao_status_t dao_pages_create(const dao_pages_config_t *config, dao_pages_t **ou
                                  config->page_count);
         dao_pages_destroy(pages);
         return status;
-    }
-    for (uint32_t i = 0; i < config->page_count; i++) {
-        pages->table[i] = (page_t){.place = NONE, .home = NONE, .next = NONE};
     }
     *out_pages = pages;
     return DAO_OK;
@@ -785,7 +815,7 @@ static void window_finish(dao_pages_t *pages, window_t *window)
                                            config->place_count *
                                                config->page_bytes); /* nobody is left to be told */
     }
-    dao_host_free(window->page_at);
+    dao_host_sparse_free(window->page_at, config->place_count, sizeof(*window->page_at));
     dao_host_free(window->mapped);
     dao_host_free(window->surveyed);
     *window = (window_t){0};
@@ -799,7 +829,7 @@ dao_status_t dao_pages_window_add(dao_pages_t *pages, uint32_t *out_window)
     }
     window_t *window = &pages->windows[pages->window_count];
     uint32_t word_count = (config->place_count + WORD_BITS - 1) / WORD_BITS;
-    window->page_at = dao_host_calloc(config->place_count, sizeof(*window->page_at));
+    window->page_at = dao_host_sparse(config->place_count, sizeof(*window->page_at));
     window->mapped = dao_host_calloc(word_count, sizeof(*window->mapped));
     window->surveyed = dao_host_calloc(word_count, sizeof(*window->surveyed));
     dao_status_t status = DAO_OK;
@@ -816,9 +846,6 @@ dao_status_t dao_pages_window_add(dao_pages_t *pages, uint32_t *out_window)
         window_finish(pages, window);
         return status;
     }
-    for (uint32_t local = 0; local < config->place_count; local++) {
-        window->page_at[local] = NONE;
-    }
     *out_window = pages->window_count++;
     return DAO_OK;
 }
@@ -833,11 +860,8 @@ void dao_pages_window_drop(dao_pages_t *pages)
 static void give_back_all(dao_pages_t *pages)
 {
     const dao_pages_config_t *config = &pages->config;
-    for (uint32_t i = 0; i < config->page_count; i++) {
+    for (uint32_t i = next_page(pages, 1); i != NONE; i = next_page(pages, i + 1)) {
         page_t *page = &pages->table[i];
-        if (page->handle == NULL) {
-            continue;
-        }
         if (page->place != NONE) {
             (void)config->ops->pages_unmap(config->device, page->handle, place_address(pages, page->place));
         }
@@ -857,6 +881,6 @@ void dao_pages_destroy(dao_pages_t *pages)
         window_finish(pages, &pages->windows[w]);
     }
     dao_page_buddy_destroy(pages->buddy);
-    dao_host_free(pages->table);
+    dao_host_sparse_free(pages->table, (size_t)pages->config.page_count + 1, sizeof(*pages->table));
     dao_host_free(pages);
 }

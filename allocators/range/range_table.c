@@ -13,10 +13,6 @@
 
 #define NODE_BYTES ((uint32_t)sizeof(dao_range_node_t))
 
-/* A table of starts of this many bytes is of few blocks beside its offsets: most of its pages are never
-   touched. */
-#define SPARSE_BYTES ((size_t)1 << 20)
-
 /* Makes room for `count` nodes in all. */
 static bool tables_grow(dao_range_t *range, uint32_t count)
 {
@@ -93,25 +89,15 @@ static bool mixed_create(dao_range_t *range)
     return set != NULL;
 }
 
-static size_t starts_bytes(const dao_range_t *range)
+static size_t cell_count(const dao_range_t *range)
 {
-    return (((range->capacity_units - 1) >> CELL_UNIT_SHIFT) + 1) * sizeof(*range->starts);
+    return (size_t)((range->capacity_units - 1) >> CELL_UNIT_SHIFT) + 1;
 }
 
 static bool starts_create(dao_range_t *range)
 {
-    size_t bytes = starts_bytes(range);
-    range->starts = bytes >= SPARSE_BYTES ? dao_host_map_pages(bytes) : dao_host_calloc(1, bytes);
+    range->starts = dao_host_sparse(cell_count(range), sizeof(*range->starts));
     return range->starts != NULL;
-}
-
-static void starts_destroy(dao_range_t *range)
-{
-    if (range->starts == NULL || starts_bytes(range) < SPARSE_BYTES) {
-        dao_host_free(range->starts);
-    } else {
-        dao_host_unmap(range->starts, starts_bytes(range));
-    }
 }
 
 static bool index_create(dao_range_t *range)
@@ -120,7 +106,7 @@ static bool index_create(dao_range_t *range)
         return true;
     }
     range->page_count = (uint32_t)(((range->capacity_units - 1) >> PAGE_UNIT_SHIFT) + 1);
-    range->firsts = dao_host_calloc(range->page_count, sizeof(*range->firsts));
+    range->firsts = dao_host_sparse(range->page_count, sizeof(*range->firsts));
     range->page_words =
         dao_host_calloc((range->page_count + WORD_BITS - 1) / WORD_BITS, sizeof(*range->page_words));
     return range->firsts != NULL && range->page_words != NULL;
@@ -133,12 +119,12 @@ bool dao_range_tables_create(dao_range_t *range)
 
 void dao_range_tables_destroy(dao_range_t *range)
 {
-    starts_destroy(range);
+    dao_host_sparse_free(range->starts, cell_count(range), sizeof(*range->starts));
     for (uint32_t i = 0; i < DAO_RANGE_SET_COUNT; i++) {
         dao_host_free(range->sets[i]);
     }
     dao_host_free(range->fences);
     dao_host_free(range->table);
     dao_host_free(range->page_words);
-    dao_host_free(range->firsts);
+    dao_host_sparse_free(range->firsts, range->page_count, sizeof(*range->firsts));
 }

@@ -104,6 +104,27 @@ void *dao_host_map_pages(size_t size_bytes)
     return map_aligned(size_bytes, (size_t)sysconf(_SC_PAGESIZE), PROT_READ | PROT_WRITE);
 }
 
+/* Tables from this size on are mapped by themselves: malloc, too, may clear what it has used before. */
+#define SPARSE_BYTES ((size_t)128 << 10)
+
+void *dao_host_sparse(size_t count, size_t size_bytes)
+{
+    if (size_bytes > SIZE_MAX / count) {
+        return NULL;
+    }
+    return count * size_bytes < SPARSE_BYTES ? dao_host_calloc(count, size_bytes)
+                                             : dao_host_map_pages(count * size_bytes);
+}
+
+void dao_host_sparse_free(void *address, size_t count, size_t size_bytes)
+{
+    if (address == NULL || count * size_bytes < SPARSE_BYTES) {
+        free(address);
+    } else {
+        dao_host_unmap(address, count * size_bytes);
+    }
+}
+
 void *dao_host_grow_pages(void *address, size_t size_bytes, size_t larger_bytes)
 {
     if (dao_fault_fires(DAO_FAULT_SYSTEM_MEMORY) || larger_bytes > SIZE_MAX / 2) {

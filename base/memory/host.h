@@ -29,6 +29,11 @@ void dao_host_give_back(void);
 /* Returns the machine's memory in bytes. */
 size_t dao_host_total_bytes(void);
 
+/* Returns zeroed memory for a table of which most may never be touched: a large one takes memory page by page
+   as it is. Freed by dao_host_sparse_free() with the same size; NULL is allowed. */
+void *dao_host_sparse(size_t count, size_t size_bytes);
+void dao_host_sparse_free(void *address, size_t count, size_t size_bytes);
+
 /* Reserves address space without memory behind it, aligned to `alignment_bytes`, a power of two. */
 void *dao_host_reserve(size_t size_bytes, size_t alignment_bytes);
 

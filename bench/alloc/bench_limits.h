@@ -20,7 +20,7 @@
 #define DAO_BENCH_INSTRUCTIONS_SEGMENTS_TIGHT_MAX 600
 
 /* Instructions for a request that is refused while 30,000 holes are almost large enough. */
-#define DAO_BENCH_INSTRUCTIONS_REFUSED_MAX 150000
+#define DAO_BENCH_INSTRUCTIONS_REFUSED_MAX 125000
 
 /* Trace, or what the names of several begin with, the first that fits; ns of a pair over ns of a lock pair;
    smallest device over peak live without and with page mapping, and of a place that grows
