@@ -184,10 +184,10 @@ static void all_unlink(dao_slabs_t *slabs, dao_slab_t *slab)
 
 /* ---- slabs begin and end ---- */
 
-uint32_t dao_slabs_next_count(const dao_slabs_t *slabs, uint32_t class_index)
+/* dao_slabs_next_count() of a class with so many objects out. */
+static uint32_t count_for(uint64_t out_count, uint32_t object_bytes)
 {
-    uint32_t object_bytes = dao_slab_object_bytes(slabs->sizes, class_index);
-    uint64_t bytes = slabs->classes[class_index].out_count * object_bytes / POPULATION_SHARE;
+    uint64_t bytes = out_count * object_bytes / POPULATION_SHARE;
     if (bytes > DAO_SLAB_BYTES_MAX) {
         bytes = DAO_SLAB_BYTES_MAX;
     } else if (bytes < DAO_SLAB_GRANULE_BYTES) {
@@ -199,6 +199,12 @@ uint32_t dao_slabs_next_count(const dao_slabs_t *slabs, uint32_t class_index)
     }
     DAO_ASSERT(count > 0);
     return count;
+}
+
+uint32_t dao_slabs_next_count(const dao_slabs_t *slabs, uint32_t class_index)
+{
+    return count_for(slabs->classes[class_index].out_count,
+                     dao_slab_object_bytes(slabs->sizes, class_index));
 }
 
 /* Makes a descriptor, all zero. */
@@ -354,7 +360,7 @@ void dao_slabs_drop_spares(dao_slabs_t *slabs)
 /* ---- objects ---- */
 
 /* Takes objects out of one slab that is in no list. */
-static uint32_t take_from(dao_slab_t *slab, void **addresses, uint32_t most)
+static uint32_t take_from(dao_slab_t *slab, uint64_t *objects, uint32_t most)
 {
     DAO_ASSERT(slab->free_count > 0);
     uint32_t count = 0;
@@ -362,7 +368,7 @@ static uint32_t take_from(dao_slab_t *slab, void **addresses, uint32_t most)
         while (slab->free_bits[i] != 0 && count < most) {
             uint32_t bit = (uint32_t)__builtin_ctzll(slab->free_bits[i]);
             slab->free_bits[i] &= slab->free_bits[i] - 1;
-            addresses[count++] = slab->address + (size_t)(i * BITS + bit) * slab->object_bytes;
+            objects[count++] = dao_slab_object(slab, i * BITS + bit);
         }
     }
     slab->free_count -= count;
@@ -371,7 +377,7 @@ static uint32_t take_from(dao_slab_t *slab, void **addresses, uint32_t most)
     return count;
 }
 
-uint32_t dao_slabs_take(dao_slabs_t *slabs, uint32_t class_index, void **addresses, uint32_t most)
+uint32_t dao_slabs_take(dao_slabs_t *slabs, uint32_t class_index, uint64_t *objects, uint32_t most)
 {
     DAO_ASSERT(class_index < DAO_SLAB_CLASS_COUNT);
     dao_slab_class_t *class = &slabs->classes[class_index];
@@ -382,7 +388,7 @@ uint32_t dao_slabs_take(dao_slabs_t *slabs, uint32_t class_index, void **address
             class->spare = NULL;
         }
         dao_slab_t *slab = class->partial;
-        count += take_from(slab, addresses + count, most - count);
+        count += take_from(slab, objects + count, most - count);
         if (slab->free_count == 0) {
             class_unlink(slabs, slab);
         }
@@ -406,11 +412,11 @@ static void settle_whole(dao_slabs_t *slabs, dao_slab_t *slab)
 }
 
 /* Ends a spare slab that is larger than a new one would be. */
-static void check_spare(dao_slabs_t *slabs, uint32_t class_index)
+static void check_spare(dao_slabs_t *slabs, dao_slab_class_t *class)
 {
-    dao_slab_t *spare = slabs->classes[class_index].spare;
-    if (spare != NULL && spare->object_count > dao_slabs_next_count(slabs, class_index)) {
-        slabs->classes[class_index].spare = NULL;
+    dao_slab_t *spare = class->spare;
+    if (spare != NULL && spare->object_count > count_for(class->out_count, spare->object_bytes)) {
+        class->spare = NULL;
         retire(slabs, spare);
     }
 }
@@ -436,7 +442,7 @@ void dao_slabs_give(dao_slabs_t *slabs, uint64_t object)
     if (is_whole) {
         settle_whole(slabs, slab);
     }
-    check_spare(slabs, slab->class_index);
+    check_spare(slabs, &slabs->classes[slab->class_index]);
 }
 
 /* ---- the mailbox ---- */

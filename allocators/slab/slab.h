@@ -142,6 +142,12 @@ static inline uint64_t dao_slab_object(const dao_slab_t *slab, uint32_t index)
     return (uint64_t)(uintptr_t)slab | (uint64_t)index << DAO_SLAB_POINTER_BITS;
 }
 
+static inline void *dao_slab_object_address(uint64_t object)
+{
+    const dao_slab_t *slab = dao_slab_of_object(object);
+    return slab->address + (size_t)dao_slab_object_index(object) * slab->object_bytes;
+}
+
 /* ---- an entry of the map: all that a free has to know of a slab, in one word, so that it cannot be torn.
         From the lowest bit up: the granule's number in the slab (4 bits, those that are 0 in the descriptor's
         address), the address of the descriptor (to bit 47), the class (6), the number of objects less 1 (10)
@@ -224,7 +230,7 @@ dao_slab_t *dao_slabs_prepare(dao_slabs_t *slabs, uint32_t class_index, uint32_t
 bool dao_slabs_add(dao_slabs_t *slabs, dao_slab_t *slab, void *address);
 
 /* Takes up to `most` free objects of a class out of its slabs, by address; returns how many. */
-uint32_t dao_slabs_take(dao_slabs_t *slabs, uint32_t class_index, void **addresses, uint32_t most);
+uint32_t dao_slabs_take(dao_slabs_t *slabs, uint32_t class_index, uint64_t *objects, uint32_t most);
 
 /* Puts an object that nobody has any more back into its slab. A slab that is whole again becomes the spare
    one of its class, or ends. */

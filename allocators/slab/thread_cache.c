@@ -214,15 +214,14 @@ static bool refill_locked(dao_thread_cache_t *cache, dao_magazines_t *own, uint3
     DAO_ASSERT(room_bytes >= 0);
     uint32_t room_count = (uint32_t)(room_bytes / magazine->object_bytes);
     uint32_t batch_count = (magazine->capacity + 1) / 2;
-    void *addresses[DAO_MAGAZINE_OBJECT_MAX];
-    uint32_t count = dao_slabs_take(&cache->slabs, class_index, addresses,
+    uint64_t objects[DAO_MAGAZINE_OBJECT_MAX];
+    uint32_t count = dao_slabs_take(&cache->slabs, class_index, objects,
                                     batch_count <= room_count ? batch_count : room_count + 1);
     for (uint32_t i = 0; i < count; i++) {
-        uint64_t object = dao_slabs_object_at(&cache->slabs, addresses[i]);
+        dao_slab_t *slab = dao_slab_of_object(objects[i]);
         dao_magazine_object_t *place = &magazine->objects[count - 1 - i]; /* the first is handed out first */
-        atomic_store_explicit(&place->address, addresses[i], relaxed);
-        atomic_store_explicit(&place->word, &dao_slab_of_object(object)->words[dao_slab_object_index(object)],
-                              relaxed);
+        atomic_store_explicit(&place->address, dao_slab_object_address(objects[i]), relaxed);
+        atomic_store_explicit(&place->word, &slab->words[dao_slab_object_index(objects[i])], relaxed);
     }
     atomic_store_explicit(&magazine->count, count, relaxed);
     own->used_floor += count * magazine->object_bytes;

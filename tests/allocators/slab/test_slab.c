@@ -48,7 +48,13 @@ static void give(void *address)
 
 static uint32_t take(void **addresses, uint32_t most)
 {
-    return dao_slabs_take(&slabs, CLASS, addresses, most);
+    uint64_t objects[COUNT + 1];
+    CU_ASSERT_TRUE_FATAL(most <= COUNT + 1);
+    uint32_t count = dao_slabs_take(&slabs, CLASS, objects, most);
+    for (uint32_t i = 0; i < count; i++) {
+        addresses[i] = dao_slab_object_address(objects[i]);
+    }
+    return count;
 }
 
 static void every_size_has_the_smallest_class_that_holds_it(void)
