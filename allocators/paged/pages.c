@@ -734,8 +734,8 @@ static bool window_is_valid(const dao_pages_t *pages, uint32_t w, const dao_rang
         mapped_count += index != NONE;
         bool has_bit = (window->mapped[local / WORD_BITS] >> local % WORD_BITS & 1) != 0;
         if (has_bit != (index != NONE) ||
-            (index != NONE && (local >= window->mapped_end ||
-                               pages->table[index].place != place_of(pages, w, local)))) {
+            (index != NONE &&
+             (local >= window->mapped_end || pages->table[index].place != place_of(pages, w, local)))) {
             return false;
         }
     }

@@ -203,8 +203,7 @@ static uint32_t count_for(uint64_t out_count, uint32_t object_bytes)
 
 uint32_t dao_slabs_next_count(const dao_slabs_t *slabs, uint32_t class_index)
 {
-    return count_for(slabs->classes[class_index].out_count,
-                     dao_slab_object_bytes(slabs->sizes, class_index));
+    return count_for(slabs->classes[class_index].out_count, dao_slab_object_bytes(slabs->sizes, class_index));
 }
 
 /* Makes a descriptor, all zero. */

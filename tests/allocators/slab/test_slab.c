@@ -166,7 +166,7 @@ static void a_descriptor_is_used_again(void)
 
 static void what_was_mailed_is_put_back_by_a_drain(void)
 {
-    void *addresses[COUNT];
+    void *addresses[COUNT] = {NULL};
     add();
     CU_ASSERT_EQUAL(take(addresses, COUNT), COUNT);
     for (uint32_t i = 0; i < 3; i++) {
