@@ -25,7 +25,26 @@ void dao_plan_input_finish(dao_plan_input_t *lifetimes)
     dao_host_free(lifetimes->end_clocks);
     dao_host_free(lifetimes->id_offsets);
     dao_host_free(lifetimes->ids);
+    dao_host_free(lifetimes->labels);
+    dao_host_free(lifetimes->operator_times);
+    dao_host_free(lifetimes->texts);
     *lifetimes = (dao_plan_input_t){0};
+}
+
+/* Puts a text and its zero behind the others. */
+static dao_status_t put_text(char **texts, size_t *used, size_t *capacity, const char *text)
+{
+    size_t bytes = strlen(text) + 1;
+    while (*capacity - *used < bytes) {
+        char *grown = dao_tool_grow(*texts, capacity, *capacity, 1);
+        if (grown == NULL) {
+            return DAO_ERR_NO_HOST_MEMORY;
+        }
+        *texts = grown;
+    }
+    memcpy(*texts + *used, text, bytes);
+    *used += bytes;
+    return DAO_OK;
 }
 
 static dao_status_t add_id(dao_plan_input_t *lifetimes, const char *id)
@@ -36,19 +55,8 @@ static dao_status_t add_id(dao_plan_input_t *lifetimes, const char *id)
         return DAO_ERR_NO_HOST_MEMORY;
     }
     lifetimes->id_offsets = offsets;
-    size_t bytes = strlen(id) + 1;
-    while (lifetimes->id_bytes_capacity - lifetimes->id_bytes < bytes) {
-        char *ids =
-            dao_tool_grow(lifetimes->ids, &lifetimes->id_bytes_capacity, lifetimes->id_bytes_capacity, 1);
-        if (ids == NULL) {
-            return DAO_ERR_NO_HOST_MEMORY;
-        }
-        lifetimes->ids = ids;
-    }
-    memcpy(lifetimes->ids + lifetimes->id_bytes, id, bytes);
     offsets[lifetimes->buffer_count] = lifetimes->id_bytes;
-    lifetimes->id_bytes += bytes;
-    return DAO_OK;
+    return put_text(&lifetimes->ids, &lifetimes->id_bytes, &lifetimes->id_bytes_capacity, id);
 }
 
 dao_status_t dao_plan_input_add(dao_plan_input_t *lifetimes, const char *id, const dao_plan_buffer_t *buffer,
@@ -92,6 +100,42 @@ dao_status_t dao_plan_input_add_gap(dao_plan_input_t *lifetimes, const dao_plan_
     gaps[lifetimes->gap_count] = *gap;
     gaps[lifetimes->gap_count++].buffer = lifetimes->buffer_count - 1;
     return DAO_OK;
+}
+
+/* ---- labels ---- */
+
+/* A number is the offset among the texts, plus 1. */
+dao_status_t dao_plan_input_add_text(dao_plan_input_t *lifetimes, const char *text, size_t *out_number)
+{
+    *out_number = *text == '\0' ? 0 : lifetimes->text_bytes + 1;
+    return *text == '\0'
+               ? DAO_OK
+               : put_text(&lifetimes->texts, &lifetimes->text_bytes, &lifetimes->text_capacity, text);
+}
+
+dao_status_t dao_plan_input_add_label(dao_plan_input_t *lifetimes, const dao_plan_label_t *label)
+{
+    while (lifetimes->label_count < lifetimes->buffer_count) {
+        dao_plan_label_t *labels = dao_tool_grow(lifetimes->labels, &lifetimes->label_capacity,
+                                                 lifetimes->label_count, sizeof(*labels));
+        if (labels == NULL) {
+            return DAO_ERR_NO_HOST_MEMORY;
+        }
+        lifetimes->labels = labels;
+        labels[lifetimes->label_count++] = (dao_plan_label_t){0};
+    }
+    lifetimes->labels[lifetimes->buffer_count - 1] = *label;
+    return DAO_OK;
+}
+
+dao_plan_label_t dao_plan_input_label(const dao_plan_input_t *lifetimes, size_t buffer)
+{
+    return buffer < lifetimes->label_count ? lifetimes->labels[buffer] : (dao_plan_label_t){0};
+}
+
+const char *dao_plan_input_text(const dao_plan_input_t *lifetimes, size_t number)
+{
+    return number == 0 ? "" : lifetimes->texts + number - 1;
 }
 
 /* Puts the clocks of the last buffer behind those of the others. */

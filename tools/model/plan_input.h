@@ -10,6 +10,22 @@
 
 #include <dao/plan.h>
 
+#include <string.h>
+
+/* What a file tells of a buffer besides: numbers of texts, for dao_plan_input_text(); 0 is "". */
+typedef struct dao_plan_label {
+    size_t tag;    /* what it is for */
+    size_t maker;  /* the operator or function that made it */
+    size_t module; /* of the program that it belongs to, see dao_plan_module_between() */
+} dao_plan_label_t;
+
+/* Returns what stands between the parts of a module: of "encoder.0.mlp" dots; of a call stack, "main
+   (a.py:3); step (a.py:9)", which has the outermost call first, semicolons. */
+static inline const char *dao_plan_module_between(const char *module)
+{
+    return strchr(module, ';') != NULL ? ";" : ".";
+}
+
 typedef struct dao_plan_input {
     dao_plan_buffer_t *buffers;
     size_t buffer_count, buffer_capacity;
@@ -22,6 +38,12 @@ typedef struct dao_plan_input {
     size_t id_capacity;
     char *ids;
     size_t id_bytes, id_bytes_capacity;
+    dao_plan_label_t *labels; /* of the first label_count buffers; the others have none */
+    size_t label_count, label_capacity;
+    char *texts; /* of labels */
+    size_t text_bytes, text_capacity;
+    uint64_t *operator_times; /* of a step: the first time that is an operator's; operator_count of them */
+    size_t operator_count, operator_time_capacity;
     uint64_t window_end;     /* of events and steps: lives from 0 began before, lives to here go on; else 0 */
     uint64_t left_out_count; /* what the file has without bytes or without a life */
     dao_life_counts_t counts; /* how events became lives; all zero where the file tells lives itself */
@@ -43,6 +65,18 @@ DAO_NODISCARD dao_status_t dao_plan_input_add_gap(dao_plan_input_t *lifetimes, c
    again. */
 DAO_NODISCARD dao_status_t dao_plan_input_add_clocks(dao_plan_input_t *lifetimes, const uint32_t *begin,
                                                      const uint32_t *end);
+
+/* Adds a text for labels; the caller sees to it that equal ones are added once. DAO_ERR_NO_HOST_MEMORY. */
+DAO_NODISCARD dao_status_t dao_plan_input_add_text(dao_plan_input_t *lifetimes, const char *text,
+                                                   size_t *out_number);
+
+/* Says of the last buffer what it is for and what made it. DAO_ERR_NO_HOST_MEMORY. */
+DAO_NODISCARD dao_status_t dao_plan_input_add_label(dao_plan_input_t *lifetimes,
+                                                    const dao_plan_label_t *label);
+
+/* Returns what is told of a buffer, and a text of it. */
+dao_plan_label_t dao_plan_input_label(const dao_plan_input_t *lifetimes, size_t buffer);
+const char *dao_plan_input_text(const dao_plan_input_t *lifetimes, size_t number);
 
 /* The problem of placing these buffers, everything else 0; it borrows them. */
 dao_plan_problem_t dao_plan_input_problem(const dao_plan_input_t *lifetimes);

@@ -11,6 +11,12 @@
 
 #include <string.h>
 
+/* What made that which was there before the step. */
+#define MAKER_BEFORE "before the step"
+
+/* Longer names of modules are left out. */
+enum { MODULE_BYTES = 512 };
+
 /* A life while it is not known yet whether it ends. */
 typedef struct life {
     uint64_t begin;
@@ -18,7 +24,7 @@ typedef struct life {
 } life_t;
 
 static dao_status_t add_life(dao_plan_input_t *lifetimes, const char *id, const life_t *life, uint64_t last,
-                             uint64_t size_bytes)
+                             uint64_t size_bytes, bool *out_added)
 {
     if (size_bytes > DAO_PLAN_SIZE_MAX) {
         return dao_error(DAO_ERR_OVERFLOW, "\"%.64s\" has more than 2^48 bytes",
@@ -29,7 +35,7 @@ static dao_status_t add_life(dao_plan_input_t *lifetimes, const char *id, const 
                                 .size_bytes = size_bytes,
                                 .fixed_offset = DAO_PLAN_NOWHERE,
                                 .pool = DAO_PLAN_ANY_POOL};
-    return dao_plan_input_add(lifetimes, id, &buffer, NULL);
+    return dao_plan_input_add(lifetimes, id, &buffer, out_added);
 }
 
 /* Of a whole life, which is not of one line. */
@@ -58,7 +64,8 @@ static dao_status_t add_tensors(const dao_event_file_t *file, const life_t *live
     const char *id = file->ids.count > 0 ? file->ids.text : NULL;
     dao_status_t status = DAO_OK;
     for (size_t i = 0; i < file->tensor_count && status == DAO_OK; i++) {
-        status = add_life(lifetimes, id, &lives[i], file->record_count + 1, file->tensors[i].size_bytes);
+        status =
+            add_life(lifetimes, id, &lives[i], file->record_count + 1, file->tensors[i].size_bytes, NULL);
         id = id != NULL ? id + strlen(id) + 1 : NULL;
     }
     return status;
@@ -101,7 +108,8 @@ static dao_status_t read_event_lives(const char *path, const dao_read_choice_t *
 typedef struct step_lives {
     const dao_step_trace_t *trace;
     life_t *lives;
-    uint64_t time; /* of the last thing that happened */
+    uint64_t time;      /* of the last thing that happened */
+    dao_id_map_t texts; /* of labels -> their numbers */
 } step_lives_t;
 
 /* Outputs come first, then the temporaries as recorded, then what is left of those goes; what is released
@@ -130,20 +138,117 @@ static void take_operator(step_lives_t *step, uint32_t index)
     }
 }
 
-static dao_status_t add_step(const step_lives_t *step, dao_plan_input_t *lifetimes)
+/* Returns what an operator does: its name without its number, which some forms put before it: "18th:add"; ""
+   if its name is a number alone. */
+static const char *maker_of(const dao_step_trace_t *trace, uint32_t index)
+{
+    const char *name = dao_trace_operator_name(trace, index);
+    const char *rest = name + strspn(name, "0123456789");
+    if (rest > name && strncmp(rest, "th:", strlen("th:")) == 0) {
+        return rest + strlen("th:");
+    }
+    return *rest == '\0' ? rest : name;
+}
+
+/* Finds the number of a text of labels, or adds it. */
+static dao_status_t find_text(step_lives_t *step, dao_plan_input_t *lifetimes, const char *text,
+                              size_t *out_number)
+{
+    uint64_t number = lifetimes->text_bytes + 1;
+    bool is_known = false;
+    *out_number = 0;
+    if (*text == '\0') {
+        return DAO_OK;
+    }
+    dao_status_t status = dao_id_map_add(&step->texts, text, strlen(text), number, &is_known, &number);
+    *out_number = (size_t)number;
+    return status == DAO_OK && !is_known ? dao_plan_input_add_text(lifetimes, text, out_number) : status;
+}
+
+static dao_status_t add_label(step_lives_t *step, dao_plan_input_t *lifetimes, const char *tag,
+                              const char *maker, const char *module)
+{
+    dao_plan_label_t label = {0};
+    dao_status_t status = find_text(step, lifetimes, tag, &label.tag);
+    status = status == DAO_OK ? find_text(step, lifetimes, maker, &label.maker) : status;
+    status = status == DAO_OK ? find_text(step, lifetimes, module, &label.module) : status;
+    return status == DAO_OK ? dao_plan_input_add_label(lifetimes, &label) : status;
+}
+
+/* Says of the last buffer what the trace tells: of what was there before, the module is what stands before
+   the last dot of its name. */
+static dao_status_t label_tensor(step_lives_t *step, uint32_t index, dao_plan_input_t *lifetimes)
+{
+    const dao_step_trace_t *trace = step->trace;
+    const dao_trace_tensor_t *tensor = &trace->tensors[index];
+    const char *tag = dao_trace_name(trace, tensor->tag_offset);
+    if (tensor->producer != DAO_TRACE_NONE) {
+        return add_label(step, lifetimes, tag, maker_of(trace, tensor->producer),
+                         dao_trace_name(trace, trace->operators[tensor->producer].module_offset));
+    }
+    char module[MODULE_BYTES] = "";
+    const char *name = dao_trace_name(trace, tensor->name_offset);
+    const char *dot = strrchr(name, '.');
+    if (dot != NULL && dot - name < MODULE_BYTES) {
+        memcpy(module, name, (size_t)(dot - name));
+    }
+    return add_label(step, lifetimes, tag, MAKER_BEFORE, module);
+}
+
+static dao_status_t add_tensor(step_lives_t *step, uint32_t index, dao_plan_input_t *lifetimes)
+{
+    const dao_step_trace_t *trace = step->trace;
+    bool is_added = false;
+    dao_status_t status = add_life(lifetimes, dao_trace_tensor_id(trace, index), &step->lives[index],
+                                   step->time + 1, trace->tensors[index].size_bytes, &is_added);
+    return status == DAO_OK && is_added ? label_tensor(step, index, lifetimes) : status;
+}
+
+/* Adds the workspace of an operator. */
+static dao_status_t add_temporaries(step_lives_t *step, uint32_t index, dao_plan_input_t *lifetimes)
+{
+    const dao_step_trace_t *trace = step->trace;
+    const dao_trace_operator_t *op = &trace->operators[index];
+    dao_status_t status = DAO_OK;
+    for (size_t i = op->temporaries.begin;
+         i < op->temporaries.begin + op->temporaries.count && status == DAO_OK; i++) {
+        const dao_trace_temporary_t *temporary = &trace->temporaries[i];
+        bool is_added = false;
+        status =
+            add_life(lifetimes, dao_trace_name(trace, temporary->id_offset),
+                     &step->lives[trace->tensor_count + i], step->time + 1, temporary->size_bytes, &is_added);
+        if (status == DAO_OK && is_added) {
+            status = add_label(step, lifetimes, "", maker_of(trace, index),
+                               dao_trace_name(trace, op->module_offset));
+        }
+    }
+    return status;
+}
+
+static dao_status_t add_step(step_lives_t *step, dao_plan_input_t *lifetimes)
 {
     const dao_step_trace_t *trace = step->trace;
     dao_status_t status = DAO_OK;
     for (uint32_t i = 0; i < trace->tensor_count && status == DAO_OK; i++) {
-        status = add_life(lifetimes, dao_trace_tensor_id(trace, i), &step->lives[i], step->time + 1,
-                          trace->tensors[i].size_bytes);
+        status = add_tensor(step, i, lifetimes);
     }
-    for (size_t i = 0; i < trace->temporary_count && status == DAO_OK; i++) {
-        status =
-            add_life(lifetimes, dao_trace_name(trace, trace->temporaries[i].id_offset),
-                     &step->lives[trace->tensor_count + i], step->time + 1, trace->temporaries[i].size_bytes);
+    for (uint32_t i = 0; i < trace->operator_count && status == DAO_OK; i++) {
+        status = add_temporaries(step, i, lifetimes);
     }
     return status;
+}
+
+static dao_status_t add_operator_time(dao_plan_input_t *lifetimes, uint32_t index, uint64_t time)
+{
+    uint64_t *times =
+        dao_tool_grow(lifetimes->operator_times, &lifetimes->operator_time_capacity, index, sizeof(*times));
+    if (times == NULL) {
+        return DAO_ERR_NO_HOST_MEMORY;
+    }
+    lifetimes->operator_times = times;
+    times[index] = time;
+    lifetimes->operator_count = index + 1;
+    return DAO_OK;
 }
 
 dao_status_t dao_plan_input_of_step(const dao_step_trace_t *trace, dao_plan_input_t *out_lifetimes)
@@ -153,12 +258,18 @@ dao_status_t dao_plan_input_of_step(const dao_step_trace_t *trace, dao_plan_inpu
     if (step.lives == NULL) {
         return DAO_ERR_NO_HOST_MEMORY;
     }
-    for (uint32_t i = 0; i < trace->operator_count; i++) {
+    dao_plan_input_init(&lifetimes);
+    dao_id_map_init(&step.texts);
+    dao_status_t status = DAO_OK;
+    for (uint32_t i = 0; i < trace->operator_count && status == DAO_OK; i++) {
+        status = add_operator_time(&lifetimes, i, step.time + 1);
         take_operator(&step, i);
     }
-    dao_plan_input_init(&lifetimes);
-    lifetimes.window_end = step.time + 1;
-    dao_status_t status = add_step(&step, &lifetimes);
+    if (status == DAO_OK) {
+        lifetimes.window_end = step.time + 1;
+        status = add_step(&step, &lifetimes);
+    }
+    dao_id_map_finish(&step.texts);
     dao_host_free(step.lives);
     if (status != DAO_OK) {
         dao_plan_input_finish(&lifetimes);
