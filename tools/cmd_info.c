@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `dao info [TRACE]`: what this build is and what devices it sees; or what a trace holds. */
 #include "tools/commands.h"
+#include "tools/options/shared.h"
 #include "tools/print/print_counts.h"
 #include "tools/print/report.h"
 #include "tools/read/events/read_events.h"
@@ -18,20 +19,9 @@ typedef struct settings {
 } settings_t;
 
 static const dao_option_t options[] = {
-    {.name = "batch",
-     .type = DAO_OPTION_TYPE_TEXT,
-     DAO_OPTION_FIELD(settings_t, batch),
-     .value = "B",
-     .help = "which batch size, if the trace's folder has several"},
-    {.name = "device",
-     .type = DAO_OPTION_TYPE_TEXT,
-     DAO_OPTION_FIELD(settings_t, device),
-     .value = "D",
-     .help = "which device of the file; without it the one with the highest peak"},
-    {.name = "json",
-     .type = DAO_OPTION_TYPE_FLAG,
-     DAO_OPTION_FIELD(settings_t, is_json),
-     .help = "print one JSON object"},
+    DAO_OPTION_BATCH(settings_t, batch),
+    DAO_OPTION_LOG_DEVICE("device", settings_t, device),
+    DAO_OPTION_JSON(settings_t, is_json, "print one JSON object"),
     {.name = NULL},
 };
 

@@ -3,6 +3,7 @@
    with a place for each buffer; each is made of the one before it. */
 #include "tools/commands.h"
 #include "tools/model/history.h"
+#include "tools/options/shared.h"
 #include "tools/plan/plan_write.h"
 #include "tools/print/report.h"
 #include "tools/read/events/read_lifetimes.h"
@@ -111,20 +112,9 @@ static const dao_option_t options[] = {
      .value = "FORM",
      .name_at = form_at,
      .help = "one of those above; without it by the ending of OUT"},
-    {.name = "batch",
-     .type = DAO_OPTION_TYPE_TEXT,
-     DAO_OPTION_FIELD(settings_t, batch),
-     .value = "B",
-     .help = "which batch size, if a step's folder has several"},
-    {.name = "device",
-     .type = DAO_OPTION_TYPE_TEXT,
-     DAO_OPTION_FIELD(settings_t, device),
-     .value = "D",
-     .help = "which device of the file; without it the one with the highest peak"},
-    {.name = "json",
-     .type = DAO_OPTION_TYPE_FLAG,
-     DAO_OPTION_FIELD(settings_t, is_json),
-     .help = "say in one JSON object what was written"},
+    DAO_OPTION_BATCH(settings_t, batch),
+    DAO_OPTION_LOG_DEVICE("device", settings_t, device),
+    DAO_OPTION_JSON(settings_t, is_json, "say in one JSON object what was written"),
     {.name = NULL},
 };
 

@@ -6,6 +6,7 @@
 #include "tools/fit/link_device.h"
 #include "tools/fit/torch_pool.h"
 #include "tools/options/complain.h"
+#include "tools/options/shared.h"
 #include "tools/print/report.h"
 #include "tools/read/events/read_lifetimes.h"
 #include "tools/read/form/recognise.h"
@@ -22,9 +23,6 @@
 /* Steps of the planner, some 5 to 50 ns each: a second at most. A plan is there long before. */
 #define PLAN_WORK UINT64_C(20000000)
 
-/* Where no device and no rate is named: PCIe 5, as dao simulate takes it. */
-#define USUAL_RATE (UINT64_C(50) * DAO_GB)
-
 /* Of every copy, as dao simulate takes it. */
 #define LATENCY_NS UINT64_C(10000)
 
@@ -36,17 +34,6 @@ typedef struct settings {
     const char *batch, *log_device;
     bool is_json;
 } settings_t;
-
-#define DEVICE_NAME(name, memory_bytes, rate) name,
-DAO_OPTION_NAMES(device_at, DAO_LINK_DEVICE_LIST(DEVICE_NAME))
-
-static const struct {
-    uint64_t memory_bytes, rate;
-} devices[] = {
-#define DEVICE_ROW(name, memory_bytes, rate) {memory_bytes, rate},
-    DAO_LINK_DEVICE_LIST(DEVICE_ROW)
-#undef DEVICE_ROW
-};
 
 static const dao_option_t options[] = {
     {.name = "memory",
@@ -64,7 +51,7 @@ static const dao_option_t options[] = {
      .type = DAO_OPTION_TYPE_NAME,
      DAO_OPTION_FIELD(settings_t, device),
      .value = "DEVICE",
-     .name_at = device_at,
+     .name_at = dao_link_device_at,
      .help = "its memory and link"},
     {.name = "link",
      .type = DAO_OPTION_TYPE_RATE,
@@ -87,20 +74,9 @@ static const dao_option_t options[] = {
      .value = "SIZE",
      .least = 1,
      .help = "most host memory to move tensors to; without it no limit"},
-    {.name = "batch",
-     .type = DAO_OPTION_TYPE_TEXT,
-     DAO_OPTION_FIELD(settings_t, batch),
-     .value = "B",
-     .help = "which batch size, if a step's folder has several"},
-    {.name = "of",
-     .type = DAO_OPTION_TYPE_TEXT,
-     DAO_OPTION_FIELD(settings_t, log_device),
-     .value = "D",
-     .help = "which device of the file; without it the one with the highest peak"},
-    {.name = "json",
-     .type = DAO_OPTION_TYPE_FLAG,
-     DAO_OPTION_FIELD(settings_t, is_json),
-     .help = "print one JSON object"},
+    DAO_OPTION_BATCH(settings_t, batch),
+    DAO_OPTION_LOG_DEVICE("of", settings_t, log_device),
+    DAO_OPTION_JSON(settings_t, is_json, "print one JSON object"),
     {.name = NULL},
 };
 
@@ -111,10 +87,10 @@ static dao_status_t check_settings(const dao_arguments_t *arguments, void *user)
     if (settings->memory_bytes == 0 && !has_device) {
         return dao_error(DAO_ERR_INVALID, "--memory SIZE or --device DEVICE is missing");
     }
-    settings->memory_bytes =
-        settings->memory_bytes == 0 ? devices[settings->device].memory_bytes : settings->memory_bytes;
+    settings->memory_bytes = settings->memory_bytes == 0 ? dao_link_devices[settings->device].memory_bytes
+                                                         : settings->memory_bytes;
     if (settings->rate == 0) {
-        settings->rate = has_device ? devices[settings->device].rate : USUAL_RATE;
+        settings->rate = has_device ? dao_link_devices[settings->device].rate : DAO_LINK_USUAL_RATE;
     }
     return settings->reserve_bytes < settings->memory_bytes
                ? DAO_OK

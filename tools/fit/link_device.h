@@ -3,6 +3,7 @@
 #ifndef DAO_TOOLS_LINK_DEVICE_H
 #define DAO_TOOLS_LINK_DEVICE_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #define DAO_GB UINT64_C(1000000000)
@@ -35,5 +36,19 @@
     X("mi210", 64 * DAO_GB, DAO_PCIE_4_RATE)                                                                 \
     X("mi250", 64 * DAO_GB, DAO_PCIE_4_RATE)                                                                 \
     X("mi300x", 192 * DAO_GB, DAO_PCIE_5_RATE)
+
+/* Where no device and no rate is named: PCIe 5, as dao simulate takes it. */
+#define DAO_LINK_USUAL_RATE (UINT64_C(50) * DAO_GB)
+
+typedef struct dao_link_device {
+    const char *name;
+    uint64_t memory_bytes, rate;
+} dao_link_device_t;
+
+/* The devices of the list. */
+extern const dao_link_device_t dao_link_devices[];
+
+/* Returns the name of a device, NULL behind the last: the names of an option. */
+const char *dao_link_device_at(size_t index);
 
 #endif

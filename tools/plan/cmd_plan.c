@@ -3,6 +3,7 @@
 #include "base/numbers/units.h"
 #include "base/report/error.h"
 #include "tools/commands.h"
+#include "tools/options/shared.h"
 #include "tools/plan/plan_generate.h"
 #include "tools/plan/plan_table.h"
 #include "tools/plan/plan_write.h"
@@ -166,16 +167,8 @@ static const dao_option_t options[] = {
      .value = "K:N[:SEED]",
      .parse = parse_generate,
      .help = "instead of FILE: about N buffers of a kind above"},
-    {.name = "batch",
-     .type = DAO_OPTION_TYPE_TEXT,
-     DAO_OPTION_FIELD(settings_t, batch),
-     .value = "B",
-     .help = "which batch size, if FILE is a step that has several"},
-    {.name = "device",
-     .type = DAO_OPTION_TYPE_TEXT,
-     DAO_OPTION_FIELD(settings_t, device),
-     .value = "D",
-     .help = "which device of FILE; without it the one with the highest peak"},
+    DAO_OPTION_BATCH(settings_t, batch),
+    DAO_OPTION_LOG_DEVICE("device", settings_t, device),
     {.name = "verify",
      .type = DAO_OPTION_TYPE_FLAG,
      DAO_OPTION_FIELD(settings_t, is_verified),
@@ -190,10 +183,7 @@ static const dao_option_t options[] = {
      DAO_OPTION_FIELD(settings_t, output),
      .value = "PLAN",
      .help = "write the best plan as CSV: id, lower, upper, size, offset; pool, if there are several"},
-    {.name = "json",
-     .type = DAO_OPTION_TYPE_FLAG,
-     DAO_OPTION_FIELD(settings_t, is_json),
-     .help = "print one JSON array"},
+    DAO_OPTION_JSON(settings_t, is_json, "print one JSON array"),
     {.name = NULL},
 };
 

@@ -5,6 +5,7 @@
    then.                                              */
 #include "tools/commands.h"
 #include "tools/options/complain.h"
+#include "tools/options/shared.h"
 #include "tools/print/json_rows.h"
 #include "tools/read/events/read_event_file.h"
 #include "tools/read/events/read_events.h"
@@ -172,10 +173,7 @@ static const dao_option_t options[] = {
      .type = DAO_OPTION_TYPE_FLAG,
      DAO_OPTION_FIELD(settings_t, is_prefaulted),
      .help = "touch the arena when it is made, on the host"},
-    {.name = "json",
-     .type = DAO_OPTION_TYPE_FLAG,
-     DAO_OPTION_FIELD(settings_t, is_json),
-     .help = "print a JSON array, an object a step"},
+    DAO_OPTION_JSON(settings_t, is_json, "print a JSON array, an object a step"),
     {.name = NULL},
 };
 

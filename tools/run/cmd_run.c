@@ -2,6 +2,7 @@
 /* `dao run TRACE`: executes a step for real in limited memory and says what that cost. */
 #include "tools/commands.h"
 #include "tools/options/complain.h"
+#include "tools/options/shared.h"
 #include "tools/print/report.h"
 #include "tools/read/step/read_step.h"
 #include "tools/run/run_plan.h"
@@ -127,15 +128,8 @@ static const dao_option_t options[] = {
      .type = DAO_OPTION_TYPE_FLAG,
      DAO_OPTION_FIELD(settings_t, is_verified),
      .help = "read everything back, and check the executor at every operator"},
-    {.name = "batch",
-     .type = DAO_OPTION_TYPE_TEXT,
-     DAO_OPTION_FIELD(settings_t, batch),
-     .value = "B",
-     .help = "which batch size, if the trace's folder has several"},
-    {.name = "json",
-     .type = DAO_OPTION_TYPE_FLAG,
-     DAO_OPTION_FIELD(settings_t, is_json),
-     .help = "print one JSON object"},
+    DAO_OPTION_BATCH(settings_t, batch),
+    DAO_OPTION_JSON(settings_t, is_json, "print one JSON object"),
     {.name = NULL},
 };
 

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/fit/link_device.h"
+
+const dao_link_device_t dao_link_devices[] = {
+#define DEVICE_ROW(name, memory_bytes, rate) {name, memory_bytes, rate},
+    DAO_LINK_DEVICE_LIST(DEVICE_ROW)
+#undef DEVICE_ROW
+};
+
+enum { DEVICE_COUNT = sizeof(dao_link_devices) / sizeof(dao_link_devices[0]) };
+
+const char *dao_link_device_at(size_t index)
+{
+    return index < DEVICE_COUNT ? dao_link_devices[index].name : NULL;
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Options that many commands have: rows of their tables. */
+#ifndef DAO_TOOLS_SHARED_H
+#define DAO_TOOLS_SHARED_H
+
+#include "tools/options/options.h"
+
+#define DAO_OPTION_BATCH(settings, field)                                                                    \
+    {                                                                                                        \
+        .name = "batch", .type = DAO_OPTION_TYPE_TEXT, DAO_OPTION_FIELD(settings, field), .value = "B",      \
+        .help = "which batch size, if a step's folder has several"                                           \
+    }
+
+/* What happened on one of the devices that a file tells of: "device", or "of" where that is another thing. */
+#define DAO_OPTION_LOG_DEVICE(text, settings, field)                                                         \
+    {                                                                                                        \
+        .name = (text), .type = DAO_OPTION_TYPE_TEXT, DAO_OPTION_FIELD(settings, field), .value = "D",       \
+        .help = "which device of the file; without it the one with the highest peak"                         \
+    }
+
+#define DAO_OPTION_JSON(settings, field, text)                                                               \
+    {                                                                                                        \
+        .name = "json", .type = DAO_OPTION_TYPE_FLAG, DAO_OPTION_FIELD(settings, field), .help = (text)      \
+    }
+
+#endif
