@@ -239,13 +239,16 @@ expect 2 "is no range of capacities" simulate "$gpt" --sweep 8GiB
 expect 2 "is no range of capacities" simulate "$gpt" --sweep 8GiB..0GiB
 expect 2 "--capacity is what --sweep" simulate "$gpt" --sweep 90%..80% --capacity 50%
 expect 2 "both choose the capacity" simulate "$gpt" --sweep 90%..80% --slow-down 2
-expect 2 "leave --json out" simulate "$gpt" --explain --json
 expect 1 "needs" simulate "$small_step" --capacity 1MB
 expect 1 "to copy in and out what each kernel uses" simulate "$gpt" --link-in 1B/s
 expect 0 "script-async" simulate "$small_step" --scheme all --host 1KB
 expect 1 'kernel "38th:clone" (number 38)' simulate "$trace" --scheme lru --host 1KB
 expect 1 "leave --host out" simulate "$small_step" --scheme async --host 1GB
 expect 0 "a tenth faster file by" simulate "$small_step" --scheme plan --explain --host 1KB --file-in 1GB/s
+expect 0 '"buy":' simulate "$small_step" --scheme plan --explain --host 1KB --file-in 1GB/s --json
+has stalls
+has window_filled_by
+has faster_file_gain_s
 expect 0 '"online"' simulate "$small_step" --json
 [ "$(head -1 "$folder/out")" = "[" ] || fail "no array"
 for field in scheme fraction capacity_bytes smallest_capacity_bytes step_s bound_s ratio compute_s bytes_in \
@@ -254,6 +257,10 @@ for field in scheme fraction capacity_bytes smallest_capacity_bytes step_s bound
     has $field
 done
 cp "$folder/out" "$folder/first"
+expect 0 '"buy":' simulate "$small_step" --scheme plan --explain --host 1KB --file-in 1GB/s --json
+has stalls
+has window_filled_by
+has faster_file_gain_s
 expect 0 '"online"' simulate "$small_step" --json
 cmp -s "$folder/first" "$folder/out" || fail "two simulations differ"
 expect 0 "90.0%" simulate "$small_step" --sweep 90%..20% --half-duplex --latency 1us --link-out 10GB/s

@@ -163,6 +163,19 @@ void dao_report_list_item(dao_report_t *report, dao_report_t *item)
     }
 }
 
+const char *dao_report_json(const dao_report_t *report)
+{
+    return report->has_failed ? NULL
+                              : json_object_to_json_string_ext(
+                                    report->object, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE);
+}
+
+void dao_report_drop(dao_report_t *report)
+{
+    (void)json_object_put(report->object);
+    report->object = NULL;
+}
+
 int dao_report_end(dao_report_t *report)
 {
     if (report->is_json && !report->has_failed) {

@@ -37,6 +37,12 @@ void dao_report_item(dao_report_t *report, const char *key, dao_report_t *item);
 void dao_report_begin_list(dao_report_t *report, bool is_json);
 void dao_report_list_item(dao_report_t *report, dao_report_t *item);
 
+/* Returns the object as JSON, borrowed until it changes; NULL if there was no memory for it. */
+const char *dao_report_json(const dao_report_t *report);
+
+/* Gives up the object of a report that is not printed. */
+void dao_report_drop(dao_report_t *report);
+
 /* Prints the object, if it is one, and flushes. Returns an exit code: DAO_EXIT_FAILED if there was no memory
    for the object. That standard output cannot be written is for dao_output_close(). */
 int dao_report_end(dao_report_t *report);

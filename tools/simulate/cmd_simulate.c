@@ -3,6 +3,7 @@
    need. */
 #include "tools/commands.h"
 #include "tools/model/step_problem.h"
+#include "tools/options/shared.h"
 #include "tools/print/report.h"
 #include "tools/read/step/read_step.h"
 #include "tools/simulate/explain.h"
@@ -195,15 +196,8 @@ static const dao_option_t options[] = {
      .type = DAO_OPTION_TYPE_FLAG,
      DAO_OPTION_FIELD(settings_t, moves_all),
      .help = "sync, half-sync, async: every feature map moves, whatever the capacity"},
-    {.name = "batch",
-     .type = DAO_OPTION_TYPE_TEXT,
-     DAO_OPTION_FIELD(settings_t, batch),
-     .value = "B",
-     .help = "which batch size, if the trace's folder has several"},
-    {.name = "json",
-     .type = DAO_OPTION_TYPE_FLAG,
-     DAO_OPTION_FIELD(settings_t, is_json),
-     .help = "print a JSON array"},
+    DAO_OPTION_BATCH(settings_t, batch),
+    DAO_OPTION_JSON(settings_t, is_json, "print a JSON array"),
     {.name = NULL},
 };
 
@@ -217,7 +211,6 @@ static const dao_option_rule_t rules[] = {
     {"file-in", "host", true, NEEDS_HOST},
     {"file-out", "host", true, NEEDS_HOST},
     {"file-out", "file-in", true, "--file-out needs --file-in"},
-    {"explain", "json", false, "--explain writes for people; leave --json out"},
     {.option = NULL},
 };
 
@@ -316,58 +309,75 @@ static void report_head(request_t *request)
     request->has_head = true;
 }
 
-static void report_row(request_t *request, const row_t *row)
+static void print_row(request_t *request, const row_t *row)
 {
     const dao_simulation_t *simulation = &row->run.simulation;
-    double fraction = fraction_of(request, row->run.capacity_bytes);
-    if (!request->has_head && !request->settings->is_json) {
+    if (!request->has_head) {
         report_head(request);
     }
-    if (!request->settings->is_json) {
-        (void)printf("%-16s %8.1f%% %12.1f %12.3f %12.3f %8.3f %12.3f %12.1f %12.1f\n", row->scheme->name,
-                     100 * fraction, (double)row->run.capacity_bytes / 1e6,
-                     seconds(simulation->step_ns) * 1e3, seconds(row->bound.step_ns) * 1e3, ratio_of(row),
-                     seconds(simulation->first_step_ns) * 1e3, (double)simulation->in_bytes / 1e6,
-                     (double)simulation->out_bytes / 1e6);
-        dao_output_flush();
-        return;
+    (void)printf("%-16s %8.1f%% %12.1f %12.3f %12.3f %8.3f %12.3f %12.1f %12.1f\n", row->scheme->name,
+                 100 * fraction_of(request, row->run.capacity_bytes), (double)row->run.capacity_bytes / 1e6,
+                 seconds(simulation->step_ns) * 1e3, seconds(row->bound.step_ns) * 1e3, ratio_of(row),
+                 seconds(simulation->first_step_ns) * 1e3, (double)simulation->in_bytes / 1e6,
+                 (double)simulation->out_bytes / 1e6);
+    if (request->slow_down > 0) {
+        (void)printf(
+            "  the smallest capacity with which steps take at most %.3f times their kernels: here %.3f\n",
+            request->slow_down, (double)simulation->step_ns / (double)simulation->compute_ns);
     }
+    dao_output_flush();
+}
+
+static void put_row(const request_t *request, const row_t *row, dao_report_t *item)
+{
+    const dao_simulation_t *simulation = &row->run.simulation;
+    dao_report_begin(item, true);
+    dao_report_text(item, "scheme", NULL, row->scheme->name);
+    dao_report_number(item, "fraction", fraction_of(request, row->run.capacity_bytes));
+    dao_report_bytes(item, "capacity_bytes", NULL, row->run.capacity_bytes);
+    dao_report_bytes(item, "smallest_capacity_bytes", NULL, row->bound.least_capacity_bytes);
+    dao_report_number(item, "step_s", seconds(simulation->step_ns));
+    dao_report_number(item, "first_step_s", seconds(simulation->first_step_ns));
+    dao_report_number(item, "bound_s", seconds(row->bound.step_ns));
+    dao_report_number(item, "ratio", ratio_of(row));
+    dao_report_number(item, "compute_s", seconds(simulation->compute_ns));
+    dao_report_bytes(item, "bytes_in", NULL, simulation->in_bytes);
+    dao_report_bytes(item, "bytes_out", NULL, simulation->out_bytes);
+    dao_report_number(item, "plan_s", seconds(row->run.plan_ns));
+}
+
+/* Tells of a row, and where its time goes if that is asked for and known. */
+static dao_status_t report_row(request_t *request, const row_t *row)
+{
+    const dao_simulation_t *simulation = &row->run.simulation;
+    bool is_explained = request->settings->is_explained && simulation->kernel_count > 0;
     dao_report_t item;
-    dao_report_begin(&item, true);
-    dao_report_text(&item, "scheme", NULL, row->scheme->name);
-    dao_report_number(&item, "fraction", fraction);
-    dao_report_bytes(&item, "capacity_bytes", NULL, row->run.capacity_bytes);
-    dao_report_bytes(&item, "smallest_capacity_bytes", NULL, row->bound.least_capacity_bytes);
-    dao_report_number(&item, "step_s", seconds(simulation->step_ns));
-    dao_report_number(&item, "first_step_s", seconds(simulation->first_step_ns));
-    dao_report_number(&item, "bound_s", seconds(row->bound.step_ns));
-    dao_report_number(&item, "ratio", ratio_of(row));
-    dao_report_number(&item, "compute_s", seconds(simulation->compute_ns));
-    dao_report_bytes(&item, "bytes_in", NULL, simulation->in_bytes);
-    dao_report_bytes(&item, "bytes_out", NULL, simulation->out_bytes);
-    dao_report_number(&item, "plan_s", seconds(row->run.plan_ns));
-    dao_report_list_item(&request->list, &item);
+    dao_status_t status = DAO_OK;
+    if (request->settings->is_json) {
+        put_row(request, row, &item);
+        status = is_explained
+                     ? dao_explain_report(&item, request->trace, &row->problem, &row->bound, simulation)
+                     : DAO_OK;
+        dao_report_list_item(&request->list, &item);
+        return status;
+    }
+    print_row(request, row);
+    if (is_explained) {
+        status = dao_explain(request->trace, &row->problem, &row->bound, simulation);
+    } else if (request->settings->is_explained) {
+        (void)printf("  %s has no times of single kernels: nothing can be explained\n\n", row->scheme->name);
+    }
+    return status;
 }
 
 static dao_status_t run_row(request_t *request, const dao_scheme_t *scheme, uint64_t capacity_bytes)
 {
     row_t row;
     dao_status_t status = make_row(request, scheme, capacity_bytes, &row);
-    if (status != DAO_OK) {
-        return status;
+    if (status == DAO_OK) {
+        status = report_row(request, &row);
+        dao_simulation_finish(&row.run.simulation);
     }
-    report_row(request, &row);
-    if (request->slow_down > 0 && !request->settings->is_json) {
-        (void)printf(
-            "  the smallest capacity with which steps take at most %.3f times their kernels: here %.3f\n",
-            request->slow_down, (double)row.run.simulation.step_ns / (double)row.run.simulation.compute_ns);
-    }
-    if (request->settings->is_explained && row.run.simulation.kernel_count > 0) {
-        status = dao_explain(request->trace, &row.problem, &row.bound, &row.run.simulation);
-    } else if (request->settings->is_explained) {
-        (void)printf("  %s has no times of single kernels: nothing can be explained\n\n", scheme->name);
-    }
-    dao_simulation_finish(&row.run.simulation);
     return status;
 }
 

@@ -13,7 +13,6 @@
 #include "base/numbers/math.h"
 #include "base/report/error.h"
 #include "tools/options/options.h"
-#include "tools/print/report.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -128,16 +127,57 @@ static const char *file_share(const dao_stall_t *stall, char text[LABEL_BYTES])
     return stall->file_ns == 0 ? "" : text;
 }
 
-static void print_stalls(const dao_step_trace_t *trace, dao_stall_t *stalls, uint32_t count, uint64_t step_ns)
+static dao_stall_t sum_of(const dao_stall_t *stalls, uint32_t count)
 {
     dao_stall_t sum = {0};
-    char share[LABEL_BYTES];
     for (uint32_t i = 0; i < count; i++) {
         sum.total_ns += stalls[i].total_ns;
         sum.in_ns += stalls[i].in_ns;
         sum.out_ns += stalls[i].out_ns;
         sum.file_ns += stalls[i].file_ns;
     }
+    return sum;
+}
+
+static void put_stall(dao_report_t *report, const dao_stall_t *stall)
+{
+    dao_report_number(report, "stall_s", (double)stall->total_ns / 1e9);
+    dao_report_number(report, "stall_in_s", (double)stall->in_ns / 1e9);
+    dao_report_number(report, "stall_out_s", (double)stall->out_ns / 1e9);
+    dao_report_number(report, "stall_file_s", (double)stall->file_ns / 1e9);
+}
+
+/* The module of a kernel, if one is told. */
+static void put_kernel(dao_report_t *report, const char *index_key, const char *key,
+                       const dao_step_trace_t *trace, uint32_t kernel)
+{
+    dao_report_count(report, index_key, NULL, kernel);
+    dao_report_text(report, key, NULL, dao_trace_operator_name(trace, kernel));
+    if (trace->operators[kernel].module_offset != DAO_TRACE_NO_NAME) {
+        dao_report_text(report, "module", NULL,
+                        dao_trace_name(trace, trace->operators[kernel].module_offset));
+    }
+}
+
+void dao_explain_stalls(dao_report_t *report, const dao_step_trace_t *trace, dao_stall_t *stalls,
+                        uint32_t count)
+{
+    dao_stall_t sum = sum_of(stalls, count);
+    put_stall(report, &sum);
+    qsort(stalls, count, sizeof(*stalls), compare_stalls);
+    for (uint32_t i = 0; i < count && i < WORST_COUNT && stalls[i].total_ns > 0; i++) {
+        dao_report_t item;
+        dao_report_begin(&item, true);
+        put_kernel(&item, "kernel_index", "kernel", trace, stalls[i].kernel);
+        put_stall(&item, &stalls[i]);
+        dao_report_item(report, "stalls", &item);
+    }
+}
+
+static void print_stalls(const dao_step_trace_t *trace, dao_stall_t *stalls, uint32_t count, uint64_t step_ns)
+{
+    dao_stall_t sum = sum_of(stalls, count);
+    char share[LABEL_BYTES];
     (void)printf(
         "\n  no kernel runs in %.3f ms of the last step, %.1f%% of it: %.1f%% copies in, %.1f%% only "
         "copies out%s\n",
@@ -216,7 +256,15 @@ static void make_faster(dao_swap_tier_t *tier)
     tier->out_bytes_per_second = tenth_more(tier->out_bytes_per_second);
 }
 
-static dao_status_t print_purchases(const dao_swap_problem_t *problem, const dao_swap_bound_t *bound)
+/* What a tenth more of each gains, and the name of what gains most. */
+typedef struct purchases {
+    uint64_t memory_ns, link_ns, file_ns;
+    bool has_file;
+    const char *advice;
+} purchases_t;
+
+static dao_status_t find_purchases(const dao_swap_problem_t *problem, const dao_swap_bound_t *bound,
+                                   purchases_t *out_purchases)
 {
     static const char *const names[] = {"memory", "the link", "a faster file"};
     bool has_file = problem->file.in_bytes_per_second != 0;
@@ -232,13 +280,21 @@ static dao_status_t print_purchases(const dao_swap_problem_t *problem, const dao
         advice = gains_ns[i] > most_ns ? names[i] : advice;
         most_ns = dao_larger(most_ns, gains_ns[i]);
     }
+    *out_purchases = (purchases_t){gains_ns[0], gains_ns[1], gains_ns[2], has_file, advice};
+    return status;
+}
+
+static dao_status_t print_purchases(const dao_swap_problem_t *problem, const dao_swap_bound_t *bound)
+{
+    purchases_t found;
+    dao_status_t status = find_purchases(problem, bound, &found);
     if (status == DAO_OK) {
         (void)printf("  a tenth more memory lowers the bound by %.1f%%, a tenth faster link by %.1f%%",
-                     percent(gains_ns[0], bound->step_ns), percent(gains_ns[1], bound->step_ns));
-        if (has_file) {
-            (void)printf(", a tenth faster file by %.1f%%", percent(gains_ns[2], bound->step_ns));
+                     percent(found.memory_ns, bound->step_ns), percent(found.link_ns, bound->step_ns));
+        if (found.has_file) {
+            (void)printf(", a tenth faster file by %.1f%%", percent(found.file_ns, bound->step_ns));
         }
-        (void)printf(": buy %s\n", advice);
+        (void)printf(": buy %s\n", found.advice);
     }
     return status;
 }
@@ -254,15 +310,26 @@ static void print_loss(const dao_swap_bound_t *bound, uint64_t step_ns)
     }
 }
 
-dao_status_t dao_explain(const dao_step_trace_t *trace, const dao_swap_problem_t *problem,
-                         const dao_swap_bound_t *bound, const dao_simulation_t *simulation)
+/* Finds the stalls of the last step; the caller frees them. */
+static dao_stall_t *make_stalls(const dao_swap_problem_t *problem, const dao_simulation_t *simulation)
 {
     dao_stall_t *stalls = dao_host_calloc(problem->kernel_count, sizeof(*stalls));
     if (stalls == NULL) {
-        return dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory to explain %" PRIu32 " kernels",
-                         problem->kernel_count);
+        (void)dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory to explain %" PRIu32 " kernels",
+                        problem->kernel_count);
+        return NULL;
     }
     dao_find_stalls(simulation, problem->kernel_count, simulation->step_count - 1, stalls);
+    return stalls;
+}
+
+dao_status_t dao_explain(const dao_step_trace_t *trace, const dao_swap_problem_t *problem,
+                         const dao_swap_bound_t *bound, const dao_simulation_t *simulation)
+{
+    dao_stall_t *stalls = make_stalls(problem, simulation);
+    if (stalls == NULL) {
+        return DAO_ERR_NO_HOST_MEMORY;
+    }
     print_stalls(trace, stalls, problem->kernel_count, simulation->step_ns);
     dao_host_free(stalls);
     print_window(trace, bound, problem->kernel_count);
@@ -270,5 +337,49 @@ dao_status_t dao_explain(const dao_step_trace_t *trace, const dao_swap_problem_t
     if (status == DAO_OK) {
         print_loss(bound, simulation->step_ns);
     }
+    return status;
+}
+
+/* ---- for programs ---- */
+
+static void put_window(dao_report_t *report, const dao_step_trace_t *trace, const dao_swap_bound_t *bound,
+                       uint32_t kernel_count)
+{
+    if (bound->window_kernel_count == 0) {
+        return;
+    }
+    uint32_t first = bound->window_first_kernel;
+    uint32_t last = (first + bound->window_kernel_count - 1) % kernel_count;
+    dao_report_count(report, "window_first_index", NULL, first);
+    dao_report_text(report, "window_first", NULL, dao_trace_operator_name(trace, first));
+    dao_report_count(report, "window_last_index", NULL, last);
+    dao_report_text(report, "window_last", NULL, dao_trace_operator_name(trace, last));
+    dao_report_number(report, "window_added_s", (double)bound->window_added_ns / 1e9);
+    dao_report_text(report, "window_filled_by", NULL, binding_text(bound->window_binding));
+    dao_report_number(report, "lookahead_s", (double)bound->lookahead_ns / 1e9);
+    dao_report_count(report, "lookahead_kernels", NULL, bound->lookahead_kernels);
+}
+
+dao_status_t dao_explain_report(dao_report_t *report, const dao_step_trace_t *trace,
+                                const dao_swap_problem_t *problem, const dao_swap_bound_t *bound,
+                                const dao_simulation_t *simulation)
+{
+    purchases_t found = {0};
+    dao_stall_t *stalls = make_stalls(problem, simulation);
+    dao_status_t status = stalls != NULL ? DAO_OK : DAO_ERR_NO_HOST_MEMORY;
+    if (status == DAO_OK) {
+        dao_explain_stalls(report, trace, stalls, problem->kernel_count);
+        put_window(report, trace, bound, problem->kernel_count);
+        status = find_purchases(problem, bound, &found);
+    }
+    if (status == DAO_OK) {
+        dao_report_number(report, "more_memory_gain_s", (double)found.memory_ns / 1e9);
+        dao_report_number(report, "faster_link_gain_s", (double)found.link_ns / 1e9);
+        if (found.has_file) {
+            dao_report_number(report, "faster_file_gain_s", (double)found.file_ns / 1e9);
+        }
+        dao_report_text(report, "buy", NULL, found.advice);
+    }
+    dao_host_free(stalls);
     return status;
 }
