@@ -135,3 +135,21 @@ dao_status_t dao_fit_swap_for(dao_fit_swap_t *fit, uint64_t step_ns, dao_fit_poi
     }
     return status;
 }
+
+dao_status_t dao_fit_swap_sweep(dao_fit_swap_t *fit, uint32_t count, dao_fit_point_t *out_points)
+{
+    dao_status_t status = DAO_OK;
+    for (uint32_t i = 0; i < count && status == DAO_OK; i++) {
+        uint32_t point = (uint32_t)((uint64_t)DAO_FIT_GRID * i / (count - 1));
+        uint64_t bound_ns = 0;
+        status = plan_point(fit, point);
+        status = status == DAO_OK ? find_bound(fit, point, &bound_ns) : status;
+        if (status == DAO_OK) {
+            const dao_fit_point_t *own = &fit->planned[point];
+            out_points[i] = i > 0 && out_points[i - 1].step_ns < own->step_ns ? out_points[i - 1] : *own;
+            out_points[i].capacity_bytes = own->capacity_bytes;
+            out_points[i].bound_ns = bound_ns;
+        }
+    }
+    return status;
+}

@@ -43,4 +43,10 @@ DAO_NODISCARD dao_status_t dao_fit_swap_at(dao_fit_swap_t *fit, uint64_t capacit
 DAO_NODISCARD dao_status_t dao_fit_swap_for(dao_fit_swap_t *fit, uint64_t step_ns,
                                             dao_fit_point_t *out_point);
 
+/* Writes `count` points, 2 to DAO_FIT_GRID + 1 of them, at even distances from the smallest capacity to the
+   peak; each the best of its own and of those below, and without a plan if none of them has one. Cost: a plan
+   for each. */
+DAO_NODISCARD dao_status_t dao_fit_swap_sweep(dao_fit_swap_t *fit, uint32_t count,
+                                              dao_fit_point_t *out_points);
+
 #endif
