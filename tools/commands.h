@@ -10,6 +10,7 @@ extern const dao_command_t dao_command_fit;
 extern const dao_command_t dao_command_info;
 extern const dao_command_t dao_command_plan;
 extern const dao_command_t dao_command_replay;
+extern const dao_command_t dao_command_report;
 extern const dao_command_t dao_command_run;
 extern const dao_command_t dao_command_simulate;
 

@@ -1,0 +1,90 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# dao report: the numbers in the page make the figures of --json; where a browser is, it shows them.
+# Usage: test_report.sh DAO SOURCE_DIR PYTHON PICTURES [BROWSER]
+program=$1
+source=$2
+python=$3
+pictures=$4
+browser=${5:-}
+. "$2/tests/support/cli.sh"
+checker=$2/tests/tools/report/check_report.py
+
+# right KIND ARGUMENT...: the checker has nothing to say.
+right() {
+    "$python" "$checker" "$@" >"$folder/out" 2>"$folder/err" || fail "check_report.py $*"
+}
+
+# browse OPTION...: the page, once it is drawn.
+browse() {
+    "$browser" --no-sandbox --disable-gpu --virtual-time-budget=20000 --window-size=1400,2400 \
+        --enable-logging=stderr --v=0 "$@" "file://$folder/page.html"
+}
+
+# page NAME ARGUMENT...: a page of these files, its figures, and what a browser makes of it.
+page() {
+    name=$1
+    shift
+    expect 0 peak_bytes report "$@" -o "$folder/page.html" --json
+    cp "$folder/out" "$folder/figures.json"
+    right data "$folder/page.html" "$folder/figures.json"
+    [ -n "$browser" ] || return
+    browse --dump-dom >"$folder/dom" 2>"$folder/log" || fail "$name: the browser failed"
+    right shown "$folder/dom" "$folder/figures.json" "$folder/log"
+    browse --screenshot="$pictures/report_$name.png" >"$folder/out" 2>&1 || fail "$name: no picture"
+    right picture "$pictures/report_$name.png"
+}
+
+# A small training step with all that our own form can say, and names that a page must not take for its own.
+cat >"$folder/step.dao" <<'END'
+dao-step 1
+model small
+batch 4
+tensor w1 4096000 tag=parameter name=encoder.0.weight
+tensor w2 2048000 tag=parameter name=encoder.1.weight
+tensor x 1000000 tag=input
+tensor a1 3000000 tag=activation name=</script><b>
+op aten::linear 900 module=encoder.0.mlp pure <w1 <x >a1 +t:100000
+tensor a2 2500000 tag=activation
+op aten::gelu 300 module=encoder.0.mlp pure <a1 >a2
+tensor a3 1500000 tag=activation
+op aten::linear 700 module=encoder.1 pure <w2 <a2 >a3
+tensor loss 4
+op aten::mse_loss 100 module=loss <a3 >loss
+backward
+tensor g3 1500000 tag=gradient
+op mse_loss_backward 100 module=loss <a3 <loss >g3 -loss
+tensor g2 2500000 tag=gradient
+tensor gw2 2048000 tag=gradient
+op linear_backward 1200 module=encoder.1 <w2 <a2 <g3 >g2 >gw2 -g3 -a3
+tensor g1 3000000 tag=gradient
+op gelu_backward 300 module=encoder.0.mlp <a1 <g2 >g1 -g2 -a2
+tensor gw1 4096000 tag=gradient
+op linear_backward 1500 module=encoder.0.mlp <w1 <x <g1 >gw1 -g1 -a1
+op sgd 200 module=optimizer *w1 *w2 <gw1 <gw2 -gw1 -gw2 -x
+end
+END
+page step "$folder/step.dao" --capacity 75% --link 1GB/s
+grep -q '"stalls":' "$folder/figures.json" || fail "a step in less memory waits for nothing"
+grep -q '"name":"encoder.0.mlp"' "$folder/figures.json" || fail "no module holds anything"
+
+# Files that tell less: lives alone; two of them beside each other.
+expect 0 written convert "$folder/step.dao" -o "$folder/step.pickle"
+expect 0 written convert "$folder/step.dao" -o "$folder/step.csv"
+page two "$folder/step.pickle" "$folder/step.csv"
+page events "$source/examples/traces/mobilenet_v2/mobilenet_v2.4.events.csv"
+
+# A flame graph.
+expect 0 written report "$folder/step.dao" --flame "$folder/flame.json"
+expect 0 peak_bytes info "$folder/step.dao" --json
+right flame "$folder/flame.json" "$(number peak_bytes)"
+grep -q '"name":"mlp"' "$folder/flame.json" || fail "no part of a module is a frame"
+
+# What cannot be.
+expect 2 "-o OUT is missing" report "$folder/step.dao"
+expect 2 "is for one FILE" report "$folder/step.dao" "$folder/step.dao" --flame "$folder/flame.json"
+expect 2 "can go to standard output" report "$folder/step.dao" -o - --json
+expect 1 "is for a step with times" report "$folder/step.csv" --capacity 50% --json
+expect 1 "No such file" report "$folder/nothing" -o "$folder/page.html"
+expect 1 "" report "$folder/step.dao" -o "$folder/no/such/folder.html"
+finish

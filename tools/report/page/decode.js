@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The data of the page, as tools/report/page.c writes it. */
+
+/* Opens base64 of zlib. */
+async function unpack(text) {
+  const letters = atob(text.trim());
+  const packed = new Uint8Array(letters.length);
+  for (let i = 0; i < packed.length; i++) packed[i] = letters.charCodeAt(i);
+  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
+  return new Uint8Array(await new Response(stream).arrayBuffer());
+}
+
+/* Reads numbers of up to 53 bits, seven a byte, the lowest first. */
+class Numbers {
+  constructor(bytes) {
+    this.bytes = bytes;
+    this.at = 0;
+  }
+  next() {
+    const bytes = this.bytes;
+    let byte = bytes[this.at++];
+    if (byte < 128) return byte;
+    let value = byte & 127, weight = 128;
+    do {
+      byte = bytes[this.at++];
+      value += (byte & 127) * weight;
+      weight *= 128;
+    } while (byte >= 128);
+    return value;
+  }
+  signed() {
+    const value = this.next();
+    return value % 2 === 1 ? -(value - 1) / 2 : value / 2;
+  }
+  column(count, make = Float64Array) {
+    const column = new make(count);
+    for (let i = 0; i < count; i++) column[i] = this.next();
+    return column;
+  }
+}
+
+function readBuffers(file, numbers) {
+  const count = file.head.count;
+  file.begin = numbers.column(count);
+  for (let i = 1; i < count; i++) file.begin[i] += file.begin[i - 1];
+  file.end = numbers.column(count);
+  for (let i = 0; i < count; i++) file.end[i] += file.begin[i];
+  file.size = numbers.column(count);
+  file.offset = numbers.column(count);
+  for (let i = 0; i < count; i++) file.offset[i] *= file.head.unit;
+  file.names = new Array(count);
+  for (let i = 0, number = 0, named = 0; i < count; i++) {
+    number += numbers.signed();
+    file.names[i] = numbers.next() === 1 ? file.head.names[named++] : number;
+  }
+  file.groupings = file.head.groupings.map((grouping) => ({
+    ...grouping, of: numbers.column(count, Uint32Array),
+  }));
+}
+
+function readOperators(file, numbers) {
+  const count = file.head.operator_count;
+  file.operatorTime = new Float64Array(count);
+  file.operatorBegin = new Float64Array(count);
+  file.operatorCost = new Float64Array(count);
+  let time = 0, begin = 0;
+  for (let i = 0; i < count; i++) {
+    time += numbers.next();
+    begin += numbers.next();
+    file.operatorTime[i] = time;
+    file.operatorBegin[i] = begin;
+    file.operatorCost[i] = numbers.next();
+  }
+}
+
+function readCopies(numbers) {
+  const copies = [];
+  let begin = 0;
+  for (let left = numbers.next(); left > 0; left--) {
+    begin += numbers.signed();
+    copies.push({ begin, end: begin + numbers.next(), bytes: numbers.next() });
+  }
+  return copies;
+}
+
+/* One step of the simulator, from its begin. */
+function readRun(file, numbers) {
+  const kernels = [];
+  let now = 0;
+  for (let i = 0; i < file.head.kernel_count; i++) {
+    const stall = numbers.next(), inward = numbers.next(), outward = numbers.next(), onFile = numbers.next();
+    const begin = now + stall;
+    now = begin + numbers.next();
+    kernels.push({ index: i, begin, end: now, stall, inward, outward, onFile });
+  }
+  file.run = { kernels, end: now, inward: readCopies(numbers), outward: readCopies(numbers), file: readCopies(numbers) };
+}
+
+async function decode(headText, columnsText) {
+  const [head, columns] = await Promise.all([unpack(headText), unpack(columnsText)]);
+  const file = { head: JSON.parse(new TextDecoder().decode(head)), run: null };
+  const numbers = new Numbers(columns);
+  file.figures = file.head.figures;
+  readBuffers(file, numbers);
+  readOperators(file, numbers);
+  if (file.head.kernel_count > 0) readRun(file, numbers);
+  return file;
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/report/page_bytes.h"
+
+#include "base/memory/host.h"
+#include "base/report/error.h"
+#include "tools/read/text/grow.h"
+
+#include <string.h>
+#include <zlib.h>
+
+void dao_page_bytes_finish(dao_page_bytes_t *page)
+{
+    dao_host_free(page->bytes);
+    *page = (dao_page_bytes_t){0};
+}
+
+static void put_byte(dao_page_bytes_t *page, unsigned char byte)
+{
+    unsigned char *bytes = dao_tool_grow(page->bytes, &page->capacity, page->count, 1);
+    if (bytes == NULL || page->has_failed) {
+        page->has_failed = true;
+        return;
+    }
+    page->bytes = bytes;
+    bytes[page->count++] = byte;
+}
+
+void dao_page_put_number(dao_page_bytes_t *page, uint64_t number)
+{
+    for (; number >= 0x80; number >>= 7) {
+        put_byte(page, (unsigned char)(number | 0x80));
+    }
+    put_byte(page, (unsigned char)number);
+}
+
+void dao_page_put_signed(dao_page_bytes_t *page, int64_t number)
+{
+    uint64_t magnitude = number < 0 ? (uint64_t)-number : (uint64_t)number;
+    dao_page_put_number(page, magnitude << 1 | (number < 0));
+}
+
+void dao_page_put_text(dao_page_bytes_t *page, const char *text)
+{
+    for (; *text != '\0'; text++) {
+        put_byte(page, (unsigned char)*text);
+    }
+}
+
+void dao_page_put_json(dao_page_bytes_t *page, const char *text)
+{
+    static const char digits[] = "0123456789abcdef";
+    put_byte(page, '"');
+    for (; *text != '\0'; text++) {
+        unsigned char byte = (unsigned char)*text;
+        if (byte < ' ') {
+            dao_page_put_text(page, "\\u00");
+            put_byte(page, (unsigned char)digits[byte >> 4]);
+            put_byte(page, (unsigned char)digits[byte & 15]);
+            continue;
+        }
+        if (byte == '"' || byte == '\\') {
+            put_byte(page, '\\');
+        }
+        put_byte(page, byte);
+    }
+    put_byte(page, '"');
+}
+
+/* Writes three bytes as four letters; `count` of them are there. */
+static void write_letters(FILE *file, const unsigned char *bytes, size_t count)
+{
+    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    unsigned char three[3] = {0};
+    memcpy(three, bytes, count);
+    (void)fputc(letters[three[0] >> 2], file);
+    (void)fputc(letters[(three[0] & 3) << 4 | three[1] >> 4], file);
+    (void)fputc(count > 1 ? letters[(three[1] & 15) << 2 | three[2] >> 6] : '=', file);
+    (void)fputc(count > 2 ? letters[three[2] & 63] : '=', file);
+}
+
+dao_status_t dao_page_bytes_write(FILE *file, const dao_page_bytes_t *page)
+{
+    uLongf packed_bytes = compressBound(page->count);
+    unsigned char *packed = page->has_failed ? NULL : dao_host_calloc(packed_bytes, 1);
+    if (packed == NULL || compress(packed, &packed_bytes, page->bytes, page->count) != Z_OK) {
+        dao_host_free(packed);
+        return dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory to pack %zu bytes of a page", page->count);
+    }
+    for (uLongf i = 0; i < packed_bytes; i += 3) {
+        write_letters(file, packed + i, packed_bytes - i < 3 ? packed_bytes - i : 3);
+    }
+    dao_host_free(packed);
+    return DAO_OK;
+}
