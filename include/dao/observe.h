@@ -26,7 +26,7 @@ typedef dao_status_t (*dao_write_t)(const char *text, size_t text_bytes, void *u
 /** What happened. */
 typedef enum dao_memory_event_kind {
     DAO_MEMORY_EVENT_KIND_ALLOC = 1,        /**< a block was allocated */
-    DAO_MEMORY_EVENT_KIND_FREE = 2,         /**< a block was freed; its size is 0: the allocation has it */
+    DAO_MEMORY_EVENT_KIND_FREE = 2,         /**< a block was freed */
     DAO_MEMORY_EVENT_KIND_ALLOC_FAILED = 3, /**< an allocation failed; its address is 0 */
     DAO_MEMORY_EVENT_KIND_TRIM = 4 /**< so many bytes were given back by dao_trim(); its address is 0 */
 } dao_memory_event_kind_t;
@@ -96,8 +96,8 @@ DAO_API DAO_NODISCARD dao_status_t dao_events_read(dao_place_t place, dao_memory
 
 /**
  * Writes events as CSV with the columns of RMM's log: Thread,Time,Action,Pointer,Size,Stream. Actions are
- * "allocate", "free" and "allocate failure"; trims are left out. Times are hours:minutes:seconds.microseconds
- * of the events' clock.
+ * "allocate", "free" (with the size of the block, too) and "allocate failure"; trims are left out. Times are
+ * hours:minutes:seconds.microseconds of the events' clock.
  *
  * @param events       `count` events, borrowed for the call.
  * @param count        Of the events; 0 writes no more than the header.

@@ -73,8 +73,7 @@ void dao_runtime_block_free(dao_runtime_t *runtime, dao_place_kind_t kind, void 
         return;
     }
     dao_allocator_t *allocator = dao_runtime_allocator(runtime, kind);
-    dao_events_note_free(runtime->core, (dao_place_t){kind, runtime->device_index}, address,
-                         dao_events_ticks());
+    dao_events_note_free(runtime->core, allocator, (dao_place_t){kind, runtime->device_index}, address);
     if (kind == DAO_PLACE_KIND_PINNED && dao_device_get_current() != runtime->device_index &&
         allocator->ops->free_deferred != NULL) {
         dao_pinned_free_deferred(allocator, address, DAO_BLOCK_OWNER_HANDLE);

@@ -247,14 +247,13 @@ static dao_status_t retained_free(dao_runtime_t *runtime, dao_retained_block_t *
 {
     dao_allocator_t *allocator = runtime->device_memory;
     dao_place_t place = {DAO_PLACE_KIND_DEVICE, runtime->device_index};
-    uint64_t ticks = dao_events_ticks();
-    dao_events_free_begins(place, block->address, ticks);
+    dao_freeing_t freeing = dao_events_free_begins(allocator, place, block->address);
     dao_status_t status =
         dao_stream_fence_is_empty(&block->fence)
             ? dao_allocator_free_owned(allocator, block->address, block->owner)
             : dao_place_free_fenced(runtime, allocator, block->address, &block->fence, block->owner);
     if (status == DAO_OK) {
-        dao_events_note_freed(runtime->core, place, block->address, ticks);
+        dao_events_note_freed(runtime->core, place, &freeing);
     }
     return status;
 }

@@ -128,7 +128,7 @@ static dao_status_t block_take(dao_memory_t *memory, size_t size_bytes, dao_stre
         dao_allocator_t *allocator = dao_runtime_allocator(runtime, memory->place.kind);
         dao_error_record_t record;
         dao_error_save(&record, status);
-        dao_events_note_free(NULL, memory->place, *out_address, dao_events_ticks());
+        dao_events_note_free(NULL, allocator, memory->place, *out_address);
         DAO_MUST_FREE(dao_allocator_free_owned(allocator, *out_address, DAO_BLOCK_OWNER_HANDLE));
         return dao_error_restore(&record);
     }
@@ -252,9 +252,9 @@ static void block_give(dao_memory_t *memory)
 
 static void host_block_free(const dao_memory_t *memory)
 {
-    dao_events_note_free(memory->core, memory->place, memory->address, dao_events_ticks());
-    if (dao_allocator_free_owned(memory->core->host_memory, memory->address, DAO_BLOCK_OWNER_HANDLE) !=
-        DAO_OK) {
+    dao_allocator_t *allocator = atomic_load(&memory->core->host_memory);
+    dao_events_note_free(memory->core, allocator, memory->place, memory->address);
+    if (dao_allocator_free_owned(allocator, memory->address, DAO_BLOCK_OWNER_HANDLE) != DAO_OK) {
         dao_log(DAO_LOG_LEVEL_ERROR, "the memory of a handle could not be freed: %s", dao_last_message());
     }
 }

@@ -154,28 +154,35 @@ void dao_events_note_alloc_now(dao_place_t place, const dao_block_request_t *req
     dao_events_note(NULL, &noted);
 }
 
-void dao_events_note_freed(dao_core_t *core, dao_place_t place, const void *address, uint64_t ticks)
+dao_freeing_t dao_events_free_begins_now(dao_allocator_t *allocator, dao_place_t place, const void *address)
 {
-    if (ticks != 0) {
-        dao_noted_t noted = {
-            .kind = DAO_MEMORY_EVENT_KIND_FREE, .place = place, .address = address, .ticks = ticks};
+    dao_freeing_t freeing = {.ticks = dao_ticks(), .address = address};
+    dao_block_t block;
+    if (allocator->ops->query(allocator, address, &block) == DAO_OK) {
+        freeing.size_bytes = block.requested_bytes;
+    }
+    dao_annotate_free(place, address);
+    return freeing;
+}
+
+void dao_events_note_freed(dao_core_t *core, dao_place_t place, const dao_freeing_t *freeing)
+{
+    if (freeing->ticks != 0) {
+        dao_noted_t noted = {.kind = DAO_MEMORY_EVENT_KIND_FREE,
+                             .place = place,
+                             .address = freeing->address,
+                             .size_bytes = freeing->size_bytes,
+                             .ticks = freeing->ticks};
         dao_events_note(core, &noted);
     }
 }
 
-void dao_events_note_free(dao_core_t *core, dao_place_t place, const void *address, uint64_t ticks)
-{
-    dao_events_free_begins(place, address, ticks);
-    dao_events_note_freed(core, place, address, ticks);
-}
-
 dao_status_t dao_events_free(dao_allocator_t *allocator, dao_place_t place, void *address)
 {
-    uint64_t ticks = dao_ticks();
-    dao_events_free_begins(place, address, ticks);
+    dao_freeing_t freeing = dao_events_free_begins_now(allocator, place, address);
     dao_status_t status = dao_allocator_free(allocator, address);
     if (status == DAO_OK) {
-        dao_events_note_freed(NULL, place, address, ticks);
+        dao_events_note_freed(NULL, place, &freeing);
     }
     return status;
 }

@@ -32,12 +32,6 @@ static inline bool dao_events_are_on(void)
     return __builtin_expect(atomic_load_explicit(&dao_events_on, memory_order_relaxed) != 0, 0);
 }
 
-/* Returns the time for an event that is noted after it happened; 0 if nothing is recorded anywhere. */
-static inline uint64_t dao_events_ticks(void)
-{
-    return dao_events_are_on() ? dao_ticks() : 0;
-}
-
 /* Off the usual path: notes an allocation that succeeded or failed just now. */
 void dao_events_note_alloc_now(dao_place_t place, const dao_block_request_t *request, const void *address,
                                dao_status_t status);
@@ -50,19 +44,34 @@ static inline void dao_events_note_alloc(dao_place_t place, const dao_block_requ
     }
 }
 
-/* Notes a free that surely will succeed; `ticks` is dao_events_ticks() before it, so that it comes before the
-   block's next life. */
-void dao_events_note_free(dao_core_t *core, dao_place_t place, const void *address, uint64_t ticks);
+/* What is kept of a free that begins, until it is noted. */
+typedef struct dao_freeing {
+    uint64_t ticks; /* 0: nothing is recorded anywhere */
+    const void *address;
+    size_t size_bytes; /* as requested; 0 for an address that is no block */
+} dao_freeing_t;
 
-/* As dao_events_note_free(), in two parts around a free that may be refused: before it, and if it has
-   succeeded. */
-static inline void dao_events_free_begins(dao_place_t place, const void *address, uint64_t ticks)
+/* Off the usual path: looks at the block that is about to be freed, and its time, which is before that of the
+   block's next life. */
+dao_freeing_t dao_events_free_begins_now(dao_allocator_t *allocator, dao_place_t place, const void *address);
+
+/* A free in two parts, as it may be refused: before it, and if it has succeeded. */
+static inline dao_freeing_t dao_events_free_begins(dao_allocator_t *allocator, dao_place_t place,
+                                                   const void *address)
 {
-    if (ticks != 0) {
-        dao_annotate_free(place, address);
+    return dao_events_are_on() ? dao_events_free_begins_now(allocator, place, address) : (dao_freeing_t){0};
+}
+void dao_events_note_freed(dao_core_t *core, dao_place_t place, const dao_freeing_t *freeing);
+
+/* Notes a free that surely will succeed, before it. */
+static inline void dao_events_note_free(dao_core_t *core, dao_allocator_t *allocator, dao_place_t place,
+                                        const void *address)
+{
+    if (dao_events_are_on()) {
+        dao_freeing_t freeing = dao_events_free_begins_now(allocator, place, address);
+        dao_events_note_freed(core, place, &freeing);
     }
 }
-void dao_events_note_freed(dao_core_t *core, dao_place_t place, const void *address, uint64_t ticks);
 
 /* Off the usual path: dao_allocator_free(), noted if it succeeds. */
 dao_status_t dao_events_free(dao_allocator_t *allocator, dao_place_t place, void *address);

@@ -202,18 +202,16 @@ static DAO_OFF_THE_PATH dao_status_t free_slow(dao_place_t place, void *address,
     dao_status_t status = order_find("dao_free_async", place, stream, &order);
     if (status == DAO_OK) {
         dao_stream_fence_t fence = dao_stream_fences_mark(order.runtime->fences, order.number);
-        uint64_t ticks = dao_events_ticks();
+        dao_freeing_t freeing = {0};
         bool is_retired = dao_retained_retires(&order.runtime->retained, place.kind, address, &fence,
                                                DAO_BLOCK_OWNER_RAW, &status);
         if (!is_retired) {
-            dao_events_free_begins(place, address, ticks);
+            freeing = dao_events_free_begins(order.allocator, place, address);
             status =
                 dao_place_free_fenced(order.runtime, order.allocator, address, &fence, DAO_BLOCK_OWNER_RAW);
         }
         if (status == DAO_OK) {
-            if (!is_retired) {
-                dao_events_note_freed(NULL, place, address, ticks);
-            }
+            dao_events_note_freed(NULL, place, &freeing);
             dao_stream_fences_record(order.runtime->fences, &fence);
             dao_waiters_note_free();
             return DAO_OK;

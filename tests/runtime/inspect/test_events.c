@@ -99,7 +99,7 @@ static void what_happens_at_a_place_is_recorded(void)
         CU_ASSERT_EQUAL(dao_trim(places[i], 0, &released_bytes), DAO_OK);
         CU_ASSERT_EQUAL_FATAL(events_read(places[i], EVENTS_MAX, 0), 4);
         expect_event(0, DAO_MEMORY_EVENT_KIND_ALLOC, block, 1 * MIB);
-        expect_event(1, DAO_MEMORY_EVENT_KIND_FREE, block, 0);
+        expect_event(1, DAO_MEMORY_EVENT_KIND_FREE, block, 1 * MIB);
         expect_event(2, DAO_MEMORY_EVENT_KIND_ALLOC_FAILED, NULL, ((size_t)1 << 41) - 1);
         expect_event(3, DAO_MEMORY_EVENT_KIND_TRIM, NULL, released_bytes);
         CU_ASSERT_TRUE(events[0].time_ns + 1000000 >= before_ns &&
@@ -136,8 +136,17 @@ static void blocks_of_handles_are_recorded(void)
         }
         CU_ASSERT_EQUAL_FATAL(events_read(places[i], EVENTS_MAX, 0), 2);
         expect_event(0, DAO_MEMORY_EVENT_KIND_ALLOC, address, 1000);
-        expect_event(1, DAO_MEMORY_EVENT_KIND_FREE, address, 0);
+        expect_event(1, DAO_MEMORY_EVENT_KIND_FREE, address, 1000);
     }
+}
+
+static void frees_in_stream_order_have_their_sizes(void)
+{
+    CU_ASSERT_EQUAL(dao_events_start(device_0, 16), DAO_OK);
+    void *block = dao_alloc_async(device_0, 5000, NULL);
+    CU_ASSERT_EQUAL(dao_free_async(device_0, block, NULL), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(events_read(device_0, EVENTS_MAX, 0), 2);
+    expect_event(1, DAO_MEMORY_EVENT_KIND_FREE, block, 5000);
 }
 
 static void a_full_ring_keeps_the_latest_and_counts_the_rest(void)
@@ -208,11 +217,8 @@ static void *write_events(void *user)
 static void check_writers_events(size_t count, const size_t *sizes, uint32_t *threads)
 {
     for (size_t i = 0; i < count; i++) {
-        if (events[i].kind == DAO_MEMORY_EVENT_KIND_FREE) {
-            CU_ASSERT_EQUAL(events[i].size_bytes, 0);
-            continue;
-        }
-        CU_ASSERT_EQUAL(events[i].kind, DAO_MEMORY_EVENT_KIND_ALLOC);
+        CU_ASSERT_TRUE(events[i].kind == DAO_MEMORY_EVENT_KIND_FREE ||
+                       events[i].kind == DAO_MEMORY_EVENT_KIND_ALLOC);
         size_t writer = 0;
         while (writer < WRITER_COUNT && sizes[writer] != events[i].size_bytes) {
             writer++;
@@ -265,12 +271,12 @@ static void events_are_written_with_the_columns_of_rmm(void)
          .thread = 2,
          .kind = 1,
          .stream = 3},
-        {.time_ns = UINT64_C(3723000005000), .address = 0xabc00, .thread = 2, .kind = 2},
+        {.time_ns = UINT64_C(3723000005000), .address = 0xabc00, .size_bytes = 4096, .thread = 2, .kind = 2},
         {.time_ns = UINT64_C(3723000006000), .size_bytes = 7, .thread = 3, .kind = 4},
         {.time_ns = UINT64_C(360000000000000), .size_bytes = 1099511627776, .thread = 262143, .kind = 3}};
     static const char expected[] = "Thread,Time,Action,Pointer,Size,Stream\n"
                                    "2,01:02:03.000004,allocate,0xabc00,4096,3\n"
-                                   "2,01:02:03.000005,free,0xabc00,0,0\n"
+                                   "2,01:02:03.000005,free,0xabc00,4096,0\n"
                                    "262143,100:00:00.000000,allocate failure,0x0,1099511627776,0\n";
     char bytes[512];
     text_t text = {.bytes = bytes, .room = sizeof(bytes)};
@@ -328,6 +334,7 @@ static CU_TestInfo event_tests[] = {
     {"what happens at a place is recorded", what_happens_at_a_place_is_recorded},
     {"a refused free is no event", a_refused_free_is_no_event},
     {"blocks of handles are recorded", blocks_of_handles_are_recorded},
+    {"frees in stream order have their sizes", frees_in_stream_order_have_their_sizes},
     {"a full ring keeps the latest and counts the rest", a_full_ring_keeps_the_latest_and_counts_the_rest},
     {"places record apart and start anew", places_record_apart_and_start_anew},
     {"wrong arguments of events are refused", wrong_arguments_of_events_are_refused},
