@@ -307,6 +307,18 @@ static void unlock(dao_stream_fences_t *fences)
     dao_mutex_unlock(&fences->lock);
 }
 
+void dao_stream_fences_count(const dao_stream_fences_t *fences, uint64_t *out_stream_count,
+                             uint64_t *out_pending_count)
+{
+    *out_stream_count = *out_pending_count = 0;
+    for (uint32_t i = 1; i < NUMBER_COUNT; i++) {
+        const line_t *line = &fences->lines[i];
+        uint64_t done_epoch = atomic_load(&line->done_epoch);
+        *out_stream_count += done_epoch != DONE_ALL;
+        *out_pending_count += done_epoch < atomic_load(&line->freed_epoch);
+    }
+}
+
 bool dao_stream_fences_is_valid(dao_stream_fences_t *fences)
 {
     dao_mutex_lock(&fences->lock);

@@ -124,6 +124,11 @@ DAO_NODISCARD dao_status_t dao_stream_fences_wait_on(dao_stream_fences_t *fences
    and the fence is done. */
 dao_status_t dao_stream_fences_wait(dao_stream_fences_t *fences, const dao_stream_fence_t *fence);
 
+/* Counts the streams that have a number, and of these those whose last frees are not known to have finished.
+   Threads: any. Loads only. */
+void dao_stream_fences_count(const dao_stream_fences_t *fences, uint64_t *out_stream_count,
+                             uint64_t *out_pending_count);
+
 bool dao_stream_fences_is_valid(dao_stream_fences_t *fences);
 
 #endif

@@ -8,10 +8,12 @@
 extern const dao_command_t dao_command_convert;
 extern const dao_command_t dao_command_fit;
 extern const dao_command_t dao_command_info;
+extern const dao_command_t dao_command_metrics;
 extern const dao_command_t dao_command_plan;
 extern const dao_command_t dao_command_replay;
 extern const dao_command_t dao_command_report;
 extern const dao_command_t dao_command_run;
 extern const dao_command_t dao_command_simulate;
+extern const dao_command_t dao_command_top;
 
 #endif

@@ -8,9 +8,17 @@
 int main(int argc, char **argv)
 {
     static const dao_command_t *const commands[] = {
-        &dao_command_info,   &dao_command_run,      &dao_command_plan,
-        &dao_command_replay, &dao_command_simulate, &dao_command_fit,
-        &dao_command_report, &dao_command_convert,  NULL,
+        &dao_command_info,
+        &dao_command_run,
+        &dao_command_plan,
+        &dao_command_replay,
+        &dao_command_simulate,
+        &dao_command_fit,
+        &dao_command_report,
+        &dao_command_convert,
+        &dao_command_top,
+        &dao_command_metrics,
+        NULL,
     };
     static const dao_program_t program = {
         .name = "dao",

@@ -32,6 +32,52 @@ int dao_shared_create(size_t size_bytes)
     return descriptor;
 }
 
+size_t dao_shared_bytes(size_t size_bytes)
+{
+    size_t page_bytes = (size_t)sysconf(_SC_PAGESIZE);
+    return (size_bytes + page_bytes - 1) / page_bytes * page_bytes;
+}
+
+/* Seals what other processes must not do. Only the kernel's newer versions keep them from writing (5.1). */
+static bool seal_shown(int descriptor)
+{
+    return fcntl(descriptor, F_ADD_SEALS, SEALS | F_SEAL_FUTURE_WRITE) == 0 ||
+           (errno == EINVAL && fcntl(descriptor, F_ADD_SEALS, SEALS) == 0);
+}
+
+int dao_shared_show(const char *name, size_t size_bytes, void **out_address)
+{
+    size_bytes = dao_shared_bytes(size_bytes);
+    int descriptor = dao_fault_fires(DAO_FAULT_SYSTEM_MEMORY)
+                         ? DAO_NO_DESCRIPTOR
+                         : memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (descriptor < 0) {
+        return DAO_NO_DESCRIPTOR;
+    }
+    void *address = MAP_FAILED;
+    if (ftruncate(descriptor, (off_t)size_bytes) == 0 && fchmod(descriptor, S_IRUSR) == 0) {
+        address = mmap(NULL, size_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+    }
+    if (address == MAP_FAILED || !seal_shown(descriptor)) {
+        if (address != MAP_FAILED) {
+            dao_host_unmap(address, size_bytes);
+        }
+        (void)close(descriptor);
+        return DAO_NO_DESCRIPTOR;
+    }
+    *out_address = address;
+    return descriptor;
+}
+
+const void *dao_shared_look(int descriptor, size_t *out_size_bytes)
+{
+    if (!dao_shared_size(descriptor, out_size_bytes) || *out_size_bytes == 0) {
+        return NULL;
+    }
+    void *address = mmap(NULL, *out_size_bytes, PROT_READ, MAP_SHARED, descriptor, 0);
+    return address != MAP_FAILED ? address : NULL;
+}
+
 bool dao_shared_size(int descriptor, size_t *out_size_bytes)
 {
     struct stat file;

@@ -15,6 +15,19 @@
    DAO_NO_DESCRIPTOR if refused. Pages are taken when they are touched. */
 int dao_shared_create(size_t size_bytes);
 
+/* Returns the bytes that memory of dao_shared_show() takes: whole pages of the system. */
+size_t dao_shared_bytes(size_t size_bytes);
+
+/* Creates zeroed memory of a name that this process alone can write, by *out_address: whoever may look into
+   the process finds it among its descriptors, and can read it. dao_host_unmap() and dao_descriptor_close()
+   undo it; it goes with the process at the latest, and with exec. Returns DAO_NO_DESCRIPTOR if refused. */
+int dao_shared_show(const char *name, size_t size_bytes, void **out_address);
+
+/* Maps memory of dao_shared_show() of another process, to be read alone; its descriptor stays the caller's.
+   dao_host_unmap() undoes that. Returns NULL if refused, or if its size is not fixed: accesses could end in a
+   signal. */
+const void *dao_shared_look(int descriptor, size_t *out_size_bytes);
+
 /* Finds the size of memory of dao_shared_create(), of this process or another one. Returns false for any
    other descriptor. */
 bool dao_shared_size(int descriptor, size_t *out_size_bytes);

@@ -116,6 +116,29 @@ dao_status_t dao_executor_queue(dao_executor_t *executor, dao_item_t *first, dao
     return dao_queue_push(&executor->queue, first, last, kernel_count);
 }
 
+/* Being watched. */
+
+static void stats_read(dao_executor_t *executor, dao_executor_stats_t *out_stats)
+{
+    dao_mutex_lock(&executor->stats_lock);
+    *out_stats = executor->stats;
+    dao_mutex_unlock(&executor->stats_lock);
+    out_stats->live_tensor_count = atomic_load(&executor->live_tensor_count);
+}
+
+static void score_write(const dao_score_source_t *source, dao_scores_t *scores)
+{
+    dao_executor_t *executor =
+        (dao_executor_t *)(void *)((char *)(uintptr_t)source - offsetof(dao_executor_t, score));
+    dao_score_row_t *row =
+        dao_scores_add(scores, DAO_SCORE_KIND_EXECUTOR,
+                       (dao_place_t){DAO_PLACE_KIND_DEVICE, executor->runtime->device_index});
+    if (row != NULL) {
+        row->number = source->number;
+        stats_read(executor, &row->of.executor);
+    }
+}
+
 /* Creating. */
 
 static dao_status_t check_config(const dao_executor_config_t *config)
@@ -358,6 +381,8 @@ static dao_status_t create(const dao_executor_config_t *config, bool is_still, d
         dao_counted_unreference(&executor->shared);
         return status;
     }
+    executor->score.write = score_write;
+    dao_score_source_add(&executor->score);
     *out_executor = executor;
     return DAO_OK;
 }
@@ -394,6 +419,7 @@ dao_status_t dao_executor_destroy(dao_executor_t *executor)
     if (status != DAO_OK) {
         return status;
     }
+    dao_score_source_remove(&executor->score);
     stop(executor);
     bool has_failed = executor->engine.has_failed || executor->engine.is_lost;
     dao_error_record_t failure = executor->engine.failure;
@@ -489,9 +515,6 @@ dao_status_t dao_executor_stats_get(dao_executor_t *executor, dao_executor_stats
     if (executor == NULL || out_stats == NULL) {
         return dao_error(DAO_ERR_INVALID, "the executor or out_stats is NULL");
     }
-    dao_mutex_lock(&executor->stats_lock);
-    *out_stats = executor->stats;
-    dao_mutex_unlock(&executor->stats_lock);
-    out_stats->live_tensor_count = atomic_load(&executor->live_tensor_count);
+    stats_read(executor, out_stats);
     return DAO_OK;
 }

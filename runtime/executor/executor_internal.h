@@ -5,6 +5,7 @@
 
 #include "runtime/executor/engine.h"
 #include "runtime/executor/queue.h"
+#include "runtime/scoreboard/score_source.h"
 #include "runtime/start/context.h"
 
 #include <stdatomic.h>
@@ -33,6 +34,7 @@ struct dao_executor {
     dao_engine_t engine; /* the executor's thread alone, while it runs */
     dao_mutex_t stats_lock;
     dao_executor_stats_t stats; /* guarded by stats_lock: as of the latest item */
+    dao_score_source_t score;   /* by which it is watched */
 };
 
 /* DAO_ERR_REENTRANT on the executor's own thread. */

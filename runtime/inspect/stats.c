@@ -2,11 +2,11 @@
 /* A place's figures: its allocator's, and what the runtime adds to them. */
 #include <dao/stats.h>
 
-#include "allocators/accounting/ledger.h"
 #include "base/internal_error.h"
 #include "base/report/error.h"
 #include "runtime/device/deferred_free.h"
 #include "runtime/place/lookup.h"
+#include "runtime/scoreboard/place_stats.h"
 
 dao_status_t dao_stats_get(dao_place_t place, dao_stats_t *out_stats)
 {
@@ -22,14 +22,7 @@ dao_status_t dao_stats_get(dao_place_t place, dao_stats_t *out_stats)
     dao_stats_t stats = {0};
     if (allocator != NULL) {
         dao_place_drain(place, runtime);
-        uint64_t cured_count =
-            atomic_load(&allocator->ledger->cured_count); /* first: it is not above failed_count */
-        allocator->ops->stats_get(allocator, &stats);
-        stats.failed_count -= cured_count;
-        stats.deferred_count += runtime != NULL ? dao_runtime_deferred_count(runtime, place.kind) : 0;
-    }
-    if (runtime != NULL && place.kind == DAO_PLACE_KIND_DEVICE) {
-        dao_shares_count(&runtime->shares, &stats.shared_bytes, &stats.imported_bytes);
+        dao_place_stats_read(place, allocator, runtime, &stats);
     }
     dao_internal_errors_log();
     stats.internal_error_count = dao_internal_error_count();

@@ -32,6 +32,7 @@
 #include "runtime/observe/event_ring.h"
 #include "runtime/observe/watch.h"
 #include "runtime/own/own_device.h"
+#include "runtime/scoreboard/scoreboard_thread.h"
 #include "runtime/start/device_start.h"
 #include "runtime/start/hardening.h"
 #include "runtime/start/leaks.h"
@@ -126,6 +127,7 @@ static void after_fork_in_child(void)
         started_clear();
     }
     dao_core_note_fork();
+    dao_scoreboard_forked();
     unlock();
 }
 
@@ -247,8 +249,11 @@ static dao_status_t start(const dao_config_t *config, const dao_backend_ops_t *o
     if (!atomic_exchange(&has_seen_environment, true)) {
         dao_environment_check(environ);
     }
-    bool observes = false;
+    bool observes = false, is_watched = false;
     status = dao_annotate_find(&observes);
+    if (status == DAO_OK) {
+        status = dao_scoreboard_find(&is_watched);
+    }
     if (observes) {
         dao_events_observe();
     }
@@ -261,6 +266,9 @@ static dao_status_t start(const dao_config_t *config, const dao_backend_ops_t *o
     }
     dao_log(DAO_LOG_LEVEL_INFO, "started with the %s backend: %" PRId32 " devices", ops->name,
             (*out_core)->device_count);
+    if (is_watched) {
+        dao_scoreboard_start(ops->name);
+    }
     return DAO_OK;
 }
 
@@ -442,6 +450,7 @@ typedef struct findings {
 /* Reports and releases everything. */
 static findings_t stop(void)
 {
+    dao_scoreboard_stop();
     dao_core_t *core = atomic_load(&dao_started.core);
     dao_allocator_t *host_memory = atomic_load(&core->host_memory);
     dao_runtime_t *runtimes[DAO_DEVICE_COUNT_MAX];

@@ -1,0 +1,180 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""`dao top` and `dao metrics` over a process that lives, forks, execs, dies, or lies; in a terminal as well.
+
+    test_top.py DAO WATCHED_PROGRAM"""
+import fcntl
+import json
+import os
+import pty
+import re
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+import termios
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import check_metrics  # noqa: E402 (it lies beside this file)
+
+DAO, PROGRAM = sys.argv[1:3]
+COLUMNS = 80
+failures = []
+
+
+def expect(is_right, text):
+    if not is_right:
+        failures.append(text)
+        print("FAILED:", text)
+
+
+class Watched:
+    """The program, in the middle of its work."""
+
+    def __init__(self, *arguments, watch="1"):
+        self.process = subprocess.Popen([PROGRAM, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        text=True, env={**os.environ, "DAO_WATCH": watch})
+        assert self.process.stdout.readline() == "ready\n"
+        self.pid = str(self.process.pid)
+
+    def say(self, line):
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+        return self.process.stdout.readline().strip()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.process.kill()
+        self.process.communicate()
+
+
+def dao(*arguments):
+    done = subprocess.run([DAO, *arguments], capture_output=True, text=True, timeout=120)
+    return done.returncode, done.stdout, done.stderr
+
+
+def refused(text, *arguments):
+    code, out, err = dao(*arguments)
+    expect(code == 1 and out == "" and text in err, f"{arguments}: {code} {out!r} {err!r}, not {text!r}")
+
+
+def figures_are_right():
+    with Watched() as watched:
+        code, out, err = dao("top", watched.pid, "--json", "--interval", "100ms")
+        expect(code == 0, err)
+        top = json.loads(out)
+        places = {place["place"]: place for place in top["places"]}
+        expect(str(top["pid"]) == watched.pid and top["left_out"] == 0, out[:300])
+        expect(places["device:1"]["requested_bytes"] == 5 << 20, "bytes of device:1")
+        expect(places["device:1"]["device_bytes"] > 5 << 20, "size of device:1")
+        expect(places["cpu"]["requested_bytes"] == 100000, "bytes of cpu")
+        expect(places["pinned:0"]["requested_bytes"] == 70000, "bytes of pinned:0")
+        expect([(tag["place"], tag["live_count"]) for tag in top["tags"]] == [("device:1", 1)], "tags")
+        code, out, err = dao("top", watched.pid, "--once", "--interval", "100ms")
+        expect(code == 0 and watched.pid in out and "device:1" in out, out + err)
+        expect(max(map(len, out.split("\n"))) <= COLUMNS, f"a line is too long:\n{out}")
+        code, out, err = dao("metrics", watched.pid)
+        expect(code == 0, err)
+        for breach in check_metrics.breaches(out):
+            expect(False, breach)
+        tag = r'place="device:1",tag="a \"tag\" \\ of a name that is far longer than a column"'
+        expect(re.search(r"^dao_tag_used_bytes\{" + re.escape(tag) + r"\} 524\d+$", out, re.M), "the tag")
+        expect('dao_place_requested_bytes{place="cpu"} 100000\n' in out, "dao_place_requested_bytes")
+        if shutil.which("promtool"):
+            done = subprocess.run(["promtool", "check", "metrics"], input=out, capture_output=True, text=True)
+            expect(done.returncode == 0, "promtool: " + done.stdout + done.stderr)
+    refused("no process", "top", watched.pid)
+
+
+def checker_finds_breaches():
+    samples = "".join(f'a_total{{x="{i}"}} 1\n' for i in range(10))
+    good = "# HELP a_total b\n# TYPE a_total counter\n" + samples
+    expect(not list(check_metrics.breaches(good)), "the checker refuses what is right")
+    for bad in (good[:-1], good + 'a_total{x="1"} 2\n', good.replace("counter", "gauge"), good + "b 1\n",
+                good.replace('"1"', '"\n"'), good.replace("a_total", "a_count"), ""):
+        expect(list(check_metrics.breaches(bad)), f"the checker lets pass: {bad!r}")
+
+
+def children_and_successors_show_nothing():
+    with Watched() as watched:
+        child = watched.say("fork")
+        refused("shows no figures", "top", child)
+        expect(dao("metrics", watched.pid)[0] == 0, "the parent is shown no longer")
+        os.kill(int(child), 9)
+        expect(watched.say("exec") == "there", "exec")
+        refused("shows no figures", "metrics", watched.pid)
+    with Watched(watch="0") as watched:
+        refused("DAO_WATCH=1", "top", watched.pid)
+    refused("is no number of a process", "top", "0x12")
+
+
+def other_pages_are_refused():
+    with Watched("page", watch="0") as watched:
+        expect(watched.say("page 0") == "shown", "page")
+        refused("use the dao of that version", "metrics", watched.pid)
+    for seed in range(1, 9):
+        with Watched("page", watch="0") as watched:
+            expect(watched.say(f"page {seed}") == "shown", "page")
+            code, out, err = dao("metrics", watched.pid)
+            expect(code == 1 and out == "" and err.startswith("dao metrics: "), f"seed {seed}: {code} {err}")
+
+
+def read_until(terminal, text, is_enough):
+    while not is_enough(text):
+        try:
+            part = os.read(terminal, 65536).decode()
+        except OSError:  # the other side has closed
+            return text
+        text += part
+    return text
+
+
+def terminal_is_used():
+    with Watched() as watched:
+        child, terminal = pty.fork()
+        if child == 0:
+            os.execv(DAO, [DAO, "top", watched.pid, "--interval", "100ms"])
+        fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, COLUMNS, 0, 0))
+        text = read_until(terminal, "", lambda so_far: so_far.count("\033[H") >= 3)
+        expect(text.startswith("\033[2J\033[H") and "\033[J" in text, "screens are drawn over each other")
+        watched.process.kill()
+        watched.process.wait()
+        text = read_until(terminal, text, lambda so_far: "has ended" in so_far)
+        plain = re.sub(r"\033\[[0-9]*[A-Z]", "", text)
+        expect("\033" not in plain, "other control sequences")
+        expect(max(len(line.rstrip("\r")) for line in plain.split("\n")) <= COLUMNS, "a line is too long")
+        expect(f"process {watched.pid} has ended" in plain, "that it has ended")
+        expect(os.waitpid(child, 0)[1] == 0, "the exit code")
+        os.close(terminal)
+
+
+def tmux_shows_it():
+    if not shutil.which("tmux"):
+        print("without tmux: the pseudo-terminal alone")
+        return
+    with Watched() as watched, tempfile.TemporaryDirectory() as folder:
+        tmux = ["tmux", "-S", os.path.join(folder, "socket"), "-f", "/dev/null"]
+        subprocess.run(tmux + ["new-session", "-d", "-x", str(COLUMNS), "-y", "24",
+                               f"exec '{DAO}' top {watched.pid} --interval 100ms"], check=True)
+        try:
+            screen, end = "", time.monotonic() + 60
+            while "device:1" not in screen and time.monotonic() < end:
+                time.sleep(0.1)
+                screen = subprocess.run(tmux + ["capture-pane", "-p"], capture_output=True, text=True).stdout
+            print(screen)
+            lines = screen.rstrip("\n").split("\n")
+            expect(watched.pid in lines[0], "the screen does not begin with the process")
+            expect(sum(line.startswith("device:1") for line in lines) == 1, "device:1 is there once")
+        finally:
+            subprocess.run(tmux + ["kill-server"], check=False)
+
+
+for test in (figures_are_right, checker_finds_breaches, children_and_successors_show_nothing,
+             other_pages_are_refused, terminal_is_used, tmux_shows_it):
+    print(test.__name__)
+    test()
+sys.exit(1 if failures else 0)

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A program to be watched: holds blocks that test_watch.py knows, and does what a line of its input says.
+
+       fork   a child that sleeps; prints its number
+       page N shows a page instead: of another version (0), of random bytes by the seed N otherwise
+       exec   becomes another program, which sleeps
+       end    ends */
+#define _GNU_SOURCE
+#include <dao/dao.h>
+
+#include "base/memory/shared.h"
+#include "base/numbers/random.h"
+#include "runtime/scoreboard/scoreboard.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static int fail(const char *what)
+{
+    (void)fprintf(stderr, "%s: %s\n", what, dao_last_message());
+    return 1;
+}
+
+static bool hold(void)
+{
+    dao_alloc_options_t options = {0};
+    return dao_tag_create("a \"tag\" \\ of a name that is far longer than a column", &options.tag) ==
+               DAO_OK &&
+           dao_alloc_with(dao_device_place(1), 5 << 20, &options) != NULL &&
+           dao_alloc(dao_cpu_place(), 100000) != NULL && dao_alloc(dao_pinned_place(0), 70000) != NULL;
+}
+
+static bool page_show(uint64_t seed)
+{
+    void *address;
+    int descriptor = dao_shared_show(DAO_SCOREBOARD_NAME, sizeof(dao_scoreboard_t), &address);
+    if (descriptor == DAO_NO_DESCRIPTOR) {
+        return false;
+    }
+    dao_scoreboard_t *page = address;
+    for (size_t i = 0; seed != 0 && i < sizeof(*page); i++) {
+        ((unsigned char *)address)[i] = (unsigned char)dao_random_next(&seed);
+    }
+    dao_scoreboard_init(page, getpid(), 0, "cpu");
+    page->header.version += seed == 0;
+    return true;
+}
+
+static bool obey(const char *line)
+{
+    if (strncmp(line, "fork", 4) == 0) {
+        pid_t child = fork();
+        if (child == 0) {
+            (void)pause();
+            _exit(0);
+        }
+        return child > 0 && printf("%d\n", (int)child) > 0 && fflush(stdout) == 0;
+    }
+    if (strncmp(line, "page ", 5) == 0) {
+        return page_show(strtoull(line + 5, NULL, 10)) && puts("shown") >= 0 && fflush(stdout) == 0;
+    }
+    if (strncmp(line, "exec", 4) == 0) {
+        (void)execlp("sh", "sh", "-c", "echo there; read line", (char *)NULL);
+    }
+    return false;
+}
+
+int main(int argc, char **argv)
+{
+    bool is_library = argc < 2 || strcmp(argv[1], "page") != 0;
+    if (is_library && (dao_init(NULL) != DAO_OK || !hold())) {
+        return fail("start");
+    }
+    (void)puts("ready");
+    (void)fflush(stdout);
+    char line[64];
+    while (fgets(line, sizeof(line), stdin) != NULL && strncmp(line, "end", 3) != 0) {
+        if (!obey(line)) {
+            return fail(line);
+        }
+    }
+    return 0;
+}
