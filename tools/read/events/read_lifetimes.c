@@ -112,8 +112,8 @@ typedef struct step_lives {
     dao_id_map_t texts; /* of labels -> their numbers */
 } step_lives_t;
 
-/* Outputs come first, then the temporaries as recorded, then what is left of those goes; what is released
-   goes last. */
+/* Outputs come first, then the temporaries as recorded; what is released goes last. A temporary that is never
+   freed lives to the step's end. */
 static void take_operator(step_lives_t *step, uint32_t index)
 {
     const dao_step_trace_t *trace = step->trace;
@@ -128,10 +128,6 @@ static void take_operator(step_lives_t *step, uint32_t index)
         const dao_trace_event_t *event = &trace->events[i];
         life_t *life = &step->lives[trace->tensor_count + op->temporaries.begin + event->temporary];
         *(event->is_alloc ? &life->begin : &life->end) = ++step->time;
-    }
-    for (size_t i = 0; i < op->temporaries.count; i++) {
-        life_t *life = &step->lives[trace->tensor_count + op->temporaries.begin + i];
-        life->end = life->end != 0 ? life->end : ++step->time;
     }
     for (size_t i = op->releases.begin; i < op->releases.begin + op->releases.count; i++) {
         step->lives[trace->releases[i]].end = ++step->time;
