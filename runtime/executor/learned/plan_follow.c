@@ -18,6 +18,7 @@
 
        a content that may be asked for leaves unsaved   it is copied out first
        a write to the file has failed                   the same: the host has seen it before
+       a tensor that comes is there, or has no content  an empty operation waits in the copy's place
        an operand is not there                          it is copied in, or filled, at its place in the plan
        another tensor has a role that begins anew       the former one leaves
        anything else                                    an error: the engine leaves the plan */
@@ -243,19 +244,41 @@ static dao_status_t move_bytes(dao_engine_t *engine, dao_compiled_plan_t *plan, 
     return status;
 }
 
+/* An empty operation in place of a copy that is not made. What comes later waits for this copy alone, and
+   counts on it to have waited for the copies out whose bytes it would take. */
+static dao_status_t queue_nothing(dao_engine_t *engine, dao_stream_role_t role, const dao_fence_t *fence)
+{
+    uint64_t sequence = 0;
+    if (dao_timeline_is_done(&engine->timeline, fence)) {
+        return DAO_OK;
+    }
+    dao_status_t status = dao_timeline_before(&engine->timeline, role, fence);
+    status = status == DAO_OK ? dao_timeline_after(&engine->timeline, role, &sequence) : status;
+    if (status != DAO_OK) {
+        dao_engine_fail(engine, status, true);
+    }
+    return status;
+}
+
 static dao_status_t queue_copy(dao_engine_t *engine, dao_compiled_plan_t *plan, uint32_t index)
 {
     dao_issue_operation_t operation = plan->order.operations[index];
     const dao_swap_copy_t *copy = dao_issue_order_copy(plan->schedule, operation);
+    dao_stream_role_t role = dao_issue_order_roles[operation.stream];
+    const dao_timeline_stream_t *stream = &engine->timeline.streams[role];
     dao_fence_t fence = fence_of(plan, operation);
     dao_managed_t *tensor = plan->roles[copy->tensor].tensor;
     DAO_ASSERT(dao_plan_role_is_valid(&plan->roles[copy->tensor]));
     dao_status_t status = drop_all(engine, plan, index);
+    dao_fence_join(&fence, &plan->extra); /* the drops may have been saved */
+    uint64_t issued = stream->issued;
     if (status == DAO_OK && tensor != NULL) {
-        dao_fence_join(&fence, &plan->extra); /* the drops may have been saved */
         status = unless_refused(engine, move_bytes(engine, plan, tensor, copy, &fence));
     }
-    number(plan, operation, engine->timeline.streams[dao_issue_order_roles[operation.stream]].issued);
+    if (status == DAO_OK && copy->is_in && stream->issued == issued) {
+        status = queue_nothing(engine, role, &fence);
+    }
+    number(plan, operation, stream->issued);
     return status;
 }
 
