@@ -10,8 +10,6 @@
 
 #include <dao/plan.h>
 
-#include <string.h>
-
 /* What a file tells of a buffer besides: numbers of texts, for dao_plan_input_text(); 0 is "". */
 typedef struct dao_plan_label {
     size_t tag;    /* what it is for */
@@ -19,11 +17,11 @@ typedef struct dao_plan_label {
     size_t module; /* of the program that it belongs to, see dao_plan_module_between() */
 } dao_plan_label_t;
 
-/* Returns what stands between the parts of a module: of "encoder.0.mlp" dots; of a call stack, "main
-   (a.py:3); step (a.py:9)", which has the outermost call first, semicolons. */
+/* Returns what stands between the parts of a module: of "encoder.0.mlp" dots; of a call stack,
+   ";main (a.py:3);step (a.py:9)", which has the outermost call first, semicolons. */
 static inline const char *dao_plan_module_between(const char *module)
 {
-    return strchr(module, ';') != NULL ? ";" : ".";
+    return *module == ';' ? ";" : ".";
 }
 
 typedef struct dao_plan_input {

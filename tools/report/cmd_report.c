@@ -116,7 +116,7 @@ static dao_status_t make_swap(const settings_t *settings, file_t *file)
 
 static dao_status_t make_file(const char *path, const settings_t *settings, file_t *file)
 {
-    dao_read_choice_t choice = {.batch = settings->batch, .device = settings->log_device};
+    dao_read_choice_t choice = {.batch = settings->batch, .device = settings->log_device, .has_labels = true};
     dao_status_t status = dao_report_view_make(path, &choice, &file->view);
     if (status == DAO_OK) {
         status = make_swap(settings, file);

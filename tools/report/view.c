@@ -267,7 +267,6 @@ static dao_status_t find_group(dao_report_groups_t *groups, dao_id_map_t *ids, c
         }
         groups->names = names;
         names[groups->count++] = name;
-        groups->is_told = groups->is_told || *name != '\0';
     }
     *out_group = (uint32_t)group;
     return status;
@@ -276,9 +275,27 @@ static dao_status_t find_group(dao_report_groups_t *groups, dao_id_map_t *ids, c
 static const char *name_of(const dao_plan_input_t *lifetimes, uint32_t buffer, dao_report_grouping_t grouping)
 {
     dao_plan_label_t label = dao_plan_input_label(lifetimes, buffer);
-    return dao_plan_input_text(lifetimes, grouping == DAO_REPORT_GROUPING_TAG      ? label.tag
-                                          : grouping == DAO_REPORT_GROUPING_MODULE ? label.module
-                                                                                   : label.maker);
+    bool is_before = lifetimes->window_end != 0 && lifetimes->buffers[buffer].begin_time == 0;
+    switch (grouping) {
+    case DAO_REPORT_GROUPING_TAG:
+        return dao_plan_input_text(lifetimes, label.tag);
+    case DAO_REPORT_GROUPING_MODULE:
+        return dao_plan_input_text(lifetimes, label.module);
+    default:
+        return label.maker != 0 ? dao_plan_input_text(lifetimes, label.maker)
+               : is_before      ? "before the file begins"
+                                : "";
+    }
+}
+
+/* Returns true if the file says something of a buffer. */
+static bool is_told(const dao_plan_input_t *lifetimes, uint32_t buffer, dao_report_grouping_t grouping)
+{
+    dao_plan_label_t label = dao_plan_input_label(lifetimes, buffer);
+    return grouping == DAO_REPORT_GROUPING_KIND ||
+           (grouping == DAO_REPORT_GROUPING_TAG      ? label.tag
+            : grouping == DAO_REPORT_GROUPING_MODULE ? label.module
+                                                     : label.maker) != 0;
 }
 
 static dao_status_t sum_groups(const dao_report_view_t *view, dao_report_groups_t *groups)
@@ -309,6 +326,7 @@ static dao_status_t make_groups(dao_report_view_t *view, dao_report_grouping_t g
         const char *name = grouping == DAO_REPORT_GROUPING_KIND
                                ? kind_names[kind_of(view, &lifetimes->buffers[buffer], backward, &at)]
                                : name_of(lifetimes, buffer, grouping);
+        groups->is_told = groups->is_told || is_told(lifetimes, buffer, grouping);
         status = find_group(groups, &ids, name, &groups->of[buffer]);
     }
     dao_id_map_finish(&ids);

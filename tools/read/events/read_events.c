@@ -58,7 +58,7 @@ bool dao_form_has_events(dao_file_form_t form)
     return find_reader(form) != NULL;
 }
 
-dao_status_t dao_read_event_log(const char *path, dao_life_log_t *out_log)
+static dao_status_t read_log(const char *path, bool keeps_labels, dao_life_log_t *out_log)
 {
     dao_file_form_t form = DAO_FILE_FORM_EVENTS;
     dao_status_t status = dao_recognise(path, &form);
@@ -71,6 +71,7 @@ dao_status_t dao_read_event_log(const char *path, dao_life_log_t *out_log)
                          dao_file_form_name(form));
     }
     dao_life_log_init(out_log);
+    out_log->keeps_labels = keeps_labels;
     status = read(path, out_log);
     if (status == DAO_OK) {
         status = dao_life_log_close(out_log);
@@ -82,6 +83,11 @@ dao_status_t dao_read_event_log(const char *path, dao_life_log_t *out_log)
         dao_life_log_finish(out_log);
     }
     return status;
+}
+
+dao_status_t dao_read_event_log(const char *path, dao_life_log_t *out_log)
+{
+    return read_log(path, false, out_log);
 }
 
 /* Says which devices there are. */
@@ -102,11 +108,12 @@ dao_status_t dao_life_log_choose(const dao_life_log_t *log, const char *path, co
     return *out_device != NULL ? DAO_OK : miss_device(log, path, device);
 }
 
-dao_status_t dao_read_events(const char *path, const char *device, dao_event_file_t *out_file)
+static dao_status_t read_device(const char *path, const char *device, bool keeps_labels,
+                                dao_event_file_t *out_file)
 {
     dao_life_log_t log;
     const dao_life_device_t *found = NULL;
-    dao_status_t status = dao_read_event_log(path, &log);
+    dao_status_t status = read_log(path, keeps_labels, &log);
     if (status != DAO_OK) {
         return status;
     }
@@ -117,4 +124,14 @@ dao_status_t dao_read_events(const char *path, const char *device, dao_event_fil
     }
     dao_life_log_finish(&log);
     return status;
+}
+
+dao_status_t dao_read_events(const char *path, const char *device, dao_event_file_t *out_file)
+{
+    return read_device(path, device, false, out_file);
+}
+
+dao_status_t dao_read_labelled_events(const char *path, const char *device, dao_event_file_t *out_file)
+{
+    return read_device(path, device, true, out_file);
 }

@@ -24,6 +24,10 @@ bool dao_form_has_events(dao_file_form_t form);
  */
 DAO_NODISCARD dao_status_t dao_read_events(const char *path, const char *device, dao_event_file_t *out_file);
 
+/* The same with what the file tells of what made the tensors. */
+DAO_NODISCARD dao_status_t dao_read_labelled_events(const char *path, const char *device,
+                                                    dao_event_file_t *out_file);
+
 /* The same of all devices: the log is closed, and the caller finishes it. */
 DAO_NODISCARD dao_status_t dao_read_event_log(const char *path, dao_life_log_t *out_log);
 

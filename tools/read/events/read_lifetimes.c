@@ -4,6 +4,7 @@
    from 0, what stays lives to the time behind the last one. */
 #include "tools/read/events/read_lifetimes.h"
 
+#include "base/report/assert.h"
 #include "tools/read/events/read_events.h"
 #include "tools/read/events/read_lifetimes_internal.h"
 #include "tools/read/step/read_step.h"
@@ -57,15 +58,40 @@ static life_t *make_lives(size_t count)
 
 /* ---- events ---- */
 
+/* Texts keep their numbers: they stand one after the other in both. */
+static dao_status_t add_texts(const dao_event_file_t *file, dao_plan_input_t *lifetimes)
+{
+    const dao_id_map_t *texts = &file->label_texts;
+    dao_status_t status = DAO_OK;
+    size_t number = 0;
+    for (size_t at = 0; at < texts->text_bytes && status == DAO_OK; at += strlen(texts->text + at) + 1) {
+        status = dao_plan_input_add_text(lifetimes, texts->text + at, &number);
+        DAO_ASSERT(status != DAO_OK || number == at + 1);
+    }
+    return status;
+}
+
+static dao_status_t add_event_label(const dao_event_file_t *file, size_t tensor, dao_plan_input_t *lifetimes)
+{
+    if (tensor >= file->label_count) {
+        return DAO_OK;
+    }
+    const dao_event_label_t *label = &file->labels[tensor];
+    return dao_plan_input_add_label(
+        lifetimes, &(dao_plan_label_t){.tag = label->tag, .maker = label->maker, .module = label->module});
+}
+
 /* The ids of the map stand one after the other in its text, in the order of the tensors. */
 static dao_status_t add_tensors(const dao_event_file_t *file, const life_t *lives,
                                 dao_plan_input_t *lifetimes)
 {
     const char *id = file->ids.count > 0 ? file->ids.text : NULL;
-    dao_status_t status = DAO_OK;
+    dao_status_t status = add_texts(file, lifetimes);
     for (size_t i = 0; i < file->tensor_count && status == DAO_OK; i++) {
-        status =
-            add_life(lifetimes, id, &lives[i], file->record_count + 1, file->tensors[i].size_bytes, NULL);
+        bool is_added = false;
+        status = add_life(lifetimes, id, &lives[i], file->record_count + 1, file->tensors[i].size_bytes,
+                          &is_added);
+        status = status == DAO_OK && is_added ? add_event_label(file, i, lifetimes) : status;
         id = id != NULL ? id + strlen(id) + 1 : NULL;
     }
     return status;
@@ -92,7 +118,8 @@ static dao_status_t read_event_lives(const char *path, const dao_read_choice_t *
                                      dao_plan_input_t *lifetimes)
 {
     dao_event_file_t file;
-    dao_status_t status = dao_read_events(path, choice->device, &file);
+    dao_status_t status = choice->has_labels ? dao_read_labelled_events(path, choice->device, &file)
+                                             : dao_read_events(path, choice->device, &file);
     if (status != DAO_OK) {
         return status;
     }

@@ -28,6 +28,7 @@
 typedef struct dao_read_choice {
     const char *batch;  /* of a step trace; NULL: the only one there is */
     const char *device; /* of events; NULL: the one with the highest peak */
+    bool has_labels;    /* also what made the buffers, where events tell it; a step always does */
 } dao_read_choice_t;
 
 /**

@@ -12,6 +12,7 @@
 #include "base/report/error.h"
 #include "tools/read/foreign/json_values.h"
 #include "tools/read/foreign/pickle.h"
+#include "tools/read/foreign/snapshot_stacks.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -32,22 +33,31 @@ typedef enum key {
     KEY_REAL_SIZE,
     KEY_ACTION,
     KEY_ADDR,
+    KEY_FRAMES = DAO_SNAPSHOT_KEY_LINE + 1, /* these and those of frames only where labels are kept */
+    KEY_CATEGORY,
+    KEY_COUNT,
 } entry_key_t;
 
-static const char *const keys[] = {
-    [KEY_SEGMENTS] = "segments",   [KEY_DEVICE_TRACES] = "device_traces",
-    [KEY_BLOCKS] = "blocks",       [KEY_DEVICE] = "device",
-    [KEY_ADDRESS] = "address",     [KEY_TOTAL_SIZE] = "total_size",
-    [KEY_SIZE] = "size",           [KEY_REQUESTED_SIZE] = "requested_size",
-    [KEY_STATE] = "state",         [KEY_HISTORY] = "history",
-    [KEY_REAL_SIZE] = "real_size", [KEY_ACTION] = "action",
-    [KEY_ADDR] = "addr",           NULL,
-};
+#define KEYS                                                                                                 \
+    [KEY_SEGMENTS] = "segments", [KEY_DEVICE_TRACES] = "device_traces", [KEY_BLOCKS] = "blocks",             \
+    [KEY_DEVICE] = "device", [KEY_ADDRESS] = "address", [KEY_TOTAL_SIZE] = "total_size",                     \
+    [KEY_SIZE] = "size", [KEY_REQUESTED_SIZE] = "requested_size", [KEY_STATE] = "state",                     \
+    [KEY_HISTORY] = "history", [KEY_REAL_SIZE] = "real_size", [KEY_ACTION] = "action", [KEY_ADDR] = "addr"
+
+static const char *const keys[] = {KEYS, NULL};
+static const char *const all_keys[] = {KEYS,
+                                       [KEY_FRAMES] = "frames",
+                                       [DAO_SNAPSHOT_KEY_NAME] = "name",
+                                       [DAO_SNAPSHOT_KEY_FILENAME] = "filename",
+                                       [DAO_SNAPSHOT_KEY_LINE] = "line",
+                                       [KEY_CATEGORY] = "category",
+                                       [KEY_COUNT] = NULL};
 
 typedef struct snapshot {
     const char *path;
     dao_value_store_t store;
     dao_life_log_t *log;
+    dao_snapshot_stacks_t stacks;
 } snapshot_t;
 
 DAO_PRINTF(2, 3) static dao_status_t wrong(const snapshot_t *snapshot, const char *format, ...)
@@ -74,9 +84,29 @@ static dao_status_t find_space(const snapshot_t *snapshot, uint64_t device, uint
     return status;
 }
 
+/* ---- what made a block ---- */
+
+/* Says what an entry or a block tells of the block at an address, if that is wanted. */
+static dao_status_t take_label(snapshot_t *snapshot, uint32_t space, uint64_t address, dao_value_t item)
+{
+    const dao_value_store_t *store = &snapshot->store;
+    dao_event_label_t label = {0};
+    if (!snapshot->log->keeps_labels) {
+        return DAO_OK;
+    }
+    dao_event_file_t *events = dao_life_log_events(snapshot->log, space);
+    dao_status_t status = dao_snapshot_stacks_label(&snapshot->stacks, store, space,
+                                                    dao_value_get(store, item, KEY_FRAMES), events, &label);
+    if (status == DAO_OK) {
+        status = dao_event_file_find_text(
+            events, dao_value_text(store, dao_value_get(store, item, KEY_CATEGORY)), &label.tag);
+    }
+    return status == DAO_OK ? dao_life_log_label(snapshot->log, space, address, &label) : status;
+}
+
 /* ---- the events ---- */
 
-static dao_status_t take_entry(const snapshot_t *snapshot, uint32_t space, dao_value_t entry)
+static dao_status_t take_entry(snapshot_t *snapshot, uint32_t space, dao_value_t entry)
 {
     const dao_value_store_t *store = &snapshot->store;
     const char *action = dao_value_text(store, dao_value_get(store, entry, KEY_ACTION));
@@ -97,11 +127,14 @@ static dao_status_t take_entry(const snapshot_t *snapshot, uint32_t space, dao_v
         return wrong(snapshot, "an entry \"%s\" of device %s has no addr or no size", action,
                      snapshot->log->devices[space].name);
     }
-    return is_alloc ? dao_life_log_alloc(snapshot->log, space, address, size_bytes)
-                    : dao_life_log_free(snapshot->log, space, address, size_bytes);
+    if (is_free) {
+        return dao_life_log_free(snapshot->log, space, address, size_bytes);
+    }
+    dao_status_t status = dao_life_log_alloc(snapshot->log, space, address, size_bytes);
+    return status == DAO_OK ? take_label(snapshot, space, address, entry) : status;
 }
 
-static dao_status_t take_traces(const snapshot_t *snapshot, dao_value_t traces)
+static dao_status_t take_traces(snapshot_t *snapshot, dao_value_t traces)
 {
     dao_value_list_t devices = dao_value_list(&snapshot->store, traces);
     dao_status_t status = DAO_OK;
@@ -135,7 +168,7 @@ static uint64_t requested_bytes(const dao_value_store_t *store, dao_value_t bloc
 }
 
 /* Takes the blocks of a segment, which lie one behind the other. */
-static dao_status_t take_segment(const snapshot_t *snapshot, dao_value_t segment)
+static dao_status_t take_segment(snapshot_t *snapshot, dao_value_t segment)
 {
     const dao_value_store_t *store = &snapshot->store;
     uint64_t device = 0, address = 0, total_bytes = 0;
@@ -161,13 +194,14 @@ static dao_status_t take_segment(const snapshot_t *snapshot, dao_value_t segment
         if (strncmp(state, "active", strlen("active")) == 0) {
             status = dao_life_log_resident(snapshot->log, space, address,
                                            requested_bytes(store, blocks.items[i], size_bytes));
+            status = status == DAO_OK ? take_label(snapshot, space, address, blocks.items[i]) : status;
         }
         address += size_bytes;
     }
     return status;
 }
 
-static dao_status_t take_all(const snapshot_t *snapshot, dao_value_t top)
+static dao_status_t take_all(snapshot_t *snapshot, dao_value_t top)
 {
     const dao_value_store_t *store = &snapshot->store;
     bool is_dict = top.type == DAO_VALUE_TYPE_DICT;
@@ -189,7 +223,8 @@ dao_status_t dao_read_snapshot(const char *path, dao_life_log_t *log)
     snapshot_t snapshot = {.path = path, .log = log};
     dao_value_t top = {0};
     bool is_pickle = false;
-    dao_value_store_init(&snapshot.store, keys);
+    dao_value_store_init(&snapshot.store, log->keeps_labels ? all_keys : keys);
+    dao_snapshot_stacks_init(&snapshot.stacks);
     dao_status_t status = dao_pickle_is(path, &is_pickle);
     if (status == DAO_OK) {
         status = is_pickle ? dao_pickle_read(path, &snapshot.store, &top)
@@ -198,6 +233,7 @@ dao_status_t dao_read_snapshot(const char *path, dao_life_log_t *log)
     if (status == DAO_OK) {
         status = take_all(&snapshot, top);
     }
+    dao_snapshot_stacks_finish(&snapshot.stacks);
     dao_value_store_finish(&snapshot.store);
     return status;
 }

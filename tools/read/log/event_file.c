@@ -10,6 +10,7 @@ void dao_event_file_init(dao_event_file_t *file)
 {
     *file = (dao_event_file_t){0};
     dao_id_map_init(&file->ids);
+    dao_id_map_init(&file->label_texts);
 }
 
 void dao_event_file_finish(dao_event_file_t *file)
@@ -18,6 +19,8 @@ void dao_event_file_finish(dao_event_file_t *file)
     dao_host_free(file->tensors);
     dao_host_free(file->records);
     dao_host_free(file->steps);
+    dao_host_free(file->labels);
+    dao_id_map_finish(&file->label_texts);
     *file = (dao_event_file_t){0};
 }
 
@@ -121,4 +124,33 @@ dao_status_t dao_event_file_peak(const dao_event_file_t *file, uint64_t *out_pea
     }
     *out_peak_bytes = peak_bytes;
     return fits ? DAO_OK : dao_error(DAO_ERR_OVERFLOW, "the bytes alive at once do not fit 64 bits");
+}
+
+dao_status_t dao_event_file_find_text(dao_event_file_t *file, const char *text, uint32_t *out_number)
+{
+    uint64_t number = file->label_texts.text_bytes + 1;
+    bool is_known = false;
+    size_t length = strlen(text);
+    *out_number = 0;
+    if (length == 0 || number + length > UINT32_MAX) {
+        return DAO_OK;
+    }
+    dao_status_t status = dao_id_map_add(&file->label_texts, text, length, number, &is_known, &number);
+    *out_number = (uint32_t)number;
+    return status;
+}
+
+dao_status_t dao_event_file_label(dao_event_file_t *file, uint32_t tensor, const dao_event_label_t *label)
+{
+    while (file->label_count <= tensor) {
+        dao_event_label_t *labels =
+            dao_tool_grow(file->labels, &file->label_capacity, file->label_count, sizeof(*labels));
+        if (labels == NULL) {
+            return DAO_ERR_NO_HOST_MEMORY;
+        }
+        file->labels = labels;
+        labels[file->label_count++] = (dao_event_label_t){0};
+    }
+    file->labels[tensor] = *label;
+    return DAO_OK;
 }

@@ -13,6 +13,11 @@ typedef struct dao_event_tensor {
     bool is_live;        /* behind the last line; of those that lines name */
 } dao_event_tensor_t;
 
+/* What a file tells of a tensor besides: offsets in the label texts, plus 1; 0 is "". */
+typedef struct dao_event_label {
+    uint32_t tag, maker, module; /* as of dao_plan_label_t */
+} dao_event_label_t;
+
 typedef struct dao_event_record {
     uint32_t tensor;
     bool is_alloc;           /* else it is freed */
@@ -25,6 +30,9 @@ typedef struct dao_event_file {
     size_t tensor_count, tensor_capacity;
     dao_event_record_t *records; /* lines without the steps */
     size_t record_count, record_capacity;
+    dao_event_label_t *labels; /* of the first label_count tensors; the others have none */
+    size_t label_count, label_capacity;
+    dao_id_map_t label_texts;
     size_t *steps; /* the record that each step begins with */
     size_t step_count, step_capacity;
     dao_life_counts_t counts;
@@ -50,6 +58,14 @@ DAO_NODISCARD dao_status_t dao_event_file_add_tensor(dao_event_file_t *file, uin
 DAO_NODISCARD dao_status_t dao_event_file_add_record(dao_event_file_t *file,
                                                      const dao_event_record_t *record);
 DAO_NODISCARD dao_status_t dao_event_file_add_step(dao_event_file_t *file);
+
+/* Finds a text for labels, or adds it; 0 for "", and where 4 GiB of them are full. DAO_ERR_NO_HOST_MEMORY. */
+DAO_NODISCARD dao_status_t dao_event_file_find_text(dao_event_file_t *file, const char *text,
+                                                    uint32_t *out_number);
+
+/* Says what is told of a tensor. DAO_ERR_NO_HOST_MEMORY. */
+DAO_NODISCARD dao_status_t dao_event_file_label(dao_event_file_t *file, uint32_t tensor,
+                                                const dao_event_label_t *label);
 
 /* Writes how many lives begin and end in the file to its counts. */
 void dao_event_file_count(dao_event_file_t *file);

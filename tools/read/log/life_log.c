@@ -292,6 +292,23 @@ dao_status_t dao_life_log_resident(dao_life_log_t *log, uint32_t space_index, ui
     return status;
 }
 
+dao_event_file_t *dao_life_log_events(dao_life_log_t *log, uint32_t space)
+{
+    return &log->devices[log->spaces[space].device].events;
+}
+
+dao_status_t dao_life_log_label(dao_life_log_t *log, uint32_t space, uint64_t key,
+                                const dao_event_label_t *label)
+{
+    dao_event_file_t *events = dao_life_log_events(log, space);
+    const live_entry_t *entry = find_live(&log->spaces[space], key);
+    uint32_t tensor = entry != NULL ? entry->tensor - 1 : 0;
+    if (entry == NULL || (tensor < events->label_count && events->labels[tensor].maker != 0)) {
+        return DAO_OK;
+    }
+    return dao_event_file_label(events, tensor, label);
+}
+
 /* ---- the end ---- */
 
 dao_status_t dao_life_log_close(dao_life_log_t *log)

@@ -37,6 +37,7 @@ typedef struct dao_life_log {
     size_t device_count, device_capacity;
     struct dao_life_space *spaces;
     size_t space_count, space_capacity;
+    bool keeps_labels; /* readers say what made the tensors, where the file tells it */
 } dao_life_log_t;
 
 void dao_life_log_init(dao_life_log_t *log);
@@ -61,6 +62,13 @@ DAO_NODISCARD dao_status_t dao_life_log_free(dao_life_log_t *log, uint32_t space
 /* Says of a block that it is alive now: one that the log has not seen begin was alive before. */
 DAO_NODISCARD dao_status_t dao_life_log_resident(dao_life_log_t *log, uint32_t space, uint64_t key,
                                                  uint64_t size_bytes);
+
+/* Says what made the live tensor of a key, if there is one and it was not said. DAO_ERR_NO_HOST_MEMORY. */
+DAO_NODISCARD dao_status_t dao_life_log_label(dao_life_log_t *log, uint32_t space, uint64_t key,
+                                              const dao_event_label_t *label);
+
+/* Returns the events of a space's device. */
+dao_event_file_t *dao_life_log_events(dao_life_log_t *log, uint32_t space);
 
 bool dao_life_log_is_live(const dao_life_log_t *log, uint32_t space, uint64_t key);
 

@@ -76,10 +76,24 @@ function groupsAt(file, grouping, moment) {
   return bytes;
 }
 
-/* The groups that have a colour of their own, the largest at the peak first; all others share the last. */
+/* The most that each group ever holds. */
+function mostOfGroups(file, grouping) {
+  const now = new Float64Array(grouping.names.length), most = new Float64Array(now.length);
+  for (let i = 0, ended = 0; i < file.first.length; i++) {
+    for (; ended < file.byEnd.length && file.last[file.byEnd[ended]] <= file.first[i]; ended++) {
+      now[grouping.of[file.byEnd[ended]]] -= file.size[file.byEnd[ended]];
+    }
+    const group = grouping.of[i];
+    now[group] += file.size[i];
+    if (now[group] > most[group]) most[group] = now[group];
+  }
+  return most;
+}
+
+/* The groups that have a colour of their own are those that ever hold most; all others share the last. */
 const COLOUR_COUNT = 8;
 function colourGroups(file, grouping) {
-  const bytes = groupsAt(file, grouping, file.peak);
+  const bytes = mostOfGroups(file, grouping);
   const most = Array.from(bytes.keys()).sort((a, b) => bytes[b] - bytes[a] || a - b);
   grouping.colour = new Uint8Array(bytes.length).fill(COLOUR_COUNT);
   most.slice(0, COLOUR_COUNT).forEach((group, place) => { grouping.colour[group] = place; });

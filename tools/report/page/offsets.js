@@ -81,5 +81,5 @@ function bufferAt(view, x, y, width, height) {
 
 function nameOf(file, i) {
   const name = file.names[i];
-  return typeof name === "number" ? `buffer ${name}` : name;
+  return typeof name === "number" ? `#${name}` : name;
 }

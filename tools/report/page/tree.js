@@ -6,7 +6,7 @@ const TREE_CHILD_COUNT = 40, TREE_OPEN_SHARE = 0.25, TREE_OPEN_DEPTH = 6;
 
 function partsOf(name) {
   if (name === "") return [];
-  return name.includes(";") ? name.split(";") : name.split(/[./]/).filter((part) => part !== "");
+  return name.startsWith(";") ? name.slice(1).split(";") : name.split(/[./]/).filter((part) => part !== "");
 }
 
 function treeAt(file, moment) {

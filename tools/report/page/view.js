@@ -52,11 +52,13 @@ function groupTable(view) {
 
 /* A call stack by its innermost call. */
 function shortName(name) {
-  return name === "" ? "not told" : name.includes(";") ? name.split(";").pop() : name;
+  return name === "" ? "not told" : name.startsWith(";") ? name.split(";").pop() : name;
 }
 
+/* What is told of a buffer, each thing once: the maker tells the innermost call already. */
 function labelOf(file, i) {
-  return file.groupings.map((grouping) => shortName(grouping.names[grouping.of[i]])).filter((name) => name !== "not told").join(" · ");
+  return file.groupings.map((grouping) => grouping.names[grouping.of[i]])
+    .filter((name) => name !== "" && !name.startsWith(";")).join(" · ");
 }
 
 function holderTable(view) {

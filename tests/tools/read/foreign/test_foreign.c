@@ -260,6 +260,83 @@ static void want_of_memory_is_told(void)
 }
 #endif
 
+/* ---- who called ---- */
+
+#define FRAME(name, file, line) "{\"name\": \"" name "\", \"filename\": \"" file "\", \"line\": " #line "}"
+#define LINEAR                                                                                               \
+    "[" FRAME("at::native::empty_cuda(long)", "??", 0) ", " FRAME(                                           \
+        "at::_ops::addmm::call(at::Tensor)", "??",                                                           \
+        0) ", " FRAME("at::_ops::linear::call(at::Tensor)", "??",                                            \
+                      0) ", " FRAME("forward", "/me/model.py",                                               \
+                                    55) ", " FRAME("_call_impl",                                             \
+                                                   "/x/site-packages/torch/nn/modules/module.py",            \
+                                                   1) ", " FRAME("ma;in", "/me/train.py", 9) "]"
+#define BACKWARD                                                                                             \
+    "[" FRAME("at::_ops::mm::call(at::Tensor)", "", 0) ", " FRAME("torch::autograd::Engine::thread_init()",  \
+                                                                  "engine.cpp", 7) "]"
+#define LIBRARY                                                                                              \
+    "[" FRAME("zeros", "/x/site-packages/torch/a.py", 3) ", " FRAME("init", "/x/site-packages/b.py", 4) "]"
+#define MADE(addr, size, rest) "{\"action\": \"alloc\", \"addr\": " #addr ", \"size\": " #size rest "}"
+
+#define MADE_LINEAR   MADE(1, 10, ", \"category\": \"activation\", \"frames\": " LINEAR)
+#define MADE_BACKWARD MADE(2, 20, ", \"frames\": " BACKWARD)
+#define MADE_UNTOLD   MADE(3, 30, "") ", " MADE(4, 40, ", \"frames\": []")
+#define STACK_BLOCK                                                                                          \
+    "{\"address\": 64, \"size\": 64, \"state\": \"active_allocated\", \"frames\": " LIBRARY "}"
+
+static const char stacks[] =
+    "{\"segments\": [{\"device\": 0, \"address\": 64, \"total_size\": 64, \"blocks\": [" STACK_BLOCK
+    "]}], \"device_traces\": [[" MADE_LINEAR ", " MADE_BACKWARD ", " MADE_UNTOLD "]]}";
+
+static void stacks_say_who_called(void)
+{
+    static const struct {
+        uint64_t size_bytes;
+        const char *tag, *maker, *module;
+    } wanted[] = {
+        {10, "activation", "linear, forward (model.py:55)", ";ma,in (train.py:9);forward (model.py:55)"},
+        {20, "", "mm, backward", ""},
+        {30, "", "", ""},
+        {40, "", "", ""},
+        {64, "", "zeros (a.py:3)", ";init (b.py:4);zeros (a.py:3)"},
+    };
+    dao_plan_input_t lifetimes;
+    dao_test_write_file(dao_test_path, stacks, strlen(stacks));
+    CU_ASSERT_EQUAL_FATAL(
+        dao_read_lifetimes(dao_test_path, &(dao_read_choice_t){.has_labels = true}, &lifetimes), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(lifetimes.buffer_count, sizeof(wanted) / sizeof(wanted[0]));
+    for (size_t i = 0; i < lifetimes.buffer_count; i++) {
+        dao_plan_label_t label = dao_plan_input_label(&lifetimes, i);
+        CU_ASSERT_EQUAL(lifetimes.buffers[i].size_bytes, wanted[i].size_bytes);
+        check_text(dao_plan_input_text(&lifetimes, label.tag), wanted[i].tag);
+        check_text(dao_plan_input_text(&lifetimes, label.maker), wanted[i].maker);
+        check_text(dao_plan_input_text(&lifetimes, label.module), wanted[i].module);
+    }
+    dao_plan_input_finish(&lifetimes);
+    CU_ASSERT_EQUAL_FATAL(dao_read_lifetimes(dao_test_path, &(dao_read_choice_t){0}, &lifetimes), DAO_OK);
+    CU_ASSERT_EQUAL(lifetimes.label_count, 0); /* nobody asked */
+    dao_plan_input_finish(&lifetimes);
+}
+
+#if defined(DAO_FAULTS)
+static void want_of_memory_for_stacks_is_told(void)
+{
+    bool is_complete = false;
+    dao_test_write_file(dao_test_path, stacks, strlen(stacks));
+    for (uint64_t skip = 0; !is_complete; skip++) {
+        dao_plan_input_t lifetimes;
+        dao_fault_arm(DAO_FAULT_HOST_MEMORY, skip, false);
+        dao_status_t status =
+            dao_read_lifetimes(dao_test_path, &(dao_read_choice_t){.has_labels = true}, &lifetimes);
+        is_complete = dao_fault_disarm() == 0;
+        CU_ASSERT_EQUAL(status, is_complete ? DAO_OK : DAO_ERR_NO_HOST_MEMORY);
+        if (status == DAO_OK) {
+            dao_plan_input_finish(&lifetimes);
+        }
+    }
+}
+#endif
+
 static void real_files_have_their_figures(void)
 {
     static const struct {
@@ -310,7 +387,9 @@ static CU_TestInfo tests[] = {
     {"steps say what they need", steps_say_what_they_need},
 #if defined(DAO_FAULTS)
     {"want of memory is told", want_of_memory_is_told},
+    {"want of memory for stacks is told", want_of_memory_for_stacks_is_told},
 #endif
+    {"stacks say who called", stacks_say_who_called},
     {"real files have their figures", real_files_have_their_figures},
     CU_TEST_INFO_NULL,
 };
