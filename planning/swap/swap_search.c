@@ -41,11 +41,15 @@
 #define THOROUGH_COUNT      5u   /* parts of the capacity with which layouts are thorough */
 #define THOROUGH_KERNELS    2500u
 #define THOROUGH_WORK       UINT64_C(8000000) /* for these, in 10 ns; with more kernels in proportion */
-#define HOPELESS_PART       0.35 /* where more is left out, letting some more leave does not help */
-#define LAYOUT_COUNT_MAX    24u  /* of a grain, once there is a plan */
-#define CAPACITY_PARTS      64u
-#define NS_PER_S            1e9
-#define DELAY_PARTS         2u /* how far copies in are delayed, in halves */
+#define PLACE_WORK_A_KERNEL                                                                                  \
+    UINT64_C(60000)                          /* for layouts, in 10 ns: 0.6 ms, for some 50 of 1,000 kernels  \
+                                              */
+#define PLACE_WORK_MAX   UINT64_C(100000000) /* 1 s */
+#define HOPELESS_PART    0.35 /* where more is left out, letting some more leave does not help */
+#define LAYOUT_COUNT_MAX 24u  /* of a grain, once there is a plan */
+#define CAPACITY_PARTS   64u
+#define NS_PER_S         1e9
+#define DELAY_PARTS      2u /* how far copies in are delayed, in halves */
 
 /* A variant that was timed. */
 typedef struct candidate {
@@ -116,6 +120,7 @@ static dao_status_t search_init(plan_search_t *search, const dao_swap_step_t *st
                               .known_ns = known_ns};
     search->least_bytes = step->kernel_bytes[dao_swap_step_largest_kernel(step)];
     dao_swap_past_init(&search->past);
+    search->past.work_end = dao_smaller(PLACE_WORK_A_KERNEL * step->kernel_count, PLACE_WORK_MAX);
     dao_swap_bound_t bound;
     status = dao_swap_find_bound(step->problem, &bound);
     if (status != DAO_OK) {
@@ -323,11 +328,12 @@ static dao_status_t place_once(plan_search_t *search, dao_swap_grain_t *grain, d
     return status;
 }
 
-/* Returns true if what takes so long may still better the plan. */
+/* Returns true if what takes so long may still better the plan, and there is work left to see to that. */
 static bool may_go_on(const plan_search_t *search, uint64_t step_ns)
 {
     return kept_step_ns(search) == UINT64_MAX ||
-           (search->layout_count < LAYOUT_COUNT_MAX && step_ns < kept_step_ns(search));
+           (search->layout_count < LAYOUT_COUNT_MAX && search->past.work < search->past.work_end &&
+            step_ns < kept_step_ns(search));
 }
 
 /* Lets further tensors leave, those that did not fit or are in their way, until all fit. What was tried
@@ -421,12 +427,13 @@ static void trial_finish(trial_t *trial)
 static dao_status_t place_early(plan_search_t *search, const candidate_t *candidate,
                                 trial_t trials[SHARE_COUNT])
 {
-    uint64_t work_end = search->past.work + thorough_work(search->step);
+    search->past.thorough_end = search->past.work + thorough_work(search->step);
     dao_status_t status = DAO_OK;
     size_t low = 0, high = HALF_SHARE_COUNT;
     bool nearly_fits = candidate->grain->parts.part_bytes == 0;
     while (low < high && status == DAO_OK) {
-        search->is_thorough = nearly_fits && low < THOROUGH_COUNT && search->past.work < work_end;
+        search->is_thorough =
+            nearly_fits && low < THOROUGH_COUNT && search->past.work < search->past.thorough_end;
         size_t half = search->is_thorough || low == 0 ? low : low + (high - low) / 2;
         bool is_between = half % 2 != 0, is_small;
         trial_t between = {0}, *trial = is_between ? &between : &trials[half / 2];
@@ -487,7 +494,7 @@ static dao_status_t place_grain(plan_search_t *search, const dao_swap_grain_t *g
          i++) {
         const candidate_t *candidate = &search->candidates[i];
         if (candidate->grain != grain || (candidate->variant == IMPROVED) != is_improved ||
-            candidate->step_ns >= kept_step_ns(search)) {
+            !may_go_on(search, candidate->step_ns)) {
             continue;
         }
         trial_t trials[SHARE_COUNT] = {0};

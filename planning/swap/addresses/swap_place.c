@@ -14,6 +14,7 @@
    little from one layout of a search to the next. */
 #include "planning/swap/addresses/swap_place.h"
 
+#include "base/numbers/math.h"
 #include "base/report/assert.h"
 #include "planning/offsets/quick.h"
 #include "planning/swap/step/swap_fingerprint.h"
@@ -103,7 +104,7 @@ static bool is_known(const dao_swap_past_t *past, uint64_t fingerprint)
 
 void dao_swap_past_init(dao_swap_past_t *past)
 {
-    *past = (dao_swap_past_t){0};
+    *past = (dao_swap_past_t){.work_end = UINT64_MAX, .thorough_end = UINT64_MAX};
     for (uint8_t i = 0; i < DAO_SWAP_METHOD_COUNT; i++) {
         past->method_order[i] = i;
     }
@@ -145,6 +146,11 @@ static void cut(placer_t *placer, uint64_t cut_time)
     placer->cut_time = cut_time;
 }
 
+static uint64_t work_of(const placer_t *placer)
+{
+    return placer->past->work + placer->work.used;
+}
+
 /* Tries the methods, without a cut. The best one comes first the next time: the others end early where they
    leave out more. */
 static dao_status_t try_methods(placer_t *placer)
@@ -155,7 +161,8 @@ static dao_status_t try_methods(placer_t *placer)
     size_t best_turn = 0;
     dao_status_t status = dao_plan_quick_init(best, problem, &placer->work);
     for (size_t turn = 0; turn < METHOD_COUNT && status == DAO_OK; turn++) {
-        if (turn == FIRST_METHOD_COUNT && (double)best->best.unplaced_bytes > hopeless_bytes) {
+        bool is_hopeless = turn == FIRST_METHOD_COUNT && (double)best->best.unplaced_bytes > hopeless_bytes;
+        if (is_hopeless || (turn > 0 && work_of(placer) >= placer->past->work_end)) {
             break;
         }
         uint64_t before_bytes = best->has_best ? best->best.unplaced_bytes : UINT64_MAX;
@@ -197,18 +204,30 @@ static bool nearly_fits(const placer_t *placer)
            (double)score->unplaced_bytes <= NEARLY_PART * (double)placer->problem->pools->capacity_bytes;
 }
 
+/* Passes of some work each that are made before nothing thorough is done any more. */
+static uint32_t passes_left(const placer_t *placer, uint64_t pass_work)
+{
+    uint64_t work = work_of(placer), end = placer->past->thorough_end;
+    return (uint32_t)dao_smaller(work < end ? (end - work) / (pass_work + 1) : 0, REPEAT_COUNT);
+}
+
 /* Tries cuts for what nearly fits, and then again what was best. */
 static dao_status_t try_cuts(placer_t *placer)
 {
     dao_status_t status = DAO_OK;
     uint32_t best_turn = 0;
-    for (uint32_t turn = 0;
-         turn < DAO_SWAP_CUT_COUNT && status == DAO_OK && !dao_plan_quick_is_complete(&placer->best);
+    uint64_t pass_work = 0;
+    for (uint32_t turn = 0; turn < DAO_SWAP_CUT_COUNT && status == DAO_OK &&
+                            passes_left(placer, pass_work) > 0 && !dao_plan_quick_is_complete(&placer->best);
          turn++) {
+        uint64_t work_before = placer->work.used;
         status = try_cut(placer, turn, &best_turn);
+        pass_work = placer->work.used - work_before;
     }
     prefer(placer->past->cuts, best_turn);
-    return status == DAO_OK ? dao_plan_quick_repeat(&placer->best, REPEAT_COUNT, &placer->work) : status;
+    return status == DAO_OK
+               ? dao_plan_quick_repeat(&placer->best, passes_left(placer, pass_work), &placer->work)
+               : status;
 }
 
 dao_status_t dao_swap_place(const dao_swap_step_t *step, const dao_plan_problem_t *problem,

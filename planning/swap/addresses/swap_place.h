@@ -20,6 +20,8 @@ typedef struct dao_swap_past {
     uint8_t method_order[DAO_SWAP_METHOD_COUNT]; /* the one that was best last comes first */
     uint8_t cuts[DAO_SWAP_CUT_COUNT]; /* in eighths of the step, the one that was best last first */
     uint64_t work;                    /* of all layouts so far, in steps of some 10 ns */
+    uint64_t work_end;                /* from this work on each layout is looked for by one method alone */
+    uint64_t thorough_end;            /* from this work on nothing is looked for thoroughly */
 } dao_swap_past_t;
 
 void dao_swap_past_init(dao_swap_past_t *past);
