@@ -372,9 +372,10 @@ static dao_status_t run_round(planned_run_t *planned, uint32_t step_count)
 {
     dao_run_plan_result_t *result = planned->result;
     dao_swap_plan_t *plan = NULL;
+    const dao_swap_plan_config_t config = {.work_limit = planned->config->plan_work};
     dao_progress_phase(planned->progress, "planning", 1);
     uint64_t begin_ns = dao_clock_ns();
-    dao_status_t status = dao_swap_plan_make(&planned->step.problem, NULL, &plan);
+    dao_status_t status = dao_swap_plan_make(&planned->step.problem, &config, &plan);
     result->plan_ns = dao_clock_ns() - begin_ns;
     if (status != DAO_OK) {
         return status;

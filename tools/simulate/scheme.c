@@ -53,7 +53,8 @@ static dao_status_t run_on_demand(const dao_scheme_t *scheme, const dao_scheme_i
 static dao_status_t run_plan(const dao_scheme_t *scheme, const dao_scheme_input_t *input,
                              dao_scheme_run_t *out_run)
 {
-    dao_swap_plan_config_t config = {.granularity = (dao_swap_granularity_t)scheme->choice};
+    dao_swap_plan_config_t config = {.granularity = (dao_swap_granularity_t)scheme->choice,
+                                     .work_limit = input->plan_work};
     dao_swap_plan_t *plan = NULL;
     *out_run = (dao_scheme_run_t){.capacity_bytes = input->problem->capacity_bytes};
     uint64_t begin_ns = dao_clock_ns();

@@ -14,6 +14,7 @@ typedef struct dao_scheme_input {
     uint32_t step_count;
     uint32_t window_kernels; /* 0: the scheme's own */
     uint64_t in_flight_ns;   /* 0: the executor's own */
+    uint64_t plan_work;      /* as work_limit of dao_swap_plan_config_t */
 } dao_scheme_input_t;
 
 /* What it takes. */

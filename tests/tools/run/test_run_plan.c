@@ -51,7 +51,8 @@ typedef struct place {
 
 static dao_run_plan_config_t config_of(uint64_t capacity_bytes, place_t place)
 {
-    dao_run_plan_config_t config = {.capacity_bytes = capacity_bytes,
+    dao_run_plan_config_t config = {.plan_work = 1, /* what bettering a plan brings is not asked here */
+                                    .capacity_bytes = capacity_bytes,
                                     .step_count = STEP_COUNT,
                                     .host_bytes = place.host_bytes,
                                     .ops = place.ops};
