@@ -7,6 +7,7 @@
 #include "allocators/accounting/owner.h"
 #include "base/log.h"
 #include "base/report/error.h"
+#include "runtime/observe/snapshot_file.h"
 
 /* ---- refused requests ---- */
 
@@ -39,6 +40,9 @@ void dao_block_note_failure(dao_place_t place, dao_allocator_t *allocator, dao_r
     }
     if (runtime != NULL) {
         (void)dao_runtime_told(runtime, status);
+    }
+    if (dao_allocator_is_short(status)) {
+        dao_snapshot_note_refusal(place, allocator);
     }
     dao_core_t *core = dao_core_started();
     if (core != NULL) {

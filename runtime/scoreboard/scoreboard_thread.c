@@ -14,6 +14,7 @@
 #include "base/memory/shared.h"
 #include "base/numbers/units.h"
 #include "base/report/error.h"
+#include "runtime/observe/snapshot_file.h"
 #include "runtime/scoreboard/place_stats.h"
 #include "runtime/scoreboard/score_source.h"
 
@@ -24,6 +25,7 @@ static struct {
     dao_scoreboard_t *page; /* NULL: nothing is shown */
     int descriptor;
     dao_scores_t *scores; /* the thread's own */
+    bool is_running;
     dao_thread_t thread;
     dao_mutex_t lock;
     /* guarded by the lock */
@@ -33,7 +35,7 @@ static struct {
            .lock = DAO_MUTEX_INITIALIZER(DAO_RANK_LEAF),
            .changed = DAO_COND_INITIALIZER};
 
-dao_status_t dao_scoreboard_find(bool *out_is_wanted)
+dao_status_t dao_scoreboard_find(bool *out_is_watched)
 {
     const char *text = getenv("DAO_WATCH");
     uint64_t value = 0;
@@ -41,8 +43,8 @@ dao_status_t dao_scoreboard_find(bool *out_is_wanted)
         dao_error_prefix("DAO_WATCH: ");
         return DAO_ERR_INVALID;
     }
-    *out_is_wanted = value != 0;
-    return DAO_OK;
+    *out_is_watched = value != 0;
+    return dao_snapshot_file_find();
 }
 
 /* ---- a round ---- */
@@ -123,6 +125,24 @@ static void round_write(void)
     dao_scoreboard_write(board.page, scores);
 }
 
+/* ---- snapshots on a signal ---- */
+
+static void snapshots_write(void)
+{
+    const dao_core_t *core = dao_core_started();
+    dao_allocator_t *host = dao_host_started();
+    if (host != NULL) {
+        dao_snapshot_signal_write((dao_place_t){DAO_PLACE_KIND_CPU, 0}, host);
+    }
+    for (int32_t i = 0; core != NULL && i < dao_core_device_end(core); i++) {
+        dao_runtime_t *runtime = dao_runtime_started(i);
+        if (runtime != NULL) {
+            dao_snapshot_signal_write((dao_place_t){DAO_PLACE_KIND_DEVICE, i}, runtime->device_memory);
+            dao_snapshot_signal_write((dao_place_t){DAO_PLACE_KIND_PINNED, i}, runtime->pinned_memory);
+        }
+    }
+}
+
 /* ---- the thread ---- */
 
 static bool rest(void)
@@ -140,7 +160,12 @@ static void *run_scoreboard(void *user)
 {
     (void)user;
     do {
-        round_write();
+        if (board.page != NULL) {
+            round_write();
+        }
+        if (dao_snapshot_signal_take()) {
+            snapshots_write();
+        }
     } while (rest());
     return NULL;
 }
@@ -157,10 +182,9 @@ static void page_end(void)
     board.scores = NULL;
 }
 
-void dao_scoreboard_start(const char *backend)
+static void page_begin(const char *backend)
 {
     void *address = NULL;
-    board.is_stopping = false;
     board.scores = dao_host_calloc(1, sizeof(*board.scores));
     board.descriptor = dao_shared_show(DAO_SCOREBOARD_NAME, sizeof(*board.page), &address);
     board.page = address;
@@ -170,15 +194,30 @@ void dao_scoreboard_start(const char *backend)
         return;
     }
     dao_scoreboard_init(board.page, dao_process_self(), dao_clock_ns(), backend);
-    if (dao_thread_start(&board.thread, "dao-watch", run_scoreboard, NULL) != DAO_OK) {
+}
+
+void dao_scoreboard_start(const char *backend, bool is_watched)
+{
+    board.is_stopping = false;
+    if (is_watched) {
+        page_begin(backend);
+    }
+    dao_snapshot_signal_begin();
+    if (board.page == NULL && !dao_snapshot_signal_is_on()) {
+        return;
+    }
+    board.is_running = dao_thread_start(&board.thread, "dao-watch", run_scoreboard, NULL) == DAO_OK;
+    if (!board.is_running) {
+        dao_log(DAO_LOG_LEVEL_WARNING, "nobody can watch, and a signal writes no snapshots: %s",
+                dao_last_message());
+        dao_snapshot_signal_end();
         page_end();
-        dao_log(DAO_LOG_LEVEL_WARNING, "DAO_WATCH: %s", dao_last_message());
     }
 }
 
 void dao_scoreboard_stop(void)
 {
-    if (board.page == NULL) {
+    if (!board.is_running) {
         return;
     }
     dao_mutex_lock(&board.lock);
@@ -186,6 +225,8 @@ void dao_scoreboard_stop(void)
     dao_cond_broadcast(&board.changed);
     dao_mutex_unlock(&board.lock);
     dao_thread_join(&board.thread);
+    board.is_running = false;
+    dao_snapshot_signal_end();
     page_end();
 }
 

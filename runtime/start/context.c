@@ -266,9 +266,7 @@ static dao_status_t start(const dao_config_t *config, const dao_backend_ops_t *o
     }
     dao_log(DAO_LOG_LEVEL_INFO, "started with the %s backend: %" PRId32 " devices", ops->name,
             (*out_core)->device_count);
-    if (is_watched) {
-        dao_scoreboard_start(ops->name);
-    }
+    dao_scoreboard_start(ops->name, is_watched);
     return DAO_OK;
 }
 

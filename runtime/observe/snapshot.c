@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Snapshots: the blocks of a place, copied under its allocator's lock into memory that was made before.
+
+       segments   [ a: blocks 0 .. 2 ][ b: blocks 3 .. 3 ] ...
+       blocks     [ live ][ free ][ live ] [ pending ] ...
+
+   Invariants of a finished snapshot: the blocks of a segment follow each other without a gap, from
+   first_block on, and fill it. Each segment has at least one block.
+
+   The number of blocks is known only after a walk. If the room was too small, the walk goes on to count them.
+   Room for as many and some more is then made without the lock, and the place is walked again. */
+#include "runtime/observe/snapshot.h"
+
+#include "base/memory/host.h"
+#include "base/report/assert.h"
+#include "base/report/error.h"
+#include "base/report/pickle_writer.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+/* Walks before a place that grows all the time is given up. */
+#define WALK_COUNT_MAX 16
+
+/* Room beyond what is expected, in blocks. */
+#define ROOM_SPARE 64u
+
+/* Bytes of a piece of JSON. */
+#define PIECE_BYTES 320
+
+struct dao_snapshot {
+    dao_place_t place;
+    dao_snapshot_block_t *blocks;
+    dao_snapshot_segment_t *segments; /* as much room as for blocks */
+    size_t block_count;
+    size_t segment_count;
+    size_t capacity;   /* of both */
+    size_t seen_count; /* blocks of the last walk, with those that found no room */
+};
+
+/* ---- the walk ---- */
+
+static void segment_begin(dao_snapshot_t *snapshot, const dao_block_t *block)
+{
+    snapshot->segments[snapshot->segment_count++] =
+        (dao_snapshot_segment_t){.address = (uintptr_t)block->address, .first_block = snapshot->block_count};
+}
+
+/* Copies a block into its segment, as far as there is room. */
+static void block_copy(const dao_block_t *block, void *user)
+{
+    dao_snapshot_t *snapshot = user;
+    snapshot->seen_count++;
+    if (snapshot->block_count == snapshot->capacity) {
+        return;
+    }
+    if (block->begins_segment || snapshot->segment_count == 0) {
+        segment_begin(snapshot, block);
+    }
+    dao_snapshot_segment_t *segment = &snapshot->segments[snapshot->segment_count - 1];
+    DAO_ASSERT(segment->address + segment->size_bytes == (uintptr_t)block->address);
+    segment->size_bytes += block->block_bytes;
+    segment->live_bytes += block->state == DAO_BLOCK_STATE_LIVE ? block->block_bytes : 0;
+    segment->pending_bytes += block->state == DAO_BLOCK_STATE_PENDING ? block->block_bytes : 0;
+    segment->requested_bytes += block->requested_bytes;
+    segment->block_count++;
+    snapshot->blocks[snapshot->block_count++] =
+        (dao_snapshot_block_t){.address = (uintptr_t)block->address,
+                               .size_bytes = block->block_bytes,
+                               .requested_bytes = block->requested_bytes,
+                               .tag = block->tag,
+                               .stream = block->stream,
+                               .state = block->state,
+                               .segment = (uint32_t)(snapshot->segment_count - 1)};
+}
+
+static void walk(dao_snapshot_t *snapshot, dao_allocator_t *allocator)
+{
+    snapshot->block_count = 0;
+    snapshot->segment_count = 0;
+    snapshot->seen_count = 0;
+    allocator->ops->walk_all(allocator, block_copy, snapshot);
+}
+
+static bool room_make(dao_snapshot_t *snapshot, size_t capacity)
+{
+    dao_host_free(snapshot->blocks);
+    dao_host_free(snapshot->segments);
+    snapshot->blocks = dao_host_calloc(capacity, sizeof(*snapshot->blocks));
+    snapshot->segments = dao_host_calloc(capacity, sizeof(*snapshot->segments));
+    snapshot->capacity = capacity;
+    return snapshot->blocks != NULL && snapshot->segments != NULL;
+}
+
+/* Walks until there is room for all. */
+static dao_status_t fill(dao_snapshot_t *snapshot, dao_allocator_t *allocator)
+{
+    char text[DAO_PLACE_TEXT_BYTES];
+    (void)dao_place_format(snapshot->place, text);
+    for (int i = 0; i < WALK_COUNT_MAX; i++) {
+        size_t capacity = snapshot->seen_count + snapshot->seen_count / 4 + ROOM_SPARE;
+        if (!room_make(snapshot, capacity)) {
+            return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for a snapshot of %zu blocks of %s",
+                             capacity, text);
+        }
+        walk(snapshot, allocator);
+        if (snapshot->seen_count == snapshot->block_count) {
+            return DAO_OK;
+        }
+    }
+    return dao_error(DAO_ERR_BUSY, "%s grows faster than its blocks can be copied: %zu of them", text,
+                     snapshot->seen_count);
+}
+
+dao_status_t dao_snapshot_take(dao_place_t place, dao_allocator_t *allocator, dao_snapshot_t **out_snapshot)
+{
+    dao_snapshot_t *snapshot = dao_host_calloc(1, sizeof(*snapshot));
+    if (snapshot == NULL) {
+        return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for a snapshot: %zu bytes",
+                         sizeof(*snapshot));
+    }
+    snapshot->place = place;
+    dao_status_t status = DAO_OK;
+    if (allocator != NULL) {
+        dao_stats_t stats;
+        allocator->ops->stats_get(allocator, &stats);
+        snapshot->seen_count = (size_t)stats.live_count * 2; /* a guess: a hole behind each */
+        status = fill(snapshot, allocator);
+    }
+    if (status != DAO_OK) {
+        dao_snapshot_destroy(snapshot);
+        return status;
+    }
+    *out_snapshot = snapshot;
+    return DAO_OK;
+}
+
+void dao_snapshot_destroy(dao_snapshot_t *snapshot)
+{
+    if (snapshot != NULL) {
+        dao_host_free(snapshot->blocks);
+        dao_host_free(snapshot->segments);
+        dao_host_free(snapshot);
+    }
+}
+
+const dao_snapshot_block_t *dao_snapshot_blocks(const dao_snapshot_t *snapshot, size_t *out_count)
+{
+    if (out_count != NULL) {
+        *out_count = snapshot != NULL ? snapshot->block_count : 0;
+    }
+    return snapshot != NULL ? snapshot->blocks : NULL;
+}
+
+const dao_snapshot_segment_t *dao_snapshot_segments(const dao_snapshot_t *snapshot, size_t *out_count)
+{
+    if (out_count != NULL) {
+        *out_count = snapshot != NULL ? snapshot->segment_count : 0;
+    }
+    return snapshot != NULL ? snapshot->segments : NULL;
+}
+
+/* ---- JSON ---- */
+
+/* Where the text goes, and the first answer that was not DAO_OK. */
+typedef struct json_writer {
+    dao_write_t write;
+    void *user;
+    dao_status_t status;
+} json_writer_t;
+
+static DAO_PRINTF(2, 3) void put(json_writer_t *writer, const char *format, ...)
+{
+    if (writer->status != DAO_OK) {
+        return;
+    }
+    char piece[PIECE_BYTES];
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vsnprintf(piece, sizeof(piece), format, arguments);
+    va_end(arguments);
+    DAO_ASSERT(length > 0 && (size_t)length < sizeof(piece));
+    writer->status = writer->write(piece, (size_t)length, writer->user);
+}
+
+static const char *state_text(dao_block_state_t state)
+{
+    static const char *const texts[] = {[DAO_BLOCK_STATE_LIVE] = "active_allocated",
+                                        [DAO_BLOCK_STATE_FREE] = "inactive",
+                                        [DAO_BLOCK_STATE_PENDING] = "active_pending_free"};
+    return texts[state];
+}
+
+static void put_block(json_writer_t *writer, const dao_snapshot_block_t *block, bool is_first)
+{
+    put(writer,
+        "%s\n    {\"address\": %" PRIu64 ", \"size\": %" PRIu64 ", \"requested_size\": %" PRIu64
+        ", \"state\": \"%s\", \"tag\": %" PRIu32 ", \"frames\": []}",
+        is_first ? "" : ",", block->address, block->size_bytes, block->requested_bytes,
+        state_text(block->state), block->tag);
+}
+
+static void put_segment(json_writer_t *writer, const dao_snapshot_t *snapshot, size_t index)
+{
+    const dao_snapshot_segment_t *segment = &snapshot->segments[index];
+    put(writer,
+        "%s\n  {\"device\": %" PRId32 ", \"address\": %" PRIu64 ", \"total_size\": %" PRIu64
+        ", \"allocated_size\": %" PRIu64 ", \"active_size\": %" PRIu64 ", \"requested_size\": %" PRIu64 ", ",
+        index == 0 ? "" : ",", snapshot->place.index, segment->address, segment->size_bytes,
+        segment->live_bytes, segment->live_bytes + segment->pending_bytes, segment->requested_bytes);
+    put(writer, "\"stream\": 0, \"segment_type\": \"large\", \"segment_pool_id\": [0, 0], "
+                "\"is_expandable\": false, \"frames\": [], \"blocks\": [");
+    for (size_t i = 0; i < segment->block_count; i++) {
+        put_block(writer, &snapshot->blocks[segment->first_block + i], i == 0);
+    }
+    put(writer, "]}");
+}
+
+dao_status_t dao_snapshot_write_json(const dao_snapshot_t *snapshot, dao_write_t write, void *user)
+{
+    if (snapshot == NULL || write == NULL) {
+        return dao_error(DAO_ERR_INVALID, "dao_snapshot_write_json: %s is NULL",
+                         snapshot == NULL ? "snapshot" : "write");
+    }
+    char text[DAO_PLACE_TEXT_BYTES];
+    json_writer_t writer = {.write = write, .user = user, .status = DAO_OK};
+    put(&writer, "{\"place\": \"%s\",\n \"segments\": [", dao_place_format(snapshot->place, text));
+    for (size_t i = 0; i < snapshot->segment_count; i++) {
+        put_segment(&writer, snapshot, i);
+    }
+    put(&writer, "],\n \"device_traces\": []}\n");
+    return writer.status == DAO_OK ? DAO_OK : dao_error_refused("dao_snapshot_write_json", writer.status);
+}
+
+/* ---- a pickle ---- */
+
+/* The keys of blocks, which recur. */
+enum { KEY_ADDRESS, KEY_SIZE, KEY_REQUESTED, KEY_STATE, KEY_TAG, KEY_FRAMES, KEY_COUNT };
+
+typedef struct block_memos {
+    dao_pickle_memo_t keys[KEY_COUNT];
+    dao_pickle_memo_t states[DAO_BLOCK_STATE_PENDING + 1];
+    dao_pickle_memo_t no_frames;
+} block_memos_t;
+
+static void pickle_key_count(dao_pickle_writer_t *pickle, const char *key, dao_pickle_memo_t *memo,
+                             uint64_t count)
+{
+    dao_pickle_text(pickle, key, memo);
+    dao_pickle_count(pickle, count);
+}
+
+static void pickle_block(dao_pickle_writer_t *pickle, block_memos_t *memos, const dao_snapshot_block_t *block)
+{
+    dao_pickle_dict_begin(pickle);
+    pickle_key_count(pickle, "address", &memos->keys[KEY_ADDRESS], block->address);
+    pickle_key_count(pickle, "size", &memos->keys[KEY_SIZE], block->size_bytes);
+    pickle_key_count(pickle, "requested_size", &memos->keys[KEY_REQUESTED], block->requested_bytes);
+    dao_pickle_text(pickle, "state", &memos->keys[KEY_STATE]);
+    dao_pickle_text(pickle, state_text(block->state), &memos->states[block->state]);
+    pickle_key_count(pickle, "tag", &memos->keys[KEY_TAG], block->tag);
+    dao_pickle_text(pickle, "frames", &memos->keys[KEY_FRAMES]);
+    dao_pickle_empty_list(pickle, &memos->no_frames);
+    dao_pickle_dict_end(pickle);
+}
+
+static void pickle_segment(dao_pickle_writer_t *pickle, block_memos_t *memos, const dao_snapshot_t *snapshot,
+                           size_t index)
+{
+    const dao_snapshot_segment_t *segment = &snapshot->segments[index];
+    uint32_t count = 0;
+    dao_pickle_dict_begin(pickle);
+    pickle_key_count(pickle, "device", NULL, (uint64_t)snapshot->place.index);
+    pickle_key_count(pickle, "address", &memos->keys[KEY_ADDRESS], segment->address);
+    pickle_key_count(pickle, "total_size", NULL, segment->size_bytes);
+    pickle_key_count(pickle, "allocated_size", NULL, segment->live_bytes);
+    pickle_key_count(pickle, "active_size", NULL, segment->live_bytes + segment->pending_bytes);
+    pickle_key_count(pickle, "requested_size", &memos->keys[KEY_REQUESTED], segment->requested_bytes);
+    pickle_key_count(pickle, "stream", NULL, 0);
+    dao_pickle_text(pickle, "segment_type", NULL);
+    dao_pickle_text(pickle, "large", NULL);
+    dao_pickle_text(pickle, "is_expandable", NULL);
+    dao_pickle_flag(pickle, false);
+    dao_pickle_text(pickle, "blocks", NULL);
+    dao_pickle_list_begin(pickle);
+    for (size_t i = 0; i < segment->block_count; i++) {
+        dao_pickle_list_item(pickle, &count);
+        pickle_block(pickle, memos, &snapshot->blocks[segment->first_block + i]);
+    }
+    dao_pickle_list_end(pickle);
+    dao_pickle_dict_end(pickle);
+}
+
+/* Every device up to the highest has a list of events, or the viewer stays blank. */
+static void pickle_traces(dao_pickle_writer_t *pickle, int32_t last_device)
+{
+    uint32_t count = 0;
+    dao_pickle_list_begin(pickle);
+    for (int32_t i = 0; i <= last_device; i++) {
+        dao_pickle_list_item(pickle, &count);
+        dao_pickle_list_begin(pickle);
+        dao_pickle_list_end(pickle);
+    }
+    dao_pickle_list_end(pickle);
+}
+
+dao_status_t dao_snapshot_write_pickle(const dao_snapshot_t *snapshot, dao_write_t write, void *user)
+{
+    if (snapshot == NULL || write == NULL) {
+        return dao_error(DAO_ERR_INVALID, "dao_snapshot_write_pickle: %s is NULL",
+                         snapshot == NULL ? "snapshot" : "write");
+    }
+    dao_pickle_writer_t pickle;
+    block_memos_t memos = {.no_frames = 0};
+    uint32_t count = 0;
+    dao_pickle_begin(&pickle, write, user);
+    dao_pickle_dict_begin(&pickle);
+    dao_pickle_text(&pickle, "segments", NULL);
+    dao_pickle_list_begin(&pickle);
+    for (size_t i = 0; i < snapshot->segment_count; i++) {
+        dao_pickle_list_item(&pickle, &count);
+        pickle_segment(&pickle, &memos, snapshot, i);
+    }
+    dao_pickle_list_end(&pickle);
+    dao_pickle_text(&pickle, "device_traces", NULL);
+    pickle_traces(&pickle, snapshot->place.index);
+    dao_pickle_dict_end(&pickle);
+    dao_status_t status = dao_pickle_end(&pickle);
+    return status == DAO_OK ? DAO_OK : dao_error_refused("dao_snapshot_write_pickle", status);
+}
