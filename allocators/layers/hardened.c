@@ -234,7 +234,7 @@ static void give_back(hardened_t *hardened, const taken_t *taken)
     }
 }
 
-/* Keeps a block out of use whose bytes are wrong or cannot be reached, and logs this thread's message. */
+/* Keeps a block out of use whose bytes are wrong, and logs this thread's message. */
 static void keep_damaged(hardened_t *hardened, const taken_t *taken)
 {
     dao_mutex_lock(&hardened->lock);
@@ -243,20 +243,33 @@ static void keep_damaged(hardened_t *hardened, const taken_t *taken)
     dao_log(DAO_LOG_LEVEL_ERROR, "%s; it is kept out of use", dao_last_message());
 }
 
+static void quarantine(hardened_t *hardened, const taken_t *taken)
+{
+    dao_mutex_lock(&hardened->lock);
+    dao_hardened_state_set_locked(hardened, taken, DAO_DESCRIPTOR_QUARANTINED);
+    queue_push_locked(hardened, taken);
+    dao_mutex_unlock(&hardened->lock);
+}
+
 /* Lets blocks leave the quarantine until it holds at most keep_bytes; gives the number of those that went
-   back. Damaged ones are logged and kept out of use; so are those whose bytes cannot be reached. */
+   back. Damaged ones are logged and kept out of use. One whose bytes cannot be reached now is put back, and
+   the others wait with it. */
 static uint64_t quarantine_shrink(hardened_t *hardened, uint64_t keep_bytes)
 {
     dao_error_record_t record; /* what is found is not this caller's error */
     dao_error_save(&record, dao_last_status());
     uint64_t given_count = 0;
     taken_t taken;
-    while (queue_pop(hardened, keep_bytes, &taken)) {
-        if (dao_hardened_quarantine_check(hardened, &taken) == DAO_OK) {
+    dao_status_t status = DAO_OK;
+    while ((status == DAO_OK || status == DAO_ERR_CORRUPT) && queue_pop(hardened, keep_bytes, &taken)) {
+        status = dao_hardened_quarantine_check(hardened, &taken);
+        if (status == DAO_OK) {
             give_back(hardened, &taken);
             given_count++;
-        } else {
+        } else if (status == DAO_ERR_CORRUPT) {
             keep_damaged(hardened, &taken);
+        } else {
+            quarantine(hardened, &taken);
         }
     }
     (void)dao_error_restore(&record);
@@ -429,10 +442,7 @@ static void let_go(hardened_t *hardened, const taken_t *taken)
         give_back(hardened, taken);
         return;
     }
-    dao_mutex_lock(&hardened->lock);
-    dao_hardened_state_set_locked(hardened, taken, DAO_DESCRIPTOR_QUARANTINED);
-    queue_push_locked(hardened, taken);
-    dao_mutex_unlock(&hardened->lock);
+    quarantine(hardened, taken);
     (void)quarantine_shrink(hardened, hardened->quarantine_bytes); /* as many as have to go */
 }
 
