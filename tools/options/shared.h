@@ -18,6 +18,12 @@
         .help = "which device of the file; without it the one with the highest peak"                         \
     }
 
+#define DAO_OPTION_RUN_TRACE(settings, field)                                                                \
+    {                                                                                                        \
+        .name = "trace", .type = DAO_OPTION_TYPE_PATH, DAO_OPTION_FIELD(settings, field), .value = "OUT",    \
+        .help = "write kernels and copies as Chrome's trace events, for Perfetto"                            \
+    }
+
 #define DAO_OPTION_JSON(settings, field, text)                                                               \
     {                                                                                                        \
         .name = "json", .type = DAO_OPTION_TYPE_FLAG, DAO_OPTION_FIELD(settings, field), .help = (text)      \

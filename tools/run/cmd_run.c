@@ -22,7 +22,8 @@ typedef struct settings {
     dao_capacity_t capacity;
     uint64_t time_scale; /* millionths */
     uint32_t policy, engine, mode, scheme;
-    const char *batch;
+    const char *batch, *trace;
+    dao_run_spans_t spans; /* for the trace */
     bool is_verified;
     bool is_json;
 } settings_t;
@@ -129,6 +130,7 @@ static const dao_option_t options[] = {
      DAO_OPTION_FIELD(settings_t, is_verified),
      .help = "read everything back, and check the executor at every operator"},
     DAO_OPTION_BATCH(settings_t, batch),
+    DAO_OPTION_RUN_TRACE(settings_t, trace),
     DAO_OPTION_JSON(settings_t, is_json, "print one JSON object"),
     {.name = NULL},
 };
@@ -152,6 +154,9 @@ static dao_status_t check_settings(const dao_arguments_t *arguments, void *user)
     if (settings->scheme == SCHEME_LEARN && has_mode) {
         return dao_error(DAO_ERR_INVALID, "--mode is not for steps that are learnt");
     }
+    if (settings->policy == POLICY_ALL && settings->trace != NULL) {
+        return dao_error(DAO_ERR_INVALID, "--trace is for one policy");
+    }
     if (settings->scheme == SCHEME_PLAN &&
         (dao_option_is_given(arguments, "policy") || has_mode || settings->is_verified)) {
         return dao_error(DAO_ERR_INVALID, "--policy, --mode and --verify are not for a planned step");
@@ -169,6 +174,7 @@ static void set_config(settings_t *settings)
     config->is_warmed_up = true;
     config->mode = settings->scheme == SCHEME_LEARN ? DAO_RUN_MODE_LEARN : (dao_run_mode_t)settings->mode;
     config->shows_progress = true;
+    config->spans = settings->trace != NULL ? &settings->spans : NULL;
     config->time_scale = (double)settings->time_scale / (double)DAO_OPTION_MILLIONTHS;
     config->file.engine = (dao_file_engine_t)settings->engine;
 }
@@ -267,6 +273,7 @@ static dao_status_t run_planned(const dao_run_config_t *config, const dao_step_t
                                      .host_bytes = config->host_bytes,
                                      .file = config->file,
                                      .time_scale = config->time_scale,
+                                     .spans = config->spans,
                                      .shows_progress = true};
     dao_run_plan_result_t result;
     dao_status_t status = dao_run_plan(&planned, trace, &result);
@@ -554,6 +561,10 @@ static dao_status_t run_run(const dao_arguments_t *arguments, void *user, int *o
         return status;
     }
     status = run_trace(settings, &trace, out_exit);
+    if (status == DAO_OK && settings->trace != NULL) {
+        status = dao_write_run_trace(settings->trace, "dao run", &trace, &settings->spans);
+    }
+    dao_run_spans_finish(&settings->spans);
     dao_step_trace_finish(&trace);
     return status;
 }

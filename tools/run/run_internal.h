@@ -5,6 +5,7 @@
 
 #include "tools/print/progress.h"
 #include "tools/run/run_step.h"
+#include "tools/run/watch/run_watch.h"
 
 #include <dao/command_list.h>
 
@@ -65,6 +66,9 @@ struct run {
    DAO_ERR_NO_HOST_MEMORY. */
 DAO_NODISCARD dao_status_t dao_run_prepare_kernels(run_t *run, double time_scale, uint32_t step_count);
 void dao_run_free_kernels(run_t *run);
+
+/* Adds when kernels ran to spans; the first `count`, those that did. */
+void dao_run_collect_kernels(const run_t *run, size_t count, dao_run_spans_t *spans);
 
 /* The launch functions; `user` is the run_kernel. */
 dao_status_t dao_run_launch_direct(const dao_launch_t *launch, void *user);

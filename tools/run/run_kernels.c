@@ -235,6 +235,19 @@ static void prepare_kernel(run_t *run, run_kernel_t *kernel, uint32_t index, dou
     add_temporary_actions(run, kernel);
 }
 
+void dao_run_collect_kernels(const run_t *run, size_t count, dao_run_spans_t *spans)
+{
+    for (size_t i = 0; i < count; i++) {
+        const run_kernel_t *kernel = &run->kernels[i];
+        if (kernel->end_ns != 0) {
+            dao_run_spans_add(spans, &(dao_run_span_t){.lane = DAO_RUN_LANE_COMPUTE,
+                                                       .begin_ns = kernel->begin_ns,
+                                                       .end_ns = kernel->end_ns,
+                                                       .kernel = kernel->index});
+        }
+    }
+}
+
 dao_status_t dao_run_prepare_kernels(run_t *run, double time_scale, uint32_t step_count)
 {
     const dao_step_trace_t *trace = run->trace;

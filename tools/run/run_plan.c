@@ -402,6 +402,11 @@ static dao_status_t run_round(planned_run_t *planned, uint32_t step_count)
         }
         result->mismatch_count += planned->run.mismatch_count;
     }
+    if (planned->config->spans != NULL) { /* those of the last round stay */
+        planned->config->spans->count = 0;
+        dao_run_collect_kernels(&planned->run, step_count * planned->trace->operator_count,
+                                planned->config->spans);
+    }
     dao_run_free_kernels(&planned->run);
     dao_swap_plan_destroy(plan);
     return status;
@@ -409,7 +414,7 @@ static dao_status_t run_round(planned_run_t *planned, uint32_t step_count)
 
 /* ---- the run ---- */
 
-static dao_status_t start_context(const dao_run_plan_config_t *config)
+static dao_status_t start_context(const dao_run_plan_config_t *config, dao_run_watch_t *watch)
 {
     dao_config_t settings = {
         .cpu = {.device_count = 1,
@@ -417,7 +422,8 @@ static dao_status_t start_context(const dao_run_plan_config_t *config)
                 .h2d_bytes_per_second = config->link_in_bytes_per_second,
                 .d2h_bytes_per_second = config->link_out_bytes_per_second},
     };
-    return config->ops != NULL ? dao_context_start(&settings, config->ops) : dao_init(&settings);
+    const dao_backend_ops_t *ops = config->ops != NULL ? config->ops : dao_backend_ops();
+    return dao_context_start(&settings, config->spans != NULL ? dao_run_watch_begin(watch, ops) : ops);
 }
 
 static dao_status_t run_in_context(planned_run_t *planned)
@@ -448,17 +454,21 @@ static dao_status_t run_in_context(planned_run_t *planned)
 
 static dao_status_t run(planned_run_t *planned)
 {
+    dao_run_watch_t watch = {.base = NULL};
     dao_status_t status = dao_step_problem_make(planned->trace, &planned->step);
     if (status != DAO_OK) {
         return status;
     }
-    status = start_context(planned->config);
+    status = start_context(planned->config, &watch);
     if (status == DAO_OK) {
         status = run_in_context(planned);
         dao_error_record_t error;
         dao_error_save(&error, status);
         dao_status_t finalize_status = dao_finalize();
         status = status != DAO_OK ? dao_error_restore(&error) : finalize_status;
+    }
+    if (planned->config->spans != NULL) {
+        dao_run_watch_end(&watch, planned->config->spans);
     }
     dao_step_problem_finish(&planned->step);
     return status;

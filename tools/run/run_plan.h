@@ -19,6 +19,7 @@ typedef struct dao_run_plan_config {
     uint64_t plan_work;  /* as work_limit of dao_swap_plan_config_t */
     bool shows_progress;
     const dao_backend_ops_t *ops; /* NULL: the backend of this build */
+    dao_run_spans_t *spans;       /* as in dao_run_config_t */
 } dao_run_plan_config_t;
 
 enum {

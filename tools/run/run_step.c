@@ -54,7 +54,13 @@ static uint64_t unlimited_capacity(const dao_step_figures_t *figures)
            PAGE_BYTES;
 }
 
-static dao_status_t start_context(const run_plan_t *plan)
+/* Spans are of the run in limited memory. */
+static bool is_watched(const run_plan_t *plan)
+{
+    return plan->config->spans != NULL && !plan->is_unlimited;
+}
+
+static dao_status_t start_context(const run_plan_t *plan, dao_run_watch_t *watch)
 {
     dao_config_t settings = {
         .cpu = {.device_count = 1,
@@ -62,7 +68,8 @@ static dao_status_t start_context(const run_plan_t *plan)
                 .h2d_bytes_per_second = plan->config->link_in_bytes_per_second,
                 .d2h_bytes_per_second = plan->config->link_out_bytes_per_second},
     };
-    return plan->config->ops != NULL ? dao_context_start(&settings, plan->config->ops) : dao_init(&settings);
+    const dao_backend_ops_t *ops = plan->config->ops != NULL ? plan->config->ops : dao_backend_ops();
+    return dao_context_start(&settings, is_watched(plan) ? dao_run_watch_begin(watch, ops) : ops);
 }
 
 static bool is_learning(const run_plan_t *plan)
@@ -422,10 +429,11 @@ static void finish_run(run_t *run)
 static dao_status_t run_once(const run_plan_t *plan, run_t *run, dao_executor_stats_t *out_stats,
                              uint64_t *out_elapsed_ns)
 {
-    dao_status_t status =
-        dao_run_prepare_kernels(run, plan->config->time_scale, is_learning(plan) ? LEARN_ALL_STEPS : 1);
+    uint32_t step_count = is_learning(plan) ? LEARN_ALL_STEPS : 1;
+    dao_run_watch_t watch = {.base = NULL};
+    dao_status_t status = dao_run_prepare_kernels(run, plan->config->time_scale, step_count);
     if (status == DAO_OK) {
-        status = start_context(plan);
+        status = start_context(plan, &watch);
     }
     if (status == DAO_OK) {
         status = run_in_context(plan, run, out_stats, out_elapsed_ns);
@@ -434,6 +442,10 @@ static dao_status_t run_once(const run_plan_t *plan, run_t *run, dao_executor_st
         finish_run(run);
         dao_status_t finalize_status = dao_finalize();
         status = status != DAO_OK ? dao_error_restore(&error) : finalize_status;
+    }
+    if (is_watched(plan)) {
+        dao_run_collect_kernels(run, step_count * run->trace->operator_count, plan->config->spans);
+        dao_run_watch_end(&watch, plan->config->spans);
     }
     dao_run_free_kernels(run);
     return status;

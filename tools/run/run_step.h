@@ -5,6 +5,7 @@
 
 #include "backends/backend.h"
 #include "tools/model/step_trace.h"
+#include "tools/write/write_run_trace.h"
 
 typedef enum dao_run_mode {
     DAO_RUN_MODE_STEP = 0,  /* the step is registered first: every later access is known */
@@ -34,6 +35,8 @@ typedef struct dao_run_config {
     bool is_warmed_up; /* every run is made twice and the second one measured; not with DAO_RUN_MODE_LEARN */
     bool shows_progress;
     const dao_backend_ops_t *ops; /* NULL: the backend of this build */
+    dao_run_spans_t
+        *spans; /* get what ran when, borrowed; NULL: nothing is watched. Not of unlimited memory */
 } dao_run_config_t;
 
 /* Bytes that hold the text about the first mismatch. */

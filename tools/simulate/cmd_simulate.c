@@ -33,7 +33,7 @@ typedef struct settings {
     sweep_t sweep;         /* zero: none */
     uint64_t slow_down;    /* millionths; 0: none is asked for */
     uint64_t time_scale;   /* millionths */
-    const char *batch;
+    const char *batch, *trace;
     bool moves_all;
     bool is_half_duplex;
     bool is_explained;
@@ -197,6 +197,7 @@ static const dao_option_t options[] = {
      DAO_OPTION_FIELD(settings_t, moves_all),
      .help = "sync, half-sync, async: every feature map moves, whatever the capacity"},
     DAO_OPTION_BATCH(settings_t, batch),
+    DAO_OPTION_RUN_TRACE(settings_t, trace),
     DAO_OPTION_JSON(settings_t, is_json, "print a JSON array"),
     {.name = NULL},
 };
@@ -208,11 +209,21 @@ static const dao_option_rule_t rules[] = {
     {"capacity", "sweep", false, CHOSEN},
     {"capacity", "slow-down", false, CHOSEN},
     {"sweep", "slow-down", false, "--sweep and --slow-down both choose the capacity"},
+    {"trace", "sweep", false, "--trace is for one capacity, not for --sweep"},
     {"file-in", "host", true, NEEDS_HOST},
     {"file-out", "host", true, NEEDS_HOST},
     {"file-out", "file-in", true, "--file-out needs --file-in"},
     {.option = NULL},
 };
+
+static dao_status_t check_settings(const dao_arguments_t *arguments, void *user)
+{
+    const settings_t *settings = user;
+    (void)arguments;
+    return settings->trace == NULL || dao_schemes[settings->scheme].name != NULL
+               ? DAO_OK
+               : dao_error(DAO_ERR_INVALID, "--trace is for one --scheme");
+}
 
 /* The command, its options understood. */
 typedef struct request {
@@ -370,12 +381,27 @@ static dao_status_t report_row(request_t *request, const row_t *row)
     return status;
 }
 
+static dao_status_t write_trace(const request_t *request, const row_t *row)
+{
+    dao_run_spans_t spans = {0};
+    if (row->run.simulation.kernel_count == 0) {
+        return dao_error(DAO_ERR_UNSUPPORTED, "%s has no times of single kernels: there is no trace of it",
+                         row->scheme->name);
+    }
+    dao_simulation_spans(&row->run.simulation, row->problem.kernel_count, &spans);
+    dao_status_t status =
+        dao_write_run_trace(request->settings->trace, row->scheme->name, request->trace, &spans);
+    dao_run_spans_finish(&spans);
+    return status;
+}
+
 static dao_status_t run_row(request_t *request, const dao_scheme_t *scheme, uint64_t capacity_bytes)
 {
     row_t row;
     dao_status_t status = make_row(request, scheme, capacity_bytes, &row);
     if (status == DAO_OK) {
         status = report_row(request, &row);
+        status = status == DAO_OK && request->settings->trace != NULL ? write_trace(request, &row) : status;
         dao_simulation_finish(&row.run.simulation);
     }
     return status;
@@ -576,5 +602,6 @@ const dao_command_t dao_command_simulate = {
     .least_arguments = 1,
     .most_arguments = 1,
     .settings_bytes = sizeof(settings_t),
+    .check = check_settings,
     .run = run_simulate,
 };

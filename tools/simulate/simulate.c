@@ -427,6 +427,27 @@ dao_status_t dao_simulate_plan(const dao_swap_problem_t *problem, const dao_swap
     return end_context(status, &result, out_simulation);
 }
 
+/* Kernels come in the order of the steps. */
+void dao_simulation_spans(const dao_simulation_t *simulation, uint32_t kernel_count, dao_run_spans_t *spans)
+{
+    static const dao_run_lane_t lanes[] = {[DAO_SIM_SPAN_IN] = DAO_RUN_LANE_IN,
+                                           [DAO_SIM_SPAN_OUT] = DAO_RUN_LANE_OUT,
+                                           [DAO_SIM_SPAN_DELAY] = DAO_RUN_LANE_FILE};
+    for (size_t i = 0; i < simulation->kernel_count; i++) {
+        const dao_sim_span_t *kernel = &simulation->kernels[i];
+        dao_run_spans_add(spans, &(dao_run_span_t){.begin_ns = kernel->begin_ns,
+                                                   .end_ns = kernel->end_ns,
+                                                   .kernel = (uint32_t)(i % kernel_count)});
+    }
+    for (size_t i = 0; i < simulation->copy_count; i++) {
+        const dao_sim_span_t *copy = &simulation->copies[i];
+        dao_run_spans_add(spans, &(dao_run_span_t){.lane = lanes[copy->kind],
+                                                   .begin_ns = copy->begin_ns,
+                                                   .end_ns = copy->end_ns,
+                                                   .size_bytes = copy->size_bytes});
+    }
+}
+
 void dao_simulation_finish(dao_simulation_t *simulation)
 {
     dao_host_free(simulation->kernels);

@@ -5,6 +5,7 @@
 
 #include "backends/sim/sim.h"
 #include "tools/model/step_trace.h"
+#include "tools/write/write_run_trace.h"
 
 #include <dao/dao.h>
 
@@ -67,6 +68,9 @@ DAO_NODISCARD dao_status_t dao_simulate(const dao_swap_problem_t *problem,
 DAO_NODISCARD dao_status_t dao_simulate_plan(const dao_swap_problem_t *problem,
                                              const dao_swap_schedule_t *schedule, uint32_t step_count,
                                              dao_simulation_t *out_simulation);
+
+/* Adds all kernels and copies to spans, for a trace. */
+void dao_simulation_spans(const dao_simulation_t *simulation, uint32_t kernel_count, dao_run_spans_t *spans);
 
 void dao_simulation_finish(dao_simulation_t *simulation);
 

@@ -4,6 +4,7 @@
 
 snapshot FILE PEAK     PyTorch's memory viewer: how it counts, and what it throws at
 chrome FILE PEAK       Chrome's trace events: Perfetto, Speedscope
+run FILE KERNELS       the same of a run's trace, of so many kernels, or that many times some steps
 rmm FILE PEAK          RMM's replay benchmark
 segments FILE OUT      the bare list of segments, which `_memory_viz.py stats` of PyTorch 1.13 takes
 
@@ -156,6 +157,27 @@ def check_chrome(path, peak):
     require(max(counters.values()) <= peak, "the counter is above the peak")
 
 
+def check_run(path, kernel_count):
+    """Slices of a thread follow each other; all kernels are there; copies bring bytes."""
+    with open(path, encoding="utf-8") as file:
+        events = json.load(file)["traceEvents"]
+    names, lanes, moved = {}, {}, {}
+    for event in events:
+        require(event["ph"] in "MX" and event["ts"] >= 0 and isinstance(event["name"], str), "an event")
+        if event["name"] == "thread_name":
+            names[event["tid"]] = event["args"]["name"]
+        elif event["ph"] == "X":
+            require(event["tid"] in names, "a slice on a thread without a name")
+            require(event["ts"] >= lanes.get(event["tid"], 0) - 0.0005, "two slices of a thread overlap")
+            lanes[event["tid"]] = event["ts"] + event["dur"]
+            name = names[event["tid"]]
+            moved[name] = moved.get(name, 0) + event["args"].get("bytes", 0)
+    kernels = [e["args"]["index"] for e in events if e.get("cat") == "kernel"]
+    require(kernels and len(kernels) % kernel_count == 0, f"{len(kernels)} kernels")
+    require(kernels == list(range(kernel_count)) * (len(kernels) // kernel_count), "kernels out of order")
+    require(moved.get("copies in", 0) > 0, f"bytes moved: {moved}")
+
+
 def check_rmm(path, peak):
     live, used, top = {}, 0, 0
     with open(path, encoding="ascii", newline="") as file:
@@ -187,7 +209,8 @@ def main():
         with open(path, "rb") as file, open(what, "wb") as out:
             pickle.dump(pickle.load(file)["segments"], out, 2)
         return
-    {"snapshot": check_snapshot, "chrome": check_chrome, "rmm": check_rmm}[kind](path, int(what))
+    {"snapshot": check_snapshot, "chrome": check_chrome, "run": check_run,
+     "rmm": check_rmm}[kind](path, int(what))
 
 
 main()

@@ -86,6 +86,37 @@ expect 0 "a step of dao" info "$folder/1.dao.gz"
 expect 0 "a step as kernels" convert "$folder/1.dao" -o "$folder/1.tr" --to tr
 back "$folder/1.tr" 6120
 
+# Runs, real and simulated, as traces.
+cat >"$folder/swap.dao" <<'END'
+dao-step 1
+tensor w1 4096000
+tensor a 3000000
+op one 100 module=m.1 <w1 >a
+tensor w2 4096000
+tensor b 3000000
+op two 200 <w2 <a >b -a
+tensor c 3000000
+op "three" 50 <b *w1 >c -b -c
+end
+END
+for scheme in plan online learn; do
+    expect 0 '"step_s"' simulate "$folder/swap.dao" --scheme $scheme --capacity 80% --trace "$folder/trace" \
+        --json
+    ours run "$folder/trace" 3
+    expect 0 '"mismatches":0' run "$folder/swap.dao" --scheme $scheme --capacity 80% \
+        --trace "$folder/trace" --json
+    ours run "$folder/trace" 3
+done
+expect 0 '"step_s"' simulate "$folder/swap.dao" --scheme plan --capacity 80% --host 5MB --file-in 1GB/s \
+    --trace "$folder/trace" --json
+grep -q '"name":"file"' "$folder/trace" || fail "a trace without the file"
+expect 2 "is for one --scheme" simulate "$folder/swap.dao" --scheme all --trace "$folder/trace"
+expect 2 "not for --sweep" simulate "$folder/swap.dao" --sweep 90%..80% --trace "$folder/trace"
+expect 2 "is for one policy" run "$folder/swap.dao" --policy all --trace "$folder/trace"
+expect 1 "no times of single kernels" simulate "$folder/swap.dao" --scheme script-sync --threshold 1 \
+    --trace "$folder/trace"
+expect 1 "No such file" simulate "$folder/swap.dao" --capacity 80% --trace /nowhere/x.json
+
 expect 2 "-o OUT is missing" convert "$folder/1.dao"
 expect 2 "has no ending that tells a form" convert "$folder/1.dao" -o "$folder/x"
 expect 2 "would both go to standard output" convert "$folder/1.dao" -o - --to rmm --json
