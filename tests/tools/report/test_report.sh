@@ -44,7 +44,7 @@ tensor w1 4096000 tag=parameter name=encoder.0.weight
 tensor w2 2048000 tag=parameter name=encoder.1.weight
 tensor x 1000000 tag=input
 tensor a1 3000000 tag=activation name=</script><b>
-op aten::linear 900 module=encoder.0.mlp pure <w1 <x >a1 +t:100000
+op aten::linear 900 module=encoder.0.mlp pure <w1 <x >a1 +t:100000 -t
 tensor a2 2500000 tag=activation
 op aten::gelu 300 module=encoder.0.mlp pure <a1 >a2
 tensor a3 1500000 tag=activation
