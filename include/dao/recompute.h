@@ -46,6 +46,100 @@ typedef struct dao_recompute_bound {
 DAO_API DAO_NODISCARD dao_status_t dao_recompute_find_bound(const dao_swap_problem_t *problem,
                                                             dao_recompute_bound_t *out_bound);
 
+/** A run of a kernel in a longer step. */
+typedef struct dao_recompute_run {
+    uint32_t kernel; /**< of the step that the longer one was made of */
+    bool is_again;   /**< it is not the first run of that kernel */
+} dao_recompute_run_t;
+
+/**
+ * A step with repeated runs: each run is a kernel of `problem`, so that it is planned, replayed and simulated
+ * as any other step. The tensors of the step that it was made of come first, under their own numbers; behind
+ * them, one for each content that a repeated run writes.
+ */
+typedef struct dao_recompute_step {
+    dao_swap_problem_t problem;
+    const dao_recompute_run_t *runs; /**< one a kernel of `problem` */
+    const uint32_t *tensor_sources;  /**< one a tensor of `problem`: which tensor it stands for */
+    uint32_t again_count;            /**< repeated runs */
+    uint64_t again_ns;               /**< their time */
+} dao_recompute_step_t;
+
+/**
+ * Checks a step with repeated runs against the step that it was made of, by carrying values through both:
+ * first runs in their order, each once; a repeated run only of a repeatable kernel; each run reads what the
+ * first run of its kernel read in the other step; what lives on ends as it does there. It shares no code with
+ * the planner.
+ *
+ * @param problem  Borrowed: the step that the other one was made of.
+ * @param step     Borrowed.
+ * @return DAO_OK; DAO_ERR_CORRUPT with a message that names the first run that is wrong; DAO_ERR_INVALID for
+ *         NULL; DAO_ERR_NO_HOST_MEMORY.
+ *
+ * Threads: any. Waits: never. Cost: O(uses of both).
+ */
+DAO_API DAO_NODISCARD dao_status_t dao_recompute_check(const dao_swap_problem_t *problem,
+                                                       const dao_recompute_step_t *step);
+
+/** What comes back how. */
+typedef enum dao_recompute_mode {
+    DAO_RECOMPUTE_MODE_HYBRID = 0, /**< by a copy or by running again, whichever makes the shorter step */
+    DAO_RECOMPUTE_MODE_ONLY = 1,   /**< by running again alone: nothing is copied */
+} dao_recompute_mode_t;
+
+/** How a plan is made. All zero: the defaults. */
+typedef struct dao_recompute_config {
+    dao_recompute_mode_t mode;
+    /** Steps with repeated runs that are weighed by their bound; 0: DAO_RECOMPUTE_TRIES_DEFAULT. */
+    uint32_t try_count;
+    dao_swap_plan_config_t swap; /**< for the copies of each of the best of them */
+} dao_recompute_config_t;
+
+#define DAO_RECOMPUTE_TRIES_DEFAULT 200u
+
+/** A plan, immutable. */
+typedef struct dao_recompute_plan dao_recompute_plan_t;
+
+/**
+ * Makes a plan: which kernels run again, and the copies of the step with these runs. Never slower than
+ * dao_swap_plan_make() with `config->swap`, nor, with copies allowed, than the plan without any.
+ *
+ * @param problem   Borrowed for the call.
+ * @param config    Copied; NULL: all defaults.
+ * @param out_plan  The caller owns it, until dao_recompute_plan_destroy(); written only on DAO_OK.
+ * @return DAO_OK; as dao_swap_plan_make(); DAO_ERR_LIMIT if nothing may be copied and no plan was found then.
+ *
+ * Threads: any. Waits: never. Cost: `try_count` bounds of steps and some four plans of swapping.
+ */
+DAO_API DAO_NODISCARD dao_status_t dao_recompute_plan_make(const dao_swap_problem_t *problem,
+                                                           const dao_recompute_config_t *config,
+                                                           dao_recompute_plan_t **out_plan);
+
+/**
+ * Frees a plan, its step and its schedule. NULL is allowed.
+ *
+ * Threads: any, once. Waits: never. Cost: O(1).
+ */
+DAO_API void dao_recompute_plan_destroy(dao_recompute_plan_t *plan);
+
+/**
+ * Returns the step of a plan, with its repeated runs.
+ *
+ * @return Borrowed, as long as the plan; NULL for NULL.
+ *
+ * Threads: any. Waits: never. Cost: O(1).
+ */
+DAO_API const dao_recompute_step_t *dao_recompute_plan_step(const dao_recompute_plan_t *plan);
+
+/**
+ * Returns the schedule of a plan: copies and addresses for the kernels and tensors of its step.
+ *
+ * @return Borrowed, as long as the plan; NULL for NULL.
+ *
+ * Threads: any. Waits: never. Cost: O(1).
+ */
+DAO_API const dao_swap_schedule_t *dao_recompute_plan_schedule(const dao_recompute_plan_t *plan);
+
 DAO_END_DECLS
 
 #endif

@@ -33,8 +33,10 @@ static void fill_kernels(const dao_step_trace_t *trace, dao_step_problem_t *step
     for (size_t i = 0; i < trace->operator_count; i++) {
         const dao_trace_operator_t *op = &trace->operators[i];
         dao_swap_kernel_t *kernel = &step->kernels[i];
-        *kernel =
-            (dao_swap_kernel_t){.time_ns = op->cost_ns, .workspace_bytes = op->workspace_bytes, .uses = use};
+        *kernel = (dao_swap_kernel_t){.time_ns = op->cost_ns,
+                                      .workspace_bytes = op->workspace_bytes,
+                                      .uses = use,
+                                      .is_repeatable = op->is_pure};
         for (size_t k = 0; k < op->operands.count; k++) {
             const dao_trace_operand_t *operand = &trace->operands[op->operands.begin + k];
             if (trace->tensors[operand->tensor].size_bytes > 0) {

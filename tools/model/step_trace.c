@@ -133,6 +133,23 @@ dao_status_t dao_step_trace_add_alias(dao_step_trace_t *trace, const char *id, c
     return status;
 }
 
+/* What draws random numbers, changes statistics of its own, adds in any order, or waits for other devices, by
+   the names that PyTorch and others have for it. */
+static bool may_be_pure(const char *name)
+{
+    static const char *const impure[] = {
+        "dropout",    "bernoulli",      "rand",           "normal_",   "multinomial",
+        "uniform",    "exponential",    "batch_norm",     "index_add", "scatter_add",
+        "index_put",  "dense_backward", "conv_backward",  "nccl",      "convolution_backward",
+        "all_reduce", "allreduce",      "reduce_scatter", "all_gather"};
+    for (size_t i = 0; i < sizeof(impure) / sizeof(impure[0]); i++) {
+        if (strstr(name, impure[i]) != NULL) {
+            return false;
+        }
+    }
+    return true;
+}
+
 dao_status_t dao_step_trace_add_operator(dao_step_trace_t *trace, const char *name)
 {
     if (trace->operator_count >= DAO_TRACE_NONE) {
@@ -152,6 +169,7 @@ dao_status_t dao_step_trace_add_operator(dao_step_trace_t *trace, const char *na
     operators[trace->operator_count++] = (dao_trace_operator_t){.name_offset = name_offset,
                                                                 .module_offset = DAO_TRACE_NO_NAME,
                                                                 .begin_ns = DAO_TRACE_NO_TIME,
+                                                                .is_pure = may_be_pure(name),
                                                                 .saves = {trace->save_count, 0},
                                                                 .operands = {trace->operand_count, 0},
                                                                 .releases = {trace->release_count, 0},

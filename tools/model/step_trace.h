@@ -90,7 +90,9 @@ typedef struct dao_trace_operator {
     uint64_t cost_ns;
     uint64_t workspace_bytes; /* all temporaries, packed */
     uint32_t stream;
-    bool is_pure; /* run again with the same operands it writes the same: it may be recomputed */
+    /* Run again with the same operands it writes the same: it may be recomputed. Where a file does not tell,
+       all are but those that a name betrays: random numbers, statistics, sums in any order, other devices. */
+    bool is_pure;
 } dao_trace_operator_t;
 
 typedef struct dao_step_trace {

@@ -12,6 +12,8 @@
 #include "base/numbers/units.h"
 #include "base/report/error.h"
 
+#include <dao/recompute.h>
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -297,6 +299,11 @@ static dao_status_t make_row(const request_t *request, const dao_scheme_t *schem
         row->problem.capacity_bytes = row->run.capacity_bytes;
         status = dao_swap_find_bound(&row->problem, &row->bound);
     }
+    if (status == DAO_OK && row->run.runs_again) {
+        dao_recompute_bound_t bound;
+        status = dao_recompute_find_bound(&row->problem, &bound);
+        row->bound.step_ns = bound.step_ns;
+    }
     if (status != DAO_OK) {
         dao_simulation_finish(&row->run.simulation);
     }
@@ -357,11 +364,21 @@ static void put_row(const request_t *request, const row_t *row, dao_report_t *it
     dao_report_number(item, "plan_s", seconds(row->run.plan_ns));
 }
 
+/* Writes what runs again. */
+static void report_again(const row_t *row)
+{
+    (void)printf("  %" PRIu32 " kernels run again in %.3f ms, %.1f%% of a step; the bound counts copies and "
+                 "kernels that run again\n\n",
+                 row->run.again_count, (double)row->run.again_ns / 1e6,
+                 100 * (double)row->run.again_ns / (double)row->run.simulation.step_ns);
+}
+
 /* Tells of a row, and where its time goes if that is asked for and known. */
 static dao_status_t report_row(request_t *request, const row_t *row)
 {
     const dao_simulation_t *simulation = &row->run.simulation;
-    bool is_explained = request->settings->is_explained && simulation->kernel_count > 0;
+    bool is_explained =
+        request->settings->is_explained && simulation->kernel_count > 0 && !row->run.runs_again;
     dao_report_t item;
     dao_status_t status = DAO_OK;
     if (request->settings->is_json) {
@@ -373,7 +390,9 @@ static dao_status_t report_row(request_t *request, const row_t *row)
         return status;
     }
     print_row(request, row);
-    if (is_explained) {
+    if (request->settings->is_explained && row->run.runs_again) {
+        report_again(row);
+    } else if (is_explained) {
         status = dao_explain(request->trace, &row->problem, &row->bound, simulation);
     } else if (request->settings->is_explained) {
         (void)printf("  %s has no times of single kernels: nothing can be explained\n\n", row->scheme->name);

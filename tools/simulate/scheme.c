@@ -5,6 +5,8 @@
 #include "base/threads/sync.h"
 #include "planning/swap/step/swap_tier.h"
 
+#include <dao/recompute.h>
+
 #include <stdio.h>
 #include <string.h>
 
@@ -65,6 +67,32 @@ static dao_status_t run_plan(const dao_scheme_t *scheme, const dao_scheme_input_
                                    &out_run->simulation);
     }
     dao_swap_plan_destroy(plan);
+    return status;
+}
+
+/* The same with kernels that run again. Before the plan is replayed it is checked that each run reads what
+   the first one of its kernel did. */
+static dao_status_t run_recompute(const dao_scheme_t *scheme, const dao_scheme_input_t *input,
+                                  dao_scheme_run_t *out_run)
+{
+    dao_recompute_config_t config = {.mode = (dao_recompute_mode_t)scheme->choice,
+                                     .try_count = input->try_count,
+                                     .swap = {.work_limit = input->plan_work}};
+    dao_recompute_plan_t *plan = NULL;
+    *out_run = (dao_scheme_run_t){.capacity_bytes = input->problem->capacity_bytes, .runs_again = true};
+    uint64_t begin_ns = dao_clock_ns();
+    dao_status_t status = dao_recompute_plan_make(input->problem, &config, &plan);
+    out_run->plan_ns = dao_clock_ns() - begin_ns;
+    if (status == DAO_OK) {
+        const dao_recompute_step_t *step = dao_recompute_plan_step(plan);
+        out_run->again_ns = step->again_ns;
+        out_run->again_count = step->again_count;
+        status = dao_recompute_check(input->problem, step);
+        status = status == DAO_OK ? dao_simulate_plan(&step->problem, dao_recompute_plan_schedule(plan),
+                                                      input->step_count, &out_run->simulation)
+                                  : status;
+    }
+    dao_recompute_plan_destroy(plan);
     return status;
 }
 

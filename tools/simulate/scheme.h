@@ -15,18 +15,23 @@ typedef struct dao_scheme_input {
     uint32_t window_kernels; /* 0: the scheme's own */
     uint64_t in_flight_ns;   /* 0: the executor's own */
     uint64_t plan_work;      /* as work_limit of dao_swap_plan_config_t */
+    uint32_t try_count;      /* as that of dao_recompute_config_t */
 } dao_scheme_input_t;
 
 /* What it takes. */
 typedef struct dao_scheme_run {
     uint64_t capacity_bytes; /* that it was given, or that it reaches if it takes none */
-    uint64_t plan_ns;        /* of the host, to plan before the first step; 0: it decides as it goes */
+    bool runs_again;         /* the bound of swapping does not hold for it */
+    uint64_t again_ns;       /* of a step: kernels that run again */
+    uint32_t again_count;
+    uint64_t plan_ns; /* of the host, to plan before the first step; 0: it decides as it goes */
     dao_simulation_t simulation;
 } dao_scheme_run_t;
 
 typedef struct dao_scheme {
     const char *name;
-    int choice; /* a dao_policy_t, a dao_swap_maps_mode_t or a dao_swap_granularity_t */
+    int choice; /* a dao_policy_t, a dao_swap_maps_mode_t, a dao_swap_granularity_t or a dao_recompute_mode_t
+                 */
     dao_status_t (*run)(const struct dao_scheme *scheme, const dao_scheme_input_t *input,
                         dao_scheme_run_t *out_run);
 } dao_scheme_t;
@@ -35,6 +40,10 @@ typedef struct dao_scheme {
 #define DAO_SCHEME_LIST(X)                                                                                   \
     X("plan", "the step is planned as a whole; the plan is replayed", DAO_SWAP_GRANULARITY_BEST, run_plan)   \
     X("plan-whole", "the same with tensors that move whole", DAO_SWAP_GRANULARITY_WHOLE, run_plan)           \
+    X("hybrid", "planned as a whole; what left is copied back, or made again by its kernel",                 \
+      DAO_RECOMPUTE_MODE_HYBRID, run_recompute)                                                              \
+    X("recompute", "the same without any copies: all that left is made again", DAO_RECOMPUTE_MODE_ONLY,      \
+      run_recompute)                                                                                         \
     X("learn", "the executor, which learns the step, plans it and follows the plan", DAO_POLICY_BELADY,      \
       run_learn)                                                                                             \
     X("online", "the executor at its best without a plan", DAO_POLICY_BELADY, run_online)                    \

@@ -9,6 +9,8 @@
 #include "tools/simulate/explain.h"
 #include "tools/simulate/scheme.h"
 
+#include <dao/recompute.h>
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -247,6 +249,9 @@ static void every_run_is_the_same(void)
     dao_simulation_finish(&second);
 }
 
+/* That plans get better with more is not what this is about. */
+enum { FEW_TRIES = 4 };
+
 static void no_scheme_is_below_the_bound(void)
 {
     for (const dao_scheme_t *scheme = dao_schemes; scheme->name != NULL; scheme++) {
@@ -256,13 +261,16 @@ static void no_scheme_is_below_the_bound(void)
                                         .trace = &trace,
                                         .threshold = DAO_TRACE_NONE,
                                         .step_count = 3,
-                                        .plan_work = PLAN_WORK};
+                                        .plan_work = PLAN_WORK,
+                                        .try_count = FEW_TRIES};
             dao_swap_bound_t bound;
             dao_scheme_run_t run;
             dao_status_t status = scheme->run(scheme, &input, &run);
             if (status == DAO_ERR_LIMIT || status == DAO_ERR_UNSUPPORTED) {
-                /* Moving feature maps alone is not enough, and the scripts do not know every step. */
-                CU_ASSERT_PTR_NOT_NULL_FATAL(strstr(scheme->name, "sync"));
+                /* Moving feature maps alone is not enough, nor are runs again, and the scripts do not know
+                   every step. */
+                CU_ASSERT_FATAL(strstr(scheme->name, "sync") != NULL ||
+                                strcmp(scheme->name, "recompute") == 0);
                 (void)printf("    skipped: %s with %" PRIu64 " bytes: %s\n", scheme->name, capacity,
                              dao_last_message());
                 continue;
@@ -274,6 +282,11 @@ static void no_scheme_is_below_the_bound(void)
             recorded.problem.capacity_bytes = run.capacity_bytes;
             CU_ASSERT_EQUAL_FATAL(dao_swap_find_bound(&recorded.problem, &bound), DAO_OK);
             CU_ASSERT_TRUE(run.simulation.step_ns >= run.simulation.compute_ns);
+            if (run.runs_again) {
+                dao_recompute_bound_t again;
+                CU_ASSERT_EQUAL_FATAL(dao_recompute_find_bound(&recorded.problem, &again), DAO_OK);
+                bound.step_ns = again.step_ns;
+            }
             CU_ASSERT_TRUE(run.simulation.step_ns >= bound.step_ns);
             CU_ASSERT_TRUE(run.simulation.stats.peak_device_used_bytes <= run.capacity_bytes);
             dao_simulation_finish(&run.simulation);

@@ -379,6 +379,9 @@ static dao_status_t read_operator(dao_step_reader_t *reader)
     }
     if (status == DAO_OK) {
         status = dao_step_trace_add_operator(reader->trace, words->word);
+        if (status == DAO_OK) {
+            last_operator(reader)->is_pure = false; /* the file says which are */
+        }
     }
     if (status == DAO_OK) {
         status = dao_word_take(words, "a duration in microseconds");

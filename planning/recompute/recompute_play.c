@@ -1,0 +1,528 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A step is played kernel by kernel. Where memory lacks, the tensor leaves whose
+
+       price / (bytes x time to its next use)
+
+   is least. Its price is the time to make its content again, with what has left around it, or the time of its
+   copies times a factor, whichever is less; that says how it leaves. With the time since its last use, and
+   no copies, these are the rules of DTR (Kirisame et al., ICLR'21).
+
+   Where a tensor is, at each moment between two runs:
+
+       ABSENT    it has no content that a kernel still reads
+       PRESENT   on the device; it counts against the capacity
+       MOVED     it left by a copy. In the longer step it lives on: the plan of copies decides about it anew
+       GIVEN_UP  its content is to be made again before its next use; its room in the longer step ends
+
+   A run needs its inputs, which may be given up or absent themselves: those are made first, the same way.
+   Outputs of a repeated run that have left too are taken over, the others are scratch. A content that is
+   changed in place is made again from its first write on, in a tensor of its own.
+
+   What holds: used_bytes is the sum of the PRESENT tensors and of scratch, at most the capacity; a tensor
+   that lives on into the next step is never given up, and always is itself. */
+#include "planning/recompute/recompute_play.h"
+
+#include "base/memory/host.h"
+#include "base/report/assert.h"
+#include "planning/swap/step/swap_tier.h"
+
+#include <string.h>
+
+/* Repeated runs of a step, in runs of it: with more the rule is hopeless. */
+#define RUNS_PER_KERNEL_MAX 4u
+
+/* Kernels that making a content again may take. With more it is not given up. */
+#define CHAIN_MAX 64u
+
+#define PRICE_NONE 1e300
+
+typedef enum where {
+    WHERE_ABSENT = 0,
+    WHERE_PRESENT = 1,
+    WHERE_MOVED = 2,
+    WHERE_GIVEN_UP = 3,
+} where_t;
+
+typedef struct tensor {
+    where_t where;
+    uint32_t content;  /* access that wrote it; DAO_SWAP_NONE: no kernel did */
+    uint32_t instance; /* tensor of the draft */
+    uint32_t next;     /* access that comes; DAO_SWAP_NONE: none reads the content any more */
+    uint32_t pins;     /* of runs that are being prepared */
+    uint64_t used_ns;  /* when it was last used */
+    uint32_t listed;   /* place among the present ones */
+    bool lives_on;
+} tensor_t;
+
+struct dao_recompute_play {
+    const dao_recompute_contents_t *contents;
+    const dao_recompute_reach_t *reach;
+    const dao_swap_step_t *step;
+    dao_recompute_draft_t *draft;
+    const dao_recompute_rule_t *rule;
+    tensor_t *tensors;
+    uint32_t *present; /* tensors */
+    uint32_t present_count;
+    uint32_t *mapped;  /* of each access of a run that is being prepared: tensor of the draft */
+    uint32_t *visited; /* of each content: the last price that it counted in */
+    uint32_t visit;
+    bool *given_up;  /* of each access: what it left was given up behind it */
+    uint32_t kernel; /* that is to run */
+    uint64_t used_bytes, now_ns;
+    uint64_t runs_left;
+};
+
+/* ---- places ---- */
+
+static uint64_t size_of(const dao_recompute_play_t *play, uint32_t tensor)
+{
+    return play->step->size_bytes[tensor];
+}
+
+static void leave(dao_recompute_play_t *play, uint32_t index, where_t where)
+{
+    tensor_t *tensor = &play->tensors[index];
+    if (tensor->where == WHERE_PRESENT) {
+        uint32_t last = play->present[--play->present_count];
+        play->present[tensor->listed] = last;
+        play->tensors[last].listed = tensor->listed;
+        play->used_bytes -= size_of(play, index);
+    }
+    tensor->where = where;
+}
+
+/* A tensor that is still to be read leaves. */
+static void give_way(dao_recompute_play_t *play, uint32_t index, where_t where)
+{
+    if (where == WHERE_GIVEN_UP) {
+        play->given_up[play->contents->previous[play->tensors[index].next]] = true;
+    }
+    leave(play, index, where);
+}
+
+/* Its room has been made. */
+static void arrive(dao_recompute_play_t *play, uint32_t index)
+{
+    tensor_t *tensor = &play->tensors[index];
+    DAO_ASSERT(tensor->where != WHERE_PRESENT);
+    tensor->where = WHERE_PRESENT;
+    tensor->listed = play->present_count;
+    tensor->used_ns = play->now_ns;
+    play->present[play->present_count++] = index;
+    play->used_bytes += size_of(play, index);
+}
+
+/* ---- victims ---- */
+
+/* Returns true if a content is there before kernel `until` without being made. */
+static bool is_there(const dao_recompute_play_t *play, uint32_t tensor, uint32_t content, uint32_t until)
+{
+    const tensor_t *one = &play->tensors[tensor];
+    return one->lives_on || (one->content == content && one->next != DAO_SWAP_NONE &&
+                             (one->where == WHERE_PRESENT || one->where == WHERE_MOVED) &&
+                             play->step->accesses[content].kernel + play->contents->length[content] >= until);
+}
+
+/* Returns the time to make a content before kernel `until` with all that has to be made for it. `left` counts
+   kernels down; each counts once. */
+static double making_ns(dao_recompute_play_t *play, uint32_t content, uint32_t until, uint32_t *left)
+{
+    const dao_swap_step_t *step = play->step;
+    uint32_t kernel = step->accesses[content].kernel;
+    double sum_ns = (double)step->problem->kernels[kernel].time_ns;
+    if (play->visited[content] == play->visit) {
+        return 0;
+    }
+    play->visited[content] = play->visit;
+    if (play->rule->is_own_cost) {
+        return sum_ns;
+    }
+    if (*left == 0) {
+        return PRICE_NONE;
+    }
+    (*left)--;
+    for (uint32_t i = step->kernel_access[kernel]; i < step->kernel_access[kernel + 1]; i++) {
+        const dao_swap_access_t *one = &step->accesses[i];
+        uint32_t found = one->reads ? dao_recompute_found(play->contents, i) : DAO_SWAP_NONE;
+        if (one->reads && (one->writes || !is_there(play, one->tensor, found, until))) {
+            sum_ns += making_ns(play, found, until, left);
+        }
+    }
+    return sum_ns;
+}
+
+/* When a tensor is used next. */
+static uint64_t next_use_ns(const dao_recompute_play_t *play, const tensor_t *tensor)
+{
+    const dao_swap_step_t *step = play->step;
+    if (tensor->next == DAO_SWAP_NONE) {
+        return 2 * step->time_before[step->kernel_count];
+    }
+    uint32_t kernel = step->accesses[tensor->next].kernel;
+    return step->time_before[kernel] + (kernel < play->kernel ? step->time_before[step->kernel_count] : 0);
+}
+
+/* Returns true if the content of a tensor can be made again for its next use. */
+static bool may_give_up(const dao_recompute_play_t *play, const tensor_t *tensor)
+{
+    return !tensor->lives_on && tensor->next != DAO_SWAP_NONE && tensor->content != DAO_SWAP_NONE &&
+           play->reach->made_end[tensor->content] > play->step->accesses[tensor->next].kernel;
+}
+
+/* Returns the price of a victim, and how it would leave. */
+static double price_of(dao_recompute_play_t *play, uint32_t index, where_t *out_where)
+{
+    const tensor_t *tensor = &play->tensors[index];
+    const dao_swap_tier_t *host = &play->step->problem->host;
+    double again_ns = PRICE_NONE, move_ns = PRICE_NONE;
+    if (may_give_up(play, tensor)) {
+        uint32_t left = CHAIN_MAX;
+        play->visit++;
+        again_ns = making_ns(play, tensor->content, play->step->accesses[tensor->next].kernel, &left);
+    }
+    if (play->rule->move_price >= 0) {
+        uint64_t bytes = size_of(play, index);
+        move_ns = play->rule->move_price *
+                  (double)(dao_swap_copy_ns(host, true, bytes) +
+                           (tensor->content != DAO_SWAP_NONE ? dao_swap_copy_ns(host, false, bytes) : 0));
+    }
+    *out_where = again_ns <= move_ns ? WHERE_GIVEN_UP : WHERE_MOVED;
+    return again_ns <= move_ns ? again_ns : move_ns;
+}
+
+static double score_of(dao_recompute_play_t *play, uint32_t index, where_t *out_where)
+{
+    const tensor_t *tensor = &play->tensors[index];
+    double price = price_of(play, index, out_where);
+    uint64_t step_now_ns = play->step->time_before[play->kernel];
+    uint64_t next_ns = next_use_ns(play, tensor);
+    double time_ns = play->rule->is_stale ? (double)(play->now_ns - tensor->used_ns)
+                                          : (double)(next_ns > step_now_ns ? next_ns - step_now_ns : 0);
+    double bytes = play->rule->is_sizeless ? 1 : (double)size_of(play, index);
+    return price >= PRICE_NONE ? PRICE_NONE : (price + 1) / (bytes * (time_ns + 1));
+}
+
+/* Makes room for some bytes. */
+static bool make_room(dao_recompute_play_t *play, uint64_t bytes)
+{
+    while (play->used_bytes + bytes > play->rule->capacity_bytes) {
+        double least = PRICE_NONE;
+        uint32_t victim = DAO_SWAP_NONE;
+        where_t where = WHERE_MOVED;
+        for (uint32_t i = 0; i < play->present_count; i++) {
+            where_t how;
+            if (play->tensors[play->present[i]].pins != 0) {
+                continue;
+            }
+            double score = score_of(play, play->present[i], &how);
+            if (score < least) {
+                least = score;
+                victim = play->present[i];
+                where = how;
+            }
+        }
+        if (victim == DAO_SWAP_NONE) {
+            return false;
+        }
+        give_way(play, victim, where);
+    }
+    return true;
+}
+
+/* ---- runs ---- */
+
+/* The content that a repeated run is for. */
+typedef struct wanted {
+    uint32_t content;
+    bool is_private;   /* it gets a tensor of its own, as another run changes it in place then */
+    uint32_t instance; /* that tensor, written by the run */
+} wanted_t;
+
+static bool run_again(dao_recompute_play_t *play, wanted_t *wanted);
+
+/* Sees to it that an input is on the device, and pins it. */
+static bool bring(dao_recompute_play_t *play, uint32_t index, uint32_t content)
+{
+    tensor_t *tensor = &play->tensors[index];
+    if (tensor->content != content) {
+        return false; /* the reach of contents excludes it */
+    }
+    if (tensor->where == WHERE_MOVED) {
+        if (!make_room(play, size_of(play, index))) {
+            return false;
+        }
+        arrive(play, index);
+    }
+    wanted_t wanted = {.content = content};
+    if (tensor->where != WHERE_PRESENT && (content == DAO_SWAP_NONE || !run_again(play, &wanted))) {
+        return false;
+    }
+    DAO_ASSERT(tensor->where == WHERE_PRESENT);
+    tensor->pins++;
+    tensor->used_ns = play->now_ns;
+    return true;
+}
+
+/* Undoes a pin. What no kernel reads any more goes. */
+static void unpin(dao_recompute_play_t *play, uint32_t index)
+{
+    tensor_t *tensor = &play->tensors[index];
+    if (--tensor->pins == 0 && tensor->next == DAO_SWAP_NONE && !tensor->lives_on) {
+        leave(play, index, WHERE_ABSENT);
+    }
+}
+
+typedef struct mapping {
+    const dao_recompute_play_t *play;
+    uint32_t kernel;
+} mapping_t;
+
+static uint32_t mapped_operand(const void *user, uint32_t tensor)
+{
+    const mapping_t *mapping = user;
+    const dao_swap_step_t *step = mapping->play->step;
+    uint32_t at = step->kernel_access[mapping->kernel];
+    while (step->accesses[at].tensor != tensor) {
+        at++;
+    }
+    return mapping->play->mapped[at];
+}
+
+static bool emit(dao_recompute_play_t *play, uint32_t kernel, bool is_again)
+{
+    mapping_t mapping = {play, kernel};
+    play->now_ns += play->step->problem->kernels[kernel].time_ns;
+    return dao_recompute_draft_add_run(play->draft, kernel, is_again, mapped_operand, &mapping);
+}
+
+static bool is_workspace(const dao_recompute_play_t *play, uint32_t tensor)
+{
+    return tensor >= play->step->problem->tensor_count;
+}
+
+/* Prepares an output of a repeated run: scratch at first. */
+static bool prepare_again(dao_recompute_play_t *play, uint32_t access, uint64_t *scratch_bytes)
+{
+    const dao_swap_access_t *one = &play->step->accesses[access];
+    if (one->reads && one->writes) {
+        wanted_t old = {.content = dao_recompute_found(play->contents, access), .is_private = true};
+        if (old.content == DAO_SWAP_NONE || !run_again(play, &old)) {
+            return false;
+        }
+        play->mapped[access] = old.instance; /* its bytes are counted already */
+    } else if (!make_room(play, size_of(play, one->tensor))) {
+        return false;
+    } else {
+        play->used_bytes += size_of(play, one->tensor);
+        if (!is_workspace(play, one->tensor) &&
+            !dao_recompute_draft_add_tensor(play->draft, one->tensor, &play->mapped[access])) {
+            return false;
+        }
+    }
+    *scratch_bytes += size_of(play, one->tensor);
+    return true;
+}
+
+/* Takes over what a repeated run has made and is missed. The rest of its scratch is free. */
+static void take_over(dao_recompute_play_t *play, uint32_t kernel, wanted_t *wanted)
+{
+    const dao_swap_step_t *step = play->step;
+    for (uint32_t i = step->kernel_access[kernel]; i < step->kernel_access[kernel + 1]; i++) {
+        uint32_t index = step->accesses[i].tensor;
+        tensor_t *tensor = &play->tensors[index];
+        if (!step->accesses[i].writes || is_workspace(play, index)) {
+            continue;
+        }
+        if (wanted->content == i && wanted->is_private) {
+            wanted->instance = play->mapped[i];
+            play->used_bytes += size_of(play, index);
+        } else if (tensor->content == i && (tensor->where == WHERE_GIVEN_UP || wanted->content == i)) {
+            arrive(play, index);
+            tensor->instance = play->mapped[i];
+        }
+    }
+}
+
+/* Prepares the operands of a repeated run. */
+static bool prepare_run(dao_recompute_play_t *play, uint32_t kernel, uint64_t *scratch_bytes)
+{
+    const dao_swap_step_t *step = play->step;
+    bool is_ready = true;
+    for (uint32_t i = step->kernel_access[kernel]; is_ready && i < step->kernel_access[kernel + 1]; i++) {
+        const dao_swap_access_t *one = &step->accesses[i];
+        if (one->reads && !one->writes) {
+            is_ready = bring(play, one->tensor, dao_recompute_found(play->contents, i));
+        }
+    }
+    for (uint32_t i = step->kernel_access[kernel]; is_ready && i < step->kernel_access[kernel + 1]; i++) {
+        const dao_swap_access_t *one = &step->accesses[i];
+        if (one->writes) {
+            is_ready = prepare_again(play, i, scratch_bytes);
+        } else {
+            play->mapped[i] = play->tensors[one->tensor].instance;
+        }
+    }
+    return is_ready;
+}
+
+/* Runs the kernel of a content again. A failure ends the play, so that nothing has to be undone. */
+static bool run_again(dao_recompute_play_t *play, wanted_t *wanted)
+{
+    const dao_swap_step_t *step = play->step;
+    uint32_t kernel = step->accesses[wanted->content].kernel;
+    uint64_t scratch_bytes = 0;
+    if (play->runs_left == 0) {
+        return false;
+    }
+    play->runs_left--;
+    if (!prepare_run(play, kernel, &scratch_bytes) || !emit(play, kernel, true)) {
+        return false;
+    }
+    play->used_bytes -= scratch_bytes;
+    take_over(play, kernel, wanted);
+    for (uint32_t i = step->kernel_access[kernel]; i < step->kernel_access[kernel + 1]; i++) {
+        if (step->accesses[i].reads && !step->accesses[i].writes) {
+            unpin(play, step->accesses[i].tensor);
+        }
+    }
+    return true;
+}
+
+/* ---- first runs ---- */
+
+/* Sees to it that the operands of a kernel are there, and pins them. */
+static bool prepare_first(dao_recompute_play_t *play, uint32_t kernel)
+{
+    const dao_swap_step_t *step = play->step;
+    for (uint32_t i = step->kernel_access[kernel]; i < step->kernel_access[kernel + 1]; i++) {
+        const dao_swap_access_t *one = &step->accesses[i];
+        if (one->reads && !bring(play, one->tensor, dao_recompute_found(play->contents, i))) {
+            return false;
+        }
+    }
+    for (uint32_t i = step->kernel_access[kernel]; i < step->kernel_access[kernel + 1]; i++) {
+        const dao_swap_access_t *one = &step->accesses[i];
+        tensor_t *tensor = &play->tensors[one->tensor];
+        if (!one->reads) {
+            tensor->instance = one->tensor;
+            if (tensor->where != WHERE_PRESENT) {
+                if (!make_room(play, size_of(play, one->tensor))) {
+                    return false;
+                }
+                arrive(play, one->tensor);
+            }
+            tensor->pins++;
+        }
+        tensor->content = one->writes ? i : tensor->content;
+        play->mapped[i] = tensor->instance;
+    }
+    return true;
+}
+
+/* The kernel has run: its operands look ahead to their next uses. */
+static void finish_first(dao_recompute_play_t *play, uint32_t kernel, const bool *is_given_up)
+{
+    const dao_swap_step_t *step = play->step;
+    for (uint32_t i = step->kernel_access[kernel]; i < step->kernel_access[kernel + 1]; i++) {
+        const dao_swap_access_t *one = &step->accesses[i];
+        tensor_t *tensor = &play->tensors[one->tensor];
+        tensor->next = one->inactive_is_live ? one->next : DAO_SWAP_NONE;
+        tensor->used_ns = play->now_ns;
+        unpin(play, one->tensor);
+        if (is_given_up != NULL && is_given_up[i] && tensor->where == WHERE_PRESENT &&
+            may_give_up(play, tensor)) {
+            give_way(play, one->tensor, WHERE_GIVEN_UP);
+        }
+    }
+}
+
+/* All that lives on begins beside the device. */
+static void begin(dao_recompute_play_t *play)
+{
+    const dao_swap_step_t *step = play->step;
+    memset(play->tensors, 0, step->tensor_count * sizeof(*play->tensors));
+    memset(play->given_up, 0, step->access_count * sizeof(*play->given_up));
+    play->present_count = 0;
+    play->used_bytes = play->now_ns = 0;
+    play->runs_left = (uint64_t)RUNS_PER_KERNEL_MAX * step->kernel_count;
+    for (uint32_t t = 0; t < step->tensor_count; t++) {
+        uint32_t first = step->first_access[t];
+        tensor_t *tensor = &play->tensors[t];
+        tensor->instance = t;
+        tensor->content = tensor->next = DAO_SWAP_NONE;
+        if (first != DAO_SWAP_NONE && dao_recompute_lives_on(step, t)) {
+            tensor->lives_on = true;
+            tensor->where = WHERE_MOVED;
+            tensor->next = step->accesses[first].previous_inactive_is_live ? first : DAO_SWAP_NONE;
+            tensor->content = dao_recompute_found(play->contents, first);
+        }
+    }
+    dao_recompute_draft_clear(play->draft);
+}
+
+bool dao_recompute_play_run(dao_recompute_play_t *play, const dao_recompute_rule_t *rule,
+                            const bool *is_given_up)
+{
+    play->rule = rule;
+    begin(play);
+    for (uint32_t k = 0; k < play->step->kernel_count; k++) {
+        play->kernel = k;
+        if (!prepare_first(play, k) || !emit(play, k, false)) {
+            return false;
+        }
+        finish_first(play, k, is_given_up);
+    }
+    return true;
+}
+
+bool dao_recompute_play_may_give_up(const dao_recompute_play_t *play, uint32_t access)
+{
+    const dao_swap_access_t *one = &play->step->accesses[access];
+    return one->writer != DAO_SWAP_NONE && one->writer <= access && one->inactive_is_live &&
+           one->next > access && !dao_recompute_lives_on(play->step, one->tensor) &&
+           play->reach->made_end[one->writer] > play->step->accesses[one->next].kernel;
+}
+
+const bool *dao_recompute_play_given_up(const dao_recompute_play_t *play)
+{
+    return play->given_up;
+}
+
+dao_status_t dao_recompute_play_create(const dao_recompute_contents_t *contents,
+                                       const dao_recompute_reach_t *reach, dao_recompute_draft_t *draft,
+                                       dao_recompute_play_t **out_play)
+{
+    size_t tensors = (size_t)contents->step->tensor_count + 1;
+    size_t accesses = (size_t)contents->step->access_count + 1;
+    dao_recompute_play_t *play = dao_host_calloc(1, sizeof(*play));
+    if (play != NULL) {
+        *play = (dao_recompute_play_t){.contents = contents,
+                                       .reach = reach,
+                                       .step = contents->step,
+                                       .draft = draft,
+                                       .tensors = dao_host_calloc(tensors, sizeof(*play->tensors)),
+                                       .present = dao_host_calloc(tensors, sizeof(*play->present)),
+                                       .mapped = dao_host_calloc(accesses, sizeof(*play->mapped)),
+                                       .visited = dao_host_calloc(accesses, sizeof(*play->visited)),
+                                       .given_up = dao_host_calloc(accesses, sizeof(*play->given_up))};
+    }
+    if (play == NULL || play->tensors == NULL || play->present == NULL || play->mapped == NULL ||
+        play->visited == NULL || play->given_up == NULL) {
+        dao_recompute_play_destroy(play);
+        return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory to play a step");
+    }
+    *out_play = play;
+    return DAO_OK;
+}
+
+void dao_recompute_play_destroy(dao_recompute_play_t *play)
+{
+    if (play != NULL) {
+        dao_host_free(play->tensors);
+        dao_host_free(play->present);
+        dao_host_free(play->mapped);
+        dao_host_free(play->visited);
+        dao_host_free(play->given_up);
+        dao_host_free(play);
+    }
+}
