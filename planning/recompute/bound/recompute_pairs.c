@@ -16,23 +16,36 @@
        W_A + W_B >= (1 - g) D_A + g (N - C) / out + (1 - i) D_B + i (U - C) / in
                     + sum over k of min(0, (1 - i) d(k) - i u(k) / in - g n(k) / out)
 
-   This is concave in the weights i and g, so the best ones are found by going uphill. */
+   This is concave in the weights i and g, so the best ones are found by going uphill.
+
+   A kernel that runs again in B needs what it read there too: kept, copied, or made. So the sum over kernels,
+   with i U / in and g N / out, becomes the least price of having U, a minimum cut (recompute_cut.c), which is
+   concave in the weights as well. It takes longer: only the best pair, and what lies around it, is weighed
+   so. */
 #include "planning/recompute/bound/recompute_pairs.h"
 
 #include "base/memory/host.h"
-#include "base/report/assert.h"
+#include "planning/recompute/bound/recompute_cut.h"
 
 #include <string.h>
 
 #define COARSE_COUNT      12u  /* places that coarse pairs begin and end at */
 #define WEIGHT_STEP_FIRST 0.25 /* of the search uphill */
 #define WEIGHT_STEP_LAST  0.01
+#define CUT_STEP_FIRST    0.125 /* the same with cuts, from the best weights without */
+#define CUT_STEP_LAST     0.03
+#define CUT_MOVE_PARTS    4u /* of the places of a coarse pair, that one weighed by cuts is moved by */
 
 /* A pair in figures. Those by kernel are of the kernels listed. */
 typedef struct figures {
     const dao_recompute_windows_t *windows;
     double first_ns, second_ns; /* D_A, D_B */
     double out_bytes, in_bytes; /* N - C, U - C */
+    double alone_bytes;         /* N - C less what a kernel may make again */
+    uint32_t needed_count;
+    dao_recompute_needed_t *needed; /* U */
+    dao_recompute_cut_t *cut;
+    bool is_by_cut; /* sums are weighed by cuts */
     uint32_t kernel_count;
     uint32_t *index;         /* of each kernel of the step in the lists */
     double *again_ns;        /* d */
@@ -44,7 +57,7 @@ static void clear(figures_t *figures)
 {
     size_t n = figures->windows->contents->step->kernel_count;
     memset(figures->index, 0xff, n * sizeof(*figures->index));
-    figures->kernel_count = 0;
+    figures->kernel_count = figures->needed_count = 0;
 }
 
 /* Adds what a kernel may make again. */
@@ -75,10 +88,13 @@ static void gather_reads(figures_t *figures, uint32_t kernel, uint32_t position,
         }
         uint32_t content = dao_recompute_found(contents, i);
         double size = (double)step->size_bytes[one->tensor];
+        dao_recompute_needed_t *needed = &figures->needed[figures->needed_count++];
+        *needed = (dao_recompute_needed_t){.content = content, .tensor = one->tensor};
         figures->in_bytes += size;
         if (content != DAO_SWAP_NONE && contents->is_repeatable[step->accesses[content].kernel]) {
             uint32_t writer = step->accesses[content].kernel;
             bool is_shared = (cut + n - writer - 1) % n < first_kernels;
+            needed->is_shared = is_shared;
             figures->out_bytes += is_shared ? size : 0;
             add_again(figures, writer, size, is_shared ? size : 0);
         }
@@ -92,9 +108,11 @@ static void gather_writes(figures_t *figures, uint32_t kernel, uint32_t behind)
     const dao_swap_step_t *step = contents->step;
     for (uint32_t i = step->kernel_access[kernel];
          !contents->is_repeatable[kernel] && i < step->kernel_access[kernel + 1]; i++) {
-        figures->out_bytes += contents->length[i] != 0 && contents->length[i] >= behind
-                                  ? (double)step->size_bytes[step->accesses[i].tensor]
-                                  : 0;
+        double size = contents->length[i] != 0 && contents->length[i] >= behind
+                          ? (double)step->size_bytes[step->accesses[i].tensor]
+                          : 0;
+        figures->out_bytes += size;
+        figures->alone_bytes += size;
     }
 }
 
@@ -110,19 +128,37 @@ static void gather(figures_t *figures, const dao_recompute_pair_t *pair)
     clear(figures);
     figures->first_ns = (double)dao_recompute_window_kernels_ns(windows, pair->begin, pair->first_length);
     figures->second_ns = (double)dao_recompute_window_kernels_ns(windows, cut, pair->second_length);
-    figures->in_bytes = figures->out_bytes = -(double)step->problem->capacity_bytes;
+    figures->in_bytes = figures->out_bytes = figures->alone_bytes = -(double)step->problem->capacity_bytes;
     for (uint32_t i = 0; i < first_kernels; i++) {
         gather_writes(figures, (begin_kernel + i) % n, first_kernels - i);
     }
     for (uint32_t i = 0; i < second_kernels; i++) {
         gather_reads(figures, (cut_kernel + i) % n, i, cut_kernel, first_kernels);
     }
+    if (figures->is_by_cut) {
+        dao_recompute_cut_set(figures->cut, figures->needed, figures->needed_count);
+    }
+}
+
+/* The same with the inputs of what runs again. */
+static double weigh_by_cut(const figures_t *figures, double in_weight, double out_weight)
+{
+    const dao_recompute_links_t *links = &figures->windows->links;
+    double capacity = (double)figures->windows->contents->step->problem->capacity_bytes;
+    const dao_recompute_prices_t prices = {
+        .in_byte = in_weight * links->in_ns, .out_byte = out_weight * links->out_ns, .kernel = 1 - in_weight};
+    return dao_recompute_cut_least(figures->cut, &prices) +
+           out_weight * (figures->alone_bytes * links->out_ns - figures->first_ns) -
+           in_weight * (capacity * links->in_ns + figures->second_ns);
 }
 
 /* Returns the weighted sum less the kernels of both windows. */
 static double weigh(const figures_t *figures, double in_weight, double out_weight)
 {
     const dao_recompute_links_t *links = &figures->windows->links;
+    if (figures->is_by_cut) {
+        return weigh_by_cut(figures, in_weight, out_weight);
+    }
     double sum = out_weight * (figures->out_bytes * links->out_ns - figures->first_ns) +
                  in_weight * (figures->in_bytes * links->in_ns - figures->second_ns);
     for (uint32_t i = 0; i < figures->kernel_count; i++) {
@@ -134,12 +170,13 @@ static double weigh(const figures_t *figures, double in_weight, double out_weigh
     return sum;
 }
 
-/* Finds the weights of a pair by going uphill, and what it adds with them. */
-static void find_weights(const figures_t *figures, dao_recompute_pair_t *pair)
+/* Finds the weights of a pair by going uphill from those that it has, and what it adds with them. */
+static void find_weights(const figures_t *figures, double first_step, double last_step,
+                         dao_recompute_pair_t *pair)
 {
     static const double moves[][2] = {{1, 0}, {-1, 0}, {0, 1}, {0, -1}, {1, 1}, {-1, -1}, {1, -1}, {-1, 1}};
-    double in = 0.5, out = 0.5, best = weigh(figures, in, out);
-    for (double step = WEIGHT_STEP_FIRST; step >= WEIGHT_STEP_LAST;) {
+    double in = pair->in_weight, out = pair->out_weight, best = weigh(figures, in, out);
+    for (double step = first_step; step >= last_step;) {
         bool is_better = false;
         for (uint32_t i = 0; i < sizeof(moves) / sizeof(moves[0]); i++) {
             double next_in = in + moves[i][0] * step, next_out = out + moves[i][1] * step;
@@ -178,7 +215,7 @@ static bool try_pair(figures_t *figures, dao_recompute_pair_t pair, dao_recomput
     if (most_ns(figures) <= (double)best->added_ns) {
         return false;
     }
-    find_weights(figures, &pair);
+    find_weights(figures, WEIGHT_STEP_FIRST, WEIGHT_STEP_LAST, &pair);
     if (pair.added_ns <= best->added_ns) {
         return false;
     }
@@ -229,6 +266,25 @@ static void refine(figures_t *figures, dao_recompute_pair_t *best)
     }
 }
 
+/* Weighs the best pair by cuts, and pairs around it. */
+static void refine_by_cut(figures_t *figures, dao_recompute_pair_t *best)
+{
+    uint32_t m = figures->windows->place_count;
+    figures->is_by_cut = true;
+    gather(figures, best);
+    find_weights(figures, CUT_STEP_FIRST, CUT_STEP_LAST, best);
+    for (uint32_t step = m / COARSE_COUNT + 1; step > m / COARSE_COUNT / CUT_MOVE_PARTS; step /= 2) {
+        for (uint32_t i = 0; i < 6; i++) {
+            dao_recompute_pair_t next = *best;
+            if (move(&next, i / 2, i % 2 == 0 ? (int64_t)step : -(int64_t)step, m)) {
+                gather(figures, &next);
+                find_weights(figures, CUT_STEP_LAST, CUT_STEP_LAST, &next);
+                *best = next.added_ns > best->added_ns ? next : *best;
+            }
+        }
+    }
+}
+
 dao_status_t dao_recompute_pairs_best(const dao_recompute_windows_t *windows, dao_recompute_pair_t *out_pair)
 {
     size_t n = windows->contents->step->kernel_count;
@@ -238,18 +294,26 @@ dao_status_t dao_recompute_pairs_best(const dao_recompute_windows_t *windows, da
         .again_ns = dao_host_calloc(n, sizeof(*figures.again_ns)),
         .again_in_bytes = dao_host_calloc(n, sizeof(*figures.again_in_bytes)),
         .again_out_bytes = dao_host_calloc(n, sizeof(*figures.again_out_bytes)),
+        .needed = dao_host_calloc((size_t)windows->contents->step->tensor_count + 1, sizeof(*figures.needed)),
     };
-    bool is_ready = figures.index != NULL && figures.again_ns != NULL && figures.again_in_bytes != NULL &&
+    bool is_ready = figures.needed != NULL &&
+                    dao_recompute_cut_create(windows->contents, &figures.cut) == DAO_OK &&
+                    figures.index != NULL && figures.again_ns != NULL && figures.again_in_bytes != NULL &&
                     figures.again_out_bytes != NULL;
     dao_recompute_pair_t best = {.added_ns = 0};
     if (is_ready) {
         try_coarse(&figures, &best);
         refine(&figures, &best);
+        if (best.added_ns > 0) {
+            refine_by_cut(&figures, &best);
+        }
         *out_pair = best;
     }
     dao_host_free(figures.index);
     dao_host_free(figures.again_ns);
     dao_host_free(figures.again_in_bytes);
     dao_host_free(figures.again_out_bytes);
+    dao_host_free(figures.needed);
+    dao_recompute_cut_destroy(figures.cut);
     return is_ready ? DAO_OK : dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for the bound of a step");
 }
