@@ -301,7 +301,9 @@ class Commands(Case):
         self.assertGreaterEqual(min(row["peak_bytes"] for row in plans), recording.peak_bytes)
         rows = dao.simulate(self.path, capacity="70%", link_in="10GB/s", link_out="10GB/s")
         self.assertGreaterEqual(rows[0]["step_s"], rows[0]["compute_s"])
-        self.assertIn("Yes", dao.fit(self.path, "8GiB")["sentence"])
+        answer = dao.fit(self.path, "8GiB")
+        self.assertEqual(answer["peak_bytes"], recording.peak_bytes)
+        self.assertIn("Yes", answer["sentence"])
 
     def test_what_the_command_says_is_raised(self):
         with self.assertRaisesRegex(dao.CommandError, "no/such/file"):

@@ -334,6 +334,18 @@ static void a_step_has_the_peak_of_its_figures(void)
     dao_step_trace_finish(&step);
 }
 
+/* x is born at 1, its temporary a lives from 2, b from 3 to 4; a goes with the operator, at 5. */
+static void a_workspace_ends_with_its_operator(void)
+{
+    dao_plan_input_t lifetimes;
+    CU_ASSERT_EQUAL_FATAL(read_text("dao-step 1\ntensor x 100\ntensor y 10\n"
+                                    "op f 1 >x +a:500 +b:300 -b\nop g 1 <x >y -x\nend\n",
+                                    &lifetimes),
+                          DAO_OK);
+    check(&lifetimes, "x 1-7 100, y 6-8 10, a 2-5 500, b 3-4 300");
+    dao_plan_input_finish(&lifetimes);
+}
+
 /* ---- instances beside the project ---- */
 
 static void known_instances_have_their_figures(void)
@@ -379,6 +391,7 @@ static CU_TestInfo tests[] = {
     {"packed files are read", packed_files_are_read},
     {"packed files without memory are refused", packed_files_without_memory_are_refused},
     {"a step has the peak of its figures", a_step_has_the_peak_of_its_figures},
+    {"a workspace ends with its operator", a_workspace_ends_with_its_operator},
     {"known instances have their figures", known_instances_have_their_figures},
     CU_TEST_INFO_NULL,
 };
