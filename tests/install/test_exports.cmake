@@ -6,6 +6,13 @@ cmake_minimum_required(VERSION 3.25)
 execute_process(COMMAND ${NM} -D --defined-only ${LIBRARY} OUTPUT_VARIABLE symbols COMMAND_ERROR_IS_FATAL ANY)
 string(REGEX MATCHALL "[^\n]+" symbols "${symbols}")
 list(TRANSFORM symbols REPLACE "^.* " "")
+list(FILTER symbols EXCLUDE REGEX "^DAO_[0-9.]+$") # the version itself
+foreach(symbol IN LISTS symbols)
+    if(NOT symbol MATCHES "@@DAO_[0-9.]+$")
+        message(SEND_ERROR "has no version: ${symbol}")
+    endif()
+endforeach()
+list(TRANSFORM symbols REPLACE "@@.*" "")
 
 set(declared "")
 file(GLOB headers ${HEADERS}/*.h)
