@@ -108,12 +108,6 @@ static void add_operator(step_walk_t *walk, uint32_t index, uint64_t begin_ns)
         add_change(walk, walk->numbers[temporary], index, event->is_alloc);
     }
     walk->now_ns = dao_larger(walk->now_ns, later(begin_ns, op->cost_ns));
-    for (size_t i = op->temporaries.begin; i < op->temporaries.begin + op->temporaries.count; i++) {
-        uint32_t number = walk->numbers[trace->tensor_count + i];
-        if (number != DAO_TRACE_NONE && walk->history->buffers[number].is_kept) {
-            add_change(walk, number, index, false); /* what is left of its workspace goes with it */
-        }
-    }
     for (size_t i = op->releases.begin; i < op->releases.begin + op->releases.count; i++) {
         add_change(walk, walk->numbers[trace->releases[i]], index, false);
     }
