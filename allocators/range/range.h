@@ -135,6 +135,9 @@ uint32_t dao_range_settle(dao_range_t *range, dao_range_is_done_t is_done, void 
    O(blocks). */
 void dao_range_join(dao_range_t *range);
 
+/* Gives back memory of the tables that nothing needs now. O(blocks). */
+void dao_range_shrink(dao_range_t *range);
+
 /* Returns the union of all fences. O(free parts); O(1) without fences. */
 dao_stream_fence_t dao_range_all_fences(const dao_range_t *range);
 
@@ -194,6 +197,7 @@ uint64_t dao_range_used(const dao_range_t *range); /* bytes of used blocks */
 /* Bytes of the largest free part, or, where more than DAO_RANGE_LOOKS_MAX are in its bin, of one that is less
    than a sixteenth smaller. */
 uint64_t dao_range_largest_hole(const dao_range_t *range);
+uint64_t dao_range_table_bytes(const dao_range_t *range); /* bytes of its table of blocks */
 bool dao_range_is_valid(const dao_range_t *range);
 
 #endif

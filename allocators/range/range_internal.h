@@ -121,9 +121,11 @@ struct dao_range {
     uint64_t base_units;
     bool is_plain;             /* good fit without an index */
     dao_range_fence_t *fences; /* of each node */
-    uint32_t node_count;       /* room in the table and in fences, the sentinel and that of bins included */
-    uint32_t bins_count;       /* of these, the room of the bins of streams */
-    uint32_t gaps;             /* the first of the gaps, or NONE */
+    uint32_t node_count;       /* in the table and in fences, the sentinel and the room of bins included */
+    uint32_t table_room;       /* nodes that there is memory for: as many, or more */
+    uint32_t fences_room;
+    uint32_t bins_count; /* of these, the room of the bins of streams */
+    uint32_t gaps;       /* the first of the gaps, or NONE */
     uint32_t page_count;
     uint32_t *firsts; /* the index, or NULL */
     uint64_t *page_words;

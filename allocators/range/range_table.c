@@ -13,25 +13,56 @@
 
 #define NODE_BYTES ((uint32_t)sizeof(dao_range_node_t))
 
+/* Part of itself that a table grows by: less of it is unused, and no growth takes long. */
+#define GROWTH_SHARE 8u
+
+/* Bytes of starts that are given back at a time: the largest page of a system that this runs on. */
+#define SYSTEM_PAGE_BYTES ((size_t)64 << 10)
+
+/* A table has this part in unused nodes at least before it shrinks, and so many nodes that both stay
+   mappings: then shrinking needs no memory. */
+#define IDLE_SHARE      2u
+#define SHRUNK_NODE_MIN ((uint32_t)(DAO_HOST_SPARSE_BYTES / sizeof(dao_range_fence_t)))
+
+static_assert(sizeof(dao_range_fence_t) <= sizeof(dao_range_node_t),
+              "the table of fences is the smaller one");
+
+static size_t cell_count(const dao_range_t *range)
+{
+    return (size_t)((range->capacity_units - 1) >> CELL_UNIT_SHIFT) + 1;
+}
+
 /* Makes room for `count` nodes in all. */
 static bool tables_grow(dao_range_t *range, uint32_t count)
 {
     if (count > UINT32_MAX / NODE_BYTES) {
         return false; /* a link has 32 bits */
     }
-    unsigned char *table = dao_host_realloc(range->table, count, sizeof(dao_range_node_t));
-    range->table = table != NULL ? table : range->table;
+    unsigned char *table = range->table_room >= count
+                               ? range->table
+                               : dao_host_sparse_resize(range->table, range->table_room, count, NODE_BYTES);
+    if (table == NULL) {
+        return false;
+    }
+    range->table = table;
+    range->table_room = range->table_room > count ? range->table_room : count;
     dao_range_fence_t *fences =
-        table != NULL ? dao_host_realloc(range->fences, count, sizeof(*fences)) : NULL;
-    range->fences = fences != NULL ? fences : range->fences;
-    return fences != NULL; /* else some have more room than node_count says, which harms nothing */
+        dao_host_sparse_resize(range->fences, range->fences_room, count, sizeof(*fences));
+    if (fences == NULL) {
+        return false;
+    }
+    range->fences = fences;
+    range->fences_room = count;
+    return true;
 }
 
 /* Makes room for more nodes, and chains them as unused ones. */
 static bool nodes_grow(dao_range_t *range)
 {
     uint32_t first_count = NODES_BEGIN / NODE_BYTES;
-    uint32_t count = range->node_count == 0 ? first_count + NODES_MIN : range->node_count * 2;
+    uint32_t growth = range->node_count / GROWTH_SHARE;
+    uint32_t count = (range->node_count == 0 ? first_count : range->node_count) +
+                     (growth > NODES_MIN ? growth : NODES_MIN);
     if (!tables_grow(range, count)) {
         return false;
     }
@@ -56,6 +87,75 @@ dao_status_t dao_range_reserve(dao_range_t *range)
                          range->node_count);
     }
     return DAO_OK;
+}
+
+/* Returns how many nodes there have to be at least: up to the last one with a block, and the bins of
+   streams. */
+static uint32_t needed_count(const dao_range_t *range)
+{
+    uint32_t least = NODES_BEGIN / NODE_BYTES;
+    for (uint32_t i = DAO_RANGE_MIXED + 1; i < DAO_RANGE_SET_COUNT; i++) {
+        const dao_range_set_t *set = range->sets[i];
+        uint32_t end = set != NULL ? (set->place + (uint32_t)BINS_BYTES) / NODE_BYTES : 0;
+        least = end > least ? end : least;
+    }
+    uint32_t count = range->node_count;
+    while (count > least && dao_range_at(range, (count - 1) * NODE_BYTES)->state == NODE_UNUSED) {
+        count--;
+    }
+    return count;
+}
+
+/* Leaves the unused nodes below `end` in their chain, in their order. */
+static void drop_unused_from(dao_range_t *range, uint32_t end)
+{
+    uint32_t *place = &range->unused;
+    for (uint32_t i = range->unused; i != DAO_RANGE_NONE; i = dao_range_at(range, i)->bin_after) {
+        if (i < end) {
+            *place = i;
+            place = &dao_range_at(range, i)->bin_after;
+        }
+    }
+    *place = DAO_RANGE_NONE;
+}
+
+/* Gives back the memory of starts in holes, where there are none. */
+static void forget_starts(dao_range_t *range)
+{
+    uint64_t page_cells = SYSTEM_PAGE_BYTES / sizeof(*range->starts);
+    for (uint32_t i = dao_range_first(range); i != DAO_RANGE_NONE; i = dao_range_at(range, i)->after) {
+        const dao_range_node_t *node = dao_range_at(range, i);
+        uint64_t begin = node->offset_units >> CELL_UNIT_SHIFT; /* this cell may be another block's, too */
+        uint64_t end = (node->offset_units + node->size_units) >> CELL_UNIT_SHIFT;
+        begin = (begin + page_cells) / page_cells * page_cells;
+        end = end / page_cells * page_cells;
+        if (dao_range_is_free(range, i) && begin < end) {
+            dao_host_discard(&range->starts[begin], (size_t)(end - begin) * sizeof(*range->starts));
+        }
+    }
+}
+
+void dao_range_shrink(dao_range_t *range)
+{
+    if (cell_count(range) * sizeof(*range->starts) >= DAO_HOST_SPARSE_BYTES) {
+        forget_starts(range);
+    }
+    uint32_t needed = needed_count(range);
+    needed += needed / GROWTH_SHARE;
+    needed = needed > SHRUNK_NODE_MIN ? needed : SHRUNK_NODE_MIN;
+    if (needed > range->node_count - range->node_count / IDLE_SHARE) {
+        return;
+    }
+    drop_unused_from(range, needed * NODE_BYTES);
+    range->table = dao_host_sparse_resize(range->table, range->table_room, needed, NODE_BYTES);
+    range->fences = dao_host_sparse_resize(range->fences, range->fences_room, needed, sizeof(*range->fences));
+    range->node_count = range->table_room = range->fences_room = needed;
+    DAO_ASSERT_HEAVY(dao_range_is_valid(range));
+}
+
+uint64_t dao_range_table_bytes(const dao_range_t *range)
+{
+    return (uint64_t)range->table_room * NODE_BYTES;
 }
 
 void dao_range_announce(dao_range_t *range, uint32_t stream)
@@ -89,11 +189,6 @@ static bool mixed_create(dao_range_t *range)
     return set != NULL;
 }
 
-static size_t cell_count(const dao_range_t *range)
-{
-    return (size_t)((range->capacity_units - 1) >> CELL_UNIT_SHIFT) + 1;
-}
-
 static bool starts_create(dao_range_t *range)
 {
     range->starts = dao_host_sparse(cell_count(range), sizeof(*range->starts));
@@ -123,8 +218,8 @@ void dao_range_tables_destroy(dao_range_t *range)
     for (uint32_t i = 0; i < DAO_RANGE_SET_COUNT; i++) {
         dao_host_free(range->sets[i]);
     }
-    dao_host_free(range->fences);
-    dao_host_free(range->table);
+    dao_host_sparse_free(range->fences, range->fences_room, sizeof(*range->fences));
+    dao_host_sparse_free(range->table, range->table_room, NODE_BYTES);
     dao_host_free(range->page_words);
     dao_host_sparse_free(range->firsts, range->page_count, sizeof(*range->firsts));
 }

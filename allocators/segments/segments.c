@@ -608,7 +608,12 @@ dao_status_t dao_segments_trim(dao_segments_t *segments, uint64_t keep_bytes)
 {
     (void)settle_fences(segments);
     uint64_t free_bytes = free_segment_bytes(segments);
-    return free_bytes > keep_bytes ? release(segments, free_bytes - keep_bytes, free_bytes) : DAO_OK;
+    dao_status_t status =
+        free_bytes > keep_bytes ? release(segments, free_bytes - keep_bytes, free_bytes) : DAO_OK;
+    if (segments->space.range != NULL) {
+        dao_range_shrink(segments->space.range);
+    }
+    return status;
 }
 
 /* Says what is in the way of a limit, once all that is idle has been given back: live blocks, or what they

@@ -104,27 +104,6 @@ void *dao_host_map_pages(size_t size_bytes)
     return map_aligned(size_bytes, (size_t)sysconf(_SC_PAGESIZE), PROT_READ | PROT_WRITE);
 }
 
-/* Tables from this size on are mapped by themselves: malloc, too, may clear what it has used before. */
-#define SPARSE_BYTES ((size_t)128 << 10)
-
-void *dao_host_sparse(size_t count, size_t size_bytes)
-{
-    if (size_bytes > SIZE_MAX / count) {
-        return NULL;
-    }
-    return count * size_bytes < SPARSE_BYTES ? dao_host_calloc(count, size_bytes)
-                                             : dao_host_map_pages(count * size_bytes);
-}
-
-void dao_host_sparse_free(void *address, size_t count, size_t size_bytes)
-{
-    if (address == NULL || count * size_bytes < SPARSE_BYTES) {
-        free(address);
-    } else {
-        dao_host_unmap(address, count * size_bytes);
-    }
-}
-
 void *dao_host_grow_pages(void *address, size_t size_bytes, size_t larger_bytes)
 {
     if (dao_fault_fires(DAO_FAULT_SYSTEM_MEMORY) || larger_bytes > SIZE_MAX / 2) {
@@ -133,6 +112,63 @@ void *dao_host_grow_pages(void *address, size_t size_bytes, size_t larger_bytes)
     void *grown = mremap(address, round_up_to_system_page(size_bytes), round_up_to_system_page(larger_bytes),
                          MREMAP_MAYMOVE);
     return grown == MAP_FAILED ? NULL : grown;
+}
+
+static bool is_mapped_table(size_t count, size_t size_bytes)
+{
+    return count >= (DAO_HOST_SPARSE_BYTES + size_bytes - 1) / size_bytes;
+}
+
+void *dao_host_sparse(size_t count, size_t size_bytes)
+{
+    if (size_bytes > SIZE_MAX / count) {
+        return NULL;
+    }
+    return is_mapped_table(count, size_bytes) ? dao_host_map_pages(count * size_bytes)
+                                              : dao_host_calloc(count, size_bytes);
+}
+
+void dao_host_sparse_free(void *address, size_t count, size_t size_bytes)
+{
+    if (address != NULL && is_mapped_table(count, size_bytes)) {
+        dao_host_unmap(address, count * size_bytes);
+    } else {
+        free(address);
+    }
+}
+
+/* Gives back the whole pages behind what is left of a mapping. */
+static void unmap_behind(char *address, size_t left_bytes, size_t size_bytes)
+{
+    left_bytes = round_up_to_system_page(left_bytes);
+    if (left_bytes < size_bytes) {
+        dao_host_unmap(address + left_bytes, size_bytes - left_bytes);
+    }
+}
+
+void *dao_host_sparse_resize(void *address, size_t count, size_t new_count, size_t size_bytes)
+{
+    if (size_bytes > SIZE_MAX / new_count) {
+        return NULL;
+    }
+    bool was_mapped = address != NULL && is_mapped_table(count, size_bytes);
+    bool is_mapped = is_mapped_table(new_count, size_bytes);
+    if (!was_mapped && !is_mapped) {
+        return dao_host_realloc(address, new_count, size_bytes);
+    }
+    if (was_mapped && is_mapped) {
+        if (new_count > count) {
+            return dao_host_grow_pages(address, count * size_bytes, new_count * size_bytes);
+        }
+        unmap_behind(address, new_count * size_bytes, count * size_bytes);
+        return address;
+    }
+    void *resized = dao_host_sparse(new_count, size_bytes);
+    if (resized != NULL && address != NULL) {
+        memcpy(resized, address, (new_count < count ? new_count : count) * size_bytes);
+        dao_host_sparse_free(address, count, size_bytes);
+    }
+    return resized;
 }
 
 bool dao_host_map_at(void *address, size_t size_bytes)

@@ -29,9 +29,16 @@ void dao_host_give_back(void);
 /* Returns the machine's memory in bytes. */
 size_t dao_host_total_bytes(void);
 
-/* Returns zeroed memory for a table of which most may never be touched: a large one takes memory page by page
-   as it is. Freed by dao_host_sparse_free() with the same size; NULL is allowed. */
+/* Tables of at least so many bytes are mapped by dao_host_sparse(), and take memory page by page. */
+#define DAO_HOST_SPARSE_BYTES ((size_t)32 << 10)
+
+/* Returns zeroed memory for a table of which most may never be touched. Freed by dao_host_sparse_free() with
+   the same size; NULL is allowed. */
 void *dao_host_sparse(size_t count, size_t size_bytes);
+
+/* Changes the number of entries of such a table; NULL is one without any. New entries are not zeroed. A
+   refusal leaves the table as it was; a mapped table that stays one is never refused fewer entries. */
+void *dao_host_sparse_resize(void *address, size_t count, size_t new_count, size_t size_bytes);
 void dao_host_sparse_free(void *address, size_t count, size_t size_bytes);
 
 /* Reserves address space without memory behind it, aligned to `alignment_bytes`, a power of two. */
