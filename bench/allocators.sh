@@ -25,7 +25,7 @@ limit() {
         '$column != 0 { print " (" $column ")" }'
 }
 
-# rows: the JSON array as lines of trace, strategy and the nine figures, "-" for null.
+# rows: the JSON array as lines of trace, strategy and the eleven figures, "-" for null.
 rows() {
     awk -F'": *' '/^ *"/ {
             value = $2
@@ -63,18 +63,18 @@ device is used (allocators/range/range.c).
 
 \`dao-bench alloc --strategy good_fit --seeds 3\` and \`bench/instructions\`
 
-| trace | instructions | ns a pair | of a lock | lock pairs | p99 ns | p99.9 ns | footprint | capacity \
-| with remapping | driver calls | pages moved at 1.2 |
-| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
+| trace | instructions | ns a pair | of a lock | lock pairs | p99 ns | p99.9 ns | p99.99 ns | max ns \
+| footprint | capacity | with remapping | driver calls | pages moved at 1.2 |
+| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
 TEXT
 bench --strategy good_fit --seeds 3
 most=$(sed -n 's/^#define DAO_BENCH_INSTRUCTIONS_MAX *//p' "$root/bench/alloc/bench_limits.h")
-rows | while read -r trace _ ns lock p99 p999 footprint capacity remap calls pages; do
+rows | while read -r trace _ ns lock p99 p999 p9999 max footprint capacity remap calls pages; do
     instructions=$("$root/bench/instructions" "$trace" | sed 's/.* //')
     locks=$(echo "$ns $lock" | awk '{ printf "%.2f", $1 / $2 }')
     echo \
         "| $trace | $instructions ($most) | $ns | $lock | $locks$(limit "$trace" 1) | $p99 | $p999 |" \
-        "$footprint |" \
+        "$p9999 | $max | $footprint |" \
         "$capacity$(limit "$trace" 2) | $remap$(limit "$trace" 3) | $calls | $pages (0) |"
 done
 
@@ -116,7 +116,7 @@ for trace in a2 c cd bert i3; do
         row="$row | $(DAO_BENCH_SEGMENTS=$percent "$root/bench/instructions" "$trace" | sed 's/.* //')"
     done
     bench --strategy good_fit --segments --figures memory --seeds 10 --trace "$trace"
-    echo "| $row | $(rows | cut -d' ' -f8)$(limit "$trace" 4) |"
+    echo "| $row | $(rows | cut -d' ' -f10)$(limit "$trace" 4) |"
 done
 
 cat <<TEXT
@@ -130,7 +130,7 @@ a process has too few for b10k and b100k.
 | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
 TEXT
 bench
-rows | while read -r trace strategy ns _ p99 p999 footprint capacity remap calls _; do
+rows | while read -r trace strategy ns _ p99 p999 _ _ footprint capacity remap calls _; do
     echo "| $trace | $strategy | $ns | $p99 | $p999 | $footprint | $capacity | $remap | $calls |"
 done
 

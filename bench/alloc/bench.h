@@ -50,6 +50,8 @@ extern const dao_bench_peer_t dao_bench_empty;
     X(lock_ns, "of an uncontended lock and unlock, beside those rounds")                                     \
     X(p99_ns, "of single operations, without the clock and the empty call")                                  \
     X(p999_ns, "the same")                                                                                   \
+    X(p9999_ns, "the same")                                                                                  \
+    X(max_ns, "the longest of them")                                                                         \
     X(footprint_ratio, "peak reserved over peak live, on a device that is large enough")                     \
     X(capacity_ratio, "smallest device over peak live: one contiguous segment")                              \
     X(capacity_ratio_remap, "the same with page mapping")                                                    \
@@ -78,7 +80,7 @@ size_t dao_bench_replay(const dao_bench_peer_t *peer, const dao_alloc_event_t *e
 /* Frees what replays have left, and empties all slots. */
 void dao_bench_clear(const dao_bench_peer_t *peer, const dao_alloc_trace_t *trace, void **slots);
 
-/* Takes the time of a trace: ns_per_pair, lock_ns, p99_ns, p999_ns. */
+/* Takes the time of a trace: ns_per_pair, lock_ns, p99_ns to max_ns. */
 DAO_NODISCARD dao_status_t dao_bench_speed(const dao_bench_peer_t *peer, const dao_alloc_trace_t *trace,
                                            uint64_t round_count, dao_bench_figures_t *figures);
 

@@ -170,10 +170,18 @@ static size_t time_operations(const dao_bench_peer_t *peer, const dao_alloc_even
     return event_count;
 }
 
-static double percentile(const uint32_t *times, size_t count, size_t per_mille)
+/* Returns the time that so many of ten thousand take at most. */
+static double percentile(const uint32_t *times, size_t count, size_t of_10000)
 {
-    size_t rank = (count - 1) * per_mille / 1000;
+    size_t rank = (count - 1) * of_10000 / 10000;
     return times[rank];
+}
+
+/* The same without what an empty operation takes. */
+static double net_percentile(const uint32_t *times, size_t count, size_t of_10000, double empty_ns)
+{
+    double ns = percentile(times, count, of_10000) - empty_ns;
+    return ns > 0 ? ns : 0;
 }
 
 /* The clock and the empty call, which the median of empty operations tells, are taken off. */
@@ -187,16 +195,16 @@ static dao_status_t time_singles(const stopwatch_t *watch, dao_bench_figures_t *
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory for %zu times", count);
     }
     (void)time_operations(&dao_bench_empty, events, count, watch->empty_slots, times);
-    double empty_ns = percentile(times, count, 500);
+    double empty_ns = percentile(times, count, 5000);
     dao_status_t status = build_up(watch);
     if (status == DAO_OK && time_operations(watch->peer, events, count, watch->slots, times) < count) {
         status = refused(watch);
     }
     if (status == DAO_OK) {
-        double p99_ns = percentile(times, count, 990) - empty_ns;
-        double p999_ns = percentile(times, count, 999) - empty_ns;
-        figures->p99_ns = p99_ns > 0 ? p99_ns : 0;
-        figures->p999_ns = p999_ns > 0 ? p999_ns : 0;
+        figures->p99_ns = net_percentile(times, count, 9900, empty_ns);
+        figures->p999_ns = net_percentile(times, count, 9990, empty_ns);
+        figures->p9999_ns = net_percentile(times, count, 9999, empty_ns);
+        figures->max_ns = net_percentile(times, count, 10000, empty_ns);
     }
     dao_bench_clear(watch->peer, watch->trace, watch->slots);
     dao_host_free(times);

@@ -139,6 +139,8 @@ static void add_row(dao_json_rows_t *json, const char *trace, const char *strate
     add_figure(json, "lock_ns", figures->lock_ns, 2);
     add_figure(json, "p99_ns", figures->p99_ns, 0);
     add_figure(json, "p999_ns", figures->p999_ns, 0);
+    add_figure(json, "p9999_ns", figures->p9999_ns, 0);
+    add_figure(json, "max_ns", figures->max_ns, 0);
     add_figure(json, "footprint_ratio", figures->footprint_ratio, 4);
     add_figure(json, "capacity_ratio", figures->capacity_ratio, 4);
     add_figure(json, "capacity_ratio_remap", figures->capacity_ratio_remap, 4);
@@ -183,9 +185,9 @@ static void print_row(const dao_bench_report_t *report, const char *trace, const
     static const limit_t none = {.trace = ""};
     const limit_t *limit = is_held(strategy) ? find_limit(trace) : &none;
     if (report->row_count == 0) {
-        (void)printf("%-18s %-12s %9s %7s %12s %8s %9s %10s %13s %13s %9s %8s\n", "trace", "strategy",
-                     "ns/pair", "lock ns", "locks/pair", "p99 ns", "p99.9 ns", "footprint", "capacity",
-                     "remapping", "driver", "remapped");
+        (void)printf("%-18s %-12s %9s %7s %12s %8s %9s %10s %10s %10s %13s %13s %9s %8s\n", "trace",
+                     "strategy", "ns/pair", "lock ns", "locks/pair", "p99 ns", "p99.9 ns", "p99.99 ns",
+                     "max ns", "footprint", "capacity", "remapping", "driver", "remapped");
     }
     double locks = figures->lock_ns > 0 ? figures->ns_per_pair / figures->lock_ns : DAO_BENCH_NONE;
     (void)printf("%-18s %-12s", trace, strategy);
@@ -194,6 +196,8 @@ static void print_row(const dao_bench_report_t *report, const char *trace, const
     print_figure(12, locks, 2, limit->lock_pairs);
     print_figure(8, figures->p99_ns, 0, 0);
     print_figure(9, figures->p999_ns, 0, 0);
+    print_figure(10, figures->p9999_ns, 0, 0);
+    print_figure(10, figures->max_ns, 0, 0);
     print_figure(10, figures->footprint_ratio, 3, 0);
     print_figure(13, figures->capacity_ratio, 4, most_capacity(report, limit));
     print_figure(13, figures->capacity_ratio_remap, 4, limit->capacity_ratio_remap);

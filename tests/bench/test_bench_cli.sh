@@ -42,9 +42,8 @@ expect 0 "100" alloc --trace a2 --pairs 100 --streams 3
 expect 1 "No such file" alloc --trace torch:none --torch-steps "$folder"
 expect 0 "glibc" alloc --trace a1 --figures speed --strategy glibc --rounds 1
 expect 0 '"good_fit"' alloc --trace a1 --figures speed --strategy good_fit --rounds 1 --json
-for field in trace strategy ns_per_pair lock_ns p99_ns p999_ns footprint_ratio capacity_ratio \
-    capacity_ratio_remap \
-    driver_calls remapped_pages; do
+for field in trace strategy ns_per_pair lock_ns p99_ns p999_ns p9999_ns max_ns footprint_ratio \
+    capacity_ratio capacity_ratio_remap driver_calls remapped_pages; do
     has $field
 done
 grep -q '"capacity_ratio": *null' "$folder/out" || fail "capacity_ratio of a1"
