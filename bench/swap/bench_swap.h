@@ -38,6 +38,9 @@ void dao_bench_step_json(dao_bench_swap_t *bench, const dao_bench_step_t *step);
 void dao_bench_swap_hold(dao_bench_swap_t *bench, const char *row, const char *what, double figure,
                          double most);
 
+/* The set `links`: steps over their bounds, over several links. */
+DAO_NODISCARD dao_status_t dao_bench_swap_links(dao_bench_swap_t *bench);
+
 /* The set `device`: planned steps run for real, measured beside their forecast and their bound. */
 DAO_NODISCARD dao_status_t dao_bench_swap_device(dao_bench_swap_t *bench);
 

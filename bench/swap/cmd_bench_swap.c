@@ -2,10 +2,11 @@
 /* `dao-bench swap`: plans of swapped steps against the bound, one row a step and capacity, then a summary.
 
        setting   steps                          device            link each way    copy
-       ours      swap-traces (all .tr files)    90 .. 20 % of peak  50 GB/s         10 us
+       ours      swap-traces (four of them)     90 .. 20 % of peak  50 GB/s         10 us
        g10       steps of G10 (MICRO'23)        40 GiB              15.754 GB/s     10 us
        upstream  HeuristicAllocator's profiles  what its scripts    390.3 MB/s,     none
                                                 need                one at a time
+       links     all of swap-traces, over four links: see bench_swap_links.c
        device    steps that are run, see bench_swap_device.c
 
    Ratios are times over the bound. `parts` and `whole` are of plans without addresses, in which bytes are all
@@ -543,11 +544,12 @@ static dao_status_t finish(dao_bench_swap_t *bench, dao_status_t status, int *ou
 }
 
 /* The sets: the groups, that which is run, and all. */
-enum { SET_DEVICE = GROUP_COUNT, SET_ALL };
+enum { SET_LINKS = GROUP_COUNT, SET_DEVICE, SET_ALL };
 
 static const char *set_at(size_t index)
 {
     return index < GROUP_COUNT   ? groups[index].name
+           : index == SET_LINKS  ? "links"
            : index == SET_DEVICE ? "device"
            : index == SET_ALL    ? "all"
                                  : NULL;
@@ -594,6 +596,9 @@ static dao_status_t run_sets(bench_t *bench, uint32_t set)
         }
     }
     bool with_device = set == SET_DEVICE || set == SET_ALL;
+    if (status == DAO_OK && (set == SET_LINKS || set == SET_ALL)) {
+        status = dao_bench_swap_links(&bench->base);
+    }
     return status == DAO_OK && with_device ? dao_bench_swap_device(&bench->base) : status;
 }
 
@@ -626,6 +631,8 @@ const dao_command_t dao_command_bench_swap = {
         "Sets: ours, from 90 to 20 % of the peak, 50 GB/s each way, 10 us a copy; g10, 40 GiB, 15.754 GB/s;\n"
         "upstream, HeuristicAllocator's profiles in the memory that its scripts need, one link of 390.3 "
         "MB/s;\n"
+        "links, the plan itself, of all recorded steps over four links, and the cells that less memory "
+        "betters;\n"
         "device, planned steps that are run, with links of 1 GB/s, and their time over bound, forecast and\n"
         "the plan's replay with the times that were measured: for a machine with nothing else to do.",
     .options = options,

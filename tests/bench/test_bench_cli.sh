@@ -14,7 +14,7 @@ expect 0 "usage: dao-bench plan" help plan
 expect 2 '"now" is one argument too many' help plan now
 expect 2 'unknown command "aloc"; did you mean "alloc"?' aloc
 
-expect 2 '"some" is no set: there are ours, g10, upstream, device, all' swap --set some
+expect 2 '"some" is no set: there are ours, g10, upstream, links, device, all' swap --set some
 expect 1 "nothing was checked" swap --data "$folder" --check
 expect 0 "step" swap --data "$folder"
 expect 2 'unknown command "free"' free
