@@ -42,7 +42,9 @@ holds libdao-dev /include/dao/dao.h /daoConfig.cmake /dao.pc /doc/libdao-dev/cop
     /doc/dao/docs/design.md /doc/dao/examples/first.c /libdao.so
 holds dao-tools /bin/dao /man1/dao.1.gz /completions/dao /doc/dao-tools/copyright
 if command -v lintian >/dev/null; then
-    lintian --allow-root --fail-on error --tag-display-limit 0 "$@" >"$scratch/lintian.log" 2>&1 ||
+    # ./dev package checks the manual pages as well: there are hundreds, where ./dev docs has made them
+    lintian --allow-root -X documentation/manual --fail-on error --tag-display-limit 0 "$@" \
+        >"$scratch/lintian.log" 2>&1 ||
         { cat "$scratch/lintian.log" && fail "lintian"; }
     tail -n 20 "$scratch/lintian.log"
 else
