@@ -14,8 +14,8 @@
    be copied out: (N - C) / out speed. Over a link of one copy at a time both are added.
 
    Windows that do not overlap add up: each run lies in one of them. They begin and end at "places", all
-   kernels of a step up to DAO_RECOMPUTE_PLACE_MAX. The step repeats, so windows go around its end, and the
-   sum is taken for several starts. */
+   kernels of a step up to DAO_RECOMPUTE_PLACE_MAX. Each window is weighed once, which takes 8 MiB at most.
+   The step repeats, so windows go around its end, and the sum is taken for several starts. */
 #include "planning/recompute/bound/recompute_windows.h"
 
 #include "base/memory/host.h"
