@@ -3,10 +3,12 @@
 #include "base/numbers/units.h"
 #include "base/report/error.h"
 #include "tools/commands.h"
+#include "tools/options/complain.h"
 #include "tools/options/shared.h"
 #include "tools/plan/plan_generate.h"
 #include "tools/plan/plan_table.h"
 #include "tools/plan/plan_write.h"
+#include "tools/print/interrupt.h"
 #include "tools/print/print_counts.h"
 #include "tools/read/events/read_lifetimes.h"
 
@@ -288,7 +290,8 @@ static dao_status_t run_ways(planning_t *planning, dao_plan_contest_t *contest)
     contest->work_limit = planning->settings->work_limit;
     contest->is_decision = planning->settings->capacity_bytes > 0;
     for (size_t i = 0; i < dao_plan_way_count() && status == DAO_OK; i++) {
-        if (planning->settings->way == dao_plan_way_count() || i == planning->settings->way) {
+        bool is_wanted = planning->settings->way == dao_plan_way_count() || i == planning->settings->way;
+        if (is_wanted && !(dao_interrupt_is_asked() && planning->best.plan != NULL)) {
             status = run_way(planning, contest, i);
         }
     }
@@ -395,8 +398,11 @@ static dao_status_t run_plan(const dao_arguments_t *arguments, void *user, int *
         return status;
     }
     dao_plan_table_begin(&planning.table, settings->is_json);
+    dao_interrupt_watch();
     status = plan_input(&planning, &input);
+    dao_interrupt_unwatch();
     *out_exit = dao_plan_table_end(&planning.table, status != DAO_OK);
+    *out_exit = *out_exit == DAO_EXIT_OK && dao_interrupt_is_asked() ? DAO_EXIT_INTERRUPTED : *out_exit;
     dao_plan_input_finish(&input);
     return status;
 }

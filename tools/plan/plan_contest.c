@@ -2,6 +2,8 @@
 /* A method works in slices, between which its processor time is looked at. */
 #include "tools/plan/plan_contest.h"
 
+#include "tools/print/interrupt.h"
+
 #include "base/memory/host.h"
 #include "base/memory/measure.h"
 #include "base/report/error.h"
@@ -188,10 +190,11 @@ static bool has_time(const dao_plan_contest_t *contest, uint64_t begin)
     return contest->budget_ns == 0 || dao_measure_thread_ns() - begin < contest->budget_ns;
 }
 
-/* Returns true if there is the plan that was asked for, so that a better one is not. */
+/* Returns true if there is the plan that was asked for, so that a better one is not; or any, and Ctrl-C asks
+   to make do with it. */
 static bool is_decided(const dao_plan_contest_t *contest, const dao_plan_row_t *row)
 {
-    return contest->is_decision && row->has_peak && row->unplaced_count == 0;
+    return row->has_peak && ((contest->is_decision && row->unplaced_count == 0) || dao_interrupt_is_asked());
 }
 
 static dao_status_t work(const dao_plan_contest_t *contest, dao_planner_t *planner, uint64_t begin,

@@ -3,6 +3,8 @@
 #define _GNU_SOURCE
 #include "tools/print/progress.h"
 
+#include "tools/print/interrupt.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -42,7 +44,7 @@ static void *tell(void *user)
     bool is_terminal = isatty(STDERR_FILENO) == 1;
     bool has_printed = false;
     uint64_t next_ns = dao_clock_ns() + silence_ns;
-    while (!atomic_load(&progress->is_stopping)) {
+    while (!atomic_load(&progress->is_stopping) && !dao_interrupt_is_asked()) {
         uint64_t now_ns = dao_clock_ns();
         if (now_ns >= next_ns) {
             print(progress, is_terminal, now_ns);
@@ -53,6 +55,10 @@ static void *tell(void *user)
     }
     if (has_printed && is_terminal) {
         (void)fputs("\r\033[K", stderr);
+        (void)fflush(stderr);
+    }
+    if (dao_interrupt_is_asked()) {
+        dao_interrupt_end();
     }
     return NULL;
 }
@@ -64,8 +70,14 @@ void dao_progress_start(dao_progress_t *progress, bool is_wanted)
     atomic_init(&progress->total_count, 0);
     atomic_init(&progress->phase_ns, dao_clock_ns());
     atomic_init(&progress->is_stopping, false);
+    if (is_wanted) {
+        dao_interrupt_watch();
+    }
     progress->is_running =
         is_wanted && dao_thread_start(&progress->thread, "dao-progress", tell, progress) == DAO_OK;
+    if (is_wanted && !progress->is_running) {
+        dao_interrupt_unwatch(); /* nobody would see that it was pressed */
+    }
 }
 
 void dao_progress_phase(dao_progress_t *progress, const char *phase, uint64_t total_count)
@@ -81,6 +93,7 @@ void dao_progress_stop(dao_progress_t *progress)
     if (progress->is_running) {
         atomic_store(&progress->is_stopping, true);
         dao_thread_join(&progress->thread);
+        dao_interrupt_unwatch();
     }
     progress->is_running = false;
 }

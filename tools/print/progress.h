@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Prints how far a long work is, how fast it goes and how long it will take: nothing during the first second,
-   then one line on a terminal that is rewritten, or a line every two seconds elsewhere. On standard error. */
+   then one line on a terminal that is rewritten, or a line every two seconds elsewhere. On standard error.
+   Ctrl-C meanwhile leaves the line clean before it ends the process. */
 #ifndef DAO_TOOLS_PROGRESS_H
 #define DAO_TOOLS_PROGRESS_H
 

@@ -9,8 +9,10 @@
 #include "tools/print/report.h"
 #include "tools/print/text_list.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 enum { OUTPUT_BYTES = 2048 };
@@ -133,7 +135,29 @@ static void a_progress_counts_its_parts(void)
     CU_ASSERT_STRING_EQUAL(text, ""); /* it was not wanted */
 }
 
+/* In a process of its own: it ends as if nobody had watched. */
+static void ctrl_c_ends_what_shows_progress(void)
+{
+    int result = 0;
+    pid_t child = fork();
+    CU_ASSERT_FATAL(child >= 0);
+    if (child == 0) {
+        dao_progress_t progress;
+        (void)signal(SIGINT, SIG_DFL); /* a shell's background jobs ignore it */
+        (void)alarm(60);
+        dao_progress_start(&progress, true);
+        dao_progress_phase(&progress, "waiting", 1);
+        (void)raise(SIGINT);
+        for (;;) {
+            (void)pause();
+        }
+    }
+    CU_ASSERT_EQUAL(waitpid(child, &result, 0), child);
+    CU_ASSERT_TRUE(WIFSIGNALED(result) && WTERMSIG(result) == SIGINT);
+}
+
 static CU_TestInfo tests[] = {
+    {"ctrl-c ends what shows progress", ctrl_c_ends_what_shows_progress},
     {"a list has commas and is cut", a_list_has_commas_and_is_cut},
     {"rows are an array", rows_are_an_array},
     {"a report is for people or for programs", a_report_is_for_people_or_for_programs},

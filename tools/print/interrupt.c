@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The handler sets a flag, and the system takes it away with the first signal. */
+#define _GNU_SOURCE
+#include "tools/print/interrupt.h"
+
+#include <signal.h>
+#include <stdatomic.h>
+#include <unistd.h>
+
+static atomic_bool is_asked;
+
+static void ask(int signal_number)
+{
+    (void)signal_number;
+    atomic_store(&is_asked, true);
+}
+
+void dao_interrupt_watch(void)
+{
+    struct sigaction old, ours = {.sa_handler = ask, .sa_flags = (int)SA_RESETHAND | SA_RESTART};
+    atomic_store(&is_asked, false);
+    if (sigaction(SIGINT, NULL, &old) == 0 && old.sa_handler != SIG_IGN) {
+        (void)sigaction(SIGINT, &ours, NULL); /* without it Ctrl-C ends the process, as ever */
+    }
+}
+
+void dao_interrupt_unwatch(void)
+{
+    struct sigaction old;
+    if (sigaction(SIGINT, NULL, &old) == 0 && old.sa_handler == ask) {
+        (void)signal(SIGINT, SIG_DFL);
+    }
+}
+
+bool dao_interrupt_is_asked(void)
+{
+    return atomic_load(&is_asked);
+}
+
+void dao_interrupt_end(void)
+{
+    (void)signal(SIGINT, SIG_DFL);
+    (void)kill(getpid(), SIGINT); /* whichever thread takes it: libdao's own block signals */
+}
