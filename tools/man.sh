@@ -18,6 +18,7 @@ section() {
     printf '%s\n' "$text" | roff | awk '
         NR == 1 { sub(/^usage: /, ""); print ".B " $0; print ".PP"; print ".nf"; next }
         /^options:$/ { print ".fi"; is_option = 1; next }
+        is_option && /^   / { sub(/^ +/, ""); print; next } # goes on
         is_option && match($0, /^  \\-[^ ]+( [^ ]+)?  +/) {
             name = substr($0, 3, RLENGTH - 2)
             sub(/ +$/, "", name)

@@ -21,7 +21,7 @@ option_count=0
 
 # options PROGRAM COMMAND: the options in its help.
 options() {
-    "$1" "$2" --help | awk '/^options:$/ { on = 1; next } on && $1 ~ /^-/ { print $1 }'
+    "$1" "$2" --help | awk '/^options:$/ { on = 1; next } on && /^  -/ { print $1 }'
 }
 
 # check COMMAND: its options are in its section of the page.

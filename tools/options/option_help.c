@@ -1,12 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a table of options says of itself: help for people, words for completion. */
+#define _GNU_SOURCE
 #include "tools/options/option_value.h"
 
+#include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 enum {
     LEFT_BYTES = 64,
+    HELP_BYTES = 512,
+    HELP_COLUMN = 25,       /* where the help of options begins */
+    PARAGRAPH_BYTES = 1024, /* of details; longer ones are cut */
+    COLUMNS_USUAL = 80,
+    COLUMNS_MIN = 40,       /* narrower terminals are taken for the usual one */
+    FULL_LINE = 70,         /* a line of details of so many letters goes on in the next */
     NAMES_LENGTH_MAX = 120, /* longer lists of names stand in the details of the command */
 };
 
@@ -28,45 +39,118 @@ static size_t names_length(const dao_option_t *option)
     return length;
 }
 
-static void print_names(const dao_option_t *option)
+/* ---- lines ---- */
+
+/* Columns of the terminal; of anything else 80. */
+static size_t line_columns(void)
 {
-    const char *name;
-    for (size_t i = 0; (name = option->name_at(i)) != NULL; i++) {
-        (void)printf("%s%s", i == 0 ? ": " : ", ", name);
+    struct winsize size = {0};
+    bool is_terminal = isatty(STDOUT_FILENO) == 1 && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0;
+    return is_terminal && size.ws_col >= COLUMNS_MIN ? size.ws_col : COLUMNS_USUAL;
+}
+
+/* Prints words in lines, of which the first begins at `column`; the others at `indent`. */
+static void print_words_from(const char *text, size_t column, size_t indent)
+{
+    size_t columns = line_columns();
+    bool is_first = true;
+    while (*text != '\0') {
+        size_t length = strcspn(text, " \n");
+        if (!is_first && column + 1 + length > columns) {
+            (void)printf("\n%*s", (int)indent, "");
+            column = indent;
+            is_first = true;
+        }
+        (void)printf("%s%.*s", is_first ? "" : " ", (int)length, text);
+        column += length + (is_first ? 0 : 1);
+        is_first = false;
+        text += length;
+        text += strspn(text, " \n");
+    }
+    (void)putchar('\n');
+}
+
+/* Returns where a paragraph of details ends: a line that is not full ends it, and so does one before a line
+   that is indented, which is an item of a list. */
+static const char *end_of_paragraph(const char *text)
+{
+    for (;;) {
+        size_t length = strcspn(text, "\n");
+        text += length;
+        if (*text == '\0' || length < FULL_LINE || text[1] == ' ' || text[1] == '\n') {
+            return text;
+        }
+        text++;
     }
 }
 
-/* Prints range and default in parentheses, where there are any to tell. */
-static void print_range(const dao_option_t *option)
+static void print_details(const char *text)
+{
+    char paragraph[PARAGRAPH_BYTES];
+    while (*text != '\0') {
+        const char *end = end_of_paragraph(text);
+        size_t indent = strspn(text, " ");
+        (void)snprintf(paragraph, sizeof(paragraph), "%.*s", (int)(end - text - (ptrdiff_t)indent),
+                       text + indent);
+        (void)printf("%*s", (int)indent, "");
+        print_words_from(paragraph, indent, indent > 0 ? 2 * indent : 0);
+        text = *end == '\n' ? end + 1 : end;
+    }
+}
+
+/* ---- options ---- */
+
+DAO_PRINTF(2, 3) static void add_text(char text[HELP_BYTES], const char *format, ...)
+{
+    size_t used = strlen(text);
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(text + used, HELP_BYTES - used, format, arguments);
+    va_end(arguments);
+}
+
+static void add_names(const dao_option_t *option, char text[HELP_BYTES])
+{
+    const char *name;
+    for (size_t i = 0; (name = option->name_at(i)) != NULL; i++) {
+        add_text(text, "%s%s", i == 0 ? ": " : ", ", name);
+    }
+}
+
+/* Adds range and default in parentheses, where there are any to tell. */
+static void add_range(const dao_option_t *option, char text[HELP_BYTES])
 {
     char low[DAO_OPTION_LIMIT_BYTES], high[DAO_OPTION_LIMIT_BYTES];
     bool has_range = option->most != 0 && option->most <= TOLD_MOST;
     if (has_range) {
-        (void)printf(" (%s to %s", dao_option_limit(option, option->least, low),
-                     dao_option_limit(option, option->most, high));
+        add_text(text, " (%s to %s", dao_option_limit(option, option->least, low),
+                 dao_option_limit(option, option->most, high));
     }
     if (option->preset != NULL) {
-        (void)printf("%sdefault: %s", has_range ? "; " : " (", option->preset);
+        add_text(text, "%sdefault: %s", has_range ? "; " : " (", option->preset);
     }
-    (void)printf("%s\n", has_range || option->preset != NULL ? ")" : "");
+    add_text(text, "%s", has_range || option->preset != NULL ? ")" : "");
 }
 
 static void print_option(const dao_option_t *option)
 {
-    char left[LEFT_BYTES];
+    char left[LEFT_BYTES], text[HELP_BYTES] = "";
     (void)snprintf(left, sizeof(left), "%s%s%s%s", dashes(option->name), option->name,
                    option->value != NULL ? " " : "", option->value != NULL ? option->value : "");
-    (void)printf("  %-22s %s", left, option->help);
+    add_text(text, "%s", option->help);
     if (option->type == DAO_OPTION_TYPE_NAME && names_length(option) <= NAMES_LENGTH_MAX) {
-        print_names(option);
+        add_names(option, text);
     }
-    print_range(option);
+    add_range(option, text);
+    int column = printf("  %-22s ", left);
+    print_words_from(text, column > 0 ? (size_t)column : 0, HELP_COLUMN);
 }
 
 void dao_options_print_help(const dao_command_t *command)
 {
-    (void)printf("usage: %s %s %s%s[options]\n\n%s\n", command->program, command->name, command->arguments,
-                 command->arguments[0] != '\0' ? " " : "", command->details);
+    (void)printf("usage: %s %s %s%s[options]\n\n", command->program, command->name, command->arguments,
+                 command->arguments[0] != '\0' ? " " : "");
+    print_details(command->details);
     (void)printf("\noptions:\n");
     for (const dao_option_t *option = command->options; option->name != NULL; option++) {
         print_option(option);

@@ -607,7 +607,7 @@ const dao_command_t dao_command_simulate = {
     .program = "dao",
     .name = "simulate",
     .arguments = "TRACE",
-    .summary = "run a recorded step in limited memory in virtual time, beside the least possible time",
+    .summary = "run a recorded step in limited memory in virtual time",
     .details =
         "The step is repeated by the executor itself on a device in virtual time: a step of hours takes\n"
         "moments, and the same arguments print the same, byte for byte. The bound is what no scheme that\n"
