@@ -10,7 +10,8 @@
 
 #include "tools/model/step_problem.h"
 
-enum { DAO_FIT_GRID = 128 };
+/* Where a link is slow, the bound rules few points out: then each one below is planned. */
+enum { DAO_FIT_GRID = 32 };
 
 typedef struct dao_fit_point {
     uint64_t capacity_bytes; /* that the plan is for */
