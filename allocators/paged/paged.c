@@ -340,10 +340,10 @@ static dao_status_t paged_trim(dao_allocator_t *allocator, size_t keep_bytes, si
     uint64_t keep_count = keep_bytes / paged->page_bytes;
     uint32_t excess_count = free_count > keep_count ? free_count - (uint32_t)keep_count : 0;
     dao_status_t status = release_pages(paged, excess_count); /* of none, too: memory may be tight no more */
-    for (uint32_t i = 0; i < dao_paged_arena_count(paged); i++) {
-        dao_range_shrink(paged->arenas[i]->segment.range);
-    }
     *out_released_bytes = (size_t)(before_bytes - paged->ledger.stats.reserved_bytes);
+    for (uint32_t i = 0; *out_released_bytes > 0 && i < dao_paged_arena_count(paged); i++) {
+        dao_range_shrink(paged->arenas[i]->segment.range); /* not for each request that is refused */
+    }
     DAO_ASSERT_HEAVY(dao_paged_is_valid_locked(paged));
     dao_paged_unlock(paged);
     return status;

@@ -608,8 +608,10 @@ dao_status_t dao_segments_trim(dao_segments_t *segments, uint64_t keep_bytes)
 {
     (void)settle_fences(segments);
     uint64_t free_bytes = free_segment_bytes(segments);
-    dao_status_t status =
-        free_bytes > keep_bytes ? release(segments, free_bytes - keep_bytes, free_bytes) : DAO_OK;
+    if (free_bytes <= keep_bytes) {
+        return DAO_OK;
+    }
+    dao_status_t status = release(segments, free_bytes - keep_bytes, free_bytes);
     if (segments->space.range != NULL) {
         dao_range_shrink(segments->space.range);
     }
