@@ -108,6 +108,13 @@ static void add_operator(step_walk_t *walk, uint32_t index, uint64_t begin_ns)
         add_change(walk, walk->numbers[temporary], index, event->is_alloc);
     }
     walk->now_ns = dao_larger(walk->now_ns, later(begin_ns, op->cost_ns));
+    size_t left_count = trace->keeps_temporaries ? 0 : op->temporaries.count;
+    for (size_t i = op->temporaries.begin; i < op->temporaries.begin + left_count; i++) {
+        uint32_t number = walk->numbers[trace->tensor_count + i];
+        if (number != DAO_TRACE_NONE && walk->history->buffers[number].is_kept) {
+            add_change(walk, number, index, false);
+        }
+    }
     for (size_t i = op->releases.begin; i < op->releases.begin + op->releases.count; i++) {
         add_change(walk, walk->numbers[trace->releases[i]], index, false);
     }

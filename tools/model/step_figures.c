@@ -188,9 +188,10 @@ static void count_out(tally_t *tally, uint64_t size_bytes)
     tally->rounded_now -= rounded;
 }
 
-/* What is never freed stays in the count of bytes; rounded ones count what a run needs. */
+/* What is never freed may stay in the count of bytes; rounded ones count what a run needs. */
 static bool tally_temporaries(const dao_step_trace_t *trace, const dao_trace_operator_t *op, tally_t *tally)
 {
+    uint64_t before = tally->now;
     for (size_t i = 0; i < op->events.count; i++) {
         const dao_trace_event_t *event = &trace->events[op->events.begin + i];
         uint64_t size_bytes = trace->temporaries[op->temporaries.begin + event->temporary].size_bytes;
@@ -201,6 +202,7 @@ static bool tally_temporaries(const dao_step_trace_t *trace, const dao_trace_ope
         }
         tally->peak = tally->now > tally->peak ? tally->now : tally->peak;
     }
+    tally->now = trace->keeps_temporaries ? tally->now : before;
     uint64_t rounded = tally->rounded_now;
     if (!add(&rounded, op->workspace_bytes)) {
         return false;

@@ -4,10 +4,11 @@
    file are text.
 
    Inside an operator: its outputs come to life, then its temporaries in their recorded order of alloc and
-   free, then it computes, then what it releases goes. A temporary that is never freed counts as alive to the
-   end, though a run has it in the operator's workspace alone. A tensor that no operator produces is alive
-   before the step; one that is never released is alive to the end. One that is both is carried from step to
-   step: a weight. One that is alive before and released is fed to every step anew: an input.
+   free, then it computes, then what is left of the temporaries goes, then what it releases. In a file that
+   records each free, what is left counts as alive to the step's end, though a run has it in the operator's
+   workspace alone. A tensor that no operator produces is alive before the step; one that is never released is
+   alive to the end. One that is both is carried from step to step: a weight. One that is alive before and
+   released is fed to every step anew: an input.
 
    Some files tell more: what tensors are for (tags), other names of them or of their parts (aliases), and of
    operators the module, the stream, when they began, what they keep for a later one, and whether they may run
@@ -112,6 +113,7 @@ typedef struct dao_step_trace {
     size_t alias_count, alias_capacity;
     dao_trace_temporary_t *temporaries;
     size_t temporary_count, temporary_capacity;
+    bool keeps_temporaries; /* each free is recorded: what is never freed lives to the step's end */
     dao_trace_event_t *events;
     size_t event_count, event_capacity;
     char *names;

@@ -139,8 +139,8 @@ typedef struct step_lives {
     dao_id_map_t texts; /* of labels -> their numbers */
 } step_lives_t;
 
-/* Outputs come first, then the temporaries as recorded, then what is left of them goes; what is released goes
-   last. */
+/* Outputs come first, then the temporaries as recorded, then what is left of them goes, if it does; what is
+   released goes last. */
 static void take_operator(step_lives_t *step, uint32_t index)
 {
     const dao_step_trace_t *trace = step->trace;
@@ -156,7 +156,8 @@ static void take_operator(step_lives_t *step, uint32_t index)
         life_t *life = &step->lives[trace->tensor_count + op->temporaries.begin + event->temporary];
         *(event->is_alloc ? &life->begin : &life->end) = ++step->time;
     }
-    for (size_t i = op->temporaries.begin; i < op->temporaries.begin + op->temporaries.count; i++) {
+    size_t left_count = trace->keeps_temporaries ? 0 : op->temporaries.count;
+    for (size_t i = op->temporaries.begin; i < op->temporaries.begin + left_count; i++) {
         life_t *life = &step->lives[trace->tensor_count + i];
         life->end = life->end != 0 ? life->end : ++step->time;
     }

@@ -533,6 +533,7 @@ dao_status_t dao_read_json_step(const char *path, const char *batch, dao_step_tr
     step_reader_t *reader = dao_host_calloc(1, sizeof(*reader));
     dao_step_trace_t trace;
     dao_step_trace_init(&trace);
+    trace.keeps_temporaries = true;
     dao_status_t status = DAO_OK;
     if (files == NULL || reader == NULL) {
         status = dao_error(DAO_ERR_NO_HOST_MEMORY, "%.200s: no memory to read it", path);
