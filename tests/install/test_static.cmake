@@ -23,4 +23,4 @@ run(${CMAKE_COMMAND} -DBUILD=${build} -DSOURCE=${SOURCE} -DSCRATCH=${SCRATCH}/in
 set(whole ${SCRATCH}/libwhole.so)
 run(${COMPILER} -shared -o ${whole} -Wl,--whole-archive ${build}/libdao.a -Wl,--no-whole-archive -pthread)
 run(${CMAKE_COMMAND} -DNM=${NM} -DREADELF=${READELF} -DLIBRARY=${whole} -DHEADERS=${SOURCE}/include/dao
-    -DBACKEND=${BACKEND} -P ${SOURCE}/tests/install/test_exports.cmake)
+    -DBACKEND=${BACKEND} -DIS_STATIC=ON -P ${SOURCE}/tests/install/test_exports.cmake)
