@@ -326,6 +326,9 @@ void dao_range_tables_destroy(dao_range_t *range); /* half made ones as well */
 /* Makes room for two more nodes. DAO_ERR_NO_HOST_MEMORY. */
 DAO_NODISCARD dao_status_t dao_range_reserve(dao_range_t *range);
 
+/* The same for a part and the first block in it, so that no part is added in vain. */
+DAO_NODISCARD dao_status_t dao_range_reserve_part(dao_range_t *range);
+
 static DAO_ON_THE_PATH uint32_t dao_range_node_take(dao_range_t *range)
 {
     uint32_t link = range->unused;

@@ -51,7 +51,7 @@ dao_status_t dao_range_part_find(dao_range_t *range, uint64_t size_bytes, dao_ra
     if (best == NONE) {
         return DAO_ERR_LIMIT;
     }
-    dao_status_t status = dao_range_has_room(range) ? DAO_OK : dao_range_reserve(range);
+    dao_status_t status = dao_range_reserve_part(range);
     if (status != DAO_OK) {
         return status;
     }

@@ -11,6 +11,10 @@
 /* Of the first table, behind the sentinel and the bins. */
 #define NODES_MIN 16u
 
+/* Nodes that a block takes at most, and a part. */
+#define NODES_A_BLOCK 2u
+#define NODES_A_PART  2u
+
 #define NODE_BYTES ((uint32_t)sizeof(dao_range_node_t))
 
 /* Part of itself that a table grows by: less of it is unused, and no growth takes long. */
@@ -80,13 +84,34 @@ static bool nodes_grow(dao_range_t *range)
     return true;
 }
 
-dao_status_t dao_range_reserve(dao_range_t *range)
+/* Returns true if so many nodes can be taken. */
+static bool has_unused(const dao_range_t *range, uint32_t count)
 {
-    if (!dao_range_has_room(range) && !nodes_grow(range)) {
+    uint32_t node = range->unused;
+    for (; count > 0 && node != DAO_RANGE_NONE; count--) {
+        node = dao_range_at(range, node)->bin_after;
+    }
+    return count == 0;
+}
+
+static dao_status_t reserve(dao_range_t *range, uint32_t count)
+{
+    if (!has_unused(range, count) && !nodes_grow(range)) {
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for the table of %" PRIu32 " blocks",
                          range->node_count);
     }
+    DAO_ASSERT(has_unused(range, count));
     return DAO_OK;
+}
+
+dao_status_t dao_range_reserve(dao_range_t *range)
+{
+    return reserve(range, NODES_A_BLOCK);
+}
+
+dao_status_t dao_range_reserve_part(dao_range_t *range)
+{
+    return reserve(range, NODES_A_PART + NODES_A_BLOCK);
 }
 
 /* Returns how many nodes there have to be at least: up to the last one with a block, and the bins of
