@@ -80,20 +80,21 @@ static void one_wrong_bit_is_seen_wherever_it_is(void)
         CU_ASSERT_EQUAL(right.mismatch_count, 0);
         CU_ASSERT_STRING_EQUAL(right.first_mismatch, "");
         CU_ASSERT_TRUE(count > LOOK_COUNT);
+        int seen_count = 0;
         for (int64_t i = 0; i < LOOK_COUNT; i++) {
             int64_t wrong = i * (count - 1) / (LOOK_COUNT - 1);
             dao_run_result_t result = run(wrong, (dao_run_mode_t)mode);
             if (atomic_load(&copies_left) >= 0) {
-                CU_ASSERT_EQUAL(mode,
-                                DAO_RUN_MODE_QUEUE); /* what is moved depends on time: it had fewer copies */
-                continue;
+                continue; /* what is moved depends on time: it had fewer copies */
             }
+            seen_count++;
             CU_ASSERT_TRUE(result.mismatch_count > 0);
             CU_ASSERT_PTR_NOT_NULL(strstr(result.first_mismatch, "is wrong in"));
             if (result.mismatch_count == 0) {
                 (void)printf("    copy %" PRId64 " of %" PRId64 ", mode %d\n", wrong, count, mode);
             }
         }
+        CU_ASSERT_TRUE(seen_count > 0);
     }
 }
 
