@@ -115,7 +115,7 @@ void *dao_host_grow_pages(void *address, size_t size_bytes, size_t larger_bytes)
 }
 
 /* LeakSanitizer does not look into mappings for what is still known. */
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(DAO_POISONS)
 static bool is_mapped_table(size_t count, size_t size_bytes)
 {
     (void)count;

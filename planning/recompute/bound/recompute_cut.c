@@ -22,11 +22,13 @@
 #define NO_LIMIT     (INT64_MAX / 4) /* more than all prices together, which are below 2^50 ns */
 #define NONE         UINT32_MAX
 
+typedef enum arc_kind { ARC_FREE, ARC_IN, ARC_OUT, ARC_KERNEL, ARC_BACK } arc_kind_t;
+
 typedef struct arc {
     uint32_t to, next; /* of the same node */
     int64_t left;      /* of the limit */
     double bytes;      /* that its limit is for, */
-    enum { ARC_FREE, ARC_IN, ARC_OUT, ARC_KERNEL, ARC_BACK } kind;
+    arc_kind_t kind;
 } arc_t;
 
 /* Nodes: the contents by their accesses, then tensors that no kernel writes, then kernels, source, and sink.
@@ -52,7 +54,7 @@ static uint32_t kernel_node(const dao_recompute_cut_t *cut, uint32_t kernel)
     return tensor_node(cut, cut->contents->step->tensor_count) + kernel;
 }
 
-static void add_arc(dao_recompute_cut_t *cut, uint32_t from, uint32_t to, int kind, double bytes)
+static void add_arc(dao_recompute_cut_t *cut, uint32_t from, uint32_t to, arc_kind_t kind, double bytes)
 {
     cut->arcs[cut->arc_count] = (arc_t){.to = to, .next = cut->first[from], .bytes = bytes, .kind = kind};
     cut->first[from] = cut->arc_count++;
