@@ -114,20 +114,10 @@ void *dao_host_grow_pages(void *address, size_t size_bytes, size_t larger_bytes)
     return grown == MAP_FAILED ? NULL : grown;
 }
 
-/* LeakSanitizer does not look into mappings for what is still known. */
-#if defined(DAO_POISONS)
-static bool is_mapped_table(size_t count, size_t size_bytes)
-{
-    (void)count;
-    (void)size_bytes;
-    return false;
-}
-#else
 static bool is_mapped_table(size_t count, size_t size_bytes)
 {
     return count >= (DAO_HOST_SPARSE_BYTES + size_bytes - 1) / size_bytes;
 }
-#endif
 
 void *dao_host_sparse(size_t count, size_t size_bytes)
 {
