@@ -586,9 +586,7 @@ dao_status_t dao_swap_find_bound(const dao_swap_problem_t *problem, dao_swap_bou
     if (problem == NULL || out_bound == NULL) {
         return dao_error(DAO_ERR_INVALID, "the problem or the place for its bound is NULL");
     }
-    dao_swap_problem_t exact = *problem;
-    exact.alignment_bytes = 1; /* what alignment and pages cost is no law */
-    exact.page_bytes = 0;
+    dao_swap_problem_t exact = dao_swap_problem_exact(problem);
     dao_swap_step_t step;
     dao_status_t status = dao_swap_step_init(&step, &exact);
     if (status != DAO_OK) {

@@ -64,6 +64,15 @@ static inline bool dao_swap_is_paged(const dao_swap_step_t *step, uint64_t size_
     return step->page_bytes != 0 && size_bytes >= DAO_SWAP_PAGED_PAGES * step->page_bytes;
 }
 
+/* The problem that bounds are of: what alignment and pages cost is no law. */
+static inline dao_swap_problem_t dao_swap_problem_exact(const dao_swap_problem_t *problem)
+{
+    dao_swap_problem_t exact = *problem;
+    exact.alignment_bytes = 1;
+    exact.page_bytes = 0;
+    return exact;
+}
+
 /* Checks a problem and makes it ready. The problem is borrowed until dao_swap_step_finish(). On an error
    there is nothing to finish. DAO_ERR_INVALID, DAO_ERR_OVERFLOW, DAO_ERR_NO_HOST_MEMORY. */
 DAO_NODISCARD dao_status_t dao_swap_step_init(dao_swap_step_t *step, const dao_swap_problem_t *problem);
