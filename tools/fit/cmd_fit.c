@@ -53,12 +53,7 @@ static const dao_option_t options[] = {
      .value = "DEVICE",
      .name_at = dao_link_device_at,
      .help = "its memory and link"},
-    {.name = "link",
-     .type = DAO_OPTION_TYPE_RATE,
-     DAO_OPTION_FIELD(settings_t, rate),
-     .value = "RATE",
-     .least = 1,
-     .help = "speed of copies each way; without it that of --device, or 50GB/s"},
+    DAO_OPTION_LINK(settings_t, rate),
     {.name = "slow-down",
      .type = DAO_OPTION_TYPE_DECIMAL,
      DAO_OPTION_FIELD(settings_t, slow_down),
@@ -68,12 +63,7 @@ static const dao_option_t options[] = {
      .noun = "factor",
      .preset = "1.05",
      .help = "also say with how much memory a step takes X times its kernels"},
-    {.name = "host",
-     .type = DAO_OPTION_TYPE_BYTES,
-     DAO_OPTION_FIELD(settings_t, host_bytes),
-     .value = "SIZE",
-     .least = 1,
-     .help = "most host memory to move tensors to; without it no limit"},
+    DAO_OPTION_HOST(settings_t, host_bytes),
     DAO_OPTION_BATCH(settings_t, batch),
     DAO_OPTION_LOG_DEVICE("of", settings_t, log_device),
     DAO_OPTION_JSON(settings_t, is_json, "print one JSON object"),
@@ -89,9 +79,7 @@ static dao_status_t check_settings(const dao_arguments_t *arguments, void *user)
     }
     settings->memory_bytes = settings->memory_bytes == 0 ? dao_link_devices[settings->device].memory_bytes
                                                          : settings->memory_bytes;
-    if (settings->rate == 0) {
-        settings->rate = has_device ? dao_link_devices[settings->device].rate : DAO_LINK_USUAL_RATE;
-    }
+    settings->rate = dao_link_rate(arguments, settings->rate, settings->device);
     return settings->reserve_bytes < settings->memory_bytes
                ? DAO_OK
                : dao_error(DAO_ERR_INVALID, "--reserve leaves nothing of --memory");

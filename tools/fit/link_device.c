@@ -13,3 +13,9 @@ const char *dao_link_device_at(size_t index)
 {
     return index < DEVICE_COUNT ? dao_link_devices[index].name : NULL;
 }
+
+uint64_t dao_link_rate(const dao_arguments_t *arguments, uint64_t rate, uint32_t device)
+{
+    bool has_device = dao_option_is_given(arguments, "device");
+    return rate != 0 ? rate : has_device ? dao_link_devices[device].rate : DAO_LINK_USUAL_RATE;
+}

@@ -3,6 +3,8 @@
 #ifndef DAO_TOOLS_LINK_DEVICE_H
 #define DAO_TOOLS_LINK_DEVICE_H
 
+#include "tools/options/options.h"
+
 #include <stddef.h>
 #include <stdint.h>
 
@@ -47,6 +49,16 @@ typedef struct dao_link_device {
 
 /* The devices of the list. */
 extern const dao_link_device_t dao_link_devices[];
+
+/* Speed of copies: the row of a command's options. 0 without it: see dao_link_rate(). */
+#define DAO_OPTION_LINK(settings, field)                                                                     \
+    {                                                                                                        \
+        .name = "link", .type = DAO_OPTION_TYPE_RATE, DAO_OPTION_FIELD(settings, field), .value = "RATE",    \
+        .least = 1, .help = "speed of copies each way; without it that of --device, or 50GB/s"               \
+    }
+
+/* Returns the rate that --link gave, else that of --device, where it is given, else the usual one. */
+uint64_t dao_link_rate(const dao_arguments_t *arguments, uint64_t rate, uint32_t device);
 
 /* Returns the name of a device, NULL behind the last: the names of an option. */
 const char *dao_link_device_at(size_t index);

@@ -18,6 +18,13 @@
         .help = "which device of the file; without it the one with the highest peak"                         \
     }
 
+/* Bytes of the host that tensors may move to; the field is 0 without it. */
+#define DAO_OPTION_HOST(settings, field)                                                                     \
+    {                                                                                                        \
+        .name = "host", .type = DAO_OPTION_TYPE_BYTES, DAO_OPTION_FIELD(settings, field), .value = "SIZE",   \
+        .least = 1, .help = "most host memory to move tensors to; without it no limit"                       \
+    }
+
 #define DAO_OPTION_RUN_TRACE(settings, field)                                                                \
     {                                                                                                        \
         .name = "trace", .type = DAO_OPTION_TYPE_PATH, DAO_OPTION_FIELD(settings, field), .value = "OUT",    \

@@ -42,24 +42,14 @@ static const dao_option_t options[] = {
      DAO_OPTION_FIELD(settings_t, capacity),
      .value = "SIZE",
      .help = "of a step: also show its copies and stalls in that much memory, 50% of the peak or 8GiB"},
-    {.name = "link",
-     .type = DAO_OPTION_TYPE_RATE,
-     DAO_OPTION_FIELD(settings_t, rate),
-     .value = "RATE",
-     .least = 1,
-     .help = "speed of copies each way; without it that of --device, or 50GB/s"},
+    DAO_OPTION_LINK(settings_t, rate),
     {.name = "device",
      .type = DAO_OPTION_TYPE_NAME,
      DAO_OPTION_FIELD(settings_t, device),
      .value = "DEVICE",
      .name_at = dao_link_device_at,
      .help = "its link; the names are those of dao fit"},
-    {.name = "host",
-     .type = DAO_OPTION_TYPE_BYTES,
-     DAO_OPTION_FIELD(settings_t, host_bytes),
-     .value = "SIZE",
-     .least = 1,
-     .help = "most host memory to move tensors to; without it no limit"},
+    DAO_OPTION_HOST(settings_t, host_bytes),
     DAO_OPTION_BATCH(settings_t, batch),
     DAO_OPTION_LOG_DEVICE("of", settings_t, log_device),
     DAO_OPTION_JSON(settings_t, is_json, "print the figures of the page, an array with an object a file"),
@@ -82,10 +72,7 @@ static dao_status_t check_settings(const dao_arguments_t *arguments, void *user)
         return dao_error(DAO_ERR_INVALID, "only one of -o -, --flame - and --json can go to standard output");
     }
     settings->has_capacity = dao_option_is_given(arguments, "capacity");
-    if (settings->rate == 0) {
-        settings->rate = dao_option_is_given(arguments, "device") ? dao_link_devices[settings->device].rate
-                                                                  : DAO_LINK_USUAL_RATE;
-    }
+    settings->rate = dao_link_rate(arguments, settings->rate, settings->device);
     return DAO_OK;
 }
 
