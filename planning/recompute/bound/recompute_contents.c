@@ -23,20 +23,6 @@ static bool may_repeat(const dao_swap_step_t *step, uint32_t kernel)
     return step->problem->kernels[kernel].is_repeatable;
 }
 
-/* Kernels from access `at`, which writes, to the last one that reads its content. */
-static uint32_t content_length(const dao_swap_step_t *step, uint32_t at)
-{
-    uint32_t writer = at, length = 0;
-    while (step->accesses[at].inactive_is_live) {
-        length += step->accesses[at].inactive_length;
-        at = step->accesses[at].next;
-        if (step->accesses[at].writes || at == writer) {
-            break;
-        }
-    }
-    return length;
-}
-
 dao_status_t dao_recompute_contents_init(dao_recompute_contents_t *contents, const dao_swap_step_t *step)
 {
     size_t kernels = step->kernel_count, accesses = (size_t)step->access_count + 1;
@@ -54,8 +40,9 @@ dao_status_t dao_recompute_contents_init(dao_recompute_contents_t *contents, con
     }
     for (uint32_t i = 0; i < step->access_count; i++) {
         const dao_swap_access_t *one = &step->accesses[i];
+        uint32_t end;
         contents->previous[one->next] = i;
-        contents->length[i] = one->writes ? content_length(step, i) : 0;
+        contents->length[i] = one->writes ? dao_swap_content_length(step, i, &end) : 0;
         contents->again_bytes[one->kernel] += contents->length[i] != 0 ? step->size_bytes[one->tensor] : 0;
     }
     for (uint32_t k = 0; k < step->kernel_count; k++) {

@@ -159,28 +159,12 @@ static void release(windows_t *windows)
     dao_host_free(windows->ends_version);
 }
 
-/* Kernels from access `at` to the last one that reads what it writes, which is `*out_end`; 0 if none reads
-   it. */
-static uint32_t version_length(const dao_swap_step_t *step, uint32_t at, uint32_t *out_end)
-{
-    uint32_t writer = at, length = 0;
-    while (step->accesses[at].inactive_is_live) {
-        length += step->accesses[at].inactive_length;
-        at = step->accesses[at].next;
-        if (step->accesses[at].writes || at == writer) {
-            break;
-        }
-    }
-    *out_end = at;
-    return length;
-}
-
 static void find_versions(windows_t *windows)
 {
     const dao_swap_step_t *step = windows->step;
     for (uint32_t i = 0; i < step->access_count; i++) {
         uint32_t end = DAO_SWAP_NONE;
-        uint32_t length = step->accesses[i].writes ? version_length(step, i, &end) : 0;
+        uint32_t length = step->accesses[i].writes ? dao_swap_content_length(step, i, &end) : 0;
         windows->version_end[i] = length != 0 ? end : DAO_SWAP_NONE;
         if (length != 0 && length < step->kernel_count) {
             windows->ends_version[end] = true;
@@ -504,7 +488,7 @@ static uint64_t least_out(const dao_swap_step_t *step, pool_t *pool, uint32_t st
         sum += need > capacity ? pool_take(pool, need - capacity) : 0;
         for (uint32_t t = step->kernel_access[k]; t < step->kernel_access[k + 1]; t++) {
             const dao_swap_access_t *one = &step->accesses[t];
-            uint32_t end_access, length = one->writes ? version_length(step, t, &end_access) : 0;
+            uint32_t end_access, length = one->writes ? dao_swap_content_length(step, t, &end_access) : 0;
             if (length != 0) {
                 pool_add(pool, i + length, step->size_bytes[one->tensor]);
             }

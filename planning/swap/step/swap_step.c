@@ -350,6 +350,21 @@ bool dao_swap_step_is_valid(const dao_swap_step_t *step)
     return true;
 }
 
+uint32_t dao_swap_content_length(const dao_swap_step_t *step, uint32_t at, uint32_t *out_end)
+{
+    uint32_t writer = at, length = 0;
+    DAO_ASSERT(step->accesses[at].writes);
+    while (step->accesses[at].inactive_is_live) {
+        length += step->accesses[at].inactive_length;
+        at = step->accesses[at].next;
+        if (step->accesses[at].writes || at == writer) {
+            break;
+        }
+    }
+    *out_end = at;
+    return length;
+}
+
 uint32_t dao_swap_step_largest_kernel(const dao_swap_step_t *step)
 {
     uint32_t largest = 0;

@@ -113,6 +113,10 @@ DAO_NODISCARD static inline dao_status_t dao_swap_step_give_up(const dao_swap_st
                : dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory to plan the swaps of a step");
 }
 
+/* Kernels from access `at`, which writes, to the last one that reads its content, which is `*out_end`; 0 if
+   none reads it. */
+uint32_t dao_swap_content_length(const dao_swap_step_t *step, uint32_t at, uint32_t *out_end);
+
 /* The kernel with the most bytes. */
 uint32_t dao_swap_step_largest_kernel(const dao_swap_step_t *step);
 
