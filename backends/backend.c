@@ -65,6 +65,12 @@
     X(pool_alloc)                                                                                            \
     X(pool_free)
 
+/* Pages at several addresses: all or none. */
+#define ALIAS_LIST(X)                                                                                        \
+    X(alias_prepare)                                                                                         \
+    X(alias_map)                                                                                             \
+    X(alias_unmap)
+
 dao_status_t dao_backend_ops_check(const dao_backend_ops_t *ops)
 {
     if (ops == NULL || ops->name == NULL) {
@@ -101,6 +107,9 @@ dao_status_t dao_backend_ops_check(const dao_backend_ops_t *ops)
     group = "registered host memory";
     has_any = false HOST_LIST(NOTE);
     HOST_LIST(ALL_OR_NONE)
+    group = "pages at several addresses";
+    has_any = false ALIAS_LIST(NOTE);
+    ALIAS_LIST(ALL_OR_NONE)
 #undef ALL_OR_NONE
 #undef NOTE
     return DAO_OK;

@@ -201,6 +201,24 @@ typedef struct dao_backend_ops {
        or not its handle has become another stream's. For good then: waiting for it, and recording an event on
        it, wait for its device. Does not wait. NULL: an adopted stream lives until its destroy. */
     bool (*stream_is_gone)(dao_backend_stream_t *stream);
+
+    /* Optional, all three or none: pages of device memory at further addresses, beside their own. Prepare:
+       all of [base, base + size_bytes), memory or mapped pages, in which nothing counts: its bytes may be
+       lost. *out_page_bytes are those of a page. DAO_ERR_UNSUPPORTED where device, driver or memory cannot do
+       it or do it badly. Map: addresses behind which page i is the pages[i]-th one of those from `base` on, a
+       multiple of the memory that was prepared; a page may be behind several. All or nothing;
+       DAO_ERR_NO_HOST_MEMORY, DAO_ERR_NO_DEVICE_MEMORY. What work writes by one address is seen by another
+       one in work that is ordered behind it. Work on other pages goes on meanwhile. Unmap: what one map made;
+       no work uses these addresses, and the memory itself goes later. A lost device's are unmapped without an
+       error. */
+    dao_status_t (*alias_prepare)(dao_backend_device_t *device, void *base, size_t size_bytes,
+                                  size_t *out_page_bytes);
+    dao_status_t (*alias_map)(dao_backend_device_t *device, void *base, size_t page_bytes,
+                              const uint32_t *pages, size_t page_count, void **out_address);
+    dao_status_t (*alias_unmap)(dao_backend_device_t *device, void *address, size_t page_bytes,
+                                size_t page_count);
+    /* Mapping takes as long as the copies that it saves: it is for programs that ask for it. */
+    bool alias_is_slow;
 } dao_backend_ops_t;
 
 /* The number of a capture that cannot be distinguished from others. */
@@ -222,6 +240,12 @@ DAO_NODISCARD dao_status_t dao_backend_ops_check(const dao_backend_ops_t *ops);
 static inline bool dao_backend_has_pages(const dao_backend_ops_t *ops)
 {
     return ops->pages_map != NULL;
+}
+
+/* Returns true if a table maps pages at several addresses. */
+static inline bool dao_backend_has_aliases(const dao_backend_ops_t *ops)
+{
+    return ops->alias_map != NULL;
 }
 
 /* Returns true if a table has memory for several processes. */

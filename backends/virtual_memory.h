@@ -3,7 +3,7 @@
    counted against a capacity. Freed memory is unmapped at once, so a use after free faults.
 
    Invariant: used_bytes == bytes of the device blocks + bytes of dao_virtual_memory_take() <=
-   capacity_bytes. */
+   capacity_bytes; alias_run_count <= DAO_VIRTUAL_ALIAS_RUN_MAX. */
 #ifndef DAO_BACKENDS_VIRTUAL_MEMORY_H
 #define DAO_BACKENDS_VIRTUAL_MEMORY_H
 
@@ -30,6 +30,8 @@ typedef struct dao_virtual_memory {
     uint64_t used_bytes;
     dao_virtual_block_t *device_blocks;
     dao_virtual_block_t *pinned_blocks; /* not counted */
+    dao_virtual_block_t *alias_blocks;  /* addresses alone, not counted */
+    uint32_t alias_run_count;           /* of neighbouring pages behind these */
 } dao_virtual_memory_t;
 
 void dao_virtual_memory_init(dao_virtual_memory_t *memory);
@@ -50,6 +52,22 @@ DAO_NODISCARD dao_status_t dao_virtual_memory_free_pinned(dao_virtual_memory_t *
    DAO_ERR_NO_DEVICE_MEMORY. */
 DAO_NODISCARD dao_status_t dao_virtual_memory_take(dao_virtual_memory_t *memory, size_t size_bytes);
 void dao_virtual_memory_give(dao_virtual_memory_t *memory, size_t size_bytes);
+
+/* Most runs of neighbouring pages that a device maps at further addresses: half of Linux's mappings for a
+   process (vm.max_map_count), as at that limit nothing can be unmapped either. */
+#define DAO_VIRTUAL_ALIAS_RUN_MAX 32000u
+
+/* Size of the pages that are mapped at several addresses: CUDA's. */
+#define DAO_VIRTUAL_ALIAS_PAGE_BYTES ((size_t)2 << 20)
+
+/* As alias_prepare, alias_map and alias_unmap of dao_backend_ops_t. */
+DAO_NODISCARD dao_status_t dao_virtual_memory_alias_prepare(dao_virtual_memory_t *memory, void *base,
+                                                            size_t size_bytes, size_t *out_page_bytes);
+DAO_NODISCARD dao_status_t dao_virtual_memory_alias_map(dao_virtual_memory_t *memory, void *base,
+                                                        size_t page_bytes, const uint32_t *pages,
+                                                        size_t page_count, void **out_address);
+DAO_NODISCARD dao_status_t dao_virtual_memory_alias_unmap(dao_virtual_memory_t *memory, void *address,
+                                                          size_t page_bytes, size_t page_count);
 
 /* Returns the capacity that is free. */
 uint64_t dao_virtual_memory_free_bytes(dao_virtual_memory_t *memory);

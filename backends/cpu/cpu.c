@@ -178,5 +178,9 @@ const dao_backend_ops_t dao_cpu_backend_ops = {
     .host_register = dao_cpu_host_register,
     .host_unregister = dao_cpu_host_unregister,
     .host_device_address = dao_cpu_host_device_address,
+    .alias_prepare = dao_cpu_alias_prepare,
+    .alias_map = dao_cpu_alias_map,
+    .alias_unmap = dao_cpu_alias_unmap,
+    .alias_is_slow = true,   /* as long as the system has no huge pages of shared memory: docs/swap.md */
     .dlpack_pinned = kDLCPU, /* device memory is not offered: no other library follows virtual streams */
 };

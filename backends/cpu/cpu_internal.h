@@ -78,6 +78,13 @@ dao_status_t dao_cpu_host_register(dao_backend_device_t *device, void *address, 
 dao_status_t dao_cpu_host_unregister(dao_backend_device_t *device, void *address);
 dao_status_t dao_cpu_host_device_address(dao_backend_device_t *device, void *address, void **out_address);
 
+dao_status_t dao_cpu_alias_prepare(dao_backend_device_t *device, void *base, size_t size_bytes,
+                                   size_t *out_page_bytes);
+dao_status_t dao_cpu_alias_map(dao_backend_device_t *device, void *base, size_t page_bytes,
+                               const uint32_t *pages, size_t page_count, void **out_address);
+dao_status_t dao_cpu_alias_unmap(dao_backend_device_t *device, void *address, size_t page_bytes,
+                                 size_t page_count);
+
 /* cpu_share.c */
 dao_status_t dao_cpu_shared_create(dao_backend_device_t *device, size_t size_bytes,
                                    dao_backend_shared_t **out_shared, void **out_address);

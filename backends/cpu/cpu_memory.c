@@ -69,6 +69,37 @@ dao_status_t dao_cpu_host_device_address(dao_backend_device_t *device, void *add
     return status;
 }
 
+/* ---- pages at several addresses ---- */
+
+dao_status_t dao_cpu_alias_prepare(dao_backend_device_t *device, void *base, size_t size_bytes,
+                                   size_t *out_page_bytes)
+{
+    dao_status_t status = dao_cpu_check_thread();
+    if (status == DAO_OK && !device->backend->has_pages) {
+        status = dao_error(DAO_ERR_UNSUPPORTED, "virtual device %" PRId32 " maps no pages", device->index);
+    }
+    return status == DAO_OK
+               ? dao_virtual_memory_alias_prepare(&device->memory, base, size_bytes, out_page_bytes)
+               : status;
+}
+
+dao_status_t dao_cpu_alias_map(dao_backend_device_t *device, void *base, size_t page_bytes,
+                               const uint32_t *pages, size_t page_count, void **out_address)
+{
+    dao_status_t status = dao_cpu_check_thread();
+    return status == DAO_OK ? dao_virtual_memory_alias_map(&device->memory, base, page_bytes, pages,
+                                                           page_count, out_address)
+                            : status;
+}
+
+dao_status_t dao_cpu_alias_unmap(dao_backend_device_t *device, void *address, size_t page_bytes,
+                                 size_t page_count)
+{
+    dao_status_t status = dao_cpu_check_thread();
+    return status == DAO_OK ? dao_virtual_memory_alias_unmap(&device->memory, address, page_bytes, page_count)
+                            : status;
+}
+
 /* ---- virtual memory ---- */
 
 dao_status_t dao_cpu_address_reserve(dao_backend_device_t *device, size_t size_bytes, void **out_address)

@@ -26,6 +26,9 @@
 #define VENDOR_DLPACK_MANAGED   kDLCUDAManaged
 #define VENDOR_DLPACK_PINNED    kDLCUDAHost
 
+/* Least major compute capability of devices whose pages are mapped at several addresses unasked. */
+#define VENDOR_ALIASES_FROM_MAJOR 8
+
 #define vendorError_t               cudaError_t
 #define vendorStream_t              cudaStream_t
 #define vendorEvent_t               cudaEvent_t

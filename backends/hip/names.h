@@ -23,6 +23,9 @@
 #define VENDOR_DLPACK_MANAGED   0 /* it has none */
 #define VENDOR_DLPACK_PINNED    kDLROCMHost
 
+/* Pages are not mapped at several addresses unasked: see vendor_alias.c. */
+#define VENDOR_ALIASES_FROM_MAJOR 0
+
 #define vendorError_t               hipError_t
 #define vendorStream_t              hipStream_t
 #define vendorEvent_t               hipEvent_t

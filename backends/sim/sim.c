@@ -144,7 +144,9 @@ static dao_status_t sim_device_query(dao_backend_device_t *device, dao_device_in
     .event_synchronize = dao_sim_event_synchronize, .event_elapsed = dao_sim_event_elapsed,                  \
     .copy = dao_sim_copy, .fill = dao_sim_fill, .host_func = dao_sim_host_func,                              \
     .host_register = dao_sim_host_register, .host_unregister = dao_sim_host_unregister,                      \
-    .host_device_address = dao_sim_host_device_address, .delay = dao_sim_stream_delay
+    .host_device_address = dao_sim_host_device_address, .delay = dao_sim_stream_delay,                       \
+    .alias_prepare = dao_sim_alias_prepare, .alias_map = dao_sim_alias_map,                                  \
+    .alias_unmap = dao_sim_alias_unmap
 
 const dao_backend_ops_t dao_sim_backend_ops = {
     .name = "sim", .open = sim_open, .has_no_bytes = true, SIM_OPS};

@@ -119,6 +119,13 @@ dao_status_t dao_sim_host_register(dao_backend_device_t *device, void *address, 
 dao_status_t dao_sim_host_unregister(dao_backend_device_t *device, void *address);
 dao_status_t dao_sim_host_device_address(dao_backend_device_t *device, void *address, void **out_address);
 
+dao_status_t dao_sim_alias_prepare(dao_backend_device_t *device, void *base, size_t size_bytes,
+                                   size_t *out_page_bytes);
+dao_status_t dao_sim_alias_map(dao_backend_device_t *device, void *base, size_t page_bytes,
+                               const uint32_t *pages, size_t page_count, void **out_address);
+dao_status_t dao_sim_alias_unmap(dao_backend_device_t *device, void *address, size_t page_bytes,
+                                 size_t page_count);
+
 /* sim_stream.c */
 dao_status_t dao_sim_stream_create(dao_backend_device_t *device, dao_backend_stream_t **out_stream);
 void dao_sim_stream_destroy(dao_backend_stream_t *stream);

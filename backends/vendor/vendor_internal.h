@@ -22,6 +22,13 @@ struct dao_backend {
     bool maps_pages;      /* unless the environment forbids it */
 };
 
+/* Pages that are mapped once more. */
+typedef struct dao_vendor_alias {
+    struct dao_vendor_alias *next;
+    void *address;
+    size_t page_bytes, page_count;
+} dao_vendor_alias_t;
+
 struct dao_backend_device {
     int index;
     dao_device_info_t info; /* total and free bytes are queried each time */
@@ -31,6 +38,7 @@ struct dao_backend_device {
     dao_mutex_t lock;            /* guards what follows */
     uint64_t reachers;           /* a bit a device: this one and its enabled peers */
     dao_backend_pages_t *mapped; /* all pages that are mapped */
+    dao_vendor_alias_t *aliases; /* all ranges of pages that are mapped once more: vendor_alias.c */
     dao_backend_pool_t *pools;   /* all pools: vendor_pool.c */
 };
 
@@ -122,6 +130,29 @@ dao_status_t dao_vendor_pages_import(dao_backend_device_t *device, int descripto
                                      dao_backend_pages_t **out_pages);
 dao_status_t dao_vendor_pages_export(dao_backend_device_t *device, const dao_backend_pages_t *pages,
                                      int *out_descriptor);
+
+/* Finds the handles of the pages that are mapped from `base` on, each of page_bytes: out_handles[i] is that
+   of page i, up to page_count. Returns false if one is not there, or has another size. */
+bool dao_vendor_pages_find(dao_backend_device_t *device, const void *base, size_t page_bytes,
+                           size_t page_count, vendorVmm_t *out_handles);
+
+/* Returns the size of the mapped pages at an address; 0: none begin there. */
+size_t dao_vendor_pages_bytes_at(dao_backend_device_t *device, const void *address);
+
+/* Lets devices, a bit each, access a range of mapped pages. */
+dao_status_t dao_vendor_allow(const dao_backend_device_t *device, void *address, size_t size_bytes,
+                              uint64_t devices);
+
+/* Pages at several addresses: vendor_alias.c. */
+dao_status_t dao_vendor_alias_prepare(dao_backend_device_t *device, void *base, size_t size_bytes,
+                                      size_t *out_page_bytes);
+dao_status_t dao_vendor_alias_map(dao_backend_device_t *device, void *base, size_t page_bytes,
+                                  const uint32_t *pages, size_t page_count, void **out_address);
+dao_status_t dao_vendor_alias_unmap(dao_backend_device_t *device, void *address, size_t page_bytes,
+                                    size_t page_count);
+
+/* Lets device number `reacher` access all of them. The device's lock is held. */
+dao_status_t dao_vendor_aliases_allow_locked(const dao_backend_device_t *device, int reacher);
 
 /* Pools: vendor_pool.c. Find returns whether a device has them. */
 dao_status_t dao_vendor_pools_find(int index, bool *out_has_pools);

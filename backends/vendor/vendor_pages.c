@@ -10,6 +10,8 @@
        peer_enable   walks the list, allows the peer on each, adds it to the set (all under the lock)
        pages_unmap   leaves the list (under the lock) -> unmaps
 
+   Pages that are mapped once more are ranges in a list of their own (vendor_alias.c), under the same rules.
+
    Whichever of the first two takes the lock first, the other one sees its effect. Pages that are being
    unmapped are not in the list, so access is never allowed on them. */
 #include "backends/vendor/vendor_internal.h"
@@ -108,8 +110,8 @@ static void leave(dao_backend_device_t *device, dao_backend_pages_t *pages)
     dao_mutex_unlock(&device->lock);
 }
 
-static dao_status_t allow(const dao_backend_device_t *device, void *address, size_t size_bytes,
-                          uint64_t devices)
+dao_status_t dao_vendor_allow(const dao_backend_device_t *device, void *address, size_t size_bytes,
+                              uint64_t devices)
 {
     dao_status_t status;
     CALL(status, device->index, DAO_ERR_NO_DEVICE_MEMORY, vendorVmmAllow, (address, size_bytes, devices));
@@ -124,8 +126,12 @@ dao_status_t dao_vendor_pages_open(dao_backend_device_t *device, int reacher)
     dao_mutex_lock(&device->lock);
     const dao_backend_pages_t *pages = (device->reachers & bit) == 0 ? device->mapped : NULL;
     while (pages != NULL && status == DAO_OK) {
-        status = pages->is_imported ? DAO_OK : allow(device, pages->address, pages->size_bytes, bit);
+        status =
+            pages->is_imported ? DAO_OK : dao_vendor_allow(device, pages->address, pages->size_bytes, bit);
         pages = pages->next;
+    }
+    if (status == DAO_OK && (device->reachers & bit) == 0) {
+        status = dao_vendor_aliases_allow_locked(device, reacher);
     }
     if (status == DAO_OK && (device->reachers & bit) == 0) {
         status = dao_vendor_pools_allow_locked(device, reacher);
@@ -243,6 +249,39 @@ size_t dao_vendor_pages_size(const dao_backend_pages_t *pages)
     return pages->size_bytes;
 }
 
+/* ---- handles by their addresses ---- */
+
+bool dao_vendor_pages_find(dao_backend_device_t *device, const void *base, size_t page_bytes,
+                           size_t page_count, vendorVmm_t *out_handles)
+{
+    uintptr_t begin = (uintptr_t)base, end = begin + page_count * page_bytes;
+    size_t found_count = 0;
+    dao_mutex_lock(&device->lock);
+    for (const dao_backend_pages_t *pages = device->mapped; pages != NULL; pages = pages->next) {
+        uintptr_t address = (uintptr_t)pages->address;
+        bool is_page = address >= begin && address < end && (address - begin) % page_bytes == 0 &&
+                       pages->size_bytes == page_bytes && !pages->is_imported;
+        if (is_page) {
+            out_handles[(address - begin) / page_bytes] = pages->handle;
+            found_count++; /* no address is behind two */
+        }
+    }
+    dao_mutex_unlock(&device->lock);
+    return found_count == page_count;
+}
+
+size_t dao_vendor_pages_bytes_at(dao_backend_device_t *device, const void *address)
+{
+    size_t size_bytes = 0;
+    dao_mutex_lock(&device->lock);
+    for (const dao_backend_pages_t *pages = device->mapped; pages != NULL && size_bytes == 0;
+         pages = pages->next) {
+        size_bytes = pages->address == address ? pages->size_bytes : 0;
+    }
+    dao_mutex_unlock(&device->lock);
+    return size_bytes;
+}
+
 /* ---- mapping ---- */
 
 static dao_status_t map_alone(dao_backend_device_t *device, const dao_backend_pages_t *pages, void *address)
@@ -265,7 +304,7 @@ dao_status_t dao_vendor_pages_unmap(dao_backend_device_t *device, dao_backend_pa
     dao_error_save(&record, status);
     uint64_t reachers = enter(device, pages, address);
     /* Peers enabled in between have no access yet; a refusal here has no caller to report to. */
-    (void)allow(device, address, pages->size_bytes, reachers);
+    (void)dao_vendor_allow(device, address, pages->size_bytes, reachers);
     return dao_error_restore(&record);
 }
 
@@ -282,7 +321,7 @@ dao_status_t dao_vendor_pages_map_run(dao_backend_device_t *device, dao_backend_
         end += pages[count++]->size_bytes;
     }
     if (status == DAO_OK) {
-        status = allow(device, address, (size_t)(end - (char *)address), reachers);
+        status = dao_vendor_allow(device, address, (size_t)(end - (char *)address), reachers);
     }
     if (status == DAO_OK) {
         return DAO_OK;

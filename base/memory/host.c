@@ -193,6 +193,29 @@ bool dao_host_move(void *from, void *to, size_t size_bytes)
     return mremap(from, size_bytes, size_bytes, MREMAP_MAYMOVE | MREMAP_FIXED, to) == to;
 }
 
+bool dao_host_share(void *address, size_t size_bytes)
+{
+    if (dao_fault_fires(DAO_FAULT_SYSTEM_MEMORY)) {
+        return false;
+    }
+    void *mapped = mmap(address, size_bytes, PROT_READ | PROT_WRITE,
+                        MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    if (mapped != address) {
+        return false;
+    }
+    (void)madvise(address, size_bytes, MADV_HUGEPAGE); /* a hint: nothing is lost without it */
+    return true;
+}
+
+/* A size of 0 makes mremap leave the old mapping of shared memory where it is: mremap(2). */
+bool dao_host_alias(void *address, void *to, size_t size_bytes)
+{
+    if (dao_fault_fires(DAO_FAULT_SYSTEM_MEMORY)) {
+        return false;
+    }
+    return mremap(address, 0, size_bytes, MREMAP_MAYMOVE | MREMAP_FIXED, to) == to;
+}
+
 /* Copies the bytes: what is left of a system that cannot move pages and keep their addresses mapped. */
 static bool copy_home(const void *from, void *home, size_t size_bytes)
 {

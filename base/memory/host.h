@@ -61,6 +61,13 @@ bool dao_host_map_at(void *address, size_t size_bytes);
    addresses are released. Returns false, with nothing changed, if refused. */
 bool dao_host_move(void *from, void *to, size_t size_bytes);
 
+/* Replaces part of a mapping by memory that dao_host_alias() can map once more; its bytes are lost. Returns
+   false, with nothing changed, if refused. */
+bool dao_host_share(void *address, size_t size_bytes);
+
+/* Maps memory of dao_host_share() at a part of a reservation, too. The same. */
+bool dao_host_alias(void *address, void *to, size_t size_bytes);
+
 /* Moves pages with their bytes out of a reservation to a new mapping, which dao_host_unmap() takes. The old
    addresses stay reserved throughout. A refusal changes nothing. */
 void *dao_host_move_home(void *from, size_t size_bytes, size_t alignment_bytes);

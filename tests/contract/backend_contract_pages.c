@@ -197,11 +197,106 @@ static void pages_and_memory_share_the_capacity(void)
     CU_ASSERT_EQUAL(contract_free_bytes(), contract.info.total_bytes);
 }
 
+enum { ALIASED_COUNT = 3 };
+
+/* Memory of whole pages: mapped handles where the subject has them, else plain memory. */
+typedef struct aliased {
+    uint8_t *base;
+    size_t page_bytes;
+    dao_backend_pages_t *handles[ALIASED_COUNT]; /* NULL: plain memory */
+} aliased_t;
+
+static void take_aliased(aliased_t *memory)
+{
+    *memory = (aliased_t){.page_bytes = contract_has_pages() ? page_bytes() : (size_t)2 << 20};
+    if (!contract_has_pages()) {
+        memory->base = contract_take(ALIASED_COUNT * memory->page_bytes);
+        return;
+    }
+    memory->base = reserve(ALIASED_COUNT * memory->page_bytes);
+    for (size_t i = 0; i < ALIASED_COUNT; i++) {
+        memory->handles[i] = new_pages(memory->page_bytes);
+        NEED(contract.ops->pages_map(contract.device, memory->handles[i],
+                                     contract_at(memory->base, i * memory->page_bytes)));
+    }
+}
+
+static void give_aliased(aliased_t *memory)
+{
+    for (size_t i = 0; memory->handles[0] != NULL && i < ALIASED_COUNT; i++) {
+        NEED(contract.ops->pages_unmap(contract.device, memory->handles[i],
+                                       contract_at(memory->base, i * memory->page_bytes)));
+        CU_ASSERT_EQUAL(contract.ops->pages_destroy(contract.device, memory->handles[i]), DAO_OK);
+    }
+    if (memory->handles[0] != NULL) {
+        CU_ASSERT_EQUAL(
+            contract.ops->address_release(contract.device, memory->base, ALIASED_COUNT * memory->page_bytes),
+            DAO_OK);
+    } else {
+        contract_give(memory->base, ALIASED_COUNT * memory->page_bytes);
+    }
+}
+
+/* Writes by three addresses and reads all by a fourth one, on another stream behind an event. */
+static void check_aliases(const aliased_t *memory, uint8_t *one, uint8_t *two, uint8_t *host)
+{
+    size_t page = memory->page_bytes;
+    dao_backend_stream_t *reader = NULL;
+    dao_backend_event_t *event = NULL;
+    NEED(contract.ops->stream_create(contract.device, &reader));
+    NEED(contract.ops->event_create(contract.device, false, &event));
+    NEED(contract.ops->fill(contract.stream, memory->base, 1, ALIASED_COUNT * page));
+    NEED(contract.ops->fill(contract.stream, one, 7, page)); /* page 2 */
+    NEED(contract.ops->fill(contract.stream, contract_at(two, page), 9, page));
+    NEED(contract.ops->event_record(event, contract.stream));
+    NEED(contract.ops->stream_wait_event(reader, event));
+    NEED(contract.ops->copy(reader, DAO_COPY_KIND_D2H, host, two, 4 * page));
+    NEED(contract.ops->stream_synchronize(reader));
+    static const uint8_t behind_two[] = {1, 9, 7, 7};
+    for (size_t i = 0; !contract.ops->has_no_bytes && i < 4; i++) {
+        CU_ASSERT_EQUAL(host[i * page], behind_two[i]);
+        CU_ASSERT_EQUAL(host[(i + 1) * page - 1], behind_two[i]);
+    }
+    contract.ops->event_destroy(event);
+    contract.ops->stream_destroy(reader);
+}
+
+static void a_page_is_behind_several_addresses(void)
+{
+    static const uint32_t first[] = {2, 0}, second[] = {0, 1, 2, 2};
+    aliased_t memory;
+    size_t page = 0;
+    void *one = NULL, *two = NULL;
+    if (!dao_backend_has_aliases(contract.ops)) {
+        (void)printf("    skipped: %s maps no page twice\n", contract.ops->name);
+        return;
+    }
+    take_aliased(&memory);
+    dao_status_t status =
+        contract.ops->alias_prepare(contract.device, memory.base, ALIASED_COUNT * memory.page_bytes, &page);
+    CU_ASSERT_TRUE(status == DAO_OK ? page == memory.page_bytes : status == DAO_ERR_UNSUPPORTED);
+    if (status == DAO_OK) {
+        uint8_t *host = contract_take_pinned(4 * page);
+        NEED(contract.ops->alias_map(contract.device, memory.base, page, first, 2, &one));
+        NEED(contract.ops->alias_map(contract.device, memory.base, page, second, 4, &two));
+        check_aliases(&memory, one, two, host);
+        CU_ASSERT_EQUAL(contract.ops->alias_unmap(contract.device, two, page, 4), DAO_OK);
+        contract_copy_now(DAO_COPY_KIND_D2H, host, memory.base, 3 * page); /* they keep their bytes */
+        CU_ASSERT_TRUE(contract.ops->has_no_bytes || (host[page] == 9 && host[2 * page] == 7));
+        CU_ASSERT_EQUAL(contract.ops->alias_unmap(contract.device, one, page, 2), DAO_OK);
+        contract_give_pinned(host, 4 * page);
+    } else {
+        (void)printf("    skipped: %s maps no page twice here\n", contract.ops->name);
+    }
+    give_aliased(&memory);
+}
+
 CU_TestInfo backend_contract_pages_tests[] = {
     {"addresses beyond the capacity can be reserved", addresses_beyond_the_capacity_can_be_reserved},
     {"pages keep their bytes wherever they are mapped", pages_keep_their_bytes_wherever_they_are_mapped},
     {"handles side by side are one range", handles_side_by_side_are_one_range},
     {"a run of handles is one range", a_run_of_handles_is_one_range},
+    {"a page is behind several addresses", a_page_is_behind_several_addresses},
     {"pages beyond the capacity are refused", pages_beyond_the_capacity_are_refused},
     {"pages and memory share the capacity", pages_and_memory_share_the_capacity},
     CU_TEST_INFO_NULL,

@@ -531,6 +531,9 @@ static void hide_pages(void)
     table.pages_size = NULL;
     table.pages_create_mapped = NULL;
     table.pages_map_run = NULL;
+    table.alias_prepare = NULL;
+    table.alias_map = NULL;
+    table.alias_unmap = NULL;
 }
 
 const dao_backend_ops_t *harness_device_wrap(const dao_backend_ops_t *ops, bool hides_pages)

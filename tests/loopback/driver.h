@@ -30,10 +30,11 @@ typedef struct loopback_object {
     bool is_gone;
     void *inner; /* the cpu backend's */
     size_t size_bytes;
-    char *mapped_at;  /* pages; NULL: nowhere. A share: the allocation */
-    uint64_t allowed; /* pools: the devices that may touch their memory, a bit each */
-    int descriptor;   /* of memory that several processes have; DAO_NO_DESCRIPTOR */
-    uint64_t id;      /* a stream: counted up, so a handle that was made again has another one */
+    char *mapped_at;       /* a share: the allocation */
+    uint32_t mapped_count; /* pages: addresses that they are behind */
+    uint64_t allowed;      /* pools: the devices that may touch their memory, a bit each */
+    int descriptor;        /* of memory that several processes have; DAO_NO_DESCRIPTOR */
+    uint64_t id;           /* a stream: counted up, so a handle that was made again has another one */
     uint64_t capture; /* which one a stream is a part of, or an event was recorded in; 0: none. capture.c */
     bool is_spoiled;  /* a stream of a capture that a call has ended */
     bool is_forked;   /* a stream that joined a capture which it did not begin ... */

@@ -2,7 +2,7 @@
 /* A vendor's runtime for tests: the vendor's own symbols over the virtual devices of the cpu backend. A
    program that links it runs backends/vendor/ as on real devices, and every call is checked:
 
-       vendor.c, vendor_pages.c, vendor_share.c
+       vendor.c, vendor_pages.c, vendor_alias.c, vendor_share.c
          |   cudaMalloc, hipMalloc, or loopback_malloc in builds for cpu: the names of DAO_VENDOR_NAMES
        loopback: is the device current? is the object alive? is it allowed here?
          |

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Virtual memory: pages of the cpu backend behind the calls of a vendor, and files where several processes
-   have them. */
+/* Virtual memory behind the calls of a vendor: files, which can be mapped at several addresses. Beside each
+   there are pages of the cpu backend, which count them; pages of another process have none. */
 #define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
 #include "tests/loopback/vmm.h"
 #include "tests/loopback/veil.h"
@@ -89,10 +89,18 @@ vendorError_t loopback_vmm_create(void **out_handle, size_t size_bytes, int devi
     if (error == vendorSuccess) {
         error = loopback_from(cpu->pages_create(loopback_device(), size_bytes, &inner));
     }
-    if (error == vendorSuccess) {
-        *out_handle = loopback_object_add(LOOPBACK_KIND_PAGES, inner, size_bytes);
+    if (error != vendorSuccess) {
+        return error;
     }
-    return error;
+    int descriptor = dao_shared_create(size_bytes);
+    if (descriptor == DAO_NO_DESCRIPTOR) {
+        (void)cpu->pages_destroy(loopback_device(), inner);
+        return loopback_error(vendorErrorMemoryAllocation);
+    }
+    loopback_object_t *pages = loopback_object_add(LOOPBACK_KIND_PAGES, inner, size_bytes);
+    pages->descriptor = descriptor;
+    *out_handle = pages;
+    return vendorSuccess;
 }
 
 vendorError_t loopback_vmm_shareable(int *out_is_shareable, int device)
@@ -104,23 +112,9 @@ vendorError_t loopback_vmm_shareable(int *out_is_shareable, int device)
     return error;
 }
 
-/* Beside the pages of the cpu backend, which count them, there is the file that others have. */
 vendorError_t loopback_vmm_create_shared(void **out_handle, size_t size_bytes, int device)
 {
-    void *handle = NULL;
-    vendorError_t error = loopback_vmm_create(&handle, size_bytes, device);
-    if (error != vendorSuccess) {
-        return error;
-    }
-    loopback_object_t *pages = handle;
-    pages->descriptor = dao_shared_create(size_bytes);
-    if (pages->descriptor == DAO_NO_DESCRIPTOR) {
-        loopback_object_remove(pages);
-        loopback_pages_end(pages);
-        return loopback_error(vendorErrorMemoryAllocation);
-    }
-    *out_handle = handle;
-    return vendorSuccess;
+    return loopback_vmm_create(out_handle, size_bytes, device);
 }
 
 vendorError_t loopback_vmm_export(int *out_descriptor, void *handle)
@@ -163,9 +157,6 @@ vendorError_t loopback_vmm_import(void **out_handle, int descriptor)
 static vendorError_t put(const loopback_object_t *pages, const void *address)
 {
     void *bytes = loopback_bytes(address, pages->size_bytes);
-    if (pages->descriptor == DAO_NO_DESCRIPTOR) {
-        return loopback_from(cpu->pages_map(device_of(pages), pages->inner, bytes));
-    }
     void *mapped =
         mmap(bytes, pages->size_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, pages->descriptor, 0);
     return mapped == bytes ? vendorSuccess : loopback_error(vendorErrorMemoryAllocation);
@@ -174,9 +165,6 @@ static vendorError_t put(const loopback_object_t *pages, const void *address)
 static vendorError_t take_off(const loopback_object_t *pages, const void *address)
 {
     void *bytes = loopback_bytes(address, pages->size_bytes);
-    if (pages->descriptor == DAO_NO_DESCRIPTOR) {
-        return loopback_from(cpu->pages_unmap(device_of(pages), pages->inner, bytes));
-    }
     void *reserved = mmap(bytes, pages->size_bytes, PROT_NONE,
                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
     return reserved == bytes ? vendorSuccess : loopback_error(vendorErrorMemoryAllocation);
@@ -184,13 +172,10 @@ static vendorError_t take_off(const loopback_object_t *pages, const void *addres
 
 void loopback_pages_end(loopback_object_t *pages)
 {
-    if (pages->mapped_at != NULL) {
-        (void)take_off(pages, pages->mapped_at);
-    }
     if (pages->inner != NULL) {
         (void)cpu->pages_destroy(device_of(pages), pages->inner);
     }
-    dao_descriptor_close(pages->descriptor);
+    dao_descriptor_close(pages->descriptor); /* what is still mapped goes with its addresses */
 }
 
 vendorError_t loopback_vmm_destroy(void *handle)
@@ -203,7 +188,7 @@ vendorError_t loopback_vmm_destroy(void *handle)
     if (error != vendorSuccess) {
         return error;
     }
-    if (pages->mapped_at != NULL) {
+    if (pages->mapped_count > 0) {
         return loopback_breach(LOOPBACK_RULE_MAPPED, "destroy");
     }
     loopback_object_remove(pages);
@@ -227,8 +212,7 @@ vendorError_t loopback_vmm_map(void *address, size_t size_bytes, void *handle)
     bool is_reserved = around != NULL && around->device == pages->device &&
                        around->begin <= (char *)address &&
                        around->begin + around->size_bytes >= (char *)address + size_bytes;
-    bool is_taken =
-        loopback_spans_in(&driver->mapped, address, size_bytes) != NULL || pages->mapped_at != NULL;
+    bool is_taken = loopback_spans_in(&driver->mapped, address, size_bytes) != NULL;
     dao_mutex_unlock(&driver->lock);
     if (!is_reserved || size_bytes != pages->size_bytes || is_taken) {
         return loopback_breach(is_taken ? LOOPBACK_RULE_MAPPED : LOOPBACK_RULE_BAD_RANGE, "map");
@@ -238,7 +222,7 @@ vendorError_t loopback_vmm_map(void *address, size_t size_bytes, void *handle)
         loopback_span_t span = {
             .begin = address, .size_bytes = size_bytes, .owner = pages, .device = pages->device};
         dao_mutex_lock(&driver->lock);
-        pages->mapped_at = address;
+        pages->mapped_count++;
         loopback_spans_add(&driver->mapped, span);
         dao_mutex_unlock(&driver->lock);
     }
@@ -274,7 +258,7 @@ vendorError_t loopback_vmm_unmap(void *address, size_t size_bytes)
         error = take_off(pages, at);
         if (error == vendorSuccess) {
             dao_mutex_lock(&driver->lock);
-            pages->mapped_at = NULL;
+            pages->mapped_count--;
             loopback_spans_remove(&driver->mapped, loopback_spans_at(&driver->mapped, at));
             dao_mutex_unlock(&driver->lock);
             at += pages->size_bytes;

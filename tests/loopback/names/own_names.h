@@ -7,17 +7,18 @@
 
 #include <dao/dlpack_abi.h>
 
-#define VENDOR_BACKEND_NAME     "loopback"
-#define VENDOR_NAME             "LOOPBACK"
-#define VENDOR_DRIVER           "the loopback driver"
-#define VENDOR_LIST_DEVICES     "loopback-list"
-#define VENDOR_VISIBLE_DEVICES  "LOOPBACK_VISIBLE_DEVICES"
-#define VENDOR_VERSION_MAJOR(v) ((v) / 1000)
-#define VENDOR_VERSION_MINOR(v) ((v) % 1000 / 10)
-#define VENDOR_PER_THREAD       "LOOPBACK_STREAM_PER_THREAD"
-#define VENDOR_DLPACK_DEVICE    12 /* kDLExtDev: none of the library's backends has it */
-#define VENDOR_DLPACK_MANAGED   0
-#define VENDOR_DLPACK_PINNED    kDLCPU
+#define VENDOR_BACKEND_NAME       "loopback"
+#define VENDOR_NAME               "LOOPBACK"
+#define VENDOR_DRIVER             "the loopback driver"
+#define VENDOR_LIST_DEVICES       "loopback-list"
+#define VENDOR_VISIBLE_DEVICES    "LOOPBACK_VISIBLE_DEVICES"
+#define VENDOR_VERSION_MAJOR(v)   ((v) / 1000)
+#define VENDOR_VERSION_MINOR(v)   ((v) % 1000 / 10)
+#define VENDOR_PER_THREAD         "LOOPBACK_STREAM_PER_THREAD"
+#define VENDOR_DLPACK_DEVICE      12 /* kDLExtDev: none of the library's backends has it */
+#define VENDOR_DLPACK_MANAGED     0
+#define VENDOR_DLPACK_PINNED      kDLCPU
+#define VENDOR_ALIASES_FROM_MAJOR 8
 
 #define VENDOR_LOST_LIST(X)                                                                                  \
     X(LOOPBACK_ERROR_ILLEGAL_ADDRESS)                                                                        \

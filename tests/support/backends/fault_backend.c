@@ -506,6 +506,28 @@ static dao_status_t fault_pages_map_run(dao_backend_device_t *device, dao_backen
     return status == DAO_OK ? inner->pages_map_run(device, pages, page_count, address) : status;
 }
 
+static dao_status_t fault_alias_prepare(dao_backend_device_t *device, void *base, size_t size_bytes,
+                                        size_t *out_page_bytes)
+{
+    dao_status_t status = count_call(FAULT_CALL_PAGES_MAP);
+    return status == DAO_OK ? inner->alias_prepare(device, base, size_bytes, out_page_bytes) : status;
+}
+
+static dao_status_t fault_alias_map(dao_backend_device_t *device, void *base, size_t page_bytes,
+                                    const uint32_t *pages, size_t page_count, void **out_address)
+{
+    dao_status_t status = count_call(FAULT_CALL_PAGES_MAP);
+    return status == DAO_OK
+               ? count_created(inner->alias_map(device, base, page_bytes, pages, page_count, out_address))
+               : status;
+}
+
+static dao_status_t fault_alias_unmap(dao_backend_device_t *device, void *address, size_t page_bytes,
+                                      size_t page_count)
+{
+    return count_destroyed(inner->alias_unmap(device, address, page_bytes, page_count));
+}
+
 /* Wrapping. */
 
 static void forget_wrappers(void)
@@ -520,6 +542,12 @@ static void forget_wrappers(void)
 
 static void fill_pages(void)
 {
+    if (!settings.hide_pages && dao_backend_has_aliases(inner)) {
+        table.alias_prepare = fault_alias_prepare;
+        table.alias_map = fault_alias_map;
+        table.alias_unmap = fault_alias_unmap;
+        table.alias_is_slow = inner->alias_is_slow;
+    }
     if (settings.hide_pages || !dao_backend_has_pages(inner)) {
         return;
     }
