@@ -188,6 +188,15 @@ static inline uint32_t dao_slab_entry_offset(uint64_t entry, const void *address
 /* A larger word has a tag or an owner. */
 #define DAO_SLAB_WORD_REQUESTED_MAX ((1u << DAO_SLAB_WORD_TAG_SHIFT) - 1)
 
+/* In place of a word: the owner has freed the object while another thread had the word in its hands, which is
+   to take the object back (thread_cache.c). No owner has this number. */
+#define DAO_SLAB_WORD_LEFT (UINT32_MAX << DAO_SLAB_WORD_OWNER_SHIFT)
+
+static inline bool dao_slab_word_is_live(uint32_t word)
+{
+    return word != 0 && word != DAO_SLAB_WORD_LEFT;
+}
+
 static inline uint32_t dao_slab_word_requested_bytes(uint32_t word)
 {
     return word & 0xffffu;

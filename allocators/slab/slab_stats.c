@@ -206,7 +206,8 @@ static void visit_any_inner(const dao_block_t *block, void *user)
                               .block_bytes = slab->object_bytes,
                               .tag = dao_slab_word_tag(word),
                               .owner = dao_slab_word_owner(word),
-                              .state = word != 0 ? DAO_BLOCK_STATE_LIVE : DAO_BLOCK_STATE_FREE,
+                              .state =
+                                  dao_slab_word_is_live(word) ? DAO_BLOCK_STATE_LIVE : DAO_BLOCK_STATE_FREE,
                               .begins_segment = i == 0 && block->begins_segment};
         walk->visit(&object, walk->user);
     }

@@ -544,25 +544,46 @@ static void refund(const dao_thread_cache_t *cache, uint32_t word, uint32_t obje
     }
 }
 
-/* Looks on, for an owner that knows its object to be live and finds no word: another thread may be in
-   free_small() with the address, which is not its own, and is about to put the word back. */
-#define OWNER_LOOK_COUNT 10000u
+/* ---- a wrong free beside the right one ----
 
-/* Takes the word off an object that an owner frees. DAO_ERR_DOUBLE_FREE; DAO_ERR_NOT_YOURS. */
+   free_small() takes a word off before it sees whose it is, and puts another owner's back. An owner that
+   frees its object in between finds no word. It leaves WORD_LEFT there instead of waiting for a thread that
+   may not run for long, and is done. Who holds the word, or WORD_LEFT, puts it back only where there is
+   nothing; where the other one is, it takes that off, has both, and takes the object back for the owner. Each
+   of the two is in its place or in the hands of one thread, so that one thread has both in the end. */
+
+/* Takes the word off an object that `owner` frees. `*out_word` is 0 if another thread has it and will take
+   the object back. DAO_ERR_DOUBLE_FREE; DAO_ERR_NOT_YOURS. */
 static dao_status_t take_word(_Atomic uint32_t *word_place, dao_block_owner_t owner, uint32_t *out_word)
 {
-    uint32_t word = atomic_load_explicit(word_place, relaxed);
-    for (uint32_t i = 0; word == 0 && owner != DAO_BLOCK_OWNER_RAW && i < OWNER_LOOK_COUNT; i++) {
-        dao_thread_yield();
-        word = atomic_load_explicit(word_place, relaxed);
-    }
+    uint32_t word = atomic_load_explicit(word_place, relaxed), left = 0;
     do {
-        if (word == 0 || dao_slab_word_owner(word) != owner) {
-            return word == 0 ? DAO_ERR_DOUBLE_FREE : DAO_ERR_NOT_YOURS;
+        if (word == DAO_SLAB_WORD_LEFT || (word == 0 && owner == DAO_BLOCK_OWNER_RAW)) {
+            return DAO_ERR_DOUBLE_FREE;
         }
-    } while (!atomic_compare_exchange_weak_explicit(word_place, &word, 0, relaxed, relaxed));
+        if (word != 0 && dao_slab_word_owner(word) != owner) {
+            return DAO_ERR_NOT_YOURS;
+        }
+        left = word == 0 ? DAO_SLAB_WORD_LEFT : 0;
+    } while (!atomic_compare_exchange_weak_explicit(word_place, &word, left, relaxed, relaxed));
     *out_word = word;
     return DAO_OK;
+}
+
+/* Puts back what was taken off: another owner's word, or WORD_LEFT. Returns 0, or the word of an object that
+   its owner has left to this thread. */
+static uint32_t put_back(_Atomic uint32_t *word_place, uint32_t word)
+{
+    for (;;) {
+        uint32_t other = 0;
+        if (atomic_compare_exchange_weak_explicit(word_place, &other, word, relaxed, relaxed)) {
+            return 0;
+        }
+        if (other != 0 && atomic_compare_exchange_weak_explicit(word_place, &other, 0, relaxed, relaxed)) {
+            DAO_ASSERT((word == DAO_SLAB_WORD_LEFT) != (other == DAO_SLAB_WORD_LEFT));
+            return word == DAO_SLAB_WORD_LEFT ? other : word;
+        }
+    }
 }
 
 /* Frees an object whose word was not 0 a moment ago. */
@@ -581,6 +602,9 @@ static dao_status_t free_object(dao_thread_cache_t *cache, uint64_t object, void
     dao_status_t status = take_word(word_place, owner, &word);
     if (status != DAO_OK) {
         return free_error(cache, status, address);
+    }
+    if (word == 0) {
+        return DAO_OK;
     }
     uint32_t object_bytes = slab->object_bytes;
     if (own == NULL) {
@@ -624,8 +648,7 @@ static DAO_ON_THE_PATH dao_status_t free_otherwise(dao_thread_cache_t *cache, vo
 }
 
 /* Ends free_small() for a word that was taken off and is not plain: a tagged object is the program's, another
-   owner's word is put back. Nobody else writes it meanwhile: the object is in no magazine. It looks the
-   object up again, so that free_small() keeps nothing for it. */
+   owner's word is put back. It looks the object up again, so that free_small() keeps nothing for it. */
 static DAO_OFF_THE_PATH dao_status_t free_marked(dao_thread_cache_t *cache, void *address, uint32_t word,
                                                  bool is_fast)
 {
@@ -634,13 +657,14 @@ static DAO_OFF_THE_PATH dao_status_t free_marked(dao_thread_cache_t *cache, void
     dao_magazine_t *magazine = &own->magazines[dao_slab_entry_class(entry)];
     uint32_t index = dao_slab_index(dao_slab_entry_offset(entry, address), magazine->reciprocal);
     _Atomic uint32_t *word_place = &dao_slab_of_entry(entry)->words[index];
-    if (dao_slab_word_owner(word) != DAO_BLOCK_OWNER_RAW) {
-        atomic_store_explicit(word_place, word, relaxed);
-        return free_otherwise(cache, address, entry, is_fast);
+    bool is_ours = dao_slab_word_owner(word) == DAO_BLOCK_OWNER_RAW;
+    word = is_ours ? word : put_back(word_place, word);
+    if (word != 0) {
+        uint32_t count = atomic_load_explicit(&magazine->count, relaxed);
+        take_back(own, magazine, count, address, word_place, word);
+        refund(cache, word, magazine->object_bytes);
     }
-    take_back(own, magazine, atomic_load_explicit(&magazine->count, relaxed), address, word_place, word);
-    refund(cache, word, magazine->object_bytes);
-    return DAO_OK;
+    return is_ours ? DAO_OK : free_otherwise(cache, address, entry, is_fast);
 }
 
 /* Frees an object of the program's into a magazine that has room for it: most objects. */
@@ -752,7 +776,7 @@ static dao_status_t thread_cache_query(dao_allocator_t *allocator, const void *a
     if (entry == 0) {
         return cache->inner->ops->query(cache->inner, address, out_block);
     }
-    if (word == 0) {
+    if (!dao_slab_word_is_live(word)) {
         return dao_error(DAO_ERR_FOREIGN_POINTER, "%s: no live block at %p", cache->name, address);
     }
     *out_block = dao_slab_describe(cache->slabs.sizes, entry, address, word);

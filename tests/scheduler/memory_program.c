@@ -14,10 +14,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SLOT_COUNT   4u
-#define STREAM_COUNT 2u
-#define EDGE_BYTES   48u /* of a block at each end, that have its pattern */
-#define EVENT_COUNT  64u
+#define SLOT_COUNT     4u
+#define STREAM_COUNT   2u
+#define EDGE_BYTES     48u /* of a block at each end, that have its pattern */
+#define EVENT_COUNT    64u
+#define LOOK_COUNT_MAX 16u /* OWN and WRONG make at most so many tries to meet */
 
 typedef struct block {
     unsigned char *address;
@@ -29,6 +30,7 @@ static const memory_program_t *program;
 static block_t *_Atomic slots[SLOT_COUNT];
 static dao_stream_t *streams[STREAM_COUNT];
 static dao_tag_t tag_number;
+static void *_Atomic owned; /* the address of a handle; no other block is freed where WRONG is drawn */
 
 /* ---- blocks ---- */
 
@@ -247,6 +249,34 @@ static void tag(uint64_t *random)
     put(random);
     (void)dao_tag_set_current(before); /* returns tag_number */
     BATON_CHECK(dao_tag_stats_get(program->place, tag_number, &stats) == DAO_OK);
+}
+
+static void *owned_now(void)
+{
+    dao_schedule_atomic(&owned);
+    return atomic_load(&owned);
+}
+
+static void own(uint64_t *random)
+{
+    dao_memory_t *memory = NULL;
+    BATON_CHECK(dao_memory_create(program->place, draw_size(random), NULL, &memory) == DAO_OK);
+    atomic_store(&owned, dao_memory_address(memory));
+    for (uint64_t left = dao_random_below(random, LOOK_COUNT_MAX); left > 0; left--) {
+        (void)owned_now(); /* so that others get to free it */
+    }
+    BATON_CHECK(dao_memory_release(memory) == DAO_OK);
+    dao_schedule_atomic(&owned);
+    atomic_store(&owned, NULL);
+}
+
+static void wrong(uint64_t *random)
+{
+    uint64_t left = dao_random_below(random, LOOK_COUNT_MAX);
+    for (void *address = owned_now(); address != NULL && left > 0; left--) {
+        BATON_CHECK(dao_free(program->place, address) != DAO_OK);
+        address = owned_now();
+    }
 }
 
 /* ---- the program ---- */

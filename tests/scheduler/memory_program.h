@@ -22,6 +22,8 @@
     X(STEP, step) /* a step around two blocks */                                                             \
     X(LEASE, lease)                                                                                          \
     X(EVENTS, events)                                                                                        \
+    X(OWN, own)     /* makes a handle, shows its address, and releases it */                                 \
+    X(WRONG, wrong) /* frees such an address, which is not the program's */                                  \
     X(TAG, tag)
 
 enum {

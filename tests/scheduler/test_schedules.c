@@ -43,6 +43,8 @@ static const scenario_t scenarios[] = {
                     .size_bytes = 300),
     MEMORY_SCENARIO("small blocks, trimmed", 3, HOST, .calls = CALL(PASS) | CALL(TRIM) | CALL(STATS),
                     .call_count = 4, .size_bytes = 100),
+    MEMORY_SCENARIO("wrong frees of small blocks", 3, HOST, .calls = CALL(OWN) | CALL(WRONG),
+                    .call_count = 12, .size_bytes = 100),
     MEMORY_SCENARIO("streams", 2, DEVICE, .calls = CALL(ORDER) | CALL(RECORD) | CALL(SYNC), .call_count = 3,
                     .size_bytes = 6 * KIB),
     MEMORY_SCENARIO("streams and plain blocks", 3, DEVICE,
