@@ -19,6 +19,7 @@
 #include <dao/host_register.h>
 #include <dao/lease.h>
 #include <dao/memory.h>
+#include <dao/mover.h>
 #include <dao/native.h>
 #include <dao/observe.h>
 #include <dao/own_memory.h>

@@ -77,6 +77,13 @@ typedef struct dao_place_config {
     uint32_t hardening;
     /** Whether steps are planned: dao/step_plan.h. */
     dao_step_plan_config_t step_plan;
+    /**
+     * The host's place, with GOOD_FIT or BEST_FIT: keep memory in pages of 2 MiB that move to where they are
+     * missing, as on a device, so that holes between blocks refuse no request that a limit has room for. A
+     * place with step plans does so anyway. Ignored where the system has not enough addresses, or pages are
+     * explicit huge ones.
+     */
+    bool host_pages;
 } dao_place_config_t;
 
 /**

@@ -3,8 +3,8 @@
  * @file
  * Memory pressure: what happens when memory is short, before an allocation fails.
  *
- * An allocation that finds no memory takes these steps, each once, and tries again after each one that freed
- * something:
+ * An allocation that finds no memory takes these steps, each once but callbacks, and tries again after each
+ * one that freed something:
  *
  *     1. frees that wait for a stream
  *     2. free memory of the place: moved, merged, or newly taken
@@ -24,11 +24,16 @@ DAO_BEGIN_DECLS
 /** Most callbacks at a time, of all places together. */
 #define DAO_PRESSURE_CALLBACK_COUNT_MAX 64
 
+/** Most calls of one callback for one allocation. */
+#define DAO_PRESSURE_ASK_COUNT_MAX 4096
+
 /**
- * Frees memory of a place on request. Called at most once an allocation, by the allocating thread, with no
- * lock held. Several threads may call it at the same time. It may call any function of the library but
- * dao_finalize(), which answers DAO_ERR_REENTRANT. An allocation inside of it that finds no memory calls no
- * callback and does not wait.
+ * Frees memory of a place on request. Called by the allocating thread, with no lock held. It may wait, as for
+ * bytes that are on their way to a file. It is called again for the same allocation as long as it answers
+ * that it freed some, less of the place is in use than before the call, and the allocation still finds no
+ * memory; at most DAO_PRESSURE_ASK_COUNT_MAX times. Several threads may call it at the same time. It may call
+ * any function of the library but dao_finalize(), which answers DAO_ERR_REENTRANT. An allocation inside of it
+ * that finds no memory calls no callback and does not wait.
  *
  * @param place         Where memory is short.
  * @param needed_bytes  What the allocation asks for.

@@ -8,6 +8,7 @@
 #include <dao/dao.hpp>
 
 #include <c10/core/CPUAllocator.h>
+#include <c10/core/StorageImpl.h>
 #include <c10/util/Exception.h>
 
 #include <atomic>
@@ -97,6 +98,17 @@ int dao_torch_cpu_install()
     return static_cast<int>(DAO_OK);
 }
 
+int dao_torch_cpu_install_in_pages()
+{
+    dao_place_config_t config = {};
+    config.host_pages = true;
+    dao_status_t status = ::dao_place_configure(host, &config);
+    if (status != DAO_OK && status != DAO_ERR_BUSY) {
+        return dao_plugin_answer(status);
+    }
+    return dao_torch_cpu_install();
+}
+
 int dao_torch_cpu_limit(std::size_t limit_bytes)
 {
     return dao_plugin_answer(::dao_limit_set(host, limit_bytes));
@@ -125,4 +137,10 @@ std::size_t dao_torch_cpu_step_plan_stats(char *out_text, std::size_t text_bytes
 const char *dao_torch_cpu_last_message()
 {
     return dao_plugin_message();
+}
+
+std::size_t dao_torch_cpu_storage_use_count(void *storage)
+{
+    return storage == nullptr ? 0
+                              : c10::raw::intrusive_ptr::use_count(static_cast<c10::StorageImpl *>(storage));
 }

@@ -23,6 +23,13 @@ DAO_BEGIN_DECLS
 DAO_API int dao_torch_cpu_install(void);
 
 /**
+ * dao_torch_cpu_install() with a limit that training is to stay within: the host place keeps its memory in
+ * pages (dao_place_config_t::host_pages), so that holes between tensors refuse none. A place that has started
+ * stays as it is. The limit itself is to be set by dao_torch_cpu_limit() or dao_limit_set().
+ */
+DAO_API int dao_torch_cpu_install_in_pages(void);
+
+/**
  * Sets the limit of the host place, 0 for none, as dao_limit_set(). Returns 0, or a dao_status_t. Threads:
  * any. Waits: never.
  */
@@ -61,6 +68,16 @@ DAO_API size_t dao_torch_cpu_step_plan_stats(char *out_text, size_t text_bytes);
  * Threads: any, each has its own. Waits: never.
  */
 DAO_API const char *dao_torch_cpu_last_message(void);
+
+/**
+ * Returns how many references a storage of PyTorch has: one for each tensor over it, and one for each object
+ * of Python that names it.
+ *
+ * @param storage  c10::StorageImpl, as `_cdata` of a storage in Python; NULL: the answer is 0.
+ *
+ * Threads: any that holds a reference. Waits: never. Cost: O(1).
+ */
+DAO_API size_t dao_torch_cpu_storage_use_count(void *storage);
 
 DAO_END_DECLS
 

@@ -7,10 +7,11 @@
 
    The allocator's own means come before: idle blocks of other streams, moving free pages, growing. Each step
    runs once an allocation, and tries again only after it freed something. Callbacks try again after each one
-   that did. Memory freed by a callback or another thread may be cached at another host place: then that cache
-   is trimmed, and there is one attempt more. So there are at most 6 + 2 * DAO_PRESSURE_CALLBACK_COUNT_MAX
-   attempts, and two for each free while it waits. A request that no free could satisfy, because it is larger
-   than a limit or the device, takes the first step alone.
+   that did, and ask the same one again as long as less is in use after it. Memory freed by a callback or
+   another thread may be cached at another host place: then that cache is trimmed, and there is one attempt
+   more. So there are at most 6 attempts, two for each call of a callback, of which each has at most
+   DAO_PRESSURE_ASK_COUNT_MAX, and two for each free while it waits. A request that no free could satisfy,
+   because it is larger than a limit or the device, takes the first step alone.
 
    Callbacks are a table of slots, guarded by the lock:
 
@@ -153,15 +154,16 @@ static pressure_slot_t *next_locked(dao_place_t place, uint64_t after, uint64_t 
     return next;
 }
 
-/* Calls a callback without the lock. */
-static size_t run_locked(pressure_slot_t *callback, size_t needed_bytes)
+/* Calls a callback without the lock. *out_used_bytes is what the place had in use before. */
+static size_t run_locked(pressure_slot_t *callback, const dao_pressure_need_t *need, uint64_t *out_used_bytes)
 {
     callback->running_count++;
     running_here = callback;
     unlock();
     DAO_ASSERT_UNLOCKED();
+    *out_used_bytes = need->allocator->ops->used_get(need->allocator);
     dao_callback_begin();
-    size_t freed_bytes = callback->function(callback->place, needed_bytes, callback->user);
+    size_t freed_bytes = callback->function(callback->place, need->request->size_bytes, callback->user);
     dao_callback_end();
     lock();
     running_here = NULL;
@@ -333,6 +335,22 @@ static void try_after_frees(ladder_t *ladder)
     }
 }
 
+/* Calls a callback, and tries again if it says that it freed some. Returns true if it is worth asking again:
+   less is in use than before, and that is still not enough. */
+static bool ask_locked(ladder_t *ladder, pressure_slot_t *callback)
+{
+    const dao_pressure_need_t *need = ladder->need;
+    uint64_t used_bytes;
+    bool has_freed = run_locked(callback, need, &used_bytes) > 0;
+    unlock();
+    bool is_again = has_freed && need->allocator->ops->used_get(need->allocator) < used_bytes;
+    if (has_freed) {
+        try_after_frees(ladder);
+    }
+    lock();
+    return is_again && dao_allocator_is_short(ladder->status);
+}
+
 static void ask_callbacks(ladder_t *ladder)
 {
     const dao_pressure_need_t *need = ladder->need;
@@ -340,17 +358,15 @@ static void ask_callbacks(ladder_t *ladder)
         return;
     }
     lock();
-    uint64_t last = pressure.last_id;
-    pressure_slot_t *callback = next_locked(need->place, 0, last);
-    while (callback != NULL) {
+    uint64_t last = pressure.last_id, after = 0;
+    uint32_t ask_count = 0; /* of the one to be called next */
+    pressure_slot_t *callback = next_locked(need->place, after, last);
+    while (callback != NULL && dao_allocator_is_short(ladder->status)) {
         uint64_t id = callback->id;
-        bool has_freed = run_locked(callback, need->request->size_bytes) > 0;
-        unlock();
-        if (has_freed) {
-            try_after_frees(ladder);
-        }
-        lock();
-        callback = dao_allocator_is_short(ladder->status) ? next_locked(need->place, id, last) : NULL;
+        bool is_again = ask_locked(ladder, callback);
+        ask_count = is_again && ask_count + 1 < DAO_PRESSURE_ASK_COUNT_MAX ? ask_count + 1 : 0;
+        after = ask_count > 0 ? id - 1 : id; /* one that was removed meanwhile is not found again */
+        callback = next_locked(need->place, after, last);
     }
     unlock();
 }

@@ -74,6 +74,10 @@ static dao_status_t config_check(dao_place_t place, const dao_place_config_t *co
     if (status != DAO_OK) {
         return status;
     }
+    if (config->host_pages && place.kind != DAO_PLACE_KIND_CPU) {
+        return dao_error(DAO_ERR_INVALID, "%s: host_pages is for the host's place; devices map pages anyway",
+                         text);
+    }
     if (config->no_page_mapping && place.kind != DAO_PLACE_KIND_DEVICE) {
         return dao_error(DAO_ERR_INVALID, "%s: no_page_mapping is for device places; this one has no pages",
                          text);

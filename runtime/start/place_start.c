@@ -4,8 +4,8 @@
 
        strategy      device                     pinned                   cpu
        good, best    thread_cache.c             pinned.c                 thread_cache.c
-                     device_memory.c                                     host.c; with step plans host_pages.c
-       the others    stream_ordered.c           stream_ordered.c         strategy.c
+                     device_memory.c                                     host.c; with step plans or
+   host_pages: host_pages.c the others    stream_ordered.c           stream_ordered.c         strategy.c
                      strategy.c                 strategy.c               malloc and mmap
                      memory_alloc, _free        pinned_alloc, _free
 
@@ -137,7 +137,7 @@ static dao_status_t start_host(const char *name, dao_range_fit_t fit, const dao_
 {
     dao_allocator_t *large = NULL;
     dao_status_t status = DAO_ERR_NO_HOST_MEMORY;
-    if (dao_step_plan_is_on(&config->step_plan, origin->step_plan) &&
+    if ((config->host_pages || dao_step_plan_is_on(&config->step_plan, origin->step_plan)) &&
         dao_host_pages_suit(origin->host_settings)) {
         status = start_host_pages(name, fit, config, origin, &large);
     }

@@ -69,6 +69,43 @@ static void a_callback_that_frees_nothing_is_asked_once(void)
     give(device, block);
 }
 
+/* Blocks that a callback gives up one at a time. */
+typedef struct stashes {
+    void *blocks[5];
+    size_t count;
+    int call_count;
+} stashes_t;
+
+static size_t give_one_up(dao_place_t place, size_t needed_bytes, void *user)
+{
+    (void)needed_bytes;
+    stashes_t *stashes = user;
+    stashes->call_count++;
+    if (stashes->count == 0) {
+        return 0;
+    }
+    give(place, stashes->blocks[--stashes->count]);
+    return 1;
+}
+
+static void a_callback_is_asked_again_as_long_as_it_frees(void)
+{
+    stashes_t stashes = {.count = 5};
+    for (size_t i = 0; i < stashes.count; i++) {
+        stashes.blocks[i] = take(device, 12 * MIB);
+    }
+    uint64_t id;
+    CU_ASSERT_EQUAL_FATAL(dao_pressure_callback_add(device, give_one_up, &stashes, &id), DAO_OK);
+    void *block = take(device, 32 * MIB); /* 4 MiB are free: three of them have to go */
+    CU_ASSERT_EQUAL(stashes.call_count, 3);
+    CU_ASSERT_EQUAL(stashes.count, 2);
+    CU_ASSERT_EQUAL(failed_count(device), 0);
+    take_and_fail(device, 60 * MIB, DAO_ERR_NO_DEVICE_MEMORY); /* two more, and one call that has nothing */
+    CU_ASSERT_EQUAL(stashes.call_count, 6);
+    give(device, block);
+    CU_ASSERT_EQUAL(dao_pressure_callback_remove(id), DAO_OK);
+}
+
 static size_t stop_the_library(dao_place_t place, size_t needed_bytes, void *user)
 {
     (void)place;
@@ -636,6 +673,7 @@ static void every_failure_on_the_way_leaves_all_as_it_was(void)
 static CU_TestInfo callback_tests[] = {
     {"a callback that frees lets the allocation succeed", a_callback_that_frees_lets_the_allocation_succeed},
     {"a callback that frees nothing is asked once", a_callback_that_frees_nothing_is_asked_once},
+    {"a callback is asked again as long as it frees", a_callback_is_asked_again_as_long_as_it_frees},
     {"a callback cannot stop the library", a_callback_cannot_stop_the_library},
     {"callbacks are asked in order until it fits", callbacks_are_asked_in_order_until_it_fits},
     {"callbacks that only claim to free end with the error",

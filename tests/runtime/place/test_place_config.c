@@ -342,6 +342,31 @@ static void a_device_can_be_one_range_without_mapping(void)
     CU_ASSERT_EQUAL(stats_of(device).grow_count, 1);
 }
 
+/* Every second of small blocks is freed, which leaves holes of 3 MiB, and then as much is asked for in one
+   piece as the limit has left. */
+static void pages_of_the_host_have_no_holes_within_a_limit(void)
+{
+    enum { COUNT = 8 };
+    for (int is_paged = 0; is_paged < 2; is_paged++) {
+        again();
+        configure(host, (dao_place_config_t){.limit_bytes = COUNT * 4 * MIB, .host_pages = is_paged == 1});
+        void *blocks[COUNT];
+        for (int i = 0; i < COUNT; i++) {
+            blocks[i] = take(host, 4 * MIB - 4 * KIB);
+        }
+        for (int i = 0; i < COUNT; i += 2) {
+            give(host, blocks[i]);
+        }
+        void *large = dao_alloc(host, COUNT / 2 * 2 * MIB);
+        CU_ASSERT_EQUAL(large != NULL, is_paged == 1);
+        CU_ASSERT_TRUE(stats_of(host).reserved_bytes <= COUNT * 4 * MIB);
+        give(host, large);
+        for (int i = 1; i < COUNT; i += 2) {
+            give(host, blocks[i]);
+        }
+    }
+}
+
 static void segments_grow_by_what_is_said(void)
 {
     configure(host, (dao_place_config_t){.segment_bytes = 3 * MIB + 1});
@@ -460,6 +485,7 @@ static void a_config_that_cannot_be_is_refused_by_name(void)
         {device, {.initial_bytes = 1024 * GIB + 1}, DAO_ERR_INVALID, "1 TiB"},
         {host, {.segment_bytes = SIZE_MAX}, DAO_ERR_INVALID, "1 TiB"},
         {host, {.no_page_mapping = true}, DAO_ERR_INVALID, "no_page_mapping"},
+        {device, {.host_pages = true}, DAO_ERR_INVALID, "host_pages"},
         {pinned, {.no_page_mapping = true}, DAO_ERR_INVALID, "pinned:0"},
         {device, {.small_bytes = 32 * KIB + 1}, DAO_ERR_INVALID, "32768"},
         {device, {.strategy = DAO_STRATEGY_SYSTEM, .small_bytes = 1}, DAO_ERR_INVALID, "good_fit"},
@@ -656,6 +682,7 @@ static CU_TestInfo tests[] = {
     {"every strategy follows streams", every_strategy_follows_streams},
     {"the first memory is there when a place starts", the_first_memory_is_there_when_a_place_starts},
     {"a device can be one range without mapping", a_device_can_be_one_range_without_mapping},
+    {"pages of the host have no holes within a limit", pages_of_the_host_have_no_holes_within_a_limit},
     {"segments grow by what is said", segments_grow_by_what_is_said},
     {"a limit holds from the start", a_limit_holds_from_the_start},
     {"first memory that is not there fails the start alone",

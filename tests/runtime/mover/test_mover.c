@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Memory of the program's own that leaves and comes back: contents, order, limits, failures, releases. */
+#include "base/report/fault.h"
+#include "base/threads/sync.h"
+#include "tests/support/suite.h"
+
+#include <dao/dao.h>
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static const char *directory;
+static dao_mover_t *mover;
+
+static int start(void)
+{
+    directory = getenv("TMPDIR") != NULL ? getenv("TMPDIR") : "/tmp";
+    return dao_init(NULL) == DAO_OK ? 0 : 1;
+}
+
+static int stop(void)
+{
+    return dao_finalize() == DAO_OK ? 0 : 1;
+}
+
+static void open_mover(uint64_t pinned_bytes, uint64_t file_bytes)
+{
+    dao_mover_config_t config = {.pinned_bytes = pinned_bytes,
+                                 .directory = file_bytes != 0 ? directory : NULL,
+                                 .file_bytes = file_bytes};
+    CU_ASSERT_EQUAL_FATAL(dao_mover_create(&config, &mover), DAO_OK);
+}
+
+static dao_mover_stats_t stats(void)
+{
+    dao_mover_stats_t figures = {0};
+    CU_ASSERT_EQUAL(dao_mover_stats_get(mover, &figures), DAO_OK);
+    return figures;
+}
+
+static void fill(char *bytes, size_t size_bytes, uint64_t seed)
+{
+    for (size_t i = 0; i < size_bytes; i++) {
+        bytes[i] = (char)(dao_random_next(&seed) & 0x7f);
+    }
+}
+
+/* Moves bytes out, loses them, and brings them back to another address. */
+static void there_and_back(size_t size_bytes, uint64_t seed)
+{
+    static char source[4 * MIB], copy[4 * MIB], target[4 * MIB];
+    CU_ASSERT_FATAL(size_bytes <= sizeof(source));
+    memset(target, 0, sizeof(target));
+    fill(source, size_bytes, seed);
+    memcpy(copy, source, size_bytes);
+    dao_parked_t *parked = NULL;
+    CU_ASSERT_EQUAL_FATAL(dao_mover_out(mover, source, size_bytes, &parked), DAO_OK);
+    CU_ASSERT_EQUAL(dao_parked_wait(parked), DAO_OK);
+    memset(source, 0xee, size_bytes);
+    for (int i = 0; i < 2; i++) { /* what came back once is still parked */
+        CU_ASSERT_EQUAL(dao_mover_in(mover, parked, target), DAO_OK);
+        CU_ASSERT_EQUAL(dao_parked_wait(parked), DAO_OK);
+        CU_ASSERT_EQUAL(memcmp(target, copy, size_bytes), 0);
+        memset(target, 0, size_bytes);
+    }
+    dao_parked_release(parked);
+}
+
+static void bytes_come_back_from_both_tiers(void)
+{
+    const struct {
+        uint64_t pinned_bytes, file_bytes;
+    } tiers[] = {{64 * MIB, 0}, {0, 64 * MIB}, {MIB, 64 * MIB}};
+    const size_t sizes[] = {1, 255, 4096, 4097, 3 * MIB + 5};
+    for (size_t i = 0; i < sizeof(tiers) / sizeof(tiers[0]); i++) {
+        open_mover(tiers[i].pinned_bytes, tiers[i].file_bytes);
+        for (size_t j = 0; j < sizeof(sizes) / sizeof(sizes[0]); j++) {
+            there_and_back(sizes[j], 100 * i + j);
+        }
+        dao_mover_stats_t figures = stats();
+        CU_ASSERT_EQUAL(figures.parked_count, 0);
+        CU_ASSERT_EQUAL(figures.pinned_bytes, 0);
+        CU_ASSERT_EQUAL(figures.file_bytes, 0);
+        CU_ASSERT_EQUAL(figures.lanes[DAO_MOVE_OUT].done_count, 5);
+        CU_ASSERT_EQUAL(figures.lanes[DAO_MOVE_IN].done_count, 10);
+        CU_ASSERT_EQUAL(dao_mover_done(mover, DAO_MOVE_IN), 10);
+        CU_ASSERT_EQUAL(figures.lanes[DAO_MOVE_IN].moved_bytes, 2 * figures.lanes[DAO_MOVE_OUT].moved_bytes);
+        dao_mover_destroy(mover);
+    }
+}
+
+static void a_way_in_follows_its_way_out(void)
+{
+    open_mover(0, 64 * MIB);
+    enum { COUNT = 8 };
+    static char source[COUNT * MIB], target[COUNT * MIB];
+    memset(target, 0, sizeof(target));
+    fill(source, COUNT * MIB, 7);
+    dao_parked_t *parked[COUNT];
+    for (int i = 0; i < COUNT; i++) { /* nothing is waited for: the last is asked back first */
+        CU_ASSERT_EQUAL_FATAL(dao_mover_out(mover, source + (size_t)i * MIB, MIB, &parked[i]), DAO_OK);
+    }
+    for (int i = COUNT - 1; i >= 0; i--) {
+        CU_ASSERT_EQUAL(dao_mover_in(mover, parked[i], target + (size_t)i * MIB), DAO_OK);
+    }
+    for (int i = 0; i < COUNT; i++) {
+        CU_ASSERT_EQUAL(dao_parked_wait(parked[i]), DAO_OK);
+        dao_parked_release(parked[i]);
+    }
+    CU_ASSERT_EQUAL(memcmp(source, target, COUNT * MIB), 0);
+    dao_mover_destroy(mover);
+}
+
+static void pinned_memory_comes_first_and_what_has_no_room_is_refused(void)
+{
+    open_mover(2 * MIB, MIB);
+    static char bytes[2 * MIB];
+    dao_parked_t *pinned, *in_file, *refused = NULL;
+    CU_ASSERT_EQUAL_FATAL(dao_mover_out(mover, bytes, 2 * MIB, &pinned), DAO_OK);
+    CU_ASSERT_EQUAL(stats().pinned_bytes, 2 * MIB);
+    CU_ASSERT_EQUAL_FATAL(dao_mover_out(mover, bytes, MIB, &in_file), DAO_OK);
+    CU_ASSERT_EQUAL(stats().file_bytes, MIB);
+    CU_ASSERT_EQUAL(dao_mover_out(mover, bytes, 1, &refused), DAO_ERR_HOST_FULL);
+    CU_ASSERT_PTR_NULL(refused);
+    CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "2097152 of 2097152 bytes in use"));
+    dao_parked_release(pinned); /* still under way, perhaps: it goes when that has ended */
+    CU_ASSERT_EQUAL(dao_parked_wait(in_file), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_mover_out(mover, bytes, 1, &refused), DAO_OK);
+    CU_ASSERT_EQUAL(dao_parked_wait(refused), DAO_OK);
+    CU_ASSERT_EQUAL(stats().parked_count, 2);
+    dao_mover_destroy(mover); /* with two of them parked */
+}
+
+static void a_refused_write_is_told_and_the_source_stays(void)
+{
+    open_mover(0, 8 * MIB);
+    static char bytes[MIB], copy[MIB];
+    fill(bytes, MIB, 3);
+    memcpy(copy, bytes, MIB);
+    dao_fault_arm(DAO_FAULT_FILE_WRITE, 0, false);
+    dao_parked_t *parked;
+    CU_ASSERT_EQUAL_FATAL(dao_mover_out(mover, bytes, MIB, &parked), DAO_OK);
+    dao_status_t status = dao_parked_wait(parked);
+    bool has_failed = dao_fault_disarm() > 0; /* builds without fault points see no failure */
+    CU_ASSERT_EQUAL(status != DAO_OK, has_failed);
+    CU_ASSERT_EQUAL(memcmp(bytes, copy, MIB), 0);
+    if (has_failed) {
+        CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "a move of 1048576 bytes failed"));
+        CU_ASSERT_NOT_EQUAL(dao_mover_in(mover, parked, bytes), DAO_OK);
+        CU_ASSERT_EQUAL(stats().lanes[DAO_MOVE_OUT].failed_count, 1);
+    }
+    dao_parked_release(parked);
+    there_and_back(MIB, 4); /* the next one works */
+    dao_mover_destroy(mover);
+}
+
+static void bad_arguments_are_refused(void)
+{
+    dao_mover_config_t nowhere = {0}, missing = {.directory = "/nowhere/at/all"};
+    dao_mover_t *none = NULL;
+    CU_ASSERT_EQUAL(dao_mover_create(NULL, &none), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_mover_create(&nowhere, &none), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_mover_create(&nowhere, NULL), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_mover_create(&missing, &none), DAO_ERR_IO);
+    dao_mover_config_t no_device = {.pinned_bytes = MIB, .pinned_device = 4000};
+    CU_ASSERT_EQUAL(dao_mover_create(&no_device, &none), DAO_ERR_NO_DEVICE);
+    CU_ASSERT_PTR_NULL(none);
+    open_mover(MIB, 0);
+    char byte = 1;
+    dao_parked_t *parked = NULL;
+    dao_mover_stats_t figures;
+    CU_ASSERT_EQUAL(dao_mover_out(mover, &byte, 0, &parked), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_mover_out(mover, NULL, 1, &parked), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_mover_out(NULL, &byte, 1, &parked), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_mover_out(mover, &byte, 1, NULL), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_mover_in(mover, NULL, &byte), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_parked_wait(NULL), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_mover_stats_get(mover, NULL), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_mover_stats_get(NULL, &figures), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_mover_done(NULL, DAO_MOVE_OUT), 0);
+    dao_parked_release(NULL);
+    dao_mover_destroy(NULL);
+    dao_mover_destroy(mover);
+}
+
+/* A random program of moves and releases from two threads, against the bytes that each item had. */
+static void *move_at_random(void *user)
+{
+    uint64_t seed = *(uint64_t *)user;
+    enum { COUNT = 12, ITEM_BYTES_MAX = 70000 };
+    struct {
+        dao_parked_t *parked;
+        size_t size_bytes;
+        uint64_t seed;
+    } items[COUNT] = {0};
+    char bytes[ITEM_BYTES_MAX], expected[ITEM_BYTES_MAX];
+    for (int round = 0; round < 300; round++) {
+        size_t i = dao_random_next(&seed) % COUNT;
+        if (items[i].parked == NULL) {
+            items[i].size_bytes = 1 + dao_random_next(&seed) % ITEM_BYTES_MAX;
+            items[i].seed = dao_random_next(&seed);
+            fill(bytes, items[i].size_bytes, items[i].seed);
+            CU_ASSERT_EQUAL_FATAL(dao_mover_out(mover, bytes, items[i].size_bytes, &items[i].parked), DAO_OK);
+            CU_ASSERT_EQUAL(dao_parked_wait(items[i].parked), DAO_OK);
+        } else {
+            fill(expected, items[i].size_bytes, items[i].seed);
+            CU_ASSERT_EQUAL(dao_mover_in(mover, items[i].parked, bytes), DAO_OK);
+            CU_ASSERT_EQUAL(dao_parked_wait(items[i].parked), DAO_OK);
+            CU_ASSERT_EQUAL(memcmp(bytes, expected, items[i].size_bytes), 0);
+            if (dao_random_next(&seed) % 2 == 0) {
+                dao_parked_release(items[i].parked);
+                items[i].parked = NULL;
+            }
+        }
+    }
+    for (size_t i = 0; i < COUNT; i++) {
+        dao_parked_release(items[i].parked);
+    }
+    return NULL;
+}
+
+static void two_threads_move_at_random(void)
+{
+    open_mover(300000, 64 * MIB);
+    uint64_t seed = dao_test_seed("two threads move at random", 11), seeds[2] = {seed, seed + 1};
+    dao_thread_t threads[2];
+    for (int i = 0; i < 2; i++) {
+        CU_ASSERT_EQUAL_FATAL(dao_thread_start(&threads[i], "mover", move_at_random, &seeds[i]), DAO_OK);
+    }
+    for (int i = 0; i < 2; i++) {
+        dao_thread_join(&threads[i]);
+    }
+    dao_mover_stats_t figures = stats();
+    CU_ASSERT_EQUAL(figures.parked_count, 0);
+    CU_ASSERT_EQUAL(figures.pinned_bytes + figures.file_bytes, 0);
+    dao_mover_destroy(mover);
+}
+
+static void a_forked_child_is_refused(void)
+{
+    open_mover(MIB, 0);
+    pid_t child = fork();
+    if (child == 0) {
+        char byte = 1;
+        dao_parked_t *parked;
+        int code = dao_mover_out(mover, &byte, 1, &parked) == DAO_ERR_FORKED ? 0 : 1;
+        dao_mover_destroy(mover);
+        _exit(code);
+    }
+    int status = -1;
+    CU_ASSERT_EQUAL(waitpid(child, &status, 0), child);
+    CU_ASSERT_EQUAL(status, 0);
+    dao_mover_destroy(mover);
+}
+
+int main(void)
+{
+    static CU_TestInfo tests[] = {
+        {"bytes come back from both tiers", bytes_come_back_from_both_tiers},
+        {"a way in follows its way out", a_way_in_follows_its_way_out},
+        {"pinned memory comes first, and what has no room is refused",
+         pinned_memory_comes_first_and_what_has_no_room_is_refused},
+        {"a refused write is told, and the source stays", a_refused_write_is_told_and_the_source_stays},
+        {"bad arguments are refused", bad_arguments_are_refused},
+        {"two threads move at random", two_threads_move_at_random},
+        {"a forked child is refused", a_forked_child_is_refused},
+        CU_TEST_INFO_NULL};
+    CU_SuiteInfo suites[] = {{"mover", start, stop, NULL, NULL, tests}, CU_SUITE_INFO_NULL};
+    return dao_suite_run(suites);
+}
