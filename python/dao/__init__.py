@@ -6,6 +6,8 @@
         train_step()
     print(dao.fit("step.dao", memory="8GiB")["sentence"])
 
+dao.torch.offload() trains in less memory than a step needs.
+
 The functions on files need the command `dao`; record() needs PyTorch, from 1.13 on."""
 from dao.command import CommandError, fit, info, plan, run, simulate
 

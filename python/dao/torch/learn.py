@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a step does with memory, as its hooks see it. Each call of a hook ends a "kernel"."""
+
+
+class Record:
+    """Of a storage that was kept: after which kernel it was packed; since which kernel nobody else had it;
+    after which kernels it was unpacked; in which one it was freed."""
+
+    __slots__ = ("number", "size_bytes", "packed", "sole", "unpacked", "freed")
+
+    def __init__(self, number, size_bytes, packed):
+        self.number, self.size_bytes, self.packed = number, size_bytes, packed
+        self.sole = self.freed = None
+        self.unpacked = []
+
+
+class Learner:
+    """A step's records, and of each kernel its time and the most bytes in use beside the kept storages."""
+
+    def __init__(self):
+        self.records = []
+        self.events = []  # 2 * record + is_unpack
+        self.times_ns = []
+        self.other_bytes = []
+        self.names = []  # of the operator that packed or unpacked
+        self.most_other = 0
+        self.peak = (0, 0, 0)  # most bytes in use, of these beside the kept storages, the kernel
+
+    def note_peak(self, peak_bytes, resident_bytes):
+        self.most_other = max(self.most_other, peak_bytes - resident_bytes)
+        self.peak = max(self.peak, (peak_bytes, peak_bytes - resident_bytes, len(self.times_ns)))
+
+    def end_kernel(self, time_ns, name):
+        self.times_ns.append(max(time_ns, 0))
+        self.other_bytes.append(self.most_other)
+        self.names.append(name)
+        self.most_other = 0
+
+    def pack(self, item):
+        if item.record is None:
+            item.record = Record(len(self.records), item.size_bytes, len(self.times_ns) - 1)
+            self.records.append(item.record)
+        self.events.append(2 * item.record.number)
+
+    def unpack(self, item):
+        record = item.record
+        if record is None:  # of a step before
+            self.events.append(-1)
+            return
+        record.unpacked.append(len(self.times_ns) - 1)
+        self.events.append(2 * record.number + 1)
+
+    def sole(self, item):
+        if item.record is not None and item.record.sole is None:
+            item.record.sole = len(self.times_ns)
+
+    def close(self, item):
+        if item.record is not None:
+            item.record.freed = len(self.times_ns)
+
+    def peak_text(self):
+        """Where the most bytes were, and what of them no hook can move."""
+        peak_bytes, other_bytes, kernel = self.peak
+        phase = {"pack": "forward", "unpack": "backward"}.get(
+            self.names[min(kernel, len(self.names) - 1)],
+            "what follows the last hook, such as the optimizer's step")
+        return (f"the most was in {phase}; {other_bytes / 1e6:.1f} MB of it "
+                f"({100 * other_bytes / max(1, peak_bytes):.0f} %) no hook can move")
+
+    def signature(self):
+        return tuple(self.events), tuple(record.size_bytes for record in self.records)
+
+    def accesses(self):
+        """Returns for each kernel which records it uses, as {record's number: is it the first use}."""
+        count = len(self.times_ns)
+        uses = [{} for _ in range(count)]
+        for record in self.records:
+            first = record.packed + 1
+            last = count - 1 if record.freed is None else min(record.freed, count - 1)
+            if first >= count:
+                continue
+            used = set(range(first, min(record.sole if record.sole is not None else last, last) + 1))
+            if record.unpacked:
+                used.update(range(record.unpacked[0] + 1, last + 1))
+            used.add(first)
+            for kernel in used:
+                if kernel < count:
+                    uses[kernel][record.number] = kernel == first
+        return uses

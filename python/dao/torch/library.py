@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""libdao as ctypes sees it, by the plug-in for PyTorch on the CPU: the calls that offload() needs, and
+nothing else."""
+import ctypes
+import os
+from ctypes import POINTER, Structure, byref, c_bool, c_char_p, c_int, c_int32, c_size_t, c_uint32, c_uint64
+from ctypes import c_void_p
+
+OUT, IN = 0, 1  # lanes of a mover
+HOST_IN, HOST_OUT = 1, 2  # streams of a plan
+STREAM_COUNT = 5
+NO_WAIT = -(2**31)
+READ, WRITE = 0, 1
+
+
+class Place(Structure):
+    _fields_ = [("kind", c_int), ("index", c_int32)]
+
+
+HOST = Place(0, 0)
+
+
+class Stats(Structure):
+    """dao_stats_t: its first eight numbers, and room for the others."""
+    _fields_ = [(name, c_uint64) for name in (
+        "requested_bytes", "used_bytes", "reserved_bytes", "peak_requested_bytes", "peak_used_bytes",
+        "peak_reserved_bytes", "largest_hole_bytes", "limit_bytes")] + [("others", c_uint64 * 16)]
+
+
+class MoverConfig(Structure):
+    _fields_ = [("pinned_bytes", c_uint64), ("pinned_device", c_int32), ("directory", c_char_p),
+                ("file_bytes", c_uint64), ("file_engine", c_int)]
+
+
+class LaneStats(Structure):
+    _fields_ = [(name, c_uint64) for name in (
+        "queued_count", "done_count", "failed_count", "moved_bytes", "busy_ns")]
+
+
+class MoverStats(Structure):
+    _fields_ = [("lanes", LaneStats * 2), ("pinned_bytes", c_uint64), ("file_bytes", c_uint64),
+                ("parked_count", c_uint64)]
+
+
+class SwapTensor(Structure):
+    _fields_ = [("size_bytes", c_uint64), ("is_persistent", c_bool)]
+
+
+class SwapUse(Structure):
+    _fields_ = [("tensor", c_uint32), ("access", c_int)]
+
+
+class SwapKernel(Structure):
+    _fields_ = [("time_ns", c_uint64), ("workspace_bytes", c_uint64), ("uses", POINTER(SwapUse)),
+                ("use_count", c_uint32), ("is_repeatable", c_bool)]
+
+
+class SwapTier(Structure):
+    _fields_ = [("in_bytes_per_second", c_uint64), ("out_bytes_per_second", c_uint64),
+                ("shared_bytes_per_second", c_uint64), ("latency_ns", c_uint64), ("limit_bytes", c_uint64),
+                ("duplex", c_int)]
+
+
+class SwapProblem(Structure):
+    _fields_ = [("tensors", POINTER(SwapTensor)), ("tensor_count", c_uint32),
+                ("kernels", POINTER(SwapKernel)), ("kernel_count", c_uint32), ("capacity_bytes", c_uint64),
+                ("host", SwapTier), ("file", SwapTier), ("alignment_bytes", c_uint32),
+                ("page_bytes", c_uint64)]
+
+
+class SwapBound(Structure):
+    _fields_ = [(name, c_uint64) for name in (
+        "step_ns", "compute_ns", "volume_ns", "window_ns", "in_bytes", "out_bytes", "peak_bytes",
+        "least_capacity_bytes")] + [
+            ("least_capacity_kernel", c_uint32), ("window_first_kernel", c_uint32),
+            ("window_kernel_count", c_uint32), ("window_added_ns", c_uint64), ("window_binding", c_int),
+            ("lookahead_ns", c_uint64), ("lookahead_kernels", c_uint32)]
+
+
+class SwapFence(Structure):
+    _fields_ = [("done", c_int32 * STREAM_COUNT)]
+
+
+class SwapCopy(Structure):
+    _fields_ = [("tensor", c_uint32), ("is_in", c_bool), ("is_file", c_bool), ("offset_bytes", c_uint64),
+                ("size_bytes", c_uint64), ("address_bytes", c_uint64), ("slot_bytes", c_uint64),
+                ("after", SwapFence)]
+
+
+class SwapSchedule(Structure):
+    _fields_ = [("copies", POINTER(SwapCopy) * STREAM_COUNT), ("copy_count", c_uint32 * STREAM_COUNT),
+                ("kernel_after", POINTER(SwapFence)), ("use_address", POINTER(c_uint64)),
+                ("workspace_address", POINTER(c_uint64)), ("residents", c_void_p),
+                ("resident_count", c_uint32), ("arena_bytes", c_uint64), ("host_bytes", c_uint64),
+                ("file_bytes", c_uint64), ("in_bytes", c_uint64), ("out_bytes", c_uint64),
+                ("step_ns", c_uint64), ("fluid_step_ns", c_uint64)]
+
+
+class SwapPlanConfig(Structure):
+    _fields_ = [("granularity", c_int), ("addresses", c_int), ("part_bytes", c_uint64),
+                ("work_limit", c_uint64), ("time_limit_ns", c_uint64), ("is_cancelled", c_void_p),
+                ("cancel_user", c_void_p)]
+
+
+PressureFunction = ctypes.CFUNCTYPE(c_size_t, Place, c_size_t, c_void_p)
+
+SIGNATURES = {
+    "dao_torch_cpu_install_in_pages": (c_int,),
+    "dao_torch_cpu_storage_use_count": (c_size_t, c_void_p),
+    "dao_last_message": (c_char_p,),
+    "dao_status_name": (c_char_p, c_int),
+    "dao_limit_set": (c_int, Place, c_size_t),
+    "dao_trim": (c_int, Place, c_size_t, c_void_p),
+    "dao_stats_get": (c_int, Place, POINTER(Stats)),
+    "dao_stats_reset_peaks": (c_int, Place),
+    "dao_pressure_callback_add": (c_int, Place, PressureFunction, c_void_p, POINTER(c_uint64)),
+    "dao_pressure_callback_remove": (c_int, c_uint64),
+    "dao_mover_create": (c_int, POINTER(MoverConfig), POINTER(c_void_p)),
+    "dao_mover_destroy": (None, c_void_p),
+    "dao_mover_out": (c_int, c_void_p, c_void_p, c_size_t, POINTER(c_void_p)),
+    "dao_mover_in": (c_int, c_void_p, c_void_p, c_void_p),
+    "dao_mover_done": (c_uint64, c_void_p, c_int),
+    "dao_mover_stats_get": (c_int, c_void_p, POINTER(MoverStats)),
+    "dao_parked_wait": (c_int, c_void_p),
+    "dao_parked_release": (None, c_void_p),
+    "dao_swap_find_bound": (c_int, POINTER(SwapProblem), POINTER(SwapBound)),
+    "dao_swap_plan_make": (c_int, POINTER(SwapProblem), POINTER(SwapPlanConfig), POINTER(c_void_p)),
+    "dao_swap_plan_schedule": (POINTER(SwapSchedule), c_void_p),
+    "dao_swap_plan_destroy": (None, c_void_p),
+}
+
+
+class LibraryError(RuntimeError):
+    """A call of libdao was refused; `status` is its name."""
+
+    def __init__(self, status, message):
+        super().__init__(message)
+        self.status = status
+
+
+class Library:
+    """The functions of SIGNATURES as attributes; check() raises for a status that is not DAO_OK."""
+
+    def __init__(self, path):
+        plug_in = ctypes.CDLL(path)  # and libdao with it, whose symbols are found through it
+        for name, (result, *arguments) in SIGNATURES.items():
+            function = getattr(plug_in, name)
+            function.restype, function.argtypes = result, arguments
+            setattr(self, name.removeprefix("dao_"), function)
+
+    def check(self, status):
+        if status != 0:
+            raise LibraryError(self.status_name(status).decode(), self.last_message().decode())
+
+    def stats(self):
+        stats = Stats()
+        self.check(self.stats_get(HOST, byref(stats)))
+        return stats
+
+
+loaded = None
+
+
+def load():
+    """Returns the library, with its host place as PyTorch's allocator from the first call on."""
+    global loaded
+    if loaded is None:
+        path = os.environ.get("LIBDAO_TORCH_CPU", "libdao_torch_cpu.so")
+        try:
+            library = Library(path)
+        except OSError as error:
+            raise LibraryError("DAO_ERR_UNSUPPORTED", f"libdao_torch_cpu.so is not found ({error}); it is "
+                               "built where libtorch-dev is: set LIBDAO_TORCH_CPU to its path") from None
+        library.check(library.torch_cpu_install_in_pages())
+        loaded = library
+    return loaded

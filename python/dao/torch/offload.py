@@ -1,0 +1,439 @@
+# SPDX-License-Identifier: Apache-2.0
+"""offload(): training steps of PyTorch within a limit of memory.
+
+    step 1, 2    learn: what autograd keeps leaves on demand, as the place's limit asks for it
+    step 3 ...   follow a plan by dao/swap.h: what leaves is chosen, and comes back before it is asked for
+    otherwise    another batch, evaluation, an exception: on demand again, within the same limit
+
+The limit is the host place's own (dao_limit_set()), so that it holds whatever the hooks do. An allocation
+that finds no memory asks the pressure callback, which waits for what is on its way out."""
+import contextlib
+import traceback
+from ctypes import byref, c_uint64, c_void_p
+
+import torch
+
+from dao.recording.storages import storage_of
+from dao.torch import library as lib
+from dao.torch.learn import Learner
+from dao.torch.plan import Plan, Problem
+from dao.torch.report import report_text
+from dao.torch.stash import ChangedError, Stash, changed, now_ns
+
+SMALL_BYTES = 64 << 10  # smaller tensors stay: a move would cost more than their memory
+HOLES_SHARE = 50  # of the limit that a plan leaves for holes at first; doubled where it was too little
+UNKNOWN_SPEED = 10**9  # bytes/s of a lane that nothing has passed: then nothing had to leave
+PLAN_COUNT_MAX = 4  # shapes of steps whose plans are kept
+UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12,
+         "KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
+
+
+class OffloadError(RuntimeError):
+    """Training cannot go on within the limit; the text says what would."""
+
+
+def bytes_of(text):
+    """Returns the bytes of 1000, "8GiB", "500 MB"."""
+    if isinstance(text, int):
+        return text
+    digits = text.strip().rstrip("BbKkMmGgTtIi ")
+    unit = text.strip()[len(digits):].strip().upper()
+    try:
+        size_bytes = int(float(digits) * UNITS[unit])
+    except (ValueError, KeyError):
+        raise ValueError(f'"{text}" is no size: write 8GiB, 500MB, or a number of bytes') from None
+    if size_bytes <= 0:
+        raise ValueError(f'"{text}" is no size: it has to be more than 0')
+    return size_bytes
+
+
+class Kept:
+    """A tensor that stays, with its version."""
+
+    __slots__ = ("tensor", "version")
+
+    def __init__(self, tensor):
+        self.tensor, self.version = tensor, tensor._version
+
+
+def open_mover(library, to):
+    """Makes a mover of "pinned", "file:DIR", or both: a list of them, or "pinned,file:DIR"."""
+    config = lib.MoverConfig()
+    for target in to.split(",") if isinstance(to, str) else to:
+        kind, _, rest = target.strip().partition(":")
+        if kind == "pinned":
+            config.pinned_bytes = bytes_of(rest) if rest else 2**62
+        elif kind == "file" and rest:
+            config.directory = rest.encode()
+        else:
+            raise ValueError(f'to="{target}" is nothing to move to: write "pinned", "pinned:SIZE" or '
+                             '"file:DIRECTORY"')
+    mover = c_void_p()
+    library.check(library.mover_create(byref(config), byref(mover)))
+    return mover
+
+
+class Offload:
+    """See offload()."""
+
+    def __init__(self, model, optimizer, limit, to):
+        if any(p.device.type != "cpu" for p in model.parameters()):
+            raise OffloadError("the model is on a device; offload() takes models on the CPU so far")
+        if any(hasattr(module, "_orig_mod") for module in model.modules()):
+            raise OffloadError("torch.compile() decides itself what is kept, and runs hooks while it traces: "
+                               "give offload() the model that was not compiled")
+        self.model, self.optimizer = model, optimizer
+        self.has_pinned = "pinned" in (to if isinstance(to, str) else ",".join(to))
+        self.limit_bytes = bytes_of(limit)
+        self.library = lib.load()
+        self.mover = open_mover(self.library, to)
+        self.stash = Stash(self.library, self.mover)
+        self.stash.on_drop, self.stash.on_close = self.on_drop, self.on_close
+        self.hooks = torch.autograd.graph.saved_tensors_hooks(self.pack, self.unpack)
+        self.plans = []  # the one used last is the last
+        self.last_signature = self.last_plan = self.last_learner = self.unplanned = None
+        self.learner = self.plan = None
+        self.in_step = False
+        self.step_count = self.planned_count = self.deviated_count = 0
+        self.unmoved_bytes = 0  # kept, and too small or nobody's but the model's
+        self.step_ns = self.stall_ns = None
+        self.figures = {}
+        self.errors = []
+        self.holders = None
+        self.rehome()
+        self.callback = lib.PressureFunction(self.relieve)
+        self.callback_id = c_uint64()
+        self.library.check(self.library.pressure_callback_add(
+            lib.HOST, self.callback, None, byref(self.callback_id)))
+        try:
+            self.library.check(self.library.limit_set(lib.HOST, self.limit_bytes))
+        except lib.LibraryError as error:
+            self.close()
+            raise OffloadError(f"the limit of {self.limit_bytes} bytes cannot be set: {error}") from None
+
+    # ---- begin and end ----
+
+    def rehome(self):
+        """Gives weights and buffers memory of the place: they were made before it was PyTorch's allocator."""
+        moved = {}
+        with torch.no_grad():
+            for tensor in [*self.model.parameters(), *self.model.buffers()]:
+                storage = storage_of(tensor)
+                if storage is None or storage.nbytes() == 0:
+                    continue
+                if storage._cdata not in moved:
+                    home = torch.empty(storage.nbytes(), dtype=torch.uint8)
+                    home.set_(storage_of(home), 0, (storage.nbytes(),))
+                    source = torch.empty(0, dtype=torch.uint8).set_(storage, 0, (storage.nbytes(),), (1,))
+                    home.copy_(source)
+                    moved[storage._cdata] = (storage, storage_of(home))
+                tensor.data = torch.empty(0, dtype=tensor.dtype).set_(
+                    moved[storage._cdata][1], tensor.storage_offset(), tensor.size(), tensor.stride())
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        self.close()
+
+    def close(self):
+        """Ends it: the limit goes, and what is away comes back for graphs that still live."""
+        if self.mover is None:
+            return
+        self.library.pressure_callback_remove(self.callback_id)
+        self.library.check(self.library.limit_set(lib.HOST, 0))
+        self.figures = self.totals()
+        self.stash.bring_all()
+        self.library.mover_destroy(self.mover)
+        self.mover = self.stash.mover = None
+
+    @contextlib.contextmanager
+    def step(self):
+        """Around a training step: forward, backward and what the optimizer does."""
+        if self.mover is None:
+            raise OffloadError("this offload is closed")
+        if self.in_step:
+            raise OffloadError("a step is in a step already")
+        self.begin_step()
+        try:
+            with self.hooks:
+                yield self
+        except ChangedError:
+            self.end_step(is_whole=False)
+            raise
+        except RuntimeError as error:
+            self.end_step(is_whole=False)
+            if "libdao" in str(error):
+                raise OffloadError(self.explain(error)) from error
+            raise
+        except BaseException:
+            self.end_step(is_whole=False)
+            raise
+        else:
+            self.end_step(is_whole=True)
+
+    def begin_step(self):
+        self.in_step = True
+        self.kernel = 0
+        self.persistent = {storage._cdata for storage in map(storage_of, [
+            *self.model.parameters(), *self.model.buffers()]) if storage is not None}
+        self.plan = None
+        self.candidates = self.plans
+        self.learner = Learner()
+        self.numbers = []  # items of this step, by the number of their record
+        self.unmoved_bytes = 0
+        self.begin = self.last = now_ns()
+        self.hook_ns = self.peak_bytes = 0
+        self.before = self.totals()
+        self.library.stats_reset_peaks(lib.HOST)
+
+    def end_step(self, is_whole):
+        self.in_step = False
+        self.step_count += 1
+        self.step_ns = now_ns() - self.begin
+        after = self.totals()
+        self.figures = {name: after[name] - self.before[name] for name in after}
+        self.figures["peak_bytes"] = max(self.peak_bytes, self.library.stats().peak_used_bytes)
+        if self.plan is not None:
+            followed = is_whole and self.kernel == len(self.plan.events)
+            self.planned_count += followed
+            self.deviated_count += not followed
+            if followed and self.figures["evicted_count"] and self.plan.spare_bytes < self.limit_bytes // 8:
+                self.plan_with(self.plan.learner, 2 * self.plan.spare_bytes)
+        elif self.learner is not None and is_whole:
+            self.end_kernel("end of the step")
+            self.last_learner = self.learner
+            if self.learner.events:
+                self.make_plan(self.learner)
+        for item in self.numbers:
+            item.record = None
+        self.learner, self.plan, self.last_plan, self.numbers = None, None, self.plan or self.last_plan, []
+
+    def totals(self):
+        stats, stash = self.stash.stats(), self.stash
+        return {"out_bytes": stats.lanes[0].moved_bytes, "in_bytes": stats.lanes[1].moved_bytes,
+                "out_busy_ns": stats.lanes[0].busy_ns, "in_busy_ns": stats.lanes[1].busy_ns,
+                "wait_out_ns": stash.wait_out_ns, "wait_in_ns": stash.wait_in_ns,
+                "fetch_count": stash.fetch_count, "evicted_count": stash.evicted_count}
+
+    # ---- hooks ----
+
+    def pack(self, tensor):
+        storage = storage_of(tensor) if tensor.device.type == "cpu" else None
+        if storage is None or storage.nbytes() < SMALL_BYTES or storage._cdata in self.persistent:
+            return Kept(tensor)
+        self.end_kernel("pack")
+        handle = self.stash.add(tensor, storage, storage._cdata, storage.nbytes())
+        self.note_event(handle.item, 0)
+        self.go_on()
+        return handle
+
+    def unpack(self, kept):
+        if isinstance(kept, Kept):
+            if kept.tensor._version != kept.version:
+                raise changed(kept.tensor.shape, kept.tensor._version, kept.version)
+            return kept.tensor
+        self.end_kernel("unpack")
+        tensor = self.stash.tensor_of(kept)
+        self.note_event(kept.item, 1)
+        self.go_on()
+        return tensor
+
+    def end_kernel(self, name):
+        """A kernel ends as a hook is called. What its pressure callbacks waited is not its own time."""
+        if self.learner is None:
+            if self.plan is None:
+                self.stash.note_shared(None, leaves=True)
+            return
+        time_ns = now_ns() - self.last - self.hook_ns
+        self.note_peak()
+        self.learner.end_kernel(time_ns, name)
+        self.stash.note_shared(self.learner.sole, leaves=True)
+
+    def note_peak(self):
+        """The most bytes beside the items, since these last changed."""
+        stats = self.library.stats()
+        self.library.stats_reset_peaks(lib.HOST)
+        self.peak_bytes = max(self.peak_bytes, stats.peak_used_bytes)
+        self.learner.note_peak(stats.peak_used_bytes, self.stash.resident_bytes)
+
+    def on_drop(self, item):
+        if self.plan is not None and item.record is not None:
+            self.gone.add(item.record)
+        if self.learner is not None and self.in_step:
+            self.note_peak()
+
+    def on_close(self, item):
+        if self.learner is not None and self.in_step:
+            self.note_peak()
+            self.learner.close(item)
+
+    def note_event(self, item, is_unpack):
+        """Compares a hook's call to the plan's, or learns it."""
+        if not self.in_step:
+            return
+        if self.learner is not None:
+            known = len(self.learner.records)
+            if is_unpack:
+                self.learner.unpack(item)
+            else:
+                self.learner.pack(item)
+            if len(self.learner.records) > known:
+                self.numbers.append(item)
+            self.choose_plan()
+        elif self.plan is not None:
+            self.compare(item, is_unpack)
+        self.kernel += 1
+
+    def choose_plan(self):
+        """At the first call that tells: the plan whose calls have been these."""
+        if self.kernel > 0 or not self.plans:
+            return
+        size_bytes = self.numbers[0].size_bytes if self.numbers else None
+        for plan in reversed(self.plans):
+            if plan.sizes and plan.sizes[0] == size_bytes:
+                self.plans.remove(plan)
+                self.plans.append(plan)
+                self.plan, self.learner, self.numbers[0].record = plan, None, 0
+                self.next_out = self.next_in = self.outs_gone = 0
+                self.gone = set()
+                return
+
+    def compare(self, item, is_unpack):
+        plan = self.plan
+        if item.record is None and not is_unpack:
+            item.record = len(self.numbers)
+            self.numbers.append(item)
+        number = item.record
+        if (number is None or self.kernel >= len(plan.events)
+                or plan.events[self.kernel] != 2 * number + is_unpack
+                or plan.sizes[number] != item.size_bytes):
+            self.deviate()
+
+    def deviate(self):
+        """The rest of this step is on demand."""
+        self.deviated_count += 1
+        self.plan = None
+
+    def go_on(self):
+        """Starts what may start by now."""
+        if self.plan is not None:
+            self.follow()
+        self.last = now_ns()
+        self.hook_ns = 0
+
+    def follow(self):
+        plan, stash, ended = self.plan, self.stash, self.kernel
+        outs, ins = plan.outs, plan.ins
+        while self.next_out < len(outs) and outs[self.next_out].kernels <= ended:
+            if not stash.start_out(self.numbers[outs[self.next_out].number]):
+                self.gone.add(outs[self.next_out].number)  # it stays: nothing waits for it
+            self.next_out += 1
+        if stash.leaving:
+            stash.drop_finished()
+        while self.next_in < len(ins) and ins[self.next_in].kernels <= ended:
+            copy = ins[self.next_in]
+            while self.outs_gone < copy.outs and self.is_gone(outs[self.outs_gone].number):
+                self.outs_gone += 1
+            if self.outs_gone < copy.outs:
+                break
+            item = self.numbers[copy.number]
+            if item.storage is None and item.handles and item.parked is not None:
+                stash.start_in(item)
+            self.next_in += 1
+
+    def is_gone(self, number):
+        return number in self.gone or number < len(self.numbers) and self.numbers[number].handles == 0
+
+    # ---- plans ----
+
+    def make_plan(self, learner):
+        """The second step of a shape is planned: the first one also makes gradients and state."""
+        signature = learner.signature()
+        is_second, self.last_signature = signature == self.last_signature, signature
+        if is_second:
+            self.plan_with(learner, self.limit_bytes // HOLES_SHARE)
+
+    def plan_with(self, learner, spare_bytes):
+        begin = now_ns()
+        totals = self.totals()
+        busy = {lane: totals[f"{lane}_busy_ns"] for lane in ("in", "out")}
+        speeds = [totals[f"{lane}_bytes"] * 10**9 / busy[lane] if busy[lane] else UNKNOWN_SPEED
+                  for lane in ("in", "out")]
+        problem = Problem(learner, self.limit_bytes - spare_bytes, *speeds)
+        try:
+            plan = Plan(self.library, learner, problem)
+        except lib.LibraryError as error:
+            self.unplanned = f"no plan: {error}"
+            return
+        plan.learner, plan.spare_bytes, plan.plan_ns = learner, spare_bytes, now_ns() - begin
+        self.unplanned = None
+        others = [other for other in self.plans if (other.events, other.sizes) != (plan.events, plan.sizes)]
+        self.plans = [*others, plan][-PLAN_COUNT_MAX:]
+
+    # ---- memory is short ----
+
+    def relieve(self, place, needed_bytes, user):
+        begin = now_ns()
+        try:
+            freed_bytes = self.stash.relieve(needed_bytes)
+            if freed_bytes == 0:
+                self.note_holders(needed_bytes)
+            return freed_bytes
+        except BaseException as error:  # nothing may leave a callback; the allocation fails then
+            self.errors.append(error)
+            return 0
+        finally:
+            self.hook_ns += now_ns() - begin
+
+    def note_holders(self, needed_bytes):
+        """Who has the memory as an allocation fails."""
+        grads = [p.grad for p in self.model.parameters() if p.grad is not None]
+        state = [value for values in self.optimizer.state.values() for value in values.values()
+                 if isinstance(value, torch.Tensor)]
+        used_bytes = self.library.stats().used_bytes
+        kinds = {"weights and buffers": [*self.model.parameters(), *self.model.buffers()],
+                 "gradients": grads, "optimizer state": state}
+        sums = {}
+        for kind, tensors in kinds.items():
+            storages = {s._cdata: s.nbytes() for s in map(storage_of, tensors) if s is not None}
+            sums[kind] = sum(storages.values())
+        sums["kept for backward, in use"] = self.stash.resident_bytes
+        sums["other tensors"] = max(0, used_bytes - sum(sums.values()))
+        self.holders = {"needed": needed_bytes, "used": used_bytes, "sums": sums}
+
+    def explain(self, error):
+        """What an operator's failed allocation means, in one text."""
+        frames = traceback.extract_tb(error.__traceback__)
+        where = f"{frames[-1].name}, {frames[-1].filename}:{frames[-1].lineno}: {frames[-1].line}"
+        if self.holders is None:
+            return f"{error} (in {where})"
+        needed, used = self.holders["needed"], self.holders["used"]
+        held = ", ".join(f"{kind} {size / 1e6:.1f} MB" for kind, size in self.holders["sums"].items() if size)
+        refused = f" The latest move out was refused: {self.stash.refused}." if self.stash.refused else ""
+        return (f"this step cannot run within {self.limit_bytes / 1e6:.1f} MB: here it needs at least "
+                f"{(used + needed) / 1e6:.1f} MB, as an operator asks for {needed / 1e6:.1f} MB beside "
+                f"{used / 1e6:.1f} MB that cannot leave ({held}).{refused} The operator is in {where}")
+
+    def report(self):
+        """Returns what the latest step took, as a text."""
+        return report_text(self)
+
+
+def offload(model, optimizer, limit, to="pinned"):
+    """Training steps in less memory than they need: what autograd keeps leaves for pinned memory or a file.
+
+        with dao.torch.offload(model, optimizer, limit="8GiB", to="file:/scratch") as o:
+            for x, y in batches:
+                with o.step():
+                    loss = f(model(x), y); loss.backward(); optimizer.step(); optimizer.zero_grad()
+        print(o.report())
+
+    model, optimizer  whose steps these are; the model is on the CPU
+    limit             bytes that tensors may take, with all that PyTorch keeps for them: "8GiB", 500_000_000
+    to                "pinned", "pinned:SIZE", "file:DIRECTORY", or both as "pinned:SIZE,file:DIRECTORY":
+                      pinned memory first, the file then
+
+    Raises OffloadError if the limit cannot be set, and from a step that cannot run within it. From the first
+    call on, PyTorch's tensors on the CPU are libdao's."""
+    return Offload(model, optimizer, limit, to)

@@ -1,0 +1,295 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Storages that autograd keeps for the backward pass, which leave memory and come back.
+
+    pack --> Item: resident --start_out--> leaving --the copy has ended, nobody else has the storage--> away
+               ^                                                                                         |
+               +------------------------------ coming <----------------------start_in-------------------+
+
+Storages move, never tensors: views, expanded tensors and tensors kept twice are one item. An item lives as
+long as the handles that autograd has of it, and so does what is parked of it: it may come back as often as it
+is asked for. Its memory is given up only when nobody but its handles has the storage. Then nobody can change
+it, so that the versions that were compared last stay right."""
+import time
+from ctypes import byref, c_void_p
+
+import torch
+
+from dao.recording.storages import untyped_storage
+from dao.torch.library import HOST, IN, OUT, MoverStats
+
+now_ns = time.perf_counter_ns
+
+
+class ChangedError(RuntimeError):
+    """A kept tensor was changed in place: what PyTorch itself raises where no hooks are."""
+
+
+def changed(shape, version, expected):
+    return ChangedError(
+        "one of the variables needed for gradient computation has been modified by an inplace operation: a "
+        f"tensor of {list(shape)} is at version {version}, expected version {expected}")
+
+
+class Item:
+    """A storage. `cells` are [tensor that was kept, detached; its version], empty once it has been away."""
+
+    __slots__ = ("key", "storage", "size_bytes", "cells", "parked", "out_ticket", "in_ticket", "handles",
+                 "error", "is_stuck", "record", "__weakref__")
+
+    def __init__(self, key, storage, size_bytes):
+        self.key, self.storage, self.size_bytes = key, storage, size_bytes
+        self.cells = []
+        self.parked = None  # what the mover has of it
+        self.out_ticket = self.in_ticket = 0  # of the moves under way; 0: none
+        self.handles = 0
+        self.error = None  # raised when it is unpacked
+        self.is_stuck = False  # it could not be written
+        self.record = None  # of the step that is learnt
+
+
+class Handle:
+    """A tensor as autograd keeps it."""
+
+    __slots__ = ("stash", "item", "cell", "dtype", "offset", "sizes", "strides")
+
+    def __init__(self, stash, item, cell, tensor):
+        self.stash, self.item, self.cell = stash, item, cell
+        self.dtype, self.offset = tensor.dtype, tensor.storage_offset()
+        self.sizes, self.strides = tensor.size(), tensor.stride()
+
+    def __del__(self):
+        item = self.item
+        item.handles -= 1
+        if item.handles == 0:
+            self.stash.close_item(item)
+
+
+class Stash:
+    """All items, and the moves of them that are under way."""
+
+    def __init__(self, library, mover):
+        self.library, self.mover = library, mover
+        self.by_key = {}  # of the storages that are in memory
+        self.resident = {}  # items in memory, the one packed first first: an ordered set
+        self.shared = {}  # of these, those that somebody else has
+        self.leaving = []  # in the order in which their ways out were queued
+        self.doomed = []  # storages that moves still use after their items' ends: (storage, tickets)
+        self.away = {}  # items that are not in memory: an ordered set
+        self.is_short = False  # an allocation has found no memory
+        self.tickets = [0, 0]  # of the last moves of each lane
+        self.resident_bytes = self.wait_out_ns = self.wait_in_ns = self.fetch_count = self.drop_count = 0
+        self.evicted_count = 0  # that left because an allocation found no memory
+        self.refused = None  # the latest move out that was refused
+        self.on_drop = lambda item: None
+        self.on_close = lambda item: None
+
+    # ---- items begin and end ----
+
+    def add(self, tensor, storage, key, size_bytes):
+        """Returns the handle of a tensor to be kept."""
+        item = self.by_key.get(key)
+        if item is None:
+            item = self.by_key[key] = Item(key, storage, size_bytes)
+            self.resident[item] = self.shared[item] = None
+            self.resident_bytes += size_bytes
+        cell = [tensor.detach(), tensor._version]
+        item.cells.append(cell)
+        item.handles += 1
+        return Handle(self, item, cell, tensor)
+
+    def close_item(self, item):
+        self.on_close(item)
+        self.away.pop(item, None)
+        if item.storage is not None:
+            self.forget_storage(item)
+        if item.parked is not None:
+            is_out = not self.is_done(OUT, item.out_ticket)
+            if is_out or not self.is_done(IN, item.in_ticket):
+                self.doomed.append((item.storage, item.out_ticket, item.in_ticket))
+            self.library.parked_release(item.parked)
+            item.parked = None
+        self.clear(item)
+
+    @staticmethod
+    def clear(item):
+        for cell in item.cells:
+            cell[0] = None
+        item.cells = []
+        item.storage = None
+
+    def forget_storage(self, item):
+        """The key goes before the last reference: the address is used anew at once."""
+        self.by_key.pop(item.key, None)
+        self.resident.pop(item, None)
+        self.shared.pop(item, None)
+        self.resident_bytes -= item.size_bytes
+
+    # ---- who has a storage ----
+
+    def is_sole(self, item):
+        """True if nobody but the item has its storage: one reference is the storage's object, and one each
+        of its cells."""
+        return self.library.torch_cpu_storage_use_count(item.key) <= 1 + len(item.cells)
+
+    def note_shared(self, on_sole, leaves):
+        """Looks which storages nobody else has any more. Where memory has been short, these begin to leave
+        at once if `leaves`."""
+        for item in [item for item in self.shared if self.is_sole(item)]:
+            del self.shared[item]
+            if on_sole is not None:
+                on_sole(item)
+            if leaves and self.is_short:
+                self.start_out(item)
+
+    def check_versions(self, item):
+        for alias, version in item.cells:
+            if alias._version != version:
+                item.error = item.error or changed(alias.shape, alias._version, version)
+
+    # ---- moves ----
+
+    def is_done(self, lane, ticket):
+        return ticket == 0 or self.library.mover_done(self.mover, lane) >= ticket
+
+    def start_out(self, item):
+        """Queues an item's way out. Returns False if the mover has no room."""
+        if item.parked is not None or item.storage is None or item.is_stuck:
+            return item.parked is not None
+        parked = c_void_p()
+        if self.library.mover_out(self.mover, item.storage.data_ptr(), item.size_bytes, byref(parked)) != 0:
+            self.refused = self.library.last_message().decode()
+            return False
+        item.parked = parked.value
+        self.tickets[OUT] += 1
+        item.out_ticket = self.tickets[OUT]
+        self.leaving.append(item)
+        return True
+
+    def start_in(self, item):
+        """Allocates, which may take memory from other items, and queues an item's way in."""
+        storage = untyped_storage(torch.empty(item.size_bytes, dtype=torch.uint8))
+        self.library.check(self.library.mover_in(self.mover, item.parked, storage.data_ptr()))
+        self.tickets[IN] += 1
+        item.in_ticket = self.tickets[IN]
+        item.storage, item.key = storage, storage._cdata
+        self.by_key[item.key] = item
+        self.resident[item] = None
+        self.away.pop(item, None)
+        self.resident_bytes += item.size_bytes
+
+    def drop(self, item):
+        """Gives an item's memory up. Returns the bytes; 0 if it has to stay."""
+        if item.storage is None or item.parked is None or not self.is_sole(item):
+            return 0
+        if not (self.is_done(OUT, item.out_ticket) and self.is_done(IN, item.in_ticket)):
+            return 0
+        if self.library.parked_wait(item.parked) != 0:
+            self.refused = self.library.last_message().decode()
+            self.library.parked_release(item.parked)
+            item.parked, item.is_stuck = None, True
+            return 0
+        self.on_drop(item)
+        self.check_versions(item)
+        item.out_ticket = item.in_ticket = 0
+        self.forget_storage(item)
+        self.clear(item)
+        self.away[item] = None
+        self.drop_count += 1
+        return item.size_bytes
+
+    def drop_finished(self):
+        """Gives up the memory of what has left by now."""
+        done = self.library.mover_done(self.mover, OUT)
+        self.leaving = [item for item in self.leaving if item.storage is not None and not (
+            item.out_ticket <= done and self.drop(item)) and item.parked is not None]
+        if self.doomed:
+            self.doomed = [(storage, out, back) for storage, out, back in self.doomed
+                           if not (self.is_done(OUT, out) and self.is_done(IN, back))]
+
+    def fetch(self, item):
+        """Waits until an item is in memory."""
+        begin = now_ns()
+        if item.storage is None:
+            self.fetch_count += 1
+            self.start_in(item)
+        if item.in_ticket:
+            self.library.check(self.library.parked_wait(item.parked))
+        item.in_ticket = 0
+        self.wait_in_ns += now_ns() - begin
+
+    # ---- memory is short ----
+
+    def relieve(self, needed_bytes):
+        """Frees memory: of what is on its way out, then of what will be read last. Returns the bytes."""
+        begin = now_ns()
+        self.is_short = True
+        freed_bytes = self.relieve_doomed()
+        victims = [item for item in self.leaving if item.storage is not None]
+        chosen = set(victims)
+        victims += [item for item in self.resident if item not in chosen]
+        under_way = 0
+        for item in victims:
+            if freed_bytes + under_way >= needed_bytes:
+                break
+            if item.is_stuck or not self.is_sole(item) or not self.start_out(item):
+                continue
+            if self.is_done(OUT, item.out_ticket):
+                freed_bytes += self.wait_and_drop(item)
+            else:
+                under_way += item.size_bytes
+        for item in victims:
+            if freed_bytes >= needed_bytes:
+                break
+            if item.parked is not None and item.storage is not None and self.is_sole(item):
+                freed_bytes += self.wait_and_drop(item)
+        self.wait_out_ns += now_ns() - begin
+        return freed_bytes
+
+    def wait_and_drop(self, item):
+        self.library.parked_wait(item.parked)  # the answer is looked at as it is dropped
+        freed_bytes = self.drop(item)
+        self.evicted_count += freed_bytes > 0
+        return freed_bytes
+
+    def relieve_doomed(self):
+        freed_bytes = 0
+        for storage, out_ticket, in_ticket in self.doomed:
+            while not (self.is_done(OUT, out_ticket) and self.is_done(IN, in_ticket)):
+                time.sleep(0.0001)
+            freed_bytes += storage.nbytes() if storage is not None else 0
+        self.doomed = []
+        return freed_bytes
+
+    # ---- the tensors ----
+
+    def tensor_of(self, handle):
+        """Returns a kept tensor, which is brought back if it is away."""
+        item = handle.item
+        if item.storage is None or item.in_ticket:
+            self.fetch(item)
+        alias, version = handle.cell
+        if alias is not None:
+            if alias._version != version:
+                raise changed(alias.shape, alias._version, version)
+            return alias.detach()
+        if item.error is not None:
+            raise item.error
+        empty = torch.empty(0, dtype=handle.dtype)
+        return empty.set_(item.storage, handle.offset, handle.sizes, handle.strides)
+
+    def bring_all(self):
+        """Brings everything back, so that no item needs the mover any more."""
+        for item in list(self.away):
+            self.fetch(item)
+        for item in list(self.resident):
+            if item.parked is not None:
+                self.library.check(self.library.parked_wait(item.parked))
+                self.library.parked_release(item.parked)
+                item.parked, item.out_ticket, item.in_ticket = None, 0, 0
+        self.relieve_doomed()
+        self.leaving = []
+
+    def stats(self):
+        stats = MoverStats()
+        self.library.check(self.library.mover_stats_get(self.mover, byref(stats)))
+        return stats
