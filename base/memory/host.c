@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "base/memory/host.h"
 
+#include "base/memory/poison.h"
 #include "base/report/assert.h"
 #include "base/report/fault.h"
 
@@ -111,7 +112,11 @@ void *dao_host_grow_pages(void *address, size_t size_bytes, size_t larger_bytes)
     }
     void *grown = mremap(address, round_up_to_system_page(size_bytes), round_up_to_system_page(larger_bytes),
                          MREMAP_MAYMOVE);
-    return grown == MAP_FAILED ? NULL : grown;
+    if (grown == MAP_FAILED) {
+        return NULL;
+    }
+    dao_pages_are_written(grown, larger_bytes);
+    return grown;
 }
 
 static bool is_mapped_table(size_t count, size_t size_bytes)
@@ -190,7 +195,11 @@ bool dao_host_move(void *from, void *to, size_t size_bytes)
     if (dao_fault_fires(DAO_FAULT_SYSTEM_MEMORY)) {
         return false;
     }
-    return mremap(from, size_bytes, size_bytes, MREMAP_MAYMOVE | MREMAP_FIXED, to) == to;
+    if (mremap(from, size_bytes, size_bytes, MREMAP_MAYMOVE | MREMAP_FIXED, to) != to) {
+        return false;
+    }
+    dao_pages_are_written(to, size_bytes);
+    return true;
 }
 
 bool dao_host_share(void *address, size_t size_bytes)
@@ -244,6 +253,7 @@ void *dao_host_move_home(void *from, size_t size_bytes, size_t alignment_bytes)
         mmap(from, size_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
     DAO_ASSERT(reserved == from); /* replaces a mapping of the same size: nothing can run out */
     (void)reserved;
+    dao_pages_are_written(home, size_bytes);
     return home;
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tells AddressSanitizer which bytes of the library's own mappings nobody may touch. Where a build has no
-   such sanitizer, nothing happens. Poison goes by addresses, not by pages: bytes that are touched through
-   another mapping, or by a device, are not seen. */
+/* What sanitizers cannot see by themselves: AddressSanitizer is told which bytes of the library's own
+   mappings nobody may touch, MemorySanitizer that bytes which came with moved pages were written. Where a
+   build has no such sanitizer, nothing happens. Both go by addresses, not by pages: bytes that are touched
+   through another mapping, or by a device, are not seen. */
 #ifndef DAO_BASE_POISON_H
 #define DAO_BASE_POISON_H
 
@@ -43,5 +44,23 @@ static inline void dao_unpoison(void *address, size_t size_bytes)
     (void)size_bytes;
 }
 #endif
+
+#if defined(__has_feature)
+#if __has_feature(memory_sanitizer)
+#define DAO_HAS_MEMORY_SANITIZER
+#include <sanitizer/msan_interface.h>
+#endif
+#endif
+
+/* The pages that lie here now were written where they lay before, or are new ones, of zeros. */
+static inline void dao_pages_are_written(const void *address, size_t size_bytes)
+{
+#if defined(DAO_HAS_MEMORY_SANITIZER)
+    __msan_unpoison(address, size_bytes);
+#else
+    (void)address;
+    (void)size_bytes;
+#endif
+}
 
 #endif

@@ -33,9 +33,7 @@ static void step_at_no_place(void)
 
 static void plan_file_of_junk(void)
 {
-    static const char *const texts[] = {"", "junk", "dao step plan 1\n", "{}",
-                                        "\x7f"
-                                        "ELF\x02\x01"};
+    static const char *const texts[] = {"", "junk", "dao step plan 1\n", "{}", "\177ELF\002\001"};
     misuse_begin();
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
         REFUSED(dao_step_plan_load(misuse_device, texts[i], strlen(texts[i])), DAO_ERR_PARSE, "");

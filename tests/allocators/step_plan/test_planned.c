@@ -436,7 +436,7 @@ static void counts_of_steps_rule_when_a_plan_serves(void)
                                          .max_count = 10});
     for (int i = 1; i <= 5; i++) { /* 3 is new, 4 and 5 change nothing: two in a row are more than one */
         whole_step(false);
-        CU_ASSERT_EQUAL(stats_now().learn_count, i < 3 ? 0 : i - 2);
+        CU_ASSERT_EQUAL(stats_now().learn_count, (uint64_t)(i < 3 ? 0 : i - 2));
         CU_ASSERT_FALSE(stats_now().has_plan);
     }
     whole_step(false);

@@ -165,7 +165,7 @@ static void expect_as_model(const dao_item_t *item, const dao_operand_t *operand
         use_count += first == i ? 1 : 0;
         const dao_use_t *use = &item->uses[item->operand_uses[i]];
         CU_ASSERT_PTR_EQUAL(use->tensor, operands[i].tensor);
-        CU_ASSERT_EQUAL(use->kind, kind);
+        CU_ASSERT_EQUAL((int)use->kind, kind);
         CU_ASSERT_EQUAL(item->operand_uses[i], item->operand_uses[first]);
     }
     CU_ASSERT_EQUAL(item->use_count, use_count);
