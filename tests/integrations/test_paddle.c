@@ -9,6 +9,7 @@
 #include <dao/dao.h>
 
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -274,6 +275,15 @@ static void streams_and_events_keep_their_order(void)
     CU_ASSERT_EQUAL(paddle.table.synchronize_device(&first), PADDLE_SUCCESS);
 }
 
+/* Opens the gate in a moment, so that whoever does not wait for it comes too early. */
+static void *gate_open_late(void *argument)
+{
+    struct timespec pause = {.tv_nsec = 20000000};
+    (void)nanosleep(&pause, NULL);
+    atomic_store(&gate_is_open, true);
+    return argument;
+}
+
 /* With one stream a free does not wait: the stream's next block may be the same, and no copy at once disturbs
    what is queued. */
 static void memory_follows_the_one_stream(void)
@@ -290,9 +300,11 @@ static void memory_follows_the_one_stream(void)
     device_free(&first, block, BLOCK_BYTES); /* the gate is closed */
     void *again = device_alloc(&first, BLOCK_BYTES);
     CU_ASSERT_PTR_EQUAL(again, block);
-    atomic_store(&gate_is_open, true);
     memset(bytes, 6, BLOCK_BYTES);
+    pthread_t opener;
+    CU_ASSERT_EQUAL_FATAL(pthread_create(&opener, NULL, gate_open_late, NULL), 0);
     CU_ASSERT_EQUAL(paddle.table.memory_copy_h2d(&first, again, bytes, BLOCK_BYTES), PADDLE_SUCCESS);
+    CU_ASSERT_EQUAL(pthread_join(opener, NULL), 0);
     CU_ASSERT_TRUE(is_filled(pinned, 5, BLOCK_BYTES));
     CU_ASSERT_EQUAL(paddle.table.memory_copy_d2h(&first, bytes, again, BLOCK_BYTES), PADDLE_SUCCESS);
     CU_ASSERT_TRUE(is_filled(bytes, 6, BLOCK_BYTES));
