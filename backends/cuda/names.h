@@ -29,6 +29,9 @@
 /* Least major compute capability of devices whose pages are mapped at several addresses unasked. */
 #define VENDOR_ALIASES_FROM_MAJOR 8
 
+/* Whether pages are tried when a device is opened: see vendor.c. */
+#define VENDOR_TRIES_PAGES 0
+
 #define vendorError_t               cudaError_t
 #define vendorStream_t              cudaStream_t
 #define vendorEvent_t               cudaEvent_t

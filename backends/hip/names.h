@@ -26,6 +26,9 @@
 /* Pages are not mapped at several addresses unasked: see vendor_alias.c. */
 #define VENDOR_ALIASES_FROM_MAJOR 0
 
+/* Whether pages are tried when a device is opened: see vendor.c. */
+#define VENDOR_TRIES_PAGES 1
+
 #define vendorError_t               hipError_t
 #define vendorStream_t              hipStream_t
 #define vendorEvent_t               hipEvent_t

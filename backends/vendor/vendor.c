@@ -14,6 +14,7 @@
        vendor_pages.c    virtual memory                 vendor_share.c   memory for several processes */
 #include "backends/vendor/vendor_internal.h"
 
+#include "base/log.h"
 #include "base/numbers/units.h"
 
 #include <stdint.h>
@@ -23,7 +24,7 @@
 /* Alignment that both vendors promise for every allocation. */
 #define ALIGNMENT_BYTES 256
 
-/* The environment: "0" makes devices look as if they had no virtual memory. */
+/* The environment: "0" makes devices look as if they had no virtual memory; "1" has it used without a try. */
 #define MAP_PAGES_VARIABLE "DAO_MAP_PAGES"
 
 /* ---- the driver and its devices ---- */
@@ -74,6 +75,7 @@ static dao_status_t open_backend(const dao_config_t *config, dao_backend_t **out
     }
     backend->device_count = count;
     backend->maps_pages = maps_pages != 0;
+    backend->tries_pages = VENDOR_TRIES_PAGES && (setting == NULL || setting[0] == '\0');
     *out_backend = backend;
     return DAO_OK;
 }
@@ -109,6 +111,35 @@ static void describe(const vendorDeviceProp_t *properties, size_t page_bytes, da
     (void)snprintf(out_info->pci_address, sizeof(out_info->pci_address), "%04x:%02x:%02x.0",
                    (unsigned)properties->pciDomainID & 0xffff, (unsigned)properties->pciBusID & 0xff,
                    (unsigned)properties->pciDeviceID & 0xff);
+}
+
+static void device_close(dao_backend_device_t *device)
+{
+    while (device->mapped != NULL) { /* pages whose unmapping the driver refused, which was logged */
+        dao_vendor_pages_forget(device, device->mapped);
+    }
+    dao_mutex_finish(&device->lock);
+    dao_host_free(device); /* the primary context stays: others in the process may use it */
+}
+
+/* A driver that allows no access to pages behind others, such as ROCm's up to 7.2 (rocm-systems issue 2516),
+   is used without them. A full device says nothing of them, and its pages stay. */
+static dao_status_t find_pages(const dao_backend_t *backend, dao_backend_device_t *device)
+{
+    if (device->page_bytes == 0 || !backend->tries_pages) {
+        return DAO_OK;
+    }
+    dao_status_t status = dao_vendor_pages_try(device);
+    if (status == DAO_ERR_BACKEND) {
+        dao_log(DAO_LOG_LEVEL_WARNING,
+                "device:%d is used in segments: its pages cannot be mapped one behind "
+                "the other: %s",
+                device->index, dao_last_message());
+        device->page_bytes = 0;
+        device->info.page_bytes = 0;
+        return DAO_OK;
+    }
+    return status == DAO_ERR_NO_DEVICE_MEMORY ? DAO_OK : status;
 }
 
 static dao_status_t device_open(dao_backend_t *backend, int32_t index, dao_backend_device_t **out_device)
@@ -149,17 +180,13 @@ static dao_status_t device_open(dao_backend_t *backend, int32_t index, dao_backe
     dao_mutex_init(&device->lock, DAO_RANK_BACKEND);
     describe(&properties, page_bytes, &device->info);
     device->info.memory_pools = has_pools;
+    status = find_pages(backend, device);
+    if (status != DAO_OK) {
+        device_close(device);
+        return status;
+    }
     *out_device = device;
     return DAO_OK;
-}
-
-static void device_close(dao_backend_device_t *device)
-{
-    while (device->mapped != NULL) { /* pages whose unmapping the driver refused, which was logged */
-        dao_vendor_pages_forget(device, device->mapped);
-    }
-    dao_mutex_finish(&device->lock);
-    dao_host_free(device); /* the primary context stays: others in the process may use it */
 }
 
 static dao_status_t device_query(dao_backend_device_t *device, dao_device_info_t *out_info)

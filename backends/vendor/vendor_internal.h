@@ -20,6 +20,7 @@
 struct dao_backend {
     int32_t device_count; /* as reported when the driver was opened */
     bool maps_pages;      /* unless the environment forbids it */
+    bool tries_pages;     /* before they are used, unless the environment trusts the driver */
 };
 
 /* Pages that are mapped once more. */
@@ -139,7 +140,12 @@ bool dao_vendor_pages_find(dao_backend_device_t *device, const void *base, size_
 /* Returns the size of the mapped pages at an address; 0: none begin there. */
 size_t dao_vendor_pages_bytes_at(dao_backend_device_t *device, const void *address);
 
-/* Lets devices, a bit each, access a range of mapped pages. */
+/* Tries whether a device's pages can be mapped behind others, and again where one was: DAO_ERR_BACKEND where
+   the driver allows no access to them. Leaves nothing. */
+dao_status_t dao_vendor_pages_try(dao_backend_device_t *device);
+
+/* Lets devices, a bit each, access a range of mapped pages. DAO_ERR_NOT_READY after a second in which the
+   driver wanted the device's work to end first. */
 dao_status_t dao_vendor_allow(const dao_backend_device_t *device, void *address, size_t size_bytes,
                               uint64_t devices);
 

@@ -30,6 +30,14 @@ struct dao_backend_pages {
 
 static_assert(DAO_DEVICE_COUNT_MAX <= 64, "a set of devices is a bit each");
 
+/* A driver that allows no access while work is queued, as WSL's, is asked again after 1, 2, 4, ... ms: a
+   second in all. Waiting for the device instead would end captures. */
+#define ALLOW_RETRY_COUNT 10
+#define ALLOW_RETRY_NS    (UINT64_C(1000) * 1000)
+
+/* Pages that a device is tried with. */
+#define TRIED_COUNT 3
+
 /* ---- addresses ---- */
 
 dao_status_t dao_vendor_address_reserve(dao_backend_device_t *device, size_t size_bytes, void **out_address)
@@ -114,7 +122,17 @@ dao_status_t dao_vendor_allow(const dao_backend_device_t *device, void *address,
                               uint64_t devices)
 {
     dao_status_t status;
+    uint64_t pause_ns = ALLOW_RETRY_NS;
     CALL(status, device->index, DAO_ERR_NO_DEVICE_MEMORY, vendorVmmAllow, (address, size_bytes, devices));
+    for (int i = 0; i < ALLOW_RETRY_COUNT && status == DAO_ERR_NOT_READY; i++) {
+        dao_sleep_until(dao_clock_ns() + pause_ns);
+        pause_ns *= 2;
+        CALL(status, device->index, DAO_ERR_NO_DEVICE_MEMORY, vendorVmmAllow, (address, size_bytes, devices));
+    }
+    if (status == DAO_ERR_NOT_READY) {
+        dao_error_prefix("access to %zu bytes of mapped pages, asked for %d times: ", size_bytes,
+                         ALLOW_RETRY_COUNT + 1);
+    }
     return status;
 }
 
@@ -361,4 +379,64 @@ dao_status_t dao_vendor_pages_create_mapped(dao_backend_device_t *device, size_t
         dao_vendor_pages_discard(device, out_pages[--count]);
     }
     return dao_error_restore(&record);
+}
+
+/* ---- whether pages can be used at all ---- */
+
+static dao_status_t first_failure(dao_status_t first, dao_status_t second)
+{
+    return first != DAO_OK ? first : second;
+}
+
+/* Pages enter behind others twice, and one leaves and enters again, as allocators let them. */
+static dao_status_t grow_and_remap(dao_backend_device_t *device, dao_backend_pages_t *const *pages,
+                                   char *base)
+{
+    size_t page_bytes = device->page_bytes;
+    dao_status_t status = DAO_OK;
+    for (size_t i = 0; i < TRIED_COUNT && status == DAO_OK; i++) {
+        status = dao_vendor_pages_map(device, pages[i], base + i * page_bytes);
+    }
+    status = status != DAO_OK ? status : dao_vendor_pages_unmap(device, pages[1], base + page_bytes);
+    return status != DAO_OK ? status : dao_vendor_pages_map(device, pages[1], base + page_bytes);
+}
+
+/* Gives back what was tried. What the driver does not unmap is left to it, as all is on a lost device. */
+static dao_status_t give_back(dao_backend_device_t *device, dao_backend_pages_t *const *pages, char *base,
+                              bool is_lost)
+{
+    dao_status_t status = is_lost ? DAO_ERR_DEVICE_LOST : DAO_OK;
+    for (size_t i = 0; i < TRIED_COUNT && pages[i] != NULL && status == DAO_OK; i++) {
+        if (pages[i]->address != NULL) {
+            status = dao_vendor_pages_unmap(device, pages[i], base + i * device->page_bytes);
+        }
+    }
+    bool is_free = status == DAO_OK;
+    for (size_t i = 0; i < TRIED_COUNT && pages[i] != NULL; i++) {
+        dao_status_t destroyed = is_free ? dao_vendor_pages_destroy(device, pages[i]) : status;
+        if (destroyed != DAO_OK) {
+            dao_vendor_pages_forget(device, pages[i]);
+        }
+        status = first_failure(status, destroyed);
+    }
+    if (is_free && base != NULL) {
+        dao_status_t released = dao_vendor_address_release(device, base, TRIED_COUNT * device->page_bytes);
+        status = first_failure(status, released);
+    }
+    return status;
+}
+
+dao_status_t dao_vendor_pages_try(dao_backend_device_t *device)
+{
+    dao_backend_pages_t *pages[TRIED_COUNT] = {NULL};
+    void *base = NULL;
+    dao_status_t status = dao_vendor_address_reserve(device, TRIED_COUNT * device->page_bytes, &base);
+    for (size_t i = 0; i < TRIED_COUNT && status == DAO_OK; i++) {
+        status = dao_vendor_pages_create(device, device->page_bytes, &pages[i]);
+    }
+    status = status != DAO_OK ? status : grow_and_remap(device, pages, base);
+    dao_error_record_t record;
+    dao_error_save(&record, status);
+    dao_status_t given_back = give_back(device, pages, base, status == DAO_ERR_DEVICE_LOST);
+    return status != DAO_OK ? dao_error_restore(&record) : given_back;
 }

@@ -549,6 +549,24 @@ static void host_memory_that_others_have_registered_is_left_to_them(void)
     world_close(&world);
 }
 
+static void access_that_waits_for_work_is_asked_for_again(void)
+{
+    world_t world;
+    begin_world(&world);
+    CU_ASSERT_EQUAL(ops->pages_unmap(world.device, world.pages[0], world.addresses), DAO_OK);
+    loopback_set(&(loopback_settings_t){.busy_allows = 3});
+    CU_ASSERT_EQUAL(ops->pages_map(world.device, world.pages[0], world.addresses), DAO_OK);
+    CU_ASSERT_EQUAL(ops->fill(world.stream, world.addresses, 1, world.page_bytes), DAO_OK);
+    CU_ASSERT_EQUAL(ops->pages_unmap(world.device, world.pages[0], world.addresses), DAO_OK);
+    loopback_set(&(loopback_settings_t){.busy_allows = 1000}); /* a driver that never does */
+    CU_ASSERT_EQUAL(ops->pages_map(world.device, world.pages[0], world.addresses), DAO_ERR_NOT_READY);
+    CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "asked for 11 times"));
+    loopback_set(&usual);
+    CU_ASSERT_EQUAL(ops->pages_map(world.device, world.pages[0], world.addresses), DAO_OK);
+    CU_ASSERT_EQUAL(loopback_last_error(), vendorSuccess);
+    world_close(&world);
+}
+
 /* ---- failures ---- */
 
 static void work_failing(long call_count, failure_t failure)
@@ -812,6 +830,7 @@ static CU_TestInfo tests[] = {
     {"an event is late, finished, or without a record", an_event_is_late_finished_or_without_a_record},
     {"devices that cannot reach each other say so", devices_that_cannot_reach_each_other_say_so},
     {"access to a run of pages is allowed by one call", access_to_a_run_of_pages_is_allowed_by_one_call},
+    {"access that waits for work is asked for again", access_that_waits_for_work_is_asked_for_again},
     {"pages that stay mapped stay within reach", pages_that_stay_mapped_stay_within_reach},
     {"host memory that others have registered is left to them",
      host_memory_that_others_have_registered_is_left_to_them},

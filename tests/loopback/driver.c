@@ -107,6 +107,7 @@ static vendorError_t failure_locked(const char *call)
         return vendorSuccess;
     }
     driver->has_failed = true;
+    driver->failed_call = call;
     driver->failure_count++;
     loopback_cases_note_failure(call, (int)driver->failure);
     if (dao_vendor_is_lost(driver->failure) && loopback_current_device() < driver->device_count) {
@@ -379,6 +380,7 @@ static dao_status_t open_driver(const dao_config_t *config, dao_backend_t **out_
     if (driver->open_count == 0) {
         driver->device_count = 0;
         driver->has_failed = false;
+        driver->failed_call = "";
         memset(driver->has_context, 0, sizeof(driver->has_context));
         status = open_cpu(driver, config);
     }
@@ -543,6 +545,14 @@ bool loopback_has_failed(void)
     bool has_failed = loopback_driver.has_failed;
     dao_mutex_unlock(&loopback_driver.lock);
     return has_failed;
+}
+
+const char *loopback_failed_call(void)
+{
+    dao_mutex_lock(&loopback_driver.lock);
+    const char *call = loopback_driver.has_failed ? loopback_driver.failed_call : "";
+    dao_mutex_unlock(&loopback_driver.lock);
+    return call;
 }
 
 uint64_t loopback_call_count(void)

@@ -68,6 +68,7 @@ typedef struct loopback_driver {
     long calls_until_fail; /* negative: none fails */
     vendorError_t failure;
     bool has_failed; /* since the driver was opened */
+    const char *failed_call;
     bool is_tolerant;
     uint64_t capture_serial; /* of the latest capture of a stream */
     uint64_t stream_serial;  /* the id of the latest stream */

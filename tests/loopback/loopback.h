@@ -55,6 +55,8 @@ typedef struct loopback_settings {
     bool has_no_pools;   /* no memory in stream order */
     bool has_no_peers;   /* no device can reach another one's memory */
     bool has_no_batches; /* it is too old for batches of copies */
+    bool refuses_tails;  /* access to what does not begin at its reservation's begin, as ROCm up to 7.2 */
+    long busy_allows;    /* so many times access is not allowed, for work is queued, as WSL's driver */
 } loopback_settings_t;
 
 /* The vendor's table; its open and close are the driver's, too. */
@@ -71,8 +73,9 @@ void loopback_fail(long calls, int error);
 /* Loses a device; the next call on it reports that. */
 void loopback_lose(int device, int error);
 
-/* Returns true if the call that had to fail was made. */
+/* Returns true if the call that had to fail was made; and which one it was: "" before. */
 bool loopback_has_failed(void);
+const char *loopback_failed_call(void);
 
 /* Counts and prints the pairs of a call that was made in this process and an error of the list with which it
    never failed. *out_count gets the number of all pairs. */

@@ -267,10 +267,30 @@ vendorError_t loopback_vmm_unmap(void *address, size_t size_bytes)
     return error;
 }
 
+/* What a driver may not like about a range that is mapped. */
+static vendorError_t refusal(const void *address, size_t size_bytes)
+{
+    loopback_driver_t *driver = &loopback_driver;
+    vendorError_t error = vendorSuccess;
+    dao_mutex_lock(&driver->lock);
+    const loopback_span_t *around = loopback_spans_in(&driver->reserved, address, size_bytes);
+    if (driver->settings.busy_allows > 0) {
+        driver->settings.busy_allows--;
+        error = vendorErrorNotReady;
+    } else if (driver->settings.refuses_tails && around != NULL && around->begin != (const char *)address) {
+        error = vendorErrorInvalidValue;
+    }
+    dao_mutex_unlock(&driver->lock);
+    return loopback_error(error);
+}
+
 vendorError_t loopback_vmm_allow(void *address, size_t size_bytes, uint64_t devices)
 {
     vendorError_t error = loopback_begin("allow", LOOPBACK_NO_DEVICE);
     char *end = (char *)address + size_bytes;
+    if (error == vendorSuccess) {
+        error = refusal(address, size_bytes);
+    }
     for (char *at = address; at < end && error == vendorSuccess;) {
         loopback_object_t *pages = next_mapped("allow", at, end);
         if (pages == NULL) {
