@@ -4,8 +4,9 @@
 
    - a buffer type begins with these six functions, which is so since October 2024. What later versions
      append is optional, and NULL here;
-   - a buffer begins with its functions, then its type, its context and its size. There were 9 functions until
-     2025 and are 11 since: the plug-in looks where the type of a buffer of ggml's own stands. */
+   - a buffer begins with its functions, then its type, its context and its size. There were 9 functions (as
+   in llama.cpp b6673 of October 2025) and are 11 now (ggml 0.25.1): the plug-in looks where the type of a
+     buffer of ggml's own stands. */
 #ifndef DAO_INTEGRATIONS_GGML_ABI_H
 #define DAO_INTEGRATIONS_GGML_ABI_H
 

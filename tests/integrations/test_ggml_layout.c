@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* libdao_ggml on stand-ins of ggml: the layout of buffers before 2025 is found, any other is refused with
-   words; copies that fail are counted; the pool of the CUDA back end keeps the order of its stream. */
+/* libdao_ggml on stand-ins of ggml: the layout that buffers had is found, any other is refused with words;
+   copies that fail are counted; the pool of the CUDA back end keeps the order of its stream. */
 #include "integrations/ggml/dao_ggml.h"
 #include "integrations/ggml/ggml_abi.h"
 #include "tests/support/suite.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A stand-in for the six functions of ggml that libdao_ggml uses, over buffers of GGML_FUNCTIONS functions:
-   of a layout before 2025 or of none. A tensor is its address and its size. */
+   of a layout that ggml had, or of none. A tensor is its address and its size. */
 #include "integrations/ggml/ggml_abi.h"
 
 #include <stdlib.h>
