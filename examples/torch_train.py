@@ -212,4 +212,5 @@ def main():
         train(options, Plain(options.serve))
 
 
-main()
+if __name__ == "__main__":
+    main()

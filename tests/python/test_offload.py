@@ -217,6 +217,101 @@ class Training(Case):
             o.close()
 
 
+class StateLeaves(Case):
+    """The optimizer's state between its uses."""
+
+    def train(self, model, optimizer):
+        optimizer.zero_grad(set_to_none=True)
+        torch.manual_seed(7)
+        loss = model(torch.randn(8, 900)).square().mean()
+        loss.backward()
+        optimizer.step()
+        return loss.item()
+
+    def make(self, kind=torch.optim.Adam, **options):
+        torch.manual_seed(1)
+        model = nn.Sequential(*(layer for _ in range(8) for layer in (nn.Linear(900, 900), nn.Tanh())))
+        return model, kind(model.parameters(), lr=0.01, **options)
+
+    def losses(self, count, *arguments, **options):
+        model, optimizer = self.make(*arguments, **options)
+        return [self.train(model, optimizer) for _ in range(count)]
+
+    def test_steps_learn_the_same_with_room_for_a_part_of_the_state(self):
+        weights_bytes = 8 * 900 * 901 * 4
+        for kind, options in ((torch.optim.Adam, {}), (torch.optim.SGD, {"momentum": 0.9}),
+                              (torch.optim.AdamW, {"amsgrad": True})):
+            with self.subTest(kind=kind.__name__):
+                expected = self.losses(3, kind, **options)
+                self.library.check(self.library.trim(library.HOST, 0, None))
+                model, optimizer = self.make(kind, **options)
+                limit_bytes = 3 * weights_bytes  # weights, gradients, and a part of the state
+                o = self.offload(model, optimizer, limit_bytes)
+                found = []
+                for _ in range(3):
+                    self.library.check(self.library.stats_reset_peaks(library.HOST))
+                    with o.step():
+                        found.append(self.train(model, optimizer))
+                    self.assertLessEqual(self.library.stats().peak_reserved_bytes, limit_bytes)
+                self.assertEqual(found, expected)
+                self.assertGreater(o.state.left_bytes, 0)
+                o.close()
+                self.assertEqual(self.train(model, optimizer), self.losses(4, kind, **options)[-1])
+                del model, optimizer
+                gc.collect()
+
+    def test_state_dicts_have_all_of_it(self):
+        model, optimizer = self.make()
+        self.train(model, optimizer)
+        expected = [value.clone() for state in optimizer.state.values() for value in state.values()]
+        o = self.offload(model, optimizer)
+        with o.step():
+            pass
+        o.state.note_all()
+        o.state.relieve(EVERYTHING)
+        self.assertGreater(o.state.away_bytes, 0)
+        saved = optimizer.state_dict()
+        self.assertEqual(o.state.away_bytes, 0)
+        found = [value for state in saved["state"].values() for value in state.values()]
+        self.assertTrue(all(map(torch.equal, expected, found)))
+        o.state.relieve(EVERYTHING)
+        optimizer.load_state_dict(saved)
+        self.assertTrue(all(map(torch.equal, expected, [
+            value for state in optimizer.state.values() for value in state.values()])))
+
+    def test_a_schedule_of_learning_rates_goes_on(self):
+        found = []
+        for is_within, is_before in ((False, False), (True, False), (True, True)):
+            model, optimizer = self.make()
+            if is_before:
+                schedule = torch.optim.lr_scheduler.StepLR(optimizer, 2)
+            o = self.offload(model, optimizer)
+            if not is_before:
+                schedule = torch.optim.lr_scheduler.StepLR(optimizer, 2)
+            if not is_within:
+                o.close()
+            losses = []
+            for _ in range(5):
+                if is_within:
+                    with o.step():
+                        losses.append(self.train(model, optimizer))
+                    o.state.relieve(EVERYTHING)
+                else:
+                    losses.append(self.train(model, optimizer))
+                schedule.step()
+            found.append(losses)
+            o.close()
+        self.assertEqual(found[0], found[1])
+        self.assertEqual(found[0], found[2])
+
+    def test_what_the_optimizer_has_goes_with_it(self):
+        model, optimizer = self.make()
+        own = type(optimizer).step
+        o = self.offload(model, optimizer)
+        o.close()
+        self.assertIs(optimizer.step.__func__, own)
+
+
 class Traps(Case):
     """What others have met, each as they met it."""
 

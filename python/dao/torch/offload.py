@@ -19,6 +19,7 @@ from dao.torch.learn import Learner
 from dao.torch.plan import Plan, Problem
 from dao.torch.report import report_text
 from dao.torch.stash import ChangedError, Stash, changed, now_ns
+from dao.torch.state import State
 
 SMALL_BYTES = 64 << 10  # smaller tensors stay: a move would cost more than their memory
 HOLES_SHARE = 50  # of the limit that a plan leaves for holes at first; doubled where it was too little
@@ -101,6 +102,7 @@ class Offload:
         self.errors = []
         self.holders = None
         self.rehome()
+        self.state = State(self.stash, optimizer, self.limit_bytes, SMALL_BYTES)
         self.callback = lib.PressureFunction(self.relieve)
         self.callback_id = c_uint64()
         self.library.check(self.library.pressure_callback_add(
@@ -142,10 +144,10 @@ class Offload:
             return
         self.library.pressure_callback_remove(self.callback_id)
         self.library.check(self.library.limit_set(lib.HOST, 0))
-        self.figures = self.totals()
+        self.state.close()
         self.stash.bring_all()
         self.library.mover_destroy(self.mover)
-        self.mover = self.stash.mover = None
+        self.mover = self.stash.mover = self.model = self.optimizer = None
 
     @contextlib.contextmanager
     def step(self):
@@ -258,7 +260,7 @@ class Offload:
         self.learner.note_peak(stats.peak_used_bytes, self.stash.resident_bytes)
 
     def on_drop(self, item):
-        if self.plan is not None and item.record is not None:
+        if self.plan is not None and item is not None and item.record is not None:
             self.gone.add(item.record)
         if self.learner is not None and self.in_step:
             self.note_peak()
@@ -376,7 +378,10 @@ class Offload:
     def relieve(self, place, needed_bytes, user):
         begin = now_ns()
         try:
-            freed_bytes = self.stash.relieve(needed_bytes)
+            freed_bytes = self.state.relieve(needed_bytes)
+            if freed_bytes < needed_bytes:
+                freed_bytes += self.stash.relieve(needed_bytes - freed_bytes)
+            self.stash.is_short = True
             if freed_bytes == 0:
                 self.note_holders(needed_bytes)
             return freed_bytes
@@ -397,7 +402,7 @@ class Offload:
         sums = {}
         for kind, tensors in kinds.items():
             storages = {s._cdata: s.nbytes() for s in map(storage_of, tensors) if s is not None}
-            sums[kind] = sum(storages.values())
+            sums[kind] = sum(storages.values())  # what is away has 0 bytes
         sums["kept for backward, in use"] = self.stash.resident_bytes
         sums["other tensors"] = max(0, used_bytes - sum(sums.values()))
         self.holders = {"needed": needed_bytes, "used": used_bytes, "sums": sums}

@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The optimizer's state, which is used once a step: it leaves when memory is short, and comes back for
+optimizer.step(), a few parameters at a time.
+
+    in memory --relieve(), or after its step where it has left before--> leaving --> away: 0 bytes
+        ^                                                                              |
+        +-------------- start_in(): before optimizer.step() of its parameters <--------+
+
+The tensors stay the same objects: only their storages lose their bytes. So nobody else may read them while
+they are away: state_dict() and load_state_dict() of the optimizer bring them back first."""
+import types
+from ctypes import byref, c_void_p
+
+import torch
+
+from dao.recording.storages import storage_of
+from dao.torch.library import OUT
+
+# Optimizers whose step treats each parameter by itself, so that it may be made in runs of parameters. Others
+# get all of their state back first.
+SPLIT = {torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW, torch.optim.Adamax, torch.optim.NAdam,
+         torch.optim.RAdam, torch.optim.Adagrad, torch.optim.Adadelta, torch.optim.RMSprop, torch.optim.ASGD,
+         torch.optim.Rprop}
+STATE_SHARE = 2  # of a parameter's bytes: what its state is taken for before it is there, as Adam's is
+RUN_SHARE = 32  # of the limit: state that is brought for a run of parameters
+
+
+class Entry:
+    __slots__ = ("storage", "size_bytes", "parked", "ticket", "is_away", "is_coming", "has_left")
+
+    def __init__(self, storage):
+        self.storage, self.size_bytes = storage, storage.nbytes()
+        self.parked, self.ticket = None, 0
+        self.is_away = self.is_coming = self.has_left = False
+
+
+class State:
+    def __init__(self, stash, optimizer, limit_bytes, small_bytes):
+        self.stash, self.library, self.optimizer = stash, stash.library, optimizer
+        self.run_bytes, self.small_bytes = limit_bytes // RUN_SHARE, small_bytes
+        self.entries = {}  # of the parameter's id: its entries
+        self.order = []  # all entries, in the order of the parameters
+        self.busy = set()  # those that a run uses
+        self.away_bytes = self.left_bytes = 0
+        self.wrapped, self.own = {}, {}
+        for name in ("step", "state_dict", "load_state_dict"):
+            self.put_before(name)
+
+    def put_before(self, name):
+        """Puts a method of this object before one of the optimizer's, as schedulers of learning rates do."""
+        before, instead = getattr(self.optimizer, name), getattr(self, name)
+
+        def call(_, *arguments, **options):
+            return instead(*arguments, **options)
+
+        if hasattr(before, "_with_counter"):
+            call._with_counter = True
+        self.wrapped[name], self.own[name] = before, self.optimizer.__dict__.get(name)
+        setattr(self.optimizer, name, types.MethodType(call, self.optimizer))
+
+    def close(self):
+        self.bring_all()
+        for name, own in self.own.items():
+            delattr(self.optimizer, name)
+            if own is not None:
+                setattr(self.optimizer, name, own)
+        self.optimizer, self.wrapped, self.own = None, {}, {}
+        self.entries, self.order = {}, []
+
+    # ---- the optimizer's calls ----
+
+    def state_dict(self, *arguments, **options):
+        self.bring_all()
+        return self.wrapped["state_dict"](*arguments, **options)
+
+    def load_state_dict(self, *arguments, **options):
+        self.bring_all()
+        self.entries, self.order = {}, []  # the tensors are others from now on
+        return self.wrapped["load_state_dict"](*arguments, **options)
+
+    def step(self, *arguments, **options):
+        # the first step makes the state, which may have to leave while the rest of it is made
+        is_whole = self.order and not any(entry.has_left for entry in self.order)
+        if is_whole or arguments or options or type(self.optimizer) not in SPLIT:
+            self.bring_all()
+            self.busy = set(self.order)
+            result = self.wrapped["step"](*arguments, **options)
+            self.busy = set()
+            self.note_all()
+            return result
+        groups = self.optimizer.param_groups
+        runs = [(group, run) for group in groups for run in self.runs(group["params"])]
+        try:
+            for i, (group, run) in enumerate(runs):
+                entries = self.of(run)
+                following = self.of(runs[i + 1][1]) if i + 1 < len(runs) else []
+                self.busy = {*entries, *following}
+                for entry in entries + following:
+                    self.start_in(entry)
+                self.finish_in(entries)
+                self.optimizer.param_groups = [{**group, "params": run}]
+                self.wrapped["step"]()
+                self.note(run)
+                self.busy = set(following)
+                for entry in self.of(run):
+                    if entry.has_left:
+                        self.start_out(entry)
+                self.drop_finished()
+        finally:
+            self.optimizer.param_groups = groups
+            self.busy = set()
+        return None
+
+    def runs(self, parameters):
+        """Cuts parameters into runs with about as many bytes of state as a run may have."""
+        run, run_bytes = [], 0
+        for parameter in parameters:
+            entries = self.entries.get(id(parameter))
+            state_bytes = (STATE_SHARE * parameter.numel() * parameter.element_size() if entries is None
+                           else sum(entry.size_bytes for entry in entries))
+            if run and run_bytes + state_bytes > self.run_bytes:
+                yield run
+                run, run_bytes = [], 0
+            run.append(parameter)
+            run_bytes += state_bytes
+        if run:
+            yield run
+
+    def of(self, parameters):
+        return [entry for parameter in parameters for entry in self.entries.get(id(parameter), ())]
+
+    def note_all(self):
+        self.note([parameter for group in self.optimizer.param_groups for parameter in group["params"]])
+
+    def note(self, parameters):
+        """Finds state that is new."""
+        for parameter in parameters:
+            if id(parameter) in self.entries:
+                continue
+            storages = [storage_of(value) for value in self.optimizer.state.get(parameter, {}).values()
+                        if isinstance(value, torch.Tensor) and value.device.type == "cpu"]
+            found = [Entry(storage) for storage in storages
+                     if storage is not None and storage.nbytes() >= self.small_bytes]
+            if found:
+                self.entries[id(parameter)] = found
+                self.order += found
+
+    # ---- moves ----
+
+    def start_out(self, entry):
+        """Queues a way out. Returns False if there is none."""
+        if entry.is_away or entry.is_coming:
+            return False
+        if entry.parked is None:
+            parked = c_void_p()
+            status = self.library.mover_out(self.stash.mover, entry.storage.data_ptr(), entry.size_bytes,
+                                            byref(parked))
+            if status != 0:
+                self.stash.refused = self.library.last_message().decode()
+                return False
+            entry.parked = parked.value
+            self.stash.tickets[OUT] += 1
+            entry.ticket = self.stash.tickets[OUT]
+        return True
+
+    def drop(self, entry):
+        """Gives the bytes up that have left. Returns them; 0 if they could not be written."""
+        if self.library.parked_wait(entry.parked) != 0:
+            self.stash.refused = self.library.last_message().decode()
+            self.forget(entry)
+            return 0
+        self.stash.on_drop(None)
+        entry.storage.resize_(0)
+        entry.is_away = entry.has_left = True
+        self.away_bytes += entry.size_bytes
+        self.left_bytes += entry.size_bytes
+        return entry.size_bytes
+
+    def forget(self, entry):
+        self.library.parked_release(entry.parked)
+        entry.parked, entry.ticket = None, 0
+
+    def drop_finished(self):
+        for entry in self.order:
+            if entry.parked and not entry.is_away and not entry.is_coming and entry not in self.busy:
+                if self.stash.is_done(OUT, entry.ticket):
+                    self.drop(entry)
+
+    def start_in(self, entry):
+        """Allocates, which may take memory from others, and queues the way in. What was on its way out stays
+        instead: the optimizer will change it."""
+        if entry.is_away:
+            entry.storage.resize_(entry.size_bytes)
+            entry.is_away, entry.is_coming = False, True
+            self.away_bytes -= entry.size_bytes
+            self.library.check(self.library.mover_in(
+                self.stash.mover, entry.parked, entry.storage.data_ptr()))
+
+    def finish_in(self, entries):
+        for entry in entries:
+            if entry.parked is not None:
+                self.library.check(self.library.parked_wait(entry.parked))
+                self.forget(entry)
+                entry.is_coming = False
+
+    def bring_all(self):
+        self.busy = set(self.order)
+        for entry in self.order:
+            self.start_in(entry)
+        self.finish_in(self.order)
+        self.busy = set()
+
+    def relieve(self, needed_bytes):
+        """Frees memory: state is what will be used last. Returns the bytes."""
+        victims, sum_bytes = [], 0
+        for entry in self.order:
+            if sum_bytes >= needed_bytes:
+                break
+            if entry not in self.busy and self.start_out(entry):
+                victims.append(entry)
+                sum_bytes += entry.size_bytes
+        return sum(self.drop(entry) for entry in victims)
