@@ -203,10 +203,10 @@ typedef struct dao_backend_ops {
     bool (*stream_is_gone)(dao_backend_stream_t *stream);
 
     /* Optional, all three or none: pages of device memory at further addresses, beside their own. Prepare:
-       all of [base, base + size_bytes), memory or mapped pages, in which nothing counts: its bytes may be
-       lost. *out_page_bytes are those of a page. DAO_ERR_UNSUPPORTED where device, driver or memory cannot do
-       it or do it badly. Map: addresses behind which page i is the pages[i]-th one of those from `base` on, a
-       multiple of the memory that was prepared; a page may be behind several. All or nothing;
+       the whole pages of [base, base + size_bytes), memory or mapped pages, in which nothing counts: its
+       bytes may be lost. *out_page_bytes are those of a page. DAO_ERR_UNSUPPORTED where device, driver or
+       memory cannot do it or do it badly. Map: addresses behind which page i is the pages[i]-th one of those
+       that were prepared from `base` on; a page may be behind several. All or nothing;
        DAO_ERR_NO_HOST_MEMORY, DAO_ERR_NO_DEVICE_MEMORY. What work writes by one address is seen by another
        one in work that is ordered behind it. Work on other pages goes on meanwhile. Unmap: what one map made;
        no work uses these addresses, and the memory itself goes later. A lost device's are unmapped without an

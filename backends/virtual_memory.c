@@ -168,12 +168,13 @@ dao_status_t dao_virtual_memory_free_pinned(dao_virtual_memory_t *memory, void *
 dao_status_t dao_virtual_memory_alias_prepare(dao_virtual_memory_t *memory, void *base, size_t size_bytes,
                                               size_t *out_page_bytes)
 {
-    if ((uintptr_t)base % memory->alignment_bytes != 0 || size_bytes % DAO_VIRTUAL_ALIAS_PAGE_BYTES != 0) {
+    size_t whole_bytes = size_bytes - size_bytes % DAO_VIRTUAL_ALIAS_PAGE_BYTES;
+    if ((uintptr_t)base % memory->alignment_bytes != 0 || whole_bytes == 0) {
         return dao_error(DAO_ERR_UNSUPPORTED,
-                         "virtual device %" PRId32 ": %zu bytes at %p are not whole pages of %zu bytes",
+                         "virtual device %" PRId32 ": %zu bytes at %p have no whole page of %zu bytes",
                          memory->device_index, size_bytes, base, DAO_VIRTUAL_ALIAS_PAGE_BYTES);
     }
-    if (!memory->has_no_bytes && !dao_host_share(base, size_bytes)) {
+    if (!memory->has_no_bytes && !dao_host_share(base, whole_bytes)) {
         return dao_error(DAO_ERR_NO_HOST_MEMORY,
                          "the system refused %zu bytes of shared memory for virtual device %" PRId32,
                          size_bytes, memory->device_index);

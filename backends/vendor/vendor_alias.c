@@ -60,7 +60,7 @@ dao_status_t dao_vendor_alias_prepare(dao_backend_device_t *device, void *base, 
 {
     dao_status_t status = check_setting(device);
     size_t page_bytes = status == DAO_OK ? dao_vendor_pages_bytes_at(device, base) : 0;
-    if (status == DAO_OK && (page_bytes == 0 || size_bytes % page_bytes != 0)) {
+    if (status == DAO_OK && (page_bytes == 0 || size_bytes < page_bytes)) {
         status = dao_error(DAO_ERR_UNSUPPORTED, "device:%d: %zu bytes at %p are not mapped pages",
                            device->index, size_bytes, base);
     }

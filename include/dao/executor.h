@@ -22,6 +22,7 @@
 #include <dao/access.h>
 #include <dao/file.h>
 #include <dao/stream.h>
+#include <dao/swap.h>
 
 DAO_BEGIN_DECLS
 
@@ -133,6 +134,11 @@ typedef struct dao_executor_config {
     bool check;     /**< walk and check all structures after every kernel; for tests */
     /** Learn no steps, see dao_executor_step_begin(). on_demand and DAO_POLICY_USER learn none either. */
     bool without_plans;
+    /** Where plans put tensors. BEST: in pages where the device maps them and the plan is shorter for it.
+       PAGES: also where mapping takes long, as on the cpu backend; where pages cannot be mapped at several
+       addresses addresses are static all the same, and the log says so.
+       dao_executor_stats_t::paged_plan_count tells. */
+    dao_swap_addresses_t addresses;
 } dao_executor_config_t;
 
 /** Kernels that wait in the queue before push waits, by default. */
@@ -333,6 +339,9 @@ DAO_API DAO_NODISCARD dao_status_t dao_executor_step_end(dao_executor_t *executo
     X(uint64_t, file_failure_count, "writes to the file and reads from it that have failed")                 \
     X(uint64_t, live_tensor_count, "tensors with a handle or a pending access")                              \
     X(uint64_t, plan_count, "plans that are kept")                                                           \
+    X(uint64_t, paged_plan_count, "of these, plans with large tensors in pages")                             \
+    X(uint64_t, mapped_page_count, "pages that plans have mapped at addresses of their own")                 \
+    X(uint64_t, page_call_count, "pages that were mapped or unmapped, a call of the driver each")            \
     X(uint64_t, plan_hit_count, "steps that followed a plan to their end")                                   \
     X(uint64_t, deviation_count, "steps that left their plan")                                               \
     X(uint64_t, replan_count, "plans made anew, as times had changed")                                       \

@@ -67,9 +67,16 @@ dao_status_t dao_engine_init(dao_engine_t *engine, const dao_engine_config_t *co
         return status;
     }
     dao_timeline_init(&engine->timeline, config->ops, config->device, config->streams);
+    engine->pages =
+        (dao_device_pages_t){.ops = config->ops, .device = config->device, .base = config->arena_address};
     dao_profiler_init(&engine->profiler, &engine->timeline);
     dao_host_tier_init(&engine->host_tier, config->host, config->host_limit_bytes, config->ops->has_no_bytes);
-    status = config->file.directory != NULL ? init_file_tier(engine) : DAO_OK;
+    if (config->learns) {
+        status = dao_device_pages_init(&engine->pages, config->streams[DAO_STREAM_ROLE_COMPUTE],
+                                       config->streams[DAO_STREAM_ROLE_D2H], config->arena_bytes,
+                                       config->addresses);
+    }
+    status = status == DAO_OK && config->file.directory != NULL ? init_file_tier(engine) : status;
     if (status != DAO_OK) {
         dao_step_learner_destroy(engine->learner);
         dao_demand_finish(&engine->demand);
@@ -222,7 +229,8 @@ static void give_workspace(dao_engine_t *engine, const dao_placement_t *placemen
     if (placement->has_workspace && !placement->is_planned) {
         DAO_ASSERT(engine->plan == NULL); /* else the plan has the arena */
         dao_status_t status =
-            dao_device_arena_give(&engine->arena, &engine->timeline, placement->workspace_offset, fence);
+            dao_device_arena_give(&engine->arena, &engine->timeline, placement->workspace_offset,
+                                  placement->workspace_bytes, fence);
         dao_engine_lose_unless_ok(engine, status);
     }
 }
@@ -272,7 +280,7 @@ static dao_status_t bring(dao_engine_t *engine, const dao_use_t *use)
     if (status != DAO_OK) {
         return status;
     }
-    dao_residency_land(tensor, offset);
+    dao_residency_land(engine, tensor, offset);
     if (use->kind == DAO_USE_WRITE) {
         return DAO_OK;
     }
@@ -294,6 +302,7 @@ static dao_status_t bring_all(dao_engine_t *engine, dao_item_t *item, dao_placem
             status = dao_eviction_take(engine, item->workspace_bytes, DAO_OWNER_WORKSPACE,
                                        &placement->workspace_offset);
             placement->has_workspace = status == DAO_OK;
+            placement->workspace_bytes = item->workspace_bytes;
         } else {
             status = bring(engine, use);
         }
@@ -372,7 +381,7 @@ static dao_status_t launch(dao_engine_t *engine, dao_item_t *item, const dao_pla
         const dao_managed_t *tensor = item->uses[item->operand_uses[i]].tensor;
         DAO_ASSERT(tensor->has_device);
         DAO_ASSERT(!tensor->is_unverified);
-        item->addresses[i] = engine->arena.address + tensor->device_offset_bytes;
+        item->addresses[i] = dao_device_arena_at(&engine->arena, tensor->device_offset_bytes);
     }
     dao_launch_t launch_info = {
         .name = item->name,
@@ -381,7 +390,9 @@ static dao_status_t launch(dao_engine_t *engine, dao_item_t *item, const dao_pla
         .stream = engine->config.compute_stream,
         .addresses = item->addresses,
         .operand_count = item->operand_count,
-        .workspace = placement->has_workspace ? engine->arena.address + placement->workspace_offset : NULL,
+        .workspace = placement->has_workspace
+                         ? dao_device_arena_at(&engine->arena, placement->workspace_offset)
+                         : NULL,
     };
     dao_step_learner_measure(engine, &fence);
     dao_annotate_begin(item->name);
@@ -664,7 +675,7 @@ static dao_status_t write_tensor(dao_engine_t *engine, dao_managed_t *tensor, co
     if (status != DAO_OK) {
         return status;
     }
-    dao_residency_land(tensor, offset);
+    dao_residency_land(engine, tensor, offset);
     status = dao_residency_write(engine, tensor, source);
     if (dao_residency_is_landing(tensor)) {
         dao_residency_unland(engine, tensor);
@@ -817,6 +828,9 @@ void dao_engine_stats(const dao_engine_t *engine, dao_executor_stats_t *out_stat
     out_stats->peak_device_used_bytes = engine->arena.peak_used_bytes;
     out_stats->host_used_bytes = engine->host_tier.used_bytes;
     out_stats->peak_host_used_bytes = engine->host_tier.peak_used_bytes;
+    out_stats->paged_plan_count = engine->learner != NULL ? dao_step_learner_paged_count(engine->learner) : 0;
+    out_stats->mapped_page_count = atomic_load(&engine->pages.mapped);
+    out_stats->page_call_count = atomic_load(&engine->pages.map_calls);
     out_stats->plan_count = engine->learner != NULL ? dao_step_learner_plan_count(engine->learner) : 0;
     if (engine->file_tier.is_there) {
         out_stats->file_used_bytes = dao_range_used(engine->file_tier.slots.range);
@@ -838,13 +852,12 @@ bool dao_engine_is_valid(const dao_engine_t *engine)
             return false;
         }
         if (tensor->has_device && engine->plan == NULL) {
-            dao_range_block_t block;
-            if (dao_range_query(engine->arena.range, tensor->device_offset_bytes, &block) != DAO_OK ||
-                block.is_free || block.user != (uint64_t)(uintptr_t)tensor ||
-                block.offset_bytes != tensor->device_offset_bytes) {
+            uint64_t part_bytes = 0;
+            if (!dao_device_arena_has(&engine->arena, tensor->device_offset_bytes, tensor->size_bytes,
+                                      (uint64_t)(uintptr_t)tensor, &part_bytes)) {
                 return false;
             }
-            device_bytes += block.size_bytes;
+            device_bytes += part_bytes;
         }
         host_bytes += tensor->host_address != NULL ? tensor->size_bytes : 0;
         bool is_foreign = tensor->plan_role == NULL;

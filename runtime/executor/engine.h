@@ -30,6 +30,7 @@ typedef struct dao_placement {
     bool is_planned; /* by the plan; else the workspace is a part that was taken from the arena */
     bool has_workspace;
     uint64_t workspace_offset;
+    size_t workspace_bytes; /* that were taken from the arena */
     dao_fence_t fence;
 } dao_placement_t;
 
@@ -41,6 +42,7 @@ typedef struct dao_engine_config {
     dao_backend_stream_t *streams[DAO_STREAM_ROLE_COUNT];
     void *arena_address;
     uint64_t arena_bytes;
+    dao_swap_addresses_t addresses; /* that plans may have */
     dao_allocator_t *host;
     uint64_t host_limit_bytes; /* 0: the allocator's own */
     dao_file_config_t file;    /* without a directory: no file tier */
@@ -64,6 +66,7 @@ typedef struct dao_engine {
     dao_pace_t pace;
     uint64_t unseen_count; /* kernels since the device was asked what has finished */
     dao_device_arena_t arena;
+    dao_device_pages_t pages; /* of the arena, for plans */
     dao_host_tier_t host_tier;
     dao_file_tier_t file_tier;
     uint64_t backed_bytes;           /* file_copy.c: of host slots whose tensor has a slot in the file, too */

@@ -159,6 +159,9 @@ static dao_status_t check_config(const dao_executor_config_t *config)
          config->file.engine != DAO_FILE_ENGINE_AUTO)) {
         return dao_error(DAO_ERR_INVALID, "a file tier needs a directory");
     }
+    if (config->addresses < DAO_SWAP_ADDRESSES_BEST || config->addresses > DAO_SWAP_ADDRESSES_PAGES) {
+        return dao_error(DAO_ERR_INVALID, "there is no choice %d of addresses", (int)config->addresses);
+    }
     if (config->capacity_bytes != 0 && config->capacity_bytes < DAO_RANGE_GRANULE) {
         return dao_error(DAO_ERR_INVALID, "capacity_bytes is %zu; the least is %u", config->capacity_bytes,
                          DAO_RANGE_GRANULE);
@@ -329,6 +332,7 @@ static void describe_core(const dao_executor_t *executor, const dao_executor_con
     engine->check = config->check;
     engine->learns = !config->without_plans && !config->on_demand && config->policy != DAO_POLICY_USER;
     engine->plans_at_once = executor->is_still;
+    engine->addresses = config->addresses;
 }
 
 /* Everything but the shell; on an error nothing of it is left. */

@@ -31,6 +31,28 @@
         .help = "write kernels and copies as Chrome's trace events, for Perfetto"                            \
     }
 
+/* Where plans put tensors: two flags, and their rule. */
+#define DAO_OPTION_STATIC(settings, field)                                                                   \
+    {                                                                                                        \
+        .name = "static", .type = DAO_OPTION_TYPE_FLAG, DAO_OPTION_FIELD(settings, field),                   \
+        .help = "plans have static addresses, also where pages would make the step shorter"                  \
+    }
+#define DAO_OPTION_PAGES(settings, field)                                                                    \
+    {                                                                                                        \
+        .name = "pages", .type = DAO_OPTION_TYPE_FLAG, DAO_OPTION_FIELD(settings, field),                    \
+        .help = "plans have large tensors in pages, also where static addresses would do"                    \
+    }
+#define DAO_OPTION_ADDRESSES_RULE                                                                            \
+    {                                                                                                        \
+        "static", "pages", false, "--static and --pages exclude each other"                                  \
+    }
+
+/* What the two flags say, as dao_swap_addresses_t. */
+#define DAO_OPTION_ADDRESSES(is_static, is_paged)                                                            \
+    ((is_static)  ? DAO_SWAP_ADDRESSES_STATIC                                                                \
+     : (is_paged) ? DAO_SWAP_ADDRESSES_PAGES                                                                 \
+                  : DAO_SWAP_ADDRESSES_BEST)
+
 #define DAO_OPTION_JSON(settings, field, text)                                                               \
     {                                                                                                        \
         .name = "json", .type = DAO_OPTION_TYPE_FLAG, DAO_OPTION_FIELD(settings, field), .help = (text)      \

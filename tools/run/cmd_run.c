@@ -24,7 +24,7 @@ typedef struct settings {
     uint32_t policy, engine, mode, scheme;
     const char *batch, *trace;
     dao_run_spans_t spans; /* for the trace */
-    bool is_verified;
+    bool is_verified, is_static, is_paged;
     bool is_json;
 } settings_t;
 
@@ -125,6 +125,8 @@ static const dao_option_t options[] = {
      .name_at = scheme_at,
      .preset = "online",
      .help = "the executor decides, learns steps and plans them by itself, or replays a plan"},
+    DAO_OPTION_STATIC(settings_t, is_static),
+    DAO_OPTION_PAGES(settings_t, is_paged),
     {.name = "verify",
      .type = DAO_OPTION_TYPE_FLAG,
      DAO_OPTION_FIELD(settings_t, is_verified),
@@ -143,6 +145,7 @@ static const dao_option_rule_t rules[] = {
     {"file-out", "file", true, NEEDS_FILE},
     {"file-engine", "file", true, NEEDS_FILE},
     {"file", "host", true, "--file needs --host: the file takes what that leaves over"},
+    DAO_OPTION_ADDRESSES_RULE,
     {.option = NULL},
 };
 
@@ -174,6 +177,7 @@ static void set_config(settings_t *settings)
     config->is_warmed_up = true;
     config->mode = settings->scheme == SCHEME_LEARN ? DAO_RUN_MODE_LEARN : (dao_run_mode_t)settings->mode;
     config->shows_progress = true;
+    config->addresses = DAO_OPTION_ADDRESSES(settings->is_static, settings->is_paged);
     config->spans = settings->trace != NULL ? &settings->spans : NULL;
     config->time_scale = (double)settings->time_scale / (double)DAO_OPTION_MILLIONTHS;
     config->file.engine = (dao_file_engine_t)settings->engine;
@@ -273,6 +277,7 @@ static dao_status_t run_planned(const dao_run_config_t *config, const dao_step_t
                                      .host_bytes = config->host_bytes,
                                      .file = config->file,
                                      .time_scale = config->time_scale,
+                                     .addresses = config->addresses,
                                      .spans = config->spans,
                                      .shows_progress = true};
     dao_run_plan_result_t result;
@@ -322,6 +327,9 @@ static void report_file(dao_report_t *report, const dao_executor_stats_t *stats)
 static void report_learnt(dao_report_t *report, const dao_executor_stats_t *stats)
 {
     dao_report_count(report, "plans", "plans", stats->plan_count);
+    dao_report_count(report, "paged_plans", "  with tensors in pages", stats->paged_plan_count);
+    dao_report_count(report, "mapped_pages", "  pages mapped for them", stats->mapped_page_count);
+    dao_report_count(report, "page_calls", "  calls to map and unmap", stats->page_call_count);
     dao_report_count(report, "plan_hits", "  steps that followed one", stats->plan_hit_count);
     dao_report_count(report, "deviations", "  steps that left theirs", stats->deviation_count);
     dao_report_count(report, "replans", "  made anew", stats->replan_count);

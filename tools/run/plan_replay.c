@@ -41,7 +41,8 @@ void dao_plan_replay_finish(dao_plan_replay_t *replay)
 
 static void *device_at(const dao_plan_replay_t *replay, uint64_t offset_bytes)
 {
-    return (char *)replay->config.device_address + offset_bytes;
+    return dao_plan_replay_at(replay->config.schedule, replay->config.device_address,
+                              replay->config.paged_address, offset_bytes);
 }
 
 static void *host_at(const dao_plan_replay_t *replay, uint64_t offset_bytes)

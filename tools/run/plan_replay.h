@@ -26,6 +26,7 @@ typedef struct dao_plan_replay_config {
     const dao_swap_problem_t *problem;
     const dao_swap_schedule_t *schedule; /* of the problem */
     void *device_address;                /* schedule->arena_bytes */
+    void *paged_address;                 /* of its pages, mapped in their order; NULL: it has none */
     void *host_address;                  /* schedule->host_bytes, pinned */
     dao_plan_replay_file_t
         *file; /* of the schedule, its streams in the timeline; NULL where no copy is one with a file */

@@ -171,7 +171,8 @@ dao_status_t dao_plan_replay_file_copy(dao_plan_replay_file_t *replay_file, dao_
     const uint32_t *first = &replay_file->first_transfer[from][index];
     uint64_t planned_ns = dao_swap_copy_ns(config->tier, copy->is_in, copy->size_bytes);
     dao_status_t status = config->ops->delay != NULL ? config->ops->delay(stream, planned_ns) : DAO_OK;
-    char *device = config->device_address + copy->address_bytes;
+    char *device = dao_plan_replay_at(config->schedule, config->device_address, config->paged_address,
+                                      copy->address_bytes);
     for (uint32_t i = first[0]; replay_file->file != NULL && status == DAO_OK && i < first[1]; i++) {
         dao_plan_replay_transfer_t *piece = &replay_file->transfers[i];
         status = queue_piece(replay_file, piece, device, stream);

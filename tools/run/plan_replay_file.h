@@ -10,6 +10,15 @@
 
 #include <stdatomic.h>
 
+/* Returns where the device has an address of a schedule. */
+static inline void *dao_plan_replay_at(const dao_swap_schedule_t *schedule, void *device_address,
+                                       void *paged_address, uint64_t address_bytes)
+{
+    bool is_in_pages = schedule->page_count > 0 && address_bytes >= schedule->paged_begin;
+    return is_in_pages ? (char *)paged_address + (address_bytes - schedule->paged_begin)
+                       : (char *)device_address + address_bytes;
+}
+
 /* Everything is borrowed and outlives the file; the directory's name only dao_plan_replay_file_init(). */
 typedef struct dao_plan_replay_file_config {
     const dao_backend_ops_t *ops;
@@ -17,6 +26,7 @@ typedef struct dao_plan_replay_file_config {
     const dao_swap_tier_t *tier; /* where time is virtual, a copy takes what this says */
     dao_file_config_t file;      /* its speeds and its latency hold each piece back where time is real */
     char *device_address;
+    char *paged_address;                    /* as in dao_plan_replay_config_t */
     char *pieces[DAO_FILE_DIRECTION_COUNT]; /* pinned, of piece_bytes each */
     size_t piece_bytes;
 } dao_plan_replay_file_config_t;

@@ -7,6 +7,8 @@
 
 #include <dao/dao.h>
 
+#include <inttypes.h>
+
 static uint64_t at_least_one(uint64_t size_bytes)
 {
     return size_bytes > 0 ? size_bytes : 1;
@@ -38,6 +40,27 @@ static dao_status_t take_memory(dao_player_t *player, const dao_swap_schedule_t 
     return player->staging != NULL ? DAO_OK : dao_last_status();
 }
 
+/* Maps the pages of a schedule behind addresses of their own. */
+static dao_status_t map_pages(dao_player_t *player, const dao_swap_schedule_t *schedule)
+{
+    player->pages = (dao_device_pages_t){
+        .ops = player->runtime->ops, .device = player->runtime->device, .base = player->arena};
+    dao_status_t status = dao_device_pages_init(
+        &player->pages, player->streams[DAO_STREAM_ROLE_COMPUTE]->backend,
+        player->streams[DAO_STREAM_ROLE_D2H]->backend, schedule->arena_bytes, DAO_SWAP_ADDRESSES_PAGES);
+    if (status == DAO_OK && player->pages.page_bytes != schedule->page_bytes) {
+        status = dao_error(DAO_ERR_UNSUPPORTED,
+                           "this device does not map its pages of %" PRIu64 " bytes at several addresses",
+                           schedule->page_bytes);
+    }
+    return status == DAO_OK ? dao_device_window_create(&player->pages, schedule, &player->window) : status;
+}
+
+static void *paged_address(const dao_player_t *player)
+{
+    return player->window != NULL ? player->window->address : NULL;
+}
+
 /* The file, its pieces, its streams. */
 static dao_status_t make_file(dao_player_t *player, const dao_player_config_t *config)
 {
@@ -57,6 +80,7 @@ static dao_status_t make_file(dao_player_t *player, const dao_player_config_t *c
                                                 .tier = &config->problem->file,
                                                 .file = config->file,
                                                 .device_address = player->arena,
+                                                .paged_address = paged_address(player),
                                                 .pieces = {player->pieces[0], player->pieces[1]},
                                                 .piece_bytes = piece_bytes};
     return status == DAO_OK ? dao_plan_replay_file_init(&player->file, &file) : status;
@@ -73,6 +97,8 @@ dao_status_t dao_player_create(dao_player_t *player, const dao_player_config_t *
         streams[i] = status == DAO_OK ? player->streams[i]->backend : NULL;
     }
     status = status == DAO_OK ? take_memory(player, config->schedule) : status;
+    status =
+        status == DAO_OK && config->schedule->page_count > 0 ? map_pages(player, config->schedule) : status;
     if (status != DAO_OK) {
         return status;
     }
@@ -83,6 +109,7 @@ dao_status_t dao_player_create(dao_player_t *player, const dao_player_config_t *
                                        .problem = config->problem,
                                        .schedule = config->schedule,
                                        .device_address = player->arena,
+                                       .paged_address = paged_address(player),
                                        .host_address = player->host,
                                        .file = has_file ? &player->file : NULL,
                                        .launch = config->launch,
@@ -115,6 +142,7 @@ void dao_player_finish(dao_player_t *player)
         dao_plan_replay_finish(&player->replay);
         dao_timeline_finish(&player->timeline);
     }
+    dao_device_window_destroy(player->window);
     for (int i = 0; i < DAO_STREAM_ROLE_COUNT; i++) {
         dao_stream_destroy(player->streams[i]);
     }

@@ -3,6 +3,7 @@
 #ifndef DAO_TOOLS_PLAY_PLAN_H
 #define DAO_TOOLS_PLAY_PLAN_H
 
+#include "runtime/executor/tiers/device_window.h"
 #include "runtime/start/context.h"
 #include "tools/run/plan_replay.h"
 
@@ -11,6 +12,8 @@ typedef struct dao_player {
     dao_stream_t *streams[DAO_STREAM_ROLE_COUNT];
     dao_stream_t *file_streams[DAO_FILE_DIRECTION_COUNT];
     void *arena, *host, *staging;
+    dao_device_pages_t pages;               /* of the arena */
+    dao_device_window_t *window;            /* the schedule's pages; NULL: it has none */
     void *pieces[DAO_FILE_DIRECTION_COUNT]; /* through which bytes go to the file, and come from it */
     dao_plan_replay_file_t file;            /* all zero where the plan has none */
     bool has_timeline;

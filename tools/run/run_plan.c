@@ -10,6 +10,7 @@
 
 #include "base/memory/host.h"
 #include "base/numbers/math.h"
+#include "base/report/assert.h"
 #include "base/report/error.h"
 #include "runtime/executor/tiers/file_tier.h"
 #include "tools/model/step_problem.h"
@@ -329,6 +330,7 @@ static void measure_steps(planned_run_t *planned, uint32_t step_count)
     const run_kernel_t *kernels = planned->run.kernels;
     size_t count = planned->trace->operator_count;
     uint32_t first = step_count / 2, measured = step_count - first;
+    DAO_ASSERT(measured > 0);
     uint64_t begin_ns = kernels[first * count - 1].end_ns;
     planned->result->step_ns = (kernels[step_count * count - 1].end_ns - begin_ns) / measured;
     planned->result->compute_ns = 0;
@@ -372,7 +374,8 @@ static dao_status_t run_round(planned_run_t *planned, uint32_t step_count)
 {
     dao_run_plan_result_t *result = planned->result;
     dao_swap_plan_t *plan = NULL;
-    const dao_swap_plan_config_t config = {.work_limit = planned->config->plan_work};
+    const dao_swap_plan_config_t config = {.addresses = planned->config->addresses,
+                                           .work_limit = planned->config->plan_work};
     dao_progress_phase(planned->progress, "planning", 1);
     uint64_t begin_ns = dao_clock_ns();
     dao_status_t status = dao_swap_plan_make(&planned->step.problem, &config, &plan);
@@ -426,6 +429,15 @@ static dao_status_t start_context(const dao_run_plan_config_t *config, dao_run_w
     return dao_context_start(&settings, config->spans != NULL ? dao_run_watch_begin(watch, ops) : ops);
 }
 
+/* Pages that a plan may have: where mapping them takes long, only if they are asked for. */
+static uint64_t page_bytes_of(const dao_run_plan_config_t *config, uint64_t page_bytes)
+{
+    const dao_backend_ops_t *ops = config->ops != NULL ? config->ops : dao_backend_ops();
+    bool is_wanted = config->addresses == DAO_SWAP_ADDRESSES_PAGES ||
+                     (config->addresses == DAO_SWAP_ADDRESSES_BEST && !ops->alias_is_slow);
+    return is_wanted && dao_backend_has_aliases(ops) ? page_bytes : 0;
+}
+
 static dao_status_t run_in_context(planned_run_t *planned)
 {
     dao_swap_problem_t *problem = &planned->step.problem;
@@ -440,6 +452,7 @@ static dao_status_t run_in_context(planned_run_t *planned)
     problem->host.limit_bytes = planned->config->host_bytes;
     problem->file = planned->result->file;
     problem->capacity_bytes = planned->config->capacity_bytes;
+    problem->page_bytes = page_bytes_of(planned->config, status == DAO_OK ? info.page_bytes : 0);
     for (uint32_t i = 0; i < problem->kernel_count; i++) {
         planned->step.kernels[i].time_ns =
             (uint64_t)((double)planned->step.kernels[i].time_ns * planned->config->time_scale);

@@ -85,6 +85,7 @@ static dao_status_t create_executor(const run_plan_t *plan, run_t *run)
         .file = plan->is_unlimited ? (dao_file_config_t){0} : plan->config->file,
         .policy = plan->config->policy,
         .without_plans = !is_learning(plan),
+        .addresses = plan->config->addresses,
         .check = plan->config->is_walked && !plan->is_unlimited,
     };
     return dao_executor_create(&settings, &run->executor);

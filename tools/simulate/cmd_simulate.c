@@ -37,7 +37,7 @@ typedef struct settings {
     uint64_t time_scale;   /* millionths */
     const char *batch, *trace;
     bool moves_all;
-    bool is_half_duplex;
+    bool is_half_duplex, is_static, is_paged;
     bool is_explained;
     bool is_json;
 } settings_t;
@@ -49,6 +49,9 @@ enum { SWEEP_MOST = 100, SWEEP_APART = 10, SWEEP_SIZES = 9, SWEEP_SIZE_BYTES = 4
 
 /* A search for a capacity ends when it is known to this part of the peak. */
 #define SEARCH_PARTS 1000
+
+/* Of the pages that the simulated device maps: CUDA's. */
+#define PAGE_BYTES ((uint64_t)2 << 20)
 
 #define SCHEME_NAME(name, meaning, choice, run) name,
 DAO_OPTION_NAMES(scheme_at, DAO_SCHEME_LIST(SCHEME_NAME) "all")
@@ -117,6 +120,8 @@ static const dao_option_t options[] = {
      .type = DAO_OPTION_TYPE_FLAG,
      DAO_OPTION_FIELD(settings_t, is_half_duplex),
      .help = "one copy at a time, whatever its direction"},
+    DAO_OPTION_STATIC(settings_t, is_static),
+    DAO_OPTION_PAGES(settings_t, is_paged),
     {.name = "scheme",
      .type = DAO_OPTION_TYPE_NAME,
      DAO_OPTION_FIELD(settings_t, scheme),
@@ -210,6 +215,7 @@ static const dao_option_rule_t rules[] = {
     {"file-in", "host", true, NEEDS_HOST},
     {"file-out", "host", true, NEEDS_HOST},
     {"file-out", "file-in", true, "--file-out needs --file-in"},
+    DAO_OPTION_ADDRESSES_RULE,
     {.option = NULL},
 };
 
@@ -282,13 +288,16 @@ static dao_status_t make_row(const request_t *request, const dao_scheme_t *schem
 {
     *row = (row_t){.scheme = scheme, .problem = request->step.problem};
     row->problem.capacity_bytes = capacity_bytes;
-    dao_scheme_input_t input = {.problem = &row->problem,
-                                .trace = request->trace,
-                                .threshold = request->threshold,
-                                .moves_all = request->settings->moves_all,
-                                .step_count = request->step_count,
-                                .window_kernels = request->window_kernels,
-                                .in_flight_ns = request->in_flight_ns};
+    row->problem.page_bytes = PAGE_BYTES;
+    dao_scheme_input_t input = {
+        .problem = &row->problem,
+        .trace = request->trace,
+        .threshold = request->threshold,
+        .moves_all = request->settings->moves_all,
+        .step_count = request->step_count,
+        .addresses = DAO_OPTION_ADDRESSES(request->settings->is_static, request->settings->is_paged),
+        .window_kernels = request->window_kernels,
+        .in_flight_ns = request->in_flight_ns};
     dao_status_t status = scheme->run(scheme, &input, &row->run);
     if (status == DAO_OK) {
         row->problem.capacity_bytes = row->run.capacity_bytes;

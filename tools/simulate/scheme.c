@@ -36,6 +36,7 @@ static dao_status_t run_learn(const dao_scheme_t *scheme, const dao_scheme_input
 {
     dao_simulate_config_t config = {.policy = (dao_policy_t)scheme->choice,
                                     .learns = true,
+                                    .addresses = input->addresses,
                                     .step_count = input->step_count,
                                     .window_kernels = input->window_kernels,
                                     .in_flight_ns = input->in_flight_ns,
@@ -56,6 +57,7 @@ static dao_status_t run_plan(const dao_scheme_t *scheme, const dao_scheme_input_
                              dao_scheme_run_t *out_run)
 {
     dao_swap_plan_config_t config = {.granularity = (dao_swap_granularity_t)scheme->choice,
+                                     .addresses = input->addresses,
                                      .work_limit = input->plan_work};
     dao_swap_plan_t *plan = NULL;
     *out_run = (dao_scheme_run_t){.capacity_bytes = input->problem->capacity_bytes};
@@ -77,7 +79,7 @@ static dao_status_t run_recompute(const dao_scheme_t *scheme, const dao_scheme_i
 {
     dao_recompute_config_t config = {.mode = (dao_recompute_mode_t)scheme->choice,
                                      .try_count = input->try_count,
-                                     .swap = {.work_limit = input->plan_work}};
+                                     .swap = {.addresses = input->addresses, .work_limit = input->plan_work}};
     dao_recompute_plan_t *plan = NULL;
     *out_run = (dao_scheme_run_t){.capacity_bytes = input->problem->capacity_bytes, .runs_again = true};
     uint64_t begin_ns = dao_clock_ns();

@@ -12,10 +12,11 @@ typedef struct dao_scheme_input {
     uint32_t threshold;                /* last operator of the forward pass; DAO_TRACE_NONE: to be found */
     bool moves_all; /* schemes that move feature maps: all of them, whatever the capacity */
     uint32_t step_count;
-    uint32_t window_kernels; /* 0: the scheme's own */
-    uint64_t in_flight_ns;   /* 0: the executor's own */
-    uint64_t plan_work;      /* as work_limit of dao_swap_plan_config_t */
-    uint32_t try_count;      /* as that of dao_recompute_config_t */
+    uint32_t window_kernels;        /* 0: the scheme's own */
+    uint64_t in_flight_ns;          /* 0: the executor's own */
+    dao_swap_addresses_t addresses; /* of plans; the problem says of what size pages are */
+    uint64_t plan_work;             /* as work_limit of dao_swap_plan_config_t */
+    uint32_t try_count;             /* as that of dao_recompute_config_t */
 } dao_scheme_input_t;
 
 /* What it takes. */

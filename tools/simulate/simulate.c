@@ -254,6 +254,7 @@ static dao_status_t run_in_context(simulator_t *simulator, const dao_simulate_co
         .on_demand = config->on_demand,
         .in_flight_ns = config->in_flight_ns,
         .without_plans = !config->learns,
+        .addresses = config->addresses,
         .queue_kernels = window != 0 ? window : 2 * problem->kernel_count,
     };
     dao_status_t status = dao_executor_create_still(&settings, &simulator->executor);

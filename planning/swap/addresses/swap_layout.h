@@ -3,6 +3,7 @@
 #ifndef DAO_PLANNING_SWAP_LAYOUT_H
 #define DAO_PLANNING_SWAP_LAYOUT_H
 
+#include "planning/swap/addresses/page_map.h"
 #include "planning/swap/addresses/swap_place.h"
 #include "planning/swap/step/swap_parts.h"
 #include "planning/swap/times/swap_timing.h"
@@ -31,11 +32,6 @@ typedef struct dao_swap_layout {
     uint32_t page_count;
 } dao_swap_layout_t;
 
-/* Bytes of the arena. */
-typedef struct dao_swap_run {
-    uint64_t begin_bytes, end_bytes;
-} dao_swap_run_t;
-
 /* The bytes of the arena behind those from `address_bytes` on, as far as they lie in one piece and before
    `end_bytes`. */
 static inline dao_swap_run_t dao_swap_layout_run(const dao_swap_layout_t *layout, uint64_t address_bytes,
@@ -44,14 +40,8 @@ static inline dao_swap_run_t dao_swap_layout_run(const dao_swap_layout_t *layout
     if (layout->page_bytes == 0 || address_bytes < layout->paged_begin) {
         return (dao_swap_run_t){address_bytes, end_bytes};
     }
-    uint64_t from = address_bytes - layout->paged_begin, left = end_bytes - address_bytes;
-    uint64_t page = from / layout->page_bytes, inside = from % layout->page_bytes;
-    uint64_t begin = layout->pages[page] * layout->page_bytes + inside, length = layout->page_bytes - inside;
-    while (length < left && layout->pages[page + 1] == layout->pages[page] + 1) {
-        length += layout->page_bytes;
-        page++;
-    }
-    return (dao_swap_run_t){begin, begin + (length < left ? length : left)};
+    dao_page_map_t map = {layout->paged_begin, layout->page_bytes, layout->pages, layout->page_count};
+    return dao_page_map_run(&map, address_bytes, end_bytes);
 }
 
 /* Finds addresses below `capacity_bytes` for as many residency intervals as it can. What is known from the

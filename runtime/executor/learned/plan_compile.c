@@ -9,9 +9,14 @@
        operations   in A    kernel 0   out B   in C     ...
        drops        -       -          -       B, D              C lands where B and D were
 
-   Invariants: the tensors in `lying` do not overlap; lying[positions[role]] == role exactly for those with
-   an address. */
+   A place of a plan with pages is at an address of the arena, or in whole pages of it behind addresses of the
+   plan. Two places may be behind different addresses and share a page.
+
+   Invariants: the tensors in `lying` share no byte of the arena, so no page has two stays at a time;
+   lying[positions[role]] == role exactly for those with an address; page_roles[page] - 1 is the role in pages
+   that has a page, if one has. */
 #include "base/memory/host.h"
+#include "base/numbers/math.h"
 #include "base/report/assert.h"
 #include "base/report/error.h"
 #include "runtime/executor/learned/plan_follow.h"
@@ -27,12 +32,66 @@ typedef struct places {
     uint32_t *lying;     /* roles that lie somewhere, in any order */
     uint32_t *positions; /* of each of these roles: its place in `lying` */
     uint32_t lying_count;
+    uint32_t *page_roles; /* of each page of the arena; 0: no tensor in pages has it */
+    uint32_t page_max;    /* pages of the arena, a begun one too; 0: the plan has none */
     uint32_t drop_count, drop_capacity;
     bool is_noting; /* drops are written down */
     bool has_no_memory;
 } places_t;
 
-/* The tensors in `lying` do not overlap, and are exactly those with an address. */
+static bool is_in_pages(const places_t *places, uint64_t address)
+{
+    const dao_swap_schedule_t *schedule = places->plan->schedule;
+    return schedule->page_bytes != 0 && address >= schedule->paged_begin;
+}
+
+/* The pages of the arena behind addresses of the plan's pages. */
+static const uint32_t *pages_at(const places_t *places, uint64_t address, uint64_t size_bytes,
+                                uint32_t *out_count)
+{
+    const dao_swap_schedule_t *schedule = places->plan->schedule;
+    uint64_t page = (address - schedule->paged_begin) / schedule->page_bytes;
+    *out_count = (uint32_t)(dao_round_up(size_bytes, schedule->page_bytes) / schedule->page_bytes);
+    DAO_ASSERT((address - schedule->paged_begin) % schedule->page_bytes == 0);
+    DAO_ASSERT(page + *out_count <= schedule->page_count);
+    return schedule->pages + page;
+}
+
+static const uint32_t *pages_of(const places_t *places, uint32_t role, uint32_t *out_count)
+{
+    return pages_at(places, places->addresses[role], places->problem->tensors[role].size_bytes, out_count);
+}
+
+/* Returns true if a tensor in pages has a page that some of these bytes of the arena are in. */
+static bool has_paged(const places_t *places, uint64_t address, uint64_t size_bytes)
+{
+    uint64_t page_bytes = places->plan->schedule->page_bytes;
+    for (uint64_t page = address / page_bytes; page <= (address + size_bytes - 1) / page_bytes; page++) {
+        if (places->page_roles[page] != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A tensor in pages has all of them; none at an address of the arena reaches into a page of another one. */
+static bool has_its_pages(const places_t *places, uint32_t role)
+{
+    if (!is_in_pages(places, places->addresses[role])) {
+        return places->page_max == 0 ||
+               !has_paged(places, places->addresses[role], places->problem->tensors[role].size_bytes);
+    }
+    uint32_t count = 0;
+    const uint32_t *pages = pages_of(places, role, &count);
+    for (uint32_t i = 0; i < count; i++) {
+        if (places->page_roles[pages[i]] != role + 1) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The tensors in `lying` share no byte of the arena, and are exactly those with an address. */
 static bool places_are_valid(const places_t *places)
 {
     uint32_t count = 0;
@@ -41,7 +100,8 @@ static bool places_are_valid(const places_t *places)
     }
     for (uint32_t i = 0; i < places->lying_count; i++) {
         uint32_t a = places->lying[i];
-        if (places->positions[a] != i || places->addresses[a] == DAO_PLAN_NOWHERE) {
+        if (places->positions[a] != i || places->addresses[a] == DAO_PLAN_NOWHERE ||
+            !has_its_pages(places, a)) {
             return false;
         }
         for (uint32_t k = 0; k < i; k++) {
@@ -71,11 +131,25 @@ static void note_drop(places_t *places, uint32_t role)
     plan->drops[places->drop_count++] = role;
 }
 
+static void set_pages(places_t *places, uint32_t role, uint32_t owner)
+{
+    uint32_t count = 0;
+    const uint32_t *pages = pages_of(places, role, &count);
+    for (uint32_t i = 0; i < count; i++) {
+        DAO_ASSERT(pages[i] < places->page_max);
+        DAO_ASSERT(owner == 0 ? places->page_roles[pages[i]] == role + 1 : places->page_roles[pages[i]] == 0);
+        places->page_roles[pages[i]] = owner;
+    }
+}
+
 static void remove_place(places_t *places, uint32_t role)
 {
     DAO_ASSERT(places->lying_count > 0);
     DAO_ASSERT(places->addresses[role] != DAO_PLAN_NOWHERE);
     DAO_ASSERT(places->lying[places->positions[role]] == role);
+    if (is_in_pages(places, places->addresses[role])) {
+        set_pages(places, role, 0);
+    }
     uint32_t last = places->lying[--places->lying_count];
     places->lying[places->positions[role]] = last;
     places->positions[last] = places->positions[role];
@@ -85,7 +159,17 @@ static void remove_place(places_t *places, uint32_t role)
     }
 }
 
-/* Removes all tensors that have some of these bytes. */
+/* Removes the tensors that have these pages of the arena. */
+static void clear_paged(places_t *places, uint32_t first_page, uint32_t page_count)
+{
+    for (uint32_t i = 0; i < page_count; i++) {
+        if (places->page_roles[first_page + i] != 0) {
+            remove_place(places, places->page_roles[first_page + i] - 1);
+        }
+    }
+}
+
+/* Removes all tensors that have some of these bytes of the arena. */
 static void clear(places_t *places, uint64_t address, uint64_t size_bytes)
 {
     for (uint32_t i = places->lying_count; i-- > 0;) {
@@ -94,6 +178,31 @@ static void clear(places_t *places, uint64_t address, uint64_t size_bytes)
             address < places->addresses[role] + places->problem->tensors[role].size_bytes) {
             remove_place(places, role);
         }
+    }
+    if (places->page_max > 0) {
+        uint64_t page_bytes = places->plan->schedule->page_bytes, first_page = address / page_bytes;
+        clear_paged(places, (uint32_t)first_page,
+                    (uint32_t)((address + size_bytes - 1) / page_bytes - first_page + 1));
+    }
+}
+
+/* The same for addresses of the plan, which may be of its pages. */
+static void clear_place(places_t *places, uint64_t address, uint64_t size_bytes)
+{
+    if (!is_in_pages(places, address)) {
+        clear(places, address, size_bytes);
+        return;
+    }
+    uint64_t page_bytes = places->plan->schedule->page_bytes;
+    uint32_t page_count = 0;
+    const uint32_t *pages = pages_at(places, address, size_bytes, &page_count);
+    for (uint32_t i = 0; i < page_count;) {
+        uint32_t run = 1;
+        while (i + run < page_count && pages[i + run] == pages[i] + run) {
+            run++;
+        }
+        clear(places, pages[i] * page_bytes, run * page_bytes);
+        i += run;
     }
 }
 
@@ -105,8 +214,11 @@ static void take_place(places_t *places, uint32_t role, uint64_t address)
     if (places->addresses[role] != DAO_PLAN_NOWHERE) {
         remove_place(places, role);
     }
-    clear(places, address, places->problem->tensors[role].size_bytes);
+    clear_place(places, address, places->problem->tensors[role].size_bytes);
     places->addresses[role] = address;
+    if (is_in_pages(places, address)) {
+        set_pages(places, role, role + 1);
+    }
     places->positions[role] = places->lying_count;
     DAO_ASSERT(places->lying_count < places->problem->tensor_count);
     places->lying[places->lying_count++] = role;
@@ -120,7 +232,7 @@ static void play_kernel(places_t *places, uint32_t index, uint32_t *next_use)
         take_place(places, kernel->uses[i].tensor, schedule->use_address[(*next_use)++]);
     }
     if (kernel->workspace_bytes > 0) {
-        clear(places, schedule->workspace_address[index], kernel->workspace_bytes);
+        clear_place(places, schedule->workspace_address[index], kernel->workspace_bytes);
     }
 }
 
@@ -174,7 +286,12 @@ static bool places_init(places_t *places, const dao_swap_problem_t *problem, dao
     places->addresses = dao_host_calloc(count, sizeof(*places->addresses));
     places->lying = dao_host_calloc(count, sizeof(*places->lying));
     places->positions = dao_host_calloc(count, sizeof(*places->positions));
-    if (places->addresses == NULL || places->lying == NULL || places->positions == NULL) {
+    if (plan->schedule->page_count > 0) {
+        places->page_max = dao_compiled_plan_page_max(plan);
+    }
+    places->page_roles = dao_host_calloc((size_t)places->page_max + 1, sizeof(*places->page_roles));
+    if (places->addresses == NULL || places->lying == NULL || places->positions == NULL ||
+        places->page_roles == NULL) {
         return false;
     }
     for (uint32_t role = 0; role < problem->tensor_count; role++) {
@@ -188,6 +305,7 @@ static void places_finish(places_t *places)
     dao_host_free(places->addresses);
     dao_host_free(places->lying);
     dao_host_free(places->positions);
+    dao_host_free(places->page_roles);
 }
 
 static dao_status_t no_memory(void)
@@ -266,15 +384,23 @@ static dao_status_t compile(const dao_swap_problem_t *problem, dao_compiled_plan
     if (plan->roles == NULL || plan->drop_first == NULL || plan->sequences == NULL) {
         return no_memory();
     }
+    plan->page_marks =
+        dao_host_calloc((size_t)dao_compiled_plan_page_max(plan) + 1, sizeof(*plan->page_marks));
+    if (plan->page_marks == NULL) {
+        return no_memory();
+    }
     describe_roles(problem, plan);
     return find_drops(problem, plan);
 }
 
-dao_status_t dao_compiled_plan_create(const dao_swap_problem_t *problem, bool (*is_cancelled)(void *user),
-                                      void *user, dao_compiled_plan_t **out_plan)
+dao_status_t dao_compiled_plan_create(const dao_swap_problem_t *problem, dao_swap_addresses_t addresses,
+                                      bool (*is_cancelled)(void *user), void *user,
+                                      dao_compiled_plan_t **out_plan)
 {
-    const dao_swap_plan_config_t whole = {
-        .granularity = DAO_SWAP_GRANULARITY_WHOLE, .is_cancelled = is_cancelled, .cancel_user = user};
+    const dao_swap_plan_config_t whole = {.granularity = DAO_SWAP_GRANULARITY_WHOLE,
+                                          .addresses = addresses,
+                                          .is_cancelled = is_cancelled,
+                                          .cancel_user = user};
     dao_swap_bound_t bound;
     dao_compiled_plan_t *plan = dao_host_calloc(1, sizeof(*plan));
     if (plan == NULL) {
@@ -302,10 +428,16 @@ void dao_compiled_plan_destroy(dao_compiled_plan_t *plan)
     if (plan == NULL) {
         return;
     }
+    if (plan->window != NULL && plan->window->map.begin_bytes != 0) {
+        plan->window->is_retired = true; /* the arena has it, as long as somebody uses it */
+    } else {
+        dao_device_window_destroy(plan->window);
+    }
     dao_issue_order_finish(&plan->order);
     dao_host_free(plan->drop_first);
     dao_host_free(plan->drops);
     dao_host_free(plan->sequences);
+    dao_host_free(plan->page_marks);
     dao_host_free(plan->roles);
     dao_swap_plan_destroy(plan->swap_plan);
     dao_host_free(plan);

@@ -11,8 +11,9 @@
        between steps  followed, with next == 0                                        a kernel, leave
 
    Invariants while a plan is followed: the range allocator has no part in use; a tensor on the device has
-   a role and lies where the plan has it now; the drops of an operation leave before its bytes come, also
-   if they do not come; next <= order.count.
+   a role and lies where the plan has it now, and no two of them have a byte of the arena in common, by
+   whatever addresses; the drops of an operation leave before its bytes come, also if they do not come; next
+   <= order.count; the pages behind the plan's window are those of its schedule.
 
    What is not in the plan, and what is done:
 
@@ -34,6 +35,8 @@
 #include "runtime/executor/state/residency.h"
 #include "runtime/executor/state/victims.h"
 
+#include <string.h>
+
 /* Times that all residents that are not in their places are looked at. */
 #define MOVE_ROUND_MAX 16
 
@@ -47,6 +50,13 @@ static dao_fence_t everything(const dao_timeline_t *timeline)
         dao_fence_add(&fence, (dao_stream_role_t)role, timeline->streams[role].issued);
     }
     return fence;
+}
+
+/* Where the arena has an address of the plan: those of its pages are in its window. */
+static uint64_t place_of(const dao_compiled_plan_t *plan, uint64_t address)
+{
+    bool is_in_pages = plan->window != NULL && address >= plan->schedule->paged_begin;
+    return is_in_pages ? address - plan->schedule->paged_begin + plan->window->map.begin_bytes : address;
 }
 
 static dao_status_t mismatch(const dao_managed_t *tensor)
@@ -198,7 +208,7 @@ static dao_status_t copy_in(dao_engine_t *engine, dao_managed_t *tensor, uint64_
         dao_engine_fail(engine, status, true);
         return status;
     }
-    dao_residency_land(tensor, address);
+    dao_residency_land(engine, tensor, address);
     status = dao_residency_fetch(engine, tensor);
     if (status != DAO_OK) {
         dao_residency_unland(engine, tensor);
@@ -237,7 +247,7 @@ static dao_status_t move_bytes(dao_engine_t *engine, dao_compiled_plan_t *plan, 
         return DAO_OK;
     }
     bool is_off_plan = (tensor->residency == DAO_RESIDENCY_FILE) != copy->is_file;
-    dao_status_t status = copy_in(engine, tensor, copy->address_bytes, fence);
+    dao_status_t status = copy_in(engine, tensor, place_of(plan, copy->address_bytes), fence);
     if (status == DAO_OK && is_off_plan) {
         dao_fence_join(&plan->extra, &tensor->device_written); /* on another stream than fences name */
     }
@@ -332,7 +342,7 @@ static dao_status_t bring(dao_engine_t *engine, dao_compiled_plan_t *plan, const
         return tensor->device_offset_bytes == address ? DAO_OK : mismatch(tensor);
     }
     if (use->kind == DAO_USE_WRITE) {
-        dao_residency_land(tensor, address);
+        dao_residency_land(engine, tensor, address);
         return DAO_OK;
     }
     dao_status_t status = DAO_OK;
@@ -345,7 +355,7 @@ static dao_status_t bring(dao_engine_t *engine, dao_compiled_plan_t *plan, const
             dao_engine_fail(engine, status, true);
             return status;
         }
-        dao_residency_land(tensor, address);
+        dao_residency_land(engine, tensor, address);
         status = dao_residency_zero(engine, tensor);
         if (status != DAO_OK && dao_residency_is_landing(tensor)) {
             dao_residency_unland(engine, tensor);
@@ -379,11 +389,12 @@ dao_status_t dao_plan_follow_prepare(dao_engine_t *engine, dao_item_t *item, con
         }
     }
     for (uint32_t i = 0; status == DAO_OK && i < item->use_count; i++) {
-        status = bring(engine, plan, &item->uses[i], addresses[i]);
+        status = bring(engine, plan, &item->uses[i], place_of(plan, addresses[i]));
     }
     *out_placement = (dao_placement_t){.is_planned = true,
                                        .has_workspace = item->workspace_bytes > 0,
-                                       .workspace_offset = plan->schedule->workspace_address[operation.index],
+                                       .workspace_offset =
+                                           place_of(plan, plan->schedule->workspace_address[operation.index]),
                                        .fence = fence_of(plan, operation)};
     return status;
 }
@@ -489,12 +500,12 @@ static dao_status_t evict_others(dao_engine_t *engine, bool keeps_residents)
 static bool move(dao_engine_t *engine, dao_managed_t *tensor)
 {
     uint64_t address = tensor->plan_role->start_address;
-    if (dao_device_arena_take_at(&engine->arena, address, dao_device_arena_part_bytes(tensor->size_bytes),
-                                 (uint64_t)(uintptr_t)tensor) != DAO_OK) {
+    if (dao_device_arena_take_at(&engine->arena, address, tensor->size_bytes, (uint64_t)(uintptr_t)tensor) !=
+        DAO_OK) {
         return false;
     }
     if (dao_residency_move(engine, tensor, address) != DAO_OK) {
-        dao_device_arena_forget(&engine->arena, address); /* nothing was queued there */
+        dao_device_arena_forget(&engine->arena, address, tensor->size_bytes); /* nothing was queued there */
         return false;
     }
     return true;
@@ -547,8 +558,7 @@ static void take_back_arena(dao_engine_t *engine)
 {
     for (dao_managed_t *tensor = engine->table; tensor != NULL; tensor = tensor->table_next) {
         if (tensor->has_device) {
-            DAO_MUST(dao_device_arena_take_at(&engine->arena, tensor->device_offset_bytes,
-                                              dao_device_arena_part_bytes(tensor->size_bytes),
+            DAO_MUST(dao_device_arena_take_at(&engine->arena, tensor->device_offset_bytes, tensor->size_bytes,
                                               (uint64_t)(uintptr_t)tensor));
             dao_victims_update(engine, tensor);
         }
@@ -562,11 +572,13 @@ static dao_status_t hand_over_arena(dao_engine_t *engine, const dao_compiled_pla
     for (dao_managed_t *tensor = engine->table; tensor != NULL; tensor = tensor->table_next) {
         if (tensor->has_device) {
             dao_victims_remove(engine, tensor);
-            dao_device_arena_forget(&engine->arena, tensor->device_offset_bytes);
+            dao_device_arena_forget(&engine->arena, tensor->device_offset_bytes, tensor->size_bytes);
         }
     }
     DAO_ASSERT(dao_range_used(engine->arena.range) == 0);
-    dao_status_t status = dao_device_arena_reserve(&engine->arena, plan->role_count);
+    uint64_t pages = plan->window != NULL ? plan->schedule->arena_bytes / plan->schedule->page_bytes : 0;
+    dao_status_t status =
+        dao_device_arena_reserve(&engine->arena, (uint32_t)dao_smaller(plan->role_count + pages, UINT32_MAX));
     if (status != DAO_OK) {
         take_back_arena(engine);
     }
@@ -585,11 +597,25 @@ static dao_status_t bring_residents(dao_engine_t *engine, dao_compiled_plan_t *p
     return status;
 }
 
+/* Makes the plan's window one of the arena, the first time. */
+static void open_window(dao_engine_t *engine, dao_compiled_plan_t *plan)
+{
+    if (plan->window == NULL || plan->window->map.begin_bytes != 0) {
+        return;
+    }
+    dao_device_arena_open(&engine->arena, plan->window);
+    for (uint32_t i = 0; i < plan->role_count; i++) {
+        uint64_t *address = &plan->roles[i].start_address;
+        *address = *address != DAO_PLAN_NOWHERE ? place_of(plan, *address) : DAO_PLAN_NOWHERE;
+    }
+}
+
 dao_status_t dao_plan_follow_enter(dao_engine_t *engine, dao_compiled_plan_t *plan,
                                    const dao_step_log_t *known)
 {
     DAO_ASSERT(engine->plan == NULL);
     DAO_ASSERT(plan->role_count == known->role_count);
+    open_window(engine, plan);
     bind_all(engine, plan, known);
     dao_status_t status = clear_arena(engine, plan);
     status = status == DAO_OK ? take_slots(engine, plan, known) : status;
@@ -632,23 +658,60 @@ void dao_plan_follow_leave(dao_engine_t *engine)
     dao_engine_lose_unless_ok(engine, status);
 }
 
-bool dao_plan_follow_is_valid(const dao_compiled_plan_t *plan)
+/* Marks the pages of all tensors on the device that lie in the plan's window. Returns false if two of them
+   have one. */
+static bool mark_pages(const dao_compiled_plan_t *plan)
 {
-    for (uint32_t i = 0; i < plan->role_count; i++) {
+    memset(plan->page_marks, 0, dao_compiled_plan_page_max(plan));
+    for (uint32_t i = 0; i < plan->role_count && plan->window != NULL; i++) {
         const dao_managed_t *tensor = plan->roles[i].tensor;
-        if (tensor == NULL) {
+        const dao_page_map_t *map = &plan->window->map;
+        if (tensor == NULL || !tensor->has_device || tensor->device_offset_bytes < map->begin_bytes) {
             continue;
         }
-        if (tensor->plan_role != &plan->roles[i]) {
-            return false;
-        }
-        for (uint32_t k = 0; tensor->has_device && k < i; k++) {
-            const dao_managed_t *other = plan->roles[k].tensor;
-            if (other != NULL && other->has_device &&
-                other->device_offset_bytes < tensor->device_offset_bytes + tensor->size_bytes &&
-                tensor->device_offset_bytes < other->device_offset_bytes + other->size_bytes) {
+        uint64_t first = (tensor->device_offset_bytes - map->begin_bytes) / map->page_bytes;
+        for (uint64_t page = 0; page * map->page_bytes < tensor->size_bytes; page++) {
+            if (plan->page_marks[map->pages[first + page]]++ != 0) {
                 return false;
             }
+        }
+    }
+    return true;
+}
+
+/* Returns true if a tensor on the device shares bytes with one of the roles before it, or, where it does not
+   lie in pages, with one that does. */
+static bool shares_bytes(const dao_compiled_plan_t *plan, uint32_t role)
+{
+    const dao_managed_t *tensor = plan->roles[role].tensor;
+    uint64_t begin = tensor->device_offset_bytes, end = begin + tensor->size_bytes;
+    for (uint32_t k = 0; k < role; k++) {
+        const dao_managed_t *other = plan->roles[k].tensor;
+        if (other != NULL && other->has_device && other->device_offset_bytes < end &&
+            begin < other->device_offset_bytes + other->size_bytes) {
+            return true;
+        }
+    }
+    bool is_in_pages = plan->window == NULL || begin >= plan->window->map.begin_bytes;
+    for (uint64_t page = is_in_pages ? 0 : begin / plan->schedule->page_bytes;
+         !is_in_pages && page * plan->schedule->page_bytes < end; page++) {
+        if (plan->page_marks[page] != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool dao_plan_follow_is_valid(const dao_compiled_plan_t *plan)
+{
+    if (!mark_pages(plan)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < plan->role_count; i++) {
+        const dao_managed_t *tensor = plan->roles[i].tensor;
+        if (tensor != NULL &&
+            (tensor->plan_role != &plan->roles[i] || (tensor->has_device && shares_bytes(plan, i)))) {
+            return false;
         }
     }
     return true;

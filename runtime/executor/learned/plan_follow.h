@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A plan of dao/swap.h for a step of managed tensors, compiled so that following it decides nothing.
 
-   While a plan is followed, it has the whole device arena: no part of it is in the range allocator.
+   While a plan is followed, it has the whole device arena: no part of it is in the range allocator. A plan
+   with pages has a window, too, whose mappings are made once, behind the planner: following it makes no call
+   of the device for them.
+
    Records of tensors stay true all the time (where their bytes are, and which operations use them). So the
    executor can leave the plan between any two kernels and go on by itself. A content that the plan gives
    up, but that may still be asked for, is saved first. */
@@ -28,6 +31,8 @@ struct dao_compiled_plan {
     uint64_t *sequences;  /* numbers of the operations of this step, then of the one before, by streams */
     dao_plan_role_t *roles;
     uint32_t role_count;
+    dao_device_window_t *window; /* its pages; NULL: it has none */
+    uint8_t *page_marks;         /* of each page of the arena: scratch of dao_plan_follow_is_valid() */
     dao_plan_basis_t basis;
     uint64_t bound_ns; /* of a step */
 
@@ -35,11 +40,21 @@ struct dao_compiled_plan {
     dao_fence_t extra; /* operations that are not in the plan: everything later waits for them */
 };
 
+/* Pages of the arena that a plan with pages has, a begun one too; 0 for others. */
+static inline uint32_t dao_compiled_plan_page_max(const dao_compiled_plan_t *plan)
+{
+    const dao_swap_schedule_t *schedule = plan->schedule;
+    return schedule->page_count == 0
+               ? 0
+               : (uint32_t)(dao_round_up(schedule->arena_bytes, schedule->page_bytes) / schedule->page_bytes);
+}
+
 /* Makes the plan of a step and compiles it. Roles are the problem's tensors, whose sizes are multiples of the
-   range's granule. `is_cancelled` is that of dao_swap_plan_config_t. Pure: any thread, nothing shared. What
-   dao_swap_plan_make() answers; DAO_ERR_UNSUPPORTED for a plan that cannot be followed;
+   range's granule. `addresses` and `is_cancelled` are those of dao_swap_plan_config_t. Pure: any thread,
+   nothing shared. What dao_swap_plan_make() answers; DAO_ERR_UNSUPPORTED for a plan that cannot be followed;
    DAO_ERR_NO_HOST_MEMORY. */
 DAO_NODISCARD dao_status_t dao_compiled_plan_create(const dao_swap_problem_t *problem,
+                                                    dao_swap_addresses_t addresses,
                                                     bool (*is_cancelled)(void *user), void *user,
                                                     dao_compiled_plan_t **out_plan);
 
@@ -69,7 +84,8 @@ void dao_plan_follow_turn(dao_engine_t *engine);
 /* Bytes of slots that no tensor uses. */
 uint64_t dao_plan_follow_idle_bytes(const dao_compiled_plan_t *plan);
 
-/* Places of tensors do not overlap, and roles and tensors name each other. */
+/* Tensors on the device share no byte of the arena, so no page has two of them; roles and tensors name each
+   other. */
 bool dao_plan_follow_is_valid(const dao_compiled_plan_t *plan);
 
 #endif

@@ -13,9 +13,11 @@
 #include "runtime/executor/learned/plan_worker.h"
 
 #include "allocators/range/range.h"
+#include "base/log.h"
 #include "base/memory/host.h"
 #include "base/numbers/math.h"
 #include "base/report/assert.h"
+#include "base/report/error.h"
 
 dao_plan_job_t *dao_plan_job_create(const dao_step_log_t *known, const uint64_t *kernel_ns)
 {
@@ -79,7 +81,19 @@ static bool is_stopping(void *user)
 static void work(dao_plan_worker_t *worker, dao_plan_job_t *job)
 {
     DAO_ASSERT(job->plan == NULL);
-    job->status = dao_compiled_plan_create(&job->problem, is_stopping, worker, &job->plan);
+    job->status = dao_compiled_plan_create(&job->problem, job->addresses, is_stopping, worker, &job->plan);
+    if (job->status != DAO_OK || job->plan->schedule->page_count == 0) {
+        return;
+    }
+    job->status = dao_device_window_create(job->pages, job->plan->schedule, &job->plan->window);
+    if (job->status != DAO_OK && job->status != DAO_ERR_DEVICE_LOST) {
+        dao_log(DAO_LOG_LEVEL_INFO, "a plan has static addresses: %s", dao_last_message());
+        dao_compiled_plan_destroy(job->plan);
+        job->plan = NULL;
+        job->problem.page_bytes = 0;
+        job->status = dao_compiled_plan_create(&job->problem, DAO_SWAP_ADDRESSES_STATIC, is_stopping, worker,
+                                               &job->plan);
+    }
 }
 
 void dao_plan_worker_init(dao_plan_worker_t *worker, bool is_at_once)

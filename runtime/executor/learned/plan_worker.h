@@ -12,6 +12,8 @@ typedef struct dao_plan_job {
     dao_swap_tensor_t *tensors;
     dao_swap_kernel_t *kernels;
     dao_swap_use_t *uses;
+    dao_device_pages_t *pages; /* what the plan's window is made of, if it gets one */
+    dao_swap_addresses_t addresses;
     dao_status_t status;
     dao_compiled_plan_t *plan; /* with DAO_OK */
 } dao_plan_job_t;

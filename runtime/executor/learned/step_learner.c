@@ -444,6 +444,9 @@ static void submit(dao_step_learner_t *learner, dao_known_step_t *known)
     job->problem.host = host_of(learner, &known->log);
     job->problem.file = learner->file;
     job->problem.file.limit_bytes = learner->engine->file_tier.limit_bytes;
+    job->problem.page_bytes = learner->engine->pages.page_bytes;
+    job->addresses = job->problem.page_bytes != 0 ? config->addresses : DAO_SWAP_ADDRESSES_STATIC;
+    job->pages = &learner->engine->pages;
     if (dao_plan_worker_submit(&learner->worker, job) != DAO_OK) {
         dao_plan_job_destroy(job);
         known->try_count++;
@@ -789,6 +792,16 @@ void dao_step_learner_boundary(dao_step_learner_t *learner)
         plan_at_once(learner);
     }
     DAO_ASSERT_HEAVY(dao_step_learner_is_valid(learner));
+}
+
+uint64_t dao_step_learner_paged_count(const dao_step_learner_t *learner)
+{
+    uint64_t count = 0;
+    for (uint32_t i = 0; i < learner->known_step_count; i++) {
+        const dao_compiled_plan_t *plan = learner->known_steps[i]->plan;
+        count += plan != NULL && plan->window != NULL ? 1 : 0;
+    }
+    return count;
 }
 
 uint64_t dao_step_learner_plan_count(const dao_step_learner_t *learner)

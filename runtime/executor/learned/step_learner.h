@@ -114,5 +114,6 @@ bool dao_step_learner_is_valid(const dao_step_learner_t *learner);
 
 /* Plans that are kept. */
 uint64_t dao_step_learner_plan_count(const dao_step_learner_t *learner);
+uint64_t dao_step_learner_paged_count(const dao_step_learner_t *learner); /* of these, with pages */
 
 #endif

@@ -14,6 +14,9 @@
    the run that is large enough the window with the fewest bytes to copy leaves. Other policies value
    windows: they see all blocks (policy.h).
 
+   A tensor that a plan has left in pages is several blocks of one user. It leaves alone and as a whole, and
+   if what it leaves is not large enough, others follow.
+
    Invariant: after an error every tensor has its bytes somewhere; some may have left the
    device. */
 #include "runtime/executor/online/eviction.h"
@@ -240,7 +243,14 @@ static window_t cheapest_window(const dao_engine_t *engine, const dao_victim_run
     return best;
 }
 
-/* The window whose last tensor ranks highest. */
+/* Returns true if a tensor lies in pages that need not be neighbours: a plan that was left has put it there.
+ */
+static bool is_scattered(const dao_engine_t *engine, const dao_managed_t *tensor)
+{
+    return dao_device_arena_window(&engine->arena, tensor->device_offset_bytes) != NULL;
+}
+
+/* The window whose last tensor ranks highest; a scattered one alone, which may not be enough. */
 static dao_status_t find_ranked(dao_engine_t *engine, uint64_t size_bytes, const leave_rule_t *rule,
                                 window_t *out_window)
 {
@@ -260,7 +270,7 @@ static dao_status_t find_ranked(dao_engine_t *engine, uint64_t size_bytes, const
         if (!may_leave(rule, tensor, next_use)) {
             continue;
         }
-        if (dao_device_arena_part_bytes(tensor->size_bytes) >= size_bytes) {
+        if (dao_device_arena_part_bytes(tensor->size_bytes) >= size_bytes || is_scattered(engine, tensor)) {
             *out_window = (window_t){.only = tensor};
             status = DAO_OK;
             break;
@@ -332,35 +342,35 @@ static dao_status_t evict_somehow(dao_engine_t *engine, uint64_t size_bytes)
     return status;
 }
 
-dao_status_t dao_eviction_take(dao_engine_t *engine, uint64_t size_bytes, uint64_t owner,
-                               uint64_t *out_offset_bytes)
+/* Takes a part, and evicts for it: what the rule lets go, or, without one, whatever makes room. */
+static dao_status_t take_evicting(dao_engine_t *engine, uint64_t size_bytes, uint64_t owner,
+                                  const leave_rule_t *rule, uint64_t *out_offset_bytes)
 {
     DAO_ASSERT(engine->plan == NULL); /* else the plan has the arena */
     DAO_ASSERT(owner != 0);
     size_bytes = dao_device_arena_part_bytes(size_bytes);
     dao_status_t status = dao_device_arena_take(&engine->arena, size_bytes, owner, out_offset_bytes);
-    if (status != DAO_ERR_LIMIT) {
-        return status;
+    dao_status_t evicted = DAO_OK;
+    while (status == DAO_ERR_LIMIT && evicted == DAO_OK) { /* more than once behind scattered tensors alone */
+        evicted = rule == NULL ? evict_somehow(engine, size_bytes) : evict_window(engine, size_bytes, rule);
+        status = evicted == DAO_OK
+                     ? dao_device_arena_take(&engine->arena, size_bytes, owner, out_offset_bytes)
+                     : evicted;
     }
-    status = evict_somehow(engine, size_bytes); /* leaves one hole that is large enough */
-    return status == DAO_OK ? dao_device_arena_take(&engine->arena, size_bytes, owner, out_offset_bytes)
-                            : status;
+    return status;
+}
+
+dao_status_t dao_eviction_take(dao_engine_t *engine, uint64_t size_bytes, uint64_t owner,
+                               uint64_t *out_offset_bytes)
+{
+    return take_evicting(engine, size_bytes, owner, NULL, out_offset_bytes);
 }
 
 dao_status_t dao_eviction_take_early(dao_engine_t *engine, uint64_t size_bytes, uint64_t owner, uint64_t time,
                                      uint64_t *out_offset_bytes)
 {
     const leave_rule_t rule = {.used_after = (int64_t)time};
-    DAO_ASSERT(engine->plan == NULL); /* else the plan has the arena */
-    DAO_ASSERT(owner != 0);
-    size_bytes = dao_device_arena_part_bytes(size_bytes);
-    dao_status_t status = dao_device_arena_take(&engine->arena, size_bytes, owner, out_offset_bytes);
-    if (status != DAO_ERR_LIMIT) {
-        return status;
-    }
-    status = evict_window(engine, size_bytes, &rule);
-    return status == DAO_OK ? dao_device_arena_take(&engine->arena, size_bytes, owner, out_offset_bytes)
-                            : status;
+    return take_evicting(engine, size_bytes, owner, &rule, out_offset_bytes);
 }
 
 dao_status_t dao_eviction_clear(dao_engine_t *engine)

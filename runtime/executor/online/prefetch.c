@@ -225,7 +225,7 @@ static bool fetch_use(dao_engine_t *engine, const dao_use_t *use)
     if (status != DAO_OK) {
         return false;
     }
-    dao_residency_land(tensor, offset);
+    dao_residency_land(engine, tensor, offset);
     status = dao_residency_fetch(engine, tensor);
     if (status != DAO_OK) {
         dao_residency_unland(engine, tensor);

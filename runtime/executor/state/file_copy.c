@@ -148,7 +148,8 @@ void dao_file_copy_forget(dao_engine_t *engine, dao_managed_t *tensor)
     tensor->file_version++;
     tensor->is_unverified = false;
     dao_engine_lose_unless_ok(engine, dao_device_arena_give(&engine->file_tier.slots, &engine->timeline,
-                                                            tensor->file_offset_bytes, &tensor->file_busy));
+                                                            tensor->file_offset_bytes, tensor->size_bytes,
+                                                            &tensor->file_busy));
     tensor->file_busy = no_fence;
     engine->is_file_refusing = false; /* there is room again */
     DAO_ASSERT(dao_residency_backed_bytes(tensor) == 0);
@@ -410,7 +411,7 @@ static dao_status_t copy_piece(dao_engine_t *engine, dao_managed_t *tensor, cons
                                const dao_fence_t *fence, uint64_t *out_sequence)
 {
     bool is_in = passage->direction == DAO_FILE_READ;
-    char *device = engine->arena.address + tensor->device_offset_bytes + passage->offset_bytes;
+    char *device = dao_device_arena_at(&engine->arena, tensor->device_offset_bytes + passage->offset_bytes);
     char *piece = piece_of(engine, passage);
     dao_copy_t copy = {.role = dao_file_tier_staging_stream(passage->direction),
                        .is_in = is_in,

@@ -59,7 +59,7 @@ static const dao_fence_t no_fence;
 
 static void *device_address(const dao_engine_t *engine, const dao_managed_t *tensor)
 {
-    return engine->arena.address + tensor->device_offset_bytes;
+    return dao_device_arena_at(&engine->arena, tensor->device_offset_bytes);
 }
 
 /* Queues a copy of all of a tensor's bytes between its part of the device and `host`. */
@@ -139,7 +139,7 @@ dao_status_t dao_residency_move(dao_engine_t *engine, dao_managed_t *tensor, uin
     uint64_t sequence = 0;
     DAO_ASSERT(tensor->residency == DAO_RESIDENCY_DEVICE || tensor->residency == DAO_RESIDENCY_BOTH);
     DAO_ASSERT(offset_bytes + tensor->size_bytes <= tensor->device_offset_bytes ||
-               tensor->device_offset_bytes + tensor->size_bytes <= offset_bytes);
+               tensor->device_offset_bytes + tensor->size_bytes <= offset_bytes); /* nor share they a page */
     dao_device_arena_fence(&engine->arena, offset_bytes, tensor->size_bytes, &fence);
     dao_status_t status = dao_timeline_before(&engine->timeline, role, &fence);
     if (status != DAO_OK) {
@@ -147,8 +147,8 @@ dao_status_t dao_residency_move(dao_engine_t *engine, dao_managed_t *tensor, uin
         return status;
     }
     status = engine->config.ops->copy(engine->config.streams[role], DAO_COPY_KIND_D2D,
-                                      engine->arena.address + offset_bytes, device_address(engine, tensor),
-                                      tensor->size_bytes);
+                                      dao_device_arena_at(&engine->arena, offset_bytes),
+                                      device_address(engine, tensor), tensor->size_bytes);
     if (status != DAO_OK) {
         dao_error_prefix("tensor \"%s\": moving it on the device: ", tensor->name);
         return status;
@@ -157,7 +157,7 @@ dao_status_t dao_residency_move(dao_engine_t *engine, dao_managed_t *tensor, uin
     dao_engine_lose_unless_ok(engine, status);
     dao_fence_add(&tensor->device_busy, role, sequence);
     dao_residency_give_device(engine, tensor);
-    dao_residency_land(tensor, offset_bytes);
+    dao_residency_land(engine, tensor, offset_bytes);
     DAO_ASSERT(dao_residency_has_its_copies(tensor));
     dao_fence_add(&tensor->device_written, role, sequence);
     dao_fence_add(&tensor->device_busy, role, sequence);

@@ -16,13 +16,28 @@ static const dao_fence_t no_fence;
 
 /* ---- the device's part ---- */
 
-void dao_residency_land(dao_managed_t *tensor, uint64_t offset_bytes)
+void dao_residency_land(dao_engine_t *engine, dao_managed_t *tensor, uint64_t offset_bytes)
 {
     DAO_ASSERT(!tensor->has_device);
     tensor->has_device = true;
     tensor->device_offset_bytes = offset_bytes;
     tensor->device_written = no_fence;
     tensor->device_busy = no_fence;
+    dao_device_window_t *window = dao_device_arena_window(&engine->arena, offset_bytes);
+    if (window != NULL) {
+        window->tensor_count++;
+    }
+}
+
+/* Takes a tensor out of the window that it lies in, if it does: its addresses are used up to here. */
+static void leave_window(dao_engine_t *engine, const dao_managed_t *tensor)
+{
+    dao_device_window_t *window = dao_device_arena_window(&engine->arena, tensor->device_offset_bytes);
+    if (window != NULL) {
+        DAO_ASSERT(window->tensor_count > 0);
+        window->tensor_count--;
+        dao_fence_join(&window->busy, &tensor->device_busy);
+    }
 }
 
 void dao_residency_give_device(dao_engine_t *engine, dao_managed_t *tensor)
@@ -32,12 +47,14 @@ void dao_residency_give_device(dao_engine_t *engine, dao_managed_t *tensor)
     dao_victims_remove(engine, tensor);
     dao_residency_not_early(engine, tensor);
     if (engine->plan != NULL) {
-        DAO_ASSERT(tensor->plan_role != NULL);
-        return; /* the place is the plan's */
+        DAO_ASSERT(tensor->plan_role != NULL); /* the place is the plan's */
+    } else {
+        dao_status_t status =
+            dao_device_arena_give(&engine->arena, &engine->timeline, tensor->device_offset_bytes,
+                                  tensor->size_bytes, &tensor->device_busy);
+        dao_engine_lose_unless_ok(engine, status);
     }
-    dao_engine_lose_unless_ok(engine,
-                              dao_device_arena_give(&engine->arena, &engine->timeline,
-                                                    tensor->device_offset_bytes, &tensor->device_busy));
+    leave_window(engine, tensor);
 }
 
 bool dao_residency_has_its_copies(const dao_managed_t *tensor)

@@ -22,7 +22,7 @@ DAO_NODISCARD dao_status_t dao_residency_copy(dao_engine_t *engine, const dao_ma
                                               uint64_t *out_sequence);
 
 /* Gives a tensor a part of the arena that was taken for it, to be written soon. */
-void dao_residency_land(dao_managed_t *tensor, uint64_t offset_bytes);
+void dao_residency_land(dao_engine_t *engine, dao_managed_t *tensor, uint64_t offset_bytes);
 
 /* Takes that part away again from a tensor that nothing was written to. */
 void dao_residency_unland(dao_engine_t *engine, dao_managed_t *tensor);

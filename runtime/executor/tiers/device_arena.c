@@ -5,9 +5,12 @@
        fences      [ A's old user ]  [ evicted C ]               parts freed lately, each with a fence
 
    A fence stays in the list until its work was seen to finish, even if its part was taken again since: the
-   new owner joins all fences that overlap its part. Invariants: every free byte that work in flight may
-   use lies under a fence of that work; fence_count <= fence_capacity; peak_used_bytes is never less than
-   the range's used bytes. */
+   new owner joins all fences that overlap its part. What lies in a window is in several parts, a page or more
+   each, that have one user.
+
+   Invariants: every free byte that work in flight may use lies under a fence of that work; fence_count <=
+   fence_capacity; peak_used_bytes is never less than the range's used bytes; no two windows share an offset,
+   none has one of the block; a retired window is there only while somebody uses it. */
 #include "runtime/executor/tiers/device_arena.h"
 
 #include "base/internal_error.h"
@@ -29,6 +32,11 @@ dao_status_t dao_device_arena_init(dao_device_arena_t *arena, void *address, uin
 
 void dao_device_arena_finish(dao_device_arena_t *arena)
 {
+    while (arena->windows != NULL) {
+        dao_device_window_t *window = arena->windows;
+        arena->windows = window->next;
+        dao_device_window_destroy(window);
+    }
     dao_range_destroy(arena->range);
     dao_host_free(arena->fences);
     memset(arena, 0, sizeof(*arena));
@@ -59,11 +67,52 @@ dao_status_t dao_device_arena_take(dao_device_arena_t *arena, uint64_t size_byte
     return status;
 }
 
+/* ---- parts, in the block or in a window ---- */
+
+/* The part of the block behind an offset, as far as it is one piece. */
+static dao_swap_run_t part_at(const dao_device_window_t *window, uint64_t offset_bytes, uint64_t end_bytes)
+{
+    if (window == NULL) {
+        return (dao_swap_run_t){offset_bytes, end_bytes};
+    }
+    return dao_page_map_run(&window->map, offset_bytes, end_bytes);
+}
+
+/* What lies in a window has its last page as a whole. */
+static uint64_t end_of(const dao_device_window_t *window, uint64_t offset_bytes, uint64_t size_bytes)
+{
+    uint64_t unit = window != NULL ? window->map.page_bytes : DAO_RANGE_GRANULE;
+    return offset_bytes + dao_round_up(size_bytes, unit);
+}
+
+void dao_device_arena_forget(dao_device_arena_t *arena, uint64_t offset_bytes, uint64_t size_bytes)
+{
+    const dao_device_window_t *window = dao_device_arena_window(arena, offset_bytes);
+    uint64_t end = end_of(window, offset_bytes, size_bytes);
+    while (offset_bytes < end) {
+        dao_swap_run_t part = part_at(window, offset_bytes, end);
+        dao_range_block_t block;
+        DAO_MUST(dao_range_free(arena->range, part.begin_bytes, NULL, &block));
+        DAO_ASSERT(block.size_bytes == part.end_bytes - part.begin_bytes);
+        offset_bytes += part.end_bytes - part.begin_bytes;
+    }
+}
+
 dao_status_t dao_device_arena_take_at(dao_device_arena_t *arena, uint64_t offset_bytes, uint64_t size_bytes,
                                       uint64_t user)
 {
+    const dao_device_window_t *window = dao_device_arena_window(arena, offset_bytes);
+    uint64_t end = end_of(window, offset_bytes, size_bytes);
+    dao_status_t status = DAO_OK;
     DAO_ASSERT(user != 0);
-    dao_status_t status = dao_range_alloc_at(arena->range, offset_bytes, size_bytes, user);
+    for (uint64_t at = offset_bytes; status == DAO_OK && at < end;) {
+        dao_swap_run_t part = part_at(window, at, end);
+        status = dao_range_alloc_at(arena->range, part.begin_bytes, part.end_bytes - part.begin_bytes, user);
+        if (status != DAO_OK && at > offset_bytes) {
+            dao_device_arena_forget(arena, offset_bytes, at - offset_bytes);
+        }
+        at += part.end_bytes - part.begin_bytes;
+    }
     dao_device_arena_note_used(arena, dao_range_used(arena->range));
     return status;
 }
@@ -103,20 +152,40 @@ static dao_status_t add_fence(dao_device_arena_t *arena, dao_timeline_t *timelin
 }
 
 dao_status_t dao_device_arena_give(dao_device_arena_t *arena, dao_timeline_t *timeline, uint64_t offset_bytes,
-                                   const dao_fence_t *fence)
+                                   uint64_t size_bytes, const dao_fence_t *fence)
 {
-    dao_range_block_t block = {0};
-    DAO_MUST(dao_range_free(arena->range, offset_bytes, NULL, &block));
-    DAO_ASSERT(block.offset_bytes == offset_bytes && block.size_bytes > 0);
-    dao_status_t status = add_fence(arena, timeline, offset_bytes, block.size_bytes, fence);
+    const dao_device_window_t *window = dao_device_arena_window(arena, offset_bytes);
+    uint64_t end = end_of(window, offset_bytes, size_bytes);
+    dao_status_t first = DAO_OK;
+    dao_device_arena_forget(arena, offset_bytes, size_bytes);
+    while (offset_bytes < end) {
+        dao_swap_run_t part = part_at(window, offset_bytes, end);
+        dao_status_t status =
+            add_fence(arena, timeline, part.begin_bytes, part.end_bytes - part.begin_bytes, fence);
+        first = first == DAO_OK ? status : first;
+        offset_bytes += part.end_bytes - part.begin_bytes;
+    }
     DAO_ASSERT_HEAVY(dao_device_arena_is_valid(arena));
-    return status;
+    return first;
 }
 
-void dao_device_arena_forget(dao_device_arena_t *arena, uint64_t offset_bytes)
+bool dao_device_arena_has(const dao_device_arena_t *arena, uint64_t offset_bytes, uint64_t size_bytes,
+                          uint64_t user, uint64_t *out_part_bytes)
 {
-    dao_range_block_t block;
-    DAO_MUST(dao_range_free(arena->range, offset_bytes, NULL, &block));
+    const dao_device_window_t *window = dao_device_arena_window(arena, offset_bytes);
+    uint64_t end = end_of(window, offset_bytes, size_bytes);
+    *out_part_bytes = end - offset_bytes;
+    while (offset_bytes < end) {
+        dao_swap_run_t part = part_at(window, offset_bytes, end);
+        dao_range_block_t block;
+        if (dao_range_query(arena->range, part.begin_bytes, &block) != DAO_OK || block.is_free ||
+            block.user != user || block.offset_bytes != part.begin_bytes ||
+            block.size_bytes != part.end_bytes - part.begin_bytes) {
+            return false;
+        }
+        offset_bytes += part.end_bytes - part.begin_bytes;
+    }
+    return true;
 }
 
 /* The range keeps what it needed for as many parts, with holes between them. */
@@ -137,7 +206,7 @@ dao_status_t dao_device_arena_reserve(dao_device_arena_t *arena, uint32_t part_c
     }
     arena->reserved_count = status == DAO_OK ? wanted : arena->reserved_count;
     for (uint64_t i = 0; i < count; i++) {
-        dao_device_arena_forget(arena, i * stride);
+        dao_device_arena_forget(arena, i * stride, DAO_RANGE_GRANULE);
     }
     DAO_ASSERT(dao_range_used(arena->range) == 0);
     DAO_ASSERT_HEAVY(dao_device_arena_is_valid(arena));
@@ -150,14 +219,53 @@ dao_status_t dao_device_arena_fence_all(dao_device_arena_t *arena, dao_timeline_
     return add_fence(arena, timeline, 0, dao_range_capacity(arena->range), fence);
 }
 
-void dao_device_arena_fence(const dao_device_arena_t *arena, uint64_t offset_bytes, uint64_t size_bytes,
-                            dao_fence_t *fence)
+static void join_fences(const dao_device_arena_t *arena, dao_swap_run_t part, dao_fence_t *fence)
 {
     for (size_t i = 0; i < arena->fence_count; i++) {
         const dao_device_arena_fence_t *entry = &arena->fences[i];
-        if (entry->offset_bytes < offset_bytes + size_bytes &&
-            offset_bytes < entry->offset_bytes + entry->size_bytes) {
+        if (entry->offset_bytes < part.end_bytes &&
+            part.begin_bytes < entry->offset_bytes + entry->size_bytes) {
             dao_fence_join(fence, &entry->fence);
+        }
+    }
+}
+
+void dao_device_arena_fence(const dao_device_arena_t *arena, uint64_t offset_bytes, uint64_t size_bytes,
+                            dao_fence_t *fence)
+{
+    const dao_device_window_t *window = dao_device_arena_window(arena, offset_bytes);
+    uint64_t end = offset_bytes + size_bytes;
+    while (arena->fence_count > 0 && offset_bytes < end) {
+        dao_swap_run_t part = part_at(window, offset_bytes, end);
+        join_fences(arena, part, fence);
+        offset_bytes += part.end_bytes - part.begin_bytes;
+    }
+}
+
+/* ---- windows ---- */
+
+void dao_device_arena_open(dao_device_arena_t *arena, dao_device_window_t *window)
+{
+    DAO_ASSERT(window->map.begin_bytes == 0 && !window->is_retired);
+    if (arena->next_window_bytes == 0) {
+        arena->next_window_bytes = dao_round_up(dao_range_capacity(arena->range), window->map.page_bytes);
+    }
+    window->map.begin_bytes = arena->next_window_bytes;
+    arena->next_window_bytes += window->map.page_count * window->map.page_bytes;
+    window->next = arena->windows;
+    arena->windows = window;
+}
+
+static void close_windows(dao_device_arena_t *arena, const dao_timeline_t *timeline)
+{
+    dao_device_window_t **link = &arena->windows;
+    while (*link != NULL) {
+        dao_device_window_t *window = *link;
+        if (dao_device_window_may_go(window, timeline)) {
+            *link = window->next;
+            dao_device_window_destroy(window);
+        } else {
+            link = &window->next;
         }
     }
 }
@@ -171,6 +279,7 @@ void dao_device_arena_purge(dao_device_arena_t *arena, const dao_timeline_t *tim
         }
     }
     arena->fence_count = kept;
+    close_windows(arena, timeline);
     DAO_ASSERT(arena->fence_count <= arena->fence_capacity);
 }
 
@@ -183,6 +292,23 @@ bool dao_device_arena_is_valid(const dao_device_arena_t *arena)
         const dao_device_arena_fence_t *entry = &arena->fences[i];
         if (entry->offset_bytes + entry->size_bytes > dao_range_capacity(arena->range)) {
             return false;
+        }
+    }
+    for (const dao_device_window_t *window = arena->windows; window != NULL; window = window->next) {
+        uint64_t end = window->map.begin_bytes + window->map.page_count * window->map.page_bytes;
+        bool is_below =
+            window->next == NULL ||
+            window->next->map.begin_bytes + window->next->map.page_count * window->next->map.page_bytes <=
+                window->map.begin_bytes; /* the latest comes first */
+        if (!is_below || window->map.begin_bytes < dao_range_capacity(arena->range) ||
+            end > arena->next_window_bytes) {
+            return false;
+        }
+        for (uint32_t i = 0; i < window->map.page_count; i++) {
+            if ((window->pages[i] + UINT64_C(1)) * window->map.page_bytes >
+                dao_range_capacity(arena->range)) {
+                return false;
+            }
         }
     }
     return arena->peak_used_bytes >= dao_range_used(arena->range);

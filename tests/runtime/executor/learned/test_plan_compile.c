@@ -113,7 +113,8 @@ static void drops_make_room_for_all_that_comes(void)
     for (uint64_t capacity = 4; capacity <= TENSORS + 1; capacity++) {
         dao_compiled_plan_t *plan = NULL;
         dao_swap_problem_t problem = problem_of(capacity * UNIT, 20000);
-        CU_ASSERT_EQUAL_FATAL(dao_compiled_plan_create(&problem, NULL, NULL, &plan), DAO_OK);
+        CU_ASSERT_EQUAL_FATAL(dao_compiled_plan_create(&problem, DAO_SWAP_ADDRESSES_BEST, NULL, NULL, &plan),
+                              DAO_OK);
         CU_ASSERT_EQUAL(plan->role_count, TENSORS);
         CU_ASSERT_TRUE(dao_issue_order_is_valid(&plan->order));
         CU_ASSERT_TRUE(dao_plan_follow_is_valid(plan));
@@ -126,7 +127,8 @@ static void a_plan_knows_what_it_was_made_with(void)
 {
     dao_compiled_plan_t *plan = NULL;
     dao_swap_problem_t problem = problem_of(6 * UNIT, 30000);
-    CU_ASSERT_EQUAL_FATAL(dao_compiled_plan_create(&problem, NULL, NULL, &plan), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_compiled_plan_create(&problem, DAO_SWAP_ADDRESSES_BEST, NULL, NULL, &plan),
+                          DAO_OK);
     CU_ASSERT_EQUAL(plan->basis.compute_ns, KERNELS * 30000);
     CU_ASSERT_EQUAL(plan->basis.host.in_bytes_per_second, problem.host.in_bytes_per_second);
     CU_ASSERT_TRUE(plan->bound_ns >= plan->basis.compute_ns);
@@ -140,7 +142,8 @@ static void only_roles_with_copies_to_the_host_need_slots(void)
 {
     dao_compiled_plan_t *plan = NULL;
     dao_swap_problem_t problem = problem_of(5 * UNIT, 20000);
-    CU_ASSERT_EQUAL_FATAL(dao_compiled_plan_create(&problem, NULL, NULL, &plan), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_compiled_plan_create(&problem, DAO_SWAP_ADDRESSES_BEST, NULL, NULL, &plan),
+                          DAO_OK);
     for (uint32_t role = 0; role < plan->role_count; role++) {
         bool is_copied = false;
         for (uint32_t i = 0; i < plan->order.count; i++) {
@@ -159,7 +162,7 @@ static void no_failing_call_leaves_anything(void)
     for (uint64_t n = 0; has_failed; n++) {
         dao_compiled_plan_t *plan = NULL;
         dao_fault_arm(DAO_FAULT_HOST_MEMORY, n, false);
-        dao_status_t status = dao_compiled_plan_create(&problem, NULL, NULL, &plan);
+        dao_status_t status = dao_compiled_plan_create(&problem, DAO_SWAP_ADDRESSES_BEST, NULL, NULL, &plan);
         has_failed = dao_fault_disarm() > 0;
         CU_ASSERT_TRUE(status == DAO_ERR_NO_HOST_MEMORY || status == DAO_OK);
         CU_ASSERT_TRUE(has_failed || status == DAO_OK);

@@ -50,7 +50,11 @@ static void end(void)
 static void give(uint64_t offset)
 {
     static const dao_fence_t no_fence;
-    CU_ASSERT_EQUAL(dao_device_arena_give(&engine->arena, &engine->timeline, offset, &no_fence), DAO_OK);
+    dao_range_block_t block;
+    CU_ASSERT_EQUAL_FATAL(dao_range_query(engine->arena.range, offset, &block), DAO_OK);
+    CU_ASSERT_EQUAL(
+        dao_device_arena_give(&engine->arena, &engine->timeline, offset, block.size_bytes, &no_fence),
+        DAO_OK);
 }
 
 /* Which tensors are on the device, as a mask. */

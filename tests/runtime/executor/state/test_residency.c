@@ -56,7 +56,7 @@ static void land(dao_managed_t *tensor)
 {
     uint64_t offset = 0;
     CU_ASSERT_EQUAL_FATAL(dao_eviction_take(engine, UNIT, (uint64_t)(uintptr_t)tensor, &offset), DAO_OK);
-    dao_residency_land(tensor, offset);
+    dao_residency_land(engine, tensor, offset);
     CU_ASSERT_TRUE(dao_residency_is_landing(tensor));
 }
 

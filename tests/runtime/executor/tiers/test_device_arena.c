@@ -49,8 +49,10 @@ static uint64_t take(uint64_t size_bytes)
 static void give(uint64_t offset, dao_stream_role_t stream, uint64_t sequence)
 {
     dao_fence_t fence = {{0}};
+    dao_range_block_t block;
     dao_fence_add(&fence, stream, sequence);
-    CU_ASSERT_EQUAL(dao_device_arena_give(&arena, &timeline, offset, &fence), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_range_query(arena.range, offset, &block), DAO_OK);
+    CU_ASSERT_EQUAL(dao_device_arena_give(&arena, &timeline, offset, block.size_bytes, &fence), DAO_OK);
     CU_ASSERT_TRUE(dao_device_arena_is_valid(&arena));
 }
 
