@@ -224,7 +224,8 @@ static dao_status_t layout_find(size_t *out_count)
     return found != 0 ? DAO_OK : DAO_ERR_UNSUPPORTED;
 }
 
-static void *find_locked(void *library, const char *name, int *status)
+/* Looks up one of ggml's functions. The first failure sets `status`. */
+static void find_locked(void *library, const char *name, void *out_function, int *status)
 {
     void *symbol = dlsym(library != NULL ? library : RTLD_DEFAULT, name);
     if (symbol == NULL && *status == DAO_OK) {
@@ -233,19 +234,19 @@ static void *find_locked(void *library, const char *name, int *status)
                                   "libggml-base.so, or link ggml as a shared library",
                                   name);
     }
-    return symbol;
+    memcpy(out_function, &symbol, sizeof(symbol));
 }
 
-/* Looks up ggml's functions. A failure leaves none. */
+/* Looks up ggml's functions, and how its buffers are laid out. */
 static int ggml_open_locked(void *library)
 {
     int status = DAO_OK;
-    *(void **)&ggml.from_ptr = find_locked(library, "ggml_backend_cpu_buffer_from_ptr", &status);
-    *(void **)&ggml.get_type = find_locked(library, "ggml_backend_buffer_get_type", &status);
-    *(void **)&ggml.buffer_free = find_locked(library, "ggml_backend_buffer_free", &status);
-    *(void **)&ggml.data = find_locked(library, "ggml_get_data", &status);
-    *(void **)&ggml.nbytes = find_locked(library, "ggml_nbytes", &status);
-    ggml.buffer_init = find_locked(library, "ggml_backend_buffer_init", &status);
+    find_locked(library, "ggml_backend_cpu_buffer_from_ptr", &ggml.from_ptr, &status);
+    find_locked(library, "ggml_backend_buffer_get_type", &ggml.get_type, &status);
+    find_locked(library, "ggml_backend_buffer_free", &ggml.buffer_free, &status);
+    find_locked(library, "ggml_get_data", &ggml.data, &status);
+    find_locked(library, "ggml_nbytes", &ggml.nbytes, &status);
+    find_locked(library, "ggml_backend_buffer_init", &ggml.buffer_init, &status);
     if (status != DAO_OK) {
         return status;
     }
@@ -266,11 +267,11 @@ static int ggml_meet_locked(void *library)
         return ggml_open_locked(library);
     }
     int status = DAO_OK;
-    void *found = find_locked(library, "ggml_backend_buffer_init", &status);
+    void *found = NULL;
+    find_locked(library, "ggml_backend_buffer_init", &found, &status);
     if (status == DAO_OK && found != ggml.buffer_init) {
         status = dao_plugin_fail(DAO_ERR_UNSUPPORTED,
-                                 "dao_ggml_buffer_type: this is another ggml than that of the "
-                                 "first call");
+                                 "dao_ggml_buffer_type: this is another ggml than that of the first call");
     }
     return status;
 }
