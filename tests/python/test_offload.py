@@ -193,6 +193,20 @@ class Training(Case):
                 without.append("stopped")
         self.assertEqual(with_limit, without)
 
+    def test_a_shape_that_begins_like_another_gets_its_plan(self):
+        model, optimizer = self.make()
+        o = self.offload(model, optimizer)
+        for depth, planned in ((6, 2), (3, 2), (6, 2)):
+            layers = model.layers
+            model.layers = layers[:depth]
+            before = o.planned_count
+            for _ in range(6):
+                with o.step():
+                    self.train(model, optimizer, 4)
+            model.layers = layers
+            self.assertGreaterEqual(o.planned_count - before, planned, f"{depth} layers")
+        self.assertEqual(len(o.plans), 2)
+
     def test_a_limit_that_cannot_work_says_what_would(self):
         peak_bytes, _ = self.peak()
         model, optimizer = self.make()

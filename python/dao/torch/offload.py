@@ -9,6 +9,7 @@ The limit is the host place's own (dao_limit_set()), so that it holds whatever t
 that finds no memory asks the pressure callback, which waits for what is on its way out."""
 import contextlib
 import traceback
+import warnings
 from ctypes import byref, c_uint64, c_void_p
 
 import torch
@@ -24,6 +25,7 @@ from dao.torch.state import State
 SMALL_BYTES = 64 << 10  # smaller tensors stay: a move would cost more than their memory
 HOLES_SHARE = 50  # of the limit that a plan leaves for holes at first; doubled where it was too little
 UNKNOWN_SPEED = 10**9  # bytes/s of a lane that nothing has passed: then nothing had to leave
+DEVIATIONS_MAX = 2  # in a row: then steps are learnt, as another shape begins like one that has a plan
 PLAN_COUNT_MAX = 4  # shapes of steps whose plans are kept
 UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12,
          "KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
@@ -96,11 +98,12 @@ class Offload:
         self.learner = self.plan = None
         self.in_step = False
         self.step_count = self.planned_count = self.deviated_count = 0
-        self.unmoved_bytes = 0  # kept, and too small or nobody's but the model's
-        self.step_ns = self.stall_ns = None
+        self.deviations = 0  # steps in a row that began as a plan and went on otherwise
+        self.step_ns = None
         self.figures = {}
-        self.errors = []
+        self.errors = []  # of the pressure callback, which cannot raise them
         self.holders = None
+        self.limit_before = self.library.stats().limit_bytes
         self.rehome()
         self.state = State(self.stash, optimizer, self.limit_bytes, SMALL_BYTES)
         self.callback = lib.PressureFunction(self.relieve)
@@ -139,13 +142,14 @@ class Offload:
         self.close()
 
     def close(self):
-        """Ends it: the limit goes, and what is away comes back for graphs that still live."""
+        """Ends it: the limit is what it was, and what is away comes back for graphs that still live."""
         if self.mover is None:
             return
         self.library.pressure_callback_remove(self.callback_id)
         self.library.check(self.library.limit_set(lib.HOST, 0))
         self.state.close()
         self.stash.bring_all()
+        self.library.check(self.library.limit_set(lib.HOST, self.limit_before))
         self.library.mover_destroy(self.mover)
         self.mover = self.stash.mover = self.model = self.optimizer = None
 
@@ -180,10 +184,8 @@ class Offload:
         self.persistent = {storage._cdata for storage in map(storage_of, [
             *self.model.parameters(), *self.model.buffers()]) if storage is not None}
         self.plan = None
-        self.candidates = self.plans
         self.learner = Learner()
         self.numbers = []  # items of this step, by the number of their record
-        self.unmoved_bytes = 0
         self.begin = self.last = now_ns()
         self.hook_ns = self.peak_bytes = 0
         self.before = self.totals()
@@ -191,6 +193,9 @@ class Offload:
 
     def end_step(self, is_whole):
         self.in_step = False
+        if self.errors:
+            warnings.warn(f"offload(): freeing memory failed: {self.errors.pop()!r}", RuntimeWarning)
+            self.errors.clear()
         self.step_count += 1
         self.step_ns = now_ns() - self.begin
         after = self.totals()
@@ -200,9 +205,12 @@ class Offload:
             followed = is_whole and self.kernel == len(self.plan.events)
             self.planned_count += followed
             self.deviated_count += not followed
+            self.deviations = 0 if followed else self.deviations + is_whole
             if followed and self.figures["evicted_count"] and self.plan.spare_bytes < self.limit_bytes // 8:
                 self.plan_with(self.plan.learner, 2 * self.plan.spare_bytes)
-        elif self.learner is not None and is_whole:
+        elif self.learner is None:
+            self.deviations += is_whole
+        elif is_whole:
             self.end_kernel("end of the step")
             self.last_learner = self.learner
             if self.learner.events:
@@ -289,7 +297,7 @@ class Offload:
 
     def choose_plan(self):
         """At the first call that tells: the plan whose calls have been these."""
-        if self.kernel > 0 or not self.plans:
+        if self.kernel > 0 or not self.plans or self.deviations >= DEVIATIONS_MAX:
             return
         size_bytes = self.numbers[0].size_bytes if self.numbers else None
         for plan in reversed(self.plans):
@@ -369,7 +377,7 @@ class Offload:
             self.unplanned = f"no plan: {error}"
             return
         plan.learner, plan.spare_bytes, plan.plan_ns = learner, spare_bytes, now_ns() - begin
-        self.unplanned = None
+        self.unplanned, self.deviations = None, 0
         others = [other for other in self.plans if (other.events, other.sizes) != (plan.events, plan.sizes)]
         self.plans = [*others, plan][-PLAN_COUNT_MAX:]
 
