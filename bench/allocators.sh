@@ -25,7 +25,7 @@ limit() {
         '$column != 0 { print " (" $column ")" }'
 }
 
-# rows: the JSON array as lines of trace, strategy and the eleven figures, "-" for null.
+# rows: the JSON array as lines of trace, strategy and the thirteen figures, "-" for null.
 rows() {
     awk -F'": *' '/^ *"/ {
             value = $2
@@ -54,28 +54,30 @@ The traces are described in \`dao-bench alloc --help\` and at the head of
 [bench/traces/made_trace.c](../bench/traces/made_trace.c). The device only keeps books, so that what is
 measured is the library. A trace is replayed by one thread beside an idle one; ns are processor time without
 the empty call, the median of the rounds. Footprint is peak reserved over peak live on a device that is
-large enough. Capacity is the smallest device on which the whole trace succeeds over peak live, as one
-contiguous segment and with 2 MiB pages that can be remapped; for a1 it would speak of the page alone, and
-for b100k it is not searched. Without remapping, good fit chooses holes by cost where more than half of the
-device is used (allocators/range/range.c).
+large enough. Bytes a block are of host memory, after the build-up of traces with 10,000 live blocks and
+more, those of the device's pages included. Capacity is the smallest device on which the whole trace
+succeeds over peak live, as one contiguous segment and with 2 MiB pages that can be remapped; for a1 it
+would speak of the page alone, and for b100k it is not searched. Without remapping, good fit chooses
+holes by cost where more than half of the device is used (allocators/range/range.c).
 
 ## The default strategy
 
 \`dao-bench alloc --strategy good_fit --seeds 3\` and \`bench/instructions\`
 
 | trace | instructions | ns a pair | of a lock | lock pairs | p99 ns | p99.9 ns | p99.99 ns | max ns \
-| footprint | capacity | with remapping | driver calls | pages moved at 1.2 |
-| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
+| footprint | capacity | with remapping | driver calls | pages moved at 1.2 | bytes a block |
+| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
 TEXT
 bench --strategy good_fit --seeds 3
 most=$(sed -n 's/^#define DAO_BENCH_INSTRUCTIONS_MAX *//p' "$root/bench/alloc/bench_limits.h")
-rows | while read -r trace _ ns lock p99 p999 p9999 max footprint capacity remap calls pages; do
+rows | while read -r trace _ ns lock p99 p999 p9999 max footprint capacity remap calls pages packed _; do
     instructions=$("$root/bench/instructions" "$trace" | sed 's/.* //')
     locks=$(echo "$ns $lock" | awk '{ printf "%.2f", $1 / $2 }')
     echo \
         "| $trace | $instructions ($most) | $ns | $lock | $locks$(limit "$trace" 1) | $p99 | $p999 |" \
         "$p9999 | $max | $footprint |" \
-        "$capacity$(limit "$trace" 2) | $remap$(limit "$trace" 3) | $calls | $pages (0) |"
+        "$capacity$(limit "$trace" 2) | $remap$(limit "$trace" 3) | $calls | $pages (0) |" \
+        "$packed$(limit "$trace" 5) |"
 done
 
 limit_of() { sed -n "s/^#define DAO_BENCH_INSTRUCTIONS_$1_MAX *//p" "$root/bench/alloc/bench_limits.h"; }
@@ -96,6 +98,37 @@ for trace in a2 b1k b10k c d; do
         row="$row | $(DAO_BENCH_STREAMS=$streams "$root/bench/instructions" "$trace" | sed 's/.* //')"
     done
     echo "| $row |"
+done
+
+cat <<TEXT
+
+\`dao-bench alloc --streams N\`: time of such a pair, over a plain one of the same trace and run.
+
+| trace | streams | ns a pair | plain | ratio | p99.9 ns | max ns |
+| --- | ---: | ---: | ---: | ---: | ---: | ---: |
+TEXT
+for trace in a2 b10k e100k; do
+    for streams in 1 8; do
+        bench --strategy good_fit --trace "$trace" --streams "$streams"
+        rows | while read -r _ _ ns _ _ p999 _ max _ _ _ _ _ _ _ plain; do
+            ratio=$(echo "$ns $plain" | awk '{ printf "%.2f", $1 / $2 }')
+            echo "| $trace | $streams | $ns | $plain | $ratio | $p999 | $max |"
+        done
+    done
+done
+
+cat <<TEXT
+
+## Of no trace
+
+\`dao-bench alloc --cases\`
+
+| case | figure | at most |
+| --- | ---: | ---: |
+TEXT
+bench --cases
+rows | while read -r name figure most; do
+    echo "| $name | $figure | $most |"
 done
 
 cat <<TEXT
@@ -142,14 +175,14 @@ cat <<TEXT
 of which the fastest round counts: what else runs on the processors only makes a slice slower. Scaling is
 against one of the two threads alone by the clock on the wall; wanted are 1.8 for a1 and a2 and 1.2 for b1k.
 Processor time is that of a pair beside the other thread over that of a pair alone: 1 where they cost each
-other nothing.
+other nothing. Overlap is the least part of a slice in which both ran.
 
-| trace | strategy | ns a pair | scaling | processor time |
-| --- | --- | ---: | ---: | ---: |
+| trace | strategy | ns a pair | scaling | processor time | overlap |
+| --- | --- | ---: | ---: | ---: | ---: |
 TEXT
 for trace in a1 a2 b1k; do
     bench --threads 2 --trace "$trace"
-    rows | while read -r _ strategy _ _ _ _ _ _ _ _ _ ns scaling cpu; do
-        echo "| $trace | $strategy | $ns | $scaling | $cpu |"
+    rows | while read -r _ strategy _ _ _ _ _ _ _ _ _ _ _ _ _ ns scaling cpu overlap; do
+        echo "| $trace | $strategy | $ns | $scaling | $cpu | $overlap |"
     done
 done

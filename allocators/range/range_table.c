@@ -8,8 +8,10 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* Of the first table, behind the sentinel and the bins. */
-#define NODES_MIN 16u
+/* Unused nodes that are made at a time: not all that there is memory for, so that what is never used stays
+   untouched and no call takes long. At most as many as a page of the system has. */
+#define NODES_MIN  16u
+#define NODES_MOST 128u
 
 /* Nodes that a block takes at most, and a part. */
 #define NODES_A_BLOCK 2u
@@ -50,6 +52,9 @@ static bool tables_grow(dao_range_t *range, uint32_t count)
     }
     range->table = table;
     range->table_room = range->table_room > count ? range->table_room : count;
+    if (range->fences_room >= count) {
+        return true;
+    }
     dao_range_fence_t *fences =
         dao_host_sparse_resize(range->fences, range->fences_room, count, sizeof(*fences));
     if (fences == NULL) {
@@ -60,14 +65,23 @@ static bool tables_grow(dao_range_t *range, uint32_t count)
     return true;
 }
 
-/* Makes room for more nodes, and chains them as unused ones. */
+/* Returns how many nodes there are with some more: an eighth, within bounds. */
+static uint32_t count_with_more(uint32_t count)
+{
+    uint32_t growth = count / GROWTH_SHARE;
+    growth = growth < NODES_MIN ? NODES_MIN : growth;
+    return count + (growth < NODES_MOST ? growth : NODES_MOST);
+}
+
+/* Makes more nodes, and chains them as unused ones. */
 static bool nodes_grow(dao_range_t *range)
 {
     uint32_t first_count = NODES_BEGIN / NODE_BYTES;
-    uint32_t growth = range->node_count / GROWTH_SHARE;
-    uint32_t count = (range->node_count == 0 ? first_count : range->node_count) +
-                     (growth > NODES_MIN ? growth : NODES_MIN);
-    if (!tables_grow(range, count)) {
+    uint32_t before = range->node_count == 0 ? first_count : range->node_count;
+    uint32_t count = count_with_more(before);
+    uint32_t room = before + before / GROWTH_SHARE;
+    bool has_room = count <= range->table_room && count <= range->fences_room;
+    if (!has_room && !tables_grow(range, room > count ? room : count)) {
         return false;
     }
     unsigned char *table = range->table;

@@ -7,6 +7,7 @@
 #include "tools/model/alloc_trace.h"
 
 #include <dao/place_config.h>
+#include <dao/stream.h>
 
 /* Devices are searched in steps of a page. */
 #define DAO_BENCH_PAGE_BYTES ((uint64_t)2 << 20)
@@ -19,27 +20,31 @@ typedef struct dao_bench_peer {
     const char *name;
     bool is_device;          /* dao_alloc() on the device that keeps books; it has to be started */
     bool is_host_place;      /* dao_alloc() at the library's host place; the same */
+    bool is_ordered;         /* replayed by alloc_on and free_on, on the streams of the device */
     dao_strategy_t strategy; /* of those */
     void *(*alloc)(size_t size_bytes);
     void (*free)(void *address);
+    void *(*alloc_on)(size_t size_bytes, dao_stream_t *stream);
+    void (*free_on)(void *address, dao_stream_t *stream);
     const char *why_not; /* of one that has no `alloc` */
 } dao_bench_peer_t;
 
 /* The device of the library, one row for each way of keeping its memory; the default comes first.
-   bench_device_peer.c */
+   peers/bench_device_peer.c */
 extern const dao_bench_peer_t dao_bench_strategies[];
 extern const size_t dao_bench_strategy_count;
 
 /* Host allocators, the library's host place first: index 0, 1, ... NULL behind the last. One that cannot be
-   loaded has no `alloc`. bench_peers.c */
+   loaded has no `alloc`. peers/bench_peers.c */
 const dao_bench_peer_t *dao_bench_host_peer(size_t index);
 
-/* dao_alloc() at the host place. bench_device_peer.c */
+/* dao_alloc() at the host place. peers/bench_device_peer.c */
 void *dao_bench_host_alloc(size_t size_bytes);
 void dao_bench_host_free(void *address);
 
 /* The call that does nothing: what a replay itself costs. */
 extern const dao_bench_peer_t dao_bench_empty;
+extern const dao_bench_peer_t dao_bench_empty_ordered; /* of one that is ordered */
 
 /* A figure that was not taken, or does not apply. */
 #define DAO_BENCH_NONE (-1.0)
@@ -59,10 +64,14 @@ extern const dao_bench_peer_t dao_bench_empty;
     X(growth_bytes, "what they took")                                                                        \
     X(steady_calls, "of a second replay behind it")                                                          \
     X(steady_growth_bytes, "what those took")                                                                \
+    X(metadata_bytes, "host memory of a live block: after the trace, of many live blocks")                   \
+    X(metadata_packed_bytes, "the same before the first free of its steady part")                            \
     X(remapped_pages, "on a device of 1.2 times the peak")                                                   \
     X(threads_ns, "of a pair, several threads together, by the clock on the wall")                           \
     X(threads_scaling, "how many times the pairs of one of them alone they do in the same time")             \
-    X(threads_cpu_ratio, "processor time of a pair of theirs, over that of one of them alone")
+    X(threads_cpu_ratio, "processor time of a pair of theirs, over that of one of them alone")               \
+    X(threads_overlap, "the least part of a slice in which all of them ran")                                 \
+    X(plain_ns, "of a plain pair of the same trace, beside one in the order of streams")
 
 typedef struct dao_bench_figures {
 #define DAO_BENCH_FIGURE(name, text) double name;
@@ -84,13 +93,19 @@ void dao_bench_clear(const dao_bench_peer_t *peer, const dao_alloc_trace_t *trac
 DAO_NODISCARD dao_status_t dao_bench_speed(const dao_bench_peer_t *peer, const dao_alloc_trace_t *trace,
                                            uint64_t round_count, dao_bench_figures_t *figures);
 
-/* ---- bench_device_peer.c: the device is started for one replay or one measurement and stopped again ---- */
+/* ---- peers/bench_device_peer.c: the device is started for one replay or one measurement and stopped again
+ * ---- */
 
 /* From the next start on devices have no page mapping, and places grow in segments. */
 void dao_bench_segments_set(bool is_on);
 
 /* Returns true if a strategy maps pages where the device has them. */
 bool dao_bench_maps_pages(const dao_bench_peer_t *peer);
+
+/* Devices that are started from now on have so many streams, at most DAO_BENCH_STREAM_MAX; and these. */
+#define DAO_BENCH_STREAM_MAX 32u
+void dao_bench_streams_set(uint32_t count);
+dao_stream_t *const *dao_bench_streams(uint32_t *out_count);
 
 /* Says what small_bytes of the device places is from the next start on, for strategies that have slabs; 0 is
    the default. */
@@ -110,14 +125,40 @@ uint64_t dao_bench_room(const dao_alloc_trace_t *trace);
 DAO_NODISCARD dao_status_t dao_bench_memory(const dao_bench_peer_t *peer, const dao_alloc_trace_t *trace,
                                             dao_bench_figures_t *figures);
 
-/* ---- bench_pairs.c ---- */
+/* ---- bench_metadata.c ---- */
 
-/* Most streams of a replay. */
-#define DAO_BENCH_STREAM_MAX 32u
+/* With fewer live blocks than that what else a process holds would be a part of the figure. */
+#define DAO_BENCH_METADATA_COUNT_MIN 10000u
+
+/* Measures the host memory of a live block: metadata_bytes and metadata_packed_bytes, where the system tells
+   what a process has and the trace has enough blocks. */
+DAO_NODISCARD dao_status_t dao_bench_metadata(const dao_bench_peer_t *peer, const dao_alloc_trace_t *trace,
+                                              dao_bench_figures_t *figures);
+
+/* ---- bench_cases.c ---- */
+
+/* A figure that is of no trace. */
+typedef struct dao_bench_case {
+    const char *name;
+    const char *text;
+    double figure;
+    double most;    /* that is allowed */
+    bool is_a_time; /* which the load changes */
+} dao_bench_case_t;
+
+#define DAO_BENCH_CASE_MAX 16u
+
+/* Holes of the case of a refused request. */
+#define DAO_BENCH_HOLE_COUNT 30000u
+
+/* Takes the figures of all cases, that of a refused request among `hole_count` holes. */
+DAO_NODISCARD dao_status_t dao_bench_cases(size_t hole_count, dao_bench_case_t out_cases[DAO_BENCH_CASE_MAX],
+                                           size_t *out_count);
+
+/* ---- bench_pairs.c ---- */
 
 typedef struct dao_bench_pairs_config {
     uint64_t pair_count;
-    uint32_t stream_count; /* in the order of so many streams, which are idle; 0: plain */
     uint64_t device_bytes;
     bool has_pages;
 } dao_bench_pairs_config_t;

@@ -13,7 +13,7 @@
 
 #include "base/memory/host.h"
 #include "base/report/error.h"
-#include "bench/alloc/bench_device.h"
+#include "bench/peers/bench_device.h"
 
 #include <dao/dao.h>
 
@@ -150,6 +150,9 @@ dao_status_t dao_bench_memory(const dao_bench_peer_t *peer, const dao_alloc_trac
     bool maps_pages = dao_bench_maps_pages(peer);
     if (status == DAO_OK && maps_pages) {
         status = find_remapped(&search, figures);
+    }
+    if (status == DAO_OK) {
+        status = dao_bench_metadata(peer, trace, figures);
     }
     if (status == DAO_OK && is_searched) {
         status = find_capacity(&search, false, &figures->capacity_ratio);

@@ -12,6 +12,7 @@
 
 #include "base/memory/host.h"
 #include "base/memory/measure.h"
+#include "base/report/assert.h"
 #include "base/report/error.h"
 #include "base/threads/sync.h"
 
@@ -23,11 +24,35 @@ enum {
     SINGLE_OPERATION_MAX = 400000, /* timed one by one */
 };
 
+/* As dao_bench_replay(), each slot on one of the device's streams. */
+static __attribute__((noinline)) size_t replay_ordered(const dao_bench_peer_t *peer,
+                                                       const dao_alloc_event_t *events, size_t event_count,
+                                                       void **slots)
+{
+    uint32_t stream_count;
+    dao_stream_t *const *streams = dao_bench_streams(&stream_count);
+    DAO_ASSERT(stream_count > 0);
+    for (size_t i = 0; i < event_count; i++) {
+        void **slot = &slots[events[i].slot];
+        dao_stream_t *stream = streams[events[i].slot % stream_count];
+        if (events[i].size_bytes == 0) {
+            peer->free_on(*slot, stream);
+            *slot = NULL;
+        } else if ((*slot = peer->alloc_on((size_t)events[i].size_bytes, stream)) == NULL) {
+            return i;
+        }
+    }
+    return event_count;
+}
+
 /* A slot is NULL while it is empty. */
 __attribute__((noinline)) size_t dao_bench_replay(const dao_bench_peer_t *peer,
                                                   const dao_alloc_event_t *events, size_t event_count,
                                                   void **slots)
 {
+    if (peer->is_ordered) {
+        return replay_ordered(peer, events, event_count, slots);
+    }
     void *(*alloc)(size_t) = peer->alloc;
     void (*give)(void *) = peer->free;
     for (size_t i = 0; i < event_count; i++) {
@@ -46,7 +71,7 @@ void dao_bench_clear(const dao_bench_peer_t *peer, const dao_alloc_trace_t *trac
 {
     for (size_t i = 0; i < trace->slot_count; i++) {
         if (slots[i] != NULL) {
-            peer->free(slots[i]);
+            peer->free(slots[i]); /* of an ordered peer as well: after all its streams */
             slots[i] = NULL;
         }
     }
@@ -79,6 +104,11 @@ static dao_status_t refused(const stopwatch_t *watch)
                      watch->trace->name);
 }
 
+static const dao_bench_peer_t *empty_of(const stopwatch_t *watch)
+{
+    return watch->peer->is_ordered ? &dao_bench_empty_ordered : &dao_bench_empty;
+}
+
 /* Returns the processor time of a replay. */
 static dao_status_t timed_replay(const stopwatch_t *watch, const dao_bench_peer_t *peer, void **slots,
                                  size_t part, double *out_ns)
@@ -98,7 +128,7 @@ static dao_status_t run_part(stopwatch_t *watch, size_t part, bool is_timed)
     dao_status_t status = DAO_OK;
     for (int i = 0; i < 3 && status == DAO_OK; i++) {
         bool is_peer = i == 2;
-        status = timed_replay(watch, is_peer ? watch->peer : &dao_bench_empty,
+        status = timed_replay(watch, is_peer ? watch->peer : empty_of(watch),
                               is_peer ? watch->slots : watch->empty_slots, part, &ns[i]);
     }
     if (status == DAO_OK && is_timed) {
@@ -194,7 +224,7 @@ static dao_status_t time_singles(const stopwatch_t *watch, dao_bench_figures_t *
     if (times == NULL) {
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory for %zu times", count);
     }
-    (void)time_operations(&dao_bench_empty, events, count, watch->empty_slots, times);
+    (void)time_operations(empty_of(watch), events, count, watch->empty_slots, times);
     double empty_ns = percentile(times, count, 5000);
     dao_status_t status = build_up(watch);
     if (status == DAO_OK && time_operations(watch->peer, events, count, watch->slots, times) < count) {

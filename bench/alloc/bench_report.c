@@ -18,11 +18,13 @@ typedef struct limit {
     double capacity_ratio;
     double capacity_ratio_remap;
     double capacity_ratio_segments; /* capacity_ratio of a place that grows in segments */
+    double metadata_packed_bytes;
+    bool must_move; /* pages, on a device of 1.2 times the peak */
 } limit_t;
 
 static const limit_t limits[] = {
-#define LIMIT_ROW(trace, lock_pairs, capacity, capacity_remap, capacity_segments)                            \
-    {trace, lock_pairs, capacity, capacity_remap, capacity_segments},
+#define LIMIT_ROW(trace, lock_pairs, capacity, capacity_remap, capacity_segments, metadata, must_move)       \
+    {trace, lock_pairs, capacity, capacity_remap, capacity_segments, metadata, must_move},
     DAO_BENCH_LIMIT_LIST(LIMIT_ROW)
 #undef LIMIT_ROW
 };
@@ -111,7 +113,13 @@ static void hold_limits(dao_bench_report_t *report, const char *trace, const dao
         hold(report, trace, "capacity_ratio_remap", figures->capacity_ratio_remap,
              limit->capacity_ratio_remap);
     }
-    hold(report, trace, "remapped_pages", figures->remapped_pages, DAO_BENCH_REMAPPED_PAGES_MAX);
+    if (limit->metadata_packed_bytes > 0) {
+        hold(report, trace, "metadata_packed_bytes", figures->metadata_packed_bytes,
+             limit->metadata_packed_bytes);
+    }
+    if (!limit->must_move) {
+        hold(report, trace, "remapped_pages", figures->remapped_pages, DAO_BENCH_REMAPPED_PAGES_MAX);
+    }
     hold(report, trace, "driver_calls", figures->driver_calls,
          figures->growth_bytes / (double)DAO_BENCH_PAGE_BYTES);
     hold(report, trace, "driver calls of a second replay", figures->steady_calls,
@@ -146,10 +154,16 @@ static void add_row(dao_json_rows_t *json, const char *trace, const char *strate
     add_figure(json, "capacity_ratio_remap", figures->capacity_ratio_remap, 4);
     add_figure(json, "driver_calls", figures->driver_calls, 0);
     add_figure(json, "remapped_pages", figures->remapped_pages, 0);
+    add_figure(json, "metadata_packed_bytes", figures->metadata_packed_bytes, 1);
+    add_figure(json, "metadata_bytes", figures->metadata_bytes, 1);
+    if (figures->plain_ns != DAO_BENCH_NONE) {
+        add_figure(json, "plain_ns", figures->plain_ns, 2);
+    }
     if (figures->threads_ns != DAO_BENCH_NONE) {
         add_figure(json, "threads_ns", figures->threads_ns, 2);
         add_figure(json, "threads_scaling", figures->threads_scaling, 3);
         add_figure(json, "threads_cpu_ratio", figures->threads_cpu_ratio, 3);
+        add_figure(json, "threads_overlap", figures->threads_overlap, 3);
     }
 }
 
@@ -172,10 +186,24 @@ static void print_threads(const dao_bench_report_t *report, const char *trace, c
                           const dao_bench_figures_t *figures)
 {
     if (report->row_count == 0) {
-        (void)printf("%-18s %-12s %9s %9s %9s\n", "trace", "strategy", "ns/pair", "scaling", "cpu");
+        (void)printf("%-18s %-12s %9s %9s %9s %9s\n", "trace", "strategy", "ns/pair", "scaling", "cpu",
+                     "overlap");
     }
-    (void)printf("%-18s %-12s %9.1f %9.2f %9.2f\n", trace, strategy, figures->threads_ns,
-                 figures->threads_scaling, figures->threads_cpu_ratio);
+    (void)printf("%-18s %-12s %9.1f %9.2f %9.2f %9.2f\n", trace, strategy, figures->threads_ns,
+                 figures->threads_scaling, figures->threads_cpu_ratio, figures->threads_overlap);
+    dao_output_flush();
+}
+
+static void print_ordered(const dao_bench_report_t *report, const char *trace, const char *strategy,
+                          const dao_bench_figures_t *figures)
+{
+    if (report->row_count == 0) {
+        (void)printf("%-18s %-12s %9s %9s %7s %7s %8s %9s %10s %10s\n", "trace", "strategy", "ns/pair",
+                     "plain ns", "ratio", "lock ns", "p99 ns", "p99.9 ns", "p99.99 ns", "max ns");
+    }
+    (void)printf("%-18s %-12s %9.1f %9.1f %7.2f %7.1f %8.0f %9.0f %10.0f %10.0f\n", trace, strategy,
+                 figures->ns_per_pair, figures->plain_ns, figures->ns_per_pair / figures->plain_ns,
+                 figures->lock_ns, figures->p99_ns, figures->p999_ns, figures->p9999_ns, figures->max_ns);
     dao_output_flush();
 }
 
@@ -185,9 +213,10 @@ static void print_row(const dao_bench_report_t *report, const char *trace, const
     static const limit_t none = {.trace = ""};
     const limit_t *limit = is_held(strategy) ? find_limit(trace) : &none;
     if (report->row_count == 0) {
-        (void)printf("%-18s %-12s %9s %7s %12s %8s %9s %10s %10s %10s %13s %13s %9s %8s\n", "trace",
+        (void)printf("%-18s %-12s %9s %7s %12s %8s %9s %10s %10s %10s %13s %13s %9s %8s %8s %8s\n", "trace",
                      "strategy", "ns/pair", "lock ns", "locks/pair", "p99 ns", "p99.9 ns", "p99.99 ns",
-                     "max ns", "footprint", "capacity", "remapping", "driver", "remapped");
+                     "max ns", "footprint", "capacity", "remapping", "driver", "packed B", "meta B",
+                     "remapped");
     }
     double locks = figures->lock_ns > 0 ? figures->ns_per_pair / figures->lock_ns : DAO_BENCH_NONE;
     (void)printf("%-18s %-12s", trace, strategy);
@@ -202,6 +231,8 @@ static void print_row(const dao_bench_report_t *report, const char *trace, const
     print_figure(13, figures->capacity_ratio, 4, most_capacity(report, limit));
     print_figure(13, figures->capacity_ratio_remap, 4, limit->capacity_ratio_remap);
     print_figure(9, figures->driver_calls, 0, 0);
+    print_figure(8, figures->metadata_packed_bytes, 1, limit->metadata_packed_bytes);
+    print_figure(8, figures->metadata_bytes, 1, 0);
     print_figure(8, figures->remapped_pages, 0, 0);
     (void)putchar('\n');
     dao_output_flush();
@@ -217,11 +248,29 @@ void dao_bench_report_row(dao_bench_report_t *report, const char *trace, const c
         add_row(&report->json, trace, strategy, figures);
     } else if (figures->threads_ns != DAO_BENCH_NONE) {
         print_threads(report, trace, strategy, figures);
+    } else if (figures->plain_ns != DAO_BENCH_NONE) {
+        print_ordered(report, trace, strategy, figures);
     } else {
+        report->has_notes = true;
         print_row(report, trace, strategy, figures);
     }
-    report->has_threads = report->has_threads || figures->threads_ns != DAO_BENCH_NONE;
     report->row_count++;
+}
+
+void dao_bench_report_case(dao_bench_report_t *report, const dao_bench_case_t *item)
+{
+    if (report->is_checked && !item->is_a_time) {
+        hold(report, "cases", item->name, item->figure, item->most);
+    }
+    if (report->is_json) {
+        dao_json_rows_begin(&report->json);
+        dao_json_rows_text(&report->json, "case", item->name);
+        add_figure(&report->json, "figure", item->figure, 3);
+        add_figure(&report->json, "most", item->most, 3);
+    } else {
+        (void)printf("%-14s %10.3f, at most %6g: %s\n", item->name, item->figure, item->most, item->text);
+        dao_output_flush();
+    }
 }
 
 void dao_bench_report_skip(dao_bench_report_t *report, const char *trace, const char *strategy,
@@ -234,7 +283,7 @@ void dao_bench_report_skip(dao_bench_report_t *report, const char *trace, const 
 int dao_bench_report_end(dao_bench_report_t *report)
 {
     bool has_failed = report->is_json && !dao_json_rows_print(&report->json);
-    if (!report->is_json && !report->has_threads) {
+    if (report->has_notes) {
         (void)printf("ns: processor time, without the empty call; behind a slash: the limit of good_fit\n");
     }
     if (report->breach_count > 0) {

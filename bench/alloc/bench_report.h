@@ -10,7 +10,7 @@ typedef struct dao_bench_report {
     bool is_json;
     bool is_checked;
     bool in_segments; /* capacities are of places that grow in segments */
-    bool has_threads; /* rows of --threads */
+    bool has_notes;   /* the rows are of traces, and need them */
     uint64_t row_count;
     uint64_t breach_count;
     dao_json_rows_t json;
@@ -28,6 +28,8 @@ void dao_bench_report_begin(dao_bench_report_t *report, bool is_json, bool is_ch
 
 void dao_bench_report_row(dao_bench_report_t *report, const char *trace, const char *strategy,
                           const dao_bench_figures_t *figures);
+
+void dao_bench_report_case(dao_bench_report_t *report, const dao_bench_case_t *item);
 
 /* Says that a trace was not replayed, on standard error if the rows are JSON. */
 void dao_bench_report_skip(dao_bench_report_t *report, const char *trace, const char *strategy,

@@ -58,8 +58,19 @@ typedef struct bench_worker {
 typedef struct tally {
     double pair_count;                  /* of a round */
     uint64_t walls_ns[SLICE_COUNT_MAX]; /* 0 where there is no slice */
+    double overlaps[SLICE_COUNT_MAX];   /* the part of it in which all threads ran */
     double cpu_ns;
 } tally_t;
+
+/* Returns the least overlap of a slice. */
+static double least_overlap_of(const tally_t *tally)
+{
+    double least = 1;
+    for (size_t i = 0; i < SLICE_COUNT_MAX; i++) {
+        least = tally->walls_ns[i] > 0 && tally->overlaps[i] < least ? tally->overlaps[i] : least;
+    }
+    return least;
+}
 
 static double wall_ns_of(const tally_t *tally)
 {
@@ -173,13 +184,21 @@ static void keep_best(tally_t *best, const bench_worker_t *workers, size_t count
     }
     best->cpu_ns = best->cpu_ns == 0 || cpu_ns < best->cpu_ns ? cpu_ns : best->cpu_ns;
     for (size_t slice = 0; slice < workers->crew->slice_count; slice++) {
-        uint64_t begin_ns = UINT64_MAX, end_ns = 0;
+        uint64_t begin_ns = UINT64_MAX, end_ns = 0, last_begin_ns = 0, first_end_ns = UINT64_MAX;
         for (size_t i = 0; i < count; i++) {
             begin_ns = workers[i].begins_ns[slice] < begin_ns ? workers[i].begins_ns[slice] : begin_ns;
             end_ns = workers[i].ends_ns[slice] > end_ns ? workers[i].ends_ns[slice] : end_ns;
+            last_begin_ns =
+                workers[i].begins_ns[slice] > last_begin_ns ? workers[i].begins_ns[slice] : last_begin_ns;
+            first_end_ns =
+                workers[i].ends_ns[slice] < first_end_ns ? workers[i].ends_ns[slice] : first_end_ns;
         }
-        uint64_t *wall_ns = &best->walls_ns[slice];
-        *wall_ns = *wall_ns == 0 || end_ns - begin_ns < *wall_ns ? end_ns - begin_ns : *wall_ns;
+        uint64_t wall_ns = end_ns - begin_ns;
+        if (wall_ns > 0 && (best->walls_ns[slice] == 0 || wall_ns < best->walls_ns[slice])) {
+            uint64_t shared_ns = first_end_ns > last_begin_ns ? first_end_ns - last_begin_ns : 0;
+            best->walls_ns[slice] = wall_ns;
+            best->overlaps[slice] = (double)shared_ns / (double)wall_ns;
+        }
     }
 }
 
@@ -274,6 +293,7 @@ dao_status_t dao_bench_threads(const dao_bench_peer_t *peer, const dao_alloc_tra
         figures->threads_ns = wall_ns_of(&all) / all.pair_count;
         figures->threads_scaling = wall_ns_of(&one) / one.pair_count / figures->threads_ns;
         figures->threads_cpu_ratio = all.cpu_ns / all.pair_count / (one.cpu_ns / one.pair_count);
+        figures->threads_overlap = least_overlap_of(&all);
     }
     for (size_t i = 0; workers != NULL && i < thread_count; i++) {
         dao_host_free(workers[i].slots);

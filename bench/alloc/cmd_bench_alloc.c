@@ -37,7 +37,7 @@ typedef struct bench {
     uint64_t seed_count;
     uint64_t thread_count; /* 0: not by threads */
     uint64_t pair_count;   /* 0: figures; else pairs are replayed, and nothing is measured */
-    uint64_t stream_count; /* of such a replay; 0: plain pairs */
+    uint64_t stream_count; /* 0: plain pairs; else pairs in the order of so many, beside plain ones */
     uint64_t round_count;
     uint64_t percent; /* of the peak; 0: ample */
     bool with_speed;
@@ -110,7 +110,6 @@ static dao_status_t run_pairs(const bench_t *bench, const dao_bench_peer_t *peer
 {
     uint64_t done_count = 0;
     dao_bench_pairs_config_t config = {.pair_count = bench->pair_count,
-                                       .stream_count = (uint32_t)bench->stream_count,
                                        .device_bytes = device_bytes(bench, trace),
                                        .has_pages = bench->percent == 0};
     dao_status_t status = dao_bench_pairs(peer, trace, &config, &done_count);
@@ -120,13 +119,42 @@ static dao_status_t run_pairs(const bench_t *bench, const dao_bench_peer_t *peer
     return status;
 }
 
+/* Returns the peer in the order of the device's streams. */
+static dao_bench_peer_t ordered(const dao_bench_peer_t *peer)
+{
+    dao_bench_peer_t of_streams = *peer;
+    of_streams.is_ordered = true;
+    return of_streams;
+}
+
+/* Takes the time of a trace in the order of streams, and of plain pairs beside it. */
+static dao_status_t run_ordered(bench_t *bench, const dao_bench_peer_t *peer, const dao_alloc_trace_t *trace)
+{
+    dao_bench_peer_t of_streams = ordered(peer);
+    dao_bench_figures_t plain = dao_bench_figures_none();
+    dao_bench_figures_t figures = dao_bench_figures_none();
+    dao_status_t status = speed_on_device(bench, peer, trace, &plain);
+    if (status == DAO_OK) {
+        status = speed_on_device(bench, &of_streams, trace, &figures);
+    }
+    if (status == DAO_OK) {
+        figures.plain_ns = plain.ns_per_pair;
+        dao_bench_report_row(&bench->report, trace->name, peer->name, &figures);
+    }
+    return status;
+}
+
 static dao_status_t run_peer(bench_t *bench, const dao_bench_peer_t *peer, const traces_t *traces)
 {
     if (bench->thread_count > 0) {
         return run_threads(bench, peer, traces);
     }
+    dao_bench_peer_t of_streams = ordered(peer);
     if (bench->pair_count > 0) {
-        return run_pairs(bench, peer, &traces->items[0]);
+        return run_pairs(bench, bench->stream_count > 0 ? &of_streams : peer, &traces->items[0]);
+    }
+    if (bench->stream_count > 0) {
+        return run_ordered(bench, peer, &traces->items[0]);
     }
     dao_bench_figures_t rows[SEED_COUNT_MAX];
     for (size_t i = 0; i < traces->count; i++) {
@@ -172,7 +200,8 @@ static dao_status_t run_peers(bench_t *bench, const traces_t *traces)
     }
     const dao_bench_peer_t *peer;
     for (size_t i = 0; status == DAO_OK && (peer = dao_bench_host_peer(i)) != NULL; i++) {
-        bool can_replay = bench->with_speed || (bench->pair_count > 0 && peer->is_host_place);
+        bool can_replay =
+            (bench->with_speed && bench->stream_count == 0) || (bench->pair_count > 0 && peer->is_host_place);
         if (is_wanted(bench, peer->name) && can_replay) {
             status = run_host_peer(bench, peer, traces);
         }
@@ -296,14 +325,14 @@ static void *idle(void *user)
     return NULL;
 }
 
-static dao_status_t run_beside_idler(bench_t *bench)
+static dao_status_t run_beside_idler(bench_t *bench, dao_status_t (*run)(bench_t *bench))
 {
     idler_t idler = {.is_over = false};
     dao_mutex_init(&idler.lock, DAO_RANK_LEAF);
     dao_cond_init(&idler.changed);
     dao_status_t status = dao_thread_start(&idler.thread, "idle", idle, &idler);
     if (status == DAO_OK) {
-        status = run_traces(bench);
+        status = run(bench);
         dao_mutex_lock(&idler.lock);
         idler.is_over = true;
         dao_cond_signal(&idler.changed);
@@ -330,6 +359,7 @@ typedef struct settings {
     uint64_t small_bytes;
     const char *torch_folder;
     bool in_segments;
+    bool has_cases;
     bool is_checked;
     bool is_json;
 } settings_t;
@@ -454,7 +484,12 @@ static const dao_option_t options[] = {
      .value = "N",
      .least = 1,
      .most = DAO_BENCH_STREAM_MAX,
-     .help = "with --pairs: dao_alloc_async() and dao_free_async() on so many idle streams"},
+     .help = "dao_alloc_async() and dao_free_async() on so many idle streams, beside plain pairs"},
+    {.name = "cases",
+     .type = DAO_OPTION_TYPE_FLAG,
+     DAO_OPTION_FIELD(settings_t, has_cases),
+     .help =
+         "instead: figures of no trace: cold start, refused requests, what follows streams, large tensors"},
     {.name = "torch-steps",
      .type = DAO_OPTION_TYPE_PATH,
      DAO_OPTION_FIELD(settings_t, torch_folder),
@@ -473,6 +508,8 @@ static const dao_option_t options[] = {
 };
 
 #define OWN_FIGURES "--threads takes figures of its own: without --seeds, --figures, --percent, --check"
+#define ONE_WAY     "--streams takes the time of one seed: without --threads, --seeds, --figures, --check"
+#define CASES_ALONE "--cases are of good_fit and of no trace: with --check and --json alone"
 #define ONE_TRACE   "--pairs is for one --trace: without --threads and --json"
 
 static const dao_option_rule_t rules[] = {
@@ -484,7 +521,16 @@ static const dao_option_rule_t rules[] = {
     {"pairs", "trace", true, ONE_TRACE},
     {"pairs", "threads", false, ONE_TRACE},
     {"pairs", "json", false, ONE_TRACE},
-    {"streams", "pairs", true, "--streams is for --pairs"},
+    {"streams", "threads", false, ONE_WAY},
+    {"streams", "seeds", false, ONE_WAY},
+    {"streams", "figures", false, ONE_WAY},
+    {"streams", "check", false, ONE_WAY},
+    {"cases", "trace", false, CASES_ALONE},
+    {"cases", "strategy", false, CASES_ALONE},
+    {"cases", "figures", false, CASES_ALONE},
+    {"cases", "threads", false, CASES_ALONE},
+    {"cases", "streams", false, CASES_ALONE},
+    {"cases", "pairs", false, CASES_ALONE},
     {.option = NULL},
 };
 
@@ -523,6 +569,18 @@ static void set_bench(const settings_t *settings, bool needs_torch, bench_t *ben
     };
     dao_bench_small_set((size_t)settings->small_bytes);
     dao_bench_segments_set(settings->in_segments);
+    dao_bench_streams_set((uint32_t)settings->stream_count);
+}
+
+static dao_status_t run_cases(bench_t *bench)
+{
+    dao_bench_case_t cases[DAO_BENCH_CASE_MAX];
+    size_t count = 0;
+    dao_status_t status = dao_bench_cases(DAO_BENCH_HOLE_COUNT, cases, &count);
+    for (size_t i = 0; i < count && status == DAO_OK; i++) {
+        dao_bench_report_case(&bench->report, &cases[i]);
+    }
+    return status;
 }
 
 static dao_status_t run_bench_alloc(const dao_arguments_t *arguments, void *user, int *out_exit)
@@ -534,7 +592,7 @@ static dao_status_t run_bench_alloc(const dao_arguments_t *arguments, void *user
         return run_traces(&bench);
     }
     dao_bench_report_begin(&bench.report, settings->is_json, settings->is_checked, settings->in_segments);
-    dao_status_t status = run_beside_idler(&bench);
+    dao_status_t status = run_beside_idler(&bench, settings->has_cases ? run_cases : run_traces);
     if (status != DAO_OK) {
         dao_bench_report_drop(&bench.report);
         return status;
@@ -557,6 +615,10 @@ const dao_command_t dao_command_bench_alloc = {
         "  c cd            a training step of 220 layers; the same with a batch that changes\n"
         "  bert            a training step of an encoder, with sequences of changing length\n"
         "  i3              three inferences of decoders, operation by operation in turns\n"
+        "  conv            a training step of a small convolutional network\n"
+        "  kvcat kvreq     key and value caches: by concatenation, a token at a time; by request\n"
+        "  drift           1,000 live blocks whose sizes drift up and down\n"
+        "  huge            one to three tensors of 20 to 60 % of 16 GiB among small ones\n"
         "  d               sizes and lives as in training a large transformer\n"
         "  fleet           50,000 live blocks of the host, sizes as servers ask malloc() for\n"
         "  torch:MODEL     the events of a recorded step in the folder MODEL of --torch-steps",

@@ -11,6 +11,11 @@
        bert            a training step of an encoder whose sequences are as long as the longest of a batch:
                        see encoder_step()
        i3              three inferences of decoders that take turns at each operation: see decoder_turn()
+       conv            a training step of a small convolutional network, 0.26 GiB: see conv_step()
+       kvcat           key and value caches that grow by concatenation, a token at a time: see kv_token()
+       kvreq           the same caches, taken whole for each of many requests: see make_kv_requests()
+       drift           1,000 live blocks of sizes that drift up to eight times as large and back
+       huge            one to three tensors of 20 to 60 % of 16 GiB among 2,000 small ones
        d               60 % log-uniform 512 B to 1 MiB, 32 % 2 to 64 MiB and 8 % 64 to 512 MiB, both
                        log-uniform in units of 2 MiB; they live for 1 to 16 allocations (70 %), 100 to 1,500
                        (25 %), 2,000 to 14,000 (5 %)
@@ -458,6 +463,260 @@ static void make_inferences(maker_t *maker)
     }
 }
 
+/* ---- conv: 16 layers in four stages; half as wide an image and twice the channels in each next one ---- */
+
+enum {
+    CONV_LAYER_COUNT = 16,
+    CONV_STAGE_LAYER_COUNT = 4,
+    CONV_CHANNEL_COUNT = 64, /* of the first stage */
+    CONV_IMAGE_WIDTH = 56,
+    CONV_BATCH = 5,
+    CONV_KERNEL_COUNT = 9, /* weights of a channel for a channel */
+    CONV_STATISTIC_COUNT = 4,
+};
+
+/* What a layer keeps for its way back: the output of the convolution, the normalized one, and means and
+   variances of the batch. */
+typedef struct conv_layer {
+    uint64_t weight_bytes, channel_bytes, image_bytes;
+    uint32_t images[2], statistics[CONV_STATISTIC_COUNT], gradient;
+} conv_layer_t;
+
+static void conv_begin(maker_t *maker, conv_layer_t *layers)
+{
+    uint64_t before_count = 3; /* red, green, blue */
+    for (size_t i = 0; i < CONV_LAYER_COUNT; i++) {
+        uint64_t stage = i / CONV_STAGE_LAYER_COUNT;
+        uint64_t channel_count = (uint64_t)CONV_CHANNEL_COUNT << stage;
+        uint64_t width = CONV_IMAGE_WIDTH >> stage;
+        layers[i].channel_bytes = channel_count * ENCODER_FLOAT_BYTES;
+        layers[i].weight_bytes = layers[i].channel_bytes * before_count * CONV_KERNEL_COUNT;
+        layers[i].image_bytes = layers[i].channel_bytes * width * width * CONV_BATCH;
+        before_count = channel_count;
+        for (size_t k = 0; k < STATE_COUNT - 1; k++) { /* the weights and their momentum */
+            (void)take(maker, layers[i].weight_bytes);
+            (void)take(maker, layers[i].channel_bytes);
+        }
+    }
+}
+
+/* A layer forward: a workspace of a multiple of its image, which the way of computing decides. */
+static void conv_forward(maker_t *maker, conv_layer_t *layer)
+{
+    uint32_t workspace = take(maker, layer->image_bytes * dao_random_between(&maker->random, 1, 4));
+    layer->images[0] = take(maker, layer->image_bytes);
+    give(maker, workspace);
+    for (size_t k = 0; k < CONV_STATISTIC_COUNT; k++) {
+        layer->statistics[k] = take(maker, layer->channel_bytes);
+    }
+    layer->images[1] = take(maker, layer->image_bytes);
+}
+
+/* Returns the gradient of the layer's input. */
+static uint32_t conv_back(maker_t *maker, conv_layer_t *layer, uint64_t below_bytes, uint32_t above)
+{
+    uint32_t normal = take(maker, layer->image_bytes);
+    give(maker, above);
+    give(maker, layer->images[1]);
+    for (size_t k = 0; k < CONV_STATISTIC_COUNT; k++) {
+        give(maker, layer->statistics[k]);
+    }
+    uint32_t workspace = take(maker, layer->weight_bytes + layer->image_bytes);
+    uint32_t below = take(maker, below_bytes);
+    layer->gradient = take(maker, layer->weight_bytes);
+    give(maker, workspace);
+    give(maker, normal);
+    give(maker, layer->images[0]);
+    return below;
+}
+
+static void conv_step(maker_t *maker, conv_layer_t *layers)
+{
+    uint32_t input = take(maker, layers[0].image_bytes);
+    for (size_t i = 0; i < CONV_LAYER_COUNT; i++) {
+        conv_forward(maker, &layers[i]);
+    }
+    uint32_t above = take(maker, layers[CONV_LAYER_COUNT - 1].image_bytes);
+    for (size_t i = CONV_LAYER_COUNT; i > 0; i--) {
+        above = conv_back(maker, &layers[i - 1], layers[i >= 2 ? i - 2 : 0].image_bytes, above);
+    }
+    give(maker, above);
+    give(maker, input);
+    for (size_t i = 0; i < CONV_LAYER_COUNT; i++) {
+        give(maker, layers[i].gradient);
+    }
+}
+
+static void make_conv(maker_t *maker)
+{
+    conv_layer_t layers[CONV_LAYER_COUNT] = {0};
+    conv_begin(maker, layers);
+    dao_alloc_trace_steady(maker->trace);
+    while (!is_done(maker)) {
+        conv_step(maker, layers);
+    }
+}
+
+/* ---- kvcat, kvreq: a decoder of 24 layers of width 1024, in halves ---- */
+
+enum {
+    KV_LAYER_COUNT = 24,
+    KV_CACHE_COUNT = 2 * KV_LAYER_COUNT, /* keys and values */
+    KV_WIDTH = 1024,
+    KV_LENGTH_LEAST = 64, /* tokens of a prompt */
+    KV_LENGTH_MOST = 1024,
+    KV_ANSWER_MOST = 512, /* tokens of an answer */
+    KV_BATCH_MOST = 8,    /* prompts that are answered together */
+    KV_REQUEST_COUNT = 24 /* live at once */
+};
+
+/* The caches of a request, or of several that are answered together. */
+typedef struct kv {
+    uint64_t row_bytes; /* of a token, in one cache */
+    uint64_t length;    /* in tokens */
+    uint64_t rest;      /* tokens that are still to be answered */
+    uint32_t caches[KV_CACHE_COUNT];
+} kv_t;
+
+static void kv_take(maker_t *maker, kv_t *kv, uint64_t length)
+{
+    for (size_t i = 0; i < KV_CACHE_COUNT; i++) {
+        kv->caches[i] = take(maker, length * kv->row_bytes);
+    }
+}
+
+static void kv_give(maker_t *maker, const kv_t *kv)
+{
+    for (size_t i = 0; i < KV_CACHE_COUNT; i++) {
+        give(maker, kv->caches[i]);
+    }
+}
+
+/* A prompt of some length, of which the answer's is not known. */
+static void kv_begin(maker_t *maker, kv_t *kv, uint64_t batch)
+{
+    kv->row_bytes = (uint64_t)KV_WIDTH * DECODER_HALF_BYTES * batch;
+    kv->length = dao_random_between(&maker->random, KV_LENGTH_LEAST, KV_LENGTH_MOST);
+    kv->rest = dao_random_between(&maker->random, 1, KV_ANSWER_MOST);
+}
+
+/* A token more: in each layer queries, keys and values are taken, the two caches are copied to ones that are
+   a token longer, and the scores of all tokens are taken and go. */
+static void kv_token(maker_t *maker, kv_t *kv)
+{
+    kv->length++;
+    kv->rest--;
+    for (size_t i = 0; i < KV_CACHE_COUNT; i += 2) {
+        uint32_t row = take(maker, 3 * kv->row_bytes);
+        for (size_t k = i; k < i + 2; k++) {
+            uint32_t longer = take(maker, kv->length * kv->row_bytes);
+            give(maker, kv->caches[k]);
+            kv->caches[k] = longer;
+        }
+        give(maker, take(maker, kv->length * kv->row_bytes / KV_WIDTH * 16)); /* heads */
+        give(maker, row);
+    }
+}
+
+static void make_kv_concatenated(maker_t *maker)
+{
+    kv_t kv;
+    for (size_t i = 0; i < KV_LAYER_COUNT; i++) {
+        (void)take(maker, (uint64_t)12 * KV_WIDTH * KV_WIDTH * DECODER_HALF_BYTES); /* weights */
+    }
+    dao_alloc_trace_steady(maker->trace);
+    while (!is_done(maker)) {
+        kv_begin(maker, &kv, dao_random_between(&maker->random, 1, KV_BATCH_MOST));
+        kv_take(maker, &kv, kv.length);
+        while (kv.rest > 0 && !is_done(maker)) {
+            kv_token(maker, &kv);
+        }
+        kv_give(maker, &kv);
+    }
+}
+
+/* Each request takes its caches for the longest answer that it may get; the requests end in any order. */
+static void make_kv_requests(maker_t *maker)
+{
+    kv_t requests[KV_REQUEST_COUNT];
+    for (size_t i = 0; i < KV_REQUEST_COUNT; i++) {
+        kv_begin(maker, &requests[i], 1);
+        kv_take(maker, &requests[i], requests[i].length + KV_ANSWER_MOST);
+    }
+    dao_alloc_trace_steady(maker->trace);
+    while (!is_done(maker)) {
+        kv_t *kv = &requests[dao_random_below(&maker->random, KV_REQUEST_COUNT)];
+        kv_give(maker, kv);
+        kv_begin(maker, kv, 1);
+        kv_take(maker, kv, kv->length + KV_ANSWER_MOST);
+    }
+}
+
+/* ---- drift, huge ---- */
+
+enum { DRIFT_PERIOD = 100000, DRIFT_MOST = 7 /* times as much more, in the middle of a period */ };
+
+static void make_drifting(maker_t *maker)
+{
+    DAO_ASSERT(maker->live_count > 0);
+    for (uint64_t i = 0; i < maker->live_count; i++) {
+        (void)take(maker, random_size(maker));
+    }
+    dao_alloc_trace_steady(maker->trace);
+    for (uint64_t time = 0; !is_done(maker); time = (time + 1) % DRIFT_PERIOD) {
+        uint64_t part = time < DRIFT_PERIOD / 2 ? time : DRIFT_PERIOD - time;
+        give(maker, (uint32_t)dao_random_below(&maker->random, maker->live_count));
+        uint64_t size_bytes = random_size(maker);
+        (void)take(maker, size_bytes + size_bytes * DRIFT_MOST * part / (DRIFT_PERIOD / 2));
+    }
+}
+
+enum { HUGE_COUNT = 3, HUGE_SMALL_COUNT = 2000, HUGE_LIFE_MOST = 2000 /* pairs of small ones */ };
+
+#define HUGE_DEVICE_BYTES ((uint64_t)16 << 30)
+
+/* A tensor of 20 to 60 % of the device, or as much as the others leave; none where that is less. */
+static uint64_t huge_size(maker_t *maker, uint64_t taken_bytes)
+{
+    uint64_t least_bytes = HUGE_DEVICE_BYTES / 5;
+    uint64_t rest_bytes = HUGE_DEVICE_BYTES - taken_bytes;
+    uint64_t most_bytes = rest_bytes < 3 * least_bytes ? rest_bytes : 3 * least_bytes;
+    return most_bytes < least_bytes ? 0 : dao_random_between(&maker->random, least_bytes, most_bytes);
+}
+
+static void make_huge(maker_t *maker)
+{
+    uint64_t sizes_bytes[HUGE_COUNT] = {0};
+    uint64_t ends[HUGE_COUNT] = {0}; /* when each one goes, in pairs */
+    uint32_t slots[HUGE_COUNT] = {0};
+    uint32_t small[HUGE_SMALL_COUNT];
+    uint64_t taken_bytes = 0;
+    for (size_t i = 0; i < HUGE_SMALL_COUNT; i++) {
+        small[i] = take(maker, random_size(maker));
+    }
+    dao_alloc_trace_steady(maker->trace);
+    for (uint64_t time = 0; !is_done(maker); time++) {
+        for (size_t i = 0; i < HUGE_COUNT; i++) {
+            if (time < ends[i]) {
+                continue;
+            }
+            if (sizes_bytes[i] > 0) {
+                give(maker, slots[i]);
+                taken_bytes -= sizes_bytes[i];
+            }
+            sizes_bytes[i] = huge_size(maker, taken_bytes);
+            if (sizes_bytes[i] > 0) {
+                slots[i] = take(maker, sizes_bytes[i]);
+                taken_bytes += sizes_bytes[i];
+            }
+            ends[i] = time + dao_random_between(&maker->random, 1, HUGE_LIFE_MOST);
+        }
+        size_t i = (size_t)dao_random_below(&maker->random, HUGE_SMALL_COUNT);
+        give(maker, small[i]);
+        small[i] = take(maker, random_size(maker));
+    }
+}
+
 static const kind_t kinds[] = {
     {"a1", make_lifo, 1, 4 * KIB, 4 * KIB, PAIR_COUNT, false, NULL},
     {"a2", make_lifo, 64, MIB, MIB, PAIR_COUNT, false, NULL},
@@ -472,6 +731,11 @@ static const kind_t kinds[] = {
     {"cd", make_training, 0, 0, 0, 309000, true, NULL},
     {"bert", make_encoder, 0, 0, 0, PAIR_COUNT, false, NULL},
     {"i3", make_inferences, 0, 0, 0, PAIR_COUNT, false, NULL},
+    {"conv", make_conv, 0, 0, 0, PAIR_COUNT, false, NULL},
+    {"kvcat", make_kv_concatenated, 0, 0, 0, PAIR_COUNT, false, NULL},
+    {"kvreq", make_kv_requests, 0, 0, 0, PAIR_COUNT, false, NULL},
+    {"drift", make_drifting, 1000, 16 * KIB, 4 * MIB, PAIR_COUNT, false, NULL},
+    {"huge", make_huge, 0, 8 * KIB, MIB, PAIR_COUNT, false, NULL},
     {"d", make_mixed, 0, 0, 0, PAIR_COUNT, false, NULL},
     {"fleet", make_random, 50000, 1, 32 * KIB, PAIR_COUNT, false, fleet_size},
 };

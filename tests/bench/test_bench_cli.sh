@@ -36,14 +36,17 @@ expect 2 '--pairs: "0" is no number from 1' alloc --trace a1 --pairs 0
 expect 2 "--pairs is for one --trace" alloc --pairs 100
 expect 0 "100" alloc --trace a1 --pairs 100
 [ "$(cat "$folder/out")" = 100 ] || fail "the pairs that were replayed"
-expect 2 "--streams is for --pairs" alloc --trace a2 --streams 2
+expect 2 "--streams takes the time of one seed" alloc --trace a2 --streams 2 --seeds 2
+expect 0 '"plain_ns"' alloc --trace a2 --streams 2 --strategy good_fit --rounds 1 --json
+expect 2 "--cases are of good_fit and of no trace" alloc --cases --trace a2
 expect 2 '--streams: "33" is no number' alloc --trace a2 --pairs 100 --streams 33
 expect 0 "100" alloc --trace a2 --pairs 100 --streams 3
 expect 1 "No such file" alloc --trace torch:none --torch-steps "$folder"
 expect 0 "glibc" alloc --trace a1 --figures speed --strategy glibc --rounds 1
 expect 0 '"good_fit"' alloc --trace a1 --figures speed --strategy good_fit --rounds 1 --json
 for field in trace strategy ns_per_pair lock_ns p99_ns p999_ns p9999_ns max_ns footprint_ratio \
-    capacity_ratio capacity_ratio_remap driver_calls remapped_pages; do
+    capacity_ratio capacity_ratio_remap driver_calls metadata_packed_bytes metadata_bytes \
+    remapped_pages; do
     has $field
 done
 grep -q '"capacity_ratio": *null' "$folder/out" || fail "capacity_ratio of a1"

@@ -6,8 +6,8 @@
 #include "base/report/error.h"
 #include "base/report/fault.h"
 #include "bench/alloc/bench.h"
-#include "bench/alloc/bench_device.h"
 #include "bench/alloc/bench_report.h"
+#include "bench/peers/bench_device.h"
 #include "bench/traces/made_trace.h"
 #include "bench/traces/recorded_trace.h"
 #include "tests/support/models/trace.h"
@@ -43,7 +43,7 @@ static void every_trace_is_whole(void)
         CU_ASSERT_STRING_EQUAL(trace.name, name);
         dao_alloc_trace_finish(&trace);
     }
-    CU_ASSERT_EQUAL(dao_alloc_trace_name(15), NULL);
+    CU_ASSERT_EQUAL(dao_alloc_trace_name(20), NULL);
 }
 
 static bool is_same(const dao_alloc_trace_t *a, const dao_alloc_trace_t *b)
@@ -382,45 +382,82 @@ static void the_device_keeps_its_books(void)
     dao_bench_device_stop();
 }
 
-/* A tensor that needs a place of its own on a device with much room: the calls of the driver that it takes,
-   at most one for each GiB and each bit of the rest. Nothing is moved. */
-static void *grow_for(size_t size_bytes, uint64_t most_calls)
+static const dao_bench_case_t *find_case(const dao_bench_case_t *cases, size_t count, const char *name)
 {
-    dao_stats_t before, after;
-    uint64_t before_calls = dao_bench_device_calls();
-    CU_ASSERT_EQUAL(dao_stats_get(dao_place_of(dao_device_place(0)), &before), DAO_OK);
-    void *block = dao_bench_strategies[0].alloc(size_bytes);
-    CU_ASSERT_PTR_NOT_NULL(block);
-    CU_ASSERT_EQUAL(dao_stats_get(dao_place_of(dao_device_place(0)), &after), DAO_OK);
-    CU_ASSERT_EQUAL(after.remap_count, before.remap_count);
-    CU_ASSERT_TRUE(after.driver_call_count - before.driver_call_count <= most_calls);
-    CU_ASSERT_TRUE(dao_bench_device_calls() - before_calls <= most_calls);
-    return block;
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(cases[i].name, name) == 0) {
+            return &cases[i];
+        }
+    }
+    CU_FAIL_FATAL("no such case");
+    return NULL;
 }
 
-static void large_tensors_grow_and_move_nothing(void)
+/* What is counted, not timed: calls, moves, growth. */
+static void cases_keep_their_limits(void)
 {
-    enum { COUNT = 40 };
-    const dao_bench_peer_t *peer = &dao_bench_strategies[0];
-    CU_ASSERT_EQUAL_FATAL(dao_bench_device_start(peer, 160 * GIB, true), DAO_OK);
-    void *wide = grow_for(16 * GIB, 16), *wall = peer->alloc(1 * MIB);
-    peer->free(wide);
-    wide = grow_for(16 * GIB + 64 * MIB, 17);
-    peer->free(wall);
-    peer->free(wide);
-    void *blocks[COUNT]; /* of half a GiB and some pages; every second one is freed: ten GiB in holes */
-    for (size_t i = 0; i < COUNT; i++) {
-        blocks[i] = peer->alloc(GIB / 2 + i * MIB);
+    static const char *const timed[] = {"cold_start_ms", "refused_us", "after_ordered"};
+    dao_bench_case_t cases[DAO_BENCH_CASE_MAX];
+    size_t count = 0, counted = 0;
+    CU_ASSERT_EQUAL_FATAL(dao_bench_cases(100, cases, &count), DAO_OK);
+    for (size_t i = 0; i < count; i++) {
+        counted += !cases[i].is_a_time;
+        CU_ASSERT_TRUE(cases[i].is_a_time || cases[i].figure <= cases[i].most);
     }
-    for (size_t i = 0; i < COUNT; i += 2) {
-        peer->free(blocks[i]);
+    CU_ASSERT_EQUAL(counted, 4);
+    CU_ASSERT_TRUE(find_case(cases, count, "larger_calls")->figure >= 1);
+    CU_ASSERT_TRUE(find_case(cases, count, "growth_beside")->figure >= 1);
+    for (size_t i = 0; i < sizeof(timed) / sizeof(timed[0]); i++) {
+        CU_ASSERT_TRUE(find_case(cases, count, timed[i])->figure > 0);
     }
-    wide = grow_for(GIB / 10 * 336, 64);
-    peer->free(wide);
-    for (size_t i = 1; i < COUNT; i += 2) {
-        peer->free(blocks[i]);
-    }
+}
+
+/* While events are held a block that a stream has freed is nobody else's, even if it is the last memory. */
+static void held_events_keep_blocks(void)
+{
+    dao_bench_peer_t peer = dao_bench_strategies[0];
+    uint32_t stream_count;
+    dao_bench_streams_set(2);
+    CU_ASSERT_EQUAL_FATAL(dao_bench_device_start(&peer, 64 * MIB, true), DAO_OK);
+    dao_stream_t *const *streams = dao_bench_streams(&stream_count);
+    CU_ASSERT_EQUAL(stream_count, 2);
+    dao_place_t place = dao_place_of(dao_device_place(0));
+    dao_stats_t stats;
+    dao_bench_device_hold(true);
+    void *block = peer.alloc_on(8 * MIB, streams[1]);
+    CU_ASSERT_PTR_NOT_NULL(block);
+    peer.free_on(block, streams[1]);
+    void *other = peer.alloc(8 * MIB);
+    CU_ASSERT_PTR_NOT_NULL(other);
+    CU_ASSERT_PTR_NOT_EQUAL(other, block);
+    CU_ASSERT_EQUAL(dao_stats_get(place, &stats), DAO_OK);
+    CU_ASSERT_EQUAL(stats.reserved_bytes, 16 * MIB);
+    dao_bench_device_hold(false);
+    peer.free(other);
     dao_bench_device_stop();
+    dao_bench_streams_set(0);
+}
+
+/* 12,000 blocks of a page: their tables are seen, and are not those of the device's books. */
+static void metadata_is_told_of_many_blocks(void)
+{
+    enum { COUNT = 12000, FEW_COUNT = 100 };
+    dao_bench_figures_t figures = dao_bench_figures_none();
+    for (size_t count = COUNT; count >= FEW_COUNT; count /= COUNT / FEW_COUNT) {
+        dao_alloc_trace_t trace;
+        uint32_t slot = 0;
+        dao_alloc_trace_init(&trace, "many");
+        for (size_t i = 0; i < count; i++) {
+            CU_ASSERT_EQUAL_FATAL(dao_alloc_trace_take(&trace, 64 << 10, &slot), DAO_OK);
+        }
+        dao_alloc_trace_steady(&trace);
+        CU_ASSERT_EQUAL(dao_bench_metadata(&dao_bench_strategies[0], &trace, &figures), DAO_OK);
+        bool is_told = figures.metadata_packed_bytes != DAO_BENCH_NONE;
+        CU_ASSERT_EQUAL(is_told, count == COUNT);
+        CU_ASSERT_TRUE(!is_told || (figures.metadata_packed_bytes > 16 && figures.metadata_bytes > 16));
+        figures = dao_bench_figures_none();
+        dao_alloc_trace_finish(&trace);
+    }
 }
 
 static void speed_is_taken_of_all_who_are_there(void)
@@ -459,6 +496,7 @@ static void threads_share_a_place(void)
     }
     dao_bench_figures_t figures = dao_bench_figures_none();
     CU_ASSERT_EQUAL(dao_bench_threads(&dao_bench_strategies[0], traces, 2, 3, &figures), DAO_OK);
+    CU_ASSERT(figures.threads_overlap >= 0 && figures.threads_overlap <= 1);
     CU_ASSERT(figures.threads_ns > 0 && figures.threads_scaling > 0 && figures.threads_cpu_ratio > 0);
     CU_ASSERT_EQUAL(figures.ns_per_pair, DAO_BENCH_NONE);
     figures = dao_bench_figures_none();
@@ -507,6 +545,17 @@ static void a_breach_of_a_limit_fails(void)
     CU_ASSERT_EQUAL(report.breach_count, 1); /* only good_fit is held to them */
     dao_bench_report_row(&report, "a1", "good_fit", &figures);
     CU_ASSERT_EQUAL(report.breach_count, 2);
+    dao_bench_report_row(&report, "huge", "good_fit", &figures);
+    CU_ASSERT_EQUAL(report.breach_count, 2); /* whose tensors need pages of each other */
+    figures = dao_bench_figures_none();
+    figures.metadata_packed_bytes = 41;
+    dao_bench_report_row(&report, "e1m", "good_fit", &figures);
+    CU_ASSERT_EQUAL(report.breach_count, 3);
+    dao_bench_report_case(&report, &(dao_bench_case_t){.name = "a", .figure = 2, .most = 1});
+    CU_ASSERT_EQUAL(report.breach_count, 4);
+    dao_bench_report_case(&report,
+                          &(dao_bench_case_t){.name = "b", .figure = 2, .most = 1, .is_a_time = true});
+    CU_ASSERT_EQUAL(report.breach_count, 4);
     dao_bench_report_drop(&report);
 }
 
@@ -539,7 +588,9 @@ static CU_TestInfo figure_tests[] = {
     {"the smallest device is found exactly", the_smallest_device_is_found_exactly},
     {"page mapping needs less", page_mapping_needs_less},
     {"the device keeps its books", the_device_keeps_its_books},
-    {"large tensors grow and move nothing", large_tensors_grow_and_move_nothing},
+    {"cases keep their limits", cases_keep_their_limits},
+    {"held events keep blocks", held_events_keep_blocks},
+    {"metadata is told of many blocks", metadata_is_told_of_many_blocks},
     {"speed is taken of all who are there", speed_is_taken_of_all_who_are_there},
     {"a device that is too small is told", a_device_that_is_too_small_is_told},
     {"threads share a place", threads_share_a_place},

@@ -89,4 +89,18 @@ static void empty_free(void *address)
     (void)address;
 }
 
+static void *empty_alloc_on(size_t size_bytes, dao_stream_t *stream)
+{
+    (void)stream;
+    return empty_alloc(size_bytes);
+}
+
+static void empty_free_on(void *address, dao_stream_t *stream)
+{
+    (void)address;
+    (void)stream;
+}
+
 const dao_bench_peer_t dao_bench_empty = {.name = "empty", .alloc = empty_alloc, .free = empty_free};
+const dao_bench_peer_t dao_bench_empty_ordered = {
+    .name = "empty", .is_ordered = true, .alloc_on = empty_alloc_on, .free_on = empty_free_on};

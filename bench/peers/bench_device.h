@@ -14,4 +14,10 @@ extern const dao_backend_ops_t dao_bench_device_ops;
 /* Calls so far that took, gave, mapped or unmapped device memory. */
 uint64_t dao_bench_device_calls(void);
 
+/* Bytes of host memory that the books take now: a handle for each page. */
+uint64_t dao_bench_device_own_bytes(void);
+
+/* While events are held they are not done, as those of a stream that is behind. */
+void dao_bench_device_hold(bool is_held);
+
 #endif

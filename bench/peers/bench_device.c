@@ -5,7 +5,7 @@
 
    Addresses are numbers: nothing is mapped there, so that an allocator which touches what it manages is found
    out. */
-#include "bench/alloc/bench_device.h"
+#include "bench/peers/bench_device.h"
 
 #include "base/memory/host.h"
 #include "base/report/assert.h"
@@ -54,6 +54,22 @@ static _Atomic uint64_t call_count;
 uint64_t dao_bench_device_calls(void)
 {
     return atomic_load_explicit(&call_count, memory_order_relaxed);
+}
+
+static _Atomic uint64_t handle_count;
+static _Atomic bool is_holding;
+
+/* What malloc() takes for a handle: 16 bytes of its own, rounded up. */
+#define HANDLE_BYTES ((sizeof(struct dao_backend_pages) + 31) / 16 * 16)
+
+uint64_t dao_bench_device_own_bytes(void)
+{
+    return atomic_load_explicit(&handle_count, memory_order_relaxed) * HANDLE_BYTES;
+}
+
+void dao_bench_device_hold(bool is_held)
+{
+    atomic_store(&is_holding, is_held);
 }
 
 static void count_call(void)
@@ -203,9 +219,16 @@ static dao_backend_pages_t *make_pages(size_t size_bytes, void *address)
 {
     dao_backend_pages_t *pages = dao_host_calloc(1, sizeof(*pages));
     if (pages != NULL) {
+        (void)atomic_fetch_add_explicit(&handle_count, 1, memory_order_relaxed);
         *pages = (dao_backend_pages_t){.size_bytes = size_bytes, .address = address};
     }
     return pages;
+}
+
+static void drop_pages(dao_backend_pages_t *pages)
+{
+    (void)atomic_fetch_sub_explicit(&handle_count, 1, memory_order_relaxed);
+    dao_host_free(pages);
 }
 
 static dao_status_t bench_pages_create(dao_backend_device_t *device, size_t size_bytes,
@@ -238,7 +261,7 @@ static dao_status_t bench_pages_create_mapped(dao_backend_device_t *device, size
         out_pages[i] = make_pages(page_bytes, (char *)address + i * page_bytes);
         if (out_pages[i] == NULL) {
             while (i > 0) {
-                dao_host_free(out_pages[--i]);
+                drop_pages(out_pages[--i]);
             }
             give(device, page_bytes * page_count);
             return dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory for %zu handles of pages", page_count);
@@ -252,7 +275,7 @@ static dao_status_t bench_pages_destroy(dao_backend_device_t *device, dao_backen
     count_call();
     DAO_ASSERT(pages->address == NULL);
     give(device, pages->size_bytes);
-    dao_host_free(pages);
+    drop_pages(pages);
     return DAO_OK;
 }
 
@@ -336,6 +359,12 @@ static dao_status_t bench_event_record(dao_backend_event_t *event, dao_backend_s
 static dao_status_t bench_event_ask(dao_backend_event_t *event)
 {
     (void)event;
+    return atomic_load(&is_holding) ? DAO_ERR_NOT_READY : DAO_OK;
+}
+
+static dao_status_t bench_event_synchronize(dao_backend_event_t *event)
+{
+    (void)event;
     return DAO_OK;
 }
 
@@ -398,7 +427,7 @@ const dao_backend_ops_t dao_bench_device_ops = {
     .event_destroy = bench_event_destroy,
     .event_record = bench_event_record,
     .event_query = bench_event_ask,
-    .event_synchronize = bench_event_ask,
+    .event_synchronize = bench_event_synchronize,
     .event_elapsed = bench_event_elapsed,
     .copy = bench_copy,
     .fill = bench_fill,

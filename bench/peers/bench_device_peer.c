@@ -2,7 +2,8 @@
 /* The library as one of the measured allocators: its public pointer API on the device that keeps books. */
 #include "bench/alloc/bench.h"
 
-#include "bench/alloc/bench_device.h"
+#include "base/report/assert.h"
+#include "bench/peers/bench_device.h"
 #include "runtime/start/context.h"
 
 #include <dao/dao.h>
@@ -15,6 +16,16 @@ static void *device_alloc(size_t size_bytes)
 static void device_free(void *address)
 {
     (void)dao_free(dao_device_place(0), address); /* a trace frees what it has allocated, once */
+}
+
+static void *device_alloc_on(size_t size_bytes, dao_stream_t *stream)
+{
+    return dao_alloc_async(dao_place_of(dao_device_place(0)), size_bytes, stream);
+}
+
+static void device_free_on(void *address, dao_stream_t *stream)
+{
+    (void)dao_free_async(dao_place_of(dao_device_place(0)), address, stream); /* the same */
 }
 
 void *dao_bench_host_alloc(size_t size_bytes)
@@ -33,7 +44,9 @@ const dao_bench_peer_t dao_bench_strategies[] = {
      .is_device = true,                                                                                      \
      .strategy = DAO_STRATEGY_##symbol,                                                                      \
      .alloc = device_alloc,                                                                                  \
-     .free = device_free},
+     .free = device_free,                                                                                    \
+     .alloc_on = device_alloc_on,                                                                            \
+     .free_on = device_free_on},
     DAO_STRATEGY_LIST(STRATEGY_PEER)
 #undef STRATEGY_PEER
 };
@@ -64,6 +77,30 @@ void dao_bench_small_set(size_t bytes)
     small_bytes = bytes;
 }
 
+static uint32_t stream_count; /* of the devices that are started */
+static dao_stream_t *streams[DAO_BENCH_STREAM_MAX];
+
+void dao_bench_streams_set(uint32_t count)
+{
+    DAO_ASSERT(count <= DAO_BENCH_STREAM_MAX);
+    stream_count = count;
+}
+
+dao_stream_t *const *dao_bench_streams(uint32_t *out_count)
+{
+    *out_count = stream_count;
+    return streams;
+}
+
+static dao_status_t create_streams(void)
+{
+    dao_status_t status = DAO_OK;
+    for (uint32_t i = 0; i < stream_count && status == DAO_OK; i++) {
+        status = dao_stream_create(0, &streams[i]);
+    }
+    return status;
+}
+
 dao_status_t dao_bench_device_start(const dao_bench_peer_t *peer, uint64_t device_bytes, bool has_pages)
 {
     dao_config_t config = {
@@ -77,6 +114,9 @@ dao_status_t dao_bench_device_start(const dao_bench_peer_t *peer, uint64_t devic
         return status;
     }
     status = dao_place_configure(dao_place_of(dao_device_place(0)), &place);
+    if (status == DAO_OK) {
+        status = create_streams();
+    }
     if (status != DAO_OK) {
         dao_bench_device_stop();
     }
@@ -85,6 +125,10 @@ dao_status_t dao_bench_device_start(const dao_bench_peer_t *peer, uint64_t devic
 
 void dao_bench_device_stop(void)
 {
+    for (uint32_t i = 0; i < DAO_BENCH_STREAM_MAX; i++) {
+        dao_stream_destroy(streams[i]);
+        streams[i] = NULL;
+    }
     (void)dao_finalize(); /* blocks that are still live go with it */
 }
 
