@@ -127,7 +127,8 @@ class Training(Case):
         o = self.within(0.7, f"file:{self.folder}")
         self.assertEqual((o.figures["fetch_count"], o.figures["evicted_count"]), (0, 0), o.report())
         report = o.report()
-        for word in ("limit", "written a day", "forecast", "bound", "waited", "no hook"):
+        for word in ("limit", "written a day", "forecast", "bound", "waited", "no hook", "bind",
+                     "nothing moves", "GB/s in"):
             self.assertIn(word, report)
 
     def test_pinned_memory_and_a_file_behind_it(self):

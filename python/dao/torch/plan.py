@@ -28,7 +28,7 @@ class Problem:
             for number, is_first in sorted(used.items()):
                 uses[position] = SwapUse(number, WRITE if is_first else READ)
                 position += 1
-        self.kept = (tensors, uses, kernels)
+        self.kept, self.speeds = (tensors, uses, kernels), (in_speed, out_speed)
         self.kernel_count = len(kernels)
         self.problem = SwapProblem(
             tensors=tensors, tensor_count=len(learner.records), kernels=kernels, kernel_count=len(kernels),
@@ -37,10 +37,9 @@ class Problem:
                           out_bytes_per_second=max(1, int(out_speed))))
 
     def bound(self, library):
-        """Returns the bound, and the name of the status."""
         bound = SwapBound()
-        status = library.swap_find_bound(byref(self.problem), byref(bound))
-        return bound, library.status_name(status).decode()
+        library.check(library.swap_find_bound(byref(self.problem), byref(bound)))
+        return bound
 
 
 class Copy:
@@ -71,4 +70,5 @@ class Plan:
         self.outs, self.ins = copies
         self.events, self.sizes = learner.events, [record.size_bytes for record in learner.records]
         self.kernel_ns = sum(learner.times_ns)
-        self.bound, _ = problem.bound(library)
+        self.bound, self.always_bytes = problem.bound(library), problem.always_bytes
+        self.speeds = problem.speeds

@@ -1,6 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """What o.report() says."""
 
+BINDINGS = ("operators bind: neither memory nor a faster way helps",
+            "what comes back binds: a faster way in helps",
+            "what leaves binds: a faster way out helps",
+            "both ways bind: a faster one helps")
+
 
 def report_text(o):
     figures, plan = o.figures, o.last_plan
@@ -18,6 +23,10 @@ def report_text(o):
     if plan is not None:
         lines.append(f"forecast {plan.step_ns / 1e6:.1f} ms, bound {plan.bound.step_ns / 1e6:.1f} ms, "
                      f"operators {plan.kernel_ns / 1e6:.1f} ms; planned in {plan.plan_ns / 1e6:.1f} ms")
+        nothing_bytes = plan.bound.peak_bytes + plan.always_bytes
+        lines.append(f"{BINDINGS[plan.bound.window_binding]}; with {nothing_bytes / 1e6:.1f} MB and holes "
+                     f"nothing moves; planned for {plan.speeds[0] / 1e9:.2f} GB/s in, "
+                     f"{plan.speeds[1] / 1e9:.2f} GB/s out")
     if o.unplanned:
         lines.append(o.unplanned)
     if o.last_learner is not None:
