@@ -16,6 +16,7 @@ typedef struct dao_bench_swap {
     const char *data; /* folder of recorded steps */
     bool is_checked;  /* a figure over its limit is told and counted */
     bool is_json;
+    bool is_static; /* plans of the set `links` have static addresses */
     size_t row_count;
     size_t breach_count;
     dao_json_rows_t json;

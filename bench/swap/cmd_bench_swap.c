@@ -559,6 +559,7 @@ typedef struct settings {
     uint32_t set;
     const char *data;
     bool is_checked;
+    bool is_static;
     bool is_json;
 } settings_t;
 
@@ -576,6 +577,10 @@ static const dao_option_t options[] = {
      .value = "DIR",
      .preset = "../shared/data",
      .help = "folder of recorded steps"},
+    {.name = "static",
+     .type = DAO_OPTION_TYPE_FLAG,
+     DAO_OPTION_FIELD(settings_t, is_static),
+     .help = "links: static addresses alone, as for a device that maps no pages"},
     {.name = "check",
      .type = DAO_OPTION_TYPE_FLAG,
      DAO_OPTION_FIELD(settings_t, is_checked),
@@ -605,8 +610,10 @@ static dao_status_t run_sets(bench_t *bench, uint32_t set)
 static dao_status_t run_bench_swap(const dao_arguments_t *arguments, void *user, int *out_exit)
 {
     const settings_t *settings = user;
-    bench_t bench = {
-        .base = {.data = settings->data, .is_checked = settings->is_checked, .is_json = settings->is_json}};
+    bench_t bench = {.base = {.data = settings->data,
+                              .is_checked = settings->is_checked,
+                              .is_json = settings->is_json,
+                              .is_static = settings->is_static}};
     (void)arguments;
     if (settings->is_json) {
         dao_json_rows_init(&bench.base.json);
@@ -631,8 +638,9 @@ const dao_command_t dao_command_bench_swap = {
         "Sets: ours, from 90 to 20 % of the peak, 50 GB/s each way, 10 us a copy; g10, 40 GiB, 15.754 GB/s;\n"
         "upstream, HeuristicAllocator's profiles in the memory that its scripts need, one link of 390.3 "
         "MB/s;\n"
-        "links, the plan itself, of all recorded steps over four links, and the cells that less memory "
-        "betters;\n"
+        "links, the plan itself, with pages of 2 MiB, of all recorded steps over four links, and the cells "
+        "that\n"
+        "less memory betters;\n"
         "device, planned steps that are run, with links of 1 GB/s, and their time over bound, forecast and\n"
         "the plan's replay with the times that were measured: for a machine with nothing else to do.",
     .options = options,
