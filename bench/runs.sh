@@ -22,6 +22,10 @@ mega() {
     echo "$1" | awk '{ printf "%.1f", $1 / 1000000 }'
 }
 
+milli() {
+    echo "$1" | awk '{ printf "%.0f", $1 * 1000 }'
+}
+
 run() {
     # shellcheck disable=SC2086 # a list of options
     "$dao" run "$@" $DAO_RUNS_OPTIONS --json >"$json" 2>/dev/null
@@ -39,12 +43,12 @@ for trace in "$@"; do
         [ "$capacity" != smallest ] || capacity=$smallest
         for policy in $DAO_RUNS_POLICIES; do
             run "$trace" --capacity "$capacity" --policy "$policy" || wrong=$((wrong + 1))
-            printf '| %s %% | %s | %s | %s | %s | %s | %s | %s | %.0f | %.0f | %.2f |\n' \
+            printf '| %s %% | %s | %s | %s | %s | %s | %s | %s | %s | %s | %.2f |\n' \
                 "$(field capacity_percent)" "$policy" \
                 "$(field evictions)" "$(field clean_evictions)" \
                 "$(mega "$(field bytes_in)")" "$(mega "$(field bytes_out)")" \
                 "$(field reads_verified)" "$(field mismatches)" \
-                "$(field step_ms)" "$(field unlimited_ms)" "$(field slowdown)"
+                "$(milli "$(field step_s)")" "$(milli "$(field unlimited_s)")" "$(field slowdown)"
         done
     done
 done

@@ -141,7 +141,7 @@ static dao_status_t report_step(dao_report_t *report, const char *path, const ch
         dao_report_count(report, "persistent_tensors", "persistent tensors", figures.persistent_count);
         report_largest(report, &trace, &figures);
         dao_report_bytes(report, "smallest_capacity_bytes", "smallest capacity", figures.largest_work_bytes);
-        dao_report_ms(report, "recorded_ms", "recorded time", figures.cost_ns);
+        dao_report_time(report, "recorded_s", "recorded time", figures.cost_ns);
         dao_report_count(report, "ignored", trace.ignored_count > 0 ? "ignored entries" : NULL,
                          trace.ignored_count);
     }

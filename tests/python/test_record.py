@@ -261,7 +261,7 @@ class Names(Case):
         _, step = make_step(Text)
         recording = self.record(step, step_s=0.25)
         self.assertAlmostEqual(sum(op.cost_us for op in recording.step.operators), 250000, places=3)
-        self.assertAlmostEqual(dao.info(self.path)["recorded_ms"], 250, delta=1)
+        self.assertAlmostEqual(dao.info(self.path)["recorded_s"], 0.25, delta=0.001)
 
 
 class Commands(Case):

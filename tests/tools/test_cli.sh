@@ -336,7 +336,7 @@ expect 1 "No such file" replay "$folder/nothing.csv"
 expect 0 '"mobilenet_v2"' run "$trace" --json --verify
 for field in model operators tensors peak_bytes capacity_bytes smallest_capacity_bytes policy evictions \
     bytes_in \
-    bytes_out reads_verified mismatches step_ms unlimited_ms; do
+    bytes_out reads_verified mismatches step_s unlimited_s; do
     has $field
 done
 [ "$(number operators)" = 2366 ] || fail "operators"
@@ -377,16 +377,18 @@ expect 1 "cannot be written" run "$folder/wide.tr" --scheme learn --capacity 409
 printf 'T 2\n0 4096 1 w\n1 4096 0 y\nK 2 1\n5 2 0:1 1:2\n5 2 1:1 0:3\n' >"$folder/two.tr"
 expect 0 '"mismatches":0' run "$folder/two.tr" --json --verify --capacity 100%
 [ "$(number reads_verified)" = 4 ] || fail "reads of a .tr file"
+! grep -q '_ms"' "$folder/out" || fail "a time of a run is not in seconds"
+expect 0 '"recorded_s":0.000010000' info "$folder/two.tr" --json
 expect 0 '"mismatches":0' run "$folder/two.tr" --json --scheme plan --capacity 100% --link-in 1GB/s
-for field in scheme step_ms forecast_ms replayed_ms bound_ms ratio forecast_ratio replayed_ratio bytes_in \
-    bytes_out plan_ms; do
+for field in scheme step_s forecast_s replayed_s bound_s ratio forecast_ratio replayed_ratio bytes_in \
+    bytes_out plan_s; do
     has $field
 done
 [ "$(number reads_verified)" = 15 ] || fail "reads of five planned steps"
 printf 'T 2\n0 4096 1 w\n1 4096 1 v\nK 2 1\n5 1 0:1\n5 1 1:1\n' >"$folder/turns.tr"
 expect 0 '"mismatches":0' run "$folder/turns.tr" --json --scheme plan --capacity 4096 --host 1 --file \
     "$folder" --file-in 1GB/s
-for field in file_bytes_in file_bytes_out file_in_bytes_per_second file_out_bytes_per_second file_copy_ms; do
+for field in file_bytes_in file_bytes_out file_in_bytes_per_second file_out_bytes_per_second file_copy_s; do
     has $field
 done
 [ "$(number file_bytes_in)" = 8192 ] || fail "bytes of a planned step from its file"

@@ -270,10 +270,8 @@ static void say_swap(const settings_t *settings, const answer_t *answer, char se
 static void report_point(dao_report_t *report, const answer_t *answer)
 {
     dao_report_bytes(report, "plan_capacity_bytes", "swapping within", answer->here.capacity_bytes);
-    dao_report_number(report, "step_s", (double)answer->here.step_ns / 1e9);
-    dao_report_number(report, "bound_s", (double)answer->here.bound_ns / 1e9);
-    dao_report_ms(report, NULL, "a step", answer->here.step_ns);
-    dao_report_ms(report, NULL, "at least", answer->here.bound_ns);
+    dao_report_time(report, "step_s", "a step", answer->here.step_ns);
+    dao_report_time(report, "bound_s", "at least", answer->here.bound_ns);
     if (answer->has_times) {
         double compute_ns = (double)answer->swap.compute_ns;
         dao_report_ratio(report, "slow_down", "times its kernels", (double)answer->here.step_ns / compute_ns);
@@ -286,8 +284,7 @@ static void report_point(dao_report_t *report, const answer_t *answer)
 static void report_step(dao_report_t *report, const settings_t *settings, const dao_step_trace_t *trace,
                         const answer_t *answer)
 {
-    dao_report_number(report, "compute_s", (double)answer->swap.compute_ns / 1e9);
-    dao_report_ms(report, NULL, "kernels", answer->swap.compute_ns);
+    dao_report_time(report, "compute_s", "kernels", answer->swap.compute_ns);
     dao_report_bytes(report, "smallest_capacity_bytes", "smallest capacity", answer->swap.least_bytes);
     dao_report_count(report, "largest_operator_index", NULL, answer->swap.largest_kernel);
     dao_report_text(report, "largest_operator", "largest operator",

@@ -96,13 +96,12 @@ static void add_decimal(dao_report_t *report, const char *key, double value, int
     add(report, key, json_object_new_double_s(value, text));
 }
 
-void dao_report_ms(dao_report_t *report, const char *key, const char *label, uint64_t time_ns)
+void dao_report_time(dao_report_t *report, const char *key, const char *label, uint64_t time_ns)
 {
-    double ms = (double)time_ns / 1e6;
     if (report->is_json && key != NULL) {
-        add_decimal(report, key, ms, 3);
+        add_decimal(report, key, (double)time_ns / 1e9, 9);
     } else if (!report->is_json && label != NULL) {
-        dao_report_row(label, "%.3f ms", ms);
+        dao_report_row(label, "%.3f ms", (double)time_ns / 1e6);
     }
 }
 

@@ -21,8 +21,8 @@ void dao_report_text(dao_report_t *report, const char *key, const char *label, c
 void dao_report_count(dao_report_t *report, const char *key, const char *label, uint64_t count);
 void dao_report_bytes(dao_report_t *report, const char *key, const char *label, uint64_t size_bytes);
 void dao_report_flag(dao_report_t *report, const char *key, const char *label, bool flag);
-/* Milliseconds with three decimals. */
-void dao_report_ms(dao_report_t *report, const char *key, const char *label, uint64_t time_ns);
+/* Seconds with nine decimals for programs, milliseconds with three for people. */
+void dao_report_time(dao_report_t *report, const char *key, const char *label, uint64_t time_ns);
 void dao_report_ratio(dao_report_t *report, const char *key, const char *label, double ratio);
 /* With nine decimals; for programs alone. */
 void dao_report_number(dao_report_t *report, const char *key, double value);

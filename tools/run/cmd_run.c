@@ -225,7 +225,7 @@ static void report_planned_file(dao_report_t *report, const dao_run_plan_result_
     dao_report_bytes(report, "file_out_bytes_per_second", NULL, result->file.out_bytes_per_second);
     dao_report_bytes(report, "file_bytes_in", "  from the file", result->file_in_bytes);
     dao_report_bytes(report, "file_bytes_out", "  to the file", result->file_out_bytes);
-    dao_report_ms(report, "file_copy_ms", "  a copy, besides bytes", result->file_copy_ns);
+    dao_report_time(report, "file_copy_s", "  a copy, besides bytes", result->file_copy_ns);
 }
 
 static void report_plan(dao_report_t *report, const dao_run_plan_result_t *result)
@@ -252,14 +252,14 @@ static void report_plan(dao_report_t *report, const dao_run_plan_result_t *resul
     dao_report_count(report, "steps", "steps", result->step_count);
     dao_report_count(report, "reads_verified", "reads verified", result->verified_count);
     dao_report_count(report, "mismatches", "mismatches", result->mismatch_count);
-    dao_report_ms(report, "plan_ms", "planning", result->plan_ns);
-    dao_report_ms(report, "compute_ms", "kernels", result->compute_ns);
-    dao_report_ms(report, "dispatch_ms", "kernel to kernel", result->dispatch_ns);
-    dao_report_ms(report, "copy_ms", "copy, besides bytes", result->copy_ns);
-    dao_report_ms(report, "bound_ms", "bound", result->bound.step_ns);
-    dao_report_ms(report, "forecast_ms", "forecast", result->forecast_ns);
-    dao_report_ms(report, "replayed_ms", "replayed", result->replayed_ns);
-    dao_report_ms(report, "step_ms", "step time", result->step_ns);
+    dao_report_time(report, "plan_s", "planning", result->plan_ns);
+    dao_report_time(report, "compute_s", "kernels", result->compute_ns);
+    dao_report_time(report, "dispatch_s", "kernel to kernel", result->dispatch_ns);
+    dao_report_time(report, "copy_s", "copy, besides bytes", result->copy_ns);
+    dao_report_time(report, "bound_s", "bound", result->bound.step_ns);
+    dao_report_time(report, "forecast_s", "forecast", result->forecast_ns);
+    dao_report_time(report, "replayed_s", "replayed", result->replayed_ns);
+    dao_report_time(report, "step_s", "step time", result->step_ns);
     dao_report_ratio(report, "ratio", "step / bound",
                      (double)result->step_ns / (double)result->bound.step_ns);
     dao_report_ratio(report, "forecast_ratio", "step / forecast",
@@ -304,12 +304,12 @@ static double ratio_of(const dao_run_result_t *result)
 
 static void report_times(dao_report_t *report, const dao_run_result_t *result)
 {
-    dao_report_ms(report, "step_ms", "step time", result->step_ns);
+    dao_report_time(report, "step_s", "step time", result->step_ns);
     if (result->unlimited_ns == 0) {
-        dao_report_unknown(report, "unlimited_ms", "unlimited memory", "more than this device has");
+        dao_report_unknown(report, "unlimited_s", "unlimited memory", "more than this device has");
         return;
     }
-    dao_report_ms(report, "unlimited_ms", "unlimited memory", result->unlimited_ns);
+    dao_report_time(report, "unlimited_s", "unlimited memory", result->unlimited_ns);
     dao_report_ratio(report, "slowdown", "ratio", ratio_of(result));
 }
 
@@ -336,12 +336,12 @@ static void report_learnt(dao_report_t *report, const dao_executor_stats_t *stat
     dao_report_count(report, "plans_dropped", "  given up as slower", stats->plan_dropped_count);
     dao_report_count(report, "saves", "  contents saved besides", stats->save_count);
     dao_report_count(report, "measured_steps", "steps measured", stats->measured_step_count);
-    dao_report_ms(report, "stall_in_ms", "  waited for data", stats->stall_in_ns);
-    dao_report_ms(report, "stall_out_ms", "  waited for room", stats->stall_out_ns);
-    dao_report_ms(report, "stall_host_ms", "  waited for the host", stats->stall_host_ns);
-    dao_report_ms(report, "bound_ms", "  bound of those planned", stats->bound_ns);
-    dao_report_ms(report, "lost_ms", "  lost against it", stats->lost_ns);
-    dao_report_ms(report, "forecast_ms", "  forecast of those planned", stats->forecast_ns);
+    dao_report_time(report, "stall_in_s", "  waited for data", stats->stall_in_ns);
+    dao_report_time(report, "stall_out_s", "  waited for room", stats->stall_out_ns);
+    dao_report_time(report, "stall_host_s", "  waited for the host", stats->stall_host_ns);
+    dao_report_time(report, "bound_s", "  bound of those planned", stats->bound_ns);
+    dao_report_time(report, "lost_s", "  lost against it", stats->lost_ns);
+    dao_report_time(report, "forecast_s", "  forecast of those planned", stats->forecast_ns);
 }
 
 static void report_result(dao_report_t *report, const dao_run_config_t *config,
