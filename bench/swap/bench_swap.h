@@ -42,6 +42,9 @@ void dao_bench_swap_hold(dao_bench_swap_t *bench, const char *row, const char *w
 /* The set `links`: steps over their bounds, over several links. */
 DAO_NODISCARD dao_status_t dao_bench_swap_links(dao_bench_swap_t *bench);
 
+/* The set `recompute`: steps that swap, that run kernels again, and that do both, over the bound of both. */
+DAO_NODISCARD dao_status_t dao_bench_swap_recompute(dao_bench_swap_t *bench);
+
 /* The set `device`: planned steps run for real, measured beside their forecast and their bound. */
 DAO_NODISCARD dao_status_t dao_bench_swap_device(dao_bench_swap_t *bench);
 

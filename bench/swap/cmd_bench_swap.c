@@ -7,6 +7,7 @@
        upstream  HeuristicAllocator's profiles  what its scripts    390.3 MB/s,     none
                                                 need                one at a time
        links     all of swap-traces, over four links: see bench_swap_links.c
+       recompute kernels that run again beside copies: see bench_swap_recompute.c
        device    steps that are run, see bench_swap_device.c
 
    Ratios are times over the bound. `parts` and `whole` are of plans without addresses, in which bytes are all
@@ -544,15 +545,16 @@ static dao_status_t finish(dao_bench_swap_t *bench, dao_status_t status, int *ou
 }
 
 /* The sets: the groups, that which is run, and all. */
-enum { SET_LINKS = GROUP_COUNT, SET_DEVICE, SET_ALL };
+enum { SET_LINKS = GROUP_COUNT, SET_RECOMPUTE, SET_DEVICE, SET_ALL };
 
 static const char *set_at(size_t index)
 {
-    return index < GROUP_COUNT   ? groups[index].name
-           : index == SET_LINKS  ? "links"
-           : index == SET_DEVICE ? "device"
-           : index == SET_ALL    ? "all"
-                                 : NULL;
+    return index < GROUP_COUNT      ? groups[index].name
+           : index == SET_LINKS     ? "links"
+           : index == SET_RECOMPUTE ? "recompute"
+           : index == SET_DEVICE    ? "device"
+           : index == SET_ALL       ? "all"
+                                    : NULL;
 }
 
 typedef struct settings {
@@ -604,6 +606,9 @@ static dao_status_t run_sets(bench_t *bench, uint32_t set)
     if (status == DAO_OK && (set == SET_LINKS || set == SET_ALL)) {
         status = dao_bench_swap_links(&bench->base);
     }
+    if (status == DAO_OK && (set == SET_RECOMPUTE || set == SET_ALL)) {
+        status = dao_bench_swap_recompute(&bench->base);
+    }
     return status == DAO_OK && with_device ? dao_bench_swap_device(&bench->base) : status;
 }
 
@@ -641,6 +646,8 @@ const dao_command_t dao_command_bench_swap = {
         "links, the plan itself, with pages of 2 MiB, of all recorded steps over four links, and the cells "
         "that\n"
         "less memory betters;\n"
+        "recompute, plans that copy, that run kernels again, and that do both, of six steps over two "
+        "links;\n"
         "device, planned steps that are run, with links of 1 GB/s, and their time over bound, forecast and\n"
         "the plan's replay with the times that were measured: for a machine with nothing else to do.",
     .options = options,
