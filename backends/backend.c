@@ -71,6 +71,11 @@
     X(alias_map)                                                                                             \
     X(alias_unmap)
 
+/* Threads that stay on a device: both or neither. */
+#define THREAD_LIST(X)                                                                                       \
+    X(thread_stay)                                                                                           \
+    X(thread_part)
+
 dao_status_t dao_backend_ops_check(const dao_backend_ops_t *ops)
 {
     if (ops == NULL || ops->name == NULL) {
@@ -110,6 +115,9 @@ dao_status_t dao_backend_ops_check(const dao_backend_ops_t *ops)
     group = "pages at several addresses";
     has_any = false ALIAS_LIST(NOTE);
     ALIAS_LIST(ALL_OR_NONE)
+    group = "threads that stay on a device";
+    has_any = false THREAD_LIST(NOTE);
+    THREAD_LIST(ALL_OR_NONE)
 #undef ALL_OR_NONE
 #undef NOTE
     return DAO_OK;

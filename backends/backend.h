@@ -217,6 +217,13 @@ typedef struct dao_backend_ops {
                               const uint32_t *pages, size_t page_count, void **out_address);
     dao_status_t (*alias_unmap)(dao_backend_device_t *device, void *address, size_t page_bytes,
                                 size_t page_count);
+    /* Optional, both or neither: a thread of the library's own stays on a device, so that its calls for that
+       device need not look each time what is current in the thread, and disturb no capture. Stay: once more
+       after code of the program has run in the thread, which may have made another device current. After an
+       error, calls look each time again. Part: before the thread ends. */
+    dao_status_t (*thread_stay)(dao_backend_device_t *device);
+    void (*thread_part)(dao_backend_device_t *device);
+
     /* Mapping takes as long as the copies that it saves: it is for programs that ask for it. */
     bool alias_is_slow;
 } dao_backend_ops_t;

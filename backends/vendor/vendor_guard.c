@@ -2,8 +2,14 @@
 /* The guard around each vendor call, and how its answer becomes a status.
 
    A failure is mapped and reported here. The vendor keeps its own last error for the thread; it is cleared
-   after a failure of the library's call, so that the program's own checks do not find it. */
+   after a failure of the library's call, so that the program's own checks do not find it.
+
+   A call costs three to five more than itself, since it has to look what is current in the thread, relax its
+   capture mode, and put both back. A thread of the library's own does so once (thread_stay), and looks what
+   is current after code of the program has run in it. */
 #include "backends/vendor/vendor_internal.h"
+
+#include "base/threads/thread_local.h"
 
 bool dao_vendor_is_lost(vendorError_t error)
 {
@@ -100,8 +106,12 @@ static void exchange_mode(vendorStreamCaptureMode_t *mode)
     (void)vendorThreadExchangeStreamCaptureMode(mode);
 }
 
+/* Which device a thread stays on, + 1; 0: none; and what the thread had before. */
+static DAO_FAST_THREAD_LOCAL int stays_on;
+static DAO_FAST_THREAD_LOCAL dao_vendor_guard_t before;
+
 /* The mode is swapped after the device is current: a thread without a current device makes no other call. */
-vendorError_t dao_vendor_enter(int index, dao_vendor_guard_t *out_guard)
+static vendorError_t enter(int index, dao_vendor_guard_t *out_guard)
 {
     *out_guard = (dao_vendor_guard_t){.mode = vendorStreamCaptureModeRelaxed};
     vendorError_t error = make_current(index, &out_guard->device);
@@ -111,8 +121,55 @@ vendorError_t dao_vendor_enter(int index, dao_vendor_guard_t *out_guard)
     return error;
 }
 
+vendorError_t dao_vendor_enter(int index, dao_vendor_guard_t *out_guard)
+{
+    if (stays_on == index + 1) {
+        *out_guard = (dao_vendor_guard_t){.stays = true};
+        return vendorSuccess;
+    }
+    return enter(index, out_guard);
+}
+
 void dao_vendor_leave(int index, dao_vendor_guard_t *guard)
 {
-    exchange_mode(&guard->mode);
-    put_back(index, guard->device);
+    if (!guard->stays) {
+        exchange_mode(&guard->mode);
+        put_back(index, guard->device);
+    }
+}
+
+/* ---- threads that stay ---- */
+
+/* Looks whether the device that the thread stays on is still current, and makes it so. With CUDA what the
+   program has put in the place of a pushed context goes first, or one more would be left each time. */
+static vendorError_t look_again(int index)
+{
+    int found = 0;
+    vendorError_t error = make_current(index, &found);
+#ifdef vendorContextStart
+    if (error == vendorSuccess && found) {
+        put_back(index, found);
+        put_back(index, before.device);
+        error = make_current(index, &before.device);
+    }
+#endif
+    return error;
+}
+
+dao_status_t dao_vendor_thread_stay(dao_backend_device_t *device)
+{
+    int index = device->index;
+    bool is_first = stays_on != index + 1;
+    vendorError_t error = is_first ? enter(index, &before) : look_again(index);
+    stays_on = error == vendorSuccess ? index + 1 : 0;
+    return dao_vendor_answer(error, "stay", index, DAO_ERR_NO_DEVICE_MEMORY);
+}
+
+void dao_vendor_thread_part(dao_backend_device_t *device)
+{
+    if (stays_on == device->index + 1) {
+        stays_on = 0;
+        exchange_mode(&before.mode);
+        put_back(device->index, before.device);
+    }
 }

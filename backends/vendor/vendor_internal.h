@@ -57,12 +57,17 @@ dao_status_t dao_vendor_answer(vendorError_t error, const char *call, int index,
 typedef struct dao_vendor_guard {
     int device; /* CUDA: whether a context was pushed */
     vendorStreamCaptureMode_t mode;
+    bool stays; /* nothing was changed: the thread stays on the device */
 } dao_vendor_guard_t;
 
 /* Makes a device current, and relaxes the thread's capture mode: calls of the library would otherwise
    invalidate a capture of the program. After vendorSuccess, dao_vendor_leave() restores both. */
 vendorError_t dao_vendor_enter(int index, dao_vendor_guard_t *out_guard);
 void dao_vendor_leave(int index, dao_vendor_guard_t *guard);
+
+/* The guard of a thread that stays on a device: entered once, and nothing else to do at each call. */
+dao_status_t dao_vendor_thread_stay(dao_backend_device_t *device);
+void dao_vendor_thread_part(dao_backend_device_t *device);
 
 /* Makes one vendor call inside the guard of device `index`, and stores its status. */
 #define CALL(status, index, no_memory, function, arguments)                                                  \

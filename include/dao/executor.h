@@ -51,10 +51,11 @@ typedef struct dao_launch {
  * Queues the kernel's work on launch->stream and returns. With CUDA and HIP that is a launch on the stream's
  * native handle (dao_stream_native()). On the cpu backend device memory is the host's: work is a function
  * that dao_stream_host_func() queues, and that computes on the addresses when the stream gets to it. Called
- * on the executor's thread; must not call this executor. Addresses are good for work queued on that stream
- * before the function returns. If it returns an error after it has queued work, each tensor that the kernel
- * writes falls back to its copy on the host or in the file; one that only the device has keeps what that work
- * has written; one without a content still has none.
+ * on the executor's thread, with the device current; may leave another one so. Must not call this executor.
+ * Addresses are good for work queued on that stream before the function returns. If it returns an error
+ * after it has queued work, each tensor that the kernel writes falls back to its copy on the host or in the
+ * file; one that only the device has keeps what that work has written; one without a content still has
+ * none.
  */
 typedef dao_status_t (*dao_launch_func_t)(const dao_launch_t *launch, void *user);
 

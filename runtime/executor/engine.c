@@ -133,6 +133,30 @@ static void settle_tensor(dao_engine_t *engine, dao_managed_t *tensor)
     }
 }
 
+void dao_engine_stay(const dao_engine_t *engine)
+{
+    if (engine->config.has_thread && engine->config.ops->thread_stay != NULL) {
+        (void)engine->config.ops->thread_stay(engine->config.device); /* its next call reports it */
+    }
+}
+
+void dao_engine_part(const dao_engine_t *engine)
+{
+    if (engine->config.has_thread && engine->config.ops->thread_part != NULL) {
+        engine->config.ops->thread_part(engine->config.device);
+    }
+}
+
+/* Calls the item's drop, which is the program's, if it has one. */
+static void destroy_item(const dao_engine_t *engine, dao_item_t *item)
+{
+    bool has_drop = item->drop != NULL;
+    dao_item_destroy(item);
+    if (has_drop) {
+        dao_engine_stay(engine);
+    }
+}
+
 void dao_engine_enqueue(dao_engine_t *engine, dao_item_t *item)
 {
     if (item->kind == DAO_ITEM_RELEASE) {
@@ -398,6 +422,7 @@ static dao_status_t launch(dao_engine_t *engine, dao_item_t *item, const dao_pla
     dao_annotate_begin(item->name);
     dao_status_t launch_status = item->launch(&launch_info, item->user);
     dao_annotate_end();
+    dao_engine_stay(engine); /* the program's function may have made another device current */
     if (launch_status != DAO_OK) {
         (void)dao_error(DAO_ERR_KERNEL_FAILED,
                         "kernel \"%s\" (number %" PRIu64 "): its launch function answered %s: %.300s",
@@ -519,7 +544,7 @@ void dao_engine_retire(dao_engine_t *engine)
         if (engine->first_retired == NULL) {
             engine->last_retired = NULL;
         }
-        dao_item_destroy(item);
+        destroy_item(engine, item);
     }
     DAO_ASSERT((engine->first_retired == NULL) == (engine->last_retired == NULL));
 }
@@ -615,7 +640,7 @@ static void run_kernel_item(dao_engine_t *engine, dao_item_t *item)
     if (is_launched && !is_owned_elsewhere) {
         keep_until_finished(engine, item);
     } else {
-        dao_item_destroy(item);
+        destroy_item(engine, item);
     }
     if (dao_throttle_wants_look(&engine->throttle, ++engine->unseen_count)) {
         look(engine);
@@ -703,7 +728,7 @@ static void run_list_write(dao_engine_t *engine, dao_item_t *item)
         dao_engine_fail(engine, status, false);
     }
     pass_uses(engine, item);
-    dao_item_destroy(item);
+    destroy_item(engine, item);
 }
 
 static void run_request(dao_engine_t *engine, dao_item_t *item)
@@ -760,13 +785,13 @@ dao_item_t *dao_engine_run(dao_engine_t *engine)
     case DAO_ITEM_DISCARD:
         dao_residency_discard(engine, item->uses[0].tensor);
         pass_uses(engine, item);
-        dao_item_destroy(item);
+        destroy_item(engine, item);
         return NULL;
     case DAO_ITEM_STEP_BOUNDARY:
         if (engine->learner != NULL) {
             dao_step_learner_boundary(engine->learner);
         }
-        dao_item_destroy(item);
+        destroy_item(engine, item);
         return NULL;
     case DAO_ITEM_WRITE:
         if (item->request == NULL) {
@@ -799,7 +824,7 @@ void dao_engine_finish(dao_engine_t *engine)
     while (engine->first_retired != NULL) {
         dao_item_t *item = engine->first_retired;
         engine->first_retired = item->next;
-        dao_item_destroy(item);
+        destroy_item(engine, item);
     }
     while (engine->table != NULL) {
         dao_managed_t *tensor = engine->table;

@@ -56,6 +56,7 @@ typedef struct dao_engine_config {
     bool check;
     bool learns;        /* steps, and makes plans for them */
     bool plans_at_once; /* not on a thread of their own */
+    bool has_thread;    /* of its own, which stays on the device */
     bool keeps_plans;   /* also those that are slower than the step without */
 } dao_engine_config_t;
 
@@ -112,6 +113,11 @@ DAO_NODISCARD dao_status_t dao_engine_init(dao_engine_t *engine, const dao_engin
 /* Runs nothing more: gives back all memory of all tensors. No items are left. The file tier is closed, but
    not finished: that is left to the destroyer of its streams. */
 void dao_engine_finish(dao_engine_t *engine);
+
+/* The executor's own thread stays on the device: as it begins, and after each function of the program. Part:
+   before it ends. */
+void dao_engine_stay(const dao_engine_t *engine);
+void dao_engine_part(const dao_engine_t *engine);
 
 /* Takes an item in: from now on the policy sees its uses. */
 void dao_engine_enqueue(dao_engine_t *engine, dao_item_t *item);

@@ -84,11 +84,13 @@ static void *run_executor(void *user)
 {
     dao_executor_t *executor = user;
     atomic_store(&executor->thread_id, dao_thread_self());
+    dao_engine_stay(&executor->engine);
     while (take_in(executor)) {
         if (dao_engine_peek(&executor->engine) != NULL) {
             run_one(executor);
         }
     }
+    dao_engine_part(&executor->engine);
     dao_engine_finish(&executor->engine);
     atomic_store(&executor->thread_id, (uintptr_t)0); /* another thread may get this number */
     return NULL;
@@ -333,6 +335,7 @@ static void describe_core(const dao_executor_t *executor, const dao_executor_con
     engine->learns = !config->without_plans && !config->on_demand && config->policy != DAO_POLICY_USER;
     engine->plans_at_once = executor->is_still;
     engine->addresses = config->addresses;
+    engine->has_thread = !executor->is_still;
 }
 
 /* Everything but the shell; on an error nothing of it is left. */

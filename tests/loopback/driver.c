@@ -254,9 +254,17 @@ void loopback_object_remove(loopback_object_t *object)
 
 /* ---- the current device ---- */
 
+void loopback_count_around(void)
+{
+    dao_mutex_lock(&loopback_driver.lock);
+    loopback_driver.around_count++;
+    dao_mutex_unlock(&loopback_driver.lock);
+}
+
 vendorError_t loopback_begin_current(const char *call)
 {
     dao_mutex_lock(&loopback_driver.lock);
+    loopback_driver.around_count++;
     vendorError_t error = failure_locked(call); /* a lost device can still be asked for */
     if (is_in_host_func) {
         breach_locked(LOOPBACK_RULE_IN_HOST_FUNCTION, call);
@@ -283,6 +291,7 @@ bool loopback_may_be_current(int device)
 /* It never fails by its number: nothing could mend it if the caller's device did not come back. */
 vendorError_t vendorSetDevice(int device)
 {
+    loopback_count_around();
     if (!loopback_may_be_current(device)) {
         return loopback_error(vendorErrorInvalidDevice);
     }
@@ -296,6 +305,7 @@ vendorError_t vendorSetDevice(int device)
 
 void loopback_exchange_mode(vendorStreamCaptureMode_t *mode)
 {
+    loopback_count_around();
     vendorStreamCaptureMode_t before = capture_mode;
     capture_mode = *mode;
     *mode = before;
@@ -561,6 +571,19 @@ uint64_t loopback_call_count(void)
     uint64_t count = loopback_driver.call_count;
     dao_mutex_unlock(&loopback_driver.lock);
     return count;
+}
+
+uint64_t loopback_around_count(void)
+{
+    dao_mutex_lock(&loopback_driver.lock);
+    uint64_t count = loopback_driver.around_count;
+    dao_mutex_unlock(&loopback_driver.lock);
+    return count;
+}
+
+dao_status_t loopback_choose_device(int device)
+{
+    return vendorSetDevice(device) == vendorSuccess ? DAO_OK : DAO_ERR_NO_DEVICE;
 }
 
 long loopback_missing_cases(const int *errors, size_t error_count, long *out_count)

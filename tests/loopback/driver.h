@@ -74,6 +74,7 @@ typedef struct loopback_driver {
     uint64_t stream_serial;  /* the id of the latest stream */
     long breach_counts[LOOPBACK_RULE_COUNT];
     uint64_t call_count;    /* of the process */
+    uint64_t around_count;  /* those that ask for or change what is current, and the capture mode */
     uint64_t failure_count; /* of the process */
 } loopback_driver_t;
 
@@ -99,6 +100,9 @@ int loopback_context(void);
 void loopback_context_set(int device);
 void loopback_context_make(int device);
 bool loopback_may_be_current(int device);
+
+/* Counts a call that does no work, but asks for or changes what is current in this thread. */
+void loopback_count_around(void);
 
 /* Swaps this thread's capture mode with *mode. */
 void loopback_exchange_mode(vendorStreamCaptureMode_t *mode);

@@ -90,6 +90,12 @@ uint64_t loopback_pool_bytes(void);
 /* Returns the calls of the process so far, without those that only ask which device is current. */
 uint64_t loopback_call_count(void);
 
+/* Returns those other calls: which device is current, making one current, the capture mode. */
+uint64_t loopback_around_count(void);
+
+/* Makes a device current, as a program does. */
+dao_status_t loopback_choose_device(int device);
+
 /* Return this thread's last error, without clearing it, and its current device. */
 int loopback_last_error(void);
 int loopback_current_device(void);

@@ -144,6 +144,7 @@ static CUresult get_current(CUcontext *out_context)
 static CUresult push_current(CUcontext context)
 {
     int device = (int)(uintptr_t)context - 1;
+    loopback_count_around();
     if (!loopback_may_be_current(device) || below_count == (int)(sizeof(below) / sizeof(below[0]))) {
         return CUDA_ERROR_INVALID_DEVICE;
     }
@@ -154,6 +155,7 @@ static CUresult push_current(CUcontext context)
 
 static CUresult pop_current(CUcontext *out_context)
 {
+    loopback_count_around();
     if (below_count == 0) {
         return CUDA_ERROR_INVALID_CONTEXT;
     }

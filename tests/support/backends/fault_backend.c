@@ -637,6 +637,8 @@ const dao_backend_ops_t *fault_backend_wrap(const dao_backend_ops_t *wrapped, co
         .pool_destroy = wrapped->pool_destroy,
         .pool_alloc = wrapped->pool_alloc,
         .pool_free = wrapped->pool_free,
+        .thread_stay = wrapped->thread_stay,
+        .thread_part = wrapped->thread_part,
     };
     fill_pages();
     fill_shared();
