@@ -100,8 +100,10 @@ static void a_callback_is_asked_again_as_long_as_it_frees(void)
     CU_ASSERT_EQUAL(stashes.call_count, 3);
     CU_ASSERT_EQUAL(stashes.count, 2);
     CU_ASSERT_EQUAL(failed_count(device), 0);
-    take_and_fail(device, 60 * MIB, DAO_ERR_NO_DEVICE_MEMORY); /* two more, and one call that has nothing */
+    CU_ASSERT_PTR_NULL(dao_alloc(device, 60 * MIB)); /* two more go, and one call has nothing */
+    CU_ASSERT_EQUAL(dao_last_status(), DAO_ERR_NO_DEVICE_MEMORY);
     CU_ASSERT_EQUAL(stashes.call_count, 6);
+    CU_ASSERT_EQUAL(dao_used(device), 32 * MIB);
     give(device, block);
     CU_ASSERT_EQUAL(dao_pressure_callback_remove(id), DAO_OK);
 }
