@@ -24,6 +24,7 @@ from dao.torch.state import State
 
 SMALL_BYTES = 64 << 10  # smaller tensors stay: a move would cost more than their memory
 HOLES_SHARE = 50  # of the limit that a plan leaves for holes at first; doubled where it was too little
+PAGE_BYTES = 2 << 20  # of which the place has its memory (host_pages)
 UNKNOWN_SPEED = 10**9  # bytes/s of a lane that nothing has passed: then nothing had to leave
 DEVIATIONS_MAX = 2  # in a row: then steps are learnt, as another shape begins like one that has a plan
 PLAN_COUNT_MAX = 4  # shapes of steps whose plans are kept
@@ -404,7 +405,8 @@ class Offload:
         grads = [p.grad for p in self.model.parameters() if p.grad is not None]
         state = [value for values in self.optimizer.state.values() for value in values.values()
                  if isinstance(value, torch.Tensor)]
-        used_bytes = self.library.stats().used_bytes
+        stats = self.library.stats()
+        used_bytes = stats.used_bytes
         kinds = {"weights and buffers": [*self.model.parameters(), *self.model.buffers()],
                  "gradients": grads, "optimizer state": state}
         sums = {}
@@ -413,7 +415,8 @@ class Offload:
             sums[kind] = sum(storages.values())  # what is away has 0 bytes
         sums["kept for backward, in use"] = self.stash.resident_bytes
         sums["other tensors"] = max(0, used_bytes - sum(sums.values()))
-        self.holders = {"needed": needed_bytes, "used": used_bytes, "sums": sums}
+        self.holders = {"needed": needed_bytes, "used": used_bytes, "sums": sums,
+                        "reserved": stats.reserved_bytes, "hole": stats.largest_hole_bytes}
 
     def explain(self, error):
         """What an operator's failed allocation means, in one text."""
@@ -424,9 +427,14 @@ class Offload:
         needed, used = self.holders["needed"], self.holders["used"]
         held = ", ".join(f"{kind} {size / 1e6:.1f} MB" for kind, size in self.holders["sums"].items() if size)
         refused = f" The latest move out was refused: {self.stash.refused}." if self.stash.refused else ""
+        holes, pages = "", -(-needed // PAGE_BYTES) * PAGE_BYTES
+        if used + needed <= self.limit_bytes:
+            holes = (f" These bytes would fit, but not in one piece: the largest hole between tensors has "
+                     f"{self.holders['hole'] / 1e6:.1f} MB. A limit of "
+                     f"{(self.holders['reserved'] + pages) / 1e6:.1f} MB had been enough here.")
         return (f"this step cannot run within {self.limit_bytes / 1e6:.1f} MB: here it needs at least "
                 f"{(used + needed) / 1e6:.1f} MB, as an operator asks for {needed / 1e6:.1f} MB beside "
-                f"{used / 1e6:.1f} MB that cannot leave ({held}).{refused} The operator is in {where}")
+                f"{used / 1e6:.1f} MB that cannot leave ({held}).{holes}{refused} The operator is in {where}")
 
     def report(self):
         """Returns what the latest step took, as a text."""
