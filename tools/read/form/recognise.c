@@ -12,6 +12,7 @@
 #include "tools/read/text/json_reader.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -168,6 +169,7 @@ static const sign_t key_signs[] = {
     {"numeric_args", 0, DAO_FILE_FORM_UMPIRE, NULL},
     {"format", 0, DAO_FILE_FORM_G10, NULL},
     {"INSTRUCTION", 0, REFUSED, "a log of DTR, without addresses; " ASK_FOR_LIFETIMES},
+    {"hash_ids", 0, REFUSED, "a trace of requests to a language model (Mooncake); " ASK_FOR_LIFETIMES},
     {"rocprofiler-sdk-tool", 0, REFUSED, "the JSON of rocprofv3; write it with -f csv"},
 };
 
@@ -264,12 +266,19 @@ enum { HEADER_COLUMN_COUNT = 4 };
 
 static const struct {
     const char *columns[HEADER_COLUMN_COUNT]; /* NULL ends them */
-    dao_file_form_t form;
+    sign_t sign;
 } headers[] = {
-    {{"Action", "Pointer", "Size", "Stream"}, DAO_FILE_FORM_RMM},
-    {{"Kind", "Operation", "Agent_Id", "Allocation_Size"}, DAO_FILE_FORM_ROCPROF},
-    {{"time_ns", NULL}, DAO_FILE_FORM_EVENTS},
+    {{"Action", "Pointer", "Size", "Stream"}, {.form = DAO_FILE_FORM_RMM}},
+    {{"Kind", "Operation", "Agent_Id", "Allocation_Size"}, {.form = DAO_FILE_FORM_ROCPROF}},
+    {{"time_ns", NULL}, {.form = DAO_FILE_FORM_EVENTS}},
+    {{"TIMESTAMP", "ContextTokens", "GeneratedTokens", NULL},
+     {.form = REFUSED, .refusal = "a trace of requests to a language model (Azure); " ASK_FOR_LIFETIMES}},
 };
+
+static const sign_t no_header = {
+    .form = REFUSED,
+    .refusal = "a table of numbers whose first line does not say what they are; lifetimes begin with "
+               "id,lower,upper,size, events with time_ns,event,id,size"};
 
 static bool has_field(const dao_csv_reader_t *csv, const char *text)
 {
@@ -290,6 +299,21 @@ static bool has_columns(const dao_csv_reader_t *csv, const char *const columns[H
     return has_all;
 }
 
+/* A line of numbers alone, some of which are no counts. */
+static bool is_table(const dao_csv_reader_t *csv)
+{
+    bool has_fraction = false;
+    for (size_t i = 0; i < csv->field_count; i++) {
+        char *end = NULL;
+        (void)strtod(csv->fields[i], &end);
+        if (end == csv->fields[i] || *end != '\0') {
+            return false;
+        }
+        has_fraction = has_fraction || strchr(csv->fields[i], '.') != NULL;
+    }
+    return has_fraction;
+}
+
 /* `T 12` is the first line of a .tr file. */
 static bool is_tr(const dao_csv_reader_t *csv)
 {
@@ -308,13 +332,15 @@ static dao_status_t look_at_fields(const dao_csv_reader_t *csv, const char *path
     *out_form = DAO_FILE_FORM_LIFETIMES;
     for (size_t i = 0; i < sizeof(headers) / sizeof(headers[0]); i++) {
         if (has_columns(csv, headers[i].columns)) {
-            *out_form = headers[i].form;
-            return DAO_OK;
+            return take_sign(path, &headers[i].sign, out_form);
         }
     }
     if (is_tr(csv)) {
         *out_form = DAO_FILE_FORM_TR;
         return DAO_OK;
+    }
+    if (is_table(csv)) {
+        return take_sign(path, &no_header, out_form);
     }
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]) && csv->field_count > 0; i++) {
         if (strcmp(csv->fields[0], words[i].text) == 0) {
