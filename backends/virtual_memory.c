@@ -174,6 +174,11 @@ dao_status_t dao_virtual_memory_alias_prepare(dao_virtual_memory_t *memory, void
                          "virtual device %" PRId32 ": %zu bytes at %p have no whole page of %zu bytes",
                          memory->device_index, size_bytes, base, DAO_VIRTUAL_ALIAS_PAGE_BYTES);
     }
+    if (!memory->has_no_bytes && !dao_host_has_aliases()) {
+        return dao_error(DAO_ERR_UNSUPPORTED,
+                         "virtual device %" PRId32 ": this system maps no shared memory twice",
+                         memory->device_index);
+    }
     if (!memory->has_no_bytes && !dao_host_share(base, whole_bytes)) {
         return dao_error(DAO_ERR_NO_HOST_MEMORY,
                          "the system refused %zu bytes of shared memory for virtual device %" PRId32,

@@ -216,6 +216,21 @@ bool dao_host_share(void *address, size_t size_bytes)
     return true;
 }
 
+bool dao_host_has_aliases(void)
+{
+    size_t page_bytes = round_up_to_system_page(1);
+    void *page = mmap(NULL, page_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (page == MAP_FAILED) {
+        return false;
+    }
+    void *again = mremap(page, 0, page_bytes, MREMAP_MAYMOVE);
+    if (again != MAP_FAILED) {
+        dao_host_unmap(again, page_bytes);
+    }
+    dao_host_unmap(page, page_bytes);
+    return again != MAP_FAILED;
+}
+
 /* A size of 0 makes mremap leave the old mapping of shared memory where it is: mremap(2). */
 bool dao_host_alias(void *address, void *to, size_t size_bytes)
 {

@@ -61,6 +61,9 @@ bool dao_host_map_at(void *address, size_t size_bytes);
    addresses are released. Returns false, with nothing changed, if refused. */
 bool dao_host_move(void *from, void *to, size_t size_bytes);
 
+/* Returns true if the system maps shared memory once more; valgrind 3.19 does not. */
+bool dao_host_has_aliases(void);
+
 /* Replaces part of a mapping by memory that dao_host_alias() can map once more; its bytes are lost. Returns
    false, with nothing changed, if refused. */
 bool dao_host_share(void *address, size_t size_bytes);
