@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memory of the driver's pools, on the loopback driver: call by call, whichever fails, and as a place takes
    its segments. */
+#define _POSIX_C_SOURCE 200809L /* setenv */
 #include DAO_VENDOR_NAMES
 
 #include "base/report/error.h"
@@ -9,6 +10,7 @@
 #include <dao/dao.h>
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define SIZE_BYTES   (3 * MIB)
@@ -316,6 +318,8 @@ static CU_TestInfo place_tests[] = {
 int main(void)
 {
     ops = loopback_ops();
+    (void)setenv("DAO_MAP_PAGES", "1",
+                 1); /* whichever call fails: those of the try are in test_vendor_pages */
     CU_SuiteInfo suites[] = {{"pools of the driver", NULL, NULL, NULL, NULL, tests},
                              {"places over them", NULL, NULL, NULL, NULL, place_tests},
                              CU_SUITE_INFO_NULL};

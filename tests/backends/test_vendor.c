@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -860,6 +861,8 @@ static int be_the_vendor(void)
 int main(void)
 {
     ops = loopback_ops();
+    (void)setenv("DAO_MAP_PAGES", "1",
+                 1); /* whichever call fails: those of the try are in test_vendor_pages */
     CU_SuiteInfo suites[] = {
         {"vendor", NULL, NULL, NULL, NULL, tests},
         {"contract: " VENDOR_BACKEND_NAME, be_the_vendor, NULL, backend_contract_begin, backend_contract_end,

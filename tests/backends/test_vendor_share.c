@@ -2,6 +2,7 @@
 /* Memory of several processes as cuda and hip have it, call by call, on the loopback driver: whichever call
    fails, nothing is lost; and the driver sees what callers do wrong. What goes from one process to another is
    in test_share.c. */
+#define _POSIX_C_SOURCE 200809L /* setenv */
 #include DAO_VENDOR_NAMES
 
 #include "base/memory/shared.h"
@@ -9,6 +10,7 @@
 #include "tests/loopback/failures.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -402,6 +404,8 @@ static int share_plain_memory(void)
 int main(void)
 {
     ops = loopback_ops();
+    (void)setenv("DAO_MAP_PAGES", "1",
+                 1); /* whichever call fails: those of the try are in test_vendor_pages */
     CU_SuiteInfo suites[] = {
         {"pages of several processes", share_pages, NULL, NULL, NULL, tests},
         {"plain memory of several processes", share_plain_memory, NULL, NULL, NULL, tests},
