@@ -550,7 +550,10 @@ static void refund(const dao_thread_cache_t *cache, uint32_t word, uint32_t obje
    frees its object in between finds no word. It leaves WORD_LEFT there instead of waiting for a thread that
    may not run for long, and is done. Who holds the word, or WORD_LEFT, puts it back only where there is
    nothing; where the other one is, it takes that off, has both, and takes the object back for the owner. Each
-   of the two is in its place or in the hands of one thread, so that one thread has both in the end. */
+   of the two is in its place or in the hands of one thread, so that one thread has both in the end.
+
+   What the owner did with the object's bytes comes before what its next user does, who is of the thread that
+   takes it back: WORD_LEFT is put there with release, by whomever, and taken off with acquire. */
 
 /* Takes the word off an object that `owner` frees. `*out_word` is 0 if another thread has it and will take
    the object back. DAO_ERR_DOUBLE_FREE; DAO_ERR_NOT_YOURS. */
@@ -565,7 +568,7 @@ static dao_status_t take_word(_Atomic uint32_t *word_place, dao_block_owner_t ow
             return DAO_ERR_NOT_YOURS;
         }
         left = word == 0 ? DAO_SLAB_WORD_LEFT : 0;
-    } while (!atomic_compare_exchange_weak_explicit(word_place, &word, left, relaxed, relaxed));
+    } while (!atomic_compare_exchange_weak_explicit(word_place, &word, left, memory_order_release, relaxed));
     *out_word = word;
     return DAO_OK;
 }
@@ -576,10 +579,11 @@ static uint32_t put_back(_Atomic uint32_t *word_place, uint32_t word)
 {
     for (;;) {
         uint32_t other = 0;
-        if (atomic_compare_exchange_weak_explicit(word_place, &other, word, relaxed, relaxed)) {
+        if (atomic_compare_exchange_weak_explicit(word_place, &other, word, memory_order_release, relaxed)) {
             return 0;
         }
-        if (other != 0 && atomic_compare_exchange_weak_explicit(word_place, &other, 0, relaxed, relaxed)) {
+        if (other != 0 &&
+            atomic_compare_exchange_weak_explicit(word_place, &other, 0, memory_order_acquire, relaxed)) {
             DAO_ASSERT((word == DAO_SLAB_WORD_LEFT) != (other == DAO_SLAB_WORD_LEFT));
             return word == DAO_SLAB_WORD_LEFT ? other : word;
         }
@@ -687,7 +691,7 @@ static DAO_ON_THE_PATH dao_status_t free_small(dao_thread_cache_t *cache, void *
         return free_otherwise(cache, address, entry, is_fast);
     }
     _Atomic uint32_t *word_place = &dao_slab_of_entry(entry)->words[index];
-    uint32_t word = atomic_exchange_explicit(word_place, 0, relaxed);
+    uint32_t word = atomic_exchange_explicit(word_place, 0, memory_order_acquire);
     if (word == 0) { /* freed twice, or a block behind the last object */
         return free_otherwise(cache, address, entry, is_fast);
     }
