@@ -13,7 +13,7 @@
  *
  * Each direction is a lane with a thread of its own, which moves one item after the other, a file's in
  * several pieces at a time. A move that fails leaves the memory that it comes from as it was, and is told by
- * dao_parked_wait().
+ * dao_parked_wait(); one in can be tried again.
  */
 #ifndef DAO_MOVER_H
 #define DAO_MOVER_H
@@ -94,8 +94,9 @@ DAO_API DAO_NODISCARD dao_status_t dao_mover_in(dao_mover_t *mover, dao_parked_t
 /**
  * Waits for all moves of these bytes that are queued.
  *
- * @return DAO_OK; the first failure since they were parked, with a message: DAO_ERR_IO, DAO_ERR_HOST_FULL
- *         where the file's system had no room, DAO_ERR_COPY_FAILED; DAO_ERR_INVALID for NULL; DAO_ERR_FORKED.
+ * @return DAO_OK; the first failure of these moves, with a message: DAO_ERR_IO, DAO_ERR_HOST_FULL where the
+ *         file's system had no room; DAO_ERR_INVALID for NULL; DAO_ERR_FORKED. It is answered until another
+ *         move of these bytes is queued.
  *
  * Threads: any. Waits: for those moves, and those queued before them on their lanes. Cost: O(1).
  */

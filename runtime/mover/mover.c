@@ -15,6 +15,7 @@
 
 #include "allocators/range/range.h"
 #include "base/files/file.h"
+#include "base/internal_error.h"
 #include "base/memory/host.h"
 #include "base/numbers/math.h"
 #include "base/report/error.h"
@@ -38,8 +39,9 @@ struct dao_parked {
     uint64_t offset_bytes; /* in the file */
     uint32_t pending;      /* moves that are queued or under way */
     bool is_out;           /* the way out has ended */
+    bool is_lost;          /* it failed: there are no bytes */
     bool is_released;
-    dao_status_t status; /* the first failure */
+    dao_status_t status; /* the first failure of the moves since none was queued */
     int error;           /* its errno, or 0 */
 };
 
@@ -134,9 +136,7 @@ static void unlink_locked(dao_parked_t *parked)
     } else {
         mover->file_used_bytes -= dao_round_up(parked->size_bytes, SLOT_ALIGNMENT_BYTES);
         dao_range_block_t block;
-        dao_status_t status = dao_range_free(mover->slots, parked->offset_bytes, NULL, &block);
-        DAO_ASSERT(status == DAO_OK);
-        (void)status; /* the slot is the item's own */
+        DAO_MUST(dao_range_free(mover->slots, parked->offset_bytes, NULL, &block)); /* the item's own slot */
     }
 }
 
@@ -231,7 +231,10 @@ static bool end_move_locked(lane_t *lane, dao_parked_t *parked, int error, uint6
         parked->status = status_of(error);
         parked->error = error;
     }
-    parked->is_out = parked->is_out || lane->direction == DAO_MOVE_OUT;
+    if (lane->direction == DAO_MOVE_OUT) {
+        parked->is_out = true;
+        parked->is_lost = error != 0;
+    }
     parked->pending--;
     atomic_fetch_add(&lane->done_count, 1);
     DAO_ASSERT_HEAVY(is_valid_locked(lane->mover));
@@ -250,9 +253,9 @@ static void run_move_locked(lane_t *lane, const move_t *move)
     while (lane->direction == DAO_MOVE_IN && !parked->is_out) {
         dao_cond_wait(&mover->ended, &mover->lock);
     }
-    int error = parked->error; /* what never got out cannot come in */
+    int error = parked->is_lost ? parked->error : 0; /* what never got out cannot come in */
     uint64_t time_ns = 0;
-    if (error == 0) {
+    if (!parked->is_lost) {
         dao_mutex_unlock(&mover->lock);
         uint64_t begin_ns = dao_clock_ns();
         error = move_bytes(lane, move);
@@ -475,8 +478,12 @@ dao_status_t dao_mover_in(dao_mover_t *mover, dao_parked_t *parked, void *addres
     if (parked->mover != mover || parked->is_released) {
         status = dao_error(DAO_ERR_INVALID, "dao_mover_in: these bytes are %s",
                            parked->is_released ? "released" : "another mover's");
-    } else {
+    } else if (parked->is_lost) {
         status = failure_of(parked, "dao_mover_in");
+    }
+    if (status == DAO_OK && parked->pending == 0) { /* another try, if a way in has failed */
+        parked->status = DAO_OK;
+        parked->error = 0;
     }
     if (status == DAO_OK) {
         status = queue_locked(&mover->lanes[DAO_MOVE_IN], parked, address);

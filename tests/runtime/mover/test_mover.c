@@ -156,6 +156,27 @@ static void a_refused_write_is_told_and_the_source_stays(void)
     dao_mover_destroy(mover);
 }
 
+static void a_refused_read_can_be_tried_again(void)
+{
+    open_mover(0, 8 * MIB);
+    static char bytes[MIB], target[MIB];
+    fill(bytes, MIB, 5);
+    dao_parked_t *parked;
+    CU_ASSERT_EQUAL_FATAL(dao_mover_out(mover, bytes, MIB, &parked), DAO_OK);
+    CU_ASSERT_EQUAL(dao_parked_wait(parked), DAO_OK);
+    dao_fault_arm(DAO_FAULT_FILE_READ, 0, false);
+    CU_ASSERT_EQUAL(dao_mover_in(mover, parked, target), DAO_OK);
+    dao_status_t status = dao_parked_wait(parked);
+    bool has_failed = dao_fault_disarm() > 0;
+    CU_ASSERT_EQUAL(status, has_failed ? DAO_ERR_IO : DAO_OK);
+    CU_ASSERT_EQUAL(dao_parked_wait(parked), status); /* until the next try */
+    CU_ASSERT_EQUAL(dao_mover_in(mover, parked, target), DAO_OK);
+    CU_ASSERT_EQUAL(dao_parked_wait(parked), DAO_OK);
+    CU_ASSERT_EQUAL(memcmp(bytes, target, MIB), 0);
+    dao_parked_release(parked);
+    dao_mover_destroy(mover);
+}
+
 static void bad_arguments_are_refused(void)
 {
     dao_mover_config_t nowhere = {0}, missing = {.directory = "/nowhere/at/all"};
@@ -263,6 +284,7 @@ int main(void)
         {"pinned memory comes first, and what has no room is refused",
          pinned_memory_comes_first_and_what_has_no_room_is_refused},
         {"a refused write is told, and the source stays", a_refused_write_is_told_and_the_source_stays},
+        {"a refused read can be tried again", a_refused_read_can_be_tried_again},
         {"bad arguments are refused", bad_arguments_are_refused},
         {"two threads move at random", two_threads_move_at_random},
         {"a forked child is refused", a_forked_child_is_refused},
