@@ -176,18 +176,24 @@ void *dao_host_sparse_resize(void *address, size_t count, size_t new_count, size
     return resized;
 }
 
-bool dao_host_map_at(void *address, size_t size_bytes)
+/* Replaces what is mapped at an address by zeroed pages, MAP_PRIVATE or MAP_SHARED. */
+static bool map_at(void *address, size_t size_bytes, int sharing)
 {
     if (dao_fault_fires(DAO_FAULT_SYSTEM_MEMORY)) {
         return false;
     }
     void *mapped = mmap(address, size_bytes, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+                        sharing | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
     if (mapped != address) {
         return false;
     }
     (void)madvise(address, size_bytes, MADV_HUGEPAGE); /* a hint: nothing is lost without it */
     return true;
+}
+
+bool dao_host_map_at(void *address, size_t size_bytes)
+{
+    return map_at(address, size_bytes, MAP_PRIVATE);
 }
 
 bool dao_host_move(void *from, void *to, size_t size_bytes)
@@ -204,16 +210,7 @@ bool dao_host_move(void *from, void *to, size_t size_bytes)
 
 bool dao_host_share(void *address, size_t size_bytes)
 {
-    if (dao_fault_fires(DAO_FAULT_SYSTEM_MEMORY)) {
-        return false;
-    }
-    void *mapped = mmap(address, size_bytes, PROT_READ | PROT_WRITE,
-                        MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
-    if (mapped != address) {
-        return false;
-    }
-    (void)madvise(address, size_bytes, MADV_HUGEPAGE); /* a hint: nothing is lost without it */
-    return true;
+    return map_at(address, size_bytes, MAP_SHARED);
 }
 
 bool dao_host_has_aliases(void)

@@ -60,8 +60,8 @@ class Kept:
         self.tensor, self.version = tensor, tensor._version
 
 
-def open_mover(library, to):
-    """Makes a mover of "pinned", "file:DIR", or both: a list of them, or "pinned,file:DIR"."""
+def mover_config(to):
+    """Where bytes go: "pinned", "file:DIR", or both: a list of them, or "pinned,file:DIR"."""
     config = lib.MoverConfig()
     for target in to.split(",") if isinstance(to, str) else to:
         kind, _, rest = target.strip().partition(":")
@@ -72,9 +72,7 @@ def open_mover(library, to):
         else:
             raise ValueError(f'to="{target}" is nothing to move to: write "pinned", "pinned:SIZE" or '
                              '"file:DIRECTORY"')
-    mover = c_void_p()
-    library.check(library.mover_create(byref(config), byref(mover)))
-    return mover
+    return config
 
 
 class Offload:
@@ -87,10 +85,11 @@ class Offload:
             raise OffloadError("torch.compile() decides itself what is kept, and runs hooks while it traces: "
                                "give offload() the model that was not compiled")
         self.model, self.optimizer = model, optimizer
-        self.has_pinned = "pinned" in (to if isinstance(to, str) else ",".join(to))
         self.limit_bytes = bytes_of(limit)
         self.library = lib.load()
-        self.mover = open_mover(self.library, to)
+        config, self.mover = mover_config(to), c_void_p()
+        self.has_pinned = config.pinned_bytes > 0
+        self.library.check(self.library.mover_create(byref(config), byref(self.mover)))
         self.stash = Stash(self.library, self.mover)
         self.stash.on_drop, self.stash.on_close = self.on_drop, self.on_close
         self.hooks = torch.autograd.graph.saved_tensors_hooks(self.pack, self.unpack)

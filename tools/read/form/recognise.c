@@ -169,7 +169,7 @@ static const sign_t key_signs[] = {
     {"numeric_args", 0, DAO_FILE_FORM_UMPIRE, NULL},
     {"format", 0, DAO_FILE_FORM_G10, NULL},
     {"INSTRUCTION", 0, REFUSED, "a log of DTR, without addresses; " ASK_FOR_LIFETIMES},
-    {"hash_ids", 0, REFUSED, "a trace of requests to a language model (Mooncake); " ASK_FOR_LIFETIMES},
+    {"hash_ids", 0, REFUSED, "a trace of inference requests, of Mooncake; " ASK_FOR_LIFETIMES},
     {"rocprofiler-sdk-tool", 0, REFUSED, "the JSON of rocprofv3; write it with -f csv"},
 };
 
@@ -272,7 +272,7 @@ static const struct {
     {{"Kind", "Operation", "Agent_Id", "Allocation_Size"}, {.form = DAO_FILE_FORM_ROCPROF}},
     {{"time_ns", NULL}, {.form = DAO_FILE_FORM_EVENTS}},
     {{"TIMESTAMP", "ContextTokens", "GeneratedTokens", NULL},
-     {.form = REFUSED, .refusal = "a trace of requests to a language model (Azure); " ASK_FOR_LIFETIMES}},
+     {.form = REFUSED, .refusal = "a trace of inference requests, of Azure; " ASK_FOR_LIFETIMES}},
 };
 
 static const sign_t no_header = {
