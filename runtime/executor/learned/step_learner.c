@@ -222,6 +222,12 @@ static void follow(dao_step_learner_t *learner, dao_known_step_t *known)
 
 /* ---- measuring ---- */
 
+/* The plan that the step's next run is to follow; NULL: none. */
+static const dao_compiled_plan_t *usual_plan(const dao_known_step_t *known)
+{
+    return known->is_online ? NULL : known->plan;
+}
+
 static bool is_worth_measuring(const dao_step_learner_t *learner)
 {
     const dao_known_step_t *known = learner->now;
@@ -513,10 +519,10 @@ static void choose_quicker(dao_step_learner_t *learner, dao_known_step_t *known)
 /* Returns true if the step that was measured is to be planned, or planned anew. */
 static bool wants_plan(const dao_step_learner_t *learner, const dao_known_step_t *known)
 {
-    const dao_compiled_plan_t *usual = known->is_online ? NULL : known->plan;
-    bool is_wanted = known->plan != NULL
-                         ? learner->measured_plan == usual && has_changed(learner, &known->plan->basis)
-                         : known->has_evicted && known->try_count < DAO_STEP_LEARNER_TRIES_MAX;
+    bool is_wanted =
+        known->plan != NULL
+            ? learner->measured_plan == usual_plan(known) && has_changed(learner, &known->plan->basis)
+            : known->has_evicted && known->try_count < DAO_STEP_LEARNER_TRIES_MAX;
     return is_wanted && known->new_plan == NULL && is_link_known(learner);
 }
 
@@ -753,7 +759,9 @@ static void end_step(dao_step_learner_t *learner, dao_known_step_t *known)
         dao_profiler_stop(&engine->profiler);
         learner->measured = known;
         learner->measured_plan = engine->plan;
-        known->next_measure = known->seen_count + (known->plan != NULL ? known->measure_steps : 0);
+        if (learner->measuring_plan == usual_plan(known)) { /* else one came meanwhile: it has set its time */
+            known->next_measure = known->seen_count + (known->plan != NULL ? known->measure_steps : 0);
+        }
     }
 }
 
