@@ -83,9 +83,9 @@ static void put_operator(chrome_writer_t *writer, uint32_t index, uint64_t begin
     const dao_step_trace_t *trace = writer->history->trace;
     const dao_trace_operator_t *op = &trace->operators[index];
     begin(writer, "X", dao_trace_operator_name(trace, index), begin_ns);
-    (void)fprintf(writer->file,
-                  ",\"dur\":%" PRIu64 ".%03u,\"tid\":%zu,\"cat\":\"operator\",\"args\":{\"index\":%" PRIu32,
-                  op->cost_ns / 1000, (unsigned)(op->cost_ns % 1000), FIRST_LANE + lane, index);
+    dao_put_duration(writer->file, begin_ns, begin_ns + op->cost_ns);
+    (void)fprintf(writer->file, ",\"tid\":%zu,\"cat\":\"operator\",\"args\":{\"index\":%" PRIu32,
+                  FIRST_LANE + lane, index);
     if (op->module_offset != DAO_TRACE_NO_NAME) {
         (void)fputs(",\"module\":", writer->file);
         dao_put_json(writer->file, dao_trace_name(trace, op->module_offset));

@@ -66,14 +66,14 @@ static void put_thread_name(FILE *file, dao_run_lane_t lane, size_t thread)
 static void put_span(FILE *file, const dao_step_trace_t *trace, const dao_run_span_t *span, size_t thread,
                      uint64_t origin_ns)
 {
-    uint64_t begin_ns = span->begin_ns - origin_ns, length_ns = span->end_ns - span->begin_ns;
+    uint64_t begin_ns = span->begin_ns - origin_ns;
     bool is_kernel = span->lane == DAO_RUN_LANE_COMPUTE;
     (void)fputs(",\n{\"ph\":\"X\",\"pid\":1,\"name\":", file);
     dao_put_json(file, is_kernel ? dao_trace_operator_name(trace, span->kernel) : lane_names[span->lane]);
-    (void)fprintf(file,
-                  ",\"tid\":%zu,\"ts\":%" PRIu64 ".%03u,\"dur\":%" PRIu64 ".%03u,\"cat\":\"%s\",\"args\":{",
-                  (size_t)span->lane * THREAD_COUNT + thread, begin_ns / 1000, (unsigned)(begin_ns % 1000),
-                  length_ns / 1000, (unsigned)(length_ns % 1000), is_kernel ? "kernel" : "copy");
+    (void)fprintf(file, ",\"tid\":%zu,\"ts\":%" PRIu64 ".%03u", (size_t)span->lane * THREAD_COUNT + thread,
+                  begin_ns / 1000, (unsigned)(begin_ns % 1000));
+    dao_put_duration(file, begin_ns, span->end_ns - origin_ns);
+    (void)fprintf(file, ",\"cat\":\"%s\",\"args\":{", is_kernel ? "kernel" : "copy");
     if (is_kernel) {
         (void)fprintf(file, "\"index\":%" PRIu32, span->kernel);
     } else {

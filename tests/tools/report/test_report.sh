@@ -1,38 +1,30 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # dao report: the numbers in the page make the figures of --json; where a browser is, it shows them.
-# Usage: test_report.sh DAO SOURCE_DIR PYTHON PICTURES [BROWSER]
+# Usage: test_report.sh DAO SOURCE_DIR PYTHON [PICTURES BROWSER [SPEEDSCOPE]]
 program=$1
 source=$2
 python=$3
-pictures=$4
+pictures=${4:-}
 browser=${5:-}
+speedscope=${6:-}
 . "$2/tests/support/cli.sh"
 checker=$2/tests/tools/report/check_report.py
+pages=$folder/pages
+mkdir "$pages"
 
 # right KIND ARGUMENT...: the checker has nothing to say.
 right() {
     "$python" "$checker" "$@" >"$folder/out" 2>"$folder/err" || fail "check_report.py $*"
 }
 
-# browse OPTION...: the page, once it is drawn.
-browse() {
-    "$browser" --no-sandbox --disable-gpu --virtual-time-budget=20000 --window-size=1400,2400 \
-        --enable-logging=stderr --v=0 "$@" "file://$folder/page.html"
-}
-
-# page NAME ARGUMENT...: a page of these files, its figures, and what a browser makes of it.
+# page NAME ARGUMENT...: a page of these files, and its figures.
 page() {
     name=$1
     shift
-    expect 0 peak_bytes report "$@" -o "$folder/page.html" --json
-    cp "$folder/out" "$folder/figures.json"
-    right data "$folder/page.html" "$folder/figures.json"
-    [ -n "$browser" ] || return
-    browse --dump-dom >"$folder/dom" 2>"$folder/log" || fail "$name: the browser failed"
-    right shown "$folder/dom" "$folder/figures.json" "$folder/log"
-    browse --screenshot="$pictures/report_$name.png" >"$folder/out" 2>&1 || fail "$name: no picture"
-    right picture "$pictures/report_$name.png"
+    expect 0 peak_bytes report "$@" -o "$pages/$name.html" --json
+    cp "$folder/out" "$pages/$name.json"
+    right data "$pages/$name.html" "$pages/$name.json"
 }
 
 # A small training step with all that our own form can say, and names that a page must not take for its own.
@@ -65,8 +57,8 @@ op sgd 200 module=optimizer *w1 *w2 <gw1 <gw2 -gw1 -gw2 -x
 end
 END
 page step "$folder/step.dao" --capacity 75% --link 1GB/s
-grep -q '"stalls":' "$folder/figures.json" || fail "a step in less memory waits for nothing"
-grep -q '"name":"encoder.0.mlp"' "$folder/figures.json" || fail "no module holds anything"
+grep -q '"stalls":' "$pages/step.json" || fail "a step in less memory waits for nothing"
+grep -q '"name":"encoder.0.mlp"' "$pages/step.json" || fail "no module holds anything"
 
 # Files that tell less: lives alone; two of them beside each other.
 expect 0 written convert "$folder/step.dao" -o "$folder/step.pickle"
@@ -79,6 +71,31 @@ expect 0 written report "$folder/step.dao" --flame "$folder/flame.json"
 expect 0 peak_bytes info "$folder/step.dao" --json
 right flame "$folder/flame.json" "$(number peak_bytes)"
 grep -q '"name":"mlp"' "$folder/flame.json" || fail "no part of a module is a frame"
+
+# In a browser: these pages, five models, a million events; what is for Speedscope.
+if [ -n "$browser" ]; then
+    for model in "$source/examples/traces/mobilenet_v2" "$source"/tests/support/models/steps/*.dao; do
+        name=${model##*/}
+        page "${name%.dao}" "$model" --capacity 60% --link 12GB/s
+    done
+    awk 'BEGIN {
+        srand(7); print "id,lower,upper,size"
+        for (i = 0; i < 500000; i++) {
+            begin = 2 * i + int(2 * rand())
+            printf "layer.%d.mlp.%d,%d,%d,%d\n", 60 * rand(), i, begin,
+                begin + 1 - 2000 * log(1 - rand()), 512 * 4 ^ int(7 * rand()) * int(1 + 8 * rand())
+        }
+    }' >"$folder/million.csv"
+    expect 0 peak_bytes report "$folder/million.csv" -o "$pages/million.html" --json
+    mv "$folder/out" "$pages/million.json"
+    cp "$folder/flame.json" "$pages/step.flame"
+    printf '%s\n' "alive at the peak" mlp encoder >"$pages/step.words"
+    expect 0 plan simulate "$source/tests/support/models/steps/lstm.dao" --scheme plan --capacity 60% \
+        --trace "$pages/lstm.trace"
+    printf '%s\n' "plan (pid 1), kernels" '2332th:mm {"index":2332}' >"$pages/lstm.words"
+    "$python" "$source/tests/tools/report/show_pages.py" "$pages" "$pictures" "$browser" $speedscope \
+        2>"$folder/err" || fail "show_pages.py"
+fi
 
 # What cannot be.
 expect 2 "-o OUT is missing" report "$folder/step.dao"

@@ -150,7 +150,7 @@ def check_chrome(path, peak):
     for lane in slices.values():
         end = 0
         for ts, duration in lane:
-            require(ts >= end - 0.0005, "two slices of a thread overlap")
+            require(ts >= end, "two slices of a thread overlap, as doubles")
             end = ts + duration
     totals = [e["args"]["Total Allocated"] for e in events if e["name"] == "[memory]"]
     require(max(totals) == peak, f"peak {max(totals)}, not {peak}")
@@ -168,7 +168,7 @@ def check_run(path, kernel_count):
             names[event["tid"]] = event["args"]["name"]
         elif event["ph"] == "X":
             require(event["tid"] in names, "a slice on a thread without a name")
-            require(event["ts"] >= lanes.get(event["tid"], 0) - 0.0005, "two slices of a thread overlap")
+            require(event["ts"] >= lanes.get(event["tid"], 0), "two slices of a thread overlap, as doubles")
             lanes[event["tid"]] = event["ts"] + event["dur"]
             name = names[event["tid"]]
             moved[name] = moved.get(name, 0) + event["args"].get("bytes", 0)

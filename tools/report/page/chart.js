@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Numbers as people read them, canvases, and the picture of memory over time. */
+/* Numbers as people read them, on one line with their units; canvases, and the picture of memory over time. */
 
 const SIZE_UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
 function sizeText(bytes) {
   let unit = 0, value = bytes;
   while (Math.abs(value) >= 1024 && unit + 1 < SIZE_UNITS.length) { value /= 1024; unit++; }
-  return unit === 0 ? `${value} B` : `${value.toFixed(value < 10 ? 2 : 1)} ${SIZE_UNITS[unit]}`;
+  return `${unit === 0 ? value : value.toFixed(value < 10 ? 2 : 1)}\u00a0${SIZE_UNITS[unit]}`;
 }
 
 function timeText(ns) {
   const units = [[1e9, "s"], [1e6, "ms"], [1e3, "µs"]];
   const [weight, unit] = units.find(([least]) => Math.abs(ns) >= least) || [1, "ns"];
-  return `${Number((ns / weight).toPrecision(4))} ${unit}`;
+  return `${Number((ns / weight).toPrecision(4))}\u00a0${unit}`;
 }
 
 function percentText(part, whole) {
-  return whole > 0 ? `${(100 * part / whole).toFixed(1)} %` : "";
+  const percent = 100 * part / (whole || 1);
+  return whole <= 0 ? "" : percent > 0 && percent < 0.05 ? "<\u00a00.1\u00a0%" : `${percent.toFixed(1)}\u00a0%`;
 }
 
 function colourOf(name) {
@@ -51,31 +52,49 @@ function picture(height, label, draw) {
   return canvas;
 }
 
-/* Steps of an axis that people count in: powers of two of bytes, 1, 2 and 5 of all else. */
-function ticks(most, count, isBytes) {
-  let step = isBytes ? 1 : Math.pow(10, Math.floor(Math.log10(most / count || 1)));
+/* Steps of an axis that people count in, from `least` to `most`: powers of two of bytes, 1, 2 and 5 of all
+   else. */
+function ticks(least, most, count, isBytes) {
+  const span = most - least;
+  let step = isBytes ? 1 : Math.pow(10, Math.floor(Math.log10(span / count || 1)));
   const factors = isBytes ? [2] : [2, 2.5, 2];
-  for (let i = 0; most / step > count; i++) step *= factors[i % factors.length];
+  for (let i = 0; span / step > count; i++) step *= factors[i % factors.length];
   const values = [];
-  for (let value = 0; value <= most; value += step) values.push(value);
+  for (let value = Math.ceil(least / step) * step; value <= most; value += step) values.push(value);
   return values;
 }
 
 /* Room around a plot. */
 const LEFT = 74, RIGHT = 10, TOP = 8, BOTTOM = 24;
 
-function drawFrame(context, width, height, mostBytes) {
+/* The axis of bytes: `hasLines`, across the plot, or what is painted there hides them. */
+function drawBytes(context, width, height, low, high, hasLines) {
   context.strokeStyle = colourOf("line");
   context.fillStyle = colourOf("faint");
   context.textAlign = "right";
   context.textBaseline = "middle";
-  for (const bytes of ticks(mostBytes, 6, true)) {
-    const y = height - BOTTOM - (height - TOP - BOTTOM) * bytes / mostBytes;
+  for (const bytes of ticks(low, high, 6, true)) {
+    const y = height - BOTTOM - (height - TOP - BOTTOM) * (bytes - low) / (high - low);
     context.beginPath();
-    context.moveTo(LEFT, y);
-    context.lineTo(width - RIGHT, y);
+    context.moveTo(hasLines ? LEFT : LEFT - 4, y);
+    context.lineTo(hasLines ? width - RIGHT : LEFT, y);
     context.stroke();
     context.fillText(sizeText(bytes), LEFT - 6, y);
+  }
+}
+
+/* Texts below a plot, each a pair of what and where: one that would reach into the one before is left out. */
+function drawTexts(context, width, height, texts) {
+  let end = -Infinity;
+  context.fillStyle = colourOf("faint");
+  context.textAlign = "left";
+  context.textBaseline = "bottom";
+  for (const [text, x] of texts) {
+    const wide = context.measureText(text).width;
+    const left = Math.max(Math.min(x - wide / 2, width - RIGHT - wide), LEFT);
+    if (left < end + 10) continue;
+    context.fillText(text, left, height - 4);
+    end = left + wide;
   }
 }
 
@@ -89,14 +108,11 @@ function placeText(view, position) {
 }
 
 function drawPlaces(context, view, width, height) {
-  const count = Math.max(2, Math.floor((width - LEFT) / 160));
-  context.fillStyle = colourOf("faint");
-  context.textBaseline = "bottom";
+  const count = Math.max(2, Math.floor((width - LEFT) / 160)), texts = [];
   for (let i = 0; i <= count; i++) {
-    const x = LEFT + (width - LEFT - RIGHT) * i / count;
-    context.textAlign = i === 0 ? "left" : i === count ? "right" : "center";
-    context.fillText(placeText(view, view.from + (view.to - view.from) * i / count), x, height - 4);
+    texts.push([placeText(view, view.from + (view.to - view.from) * i / count), LEFT + (width - LEFT - RIGHT) * i / count]);
   }
+  drawTexts(context, width, height, texts);
 }
 
 /* Sums of colours in each column of the plot, at the moment in it when most is alive. */
@@ -126,7 +142,7 @@ function drawMemory(view, context, width, height) {
   const columns = Math.max(Math.floor(width - LEFT - RIGHT), 1), parts = COLOUR_COUNT + 1;
   const most = view.mostBytes * 1.04, scale = (height - TOP - BOTTOM) / most;
   const sums = columnSums(view, columns);
-  drawFrame(context, width, height, most);
+  drawBytes(context, width, height, 0, most, true);
   for (let part = 0; part < parts; part++) {
     context.fillStyle = colourOf(`g${part}`);
     for (let column = 0; column < columns; column++) {

@@ -90,13 +90,24 @@ function mostOfGroups(file, grouping) {
   return most;
 }
 
-/* The groups that have a colour of their own are those that ever hold most; all others share the last. */
+/* The groups that have a colour of their own are those that ever hold most in one of the files; all others
+   share the last. A name has the same colour in each file. */
 const COLOUR_COUNT = 8;
-function colourGroups(file, grouping) {
-  const bytes = mostOfGroups(file, grouping);
-  const most = Array.from(bytes.keys()).sort((a, b) => bytes[b] - bytes[a] || a - b);
-  grouping.colour = new Uint8Array(bytes.length).fill(COLOUR_COUNT);
-  most.slice(0, COLOUR_COUNT).forEach((group, place) => { grouping.colour[group] = place; });
+function colourGroups(files, by) {
+  const groupings = files.map((file) => file.groupings.find((grouping) => grouping.by === by));
+  const most = new Map();
+  files.forEach((file, i) => {
+    if (!groupings[i]) return;
+    mostOfGroups(file, groupings[i]).forEach((bytes, group) => {
+      const name = groupings[i].names[group];
+      most.set(name, Math.max(most.get(name) || 0, bytes));
+    });
+  });
+  const order = [...most].sort((a, b) => b[1] - a[1]).slice(0, COLOUR_COUNT).map(([name]) => name);
+  const places = new Map(order.map((name, place) => [name, place]));
+  for (const grouping of groupings) {
+    if (grouping) grouping.colour = Uint8Array.from(grouping.names, (name) => places.get(name) ?? COLOUR_COUNT);
+  }
 }
 
 /* The operator that runs at a moment; -1: none. */

@@ -4,10 +4,11 @@
 function compareRow(name, a, b, isBytes) {
   const change = b - a;
   const sign = change > 0 ? "+" : change < 0 ? "−" : "";
+  const share = a > 0 && change !== 0 ? ` (${sign}${percentText(Math.abs(change), a)})` : "";
   const text = (value) => isBytes ? sizeText(value) : value.toLocaleString("en");
   return element("tr", { "data-name": name, "data-first": a, "data-second": b }, element("td", { class: "name" }, name),
     element("td", { class: "number" }, text(a)), element("td", { class: "number" }, text(b)),
-    element("td", { class: "number" }, `${sign}${text(Math.abs(change))}${a > 0 ? ` (${sign}${percentText(Math.abs(change), a)})` : ""}`));
+    element("td", { class: "number" }, `${sign}${text(Math.abs(change))}`, element("span", { class: "change" }, share)));
 }
 
 /* The groups of both at their peaks, those that differ most first. */
@@ -50,7 +51,7 @@ async function start() {
   const files = await Promise.all(heads.map((head, i) => decode(head.textContent, columns[i].textContent)));
   files.forEach(findLives);
   const mostBytes = Math.max(...files.map((file) => file.live[file.peak]), 1);
-  const views = files.map((file) => makeView(file, mostBytes));
+  const views = files.map((file) => makeView(file, files, mostBytes));
   const main = document.getElementById("views");
   main.classList.toggle("two", views.length > 1);
   main.append(...views.map((view) => view.box));
@@ -64,6 +65,7 @@ async function start() {
     waiting = requestAnimationFrame(() => redrawAll(views));
   });
   window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => redrawAll(views));
+  performance.mark("shown");
   document.body.dataset.state = "shown";
 }
 

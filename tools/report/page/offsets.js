@@ -56,13 +56,7 @@ function drawOffsets(view, context, width, height) {
   paintBoxes(view, pixels, columns, rows, colours, names);
   context.putImageData(image, Math.round(LEFT * scale), Math.round(TOP * scale));
   drawNames(view, context, names, rows);
-  context.fillStyle = colourOf("faint");
-  context.textAlign = "right";
-  context.textBaseline = "middle";
-  for (let i = 0; i <= 4; i++) {
-    context.fillText(sizeText(Math.round(view.low + (view.high - view.low) * i / 4)), LEFT - 6,
-      height - BOTTOM - (height - TOP - BOTTOM) * i / 4);
-  }
+  drawBytes(context, width, height, view.low, view.high, false);
   drawPlaces(context, view, width, height);
   drawMark(view, context, width, height, view.cursor, "");
 }

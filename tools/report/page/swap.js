@@ -11,20 +11,16 @@ function drawSweep(view, context, width, height) {
   context.strokeStyle = colourOf("line");
   context.fillStyle = colourOf("faint");
   context.textBaseline = "middle";
-  for (const factor of ticks(slowest - 1, 5, false)) {
+  for (const factor of new Set([1, ...ticks(1, slowest, 5, false)])) {
     context.textAlign = "right";
-    const at = y((1 + factor) * compute);
+    const at = y(factor * compute);
     context.beginPath();
     context.moveTo(LEFT, at);
     context.lineTo(width - RIGHT, at);
     context.stroke();
-    context.fillText(`${Number((1 + factor).toPrecision(3))} ×`, LEFT - 6, at);
+    context.fillText(`${Number(factor.toPrecision(3))} ×`, LEFT - 6, at);
   }
-  context.textBaseline = "bottom";
-  for (const bytes of ticks(most, 6, true)) {
-    context.textAlign = bytes === 0 ? "left" : "center";
-    context.fillText(sizeText(bytes), Math.min(x(bytes), width - 40), height - 4);
-  }
+  drawTexts(context, width, height, ticks(0, most, 6, true).map((bytes) => [sizeText(bytes), x(bytes)]));
   const line = (list, key, colour, dash) => {
     context.strokeStyle = colourOf(colour);
     context.lineWidth = 2;
@@ -55,12 +51,18 @@ function sweepTable(figures) {
 }
 
 const LANES = [["compute", "kernels", "g0"], ["in", "inward", "g4"], ["out", "outward", "g1"], ["file", "file", "g6"]];
+const LANE_HEIGHT = 40;
+
+/* Those that something is in. */
+function lanesOf(run) {
+  return LANES.filter(([, key]) => run[key].length > 0);
+}
 
 /* Columns of a lane are as dark as they are busy, so that short copies are seen. */
 function drawLanes(view, context, width, height) {
   const { run } = view.file;
   const columns = Math.floor(width - LEFT - RIGHT), span = (view.runTo - view.runFrom) / columns;
-  const lanes = LANES.filter(([, key]) => run[key].length > 0);
+  const lanes = lanesOf(run);
   const high = (height - TOP - BOTTOM) / lanes.length;
   lanes.forEach(([name, key, colour], lane) => {
     const busy = new Float64Array(columns);
@@ -85,12 +87,22 @@ function drawLanes(view, context, width, height) {
     context.textBaseline = "middle";
     context.fillText(name, LEFT - 6, TOP + (lane + 0.5) * high);
   });
-  context.fillStyle = colourOf("faint");
-  context.textBaseline = "bottom";
-  for (let i = 0; i <= 4; i++) {
-    context.textAlign = i === 0 ? "left" : i === 4 ? "right" : "center";
-    context.fillText(timeText(view.runFrom + (view.runTo - view.runFrom) * i / 4), LEFT + columns * i / 4, height - 4);
-  }
+  drawTexts(context, width, height, [0, 1, 2, 3, 4].map((i) =>
+    [timeText(view.runFrom + (view.runTo - view.runFrom) * i / 4), LEFT + columns * i / 4]));
+}
+
+/* What a lane does at a place of the picture: within two pixels, since most copies are short. */
+function tipOfLanes(view, x, y, width, height) {
+  const { run } = view.file, lanes = lanesOf(run);
+  const lane = lanes[Math.floor((y - TOP) / (height - TOP - BOTTOM) * lanes.length)];
+  if (!lane || x < LEFT || x > width - RIGHT) return "";
+  const pixel = (view.runTo - view.runFrom) / (width - LEFT - RIGHT), at = view.runFrom + (x - LEFT) * pixel;
+  const found = run[lane[1]].find(({ begin, end }) => begin - 2 * pixel <= at && at <= end + 2 * pixel);
+  if (!found) return `${lane[0]}: nothing at ${timeText(at)}`;
+  const when = `${timeText(found.end - found.begin)} from ${timeText(found.begin)}`;
+  if (lane[1] !== "kernels") return `${lane[0]}: ${sizeText(found.bytes)}, ${when}`;
+  return `${operatorText(view.file, found.index)}: ${when}` +
+    (found.stall > 0 ? `, after a wait of ${timeText(found.stall)}` : "");
 }
 
 /* Why a kernel began late, in words. */
@@ -103,11 +115,12 @@ function causeOf(stall) {
     .map(([seconds, text]) => `${text} (${percentText(seconds, stall.stall_s)})`).join("; ");
 }
 
-function stallTable(figures) {
+function stallTable(view) {
+  const { figures } = view.file;
   if (!figures.stalls) return element("p", { class: "about" }, "No kernel waits.");
   const rows = figures.stalls.map((stall) => element("tr", { "data-kernel": stall.kernel_index, "data-stall": stall.stall_s },
     element("td", { class: "number" }, timeText(stall.stall_s * 1e9)),
-    element("td", { class: "name" }, `${stall.kernel_index} ${stall.kernel}${stall.module ? ` in ${stall.module}` : ""}`),
+    element("td", { class: "name" }, `${operatorText(view.file, stall.kernel_index)}${stall.module ? ` in ${stall.module}` : ""}`),
     element("td", {}, causeOf(stall))));
   return element("table", { class: "stalls" },
     element("caption", {}, "the longest waits of a kernel"),
@@ -118,8 +131,10 @@ function stallTable(figures) {
 
 function swapSentence(figures) {
   const slower = 100 * (figures.step_s / figures.compute_s - 1), least = 100 * (figures.bound_s / figures.compute_s - 1);
+  const cost = slower < 0.05 ? "as long as its kernels" :
+    `${slower.toFixed(1)} % more than its kernels, where at least ${least.toFixed(1)} % are needed`;
   return `In ${sizeText(figures.capacity_bytes)} (${percentText(figures.capacity_bytes, figures.peak_bytes)} of the peak) ` +
-    `a step takes ${timeText(figures.step_s * 1e9)}: ${slower.toFixed(1)} % more than its kernels, where at least ` +
-    `${least.toFixed(1)} % are needed. ${sizeText(figures.bytes_in)} come in, ${sizeText(figures.bytes_out)} go out. ` +
-    `No kernel runs for ${timeText(figures.stall_s * 1e9)} of it.`;
+    `a step takes ${timeText(figures.step_s * 1e9)}: ${cost}. ${sizeText(figures.bytes_in)} come in, ` +
+    `${sizeText(figures.bytes_out)} go out.` +
+    (figures.stall_s > 0 ? ` No kernel runs for ${timeText(figures.stall_s * 1e9)} of it.` : "");
 }

@@ -37,7 +37,7 @@ function groupTable(view) {
   const held = order.filter((group) => bytes[group] > 0);
   const rows = held.slice(0, GROUP_COUNT).map((group) => element("tr",
     { "data-name": view.grouping.names[group], "data-bytes": bytes[group] },
-    element("td", { class: "name" }, element("span", { class: "swatch", style: `background:var(--g${view.grouping.colour[group]})` }),
+    element("td", { class: "name marked" }, element("span", { class: "swatch", style: `background:var(--g${view.grouping.colour[group]})` }),
       shortName(view.grouping.names[group])),
     element("td", { class: "number" }, sizeText(bytes[group])),
     element("td", { class: "number" }, percentText(bytes[group], alive))));
@@ -66,7 +66,7 @@ function holderTable(view) {
   const holders = holdersAt(file, view.cursor);
   const rows = holders.slice(0, HOLDER_COUNT).map((i) => element("tr", { "data-name": file.names[i], "data-bytes": file.size[i] },
     element("td", { class: "number" }, sizeText(file.size[i])),
-    element("td", { class: "name" }, element("span", { class: "swatch", style: `background:var(--g${view.grouping.colour[view.grouping.of[i]]})` }),
+    element("td", { class: "name marked" }, element("span", { class: "swatch", style: `background:var(--g${view.grouping.colour[view.grouping.of[i]]})` }),
       nameOf(file, i)),
     element("td", { class: "name" }, labelOf(file, i))));
   view.holderBox.replaceChildren(element("table", { class: "holders" },
@@ -175,11 +175,16 @@ function cursorShare(view) {
   return share >= 0 && share <= 1 ? share : 0.5;
 }
 
+/* Beside the pointer, and inside of the window. */
 function showTip(view, event, text) {
-  view.tip.hidden = text === "";
-  view.tip.textContent = text;
-  view.tip.style.left = `${Math.min(event.clientX + 14, window.innerWidth - 320)}px`;
-  view.tip.style.top = `${event.clientY + 16}px`;
+  const { tip } = view;
+  tip.hidden = text === "";
+  tip.textContent = text;
+  tip.style.left = tip.style.top = "0"; /* as wide as it wants to be */
+  const right = window.innerWidth - tip.offsetWidth - 4, below = event.clientY + 16;
+  const hasRoom = below + tip.offsetHeight + 4 <= window.innerHeight;
+  tip.style.left = `${Math.max(Math.min(event.clientX + 14, right), 4)}px`;
+  tip.style.top = `${hasRoom ? below : Math.max(event.clientY - tip.offsetHeight - 10, 4)}px`;
 }
 
 function tipOf(file, i) {
@@ -240,7 +245,7 @@ function onPointer(view, canvas, hasOffsets) {
 
 function setGrouping(view, by) {
   view.grouping = view.file.groupings.find((grouping) => grouping.by === by);
-  if (!view.grouping.colour) colourGroups(view.file, view.grouping);
+  if (!view.grouping.colour) colourGroups(view.files, by);
 }
 
 function choice(name, label, options, chosen, onChange) {
@@ -291,10 +296,10 @@ function swapSections(view) {
   if (view.file.run) {
     view.runFrom = 0;
     view.runTo = view.file.run.end;
-    view.lanes = picture(150, "kernels and copies of a step", (...all) => drawLanes(view, ...all));
+    view.lanes = picture(LANE_HEIGHT * lanesOf(view.file.run).length + TOP + BOTTOM, "kernels and copies of a step", (...all) => drawLanes(view, ...all));
     onLanes(view, view.lanes);
     sections.push(element("section", {}, element("h2", {}, "A step in less memory"), element("p", {}, swapSentence(figures)),
-      view.lanes, stallTable(figures)));
+      view.lanes, stallTable(view)));
   }
   return sections;
 }
@@ -314,7 +319,9 @@ function onLanes(view, canvas) {
   }, { passive: false });
   canvas.addEventListener("pointermove", (event) => {
     if (event.buttons === 1) change(1, 0, -event.movementX / (canvas.clientWidth - LEFT - RIGHT));
+    showTip(view, event, tipOfLanes(view, event.offsetX, event.offsetY, canvas.clientWidth, canvas.clientHeight));
   });
+  canvas.addEventListener("pointerleave", () => { view.tip.hidden = true; });
   canvas.addEventListener("keydown", (event) => {
     const keys = { "+": [0.7, 0.5, 0], "-": [1 / 0.7, 0.5, 0], ArrowLeft: [1, 0, -0.1], ArrowRight: [1, 0, 0.1], 0: [Infinity, 0, 0] };
     if (!keys[event.key]) return;
@@ -323,8 +330,9 @@ function onLanes(view, canvas) {
   });
 }
 
-function makeView(file, mostBytes) {
-  const view = { file, axis: "order", at: positions(file, "order"), cursor: file.peak, isHeld: false, mostBytes,
+/* `files`: all of the page, whose groups share their colours. */
+function makeView(file, files, mostBytes) {
+  const view = { file, files, axis: "order", at: positions(file, "order"), cursor: file.peak, isHeld: false, mostBytes,
     topBytes: Math.max(file.figures.planned_bytes, 1), tip: element("div", { class: "tip" }) };
   view.tip.hidden = true;
   showAll(view);
