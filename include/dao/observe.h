@@ -178,9 +178,10 @@ DAO_API const dao_snapshot_segment_t *dao_snapshot_segments(const dao_snapshot_t
 /**
  * Writes a snapshot as JSON of the library's own form: "segments", each with its "blocks". Keys and values
  * are named as in torch.cuda.memory._snapshot(): a live block is "active_allocated", a pending one
- * "active_pending_free", a free one "inactive". Stack traces and pools are not kept, so "frames" and
- * "device_traces" are empty and every "segment_type" is "large". A block also has its "tag". For PyTorch's
- * memory viewer see dao_snapshot_write_pickle().
+ * "active_pending_free", a free one "inactive". Stack traces, pools and events are not kept: "frames" are
+ * empty, and so is the list of each device in "device_traces"; every "segment_type" is "large". A block also
+ * has its "tag". PyTorch's memory viewer takes JSON since 2026; dao_snapshot_write_pickle() is for all of
+ * them.
  *
  * @param snapshot  Borrowed.
  * @param write     Takes the text in pieces.
@@ -194,8 +195,9 @@ DAO_API DAO_NODISCARD dao_status_t dao_snapshot_write_json(const dao_snapshot_t 
 
 /**
  * Writes the same as a pickle of protocol 2, as torch.cuda.memory._dump_snapshot() does: PyTorch's memory
- * viewer (https://pytorch.org/memory_viz) opens it and shows the segments and their blocks; there are no
- * events in it. Whoever wants those converts what was recorded by `dao convert --to snapshot`.
+ * viewer (https://pytorch.org/memory_viz) opens it and shows the segments and their blocks; in its timeline
+ * these are alive all the time, since there are no events in it. Whoever wants those converts what was
+ * recorded by `dao convert --to snapshot`.
  *
  * @param snapshot  Borrowed.
  * @param write     Takes the bytes in pieces.

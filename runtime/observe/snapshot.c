@@ -229,7 +229,11 @@ dao_status_t dao_snapshot_write_json(const dao_snapshot_t *snapshot, dao_write_t
     for (size_t i = 0; i < snapshot->segment_count; i++) {
         put_segment(&writer, snapshot, i);
     }
-    put(&writer, "],\n \"device_traces\": []}\n");
+    put(&writer, "],\n \"device_traces\": [");
+    for (int32_t i = 0; i <= snapshot->place.index; i++) { /* as of a pickle: pickle_traces() */
+        put(&writer, i == 0 ? "[]" : ", []");
+    }
+    put(&writer, "]}\n");
     return writer.status == DAO_OK ? DAO_OK : dao_error_refused("dao_snapshot_write_json", writer.status);
 }
 

@@ -13,6 +13,7 @@
 
 static const dao_place_t host = {DAO_PLACE_KIND_CPU, 0};
 static const dao_place_t device_0 = {DAO_PLACE_KIND_DEVICE, 0};
+static const dao_place_t device_1 = {DAO_PLACE_KIND_DEVICE, 1};
 static const dao_place_t device_9 = {DAO_PLACE_KIND_DEVICE, 9};
 
 /* ---- helpers ---- */
@@ -271,7 +272,7 @@ static void a_snapshot_is_written_as_json(void)
         ", \"size\": 409600, \"requested_size\": 0, \"state\": \"inactive\", \"tag\": 0, \"frames\": []},\n"
         "    {\"address\": %" PRIu64 ", \"size\": 1587456, \"requested_size\": 1587456, \"state\": "
         "\"active_allocated\", \"tag\": 0, \"frames\": []}]}],\n"
-        " \"device_traces\": []}\n",
+        " \"device_traces\": [[]]}\n",
         (uint64_t)(uintptr_t)low, (uint64_t)(uintptr_t)low, (uint64_t)(uintptr_t)middle,
         (uint64_t)(uintptr_t)high);
     CU_ASSERT_TRUE_FATAL(length > 0 && (size_t)length < sizeof(expected));
@@ -286,6 +287,22 @@ static void a_snapshot_is_written_as_json(void)
     dao_snapshot_destroy(snapshot);
     give(device_0, low);
     give(device_0, high);
+}
+
+/* PyTorch's viewer stays blank where a device has no list. */
+static void a_snapshot_of_a_later_device_has_a_list_for_each_before(void)
+{
+    static const char end[] = "\"device_traces\": [[], []]}\n";
+    char bytes[4096];
+    void *block = take(device_1, 1000);
+    dao_snapshot_t *snapshot = snapshot_take(device_1);
+    text_t text = {.bytes = bytes, .room = sizeof(bytes)};
+    CU_ASSERT_EQUAL_FATAL(dao_snapshot_write_json(snapshot, text_append, &text), DAO_OK);
+    size_t length = strlen(bytes);
+    CU_ASSERT_TRUE_FATAL(length > strlen(end));
+    CU_ASSERT_STRING_EQUAL(bytes + length - strlen(end), end);
+    dao_snapshot_destroy(snapshot);
+    give(device_1, block);
 }
 
 static void wrong_arguments_of_snapshots_are_refused(void)
@@ -333,6 +350,8 @@ static CU_TestInfo snapshot_tests[] = {
     {"a snapshot has aligned blocks of a buddy", a_snapshot_has_aligned_blocks_of_a_buddy},
     {"a snapshot while others allocate is of one moment", a_snapshot_while_others_allocate_is_of_one_moment},
     {"a snapshot is written as JSON", a_snapshot_is_written_as_json},
+    {"a snapshot of a later device has a list for each before",
+     a_snapshot_of_a_later_device_has_a_list_for_each_before},
     {"wrong arguments of snapshots are refused", wrong_arguments_of_snapshots_are_refused},
 #if defined(DAO_FAULTS)
     {"a snapshot without memory changes nothing", a_snapshot_without_memory_changes_nothing},

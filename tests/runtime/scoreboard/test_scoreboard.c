@@ -324,6 +324,81 @@ static void streams_are_counted(void)
     watch_end();
 }
 
+/* ---- beside threads that work ---- */
+
+enum { WORKER_COUNT = 3, READ_ROUNDS = 3 };
+
+typedef struct worker {
+    dao_thread_t thread;
+    uint32_t tag;
+    uint64_t pair_count;
+    bool has_failed;
+} worker_t;
+
+static atomic_bool is_over;
+
+static bool pairs_make(uint32_t tag, dao_stream_t *stream, size_t size_bytes)
+{
+    dao_alloc_options_t options = {.tag = tag};
+    void *tagged = dao_alloc_with(device_1, size_bytes, &options), *plain = dao_alloc(host, size_bytes);
+    void *ordered = dao_alloc_async(device_1, size_bytes, stream);
+    return tagged != NULL && plain != NULL && ordered != NULL &&
+           dao_free_async(device_1, ordered, stream) == DAO_OK && dao_free(host, plain) == DAO_OK &&
+           dao_free(device_1, tagged) == DAO_OK;
+}
+
+static void *work(void *user)
+{
+    worker_t *worker = user;
+    dao_stream_t *stream = NULL;
+    dao_executor_t *executor = NULL;
+    dao_executor_config_t config = {.device_index = 1, .capacity_bytes = 1 * MIB};
+    for (uint64_t i = 0; i == 0 || (!atomic_load(&is_over) && !worker->has_failed); i++) {
+        worker->has_failed = dao_stream_create(1, &stream) != DAO_OK;
+        worker->has_failed = worker->has_failed || dao_executor_create(&config, &executor) != DAO_OK;
+        for (size_t k = 0; k < 100 && !worker->has_failed; k++) {
+            worker->has_failed = !pairs_make(worker->tag, stream, 1 + (i * 100 + k) * 7919 % 100000);
+            worker->pair_count += 3;
+        }
+        worker->has_failed = worker->has_failed || dao_executor_destroy(executor) != DAO_OK;
+        dao_stream_destroy(stream);
+    }
+    return NULL;
+}
+
+/* Places, tags, streams and executors come and go while rounds are written and read. */
+static void it_is_read_while_threads_work(void)
+{
+    worker_t workers[WORKER_COUNT] = {{.tag = 0}};
+    uint64_t pair_count = 0;
+    atomic_store(&is_over, false);
+    watch_begin();
+    for (size_t i = 0; i < WORKER_COUNT; i++) {
+        CU_ASSERT_EQUAL_FATAL(dao_tag_create(i == 0 ? "first worker" : "others", &workers[i].tag), DAO_OK);
+        CU_ASSERT_EQUAL_FATAL(dao_thread_start(&workers[i].thread, "test", work, &workers[i]), DAO_OK);
+    }
+    for (int i = 0; i < READ_ROUNDS; i++) {
+        round_next();
+        const dao_score_row_t *row = row_of(DAO_SCORE_KIND_PLACE, device_1, NULL);
+        CU_ASSERT_TRUE(row == NULL || row->of.place.stats.requested_bytes <= WORKER_COUNT * 3 * MIB);
+    }
+    atomic_store(&is_over, true);
+    for (size_t i = 0; i < WORKER_COUNT; i++) {
+        dao_thread_join(&workers[i].thread);
+        CU_ASSERT_FALSE(workers[i].has_failed);
+        pair_count += workers[i].pair_count;
+    }
+    round_next();
+    const dao_score_row_t *row = row_there(DAO_SCORE_KIND_PLACE, device_1, NULL);
+    CU_ASSERT_EQUAL(row->of.place.stats.requested_bytes, 0);
+    uint64_t alloc_count = row->of.place.stats.alloc_count;
+    alloc_count += row_there(DAO_SCORE_KIND_PLACE, host, NULL)->of.place.stats.alloc_count;
+    CU_ASSERT_TRUE(alloc_count >= pair_count);
+    CU_ASSERT_EQUAL(row_there(DAO_SCORE_KIND_TAG, device_1, "first worker")->of.tag.live_count, 0);
+    CU_ASSERT_PTR_NULL(row_of(DAO_SCORE_KIND_EXECUTOR, device_1, NULL));
+    watch_end();
+}
+
 static void nobody_else_can_write_it(void)
 {
     char path[64];
@@ -406,6 +481,7 @@ static CU_TestInfo watched_tests[] = {
     {"places and tags are shown", places_and_tags_are_shown},
     {"executors are shown while they live", executors_are_shown_while_they_live},
     {"streams are counted", streams_are_counted},
+    {"it is read while threads work", it_is_read_while_threads_work},
     {"nobody else can write it", nobody_else_can_write_it},
     {"a child keeps nothing of it", a_child_keeps_nothing_of_it},
     {"what is not asked for is not there", what_is_not_asked_for_is_not_there},
