@@ -73,6 +73,33 @@ for arguments in --help --version "help run" "run --help" info "info --json" "in
     grep -q "could not be written" "$folder/err" || fail "dao $arguments >&-: no message"
 done
 
+# Tables and sentences fit 80 columns where there is no terminal, and say all that they have to.
+cat >"$folder/names.dao" <<'END'
+dao-step 1
+tensor w1 4096000
+tensor a 3000000
+op one 100 module=encoder.0.mlp.linear_projection_of_all_that_there_is <w1 >a
+tensor w2 4096000
+tensor b 3000000
+op aten::_scaled_dot_product_flash_attention 200 module=encoder.0.self_attention <w2 <a >b -a
+tensor c 3000000
+op three 50 <b *w1 >c -b -c
+end
+END
+narrow() {
+    expect "$@"
+    wide=$(awk 'length > 80' "$folder/out")
+    [ -z "$wide" ] || fail "dao $*: wider than 80 columns: $wide"
+}
+narrow 0 "ratio" simulate "$folder/names.dao" --scheme all --capacity 80%
+narrow 0 "in encoder.0.self_attention" simulate "$folder/names.dao" --explain --capacity 80%
+narrow 3 "With swapping yes" fit "$folder/names.dao" --memory 12MB
+narrow 0 "policies: " plan "$folder/names.dao" --method bins
+narrow 0 "bins" plan "$folder/names.dao" --method all
+narrow 0 "written" report "$folder/names.dao" -o "$folder/names.html"
+narrow 0 "ratio" run "$folder/names.dao" --capacity 80%
+narrow 0 "step" replay "$trace/mobilenet_v2.4.events.csv"
+
 # Does it fit?
 expect 0 "Yes. Live peak 345.5 MiB; planned 345.6 MiB" fit "$trace" --memory 8GiB --reserve 600MiB
 expect 3 "No. Live peak 345.5 MiB" fit "$trace" --memory 200MiB
@@ -244,7 +271,7 @@ expect 1 "to copy in and out what each kernel uses" simulate "$gpt" --link-in 1B
 expect 0 "script-async" simulate "$small_step" --scheme all --host 1KB
 expect 1 'kernel "38th:clone" (number 38)' simulate "$trace" --scheme lru --host 1KB
 expect 1 "leave --host out" simulate "$small_step" --scheme async --host 1GB
-expect 0 "a tenth faster file by" simulate "$small_step" --scheme plan --explain --host 1KB --file-in 1GB/s
+expect 0 "faster file by" simulate "$small_step" --scheme plan --explain --host 1KB --file-in 1GB/s
 expect 0 '"buy":' simulate "$small_step" --scheme plan --explain --host 1KB --file-in 1GB/s --json
 has stalls
 has window_filled_by

@@ -7,6 +7,7 @@
 #include "tools/fit/torch_pool.h"
 #include "tools/options/complain.h"
 #include "tools/options/shared.h"
+#include "tools/print/lines.h"
 #include "tools/print/report.h"
 #include "tools/read/events/read_lifetimes.h"
 #include "tools/read/form/recognise.h"
@@ -312,7 +313,8 @@ static int report_answer(const settings_t *settings, const dao_step_trace_t *tra
     }
     dao_report_begin(&report, settings->is_json);
     if (!settings->is_json) {
-        (void)printf("%s\n\n", sentence);
+        dao_output_words(sentence, 0, 0);
+        (void)printf("\n");
     }
     dao_report_text(&report, "answer", NULL,
                     fits            ? "fits"

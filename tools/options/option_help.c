@@ -1,22 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a table of options says of itself: help for people, words for completion. */
-#define _GNU_SOURCE
 #include "tools/options/option_value.h"
+#include "tools/print/lines.h"
 
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
 enum {
     LEFT_BYTES = 64,
     HELP_BYTES = 512,
     HELP_COLUMN = 25,       /* where the help of options begins */
     PARAGRAPH_BYTES = 1024, /* of details; longer ones are cut */
-    COLUMNS_USUAL = 80,
-    COLUMNS_MIN = 40,       /* narrower terminals are taken for the usual one */
     FULL_LINE = 70,         /* a line of details of so many letters goes on in the next */
     NAMES_LENGTH_MAX = 120, /* longer lists of names stand in the details of the command */
 };
@@ -41,35 +37,6 @@ static size_t names_length(const dao_option_t *option)
 
 /* ---- lines ---- */
 
-/* Columns of the terminal; of anything else 80. */
-static size_t line_columns(void)
-{
-    struct winsize size = {0};
-    bool is_terminal = isatty(STDOUT_FILENO) == 1 && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0;
-    return is_terminal && size.ws_col >= COLUMNS_MIN ? size.ws_col : COLUMNS_USUAL;
-}
-
-/* Prints words in lines, of which the first begins at `column`; the others at `indent`. */
-static void print_words_from(const char *text, size_t column, size_t indent)
-{
-    size_t columns = line_columns();
-    bool is_first = true;
-    while (*text != '\0') {
-        size_t length = strcspn(text, " \n");
-        if (!is_first && column + 1 + length > columns) {
-            (void)printf("\n%*s", (int)indent, "");
-            column = indent;
-            is_first = true;
-        }
-        (void)printf("%s%.*s", is_first ? "" : " ", (int)length, text);
-        column += length + (is_first ? 0 : 1);
-        is_first = false;
-        text += length;
-        text += strspn(text, " \n");
-    }
-    (void)putchar('\n');
-}
-
 /* Returns where a paragraph of details ends: a line that is not full ends it, and so does one before a line
    that is indented, which is an item of a list. */
 static const char *end_of_paragraph(const char *text)
@@ -93,7 +60,7 @@ static void print_details(const char *text)
         (void)snprintf(paragraph, sizeof(paragraph), "%.*s", (int)(end - text - (ptrdiff_t)indent),
                        text + indent);
         (void)printf("%*s", (int)indent, "");
-        print_words_from(paragraph, indent, indent > 0 ? 2 * indent : 0);
+        dao_output_words(paragraph, indent, indent > 0 ? 2 * indent : 0);
         text = *end == '\n' ? end + 1 : end;
     }
 }
@@ -143,7 +110,7 @@ static void print_option(const dao_option_t *option)
     }
     add_range(option, text);
     int column = printf("  %-22s ", left);
-    print_words_from(text, column > 0 ? (size_t)column : 0, HELP_COLUMN);
+    dao_output_words(text, column > 0 ? (size_t)column : 0, HELP_COLUMN);
 }
 
 void dao_options_print_help(const dao_command_t *command)

@@ -66,10 +66,10 @@ static void add_json(dao_json_rows_t *json, const dao_plan_row_t *row)
 static void print_remark(const dao_plan_row_t *row)
 {
     if (row->unplaced_count > 0) {
-        (void)printf("  %zu do not fit (%" PRIu64 " bytes)", row->unplaced_count, row->unplaced_bytes);
+        (void)printf("\n  %zu do not fit (%" PRIu64 " bytes)", row->unplaced_count, row->unplaced_bytes);
     }
     if (row->plan != NULL && row->pool_count > 1) {
-        (void)printf("  pools:");
+        (void)printf("%spools:", row->unplaced_count > 0 ? "  " : "\n  ");
         for (uint32_t i = 0; i < row->pool_count; i++) {
             (void)printf(" %" PRIu64, dao_plan_pool_peak(row->plan, i));
         }
@@ -77,7 +77,7 @@ static void print_remark(const dao_plan_row_t *row)
     if (dao_plan_bin_policy_bytes(row->plan, 0) == 0) {
         return;
     }
-    (void)printf("  policies:");
+    (void)printf("\n  policies:");
     for (uint32_t i = 0; i < DAO_PLAN_BIN_POLICY_COUNT; i++) {
         (void)printf(" %" PRIu64, dao_plan_bin_policy_bytes(row->plan, i));
     }

@@ -4,6 +4,7 @@
 #include "tools/commands.h"
 #include "tools/model/step_problem.h"
 #include "tools/options/shared.h"
+#include "tools/print/lines.h"
 #include "tools/print/report.h"
 #include "tools/read/step/read_step.h"
 #include "tools/simulate/explain.h"
@@ -45,7 +46,10 @@ typedef struct settings {
 /* Time of a read or write of the file, on top of its bytes. */
 #define FILE_LATENCY_NS UINT64_C(100000)
 
-enum { SWEEP_MOST = 100, SWEEP_APART = 10, SWEEP_SIZES = 9, SWEEP_SIZE_BYTES = 40 };
+enum { SWEEP_MOST = 100, SWEEP_APART = 10, SWEEP_SIZES = 9, SWEEP_SIZE_BYTES = 40, SWEEP_INDENT = 4 };
+
+/* A terminal has room for the time of the first step as well. */
+enum { COLUMNS_WITH_FIRST = 91, HEAD_BYTES = 512 };
 
 /* A search for a capacity ends when it is known to this part of the peak. */
 #define SEARCH_PARTS 1000
@@ -239,7 +243,8 @@ typedef struct request {
     double slow_down;       /* 0: none is asked for */
     dao_swap_bound_t whole; /* the bound with memory for everything */
     dao_report_t list;
-    bool has_head; /* of the table */
+    bool has_head;  /* of the table */
+    bool has_first; /* the table has room for the first step */
 } request_t;
 
 /* Takes over what the options say; the table has checked it. */
@@ -320,14 +325,21 @@ static void report_head(request_t *request)
     char peak[DAO_UNITS_TEXT_BYTES];
     char smallest[DAO_UNITS_TEXT_BYTES];
     char compute[DAO_UNITS_TEXT_BYTES];
-    (void)printf("%s, batch %s: %u kernels of %s, peak %s, smallest capacity %s (kernel %u \"%.40s\")\n\n",
-                 request->trace->model, request->trace->batch, request->step.problem.kernel_count,
-                 dao_units_format_time(whole->compute_ns, compute),
-                 dao_units_format_bytes(whole->peak_bytes, peak),
-                 dao_units_format_bytes(whole->least_capacity_bytes, smallest), whole->least_capacity_kernel,
-                 dao_trace_operator_name(request->trace, whole->least_capacity_kernel));
-    (void)printf("%-16s %9s %12s %12s %12s %8s %12s %12s %12s\n", "scheme", "capacity", "MB", "step ms",
-                 "bound ms", "ratio", "first ms", "MB in", "MB out");
+    char head[HEAD_BYTES];
+    (void)snprintf(
+        head, sizeof(head),
+        "%s, batch %s: %u kernels of %s, peak %s, smallest capacity %s (kernel %u \"%.40s\")",
+        request->trace->model, request->trace->batch, request->step.problem.kernel_count,
+        dao_units_format_time(whole->compute_ns, compute), dao_units_format_bytes(whole->peak_bytes, peak),
+        dao_units_format_bytes(whole->least_capacity_bytes, smallest), whole->least_capacity_kernel,
+        dao_trace_operator_name(request->trace, whole->least_capacity_kernel));
+    dao_output_words(head, 0, 2);
+    request->has_first = dao_output_columns() >= COLUMNS_WITH_FIRST;
+    (void)printf("\n%-15s %7s %8s %10s %10s %6s", "scheme", "of peak", "MB", "step ms", "bound ms", "ratio");
+    if (request->has_first) {
+        (void)printf(" %10s", "first ms");
+    }
+    (void)printf(" %8s %8s\n", "MB in", "MB out");
     request->has_head = true;
 }
 
@@ -337,14 +349,16 @@ static void print_row(request_t *request, const row_t *row)
     if (!request->has_head) {
         report_head(request);
     }
-    (void)printf("%-16s %8.1f%% %12.1f %12.3f %12.3f %8.3f %12.3f %12.1f %12.1f\n", row->scheme->name,
+    (void)printf("%-15s %6.1f%% %8.1f %10.3f %10.3f %6.3f", row->scheme->name,
                  100 * fraction_of(request, row->run.capacity_bytes), (double)row->run.capacity_bytes / 1e6,
-                 seconds(simulation->step_ns) * 1e3, seconds(row->bound.step_ns) * 1e3, ratio_of(row),
-                 seconds(simulation->first_step_ns) * 1e3, (double)simulation->in_bytes / 1e6,
-                 (double)simulation->out_bytes / 1e6);
+                 seconds(simulation->step_ns) * 1e3, seconds(row->bound.step_ns) * 1e3, ratio_of(row));
+    if (request->has_first) {
+        (void)printf(" %10.3f", seconds(simulation->first_step_ns) * 1e3);
+    }
+    (void)printf(" %8.1f %8.1f\n", (double)simulation->in_bytes / 1e6, (double)simulation->out_bytes / 1e6);
     if (request->slow_down > 0) {
-        (void)printf(
-            "  the smallest capacity with which steps take at most %.3f times their kernels: here %.3f\n",
+        dao_output_say(
+            "the smallest capacity with which steps take at most %.3f times their kernels: here %.3f",
             request->slow_down, (double)simulation->step_ns / (double)simulation->compute_ns);
     }
     dao_output_flush();
@@ -371,10 +385,11 @@ static void put_row(const request_t *request, const row_t *row, dao_report_t *it
 /* Writes what runs again. */
 static void report_again(const row_t *row)
 {
-    (void)printf("  %" PRIu32 " kernels run again in %.3f ms, %.1f%% of a step; the bound counts copies and "
-                 "kernels that run again\n\n",
-                 row->run.again_count, (double)row->run.again_ns / 1e6,
-                 100 * (double)row->run.again_ns / (double)row->run.simulation.step_ns);
+    dao_output_say("%" PRIu32 " kernels run again in %.3f ms, %.1f%% of a step; the bound counts copies and "
+                   "kernels that run again",
+                   row->run.again_count, (double)row->run.again_ns / 1e6,
+                   100 * (double)row->run.again_ns / (double)row->run.simulation.step_ns);
+    (void)putchar('\n');
 }
 
 /* Tells of a row, and where its time goes if that is asked for and known. */
@@ -478,8 +493,13 @@ static dao_status_t find_capacity(const request_t *request, const dao_scheme_t *
 static void tell_left_out(const request_t *request, const dao_scheme_t *scheme, uint64_t capacity_bytes,
                           const char *reason)
 {
-    (void)fprintf(request->settings->is_json ? stderr : stdout, "%-16s %8.1f%% left out: %s\n", scheme->name,
-                  100 * fraction_of(request, capacity_bytes), reason);
+    double percent = 100 * fraction_of(request, capacity_bytes);
+    if (request->settings->is_json) {
+        (void)fprintf(stderr, "%-15s %6.1f%% left out: %s\n", scheme->name, percent, reason);
+        return;
+    }
+    int column = printf("%-15s %6.1f%% left out: ", scheme->name, percent);
+    dao_output_words(reason, column > 0 ? (size_t)column : 0, SWEEP_INDENT);
 }
 
 static bool is_refusal(dao_status_t status)

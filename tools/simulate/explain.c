@@ -9,6 +9,8 @@
    Last the file counts. What is left over is none of them: kernels and links wait for each other in turn. */
 #include "tools/simulate/explain.h"
 
+#include "tools/print/lines.h"
+
 #include "base/memory/host.h"
 #include "base/numbers/math.h"
 #include "base/report/error.h"
@@ -108,22 +110,29 @@ static double percent(uint64_t part, uint64_t whole)
     return whole == 0 ? 0 : 100 * (double)part / (double)whole;
 }
 
-enum { LABEL_BYTES = 48 };
+enum { LABEL_BYTES = 160, SHARE_BYTES = 48, STALL_INDENT = 9 };
 
-/* ` "name"` of a kernel; nothing where its name is its number. */
+/* `322 "addmm" in encoder.0` of a kernel: its number, its name, if that is another, and its module, if told.
+ */
 static const char *label(const dao_step_trace_t *trace, uint32_t kernel, char text[LABEL_BYTES])
 {
     const char *name = dao_trace_operator_name(trace, kernel);
-    char number[LABEL_BYTES];
-    (void)snprintf(number, sizeof(number), "%" PRIu32, kernel);
-    (void)snprintf(text, LABEL_BYTES, " \"%.40s\"", name);
-    return strcmp(name, number) == 0 ? "" : text;
+    size_t module = trace->operators[kernel].module_offset;
+    int length = snprintf(text, LABEL_BYTES, "%" PRIu32, kernel);
+    if (strcmp(name, text) != 0) {
+        length += snprintf(text + length, LABEL_BYTES - (size_t)length, " \"%.40s\"", name);
+    }
+    if (module != DAO_TRACE_NO_NAME) {
+        (void)snprintf(text + length, LABEL_BYTES - (size_t)length, " in %.80s",
+                       dao_trace_name(trace, module));
+    }
+    return text;
 }
 
 /* The part of a stall in which only the file was busy; nothing where it never was. */
-static const char *file_share(const dao_stall_t *stall, char text[LABEL_BYTES])
+static const char *file_share(const dao_stall_t *stall, char text[SHARE_BYTES])
 {
-    (void)snprintf(text, LABEL_BYTES, ", %.1f%% only the file", percent(stall->file_ns, stall->total_ns));
+    (void)snprintf(text, SHARE_BYTES, ", %.1f%% only the file", percent(stall->file_ns, stall->total_ns));
     return stall->file_ns == 0 ? "" : text;
 }
 
@@ -177,20 +186,23 @@ void dao_explain_stalls(dao_report_t *report, const dao_step_trace_t *trace, dao
 static void print_stalls(const dao_step_trace_t *trace, dao_stall_t *stalls, uint32_t count, uint64_t step_ns)
 {
     dao_stall_t sum = sum_of(stalls, count);
-    char share[LABEL_BYTES];
-    (void)printf(
-        "\n  no kernel runs in %.3f ms of the last step, %.1f%% of it: %.1f%% copies in, %.1f%% only "
-        "copies out%s\n",
-        (double)sum.total_ns / 1e6, percent(sum.total_ns, step_ns), percent(sum.in_ns, sum.total_ns),
-        percent(sum.out_ns, sum.total_ns), file_share(&sum, share));
+    char share[SHARE_BYTES];
+    (void)printf("\n");
+    dao_output_say("no kernel runs in %.3f ms of the last step, %.1f%% of it: %.1f%% copies in, %.1f%% only "
+                   "copies out%s",
+                   (double)sum.total_ns / 1e6, percent(sum.total_ns, step_ns),
+                   percent(sum.in_ns, sum.total_ns), percent(sum.out_ns, sum.total_ns),
+                   file_share(&sum, share));
     qsort(stalls, count, sizeof(*stalls), compare_stalls);
     for (uint32_t i = 0; i < count && i < WORST_COUNT && stalls[i].total_ns > 0; i++) {
         char name[LABEL_BYTES];
-        (void)printf("  %12.3f ms before kernel %-6" PRIu32 " %5.1f%% in, %5.1f%% only out%s %s\n",
-                     (double)stalls[i].total_ns / 1e6, stalls[i].kernel,
-                     percent(stalls[i].in_ns, stalls[i].total_ns),
-                     percent(stalls[i].out_ns, stalls[i].total_ns), file_share(&stalls[i], share),
-                     label(trace, stalls[i].kernel, name));
+        char before[LABEL_BYTES + SHARE_BYTES];
+        int column = printf("  %10.3f ms, %5.1f%% in, %5.1f%% only out", (double)stalls[i].total_ns / 1e6,
+                            percent(stalls[i].in_ns, stalls[i].total_ns),
+                            percent(stalls[i].out_ns, stalls[i].total_ns));
+        (void)snprintf(before, sizeof(before), "%s, before kernel %s", file_share(&stalls[i], share),
+                       label(trace, stalls[i].kernel, name));
+        dao_output_words(before, column > 0 ? (size_t)column : 0, STALL_INDENT);
     }
 }
 
@@ -214,17 +226,17 @@ static const char *binding_text(dao_swap_binding_t binding)
 static void print_window(const dao_step_trace_t *trace, const dao_swap_bound_t *bound, uint32_t kernel_count)
 {
     if (bound->window_kernel_count == 0) {
-        (void)printf("  bound: no window of kernels takes longer than they do themselves\n");
+        dao_output_say("bound: no window of kernels takes longer than they do themselves");
         return;
     }
     uint32_t last = (bound->window_first_kernel + bound->window_kernel_count - 1) % kernel_count;
     char first_name[LABEL_BYTES], last_name[LABEL_BYTES];
-    (void)printf("  bound: kernels %" PRIu32 "%s to %" PRIu32 "%s%s add %.3f ms to theirs: %s fill it\n",
-                 bound->window_first_kernel, label(trace, bound->window_first_kernel, first_name), last,
-                 label(trace, last, last_name), last < bound->window_first_kernel ? " of the next step" : "",
-                 (double)bound->window_added_ns / 1e6, binding_text(bound->window_binding));
-    (void)printf("  copies have to be queued %.3f ms ahead, up to %" PRIu32 " kernels\n",
-                 (double)bound->lookahead_ns / 1e6, bound->lookahead_kernels);
+    dao_output_say("bound: kernels %s to %s%s add %.3f ms to theirs: %s fill it",
+                   label(trace, bound->window_first_kernel, first_name), label(trace, last, last_name),
+                   last < bound->window_first_kernel ? " of the next step" : "",
+                   (double)bound->window_added_ns / 1e6, binding_text(bound->window_binding));
+    dao_output_say("copies have to be queued %.3f ms ahead, up to %" PRIu32 " kernels",
+                   (double)bound->lookahead_ns / 1e6, bound->lookahead_kernels);
 }
 
 /* ---- what to buy ---- */
@@ -289,12 +301,15 @@ static dao_status_t print_purchases(const dao_swap_problem_t *problem, const dao
     purchases_t found;
     dao_status_t status = find_purchases(problem, bound, &found);
     if (status == DAO_OK) {
-        (void)printf("  a tenth more memory lowers the bound by %.1f%%, a tenth faster link by %.1f%%",
-                     percent(found.memory_ns, bound->step_ns), percent(found.link_ns, bound->step_ns));
+        char file[SHARE_BYTES] = "";
         if (found.has_file) {
-            (void)printf(", a tenth faster file by %.1f%%", percent(found.file_ns, bound->step_ns));
+            (void)snprintf(file, sizeof(file), ", a tenth faster file by %.1f%%",
+                           percent(found.file_ns, bound->step_ns));
         }
-        (void)printf(": buy %s\n", found.advice);
+        dao_output_say(
+            "a tenth more memory lowers the bound by %.1f%%, a tenth faster link by %.1f%%%s: buy %s",
+            percent(found.memory_ns, bound->step_ns), percent(found.link_ns, bound->step_ns), file,
+            found.advice);
     }
     return status;
 }
