@@ -127,6 +127,7 @@ static void ring_write(ring_t *ring, const dao_noted_t *noted)
 
 void dao_events_note(dao_core_t *core, const dao_noted_t *noted)
 {
+    dao_recording_note(noted);
     core = core != NULL ? core : dao_core_started();
     ring_t *ring = core == NULL
                        ? NULL
@@ -152,6 +153,7 @@ void dao_events_note_alloc_now(dao_place_t place, const dao_block_request_t *req
         dao_annotate_alloc(place, address, request->size_bytes);
     }
     dao_events_note(NULL, &noted);
+    dao_recording_tell();
 }
 
 dao_freeing_t dao_events_free_begins_now(dao_allocator_t *allocator, dao_place_t place, const void *address)

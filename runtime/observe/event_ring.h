@@ -5,25 +5,16 @@
 
 #include "runtime/core/core.h"
 #include "runtime/observe/annotate.h"
+#include "runtime/recording/recording.h"
 
 #include <dao/observe.h>
 
 /* Number of places that record, in all of the process. */
 extern _Atomic uint32_t dao_events_on;
 
-/* What is to be noted. */
-typedef struct dao_noted {
-    dao_memory_event_kind_t kind;
-    dao_place_t place;
-    const void *address;
-    size_t size_bytes;
-    uint32_t tag;
-    uint32_t stream;
-    uint64_t ticks; /* when it happened, of dao_ticks() */
-} dao_noted_t;
-
-/* Writes an event, if its place records. `core` is NULL in a public call, which cannot be under way when the
-   core ends. A release of a handle can: it passes the core that it holds a reference to. Lock-free. */
+/* Writes an event to the recording, and to the ring of its place, if there are such. `core` is NULL in a
+   public call, which cannot be under way when the core ends. A release of a handle can: it passes the core
+   that it holds a reference to. Lock-free. */
 void dao_events_note(dao_core_t *core, const dao_noted_t *noted);
 
 /* Returns true if any place records. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names of files: %p is the process, %n counts from 1, %l is the place (device0). A snapshot is a pickle for
-   PyTorch's viewer. What goes wrong is logged: nobody has asked, who could be answered. */
+/* In the names of files %n counts from 1. A snapshot is a pickle for PyTorch's viewer. What goes wrong is
+ * logged: nobody has asked, who could be answered. */
 #include "runtime/observe/snapshot_file.h"
 
 #include "base/log.h"
@@ -8,6 +8,7 @@
 #include "base/threads/signal_flag.h"
 #include "base/threads/sync.h"
 #include "runtime/observe/snapshot.h"
+#include "runtime/recording/file_name.h"
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -17,11 +18,10 @@
 
 #define ON_OOM_PREFIX       "snapshot:"
 #define SIGNAL_FILE_DEFAULT "dao-%p-%n-%l.pickle"
-#define PATH_BYTES          4096
 
 static struct {
-    char refusal_file[PATH_BYTES]; /* "": nothing is written */
-    char signal_file[PATH_BYTES];
+    char refusal_file[DAO_FILE_NAME_BYTES]; /* "": nothing is written */
+    char signal_file[DAO_FILE_NAME_BYTES];
     int signal; /* 0: none */
     _Atomic uint32_t refusal_count;
     _Atomic uint32_t signal_count;
@@ -33,24 +33,6 @@ static const char *environment(const char *name)
 {
     const char *text = getenv(name);
     return text != NULL ? text : "";
-}
-
-/* Keeps the name of a file, each % of which is one that is known. */
-static dao_status_t file_keep(const char *variable, const char *text, char out_file[PATH_BYTES])
-{
-    bool is_right = text[0] != '\0' && strlen(text) < PATH_BYTES;
-    for (const char *at = strchr(text, '%'); at != NULL && is_right; at = strchr(at + 2, '%')) {
-        is_right = at[1] != '\0' && strchr("pnl%", at[1]) != NULL;
-    }
-    if (!is_right) {
-        return dao_error(
-            DAO_ERR_INVALID,
-            "%s: \"%.64s\" is no name of a file; %%p, %%n, %%l are the process, a number and the "
-            "place, %%%% is a %%",
-            variable, text);
-    }
-    (void)snprintf(out_file, PATH_BYTES, "%s", text);
-    return DAO_OK;
 }
 
 dao_status_t dao_snapshot_file_find(void)
@@ -67,7 +49,7 @@ dao_status_t dao_snapshot_file_find(void)
         return dao_error(DAO_ERR_INVALID, "DAO_ON_OOM is \"%.64s\"; write " ON_OOM_PREFIX "FILE", on_oom);
     }
     if (on_oom[0] != '\0') {
-        status = file_keep("DAO_ON_OOM", on_oom + prefix_length, settings.refusal_file);
+        status = dao_file_name_keep("DAO_ON_OOM", on_oom + prefix_length, "pnl", settings.refusal_file);
     }
     if (status == DAO_OK && signal[0] != '\0') {
         settings.signal = dao_signal_number(signal);
@@ -77,35 +59,13 @@ dao_status_t dao_snapshot_file_find(void)
                              "WINCH",
                              signal);
         }
-        status = file_keep("DAO_SNAPSHOT_FILE", file[0] != '\0' ? file : SIGNAL_FILE_DEFAULT,
-                           settings.signal_file);
+        status = dao_file_name_keep("DAO_SNAPSHOT_FILE", file[0] != '\0' ? file : SIGNAL_FILE_DEFAULT, "pnl",
+                                    settings.signal_file);
     }
     return status;
 }
 
 /* ---- writing ---- */
-
-/* Puts the name of a file together. Returns false if it is too long. */
-static bool path_make(const char *file, dao_place_t place, uint32_t number, char out_path[PATH_BYTES])
-{
-    char place_text[DAO_PLACE_TEXT_BYTES], text[DAO_PLACE_TEXT_BYTES];
-    const char *colon = strchr(dao_place_format(place, place_text), ':');
-    int kind_length = (int)(colon != NULL ? (size_t)(colon - place_text) : strlen(place_text));
-    size_t length = 0;
-    for (const char *at = file; *at != '\0' && length < PATH_BYTES; at++) {
-        (void)snprintf(text, sizeof(text), "%c", *at);
-        if (*at == '%') {
-            at++;
-            (void)(*at == 'p'   ? snprintf(text, sizeof(text), "%d", dao_process_self())
-                   : *at == 'n' ? snprintf(text, sizeof(text), "%u", number)
-                   : *at == 'l' ? snprintf(text, sizeof(text), "%.*s%s", kind_length, place_text,
-                                           colon != NULL ? colon + 1 : "")
-                                : snprintf(text, sizeof(text), "%%"));
-        }
-        length += (size_t)snprintf(out_path + length, PATH_BYTES - length, "%s", text);
-    }
-    return length < PATH_BYTES;
-}
 
 static dao_status_t put(const char *bytes, size_t count, void *user)
 {
@@ -135,9 +95,9 @@ static dao_status_t snapshot_write(dao_place_t place, dao_allocator_t *allocator
 /* Writes a snapshot and logs what became of it. The log's callback may call the library. */
 static void snapshot_log(dao_place_t place, dao_allocator_t *allocator, const char *file, uint32_t number)
 {
-    char path[PATH_BYTES], text[DAO_PLACE_TEXT_BYTES];
+    char path[DAO_FILE_NAME_BYTES], text[DAO_PLACE_TEXT_BYTES];
     (void)dao_place_format(place, text);
-    dao_status_t status = path_make(file, place, number, path)
+    dao_status_t status = dao_file_name_make(file, place, number, path)
                               ? snapshot_write(place, allocator, path)
                               : dao_error(DAO_ERR_INVALID, "the name of its file is too long");
     if (status == DAO_OK) {

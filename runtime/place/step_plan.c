@@ -6,6 +6,7 @@
 #include "allocators/step_plan/planned.h"
 #include "base/report/callback.h"
 #include "base/report/error.h"
+#include "runtime/observe/event_ring.h"
 #include "runtime/place/lookup.h"
 #include "runtime/start/step_plan_settings.h"
 
@@ -44,6 +45,9 @@ dao_status_t dao_step_begin(dao_place_t place)
 {
     dao_allocator_t *planned;
     dao_status_t status = find(place, &planned);
+    if (status == DAO_OK && dao_events_are_on()) {
+        dao_recording_note_step(place);
+    }
     return status == DAO_OK && planned != NULL ? dao_planned_begin(planned) : status;
 }
 

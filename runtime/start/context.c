@@ -32,6 +32,7 @@
 #include "runtime/observe/event_ring.h"
 #include "runtime/observe/watch.h"
 #include "runtime/own/own_device.h"
+#include "runtime/recording/recording.h"
 #include "runtime/scoreboard/scoreboard_thread.h"
 #include "runtime/start/device_start.h"
 #include "runtime/start/hardening.h"
@@ -127,6 +128,7 @@ static void after_fork_in_child(void)
         started_clear();
     }
     dao_core_note_fork();
+    dao_recording_forked();
     dao_scoreboard_forked();
     unlock();
 }
@@ -249,12 +251,18 @@ static dao_status_t start(const dao_config_t *config, const dao_backend_ops_t *o
     if (!atomic_exchange(&has_seen_environment, true)) {
         dao_environment_check(environ);
     }
-    bool observes = false, is_watched = false;
-    status = dao_annotate_find(&observes);
+    bool annotates = false, records = false, is_watched = false;
+    status = dao_annotate_find(&annotates);
+    if (status == DAO_OK) {
+        status = dao_recording_find(&records);
+    }
     if (status == DAO_OK) {
         status = dao_scoreboard_find(&is_watched);
     }
-    if (observes) {
+    if (annotates) {
+        dao_events_observe();
+    }
+    if (records) {
         dao_events_observe();
     }
     if (status == DAO_OK) {

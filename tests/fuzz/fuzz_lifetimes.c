@@ -12,6 +12,13 @@
 
 #include <string.h>
 
+static const char umpire_make[] =
+    "{\"category\": \"operation\", \"name\": \"make_memory_resource\", \"string_args\": "
+    "{\"allocator_ref\": \"0x1\"}, \"tags\": {\"allocator_name\": \"HOST\"}, \"timestamp\": 1}";
+static const char umpire_allocate[] =
+    "{\"category\": \"operation\", \"name\": \"allocate\", \"numeric_args\": {\"size\": 8}, "
+    "\"string_args\": {\"allocator_ref\": \"0x1\", \"pointer\": \"0x40\"}}";
+
 static const char *const words[] = {
     "id,lower,upper,size",
     "id,lower,upper,size,alignment,offset,gaps",
@@ -69,6 +76,14 @@ static const char *const words[] = {
     "[1, 2, 0, 4, 4, \"cuda:0\"]",
     "], \"outputs\": [",
     "]}]}",
+    "time_ns,event,place,address,bytes,tag,stream",
+    "7,alloc,cpu,0x40,16,a,0",
+    "3,free,cpu,0x40,16,,0",
+    "\"Kind\",\"Operation\",\"Agent_Id\",\"Allocation_Size\",\"Address\"",
+    "M,MEMORY_ALLOCATION_ALLOCATE,Agent 0,8,0x40",
+    "M,MEMORY_ALLOCATION_FREE,,0,0x40",
+    umpire_make,
+    umpire_allocate,
     NULL,
 };
 

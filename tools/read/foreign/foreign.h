@@ -22,6 +22,9 @@ DAO_NODISCARD dao_status_t dao_read_memory_timeline(const char *path, dao_life_l
 DAO_NODISCARD dao_status_t dao_read_rmm(const char *path, dao_life_log_t *log);
 DAO_NODISCARD dao_status_t dao_read_rocprof(const char *path, dao_life_log_t *log);
 
+/* read_recording.c: what libdao writes with DAO_RECORD=FILE. */
+DAO_NODISCARD dao_status_t dao_read_recording(const char *path, dao_life_log_t *log);
+
 /* read_umpire.c: the lines of UMPIRE_REPLAY=On. */
 DAO_NODISCARD dao_status_t dao_read_umpire(const char *path, dao_life_log_t *log);
 

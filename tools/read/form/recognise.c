@@ -41,6 +41,7 @@ static const struct {
     [DAO_FILE_FORM_RMM] = {"a log of RMM", false},
     [DAO_FILE_FORM_UMPIRE] = {"a replay file of Umpire", false},
     [DAO_FILE_FORM_ROCPROF] = {"a memory allocation trace of rocprofv3", false},
+    [DAO_FILE_FORM_RECORDING] = {"what a process did with its memory", false},
 };
 
 const char *dao_file_form_name(dao_file_form_t form)
@@ -270,6 +271,7 @@ static const struct {
 } headers[] = {
     {{"Action", "Pointer", "Size", "Stream"}, {.form = DAO_FILE_FORM_RMM}},
     {{"Kind", "Operation", "Agent_Id", "Allocation_Size"}, {.form = DAO_FILE_FORM_ROCPROF}},
+    {{"time_ns", "event", "place", "address"}, {.form = DAO_FILE_FORM_RECORDING}},
     {{"time_ns", NULL}, {.form = DAO_FILE_FORM_EVENTS}},
     {{"TIMESTAMP", "ContextTokens", "GeneratedTokens", NULL},
      {.form = REFUSED, .refusal = "a trace of inference requests, of Azure; " ASK_FOR_LIFETIMES}},

@@ -23,6 +23,7 @@ typedef enum dao_file_form {
     DAO_FILE_FORM_RMM,
     DAO_FILE_FORM_UMPIRE,
     DAO_FILE_FORM_ROCPROF,
+    DAO_FILE_FORM_RECORDING, /* of DAO_RECORD */
     DAO_FILE_FORM_COUNT,
 } dao_file_form_t;
 

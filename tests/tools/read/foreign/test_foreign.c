@@ -32,6 +32,8 @@ enum { TEXT_BYTES = 2048 };
 #define RMM     "Thread,Time,Action,Pointer,Size,Stream\n"
 #define ROCPROF "\"Kind\",\"Operation\",\"Agent_Id\",\"Allocation_Size\",\"Address\"\n"
 
+#define RECORDING "time_ns,event,place,address,bytes,tag,stream\n"
+
 #define UMPIRE_MAKE                                                                                          \
     "{\"category\": \"operation\", \"name\": \"make_memory_resource\", \"string_args\": "                    \
     "{\"allocator_ref\": \"0x1\"}, \"tags\": {\"allocator_name\": \"HOST\"}, \"timestamp\": 1}\n"            \
@@ -95,6 +97,11 @@ static const foreign_case_t cases[] = {
                          UMPIRE("reallocate",
                                 "\"string_args\": {\"allocator_ref\": \"0x2\", \"new_ptr\": \"0xb0\"}"),
      DAO_FILE_FORM_UMPIRE, "1-3 128, 2-4 64, 5-6 80", "3/1/0/0/0/0/0/0 0 192"},
+    /* a free whose line came late, another place at the same address, and a line that was cut off */
+    {RECORDING "10,alloc,device:0,0x700,1024,\"a,b\",0\n20,refused,device:0,0x0,4096,,0\n"
+               "15,alloc,cpu,0x700,8,,0\n40,alloc,device:0,0x700,512,a,1\n30,free,device:0,0x700,1024,,0\n"
+               "35,step,device:0,0x0,0,,0\n50,trim,device:0,0x0,64,,0\n60,free,device:0,0x7",
+     DAO_FILE_FORM_RECORDING, "1-2 1024, 3-4 512", "2/1/0/0/0/0/1/1 0 1024"},
 };
 
 static dao_status_t read_text(const char *text, dao_life_log_t *out_log)

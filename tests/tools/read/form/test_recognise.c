@@ -24,6 +24,7 @@ static void forms_are_told_by_content(void)
         {BYTES("17 0 568 29503488\n"), DAO_FILE_FORM_LIFETIMES},
         {BYTES(" \n{\"a\": {\"size\": 1, \"alloc\": 1}}"), DAO_FILE_FORM_OBJECT},
         {BYTES("time_ns,event,id,bytes,op\n"), DAO_FILE_FORM_EVENTS},
+        {BYTES("time_ns,event,place,address,bytes,tag,stream\n"), DAO_FILE_FORM_RECORDING},
         {BYTES("\x80\x02}."), DAO_FILE_FORM_SNAPSHOT},
         {BYTES("\x80\x05\x95"), DAO_FILE_FORM_SNAPSHOT},
         {BYTES("{\"host\": {}, \"device_traces\": []}"), DAO_FILE_FORM_SNAPSHOT},

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The recording of DAO_RECORD: every allocation and free of all places is a whole line of its own, whichever
+   thread made it; a forked child writes nothing; what cannot be written is logged once. The suite's one
+   recording lasts as long as its process, as every one does. */
+#define _GNU_SOURCE
+#include <dao/dao.h>
+
+#include "base/threads/sync.h"
+#include "tests/support/suite.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define HEADER       "time_ns,event,place,address,bytes,tag,stream\n"
+#define THREAD_COUNT 4
+#define PAIR_COUNT   200
+#define LINE_BYTES   512
+
+static const dao_place_t device = {DAO_PLACE_KIND_DEVICE, 0}, pinned_place = {DAO_PLACE_KIND_PINNED, 0};
+static char name[256];
+static int log_count;
+
+static void log_line(dao_log_level_t level, const char *message, void *user)
+{
+    (void)level;
+    (void)user;
+    log_count += strstr(message, "record") != NULL;
+}
+
+static dao_status_t library_start(void)
+{
+    dao_config_t config = {.cpu = {.device_count = 1, .device_bytes = 64 * MIB}, .log_callback = log_line};
+    log_count = 0;
+    return dao_init(&config);
+}
+
+/* What the file has. */
+typedef struct seen {
+    size_t line_count, alloc_count, free_count, refused_count, step_count;
+    bool is_whole; /* each line has seven fields */
+    uint64_t live_bytes;
+    char last[LINE_BYTES];
+} seen_t;
+
+static size_t comma_count(const char *line)
+{
+    size_t count = 0;
+    bool is_quoted = false;
+    for (; *line != '\0'; line++) {
+        is_quoted = is_quoted != (*line == '"');
+        count += *line == ',' && !is_quoted;
+    }
+    return count;
+}
+
+static seen_t look(void)
+{
+    seen_t seen = {.is_whole = true};
+    char line[LINE_BYTES], event[16];
+    FILE *file = fopen(dao_test_path, "re");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(file);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(fgets(line, sizeof(line), file));
+    CU_ASSERT_STRING_EQUAL(line, HEADER);
+    while (fgets(line, sizeof(line), file) != NULL) {
+        uint64_t time_ns, size_bytes = 0;
+        bool is_event =
+            sscanf(line, "%" SCNu64 ",%15[a-z],%*[^,],%*[^,],%" SCNu64, &time_ns, event, &size_bytes) == 3;
+        seen.is_whole = seen.is_whole && is_event && comma_count(line) == 6 && strchr(line, '\n') != NULL;
+        bool is_alloc = strcmp(event, "alloc") == 0, is_free = strcmp(event, "free") == 0;
+        seen.alloc_count += is_alloc;
+        seen.free_count += is_free;
+        seen.refused_count += strcmp(event, "refused") == 0;
+        seen.step_count += strcmp(event, "step") == 0;
+        seen.live_bytes += is_alloc ? size_bytes : is_free ? -size_bytes : 0;
+        seen.line_count++;
+        (void)snprintf(seen.last, sizeof(seen.last), "%s", line);
+    }
+    (void)fclose(file);
+    return seen;
+}
+
+static void a_file_that_cannot_be_had_is_logged(void)
+{
+    (void)snprintf(name, sizeof(name), "%s/none/x", dao_test_path);
+    CU_ASSERT_EQUAL(setenv("DAO_RECORD", name, 1), 0);
+    CU_ASSERT_EQUAL_FATAL(library_start(), DAO_OK);
+    CU_ASSERT_EQUAL(log_count, 1);
+    CU_ASSERT_EQUAL(dao_free(device, dao_alloc(device, MIB)), DAO_OK);
+    CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
+    CU_ASSERT_EQUAL(setenv("DAO_RECORD", "a%l", 1), 0);
+    CU_ASSERT_EQUAL(library_start(), DAO_ERR_INVALID);
+    CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "DAO_RECORD"));
+}
+
+/* A full device takes the first bytes of nothing: the header fails. */
+static void a_full_disk_is_logged(void)
+{
+    CU_ASSERT_EQUAL(setenv("DAO_RECORD", "/dev/full", 1), 0);
+    CU_ASSERT_EQUAL_FATAL(library_start(), DAO_OK);
+    CU_ASSERT_EQUAL(log_count, 1);
+    CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
+}
+
+static void every_place_is_in_the_file(void)
+{
+    uint32_t tag = 0;
+    CU_ASSERT_EQUAL(setenv("DAO_RECORD", dao_test_path, 1), 0);
+    CU_ASSERT_EQUAL_FATAL(library_start(), DAO_OK);
+    CU_ASSERT_EQUAL(dao_tag_create("a,\"b\"", &tag), DAO_OK);
+    dao_tag_t before = dao_tag_set_current(tag);
+    void *block = dao_alloc(device, 1000);
+    (void)dao_tag_set_current(before);
+    seen_t seen = look();
+    CU_ASSERT_PTR_NOT_NULL(strstr(seen.last, ",alloc,device:0,0x"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(seen.last, ",1000,\"a,\"\"b\"\"\",0\n"));
+    void *host = dao_alloc(dao_cpu_place(), 77), *pinned = dao_alloc(pinned_place, 5);
+    CU_ASSERT_PTR_NULL(dao_alloc(device, 512 * MIB));
+    CU_ASSERT_EQUAL(dao_step_begin(device), DAO_OK);
+    seen = look();
+    CU_ASSERT_EQUAL(seen.alloc_count, 3);
+    CU_ASSERT_EQUAL(seen.refused_count, 1);
+    CU_ASSERT_EQUAL(seen.step_count, 1);
+    CU_ASSERT_EQUAL(seen.live_bytes, 1082);
+    CU_ASSERT_EQUAL(dao_free(device, block), DAO_OK);
+    CU_ASSERT_EQUAL(dao_free(dao_cpu_place(), host), DAO_OK);
+    CU_ASSERT_EQUAL(dao_free(pinned_place, pinned), DAO_OK);
+    seen = look();
+    CU_ASSERT_EQUAL(seen.free_count, 3);
+    CU_ASSERT_EQUAL(seen.live_bytes, 0);
+    CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
+}
+
+static void *allocate(void *user)
+{
+    (void)user;
+    for (size_t i = 0; i < PAIR_COUNT; i++) {
+        dao_place_t place = i % 2 == 0 ? device : dao_place_of(dao_cpu_place());
+        void *block = dao_alloc(place, 64 + i * 100);
+        if (block == NULL || dao_free(place, block) != DAO_OK) {
+            return (void *)&log_count; /* anything but NULL */
+        }
+    }
+    return NULL;
+}
+
+static void lines_of_threads_stay_whole(void)
+{
+    dao_thread_t threads[THREAD_COUNT];
+    CU_ASSERT_EQUAL_FATAL(library_start(), DAO_OK);
+    seen_t before = look();
+    for (size_t i = 0; i < THREAD_COUNT; i++) {
+        CU_ASSERT_EQUAL_FATAL(dao_thread_start(&threads[i], "test", allocate, NULL), DAO_OK);
+    }
+    for (size_t i = 0; i < THREAD_COUNT; i++) {
+        dao_thread_join(&threads[i]);
+    }
+    seen_t after = look();
+    CU_ASSERT(after.is_whole);
+    CU_ASSERT_EQUAL(after.alloc_count - before.alloc_count, THREAD_COUNT * PAIR_COUNT);
+    CU_ASSERT_EQUAL(after.free_count - before.free_count, THREAD_COUNT * PAIR_COUNT);
+    CU_ASSERT_EQUAL(after.live_bytes, 0);
+    CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
+}
+
+/* A child cannot allocate, and what it inherits is not its own. */
+static void a_child_writes_nothing(void)
+{
+    int how = 0;
+    CU_ASSERT_EQUAL_FATAL(library_start(), DAO_OK);
+    dao_memory_t *memory = NULL;
+    CU_ASSERT_EQUAL_FATAL(dao_memory_create(device, MIB, NULL, &memory), DAO_OK);
+    seen_t before = look();
+    pid_t child = fork();
+    if (child == 0) {
+        bool is_refused = dao_alloc(device, MIB) == NULL;
+        (void)dao_memory_release(memory);
+        _exit(is_refused ? 0 : 1);
+    }
+    CU_ASSERT_EQUAL(waitpid(child, &how, 0), child);
+    CU_ASSERT(WIFEXITED(how) && WEXITSTATUS(how) == 0);
+    CU_ASSERT_EQUAL(look().line_count, before.line_count);
+    dao_memory_release(memory);
+    CU_ASSERT_EQUAL(dao_finalize(), DAO_OK); /* it may be freed now */
+    CU_ASSERT_EQUAL(look().line_count, before.line_count + 1);
+    CU_ASSERT_EQUAL(look().live_bytes, 0);
+}
+
+/* The last case: the recording has ended then. */
+static void a_file_that_cannot_grow_ends_the_recording(void)
+{
+    struct rlimit before, full;
+    CU_ASSERT_EQUAL_FATAL(library_start(), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(getrlimit(RLIMIT_FSIZE, &before), 0);
+    full = (struct rlimit){.rlim_cur = 1, .rlim_max = before.rlim_max};
+    CU_ASSERT_EQUAL_FATAL(setrlimit(RLIMIT_FSIZE, &full), 0);
+    (void)signal(SIGXFSZ, SIG_IGN);
+    seen_t seen = look();
+    void *blocks[3];
+    for (size_t i = 0; i < 3; i++) {
+        blocks[i] = dao_alloc(device, MIB);
+    }
+    (void)setrlimit(RLIMIT_FSIZE, &before);
+    (void)signal(SIGXFSZ, SIG_DFL);
+    for (size_t i = 0; i < 3; i++) {
+        CU_ASSERT_EQUAL(dao_free(device, blocks[i]), DAO_OK);
+    }
+    CU_ASSERT_EQUAL(log_count, 1);
+    CU_ASSERT_EQUAL(look().line_count, seen.line_count);
+    CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
+}
+
+static CU_TestInfo tests[] = {
+    {"a file that cannot be had is logged", a_file_that_cannot_be_had_is_logged},
+    {"a full disk is logged", a_full_disk_is_logged},
+    {"every place is in the file", every_place_is_in_the_file},
+    {"lines of threads stay whole", lines_of_threads_stay_whole},
+    {"a child writes nothing", a_child_writes_nothing},
+    {"a file that cannot grow ends the recording", a_file_that_cannot_grow_ends_the_recording},
+    CU_TEST_INFO_NULL};
+
+int main(void)
+{
+    CU_SuiteInfo suites[] = {{"recording", dao_test_path_begin, dao_test_path_end, NULL, NULL, tests},
+                             CU_SUITE_INFO_NULL};
+    return dao_suite_run(suites);
+}
