@@ -8,6 +8,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+enum { LESS_PART = 256 }; /* of the memory is tried without first, then without twice as much each time */
+
 struct dao_recompute_plan {
     dao_recompute_draft_t draft;
     dao_recompute_step_t step;
@@ -139,10 +141,13 @@ static dao_status_t try_kept(maker_t *maker, dao_recompute_search_t *search)
     return status;
 }
 
-static dao_status_t try_search(maker_t *maker, bool is_alone)
+/* Searches for runs as if there were so much memory, and plans what is best for what there is. */
+static dao_status_t try_search(maker_t *maker, bool is_alone, uint64_t capacity_bytes, bool *out_is_found)
 {
     dao_swap_problem_t exact = *maker->problem;
     exact.page_bytes = 0;
+    exact.capacity_bytes = capacity_bytes;
+    *out_is_found = false;
     dao_swap_step_t step;
     dao_recompute_search_t search;
     dao_status_t status = dao_swap_step_init(&step, &exact);
@@ -156,10 +161,26 @@ static dao_status_t try_search(maker_t *maker, bool is_alone)
             maker->config->try_count != 0 ? maker->config->try_count : DAO_RECOMPUTE_TRIES_DEFAULT;
         search.least_ns = step.time_before[step.kernel_count];
         dao_recompute_search_run(&search);
+        *out_is_found = search.kept[0].bound_ns != UINT64_MAX;
         status = try_kept(maker, &search);
     }
     dao_recompute_search_finish(&search);
     dao_swap_step_finish(&step);
+    return status;
+}
+
+/* Runs alone are searched for by live bytes; where no addresses are found for what just fits, what fits
+   less and less is tried, down to half. */
+static dao_status_t try_alone(maker_t *maker)
+{
+    uint64_t capacity_bytes = maker->problem->capacity_bytes;
+    bool is_found = true;
+    dao_status_t status = try_search(maker, true, capacity_bytes, &is_found);
+    for (uint64_t less = capacity_bytes / LESS_PART;
+         status == DAO_OK && maker->best == NULL && is_found && less <= capacity_bytes / 2; less *= 2) {
+        status = try_search(maker, true, capacity_bytes - less, &is_found);
+        is_found = is_found && less != 0;
+    }
     return status;
 }
 
@@ -179,9 +200,10 @@ dao_status_t dao_recompute_plan_make(const dao_swap_problem_t *problem, const da
         dao_swap_step_finish(&step);
         status = try_plain(&maker);
     }
-    status = status == DAO_OK ? try_search(&maker, true) : status;
+    status = status == DAO_OK ? try_alone(&maker) : status;
     if (status == DAO_OK && config->mode == DAO_RECOMPUTE_MODE_HYBRID) {
-        status = try_search(&maker, false);
+        bool is_found;
+        status = try_search(&maker, false, problem->capacity_bytes, &is_found);
     }
     if (status == DAO_OK && maker.best == NULL) {
         status = dao_error(DAO_ERR_LIMIT,

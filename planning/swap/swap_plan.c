@@ -153,8 +153,31 @@ static dao_status_t better_placed(const dao_swap_problem_t *problem, uint64_t pa
     return status;
 }
 
-/* Pages come first, as a plan with them takes little more than its copies; static addresses are then looked
-   for only as long as they may be better. */
+/* Says whether all that is alive at once has room, not in whole pages. */
+static dao_status_t find_room(const dao_swap_problem_t *problem, bool *out_has_room)
+{
+    dao_swap_problem_t exact = *problem;
+    exact.page_bytes = 0;
+    dao_swap_step_t step;
+    dao_status_t status = dao_swap_step_init(&step, &exact);
+    if (status == DAO_OK) {
+        *out_has_room = true;
+        for (uint32_t k = 0; k < step.kernel_count; k++) {
+            *out_has_room = *out_has_room && step.live_bytes[k] <= problem->capacity_bytes;
+        }
+        dao_swap_step_finish(&step);
+    }
+    return status;
+}
+
+static bool moves_nothing(const dao_swap_plan_t *plan)
+{
+    return plan->program.schedule.in_bytes == 0 && plan->program.schedule.out_bytes == 0;
+}
+
+/* Static addresses come first where all has room, as whole pages may not have it. Else pages do, as a plan
+   with them takes little more than its copies; static addresses are then looked for only as long as they may
+   be better. */
 static dao_status_t best_plan(const dao_swap_problem_t *problem, const dao_swap_plan_config_t *config,
                               dao_swap_plan_t **plan)
 {
@@ -163,7 +186,15 @@ static dao_status_t best_plan(const dao_swap_problem_t *problem, const dao_swap_
                                 .time_end_ns = config->time_limit_ns != 0
                                                    ? dao_add_capped(dao_clock_ns(), config->time_limit_ns)
                                                    : UINT64_MAX};
+    bool has_room = false;
     dao_status_t status = DAO_OK;
+    if (problem->page_bytes != 0 && config->addresses == DAO_SWAP_ADDRESSES_BEST) {
+        status = find_room(problem, &has_room);
+        status = status == DAO_OK && has_room ? better_placed(problem, 0, config, &cancel, plan) : status;
+        if (status != DAO_OK || (has_room && moves_nothing(*plan))) {
+            return status;
+        }
+    }
     if (problem->page_bytes != 0 && config->addresses != DAO_SWAP_ADDRESSES_STATIC) {
         status = better_placed(problem, problem->page_bytes, config, &cancel, plan);
         bool is_final = config->addresses == DAO_SWAP_ADDRESSES_PAGES || status == DAO_ERR_STOPPED ||
@@ -172,7 +203,7 @@ static dao_status_t best_plan(const dao_swap_problem_t *problem, const dao_swap_
             return status;
         }
     }
-    return better_placed(problem, 0, config, &cancel, plan);
+    return has_room ? status : better_placed(problem, 0, config, &cancel, plan);
 }
 
 static dao_status_t check_config(const dao_swap_problem_t *problem, const dao_swap_plan_config_t *config)

@@ -158,6 +158,29 @@ static void a_chain_is_cut_into_segments(void)
     dao_recompute_plan_destroy(plan);
 }
 
+/* Where no addresses are found for what just fits in bytes, more is made again than bytes ask for. */
+static void runs_alone_are_found_where_bytes_just_fit(void)
+{
+    uint64_t random = dao_test_seed("just fits", 20261123);
+    int with_runs = 0;
+    for (int round = 0; round < 60; round++) {
+        draw_layers(&random);
+        let_repeat(NULL);
+        box.problem.host.in_bytes_per_second = NS_PER_S;
+        dao_swap_bound_t whole = {0};
+        CU_ASSERT_EQUAL_FATAL(dao_swap_find_bound(&box.problem, &whole), DAO_OK);
+        box.problem.capacity_bytes = whole.peak_bytes;
+        dao_recompute_plan_t *plan = plan_of(DAO_RECOMPUTE_MODE_ONLY);
+        if (plan != NULL) {
+            check_plan(plan, &random);
+            with_runs += dao_recompute_plan_step(plan)->again_count > 0;
+            dao_recompute_plan_destroy(plan);
+        }
+    }
+    printf("%d with repeated runs\n", with_runs);
+    CU_ASSERT(with_runs > 10);
+}
+
 /* A content that two kernels made, the second in place, is made again by both. */
 static void a_change_in_place_is_made_from_the_start(void)
 {
@@ -321,6 +344,7 @@ static void no_host_memory_is_answered(void)
 static CU_TestInfo tests[] = {
     {"every run reads what the first one did", every_run_reads_what_the_first_one_did},
     {"a chain is cut into segments", a_chain_is_cut_into_segments},
+    {"runs alone are found where bytes just fit", runs_alone_are_found_where_bytes_just_fit},
     {"a change in place is made from the start", a_change_in_place_is_made_from_the_start},
     {"what has been written since is not read again", what_has_been_written_since_is_not_read_again},
     {"the check finds what is wrong", the_check_finds_what_is_wrong},

@@ -258,6 +258,23 @@ static void what_fits_is_not_moved(void)
     dao_swap_plan_destroy(plan);
 }
 
+/* Whole pages take more than the tensors in them. */
+static void what_fits_but_for_pages_is_not_moved(void)
+{
+    enum { LAYERS = 12, SIZE = 1000, PAGE = 512 };
+    uint64_t least, peak;
+    swap_step_chain(&box, LAYERS, SIZE, 10);
+    box.problem.host.in_bytes_per_second = NS_PER_S;
+    measure(&least, &peak);
+    box.problem.page_bytes = PAGE;
+    box.problem.capacity_bytes = peak;
+    dao_swap_plan_t *plan = NULL;
+    CU_ASSERT_EQUAL_FATAL(dao_swap_plan_make(&box.problem, NULL, &plan), DAO_OK);
+    CU_ASSERT_EQUAL(dao_swap_plan_schedule(plan)->in_bytes, 0);
+    CU_ASSERT_EQUAL(dao_swap_plan_schedule(plan)->out_bytes, 0);
+    dao_swap_plan_destroy(plan);
+}
+
 static void a_chain_swaps_near_its_bound(void)
 {
     uint64_t random = 1;
@@ -649,6 +666,7 @@ static CU_TestInfo tests[] = {
     {"what one order packs is planned", what_one_order_packs_is_planned},
     {"workspaces are not copied", workspaces_are_not_copied},
     {"what fits is not moved", what_fits_is_not_moved},
+    {"what fits but for pages is not moved", what_fits_but_for_pages_is_not_moved},
     {"a chain swaps near its bound", a_chain_swaps_near_its_bound},
     {"a stream of weights hides behind its kernels", a_stream_of_weights_hides_behind_its_kernels},
     {"the host serves the same bytes again", the_host_serves_the_same_bytes_again},
