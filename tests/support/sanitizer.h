@@ -25,6 +25,11 @@
 #define TEST_HAS_ADDRESS_SANITIZER
 #endif
 
+#if defined(TEST_HAS_THREAD_SANITIZER) || defined(TEST_HAS_ADDRESS_SANITIZER) ||                             \
+    defined(TEST_HAS_MEMORY_SANITIZER)
+#define TEST_HAS_SANITIZER
+#endif
+
 #if defined(TEST_HAS_THREAD_SANITIZER) || defined(TEST_HAS_MEMORY_SANITIZER)
 enum { TEST_ROUNDS_DIVISOR = 4, TEST_CALL_STEP = 29 }; /* a prime: no loop of a test has such a period */
 #elif defined(TEST_HAS_ADDRESS_SANITIZER) || defined(TEST_COUNTS_LINES)

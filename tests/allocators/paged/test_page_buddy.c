@@ -2,6 +2,7 @@
 /* Runs of pages, against a slow model: all small page counts through, then at random. */
 #include "allocators/paged/page_buddy.h"
 #include "base/report/fault.h"
+#include "tests/support/sanitizer.h"
 #include "tests/support/suite.h"
 
 #include <stdio.h>
@@ -254,7 +255,7 @@ static void random_operations_agree_with_the_model(void)
 }
 
 /* Pages of the search of all states. There are f(k) of 2^k pages: f(0) = 2, f(k + 1) = f(k)^2 + 1. */
-#if defined(DAO_HEAVY_ASSERTS) /* which look at all pages in each call */
+#if defined(DAO_HEAVY_ASSERTS) || defined(TEST_HAS_SANITIZER) /* all pages are looked at, or slowly */
 #define STATE_ORDER 3u
 #define STATE_COUNT 677u
 #else
