@@ -43,7 +43,7 @@ static void measure(uint64_t *out_least, uint64_t *out_peak)
 {
     uint64_t alignment =
         box.problem.alignment_bytes != 0 ? box.problem.alignment_bytes : DAO_SWAP_ALIGNMENT_DEFAULT;
-    uint64_t capacity = box.problem.capacity_bytes, sizes[SWAP_STEP_TENSOR_MAX];
+    uint64_t capacity = box.problem.capacity_bytes, sizes[SWAP_STEP_TENSOR_MAX] = {0};
     box.problem.capacity_bytes = (uint64_t)1 << 40;
     for (uint32_t i = 0; i < box.problem.tensor_count; i++) { /* the bound has no alignment */
         sizes[i] = box.tensors[i].size_bytes;
