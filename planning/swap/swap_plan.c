@@ -172,7 +172,7 @@ static dao_status_t find_room(const dao_swap_problem_t *problem, bool *out_has_r
 
 static bool moves_nothing(const dao_swap_plan_t *plan)
 {
-    return plan->program.schedule.in_bytes == 0 && plan->program.schedule.out_bytes == 0;
+    return plan != NULL && plan->program.schedule.in_bytes == 0 && plan->program.schedule.out_bytes == 0;
 }
 
 /* Static addresses come first where all has room, as whole pages may not have it. Else pages do, as a plan
