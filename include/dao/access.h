@@ -18,6 +18,12 @@ typedef enum dao_access {
         2, /**< changes it in place; must have been written, or be zeroed on first touch */
 } dao_access_t;
 
+/** Some bytes of a tensor. All zero: all of them. */
+typedef struct dao_span {
+    size_t offset_bytes;
+    size_t size_bytes; /**< 0: all that follow */
+} dao_span_t;
+
 DAO_END_DECLS
 
 #endif

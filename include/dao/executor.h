@@ -71,6 +71,13 @@ typedef struct dao_kernel {
     /** Device time that its work takes, as far as the program knows; 0: not known. Prefetching goes by it: a
         wrong one costs time, nothing else. */
     uint64_t cost_ns;
+    /** NULL, or for each operand the bytes that its access is about; the address is that of the tensor's
+       first byte all the same. The kernel touches no others. Without a plan only these move: those that it
+       reads and that are not on the device come, and of a tensor that leaves what was written goes to the
+       host, where the rest still is. Of several spans of a tensor the bytes between them count, too. A WRITE
+       of some bytes keeps the others; those of a tensor without a content become zeros. A plan moves whole
+        tensors, and is followed only where that takes no longer. */
+    const dao_span_t *spans;
 } dao_kernel_t;
 
 /** Most operands of one kernel. */
@@ -253,11 +260,43 @@ DAO_API DAO_NODISCARD dao_status_t dao_managed_read(dao_managed_t *tensor, void 
                                                     size_t size_bytes);
 
 /**
+ * Puts bytes into a part of a tensor, as dao_managed_write(). The other bytes stay; those of a tensor without
+ * a content become zeros.
+ *
+ * @param tensor        Borrowed.
+ * @param offset_bytes  Of the first byte in the tensor.
+ * @param source        `size_bytes` bytes on the host; free for reuse when the call returns.
+ * @param size_bytes    At least 1; the last byte lies in the tensor.
+ * @return As dao_managed_write(), and DAO_ERR_IO where the file has the others and cannot be read.
+ *
+ * Threads: any. Waits: until the executor gets there, and for copies of the tensor that are under way.
+ * Cost: one copy of these bytes; of all of them where only the file has the tensor.
+ */
+DAO_API DAO_NODISCARD dao_status_t dao_managed_write_part(dao_managed_t *tensor, size_t offset_bytes,
+                                                          const void *source, size_t size_bytes);
+
+/**
+ * Reads a part of a tensor's bytes, as dao_managed_read().
+ *
+ * @param tensor        Borrowed.
+ * @param offset_bytes  Of the first byte in the tensor.
+ * @param destination   `size_bytes` bytes on the host.
+ * @param size_bytes    At least 1; the last byte lies in the tensor.
+ * @return As dao_managed_read().
+ *
+ * Threads: any. Waits: until the bytes are there. Cost: at most one copy of these bytes from the device, or
+ * of those that kernels have written since the tensor came, and one on the host.
+ */
+DAO_API DAO_NODISCARD dao_status_t dao_managed_read_part(dao_managed_t *tensor, size_t offset_bytes,
+                                                         void *destination, size_t size_bytes);
+
+/**
  * Pushes a kernel. Kernels run in the order in which they were pushed; any number of threads may push.
  *
  * @param executor  Borrowed.
  * @param kernel    Borrowed for the call.
- * @return DAO_OK; DAO_ERR_INVALID for a missing launch, a NULL or foreign tensor, too many operands;
+ * @return DAO_OK; DAO_ERR_INVALID for a missing launch, a NULL or foreign tensor, a span that does not lie
+ *         in its tensor, too many operands;
  *         DAO_ERR_OVERFLOW for a workspace of more than 1 TiB; DAO_ERR_NO_HOST_MEMORY; DAO_ERR_STOPPED;
  *         DAO_ERR_REENTRANT from the executor's own thread. On failure `drop` is not called. What goes wrong
  *         later is reported by dao_executor_sync().

@@ -27,8 +27,10 @@
 #include "runtime/executor/online/writeback.h"
 #include "runtime/executor/records/access.h"
 #include "runtime/executor/records/tensor.h"
+#include "runtime/executor/requests.h"
 #include "runtime/executor/state/failure.h"
 #include "runtime/executor/state/file_copy.h"
+#include "runtime/executor/state/partial.h"
 #include "runtime/executor/state/residency.h"
 #include "runtime/executor/state/victims.h"
 #include "runtime/observe/annotate.h"
@@ -222,8 +224,9 @@ static dao_status_t check_kernel(const dao_engine_t *engine, const dao_item_t *i
     uint64_t need = dao_engine_least_bytes(item);
     for (uint32_t i = 0; i < item->use_count; i++) {
         const dao_managed_t *tensor = item->uses[i].tensor;
-        if (item->uses[i].kind != DAO_USE_WRITE && tensor->residency == DAO_RESIDENCY_EMPTY &&
-            !tensor->zero_first_touch) {
+        bool reads = item->uses[i].is_partial ? !dao_slice_is_empty(item->uses[i].reads)
+                                              : item->uses[i].kind != DAO_USE_WRITE;
+        if (reads && tensor->residency == DAO_RESIDENCY_EMPTY && !tensor->zero_first_touch) {
             return dao_error(DAO_ERR_NEVER_WRITTEN,
                              "kernel \"%s\" (number %" PRIu64
                              ") reads tensor \"%s\", but nothing was written to it",
@@ -275,6 +278,8 @@ static void undo_landing(dao_engine_t *engine, dao_item_t *item, const dao_place
             dao_residency_unland(engine, tensor);
         } else if (is_spoilt && dao_residency_is_clean(tensor)) {
             dao_residency_drop_device(engine, tensor);
+        } else if (is_spoilt && (tensor->residency == DAO_RESIDENCY_PARTIAL || tensor->is_zero_elsewhere)) {
+            dao_partial_spoilt(engine, &item->uses[i], fence);
         }
     }
     give_workspace(engine, placement, fence);
@@ -308,8 +313,23 @@ static dao_status_t bring(dao_engine_t *engine, const dao_use_t *use)
     if (use->kind == DAO_USE_WRITE) {
         return DAO_OK;
     }
-    return tensor->residency == DAO_RESIDENCY_EMPTY ? dao_residency_zero(engine, tensor)
-                                                    : dao_residency_fetch(engine, tensor);
+    if (tensor->residency == DAO_RESIDENCY_EMPTY) {
+        return use->is_partial ? dao_partial_zero(engine, tensor) : dao_residency_zero(engine, tensor);
+    }
+    return use->is_partial && tensor->residency == DAO_RESIDENCY_HOST ? dao_partial_fetch(engine, tensor, use)
+                                                                      : dao_residency_fetch(engine, tensor);
+}
+
+/* Brings what operands lack that are on the device in part. */
+static dao_status_t complete_all(dao_engine_t *engine, const dao_item_t *item)
+{
+    dao_status_t status = DAO_OK;
+    for (uint32_t i = 0; status == DAO_OK && i < item->use_count; i++) {
+        if (item->uses[i].tensor->residency == DAO_RESIDENCY_PARTIAL) {
+            status = dao_partial_fetch(engine, item->uses[i].tensor, &item->uses[i]);
+        }
+    }
+    return status;
 }
 
 /* Gives every operand and the workspace a place, the largest first. */
@@ -368,6 +388,7 @@ static dao_status_t prepare(dao_engine_t *engine, dao_item_t *item, dao_placemen
         }
         DAO_ASSERT(status != DAO_ERR_LIMIT); /* check_kernel() has seen that it fits an empty arena */
     }
+    status = status == DAO_OK ? complete_all(engine, item) : status;
     return status == DAO_OK ? verify_all(engine, item) : status;
 }
 
@@ -452,11 +473,14 @@ static void commit(dao_engine_t *engine, dao_item_t *item, const dao_placement_t
     DAO_ASSERT(sequence == engine->timeline.streams[DAO_STREAM_ROLE_COMPUTE].issued);
     dao_fence_add(&fence, DAO_STREAM_ROLE_COMPUTE, sequence);
     for (uint32_t i = 0; i < item->use_count; i++) {
-        if (item->uses[i].kind == DAO_USE_READ) {
-            DAO_ASSERT(!dao_residency_is_landing(item->uses[i].tensor));
-            dao_fence_join(&item->uses[i].tensor->device_busy, &fence);
+        const dao_use_t *use = &item->uses[i];
+        if (use->kind == DAO_USE_READ) {
+            DAO_ASSERT(!dao_residency_is_landing(use->tensor));
+            dao_fence_join(&use->tensor->device_busy, &fence);
+        } else if (use->is_partial && engine->plan == NULL) {
+            dao_partial_written(engine, use->tensor, use->writes, DAO_STREAM_ROLE_COMPUTE, sequence);
         } else {
-            dao_residency_written(engine, item->uses[i].tensor, sequence);
+            dao_residency_written(engine, use->tensor, sequence);
         }
     }
     give_workspace(engine, placement, &fence);
@@ -656,74 +680,14 @@ static void run_kernel_item(dao_engine_t *engine, dao_item_t *item)
 
 /* Requests. */
 
-static dao_status_t busy_error(const dao_engine_t *engine)
-{
-    return dao_error(DAO_ERR_BUSY,
-                     "an earlier failure has not been reported yet; call dao_executor_sync(): %.300s",
-                     engine->failure.message);
-}
-
-/* Once the program knows that the device is lost: what the host has in full may still be read. */
-static dao_status_t run_request_without_device(dao_engine_t *engine, const dao_item_t *item)
-{
-    const dao_managed_t *tensor = item->uses[0].tensor;
-    if (item->kind == DAO_ITEM_READ && tensor->host_address != NULL &&
-        dao_timeline_wait(&engine->timeline, &tensor->host_written) == DAO_OK) {
-        dao_host_tier_copy(&engine->host_tier, item->request->destination, tensor->host_address,
-                           tensor->size_bytes);
-        return DAO_OK;
-    }
-    if (item->kind == DAO_ITEM_READ && tensor->file_copy == DAO_FILE_COPY_VALID &&
-        dao_file_tier_read_now(&engine->file_tier, tensor->file_offset_bytes, item->request->destination,
-                               tensor->size_bytes) == 0) {
-        return DAO_OK;
-    }
-    return dao_error_vendor(engine->failure.status, engine->failure.vendor_code,
-                            "tensor \"%s\" cannot be %s, the executor has given up its device: %.300s",
-                            tensor->name, item->kind == DAO_ITEM_READ ? "read" : "written",
-                            engine->failure.message);
-}
-
-/* With the host full, a tensor that is nowhere gets a part of the device for the program's bytes. */
-static dao_status_t write_tensor(dao_engine_t *engine, dao_managed_t *tensor, const void *source)
-{
-    dao_status_t status = dao_residency_write(engine, tensor, source);
-    if (status != DAO_ERR_HOST_FULL || tensor->has_device ||
-        dao_device_arena_part_bytes(tensor->size_bytes) > engine->config.arena_bytes) {
-        return status;
-    }
-    uint64_t offset = 0;
-    if (engine->plan != NULL) {
-        dao_plan_follow_leave(engine); /* its room is the engine's again */
-    }
-    status = dao_eviction_take(engine, tensor->size_bytes, (uint64_t)(uintptr_t)tensor, &offset);
-    if (status != DAO_OK) {
-        return status;
-    }
-    dao_residency_land(engine, tensor, offset);
-    status = dao_residency_write(engine, tensor, source);
-    if (dao_residency_is_landing(tensor)) {
-        dao_residency_unland(engine, tensor);
-    }
-    return status;
-}
-
-/* The program's bytes for the step under way. */
-static dao_status_t feed(dao_engine_t *engine, dao_managed_t *tensor, const void *source)
-{
-    dao_status_t status = write_tensor(engine, tensor, source);
-    if (status == DAO_OK && engine->learner != NULL) {
-        tensor->fed_epoch = engine->learner->log.epoch;
-    }
-    return status;
-}
-
 /* A write of a command list: no thread waits for it. */
 static void run_list_write(dao_engine_t *engine, dao_item_t *item)
 {
-    dao_status_t status = engine->has_failed || engine->is_lost
-                              ? DAO_OK /* skipped, as kernels are */
-                              : feed(engine, item->uses[0].tensor, item->source);
+    dao_managed_t *tensor = item->uses[0].tensor;
+    dao_status_t status =
+        engine->has_failed || engine->is_lost
+            ? DAO_OK /* skipped, as kernels are */
+            : dao_requests_write(engine, tensor, (dao_slice_t){0, tensor->size_bytes}, item->source);
     if (status != DAO_OK) {
         dao_engine_fail(engine, status, false);
     }
@@ -733,17 +697,7 @@ static void run_list_write(dao_engine_t *engine, dao_item_t *item)
 
 static void run_request(dao_engine_t *engine, dao_item_t *item)
 {
-    dao_managed_t *tensor = item->uses[0].tensor;
-    dao_status_t status = DAO_OK;
-    if (engine->has_failed) {
-        status = busy_error(engine);
-    } else if (engine->is_lost) {
-        status = run_request_without_device(engine, item);
-    } else if (item->kind == DAO_ITEM_WRITE) {
-        status = feed(engine, tensor, item->request->source);
-    } else {
-        status = dao_residency_read(engine, tensor, item->request->destination);
-    }
+    dao_status_t status = dao_requests_run(engine, item);
     if (status != DAO_OK) {
         dao_error_save(&item->request->error, status);
     }

@@ -94,15 +94,8 @@ uint64_t dao_managed_id(const dao_managed_t *tensor)
 
 /* What write and read share. */
 static dao_status_t transfer(dao_managed_t *tensor, dao_item_kind_t kind, dao_use_kind_t use,
-                             size_t size_bytes, dao_request_t *request)
+                             dao_request_t *request)
 {
-    if (tensor == NULL || (request->source == NULL && request->destination == NULL)) {
-        return dao_error(DAO_ERR_INVALID, "the tensor or the program's memory is NULL");
-    }
-    if (size_bytes != tensor->size_bytes) {
-        return dao_error(DAO_ERR_INVALID, "tensor \"%s\" has %zu bytes, the call says %zu", tensor->name,
-                         tensor->size_bytes, size_bytes);
-    }
     dao_item_t *item = NULL;
     dao_status_t status = dao_executor_check_thread(tensor->executor);
     if (status == DAO_OK) {
@@ -115,15 +108,70 @@ static dao_status_t transfer(dao_managed_t *tensor, dao_item_kind_t kind, dao_us
     return status;
 }
 
+static dao_status_t check_whole(const dao_managed_t *tensor, const void *memory, size_t size_bytes)
+{
+    if (tensor == NULL || memory == NULL) {
+        return dao_error(DAO_ERR_INVALID, "the tensor or the program's memory is NULL");
+    }
+    if (size_bytes != tensor->size_bytes) {
+        return dao_error(DAO_ERR_INVALID, "tensor \"%s\" has %zu bytes, the call says %zu", tensor->name,
+                         tensor->size_bytes, size_bytes);
+    }
+    return DAO_OK;
+}
+
+static dao_status_t check_part(const dao_managed_t *tensor, size_t offset_bytes, const void *memory,
+                               size_t size_bytes)
+{
+    if (tensor == NULL || memory == NULL) {
+        return dao_error(DAO_ERR_INVALID, "the tensor or the program's memory is NULL");
+    }
+    if (size_bytes == 0 || offset_bytes > tensor->size_bytes ||
+        size_bytes > tensor->size_bytes - offset_bytes) {
+        return dao_error(DAO_ERR_INVALID,
+                         "tensor \"%s\" has %zu bytes, the call says %zu bytes from byte %zu on",
+                         tensor->name, tensor->size_bytes, size_bytes, offset_bytes);
+    }
+    return DAO_OK;
+}
+
+/* It may fail, and the content stays then: so it counts as needed until the write is done. */
+static dao_status_t write_slice(dao_managed_t *tensor, size_t offset_bytes, const void *source,
+                                size_t size_bytes)
+{
+    dao_request_t request = {.source = source, .slice = {offset_bytes, offset_bytes + size_bytes}};
+    return transfer(tensor, DAO_ITEM_WRITE, DAO_USE_READ_WRITE, &request);
+}
+
+static dao_status_t read_slice(dao_managed_t *tensor, size_t offset_bytes, void *destination,
+                               size_t size_bytes)
+{
+    dao_request_t request = {.destination = destination, .slice = {offset_bytes, offset_bytes + size_bytes}};
+    return transfer(tensor, DAO_ITEM_READ, DAO_USE_READ, &request);
+}
+
 dao_status_t dao_managed_write(dao_managed_t *tensor, const void *source, size_t size_bytes)
 {
-    dao_request_t request = {.source = source};
-    /* It may fail, and the content stays then: so it counts as needed until the write is done. */
-    return transfer(tensor, DAO_ITEM_WRITE, DAO_USE_READ_WRITE, size_bytes, &request);
+    dao_status_t status = check_whole(tensor, source, size_bytes);
+    return status == DAO_OK ? write_slice(tensor, 0, source, size_bytes) : status;
 }
 
 dao_status_t dao_managed_read(dao_managed_t *tensor, void *destination, size_t size_bytes)
 {
-    dao_request_t request = {.destination = destination};
-    return transfer(tensor, DAO_ITEM_READ, DAO_USE_READ, size_bytes, &request);
+    dao_status_t status = check_whole(tensor, destination, size_bytes);
+    return status == DAO_OK ? read_slice(tensor, 0, destination, size_bytes) : status;
+}
+
+dao_status_t dao_managed_write_part(dao_managed_t *tensor, size_t offset_bytes, const void *source,
+                                    size_t size_bytes)
+{
+    dao_status_t status = check_part(tensor, offset_bytes, source, size_bytes);
+    return status == DAO_OK ? write_slice(tensor, offset_bytes, source, size_bytes) : status;
+}
+
+dao_status_t dao_managed_read_part(dao_managed_t *tensor, size_t offset_bytes, void *destination,
+                                   size_t size_bytes)
+{
+    dao_status_t status = check_part(tensor, offset_bytes, destination, size_bytes);
+    return status == DAO_OK ? read_slice(tensor, offset_bytes, destination, size_bytes) : status;
 }

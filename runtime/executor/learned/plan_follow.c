@@ -481,15 +481,16 @@ static bool is_in_place(const dao_managed_t *tensor)
     return tensor->plan_role != NULL && tensor->device_offset_bytes == tensor->plan_role->start_address;
 }
 
-/* Evicts tensors that do not begin the step where they are. With `keeps_residents` those stay for now that
-   begin it somewhere else on the device. */
+/* Evicts tensors that do not begin the step where they are, or that are there in part. With `keeps_residents`
+   those stay for now that begin it somewhere else on the device. */
 static dao_status_t evict_others(dao_engine_t *engine, bool keeps_residents)
 {
     dao_status_t status = DAO_OK;
     for (dao_managed_t *tensor = engine->table; status == DAO_OK && tensor != NULL;
          tensor = tensor->table_next) {
         bool is_resident = tensor->plan_role != NULL && tensor->plan_role->start_address != DAO_PLAN_NOWHERE;
-        if (tensor->has_device && !is_in_place(tensor) && !(keeps_residents && is_resident)) {
+        bool stays = is_in_place(tensor) || (keeps_residents && is_resident);
+        if (tensor->has_device && (!stays || tensor->residency == DAO_RESIDENCY_PARTIAL)) {
             status = dao_residency_evict(engine, tensor);
         }
     }

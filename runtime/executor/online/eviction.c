@@ -28,6 +28,7 @@
 #include "base/report/error.h"
 #include "runtime/executor/records/access.h"
 #include "runtime/executor/records/tensor.h"
+#include "runtime/executor/state/partial.h"
 #include "runtime/executor/state/residency.h"
 #include "runtime/executor/state/victims.h"
 
@@ -315,7 +316,9 @@ static bool drop_spare_host_copies(dao_engine_t *engine)
 {
     bool dropped = false;
     for (dao_managed_t *tensor = engine->table; tensor != NULL; tensor = tensor->table_next) {
-        if (tensor->residency == DAO_RESIDENCY_BOTH) {
+        bool is_partial = tensor->residency == DAO_RESIDENCY_PARTIAL && !tensor->is_pinned;
+        if (tensor->residency == DAO_RESIDENCY_BOTH ||
+            (is_partial && dao_partial_complete(engine, tensor) == DAO_OK)) {
             dao_residency_drop_host(engine, tensor);
             dropped = true;
         }
@@ -377,7 +380,7 @@ dao_status_t dao_eviction_clear(dao_engine_t *engine)
 {
     DAO_ASSERT(engine->plan == NULL);
     for (dao_managed_t *tensor = engine->table; tensor != NULL; tensor = tensor->table_next) {
-        if (tensor->residency == DAO_RESIDENCY_DEVICE || tensor->residency == DAO_RESIDENCY_BOTH) {
+        if (dao_residency_is_on_device(tensor)) {
             dao_status_t status = dao_residency_evict(engine, tensor);
             if (status != DAO_OK) {
                 return status;

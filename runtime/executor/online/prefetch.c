@@ -31,6 +31,7 @@
 #include "base/report/assert.h"
 #include "runtime/executor/online/eviction.h"
 #include "runtime/executor/records/tensor.h"
+#include "runtime/executor/state/partial.h"
 #include "runtime/executor/state/residency.h"
 
 #include <math.h>
@@ -119,11 +120,18 @@ static bool admit(dao_engine_t *engine, const dao_item_t *item)
     return true;
 }
 
-static bool is_missing(const dao_use_t *use)
+/* Bytes that a fetch would bring for a use. Behind one that is partial others have bytes of their own to wait
+   for. */
+static uint64_t missing_bytes_of(const dao_use_t *use)
 {
     const dao_managed_t *tensor = use->tensor;
-    return use->kind != DAO_USE_WRITE && tensor->first_use == use && !tensor->has_device &&
-           tensor->residency != DAO_RESIDENCY_EMPTY;
+    bool is_next = tensor->first_use == use || (tensor->first_use != NULL && tensor->first_use->is_partial);
+    if (use->kind == DAO_USE_WRITE || !is_next || tensor->residency == DAO_RESIDENCY_EMPTY) {
+        return 0;
+    }
+    bool is_partial = tensor->residency == DAO_RESIDENCY_PARTIAL ||
+                      (use->is_partial && tensor->residency == DAO_RESIDENCY_HOST);
+    return is_partial ? dao_partial_missing_bytes(tensor, use) : tensor->has_device ? 0 : tensor->size_bytes;
 }
 
 /* ---- when ---- */
@@ -133,7 +141,7 @@ static double missing_bytes(const dao_item_t *item)
 {
     double bytes = 0;
     for (uint32_t i = 0; i < item->use_count; i++) {
-        bytes += is_missing(&item->uses[i]) ? (double)item->uses[i].tensor->size_bytes : 0;
+        bytes += (double)missing_bytes_of(&item->uses[i]);
     }
     return bytes;
 }
@@ -220,19 +228,23 @@ static bool fetch_use(dao_engine_t *engine, const dao_use_t *use)
     dao_managed_t *tensor = use->tensor;
     uint64_t offset = 0;
     DAO_ASSERT(!tensor->is_pinned);
+    if (tensor->has_device) {
+        return dao_partial_fetch(engine, tensor, use) == DAO_OK;
+    }
     dao_status_t status =
         dao_eviction_take_early(engine, tensor->size_bytes, (uint64_t)(uintptr_t)tensor, use->time, &offset);
     if (status != DAO_OK) {
         return false;
     }
     dao_residency_land(engine, tensor, offset);
-    status = dao_residency_fetch(engine, tensor);
-    if (status != DAO_OK) {
+    bool is_partial = use->is_partial && tensor->residency == DAO_RESIDENCY_HOST;
+    status = is_partial ? dao_partial_fetch(engine, tensor, use) : dao_residency_fetch(engine, tensor);
+    if (dao_residency_is_landing(tensor)) {
         dao_residency_unland(engine, tensor);
     }
-    DAO_ASSERT(tensor->has_device == (status == DAO_OK));
-    tensor->is_early = status == DAO_OK;
-    engine->early_bytes += status == DAO_OK ? tensor->size_bytes : 0;
+    DAO_ASSERT(tensor->has_device || status != DAO_OK);
+    tensor->is_early = tensor->has_device;
+    engine->early_bytes += tensor->is_early ? tensor->size_bytes : 0;
     return status == DAO_OK;
 }
 
@@ -240,8 +252,9 @@ static bool fetch_all(dao_engine_t *engine, const dao_item_t *item)
 {
     bool is_done = true;
     for (uint32_t i = 0; is_done && i < item->use_count; i++) {
-        is_done = !is_missing(&item->uses[i]) ||
-                  (may_fetch(engine, item->uses[i].tensor->size_bytes) && fetch_use(engine, &item->uses[i]));
+        const dao_use_t *use = &item->uses[i];
+        uint64_t part_bytes = use->tensor->has_device ? 0 : use->tensor->size_bytes;
+        is_done = missing_bytes_of(use) == 0 || (may_fetch(engine, part_bytes) && fetch_use(engine, use));
     }
     return is_done;
 }

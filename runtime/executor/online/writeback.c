@@ -34,7 +34,7 @@ static bool may_leave(const dao_managed_t *tensor, uint64_t time)
 static bool can_be_copied(const dao_engine_t *engine, const dao_managed_t *tensor)
 {
     bool is_kept = tensor->first_use == NULL || tensor->first_use->kind == DAO_USE_READ;
-    return is_kept && tensor->residency == DAO_RESIDENCY_DEVICE && !dao_residency_is_clean(tensor) &&
+    return is_kept && dao_residency_is_on_device(tensor) && !dao_residency_is_clean(tensor) &&
            dao_timeline_is_done(&engine->timeline, &tensor->device_written);
 }
 

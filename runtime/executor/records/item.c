@@ -33,10 +33,62 @@ static dao_item_t *allocate(dao_item_kind_t kind, uint32_t use_capacity, uint32_
     return item;
 }
 
-/* Two accesses of one kernel to one tensor are one use: reading and writing it is changing it in place. */
-static dao_use_kind_t join_uses(dao_use_kind_t a, dao_use_kind_t b)
+/* An operand's access as a use of its tensor. */
+static dao_use_t use_of(const dao_kernel_t *kernel, uint32_t operand)
 {
-    return a == b ? a : DAO_USE_READ_WRITE;
+    dao_managed_t *tensor = kernel->operands[operand].tensor;
+    dao_use_t use = {.tensor = tensor, .kind = (dao_use_kind_t)kernel->operands[operand].access};
+    if (kernel->spans == NULL) {
+        return use;
+    }
+    uint64_t begin = kernel->spans[operand].offset_bytes;
+    uint64_t bytes = kernel->spans[operand].size_bytes;
+    dao_slice_t slice = {begin, bytes != 0 ? begin + bytes : tensor->size_bytes};
+    if (dao_slice_bytes(slice) == tensor->size_bytes) {
+        return use;
+    }
+    use.is_partial = true;
+    use.reads = use.kind != DAO_USE_WRITE ? slice : use.reads;
+    use.writes = use.kind != DAO_USE_READ ? slice : use.writes;
+    use.kind = use.kind == DAO_USE_READ ? DAO_USE_READ : DAO_USE_READ_WRITE;
+    return use;
+}
+
+/* What a use reads, and what it writes, also if it is not partial. */
+static dao_slice_t reads_of(const dao_use_t *use)
+{
+    return use->is_partial || use->kind == DAO_USE_WRITE ? use->reads
+                                                         : (dao_slice_t){0, use->tensor->size_bytes};
+}
+
+static dao_slice_t writes_of(const dao_use_t *use)
+{
+    return use->is_partial || use->kind == DAO_USE_READ ? use->writes
+                                                        : (dao_slice_t){0, use->tensor->size_bytes};
+}
+
+/* Two accesses of one kernel to one tensor are one use: reading and writing it is changing it in place. Bytes
+   between two that are written stay, so that they have to be there. */
+static void join_use(dao_use_t *use, const dao_use_t *other)
+{
+    if (!use->is_partial && !other->is_partial) {
+        use->kind = use->kind == other->kind ? use->kind : DAO_USE_READ_WRITE;
+        return;
+    }
+    dao_slice_t all = {0, use->tensor->size_bytes};
+    dao_slice_t reads = dao_slice_hull(reads_of(use), reads_of(other));
+    dao_slice_t writes = dao_slice_hull(writes_of(use), writes_of(other));
+    if (dao_slice_leaves_gap(writes_of(use), writes_of(other))) {
+        reads = dao_slice_hull(reads, writes);
+    }
+    bool is_overwritten = dao_slice_is_empty(reads) && dao_slice_has(writes, all);
+    use->kind = dao_slice_is_empty(writes) ? DAO_USE_READ
+                : is_overwritten           ? DAO_USE_WRITE
+                                           : DAO_USE_READ_WRITE;
+    use->is_partial = !is_overwritten && !(dao_slice_has(reads, all) &&
+                                           (dao_slice_is_empty(writes) || dao_slice_has(writes, all)));
+    use->reads = use->is_partial ? reads : (dao_slice_t){0, 0};
+    use->writes = use->is_partial ? writes : (dao_slice_t){0, 0};
 }
 
 /* Finds the use of a tensor by hash, so that a kernel with many operands costs no more for each of them. */
@@ -69,25 +121,49 @@ static uint16_t *find_slot(use_finder_t *finder, const dao_item_t *item, const d
     return &finder->slots[slot];
 }
 
-static void add_use(dao_item_t *item, uint32_t operand, dao_managed_t *tensor, dao_use_kind_t kind)
+static void add_use(dao_item_t *item, uint32_t operand, const dao_use_t *use)
 {
-    dao_managed_reference(tensor);
+    dao_managed_reference(use->tensor);
     item->operand_uses[operand] = item->use_count;
-    item->uses[item->use_count++] = (dao_use_t){.tensor = tensor, .kind = kind};
+    item->uses[item->use_count++] = *use;
 }
 
-static void add_operand(dao_item_t *item, use_finder_t *finder, uint32_t operand, dao_managed_t *tensor,
-                        dao_use_kind_t kind)
+static void add_operand(dao_item_t *item, use_finder_t *finder, uint32_t operand, const dao_use_t *use)
 {
-    uint16_t *slot = find_slot(finder, item, tensor);
+    uint16_t *slot = find_slot(finder, item, use->tensor);
     if (*slot == 0) {
-        add_use(item, operand, tensor, kind);
+        add_use(item, operand, use);
         *slot = (uint16_t)item->use_count;
     } else {
-        dao_use_t *use = &item->uses[*slot - 1];
-        use->kind = join_uses(use->kind, kind);
+        join_use(&item->uses[*slot - 1], use);
         item->operand_uses[operand] = *slot - 1u;
     }
+}
+
+static dao_status_t check_operand(dao_executor_t *executor, const dao_kernel_t *kernel, const char *name,
+                                  uint32_t index)
+{
+    const dao_operand_t *operand = &kernel->operands[index];
+    if (operand->tensor == NULL || operand->tensor->executor != executor) {
+        return dao_error(DAO_ERR_INVALID, "kernel \"%s\": the tensor of operand %u is %s", name, index,
+                         operand->tensor == NULL ? "NULL" : "another executor's");
+    }
+    if (operand->access != DAO_ACCESS_READ && operand->access != DAO_ACCESS_WRITE &&
+        operand->access != DAO_ACCESS_READ_WRITE) {
+        return dao_error(DAO_ERR_INVALID, "kernel \"%s\": the access of operand %u is %d", name, index,
+                         (int)operand->access);
+    }
+    const dao_span_t *span = kernel->spans != NULL ? &kernel->spans[index] : NULL;
+    size_t tensor_bytes = operand->tensor->size_bytes;
+    if (span != NULL &&
+        (span->offset_bytes >= tensor_bytes || span->size_bytes > tensor_bytes - span->offset_bytes)) {
+        return dao_error(DAO_ERR_INVALID,
+                         "kernel \"%s\": the span of operand %u, %zu bytes from byte %zu on, does not lie in "
+                         "tensor \"%s\" of %zu bytes",
+                         name, index, span->size_bytes, span->offset_bytes, operand->tensor->name,
+                         tensor_bytes);
+    }
+    return DAO_OK;
 }
 
 static dao_status_t check_kernel(dao_executor_t *executor, const dao_kernel_t *kernel)
@@ -109,19 +185,11 @@ static dao_status_t check_kernel(dao_executor_t *executor, const dao_kernel_t *k
                          "kernel \"%s\" asks for %zu bytes of workspace, at most %" PRIu64 " are allowed",
                          name, kernel->workspace_bytes, DAO_RANGE_CAPACITY_MAX);
     }
-    for (uint32_t i = 0; i < kernel->operand_count; i++) {
-        const dao_operand_t *operand = &kernel->operands[i];
-        if (operand->tensor == NULL || operand->tensor->executor != executor) {
-            return dao_error(DAO_ERR_INVALID, "kernel \"%s\": the tensor of operand %u is %s", name, i,
-                             operand->tensor == NULL ? "NULL" : "another executor's");
-        }
-        if (operand->access != DAO_ACCESS_READ && operand->access != DAO_ACCESS_WRITE &&
-            operand->access != DAO_ACCESS_READ_WRITE) {
-            return dao_error(DAO_ERR_INVALID, "kernel \"%s\": the access of operand %u is %d", name, i,
-                             (int)operand->access);
-        }
+    dao_status_t status = DAO_OK;
+    for (uint32_t i = 0; status == DAO_OK && i < kernel->operand_count; i++) {
+        status = check_operand(executor, kernel, name, i);
     }
-    return DAO_OK;
+    return status;
 }
 
 /* FNV-1a over the name, and all else mixed in. */
@@ -175,7 +243,8 @@ dao_status_t dao_item_from_kernel(dao_executor_t *executor, const dao_kernel_t *
     use_finder_t finder;
     init_finder(&finder, kernel->operand_count);
     for (uint32_t i = 0; i < kernel->operand_count; i++) {
-        add_operand(item, &finder, i, kernel->operands[i].tensor, (dao_use_kind_t)kernel->operands[i].access);
+        dao_use_t use = use_of(kernel, i);
+        add_operand(item, &finder, i, &use);
     }
     DAO_ASSERT(item->use_count <= item->operand_count);
     DAO_ASSERT_HEAVY(dao_item_is_valid(item));
@@ -191,7 +260,7 @@ dao_status_t dao_item_from_use(dao_item_kind_t kind, dao_managed_t *tensor, dao_
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory for the queue's entry of tensor \"%s\"",
                          tensor->name);
     }
-    add_use(item, 0, tensor, use);
+    add_use(item, 0, &(dao_use_t){.tensor = tensor, .kind = use});
     *out_item = item;
     return DAO_OK;
 }
@@ -220,7 +289,8 @@ dao_status_t dao_item_copy(const dao_item_t *item, dao_counted_t *list, dao_item
     copy->use_count = item->use_count;
     memcpy(copy->operand_uses, item->operand_uses, item->operand_count * sizeof(*item->operand_uses));
     for (uint32_t i = 0; i < item->use_count; i++) {
-        copy->uses[i] = (dao_use_t){.tensor = item->uses[i].tensor, .kind = item->uses[i].kind};
+        copy->uses[i] = item->uses[i]; /* one of a list is in no access list */
+        DAO_ASSERT(copy->uses[i].next == NULL);
         dao_managed_reference(copy->uses[i].tensor);
     }
     DAO_ASSERT_HEAVY(dao_item_is_valid(copy));

@@ -6,6 +6,7 @@
 
 #include "base/report/error.h"
 #include "runtime/executor/records/counted.h"
+#include "runtime/executor/records/slice.h"
 
 #include <dao/executor.h>
 
@@ -22,9 +23,12 @@ typedef enum dao_use_kind {
    in. */
 typedef struct dao_use {
     dao_managed_t *tensor; /* a reference of its own to the record, not a handle */
-    dao_use_kind_t kind;
-    uint64_t time;        /* logical: kernels before it */
-    struct dao_use *next; /* the same tensor's next use */
+    dao_use_kind_t kind;   /* one that overwrites some bytes alone is a READ_WRITE */
+    bool is_partial;       /* touches some bytes of the tensor alone: those of `reads` and `writes` */
+    dao_slice_t reads;     /* what has to be there before it; empty if it is not partial */
+    dao_slice_t writes;    /* likewise; all of these bytes are overwritten that it does not read */
+    uint64_t time;         /* logical: kernels before it */
+    struct dao_use *next;  /* the same tensor's next use */
 } dao_use_t;
 
 typedef enum dao_item_kind {
@@ -41,6 +45,7 @@ typedef enum dao_item_kind {
 typedef struct dao_request {
     const void *source;
     void *destination;
+    dao_slice_t slice; /* of the tensor */
     dao_error_record_t error;
     bool is_done; /* guarded by the queue's lock */
 } dao_request_t;

@@ -16,6 +16,7 @@ typedef enum dao_residency {
     DAO_RESIDENCY_BOTH,      /* the same bytes on both: the host's count, the device's may be dropped */
     DAO_RESIDENCY_HOST,      /* on the host, not on the device */
     DAO_RESIDENCY_FILE,      /* in the file only */
+    DAO_RESIDENCY_PARTIAL,   /* on the host, but for what was changed of the bytes that are on the device */
 } dao_residency_t;
 
 /* The bytes' copy in the file. It is there beside the others: whatever writes the tensor gives it up. */
@@ -75,6 +76,10 @@ struct dao_managed {
     dao_residency_t residency;
     bool has_device; /* holds a part of the arena; without DEVICE or BOTH it is about to be written */
     uint64_t device_offset_bytes;
+    dao_slice_t device_valid;   /* PARTIAL: the bytes that the part has */
+    dao_slice_t device_changed; /* of these, those that the host does not have */
+    /* DEVICE: bytes outside device_changed are zeros. So that the host needs no copy of them. */
+    bool is_zero_elsewhere;
     dao_fence_t device_written; /* what put the bytes there */
     dao_fence_t device_busy;    /* all that uses the part */
     void *host_address;         /* the slot; NULL without one */

@@ -270,7 +270,7 @@ typedef enum choice { CHOICE_ANY, CHOICE_AT_ONCE, CHOICE_WRITE_AHEAD } choice_t;
 static bool may_leave(const dao_engine_t *engine, const dao_managed_t *tensor, choice_t choice)
 {
     if (tensor->host_address == NULL || dao_residency_is_landing(tensor) ||
-        dao_plan_role_needs_slot(tensor)) {
+        tensor->residency == DAO_RESIDENCY_PARTIAL || dao_plan_role_needs_slot(tensor)) {
         return false;
     }
     bool is_at_once = can_go_at_once(tensor);
@@ -623,13 +623,14 @@ dao_status_t dao_file_copy_verify(dao_engine_t *engine, dao_managed_t *tensor)
     return status;
 }
 
-dao_status_t dao_file_copy_read(dao_engine_t *engine, dao_managed_t *tensor, void *destination)
+dao_status_t dao_file_copy_read(dao_engine_t *engine, dao_managed_t *tensor, dao_slice_t slice,
+                                void *destination)
 {
     DAO_ASSERT(tensor->file_copy == DAO_FILE_COPY_VALID);
     dao_file_operation_t operation = {.direction = DAO_FILE_READ,
-                                      .offset_bytes = tensor->file_offset_bytes,
+                                      .offset_bytes = tensor->file_offset_bytes + slice.begin_bytes,
                                       .address = destination,
-                                      .size_bytes = tensor->size_bytes,
+                                      .size_bytes = dao_slice_bytes(slice),
                                       .is_last = true};
     uint64_t sequence = 0;
     tensor->file_version++;

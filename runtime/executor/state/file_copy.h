@@ -52,8 +52,9 @@ DAO_NODISCARD dao_status_t dao_file_copy_fetch(dao_engine_t *engine, dao_managed
    again. */
 DAO_NODISCARD dao_status_t dao_file_copy_verify(dao_engine_t *engine, dao_managed_t *tensor);
 
-/* Copies the content of a tensor that is FILE to the program's memory and waits for it. DAO_ERR_IO. */
-DAO_NODISCARD dao_status_t dao_file_copy_read(dao_engine_t *engine, dao_managed_t *tensor, void *destination);
+/* Copies bytes of a tensor that is FILE to the host's memory and waits for it. DAO_ERR_IO. */
+DAO_NODISCARD dao_status_t dao_file_copy_read(dao_engine_t *engine, dao_managed_t *tensor, dao_slice_t slice,
+                                              void *destination);
 
 /* A tensor has come to the device: a file that is full may give up its copy, so that writes are tried
    again. */

@@ -25,6 +25,10 @@
    BOTH      host        yes, the same bytes     yes         perhaps
    HOST      host        only while landing      yes         perhaps
    FILE      file        only while landing      none        yes, valid
+   PARTIAL   both        yes, some bytes         yes         perhaps, if none is newer
+
+   PARTIAL is between HOST and BOTH or DEVICE: the part has some of the bytes, and of these some are newer
+   than the host's; partial.c has its transitions.
 
    A slot in the file holds the same bytes once its write was seen to succeed, see file_copy.c. A tensor is
    *landing* between the moment it gets a part of the arena and the moment something is queued that writes
@@ -66,10 +70,8 @@ static void *device_address(const dao_engine_t *engine, const dao_managed_t *ten
 static dao_status_t queue_copy(dao_engine_t *engine, dao_stream_role_t role, const dao_fence_t *fence,
                                void *host, const dao_managed_t *tensor, uint64_t *out_sequence)
 {
-    bool is_in = role == DAO_STREAM_ROLE_H2D;
-    void *device = device_address(engine, tensor);
-    dao_copy_t copy = {role, is_in, is_in ? device : host, is_in ? host : device, tensor->size_bytes};
-    return dao_residency_copy(engine, tensor, &copy, fence, out_sequence);
+    return dao_residency_copy_part(engine, tensor, role, (dao_slice_t){0, tensor->size_bytes}, fence, host,
+                                   out_sequence);
 }
 
 static dao_status_t fetch_from_host(dao_engine_t *engine, dao_managed_t *tensor)
@@ -189,37 +191,49 @@ dao_status_t dao_residency_take_slot(dao_engine_t *engine, size_t size_bytes, vo
     return status;
 }
 
-/* Takes a slot: that of the tensor's role, which work up to `out_busy` still uses, or one of the host
-   tier. */
-static dao_status_t take_host(dao_engine_t *engine, const dao_managed_t *tensor, void **out_address,
-                              dao_fence_t *out_busy)
+dao_status_t dao_residency_take_slot_of(dao_engine_t *engine, const dao_managed_t *tensor, void **out_address,
+                                        dao_fence_t *out_busy)
 {
     *out_busy = no_fence;
     *out_address = dao_plan_role_take_slot(tensor, out_busy);
     return *out_address != NULL ? DAO_OK : dao_residency_take_slot(engine, tensor->size_bytes, out_address);
 }
 
-/* Copies a tensor out to a new slot; the device keeps its bytes. */
+void dao_residency_return_slot(dao_engine_t *engine, const dao_managed_t *tensor, void *address)
+{
+    if (!dao_plan_role_has_slot(tensor, address)) {
+        (void)dao_host_tier_give(&engine->host_tier, &engine->timeline, address, tensor->size_bytes,
+                                 &no_fence); /* idle: no wait */
+    }
+}
+
+/* Copies a tensor out to a new slot; the device keeps its bytes. Where it is zero elsewhere, the host fills
+   the idle slot itself. */
 static dao_status_t copy_out(dao_engine_t *engine, dao_managed_t *tensor)
 {
     void *address = NULL;
     dao_fence_t fence;
     DAO_ASSERT(tensor->host_address == NULL);
     DAO_ASSERT(tensor->has_device);
-    dao_status_t status = take_host(engine, tensor, &address, &fence);
+    dao_status_t status = dao_residency_take_slot_of(engine, tensor, &address, &fence);
     if (status != DAO_OK) {
         dao_error_prefix("tensor \"%s\" (%zu bytes) cannot leave the device: ", tensor->name,
                          tensor->size_bytes);
         return status;
     }
+    bool is_short = tensor->is_zero_elsewhere && !dao_plan_role_has_slot(tensor, address);
+    dao_slice_t slice = is_short ? tensor->device_changed : (dao_slice_t){0, tensor->size_bytes};
     uint64_t sequence = 0;
     dao_fence_join(&fence, &tensor->device_written);
-    status = queue_copy(engine, DAO_STREAM_ROLE_D2H, &fence, address, tensor, &sequence);
-    if (status != DAO_OK && !dao_plan_role_has_slot(tensor, address)) {
-        (void)dao_host_tier_give(&engine->host_tier, &engine->timeline, address, tensor->size_bytes,
-                                 &no_fence); /* idle: no wait */
+    if (is_short) {
+        dao_host_tier_zero_around(&engine->host_tier, address, tensor->size_bytes, slice);
+    }
+    if (!dao_slice_is_empty(slice)) {
+        status = dao_residency_copy_part(engine, tensor, DAO_STREAM_ROLE_D2H, slice, &fence,
+                                         (char *)address + slice.begin_bytes, &sequence);
     }
     if (status != DAO_OK) {
+        dao_residency_return_slot(engine, tensor, address);
         return status;
     }
     dao_residency_take_host(engine, tensor, address);
@@ -227,16 +241,49 @@ static dao_status_t copy_out(dao_engine_t *engine, dao_managed_t *tensor)
     dao_fence_add(&tensor->host_written, DAO_STREAM_ROLE_D2H, sequence);
     tensor->host_busy = tensor->host_written;
     dao_fence_add(&tensor->device_busy, DAO_STREAM_ROLE_D2H, sequence);
-    engine->stats.out_bytes += tensor->size_bytes;
+    engine->stats.out_bytes += dao_slice_bytes(slice);
+    return DAO_OK;
+}
+
+/* PARTIAL -> PARTIAL without changed bytes, or BOTH: queues their copy out. */
+static dao_status_t save_changed(dao_engine_t *engine, dao_managed_t *tensor)
+{
+    dao_slice_t changed = tensor->device_changed;
+    DAO_ASSERT(tensor->residency == DAO_RESIDENCY_PARTIAL);
+    DAO_ASSERT(dao_residency_has_its_copies(tensor));
+    DAO_ASSERT(!dao_slice_is_empty(changed));
+    dao_fence_t fence = tensor->device_written;
+    dao_fence_join(&fence, &tensor->host_busy);
+    uint64_t sequence = 0;
+    dao_status_t status =
+        dao_residency_copy_part(engine, tensor, DAO_STREAM_ROLE_D2H, changed, &fence,
+                                (char *)tensor->host_address + changed.begin_bytes, &sequence);
+    if (status != DAO_OK) {
+        return status;
+    }
+    dao_fence_add(&tensor->host_written, DAO_STREAM_ROLE_D2H, sequence);
+    dao_fence_add(&tensor->host_busy, DAO_STREAM_ROLE_D2H, sequence);
+    dao_fence_add(&tensor->device_busy, DAO_STREAM_ROLE_D2H, sequence);
+    tensor->device_changed = (dao_slice_t){0, 0};
+    engine->stats.out_bytes += dao_slice_bytes(changed);
+    bool is_whole = dao_slice_bytes(tensor->device_valid) == tensor->size_bytes;
+    tensor->residency = is_whole ? DAO_RESIDENCY_BOTH : DAO_RESIDENCY_PARTIAL;
+    dao_victims_update(engine, tensor);
+    DAO_ASSERT(dao_residency_is_clean(tensor));
+    DAO_ASSERT(dao_residency_has_its_copies(tensor));
     return DAO_OK;
 }
 
 dao_status_t dao_residency_save(dao_engine_t *engine, dao_managed_t *tensor)
 {
+    if (tensor->residency == DAO_RESIDENCY_PARTIAL) {
+        return save_changed(engine, tensor);
+    }
     DAO_ASSERT(tensor->residency == DAO_RESIDENCY_DEVICE);
     DAO_ASSERT(dao_residency_has_its_copies(tensor));
     dao_status_t status = copy_out(engine, tensor);
     tensor->residency = status == DAO_OK ? DAO_RESIDENCY_BOTH : DAO_RESIDENCY_DEVICE;
+    tensor->is_zero_elsewhere = tensor->is_zero_elsewhere && status != DAO_OK;
     dao_victims_update(engine, tensor);
     DAO_ASSERT(dao_residency_has_its_copies(tensor));
     return status;
@@ -250,11 +297,16 @@ static bool is_left_to_file(const dao_engine_t *engine, const dao_managed_t *ten
            (tensor->is_unverified || !dao_host_tier_has_spare(&engine->host_tier, tensor->size_bytes));
 }
 
-/* DEVICE -> HOST, or FILE where the host does not take it. */
+/* DEVICE or PARTIAL -> HOST, or FILE where the host does not take it. */
 static dao_status_t evict_from_device(dao_engine_t *engine, dao_managed_t *tensor)
 {
-    dao_status_t status = copy_out(engine, tensor);
-    if (status == DAO_OK) {
+    bool is_partial = tensor->residency == DAO_RESIDENCY_PARTIAL;
+    dao_status_t status = is_partial ? save_changed(engine, tensor) : copy_out(engine, tensor);
+    if (is_partial && status == DAO_OK) {
+        dao_residency_drop_device(engine, tensor);
+    } else if (is_partial) {
+        return status;
+    } else if (status == DAO_OK) {
         tensor->residency = DAO_RESIDENCY_HOST;
         dao_residency_give_device(engine, tensor);
     } else if (status == DAO_ERR_HOST_FULL && dao_residency_is_clean(tensor)) {
@@ -268,11 +320,12 @@ static dao_status_t evict_from_device(dao_engine_t *engine, dao_managed_t *tenso
 
 dao_status_t dao_residency_evict(dao_engine_t *engine, dao_managed_t *tensor)
 {
-    DAO_ASSERT(tensor->residency == DAO_RESIDENCY_DEVICE || tensor->residency == DAO_RESIDENCY_BOTH);
+    DAO_ASSERT(dao_residency_is_on_device(tensor));
     DAO_ASSERT(dao_residency_has_its_copies(tensor));
     DAO_ASSERT(!tensor->is_pinned);
     DAO_ASSERT(!dao_access_is_dead(tensor)); /* it would have been discarded */
-    if (tensor->residency == DAO_RESIDENCY_BOTH || is_left_to_file(engine, tensor)) {
+    bool is_on_host = tensor->residency == DAO_RESIDENCY_BOTH || tensor->residency == DAO_RESIDENCY_PARTIAL;
+    if (is_on_host ? dao_residency_is_clean(tensor) : is_left_to_file(engine, tensor)) {
         dao_residency_drop_device(engine, tensor);
         engine->stats.clean_eviction_count++;
     } else {
@@ -296,6 +349,7 @@ void dao_residency_written(dao_engine_t *engine, dao_managed_t *tensor, uint64_t
     dao_fence_add(&tensor->device_written, DAO_STREAM_ROLE_COMPUTE, compute_sequence);
     dao_fence_add(&tensor->device_busy, DAO_STREAM_ROLE_COMPUTE, compute_sequence);
     tensor->residency = DAO_RESIDENCY_DEVICE;
+    tensor->is_zero_elsewhere = false;
     dao_file_copy_forget(engine, tensor);
     if (tensor->host_address != NULL) {
         dao_residency_give_host(engine, tensor);
@@ -310,6 +364,7 @@ static void clear(dao_engine_t *engine, dao_managed_t *tensor)
 {
     DAO_ASSERT(!tensor->is_pinned);
     tensor->residency = DAO_RESIDENCY_EMPTY;
+    tensor->is_zero_elsewhere = false;
     dao_file_copy_forget(engine, tensor);
     if (tensor->has_device) {
         dao_residency_give_device(engine, tensor);
@@ -346,6 +401,7 @@ static dao_status_t write_to_device(dao_engine_t *engine, dao_managed_t *tensor,
     dao_fence_add(&tensor->device_written, DAO_STREAM_ROLE_H2D, sequence);
     dao_fence_add(&tensor->device_busy, DAO_STREAM_ROLE_H2D, sequence);
     tensor->residency = DAO_RESIDENCY_DEVICE;
+    tensor->is_zero_elsewhere = false;
     dao_victims_update(engine, tensor);
     DAO_ASSERT(dao_residency_has_its_copies(tensor));
     engine->stats.in_bytes += tensor->size_bytes;
@@ -357,14 +413,16 @@ static dao_status_t write_to_device(dao_engine_t *engine, dao_managed_t *tensor,
 /* The host is full, but for the tensor's own slot: once nothing uses that any more, the bytes go there. */
 static dao_status_t write_in_place(dao_engine_t *engine, dao_managed_t *tensor, const void *source)
 {
-    DAO_ASSERT(tensor->residency == DAO_RESIDENCY_BOTH || tensor->residency == DAO_RESIDENCY_HOST);
+    DAO_ASSERT(tensor->residency == DAO_RESIDENCY_BOTH || tensor->residency == DAO_RESIDENCY_PARTIAL ||
+               tensor->residency == DAO_RESIDENCY_HOST);
     dao_status_t status = dao_timeline_wait(&engine->timeline, &tensor->host_busy);
     if (status != DAO_OK) {
         dao_error_prefix("tensor \"%s\" cannot be written: ", tensor->name);
         dao_engine_fail(engine, status, true);
         return status;
     }
-    if (tensor->residency == DAO_RESIDENCY_BOTH) {
+    tensor->device_changed = (dao_slice_t){0, 0}; /* it is overwritten */
+    if (tensor->residency != DAO_RESIDENCY_HOST) {
         dao_residency_drop_device(engine, tensor);
     }
     dao_file_copy_forget(engine, tensor);
@@ -391,7 +449,7 @@ dao_status_t dao_residency_write(dao_engine_t *engine, dao_managed_t *tensor, co
     if (tensor->plan_role != NULL && tensor->has_device) {
         return write_in_plan(engine, tensor, source);
     }
-    dao_status_t status = take_host(engine, tensor, &address, &busy);
+    dao_status_t status = dao_residency_take_slot_of(engine, tensor, &address, &busy);
     if (status == DAO_OK) {
         status = dao_timeline_wait(&engine->timeline, &busy); /* an idle slot at once */
         dao_engine_lose_unless_ok(engine, status);
@@ -417,18 +475,19 @@ dao_status_t dao_residency_write(dao_engine_t *engine, dao_managed_t *tensor, co
 }
 
 /* Copies straight from the device to the program's memory. */
-static dao_status_t read_from_device(dao_engine_t *engine, dao_managed_t *tensor, void *destination)
+static dao_status_t read_from_device(dao_engine_t *engine, dao_managed_t *tensor, dao_slice_t slice,
+                                     void *destination)
 {
     uint64_t sequence = 0;
     dao_status_t status = dao_file_copy_verify(engine, tensor);
     if (status == DAO_OK) {
-        status =
-            queue_copy(engine, DAO_STREAM_ROLE_D2H, &tensor->device_written, destination, tensor, &sequence);
+        status = dao_residency_copy_part(engine, tensor, DAO_STREAM_ROLE_D2H, slice, &tensor->device_written,
+                                         destination, &sequence);
     }
     if (status != DAO_OK) {
         return status;
     }
-    engine->stats.out_bytes += tensor->size_bytes;
+    engine->stats.out_bytes += dao_slice_bytes(slice);
     dao_fence_add(&tensor->device_busy, DAO_STREAM_ROLE_D2H, sequence);
     dao_fence_t fence = no_fence;
     dao_fence_add(&fence, DAO_STREAM_ROLE_D2H, sequence);
@@ -440,33 +499,48 @@ static dao_status_t read_from_device(dao_engine_t *engine, dao_managed_t *tensor
     return status;
 }
 
-dao_status_t dao_residency_read(dao_engine_t *engine, dao_managed_t *tensor, void *destination)
+/* Copies from the slot to the program's memory, once the bytes are there. */
+static dao_status_t read_from_host(dao_engine_t *engine, const dao_managed_t *tensor, dao_slice_t slice,
+                                   void *destination)
+{
+    dao_status_t status = dao_timeline_wait(&engine->timeline, &tensor->host_written);
+    if (status != DAO_OK) {
+        dao_error_prefix("tensor \"%s\" cannot be read: ", tensor->name);
+    }
+    dao_engine_lose_unless_ok(engine, status);
+    if (status == DAO_OK) {
+        dao_host_tier_copy(&engine->host_tier, destination,
+                           (const char *)tensor->host_address + slice.begin_bytes, dao_slice_bytes(slice));
+    }
+    return status;
+}
+
+dao_status_t dao_residency_read(dao_engine_t *engine, dao_managed_t *tensor, dao_slice_t slice,
+                                void *destination)
 {
     dao_status_t status = DAO_OK;
     DAO_ASSERT(dao_residency_has_its_copies(tensor));
+    DAO_ASSERT(slice.end_bytes <= tensor->size_bytes);
     switch (tensor->residency) {
     case DAO_RESIDENCY_EMPTY:
         if (!tensor->zero_first_touch) {
             return dao_error(DAO_ERR_NEVER_WRITTEN, "tensor \"%s\" is read, but nothing was written to it",
                              tensor->name);
         }
-        memset(destination, 0, tensor->size_bytes);
+        memset(destination, 0, dao_slice_bytes(slice));
         return DAO_OK;
     case DAO_RESIDENCY_DEVICE:
-        return read_from_device(engine, tensor, destination);
+        return read_from_device(engine, tensor, slice, destination);
+    case DAO_RESIDENCY_PARTIAL:
+        if (!dao_slice_is_empty(dao_slice_common(slice, tensor->device_changed))) {
+            status = save_changed(engine, tensor);
+        }
+        return status == DAO_OK ? read_from_host(engine, tensor, slice, destination) : status;
     case DAO_RESIDENCY_BOTH:
     case DAO_RESIDENCY_HOST:
-        status = dao_timeline_wait(&engine->timeline, &tensor->host_written);
-        if (status != DAO_OK) {
-            dao_error_prefix("tensor \"%s\" cannot be read: ", tensor->name);
-        }
-        dao_engine_lose_unless_ok(engine, status);
-        if (status == DAO_OK) {
-            dao_host_tier_copy(&engine->host_tier, destination, tensor->host_address, tensor->size_bytes);
-        }
-        return status;
+        return read_from_host(engine, tensor, slice, destination);
     case DAO_RESIDENCY_FILE:
-        return dao_file_copy_read(engine, tensor, destination);
+        return dao_file_copy_read(engine, tensor, slice, destination);
     }
     return dao_error(DAO_ERR_CORRUPT, "tensor \"%s\" has no residency", tensor->name);
 }

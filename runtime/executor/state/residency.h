@@ -22,11 +22,18 @@ DAO_NODISCARD dao_status_t dao_residency_move(dao_engine_t *engine, dao_managed_
 DAO_NODISCARD dao_status_t dao_residency_take_slot(dao_engine_t *engine, size_t size_bytes,
                                                    void **out_address);
 
-/* DEVICE -> BOTH: queues the copy out. DAO_ERR_HOST_FULL, DAO_ERR_COPY_FAILED: nothing has changed. */
+/* Takes a slot for a tensor: that of its role in a plan, which work up to `out_busy` still uses, or one as
+   above. Return: gives it back unused. */
+DAO_NODISCARD dao_status_t dao_residency_take_slot_of(dao_engine_t *engine, const dao_managed_t *tensor,
+                                                      void **out_address, dao_fence_t *out_busy);
+void dao_residency_return_slot(dao_engine_t *engine, const dao_managed_t *tensor, void *address);
+
+/* DEVICE -> BOTH, PARTIAL with changed bytes -> without, or BOTH: queues the copy out. DAO_ERR_HOST_FULL,
+ * DAO_ERR_COPY_FAILED: nothing has changed. */
 DAO_NODISCARD dao_status_t dao_residency_save(dao_engine_t *engine, dao_managed_t *tensor);
 
-/* DEVICE or BOTH -> HOST or FILE: gives up the part, after queueing the copy that DEVICE needs, unless the
-   file has the bytes and the host little room. DAO_ERR_HOST_FULL, DAO_ERR_COPY_FAILED: nothing has
+/* DEVICE, BOTH or PARTIAL -> HOST or FILE: gives up the part, after queueing the copy that it needs, unless
+   the file has the bytes and the host little room. DAO_ERR_HOST_FULL, DAO_ERR_COPY_FAILED: nothing has
    changed. */
 DAO_NODISCARD dao_status_t dao_residency_evict(dao_engine_t *engine, dao_managed_t *tensor);
 
@@ -41,8 +48,9 @@ void dao_residency_discard(dao_engine_t *engine, dao_managed_t *tensor);
 DAO_NODISCARD dao_status_t dao_residency_write(dao_engine_t *engine, dao_managed_t *tensor,
                                                const void *source);
 
-/* Copies the content to the program's memory and waits for it; changes nothing. */
-DAO_NODISCARD dao_status_t dao_residency_read(dao_engine_t *engine, dao_managed_t *tensor, void *destination);
+/* Copies bytes to the program's memory and waits for it. PARTIAL may become BOTH; else nothing changes. */
+DAO_NODISCARD dao_status_t dao_residency_read(dao_engine_t *engine, dao_managed_t *tensor, dao_slice_t slice,
+                                              void *destination);
 
 bool dao_residency_is_valid(const dao_managed_t *tensor);
 

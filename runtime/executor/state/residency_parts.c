@@ -44,6 +44,7 @@ void dao_residency_give_device(dao_engine_t *engine, dao_managed_t *tensor)
 {
     DAO_ASSERT(tensor->has_device);
     tensor->has_device = false;
+    tensor->is_zero_elsewhere = false;
     dao_victims_remove(engine, tensor);
     dao_residency_not_early(engine, tensor);
     if (engine->plan != NULL) {
@@ -65,6 +66,9 @@ bool dao_residency_has_its_copies(const dao_managed_t *tensor)
     if (tensor->is_unverified && !may_be_unverified) {
         return false;
     }
+    if (tensor->is_zero_elsewhere && tensor->residency != DAO_RESIDENCY_DEVICE) {
+        return false;
+    }
     switch (tensor->residency) {
     case DAO_RESIDENCY_EMPTY:
         return !has_host && tensor->file_copy == DAO_FILE_COPY_NONE;
@@ -76,14 +80,17 @@ bool dao_residency_has_its_copies(const dao_managed_t *tensor)
         return has_host;
     case DAO_RESIDENCY_FILE:
         return !has_host && tensor->file_copy == DAO_FILE_COPY_VALID;
+    case DAO_RESIDENCY_PARTIAL:
+        return has_host && tensor->has_device && tensor->device_valid.end_bytes <= tensor->size_bytes &&
+               dao_slice_has(tensor->device_valid, tensor->device_changed) &&
+               (tensor->file_copy == DAO_FILE_COPY_NONE || dao_slice_is_empty(tensor->device_changed));
     }
     return false;
 }
 
 bool dao_residency_is_landing(const dao_managed_t *tensor)
 {
-    return tensor->has_device && tensor->residency != DAO_RESIDENCY_DEVICE &&
-           tensor->residency != DAO_RESIDENCY_BOTH;
+    return tensor->has_device && !dao_residency_is_on_device(tensor);
 }
 
 void dao_residency_unland(dao_engine_t *engine, dao_managed_t *tensor)
@@ -98,7 +105,7 @@ void dao_residency_drop_device(dao_engine_t *engine, dao_managed_t *tensor)
 {
     DAO_ASSERT(dao_residency_is_clean(tensor));
     DAO_ASSERT(dao_residency_has_its_copies(tensor));
-    tensor->residency = tensor->residency == DAO_RESIDENCY_BOTH ? DAO_RESIDENCY_HOST : DAO_RESIDENCY_FILE;
+    tensor->residency = tensor->residency == DAO_RESIDENCY_DEVICE ? DAO_RESIDENCY_FILE : DAO_RESIDENCY_HOST;
     tensor->is_unverified = false;
     dao_residency_give_device(engine, tensor);
     DAO_ASSERT(dao_residency_has_its_copies(tensor));
@@ -153,9 +160,9 @@ void dao_residency_give_host(dao_engine_t *engine, dao_managed_t *tensor)
 
 void dao_residency_drop_host(dao_engine_t *engine, dao_managed_t *tensor)
 {
-    DAO_ASSERT(tensor->residency == DAO_RESIDENCY_BOTH || tensor->file_copy == DAO_FILE_COPY_VALID);
+    DAO_ASSERT(dao_residency_is_on_device(tensor) || tensor->file_copy == DAO_FILE_COPY_VALID);
     DAO_ASSERT(dao_residency_has_its_copies(tensor));
-    tensor->residency = tensor->residency == DAO_RESIDENCY_BOTH ? DAO_RESIDENCY_DEVICE : DAO_RESIDENCY_FILE;
+    tensor->residency = tensor->residency == DAO_RESIDENCY_HOST ? DAO_RESIDENCY_FILE : DAO_RESIDENCY_DEVICE;
     dao_residency_give_host(engine, tensor);
     dao_victims_update(engine, tensor);
     DAO_ASSERT(dao_residency_has_its_copies(tensor));
@@ -216,4 +223,15 @@ dao_status_t dao_residency_copy(dao_engine_t *engine, const dao_managed_t *tenso
         "tensor \"%s\": copying %zu bytes to the %s failed %d times; it stays where it was: %.200s",
         tensor->name, copy->size_bytes, copy->is_in ? "device" : "host", DAO_COPY_RETRY_MAX + 1,
         dao_last_message());
+}
+
+dao_status_t dao_residency_copy_part(dao_engine_t *engine, const dao_managed_t *tensor,
+                                     dao_stream_role_t role, dao_slice_t slice, const dao_fence_t *fence,
+                                     void *host, uint64_t *out_sequence)
+{
+    bool is_in = role == DAO_STREAM_ROLE_H2D;
+    void *device = dao_device_arena_at(&engine->arena, tensor->device_offset_bytes + slice.begin_bytes);
+    dao_copy_t copy = {role, is_in, is_in ? device : host, is_in ? host : device, dao_slice_bytes(slice)};
+    DAO_ASSERT(slice.end_bytes <= tensor->size_bytes);
+    return dao_residency_copy(engine, tensor, &copy, fence, out_sequence);
 }

@@ -21,6 +21,12 @@ DAO_NODISCARD dao_status_t dao_residency_copy(dao_engine_t *engine, const dao_ma
                                               const dao_copy_t *copy, const dao_fence_t *fence,
                                               uint64_t *out_sequence);
 
+/* The same for some of its bytes, between its part of the device and `host`, where the first of them lies. */
+DAO_NODISCARD dao_status_t dao_residency_copy_part(dao_engine_t *engine, const dao_managed_t *tensor,
+                                                   dao_stream_role_t role, dao_slice_t slice,
+                                                   const dao_fence_t *fence, void *host,
+                                                   uint64_t *out_sequence);
+
 /* Gives a tensor a part of the arena that was taken for it, to be written soon. */
 void dao_residency_land(dao_engine_t *engine, dao_managed_t *tensor, uint64_t offset_bytes);
 
@@ -42,10 +48,12 @@ void dao_residency_give_device(dao_engine_t *engine, dao_managed_t *tensor);
 void dao_residency_take_host(dao_engine_t *engine, dao_managed_t *tensor, void *address);
 void dao_residency_give_host(dao_engine_t *engine, dao_managed_t *tensor);
 
-/* BOTH -> DEVICE, HOST with a valid copy in the file -> FILE: gives up the host's copy. */
+/* BOTH, or PARTIAL with all bytes on the device -> DEVICE, HOST with a valid copy in the file -> FILE: gives
+ * up the host's copy. */
 void dao_residency_drop_host(dao_engine_t *engine, dao_managed_t *tensor);
 
-/* BOTH -> HOST, DEVICE with a valid copy in the file -> FILE: gives up the device's copy. */
+/* BOTH, or PARTIAL without changed bytes -> HOST, DEVICE with a valid copy in the file -> FILE: gives up the
+   device's copy. */
 void dao_residency_drop_device(dao_engine_t *engine, dao_managed_t *tensor);
 
 /* Changes the state of the copy in the file. */
@@ -62,7 +70,15 @@ bool dao_residency_has_its_copies(const dao_managed_t *tensor);
 static inline bool dao_residency_is_clean(const dao_managed_t *tensor)
 {
     return tensor->residency == DAO_RESIDENCY_BOTH ||
+           (tensor->residency == DAO_RESIDENCY_PARTIAL && dao_slice_is_empty(tensor->device_changed)) ||
            (tensor->residency == DAO_RESIDENCY_DEVICE && tensor->file_copy == DAO_FILE_COPY_VALID);
+}
+
+/* Has bytes in its part of the arena. */
+static inline bool dao_residency_is_on_device(const dao_managed_t *tensor)
+{
+    return tensor->residency == DAO_RESIDENCY_DEVICE || tensor->residency == DAO_RESIDENCY_BOTH ||
+           tensor->residency == DAO_RESIDENCY_PARTIAL;
 }
 
 /* Holds a part of the arena that nothing was written to yet. */

@@ -35,6 +35,16 @@ void dao_host_tier_copy(const dao_host_tier_t *tier, void *destination, const vo
     }
 }
 
+void dao_host_tier_zero_around(const dao_host_tier_t *tier, void *address, size_t size_bytes,
+                               dao_slice_t kept)
+{
+    DAO_ASSERT(kept.end_bytes <= size_bytes);
+    if (!tier->has_no_bytes) {
+        memset(address, 0, kept.begin_bytes);
+        memset((char *)address + kept.end_bytes, 0, size_bytes - kept.end_bytes);
+    }
+}
+
 static void free_slot(dao_host_tier_t *tier, void *address, size_t size_bytes)
 {
     DAO_ASSERT(tier->used_bytes >= size_bytes);

@@ -4,6 +4,7 @@
 #define DAO_RUNTIME_EXECUTOR_HOST_TIER_H
 
 #include "allocators/allocator.h"
+#include "runtime/executor/records/slice.h"
 #include "runtime/executor/streams/timeline.h"
 
 /* A slot that was given back while copies could still use it. The record lies in the tier's own array. */
@@ -33,6 +34,10 @@ void dao_host_tier_init(dao_host_tier_t *tier, dao_allocator_t *allocator, uint6
 /* Copies bytes of the program into a slot, or a slot's to the program; nothing where slots have no bytes. */
 void dao_host_tier_copy(const dao_host_tier_t *tier, void *destination, const void *source,
                         size_t size_bytes);
+
+/* Fills a slot with zeros but for some bytes; nothing where slots have no bytes. */
+void dao_host_tier_zero_around(const dao_host_tier_t *tier, void *address, size_t size_bytes,
+                               dao_slice_t kept);
 
 /* All slots have been given back and their fences are done. */
 void dao_host_tier_finish(dao_host_tier_t *tier);

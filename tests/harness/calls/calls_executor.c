@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The executor: a small arena, tensors that do not all fit, kernels that fill or read them. Every tensor
-   holds one byte value; a kernel that finds another one fails the program. The executor has a thread of its
+   holds one byte value; a kernel that finds another one fails the program. What writes a part of a tensor
+   writes that value, or zeros if the tensor has none yet. The executor has a thread of its
    own, so pinned memory is not compared while there is one. */
 #include "tests/harness/calls/calls.h"
 
@@ -14,7 +15,7 @@
 
 typedef struct kernel {
     const model_t *model;
-    size_t sizes[OPERANDS_COUNT];
+    dao_span_t spans[OPERANDS_COUNT];
     uint8_t before[OPERANDS_COUNT]; /* what is read */
     uint8_t after[OPERANDS_COUNT];
     dao_access_t accesses[OPERANDS_COUNT];
@@ -27,18 +28,18 @@ static void run_kernel(void *user)
 {
     const kernel_t *kernel = user;
     for (uint32_t i = 0; i < OPERANDS_COUNT; i++) {
-        uint8_t *bytes = (uint8_t *)(uintptr_t)kernel->addresses[i];
-        size_t last = kernel->sizes[i] - 1;
-        if (bytes == NULL) {
+        if (kernel->addresses[i] == NULL) {
             continue;
         }
+        uint8_t *bytes = (uint8_t *)(uintptr_t)kernel->addresses[i] + kernel->spans[i].offset_bytes;
+        size_t last = kernel->spans[i].size_bytes - 1;
         if (kernel->accesses[i] != DAO_ACCESS_WRITE &&
             (bytes[0] != kernel->before[i] || bytes[last] != kernel->before[i])) {
             model_fail(kernel->model, "a kernel reads %u and %u instead of %u", bytes[0], bytes[last],
                        kernel->before[i]);
         }
         if (kernel->accesses[i] != DAO_ACCESS_READ) {
-            memset(bytes, kernel->after[i], kernel->sizes[i]);
+            memset(bytes, kernel->after[i], kernel->spans[i].size_bytes);
         }
     }
 }
@@ -167,6 +168,35 @@ static uint32_t find_managed(const model_t *model, uint32_t slot)
     return MODEL_MANAGED_COUNT;
 }
 
+/* A part of a tensor that depends on a number; all of it for every other one. */
+static dao_span_t part_of(size_t size_bytes, uint64_t number)
+{
+    size_t offset = number % 2 == 0 ? 0 : (size_t)(number / 2 % size_bytes);
+    size_t rest = size_bytes - offset;
+    return (dao_span_t){offset, number % 2 == 0 || number % 4 == 1 ? rest : 1 + (size_t)(number / 8 % rest)};
+}
+
+/* What a write of a part leaves in all of the tensor. */
+static uint8_t value_with_part(const model_t *model, uint32_t i)
+{
+    return model->managed[i].is_written ? model->managed[i].value : 0;
+}
+
+static bool write_part(model_t *model, uint32_t i, dao_span_t span)
+{
+    uint8_t value = value_with_part(model, i);
+    memset(room(model), value, span.size_bytes);
+    model_say(model, "dao_managed_write_part(managed_%u, %zu, bytes, %zu);", i, span.offset_bytes,
+              span.size_bytes);
+    dao_status_t got =
+        dao_managed_write_part(model->managed[i].tensor, span.offset_bytes, model->bytes, span.size_bytes);
+    if (!(got == DAO_ERR_HOST_FULL && may_be_full(model)) && model_answer(model, got, DAO_OK)) {
+        model->managed[i].is_written = true;
+        model->managed[i].value = value;
+    }
+    return true;
+}
+
 bool call_managed_write(model_t *model, const harness_op_t *op)
 {
     uint32_t i = find_managed(model, op->slot);
@@ -174,6 +204,10 @@ bool call_managed_write(model_t *model, const harness_op_t *op)
         return false;
     }
     size_t size_bytes = model->managed[i].size_bytes;
+    dao_span_t span = part_of(size_bytes, op->number);
+    if (span.size_bytes != size_bytes && !model->managed[i].is_unknown) {
+        return write_part(model, i, span);
+    }
     memset(room(model), op->small, size_bytes);
     if (op->kind % 16 == 1) {
         (void)model_answer(model, dao_managed_write(model->managed[i].tensor, model->bytes, size_bytes - 1),
@@ -199,10 +233,14 @@ bool call_managed_read(model_t *model, const harness_op_t *op)
     if (i == MODEL_MANAGED_COUNT) {
         return false;
     }
-    size_t size_bytes = model->managed[i].size_bytes;
+    dao_span_t span = part_of(model->managed[i].size_bytes, op->number);
+    size_t size_bytes = span.size_bytes;
     memset(room(model), ~model->managed[i].value, size_bytes);
-    model_say(model, "dao_managed_read(managed_%u, bytes, %zu);", i, size_bytes);
-    dao_status_t got = dao_managed_read(model->managed[i].tensor, model->bytes, size_bytes);
+    model_say(model, "dao_managed_read_part(managed_%u, %zu, bytes, %zu);", i, span.offset_bytes, size_bytes);
+    dao_status_t got =
+        size_bytes == model->managed[i].size_bytes
+            ? dao_managed_read(model->managed[i].tensor, model->bytes, size_bytes)
+            : dao_managed_read_part(model->managed[i].tensor, span.offset_bytes, model->bytes, size_bytes);
     if (got == DAO_ERR_HOST_FULL && may_be_full(model)) {
         return true;
     }
@@ -232,10 +270,13 @@ static bool make_kernel(model_t *model, const harness_op_t *op, kernel_t *kernel
         operands[at].tensor = model->managed[i].tensor;
         bool is_readable = model->managed[i].is_written && !model->managed[i].is_unknown;
         operands[at].access = is_readable ? (dao_access_t)((op->kind >> 2 * k) % 3) : DAO_ACCESS_WRITE;
+        size_t size_bytes = model->managed[i].size_bytes;
+        bool may_be_part = !model->managed[i].is_unknown;
         kernel->accesses[at] = operands[at].access;
-        kernel->sizes[at] = model->managed[i].size_bytes;
+        kernel->spans[at] = part_of(size_bytes, may_be_part ? op->number >> k : 0);
         kernel->before[at] = model->managed[i].value;
-        kernel->after[at] = (uint8_t)(op->small + k);
+        kernel->after[at] =
+            kernel->spans[at].size_bytes == size_bytes ? (uint8_t)(op->small + k) : value_with_part(model, i);
         if (!kernel->fails && operands[at].access != DAO_ACCESS_READ) {
             model->managed[i].value = kernel->after[at];
             model->managed[i].is_written = true;
@@ -265,6 +306,7 @@ bool call_executor_push(model_t *model, const harness_op_t *op)
                            .drop = free,
                            .operands = operands,
                            .operand_count = count,
+                           .spans = kernel->spans,
                            .workspace_bytes = op->number % 8 == 0 ? 4 * KIB : 0};
     model_say(model, "dao_executor_push(executor, &kernel); /* %u operands%s */", count,
               fails ? ", fails" : "");
@@ -345,8 +387,12 @@ bool call_command_list(model_t *model, const harness_op_t *op)
     for (uint32_t i = 0; i < count; i++) {
         operands[i].access = kernel->accesses[i] = DAO_ACCESS_WRITE;
     }
-    dao_kernel_t pushed = {
-        .launch = launch, .user = kernel, .drop = free, .operands = operands, .operand_count = count};
+    dao_kernel_t pushed = {.launch = launch,
+                           .user = kernel,
+                           .drop = free,
+                           .operands = operands,
+                           .operand_count = count,
+                           .spans = kernel->spans};
     if (!model_answer(model, dao_command_list_push(list, &pushed), DAO_OK)) {
         free(kernel);
     } else {

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-enum { TENSORS = 8, OPERANDS_MAX = 24 };
+enum { TENSORS = 8, OPERANDS_MAX = 24, SPANNED_BYTES = 12 };
 
 static char executor_bytes, other_bytes; /* addresses that stand for executors: nothing looks into them */
 static dao_executor_t *const executor = (dao_executor_t *)(void *)&executor_bytes;
@@ -191,6 +191,58 @@ static void random_operands_become_the_uses_of_a_model(void)
     expect_references(1);
 }
 
+/* Against a model that has two marks for every byte of the tensor. */
+static void expect_slices(const dao_use_t *use, const bool *is_read, const bool *is_written)
+{
+    dao_slice_t all = {0, SPANNED_BYTES};
+    bool is_whole_write = use->kind == DAO_USE_WRITE;
+    dao_slice_t reads = use->is_partial || is_whole_write ? use->reads : all;
+    dao_slice_t writes = use->is_partial || use->kind == DAO_USE_READ ? use->writes : all;
+    bool reads_any = false, writes_any = false;
+    for (uint64_t byte = 0; byte < SPANNED_BYTES; byte++) {
+        bool in_reads = reads.begin_bytes <= byte && byte < reads.end_bytes;
+        bool in_writes = writes.begin_bytes <= byte && byte < writes.end_bytes;
+        CU_ASSERT_TRUE(in_reads || !is_read[byte]);
+        CU_ASSERT_TRUE(in_writes || !is_written[byte]);
+        CU_ASSERT_TRUE(in_reads || !in_writes || is_written[byte]); /* what stays has to be there */
+        reads_any = reads_any || is_read[byte];
+        writes_any = writes_any || is_written[byte];
+    }
+    CU_ASSERT_EQUAL(use->kind == DAO_USE_READ, !writes_any);
+    CU_ASSERT_TRUE(use->kind != DAO_USE_WRITE || !reads_any);
+}
+
+static void random_spans_become_the_use_of_a_model(void)
+{
+    uint64_t seed = dao_test_seed("random spans become the use of a model", 6);
+    (void)begin();
+    tensors[0].size_bytes = SPANNED_BYTES;
+    for (int round = 0; round < 2000; round++) {
+        bool is_read[SPANNED_BYTES] = {false}, is_written[SPANNED_BYTES] = {false};
+        dao_operand_t operands[4];
+        dao_span_t spans[4];
+        uint32_t count = (uint32_t)dao_random_between(&seed, 1, 4);
+        for (uint32_t i = 0; i < count; i++) {
+            operands[i] = (dao_operand_t){&tensors[0], (dao_access_t)dao_random_below(&seed, 3)};
+            spans[i].offset_bytes = dao_random_below(&seed, SPANNED_BYTES);
+            spans[i].size_bytes = dao_random_below(&seed, SPANNED_BYTES - spans[i].offset_bytes + 1);
+            size_t end =
+                spans[i].size_bytes != 0 ? spans[i].offset_bytes + spans[i].size_bytes : SPANNED_BYTES;
+            for (size_t byte = spans[i].offset_bytes; byte < end; byte++) {
+                is_read[byte] = is_read[byte] || operands[i].access != DAO_ACCESS_WRITE;
+                is_written[byte] = is_written[byte] || operands[i].access != DAO_ACCESS_READ;
+            }
+        }
+        dao_kernel_t kernel = {
+            .launch = launch, .operands = operands, .operand_count = count, .spans = spans};
+        dao_item_t *item = NULL;
+        CU_ASSERT_EQUAL_FATAL(dao_item_from_kernel(executor, &kernel, &item), DAO_OK);
+        CU_ASSERT_EQUAL(item->use_count, 1);
+        expect_slices(&item->uses[0], is_read, is_written);
+        dao_item_destroy(item);
+    }
+}
+
 static CU_TestInfo tests[] = {
     {"accesses to one tensor are one use", accesses_to_one_tensor_are_one_use},
     {"what cannot run is refused", what_cannot_run_is_refused},
@@ -200,6 +252,7 @@ static CU_TestInfo tests[] = {
     {"a copy holds its list and its tensors", a_copy_holds_its_list_and_its_tensors},
     {"signatures tell kernels apart", signatures_tell_kernels_apart},
     {"random operands become the uses of a model", random_operands_become_the_uses_of_a_model},
+    {"random spans become the use of a model", random_spans_become_the_use_of_a_model},
     CU_TEST_INFO_NULL,
 };
 

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the program asks of one tensor: its bytes, or that they are others now. */
+#include "runtime/executor/requests.h"
+
+#include "base/report/error.h"
+#include "runtime/executor/learned/step_learner.h"
+#include "runtime/executor/online/eviction.h"
+#include "runtime/executor/records/tensor.h"
+#include "runtime/executor/state/partial.h"
+#include "runtime/executor/state/residency.h"
+
+static dao_status_t busy_error(const dao_engine_t *engine)
+{
+    return dao_error(DAO_ERR_BUSY,
+                     "an earlier failure has not been reported yet; call dao_executor_sync(): %.300s",
+                     engine->failure.message);
+}
+
+/* Once the program knows that the device is lost: what the host has in full may still be read. */
+static dao_status_t run_request_without_device(dao_engine_t *engine, const dao_item_t *item)
+{
+    const dao_managed_t *tensor = item->uses[0].tensor;
+    dao_slice_t slice = item->request->slice;
+    bool is_newer = tensor->residency == DAO_RESIDENCY_PARTIAL &&
+                    !dao_slice_is_empty(dao_slice_common(slice, tensor->device_changed));
+    if (item->kind == DAO_ITEM_READ && tensor->host_address != NULL && !is_newer &&
+        dao_timeline_wait(&engine->timeline, &tensor->host_written) == DAO_OK) {
+        dao_host_tier_copy(&engine->host_tier, item->request->destination,
+                           (const char *)tensor->host_address + slice.begin_bytes, dao_slice_bytes(slice));
+        return DAO_OK;
+    }
+    if (item->kind == DAO_ITEM_READ && tensor->file_copy == DAO_FILE_COPY_VALID &&
+        dao_file_tier_read_now(&engine->file_tier, tensor->file_offset_bytes + slice.begin_bytes,
+                               item->request->destination, dao_slice_bytes(slice)) == 0) {
+        return DAO_OK;
+    }
+    return dao_error_vendor(engine->failure.status, engine->failure.vendor_code,
+                            "tensor \"%s\" cannot be %s, the executor has given up its device: %.300s",
+                            tensor->name, item->kind == DAO_ITEM_READ ? "read" : "written",
+                            engine->failure.message);
+}
+
+/* The bytes of a request, or of a command list, which writes whole tensors. */
+static dao_status_t write_bytes(dao_engine_t *engine, dao_managed_t *tensor, dao_slice_t slice,
+                                const void *source)
+{
+    return dao_slice_bytes(slice) == tensor->size_bytes ? dao_residency_write(engine, tensor, source)
+                                                        : dao_partial_write(engine, tensor, slice, source);
+}
+
+/* With the host full, a tensor that is nowhere gets a part of the device for the program's bytes. */
+static dao_status_t write_tensor(dao_engine_t *engine, dao_managed_t *tensor, dao_slice_t slice,
+                                 const void *source)
+{
+    dao_status_t status = write_bytes(engine, tensor, slice, source);
+    if (status != DAO_ERR_HOST_FULL || tensor->has_device ||
+        dao_device_arena_part_bytes(tensor->size_bytes) > engine->config.arena_bytes) {
+        return status;
+    }
+    uint64_t offset = 0;
+    if (engine->plan != NULL) {
+        dao_plan_follow_leave(engine); /* its room is the engine's again */
+    }
+    status = dao_eviction_take(engine, tensor->size_bytes, (uint64_t)(uintptr_t)tensor, &offset);
+    if (status != DAO_OK) {
+        return status;
+    }
+    dao_residency_land(engine, tensor, offset);
+    status = write_bytes(engine, tensor, slice, source);
+    if (dao_residency_is_landing(tensor)) {
+        dao_residency_unland(engine, tensor);
+    }
+    return status;
+}
+
+dao_status_t dao_requests_write(dao_engine_t *engine, dao_managed_t *tensor, dao_slice_t slice,
+                                const void *source)
+{
+    bool is_whole = dao_slice_bytes(slice) == tensor->size_bytes;
+    dao_status_t status = write_tensor(engine, tensor, slice, source);
+    if (status == DAO_OK && is_whole && engine->learner != NULL) {
+        tensor->fed_epoch = engine->learner->log.epoch;
+    }
+    return status;
+}
+
+dao_status_t dao_requests_run(dao_engine_t *engine, const dao_item_t *item)
+{
+    const dao_request_t *request = item->request;
+    if (engine->has_failed) {
+        return busy_error(engine);
+    }
+    if (engine->is_lost) {
+        return run_request_without_device(engine, item);
+    }
+    return item->kind == DAO_ITEM_WRITE
+               ? dao_requests_write(engine, item->uses[0].tensor, request->slice, request->source)
+               : dao_residency_read(engine, item->uses[0].tensor, request->slice, request->destination);
+}

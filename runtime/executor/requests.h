@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reads and writes of the program, in the order of the queue. */
+#ifndef DAO_RUNTIME_EXECUTOR_REQUESTS_H
+#define DAO_RUNTIME_EXECUTOR_REQUESTS_H
+
+#include "runtime/executor/engine.h"
+
+/* Runs a READ or WRITE that a thread waits for; what it is told. */
+DAO_NODISCARD dao_status_t dao_requests_run(dao_engine_t *engine, const dao_item_t *item);
+
+/* The program's bytes replace some of a tensor's, for the step under way. With the host full, one that is
+   nowhere gets a part of the device for them. On an error the content is as it was. */
+DAO_NODISCARD dao_status_t dao_requests_write(dao_engine_t *engine, dao_managed_t *tensor, dao_slice_t slice,
+                                              const void *source);
+
+#endif

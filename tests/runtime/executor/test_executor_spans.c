@@ -1,0 +1,635 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Kernels that use some bytes of their tensors: what moves, and that every byte that is read is the one that
+   a sequential program would have left there. */
+#include "runtime/start/context.h"
+#include "tests/support/backends/fault_backend.h"
+#include "tests/support/sanitizer.h"
+#include "tests/support/suite.h"
+
+#include <dao/dao.h>
+
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TENSOR_COUNT  8
+#define OPERAND_MAX   4
+#define BYTES_MAX     (6 * KIB)
+#define PROGRAM_COUNT TEST_ROUNDS(8)
+#define ACTION_COUNT  150
+
+/* The slow model: what each tensor holds as of what was pushed. */
+typedef struct model {
+    dao_managed_t *handle;
+    size_t size_bytes;
+    bool is_written;
+    bool is_zeroed; /* on its first touch */
+    unsigned char bytes[BYTES_MAX];
+} model_t;
+
+/* A kernel's work: compares what it reads and writes what it writes. */
+typedef struct work {
+    uint32_t count;
+    struct {
+        unsigned char *address;
+        dao_access_t access;
+        dao_span_t span;
+        unsigned char fill;
+        unsigned char *expected; /* of the span, before the kernel; NULL: it is not read */
+    } operands[OPERAND_MAX];
+    bool fails; /* after it was queued */
+} work_t;
+
+static dao_executor_t *executor;
+static model_t models[TENSOR_COUNT];
+static uint64_t state;
+static uint64_t fill_count;
+static _Atomic uint64_t mismatch_count;
+static _Atomic uint64_t computed_count;
+
+static uint64_t below(uint64_t limit)
+{
+    return dao_random_next(&state) % limit;
+}
+
+static void *make_zeroed(size_t size_bytes)
+{
+    void *memory = calloc(1, size_bytes);
+    if (memory == NULL) {
+        abort();
+    }
+    return memory;
+}
+
+static void compute(void *user)
+{
+    work_t *work = user;
+    atomic_fetch_add(&computed_count, 1);
+    for (uint32_t i = 0; i < work->count; i++) {
+        unsigned char *bytes = work->operands[i].address + work->operands[i].span.offset_bytes;
+        const unsigned char *expected = work->operands[i].expected;
+        if (expected != NULL && memcmp(bytes, expected, work->operands[i].span.size_bytes) != 0) {
+            atomic_fetch_add(&mismatch_count, 1);
+        }
+    }
+    for (uint32_t i = 0; i < work->count; i++) {
+        if (work->operands[i].access != DAO_ACCESS_READ) {
+            memset(work->operands[i].address + work->operands[i].span.offset_bytes, work->operands[i].fill,
+                   work->operands[i].span.size_bytes);
+        }
+    }
+}
+
+static dao_status_t launch(const dao_launch_t *info, void *user)
+{
+    work_t *work = user;
+    for (uint32_t i = 0; i < work->count; i++) {
+        work->operands[i].address = info->addresses[i];
+    }
+    dao_status_t status = dao_stream_host_func(info->stream, compute, work);
+    if (status == DAO_OK && work->fails) {
+        status = dao_stream_synchronize(info->stream); /* the work is given up with the kernel */
+        return status == DAO_OK ? DAO_ERR_INVALID : status;
+    }
+    return status;
+}
+
+static void drop(void *user)
+{
+    work_t *work = user;
+    for (uint32_t i = 0; i < work->count; i++) {
+        free(work->operands[i].expected);
+    }
+    free(work);
+}
+
+/* Adds an access to a kernel that is being made, and notes what it does to the model. */
+static void add_operand(work_t *work, dao_operand_t *operand, uint32_t tensor, dao_access_t access,
+                        dao_span_t span)
+{
+    uint32_t i = work->count++;
+    model_t *model = &models[tensor];
+    *operand = (dao_operand_t){model->handle, access};
+    work->operands[i].access = access;
+    work->operands[i].span = span;
+    work->operands[i].fill = (unsigned char)(1 + fill_count++ % 255);
+    if (access != DAO_ACCESS_WRITE) {
+        work->operands[i].expected = make_zeroed(span.size_bytes);
+        memcpy(work->operands[i].expected, model->bytes + span.offset_bytes, span.size_bytes);
+    }
+}
+
+static void note_changes(const work_t *work, const dao_operand_t *operands)
+{
+    for (uint32_t i = 0; i < work->count; i++) {
+        for (uint32_t k = 0; k < TENSOR_COUNT && work->operands[i].access != DAO_ACCESS_READ; k++) {
+            if (models[k].handle == operands[i].tensor) {
+                memset(models[k].bytes + work->operands[i].span.offset_bytes, work->operands[i].fill,
+                       work->operands[i].span.size_bytes);
+                models[k].is_written = true;
+            }
+        }
+    }
+}
+
+static dao_status_t push(work_t *work, const dao_operand_t *operands, const char *name)
+{
+    dao_span_t spans[OPERAND_MAX];
+    for (uint32_t i = 0; i < work->count; i++) {
+        spans[i] = work->operands[i].span;
+    }
+    dao_kernel_t kernel = {.name = name,
+                           .launch = launch,
+                           .user = work,
+                           .drop = drop,
+                           .operands = operands,
+                           .operand_count = work->count,
+                           .spans = spans};
+    return dao_executor_push(executor, &kernel);
+}
+
+static void begin(const dao_executor_config_t *config, const fault_config_t *faults)
+{
+    dao_config_t context = {.cpu = {.device_count = 1, .device_bytes = 64 * MIB}};
+    CU_ASSERT_EQUAL_FATAL(dao_context_start(&context, fault_backend_wrap(dao_backend_ops(), faults)), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_executor_create(config, &executor), DAO_OK);
+    memset(models, 0, sizeof(models));
+    atomic_store(&mismatch_count, 0);
+}
+
+static void make_tensor(uint32_t index, size_t size_bytes, bool is_zeroed)
+{
+    models[index] = (model_t){.size_bytes = size_bytes, .is_zeroed = is_zeroed, .is_written = is_zeroed};
+    CU_ASSERT_EQUAL_FATAL(
+        dao_managed_create(executor,
+                           &(dao_managed_config_t){.size_bytes = size_bytes, .zero_first_touch = is_zeroed},
+                           &models[index].handle),
+        DAO_OK);
+}
+
+static void end(void)
+{
+    for (uint32_t i = 0; i < TENSOR_COUNT; i++) {
+        CU_ASSERT_EQUAL(dao_managed_release(models[i].handle), DAO_OK);
+    }
+    CU_ASSERT_EQUAL(dao_executor_destroy(executor), DAO_OK);
+    CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
+    CU_ASSERT_EQUAL(fault_backend_live_count(), 0);
+}
+
+static dao_executor_stats_t stats(void)
+{
+    dao_executor_stats_t figures;
+    CU_ASSERT_EQUAL_FATAL(dao_executor_stats_get(executor, &figures), DAO_OK);
+    return figures;
+}
+
+static void use(uint32_t tensor, dao_access_t access, size_t offset_bytes, size_t size_bytes)
+{
+    dao_operand_t operand;
+    work_t *work = make_zeroed(sizeof(*work));
+    add_operand(work, &operand, tensor, access, (dao_span_t){offset_bytes, size_bytes});
+    note_changes(work, &operand);
+    CU_ASSERT_EQUAL(push(work, &operand, "use"), DAO_OK);
+}
+
+static void check_content(uint32_t tensor)
+{
+    static unsigned char bytes[BYTES_MAX];
+    CU_ASSERT_EQUAL(dao_managed_read(models[tensor].handle, bytes, models[tensor].size_bytes), DAO_OK);
+    CU_ASSERT_EQUAL(memcmp(bytes, models[tensor].bytes, models[tensor].size_bytes), 0);
+}
+
+/* ---- what moves ---- */
+
+/* Three tensors of 4 KiB on a device for two. */
+static void begin_appends(bool is_zeroed)
+{
+    begin(&(dao_executor_config_t){.capacity_bytes = 8 * KIB, .check = true}, &(fault_config_t){0});
+    for (uint32_t i = 0; i < 3; i++) {
+        make_tensor(i, 4 * KIB, is_zeroed);
+    }
+}
+
+static void appends_move_what_they_append(void)
+{
+    for (int is_zeroed = 0; is_zeroed < 2; is_zeroed++) {
+        begin_appends(is_zeroed != 0);
+        for (size_t k = 0; k < 30; k++) {
+            use((uint32_t)k % 3, DAO_ACCESS_WRITE, k / 3, 1);
+        }
+        CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK);
+        CU_ASSERT_EQUAL(stats().in_bytes, 0);
+        CU_ASSERT(stats().eviction_count >= 10);
+        CU_ASSERT(stats().out_bytes <= 30);
+        for (uint32_t i = 0; i < 3; i++) {
+            check_content(i);
+        }
+        CU_ASSERT_EQUAL(atomic_load(&mismatch_count), 0);
+        end();
+    }
+}
+
+static void a_read_brings_what_it_reads(void)
+{
+    begin_appends(false);
+    for (uint32_t i = 0; i < 3; i++) {
+        use(i, DAO_ACCESS_WRITE, 0, 4 * KIB);
+    }
+    CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK);
+    uint64_t before = stats().in_bytes;
+    use(0, DAO_ACCESS_READ, 100, 10);
+    CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK);
+    CU_ASSERT_EQUAL(stats().in_bytes - before, 10);
+    use(0, DAO_ACCESS_READ, 90, 30); /* 10 bytes before, 10 behind */
+    CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK);
+    CU_ASSERT_EQUAL(stats().in_bytes - before, 30);
+    use(0, DAO_ACCESS_WRITE, 200, 5); /* 80 bytes lie between */
+    CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK);
+    CU_ASSERT_EQUAL(stats().in_bytes - before, 110);
+    use(0, DAO_ACCESS_READ, 0, 4 * KIB);
+    CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK);
+    CU_ASSERT_EQUAL(stats().in_bytes - before, 4 * KIB - 5);
+    CU_ASSERT_EQUAL(atomic_load(&mismatch_count), 0);
+    end();
+}
+
+static void what_was_read_leaves_without_a_copy(void)
+{
+    begin_appends(false);
+    for (uint32_t i = 0; i < 3; i++) {
+        use(i, DAO_ACCESS_WRITE, 0, 4 * KIB);
+    }
+    for (uint32_t i = 0; i < 9; i++) {
+        use(i % 3, DAO_ACCESS_READ, 10 * i, 20);
+    }
+    CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK);
+    CU_ASSERT(stats().out_bytes <= 3 * 4 * KIB);
+    CU_ASSERT(stats().in_bytes <= 9 * 20);
+    CU_ASSERT(stats().clean_eviction_count > 0);
+    CU_ASSERT_EQUAL(atomic_load(&mismatch_count), 0);
+    end();
+}
+
+static void spans_of_one_tensor_are_joined(void)
+{
+    begin_appends(false);
+    use(0, DAO_ACCESS_WRITE, 0, 4 * KIB);
+    dao_operand_t operands[2];
+    work_t *work = make_zeroed(sizeof(*work));
+    add_operand(work, &operands[0], 0, DAO_ACCESS_READ, (dao_span_t){0, 100});
+    add_operand(work, &operands[1], 0, DAO_ACCESS_WRITE, (dao_span_t){200, 50});
+    note_changes(work, operands);
+    CU_ASSERT_EQUAL(push(work, operands, "append"), DAO_OK);
+    use(1, DAO_ACCESS_WRITE, 0, 4 * KIB);
+    use(2, DAO_ACCESS_WRITE, 0, 4 * KIB);
+    use(0, DAO_ACCESS_READ, 0, 300);
+    CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK);
+    check_content(0);
+    CU_ASSERT_EQUAL(atomic_load(&mismatch_count), 0);
+    end();
+}
+
+/* ---- what is refused ---- */
+
+static void a_span_lies_in_its_tensor(void)
+{
+    begin_appends(false);
+    dao_operand_t operand = {models[0].handle, DAO_ACCESS_WRITE};
+    const dao_span_t refused[] = {{4 * KIB, 0},   {4 * KIB, 1},    {0, 4 * KIB + 1}, {1, BYTES_MAX},
+                                  {BYTES_MAX, 2}, {1, UINT64_MAX}, {UINT64_MAX, 2}};
+    for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
+        dao_kernel_t kernel = {
+            .launch = launch, .operands = &operand, .operand_count = 1, .spans = &refused[i]};
+        CU_ASSERT_EQUAL(dao_executor_push(executor, &kernel), DAO_ERR_INVALID);
+    }
+    char byte = 1;
+    CU_ASSERT_EQUAL(dao_managed_write_part(models[0].handle, 4 * KIB, &byte, 1), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_managed_write_part(models[0].handle, 0, &byte, 0), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_managed_write_part(models[0].handle, UINT64_MAX, &byte, 1), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_managed_write_part(models[0].handle, 1, NULL, 1), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_managed_write_part(NULL, 0, &byte, 1), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_managed_read_part(models[0].handle, 1, &byte, 4 * KIB), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_managed_read_part(models[0].handle, 1, &byte, 1), DAO_ERR_NEVER_WRITTEN);
+    end();
+}
+
+static void a_part_is_read_only_if_something_was_written(void)
+{
+    begin_appends(false);
+    use(0, DAO_ACCESS_READ_WRITE, 5, 5);
+    CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_ERR_NEVER_WRITTEN);
+    memset(models[0].bytes, 0, BYTES_MAX);
+    use(0, DAO_ACCESS_WRITE, 5, 5);
+    use(0, DAO_ACCESS_READ, 0, 100); /* zeros around it */
+    CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK);
+    check_content(0);
+    CU_ASSERT_EQUAL(atomic_load(&mismatch_count), 0);
+    end();
+}
+
+/* ---- the program's parts ---- */
+
+static void write_part(uint32_t tensor, size_t offset_bytes, size_t size_bytes)
+{
+    static unsigned char bytes[BYTES_MAX];
+    memset(bytes, (int)(1 + fill_count++ % 255), size_bytes);
+    dao_status_t status = dao_managed_write_part(models[tensor].handle, offset_bytes, bytes, size_bytes);
+    CU_ASSERT_EQUAL(status, DAO_OK);
+    memcpy(models[tensor].bytes + offset_bytes, bytes, size_bytes);
+    models[tensor].is_written = true;
+}
+
+static void read_part(uint32_t tensor, size_t offset_bytes, size_t size_bytes)
+{
+    static unsigned char bytes[BYTES_MAX];
+    CU_ASSERT_EQUAL(dao_managed_read_part(models[tensor].handle, offset_bytes, bytes, size_bytes), DAO_OK);
+    if (memcmp(bytes, models[tensor].bytes + offset_bytes, size_bytes) != 0) {
+        atomic_fetch_add(&mismatch_count, 1);
+    }
+}
+
+static void the_program_reads_and_writes_parts(void)
+{
+    state = 1;
+    begin_appends(false);
+    write_part(0, 10, 20); /* nowhere: zeros around it */
+    check_content(0);
+    write_part(0, 25, 20); /* on the host */
+    use(0, DAO_ACCESS_READ, 0, 50);
+    CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK);
+    write_part(0, 45, 30); /* on the device in part */
+    read_part(0, 40, 20);
+    use(0, DAO_ACCESS_READ, 0, 4 * KIB);
+    write_part(0, 4 * KIB - 1, 1);
+    use(1, DAO_ACCESS_WRITE, 0, 4 * KIB);
+    write_part(1, 7, 7); /* on the device */
+    read_part(1, 0, 20);
+    use(2, DAO_ACCESS_WRITE, 0, 4 * KIB);
+    CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK);
+    for (uint32_t i = 0; i < 3; i++) {
+        check_content(i);
+    }
+    CU_ASSERT_EQUAL(atomic_load(&mismatch_count), 0);
+    end();
+}
+
+/* ---- random programs ---- */
+
+static dao_span_t random_span(size_t size_bytes)
+{
+    if (below(5) == 0) {
+        return (dao_span_t){0, size_bytes};
+    }
+    size_t offset = (size_t)below(size_bytes);
+    return (dao_span_t){
+        offset, 1 + (size_t)below(below(2) == 0 ? size_bytes - offset : 1 + (size_bytes - offset) / 16)};
+}
+
+static work_t *make_random_kernel(size_t capacity_bytes, dao_operand_t *operands)
+{
+    work_t *work = make_zeroed(sizeof(*work));
+    size_t need = 0;
+    for (uint64_t wanted = 1 + below(OPERAND_MAX); work->count < wanted; wanted--) {
+        uint32_t tensor = (uint32_t)below(TENSOR_COUNT);
+        size_t bytes = (models[tensor].size_bytes + 255) / 256 * 256;
+        bool is_named = false;
+        for (uint32_t i = 0; i < work->count; i++) {
+            is_named = is_named || operands[i].tensor == models[tensor].handle;
+        }
+        if (is_named || need + bytes > capacity_bytes) {
+            continue;
+        }
+        need += bytes;
+        dao_access_t access = models[tensor].is_written ? (dao_access_t)below(3) : DAO_ACCESS_WRITE;
+        dao_span_t span = random_span(models[tensor].size_bytes);
+        add_operand(work, &operands[work->count], tensor, access, span);
+        bool has_second = work->count < wanted && access == DAO_ACCESS_READ && below(3) == 0;
+        size_t end_bytes = span.offset_bytes + span.size_bytes;
+        if (has_second && end_bytes < models[tensor].size_bytes) { /* it appends to what it reads */
+            dao_span_t tail = random_span(models[tensor].size_bytes - end_bytes);
+            tail.offset_bytes += end_bytes;
+            add_operand(work, &operands[work->count], tensor, DAO_ACCESS_WRITE, tail);
+        }
+    }
+    return work;
+}
+
+static void push_random_kernel(size_t capacity_bytes)
+{
+    dao_operand_t operands[OPERAND_MAX];
+    work_t *work = make_random_kernel(capacity_bytes, operands);
+    note_changes(work, operands);
+    CU_ASSERT_EQUAL(push(work, operands, "random"), DAO_OK);
+}
+
+static void take_random_action(size_t capacity_bytes)
+{
+    uint64_t choice = below(100);
+    uint32_t tensor = (uint32_t)below(TENSOR_COUNT);
+    dao_span_t span = random_span(models[tensor].size_bytes);
+    if (choice < 3) {
+        CU_ASSERT_EQUAL(dao_managed_release(models[tensor].handle), DAO_OK);
+        make_tensor(tensor, 1 + (size_t)below(BYTES_MAX), below(2) == 0);
+    } else if (choice < 8 && models[tensor].is_written) {
+        read_part(tensor, span.offset_bytes, span.size_bytes);
+    } else if (choice < 13) {
+        write_part(tensor, span.offset_bytes, span.size_bytes);
+    } else if (choice < 15) {
+        CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK);
+    } else {
+        push_random_kernel(capacity_bytes);
+    }
+}
+
+typedef struct variant {
+    bool with_delays;
+    bool with_file;
+    bool with_steps; /* parts of the program come again and again, so that plans are followed */
+} variant_t;
+
+static void run_steps(size_t capacity_bytes)
+{
+    uint64_t length = 3 + below(10);
+    uint64_t at_begin = state;
+    for (int round = 0; round < 12; round++) {
+        state = at_begin; /* the same spans and accesses, once all tensors are written */
+        CU_ASSERT_EQUAL(dao_executor_step_begin(executor), DAO_OK);
+        for (uint64_t i = 0; i < length; i++) {
+            push_random_kernel(capacity_bytes);
+        }
+        CU_ASSERT_EQUAL(dao_executor_step_end(executor), DAO_OK);
+        CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK);
+    }
+}
+
+static void run_program(uint64_t seed, const variant_t *variant)
+{
+    state = seed;
+    fault_config_t faults = {.seed = seed,
+                             .delay_ns_max = variant->with_delays ? 40000 : 0,
+                             .not_ready_max = variant->with_delays ? 3 : 0};
+    size_t capacity_bytes = BYTES_MAX + 256 * (size_t)below(50);
+    dao_executor_config_t config = {.capacity_bytes = capacity_bytes,
+                                    .policy = (dao_policy_t)below(DAO_POLICY_USER),
+                                    .on_demand = below(4) == 0,
+                                    .check = true};
+    if (variant->with_file) {
+        config.host_bytes = 256 * (1 + (size_t)below(100));
+        config.file = (dao_file_config_t){.directory = "/tmp", .engine = (dao_file_engine_t)below(3)};
+    }
+    begin(&config, &faults);
+    for (uint32_t i = 0; i < TENSOR_COUNT; i++) {
+        make_tensor(i, 1 + (size_t)below(BYTES_MAX), below(2) == 0);
+    }
+    for (int i = 0; i < ACTION_COUNT; i++) {
+        take_random_action(capacity_bytes);
+        if (variant->with_steps && below(60) == 0) {
+            run_steps(capacity_bytes);
+        }
+    }
+    CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK);
+    for (uint32_t i = 0; i < TENSOR_COUNT; i++) {
+        if (models[i].is_written) {
+            check_content(i);
+        }
+    }
+    CU_ASSERT_EQUAL(atomic_load(&mismatch_count), 0);
+    end();
+}
+
+static void run_programs(const char *name, uint64_t fallback, const variant_t *variant)
+{
+    uint64_t seed = dao_test_seed(name, fallback);
+    for (uint64_t i = 0; i < PROGRAM_COUNT; i++) {
+        unsigned failures = CU_get_number_of_failures();
+        run_program(seed + i, variant);
+        if (CU_get_number_of_failures() != failures) {
+            (void)printf("    failed with seed %" PRIu64 "\n", seed + i);
+            return;
+        }
+    }
+}
+
+static void every_byte_is_the_one_before_it(void)
+{
+    run_programs("random spans", 100, &(variant_t){0});
+    run_programs("random spans in steps", 200, &(variant_t){.with_steps = true});
+}
+
+static void delays_change_no_byte(void)
+{
+    run_programs("random spans with delays", 300, &(variant_t){.with_delays = true});
+}
+
+static void a_file_changes_no_byte(void)
+{
+    run_programs("random spans with a file", 400, &(variant_t){.with_file = true, .with_steps = true});
+    run_programs("random spans with a file and delays", 500,
+                 &(variant_t){.with_file = true, .with_delays = true});
+}
+
+/* ---- failures ---- */
+
+/* What a failed kernel has written counts where only the device had the bytes, and stays the same wherever
+   the tensor goes. */
+static void a_failed_kernel_leaves_one_content(void)
+{
+    static unsigned char first[BYTES_MAX], second[BYTES_MAX];
+    begin_appends(false);
+    for (uint32_t i = 0; i < 3; i++) {
+        use(i, DAO_ACCESS_WRITE, 0, 4 * KIB);
+    }
+    CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK); /* the first one has left */
+    use(0, DAO_ACCESS_WRITE, 100, 50);                    /* it comes back with nothing else */
+    CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK);
+    dao_operand_t operand;
+    work_t *work = make_zeroed(sizeof(*work));
+    add_operand(work, &operand, 0, DAO_ACCESS_WRITE, (dao_span_t){120, 60});
+    work->fails = true;
+    CU_ASSERT_EQUAL(push(work, &operand, "fails"), DAO_OK);
+    CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_ERR_KERNEL_FAILED);
+    CU_ASSERT_EQUAL(dao_managed_read(models[0].handle, first, 4 * KIB), DAO_OK);
+    CU_ASSERT_EQUAL(memcmp(first, models[0].bytes, 120), 0);
+    CU_ASSERT_EQUAL(memcmp(first + 150, models[0].bytes + 150, 4 * KIB - 150), 0);
+    use(1, DAO_ACCESS_READ, 0, 4 * KIB);
+    use(2, DAO_ACCESS_READ, 0, 4 * KIB);
+    CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK);
+    CU_ASSERT_EQUAL(dao_managed_read(models[0].handle, second, 4 * KIB), DAO_OK);
+    CU_ASSERT_EQUAL(memcmp(first, second, 4 * KIB), 0);
+    CU_ASSERT_EQUAL(atomic_load(&mismatch_count), 0);
+    end();
+}
+
+/* Runs kernels one by one, of which those count that have run. Returns how many have not. */
+static uint32_t run_past_failures(fault_call_t call, uint64_t skip_count)
+{
+    uint32_t failed = 0;
+    state = 7 + skip_count;
+    begin(&(dao_executor_config_t){.capacity_bytes = 9 * KIB, .check = true}, &(fault_config_t){0});
+    for (uint32_t i = 0; i < TENSOR_COUNT; i++) {
+        make_tensor(i, 3 * KIB + i, false);
+        use(i, DAO_ACCESS_WRITE, 0, models[i].size_bytes);
+    }
+    CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK);
+    fault_backend_arm(call, skip_count, true);
+    for (int i = 0; i < 30; i++) {
+        dao_operand_t operands[OPERAND_MAX];
+        work_t *work = make_random_kernel(9 * KIB, operands);
+        work_t copy = *work;
+        uint64_t before = atomic_load(&computed_count);
+        CU_ASSERT_EQUAL(push(work, operands, "random"), DAO_OK);
+        dao_status_t status = dao_executor_sync(executor);
+        if (status == DAO_OK) {
+            CU_ASSERT_EQUAL(atomic_load(&computed_count), before + 1);
+            note_changes(&copy, operands);
+        } else {
+            CU_ASSERT_EQUAL(atomic_load(&computed_count), before);
+            fault_backend_disarm();
+            failed++;
+        }
+    }
+    fault_backend_disarm();
+    for (uint32_t i = 0; i < TENSOR_COUNT; i++) {
+        check_content(i);
+    }
+    CU_ASSERT_EQUAL(atomic_load(&mismatch_count), 0);
+    end();
+    return failed;
+}
+
+static void whichever_call_fails_no_byte_is_lost(void)
+{
+    const fault_call_t calls[] = {FAULT_CALL_COPY, FAULT_CALL_HOST_FUNC};
+    for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+        uint32_t failed = 0;
+        for (uint64_t skip_count = 0; skip_count < TEST_ROUNDS(12); skip_count++) {
+            failed += run_past_failures(calls[i], skip_count);
+        }
+        CU_ASSERT(failed > 0);
+    }
+}
+
+static CU_TestInfo tests[] = {
+    {"appends move what they append", appends_move_what_they_append},
+    {"a read brings what it reads", a_read_brings_what_it_reads},
+    {"what was read leaves without a copy", what_was_read_leaves_without_a_copy},
+    {"spans of one tensor are joined", spans_of_one_tensor_are_joined},
+    {"a span lies in its tensor", a_span_lies_in_its_tensor},
+    {"a part is read only if something was written", a_part_is_read_only_if_something_was_written},
+    {"the program reads and writes parts", the_program_reads_and_writes_parts},
+    {"every byte is the one before it", every_byte_is_the_one_before_it},
+    {"delays change no byte", delays_change_no_byte},
+    {"a file changes no byte", a_file_changes_no_byte},
+    {"a failed kernel leaves one content", a_failed_kernel_leaves_one_content},
+    {"whichever call fails, no byte is lost", whichever_call_fails_no_byte_is_lost},
+    CU_TEST_INFO_NULL,
+};
+
+int main(void)
+{
+    CU_SuiteInfo suites[] = {{"spans", NULL, NULL, NULL, NULL, tests}, CU_SUITE_INFO_NULL};
+    return dao_suite_run(suites);
+}
