@@ -99,10 +99,10 @@ typedef struct dao_allocator_ops {
 
     /* Optional, both or neither: the fast paths in the order of a stream. alloc_ordered: a block that fences
        of no other stream are on; NULL where alloc is to be asked. free_ordered: frees a block that no other
-       stream is marked on, with a fence of that stream up to *out_epoch; false, and nothing is done, where
-       free is to be asked, or slow_path.h says so. Never an error, nor a message. */
+       stream is marked on, with a fence of that stream, and records its event where one is needed; false, and
+       nothing is done, where free is to be asked, or slow_path.h says so. Never an error, nor a message. */
     void *(*alloc_ordered)(dao_allocator_t *allocator, size_t size_bytes, uint32_t stream);
-    bool (*free_ordered)(dao_allocator_t *allocator, void *address, uint32_t stream, uint64_t *out_epoch);
+    bool (*free_ordered)(dao_allocator_t *allocator, void *address, uint32_t stream);
 
     /* Optional: marks a live block as used by one more stream, up to its free. DAO_ERR_FOREIGN_POINTER;
        DAO_ERR_INTERIOR_POINTER; DAO_ERR_UNSUPPORTED for a block that follows no stream. */

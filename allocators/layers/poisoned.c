@@ -157,11 +157,10 @@ static dao_status_t poisoned_free_fast(dao_allocator_t *allocator, void *address
     return status;
 }
 
-static bool poisoned_free_ordered(dao_allocator_t *allocator, void *address, uint32_t stream,
-                                  uint64_t *out_epoch)
+static bool poisoned_free_ordered(dao_allocator_t *allocator, void *address, uint32_t stream)
 {
     dao_allocator_t *inner = inner_of(allocator);
-    return inner->ops->free_ordered(inner, address, stream, out_epoch);
+    return inner->ops->free_ordered(inner, address, stream);
 }
 
 static void poisoned_free_deferred(dao_allocator_t *allocator, void *address, dao_block_owner_t owner)

@@ -235,13 +235,6 @@ static DAO_ON_THE_PATH bool free_fast(arena_t *arena, const void *address, uint3
     return true;
 }
 
-/* Returns the unit of an arena that an address is the begin of; more than there are if it is none. */
-static DAO_ON_THE_PATH uint64_t unit_at(const arena_t *arena, const void *address)
-{
-    uint64_t offset_bytes = dao_arena_offset(arena, address);
-    return offset_bytes >> UNIT_SHIFT | offset_bytes << (64 - UNIT_SHIFT); /* huge within a unit */
-}
-
 /* free_fast() in an arena whose lock is held, which is where the slow path is looked at. */
 static DAO_ON_THE_PATH bool free_if_straight(arena_t *arena, const void *address, uint64_t offset_units)
 {
@@ -255,7 +248,7 @@ static DAO_ON_THE_PATH bool free_if_straight(arena_t *arena, const void *address
 static DAO_OFF_THE_PATH dao_status_t free_elsewhere(paged_t *paged, void *address)
 {
     arena_t *arena = dao_slow_path_is_needed() ? NULL : arena_around(paged, address);
-    uint64_t offset_units = arena != NULL ? unit_at(arena, address) : UINT64_MAX;
+    uint64_t offset_units = arena != NULL ? dao_arena_unit(arena, address) : UINT64_MAX;
     bool is_done = false;
     if (offset_units < paged->window_units) {
         dao_arena_lock(arena);
@@ -271,7 +264,7 @@ static dao_status_t paged_free_fast(dao_allocator_t *allocator, void *address)
 {
     paged_t *paged = dao_paged_of(allocator);
     arena_t *arena = dao_paged_home(paged);
-    uint64_t offset_units = unit_at(arena, address);
+    uint64_t offset_units = dao_arena_unit(arena, address);
     if (offset_units >= paged->window_units || !dao_spin_try_beside(&arena->lock)) {
         return free_elsewhere(paged, address);
     }

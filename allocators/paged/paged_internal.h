@@ -115,6 +115,14 @@ static inline uint64_t dao_arena_offset(const arena_t *arena, const void *addres
     return (uintptr_t)address - (uintptr_t)arena->segment.address;
 }
 
+/* Returns the unit of an arena that an address is the begin of; more than there are if it is none. */
+static inline uint64_t dao_arena_unit(const arena_t *arena, const void *address)
+{
+    uint64_t offset_bytes = dao_arena_offset(arena, address);
+    return offset_bytes / DAO_RANGE_GRANULE |
+           offset_bytes * (UINT64_MAX / DAO_RANGE_GRANULE + 1); /* huge within a unit */
+}
+
 /* Returns the arena that an address lies in, or NULL. */
 static inline arena_t *arena_around(const paged_t *paged, const void *address)
 {
@@ -152,7 +160,7 @@ void dao_paged_lease_stats(dao_allocator_t *allocator, uint32_t lease, dao_block
 /* ---- in stream order: paged_ordered.c ---- */
 
 void *dao_paged_alloc_ordered(dao_allocator_t *allocator, size_t size_bytes, uint32_t stream);
-bool dao_paged_free_ordered(dao_allocator_t *allocator, void *address, uint32_t stream, uint64_t *out_epoch);
+bool dao_paged_free_ordered(dao_allocator_t *allocator, void *address, uint32_t stream);
 
 /* ---- windows: paged_window.c ---- */
 

@@ -43,11 +43,10 @@ void *dao_paged_alloc_ordered(dao_allocator_t *allocator, size_t size_bytes, uin
 
 /* Frees a block in an arena whose lock is held; false: nothing was done. The epoch is read with the lock, so
    that the parts of a stream become free in its order. */
-static DAO_ON_THE_PATH bool give(paged_t *paged, arena_t *arena, const void *address, uint32_t stream,
-                                 uint64_t *out_epoch)
+static DAO_ON_THE_PATH bool give(const paged_t *paged, arena_t *arena, const void *address,
+                                 uint32_t offset_units, uint32_t stream, uint64_t *out_epoch)
 {
     dao_range_t *range = arena->segment.range;
-    uint32_t offset_units = (uint32_t)(dao_arena_offset(arena, address) >> UNIT_SHIFT);
     uint32_t link = dao_range_find_start(range, offset_units);
     const dao_range_node_t *node = dao_range_at(range, link);
     uint64_t word = node->user;
@@ -63,18 +62,33 @@ static DAO_ON_THE_PATH bool give(paged_t *paged, arena_t *arena, const void *add
     return true;
 }
 
-bool dao_paged_free_ordered(dao_allocator_t *allocator, void *address, uint32_t stream, uint64_t *out_epoch)
+/* Frees a block of an arena, and records its event. */
+static DAO_ON_THE_PATH bool free_in(const paged_t *paged, arena_t *arena, const void *address,
+                                    uint64_t offset_units, uint32_t stream)
 {
-    paged_t *paged = dao_paged_of(allocator);
-    arena_t *arena = dao_paged_home(paged);
-    if (dao_arena_offset(arena, address) >= paged->window_bytes) {
-        arena = arena_around(paged, address);
-    }
-    if (arena == NULL || (uintptr_t)address % DAO_RANGE_GRANULE != 0) {
-        return false;
-    }
+    uint64_t epoch;
     dao_arena_lock(arena);
-    bool is_done = give(paged, arena, address, stream, out_epoch);
+    bool is_done = give(paged, arena, address, (uint32_t)offset_units, stream, &epoch);
     dao_spin_unlock(&arena->lock);
+    if (is_done) {
+        dao_stream_fences_record_own(paged->fences, stream, epoch);
+    }
     return is_done;
+}
+
+/* dao_paged_free_ordered() where the block lies in another arena than this thread's. */
+static DAO_OFF_THE_PATH bool free_elsewhere(const paged_t *paged, const void *address, uint32_t stream)
+{
+    arena_t *arena = arena_around(paged, address);
+    uint64_t offset_units = arena != NULL ? dao_arena_unit(arena, address) : UINT64_MAX;
+    return offset_units < paged->window_units && free_in(paged, arena, address, offset_units, stream);
+}
+
+bool dao_paged_free_ordered(dao_allocator_t *allocator, void *address, uint32_t stream)
+{
+    const paged_t *paged = dao_paged_of(allocator);
+    arena_t *arena = dao_paged_home(paged);
+    uint64_t offset_units = dao_arena_unit(arena, address);
+    return offset_units < paged->window_units ? free_in(paged, arena, address, offset_units, stream)
+                                              : free_elsewhere(paged, address, stream);
 }

@@ -472,17 +472,25 @@ static DAO_ON_THE_PATH uint32_t dao_range_next_first(const dao_range_t *range, d
     }
 }
 
+/* Returns the less of DAO_RANGE_RANK_NONE and the ranks of the first entries of the near bins, as far as they
+   are large enough. */
+static DAO_ON_THE_PATH uint64_t dao_range_look_near(const dao_range_t *range, dao_range_set_t *bins,
+                                                    size_t own_bin, uint64_t size_units)
+{
+    static_assert(DAO_RANGE_NEAR_BINS == 3, "as many bins as are looked into here");
+    uint64_t rank = DAO_RANGE_RANK_NONE;
+    rank = dao_range_look(range, dao_range_bin_first(range, bins, own_bin), size_units, rank);
+    rank = dao_range_look(range, dao_range_bin_first(range, bins, own_bin + 1), 0, rank);
+    return dao_range_look(range, dao_range_bin_first(range, bins, own_bin + 2), 0, rank);
+}
+
 /* Returns the hole for a request, or NONE: then no hole is large enough but ones that are further back in the
    request's own bin, or that have no rank. Any hole of a higher bin is large enough. */
 static DAO_ON_THE_PATH uint32_t dao_range_find_good(const dao_range_t *range, dao_range_set_t *bins,
                                                     uint64_t size_units)
 {
-    static_assert(DAO_RANGE_NEAR_BINS == 3, "as many bins as are looked into here");
     size_t own_bin = dao_range_bin_of(size_units);
-    uint64_t rank = DAO_RANGE_RANK_NONE;
-    rank = dao_range_look(range, dao_range_bin_first(range, bins, own_bin), size_units, rank);
-    rank = dao_range_look(range, dao_range_bin_first(range, bins, own_bin + 1), 0, rank);
-    rank = dao_range_look(range, dao_range_bin_first(range, bins, own_bin + 2), 0, rank);
+    uint64_t rank = dao_range_look_near(range, bins, own_bin, size_units);
     if (rank == DAO_RANGE_RANK_NONE) {
         uint32_t first = dao_range_next_first(range, bins, own_bin + DAO_RANGE_NEAR_BINS);
         rank = dao_range_look(range, first, 0, rank);
@@ -490,25 +498,22 @@ static DAO_ON_THE_PATH uint32_t dao_range_find_good(const dao_range_t *range, da
     return (uint32_t)rank;
 }
 
-/* The same for what nothing fences and a set of what is fenced, as if they were one. */
+/* The same for what nothing fences and a set of what is fenced. In the near bins one that nothing fences
+   is taken first: so what has been settled is used up, and the place does not grow beside it. */
 static DAO_ON_THE_PATH uint32_t dao_range_find_good_of_two(const dao_range_t *range, dao_range_set_t *own,
                                                            uint64_t size_units)
 {
     size_t own_bin = dao_range_bin_of(size_units);
-    uint64_t rank = DAO_RANGE_RANK_NONE;
-    for (size_t i = 0; i < DAO_RANGE_NEAR_BINS; i++) {
-        uint64_t least_units = i == 0 ? size_units : 0;
-        rank = dao_range_look(range, dao_range_bin_first(range, own, own_bin + i), least_units, rank);
-        rank = dao_range_look(range, dao_range_bin_first(range, NULL, own_bin + i), least_units, rank);
+    uint64_t rank = dao_range_look_near(range, NULL, own_bin, size_units);
+    if (rank == DAO_RANGE_RANK_NONE) {
+        rank = dao_range_look_near(range, own, own_bin, size_units);
     }
     if (rank == DAO_RANGE_RANK_NONE) {
         uint32_t first = dao_range_next_first(range, own, own_bin + DAO_RANGE_NEAR_BINS);
         uint32_t other = dao_range_next_first(range, NULL, own_bin + DAO_RANGE_NEAR_BINS);
         uint16_t bin = dao_range_at(range, first)->bin, other_bin = dao_range_at(range, other)->bin;
-        bool takes_first = first != DAO_RANGE_NONE && (other == DAO_RANGE_NONE || bin <= other_bin);
-        bool takes_other = other != DAO_RANGE_NONE && (first == DAO_RANGE_NONE || other_bin <= bin);
-        rank = dao_range_look(range, takes_first ? first : DAO_RANGE_NONE, 0, rank);
-        rank = dao_range_look(range, takes_other ? other : DAO_RANGE_NONE, 0, rank);
+        bool takes_own = first != DAO_RANGE_NONE && (other == DAO_RANGE_NONE || bin <= other_bin);
+        rank = dao_range_look(range, takes_own ? first : other, 0, rank);
     }
     return (uint32_t)rank;
 }

@@ -745,12 +745,11 @@ static void *thread_cache_alloc_ordered(dao_allocator_t *allocator, size_t size_
     return inner->ops->alloc_ordered(inner, size_bytes, stream);
 }
 
-static bool thread_cache_free_ordered(dao_allocator_t *allocator, void *address, uint32_t stream,
-                                      uint64_t *out_epoch)
+static bool thread_cache_free_ordered(dao_allocator_t *allocator, void *address, uint32_t stream)
 {
     dao_thread_cache_t *cache = dao_thread_cache_of(allocator);
-    return dao_slab_map_find(&cache->slabs.map, address) == 0 &&
-           cache->inner->ops->free_ordered(cache->inner, address, stream, out_epoch);
+    bool is_small = dao_slab_map_find(&cache->slabs.map, address) != 0;
+    return is_small ? false : cache->inner->ops->free_ordered(cache->inner, address, stream);
 }
 
 /* ---- the rest of the table ---- */

@@ -5,7 +5,7 @@
    fences. Here each public stream gets its number in that table, and the calls are made in the order that
    makes them safe:
 
-       usual    number --> the allocator's alloc_ordered, free_ordered --> events are recorded
+       usual    number --> the allocator's alloc_ordered, free_ordered
        alloc    number --> the allocator returns block and fence --> the stream waits, on the device
        free     number --> epoch --> the allocator takes block and fence --> events are recorded behind it
        record   number --> the stream is marked as shared --> the allocator marks the block
@@ -223,14 +223,11 @@ static DAO_OFF_THE_PATH dao_status_t free_slow(dao_place_t place, void *address,
 dao_status_t dao_free_async(dao_place_t place, void *address, dao_stream_t *stream)
 {
     uint32_t number;
-    uint64_t epoch;
     dao_runtime_t *runtime = order_find_fast(place, stream, &number);
-    if (runtime == NULL ||
-        !runtime->device_memory->ops->free_ordered(runtime->device_memory, address, number, &epoch)) {
-        return free_slow(place, address, stream);
-    }
-    dao_stream_fences_record_own(runtime->fences, number, epoch);
-    return DAO_OK;
+    return runtime != NULL &&
+                   runtime->device_memory->ops->free_ordered(runtime->device_memory, address, number)
+               ? DAO_OK
+               : free_slow(place, address, stream);
 }
 
 dao_status_t dao_record_stream(dao_place_t place, void *address, dao_stream_t *stream)
