@@ -114,6 +114,12 @@ expect 2 '"h300" is no device: there are' fit "$trace" --device h300
 printf 'id,lower,upper,size\na,0,3,4096\nb,1,2,8192\n' >"$folder/x.csv"
 expect 4 "Whether swapping helps the file cannot say" fit "$folder/x.csv" --memory 8KiB
 expect 0 "Yes. Live peak 12.0 KiB; planned 12.0 KiB" fit "$folder/x.csv" --memory 4MiB
+# Blocks without a history are held as they were held.
+cat >"$folder/blocks.json" <<'END'
+{"segments": [{"address": 4096, "total_size": 62914560, "blocks": [{"size": 512, "state": "active_allocated"},
+{"size": 62914048, "state": "inactive"}]}], "device_traces": []}
+END
+expect 0 "as PyTorch's allocator would hold it 60.0 MiB" fit "$folder/blocks.json" --memory 8GiB
 
 expect 2 "FILE or --generate is missing" plan
 expect 2 "FILE or --generate, one of them" plan "$folder/x.csv" --generate tf:100

@@ -159,6 +159,12 @@ static dao_status_t answer_memory(const dao_plan_input_t *lifetimes, const dao_s
         status = find_torch(&history, answer);
         dao_history_finish(&history);
     }
+    /* Blocks without a history: how the allocator came to hold them is not told, and what it held is. */
+    if (status == DAO_OK && lifetimes->counts.in_window_count == 0 &&
+        answer->reserved_bytes > answer->torch.peak_bytes) {
+        answer->torch.peak_bytes = answer->reserved_bytes;
+        answer->torch_fits = answer->reserved_bytes <= answer->capacity_bytes;
+    }
     return status;
 }
 

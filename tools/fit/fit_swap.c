@@ -111,29 +111,24 @@ dao_status_t dao_fit_swap_at(dao_fit_swap_t *fit, uint64_t capacity_bytes, dao_f
     return find_best(fit, point, out_point);
 }
 
+/* The least time of a point and of all below it is short enough from the first point on whose own is. Where
+   the bound is too long nothing is planned, and from there on the first plan that does is the answer. */
 dao_status_t dao_fit_swap_for(dao_fit_swap_t *fit, uint64_t step_ns, dao_fit_point_t *out_point)
 {
-    uint32_t too_small = 0, enough = DAO_FIT_GRID;
-    dao_fit_point_t point;
-    dao_status_t status = find_best(fit, 0, &point);
-    if (status == DAO_OK && point.step_ns <= step_ns) {
-        *out_point = point;
-        return DAO_OK;
+    dao_status_t status = DAO_OK;
+    for (uint32_t point = 0; point <= DAO_FIT_GRID && status == DAO_OK; point++) {
+        uint64_t bound_ns = 0;
+        status = find_bound(fit, point, &bound_ns);
+        if (status == DAO_OK && bound_ns <= step_ns) {
+            status = plan_point(fit, point);
+        }
+        if (status == DAO_OK && fit->is_planned[point] && fit->planned[point].step_ns <= step_ns) {
+            *out_point = fit->planned[point];
+            out_point->bound_ns = bound_ns;
+            return DAO_OK;
+        }
     }
-    status = status == DAO_ERR_LIMIT ? DAO_OK : status;
-    status = status == DAO_OK ? find_best(fit, enough, out_point) : status;
-    if (status != DAO_OK || out_point->step_ns > step_ns) {
-        return status != DAO_OK ? status : DAO_ERR_LIMIT;
-    }
-    while (enough - too_small > 1 && status == DAO_OK) {
-        uint32_t middle = too_small + (enough - too_small) / 2;
-        status = find_best(fit, middle, &point);
-        bool is_enough = status == DAO_OK && point.step_ns <= step_ns;
-        *(is_enough ? &enough : &too_small) = middle;
-        *out_point = is_enough ? point : *out_point;
-        status = status == DAO_ERR_LIMIT ? DAO_OK : status;
-    }
-    return status;
+    return status == DAO_OK ? DAO_ERR_LIMIT : status;
 }
 
 dao_status_t dao_fit_swap_sweep(dao_fit_swap_t *fit, uint32_t count, dao_fit_point_t *out_points)

@@ -40,7 +40,7 @@ DAO_NODISCARD dao_status_t dao_fit_swap_at(dao_fit_swap_t *fit, uint64_t capacit
                                            dao_fit_point_t *out_point);
 
 /* Finds the smallest point of the grid that takes at most this time. DAO_ERR_LIMIT, without a message: none
-   does. Cost: some seven plans. */
+   does. Cost: a plan for each point from the first whose bound is short enough up to the answer. */
 DAO_NODISCARD dao_status_t dao_fit_swap_for(dao_fit_swap_t *fit, uint64_t step_ns,
                                             dao_fit_point_t *out_point);
 

@@ -8,6 +8,7 @@
 #include "tools/read/step/read_step.h"
 #include "tools/simulate/scheme.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 
 static dao_step_trace_t trace;
@@ -82,6 +83,105 @@ static void the_smallest_memory_for_a_slow_down_is_found(void)
     CU_ASSERT_EQUAL(dao_fit_swap_at(&fit, fit.least_bytes - 1, &wish), DAO_ERR_LIMIT);
 }
 
+/* ---- steps that nobody has looked at ---- */
+
+enum { LAYER_COUNT = 4, TEXT_BYTES = 8192 };
+
+/* Writes a step of layers with random sizes and times, whose activations come back in the backward pass. */
+static void write_step(uint64_t *random)
+{
+    char text[TEXT_BYTES];
+    size_t length = (size_t)snprintf(text, sizeof(text), "dao-step 1\ntensor w %" PRIu64 " tag=parameter\n",
+                                     512 * (1 + dao_random_below(random, 4000)));
+    for (int i = 0; i < LAYER_COUNT; i++) {
+        length += (size_t)snprintf(
+            text + length, sizeof(text) - length, "tensor a%d %" PRIu64 "\ntensor g%d %" PRIu64 "\n", i,
+            512 * (1 + dao_random_below(random, 8000)), i, 512 * (1 + dao_random_below(random, 8000)));
+    }
+    for (int i = 0; i < LAYER_COUNT; i++) {
+        char input[16];
+        (void)snprintf(input, sizeof(input), "<a%d", i - 1);
+        length += (size_t)snprintf(text + length, sizeof(text) - length, "op f%d %" PRIu64 " <w %s >a%d\n", i,
+                                   10 + dao_random_below(random, 300), i > 0 ? input : "", i);
+    }
+    length += (size_t)snprintf(text + length, sizeof(text) - length, "backward\n");
+    for (int i = LAYER_COUNT - 1; i >= 0; i--) {
+        char next[32];
+        (void)snprintf(next, sizeof(next), "<g%d -g%d", i + 1, i + 1);
+        length +=
+            (size_t)snprintf(text + length, sizeof(text) - length, "op b%d %" PRIu64 " <a%d %s >g%d -a%d\n",
+                             i, 10 + dao_random_below(random, 600), i, i + 1 < LAYER_COUNT ? next : "", i, i);
+    }
+    length += (size_t)snprintf(text + length, sizeof(text) - length, "op u 9 *w <g0 -g0\nend\n");
+    dao_test_write_file(dao_test_path, text, length);
+}
+
+/* What the scheme of dao simulate takes in a capacity; UINT64_MAX: it has no plan. */
+static uint64_t simulated_ns(const dao_step_trace_t *read, const dao_step_problem_t *made,
+                             uint64_t capacity_bytes)
+{
+    const dao_scheme_t *scheme = NULL;
+    dao_swap_problem_t problem = made->problem;
+    dao_scheme_run_t run;
+    problem.capacity_bytes = capacity_bytes;
+    dao_scheme_input_t input = {
+        .problem = &problem, .trace = read, .threshold = DAO_TRACE_NONE, .step_count = 6};
+    CU_ASSERT_EQUAL_FATAL(dao_scheme_find("plan", &scheme), DAO_OK);
+    if (scheme->run(scheme, &input, &run) != DAO_OK) {
+        return UINT64_MAX;
+    }
+    uint64_t step_ns = run.simulation.step_ns;
+    dao_simulation_finish(&run.simulation);
+    return step_ns;
+}
+
+/* Every point against plans of all points of the grid, and the smallest memory against a look at each. */
+static void check_grid(const dao_step_trace_t *read, const dao_step_problem_t *made, uint64_t wanted_ns)
+{
+    dao_fit_swap_t all, fresh;
+    dao_fit_point_t points[DAO_FIT_GRID + 1], wish;
+    uint64_t best_ns = UINT64_MAX, smallest_bytes = 0;
+    CU_ASSERT_EQUAL_FATAL(dao_fit_swap_init(&all, read, &made->problem), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_fit_swap_sweep(&all, DAO_FIT_GRID + 1, points), DAO_OK);
+    for (uint32_t i = 0; i <= DAO_FIT_GRID; i++) {
+        dao_fit_point_t point = {.step_ns = UINT64_MAX};
+        uint64_t own_ns = simulated_ns(read, made, points[i].capacity_bytes);
+        best_ns = own_ns < best_ns ? own_ns : best_ns;
+        smallest_bytes =
+            smallest_bytes == 0 && best_ns <= wanted_ns ? points[i].capacity_bytes : smallest_bytes;
+        dao_status_t status = dao_fit_swap_at(&all, points[i].capacity_bytes, &point);
+        CU_ASSERT_EQUAL(status, best_ns == UINT64_MAX ? DAO_ERR_LIMIT : DAO_OK);
+        CU_ASSERT_EQUAL(point.step_ns, best_ns);
+    }
+    CU_ASSERT_EQUAL_FATAL(dao_fit_swap_init(&fresh, read, &made->problem), DAO_OK);
+    dao_status_t status = dao_fit_swap_for(&fresh, wanted_ns, &wish);
+    CU_ASSERT_EQUAL(status, smallest_bytes == 0 ? DAO_ERR_LIMIT : DAO_OK);
+    CU_ASSERT_TRUE(status != DAO_OK || wish.capacity_bytes == smallest_bytes);
+}
+
+static void any_step_is_as_it_is_simulated(void)
+{
+    enum { STEP_COUNT = 2 };
+    uint64_t random = dao_test_seed("fit_swap", 31);
+    for (int i = 0; i < STEP_COUNT; i++) {
+        dao_step_trace_t read;
+        dao_step_problem_t made;
+        write_step(&random);
+        CU_ASSERT_EQUAL_FATAL(dao_read_step(dao_test_path, NULL, &read), DAO_OK);
+        CU_ASSERT_EQUAL_FATAL(dao_step_problem_make(&read, &made), DAO_OK);
+        made.problem.host.in_bytes_per_second = UINT64_C(2000000000) << i * 3;
+        made.problem.host.latency_ns = 10000;
+        check_grid(&read, &made, 10000 + dao_random_below(&random, 8000000));
+        dao_step_problem_finish(&made);
+        dao_step_trace_finish(&read);
+    }
+}
+
+static CU_TestInfo random_tests[] = {
+    {"any step is as it is simulated", any_step_is_as_it_is_simulated},
+    CU_TEST_INFO_NULL,
+};
+
 static CU_TestInfo tests[] = {
     {"more memory is never slower", more_memory_is_never_slower},
     {"a point is what simulate says", a_point_is_what_simulate_says},
@@ -91,6 +191,9 @@ static CU_TestInfo tests[] = {
 
 int main(void)
 {
-    CU_SuiteInfo suites[] = {{"fit_swap", read_trace, finish_trace, NULL, NULL, tests}, CU_SUITE_INFO_NULL};
+    CU_SuiteInfo suites[] = {
+        {"fit_swap", read_trace, finish_trace, NULL, NULL, tests},
+        {"fit_swap of random steps", dao_test_path_begin, dao_test_path_end, NULL, NULL, random_tests},
+        CU_SUITE_INFO_NULL};
     return dao_suite_run(suites);
 }
