@@ -45,6 +45,7 @@ typedef struct dao_launch {
     void *const *addresses; /**< device addresses, one an operand, in the kernel's order */
     uint32_t operand_count;
     void *workspace; /**< device address of the workspace; NULL if none was asked for */
+    bool is_again;   /**< a repeatable kernel runs once more; its addresses may be others than before */
 } dao_launch_t;
 
 /**
@@ -59,12 +60,25 @@ typedef struct dao_launch {
  */
 typedef dao_status_t (*dao_launch_func_t)(const dao_launch_t *launch, void *user);
 
+/**
+ * A flag of dao_kernel_t: whenever the kernel reads equal bytes it writes equal bytes, whatever lay there,
+ * and it changes nothing else, on the device or the host. Random numbers come from a seed and an offset that
+ * are fixed when it is pushed, or from an operand; sums of atomics in any order are not repeatable.
+ *
+ * The plan of a learnt step (dao_executor_step_begin()) may give up what such a kernel wrote, and call its
+ * `launch` once more with the addresses of that moment. So all that `launch` and its work use, `user` above
+ * all, stays valid until `drop` is called, behind the last run; without `drop` until dao_executor_sync()
+ * answers after the step's end, for a command list until that is destroyed and synced. Tensors that it names
+ * are kept for it, also those that the program has released or discarded.
+ */
+#define DAO_KERNEL_REPEATABLE 1u
+
 /** A kernel. All zero but `launch` is a kernel without operands. The executor copies what it needs. */
 typedef struct dao_kernel {
     const char *name;         /**< for messages; NULL is "kernel" */
     dao_launch_func_t launch; /**< required */
     void *user;               /**< handed to launch and to drop */
-    void (*drop)(void *user); /**< may be NULL; called once: when the work has finished, or was skipped */
+    void (*drop)(void *user); /**< may be NULL; called once: when all its work has finished, or was skipped */
     const dao_operand_t *operands; /**< a tensor named twice counts once; reads and writes are joined */
     uint32_t operand_count;        /**< at most DAO_OPERAND_COUNT_MAX */
     size_t workspace_bytes;        /**< device memory for this kernel alone, not kept */
@@ -78,6 +92,7 @@ typedef struct dao_kernel {
        of some bytes keeps the others; those of a tensor without a content become zeros. A plan moves whole
         tensors, and is followed only where that takes no longer. */
     const dao_span_t *spans;
+    uint32_t flags; /**< DAO_KERNEL_REPEATABLE or 0 */
 } dao_kernel_t;
 
 /** Most operands of one kernel. */
@@ -333,6 +348,12 @@ DAO_API DAO_NODISCARD dao_status_t dao_executor_sync(dao_executor_t *executor);
  * While a plan is followed, a content may be given up that a queued kernel is going to overwrite. If that
  * kernel fails or is skipped, the tensor counts as never written.
  *
+ * Where kernels are DAO_KERNEL_REPEATABLE and host memory has no limit of its own, a plan may run some of
+ * them again instead of keeping or copying what they wrote, if that makes the step shorter. All other kernels
+ * run once, in their order. A step that deviates, or a program that reads or writes such a tensor meanwhile,
+ * makes all that was given up come back first: nothing is lost. If a kernel fails when it runs again, that is
+ * reported as its failure, and its outputs count as never written.
+ *
  * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_NO_HOST_MEMORY; DAO_ERR_STOPPED; DAO_ERR_REENTRANT from the
  *         executor's own thread.
  *
@@ -386,6 +407,8 @@ DAO_API DAO_NODISCARD dao_status_t dao_executor_step_end(dao_executor_t *executo
     X(uint64_t, deviation_count, "steps that left their plan")                                               \
     X(uint64_t, replan_count, "plans made anew, as times had changed")                                       \
     X(uint64_t, plan_dropped_count, "plans that were slower than the one before, or than the step without")  \
+    X(uint64_t, again_count, "kernels run again, as plans or what was left of one needed them")              \
+    X(uint64_t, again_ns, "their time, by the measurements that their plans were made with")                 \
     X(uint64_t, save_count, "contents that a plan gave up, copied out as they might still be asked for")     \
     X(uint64_t, measured_step_count, "steps that were measured")                                             \
     X(uint64_t, stall_in_ns, "kernels waited for data")                                                      \

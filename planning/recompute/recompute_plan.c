@@ -157,6 +157,8 @@ static dao_status_t try_search(maker_t *maker, bool is_alone, uint64_t capacity_
     status = dao_recompute_search_init(&search, &step);
     if (status == DAO_OK) {
         search.is_alone = is_alone;
+        search.is_cancelled = maker->config->swap.is_cancelled;
+        search.cancel_user = maker->config->swap.cancel_user;
         search.tries_left =
             maker->config->try_count != 0 ? maker->config->try_count : DAO_RECOMPUTE_TRIES_DEFAULT;
         search.least_ns = step.time_before[step.kernel_count];

@@ -67,7 +67,8 @@ static uint64_t weigh(dao_recompute_search_t *search)
 /* Returns true if the search is over. */
 static bool is_over(const dao_recompute_search_t *search)
 {
-    return search->tries_left == 0 || search->kept[0].bound_ns <= search->least_ns;
+    return search->tries_left == 0 || search->kept[0].bound_ns <= search->least_ns ||
+           (search->is_cancelled != NULL && search->is_cancelled(search->cancel_user));
 }
 
 /* Tries the choice `tried`. True if it is the best so far. */

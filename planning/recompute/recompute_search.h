@@ -16,8 +16,10 @@ typedef struct dao_recompute_choice {
 } dao_recompute_choice_t;
 
 typedef struct dao_recompute_search {
-    const dao_swap_step_t *step; /* borrowed */
-    bool is_alone;               /* nothing may be copied */
+    const dao_swap_step_t *step;      /* borrowed */
+    bool is_alone;                    /* nothing may be copied */
+    bool (*is_cancelled)(void *user); /* NULL: it never is; asked before each try */
+    void *cancel_user;
     uint32_t tries_left;
     uint64_t least_ns; /* no choice is better than this */
     dao_recompute_contents_t contents;

@@ -32,6 +32,9 @@ typedef struct dao_placement {
     uint64_t workspace_offset;
     size_t workspace_bytes; /* that were taken from the arena */
     dao_fence_t fence;
+    bool is_again;           /* its first run is over */
+    const uint64_t *scratch; /* of each use of a run again: where its bytes go if not to its tensor, else
+                                DAO_PLAN_NOWHERE; NULL: all go there */
 } dao_placement_t;
 
 typedef struct dao_engine_config {
@@ -78,6 +81,7 @@ typedef struct dao_engine {
     dao_managed_t *table;                     /* every tensor that has bytes or pending uses */
     dao_item_t *first_item, *last_item;       /* taken in, not yet run */
     dao_item_t *first_retired, *last_retired; /* launched, their drop not yet called */
+    dao_item_t *first_kept, *last_kept;       /* again.c: kernels of a plan that was left, in their order */
     const dao_item_t *frontier;               /* prefetch.c: the first that is not admitted; NULL: all are */
     bool is_counted;      /* prefetch.c: the frontier counts, but not all of it is fetched */
     uint64_t early_bytes; /* of tensors that are early */
@@ -114,11 +118,6 @@ DAO_NODISCARD dao_status_t dao_engine_init(dao_engine_t *engine, const dao_engin
    not finished: that is left to the destroyer of its streams. */
 void dao_engine_finish(dao_engine_t *engine);
 
-/* The executor's own thread stays on the device: as it begins, and after each function of the program. Part:
-   before it ends. */
-void dao_engine_stay(const dao_engine_t *engine);
-void dao_engine_part(const dao_engine_t *engine);
-
 /* Takes an item in: from now on the policy sees its uses. */
 void dao_engine_enqueue(dao_engine_t *engine, dao_item_t *item);
 
@@ -127,9 +126,6 @@ const dao_item_t *dao_engine_peek(const dao_engine_t *engine);
 
 /* Runs the oldest item. Returns it if a thread waits for its request; NULL: it is done with. */
 dao_item_t *dao_engine_run(dao_engine_t *engine);
-
-/* Calls drop of the kernels whose work has finished. */
-void dao_engine_retire(dao_engine_t *engine);
 
 /* The counters as of now. */
 void dao_engine_stats(const dao_engine_t *engine, dao_executor_stats_t *out_stats);

@@ -7,6 +7,7 @@
    An executor is a shell that its creator, every tensor's record and every command list hold, so that
    handles may outlive dao_executor_destroy(). The shell's queue refuses everything from then on. */
 #include "runtime/executor/executor_internal.h"
+#include "runtime/executor/launch/launch.h"
 
 #include "base/internal_error.h"
 #include "base/log.h"

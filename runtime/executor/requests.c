@@ -3,6 +3,7 @@
 #include "runtime/executor/requests.h"
 
 #include "base/report/error.h"
+#include "runtime/executor/launch/again.h"
 #include "runtime/executor/learned/step_learner.h"
 #include "runtime/executor/online/eviction.h"
 #include "runtime/executor/records/tensor.h"
@@ -60,6 +61,7 @@ static dao_status_t write_tensor(dao_engine_t *engine, dao_managed_t *tensor, da
     uint64_t offset = 0;
     if (engine->plan != NULL) {
         dao_plan_follow_leave(engine); /* its room is the engine's again */
+        (void)dao_again_restore(engine);
     }
     status = dao_eviction_take(engine, tensor->size_bytes, (uint64_t)(uintptr_t)tensor, &offset);
     if (status != DAO_OK) {
@@ -73,10 +75,24 @@ static dao_status_t write_tensor(dao_engine_t *engine, dao_managed_t *tensor, da
     return status;
 }
 
+/* What a plan has given up of a tensor that is read, or needs of one that is written, is made again first.
+   Returns false if the engine has failed over that. */
+static bool settle_plan(dao_engine_t *engine, const dao_managed_t *tensor, bool is_write)
+{
+    if (engine->plan != NULL && (tensor->is_given_up || (is_write && tensor->hold_count > 0))) {
+        dao_plan_follow_leave(engine);
+        return dao_again_restore(engine);
+    }
+    return true;
+}
+
 dao_status_t dao_requests_write(dao_engine_t *engine, dao_managed_t *tensor, dao_slice_t slice,
                                 const void *source)
 {
     bool is_whole = dao_slice_bytes(slice) == tensor->size_bytes;
+    if (!settle_plan(engine, tensor, true)) {
+        return dao_error_restore(&engine->failure);
+    }
     dao_status_t status = write_tensor(engine, tensor, slice, source);
     if (status == DAO_OK && is_whole && engine->learner != NULL) {
         tensor->fed_epoch = engine->learner->log.epoch;
@@ -92,6 +108,9 @@ dao_status_t dao_requests_run(dao_engine_t *engine, const dao_item_t *item)
     }
     if (engine->is_lost) {
         return run_request_without_device(engine, item);
+    }
+    if (item->kind == DAO_ITEM_READ && !settle_plan(engine, item->uses[0].tensor, false)) {
+        return dao_error_restore(&engine->failure);
     }
     return item->kind == DAO_ITEM_WRITE
                ? dao_requests_write(engine, item->uses[0].tensor, request->slice, request->source)

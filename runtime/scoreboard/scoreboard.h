@@ -37,7 +37,7 @@
 /* Rows: a process, 129 places at most, tags of each place, executors. What finds no row is counted. */
 #define DAO_SCORE_ROW_COUNT 512u
 
-#define DAO_SCORE_VALUE_COUNT 40u
+#define DAO_SCORE_VALUE_COUNT 48u
 #define DAO_SCORE_NAME_BYTES  64u
 
 typedef enum dao_score_kind {

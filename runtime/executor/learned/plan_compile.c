@@ -393,6 +393,97 @@ static dao_status_t compile(const dao_swap_problem_t *problem, dao_compiled_plan
     return find_drops(problem, plan);
 }
 
+/* Compiles the schedule of a problem, which may be longer than the step's. */
+static dao_status_t compile_schedule(const dao_swap_problem_t *problem, const dao_swap_schedule_t *schedule,
+                                     dao_compiled_plan_t *plan)
+{
+    plan->schedule = schedule;
+    plan->basis.host = problem->host;
+    plan->basis.file = problem->file;
+    return compile(problem, plan);
+}
+
+/* Plans the copies alone. */
+static dao_status_t make_plain(const dao_swap_problem_t *problem, const dao_swap_plan_config_t *config,
+                               dao_compiled_plan_t *plan)
+{
+    dao_swap_bound_t bound;
+    dao_status_t status = dao_swap_find_bound(problem, &bound);
+    status = status == DAO_OK ? dao_swap_plan_make(problem, config, &plan->swap_plan) : status;
+    if (status == DAO_OK) {
+        plan->bound_ns = bound.step_ns;
+        plan->basis.compute_ns = bound.compute_ns;
+        status = compile_schedule(problem, dao_swap_plan_schedule(plan->swap_plan), plan);
+    }
+    return status;
+}
+
+/* Plans copies and runs again. */
+static dao_status_t make_with_runs(const dao_swap_problem_t *problem, const dao_swap_plan_config_t *config,
+                                   dao_compiled_plan_t *plan)
+{
+    const dao_recompute_config_t recompute = {.swap = *config};
+    dao_recompute_plan_t *made = NULL;
+    dao_recompute_bound_t bound;
+    dao_status_t status = dao_recompute_find_bound(problem, &bound);
+    status = status == DAO_OK ? dao_recompute_plan_make(problem, &recompute, &made) : status;
+    if (status != DAO_OK) {
+        return status;
+    }
+    plan->bound_ns = bound.step_ns;
+    plan->basis.compute_ns = bound.compute_ns;
+    const dao_swap_problem_t *longer = &dao_recompute_plan_step(made)->problem;
+    status = compile_schedule(longer, dao_recompute_plan_schedule(made), plan);
+    if (status != DAO_OK) {
+        dao_recompute_plan_destroy(made);
+        return status;
+    }
+    return dao_plan_runs_init(&plan->runs, made, problem, &plan->order);
+}
+
+/* The step with those kernels repeatable that the executor can run again; NULL without memory. */
+static dao_swap_kernel_t *find_repeatable(const dao_swap_problem_t *problem, uint32_t *out_count)
+{
+    dao_swap_kernel_t *kernels = dao_host_calloc(problem->kernel_count, sizeof(*kernels));
+    uint32_t *writer_counts = dao_host_calloc((size_t)problem->tensor_count + 1, sizeof(*writer_counts));
+    *out_count = 0;
+    if (kernels == NULL || writer_counts == NULL) {
+        dao_host_free(kernels);
+        dao_host_free(writer_counts);
+        return NULL;
+    }
+    for (uint32_t k = 0; k < problem->kernel_count; k++) {
+        for (uint32_t i = 0; i < problem->kernels[k].use_count; i++) {
+            const dao_swap_use_t *use = &problem->kernels[k].uses[i];
+            writer_counts[use->tensor] += use->access != DAO_ACCESS_READ ? 1 : 0;
+        }
+    }
+    for (uint32_t k = 0; k < problem->kernel_count; k++) {
+        kernels[k] = problem->kernels[k];
+        kernels[k].is_repeatable = dao_plan_runs_may_repeat(problem, k, writer_counts);
+        *out_count += kernels[k].is_repeatable ? 1 : 0;
+    }
+    dao_host_free(writer_counts);
+    return kernels;
+}
+
+static dao_status_t make(const dao_swap_problem_t *problem, const dao_swap_plan_config_t *config,
+                         bool with_runs, dao_compiled_plan_t **out_plan)
+{
+    dao_compiled_plan_t *plan = dao_host_calloc(1, sizeof(*plan));
+    if (plan == NULL) {
+        return no_memory();
+    }
+    dao_status_t status =
+        with_runs ? make_with_runs(problem, config, plan) : make_plain(problem, config, plan);
+    if (status != DAO_OK) {
+        dao_compiled_plan_destroy(plan);
+        return status;
+    }
+    *out_plan = plan;
+    return DAO_OK;
+}
+
 dao_status_t dao_compiled_plan_create(const dao_swap_problem_t *problem, dao_swap_addresses_t addresses,
                                       bool (*is_cancelled)(void *user), void *user,
                                       dao_compiled_plan_t **out_plan)
@@ -401,26 +492,22 @@ dao_status_t dao_compiled_plan_create(const dao_swap_problem_t *problem, dao_swa
                                           .addresses = addresses,
                                           .is_cancelled = is_cancelled,
                                           .cancel_user = user};
-    dao_swap_bound_t bound;
-    dao_compiled_plan_t *plan = dao_host_calloc(1, sizeof(*plan));
-    if (plan == NULL) {
+    uint32_t repeatable_count = 0;
+    dao_swap_problem_t repeating = *problem;
+    dao_swap_kernel_t *kernels = find_repeatable(problem, &repeatable_count);
+    if (kernels == NULL) {
         return no_memory();
     }
-    dao_status_t status = dao_swap_find_bound(problem, &bound);
-    status = status == DAO_OK ? dao_swap_plan_make(problem, &whole, &plan->swap_plan) : status;
-    if (status == DAO_OK) {
-        plan->schedule = dao_swap_plan_schedule(plan->swap_plan);
-        plan->bound_ns = bound.step_ns;
-        plan->basis =
-            (dao_plan_basis_t){.compute_ns = bound.compute_ns, .host = problem->host, .file = problem->file};
-        status = compile(problem, plan);
+    repeating.kernels = kernels;
+    dao_status_t status = DAO_ERR_UNSUPPORTED;
+    if (repeatable_count > 0) {
+        status = make(&repeating, &whole, true, out_plan);
     }
-    if (status != DAO_OK) {
-        dao_compiled_plan_destroy(plan);
-        return status;
+    if (status == DAO_ERR_UNSUPPORTED) { /* none runs again, or not so that it can be followed */
+        status = make(problem, &whole, false, out_plan);
     }
-    *out_plan = plan;
-    return DAO_OK;
+    dao_host_free(kernels);
+    return status;
 }
 
 void dao_compiled_plan_destroy(dao_compiled_plan_t *plan)
@@ -439,6 +526,7 @@ void dao_compiled_plan_destroy(dao_compiled_plan_t *plan)
     dao_host_free(plan->sequences);
     dao_host_free(plan->page_marks);
     dao_host_free(plan->roles);
+    dao_plan_runs_finish(&plan->runs);
     dao_swap_plan_destroy(plan->swap_plan);
     dao_host_free(plan);
 }

@@ -22,13 +22,18 @@
        a tensor that comes is there, or has no content  an empty operation waits in the copy's place
        an operand is not there                          it is copied in, or filled, at its place in the plan
        another tensor has a role that begins anew       the former one leaves
-       anything else                                    an error: the engine leaves the plan */
+       anything else                                    an error: the engine leaves the plan
+
+   A plan with runs again (plan_runs.h) has kernels of its own between those of the program: they are queued
+   with the copies before a kernel that is due. A content that one of them is going to make leaves unsaved. */
 #include "runtime/executor/learned/plan_follow.h"
 
 #include "base/internal_error.h"
 #include "base/numbers/math.h"
 #include "base/report/assert.h"
 #include "base/report/error.h"
+#include "runtime/executor/launch/again.h"
+#include "runtime/executor/launch/launch.h"
 #include "runtime/executor/records/tensor.h"
 #include "runtime/executor/state/failure.h"
 #include "runtime/executor/state/file_copy.h"
@@ -112,6 +117,23 @@ static dao_status_t unless_refused(const dao_engine_t *engine, dao_status_t stat
     return status == DAO_ERR_COPY_FAILED && !engine->is_lost ? DAO_OK : status;
 }
 
+/* The step's role of a role of the plan. */
+static uint32_t source_of(const dao_compiled_plan_t *plan, uint32_t role)
+{
+    return plan->runs.plan != NULL ? plan->runs.step->tensor_sources[role] : role;
+}
+
+/* Returns true if an operation that is to come makes the content again. */
+static bool is_made_again(const dao_compiled_plan_t *plan, const dao_managed_t *tensor)
+{
+    const dao_plan_runs_t *runs = &plan->runs;
+    if (runs->plan == NULL || tensor->plan_role == NULL) {
+        return false;
+    }
+    uint32_t source = source_of(plan, (uint32_t)(tensor->plan_role - plan->roles));
+    return runs->made_until[source] > plan->next && runs->kept[runs->makers[source]] != NULL;
+}
+
 static bool needs_saving(const dao_managed_t *tensor)
 {
     bool is_overwritten = tensor->first_use != NULL && tensor->first_use->kind == DAO_USE_WRITE;
@@ -160,6 +182,10 @@ static dao_status_t drop(dao_engine_t *engine, dao_compiled_plan_t *plan, dao_ma
         dao_residency_discard(engine, tensor);
         return DAO_OK;
     }
+    if (is_made_again(plan, tensor)) {
+        dao_again_give_up(engine, tensor);
+        return DAO_OK;
+    }
     status = dao_residency_evict(engine, tensor);
     dao_fence_join(&plan->extra, &tensor->host_written);
     engine->stats.save_count += status == DAO_OK ? 1 : 0;
@@ -181,7 +207,7 @@ static bool drops_live_content(const dao_compiled_plan_t *plan, uint32_t index)
 {
     for (uint32_t i = plan->drop_first[index]; i < plan->drop_first[index + 1]; i++) {
         const dao_managed_t *tensor = plan->roles[plan->drops[i]].tensor;
-        if (tensor != NULL && needs_saving(tensor)) {
+        if (tensor != NULL && needs_saving(tensor) && !is_made_again(plan, tensor)) {
             return true;
         }
     }
@@ -292,19 +318,6 @@ static dao_status_t queue_copy(dao_engine_t *engine, dao_compiled_plan_t *plan, 
     return status;
 }
 
-/* Queues copies up to the next kernel. Unless that kernel is due, a copy that would have to save a content
-   waits: the program may be about to discard it. */
-static dao_status_t queue_copies(dao_engine_t *engine, dao_compiled_plan_t *plan, bool is_due)
-{
-    dao_status_t status = DAO_OK;
-    while (status == DAO_OK && plan->next < plan->order.count &&
-           dao_issue_order_copy(plan->schedule, plan->order.operations[plan->next]) != NULL &&
-           (is_due || !drops_live_content(plan, plan->next))) {
-        status = queue_copy(engine, plan, plan->next++);
-    }
-    return status;
-}
-
 /* ---- kernels ---- */
 
 /* Gives the role to another tensor. The former one takes its bytes along, and the slot if they are in it. */
@@ -341,6 +354,9 @@ static dao_status_t bring(dao_engine_t *engine, dao_compiled_plan_t *plan, const
     if (tensor->has_device) {
         return tensor->device_offset_bytes == address ? DAO_OK : mismatch(tensor);
     }
+    if (tensor->is_given_up && use->kind != DAO_USE_WRITE) {
+        return mismatch(tensor); /* the plan was to make it before */
+    }
     if (use->kind == DAO_USE_WRITE) {
         dao_residency_land(engine, tensor, address);
         return DAO_OK;
@@ -367,23 +383,131 @@ static dao_status_t bring(dao_engine_t *engine, dao_compiled_plan_t *plan, const
     return status;
 }
 
+/* ---- runs again ---- */
+
+/* Gives an output of a run again its place: scratch, or its tensor's, which has the new role from now on. */
+static dao_status_t place_output(dao_engine_t *engine, dao_compiled_plan_t *plan, dao_managed_t *tensor,
+                                 uint32_t role, uint64_t address, uint64_t *scratch)
+{
+    if (plan->runs.is_scratch[role]) {
+        *scratch = address;
+        return DAO_OK;
+    }
+    dao_again_give_up(engine, tensor); /* if it is still there: another run needed its room */
+    dao_status_t status = pass_on(engine, plan, &plan->roles[role], tensor);
+    if (status == DAO_OK) {
+        dao_residency_land(engine, tensor, address);
+    }
+    return status;
+}
+
+/* What a run again reads is where the plan has it, or comes there now. */
+static dao_status_t place_input(dao_engine_t *engine, dao_compiled_plan_t *plan, const dao_use_t *use,
+                                uint32_t role, uint64_t address)
+{
+    bool is_there = use->tensor->plan_role == &plan->roles[role] && !use->tensor->is_given_up;
+    return is_there ? bring(engine, plan, use, address) : mismatch(use->tensor);
+}
+
+static dao_status_t place_again(dao_engine_t *engine, dao_compiled_plan_t *plan, dao_item_t *item,
+                                uint32_t kernel)
+{
+    dao_plan_runs_t *runs = &plan->runs;
+    uint32_t first = runs->first_uses[kernel];
+    dao_status_t status = DAO_OK;
+    for (uint32_t i = 0; status == DAO_OK && i < item->use_count; i++) {
+        uint64_t address = place_of(plan, plan->schedule->use_address[first + i]);
+        uint32_t role = runs->roles[first + i];
+        runs->scratch[i] = DAO_PLAN_NOWHERE;
+        status = item->uses[i].kind == DAO_USE_READ
+                     ? place_input(engine, plan, &item->uses[i], role, address)
+                     : place_output(engine, plan, item->uses[i].tensor, role, address, &runs->scratch[i]);
+    }
+    return status;
+}
+
+/* Queues a kernel that runs again. On an error nothing is lost: its outputs are given up. */
+static dao_status_t run_again(dao_engine_t *engine, dao_compiled_plan_t *plan, uint32_t index)
+{
+    dao_issue_operation_t operation = plan->order.operations[index];
+    dao_item_t **kept = &plan->runs.kept[plan->runs.step->runs[operation.index].kernel], *item = *kept;
+    dao_placement_t placement = {.is_planned = true, .is_again = true, .scratch = plan->runs.scratch};
+    uint64_t sequence = 0;
+    if (item == NULL) {
+        return dao_error(DAO_ERR_UNSUPPORTED, "a kernel of the step's plan was not kept to run again");
+    }
+    dao_status_t status = drop_all(engine, plan, index);
+    status = status == DAO_OK ? place_again(engine, plan, item, operation.index) : status;
+    status = status == DAO_OK ? dao_launch_verify(engine, item) : status;
+    placement.has_workspace = item->workspace_bytes > 0;
+    placement.workspace_offset = place_of(plan, plan->schedule->workspace_address[operation.index]);
+    placement.fence = fence_of(plan, operation);
+    status = status == DAO_OK ? dao_launch_queue(engine, item, &placement, &sequence) : status;
+    if (status != DAO_OK) {
+        for (uint32_t i = 0; i < item->use_count; i++) {
+            dao_managed_t *tensor = item->uses[i].tensor;
+            if (tensor->has_device && dao_residency_is_landing(tensor)) {
+                dao_residency_unland(engine, tensor);
+            }
+        }
+        return status;
+    }
+    dao_launch_commit(engine, item, &placement, sequence);
+    number(plan, operation, sequence);
+    *kept = dao_again_pass(engine, item) ? NULL : item;
+    return DAO_OK;
+}
+
+/* Returns true if the operation is a kernel of the program. */
+static bool is_first_run(const dao_compiled_plan_t *plan, uint32_t index)
+{
+    dao_issue_operation_t operation = plan->order.operations[index];
+    return dao_issue_order_copy(plan->schedule, operation) == NULL &&
+           (plan->runs.plan == NULL || !plan->runs.step->runs[operation.index].is_again);
+}
+
+/* Queues copies and runs again up to the next kernel of the program. Unless that kernel is due, a run again
+   waits, and so does a copy that would have to save a content: the program may be about to discard it. */
+static dao_status_t queue_operations(dao_engine_t *engine, dao_compiled_plan_t *plan, bool is_due)
+{
+    dao_status_t status = DAO_OK;
+    while (status == DAO_OK && plan->next < plan->order.count && !is_first_run(plan, plan->next) &&
+           (is_due || !drops_live_content(plan, plan->next))) {
+        if (dao_issue_order_copy(plan->schedule, plan->order.operations[plan->next]) != NULL) {
+            status = queue_copy(engine, plan, plan->next++);
+        } else if (is_due) {
+            status = run_again(engine, plan, plan->next);
+            plan->next += status == DAO_OK ? 1 : 0;
+        } else {
+            break;
+        }
+    }
+    return status;
+}
+
+/* ---- following ---- */
+
 dao_status_t dao_plan_follow_prepare(dao_engine_t *engine, dao_item_t *item, const dao_step_log_t *log,
                                      dao_placement_t *out_placement)
 {
     dao_compiled_plan_t *plan = engine->plan;
     DAO_ASSERT(plan != NULL);
     DAO_ASSERT(plan->next <= plan->order.count);
-    dao_status_t status = queue_copies(engine, plan, true);
+    dao_status_t status = queue_operations(engine, plan, true);
     if (status != DAO_OK || plan->next == plan->order.count) {
         return status != DAO_OK ? status : dao_error(DAO_ERR_UNSUPPORTED, "the step is longer than its plan");
     }
     dao_issue_operation_t operation = plan->order.operations[plan->next];
     DAO_ASSERT(dao_issue_order_copy(plan->schedule, operation) == NULL); /* all copies before it are queued */
-    uint32_t first_use = log->kernels[operation.index].first_use;
+    bool has_runs = plan->runs.plan != NULL;
+    uint32_t first_use =
+        has_runs ? plan->runs.first_uses[operation.index] : log->kernels[operation.index].first_use;
     const uint64_t *addresses = plan->schedule->use_address + first_use;
+    DAO_ASSERT(!has_runs || plan->runs.step->runs[operation.index].kernel == log->kernel_count - 1);
     status = drop_all(engine, plan, plan->next);
     for (uint32_t i = 0; status == DAO_OK && i < item->use_count; i++) {
-        dao_plan_role_t *role = &plan->roles[log->uses[first_use + i].role];
+        dao_plan_role_t *role =
+            &plan->roles[has_runs ? plan->runs.roles[first_use + i] : log->uses[first_use + i].role];
         if (role->tensor != item->uses[i].tensor) {
             status = pass_on(engine, plan, role, item->uses[i].tensor);
         }
@@ -399,13 +523,29 @@ dao_status_t dao_plan_follow_prepare(dao_engine_t *engine, dao_item_t *item, con
     return status;
 }
 
+bool dao_plan_follow_keep(dao_compiled_plan_t *plan, dao_item_t *item)
+{
+    const dao_plan_runs_t *runs = &plan->runs;
+    if (runs->plan == NULL) {
+        return false;
+    }
+    uint32_t index = plan->order.operations[plan->next].index; /* it is the kernel that is due */
+    uint32_t kernel = runs->step->runs[index].kernel;
+    if (runs->counts[kernel] > 0) {
+        DAO_ASSERT(runs->kept[kernel] == NULL);
+        dao_again_keep(item, runs->counts[kernel], runs->step->problem.kernels[index].time_ns);
+        runs->kept[kernel] = item;
+    }
+    return runs->counts[kernel] > 0;
+}
+
 void dao_plan_follow_launched(dao_engine_t *engine, uint64_t sequence)
 {
     dao_compiled_plan_t *plan = engine->plan;
     DAO_ASSERT(plan->next < plan->order.count);
     DAO_ASSERT(dao_issue_order_copy(plan->schedule, plan->order.operations[plan->next]) == NULL);
     number(plan, plan->order.operations[plan->next++], sequence);
-    dao_status_t status = queue_copies(engine, plan, false);
+    dao_status_t status = queue_operations(engine, plan, false);
     if (status != DAO_OK && !engine->is_lost) {
         dao_plan_follow_leave(engine);
     }
@@ -415,7 +555,7 @@ void dao_plan_follow_turn(dao_engine_t *engine)
 {
     dao_compiled_plan_t *plan = engine->plan;
     DAO_ASSERT_HEAVY(dao_plan_follow_is_valid(plan));
-    dao_status_t status = queue_copies(engine, plan, true);
+    dao_status_t status = queue_operations(engine, plan, true);
     if (status != DAO_OK) {
         dao_plan_follow_leave(engine);
         return;
@@ -543,7 +683,7 @@ static dao_status_t take_slots(dao_engine_t *engine, dao_compiled_plan_t *plan, 
     for (uint32_t i = 0; status == DAO_OK && i < plan->role_count; i++) {
         dao_plan_role_t *role = &plan->roles[i];
         DAO_ASSERT(role->slot == NULL);
-        role->size_bytes = known->roles[i].size_bytes;
+        role->size_bytes = known->roles[source_of(plan, i)].size_bytes;
         role->slot_busy = no_fence;
         if (role->needs_slot && role->tensor != NULL && role->tensor->host_address != NULL) {
             role->slot = role->tensor->host_address;
@@ -615,7 +755,7 @@ dao_status_t dao_plan_follow_enter(dao_engine_t *engine, dao_compiled_plan_t *pl
                                    const dao_step_log_t *known)
 {
     DAO_ASSERT(engine->plan == NULL);
-    DAO_ASSERT(plan->role_count == known->role_count);
+    DAO_ASSERT(plan->role_count >= known->role_count);
     open_window(engine, plan);
     bind_all(engine, plan, known);
     dao_status_t status = clear_arena(engine, plan);
@@ -657,6 +797,12 @@ void dao_plan_follow_leave(dao_engine_t *engine)
     DAO_ASSERT(dao_plan_follow_idle_bytes(plan) == 0);
     dao_status_t status = dao_device_arena_fence_all(&engine->arena, &engine->timeline, &fence);
     dao_engine_lose_unless_ok(engine, status);
+    for (uint32_t i = 0; i < plan->runs.kernel_count; i++) {
+        if (plan->runs.kept[i] != NULL) {
+            dao_again_leave(engine, plan->runs.kept[i]);
+            plan->runs.kept[i] = NULL;
+        }
+    }
 }
 
 /* Marks the pages of all tensors on the device that lie in the plan's window. Returns false if two of them

@@ -12,7 +12,7 @@
 #define DAO_RUNTIME_EXECUTOR_PLAN_FOLLOW_H
 
 #include "runtime/executor/engine.h"
-#include "runtime/executor/learned/issue_order.h"
+#include "runtime/executor/learned/plan_runs.h"
 #include "runtime/executor/learned/step_log.h"
 #include "runtime/executor/state/plan_role.h"
 
@@ -23,7 +23,8 @@ typedef struct dao_plan_basis {
 } dao_plan_basis_t;
 
 struct dao_compiled_plan {
-    dao_swap_plan_t *swap_plan;
+    dao_swap_plan_t *swap_plan; /* NULL: it is that of `runs` */
+    dao_plan_runs_t runs;       /* without a plan: no kernel runs again */
     const dao_swap_schedule_t *schedule;
     dao_issue_order_t order;
     uint32_t *drop_first; /* of each operation, and one more: its first drop */
@@ -49,9 +50,10 @@ static inline uint32_t dao_compiled_plan_page_max(const dao_compiled_plan_t *pla
                : (uint32_t)(dao_round_up(schedule->arena_bytes, schedule->page_bytes) / schedule->page_bytes);
 }
 
-/* Makes the plan of a step and compiles it. Roles are the problem's tensors, whose sizes are multiples of the
-   range's granule. `addresses` and `is_cancelled` are those of dao_swap_plan_config_t. Pure: any thread,
-   nothing shared. What dao_swap_plan_make() answers; DAO_ERR_UNSUPPORTED for a plan that cannot be followed;
+/* Makes the plan of a step and compiles it: one that runs kernels again, if some may be and it is quicker.
+   The problem's tensors are roles, the first ones, whose sizes are multiples of the range's granule.
+   `addresses` and `is_cancelled` are those of dao_swap_plan_config_t. Pure: any thread, nothing shared. What
+   dao_swap_plan_make() answers; DAO_ERR_UNSUPPORTED for a plan that cannot be followed;
    DAO_ERR_NO_HOST_MEMORY. */
 DAO_NODISCARD dao_status_t dao_compiled_plan_create(const dao_swap_problem_t *problem,
                                                     dao_swap_addresses_t addresses,
@@ -66,13 +68,18 @@ void dao_compiled_plan_destroy(dao_compiled_plan_t *plan);
 DAO_NODISCARD dao_status_t dao_plan_follow_enter(dao_engine_t *engine, dao_compiled_plan_t *plan,
                                                  const dao_step_log_t *known);
 
-/* Stops following the engine's plan, wherever it is: tensors stay where they are. */
+/* Stops following the engine's plan, wherever it is: tensors stay where they are. What was given up is made
+   again by dao_again_restore(), before anything else happens to a tensor. */
 void dao_plan_follow_leave(dao_engine_t *engine);
 
 /* Before a kernel, the log's latest: queues what the plan has before it and gives every operand its place. On
    an error nothing of the kernel was queued, and the plan has to be left. */
 DAO_NODISCARD dao_status_t dao_plan_follow_prepare(dao_engine_t *engine, dao_item_t *item,
                                                    const dao_step_log_t *log, dao_placement_t *out_placement);
+
+/* Behind a kernel that was queued, the log's latest: keeps its item if it runs again later in the step.
+   Returns true if so: the item is the plan's. */
+bool dao_plan_follow_keep(dao_compiled_plan_t *plan, dao_item_t *item);
 
 /* Behind a kernel that was queued with this number: queues the copies that follow. */
 void dao_plan_follow_launched(dao_engine_t *engine, uint64_t sequence);

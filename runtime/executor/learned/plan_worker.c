@@ -19,7 +19,7 @@
 #include "base/report/assert.h"
 #include "base/report/error.h"
 
-dao_plan_job_t *dao_plan_job_create(const dao_step_log_t *known, const uint64_t *kernel_ns)
+dao_plan_job_t *dao_plan_job_create(const dao_step_log_t *known, const uint64_t *kernel_ns, bool may_repeat)
 {
     dao_plan_job_t *job = dao_host_calloc(1, sizeof(*job));
     if (job == NULL) {
@@ -49,6 +49,7 @@ dao_plan_job_t *dao_plan_job_create(const dao_step_log_t *known, const uint64_t 
             .workspace_bytes = dao_device_arena_part_bytes(kernel->workspace_bytes),
             .uses = job->uses + kernel->first_use,
             .use_count = kernel->use_count,
+            .is_repeatable = kernel->is_repeatable && may_repeat,
         };
     }
     job->problem = (dao_swap_problem_t){

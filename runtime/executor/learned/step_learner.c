@@ -441,7 +441,9 @@ static void submit(dao_step_learner_t *learner, dao_known_step_t *known)
         return; /* one after the other: it will be measured again */
     }
     DAO_ASSERT(known->new_plan == NULL);
-    dao_plan_job_t *job = dao_plan_job_create(&known->log, learner->engine->profiler.kernel_ns);
+    /* What was given up comes back at once where a plan is left, and what it displaces goes to the host. */
+    dao_plan_job_t *job =
+        dao_plan_job_create(&known->log, learner->engine->profiler.kernel_ns, config->host_limit_bytes == 0);
     if (job == NULL) {
         known->try_count++;
         return;
@@ -632,13 +634,6 @@ void dao_step_learner_break(dao_step_learner_t *learner)
     DAO_ASSERT(learner->engine->plan == NULL);
     if (learner->engine->profiler.state == DAO_PROFILER_RUNNING) {
         dao_profiler_reset(&learner->engine->profiler);
-    }
-}
-
-void dao_step_learner_measure(dao_engine_t *engine, const dao_fence_t *fence)
-{
-    if (engine->profiler.state != DAO_PROFILER_IDLE) {
-        dao_profiler_before_kernel(&engine->profiler, engine->learner->log.kernel_count - 1, fence);
     }
 }
 

@@ -103,9 +103,6 @@ void dao_step_learner_boundary(dao_step_learner_t *learner);
 /* Looks what measurements and plans have come to. */
 void dao_step_learner_look(dao_step_learner_t *learner);
 
-/* Behind the waits of a kernel's stream, in front of the kernel: has it measured. */
-void dao_step_learner_measure(dao_engine_t *engine, const dao_fence_t *fence);
-
 /* A kernel was launched: when its tensors are used next, as far as the step goes on as the time before. */
 void dao_step_learner_forecast(dao_step_learner_t *learner, const dao_item_t *item);
 

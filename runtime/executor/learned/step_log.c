@@ -86,7 +86,8 @@ void dao_step_log_add(dao_step_log_t *log, const dao_item_t *item)
     log->kernels[log->kernel_count++] = (dao_step_log_kernel_t){.signature = item->signature,
                                                                 .workspace_bytes = item->workspace_bytes,
                                                                 .first_use = log->use_count,
-                                                                .use_count = item->use_count};
+                                                                .use_count = item->use_count,
+                                                                .is_repeatable = item->is_repeatable};
     for (uint32_t i = 0; i < item->use_count; i++) {
         uint32_t role = role_of(log, &item->uses[i]);
         DAO_ASSERT(role < log->role_count);

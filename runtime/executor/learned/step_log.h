@@ -14,6 +14,7 @@ typedef struct dao_step_log_kernel {
     uint64_t workspace_bytes;
     uint32_t first_use; /* in the step's uses */
     uint32_t use_count;
+    bool is_repeatable; /* as the program says; part of the signature */
 } dao_step_log_kernel_t;
 
 typedef struct dao_step_log_use {

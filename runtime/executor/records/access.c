@@ -46,7 +46,8 @@ uint64_t dao_access_next_use(const dao_managed_t *tensor)
 bool dao_access_is_dead(const dao_managed_t *tensor)
 {
     const dao_use_t *next = tensor->first_use;
-    return next == NULL ? tensor->is_released : next->kind == DAO_USE_DISCARD;
+    bool is_unused = next == NULL ? tensor->is_released : next->kind == DAO_USE_DISCARD;
+    return is_unused && tensor->hold_count == 0;
 }
 
 bool dao_access_is_valid(const dao_managed_t *tensor)

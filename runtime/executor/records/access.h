@@ -18,8 +18,8 @@ void dao_access_pop(dao_use_t *use);
 /* When the content is needed next; DAO_TIME_NEVER if nothing is pending or it is discarded before. */
 uint64_t dao_access_next_use(const dao_managed_t *tensor);
 
-/* Returns true if the content cannot be asked for any more: no pending use needs it, and a discard is next
-   or no handle is left. */
+/* Returns true if the content cannot be asked for any more: no pending use needs it, a discard is next or no
+   handle is left, and it is not held. */
 bool dao_access_is_dead(const dao_managed_t *tensor);
 
 bool dao_access_is_valid(const dao_managed_t *tensor);

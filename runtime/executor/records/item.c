@@ -172,6 +172,10 @@ static dao_status_t check_kernel(dao_executor_t *executor, const dao_kernel_t *k
         return dao_error(DAO_ERR_INVALID, "a kernel needs a launch function");
     }
     const char *name = kernel->name != NULL ? kernel->name : "kernel";
+    if ((kernel->flags & ~(uint32_t)DAO_KERNEL_REPEATABLE) != 0) {
+        return dao_error(DAO_ERR_INVALID, "kernel \"%s\": the flags are 0x%" PRIx32 ", known are 0x%x", name,
+                         kernel->flags, DAO_KERNEL_REPEATABLE);
+    }
     if (kernel->operand_count > DAO_OPERAND_COUNT_MAX) {
         return dao_error(DAO_ERR_INVALID, "kernel \"%s\" has %u operands, at most %d are allowed", name,
                          kernel->operand_count, DAO_OPERAND_COUNT_MAX);
@@ -200,7 +204,7 @@ static uint64_t signature_of(const dao_kernel_t *kernel, const char *name)
         hash = (hash ^ (unsigned char)*c) * UINT64_C(0x100000001b3);
     }
     hash = (hash ^ (uint64_t)(uintptr_t)kernel->launch) * UINT64_C(0x9e3779b97f4a7c15);
-    return (hash ^ kernel->operand_count) * UINT64_C(0x9e3779b97f4a7c15);
+    return (hash ^ ((uint64_t)kernel->flags << 32 | kernel->operand_count)) * UINT64_C(0x9e3779b97f4a7c15);
 }
 
 bool dao_item_is_valid(const dao_item_t *item)
@@ -237,6 +241,7 @@ dao_status_t dao_item_from_kernel(dao_executor_t *executor, const dao_kernel_t *
     item->signature = signature_of(kernel, name);
     item->workspace_bytes = kernel->workspace_bytes;
     item->cost_ns = kernel->cost_ns;
+    item->is_repeatable = (kernel->flags & DAO_KERNEL_REPEATABLE) != 0;
     static_assert((int)DAO_ACCESS_READ == DAO_USE_READ && (int)DAO_ACCESS_WRITE == DAO_USE_WRITE &&
                       (int)DAO_ACCESS_READ_WRITE == DAO_USE_READ_WRITE,
                   "an access is a use");
@@ -286,6 +291,7 @@ dao_status_t dao_item_copy(const dao_item_t *item, dao_counted_t *list, dao_item
     copy->signature = item->signature;
     copy->workspace_bytes = item->workspace_bytes;
     copy->cost_ns = item->cost_ns;
+    copy->is_repeatable = item->is_repeatable;
     copy->use_count = item->use_count;
     memcpy(copy->operand_uses, item->operand_uses, item->operand_count * sizeof(*item->operand_uses));
     for (uint32_t i = 0; i < item->use_count; i++) {

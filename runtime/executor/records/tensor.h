@@ -68,6 +68,9 @@ struct dao_managed {
     uint64_t fed_epoch;              /* learner.c: number of the step in which the program wrote it last */
     uint64_t forecast_time;          /* learner.c: of its next use, by what the step was the time before */
     struct dao_plan_role *plan_role; /* in the plan that is followed; NULL: none */
+    uint32_t hold_count;             /* again.c: uses of kernels that are kept to run again */
+    bool is_given_up;                /* again.c: EMPTY, as such a kernel is going to make the content again */
+    bool is_discard_due;             /* again.c: it was discarded while it was held */
     uint64_t admitted_until;         /* prefetch.c: behind the latest admitted kernel that uses it */
     bool is_early;                   /* prefetch.c: fetched for a kernel that has not run */
     dao_victim_place_t victim;

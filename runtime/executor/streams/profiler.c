@@ -256,6 +256,10 @@ static void note_stall(dao_profiler_t *profiler, const dao_profiler_slot_t *slot
 
 static void note_kernel(dao_profiler_t *profiler, const dao_profiler_slot_t *slot, uint64_t time_ns)
 {
+    if (slot->kernel == DAO_PROFILER_AGAIN) {
+        profiler->step_ns += time_ns;
+        return;
+    }
     if (slot->kernel >= profiler->kernel_capacity) {
         uint32_t capacity = profiler->kernel_capacity == 0 ? KERNELS_AT_FIRST : 2 * profiler->kernel_capacity;
         capacity = capacity > slot->kernel ? capacity : slot->kernel + 1;

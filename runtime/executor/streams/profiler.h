@@ -27,11 +27,14 @@ typedef struct dao_profiler_spans {
 } dao_profiler_spans_t;
 
 /* Of a stream's operation; its number modulo DAO_TIMELINE_SLOTS finds it. */
+/* In place of a kernel's number: a run again, whose time is the step's but no kernel's. */
+#define DAO_PROFILER_AGAIN UINT32_MAX
+
 typedef struct dao_profiler_slot {
     uint64_t sequence; /* 0: it is not measured */
     dao_backend_event_t *begin;
     uint64_t size_bytes; /* of a copy */
-    uint32_t kernel;     /* of the step */
+    uint32_t kernel;     /* of the step, or DAO_PROFILER_AGAIN */
     dao_fence_t fence;   /* what it had to wait for */
 } dao_profiler_slot_t;
 
