@@ -381,7 +381,7 @@ DAO_API DAO_NODISCARD dao_status_t dao_executor_step_end(dao_executor_t *executo
     X(uint64_t, eviction_count, "tensors moved off the device")                                              \
     X(uint64_t, clean_eviction_count, "of these, without a copy")                                            \
     X(uint64_t, writeback_count, "tensors copied out before they had to leave")                              \
-    X(uint64_t, fetch_count, "tensors brought back")                                                         \
+    X(uint64_t, fetch_count, "tensors or parts of them brought back")                                        \
     X(uint64_t, in_bytes, "bytes copied to the device")                                                      \
     X(uint64_t, out_bytes, "bytes copied to the host")                                                       \
     X(uint64_t, compaction_count, "times all tensors left the device to undo fragmentation")                 \

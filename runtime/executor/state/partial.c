@@ -21,7 +21,6 @@
 
 #include "base/report/assert.h"
 #include "base/report/error.h"
-#include "runtime/executor/records/access.h"
 #include "runtime/executor/state/failure.h"
 #include "runtime/executor/state/file_copy.h"
 #include "runtime/executor/state/plan_role.h"
@@ -92,7 +91,7 @@ static dao_status_t fetch_piece(dao_engine_t *engine, dao_managed_t *tensor, dao
     return DAO_OK;
 }
 
-/* PARTIAL: makes an slice valid that has the valid one. */
+/* PARTIAL: makes a slice valid that has the valid one. */
 static dao_status_t fetch_around(dao_engine_t *engine, dao_managed_t *tensor, dao_slice_t slice)
 {
     dao_slice_t valid = tensor->device_valid;
