@@ -472,6 +472,15 @@ static void nothing_runs_again_where_the_host_is_limited(void)
     end();
 }
 
+static void a_flag_that_is_none_is_refused(void)
+{
+    begin(&dao_sim_bytes_backend_ops, true, 0);
+    dao_kernel_t kernel = {.launch = launch, .flags = DAO_KERNEL_REPEATABLE << 1};
+    CU_ASSERT_EQUAL(dao_executor_push(executor, &kernel), DAO_ERR_INVALID);
+    CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "0x2"));
+    end();
+}
+
 static variation_t draw(uint64_t *random)
 {
     variation_t variation = {.which = (uint32_t)dao_random_below(random, 100)};
@@ -592,6 +601,7 @@ static CU_TestInfo tests[] = {
     {"a step may deviate anywhere", a_step_may_deviate_anywhere},
     {"a run again that fails is reported", a_run_again_that_fails_is_reported},
     {"nothing runs again where the host is limited", nothing_runs_again_where_the_host_is_limited},
+    {"a flag that is none is refused", a_flag_that_is_none_is_refused},
     {"a command list runs again too", a_command_list_runs_again_too},
     {"refused calls lose nothing", refused_calls_lose_nothing},
     {"delays change nothing", delays_change_nothing},
