@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What thread_cache.c and slab_stats.c share: the front itself, and what a thread does at every call. */
+/* What thread_cache.c, thread_visits.c and slab_stats.c share: the front itself, and what a thread does at
+ * every call. */
 #ifndef DAO_ALLOCATORS_THREAD_CACHE_INTERNAL_H
 #define DAO_ALLOCATORS_THREAD_CACHE_INTERNAL_H
 
@@ -21,7 +22,7 @@ typedef struct dao_thread_cache {
 
     dao_mutex_t lock;
     uint32_t visit_count; /* refills and flushes */
-    uint32_t tick;        /* of decay: see thread_cache.c */
+    uint32_t tick;        /* of decay: see thread_visits.c */
     dao_slabs_t slabs;    /* but for what slab.h allows without the lock */
     dao_magazines_t *first;
     dao_magazine_counts_t gone; /* of threads that have ended or have no magazines */
@@ -54,6 +55,31 @@ static inline uint32_t dao_thread_cache_call_locked(dao_thread_cache_t *cache)
     atomic_store_explicit(&cache->epoch, epoch, memory_order_relaxed);
     return epoch;
 }
+
+/* ---- a thread at the slabs: thread_visits.c ---- */
+
+/* Gets objects into an empty magazine, from a new slab if need be. False: there is no memory for one, or none
+   for its descriptor; the request may still fit below. */
+bool dao_thread_cache_refill(dao_thread_cache_t *cache, dao_magazines_t *own, uint32_t class_index);
+
+/* Makes room in some magazines, one after the other: half of each goes back to the slabs, or by mail if
+   another thread is there. */
+void dao_thread_cache_flush_half(dao_thread_cache_t *cache, dao_magazines_t *own, dao_magazine_t *magazine,
+                                 uint32_t magazine_count);
+
+/* Follows a call to flush. */
+void dao_thread_cache_follow_epoch(dao_thread_cache_t *cache, dao_magazines_t *own);
+
+/* Makes the memory that nobody uses the inner allocator's, and calls on the other threads to flush; tells
+   whether there was any. `own`: this thread's, or NULL. */
+bool dao_thread_cache_relieve(dao_thread_cache_t *cache, dao_magazines_t *own);
+
+/* Unlocks, and gives the memory of slabs that have ended back; returns true if there were any. */
+bool dao_thread_cache_unlock_and_give_back(dao_thread_cache_t *cache);
+
+/* Members of the owner of magazines: a thread comes, and goes. */
+void dao_thread_cache_attach(dao_magazine_owner_t *owner, dao_magazines_t *own);
+void dao_thread_cache_detach(dao_magazine_owner_t *owner, dao_magazines_t *own);
 
 /* ---- counters ---- */
 

@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A thread at the slabs: what comes into its magazines and out of them, and how it comes and goes.
+
+   The way down to the slabs is taken when a magazine is empty (refill), full (flush), when a thread ends, and
+   when memory is short: then the epoch changes, which each thread compares at its next call and flushes all
+   it has. A flush that finds the lock taken puts its objects in the mail (slab.c) instead of waiting.
+
+   Decay needs no thread and no clock: after every DECAY_VISIT_COUNT refills and flushes there is a tick.
+   Spare slabs that were idle since the last one end. Each thread sees the tick as it refills or flushes next,
+   and gives half of every magazine back that was not refilled since its own last one. A thread that makes no
+   calls keeps what it has, sizes->kept_bytes at most.
+
+   The lock is not held over calls of the inner allocator, but for reading its counters and walking its
+   blocks. */
+#include "allocators/slab/thread_cache_internal.h"
+
+#include "base/internal_error.h"
+#include "base/report/assert.h"
+
+#include <stddef.h>
+
+#define relaxed memory_order_relaxed
+
+/* Refills and flushes from tick to tick: so many that every size in use, of at most DAO_SLAB_CLASS_COUNT, is
+   refilled in between, sixteen times if they are used alike. */
+#define DECAY_VISIT_COUNT (16u * DAO_SLAB_CLASS_COUNT)
+
+/* Frees the memory of slabs that have ended. With the lock or without it. */
+static void free_memory(dao_thread_cache_t *cache, const dao_slab_t *retired)
+{
+    for (const dao_slab_t *slab = retired; slab != NULL; slab = slab->next) {
+        DAO_MUST(dao_allocator_free_owned(cache->inner, slab->address, DAO_BLOCK_OWNER_SLAB));
+    }
+}
+
+static void recycle_locked(dao_thread_cache_t *cache, dao_slab_t *retired)
+{
+    while (retired != NULL) {
+        dao_slab_t *slab = retired;
+        retired = slab->next;
+        dao_slabs_recycle(&cache->slabs, slab);
+    }
+}
+
+/* Releases the memory of slabs that have ended. Without the lock. */
+static void give_back(dao_thread_cache_t *cache, dao_slab_t *retired)
+{
+    if (retired == NULL) {
+        return;
+    }
+    free_memory(cache, retired);
+    dao_thread_cache_lock(cache);
+    recycle_locked(cache, retired);
+    dao_thread_cache_unlock(cache);
+}
+
+bool dao_thread_cache_unlock_and_give_back(dao_thread_cache_t *cache)
+{
+    dao_slab_t *retired = dao_slabs_take_retired(&cache->slabs);
+    dao_thread_cache_unlock(cache);
+    give_back(cache, retired);
+    return retired != NULL;
+}
+
+/* ---- flush and refill ---- */
+
+/* Checks what magazines.h says of a thread's magazines: no magazine has more than its capacity, and
+   used_bytes - used_floor is what the thread may still keep. Called by the thread itself. */
+static bool own_is_valid(const dao_thread_cache_t *cache, const dao_magazines_t *own)
+{
+    int64_t kept_bytes = 0;
+    for (uint32_t i = 0; i < DAO_SLAB_CLASS_COUNT; i++) {
+        const dao_magazine_t *magazine = &own->magazines[i];
+        uint32_t count = atomic_load_explicit(&magazine->count, relaxed);
+        if (count > magazine->capacity) {
+            return false;
+        }
+        kept_bytes += count * magazine->object_bytes;
+    }
+    return atomic_load_explicit(&own->counts.used_bytes, relaxed) - own->used_floor ==
+           (int64_t)cache->slabs.sizes->kept_bytes - kept_bytes;
+}
+
+/* Takes the `count` objects that have been in a magazine longest out of it. */
+static void take_oldest(dao_thread_cache_t *cache, dao_magazines_t *own, dao_magazine_t *magazine,
+                        uint32_t count, uint64_t *objects)
+{
+    uint32_t all_count = atomic_load_explicit(&magazine->count, relaxed);
+    DAO_ASSERT(count <= all_count);
+    for (uint32_t i = 0; i < all_count; i++) {
+        void *address = atomic_load_explicit(&magazine->objects[i].address, relaxed);
+        if (i < count) {
+            objects[i] = dao_slabs_object_at(&cache->slabs, address);
+        } else {
+            dao_magazine_object_t *moved = &magazine->objects[i - count];
+            atomic_store_explicit(&moved->address, address, relaxed);
+            atomic_store_explicit(&moved->word, atomic_load_explicit(&magazine->objects[i].word, relaxed),
+                                  relaxed);
+        }
+    }
+    atomic_store_explicit(&magazine->count, all_count - count, relaxed);
+    own->used_floor -= count * magazine->object_bytes;
+    DAO_ASSERT_HEAVY(own_is_valid(cache, own));
+}
+
+/* Puts all that a thread keeps back into the slabs. */
+static void flush_all_locked(dao_thread_cache_t *cache, dao_magazines_t *own)
+{
+    for (uint32_t i = 0; i < DAO_SLAB_CLASS_COUNT; i++) {
+        dao_magazine_t *magazine = &own->magazines[i];
+        uint64_t objects[DAO_MAGAZINE_OBJECT_MAX];
+        uint32_t count = atomic_load_explicit(&magazine->count, relaxed);
+        take_oldest(cache, own, magazine, count, objects);
+        for (uint32_t k = 0; k < count; k++) {
+            dao_slabs_give(&cache->slabs, objects[k]); // NOLINT(clang-analyzer-core.CallAndMessage)
+        }
+    }
+}
+
+static void flush_all(dao_thread_cache_t *cache, dao_magazines_t *own)
+{
+    dao_thread_cache_lock(cache);
+    dao_slabs_drain(&cache->slabs);
+    flush_all_locked(cache, own);
+    (void)dao_thread_cache_unlock_and_give_back(cache);
+}
+
+/* Returns half of what some magazines have, one after the other, to the slabs, under the lock or by
+   mail. */
+static void give_half(dao_thread_cache_t *cache, dao_magazines_t *own, dao_magazine_t *magazine,
+                      uint32_t magazine_count, void (*give)(dao_slabs_t *slabs, uint64_t object))
+{
+    for (uint32_t i = 0; i < magazine_count; i++) {
+        uint64_t objects[DAO_MAGAZINE_OBJECT_MAX];
+        uint32_t count = (atomic_load_explicit(&magazine[i].count, relaxed) + 1) / 2;
+        if (count > 0) {
+            take_oldest(cache, own, &magazine[i], count, objects);
+        }
+        for (uint32_t k = 0; k < count; k++) {
+            give(&cache->slabs, objects[k]); // NOLINT(clang-analyzer-core.CallAndMessage)
+        }
+    }
+}
+
+/* A visit of the slabs by a thread: gives back what has been idle. */
+static void decay_locked(dao_thread_cache_t *cache, dao_magazines_t *own)
+{
+    if (++cache->visit_count % DECAY_VISIT_COUNT == 0) {
+        cache->tick++;
+        dao_slabs_drop_idle(&cache->slabs);
+    }
+    if (own->tick == cache->tick) {
+        return;
+    }
+    own->tick = cache->tick;
+    for (uint32_t i = 0; i < DAO_SLAB_CLASS_COUNT; i++) {
+        dao_magazine_t *magazine = &own->magazines[i];
+        if (!magazine->was_refilled) {
+            give_half(cache, own, magazine, 1, dao_slabs_give);
+        }
+        magazine->was_refilled = false;
+    }
+}
+
+void dao_thread_cache_flush_half(dao_thread_cache_t *cache, dao_magazines_t *own, dao_magazine_t *magazine,
+                                 uint32_t magazine_count)
+{
+    if (!dao_mutex_try_lock(&cache->lock)) {
+        give_half(cache, own, magazine, magazine_count, dao_slabs_mail);
+        return;
+    }
+    dao_slabs_drain(&cache->slabs);
+    give_half(cache, own, magazine, magazine_count, dao_slabs_give);
+    decay_locked(cache, own);
+    (void)dao_thread_cache_unlock_and_give_back(cache);
+}
+
+void dao_thread_cache_follow_epoch(dao_thread_cache_t *cache, dao_magazines_t *own)
+{
+    own->epoch = atomic_load_explicit(&cache->epoch, relaxed);
+    flush_all(cache, own);
+}
+
+/* Takes objects out of the slabs and into a magazine that is empty, one to be handed out at once and as many
+   others as the thread may keep; false if there are none. */
+static bool refill_locked(dao_thread_cache_t *cache, dao_magazines_t *own, uint32_t class_index)
+{
+    dao_magazine_t *magazine = &own->magazines[class_index];
+    int64_t room_bytes = atomic_load_explicit(&own->counts.used_bytes, relaxed) - own->used_floor;
+    DAO_ASSERT_HEAVY(own_is_valid(cache, own));
+    DAO_ASSERT(atomic_load_explicit(&magazine->count, relaxed) == 0);
+    DAO_ASSERT(room_bytes >= 0);
+    uint32_t room_count = (uint32_t)(room_bytes / magazine->object_bytes);
+    uint32_t batch_count = (magazine->capacity + 1) / 2;
+    uint64_t objects[DAO_MAGAZINE_OBJECT_MAX];
+    uint32_t count = dao_slabs_take(&cache->slabs, class_index, objects,
+                                    batch_count <= room_count ? batch_count : room_count + 1);
+    for (uint32_t i = 0; i < count; i++) {
+        dao_slab_t *slab = dao_slab_of_object(objects[i]);
+        dao_magazine_object_t *place = &magazine->objects[count - 1 - i]; /* the first is handed out first */
+        atomic_store_explicit(&place->address, dao_slab_object_address(objects[i]), relaxed);
+        atomic_store_explicit(&place->word, &slab->words[dao_slab_object_index(objects[i])], relaxed);
+    }
+    atomic_store_explicit(&magazine->count, count, relaxed);
+    own->used_floor += count * magazine->object_bytes;
+    DAO_ASSERT_HEAVY(own_is_valid(cache, own));
+    return count > 0;
+}
+
+/* Takes a block of the inner allocator for a slab that was prepared. Without the lock. */
+static bool slab_take(dao_thread_cache_t *cache, dao_slab_t *slab, void **out_address)
+{
+    dao_block_request_t request = {.size_bytes = (size_t)slab->object_bytes * slab->object_count,
+                                   .alignment_bytes = DAO_SLAB_GRANULE_BYTES,
+                                   .owner = DAO_BLOCK_OWNER_SLAB};
+    dao_block_grant_t grant;
+    if (cache->inner->ops->alloc(cache->inner, &request, &grant) != DAO_OK) {
+        return false;
+    }
+    *out_address = grant.address;
+    return true;
+}
+
+bool dao_thread_cache_refill(dao_thread_cache_t *cache, dao_magazines_t *own, uint32_t class_index)
+{
+    dao_slab_t *slab = NULL;
+    dao_thread_cache_lock(cache);
+    dao_slabs_drain(&cache->slabs);
+    bool is_refilled = refill_locked(cache, own, class_index);
+    own->magazines[class_index].was_refilled = true; /* in any case, soon */
+    decay_locked(cache, own);
+    if (!is_refilled) {
+        slab =
+            dao_slabs_prepare(&cache->slabs, class_index, dao_slabs_next_count(&cache->slabs, class_index));
+    }
+    (void)dao_thread_cache_unlock_and_give_back(cache);
+    if (slab == NULL) {
+        return is_refilled;
+    }
+    void *address = NULL;
+    bool is_taken = slab_take(cache, slab, &address);
+    dao_thread_cache_lock(cache);
+    bool is_added = is_taken && dao_slabs_add(&cache->slabs, slab, address);
+    if (is_added) {
+        is_refilled = refill_locked(cache, own, class_index);
+    } else {
+        dao_slabs_recycle(&cache->slabs, slab);
+        cache->slabs.taken_count += is_taken;
+        cache->slabs.given_count += is_taken;
+    }
+    dao_thread_cache_unlock(cache);
+    if (is_taken && !is_added) {
+        DAO_MUST(dao_allocator_free_owned(cache->inner, address, DAO_BLOCK_OWNER_SLAB));
+    }
+    return is_refilled;
+}
+
+bool dao_thread_cache_relieve(dao_thread_cache_t *cache, dao_magazines_t *own)
+{
+    dao_thread_cache_lock(cache);
+    uint32_t epoch = dao_thread_cache_call_locked(cache);
+    dao_slabs_drain(&cache->slabs);
+    if (own != NULL) {
+        own->epoch = epoch;
+        flush_all_locked(cache, own);
+        DAO_ASSERT_HEAVY(own_is_valid(cache, own));
+    }
+    dao_slabs_drop_spares(&cache->slabs);
+    return dao_thread_cache_unlock_and_give_back(cache);
+}
+
+/* ---- threads come and go ---- */
+
+static dao_thread_cache_t *front_of_owner(dao_magazine_owner_t *owner)
+{
+    return (dao_thread_cache_t *)(void *)((char *)owner - offsetof(dao_thread_cache_t, owner));
+}
+
+void dao_thread_cache_attach(dao_magazine_owner_t *owner, dao_magazines_t *own)
+{
+    dao_thread_cache_t *cache = front_of_owner(owner);
+    dao_thread_cache_lock(cache);
+    own->epoch = atomic_load_explicit(&cache->epoch, relaxed);
+    own->tick = cache->tick;
+    own->next = cache->first;
+    if (cache->first != NULL) {
+        cache->first->previous = own;
+    }
+    cache->first = own;
+    dao_thread_cache_unlock(cache);
+}
+
+void dao_thread_cache_detach(dao_magazine_owner_t *owner, dao_magazines_t *own)
+{
+    dao_thread_cache_t *cache = front_of_owner(owner);
+    dao_thread_cache_lock(cache);
+    dao_slabs_drain(&cache->slabs);
+    flush_all_locked(cache, own);
+    dao_thread_cache_counts_add(&cache->gone, &own->counts);
+    if (own->previous != NULL) {
+        own->previous->next = own->next;
+    } else {
+        cache->first = own->next;
+    }
+    if (own->next != NULL) {
+        own->next->previous = own->previous;
+    }
+    /* A thread may end while the library stops, which must not find memory that is neither a slab's nor
+       free. */
+    dao_slab_t *retired = dao_slabs_take_retired(&cache->slabs);
+    free_memory(cache, retired);
+    recycle_locked(cache, retired);
+    dao_thread_cache_unlock(cache);
+}
