@@ -1,23 +1,29 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Writes the manual page dao.1 from what the command says of itself, so that both always say the same.
-# Usage: man.sh DAO PAGE
+# Writes the manual pages from what the command says of itself, so that both always say the same: FOLDER/dao.1
+# of all of it, and FOLDER/dao-COMMAND.1 of each command.
+# Usage: man.sh DAO FOLDER
 set -eu
 dao=$1
-page=$2
+folder=$2
 
 # roff: passes lines on in such a form that troff prints them as they are.
 roff() {
     sed -e 's/\\/\\e/g' -e 's/-/\\-/g' -e "s/^\\([.']\\)/\\\\\\&\\1/"
 }
 
-# section COMMAND: its help: the usage, what it does, and a paragraph for each option.
+# section COMMAND [yes]: its help: the usage, what it does, and a paragraph for each option; with titles.
 section() {
-    printf '.SS "dao %s"\n' "$*"
-    text=$("$dao" "$@" --help)
-    printf '%s\n' "$text" | roff | awk '
-        NR == 1 { sub(/^usage: /, ""); print ".B " $0; print ".PP"; print ".nf"; next }
-        /^options:$/ { print ".fi"; is_option = 1; next }
+    text=$("$dao" "$1" --help)
+    printf '%s\n' "$text" | roff | awk -v has_titles="${2:-}" '
+        NR == 1 {
+            sub(/^usage: /, "")
+            print ".B " $0
+            print has_titles ? ".SH DESCRIPTION" : ".PP"
+            print ".nf"
+            next
+        }
+        /^options:$/ { print ".fi"; if (has_titles) print ".SH OPTIONS"; is_option = 1; next }
         is_option && /^   / { sub(/^ +/, ""); print; next } # goes on
         is_option && match($0, /^  \\-[^ ]+( [^ ]+)?  +/) {
             name = substr($0, 3, RLENGTH - 2)
@@ -73,8 +79,15 @@ TEXT
             print substr($0, RLENGTH + 1)
         }'
     for command in $commands; do
+        printf '.SS "dao %s"\n' "$command"
         section "$command"
     done
+    write_end
+    see_also $commands
+}
+
+# write_end: what holds for all commands.
+write_end() {
     cat <<'TEXT'
 .SH EXIT STATUS
 .TP
@@ -97,9 +110,39 @@ A value that is not valid is an error.
 TEXT
 }
 
+# see_also COMMAND...: their pages.
+see_also() {
+    echo ".SH SEE ALSO"
+    for other in "$@"; do
+        echo ".BR dao\\-$other (1),"
+    done
+    echo ".I /usr/share/doc/dao"
+}
+
+# write_command COMMAND: the page of one.
+write_command() {
+    about=$(printf '%s\n' "$help" | sed -n "s/^  $1  *//p" | roff)
+    cat <<TEXT
+.TH DAO-$(echo "$1" | tr '[:lower:]' '[:upper:]') 1 "" "$version" "User Commands"
+.SH NAME
+dao\-$1 \- $about
+.SH SYNOPSIS
+TEXT
+    section "$1" yes
+    write_end
+    echo ".SH SEE ALSO"
+    echo ".BR dao (1),"
+    echo ".I /usr/share/doc/dao"
+}
+
 # A pipe would hide that the command failed; and half a page must not look like a new one.
 version=$("$dao" --version)
 help=$("$dao" --help)
 commands=$("$dao" --words | grep -vx help)
-write >"$page.new"
-mv "$page.new" "$page"
+mkdir -p "$folder"
+for command in $commands; do
+    write_command "$command" >"$folder/page.new"
+    mv "$folder/page.new" "$folder/dao-$command.1"
+done
+write >"$folder/page.new"
+mv "$folder/page.new" "$folder/dao.1"

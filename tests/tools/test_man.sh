@@ -1,12 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# The manual page and the completion of bash know each command and each option that the dao command prints
-# itself, and the documents name no others.
-# Usage: test_man.sh DAO DAO_BENCH PAGE SOURCE_DIR
+# The manual pages and the completions of bash and zsh know each command and each option that the dao command
+# prints itself, and the documents name no others.
+# Usage: test_man.sh DAO DAO_BENCH FOLDER SOURCE_DIR
 dao=$1
 bench=$2
-page=$3
+page=$3/dao.1
 completion=$4/tools/dao.bash
+zsh_completion=$4/tools/_dao
 failures=0
 
 fail() {
@@ -26,13 +27,20 @@ options() {
 
 # check COMMAND: its options are in its section of the page.
 check() {
+    own=${page%/*}/dao-$1.1
     section=$(awk -v title=".SS \"dao $1\"" '$0 == title { on = 1; next } /^\.S[SH]/ { on = 0 } on' "$page" \
         | sed 's/\\-/-/g')
     [ -n "$section" ] || fail "the page has no section of dao $1"
     for option in $(options "$dao" "$1"); do
         option_count=$((option_count + 1))
         echo "$section" | grep -q -e "^\.B $option\( \|\$\)" || fail "dao $1: $option is not in the page"
+        sed 's/\\-/-/g' "$own" | grep -q -e "^\.B $option\( \|\$\)" || fail "dao-$1.1 has no $option"
     done
+    for title in NAME SYNOPSIS DESCRIPTION OPTIONS "EXIT STATUS" ENVIRONMENT "SEE ALSO"; do
+        grep -qx -e ".SH $title" "$own" || fail "dao-$1.1 has no $title"
+    done
+    set -- "$("$dao" "$1" --help | head -1)" "$own"
+    sed 's/\\-/-/g' "$2" | grep -qF -e ".B ${1#usage: }" || fail "$2 has another synopsis than: $1"
 }
 
 for command in $commands; do
@@ -41,7 +49,7 @@ for command in $commands; do
 done
 [ "$option_count" -ge 40 ] || fail "so few options were found that the search itself must be wrong"
 if command -v groff >/dev/null; then
-    complaints=$(groff -man -Tutf8 -ww -z "$page" 2>&1)
+    complaints=$(groff -man -Tutf8 -ww -z "${page%/*}"/*.1 2>&1)
     [ -z "$complaints" ] || fail "groff: $complaints"
 fi
 
@@ -76,6 +84,18 @@ if command -v bash >/dev/null; then
     offers run trace --policy = bel | grep -qx belady || fail "bash: no value behind ="
     [ -z "$(offers run trace --batch 1)" ] || fail "bash: a value of an option that has no names"
     [ -z "$(offers run trace)" ] || fail "bash: a word where files stand"
+fi
+
+python=$(command -v python3)
+if command -v zsh >/dev/null && [ -n "$python" ]; then
+    offers=$("$python" "$(dirname "$0")/press_tab.py" "$zsh_completion" "$dao" "dao simu" \
+        "dao run trace --file-e" "dao run trace --policy weighted_b" "dao fit trace --device mi300")
+    for line in "dao simulate" "dao run trace --file-engine" "dao run trace --policy weighted_belady" \
+        "dao fit trace --device mi300x"; do
+        echo "$offers" | grep -qF -e "line is $line ." || fail "zsh does not come to: $line"
+    done
+else
+    echo "no zsh: its completion was not tried"
 fi
 
 [ $failures -eq 0 ] && echo "all passed"
