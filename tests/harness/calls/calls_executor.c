@@ -273,7 +273,7 @@ static bool make_kernel(model_t *model, const harness_op_t *op, kernel_t *kernel
         size_t size_bytes = model->managed[i].size_bytes;
         bool may_be_part = !model->managed[i].is_unknown;
         kernel->accesses[at] = operands[at].access;
-        kernel->spans[at] = part_of(size_bytes, may_be_part ? op->number >> k : 0);
+        kernel->spans[at] = part_of(size_bytes, may_be_part ? (uint64_t)op->number >> k : 0);
         kernel->before[at] = model->managed[i].value;
         kernel->after[at] =
             kernel->spans[at].size_bytes == size_bytes ? (uint8_t)(op->small + k) : value_with_part(model, i);
