@@ -47,7 +47,7 @@ expect 2 "does not fit 64 bits" run "$trace" --link-in 99999999TiB/s
 for capacity in -5 1e9 lots 64mibs 0x10 . "50 %" % 50%% " 50%" 50.%; do
     expect 2 "such as 50% or 180MiB" run "$trace" --capacity "$capacity"
 done
-expect 2 '"best" is no scheme: there are online, learn, plan' run "$trace" --scheme best
+expect 2 '"best" is no scheme: there are online, learn, hybrid, plan' run "$trace" --scheme best
 expect 2 "are not for a planned step" run "$trace" --scheme plan --policy lru
 expect 2 "an argument is empty" run ""
 expect 2 "an argument is empty" info ""
@@ -426,6 +426,10 @@ for field in file_bytes_in file_bytes_out file_in_bytes_per_second file_out_byte
 done
 [ "$(number file_bytes_in)" = 8192 ] || fail "bytes of a planned step from its file"
 expect 1 "the host" run "$folder/turns.tr" --scheme plan --capacity 4096 --host 1
+expect 2 "--host is not for --scheme hybrid" run "$folder/turns.tr" --scheme hybrid --host 1
+expect 2 "--mode is not for steps that are learnt" run "$folder/turns.tr" --scheme hybrid --mode queue
+expect 0 '"mismatches":0' run "$folder/turns.tr" --json --scheme hybrid --capacity 4096 --verify
+has runs_again
 expect 0 '"mismatches":0' run "$folder/turns.tr" --json --scheme learn --capacity 4096 --host 1 --file \
     "$folder"
 has file_bytes_in

@@ -30,7 +30,7 @@ typedef struct settings {
 
 /* The policies are DAO_POLICY_LIST's without that of a program's own, in whose place all of them are. */
 enum { POLICY_ALL = DAO_POLICY_USER };
-enum { SCHEME_ONLINE, SCHEME_LEARN, SCHEME_PLAN };
+enum { SCHEME_ONLINE, SCHEME_LEARN, SCHEME_HYBRID, SCHEME_PLAN };
 
 static const char *policy_at(size_t index)
 {
@@ -40,7 +40,7 @@ static const char *policy_at(size_t index)
 #define ENGINE_NAME(number, name, text, meaning) text,
 DAO_OPTION_NAMES(engine_at, DAO_FILE_ENGINE_LIST(ENGINE_NAME))
 DAO_OPTION_NAMES(mode_at, "step", "queue")
-DAO_OPTION_NAMES(scheme_at, "online", "learn", "plan")
+DAO_OPTION_NAMES(scheme_at, "online", "learn", "hybrid", "plan")
 
 static const dao_option_t options[] = {
     {.name = "capacity",
@@ -124,7 +124,8 @@ static const dao_option_t options[] = {
      .value = "SCHEME",
      .name_at = scheme_at,
      .preset = "online",
-     .help = "the executor decides, learns steps and plans them by itself, or replays a plan"},
+     .help = "the executor decides, learns steps and plans them by itself, also with operators run again "
+             "(hybrid), or replays a plan"},
     DAO_OPTION_STATIC(settings_t, is_static),
     DAO_OPTION_PAGES(settings_t, is_paged),
     {.name = "verify",
@@ -149,13 +150,22 @@ static const dao_option_rule_t rules[] = {
     {.option = NULL},
 };
 
+static bool is_learnt(const settings_t *settings)
+{
+    return settings->scheme == SCHEME_LEARN || settings->scheme == SCHEME_HYBRID;
+}
+
 /* With a plan nothing is evicted by a policy, and every step is verified. */
 static dao_status_t check_settings(const dao_arguments_t *arguments, void *user)
 {
     const settings_t *settings = user;
     bool has_mode = dao_option_is_given(arguments, "mode");
-    if (settings->scheme == SCHEME_LEARN && has_mode) {
+    if (is_learnt(settings) && has_mode) {
         return dao_error(DAO_ERR_INVALID, "--mode is not for steps that are learnt");
+    }
+    if (settings->scheme == SCHEME_HYBRID && dao_option_is_given(arguments, "host")) {
+        return dao_error(DAO_ERR_INVALID, "--host is not for --scheme hybrid: nothing runs again where host "
+                                          "memory has a limit");
     }
     if (settings->policy == POLICY_ALL && settings->trace != NULL) {
         return dao_error(DAO_ERR_INVALID, "--trace is for one policy");
@@ -175,7 +185,8 @@ static void set_config(settings_t *settings)
     config->is_read_back = settings->is_verified;
     config->is_walked = settings->is_verified;
     config->is_warmed_up = true;
-    config->mode = settings->scheme == SCHEME_LEARN ? DAO_RUN_MODE_LEARN : (dao_run_mode_t)settings->mode;
+    config->mode = is_learnt(settings) ? DAO_RUN_MODE_LEARN : (dao_run_mode_t)settings->mode;
+    config->runs_again = settings->scheme == SCHEME_HYBRID;
     config->shows_progress = true;
     config->addresses = DAO_OPTION_ADDRESSES(settings->is_static, settings->is_paged);
     config->spans = settings->trace != NULL ? &settings->spans : NULL;
@@ -335,6 +346,8 @@ static void report_learnt(dao_report_t *report, const dao_executor_stats_t *stat
     dao_report_count(report, "replans", "  made anew", stats->replan_count);
     dao_report_count(report, "plans_dropped", "  given up as slower", stats->plan_dropped_count);
     dao_report_count(report, "saves", "  contents saved besides", stats->save_count);
+    dao_report_count(report, "runs_again", "  operators run again", stats->again_count);
+    dao_report_time(report, "runs_again_s", "  their time", stats->again_ns);
     dao_report_count(report, "measured_steps", "steps measured", stats->measured_step_count);
     dao_report_time(report, "stall_in_s", "  waited for data", stats->stall_in_ns);
     dao_report_time(report, "stall_out_s", "  waited for room", stats->stall_out_ns);

@@ -36,6 +36,7 @@ struct run_kernel {
     size_t action_count;
     uint64_t compute_ns; /* it takes at least this long */
     uint64_t begin_ns, end_ns;
+    run_kernel_t *next; /* of the runs again */
 };
 
 struct run {
@@ -55,6 +56,8 @@ struct run {
     dao_command_list_t *step; /* NULL in queue mode */
     size_t first_kernel;      /* of the step that is being pushed */
     bool keeps_inputs;        /* what no operator produces is not released: more steps follow */
+    bool runs_again;          /* pure operators may run again */
+    run_kernel_t *again;      /* a copy of the kernel for each time that one did, the last one first */
     void *host_buffer;        /* largest_bytes */
     uint64_t verified_count;  /* these four belong to the compute stream, and after a sync to the caller */
     uint64_t temporary_count;

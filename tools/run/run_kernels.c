@@ -117,9 +117,37 @@ static void *device_address(const dao_launch_t *launch, const run_action_t *acti
     return (char *)launch->workspace + action->offset_bytes;
 }
 
+/* The kernel of a launch. One that runs again is another one, with the same actions: both may be queued, and
+   have addresses of their own. Launches come one after the other. */
+static dao_status_t kernel_of(const dao_launch_t *launch, run_kernel_t *kernel, run_kernel_t **out_kernel)
+{
+    *out_kernel = kernel;
+    if (!launch->is_again) {
+        return DAO_OK;
+    }
+    run_kernel_t *copy = dao_host_calloc(1, sizeof(*copy) + kernel->action_count * sizeof(run_action_t));
+    if (copy == NULL) {
+        return dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory for an operator that runs again");
+    }
+    *copy = *kernel;
+    copy->actions = (run_action_t *)(copy + 1);
+    for (size_t i = 0; i < kernel->action_count; i++) {
+        copy->actions[i] = kernel->actions[i];
+        copy->actions[i].kernel = copy;
+    }
+    copy->next = kernel->run->again;
+    kernel->run->again = copy;
+    *out_kernel = copy;
+    return DAO_OK;
+}
+
 dao_status_t dao_run_launch_direct(const dao_launch_t *launch, void *user)
 {
-    run_kernel_t *kernel = user;
+    run_kernel_t *kernel;
+    dao_status_t status = kernel_of(launch, user, &kernel);
+    if (status != DAO_OK) {
+        return status;
+    }
     for (size_t i = 0; i < kernel->action_count; i++) {
         kernel->actions[i].address = device_address(launch, &kernel->actions[i]);
     }
@@ -148,8 +176,9 @@ static dao_status_t stage_action(const dao_launch_t *launch, run_action_t *actio
 
 dao_status_t dao_run_launch_staged(const dao_launch_t *launch, void *user)
 {
-    run_kernel_t *kernel = user;
-    dao_status_t status = dao_stream_host_func(launch->stream, begin_kernel, kernel);
+    run_kernel_t *kernel;
+    dao_status_t status = kernel_of(launch, user, &kernel);
+    status = status == DAO_OK ? dao_stream_host_func(launch->stream, begin_kernel, kernel) : status;
     for (size_t i = 0; status == DAO_OK && i < kernel->action_count; i++) {
         status = stage_action(launch, &kernel->actions[i]);
     }
@@ -235,16 +264,23 @@ static void prepare_kernel(run_t *run, run_kernel_t *kernel, uint32_t index, dou
     add_temporary_actions(run, kernel);
 }
 
+static void collect_kernel(const run_kernel_t *kernel, dao_run_spans_t *spans)
+{
+    if (kernel->end_ns != 0) {
+        dao_run_spans_add(spans, &(dao_run_span_t){.lane = DAO_RUN_LANE_COMPUTE,
+                                                   .begin_ns = kernel->begin_ns,
+                                                   .end_ns = kernel->end_ns,
+                                                   .kernel = kernel->index});
+    }
+}
+
 void dao_run_collect_kernels(const run_t *run, size_t count, dao_run_spans_t *spans)
 {
     for (size_t i = 0; i < count; i++) {
-        const run_kernel_t *kernel = &run->kernels[i];
-        if (kernel->end_ns != 0) {
-            dao_run_spans_add(spans, &(dao_run_span_t){.lane = DAO_RUN_LANE_COMPUTE,
-                                                       .begin_ns = kernel->begin_ns,
-                                                       .end_ns = kernel->end_ns,
-                                                       .kernel = kernel->index});
-        }
+        collect_kernel(&run->kernels[i], spans);
+    }
+    for (const run_kernel_t *kernel = run->again; kernel != NULL; kernel = kernel->next) {
+        collect_kernel(kernel, spans);
     }
 }
 
@@ -271,6 +307,11 @@ dao_status_t dao_run_prepare_kernels(run_t *run, double time_scale, uint32_t ste
 
 void dao_run_free_kernels(run_t *run)
 {
+    while (run->again != NULL) {
+        run_kernel_t *kernel = run->again;
+        run->again = kernel->next;
+        dao_host_free(kernel);
+    }
     dao_host_free(run->kernels);
     dao_host_free(run->actions);
     dao_host_free(run->versions);

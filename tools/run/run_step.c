@@ -186,6 +186,7 @@ static dao_status_t push_kernel(run_t *run, uint32_t index)
         .operand_count = fill_operands(run, op),
         .workspace_bytes = op->workspace_bytes,
         .cost_ns = run->kernels[run->first_kernel + index].compute_ns,
+        .flags = run->runs_again && op->is_pure ? DAO_KERNEL_REPEATABLE : 0,
     };
     return run->step != NULL ? dao_command_list_push(run->step, &kernel)
                              : dao_executor_push(run->executor, &kernel);
@@ -432,6 +433,7 @@ static dao_status_t run_once(const run_plan_t *plan, run_t *run, dao_executor_st
 {
     uint32_t step_count = is_learning(plan) ? LEARN_ALL_STEPS : 1;
     dao_run_watch_t watch = {.base = NULL};
+    run->runs_again = is_learning(plan) && plan->config->runs_again;
     dao_status_t status = dao_run_prepare_kernels(run, plan->config->time_scale, step_count);
     if (status == DAO_OK) {
         status = start_context(plan, &watch);

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Learnt steps in which operators run again: every run finds what the first one found. */
+#include "tests/support/suite.h"
+#include "tools/run/run_step.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+/* Layers of a chain, forwards and backwards, with a weight that the backward run changes. To copy a tensor
+   takes hundreds of times as long as to make it. */
+enum { LAYERS = 10, TENSOR_BYTES = 50000, CAPACITY_BYTES = 6 * 51200, LINK_BYTES_PER_S = 10 * 1000 * 1000 };
+
+static dao_step_trace_t trace;
+
+static dao_status_t add_operator(const char *name, const uint32_t *inputs, int input_count)
+{
+    dao_status_t status = dao_step_trace_add_operator(&trace, name);
+    for (int i = 0; status == DAO_OK && i < input_count; i++) {
+        status = dao_step_trace_add_input(&trace, inputs[i]);
+    }
+    return status;
+}
+
+static dao_status_t build(void)
+{
+    uint32_t weight, layers[LAYERS];
+    dao_status_t status = dao_step_trace_add_tensor(&trace, "weight", TENSOR_BYTES, &weight);
+    for (uint32_t i = 0; status == DAO_OK && i < LAYERS; i++) {
+        char id[16];
+        (void)snprintf(id, sizeof(id), "a%" PRIu32, i);
+        status = dao_step_trace_add_tensor(&trace, id, TENSOR_BYTES, &layers[i]);
+    }
+    for (uint32_t i = 0; status == DAO_OK && i < LAYERS; i++) {
+        uint32_t inputs[] = {weight, i > 0 ? layers[i - 1] : 0};
+        status = add_operator("forwards", inputs, i > 0 ? 2 : 1);
+        status = status == DAO_OK ? dao_step_trace_add_output(&trace, layers[i]) : status;
+        trace.operators[trace.operator_count - 1].is_pure = true;
+    }
+    for (uint32_t i = LAYERS; status == DAO_OK && i-- > 0;) {
+        status = add_operator("backwards", &layers[i], 1);
+        if (status == DAO_OK && i == 0) {
+            status = dao_step_trace_add_mutate(&trace, weight);
+        }
+        status = status == DAO_OK ? dao_step_trace_add_release(&trace, layers[i]) : status;
+        trace.operators[trace.operator_count - 1].is_pure = false;
+    }
+    return status == DAO_OK ? dao_step_trace_pack(&trace) : status;
+}
+
+static int build_trace(void)
+{
+    dao_step_trace_init(&trace);
+    dao_status_t status = build();
+    if (status != DAO_OK) {
+        (void)printf("%s: %s\n", dao_status_name(status), dao_last_message());
+    }
+    return status != DAO_OK;
+}
+
+static int forget_trace(void)
+{
+    dao_step_trace_finish(&trace);
+    return 0;
+}
+
+static dao_run_result_t run(bool runs_again)
+{
+    dao_run_config_t config = {.capacity_bytes = CAPACITY_BYTES,
+                               .link_in_bytes_per_second = LINK_BYTES_PER_S,
+                               .link_out_bytes_per_second = LINK_BYTES_PER_S,
+                               .mode = DAO_RUN_MODE_LEARN,
+                               .policy = DAO_POLICY_BELADY,
+                               .runs_again = runs_again,
+                               .is_read_back = true,
+                               .is_walked = true,
+                               .is_without_comparison = true};
+    dao_run_result_t result = {0};
+    CU_ASSERT_EQUAL_FATAL(dao_run_step(&config, &trace, &result), DAO_OK);
+    CU_ASSERT_EQUAL(result.mismatch_count, 0);
+    if (result.mismatch_count > 0) {
+        (void)printf("    %s\n", result.first_mismatch);
+    }
+    CU_ASSERT_EQUAL(result.stats.kernel_count, trace.operator_count);
+    return result;
+}
+
+static void what_runs_again_finds_what_it_found(void)
+{
+    dao_run_result_t copied = run(false), again = run(true);
+    (void)printf("    %" PRIu64 " run again; %" PRIu64 " bytes in, %" PRIu64 " without\n",
+                 again.stats.again_count, again.stats.in_bytes, copied.stats.in_bytes);
+    CU_ASSERT_EQUAL(copied.stats.again_count, 0);
+    CU_ASSERT(again.stats.again_count > 0);
+    CU_ASSERT(again.stats.in_bytes < copied.stats.in_bytes);
+    CU_ASSERT(again.verified_count > copied.verified_count);
+}
+
+static CU_TestInfo tests[] = {
+    {"what runs again finds what it found", what_runs_again_finds_what_it_found},
+    CU_TEST_INFO_NULL,
+};
+
+int main(void)
+{
+    CU_SuiteInfo suites[] = {{"run again", build_trace, forget_trace, NULL, NULL, tests}, CU_SUITE_INFO_NULL};
+    return dao_suite_run(suites);
+}
