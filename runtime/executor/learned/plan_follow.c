@@ -178,12 +178,12 @@ static dao_status_t drop(dao_engine_t *engine, dao_compiled_plan_t *plan, dao_ma
     if (status != DAO_OK) {
         return status;
     }
-    if (!needs_saving(tensor)) {
-        dao_residency_discard(engine, tensor);
+    if (is_made_again(plan, tensor)) { /* for a kernel that is kept, if for no other */
+        dao_again_give_up(engine, tensor);
         return DAO_OK;
     }
-    if (is_made_again(plan, tensor)) {
-        dao_again_give_up(engine, tensor);
+    if (!needs_saving(tensor)) {
+        dao_residency_discard(engine, tensor);
         return DAO_OK;
     }
     status = dao_residency_evict(engine, tensor);

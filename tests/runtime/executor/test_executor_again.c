@@ -69,12 +69,14 @@ typedef struct kernel {
     size_t sizes[OPERANDS_MAX];
     dao_access_t accesses[OPERANDS_MAX];
     bool fails_again;
+    bool fails_at_once;
 } kernel_t;
 
 static dao_executor_t *executor;
 static value_t weights[LAYERS], activations[LAYERS + 1], means[LAYERS], gradients[LAYERS + 1];
 static _Atomic int64_t open_count; /* kernels whose drop was not called */
 static bool fails_again;           /* kernels that are pushed now do when they run again */
+static bool fails_at_once;         /* a kernel that is pushed now does when it is due */
 static dao_command_list_t *list;   /* what the step is pushed to; NULL: to the executor */
 static uint32_t flags;
 static bool is_virtual;
@@ -104,7 +106,7 @@ static dao_status_t launch(const dao_launch_t *launch, void *user)
 {
     const kernel_t *kernel = user;
     device_operand_t operands[OPERANDS_MAX];
-    if (launch->is_again && kernel->fails_again) {
+    if (launch->is_again ? kernel->fails_again : kernel->fails_at_once) {
         return DAO_ERR_BACKEND;
     }
     dao_status_t status = is_virtual ? dao_sim_stream_work(launch->stream->backend, KERNEL_NS) : DAO_OK;
@@ -141,6 +143,7 @@ static dao_status_t push(const char *name, bool is_repeatable, const char *acces
         return DAO_ERR_NO_HOST_MEMORY;
     }
     kernel->fails_again = fails_again;
+    kernel->fails_at_once = fails_at_once;
     for (const char *c = name; *c != '\0'; c++) {
         kernel->name_word = mix(kernel->name_word + (unsigned char)*c);
     }
@@ -528,6 +531,78 @@ static void a_command_list_runs_again_too(void)
     end();
 }
 
+static void release_buffers(void)
+{
+    for (uint32_t i = 0; i <= LAYERS; i++) {
+        release(&activations[i]);
+        release(&gradients[i]);
+        release(&means[i % LAYERS]);
+    }
+}
+
+/* Pushes a step whose large intermediates (`means`) are read by kernels alone that run again. The tensors are
+   those of the step before. A kernel may fail; kernels count from 1. */
+static dao_status_t push_pairs(uint32_t failing_kernel, bool discards)
+{
+    uint32_t number = 0;
+    dao_status_t status = dao_command_list_create(executor, &list);
+    for (uint32_t i = 0; status == DAO_OK && i < LAYERS; i++) {
+        status = create(&means[i], 4 * UNIT);
+        status = status == DAO_OK ? create(&activations[i], 3 * UNIT) : status;
+        status = status == DAO_OK ? push("head", true, "rw", (value_t *[]){&weights[i], &means[i]}) : status;
+        status =
+            status == DAO_OK ? push("tail", true, "rw", (value_t *[]){&means[i], &activations[i]}) : status;
+        if (discards) {
+            give_up(&means[i]);
+        }
+    }
+    for (uint32_t i = LAYERS; status == DAO_OK && i-- > 0;) {
+        fails_at_once = ++number == failing_kernel;
+        status = push("backward", false, "ru", (value_t *[]){&activations[i], &weights[i]});
+        if (discards) {
+            give_up(&activations[i]);
+        }
+    }
+    fails_at_once = false;
+    status = status == DAO_OK ? dao_command_list_run(list) : status;
+    dao_command_list_destroy(list);
+    list = NULL;
+    return status;
+}
+
+/* What the next step overwrites is needed as long as a kernel that is kept reads it. */
+static void the_next_step_may_be_pushed_already(void)
+{
+    uint64_t words[LAYERS];
+    flags = DAO_KERNEL_REPEATABLE;
+    begin(&dao_sim_bytes_backend_ops, true, 0);
+    for (uint32_t at = 1; at <= LAYERS; at++) {
+        for (int i = 0; i < STEPS / 2; i++) {
+            CU_ASSERT_EQUAL(push_pairs(0, true), DAO_OK);
+            CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK);
+        }
+        uint64_t deviation_count = stats_now().deviation_count;
+        CU_ASSERT_EQUAL(push_pairs(at, false), DAO_OK);
+        for (uint32_t i = 0; i < LAYERS; i++) {
+            words[i] = activations[i].word;
+        }
+        CU_ASSERT_EQUAL(push_pairs(0, false), DAO_OK);
+        CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_ERR_KERNEL_FAILED);
+        CU_ASSERT_PTR_NULL(strstr(dao_last_message(), "again"));
+        CU_ASSERT_EQUAL(stats_now().deviation_count, deviation_count + 1);
+        for (uint32_t i = 0; i < LAYERS; i++) {
+            activations[i].word = words[i];
+            if (i <= LAYERS - at) { /* its backward is not over */
+                CU_ASSERT_EQUAL(read_value(&activations[i]), DAO_OK);
+            }
+            CU_ASSERT_EQUAL(write_value(&weights[i], mix(at + i)), DAO_OK);
+        }
+    }
+    CU_ASSERT_TRUE(stats_now().again_count > 0);
+    release_buffers();
+    end();
+}
+
 /* A refused call fails a step or not; one that succeeds has computed what it should. */
 static void refused_calls_lose_nothing(void)
 {
@@ -603,6 +678,7 @@ static CU_TestInfo tests[] = {
     {"nothing runs again where the host is limited", nothing_runs_again_where_the_host_is_limited},
     {"a flag that is none is refused", a_flag_that_is_none_is_refused},
     {"a command list runs again too", a_command_list_runs_again_too},
+    {"the next step may be pushed already", the_next_step_may_be_pushed_already},
     {"refused calls lose nothing", refused_calls_lose_nothing},
     {"delays change nothing", delays_change_nothing},
     {"steps of all kinds lose nothing", steps_of_all_kinds_lose_nothing},
