@@ -111,13 +111,13 @@ static bool has_given_up(const dao_item_t *item)
     return false;
 }
 
-/* Returns true if an input has no content: what made it has failed. */
+/* Returns true if an input has no content: what made it has failed. Zeros of a first touch are not what the
+   first run read either: that has left a content. */
 static bool lacks_input(const dao_item_t *item)
 {
     for (uint32_t i = 0; i < item->use_count; i++) {
         const dao_managed_t *tensor = item->uses[i].tensor;
-        if (item->uses[i].kind == DAO_USE_READ && tensor->residency == DAO_RESIDENCY_EMPTY &&
-            !tensor->zero_first_touch) {
+        if (item->uses[i].kind == DAO_USE_READ && tensor->residency == DAO_RESIDENCY_EMPTY) {
             return true;
         }
     }

@@ -80,6 +80,7 @@ static bool fails_at_once;         /* a kernel that is pushed now does when it i
 static dao_command_list_t *list;   /* what the step is pushed to; NULL: to the executor */
 static uint32_t flags;
 static bool is_virtual;
+static bool is_zeroed; /* tensors are, at their first touch */
 
 static uint64_t output_word(uint64_t input_word, uint32_t output)
 {
@@ -186,7 +187,8 @@ static dao_status_t create(value_t *value, size_t size_bytes)
         return DAO_OK;
     }
     value->size_bytes = size_bytes;
-    return dao_managed_create(executor, &(dao_managed_config_t){.size_bytes = size_bytes}, &value->handle);
+    dao_managed_config_t config = {.size_bytes = size_bytes, .zero_first_touch = is_zeroed};
+    return dao_managed_create(executor, &config, &value->handle);
 }
 
 static void release(value_t *value)
@@ -230,6 +232,18 @@ static dao_status_t read_value(const value_t *value)
     }
     free(bytes);
     return status;
+}
+
+/* It counts as never written: all zeros. */
+static bool is_blank(const value_t *value)
+{
+    unsigned char *bytes = malloc(value->size_bytes);
+    bool is_blank = bytes != NULL && dao_managed_read(value->handle, bytes, value->size_bytes) == DAO_OK;
+    for (size_t i = 0; is_blank && i < value->size_bytes; i++) {
+        is_blank = bytes[i] == 0;
+    }
+    free(bytes);
+    return is_blank;
 }
 
 /* ---- steps ---- */
@@ -545,11 +559,14 @@ static void release_buffers(void)
 static dao_status_t push_pairs(uint32_t failing_kernel, bool discards)
 {
     uint32_t number = 0;
+    bool heads_fail_again = fails_again;
     dao_status_t status = dao_command_list_create(executor, &list);
     for (uint32_t i = 0; status == DAO_OK && i < LAYERS; i++) {
         status = create(&means[i], 4 * UNIT);
         status = status == DAO_OK ? create(&activations[i], 3 * UNIT) : status;
+        fails_again = heads_fail_again;
         status = status == DAO_OK ? push("head", true, "rw", (value_t *[]){&weights[i], &means[i]}) : status;
+        fails_again = false;
         status =
             status == DAO_OK ? push("tail", true, "rw", (value_t *[]){&means[i], &activations[i]}) : status;
         if (discards) {
@@ -601,6 +618,32 @@ static void the_next_step_may_be_pushed_already(void)
     CU_ASSERT_TRUE(stats_now().again_count > 0);
     release_buffers();
     end();
+}
+
+/* Nothing is made of an input that could not be made again, be it of zeros otherwise. */
+static void nothing_is_made_of_what_is_not_there(void)
+{
+    flags = DAO_KERNEL_REPEATABLE;
+    is_zeroed = true;
+    begin(&dao_sim_bytes_backend_ops, true, 0);
+    for (int i = 0; i < STEPS / 2; i++) {
+        CU_ASSERT_EQUAL(push_pairs(0, true), DAO_OK);
+        CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK);
+    }
+    CU_ASSERT_TRUE(stats_now().again_count > 0);
+    fails_again = true;
+    CU_ASSERT_EQUAL(push_pairs(1, false), DAO_OK);
+    CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_ERR_KERNEL_FAILED);
+    uint32_t lost_count = 0;
+    for (uint32_t i = 0; i < LAYERS; i++) {
+        bool is_lost = is_blank(&activations[i]);
+        CU_ASSERT_TRUE(is_lost || read_value(&activations[i]) == DAO_OK);
+        lost_count += is_lost ? 1 : 0;
+    }
+    CU_ASSERT_TRUE(lost_count > 0);
+    release_buffers();
+    end();
+    is_zeroed = false;
 }
 
 /* A refused call fails a step or not; one that succeeds has computed what it should. */
@@ -679,6 +722,7 @@ static CU_TestInfo tests[] = {
     {"a flag that is none is refused", a_flag_that_is_none_is_refused},
     {"a command list runs again too", a_command_list_runs_again_too},
     {"the next step may be pushed already", the_next_step_may_be_pushed_already},
+    {"nothing is made of what is not there", nothing_is_made_of_what_is_not_there},
     {"refused calls lose nothing", refused_calls_lose_nothing},
     {"delays change nothing", delays_change_nothing},
     {"steps of all kinds lose nothing", steps_of_all_kinds_lose_nothing},
