@@ -157,8 +157,8 @@ static dao_status_t check_kernel(const dao_engine_t *engine, const dao_item_t *i
         const dao_managed_t *tensor = item->uses[i].tensor;
         bool reads = item->uses[i].is_partial ? !dao_slice_is_empty(item->uses[i].reads)
                                               : item->uses[i].kind != DAO_USE_WRITE;
-        if (reads && tensor->residency == DAO_RESIDENCY_EMPTY && !tensor->zero_first_touch &&
-            !tensor->is_given_up) {
+        bool is_empty = tensor->residency == DAO_RESIDENCY_EMPTY && !tensor->is_given_up;
+        if (reads && (is_empty || tensor->is_discard_due) && !tensor->zero_first_touch) {
             return dao_error(DAO_ERR_NEVER_WRITTEN,
                              "kernel \"%s\" (number %" PRIu64
                              ") reads tensor \"%s\", but nothing was written to it",

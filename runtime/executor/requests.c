@@ -75,11 +75,13 @@ static dao_status_t write_tensor(dao_engine_t *engine, dao_managed_t *tensor, da
     return status;
 }
 
-/* What a plan has given up of a tensor that is read, or needs of one that is written, is made again first.
-   Returns false if the engine has failed over that. */
+/* What a plan has given up of a tensor that is read, or needs of one that is written, is made again first; so
+   is what a plan needs of one that was discarded, and that is empty then. Returns false if the engine has
+   failed over that. */
 static bool settle_plan(dao_engine_t *engine, const dao_managed_t *tensor, bool is_write)
 {
-    if (engine->plan != NULL && (tensor->is_given_up || (is_write && tensor->hold_count > 0))) {
+    bool is_held = tensor->is_given_up || tensor->is_discard_due || (is_write && tensor->hold_count > 0);
+    if (engine->plan != NULL && is_held) {
         dao_plan_follow_leave(engine);
         return dao_again_restore(engine);
     }

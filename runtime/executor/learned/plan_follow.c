@@ -513,7 +513,9 @@ dao_status_t dao_plan_follow_prepare(dao_engine_t *engine, dao_item_t *item, con
         }
     }
     for (uint32_t i = 0; status == DAO_OK && i < item->use_count; i++) {
-        status = bring(engine, plan, &item->uses[i], place_of(plan, addresses[i]));
+        const dao_use_t *use = &item->uses[i];
+        bool is_over = use->tensor->is_discard_due && use->kind != DAO_USE_WRITE; /* only runs again see it */
+        status = is_over ? mismatch(use->tensor) : bring(engine, plan, use, place_of(plan, addresses[i]));
     }
     *out_placement = (dao_placement_t){.is_planned = true,
                                        .has_workspace = item->workspace_bytes > 0,
