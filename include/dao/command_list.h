@@ -30,8 +30,8 @@ DAO_API DAO_NODISCARD dao_status_t dao_command_list_create(dao_executor_t *execu
                                                            dao_command_list_t **out_list);
 
 /**
- * Adds a kernel to the end of a list. `launch` is called once for every run; `drop` once, when the
- * list is destroyed and its runs have finished.
+ * Adds a kernel to the end of a list. `launch` is called once for every run, and may be called again in it
+ * with DAO_KERNEL_REPEATABLE; `drop` once, when the list is destroyed and its runs have finished.
  *
  * @param list    Borrowed.
  * @param kernel  As for dao_executor_push().
@@ -44,8 +44,8 @@ DAO_API DAO_NODISCARD dao_status_t dao_command_list_push(dao_command_list_t *lis
 
 /**
  * Says that a tensor's content is not needed after the kernels added so far. When a run gets there, the
- * tensor's memory is freed and the tensor counts as never written. Handles stay valid, so that the list can
- * be run again.
+ * tensor counts as never written, and its memory is freed, once no kernel reads it that runs again. Handles
+ * stay valid, so that the list can be run again.
  *
  * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_NO_HOST_MEMORY.
  *

@@ -26,10 +26,10 @@ typedef struct dao_profiler_spans {
     uint32_t count, capacity;
 } dao_profiler_spans_t;
 
-/* Of a stream's operation; its number modulo DAO_TIMELINE_SLOTS finds it. */
 /* In place of a kernel's number: a run again, whose time is the step's but no kernel's. */
 #define DAO_PROFILER_AGAIN UINT32_MAX
 
+/* Of a stream's operation; its number modulo DAO_TIMELINE_SLOTS finds it. */
 typedef struct dao_profiler_slot {
     uint64_t sequence; /* 0: it is not measured */
     dao_backend_event_t *begin;
