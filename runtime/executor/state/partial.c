@@ -272,6 +272,7 @@ dao_status_t dao_partial_write(dao_engine_t *engine, dao_managed_t *tensor, dao_
                                const void *source)
 {
     dao_status_t status = DAO_OK;
+    bool was_empty = tensor->residency == DAO_RESIDENCY_EMPTY;
     DAO_ASSERT(!dao_slice_is_empty(slice));
     DAO_ASSERT(dao_residency_has_its_copies(tensor));
     if (dao_residency_is_landing(tensor)) {
@@ -284,6 +285,9 @@ dao_status_t dao_partial_write(dao_engine_t *engine, dao_managed_t *tensor, dao_
         status = write_on_host(engine, tensor, slice, source);
     } else if (status == DAO_OK) {
         status = write_to_host(engine, tensor, slice, source);
+    }
+    if (status != DAO_OK && was_empty && dao_residency_is_on_device(tensor)) {
+        dao_residency_discard(engine, tensor); /* zeros alone were written */
     }
     DAO_ASSERT(dao_residency_has_its_copies(tensor));
     return status;

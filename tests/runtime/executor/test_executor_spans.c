@@ -612,6 +612,23 @@ static void whichever_call_fails_no_byte_is_lost(void)
     }
 }
 
+/* On a full host the bytes go to the device, where they are refused. */
+static void a_refused_write_leaves_a_tensor_without_a_content(void)
+{
+    unsigned char bytes[KIB] = {1};
+    begin(&(dao_executor_config_t){.capacity_bytes = 8 * KIB, .host_bytes = KIB, .check = true},
+          &(fault_config_t){0});
+    make_tensor(0, 4 * KIB, false);
+    fault_backend_arm(FAULT_CALL_COPY, 0, true);
+    CU_ASSERT_EQUAL(dao_managed_write_part(models[0].handle, 10, bytes, 10), DAO_ERR_COPY_FAILED);
+    (void)fault_backend_disarm();
+    CU_ASSERT_EQUAL(dao_managed_read_part(models[0].handle, 0, bytes, KIB), DAO_ERR_NEVER_WRITTEN);
+    CU_ASSERT_EQUAL(stats().device_used_bytes, 0);
+    CU_ASSERT_EQUAL(dao_managed_write_part(models[0].handle, 10, bytes, 10), DAO_OK);
+    CU_ASSERT_EQUAL(dao_managed_read_part(models[0].handle, 10, bytes, 10), DAO_OK);
+    end();
+}
+
 static CU_TestInfo tests[] = {
     {"appends move what they append", appends_move_what_they_append},
     {"a read brings what it reads", a_read_brings_what_it_reads},
@@ -625,6 +642,7 @@ static CU_TestInfo tests[] = {
     {"a file changes no byte", a_file_changes_no_byte},
     {"a failed kernel leaves one content", a_failed_kernel_leaves_one_content},
     {"whichever call fails, no byte is lost", whichever_call_fails_no_byte_is_lost},
+    {"a refused write leaves a tensor without a content", a_refused_write_leaves_a_tensor_without_a_content},
     CU_TEST_INFO_NULL,
 };
 
