@@ -55,6 +55,10 @@ void dao_launch_undo(dao_engine_t *engine, dao_item_t *item, const dao_placement
         dao_fence_join(&tensor->device_busy, fence);
         if (dao_residency_is_landing(tensor)) {
             dao_residency_unland(engine, tensor);
+        } else if (item->uses[i].made_content) {
+            item->uses[i].made_content = false;
+            tensor->is_pinned = false;
+            dao_residency_discard(engine, tensor);
         } else if (is_spoilt && dao_residency_is_clean(tensor)) {
             dao_residency_drop_device(engine, tensor);
         } else if (is_spoilt && (tensor->residency == DAO_RESIDENCY_PARTIAL || tensor->is_zero_elsewhere)) {
@@ -78,7 +82,7 @@ static dao_use_t *largest_without_device(dao_item_t *item)
 }
 
 /* Brings one operand onto the device. */
-static dao_status_t bring(dao_engine_t *engine, const dao_use_t *use)
+static dao_status_t bring(dao_engine_t *engine, dao_use_t *use)
 {
     dao_managed_t *tensor = use->tensor;
     DAO_ASSERT(tensor->is_pinned);
@@ -93,7 +97,9 @@ static dao_status_t bring(dao_engine_t *engine, const dao_use_t *use)
         return DAO_OK;
     }
     if (tensor->residency == DAO_RESIDENCY_EMPTY) {
-        return use->is_partial ? dao_partial_zero(engine, tensor) : dao_residency_zero(engine, tensor);
+        status = use->is_partial ? dao_partial_zero(engine, tensor) : dao_residency_zero(engine, tensor);
+        use->made_content = status == DAO_OK;
+        return status;
     }
     return use->is_partial && tensor->residency == DAO_RESIDENCY_HOST ? dao_partial_fetch(engine, tensor, use)
                                                                       : dao_residency_fetch(engine, tensor);
@@ -279,7 +285,8 @@ void dao_launch_commit(dao_engine_t *engine, dao_item_t *item, const dao_placeme
         if (is_scratch(placement, i)) {
             continue;
         }
-        const dao_use_t *use = &item->uses[i];
+        dao_use_t *use = &item->uses[i];
+        use->made_content = false;
         if (use->kind == DAO_USE_READ) {
             DAO_ASSERT(!dao_residency_is_landing(use->tensor));
             dao_fence_join(&use->tensor->device_busy, &fence);

@@ -346,8 +346,7 @@ static dao_status_t pass_on(dao_engine_t *engine, dao_compiled_plan_t *plan, dao
 }
 
 /* An operand that no copy of the plan has brought: it comes now, to its place in the plan. */
-static dao_status_t bring(dao_engine_t *engine, dao_compiled_plan_t *plan, const dao_use_t *use,
-                          uint64_t address)
+static dao_status_t bring(dao_engine_t *engine, dao_compiled_plan_t *plan, dao_use_t *use, uint64_t address)
 {
     dao_managed_t *tensor = use->tensor;
     DAO_ASSERT(tensor->plan_role != NULL);
@@ -373,6 +372,7 @@ static dao_status_t bring(dao_engine_t *engine, dao_compiled_plan_t *plan, const
         }
         dao_residency_land(engine, tensor, address);
         status = dao_residency_zero(engine, tensor);
+        use->made_content = status == DAO_OK;
         if (status != DAO_OK && dao_residency_is_landing(tensor)) {
             dao_residency_unland(engine, tensor);
         }
@@ -402,7 +402,7 @@ static dao_status_t place_output(dao_engine_t *engine, dao_compiled_plan_t *plan
 }
 
 /* What a run again reads is where the plan has it, or comes there now. */
-static dao_status_t place_input(dao_engine_t *engine, dao_compiled_plan_t *plan, const dao_use_t *use,
+static dao_status_t place_input(dao_engine_t *engine, dao_compiled_plan_t *plan, dao_use_t *use,
                                 uint32_t role, uint64_t address)
 {
     bool is_there = use->tensor->plan_role == &plan->roles[role] && !use->tensor->is_given_up;
@@ -513,7 +513,7 @@ dao_status_t dao_plan_follow_prepare(dao_engine_t *engine, dao_item_t *item, con
         }
     }
     for (uint32_t i = 0; status == DAO_OK && i < item->use_count; i++) {
-        const dao_use_t *use = &item->uses[i];
+        dao_use_t *use = &item->uses[i];
         bool is_over = use->tensor->is_discard_due && use->kind != DAO_USE_WRITE; /* only runs again see it */
         status = is_over ? mismatch(use->tensor) : bring(engine, plan, use, place_of(plan, addresses[i]));
     }

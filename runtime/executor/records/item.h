@@ -25,10 +25,11 @@ typedef struct dao_use {
     dao_managed_t *tensor; /* a reference of its own to the record, not a handle */
     dao_use_kind_t kind;   /* one that overwrites some bytes alone is a READ_WRITE */
     bool is_partial;       /* touches some bytes of the tensor alone: those of `reads` and `writes` */
-    dao_slice_t reads;     /* what has to be there before it; empty if it is not partial */
-    dao_slice_t writes;    /* likewise; all of these bytes are overwritten that it does not read */
-    uint64_t time;         /* logical: kernels before it */
-    struct dao_use *next;  /* the same tensor's next use */
+    bool made_content;  /* there was none: it was made of zeros for this use, and goes if the kernel fails */
+    dao_slice_t reads;  /* what has to be there before it; empty if it is not partial */
+    dao_slice_t writes; /* likewise; all of these bytes are overwritten that it does not read */
+    uint64_t time;      /* logical: kernels before it */
+    struct dao_use *next; /* the same tensor's next use */
 } dao_use_t;
 
 typedef enum dao_item_kind {

@@ -205,7 +205,9 @@ bool call_stats_reset(model_t *model, const harness_op_t *op)
     MODEL_REQUIRE(model, dao_stats_get(place, &stats) == DAO_OK);
     MODEL_REQUIRE(model, stats.peak_used_bytes >= stats.used_bytes); /* slabs count whole */
     MODEL_REQUIRE(model, stats.peak_reserved_bytes == stats.reserved_bytes);
-    MODEL_REQUIRE(model, dao_used(place) == stats.used_bytes);
+    /* What waits for a stream may be freed between both calls. */
+    MODEL_REQUIRE(model, stats.deferred_count > 0 ? dao_used(place) <= stats.used_bytes
+                                                  : dao_used(place) == stats.used_bytes);
     (void)model_answer(model, dao_stats_tree_walk(place, see_figure, &sum), DAO_OK);
     sum = 0;
     MODEL_REQUIRE(model, dao_tag_walk(place, see_tag, &sum) == DAO_OK && sum <= stats.used_bytes);
