@@ -24,6 +24,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define HEADER "time_ns,event,place,address,bytes,tag,stream\n"
@@ -41,17 +42,25 @@ static struct {
 
 /* ---- the file ---- */
 
-/* Opens the file for this process alone: lines of two would be mixed. */
+/* Opens the file for this process alone: lines of two would be mixed. No pipe, ESPIPE: without a reader it
+   would not open, and with one that goes a line would end the process. */
 static int file_open(const char *path)
 {
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-    int file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    struct stat about;
+    int file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0666);
     if (file == NO_FILE) {
+        errno = errno == ENXIO ? ESPIPE : errno;
+        return NO_FILE;
+    }
+    if (fstat(file, &about) != 0 || S_ISFIFO(about.st_mode)) {
+        (void)close(file);
+        errno = ESPIPE;
         return NO_FILE;
     }
     bool is_ours = fcntl(file, F_SETLK, &lock) == 0;
     bool is_taken = !is_ours && (errno == EAGAIN || errno == EACCES);
-    bool is_empty = !is_taken && (ftruncate(file, 0) == 0 || errno == EINVAL); /* EINVAL: of a pipe */
+    bool is_empty = !is_taken && (ftruncate(file, 0) == 0 || errno == EINVAL); /* EINVAL: of a device */
     if (is_empty && write(file, HEADER, sizeof(HEADER) - 1) == (ssize_t)(sizeof(HEADER) - 1)) {
         return file;
     }
@@ -59,6 +68,13 @@ static int file_open(const char *path)
     (void)close(file); /* nothing was written to it */
     errno = error;
     return NO_FILE;
+}
+
+static const char *reason_of(int error)
+{
+    return error == EBUSY    ? "another process records there; write %p, the process, into the name"
+           : error == ESPIPE ? "it is a pipe; name a file"
+                             : strerror(error);
 }
 
 dao_status_t dao_recording_find(bool *out_begins)
@@ -77,9 +93,7 @@ dao_status_t dao_recording_find(bool *out_begins)
     errno = ENAMETOOLONG;
     int file = is_path ? file_open(recording.path) : NO_FILE;
     if (file == NO_FILE) {
-        dao_log(DAO_LOG_LEVEL_ERROR, "nothing is recorded: DAO_RECORD: \"%s\": %s", text,
-                errno == EBUSY ? "another process records there; write %p, the process, into the name"
-                               : strerror(errno));
+        dao_log(DAO_LOG_LEVEL_ERROR, "nothing is recorded: DAO_RECORD: \"%s\": %s", text, reason_of(errno));
         return DAO_OK;
     }
     (void)dao_ticks_to_ns(dao_ticks()); /* the rate is measured now, and not by an allocation */

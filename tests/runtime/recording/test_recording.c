@@ -8,12 +8,14 @@
 #include "base/threads/sync.h"
 #include "tests/support/suite.h"
 
+#include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -96,6 +98,25 @@ static void a_file_that_cannot_be_had_is_logged(void)
     CU_ASSERT_EQUAL(setenv("DAO_RECORD", "a%l", 1), 0);
     CU_ASSERT_EQUAL(library_start(), DAO_ERR_INVALID);
     CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "DAO_RECORD"));
+}
+
+/* Without a reader it would keep the program, and a reader that goes would end it. */
+static void a_pipe_is_refused(void)
+{
+    for (int has_reader = 0; has_reader < 2; has_reader++) {
+        (void)snprintf(name, sizeof(name), "%s.pipe", dao_test_path);
+        CU_ASSERT_EQUAL_FATAL(mkfifo(name, 0600), 0);
+        int reader = has_reader == 1 ? open(name, O_RDONLY | O_NONBLOCK) : -1;
+        CU_ASSERT_EQUAL(setenv("DAO_RECORD", name, 1), 0);
+        CU_ASSERT_EQUAL_FATAL(library_start(), DAO_OK);
+        CU_ASSERT_EQUAL(log_count, 1);
+        CU_ASSERT_EQUAL(dao_free(device, dao_alloc(device, MIB)), DAO_OK);
+        CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
+        if (reader >= 0) {
+            CU_ASSERT_EQUAL(close(reader), 0);
+        }
+        CU_ASSERT_EQUAL(unlink(name), 0);
+    }
 }
 
 /* A full device takes the first bytes of nothing: the header fails. */
@@ -217,6 +238,7 @@ static void a_file_that_cannot_grow_ends_the_recording(void)
 
 static CU_TestInfo tests[] = {
     {"a file that cannot be had is logged", a_file_that_cannot_be_had_is_logged},
+    {"a pipe is refused", a_pipe_is_refused},
     {"a full disk is logged", a_full_disk_is_logged},
     {"every place is in the file", every_place_is_in_the_file},
     {"lines of threads stay whole", lines_of_threads_stay_whole},
