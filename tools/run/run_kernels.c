@@ -129,8 +129,12 @@ static dao_status_t kernel_of(const dao_launch_t *launch, run_kernel_t *kernel, 
     if (copy == NULL) {
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory for an operator that runs again");
     }
-    *copy = *kernel;
+    /* Not its times: the first one may be at work now. */
+    copy->run = kernel->run;
+    copy->index = kernel->index;
     copy->actions = (run_action_t *)(copy + 1);
+    copy->action_count = kernel->action_count;
+    copy->compute_ns = kernel->compute_ns;
     for (size_t i = 0; i < kernel->action_count; i++) {
         copy->actions[i] = kernel->actions[i];
         copy->actions[i].kernel = copy;
