@@ -39,6 +39,17 @@ void dao_text_source_take(dao_text_source_t *source);
 DAO_NODISCARD dao_status_t dao_text_source_read(dao_text_source_t *source, void *out_bytes, size_t count,
                                                 size_t *out_count);
 
+/* Takes `count` bytes where they lie, if they are all in the buffer; else NULL, and nothing is taken. They
+   are good until the next call. */
+static inline const unsigned char *dao_text_source_here(dao_text_source_t *source, size_t count)
+{
+    if (source->end - source->begin < count) {
+        return NULL;
+    }
+    source->begin += count;
+    return source->buffer + source->begin - count;
+}
+
 /* Returns where the next byte stands in the file, unpacked. */
 uint64_t dao_text_source_offset(const dao_text_source_t *source);
 

@@ -83,8 +83,7 @@ static dao_status_t take_token(json_values_t *values)
         return open_container(values, values->json.token == DAO_JSON_TOKEN_ARRAY_BEGIN);
     case DAO_JSON_TOKEN_OBJECT_END:
     case DAO_JSON_TOKEN_ARRAY_END:
-        values->depth--;
-        return DAO_OK;
+        return dao_value_complete(values->store, values->open[--values->depth].container);
     case DAO_JSON_TOKEN_KEY:
         return dao_value_make_text(values->store, values->json.text, values->json.text_length,
                                    &values->open[values->depth - 1].key);

@@ -96,13 +96,17 @@ static dao_status_t take_bytes(pickle_t *pickle, void *out_bytes, size_t count)
 /* Takes a number of at most eight bytes, the low ones first. */
 static dao_status_t take_number(pickle_t *pickle, size_t bytes, uint64_t *out_number)
 {
-    unsigned char raw[8];
-    uint64_t number = 0;
-    dao_status_t status = take_bytes(pickle, raw, bytes);
-    for (size_t i = 0; i < bytes && status == DAO_OK; i++) {
-        number |= (uint64_t)raw[i] << (8 * i);
+    unsigned char raw[8] = {0};
+    const unsigned char *at = dao_text_source_here(&pickle->source, bytes);
+    dao_status_t status = DAO_OK;
+    if (at == NULL) {
+        status = take_bytes(pickle, raw, bytes);
+        at = raw;
     }
-    *out_number = number;
+    *out_number = 0;
+    for (size_t i = 0; i < bytes; i++) {
+        *out_number |= (uint64_t)at[i] << (8 * i);
+    }
     return status;
 }
 
@@ -178,6 +182,13 @@ static dao_status_t expect_values(const pickle_t *pickle, size_t count)
 
 /* ---- lists and dictionaries ---- */
 
+/* A value that is put somewhere is complete, but where it holds itself. */
+static dao_status_t put_in_list(pickle_t *pickle, dao_value_t list, dao_value_t item)
+{
+    dao_status_t status = dao_value_complete(pickle->store, item);
+    return status == DAO_OK ? dao_value_append(pickle->store, list, item) : status;
+}
+
 /* Puts the values from `begin` on into the list below them. */
 static dao_status_t append_from(pickle_t *pickle, size_t begin)
 {
@@ -186,7 +197,7 @@ static dao_status_t append_from(pickle_t *pickle, size_t begin)
     }
     dao_status_t status = DAO_OK;
     for (size_t i = begin; i < pickle->stack_count && status == DAO_OK; i++) {
-        status = dao_value_append(pickle->store, pickle->stack[begin - 1], pickle->stack[i]);
+        status = put_in_list(pickle, pickle->stack[begin - 1], pickle->stack[i]);
     }
     pickle->stack_count = begin;
     return status;
@@ -203,8 +214,11 @@ static dao_status_t set_from(pickle_t *pickle, size_t begin)
     }
     dao_status_t status = DAO_OK;
     for (size_t i = begin; i < pickle->stack_count && status == DAO_OK; i += 2) {
-        status =
-            dao_value_set(pickle->store, pickle->stack[begin - 1], pickle->stack[i], pickle->stack[i + 1]);
+        status = dao_value_complete(pickle->store, pickle->stack[i + 1]);
+        if (status == DAO_OK) {
+            status = dao_value_set(pickle->store, pickle->stack[begin - 1], pickle->stack[i],
+                                   pickle->stack[i + 1]);
+        }
     }
     pickle->stack_count = begin;
     return status;
@@ -216,7 +230,7 @@ static dao_status_t make_list(pickle_t *pickle, size_t begin)
     dao_value_t list;
     dao_status_t status = dao_value_make_list(pickle->store, &list);
     for (size_t i = begin; i < pickle->stack_count && status == DAO_OK; i++) {
-        status = dao_value_append(pickle->store, list, pickle->stack[i]);
+        status = put_in_list(pickle, list, pickle->stack[i]);
     }
     pickle->stack_count = begin;
     return status == DAO_OK ? push(pickle, list) : status;

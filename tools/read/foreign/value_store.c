@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A dictionary is a chain of cells, the latest first. Its keys are few, so a chain is short.
 
+   The items of short lists that are complete lie in `shared`, once; a list without a capacity borrows them.
+
    Invariants: a text's number is its place in `texts`, and what text_ids has for it; the payloads of lists
    and dictionaries are below list_count and dict_count; a chain leads to cells made before. */
 #include "tools/read/foreign/value_store.h"
@@ -17,6 +19,13 @@ struct dao_value_text {
     uint32_t known;
 };
 
+struct dao_value_items {
+    dao_value_t *items;
+};
+
+/* Lists that are longer share nothing: they are no call stacks. */
+enum { SHARED_COUNT_MAX = 512 };
+
 struct dao_value_cell {
     uint64_t payload;
     uint32_t next; /* plus 1; 0: the last of its chain */
@@ -28,13 +37,21 @@ void dao_value_store_init(dao_value_store_t *store, const char *const *known)
 {
     *store = (dao_value_store_t){.known = known};
     dao_id_map_init(&store->text_ids);
+    dao_id_map_init(&store->shared_ids);
 }
 
 void dao_value_store_finish(dao_value_store_t *store)
 {
     for (size_t i = 0; i < store->list_count; i++) {
-        dao_host_free(store->lists[i].items);
+        if (store->lists[i].capacity > 0) {
+            dao_host_free(store->lists[i].items);
+        }
     }
+    for (size_t i = 0; i < store->shared_count; i++) {
+        dao_host_free(store->shared[i].items);
+    }
+    dao_host_free(store->shared);
+    dao_id_map_finish(&store->shared_ids);
     dao_id_map_finish(&store->text_ids);
     dao_host_free(store->texts);
     dao_host_free(store->lists);
@@ -116,16 +133,82 @@ dao_status_t dao_value_make_dict(dao_value_store_t *store, dao_value_t *out_valu
     return status;
 }
 
+/* Gives a list items of its own again, which others may share. False: an error was set. */
+static bool take_items_back(dao_value_list_t *list)
+{
+    dao_value_list_t own = {.capacity = list->count};
+    own.items = dao_tool_grow(NULL, &own.capacity, list->count, sizeof(*own.items));
+    if (own.items == NULL) {
+        return false;
+    }
+    memcpy(own.items, list->items, list->count * sizeof(*own.items));
+    own.count = list->count;
+    *list = own;
+    return true;
+}
+
 dao_status_t dao_value_append(dao_value_store_t *store, dao_value_t list, dao_value_t item)
 {
     DAO_ASSERT(list.type == DAO_VALUE_TYPE_LIST && list.payload < store->list_count);
     dao_value_list_t *array = &store->lists[list.payload];
+    if (array->capacity == 0 && array->count > 0 && !take_items_back(array)) {
+        return DAO_ERR_NO_HOST_MEMORY;
+    }
     dao_value_t *items = dao_tool_grow(array->items, &array->capacity, array->count, sizeof(*items));
     if (items == NULL) {
         return DAO_ERR_NO_HOST_MEMORY;
     }
     array->items = items;
     items[array->count++] = item;
+    return DAO_OK;
+}
+
+/* Writes items as bytes that are equal where they are. Returns how many. */
+static size_t pack_items(const dao_value_list_t *list, char bytes[SHARED_COUNT_MAX * sizeof(dao_value_t)])
+{
+    size_t used = 0;
+    for (size_t i = 0; i < list->count; i++) {
+        bytes[used++] = (char)list->items[i].type;
+        memcpy(bytes + used, &list->items[i].payload, sizeof(list->items[i].payload));
+        used += sizeof(list->items[i].payload);
+    }
+    return used;
+}
+
+dao_status_t dao_value_complete(dao_value_store_t *store, dao_value_t value)
+{
+    char bytes[SHARED_COUNT_MAX * sizeof(dao_value_t)];
+    dao_value_list_t none = {0};
+    dao_value_list_t *list = value.type == DAO_VALUE_TYPE_LIST ? &store->lists[value.payload] : &none;
+    if (list->capacity == 0 || list->count > SHARED_COUNT_MAX) {
+        return DAO_OK;
+    }
+    dao_status_t status;
+    bool is_found = false;
+    uint64_t number = store->shared_count;
+    struct dao_value_items *shared =
+        grow(store->shared, &store->shared_capacity, store->shared_count, sizeof(*shared), &status);
+    if (shared == NULL) {
+        return status;
+    }
+    store->shared = shared;
+    dao_value_t *fitting = dao_host_realloc(list->items, list->count, sizeof(*fitting));
+    if (fitting == NULL) {
+        return dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory for a list of %zu", list->count);
+    }
+    list->items = fitting;
+    list->capacity = list->count;
+    status = dao_id_map_add(&store->shared_ids, bytes, pack_items(list, bytes), number, &is_found, &number);
+    if (status != DAO_OK) {
+        return status;
+    }
+    if (is_found) {
+        dao_host_free(fitting);
+    } else {
+        shared[store->shared_count++].items = fitting;
+    }
+    list->items = shared[number].items;
+    list->capacity = 0;
     return DAO_OK;
 }
 

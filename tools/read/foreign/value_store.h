@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Values of a file that refers to what it said before (a pickle): lists and dictionaries in arrays, texts
    each once. A value is 16 bytes. Of a dictionary only the keys that the reader knows are kept, 16 bytes
-   each, so that an entry of a memory trace takes about a hundred bytes. */
+   each; lists that are equal share their items, as call stacks often are. So an entry of a memory trace takes
+   about a hundred bytes. */
 #ifndef DAO_TOOLS_VALUE_STORE_H
 #define DAO_TOOLS_VALUE_STORE_H
 
@@ -25,7 +26,7 @@ typedef struct dao_value {
 
 typedef struct dao_value_list {
     dao_value_t *items;
-    size_t count, capacity;
+    size_t count, capacity; /* of items of its own; 0: they are shared, or there are none */
 } dao_value_list_t;
 
 typedef struct dao_value_store {
@@ -35,6 +36,9 @@ typedef struct dao_value_store {
     size_t text_count, text_capacity;
     dao_value_list_t *lists;
     size_t list_count, list_capacity;
+    dao_id_map_t shared_ids;        /* the items of a list as bytes -> their number in `shared` */
+    struct dao_value_items *shared; /* what complete lists have in common */
+    size_t shared_count, shared_capacity;
     uint32_t *dicts; /* the first cell of each, plus 1 */
     size_t dict_count, dict_capacity;
     struct dao_value_cell *cells;
@@ -52,6 +56,10 @@ DAO_NODISCARD dao_status_t dao_value_make_dict(dao_value_store_t *store, dao_val
 
 /* Puts an item behind those of a list. */
 DAO_NODISCARD dao_status_t dao_value_append(dao_value_store_t *store, dao_value_t list, dao_value_t item);
+
+/* Says that a value is complete, whatever it is: the items of equal lists are kept once from now on. A list
+   can be appended to all the same: it has items of its own again then. */
+DAO_NODISCARD dao_status_t dao_value_complete(dao_value_store_t *store, dao_value_t value);
 
 /* Sets the item of a key, whatever it was; a key that is no text, or not known, is stepped over. */
 DAO_NODISCARD dao_status_t dao_value_set(dao_value_store_t *store, dao_value_t dict, dao_value_t key,

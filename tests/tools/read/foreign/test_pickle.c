@@ -89,6 +89,60 @@ static void lists_are_made_in_all_ways(void)
     }
 }
 
+/* ([1, 2], [1, 2], [2, 1], L) with 1 appended to the second one afterwards, where L is the first again. */
+static void equal_lists_share_their_items(void)
+{
+    static const size_t counts[] = {2, 3, 2, 2};
+    dao_value_t value = {0};
+    CU_ASSERT_EQUAL_FATAL(read_bytes(BYTES("\x80\x04](](K\x01K\x02"
+                                           "e\x94](K\x01K\x02"
+                                           "e\x94](K\x02K\x01"
+                                           "eh\x00"
+                                           "eh\x01K\x01"
+                                           "a\x86."),
+                                     &value),
+                          DAO_OK);
+    dao_value_list_t lists = dao_value_list(&store, dao_value_list(&store, value).items[0]);
+    CU_ASSERT_EQUAL_FATAL(lists.count, sizeof(counts) / sizeof(counts[0]));
+    for (size_t i = 0; i < lists.count; i++) {
+        CU_ASSERT_EQUAL(dao_value_list(&store, lists.items[i]).count, counts[i]);
+    }
+    dao_value_list_t first = dao_value_list(&store, lists.items[0]);
+    dao_value_list_t second = dao_value_list(&store, lists.items[1]);
+    dao_value_list_t third = dao_value_list(&store, lists.items[2]);
+    CU_ASSERT_PTR_NOT_EQUAL(first.items, second.items);
+    CU_ASSERT_EQUAL(first.items[0].payload, 1);
+    CU_ASSERT_EQUAL(second.items[2].payload, 1);
+    CU_ASSERT_EQUAL(third.items[0].payload, 2);
+    CU_ASSERT_PTR_EQUAL(dao_value_list(&store, lists.items[3]).items, first.items);
+    dao_value_store_finish(&store);
+}
+
+/* A thousand stacks of the same twenty calls take the room of one. */
+static void equal_stacks_are_kept_once(void)
+{
+    static char bytes[64 * 1024];
+    size_t used = 0;
+    dao_value_t value = {0};
+    memcpy(bytes, "\x80\x04](", 4);
+    used += 4;
+    for (int i = 0; i < 1000; i++) {
+        memcpy(bytes + used, "](", 2);
+        used += 2;
+        for (char k = 0; k < 20; k++) {
+            bytes[used++] = 'K';
+            bytes[used++] = k;
+        }
+        bytes[used++] = 'e';
+    }
+    memcpy(bytes + used, "e.", 2);
+    CU_ASSERT_EQUAL_FATAL(read_bytes(bytes, used + 2, &value), DAO_OK);
+    CU_ASSERT_EQUAL(dao_value_list(&store, value).count, 1000);
+    CU_ASSERT_EQUAL(store.list_count, 1001);
+    CU_ASSERT_EQUAL(store.shared_count, 1);
+    dao_value_store_finish(&store);
+}
+
 /* The same dictionary by SETITEM, SETITEMS and DICT; its keys by the memo in all its forms. */
 static void dictionaries_keep_what_is_known(void)
 {
@@ -198,6 +252,8 @@ static void a_snapshot_is_a_pickle(void)
 static CU_TestInfo tests[] = {
     {"numbers of all sizes are exact", numbers_of_all_sizes_are_exact},
     {"lists are made in all ways", lists_are_made_in_all_ways},
+    {"equal lists share their items", equal_lists_share_their_items},
+    {"equal stacks are kept once", equal_stacks_are_kept_once},
     {"dictionaries keep what is known", dictionaries_keep_what_is_known},
     {"what is wrong is told with its offset", what_is_wrong_is_told_with_its_offset},
     {"a snapshot is a pickle", a_snapshot_is_a_pickle},
