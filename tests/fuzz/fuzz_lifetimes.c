@@ -76,6 +76,7 @@ static const char *const words[] = {
     "[1, 2, 0, 4, 4, \"cuda:0\"]",
     "], \"outputs\": [",
     "]}]}",
+    "16 -1\n8 -1\n16 0\n",
     "time_ns,event,place,address,bytes,tag,stream",
     "7,alloc,cpu,0x40,16,a,0",
     "3,free,cpu,0x40,16,,0",

@@ -9,10 +9,11 @@
 #include "tests/fuzz/fuzz_file.h"
 #include "tools/model/step_trace.h"
 #include "tools/read/events/read_event_file.h"
+#include "tools/read/kernels/read_g10.h"
+#include "tools/read/kernels/read_tr.h"
+#include "tools/read/kernels/read_use_list.h"
 #include "tools/read/step/read_dao_step.h"
-#include "tools/read/step/read_g10.h"
 #include "tools/read/step/read_json_step.h"
-#include "tools/read/step/read_tr.h"
 #include "tools/read/text/json_reader.h"
 #include "tools/write/write_dao_step.h"
 
@@ -45,6 +46,22 @@ static const char *const tr_words[] = {"T 2\n0 4096 1 weight\n1 1024 0 activatio
                                        "18446744073709551615",
                                        "w",
                                        NULL};
+
+static const char *const use_words[] = {"3 2\n4096 1024 512\n",
+                                        "0.25 2 0 1\n",
+                                        "1.5 2 1 2\n",
+                                        "2 1\n",
+                                        "\n",
+                                        " ",
+                                        "0",
+                                        "1",
+                                        "2",
+                                        "9",
+                                        "4096",
+                                        ".",
+                                        "1e3",
+                                        "18446744073709551615",
+                                        NULL};
 
 static const char *const dao_words[] = {"dao-step 1\n",
                                         "model m\nbatch 2\n",
@@ -324,6 +341,7 @@ static dao_status_t read_step(uint32_t part, const fuzz_file_t *file)
     dao_step_trace_t trace;
     dao_status_t status = part == 0   ? dao_read_tr(file->path, &trace)
                           : part == 1 ? dao_read_g10(file->path, &trace)
+                          : part == 9 ? dao_read_use_list(file->path, &trace)
                           : part == 8 ? dao_read_dao_step(file->path, &trace)
                                       : dao_read_json_step(folders[part - 4], NULL, &trace);
     if (status == DAO_OK) {
@@ -337,14 +355,14 @@ static dao_status_t read_step(uint32_t part, const fuzz_file_t *file)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
 {
     static const char *const *const words[] = {tr_words,   g10_words,  event_words, json_words, step_words,
-                                               step_words, step_words, step_words,  dao_words};
+                                               step_words, step_words, step_words,  dao_words,  use_words};
     static fuzz_file_t file; /* of every input */
     fuzz_input_t input = {.next = data, .left = size_bytes};
     if (file.path[0] == '\0') {
         file = fuzz_file_begin();
         make_folders(&file);
     }
-    uint32_t part = fuzz_byte(&input) % 9;
+    uint32_t part = fuzz_byte(&input) % 10;
     fuzz_file_fill(&file, &input, words[part]);
     dao_status_t status = part == 2   ? read_events(file.path)
                           : part == 3 ? read_tokens(file.path)

@@ -22,6 +22,9 @@ DAO_NODISCARD dao_status_t dao_read_memory_timeline(const char *path, dao_life_l
 DAO_NODISCARD dao_status_t dao_read_rmm(const char *path, dao_life_log_t *log);
 DAO_NODISCARD dao_status_t dao_read_rocprof(const char *path, dao_life_log_t *log);
 
+/* read_size_list.c: sizes, each with -1 or with the entry that is freed. */
+DAO_NODISCARD dao_status_t dao_read_size_list(const char *path, dao_life_log_t *log);
+
 /* read_recording.c: what libdao writes with DAO_RECORD=FILE. */
 DAO_NODISCARD dao_status_t dao_read_recording(const char *path, dao_life_log_t *log);
 

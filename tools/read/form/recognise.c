@@ -30,6 +30,7 @@ static const struct {
     [DAO_FILE_FORM_JSON_STEP] = {"a step in four JSON files", true},
     [DAO_FILE_FORM_DAO_STEP] = {"a step of dao", true},
     [DAO_FILE_FORM_TR] = {"a recorded step", true},
+    [DAO_FILE_FORM_USE_LIST] = {"a list of kernels and what they use", true},
     [DAO_FILE_FORM_G10] = {"a step of G10", true},
     [DAO_FILE_FORM_EXECUTION_TRACE] = {"a PyTorch execution trace", true},
     [DAO_FILE_FORM_LIFETIMES] = {"a list of lifetimes", false},
@@ -41,6 +42,7 @@ static const struct {
     [DAO_FILE_FORM_RMM] = {"a log of RMM", false},
     [DAO_FILE_FORM_UMPIRE] = {"a replay file of Umpire", false},
     [DAO_FILE_FORM_ROCPROF] = {"a memory allocation trace of rocprofv3", false},
+    [DAO_FILE_FORM_SIZE_LIST] = {"a list of sizes and frees", false},
     [DAO_FILE_FORM_RECORDING] = {"what a process did with its memory", false},
 };
 
@@ -316,11 +318,25 @@ static bool is_table(const dao_csv_reader_t *csv)
     return has_fraction;
 }
 
-/* `T 12` is the first line of a .tr file. */
-static bool is_tr(const dao_csv_reader_t *csv)
+static bool is_count(const char *text)
 {
-    return csv->field_count == 2 && strcmp(csv->fields[0], "T") == 0 &&
-           strspn(csv->fields[1], "0123456789") == strlen(csv->fields[1]);
+    return *text != '\0' && strspn(text, "0123456789") == strlen(text);
+}
+
+/* What a first line of two words is: `T 12`, `120 300`, `4096 -1`. */
+static dao_file_form_t form_of_pair(const dao_csv_reader_t *csv)
+{
+    const char *first = csv->fields[0], *second = csv->fields[1];
+    if (csv->field_count != 2 || csv->separator != ' ') {
+        return DAO_FILE_FORM_LIFETIMES;
+    }
+    if (strcmp(first, "T") == 0 && is_count(second)) {
+        return DAO_FILE_FORM_TR;
+    }
+    if (is_count(first) && strcmp(second, "-1") == 0) {
+        return DAO_FILE_FORM_SIZE_LIST;
+    }
+    return is_count(first) && is_count(second) ? DAO_FILE_FORM_USE_LIST : DAO_FILE_FORM_LIFETIMES;
 }
 
 static dao_status_t look_at_fields(const dao_csv_reader_t *csv, const char *path, dao_file_form_t *out_form)
@@ -331,15 +347,14 @@ static dao_status_t look_at_fields(const dao_csv_reader_t *csv, const char *path
         {"llm_load_tensors:", 0, REFUSED, "a log of llama.cpp, with sums alone; " ASK_FOR_LIFETIMES},
         {"v", 0, REFUSED, "a heaptrack file, whose frees name no block; " ASK_FOR_LIFETIMES},
     };
-    *out_form = DAO_FILE_FORM_LIFETIMES;
+    *out_form = form_of_pair(csv);
+    if (*out_form != DAO_FILE_FORM_LIFETIMES) {
+        return DAO_OK;
+    }
     for (size_t i = 0; i < sizeof(headers) / sizeof(headers[0]); i++) {
         if (has_columns(csv, headers[i].columns)) {
             return take_sign(path, &headers[i].sign, out_form);
         }
-    }
-    if (is_tr(csv)) {
-        *out_form = DAO_FILE_FORM_TR;
-        return DAO_OK;
     }
     if (is_table(csv)) {
         return take_sign(path, &no_header, out_form);

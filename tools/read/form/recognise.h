@@ -10,6 +10,7 @@ typedef enum dao_file_form {
     DAO_FILE_FORM_JSON_STEP, /* a folder, or a file of read_json_step.h; told by the name alone */
     DAO_FILE_FORM_DAO_STEP,
     DAO_FILE_FORM_TR,              /* read_tr.h */
+    DAO_FILE_FORM_USE_LIST,        /* read_use_list.h */
     DAO_FILE_FORM_G10,             /* read_g10.h */
     DAO_FILE_FORM_EXECUTION_TRACE, /* read_execution_trace.h */
     /* Lifetimes. */
@@ -23,6 +24,7 @@ typedef enum dao_file_form {
     DAO_FILE_FORM_RMM,
     DAO_FILE_FORM_UMPIRE,
     DAO_FILE_FORM_ROCPROF,
+    DAO_FILE_FORM_SIZE_LIST,
     DAO_FILE_FORM_RECORDING, /* of DAO_RECORD */
     DAO_FILE_FORM_COUNT,
 } dao_file_form_t;

@@ -9,7 +9,7 @@
    1.0.1 has inputs and outputs as lists; 1.0.3 as objects with the list as `values`. */
 #include "tools/read/step/read_execution_trace.h"
 
-#include "tools/read/step/access_list.h"
+#include "tools/read/kernels/access_list.h"
 #include "tools/read/text/grow.h"
 #include "tools/read/text/json_reader.h"
 

@@ -4,11 +4,12 @@
 
 #include "base/report/error.h"
 #include "tools/read/form/recognise.h"
+#include "tools/read/kernels/read_g10.h"
+#include "tools/read/kernels/read_tr.h"
+#include "tools/read/kernels/read_use_list.h"
 #include "tools/read/step/read_dao_step.h"
 #include "tools/read/step/read_execution_trace.h"
-#include "tools/read/step/read_g10.h"
 #include "tools/read/step/read_json_step.h"
-#include "tools/read/step/read_tr.h"
 
 /* One row a form, as dao_recognise() tells it. */
 static const struct {
@@ -17,6 +18,7 @@ static const struct {
 } readers[] = {
     {DAO_FILE_FORM_DAO_STEP, dao_read_dao_step},
     {DAO_FILE_FORM_TR, dao_read_tr},
+    {DAO_FILE_FORM_USE_LIST, dao_read_use_list},
     {DAO_FILE_FORM_G10, dao_read_g10},
     {DAO_FILE_FORM_EXECUTION_TRACE, dao_read_execution_trace},
 };

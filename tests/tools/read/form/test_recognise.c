@@ -17,6 +17,8 @@ static void forms_are_told_by_content(void)
         dao_file_form_t form;
     } files[] = {
         {BYTES("T 2\n0 1 1 x\n"), DAO_FILE_FORM_TR},
+        {BYTES("120 300\n8 8\n"), DAO_FILE_FORM_USE_LIST},
+        {BYTES("4096 -1\n"), DAO_FILE_FORM_SIZE_LIST},
         {BYTES("{\"format\": \"g10-derived 1\"}\n"), DAO_FILE_FORM_G10},
         {BYTES("{\"schema\": \"1.0.1\", \"pid\": 7, \"nodes\": []}"), DAO_FILE_FORM_EXECUTION_TRACE},
         {BYTES("id,lower,upper,size\n"), DAO_FILE_FORM_LIFETIMES},

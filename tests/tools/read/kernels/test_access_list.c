@@ -5,9 +5,9 @@
 #define _GNU_SOURCE
 #include "base/report/fault.h"
 #include "tests/support/suite.h"
-#include "tools/read/step/read_g10.h"
+#include "tools/read/kernels/read_g10.h"
+#include "tools/read/kernels/read_tr.h"
 #include "tools/read/step/read_step.h"
-#include "tools/read/step/read_tr.h"
 
 #include <inttypes.h>
 #include <stdio.h>

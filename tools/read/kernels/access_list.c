@@ -6,7 +6,7 @@
        tensor 7, not carried      kernel   0: writes     3: reads     5: writes     9: reads
        in the trace                        [--- 7 -------]            [--- 7+1 -----]            */
 #define _GNU_SOURCE
-#include "tools/read/step/access_list.h"
+#include "tools/read/kernels/access_list.h"
 
 #include "base/report/printable.h"
 #include "tools/read/text/grow.h"

@@ -2,10 +2,10 @@
 /* Every line is an object whose fields may stand in any order. So a line's fields are taken first, each into
    its place of `line_t`; then the line is used, as the header, a tensor or a kernel. */
 #define _GNU_SOURCE
-#include "tools/read/step/read_g10.h"
+#include "tools/read/kernels/read_g10.h"
 
 #include "base/numbers/math.h"
-#include "tools/read/step/access_list.h"
+#include "tools/read/kernels/access_list.h"
 #include "tools/read/text/grow.h"
 #include "tools/read/text/json_reader.h"
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A line is a list of words with spaces between them; a name is the rest of its line. Counts in the file are
    checked, not trusted: nothing is allocated by them. */
-#include "tools/read/step/read_tr.h"
+#include "tools/read/kernels/read_tr.h"
 
 #include "base/report/error.h"
-#include "tools/read/step/access_list.h"
+#include "tools/read/kernels/access_list.h"
 #include "tools/read/text/word_reader.h"
 
 #include <inttypes.h>
