@@ -41,6 +41,7 @@ static const struct {
     {DAO_FILE_FORM_RMM, dao_read_rmm},
     {DAO_FILE_FORM_UMPIRE, dao_read_umpire},
     {DAO_FILE_FORM_ROCPROF, dao_read_rocprof},
+    {DAO_FILE_FORM_NSYS, dao_read_nsys},
     {DAO_FILE_FORM_SIZE_LIST, dao_read_size_list},
     {DAO_FILE_FORM_RECORDING, dao_read_recording},
 };

@@ -22,6 +22,10 @@ DAO_NODISCARD dao_status_t dao_read_memory_timeline(const char *path, dao_life_l
 DAO_NODISCARD dao_status_t dao_read_rmm(const char *path, dao_life_log_t *log);
 DAO_NODISCARD dao_status_t dao_read_rocprof(const char *path, dao_life_log_t *log);
 
+/* read_nsys.c: the SQLite export of Nsight Systems. DAO_ERR_UNSUPPORTED for another database, or for all
+   where libsqlite3 was not there. Takes memory as the file has bytes. */
+DAO_NODISCARD dao_status_t dao_read_nsys(const char *path, dao_life_log_t *log);
+
 /* read_size_list.c: sizes, each with -1 or with the entry that is freed. */
 DAO_NODISCARD dao_status_t dao_read_size_list(const char *path, dao_life_log_t *log);
 

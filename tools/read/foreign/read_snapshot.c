@@ -10,9 +10,9 @@
 #include "tools/read/foreign/foreign.h"
 
 #include "base/report/error.h"
-#include "tools/read/foreign/json_values.h"
-#include "tools/read/foreign/pickle.h"
 #include "tools/read/foreign/snapshot_stacks.h"
+#include "tools/read/foreign/values/json_values.h"
+#include "tools/read/foreign/values/pickle.h"
 
 #include <inttypes.h>
 #include <stdarg.h>

@@ -12,7 +12,7 @@
 #ifndef DAO_TOOLS_SNAPSHOT_STACKS_H
 #define DAO_TOOLS_SNAPSHOT_STACKS_H
 
-#include "tools/read/foreign/value_store.h"
+#include "tools/read/foreign/values/value_store.h"
 #include "tools/read/log/event_file.h"
 
 /* The store's numbers of the keys of a frame. */

@@ -42,6 +42,7 @@ static const struct {
     [DAO_FILE_FORM_RMM] = {"a log of RMM", false},
     [DAO_FILE_FORM_UMPIRE] = {"a replay file of Umpire", false},
     [DAO_FILE_FORM_ROCPROF] = {"a memory allocation trace of rocprofv3", false},
+    [DAO_FILE_FORM_NSYS] = {"a database of nsys", false},
     [DAO_FILE_FORM_SIZE_LIST] = {"a list of sizes and frees", false},
     [DAO_FILE_FORM_RECORDING] = {"what a process did with its memory", false},
 };
@@ -81,8 +82,7 @@ static const sign_t head_signs[] = {
     {"\x80\x04", 2, DAO_FILE_FORM_SNAPSHOT, NULL},
     {"\x80\x05", 2, DAO_FILE_FORM_SNAPSHOT, NULL},
     {"PK\x03\x04", 4, REFUSED, "a zip archive; unpack it, and name the file in it"},
-    {"SQLite format 3", 16, REFUSED,
-     "an SQLite database; of nsys, export a CSV; of Umpire, set UMPIRE_REPLAY=On for its JSON lines"},
+    {"SQLite format 3", 16, DAO_FILE_FORM_NSYS, NULL},
     {"heap profile:", 13, REFUSED,
      "a heap profile of totals by stack, without lifetimes; " ASK_FOR_LIFETIMES},
     {"--- heapz", 9, REFUSED, "a heap profile of totals by stack, without lifetimes; " ASK_FOR_LIFETIMES},

@@ -97,7 +97,7 @@ static const foreign_case_t cases[] = {
                          UMPIRE("reallocate",
                                 "\"string_args\": {\"allocator_ref\": \"0x2\", \"new_ptr\": \"0xb0\"}"),
      DAO_FILE_FORM_UMPIRE, "1-3 128, 2-4 64, 5-6 80", "3/1/0/0/0/0/0/0 0 192"},
-    {"400 -1\n100 -1\r\n100 1\n0 -1\n\n400 0\n", DAO_FILE_FORM_SIZE_LIST, "1-5 400, 2-3 100, 4-6 0",
+    {"400 -1\n100 -1\r\n100 1\n0 -1\n\n400 0\n", DAO_FILE_FORM_SIZE_LIST, "1-5 400, 2-3 100",
      "3/1/0/0/0/0/0/0 0 500"},
     /* a free whose line came late, another place at the same address, and a line that was cut off */
     {RECORDING "10,alloc,device:0,0x700,1024,\"a,b\",0\n20,refused,device:0,0x0,4096,,0\n"

@@ -18,6 +18,7 @@ static void forms_are_told_by_content(void)
     } files[] = {
         {BYTES("T 2\n0 1 1 x\n"), DAO_FILE_FORM_TR},
         {BYTES("120 300\n8 8\n"), DAO_FILE_FORM_USE_LIST},
+        {BYTES("SQLite format 3\x00\x10"), DAO_FILE_FORM_NSYS},
         {BYTES("4096 -1\n"), DAO_FILE_FORM_SIZE_LIST},
         {BYTES("{\"format\": \"g10-derived 1\"}\n"), DAO_FILE_FORM_G10},
         {BYTES("{\"schema\": \"1.0.1\", \"pid\": 7, \"nodes\": []}"), DAO_FILE_FORM_EXECUTION_TRACE},
@@ -58,7 +59,6 @@ static void what_is_known_and_not_read_is_named(void)
         const char *wanted;
     } files[] = {
         {BYTES("PK\x03\x04\x14\x00"), DAO_ERR_UNSUPPORTED, "a zip archive; unpack it"},
-        {BYTES("SQLite format 3\x00\x10"), DAO_ERR_UNSUPPORTED, "an SQLite database"},
         {BYTES("\x08\x07\x12\x07pytorch"), DAO_ERR_UNSUPPORTED, "an ONNX model"},
         {BYTES("heap profile:   3:  12 ["), DAO_ERR_UNSUPPORTED, "a heap profile"},
         {BYTES("heap_v2/524288\n"), DAO_ERR_UNSUPPORTED, "a jemalloc heap profile"},

@@ -3,7 +3,7 @@
  */
 #include "tests/support/suite.h"
 #include "tools/read/events/read_events.h"
-#include "tools/read/foreign/pickle.h"
+#include "tools/read/foreign/values/pickle.h"
 
 #include <inttypes.h>
 #include <stdio.h>

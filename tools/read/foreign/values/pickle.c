@@ -7,7 +7,7 @@
 
    A memo numbers what was said, so that it can be said again by its number. Invariants: marks are places in
    the stack, in order; the memo has no holes. */
-#include "tools/read/foreign/pickle.h"
+#include "tools/read/foreign/values/pickle.h"
 
 #include "base/report/assert.h"
 #include "tools/read/bytes/text_source.h"

@@ -5,7 +5,7 @@
 
    Invariants: a text's number is its place in `texts`, and what text_ids has for it; the payloads of lists
    and dictionaries are below list_count and dict_count; a chain leads to cells made before. */
-#include "tools/read/foreign/value_store.h"
+#include "tools/read/foreign/values/value_store.h"
 
 #include "base/report/assert.h"
 #include "tools/read/text/grow.h"

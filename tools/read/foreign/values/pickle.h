@@ -5,7 +5,7 @@
 #ifndef DAO_TOOLS_PICKLE_H
 #define DAO_TOOLS_PICKLE_H
 
-#include "tools/read/foreign/value_store.h"
+#include "tools/read/foreign/values/value_store.h"
 
 /* Reads a whole file into an empty store, whose owner finishes it whatever the answer. DAO_ERR_PARSE with
    `FILE: byte N: what`; DAO_ERR_IO, DAO_ERR_LIMIT, DAO_ERR_NO_HOST_MEMORY. Cost: memory in proportion to the

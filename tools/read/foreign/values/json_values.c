@@ -3,7 +3,7 @@
 
    Invariant: open[0 .. depth) are those that the reader is inside of, the innermost last, each with the key
    that its next item belongs to. */
-#include "tools/read/foreign/json_values.h"
+#include "tools/read/foreign/values/json_values.h"
 
 #include "base/report/error.h"
 #include "tools/read/text/json_reader.h"
