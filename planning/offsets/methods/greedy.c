@@ -27,7 +27,7 @@
 #define FIRST_SPAN_COUNT 256u
 
 /* With a shelf, there are at most so many pieces, and one of so many pairs overlaps at least. */
-#define SHELF_PIECES_MAX DAO_PLAN_SHELF_TIME_MAX
+#define SHELF_PIECES_MAX ((uint32_t)1 << 18)
 #define SHELF_PAIRS      64u
 
 /* One of so many placed pieces, at least, overlaps an item that is placed by the shelf. */
@@ -505,7 +505,8 @@ dao_status_t dao_plan_greedy_create(dao_plan_instance_t *instance, const dao_pla
     }
     fill_first_pieces(greedy, work);
     bool is_complete =
-        !count_overlaps(greedy, work) || dao_plan_shelf_init(&greedy->shelf, memory, instance->piece_count);
+        !count_overlaps(greedy, work) ||
+        dao_plan_shelf_init(&greedy->shelf, memory, instance->piece_count, instance->time_count);
     if (!is_complete || (config->order == DAO_PLAN_ORDER_BREADTH && !order_by_breadth(greedy, work))) {
         dao_status_t status = no_memory(greedy);
         dao_plan_greedy_destroy(greedy);

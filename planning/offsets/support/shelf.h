@@ -6,7 +6,11 @@
    walk. Times lie apart from bytes and are short, so that a few instructions find the entries of a stretch
    that are alive.
 
-   What holds: entries ascend by low; each has begin < end and low < high. */
+   Entries lie in stretches, in the order of a list; a full stretch is split. Where times are too long for 16
+   bits, those have them rounded outwards, and who seems to be alive is looked at again.
+
+   What holds: entries ascend by low; each has begin < end and low < high; a stretch has an entry at least,
+   and zeros behind its last one. */
 #ifndef DAO_PLANNING_SHELF_H
 #define DAO_PLANNING_SHELF_H
 
@@ -15,20 +19,27 @@
 
 #include <stdbool.h>
 
-/* No time is later. */
-#define DAO_PLAN_SHELF_TIME_MAX ((uint32_t)INT16_MAX)
-
 /* Bytes [low, high) at the times [begin, end). */
 typedef struct dao_plan_shelf_entry {
     uint64_t low, high;
     uint32_t begin, end;
 } dao_plan_shelf_entry_t;
 
-/* Arrays of the entries, ascending by low; behind the last one there are zeros up to the end of a stretch. */
+#define DAO_PLAN_SHELF_STRETCH 64u /* entries that are looked at together: a bit each */
+
+typedef struct dao_plan_shelf_stretch {
+    dao_plan_shelf_entry_t entries[DAO_PLAN_SHELF_STRETCH];
+    int16_t begins[DAO_PLAN_SHELF_STRETCH]; /* signed: what vectors of 16 bits compare at once */
+    int16_t ends[DAO_PLAN_SHELF_STRETCH];
+    uint32_t count;
+} dao_plan_shelf_stretch_t;
+
 typedef struct dao_plan_shelf {
-    dao_plan_span_t *spans;
-    int16_t *begins, *ends; /* signed: what vectors of 16 bits compare at once */
-    uint32_t count, capacity;
+    dao_plan_shelf_stretch_t *stretches;
+    uint32_t *order; /* of the stretches, ascending by low */
+    uint32_t stretch_count, stretch_capacity;
+    uint32_t count, capacity; /* entries */
+    uint32_t time_shift;      /* bits that times of 16 bits lack */
 } dao_plan_shelf_t;
 
 /* Times at which something needs a place: [begin, end), and [second_begin, second_end), which may be
@@ -38,12 +49,14 @@ typedef struct dao_plan_shelf_life {
     uint32_t second_begin, second_end;
 } dao_plan_shelf_life_t;
 
-/* False without memory. */
-bool dao_plan_shelf_init(dao_plan_shelf_t *shelf, dao_plan_memory_t *memory, uint32_t capacity);
+/* For times up to `last_time`. False without memory. */
+bool dao_plan_shelf_init(dao_plan_shelf_t *shelf, dao_plan_memory_t *memory, uint32_t capacity,
+                         uint32_t last_time);
 void dao_plan_shelf_finish(dao_plan_shelf_t *shelf,
                            dao_plan_memory_t *memory); /* also one that is all zero */
 
-/* Puts something where there is room for it. At most `capacity` times. Cost: O(count), a move of memory. */
+/* Puts something where there is room for it. At most `capacity` times. Cost: O(log count), and that
+   of moving part of a stretch. */
 void dao_plan_shelf_put(dao_plan_shelf_t *shelf, const dao_plan_shelf_entry_t *entry);
 
 /* Finds bytes that are free during a life, at a multiple of the alignment, a power of two: the lowest ones,

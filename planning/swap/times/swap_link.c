@@ -34,14 +34,15 @@ void dao_swap_link_finish(dao_swap_link_t *link)
 }
 
 /* When a copy ends that begins at `begin_ns`, would take `length_ns` alone, and has a part of its speed while
-   the other direction is busy. */
+   the other direction is busy. Something behind `limit_ns` if that is later. */
 static uint64_t end_beside(const dao_swap_calendar_t *other, double part, uint64_t begin_ns,
-                           uint64_t length_ns)
+                           uint64_t length_ns, uint64_t limit_ns)
 {
     uint64_t time_ns = begin_ns;
     double left_ns = (double)length_ns; /* of what it takes alone; exact up to ROUNDING_NS */
-    for (size_t i = dao_swap_calendar_first(other, begin_ns); i < other->busy_count; i++) {
-        const dao_swap_interval_t *busy = &other->busy[i];
+    dao_swap_calendar_place_t place = dao_swap_calendar_first(other, begin_ns);
+    const dao_swap_interval_t *busy;
+    while ((busy = dao_swap_calendar_at(other, place)) != NULL && time_ns <= limit_ns) {
         uint64_t alone_ns = busy->begin_ns > time_ns ? busy->begin_ns - time_ns : 0;
         if ((double)alone_ns >= left_ns - ROUNDING_NS) {
             break;
@@ -55,6 +56,7 @@ static uint64_t end_beside(const dao_swap_calendar_t *other, double part, uint64
         DAO_ASSERT(busy->end_ns >= time_ns);
         left_ns -= moved_ns;
         time_ns = busy->end_ns;
+        place = dao_swap_calendar_next(other, place);
     }
     return time_ns + dao_ceil(left_ns - ROUNDING_NS);
 }
@@ -66,17 +68,20 @@ static uint64_t begin_beside(const dao_swap_calendar_t *other, double part, uint
     return part > 0 ? from_ns : dao_swap_calendar_find(other, from_ns, 1);
 }
 
+/* A copy takes no hole that is shorter than it would be alone. */
 static dao_swap_interval_t find_beside(const dao_swap_calendar_t *own, const dao_swap_calendar_t *other,
                                        double part, uint64_t from_ns, uint64_t length_ns)
 {
-    for (size_t i = dao_swap_calendar_first(own, from_ns);; i++) {
-        uint64_t hole_end_ns = i < own->busy_count ? own->busy[i].begin_ns : UINT64_MAX;
+    for (;;) {
+        from_ns = dao_swap_calendar_find(own, from_ns, length_ns);
+        const dao_swap_interval_t *next = dao_swap_calendar_at(own, dao_swap_calendar_first(own, from_ns));
+        uint64_t hole_end_ns = next != NULL ? next->begin_ns : UINT64_MAX;
         uint64_t begin_ns = begin_beside(other, part, from_ns);
-        uint64_t end_ns = end_beside(other, part, begin_ns, length_ns);
-        if (end_ns <= hole_end_ns) {
+        uint64_t end_ns = end_beside(other, part, begin_ns, length_ns, hole_end_ns);
+        if (next == NULL || end_ns <= hole_end_ns) {
             return (dao_swap_interval_t){begin_ns, end_ns};
         }
-        from_ns = own->busy[i].end_ns;
+        from_ns = next->end_ns;
     }
 }
 

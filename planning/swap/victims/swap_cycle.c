@@ -14,6 +14,7 @@
 
 #include "base/memory/host.h"
 #include "base/report/assert.h"
+#include "planning/swap/step/swap_levels.h"
 
 #include <string.h>
 
@@ -24,18 +25,8 @@ typedef struct part_period {
     uint32_t inactive;
 } part_period_t;
 
-/* Adds bytes to `count` kernels from `kernel` on, around the step's end. Unsigned wrap-around takes them
-   away. */
-static void add_bytes(uint64_t *kernel_bytes, uint32_t kernel_count, uint32_t kernel, uint32_t count,
-                      uint64_t size_bytes)
-{
-    for (uint32_t i = 0; i < count; i++) {
-        uint32_t k = kernel + i < kernel_count ? kernel + i : kernel + i - kernel_count;
-        kernel_bytes[k] += size_bytes;
-    }
-}
-
-/* The same for bytes that are summed up later: they change at the first kernel and behind the last one. */
+/* Adds bytes to `count` kernels from `kernel` on, around the step's end, that are summed up later: they
+   change at the first kernel and behind the last one. Unsigned wrap-around takes them away. */
 static void change_bytes(uint64_t *changes, uint32_t kernel_count, uint32_t kernel, uint32_t count,
                          uint64_t size_bytes)
 {
@@ -306,36 +297,39 @@ static dao_status_t relieve(const dao_swap_parts_t *parts, uint64_t capacity_byt
 
 /* Keeps a part on the device through an inactive period if there is room for it in every kernel. */
 static void keep(const dao_swap_parts_t *parts, uint64_t capacity_bytes, const part_period_t *place,
-                 dao_swap_decision_t *decisions, uint64_t *kernel_bytes)
+                 dao_swap_decision_t *decisions, dao_swap_levels_t *levels)
 {
-    const dao_swap_step_t *step = parts->step;
-    const dao_swap_access_t *one = &step->accesses[place->access];
+    const dao_swap_access_t *one = &parts->step->accesses[place->access];
     uint64_t size = dao_swap_part_size(parts, place->part);
-    uint32_t length = away_length(one, &decisions[place->inactive]);
-    for (uint32_t i = length; i > 0; i--) { /* from the end, where it is most likely full */
-        if (kernel_bytes[after(step, one->kernel, i)] + size > capacity_bytes) {
-            return;
-        }
-    }
+    uint32_t length = away_length(one, &decisions[place->inactive]),
+             first = after(parts->step, one->kernel, 1);
     DAO_ASSERT(decisions[place->inactive].is_away);
-    add_bytes(kernel_bytes, step->kernel_count, after(step, one->kernel, 1), length, size);
-    decisions[place->inactive] = (dao_swap_decision_t){0};
+    if (dao_swap_levels_most(levels, first, length) + size <= capacity_bytes || length == 0) {
+        dao_swap_levels_add(levels, first, length, (int64_t)size);
+        decisions[place->inactive] = (dao_swap_decision_t){0};
+    }
 }
 
 /* Keeps all parts that need not leave. */
-static void keep_all(const dao_swap_parts_t *parts, uint64_t capacity_bytes, dao_swap_decision_t *decisions,
-                     uint64_t *kernel_bytes)
+static dao_status_t keep_all(const dao_swap_parts_t *parts, uint64_t capacity_bytes,
+                             const uint64_t *kernel_bytes, dao_swap_decision_t *decisions)
 {
     const dao_swap_step_t *step = parts->step;
+    dao_swap_levels_t levels;
+    if (!dao_swap_levels_init(&levels, kernel_bytes, step->kernel_count)) {
+        return dao_swap_step_give_up(step);
+    }
     for (uint32_t i = 0; i < step->access_count && !dao_swap_is_cancelled(step->cancel); i++) {
         uint32_t tensor = step->accesses[i].tensor;
         for (uint32_t part = parts->first[tensor]; part < parts->first[tensor + 1]; part++) {
             const part_period_t place = {i, part, parts->first_inactive[i] + part - parts->first[tensor]};
             if (decisions[place.inactive].is_away) {
-                keep(parts, capacity_bytes, &place, decisions, kernel_bytes);
+                keep(parts, capacity_bytes, &place, decisions, &levels);
             }
         }
     }
+    dao_swap_levels_finish(&levels);
+    return DAO_OK;
 }
 
 dao_status_t dao_swap_cycle(const dao_swap_parts_t *parts, uint64_t capacity_bytes, bool keeps_most,
@@ -348,13 +342,13 @@ dao_status_t dao_swap_cycle(const dao_swap_parts_t *parts, uint64_t capacity_byt
     }
     sum_residents(parts, decisions, kernel_bytes);
     dao_status_t status = relieve(parts, capacity_bytes, kernel_bytes, decisions);
+    if (status == DAO_OK && keeps_most) {
+        sum_residents(parts, decisions, kernel_bytes);
+        status = keep_all(parts, capacity_bytes, kernel_bytes, decisions);
+    }
     if (status != DAO_OK) {
         dao_host_free(kernel_bytes);
         return status;
-    }
-    sum_residents(parts, decisions, kernel_bytes);
-    if (keeps_most) {
-        keep_all(parts, capacity_bytes, decisions, kernel_bytes);
     }
     DAO_ASSERT_HEAVY(dao_swap_cycle_is_valid(parts, capacity_bytes, decisions, kernel_bytes) ||
                      dao_swap_is_cancelled(step->cancel)); /* which it may be while it is checked */

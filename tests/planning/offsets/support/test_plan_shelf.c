@@ -7,7 +7,7 @@
 #define BYTES 256u
 #define TIMES 16u
 
-#define ITEM_COUNT  100 /* of a round: more than a shelf looks at together */
+#define ITEM_COUNT  100 /* of a round: more than a stretch of a shelf has */
 #define ROUND_COUNT 60
 
 /* The owner of each byte at each time. */
@@ -79,7 +79,9 @@ static void it_finds_what_the_model_finds(void)
         dao_plan_memory_t memory = {0};
         dao_plan_shelf_t shelf;
         memory_model_t model = {0};
-        CU_ASSERT_FATAL(dao_plan_shelf_init(&shelf, &memory, 2 * ITEM_COUNT));
+        uint32_t last_time = round % 2 == 0 ? TIMES : 3 * (uint32_t)INT16_MAX; /* some are rounded */
+        CU_ASSERT_FATAL(dao_plan_shelf_init(&shelf, &memory, 2 * ITEM_COUNT, last_time));
+        CU_ASSERT_EQUAL(shelf.time_shift > 0, last_time > INT16_MAX);
         for (int i = 0; i < ITEM_COUNT; i++) {
             uint32_t begin = (uint32_t)(dao_random_next(&random) % (TIMES - 1));
             uint32_t end = begin + 1 + (uint32_t)(dao_random_next(&random) % (TIMES - begin - 1));
@@ -110,7 +112,7 @@ static void without_memory_there_is_none(void)
         dao_plan_memory_t memory = {0};
         dao_plan_shelf_t shelf;
         dao_fault_arm(DAO_FAULT_HOST_MEMORY, skip, true);
-        is_made = dao_plan_shelf_init(&shelf, &memory, 4);
+        is_made = dao_plan_shelf_init(&shelf, &memory, 4, TIMES);
         CU_ASSERT_EQUAL(is_made, dao_fault_disarm() == 0);
         dao_plan_shelf_finish(&shelf, &memory);
         CU_ASSERT_EQUAL(memory.used_bytes, 0);
