@@ -10,7 +10,7 @@
        check.c        compares the two
 
    usage: train [--layers N] [--width N] [--heads N] [--batch N] [--time N] [--steps N] [--percents N,N,...]
-                [--policy NAME] [--capacity MIB] */
+                [--policy NAME] [--capacity MIB] [--write FILE] */
 #include "check.h"
 #include "model.h"
 #include "story.h"
@@ -37,6 +37,7 @@ typedef struct options {
     size_t percent_count;
     size_t capacity_mib; /* of the run without a limit; 0: what the device has, but for a headroom */
     dao_policy_t policy;
+    const char *step_path; /* of a file of the step, for the command dao; NULL: none is written */
     const operators_t *operators;
 } options_t;
 
@@ -119,6 +120,10 @@ static bool read_option(const char *name, const char *value, options_t *options)
     if (strcmp(name, "--percents") == 0) {
         return read_percents(value, options);
     }
+    if (strcmp(name, "--write") == 0) {
+        options->step_path = value;
+        return true;
+    }
     if (strcmp(name, "--policy") == 0) {
         return read_policy(value, &options->policy);
     }
@@ -192,8 +197,9 @@ static dao_status_t train(dao_executor_t *executor, const options_t *options, re
     return status;
 }
 
-/* Trains a new model in an executor of its own. Capacity 0 is the device's whole memory. */
-static bool run(const options_t *options, size_t capacity_bytes, result_t *result)
+/* Trains a new model in an executor of its own. Capacity 0 is the device's whole memory. step_path: NULL, or
+   of a file that the last step is written to. */
+static bool run(const options_t *options, size_t capacity_bytes, const char *step_path, result_t *result)
 {
     result->losses = calloc(options->step_count, sizeof(*result->losses));
     if (result->losses == NULL) {
@@ -208,6 +214,12 @@ static bool run(const options_t *options, size_t capacity_bytes, result_t *resul
         return false;
     }
     status = train(executor, options, result);
+    if (status == DAO_OK && step_path != NULL) {
+        status = dao_step_write(executor, step_path);
+        if (status != DAO_OK) {
+            print_error(status);
+        }
+    }
     return dao_executor_destroy(executor) == DAO_OK && status == DAO_OK;
 }
 
@@ -263,7 +275,7 @@ static bool compare(const options_t *options, const result_t *unlimited)
     for (size_t i = 0; i < options->percent_count; i++) {
         result_t result = {NULL};
         size_t capacity_bytes = (size_t)unlimited->stats.peak_device_used_bytes * options->percents[i] / 100;
-        bool has_run = run(options, capacity_bytes, &result);
+        bool has_run = run(options, capacity_bytes, NULL, &result);
         bool identical = has_run && is_identical(options, unlimited, &result);
         if (has_run) {
             char name[16];
@@ -313,7 +325,7 @@ int main(int count, char **arguments)
     if (!read_options(count, arguments, &options) || (options.operators = operators_find()) == NULL) {
         return 1;
     }
-    if (run(&options, options.capacity_mib << 20, &unlimited)) {
+    if (run(&options, options.capacity_mib << 20, options.step_path, &unlimited)) {
         print_curve(&options, &unlimited);
         is_right = compare(&options, &unlimited);
         if (unlimited.losses[options.step_count - 1] >= unlimited.losses[0]) {

@@ -372,6 +372,23 @@ DAO_API DAO_NODISCARD dao_status_t dao_executor_step_begin(dao_executor_t *execu
 DAO_API DAO_NODISCARD dao_status_t dao_executor_step_end(dao_executor_t *executor);
 
 /**
+ * Writes the step that ended last as a file that all commands of `dao` read (docs/formats.md): its kernels
+ * and tensors with their names, accesses and sizes, what lives on, what may run again, and the times. Times
+ * are those that were measured, which is so once the step has come for the second time; before, the program's
+ * dao_kernel_t::cost_ns. An operand of some bytes (dao_kernel_t::spans) stands as the whole tensor.
+ *
+ * @param executor  Borrowed.
+ * @param path      Of a file that is made, or made anew.
+ * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_NOT_READY if no step has ended yet, or the last one failed;
+ *         DAO_ERR_UNSUPPORTED for an executor that learns no steps; DAO_ERR_IO: a file that was made is
+ *         left empty; DAO_ERR_NO_HOST_MEMORY; DAO_ERR_STOPPED; DAO_ERR_REENTRANT from the executor's own
+ * thread.
+ *
+ * Threads: any. Waits: for the queue and the device. Cost: O(kernels and operands of the step).
+ */
+DAO_API DAO_NODISCARD dao_status_t dao_step_write(dao_executor_t *executor, const char *path);
+
+/**
  * The fields of dao_executor_stats_t. Stalls, bound and loss are of the steps that were measured, see
  * dao_executor_step_begin().
  */

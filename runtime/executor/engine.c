@@ -387,6 +387,21 @@ static void run_sync(dao_engine_t *engine, dao_item_t *item)
     DAO_ASSERT_HEAVY(engine->is_lost || dao_engine_is_valid(engine));
 }
 
+/* What was measured of the step is waited for. */
+static void run_step_write(dao_engine_t *engine, const dao_item_t *item)
+{
+    dao_status_t status = dao_timeline_wait_all(&engine->timeline);
+    dao_engine_lose_unless_ok(engine, status);
+    look(engine);
+    status = engine->learner != NULL
+                 ? dao_step_learner_write(engine->learner, item->request->path)
+                 : dao_error(DAO_ERR_UNSUPPORTED, "this executor learns no steps: it was created without "
+                                                  "plans, on demand, or with a policy of the program's");
+    if (status != DAO_OK) {
+        dao_error_save(&item->request->error, status);
+    }
+}
+
 dao_item_t *dao_engine_run(dao_engine_t *engine)
 {
     dao_item_t *item = engine->first_item;
@@ -428,6 +443,9 @@ dao_item_t *dao_engine_run(dao_engine_t *engine)
         return item;
     case DAO_ITEM_SYNC:
         run_sync(engine, item);
+        return item;
+    case DAO_ITEM_STEP_WRITE:
+        run_step_write(engine, item);
         return item;
     case DAO_ITEM_RELEASE:
         break;

@@ -518,6 +518,20 @@ dao_status_t dao_executor_sync(dao_executor_t *executor)
     return dao_runtime_told(executor->runtime, dao_executor_ask(executor, &item, &request));
 }
 
+dao_status_t dao_step_write(dao_executor_t *executor, const char *path)
+{
+    if (executor == NULL || path == NULL || *path == '\0') {
+        return dao_error(DAO_ERR_INVALID, "the executor or the path is NULL, or the path is empty");
+    }
+    dao_status_t status = dao_executor_check_thread(executor);
+    if (status != DAO_OK) {
+        return status;
+    }
+    dao_item_t item = {.kind = DAO_ITEM_STEP_WRITE};
+    dao_request_t request = {.path = path};
+    return dao_executor_ask(executor, &item, &request);
+}
+
 dao_status_t dao_executor_stats_get(dao_executor_t *executor, dao_executor_stats_t *out_stats)
 {
     if (executor == NULL || out_stats == NULL) {

@@ -5,7 +5,7 @@
 
 #include "base/memory/host.h"
 #include "base/report/error.h"
-#include "tools/read/step/read_dao_step.h"
+#include "base/report/step_form.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -24,35 +24,11 @@ typedef struct step_writer {
 
 /* ---- words ---- */
 
-/* Writes a text as one word: blanks and control characters as %XX. */
-static void put_word(FILE *file, const char *text)
-{
-    for (const char *at = text; *at != '\0'; at++) {
-        unsigned char byte = (unsigned char)*at;
-        if (byte <= ' ' || byte == '%' || byte == 0x7f) {
-            (void)fprintf(file, "%%%02X", byte);
-        } else {
-            (void)fputc(byte, file);
-        }
-    }
-}
-
 static void put_value(const step_writer_t *writer, const char *key, size_t offset)
 {
     if (offset != DAO_TRACE_NO_NAME && *dao_trace_name(writer->trace, offset) != '\0') {
         (void)fprintf(writer->file, " %s=", key);
-        put_word(writer->file, dao_trace_name(writer->trace, offset));
-    }
-}
-
-/* Writes a time in microseconds, without zeros at its end. */
-static void put_us(FILE *file, uint64_t ns)
-{
-    unsigned rest = (unsigned)(ns % 1000);
-    (void)fprintf(file, "%" PRIu64, ns / 1000);
-    if (rest != 0) {
-        int places = rest % 100 == 0 ? 1 : rest % 10 == 0 ? 2 : 3;
-        (void)fprintf(file, ".%0*u", places, places == 1 ? rest / 100 : places == 2 ? rest / 10 : rest);
+        dao_step_form_put_word(writer->file, dao_trace_name(writer->trace, offset));
     }
 }
 
@@ -63,7 +39,7 @@ static void put_tensor(const step_writer_t *writer, uint32_t tensor)
     const dao_step_trace_t *trace = writer->trace;
     const dao_trace_tensor_t *about = &trace->tensors[tensor];
     (void)fputs("tensor ", writer->file);
-    put_word(writer->file, dao_trace_tensor_id(trace, tensor));
+    dao_step_form_put_word(writer->file, dao_trace_tensor_id(trace, tensor));
     (void)fprintf(writer->file, " %" PRIu64, about->size_bytes);
     put_value(writer, "tag", about->tag_offset);
     put_value(writer, "name", about->name_offset);
@@ -71,9 +47,9 @@ static void put_tensor(const step_writer_t *writer, uint32_t tensor)
     for (uint32_t i = writer->first_alias[tensor]; i != DAO_TRACE_NONE; i = writer->next_alias[i]) {
         const dao_trace_alias_t *alias = &trace->aliases[i];
         (void)fputs("tensor ", writer->file);
-        put_word(writer->file, dao_trace_name(trace, alias->id_offset));
+        dao_step_form_put_word(writer->file, dao_trace_name(trace, alias->id_offset));
         (void)fprintf(writer->file, " %" PRIu64 " of=", alias->size_bytes);
-        put_word(writer->file, dao_trace_tensor_id(trace, tensor));
+        dao_step_form_put_word(writer->file, dao_trace_tensor_id(trace, tensor));
         if (alias->offset_bytes > 0) {
             (void)fprintf(writer->file, " at=%" PRIu64, alias->offset_bytes);
         }
@@ -107,7 +83,7 @@ static void put_tensors_of(step_writer_t *writer, const dao_trace_operator_t *op
 static void put_operand(const step_writer_t *writer, char sign, const char *id)
 {
     (void)fprintf(writer->file, " %c", sign);
-    put_word(writer->file, id);
+    dao_step_form_put_word(writer->file, id);
 }
 
 static char sign_of(const dao_step_trace_t *trace, const dao_trace_operand_t *operand, uint32_t index)
@@ -179,12 +155,12 @@ static void put_operator(step_writer_t *writer, uint32_t index)
     const char *name = dao_trace_operator_name(trace, index);
     put_tensors_of(writer, op);
     (void)fputs(index == trace->first_backward ? "backward\nop " : "op ", writer->file);
-    put_word(writer->file, *name != '\0' ? name : "?");
+    dao_step_form_put_word(writer->file, *name != '\0' ? name : "?");
     (void)fputc(' ', writer->file);
-    put_us(writer->file, op->cost_ns);
+    dao_step_form_put_us(writer->file, op->cost_ns);
     if (op->begin_ns != DAO_TRACE_NO_TIME) {
         (void)fputs(" at=", writer->file);
-        put_us(writer->file, op->begin_ns);
+        dao_step_form_put_us(writer->file, op->begin_ns);
     }
     if (op->stream != 0) {
         (void)fprintf(writer->file, " stream=%" PRIu32, op->stream);

@@ -23,6 +23,7 @@
 #include "base/numbers/math.h"
 #include "base/report/assert.h"
 #include "base/report/error.h"
+#include "runtime/executor/learned/step_file.h"
 #include "runtime/executor/records/tensor.h"
 #include "runtime/executor/state/failure.h"
 #include "runtime/executor/state/victims.h"
@@ -76,6 +77,7 @@ static void destroy_known(dao_known_step_t *known)
     dao_compiled_plan_destroy(known->new_plan);
     dao_compiled_plan_destroy(known->former);
     dao_step_log_finish(&known->log);
+    dao_host_free(known->kernel_ns);
     dao_host_free(known);
 }
 
@@ -171,8 +173,10 @@ static void forget_forecasts(dao_step_learner_t *learner)
     engine->last_forecast = 0;
 }
 
-static void deviate(dao_step_learner_t *learner)
+/* The first `kernel_count` kernels of the step under way were still those of the known one. */
+static void deviate(dao_step_learner_t *learner, uint32_t kernel_count)
 {
+    dao_step_log_take_names(&learner->log, &learner->now->log, kernel_count);
     leave(learner);
     forget_forecasts(learner);
     learner->now = NULL;
@@ -386,6 +390,19 @@ static void note_links(dao_step_learner_t *learner)
     }
 }
 
+/* For those who ask for the step's file; without memory the former times stay. */
+static void note_kernels(const dao_step_learner_t *learner, dao_known_step_t *known)
+{
+    const dao_profiler_t *profiler = &learner->engine->profiler;
+    DAO_ASSERT(profiler->kernel_count == known->log.kernel_count && profiler->kernel_count > 0);
+    if (known->kernel_ns == NULL) {
+        known->kernel_ns = dao_host_calloc(profiler->kernel_count, sizeof(*known->kernel_ns));
+    }
+    if (known->kernel_ns != NULL) {
+        memcpy(known->kernel_ns, profiler->kernel_ns, profiler->kernel_count * sizeof(*known->kernel_ns));
+    }
+}
+
 static void count_step(dao_step_learner_t *learner, const dao_known_step_t *known)
 {
     const dao_profiler_t *profiler = &learner->engine->profiler;
@@ -537,6 +554,7 @@ static void use_measurement(dao_step_learner_t *learner)
         return;
     }
     note_links(learner);
+    note_kernels(learner, known);
     count_step(learner, known);
     const dao_compiled_plan_t *plan = learner->measured_plan;
     if (plan == NULL && learner->measuring_plan == NULL) {
@@ -613,8 +631,11 @@ void dao_step_learner_kernel(dao_step_learner_t *learner, const dao_item_t *item
         return;
     }
     if (learner->now != NULL && !dao_step_log_is_kernel_same(&learner->log, &learner->now->log, index)) {
-        deviate(learner);
+        deviate(learner, index);
         learner->now = find_alike(learner, false);
+    }
+    if (learner->now == NULL) {
+        dao_step_log_name(&learner->log, item);
     }
     if (index == 0 && learner->now != NULL) {
         follow(learner, learner->now);
@@ -723,7 +744,7 @@ static dao_known_step_t *recognize(dao_step_learner_t *learner)
 {
     dao_known_step_t *known = learner->now;
     if (known != NULL && known->log.kernel_count != learner->log.kernel_count) {
-        deviate(learner); /* it ends early */
+        deviate(learner, learner->log.kernel_count); /* it ends early */
         known = NULL;
     }
     known = known != NULL ? known : find_alike(learner, true);
@@ -795,6 +816,17 @@ void dao_step_learner_boundary(dao_step_learner_t *learner)
         plan_at_once(learner);
     }
     DAO_ASSERT_HEAVY(dao_step_learner_is_valid(learner));
+}
+
+dao_status_t dao_step_learner_write(const dao_step_learner_t *learner, const char *path)
+{
+    const dao_known_step_t *known = learner->before;
+    if (known == NULL) {
+        return dao_error(DAO_ERR_NOT_READY,
+                         "no step has ended, or the last one failed: call dao_executor_step_begin() before "
+                         "a step and dao_executor_step_end() behind it");
+    }
+    return dao_step_file_write(&known->log, known->kernel_ns, path);
 }
 
 uint64_t dao_step_learner_paged_count(const dao_step_learner_t *learner)

@@ -45,6 +45,7 @@ typedef struct dao_step_time {
 /* A step that was seen. */
 typedef struct dao_known_step {
     dao_step_log_t log;
+    uint64_t *kernel_ns; /* as measured last; NULL: not yet */
     uint64_t seen_count;
     uint64_t seen_at;              /* number of the step in which it came last */
     struct dao_known_step *after;  /* the step that came behind it the last time; NULL: none did */
@@ -105,6 +106,10 @@ void dao_step_learner_look(dao_step_learner_t *learner);
 
 /* A kernel was launched: when its tensors are used next, as far as the step goes on as the time before. */
 void dao_step_learner_forecast(dao_step_learner_t *learner, const dao_item_t *item);
+
+/* Writes the step that ended last to a file, with what was measured of it. DAO_ERR_NOT_READY: there is none;
+   what writing answers. */
+DAO_NODISCARD dao_status_t dao_step_learner_write(const dao_step_learner_t *learner, const char *path);
 
 /* The steps that it refers to are known ones, and the plan that is followed is one of theirs. */
 bool dao_step_learner_is_valid(const dao_step_learner_t *learner);

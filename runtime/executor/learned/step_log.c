@@ -31,6 +31,7 @@ void dao_step_log_finish(dao_step_log_t *log)
     dao_host_free(log->uses);
     dao_host_free(log->roles);
     dao_host_free(log->readers);
+    dao_host_free(log->texts);
     *log = (dao_step_log_t){.epoch = log->epoch};
 }
 
@@ -87,6 +88,7 @@ void dao_step_log_add(dao_step_log_t *log, const dao_item_t *item)
                                                                 .workspace_bytes = item->workspace_bytes,
                                                                 .first_use = log->use_count,
                                                                 .use_count = item->use_count,
+                                                                .cost_ns = item->cost_ns,
                                                                 .is_repeatable = item->is_repeatable};
     for (uint32_t i = 0; i < item->use_count; i++) {
         uint32_t role = role_of(log, &item->uses[i]);
@@ -94,6 +96,61 @@ void dao_step_log_add(dao_step_log_t *log, const dao_item_t *item)
         log->uses[log->use_count++] = (dao_step_log_use_t){.role = role, .kind = item->uses[i].kind};
     }
 }
+
+/* ---- names ---- */
+
+/* Keeps a text. Returns where; 0 without memory, and for more texts than numbers reach. */
+static uint32_t keep_text(dao_step_log_t *log, const char *text)
+{
+    size_t length = strlen(text) + 1;
+    size_t begin = log->text_bytes == 0 ? 1 : log->text_bytes;
+    if (length > UINT32_MAX / 2 || begin + length > UINT32_MAX / 2) {
+        return 0;
+    }
+    char *texts = grow(log->texts, log->text_bytes, (uint32_t)(begin - log->text_bytes + length), 1,
+                       &log->text_capacity);
+    if (texts == NULL) {
+        return 0;
+    }
+    log->texts = texts;
+    texts[0] = '\0';
+    memcpy(texts + begin, text, length);
+    log->text_bytes = (uint32_t)(begin + length);
+    return (uint32_t)begin;
+}
+
+const char *dao_step_log_text(const dao_step_log_t *log, uint32_t name)
+{
+    DAO_ASSERT(name == 0 || name < log->text_bytes);
+    return name != 0 ? log->texts + name : "";
+}
+
+void dao_step_log_name(dao_step_log_t *log, const dao_item_t *item)
+{
+    DAO_ASSERT(log->kernel_count > 0);
+    log->kernels[log->kernel_count - 1].name = keep_text(log, item->name);
+    for (uint32_t i = 0; i < item->use_count; i++) {
+        dao_step_log_role_t *role = &log->roles[item->uses[i].tensor->log_role];
+        role->name = role->name != 0 ? role->name : keep_text(log, item->uses[i].tensor->name);
+    }
+}
+
+void dao_step_log_take_names(dao_step_log_t *log, const dao_step_log_t *other, uint32_t kernel_count)
+{
+    DAO_ASSERT(kernel_count <= log->kernel_count && kernel_count <= other->kernel_count);
+    for (uint32_t k = 0; k < kernel_count; k++) {
+        dao_step_log_kernel_t *kernel = &log->kernels[k];
+        kernel->name = kernel->name != 0 ? kernel->name
+                                         : keep_text(log, dao_step_log_text(other, other->kernels[k].name));
+        for (uint32_t i = kernel->first_use; i < kernel->first_use + kernel->use_count; i++) {
+            dao_step_log_role_t *role = &log->roles[log->uses[i].role];
+            const char *name = dao_step_log_text(other, other->roles[log->uses[i].role].name);
+            role->name = role->name != 0 ? role->name : keep_text(log, name);
+        }
+    }
+}
+
+/* ---- distances ---- */
 
 /* From the end to the begin, and once more around for contents that live on. `nexts` has the kernel of every
    role's next use, counted on into the next step. */
@@ -208,6 +265,7 @@ void dao_step_log_restart(dao_step_log_t *log)
     log->kernel_count = 0;
     log->use_count = 0;
     log->role_count = 0;
+    log->text_bytes = 0;
 }
 
 /* Unless it begins anew in both, a role has the content, and so the tensor, of the step before. */

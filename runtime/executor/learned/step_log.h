@@ -14,6 +14,8 @@ typedef struct dao_step_log_kernel {
     uint64_t workspace_bytes;
     uint32_t first_use; /* in the step's uses */
     uint32_t use_count;
+    uint32_t name;      /* in the log's texts; 0: not kept */
+    uint64_t cost_ns;   /* as the program says; 0: not known */
     bool is_repeatable; /* as the program says; part of the signature */
 } dao_step_log_kernel_t;
 
@@ -26,6 +28,7 @@ typedef struct dao_step_log_use {
 typedef struct dao_step_log_role {
     uint64_t tensor_id; /* of the tensor that had it in the step that was learnt */
     uint64_t size_bytes;
+    uint32_t name;      /* of that tensor, in the log's texts; 0: not kept */
     bool is_persistent; /* its content lives on after the step */
     bool begins_anew;   /* its first use writes it, or the program did before: any tensor may have the role */
 } dao_step_log_role_t;
@@ -42,6 +45,8 @@ typedef struct dao_step_log {
     uint32_t role_count, role_capacity;
     uint32_t *readers; /* once closed: roles that do not begin anew, in order of their tensors' numbers */
     uint32_t reader_count;
+    char *texts; /* names, each closed by a zero; the first byte is one */
+    uint32_t text_bytes, text_capacity;
 } dao_step_log_t;
 
 #define DAO_STEP_LOG_NO_ROLE UINT32_MAX
@@ -51,6 +56,16 @@ void dao_step_log_finish(dao_step_log_t *log);
 
 /* Adds a kernel, and gives its tensors roles. Without memory the log is broken. */
 void dao_step_log_add(dao_step_log_t *log, const dao_item_t *item);
+
+/* Keeps the names of the latest kernel, which the item has, and of its tensors. For a step that is not known:
+   of one that is, its log has them. Without memory there are none. */
+void dao_step_log_name(dao_step_log_t *log, const dao_item_t *item);
+
+/* Keeps the names that another log has of its first kernels, which are the same. */
+void dao_step_log_take_names(dao_step_log_t *log, const dao_step_log_t *other, uint32_t kernel_count);
+
+/* Returns a name; "" for 0. */
+const char *dao_step_log_text(const dao_step_log_t *log, uint32_t name);
 
 /* Closes the log of a step that has ended: finds distances and readers. False without memory. */
 DAO_NODISCARD bool dao_step_log_close(dao_step_log_t *log);

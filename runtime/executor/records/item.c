@@ -306,8 +306,8 @@ dao_status_t dao_item_copy(const dao_item_t *item, dao_counted_t *list, dao_item
 
 void dao_item_destroy(dao_item_t *item)
 {
-    DAO_ASSERT(item->kind != DAO_ITEM_RELEASE); /* it lies in its tensor */
-    DAO_ASSERT(item->kind != DAO_ITEM_SYNC);    /* it lies on a stack */
+    DAO_ASSERT(item->kind != DAO_ITEM_RELEASE);                                   /* it lies in its tensor */
+    DAO_ASSERT(item->kind != DAO_ITEM_SYNC && item->kind != DAO_ITEM_STEP_WRITE); /* they lie on stacks */
     if (item->drop != NULL) {
         item->drop(item->user);
     }

@@ -6,6 +6,7 @@
 #include "tools/read/step/read_dao_step.h"
 
 #include "base/report/printable.h"
+#include "base/report/step_form.h"
 #include "tools/read/text/grow.h"
 #include "tools/read/text/word_reader.h"
 
