@@ -12,17 +12,17 @@
 
    A table is the owner's: it has the memory, the count, the limit on the load, and the lock. What differs
    between tables is a kind, a `static const` of this struct. All functions are inlined, so a kind folds into
-   constants and a table takes the instructions of one that is written for its entries. They include nothing
-   of the library: the plug-in over malloc() uses them, too. */
+   constants and a table takes the instructions of one that is written for its entries. They need
+   nothing of the library to be linked: the plug-in over malloc() uses them, too. */
 #ifndef DAO_BASE_PROBE_TABLE_H
 #define DAO_BASE_PROBE_TABLE_H
+
+#include "base/numbers/path.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
-
-#define DAO_PROBE_INLINE static inline __attribute__((always_inline))
 
 typedef struct dao_probe_kind {
     size_t entry_bytes;
@@ -35,30 +35,30 @@ typedef struct dao_probe_kind {
 
 /* The hash of addresses that are multiples of 64: the bits above those times 2^64 over the golden ratio, of
    which the upper half is mixed best. */
-DAO_PROBE_INLINE uint64_t dao_probe_hash_address(uint64_t address)
+static DAO_ON_THE_PATH uint64_t dao_probe_hash_address(uint64_t address)
 {
     return (address / 64 * UINT64_C(0x9e3779b97f4a7c15)) >> 32;
 }
 
 /* Returns true if `count` entries are at most three quarters of a table: probes stay short. */
-DAO_PROBE_INLINE bool dao_probe_has_room(size_t capacity, size_t count)
+static DAO_ON_THE_PATH bool dao_probe_has_room(size_t capacity, size_t count)
 {
     return count * 4 <= capacity * 3;
 }
 
-DAO_PROBE_INLINE void *dao_probe_at(const dao_probe_kind_t *kind, void *entries, size_t index)
+static DAO_ON_THE_PATH void *dao_probe_at(const dao_probe_kind_t *kind, void *entries, size_t index)
 {
     return (char *)entries + index * kind->entry_bytes;
 }
 
-DAO_PROBE_INLINE size_t dao_probe_home(const dao_probe_kind_t *kind, size_t capacity, uint64_t key)
+static DAO_ON_THE_PATH size_t dao_probe_home(const dao_probe_kind_t *kind, size_t capacity, uint64_t key)
 {
     return (size_t)kind->hash_of(key) & (capacity - 1);
 }
 
 /* Returns the entry of a key, or the empty one where it would go. */
-DAO_PROBE_INLINE void *dao_probe_find(const dao_probe_kind_t *kind, void *entries, size_t capacity,
-                                      uint64_t key)
+static DAO_ON_THE_PATH void *dao_probe_find(const dao_probe_kind_t *kind, void *entries, size_t capacity,
+                                            uint64_t key)
 {
     size_t i = dao_probe_home(kind, capacity, key);
     void *entry = dao_probe_at(kind, entries, i);
@@ -70,8 +70,8 @@ DAO_PROBE_INLINE void *dao_probe_find(const dao_probe_kind_t *kind, void *entrie
 }
 
 /* Returns the first empty entry from a key's home on. */
-DAO_PROBE_INLINE void *dao_probe_empty(const dao_probe_kind_t *kind, void *entries, size_t capacity,
-                                       uint64_t key)
+static DAO_ON_THE_PATH void *dao_probe_empty(const dao_probe_kind_t *kind, void *entries, size_t capacity,
+                                             uint64_t key)
 {
     size_t i = dao_probe_home(kind, capacity, key);
     while (!kind->is_empty(dao_probe_at(kind, entries, i))) {
@@ -81,8 +81,8 @@ DAO_PROBE_INLINE void *dao_probe_empty(const dao_probe_kind_t *kind, void *entri
 }
 
 /* Enters all entries of a table into a larger one, all zero. */
-DAO_PROBE_INLINE void dao_probe_copy_all(const dao_probe_kind_t *kind, void *entries, size_t capacity,
-                                         void *to_entries, size_t to_capacity)
+static DAO_ON_THE_PATH void dao_probe_copy_all(const dao_probe_kind_t *kind, void *entries, size_t capacity,
+                                               void *to_entries, size_t to_capacity)
 {
     for (size_t i = 0; i < capacity; i++) {
         const void *entry = dao_probe_at(kind, entries, i);
@@ -95,8 +95,8 @@ DAO_PROBE_INLINE void dao_probe_copy_all(const dao_probe_kind_t *kind, void *ent
 
 /* Takes an entry out: each later one moves back into the hole, unless its home lies behind the hole. `owner`
    is for kind->may_move. */
-DAO_PROBE_INLINE void dao_probe_erase(const dao_probe_kind_t *kind, void *entries, size_t capacity,
-                                      void *entry, const void *owner)
+static DAO_ON_THE_PATH void dao_probe_erase(const dao_probe_kind_t *kind, void *entries, size_t capacity,
+                                            void *entry, const void *owner)
 {
     size_t mask = capacity - 1;
     size_t hole = (size_t)((char *)entry - (char *)entries) / kind->entry_bytes;
@@ -113,8 +113,8 @@ DAO_PROBE_INLINE void dao_probe_erase(const dao_probe_kind_t *kind, void *entrie
 }
 
 /* Checks what the head of this file says of a table; NULL and 0 stand for one before its first entry. */
-DAO_PROBE_INLINE bool dao_probe_is_valid(const dao_probe_kind_t *kind, void *entries, size_t capacity,
-                                         size_t count)
+static DAO_ON_THE_PATH bool dao_probe_is_valid(const dao_probe_kind_t *kind, void *entries, size_t capacity,
+                                               size_t count)
 {
     size_t seen_count = 0;
     bool is_valid = (capacity & (capacity - 1)) == 0 && (capacity > 0 ? count < capacity : count == 0);

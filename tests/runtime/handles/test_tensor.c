@@ -10,6 +10,8 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #define ELEMENTS_MAX 4096
 #define ROUNDS       400
@@ -521,6 +523,77 @@ static void bad_arguments_are_named(void)
     CU_ASSERT_PTR_NULL(view);
 }
 
+static void what_is_asked_of_no_tensor_has_an_answer(void)
+{
+    CU_ASSERT_PTR_NULL(dao_tensor_memory(NULL));
+    CU_ASSERT_EQUAL(dao_tensor_offset(NULL), 0);
+    CU_ASSERT_EQUAL(dao_tensor_type(NULL), DAO_TYPE_U8);
+    CU_ASSERT_EQUAL(dao_tensor_rank(NULL), 0);
+    CU_ASSERT_PTR_NULL(dao_tensor_shape(NULL));
+    CU_ASSERT_PTR_NULL(dao_tensor_strides(NULL));
+    CU_ASSERT_EQUAL(dao_tensor_count(NULL), 0);
+    CU_ASSERT_FALSE(dao_tensor_is_contiguous(NULL));
+}
+
+/* Each view call with each argument that it cannot take: nothing is made, and the tensor stays. */
+static void bad_views_are_refused(void)
+{
+    int64_t shape[DAO_TENSOR_RANK_MAX + 1] = {2, 3}, ones[DAO_TENSOR_RANK_MAX];
+    int32_t order[] = {1, 0};
+    for (int32_t i = 0; i < DAO_TENSOR_RANK_MAX; i++) {
+        ones[i] = 1;
+    }
+    dao_tensor_t *tensor = NULL, *full = NULL, *view = NULL;
+    CU_ASSERT_EQUAL_FATAL(dao_tensor_empty(host, DAO_TYPE_F32, 2, shape, &tensor), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_tensor_empty(host, DAO_TYPE_F32, DAO_TENSOR_RANK_MAX, ones, &full), DAO_OK);
+    dao_memory_t *memory = dao_tensor_memory(tensor);
+    CU_ASSERT_EQUAL(dao_tensor_from_memory(memory, 0, DAO_TYPE_F32, 2, shape, NULL, NULL), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_tensor_from_memory(memory, 0, (dao_type_t)99, 2, shape, NULL, &view),
+                    DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_tensor_narrow(tensor, 0, 0, 1, NULL), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_tensor_permute(NULL, order, &view), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_tensor_permute(tensor, NULL, &view), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_tensor_squeeze(NULL, 0, &view), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_tensor_squeeze(tensor, 0, &view), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_tensor_unsqueeze(NULL, 0, &view), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_tensor_unsqueeze(full, 0, &view), DAO_ERR_INVALID);
+    CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "dimensions already"));
+    CU_ASSERT_EQUAL(dao_tensor_view(NULL, 2, shape, &view), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_tensor_view(tensor, -1, shape, &view), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_tensor_view(tensor, DAO_TENSOR_RANK_MAX + 1, shape, &view), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_tensor_view(tensor, 2, NULL, &view), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_tensor_view(tensor, 2, (int64_t[]){-1, -1}, &view), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_tensor_view(tensor, 2, (int64_t[]){-1, 4}, &view), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_tensor_view(tensor, 2, (int64_t[]){-1, 0}, &view), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_tensor_as_strided(NULL, 2, shape, shape, 0, &view), DAO_ERR_INVALID);
+    CU_ASSERT_PTR_NULL(view);
+    CU_ASSERT_EQUAL(dao_tensor_count(tensor), 6);
+    CU_ASSERT_EQUAL(dao_tensor_release(full), DAO_OK);
+    CU_ASSERT_EQUAL(dao_tensor_release(tensor), DAO_OK);
+}
+
+/* In a child process the parent's tensors are there, but are nobody's to use; letting go of one is no error.
+ */
+static void a_forked_child_is_refused(void)
+{
+    int64_t shape[] = {2, 3};
+    dao_tensor_t *tensor = NULL;
+    CU_ASSERT_EQUAL_FATAL(dao_tensor_empty(host, DAO_TYPE_F32, 2, shape, &tensor), DAO_OK);
+    pid_t child = fork();
+    if (child == 0) {
+        dao_tensor_t *view = NULL;
+        dao_memory_t *memory = dao_tensor_memory(tensor), *part = NULL;
+        bool is_right = dao_tensor_narrow(tensor, 0, 0, 1, &view) == DAO_ERR_FORKED &&
+                        dao_memory_sub_range(memory, 0, 1, &part) == DAO_ERR_FORKED && view == NULL &&
+                        part == NULL && dao_tensor_release(tensor) == DAO_OK;
+        _exit(is_right ? 0 : 1);
+    }
+    int status = -1;
+    CU_ASSERT_EQUAL(waitpid(child, &status, 0), child);
+    CU_ASSERT_EQUAL(status, 0);
+    CU_ASSERT_EQUAL(dao_tensor_release(tensor), DAO_OK);
+}
+
 #if defined(DAO_FAULTS)
 static void any_missing_resource_is_answered(void)
 {
@@ -559,6 +632,9 @@ static CU_TestInfo tests[] = {
     {"zeros are zero everywhere", zeros_are_zero_everywhere},
     {"a view keeps the memory alive", a_view_keeps_the_memory_alive},
     {"bad arguments are named", bad_arguments_are_named},
+    {"what is asked of no tensor has an answer", what_is_asked_of_no_tensor_has_an_answer},
+    {"bad views are refused", bad_views_are_refused},
+    {"a forked child is refused", a_forked_child_is_refused},
 #if defined(DAO_FAULTS)
     {"any missing resource is answered", any_missing_resource_is_answered},
 #endif

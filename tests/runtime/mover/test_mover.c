@@ -201,10 +201,80 @@ static void bad_arguments_are_refused(void)
     CU_ASSERT_EQUAL(dao_mover_stats_get(mover, NULL), DAO_ERR_INVALID);
     CU_ASSERT_EQUAL(dao_mover_stats_get(NULL, &figures), DAO_ERR_INVALID);
     CU_ASSERT_EQUAL(dao_mover_done(NULL, DAO_MOVE_OUT), 0);
+    CU_ASSERT_EQUAL(dao_mover_done(mover, DAO_MOVE_LANE_COUNT), 0);
     dao_parked_release(NULL);
     dao_mover_destroy(NULL);
     dao_mover_destroy(mover);
 }
+
+static void bytes_of_another_mover_are_refused(void)
+{
+    dao_mover_config_t config = {.pinned_bytes = MIB};
+    dao_mover_t *other = NULL;
+    dao_parked_t *parked = NULL;
+    char byte = 7, target = 0;
+    open_mover(MIB, 0);
+    CU_ASSERT_EQUAL_FATAL(dao_mover_create(&config, &other), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_mover_out(mover, &byte, 1, &parked), DAO_OK);
+    CU_ASSERT_EQUAL(dao_mover_in(other, parked, &target), DAO_ERR_INVALID);
+    CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "another mover's"));
+    CU_ASSERT_EQUAL(dao_mover_in(NULL, parked, &target), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_mover_in(mover, parked, NULL), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(target, 0);
+    CU_ASSERT_EQUAL(dao_mover_in(mover, parked, &target), DAO_OK);
+    CU_ASSERT_EQUAL(dao_parked_wait(parked), DAO_OK);
+    CU_ASSERT_EQUAL(target, 7);
+    dao_parked_release(parked);
+    dao_mover_destroy(other);
+    dao_mover_destroy(mover);
+}
+
+#if defined(DAO_FAULTS)
+/* Creates a mover, moves bytes out and back in; the first failure, or DAO_OK if the bytes came back. */
+static dao_status_t make_and_move(uint64_t pinned_bytes, uint64_t file_bytes)
+{
+    static char source[4096], target[4096];
+    dao_mover_config_t config = {.pinned_bytes = pinned_bytes,
+                                 .directory = file_bytes != 0 ? directory : NULL,
+                                 .file_bytes = file_bytes};
+    dao_parked_t *parked = NULL;
+    fill(source, sizeof(source), 3);
+    memset(target, 0, sizeof(target));
+    mover = NULL;
+    dao_status_t status = dao_mover_create(&config, &mover);
+    CU_ASSERT_EQUAL(status == DAO_OK, mover != NULL);
+    status = status == DAO_OK ? dao_mover_out(mover, source, sizeof(source), &parked) : status;
+    CU_ASSERT_EQUAL(status == DAO_OK, parked != NULL);
+    status = status == DAO_OK ? dao_parked_wait(parked) : status;
+    status = status == DAO_OK ? dao_mover_in(mover, parked, target) : status;
+    status = status == DAO_OK ? dao_parked_wait(parked) : status;
+    CU_ASSERT_TRUE(status != DAO_OK || memcmp(source, target, sizeof(source)) == 0);
+    dao_parked_release(parked);
+    if (mover != NULL) {
+        dao_mover_stats_t figures = stats();
+        CU_ASSERT_EQUAL(figures.parked_count, 0);
+        CU_ASSERT_EQUAL(figures.pinned_bytes + figures.file_bytes, 0);
+    }
+    dao_mover_destroy(mover);
+    return status;
+}
+
+static void any_missing_resource_is_answered(void)
+{
+    for (int tier = 0; tier < 2; tier++) {
+        dao_status_t status = DAO_ERR_IO;
+        uint64_t fired_count = 1;
+        for (uint64_t n = 0; fired_count > 0 && n < 1000; n++) { /* until there is no n-th point */
+            dao_fault_arm(DAO_FAULT_ANY, n, false);
+            status = make_and_move(tier == 0 ? MIB : 0, tier == 0 ? 0 : MIB);
+            fired_count = dao_fault_disarm();
+            CU_ASSERT_TRUE(status == DAO_OK || fired_count > 0);
+        }
+        CU_ASSERT_EQUAL(status, DAO_OK);
+        CU_ASSERT_EQUAL(fired_count, 0);
+    }
+}
+#endif
 
 /* A random program of moves and releases from two threads, against the bytes that each item had. */
 static void *move_at_random(void *user)
@@ -262,17 +332,27 @@ static void two_threads_move_at_random(void)
 static void a_forked_child_is_refused(void)
 {
     open_mover(MIB, 0);
+    char source = 7;
+    dao_parked_t *before = NULL;
+    CU_ASSERT_EQUAL_FATAL(dao_mover_out(mover, &source, 1, &before), DAO_OK);
+    CU_ASSERT_EQUAL(dao_parked_wait(before), DAO_OK);
     pid_t child = fork();
     if (child == 0) {
         char byte = 1;
         dao_parked_t *parked;
-        int code = dao_mover_out(mover, &byte, 1, &parked) == DAO_ERR_FORKED ? 0 : 1;
+        dao_mover_stats_t figures;
+        bool is_right = dao_mover_out(mover, &byte, 1, &parked) == DAO_ERR_FORKED &&
+                        dao_mover_in(mover, before, &byte) == DAO_ERR_FORKED &&
+                        dao_parked_wait(before) == DAO_ERR_FORKED &&
+                        dao_mover_stats_get(mover, &figures) == DAO_ERR_FORKED;
+        dao_parked_release(before);
         dao_mover_destroy(mover);
-        _exit(code);
+        _exit(is_right ? 0 : 1);
     }
     int status = -1;
     CU_ASSERT_EQUAL(waitpid(child, &status, 0), child);
     CU_ASSERT_EQUAL(status, 0);
+    dao_parked_release(before);
     dao_mover_destroy(mover);
 }
 
@@ -286,9 +366,14 @@ int main(void)
         {"a refused write is told, and the source stays", a_refused_write_is_told_and_the_source_stays},
         {"a refused read can be tried again", a_refused_read_can_be_tried_again},
         {"bad arguments are refused", bad_arguments_are_refused},
+        {"bytes of another mover are refused", bytes_of_another_mover_are_refused},
+#if defined(DAO_FAULTS)
+        {"any missing resource is answered", any_missing_resource_is_answered},
+#endif
         {"two threads move at random", two_threads_move_at_random},
         {"a forked child is refused", a_forked_child_is_refused},
-        CU_TEST_INFO_NULL};
+        CU_TEST_INFO_NULL
+    };
     CU_SuiteInfo suites[] = {{"mover", start, stop, NULL, NULL, tests}, CU_SUITE_INFO_NULL};
     return dao_suite_run(suites);
 }

@@ -129,6 +129,9 @@ static void own_event_destroy(void *user, void *event)
 static dao_status_t own_event_record(void *user, void *event, void *stream)
 {
     (void)user;
+    if (fails()) {
+        return DAO_ERR_BACKEND;
+    }
     own_event_t *own = event;
     own_stream_t *on = stream;
     atomic_store(&own->number, atomic_load(&on->queued));
@@ -147,6 +150,9 @@ static dao_status_t own_event_query(void *user, void *event)
 static dao_status_t own_event_synchronize(void *user, void *event)
 {
     (void)user;
+    if (fails()) {
+        return DAO_ERR_BACKEND;
+    }
     own_event_t *own = event;
     own_stream_t *on = atomic_load(&own->stream);
     if (on != NULL && atomic_load(&on->done) < atomic_load(&own->number)) {
@@ -159,6 +165,9 @@ static dao_status_t own_stream_wait_event(void *user, void *stream, void *event)
 {
     (void)user;
     (void)event;
+    if (fails()) {
+        return DAO_ERR_BACKEND;
+    }
     own_stream_t *on = stream;
     atomic_fetch_add(&on->waited, 1);
     return DAO_OK;

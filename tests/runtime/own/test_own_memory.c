@@ -446,6 +446,83 @@ static void a_call_that_fails_loses_nothing(void)
     }
 }
 
+static void count_call(void *user)
+{
+    ++*(int *)user;
+}
+
+/* Each kind of work, on a stream of the program's and on one of the library's. Returns the first error. */
+static dao_status_t work_of_all_kinds(dao_place_t place, dao_stream_t *program, dao_stream_t *library)
+{
+    static unsigned char returned[MIB];
+    const dao_place_t cpu = {DAO_PLACE_KIND_CPU, 0};
+    dao_event_t *event = NULL;
+    int call_count = 0;
+    returned[MIB - 1] = 0;
+    unsigned char *block = dao_alloc(place, MIB);
+    dao_status_t status = block != NULL ? dao_event_create(place.index, &event) : dao_last_status();
+    status = status == DAO_OK ? dao_stream_fill(program, block, 9, MIB) : status;
+    status = status == DAO_OK ? dao_stream_copy(program, cpu, returned, place, block, MIB) : status;
+    status = status == DAO_OK ? dao_stream_host_func(program, count_call, &call_count) : status;
+    status = status == DAO_OK ? dao_event_record(event, program) : status;
+    status = status == DAO_OK ? dao_stream_wait_event(program, event) : status;
+    status = status == DAO_OK ? dao_stream_wait_event(library, event) : status;
+    status = status == DAO_OK ? dao_event_synchronize(event) : status;
+    status = status == DAO_OK ? dao_event_query(event) : status;
+    status = status == DAO_OK ? dao_device_synchronize(place.index) : status;
+    CU_ASSERT_TRUE(status != DAO_OK || (returned[MIB - 1] == 9 && call_count == 1));
+    dao_event_destroy(event);
+    dao_status_t freed = block != NULL ? dao_free(place, block) : DAO_OK;
+    return status != DAO_OK ? status : freed;
+}
+
+static void work_that_fails_is_told_and_loses_nothing(void)
+{
+    bool is_done = false;
+    for (long n = -1; n < 100 && !is_done; n++) { /* first without a failure */
+        dao_own_memory_t memory = own_chip_table(64 * MIB);
+        dao_place_t place = registered(&memory);
+        own_stream_t own = {0};
+        dao_stream_t *program, *library;
+        must(dao_stream_adopt(place.index, &own, &program));
+        must(dao_stream_create(place.index, &library));
+        CU_ASSERT_PTR_EQUAL(dao_stream_native(program), &own);
+        atomic_store(&own_tables.fail_at, n);
+        dao_status_t status = work_of_all_kinds(place, program, library);
+        is_done = n >= 0 && atomic_load(&own_tables.fail_at) >= 0;
+        CU_ASSERT_TRUE(status == DAO_OK || (n >= 0 && !is_done));
+        CU_ASSERT_TRUE(n >= 0 || atomic_load(&own.waited) > 0);
+        atomic_store(&own_tables.fail_at, -1);
+        CU_ASSERT_EQUAL(stats_of(place).used_bytes, 0);
+        dao_stream_destroy(program);
+        dao_stream_destroy(library);
+        library_stop();
+        library_start();
+    }
+    CU_ASSERT_TRUE(is_done);
+}
+
+static void events_of_own_memory_have_no_time(void)
+{
+    dao_own_memory_t memory = own_chip_table(64 * MIB);
+    dao_place_t place = registered(&memory);
+    own_stream_t own = {0};
+    dao_stream_t *stream;
+    dao_event_t *begin, *end;
+    int64_t elapsed_ns = 77;
+    must(dao_stream_adopt(place.index, &own, &stream));
+    must(dao_event_create(place.index, &begin));
+    must(dao_event_create(place.index, &end));
+    must(dao_event_record(begin, stream));
+    must(dao_event_record(end, stream));
+    must(dao_event_synchronize(end));
+    CU_ASSERT_EQUAL(dao_event_elapsed(begin, end, &elapsed_ns), DAO_ERR_UNSUPPORTED);
+    CU_ASSERT_EQUAL(elapsed_ns, 77);
+    dao_event_destroy(begin);
+    dao_event_destroy(end);
+    dao_stream_destroy(stream);
+}
+
 static void what_other_processes_and_libraries_may_not_have_is_refused(void)
 {
     dao_own_memory_t memory = own_malloc_table(64 * MIB);
@@ -476,6 +553,8 @@ static CU_TestInfo tests[] = {
     {"an odd address is refused", an_odd_address_is_refused},
     {"the capacity is never exceeded", the_capacity_is_never_exceeded},
     {"a call that fails loses nothing", a_call_that_fails_loses_nothing},
+    {"work that fails is told, and loses nothing", work_that_fails_is_told_and_loses_nothing},
+    {"events of own memory have no time", events_of_own_memory_have_no_time},
     {"what other processes and libraries may not have is refused",
      what_other_processes_and_libraries_may_not_have_is_refused},
     CU_TEST_INFO_NULL,

@@ -230,6 +230,50 @@ static void settings_that_are_not_valid_are_named(void)
     CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
 }
 
+/* Every setting that a later dao_init() may not change: the same value and none are taken, another one and
+   one that was not said are refused with its name. */
+static void a_later_start_with_another_setting_is_refused(void)
+{
+#define REFUSED(setting, first, other)                                                                       \
+    {                                                                                                        \
+        dao_config_t none = {0}, one = {0}, two = {0};                                                       \
+        one.setting = (first);                                                                               \
+        two.setting = (other);                                                                               \
+        CU_ASSERT_EQUAL(dao_settings_check(&one, &one), DAO_OK);                                             \
+        CU_ASSERT_EQUAL(dao_settings_check(&none, &one), DAO_OK);                                            \
+        CU_ASSERT_EQUAL(dao_settings_check(&one, &none), DAO_ERR_BUSY);                                      \
+        CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), #setting));                                        \
+        CU_ASSERT_EQUAL(dao_settings_check(&two, &one), DAO_ERR_BUSY);                                       \
+        CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), #setting));                                        \
+    }
+    REFUSED(cpu.device_count, 1, 2)
+    REFUSED(cpu.device_bytes, 1, 2)
+    REFUSED(cpu.h2d_bytes_per_second, 1, 2)
+    REFUSED(cpu.d2h_bytes_per_second, 1, 2)
+    REFUSED(cpu.copy_latency_ns, 1, 2)
+    REFUSED(host.numa, DAO_NUMA_LOCAL, DAO_NUMA_INTERLEAVE)
+    REFUSED(host.huge_pages, DAO_HUGE_PAGES_ADVISE, DAO_HUGE_PAGES_EXPLICIT)
+    REFUSED(host_limit_bytes, 1, 2)
+    REFUSED(log_level, DAO_LOG_LEVEL_ERROR, DAO_LOG_LEVEL_INFO)
+    REFUSED(hardening, 1, 2)
+    REFUSED(quarantine_bytes, 1, 2)
+    REFUSED(device_strategy, (dao_strategy_t)1, (dao_strategy_t)2)
+#undef REFUSED
+    dao_config_t none = {0}, node = {.host = {.numa = DAO_NUMA_NODE, .numa_node = 0}}, other = node;
+    other.host.numa_node = 1;
+    CU_ASSERT_EQUAL(dao_settings_check(&other, &node), DAO_ERR_BUSY);
+    CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "host.numa_node"));
+    dao_config_t logs = {.log_callback = keep_line},
+                 logs_elsewhere = {.log_callback = keep_line, .log_user = &lines};
+    CU_ASSERT_EQUAL(dao_settings_check(&logs, &logs), DAO_OK);
+    CU_ASSERT_EQUAL(dao_settings_check(&logs, &none), DAO_ERR_BUSY);
+    CU_ASSERT_EQUAL(dao_settings_check(&logs, &logs_elsewhere), DAO_ERR_BUSY);
+    dao_config_t switches = {.cpu = {.half_duplex = true, .no_page_mapping = true},
+                             .host = {.prefault = true}};
+    CU_ASSERT_EQUAL(dao_settings_check(&switches, &switches), DAO_OK);
+    CU_ASSERT_EQUAL(dao_settings_check(&switches, &none), DAO_ERR_BUSY);
+}
+
 /* What a program sees of a mistake in a variable's name: the nearest one. */
 static void unknown_variables_are_told_with_the_nearest_name(void)
 {
@@ -745,6 +789,7 @@ static CU_TestInfo tests[] = {
     {"a later init asks for nothing else", a_later_init_asks_for_nothing_else},
     {"after the end every call says so", after_the_end_every_call_says_so},
     {"settings that are not valid are named", settings_that_are_not_valid_are_named},
+    {"a later start with another setting is refused", a_later_start_with_another_setting_is_refused},
     {"unknown variables are told with the nearest name", unknown_variables_are_told_with_the_nearest_name},
     {"every documented variable is known", every_documented_variable_is_known},
     {"refusals are logged", refusals_are_logged},
