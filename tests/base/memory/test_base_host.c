@@ -1,10 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Pages of the system: they move with their bytes, keep their alignment and leave nothing behind. */
+#include "base/files/file_uring.h"
 #include "base/memory/host.h"
+#include "base/memory/shared.h"
+#include "tests/support/sanitizer.h"
 #include "tests/support/suite.h"
 
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #define PAGE (2 * MIB)
 
@@ -58,9 +65,120 @@ static void odd_sizes_leave_nothing_behind(void)
     CU_ASSERT_TRUE(mapped_page_count() - before < COUNT);
 }
 
+/* Tables that are mapped once they are large: what they had stays, whichever way they are resized. */
+static void sparse_tables_keep_what_they_have(void)
+{
+    enum { FEW = 100 };
+    size_t many = 2 * DAO_HOST_SPARSE_BYTES / sizeof(uint64_t);
+    const size_t counts[] = {FEW, 2 * FEW, many, 3 * many, 2 * many, 2 * many - 1, many, FEW, 1};
+    uint64_t *table = dao_host_sparse_resize(NULL, 0, counts[0], sizeof(*table));
+    CU_ASSERT_PTR_NOT_NULL_FATAL(table);
+    table[0] = 77;
+    for (size_t i = 1; i < sizeof(counts) / sizeof(counts[0]); i++) {
+        table = dao_host_sparse_resize(table, counts[i - 1], counts[i], sizeof(*table));
+        CU_ASSERT_PTR_NOT_NULL_FATAL(table);
+        CU_ASSERT_EQUAL(table[0], 77);
+        table[counts[i] - 1] = counts[i] == 1 ? 77 : i;
+    }
+    CU_ASSERT_PTR_NULL(dao_host_sparse(SIZE_MAX / 2, sizeof(*table)));
+    CU_ASSERT_PTR_NULL(dao_host_sparse_resize(table, 1, SIZE_MAX / 2, sizeof(*table)));
+    CU_ASSERT_EQUAL(table[0], 77);
+    dao_host_sparse_free(table, 1, sizeof(*table));
+    table = dao_host_sparse_resize(NULL, 0, many, sizeof(*table));
+    CU_ASSERT_PTR_NOT_NULL_FATAL(table);
+    CU_ASSERT_EQUAL(table[many - 1], 0);
+    dao_host_sparse_free(table, many, sizeof(*table));
+}
+
+#if !defined(TEST_HAS_SANITIZER)
+/* Sets the process's soft limit; returns the former one. */
+static rlim_t limit_set(__rlimit_resource_t resource, rlim_t most)
+{
+    struct rlimit limit;
+    CU_ASSERT_EQUAL(getrlimit(resource, &limit), 0);
+    rlim_t former = limit.rlim_cur;
+    limit.rlim_cur = most;
+    CU_ASSERT_EQUAL(setrlimit(resource, &limit), 0);
+    return former;
+}
+
+/* In a process that may have no more addresses. Returns the number of the first wrong answer; 0: none. */
+static int ask_without_addresses(char *pages, uint64_t *table, size_t many)
+{
+    void *address = pages;
+    size_t size_bytes = 0;
+    int shared = dao_shared_create(PAGE);
+    dao_file_uring_t *uring = NULL;
+    rlim_t former = limit_set(RLIMIT_AS, 1);
+    int wrong = dao_host_map(PAGE, PAGE) != NULL                                        ? 1
+                : dao_host_reserve(PAGE, PAGE) != NULL                                  ? 2
+                : dao_host_map_pages(PAGE) != NULL                                      ? 3
+                : dao_host_grow_pages(pages, PAGE, 2 * PAGE) != NULL                    ? 4
+                : dao_host_has_aliases()                                                ? 5
+                : dao_host_move_home(pages, PAGE, PAGE) != NULL                         ? 6
+                : dao_host_sparse(many, sizeof(*table)) != NULL                         ? 7
+                : dao_host_sparse_resize(table, many, 2 * many, sizeof(*table)) != NULL ? 8
+                : dao_shared_show("dao test", PAGE, &address) != DAO_NO_DESCRIPTOR      ? 9
+                : address != pages                                                      ? 10
+                : dao_shared_look(shared, &size_bytes) != NULL                          ? 11
+                : dao_file_uring_create(&uring) != DAO_ERR_UNSUPPORTED                  ? 12
+                : uring != NULL                                                         ? 13
+                : pages[0] != 7 || table[0] != 77                                       ? 14
+                                                                                        : 0;
+    (void)limit_set(RLIMIT_AS, former);
+    return wrong;
+}
+
+/* The same of a process that may write no files, and of one that may open none. */
+static int ask_without_files(void)
+{
+    void *address = NULL;
+    size_t size_bytes;
+    (void)signal(SIGXFSZ, SIG_IGN);
+    rlim_t former = limit_set(RLIMIT_FSIZE, 1);
+    int wrong = dao_shared_create(PAGE) != DAO_NO_DESCRIPTOR                       ? 20
+                : dao_shared_show("dao test", PAGE, &address) != DAO_NO_DESCRIPTOR ? 21
+                                                                                   : 0;
+    (void)limit_set(RLIMIT_FSIZE, former);
+    former = limit_set(RLIMIT_NOFILE, 0);
+    wrong = wrong != 0                                                         ? wrong
+            : dao_shared_create(PAGE) != DAO_NO_DESCRIPTOR                     ? 22
+            : dao_shared_show("dao test", PAGE, &address) != DAO_NO_DESCRIPTOR ? 23
+            : dao_shared_look(DAO_NO_DESCRIPTOR, &size_bytes) != NULL          ? 24
+                                                                               : 0;
+    (void)limit_set(RLIMIT_NOFILE, former);
+    return wrong;
+}
+
+static void a_system_that_refuses_is_answered(void)
+{
+    size_t many = 2 * DAO_HOST_SPARSE_BYTES / sizeof(uint64_t);
+    char *pages = dao_host_map(PAGE, PAGE);
+    uint64_t *table = dao_host_sparse(many, sizeof(*table));
+    CU_ASSERT_PTR_NOT_NULL_FATAL(pages);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(table);
+    pages[0] = 7;
+    table[0] = 77;
+    pid_t child = fork();
+    if (child == 0) {
+        int wrong = ask_without_addresses(pages, table, many);
+        _exit(wrong != 0 ? wrong : ask_without_files());
+    }
+    int status = -1;
+    CU_ASSERT_EQUAL(waitpid(child, &status, 0), child);
+    CU_ASSERT_EQUAL(status, 0);
+    dao_host_sparse_free(table, many, sizeof(*table));
+    dao_host_unmap(pages, PAGE);
+}
+#endif
+
 static CU_TestInfo tests[] = {
     {"pages move with their bytes and come home", pages_move_with_their_bytes_and_come_home},
     {"odd sizes leave nothing behind", odd_sizes_leave_nothing_behind},
+    {"sparse tables keep what they have", sparse_tables_keep_what_they_have},
+#if !defined(TEST_HAS_SANITIZER)
+    {"a system that refuses is answered", a_system_that_refuses_is_answered},
+#endif
     CU_TEST_INFO_NULL,
 };
 

@@ -5,6 +5,7 @@
 #include "base/report/fault.h"
 #include "tests/support/suite.h"
 
+#include <errno.h>
 #include <stdint.h>
 
 #define ALIGNMENT ((size_t)2 << 20)
@@ -84,6 +85,19 @@ static void a_refused_placement_keeps_the_memory(void)
     CU_ASSERT_NOT_EQUAL(refusals.numa, 0);
     dao_host_unmap(memory, ALIGNMENT);
 }
+
+static void huge_pages_that_run_out_are_replaced_by_others(void)
+{
+    dao_host_memory_config_t policy = {.huge_pages = DAO_HUGE_PAGES_EXPLICIT};
+    dao_host_refusals_t refusals;
+    dao_fault_arm(DAO_FAULT_SYSTEM_MEMORY, 0, false);
+    unsigned char *memory = map(&policy, ALIGNMENT, &refusals);
+    CU_ASSERT_EQUAL(dao_fault_disarm(), 1);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(memory);
+    CU_ASSERT_EQUAL(refusals.huge_pages, ENOMEM);
+    CU_ASSERT_EQUAL(memory[ALIGNMENT - 1], 0);
+    dao_host_unmap(memory, ALIGNMENT);
+}
 #endif
 
 static CU_TestInfo tests[] = {
@@ -93,6 +107,7 @@ static CU_TestInfo tests[] = {
 #if defined(DAO_FAULTS)
     {"memory that is refused is NULL", memory_that_is_refused_is_null},
     {"a refused placement keeps the memory", a_refused_placement_keeps_the_memory},
+    {"huge pages that run out are replaced by others", huge_pages_that_run_out_are_replaced_by_others},
 #endif
     CU_TEST_INFO_NULL,
 };
