@@ -3,10 +3,11 @@
 
    A plain build runs every round, and lets every call fail, but where a test takes larger steps of its own,
    which are larger still under a sanitizer. AddressSanitizer is to see every path with a failure on it, at
-   several times the price: a part of the rounds, and every third call. So does a build that counts which
-   lines run, which is as slow. ThreadSanitizer looks for two threads that touch the same thing without an
-   order between them; a path has the same pairs of threads whichever of its calls fails, so that a stride
-   through the calls shows as much. MemorySanitizer, beside the others, takes the same stride. */
+   several times the price: a part of the rounds, and every third call. A build that counts which lines
+   run is as slow, but lets every call fail: that is what it counts. ThreadSanitizer looks for two threads
+   that touch the same thing without an order between them; a path has the same pairs of threads whichever of
+   its calls fails, so that a stride through the calls shows as much. MemorySanitizer, beside the others,
+   takes the same stride. */
 #ifndef DAO_TESTS_SUPPORT_SANITIZER_H
 #define DAO_TESTS_SUPPORT_SANITIZER_H
 
@@ -32,8 +33,10 @@
 
 #if defined(TEST_HAS_THREAD_SANITIZER) || defined(TEST_HAS_MEMORY_SANITIZER)
 enum { TEST_ROUNDS_DIVISOR = 4, TEST_CALL_STEP = 29 }; /* a prime: no loop of a test has such a period */
-#elif defined(TEST_HAS_ADDRESS_SANITIZER) || defined(TEST_COUNTS_LINES)
+#elif defined(TEST_HAS_ADDRESS_SANITIZER)
 enum { TEST_ROUNDS_DIVISOR = 4, TEST_CALL_STEP = 3 };
+#elif defined(TEST_COUNTS_LINES)
+enum { TEST_ROUNDS_DIVISOR = 4, TEST_CALL_STEP = 1 };
 #else
 enum { TEST_ROUNDS_DIVISOR = 1, TEST_CALL_STEP = 1 };
 #endif

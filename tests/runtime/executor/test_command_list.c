@@ -191,6 +191,20 @@ static void bad_arguments_are_refused(void)
     CU_ASSERT_EQUAL(dao_command_list_least_capacity(NULL, NULL), DAO_ERR_INVALID);
     CU_ASSERT_EQUAL(dao_command_list_least_capacity(list, NULL), DAO_ERR_INVALID);
     dao_command_list_destroy(NULL);
+    dao_executor_t *other = NULL; /* its tensors are not this list's */
+    dao_managed_t *tensor = NULL;
+    CU_ASSERT_EQUAL_FATAL(dao_executor_create(&(dao_executor_config_t){.capacity_bytes = UNIT}, &other),
+                          DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_managed_create(other, &(dao_managed_config_t){"t", UNIT, false}, &tensor),
+                          DAO_OK);
+    CU_ASSERT_EQUAL(dao_command_list_discard(NULL, tensor), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_command_list_discard(list, tensor), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_command_list_write(list, tensor, "", UNIT), DAO_ERR_INVALID);
+    size_t least_bytes = 1;
+    CU_ASSERT_EQUAL(dao_command_list_least_capacity(list, &least_bytes), DAO_OK);
+    CU_ASSERT_EQUAL(least_bytes, 0); /* nothing was added */
+    CU_ASSERT_EQUAL(dao_managed_release(tensor), DAO_OK);
+    CU_ASSERT_EQUAL(dao_executor_destroy(other), DAO_OK);
     end();
 }
 
