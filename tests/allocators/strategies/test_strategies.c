@@ -524,6 +524,9 @@ static void an_old_double_free_is_still_known_where_memory_is_kept(void)
         bool is_kept = all[k] != dao_system_create;
         CU_ASSERT_EQUAL(dao_allocator_free(allocator, old),
                         is_kept ? DAO_ERR_DOUBLE_FREE : DAO_ERR_FOREIGN_POINTER);
+        /* no block ever began inside of it */
+        CU_ASSERT_EQUAL(dao_allocator_free(allocator, old + 1), DAO_ERR_FOREIGN_POINTER);
+        CU_ASSERT_EQUAL(dao_allocator_free(allocator, old + 512), DAO_ERR_FOREIGN_POINTER);
         end();
     }
 }
