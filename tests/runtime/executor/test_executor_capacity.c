@@ -118,11 +118,43 @@ static void a_capacity_that_was_named_is_taken_or_refused(void)
     CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
 }
 
+/* Settings that no executor can have: it is not made, and the message says which. */
+static void settings_that_cannot_be_are_named(void)
+{
+    const struct {
+        dao_executor_config_t config;
+        const char *what;
+    } wrong[] = {
+        {{.addresses = (dao_swap_addresses_t)9}, "choice 9 of addresses"},
+        {{.policy = (dao_policy_t)99}, "policy 99"},
+        {{.file = {.engine = (dao_file_engine_t)9}}, "file engine 9"},
+        {{.file = {.engine = DAO_FILE_ENGINE_THREADS}}, "needs a directory"},
+        {{.file = {.limit_bytes = MIB}}, "needs a directory"},
+        {{.file = {.in_bytes_per_second = 1}}, "needs a directory"},
+        {{.file = {.out_bytes_per_second = 1}}, "needs a directory"},
+        {{.file = {.latency_ns = 1}}, "needs a directory"},
+    };
+    begin(64 * MIB);
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        dao_executor_t *executor = NULL;
+        dao_executor_config_t config = wrong[i].config;
+        config.capacity_bytes = MIB;
+        CU_ASSERT_EQUAL(dao_executor_create(&config, &executor), DAO_ERR_INVALID);
+        CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), wrong[i].what));
+        CU_ASSERT_PTR_NULL(executor);
+    }
+    dao_executor_stats_t stats;
+    CU_ASSERT_EQUAL(dao_executor_stats_get(NULL, &stats), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_used(device), 0);
+    CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
+}
+
 static CU_TestInfo tests[] = {
     {"an arena leaves headroom", an_arena_leaves_headroom},
     {"what is refused is asked for again, and lower", what_is_refused_is_asked_for_again_and_lower},
     {"a device without room is said to have none", a_device_without_room_is_said_to_have_none},
     {"a capacity that was named is taken or refused", a_capacity_that_was_named_is_taken_or_refused},
+    {"settings that cannot be are named", settings_that_cannot_be_are_named},
     CU_TEST_INFO_NULL,
 };
 

@@ -19,6 +19,8 @@
 #include "tests/support/suite.h"
 
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #define PAGE           ((size_t)DAO_PAGE_BYTES)
 #define CAPACITY_BYTES (64 * MIB)
@@ -202,7 +204,29 @@ static void what_has_no_leases_says_so(void)
     CU_ASSERT_EQUAL(dao_lease_retain(NULL, NULL), DAO_ERR_INVALID);
     CU_ASSERT_EQUAL(dao_lease_release(NULL), DAO_ERR_INVALID);
     CU_ASSERT_EQUAL(dao_lease_stats_get(NULL, &stats), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_lease_stats_get(NULL, NULL), DAO_ERR_INVALID);
     CU_ASSERT_PTR_NULL(lease);
+}
+
+/* A lease is the process's that began it, and one that has ended is nobody's. */
+static void a_forked_child_is_refused(void)
+{
+    dao_lease_t *lease = NULL;
+    dao_lease_stats_t stats = {0};
+    CU_ASSERT_EQUAL_FATAL(dao_lease_begin(device, &lease), DAO_OK);
+    pid_t child = fork();
+    if (child == 0) {
+        bool is_right = dao_lease_stats_get(lease, &stats) == DAO_ERR_FORKED &&
+                        dao_lease_commit(lease) == DAO_ERR_FORKED &&
+                        dao_lease_release(lease) == DAO_ERR_FORKED;
+        _exit(is_right ? 0 : 1);
+    }
+    int status = -1;
+    CU_ASSERT_EQUAL(waitpid(child, &status, 0), child);
+    CU_ASSERT_EQUAL(status, 0);
+    CU_ASSERT_EQUAL(dao_lease_stats_get(lease, &stats), DAO_OK);
+    CU_ASSERT_EQUAL(dao_lease_commit(lease), DAO_OK);
+    CU_ASSERT_EQUAL(dao_lease_release(lease), DAO_OK);
 }
 
 /* ---- retained blocks ---- */
@@ -664,6 +688,7 @@ static CU_TestInfo library_tests[] = {
     {"a capture given up leaves live blocks", a_capture_given_up_leaves_live_blocks},
     {"a thread is under one lease a place", a_thread_is_under_one_lease_a_place},
     {"what has no leases says so", what_has_no_leases_says_so},
+    {"a forked child is refused", a_forked_child_is_refused},
     {"every strategy has leases, hardened or not", every_strategy_has_leases_hardened_or_not},
     {"places in segments have leases", places_in_segments_have_leases},
     {"a retained block is freed when its lease ends", a_retained_block_is_freed_when_its_lease_ends},

@@ -58,10 +58,22 @@ static void bad_arguments_of_handles_are_named(void)
     CU_ASSERT_EQUAL(dao_memory_retain(NULL), DAO_ERR_INVALID);
     CU_ASSERT_EQUAL(dao_memory_release(NULL), DAO_OK);
     CU_ASSERT_PTR_NULL(dao_memory_address(NULL));
+    CU_ASSERT_EQUAL(dao_memory_size(NULL), 0);
+    CU_ASSERT_EQUAL(dao_memory_place(NULL).kind, DAO_PLACE_KIND_CPU);
+    CU_ASSERT_PTR_NULL(dao_memory_stream(NULL));
+    CU_ASSERT_EQUAL(dao_memory_use_count(NULL), 0);
     CU_ASSERT_PTR_NULL(memory);
     places_assert_unchanged(&before);
     CU_ASSERT_EQUAL_FATAL(dao_memory_create(dao_place_of(dao_device_place(1)), 0, stream, &memory), DAO_OK);
     CU_ASSERT_PTR_NULL(dao_memory_address(memory));
+    dao_memory_t *part = NULL;
+    CU_ASSERT_EQUAL(dao_memory_sub_range(memory, 0, 0, NULL), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_memory_sub_range(memory, 0, 1, &part), DAO_ERR_OUT_OF_BOUNDS);
+    CU_ASSERT_PTR_NULL(part);
+    CU_ASSERT_EQUAL(dao_memory_sub_range(memory, 0, 0, &part), DAO_OK); /* nothing of nothing */
+    CU_ASSERT_PTR_NULL(dao_memory_address(part));
+    CU_ASSERT_EQUAL(dao_memory_use_count(part), 1);
+    CU_ASSERT_EQUAL(dao_memory_release(part), DAO_OK);
     CU_ASSERT_EQUAL(dao_memory_release(memory), DAO_OK);
 }
 

@@ -13,6 +13,8 @@
 #include "tests/support/suite.h"
 
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static const dao_place_t host = {DAO_PLACE_KIND_CPU, 0};
 static const dao_place_t pinned_0 = {DAO_PLACE_KIND_PINNED, 0};
@@ -257,8 +259,15 @@ static void batches_that_cannot_be_made_are_refused(void)
     sizes[1] = 1;
     srcs[0] = NULL;
     CU_ASSERT_EQUAL(dao_stream_copy_batch(stream, host, host, &batch), DAO_ERR_INVALID);
-    batch = (dao_copy_batch_t){2, dsts, srcs, NULL};
+    srcs[0] = bytes + 10;
+    dsts[0] = NULL;
     CU_ASSERT_EQUAL(dao_stream_copy_batch(stream, host, host, &batch), DAO_ERR_INVALID);
+    dsts[0] = bytes;
+    const dao_copy_batch_t incomplete[] = {
+        {2, dsts, srcs, NULL}, {2, dsts, NULL, sizes}, {2, NULL, srcs, sizes}};
+    for (size_t i = 0; i < sizeof(incomplete) / sizeof(incomplete[0]); i++) {
+        CU_ASSERT_EQUAL(dao_stream_copy_batch(stream, host, host, &incomplete[i]), DAO_ERR_INVALID);
+    }
     batch.count = 0;
     CU_ASSERT_EQUAL(dao_stream_copy_batch(stream, host, host, &batch), DAO_OK);
     CU_ASSERT_EQUAL(dao_stream_synchronize(stream), DAO_OK);
@@ -294,7 +303,37 @@ static void misuse_is_named(void)
     CU_ASSERT_EQUAL(dao_stream_copy(stream, device_1, bytes, device_1, bytes, 1), DAO_ERR_INVALID);
     CU_ASSERT_EQUAL(dao_stream_copy(stream, dao_place_of(dao_device_place(6)), bytes, host, bytes, 1),
                     DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_stream_copy(stream, host, bytes, host, NULL, 1), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_stream_get(0, (dao_stream_role_t)-1, &stream), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_stream_device(NULL), -1);
     CU_ASSERT_PTR_NULL(event);
+}
+
+/* A child process may not use the parent's streams and events; destroying them there does nothing. */
+static void a_forked_child_is_refused(void)
+{
+    dao_stream_t *stream = NULL;
+    dao_event_t *event = NULL;
+    CU_ASSERT_EQUAL_FATAL(dao_stream_create(0, &stream), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_event_create(0, &event), DAO_OK);
+    pid_t child = fork();
+    if (child == 0) {
+        bool is_right =
+            dao_stream_synchronize(stream) == DAO_ERR_FORKED && dao_stream_query(stream) == DAO_ERR_FORKED &&
+            dao_event_record(event, stream) == DAO_ERR_FORKED && dao_event_query(event) == DAO_ERR_FORKED &&
+            dao_event_synchronize(event) == DAO_ERR_FORKED &&
+            dao_stream_wait_event(stream, event) == DAO_ERR_FORKED;
+        dao_event_destroy(event);
+        dao_stream_destroy(stream);
+        _exit(is_right ? 0 : 1);
+    }
+    int status = -1;
+    CU_ASSERT_EQUAL(waitpid(child, &status, 0), child);
+    CU_ASSERT_EQUAL(status, 0);
+    CU_ASSERT_EQUAL(dao_event_record(event, stream), DAO_OK);
+    CU_ASSERT_EQUAL(dao_event_synchronize(event), DAO_OK);
+    dao_event_destroy(event);
+    dao_stream_destroy(stream);
 }
 
 static void nothing(void *user)
@@ -361,6 +400,7 @@ static CU_TestInfo tests[] = {
     {"batches of copies arrive", batches_of_copies_arrive},
     {"batches that cannot be made are refused", batches_that_cannot_be_made_are_refused},
     {"misuse is named", misuse_is_named},
+    {"a forked child is refused", a_forked_child_is_refused},
     {"a device is waited for while its streams come and go",
      a_device_is_waited_for_while_its_streams_come_and_go},
 #if defined(DAO_FAULTS)
