@@ -22,6 +22,10 @@
 /* Instructions for a request that is refused while 30,000 holes are almost large enough. */
 #define DAO_BENCH_INSTRUCTIONS_REFUSED_MAX 125000
 
+/* Times the instructions to plan a step of four times the kernels, without addresses: 4 log(4 n) / log(n),
+   and some more. */
+#define DAO_BENCH_INSTRUCTIONS_GROWTH_MAX 6
+
 /* What the cases of `dao-bench alloc --cases` are held to; see bench_cases.c. The first three are times,
    which gates leave out. */
 #define DAO_BENCH_COLD_START_MS_MAX 1.0

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A calendar is a list of blocks of intervals, a room a sorted array, which stays short: free bytes of one
-   moment are one entry.
+/* A list of blocks of intervals.
 
        groups   |          40           |     80     |       largest hole
        blocks   |  20   |  40   |   5   |  80  | 10  |
@@ -9,8 +8,7 @@
    A block that is full is split, and one that is empty leaves the list; its slot is used again.
 
    Invariants: intervals ascend strictly in time, with time between them; each block has at least one; a
-   block's and a group's largest hole are those of their intervals; entries of a room ascend strictly in time
-   and have at least one byte; size_bytes is their sum. */
+   block's and a group's largest hole are those of their intervals. */
 #include "planning/swap/times/swap_calendar.h"
 
 #include "base/memory/host.h"
@@ -19,7 +17,6 @@
 
 #include <string.h>
 
-#define FIRST_CAPACITY       64u
 #define FIRST_BLOCK_CAPACITY 2u
 #define BLOCK                DAO_SWAP_CALENDAR_BLOCK
 #define GROUP                DAO_SWAP_CALENDAR_GROUP
@@ -310,129 +307,4 @@ bool dao_swap_calendar_is_valid(const dao_swap_calendar_t *calendar)
         }
     }
     return is_valid;
-}
-
-void dao_swap_room_init(dao_swap_room_t *room)
-{
-    *room = (dao_swap_room_t){0};
-}
-
-void dao_swap_room_finish(dao_swap_room_t *room)
-{
-    dao_host_free(room->entries);
-    *room = (dao_swap_room_t){0};
-}
-
-/* The number of entries, from the first on, that are free at `time_ns`. */
-static size_t free_count(const dao_swap_room_t *room, uint64_t time_ns)
-{
-    size_t low = 0, high = room->count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (room->entries[room->first + middle].from_ns > time_ns) {
-            high = middle;
-        } else {
-            low = middle + 1;
-        }
-    }
-    return low;
-}
-
-/* Makes place for one more behind the last: moves all to the front, or grows. */
-static bool make_place(dao_swap_room_t *room)
-{
-    if (room->first + room->count < room->capacity) {
-        return true;
-    }
-    if (room->first > room->capacity / 2) {
-        memmove(room->entries, room->entries + room->first, room->count * sizeof(*room->entries));
-        room->first = 0;
-        return true;
-    }
-    size_t capacity = room->capacity == 0 ? FIRST_CAPACITY : 2 * room->capacity;
-    dao_swap_room_entry_t *entries = dao_host_realloc(room->entries, capacity, sizeof(*entries));
-    if (entries == NULL) {
-        return false;
-    }
-    room->entries = entries;
-    room->capacity = capacity;
-    return true;
-}
-
-bool dao_swap_room_give(dao_swap_room_t *room, uint64_t from_ns, uint64_t size_bytes)
-{
-    DAO_ASSERT(size_bytes > 0);
-    if (!make_place(room)) {
-        return false;
-    }
-    size_t at = free_count(room, from_ns);
-    dao_swap_room_entry_t *entry = room->entries + room->first + at;
-    if (at > 0 && entry[-1].from_ns == from_ns) {
-        entry[-1].size_bytes += size_bytes;
-    } else {
-        memmove(entry + 1, entry, (room->count - at) * sizeof(*entry));
-        *entry = (dao_swap_room_entry_t){from_ns, size_bytes};
-        room->count++;
-    }
-    room->size_bytes += size_bytes;
-    DAO_ASSERT(room->first + room->count <= room->capacity);
-    DAO_ASSERT(at == 0 || room->entries[room->first + at - 1].from_ns <= from_ns);
-    return true;
-}
-
-uint64_t dao_swap_room_take_first(dao_swap_room_t *room, uint64_t size_bytes)
-{
-    DAO_ASSERT(size_bytes <= room->size_bytes);
-    uint64_t ready_ns = 0;
-    room->size_bytes -= size_bytes;
-    while (size_bytes > 0) {
-        dao_swap_room_entry_t *entry = &room->entries[room->first];
-        ready_ns = entry->from_ns;
-        if (entry->size_bytes > size_bytes) {
-            entry->size_bytes -= size_bytes;
-            break;
-        }
-        size_bytes -= entry->size_bytes;
-        room->first++;
-        room->count--;
-    }
-    DAO_ASSERT((room->count == 0) == (room->size_bytes == 0));
-    return ready_ns;
-}
-
-uint64_t dao_swap_room_take_last(dao_swap_room_t *room, uint64_t size_bytes, uint64_t until_ns)
-{
-    DAO_ASSERT(size_bytes <= room->size_bytes);
-    size_t end = free_count(room, until_ns), begin = end;
-    uint64_t taken = 0, ready_ns = 0;
-    while (begin > 0 && taken < size_bytes) {
-        dao_swap_room_entry_t *entry = &room->entries[room->first + begin - 1];
-        ready_ns = entry->from_ns > ready_ns ? entry->from_ns : ready_ns;
-        uint64_t part = entry->size_bytes < size_bytes - taken ? entry->size_bytes : size_bytes - taken;
-        taken += part;
-        room->size_bytes -= part;
-        entry->size_bytes -= part;
-        if (entry->size_bytes > 0) {
-            break;
-        }
-        begin--;
-    }
-    dao_swap_room_entry_t *first = room->entries + room->first;
-    memmove(first + begin, first + end, (room->count - end) * sizeof(*first));
-    room->count -= end - begin;
-    DAO_ASSERT((room->count == 0) == (room->size_bytes == 0));
-    return taken < size_bytes ? dao_swap_room_take_first(room, size_bytes - taken) : ready_ns;
-}
-
-bool dao_swap_room_is_valid(const dao_swap_room_t *room)
-{
-    uint64_t sum = 0;
-    for (size_t i = 0; i < room->count; i++) {
-        const dao_swap_room_entry_t *entry = &room->entries[room->first + i];
-        sum += entry->size_bytes;
-        if (entry->size_bytes == 0 || (i > 0 && entry[-1].from_ns >= entry->from_ns)) {
-            return false;
-        }
-    }
-    return sum == room->size_bytes && room->first + room->count <= room->capacity;
 }

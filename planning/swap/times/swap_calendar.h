@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Busy times of a link, and bytes by the time from which they are free, both in logical time. */
+/* Busy times of a link, in logical time. */
 #ifndef DAO_PLANNING_SWAP_CALENDAR_H
 #define DAO_PLANNING_SWAP_CALENDAR_H
 
@@ -81,30 +81,5 @@ static inline uint64_t dao_swap_calendar_end(const dao_swap_calendar_t *calendar
 size_t dao_swap_calendar_count(const dao_swap_calendar_t *calendar);
 
 bool dao_swap_calendar_is_valid(const dao_swap_calendar_t *calendar);
-
-/* Free bytes by the time from which they are free, earliest first. */
-typedef struct dao_swap_room_entry {
-    uint64_t from_ns;
-    uint64_t size_bytes; /* at least 1 */
-} dao_swap_room_entry_t;
-
-typedef struct dao_swap_room {
-    dao_swap_room_entry_t *entries;
-    size_t first, count, capacity; /* entries[first .. first + count - 1] */
-    uint64_t size_bytes;           /* sum of the entries */
-} dao_swap_room_t;
-
-void dao_swap_room_init(dao_swap_room_t *room);
-void dao_swap_room_finish(dao_swap_room_t *room);
-
-/* False if there is no host memory: nothing is changed. */
-bool dao_swap_room_give(dao_swap_room_t *room, uint64_t from_ns, uint64_t size_bytes);
-
-/* Takes bytes, of which there are enough, and tells from when on all of them are free: those that are free
-   first, or with `until_ns` those that become free last, but not after it, as far as there are such. */
-uint64_t dao_swap_room_take_first(dao_swap_room_t *room, uint64_t size_bytes);
-uint64_t dao_swap_room_take_last(dao_swap_room_t *room, uint64_t size_bytes, uint64_t until_ns);
-
-bool dao_swap_room_is_valid(const dao_swap_room_t *room);
 
 #endif

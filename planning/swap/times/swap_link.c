@@ -85,13 +85,22 @@ static dao_swap_interval_t find_beside(const dao_swap_calendar_t *own, const dao
     }
 }
 
+static const dao_swap_calendar_t *calendar_of(const dao_swap_link_t *link, bool is_in)
+{
+    return is_in || link->tier->duplex == DAO_SWAP_DUPLEX_HALF ? &link->in : &link->out;
+}
+
+uint64_t dao_swap_link_hole(const dao_swap_link_t *link, bool is_in, uint64_t from_ns, uint64_t length_ns)
+{
+    return dao_swap_calendar_find(calendar_of(link, is_in), from_ns, length_ns);
+}
+
 dao_swap_interval_t dao_swap_link_find(const dao_swap_link_t *link, bool is_in, uint64_t from_ns,
                                        uint64_t size_bytes)
 {
     uint64_t length_ns = dao_swap_copy_ns(link->tier, is_in, size_bytes);
-    bool is_half = link->tier->duplex == DAO_SWAP_DUPLEX_HALF;
     double part = is_in ? link->in_beside : link->out_beside;
-    const dao_swap_calendar_t *own = is_in || is_half ? &link->in : &link->out;
+    const dao_swap_calendar_t *own = calendar_of(link, is_in);
     if (part < 1) {
         return find_beside(own, is_in ? &link->out : &link->in, part, from_ns, length_ns);
     }
@@ -102,9 +111,9 @@ dao_swap_interval_t dao_swap_link_find(const dao_swap_link_t *link, bool is_in, 
 bool dao_swap_link_book(dao_swap_link_t *link, bool is_in, const dao_swap_interval_t *time)
 {
     DAO_ASSERT(time->begin_ns <= time->end_ns);
-    bool is_half = link->tier->duplex == DAO_SWAP_DUPLEX_HALF;
-    return dao_swap_calendar_book(is_in || is_half ? &link->in : &link->out, time->begin_ns,
-                                  time->end_ns - time->begin_ns);
+    dao_swap_calendar_t *calendar =
+        is_in || link->tier->duplex == DAO_SWAP_DUPLEX_HALF ? &link->in : &link->out;
+    return dao_swap_calendar_book(calendar, time->begin_ns, time->end_ns - time->begin_ns);
 }
 
 uint64_t dao_swap_link_end(const dao_swap_link_t *link)

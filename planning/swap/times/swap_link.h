@@ -30,6 +30,10 @@ void dao_swap_link_finish(dao_swap_link_t *link); /* also one that is all zero *
 dao_swap_interval_t dao_swap_link_find(const dao_swap_link_t *link, bool is_in, uint64_t from_ns,
                                        uint64_t size_bytes);
 
+/* The earliest time from `from_ns` on at which a direction copies nothing for `length_ns`: no copy that is as
+   long alone begins before. */
+uint64_t dao_swap_link_hole(const dao_swap_link_t *link, bool is_in, uint64_t from_ns, uint64_t length_ns);
+
 /* Takes a time that was found. False if there is no host memory: nothing is changed. */
 bool dao_swap_link_book(dao_swap_link_t *link, bool is_in, const dao_swap_interval_t *time);
 

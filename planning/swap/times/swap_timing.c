@@ -18,6 +18,7 @@
 #include "base/memory/host.h"
 #include "base/report/assert.h"
 #include "planning/swap/times/swap_link.h"
+#include "planning/swap/times/swap_room.h"
 
 #include <stdlib.h>
 #include <string.h>

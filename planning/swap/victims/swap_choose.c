@@ -28,6 +28,7 @@
 #include "base/memory/host.h"
 #include "base/report/assert.h"
 #include "planning/swap/times/swap_link.h"
+#include "planning/swap/times/swap_room.h"
 
 #include <string.h>
 
@@ -41,6 +42,7 @@ typedef struct part_state {
     uint64_t saved_ns;       /* the host's copy is valid from then on */
     uint64_t access_time;    /* kernels before its last use, over all steps */
     uint64_t size_bytes;
+    uint64_t out_ns;        /* a copy out alone */
     uint32_t access;        /* its last use */
     uint32_t before, after; /* in the list of its next use's kernel */
     bool is_resident;
@@ -54,6 +56,14 @@ typedef struct lists {
     uint64_t *listed; /* a bit a kernel: its list has a part */
 } lists_t;
 
+/* Where copies out may find a hole. */
+typedef struct out_hole {
+    uint64_t from_ns;    /* no hole is before it that any part on the device could use */
+    uint64_t book_count; /* when that was seen */
+} out_hole_t;
+
+#define HOLE_COUNT 64u
+
 typedef struct pass {
     const dao_swap_parts_t *parts;
     const dao_swap_step_t *step;
@@ -66,7 +76,10 @@ typedef struct pass {
     /* Bytes of outputs up to a kernel less what died before it; row i of 2 x kernel_count: the most of 2^i
        kernels. */
     int64_t *demand;
-    int64_t *demand_after; /* kernel_count: the same after what dies in the kernel */
+    int64_t *demand_after;        /* kernel_count: the same after what dies in the kernel */
+    uint64_t *end_ns;             /* kernel_count: of each kernel, its last end */
+    out_hole_t holes[HOLE_COUNT]; /* of 2^i ns and more */
+    uint64_t book_count;          /* of copies on the link */
     dao_swap_decision_t *decisions;
     uint64_t record_step;
     uint64_t time;     /* kernels before the current one, over all steps */
@@ -100,7 +113,8 @@ static bool allocate(pass_t *pass)
            (pass->listed_bytes = dao_host_calloc(kernels + 1, sizeof(*pass->listed_bytes))) != NULL &&
            (pass->demand = dao_host_calloc(2 * kernels * (log2_of(kernels) + 1), sizeof(*pass->demand))) !=
                NULL &&
-           (pass->demand_after = dao_host_calloc(kernels, sizeof(*pass->demand_after))) != NULL;
+           (pass->demand_after = dao_host_calloc(kernels, sizeof(*pass->demand_after))) != NULL &&
+           (pass->end_ns = dao_host_calloc(kernels, sizeof(*pass->end_ns))) != NULL;
 }
 
 static void release(pass_t *pass)
@@ -113,6 +127,7 @@ static void release(pass_t *pass)
     dao_host_free(pass->listed_bytes);
     dao_host_free(pass->demand);
     dao_host_free(pass->demand_after);
+    dao_host_free(pass->end_ns);
 }
 
 /* What outputs take and dying tensors leave, whatever the plan. */
@@ -246,6 +261,21 @@ static dao_swap_interval_t find_in(const pass_t *pass, uint32_t part, uint64_t f
     return dao_swap_link_find(&pass->link, true, from_ns, pass->states[part].size_bytes);
 }
 
+/* No copy of the part out ends earlier. What has to be copied was written less than a step ago, as each step
+   writes it, so no hole before that is of use. */
+static uint64_t least_out_ns(pass_t *pass, const part_state_t *state)
+{
+    uint32_t class = 63 - (uint32_t)__builtin_clzll(state->out_ns | 1);
+    out_hole_t *hole = &pass->holes[class];
+    if (hole->book_count != pass->book_count) {
+        uint64_t first = pass->time + 1; /* kernels, over all steps, without a step's */
+        uint64_t from_ns = dao_larger(hole->from_ns, pass->end_ns[first % pass->step->kernel_count]);
+        hole->from_ns = dao_swap_link_hole(&pass->link, false, from_ns, (uint64_t)1 << class);
+        hole->book_count = pass->book_count;
+    }
+    return dao_larger(state->out.end_ns, hole->from_ns + state->out_ns);
+}
+
 /* When the part's room would be free. */
 static uint64_t room_ready(pass_t *pass, uint32_t part)
 {
@@ -276,6 +306,7 @@ static void evict(pass_t *pass, uint32_t part)
     if (!state->is_saved) {
         dao_swap_interval_t out = find_out(pass, part);
         pass->failed = !dao_swap_link_book(&pass->link, false, &out) || pass->failed;
+        pass->book_count++;
         state->saved_ns = out.end_ns;
         state->is_saved = true;
     }
@@ -318,9 +349,10 @@ static void look_at_list(pass_t *pass, uint32_t kernel, victim_search_t *search)
     for (uint32_t part = search->lists->first[kernel]; part != NO_PART && !search->is_done;
          part = pass->states[part].after) {
         const part_state_t *state = &pass->states[part];
-        uint64_t least_ns = dao_larger(state->used_ns, state->is_saved ? 0 : state->out.end_ns);
+        uint64_t least_ns = dao_larger(state->used_ns, state->is_saved ? 0 : least_out_ns(pass, state));
         if (search->best == NO_PART || least_ns < search->best_ready_ns) {
             uint64_t ready_ns = room_ready(pass, part);
+            DAO_ASSERT(ready_ns >= least_ns);
             if (search->best == NO_PART || ready_ns < search->best_ready_ns) {
                 search->best = part;
                 search->best_ready_ns = ready_ns;
@@ -397,6 +429,7 @@ static void load(pass_t *pass, uint32_t part)
     uint64_t room_ns = dao_swap_room_take_first(&pass->room, state->size_bytes);
     dao_swap_interval_t in = find_in(pass, part, dao_larger(room_ns, state->saved_ns));
     pass->failed = !dao_swap_link_book(&pass->link, true, &in) || pass->failed;
+    pass->book_count++;
     state->ready_ns = in.end_ns;
     state->is_resident = true;
 }
@@ -529,6 +562,7 @@ static void play_kernel(pass_t *pass)
     uint64_t begin_ns = bring_operands(pass, kernel);
     DAO_ASSERT(begin_ns >= pass->clock_ns);
     pass->clock_ns = begin_ns + step->problem->kernels[kernel].time_ns;
+    pass->end_ns[kernel] = pass->clock_ns;
     for (uint32_t t = first; t < end; t++) {
         uint32_t tensor = step->accesses[t].tensor;
         for (uint32_t part = pass->parts->first[tensor]; part < pass->parts->first[tensor + 1]; part++) {
@@ -553,9 +587,11 @@ static void begin(pass_t *pass, uint64_t capacity_bytes)
         const dao_swap_access_t *one = &step->accesses[i];
         uint32_t first = pass->parts->first[one->tensor], end = pass->parts->first[one->tensor + 1];
         for (uint32_t part = first; one->next <= i && part < end; part++) {
+            uint64_t size = dao_swap_part_size(pass->parts, part);
             pass->states[part] = (part_state_t){.access = i,
                                                 .access_time = one->kernel,
-                                                .size_bytes = dao_swap_part_size(pass->parts, part),
+                                                .size_bytes = size,
+                                                .out_ns = dao_swap_copy_ns(&step->problem->host, false, size),
                                                 .is_saved = true};
         }
     }
