@@ -389,9 +389,7 @@ static dao_status_t place_pages(layout_builder_t *builder, uint64_t bottom, uint
     if (spans == NULL) {
         return dao_swap_step_give_up(builder->step);
     }
-    if (bottom > 0) {
-        spans[span_count++] = (dao_swap_span_t){0, bottom, 0, period_ns};
-    }
+    spans[span_count++] = (dao_swap_span_t){0, bottom, 0, period_ns}; /* of no bytes where bottom is 0 */
     for (uint32_t i = 0; i < builder->buffer_count; i++) {
         const dao_plan_buffer_t *buffer = &builder->buffers[i];
         uint64_t address = layout->residencies[builder->residency_of_buffer[i]].address_bytes;

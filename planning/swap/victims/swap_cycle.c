@@ -203,9 +203,7 @@ static void push(relief_t *relief, uint32_t passing)
 static void pop(relief_t *relief)
 {
     relief->heap[0] = relief->heap[--relief->heap_count];
-    if (relief->heap_count > 0) {
-        sink(relief, 0);
-    }
+    sink(relief, 0); /* where no other is left, the entry stays where it was */
 }
 
 /* Takes up those that come up for a kernel. Parts that come too early are the first to leave again, then

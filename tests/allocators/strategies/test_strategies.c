@@ -228,12 +228,14 @@ static void trimming_gives_back_whole_free_chunks(void)
 {
     config.segment_bytes = 4 * MIB;
     begin(dao_binary_buddy_create);
-    char *first = take(4 * MIB), *second = take(4 * MIB), *third = take(1);
-    CU_ASSERT_EQUAL(stats_now().reserved_bytes, 12 * MIB);
+    char *first = take(4 * MIB), *second = take(4 * MIB), *further = take(4 * MIB), *third = take(1);
+    CU_ASSERT_EQUAL(stats_now().reserved_bytes, 16 * MIB);
     give(first);
     give(second);
-    CU_ASSERT_EQUAL(trim(8 * MIB), 0);
-    CU_ASSERT_EQUAL(trim(7 * MIB), 4 * MIB);
+    give(further);
+    CU_ASSERT_EQUAL(trim(12 * MIB), 0);
+    CU_ASSERT_EQUAL(trim(11 * MIB), 4 * MIB);
+    CU_ASSERT_EQUAL(trim(4 * MIB), 4 * MIB); /* and not the one that may stay */
     CU_ASSERT_EQUAL(trim(0), 4 * MIB);
     CU_ASSERT_EQUAL(stats_now().reserved_bytes, 4 * MIB);
     give(third);

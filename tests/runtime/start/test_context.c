@@ -274,6 +274,36 @@ static void a_later_start_with_another_setting_is_refused(void)
     CU_ASSERT_EQUAL(dao_settings_check(&switches, &none), DAO_ERR_BUSY);
 }
 
+/* DAO_HOST_NUMA with each form of it, and with what is near to one. */
+static void a_numa_node_is_read_from_the_environment(void)
+{
+    static const struct {
+        const char *text;
+        dao_status_t status;
+        dao_numa_t numa;
+        int32_t node;
+    } rows[] = {{"local", DAO_OK, DAO_NUMA_LOCAL, 0},
+                {"interleave", DAO_OK, DAO_NUMA_INTERLEAVE, 0},
+                {"node:0", DAO_OK, DAO_NUMA_NODE, 0},
+                {"node:5", DAO_OK, DAO_NUMA_NODE, 5},
+                {"node:1023", DAO_OK, DAO_NUMA_NODE, 1023},
+                {"node:1024", DAO_ERR_INVALID, DAO_NUMA_DEFAULT, 0},
+                {"node:", DAO_ERR_INVALID, DAO_NUMA_DEFAULT, 0},
+                {"node:-1", DAO_ERR_INVALID, DAO_NUMA_DEFAULT, 0},
+                {"node:x", DAO_ERR_INVALID, DAO_NUMA_DEFAULT, 0},
+                {"node:1x", DAO_ERR_INVALID, DAO_NUMA_DEFAULT, 0},
+                {"nod", DAO_ERR_INVALID, DAO_NUMA_DEFAULT, 0}};
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        dao_host_memory_config_t none = {0}, found = {0};
+        CU_ASSERT_EQUAL(setenv("DAO_HOST_NUMA", rows[i].text, 1), 0);
+        CU_ASSERT_EQUAL(dao_host_memory_find(&none, &found), rows[i].status);
+        CU_ASSERT_TRUE(rows[i].status != DAO_OK ||
+                       (found.numa == rows[i].numa && found.numa_node == rows[i].node));
+        CU_ASSERT_TRUE(rows[i].status == DAO_OK || strstr(dao_last_message(), rows[i].text) != NULL);
+    }
+    CU_ASSERT_EQUAL(unsetenv("DAO_HOST_NUMA"), 0);
+}
+
 /* What a program sees of a mistake in a variable's name: the nearest one. */
 static void unknown_variables_are_told_with_the_nearest_name(void)
 {
@@ -789,6 +819,7 @@ static CU_TestInfo tests[] = {
     {"a later init asks for nothing else", a_later_init_asks_for_nothing_else},
     {"after the end every call says so", after_the_end_every_call_says_so},
     {"settings that are not valid are named", settings_that_are_not_valid_are_named},
+    {"a NUMA node is read from the environment", a_numa_node_is_read_from_the_environment},
     {"a later start with another setting is refused", a_later_start_with_another_setting_is_refused},
     {"unknown variables are told with the nearest name", unknown_variables_are_told_with_the_nearest_name},
     {"every documented variable is known", every_documented_variable_is_known},
