@@ -175,7 +175,9 @@ typedef struct dao_executor_config {
 #define DAO_EXECUTOR_IN_FLIGHT_NS_DEFAULT UINT64_C(1000000000)
 
 /**
- * Creates an executor, its device arena and its thread.
+ * Creates an executor, its device arena and its thread. A capacity that is named goes through what
+ * dao_alloc() tries before it fails: frees in stream order are waited for, caches given back, pressure
+ * callbacks asked. Without one the arena is of what the device has free.
  *
  * @param config        Borrowed for the call; NULL means all defaults.
  * @param out_executor  The caller owns it, until dao_executor_destroy().
@@ -184,7 +186,7 @@ typedef struct dao_executor_config {
  *         if no file can be made, DAO_ERR_UNSUPPORTED if its engine is not there; DAO_ERR_NO_HOST_MEMORY;
  *         DAO_ERR_THREAD; DAO_ERR_BACKEND; DAO_ERR_SHUTDOWN.
  *
- * Threads: any. Waits: never. Cost: reserves the arena.
+ * Threads: any. Waits: where memory is short, as dao_alloc(). Cost: reserves the arena.
  */
 DAO_API DAO_NODISCARD dao_status_t dao_executor_create(const dao_executor_config_t *config,
                                                        dao_executor_t **out_executor);

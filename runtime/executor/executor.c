@@ -14,6 +14,8 @@
 #include "base/memory/host.h"
 #include "base/report/assert.h"
 #include "base/report/error.h"
+#include "runtime/device/deferred_free.h"
+#include "runtime/device/pressure_ladder.h"
 #include "runtime/executor/records/tensor.h"
 #include "runtime/observe/annotate.h"
 
@@ -191,15 +193,28 @@ static uint64_t headroom_bytes(uint64_t total_bytes)
     return total_bytes / 16 < part ? total_bytes / 16 : part;
 }
 
-/* Takes an arena of whole units of at most `bytes`. */
-static dao_status_t arena_take(dao_executor_t *executor, uint64_t bytes, uint64_t unit, uint64_t *out_bytes)
+/* Takes an arena of whole units of at most `bytes`. Where memory is short, a capacity that was named is worth
+   all that dao_alloc() does before it fails; one of what is free takes no more than that. */
+static dao_status_t arena_take(dao_executor_t *executor, uint64_t bytes, uint64_t unit, bool is_named,
+                               uint64_t *out_bytes)
 {
-    dao_allocator_t *allocator = dao_runtime_allocator(executor->runtime, DAO_PLACE_KIND_DEVICE);
+    dao_runtime_t *runtime = executor->runtime;
     bytes = bytes < DAO_RANGE_CAPACITY_MAX ? bytes : DAO_RANGE_CAPACITY_MAX;
     bytes -= bytes % unit;
-    dao_status_t status =
-        dao_allocator_alloc_owned(allocator, bytes, DAO_BLOCK_OWNER_ARENA, &executor->arena_address);
+    dao_runtime_drain(runtime);
+    dao_block_request_t request = {.size_bytes = bytes, .owner = DAO_BLOCK_OWNER_ARENA};
+    dao_block_grant_t grant;
+    dao_pressure_need_t need = {.place = {DAO_PLACE_KIND_DEVICE, runtime->device_index},
+                                .allocator = dao_runtime_allocator(runtime, DAO_PLACE_KIND_DEVICE),
+                                .runtime = runtime,
+                                .request = &request,
+                                .out_grant = &grant};
+    dao_status_t status = need.allocator->ops->alloc(need.allocator, &request, &grant);
+    if (is_named && dao_allocator_is_short(status)) {
+        status = dao_pressure_relieve(&need, status);
+    }
     if (status == DAO_OK) {
+        executor->arena_address = grant.address;
         *out_bytes = bytes;
     } else {
         dao_error_prefix("an executor's arena of %" PRIu64 " bytes: ", bytes);
@@ -228,7 +243,7 @@ static dao_status_t arena_take_most(dao_executor_t *executor, uint64_t *out_byte
     }
     uint64_t bytes = most;
     do {
-        status = arena_take(executor, bytes, unit, out_bytes);
+        status = arena_take(executor, bytes, unit, false, out_bytes);
         bytes -= bytes / 8;
     } while (dao_allocator_is_short(status) && bytes >= unit && bytes >= most / 16);
     if (status == DAO_OK) {
@@ -296,9 +311,9 @@ static dao_status_t create_parts(dao_executor_t *executor, const dao_executor_co
         status = create_file_parts(executor, config);
     }
     if (status == DAO_OK) {
-        status = config->capacity_bytes == 0
-                     ? arena_take_most(executor, &engine->arena_bytes)
-                     : arena_take(executor, config->capacity_bytes, DAO_RANGE_GRANULE, &engine->arena_bytes);
+        status = config->capacity_bytes == 0 ? arena_take_most(executor, &engine->arena_bytes)
+                                             : arena_take(executor, config->capacity_bytes, DAO_RANGE_GRANULE,
+                                                          true, &engine->arena_bytes);
     }
     if (status == DAO_OK) {
         dao_annotate_alloc((dao_place_t){DAO_PLACE_KIND_DEVICE, config->device_index},

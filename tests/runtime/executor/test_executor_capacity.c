@@ -4,6 +4,7 @@
 #include <dao/context.h>
 #include <dao/executor.h>
 #include <dao/memory.h>
+#include <dao/pressure.h>
 #include <dao/stats.h>
 
 #include "tests/support/suite.h"
@@ -118,6 +119,50 @@ static void a_capacity_that_was_named_is_taken_or_refused(void)
     CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
 }
 
+/* A segment that idles in the place's cache and is too small for the arena is given back for it. */
+static void a_named_capacity_gets_what_idles_in_caches(void)
+{
+    dao_executor_t *executor = NULL;
+    dao_executor_config_t config = {.capacity_bytes = 3 * GIB};
+    begin(4 * GIB);
+    void *block = dao_alloc(device, 2 * GIB);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(block);
+    CU_ASSERT_EQUAL(dao_free(device, block), DAO_OK);
+    CU_ASSERT_TRUE(free_bytes() <= 2 * GIB);
+    CU_ASSERT_EQUAL_FATAL(dao_executor_create(&config, &executor), DAO_OK);
+    CU_ASSERT_EQUAL(capacity_of(executor), 3 * GIB);
+    CU_ASSERT_EQUAL(dao_executor_destroy(executor), DAO_OK);
+    CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
+}
+
+static size_t free_block(dao_place_t place, size_t needed_bytes, void *user)
+{
+    void **block = user;
+    size_t freed_bytes = *block != NULL && dao_free(place, *block) == DAO_OK ? needed_bytes : 0;
+    *block = NULL;
+    return freed_bytes;
+}
+
+/* A capacity that is named asks for memory in use; one of what is free leaves that alone. */
+static void a_named_capacity_asks_pressure_callbacks(void)
+{
+    dao_executor_t *executor = NULL;
+    dao_executor_config_t config = {.capacity_bytes = 32 * MIB};
+    begin(64 * MIB);
+    void *block = dao_alloc(device, 48 * MIB);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(block);
+    uint64_t id = 0;
+    CU_ASSERT_EQUAL_FATAL(dao_pressure_callback_add(device, free_block, &block, &id), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_executor_create(NULL, &executor), DAO_OK);
+    CU_ASSERT_PTR_NOT_NULL(block);
+    CU_ASSERT_EQUAL(dao_executor_destroy(executor), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_executor_create(&config, &executor), DAO_OK);
+    CU_ASSERT_PTR_NULL(block);
+    CU_ASSERT_EQUAL(capacity_of(executor), 32 * MIB);
+    CU_ASSERT_EQUAL(dao_executor_destroy(executor), DAO_OK);
+    CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
+}
+
 /* Settings that no executor can have: it is not made, and the message says which. */
 static void settings_that_cannot_be_are_named(void)
 {
@@ -154,6 +199,8 @@ static CU_TestInfo tests[] = {
     {"what is refused is asked for again, and lower", what_is_refused_is_asked_for_again_and_lower},
     {"a device without room is said to have none", a_device_without_room_is_said_to_have_none},
     {"a capacity that was named is taken or refused", a_capacity_that_was_named_is_taken_or_refused},
+    {"a named capacity gets what idles in caches", a_named_capacity_gets_what_idles_in_caches},
+    {"a named capacity asks pressure callbacks", a_named_capacity_asks_pressure_callbacks},
     {"settings that cannot be are named", settings_that_cannot_be_are_named},
     CU_TEST_INFO_NULL,
 };
