@@ -160,6 +160,12 @@ typedef struct dao_allocator_ops {
     void (*lease_end)(dao_allocator_t *allocator, uint32_t lease);
     void (*lease_stats)(dao_allocator_t *allocator, uint32_t lease, dao_block_lease_stats_t *out_stats);
 
+    /* Optional beside these: takes a block of request->lease at an address, where blocks of it lived before.
+       DAO_ERR_FOREIGN_POINTER if none can have begun or reached there; DAO_ERR_BUSY if a block lives there,
+       or a stream may use what did; DAO_ERR_LIMIT for the tag's; DAO_ERR_NO_HOST_MEMORY. */
+    dao_status_t (*lease_resume)(dao_allocator_t *allocator, void *address,
+                                 const dao_block_request_t *request, dao_block_grant_t *out_grant);
+
     /* Optional, all or none: a window of addresses for blocks whose place the caller says. It takes memory
        only where blocks live, and what is free in it goes where it is needed, as anywhere. window_begin:
        DAO_ERR_TOO_MANY, DAO_ERR_NO_HOST_MEMORY, the backend's answer. alloc_at takes exactly [address,
@@ -226,6 +232,9 @@ static inline void dao_allocator_ops_limit(dao_allocator_ops_t *outer, const dao
         outer->lease_begin = NULL;
         outer->lease_end = NULL;
         outer->lease_stats = NULL;
+    }
+    if (inner->lease_resume == NULL) {
+        outer->lease_resume = NULL;
     }
     if (inner->window_begin == NULL) {
         outer->window_begin = NULL;

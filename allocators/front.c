@@ -88,6 +88,13 @@ static void forward_lease_stats(dao_allocator_t *allocator, uint32_t lease,
     inner->ops->lease_stats(inner, lease, out_stats);
 }
 
+static dao_status_t forward_lease_resume(dao_allocator_t *allocator, void *address,
+                                         const dao_block_request_t *request, dao_block_grant_t *out_grant)
+{
+    dao_allocator_t *inner = inner_of(allocator);
+    return inner->ops->lease_resume(inner, address, request, out_grant);
+}
+
 static dao_status_t forward_window_begin(dao_allocator_t *allocator, dao_window_t *out_window)
 {
     dao_allocator_t *inner = inner_of(allocator);
@@ -126,6 +133,7 @@ void dao_front_init(dao_front_t *front, dao_allocator_t *inner, dao_allocator_op
     FORWARD(lease_begin);
     FORWARD(lease_end);
     FORWARD(lease_stats);
+    FORWARD(lease_resume);
     FORWARD(window_begin);
     FORWARD(alloc_at);
     FORWARD(window_back);

@@ -76,6 +76,13 @@ static dao_status_t poisoned_alloc_at(dao_allocator_t *allocator, const dao_wind
     return granted(inner->ops->alloc_at(inner, window, address, request, out_grant), request, out_grant);
 }
 
+static dao_status_t poisoned_lease_resume(dao_allocator_t *allocator, void *address,
+                                          const dao_block_request_t *request, dao_block_grant_t *out_grant)
+{
+    dao_allocator_t *inner = inner_of(allocator);
+    return granted(inner->ops->lease_resume(inner, address, request, out_grant), request, out_grant);
+}
+
 static void *poisoned_alloc_fast(dao_allocator_t *allocator, size_t size_bytes)
 {
     dao_allocator_t *inner = inner_of(allocator);
@@ -236,6 +243,7 @@ static void poisoned_destroy(dao_allocator_t *allocator)
 static const dao_allocator_ops_t poisoned_ops = {
     .alloc = poisoned_alloc,
     .alloc_fast = poisoned_alloc_fast,
+    .lease_resume = poisoned_lease_resume,
     .alloc_at = poisoned_alloc_at,
     .alloc_ordered = poisoned_alloc_ordered,
     .free = poisoned_free,

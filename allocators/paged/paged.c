@@ -470,6 +470,7 @@ static const dao_allocator_ops_t paged_ops = {
     .lease_begin = dao_paged_lease_begin,
     .lease_end = dao_paged_lease_end,
     .lease_stats = dao_paged_lease_stats,
+    .lease_resume = dao_paged_lease_resume,
     .window_begin = dao_paged_window_begin,
     .alloc_at = dao_paged_alloc_at,
     .window_back = dao_paged_window_back,

@@ -156,6 +156,8 @@ static inline arena_t *dao_paged_leased(const paged_t *paged, uint32_t lease)
 dao_status_t dao_paged_lease_begin(dao_allocator_t *allocator, uint32_t *out_lease);
 void dao_paged_lease_end(dao_allocator_t *allocator, uint32_t lease);
 void dao_paged_lease_stats(dao_allocator_t *allocator, uint32_t lease, dao_block_lease_stats_t *out_stats);
+dao_status_t dao_paged_lease_resume(dao_allocator_t *allocator, void *address,
+                                    const dao_block_request_t *request, dao_block_grant_t *out_grant);
 
 /* ---- in stream order: paged_ordered.c ---- */
 
@@ -244,6 +246,10 @@ DAO_NODISCARD dao_status_t dao_paged_place_and_back(paged_t *paged, placing_t *p
 
 /* Brings the pages that a placed block lacks, with all locks held; undoes the placing where that fails. */
 DAO_NODISCARD dao_status_t dao_paged_back(paged_t *paged, placing_t *placing);
+
+/* Takes the place of a block in its arena, whose lock is held, if it is free; else DAO_ERR_LIMIT without a
+   message. Pages are not looked at. */
+DAO_NODISCARD dao_status_t dao_paged_take_at(placing_t *placing, uint64_t offset_bytes);
 
 /* Undoes a placing: the part is fenced as it was. */
 void dao_paged_take_back(arena_t *arena, const dao_range_grant_t *grant);

@@ -33,8 +33,7 @@ dao_status_t dao_paged_window_begin(dao_allocator_t *allocator, dao_window_t *ou
     return status;
 }
 
-/* Takes the place of a block, if it is free. */
-static dao_status_t take(placing_t *placing, uint64_t offset_bytes)
+dao_status_t dao_paged_take_at(placing_t *placing, uint64_t offset_bytes)
 {
     const dao_block_request_t *request = placing->request;
     dao_range_request_t wish = {.size_bytes = placing->block_bytes,
@@ -48,10 +47,10 @@ static dao_status_t take(placing_t *placing, uint64_t offset_bytes)
 /* Takes it and brings the pages that it lacks, with all locks held. */
 static dao_status_t take_and_back(paged_t *paged, placing_t *placing, uint64_t offset_bytes)
 {
-    dao_status_t status = take(placing, offset_bytes);
+    dao_status_t status = dao_paged_take_at(placing, offset_bytes);
     if (status == DAO_ERR_LIMIT && !dao_block_request_takes_fenced(placing->request)) {
         dao_paged_settle_all(paged);
-        status = take(placing, offset_bytes);
+        status = dao_paged_take_at(placing, offset_bytes);
     }
     return status == DAO_OK ? dao_paged_back(paged, placing) : status;
 }
@@ -61,7 +60,7 @@ static dao_status_t place_at(paged_t *paged, placing_t *placing, uint64_t offset
 {
     arena_t *arena = placing->arena;
     dao_arena_lock(arena);
-    dao_status_t status = take(placing, offset_bytes);
+    dao_status_t status = dao_paged_take_at(placing, offset_bytes);
     bool is_mapped = status == DAO_OK && dao_paged_is_mapped(arena, offset_bytes, placing->block_bytes);
     bool may_settle = status == DAO_ERR_LIMIT && dao_range_has_fences(arena->segment.range);
     if (is_mapped) {

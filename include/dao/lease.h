@@ -98,6 +98,26 @@ DAO_API DAO_NODISCARD dao_status_t dao_lease_enter(dao_lease_t *lease);
 DAO_API dao_status_t dao_lease_leave(dao_lease_t *lease);
 
 /**
+ * Takes memory of a lease again at the address where it was: what blocks of the lease held that were freed
+ * since. So a program that has recorded work, freed its blocks and comes back to them has them live again, by
+ * the addresses that it recorded, with the bytes that they have. The block is freed like all others. This
+ * thread need not have entered the lease.
+ *
+ * @param lease       Borrowed.
+ * @param address     Where the block begins, as the allocation said it.
+ * @param size_bytes  Its bytes, at least 1: as they were, less, or more where what follows is free, too.
+ * @return DAO_OK: the block is live, and the tag of this thread is charged; DAO_ERR_INVALID for NULL, 0 bytes
+ *         or a lease that has ended; DAO_ERR_FOREIGN_POINTER if the lease has had no memory there;
+ *         DAO_ERR_BUSY if a live block has some of it, or a stream that has not come to its free;
+ *         DAO_ERR_LIMIT for the limit of the tag; DAO_ERR_UNSUPPORTED at a place that is hardened, of another
+ *         strategy, or without page mapping; DAO_ERR_NO_HOST_MEMORY; DAO_ERR_FORKED; DAO_ERR_REENTRANT. After
+ *         an error nothing has changed.
+ *
+ * Threads: any. Waits: never. Cost: O(blocks of the lease).
+ */
+DAO_API DAO_NODISCARD dao_status_t dao_block_resume(dao_lease_t *lease, void *address, size_t size_bytes);
+
+/**
  * Keeps a block that the recorded work uses but that was allocated elsewhere. When its owner frees it, the
  * free answers DAO_OK and takes effect when the last lease that retains the block ends. Until then the block
  * counts as live, and a second free answers DAO_ERR_DOUBLE_FREE. Retaining a block again under the same lease

@@ -416,6 +416,42 @@ dao_status_t dao_lease_retain(dao_lease_t *lease, void *address)
     return status;
 }
 
+/* ---- blocks that are taken again ---- */
+
+static dao_status_t resume_locked(dao_lease_t *lease, void *address, const dao_block_request_t *request)
+{
+    dao_allocator_t *allocator = lease->runtime->device_memory;
+    if (allocator->ops->lease_resume == NULL) {
+        return dao_error(DAO_ERR_UNSUPPORTED,
+                         "dao_block_resume: device:%" PRId32 " (%s) does not take blocks by address; that "
+                         "needs page mapping and the caching strategy, not hardened",
+                         lease->runtime->device_index, allocator->ops->name);
+    }
+    dao_block_grant_t grant;
+    dao_status_t status = allocator->ops->lease_resume(allocator, address, request, &grant);
+    DAO_ASSERT(status != DAO_OK || (grant.address == address && dao_stream_fence_is_empty(&grant.fence)));
+    return status;
+}
+
+dao_status_t dao_block_resume(dao_lease_t *lease, void *address, size_t size_bytes)
+{
+    if (address == NULL || size_bytes == 0) {
+        return dao_error(DAO_ERR_INVALID, "dao_block_resume: %zu bytes at %p are no block", size_bytes,
+                         address);
+    }
+    dao_status_t status = lease_lock("dao_block_resume", lease);
+    if (status != DAO_OK) {
+        return status;
+    }
+    dao_block_request_t request = {
+        .size_bytes = size_bytes, .tag = dao_tag_of_thread, .lease = lease->number};
+    dao_place_t place = {DAO_PLACE_KIND_DEVICE, lease->runtime->device_index};
+    status = resume_locked(lease, address, &request);
+    lease_unlock(lease);
+    dao_events_note_alloc(place, &request, status == DAO_OK ? address : NULL, status);
+    return status;
+}
+
 /* ---- statistics ---- */
 
 dao_status_t dao_lease_stats_get(dao_lease_t *lease, dao_lease_stats_t *out_stats)

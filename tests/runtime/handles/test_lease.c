@@ -147,6 +147,92 @@ static void handles_and_stream_order_come_from_the_lease(void)
     CU_ASSERT_EQUAL(dao_lease_release(lease), DAO_OK);
 }
 
+/* What was recorded is live again at its addresses, in any order and in parts, and is a block like others. */
+static void freed_blocks_are_taken_again_where_they_were(void)
+{
+    dao_lease_t *lease = begin_at(device);
+    char *first = dao_alloc(device, PAGE), *second = dao_alloc(device, 3 * PAGE + 1);
+    char *small = dao_alloc(device, 100);
+    fill(first, 1, PAGE);
+    fill(second, 2, 3 * PAGE + 1);
+    CU_ASSERT_EQUAL(dao_lease_commit(lease), DAO_OK);
+    CU_ASSERT_EQUAL(dao_block_resume(lease, second, 1), DAO_ERR_BUSY); /* it is live */
+    CU_ASSERT_EQUAL(dao_free(device, first), DAO_OK);
+    CU_ASSERT_EQUAL(dao_free(device, second), DAO_OK);
+    CU_ASSERT_EQUAL(dao_free(device, small), DAO_OK);
+    CU_ASSERT_EQUAL(trim_device(), 0);
+    CU_ASSERT_EQUAL(dao_block_resume(lease, small, 100), DAO_OK);
+    CU_ASSERT_EQUAL(dao_block_resume(lease, second, 3 * PAGE + 1), DAO_OK);
+    CU_ASSERT_EQUAL(dao_block_resume(lease, first, PAGE), DAO_OK);
+    CU_ASSERT_EQUAL(stats_of(lease).live_count, 3);
+    CU_ASSERT_EQUAL(dao_used(device), stats_of(lease).used_bytes);
+    CU_ASSERT_TRUE(has_value(first, 1, PAGE) && has_value(second, 2, 3 * PAGE + 1));
+    CU_ASSERT_EQUAL(dao_free(device, second), DAO_OK);
+    CU_ASSERT_EQUAL(dao_block_resume(lease, second + PAGE, PAGE), DAO_OK); /* a part of what was */
+    CU_ASSERT_EQUAL(dao_block_resume(lease, second, PAGE + 1), DAO_ERR_BUSY);
+    CU_ASSERT_EQUAL(dao_block_resume(lease, second, PAGE), DAO_OK);
+    CU_ASSERT_EQUAL(dao_free(device, second), DAO_OK);
+    CU_ASSERT_EQUAL(dao_free(device, second), DAO_ERR_DOUBLE_FREE);
+    CU_ASSERT_EQUAL(dao_free(device, second + PAGE), DAO_OK);
+    CU_ASSERT_EQUAL(dao_free(device, first), DAO_OK);
+    CU_ASSERT_EQUAL(dao_free(device, small), DAO_OK);
+    CU_ASSERT_EQUAL(dao_lease_release(lease), DAO_OK);
+}
+
+static void only_memory_of_the_lease_is_taken_again(void)
+{
+    dao_lease_t *lease = begin_at(device);
+    char *block = dao_alloc(device, PAGE);
+    CU_ASSERT_EQUAL(dao_lease_commit(lease), DAO_OK);
+    char *other = dao_alloc(device, PAGE);
+    CU_ASSERT_EQUAL(dao_free(device, other), DAO_OK);
+    CU_ASSERT_EQUAL(dao_free(device, block), DAO_OK);
+    dao_stats_t before, after;
+    CU_ASSERT_EQUAL(dao_stats_get(device, &before), DAO_OK);
+    CU_ASSERT_EQUAL(dao_block_resume(lease, other, PAGE), DAO_ERR_FOREIGN_POINTER);
+    CU_ASSERT_EQUAL(dao_block_resume(lease, &other, 1), DAO_ERR_FOREIGN_POINTER);
+    CU_ASSERT_EQUAL(dao_block_resume(lease, block + 1, 1),
+                    DAO_ERR_FOREIGN_POINTER); /* no block begins there */
+    CU_ASSERT_EQUAL(dao_block_resume(lease, block, 2 * PAGE), DAO_ERR_FOREIGN_POINTER);
+    CU_ASSERT_EQUAL(dao_block_resume(lease, block, SIZE_MAX), DAO_ERR_FOREIGN_POINTER);
+    CU_ASSERT_EQUAL(dao_block_resume(lease, block, 0), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_block_resume(lease, NULL, 1), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_block_resume(NULL, block, 1), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_stats_get(device, &after), DAO_OK);
+    CU_ASSERT_EQUAL(memcmp(&before, &after, sizeof(before)), 0);
+    CU_ASSERT_EQUAL(dao_lease_release(lease), DAO_OK);
+    CU_ASSERT_EQUAL(dao_block_resume(lease, block, PAGE), DAO_ERR_INVALID);
+}
+
+/* A stream that has not come to a free keeps the block; a tag's limit does, too. */
+static void a_block_is_not_taken_again_from_a_stream_that_uses_it(void)
+{
+    dao_gate_t gate;
+    dao_gate_init(&gate);
+    dao_tag_t tag;
+    dao_stream_t *stream;
+    CU_ASSERT_EQUAL_FATAL(dao_stream_create(0, &stream), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_tag_create("resumed", &tag), DAO_OK);
+    dao_lease_t *lease = begin_at(device);
+    char *block = dao_alloc(device, PAGE);
+    CU_ASSERT_EQUAL(dao_lease_commit(lease), DAO_OK);
+    CU_ASSERT_EQUAL(device_gate(stream, &gate), DAO_OK);
+    CU_ASSERT_EQUAL(dao_free_async(device, block, stream), DAO_OK);
+    CU_ASSERT_EQUAL(dao_block_resume(lease, block, PAGE), DAO_ERR_BUSY);
+    dao_gate_open(&gate);
+    CU_ASSERT_EQUAL(dao_stream_synchronize(stream), DAO_OK);
+    CU_ASSERT_EQUAL(dao_tag_limit_set(device, tag, PAGE - 1), DAO_OK);
+    CU_ASSERT_EQUAL(dao_tag_set_current(tag), 0);
+    CU_ASSERT_EQUAL(dao_block_resume(lease, block, PAGE), DAO_ERR_LIMIT);
+    CU_ASSERT_EQUAL(dao_tag_limit_set(device, tag, PAGE), DAO_OK);
+    CU_ASSERT_EQUAL(dao_block_resume(lease, block, PAGE), DAO_OK);
+    CU_ASSERT_EQUAL(dao_tag_set_current(0), tag);
+    CU_ASSERT_EQUAL(dao_free(device, block), DAO_OK);
+    CU_ASSERT_EQUAL(dao_lease_release(lease), DAO_OK);
+    dao_stream_destroy(stream);
+    dao_gate_finish(&gate);
+}
+
 static void a_capture_given_up_leaves_live_blocks(void)
 {
     dao_lease_t *lease = begin_at(device);
@@ -232,7 +318,7 @@ static void a_forked_child_is_refused(void)
 /* ---- retained blocks ---- */
 
 /* What a lease owes, whatever keeps the place. */
-static void check_lease(void)
+static void check_lease(bool resumes)
 {
     const size_t size_bytes = 100 * KIB;
     dao_lease_t *lease = begin_at(device);
@@ -256,6 +342,9 @@ static void check_lease(void)
     CU_ASSERT_EQUAL(stats_of(lease).live_count, 2);
     CU_ASSERT_TRUE(stats_of(lease).held_bytes >= 2 * size_bytes);
     CU_ASSERT_EQUAL(dao_free(device, block), DAO_OK);
+    dao_status_t resumed = dao_block_resume(lease, block, size_bytes);
+    CU_ASSERT_EQUAL(resumed, resumes ? DAO_OK : DAO_ERR_UNSUPPORTED);
+    CU_ASSERT_EQUAL(resumed == DAO_OK ? dao_free(device, block) : DAO_OK, DAO_OK);
     CU_ASSERT_EQUAL(dao_lease_release(lease), DAO_OK);
     CU_ASSERT_TRUE(dao_used(device) >= size_bytes && dao_used(device) < 2 * size_bytes + 64 * KIB);
     CU_ASSERT_EQUAL(dao_free_async(device, ordered, NULL), DAO_OK);
@@ -272,7 +361,8 @@ static void every_strategy_has_leases_hardened_or_not(void)
             library_start();
             dao_place_config_t config = {.strategy = (dao_strategy_t)strategy, .hardening = hardenings[i]};
             CU_ASSERT_EQUAL(dao_place_configure(device, &config), DAO_OK);
-            check_lease();
+            check_lease(hardenings[i] == 0 &&
+                        (strategy == DAO_STRATEGY_GOOD_FIT || strategy == DAO_STRATEGY_BEST_FIT));
         }
     }
 }
@@ -284,7 +374,7 @@ static void places_in_segments_have_leases(void)
         library_start();
         dao_place_config_t config = {.strategy = (dao_strategy_t)strategy, .no_page_mapping = true};
         CU_ASSERT_EQUAL(dao_place_configure(device, &config), DAO_OK);
-        check_lease();
+        check_lease(false);
     }
 }
 
@@ -685,6 +775,10 @@ static void a_lease_that_is_left_is_reported_and_breaks_nothing(void)
 static CU_TestInfo library_tests[] = {
     {"a graph finds its addresses as it left them", a_graph_finds_its_addresses_as_it_left_them},
     {"handles and stream order come from the lease", handles_and_stream_order_come_from_the_lease},
+    {"freed blocks are taken again where they were", freed_blocks_are_taken_again_where_they_were},
+    {"only memory of the lease is taken again", only_memory_of_the_lease_is_taken_again},
+    {"a block is not taken again from a stream that uses it",
+     a_block_is_not_taken_again_from_a_stream_that_uses_it},
     {"a capture given up leaves live blocks", a_capture_given_up_leaves_live_blocks},
     {"a thread is under one lease a place", a_thread_is_under_one_lease_a_place},
     {"what has no leases says so", what_has_no_leases_says_so},
