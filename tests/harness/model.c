@@ -18,9 +18,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define KIB         ((uint64_t)1 << 10)
-#define MIB         ((uint64_t)1 << 20)
-#define PAGE_BYTES  (2 * MIB)
+#define KIB        ((uint64_t)1 << 10)
+#define MIB        ((uint64_t)1 << 20)
+#define PAGE_BYTES (2 * MIB)
+/* Pinned blocks of an executor: a piece of a file for each direction, or two, and tensors that left the
+ * device. */
+#define EXECUTOR_BLOCK_COUNT (4u + MODEL_MANAGED_COUNT)
+#define EXECUTOR_BLOCK_BYTES (256 * KIB)
+
 #define LANE_BYTES  sizeof(uint64_t)
 #define LANES_BYTES (MODEL_STREAM_COUNT * LANE_BYTES)
 
@@ -246,6 +251,14 @@ static uint64_t most_bytes(const model_t *model, dao_place_t place, uint64_t siz
                                    : segment_bytes;
 }
 
+uint64_t model_late_most_bytes(const model_t *model, dao_place_t place)
+{
+    const model_books_t *books = &model->books[model_place_number(place)];
+    return books->late_count == 0 ? 0
+                                  : most_bytes(model, place, books->late_bytes, 0) +
+                                        books->late_count * most_bytes(model, place, 0, 0);
+}
+
 typedef struct room {
     uint64_t live_bytes; /* as requested */
     uint64_t most_bytes; /* at their worst */
@@ -266,6 +279,12 @@ static room_t room_of(const model_t *model, dao_place_t place)
     room_t room = {.live_bytes = 0, .most_bytes = 8 * MIB}; /* slabs, a plan's arena */
     if (dao_place_equal(place, model_place(0)) && has_lease(model)) {
         room.most_bytes += most_bytes(model, place, model->kept_bytes, 0);
+    }
+    if (place.kind == DAO_PLACE_KIND_PINNED && model->executor != NULL) { /* has what it moves out there */
+        room.most_bytes += EXECUTOR_BLOCK_COUNT * most_bytes(model, place, EXECUTOR_BLOCK_BYTES, 0);
+    }
+    if (defers_frees(model, place)) { /* until the step ends */
+        room.most_bytes += model_late_most_bytes(model, place);
     }
     for (uint32_t i = 0; i < MODEL_BLOCK_COUNT; i++) {
         const model_block_t *block = &model->blocks[i];

@@ -182,6 +182,9 @@ void model_block_leave(model_t *model, model_block_t *block);
 /* Returns true if a hardened place may keep freed blocks for good: a fault was in the way of their bytes. */
 bool model_may_keep(const model_t *model);
 
+/* Most bytes that what was freed at a place, and has a free that waits, takes from the system. */
+uint64_t model_late_most_bytes(const model_t *model, dao_place_t place);
+
 /* Notes that a lease has ended: what it retained last and was freed by its owner, is free. */
 void model_lease_end(model_t *model, uint32_t lease);
 

@@ -96,32 +96,60 @@ static bool free_elsewhere(model_t *model, const harness_op_t *op)
     return refuse(model, op, &wrong);
 }
 
+/* Returns true if a block of the model has an address at the place that it names, or in what its size was
+   rounded up to. */
+static bool has_address(const model_block_t *block, const void *address, bool *out_is_behind)
+{
+    dao_block_info_t info;
+    uint64_t offset = (uintptr_t)address - (uintptr_t)block->address;
+    if ((block->owner != MODEL_RAW && block->owner != MODEL_HANDLE) || address < (void *)block->address) {
+        return false;
+    }
+    *out_is_behind = offset >= block->size_bytes;
+    return !*out_is_behind ||
+           (block->size_bytes > 0 && !block->is_gone &&
+            dao_block_query(block->place, block->address, &info) == DAO_OK && offset < info.size_bytes);
+}
+
+/* What may lie at an address beside the model's blocks: released handles whose frees wait, and the executor's
+   arena and memory for its copies. All of them refuse. */
+static uint32_t statuses_of_others(const model_t *model, dao_place_t place)
+{
+    uint32_t statuses = 0;
+    for (uint32_t i = 0; i < MODEL_PLACE_COUNT; i++) {
+        bool is_here = i == model_place_number(place);
+        if (model->executor != NULL || model->books[i].late_count > 0) {
+            statuses |= is_here ? bit_of(DAO_ERR_NOT_YOURS) | bit_of(DAO_ERR_INTERIOR_POINTER)
+                                : bit_of(DAO_ERR_WRONG_PLACE);
+        }
+    }
+    return statuses;
+}
+
 /* What a free of an address that was freed before has to answer, by who has it now; 0: it is right. */
 static uint32_t statuses_of_freed(const model_t *model, dao_place_t place, const void *address)
 {
+    uint32_t statuses = bit_of(DAO_ERR_DOUBLE_FREE) | bit_of(DAO_ERR_FOREIGN_POINTER);
     for (uint32_t i = 0; i < MODEL_BLOCK_COUNT; i++) {
         const model_block_t *block = &model->blocks[i];
-        bool has_it = (block->owner == MODEL_RAW || block->owner == MODEL_HANDLE) &&
-                      (uintptr_t)address >= (uintptr_t)block->address &&
-                      (uintptr_t)address - (uintptr_t)block->address < block->size_bytes;
-        if (has_it && !dao_place_equal(block->place, place)) {
+        bool is_behind = false;
+        if (!has_address(block, address, &is_behind)) {
+            continue;
+        }
+        if (is_behind) { /* of what is not asked for the allocator may make use */
+            statuses |=
+                dao_place_equal(block->place, place) ? inside_statuses(block) : bit_of(DAO_ERR_WRONG_PLACE);
+        } else if (!dao_place_equal(block->place, place)) {
             return bit_of(DAO_ERR_WRONG_PLACE);
-        }
-        if (has_it && block->address != address) {
+        } else if (block->address != address) {
             return inside_statuses(block);
-        }
-        if (has_it) {
+        } else {
             return block->is_gone              ? bit_of(DAO_ERR_DOUBLE_FREE)
                    : block->owner == MODEL_RAW ? 0
                                                : bit_of(DAO_ERR_NOT_YOURS);
         }
     }
-    uint32_t statuses = bit_of(DAO_ERR_DOUBLE_FREE) | bit_of(DAO_ERR_FOREIGN_POINTER);
-    if (model->executor != NULL) { /* its arena, and memory for its copies, may lie there */
-        statuses |=
-            bit_of(DAO_ERR_NOT_YOURS) | bit_of(DAO_ERR_INTERIOR_POINTER) | bit_of(DAO_ERR_WRONG_PLACE);
-    }
-    return statuses;
+    return statuses | statuses_of_others(model, place);
 }
 
 static bool free_again(model_t *model, const harness_op_t *op)
@@ -148,7 +176,24 @@ static bool free_of_handle(model_t *model, const harness_op_t *op)
         .address = block->address,
         .text = "a handle's block",
         .statuses = bit_of(block->owner == MODEL_SHARED ? DAO_ERR_FOREIGN_POINTER : DAO_ERR_NOT_YOURS)};
+    if (block->owner == MODEL_SHARED) { /* it may lie where a block of the place has been */
+        wrong.statuses |= bit_of(DAO_ERR_DOUBLE_FREE);
+    }
     return refuse(model, op, &wrong);
+}
+
+/* What a free of an owned block answers. A handle's that the program has released has a free that waits: it
+   may come through before the answer. */
+static uint32_t statuses_of_owned(const model_t *model, const dao_block_info_t *info)
+{
+    bool is_kept = info->owner != DAO_BLOCK_OWNER_HANDLE;
+    for (uint32_t i = 0; i < MODEL_BLOCK_COUNT && !is_kept; i++) {
+        is_kept = model->blocks[i].owner == MODEL_HANDLE && model->blocks[i].address == info->address;
+    }
+    return info->owner == DAO_BLOCK_OWNER_LEASE ? bit_of(DAO_ERR_DOUBLE_FREE) /* the program has freed it */
+           : is_kept
+               ? bit_of(DAO_ERR_NOT_YOURS)
+               : bit_of(DAO_ERR_NOT_YOURS) | bit_of(DAO_ERR_DOUBLE_FREE) | bit_of(DAO_ERR_FOREIGN_POINTER);
 }
 
 /* What the place says is owned, whoever it is: the executor's arena among others. */
@@ -164,7 +209,7 @@ static bool free_owned(model_t *model, const harness_op_t *op)
     }
     size_t count = 0;
     const dao_snapshot_block_t *blocks = dao_snapshot_blocks(snapshot, &count);
-    wrong_free_t wrong = {.place = place, .text = "an owner's block", .statuses = bit_of(DAO_ERR_NOT_YOURS)};
+    wrong_free_t wrong = {.place = place, .text = "an owner's block"};
     for (size_t i = 0; i < count && wrong.address == NULL; i++) {
         const dao_snapshot_block_t *seen = &blocks[(i + op->number) % count];
         void *address = (void *)seen->address; /* a number in the snapshot */
@@ -172,9 +217,7 @@ static bool free_owned(model_t *model, const harness_op_t *op)
         if (seen->state == DAO_BLOCK_STATE_LIVE && dao_block_query(place, address, &info) == DAO_OK &&
             info.owner != DAO_BLOCK_OWNER_RAW) {
             wrong.address = address;
-            if (info.owner == DAO_BLOCK_OWNER_LEASE) { /* the program has freed it */
-                wrong.statuses = bit_of(DAO_ERR_DOUBLE_FREE);
-            }
+            wrong.statuses = statuses_of_owned(model, &info);
         }
     }
     dao_snapshot_destroy(snapshot);
