@@ -9,7 +9,8 @@
 
        each extent is a part of the range, and there are no others
        offset and address of an extent are equal modulo a page, but for what is less than a granule
-       extents do not overlap and are listed in order of address */
+       extents do not overlap and are listed in order of address
+       `recent` is a copy of one that is listed, or all zero */
 #include "allocators/range/space.h"
 
 #include "base/memory/host.h"
@@ -124,6 +125,7 @@ void dao_space_remove(dao_space_t *space, size_t index)
 {
     DAO_ASSERT(index < space->count);
     dao_range_part_remove(space->range, space->list[index].part);
+    space->recent = (dao_extent_t){0};
     space->count--;
     memmove(&space->list[index], &space->list[index + 1], (space->count - index) * sizeof(space->list[0]));
     DAO_ASSERT_HEAVY(dao_space_is_valid(space));
@@ -159,10 +161,21 @@ static bool check_block(const dao_range_block_t *block, void *user)
     return recount->is_valid;
 }
 
+static bool recent_is_valid(const dao_space_t *space)
+{
+    const dao_extent_t *recent = &space->recent;
+    const dao_extent_t *extent = recent->size_bytes > 0 ? dao_space_extent(space, recent->address) : recent;
+    return extent != NULL && extent->address == recent->address && extent->size_bytes == recent->size_bytes &&
+           extent->offset_bytes == recent->offset_bytes && extent->part == recent->part;
+}
+
 bool dao_space_is_valid(const dao_space_t *space)
 {
     if (space->range == NULL) {
         return space->count == 0;
+    }
+    if (!recent_is_valid(space)) {
+        return false;
     }
     uint64_t extent_bytes = 0;
     for (size_t i = 0; i < space->count; i++) {

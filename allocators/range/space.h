@@ -29,6 +29,7 @@ typedef struct dao_space {
     uintptr_t *bases; /* by page of an extent: what is added to an offset to give the address, modulo 2^64 */
     size_t base_capacity;
     dao_range_fit_t fit; /* of the range */
+    dao_extent_t recent; /* one that was found: a copy, or all zero */
 } dao_space_t;
 
 /* Frees the tables; the extents' memory is the owner's. All zero is an empty space. */
@@ -62,6 +63,20 @@ static inline const dao_extent_t *dao_space_extent(const dao_space_t *space, con
         extent = (uintptr_t)middle->address <= (uintptr_t)address ? middle : extent;
     }
     return (uintptr_t)address - (uintptr_t)extent->address < extent->size_bytes ? extent : NULL;
+}
+
+/* The same for the one who frees: blocks that are freed one after another mostly lie in one extent. The
+   answer holds until the next call. */
+static inline const dao_extent_t *dao_space_extent_again(dao_space_t *space, const void *address)
+{
+    if ((uintptr_t)address - (uintptr_t)space->recent.address >= space->recent.size_bytes) {
+        const dao_extent_t *extent = dao_space_extent(space, address);
+        if (extent == NULL) {
+            return NULL;
+        }
+        space->recent = *extent;
+    }
+    return &space->recent;
 }
 
 /* Finds the block, free or used, around an address. DAO_ERR_FOREIGN_POINTER outside of the extents. O(blocks

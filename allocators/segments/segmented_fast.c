@@ -79,8 +79,8 @@ void *dao_segmented_alloc_fast(dao_allocator_t *allocator, size_t size_bytes)
    path is looked at. False: nothing was done. */
 static DAO_ON_THE_PATH bool free_if_plain(dao_segmented_t *segmented, const void *address)
 {
-    const dao_space_t *space = &segmented->segments.space;
-    const dao_extent_t *extent = dao_space_extent(space, address);
+    dao_space_t *space = &segmented->segments.space;
+    const dao_extent_t *extent = dao_space_extent_again(space, address);
     if (dao_slow_path_is_needed() || extent == NULL || (uintptr_t)address % DAO_RANGE_GRANULE != 0) {
         return false;
     }

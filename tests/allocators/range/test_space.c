@@ -48,6 +48,31 @@ static void an_address_is_found_in_its_extent_alone(void)
     CU_ASSERT_PTR_NULL(dao_space_extent(&space, (void *)(BASE + 3 * PAGE)));
 }
 
+/* Returns the begin of the extent that an address is found in, as one who frees looks for it. */
+static uintptr_t begin_around(uintptr_t address)
+{
+    const dao_extent_t *extent = dao_space_extent_again(&space, (void *)address);
+    CU_ASSERT_TRUE(dao_space_is_valid(&space));
+    return extent != NULL ? (uintptr_t)extent->address : 0;
+}
+
+static void what_was_found_is_forgotten_with_its_extent(void)
+{
+    CU_ASSERT_EQUAL(begin_around(0), 0);
+    CU_ASSERT_EQUAL(begin_around(BASE), 0);
+    add(BASE, PAGE);
+    add(BASE + 2 * PAGE, PAGE);
+    CU_ASSERT_EQUAL(begin_around(BASE + 3 * PAGE - 1), BASE + 2 * PAGE);
+    CU_ASSERT_EQUAL(begin_around(BASE + PAGE), 0);
+    CU_ASSERT_EQUAL(begin_around(BASE + PAGE - 1), BASE);
+    dao_space_remove(&space, 0);
+    CU_ASSERT_EQUAL(begin_around(BASE), 0);
+    CU_ASSERT_EQUAL(begin_around(BASE + 2 * PAGE), BASE + 2 * PAGE);
+    add(BASE, PAGE / 2);
+    CU_ASSERT_EQUAL(begin_around(BASE + PAGE / 2), 0);
+    CU_ASSERT_EQUAL(begin_around(BASE + PAGE / 2 - 1), BASE);
+}
+
 static void offsets_and_addresses_agree_modulo_a_page(void)
 {
     add(BASE + 768, 3 * PAGE);
@@ -119,6 +144,7 @@ static void the_largest_extent_fits_once(void)
 static CU_TestInfo tests[] = {
     {"extents are listed by address", extents_are_listed_by_address},
     {"an address is found in its extent alone", an_address_is_found_in_its_extent_alone},
+    {"what was found is forgotten with its extent", what_was_found_is_forgotten_with_its_extent},
     {"offsets and addresses agree modulo a page", offsets_and_addresses_agree_modulo_a_page},
     {"one search places blocks in all extents", one_search_places_blocks_in_all_extents},
     {"a block is found by its address", a_block_is_found_by_its_address},
