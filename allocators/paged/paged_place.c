@@ -241,6 +241,19 @@ static void count_moved(paged_t *paged, uint64_t moved_count, bool is_for_window
     stats->remap_device_count += is_for_limit || is_for_window ? 0 : moved_count;
 }
 
+/* Says which limit is in the way of the pages that a placed block lacks: the place's own, which has been
+   said, or the one of all host memory. */
+static dao_status_t limit_error(paged_t *paged, const placing_t *placing, const dao_pages_ranges_t *ranges)
+{
+    uint32_t missing = dao_pages_missing(paged->pages, placing->arena->window, placing->grant.offset_bytes,
+                                         placing->block_bytes);
+    uint32_t free_count = dao_pages_free_count(paged->pages, ranges);
+    uint64_t lacking_bytes = (uint64_t)(missing > free_count ? missing - free_count : 0) * paged->page_bytes;
+    return dao_ledger_budget_room(&paged->ledger) < lacking_bytes
+               ? dao_ledger_limit_error(&paged->ledger, lacking_bytes)
+               : DAO_ERR_LIMIT;
+}
+
 dao_status_t dao_paged_back(paged_t *paged, placing_t *placing)
 {
     dao_pages_ranges_t ranges = dao_paged_ranges(paged);
@@ -251,6 +264,7 @@ dao_status_t dao_paged_back(paged_t *paged, placing_t *placing)
                                          placing->grant.offset_bytes, placing->block_bytes, most);
     dao_paged_note_pages(paged); /* after a failure too: the backend may have refused to take a page back */
     if (status != DAO_OK) {
+        status = status == DAO_ERR_LIMIT ? limit_error(paged, placing, &ranges) : status;
         dao_paged_take_back(placing->arena, &placing->grant);
         return status;
     }

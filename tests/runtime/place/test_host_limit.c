@@ -62,6 +62,22 @@ static void host_places_share_one_limit(void)
     give(pinned, on_pinned);
 }
 
+/* In pages, too: the place has a limit of its own, which is not in the way. */
+static void a_refusal_names_the_limit_that_is_in_the_way(void)
+{
+    CU_ASSERT_EQUAL(
+        dao_place_configure(host, &(dao_place_config_t){.limit_bytes = 6 * MIB, .host_pages = true}), DAO_OK);
+    void *on_pinned = take(pinned, 7 * MIB);
+    take_and_fail(host, 3 * MIB, DAO_ERR_LIMIT);
+    CU_ASSERT_TRUE(says("all host memory together may be 8388608 bytes"));
+    give(pinned, on_pinned);
+    void *on_host = take(host, 3 * MIB);
+    take_and_fail(host, 4 * MIB, DAO_ERR_LIMIT);
+    CU_ASSERT_TRUE(says("are missing"));
+    CU_ASSERT_FALSE(says("all host memory together"));
+    give(host, on_host);
+}
+
 static void cached_memory_of_one_host_place_makes_room_at_another(void)
 {
     give(host, take(host, 7 * MIB)); /* stays cached */
@@ -289,6 +305,7 @@ static void the_environment_can_limit_host_memory(void)
 
 static CU_TestInfo tests[] = {
     {"host places share one limit", host_places_share_one_limit},
+    {"a refusal names the limit that is in the way", a_refusal_names_the_limit_that_is_in_the_way},
     {"cached memory of one host place makes room at another",
      cached_memory_of_one_host_place_makes_room_at_another},
     {"small host blocks count to the last byte", small_host_blocks_count_to_the_last_byte},
