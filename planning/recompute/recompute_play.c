@@ -50,6 +50,9 @@ typedef struct tensor {
     uint32_t next;     /* access that comes; DAO_SWAP_NONE: none reads the content any more */
     uint32_t pins;     /* of runs that are being prepared */
     uint64_t used_ns;  /* when it was last used */
+    uint64_t next_ns;  /* when `next` runs, in the step without repeated runs */
+    double move_ns;    /* price of its copies; PRICE_NONE: it may not move */
+    double own_ns;     /* of the kernel that made its content; PRICE_NONE: that is not made again */
     uint32_t listed;   /* place among the present ones */
     bool lives_on;
 } tensor_t;
@@ -67,7 +70,7 @@ struct dao_recompute_play {
     uint32_t *visited; /* of each content: the last price that it counted in */
     uint32_t visit;
     bool *given_up;  /* of each access: what it left was given up behind it */
-    uint32_t kernel; /* that is to run */
+    uint32_t kernel; /* that is to run next */
     uint64_t used_bytes, now_ns;
     uint64_t runs_left;
 };
@@ -151,17 +154,6 @@ static double making_ns(dao_recompute_play_t *play, uint32_t content, uint32_t u
     return sum_ns;
 }
 
-/* When a tensor is used next. */
-static uint64_t next_use_ns(const dao_recompute_play_t *play, const tensor_t *tensor)
-{
-    const dao_swap_step_t *step = play->step;
-    if (tensor->next == DAO_SWAP_NONE) {
-        return 2 * step->time_before[step->kernel_count];
-    }
-    uint32_t kernel = step->accesses[tensor->next].kernel;
-    return step->time_before[kernel] + (kernel < play->kernel ? step->time_before[step->kernel_count] : 0);
-}
-
 /* Returns true if the content of a tensor can be made again for its next use. */
 static bool may_give_up(const dao_recompute_play_t *play, const tensor_t *tensor)
 {
@@ -169,58 +161,84 @@ static bool may_give_up(const dao_recompute_play_t *play, const tensor_t *tensor
            play->reach->made_end[tensor->content] > play->step->accesses[tensor->next].kernel;
 }
 
-/* Returns the price of a victim, and how it would leave. */
-static double price_of(dao_recompute_play_t *play, uint32_t index, where_t *out_where)
+/* Notes the next use of a tensor, and what does not change until then. */
+static void look_ahead(dao_recompute_play_t *play, uint32_t index, uint32_t next)
 {
-    const tensor_t *tensor = &play->tensors[index];
-    const dao_swap_tier_t *host = &play->step->problem->host;
-    double again_ns = PRICE_NONE, move_ns = PRICE_NONE;
+    const dao_swap_step_t *step = play->step;
+    const dao_swap_tier_t *host = &step->problem->host;
+    tensor_t *tensor = &play->tensors[index];
+    uint64_t bytes = size_of(play, index), step_ns = step->time_before[step->kernel_count];
+    tensor->next = next;
+    tensor->next_ns = 2 * step_ns;
+    if (next != DAO_SWAP_NONE) {
+        uint32_t kernel = step->accesses[next].kernel;
+        tensor->next_ns = step->time_before[kernel] + (kernel < play->kernel ? step_ns : 0);
+    }
+    tensor->own_ns = PRICE_NONE;
     if (may_give_up(play, tensor)) {
+        tensor->own_ns = (double)step->problem->kernels[step->accesses[tensor->content].kernel].time_ns;
+    }
+    tensor->move_ns = PRICE_NONE;
+    if (play->rule->move_price >= 0) {
+        tensor->move_ns =
+            play->rule->move_price *
+            (double)(dao_swap_copy_ns(host, true, bytes) +
+                     (tensor->content != DAO_SWAP_NONE ? dao_swap_copy_ns(host, false, bytes) : 0));
+    }
+}
+
+/* Returns the price of a victim, and how it would leave. */
+static double price_of(dao_recompute_play_t *play, const tensor_t *tensor, where_t *out_where)
+{
+    double again_ns = PRICE_NONE;
+    if (tensor->own_ns <= tensor->move_ns && tensor->own_ns < PRICE_NONE) {
         uint32_t left = CHAIN_MAX;
         play->visit++;
         again_ns = making_ns(play, tensor->content, play->step->accesses[tensor->next].kernel, &left);
     }
-    if (play->rule->move_price >= 0) {
-        uint64_t bytes = size_of(play, index);
-        move_ns = play->rule->move_price *
-                  (double)(dao_swap_copy_ns(host, true, bytes) +
-                           (tensor->content != DAO_SWAP_NONE ? dao_swap_copy_ns(host, false, bytes) : 0));
-    }
-    *out_where = again_ns <= move_ns ? WHERE_GIVEN_UP : WHERE_MOVED;
-    return again_ns <= move_ns ? again_ns : move_ns;
+    *out_where = again_ns <= tensor->move_ns ? WHERE_GIVEN_UP : WHERE_MOVED;
+    return again_ns <= tensor->move_ns ? again_ns : tensor->move_ns;
 }
 
-static double score_of(dao_recompute_play_t *play, uint32_t index, where_t *out_where)
+/* Returns what the price of a tensor is divided by. */
+static double weight_of(const dao_recompute_play_t *play, uint32_t index)
 {
     const tensor_t *tensor = &play->tensors[index];
-    double price = price_of(play, index, out_where);
     uint64_t step_now_ns = play->step->time_before[play->kernel];
-    uint64_t next_ns = next_use_ns(play, tensor);
-    double time_ns = play->rule->is_stale ? (double)(play->now_ns - tensor->used_ns)
-                                          : (double)(next_ns > step_now_ns ? next_ns - step_now_ns : 0);
-    double bytes = play->rule->is_sizeless ? 1 : (double)size_of(play, index);
-    return price >= PRICE_NONE ? PRICE_NONE : (price + 1) / (bytes * (time_ns + 1));
+    uint64_t ahead_ns = tensor->next_ns > step_now_ns ? tensor->next_ns - step_now_ns : 0;
+    uint64_t time_ns = play->rule->is_stale ? play->now_ns - tensor->used_ns : ahead_ns;
+    return (play->rule->is_sizeless ? 1 : (double)size_of(play, index)) * ((double)time_ns + 1);
+}
+
+/* Finds the tensor that leaves first; DAO_SWAP_NONE: none may. */
+static uint32_t find_victim(dao_recompute_play_t *play, where_t *out_where)
+{
+    double least = PRICE_NONE;
+    uint32_t victim = DAO_SWAP_NONE;
+    for (uint32_t i = 0; i < play->present_count; i++) {
+        const tensor_t *tensor = &play->tensors[play->present[i]];
+        double least_price = tensor->own_ns < tensor->move_ns ? tensor->own_ns : tensor->move_ns;
+        double weight = tensor->pins == 0 ? weight_of(play, play->present[i]) : 0;
+        if (least_price + 1 >= least * weight) {
+            continue; /* most end here, without a look at what has left around them */
+        }
+        where_t where;
+        double price = price_of(play, tensor, &where);
+        if (price < PRICE_NONE && (price + 1) / weight < least) {
+            least = (price + 1) / weight;
+            victim = play->present[i];
+            *out_where = where;
+        }
+    }
+    return victim;
 }
 
 /* Makes room for some bytes. */
 static bool make_room(dao_recompute_play_t *play, uint64_t bytes)
 {
     while (play->used_bytes + bytes > play->rule->capacity_bytes) {
-        double least = PRICE_NONE;
-        uint32_t victim = DAO_SWAP_NONE;
-        where_t where = WHERE_MOVED;
-        for (uint32_t i = 0; i < play->present_count; i++) {
-            where_t how;
-            if (play->tensors[play->present[i]].pins != 0) {
-                continue;
-            }
-            double score = score_of(play, play->present[i], &how);
-            if (score < least) {
-                least = score;
-                victim = play->present[i];
-                where = how;
-            }
-        }
+        where_t where;
+        uint32_t victim = find_victim(play, &where);
         if (victim == DAO_SWAP_NONE) {
             return false;
         }
@@ -426,7 +444,7 @@ static void finish_first(dao_recompute_play_t *play, uint32_t kernel, const bool
     for (uint32_t i = step->kernel_access[kernel]; i < step->kernel_access[kernel + 1]; i++) {
         const dao_swap_access_t *one = &step->accesses[i];
         tensor_t *tensor = &play->tensors[one->tensor];
-        tensor->next = one->inactive_is_live ? one->next : DAO_SWAP_NONE;
+        look_ahead(play, one->tensor, one->inactive_is_live ? one->next : DAO_SWAP_NONE);
         tensor->used_ns = play->now_ns;
         unpin(play, one->tensor);
         if (is_given_up != NULL && is_given_up[i] && tensor->where == WHERE_PRESENT &&
@@ -444,6 +462,7 @@ static void begin(dao_recompute_play_t *play)
     memset(play->given_up, 0, step->access_count * sizeof(*play->given_up));
     play->present_count = 0;
     play->used_bytes = play->now_ns = 0;
+    play->kernel = 0;
     play->runs_left = (uint64_t)RUNS_PER_KERNEL_MAX * step->kernel_count;
     for (uint32_t t = 0; t < step->tensor_count; t++) {
         uint32_t first = step->first_access[t];
@@ -453,8 +472,8 @@ static void begin(dao_recompute_play_t *play)
         if (first != DAO_SWAP_NONE && dao_recompute_lives_on(step, t)) {
             tensor->lives_on = true;
             tensor->where = WHERE_MOVED;
-            tensor->next = step->accesses[first].previous_inactive_is_live ? first : DAO_SWAP_NONE;
             tensor->content = dao_recompute_found(play->contents, first);
+            look_ahead(play, t, step->accesses[first].previous_inactive_is_live ? first : DAO_SWAP_NONE);
         }
     }
     dao_recompute_draft_clear(play->draft);
@@ -470,6 +489,7 @@ bool dao_recompute_play_run(dao_recompute_play_t *play, const dao_recompute_rule
         if (!prepare_first(play, k) || !emit(play, k, false)) {
             return false;
         }
+        play->kernel = k + 1;
         finish_first(play, k, is_given_up);
     }
     return true;

@@ -29,12 +29,13 @@
 #include "base/memory/host.h"
 #include "base/report/assert.h"
 #include "base/report/error.h"
+#include "planning/swap/step/swap_bound.h"
 #include "planning/swap/step/swap_step.h"
 #include "planning/swap/step/swap_tier.h"
 
 #include <string.h>
 
-#define COARSE_CUT_MAX        256u
+#define COARSE_CUT_MAX        DAO_SWAP_BOUND_CUT_LEAST
 #define WINDOW_ROTATION_COUNT 24u
 #define VOLUME_ROTATION_COUNT 8u
 #define REFINE_ROUND_MAX      3u
@@ -67,6 +68,7 @@ typedef struct windows {
     uint32_t
         *version_end;   /* of each access that writes: the last one that reads it; DAO_SWAP_NONE: none does */
     bool *ends_version; /* of each access: it is the end of a version of less than a step */
+    uint32_t cut_max;   /* intervals at most */
     uint64_t best;      /* the most that windows add to the kernels */
     uint32_t best_rotation; /* interval with which the step begins for it */
 } windows_t;
@@ -131,11 +133,12 @@ static uint64_t links_ns(const rates_t *rates, uint64_t in_bytes, uint64_t out_b
     return (uint64_t)longer(volume_ns(rates, in_bytes, out_bytes), rest);
 }
 
-static bool allocate(windows_t *windows, const dao_swap_step_t *step)
+static bool allocate(windows_t *windows, const dao_swap_step_t *step, uint32_t cut_max)
 {
     size_t kernels = step->kernel_count, accesses = (size_t)step->access_count + 1;
-    size_t intervals = kernels < DAO_SWAP_CUT_MAX ? kernels : DAO_SWAP_CUT_MAX;
+    size_t intervals = kernels < cut_max ? kernels : cut_max;
     windows->step = step;
+    windows->cut_max = cut_max;
     windows->rates = rates_of(step->problem);
     return (windows->first = dao_host_calloc(intervals + 1, sizeof(*windows->first))) != NULL &&
            (windows->interval_of = dao_host_calloc(kernels, sizeof(*windows->interval_of))) != NULL &&
@@ -327,9 +330,9 @@ static void find_windows(windows_t *windows)
     for (uint32_t i = 0; i < count; i++) {
         (void)try_rotation(windows, (uint32_t)((uint64_t)i * m / count));
     }
-    if (m < n) {
+    if (m < n && m < windows->cut_max) {
         uint32_t kernel = windows->first[windows->best_rotation];
-        cut_intervals(windows, DAO_SWAP_CUT_MAX);
+        cut_intervals(windows, windows->cut_max);
         windows->best = 0; /* a coarse window is a fine one too, but for those that the fine start cuts */
         windows->best_rotation = windows->interval_of[kernel];
         (void)try_rotation(windows, windows->best_rotation);
@@ -535,7 +538,7 @@ static void report_lookahead(const dao_swap_step_t *step, const rates_t *rates, 
     }
 }
 
-static dao_status_t bound_of_step(const dao_swap_step_t *step, dao_swap_bound_t *bound)
+static dao_status_t bound_of_step(const dao_swap_step_t *step, uint32_t cut_max, dao_swap_bound_t *bound)
 {
     uint32_t largest = dao_swap_step_largest_kernel(step);
     bound->compute_ns = step->time_before[step->kernel_count];
@@ -549,7 +552,7 @@ static dao_status_t bound_of_step(const dao_swap_step_t *step, dao_swap_bound_t 
         return status;
     }
     windows_t windows = {0};
-    if (!allocate(&windows, step)) {
+    if (!allocate(&windows, step, cut_max)) {
         status = dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for the bound of a step");
     } else {
         status = find_volumes(step, &windows.rates, bound);
@@ -567,6 +570,12 @@ static dao_status_t bound_of_step(const dao_swap_step_t *step, dao_swap_bound_t 
 
 dao_status_t dao_swap_find_bound(const dao_swap_problem_t *problem, dao_swap_bound_t *out_bound)
 {
+    return dao_swap_find_bound_cut(problem, DAO_SWAP_CUT_MAX, out_bound);
+}
+
+dao_status_t dao_swap_find_bound_cut(const dao_swap_problem_t *problem, uint32_t cut_max,
+                                     dao_swap_bound_t *out_bound)
+{
     if (problem == NULL || out_bound == NULL) {
         return dao_error(DAO_ERR_INVALID, "the problem or the place for its bound is NULL");
     }
@@ -577,7 +586,7 @@ dao_status_t dao_swap_find_bound(const dao_swap_problem_t *problem, dao_swap_bou
         return status;
     }
     dao_swap_bound_t bound = {0};
-    status = bound_of_step(&step, &bound);
+    status = bound_of_step(&step, cut_max, &bound);
     if (status == DAO_OK || status == DAO_ERR_KERNEL_TOO_LARGE) {
         *out_bound = bound;
     }
