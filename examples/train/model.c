@@ -113,6 +113,18 @@ static dao_operand_t updates(dao_managed_t *tensor)
     return (dao_operand_t){tensor, DAO_ACCESS_READ_WRITE};
 }
 
+/* An operator that reads and overwrites, and changes nothing, does the same whenever it runs: the executor
+   may run it again instead of keeping its output. */
+static bool may_run_again(const dao_operand_t *operands, uint32_t operand_count)
+{
+    for (uint32_t i = 0; i < operand_count; i++) {
+        if (operands[i].access == DAO_ACCESS_READ_WRITE) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* Adds a kernel to the step. */
 static void push_kernel(model_t *model, const char *name, operator_t run, const sizes_t *sizes,
                         size_t workspace_bytes, const dao_operand_t *operands, uint32_t operand_count)
@@ -133,6 +145,9 @@ static void push_kernel(model_t *model, const char *name, operator_t run, const 
                            .operands = operands,
                            .operand_count = operand_count,
                            .workspace_bytes = workspace_bytes};
+    if (model->config.recomputes && may_run_again(operands, operand_count)) {
+        kernel.flags = DAO_KERNEL_REPEATABLE;
+    }
     model->status = dao_command_list_push(model->step, &kernel);
     if (model->status != DAO_OK) {
         free(user);

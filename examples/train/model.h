@@ -23,6 +23,7 @@ typedef struct model_config {
     size_t head_count;
     size_t batch_count;        /* sequences of a step */
     size_t time_count;         /* tokens of a sequence */
+    bool recomputes;           /* kernels that change nothing in place may run again */
     model_exchange_t exchange; /* all 0: there is one worker */
 } model_config_t;
 

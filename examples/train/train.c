@@ -10,7 +10,7 @@
        check.c        compares the two
 
    usage: train [--layers N] [--width N] [--heads N] [--batch N] [--time N] [--steps N] [--percents N,N,...]
-                [--policy NAME] [--capacity MIB] [--write FILE] */
+                [--policy NAME] [--capacity MIB] [--write FILE] [--recompute] */
 #include "check.h"
 #include "model.h"
 #include "story.h"
@@ -37,6 +37,7 @@ typedef struct options {
     size_t percent_count;
     size_t capacity_mib; /* of the run without a limit; 0: what the device has, but for a headroom */
     dao_policy_t policy;
+    bool recomputes;       /* kernels may run again */
     const char *step_path; /* of a file of the step, for the command dao; NULL: none is written */
     const operators_t *operators;
 } options_t;
@@ -134,6 +135,11 @@ static bool read_option(const char *name, const char *value, options_t *options)
 static bool read_options(int count, char **arguments, options_t *options)
 {
     for (int i = 1; i < count; i += 2) {
+        if (strcmp(arguments[i], "--recompute") == 0) { /* has no value */
+            options->recomputes = true;
+            i--;
+            continue;
+        }
         if (i + 1 == count) {
             (void)fprintf(stderr, "train: %s has no value\n", arguments[i]);
             return false;
@@ -176,7 +182,8 @@ static dao_status_t train(dao_executor_t *executor, const options_t *options, re
                              .width = options->width,
                              .head_count = options->head_count,
                              .batch_count = options->batch_count,
-                             .time_count = options->time_count};
+                             .time_count = options->time_count,
+                             .recomputes = options->recomputes};
     model_t *model = NULL;
     unsigned char *tokens = malloc(options->batch_count * (options->time_count + 1));
     dao_status_t status = tokens != NULL ? model_create(executor, &config, &model) : DAO_ERR_NO_HOST_MEMORY;
@@ -249,21 +256,22 @@ static void print_row(const char *name, const options_t *options, const result_t
         (void)snprintf(over_bound, sizeof(over_bound), "%.3f", measured_ns / (double)stats->bound_ns);
         (void)snprintf(forecast, sizeof(forecast), "%.3f", measured_ns / (double)stats->forecast_ns);
     }
-    (void)printf("%-9s %9.2f %9.2f %9.2f %9.2f %9.1f %8.1f %8llu %8s %9s %9.4f   %s\n", name,
+    (void)printf("%-9s %9.2f %9.2f %9.2f %9.2f %9.1f %8.1f %9.1f %8llu %8s %9s %9.4f   %s\n", name,
                  (double)stats->peak_device_used_bytes / mib, result->seconds * 1e3 / step_count,
                  (double)stats->in_bytes / mib / step_count, (double)stats->out_bytes / mib / step_count,
                  (double)stats->eviction_count / step_count, (double)stats->fetch_count / step_count,
-                 (unsigned long long)stats->plan_hit_count, over_bound, forecast,
-                 (double)result->losses[options->step_count - 1], identical ? "yes" : "NO");
+                 (double)stats->again_count / step_count, (unsigned long long)stats->plan_hit_count,
+                 over_bound, forecast, (double)result->losses[options->step_count - 1],
+                 identical ? "yes" : "NO");
 }
 
 static void print_head(void)
 {
     (void)printf(
         "\na step's mean; steps that followed a plan, and of those that were measured time / bound and "
-        "time / forecast:\n%-9s %9s %9s %9s %9s %9s %8s %8s %8s %9s %9s   %s\n",
-        "capacity", "peak MiB", "time ms", "in MiB", "out MiB", "evictions", "fetches", "planned", "/ bound",
-        "/ forecast", "last loss", "identical");
+        "time / forecast:\n%-9s %9s %9s %9s %9s %9s %8s %9s %8s %8s %9s %9s   %s\n",
+        "capacity", "peak MiB", "time ms", "in MiB", "out MiB", "evictions", "fetches", "run again",
+        "planned", "/ bound", "/ forecast", "last loss", "identical");
 }
 
 /* Runs with shares of the peak. */
