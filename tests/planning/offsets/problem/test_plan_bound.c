@@ -52,6 +52,37 @@ static void alignments_count_but_for_the_one_on_top(void)
     CU_ASSERT_EQUAL(bound_of(&problem), 41);
 }
 
+/* One buffer that may lie anywhere does not hide that the others start slots of 64 bytes. */
+static void each_alignment_has_a_bound_of_its_own(void)
+{
+    dao_plan_buffer_t buffers[] = {buffer(0, 1, 33, 64), buffer(0, 1, 40, 64), buffer(0, 1, 33, 64),
+                                   buffer(0, 1, 10, 1)};
+    const dao_plan_problem_t problem = {.buffers = buffers, .buffer_count = 4};
+    CU_ASSERT_EQUAL(bound_of(&problem), 3 * 64 - 31); /* the fourth lies in slack */
+    buffers[3].size_bytes = 100;
+    CU_ASSERT_EQUAL(bound_of(&problem), 3 * 64 + 100 - 2 * 31); /* it reaches into slack, 31 bytes at most */
+}
+
+static void a_pool_has_a_bound_for_each_alignment(void)
+{
+    dao_plan_buffer_t buffers[] = {buffer(0, 1, 33, 64), buffer(0, 1, 33, 64), buffer(0, 1, 33, 64)};
+    const dao_plan_pool_t pools[2] = {{0}};
+    const dao_plan_problem_t problem = {
+        .buffers = buffers, .buffer_count = 3, .pools = pools, .pool_count = 2};
+    CU_ASSERT_EQUAL(bound_of(&problem), 3 * 64 - 2 * 31); /* one is on top of each pool */
+    buffers[0].pool = buffers[1].pool = buffers[2].pool = 1;
+    CU_ASSERT_EQUAL(bound_of(&problem), 3 * 64 - 31);
+}
+
+/* Bytes of a gap may be another's: the pieces count as they are. */
+static void what_gaps_cut_starts_no_slot(void)
+{
+    const dao_plan_buffer_t buffers[] = {buffer(0, 3, 33, 64), buffer(0, 3, 33, 64), buffer(1, 2, 16, 1)};
+    const dao_plan_gap_t gap = {.buffer = 0, .begin_time = 1, .end_time = 2, .low_byte = 8, .high_byte = 33};
+    const dao_plan_problem_t problem = {.buffers = buffers, .buffer_count = 3, .gaps = &gap, .gap_count = 1};
+    CU_ASSERT_EQUAL(bound_of(&problem), 2 * 64 - 31); /* before the gap */
+}
+
 static void the_largest_sizes_do_not_overflow(void)
 {
     enum { COUNT = 1 << 12 };
@@ -98,6 +129,9 @@ static CU_TestInfo tests[] = {
     {"nothing needs nothing", nothing_needs_nothing},
     {"what is alive together counts together", what_is_alive_together_counts_together},
     {"alignments count but for the one on top", alignments_count_but_for_the_one_on_top},
+    {"each alignment has a bound of its own", each_alignment_has_a_bound_of_its_own},
+    {"a pool has a bound for each alignment", a_pool_has_a_bound_for_each_alignment},
+    {"what gaps cut starts no slot", what_gaps_cut_starts_no_slot},
     {"the largest sizes do not overflow", the_largest_sizes_do_not_overflow},
     {"what is bound to pools counts apart", what_is_bound_to_pools_counts_apart},
     {"no plan is below it", no_plan_is_below_it},
