@@ -20,6 +20,7 @@ typedef struct engine_fault {
 } engine_fault_t;
 
 typedef struct engine_input {
+    uint64_t index; /* for what makes inputs: which one this is */
     size_t length;
     engine_fault_t faults[2]; /* the second one is armed when the first one has fired */
     bool spares_start;        /* points are counted from the first call on, not from the library's start */

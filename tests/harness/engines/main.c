@@ -25,6 +25,7 @@ typedef struct seeds {
 static bool next_program(uint64_t index, engine_input_t *input, void *user)
 {
     const seeds_t *seeds = user;
+    *input = (engine_input_t){.index = index};
     if (index == seeds->count) {
         if (seeds->with_pairs && harness_pairs_print(false) > 0) {
             (void)printf("a pair was never made\n");
@@ -33,9 +34,28 @@ static bool next_program(uint64_t index, engine_input_t *input, void *user)
         }
         return false;
     }
-    memset(input, 0, sizeof(*input));
     input->length = harness_random_bytes(seeds->first + index, input->bytes);
     return true;
+}
+
+/* A program that ends well alone needs some that ran before it: the fewest of the powers of two. */
+static void report_history(const seeds_t *seeds, uint64_t failed)
+{
+    static engine_input_t last;
+    uint64_t count = 1;
+    bool is_found = false;
+    while (!is_found && count <= failed) {
+        count = count * 2 <= failed ? count * 2 : failed + 1;
+        seeds_t tail = {.first = seeds->first + failed + 1 - count, .count = count};
+        is_found = !engine_run_all(next_program, NULL, &tail, &last);
+    }
+    if (is_found) {
+        (void)printf("it needs what ran before it; again: harness_programs --programs %llu --seed %llu\n",
+                     (unsigned long long)count, (unsigned long long)(seeds->first + failed + 1 - count));
+    } else {
+        (void)printf("seed %llu: it ended well when it ran again, alone and behind the same programs\n",
+                     (unsigned long long)(seeds->first + failed));
+    }
 }
 
 static int run_programs(uint64_t first, uint64_t count, bool with_pairs)
@@ -47,9 +67,16 @@ static int run_programs(uint64_t first, uint64_t count, bool with_pairs)
                      (unsigned long long)first);
         return EXIT_SUCCESS;
     }
-    if (!engine_run_apart(&failed, false, true)) {
+    if (failed.index == count) { /* every program ended well: it was a pair */
+        return EXIT_FAILURE;
+    }
+    uint64_t seed = first + failed.index;
+    (void)printf("the program of seed %llu failed\n", (unsigned long long)seed);
+    if (engine_run_apart(&failed, false, true)) {
+        report_history(&seeds, failed.index);
+    } else {
         char path[64];
-        (void)snprintf(path, sizeof(path), "harness_found_%llu.bin", (unsigned long long)first);
+        (void)snprintf(path, sizeof(path), "harness_found_%llu.bin", (unsigned long long)seed);
         engine_report(&failed, path);
     }
     return EXIT_FAILURE;
