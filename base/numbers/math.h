@@ -18,7 +18,7 @@ static inline uint64_t dao_round_up(uint64_t value, uint64_t unit)
 {
     DAO_ASSERT(dao_is_power_of_two(unit));
     DAO_ASSERT(value <= UINT64_MAX - (unit - 1));
-    return (value + unit - 1) & ~(unit - 1);
+    return (value + (unit - 1)) & ~(unit - 1);
 }
 
 /* Returns ceil(value) for -1 < value < 2^64, without libm. */
