@@ -5,8 +5,10 @@
         python3 tests/python/test_offload.py [CASE...]
 
 Exits with 77, which ctest reports as skipped, without PyTorch."""
+import copy
 import gc
 import os
+import pickle
 import sys
 import tempfile
 import unittest
@@ -306,6 +308,48 @@ class StateLeaves(Case):
         optimizer.load_state_dict(saved)
         self.assertTrue(all(map(torch.equal, expected, [
             value for state in optimizer.state.values() for value in state.values()])))
+
+    def compare_states(self, found, expected, where):
+        for parameter, values in found.items():
+            for name, value in values.items():
+                self.assertTrue(torch.equal(value, expected[parameter][name]), f"{where}, {name}")
+
+    def test_whoever_reads_state_finds_it(self):
+        model, optimizer = self.make()
+        self.train(model, optimizer)
+        first = next(model.parameters())
+        expected = {p: {name: value.clone() for name, value in values.items()}
+                    for p, values in optimizer.state.items()}
+        own = optimizer.state
+        o = self.offload(model, optimizer)
+        with o.step():
+            pass
+        o.state.note_all()
+        readings = (
+            lambda: {first: optimizer.state[first]},
+            lambda: {first: optimizer.state.get(first)},
+            lambda: dict(optimizer.state.items()),
+            lambda: dict(zip(optimizer.state, optimizer.state.values())),
+            lambda: dict(optimizer.state),
+            lambda: {**optimizer.state},
+            lambda: copy.copy(optimizer.state),
+            lambda: dict(zip(model.parameters(), copy.deepcopy(optimizer).state.values())),
+            lambda: {} if "exp_avg" in repr(optimizer.state) else None,
+            lambda: pickle.loads(pickle.dumps(optimizer.state)) and {},
+        )
+        for i, read in enumerate(readings):
+            gc.collect()
+            o.state.relieve(EVERYTHING)
+            self.assertGreater(o.state.away_bytes, 0)
+            self.compare_states(read(), expected, f"reading {i}")
+        held = optimizer.state[first]["exp_avg"]
+        values = optimizer.state[model[2].weight]
+        o.state.relieve(EVERYTHING)  # what somebody has stays
+        self.assertTrue(torch.equal(held, expected[first]["exp_avg"]))
+        self.assertTrue(torch.equal(values["exp_avg_sq"], expected[model[2].weight]["exp_avg_sq"]))
+        o.close()
+        self.assertIs(optimizer.state, own)
+        self.assertEqual(len(own), len(expected))
 
     def test_a_schedule_of_learning_rates_goes_on(self):
         found = []

@@ -402,7 +402,7 @@ class Offload:
     def note_holders(self, needed_bytes):
         """Who has the memory as an allocation fails."""
         grads = [p.grad for p in self.model.parameters() if p.grad is not None]
-        state = [value for values in self.optimizer.state.values() for value in values.values()
+        state = [value for values in dict.values(self.optimizer.state) for value in values.values()
                  if isinstance(value, torch.Tensor)]
         stats = self.library.stats()
         used_bytes = stats.used_bytes

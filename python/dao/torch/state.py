@@ -7,8 +7,10 @@ optimizer.step(), a few parameters at a time.
         +-------------- start_in(): before optimizer.step() of its parameters <--------+
 
 The tensors stay the same objects: only their storages lose their bytes. So nobody else may read them while
-they are away: state_dict() and load_state_dict() of the optimizer bring them back first."""
+they are away: whoever asks the optimizer for state gets it back first, and what somebody else holds stays."""
+import sys
 import types
+from collections import defaultdict
 from ctypes import byref, c_void_p
 
 import torch
@@ -25,10 +27,59 @@ STATE_SHARE = 2  # of a parameter's bytes: what its state is taken for before it
 RUN_SHARE = 32  # of the limit: state that is brought for a run of parameters
 
 
-class Entry:
-    __slots__ = ("storage", "size_bytes", "parked", "ticket", "is_away", "is_coming", "has_left")
+# References of what only the optimizer has. Of a storage: its tensor and the entry. Of a tensor: its values. Of
+# values: the optimizer's state, beside their entries. sys.getrefcount() has one more itself.
+STORAGE_USES, TENSOR_USES, VALUES_USES = 2, 1 + 1, 1 + 1
 
-    def __init__(self, storage):
+
+class Watched(defaultdict):
+    """An optimizer's state: what is asked for is brought back first. Its keys are nothing that leaves."""
+
+    def __init__(self, state, values):
+        super().__init__(values.default_factory, values)
+        self.bring = state.bring
+
+    def __getitem__(self, parameter):
+        self.bring(parameter)
+        return super().__getitem__(parameter)
+
+    def get(self, parameter, default=None):
+        self.bring(parameter)
+        return super().get(parameter, default)
+
+    def pop(self, parameter, *default):
+        self.bring(parameter)
+        return super().pop(parameter, *default)
+
+    def values(self):
+        self.bring(None)
+        return super().values()
+
+    def items(self):
+        self.bring(None)
+        return super().items()
+
+    def __iter__(self):  # so that dict(state) asks for each value
+        return super().__iter__()
+
+    def __repr__(self):
+        return repr(self.copy())
+
+    def copy(self):
+        return defaultdict(self.default_factory, self.items())
+
+    __copy__ = copy
+
+    def __reduce__(self):
+        return self.copy().__reduce__()
+
+
+class Entry:
+    __slots__ = ("storage", "size_bytes", "values", "values_uses", "name", "parked", "ticket", "is_away",
+                 "is_coming", "has_left")
+
+    def __init__(self, values, name, storage):
+        self.values, self.name, self.values_uses = values, name, VALUES_USES
         self.storage, self.size_bytes = storage, storage.nbytes()
         self.parked, self.ticket = None, 0
         self.is_away = self.is_coming = self.has_left = False
@@ -42,9 +93,24 @@ class State:
         self.order = []  # all entries, in the order of the parameters
         self.busy = set()  # those that a run uses
         self.away_bytes = self.left_bytes = 0
+        self.is_stepping = False  # the optimizer itself reads its state, and what it reads is there
         self.wrapped, self.own = {}, {}
         for name in ("step", "state_dict", "load_state_dict"):
             self.put_before(name)
+        self.watch()
+
+    def watch(self):
+        """Puts this object before the optimizer's state."""
+        self.unwatched = self.optimizer.state
+        self.watched = self.optimizer.state = Watched(self, self.unwatched)
+        self.unwatched.clear()  # whoever has it finds nothing there, rather than tensors without bytes
+
+    def unwatch(self):
+        self.unwatched.update(self.watched)
+        if self.optimizer.state is self.watched:
+            self.optimizer.state = self.unwatched
+        self.watched.bring = lambda parameter: None  # somebody may have it, and goes on
+        self.watched = self.unwatched = None
 
     def put_before(self, name):
         """Puts a method of this object before one of the optimizer's, as schedulers of learning rates do."""
@@ -60,6 +126,7 @@ class State:
 
     def close(self):
         self.bring_all()
+        self.unwatch()
         for name, own in self.own.items():
             delattr(self.optimizer, name)
             if own is not None:
@@ -76,7 +143,11 @@ class State:
     def load_state_dict(self, *arguments, **options):
         self.bring_all()
         self.entries, self.order = {}, []  # the tensors are others from now on
-        return self.wrapped["load_state_dict"](*arguments, **options)
+        try:
+            return self.wrapped["load_state_dict"](*arguments, **options)
+        finally:
+            if self.optimizer.state is not self.watched:
+                self.watch()
 
     def step(self, *arguments, **options):
         # the first step makes the state, which may have to leave while the rest of it is made
@@ -84,7 +155,7 @@ class State:
         if is_whole or arguments or options or type(self.optimizer) not in SPLIT:
             self.bring_all()
             self.busy = set(self.order)
-            result = self.wrapped["step"](*arguments, **options)
+            result = self.step_now(*arguments, **options)
             self.busy = set()
             self.note_all()
             return result
@@ -99,7 +170,7 @@ class State:
                     self.start_in(entry)
                 self.finish_in(entries)
                 self.optimizer.param_groups = [{**group, "params": run}]
-                self.wrapped["step"]()
+                self.step_now()
                 self.note(run)
                 self.busy = set(following)
                 for entry in self.of(run):
@@ -110,6 +181,13 @@ class State:
             self.optimizer.param_groups = groups
             self.busy = set()
         return None
+
+    def step_now(self, *arguments, **options):
+        self.is_stepping = True
+        try:
+            return self.wrapped["step"](*arguments, **options)
+        finally:
+            self.is_stepping = False
 
     def runs(self, parameters):
         """Cuts parameters into runs with about as many bytes of state as a run may have."""
@@ -137,19 +215,29 @@ class State:
         for parameter in parameters:
             if id(parameter) in self.entries:
                 continue
-            storages = [storage_of(value) for value in self.optimizer.state.get(parameter, {}).values()
-                        if isinstance(value, torch.Tensor) and value.device.type == "cpu"]
-            found = [Entry(storage) for storage in storages
+            values = dict.get(self.watched, parameter, {})
+            storages = {name: storage_of(value) for name, value in values.items()
+                        if isinstance(value, torch.Tensor) and value.device.type == "cpu"}
+            found = [Entry(values, name, storage) for name, storage in storages.items()
                      if storage is not None and storage.nbytes() >= self.small_bytes]
+            for entry in found:
+                entry.values_uses += len(found)
             if found:
                 self.entries[id(parameter)] = found
                 self.order += found
 
     # ---- moves ----
 
+    def is_sole(self, entry):
+        """True if nobody but the optimizer has this state."""
+        return (self.library.torch_cpu_storage_use_count(entry.storage._cdata) <= STORAGE_USES
+                and entry.name in entry.values
+                and sys.getrefcount(entry.values[entry.name]) <= TENSOR_USES
+                and sys.getrefcount(entry.values) <= entry.values_uses)
+
     def start_out(self, entry):
         """Queues a way out. Returns False if there is none."""
-        if entry.is_away or entry.is_coming:
+        if entry.is_away or entry.is_coming or not self.is_sole(entry):
             return False
         if entry.parked is None:
             parked = c_void_p()
@@ -203,12 +291,19 @@ class State:
                 self.forget(entry)
                 entry.is_coming = False
 
-    def bring_all(self):
-        self.busy = set(self.order)
-        for entry in self.order:
+    def bring(self, parameter):
+        """Brings the state of one parameter back, or of all for None, as somebody is to read it."""
+        entries = self.order if parameter is None else self.entries.get(id(parameter), ())
+        if self.is_stepping or not any(entry.parked for entry in entries):
+            return
+        before, self.busy = self.busy, self.busy | set(entries)
+        for entry in entries:
             self.start_in(entry)
-        self.finish_in(self.order)
-        self.busy = set()
+        self.finish_in(entries)
+        self.busy = before
+
+    def bring_all(self):
+        self.bring(None)
 
     def relieve(self, needed_bytes):
         """Frees memory: state is what will be used last. Returns the bytes."""
