@@ -186,7 +186,7 @@ dao_status_t dao_device_memory_create(const dao_device_memory_config_t *config,
     if (status != DAO_OK) {
         return status;
     }
-    bool has_pages = !config->no_page_mapping && dao_paged_page_bytes(config->ops, &info) != 0;
+    bool has_pages = !config->no_page_mapping && dao_paged_page_bytes(config, &info) != 0;
     return has_pages ? dao_paged_create(config, &info, out_allocator)
                      : segmented_create(config, &info, out_allocator);
 }

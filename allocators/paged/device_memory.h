@@ -19,6 +19,7 @@ typedef struct dao_device_memory_config {
     size_t initial_bytes; /* taken at once, as one segment or run of pages */
     size_t limit_bytes;   /* as for limit_set */
     bool no_page_mapping; /* segments, although the device has pages */
+    size_t page_bytes;    /* smallest pages; a power of two; 0: DAO_PAGE_BYTES */
     dao_budget_t *budget; /* with pages: what the backend takes them from, itself; borrowed; NULL: none */
     dao_status_t
         full_status; /* with pages: what is answered where there is none left; 0: DAO_ERR_NO_DEVICE_MEMORY */

@@ -21,6 +21,9 @@
 
 #include <string.h>
 
+/* Pages smaller than DAO_PAGE_BYTES that the system's memory is divided into at most. */
+#define HOST_PAGE_COUNT_MAX ((size_t)1 << 20)
+
 struct dao_backend_pages {
     size_t size_bytes;
     void *address; /* where they are now: home, or where they are mapped */
@@ -33,8 +36,8 @@ static dao_host_pages_t *host_of(dao_backend_device_t *device)
 
 static dao_status_t device_query(dao_backend_device_t *device, dao_device_info_t *out_info)
 {
-    (void)device; /* there is one system */
-    *out_info = (dao_device_info_t){.total_bytes = dao_host_total_bytes(), .page_bytes = DAO_PAGE_BYTES};
+    *out_info =
+        (dao_device_info_t){.total_bytes = dao_host_total_bytes(), .page_bytes = host_of(device)->page_bytes};
     return DAO_OK;
 }
 
@@ -67,7 +70,7 @@ static dao_status_t pages_create(dao_backend_device_t *device, size_t size_bytes
     dao_host_refusals_t refusals = {0};
     dao_backend_pages_t *pages = dao_host_calloc(1, sizeof(*pages));
     void *home =
-        pages != NULL ? dao_host_map_by(host->settings, size_bytes, DAO_PAGE_BYTES, &refusals) : NULL;
+        pages != NULL ? dao_host_map_by(host->settings, size_bytes, host->page_bytes, &refusals) : NULL;
     if (home == NULL) {
         dao_host_free(pages);
         if (host->budget != NULL) {
@@ -107,9 +110,8 @@ static dao_status_t pages_map(dao_backend_device_t *device, dao_backend_pages_t 
 
 static dao_status_t pages_unmap(dao_backend_device_t *device, dao_backend_pages_t *pages, void *address)
 {
-    (void)device;
     dao_unpoison(address, pages->size_bytes); /* of blocks that were freed here */
-    void *home = dao_host_move_home(address, pages->size_bytes, DAO_PAGE_BYTES);
+    void *home = dao_host_move_home(address, pages->size_bytes, host_of(device)->page_bytes);
     if (home == NULL) {
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "the system refuses to unmap %zu bytes at %p",
                          pages->size_bytes, address);
@@ -163,15 +165,27 @@ bool dao_host_pages_suit(const dao_host_memory_config_t *settings)
     return settings->huge_pages != DAO_HUGE_PAGES_EXPLICIT;
 }
 
+/* The tables have some bytes for each page that the system's memory could have. */
+static size_t page_bytes_of(size_t asked_bytes)
+{
+    size_t page_bytes = asked_bytes != 0 ? asked_bytes : DAO_PAGE_BYTES;
+    while (page_bytes < DAO_PAGE_BYTES && dao_host_total_bytes() / page_bytes > HOST_PAGE_COUNT_MAX) {
+        page_bytes *= 2;
+    }
+    return page_bytes;
+}
+
 dao_status_t dao_host_pages_create(const dao_host_pages_config_t *config, dao_allocator_t **out_allocator)
 {
     DAO_ASSERT(dao_host_pages_suit(config->pages->settings));
+    config->pages->page_bytes = page_bytes_of(config->page_bytes);
     dao_device_memory_config_t caching = {.ops = &host_pages_ops,
                                           .device = (dao_backend_device_t *)config->pages,
                                           .name = config->name,
                                           .fit = config->fit,
                                           .initial_bytes = config->initial_bytes,
                                           .limit_bytes = config->limit_bytes,
+                                          .page_bytes = config->pages->page_bytes,
                                           .budget = config->pages->budget,
                                           .full_status = DAO_ERR_NO_HOST_MEMORY};
     find_refusals(config->pages);

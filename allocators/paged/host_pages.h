@@ -15,6 +15,7 @@
 typedef struct dao_host_pages {
     const dao_host_memory_config_t *settings; /* of the pages; borrowed */
     dao_budget_t *budget;                     /* of all host memory; borrowed; NULL: none */
+    size_t page_bytes;                        /* set by create() */
     int numa_error; /* with which the system refuses to choose the node, as create() finds out; else 0 */
 } dao_host_pages_t;
 
@@ -24,6 +25,7 @@ typedef struct dao_host_pages_config {
     dao_range_fit_t fit;     /* how a hole is chosen */
     size_t initial_bytes;    /* taken at once */
     size_t limit_bytes;      /* as for limit_set */
+    size_t page_bytes;       /* a power of two; 0: DAO_PAGE_BYTES */
 } dao_host_pages_config_t;
 
 /* Returns true if memory by such settings can be moved: not the huge pages that an administrator has set

@@ -478,13 +478,14 @@ static const dao_allocator_ops_t paged_ops = {
 
 /* ---- create ---- */
 
-uint64_t dao_paged_page_bytes(const dao_backend_ops_t *ops, const dao_device_info_t *info)
+uint64_t dao_paged_page_bytes(const dao_device_memory_config_t *config, const dao_device_info_t *info)
 {
-    if (!dao_backend_has_pages(ops) || info->page_bytes == 0 ||
+    if (!dao_backend_has_pages(config->ops) || info->page_bytes == 0 ||
         (info->page_bytes & (info->page_bytes - 1)) != 0) {
         return 0;
     }
-    uint64_t page_bytes = info->page_bytes > DAO_PAGE_BYTES ? info->page_bytes : DAO_PAGE_BYTES;
+    uint64_t least_bytes = config->page_bytes != 0 ? config->page_bytes : DAO_PAGE_BYTES;
+    uint64_t page_bytes = info->page_bytes > least_bytes ? info->page_bytes : least_bytes;
     return info->total_bytes < page_bytes || page_bytes > DAO_RANGE_CAPACITY_MAX ? 0 : page_bytes;
 }
 
@@ -536,7 +537,7 @@ dao_status_t dao_paged_create(const dao_device_memory_config_t *config, const da
     paged->fences = config->fences;
     paged->fit = config->fit;
     paged->full_status = config->full_status != DAO_OK ? config->full_status : DAO_ERR_NO_DEVICE_MEMORY;
-    paged->page_bytes = dao_paged_page_bytes(config->ops, info);
+    paged->page_bytes = dao_paged_page_bytes(config, info);
     dao_status_t status = dao_ledger_init(&paged->ledger, config->name);
     paged->ledger.stats.limit_bytes = config->limit_bytes;
     paged->ledger.capacity_bytes = info->total_bytes / paged->page_bytes * paged->page_bytes;

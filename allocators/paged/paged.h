@@ -16,7 +16,7 @@
 #define DAO_PAGED_WINDOW_MAX 1u
 
 /* Returns the size of pages that a device's memory is kept in; 0 if it cannot be kept in pages. */
-uint64_t dao_paged_page_bytes(const dao_backend_ops_t *ops, const dao_device_info_t *info);
+uint64_t dao_paged_page_bytes(const dao_device_memory_config_t *config, const dao_device_info_t *info);
 
 /* As dao_device_memory_create(), for a device that dao_paged_page_bytes() is not 0 for. */
 DAO_NODISCARD dao_status_t dao_paged_create(const dao_device_memory_config_t *config,

@@ -38,6 +38,10 @@ typedef enum dao_strategy {
 /** Largest value of dao_place_config_t::small_bytes. */
 #define DAO_SMALL_BYTES_MAX ((size_t)32 << 10)
 
+/** Range of dao_place_config_t::host_page_bytes. */
+#define DAO_HOST_PAGE_BYTES_MIN ((size_t)64 << 10)
+#define DAO_HOST_PAGE_BYTES_MAX ((size_t)2 << 20)
+
 /** How the memory of one place is kept. Zero in every field means the defaults. */
 typedef struct dao_place_config {
     dao_strategy_t strategy;
@@ -78,12 +82,19 @@ typedef struct dao_place_config {
     /** Whether steps are planned: dao/step_plan.h. */
     dao_step_plan_config_t step_plan;
     /**
-     * The host's place, with GOOD_FIT or BEST_FIT: keep memory in pages of 2 MiB that move to where they are
-     * missing, as on a device, so that holes between blocks refuse no request that a limit has room for. A
-     * place with step plans does so anyway. Ignored where the system has not enough addresses, or pages are
-     * explicit huge ones.
+     * The host's place, with GOOD_FIT or BEST_FIT: keep memory in pages that move to where they are missing,
+     * as on a device, so that holes of whole pages between blocks refuse no request that a limit has room
+     * for. A place with step plans does so anyway. Ignored where the system has not enough addresses, or
+     * pages are explicit huge ones.
      */
     bool host_pages;
+    /**
+     * Of these pages: a power of two from DAO_HOST_PAGE_BYTES_MIN to DAO_HOST_PAGE_BYTES_MAX, which is the
+     * default. Holes in pages are lost to large blocks, so that a small limit wants small pages; but only
+     * those of 2 MiB can be huge pages of the system. Larger ones are taken where the machine has more than
+     * 2^20 of the size in memory.
+     */
+    size_t host_page_bytes;
 } dao_place_config_t;
 
 /**

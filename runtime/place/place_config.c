@@ -48,6 +48,23 @@ static dao_status_t check_sizes(const char *place, const dao_place_config_t *con
 // NOLINTNEXTLINE(misc-redundant-expression): two constants that have to stay the same
 static_assert(DAO_SMALL_BYTES_MAX == DAO_SLAB_OBJECT_BYTES_MAX, "slabs have objects of all that can be said");
 
+static dao_status_t check_host_page_bytes(dao_place_t place, const char *text, size_t page_bytes)
+{
+    if (page_bytes == 0) {
+        return DAO_OK;
+    }
+    if (place.kind != DAO_PLACE_KIND_CPU) {
+        return dao_error(DAO_ERR_INVALID, "%s: host_page_bytes is for the host's place", text);
+    }
+    if (!dao_is_power_of_two(page_bytes) || page_bytes < DAO_HOST_PAGE_BYTES_MIN ||
+        page_bytes > DAO_HOST_PAGE_BYTES_MAX) {
+        return dao_error(DAO_ERR_INVALID,
+                         "%s: host_page_bytes is %zu; it is a power of two from %zu to %zu, or 0", text,
+                         page_bytes, DAO_HOST_PAGE_BYTES_MIN, DAO_HOST_PAGE_BYTES_MAX);
+    }
+    return DAO_OK;
+}
+
 static dao_status_t check_small_bytes(dao_place_t place, const char *text, const dao_place_config_t *config,
                                       dao_strategy_t strategy)
 {
@@ -77,6 +94,10 @@ static dao_status_t config_check(dao_place_t place, const dao_place_config_t *co
     if (config->host_pages && place.kind != DAO_PLACE_KIND_CPU) {
         return dao_error(DAO_ERR_INVALID, "%s: host_pages is for the host's place; devices map pages anyway",
                          text);
+    }
+    status = check_host_page_bytes(place, text, config->host_page_bytes);
+    if (status != DAO_OK) {
+        return status;
     }
     if (config->no_page_mapping && place.kind != DAO_PLACE_KIND_DEVICE) {
         return dao_error(DAO_ERR_INVALID, "%s: no_page_mapping is for device places; this one has no pages",

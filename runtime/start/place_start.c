@@ -113,7 +113,8 @@ static dao_status_t start_host_pages(const char *name, dao_range_fit_t fit, cons
                                      .name = name,
                                      .fit = fit,
                                      .initial_bytes = config->initial_bytes,
-                                     .limit_bytes = config->limit_bytes};
+                                     .limit_bytes = config->limit_bytes,
+                                     .page_bytes = config->host_page_bytes};
     return dao_host_pages_create(&pages, out_allocator);
 }
 

@@ -12,11 +12,16 @@ static const dao_host_memory_config_t settings;
 static dao_budget_t budget;
 static dao_host_pages_t pages;
 
-static dao_status_t create(dao_allocator_t **out_allocator)
+static dao_status_t create_in(size_t page_bytes, dao_allocator_t **out_allocator)
 {
     pages = (dao_host_pages_t){.settings = &settings, .budget = &budget};
-    dao_host_pages_config_t config = {.pages = &pages, .name = "cpu"};
+    dao_host_pages_config_t config = {.pages = &pages, .name = "cpu", .page_bytes = page_bytes};
     return dao_host_pages_create(&config, out_allocator);
+}
+
+static dao_status_t create(dao_allocator_t **out_allocator)
+{
+    return create_in(0, out_allocator);
 }
 
 static void destroy(dao_allocator_t *allocator)
@@ -144,6 +149,41 @@ static void what_is_idle_in_a_window_others_have(void)
     destroy(allocator);
 }
 
+/* Of 16 blocks of 3/4 MiB every second one lives on: the holes have room for what is larger than each of them
+   as far as they are whole pages. */
+static void small_pages_leave_small_holes(void)
+{
+    enum { COUNT = 16, BLOCK_BYTES = 3 * MIB / 4, ALL_BYTES = COUNT * BLOCK_BYTES };
+    for (int is_small = 0; is_small < 2; is_small++) {
+        dao_allocator_t *allocator = NULL;
+        char *blocks[COUNT];
+        CU_ASSERT_EQUAL_FATAL(create_in(is_small == 1 ? 64 * KIB : 0, &allocator), DAO_OK);
+        CU_ASSERT_TRUE(dao_budget_limit_set(&budget, ALL_BYTES));
+        for (int i = 0; i < COUNT; i++) {
+            blocks[i] = take(allocator, BLOCK_BYTES);
+            memset(blocks[i], i, BLOCK_BYTES);
+        }
+        for (int i = 0; i < COUNT; i += 2) {
+            give(allocator, blocks[i]);
+        }
+        void *large = NULL;
+        dao_status_t status = dao_allocator_alloc(allocator, ALL_BYTES / 3, &large);
+        CU_ASSERT_EQUAL(status, is_small == 1 ? DAO_OK : DAO_ERR_LIMIT);
+        CU_ASSERT_TRUE(reserved_bytes(allocator) <= ALL_BYTES);
+        if (status == DAO_OK) {
+            memset(large, COUNT, ALL_BYTES / 3);
+            give(allocator, large);
+        }
+        for (int i = 1; i < COUNT; i += 2) {
+            CU_ASSERT(blocks[i][0] == i && memcmp(blocks[i], blocks[i] + 1, BLOCK_BYTES - 1) == 0);
+            give(allocator, blocks[i]);
+        }
+        CU_ASSERT_TRUE(allocator->ops->is_valid(allocator));
+        destroy(allocator);
+        CU_ASSERT_TRUE(dao_budget_limit_set(&budget, 0));
+    }
+}
+
 static void explicit_huge_pages_do_not_suit(void)
 {
     dao_host_memory_config_t huge = {.huge_pages = DAO_HUGE_PAGES_EXPLICIT};
@@ -181,6 +221,7 @@ static CU_TestInfo tests[] = {
     {"the budget of all host memory holds", the_budget_of_all_host_memory_holds},
     {"a trim sees what others left of the budget", a_trim_sees_what_others_left_of_the_budget},
     {"what is idle in a window others have", what_is_idle_in_a_window_others_have},
+    {"small pages leave small holes", small_pages_leave_small_holes},
     {"explicit huge pages do not suit", explicit_huge_pages_do_not_suit},
 #if defined(DAO_FAULTS)
     {"what the system refuses is answered", what_the_system_refuses_is_answered},
