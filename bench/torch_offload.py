@@ -21,6 +21,8 @@ import dao.torch
 from dao.torch import library
 from torch_models import make
 
+UNLIMITED = 2**40
+
 
 def train(model, optimizer, batch):
     x, y = batch
@@ -34,10 +36,10 @@ def train(model, optimizer, batch):
 def work(options):
     """Takes a step for each line that comes in, and answers with a line of its figures."""
     torch.set_num_threads(1)
-    loaded = library.load()
+    loaded = library.load(options.limit or UNLIMITED)
     model, batch_of = make(options.model)
     optimizer = torch.optim.Adam(model.parameters())
-    o = dao.torch.offload(model, optimizer, options.limit or 2**40, f"file:{options.folder}")
+    o = dao.torch.offload(model, optimizer, options.limit or UNLIMITED, f"file:{options.folder}")
     if not options.limit:
         o.close()
     for step, _ in enumerate(sys.stdin):

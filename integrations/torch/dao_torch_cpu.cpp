@@ -76,6 +76,10 @@ std::size_t json_length(std::size_t length)
     return length;
 }
 
+/* A limit is divided into at least so many pages, if they may be so small: a hole in each of them is then a
+   small part of it. */
+constexpr std::size_t pages_of_limit = 1024;
+
 /* Above PyTorch's own allocator, which has priority 0. */
 constexpr std::uint8_t priority = 1;
 
@@ -98,10 +102,15 @@ int dao_torch_cpu_install()
     return static_cast<int>(DAO_OK);
 }
 
-int dao_torch_cpu_install_in_pages()
+int dao_torch_cpu_install_in_pages(std::size_t limit_bytes)
 {
     dao_place_config_t config = {};
     config.host_pages = true;
+    config.host_page_bytes = DAO_HOST_PAGE_BYTES_MAX;
+    while (config.host_page_bytes > DAO_HOST_PAGE_BYTES_MIN &&
+           config.host_page_bytes > limit_bytes / pages_of_limit) {
+        config.host_page_bytes /= 2;
+    }
     dao_status_t status = ::dao_place_configure(host, &config);
     if (status != DAO_OK && status != DAO_ERR_BUSY) {
         return dao_plugin_answer(status);

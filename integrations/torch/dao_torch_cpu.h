@@ -24,10 +24,12 @@ DAO_API int dao_torch_cpu_install(void);
 
 /**
  * dao_torch_cpu_install() with a limit that training is to stay within: the host place keeps its memory in
- * pages (dao_place_config_t::host_pages), so that holes between tensors refuse none. A place that has started
- * stays as it is. The limit itself is to be set by dao_torch_cpu_limit() or dao_limit_set().
+ * pages (dao_place_config_t::host_pages), smaller ones for a small limit, so that holes between tensors
+ * refuse none. A place that has started stays as it is.
+ *
+ * @param limit_bytes  Only looked at here; dao_torch_cpu_limit() or dao_limit_set() sets it.
  */
-DAO_API int dao_torch_cpu_install_in_pages(void);
+DAO_API int dao_torch_cpu_install_in_pages(size_t limit_bytes);
 
 /**
  * Sets the limit of the host place, 0 for none, as dao_limit_set(). Returns 0, or a dao_status_t. Threads:

@@ -28,6 +28,7 @@ from models import make_step
 
 SIDE = 200  # of the matrices of the small cases: 160,000 bytes each, which is enough to leave
 EVERYTHING = 2**62
+LIMIT_OF_PAGES = 64 << 20  # the limits here are about so small
 
 
 class Wide(nn.Module):
@@ -51,7 +52,7 @@ class Wide(nn.Module):
 class Case(unittest.TestCase):
     def setUp(self):
         gc.collect()
-        self.library = library.load()
+        self.library = library.load(LIMIT_OF_PAGES)
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.folder = folder.name
@@ -209,6 +210,15 @@ class Training(Case):
             model.layers = layers
             self.assertGreaterEqual(o.planned_count - before, planned, f"{depth} layers")
         self.assertEqual(len(o.plans), 2)
+
+    def test_shapes_in_turns_get_plans(self):
+        peak_bytes, _ = self.peak()
+        model, optimizer = self.make()
+        o = self.offload(model, optimizer, int(peak_bytes * 0.8))
+        for i in range(9):
+            with o.step():
+                self.train(model, optimizer, (16, 32, 24)[i % 3])
+        self.assertEqual((len(o.plans), o.planned_count), (3, 3), o.report())
 
     def test_a_limit_that_cannot_work_says_what_would(self):
         peak_bytes, _ = self.peak()

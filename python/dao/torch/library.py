@@ -105,7 +105,7 @@ class SwapPlanConfig(Structure):
 PressureFunction = ctypes.CFUNCTYPE(c_size_t, Place, c_size_t, c_void_p)
 
 SIGNATURES = {
-    "dao_torch_cpu_install_in_pages": (c_int,),
+    "dao_torch_cpu_install_in_pages": (c_int, c_size_t),
     "dao_torch_cpu_storage_use_count": (c_size_t, c_void_p),
     "dao_last_message": (c_char_p,),
     "dao_status_name": (c_char_p, c_int),
@@ -161,8 +161,9 @@ class Library:
 loaded = None
 
 
-def load():
-    """Returns the library, with its host place as PyTorch's allocator from the first call on."""
+def load(limit_bytes):
+    """Returns the library, with its host place as PyTorch's allocator from the first call on, and suited to the
+    limit of the first call."""
     global loaded
     if loaded is None:
         path = os.environ.get("LIBDAO_TORCH_CPU", "libdao_torch_cpu.so")
@@ -171,6 +172,6 @@ def load():
         except OSError as error:
             raise LibraryError("DAO_ERR_UNSUPPORTED", f"libdao_torch_cpu.so is not found ({error}); it is "
                                "built where libtorch-dev is: set LIBDAO_TORCH_CPU to its path") from None
-        library.check(library.torch_cpu_install_in_pages())
+        library.check(library.torch_cpu_install_in_pages(limit_bytes))
         loaded = library
     return loaded

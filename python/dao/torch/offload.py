@@ -22,7 +22,7 @@ from dao.torch.report import report_text
 from dao.torch.stash import ChangedError, Stash, changed, now_ns
 from dao.torch.state import State
 
-SMALL_BYTES = 64 << 10  # smaller tensors stay: a move would cost more than their memory
+SMALL_BYTES = 16 << 10  # smaller tensors stay: a move would cost more than their memory
 HOLES_SHARE = 50  # of the limit that a plan leaves for holes at first; doubled where it was too little
 PAGE_BYTES = 2 << 20  # of which the place has its memory (host_pages)
 UNKNOWN_SPEED = 10**9  # bytes/s of a lane that nothing has passed: then nothing had to leave
@@ -86,7 +86,7 @@ class Offload:
                                "give offload() the model that was not compiled")
         self.model, self.optimizer = model, optimizer
         self.limit_bytes = bytes_of(limit)
-        self.library = lib.load()
+        self.library = lib.load(self.limit_bytes)
         config, self.mover = mover_config(to), c_void_p()
         self.has_pinned = config.pinned_bytes > 0
         self.library.check(self.library.mover_create(byref(config), byref(self.mover)))
@@ -94,7 +94,8 @@ class Offload:
         self.stash.on_drop, self.stash.on_close = self.on_drop, self.on_close
         self.hooks = torch.autograd.graph.saved_tensors_hooks(self.pack, self.unpack)
         self.plans = []  # the one used last is the last
-        self.last_signature = self.last_plan = self.last_learner = self.unplanned = None
+        self.learnt = []  # signatures of shapes without plans, the latest last
+        self.last_plan = self.last_learner = self.unplanned = None
         self.learner = self.plan = None
         self.in_step = False
         self.step_count = self.planned_count = self.deviated_count = 0
@@ -360,9 +361,11 @@ class Offload:
     def make_plan(self, learner):
         """The second step of a shape is planned: the first one also makes gradients and state."""
         signature = learner.signature()
-        is_second, self.last_signature = signature == self.last_signature, signature
-        if is_second:
+        if signature in self.learnt:
+            self.learnt.remove(signature)
             self.plan_with(learner, self.limit_bytes // HOLES_SHARE)
+        else:
+            self.learnt = [*self.learnt, signature][-PLAN_COUNT_MAX:]
 
     def plan_with(self, learner, spare_bytes):
         begin = now_ns()
