@@ -162,8 +162,8 @@ loaded = None
 
 
 def load(limit_bytes):
-    """Returns the library, with its host place as PyTorch's allocator from the first call on, and suited to the
-    limit of the first call."""
+    """Returns the library. From the first call on its host place is PyTorch's allocator, in pages that suit
+    the limit of that call."""
     global loaded
     if loaded is None:
         path = os.environ.get("LIBDAO_TORCH_CPU", "libdao_torch_cpu.so")

@@ -27,8 +27,8 @@ STATE_SHARE = 2  # of a parameter's bytes: what its state is taken for before it
 RUN_SHARE = 32  # of the limit: state that is brought for a run of parameters
 
 
-# References of what only the optimizer has. Of a storage: its tensor and the entry. Of a tensor: its values. Of
-# values: the optimizer's state, beside their entries. sys.getrefcount() has one more itself.
+# References of what only the optimizer has. Of a storage: its tensor and the entry. Of a tensor: its values.
+# Of values: the optimizer's state, beside their entries. sys.getrefcount() has one more itself.
 STORAGE_USES, TENSOR_USES, VALUES_USES = 2, 1 + 1, 1 + 1
 
 
