@@ -38,6 +38,13 @@ class Text(nn.Module):
         return self.out(self.layers(self.symbol(x))).flatten(0, 1)
 
 
+class Wide(nn.Sequential):
+    """Few activations and many weights: the peak is in the optimizer's step."""
+
+    def __init__(self):
+        super().__init__(nn.Flatten(), nn.Linear(432, 512), nn.ReLU(), nn.Linear(512, 10))
+
+
 def make_batch(model):
     if isinstance(model, Text):
         return torch.randint(64, (4, 16)), torch.randint(64, (64,))

@@ -25,7 +25,7 @@ from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 import dao
-from models import Net, Text, alive_bytes, count_peak, make_step
+from models import Net, Text, Wide, alive_bytes, count_peak, make_step
 
 
 class Case(unittest.TestCase):
@@ -73,6 +73,9 @@ class AllocatedPeaks(Case):
     def test_peak_of_a_transformer_is_the_allocators_to_the_byte(self):
         self.check_model(Text)
 
+    def test_peak_in_an_optimizers_step_is_the_allocators_to_the_byte(self):
+        self.check_model(Wide)
+
     def test_the_first_step_makes_the_optimizers_state(self):
         counted = count_peak(Net, warming_steps=0)
         left = alive_bytes()
@@ -95,6 +98,12 @@ class AllocatedPeaks(Case):
         self.assertEqual(fake.peak_bytes, left + real)
         self.assertEqual([words[1] for words in self.operators], real_operators)
         self.assertEqual(dao.info(self.path)["peak_bytes"], left + real)
+
+    def test_a_fake_step_may_multiply_by_a_number(self):
+        with FakeTensorMode():
+            x = torch.randn(4, 4, requires_grad=True)
+            self.record(lambda: (x * 0.5).sum().backward())
+        self.assertEqual([words[1] for words in self.operators].count("aten::mul.Tensor"), 2)
 
     def test_that_a_fake_step_may_be_larger_than_the_machine(self):
         with FakeTensorMode():

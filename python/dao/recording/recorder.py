@@ -31,7 +31,8 @@ OUTSIDE = "dao::outside"  # an operator in the file that brings to life what no 
 OPTIMIZER_STEP = "Optimizer.step#"  # what PyTorch names the region of an optimizer's step
 REGION_BEGIN = ("profiler::_record_function_enter", "profiler::_record_function_enter_new")
 REGION_END = "profiler::_record_function_exit"
-LEGACY_REGIONS = ("profiler::_record_function_enter", "profiler::_record_function_exit")  # PyTorch 1.13
+# Of PyTorch 1.13: their handle is a tensor around an object of the host's, in no memory of the allocator's.
+LEGACY_REGIONS = ("profiler::_record_function_enter", "profiler::_record_function_exit")
 FAKE = "fake "  # before the device of a FakeTensor
 DETACH = "aten::detach"
 READ_NUMBER = "aten::_local_scalar_dense"  # what Tensor.item() calls
@@ -223,6 +224,8 @@ class record(TorchDispatchMode):
             self.regions.pop()
 
     def note_operands(self, op, call, schema, writes, arguments):
+        if schema.name in LEGACY_REGIONS:
+            return
         for key, value in arguments:
             for tensor in tensors_in(value):
                 known = self.tensor_of(tensor, call)
@@ -246,7 +249,8 @@ class record(TorchDispatchMode):
             op.module = steps[-1][len(OPTIMIZER_STEP):]
 
     def execute(self, op, call, schema, function, args, kwargs):
-        if schema.name in LEGACY_REGIONS:
+        is_number = self.has_fakes and schema.base_name == DETACH and not is_fake(args[0])
+        if schema.name in LEGACY_REGIONS or is_number:
             function = without_modes(function)
         if any(is_fake(tensor) for tensor in tensors_in(args) + tensors_in(kwargs)):
             self.has_fakes = True
@@ -259,7 +263,7 @@ class record(TorchDispatchMode):
             return self.clock.run(op, function, args, kwargs)
 
     def note_result(self, op, call, schema, writes, args, kwargs, result):
-        results = tensors_in(result)
+        results = tensors_in(result) if schema.name not in LEGACY_REGIONS else []
         written = [t for key, value in [*enumerate(args), *kwargs.items()] if key in writes
                    for t in tensors_in(value)]
         born = []
