@@ -9,6 +9,7 @@
    Addresses are unique in a context of a process. A column that nothing was written to is left out of the
    table. Source: the schema in the user guide of Nsight Systems, and what its users read from it. No module
    is loaded and no view is run: a file cannot have code executed. */
+#define _POSIX_C_SOURCE 200809L /* O_CLOEXEC, pread */
 #include "tools/read/foreign/foreign.h"
 
 #include "base/report/error.h"
@@ -16,17 +17,22 @@
 #if defined(DAO_HAS_SQLITE)
 
 #include "base/memory/host.h"
+#include "tools/read/bytes/standard_input.h"
 #include "tools/read/bytes/text_source.h"
 
+#include <fcntl.h>
 #include <inttypes.h>
 #include <sqlite3.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #define TABLE "CUDA_GPU_MEMORY_USAGE_EVENTS"
 
-enum { KIND_PINNED = 1, OPERATION_ALLOC = 0, OPERATION_FREE = 1 };
+enum { KIND_PINNED = 1, OPERATION_ALLOC = 0, OPERATION_FREE = 1, URI_PATH_BYTES = 4096 };
+
+static const char magic[16] = "SQLite format 3";
 
 typedef enum column {
     COLUMN_ADDRESS,
@@ -54,7 +60,7 @@ static const char *const column_names[COLUMN_COUNT] = {
 
 typedef struct nsys {
     const char *path;
-    unsigned char *bytes; /* of the file */
+    unsigned char *bytes; /* of what is no plain file */
     size_t byte_count;
     sqlite3 *database;
     sqlite3_stmt *statement;
@@ -107,8 +113,8 @@ static dao_status_t read_bytes(nsys_t *nsys)
     return status;
 }
 
-/* Opens the bytes as a database that is only read, and trusts nothing in it. */
-static dao_status_t open_database(nsys_t *nsys)
+/* Standard input or a packed file: SQLite is given all of its bytes. */
+static dao_status_t open_bytes(nsys_t *nsys, int *out_code)
 {
     dao_status_t status = read_bytes(nsys);
     if (status != DAO_OK) {
@@ -118,6 +124,50 @@ static dao_status_t open_database(nsys_t *nsys)
     if (code == SQLITE_OK) {
         code = sqlite3_deserialize(nsys->database, "main", nsys->bytes, (sqlite3_int64)nsys->byte_count,
                                    (sqlite3_int64)nsys->byte_count, SQLITE_DESERIALIZE_READONLY);
+    }
+    *out_code = code;
+    return DAO_OK;
+}
+
+/* Returns true if a file begins as a database does, so that it is not packed, and SQLite may read it. */
+static bool is_plain(const char *path)
+{
+    char head[sizeof(magic)] = "";
+    int file = dao_path_is_standard_input(path) ? -1 : open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    bool is_database = file >= 0 && pread(file, head, sizeof(head), 0) == (ssize_t)sizeof(head) &&
+                       memcmp(head, magic, sizeof(magic)) == 0;
+    if (file >= 0) {
+        (void)close(file); /* it was only read */
+    }
+    return is_database;
+}
+
+/* Opens a database that is only read, page by page where it is a file, and trusts nothing in it. As it does
+   not change meanwhile, no lock and no journal is looked for. */
+static int open_file(nsys_t *nsys)
+{
+    static const char end[] = "?mode=ro&immutable=1";
+    char uri[64 + 3 * (size_t)URI_PATH_BYTES];
+    size_t length = (size_t)snprintf(uri, sizeof(uri), nsys->path[0] == '/' ? "file://" : "file:");
+    for (const char *at = nsys->path; *at != '\0'; at++) {
+        bool is_plain_letter = strchr("%?#", *at) == NULL;
+        length +=
+            (size_t)snprintf(uri + length, sizeof(uri) - length, is_plain_letter ? "%c" : "%%%02X", *at);
+    }
+    memcpy(uri + length, end, sizeof(end));
+    return sqlite3_open_v2(uri, &nsys->database, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, NULL);
+}
+
+static dao_status_t open_database(nsys_t *nsys)
+{
+    int code = SQLITE_OK;
+    if (strlen(nsys->path) < URI_PATH_BYTES && is_plain(nsys->path)) {
+        code = open_file(nsys);
+    } else {
+        dao_status_t status = open_bytes(nsys, &code);
+        if (status != DAO_OK) {
+            return status;
+        }
     }
     if (code == SQLITE_OK) {
         code = sqlite3_db_config(nsys->database, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);

@@ -9,6 +9,7 @@
 #include <sqlite3.h>
 #include <stdio.h>
 #include <string.h>
+#include <zlib.h>
 
 #define TABLE "CUDA_GPU_MEMORY_USAGE_EVENTS"
 #define SMALL "PRAGMA page_size = 512; "
@@ -67,6 +68,37 @@ static void events_are_read_in_the_order_of_time(void)
     CU_ASSERT_EQUAL(counts->in_window_count, 2);
     CU_ASSERT_EQUAL(counts->older_freed_count, 1);
     CU_ASSERT_EQUAL(counts->ignored_count, 1);
+    dao_life_log_finish(&log);
+}
+
+/* What has a meaning in SQLite's names of files has none here. */
+static void a_path_is_taken_as_it_is(void)
+{
+    static unsigned char bytes[DATABASE_BYTES_MAX];
+    char path[256];
+    dao_life_log_t log;
+    size_t length = make_database(GOOD, bytes);
+    (void)snprintf(path, sizeof(path), "%s?x%%41#", dao_test_path);
+    dao_test_write_file(path, (const char *)bytes, length);
+    CU_ASSERT_EQUAL_FATAL(dao_read_event_log(path, &log), DAO_OK);
+    check_device(&log, "1", 256, 1);
+    dao_life_log_finish(&log);
+    CU_ASSERT_EQUAL(remove(path), 0);
+}
+
+/* Such a one is unpacked into memory. */
+static void a_packed_database_is_read(void)
+{
+    static unsigned char bytes[DATABASE_BYTES_MAX], packed[DATABASE_BYTES_MAX];
+    dao_life_log_t log;
+    z_stream stream = {.next_in = bytes, .next_out = packed, .avail_out = sizeof(packed)};
+    stream.avail_in = (uInt)make_database(GOOD, bytes);
+    CU_ASSERT_EQUAL_FATAL(deflateInit2(&stream, 9, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY), Z_OK);
+    CU_ASSERT_EQUAL_FATAL(deflate(&stream, Z_FINISH), Z_STREAM_END);
+    dao_test_write_file(dao_test_path, (const char *)packed, stream.total_out);
+    CU_ASSERT_EQUAL(deflateEnd(&stream), Z_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_read_event_log(dao_test_path, &log), DAO_OK);
+    check_device(&log, "host", 100000, 1);
     dao_life_log_finish(&log);
 }
 
@@ -137,6 +169,8 @@ static void damaged_databases_do_no_harm(void)
 
 static CU_TestInfo tests[] = {
     {"events are read in the order of time", events_are_read_in_the_order_of_time},
+    {"a path is taken as it is", a_path_is_taken_as_it_is},
+    {"a packed database is read", a_packed_database_is_read},
     {"columns may be missing", columns_may_be_missing},
     {"what is no such database is told", what_is_no_such_database_is_told},
     {"damaged databases do no harm", damaged_databases_do_no_harm},
