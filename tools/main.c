@@ -24,6 +24,7 @@ int main(int argc, char **argv)
         .name = "dao",
         .summary = "Memory of accelerators: look at recorded steps, run them in less memory.",
         .commands = commands,
+        .tells_progress = true,
     };
     return dao_program_run(&program, argc, argv);
 }

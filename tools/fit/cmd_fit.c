@@ -8,6 +8,7 @@
 #include "tools/options/complain.h"
 #include "tools/options/shared.h"
 #include "tools/print/lines.h"
+#include "tools/print/progress.h"
 #include "tools/print/report.h"
 #include "tools/read/events/read_lifetimes.h"
 #include "tools/read/form/recognise.h"
@@ -109,6 +110,7 @@ static dao_status_t find_planned(const dao_plan_input_t *lifetimes, uint64_t *ou
     dao_plan_report_t report;
     dao_plan_t *plan = NULL;
     problem.alignment_bytes = lifetimes->window_end != 0 ? DAO_TRACE_ALIGNMENT_BYTES : 0;
+    dao_progress_phase("planning", DAO_PROGRESS_UNIT_PARTS, 0);
     dao_status_t status = dao_plan_make(&problem, &config, &plan);
     if (status == DAO_OK) {
         status = dao_plan_report_get(plan, &report);

@@ -2,10 +2,13 @@
 #include "tools/fit/fit_swap.h"
 
 #include "base/report/assert.h"
+#include "tools/print/progress.h"
 #include "tools/simulate/scheme.h"
 
 /* Steps that are run, as many as dao simulate runs by default. */
 enum { STEP_COUNT = 6 };
+
+#define PHASE "planning for less memory"
 
 dao_status_t dao_fit_swap_init(dao_fit_swap_t *fit, const dao_step_trace_t *trace,
                                const dao_swap_problem_t *problem)
@@ -108,6 +111,7 @@ dao_status_t dao_fit_swap_at(dao_fit_swap_t *fit, uint64_t capacity_bytes, dao_f
     while (capacity_of(fit, point) > capacity_bytes) {
         point--;
     }
+    dao_progress_phase(PHASE, DAO_PROGRESS_UNIT_PARTS, 0);
     return find_best(fit, point, out_point);
 }
 
@@ -116,8 +120,10 @@ dao_status_t dao_fit_swap_at(dao_fit_swap_t *fit, uint64_t capacity_bytes, dao_f
 dao_status_t dao_fit_swap_for(dao_fit_swap_t *fit, uint64_t step_ns, dao_fit_point_t *out_point)
 {
     dao_status_t status = DAO_OK;
+    dao_progress_phase(PHASE, DAO_PROGRESS_UNIT_PARTS, DAO_FIT_GRID + 1);
     for (uint32_t point = 0; point <= DAO_FIT_GRID && status == DAO_OK; point++) {
         uint64_t bound_ns = 0;
+        dao_progress_set(point);
         status = find_bound(fit, point, &bound_ns);
         if (status == DAO_OK && bound_ns <= step_ns) {
             status = plan_point(fit, point);
@@ -134,7 +140,9 @@ dao_status_t dao_fit_swap_for(dao_fit_swap_t *fit, uint64_t step_ns, dao_fit_poi
 dao_status_t dao_fit_swap_sweep(dao_fit_swap_t *fit, uint32_t count, dao_fit_point_t *out_points)
 {
     dao_status_t status = DAO_OK;
+    dao_progress_phase(PHASE, DAO_PROGRESS_UNIT_PARTS, count);
     for (uint32_t i = 0; i < count && status == DAO_OK; i++) {
+        dao_progress_set(i);
         uint32_t point = (uint32_t)((uint64_t)DAO_FIT_GRID * i / (count - 1));
         uint64_t bound_ns = 0;
         status = plan_point(fit, point);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/options/complain.h"
 
+#include "tools/print/progress.h"
+
 #include "base/report/error.h"
 
 #include <stdarg.h>
@@ -28,6 +30,7 @@ int dao_option_error(const dao_command_t *command, const char *option)
 
 int dao_failure(const dao_command_t *command)
 {
+    dao_progress_hide();
     (void)fprintf(stderr, "%s %s: %s\n", command->program, command->name, dao_last_message());
     return DAO_EXIT_FAILED;
 }

@@ -2,6 +2,7 @@
 #include "tools/options/program.h"
 
 #include "tools/options/complain.h"
+#include "tools/print/progress.h"
 #include "tools/print/report.h"
 
 #include <dao/api.h>
@@ -84,6 +85,16 @@ static int print_help(const dao_program_t *program, int argc, char **argv)
     return DAO_EXIT_OK;
 }
 
+static int execute(const dao_program_t *program, const dao_command_t *command, int argc, char **argv)
+{
+    if (program->tells_progress) {
+        dao_progress_start();
+    }
+    int exit_code = dao_command_execute(command, argc, argv);
+    dao_progress_stop();
+    return exit_code;
+}
+
 static int run(const dao_program_t *program, int argc, char **argv)
 {
     if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
@@ -101,7 +112,7 @@ static int run(const dao_program_t *program, int argc, char **argv)
     }
     const dao_command_t *command = find_command(program, argv[1]);
     if (command != NULL) {
-        return dao_command_execute(command, argc - 2, argv + 2);
+        return execute(program, command, argc - 2, argv + 2);
     }
     if (argv[1][0] == '-') {
         const dao_command_t itself = no_command(program);

@@ -10,6 +10,7 @@ typedef struct dao_program {
     const char *name;                     /* as on the command line, without its folder */
     const char *summary;                  /* one line */
     const dao_command_t *const *commands; /* ends with NULL */
+    bool tells_progress;                  /* while its commands work */
 } dao_program_t;
 
 /* Executes a command with what follows its name. Returns its exit code. */

@@ -10,6 +10,7 @@
 #include "tools/plan/plan_write.h"
 #include "tools/print/interrupt.h"
 #include "tools/print/print_counts.h"
+#include "tools/print/progress.h"
 #include "tools/read/events/read_lifetimes.h"
 
 #include <inttypes.h>
@@ -323,6 +324,7 @@ static dao_status_t write_best(const planning_t *planning, const dao_plan_input_
 
 static void print_head(const planning_t *planning, const dao_plan_input_t *input, uint64_t bound_bytes)
 {
+    dao_progress_hide();
     (void)printf("%s: %zu buffers, bound %" PRIu64 " bytes", planning->title, input->buffer_count,
                  bound_bytes);
     if (planning->problem.pool_count > 1) {
@@ -346,6 +348,7 @@ static void print_decision(const planning_t *planning)
                          : planning->pools[0].capacity_bytes < best->bound_bytes
                              ? "it cannot fit"
                              : "no way to fit it was found";
+    dao_progress_hide();
     (void)printf("\n%" PRIu64 " bytes: %s\n", planning->pools[0].capacity_bytes, answer);
 }
 
@@ -398,7 +401,7 @@ static dao_status_t run_plan(const dao_arguments_t *arguments, void *user, int *
         return status;
     }
     dao_plan_table_begin(&planning.table, settings->is_json);
-    dao_interrupt_watch();
+    dao_interrupt_watch(DAO_INTERRUPT_ASKS);
     status = plan_input(&planning, &input);
     dao_interrupt_unwatch();
     *out_exit = dao_plan_table_end(&planning.table, status != DAO_OK);

@@ -3,6 +3,7 @@
 #include "tools/plan/plan_contest.h"
 
 #include "tools/print/interrupt.h"
+#include "tools/print/progress.h"
 
 #include "base/memory/host.h"
 #include "base/memory/measure.h"
@@ -203,8 +204,12 @@ static dao_status_t work(const dao_plan_contest_t *contest, dao_planner_t *plann
     bool is_done = false;
     dao_status_t status = take_best(planner, row);
     note_first(row, begin);
+    dao_progress_phase("planning", contest->budget_ns > 0 ? DAO_PROGRESS_UNIT_NS : DAO_PROGRESS_UNIT_PARTS,
+                       contest->budget_ns > 0 ? contest->budget_ns : contest->work_limit);
     while (status == DAO_OK && !is_done && !is_decided(contest, row) && has_time(contest, begin)) {
         status = dao_planner_work(planner, SLICE_WORK, &is_done);
+        dao_progress_set(contest->budget_ns > 0 ? dao_measure_thread_ns() - begin
+                                                : dao_progress_done() + SLICE_WORK);
         if (status == DAO_OK) {
             status = take_best(planner, row);
             note_first(row, begin);

@@ -3,6 +3,7 @@
 #include "tools/plan/plan_table.h"
 
 #include "tools/options/complain.h"
+#include "tools/print/progress.h"
 #include "tools/print/report.h"
 
 #include <inttypes.h>
@@ -109,6 +110,7 @@ void dao_plan_table_row(dao_plan_table_t *table, const dao_plan_row_t *row)
     if (table->is_json) {
         add_json(&table->json, row);
     } else {
+        dao_progress_hide();
         print_row(table, row);
     }
     table->row_count++;

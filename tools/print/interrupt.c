@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 static atomic_bool is_asked;
+static _Atomic dao_interrupt_mode_t mode_now;
 
 static void ask(int signal_number)
 {
@@ -15,9 +16,10 @@ static void ask(int signal_number)
     atomic_store(&is_asked, true);
 }
 
-void dao_interrupt_watch(void)
+void dao_interrupt_watch(dao_interrupt_mode_t mode)
 {
     struct sigaction old, ours = {.sa_handler = ask, .sa_flags = (int)SA_RESETHAND | SA_RESTART};
+    atomic_store(&mode_now, mode);
     atomic_store(&is_asked, false);
     if (sigaction(SIGINT, NULL, &old) == 0 && old.sa_handler != SIG_IGN) {
         (void)sigaction(SIGINT, &ours, NULL); /* without it Ctrl-C ends the process, as ever */
@@ -30,6 +32,11 @@ void dao_interrupt_unwatch(void)
     if (sigaction(SIGINT, NULL, &old) == 0 && old.sa_handler == ask) {
         (void)signal(SIGINT, SIG_DFL);
     }
+}
+
+dao_interrupt_mode_t dao_interrupt_mode(void)
+{
+    return atomic_load(&mode_now);
 }
 
 bool dao_interrupt_is_asked(void)

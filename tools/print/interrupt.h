@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ctrl-C asks a command to end with what it has found so far; a second one ends it at once. */
+/* Ctrl-C while a command works; a second one ends it at once, whatever the mode. */
 #ifndef DAO_TOOLS_INTERRUPT_H
 #define DAO_TOOLS_INTERRUPT_H
 
@@ -10,9 +10,17 @@
 /* The exit code of what ended so, as shells have it: 128 and the signal's number. */
 #define DAO_EXIT_INTERRUPTED 130
 
-/* From here on Ctrl-C only asks; until dao_interrupt_unwatch(). Where it is ignored, it stays so. */
-void dao_interrupt_watch(void);
+typedef enum dao_interrupt_mode {
+    DAO_INTERRUPT_ENDS, /* whoever watches ends the process */
+    DAO_INTERRUPT_ASKS, /* the command ends with what it has found so far */
+} dao_interrupt_mode_t;
+
+/* From here on Ctrl-C only sets a mark; until dao_interrupt_unwatch(). Where it is ignored, it stays so. */
+void dao_interrupt_watch(dao_interrupt_mode_t mode);
 void dao_interrupt_unwatch(void);
+
+/* Returns the mode that was set last. Threads: any. */
+dao_interrupt_mode_t dao_interrupt_mode(void);
 
 /* Returns true if it was pressed since. Threads: any. */
 bool dao_interrupt_is_asked(void);

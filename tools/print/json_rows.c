@@ -3,6 +3,8 @@
    meant. */
 #include "tools/print/json_rows.h"
 
+#include "tools/print/progress.h"
+
 #include <json-c/json.h>
 
 #include <stdio.h>
@@ -95,6 +97,7 @@ bool dao_json_rows_print(dao_json_rows_t *rows)
         (void)fprintf(stderr, "dao: no memory for the JSON array\n");
         return false;
     }
+    dao_progress_hide();
     (void)puts(text);
     return true;
 }

@@ -3,6 +3,8 @@
 #define _GNU_SOURCE
 #include "tools/print/lines.h"
 
+#include "tools/print/progress.h"
+
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -28,6 +30,7 @@ void dao_output_words(const char *text, size_t column, size_t indent)
 {
     size_t columns = dao_output_columns();
     bool is_first = true;
+    dao_progress_hide();
     while (*text != '\0') {
         size_t length = strcspn(text, " \n");
         if (!is_first && column + 1 + length > columns) {

@@ -1,99 +1,186 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One thread that looks at three atomics and prints. */
+/* One thread that looks at a few numbers and prints. The lock guards the phase and the line; what is done is
+   counted without it. */
 #define _GNU_SOURCE
 #include "tools/print/progress.h"
 
 #include "tools/print/interrupt.h"
 
+#include "base/threads/sync.h"
+
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #define MS UINT64_C(1000000)
 
 static const uint64_t silence_ns = 1000 * MS;
-static const uint64_t look_ns = 10 * MS;
+static const uint64_t look_ns = 50 * MS; /* how soon Ctrl-C is seen */
 static const uint64_t terminal_ns = 200 * MS;
 static const uint64_t line_ns = 2000 * MS;
 
-/* `placing: 37 %, 1200 / 3200, 410 a second, 4 s left`; without a total only how much is done. */
-static void print(dao_progress_t *progress, bool is_terminal, uint64_t now_ns)
+enum { NAME_BYTES = 48, AMOUNT_BYTES = 32 };
+
+static struct {
+    dao_thread_t thread;
+    bool is_running; /* the thread; of the command's own thread alone */
+    dao_mutex_t lock;
+    dao_cond_t stopped;
+    bool is_stopping;
+    bool is_terminal;
+    bool has_line; /* on a terminal, the cursor stands behind it */
+    char name[NAME_BYTES];
+    dao_progress_unit_t unit;
+    uint64_t total;
+    uint64_t phase_ns; /* when it began */
+    _Atomic uint64_t done;
+} progress = {.lock = DAO_MUTEX_INITIALIZER(DAO_RANK_LEAF)};
+
+static const char *write_amount(double amount, char out_text[AMOUNT_BYTES])
 {
-    uint64_t done_count = atomic_load(&progress->done_count),
-             total_count = atomic_load(&progress->total_count);
-    double spent_s = (double)(now_ns - atomic_load(&progress->phase_ns)) / 1e9;
-    double rate = spent_s > 0 ? (double)done_count / spent_s : 0;
-    (void)fprintf(stderr, "%s%s: ", is_terminal ? "\r" : "", atomic_load(&progress->phase));
-    if (total_count > 0) {
-        (void)fprintf(stderr, "%.0f %%, ", 100 * (double)done_count / (double)total_count);
+    switch (progress.unit) {
+    case DAO_PROGRESS_UNIT_BYTES:
+        (void)snprintf(out_text, AMOUNT_BYTES, "%.1f MiB", amount / 0x1p20);
+        break;
+    case DAO_PROGRESS_UNIT_NS:
+        (void)snprintf(out_text, AMOUNT_BYTES, "%.1f s", amount / 1e9);
+        break;
+    case DAO_PROGRESS_UNIT_PARTS:
+    default:
+        (void)snprintf(out_text, AMOUNT_BYTES, amount < 100 ? "%.3g" : "%.0f", amount);
     }
-    (void)fprintf(stderr, "%" PRIu64 " / %" PRIu64, done_count, total_count);
+    return out_text;
+}
+
+/* `planning: 37 %, 1200 / 3200, 410 a second, 4 s left`; without a total only how much is done. */
+static void print_locked(uint64_t now_ns)
+{
+    char text[AMOUNT_BYTES];
+    double done = (double)atomic_load(&progress.done), total = (double)progress.total;
+    double spent_s = (double)(now_ns - progress.phase_ns) / 1e9;
+    double rate = spent_s > 0 ? done / spent_s : 0;
+    (void)fprintf(stderr, "%s%s: ", progress.is_terminal ? "\r" : "", progress.name);
+    if (total > 0) {
+        (void)fprintf(stderr, "%.0f %%, %s / ", 100 * (done < total ? done / total : 1),
+                      write_amount(done, text));
+        (void)fputs(write_amount(total, text), stderr);
+    } else if (done > 0) {
+        (void)fputs(write_amount(done, text), stderr);
+    } else {
+        (void)fprintf(stderr, "%.0f s", spent_s);
+    }
     if (rate > 0) {
-        (void)fprintf(stderr, ", %.3g a second", rate);
+        (void)fprintf(stderr, ", %s a second", write_amount(rate, text));
     }
-    if (rate > 0 && total_count >= done_count) {
-        (void)fprintf(stderr, ", %.0f s left", (double)(total_count - done_count) / rate);
+    if (rate > 0 && total > done) {
+        (void)fprintf(stderr, ", %.0f s left", (total - done) / rate);
     }
-    (void)fputs(is_terminal ? "\033[K" : "\n", stderr);
+    (void)fputs(progress.is_terminal ? "\033[K" : "\n", stderr);
     (void)fflush(stderr);
+    progress.has_line = progress.is_terminal;
+}
+
+static void hide_locked(void)
+{
+    if (progress.has_line) {
+        (void)fputs("\r\033[K", stderr);
+        (void)fflush(stderr);
+        progress.has_line = false;
+    }
+}
+
+static bool is_to_end(void)
+{
+    return dao_interrupt_is_asked() && dao_interrupt_mode() == DAO_INTERRUPT_ENDS;
 }
 
 static void *tell(void *user)
 {
-    dao_progress_t *progress = user;
-    bool is_terminal = isatty(STDERR_FILENO) == 1;
-    bool has_printed = false;
     uint64_t next_ns = dao_clock_ns() + silence_ns;
-    while (!atomic_load(&progress->is_stopping) && !dao_interrupt_is_asked()) {
+    (void)user; /* there is one progress */
+    dao_mutex_lock(&progress.lock);
+    while (!progress.is_stopping && !is_to_end()) {
         uint64_t now_ns = dao_clock_ns();
-        if (now_ns >= next_ns) {
-            print(progress, is_terminal, now_ns);
-            has_printed = true;
-            next_ns = now_ns + (is_terminal ? terminal_ns : line_ns);
+        if (now_ns >= next_ns && progress.name[0] != '\0') {
+            print_locked(now_ns);
+            next_ns = now_ns + (progress.is_terminal ? terminal_ns : line_ns);
         }
-        dao_sleep_until(now_ns + look_ns);
+        (void)dao_cond_wait_until(&progress.stopped, &progress.lock, now_ns + look_ns);
     }
-    if (has_printed && is_terminal) {
-        (void)fputs("\r\033[K", stderr);
-        (void)fflush(stderr);
-    }
-    if (dao_interrupt_is_asked()) {
+    hide_locked();
+    dao_mutex_unlock(&progress.lock);
+    if (is_to_end()) {
+        (void)fflush(stdout); /* rows that were found so far; what cannot be written is not missed any more */
         dao_interrupt_end();
     }
     return NULL;
 }
 
-void dao_progress_start(dao_progress_t *progress, bool is_wanted)
+void dao_progress_start(void)
 {
-    atomic_init(&progress->phase, "starting");
-    atomic_init(&progress->done_count, 0);
-    atomic_init(&progress->total_count, 0);
-    atomic_init(&progress->phase_ns, dao_clock_ns());
-    atomic_init(&progress->is_stopping, false);
-    if (is_wanted) {
-        dao_interrupt_watch();
+    if (progress.is_running) {
+        return;
     }
-    progress->is_running =
-        is_wanted && dao_thread_start(&progress->thread, "dao-progress", tell, progress) == DAO_OK;
-    if (is_wanted && !progress->is_running) {
+    dao_cond_init(&progress.stopped);
+    progress.is_stopping = false;
+    progress.is_terminal = isatty(STDERR_FILENO) == 1;
+    progress.name[0] = '\0';
+    dao_interrupt_watch(DAO_INTERRUPT_ENDS);
+    progress.is_running = dao_thread_start(&progress.thread, "dao-progress", tell, NULL) == DAO_OK;
+    if (!progress.is_running) {
         dao_interrupt_unwatch(); /* nobody would see that it was pressed */
+        dao_cond_finish(&progress.stopped);
     }
 }
 
-void dao_progress_phase(dao_progress_t *progress, const char *phase, uint64_t total_count)
+void dao_progress_stop(void)
 {
-    atomic_store(&progress->phase, phase);
-    atomic_store(&progress->phase_ns, dao_clock_ns());
-    atomic_store(&progress->done_count, 0);
-    atomic_store(&progress->total_count, total_count);
+    if (!progress.is_running) {
+        return;
+    }
+    dao_mutex_lock(&progress.lock);
+    progress.is_stopping = true;
+    dao_cond_signal(&progress.stopped);
+    dao_mutex_unlock(&progress.lock);
+    dao_thread_join(&progress.thread);
+    dao_cond_finish(&progress.stopped);
+    dao_interrupt_unwatch();
+    progress.is_running = false;
 }
 
-void dao_progress_stop(dao_progress_t *progress)
+void dao_progress_phase(const char *name, dao_progress_unit_t unit, uint64_t total)
 {
-    if (progress->is_running) {
-        atomic_store(&progress->is_stopping, true);
-        dao_thread_join(&progress->thread);
-        dao_interrupt_unwatch();
-    }
-    progress->is_running = false;
+    size_t length = strlen(name);
+    dao_mutex_lock(&progress.lock);
+    (void)snprintf(progress.name, NAME_BYTES, "%s",
+                   length < NAME_BYTES ? name : name + length - NAME_BYTES + 1);
+    progress.unit = unit;
+    progress.total = total;
+    progress.phase_ns = dao_clock_ns();
+    atomic_store(&progress.done, 0);
+    dao_mutex_unlock(&progress.lock);
+}
+
+void dao_progress_add(uint64_t count)
+{
+    atomic_fetch_add_explicit(&progress.done, count, memory_order_relaxed);
+}
+
+void dao_progress_set(uint64_t count)
+{
+    atomic_store_explicit(&progress.done, count, memory_order_relaxed);
+}
+
+uint64_t dao_progress_done(void)
+{
+    return atomic_load(&progress.done);
+}
+
+void dao_progress_hide(void)
+{
+    dao_mutex_lock(&progress.lock);
+    hide_locked();
+    dao_mutex_unlock(&progress.lock);
 }

@@ -3,6 +3,7 @@
 #include "tools/print/report.h"
 
 #include "tools/options/complain.h"
+#include "tools/print/progress.h"
 
 #include <json-c/json.h>
 
@@ -35,6 +36,7 @@ static void add(dao_report_t *report, const char *key, struct json_object *value
 void dao_report_row(const char *label, const char *format, ...)
 {
     va_list arguments;
+    dao_progress_hide();
     va_start(arguments, format);
     (void)printf("%-*s ", LABEL_WIDTH, label);
     (void)vprintf(format, arguments);
@@ -182,6 +184,7 @@ int dao_report_end(dao_report_t *report)
                                                                               JSON_C_TO_STRING_NOSLASHESCAPE);
         report->has_failed = text == NULL;
         if (text != NULL) {
+            dao_progress_hide();
             (void)puts(text);
         }
     }

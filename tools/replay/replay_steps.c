@@ -11,6 +11,8 @@
    against each other. */
 #include "tools/replay/replay_steps.h"
 
+#include "tools/print/progress.h"
+
 #include "base/memory/host.h"
 #include "base/report/error.h"
 
@@ -177,9 +179,12 @@ static dao_status_t do_steps(replay_t *replay)
     uint64_t last =
         replay->config->served.last < file->step_count ? replay->config->served.last : file->step_count;
     replay->step = 0;
+    dao_progress_phase(replay->is_alone ? "replaying without plans" : "replaying", DAO_PROGRESS_UNIT_PARTS,
+                       last);
     dao_status_t status = do_records(replay);
     for (replay->step = 1; status == DAO_OK && replay->step <= last; replay->step++) {
         status = do_step(replay);
+        dao_progress_add(1);
     }
     for (size_t i = 0; i < file->tensor_count && status == DAO_OK; i++) {
         status = do_free(replay, (uint32_t)i);

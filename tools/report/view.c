@@ -9,6 +9,7 @@
 #include "base/memory/host.h"
 #include "base/report/assert.h"
 #include "base/report/error.h"
+#include "tools/print/progress.h"
 #include "tools/read/step/read_step.h"
 #include "tools/read/text/grow.h"
 #include "tools/simulate/swap_maps.h"
@@ -73,6 +74,7 @@ static dao_status_t place(dao_report_view_t *view)
     dao_plan_problem_t problem = dao_plan_input_problem(&view->lifetimes);
     dao_plan_report_t report;
     problem.alignment_bytes = view->lifetimes.window_end != 0 ? DAO_TRACE_ALIGNMENT_BYTES : 0;
+    dao_progress_phase("planning", DAO_PROGRESS_UNIT_PARTS, 0);
     dao_status_t status = dao_plan_make(&problem, &config, &view->plan);
     if (status == DAO_OK) {
         status = dao_plan_report_get(view->plan, &report);

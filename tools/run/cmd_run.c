@@ -3,6 +3,7 @@
 #include "tools/commands.h"
 #include "tools/options/complain.h"
 #include "tools/options/shared.h"
+#include "tools/print/progress.h"
 #include "tools/print/report.h"
 #include "tools/read/step/read_step.h"
 #include "tools/run/run_plan.h"
@@ -187,7 +188,6 @@ static void set_config(settings_t *settings)
     config->is_warmed_up = true;
     config->mode = is_learnt(settings) ? DAO_RUN_MODE_LEARN : (dao_run_mode_t)settings->mode;
     config->runs_again = settings->scheme == SCHEME_HYBRID;
-    config->shows_progress = true;
     config->addresses = DAO_OPTION_ADDRESSES(settings->is_static, settings->is_paged);
     config->spans = settings->trace != NULL ? &settings->spans : NULL;
     config->time_scale = (double)settings->time_scale / (double)DAO_OPTION_MILLIONTHS;
@@ -289,8 +289,7 @@ static dao_status_t run_planned(const dao_run_config_t *config, const dao_step_t
                                      .file = config->file,
                                      .time_scale = config->time_scale,
                                      .addresses = config->addresses,
-                                     .spans = config->spans,
-                                     .shows_progress = true};
+                                     .spans = config->spans};
     dao_run_plan_result_t result;
     dao_status_t status = dao_run_plan(&planned, trace, &result);
     if (status != DAO_OK) {
@@ -302,6 +301,7 @@ static dao_status_t run_planned(const dao_run_config_t *config, const dao_step_t
     report_plan(&report, &result);
     *out_exit = dao_report_end(&report);
     if (result.mismatch_count > 0) {
+        dao_progress_hide();
         (void)fprintf(stderr, "dao run: plan: content was wrong: %s\n", result.first_mismatch);
         *out_exit = DAO_EXIT_FAILED;
     }
@@ -390,6 +390,7 @@ static bool complain_of_mismatches(const dao_run_config_t *config, const dao_run
 {
     uint64_t count = result->mismatch_count + result->unlimited_mismatch_count;
     if (count > 0) {
+        dao_progress_hide();
         (void)fprintf(stderr, "dao run: policy %s: content was wrong: %s\n", dao_policy_name(config->policy),
                       result->first_mismatch);
     }
@@ -418,6 +419,7 @@ static dao_status_t run_one(const dao_run_config_t *config, const dao_step_trace
 static void print_policy_head(const dao_report_t *report)
 {
     if (!report->is_json) {
+        dao_progress_hide();
         (void)printf("\n%-18s %10s %14s %14s %12s %8s %11s\n", "policy", "evictions", "MiB in", "MiB out",
                      "step ms", "ratio", "mismatches");
     }
@@ -426,6 +428,7 @@ static void print_policy_head(const dao_report_t *report)
 static void print_policy_row(const dao_run_config_t *config, const dao_run_result_t *result)
 {
     const dao_executor_stats_t *stats = &result->stats;
+    dao_progress_hide();
     (void)printf("%-18s %10llu %14.1f %14.1f %12.3f %8.3f %11llu\n", dao_policy_name(config->policy),
                  (unsigned long long)stats->eviction_count, (double)stats->in_bytes / 1048576,
                  (double)stats->out_bytes / 1048576, (double)result->step_ns / 1e6, ratio_of(result),

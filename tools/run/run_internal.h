@@ -41,7 +41,6 @@ struct run_kernel {
 
 struct run {
     const dao_step_trace_t *trace;
-    dao_progress_t *progress;
     run_kernel_t *kernels; /* one an operator, step after step */
     run_action_t *actions;
     size_t action_count;

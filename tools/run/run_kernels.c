@@ -96,7 +96,7 @@ static void end_kernel(void *user)
         dao_sleep_until(kernel->begin_ns + kernel->compute_ns);
     }
     kernel->end_ns = dao_clock_ns();
-    dao_progress_step(kernel->run->progress);
+    dao_progress_add(1);
 }
 
 static void run_kernel(void *user)

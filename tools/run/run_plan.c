@@ -48,7 +48,6 @@ typedef struct planned_run {
     const dao_step_trace_t *trace;
     dao_step_problem_t step; /* its kernels have the times to plan with */
     dao_run_plan_result_t *result;
-    dao_progress_t *progress;
     run_t run;
     dao_player_t player;
     link_times_t link_times[TIER_COUNT][DAO_FILE_DIRECTION_COUNT];
@@ -265,7 +264,7 @@ static dao_status_t play(planned_run_t *planned, const dao_swap_schedule_t *sche
 {
     dao_player_t *player = &planned->player;
     memset(planned->link_times, 0, sizeof(planned->link_times));
-    dao_progress_phase(planned->progress, "running steps", step_count * planned->trace->operator_count);
+    dao_progress_phase("running steps", DAO_PROGRESS_UNIT_PARTS, step_count * planned->trace->operator_count);
     const dao_player_config_t config = {
         .problem = &planned->step.problem,
         .schedule = schedule,
@@ -376,7 +375,7 @@ static dao_status_t run_round(planned_run_t *planned, uint32_t step_count)
     dao_swap_plan_t *plan = NULL;
     const dao_swap_plan_config_t config = {.addresses = planned->config->addresses,
                                            .work_limit = planned->config->plan_work};
-    dao_progress_phase(planned->progress, "planning", 1);
+    dao_progress_phase("planning", DAO_PROGRESS_UNIT_PARTS, 0);
     uint64_t begin_ns = dao_clock_ns();
     dao_status_t status = dao_swap_plan_make(&planned->step.problem, &config, &plan);
     result->plan_ns = dao_clock_ns() - begin_ns;
@@ -390,7 +389,7 @@ static dao_status_t run_round(planned_run_t *planned, uint32_t step_count)
     result->part_bytes = schedule->part_bytes;
     result->file_in_bytes = dao_player_stream_bytes(schedule, DAO_SWAP_STREAM_FILE_IN);
     result->file_out_bytes = dao_player_stream_bytes(schedule, DAO_SWAP_STREAM_FILE_OUT);
-    planned->run = (run_t){.trace = planned->trace, .progress = planned->progress};
+    planned->run = (run_t){.trace = planned->trace};
     status = dao_run_prepare_kernels(&planned->run, planned->config->time_scale, step_count);
     status = status == DAO_OK ? play(planned, schedule, step_count) : status;
     if (status == DAO_OK) {
@@ -490,12 +489,11 @@ static dao_status_t run(planned_run_t *planned)
 dao_status_t dao_run_plan(const dao_run_plan_config_t *config, const dao_step_trace_t *trace,
                           dao_run_plan_result_t *out_result)
 {
-    dao_progress_t progress;
     dao_run_plan_result_t result = {
         .capacity_bytes = config->capacity_bytes,
         .step_count = config->step_count != 0 ? config->step_count : DAO_RUN_PLAN_STEPS_DEFAULT,
     };
-    planned_run_t planned = {.config = config, .trace = trace, .result = &result, .progress = &progress};
+    planned_run_t planned = {.config = config, .trace = trace, .result = &result};
     if (result.step_count < 2) {
         return dao_error(DAO_ERR_INVALID, "of planned steps the last half is measured: at least 2 steps");
     }
@@ -503,9 +501,7 @@ dao_status_t dao_run_plan(const dao_run_plan_config_t *config, const dao_step_tr
     if (status != DAO_OK) {
         return status;
     }
-    dao_progress_start(&progress, config->shows_progress);
     status = run(&planned);
-    dao_progress_stop(&progress);
     if (status == DAO_OK) {
         *out_result = result;
     }

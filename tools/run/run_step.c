@@ -143,13 +143,14 @@ static dao_status_t create_tensors(run_t *run)
 static dao_status_t write_persistent_tensors(run_t *run, const dao_step_figures_t *figures)
 {
     const dao_step_trace_t *trace = run->trace;
-    dao_progress_phase(run->progress, "writing what is alive before the step", figures->persistent_count);
+    dao_progress_phase("writing what is alive before the step", DAO_PROGRESS_UNIT_PARTS,
+                       figures->persistent_count);
     for (uint32_t i = 0; i < trace->tensor_count; i++) {
         uint64_t size_bytes = trace->tensors[i].size_bytes;
         if (trace->tensors[i].producer != DAO_TRACE_NONE) {
             continue;
         }
-        dao_progress_step(run->progress);
+        dao_progress_add(1);
         if (size_bytes == 0) {
             continue;
         }
@@ -237,12 +238,11 @@ static dao_status_t execute(const run_plan_t *plan, run_t *run, uint64_t *out_el
             return status;
         }
     }
-    dao_progress_phase(run->progress,
-                       run->is_warming_up
+    dao_progress_phase(run->is_warming_up
                            ? (plan->is_unlimited ? "warming up with unlimited memory" : "warming up")
                        : plan->is_unlimited ? "running with unlimited memory"
                                             : "running operators",
-                       run->trace->operator_count);
+                       DAO_PROGRESS_UNIT_PARTS, run->trace->operator_count);
     uint64_t begin_ns = dao_clock_ns();
     status = run->step != NULL ? dao_command_list_run(run->step) : push_all(run);
     dao_status_t sync_status = dao_executor_sync(run->executor);
@@ -285,7 +285,8 @@ static dao_status_t wait_for_plan(run_t *run)
 static dao_status_t execute_learning(run_t *run, dao_executor_stats_t *out_before, uint64_t *out_elapsed_ns)
 {
     uint32_t first = DAO_RUN_LEARN_STEPS + DAO_RUN_ENTER_STEPS;
-    dao_progress_phase(run->progress, "running steps", LEARN_ALL_STEPS * run->trace->operator_count);
+    dao_progress_phase("running steps", DAO_PROGRESS_UNIT_PARTS,
+                       LEARN_ALL_STEPS * run->trace->operator_count);
     run->keeps_inputs = true;
     dao_status_t status = push_steps(run, 0, DAO_RUN_LEARN_STEPS);
     status = status == DAO_OK ? wait_for_plan(run) : status;
@@ -315,9 +316,9 @@ static bool is_alive_at_end(const dao_step_trace_t *trace, uint32_t tensor)
 static dao_status_t read_back(run_t *run)
 {
     const dao_step_trace_t *trace = run->trace;
-    dao_progress_phase(run->progress, "reading back", trace->tensor_count);
+    dao_progress_phase("reading back", DAO_PROGRESS_UNIT_PARTS, trace->tensor_count);
     for (uint32_t i = 0; i < trace->tensor_count; i++) {
-        dao_progress_step(run->progress);
+        dao_progress_add(1);
         if (!is_alive_at_end(trace, i)) {
             continue;
         }
@@ -485,9 +486,9 @@ static bool has_no_room(dao_status_t status)
 }
 
 static dao_status_t run_both(const dao_run_config_t *config, const dao_step_trace_t *trace,
-                             dao_progress_t *progress, dao_run_result_t *result)
+                             dao_run_result_t *result)
 {
-    run_t run = {.trace = trace, .progress = progress};
+    run_t run = {.trace = trace};
     uint64_t most_bytes = unlimited_capacity(&result->figures); /* more is never used */
     run_plan_t plan = {.config = config,
                        .figures = &result->figures,
@@ -504,7 +505,7 @@ static dao_status_t run_both(const dao_run_config_t *config, const dao_step_trac
     if (config->is_without_comparison) {
         return DAO_OK;
     }
-    run_t unlimited = {.trace = trace, .progress = progress};
+    run_t unlimited = {.trace = trace};
     dao_executor_stats_t stats;
     plan.capacity_bytes = most_bytes;
     plan.is_unlimited = true;
@@ -532,10 +533,7 @@ dao_status_t dao_run_step(const dao_run_config_t *config, const dao_step_trace_t
     if (status != DAO_OK) {
         return status;
     }
-    dao_progress_t progress;
-    dao_progress_start(&progress, config->shows_progress);
-    status = run_both(config, trace, &progress, &result);
-    dao_progress_stop(&progress);
+    status = run_both(config, trace, &result);
     if (status == DAO_OK) {
         *out_result = result;
     }

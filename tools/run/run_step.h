@@ -35,7 +35,6 @@ typedef struct dao_run_config {
     bool runs_again; /* pure operators may run again; with DAO_RUN_MODE_LEARN */
     bool is_without_comparison; /* no second run with unlimited memory */
     bool is_warmed_up; /* every run is made twice and the second one measured; not with DAO_RUN_MODE_LEARN */
-    bool shows_progress;
     const dao_backend_ops_t *ops; /* NULL: the backend of this build */
     dao_run_spans_t
         *spans; /* get what ran when, borrowed; NULL: nothing is watched. Not of unlimited memory */

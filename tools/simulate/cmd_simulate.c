@@ -5,6 +5,7 @@
 #include "tools/model/step_problem.h"
 #include "tools/options/shared.h"
 #include "tools/print/lines.h"
+#include "tools/print/progress.h"
 #include "tools/print/report.h"
 #include "tools/read/step/read_step.h"
 #include "tools/simulate/explain.h"
@@ -346,6 +347,7 @@ static void report_head(request_t *request)
 static void print_row(request_t *request, const row_t *row)
 {
     const dao_simulation_t *simulation = &row->run.simulation;
+    dao_progress_hide();
     if (!request->has_head) {
         report_head(request);
     }
@@ -437,6 +439,7 @@ static dao_status_t run_row(request_t *request, const dao_scheme_t *scheme, uint
 {
     row_t row;
     dao_status_t status = make_row(request, scheme, capacity_bytes, &row);
+    dao_progress_add(1);
     if (status == DAO_OK) {
         status = report_row(request, &row);
         status = status == DAO_OK && request->settings->trace != NULL ? write_trace(request, &row) : status;
@@ -494,6 +497,7 @@ static void tell_left_out(const request_t *request, const dao_scheme_t *scheme, 
                           const char *reason)
 {
     double percent = 100 * fraction_of(request, capacity_bytes);
+    dao_progress_hide();
     if (request->settings->is_json) {
         (void)fprintf(stderr, "%-15s %6.1f%% left out: %s\n", scheme->name, percent, reason);
         return;
@@ -560,9 +564,21 @@ static dao_status_t run_scheme(request_t *request, const dao_scheme_t *scheme)
     return status;
 }
 
+/* Returns how many rows there will be; 0: only the search for a slow-down knows. */
+static uint64_t count_rows(const request_t *request)
+{
+    bool is_sweep = request->settings->sweep.first > 0 || request->settings->sweep.first_bytes > 0;
+    uint64_t count = 0;
+    for (const dao_scheme_t *scheme = dao_schemes; scheme->name != NULL; scheme++) {
+        count += request->scheme == NULL || request->scheme == scheme;
+    }
+    return request->slow_down > 0 ? 0 : count * (is_sweep ? count_sweep(&request->settings->sweep) : 1);
+}
+
 static dao_status_t run_schemes(request_t *request)
 {
     request->step.problem.capacity_bytes = DAO_SWAP_SIZE_MAX;
+    dao_progress_phase("simulating", DAO_PROGRESS_UNIT_PARTS, count_rows(request));
     dao_status_t status = dao_swap_find_bound(&request->step.problem, &request->whole);
     if (status != DAO_OK || request->scheme != NULL) {
         return status == DAO_OK ? run_scheme(request, request->scheme) : status;

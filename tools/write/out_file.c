@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/write/out_file.h"
+#include "tools/print/progress.h"
 
 #include "base/report/error.h"
 
@@ -8,7 +9,11 @@
 
 FILE *dao_out_file_open(const char *path)
 {
-    FILE *file = strcmp(path, "-") == 0 ? stdout : fopen(path, "we");
+    bool is_output = strcmp(path, "-") == 0;
+    dao_progress_phase(is_output ? "" : "writing", DAO_PROGRESS_UNIT_PARTS,
+                       0); /* no line within the output */
+    dao_progress_hide();
+    FILE *file = is_output ? stdout : fopen(path, "we");
     if (file == NULL) {
         (void)dao_error(DAO_ERR_IO, "%.200s: %s", path, strerror(errno));
     }

@@ -523,14 +523,14 @@ static void an_interrupted_plan_is_what_was_found(void)
     contest.work_limit = 0;
     contest.budget_ns = UINT64_MAX;
     (void)signal(SIGINT, SIG_DFL); /* a shell's background jobs ignore it */
-    dao_interrupt_watch();
+    dao_interrupt_watch(DAO_INTERRUPT_ASKS);
     CU_ASSERT_FALSE(dao_interrupt_is_asked());
     CU_ASSERT_EQUAL(raise(SIGINT), 0);
     CU_ASSERT_TRUE(dao_interrupt_is_asked());
     CU_ASSERT_EQUAL_FATAL(dao_plan_contest_run(&contest, way_of("squeaky_wheel"), &row), DAO_OK);
     CU_ASSERT_TRUE(row.has_peak);
     CU_ASSERT_EQUAL(dao_plan_row_verify(&contest, &row), DAO_OK);
-    dao_interrupt_watch(); /* a new command knows nothing of it */
+    dao_interrupt_watch(DAO_INTERRUPT_ASKS); /* a new command knows nothing of it */
     CU_ASSERT_FALSE(dao_interrupt_is_asked());
     dao_interrupt_unwatch();
     dao_plan_row_finish(&row);

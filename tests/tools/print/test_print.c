@@ -120,19 +120,22 @@ static void a_report_is_for_people_or_for_programs(void)
 static void a_progress_counts_its_parts(void)
 {
     char text[OUTPUT_BYTES];
-    dao_progress_t progress;
     catch_output();
-    dao_progress_start(&progress, false);
-    dao_progress_phase(&progress, "first", 2);
-    dao_progress_step(&progress);
-    dao_progress_step(&progress);
-    CU_ASSERT_EQUAL(atomic_load(&progress.done_count), 2);
-    dao_progress_phase(&progress, "second", 3);
-    CU_ASSERT_EQUAL(atomic_load(&progress.done_count), 0);
-    CU_ASSERT_EQUAL(atomic_load(&progress.total_count), 3);
-    dao_progress_stop(&progress);
+    dao_progress_start();
+    dao_progress_start(); /* it runs */
+    dao_progress_phase("first", DAO_PROGRESS_UNIT_PARTS, 2);
+    dao_progress_add(1);
+    dao_progress_add(1);
+    CU_ASSERT_EQUAL(dao_progress_done(), 2);
+    dao_progress_phase("second", DAO_PROGRESS_UNIT_BYTES, 3);
+    CU_ASSERT_EQUAL(dao_progress_done(), 0);
+    dao_progress_set(7);
+    CU_ASSERT_EQUAL(dao_progress_done(), 7);
+    dao_progress_hide();
+    dao_progress_stop();
+    dao_progress_stop(); /* it has stopped */
     take_output(text);
-    CU_ASSERT_STRING_EQUAL(text, ""); /* it was not wanted */
+    CU_ASSERT_STRING_EQUAL(text, ""); /* it was over at once */
 }
 
 /* In a process of its own: it ends as if nobody had watched. */
@@ -142,11 +145,10 @@ static void ctrl_c_ends_what_shows_progress(void)
     pid_t child = fork();
     CU_ASSERT_FATAL(child >= 0);
     if (child == 0) {
-        dao_progress_t progress;
         (void)signal(SIGINT, SIG_DFL); /* a shell's background jobs ignore it */
         (void)alarm(60);
-        dao_progress_start(&progress, true);
-        dao_progress_phase(&progress, "waiting", 1);
+        dao_progress_start();
+        dao_progress_phase("waiting", DAO_PROGRESS_UNIT_PARTS, 1);
         (void)raise(SIGINT);
         for (;;) {
             (void)pause();

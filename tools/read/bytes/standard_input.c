@@ -3,6 +3,8 @@
 #define _GNU_SOURCE
 #include "tools/read/bytes/standard_input.h"
 
+#include "tools/print/progress.h"
+
 #include "base/report/error.h"
 
 #include <errno.h>
@@ -29,6 +31,7 @@ static dao_status_t refuse(const char *what)
 static dao_status_t copy_all(int file)
 {
     char piece[PIECE_BYTES];
+    dao_progress_phase("reading standard input", DAO_PROGRESS_UNIT_BYTES, 0);
     for (;;) {
         ssize_t count = read(STDIN_FILENO, piece, sizeof(piece));
         if (count == 0) {
@@ -37,6 +40,7 @@ static dao_status_t copy_all(int file)
         if (count < 0 && errno != EINTR) {
             return refuse("cannot be read");
         }
+        dao_progress_add(count > 0 ? (uint64_t)count : 0);
         for (ssize_t done = 0, written; done < count; done += written) {
             written = write(file, piece + done, (size_t)(count - done));
             if (written < 0) {

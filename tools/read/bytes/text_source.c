@@ -10,12 +10,14 @@
 #include "base/memory/host.h"
 #include "base/report/error.h"
 #include "base/report/fault.h"
+#include "tools/print/progress.h"
 #include "tools/read/bytes/standard_input.h"
 #include "tools/read/bytes/unpack.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -34,6 +36,7 @@ const char *dao_text_source_name(const dao_text_source_t *source)
 static dao_status_t check_regular(const dao_text_source_t *source)
 {
     struct stat about;
+    char phase[SHOWN_PATH_BYTES + 16];
     if (fstat(source->file, &about) != 0) {
         return dao_error(DAO_ERR_IO, "%s: %s", dao_text_source_name(source), strerror(errno));
     }
@@ -43,6 +46,8 @@ static dao_status_t check_regular(const dao_text_source_t *source)
     if (!S_ISREG(about.st_mode)) {
         return dao_error(DAO_ERR_IO, "%s: this is not a regular file", dao_text_source_name(source));
     }
+    (void)snprintf(phase, sizeof(phase), "reading %s", dao_text_source_name(source));
+    dao_progress_phase(phase, DAO_PROGRESS_UNIT_BYTES, (uint64_t)about.st_size);
     return DAO_OK;
 }
 
@@ -55,6 +60,7 @@ static dao_status_t read_file(void *user, unsigned char *bytes, size_t most, siz
         count = dao_fault_fires(DAO_FAULT_FILE_READ) ? (errno = EIO, -1) : read(source->file, bytes, most);
     } while (count < 0 && errno == EINTR);
     *out_count = count < 0 ? 0 : (size_t)count;
+    dao_progress_add(*out_count);
     return count >= 0 ? DAO_OK
                       : dao_error(DAO_ERR_IO, "cannot read on at byte %" PRIu64 ": %s", source->offset,
                                   strerror(errno));
