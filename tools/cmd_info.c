@@ -224,8 +224,8 @@ static dao_status_t report_lifetimes(dao_report_t *report, const char *path, dao
 /* What a file without a step cannot say is not left to be found out. */
 static void report_use(dao_report_t *report)
 {
-    dao_report_text(report, NULL, "good for",
-                    "dao plan; not dao simulate: it does not say which operator uses what");
+    dao_report_text(report, NULL, "good for", "dao plan, fit, report, convert");
+    dao_report_text(report, NULL, "not for", "dao simulate, dao run: record a step, with dao.record()");
 }
 
 static dao_status_t report_trace(dao_report_t *report, const char *path, const settings_t *settings)

@@ -225,6 +225,11 @@ expect 0 "384" info "$folder/rmm" --json
 expect 0 "2 in the window, 1 of those never freed" plan "$folder/rmm"
 expect 1 "no device 7; there are: 0" plan "$folder/rmm" --device 7
 expect 1 "not which operator reads and writes what" simulate "$folder/rmm"
+expect 0 "one that repeats" replay "$folder/rmm"
+printf 'Thread,Time,Action,Pointer,Size,Stream\n1,10:00:00:0,allocate failure,(nil),8,0\n' >"$folder/refused"
+expect 1 "there is no allocation or free in it to replay" replay "$folder/refused"
+narrow 0 "not for" info "$folder/rmm"
+expect 1 "dao convert FILE -o OUT.events.csv makes them" replay "$trace"
 expect_input() {
     input=$1
     shift

@@ -7,6 +7,7 @@
 #include "tools/options/complain.h"
 #include "tools/options/shared.h"
 #include "tools/print/json_rows.h"
+#include "tools/print/progress.h"
 #include "tools/read/events/read_event_file.h"
 #include "tools/read/events/read_events.h"
 #include "tools/replay/deviate.h"
@@ -287,6 +288,7 @@ static void print_step(const dao_replay_row_t *row, void *user)
         add_json(replay, &replay->rows, row);
         return;
     }
+    dao_progress_hide();
     if (!replay->has_rows) {
         print_head(replay);
     }
@@ -296,11 +298,36 @@ static void print_step(const dao_replay_row_t *row, void *user)
 
 /* ---- the command ---- */
 
+/* A file that does not say where steps begin is one step, which repeats: as it is, unless it is to deviate.
+ */
+static dao_status_t take_as_step(const char *path, replay_t *replay)
+{
+    if (replay->file.record_count == 0) {
+        return dao_error(DAO_ERR_UNSUPPORTED, "%.200s: there is no allocation or free in it to replay", path);
+    }
+    dao_status_t status = dao_event_file_add_step(&replay->file);
+    if (status != DAO_OK) {
+        return dao_error(status, "no memory for a step");
+    }
+    replay->file.steps[0] = 0;
+    if (replay->deviation.repeats == 0) {
+        replay->deviation = (dao_deviation_t){.repeats = DAO_DEVIATION_REPEATS_DEFAULT, .seed = 1};
+    }
+    if (!replay->is_json) {
+        dao_progress_hide();
+        (void)printf("no step begins in it: all of it is taken for one that repeats\n\n");
+    }
+    return DAO_OK;
+}
+
 /* Reads the file, or makes what deviates from it. */
 static dao_status_t load(const char *path, replay_t *replay)
 {
     dao_event_file_t recorded;
     dao_status_t status = dao_read_events(path, NULL, &replay->file);
+    if (status == DAO_OK && replay->file.step_count == 0) {
+        status = take_as_step(path, replay);
+    }
     if (status != DAO_OK || replay->deviation.repeats == 0) {
         return status;
     }
@@ -350,13 +377,14 @@ const dao_command_t dao_command_replay = {
     .arguments = "FILE",
     .summary = "run the recorded steps of a program with step plans",
     .details =
-        "FILE has the columns " DAO_EVENT_FILE_HEADER ". The steps of --record are recorded and\n"
-        "planned, those of --serve follow the plan: what does not gets idle memory of its arena, or\n"
-        "memory beside it. A row a step: the share of requests that the arena served; requests that got\n"
-        "the place planned for them, that did not, and that are in no plan; arena and memory beside it\n"
-        "at most, over the most bytes that were alive at one time; minor page faults. With --deviate\n"
-        "also the most that the place took up to that step, over what it takes without plans. The\n"
-        "addresses of all live blocks are compared: two that share a byte are a failure.\n"
+        "FILE tells of allocations and frees, in any form of dao info; where no step begins in it, it is\n"
+        "one that repeats. The steps of --record are recorded and planned, those of --serve follow the\n"
+        "plan: what does not gets idle memory of its arena, or memory beside it. A row a step: the share\n"
+        "of requests that the arena served; requests that got the place planned for them, that did not,\n"
+        "and that are in no plan; arena and memory beside it at most, over the most bytes that were alive\n"
+        "at one time; minor page faults. With --deviate also the most that the place took up to that\n"
+        "step, over what it takes without plans. The addresses of all live blocks are compared: two that\n"
+        "share a byte are a failure.\n"
         "Kinds of deviations, and what becomes of an event:" DAO_DEVIATION_LIST(KIND_HELP),
     .options = options,
     .rules = rules,

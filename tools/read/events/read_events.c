@@ -70,8 +70,10 @@ static dao_status_t read_log(const char *path, bool keeps_labels, dao_life_log_t
     }
     read_t read = find_reader(form);
     if (read == NULL) {
-        return dao_error(DAO_ERR_UNSUPPORTED, "%.200s: this is %s, which has no events of allocations", path,
-                         dao_file_form_name(form));
+        return dao_error(DAO_ERR_UNSUPPORTED,
+                         "%.200s: this is %s, which has no events of allocations; dao convert FILE -o "
+                         "OUT.events.csv makes them",
+                         path, dao_file_form_name(form));
     }
     dao_life_log_init(out_log);
     out_log->keeps_labels = keeps_labels;

@@ -63,8 +63,9 @@ static dao_status_t check_entry(const dao_json_reader_t *json, const entry_t *en
 
 static dao_status_t read_values(dao_json_reader_t *json, entry_t *entry)
 {
-    dao_status_t status =
-        dao_json_expect(json, DAO_JSON_TOKEN_OBJECT_BEGIN, "an object with alloc, free, size");
+    dao_status_t status = dao_json_expect(
+        json, DAO_JSON_TOKEN_OBJECT_BEGIN,
+        "an object with alloc, free, size (or, of a step in four JSON files, the name of the folder)");
     while (status == DAO_OK) {
         status = dao_json_next(json);
         if (status != DAO_OK || json->token == DAO_JSON_TOKEN_OBJECT_END) {

@@ -243,7 +243,8 @@ static dao_status_t look_at_list(dao_json_reader_t *json, const char *path, dao_
                ? DAO_OK
                : dao_error(DAO_ERR_UNSUPPORTED,
                            "%.200s: this is a list, perhaps the sums of a memory timeline; export its "
-                           ".raw.json.gz, or " ASK_FOR_A_SNAPSHOT,
+                           ".raw.json.gz, or " ASK_FOR_A_SNAPSHOT "; of a step in four JSON files, name "
+                           "the folder",
                            path);
 }
 
