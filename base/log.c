@@ -51,9 +51,8 @@ static void write_line(dao_log_level_t level, const char *line)
     };
     char text[LINE_BYTES + 32]; /* what stands before the line, and its end */
     int length = snprintf(text, sizeof(text), "libdao: %s: %s\n", names[level], line);
-    if (length > 0 && write(STDERR_FILENO, text, (size_t)length) < 0) {
-        return;
-    }
+    ssize_t written = write(STDERR_FILENO, text, (size_t)length);
+    (void)written;
 }
 
 void dao_log(dao_log_level_t level, const char *format, ...)

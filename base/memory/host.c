@@ -80,9 +80,8 @@ static void *map_aligned(size_t size_bytes, size_t alignment_bytes, int protecti
     if (before > 0) {
         (void)munmap(mapped, before);
     }
-    if (after > 0) {
-        (void)munmap(mapped + before + kept_bytes, after);
-    }
+    DAO_ASSERT(after > 0); /* the bytes before are fewer than an alignment */
+    (void)munmap(mapped + before + kept_bytes, after);
     return mapped + before;
 }
 

@@ -102,6 +102,20 @@ static void without_a_callback_lines_go_to_standard_error(void)
     CU_ASSERT_STRING_EQUAL(error_end(), "libdao: info: a\nlibdao: debug: b\nlibdao: error: c\n");
 }
 
+static void without_standard_error_lines_are_lost(void)
+{
+    dao_log_set(NULL, NULL, DAO_LOG_LEVEL_WARNING);
+    int saved = dup(STDERR_FILENO);
+    CU_ASSERT_TRUE_FATAL(saved >= 0);
+    CU_ASSERT_EQUAL(close(STDERR_FILENO), 0);
+    dao_log(DAO_LOG_LEVEL_ERROR, "nobody reads it");
+    CU_ASSERT_EQUAL(dup2(saved, STDERR_FILENO), STDERR_FILENO);
+    CU_ASSERT_EQUAL(close(saved), 0);
+    error_begin();
+    dao_log(DAO_LOG_LEVEL_ERROR, "the next one");
+    CU_ASSERT_STRING_EQUAL(error_end(), "libdao: error: the next one\n");
+}
+
 static void a_log_that_is_off_says_nothing(void)
 {
     dao_log_set(NULL, NULL, DAO_LOG_LEVEL_OFF);
@@ -131,6 +145,7 @@ static CU_TestInfo tests[] = {
     {"a line reaches the callback", a_line_reaches_the_callback},
     {"less important lines are dropped", less_important_lines_are_dropped},
     {"without a callback lines go to standard error", without_a_callback_lines_go_to_standard_error},
+    {"without standard error lines are lost", without_standard_error_lines_are_lost},
     {"a log that is off says nothing", a_log_that_is_off_says_nothing},
     {"a line is printable and bounded", a_line_is_printable_and_bounded},
     CU_TEST_INFO_NULL,

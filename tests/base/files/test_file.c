@@ -128,7 +128,9 @@ static void check_limit(dao_file_t *file)
     struct rlimit limit = {.rlim_cur = 2 * DAO_FILE_PIECE_BYTES + 100, .rlim_max = before.rlim_max};
     CU_ASSERT_EQUAL_FATAL(setrlimit(RLIMIT_FSIZE, &limit), 0);
     int error = dao_file_transfer(file, DAO_FILE_WRITE, 0, expected, AREA_BYTES);
-    CU_ASSERT_EQUAL(error, EFBIG);                      /* and no signal */
+    CU_ASSERT_EQUAL(error, EFBIG); /* and no signal */
+    error = dao_file_transfer(file, DAO_FILE_WRITE, 3 * DAO_FILE_PIECE_BYTES, expected, 1);
+    CU_ASSERT_EQUAL(error, EFBIG);
     check_round_trip(file, 0, DAO_FILE_PIECE_BYTES, 6); /* what has room is still taken */
     CU_ASSERT_EQUAL(setrlimit(RLIMIT_FSIZE, &before), 0);
 }
@@ -186,6 +188,7 @@ static void engines_have_names(void)
     dao_file_engine_t engine = DAO_FILE_ENGINE_THREADS;
     CU_ASSERT_EQUAL(dao_file_engine_parse("aio", &engine), DAO_ERR_INVALID);
     CU_ASSERT_EQUAL(engine, DAO_FILE_ENGINE_THREADS);
+    CU_ASSERT_EQUAL(dao_file_engine_parse("threads", NULL), DAO_ERR_INVALID);
     CU_ASSERT_STRING_EQUAL(dao_file_engine_name((dao_file_engine_t)7), "unknown");
 }
 

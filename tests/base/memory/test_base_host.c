@@ -3,6 +3,7 @@
 #include "base/files/file_uring.h"
 #include "base/memory/host.h"
 #include "base/memory/shared.h"
+#include "base/report/fault.h"
 #include "tests/support/sanitizer.h"
 #include "tests/support/suite.h"
 
@@ -116,6 +117,7 @@ static int ask_without_addresses(char *pages, uint64_t *table, size_t many)
                 : dao_host_grow_pages(pages, PAGE, 2 * PAGE) != NULL                    ? 4
                 : dao_host_has_aliases()                                                ? 5
                 : dao_host_move_home(pages, PAGE, PAGE) != NULL                         ? 6
+                : dao_host_map_at(pages, SIZE_MAX / 2)                                  ? 15
                 : dao_host_sparse(many, sizeof(*table)) != NULL                         ? 7
                 : dao_host_sparse_resize(table, many, 2 * many, sizeof(*table)) != NULL ? 8
                 : dao_shared_show("dao test", PAGE, &address) != DAO_NO_DESCRIPTOR      ? 9
@@ -133,6 +135,7 @@ static int ask_without_addresses(char *pages, uint64_t *table, size_t many)
 static int ask_without_files(void)
 {
     void *address = NULL;
+    dao_file_uring_t *uring = NULL;
     size_t size_bytes;
     (void)signal(SIGXFSZ, SIG_IGN);
     rlim_t former = limit_set(RLIMIT_FSIZE, 1);
@@ -145,6 +148,7 @@ static int ask_without_files(void)
             : dao_shared_create(PAGE) != DAO_NO_DESCRIPTOR                     ? 22
             : dao_shared_show("dao test", PAGE, &address) != DAO_NO_DESCRIPTOR ? 23
             : dao_shared_look(DAO_NO_DESCRIPTOR, &size_bytes) != NULL          ? 24
+            : dao_file_uring_create(&uring) != DAO_ERR_UNSUPPORTED             ? 25
                                                                                : 0;
     (void)limit_set(RLIMIT_NOFILE, former);
     return wrong;
@@ -172,7 +176,32 @@ static void a_system_that_refuses_is_answered(void)
 }
 #endif
 
+#if defined(DAO_FAULTS)
+static void what_is_refused_leaves_all_as_it_was(void)
+{
+    char *pages = dao_host_map(PAGE, PAGE);
+    uint64_t *table = dao_host_sparse_resize(NULL, 0, 10, sizeof(*table));
+    CU_ASSERT_PTR_NOT_NULL_FATAL(pages);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(table);
+    pages[0] = 7;
+    table[9] = 77;
+    dao_fault_arm(DAO_FAULT_SYSTEM_MEMORY, 0, true);
+    CU_ASSERT_FALSE(dao_host_map_at(pages, PAGE));
+    CU_ASSERT_FALSE(dao_host_alias(pages, pages + PAGE / 2, PAGE / 2));
+    size_t many = 2 * DAO_HOST_SPARSE_BYTES / sizeof(*table);
+    CU_ASSERT_PTR_NULL(dao_host_sparse_resize(table, 10, many, sizeof(*table)));
+    CU_ASSERT_EQUAL(dao_fault_disarm(), 3);
+    CU_ASSERT_EQUAL(pages[0], 7);
+    CU_ASSERT_EQUAL(table[9], 77);
+    dao_host_sparse_free(table, 10, sizeof(*table));
+    dao_host_unmap(pages, PAGE);
+}
+#endif
+
 static CU_TestInfo tests[] = {
+#if defined(DAO_FAULTS)
+    {"what is refused leaves all as it was", what_is_refused_leaves_all_as_it_was},
+#endif
     {"pages move with their bytes and come home", pages_move_with_their_bytes_and_come_home},
     {"odd sizes leave nothing behind", odd_sizes_leave_nothing_behind},
     {"sparse tables keep what they have", sparse_tables_keep_what_they_have},

@@ -60,6 +60,11 @@ static void a_part_of_a_huge_page_is_refused(void)
     CU_ASSERT_PTR_NOT_NULL_FATAL(memory);
     CU_ASSERT_NOT_EQUAL(refusals.huge_pages, 0);
     dao_host_unmap(memory, ALIGNMENT + 4096);
+    memory = dao_host_map_by(&policy, 2 * ALIGNMENT, 2 * ALIGNMENT, &refusals); /* nor do they lie so */
+    CU_ASSERT_PTR_NOT_NULL_FATAL(memory);
+    CU_ASSERT_EQUAL((uintptr_t)memory % (2 * ALIGNMENT), 0);
+    CU_ASSERT_EQUAL(refusals.huge_pages, EINVAL);
+    dao_host_unmap(memory, 2 * ALIGNMENT);
 }
 
 #if defined(DAO_FAULTS)

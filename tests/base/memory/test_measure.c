@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What measurements ask of the system. No case depends on how fast the machine is. */
+#define _GNU_SOURCE /* sched_getcpu */
 #include "base/memory/host.h"
 #include "base/memory/measure.h"
+#include "base/threads/sync.h"
 #include "tests/support/suite.h"
 
+#include <sched.h>
 #include <unistd.h>
 
 static void a_threads_time_never_goes_back(void)
@@ -25,11 +28,32 @@ static void first_touches_are_page_faults(void)
     dao_host_unmap(pages, PAGE_COUNT * page_bytes);
 }
 
-/* Last: the thread stays where it was put. */
+/* Where a thread ran after each time that it was put somewhere; it stays there, so it is one of its own. */
+typedef struct stay {
+    bool is_put[3];
+    int processors[3];
+} stay_t;
+
+static void *stay_twice(void *user)
+{
+    static const uint32_t indices[] = {1, 0, 7};
+    stay_t *stay = user;
+    for (int i = 0; i < 3; i++) {
+        stay->is_put[i] = dao_measure_stay(indices[i]);
+        stay->processors[i] = sched_getcpu();
+    }
+    return NULL;
+}
+
 static void a_thread_stays_where_it_is_put(void)
 {
-    if (dao_measure_stay(0)) {
-        CU_ASSERT_TRUE(dao_measure_stay(7)); /* counted round and round: one processor is left to it */
+    stay_t stay = {0};
+    dao_thread_t thread;
+    CU_ASSERT_EQUAL_FATAL(dao_thread_start(&thread, "staying", stay_twice, &stay), DAO_OK);
+    dao_thread_join(&thread);
+    for (int i = 1; stay.is_put[0] && i < 3; i++) {
+        CU_ASSERT_TRUE(stay.is_put[i]); /* counted round and round: one processor is left to it */
+        CU_ASSERT_EQUAL(stay.processors[i], stay.processors[0]);
     }
 }
 

@@ -4,7 +4,34 @@
 #include "base/threads/sync.h"
 #include "tests/support/suite.h"
 
+#include <pthread.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* In a process that has no more keys for what threads own: 0, or the number of the first wrong answer. */
+static int fail_without_keys(void)
+{
+    pthread_key_t key;
+    while (pthread_key_create(&key, NULL) == 0) {
+    }
+    return dao_error(DAO_ERR_BUSY, "nobody reads it") != DAO_ERR_BUSY            ? 1
+           : dao_last_status() != DAO_ERR_BUSY                                   ? 2
+           : strcmp(dao_last_message(), dao_status_text(dao_last_status())) != 0 ? 3
+                                                                                 : 0;
+}
+
+/* First: the process asks once for the key of messages. */
+static void a_failure_without_memory_for_its_message_has_its_text(void)
+{
+    pid_t child = fork();
+    if (child == 0) {
+        _exit(fail_without_keys());
+    }
+    int status = -1;
+    CU_ASSERT_EQUAL(waitpid(child, &status, 0), child);
+    CU_ASSERT_EQUAL(status, 0);
+}
 
 static void every_code_has_its_name_and_text(void)
 {
@@ -50,6 +77,7 @@ static void a_message_is_one_line_of_utf8(void)
     shows("\xc3\xa4 \xe2\x82\xac \xf0\x9f\x98\x80", "\xc3\xa4 \xe2\x82\xac \xf0\x9f\x98\x80");
     shows("\xff \xc3 \xe2\x82 \xf0\x9f\x98", "? ? ?? ???");         /* no first byte, and what is cut */
     shows("\xc0\x80 \xe0\x80\x80 \xf0\x80\x80\x80", "?? ??? ????"); /* not the shortest form */
+    shows("\xf5\x80\x80\x80", "????");                              /* none of Unicode begins so */
     shows("\xed\xa0\x80 \xf4\x90\x80\x80 \xc2\x85", "??? ???? ??"); /* a surrogate, too large, a control */
 }
 
@@ -110,6 +138,8 @@ static void a_record_carries_a_failure_to_another_time(void)
 }
 
 static CU_TestInfo tests[] = {
+    {"a failure without memory for its message has its text",
+     a_failure_without_memory_for_its_message_has_its_text},
     {"every code has its name and text", every_code_has_its_name_and_text},
     {"the library tells its version", the_library_tells_its_version},
     {"a message is one line of UTF-8", a_message_is_one_line_of_utf8},

@@ -66,6 +66,13 @@ static void a_thread_whose_end_cannot_be_seen_has_no_number(void)
     CU_ASSERT_EQUAL(numbered.number, 0);
     CU_ASSERT_EQUAL(numbered.left, DAO_ERR_BUSY);
     CU_ASSERT_NOT_EQUAL(run_numbered().number, 0);
+    dao_fault_arm(DAO_FAULT_THREAD, 1, true); /* ends of threads are seen now, but not this one's */
+    CU_ASSERT_EQUAL_FATAL(dao_thread_start(&thread, "numbered", ask_for_number, &numbered), DAO_OK);
+    dao_thread_join(&thread);
+    CU_ASSERT_EQUAL(dao_fault_disarm(), 1);
+    CU_ASSERT_EQUAL(numbered.number, 0);
+    CU_ASSERT_EQUAL(numbered.left, DAO_ERR_BUSY);
+    CU_ASSERT_NOT_EQUAL(run_numbered().number, 0);
 }
 #endif
 
