@@ -12,6 +12,8 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #define ROUNDS        300
 #define PRODUCER_RANK 4
@@ -325,6 +327,31 @@ static void wrong_layouts_are_refused(void)
     managed = produced_versioned();
     managed.dl_tensor.strides = before_all;
     refused(managed, DAO_ERR_OUT_OF_BOUNDS);
+    int64_t far[] = {INT64_MAX, INT64_MAX};
+    managed.dl_tensor.strides = far;
+    refused(managed, DAO_ERR_OVERFLOW);
+    int64_t two[] = {2, 2}, both_ways[] = {INT64_MIN, INT64_MAX};
+    managed.dl_tensor.dtype = (DLDataType){kDLUInt, 8, 1};
+    managed.dl_tensor.shape = two;
+    managed.dl_tensor.strides = both_ways; /* all addresses and a byte more */
+    refused(managed, DAO_ERR_OVERFLOW);
+}
+
+static void a_forked_child_exports_nothing(void)
+{
+    int64_t shape[] = {2, 3};
+    dao_tensor_t *tensor = NULL;
+    CU_ASSERT_EQUAL_FATAL(dao_tensor_empty(host, DAO_TYPE_F32, 2, shape, &tensor), DAO_OK);
+    pid_t child = fork();
+    if (child == 0) {
+        DLManagedTensorVersioned *exported = NULL;
+        bool is_right = dao_tensor_to_dlpack(tensor, 0, &exported) == DAO_ERR_FORKED && exported == NULL;
+        _exit(is_right ? 0 : 1);
+    }
+    int status = -1;
+    CU_ASSERT_EQUAL(waitpid(child, &status, 0), child);
+    CU_ASSERT_EQUAL(status, 0);
+    CU_ASSERT_EQUAL(dao_tensor_release(tensor), DAO_OK);
 }
 
 static void bad_arguments_are_named(void)
@@ -442,6 +469,7 @@ static CU_TestInfo host_tests[] = {
     {"a deleter may be missing", a_deleter_may_be_missing},
     {"wrong types and versions are refused", wrong_types_and_versions_are_refused},
     {"wrong layouts are refused", wrong_layouts_are_refused},
+    {"a forked child exports nothing", a_forked_child_exports_nothing},
     {"bad arguments are named", bad_arguments_are_named},
     {"a deleter works after the library stopped", a_deleter_works_after_the_library_stopped},
 #if defined(DAO_FAULTS)

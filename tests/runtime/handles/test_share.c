@@ -438,6 +438,23 @@ static void a_handle_outlives_the_library(void)
     CU_ASSERT_EQUAL(dao_memory_release(memory), DAO_OK);
 }
 
+static void a_forked_child_exports_nothing(void)
+{
+    dao_memory_t *memory = NULL;
+    CU_ASSERT_TRUE_FATAL(start());
+    CU_ASSERT_EQUAL_FATAL(dao_memory_create_shared(device_1, SIZE_BYTES, &memory), DAO_OK);
+    pid_t child = fork();
+    if (child == 0) {
+        dao_share_t share;
+        _exit(dao_memory_export(memory, &share) == DAO_ERR_FORKED ? 0 : 1);
+    }
+    int status = -1;
+    CU_ASSERT_EQUAL(waitpid(child, &status, 0), child);
+    CU_ASSERT_EQUAL(status, 0);
+    CU_ASSERT_EQUAL(dao_memory_release(memory), DAO_OK);
+    CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
+}
+
 static dao_status_t create_and_export(void)
 {
     dao_memory_t *memory = NULL;
@@ -483,6 +500,7 @@ static CU_TestInfo tests[] = {
     {"descriptors of a hostile peer are closed", descriptors_of_a_hostile_peer_are_closed},
     {"a share arrives with its descriptor alone", a_share_arrives_with_its_descriptor_alone},
     {"a handle outlives the library", a_handle_outlives_the_library},
+    {"a forked child exports nothing", a_forked_child_exports_nothing},
     {"a failure leaves nothing", a_failure_leaves_nothing},
     CU_TEST_INFO_NULL,
 };

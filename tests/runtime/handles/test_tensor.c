@@ -386,6 +386,7 @@ static void huge_shapes_and_strides_overflow_nothing(void)
 {
     int64_t huge[] = {INT64_MAX, INT64_MAX};
     int64_t huge_and_empty[] = {INT64_MAX, 0, INT64_MAX};
+    int64_t empty_and_huge[] = {0, INT64_MAX, INT64_MAX};
     int64_t two[] = {2, 2};
     int64_t least[] = {INT64_MIN, INT64_MIN};
     int64_t most[] = {INT64_MAX, INT64_MAX};
@@ -397,6 +398,8 @@ static void huge_shapes_and_strides_overflow_nothing(void)
     CU_ASSERT_EQUAL(try_layout(40, 0, 1, huge, NULL), DAO_ERR_OVERFLOW);
     CU_ASSERT_EQUAL(try_layout(40, 0, 1, huge, zero), DAO_OK); /* one element, seen very often */
     CU_ASSERT_EQUAL(try_layout(40, 0, 3, huge_and_empty, huge_and_empty), DAO_OK);
+    CU_ASSERT_EQUAL(try_layout(40, 0, 3, empty_and_huge, empty_and_huge), DAO_OK);
+    CU_ASSERT_EQUAL(try_layout(40, 0, 3, empty_and_huge, NULL), DAO_ERR_OVERFLOW); /* its first stride */
     CU_ASSERT_EQUAL(try_layout(40, 0, 2, two, least), DAO_ERR_OVERFLOW);
     CU_ASSERT_EQUAL(try_layout(40, 0, 1, two, least), DAO_ERR_OVERFLOW);
     CU_ASSERT_EQUAL(try_layout(40, 0, 1, two, most), DAO_ERR_OVERFLOW);

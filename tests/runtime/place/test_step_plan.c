@@ -176,6 +176,9 @@ static void a_plan_is_shown_to_who_may_do_all_but_serve_and_stop(void)
     CU_ASSERT_EQUAL(dao_step_plan_save(host, refuse_text, NULL), DAO_ERR_IO);
     CU_ASSERT_EQUAL(dao_last_status(), DAO_ERR_IO);
     CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "dao_step_plan_save"));
+    CU_ASSERT_EQUAL(dao_step_begin(host), DAO_OK);
+    CU_ASSERT_EQUAL(dao_step_plan_save(host, misuse_while_writing, NULL), DAO_ERR_BUSY);
+    CU_ASSERT_EQUAL(dao_step_end(host), DAO_OK);
     CU_ASSERT_EQUAL(dao_step_plan_walk(host, misuse_while_looking, NULL), DAO_OK);
 }
 
@@ -253,9 +256,14 @@ static void a_place_that_is_not_configured_has_no_plans(void)
 static void wrong_settings_are_refused(void)
 {
     static const dao_step_plan_config_t wrong[] = {
-        {.mode = (dao_step_plan_mode_t)9},       {.mode = (dao_step_plan_mode_t)-1},
-        {.worker = DAO_STEP_PLAN_WORKER_SUBMIT}, {.worker = (dao_step_plan_worker_t)3},
-        {.method = DAO_PLAN_METHOD_COUNT},       {.allocation_count = DAO_STEP_PLAN_ALLOCATION_COUNT_MAX + 1},
+        {.mode = (dao_step_plan_mode_t)9},
+        {.mode = (dao_step_plan_mode_t)-1},
+        {.worker = DAO_STEP_PLAN_WORKER_SUBMIT},
+        {.worker = (dao_step_plan_worker_t)3},
+        {.method = DAO_PLAN_METHOD_COUNT},
+        {.allocation_count = DAO_STEP_PLAN_ALLOCATION_COUNT_MAX + 1},
+        {.mode = DAO_STEP_PLAN_BINS,
+         .worker = DAO_STEP_PLAN_WORKER_THREAD}, /* a step's beginning makes them */
     };
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         dao_place_config_t config = {.step_plan = wrong[i]};

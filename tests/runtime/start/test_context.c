@@ -769,6 +769,40 @@ static void a_start_by_another_call_says_nothing(void)
     CU_ASSERT_EQUAL(in_child(start_by_a_call, NULL), 0);
 }
 
+static int left_lines;
+static bool has_rest;
+
+static void count_left(dao_log_level_t level, const char *message, void *user)
+{
+    (void)level;
+    (void)user;
+    left_lines += strstr(message, "live at shutdown: ") != NULL;
+    has_rest = has_rest || strcmp(message, "live at shutdown: 7 more handles") == 0;
+}
+
+/* More handles than a program that leaks wants to read of. */
+static int leave_handles(void *user)
+{
+    enum { NAMED_COUNT = 100, LEFT_COUNT = NAMED_COUNT + 7 };
+    static char bytes[LEFT_COUNT];
+    (void)user;
+    dao_config_t config = config_small();
+    config.log_callback = count_left;
+    config.log_level = DAO_LOG_LEVEL_WARNING;
+    bool is_good = dao_init(&config) == DAO_OK;
+    for (int i = 0; is_good && i < LEFT_COUNT; i++) {
+        dao_memory_t *left = NULL;
+        is_good = dao_memory_from_pointer(dao_cpu_place(), &bytes[i], 1, NULL, NULL, &left) == DAO_OK;
+    }
+    is_good = is_good && dao_finalize() == DAO_ERR_BUSY;
+    return is_good && left_lines == NAMED_COUNT + 1 && has_rest ? 0 : 1;
+}
+
+static void many_handles_that_are_left_are_counted(void)
+{
+    CU_ASSERT_EQUAL(in_child(leave_handles, NULL), 0);
+}
+
 static int use_forked_library(void *user)
 {
     int32_t count;
@@ -814,6 +848,7 @@ static void a_child_of_a_stopped_process_may_start(void)
 static CU_TestInfo tests[] = {
     {"before any start there is nothing to stop", before_any_start_there_is_nothing_to_stop},
     {"a start by another call says nothing", a_start_by_another_call_says_nothing},
+    {"many handles that are left are counted", many_handles_that_are_left_are_counted},
     {"any call starts it until it was finalized", any_call_starts_it_until_it_was_finalized},
     {"every init is undone by one finalize", every_init_is_undone_by_one_finalize},
     {"a later init asks for nothing else", a_later_init_asks_for_nothing_else},
