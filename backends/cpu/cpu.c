@@ -27,12 +27,15 @@ static dao_status_t cpu_open(const dao_config_t *config, dao_backend_t **out_bac
         dao_host_free(backend);
         return status;
     }
+    dao_mutex_init(&backend->host_wire.lock, DAO_RANK_BACKEND);
+    backend->host_link.wire = &backend->host_wire;
     *out_backend = backend;
     return DAO_OK;
 }
 
 static void cpu_close(dao_backend_t *backend)
 {
+    dao_mutex_finish(&backend->host_wire.lock);
     dao_host_free(backend);
 }
 

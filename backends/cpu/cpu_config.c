@@ -81,6 +81,10 @@ dao_status_t dao_cpu_read_config(const dao_cpu_config_t *config, dao_backend_t *
                               dao_units_parse_rate, 0, &backend->d2h_bytes_per_second);
     }
     if (status == DAO_OK) {
+        status = read_setting(config->host_bytes_per_second, "DAO_CPU_HOST_BYTES_PER_SECOND",
+                              dao_units_parse_rate, 0, &backend->host_link.bytes_per_second);
+    }
+    if (status == DAO_OK) {
         status = read_setting(config->copy_latency_ns, "DAO_CPU_COPY_LATENCY_NS", dao_units_parse_time, 0,
                               &backend->copy_latency_ns);
     }

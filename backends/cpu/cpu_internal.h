@@ -36,6 +36,8 @@ struct dao_backend {
     uint64_t copy_latency_ns;
     bool is_half_duplex;
     bool has_pages;
+    cpu_wire_t host_wire;
+    cpu_link_t host_link; /* of all devices together, to the host's memory */
 };
 
 struct dao_backend_device {

@@ -20,6 +20,9 @@
 #include <stdio.h>
 #include <string.h>
 
+/* With which copies take turns on the link that all devices share. */
+#define HOST_PIECE_BYTES ((size_t)1 << 20)
+
 typedef struct mark {
     _Atomic uint32_t reference_count;
     bool is_done;     /* guarded by marks_lock */
@@ -43,6 +46,7 @@ typedef struct command {
             size_t size_bytes;
             cpu_link_t *first_link; /* NULL: not limited */
             cpu_link_t *second_link;
+            cpu_link_t *host_link; /* NULL: the host's memory has no part in it */
         } copy;
         struct {
             void *dst;
@@ -169,12 +173,31 @@ static uint64_t book_link(cpu_link_t *link, size_t size_bytes, uint64_t now_ns)
     return begin_ns + transfer_ns + link->latency_ns;
 }
 
+/* Passes a link that all devices share. Copies take turns piece by piece, so that each has its share. Returns
+   when the last byte is through. */
+static uint64_t pass_host_link(cpu_link_t *link, size_t size_bytes, uint64_t now_ns)
+{
+    uint64_t end_ns = now_ns;
+    if (link == NULL || link->bytes_per_second == 0) {
+        return end_ns;
+    }
+    for (size_t left_bytes = size_bytes; left_bytes > 0;) {
+        size_t piece_bytes = left_bytes < HOST_PIECE_BYTES ? left_bytes : HOST_PIECE_BYTES;
+        dao_sleep_until(end_ns);
+        end_ns = book_link(link, piece_bytes, end_ns);
+        left_bytes -= piece_bytes;
+    }
+    return end_ns;
+}
+
 static void run_copy(const command_t *command)
 {
     uint64_t now_ns = dao_clock_ns();
     uint64_t end_ns = book_link(command->copy.first_link, command->copy.size_bytes, now_ns);
     end_ns = book_link(command->copy.second_link, command->copy.size_bytes, end_ns);
     memcpy(command->copy.dst, command->copy.src, command->copy.size_bytes);
+    uint64_t passed_ns = pass_host_link(command->copy.host_link, command->copy.size_bytes, now_ns);
+    end_ns = passed_ns > end_ns ? passed_ns : end_ns;
     if (end_ns > now_ns) {
         dao_sleep_until(end_ns);
     }
@@ -266,6 +289,7 @@ dao_status_t dao_cpu_copy(dao_backend_stream_t *stream, dao_copy_kind_t kind, vo
     } else if (kind == DAO_COPY_KIND_D2H) {
         command.copy.first_link = &stream->device->d2h;
     }
+    command.copy.host_link = command.copy.first_link != NULL ? &stream->device->backend->host_link : NULL;
     return queue_command(stream, &command);
 }
 

@@ -44,9 +44,12 @@ typedef struct dao_cpu_config {
     uint64_t device_bytes;
     uint64_t h2d_bytes_per_second; /**< DAO_CPU_H2D_BYTES_PER_SECOND; 0: as fast as memcpy */
     uint64_t d2h_bytes_per_second; /**< DAO_CPU_D2H_BYTES_PER_SECOND; 0: as fast as memcpy */
-    uint64_t copy_latency_ns;      /**< DAO_CPU_COPY_LATENCY_NS; added for every link that a copy passes */
-    bool half_duplex;     /**< DAO_CPU_HALF_DUPLEX=1; copies of both directions take turns on one link */
-    bool no_page_mapping; /**< DAO_CPU_NO_PAGE_MAPPING=1; be a device without virtual memory */
+    /** DAO_CPU_HOST_BYTES_PER_SECOND; all copies from and to the host together, of all devices; 0: no limit
+        but those of their links. Copies between devices do not count. */
+    uint64_t host_bytes_per_second;
+    uint64_t copy_latency_ns; /**< DAO_CPU_COPY_LATENCY_NS; added for every link that a copy passes */
+    bool half_duplex;         /**< DAO_CPU_HALF_DUPLEX=1; copies of both directions take turns on one link */
+    bool no_page_mapping;     /**< DAO_CPU_NO_PAGE_MAPPING=1; be a device without virtual memory */
 } dao_cpu_config_t;
 
 /**

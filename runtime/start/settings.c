@@ -230,6 +230,7 @@ static const char *const variables[] = {"DAO_LOG",
                                         "DAO_CPU_DEVICE_BYTES",
                                         "DAO_CPU_H2D_BYTES_PER_SECOND",
                                         "DAO_CPU_D2H_BYTES_PER_SECOND",
+                                        "DAO_CPU_HOST_BYTES_PER_SECOND",
                                         "DAO_CPU_COPY_LATENCY_NS",
                                         "DAO_CPU_HALF_DUPLEX",
                                         "DAO_CPU_NO_PAGE_MAPPING",
@@ -317,6 +318,7 @@ void dao_environment_check(char *const *environment_lines)
     X(cpu.device_bytes, PRIu64)                                                                              \
     X(cpu.h2d_bytes_per_second, PRIu64)                                                                      \
     X(cpu.d2h_bytes_per_second, PRIu64)                                                                      \
+    X(cpu.host_bytes_per_second, PRIu64)                                                                     \
     X(cpu.copy_latency_ns, PRIu64)                                                                           \
     X(cpu.half_duplex, "d")                                                                                  \
     X(cpu.no_page_mapping, "d")                                                                              \

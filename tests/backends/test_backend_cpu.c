@@ -187,7 +187,8 @@ static const char *const variables[] = {"DAO_CPU_DEVICES",
                                         "DAO_CPU_D2H_BYTES_PER_SECOND",
                                         "DAO_CPU_COPY_LATENCY_NS",
                                         "DAO_CPU_NO_PAGE_MAPPING",
-                                        "DAO_CPU_HALF_DUPLEX"};
+                                        "DAO_CPU_HALF_DUPLEX",
+                                        "DAO_CPU_HOST_BYTES_PER_SECOND"};
 
 static void clear_environment(void)
 {
@@ -213,8 +214,8 @@ static void without_settings_there_are_defaults(void)
     dao_backend_t settings = read_settings((dao_cpu_config_t){0});
     CU_ASSERT_EQUAL(settings.device_count, 2);
     CU_ASSERT_EQUAL(settings.device_bytes, 4 * GIB);
-    CU_ASSERT_EQUAL(settings.h2d_bytes_per_second, 0);
-    CU_ASSERT_EQUAL(settings.d2h_bytes_per_second, 0);
+    CU_ASSERT(settings.h2d_bytes_per_second == 0 && settings.d2h_bytes_per_second == 0);
+    CU_ASSERT_EQUAL(settings.host_link.bytes_per_second, 0);
     CU_ASSERT_EQUAL(settings.copy_latency_ns, 0);
     CU_ASSERT_TRUE(settings.has_pages);
     for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++) {
@@ -226,7 +227,7 @@ static void without_settings_there_are_defaults(void)
 
 static void set_environment(void)
 {
-    static const char *const values[] = {"5", "1.5GiB", "50GB/s", "25GB", "10us", "1", "1"};
+    static const char *const values[] = {"5", "1.5GiB", "50GB/s", "25GB", "10us", "1", "1", "60GB/s"};
     for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++) {
         (void)setenv(variables[i], values[i], 1);
     }
@@ -236,13 +237,12 @@ static void the_environment_is_read_with_units(void)
 {
     set_environment();
     dao_backend_t settings = read_settings((dao_cpu_config_t){0});
-    CU_ASSERT_EQUAL(settings.device_count, 5);
-    CU_ASSERT_EQUAL(settings.device_bytes, 3 * GIB / 2);
+    CU_ASSERT(settings.device_count == 5 && settings.device_bytes == 3 * GIB / 2);
     CU_ASSERT_EQUAL(settings.h2d_bytes_per_second, UINT64_C(50000000000));
     CU_ASSERT_EQUAL(settings.d2h_bytes_per_second, UINT64_C(25000000000));
+    CU_ASSERT_EQUAL(settings.host_link.bytes_per_second, UINT64_C(60000000000));
     CU_ASSERT_EQUAL(settings.copy_latency_ns, 10000);
-    CU_ASSERT_TRUE(settings.is_half_duplex);
-    CU_ASSERT_FALSE(settings.has_pages);
+    CU_ASSERT(settings.is_half_duplex && !settings.has_pages);
     clear_environment();
 }
 
@@ -252,6 +252,7 @@ static void the_callers_setting_wins_over_the_environment(void)
                             .device_bytes = 64 * MIB,
                             .h2d_bytes_per_second = 7,
                             .d2h_bytes_per_second = 8,
+                            .host_bytes_per_second = 10,
                             .copy_latency_ns = 9,
                             .half_duplex = true,
                             .no_page_mapping = true};
@@ -260,10 +261,9 @@ static void the_callers_setting_wins_over_the_environment(void)
             (void)setenv(variables[i], round == 0 ? "0" : "rubbish", 1);
         }
         dao_backend_t settings = read_settings(cpu);
-        CU_ASSERT_EQUAL(settings.device_count, 3);
-        CU_ASSERT_EQUAL(settings.device_bytes, 64 * MIB);
-        CU_ASSERT_EQUAL(settings.h2d_bytes_per_second, 7);
-        CU_ASSERT_EQUAL(settings.d2h_bytes_per_second, 8);
+        CU_ASSERT(settings.device_count == 3 && settings.device_bytes == 64 * MIB);
+        CU_ASSERT(settings.h2d_bytes_per_second == 7 && settings.d2h_bytes_per_second == 8);
+        CU_ASSERT_EQUAL(settings.host_link.bytes_per_second, 10);
         CU_ASSERT_EQUAL(settings.copy_latency_ns, 9);
         CU_ASSERT_FALSE(settings.has_pages);
     }

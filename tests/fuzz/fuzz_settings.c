@@ -101,6 +101,7 @@ static const struct {
     {"DAO_CPU_DEVICES", find_cpu},
     {"DAO_CPU_DEVICE_BYTES", find_cpu},
     {"DAO_CPU_H2D_BYTES_PER_SECOND", find_cpu},
+    {"DAO_CPU_HOST_BYTES_PER_SECOND", find_cpu},
     {"DAO_CPU_COPY_LATENCY_NS", find_cpu},
     {"DAO_CPU_NO_PAGE_MAPPING", find_cpu},
 };

@@ -30,12 +30,12 @@ static uint64_t most_staged_bytes(const dao_swap_schedule_t *schedule)
 /* Memory of the device and of the host. */
 static dao_status_t take_memory(dao_player_t *player, const dao_swap_schedule_t *schedule)
 {
-    player->arena = dao_alloc(dao_device_place(0), at_least_one(schedule->arena_bytes));
+    player->arena = dao_alloc(dao_device_place(player->device), at_least_one(schedule->arena_bytes));
     if (player->arena != NULL) {
-        player->host = dao_alloc(dao_pinned_place(0), at_least_one(schedule->host_bytes));
+        player->host = dao_alloc(dao_pinned_place(player->device), at_least_one(schedule->host_bytes));
     }
     if (player->host != NULL) {
-        player->staging = dao_alloc(dao_pinned_place(0), most_staged_bytes(schedule));
+        player->staging = dao_alloc(dao_pinned_place(player->device), most_staged_bytes(schedule));
     }
     return player->staging != NULL ? DAO_OK : dao_last_status();
 }
@@ -67,11 +67,11 @@ static dao_status_t make_file(dao_player_t *player, const dao_player_config_t *c
     size_t piece_bytes = dao_file_tier_piece_bytes(config->schedule->arena_bytes);
     dao_status_t status = DAO_OK;
     for (int i = 0; status == DAO_OK && i < DAO_FILE_DIRECTION_COUNT; i++) {
-        status = dao_stream_create(0, &player->file_streams[i]);
+        status = dao_stream_create(player->device, &player->file_streams[i]);
         if (status == DAO_OK) {
             dao_timeline_add_stream(&player->timeline, dao_file_tier_staging_stream((dao_file_direction_t)i),
                                     player->file_streams[i]->backend);
-            player->pieces[i] = dao_alloc(dao_pinned_place(0), piece_bytes);
+            player->pieces[i] = dao_alloc(dao_pinned_place(player->device), piece_bytes);
             status = player->pieces[i] != NULL ? DAO_OK : dao_last_status();
         }
     }
@@ -90,10 +90,10 @@ dao_status_t dao_player_create(dao_player_t *player, const dao_player_config_t *
 {
     dao_backend_stream_t *streams[DAO_STREAM_ROLE_COUNT];
     bool has_file = dao_plan_replay_file_is_needed(config->schedule);
-    *player = (dao_player_t){.runtime = NULL};
-    dao_status_t status = dao_runtime_acquire(0, &player->runtime);
+    *player = (dao_player_t){.device = config->device};
+    dao_status_t status = dao_runtime_acquire(config->device, &player->runtime);
     for (int i = 0; status == DAO_OK && i < DAO_STREAM_ROLE_COUNT; i++) {
-        status = dao_stream_create(0, &player->streams[i]);
+        status = dao_stream_create(player->device, &player->streams[i]);
         streams[i] = status == DAO_OK ? player->streams[i]->backend : NULL;
     }
     status = status == DAO_OK ? take_memory(player, config->schedule) : status;
@@ -149,18 +149,18 @@ void dao_player_finish(dao_player_t *player)
     for (int i = 0; i < DAO_FILE_DIRECTION_COUNT; i++) {
         dao_stream_destroy(player->file_streams[i]);
         if (player->pieces[i] != NULL) {
-            (void)dao_free(dao_pinned_place(0), player->pieces[i]); /* ours, as what follows */
+            (void)dao_free(dao_pinned_place(player->device), player->pieces[i]); /* ours, as what follows */
         }
     }
     dao_plan_replay_file_finish(&player->file);
     if (player->staging != NULL) {
-        (void)dao_free(dao_pinned_place(0), player->staging);
+        (void)dao_free(dao_pinned_place(player->device), player->staging);
     }
     if (player->host != NULL) {
-        (void)dao_free(dao_pinned_place(0), player->host);
+        (void)dao_free(dao_pinned_place(player->device), player->host);
     }
     if (player->arena != NULL) {
-        (void)dao_free(dao_device_place(0), player->arena);
+        (void)dao_free(dao_device_place(player->device), player->arena);
     }
     if (player->runtime != NULL) {
         dao_runtime_release(player->runtime);

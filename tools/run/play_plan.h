@@ -8,6 +8,7 @@
 #include "tools/run/plan_replay.h"
 
 typedef struct dao_player {
+    int32_t device;
     dao_runtime_t *runtime;
     dao_stream_t *streams[DAO_STREAM_ROLE_COUNT];
     dao_stream_t *file_streams[DAO_FILE_DIRECTION_COUNT];
@@ -25,6 +26,7 @@ typedef struct dao_player {
 typedef struct dao_player_config {
     const dao_swap_problem_t *problem;
     const dao_swap_schedule_t *schedule;
+    int32_t device;
     dao_file_config_t file; /* where the plan's file is made, and what holds it back */
     dao_plan_replay_launch_t launch;
     dao_plan_replay_watch_t watch; /* NULL: copies are not watched */
