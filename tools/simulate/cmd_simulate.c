@@ -33,10 +33,11 @@ typedef struct settings {
     dao_swap_tier_t file;
     uint32_t scheme; /* index into dao_schemes; all of them: that of its end */
     uint64_t step_count, window_kernels, threshold;
-    uint64_t in_flight_ns; /* 0: the executor's own */
-    sweep_t sweep;         /* zero: none */
-    uint64_t slow_down;    /* millionths; 0: none is asked for */
-    uint64_t time_scale;   /* millionths */
+    uint64_t in_flight_ns;                        /* 0: the executor's own */
+    uint64_t rank_count, shared_bytes_per_second; /* 0: one device with a link of its own */
+    sweep_t sweep;                                /* zero: none */
+    uint64_t slow_down;                           /* millionths; 0: none is asked for */
+    uint64_t time_scale;                          /* millionths */
     const char *batch, *trace;
     bool moves_all;
     bool is_half_duplex, is_static, is_paged;
@@ -125,6 +126,19 @@ static const dao_option_t options[] = {
      .type = DAO_OPTION_TYPE_FLAG,
      DAO_OPTION_FIELD(settings_t, is_half_duplex),
      .help = "one copy at a time, whatever its direction"},
+    {.name = "ranks",
+     .type = DAO_OPTION_TYPE_COUNT,
+     DAO_OPTION_FIELD(settings_t, rank_count),
+     .value = "N",
+     .least = 1,
+     .most = DAO_DEVICE_COUNT_MAX,
+     .help = "devices that take the same step at the same time, each with a link such as --link-in says"},
+    {.name = "shared-host-link",
+     .type = DAO_OPTION_TYPE_RATE,
+     DAO_OPTION_FIELD(settings_t, shared_bytes_per_second),
+     .value = "RATE",
+     .least = 1,
+     .help = "speed at which the links of all --ranks reach the host's memory, both ways together"},
     DAO_OPTION_STATIC(settings_t, is_static),
     DAO_OPTION_PAGES(settings_t, is_paged),
     {.name = "scheme",
@@ -210,6 +224,7 @@ static const dao_option_t options[] = {
 };
 
 #define CHOSEN     "--capacity is what --sweep and --slow-down choose"
+#define RANKS      "--ranks and --shared-host-link belong together"
 #define NEEDS_HOST "--file-in and --file-out need --host: the file takes what that leaves over"
 
 static const dao_option_rule_t rules[] = {
@@ -220,6 +235,9 @@ static const dao_option_rule_t rules[] = {
     {"file-in", "host", true, NEEDS_HOST},
     {"file-out", "host", true, NEEDS_HOST},
     {"file-out", "file-in", true, "--file-out needs --file-in"},
+    {"ranks", "shared-host-link", true, RANKS},
+    {"shared-host-link", "ranks", true, RANKS},
+    {"shared-host-link", "half-duplex", false, "--shared-host-link is for links of full duplex"},
     DAO_OPTION_ADDRESSES_RULE,
     {.option = NULL},
 };
@@ -227,7 +245,12 @@ static const dao_option_rule_t rules[] = {
 static dao_status_t check_settings(const dao_arguments_t *arguments, void *user)
 {
     const settings_t *settings = user;
+    const char *scheme = dao_schemes[settings->scheme].name;
+    bool is_planned = scheme != NULL && (strcmp(scheme, "plan") == 0 || strcmp(scheme, "plan-whole") == 0);
     (void)arguments;
+    if (settings->rank_count > 0 && !is_planned) {
+        return dao_error(DAO_ERR_INVALID, "--ranks is for --scheme plan or plan-whole");
+    }
     return settings->trace == NULL || dao_schemes[settings->scheme].name != NULL
                ? DAO_OK
                : dao_error(DAO_ERR_INVALID, "--trace is for one --scheme");
@@ -252,6 +275,10 @@ typedef struct request {
 static void set_request(settings_t *settings, request_t *request)
 {
     settings->host.duplex = settings->is_half_duplex ? DAO_SWAP_DUPLEX_HALF : DAO_SWAP_DUPLEX_FULL;
+    if (settings->rank_count > 0) { /* all do the same at the same time, so that each has an equal share */
+        uint64_t share = settings->shared_bytes_per_second / settings->rank_count;
+        settings->host.shared_bytes_per_second = share > 0 ? share : 1;
+    }
     settings->file.latency_ns = settings->file.in_bytes_per_second > 0 ? FILE_LATENCY_NS : 0;
     *request = (request_t){
         .settings = settings,

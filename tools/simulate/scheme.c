@@ -52,6 +52,29 @@ static dao_status_t run_on_demand(const dao_scheme_t *scheme, const dao_scheme_i
     return simulate((dao_policy_t)scheme->choice, true, input, out_run);
 }
 
+/* A link that copies share at any time, of which virtual time has none: the plan's own time is exact. */
+static dao_status_t replay_shared(const dao_swap_plan_t *plan, const dao_scheme_input_t *input,
+                                  dao_simulation_t *out_simulation)
+{
+    const dao_swap_schedule_t *schedule = dao_swap_plan_schedule(plan);
+    const dao_swap_replay_config_t config = {.step_count = input->step_count > 1 ? input->step_count : 2};
+    dao_swap_replay_t replay;
+    dao_status_t status = dao_swap_plan_replay(plan, &config, &replay);
+    if (status != DAO_OK) {
+        return status;
+    }
+    *out_simulation =
+        (dao_simulation_t){.step_count = config.step_count,
+                           .first_step_ns = replay.first_step_ns,
+                           .step_ns = input->step_count > 1 ? replay.step_ns : replay.first_step_ns,
+                           .in_bytes = schedule->in_bytes,
+                           .out_bytes = schedule->out_bytes};
+    for (uint32_t i = 0; i < input->problem->kernel_count; i++) {
+        out_simulation->compute_ns += input->problem->kernels[i].time_ns;
+    }
+    return DAO_OK;
+}
+
 /* The whole step is planned and the plan replayed. */
 static dao_status_t run_plan(const dao_scheme_t *scheme, const dao_scheme_input_t *input,
                              dao_scheme_run_t *out_run)
@@ -64,7 +87,9 @@ static dao_status_t run_plan(const dao_scheme_t *scheme, const dao_scheme_input_
     uint64_t begin_ns = dao_clock_ns();
     dao_status_t status = dao_swap_plan_make(input->problem, &config, &plan);
     out_run->plan_ns = dao_clock_ns() - begin_ns;
-    if (status == DAO_OK) {
+    if (status == DAO_OK && input->problem->host.shared_bytes_per_second != 0) {
+        status = replay_shared(plan, input, &out_run->simulation);
+    } else if (status == DAO_OK) {
         status = dao_simulate_plan(input->problem, dao_swap_plan_schedule(plan), input->step_count,
                                    &out_run->simulation);
     }
