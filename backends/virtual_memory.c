@@ -233,7 +233,8 @@ static bool take_runs(dao_virtual_memory_t *memory, uint32_t run_count)
 dao_status_t dao_virtual_memory_alias_map(dao_virtual_memory_t *memory, void *base, size_t page_bytes,
                                           const uint32_t *pages, size_t page_count, void **out_address)
 {
-    uint32_t run_count = count_runs(pages, page_count);
+    /* without bytes the system maps nothing */
+    uint32_t run_count = memory->has_no_bytes ? 0 : count_runs(pages, page_count);
     size_t size_bytes = page_count * page_bytes;
     if (!take_runs(memory, run_count)) {
         return dao_error(DAO_ERR_NO_HOST_MEMORY,

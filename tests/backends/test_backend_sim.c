@@ -7,6 +7,7 @@
 #include "base/report/fault.h"
 #include "tests/contract/backend_contract.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- the contract ---- */
@@ -444,6 +445,27 @@ static void every_failing_call_is_answered(void)
 
 #endif
 
+/* A plan of a large model maps more than the system's mappings of a process: addresses alone need none. */
+static void pages_without_bytes_are_mapped_without_limit(void)
+{
+    enum { PAGE_COUNT = 2, RUN_COUNT = 100000 };
+    size_t page_bytes = (size_t)2 << 20;
+    size_t prepared_bytes = 0;
+    void *base = NULL, *address = NULL;
+    uint32_t *pages = malloc(RUN_COUNT * sizeof(*pages));
+    CU_ASSERT_PTR_NOT_NULL_FATAL(pages);
+    for (uint32_t i = 0; i < RUN_COUNT; i++) {
+        pages[i] = (i + 1) % PAGE_COUNT; /* 1, 0, 1, ...: at most two of them follow each other */
+    }
+    NEED(ops->memory_alloc(device, PAGE_COUNT * page_bytes, &base));
+    NEED(ops->alias_prepare(device, base, PAGE_COUNT * page_bytes, &prepared_bytes));
+    CU_ASSERT_EQUAL(prepared_bytes, page_bytes);
+    CU_ASSERT_EQUAL(ops->alias_map(device, base, page_bytes, pages, RUN_COUNT, &address), DAO_OK);
+    CU_ASSERT_EQUAL(ops->alias_unmap(device, address, page_bytes, RUN_COUNT), DAO_OK);
+    NEED(ops->memory_free(device, base, PAGE_COUNT * page_bytes));
+    free(pages);
+}
+
 static CU_TestInfo tests[] = {
     {"time stands still until somebody waits", time_stands_still_until_somebody_waits},
     {"a copy takes latency, and bytes over bandwidth", a_copy_takes_latency_and_bytes_over_bandwidth},
@@ -459,6 +481,7 @@ static CU_TestInfo tests[] = {
     {"without bytes any number of pages is mapped once more",
      without_bytes_any_number_of_pages_is_mapped_once_more},
     {"a stream that is destroyed drops what cannot run", a_stream_that_is_destroyed_drops_what_cannot_run},
+    {"pages without bytes are mapped without limit", pages_without_bytes_are_mapped_without_limit},
     {"wrong settings are refused", wrong_settings_are_refused},
     {"the same calls give the same times", the_same_calls_give_the_same_times},
 #if defined(DAO_FAULTS)
