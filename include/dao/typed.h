@@ -55,6 +55,24 @@
 #define DAO_COMMA(...)               ,
 #define DAO_NOTHING(...)
 
+/* Two places and a batch, which has a name: a literal would be cut, too. */
+#define DAO_BATCH_ARGS(...)                                                                                  \
+    DAO_ARG_PICK(__VA_ARGS__, 0, 0, 0, DAO_BATCH_BOTH, DAO_BATCH_ONE, DAO_BATCH_NONE, 0, 0)(__VA_ARGS__)
+#define DAO_BATCH_NONE(dst_place, src_place, batch) dao_place_of(dst_place), dao_place_of(src_place), (batch)
+#define DAO_BATCH_BOTH(dst_kind, dst_index, src_kind, src_index, batch)                                      \
+    dao_place_of(dst_kind, dst_index), dao_place_of(src_kind, src_index), (batch)
+#define DAO_BATCH_FIRST(dst_kind, dst_index, src_place, batch)                                               \
+    dao_place_of(dst_kind, dst_index), dao_place_of(src_place), (batch)
+#define DAO_BATCH_SECOND(dst_place, src_kind, src_index, batch)                                              \
+    dao_place_of(dst_place), dao_place_of(src_kind, src_index), (batch)
+#define DAO_BATCH_ONE(first, ...)                                                                            \
+    DAO_BATCH_ONE_BY(DAO_BEGINS_PAREN(first), DAO_IS_PAREN(first))(first, __VA_ARGS__)
+#define DAO_BATCH_ONE_BY(begins, is)  DAO_BATCH_ONE_BY_(begins, is)
+#define DAO_BATCH_ONE_BY_(begins, is) DAO_BATCH_ONE_##begins##is
+#define DAO_BATCH_ONE_10              DAO_BATCH_FIRST
+#define DAO_BATCH_ONE_11              DAO_BATCH_SECOND
+#define DAO_BATCH_ONE_00              DAO_BATCH_SECOND
+
 /* dao/async.h */
 #define dao_alloc_async(...)   dao_alloc_async(DAO_PLACE_ARGS_2(__VA_ARGS__))
 #define dao_free_async(...)    dao_free_async(DAO_PLACE_ARGS_2(__VA_ARGS__))
@@ -122,7 +140,8 @@
 #define dao_tensor_zeros(...) dao_tensor_zeros(DAO_PLACE_ARGS_4(__VA_ARGS__))
 
 /* dao/stream.h */
-#define dao_stream_copy(stream, ...) dao_stream_copy((stream), DAO_COPY_ARGS(__VA_ARGS__))
+#define dao_stream_copy(stream, ...)       dao_stream_copy((stream), DAO_COPY_ARGS(__VA_ARGS__))
+#define dao_stream_copy_batch(stream, ...) dao_stream_copy_batch((stream), DAO_BATCH_ARGS(__VA_ARGS__))
 
 #endif
 

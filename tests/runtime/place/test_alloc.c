@@ -56,6 +56,7 @@ static void places_may_be_compound_literals(void)
     unsigned char from[4] = {1, 2, 3, 4}, to[4] = {0};
     const dao_place_t *named = &host;
     void *on_device = dao_alloc((dao_place_t){DAO_PLACE_KIND_DEVICE, 1}, 4);
+    size_t size = sizeof(from);
     CU_ASSERT_TRUE(dao_used((dao_place_t){.kind = DAO_PLACE_KIND_DEVICE, .index = 1}) > 0);
     CU_ASSERT_EQUAL(dao_copy((dao_place_t){DAO_PLACE_KIND_DEVICE, 1}, on_device, host, from, 4), DAO_OK);
     CU_ASSERT_EQUAL(dao_copy((host), to, (dao_place_t){DAO_PLACE_KIND_DEVICE, 1}, on_device, 4), DAO_OK);
@@ -69,6 +70,20 @@ static void places_may_be_compound_literals(void)
     CU_ASSERT_EQUAL(dao_copy(dao_cpu_place(), to, (dao_place_t){DAO_PLACE_KIND_DEVICE, 1}, on_device, 4),
                     DAO_OK);
     CU_ASSERT_EQUAL(to[1], 6);
+    dao_stream_t *stream = NULL;
+    from[2] = 7;
+    CU_ASSERT_EQUAL_FATAL(dao_stream_get(1, DAO_STREAM_ROLE_COMPUTE, &stream), DAO_OK);
+    dao_copy_batch_t in = {1, &on_device, (const void *[]){from}, &size}, none = {0};
+    dao_copy_batch_t out = {1, (void *[]){to}, (const void *[]){on_device}, &size};
+    CU_ASSERT_EQUAL(dao_stream_copy_batch(stream, (dao_place_t){DAO_PLACE_KIND_DEVICE, 1}, ON_HOST, &in),
+                    DAO_OK);
+    CU_ASSERT_EQUAL(dao_stream_copy_batch(stream, dao_cpu_place(), dao_device_place(1), &out), DAO_OK);
+    CU_ASSERT_EQUAL(dao_stream_copy_batch(stream, (*named), (dao_place_t){DAO_PLACE_KIND_DEVICE, 1}, &none),
+                    DAO_OK);
+    CU_ASSERT_EQUAL(dao_stream_copy_batch(stream, (dao_place_t){DAO_PLACE_KIND_DEVICE, 1}, host, &none),
+                    DAO_OK);
+    CU_ASSERT_EQUAL(dao_stream_synchronize(stream), DAO_OK);
+    CU_ASSERT_EQUAL(memcmp(from, to, sizeof(from)), 0);
     dao_stats_t stats;
     char text[DAO_PLACE_TEXT_BYTES];
     CU_ASSERT_EQUAL(dao_stats_get((dao_place_t){DAO_PLACE_KIND_DEVICE, 1}, &stats), DAO_OK);
