@@ -144,6 +144,14 @@ dao_status_t dao_error_null(const char *function, const char *argument)
     return dao_error(DAO_ERR_INVALID, "%s: %s is NULL", function, argument);
 }
 
+dao_status_t dao_error_unless_range(const char *function, const void *address, size_t size_bytes)
+{
+    return size_bytes <= UINTPTR_MAX - (uintptr_t)address
+               ? DAO_OK
+               : dao_error(DAO_ERR_INVALID, "%s: %zu bytes at %p do not end in the address space", function,
+                           size_bytes, address);
+}
+
 dao_status_t dao_error_refused(const char *function, dao_status_t status)
 {
     return dao_error(status, "%s: the program's function that takes the text answered %s: %s", function,

@@ -16,6 +16,10 @@ DAO_PRINTF(2, 3) dao_status_t dao_error(dao_status_t status, const char *format,
 /* dao_error() for an argument that must not be NULL: DAO_ERR_INVALID. */
 dao_status_t dao_error_null(const char *function, const char *argument);
 
+/* Returns DAO_OK if `size_bytes` bytes at `address` end in the address space, else DAO_ERR_INVALID. */
+DAO_NODISCARD dao_status_t dao_error_unless_range(const char *function, const void *address,
+                                                  size_t size_bytes);
+
 /* dao_error() for a callback of the program that was handed text and answered `status`. */
 dao_status_t dao_error_refused(const char *function, dao_status_t status);
 

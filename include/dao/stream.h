@@ -128,10 +128,12 @@ DAO_API dao_status_t dao_stream_query(dao_stream_t *stream);
  * @param stream          Borrowed.
  * @param dst_place, dst  Where to; stays allocated until the copy is done.
  * @param src_place, src  Where from; stays allocated and unchanged until the copy is done.
- * @param size_bytes      0 does nothing.
- * @return DAO_OK; DAO_ERR_INVALID, also if neither place is the stream's device and one is a device;
- *         DAO_ERR_COPY_FAILED; DAO_ERR_DEVICE_LOST; DAO_ERR_UNSUPPORTED between devices where the backend has
- *         no such copy: see dao_copy(), and within the host while the stream is being captured into a graph.
+ * @param size_bytes      0 does nothing. Whether the bytes lie in blocks is not checked; dao_copy() does
+ * that.
+ * @return DAO_OK; DAO_ERR_INVALID, also for bytes that overlap or go beyond the address space, and if neither
+ *         place is the stream's device and one is a device; DAO_ERR_COPY_FAILED; DAO_ERR_DEVICE_LOST;
+ *         DAO_ERR_UNSUPPORTED between devices where the backend has no such copy: see dao_copy(), and within
+ *         the host while the stream is being captured into a graph.
  *
  * Threads: any. Waits: never for pinned and device memory; a vendor may wait for other host memory. Cost: a
  * backend call.

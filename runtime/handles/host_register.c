@@ -173,11 +173,7 @@ static dao_status_t check_range(const void *address, size_t size_bytes)
         return dao_error(DAO_ERR_INVALID, "dao_host_register: %s",
                          address == NULL ? "address is NULL" : "size_bytes is 0");
     }
-    return size_bytes <= UINTPTR_MAX - (uintptr_t)address
-               ? DAO_OK
-               : dao_error(DAO_ERR_INVALID,
-                           "dao_host_register: %zu bytes at %p do not end in the address space", size_bytes,
-                           address);
+    return dao_error_unless_range("dao_host_register", address, size_bytes);
 }
 
 /* Makes a registration and enters it. */

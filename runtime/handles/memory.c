@@ -171,15 +171,11 @@ dao_status_t dao_memory_from_pointer(dao_place_t place, void *address, size_t si
         return dao_error(DAO_ERR_INVALID, "dao_memory_from_pointer: %s is NULL",
                          out_memory == NULL ? "out_memory" : "address");
     }
-    if (size_bytes > UINTPTR_MAX - (uintptr_t)address) {
-        return dao_error(DAO_ERR_INVALID,
-                         "dao_memory_from_pointer: %zu bytes at %p do not end in the address space",
-                         size_bytes, address);
-    }
     dao_core_t *core;
     dao_status_t status;
     dao_memory_t *memory;
-    if ((status = dao_place_enter(place, &core)) != DAO_OK ||
+    if ((status = dao_error_unless_range("dao_memory_from_pointer", address, size_bytes)) != DAO_OK ||
+        (status = dao_place_enter(place, &core)) != DAO_OK ||
         (status = handle_create(core, OWNER_POINTER, place, &memory)) != DAO_OK) {
         return status;
     }

@@ -417,11 +417,14 @@ dao_status_t dao_stream_copy(dao_stream_t *stream, dao_place_t dst_place, void *
     if (dst == NULL || src == NULL) {
         return dao_error_null("dao_stream_copy", dst == NULL ? "dst" : "src");
     }
+    if ((status = dao_copy_check("dao_stream_copy", dst_place, dst, src_place, src, size_bytes)) != DAO_OK) {
+        return status;
+    }
     return copy_answer(copy_queue("dao_stream_copy", stream, dst_place, dst, src_place, src, size_bytes),
                        dst_place, src_place, size_bytes);
 }
 
-static dao_status_t batch_check(const dao_copy_batch_t *batch)
+static dao_status_t batch_check(dao_place_t dst_place, dao_place_t src_place, const dao_copy_batch_t *batch)
 {
     if (batch == NULL) {
         return dao_error_null("dao_stream_copy_batch", "batch");
@@ -433,6 +436,11 @@ static dao_status_t batch_check(const dao_copy_batch_t *batch)
         if (batch->dsts[i] == NULL || batch->srcs[i] == NULL || batch->sizes_bytes[i] == 0) {
             return dao_error(DAO_ERR_INVALID, "dao_stream_copy_batch: copy %zu is of %zu bytes from %p to %p",
                              i, batch->sizes_bytes[i], batch->srcs[i], batch->dsts[i]);
+        }
+        dao_status_t status = dao_copy_check("dao_stream_copy_batch", dst_place, batch->dsts[i], src_place,
+                                             batch->srcs[i], batch->sizes_bytes[i]);
+        if (status != DAO_OK) {
+            return status;
         }
     }
     return DAO_OK;
@@ -467,7 +475,7 @@ dao_status_t dao_stream_copy_batch(dao_stream_t *stream, dao_place_t dst_place, 
 {
     dao_status_t status = copy_check("dao_stream_copy_batch", stream, dst_place, src_place);
     if (status == DAO_OK) {
-        status = batch_check(batch);
+        status = batch_check(dst_place, src_place, batch);
     }
     if (status != DAO_OK || batch->count == 0) {
         return status;
@@ -487,6 +495,9 @@ dao_status_t dao_stream_fill(dao_stream_t *stream, void *dst, uint8_t value, siz
     }
     if (dst == NULL) {
         return dao_error_null("dao_stream_fill", "dst");
+    }
+    if ((status = dao_error_unless_range("dao_stream_fill", dst, size_bytes)) != DAO_OK) {
+        return status;
     }
     return dao_runtime_told(stream->runtime,
                             stream->runtime->ops->fill(stream->backend, dst, value, size_bytes));

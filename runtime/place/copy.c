@@ -173,16 +173,31 @@ static dao_status_t range_check(dao_place_t place, const void *address, size_t s
 }
 
 /* Only addresses of one memory can overlap: both on the host, or both on one device. */
-static bool overlaps(const transfer_t *transfer)
+static bool overlaps(dao_place_t dst_place, const void *dst, dao_place_t src_place, const void *src,
+                     size_t size_bytes)
 {
-    bool to_device = transfer->dst_place.kind == DAO_PLACE_KIND_DEVICE;
-    bool from_device = transfer->src_place.kind == DAO_PLACE_KIND_DEVICE;
-    if (to_device != from_device || (to_device && transfer->dst_place.index != transfer->src_place.index)) {
+    bool to_device = dst_place.kind == DAO_PLACE_KIND_DEVICE;
+    bool from_device = src_place.kind == DAO_PLACE_KIND_DEVICE;
+    if (to_device != from_device || (to_device && dst_place.index != src_place.index)) {
         return false;
     }
-    uintptr_t dst = (uintptr_t)transfer->dst;
-    uintptr_t src = (uintptr_t)transfer->src;
-    return dst < src ? src - dst < transfer->size_bytes : dst - src < transfer->size_bytes;
+    uintptr_t to = (uintptr_t)dst;
+    uintptr_t from = (uintptr_t)src;
+    return to < from ? from - to < size_bytes : to - from < size_bytes;
+}
+
+dao_status_t dao_copy_check(const char *function, dao_place_t dst_place, const void *dst,
+                            dao_place_t src_place, const void *src, size_t size_bytes)
+{
+    dao_status_t status;
+    if ((status = dao_error_unless_range(function, dst, size_bytes)) != DAO_OK ||
+        (status = dao_error_unless_range(function, src, size_bytes)) != DAO_OK) {
+        return status;
+    }
+    return !overlaps(dst_place, dst, src_place, src, size_bytes)
+               ? DAO_OK
+               : dao_error(DAO_ERR_INVALID, "%s: %zu bytes from %p to %p overlap", function, size_bytes, src,
+                           dst);
 }
 
 dao_status_t dao_copy(dao_place_t dst_place, void *dst, dao_place_t src_place, const void *src,
@@ -196,16 +211,14 @@ dao_status_t dao_copy(dao_place_t dst_place, void *dst, dao_place_t src_place, c
         return status;
     }
     if (dst == NULL || src == NULL) {
-        return dao_error(DAO_ERR_INVALID, "dao_copy: %s is NULL", dst == NULL ? "dst" : "src");
+        return dao_error_null("dao_copy", dst == NULL ? "dst" : "src");
     }
     transfer_t transfer = {
         .dst_place = dst_place, .src_place = src_place, .dst = dst, .src = src, .size_bytes = size_bytes};
     if ((status = range_check(dst_place, dst, size_bytes, &transfer.dst_runtime)) != DAO_OK ||
-        (status = range_check(src_place, src, size_bytes, &transfer.src_runtime)) != DAO_OK) {
+        (status = range_check(src_place, src, size_bytes, &transfer.src_runtime)) != DAO_OK ||
+        (status = dao_copy_check("dao_copy", dst_place, dst, src_place, src, size_bytes)) != DAO_OK) {
         return status;
-    }
-    if (overlaps(&transfer)) {
-        return dao_error(DAO_ERR_INVALID, "dao_copy: %zu bytes from %p to %p overlap", size_bytes, src, dst);
     }
     status = copy_route(&transfer);
     if (status == DAO_OK || status == DAO_ERR_NO_HOST_MEMORY || status == DAO_ERR_LIMIT) {

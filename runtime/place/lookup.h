@@ -72,6 +72,10 @@ DAO_NODISCARD dao_status_t dao_place_alloc(dao_place_t place, size_t size_bytes,
 dao_status_t dao_place_free_fenced(dao_runtime_t *runtime, dao_allocator_t *allocator, void *address,
                                    dao_stream_fence_t *fence, dao_block_owner_t owner);
 
+/* Checks what every copy needs: both ranges end in the address space, and share no byte: copy.c. */
+DAO_NODISCARD dao_status_t dao_copy_check(const char *function, dao_place_t dst_place, const void *dst,
+                                          dao_place_t src_place, const void *src, size_t size_bytes);
+
 /* Prepares an error of a copy: copy.c. DAO_ERR_DEVICE_LOST stays, all else becomes DAO_ERR_COPY_FAILED with
    the same text. */
 dao_status_t dao_copy_error(dao_status_t status, dao_place_t dst_place, dao_place_t src_place,

@@ -241,6 +241,28 @@ static void batches_of_copies_arrive(void)
     dao_stream_destroy(stream);
 }
 
+/* A stream would come to these when the call has long returned. */
+static void copies_of_impossible_ranges_are_refused(void)
+{
+    dao_stream_t *stream = NULL;
+    unsigned char bytes[20] = {0};
+    void *dst = bytes;
+    const void *src = bytes + 10;
+    size_t size = SIZE_MAX - 100;
+    dao_copy_batch_t batch = {1, &dst, &src, &size};
+    unsigned char *block = dao_alloc(device_0, 1000);
+    CU_ASSERT_EQUAL_FATAL(dao_stream_get(0, DAO_STREAM_ROLE_COMPUTE, &stream), DAO_OK);
+    CU_ASSERT_EQUAL(dao_stream_copy(stream, device_0, block, host, bytes, SIZE_MAX), DAO_ERR_INVALID);
+    CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "address space"));
+    CU_ASSERT_EQUAL(dao_stream_copy_batch(stream, host, host, &batch), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_stream_fill(stream, block, 0, SIZE_MAX), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_stream_copy(stream, device_0, block, device_0, block + 99, 100), DAO_ERR_INVALID);
+    CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "overlap"));
+    CU_ASSERT_EQUAL(dao_stream_copy(stream, device_0, block, device_0, block + 100, 100), DAO_OK);
+    CU_ASSERT_EQUAL(dao_stream_synchronize(stream), DAO_OK);
+    CU_ASSERT_EQUAL(dao_free(device_0, block), DAO_OK);
+}
+
 static void batches_that_cannot_be_made_are_refused(void)
 {
     dao_stream_t *stream = NULL;
@@ -398,6 +420,7 @@ static CU_TestInfo tests[] = {
     {"an adopted stream orders memory", an_adopted_stream_orders_memory},
     {"a stream that is adopted again is the same object", a_stream_that_is_adopted_again_is_the_same_object},
     {"batches of copies arrive", batches_of_copies_arrive},
+    {"copies of impossible ranges are refused", copies_of_impossible_ranges_are_refused},
     {"batches that cannot be made are refused", batches_that_cannot_be_made_are_refused},
     {"misuse is named", misuse_is_named},
     {"a forked child is refused", a_forked_child_is_refused},
