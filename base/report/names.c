@@ -22,7 +22,7 @@ const char *dao_name_of(const dao_named_t *names, int value)
 dao_status_t dao_name_parse(const dao_named_t *names, const char *noun, const char *text, int *out_value)
 {
     if (text == NULL || out_value == NULL) {
-        return dao_error(DAO_ERR_INVALID, "the name of a %s, or the place for its value, is NULL", noun);
+        return dao_error(DAO_ERR_INVALID, "the text, or the place for the %s that it names, is NULL", noun);
     }
     char list[LIST_BYTES_MAX] = "";
     for (size_t length = 0; names->name != NULL; names++) {

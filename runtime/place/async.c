@@ -237,6 +237,12 @@ dao_status_t dao_record_stream(dao_place_t place, void *address, dao_stream_t *s
     if (status == DAO_OK) {
         dao_stream_fences_share(order.runtime->fences, order.number);
         status = order.allocator->ops->stream_mark(order.allocator, address, order.number);
+        if (status == DAO_ERR_UNSUPPORTED) { /* the place knows streams, this block none */
+            status = dao_error(status,
+                               "dao_record_stream: the block at %p follows no stream; dao_alloc_async() "
+                               "makes blocks that do",
+                               address);
+        }
     }
     return status;
 }

@@ -123,6 +123,7 @@ static void wrong_stream_for_memory(void)
     REFUSED_NULL(dao_alloc_async(misuse_device, 100, stream), DAO_ERR_INVALID, "device:1");
     REFUSED(dao_free_async(misuse_device, block, stream), DAO_ERR_INVALID, "device:1");
     REFUSED(dao_record_stream(misuse_device, block, stream), DAO_ERR_INVALID, "device:1");
+    REFUSED(dao_record_stream(misuse_device, block, NULL), DAO_ERR_UNSUPPORTED, "dao_alloc_async()");
     NEED(dao_free(misuse_device, block) == DAO_OK);
     dao_stream_destroy(stream);
 }
