@@ -11,6 +11,9 @@
  *     dao_parked_wait(parked)                         DAO_OK: the bytes are there
  *     dao_parked_release(parked)
  *
+ * In a segment callback (dao/segment.h) all of it answers DAO_ERR_REENTRANT, by dao_last_status() where a
+ * function returns nothing, and changes nothing.
+ *
  * Each direction is a lane with a thread of its own, which moves one item after the other, a file's in
  * several pieces at a time. A move that fails leaves the memory that it comes from as it was, and is told by
  * dao_parked_wait(); one in can be tried again.
@@ -105,7 +108,8 @@ DAO_API DAO_NODISCARD dao_status_t dao_parked_wait(dao_parked_t *parked);
 /**
  * Frees parked bytes, once the moves that are queued have ended. NULL is allowed.
  *
- * Threads: any, once. Waits: never. Cost: O(1).
+ * Threads: any, once: a second time is noticed, and refused by dao_last_status() DAO_ERR_INVALID, only while
+ * moves are under way. Waits: never. Cost: O(1).
  */
 DAO_API void dao_parked_release(dao_parked_t *parked);
 

@@ -39,7 +39,7 @@ dao_status_t dao_executor_check_thread(const dao_executor_t *executor)
         return dao_error(DAO_ERR_REENTRANT,
                          "this call would wait for the executor's own thread, which makes it");
     }
-    return DAO_OK;
+    return dao_thread_check();
 }
 
 /* The executor's thread. */

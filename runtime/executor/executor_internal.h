@@ -3,6 +3,7 @@
 #ifndef DAO_RUNTIME_EXECUTOR_EXECUTOR_INTERNAL_H
 #define DAO_RUNTIME_EXECUTOR_EXECUTOR_INTERNAL_H
 
+#include "runtime/core/thread.h"
 #include "runtime/executor/engine.h"
 #include "runtime/executor/queue.h"
 #include "runtime/scoreboard/score_source.h"

@@ -70,8 +70,11 @@ dao_status_t dao_managed_release(dao_managed_t *tensor)
     if (tensor == NULL) {
         return DAO_OK;
     }
-    bool is_last;
-    dao_status_t status = dao_handle_release(&tensor->handle, "managed", &is_last);
+    bool is_last = false;
+    dao_status_t status = dao_thread_check();
+    if (status == DAO_OK) {
+        status = dao_handle_release(&tensor->handle, "managed", &is_last);
+    }
     if (status != DAO_OK || !is_last) {
         return status;
     }

@@ -21,6 +21,7 @@
 #include "base/report/error.h"
 #include "base/ring.h"
 #include "base/threads/sync.h"
+#include "runtime/core/thread.h"
 
 #include <dao/memory.h>
 
@@ -76,10 +77,11 @@ struct dao_mover {
     lane_t lanes[DAO_MOVE_LANE_COUNT];
 };
 
-static dao_status_t check_process(const dao_mover_t *mover, const char *function)
+/* A mover is not used in a forked child, nor in a segment callback, which runs under an allocator's lock. */
+static dao_status_t check_caller(const dao_mover_t *mover, const char *function)
 {
     return mover->process == dao_process_self()
-               ? DAO_OK
+               ? dao_thread_check()
                : dao_error(DAO_ERR_FORKED, "%s: the mover's threads are in the parent process", function);
 }
 
@@ -356,12 +358,16 @@ dao_status_t dao_mover_create(const dao_mover_config_t *config, dao_mover_t **ou
         return dao_error(DAO_ERR_INVALID, "dao_mover_create: bytes can go nowhere: set pinned_bytes, "
                                           "directory, or both");
     }
+    dao_status_t status = dao_thread_check();
+    if (status != DAO_OK) {
+        return status;
+    }
     dao_mover_t *mover = dao_host_calloc(1, sizeof(*mover));
     if (mover == NULL) {
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "dao_mover_create: no memory for a mover's record");
     }
     init(mover);
-    dao_status_t status = config->pinned_bytes > 0 ? open_pinned(mover, config) : DAO_OK;
+    status = config->pinned_bytes > 0 ? open_pinned(mover, config) : DAO_OK;
     if (status == DAO_OK && config->directory != NULL) {
         status = open_file(mover, config);
     }
@@ -378,7 +384,7 @@ dao_status_t dao_mover_create(const dao_mover_config_t *config, dao_mover_t **ou
 
 void dao_mover_destroy(dao_mover_t *mover)
 {
-    if (mover == NULL || mover->process != dao_process_self()) {
+    if (mover == NULL || check_caller(mover, "dao_mover_destroy") != DAO_OK) {
         return;
     }
     dao_mutex_lock(&mover->lock);
@@ -421,8 +427,9 @@ dao_status_t dao_mover_out(dao_mover_t *mover, const void *address, size_t size_
     if (size_bytes == 0) {
         return dao_error(DAO_ERR_INVALID, "dao_mover_out: size_bytes is 0");
     }
-    dao_status_t status = check_process(mover, "dao_mover_out");
-    if (status != DAO_OK) {
+    dao_status_t status;
+    if ((status = dao_error_unless_range("dao_mover_out", address, size_bytes)) != DAO_OK ||
+        (status = check_caller(mover, "dao_mover_out")) != DAO_OK) {
         return status;
     }
     dao_parked_t *parked = dao_host_calloc(1, sizeof(*parked));
@@ -470,7 +477,7 @@ dao_status_t dao_mover_in(dao_mover_t *mover, dao_parked_t *parked, void *addres
                                               : parked == NULL ? "parked"
                                                                : "address");
     }
-    dao_status_t status = check_process(mover, "dao_mover_in");
+    dao_status_t status = check_caller(mover, "dao_mover_in");
     if (status != DAO_OK) {
         return status;
     }
@@ -500,7 +507,7 @@ dao_status_t dao_parked_wait(dao_parked_t *parked)
         return dao_error_null("dao_parked_wait", "parked");
     }
     dao_mover_t *mover = parked->mover;
-    dao_status_t status = check_process(mover, "dao_parked_wait");
+    dao_status_t status = check_caller(mover, "dao_parked_wait");
     if (status != DAO_OK) {
         return status;
     }
@@ -515,19 +522,23 @@ dao_status_t dao_parked_wait(dao_parked_t *parked)
 
 void dao_parked_release(dao_parked_t *parked)
 {
-    if (parked == NULL || parked->mover->process != dao_process_self()) {
+    if (parked == NULL || check_caller(parked->mover, "dao_parked_release") != DAO_OK) {
         return;
     }
     dao_mover_t *mover = parked->mover;
     dao_mutex_lock(&mover->lock);
-    DAO_ASSERT(!parked->is_released);
     DAO_ASSERT_HEAVY(is_valid_locked(mover));
+    bool is_again = parked->is_released; /* as far as it can be seen: while its moves are under way */
+    bool is_last = !is_again && parked->pending == 0;
     parked->is_released = true;
-    bool is_last = parked->pending == 0;
     if (is_last) {
         unlink_locked(parked);
     }
     dao_mutex_unlock(&mover->lock);
+    if (is_again) {
+        /* told by dao_last_status() alone */
+        (void)dao_error(DAO_ERR_INVALID, "dao_parked_release: these bytes are released");
+    }
     if (is_last) {
         free_parked(parked);
     }
@@ -546,7 +557,7 @@ dao_status_t dao_mover_stats_get(dao_mover_t *mover, dao_mover_stats_t *out_stat
     if (mover == NULL || out_stats == NULL) {
         return dao_error_null("dao_mover_stats_get", mover == NULL ? "mover" : "out_stats");
     }
-    dao_status_t status = check_process(mover, "dao_mover_stats_get");
+    dao_status_t status = check_caller(mover, "dao_mover_stats_get");
     if (status != DAO_OK) {
         return status;
     }

@@ -6,6 +6,7 @@
 #include "allocators/strategies/strategy.h"
 #include "base/numbers/math.h"
 #include "base/report/error.h"
+#include "runtime/core/thread.h"
 #include "runtime/start/context.h"
 #include "runtime/start/hardening.h"
 #include "runtime/start/settings.h"
@@ -125,7 +126,10 @@ dao_status_t dao_place_configure(dao_place_t place, const dao_place_config_t *co
                          (int)config->strategy, DAO_STRATEGY_COUNT);
     }
     dao_core_t *core;
-    dao_status_t status = dao_place_enter(place, &core);
+    dao_status_t status = dao_thread_check();
+    if (status == DAO_OK) {
+        status = dao_place_enter(place, &core);
+    }
     if (status == DAO_OK) {
         dao_place_config_t effective = *config;
         effective.strategy = dao_core_strategy(core, place.kind, config->strategy);

@@ -6,6 +6,7 @@
 #include <dao/pressure.h>
 
 #include "base/report/error.h"
+#include "runtime/core/thread.h"
 #include "runtime/core/waiters.h"
 #include "runtime/device/pressure_ladder.h"
 #include "runtime/start/context.h"
@@ -47,8 +48,8 @@ dao_status_t dao_pressure_wait_set(dao_place_t place, uint64_t wait_ns)
 dao_status_t dao_host_limit_set(uint64_t limit_bytes)
 {
     dao_core_t *core;
-    dao_status_t status = dao_context_enter(&core);
-    if (status != DAO_OK) {
+    dao_status_t status = dao_thread_check();
+    if (status != DAO_OK || (status = dao_context_enter(&core)) != DAO_OK) {
         return status;
     }
     bool is_set = dao_budget_limit_set(&core->host_budget, limit_bytes);

@@ -193,6 +193,86 @@ static void library_called_by_its_callback(void)
     NEED(dao_segment_callback_remove(id) == DAO_OK && dao_free(misuse_other, block) == DAO_OK);
 }
 
+/* What has locks of its own, which come before an allocator's. */
+static struct {
+    dao_executor_t *executor;
+    dao_managed_t *tensor;
+    dao_command_list_t *list;
+    dao_mover_t *mover;
+    dao_parked_t *parked;
+    uint32_t call_count;
+} outer;
+
+static dao_status_t launch_nothing(const dao_launch_t *launch, void *user)
+{
+    (void)launch;
+    (void)user;
+    return DAO_OK;
+}
+
+static void call_back_outer(dao_place_t place, dao_segment_event_t event, void *address, size_t size_bytes,
+                            void *user)
+{
+    (void)event;
+    (void)address;
+    (void)size_bytes;
+    (void)user;
+    char bytes[100] = {0};
+    dao_kernel_t kernel = {.launch = launch_nothing};
+    dao_place_config_t config = {.limit_bytes = MIB};
+    dao_mover_config_t pinned = {.pinned_bytes = MIB};
+    dao_mover_stats_t stats;
+    dao_mover_t *mover = NULL;
+    dao_parked_t *parked = NULL;
+    outer.call_count++;
+    NEED(dao_executor_push(outer.executor, &kernel) == DAO_ERR_REENTRANT);
+    NEED(dao_executor_step_begin(outer.executor) == DAO_ERR_REENTRANT);
+    NEED(dao_executor_sync(outer.executor) == DAO_ERR_REENTRANT);
+    NEED(dao_executor_destroy(outer.executor) == DAO_ERR_REENTRANT);
+    NEED(dao_command_list_run(outer.list) == DAO_ERR_REENTRANT);
+    NEED(dao_managed_write(outer.tensor, bytes, sizeof(bytes)) == DAO_ERR_REENTRANT);
+    NEED(dao_managed_read(outer.tensor, bytes, sizeof(bytes)) == DAO_ERR_REENTRANT);
+    NEED(dao_managed_release(outer.tensor) == DAO_ERR_REENTRANT);
+    dao_command_list_destroy(outer.list);
+    NEED(dao_last_status() == DAO_ERR_REENTRANT);
+    NEED(dao_mover_create(&pinned, &mover) == DAO_ERR_REENTRANT && mover == NULL);
+    NEED(dao_mover_out(outer.mover, bytes, sizeof(bytes), &parked) == DAO_ERR_REENTRANT && parked == NULL);
+    NEED(dao_mover_in(outer.mover, outer.parked, bytes) == DAO_ERR_REENTRANT);
+    NEED(dao_parked_wait(outer.parked) == DAO_ERR_REENTRANT);
+    NEED(dao_mover_stats_get(outer.mover, &stats) == DAO_ERR_REENTRANT);
+    dao_parked_release(outer.parked);
+    dao_mover_destroy(outer.mover);
+    NEED(dao_last_status() == DAO_ERR_REENTRANT);
+    NEED(dao_place_configure(place, &config) == DAO_ERR_REENTRANT);
+    NEED(dao_host_limit_set(1000 * MIB) == DAO_ERR_REENTRANT);
+}
+
+static void executor_and_mover_called_by_a_segment_callback(void)
+{
+    char bytes[100] = {0};
+    dao_executor_config_t config = {.capacity_bytes = MIB};
+    dao_managed_config_t tensor = {.size_bytes = sizeof(bytes)};
+    dao_mover_config_t pinned = {.pinned_bytes = MIB};
+    uint64_t id;
+    misuse_begin();
+    NEED(dao_executor_create(&config, &outer.executor) == DAO_OK);
+    NEED(dao_managed_create(outer.executor, &tensor, &outer.tensor) == DAO_OK);
+    NEED(dao_managed_write(outer.tensor, bytes, sizeof(bytes)) == DAO_OK);
+    NEED(dao_command_list_create(outer.executor, &outer.list) == DAO_OK);
+    NEED(dao_mover_create(&pinned, &outer.mover) == DAO_OK);
+    NEED(dao_mover_out(outer.mover, bytes, sizeof(bytes), &outer.parked) == DAO_OK);
+    NEED(dao_segment_callback_add(misuse_other, call_back_outer, NULL, &id) == DAO_OK);
+    void *block = dao_alloc(misuse_other, 3 * MIB);
+    NEED(block != NULL && outer.call_count > 0 && dao_segment_callback_remove(id) == DAO_OK);
+    NEED(dao_managed_read(outer.tensor, bytes, sizeof(bytes)) == DAO_OK);
+    NEED(dao_parked_wait(outer.parked) == DAO_OK);
+    dao_command_list_destroy(outer.list);
+    dao_parked_release(outer.parked);
+    dao_mover_destroy(outer.mover);
+    NEED(dao_managed_release(outer.tensor) == DAO_OK && dao_executor_destroy(outer.executor) == DAO_OK);
+    NEED(dao_free(misuse_other, block) == DAO_OK);
+}
+
 const misuse_case_t misuse_plan_cases[] = {
     {.name = "step_ended_before_it_began", .run = step_ended_before_it_began, .environment = PLANS},
     {.name = "step_at_no_place", .run = step_at_no_place},
@@ -207,5 +287,7 @@ const misuse_case_t misuse_plan_cases[] = {
     {.name = "events_where_none_are_recorded", .run = events_where_none_are_recorded},
     {.name = "callbacks_that_are_none", .run = callbacks_that_are_none},
     {.name = "library_called_by_its_callback", .run = library_called_by_its_callback},
+    {.name = "executor_and_mover_called_by_a_segment_callback",
+     .run = executor_and_mover_called_by_a_segment_callback},
     {.name = NULL},
 };

@@ -193,6 +193,7 @@ static void bad_arguments_are_refused(void)
     dao_parked_t *parked = NULL;
     dao_mover_stats_t figures;
     CU_ASSERT_EQUAL(dao_mover_out(mover, &byte, 0, &parked), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_mover_out(mover, &byte, SIZE_MAX, &parked), DAO_ERR_INVALID);
     CU_ASSERT_EQUAL(dao_mover_out(mover, NULL, 1, &parked), DAO_ERR_INVALID);
     CU_ASSERT_EQUAL(dao_mover_out(NULL, &byte, 1, &parked), DAO_ERR_INVALID);
     CU_ASSERT_EQUAL(dao_mover_out(mover, &byte, 1, NULL), DAO_ERR_INVALID);
