@@ -45,6 +45,9 @@ DAO_NODISCARD dao_status_t dao_bench_swap_links(dao_bench_swap_t *bench);
 /* The set `recompute`: steps that swap, that run kernels again, and that do both, over the bound of both. */
 DAO_NODISCARD dao_status_t dao_bench_swap_recompute(dao_bench_swap_t *bench);
 
+/* The set `again`: steps without copies, beside published ways to choose what is computed again. */
+DAO_NODISCARD dao_status_t dao_bench_swap_again(dao_bench_swap_t *bench);
+
 /* The set `device`: planned steps run for real, measured beside their forecast and their bound. */
 DAO_NODISCARD dao_status_t dao_bench_swap_device(dao_bench_swap_t *bench);
 

@@ -8,6 +8,7 @@
                                                 need                one at a time
        links     all of swap-traces, over four links: see bench_swap_links.c
        recompute kernels that run again beside copies: see bench_swap_recompute.c
+       again     without copies, beside others: see bench_swap_again.c
        device    steps that are run, see bench_swap_device.c
 
    Ratios are times over the bound. `parts` and `whole` are of plans without addresses, in which bytes are all
@@ -545,13 +546,14 @@ static dao_status_t finish(dao_bench_swap_t *bench, dao_status_t status, int *ou
 }
 
 /* The sets: the groups, that which is run, and all. */
-enum { SET_LINKS = GROUP_COUNT, SET_RECOMPUTE, SET_DEVICE, SET_ALL };
+enum { SET_LINKS = GROUP_COUNT, SET_RECOMPUTE, SET_AGAIN, SET_DEVICE, SET_ALL };
 
 static const char *set_at(size_t index)
 {
     return index < GROUP_COUNT      ? groups[index].name
            : index == SET_LINKS     ? "links"
            : index == SET_RECOMPUTE ? "recompute"
+           : index == SET_AGAIN     ? "again"
            : index == SET_DEVICE    ? "device"
            : index == SET_ALL       ? "all"
                                     : NULL;
@@ -609,6 +611,9 @@ static dao_status_t run_sets(bench_t *bench, uint32_t set)
     if (status == DAO_OK && (set == SET_RECOMPUTE || set == SET_ALL)) {
         status = dao_bench_swap_recompute(&bench->base);
     }
+    if (status == DAO_OK && (set == SET_AGAIN || set == SET_ALL)) {
+        status = dao_bench_swap_again(&bench->base);
+    }
     return status == DAO_OK && with_device ? dao_bench_swap_device(&bench->base) : status;
 }
 
@@ -648,6 +653,9 @@ const dao_command_t dao_command_bench_swap = {
         "less memory betters;\n"
         "recompute, plans that copy, that run kernels again, and that do both, of six steps over two "
         "links;\n"
+        "again, plans that run kernels again without copies, of Checkmate's networks and a recorded step, "
+        "beside\n"
+        "published ways to choose them, in percent of the kernels' time;\n"
         "device, planned steps that are run, with links of 1 GB/s, and their time over bound, forecast and\n"
         "the plan's replay with the times that were measured: for a machine with nothing else to do.",
     .options = options,

@@ -123,11 +123,14 @@ static dao_status_t try_plain(maker_t *maker)
     return status;
 }
 
-/* Plans what a search keeps, as long as its bound says that it may be better. */
+/* Plans what a search keeps, as long as its bound says that it may be better. Without copies the time of a
+   plan is known before, and what finds no addresses does so for all that is kept: only the best one is
+   planned. */
 static dao_status_t try_kept(maker_t *maker, dao_recompute_search_t *search)
 {
     dao_status_t status = DAO_OK;
-    for (uint32_t i = 0; status == DAO_OK && i < DAO_RECOMPUTE_KEPT_MAX; i++) {
+    uint32_t count = search->is_alone ? 1 : DAO_RECOMPUTE_KEPT_MAX;
+    for (uint32_t i = 0; status == DAO_OK && i < count; i++) {
         const dao_recompute_choice_t *choice = &search->kept[i];
         if (choice->bound_ns >= step_ns_of(maker->best)) {
             break;
@@ -141,13 +144,14 @@ static dao_status_t try_kept(maker_t *maker, dao_recompute_search_t *search)
     return status;
 }
 
-/* Searches for runs as if there were so much memory, and plans what is best for what there is. */
-static dao_status_t try_search(maker_t *maker, bool is_alone, uint64_t capacity_bytes, bool *out_is_found)
+/* Searches for runs as if there were so much memory, and plans what is best for what there is.
+   `*out_bound_ns`: of the best step that was found; UINT64_MAX: none. */
+static dao_status_t try_search(maker_t *maker, bool is_alone, uint64_t capacity_bytes, uint64_t *out_bound_ns)
 {
     dao_swap_problem_t exact = *maker->problem;
     exact.page_bytes = 0;
     exact.capacity_bytes = capacity_bytes;
-    *out_is_found = false;
+    *out_bound_ns = UINT64_MAX;
     dao_swap_step_t step;
     dao_recompute_search_t search;
     dao_status_t status = dao_swap_step_init(&step, &exact);
@@ -163,7 +167,7 @@ static dao_status_t try_search(maker_t *maker, bool is_alone, uint64_t capacity_
             maker->config->try_count != 0 ? maker->config->try_count : DAO_RECOMPUTE_TRIES_DEFAULT;
         search.least_ns = step.time_before[step.kernel_count];
         dao_recompute_search_run(&search);
-        *out_is_found = search.kept[0].bound_ns != UINT64_MAX;
+        *out_bound_ns = search.kept[0].bound_ns;
         status = try_kept(maker, &search);
     }
     dao_recompute_search_finish(&search);
@@ -172,16 +176,14 @@ static dao_status_t try_search(maker_t *maker, bool is_alone, uint64_t capacity_
 }
 
 /* Runs alone are searched for by live bytes; where no addresses are found for what just fits, what fits
-   less and less is tried, down to half. */
+   less and less is tried, down to half, as long as that may be the quickest. */
 static dao_status_t try_alone(maker_t *maker)
 {
-    uint64_t capacity_bytes = maker->problem->capacity_bytes;
-    bool is_found = true;
-    dao_status_t status = try_search(maker, true, capacity_bytes, &is_found);
-    for (uint64_t less = capacity_bytes / LESS_PART;
-         status == DAO_OK && maker->best == NULL && is_found && less <= capacity_bytes / 2; less *= 2) {
-        status = try_search(maker, true, capacity_bytes - less, &is_found);
-        is_found = is_found && less != 0;
+    uint64_t capacity_bytes = maker->problem->capacity_bytes, less = 0, bound_ns = 0;
+    dao_status_t status = DAO_OK;
+    while (status == DAO_OK && bound_ns < step_ns_of(maker->best) && less <= capacity_bytes / 2) {
+        status = try_search(maker, true, capacity_bytes - less, &bound_ns);
+        less = less == 0 ? capacity_bytes / LESS_PART + 1 : 2 * less;
     }
     return status;
 }
@@ -202,11 +204,11 @@ dao_status_t dao_recompute_plan_make(const dao_swap_problem_t *problem, const da
         dao_swap_step_finish(&step);
         status = try_plain(&maker);
     }
-    status = status == DAO_OK ? try_alone(&maker) : status;
     if (status == DAO_OK && config->mode == DAO_RECOMPUTE_MODE_HYBRID) {
-        bool is_found;
-        status = try_search(&maker, false, problem->capacity_bytes, &is_found);
+        uint64_t bound_ns;
+        status = try_search(&maker, false, problem->capacity_bytes, &bound_ns);
     }
+    status = status == DAO_OK ? try_alone(&maker) : status; /* behind it, as its time is known before */
     if (status == DAO_OK && maker.best == NULL) {
         status = dao_error(DAO_ERR_LIMIT,
                            "no order of runs fits %" PRIu64 " bytes without copies: what lives on, or what "

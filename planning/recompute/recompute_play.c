@@ -85,6 +85,10 @@ static uint64_t size_of(const dao_recompute_play_t *play, uint32_t tensor)
 static void leave(dao_recompute_play_t *play, uint32_t index, where_t where)
 {
     tensor_t *tensor = &play->tensors[index];
+    bool is_lost = where != WHERE_MOVED && tensor->content != DAO_SWAP_NONE && !tensor->lives_on;
+    if (is_lost && play->rule->judge != NULL) {
+        play->rule->judge->left(play->rule->judge->user, tensor->content);
+    }
     if (tensor->where == WHERE_PRESENT) {
         uint32_t last = play->present[--play->present_count];
         play->present[tensor->listed] = last;
@@ -126,9 +130,10 @@ static bool is_there(const dao_recompute_play_t *play, uint32_t tensor, uint32_t
                              play->step->accesses[content].kernel + play->contents->length[content] >= until);
 }
 
-/* Returns the time to make a content before kernel `until` with all that has to be made for it. `left` counts
-   kernels down; each counts once. */
-static double making_ns(dao_recompute_play_t *play, uint32_t content, uint32_t until, uint32_t *left)
+/* Returns the time to make a content before kernel `until` with all that has to be made for it, or some time
+   above the limit. `left` counts kernels down; each counts once. */
+static double making_ns(dao_recompute_play_t *play, uint32_t content, uint32_t until, uint32_t *left,
+                        double limit_ns)
 {
     const dao_swap_step_t *step = play->step;
     uint32_t kernel = step->accesses[content].kernel;
@@ -144,11 +149,12 @@ static double making_ns(dao_recompute_play_t *play, uint32_t content, uint32_t u
         return PRICE_NONE;
     }
     (*left)--;
-    for (uint32_t i = step->kernel_access[kernel]; i < step->kernel_access[kernel + 1]; i++) {
+    for (uint32_t i = step->kernel_access[kernel]; sum_ns <= limit_ns && i < step->kernel_access[kernel + 1];
+         i++) {
         const dao_swap_access_t *one = &step->accesses[i];
         uint32_t found = one->reads ? dao_recompute_found(play->contents, i) : DAO_SWAP_NONE;
         if (one->reads && (one->writes || !is_there(play, one->tensor, found, until))) {
-            sum_ns += making_ns(play, found, until, left);
+            sum_ns += making_ns(play, found, until, left, limit_ns - sum_ns);
         }
     }
     return sum_ns;
@@ -187,14 +193,16 @@ static void look_ahead(dao_recompute_play_t *play, uint32_t index, uint32_t next
     }
 }
 
-/* Returns the price of a victim, and how it would leave. */
-static double price_of(dao_recompute_play_t *play, const tensor_t *tensor, where_t *out_where)
+/* Returns the price of a victim, and how it would leave. Above the limit the price may be too low. */
+static double price_of(dao_recompute_play_t *play, const tensor_t *tensor, double limit_ns,
+                       where_t *out_where)
 {
     double again_ns = PRICE_NONE;
     if (tensor->own_ns <= tensor->move_ns && tensor->own_ns < PRICE_NONE) {
         uint32_t left = CHAIN_MAX;
         play->visit++;
-        again_ns = making_ns(play, tensor->content, play->step->accesses[tensor->next].kernel, &left);
+        again_ns = making_ns(play, tensor->content, play->step->accesses[tensor->next].kernel, &left,
+                             tensor->move_ns < limit_ns ? tensor->move_ns : limit_ns);
     }
     *out_where = again_ns <= tensor->move_ns ? WHERE_GIVEN_UP : WHERE_MOVED;
     return again_ns <= tensor->move_ns ? again_ns : tensor->move_ns;
@@ -210,11 +218,37 @@ static double weight_of(const dao_recompute_play_t *play, uint32_t index)
     return (play->rule->is_sizeless ? 1 : (double)size_of(play, index)) * ((double)time_ns + 1);
 }
 
+/* The same as find_victim() by a judge. */
+static uint32_t find_judged(dao_recompute_play_t *play)
+{
+    const dao_recompute_judge_t *judge = play->rule->judge;
+    double least = PRICE_NONE;
+    uint32_t victim = DAO_SWAP_NONE;
+    for (uint32_t i = 0; i < play->present_count; i++) {
+        uint32_t index = play->present[i];
+        const tensor_t *tensor = &play->tensors[index];
+        if (tensor->pins != 0 || tensor->own_ns >= PRICE_NONE) {
+            continue;
+        }
+        double score =
+            judge->score(judge->user, tensor->content, size_of(play, index), play->now_ns - tensor->used_ns);
+        if (score < least) {
+            least = score;
+            victim = index;
+        }
+    }
+    return victim;
+}
+
 /* Finds the tensor that leaves first; DAO_SWAP_NONE: none may. */
 static uint32_t find_victim(dao_recompute_play_t *play, where_t *out_where)
 {
     double least = PRICE_NONE;
     uint32_t victim = DAO_SWAP_NONE;
+    if (play->rule->judge != NULL) {
+        *out_where = WHERE_GIVEN_UP;
+        return find_judged(play);
+    }
     for (uint32_t i = 0; i < play->present_count; i++) {
         const tensor_t *tensor = &play->tensors[play->present[i]];
         double least_price = tensor->own_ns < tensor->move_ns ? tensor->own_ns : tensor->move_ns;
@@ -223,7 +257,7 @@ static uint32_t find_victim(dao_recompute_play_t *play, where_t *out_where)
             continue; /* most end here, without a look at what has left around them */
         }
         where_t where;
-        double price = price_of(play, tensor, &where);
+        double price = price_of(play, tensor, least * weight, &where);
         if (price < PRICE_NONE && (price + 1) / weight < least) {
             least = (price + 1) / weight;
             victim = play->present[i];
@@ -357,6 +391,9 @@ static void take_over(dao_recompute_play_t *play, uint32_t kernel, wanted_t *wan
         } else if (tensor->content == i && (tensor->where == WHERE_GIVEN_UP || wanted->content == i)) {
             arrive(play, index);
             tensor->instance = play->mapped[i];
+            if (play->rule->judge != NULL) {
+                play->rule->judge->came(play->rule->judge->user, i);
+            }
         }
     }
 }
@@ -430,6 +467,10 @@ static bool prepare_first(dao_recompute_play_t *play, uint32_t kernel)
                 arrive(play, one->tensor);
             }
             tensor->pins++;
+        }
+        bool is_changed = one->reads && one->writes && tensor->content != DAO_SWAP_NONE && !tensor->lives_on;
+        if (is_changed && play->rule->judge != NULL) {
+            play->rule->judge->left(play->rule->judge->user, tensor->content);
         }
         tensor->content = one->writes ? i : tensor->content;
         play->mapped[i] = tensor->instance;

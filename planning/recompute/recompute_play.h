@@ -7,6 +7,16 @@
 #include "planning/recompute/recompute_reach.h"
 #include "planning/recompute/recompute_step.h"
 
+/* Another choice of victims, of which only such leave whose content can be made again. Contents are named by
+   the access that wrote them. */
+typedef struct dao_recompute_judge {
+    /* Returns a score; the least one leaves. `stale_ns`: time since it was last used. */
+    double (*score)(void *user, uint32_t content, uint64_t size_bytes, uint64_t stale_ns);
+    void (*left)(void *user, uint32_t content); /* it was given up, or is not read any more */
+    void (*came)(void *user, uint32_t content); /* it has been made again */
+    void *user;
+} dao_recompute_judge_t;
+
 /* By what the victims of a play are chosen. */
 typedef struct dao_recompute_rule {
     uint64_t capacity_bytes;
@@ -14,6 +24,7 @@ typedef struct dao_recompute_rule {
     bool is_own_cost;  /* a content costs its own kernel, not those around it that have left too */
     bool is_stale;     /* the least recently used one leaves, not that with the furthest next use */
     bool is_sizeless;  /* bytes do not count */
+    const dao_recompute_judge_t *judge; /* borrowed; NULL: by what stands above */
 } dao_recompute_rule_t;
 
 typedef struct dao_recompute_play dao_recompute_play_t;

@@ -229,7 +229,9 @@ static void try_sets(dao_recompute_search_t *search, const member_t *members, ui
     } else {
         memset(search->tried.is_given_up, 0, bytes);
     }
-    search->tried.rule = (dao_recompute_rule_t){.capacity_bytes = UINT64_MAX, .move_price = 1};
+    search->tried.rule = search->is_alone && has_rule
+                             ? search->kept[0].rule /* for what the set leaves over */
+                             : (dao_recompute_rule_t){.capacity_bytes = UINT64_MAX, .move_price = 1};
     (void)try_choice(search);
     uint64_t current_ns = search->tried.bound_ns;
     bool *before = dao_host_calloc(bytes, 1);
@@ -252,17 +254,18 @@ static void try_sets(dao_recompute_search_t *search, const member_t *members, ui
 
 void dao_recompute_search_run(dao_recompute_search_t *search)
 {
-    if (search->is_alone) {
-        try_rules_alone(search);
-        return;
-    }
     member_t *members = dao_host_calloc((size_t)search->step->access_count + 1, sizeof(*members));
     uint32_t tries = search->tries_left, set_tries = tries / 2;
     search->tries_left -= set_tries;
-    try_rules(search);
-    refine_rule(search);
+    if (search->is_alone) {
+        try_rules_alone(search);
+    } else {
+        try_rules(search);
+        refine_rule(search);
+    }
     search->tries_left += set_tries;
-    if (members != NULL) {
+    bool has_rule = search->kept[0].bound_ns != UINT64_MAX;
+    if (members != NULL && (has_rule || !search->is_alone)) {
         try_sets(search, members, list_members(search, members));
     }
     dao_host_free(members);

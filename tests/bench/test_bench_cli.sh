@@ -14,10 +14,14 @@ expect 0 "usage: dao-bench plan" help plan
 expect 2 '"now" is one argument too many' help plan now
 expect 2 'unknown command "aloc"; did you mean "alloc"?' aloc
 
-expect 2 '"some" is no set: there are ours, g10, upstream, links, recompute, device, all' \
+expect 2 '"some" is no set: there are ours, g10, upstream, links, recompute, again, device, all' \
     swap --set some
-expect 1 "nothing was checked" swap --data "$folder" --check
+expect 1 "nothing was checked" swap --set ours --data "$folder" --check
 expect 0 "step" swap --data "$folder"
+awk '$1 == "ResNet50" && $2 == "50%" { # ours, and no other gets through with less
+         found = 1
+         for (i = 4; i <= 12; i++) if ($i != "-" && $i < $3) exit 1
+     } END { if (!found) exit 1 }' "$folder/out" || fail "networks are made, and ours adds least"
 
 # A step of eight layers whose activations do not fit, under a name that the set looks for: 64 MB each, made
 # in 100 us, so that over 16 GB/s it is cheaper to make them again.

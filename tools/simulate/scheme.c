@@ -4,6 +4,7 @@
 #include "base/report/error.h"
 #include "base/threads/sync.h"
 #include "planning/swap/step/swap_tier.h"
+#include "tools/simulate/recompute_baselines.h"
 
 #include <dao/recompute.h>
 
@@ -123,6 +124,23 @@ static dao_status_t run_recompute(const dao_scheme_t *scheme, const dao_scheme_i
     return status;
 }
 
+/* What others run again, by sums of times alone. */
+static dao_status_t run_baseline(const dao_scheme_t *scheme, const dao_scheme_input_t *input,
+                                 dao_scheme_run_t *out_run)
+{
+    dao_recompute_baseline_run_t run;
+    dao_status_t status =
+        dao_recompute_baseline(input->problem, (dao_recompute_baseline_t)scheme->choice, &run);
+    *out_run = (dao_scheme_run_t){.capacity_bytes = input->problem->capacity_bytes, .runs_again = true};
+    if (status == DAO_OK) {
+        out_run->again_ns = run.again_ns;
+        out_run->again_count = run.again_count;
+        out_run->simulation = (dao_simulation_t){
+            .first_step_ns = run.step_ns, .step_ns = run.step_ns, .compute_ns = run.step_ns - run.again_ns};
+    }
+    return status;
+}
+
 static dao_status_t maps_config(const dao_scheme_t *scheme, const dao_scheme_input_t *input,
                                 dao_swap_maps_config_t *out_config)
 {
@@ -194,7 +212,7 @@ const dao_scheme_t dao_schemes[] = {
 
 dao_status_t dao_scheme_find(const char *name, const dao_scheme_t **out_scheme)
 {
-    char names[256] = "";
+    char names[512] = "";
     for (const dao_scheme_t *scheme = dao_schemes; scheme->name != NULL; scheme++) {
         if (strcmp(scheme->name, name) == 0) {
             *out_scheme = scheme;

@@ -31,8 +31,8 @@ typedef struct dao_scheme_run {
 
 typedef struct dao_scheme {
     const char *name;
-    int choice; /* a dao_policy_t, a dao_swap_maps_mode_t, a dao_swap_granularity_t or a dao_recompute_mode_t
-                 */
+    int choice; /* a dao_policy_t, a dao_swap_maps_mode_t, a dao_swap_granularity_t, a dao_recompute_mode_t
+                   or a dao_recompute_baseline_t */
     dao_status_t (*run)(const struct dao_scheme *scheme, const dao_scheme_input_t *input,
                         dao_scheme_run_t *out_run);
 } dao_scheme_t;
@@ -45,6 +45,17 @@ typedef struct dao_scheme {
       DAO_RECOMPUTE_MODE_HYBRID, run_recompute)                                                              \
     X("recompute", "the same without any copies: all that left is made again", DAO_RECOMPUTE_MODE_ONLY,      \
       run_recompute)                                                                                         \
+    X("dtr", "DTR: least time of it and of what left around it, over bytes and staleness; no copies",        \
+      DAO_RECOMPUTE_BASELINE_DTR, run_baseline)                                                              \
+    X("dtr-class", "DTR with classes of what has left", DAO_RECOMPUTE_BASELINE_DTR_CLASS, run_baseline)      \
+    X("dtr-local", "DTR with a content's own time", DAO_RECOMPUTE_BASELINE_DTR_LOCAL, run_baseline)          \
+    X("again-lru", "run again what was used longest ago", DAO_RECOMPUTE_BASELINE_LRU, run_baseline)          \
+    X("again-largest", "run again what is largest", DAO_RECOMPUTE_BASELINE_LARGEST, run_baseline)            \
+    X("sqrt", "Chen's segments of the forward run", DAO_RECOMPUTE_BASELINE_SQRT, run_baseline)               \
+    X("selective", "run again the same tensor of all layers", DAO_RECOMPUTE_BASELINE_SELECTIVE,              \
+      run_baseline)                                                                                          \
+    X("greedy", "run again what takes least time a byte", DAO_RECOMPUTE_BASELINE_GREEDY, run_baseline)       \
+    X("knapsack", "keep the most time in a budget of bytes", DAO_RECOMPUTE_BASELINE_KNAPSACK, run_baseline)  \
     X("learn", "the executor, which learns the step, plans it and follows the plan", DAO_POLICY_BELADY,      \
       run_learn)                                                                                             \
     X("online", "the executor at its best without a plan", DAO_POLICY_BELADY, run_online)                    \
