@@ -43,12 +43,6 @@ dao_status_t dao_segmented_check_free(const dao_segmented_t *segmented, dao_stat
     return dao_ledger_check_free(&segmented->ledger, status, address);
 }
 
-dao_status_t dao_segmented_check_query(const dao_segmented_t *segmented, dao_status_t status,
-                                       const void *address)
-{
-    return dao_ledger_check_query(&segmented->ledger, status, address);
-}
-
 /* ---- the table ---- */
 
 dao_status_t dao_segmented_stream_mark(dao_allocator_t *allocator, void *address, uint32_t stream)

@@ -54,11 +54,9 @@ bool dao_segmented_recounts(const dao_segmented_t *segmented, dao_recount_t *rec
 dao_status_t dao_segmented_fail(dao_segmented_t *segmented, dao_status_t status,
                                 const dao_block_request_t *request);
 
-/* As dao_ledger_check_free() and dao_ledger_check_query(): the message of a call that found no block. */
+/* As dao_ledger_check_free(): the message of a call that found no block. */
 dao_status_t dao_segmented_check_free(const dao_segmented_t *segmented, dao_status_t status,
                                       const void *address);
-dao_status_t dao_segmented_check_query(const dao_segmented_t *segmented, dao_status_t status,
-                                       const void *address);
 
 /* The lock alone. */
 static inline void dao_segmented_lock(dao_segmented_t *segmented)
