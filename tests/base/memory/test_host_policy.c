@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memory by a policy: there whatever the system refuses of the policy, and what was refused is noted. */
+#define _GNU_SOURCE /* syscall */
 #include "base/memory/host.h"
 #include "base/memory/host_policy.h"
 #include "base/report/fault.h"
@@ -7,6 +8,15 @@
 
 #include <errno.h>
 #include <stdint.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* From linux/mempolicy.h, which need not be installed. */
+#define MPOL_DEFAULT    0
+#define MPOL_PREFERRED  1
+#define MPOL_INTERLEAVE 3
+#define MPOL_LOCAL      4
+#define MPOL_F_ADDR     (1 << 1)
 
 #define ALIGNMENT ((size_t)2 << 20)
 
@@ -38,6 +48,33 @@ static void every_policy_has_memory(void)
             CU_ASSERT_TRUE(pages[k] == DAO_HUGE_PAGES_EXPLICIT || refusals.huge_pages == 0);
             dao_host_unmap(memory, 2 * ALIGNMENT);
         }
+    }
+}
+
+/* The policy that the system keeps for an address; -1: it does not say. */
+static int policy_of(void *address)
+{
+    int mode = -1;
+    return syscall(SYS_get_mempolicy, &mode, NULL, 0, address, MPOL_F_ADDR) == 0 ? mode : -1;
+}
+
+static void the_system_is_told_the_policy(void)
+{
+    static const struct {
+        dao_numa_t numa;
+        int mode;
+    } cases[] = {{DAO_NUMA_DEFAULT, MPOL_DEFAULT},
+                 {DAO_NUMA_LOCAL, MPOL_LOCAL},
+                 {DAO_NUMA_INTERLEAVE, MPOL_INTERLEAVE},
+                 {DAO_NUMA_NODE, MPOL_PREFERRED}};
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        dao_host_memory_config_t policy = {.numa = cases[i].numa};
+        dao_host_refusals_t refusals;
+        void *memory = map(&policy, ALIGNMENT, &refusals);
+        CU_ASSERT_PTR_NOT_NULL_FATAL(memory);
+        int mode = policy_of(memory);
+        CU_ASSERT_TRUE(refusals.numa != 0 || mode == -1 || mode == cases[i].mode);
+        dao_host_unmap(memory, ALIGNMENT);
     }
 }
 
@@ -107,6 +144,7 @@ static void huge_pages_that_run_out_are_replaced_by_others(void)
 
 static CU_TestInfo tests[] = {
     {"every policy has memory", every_policy_has_memory},
+    {"the system is told the policy", the_system_is_told_the_policy},
     {"a node that is not there is noted", a_node_that_is_not_there_is_noted},
     {"a part of a huge page is refused", a_part_of_a_huge_page_is_refused},
 #if defined(DAO_FAULTS)

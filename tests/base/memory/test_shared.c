@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Descriptors beside messages: the one that is wanted arrives, and whatever else a peer sends is closed. */
-#define _GNU_SOURCE /* SO_PASSCRED */
+/* Descriptors beside messages: the one that is wanted arrives, and whatever else a peer sends is closed.
+   Memory behind a descriptor, which keeps its size. */
+#define _GNU_SOURCE /* SO_PASSCRED, memfd_create */
+#include "base/memory/host.h"
 #include "base/memory/shared.h"
 #include "tests/support/suite.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdint.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -141,7 +145,83 @@ static void a_message_of_another_size_is_refused_and_its_descriptors_are_closed(
     CU_ASSERT_EQUAL(open_count(), before);
 }
 
+/* ---- memory behind a descriptor ---- */
+
+static void sizes_are_whole_pages(void)
+{
+    size_t page_bytes = (size_t)sysconf(_SC_PAGESIZE);
+    CU_ASSERT_EQUAL(dao_shared_bytes(0), 0);
+    CU_ASSERT_EQUAL(dao_shared_bytes(1), page_bytes);
+    CU_ASSERT_EQUAL(dao_shared_bytes(page_bytes), page_bytes);
+    CU_ASSERT_EQUAL(dao_shared_bytes(page_bytes + 1), 2 * page_bytes);
+}
+
+/* Each mapping of a descriptor sees the same bytes, and nobody changes how many there are. */
+static void shared_memory_is_one_and_keeps_its_size(void)
+{
+    size_t page_bytes = (size_t)sysconf(_SC_PAGESIZE), size_bytes = 0;
+    int descriptor = dao_shared_create(3 * page_bytes);
+    CU_ASSERT_TRUE_FATAL(descriptor >= 0);
+    char *here = dao_shared_map(descriptor, 3 * page_bytes, 16 * page_bytes);
+    char *there = dao_shared_map(descriptor, 3 * page_bytes, page_bytes);
+    CU_ASSERT_TRUE_FATAL(here != NULL && there != NULL && here != there);
+    CU_ASSERT_EQUAL((uintptr_t)here % (16 * page_bytes), 0);
+    here[3 * page_bytes - 1] = 7;
+    CU_ASSERT_EQUAL(there[3 * page_bytes - 1], 7);
+    CU_ASSERT_TRUE(dao_shared_size(descriptor, &size_bytes));
+    CU_ASSERT_EQUAL(size_bytes, 3 * page_bytes);
+    CU_ASSERT_NOT_EQUAL(ftruncate(descriptor, 0), 0);
+    CU_ASSERT_NOT_EQUAL(ftruncate(descriptor, (off_t)(4 * page_bytes)), 0);
+    dao_host_unmap(here, 3 * page_bytes);
+    dao_host_unmap(there, 3 * page_bytes);
+    CU_ASSERT_EQUAL(close(descriptor), 0);
+}
+
+static void memory_that_is_shown_is_read_by_others_and_not_written(void)
+{
+    void *address = NULL;
+    size_t page_bytes = (size_t)sysconf(_SC_PAGESIZE), size_bytes = 0;
+    int descriptor = dao_shared_show("dao test", 5, &address);
+    CU_ASSERT_TRUE_FATAL(descriptor >= 0);
+    memcpy(address, "shown", 5);
+    const char *seen = dao_shared_look(descriptor, &size_bytes);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(seen);
+    CU_ASSERT_EQUAL(size_bytes, page_bytes);
+    CU_ASSERT_NSTRING_EQUAL(seen, "shown", 5);
+    if ((fcntl(descriptor, F_GET_SEALS) & F_SEAL_FUTURE_WRITE) != 0) { /* since Linux 5.1 */
+        CU_ASSERT_PTR_EQUAL(mmap(NULL, page_bytes, PROT_WRITE, MAP_SHARED, descriptor, 0), MAP_FAILED);
+    }
+    dao_host_unmap((void *)(uintptr_t)seen, size_bytes);
+    dao_host_unmap(address, page_bytes);
+    CU_ASSERT_EQUAL(close(descriptor), 0);
+}
+
+/* Memory whose size a peer can change would end the process that reads it. */
+static void what_is_not_sealed_or_has_no_bytes_is_refused(void)
+{
+    size_t size_bytes = 77;
+    int open_size = memfd_create("dao test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    int empty = dao_shared_create(0);
+    CU_ASSERT_TRUE_FATAL(open_size >= 0 && empty >= 0);
+    CU_ASSERT_EQUAL(ftruncate(open_size, 4096), 0);
+    CU_ASSERT_FALSE(dao_shared_size(open_size, &size_bytes));
+    CU_ASSERT_EQUAL(fcntl(open_size, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_SEAL), 0); /* it can still grow */
+    CU_ASSERT_FALSE(dao_shared_size(open_size, &size_bytes));
+    CU_ASSERT_FALSE(dao_shared_size(null_file, &size_bytes));
+    CU_ASSERT_PTR_NULL(dao_shared_look(open_size, &size_bytes));
+    CU_ASSERT_EQUAL(size_bytes, 77);
+    CU_ASSERT_PTR_NULL(dao_shared_look(empty, &size_bytes));
+    CU_ASSERT_PTR_NULL(dao_shared_map(sockets[0], 4096, 4096));
+    CU_ASSERT_EQUAL(dao_shared_create(SIZE_MAX), DAO_NO_DESCRIPTOR);
+    CU_ASSERT_EQUAL(close(open_size) | close(empty), 0);
+}
+
 static CU_TestInfo tests[] = {
+    {"sizes are whole pages", sizes_are_whole_pages},
+    {"shared memory is one and keeps its size", shared_memory_is_one_and_keeps_its_size},
+    {"memory that is shown is read by others and not written",
+     memory_that_is_shown_is_read_by_others_and_not_written},
+    {"what is not sealed or has no bytes is refused", what_is_not_sealed_or_has_no_bytes_is_refused},
     {"one descriptor or none arrives", one_descriptor_or_none_arrives},
     {"of several descriptors the first is kept and the others are closed",
      of_several_descriptors_the_first_is_kept_and_the_others_are_closed},
