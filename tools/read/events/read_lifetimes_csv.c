@@ -87,7 +87,10 @@ static dao_status_t take_header(lifetimes_reader_t *reader)
     }
     for (size_t i = 0; i < COLUMN_REQUIRED_COUNT && status == DAO_OK; i++) {
         if (reader->column_of[i] == COLUMN_NONE) {
-            status = dao_csv_error(&reader->csv, 0, "the first line has no column \"%s\"", column_texts[i]);
+            status = dao_csv_error(&reader->csv, 0,
+                                   "the first line has no column \"%s\": lifetimes have id,lower,upper,size "
+                                   "(other forms: docs/formats.md)",
+                                   column_texts[i]);
         }
     }
     return status;
@@ -382,9 +385,10 @@ static dao_status_t take_line(lifetimes_reader_t *reader)
     dao_plan_buffer_t buffer;
     bool is_added = false;
     if (reader->csv.field_count != reader->field_count) {
-        return dao_csv_error(&reader->csv, reader->field_count,
-                             "the line has %zu fields, and there have to be %zu", reader->csv.field_count,
-                             reader->field_count);
+        return dao_csv_error(
+            &reader->csv, reader->field_count, "the line has %zu fields, and there have to be %zu%s",
+            reader->csv.field_count, reader->field_count,
+            reader->csv.separator == ' ' ? ": id alloc free size (other forms: docs/formats.md)" : "");
     }
     dao_status_t status = read_buffer(reader, &buffer);
     if (status == DAO_OK) {

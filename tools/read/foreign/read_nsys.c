@@ -26,11 +26,13 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define TABLE "CUDA_GPU_MEMORY_USAGE_EVENTS"
 
 enum { KIND_PINNED = 1, OPERATION_ALLOC = 0, OPERATION_FREE = 1, URI_PATH_BYTES = 4096 };
+enum { PAGE_BYTES_AT = 16 }; /* in the head of a database: two bytes, the high one first */
 
 static const char magic[16] = "SQLite format 3";
 
@@ -129,17 +131,25 @@ static dao_status_t open_bytes(nsys_t *nsys, int *out_code)
     return DAO_OK;
 }
 
-/* Returns true if a file begins as a database does, so that it is not packed, and SQLite may read it. */
-static bool is_plain(const char *path)
+/* Looks whether a file begins as a database does, so that it is not packed and SQLite may read it. SQLite
+   takes what lacks of the last page for zeros. */
+static dao_status_t look_at_file(const nsys_t *nsys, bool *out_is_plain)
 {
-    char head[sizeof(magic)] = "";
-    int file = dao_path_is_standard_input(path) ? -1 : open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-    bool is_database = file >= 0 && pread(file, head, sizeof(head), 0) == (ssize_t)sizeof(head) &&
-                       memcmp(head, magic, sizeof(magic)) == 0;
+    unsigned char head[PAGE_BYTES_AT + 2] = "";
+    struct stat about = {0};
+    int file =
+        dao_path_is_standard_input(nsys->path) ? -1 : open(nsys->path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    *out_is_plain = file >= 0 && fstat(file, &about) == 0 &&
+                    pread(file, head, sizeof(head), 0) == (ssize_t)sizeof(head) &&
+                    memcmp(head, magic, sizeof(magic)) == 0 && strlen(nsys->path) < URI_PATH_BYTES;
     if (file >= 0) {
         (void)close(file); /* it was only read */
     }
-    return is_database;
+    unsigned page_bytes = (unsigned)head[PAGE_BYTES_AT] << 8 | head[PAGE_BYTES_AT + 1];
+    page_bytes = page_bytes == 1 ? 65536 : page_bytes; /* which two bytes do not hold */
+    return *out_is_plain && page_bytes > 0 && about.st_size % (off_t)page_bytes != 0
+               ? wrong(nsys, DAO_ERR_PARSE, "the database is cut off within a page of %u bytes", page_bytes)
+               : DAO_OK;
 }
 
 /* Opens a database that is only read, page by page where it is a file, and trusts nothing in it. As it does
@@ -161,13 +171,15 @@ static int open_file(nsys_t *nsys)
 static dao_status_t open_database(nsys_t *nsys)
 {
     int code = SQLITE_OK;
-    if (strlen(nsys->path) < URI_PATH_BYTES && is_plain(nsys->path)) {
+    bool is_plain = false;
+    dao_status_t status = look_at_file(nsys, &is_plain);
+    if (status == DAO_OK && is_plain) {
         code = open_file(nsys);
-    } else {
-        dao_status_t status = open_bytes(nsys, &code);
-        if (status != DAO_OK) {
-            return status;
-        }
+    } else if (status == DAO_OK) {
+        status = open_bytes(nsys, &code);
+    }
+    if (status != DAO_OK) {
+        return status;
     }
     if (code == SQLITE_OK) {
         code = sqlite3_db_config(nsys->database, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);

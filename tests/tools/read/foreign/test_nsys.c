@@ -86,6 +86,15 @@ static void a_path_is_taken_as_it_is(void)
     CU_ASSERT_EQUAL(remove(path), 0);
 }
 
+static void what_is_cut_off_is_told(void)
+{
+    static unsigned char bytes[DATABASE_BYTES_MAX];
+    dao_life_log_t log;
+    dao_test_write_file(dao_test_path, (const char *)bytes, make_database(GOOD, bytes) - 7);
+    CU_ASSERT_EQUAL(dao_read_event_log(dao_test_path, &log), DAO_ERR_PARSE);
+    CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "cut off within a page of 512 bytes"));
+}
+
 /* Such a one is unpacked into memory. */
 static void a_packed_database_is_read(void)
 {
@@ -170,6 +179,7 @@ static void damaged_databases_do_no_harm(void)
 static CU_TestInfo tests[] = {
     {"events are read in the order of time", events_are_read_in_the_order_of_time},
     {"a path is taken as it is", a_path_is_taken_as_it_is},
+    {"what is cut off is told", what_is_cut_off_is_told},
     {"a packed database is read", a_packed_database_is_read},
     {"columns may be missing", columns_may_be_missing},
     {"what is no such database is told", what_is_no_such_database_is_told},
