@@ -197,27 +197,40 @@ static void put_head(dao_page_bytes_t *page, const dao_report_part_t *part, cons
 static void put_buffers(dao_page_bytes_t *page, const dao_report_view_t *view, const scale_t *scale)
 {
     const dao_plan_buffer_t *buffers = view->lifetimes.buffers;
+    const uint32_t *order = view->order;
     size_t count = view->lifetimes.buffer_count;
-    uint64_t before = view->first_time;
-    for (size_t i = 0; i < count; i++) {
-        dao_page_put_number(page, buffers[view->order[i]].begin_time - before);
-        before = buffers[view->order[i]].begin_time;
+    uint64_t *numbers = dao_host_calloc(count, sizeof(*numbers));
+    if (numbers == NULL) {
+        page->has_failed = true;
+        return;
     }
     for (size_t i = 0; i < count; i++) {
-        dao_page_put_number(page, buffers[view->order[i]].end_time - buffers[view->order[i]].begin_time);
+        numbers[i] =
+            buffers[order[i]].begin_time - (i > 0 ? buffers[order[i - 1]].begin_time : view->first_time);
     }
+    dao_page_put_column(page, numbers, count);
     for (size_t i = 0; i < count; i++) {
-        dao_page_put_number(page, buffers[view->order[i]].size_bytes);
+        numbers[i] = buffers[order[i]].end_time - buffers[order[i]].begin_time;
     }
+    dao_page_put_column(page, numbers, count);
     for (size_t i = 0; i < count; i++) {
-        dao_page_put_number(page, bottom_of(view, view->order[i]) / scale->unit);
+        numbers[i] = buffers[order[i]].size_bytes;
     }
+    dao_page_put_column(page, numbers, count);
+    for (size_t i = 0; i < count; i++) {
+        numbers[i] = bottom_of(view, order[i]) / scale->unit;
+    }
+    dao_page_put_column(page, numbers, count);
     put_numbers(page, view, scale->named_bytes);
     for (size_t k = 0; k < DAO_REPORT_GROUPING_COUNT; k++) {
         for (size_t i = 0; i < count && view->groups[k].is_told; i++) {
-            dao_page_put_number(page, view->groups[k].of[view->order[i]]);
+            numbers[i] = view->groups[k].of[order[i]];
+        }
+        if (view->groups[k].is_told) {
+            dao_page_put_column(page, numbers, count);
         }
     }
+    dao_host_free(numbers);
 }
 
 /* Recorded begins of several streams may go back: the page has them in order. */

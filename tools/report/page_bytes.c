@@ -39,6 +39,24 @@ void dao_page_put_signed(dao_page_bytes_t *page, int64_t number)
     dao_page_put_number(page, magnitude << 1 | (number < 0));
 }
 
+void dao_page_put_column(dao_page_bytes_t *page, const uint64_t *numbers, size_t count)
+{
+    uint64_t most = 0;
+    unsigned bits = 0;
+    for (size_t i = 0; i < count; i++) {
+        most |= numbers[i];
+    }
+    for (; most != 0; most >>= 8) {
+        bits += 8;
+    }
+    put_byte(page, (unsigned char)(bits / 8));
+    for (unsigned shift = 0; shift < bits; shift += 8) {
+        for (size_t i = 0; i < count; i++) {
+            put_byte(page, (unsigned char)(numbers[i] >> shift));
+        }
+    }
+}
+
 void dao_page_put_text(dao_page_bytes_t *page, const char *text)
 {
     for (; *text != '\0'; text++) {

@@ -34,7 +34,7 @@ def text_of(path):
 # ---- the page as a file ----
 
 class Numbers:
-    """Numbers in bytes of seven bits, the lowest first."""
+    """Numbers in bytes of seven bits, the lowest first; columns whose bytes lie apart, the lowest first."""
 
     def __init__(self, data):
         self.data, self.at = data, 0
@@ -49,8 +49,15 @@ class Numbers:
             if byte < 128:
                 return value
 
+    def skip(self, count):
+        for _ in range(count):
+            self.next()
+
     def column(self, count):
-        return [self.next() for _ in range(count)]
+        width, begin = self.data[self.at], self.at + 1
+        self.at = begin + width * count
+        planes = [self.data[begin + i * count:begin + (i + 1) * count] for i in range(width)]
+        return [int.from_bytes(number, "little") for number in zip(*planes)] if planes else [0] * count
 
 
 def blobs(page, name):
@@ -135,14 +142,13 @@ def check_offsets(begins, ends, sizes, offsets, figures):
 
 def check_rest(head, columns, figures):
     """Operators and the simulated step behind the lives: all of it is there, and nothing more."""
-    for _ in range(3 * head["operator_count"]):
-        columns.next()
+    columns.skip(3 * head["operator_count"])
     stalls = []
     for _ in range(head["kernel_count"]):
         stalls.append(columns.next())
-        columns.column(4)
+        columns.skip(4)
     for _ in range(3 if head["kernel_count"] > 0 else 0):
-        columns.column(3 * columns.next())
+        columns.skip(3 * columns.next())
     expect(columns.at == len(columns.data), "bytes are left over")
     if stalls:
         expect(abs(sum(stalls) / 1e9 - figures["stall_s"]) < 1e-8, "another time without kernels")

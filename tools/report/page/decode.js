@@ -10,7 +10,7 @@ async function unpack(text) {
   return new Uint8Array(await new Response(stream).arrayBuffer());
 }
 
-/* Reads numbers of up to 53 bits, seven a byte, the lowest first. */
+/* Reads numbers of up to 53 bits: single ones, seven bits a byte, the lowest first, and columns. */
 class Numbers {
   constructor(bytes) {
     this.bytes = bytes;
@@ -32,9 +32,12 @@ class Numbers {
     const value = this.next();
     return value % 2 === 1 ? -(value - 1) / 2 : value / 2;
   }
+  /* The lowest byte of all of them comes first. */
   column(count, make = Float64Array) {
-    const column = new make(count);
-    for (let i = 0; i < count; i++) column[i] = this.next();
+    const column = new make(count), bytes = this.bytes;
+    for (let left = bytes[this.at++], weight = 1; left > 0; left--, weight *= 256) {
+      for (let i = 0; i < count; i++) column[i] += bytes[this.at++] * weight;
+    }
     return column;
   }
 }

@@ -61,7 +61,7 @@ function lanesOf(run) {
 /* Columns of a lane are as dark as they are busy, so that short copies are seen. */
 function drawLanes(view, context, width, height) {
   const { run } = view.file;
-  const columns = Math.floor(width - LEFT - RIGHT), span = (view.runTo - view.runFrom) / columns;
+  const columns = Math.max(Math.floor(width - LEFT - RIGHT), 1), span = (view.runTo - view.runFrom) / columns;
   const lanes = lanesOf(run);
   const high = (height - TOP - BOTTOM) / lanes.length;
   lanes.forEach(([name, key, colour], lane) => {
