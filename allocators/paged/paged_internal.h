@@ -4,7 +4,7 @@
 #define DAO_ALLOCATORS_PAGED_INTERNAL_H
 
 #include "allocators/paged/paged.h"
-#include "allocators/paged/pages.h"
+#include "allocators/pages/pages.h"
 #include "allocators/range/segment.h"
 #include "base/report/assert.h"
 #include "base/threads/sync.h"

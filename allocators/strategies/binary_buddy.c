@@ -19,7 +19,7 @@
    go elsewhere. */
 #include "allocators/strategies/strategy.h"
 
-#include "allocators/paged/page_buddy.h"
+#include "allocators/pages/page_buddy.h"
 #include "base/memory/host.h"
 #include "base/numbers/math.h"
 #include "base/report/assert.h"

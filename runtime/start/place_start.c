@@ -16,7 +16,7 @@
 #include "allocators/layers/poisoned.h"
 #include "allocators/layers/stream_ordered.h"
 #include "allocators/paged/device_memory.h"
-#include "allocators/paged/page_buddy.h"
+#include "allocators/pages/page_buddy.h"
 #include "allocators/segments/host.h"
 #include "allocators/segments/pinned.h"
 #include "allocators/slab/thread_cache.h"

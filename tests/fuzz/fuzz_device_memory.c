@@ -23,7 +23,7 @@
 #include "tests/fuzz/fuzz.h"
 
 #include "allocators/paged/device_memory.h"
-#include "allocators/paged/page_buddy.h"
+#include "allocators/pages/page_buddy.h"
 #include "allocators/range/range.h"
 #include "allocators/strategies/strategy.h"
 #include "base/report/fault.h"

@@ -7,7 +7,7 @@
        a more varied program     also with keys, alignments, failing requests, threads of one request each,
                                  nested steps, and plans that are disabled, reset, saved and loaded */
 #include "allocators/paged/device_memory.h"
-#include "allocators/paged/page_buddy.h"
+#include "allocators/pages/page_buddy.h"
 #include "allocators/step_plan/planned.h"
 #include "base/threads/sync.h"
 #include "tests/fuzz/fuzz_text.h"

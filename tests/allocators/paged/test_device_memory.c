@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Device memory with and without page mapping: the contract on both, and what is each one's own. */
 #include "allocators/paged/device_memory.h"
-#include "allocators/paged/page_buddy.h"
+#include "allocators/pages/page_buddy.h"
 #include "base/report/fault.h"
 #include "tests/contract/allocator_contract.h"
 #include "tests/support/backends/heap_backend.h"

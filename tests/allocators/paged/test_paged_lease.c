@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Leases of device memory in pages, on a device that watches what is unmapped, and against a model. */
 #include "allocators/paged/device_memory.h"
-#include "allocators/paged/page_buddy.h"
 #include "allocators/paged/paged.h"
+#include "allocators/pages/page_buddy.h"
 #include "base/report/fault.h"
 #include "tests/support/backends/heap_backend.h"
 #include "tests/support/suite.h"

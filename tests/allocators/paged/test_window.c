@@ -2,8 +2,8 @@
 /* Windows of device memory in pages: blocks lie exactly where they are asked for, memory comes and goes with
    them, and requests under the window's lease lie between. */
 #include "allocators/paged/device_memory.h"
-#include "allocators/paged/page_buddy.h"
 #include "allocators/paged/paged.h"
+#include "allocators/pages/page_buddy.h"
 #include "tests/support/backends/heap_backend.h"
 #include "tests/support/controlled_streams.h"
 #include "tests/support/suite.h"

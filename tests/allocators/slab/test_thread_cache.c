@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The small front: the contract over three inner allocators, and what is its own. */
 #include "allocators/paged/device_memory.h"
-#include "allocators/paged/page_buddy.h"
+#include "allocators/pages/page_buddy.h"
 #include "allocators/segments/host.h"
 #include "allocators/slab/magazines.h"
 #include "allocators/slab/slab_map.h"

@@ -3,7 +3,7 @@
    keep to the plan and to those that do not, and that no two blocks ever share a byte. */
 #include "allocators/paged/device_memory.h"
 #include "allocators/paged/host_pages.h"
-#include "allocators/paged/page_buddy.h"
+#include "allocators/pages/page_buddy.h"
 #include "allocators/slab/thread_cache.h"
 #include "allocators/step_plan/planned.h"
 #include "allocators/step_plan/planned_internal.h"

@@ -10,7 +10,7 @@
 #include <dao/stats.h>
 #include <dao/stream.h>
 
-#include "allocators/paged/page_buddy.h"
+#include "allocators/pages/page_buddy.h"
 #include "base/report/error.h"
 #include "base/threads/sync.h"
 #include "runtime/device/deferred_free.h"

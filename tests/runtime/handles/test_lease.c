@@ -9,7 +9,7 @@
 #include <dao/stats.h>
 #include <dao/stream.h>
 
-#include "allocators/paged/page_buddy.h"
+#include "allocators/pages/page_buddy.h"
 #include "allocators/slow_path.h"
 #include "base/report/fault.h"
 #include "base/threads/sync.h"

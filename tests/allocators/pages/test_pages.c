@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Pages behind windows, with a range over each window: growing, moving, giving back, a device that
    refuses. */
-#include "allocators/paged/pages.h"
+#include "allocators/pages/pages.h"
 #include "tests/support/backends/heap_backend.h"
 #include "tests/support/suite.h"
 

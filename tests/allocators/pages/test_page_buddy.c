@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Runs of pages, against a slow model: all small page counts through, then at random. */
-#include "allocators/paged/page_buddy.h"
+#include "allocators/pages/page_buddy.h"
 #include "base/report/fault.h"
 #include "tests/support/sanitizer.h"
 #include "tests/support/suite.h"

@@ -15,7 +15,7 @@
        no two buddies are both free with the same order
        bit k of order_bits is set exactly if lists[k] is not empty
        each free run is in the list of its order */
-#include "allocators/paged/page_buddy.h"
+#include "allocators/pages/page_buddy.h"
 
 #include "base/memory/host.h"
 #include "base/report/assert.h"

@@ -34,9 +34,9 @@
    where they are, and a program that repeats itself comes to need no backend calls. Moving costs unmapping
    and mapping each time, and a program that needs its pages at two places in turn would move them for ever.
    What it gains is pages that are not taken, so just as many are moved as cannot be taken. */
-#include "allocators/paged/pages.h"
+#include "allocators/pages/pages.h"
 
-#include "allocators/paged/page_buddy.h"
+#include "allocators/pages/page_buddy.h"
 #include "base/internal_error.h"
 #include "base/memory/host.h"
 #include "base/report/assert.h"
