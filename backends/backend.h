@@ -226,6 +226,11 @@ typedef struct dao_backend_ops {
 
     /* Mapping takes as long as the copies that it saves: it is for programs that ask for it. */
     bool alias_is_slow;
+
+    /* Optional, beside virtual memory's seven: pages_unmap for page_count handles of one size that lie one
+       behind the other from `address`. All or nothing. NULL: the core makes the calls one by one. */
+    dao_status_t (*pages_unmap_run)(dao_backend_device_t *device, dao_backend_pages_t *const *pages,
+                                    size_t page_count, void *address);
 } dao_backend_ops_t;
 
 /* The number of a capture that cannot be distinguished from others. */

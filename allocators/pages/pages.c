@@ -27,16 +27,15 @@
    is, which is a state like any other: nothing is lost and the next call uses it.
 
    New pages are created where they are needed, a run of the buddy's in one call: as many runs as the binary
-   form of their number has ones, so never more than a call a page. Pages that are moved are mapped a gap in
-   one call, where the backend has such a call; they leave their old places one by one.
+   form of their number has ones, so never more than a call a page. Pages that are moved or given back leave
+   their places a stretch in one call, and are mapped a gap in one call, where the backend has such calls.
 
    Growing or moving? New pages come first, as far as limit and device allow: they cost a call a run, stay
    where they are, and a program that repeats itself comes to need no backend calls. Moving costs unmapping
    and mapping each time, and a program that needs its pages at two places in turn would move them for ever.
    What it gains is pages that are not taken, so just as many are moved as cannot be taken. */
-#include "allocators/pages/pages.h"
+#include "allocators/pages/pages_internal.h"
 
-#include "allocators/pages/page_buddy.h"
 #include "base/internal_error.h"
 #include "base/memory/host.h"
 #include "base/report/assert.h"
@@ -44,59 +43,11 @@
 
 #include <inttypes.h>
 
-#define NONE 0u
-
-/* Most pages of a run: 1 GiB in pages of 2 MiB. */
-#define RUN_ORDER_MAX 9u
-#define RUN_PAGE_MAX  (1u << RUN_ORDER_MAX)
-
-#define WORD_BITS 64u
-
-typedef struct page {
-    dao_backend_pages_t *handle;
-    uint32_t place;
-    uint32_t home; /* the place it was moved from by the call under way */
-    uint32_t next; /* in the list of idle pages */
-    bool fresh;    /* created by the call under way */
-} page_t;
-
-typedef struct window {
-    char *address;
-    uint32_t *page_at;
-    uint64_t *mapped;      /* a bit a place */
-    uint64_t *surveyed;    /* a bit a place: mapped and free, as of the latest survey */
-    uint32_t mapped_end;   /* of this window's places */
-    uint32_t mapped_floor; /* all places below have a page, this one has none */
-    uint32_t mapped_count; /* places that have one */
-} window_t;
-
-struct dao_pages {
-    dao_pages_config_t config;
-    dao_page_buddy_t *buddy;
-    page_t *table; /* by page numbers */
-    window_t windows[DAO_PAGES_WINDOW_MAX];
-    uint32_t window_count;
-
-    uint32_t mapped_count;
-    uint32_t idle_count;
-    uint32_t idle_first; /* a queue, so that a run is mapped in its order */
-    uint32_t idle_last;
-    uint32_t free_count; /* places with a bit in `surveyed` */
-    dao_pages_counts_t counts;
-    dao_backend_pages_t *run[RUN_PAGE_MAX]; /* the handles of the run that is being created or mapped */
-};
-
 /* The places that a stretch of offsets touches: [first, end). */
 typedef struct places {
     uint32_t first;
     uint32_t end;
 } places_t;
-
-/* Returns the number of a window's place. */
-static uint32_t place_of(const dao_pages_t *pages, uint32_t window, uint64_t local)
-{
-    return window * pages->config.place_count + (uint32_t)local + 1;
-}
 
 static places_t places_of(const dao_pages_t *pages, uint32_t window, uint64_t offset_bytes,
                           uint64_t size_bytes)
@@ -104,30 +55,6 @@ static places_t places_of(const dao_pages_t *pages, uint32_t window, uint64_t of
     uint64_t page_bytes = pages->config.page_bytes;
     return (places_t){.first = place_of(pages, window, offset_bytes / page_bytes),
                       .end = place_of(pages, window, (offset_bytes + size_bytes - 1) / page_bytes + 1)};
-}
-
-static window_t *window_of(dao_pages_t *pages, uint32_t place)
-{
-    return &pages->windows[(place - 1) / pages->config.place_count];
-}
-
-/* Returns a place's number in its window, from 0 on. */
-static uint32_t local_of(const dao_pages_t *pages, uint32_t place)
-{
-    return (place - 1) % pages->config.place_count;
-}
-
-/* Returns the page at a place, or NONE. */
-static uint32_t page_at(const dao_pages_t *pages, uint32_t place)
-{
-    const window_t *window = &pages->windows[(place - 1) / pages->config.place_count];
-    return window->page_at[local_of(pages, place)];
-}
-
-static void *place_address(const dao_pages_t *pages, uint32_t place)
-{
-    const window_t *window = &pages->windows[(place - 1) / pages->config.place_count];
-    return window->address + local_of(pages, place) * pages->config.page_bytes;
 }
 
 /* ---- the three states ---- */
@@ -218,23 +145,14 @@ static dao_status_t map_run(dao_pages_t *pages, uint32_t count, uint32_t place)
     return status;
 }
 
-/* Makes a mapped page idle. */
-static dao_status_t unmap_place(dao_pages_t *pages, uint32_t place)
+/* Notes that the page at a place is idle now. */
+static void leave_place(dao_pages_t *pages, uint32_t place)
 {
     uint32_t index = page_at(pages, place);
-    DAO_ASSERT(index != NONE);
-    page_t *page = &pages->table[index];
-    DAO_ASSERT(page->place == place);
-    DAO_ASSERT(page->handle != NULL);
-    const dao_pages_config_t *config = &pages->config;
-    pages->counts.call_count++;
-    dao_status_t status = config->ops->pages_unmap(config->device, page->handle, place_address(pages, place));
-    if (status != DAO_OK) {
-        return status;
-    }
     window_t *window = window_of(pages, place);
     uint32_t local = local_of(pages, place);
-    page->place = NONE;
+    DAO_ASSERT(pages->table[index].place == place);
+    pages->table[index].place = NONE;
     window->page_at[local] = NONE;
     window->mapped[local / WORD_BITS] &= ~(UINT64_C(1) << local % WORD_BITS);
     window->mapped_floor = local < window->mapped_floor ? local : window->mapped_floor;
@@ -244,7 +162,44 @@ static dao_status_t unmap_place(dao_pages_t *pages, uint32_t place)
     window->mapped_count--;
     pages->mapped_count--;
     idle_push(pages, index);
-    return DAO_OK;
+}
+
+/* Makes a mapped page idle. */
+static dao_status_t unmap_place(dao_pages_t *pages, uint32_t place)
+{
+    const dao_pages_config_t *config = &pages->config;
+    const page_t *page = &pages->table[page_at(pages, place)];
+    DAO_ASSERT(page->handle != NULL);
+    pages->counts.call_count++;
+    dao_status_t status = config->ops->pages_unmap(config->device, page->handle, place_address(pages, place));
+    if (status == DAO_OK) {
+        leave_place(pages, place);
+    }
+    return status;
+}
+
+/* The same for pages side by side, by one call where the backend has such a call; else those before one that
+   it refuses are idle. */
+static dao_status_t unmap_run(dao_pages_t *pages, uint32_t place, uint32_t count)
+{
+    const dao_pages_config_t *config = &pages->config;
+    DAO_ASSERT(count > 0 && count <= RUN_PAGE_MAX);
+    dao_status_t status = DAO_OK;
+    if (count == 1 || config->ops->pages_unmap_run == NULL) {
+        for (uint32_t i = 0; i < count && status == DAO_OK; i++) {
+            status = unmap_place(pages, place + i);
+        }
+        return status;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        pages->run[i] = pages->table[page_at(pages, place + i)].handle;
+    }
+    pages->counts.call_count++;
+    status = config->ops->pages_unmap_run(config->device, pages->run, count, place_address(pages, place));
+    for (uint32_t i = 0; i < count && status == DAO_OK; i++) {
+        leave_place(pages, place + i);
+    }
+    return status;
 }
 
 /* Releases an idle page that has been taken out of the queue; if the backend refuses, it goes back
@@ -315,109 +270,30 @@ static dao_status_t create_one(dao_pages_t *pages, uint32_t place)
     return map_place(pages, index, place);
 }
 
-/* ---- looking for free pages ---- */
-
-typedef struct survey {
-    dao_pages_t *pages;
-    window_t *window;
-} survey_t;
-
-/* Marks the places that lie in a hole as a whole and are mapped. */
-static bool survey_hole(const dao_range_block_t *hole, void *user)
-{
-    survey_t *survey = user;
-    dao_pages_t *pages = survey->pages;
-    uint64_t page_bytes = pages->config.page_bytes;
-    if (hole->size_bytes + hole->size_bytes / 8 + DAO_RANGE_GRANULE < page_bytes) {
-        return false; /* so are all that follow */
-    }
-    if (!dao_stream_fence_is_empty(&hole->fence)) {
-        return true;
-    }
-    uint64_t first = (hole->offset_bytes + page_bytes - 1) / page_bytes;
-    uint64_t end = (hole->offset_bytes + hole->size_bytes) / page_bytes;
-    end = end < survey->window->mapped_end ? end : survey->window->mapped_end;
-    for (uint64_t place = first; place < end; place = (place / WORD_BITS + 1) * WORD_BITS) {
-        uint64_t word = place / WORD_BITS;
-        uint64_t found = survey->window->mapped[word] & UINT64_MAX << place % WORD_BITS;
-        found &= word == end / WORD_BITS ? (UINT64_C(1) << end % WORD_BITS) - 1 : UINT64_MAX;
-        survey->window->surveyed[word] |= found;
-        pages->free_count += (uint32_t)__builtin_popcountll(found);
-    }
-    return true;
-}
-
-/* Finds all free pages that are mapped, but for those that stay where they are. */
-static void survey_all(dao_pages_t *pages, const dao_pages_ranges_t *ranges)
-{
-    pages->free_count = 0;
-    for (uint32_t w = 0; w < ranges->count; w++) {
-        window_t *window = &pages->windows[w];
-        for (uint32_t word = 0; word * WORD_BITS < window->mapped_end; word++) {
-            window->surveyed[word] = 0; /* what lies behind is not looked at */
-        }
-        survey_t survey = {.pages = pages, .window = window};
-        if (!ranges->stays[w]) {
-            dao_range_walk_holes(ranges->ranges[w], survey_hole, &survey);
-        }
-    }
-}
-
-/* Takes the free page with the highest address out of the survey, last window first; NONE if there is
-   none. */
-static uint32_t surveyed_pop(dao_pages_t *pages)
-{
-    for (uint32_t w = pages->window_count; pages->free_count > 0 && w-- > 0;) {
-        window_t *window = &pages->windows[w];
-        for (uint32_t word = (window->mapped_end + WORD_BITS - 1) / WORD_BITS; word-- > 0;) {
-            if (window->surveyed[word] != 0) {
-                uint32_t bit = 63u - (uint32_t)__builtin_clzll(window->surveyed[word]);
-                window->surveyed[word] &= ~(UINT64_C(1) << bit);
-                pages->free_count--;
-                return place_of(pages, w, word * WORD_BITS + bit);
-            }
-        }
-    }
-    return NONE;
-}
-
-uint32_t dao_pages_free_count(dao_pages_t *pages, const dao_pages_ranges_t *ranges)
-{
-    survey_all(pages, ranges);
-    return pages->free_count + pages->idle_count;
-}
-
-uint32_t dao_pages_missing(const dao_pages_t *pages, uint32_t window, uint64_t offset_bytes,
-                           uint64_t size_bytes)
-{
-    uint64_t page_bytes = pages->config.page_bytes;
-    const uint64_t *mapped = pages->windows[window].mapped;
-    uint32_t missing = 0;
-    for (uint64_t place = offset_bytes / page_bytes; place <= (offset_bytes + size_bytes - 1) / page_bytes;
-         place++) {
-        missing += (mapped[place / WORD_BITS] >> place % WORD_BITS & 1) == 0;
-    }
-    return missing;
-}
-
 /* ---- backing a stretch ---- */
+
+/* dao_pages_surveyed_pop() for at most a run. */
+static uint32_t surveyed_run(dao_pages_t *pages, uint32_t most, uint32_t *out_count)
+{
+    return dao_pages_surveyed_pop(pages, most < RUN_PAGE_MAX ? most : RUN_PAGE_MAX, out_count);
+}
 
 /* Makes free pages idle until idle_count is `wanted` or none is left. */
 static dao_status_t collect_free(dao_pages_t *pages, uint32_t wanted)
 {
-    while (pages->idle_count < wanted) {
-        uint32_t place = surveyed_pop(pages);
+    dao_status_t status = DAO_OK;
+    while (pages->idle_count < wanted && status == DAO_OK) {
+        uint32_t count = 0;
+        uint32_t place = surveyed_run(pages, wanted - pages->idle_count, &count);
         if (place == NONE) {
-            return DAO_OK;
+            break;
         }
-        uint32_t index = page_at(pages, place);
-        dao_status_t status = unmap_place(pages, place);
-        if (status != DAO_OK) {
-            return status;
+        for (uint32_t i = 0; i < count; i++) {
+            pages->table[page_at(pages, place + i)].home = place + i;
         }
-        pages->table[index].home = place;
+        status = unmap_run(pages, place, count);
     }
-    return DAO_OK;
+    return status;
 }
 
 /* Returns the number of places from `place` on, up to `end`, that have no page. */
@@ -571,7 +447,7 @@ static dao_status_t plan_backing(dao_pages_t *pages, const dao_pages_ranges_t *r
 {
     pages->free_count = 0; /* where they were may have changed since the latest survey */
     if (pages->idle_count + dao_pages_growable(pages, new_page_max) < missing) {
-        survey_all(pages, ranges);
+        dao_pages_survey(pages, ranges);
     }
     return plan_new(pages, missing, new_page_max, out_new_count);
 }
@@ -582,7 +458,7 @@ static dao_status_t back_places(dao_pages_t *pages, const dao_pages_ranges_t *ra
 {
     dao_status_t status = create_missing(pages, places, new_count);
     if (status == DAO_ERR_NO_DEVICE_MEMORY && pages->free_count == 0) {
-        survey_all(pages, ranges);
+        dao_pages_survey(pages, ranges);
     }
     bool others_will_do = pages->free_count + pages->idle_count >= count_missing(pages, places);
     bool is_full = status == DAO_ERR_NO_DEVICE_MEMORY; /* others may have filled the device */
@@ -625,160 +501,35 @@ dao_status_t dao_pages_back(dao_pages_t *pages, const dao_pages_ranges_t *ranges
     return DAO_OK;
 }
 
-dao_status_t dao_pages_release(dao_pages_t *pages, const dao_pages_ranges_t *ranges, uint32_t page_count)
+/* Releases up to *left idle pages, and counts them off. */
+static dao_status_t destroy_idle(dao_pages_t *pages, uint32_t *left)
 {
     dao_status_t status = DAO_OK;
-    survey_all(pages, ranges);
-    DAO_ASSERT_HEAVY(dao_pages_is_valid(pages, ranges));
-    for (uint32_t i = 0; i < page_count && status == DAO_OK; i++) {
-        if (pages->idle_count == 0) {
-            uint32_t place = surveyed_pop(pages);
-            if (place == NONE) {
-                break;
-            }
-            status = unmap_place(pages, place);
-        }
-        if (status == DAO_OK) {
-            status = destroy_page(pages, idle_pop(pages));
-        }
+    while (pages->idle_count > 0 && *left > 0 && status == DAO_OK) {
+        status = destroy_page(pages, idle_pop(pages));
+        *left -= status == DAO_OK;
     }
-    DAO_ASSERT_HEAVY(dao_pages_is_valid(pages, ranges));
     return status;
 }
 
-/* ---- looking ---- */
-
-void *dao_pages_address(const dao_pages_t *pages, uint32_t window)
+dao_status_t dao_pages_release(dao_pages_t *pages, const dao_pages_ranges_t *ranges, uint32_t page_count)
 {
-    return pages->windows[window].address;
-}
-
-const uint64_t *dao_pages_mapped(const dao_pages_t *pages, uint32_t window)
-{
-    return pages->windows[window].mapped;
-}
-
-uint32_t dao_pages_mapped_floor(const dao_pages_t *pages, uint32_t window)
-{
-    return pages->windows[window].mapped_floor;
-}
-
-uint32_t dao_pages_mapped_count(const dao_pages_t *pages, uint32_t window)
-{
-    return pages->windows[window].mapped_count;
-}
-
-uint32_t dao_pages_count(const dao_pages_t *pages)
-{
-    return pages->mapped_count + pages->idle_count;
-}
-
-dao_pages_counts_t dao_pages_counts(const dao_pages_t *pages)
-{
-    return pages->counts;
-}
-
-typedef struct longest {
-    const dao_pages_t *pages;
-    uint32_t window;
-    uint32_t looks_left; /* at holes that can hardly be longer */
-    uint64_t bytes;
-} longest_t;
-
-/* Measures the mapped stretches of one hole. What follows is smaller, or larger by less than a sixteenth. */
-static bool measure_hole(const dao_range_block_t *hole, void *user)
-{
-    longest_t *longest = user;
-    const window_t *window = &longest->pages->windows[longest->window];
-    if (hole->size_bytes + hole->size_bytes / 8 + DAO_RANGE_GRANULE < longest->bytes) {
-        return false; /* so are all that follow */
-    }
-    uint64_t page_bytes = longest->pages->config.page_bytes;
-    uint64_t hole_end = hole->offset_bytes + hole->size_bytes;
-    uint64_t run_bytes = 0;
-    for (uint64_t place = hole->offset_bytes / page_bytes;
-         place * page_bytes < hole_end && place < window->mapped_end; place++) {
-        uint64_t begin = place * page_bytes, end = begin + page_bytes;
-        begin = begin < hole->offset_bytes ? hole->offset_bytes : begin;
-        end = end > hole_end ? hole_end : end;
-        run_bytes = window->page_at[place] == NONE ? 0 : run_bytes + (end - begin);
-        longest->bytes = run_bytes > longest->bytes ? run_bytes : longest->bytes;
-    }
-    longest->looks_left -= hole->size_bytes - hole->size_bytes / 8 <= longest->bytes;
-    return longest->looks_left > 0;
-}
-
-uint64_t dao_pages_largest_hole(const dao_pages_t *pages, uint32_t window, const dao_range_t *range)
-{
-    longest_t longest = {.pages = pages, .window = window, .looks_left = DAO_RANGE_LOOKS_MAX};
-    dao_range_walk_holes(range, measure_hole, &longest);
-    return longest.bytes;
-}
-
-static bool block_is_mapped(const dao_range_block_t *block, void *user)
-{
-    longest_t *checked = user;
-    bool is_mapped = block->is_free || dao_pages_missing(checked->pages, checked->window, block->offset_bytes,
-                                                         block->size_bytes) == 0;
-    checked->bytes += is_mapped ? 0 : 1;
-    return is_mapped;
-}
-
-/* Checks one window against the table of pages and its range. */
-static bool window_is_valid(const dao_pages_t *pages, uint32_t w, const dao_range_t *range)
-{
-    const window_t *window = &pages->windows[w];
-    uint32_t mapped_count = 0;
-    for (uint32_t local = 0; local < pages->config.place_count; local++) {
-        uint32_t index = window->page_at[local];
-        mapped_count += index != NONE;
-        bool has_bit = (window->mapped[local / WORD_BITS] >> local % WORD_BITS & 1) != 0;
-        if (has_bit != (index != NONE) ||
-            (index != NONE &&
-             (local >= window->mapped_end || pages->table[index].place != place_of(pages, w, local)))) {
-            return false;
+    dao_status_t status = DAO_OK;
+    uint32_t left = page_count;
+    dao_pages_survey(pages, ranges);
+    DAO_ASSERT_HEAVY(dao_pages_is_valid(pages, ranges));
+    while (left > 0 && status == DAO_OK) {
+        uint32_t count = 0;
+        uint32_t place = pages->idle_count == 0 ? surveyed_run(pages, left, &count) : NONE;
+        status = place != NONE ? unmap_run(pages, place, count) : DAO_OK;
+        if (pages->idle_count == 0) {
+            break;
         }
+        dao_status_t destroyed = destroy_idle(pages, &left);
+        status = status == DAO_OK ? destroyed : status;
     }
-    if (mapped_count != window->mapped_count ||
-        (window->mapped_floor < window->mapped_end && window->page_at[window->mapped_floor] != NONE)) {
-        return false;
-    }
-    for (uint32_t local = 0; local < window->mapped_floor; local++) {
-        if (window->page_at[local] == NONE) {
-            return false;
-        }
-    }
-    longest_t unmapped = {.pages = pages, .window = w};
-    dao_range_walk(range, block_is_mapped, &unmapped);
-    return unmapped.bytes == 0;
-}
-
-bool dao_pages_is_valid(const dao_pages_t *pages, const dao_pages_ranges_t *ranges)
-{
-    uint32_t mapped = 0, idle = 0, queued = 0;
-    for (uint32_t i = 1; i <= pages->config.page_count; i++) {
-        const page_t *page = &pages->table[i];
-        if (page->home != NONE || page->fresh || (page->handle == NULL && page->place != NONE) ||
-            (page->place != NONE && page_at(pages, page->place) != i)) {
-            return false;
-        }
-        mapped += page->place != NONE;
-        idle += page->handle != NULL && page->place == NONE;
-    }
-    for (uint32_t w = 0; w < pages->window_count; w++) {
-        if (!window_is_valid(pages, w, ranges->ranges[w])) {
-            return false;
-        }
-    }
-    for (uint32_t index = pages->idle_first; queued < pages->idle_count; index = pages->table[index].next) {
-        if (pages->table[index].handle == NULL || pages->table[index].place != NONE) {
-            return false;
-        }
-        queued++;
-    }
-    return mapped == pages->mapped_count && idle == pages->idle_count &&
-           dao_page_buddy_is_valid(pages->buddy) &&
-           mapped + idle + dao_page_buddy_free_count(pages->buddy) == pages->config.page_count;
+    DAO_ASSERT_HEAVY(dao_pages_is_valid(pages, ranges));
+    return status;
 }
 
 /* ---- create, destroy ---- */
@@ -856,16 +607,30 @@ void dao_pages_window_drop(dao_pages_t *pages)
     window_finish(pages, &pages->windows[--pages->window_count]);
 }
 
+/* Unmaps a window's pages, a run by one call. */
+static void unmap_window(dao_pages_t *pages, uint32_t w)
+{
+    const window_t *window = &pages->windows[w];
+    for (uint32_t end = window->mapped_end; end > 0;) {
+        uint32_t count = 0;
+        while (count < end && count < RUN_PAGE_MAX && window->page_at[end - 1 - count] != NONE) {
+            count++;
+        }
+        if (count > 0) {
+            (void)unmap_run(pages, place_of(pages, w, end - count), count);
+        }
+        end -= count > 0 ? count : 1;
+    }
+}
+
 /* Releases every page; a refusal has nobody left to be told. */
 static void give_back_all(dao_pages_t *pages)
 {
-    const dao_pages_config_t *config = &pages->config;
+    for (uint32_t w = 0; w < pages->window_count; w++) {
+        unmap_window(pages, w);
+    }
     for (uint32_t i = next_page(pages, 1); i != NONE; i = next_page(pages, i + 1)) {
-        page_t *page = &pages->table[i];
-        if (page->place != NONE) {
-            (void)config->ops->pages_unmap(config->device, page->handle, place_address(pages, page->place));
-        }
-        (void)config->ops->pages_destroy(config->device, page->handle);
+        (void)pages->config.ops->pages_destroy(pages->config.device, pages->table[i].handle);
     }
 }
 

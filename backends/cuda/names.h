@@ -29,6 +29,9 @@
 /* Least major compute capability of devices whose pages are mapped at several addresses unasked. */
 #define VENDOR_ALIASES_FROM_MAJOR 8
 
+/* Whether one unmapping takes several mappings side by side, as that of CUDA's sample vectorAddMMAP does. */
+#define VENDOR_UNMAPS_RUNS 1
+
 /* Whether pages are tried when a device is opened: see vendor.c. */
 #define VENDOR_TRIES_PAGES 0
 

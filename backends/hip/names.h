@@ -26,6 +26,9 @@
 /* Pages are not mapped at several addresses unasked: see vendor_alias.c. */
 #define VENDOR_ALIASES_FROM_MAJOR 0
 
+/* Whether one unmapping takes several mappings side by side: drivers up to ROCm 6 take one alone. */
+#define VENDOR_UNMAPS_RUNS 0
+
 /* Whether pages are tried when a device is opened: see vendor.c. */
 #define VENDOR_TRIES_PAGES 1
 

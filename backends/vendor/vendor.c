@@ -347,6 +347,7 @@ const dao_backend_ops_t dao_vendor_backend_ops = {
     .pages_map = dao_vendor_pages_map,
     .pages_map_run = dao_vendor_pages_map_run,
     .pages_unmap = dao_vendor_pages_unmap,
+    .pages_unmap_run = VENDOR_UNMAPS_RUNS ? dao_vendor_pages_unmap_run : NULL,
     .pages_size = dao_vendor_pages_size,
     .alias_prepare = dao_vendor_alias_prepare,
     .alias_map = dao_vendor_alias_map,

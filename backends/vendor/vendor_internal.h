@@ -128,6 +128,8 @@ void dao_vendor_pages_discard(dao_backend_device_t *device, dao_backend_pages_t 
 dao_status_t dao_vendor_pages_map(dao_backend_device_t *device, dao_backend_pages_t *pages, void *address);
 dao_status_t dao_vendor_pages_map_run(dao_backend_device_t *device, dao_backend_pages_t *const *pages,
                                       size_t page_count, void *address);
+dao_status_t dao_vendor_pages_unmap_run(dao_backend_device_t *device, dao_backend_pages_t *const *pages,
+                                        size_t page_count, void *address);
 dao_status_t dao_vendor_pages_unmap(dao_backend_device_t *device, dao_backend_pages_t *pages, void *address);
 size_t dao_vendor_pages_size(const dao_backend_pages_t *pages);
 dao_status_t dao_vendor_pages_create_shared(dao_backend_device_t *device, size_t size_bytes,

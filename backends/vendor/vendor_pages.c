@@ -310,20 +310,35 @@ static dao_status_t map_alone(dao_backend_device_t *device, const dao_backend_pa
     return status;
 }
 
-dao_status_t dao_vendor_pages_unmap(dao_backend_device_t *device, dao_backend_pages_t *pages, void *address)
+dao_status_t dao_vendor_pages_unmap_run(dao_backend_device_t *device, dao_backend_pages_t *const *pages,
+                                        size_t page_count, void *address)
 {
     dao_status_t status;
-    leave(device, pages);
-    CALL(status, device->index, DAO_ERR_NO_DEVICE_MEMORY, vendorVmmUnmap, (address, pages->size_bytes));
+    size_t size_bytes = 0;
+    for (size_t i = 0; i < page_count; i++) {
+        leave(device, pages[i]);
+        size_bytes += pages[i]->size_bytes;
+    }
+    CALL(status, device->index, DAO_ERR_NO_DEVICE_MEMORY, vendorVmmUnmap, (address, size_bytes));
     if (status == DAO_OK || status == DAO_ERR_DEVICE_LOST) {
         return status;
     }
     dao_error_record_t record;
     dao_error_save(&record, status);
-    uint64_t reachers = enter(device, pages, address);
+    uint64_t reachers = 0;
+    char *next = address;
+    for (size_t i = 0; i < page_count; i++) {
+        reachers = enter(device, pages[i], next);
+        next += pages[i]->size_bytes;
+    }
     /* Peers enabled in between have no access yet; a refusal here has no caller to report to. */
-    (void)dao_vendor_allow(device, address, pages->size_bytes, reachers);
+    (void)dao_vendor_allow(device, address, size_bytes, reachers);
     return dao_error_restore(&record);
+}
+
+dao_status_t dao_vendor_pages_unmap(dao_backend_device_t *device, dao_backend_pages_t *pages, void *address)
+{
+    return dao_vendor_pages_unmap_run(device, &pages, 1, address);
 }
 
 /* Allows access to the whole run by one call instead of one a handle. */

@@ -272,6 +272,23 @@ static void larger_again(cases_t *cases)
     add(cases, "larger_moved", "pages moved for it", moved, DAO_BENCH_REMAPPED_PAGES_MAX, false);
 }
 
+/* A tensor of 16 GiB goes, and its pages are given back. */
+static void trimmed(cases_t *cases)
+{
+    start(cases, 160 * GIB_BYTES);
+    give(take(cases, 16 * GIB_BYTES));
+    uint64_t before_calls = dao_bench_device_calls();
+    size_t released_bytes = 0;
+    if (cases->status == DAO_OK) {
+        cases->status = dao_trim(place(), 0, &released_bytes);
+    }
+    double calls = (double)(dao_bench_device_calls() - before_calls);
+    dao_bench_device_stop();
+    add(cases, "trim_calls", "driver calls for a page that trimming gives back, 16 GiB side by side",
+        released_bytes > 0 ? calls / ((double)released_bytes / DAO_BENCH_PAGE_BYTES) : 0,
+        DAO_BENCH_TRIM_CALLS_MAX, false);
+}
+
 /* Holes of half a GiB and more, ten GiB in all, none of which is as large. */
 static void tensor_among_holes(cases_t *cases)
 {
@@ -300,6 +317,7 @@ dao_status_t dao_bench_cases(size_t hole_count, dao_bench_case_t out_cases[DAO_B
     refused_request(&cases, hole_count);
     after_ordered_pairs(&cases);
     larger_again(&cases);
+    trimmed(&cases);
     tensor_among_holes(&cases);
     *out_count = cases.count;
     return cases.status;

@@ -33,6 +33,7 @@
 #define DAO_BENCH_AFTER_ORDERED_MAX 1.1
 #define DAO_BENCH_GROWTH_BESIDE_MAX 1.0
 #define DAO_BENCH_LARGER_CALLS_MAX  64.0
+#define DAO_BENCH_TRIM_CALLS_MAX    1.01 /* one to destroy each page, and one to unmap each run */
 
 /* Trace, or what the names of several begin with, the first that fits; ns of a pair over ns of a lock pair;
    smallest device over peak live without and with page mapping, and of a place that grows

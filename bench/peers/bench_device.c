@@ -298,6 +298,31 @@ static dao_status_t bench_pages_unmap(dao_backend_device_t *device, dao_backend_
     return DAO_OK;
 }
 
+static dao_status_t bench_pages_map_run(dao_backend_device_t *device, dao_backend_pages_t *const *pages,
+                                        size_t page_count, void *address)
+{
+    (void)device;
+    count_call();
+    for (size_t i = 0; i < page_count; i++) {
+        DAO_ASSERT(pages[i]->address == NULL);
+        pages[i]->address = (char *)address + i * pages[i]->size_bytes;
+    }
+    return DAO_OK;
+}
+
+static dao_status_t bench_pages_unmap_run(dao_backend_device_t *device, dao_backend_pages_t *const *pages,
+                                          size_t page_count, void *address)
+{
+    (void)device;
+    (void)address;
+    count_call();
+    for (size_t i = 0; i < page_count; i++) {
+        DAO_ASSERT(pages[i]->address == (char *)address + i * pages[i]->size_bytes);
+        pages[i]->address = NULL;
+    }
+    return DAO_OK;
+}
+
 static size_t bench_pages_size(const dao_backend_pages_t *pages)
 {
     return pages->size_bytes;
@@ -440,4 +465,6 @@ const dao_backend_ops_t dao_bench_device_ops = {
     .pages_unmap = bench_pages_unmap,
     .pages_size = bench_pages_size,
     .pages_create_mapped = bench_pages_create_mapped,
+    .pages_map_run = bench_pages_map_run,
+    .pages_unmap_run = bench_pages_unmap_run,
 };

@@ -213,6 +213,17 @@ static dao_status_t tell_kept(watch_range_t segment, dao_status_t status)
     return status;
 }
 
+/* Tells of pages of one size, one behind the other. */
+static void tell_each(const dao_watch_t *watch, dao_segment_event_t event, size_t page_count,
+                      size_t page_bytes, void *address)
+{
+    for (size_t i = 0; i < page_count; i++) {
+        watch_range_t page =
+            segment_of(watch, DAO_PLACE_KIND_DEVICE, (char *)address + i * page_bytes, page_bytes);
+        tell(&page, event);
+    }
+}
+
 /* ---- the table ---- */
 
 static dao_status_t watch_device_query(dao_backend_device_t *device, dao_device_info_t *out_info)
@@ -340,12 +351,8 @@ static dao_status_t watch_pages_map_run(dao_backend_device_t *device, dao_backen
 {
     const dao_watch_t *watch = watch_of(device);
     dao_status_t status = watch->inner->pages_map_run(watch->device, pages, page_count, address);
-    char *next = address;
-    for (size_t i = 0; i < page_count && status == DAO_OK; i++) {
-        size_t page_bytes = watch->inner->pages_size(pages[i]);
-        watch_range_t page = segment_of(watch, DAO_PLACE_KIND_DEVICE, next, page_bytes);
-        tell(&page, DAO_SEGMENT_EVENT_OBTAINED);
-        next += page_bytes;
+    if (status == DAO_OK) {
+        tell_each(watch, DAO_SEGMENT_EVENT_OBTAINED, page_count, watch->inner->pages_size(pages[0]), address);
     }
     return status;
 }
@@ -360,6 +367,20 @@ static dao_status_t watch_pages_unmap(dao_backend_device_t *device, dao_backend_
     return tell_kept(segment, watch->inner->pages_unmap(watch->device, pages, address));
 }
 
+static dao_status_t watch_pages_unmap_run(dao_backend_device_t *device, dao_backend_pages_t *const *pages,
+                                          size_t page_count, void *address)
+{
+    const dao_watch_t *watch = watch_of(device);
+    size_t page_bytes = watch->inner->pages_size(pages[0]);
+    unpoison(watch, address, page_count * page_bytes);
+    tell_each(watch, DAO_SEGMENT_EVENT_RELEASING, page_count, page_bytes, address);
+    dao_status_t status = watch->inner->pages_unmap_run(watch->device, pages, page_count, address);
+    if (status != DAO_OK) {
+        tell_each(watch, DAO_SEGMENT_EVENT_OBTAINED, page_count, page_bytes, address);
+    }
+    return status;
+}
+
 static dao_status_t watch_pages_create_mapped(dao_backend_device_t *device, size_t page_bytes,
                                               size_t page_count, void *address,
                                               dao_backend_pages_t **out_pages)
@@ -367,10 +388,8 @@ static dao_status_t watch_pages_create_mapped(dao_backend_device_t *device, size
     const dao_watch_t *watch = watch_of(device);
     dao_status_t status =
         watch->inner->pages_create_mapped(watch->device, page_bytes, page_count, address, out_pages);
-    for (size_t i = 0; i < page_count && status == DAO_OK; i++) {
-        watch_range_t page =
-            segment_of(watch, DAO_PLACE_KIND_DEVICE, (char *)address + i * page_bytes, page_bytes);
-        tell(&page, DAO_SEGMENT_EVENT_OBTAINED);
+    if (status == DAO_OK) {
+        tell_each(watch, DAO_SEGMENT_EVENT_OBTAINED, page_count, page_bytes, address);
     }
     return status;
 }
@@ -394,6 +413,7 @@ void dao_watch_init(dao_watch_t *watch, const dao_backend_ops_t *ops, dao_backen
         watch->ops.pages_map = watch_pages_map;
         watch->ops.pages_map_run = ops->pages_map_run != NULL ? watch_pages_map_run : NULL;
         watch->ops.pages_unmap = watch_pages_unmap;
+        watch->ops.pages_unmap_run = ops->pages_unmap_run != NULL ? watch_pages_unmap_run : NULL;
         watch->ops.pages_size = ops->pages_size;
         watch->ops.pages_create_mapped = ops->pages_create_mapped != NULL ? watch_pages_create_mapped : NULL;
     }

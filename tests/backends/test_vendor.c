@@ -517,6 +517,26 @@ static void access_to_a_run_of_pages_is_allowed_by_one_call(void)
     world_close(&world);
 }
 
+static void a_run_of_pages_is_unmapped_by_one_call(void)
+{
+    world_t world;
+    if (ops->pages_unmap_run == NULL) {
+        (void)printf("    skipped: %s unmaps pages one by one\n", ops->name);
+        return;
+    }
+    begin_world(&world);
+    uint64_t calls = loopback_call_count();
+    CU_ASSERT_EQUAL(ops->pages_unmap_run(world.device, world.pages, PAGE_COUNT, world.addresses), DAO_OK);
+    CU_ASSERT_EQUAL(loopback_call_count() - calls, 1);
+    CU_ASSERT_EQUAL(ops->pages_map_run(world.device, world.pages, PAGE_COUNT, world.addresses), DAO_OK);
+    loopback_fail(1, LOOPBACK_INVALID_VALUE);
+    CU_ASSERT_EQUAL(ops->pages_unmap_run(world.device, world.pages, PAGE_COUNT, world.addresses),
+                    DAO_ERR_BACKEND);
+    CU_ASSERT_TRUE(loopback_has_failed());
+    CU_ASSERT_EQUAL(ops->fill(world.stream, world.addresses, 1, PAGE_COUNT * world.page_bytes), DAO_OK);
+    world_close(&world);
+}
+
 /* Pages that the driver does not unmap stay within reach of all who may, also of those who came meanwhile. */
 static void pages_that_stay_mapped_stay_within_reach(void)
 {
@@ -833,6 +853,7 @@ static CU_TestInfo tests[] = {
     {"an event is late, finished, or without a record", an_event_is_late_finished_or_without_a_record},
     {"devices that cannot reach each other say so", devices_that_cannot_reach_each_other_say_so},
     {"access to a run of pages is allowed by one call", access_to_a_run_of_pages_is_allowed_by_one_call},
+    {"a run of pages is unmapped by one call", a_run_of_pages_is_unmapped_by_one_call},
     {"access that waits for work is asked for again", access_that_waits_for_work_is_asked_for_again},
     {"pages that stay mapped stay within reach", pages_that_stay_mapped_stay_within_reach},
     {"host memory that others have registered is left to them",

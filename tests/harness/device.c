@@ -531,6 +531,7 @@ static void hide_pages(void)
     table.pages_size = NULL;
     table.pages_create_mapped = NULL;
     table.pages_map_run = NULL;
+    table.pages_unmap_run = NULL;
     table.alias_prepare = NULL;
     table.alias_map = NULL;
     table.alias_unmap = NULL;

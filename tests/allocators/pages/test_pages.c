@@ -15,12 +15,51 @@ static dao_pages_t *pages;
 static dao_range_t *range;
 static dao_pages_ranges_t ranges;
 
-static void begin(void)
+/* The heap's table with calls for runs, which are one call each, whatever the heap counts. */
+static dao_backend_ops_t run_ops;
+static uint64_t run_count;
+static uint64_t runs_until_failure; /* 0: none fails */
+
+static bool run_fails(void)
+{
+    run_count++;
+    return runs_until_failure > 0 && --runs_until_failure == 0;
+}
+
+static dao_status_t map_run(dao_backend_device_t *device, dao_backend_pages_t *const *handles, size_t count,
+                            void *address)
+{
+    if (run_fails()) {
+        return DAO_ERR_BACKEND;
+    }
+    for (size_t i = 0; i < count; i++) {
+        CU_ASSERT_EQUAL(run_ops.pages_map(device, handles[i], (char *)address + i * PAGE), DAO_OK);
+    }
+    return DAO_OK;
+}
+
+static dao_status_t unmap_run(dao_backend_device_t *device, dao_backend_pages_t *const *handles, size_t count,
+                              void *address)
+{
+    if (run_fails()) {
+        return DAO_ERR_BACKEND;
+    }
+    for (size_t i = 0; i < count; i++) {
+        CU_ASSERT_EQUAL(run_ops.pages_unmap(device, handles[i], (char *)address + i * PAGE), DAO_OK);
+    }
+    return DAO_OK;
+}
+
+static void begin_with(bool has_runs)
 {
     uint32_t window = 0;
     heap = heap_backend_create(PAGE_COUNT * PAGE, PAGE);
     CU_ASSERT_PTR_NOT_NULL_FATAL(heap);
-    dao_pages_config_t config = {.ops = heap_backend_ops(heap),
+    run_ops = *heap_backend_ops(heap);
+    run_ops.pages_map_run = has_runs ? map_run : NULL;
+    run_ops.pages_unmap_run = has_runs ? unmap_run : NULL;
+    run_count = runs_until_failure = 0;
+    dao_pages_config_t config = {.ops = &run_ops,
                                  .device = heap_backend_device(heap),
                                  .page_bytes = PAGE,
                                  .page_count = PAGE_COUNT,
@@ -31,6 +70,16 @@ static void begin(void)
     dao_range_config_t range_config = {.capacity_bytes = PLACE_COUNT * PAGE};
     CU_ASSERT_EQUAL_FATAL(dao_range_create(&range_config, &range), DAO_OK);
     ranges = (dao_pages_ranges_t){.ranges = {range}, .count = 1};
+}
+
+static void begin(void)
+{
+    begin_with(false);
+}
+
+static void begin_with_runs(void)
+{
+    begin_with(true);
 }
 
 static void end(void)
@@ -188,6 +237,61 @@ static void the_largest_hole_ends_with_its_block_and_at_missing_pages(void)
     give(6);
 }
 
+/* ---- a backend that maps and unmaps runs by one call ---- */
+
+static void a_free_stretch_moves_by_two_calls(void)
+{
+    place_and_back(0, 7);
+    give(0);
+    place(3, 1); /* between two stretches of three */
+    uint64_t calls = dao_pages_counts(pages).call_count;
+    place(16, 3);
+    CU_ASSERT_EQUAL(back(16, 3, 0), DAO_OK);
+    CU_ASSERT_EQUAL(dao_pages_counts(pages).call_count - calls, 2);
+    CU_ASSERT_EQUAL(run_count, 2);
+    CU_ASSERT_EQUAL(dao_pages_missing(pages, 0, 4 * PAGE, 3 * PAGE), 3); /* the upper one went */
+    CU_ASSERT_EQUAL(dao_pages_counts(pages).moved_count, 3);
+}
+
+static void a_stretch_is_given_back_by_one_call_to_unmap_it(void)
+{
+    place_and_back(0, 8);
+    give(0);
+    uint64_t calls = dao_pages_counts(pages).call_count;
+    CU_ASSERT_EQUAL(dao_pages_release(pages, &ranges, 5), DAO_OK);
+    CU_ASSERT_EQUAL(dao_pages_counts(pages).call_count - calls, 1 + 5);
+    CU_ASSERT_EQUAL(dao_pages_mapped_floor(pages, 0), 3);
+    CU_ASSERT_EQUAL(heap_backend_device_bytes(heap), 3 * PAGE);
+}
+
+static void a_refused_run_leaves_all_as_it_was(void)
+{
+    place_and_back(0, 4);
+    give(0);
+    for (uint64_t n = 1; n <= 2; n++) {
+        place(8, 6); /* four are moved, two are new */
+        runs_until_failure = n;
+        CU_ASSERT_EQUAL(back(8, 6, 2), DAO_ERR_BACKEND);
+        give(8);
+        CU_ASSERT_TRUE(dao_pages_is_valid(pages, &ranges));
+        CU_ASSERT_EQUAL(dao_pages_count(pages), 4);
+        CU_ASSERT_EQUAL(dao_pages_missing(pages, 0, 0, 4 * PAGE), 0);
+    }
+    runs_until_failure = 1;
+    CU_ASSERT_EQUAL(dao_pages_release(pages, &ranges, ALL), DAO_ERR_BACKEND);
+    CU_ASSERT_EQUAL(dao_pages_count(pages), 4);
+    CU_ASSERT_EQUAL(dao_pages_release(pages, &ranges, ALL), DAO_OK);
+    CU_ASSERT_EQUAL(dao_pages_count(pages), 0);
+}
+
+static CU_TestInfo run_tests[] = {
+    {"a free stretch moves by two calls", a_free_stretch_moves_by_two_calls},
+    {"a stretch is given back by one call to unmap it", a_stretch_is_given_back_by_one_call_to_unmap_it},
+    {"a refused run leaves all as it was", a_refused_run_leaves_all_as_it_was},
+    {"free pages are given back from the top", free_pages_are_given_back_from_the_top},
+    CU_TEST_INFO_NULL,
+};
+
 static CU_TestInfo tests[] = {
     {"a block gets the pages that it touches", a_block_gets_the_pages_that_it_touches},
     {"the largest hole ends with its block and at missing pages",
@@ -204,6 +308,8 @@ static CU_TestInfo tests[] = {
 
 int main(void)
 {
-    CU_SuiteInfo suites[] = {{"pages", NULL, NULL, begin, end, tests}, CU_SUITE_INFO_NULL};
+    CU_SuiteInfo suites[] = {{"pages", NULL, NULL, begin, end, tests},
+                             {"pages in runs", NULL, NULL, begin_with_runs, end, run_tests},
+                             CU_SUITE_INFO_NULL};
     return dao_suite_run(suites);
 }

@@ -20,6 +20,7 @@
 #define VENDOR_DLPACK_PINNED      kDLCPU
 #define VENDOR_ALIASES_FROM_MAJOR 8
 #define VENDOR_TRIES_PAGES        1
+#define VENDOR_UNMAPS_RUNS        1
 
 #define VENDOR_LOST_LIST(X)                                                                                  \
     X(LOOPBACK_ERROR_ILLEGAL_ADDRESS)                                                                        \

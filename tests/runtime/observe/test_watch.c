@@ -217,6 +217,49 @@ static void what_the_backend_refuses_to_take_back_is_obtained_again(void)
     CU_ASSERT_EQUAL(seen.count, 0);
 }
 
+static _Atomic int unmaps_left; /* until one is refused */
+
+static dao_status_t unmap_run_or_refuse(dao_backend_device_t *backend_device,
+                                        dao_backend_pages_t *const *pages, size_t page_count, void *address)
+{
+    if (atomic_fetch_sub(&unmaps_left, 1) == 1) {
+        return DAO_ERR_BACKEND;
+    }
+    size_t page_bytes = dao_backend_ops()->pages_size(pages[0]);
+    dao_status_t status = DAO_OK;
+    for (size_t i = 0; i < page_count && status == DAO_OK; i++) {
+        status = dao_backend_ops()->pages_unmap(backend_device, pages[i], (char *)address + i * page_bytes);
+    }
+    return status;
+}
+
+/* A backend that unmaps a run by one call: each page is told of, and again where the call is refused. */
+static void pages_of_a_run_are_released_one_by_one(void)
+{
+    static dao_backend_ops_t table;
+    static seen_t seen;
+    dao_config_t config = {.cpu = {.device_count = 2, .device_bytes = 64 * MIB}};
+    if (!dao_backend_has_pages(dao_backend_ops())) {
+        (void)printf("    skipped: pages are not mapped\n");
+        return;
+    }
+    stop();
+    table = *dao_backend_ops();
+    table.pages_unmap_run = unmap_run_or_refuse;
+    CU_ASSERT_EQUAL_FATAL(dao_context_start(&config, &table), DAO_OK);
+    watch_place(&seen, device);
+    give(device, take(device, 10 * MIB));
+    int obtained_count = seen.count;
+    CU_ASSERT_TRUE(obtained_count > 1);
+    atomic_store(&unmaps_left, 1);
+    CU_ASSERT_EQUAL(dao_trim(device, 0, NULL), DAO_ERR_BACKEND);
+    CU_ASSERT_EQUAL(seen.count, obtained_count);
+    CU_ASSERT_EQUAL(seen.obtained_count, 2 * obtained_count);
+    check(&seen);
+    CU_ASSERT_EQUAL(dao_trim(device, 0, NULL), DAO_OK);
+    CU_ASSERT_EQUAL(seen.count, 0);
+}
+
 /* ---- misuse ---- */
 
 typedef struct misuse {
@@ -433,6 +476,7 @@ static CU_TestInfo tests[] = {
     {"only the place that was named is told of", only_the_place_that_was_named_is_told_of},
     {"what the backend refuses to take back is obtained again",
      what_the_backend_refuses_to_take_back_is_obtained_again},
+    {"pages of a run are released one by one", pages_of_a_run_are_released_one_by_one},
     {"a callback that uses the library is refused", a_callback_that_uses_the_library_is_refused},
     {"a callback that frees elsewhere is refused", a_callback_that_frees_elsewhere_is_refused},
     {"wrong callbacks are refused", wrong_callbacks_are_refused},

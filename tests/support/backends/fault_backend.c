@@ -559,6 +559,7 @@ static void fill_pages(void)
     table.pages_map = fault_pages_map;
     table.pages_map_run = inner->pages_map_run != NULL ? fault_pages_map_run : NULL;
     table.pages_unmap = inner->pages_unmap;
+    table.pages_unmap_run = inner->pages_unmap_run;
     table.pages_size = inner->pages_size;
 }
 
