@@ -1,31 +1,42 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Prints docs/allocators.md: every strategy and every trace, with the limits beside the results.
-# Usage: bench/allocators.sh [BUILD] >docs/allocators.md ; BUILD is a release build (default: build/release).
-# DAO_BENCH_TRACES is the folder of recorded steps (default: examples/traces).
+# The tables of docs/allocators.md, with the limits beside the results.
+# Usage: bench/allocators.sh [counts|times] [BUILD] ; BUILD is a release build (default: build/release).
+#   counts   what no load changes: instructions, capacities, calls, bytes; ratios to a plain pair of the run
+#   times    what is in ns, and all strategies and peers: on a quiet machine
+# Without either both are taken. DAO_BENCH_TRACES is the folder of recorded steps (default: examples/traces).
 set -eu
-root=$(cd "$(dirname "$0")/.." && pwd)
-build=${1:-$root/build/release}
-: "${DAO_BENCH_TRACES:=$root/examples/traces}"
+cd "$(dirname "$0")/.."
+. bench/document.sh
+doc=docs/allocators.md
+kind=all
+case ${1:-} in
+counts | times)
+    kind=$1
+    shift
+    ;;
+esac
+build=${1:-build/release}
+: "${DAO_BENCH_TRACES:=examples/traces}"
 DAO_BENCH=$build/dao-bench
 # jemalloc wants room for the variables of threads, which a program that loads it late has not by itself.
 GLIBC_TUNABLES=${GLIBC_TUNABLES:-glibc.rtld.optional_static_tls=16384}
 export DAO_BENCH_TRACES DAO_BENCH GLIBC_TUNABLES
-json=$(mktemp)
-trap 'rm -f "$json"' EXIT
+json=$work/json
+load=$(cut -d' ' -f1 /proc/loadavg)
 
 # limit TRACE COLUMN: of bench/alloc/bench_limits.h; 1 lock pairs, 2 capacity, 3 capacity with remapping, 4 in
-# segments. Empty: none.
+# segments, 5 bytes a block. Empty: none.
 limit() {
     case $1 in
     torch:*) set -- torch: "$2" ;;
     esac
-    sed -n "s/^ *X(\"$1\", *\([^)]*\)).*/\1/p" "$root/bench/alloc/bench_limits.h" | awk -F', *' -v \
+    sed -n "s/^ *X(\"$1\", *\([^)]*\)).*/\1/p" bench/alloc/bench_limits.h | awk -F', *' -v \
         column="$2" \
         '$column != 0 { print " (" $column ")" }'
 }
 
-# rows: the JSON array as lines of trace, strategy and the thirteen figures, "-" for null.
+# rows: the JSON array as lines of trace, strategy and the figures, "-" for null.
 rows() {
     awk -F'": *' '/^ *"/ {
             value = $2
@@ -39,150 +50,108 @@ bench() {
     "$build/dao-bench" alloc --torch-steps "$DAO_BENCH_TRACES" --json "$@" >"$json" 2>/dev/null
 }
 
-cat <<TEXT
-# Allocators, measured
+# at: when, where and of what the tables of one kind are.
+at() {
+    processor=$(sed -n 's/^model name[^:]*: *//p' /proc/cpuinfo | head -1)
+    echo "Taken on $(date -u +%Y-%m-%d) at commit $(git rev-parse --short HEAD), on $processor, $(nproc)" \
+        "processors, under a load of $load as it began."
+}
 
-Printed by \`bench/allocators.sh\` on $(date -u +%Y-%m-%d) at commit
-$(git -C "$root" rev-parse --short HEAD), on
-$(sed -n 's/^model name[^:]*: *//p' /proc/cpuinfo | head -1), $(nproc) processors, under a load of
-$(cut -d' ' -f1 /proc/loadavg) as it began: where that is more than the processors, others' work shares the
-caches, and pairs of a lock, measured in turns with the traces, say more than ns. In brackets stands what is
-wanted. Instructions and capacities do not depend on the load: \`ctest --preset release -L gate\` holds
-them.
-
-The traces are described in \`dao-bench alloc --help\` and at the head of
-[bench/traces/made_trace.c](../bench/traces/made_trace.c). The device only keeps books, so that what is
-measured is the library. A trace is replayed by one thread beside an idle one; ns are processor time without
-the empty call, the median of the rounds. Footprint is peak reserved over peak live on a device that is
-large enough. Bytes a block are of host memory, after the build-up of traces with 10,000 live blocks and
-more, those of the device's pages included. Capacity is the smallest device on which the whole trace
-succeeds over peak live, as one contiguous segment and with 2 MiB pages that can be remapped; for a1 it
-would speak of the page alone, and for b100k it is not searched. Without remapping, good fit chooses
-holes by cost where more than half of the device is used (allocators/range/range.c).
-
-## The default strategy
-
-\`dao-bench alloc --strategy good_fit --seeds 3\` and \`bench/instructions\`
-
-| trace | instructions | ns a pair | of a lock | lock pairs | p99 ns | p99.9 ns | p99.99 ns | max ns \
-| footprint | capacity | with remapping | driver calls | pages moved at 1.2 | bytes a block |
-| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
-TEXT
-bench --strategy good_fit --seeds 3
-most=$(sed -n 's/^#define DAO_BENCH_INSTRUCTIONS_MAX *//p' "$root/bench/alloc/bench_limits.h")
-rows | while read -r trace _ ns lock p99 p999 p9999 max footprint capacity remap calls pages packed _; do
-    instructions=$("$root/bench/instructions" "$trace" | sed 's/.* //')
-    locks=$(echo "$ns $lock" | awk '{ printf "%.2f", $1 / $2 }')
-    echo \
-        "| $trace | $instructions ($most) | $ns | $lock | $locks$(limit "$trace" 1) | $p99 | $p999 |" \
-        "$p9999 | $max | $footprint |" \
-        "$capacity$(limit "$trace" 2) | $remap$(limit "$trace" 3) | $calls | $pages (0) |" \
-        "$packed$(limit "$trace" 5) |"
-done
-
-limit_of() { sed -n "s/^#define DAO_BENCH_INSTRUCTIONS_$1_MAX *//p" "$root/bench/alloc/bench_limits.h"; }
-cat <<TEXT
-
-## In stream order
-
-\`DAO_BENCH_STREAMS=1 bench/instructions\`, and with 8: instructions of a pair of \`dao_alloc_async()\` and
-\`dao_free_async()\` on idle streams, a slot of the trace on each in turns. With several streams every free
-records an event, whose own cost is the driver's. The limits in brackets hold for all traces but b10k.
-
-| trace | plain | one stream ($(limit_of STREAM)) | eight streams ($(limit_of STREAMS)) |
-| --- | ---: | ---: | ---: |
-TEXT
-for trace in a2 b1k b10k c d; do
-    row=$trace
-    for streams in 0 1 8; do
-        row="$row | $(DAO_BENCH_STREAMS=$streams "$root/bench/instructions" "$trace" | sed 's/.* //')"
+counts() {
+    most=$(limit_of "")
+    echo "| trace | instructions ($most) | footprint | capacity | with remapping | driver calls" \
+        "| pages moved at 1.2 | bytes a block |"
+    echo "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"
+    bench --strategy good_fit --figures memory --seeds 3
+    rows | while read -r trace _ _ _ _ _ _ _ footprint capacity remap calls pages packed _; do
+        echo "| $trace | $(bench/instructions "$trace" | sed 's/.* //') | $footprint |" \
+            "$capacity$(limit "$trace" 2) | $remap$(limit "$trace" 3) | $calls | $pages |" \
+            "$packed$(limit "$trace" 5) |"
     done
-    echo "| $row |"
-done
+}
 
-cat <<TEXT
+# limit_of NAME: of instructions, of pairs of that kind.
+limit_of() { sed -n "s/^#define DAO_BENCH_INSTRUCTIONS$1_MAX *//p" bench/alloc/bench_limits.h; }
 
-\`dao-bench alloc --streams N\`: time of such a pair, over a plain one of the same trace and run.
+ordered() {
+    echo "| trace | plain | one stream ($(limit_of _STREAM)) | eight streams ($(limit_of _STREAMS))" \
+        "| one stream, time over plain | eight streams, time over plain |"
+    echo "| --- | ---: | ---: | ---: | ---: | ---: |"
+    for trace in a2 b1k b10k c d; do
+        row=$trace
+        for streams in 0 1 8; do
+            row="$row | $(DAO_BENCH_STREAMS=$streams bench/instructions "$trace" | sed 's/.* //')"
+        done
+        for streams in 1 8; do
+            bench --strategy good_fit --trace "$trace" --streams "$streams"
+            row="$row | $(rows | awk '{ printf "%.2f", $3 / $NF }')"
+        done
+        echo "| $row |"
+    done
+}
 
-| trace | streams | ns a pair | plain | ratio | p99.9 ns | max ns |
-| --- | ---: | ---: | ---: | ---: | ---: | ---: |
-TEXT
-for trace in a2 b10k e100k; do
-    for streams in 1 8; do
-        bench --strategy good_fit --trace "$trace" --streams "$streams"
-        rows | while read -r _ _ ns _ _ p999 _ max _ _ _ _ _ _ _ plain; do
-            ratio=$(echo "$ns $plain" | awk '{ printf "%.2f", $1 / $2 }')
-            echo "| $trace | $streams | $ns | $plain | $ratio | $p999 | $max |"
+cases() {
+    echo "| case | figure | at most |"
+    echo "| --- | ---: | ---: |"
+    bench --cases
+    rows | while read -r name figure most; do
+        echo "| $name | $figure | $most |"
+    done
+}
+
+segments() {
+    echo "| trace | ample ($(limit_of _SEGMENTS)) | tight ($(limit_of _SEGMENTS_TIGHT)) | capacity |"
+    echo "| --- | ---: | ---: | ---: |"
+    for trace in a2 c cd bert i3; do
+        row=$trace
+        for percent in 400 110; do
+            row="$row | $(DAO_BENCH_SEGMENTS=$percent bench/instructions "$trace" | sed 's/.* //')"
+        done
+        bench --strategy good_fit --segments --figures memory --seeds 10 --trace "$trace"
+        echo "| $row | $(rows | cut -d' ' -f10)$(limit "$trace" 4) |"
+    done
+}
+
+speed() {
+    echo "| trace | ns a pair | of a lock | lock pairs | p99 ns | p99.9 ns | p99.99 ns | max ns |"
+    echo "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"
+    bench --strategy good_fit --figures speed --seeds 3
+    rows | while read -r trace _ ns lock p99 p999 p9999 max _; do
+        locks=$(echo "$ns $lock" | awk '{ printf "%.2f", $1 / $2 }')
+        echo "| $trace | $ns | $lock | $locks$(limit "$trace" 1) | $p99 | $p999 | $p9999 | $max |"
+    done
+}
+
+strategies() {
+    echo "| trace | strategy | ns a pair | p99 ns | p99.9 ns | footprint | capacity | with remapping" \
+        "| driver calls |"
+    echo "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"
+    bench
+    rows | while read -r trace strategy ns _ p99 p999 _ _ footprint capacity remap calls _; do
+        echo "| $trace | $strategy | $ns | $p99 | $p999 | $footprint | $capacity | $remap | $calls |"
+    done
+}
+
+threads() {
+    echo "| trace | strategy | ns a pair | scaling | processor time | overlap |"
+    echo "| --- | --- | ---: | ---: | ---: | ---: |"
+    for trace in a1 a2 b1k; do
+        bench --threads 2 --trace "$trace"
+        rows | while read -r _ strategy _ _ _ _ _ _ _ _ _ _ _ _ _ ns scaling cpu overlap; do
+            echo "| $trace | $strategy | $ns | $scaling | $cpu | $overlap |"
         done
     done
-done
+}
 
-cat <<TEXT
-
-## Of no trace
-
-\`dao-bench alloc --cases\`
-
-| case | figure | at most |
-| --- | ---: | ---: |
-TEXT
-bench --cases
-rows | while read -r name figure most; do
-    echo "| $name | $figure | $most |"
-done
-
-cat <<TEXT
-
-## In segments
-
-Where the device has no page mapping, or pools of the driver serve a place, it grows in segments.
-\`DAO_BENCH_SEGMENTS=400 bench/instructions\`, and with 110: plain pairs on a device of four times the peak,
-and of 1.1 times, where more than half is used and a hole is chosen by cost. Capacity is that of
-\`dao-bench alloc --segments --figures memory --seeds 10\`.
-
-| trace | ample ($(limit_of SEGMENTS)) | tight ($(limit_of SEGMENTS_TIGHT)) | capacity |
-| --- | ---: | ---: | ---: |
-TEXT
-for trace in a2 c cd bert i3; do
-    row=$trace
-    for percent in 400 110; do
-        row="$row | $(DAO_BENCH_SEGMENTS=$percent "$root/bench/instructions" "$trace" | sed 's/.* //')"
+if [ "$kind" != times ]; then
+    for name in counts ordered cases segments; do
+        section "$name" "$name"
     done
-    bench --strategy good_fit --segments --figures memory --seeds 10 --trace "$trace"
-    echo "| $row | $(rows | cut -d' ' -f10)$(limit "$trace" 4) |"
-done
-
-cat <<TEXT
-
-## All strategies, and allocators of the host
-
-\`dao-bench alloc\`. Allocators of the host have no device; they give large blocks a mapping each, of which
-a process has too few for b10k and b100k.
-
-| trace | strategy | ns a pair | p99 ns | p99.9 ns | footprint | capacity | with remapping | driver calls |
-| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
-TEXT
-bench
-rows | while read -r trace strategy ns _ p99 p999 _ _ footprint capacity remap calls _; do
-    echo "| $trace | $strategy | $ns | $p99 | $p999 | $footprint | $capacity | $remap | $calls |"
-done
-
-cat <<TEXT
-
-## Two threads on one place
-
-\`dao-bench alloc --threads 2\`: the replay included, each thread on a processor of its own, in short slices
-of which the fastest round counts: what else runs on the processors only makes a slice slower. Scaling is
-against one of the two threads alone by the clock on the wall; wanted are 1.8 for a1 and a2 and 1.2 for b1k.
-Processor time is that of a pair beside the other thread over that of a pair alone: 1 where they cost each
-other nothing. Overlap is the least part of a slice in which both ran.
-
-| trace | strategy | ns a pair | scaling | processor time | overlap |
-| --- | --- | ---: | ---: | ---: | ---: |
-TEXT
-for trace in a1 a2 b1k; do
-    bench --threads 2 --trace "$trace"
-    rows | while read -r _ strategy _ _ _ _ _ _ _ _ _ _ _ _ _ ns scaling cpu overlap; do
-        echo "| $trace | $strategy | $ns | $scaling | $cpu | $overlap |"
+    section counted at
+fi
+if [ "$kind" != counts ]; then
+    for name in speed strategies threads; do
+        section "$name" "$name"
     done
-done
+    section timed at
+fi
