@@ -12,6 +12,9 @@
  * The first failure stops the kernels after it: they are skipped until dao_executor_sync() reports and clears
  * it. A kernel that fails or is skipped leaves its tensors as they were. After the sync the executor goes on.
  *
+ * In a child process all calls answer DAO_ERR_FORKED, but releases of handles: the executor is the parent's.
+ * In a segment callback (dao/segment.h) those that queue or wait answer DAO_ERR_REENTRANT.
+ *
  * A device that is lost stays lost: kernels are skipped, and every sync and dao_executor_destroy() answer
  * DAO_ERR_DEVICE_LOST. Once a sync has said so, dao_managed_read() still returns the bytes of tensors that
  * are all on the host.

@@ -180,7 +180,7 @@ dao_status_t dao_command_list_run(dao_command_list_t *list)
 
 void dao_command_list_destroy(dao_command_list_t *list)
 {
-    if (list != NULL && dao_thread_check() == DAO_OK) {
+    if (list != NULL && dao_thread_check() == DAO_OK && !dao_executor_is_forked(list->executor)) {
         dao_counted_unreference(&list->shared);
     }
 }

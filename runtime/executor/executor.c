@@ -33,8 +33,21 @@ static void destroy_shell(dao_counted_t *shared)
     dao_host_free(executor);
 }
 
+bool dao_executor_is_forked(const dao_executor_t *executor)
+{
+    return executor->fork_count != dao_core_fork_count();
+}
+
+static dao_status_t forked_error(void)
+{
+    return dao_error(DAO_ERR_FORKED, "the executor was made in the parent process");
+}
+
 dao_status_t dao_executor_check_thread(const dao_executor_t *executor)
 {
+    if (dao_executor_is_forked(executor)) {
+        return forked_error();
+    }
     if (atomic_load(&executor->thread_id) == dao_thread_self()) {
         return dao_error(DAO_ERR_REENTRANT,
                          "this call would wait for the executor's own thread, which makes it");
@@ -396,6 +409,7 @@ static dao_status_t create(const dao_executor_config_t *config, bool is_still, d
     }
     dao_counted_init(&executor->shared, destroy_shell);
     executor->is_still = is_still;
+    executor->fork_count = dao_core_fork_count();
     dao_mutex_init(&executor->stats_lock, DAO_RANK_LEAF);
     dao_queue_init(&executor->queue,
                    config->queue_kernels != 0 ? config->queue_kernels : DAO_EXECUTOR_QUEUE_DEFAULT);
@@ -551,6 +565,9 @@ dao_status_t dao_executor_stats_get(dao_executor_t *executor, dao_executor_stats
 {
     if (executor == NULL || out_stats == NULL) {
         return dao_error(DAO_ERR_INVALID, "the executor or out_stats is NULL");
+    }
+    if (dao_executor_is_forked(executor)) {
+        return forked_error();
     }
     stats_read(executor, out_stats);
     return DAO_OK;

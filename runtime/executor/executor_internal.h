@@ -24,6 +24,7 @@ struct dao_executor {
     _Atomic uint64_t next_tensor_id;
     _Atomic uintptr_t thread_id; /* of the executor's thread; 0 until it runs */
     bool is_still;               /* it has no thread */
+    uint32_t fork_count;         /* forks before it was made: after one more its thread is not here */
     dao_runtime_t *runtime;
     dao_stream_t *streams[DAO_STREAM_ROLE_COUNT];
     dao_stream_t *file_streams[DAO_FILE_DIRECTION_COUNT];    /* NULL without a file tier */
@@ -38,7 +39,11 @@ struct dao_executor {
     dao_score_source_t score;   /* by which it is watched */
 };
 
-/* DAO_ERR_REENTRANT on the executor's own thread. */
+/* Returns true in a child of the process that made the executor: its locks may be held for ever there. */
+bool dao_executor_is_forked(const dao_executor_t *executor);
+
+/* DAO_ERR_FORKED in a child process; DAO_ERR_REENTRANT on the executor's own thread and in a segment
+   callback. */
 DAO_NODISCARD dao_status_t dao_executor_check_thread(const dao_executor_t *executor);
 
 /* Pushes a chain of items, as dao_queue_push(); a still executor makes room for it first. */

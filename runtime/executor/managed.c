@@ -78,6 +78,9 @@ dao_status_t dao_managed_release(dao_managed_t *tensor)
     if (status != DAO_OK || !is_last) {
         return status;
     }
+    if (dao_executor_is_forked(tensor->executor)) {
+        return DAO_OK; /* what it stands for is the parent's */
+    }
     dao_item_t *item = &tensor->release_item;
     if (dao_queue_push(&tensor->executor->queue, item, item, 0) != DAO_OK) {
         dao_managed_unreference(tensor); /* the executor is gone, and with it all bytes */

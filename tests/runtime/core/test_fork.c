@@ -199,9 +199,37 @@ static int use_handles(const kept_t *kept)
     FORKED(41, dao_memory_sub_range(kept->memory, 0, 1, &memory));
     FORKED(42, dao_tensor_narrow(kept->tensor, 0, 0, 1, &tensor));
     FORKED(43, dao_executor_create(NULL, &executor));
-    if (dao_memory_release(kept->memory) != DAO_OK || dao_tensor_release(kept->tensor) != DAO_OK) {
+    if (dao_memory_release(kept->memory) != DAO_OK || dao_tensor_release(kept->tensor) != DAO_OK ||
+        dao_managed_release(kept->managed) != DAO_OK) {
         return 47; /* handles may always be dropped */
     }
+    return 0;
+}
+
+static dao_status_t launch_nothing(const dao_launch_t *launch, void *user)
+{
+    (void)launch;
+    (void)user;
+    return DAO_OK;
+}
+
+/* The executor's thread is in the parent: whoever waited for it would wait for ever. */
+static int use_executor(const kept_t *kept)
+{
+    static char bytes[KEPT_BYTES];
+    dao_kernel_t kernel = {.launch = launch_nothing};
+    dao_executor_stats_t stats;
+    FORKED(50, dao_executor_push(kept->executor, &kernel));
+    FORKED(51, dao_executor_step_begin(kept->executor));
+    FORKED(52, dao_executor_step_end(kept->executor));
+    FORKED(53, dao_executor_sync(kept->executor));
+    FORKED(54, dao_step_write(kept->executor, "/dev/null"));
+    FORKED(55, dao_executor_stats_get(kept->executor, &stats));
+    FORKED(56, dao_managed_write(kept->managed, bytes, KEPT_BYTES));
+    FORKED(57, dao_managed_read(kept->managed, bytes, KEPT_BYTES));
+    FORKED(58, dao_managed_write_part(kept->managed, 0, bytes, 1));
+    FORKED(59, dao_managed_read_part(kept->managed, 0, bytes, 1));
+    FORKED(60, dao_executor_destroy(kept->executor));
     return 0;
 }
 
@@ -210,7 +238,8 @@ static int use_handles(const kept_t *kept)
 static int use_blocks(const kept_t *kept)
 {
     int result = use_addresses(kept);
-    return result != 0 ? result : use_streams(kept);
+    result = result != 0 ? result : use_streams(kept);
+    return result != 0 ? result : use_executor(kept);
 }
 
 static int use_everything(const kept_t *kept)
