@@ -9,7 +9,8 @@
    or goes in a stretch of its layers, drawn at random; what does not make the bound longer is kept. It begins
       with what the best rule gave up.
 
-   Where nothing may be copied the rule has to get through without, and its kernels' time is what counts. */
+   Where nothing may be copied the rule has to get through without, sets are tried beside the best rule, which
+   makes the room that a set lacks, and the time of all runs is what counts. */
 #include "planning/recompute/recompute_search.h"
 
 #include "base/memory/host.h"
@@ -22,7 +23,7 @@
 
 #define SEED UINT64_C(20260905)
 
-/* Places where the windows of a bound may begin and end: that of ten thousand kernels takes some 5 ms. */
+/* Places where the windows of a bound may begin and end: a bound takes as long as their square. */
 #define CUT_MAX 1024u
 
 /* ---- choices ---- */
