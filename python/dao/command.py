@@ -42,7 +42,8 @@ def ask(subcommand, path, options, good=(0,)):
     line = [find_command(), subcommand, os.fspath(path), *arguments_of(options), "--json"]
     done = subprocess.run(line, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     if done.returncode not in good:
-        raise CommandError(done.stderr.strip() or f"{' '.join(line)} exited with {done.returncode}")
+        _, name, message = done.stderr.partition(f"dao {subcommand}: ")  # behind what it told of its progress
+        raise CommandError((name + message).strip() or f"{' '.join(line)} exited with {done.returncode}")
     return json.loads(done.stdout)
 
 

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 import warnings
 import zipfile
 
@@ -317,6 +318,15 @@ class Commands(Case):
     def test_what_the_command_says_is_raised(self):
         with self.assertRaisesRegex(dao.CommandError, "no/such/file"):
             dao.info("no/such/file")
+
+    def test_what_it_tells_of_its_progress_is_no_message(self):
+        command = self.path + ".sh"
+        with open(command, "w") as file:
+            file.write("#!/bin/sh\necho 'reading x: 3 %' >&2; echo 'dao info: x: it is empty' >&2; exit 1\n")
+        os.chmod(command, 0o700)
+        with unittest.mock.patch.dict(os.environ, DAO_COMMAND=command):
+            with self.assertRaisesRegex(dao.CommandError, "^dao info: x: it is empty$"):
+                dao.info("x")
 
 
 if __name__ == "__main__":
