@@ -6,11 +6,13 @@
 
 Exits with 77, which ctest reports as skipped, without PyTorch."""
 import copy
+import functools
 import gc
 import os
 import pickle
 import sys
 import tempfile
+import threading
 import unittest
 
 try:
@@ -394,6 +396,125 @@ class StateLeaves(Case):
         self.assertIs(optimizer.step.__func__, own)
 
 
+class Habits(Case):
+    """What programs do around a step."""
+
+    def make(self):
+        torch.manual_seed(1)
+        model = nn.ModuleList(nn.Linear(SIDE, SIDE) for _ in range(6))
+        return model, torch.optim.Adam(model.parameters())
+
+    def loss(self, model, seed, count=400):
+        x = torch.randn(count, SIDE, generator=torch.Generator().manual_seed(seed))
+        for layer in model:
+            x = x + nn.functional.relu(layer(x), inplace=True)
+        return x.square().mean()
+
+    def plain(self, model, optimizer, i):
+        optimizer.zero_grad()
+        loss = self.loss(model, i % 2)
+        loss.backward()
+        optimizer.step()
+        return loss.item()
+
+    def gathers(self, model, optimizer, i):
+        losses = [self.loss(model, 4 * i + k) / 4 for k in range(2)]
+        for loss in losses:
+            loss.backward()
+        if i % 2 == 1:
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+        return [loss.item() for loss in losses]
+
+    def half(self, model, optimizer, i):
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            loss = self.loss(model, i % 2)
+        loss.backward()
+        optimizer.step()
+        return loss.item()
+
+    def tied(self, model, optimizer, i):
+        model[3].weight = model[0].weight
+        return self.plain(model, optimizer, i)
+
+    def listens(self, model, optimizer, i):
+        seen = []
+        handles = [module.register_forward_hook(lambda m, x, y: seen.append(y.detach().sum().item()))
+                   for module in model]
+        handles.append(model[2].weight.register_hook(lambda grad: grad * 0.5))
+        seen.append(self.plain(model, optimizer, i))
+        for handle in handles:
+            handle.remove()
+        return seen
+
+    def fails_backward(self, model, optimizer, i):
+        if i != 3:
+            return self.plain(model, optimizer, i)
+        handle = model[3].weight.register_hook(lambda grad: [].pop())
+        try:
+            self.loss(model, 0).backward()
+        except IndexError:
+            return "failed"
+        finally:
+            handle.remove()
+
+    def penalizes(self, model, optimizer, i):
+        optimizer.zero_grad()
+        loss = self.loss(model, i % 2)
+        grads = torch.autograd.grad(loss, list(model[0].parameters()), create_graph=True)
+        (loss + sum(grad.square().sum() for grad in grads)).backward()
+        optimizer.step()
+        return loss.item()
+
+    def test_all_learn_the_same_within_a_limit(self):
+        for habit in (self.plain, self.gathers, self.half, self.tied, self.listens, self.fails_backward,
+                      self.penalizes):
+            with self.subTest(habit=habit.__name__):
+                gc.collect()
+                self.library.check(self.library.trim(library.HOST, 0, None))
+                model, optimizer = self.make()
+                self.library.check(self.library.stats_reset_peaks(library.HOST))
+                expected = [habit(model, optimizer, i) for i in range(6)]
+                limit_bytes = int(0.8 * self.library.stats().peak_used_bytes)
+                model, optimizer = self.make()
+                o, found = self.offload(model, optimizer, limit_bytes), []
+                for i in range(6):
+                    self.library.check(self.library.stats_reset_peaks(library.HOST))
+                    with o.step():
+                        found.append(habit(model, optimizer, i))
+                    self.assertLessEqual(self.library.stats().peak_reserved_bytes, limit_bytes)
+                o.close()
+                self.assertEqual(found, expected)
+                del model, optimizer, o
+
+    def test_two_models_in_two_threads(self):
+        expected = []
+        for _ in range(2):
+            model, optimizer = self.make()
+            expected.append([self.plain(model, optimizer, i) for i in range(5)])
+        pairs = [self.make() for _ in range(2)]
+        offloads = [self.offload(*pair, limit) for pair, limit in zip(pairs, ("25MB", "40MB"))]
+        self.assertEqual(self.library.stats().limit_bytes, 25_000_000)
+        found = [[], []]
+
+        def work(k):
+            for i in range(5):
+                with offloads[k].step():
+                    found[k].append(self.plain(*pairs[k], i))
+
+        threads = [threading.Thread(target=work, args=(k,)) for k in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(found, expected)
+        offloads[0].close()
+        self.assertEqual(self.library.stats().limit_bytes, 40_000_000)
+        offloads[1].close()
+        self.assertEqual(self.library.stats().limit_bytes, 0)
+
+
 class Traps(Case):
     """What others have met, each as they met it."""
 
@@ -459,6 +580,44 @@ class Traps(Case):
             self.assertEqual(len([i for i in o.stash.resident if i.key == c._storage()._cdata]), 1)
             (d.sum() + e.sum()).backward()
         self.assertTrue(torch.allclose(b.grad, b.exp() * (b.exp().cos() - b.exp().sin())))
+
+    def start_and_wait(self, stash, start_out, item):
+        """A way out that is as quick as can be."""
+        is_started = start_out(item)
+        if item.parked is not None:
+            stash.library.parked_wait(item.parked)
+        return is_started
+
+    def test_parts_that_are_written_after_others_were_kept_leave_as_they_are_then(self):
+        class Gates(nn.Module):
+            """Parts of one storage with versions of their own, each changed and kept in its turn, as in an
+            LSTM."""
+
+            def forward(self, x):
+                for _ in range(8):
+                    parts = (x * 1.01).unsafe_chunk(4)
+                    x = torch.cat([part.sigmoid_() for part in parts])
+                return x
+
+        found = []
+        for is_within in (False, True):
+            torch.manual_seed(2)
+            gates = Gates()
+            x = torch.randn(4 * SIDE, SIDE, requires_grad=True)
+            self.library.check(self.library.trim(library.HOST, 0, None))
+            self.library.check(self.library.stats_reset_peaks(library.HOST))
+            o = self.offload(limit="7MB" if is_within else "1GB")
+            o.stash.start_out = functools.partial(self.start_and_wait, o.stash, o.stash.start_out)
+            for _ in range(6):
+                x.grad = None
+                with o.step():
+                    gates(x).square().sum().backward()
+            found.append(x.grad.clone())
+            if is_within:
+                self.assertEqual(o.planned_count, 4, o.report())
+                self.assertGreater(o.figures["out_bytes"], 0, o.report())
+            o.close()
+        self.assertTrue(torch.equal(*found))
 
     def test_views_of_one_storage_are_told_apart(self):
         o = self.offload()

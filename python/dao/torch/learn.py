@@ -2,6 +2,9 @@
 """What a step does with memory, as its hooks see it. Each call of a hook ends a "kernel"."""
 
 
+from dao.torch.library import READ, READ_WRITE, WRITE
+
+
 class Record:
     """Of a storage that was kept: after which kernel it was packed; since which kernel nobody else had it;
     after which kernels it was unpacked; in which one it was freed."""
@@ -71,7 +74,10 @@ class Learner:
         return tuple(self.events), tuple(record.size_bytes for record in self.records)
 
     def accesses(self):
-        """Returns for each kernel which records it uses, as {record's number: is it the first use}."""
+        """Returns for each kernel which records it uses and how, as {record's number: access}. As long as
+        somebody else has a storage he may write to it, and not only through tensors whose versions tell:
+        parts of unsafe_chunk() have versions of their own. So its bytes are its last ones once nobody else
+        has it."""
         count = len(self.times_ns)
         uses = [{} for _ in range(count)]
         for record in self.records:
@@ -79,11 +85,10 @@ class Learner:
             last = count - 1 if record.freed is None else min(record.freed, count - 1)
             if first >= count:
                 continue
-            used = set(range(first, min(record.sole if record.sole is not None else last, last) + 1))
             if record.unpacked:
-                used.update(range(record.unpacked[0] + 1, last + 1))
-            used.add(first)
-            for kernel in used:
-                if kernel < count:
-                    uses[kernel][record.number] = kernel == first
+                for kernel in range(record.unpacked[0] + 1, last + 1):
+                    uses[kernel][record.number] = READ
+            for kernel in range(first, min(record.sole if record.sole is not None else last, last) + 1):
+                uses[kernel][record.number] = READ_WRITE
+            uses[first][record.number] = WRITE
         return uses

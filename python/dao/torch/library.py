@@ -10,7 +10,7 @@ OUT, IN = 0, 1  # lanes of a mover
 HOST_IN, HOST_OUT = 1, 2  # streams of a plan
 STREAM_COUNT = 5
 NO_WAIT = -(2**31)
-READ, WRITE = 0, 1
+READ, WRITE, READ_WRITE = 0, 1, 2
 
 
 class Place(Structure):

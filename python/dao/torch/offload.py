@@ -32,6 +32,9 @@ UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12,
          "KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
 
 
+open_ones = []  # that are not closed: the place has the least of their limits
+
+
 class OffloadError(RuntimeError):
     """Training cannot go on within the limit; the text says what would."""
 
@@ -104,15 +107,16 @@ class Offload:
         self.figures = {}
         self.errors = []  # of the pressure callback, which cannot raise them
         self.holders = None
-        self.limit_before = self.library.stats().limit_bytes
+        self.limit_before = (open_ones[0].limit_before if open_ones else self.library.stats().limit_bytes)
         self.rehome()
         self.state = State(self.stash, optimizer, self.limit_bytes, SMALL_BYTES)
         self.callback = lib.PressureFunction(self.relieve)
         self.callback_id = c_uint64()
         self.library.check(self.library.pressure_callback_add(
             lib.HOST, self.callback, None, byref(self.callback_id)))
+        open_ones.append(self)
         try:
-            self.library.check(self.library.limit_set(lib.HOST, self.limit_bytes))
+            self.set_limit()
         except lib.LibraryError as error:
             self.close()
             raise OffloadError(f"the limit of {self.limit_bytes} bytes cannot be set: {error}") from None
@@ -136,6 +140,10 @@ class Offload:
                 tensor.data = torch.empty(0, dtype=tensor.dtype).set_(
                     moved[storage._cdata][1], tensor.storage_offset(), tensor.size(), tensor.stride())
 
+    def set_limit(self):
+        limit_bytes = min((o.limit_bytes for o in open_ones), default=self.limit_before)
+        self.library.check(self.library.limit_set(lib.HOST, limit_bytes))
+
     def __enter__(self):
         return self
 
@@ -150,9 +158,12 @@ class Offload:
         self.library.check(self.library.limit_set(lib.HOST, 0))
         self.state.close()
         self.stash.bring_all()
-        self.library.check(self.library.limit_set(lib.HOST, self.limit_before))
+        open_ones.remove(self)
         self.library.mover_destroy(self.mover)
         self.mover = self.stash.mover = self.model = self.optimizer = None
+        for other in open_ones:  # what came back here may have to leave there
+            other.relieve(lib.HOST, max(0, self.library.stats().reserved_bytes - other.limit_bytes), None)
+        self.set_limit()
 
     @contextlib.contextmanager
     def step(self):
@@ -337,7 +348,8 @@ class Offload:
         plan, stash, ended = self.plan, self.stash, self.kernel
         outs, ins = plan.outs, plan.ins
         while self.next_out < len(outs) and outs[self.next_out].kernels <= ended:
-            if not stash.start_out(self.numbers[outs[self.next_out].number]):
+            item = self.numbers[outs[self.next_out].number]
+            if not (stash.is_final(item) and stash.start_out(item)):
                 self.gone.add(outs[self.next_out].number)  # it stays: nothing waits for it
             self.next_out += 1
         if stash.leaving:

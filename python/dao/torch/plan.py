@@ -2,7 +2,7 @@
 """A plan of what leaves, when, and when it comes back, by dao/swap.h, from a step that was learnt."""
 from ctypes import POINTER, byref, c_void_p, cast, pointer
 
-from dao.torch.library import (HOST_IN, HOST_OUT, NO_WAIT, READ, WRITE, LibraryError, SwapBound, SwapCopy,
+from dao.torch.library import (HOST_IN, HOST_OUT, NO_WAIT, LibraryError, SwapBound, SwapCopy,
                                SwapKernel, SwapPlanConfig, SwapProblem, SwapTensor, SwapTier, SwapUse)
 
 GRANULARITY_WHOLE = 1
@@ -25,8 +25,8 @@ class Problem:
             kernel.time_ns, kernel.workspace_bytes = time_ns, other - self.always_bytes
             kernel.uses = cast(byref(uses, position * 8), POINTER(SwapUse))
             kernel.use_count = len(used)
-            for number, is_first in sorted(used.items()):
-                uses[position] = SwapUse(number, WRITE if is_first else READ)
+            for number, access in sorted(used.items()):
+                uses[position] = SwapUse(number, access)
                 position += 1
         self.kept, self.speeds = (tensors, uses, kernels), (in_speed, out_speed)
         self.kernel_count = len(kernels)

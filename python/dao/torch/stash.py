@@ -131,6 +131,10 @@ class Stash:
         of its cells."""
         return self.library.torch_cpu_storage_use_count(item.key) <= 1 + len(item.cells)
 
+    def is_final(self, item):
+        """True if nobody can write to an item's storage any more, or its bytes have left already."""
+        return item.storage is None or item.parked is not None or self.is_sole(item)
+
     def note_shared(self, on_sole, leaves):
         """Looks which storages nobody else has any more. Where memory has been short, these begin to leave
         at once if `leaves`."""
