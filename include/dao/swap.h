@@ -107,13 +107,13 @@ typedef enum dao_swap_binding {
     DAO_SWAP_BINDING_BOTH = 3,    /**< both, over a link that they share */
 } dao_swap_binding_t;
 
-/** A bound that no scheme beats which only moves bytes. Not covered: recomputing, compressing, kernels that
-    read host memory, another order of kernels. */
+/** A bound that no scheme beats which only moves bytes, a tensor's or fewer in a copy. Not covered:
+    recomputing, compressing, kernels that read host memory, another order of kernels. */
 typedef struct dao_swap_bound {
     uint64_t step_ns;    /**< the greatest of the three below */
     uint64_t compute_ns; /**< sum of kernel times */
-    uint64_t volume_ns;  /**< least bytes of a step over the link's speed */
-    uint64_t window_ns;  /**< sum over the best cut of the step into windows of kernels */
+    uint64_t volume_ns;  /**< least bytes of a step over the link's speed, with their copies' latencies */
+    uint64_t window_ns;  /**< sum over the best cut of the step into windows of kernels, with latencies */
     uint64_t in_bytes;   /**< least bytes to the device in a step, by parts of any size */
     uint64_t out_bytes;  /**< least bytes from the device in a step */
 
@@ -125,7 +125,7 @@ typedef struct dao_swap_bound {
         Count 0: no window takes longer than its kernels. */
     uint32_t window_first_kernel;
     uint32_t window_kernel_count;
-    uint64_t window_added_ns; /**< by which it is longer than its kernels */
+    uint64_t window_added_ns; /**< by which it is longer than its kernels, without latencies */
     dao_swap_binding_t window_binding;
 
     /**

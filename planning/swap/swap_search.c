@@ -42,13 +42,16 @@
 #define THOROUGH_KERNELS    2500u
 #define THOROUGH_WORK       UINT64_C(8000000) /* for these, in 10 ns; with more kernels in proportion */
 #define PLACE_WORK_A_KERNEL                                                                                  \
-    UINT64_C(60000)                          /* for layouts, in 10 ns: 0.6 ms, for some 50 of 1,000 kernels  \
-                                              */
+    UINT64_C(60000)    /* for layouts, in 10 ns: 0.6 ms, for some 50 of 1,000 kernels                        \
+                        */
+#define PLACE_WORK 16u /* of an inactive period and its layout, beside the search for offsets: some 160 ns   \
+                        */
 #define PLACE_WORK_MAX   UINT64_C(100000000) /* 1 s */
 #define HOPELESS_PART    0.35 /* where more is left out, letting some more leave does not help */
 #define LAYOUT_COUNT_MAX 24u  /* of a grain, once there is a plan */
 #define CAPACITY_PARTS   64u
 #define NS_PER_S         1e9
+#define WIDEN_COUNT      6u /* capacities that a plan is timed with again */
 #define DELAY_PARTS      2u /* how far copies in are delayed, in halves */
 
 /* A variant that was timed. */
@@ -74,6 +77,8 @@ typedef struct plan_search {
     bool is_thorough;      /* whether layouts are */
     dao_swap_past_t past;
     dao_swap_grain_t *kept; /* NULL: there is no plan yet */
+    uint64_t kept_bytes;    /* the capacity with which it is timed */
+    uint64_t timed_bytes;   /* and that of what may take its place */
     dao_swap_layout_t kept_layout;
 } plan_search_t;
 
@@ -289,8 +294,9 @@ static uint64_t kept_step_ns(const plan_search_t *search)
     return search->kept != NULL ? search->kept->kept_timing.step_ns : search->known_ns;
 }
 
-/* Keeps what was timed in place of the plan before. Takes the layout. */
-static void keep(plan_search_t *search, dao_swap_grain_t *grain, dao_swap_layout_t *layout)
+/* Keeps what was timed with a capacity in place of the plan before. Takes the layout. */
+static void keep(plan_search_t *search, dao_swap_grain_t *grain, uint64_t capacity_bytes,
+                 dao_swap_layout_t *layout)
 {
     DAO_ASSERT(layout->unplaced_count == 0 && layout->arena_bytes <= search->capacity_bytes);
     memcpy(grain->kept_decisions, grain->decisions, grain->parts.inactive_count * sizeof(*grain->decisions));
@@ -298,6 +304,7 @@ static void keep(plan_search_t *search, dao_swap_grain_t *grain, dao_swap_layout
     dao_swap_layout_finish(&search->kept_layout);
     search->kept_layout = *layout;
     search->kept = grain;
+    search->kept_bytes = capacity_bytes;
     *layout = (dao_swap_layout_t){0};
 }
 
@@ -314,16 +321,16 @@ static dao_status_t place_delayed(plan_search_t *search, dao_swap_grain_t *grain
                             : status;
 }
 
-/* Looks for addresses for what was timed. A plan that fits is kept; else the residency intervals that did not
-   fit are in `layout`, which the caller finishes. */
-static dao_status_t place_once(plan_search_t *search, dao_swap_grain_t *grain, dao_swap_layout_t *layout,
-                               bool *out_fits)
+/* Looks for addresses for what was timed with a capacity. A plan that fits is kept; else the residency
+   intervals that did not fit are in `layout`, which the caller finishes. */
+static dao_status_t place_once(plan_search_t *search, dao_swap_grain_t *grain, uint64_t capacity_bytes,
+                               dao_swap_layout_t *layout, bool *out_fits)
 {
     dao_status_t status = place_delayed(search, grain, grain->decisions, &grain->timing, DELAY_PARTS, layout);
     search->layout_count += layout->is_repeated ? 0 : 1;
     *out_fits = status == DAO_OK && layout->unplaced_count == 0;
     if (*out_fits) {
-        keep(search, grain, layout);
+        keep(search, grain, capacity_bytes, layout);
     }
     return status;
 }
@@ -357,7 +364,7 @@ static dao_status_t place_rest(plan_search_t *search, dao_swap_grain_t *grain, u
         }
         before_bytes = layout->unplaced_bytes;
         dao_swap_layout_finish(layout);
-        status = place_once(search, grain, layout, &fits);
+        status = place_once(search, grain, capacity_bytes, layout, &fits);
     }
     return status;
 }
@@ -387,8 +394,9 @@ static dao_status_t probe(plan_search_t *search, const candidate_t *candidate, u
 {
     dao_status_t status = time_variant(search, candidate->grain, candidate->variant, capacity_bytes);
     *out_is_small = status == DAO_OK && candidate->grain->timing.step_ns > kept_step_ns(search);
-    return status == DAO_OK && !*out_is_small ? place_once(search, candidate->grain, layout, out_is_small)
-                                              : status;
+    return status == DAO_OK && !*out_is_small
+               ? place_once(search, candidate->grain, capacity_bytes, layout, out_is_small)
+               : status;
 }
 
 /* A variant that was timed with one of the shares. */
@@ -474,7 +482,7 @@ static dao_status_t place_candidate(plan_search_t *search, const candidate_t *ca
             memcpy(grain->decisions, trial->decisions,
                    grain->parts.inactive_count * sizeof(*grain->decisions));
         } else {
-            status = place_once(search, grain, &trial->layout, &fits);
+            status = place_once(search, grain, capacity_bytes, &trial->layout, &fits);
         }
         *out_is_new = *out_is_new || !trial->layout.is_repeated;
         status =
@@ -507,6 +515,67 @@ static dao_status_t place_grain(plan_search_t *search, const dao_swap_grain_t *g
         }
     }
     return status;
+}
+
+/* Returns true for what gets addresses as it is; keeps it if it is better than the plan. */
+static dao_status_t place_change(void *user, dao_swap_grain_t *grain, bool *out_fits)
+{
+    plan_search_t *search = user;
+    const dao_swap_step_t *step = search->step;
+    dao_swap_layout_t layout = {0};
+    uint64_t work_before = search->past.work;
+    dao_status_t status =
+        place_delayed(search, grain, grain->decisions, &grain->timing, DELAY_PARTS, &layout);
+    dao_swap_add_work(step, search->past.work - work_before + PLACE_WORK * grain->parts.inactive_count +
+                                (step->page_bytes != 0 ? search->capacity_bytes / step->page_bytes : 0));
+    *out_fits = status == DAO_OK && layout.unplaced_count == 0;
+    if (*out_fits && grain->timing.step_ns < kept_step_ns(search)) {
+        keep(search, grain, search->timed_bytes, &layout);
+    }
+    dao_swap_layout_finish(&layout);
+    return status;
+}
+
+/* Times the plan's decisions with more of the capacity than was left to them: copies in begin earlier, as far
+   as that gets addresses. */
+static dao_status_t widen_kept(plan_search_t *search, dao_swap_grain_t *grain)
+{
+    dao_status_t status = DAO_OK;
+    uint64_t low = search->kept_bytes, high = search->capacity_bytes;
+    bool fits = true;
+    for (uint32_t i = 0; i < WIDEN_COUNT && status == DAO_OK && low < high; i++) {
+        uint64_t capacity_bytes = i == 0 ? high : low + (high - low) / 2;
+        memcpy(grain->decisions, grain->kept_decisions,
+               grain->parts.inactive_count * sizeof(*grain->decisions));
+        status = dao_swap_grain_time(grain, capacity_bytes);
+        if (status == DAO_OK && grain->timing.step_ns < kept_step_ns(search)) {
+            search->timed_bytes = capacity_bytes;
+            status = place_change(search, grain, &fits);
+        }
+        low = fits ? capacity_bytes : low;
+        high = fits ? high : capacity_bytes;
+    }
+    return status;
+}
+
+/* Betters the plan with its addresses: what was bettered before had none, and the plan has them as it left
+   some of the capacity free, or let more leave. */
+static dao_status_t improve_kept(plan_search_t *search)
+{
+    dao_swap_grain_t *grain = search->kept;
+    if (grain == NULL || grain->kept_timing.step_ns <= search->bound_ns) {
+        return DAO_OK;
+    }
+    dao_status_t status = widen_kept(search, grain);
+    const dao_swap_effort_t effort = {.work_end =
+                                          dao_add_capped(dao_swap_work(search->step), search->work_limit),
+                                      .goal_ns = search->bound_ns,
+                                      .may_keep = place_change,
+                                      .user = search};
+    search->timed_bytes = search->kept_bytes;
+    memcpy(grain->decisions, grain->kept_decisions, grain->parts.inactive_count * sizeof(*grain->decisions));
+    dao_swap_timing_copy(&grain->timing, &grain->kept_timing, &grain->parts);
+    return status == DAO_OK ? dao_swap_improve(grain, search->kept_bytes, &effort) : status;
 }
 
 /* ---- the end ---- */
@@ -583,6 +652,7 @@ dao_status_t dao_swap_search(const dao_swap_step_t *step, const dao_swap_plan_co
         status = place_grain(&search, &search.grains[i], true);
         status = status == DAO_OK ? place_grain(&search, &search.grains[i], false) : status;
     }
+    status = status == DAO_OK ? improve_kept(&search) : status;
     *out_is_found = status == DAO_OK && (search.kept != NULL || known_ns == UINT64_MAX);
     if (*out_is_found) {
         status =

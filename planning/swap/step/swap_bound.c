@@ -17,6 +17,11 @@
        in_bytes    the inactive period  W------R  over the window's start   +size at R
        out_bytes   the version  W---R---R  that is written in the window    +size at W, -size at the last R
 
+   Latencies. A copy moves bytes of one tensor and holds the link for its latency, too. So what comes in takes
+   at least as many copies as there are largest tensors in U that sum up to U - C, and the same for what goes
+   out; one of each may have begun before the window. They are counted for the windows of the best sum, which
+   stay the same: any cut into windows is a bound. With a file tier they are left out.
+
    Volume bound. Bytes that are away during an inactive period come in once at its end. For one step from a
    start, the device may begin with whatever content helps most. The least sum is found by taking the bytes
    that a kernel lacks from the inactive period that ends last. Inactive periods that reach beyond the end are
@@ -27,12 +32,14 @@
 #include <dao/swap.h>
 
 #include "base/memory/host.h"
+#include "base/numbers/math.h"
 #include "base/report/assert.h"
 #include "base/report/error.h"
 #include "planning/swap/step/swap_bound.h"
 #include "planning/swap/step/swap_step.h"
 #include "planning/swap/step/swap_tier.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #define COARSE_CUT_MAX        DAO_SWAP_BOUND_CUT_LEAST
@@ -71,7 +78,15 @@ typedef struct windows {
     uint32_t cut_max;   /* intervals at most */
     uint64_t best;      /* the most that windows add to the kernels */
     uint32_t best_rotation; /* interval with which the step begins for it */
+    uint32_t *seen;         /* of each tensor: the last window that accesses it, by its number from 1 on */
+    uint64_t *sizes;        /* two for each access: of what moves in a window, or in the step */
 } windows_t;
+
+/* What moves one way, and in how many copies at least. */
+typedef struct traffic {
+    uint64_t bytes;
+    uint64_t copy_count;
+} traffic_t;
 
 static uint64_t above(uint64_t value, uint64_t limit)
 {
@@ -147,7 +162,10 @@ static bool allocate(windows_t *windows, const dao_swap_step_t *step, uint32_t c
            (windows->sums = dao_host_calloc(intervals + 1, sizeof(*windows->sums))) != NULL &&
            (windows->from = dao_host_calloc(intervals + 1, sizeof(*windows->from))) != NULL &&
            (windows->version_end = dao_host_calloc(accesses, sizeof(*windows->version_end))) != NULL &&
-           (windows->ends_version = dao_host_calloc(accesses, sizeof(*windows->ends_version))) != NULL;
+           (windows->ends_version = dao_host_calloc(accesses, sizeof(*windows->ends_version))) != NULL &&
+           (windows->seen = dao_host_calloc((size_t)step->tensor_count + 1, sizeof(*windows->seen))) !=
+               NULL &&
+           (windows->sizes = dao_host_calloc(2 * accesses, sizeof(*windows->sizes))) != NULL;
 }
 
 static void release(windows_t *windows)
@@ -160,6 +178,8 @@ static void release(windows_t *windows)
     dao_host_free(windows->from);
     dao_host_free(windows->version_end);
     dao_host_free(windows->ends_version);
+    dao_host_free(windows->seen);
+    dao_host_free(windows->sizes);
 }
 
 static void find_versions(windows_t *windows)
@@ -340,6 +360,118 @@ static void find_windows(windows_t *windows)
         (void)sum_rotation(windows, windows->best_rotation);
     }
     refine_rotation(windows);
+}
+
+/* ---- latencies ---- */
+
+static int compare_sizes(const void *left, const void *right)
+{
+    uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
+    return (a < b) - (a > b);
+}
+
+/* The fewest copies that move so many bytes of tensors with these sizes, which are sorted. */
+static uint64_t fewest_copies(uint64_t *sizes, size_t count, uint64_t bytes)
+{
+    uint64_t sum = 0;
+    size_t copies = 0;
+    qsort(sizes, count, sizeof(*sizes), compare_sizes);
+    while (copies < count && sum < bytes) {
+        sum += sizes[copies++];
+    }
+    return copies;
+}
+
+/* Bytes with a latency for each copy but one, over the host's link. */
+static uint64_t traffic_ns(const windows_t *windows, const traffic_t *in, const traffic_t *out)
+{
+    const rates_t *rates = &windows->rates;
+    uint64_t moving_ns = links_ns(rates, in->bytes, out->bytes);
+    if (rates->has_file) {
+        return moving_ns;
+    }
+    double latency_ns = (double)windows->step->problem->host.latency_ns;
+    double in_ns = (double)in->bytes * rates->host.in + latency_ns * (double)above(in->copy_count, 1);
+    double out_ns = (double)out->bytes * rates->host.out + latency_ns * (double)above(out->copy_count, 1);
+    return dao_larger(moving_ns, (uint64_t)(rates->host.is_half ? in_ns + out_ns : longer(in_ns, out_ns)));
+}
+
+/* What comes in and goes out during the window of `count` kernels from `first` on, the `number`-th one. */
+static void find_traffic(windows_t *windows, uint32_t first, uint32_t count, uint32_t number,
+                         traffic_t *out_in, traffic_t *out_out)
+{
+    const dao_swap_step_t *step = windows->step;
+    uint32_t n = step->kernel_count;
+    uint64_t *in_sizes = windows->sizes, *out_sizes = windows->sizes + step->access_count, capacity;
+    uint64_t in_bytes = 0, out_bytes = 0;
+    size_t in_count = 0, out_count = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t k = (first + i) % n;
+        for (uint32_t t = step->kernel_access[k]; t < step->kernel_access[k + 1]; t++) {
+            const dao_swap_access_t *one = &step->accesses[t];
+            uint64_t size = step->size_bytes[one->tensor];
+            if (windows->seen[one->tensor] != number && one->previous_inactive_is_live) {
+                in_bytes += in_sizes[in_count++] = size;
+            }
+            windows->seen[one->tensor] = number;
+            uint32_t end = windows->version_end[t];
+            if (end != DAO_SWAP_NONE && i + (step->accesses[end].kernel + n - k - 1) % n + 1 >= count) {
+                out_bytes += out_sizes[out_count++] = size;
+            }
+        }
+    }
+    capacity = step->problem->capacity_bytes;
+    out_in->bytes = above(in_bytes, capacity);
+    out_in->copy_count = fewest_copies(in_sizes, in_count, out_in->bytes);
+    out_out->bytes = above(out_bytes, capacity);
+    out_out->copy_count = fewest_copies(out_sizes, out_count, out_out->bytes);
+}
+
+/* What the windows of the best sum add to the kernels with their latencies. Its sum was taken last. */
+static uint64_t add_latencies(windows_t *windows)
+{
+    const dao_swap_step_t *step = windows->step;
+    uint32_t m = windows->interval_count, n = step->kernel_count, number = 0;
+    uint64_t sum = 0;
+    for (uint32_t end = m; end > 0;) {
+        uint32_t begin = windows->from[end];
+        if (begin == DAO_SWAP_NONE) {
+            end--;
+            continue;
+        }
+        uint32_t first = windows->first[(begin + windows->best_rotation) % m];
+        uint32_t behind = windows->first[(end + windows->best_rotation) % m];
+        uint32_t count = behind > first ? behind - first : behind + n - first;
+        uint64_t compute_ns = step->time_before[behind] - step->time_before[first] +
+                              (behind > first ? 0 : step->time_before[n]);
+        traffic_t in, out;
+        find_traffic(windows, first, count, ++number, &in, &out);
+        uint64_t moving_ns = traffic_ns(windows, &in, &out);
+        DAO_ASSERT(moving_ns - compute_ns >= windows->sums[end] - windows->sums[begin]);
+        sum += moving_ns - compute_ns;
+        end = begin;
+    }
+    return sum;
+}
+
+/* The least time of a step's bytes with their latencies. */
+static uint64_t volume_with_latencies(windows_t *windows, const dao_swap_bound_t *bound)
+{
+    const dao_swap_step_t *step = windows->step;
+    size_t in_count = 0, out_count = 0;
+    uint64_t *in_sizes = windows->sizes, *out_sizes = windows->sizes + step->access_count;
+    for (uint32_t i = 0; i < step->access_count; i++) {
+        uint64_t size = step->size_bytes[step->accesses[i].tensor];
+        if (step->accesses[i].inactive_is_live) {
+            in_sizes[in_count++] = size;
+        }
+        if (windows->version_end[i] != DAO_SWAP_NONE) {
+            out_sizes[out_count++] = size;
+        }
+    }
+    const traffic_t in = {bound->in_bytes, fewest_copies(in_sizes, in_count, bound->in_bytes)};
+    const traffic_t out = {bound->out_bytes, fewest_copies(out_sizes, out_count, bound->out_bytes)};
+    return windows->rates.has_file ? bound->volume_ns : traffic_ns(windows, &in, &out);
 }
 
 /* What fills a window's time. */
@@ -559,8 +691,9 @@ static dao_status_t bound_of_step(const dao_swap_step_t *step, uint32_t cut_max,
     }
     if (status == DAO_OK) {
         find_windows(&windows);
-        bound->window_ns = bound->compute_ns + windows.best;
         report_window(&windows, bound);
+        bound->window_ns = bound->compute_ns + add_latencies(&windows);
+        bound->volume_ns = volume_with_latencies(&windows, bound);
         bound->step_ns = bound->window_ns > bound->volume_ns ? bound->window_ns : bound->volume_ns;
         report_lookahead(step, &windows.rates, bound);
     }

@@ -56,6 +56,25 @@ static void a_stream_of_weights_needs_what_does_not_fit(void)
     CU_ASSERT_EQUAL(bound.lookahead_kernels, 0);
 }
 
+static void each_copy_but_one_of_a_window_has_its_latency(void)
+{
+    swap_step_stream(&box, 100, 1000, 10);
+    box.problem.host = (dao_swap_tier_t){.in_bytes_per_second = 10 * (uint64_t)NS_PER_S, .latency_ns = 50};
+    box.problem.capacity_bytes = 40 * 1000;
+    CU_ASSERT_EQUAL(bound_of().window_ns, 60 * 100 + 59 * 50);
+    box.tensors[0].size_bytes = 20 * 1000; /* one copy for what twenty others had */
+    CU_ASSERT_EQUAL(bound_of().window_ns, 79 * 100 + 59 * 50);
+    box.problem.file.in_bytes_per_second = 1; /* bytes may go both ways */
+    CU_ASSERT(bound_of().window_ns <= 79 * 100);
+    swap_step_chain(&box, 50, 1000, 10);
+    box.problem.host = (dao_swap_tier_t){.in_bytes_per_second = 10 * (uint64_t)NS_PER_S, .latency_ns = 50};
+    box.problem.capacity_bytes = 20 * 1000;
+    CU_ASSERT_EQUAL(bound_of().window_ns, 2 * (30 * 100 + 29 * 50));
+    CU_ASSERT_EQUAL(bound_of().volume_ns, 30 * 100 + 29 * 50);
+    box.problem.host.duplex = DAO_SWAP_DUPLEX_HALF;
+    CU_ASSERT_EQUAL(bound_of().volume_ns, 2 * (30 * 100 + 29 * 50));
+}
+
 static void a_chain_pays_out_forwards_and_in_backwards(void)
 {
     enum { LAYERS = 50, KEPT = 20 };
@@ -453,6 +472,7 @@ static void no_host_memory_is_answered(void)
 
 static CU_TestInfo tests[] = {
     {"a stream of weights needs what does not fit", a_stream_of_weights_needs_what_does_not_fit},
+    {"each copy but one of a window has its latency", each_copy_but_one_of_a_window_has_its_latency},
     {"a chain pays out forwards and in backwards", a_chain_pays_out_forwards_and_in_backwards},
     {"what the host cannot hold uses the file", what_the_host_cannot_hold_uses_the_file},
     {"a shared link is slower", a_shared_link_is_slower},
