@@ -24,11 +24,15 @@ static const dao_swap_variant_t variants[] = {
     {.choice_count = UINT32_MAX, .lead_kernels = 4},
     {.choice_count = UINT32_MAX, .lead_kernels = 32},
     {.choice_count = UINT32_MAX, .lead_kernels = UINT32_MAX},
+    {.choice_count = 1, .lead_kernels = 0, .weighs_copies = true},
+    {.choice_count = 1, .lead_kernels = 4, .weighs_copies = true},
+    {.choice_count = UINT32_MAX, .lead_kernels = 0, .weighs_copies = true},
+    {.choice_count = UINT32_MAX, .lead_kernels = 4, .weighs_copies = true},
 };
 
 /* Variants behind these: parts of the capacity that are for copies in ahead of their kernels, see
    swap_spread.h. */
-static const uint32_t ahead_parts[] = {64, 16};
+static const uint32_t ahead_parts[] = {256, 64, 16};
 
 static_assert(sizeof(variants) / sizeof(variants[0]) == DAO_SWAP_CHOICE_COUNT, "each has a row");
 static_assert(DAO_SWAP_CHOICE_COUNT + sizeof(ahead_parts) / sizeof(ahead_parts[0]) == DAO_SWAP_VARIANT_COUNT,
@@ -96,9 +100,8 @@ dao_status_t dao_swap_grain_choose(dao_swap_grain_t *grain, uint32_t variant, ui
         return dao_swap_choose(&grain->parts, capacity_bytes, &variants[variant], CHOOSE_STEP_COUNT,
                                grain->decisions, &step_ns);
     }
-    dao_swap_spread(&grain->parts, capacity_bytes,
-                    capacity_bytes / ahead_parts[variant - DAO_SWAP_CHOICE_COUNT], grain->decisions);
-    return DAO_OK;
+    return dao_swap_spread(&grain->parts, capacity_bytes,
+                           capacity_bytes / ahead_parts[variant - DAO_SWAP_CHOICE_COUNT], grain->decisions);
 }
 
 dao_status_t dao_swap_grain_time_choice(dao_swap_grain_t *grain, uint64_t capacity_bytes, bool keeps_most)

@@ -7,8 +7,8 @@
 #include "planning/swap/times/swap_timing.h"
 
 /* Variants that choose victims with a calendar; behind them those for steps that stream. */
-#define DAO_SWAP_CHOICE_COUNT  12u
-#define DAO_SWAP_VARIANT_COUNT 14u
+#define DAO_SWAP_CHOICE_COUNT  16u
+#define DAO_SWAP_VARIANT_COUNT 19u
 
 typedef struct dao_swap_grain {
     dao_swap_parts_t parts;

@@ -239,8 +239,9 @@ static int compare_candidates(const void *left, const void *right)
    hold drop out. */
 static dao_status_t time_variants(plan_search_t *search)
 {
-    dao_status_t status = DAO_OK, refused = DAO_OK;
-    uint32_t count = dao_swap_is_streamed(search->step) ? DAO_SWAP_VARIANT_COUNT : DAO_SWAP_CHOICE_COUNT;
+    bool is_streamed;
+    dao_status_t status = dao_swap_is_streamed(search->step, &is_streamed), refused = DAO_OK;
+    uint32_t count = is_streamed ? DAO_SWAP_VARIANT_COUNT : DAO_SWAP_CHOICE_COUNT;
     for (uint32_t g = 0; g < search->grain_count; g++) {
         for (uint32_t v = 0; v < count && status == DAO_OK; v++) {
             status = add_candidate(search, &search->grains[g], v);

@@ -17,8 +17,10 @@
    in between is kept.
 
    Resident parts hang in a list for the kernel of their next use, so the furthest ones are found by walking
-   the lists backwards. What the current kernel uses is in no list. Parts smaller than SMALL_BYTES leave only
-   where all else has, and hang in lists of their own: there may be many of them.
+   the lists backwards. What the current kernel uses is in no list. Where a variant weighs, parts that would
+   have to be copied out hang in lists of their own: of the victims from both the one leaves whose room lasts
+   longer for the time that its copies take of the links. Parts smaller than SMALL_BYTES leave only where all
+   else has, and hang in lists of their own: there may be many of them.
 
    The calendars are needed because a victim's memory is of use only after its copy out has ended. In logical
    time that end is known when the victim is chosen. The rules "furthest goes", "do no harm" and "first
@@ -72,6 +74,7 @@ typedef struct pass {
     dao_swap_room_t room;
     part_state_t *states;
     lists_t large, small;   /* of parts of SMALL_BYTES and more, and of smaller ones */
+    lists_t dirty;          /* of large ones that are not saved, where the variant weighs */
     uint64_t *listed_bytes; /* kernel_count + 1: a tree of sums of the parts in the lists */
     /* Bytes of outputs up to a kernel less what died before it; row i of 2 x kernel_count: the most of 2^i
        kernels. */
@@ -110,6 +113,7 @@ static bool allocate(pass_t *pass)
     size_t kernels = pass->step->kernel_count;
     return (pass->states = dao_host_calloc(pass->parts->count + 1, sizeof(*pass->states))) != NULL &&
            allocate_lists(&pass->large, kernels) && allocate_lists(&pass->small, kernels) &&
+           allocate_lists(&pass->dirty, kernels) &&
            (pass->listed_bytes = dao_host_calloc(kernels + 1, sizeof(*pass->listed_bytes))) != NULL &&
            (pass->demand = dao_host_calloc(2 * kernels * (log2_of(kernels) + 1), sizeof(*pass->demand))) !=
                NULL &&
@@ -124,6 +128,7 @@ static void release(pass_t *pass)
     dao_host_free(pass->states);
     free_lists(&pass->large);
     free_lists(&pass->small);
+    free_lists(&pass->dirty);
     dao_host_free(pass->listed_bytes);
     dao_host_free(pass->demand);
     dao_host_free(pass->demand_after);
@@ -201,7 +206,9 @@ static uint64_t listed_bytes_after(const pass_t *pass, uint64_t time)
 
 static lists_t *lists_of(pass_t *pass, const part_state_t *state)
 {
-    return state->size_bytes < SMALL_BYTES ? &pass->small : &pass->large;
+    return state->size_bytes < SMALL_BYTES                    ? &pass->small
+           : pass->variant->weighs_copies && !state->is_saved ? &pass->dirty
+                                                              : &pass->large;
 }
 
 static void list_part(pass_t *pass, uint32_t part)
@@ -373,30 +380,60 @@ static void look_between(pass_t *pass, uint32_t high, uint32_t low, victim_searc
     }
 }
 
-/* The part that should leave; NO_PART if none may. Next uses lie within a step after the current kernel, so
-   the furthest one is in the list of the current kernel itself, then backwards around the step's end. */
-static uint32_t choose_victim(pass_t *pass, uint64_t after_time, uint64_t deadline_ns)
+/* When kernel `time`, after the current one, would begin if nothing made it wait. */
+static uint64_t expected_ns(const pass_t *pass, uint64_t time)
+{
+    const uint64_t *time_before = pass->step->time_before;
+    uint32_t n = pass->step->kernel_count;
+    uint32_t kernel = (uint32_t)(time % n), next = (uint32_t)(pass->time % n) + 1;
+    return pass->clock_ns + time_before[kernel] - time_before[next] + (kernel < next ? time_before[n] : 0);
+}
+
+/* The part of some lists that should leave; NO_PART if none may. Next uses lie within a step after the
+   current kernel, so the furthest one is in the list of the current kernel itself, then backwards around the
+   step's end. */
+static uint32_t choose_from(pass_t *pass, const lists_t *lists, uint64_t after_time, uint64_t deadline_ns)
 {
     uint32_t n = pass->step->kernel_count, now = (uint32_t)(pass->time % n);
     uint64_t lowest = after_time + 1 - pass->time; /* distance of the nearest list: 1 .. n */
+    victim_search_t search = {
+        .lists = lists, .deadline_ns = deadline_ns, .best = NO_PART, .left = pass->variant->choice_count};
     if (lowest > n) {
         return NO_PART;
     }
-    victim_search_t search = {.deadline_ns = deadline_ns, .best = NO_PART};
-    for (int is_small = 0; is_small < 2 && search.best == NO_PART; is_small++) {
-        search.lists = is_small ? &pass->small : &pass->large;
-        search.left = pass->variant->choice_count;
-        uint64_t first = now + lowest; /* the nearest list, over the step's end or not */
-        if (first > n) {
-            look_between(pass, now, (uint32_t)(first - n), &search);
-        } else {
-            look_between(pass, now, 0, &search);
-            if (!search.is_done && first < n) {
-                look_between(pass, n - 1, (uint32_t)first, &search);
-            }
+    uint64_t first = now + lowest; /* the nearest list, over the step's end or not */
+    if (first > n) {
+        look_between(pass, now, (uint32_t)(first - n), &search);
+    } else {
+        look_between(pass, now, 0, &search);
+        if (!search.is_done && first < n) {
+            look_between(pass, n - 1, (uint32_t)first, &search);
         }
     }
     return search.best;
+}
+
+/* Byte times ns for which the part's room is there, for each ns of the links that its copies take. */
+static double worth_of(const pass_t *pass, uint32_t part)
+{
+    const part_state_t *state = &pass->states[part];
+    uint64_t in_ns = dao_swap_copy_ns(&pass->step->problem->host, true, state->size_bytes);
+    uint64_t until_ns = expected_ns(pass, next_time(pass, part)) - pass->clock_ns;
+    return (double)state->size_bytes * (double)until_ns /
+           (double)(in_ns + (state->is_saved ? 0 : state->out_ns) + 1);
+}
+
+/* The part that should leave; NO_PART if none may. */
+static uint32_t choose_victim(pass_t *pass, uint64_t after_time, uint64_t deadline_ns)
+{
+    uint32_t clean = choose_from(pass, &pass->large, after_time, deadline_ns);
+    uint32_t dirty =
+        pass->variant->weighs_copies ? choose_from(pass, &pass->dirty, after_time, deadline_ns) : NO_PART;
+    if (clean != NO_PART && dirty != NO_PART) {
+        return worth_of(pass, dirty) > worth_of(pass, clean) ? dirty : clean;
+    }
+    uint32_t victim = clean != NO_PART ? clean : dirty;
+    return victim != NO_PART ? victim : choose_from(pass, &pass->small, after_time, deadline_ns);
 }
 
 /* Makes bytes free, by parts whose next use comes after kernel `after_time`. False if that is not possible:
@@ -432,15 +469,6 @@ static void load(pass_t *pass, uint32_t part)
     pass->book_count++;
     state->ready_ns = in.end_ns;
     state->is_resident = true;
-}
-
-/* When kernel `time`, after the current one, would begin if nothing made it wait. */
-static uint64_t expected_ns(const pass_t *pass, uint64_t time)
-{
-    const uint64_t *time_before = pass->step->time_before;
-    uint32_t n = pass->step->kernel_count;
-    uint32_t kernel = (uint32_t)(time % n), next = (uint32_t)(pass->time % n) + 1;
-    return pass->clock_ns + time_before[kernel] - time_before[next] + (kernel < next ? time_before[n] : 0);
 }
 
 /* Bytes that the outputs of the kernels after the current one, up to `time`, need beyond what dies there. */
@@ -582,6 +610,7 @@ static void begin(pass_t *pass, uint64_t capacity_bytes)
     pass->time = pass->planned = step->kernel_count;
     memset(pass->large.first, 0xff, step->kernel_count * sizeof(*pass->large.first));
     memset(pass->small.first, 0xff, step->kernel_count * sizeof(*pass->small.first));
+    memset(pass->dirty.first, 0xff, step->kernel_count * sizeof(*pass->dirty.first));
     sum_demand(pass);
     for (uint32_t i = 0; i < step->access_count; i++) {
         const dao_swap_access_t *one = &step->accesses[i];

@@ -12,6 +12,7 @@ typedef struct dao_swap_variant {
        furthest. */
     uint32_t choice_count;
     uint32_t lead_kernels; /* copies in are planned for so many kernels ahead */
+    bool weighs_copies;    /* what need not be copied out leaves before what lasts little longer */
 } dao_swap_variant_t;
 
 /* Plays `step_count` (at least 3) steps with `capacity_bytes`, which hold the largest kernel. Writes the

@@ -16,7 +16,7 @@ static swap_step_box_t box;
 static bool lay_out(swap_pass_t *pass, uint64_t capacity_bytes, uint64_t arena_bytes,
                     dao_swap_timing_t *timing, dao_swap_layout_t *layout)
 {
-    static const dao_swap_variant_t variant = {64, UINT32_MAX};
+    static const dao_swap_variant_t variant = {64, UINT32_MAX, true};
     dao_swap_past_t past;
     uint64_t step_ns;
     dao_swap_past_init(&past);

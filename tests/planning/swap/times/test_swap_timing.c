@@ -16,7 +16,7 @@ static swap_step_box_t box;
 /* Decides for a random step with a random capacity, and times that. */
 static void begin_random(swap_pass_t *pass, dao_swap_timing_t *timing, uint64_t *random)
 {
-    static const dao_swap_variant_t variant = {64, 4};
+    static const dao_swap_variant_t variant = {64, 4, true};
     uint64_t step_ns;
     swap_pass_random(&box, random);
     swap_pass_begin(pass, &box, dao_random_next(random) % 3 * 8);

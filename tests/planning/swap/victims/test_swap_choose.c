@@ -9,7 +9,8 @@
 
 enum { ROUND_COUNT = 300, STEP_COUNT = 4 };
 
-static const dao_swap_variant_t variants[] = {{1, 0}, {1, UINT32_MAX}, {64, 4}, {UINT32_MAX, UINT32_MAX}};
+static const dao_swap_variant_t variants[] = {
+    {1, 0, false}, {1, UINT32_MAX, false}, {64, 4, true}, {UINT32_MAX, UINT32_MAX, true}};
 
 static swap_step_box_t box;
 
@@ -81,6 +82,36 @@ static void the_furthest_next_use_leaves_first(void)
     swap_pass_end(&pass);
 }
 
+/* Of tensors that are used in turn, every other one changed, those that would have to be copied out stay
+   where copies are weighed. */
+static void what_is_clean_leaves_before_what_lasts_little_longer(void)
+{
+    enum { TENSORS = 16, SIZE = 1 << 20 };
+    static const dao_swap_variant_t weighs[] = {{1, 0, false}, {1, 0, true}};
+    for (uint32_t v = 0; v < 2; v++) {
+        swap_pass_t pass;
+        uint64_t step_ns;
+        uint32_t clean_count = 0, dirty_count = 0;
+        swap_step_stream(&box, TENSORS, SIZE, 100);
+        for (uint32_t k = 1; k < TENSORS; k += 2) {
+            box.uses[k][0].access = DAO_ACCESS_READ_WRITE;
+        }
+        box.problem.host.in_bytes_per_second = 1000000000;
+        swap_pass_begin(&pass, &box, 0);
+        CU_ASSERT_EQUAL_FATAL(dao_swap_choose(&pass.parts, (uint64_t)(TENSORS - 3) * SIZE, &weighs[v],
+                                              STEP_COUNT, pass.decisions, &step_ns),
+                              DAO_OK);
+        for (uint32_t i = 0; i < pass.step.access_count; i++) {
+            bool is_away = pass.decisions[pass.parts.first_inactive[i]].is_away;
+            clean_count += is_away && !pass.step.accesses[i].writes ? 1 : 0;
+            dirty_count += is_away && pass.step.accesses[i].writes ? 1 : 0;
+        }
+        CU_ASSERT(clean_count > 0);
+        CU_ASSERT_EQUAL(dirty_count == 0, weighs[v].weighs_copies);
+        swap_pass_end(&pass);
+    }
+}
+
 static void want_of_memory_is_said(void)
 {
     swap_pass_t pass;
@@ -101,6 +132,8 @@ static CU_TestInfo tests[] = {
     {"nothing leaves where all fits", nothing_leaves_where_all_fits},
     {"decisions keep their ranges", decisions_keep_their_ranges},
     {"the furthest next use leaves first", the_furthest_next_use_leaves_first},
+    {"what is clean leaves before what lasts little longer",
+     what_is_clean_leaves_before_what_lasts_little_longer},
     {"want of memory is said", want_of_memory_is_said},
     CU_TEST_INFO_NULL,
 };
