@@ -6,15 +6,17 @@
        change   a random part goes or stays in one of its inactive periods, where each byte is as likely;
                 if it stays and is one too many for some kernel, others leave there until all fits;
                 if it goes, up to two others may stay in its place
-       kept     if the step is not longer: a row of changes that each change nothing may lead on
+       kept     if the step is not longer, and the effort's `may_keep` agrees, such as for what has addresses:
+                a row of changes that each change nothing may lead on
 
    An access covers the kernels up to the next one of its tensor. Which accesses cover a kernel is asked of a
    segment tree over the kernels: each node lists the accesses that cover all its kernels and not all of its
    parent's.
 
-   Room for a copy in is taken at the kernel that reads it: whatever is taken earlier only keeps others from
-   staying, and the times begin copies as early as there is room anyway. A part that leaves gives its room to
-   the copies behind it, so leads are what such changes find by themselves.
+   What leaves takes its room back at the kernel that reads it: whatever is taken earlier only keeps others
+   from staying, and the times begin copies as early as there is room anyway. A part that leaves gives its
+   room to the copies behind it, so leads are what such changes find by themselves. Those that were decided
+   before are kept, as the steps of some plans are made of them.
 
    What holds: in every kernel at most the capacity is on the device; the step of `decisions` never gets
    longer. */
@@ -42,6 +44,11 @@ typedef struct part_period {
     uint32_t part; /* of all */
 } part_period_t;
 
+typedef struct flip {
+    part_period_t period;
+    dao_swap_decision_t before;
+} flip_t;
+
 typedef struct improver {
     dao_swap_grain_t *grain;
     const dao_swap_parts_t *parts;
@@ -53,7 +60,7 @@ typedef struct improver {
     uint32_t leaf_count;    /* of the tree: at least one a kernel, a power of two */
     uint32_t *first;        /* 2 x leaf_count + 1: of each node, its accesses in `covering` */
     uint32_t *covering;
-    part_period_t flips[FLIP_COUNT_MAX]; /* of the change at hand */
+    flip_t flips[FLIP_COUNT_MAX]; /* of the change at hand */
     uint32_t flip_count;
 } improver_t;
 
@@ -166,11 +173,12 @@ static part_period_t draw(improver_t *improver)
 
 /* ---- changes ---- */
 
-/* Adds bytes to the kernels that an access covers; unsigned wrap-around takes them away. */
-static void add_bytes(improver_t *improver, uint32_t access, uint64_t size_bytes)
+/* Adds bytes to the kernels in which a part is away by its decision; unsigned wrap-around takes them away. */
+static void add_bytes(improver_t *improver, uint32_t access, const dao_swap_decision_t *decision,
+                      uint64_t size_bytes)
 {
     const dao_swap_access_t *one = &improver->step->accesses[access];
-    uint32_t n = improver->step->kernel_count, end = one->kernel + one->inactive_length;
+    uint32_t n = improver->step->kernel_count, end = one->kernel + one->inactive_length - decision->lead;
     for (uint32_t k = one->kernel + 1; k < end && k < n; k++) {
         improver->kernel_bytes[k] += size_bytes;
     }
@@ -193,22 +201,33 @@ static uint32_t find_over(const improver_t *improver, uint32_t access, uint64_t 
     return n;
 }
 
+/* Decides anew about a part in an inactive period. */
+static void decide(improver_t *improver, const part_period_t *period, dao_swap_decision_t decision)
+{
+    dao_swap_decision_t *now = decision_of(improver, period);
+    uint64_t size = dao_swap_part_size(improver->parts, period->part);
+    if (now->is_away) {
+        add_bytes(improver, period->access, now, size);
+    }
+    if (decision.is_away) {
+        add_bytes(improver, period->access, &decision, 0 - size);
+    }
+    *now = decision;
+}
+
 static void flip(improver_t *improver, const part_period_t *period)
 {
-    dao_swap_decision_t *decision = decision_of(improver, period);
-    uint64_t size = dao_swap_part_size(improver->parts, period->part);
-    add_bytes(improver, period->access, decision->is_away ? size : 0 - size);
-    decision->is_away = !decision->is_away;
+    const dao_swap_decision_t before = *decision_of(improver, period);
     DAO_ASSERT(improver->flip_count < FLIP_COUNT_MAX);
-    improver->flips[improver->flip_count++] = *period;
+    improver->flips[improver->flip_count++] = (flip_t){*period, before};
+    decide(improver, period, (dao_swap_decision_t){.is_away = !before.is_away});
 }
 
 static void undo(improver_t *improver)
 {
     while (improver->flip_count > 0) {
-        part_period_t period = improver->flips[--improver->flip_count];
-        flip(improver, &period);
-        improver->flip_count--;
+        const flip_t *last = &improver->flips[--improver->flip_count];
+        decide(improver, &last->period, last->before);
     }
 }
 
@@ -317,7 +336,7 @@ static void release(improver_t *improver)
     dao_host_free(improver->covering);
 }
 
-/* Takes leads back, and sums up what is on the device. */
+/* Sums up what is on the device. */
 static void begin(improver_t *improver)
 {
     const dao_swap_step_t *step = improver->step;
@@ -329,10 +348,9 @@ static void begin(improver_t *improver)
         improver->bytes_before[i + 1] = improver->bytes_before[i] + size;
         for (uint32_t part = parts->first[one->tensor]; part < parts->first[one->tensor + 1]; part++) {
             const part_period_t period = {.access = i, .part = part};
-            dao_swap_decision_t *decision = decision_of(improver, &period);
-            decision->lead = 0;
+            const dao_swap_decision_t *decision = decision_of(improver, &period);
             if (decision->is_away) {
-                add_bytes(improver, i, 0 - dao_swap_part_size(parts, part));
+                add_bytes(improver, i, decision, 0 - dao_swap_part_size(parts, part));
             }
         }
     }
@@ -364,6 +382,9 @@ static dao_status_t try_changes(improver_t *improver, const dao_swap_effort_t *e
         if (change(improver)) {
             status = dao_swap_grain_time(grain, improver->capacity_bytes);
             is_better = status == DAO_OK && grain->timing.step_ns <= step_ns;
+            if (is_better && effort->may_keep != NULL) {
+                status = effort->may_keep(effort->user, grain, &is_better);
+            }
             status = status == DAO_ERR_HOST_FULL ? DAO_OK : status;
         }
         dao_swap_add_work(improver->step, improver->step->kernel_count);
@@ -377,30 +398,44 @@ static dao_status_t try_changes(improver_t *improver, const dao_swap_effort_t *e
     return status;
 }
 
+/* Takes leads back if the step is not longer without them: then more changes find room. */
+static dao_status_t drop_leads(dao_swap_grain_t *grain, uint64_t capacity_bytes)
+{
+    uint64_t step_ns = grain->timing.step_ns;
+    uint32_t *leads = dao_host_calloc((size_t)grain->parts.inactive_count + 1, sizeof(*leads));
+    if (leads == NULL) {
+        return dao_swap_step_give_up(grain->parts.step);
+    }
+    for (uint32_t g = 0; g < grain->parts.inactive_count; g++) {
+        leads[g] = grain->decisions[g].lead;
+        grain->decisions[g].lead = 0;
+    }
+    dao_status_t status = dao_swap_grain_time(grain, capacity_bytes);
+    if (status == DAO_OK && grain->timing.step_ns > step_ns) {
+        for (uint32_t g = 0; g < grain->parts.inactive_count; g++) {
+            grain->decisions[g].lead = leads[g];
+        }
+        status = dao_swap_grain_time(grain, capacity_bytes);
+    }
+    dao_host_free(leads);
+    return status;
+}
+
 dao_status_t dao_swap_improve(dao_swap_grain_t *grain, uint64_t capacity_bytes,
                               const dao_swap_effort_t *effort)
 {
     improver_t improver = {
         .grain = grain, .parts = &grain->parts, .step = grain->parts.step, .capacity_bytes = capacity_bytes};
     const dao_swap_step_t *step = improver.step;
-    uint64_t step_ns = grain->timing.step_ns;
-    size_t inactive_bytes = grain->parts.inactive_count * sizeof(*grain->decisions);
-    dao_swap_decision_t *before = dao_host_calloc((size_t)grain->parts.inactive_count + 1, sizeof(*before));
-    dao_status_t status = before != NULL && allocate(&improver) ? DAO_OK : dao_swap_step_give_up(step);
+    dao_status_t status = allocate(&improver) ? DAO_OK : dao_swap_step_give_up(step);
+    status = status == DAO_OK ? drop_leads(grain, capacity_bytes) : status;
     if (status == DAO_OK) {
-        memcpy(before, grain->decisions, inactive_bytes);
         begin(&improver);
-        status = dao_swap_grain_time(grain, capacity_bytes);
-        if (status == DAO_OK && improver.bytes_before[step->access_count] > 0) {
-            status = try_changes(&improver, effort);
-            status = status == DAO_OK ? dao_swap_grain_time(grain, capacity_bytes) : status;
-        }
     }
-    if (status == DAO_OK && grain->timing.step_ns > step_ns) { /* leads were of use, and nothing else was */
-        memcpy(grain->decisions, before, inactive_bytes);
-        status = dao_swap_grain_time(grain, capacity_bytes);
+    if (status == DAO_OK && improver.bytes_before[step->access_count] > 0) {
+        status = try_changes(&improver, effort);
+        status = status == DAO_OK ? dao_swap_grain_time(grain, capacity_bytes) : status;
     }
-    dao_host_free(before);
     release(&improver);
     return status;
 }

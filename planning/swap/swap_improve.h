@@ -5,10 +5,14 @@
 
 #include "planning/swap/swap_grain.h"
 
-/* When to end, unless time does. */
+/* When to end, unless time does, and what is wanted of a plan beside its time. */
 typedef struct dao_swap_effort {
     uint64_t work_end; /* of dao_swap_work() */
     uint64_t goal_ns;  /* no step is shorter */
+    /* Asked of what the grain was timed with, where its step is not longer: whether it may be kept. It may
+       change the grain's late times and what it keeps. NULL: yes. */
+    dao_status_t (*may_keep)(void *user, dao_swap_grain_t *grain, bool *out_may_keep);
+    void *user;
 } dao_swap_effort_t;
 
 /* Betters the decisions of a grain that hold for a step that repeats, and that are timed: their step gets
