@@ -22,8 +22,8 @@
 
 #include "base/memory/host.h"
 #include "base/report/assert.h"
+#include "planning/offsets/support/sort.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #define NO_PAGE UINT32_MAX
@@ -149,23 +149,41 @@ static void list_stays(pager_t *pager)
 
 /* ---- the cut ---- */
 
-static int compare_events(const void *left, const void *right)
+/* Sorts the numbers of elements by their keys; equal ones stay in their order. False: no host memory. */
+static bool sort_keys(dao_plan_key_t *keys, size_t count)
 {
-    const event_t *a = left, *b = right;
-    if (a->time_ns != b->time_ns) {
-        return a->time_ns < b->time_ns ? -1 : 1;
+    dao_plan_key_t *scratch = dao_host_calloc(count + 1, sizeof(*scratch));
+    dao_plan_work_t work = dao_plan_work_unlimited();
+    if (scratch != NULL) {
+        dao_plan_sort_keys(keys, scratch, count, &work);
     }
-    if (a->kind != b->kind) {
-        return a->kind < b->kind ? -1 : 1;
-    }
-    if (a->is_stay != b->is_stay) {
-        return a->is_stay ? 1 : -1;
-    }
-    return (a->index > b->index) - (a->index < b->index);
+    dao_host_free(scratch);
+    return scratch != NULL;
 }
 
-/* The begin of a stay over which the fewest pages are there. */
-static uint64_t find_cut(pager_t *pager)
+#define KIND_BITS 2u /* of a key, below the time */
+
+/* Sorts events, in which those of reservations come before those of stays, and both by their numbers. */
+static bool sort_events(event_t *events, size_t count)
+{
+    dao_plan_key_t *keys = dao_host_calloc(count + 1, sizeof(*keys));
+    event_t *unsorted = dao_host_calloc(count + 1, sizeof(*unsorted));
+    bool ok = keys != NULL && unsorted != NULL;
+    for (size_t i = 0; ok && i < count; i++) {
+        keys[i] = (dao_plan_key_t){events[i].time_ns << KIND_BITS | (uint64_t)events[i].kind, (uint32_t)i};
+        unsorted[i] = events[i];
+    }
+    ok = ok && sort_keys(keys, count);
+    for (size_t i = 0; ok && i < count; i++) {
+        events[i] = unsorted[keys[i].value];
+    }
+    dao_host_free(keys);
+    dao_host_free(unsorted);
+    return ok;
+}
+
+/* The begin of a stay over which the fewest pages are there. False: no host memory. */
+static bool find_cut(pager_t *pager, uint64_t *out_cut_ns)
 {
     uint64_t period_ns = pager->timing->step_ns, pages = 0, least = UINT64_MAX, cut_ns = 0;
     size_t count = 0;
@@ -175,7 +193,9 @@ static uint64_t find_cut(pager_t *pager)
         pager->events[count++] = (event_t){stay->end_ns % period_ns, EVENT_ENDS, true, i};
         pager->events[count++] = (event_t){stay->begin_ns, EVENT_BEGINS, true, i};
     }
-    qsort(pager->events, count, sizeof(*pager->events), compare_events);
+    if (!sort_events(pager->events, count)) {
+        return false;
+    }
     for (size_t i = 0; i < count; i++) {
         const event_t *event = &pager->events[i];
         const stay_t *stay = &pager->stays[event->index];
@@ -189,7 +209,8 @@ static uint64_t find_cut(pager_t *pager)
             pages += event->time_ns == 0 ? 0 : stay->page_count;
         }
     }
-    return cut_ns;
+    *out_cut_ns = cut_ns;
+    return true;
 }
 
 /* Lets times begin at the cut. */
@@ -249,23 +270,41 @@ static bool reserve_static(pager_t *pager, const dao_swap_span_t *spans, size_t 
     return true;
 }
 
-static int compare_reservations(const void *left, const void *right)
+/* Sorts reservations by page and time. */
+static bool sort_reservations(pager_t *pager)
 {
-    const reservation_t *a = left, *b = right;
-    if (a->page != b->page) {
-        return a->page < b->page ? -1 : 1;
+    size_t count = pager->reservation_count;
+    dao_plan_key_t *keys = dao_host_calloc(count + 1, sizeof(*keys));
+    reservation_t *sorted = dao_host_calloc(count + 1, sizeof(*sorted));
+    bool ok = keys != NULL && sorted != NULL;
+    for (size_t i = 0; ok && i < count; i++) {
+        keys[i] = (dao_plan_key_t){pager->reservations[i].begin_ns, (uint32_t)i};
     }
-    return (a->begin_ns > b->begin_ns) - (a->begin_ns < b->begin_ns);
+    ok = ok && sort_keys(keys, count);
+    for (size_t i = 0; ok && i < count; i++) {
+        keys[i].key = pager->reservations[keys[i].value].page;
+    }
+    ok = ok && sort_keys(keys, count);
+    for (size_t i = 0; ok && i < count; i++) {
+        sorted[i] = pager->reservations[keys[i].value];
+    }
+    dao_host_free(keys);
+    dao_host_free(ok ? pager->reservations : sorted);
+    pager->reservations = ok ? sorted : pager->reservations;
+    pager->reservation_capacity = ok ? count + 1 : pager->reservation_capacity;
+    return ok;
 }
 
-/* Sorts reservations, and joins those of a page that overlap or touch. */
-static void join_reservations(pager_t *pager)
+/* Sorts reservations, and joins those of a page that overlap or touch. False: no host memory. */
+static bool join_reservations(pager_t *pager)
 {
     size_t count = 0;
     if (pager->reservation_count == 0) {
-        return;
+        return true;
     }
-    qsort(pager->reservations, pager->reservation_count, sizeof(*pager->reservations), compare_reservations);
+    if (!sort_reservations(pager)) {
+        return false;
+    }
     for (size_t i = 0; i < pager->reservation_count; i++) {
         const reservation_t next = pager->reservations[i];
         reservation_t *last = count > 0 ? &pager->reservations[count - 1] : NULL;
@@ -276,6 +315,7 @@ static void join_reservations(pager_t *pager)
         }
     }
     pager->reservation_count = count;
+    return true;
 }
 
 static void find_first_reservations(pager_t *pager)
@@ -338,12 +378,6 @@ static bool reserve_over_cut(pager_t *pager)
 }
 
 /* ---- those that come and go ---- */
-
-static int compare_numbers(const void *left, const void *right)
-{
-    uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
-    return (a > b) - (a < b);
-}
 
 /* The list for pages whose next reservation begins at `time_ns`, or the first one behind that. */
 static size_t find_key(const pager_t *pager, uint64_t time_ns)
@@ -448,7 +482,6 @@ static bool prepare_sweep(pager_t *pager)
         const reservation_t *reservation = &pager->reservations[i];
         pager->events[count++] = (event_t){reservation->end_ns, EVENT_ENDS, false, (uint32_t)i};
         pager->events[count++] = (event_t){reservation->begin_ns, EVENT_RESERVED, false, (uint32_t)i};
-        pager->keys[i] = reservation->begin_ns;
     }
     for (uint32_t i = 0; i < pager->stay_count; i++) {
         const stay_t *stay = &pager->stays[i];
@@ -458,14 +491,17 @@ static bool prepare_sweep(pager_t *pager)
         }
     }
     pager->event_count = count;
-    qsort(pager->events, count, sizeof(*pager->events), compare_events);
-    pager->keys[pager->reservation_count] = period_ns;
-    qsort(pager->keys, pager->reservation_count + 1, sizeof(*pager->keys), compare_numbers);
-    for (size_t i = 0; i <= pager->reservation_count; i++) {
-        if (pager->key_count == 0 || pager->keys[pager->key_count - 1] != pager->keys[i]) {
-            pager->keys[pager->key_count++] = pager->keys[i];
+    if (!sort_events(pager->events, count)) {
+        return false;
+    }
+    for (size_t i = 0; i < count; i++) {
+        const event_t *event = &pager->events[i];
+        if (event->kind == EVENT_RESERVED &&
+            (pager->key_count == 0 || pager->keys[pager->key_count - 1] != event->time_ns)) {
+            pager->keys[pager->key_count++] = event->time_ns;
         }
     }
+    pager->keys[pager->key_count++] = period_ns;
     pager->first_free = dao_host_calloc(pager->key_count, sizeof(*pager->first_free));
     pager->has_free = dao_host_calloc(pager->key_count / 64 + 1, sizeof(*pager->has_free));
     if (pager->first_free == NULL || pager->has_free == NULL) {
@@ -635,19 +671,17 @@ dao_status_t dao_swap_pages_find(dao_swap_layout_t *layout, const dao_swap_parts
                      .decisions = decisions,
                      .timing = timing,
                      .page_max = page_max};
-    bool ok = allocate(&pager);
+    uint64_t cut_ns = 0;
+    bool ok = allocate(&pager) && find_cut(&pager, &cut_ns);
     if (ok) {
-        uint64_t cut_ns = find_cut(&pager);
         cut(&pager, cut_ns);
-        ok = reserve_static(&pager, spans, span_count, cut_ns);
+        ok = reserve_static(&pager, spans, span_count, cut_ns) && join_reservations(&pager);
     }
     if (ok) {
-        join_reservations(&pager);
         find_first_reservations(&pager);
-        ok = reserve_over_cut(&pager);
+        ok = reserve_over_cut(&pager) && join_reservations(&pager);
     }
     if (ok) {
-        join_reservations(&pager);
         find_first_reservations(&pager);
         ok = sweep(&pager) && map_all(&pager);
     }
