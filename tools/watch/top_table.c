@@ -153,7 +153,7 @@ static void print_executor(const dao_look_t *look, const dao_score_row_t *row)
     line_t line = {.count = 0};
     double stall = 1e-7 * (dao_look_rate(look, row, &stats->stall_in_ns) +
                            dao_look_rate(look, row, &stats->stall_out_ns)); /* ns a second, as percent */
-    (void)printf("%-8" PRIu32 " %-10s %7s %7s %9s %7s %7s %5.0f%% %6s %7s\n", row->number,
+    (void)printf("%-8" PRIu32 " %-10s %7s %7s %9s %7s %7s %4.0f%% %5s %6s\n", row->number,
                  dao_place_format(row->place, text), bytes(&line, (double)stats->capacity_bytes),
                  bytes(&line, (double)stats->device_used_bytes),
                  number(&line, dao_look_rate(look, row, &stats->kernel_count)),
@@ -169,8 +169,8 @@ static void print_executors(const dao_look_t *look)
     size_t index = DAO_SCORE_INDEX(dao_executor_stats_t, device_used_bytes);
     size_t count = dao_look_sorted(look, DAO_SCORE_KIND_EXECUTOR, index, rows);
     if (count > 0) {
-        (void)printf("\n%-8s %-10s %7s %7s %9s %7s %7s %6s %6s %7s\n", "EXECUTOR", "AT", "ARENA", "USED",
-                     "KERNELS/S", "IN/S", "OUT/S", "STALL", "HITS", "TENSORS");
+        (void)printf("\n%-8s %-10s %7s %7s %9s %7s %7s %5s %5s %6s\n", "EXECUTOR", "AT", "ARENA", "USED",
+                     "KERNELS/S", "IN/S", "OUT/S", "STALL", "HITS", "LIVE");
     }
     for (size_t i = 0; i < count && i < ROW_COUNT_SHOWN; i++) {
         print_executor(look, rows[i]);

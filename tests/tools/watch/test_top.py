@@ -90,7 +90,7 @@ def figures_are_right():
         expect(places["pinned:0"]["requested_bytes"] == 70000, "bytes of pinned:0")
         expect([(tag["place"], tag["live_count"]) for tag in top["tags"]] == [("device:1", 1)], "tags")
         code, out, err = dao("top", watched.pid, "--once", "--interval", "100ms")
-        expect(code == 0 and watched.pid in out and "device:1" in out, out + err)
+        expect(code == 0 and watched.pid in out and "device:1" in out and "EXECUTOR" in out, out + err)
         expect(max(map(len, out.split("\n"))) <= COLUMNS, f"a line is too long:\n{out}")
         code, out, err = dao("metrics", watched.pid)
         expect(code == 0, err)

@@ -26,7 +26,10 @@ static int fail(const char *what)
 static bool hold(void)
 {
     dao_alloc_options_t options = {0};
-    return dao_tag_create("a \"tag\" \\ of a name that is far longer than a column", &options.tag) ==
+    dao_executor_config_t config = {.capacity_bytes = 1 << 20};
+    dao_executor_t *executor; /* the process ends with it */
+    return dao_executor_create(&config, &executor) == DAO_OK &&
+           dao_tag_create("a \"tag\" \\ of a name that is far longer than a column", &options.tag) ==
                DAO_OK &&
            dao_alloc_with(dao_device_place(1), 5 << 20, &options) != NULL &&
            dao_alloc(dao_cpu_place(), 100000) != NULL && dao_alloc(dao_pinned_place(0), 70000) != NULL;
