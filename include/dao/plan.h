@@ -18,7 +18,8 @@
  *
  * A plan is immutable and counted. Work is counted in steps of the methods, not in time. The same problem and
  * settings give the same plans after the same work, in whatever slices and on whatever thread. Nothing here
- * needs dao_init().
+ * needs dao_init(). In a forked child a planner of the parent answers DAO_ERR_FORKED, and
+ * dao_planner_destroy() does nothing; plans can be used.
  */
 #ifndef DAO_PLAN_H
 #define DAO_PLAN_H

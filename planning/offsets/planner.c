@@ -26,6 +26,7 @@
 
 struct dao_planner {
     dao_planner_config_t config;
+    int process;                     /* that made it: in a forked child its thread is not there */
     dao_plan_portfolio_t *portfolio; /* of the thread that works */
     dao_plan_work_t work; /* of that thread: all work so far, up to the end of the stretch at hand */
     bool has_plan;        /* of that thread: it has published one */
@@ -156,10 +157,21 @@ static dao_status_t was_cancelled(void)
     return dao_error(DAO_ERR_STOPPED, "the planner was cancelled");
 }
 
-dao_status_t dao_planner_work(dao_planner_t *planner, uint64_t limit, bool *out_is_done)
+static dao_status_t check(const dao_planner_t *planner)
 {
     if (planner == NULL) {
         return dao_error(DAO_ERR_INVALID, "a planner is NULL");
+    }
+    return planner->process == dao_process_self()
+               ? DAO_OK
+               : dao_error(DAO_ERR_FORKED, "the planner was made in the parent process");
+}
+
+dao_status_t dao_planner_work(dao_planner_t *planner, uint64_t limit, bool *out_is_done)
+{
+    dao_status_t status = check(planner);
+    if (status != DAO_OK) {
+        return status;
     }
     dao_mutex_lock(&planner->lock);
     bool is_started = planner->is_started;
@@ -167,7 +179,7 @@ dao_status_t dao_planner_work(dao_planner_t *planner, uint64_t limit, bool *out_
     if (is_started) {
         return dao_error(DAO_ERR_BUSY, "the planner was started and works in the background");
     }
-    dao_status_t status = work(planner, limit);
+    status = work(planner, limit);
     if (status == DAO_OK && atomic_load(&planner->is_cancelled)) {
         return was_cancelled();
     }
@@ -271,8 +283,9 @@ static void run(void *argument)
 
 dao_status_t dao_planner_start(dao_planner_t *planner)
 {
-    if (planner == NULL) {
-        return dao_error(DAO_ERR_INVALID, "a planner is NULL");
+    dao_status_t status = check(planner);
+    if (status != DAO_OK) {
+        return status;
     }
     if (atomic_load(&planner->is_cancelled)) {
         return was_cancelled();
@@ -291,7 +304,7 @@ dao_status_t dao_planner_start(dao_planner_t *planner)
         submit(planner);
         return DAO_OK;
     }
-    dao_status_t status = dao_thread_start(&planner->thread, "dao-planner", run_thread, planner);
+    status = dao_thread_start(&planner->thread, "dao-planner", run_thread, planner);
     dao_mutex_lock(&planner->lock);
     planner->has_thread = status == DAO_OK;
     if (status != DAO_OK) {
@@ -305,8 +318,9 @@ dao_status_t dao_planner_start(dao_planner_t *planner)
 
 dao_status_t dao_planner_wait(dao_planner_t *planner, uint64_t timeout_ns)
 {
-    if (planner == NULL) {
-        return dao_error(DAO_ERR_INVALID, "a planner is NULL");
+    dao_status_t status = check(planner);
+    if (status != DAO_OK) {
+        return status;
     }
     uint64_t now = dao_clock_ns();
     uint64_t until = timeout_ns > UINT64_MAX - now ? UINT64_MAX : now + timeout_ns;
@@ -331,8 +345,9 @@ dao_status_t dao_planner_wait(dao_planner_t *planner, uint64_t timeout_ns)
 
 dao_status_t dao_planner_cancel(dao_planner_t *planner)
 {
-    if (planner == NULL) {
-        return dao_error(DAO_ERR_INVALID, "a planner is NULL");
+    dao_status_t status = check(planner);
+    if (status != DAO_OK) {
+        return status;
     }
     atomic_store(&planner->is_cancelled, true);
     return DAO_OK;
@@ -342,6 +357,10 @@ dao_status_t dao_planner_best(dao_planner_t *planner, dao_plan_t **out_plan)
 {
     if (planner == NULL || out_plan == NULL) {
         return dao_error(DAO_ERR_INVALID, "a planner or the place for a plan is NULL");
+    }
+    dao_status_t status = check(planner);
+    if (status != DAO_OK) {
+        return status;
     }
     dao_mutex_lock(&planner->lock);
     dao_plan_t *plan = dao_plan_retain(planner->best);
@@ -371,6 +390,7 @@ dao_status_t dao_planner_create(const dao_plan_problem_t *problem, const dao_pla
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for a planner");
     }
     planner->config = *config;
+    planner->process = dao_process_self();
     planner->work.is_cancelled = &planner->is_cancelled;
     dao_mutex_init(&planner->lock, DAO_RANK_LEAF);
     dao_cond_init(&planner->has_ended);
@@ -385,7 +405,7 @@ dao_status_t dao_planner_create(const dao_plan_problem_t *problem, const dao_pla
 
 void dao_planner_destroy(dao_planner_t *planner)
 {
-    if (planner == NULL) {
+    if (planner == NULL || check(planner) != DAO_OK) {
         return;
     }
     atomic_store(&planner->is_cancelled, true);

@@ -8,6 +8,9 @@
 #include "base/threads/sync.h"
 #include "tests/support/models/plans.h"
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #define RUNS_MAX 64u
 
 static dao_test_plan_t plan;
@@ -273,6 +276,39 @@ static void a_failure_in_the_background_is_told_to_who_waits(void)
     }
 }
 
+/* Its thread is in the parent: a child that waited for it would wait for ever. */
+static int use_in_child(dao_planner_t *planner)
+{
+    bool is_done;
+    dao_plan_t *best = NULL;
+    bool is_told = dao_planner_work(planner, 1, &is_done) == DAO_ERR_FORKED &&
+                   dao_planner_start(planner) == DAO_ERR_FORKED &&
+                   dao_planner_wait(planner, UINT64_MAX) == DAO_ERR_FORKED &&
+                   dao_planner_cancel(planner) == DAO_ERR_FORKED &&
+                   dao_planner_best(planner, &best) == DAO_ERR_FORKED && best == NULL;
+    dao_planner_destroy(planner);
+    return is_told ? 0 : 1;
+}
+
+static void a_forked_child_is_told_at_once(void)
+{
+    dao_planner_config_t config = {.work_limit = 100000};
+    dao_planner_t *planner = NULL;
+    make_hard(1);
+    CU_ASSERT_EQUAL_FATAL(dao_planner_create(&plan.problem, &config, &planner), DAO_OK);
+    CU_ASSERT_EQUAL(dao_planner_start(planner), DAO_OK);
+    pid_t child = fork();
+    if (child == 0) {
+        (void)alarm(20);
+        _exit(use_in_child(planner));
+    }
+    int status = -1;
+    CU_ASSERT_EQUAL(waitpid(child, &status, 0), child);
+    CU_ASSERT_EQUAL(status, 0);
+    CU_ASSERT_EQUAL(dao_planner_wait(planner, UINT64_MAX), DAO_OK);
+    dao_planner_destroy(planner);
+}
+
 static CU_TestInfo tests[] = {
     {"a thread works to the limit", a_thread_works_to_the_limit},
     {"the program's executor works", the_programs_executor_works},
@@ -282,6 +318,7 @@ static CU_TestInfo tests[] = {
     {"a thread that cannot start leaves the planner to the caller",
      a_thread_that_cannot_start_leaves_the_planner_to_the_caller},
     {"a failure in the background is told to who waits", a_failure_in_the_background_is_told_to_who_waits},
+    {"a forked child is told at once", a_forked_child_is_told_at_once},
     CU_TEST_INFO_NULL,
 };
 
