@@ -76,9 +76,9 @@ std::size_t json_length(std::size_t length)
     return length;
 }
 
-/* A limit is divided into at least so many pages, if they may be so small: a hole in each of them is then a
-   small part of it. */
-constexpr std::size_t pages_of_limit = 1024;
+/* A limit is divided into at least so many pages, if they may be so small. More would cost limits of some
+   hundred MB the huge pages of the system, with which MobileNetV2 takes a seventh less time. */
+constexpr std::size_t pages_of_limit = 64;
 
 /* Above PyTorch's own allocator, which has priority 0. */
 constexpr std::uint8_t priority = 1;

@@ -30,7 +30,7 @@ from models import make_step
 
 SIDE = 200  # of the matrices of the small cases: 160,000 bytes each, which is enough to leave
 EVERYTHING = 2**62
-LIMIT_OF_PAGES = 64 << 20  # the limits here are about so small
+LIMIT_OF_PAGES = 4 << 20  # for pages of 64 KiB: the limits here are small
 
 
 class Wide(nn.Module):
