@@ -44,8 +44,7 @@ static bool is_valid(const dao_virtual_memory_t *memory)
         run_count += block->run_count;
     }
     return block_bytes <= memory->used_bytes && memory->used_bytes <= memory->capacity_bytes &&
-           run_count <= memory->alias_run_count &&
-           (memory->has_no_bytes || memory->alias_run_count <= DAO_VIRTUAL_ALIAS_RUN_MAX);
+           run_count <= memory->alias_run_count && memory->alias_run_count <= DAO_VIRTUAL_ALIAS_RUN_MAX;
 }
 
 /* ---- capacity ---- */
@@ -219,12 +218,11 @@ static bool map_aliases(char *base, size_t page_bytes, const uint32_t *pages, si
     return is_mapped;
 }
 
-/* Counts runs against their limit. Without bytes nothing is mapped, and there is no limit. */
+/* Counts runs against their limit. */
 static bool take_runs(dao_virtual_memory_t *memory, uint32_t run_count)
 {
-    uint32_t run_max = memory->has_no_bytes ? UINT32_MAX : DAO_VIRTUAL_ALIAS_RUN_MAX;
     dao_mutex_lock(&memory->lock);
-    bool fits = run_count <= run_max - memory->alias_run_count;
+    bool fits = run_count <= DAO_VIRTUAL_ALIAS_RUN_MAX - memory->alias_run_count;
     memory->alias_run_count += fits ? run_count : 0;
     dao_mutex_unlock(&memory->lock);
     return fits;

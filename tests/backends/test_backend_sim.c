@@ -2,8 +2,6 @@
 /* Virtual time: the contract of all backends, with bytes in full and without them as far as it can be seen;
    then what is its own: times to the nanosecond, the same ones every time. */
 #include "backends/sim/sim.h"
-#include "backends/virtual_memory.h"
-#include "base/memory/host.h"
 #include "base/report/fault.h"
 #include "tests/contract/backend_contract.h"
 
@@ -386,29 +384,6 @@ static void the_same_calls_give_the_same_times(void)
     }
 }
 
-/* A step of hundreds of tensors has more runs of pages than a process may have mappings; without bytes none
-   is mapped. */
-static void without_bytes_any_number_of_pages_is_mapped_once_more(void)
-{
-    enum { PAGE_COUNT = 3 * DAO_VIRTUAL_ALIAS_RUN_MAX / 2 };
-    size_t page_bytes = 0;
-    void *base = NULL, *again = NULL;
-    uint32_t *pages = dao_host_calloc(PAGE_COUNT, sizeof(*pages));
-    open_full();
-    CU_ASSERT_PTR_NOT_NULL_FATAL(pages);
-    for (uint32_t i = 0; i < PAGE_COUNT; i++) {
-        pages[i] = 1 - i % 2; /* no page follows its neighbour */
-    }
-    CU_ASSERT_EQUAL_FATAL(ops->memory_alloc(device, (size_t)4 << 20, &base), DAO_OK);
-    CU_ASSERT_EQUAL_FATAL(ops->alias_prepare(device, base, (size_t)4 << 20, &page_bytes), DAO_OK);
-    for (int i = 0; i < 2; i++) {
-        CU_ASSERT_EQUAL(ops->alias_map(device, base, page_bytes, pages, PAGE_COUNT, &again), DAO_OK);
-        CU_ASSERT_EQUAL(ops->alias_unmap(device, again, page_bytes, PAGE_COUNT), DAO_OK);
-    }
-    CU_ASSERT_EQUAL(ops->memory_free(device, base, (size_t)4 << 20), DAO_OK);
-    dao_host_free(pages);
-}
-
 #if defined(DAO_FAULTS)
 
 /* Every call that needs memory, refused once. */
@@ -478,8 +453,6 @@ static CU_TestInfo tests[] = {
     {"a watcher is told what took time", a_watcher_is_told_what_took_time},
     {"the host may let time pass", the_host_may_let_time_pass},
     {"a wait that cannot end is answered", a_wait_that_cannot_end_is_answered},
-    {"without bytes any number of pages is mapped once more",
-     without_bytes_any_number_of_pages_is_mapped_once_more},
     {"a stream that is destroyed drops what cannot run", a_stream_that_is_destroyed_drops_what_cannot_run},
     {"pages without bytes are mapped without limit", pages_without_bytes_are_mapped_without_limit},
     {"wrong settings are refused", wrong_settings_are_refused},
