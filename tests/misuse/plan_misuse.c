@@ -264,8 +264,8 @@ static void executor_and_mover_called_by_a_segment_callback(void)
     NEED(dao_segment_callback_add(misuse_other, call_back_outer, NULL, &id) == DAO_OK);
     void *block = dao_alloc(misuse_other, 3 * MIB);
     NEED(block != NULL && outer.call_count > 0 && dao_segment_callback_remove(id) == DAO_OK);
-    NEED(dao_managed_read(outer.tensor, bytes, sizeof(bytes)) == DAO_OK);
     NEED(dao_parked_wait(outer.parked) == DAO_OK);
+    NEED(dao_managed_read(outer.tensor, bytes, sizeof(bytes)) == DAO_OK);
     dao_command_list_destroy(outer.list);
     dao_parked_release(outer.parked);
     dao_mover_destroy(outer.mover);
