@@ -50,6 +50,12 @@ class executor : public detail::owned<::dao_executor_t, detail::executor_end>
         check(::dao_executor_sync(get()));
     }
 
+    /** As dao_executor_capacity_set(). */
+    void set_capacity(std::size_t capacity_bytes)
+    {
+        check(::dao_executor_capacity_set(get(), capacity_bytes));
+    }
+
     /** As dao_executor_step_begin(). */
     void step_begin()
     {

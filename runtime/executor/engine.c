@@ -402,6 +402,72 @@ static void run_step_write(dao_engine_t *engine, const dao_item_t *item)
     }
 }
 
+/* Moves all tensors off the device, so that the arena can be another one. After an error some have left. */
+static dao_status_t vacate(dao_engine_t *engine)
+{
+    if (engine->learner != NULL) {
+        dao_step_learner_break(engine->learner);
+    }
+    if (!dao_again_restore(engine)) {
+        return dao_error_restore(&engine->failure);
+    }
+    dao_status_t status = dao_eviction_clear(engine);
+    if (status != DAO_OK) {
+        dao_error_prefix("the executor's tensors have to leave the device for another capacity: ");
+        return status;
+    }
+    status = dao_timeline_wait_all(&engine->timeline);
+    dao_engine_lose_unless_ok(engine, status);
+    look(engine); /* measurements and plans that came meanwhile are taken before they are given up */
+    if (status == DAO_OK && engine->learner != NULL) {
+        dao_step_learner_forget_plans(engine->learner);
+        look(engine);
+    }
+    return engine->is_lost ? dao_error_restore(&engine->failure) : status;
+}
+
+static void run_capacity(dao_engine_t *engine, const dao_item_t *item)
+{
+    dao_status_t status =
+        engine->has_failed || engine->is_lost ? dao_requests_refuse(engine) : vacate(engine);
+    if (status != DAO_OK) {
+        dao_error_save(&item->request->error, status);
+    }
+}
+
+void dao_engine_take_arena(dao_engine_t *engine, const dao_device_arena_t *arena)
+{
+    uint64_t peak_bytes = engine->arena.peak_used_bytes;
+    DAO_ASSERT(engine->plan == NULL);
+    DAO_ASSERT(engine->arena.windows == NULL);
+    DAO_ASSERT(engine->arena.fence_count == 0);
+    DAO_ASSERT(dao_range_used(engine->arena.range) == 0);
+    dao_device_arena_finish(&engine->arena);
+    engine->arena = *arena;
+    dao_device_arena_note_used(&engine->arena, peak_bytes);
+    engine->config.arena_address = arena->address;
+    engine->config.arena_bytes = dao_range_capacity(arena->range);
+    engine->pages.base = arena->address;
+    dao_prefetch_restart(engine);
+    if (engine->config.learns) {
+        dao_status_t status =
+            dao_device_pages_init(&engine->pages, engine->config.streams[DAO_STREAM_ROLE_COMPUTE],
+                                  engine->config.streams[DAO_STREAM_ROLE_D2H], engine->config.arena_bytes,
+                                  engine->config.addresses);
+        dao_engine_lose_unless_ok(engine, status);
+    }
+    DAO_ASSERT_HEAVY(dao_engine_is_valid(engine));
+}
+
+void dao_engine_take_no_arena(dao_engine_t *engine)
+{
+    DAO_ASSERT(dao_range_used(engine->arena.range) == 0);
+    engine->config.arena_address = NULL;
+    engine->config.arena_bytes = 0; /* so that nothing is ever taken of what the range still has */
+    engine->pages.page_bytes = 0;
+    dao_prefetch_restart(engine);
+}
+
 dao_item_t *dao_engine_run(dao_engine_t *engine)
 {
     dao_item_t *item = engine->first_item;
@@ -446,6 +512,9 @@ dao_item_t *dao_engine_run(dao_engine_t *engine)
         return item;
     case DAO_ITEM_STEP_WRITE:
         run_step_write(engine, item);
+        return item;
+    case DAO_ITEM_CAPACITY:
+        run_capacity(engine, item);
         return item;
     case DAO_ITEM_RELEASE:
         break;

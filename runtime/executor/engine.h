@@ -127,6 +127,13 @@ const dao_item_t *dao_engine_peek(const dao_engine_t *engine);
 /* Runs the oldest item. Returns it if a thread waits for its request; NULL: it is done with. */
 dao_item_t *dao_engine_run(dao_engine_t *engine);
 
+/* The arena is another one from now on: `arena`, in which nothing is. A request of another capacity was run
+   and not refused, so that nothing is in the old one, which is not used any more. */
+void dao_engine_take_arena(dao_engine_t *engine, const dao_device_arena_t *arena);
+
+/* Likewise: there is none. Kernels without memory run, all others are refused. */
+void dao_engine_take_no_arena(dao_engine_t *engine);
+
 /* The counters as of now. */
 void dao_engine_stats(const dao_engine_t *engine, dao_executor_stats_t *out_stats);
 

@@ -6,18 +6,14 @@
 
    An executor is a shell that its creator, every tensor's record and every command list hold, so that
    handles may outlive dao_executor_destroy(). The shell's queue refuses everything from then on. */
+#include "runtime/executor/capacity.h"
 #include "runtime/executor/executor_internal.h"
 #include "runtime/executor/launch/launch.h"
 
-#include "base/internal_error.h"
-#include "base/log.h"
 #include "base/memory/host.h"
 #include "base/report/assert.h"
 #include "base/report/error.h"
-#include "runtime/device/deferred_free.h"
-#include "runtime/device/pressure_ladder.h"
 #include "runtime/executor/records/tensor.h"
-#include "runtime/observe/annotate.h"
 
 #include <inttypes.h>
 #include <stddef.h>
@@ -87,6 +83,9 @@ static void run_one(dao_executor_t *executor)
     DAO_ASSERT(dao_engine_peek(&executor->engine) != NULL);
     bool is_kernel = dao_engine_peek(&executor->engine)->kind == DAO_ITEM_KERNEL;
     dao_item_t *answered = dao_engine_run(&executor->engine);
+    if (answered != NULL && answered->kind == DAO_ITEM_CAPACITY) {
+        dao_capacity_change(executor, answered->request);
+    }
     publish_stats(executor);
     if (is_kernel) {
         dao_queue_finish_kernel(&executor->queue);
@@ -180,91 +179,11 @@ static dao_status_t check_config(const dao_executor_config_t *config)
     if (config->addresses < DAO_SWAP_ADDRESSES_BEST || config->addresses > DAO_SWAP_ADDRESSES_PAGES) {
         return dao_error(DAO_ERR_INVALID, "there is no choice %d of addresses", (int)config->addresses);
     }
-    if (config->capacity_bytes != 0 && config->capacity_bytes < DAO_RANGE_GRANULE) {
-        return dao_error(DAO_ERR_INVALID, "capacity_bytes is %zu; the least is %u", config->capacity_bytes,
-                         DAO_RANGE_GRANULE);
-    }
-    if (config->capacity_bytes > DAO_RANGE_CAPACITY_MAX ||
-        config->file.limit_bytes > DAO_RANGE_CAPACITY_MAX) {
-        bool is_file = config->capacity_bytes <= DAO_RANGE_CAPACITY_MAX;
-        return dao_error(DAO_ERR_OVERFLOW, "%s is %" PRIu64 "; the most is %" PRIu64 ", 1 TiB",
-                         is_file ? "file.limit_bytes" : "capacity_bytes",
-                         is_file ? config->file.limit_bytes : (uint64_t)config->capacity_bytes,
-                         DAO_RANGE_CAPACITY_MAX);
-    }
-    return DAO_OK;
-}
-
-/* What an arena of capacity 0 leaves free of a device of `total_bytes`: kernels that a library loads later,
-   workspaces, other allocations and the driver's own need some. What cudaMemGetInfo() calls free cannot be
-   had in full either. 2 % are 2.8 GiB of 139 GiB; small devices keep a sixteenth. */
-#define HEADROOM_BYTES ((uint64_t)512 << 20)
-
-static uint64_t headroom_bytes(uint64_t total_bytes)
-{
-    uint64_t part = total_bytes / 50 > HEADROOM_BYTES ? total_bytes / 50 : HEADROOM_BYTES;
-    return total_bytes / 16 < part ? total_bytes / 16 : part;
-}
-
-/* Takes an arena of whole units of at most `bytes`. Where memory is short, a capacity that was named is worth
-   all that dao_alloc() does before it fails; one of what is free takes no more than that. */
-static dao_status_t arena_take(dao_executor_t *executor, uint64_t bytes, uint64_t unit, bool is_named,
-                               uint64_t *out_bytes)
-{
-    dao_runtime_t *runtime = executor->runtime;
-    bytes = bytes < DAO_RANGE_CAPACITY_MAX ? bytes : DAO_RANGE_CAPACITY_MAX;
-    bytes -= bytes % unit;
-    dao_runtime_drain(runtime);
-    dao_block_request_t request = {.size_bytes = bytes, .owner = DAO_BLOCK_OWNER_ARENA};
-    dao_block_grant_t grant;
-    dao_pressure_need_t need = {.place = {DAO_PLACE_KIND_DEVICE, runtime->device_index},
-                                .allocator = dao_runtime_allocator(runtime, DAO_PLACE_KIND_DEVICE),
-                                .runtime = runtime,
-                                .request = &request,
-                                .out_grant = &grant};
-    dao_status_t status = need.allocator->ops->alloc(need.allocator, &request, &grant);
-    if (is_named && dao_allocator_is_short(status)) {
-        status = dao_pressure_relieve(&need, status);
-    }
-    if (status == DAO_OK) {
-        executor->arena_address = grant.address;
-        *out_bytes = bytes;
-    } else {
-        dao_error_prefix("an executor's arena of %" PRIu64 " bytes: ", bytes);
-    }
-    return status;
-}
-
-/* Takes what the device has free, but for the headroom. What is refused is asked for again, an eighth lower
-   each time, down to a sixteenth: free memory may lie in pieces, and the place may have a limit. */
-static dao_status_t arena_take_most(dao_executor_t *executor, uint64_t *out_bytes)
-{
-    const dao_runtime_t *runtime = executor->runtime;
-    dao_device_info_t info;
-    dao_status_t status = runtime->ops->device_query(runtime->device, &info);
-    if (status != DAO_OK) {
-        return status;
-    }
-    uint64_t unit = info.page_bytes != 0 ? info.page_bytes : DAO_RANGE_GRANULE;
-    uint64_t headroom = headroom_bytes(info.total_bytes);
-    uint64_t most = info.free_bytes > headroom ? info.free_bytes - headroom : 0;
-    if (most < unit) {
-        return dao_error(DAO_ERR_NO_DEVICE_MEMORY,
-                         "device:%" PRId32 " has %" PRIu64 " bytes free, and an executor without a capacity "
-                         "leaves %" PRIu64 "; set capacity_bytes or free memory",
-                         runtime->device_index, info.free_bytes, headroom);
-    }
-    uint64_t bytes = most;
-    do {
-        status = arena_take(executor, bytes, unit, false, out_bytes);
-        bytes -= bytes / 8;
-    } while (dao_allocator_is_short(status) && bytes >= unit && bytes >= most / 16);
-    if (status == DAO_OK) {
-        dao_log(DAO_LOG_LEVEL_INFO,
-                "an executor took an arena of %" PRIu64 " bytes; device:%" PRId32 " had %" PRIu64
-                " of %" PRIu64 " bytes free, and keeps %" PRIu64,
-                *out_bytes, runtime->device_index, info.free_bytes, info.total_bytes,
-                info.free_bytes - *out_bytes);
+    dao_status_t status = dao_capacity_check(config->capacity_bytes);
+    if (status == DAO_OK && config->file.limit_bytes > DAO_RANGE_CAPACITY_MAX) {
+        status =
+            dao_error(DAO_ERR_OVERFLOW, "file.limit_bytes is %" PRIu64 "; the most is %" PRIu64 ", 1 TiB",
+                      config->file.limit_bytes, DAO_RANGE_CAPACITY_MAX);
     }
     return status;
 }
@@ -285,13 +204,7 @@ static void destroy_parts(dao_executor_t *executor)
     dao_file_tier_finish(&executor->engine.file_tier);
     dao_host_free(executor->file_directory);
     executor->file_directory = NULL;
-    if (executor->arena_address != NULL) {
-        dao_allocator_t *allocator = dao_runtime_allocator(executor->runtime, DAO_PLACE_KIND_DEVICE);
-        dao_annotate_free((dao_place_t){DAO_PLACE_KIND_DEVICE, executor->runtime->device_index},
-                          executor->arena_address);
-        DAO_MUST_FREE(dao_allocator_free_owned(allocator, executor->arena_address, DAO_BLOCK_OWNER_ARENA));
-        executor->arena_address = NULL;
-    }
+    dao_capacity_give(executor);
     if (executor->runtime != NULL) {
         dao_runtime_release(executor->runtime);
         executor->runtime = NULL;
@@ -323,16 +236,8 @@ static dao_status_t create_parts(dao_executor_t *executor, const dao_executor_co
     if (status == DAO_OK && config->file.directory != NULL) {
         status = create_file_parts(executor, config);
     }
-    if (status == DAO_OK) {
-        status = config->capacity_bytes == 0 ? arena_take_most(executor, &engine->arena_bytes)
-                                             : arena_take(executor, config->capacity_bytes, DAO_RANGE_GRANULE,
-                                                          true, &engine->arena_bytes);
-    }
-    if (status == DAO_OK) {
-        dao_annotate_alloc((dao_place_t){DAO_PLACE_KIND_DEVICE, config->device_index},
-                           executor->arena_address, (size_t)engine->arena_bytes);
-    }
-    return status;
+    return status == DAO_OK ? dao_capacity_take(executor, config->capacity_bytes, &engine->arena_bytes)
+                            : status;
 }
 
 static void describe_core(const dao_executor_t *executor, const dao_executor_config_t *config,
@@ -544,6 +449,21 @@ dao_status_t dao_executor_sync(dao_executor_t *executor)
     }
     dao_item_t item = {.kind = DAO_ITEM_SYNC};
     dao_request_t request = {0};
+    return dao_runtime_told(executor->runtime, dao_executor_ask(executor, &item, &request));
+}
+
+dao_status_t dao_executor_capacity_set(dao_executor_t *executor, size_t capacity_bytes)
+{
+    if (executor == NULL) {
+        return dao_error(DAO_ERR_INVALID, "the executor is NULL");
+    }
+    dao_status_t status = dao_capacity_check(capacity_bytes);
+    status = status == DAO_OK ? dao_executor_check_thread(executor) : status;
+    if (status != DAO_OK) {
+        return status;
+    }
+    dao_item_t item = {.kind = DAO_ITEM_CAPACITY};
+    dao_request_t request = {.capacity_bytes = capacity_bytes};
     return dao_runtime_told(executor->runtime, dao_executor_ask(executor, &item, &request));
 }
 

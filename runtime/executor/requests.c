@@ -10,8 +10,11 @@
 #include "runtime/executor/state/partial.h"
 #include "runtime/executor/state/residency.h"
 
-static dao_status_t busy_error(const dao_engine_t *engine)
+dao_status_t dao_requests_refuse(const dao_engine_t *engine)
 {
+    if (!engine->has_failed) {
+        return dao_error_restore(&engine->failure);
+    }
     return dao_error(DAO_ERR_BUSY,
                      "an earlier failure has not been reported yet; call dao_executor_sync(): %.300s",
                      engine->failure.message);
@@ -106,7 +109,7 @@ dao_status_t dao_requests_run(dao_engine_t *engine, const dao_item_t *item)
 {
     const dao_request_t *request = item->request;
     if (engine->has_failed) {
-        return busy_error(engine);
+        return dao_requests_refuse(engine);
     }
     if (engine->is_lost) {
         return run_request_without_device(engine, item);

@@ -13,4 +13,7 @@ DAO_NODISCARD dao_status_t dao_requests_run(dao_engine_t *engine, const dao_item
 DAO_NODISCARD dao_status_t dao_requests_write(dao_engine_t *engine, dao_managed_t *tensor, dao_slice_t slice,
                                               const void *source);
 
+/* Answers a request that is not run: an earlier failure was not reported yet, or the device is lost. */
+DAO_NODISCARD dao_status_t dao_requests_refuse(const dao_engine_t *engine);
+
 #endif

@@ -71,11 +71,22 @@ bool dao_step_learner_is_valid(const dao_step_learner_t *learner)
            is_known(learner, learner->measured) && is_known(learner, learner->submitted);
 }
 
-static void destroy_known(dao_known_step_t *known)
+/* The step is as one that is known, and was never planned. */
+static void forget_plans_of(dao_known_step_t *known)
 {
     dao_compiled_plan_destroy(known->plan);
     dao_compiled_plan_destroy(known->new_plan);
     dao_compiled_plan_destroy(known->former);
+    known->plan = known->new_plan = known->former = NULL;
+    known->has_evicted = known->is_returning = known->is_online = false;
+    known->try_count = known->measure_steps = 0;
+    known->next_measure = 0;
+    known->planned = known->online = (dao_step_time_t){0};
+}
+
+static void destroy_known(dao_known_step_t *known)
+{
+    forget_plans_of(known);
     dao_step_log_finish(&known->log);
     dao_host_free(known->kernel_ns);
     dao_host_free(known);
@@ -656,6 +667,21 @@ void dao_step_learner_break(dao_step_learner_t *learner)
     if (learner->engine->profiler.state == DAO_PROFILER_RUNNING) {
         dao_profiler_reset(&learner->engine->profiler);
     }
+}
+
+void dao_step_learner_forget_plans(dao_step_learner_t *learner)
+{
+    DAO_ASSERT(learner->engine->plan == NULL);
+    DAO_ASSERT(learner->engine->profiler.state != DAO_PROFILER_RUNNING);
+    bool is_at_once = learner->worker.is_at_once;
+    dao_plan_worker_finish(&learner->worker);
+    dao_plan_worker_init(&learner->worker, is_at_once);
+    learner->submitted = learner->measured = NULL;
+    learner->measured_plan = learner->measuring_plan = NULL;
+    for (uint32_t i = 0; i < learner->known_step_count; i++) {
+        forget_plans_of(learner->known_steps[i]);
+    }
+    learner->eviction_count = learner->engine->stats.eviction_count;
 }
 
 void dao_step_learner_forecast(dao_step_learner_t *learner, const dao_item_t *item)

@@ -98,6 +98,10 @@ void dao_step_learner_kernel(dao_step_learner_t *learner, const dao_item_t *item
 /* The step under way is not to be learnt; no plan is followed in it any more. */
 void dao_step_learner_break(dao_step_learner_t *learner);
 
+/* Plans do not hold any more, as the arena is another one: all are given up, also one that is being made.
+   What is known of steps stays. No plan is followed, and nothing is measured. */
+void dao_step_learner_forget_plans(dao_step_learner_t *learner);
+
 /* A boundary: the program's step ends here, and the next one begins. */
 void dao_step_learner_boundary(dao_step_learner_t *learner);
 

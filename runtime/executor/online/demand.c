@@ -9,6 +9,8 @@
 #include "base/report/assert.h"
 #include "base/report/error.h"
 
+#include <string.h>
+
 static_assert((DAO_DEMAND_KERNELS & (DAO_DEMAND_KERNELS - 1)) == 0, "places are found with a mask");
 
 dao_status_t dao_demand_init(dao_demand_t *demand)
@@ -24,6 +26,11 @@ void dao_demand_finish(dao_demand_t *demand)
     DAO_ASSERT_HEAVY(demand->nodes == NULL || dao_demand_is_valid(demand));
     dao_host_free(demand->nodes);
     demand->nodes = NULL;
+}
+
+void dao_demand_clear(dao_demand_t *demand)
+{
+    memset(demand->nodes, 0, 2 * DAO_DEMAND_KERNELS * sizeof(*demand->nodes));
 }
 
 static void add_to_node(dao_demand_node_t *node, int64_t bytes)

@@ -30,6 +30,9 @@ void dao_demand_add(dao_demand_t *demand, uint64_t first, uint64_t last, int64_t
 /* A kernel has passed: its place is the one of the kernel DAO_DEMAND_KERNELS after it. O(log). */
 void dao_demand_pass(dao_demand_t *demand, uint64_t time);
 
+/* Nothing is needed any more. */
+void dao_demand_clear(dao_demand_t *demand);
+
 /* Walks the tree. */
 bool dao_demand_is_valid(const dao_demand_t *demand);
 

@@ -78,6 +78,20 @@ void dao_prefetch_running(dao_engine_t *engine, const dao_item_t *item)
     }
 }
 
+void dao_prefetch_restart(dao_engine_t *engine)
+{
+    engine->frontier = engine->first_item;
+    engine->is_counted = false;
+    engine->ahead_ns = 0;
+    engine->next_look = engine->now;
+    for (dao_managed_t *tensor = engine->table; tensor != NULL; tensor = tensor->table_next) {
+        tensor->admitted_until = 0;
+    }
+    if (!engine->config.on_demand) {
+        dao_demand_clear(&engine->demand);
+    }
+}
+
 /* Returns the time from which on a use needs its tensor's memory. */
 static uint64_t begin_of(const dao_engine_t *engine, const dao_use_t *use)
 {

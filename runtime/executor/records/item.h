@@ -40,6 +40,7 @@ typedef enum dao_item_kind {
     DAO_ITEM_READ,          /* tensor to program */
     DAO_ITEM_SYNC,          /* lies on the stack of the thread that waits for it */
     DAO_ITEM_STEP_WRITE,    /* likewise: a file of the latest step */
+    DAO_ITEM_CAPACITY,      /* likewise: another arena */
     DAO_ITEM_STEP_BOUNDARY, /* a step of the program begins or ends here */
 } dao_item_kind_t;
 
@@ -47,8 +48,9 @@ typedef enum dao_item_kind {
 typedef struct dao_request {
     const void *source;
     void *destination;
-    dao_slice_t slice; /* of the tensor */
-    const char *path;  /* of STEP_WRITE */
+    dao_slice_t slice;     /* of the tensor */
+    const char *path;      /* of STEP_WRITE */
+    size_t capacity_bytes; /* of CAPACITY; 0: what is free */
     dao_error_record_t error;
     bool is_done; /* guarded by the queue's lock */
 } dao_request_t;
@@ -56,9 +58,10 @@ typedef struct dao_request {
 struct dao_item {
     dao_item_kind_t kind;
     dao_item_t *next;
-    uint64_t time;           /* logical, once taken in: kernels before it */
-    dao_request_t *request;  /* of WRITE, READ, SYNC, STEP_WRITE; NULL for a WRITE of a command list */
-    const void *source;      /* of such a WRITE */
+    uint64_t time; /* logical, once taken in: kernels before it */
+    dao_request_t
+        *request;       /* of WRITE, READ, SYNC, STEP_WRITE, CAPACITY; NULL for a WRITE of a command list */
+    const void *source; /* of such a WRITE */
     dao_managed_t *released; /* of RELEASE */
 
     /* Of a kernel. */

@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* An executor without a capacity takes what the device has free but for a headroom, asks for less if that is
-   refused, and says what it took. */
+   refused, and says what it took. Later the capacity may be another one. */
 #include <dao/context.h>
 #include <dao/executor.h>
 #include <dao/memory.h>
 #include <dao/pressure.h>
 #include <dao/stats.h>
 
+#include "backends/sim/sim.h"
+#include "runtime/executor/executor_internal.h"
+#include "runtime/executor/learned/plan_follow.h"
+#include "tests/support/program.h"
 #include "tests/support/suite.h"
 
 #include <stdio.h>
@@ -163,6 +167,216 @@ static void a_named_capacity_asks_pressure_callbacks(void)
     CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
 }
 
+static dao_status_t launch_nothing(const dao_launch_t *launch, void *user)
+{
+    (void)launch;
+    (void)user;
+    return DAO_OK;
+}
+
+/* Pushes a kernel that reads a tensor and takes a workspace; what a sync says of it. */
+static dao_status_t use(dao_executor_t *executor, dao_managed_t *tensor, size_t workspace_bytes)
+{
+    dao_operand_t operand = {tensor, DAO_ACCESS_READ};
+    dao_kernel_t kernel = {.name = "use",
+                           .launch = launch_nothing,
+                           .operands = &operand,
+                           .operand_count = 1,
+                           .workspace_bytes = workspace_bytes};
+    CU_ASSERT_EQUAL(dao_executor_push(executor, &kernel), DAO_OK);
+    return dao_executor_sync(executor);
+}
+
+/* What the device does not hold for the executor any more others can have; tensors keep their bytes. */
+static void a_capacity_grows_and_shrinks(void)
+{
+    enum { BYTES = 3 * MIB };
+    static unsigned char bytes[BYTES], returned[BYTES];
+    dao_executor_t *executor = NULL;
+    dao_managed_t *tensor = NULL;
+    dao_executor_config_t config = {.capacity_bytes = 8 * MIB, .check = true};
+    begin(64 * MIB);
+    CU_ASSERT_EQUAL_FATAL(dao_executor_create(&config, &executor), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_managed_create(executor, &(dao_managed_config_t){.size_bytes = BYTES}, &tensor),
+                          DAO_OK);
+    for (size_t i = 0; i < BYTES; i++) {
+        bytes[i] = (unsigned char)(i * 31 + i / 4093);
+    }
+    CU_ASSERT_EQUAL(dao_managed_write(tensor, bytes, BYTES), DAO_OK);
+    CU_ASSERT_EQUAL(use(executor, tensor, 5 * MIB), DAO_OK);
+    CU_ASSERT_EQUAL(use(executor, tensor, 6 * MIB), DAO_ERR_KERNEL_TOO_LARGE);
+    CU_ASSERT_EQUAL(dao_executor_capacity_set(executor, 40 * MIB), DAO_OK);
+    CU_ASSERT_EQUAL(capacity_of(executor), 40 * MIB);
+    CU_ASSERT_EQUAL(dao_used(device), 40 * MIB);
+    CU_ASSERT_EQUAL(use(executor, tensor, 37 * MIB), DAO_OK);
+    CU_ASSERT_PTR_NULL(dao_alloc(device, 32 * MIB));
+    CU_ASSERT_EQUAL(dao_executor_capacity_set(executor, 4 * MIB), DAO_OK);
+    CU_ASSERT_EQUAL(dao_used(device), 4 * MIB);
+    void *beside = dao_alloc(device, 32 * MIB);
+    CU_ASSERT_PTR_NOT_NULL(beside);
+    CU_ASSERT_EQUAL(use(executor, tensor, 1 * MIB), DAO_OK);
+    CU_ASSERT_EQUAL(use(executor, tensor, 2 * MIB), DAO_ERR_KERNEL_TOO_LARGE);
+    CU_ASSERT_EQUAL(dao_managed_read(tensor, returned, BYTES), DAO_OK);
+    CU_ASSERT_EQUAL(memcmp(bytes, returned, BYTES), 0);
+    CU_ASSERT_EQUAL(dao_free(device, beside), DAO_OK);
+    CU_ASSERT_EQUAL(dao_executor_capacity_set(executor, 0), DAO_OK); /* as at its creation */
+    CU_ASSERT_TRUE(capacity_of(executor) > 56 * MIB && capacity_of(executor) <= 60 * MIB);
+    CU_ASSERT_EQUAL(dao_managed_release(tensor), DAO_OK);
+    CU_ASSERT_EQUAL(dao_executor_destroy(executor), DAO_OK);
+    CU_ASSERT_EQUAL(dao_used(device), 0);
+    CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
+}
+
+static void a_capacity_that_cannot_be_had_changes_nothing(void)
+{
+    static const struct {
+        size_t bytes;
+        dao_status_t answer;
+    } wrong[] = {{128 * MIB, DAO_ERR_NO_DEVICE_MEMORY}, {1, DAO_ERR_INVALID}, {SIZE_MAX, DAO_ERR_OVERFLOW}};
+    unsigned char byte = 7, returned = 0;
+    dao_executor_t *executor = NULL;
+    dao_managed_t *tensor = NULL;
+    dao_executor_config_t config = {.capacity_bytes = 8 * MIB, .check = true};
+    begin(64 * MIB);
+    CU_ASSERT_EQUAL_FATAL(dao_executor_create(&config, &executor), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_managed_create(executor, &(dao_managed_config_t){.size_bytes = 1}, &tensor),
+                          DAO_OK);
+    CU_ASSERT_EQUAL(dao_managed_write(tensor, &byte, 1), DAO_OK);
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        CU_ASSERT_EQUAL(dao_executor_capacity_set(executor, wrong[i].bytes), wrong[i].answer);
+        CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), i == 0 ? "arena of" : "capacity_bytes"));
+        CU_ASSERT_EQUAL(capacity_of(executor), 8 * MIB);
+        CU_ASSERT_EQUAL(use(executor, tensor, 7 * MIB), DAO_OK);
+    }
+    CU_ASSERT_EQUAL(dao_executor_capacity_set(NULL, MIB), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(use(executor, tensor, 9 * MIB), DAO_ERR_KERNEL_TOO_LARGE);
+    CU_ASSERT_EQUAL(dao_managed_read(tensor, &returned, 1), DAO_OK);
+    CU_ASSERT_EQUAL(returned, byte);
+    CU_ASSERT_EQUAL(dao_managed_release(tensor), DAO_OK);
+    CU_ASSERT_EQUAL(dao_executor_destroy(executor), DAO_OK);
+    CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
+}
+
+/* Takes what was given back, instead of giving. */
+static size_t take_all(dao_place_t place, size_t needed_bytes, void *user)
+{
+    void **block = user;
+    (void)needed_bytes;
+    *block = *block == NULL ? dao_alloc(place, 56 * MIB) : *block;
+    return 0;
+}
+
+/* Somebody takes the memory that the executor gave back for another capacity. */
+static void an_executor_without_memory_waits_for_some(void)
+{
+    unsigned char byte = 7, returned = 0;
+    dao_executor_t *executor = NULL;
+    dao_managed_t *tensor = NULL;
+    dao_executor_config_t config = {.capacity_bytes = 8 * MIB, .check = true};
+    begin(64 * MIB);
+    CU_ASSERT_EQUAL_FATAL(dao_executor_create(&config, &executor), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_managed_create(executor, &(dao_managed_config_t){.size_bytes = 1}, &tensor),
+                          DAO_OK);
+    CU_ASSERT_EQUAL(dao_managed_write(tensor, &byte, 1), DAO_OK);
+    CU_ASSERT_EQUAL(use(executor, tensor, 0), DAO_OK);
+    uint64_t id = 0;
+    void *block = NULL, *beside = dao_alloc(device, 4 * MIB);
+    CU_ASSERT_EQUAL_FATAL(dao_pressure_callback_add(device, take_all, &block, &id), DAO_OK);
+    CU_ASSERT_EQUAL(dao_executor_capacity_set(executor, 64 * MIB), DAO_ERR_NO_DEVICE_MEMORY);
+    CU_ASSERT_PTR_NOT_NULL(block);
+    CU_ASSERT_EQUAL(capacity_of(executor), 0);
+    CU_ASSERT_EQUAL(dao_used(device), 60 * MIB);
+    CU_ASSERT_EQUAL(use(executor, tensor, 0), DAO_ERR_KERNEL_TOO_LARGE);
+    CU_ASSERT_EQUAL(dao_managed_read(tensor, &returned, 1), DAO_OK);
+    CU_ASSERT_EQUAL(returned, byte);
+    CU_ASSERT_EQUAL(dao_executor_capacity_set(executor, 6 * MIB), DAO_ERR_NO_DEVICE_MEMORY);
+    CU_ASSERT_EQUAL(dao_pressure_callback_remove(id), DAO_OK);
+    CU_ASSERT_EQUAL(dao_free(device, block), DAO_OK);
+    CU_ASSERT_EQUAL(dao_free(device, beside), DAO_OK);
+    CU_ASSERT_EQUAL(dao_executor_capacity_set(executor, 6 * MIB), DAO_OK);
+    CU_ASSERT_EQUAL(use(executor, tensor, 0), DAO_OK);
+    CU_ASSERT_EQUAL(dao_managed_release(tensor), DAO_OK);
+    CU_ASSERT_EQUAL(dao_executor_destroy(executor), DAO_OK);
+    CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
+}
+
+/* ---- steps ---- */
+
+enum { WEIGHTS = 8, UNIT = 4096, KERNEL_NS = 20000, LINK_BYTES_PER_S = 1000000000, PATIENCE = 40 };
+
+static dao_status_t work_in_virtual_time(const dao_launch_t *launch, void *user)
+{
+    (void)user;
+    return dao_sim_stream_work(launch->stream->backend, KERNEL_NS);
+}
+
+/* Every weight is changed, one after the other, by what the last one has. */
+static dao_command_list_t *make_list(program_t *program)
+{
+    dao_command_list_t *list = NULL;
+    CU_ASSERT_EQUAL_FATAL(dao_command_list_create(program->executor, &list), DAO_OK);
+    for (uint32_t i = 0; i < WEIGHTS; i++) {
+        CU_ASSERT_EQUAL_FATAL(program_tensor(program, UNIT), i);
+        CU_ASSERT_EQUAL(program_write(program, i), DAO_OK);
+    }
+    for (uint32_t i = 0; i + 1 < WEIGHTS; i++) {
+        program_kernel_t kernel = {"change", 2, {i, WEIGHTS - 1}, {DAO_ACCESS_READ_WRITE, DAO_ACCESS_READ}, 0,
+                                   DAO_OK};
+        CU_ASSERT_EQUAL(program_list_push(program, list, &kernel), DAO_OK);
+    }
+    return list;
+}
+
+/* Runs the list until its plan was followed two times more. */
+static void run_until_planned(program_t *program, dao_command_list_t *list)
+{
+    uint64_t wanted = program_stats(program).plan_hit_count + 2;
+    for (int i = 0; i < PATIENCE && program_stats(program).plan_hit_count < wanted; i++) {
+        CU_ASSERT_EQUAL(dao_command_list_run(list), DAO_OK);
+        CU_ASSERT_EQUAL(dao_executor_sync(program->executor), DAO_OK);
+    }
+    CU_ASSERT_EQUAL(program_stats(program).plan_hit_count, wanted);
+}
+
+/* A plan is of one capacity: with another one the step is planned anew, or fits and needs none. */
+static void another_capacity_has_plans_of_its_own(void)
+{
+    static program_t program;
+    dao_executor_t *executor = NULL;
+    dao_config_t settings = {.cpu = {.device_count = 1,
+                                     .device_bytes = 8 * MIB,
+                                     .h2d_bytes_per_second = LINK_BYTES_PER_S,
+                                     .d2h_bytes_per_second = LINK_BYTES_PER_S}};
+    dao_executor_config_t config = {.capacity_bytes = 5 * UNIT, .check = true};
+    CU_ASSERT_EQUAL_FATAL(dao_context_start(&settings, &dao_sim_bytes_backend_ops), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_executor_create_still(&config, &executor), DAO_OK);
+    executor->engine.config.keeps_plans = true; /* nothing was pushed yet */
+    program_init(&program, executor);
+    program.work = work_in_virtual_time;
+    dao_command_list_t *list = make_list(&program);
+    run_until_planned(&program, list);
+    CU_ASSERT_EQUAL(dao_executor_capacity_set(executor, 3 * UNIT), DAO_OK);
+    CU_ASSERT_EQUAL(program_stats(&program).plan_count, 0);
+    CU_ASSERT_EQUAL(program_stats(&program).device_used_bytes, 0);
+    CU_ASSERT_EQUAL(program_count_lost(&program), 0);
+    run_until_planned(&program, list);
+    CU_ASSERT_TRUE(executor->engine.plan != NULL && executor->engine.plan->schedule->arena_bytes <= 3 * UNIT);
+    CU_ASSERT_EQUAL(dao_executor_capacity_set(executor, 20 * UNIT), DAO_OK);
+    for (int i = 0; i < PATIENCE; i++) {
+        CU_ASSERT_EQUAL(dao_command_list_run(list), DAO_OK);
+    }
+    CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK);
+    CU_ASSERT_EQUAL(program_stats(&program).plan_count, 0);
+    CU_ASSERT_EQUAL(dao_executor_capacity_set(executor, 4 * UNIT), DAO_OK);
+    run_until_planned(&program, list);
+    CU_ASSERT_EQUAL(program_count_lost(&program), 0);
+    CU_ASSERT_EQUAL(program.mismatch_count, 0);
+    dao_command_list_destroy(list);
+    program_drop_all(&program);
+    CU_ASSERT_EQUAL(dao_executor_destroy(executor), DAO_OK);
+    CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
+}
+
 /* Settings that no executor can have: it is not made, and the message says which. */
 static void settings_that_cannot_be_are_named(void)
 {
@@ -201,6 +415,10 @@ static CU_TestInfo tests[] = {
     {"a capacity that was named is taken or refused", a_capacity_that_was_named_is_taken_or_refused},
     {"a named capacity gets what idles in caches", a_named_capacity_gets_what_idles_in_caches},
     {"a named capacity asks pressure callbacks", a_named_capacity_asks_pressure_callbacks},
+    {"a capacity grows and shrinks", a_capacity_grows_and_shrinks},
+    {"a capacity that cannot be had changes nothing", a_capacity_that_cannot_be_had_changes_nothing},
+    {"an executor without memory waits for some", an_executor_without_memory_waits_for_some},
+    {"another capacity has plans of its own", another_capacity_has_plans_of_its_own},
     {"settings that cannot be are named", settings_that_cannot_be_are_named},
     CU_TEST_INFO_NULL,
 };

@@ -227,6 +227,16 @@ static void run_generator_threads(program_t *program)
     }
 }
 
+static void run_other_capacities(program_t *program)
+{
+    if (make(program, 4, UNIT)) {
+        ignore(dao_executor_capacity_set(program->executor, 2 * UNIT));
+        (void)push(program, 0, RW, 3, R);
+        ignore(dao_executor_capacity_set(program->executor, 5 * UNIT));
+        (void)push(program, 1, R, 2, RW);
+    }
+}
+
 static const scenario_t scenarios[] = {
     {"create and destroy", 4 * UNIT, 0, run_nothing},
     {"kernels that fit", 4 * UNIT, 0, run_kernels_that_fit},
@@ -240,6 +250,7 @@ static const scenario_t scenarios[] = {
     {"steps", 3 * UNIT, 0, run_steps},
     {"first touches", 2 * UNIT, 0, run_first_touches},
     {"generator threads", 3 * UNIT, 0, run_generator_threads},
+    {"other capacities", 3 * UNIT, 0, run_other_capacities},
 };
 
 static void arm(source_t source, uint64_t skip_count, bool persistent)

@@ -178,6 +178,13 @@ static void run_well(const variation_t *variation)
     CU_ASSERT_EQUAL(status, DAO_OK);
 }
 
+static void run_usual(int count)
+{
+    for (int i = 0; i < count; i++) {
+        run_well(&usual);
+    }
+}
+
 /* ---- executors ---- */
 
 static void begin_on(const dao_cpu_config_t *cpu, const dao_backend_ops_t *ops, bool is_still,
@@ -264,13 +271,9 @@ static void run_until_planned(const variation_t *variation, uint64_t count)
 /* Runs some steps, then some more. Returns the time of each of the latter. */
 static uint64_t run_two_parts(int first_count)
 {
-    for (int i = 0; i < first_count; i++) {
-        run_well(&usual);
-    }
+    run_usual(first_count);
     uint64_t begin_ns = dao_sim_now_ns(executor->runtime->device);
-    for (int i = 0; i < STEPS; i++) {
-        run_well(&usual);
-    }
+    run_usual(STEPS);
     return (dao_sim_now_ns(executor->runtime->device) - begin_ns) / STEPS;
 }
 
@@ -409,9 +412,7 @@ static void a_plan_with_pages_maps_them_once(void)
     dao_executor_stats_t before = stats_now();
     CU_ASSERT_EQUAL(before.paged_plan_count, IN_PAGES ? 1 : 0);
     CU_ASSERT_EQUAL(before.mapped_page_count > 0, IN_PAGES);
-    for (int i = 0; i < STEPS; i++) {
-        run_well(&usual);
-    }
+    run_usual(STEPS);
     dao_executor_stats_t after = stats_now();
     CU_ASSERT_EQUAL(after.plan_hit_count, before.plan_hit_count + STEPS);
     CU_ASSERT_EQUAL(after.page_call_count, before.page_call_count);
@@ -470,9 +471,7 @@ static void plans_with_a_file_hold_at_all_limits(void)
             dao_executor_config_t config = tight_with_file(host_units * UNIT + 1);
             config.capacity_bytes = device_units * UNIT;
             begin(&dao_sim_bytes_backend_ops, true, &config);
-            for (int i = 0; i < STEPS; i++) {
-                run_well(&usual);
-            }
+            run_usual(STEPS);
             uint64_t before = stats_now().file_in_bytes;
             run_well(&usual);
             CU_ASSERT_TRUE(stats_now().plan_hit_count >= STEPS / 2);
@@ -567,9 +566,7 @@ static void what_fits_is_not_planned(void)
     dao_executor_config_t config = tight;
     config.capacity_bytes = 4 * MIB;
     begin(&dao_sim_bytes_backend_ops, true, &config);
-    for (int i = 0; i < STEPS; i++) {
-        run_well(&usual);
-    }
+    run_usual(STEPS);
     CU_ASSERT_EQUAL(stats_now().eviction_count, 0);
     CU_ASSERT_EQUAL(stats_now().plan_count, 0);
     CU_ASSERT_EQUAL(stats_now().plan_hit_count, 0);
@@ -650,9 +647,7 @@ static void other_times_are_planned_anew(void)
     run_until_planned(&usual, 2);
     CU_ASSERT_EQUAL(stats_now().replan_count, 0);
     kernel_ns = 3 * KERNEL_NS;
-    for (int i = 0; i < 3 * STEPS; i++) {
-        run_well(&usual);
-    }
+    run_usual(3 * STEPS);
     CU_ASSERT_EQUAL(stats_now().replan_count, 1);
     CU_ASSERT_EQUAL(stats_now().plan_count, 1);
     CU_ASSERT_EQUAL(stats_now().deviation_count, 0);
@@ -672,9 +667,7 @@ static void run_until_planned_anew(uint64_t count)
         run_well(&usual);
     }
     CU_ASSERT_EQUAL(stats_now().replan_count, count);
-    for (int i = 0; i < STEPS; i++) {
-        run_well(&usual); /* it is followed, measured and compared */
-    }
+    run_usual(STEPS); /* it is followed, measured and compared */
 }
 
 static void a_new_plan_stays_if_it_is_no_slower(void)
@@ -701,9 +694,7 @@ static void a_new_plan_stays_if_it_is_no_slower(void)
     dao_plan_job_destroy(job);
     known->new_plan = other;
     known->next_measure = known->seen_count + 2;
-    for (int i = 0; i < STEPS; i++) {
-        run_well(&usual);
-    }
+    run_usual(STEPS);
     CU_ASSERT_EQUAL(stats_now().plan_dropped_count, 1);
     CU_ASSERT_PTR_EQUAL(known->plan, plan);
     CU_ASSERT_EQUAL(stats_now().deviation_count, 0);
@@ -743,6 +734,10 @@ static void run_random_steps(const dao_backend_ops_t *ops, bool is_still, int st
         run_well(&variation);
         if (below(8) == 0) {
             CU_ASSERT_EQUAL(program_write(&program, network.weights[below(LAYERS)]), DAO_OK);
+        }
+        if (below(6) == 0) {
+            size_t capacity_bytes = (12 + (size_t)below(24)) * UNIT;
+            CU_ASSERT_EQUAL(dao_executor_capacity_set(executor, capacity_bytes), DAO_OK);
         }
     }
     end();

@@ -111,6 +111,15 @@ static void run_random_step(void)
     dao_command_list_destroy(step);
 }
 
+/* Another capacity, in which any kernel of at least one tensor fits. */
+static void change_capacity(void)
+{
+    size_t bytes = 256 * (SIZE_MAX_UNITS + (size_t)below(SIZE_MAX_UNITS * TENSOR_COUNT / 3));
+    CU_ASSERT_EQUAL(dao_executor_capacity_set(program.executor, bytes), DAO_OK);
+    CU_ASSERT_EQUAL(program_stats(&program).capacity_bytes, bytes);
+    capacity_bytes = bytes;
+}
+
 static void take_random_action(void)
 {
     uint64_t choice = below(100);
@@ -121,7 +130,9 @@ static void take_random_action(void)
         run_random_step();
     } else if (choice < 10 && is_written[tensor]) {
         CU_ASSERT_EQUAL(program_read(&program, tensor), DAO_OK);
-    } else if (choice < 13) {
+    } else if (choice < 12) {
+        change_capacity();
+    } else if (choice < 15) {
         CU_ASSERT_EQUAL(dao_executor_sync(program.executor), DAO_OK); /* so that versions may be read here */
         CU_ASSERT_EQUAL(program_write(&program, tensor), DAO_OK);
         is_written[tensor] = true;
