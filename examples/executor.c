@@ -5,37 +5,37 @@
 #include <dao/dao.h>
 
 #include <stdio.h>
-#include <stdlib.h>
 
 #define LAYER_COUNT  16
 #define NUMBER_COUNT (64 * 1024) /* floats of a layer's output */
 #define BYTES        (NUMBER_COUNT * sizeof(float))
 
-/* The argument of a kernel. Virtual devices compute on the host, so a kernel queues a host function here; on
-   a GPU it would launch a kernel on launch->stream. */
-typedef struct add_job {
-    float *to;
-    const float *from;
-    bool in_place; /* to = to + from, else to = from + 1 */
-} add_job_t;
-
-static void run_add(void *user)
+/* Virtual devices compute on the host, so a kernel queues a host function here, which finds its operands in
+   the launch's addresses; on a GPU it would launch a kernel on launch->stream. */
+static void run_forward(void *user)
 {
-    add_job_t *job = user;
+    void **addresses = user;
+    float *to = addresses[0];
+    const float *from = addresses[1];
     for (size_t i = 0; i < NUMBER_COUNT; i++) {
-        job->to[i] = job->from[i] + (job->in_place ? job->to[i] : 1.0f);
+        to[i] = from[i] + 1.0f;
     }
-    free(job);
+}
+
+static void run_backward(void *user)
+{
+    void **addresses = user;
+    float *to = addresses[0];
+    const float *from = addresses[1];
+    for (size_t i = 0; i < NUMBER_COUNT; i++) {
+        to[i] += from[i];
+    }
 }
 
 static dao_status_t launch_add(const dao_launch_t *launch, void *user)
 {
-    add_job_t *job = malloc(sizeof(*job));
-    if (job == NULL) {
-        return DAO_ERR_NO_HOST_MEMORY;
-    }
-    *job = (add_job_t){launch->addresses[0], launch->addresses[1], user != NULL};
-    return dao_stream_host_func(launch->stream, run_add, job);
+    return dao_stream_host_func(launch->stream, user != NULL ? run_backward : run_forward,
+                                (void *)launch->addresses);
 }
 
 static dao_status_t push_add(dao_executor_t *executor, dao_managed_t *to, dao_managed_t *from, bool in_place)
@@ -74,7 +74,8 @@ static bool device_is_virtual(void)
         return false;
     }
     if (!info.host_accessible) {
-        (void)fprintf(stderr, "%s is no virtual device: give run_add() a kernel for it first\n", info.name);
+        (void)fprintf(stderr, "%s is no virtual device: give launch_add() a kernel for it first\n",
+                      info.name);
     }
     return info.host_accessible;
 }

@@ -39,13 +39,16 @@ typedef struct dao_operand {
     dao_access_t access;
 } dao_operand_t;
 
-/** What a kernel's function gets when it is launched. Valid during the call. */
+/** What a kernel's function gets when it is launched. Valid during the call, and its addresses longer. */
 typedef struct dao_launch {
     const char *name;
     uint64_t index; /**< logical time: kernels before this one */
     int32_t device_index;
-    dao_stream_t *stream;   /**< queue all work here */
-    void *const *addresses; /**< device addresses, one an operand, in the kernel's order */
+    dao_stream_t *stream; /**< queue all work here */
+    /** Device addresses, one an operand, in the kernel's order. The array is there until all work has
+       finished that the function has queued on the stream, so that a function that dao_stream_host_func()
+       queues may read it. That of a DAO_KERNEL_REPEATABLE kernel is there during the call alone. */
+    void *const *addresses;
     uint32_t operand_count;
     void *workspace; /**< device address of the workspace; NULL if none was asked for */
     bool is_again;   /**< a repeatable kernel runs once more; its addresses may be others than before */

@@ -324,8 +324,7 @@ static void run_kernel_item(dao_engine_t *engine, dao_item_t *item)
         dao_file_copy_ahead(engine); /* a plan has its own copies out */
     }
     if (!is_kept) {
-        bool is_owned_elsewhere = item->drop == NULL && item->list == NULL; /* nothing waits for its end */
-        if (is_launched && !is_owned_elsewhere) {
+        if (item->is_called) {
             dao_launch_keep(engine, item);
         } else {
             dao_launch_destroy(engine, item);

@@ -55,7 +55,6 @@ static void let_go(dao_engine_t *engine, dao_item_t *item)
         }
         dao_table_settle(engine, tensor);
     }
-    item->finish_sequence = engine->timeline.streams[DAO_STREAM_ROLE_COMPUTE].issued;
     dao_launch_keep(engine, item);
 }
 

@@ -250,6 +250,7 @@ dao_status_t dao_launch_queue(dao_engine_t *engine, dao_item_t *item, const dao_
                          : NULL,
     };
     measure(engine, placement, &fence);
+    item->is_called = true;
     dao_annotate_begin(item->name);
     dao_status_t launch_status = item->launch(&launch_info, item->user);
     dao_annotate_end();
@@ -339,6 +340,7 @@ void dao_launch_destroy(const dao_engine_t *engine, dao_item_t *item)
 
 void dao_launch_keep(dao_engine_t *engine, dao_item_t *item)
 {
+    item->finish_sequence = engine->timeline.streams[DAO_STREAM_ROLE_COMPUTE].issued;
     DAO_ASSERT(engine->last_retired == NULL ||
                engine->last_retired->finish_sequence <= item->finish_sequence);
     item->next = NULL;

@@ -41,7 +41,7 @@ void dao_engine_part(const dao_engine_t *engine);
 /* Calls the item's drop, which is the program's, if it has one. */
 void dao_launch_destroy(const dao_engine_t *engine, dao_item_t *item);
 
-/* Destroys it once its work has finished: `finish_sequence`, no less than those of items kept before. */
+/* Destroys it once all work has finished that is queued now: its own may use the item. */
 void dao_launch_keep(dao_engine_t *engine, dao_item_t *item);
 
 /* Calls drop of the kernels whose work has finished. */

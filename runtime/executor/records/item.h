@@ -74,6 +74,7 @@ struct dao_item {
                             by chance */
     size_t workspace_bytes;
     bool is_repeatable;       /* as the program says */
+    bool is_called;           /* its function was: what that has queued may use the item */
     uint32_t again_count;     /* again.c: runs again that are still to come */
     uint64_t again_ns;        /* of such a run, as the plan has it */
     uint64_t cost_ns;         /* as the program says; 0: not known */
