@@ -23,6 +23,7 @@
 #include "tools/model/step_problem.h"
 #include "tools/options/complain.h"
 #include "tools/print/report.h"
+#include "tools/simulate/forward_end.h"
 #include "tools/simulate/scheme.h"
 #include "tools/simulate/swap_maps.h"
 
@@ -465,7 +466,7 @@ static dao_status_t run_scripts(bench_t *bench, const subject_t *subject, const 
     dao_swap_maps_config_t config = {.in_bytes_per_second = problem->host.in_bytes_per_second,
                                      .out_bytes_per_second = problem->host.in_bytes_per_second,
                                      .capacity_bytes = UINT64_MAX};
-    dao_status_t status = dao_swap_maps_find_threshold(trace, &config.threshold);
+    dao_status_t status = dao_forward_end_find(trace, &config.threshold);
     for (size_t i = 0; i < SCRIPT_COUNT && status == DAO_OK; i++) {
         dao_swap_maps_result_t result;
         config.mode = scripts[i].mode;

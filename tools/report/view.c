@@ -12,6 +12,7 @@
 #include "tools/print/progress.h"
 #include "tools/read/step/read_step.h"
 #include "tools/read/text/grow.h"
+#include "tools/simulate/forward_end.h"
 #include "tools/simulate/swap_maps.h"
 
 #include <inttypes.h>
@@ -220,7 +221,7 @@ static uint64_t find_backward(const dao_report_view_t *view)
 {
     const dao_plan_input_t *lifetimes = &view->lifetimes;
     uint32_t last_forward = 0;
-    if (!view->has_step || dao_swap_maps_find_threshold(&view->trace, &last_forward) != DAO_OK ||
+    if (!view->has_step || dao_forward_end_find(&view->trace, &last_forward) != DAO_OK ||
         last_forward + 1 >= lifetimes->operator_count) {
         return UINT64_MAX;
     }

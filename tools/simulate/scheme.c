@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/simulate/scheme.h"
+#include "tools/simulate/forward_end.h"
 
 #include "base/report/error.h"
 #include "base/threads/sync.h"
@@ -157,9 +158,8 @@ static dao_status_t maps_config(const dao_scheme_t *scheme, const dao_scheme_inp
         .latency_ns = host->latency_ns,
         .capacity_bytes = input->moves_all ? UINT64_MAX : input->problem->capacity_bytes,
     };
-    return input->threshold == DAO_TRACE_NONE
-               ? dao_swap_maps_find_threshold(input->trace, &out_config->threshold)
-               : DAO_OK;
+    return input->threshold == DAO_TRACE_NONE ? dao_forward_end_find(input->trace, &out_config->threshold)
+                                              : DAO_OK;
 }
 
 /* Feature maps go and come by rule. */

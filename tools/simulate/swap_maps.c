@@ -22,9 +22,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Operators of the loss behind a softmax. */
-#define LOSS_OPERATORS 2
-
 typedef enum map_state { MAP_HERE, MAP_GOING, MAP_AWAY, MAP_COMING } map_state_t;
 
 typedef struct map {
@@ -50,34 +47,6 @@ typedef struct walk {
     dao_simulation_t *simulation;
     dao_swap_maps_result_t *result;
 } walk_t;
-
-dao_status_t dao_swap_maps_find_threshold(const dao_step_trace_t *trace, uint32_t *out_threshold)
-{
-    uint32_t softmax = DAO_TRACE_NONE;
-    uint32_t softmax_count = 0;
-    uint32_t backward = trace->first_backward;
-    for (uint32_t i = 0; i < trace->operator_count; i++) {
-        const char *name = dao_trace_operator_name(trace, i);
-        if (strstr(name, "oftmax") != NULL) {
-            softmax = i;
-            softmax_count++;
-        }
-        if (backward == DAO_TRACE_NONE && strstr(name, "ackward") != NULL) {
-            backward = i;
-        }
-    }
-    if (backward != DAO_TRACE_NONE && backward > 0) {
-        *out_threshold = backward - 1;
-        return DAO_OK;
-    }
-    if (softmax_count == 1 && softmax + LOSS_OPERATORS < trace->operator_count) {
-        *out_threshold = softmax + LOSS_OPERATORS;
-        return DAO_OK;
-    }
-    return dao_error(
-        DAO_ERR_UNSUPPORTED,
-        "nothing in the step says where its forward pass ends; give the operator with --threshold");
-}
 
 /* ---- maps ---- */
 

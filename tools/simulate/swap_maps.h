@@ -56,12 +56,6 @@ typedef struct dao_swap_maps_result {
     uint64_t in_bytes, out_bytes;
 } dao_swap_maps_result_t;
 
-/* Finds where forward ends: by what the trace records, else by the first operator with "backward" in its
-   name, else two behind the one softmax (its two operators of the loss). DAO_ERR_UNSUPPORTED says to give
-   it. */
-DAO_NODISCARD dao_status_t dao_swap_maps_find_threshold(const dao_step_trace_t *trace,
-                                                        uint32_t *out_threshold);
-
 /* Runs a step. With `simulation` not NULL its kernels and copies are appended there. DAO_ERR_INVALID for a
    threshold beyond the step; DAO_ERR_LIMIT where even all maps do not keep the capacity;
    DAO_ERR_NO_HOST_MEMORY. */

@@ -6,6 +6,7 @@
 #include "tests/support/suite.h"
 #include "tools/plan/tree_pool.h"
 #include "tools/read/step/read_step.h"
+#include "tools/simulate/forward_end.h"
 #include "tools/simulate/swap_maps.h"
 
 #include <math.h>
@@ -163,9 +164,9 @@ static void a_capacity_moves_as_few_maps_as_keep_it(void)
 static void the_threshold_is_found_or_asked_for(void)
 {
     uint32_t threshold = 0;
-    CU_ASSERT_EQUAL(dao_swap_maps_find_threshold(&trace, &threshold), DAO_ERR_UNSUPPORTED);
+    CU_ASSERT_EQUAL(dao_forward_end_find(&trace, &threshold), DAO_ERR_UNSUPPORTED);
     trace.first_backward = 3;
-    NEED(dao_swap_maps_find_threshold(&trace, &threshold));
+    NEED(dao_forward_end_find(&trace, &threshold));
     CU_ASSERT_EQUAL(threshold, 2);
     trace.first_backward = DAO_TRACE_NONE;
     dao_swap_maps_config_t config = config_of(DAO_SWAP_MAPS_SYNC);
@@ -301,9 +302,8 @@ static void the_published_figures_come_out(void)
             continue;
         }
         NEED(dao_read_step(path, published[i].batch, &step));
-        if (dao_swap_maps_find_threshold(&step, &threshold) == DAO_OK) {
-            CU_ASSERT_EQUAL(threshold, published[i].threshold);
-        }
+        NEED(dao_forward_end_find(&step, &threshold));
+        CU_ASSERT_EQUAL(threshold, published[i].threshold);
         check_published(&published[i], &step);
         dao_step_trace_finish(&step);
     }
@@ -318,7 +318,7 @@ static void a_recorded_step_moves_the_same_maps(void)
     dao_step_trace_t step;
     uint32_t threshold = 0;
     NEED(dao_read_step(DAO_TEST_TRACE, NULL, &step));
-    NEED(dao_swap_maps_find_threshold(&step, &threshold));
+    NEED(dao_forward_end_find(&step, &threshold));
     CU_ASSERT_EQUAL(threshold, 301);
     for (int mode = DAO_SWAP_MAPS_SYNC; mode <= DAO_SWAP_MAPS_ASYNC; mode++) {
         dao_swap_maps_config_t config = {.mode = (dao_swap_maps_mode_t)mode,
