@@ -58,10 +58,9 @@ typedef struct dao_request {
 struct dao_item {
     dao_item_kind_t kind;
     dao_item_t *next;
-    uint64_t time; /* logical, once taken in: kernels before it */
-    dao_request_t
-        *request;       /* of WRITE, READ, SYNC, STEP_WRITE, CAPACITY; NULL for a WRITE of a command list */
-    const void *source; /* of such a WRITE */
+    uint64_t time;           /* logical, once taken in: kernels before it */
+    dao_request_t *request;  /* of what a thread waits for; NULL for a WRITE of a command list */
+    const void *source;      /* of such a WRITE */
     dao_managed_t *released; /* of RELEASE */
 
     /* Of a kernel. */
