@@ -50,9 +50,9 @@ typedef struct dao_parked dao_parked_t; /**< bytes that have been moved out */
  *
  * @param config     Borrowed for the call.
  * @param out_mover  The caller owns it, until dao_mover_destroy(); written only on DAO_OK.
- * @return DAO_OK; DAO_ERR_INVALID for NULL or where bytes can go nowhere; DAO_ERR_NO_DEVICE; DAO_ERR_IO if
- *         no file can be made in the directory; DAO_ERR_UNSUPPORTED if the file's engine is not there;
- *         DAO_ERR_THREAD; DAO_ERR_NO_HOST_MEMORY.
+ * @return DAO_OK; DAO_ERR_INVALID for NULL, where bytes can go nowhere, or for settings of a file without a
+ *         directory; DAO_ERR_NO_DEVICE; DAO_ERR_IO if no file can be made in the directory;
+ *         DAO_ERR_UNSUPPORTED if the file's engine is not there; DAO_ERR_THREAD; DAO_ERR_NO_HOST_MEMORY.
  *
  * Threads: any. Waits: never. Cost: a file and two threads.
  */

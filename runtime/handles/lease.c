@@ -331,8 +331,9 @@ dao_status_t dao_lease_release(dao_lease_t *lease)
         return status;
     }
     if (lease->inside_count > 0) {
-        status = dao_error(DAO_ERR_BUSY, "dao_lease_release: the lease %p %s, by %u threads", (void *)lease,
-                           lease->is_capturing ? "is being captured" : "is entered", lease->inside_count);
+        status = dao_error(DAO_ERR_BUSY, "dao_lease_release: the lease %p %s, by %u thread%s", (void *)lease,
+                           lease->is_capturing ? "is being captured" : "is entered", lease->inside_count,
+                           lease->inside_count == 1 ? "" : "s");
         lease_unlock(lease);
         return status;
     }

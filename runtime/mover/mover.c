@@ -358,6 +358,11 @@ dao_status_t dao_mover_create(const dao_mover_config_t *config, dao_mover_t **ou
         return dao_error(DAO_ERR_INVALID, "dao_mover_create: bytes can go nowhere: set pinned_bytes, "
                                           "directory, or both");
     }
+    if (config->directory == NULL &&
+        (config->file_bytes != 0 || config->file_engine != DAO_FILE_ENGINE_AUTO)) {
+        return dao_error(DAO_ERR_INVALID,
+                         "dao_mover_create: file_bytes and file_engine are of a file: set directory");
+    }
     dao_status_t status = dao_thread_check();
     if (status != DAO_OK) {
         return status;

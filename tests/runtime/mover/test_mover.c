@@ -187,6 +187,10 @@ static void bad_arguments_are_refused(void)
     CU_ASSERT_EQUAL(dao_mover_create(&missing, &none), DAO_ERR_IO);
     dao_mover_config_t no_device = {.pinned_bytes = MIB, .pinned_device = 4000};
     CU_ASSERT_EQUAL(dao_mover_create(&no_device, &none), DAO_ERR_NO_DEVICE);
+    dao_mover_config_t no_file = {.pinned_bytes = MIB, .file_bytes = MIB};
+    CU_ASSERT_EQUAL(dao_mover_create(&no_file, &none), DAO_ERR_INVALID);
+    no_file = (dao_mover_config_t){.pinned_bytes = MIB, .file_engine = DAO_FILE_ENGINE_THREADS};
+    CU_ASSERT_EQUAL(dao_mover_create(&no_file, &none), DAO_ERR_INVALID);
     CU_ASSERT_PTR_NULL(none);
     open_mover(MIB, 0);
     char byte = 1;
