@@ -630,7 +630,11 @@ static void give_back_all(dao_pages_t *pages)
         unmap_window(pages, w);
     }
     for (uint32_t i = next_page(pages, 1); i != NONE; i = next_page(pages, i + 1)) {
-        (void)pages->config.ops->pages_destroy(pages->config.device, pages->table[i].handle);
+        const page_t *page = &pages->table[i];
+        if (page->place != NONE) {
+            (void)unmap_place(pages, page->place); /* what lies behind a refused one was not tried */
+        }
+        (void)pages->config.ops->pages_destroy(pages->config.device, page->handle);
     }
 }
 

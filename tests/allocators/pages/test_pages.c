@@ -284,10 +284,19 @@ static void a_refused_run_leaves_all_as_it_was(void)
     CU_ASSERT_EQUAL(dao_pages_count(pages), 0);
 }
 
+/* end() destroys the pages, and looks whether the device has them back. */
+static void a_run_that_is_refused_at_the_end_is_given_back_page_by_page(void)
+{
+    place_and_back(0, 4);
+    runs_until_failure = 1;
+}
+
 static CU_TestInfo run_tests[] = {
     {"a free stretch moves by two calls", a_free_stretch_moves_by_two_calls},
     {"a stretch is given back by one call to unmap it", a_stretch_is_given_back_by_one_call_to_unmap_it},
     {"a refused run leaves all as it was", a_refused_run_leaves_all_as_it_was},
+    {"a run that is refused at the end is given back page by page",
+     a_run_that_is_refused_at_the_end_is_given_back_page_by_page},
     {"free pages are given back from the top", free_pages_are_given_back_from_the_top},
     CU_TEST_INFO_NULL,
 };
