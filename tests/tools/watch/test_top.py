@@ -161,6 +161,7 @@ def snapshots_are_pytorchs():
     with tempfile.TemporaryDirectory() as folder, Watched(
             DAO_SNAPSHOT_SIGNAL="USR1", DAO_SNAPSHOT_FILE=folder + "/%l.pickle") as watched:
         watched.process.send_signal(signal.SIGUSR1)
+        watched.say("look")  # ThreadSanitizer holds a signal back while a thread reads
         snapshot = load_until(folder + "/device1.pickle")
         sizes = [block["requested_size"] for segment in snapshot["segments"] for block in segment["blocks"]
                  if block["state"] == "active_allocated"]

@@ -3,6 +3,7 @@
 
        fork   a child that sleeps; prints its number
        page N shows a page instead: of another version (0), of random bytes by the seed N otherwise
+       look   answers, and does nothing
        exec   becomes another program, which sleeps
        end    ends */
 #define _GNU_SOURCE
@@ -63,6 +64,9 @@ static bool obey(const char *line)
     }
     if (strncmp(line, "page ", 5) == 0) {
         return page_show(strtoull(line + 5, NULL, 10)) && puts("shown") >= 0 && fflush(stdout) == 0;
+    }
+    if (strncmp(line, "look", 4) == 0) {
+        return puts("up") >= 0 && fflush(stdout) == 0;
     }
     if (strncmp(line, "exec", 4) == 0) {
         (void)execlp("sh", "sh", "-c", "echo there; read line", (char *)NULL);
