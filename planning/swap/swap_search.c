@@ -41,19 +41,17 @@
 #define THOROUGH_COUNT      5u   /* parts of the capacity with which layouts are thorough */
 #define THOROUGH_KERNELS    2500u
 #define THOROUGH_WORK       UINT64_C(8000000) /* for these, in 10 ns; with more kernels in proportion */
-#define PLACE_WORK_A_KERNEL                                                                                  \
-    UINT64_C(60000) /* for layouts, in 10 ns: 0.6 ms, for some 50 of 1,000 kernels                           \
-                     */
-#define PLACE_WORK                                                                                           \
-    16u /* of an inactive period and its layout, beside the search for offsets: some 160 ns                  \
-         */
-#define PLACE_WORK_MAX   UINT64_C(100000000) /* 1 s */
-#define HOPELESS_PART    0.35 /* where more is left out, letting some more leave does not help */
-#define LAYOUT_COUNT_MAX 24u  /* of a grain, once there is a plan */
-#define CAPACITY_PARTS   64u
-#define NS_PER_S         1e9
-#define WIDEN_COUNT      6u /* capacities that a plan is timed with again */
-#define DELAY_PARTS      2u /* how far copies in are delayed, in halves */
+/* In 10 ns: for layouts, enough for some 50 of 1,000 kernels; and what an inactive period costs in one,
+   beside the search for offsets. */
+#define PLACE_WORK_A_KERNEL UINT64_C(60000)
+#define PLACE_WORK_MAX      UINT64_C(100000000)
+#define PLACE_WORK          16u
+#define HOPELESS_PART       0.35 /* where more is left out, letting some more leave does not help */
+#define LAYOUT_COUNT_MAX    24u  /* of a grain, once there is a plan */
+#define CAPACITY_PARTS      64u
+#define NS_PER_S            1e9
+#define WIDEN_COUNT         6u /* capacities that a plan is timed with again */
+#define DELAY_PARTS         2u /* how far copies in are delayed, in halves */
 
 /* A variant that was timed. */
 typedef struct candidate {

@@ -10,8 +10,8 @@
 FILE *dao_out_file_open(const char *path)
 {
     bool is_output = strcmp(path, "-") == 0;
-    dao_progress_phase(is_output ? "" : "writing", DAO_PROGRESS_UNIT_PARTS,
-                       0); /* no line within the output */
+    /* No line of progress within the output. */
+    dao_progress_phase(is_output ? "" : "writing", DAO_PROGRESS_UNIT_PARTS, 0);
     dao_progress_hide();
     FILE *file = is_output ? stdout : fopen(path, "we");
     if (file == NULL) {

@@ -402,8 +402,8 @@ static void find_traffic(windows_t *windows, uint32_t first, uint32_t count, uin
 {
     const dao_swap_step_t *step = windows->step;
     uint32_t n = step->kernel_count;
-    uint64_t *in_sizes = windows->sizes, *out_sizes = windows->sizes + step->access_count, capacity;
-    uint64_t in_bytes = 0, out_bytes = 0;
+    uint64_t *in_sizes = windows->sizes, *out_sizes = windows->sizes + step->access_count;
+    uint64_t in_bytes = 0, out_bytes = 0, capacity = step->problem->capacity_bytes;
     size_t in_count = 0, out_count = 0;
     for (uint32_t i = 0; i < count; i++) {
         uint32_t k = (first + i) % n;
@@ -420,7 +420,6 @@ static void find_traffic(windows_t *windows, uint32_t first, uint32_t count, uin
             }
         }
     }
-    capacity = step->problem->capacity_bytes;
     out_in->bytes = above(in_bytes, capacity);
     out_in->copy_count = fewest_copies(in_sizes, in_count, out_in->bytes);
     out_out->bytes = above(out_bytes, capacity);
