@@ -76,8 +76,9 @@ std::size_t json_length(std::size_t length)
     return length;
 }
 
-/* A limit is divided into at least so many pages, if they may be so small. More would cost limits of some
-   hundred MB the huge pages of the system, with which MobileNetV2 takes a seventh less time. */
+/* A limit is divided into at least so many pages, if they may be so small: so a page that is used in part
+   loses at most a 64th of the limit. More pages would cost limits of 128 MB and more the system's huge pages.
+ */
 constexpr std::size_t pages_of_limit = 64;
 
 /* Above PyTorch's own allocator, which has priority 0. */

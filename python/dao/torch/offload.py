@@ -24,7 +24,7 @@ from dao.torch.state import State
 
 SMALL_BYTES = 16 << 10  # smaller tensors stay: a move would cost more than their memory
 HOLES_SHARE = 50  # of the limit that a plan leaves for holes at first; doubled where it was too little
-PAGE_BYTES = 2 << 20  # of which the place has its memory (host_pages)
+PAGE_BYTES = 2 << 20  # the largest pages in which the place has its memory (host_page_bytes)
 UNKNOWN_SPEED = 10**9  # bytes/s of a lane that nothing has passed: then nothing had to leave
 DEVIATIONS_MAX = 2  # in a row: then steps are learnt, as another shape begins like one that has a plan
 PLAN_COUNT_MAX = 4  # shapes of steps whose plans are kept
