@@ -227,6 +227,18 @@ static void a_capacity_grows_and_shrinks(void)
     CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
 }
 
+/* An executor of 8 MiB on a device of 64, and a tensor of one byte. */
+static void begin_with_tensor(const unsigned char *byte, dao_executor_t **out_executor,
+                              dao_managed_t **out_tensor)
+{
+    dao_executor_config_t config = {.capacity_bytes = 8 * MIB, .check = true};
+    begin(64 * MIB);
+    CU_ASSERT_EQUAL_FATAL(dao_executor_create(&config, out_executor), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(
+        dao_managed_create(*out_executor, &(dao_managed_config_t){.size_bytes = 1}, out_tensor), DAO_OK);
+    CU_ASSERT_EQUAL(dao_managed_write(*out_tensor, byte, 1), DAO_OK);
+}
+
 static void a_capacity_that_cannot_be_had_changes_nothing(void)
 {
     static const struct {
@@ -236,12 +248,7 @@ static void a_capacity_that_cannot_be_had_changes_nothing(void)
     unsigned char byte = 7, returned = 0;
     dao_executor_t *executor = NULL;
     dao_managed_t *tensor = NULL;
-    dao_executor_config_t config = {.capacity_bytes = 8 * MIB, .check = true};
-    begin(64 * MIB);
-    CU_ASSERT_EQUAL_FATAL(dao_executor_create(&config, &executor), DAO_OK);
-    CU_ASSERT_EQUAL_FATAL(dao_managed_create(executor, &(dao_managed_config_t){.size_bytes = 1}, &tensor),
-                          DAO_OK);
-    CU_ASSERT_EQUAL(dao_managed_write(tensor, &byte, 1), DAO_OK);
+    begin_with_tensor(&byte, &executor, &tensor);
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         CU_ASSERT_EQUAL(dao_executor_capacity_set(executor, wrong[i].bytes), wrong[i].answer);
         CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), i == 0 ? "arena of" : "capacity_bytes"));
@@ -272,12 +279,7 @@ static void an_executor_without_memory_waits_for_some(void)
     unsigned char byte = 7, returned = 0;
     dao_executor_t *executor = NULL;
     dao_managed_t *tensor = NULL;
-    dao_executor_config_t config = {.capacity_bytes = 8 * MIB, .check = true};
-    begin(64 * MIB);
-    CU_ASSERT_EQUAL_FATAL(dao_executor_create(&config, &executor), DAO_OK);
-    CU_ASSERT_EQUAL_FATAL(dao_managed_create(executor, &(dao_managed_config_t){.size_bytes = 1}, &tensor),
-                          DAO_OK);
-    CU_ASSERT_EQUAL(dao_managed_write(tensor, &byte, 1), DAO_OK);
+    begin_with_tensor(&byte, &executor, &tensor);
     CU_ASSERT_EQUAL(use(executor, tensor, 0), DAO_OK);
     uint64_t id = 0;
     void *block = NULL, *beside = dao_alloc(device, 4 * MIB);
