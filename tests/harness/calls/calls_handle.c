@@ -360,7 +360,9 @@ bool call_dlpack_import(model_t *model, const harness_op_t *op)
     if (model_answer(model, dao_tensor_from_dlpack(managed, 0, &to->tensor), DAO_OK)) {
         to->block = from->block;
         model->blocks[from->block].reference_count++;
-        MODEL_REQUIRE(model, dao_tensor_address(to->tensor) == dao_tensor_address(from->tensor));
+        /* DLPack has no address for a tensor without elements. */
+        MODEL_REQUIRE(model, dao_tensor_count(from->tensor) == 0 ||
+                                 dao_tensor_address(to->tensor) == dao_tensor_address(from->tensor));
     } else {
         to->tensor = NULL;
         managed->deleter(managed);
