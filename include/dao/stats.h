@@ -46,8 +46,8 @@ typedef struct dao_stats {
 /**
  * Reads the statistics of a place. Where more than 256 holes are about as large as the largest one,
  * largest_hole_bytes may be that of one which is up to a fifth smaller. All fields belong to one moment, with
- * two exceptions: deferred_count, and what other threads do with small blocks during the call, which each
- * field may include or not.
+ * two exceptions: deferred_count, which is read first, and what other threads do with small blocks during the
+ * call, which each field may include or not.
  *
  * Peaks of large blocks are exact while one thread uses the place. With several threads they are upper
  * bounds. So are those of small blocks, whose slabs count whole.

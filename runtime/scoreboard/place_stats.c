@@ -7,14 +7,14 @@
 void dao_place_stats_read(dao_place_t place, dao_allocator_t *allocator, dao_runtime_t *runtime,
                           dao_stats_t *out_stats)
 {
-    /* first: it is not above failed_count */
+    /* Both first: the one is not above failed_count, and where the other is 0, nothing that used_bytes counts
+       has been freed. */
     uint64_t cured_count = atomic_load(&allocator->ledger->cured_count);
+    uint64_t deferred_count = runtime != NULL ? dao_runtime_deferred_count(runtime, place.kind) : 0;
     dao_stats_t stats = {0};
     allocator->ops->stats_get(allocator, &stats);
     stats.failed_count -= cured_count;
-    if (runtime != NULL) {
-        stats.deferred_count += dao_runtime_deferred_count(runtime, place.kind);
-    }
+    stats.deferred_count += deferred_count;
     if (runtime != NULL && place.kind == DAO_PLACE_KIND_DEVICE) {
         dao_shares_count(&runtime->shares, &stats.shared_bytes, &stats.imported_bytes);
     }
