@@ -377,7 +377,7 @@ static bool deferred_reserve(dao_planned_t *planned)
 }
 
 /* Returns true if the inner allocator would refuse a free behind a fence: this free is for its caller to
-   make again once the streams are done, so that it must be refused now. */
+   make again once the streams are done, so that it must be refused now, and not deferred. */
 static bool must_be_idle(dao_planned_t *planned, const void *address, const dao_stream_fence_t *fence)
 {
     dao_block_t block;
@@ -389,13 +389,11 @@ static bool must_be_idle(dao_planned_t *planned, const void *address, const dao_
 static bool defers(dao_planned_t *planned, void *address, const dao_stream_fence_t *fence,
                    dao_block_owner_t owner, dao_status_t *out_status)
 {
-    if (must_be_idle(planned, address, fence)) {
-        return false;
-    }
+    bool is_early = must_be_idle(planned, address, fence);
     dao_spin_lock(&planned->lock);
     dao_block_entry_t *entry = dao_block_map_find(&planned->tracked, address);
     bool is_double = entry != NULL && (entry->word & ITEM_DEFERRED) != 0;
-    bool is_deferred = entry != NULL && !is_double && item_owner(entry->word) == owner &&
+    bool is_deferred = entry != NULL && !is_double && !is_early && item_owner(entry->word) == owner &&
                        atomic_load_explicit(&planned->is_open, memory_order_relaxed) &&
                        deferred_reserve(planned);
     if (is_deferred) {
