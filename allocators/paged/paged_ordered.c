@@ -41,10 +41,9 @@ void *dao_paged_alloc_ordered(dao_allocator_t *allocator, size_t size_bytes, uin
     return address;
 }
 
-/* Frees a block in an arena whose lock is held; false: nothing was done. The epoch is read with the lock, so
-   that the parts of a stream become free in its order. */
-static DAO_ON_THE_PATH bool give(const paged_t *paged, arena_t *arena, const void *address,
-                                 uint32_t offset_units, uint32_t stream, uint64_t *out_epoch)
+/* Frees a block in an arena whose lock is held, behind a fence up to an epoch; false: nothing was done. */
+static DAO_ON_THE_PATH bool give(arena_t *arena, const void *address, uint32_t offset_units, uint32_t stream,
+                                 uint64_t epoch)
 {
     dao_range_t *range = arena->segment.range;
     uint32_t link = dao_range_find_start(range, offset_units);
@@ -54,21 +53,21 @@ static DAO_ON_THE_PATH bool give(const paged_t *paged, arena_t *arena, const voi
         range->sets[stream] == NULL || !range->is_plain || dao_slow_path_is_needed()) {
         return false;
     }
-    *out_epoch = dao_stream_fences_mark_own(paged->fences, stream);
     dao_ledger_count_free(&arena->ledger, address, word, (size_t)(node->size_units << UNIT_SHIFT));
     dao_range_leave_used(range, link);
-    dao_range_make_fenced(range, link, stream, *out_epoch);
+    dao_range_make_fenced(range, link, stream, epoch);
     DAO_ASSERT_HEAVY(dao_segment_is_valid(&arena->segment, NULL));
     return true;
 }
 
-/* Frees a block of an arena, and records its event. */
+/* Frees a block of an arena, and records its event. The epoch is read with the lock, so that the parts of a
+   stream become free in its order. A free that is refused has read it in vain. */
 static DAO_ON_THE_PATH bool free_in(const paged_t *paged, arena_t *arena, const void *address,
                                     uint64_t offset_units, uint32_t stream)
 {
-    uint64_t epoch;
     dao_arena_lock(arena);
-    bool is_done = give(paged, arena, address, (uint32_t)offset_units, stream, &epoch);
+    uint64_t epoch = dao_stream_fences_mark_own(paged->fences, stream);
+    bool is_done = give(arena, address, (uint32_t)offset_units, stream, epoch);
     dao_spin_unlock(&arena->lock);
     if (is_done) {
         dao_stream_fences_record_own(paged->fences, stream, epoch);

@@ -91,10 +91,10 @@ void dao_range_put_split(dao_range_t *range, uint32_t link, uint32_t from)
     put_beside(range, link, &fence, from);
 }
 
-dao_stream_fence_t dao_range_take_out(dao_range_t *range, uint32_t link)
+/* Takes a free node out of its bin and its queue; its fence is as it was. */
+static void leave_bin(dao_range_t *range, uint32_t link)
 {
     DAO_ASSERT(dao_range_is_free(range, link));
-    dao_stream_fence_t fence = dao_range_fence_of(range, link);
     dao_range_bin_remove(range, link);
     if (dao_range_is_fenced(range, link)) {
         dao_range_set_t *set = range->sets[dao_range_set_of(range, link)];
@@ -103,7 +103,12 @@ dao_stream_fence_t dao_range_take_out(dao_range_t *range, uint32_t link)
             dao_range_queue_remove(range, set, link);
         }
     }
-    return fence;
+}
+
+dao_stream_fence_t dao_range_take_out(dao_range_t *range, uint32_t link)
+{
+    leave_bin(range, link);
+    return dao_range_fence_of(range, link);
 }
 
 void dao_range_absorb_after(dao_range_t *range, uint32_t link, dao_stream_fence_t *fence)
@@ -153,8 +158,12 @@ static bool settle_part(dao_range_t *range, uint32_t link, dao_range_is_done_t i
     if (!is_done(&fence, user)) {
         return false;
     }
-    (void)dao_range_take_out(range, link);
-    (void)dao_range_put_merged(range, link, (dao_stream_fence_t){0});
+    leave_bin(range, link);
+    if (range->is_plain) {
+        dao_range_make_free(range, link);
+    } else {
+        (void)dao_range_put_merged(range, link, (dao_stream_fence_t){0});
+    }
     return true;
 }
 

@@ -472,6 +472,28 @@ static DAO_ON_THE_PATH uint32_t dao_range_next_first(const dao_range_t *range, d
     }
 }
 
+/* The same for what nothing fences and a set of what is fenced; in a bin where both have nodes the set's is
+   first. */
+static DAO_ON_THE_PATH uint32_t dao_range_next_first_of_two(const dao_range_t *range, dao_range_set_t *own,
+                                                            size_t bin)
+{
+    uint64_t mask = UINT64_MAX << bin % WORD_BITS;
+    for (size_t word = bin / WORD_BITS - BIN_WORD_FIRST; word < BIN_WORDS; word++, mask = UINT64_MAX) {
+        uint64_t *words = dao_range_words(range, NULL), *own_words = dao_range_words(range, own);
+        for (uint64_t bits = (words[word] | own_words[word]) & mask; bits != 0; bits &= bits - 1) {
+            size_t next = BIN_FIRST + word * WORD_BITS + (uint32_t)__builtin_ctzll(bits);
+            uint32_t first = dao_range_bin_first(range, own, next);
+            first = first != DAO_RANGE_NONE ? first : dao_range_bin_first(range, NULL, next);
+            if (first != DAO_RANGE_NONE) {
+                return first;
+            }
+            words[word] &= ~(bits & -bits);
+            own_words[word] &= ~(bits & -bits);
+        }
+    }
+    return DAO_RANGE_NONE;
+}
+
 /* Returns the less of DAO_RANGE_RANK_NONE and the ranks of the first entries of the near bins, as far as they
    are large enough. */
 static DAO_ON_THE_PATH uint64_t dao_range_look_near(const dao_range_t *range, dao_range_set_t *bins,
@@ -509,11 +531,8 @@ static DAO_ON_THE_PATH uint32_t dao_range_find_good_of_two(const dao_range_t *ra
         rank = dao_range_look_near(range, own, own_bin, size_units);
     }
     if (rank == DAO_RANGE_RANK_NONE) {
-        uint32_t first = dao_range_next_first(range, own, own_bin + DAO_RANGE_NEAR_BINS);
-        uint32_t other = dao_range_next_first(range, NULL, own_bin + DAO_RANGE_NEAR_BINS);
-        uint16_t bin = dao_range_at(range, first)->bin, other_bin = dao_range_at(range, other)->bin;
-        bool takes_own = first != DAO_RANGE_NONE && (other == DAO_RANGE_NONE || bin <= other_bin);
-        rank = dao_range_look(range, takes_own ? first : other, 0, rank);
+        uint32_t first = dao_range_next_first_of_two(range, own, own_bin + DAO_RANGE_NEAR_BINS);
+        rank = dao_range_look(range, first, 0, rank);
     }
     return (uint32_t)rank;
 }
