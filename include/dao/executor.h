@@ -31,7 +31,8 @@ DAO_BEGIN_DECLS
 
 typedef struct dao_executor dao_executor_t;
 
-/** A counted handle to a tensor whose bytes the executor moves. It has a size but no address of its own. */
+/** A counted handle to a tensor whose bytes the executor moves. It has a size, but no address of its own
+    unless it is pinned. */
 typedef struct dao_managed dao_managed_t;
 
 typedef struct dao_operand {
@@ -133,6 +134,7 @@ typedef struct dao_victim {
     uint64_t last_use; /**< of the latest kernel that used it; 0 if none did */
     uint64_t next_use; /**< UINT64_MAX if none is known */
     bool clean;        /**< the host or the file has a valid copy: leaving costs no copy */
+    uint32_t priority; /**< of dao_managed_config_t */
 } dao_victim_t;
 
 /**
@@ -215,7 +217,15 @@ typedef struct dao_managed_config {
     const char *name;      /**< for messages, copied; NULL gives "tensor ID" */
     size_t size_bytes;     /**< at least 1 */
     bool zero_first_touch; /**< reading it before it was written gives zeros instead of an error */
+    /** At most DAO_MANAGED_PRIORITY_MAX. Among tensors whose next use is not known, and among those that are
+        used next by the same kernel, the ones with the lower priority leave the device first. A known next
+        use counts more, and a plan does not look at it. For DAO_POLICY_BELADY and LRU; a program's own policy
+        sees it. */
+    uint32_t priority;
 } dao_managed_config_t;
+
+/** The highest priority of a managed tensor. */
+#define DAO_MANAGED_PRIORITY_MAX 255u
 
 /**
  * Creates a managed tensor. It takes no memory until it is first touched.
@@ -314,6 +324,42 @@ DAO_API DAO_NODISCARD dao_status_t dao_managed_read_part(dao_managed_t *tensor, 
                                                          void *destination, size_t size_bytes);
 
 /**
+ * Keeps a tensor on the device until dao_managed_unpin(): it comes now, or, without a content, with its first
+ * one, is never moved, and has one address. Pins are counted; the release of the last handle takes them away.
+ *
+ * Pinned tensors lie from the top of the capacity down. A kernel can use all that is below them, and those
+ * that it names. While any tensor is pinned no plan is followed (dao_executor_step_begin()): steps are known
+ * all the same, and tensors fetched ahead. So pin what is used by most kernels, and what has to keep its
+ * address; a learnt step keeps on the device by itself what is worth it. A kernel that fails after it has
+ * queued work may make a pinned tensor that it writes leave until its next use.
+ *
+ * @param tensor       Borrowed.
+ * @param out_address  NULL, or its device address, which kernels find in dao_launch_t until it is unpinned.
+ *                     Only work that a kernel that names the tensor has queued may use it.
+ * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_LIMIT if the device has no room of that size beside other pinned
+ *         tensors, with what is pinned in the message; DAO_ERR_HOST_FULL, DAO_ERR_COPY_FAILED and DAO_ERR_IO
+ *         where others cannot leave or it cannot come; DAO_ERR_BUSY after a failure that dao_executor_sync()
+ *         has not reported yet; DAO_ERR_NO_HOST_MEMORY; DAO_ERR_STOPPED; DAO_ERR_REENTRANT from the
+ *         executor's own thread; the device's own error. On failure it is not pinned once more, and no byte
+ *         is lost.
+ *
+ * Threads: any. Waits: until the executor gets there. Cost: O(pinned tensors); a copy in, and what leaves for
+ * it.
+ */
+DAO_API DAO_NODISCARD dao_status_t dao_managed_pin(dao_managed_t *tensor, void **out_address);
+
+/**
+ * Takes one pin of dao_managed_pin() away, after all kernels pushed before. With the last one the tensor may
+ * leave the device as others do.
+ *
+ * @return DAO_OK; DAO_ERR_INVALID also for a tensor that is not pinned; DAO_ERR_NO_HOST_MEMORY;
+ *         DAO_ERR_STOPPED; DAO_ERR_REENTRANT from the executor's own thread.
+ *
+ * Threads: any. Waits: until the executor gets there. Cost: O(pinned tensors).
+ */
+DAO_API DAO_NODISCARD dao_status_t dao_managed_unpin(dao_managed_t *tensor);
+
+/**
  * Pushes a kernel. Kernels run in the order in which they were pushed; any number of threads may push.
  *
  * @param executor  Borrowed.
@@ -349,11 +395,11 @@ DAO_API DAO_NODISCARD dao_status_t dao_executor_sync(dao_executor_t *executor);
  * @param capacity_bytes  As in dao_executor_config_t; 0: what is free once its own memory is.
  * @return DAO_OK; DAO_ERR_INVALID and DAO_ERR_OVERFLOW as dao_executor_create(); DAO_ERR_HOST_FULL and
  *         DAO_ERR_COPY_FAILED where a tensor cannot leave; DAO_ERR_NO_DEVICE_MEMORY or DAO_ERR_LIMIT if the
- *         capacity cannot be had; DAO_ERR_BUSY after a failure that dao_executor_sync() has not reported
- *         yet; DAO_ERR_STOPPED; DAO_ERR_REENTRANT from the executor's own thread; DAO_ERR_NO_HOST_MEMORY;
- *         the device's own error. On failure the capacity is as it was. If somebody has taken the memory
- *         meanwhile it is 0, with a warning in the log: kernels answer DAO_ERR_KERNEL_TOO_LARGE until
- *         another capacity is set. No byte of a tensor is lost.
+ *         capacity cannot be had; DAO_ERR_BUSY while tensors are pinned, and after a failure that
+ *         dao_executor_sync() has not reported yet; DAO_ERR_STOPPED; DAO_ERR_REENTRANT from the executor's
+ * own thread; DAO_ERR_NO_HOST_MEMORY; the device's own error. On failure the capacity is as it was. If
+ * somebody has taken the memory meanwhile it is 0, with a warning in the log: kernels answer
+ * DAO_ERR_KERNEL_TOO_LARGE until another capacity is set. No byte of a tensor is lost.
  *
  * Threads: any. Waits: for the queue and the device, and where memory is short, as dao_alloc(). Cost: a copy
  * out of all that is on the device and changed, and one back of what is used.
@@ -434,6 +480,7 @@ DAO_API DAO_NODISCARD dao_status_t dao_step_write(dao_executor_t *executor, cons
     X(uint64_t, capacity_bytes, "size of the device arena")                                                  \
     X(uint64_t, device_used_bytes, "bytes of it in use")                                                     \
     X(uint64_t, peak_device_used_bytes, "most bytes of it in use")                                           \
+    X(uint64_t, pinned_bytes, "bytes of it that pinned tensors have")                                        \
     X(uint64_t, host_used_bytes, "pinned host bytes in use")                                                 \
     X(uint64_t, peak_host_used_bytes, "most pinned host bytes in use")                                       \
     X(uint64_t, file_write_count, "tensors begun to be written to the file")                                 \

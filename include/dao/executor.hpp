@@ -113,6 +113,20 @@ class managed : public detail::counted<::dao_managed_t, ::dao_managed_retain, ::
         check(::dao_managed_read(get(), destination, size_bytes));
     }
 
+    /** As dao_managed_pin(). @return Its device address, until it is unpinned. */
+    void *pin()
+    {
+        void *address = nullptr;
+        check(::dao_managed_pin(get(), &address));
+        return address;
+    }
+
+    /** As dao_managed_unpin(). */
+    void unpin()
+    {
+        check(::dao_managed_unpin(get()));
+    }
+
     [[nodiscard]] std::size_t size() const noexcept
     {
         return ::dao_managed_size(get());

@@ -11,9 +11,9 @@
    undone or is harmless: a fetched operand stays fetched, a victim stays evicted, a part that nothing was
    written to is given back.
 
-   Invariants between two items: no tensor is pinned or landing; the arena's used bytes are the parts of
-   tensors that are DEVICE or BOTH; the host tier's used bytes are the slots of tensors that are BOTH or
-   HOST, and its pending ones; the file's used bytes are the slots of tensors with a copy there; a tensor
+   Invariants between two items: no tensor is marked as an operand or landing; the arena's used bytes are the
+   parts of tensors that are DEVICE or BOTH; the host tier's used bytes are the slots of tensors that are BOTH
+   or HOST, and its pending ones; the file's used bytes are the slots of tensors with a copy there; a tensor
    is in the table while it has a handle and was used, or has bytes, or has pending uses; now <= next_time,
    and the oldest item is not the frontier any more once it runs. */
 #include "runtime/executor/engine.h"
@@ -25,6 +25,7 @@
 #include "runtime/executor/launch/launch.h"
 #include "runtime/executor/learned/step_learner.h"
 #include "runtime/executor/online/eviction.h"
+#include "runtime/executor/online/pins.h"
 #include "runtime/executor/online/prefetch.h"
 #include "runtime/executor/online/writeback.h"
 #include "runtime/executor/records/access.h"
@@ -95,6 +96,9 @@ void dao_engine_enqueue(dao_engine_t *engine, dao_item_t *item)
     if (item->kind == DAO_ITEM_RELEASE) {
         dao_managed_t *tensor = item->released;
         tensor->is_released = true;
+        if (tensor->pin.count > 0) {
+            dao_pins_remove(engine, tensor);
+        }
         dao_table_settle(engine, tensor);
         dao_managed_unreference(tensor);
         return;
@@ -149,10 +153,39 @@ uint64_t dao_engine_least_bytes(const dao_item_t *kernel)
     return bytes;
 }
 
+/* Operands that are pinned have their places beside what a kernel takes of the rest. */
+static dao_status_t check_memory(const dao_engine_t *engine, const dao_item_t *item)
+{
+    uint64_t need = dao_engine_least_bytes(item);
+    uint64_t pinned = 0;
+    for (uint32_t i = 0; i < item->use_count; i++) {
+        const dao_managed_t *tensor = item->uses[i].tensor;
+        pinned += tensor->pin.count > 0 ? dao_device_arena_part_bytes(tensor->size_bytes) : 0;
+    }
+    if (need - pinned <= dao_pins_free_bytes(engine)) {
+        return DAO_OK;
+    }
+    uint64_t capacity = engine->config.arena_bytes;
+    if (engine->first_pinned != NULL && need <= capacity) {
+        return dao_error(DAO_ERR_KERNEL_TOO_LARGE,
+                         "kernel \"%s\" (number %" PRIu64 ") needs %" PRIu64
+                         " bytes at once for %u tensors and %zu bytes "
+                         "of workspace; of the device arena's %" PRIu64
+                         " bytes %u pinned tensors have %" PRIu64 ", of which it uses %" PRIu64
+                         ", and %" PRIu64 " lie below them: unpin some or raise capacity_bytes",
+                         item->name, engine->now, need, item->use_count, item->workspace_bytes, capacity,
+                         dao_pins_count(engine), engine->pinned_bytes, pinned, dao_pins_free_bytes(engine));
+    }
+    return dao_error(
+        DAO_ERR_KERNEL_TOO_LARGE,
+        "kernel \"%s\" (number %" PRIu64 ") needs %" PRIu64 " bytes at once for %u tensors and %zu bytes "
+        "of workspace; the device arena has %" PRIu64 ": raise capacity_bytes or split the kernel",
+        item->name, engine->now, need, item->use_count, item->workspace_bytes, capacity);
+}
+
 /* What can be refused before anything is moved. */
 static dao_status_t check_kernel(const dao_engine_t *engine, const dao_item_t *item)
 {
-    uint64_t need = dao_engine_least_bytes(item);
     for (uint32_t i = 0; i < item->use_count; i++) {
         const dao_managed_t *tensor = item->uses[i].tensor;
         bool reads = item->uses[i].is_partial ? !dao_slice_is_empty(item->uses[i].reads)
@@ -165,15 +198,7 @@ static dao_status_t check_kernel(const dao_engine_t *engine, const dao_item_t *i
                              item->name, engine->now, tensor->name);
         }
     }
-    if (need > engine->config.arena_bytes) {
-        return dao_error(
-            DAO_ERR_KERNEL_TOO_LARGE,
-            "kernel \"%s\" (number %" PRIu64 ") needs %" PRIu64 " bytes at once for %u tensors and %zu bytes "
-            "of workspace; the device arena has %" PRIu64 ": raise capacity_bytes or split the kernel",
-            item->name, engine->now, need, item->use_count, item->workspace_bytes,
-            engine->config.arena_bytes);
-    }
-    return DAO_OK;
+    return check_memory(engine, item);
 }
 
 /* Gives the operands and the workspace their places: by the plan if one is followed and goes on as
@@ -222,7 +247,7 @@ static dao_status_t run_kernel(dao_engine_t *engine, dao_item_t *item)
         dao_fence_add(&fence, DAO_STREAM_ROLE_COMPUTE, sequence);
         dao_launch_undo(engine, item, &placement, &fence);
     }
-    dao_launch_pin(item, false);
+    dao_launch_mark(item, false);
     DAO_ASSERT(!dao_launch_has_landing(item) || engine->is_lost);
     return status;
 }
@@ -368,6 +393,18 @@ static void run_request(dao_engine_t *engine, dao_item_t *item)
     pass_uses(engine, item);
 }
 
+static void run_pin(dao_engine_t *engine, dao_item_t *item)
+{
+    dao_managed_t *tensor = item->uses[0].tensor;
+    dao_status_t status = item->kind == DAO_ITEM_PIN
+                              ? dao_requests_pin(engine, tensor, &item->request->address)
+                              : dao_requests_unpin(engine, tensor);
+    if (status != DAO_OK) {
+        dao_error_save(&item->request->error, status);
+    }
+    pass_uses(engine, item);
+}
+
 static void run_sync(dao_engine_t *engine, dao_item_t *item)
 {
     dao_status_t status = dao_timeline_wait_all(&engine->timeline);
@@ -404,6 +441,12 @@ static void run_step_write(dao_engine_t *engine, const dao_item_t *item)
 /* Moves all tensors off the device, so that the arena can be another one. After an error some have left. */
 static dao_status_t vacate(dao_engine_t *engine)
 {
+    if (engine->first_pinned != NULL) {
+        return dao_error(DAO_ERR_BUSY,
+                         "another capacity moves all tensors, and %u are pinned with %" PRIu64
+                         " bytes, \"%s\" among them: call dao_managed_unpin() before",
+                         dao_pins_count(engine), engine->pinned_bytes, engine->first_pinned->name);
+    }
     if (engine->learner != NULL) {
         dao_step_learner_break(engine->learner);
     }
@@ -506,6 +549,10 @@ dao_item_t *dao_engine_run(dao_engine_t *engine)
     case DAO_ITEM_READ:
         run_request(engine, item);
         return item;
+    case DAO_ITEM_PIN:
+    case DAO_ITEM_UNPIN:
+        run_pin(engine, item);
+        return item;
     case DAO_ITEM_SYNC:
         run_sync(engine, item);
         return item;
@@ -561,6 +608,7 @@ void dao_engine_stats(const dao_engine_t *engine, dao_executor_stats_t *out_stat
     out_stats->device_used_bytes =
         engine->plan != NULL ? engine->plan->schedule->arena_bytes : dao_range_used(engine->arena.range);
     out_stats->peak_device_used_bytes = engine->arena.peak_used_bytes;
+    out_stats->pinned_bytes = engine->pinned_bytes;
     out_stats->host_used_bytes = engine->host_tier.used_bytes;
     out_stats->peak_host_used_bytes = engine->host_tier.peak_used_bytes;
     out_stats->paged_plan_count = engine->learner != NULL ? dao_step_learner_paged_count(engine->learner) : 0;
@@ -576,13 +624,13 @@ void dao_engine_stats(const dao_engine_t *engine, dao_executor_stats_t *out_stat
 bool dao_engine_is_valid(const dao_engine_t *engine)
 {
     if (!dao_timeline_is_valid(&engine->timeline) || !dao_device_arena_is_valid(&engine->arena) ||
-        !dao_file_copy_is_valid(engine) || !dao_victims_is_valid(engine)) {
+        !dao_file_copy_is_valid(engine) || !dao_victims_is_valid(engine) || !dao_pins_are_valid(engine)) {
         return false;
     }
     uint64_t device_bytes = 0;
     uint64_t host_bytes = 0;
     for (const dao_managed_t *tensor = engine->table; tensor != NULL; tensor = tensor->table_next) {
-        if (!tensor->is_listed || tensor->is_pinned || !dao_residency_is_valid(tensor) ||
+        if (!tensor->is_listed || tensor->is_operand || !dao_residency_is_valid(tensor) ||
             !dao_access_is_valid(tensor)) {
             return false;
         }

@@ -98,6 +98,9 @@ typedef struct dao_engine {
     dao_compiled_plan_t *plan;   /* that is followed; NULL: none */
     uint64_t last_forecast;      /* the latest use that was ever expected of a tensor */
 
+    dao_managed_t *first_pinned; /* pins.c: of those that the program keeps on the device, the topmost */
+    uint64_t pinned_bytes;       /* pins.c: of the arena, for all of them */
+
     dao_managed_t *first_victim;     /* victims.c: of those on the device, the one that leaves first */
     dao_managed_t *set_aside;        /* victims.c: looked at in a search */
     uint64_t clean_bytes;            /* victims.c: of these that leave without a copy */

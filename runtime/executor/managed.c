@@ -36,6 +36,10 @@ dao_status_t dao_managed_create(dao_executor_t *executor, const dao_managed_conf
                          "a managed tensor of %zu bytes is asked for, at most %" PRIu64 " are allowed",
                          config->size_bytes, DAO_RANGE_CAPACITY_MAX);
     }
+    if (config->priority > DAO_MANAGED_PRIORITY_MAX) {
+        return dao_error(DAO_ERR_INVALID, "a managed tensor's priority is %" PRIu32 "; the most is %u",
+                         config->priority, DAO_MANAGED_PRIORITY_MAX);
+    }
     uint64_t id = atomic_fetch_add(&executor->next_tensor_id, 1);
     dao_managed_t *tensor = dao_host_calloc(1, sizeof(*tensor));
     char *name = tensor != NULL ? make_name(config->name, id) : NULL;
@@ -50,6 +54,7 @@ dao_status_t dao_managed_create(dao_executor_t *executor, const dao_managed_conf
     tensor->name = name;
     tensor->size_bytes = config->size_bytes;
     tensor->zero_first_touch = config->zero_first_touch;
+    tensor->priority = config->priority;
     atomic_init(&tensor->handle.reference_count, 1);
     atomic_init(&tensor->reference_count, 1);
     tensor->release_item.kind = DAO_ITEM_RELEASE;
@@ -98,7 +103,7 @@ uint64_t dao_managed_id(const dao_managed_t *tensor)
     return tensor != NULL ? tensor->id : 0;
 }
 
-/* What write and read share. */
+/* What all requests share. */
 static dao_status_t transfer(dao_managed_t *tensor, dao_item_kind_t kind, dao_use_kind_t use,
                              dao_request_t *request)
 {
@@ -180,4 +185,26 @@ dao_status_t dao_managed_read_part(dao_managed_t *tensor, size_t offset_bytes, v
 {
     dao_status_t status = check_part(tensor, offset_bytes, destination, size_bytes);
     return status == DAO_OK ? read_slice(tensor, offset_bytes, destination, size_bytes) : status;
+}
+
+dao_status_t dao_managed_pin(dao_managed_t *tensor, void **out_address)
+{
+    if (tensor == NULL) {
+        return dao_error(DAO_ERR_INVALID, "the tensor is NULL");
+    }
+    dao_request_t request = {0};
+    dao_status_t status = transfer(tensor, DAO_ITEM_PIN, DAO_USE_READ, &request);
+    if (status == DAO_OK && out_address != NULL) {
+        *out_address = request.address;
+    }
+    return status;
+}
+
+dao_status_t dao_managed_unpin(dao_managed_t *tensor)
+{
+    if (tensor == NULL) {
+        return dao_error(DAO_ERR_INVALID, "the tensor is NULL");
+    }
+    dao_request_t request = {0};
+    return transfer(tensor, DAO_ITEM_UNPIN, DAO_USE_READ, &request);
 }

@@ -6,6 +6,8 @@
 #include "runtime/executor/launch/again.h"
 #include "runtime/executor/learned/step_learner.h"
 #include "runtime/executor/online/eviction.h"
+#include "runtime/executor/online/pins.h"
+#include "runtime/executor/online/prefetch.h"
 #include "runtime/executor/records/tensor.h"
 #include "runtime/executor/state/partial.h"
 #include "runtime/executor/state/residency.h"
@@ -44,12 +46,15 @@ static dao_status_t run_request_without_device(dao_engine_t *engine, const dao_i
                             engine->failure.message);
 }
 
-/* The bytes of a request, or of a command list, which writes whole tensors. */
+/* The bytes of a request, or of a command list, which writes whole tensors. A pinned tensor of which the host
+   has a part is written on the device. */
 static dao_status_t write_bytes(dao_engine_t *engine, dao_managed_t *tensor, dao_slice_t slice,
                                 const void *source)
 {
-    return dao_slice_bytes(slice) == tensor->size_bytes ? dao_residency_write(engine, tensor, source)
-                                                        : dao_partial_write(engine, tensor, slice, source);
+    bool is_whole = dao_slice_bytes(slice) == tensor->size_bytes;
+    bool stays_partial = tensor->pin.count > 0 && tensor->residency == DAO_RESIDENCY_PARTIAL;
+    return is_whole && !stays_partial ? dao_residency_write(engine, tensor, source)
+                                      : dao_partial_write(engine, tensor, slice, source);
 }
 
 /* With the host full, a tensor that is nowhere gets a part of the device for the program's bytes. */
@@ -103,6 +108,101 @@ dao_status_t dao_requests_write(dao_engine_t *engine, dao_managed_t *tensor, dao
         tensor->fed_epoch = engine->learner->log.epoch;
     }
     return status;
+}
+
+/* A plan moves tensors to places of its own: it is left, and none is followed while something is pinned. */
+static dao_status_t leave_plan(dao_engine_t *engine)
+{
+    if (engine->plan != NULL) {
+        dao_plan_follow_leave(engine);
+    }
+    return dao_again_restore(engine) ? DAO_OK : dao_error_restore(&engine->failure);
+}
+
+/* Brings a tensor to the place where it is going to be pinned; one without a content comes when it has one.
+   On an error it is where it was, or has left the device. */
+static dao_status_t bring_to(dao_engine_t *engine, dao_managed_t *tensor, uint64_t offset_bytes)
+{
+    dao_status_t status = DAO_OK;
+    if (tensor->residency == DAO_RESIDENCY_PARTIAL) {
+        status = dao_partial_complete(engine, tensor);
+    }
+    if (tensor->residency == DAO_RESIDENCY_PARTIAL && status == DAO_OK) {
+        dao_residency_drop_host(engine, tensor); /* a part that the host lacks bytes of cannot be moved */
+    }
+    bool is_there = tensor->has_device && tensor->device_offset_bytes == offset_bytes;
+    if (status != DAO_OK || is_there || tensor->residency == DAO_RESIDENCY_EMPTY) {
+        return status;
+    }
+    status = dao_eviction_take_at(engine, tensor, offset_bytes);
+    if (status != DAO_OK) {
+        return status;
+    }
+    if (!tensor->has_device) {
+        dao_residency_land(engine, tensor, offset_bytes);
+        status = dao_residency_fetch(engine, tensor);
+        if (dao_residency_is_landing(tensor)) {
+            dao_residency_unland(engine, tensor);
+        }
+    } else {
+        status = dao_residency_move(engine, tensor, offset_bytes);
+        if (tensor->device_offset_bytes != offset_bytes) {
+            dao_device_arena_forget(&engine->arena, offset_bytes, tensor->size_bytes);
+        }
+    }
+    return status;
+}
+
+static dao_status_t pin_first(dao_engine_t *engine, dao_managed_t *tensor, uint64_t *out_offset_bytes)
+{
+    dao_status_t status = leave_plan(engine);
+    status = status == DAO_OK ? dao_pins_find_place(engine, tensor, out_offset_bytes) : status;
+    if (status != DAO_OK) {
+        return status;
+    }
+    status = bring_to(engine, tensor, *out_offset_bytes);
+    if (status != DAO_OK) {
+        dao_error_prefix("pinning tensor \"%s\": ", tensor->name);
+        return status;
+    }
+    dao_pins_add(engine, tensor, *out_offset_bytes);
+    dao_prefetch_restart(engine);
+    return DAO_OK;
+}
+
+dao_status_t dao_requests_pin(dao_engine_t *engine, dao_managed_t *tensor, void **out_address)
+{
+    uint64_t offset_bytes = tensor->pin.offset_bytes;
+    if (engine->has_failed || engine->is_lost) {
+        return dao_requests_refuse(engine);
+    }
+    if (tensor->is_released) {
+        return dao_error(DAO_ERR_INVALID, "tensor \"%s\" has no handle any more", tensor->name);
+    }
+    if (tensor->pin.count > 0) {
+        tensor->pin.count++;
+    } else {
+        dao_status_t status = pin_first(engine, tensor, &offset_bytes);
+        if (status != DAO_OK) {
+            return status;
+        }
+    }
+    *out_address = dao_device_arena_at(&engine->arena, offset_bytes);
+    return DAO_OK;
+}
+
+dao_status_t dao_requests_unpin(dao_engine_t *engine, dao_managed_t *tensor)
+{
+    if (tensor->pin.count == 0) {
+        return dao_error(DAO_ERR_INVALID, "tensor \"%s\" is not pinned", tensor->name);
+    }
+    if (tensor->pin.count > 1) {
+        tensor->pin.count--;
+        return DAO_OK;
+    }
+    dao_pins_remove(engine, tensor);
+    dao_prefetch_restart(engine);
+    return DAO_OK;
 }
 
 dao_status_t dao_requests_run(dao_engine_t *engine, const dao_item_t *item)

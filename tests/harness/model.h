@@ -115,6 +115,7 @@ typedef struct model {
         bool is_written;
         bool is_unknown; /* a kernel that writes it may have been skipped */
         uint8_t value;   /* of every byte */
+        uint32_t pin_count;
     } managed[MODEL_MANAGED_COUNT];
     uint8_t *bytes;       /* room of the executor's largest tensor */
     bool may_fail;        /* a fault is armed: see model_answer() */

@@ -90,6 +90,7 @@ static const harness_call_func_t functions[] = {
     call_managed_create,
     call_managed_write,
     call_managed_read,
+    call_managed_pin,
     call_managed_release,
     call_command_list,
     call_fork,

@@ -705,6 +705,10 @@ void an_executor_runs_kernels_and_steps()
     CU_ASSERT_EQUAL(bytes[4095], 1);
     second.read(bytes, sizeof(bytes));
     CU_ASSERT_EQUAL(bytes[4095], 2);
+    CU_ASSERT_PTR_NOT_NULL(first.pin());
+    CU_ASSERT_EQUAL(executor.stats().pinned_bytes, 4096);
+    first.unpin();
+    CU_ASSERT_EQUAL(thrown_by([&] { first.unpin(); }), DAO_ERR_INVALID);
     second.write(std::vector<std::uint8_t>(4096, 3).data(), 4096);
     list.discard(second);
     list.run();

@@ -141,7 +141,7 @@ static dao_status_t run_once_more(dao_engine_t *engine, dao_item_t *item)
         dao_fence_add(&fence, DAO_STREAM_ROLE_COMPUTE, sequence);
         dao_launch_undo(engine, item, &placement, &fence);
     }
-    dao_launch_pin(item, false);
+    dao_launch_mark(item, false);
     return status;
 }
 

@@ -6,8 +6,8 @@
      commit    residencies and fences say what holds once it has run
      undo      instead of both: what was taken goes back
 
-   Between prepare and commit the kernel's tensors are pinned. Items whose work is queued are kept in the
-   order of their numbers until it has finished. */
+   Between prepare and commit the kernel's tensors are marked, so that none leaves. Items whose work is queued
+   are kept in the order of their numbers until it has finished. */
 #include "runtime/executor/launch/launch.h"
 
 #include "base/report/assert.h"
@@ -25,10 +25,10 @@
 
 #include <inttypes.h>
 
-void dao_launch_pin(dao_item_t *item, bool is_pinned)
+void dao_launch_mark(dao_item_t *item, bool is_operand)
 {
     for (uint32_t i = 0; i < item->use_count; i++) {
-        item->uses[i].tensor->is_pinned = is_pinned;
+        item->uses[i].tensor->is_operand = is_operand;
     }
 }
 
@@ -57,7 +57,7 @@ void dao_launch_undo(dao_engine_t *engine, dao_item_t *item, const dao_placement
             dao_residency_unland(engine, tensor);
         } else if (item->uses[i].made_content) {
             item->uses[i].made_content = false;
-            tensor->is_pinned = false;
+            tensor->is_operand = false;
             dao_residency_discard(engine, tensor);
         } else if (is_spoilt && dao_residency_is_clean(tensor)) {
             dao_residency_drop_device(engine, tensor);
@@ -68,24 +68,30 @@ void dao_launch_undo(dao_engine_t *engine, dao_item_t *item, const dao_placement
     give_workspace(engine, placement, fence);
 }
 
-static dao_use_t *largest_without_device(dao_item_t *item)
+/* Pinned tensors are placed before all others, which may lie anywhere; of these, the largest. */
+static bool goes_before(const dao_managed_t *a, const dao_managed_t *b)
 {
-    dao_use_t *largest = NULL;
+    bool is_a_pinned = a->pin.count > 0, is_b_pinned = b->pin.count > 0;
+    return is_a_pinned != is_b_pinned ? is_a_pinned : a->size_bytes > b->size_bytes;
+}
+
+static dao_use_t *next_without_device(dao_item_t *item)
+{
+    dao_use_t *next = NULL;
     for (uint32_t i = 0; i < item->use_count; i++) {
         dao_use_t *use = &item->uses[i];
-        if (!use->tensor->has_device &&
-            (largest == NULL || use->tensor->size_bytes > largest->tensor->size_bytes)) {
-            largest = use;
+        if (!use->tensor->has_device && (next == NULL || goes_before(use->tensor, next->tensor))) {
+            next = use;
         }
     }
-    return largest;
+    return next;
 }
 
 /* Brings one operand onto the device. */
 static dao_status_t bring(dao_engine_t *engine, dao_use_t *use)
 {
     dao_managed_t *tensor = use->tensor;
-    DAO_ASSERT(tensor->is_pinned);
+    DAO_ASSERT(tensor->is_operand);
     DAO_ASSERT(!tensor->has_device);
     uint64_t offset = 0;
     dao_status_t status = dao_eviction_take(engine, tensor->size_bytes, (uint64_t)(uintptr_t)tensor, &offset);
@@ -117,17 +123,19 @@ static dao_status_t complete_all(dao_engine_t *engine, const dao_item_t *item)
     return status;
 }
 
-/* Gives every operand and the workspace a place, the largest first. */
+/* Gives every operand and the workspace a place, the largest first but for those that have one. */
 static dao_status_t bring_all(dao_engine_t *engine, dao_item_t *item, dao_placement_t *placement)
 {
     for (;;) {
-        dao_use_t *use = largest_without_device(item);
+        dao_use_t *use = next_without_device(item);
         bool wants_workspace = item->workspace_bytes > 0 && !placement->has_workspace;
         if (use == NULL && !wants_workspace) {
             return DAO_OK;
         }
         dao_status_t status = DAO_OK;
-        if (wants_workspace && (use == NULL || item->workspace_bytes >= use->tensor->size_bytes)) {
+        bool is_workspace_next =
+            use == NULL || (use->tensor->pin.count == 0 && item->workspace_bytes >= use->tensor->size_bytes);
+        if (wants_workspace && is_workspace_next) {
             status = dao_eviction_take(engine, item->workspace_bytes, DAO_OWNER_WORKSPACE,
                                        &placement->workspace_offset);
             placement->has_workspace = status == DAO_OK;
@@ -155,7 +163,7 @@ dao_status_t dao_launch_verify(dao_engine_t *engine, dao_item_t *item)
 dao_status_t dao_launch_prepare(dao_engine_t *engine, dao_item_t *item, dao_placement_t *placement)
 {
     static const dao_fence_t no_fence;
-    dao_launch_pin(item, true);
+    dao_launch_mark(item, true);
     dao_status_t status = bring_all(engine, item, placement);
     if (status == DAO_ERR_LIMIT) {
         /* The kernel fits, but operands that are resident cut the arena into holes that are too small. They
@@ -163,10 +171,10 @@ dao_status_t dao_launch_prepare(dao_engine_t *engine, dao_item_t *item, dao_plac
            side. */
         dao_launch_undo(engine, item, placement, &no_fence);
         *placement = (dao_placement_t){.has_workspace = false};
-        dao_launch_pin(item, false);
+        dao_launch_mark(item, false);
         engine->stats.compaction_count++;
         status = dao_eviction_clear(engine);
-        dao_launch_pin(item, true);
+        dao_launch_mark(item, true);
         if (status == DAO_OK) {
             status = bring_all(engine, item, placement);
         }

@@ -6,9 +6,9 @@
 #include "runtime/executor/engine.h"
 
 /* Its tensors do not leave the device, or may again. */
-void dao_launch_pin(dao_item_t *item, bool is_pinned);
+void dao_launch_mark(dao_item_t *item, bool is_operand);
 
-/* Brings all operands by eviction, and takes the workspace; they are pinned also on an error, which
+/* Brings all operands by eviction, and takes the workspace; they are marked also on an error, which
    dao_launch_undo() is for. What dao_eviction_take() and copies answer. */
 DAO_NODISCARD dao_status_t dao_launch_prepare(dao_engine_t *engine, dao_item_t *item,
                                               dao_placement_t *placement);

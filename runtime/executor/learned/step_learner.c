@@ -225,7 +225,8 @@ static void follow(dao_step_learner_t *learner, dao_known_step_t *known)
     if (known->new_plan != NULL) {
         take_new_plan(known);
     }
-    if (known->plan == NULL || known->is_online || engine->plan != NULL) {
+    bool is_pinned = engine->first_pinned != NULL; /* plans move all tensors, and need all of the arena */
+    if (known->plan == NULL || known->is_online || engine->plan != NULL || is_pinned) {
         return;
     }
     if (dao_plan_follow_enter(engine, known->plan, &known->log) != DAO_OK) {
@@ -553,7 +554,8 @@ static bool wants_plan(const dao_step_learner_t *learner, const dao_known_step_t
         known->plan != NULL
             ? learner->measured_plan == usual_plan(known) && has_changed(learner, &known->plan->basis)
             : known->has_evicted && known->try_count < DAO_STEP_LEARNER_TRIES_MAX;
-    return is_wanted && known->new_plan == NULL && is_link_known(learner);
+    bool is_pinned = learner->engine->first_pinned != NULL; /* no plan would be followed */
+    return is_wanted && !is_pinned && known->new_plan == NULL && is_link_known(learner);
 }
 
 static void use_measurement(dao_step_learner_t *learner)

@@ -80,7 +80,8 @@ static bool make_room_in_view(view_builder_t *builder)
 
 static bool may_leave(const leave_rule_t *rule, const dao_managed_t *tensor, uint64_t next_use)
 {
-    return !tensor->is_pinned && !(rule->keep_dirty && !dao_residency_is_clean(tensor)) &&
+    return !tensor->is_operand && tensor->pin.count == 0 &&
+           !(rule->keep_dirty && !dao_residency_is_clean(tensor)) &&
            (rule->used_after == ANY_TIME || next_use > (uint64_t)rule->used_after);
 }
 
@@ -97,6 +98,7 @@ static void describe_tensor(const view_builder_t *builder, const dao_managed_t *
         .last_use = tensor->last_use_time,
         .next_use = next_use,
         .clean = dao_residency_is_clean(tensor),
+        .priority = tensor->priority,
     };
 }
 
@@ -316,7 +318,7 @@ static bool drop_spare_host_copies(dao_engine_t *engine)
 {
     bool dropped = false;
     for (dao_managed_t *tensor = engine->table; tensor != NULL; tensor = tensor->table_next) {
-        bool is_partial = tensor->residency == DAO_RESIDENCY_PARTIAL && !tensor->is_pinned;
+        bool is_partial = tensor->residency == DAO_RESIDENCY_PARTIAL && !tensor->is_operand;
         if (tensor->residency == DAO_RESIDENCY_BOTH ||
             (is_partial && dao_partial_complete(engine, tensor) == DAO_OK)) {
             dao_residency_drop_host(engine, tensor);
@@ -345,12 +347,49 @@ static dao_status_t evict_somehow(dao_engine_t *engine, uint64_t size_bytes)
     return status;
 }
 
+/* Evicts whatever lies in a stretch of the arena. DAO_ERR_LIMIT: something there must stay. */
+static dao_status_t evict_stretch(dao_engine_t *engine, uint64_t begin_bytes, uint64_t end_bytes)
+{
+    static const leave_rule_t any = {.used_after = ANY_TIME};
+    dao_status_t status = DAO_OK;
+    while (status == DAO_OK && begin_bytes < end_bytes) {
+        dao_range_block_t block = block_at(engine, begin_bytes);
+        dao_managed_t *tensor = tensor_of(&block);
+        bool must_stay = !block.is_free && (tensor == NULL || !may_leave(&any, tensor, DAO_TIME_NEVER));
+        begin_bytes = block.offset_bytes + block.size_bytes;
+        status = must_stay ? DAO_ERR_LIMIT : tensor != NULL ? dao_residency_evict(engine, tensor) : DAO_OK;
+    }
+    return status;
+}
+
+dao_status_t dao_eviction_take_at(dao_engine_t *engine, dao_managed_t *tensor, uint64_t offset_bytes)
+{
+    uint64_t bytes = dao_device_arena_part_bytes(tensor->size_bytes);
+    DAO_ASSERT(engine->plan == NULL);
+    dao_status_t status = evict_stretch(engine, offset_bytes, offset_bytes + bytes);
+    return status == DAO_OK
+               ? dao_device_arena_take_at(&engine->arena, offset_bytes, bytes, (uint64_t)(uintptr_t)tensor)
+               : status;
+}
+
+/* A pinned tensor comes to its own place. */
+static dao_managed_t *pinned_of(uint64_t owner)
+{
+    dao_managed_t *tensor = owner != DAO_OWNER_WORKSPACE ? (dao_managed_t *)(uintptr_t)owner : NULL;
+    return tensor != NULL && tensor->pin.count > 0 ? tensor : NULL;
+}
+
 /* Takes a part, and evicts for it: what the rule lets go, or, without one, whatever makes room. */
 static dao_status_t take_evicting(dao_engine_t *engine, uint64_t size_bytes, uint64_t owner,
                                   const leave_rule_t *rule, uint64_t *out_offset_bytes)
 {
     DAO_ASSERT(engine->plan == NULL); /* else the plan has the arena */
     DAO_ASSERT(owner != 0);
+    dao_managed_t *pinned = pinned_of(owner);
+    if (pinned != NULL) {
+        *out_offset_bytes = pinned->pin.offset_bytes;
+        return dao_eviction_take_at(engine, pinned, pinned->pin.offset_bytes);
+    }
     size_bytes = dao_device_arena_part_bytes(size_bytes);
     dao_status_t status = dao_device_arena_take(&engine->arena, size_bytes, owner, out_offset_bytes);
     dao_status_t evicted = DAO_OK;
@@ -380,13 +419,13 @@ dao_status_t dao_eviction_clear(dao_engine_t *engine)
 {
     DAO_ASSERT(engine->plan == NULL);
     for (dao_managed_t *tensor = engine->table; tensor != NULL; tensor = tensor->table_next) {
-        if (dao_residency_is_on_device(tensor)) {
+        if (dao_residency_is_on_device(tensor) && tensor->pin.count == 0) {
             dao_status_t status = dao_residency_evict(engine, tensor);
             if (status != DAO_OK) {
                 return status;
             }
         }
     }
-    DAO_ASSERT(dao_range_used(engine->arena.range) == 0);
+    DAO_ASSERT(dao_range_used(engine->arena.range) <= engine->pinned_bytes);
     return DAO_OK;
 }

@@ -16,7 +16,13 @@ DAO_NODISCARD dao_status_t dao_eviction_take(dao_engine_t *engine, uint64_t size
 DAO_NODISCARD dao_status_t dao_eviction_take_early(dao_engine_t *engine, uint64_t size_bytes, uint64_t owner,
                                                    uint64_t time, uint64_t *out_offset_bytes);
 
-/* Moves every tensor off the device. None is pinned, and nothing is landing. */
+/* Takes the part of the arena at a place for a tensor, and evicts whatever lies there, its own part not
+   excepted. As dao_eviction_take(). */
+DAO_NODISCARD dao_status_t dao_eviction_take_at(dao_engine_t *engine, dao_managed_t *tensor,
+                                                uint64_t offset_bytes);
+
+/* Moves every tensor off the device but those that are pinned. None is marked as an operand, and nothing is
+   landing. */
 DAO_NODISCARD dao_status_t dao_eviction_clear(dao_engine_t *engine);
 
 #endif

@@ -105,7 +105,9 @@ static uint64_t begin_of(const dao_engine_t *engine, const dao_use_t *use)
 static void count(dao_engine_t *engine, const dao_item_t *item, bool is_off)
 {
     for (uint32_t i = 0; i < item->use_count; i++) {
+        bool is_pinned = item->uses[i].tensor->pin.count > 0; /* its memory is no part of the budget */
         int64_t bytes = (int64_t)dao_device_arena_part_bytes(item->uses[i].tensor->size_bytes);
+        bytes = is_pinned ? 0 : bytes;
         dao_demand_add(&engine->demand, begin_of(engine, &item->uses[i]), item->time,
                        is_off ? -bytes : bytes);
     }
@@ -123,7 +125,8 @@ static bool admit(dao_engine_t *engine, const dao_item_t *item)
         return false;
     }
     count(engine, item, false);
-    uint64_t budget_bytes = engine->config.arena_bytes - engine->config.arena_bytes / HOLES_SHARE;
+    uint64_t free_bytes = engine->config.arena_bytes - engine->pinned_bytes;
+    uint64_t budget_bytes = free_bytes - free_bytes / HOLES_SHARE;
     if (dao_demand_most(&engine->demand) > budget_bytes) {
         count(engine, item, true);
         return false;
@@ -241,7 +244,7 @@ static bool fetch_use(dao_engine_t *engine, const dao_use_t *use)
 {
     dao_managed_t *tensor = use->tensor;
     uint64_t offset = 0;
-    DAO_ASSERT(!tensor->is_pinned);
+    DAO_ASSERT(!tensor->is_operand);
     if (tensor->has_device) {
         return dao_partial_fetch(engine, tensor, use) == DAO_OK;
     }

@@ -12,7 +12,7 @@ void dao_prefetch_fetch(dao_engine_t *engine);
 /* Device time of a kernel: what the program says, else the mean of those that were seen. */
 double dao_prefetch_cost_ns(const dao_engine_t *engine, const dao_item_t *item);
 
-/* The device's memory is another one, and nothing is in it: no kernel is admitted. */
+/* What kernels can have of the device is another amount: none is admitted as yet. */
 void dao_prefetch_restart(dao_engine_t *engine);
 
 /* An item was taken in; the oldest one is about to run. */

@@ -28,7 +28,7 @@ static uint64_t frontier_time(const dao_engine_t *engine)
 
 static bool may_leave(const dao_managed_t *tensor, uint64_t time)
 {
-    return !tensor->is_pinned && !dao_access_is_dead(tensor) && dao_access_next_use(tensor) >= time;
+    return !tensor->is_operand && !dao_access_is_dead(tensor) && dao_access_next_use(tensor) >= time;
 }
 
 static bool can_be_copied(const dao_engine_t *engine, const dao_managed_t *tensor)

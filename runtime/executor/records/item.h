@@ -34,10 +34,12 @@ typedef struct dao_use {
 
 typedef enum dao_item_kind {
     DAO_ITEM_KERNEL,
-    DAO_ITEM_DISCARD,       /* of uses[0].tensor */
-    DAO_ITEM_RELEASE,       /* the last handle of `released` is gone */
-    DAO_ITEM_WRITE,         /* program to tensor */
-    DAO_ITEM_READ,          /* tensor to program */
+    DAO_ITEM_DISCARD, /* of uses[0].tensor */
+    DAO_ITEM_RELEASE, /* the last handle of `released` is gone */
+    DAO_ITEM_WRITE,   /* program to tensor */
+    DAO_ITEM_READ,    /* tensor to program */
+    DAO_ITEM_PIN,     /* uses[0].tensor stays on the device */
+    DAO_ITEM_UNPIN,
     DAO_ITEM_SYNC,          /* lies on the stack of the thread that waits for it */
     DAO_ITEM_STEP_WRITE,    /* likewise: a file of the latest step */
     DAO_ITEM_CAPACITY,      /* likewise: another arena */
@@ -48,6 +50,7 @@ typedef enum dao_item_kind {
 typedef struct dao_request {
     const void *source;
     void *destination;
+    void *address;         /* what PIN answers: the tensor's on the device */
     dao_slice_t slice;     /* of the tensor */
     const char *path;      /* of STEP_WRITE */
     size_t capacity_bytes; /* of CAPACITY; 0: what is free */

@@ -33,6 +33,13 @@ typedef struct dao_victim_place {
     bool is_in;
 } dao_victim_place_t;
 
+/* pins.c: where the program keeps a tensor on the device. */
+typedef struct dao_pin {
+    uint32_t count; /* 0: it may leave */
+    uint64_t offset_bytes;
+    dao_managed_t *next; /* the next one below */
+} dao_pin_t;
+
 /* eviction.c: neighbouring tensors that may leave, and the holes between them. Its two ends tell. */
 typedef struct dao_victim_run {
     uint64_t search; /* number of the search that it belongs to; of an older one: none */
@@ -51,6 +58,7 @@ struct dao_managed {
     char *name;
     size_t size_bytes;
     bool zero_first_touch;
+    uint32_t priority;
 
     _Atomic uint32_t
         reference_count;     /* all handles together count one; every use one; the executor's table one */
@@ -60,7 +68,7 @@ struct dao_managed {
     dao_managed_t *table_previous, *table_next;
     bool is_listed;                  /* in the executor's table */
     bool is_released;                /* no handle is left */
-    bool is_pinned;                  /* an operand of the kernel that is being prepared */
+    bool is_operand;                 /* of the kernel that is being prepared */
     dao_use_t *first_use, *last_use; /* pending uses, in order of time */
     uint64_t last_use_time;          /* of the latest finished use */
     uint64_t log_epoch;              /* step_log.c: number of the latest step that uses it */
@@ -75,6 +83,7 @@ struct dao_managed {
     bool is_early;                   /* prefetch.c: fetched for a kernel that has not run */
     dao_victim_place_t victim;
     dao_victim_run_t run;
+    dao_pin_t pin;
 
     dao_residency_t residency;
     bool has_device; /* holds a part of the arena; without DEVICE or BOTH it is about to be written */

@@ -322,7 +322,7 @@ dao_status_t dao_residency_evict(dao_engine_t *engine, dao_managed_t *tensor)
 {
     DAO_ASSERT(dao_residency_is_on_device(tensor));
     DAO_ASSERT(dao_residency_has_its_copies(tensor));
-    DAO_ASSERT(!tensor->is_pinned);
+    DAO_ASSERT(!tensor->is_operand);
     DAO_ASSERT(!dao_access_is_dead(tensor)); /* it would have been discarded */
     bool is_on_host = tensor->residency == DAO_RESIDENCY_BOTH || tensor->residency == DAO_RESIDENCY_PARTIAL;
     if (is_on_host ? dao_residency_is_clean(tensor) : is_left_to_file(engine, tensor)) {
@@ -362,7 +362,7 @@ void dao_residency_written(dao_engine_t *engine, dao_managed_t *tensor, uint64_t
 /* Gives up all copies. */
 static void clear(dao_engine_t *engine, dao_managed_t *tensor)
 {
-    DAO_ASSERT(!tensor->is_pinned);
+    DAO_ASSERT(!tensor->is_operand);
     tensor->residency = DAO_RESIDENCY_EMPTY;
     tensor->is_zero_elsewhere = false;
     dao_file_copy_forget(engine, tensor);
@@ -432,9 +432,10 @@ static dao_status_t write_in_place(dao_engine_t *engine, dao_managed_t *tensor, 
     return DAO_OK;
 }
 
-/* A plan keeps the tensor on the device: the new bytes go to its place. */
-static dao_status_t write_in_plan(dao_engine_t *engine, dao_managed_t *tensor, const void *source)
+/* A plan or a pin keeps the tensor on the device: the new bytes go to its place. */
+static dao_status_t write_where_it_stays(dao_engine_t *engine, dao_managed_t *tensor, const void *source)
 {
+    DAO_ASSERT(tensor->residency != DAO_RESIDENCY_PARTIAL);
     if (tensor->residency == DAO_RESIDENCY_BOTH) {
         dao_residency_drop_host(engine, tensor);
     }
@@ -446,8 +447,9 @@ dao_status_t dao_residency_write(dao_engine_t *engine, dao_managed_t *tensor, co
     void *address = NULL;
     dao_fence_t busy;
     DAO_ASSERT(dao_residency_has_its_copies(tensor));
-    if (tensor->plan_role != NULL && tensor->has_device) {
-        return write_in_plan(engine, tensor, source);
+    bool stays = tensor->plan_role != NULL || tensor->pin.count > 0;
+    if (stays && dao_residency_is_on_device(tensor)) {
+        return write_where_it_stays(engine, tensor, source);
     }
     dao_status_t status = dao_residency_take_slot_of(engine, tensor, &address, &busy);
     if (status == DAO_OK) {
@@ -547,5 +549,5 @@ dao_status_t dao_residency_read(dao_engine_t *engine, dao_managed_t *tensor, dao
 
 bool dao_residency_is_valid(const dao_managed_t *tensor)
 {
-    return dao_residency_has_its_copies(tensor) && (!dao_residency_is_landing(tensor) || tensor->is_pinned);
+    return dao_residency_has_its_copies(tensor) && (!dao_residency_is_landing(tensor) || tensor->is_operand);
 }

@@ -43,8 +43,8 @@ void dao_residency_written(dao_engine_t *engine, dao_managed_t *tensor, uint64_t
 /* Any -> EMPTY. */
 void dao_residency_discard(dao_engine_t *engine, dao_managed_t *tensor);
 
-/* Any -> HOST (or DEVICE, if the host is full and the tensor has a part): the program's bytes replace the
-   content. */
+/* Any -> HOST (or DEVICE, if the host is full and the tensor has a part, or it is to stay on the device): the
+   program's bytes replace the content. One that stays is not PARTIAL. */
 DAO_NODISCARD dao_status_t dao_residency_write(dao_engine_t *engine, dao_managed_t *tensor,
                                                const void *source);
 

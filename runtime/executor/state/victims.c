@@ -9,8 +9,8 @@
        tensor ...
 
    Key, the greatest leaves first: the next use, or for a tensor without one a number above all of those
-   that falls with its latest use; that number alone for age; bytes for size. Of equal keys a clean tensor
-   leaves first, then the one with the lower number.
+   that falls with its priority, then with its latest use; that number alone for age; bytes for size. Of equal
+   keys the lower priority leaves first, then a clean tensor, then the one with the lower number.
 
    Invariants: a tensor's key is not less than those of its children; is_in holds for the tensors in the
    heap, and for no other; what was popped is set aside until it is put back; clean_bytes are those of the
@@ -25,6 +25,12 @@
 /* Keys from here on are of tensors without a known next use. */
 #define UNKNOWN_FROM (UINT64_C(1) << 62)
 
+/* Their priority lies above the bits of a time. */
+#define PRIORITY_SHIFT 54
+
+static_assert(((uint64_t)DAO_MANAGED_PRIORITY_MAX + 1) << PRIORITY_SHIFT <= UNKNOWN_FROM,
+              "a key without a next use is above all others");
+
 uint64_t dao_victims_next_use(const dao_engine_t *engine, const dao_managed_t *tensor)
 {
     if (tensor->first_use != NULL || tensor->forecast_time == 0) {
@@ -36,7 +42,8 @@ uint64_t dao_victims_next_use(const dao_engine_t *engine, const dao_managed_t *t
 static uint64_t key_of(const dao_engine_t *engine, const dao_managed_t *tensor)
 {
     dao_policy_t policy = engine->config.policy;
-    uint64_t key = 2 * UNKNOWN_FROM - 1 - tensor->last_use_time;
+    uint64_t key =
+        2 * UNKNOWN_FROM - 1 - ((uint64_t)tensor->priority << PRIORITY_SHIFT) - tensor->last_use_time;
     if (policy == DAO_POLICY_SIZE) {
         key = tensor->size_bytes;
     } else if (policy != DAO_POLICY_LRU && policy != DAO_POLICY_WEIGHTED_LRU) {
@@ -49,6 +56,13 @@ static uint64_t key_of(const dao_engine_t *engine, const dao_managed_t *tensor)
 
 static bool leaves_before(const dao_managed_t *a, const dao_managed_t *b)
 {
+    uint64_t a_time = a->victim.key / 2, b_time = b->victim.key / 2; /* the lowest bit: it is clean */
+    if (a_time != b_time) {
+        return a_time > b_time;
+    }
+    if (a->priority != b->priority) {
+        return a->priority < b->priority;
+    }
     return a->victim.key != b->victim.key ? a->victim.key > b->victim.key : a->id < b->id;
 }
 
@@ -144,11 +158,12 @@ void dao_victims_remove(dao_engine_t *engine, dao_managed_t *tensor)
 void dao_victims_place(dao_engine_t *engine, dao_managed_t *tensor)
 {
     DAO_ASSERT(engine->plan == NULL);
-    if (tensor->victim.is_in && tensor->has_device && tensor->victim.key == key_of(engine, tensor)) {
+    bool may_leave = tensor->has_device && tensor->pin.count == 0;
+    if (tensor->victim.is_in && may_leave && tensor->victim.key == key_of(engine, tensor)) {
         return;
     }
     dao_victims_remove(engine, tensor);
-    if (tensor->has_device) {
+    if (may_leave) {
         insert(engine, tensor);
     }
 }
@@ -206,7 +221,7 @@ bool dao_victims_is_valid(const dao_engine_t *engine)
     uint64_t count = 0;
     uint64_t clean_bytes = 0;
     for (const dao_managed_t *tensor = engine->table; tensor != NULL; tensor = tensor->table_next) {
-        if (tensor->victim.is_in != (engine->plan == NULL && tensor->has_device)) {
+        if (tensor->victim.is_in != (engine->plan == NULL && tensor->has_device && tensor->pin.count == 0)) {
             return false;
         }
         count += tensor->victim.is_in ? 1 : 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tensors on the device in the order in which they leave it: by next use, by age or by size, as the
-   policy has it. A pairing heap whose links lie in the tensors, so that nothing here needs memory. Empty
-   while a plan is followed, which chooses its victims itself. */
+/* The tensors on the device that are not pinned, in the order in which they leave it: by next use, by age or
+   by size, as the policy has it. A pairing heap whose links lie in the tensors, so that nothing here needs
+   memory. Empty while a plan is followed, which chooses its victims itself. */
 #ifndef DAO_RUNTIME_EXECUTOR_VICTIMS_H
 #define DAO_RUNTIME_EXECUTOR_VICTIMS_H
 
@@ -11,11 +11,11 @@
    overdue counts as the next one. DAO_TIME_NEVER if none is known. */
 uint64_t dao_victims_next_use(const dao_engine_t *engine, const dao_managed_t *tensor);
 
-/* Puts a tensor to its place, or takes it out if it is not on the device. O(1), and amortized O(log tensors)
-   where it was in. */
+/* Puts a tensor to its place, or takes it out if it is not on the device or pinned. O(1), and amortized O(log
+   tensors) where it was in. */
 void dao_victims_place(dao_engine_t *engine, dao_managed_t *tensor);
 
-/* After whatever changes a tensor's uses, its residency or its forecast. */
+/* After whatever changes a tensor's uses, its residency, its forecast or its pin. */
 static inline void dao_victims_update(dao_engine_t *engine, dao_managed_t *tensor)
 {
     if (engine->plan == NULL) {
@@ -33,7 +33,8 @@ dao_managed_t *dao_victims_pop(dao_engine_t *engine);
 /* Puts back all that was set aside. O(1) each. */
 void dao_victims_put_back(dao_engine_t *engine);
 
-/* Everything that is on the device is in, once; of a parent and a child the parent leaves first. */
+/* Everything that is on the device and may leave is in, once; of a parent and a child the parent leaves
+ * first. */
 bool dao_victims_is_valid(const dao_engine_t *engine);
 
 #endif

@@ -13,6 +13,9 @@
 #define TENSOR_BYTES   (96 * KIB)
 #define OPERANDS_COUNT 2u
 
+/* Pinned, so many leave room for each kernel. */
+#define PINNED_BYTES (ARENA_BYTES - OPERANDS_COUNT * TENSOR_BYTES - 4 * KIB)
+
 typedef struct kernel {
     const model_t *model;
     dao_span_t spans[OPERANDS_COUNT];
@@ -136,6 +139,7 @@ bool call_managed_create(model_t *model, const harness_op_t *op)
         model->managed[i].size_bytes = config.size_bytes;
         model->managed[i].is_written = false;
         model->managed[i].is_unknown = false;
+        model->managed[i].pin_count = 0;
     } else {
         model->managed[i].tensor = NULL;
     }
@@ -251,6 +255,42 @@ bool call_managed_read(model_t *model, const harness_op_t *op)
         for (size_t k = 0; k < size_bytes; k++) {
             MODEL_REQUIRE(model, model->bytes[k] == model->managed[i].value);
         }
+    }
+    return true;
+}
+
+static bool is_any_pinned(const model_t *model)
+{
+    bool is_pinned = false;
+    for (uint32_t i = 0; i < MODEL_MANAGED_COUNT; i++) {
+        is_pinned = is_pinned || (model->managed[i].tensor != NULL && model->managed[i].pin_count > 0);
+    }
+    return is_pinned;
+}
+
+/* Pins a tensor, more than once perhaps, or unpins it; one at a time, small enough for every kernel. */
+bool call_managed_pin(model_t *model, const harness_op_t *op)
+{
+    uint32_t i = find_managed(model, op->slot);
+    if (i == MODEL_MANAGED_COUNT) {
+        return model_answer(model, dao_managed_pin(NULL, NULL), DAO_ERR_INVALID) || true;
+    }
+    dao_managed_t *tensor = model->managed[i].tensor;
+    uint32_t *count = &model->managed[i].pin_count;
+    if (op->kind % 2 == 0) {
+        model_say(model, "dao_managed_unpin(managed_%u);", i);
+        if (model_answer(model, dao_managed_unpin(tensor), *count > 0 ? DAO_OK : DAO_ERR_INVALID)) {
+            (*count)--;
+        }
+        return true;
+    }
+    if (*count == 0 && (is_any_pinned(model) || model->managed[i].size_bytes > PINNED_BYTES)) {
+        return false;
+    }
+    model_say(model, "dao_managed_pin(managed_%u, NULL);", i);
+    dao_status_t got = dao_managed_pin(tensor, NULL);
+    if (!(got == DAO_ERR_HOST_FULL && may_be_full(model)) && model_answer(model, got, DAO_OK)) {
+        (*count)++;
     }
     return true;
 }

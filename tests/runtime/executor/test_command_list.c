@@ -195,8 +195,8 @@ static void bad_arguments_are_refused(void)
     dao_managed_t *tensor = NULL;
     CU_ASSERT_EQUAL_FATAL(dao_executor_create(&(dao_executor_config_t){.capacity_bytes = UNIT}, &other),
                           DAO_OK);
-    CU_ASSERT_EQUAL_FATAL(dao_managed_create(other, &(dao_managed_config_t){"t", UNIT, false}, &tensor),
-                          DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(
+        dao_managed_create(other, &(dao_managed_config_t){.name = "t", .size_bytes = UNIT}, &tensor), DAO_OK);
     CU_ASSERT_EQUAL(dao_command_list_discard(NULL, tensor), DAO_ERR_INVALID);
     CU_ASSERT_EQUAL(dao_command_list_discard(list, tensor), DAO_ERR_INVALID);
     CU_ASSERT_EQUAL(dao_command_list_write(list, tensor, "", UNIT), DAO_ERR_INVALID);

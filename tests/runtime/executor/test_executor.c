@@ -74,6 +74,11 @@ static dao_status_t push2(const char *name, uint32_t a, dao_access_t access_a, u
     return program_push(&program, &(program_kernel_t){name, 2, {a, b}, {access_a, access_b}, 0, DAO_OK});
 }
 
+static dao_status_t create(dao_managed_config_t of, dao_managed_t **out_tensor)
+{
+    return dao_managed_create(executor, &of, out_tensor);
+}
+
 /* Creates `count` tensors of one unit, each written by a kernel. */
 static void make_written(uint32_t count)
 {
@@ -147,7 +152,7 @@ static void a_kernel_may_have_thousands_of_operands(void)
     begin(8);
     for (uint32_t i = 0; i < TENSORS; i++) {
         CU_ASSERT_EQUAL_FATAL(
-            dao_managed_create(executor, &(dao_managed_config_t){NULL, 100, true}, &tensors[i]), DAO_OK);
+            create((dao_managed_config_t){.size_bytes = 100, .zero_first_touch = true}, &tensors[i]), DAO_OK);
     }
     for (uint32_t i = 0; i < DAO_OPERAND_COUNT_MAX; i++) {
         operands[i] = (dao_operand_t){tensors[i % TENSORS], i < TENSORS ? R : W};
@@ -230,8 +235,8 @@ static void reading_what_was_never_written_is_refused(void)
     begin(2);
     make_written(1);
     dao_managed_t *named = NULL;
-    CU_ASSERT_EQUAL_FATAL(
-        dao_managed_create(executor, &(dao_managed_config_t){"weights", UNIT, false}, &named), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(create((dao_managed_config_t){.name = "weights", .size_bytes = UNIT}, &named),
+                          DAO_OK);
     program.tensors[1].handle = named;
     program.tensors[1].size_bytes = UNIT;
     program.tensor_count = 2;
@@ -269,8 +274,9 @@ static void zeros_are_there_on_first_touch(void)
     begin(1);
     make_written(1); /* leaves its bytes in the arena */
     dao_managed_t *sum = NULL;
-    CU_ASSERT_EQUAL_FATAL(dao_managed_create(executor, &(dao_managed_config_t){"sum", UNIT, true}, &sum),
-                          DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(
+        create((dao_managed_config_t){.name = "sum", .size_bytes = UNIT, .zero_first_touch = true}, &sum),
+        DAO_OK);
     unsigned char *bytes = malloc(UNIT);
     memset(bytes, 1, UNIT);
     CU_ASSERT_EQUAL(dao_managed_read(sum, bytes, UNIT), DAO_OK); /* without any memory behind it */
@@ -560,9 +566,8 @@ static void bad_arguments_are_named(void)
     CU_ASSERT_EQUAL(dao_executor_push(executor, &kernel), DAO_ERR_INVALID);
     CU_ASSERT_EQUAL(dao_executor_push(NULL, &kernel), DAO_ERR_INVALID);
     dao_managed_t *tensor = NULL;
-    CU_ASSERT_EQUAL(dao_managed_create(executor, &(dao_managed_config_t){"t", 0, false}, &tensor),
-                    DAO_ERR_INVALID);
-    CU_ASSERT_EQUAL(dao_managed_create(executor, &(dao_managed_config_t){"t", SIZE_MAX, false}, &tensor),
+    CU_ASSERT_EQUAL(create((dao_managed_config_t){.name = "t", .size_bytes = 0}, &tensor), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(create((dao_managed_config_t){.name = "t", .size_bytes = SIZE_MAX}, &tensor),
                     DAO_ERR_OVERFLOW);
     CU_ASSERT_PTR_NULL(tensor);
     unsigned char byte = 0;
@@ -571,7 +576,7 @@ static void bad_arguments_are_named(void)
     CU_ASSERT_EQUAL(dao_managed_read(NULL, &byte, 1), DAO_ERR_INVALID);
     CU_ASSERT_EQUAL(dao_managed_write(program.tensors[0].handle, NULL, UNIT), DAO_ERR_INVALID);
     CU_ASSERT_EQUAL(dao_managed_retain(NULL), DAO_ERR_INVALID);
-    CU_ASSERT_EQUAL(dao_managed_create(executor, &(dao_managed_config_t){"t", UNIT, false}, &tensor), DAO_OK);
+    CU_ASSERT_EQUAL(create((dao_managed_config_t){.name = "t", .size_bytes = UNIT}, &tensor), DAO_OK);
     CU_ASSERT_EQUAL(dao_managed_release(tensor), DAO_OK);
     CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK); /* its record has died */
     CU_ASSERT_EQUAL(dao_managed_release(tensor), DAO_ERR_INVALID);

@@ -185,8 +185,10 @@ static void run_first_touches(program_t *program)
 {
     for (int i = 0; i < 4; i++) {
         dao_managed_t *sum = NULL;
-        if (dao_managed_create(program->executor, &(dao_managed_config_t){"sum", UNIT, true}, &sum) ==
-            DAO_OK) {
+        if (dao_managed_create(
+                program->executor,
+                &(dao_managed_config_t){.name = "sum", .size_bytes = UNIT, .zero_first_touch = true},
+                &sum) == DAO_OK) {
             dao_operand_t operand = {sum, RW};
             dao_kernel_t kernel = {.launch = launch_nothing, .operands = &operand, .operand_count = 1};
             ignore(dao_executor_push(program->executor, &kernel));

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Random programs on executors of random capacity, on a backend that holds commands back by a seed: every
    operand of every kernel holds the version that a sequential program would have given it. */
+#include "runtime/executor/executor_internal.h"
+#include "runtime/executor/online/pins.h"
 #include "runtime/start/context.h"
 #include "tests/support/backends/fault_backend.h"
 #include "tests/support/program.h"
@@ -22,6 +24,8 @@ static uint64_t state;
 static program_t program;
 static bool is_written[PROGRAM_TENSOR_COUNT_MAX]; /* as of what was pushed */
 static size_t capacity_bytes;
+static size_t free_bytes; /* of it, below what is pinned */
+static uint32_t pin_counts[PROGRAM_TENSOR_COUNT_MAX];
 
 static uint64_t below(uint64_t limit)
 {
@@ -52,7 +56,7 @@ static program_kernel_t random_kernel(void)
         below(2) == 0 ? 0 : below(1000000); /* right or wrong, it changes only when things move */
     size_t need = 0;
     if (below(4) == 0) {
-        kernel.workspace_bytes = 1 + (size_t)below(SIZE_MAX_UNITS * 256);
+        kernel.workspace_bytes = 1 + (size_t)below(SIZE_MAX_UNITS * 128);
         need = part_bytes(kernel.workspace_bytes);
     }
     uint64_t wanted = 1 + below(PROGRAM_OPERAND_COUNT_MAX);
@@ -63,7 +67,7 @@ static program_kernel_t random_kernel(void)
             is_named = is_named || kernel.tensors[k] == tensor;
         }
         size_t bytes = part_bytes(program.tensors[tensor].size_bytes);
-        if (is_named || need + bytes > capacity_bytes) {
+        if (is_named || need + bytes > free_bytes) {
             continue;
         }
         need += bytes;
@@ -89,7 +93,9 @@ static void replace_tensor(void)
         uint32_t tensor = program_tensor(&program, 1 + (size_t)below(SIZE_MAX_UNITS * 256));
         CU_ASSERT_NOT_EQUAL_FATAL(tensor, UINT32_MAX);
         is_written[tensor] = false;
-        program_drop(&program, any_tensor());
+        tensor = any_tensor();
+        pin_counts[tensor] = 0;
+        program_drop(&program, tensor);
     }
 }
 
@@ -111,13 +117,66 @@ static void run_random_step(void)
     dao_command_list_destroy(step);
 }
 
+/* The executor has run all that was pushed. */
+static void note_pins(void)
+{
+    CU_ASSERT_EQUAL(dao_executor_sync(program.executor), DAO_OK);
+    free_bytes = (size_t)dao_pins_free_bytes(&program.executor->engine);
+}
+
+static void unpin(uint32_t tensor)
+{
+    CU_ASSERT_EQUAL(dao_managed_unpin(program.tensors[tensor].handle), DAO_OK);
+    pin_counts[tensor]--;
+    note_pins();
+}
+
+/* Pins a tensor if half of the capacity is left, where all kernels fit that are made. */
+static void pin(uint32_t tensor)
+{
+    size_t bytes = part_bytes(program.tensors[tensor].size_bytes);
+    if (pin_counts[tensor] == 0 && free_bytes < bytes + capacity_bytes / 2) {
+        CU_ASSERT_EQUAL(dao_managed_unpin(program.tensors[tensor].handle), DAO_ERR_INVALID);
+        return;
+    }
+    void *address = NULL;
+    dao_status_t status = dao_managed_pin(program.tensors[tensor].handle, &address);
+    CU_ASSERT_TRUE(status == DAO_OK || status == DAO_ERR_HOST_FULL);
+    pin_counts[tensor] += status == DAO_OK ? 1 : 0;
+    note_pins();
+}
+
+static void change_pins(uint32_t tensor)
+{
+    if (pin_counts[tensor] > 0 && below(2) == 0) {
+        unpin(tensor);
+    } else {
+        pin(tensor);
+    }
+}
+
+static void unpin_all(void)
+{
+    for (uint32_t tensor = 0; tensor < program.tensor_count; tensor++) {
+        while (pin_counts[tensor] > 0) {
+            unpin(tensor);
+        }
+    }
+}
+
 /* Another capacity, in which any kernel of at least one tensor fits. */
 static void change_capacity(void)
 {
     size_t bytes = 256 * (SIZE_MAX_UNITS + (size_t)below(SIZE_MAX_UNITS * TENSOR_COUNT / 3));
+    note_pins();
+    if (free_bytes < capacity_bytes) {
+        CU_ASSERT_EQUAL(dao_executor_capacity_set(program.executor, bytes), DAO_ERR_BUSY);
+    }
+    unpin_all();
     CU_ASSERT_EQUAL(dao_executor_capacity_set(program.executor, bytes), DAO_OK);
     CU_ASSERT_EQUAL(program_stats(&program).capacity_bytes, bytes);
     capacity_bytes = bytes;
+    free_bytes = bytes;
 }
 
 static void take_random_action(void)
@@ -132,7 +191,9 @@ static void take_random_action(void)
         CU_ASSERT_EQUAL(program_read(&program, tensor), DAO_OK);
     } else if (choice < 12) {
         change_capacity();
-    } else if (choice < 15) {
+    } else if (choice < 20) {
+        change_pins(tensor);
+    } else if (choice < 23) {
         CU_ASSERT_EQUAL(dao_executor_sync(program.executor), DAO_OK); /* so that versions may be read here */
         CU_ASSERT_EQUAL(program_write(&program, tensor), DAO_OK);
         is_written[tensor] = true;
@@ -182,6 +243,8 @@ static void run_program(uint64_t seed, const variant_t *variant)
     CU_ASSERT_EQUAL_FATAL(dao_executor_create(&executor_config, &executor), DAO_OK);
     program_init(&program, executor);
     memset(is_written, 0, sizeof(is_written));
+    memset(pin_counts, 0, sizeof(pin_counts));
+    free_bytes = capacity_bytes;
     for (int i = 0; i < TENSOR_COUNT; i++) {
         CU_ASSERT_NOT_EQUAL_FATAL(program_tensor(&program, 1 + (size_t)below(SIZE_MAX_UNITS * 256)),
                                   UINT32_MAX);

@@ -95,12 +95,12 @@ static void what_must_stay_leaves_no_room(void)
 {
     uint64_t offset = UINT64_MAX;
     begin(0);
-    program.tensors[1].handle->is_pinned = true;
+    program.tensors[1].handle->is_operand = true;
     CU_ASSERT_EQUAL(dao_eviction_take(engine, 3 * UNIT, DAO_OWNER_WORKSPACE, &offset), DAO_ERR_LIMIT);
     CU_ASSERT_EQUAL(on_device(), 0xf);
     CU_ASSERT_EQUAL(dao_eviction_take(engine, 2 * UNIT, DAO_OWNER_WORKSPACE, &offset), DAO_OK);
     CU_ASSERT_EQUAL(on_device(), 0x3); /* the window beside it */
-    program.tensors[1].handle->is_pinned = false;
+    program.tensors[1].handle->is_operand = false;
     give(offset);
     end();
 }

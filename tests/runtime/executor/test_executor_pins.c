@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Pinned tensors stay on the device at one address, whatever else needs memory; what is too much is refused
+   with what is pinned. And who leaves first by priority. */
+#include "runtime/executor/executor_internal.h"
+#include "runtime/executor/online/pins.h"
+#include "tests/support/program.h"
+#include "tests/support/suite.h"
+
+#include <dao/dao.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#define UNIT (64 * KIB)
+
+#define R  DAO_ACCESS_READ
+#define W  DAO_ACCESS_WRITE
+#define RW DAO_ACCESS_READ_WRITE
+
+static dao_executor_t *executor;
+static program_t program;
+
+static void begin(const dao_executor_config_t *changes, size_t units, uint32_t tensor_count)
+{
+    dao_config_t cpu = {.cpu = {.device_count = 1, .device_bytes = 64 * MIB}};
+    dao_executor_config_t config = *changes;
+    config.capacity_bytes = units * UNIT;
+    config.check = true;
+    CU_ASSERT_EQUAL_FATAL(dao_init(&cpu), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_executor_create_still(&config, &executor), DAO_OK);
+    program_init(&program, executor);
+    for (uint32_t i = 0; i < tensor_count; i++) {
+        CU_ASSERT_EQUAL_FATAL(program_tensor(&program, UNIT), i);
+    }
+}
+
+static void end(void)
+{
+    CU_ASSERT_EQUAL(program.mismatch_count, 0);
+    CU_ASSERT_EQUAL(program_count_lost(&program), 0);
+    program_drop_all(&program);
+    CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK);
+    dao_executor_stats_t stats = program_stats(&program);
+    CU_ASSERT_EQUAL(stats.device_used_bytes, 0);
+    CU_ASSERT_EQUAL(stats.pinned_bytes, 0);
+    CU_ASSERT_EQUAL(stats.live_tensor_count, 0);
+    CU_ASSERT_EQUAL(dao_executor_destroy(executor), DAO_OK);
+    CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
+}
+
+static dao_managed_t *handle(uint32_t tensor)
+{
+    return program.tensors[tensor].handle;
+}
+
+static dao_status_t push(uint32_t operand_count, const uint32_t *tensors, dao_access_t access)
+{
+    program_kernel_t kernel = {.name = "use", .operand_count = operand_count};
+    for (uint32_t i = 0; i < operand_count; i++) {
+        kernel.tensors[i] = tensors[i];
+        kernel.accesses[i] = access;
+    }
+    return program_push(&program, &kernel);
+}
+
+static void use_all(uint32_t tensor_count, dao_access_t access)
+{
+    for (uint32_t i = 0; i < tensor_count; i++) {
+        CU_ASSERT_EQUAL(push(1, &i, access), DAO_OK);
+    }
+    CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK);
+}
+
+static void a_pinned_tensor_stays_at_one_address(void)
+{
+    void *address = NULL, *again = NULL;
+    begin(&(dao_executor_config_t){0}, 4, 8);
+    use_all(8, W);
+    CU_ASSERT_EQUAL(dao_managed_pin(handle(0), &address), DAO_OK); /* it had left */
+    CU_ASSERT_PTR_EQUAL(address, (char *)executor->arena_address + 3 * UNIT);
+    CU_ASSERT_EQUAL(program_stats(&program).pinned_bytes, UNIT);
+    uint64_t before = program_stats(&program).in_bytes;
+    for (int i = 0; i < 5; i++) {
+        CU_ASSERT_EQUAL(push(1, &(uint32_t){0}, RW), DAO_OK);
+        use_all(3, RW); /* with it, all that fits */
+        CU_ASSERT_EQUAL(push(3, (uint32_t[]){1, 2, 3}, RW), DAO_OK);
+        CU_ASSERT_EQUAL(push(4, (uint32_t[]){0, 4, 5, 6}, R), DAO_OK); /* the others, compacted if need be */
+        CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK);
+        CU_ASSERT_TRUE(handle(0)->has_device);
+        CU_ASSERT_EQUAL(handle(0)->device_offset_bytes, 3 * UNIT);
+    }
+    CU_ASSERT_TRUE(program_stats(&program).in_bytes > before); /* of others */
+    CU_ASSERT_EQUAL(program_write(&program, 0), DAO_OK);
+    CU_ASSERT_TRUE(handle(0)->has_device);
+    CU_ASSERT_EQUAL(program_read(&program, 0), DAO_OK);
+    CU_ASSERT_EQUAL(dao_managed_pin(handle(0), &again), DAO_OK); /* pins are counted */
+    CU_ASSERT_PTR_EQUAL(again, address);
+    CU_ASSERT_EQUAL(dao_managed_unpin(handle(0)), DAO_OK);
+    use_all(8, R);
+    CU_ASSERT_TRUE(handle(0)->has_device);
+    CU_ASSERT_EQUAL(dao_managed_unpin(handle(0)), DAO_OK);
+    CU_ASSERT_EQUAL(dao_managed_unpin(handle(0)), DAO_ERR_INVALID);
+    CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "is not pinned"));
+    CU_ASSERT_EQUAL(push(4, (uint32_t[]){1, 2, 3, 4}, R), DAO_OK);
+    CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK);
+    CU_ASSERT_FALSE(handle(0)->has_device);
+    end();
+}
+
+static void a_tensor_without_a_content_comes_with_its_first(void)
+{
+    void *address = NULL;
+    begin(&(dao_executor_config_t){0}, 4, 6);
+    CU_ASSERT_EQUAL(dao_managed_pin(handle(5), &address), DAO_OK);
+    CU_ASSERT_FALSE(handle(5)->has_device);
+    use_all(5, W); /* one of them where it is going to be */
+    CU_ASSERT_EQUAL(push(3, (uint32_t[]){3, 4, 5}, W), DAO_OK);
+    CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK);
+    CU_ASSERT_EQUAL(handle(5)->device_offset_bytes, 3 * UNIT);
+    use_all(5, R);
+    CU_ASSERT_TRUE(handle(5)->has_device);
+    end(); /* its last handle unpins it */
+}
+
+static void too_much_is_refused_with_what_is_pinned(void)
+{
+    begin(&(dao_executor_config_t){0}, 4, 6);
+    use_all(6, W);
+    for (uint32_t i = 0; i < 3; i++) {
+        CU_ASSERT_EQUAL(dao_managed_pin(handle(i), NULL), DAO_OK);
+    }
+    CU_ASSERT_EQUAL(push(2, (uint32_t[]){3, 4}, R), DAO_OK);
+    CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_ERR_KERNEL_TOO_LARGE);
+    CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "3 pinned tensors have 196608"));
+    CU_ASSERT_EQUAL(push(4, (uint32_t[]){0, 1, 2, 3}, R), DAO_OK); /* with theirs, it fits */
+    CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK);
+    CU_ASSERT_EQUAL(dao_managed_pin(handle(3), NULL), DAO_OK);
+    CU_ASSERT_EQUAL(dao_managed_pin(handle(4), NULL), DAO_ERR_LIMIT);
+    CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "4 pinned tensors have 262144"));
+    CU_ASSERT_EQUAL(dao_executor_capacity_set(executor, 8 * UNIT), DAO_ERR_BUSY);
+    CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "dao_managed_unpin()"));
+    CU_ASSERT_EQUAL(dao_managed_unpin(handle(1)), DAO_OK); /* a hole between others */
+    CU_ASSERT_EQUAL(dao_managed_pin(handle(4), NULL), DAO_OK);
+    CU_ASSERT_EQUAL(handle(4)->device_offset_bytes, 2 * UNIT);
+    CU_ASSERT_EQUAL(dao_managed_pin(NULL, NULL), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_managed_unpin(NULL), DAO_ERR_INVALID);
+    end();
+}
+
+/* The step is known, but no plan moves what is pinned. */
+static void no_plan_is_followed_meanwhile(void)
+{
+    begin(&(dao_executor_config_t){0}, 4, 8);
+    for (int step = 0; step < 12; step++) {
+        if (step == 6) {
+            CU_ASSERT_TRUE(program_stats(&program).plan_hit_count > 0);
+            CU_ASSERT_EQUAL(dao_managed_pin(handle(2), NULL), DAO_OK);
+        }
+        uint64_t hits = program_stats(&program).plan_hit_count;
+        CU_ASSERT_EQUAL(dao_executor_step_begin(executor), DAO_OK);
+        use_all(8, step == 0 ? W : RW);
+        CU_ASSERT_EQUAL(dao_executor_step_end(executor), DAO_OK);
+        CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK);
+        if (step >= 6 && step < 9) {
+            CU_ASSERT_TRUE(handle(2)->has_device);
+            CU_ASSERT_EQUAL(program_stats(&program).plan_hit_count, hits);
+        }
+        if (step == 8) {
+            CU_ASSERT_EQUAL(dao_managed_unpin(handle(2)), DAO_OK);
+        }
+    }
+    end();
+}
+
+static void a_failure_pins_nothing(void)
+{
+    begin(&(dao_executor_config_t){.host_bytes = UNIT}, 2, 3);
+    CU_ASSERT_EQUAL(push(2, (uint32_t[]){0, 1}, W), DAO_OK);
+    CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK);
+    CU_ASSERT_EQUAL(program_write(&program, 2), DAO_OK); /* the host is full now */
+    CU_ASSERT_EQUAL(dao_managed_pin(handle(2), NULL), DAO_ERR_HOST_FULL);
+    CU_ASSERT_EQUAL(program_stats(&program).pinned_bytes, 0);
+    CU_ASSERT_EQUAL(push(2, (uint32_t[]){1, 2}, R), DAO_OK);
+    CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_ERR_HOST_FULL);
+    CU_ASSERT_EQUAL(push(1, &(uint32_t){0}, W), DAO_OK);
+    CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK);
+    end();
+}
+
+/* Five tensors used once each on a device for four: the one that leaves is that with the lowest priority. */
+static void the_lowest_priority_leaves_first(void)
+{
+    for (int policy = 0; policy < 2; policy++) {
+        begin(&(dao_executor_config_t){.policy = (dao_policy_t)policy}, 4, 0);
+        for (uint32_t i = 0; i < 5; i++) {
+            dao_managed_config_t config = {.size_bytes = UNIT, .priority = i == 1 ? 0 : i == 4 ? 255 : 7};
+            program.tensors[i].size_bytes = UNIT;
+            CU_ASSERT_EQUAL(dao_managed_create(executor, &config, &program.tensors[i].handle), DAO_OK);
+        }
+        program.tensor_count = 5;
+        use_all(5, W);
+        for (uint32_t i = 0; i < 5; i++) {
+            CU_ASSERT_EQUAL(handle(i)->has_device, i != 1);
+        }
+        use_all(2, R); /* 0 is there; 1 comes for the oldest of the others but 0 */
+        CU_ASSERT_FALSE(handle(2)->has_device);
+        CU_ASSERT_TRUE(handle(4)->has_device);
+        end();
+    }
+    begin(&(dao_executor_config_t){0}, 4, 0);
+    dao_managed_t *tensor = NULL;
+    dao_managed_config_t config = {.size_bytes = UNIT, .priority = DAO_MANAGED_PRIORITY_MAX + 1};
+    CU_ASSERT_EQUAL(dao_managed_create(executor, &config, &tensor), DAO_ERR_INVALID);
+    CU_ASSERT_PTR_NULL(tensor);
+    end();
+}
+
+static CU_TestInfo tests[] = {
+    {"a pinned tensor stays at one address", a_pinned_tensor_stays_at_one_address},
+    {"a tensor without a content comes with its first", a_tensor_without_a_content_comes_with_its_first},
+    {"too much is refused with what is pinned", too_much_is_refused_with_what_is_pinned},
+    {"no plan is followed meanwhile", no_plan_is_followed_meanwhile},
+    {"a failure pins nothing", a_failure_pins_nothing},
+    {"the lowest priority leaves first", the_lowest_priority_leaves_first},
+    CU_TEST_INFO_NULL,
+};
+
+int main(void)
+{
+    CU_SuiteInfo suites[] = {{"pins", NULL, NULL, NULL, NULL, tests}, CU_SUITE_INFO_NULL};
+    return dao_suite_run(suites);
+}
