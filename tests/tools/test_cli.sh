@@ -107,6 +107,19 @@ expect 3 "With swapping yes: +" fit "$trace" --memory 300MiB --link 25GB/s --jso
 has sentence
 has slow_down
 expect 4 "With swapping neither" fit "$trace" --memory 1MiB
+cat >"$folder/pure.dao" <<'END'
+dao-step 1
+tensor a 8388608
+tensor b 8388608
+tensor c 8388608
+op f 100 pure >a
+op g 100 pure <a >b
+op h 100 pure <b >c -b
+op i 100 <c <a -c -a
+end
+END
+expect 3 "With swapping and recomputing yes: +25.0 % (bound +" fit "$folder/pure.dao" --memory 17MiB --link 1GB/s
+has again_slow_down
 expect 0 "PyTorch reserves" fit "$trace" --device h200
 expect 2 "--memory SIZE or --device DEVICE is missing" fit "$trace"
 expect 2 "--reserve leaves nothing" fit "$trace" --memory 1GiB --reserve 1GiB

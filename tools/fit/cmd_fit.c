@@ -96,12 +96,19 @@ typedef struct answer {
     uint64_t reserved_bytes; /* what the file says that PyTorch had reserved; 0: nothing */
     bool torch_fits;         /* in the capacity, with what it frees to make room */
     bool has_step, has_times;
-    bool swaps; /* it runs in the capacity */
+    bool swaps;     /* it runs in the capacity */
+    bool has_again; /* `again` is told: kernels may run again, and it is slower without */
     bool has_wish;
     dao_fit_swap_t swap;
-    dao_fit_point_t here; /* in the capacity */
-    dao_fit_point_t wish; /* for the slow-down that was asked for */
+    dao_fit_point_t here;  /* in the capacity */
+    dao_fit_point_t again; /* the same with kernels that run again */
+    dao_fit_point_t wish;  /* for the slow-down that was asked for */
 } answer_t;
+
+static bool is_fitting(const answer_t *answer)
+{
+    return answer->planned_bytes <= answer->capacity_bytes;
+}
 
 static dao_status_t find_planned(const dao_plan_input_t *lifetimes, uint64_t *out_bytes)
 {
@@ -170,6 +177,24 @@ static dao_status_t answer_memory(const dao_plan_input_t *lifetimes, const dao_s
     return status;
 }
 
+/* Memory with kernels that run again beside swapping: told where swapping alone makes the step longer, or
+   finds no way at all. */
+static dao_status_t answer_again(answer_t *answer)
+{
+    const dao_swap_problem_t *problem = answer->swap.problem;
+    bool may_repeat = false;
+    for (uint32_t k = 0; k < problem->kernel_count && !may_repeat; k++) {
+        may_repeat = problem->kernels[k].is_repeatable;
+    }
+    if (!may_repeat || !answer->has_times || is_fitting(answer) ||
+        (answer->swaps && answer->here.step_ns <= answer->swap.compute_ns)) {
+        return DAO_OK;
+    }
+    dao_status_t status = dao_fit_swap_again_at(&answer->swap, answer->capacity_bytes, &answer->again);
+    answer->has_again = status == DAO_OK;
+    return status == DAO_ERR_LIMIT ? DAO_OK : status;
+}
+
 /* Memory with swapping. */
 static dao_status_t answer_swap(const settings_t *settings, const dao_step_trace_t *trace, answer_t *answer)
 {
@@ -187,6 +212,7 @@ static dao_status_t answer_swap(const settings_t *settings, const dao_step_trace
         answer->has_times = answer->swap.compute_ns > 0;
         status = status == DAO_ERR_LIMIT ? DAO_OK : status;
     }
+    status = status == DAO_OK ? answer_again(answer) : status;
     if (status == DAO_OK && answer->has_times) {
         double most_ns =
             (double)answer->swap.compute_ns * (double)settings->slow_down / (double)DAO_OPTION_MILLIONTHS;
@@ -197,11 +223,6 @@ static dao_status_t answer_swap(const settings_t *settings, const dao_step_trace
     answer->swap.problem = NULL; /* it goes with the step */
     dao_step_problem_finish(&step);
     return status;
-}
-
-static bool is_fitting(const answer_t *answer)
-{
-    return answer->planned_bytes <= answer->capacity_bytes;
 }
 
 /* ---- the sentence ---- */
@@ -265,8 +286,12 @@ static void say_swap(const settings_t *settings, const answer_t *answer, char se
         say(sentence, answer->swaps ? " With swapping yes; how slow the file cannot say: it has no times."
                                     : " With swapping neither.");
     }
+    if (answer->has_again) {
+        say(sentence, " With swapping and recomputing yes: %+.1f %% (bound %+.1f %%).",
+            slower(answer, answer->again.step_ns), slower(answer, answer->again.bound_ns));
+    }
     if (answer->has_wish) {
-        say(sentence, " For %+.1f %% it needs %s.",
+        say(sentence, " For %+.1f %% swapping needs %s.",
             100 * ((double)settings->slow_down / (double)DAO_OPTION_MILLIONTHS - 1),
             size_of(answer->wish.capacity_bytes + settings->reserve_bytes, size));
     }
@@ -290,6 +315,17 @@ static void report_point(dao_report_t *report, const answer_t *answer)
     dao_report_bytes(report, "bytes_out", "copied out", answer->here.out_bytes);
 }
 
+static void report_again(dao_report_t *report, const answer_t *answer)
+{
+    double compute_ns = (double)answer->swap.compute_ns;
+    dao_report_time(report, "again_step_s", "a step, recomputing", answer->again.step_ns);
+    dao_report_time(report, "again_bound_s", "at least", answer->again.bound_ns);
+    dao_report_ratio(report, "again_slow_down", "times its kernels",
+                     (double)answer->again.step_ns / compute_ns);
+    dao_report_ratio(report, "again_bound_slow_down", NULL, (double)answer->again.bound_ns / compute_ns);
+    dao_report_count(report, "again_count", "kernels run again", answer->again.again_count);
+}
+
 static void report_step(dao_report_t *report, const settings_t *settings, const dao_step_trace_t *trace,
                         const answer_t *answer)
 {
@@ -300,6 +336,9 @@ static void report_step(dao_report_t *report, const settings_t *settings, const 
                     dao_trace_operator_name(trace, answer->swap.largest_kernel));
     if (answer->swaps) {
         report_point(report, answer);
+    }
+    if (answer->has_again) {
+        report_again(report, answer);
     }
     if (answer->has_wish) {
         dao_report_ratio(report, "wanted_slow_down", NULL,
@@ -325,9 +364,10 @@ static int report_answer(const settings_t *settings, const dao_step_trace_t *tra
         (void)printf("\n");
     }
     dao_report_text(&report, "answer", NULL,
-                    fits            ? "fits"
-                    : answer->swaps ? "fits with swapping"
-                                    : "does not fit");
+                    fits                ? "fits"
+                    : answer->swaps     ? "fits with swapping"
+                    : answer->has_again ? "fits with recomputing"
+                                        : "does not fit");
     dao_report_text(&report, "sentence", NULL, sentence);
     dao_report_bytes(&report, "memory_bytes", "memory", settings->memory_bytes);
     dao_report_bytes(&report, "reserve_bytes", settings->reserve_bytes > 0 ? "reserve" : NULL,
@@ -343,7 +383,9 @@ static int report_answer(const settings_t *settings, const dao_step_trace_t *tra
     if (answer->has_step) {
         report_step(&report, settings, trace, answer);
     }
-    *out_exit = fits ? DAO_EXIT_OK : answer->swaps ? DAO_EXIT_FITS_SWAPPED : DAO_EXIT_FITS_NOT;
+    *out_exit = fits                                 ? DAO_EXIT_OK
+                : answer->swaps || answer->has_again ? DAO_EXIT_FITS_SWAPPED
+                                                     : DAO_EXIT_FITS_NOT;
     return dao_report_end(&report);
 }
 
@@ -399,7 +441,8 @@ const dao_command_t dao_command_fit = {
     .arguments = "FILE",
     .summary = "say whether a trace fits a device, with what, and how slow",
     .details = "FILE is whatever dao info knows; of a recorded step it is also said how slow it is with\n"
-               "swapping. Exit code: 0 it fits, 3 with swapping, 4 it does not; 1 failure, 2 bad usage.\n"
+               "swapping, and with operators that run again. Exit code: 0 it fits, 3 with these, 4 it does "
+               "not; 1 failure, 2 bad usage.\n"
                "Devices:" DAO_LINK_DEVICE_LIST(DEVICE_HELP),
     .options = options,
     .least_arguments = 1,

@@ -5,6 +5,8 @@
 #include "tools/print/progress.h"
 #include "tools/simulate/scheme.h"
 
+#include <dao/recompute.h>
+
 /* Steps that are run, as many as dao simulate runs by default. */
 enum { STEP_COUNT = 6 };
 
@@ -47,32 +49,40 @@ static dao_status_t find_bound(const dao_fit_swap_t *fit, uint32_t point, uint64
     return status;
 }
 
-/* Plans one point, once. A refusal is a point without a plan. */
-static dao_status_t plan_point(dao_fit_swap_t *fit, uint32_t point)
+/* Plans a point by a scheme. A refusal is a point without a plan. */
+static dao_status_t run_scheme(const dao_fit_swap_t *fit, const char *name, uint32_t point,
+                               dao_fit_point_t *out_point)
 {
     const dao_scheme_t *scheme = NULL;
     dao_swap_problem_t problem = *fit->problem;
-    dao_fit_point_t *planned = &fit->planned[point];
     dao_scheme_run_t run;
-    if (fit->is_planned[point]) {
-        return DAO_OK;
-    }
     problem.capacity_bytes = capacity_of(fit, point);
-    *planned = (dao_fit_point_t){.capacity_bytes = problem.capacity_bytes, .step_ns = UINT64_MAX};
+    *out_point = (dao_fit_point_t){.capacity_bytes = problem.capacity_bytes, .step_ns = UINT64_MAX};
     dao_scheme_input_t input = {
         .problem = &problem, .trace = fit->trace, .threshold = DAO_TRACE_NONE, .step_count = STEP_COUNT};
-    dao_status_t status = dao_scheme_find("plan", &scheme);
+    dao_status_t status = dao_scheme_find(name, &scheme);
     if (status == DAO_OK) {
         status = scheme->run(scheme, &input, &run);
     }
     if (status == DAO_OK) {
-        planned->step_ns = run.simulation.step_ns;
-        planned->in_bytes = run.simulation.in_bytes;
-        planned->out_bytes = run.simulation.out_bytes;
+        out_point->step_ns = run.simulation.step_ns;
+        out_point->in_bytes = run.simulation.in_bytes;
+        out_point->out_bytes = run.simulation.out_bytes;
+        out_point->again_count = run.again_count;
         dao_simulation_finish(&run.simulation);
-    } else if (status == DAO_ERR_LIMIT || status == DAO_ERR_HOST_FULL || status == DAO_ERR_KERNEL_TOO_LARGE) {
-        status = DAO_OK;
     }
+    bool is_refused =
+        status == DAO_ERR_LIMIT || status == DAO_ERR_HOST_FULL || status == DAO_ERR_KERNEL_TOO_LARGE;
+    return is_refused ? DAO_OK : status;
+}
+
+/* Plans one point, once. */
+static dao_status_t plan_point(dao_fit_swap_t *fit, uint32_t point)
+{
+    if (fit->is_planned[point]) {
+        return DAO_OK;
+    }
+    dao_status_t status = run_scheme(fit, "plan", point, &fit->planned[point]);
     fit->is_planned[point] = status == DAO_OK;
     return status;
 }
@@ -102,17 +112,53 @@ static dao_status_t find_best(dao_fit_swap_t *fit, uint32_t point, dao_fit_point
     return status != DAO_OK ? status : best.step_ns == UINT64_MAX ? DAO_ERR_LIMIT : DAO_OK;
 }
 
-dao_status_t dao_fit_swap_at(dao_fit_swap_t *fit, uint64_t capacity_bytes, dao_fit_point_t *out_point)
+/* The largest point that a capacity has room for. False: it has none for the largest kernel. */
+static bool find_point(const dao_fit_swap_t *fit, uint64_t capacity_bytes, uint32_t *out_point)
 {
     uint32_t point = DAO_FIT_GRID;
-    if (capacity_bytes < capacity_of(fit, 0)) {
-        return DAO_ERR_LIMIT;
-    }
-    while (capacity_of(fit, point) > capacity_bytes) {
+    while (point > 0 && capacity_of(fit, point) > capacity_bytes) {
         point--;
+    }
+    *out_point = point;
+    return capacity_of(fit, point) <= capacity_bytes;
+}
+
+dao_status_t dao_fit_swap_at(dao_fit_swap_t *fit, uint64_t capacity_bytes, dao_fit_point_t *out_point)
+{
+    uint32_t point;
+    if (!find_point(fit, capacity_bytes, &point)) {
+        return DAO_ERR_LIMIT;
     }
     dao_progress_phase(PHASE, DAO_PROGRESS_UNIT_PARTS, 0);
     return find_best(fit, point, out_point);
+}
+
+dao_status_t dao_fit_swap_again_at(dao_fit_swap_t *fit, uint64_t capacity_bytes, dao_fit_point_t *out_point)
+{
+    uint32_t point;
+    dao_swap_problem_t problem = *fit->problem;
+    dao_recompute_bound_t bound;
+    dao_fit_point_t swapped, again;
+    if (!find_point(fit, capacity_bytes, &point)) {
+        return DAO_ERR_LIMIT;
+    }
+    problem.capacity_bytes = capacity_of(fit, point);
+    dao_status_t status = dao_recompute_find_bound(&problem, &bound);
+    if (status != DAO_OK) {
+        return status;
+    }
+    status = find_best(fit, point, &swapped);
+    if (status != DAO_OK && status != DAO_ERR_LIMIT) {
+        return status;
+    }
+    dao_progress_phase("planning with kernels that run again", DAO_PROGRESS_UNIT_PARTS, 0);
+    status = run_scheme(fit, "hybrid", point, &again);
+    if (status == DAO_OK) {
+        *out_point = again.step_ns <= swapped.step_ns ? again : swapped;
+        out_point->bound_ns = bound.step_ns;
+        status = out_point->step_ns == UINT64_MAX ? DAO_ERR_LIMIT : DAO_OK;
+    }
+    return status;
 }
 
 /* The least time of a point and of all below it is short enough from the first point on whose own is. Where

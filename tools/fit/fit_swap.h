@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How long a step takes in less memory than its peak, planned as a whole (the scheme `plan` of dao simulate).
+/* How long a step takes in less memory than its peak, planned as a whole (the scheme `plan` of dao simulate);
+   and if kernels may run again, too (the scheme `hybrid`).
 
    Capacities are those of a grid from the smallest that the step runs in, which is 0, to its peak. More
    memory is never slower: a plan for less runs in more as well, so that the time at a point of the grid is
@@ -18,6 +19,7 @@ typedef struct dao_fit_point {
     uint64_t step_ns;        /* UINT64_MAX: there is no plan */
     uint64_t bound_ns;       /* of any scheme in this capacity */
     uint64_t in_bytes, out_bytes;
+    uint32_t again_count; /* kernels that run again */
 } dao_fit_point_t;
 
 typedef struct dao_fit_swap {
@@ -38,6 +40,12 @@ DAO_NODISCARD dao_status_t dao_fit_swap_init(dao_fit_swap_t *fit, const dao_step
    largest kernel. Cost: a plan, mostly. */
 DAO_NODISCARD dao_status_t dao_fit_swap_at(dao_fit_swap_t *fit, uint64_t capacity_bytes,
                                            dao_fit_point_t *out_point);
+
+/* Plans the point that a capacity has room for once more, with kernels that run again beside the copies. Of
+   this plan and those of dao_fit_swap_at() the quicker one counts, and the bound is that of both. What
+   dao_fit_swap_at() answers. Cost: of dao_recompute_plan_make(). */
+DAO_NODISCARD dao_status_t dao_fit_swap_again_at(dao_fit_swap_t *fit, uint64_t capacity_bytes,
+                                                 dao_fit_point_t *out_point);
 
 /* Finds the smallest point of the grid that takes at most this time. DAO_ERR_LIMIT, without a message: none
    does. Cost: a plan for each point from the first whose bound is short enough up to the answer. */

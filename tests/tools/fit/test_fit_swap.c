@@ -85,7 +85,7 @@ static void the_smallest_memory_for_a_slow_down_is_found(void)
 
 /* ---- steps that nobody has looked at ---- */
 
-enum { LAYER_COUNT = 4, TEXT_BYTES = 8192 };
+enum { LAYER_COUNT = 4, TEXT_BYTES = 8192, AGAIN_LOOKS = 3 };
 
 /* Writes a step of layers with random sizes and times, whose activations come back in the backward pass. */
 static void write_step(uint64_t *random)
@@ -101,8 +101,9 @@ static void write_step(uint64_t *random)
     for (int i = 0; i < LAYER_COUNT; i++) {
         char input[16];
         (void)snprintf(input, sizeof(input), "<a%d", i - 1);
-        length += (size_t)snprintf(text + length, sizeof(text) - length, "op f%d %" PRIu64 " <w %s >a%d\n", i,
-                                   10 + dao_random_below(random, 300), i > 0 ? input : "", i);
+        length +=
+            (size_t)snprintf(text + length, sizeof(text) - length, "op f%d %" PRIu64 " pure <w %s >a%d\n", i,
+                             10 + dao_random_below(random, 300), i > 0 ? input : "", i);
     }
     length += (size_t)snprintf(text + length, sizeof(text) - length, "backward\n");
     for (int i = LAYER_COUNT - 1; i >= 0; i--) {
@@ -135,6 +136,24 @@ static uint64_t simulated_ns(const dao_step_trace_t *read, const dao_step_proble
     return step_ns;
 }
 
+/* With kernels that run again a step is never slower than without, and never faster than its bound. Returns
+   true if it is faster than without. */
+static bool check_again(dao_fit_swap_t *all, uint64_t capacity_bytes)
+{
+    dao_fit_point_t swapped = {.step_ns = UINT64_MAX}, again = {.step_ns = 0};
+    dao_status_t status = dao_fit_swap_at(all, capacity_bytes, &swapped);
+    CU_ASSERT_TRUE(status == DAO_OK || status == DAO_ERR_LIMIT);
+    CU_ASSERT_EQUAL_FATAL(dao_fit_swap_again_at(all, capacity_bytes, &again), DAO_OK);
+    CU_ASSERT_TRUE(again.step_ns <= swapped.step_ns);
+    CU_ASSERT_TRUE(again.step_ns >= again.bound_ns && again.bound_ns >= all->compute_ns);
+    CU_ASSERT_TRUE(again.capacity_bytes <= capacity_bytes);
+    CU_ASSERT_TRUE(again.step_ns == swapped.step_ns || again.again_count > 0);
+    CU_ASSERT_EQUAL(dao_fit_swap_again_at(all, all->least_bytes - 1, &again), DAO_ERR_LIMIT);
+    return again.step_ns < swapped.step_ns;
+}
+
+static int with_again; /* steps that are faster with kernels that run again */
+
 /* Every point against plans of all points of the grid, and the smallest memory against a look at each. */
 static void check_grid(const dao_step_trace_t *read, const dao_step_problem_t *made, uint64_t wanted_ns)
 {
@@ -157,6 +176,10 @@ static void check_grid(const dao_step_trace_t *read, const dao_step_problem_t *m
     dao_status_t status = dao_fit_swap_for(&fresh, wanted_ns, &wish);
     CU_ASSERT_EQUAL(status, smallest_bytes == 0 ? DAO_ERR_LIMIT : DAO_OK);
     CU_ASSERT_TRUE(status != DAO_OK || wish.capacity_bytes == smallest_bytes);
+    for (uint64_t i = 0; i < AGAIN_LOOKS; i++) {
+        with_again +=
+            check_again(&all, all.least_bytes + (all.peak_bytes - all.least_bytes) / AGAIN_LOOKS * i);
+    }
 }
 
 static void any_step_is_as_it_is_simulated(void)
@@ -175,6 +198,7 @@ static void any_step_is_as_it_is_simulated(void)
         dao_step_problem_finish(&made);
         dao_step_trace_finish(&read);
     }
+    CU_ASSERT_TRUE(with_again > 0);
 }
 
 static CU_TestInfo random_tests[] = {
