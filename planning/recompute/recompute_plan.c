@@ -40,6 +40,7 @@ typedef struct maker {
     const dao_swap_problem_t *problem;
     const dao_recompute_config_t *config;
     dao_recompute_plan_t *best;
+    dao_error_record_t refusal; /* what the plan without runs again lacks; DAO_OK: nothing */
 } maker_t;
 
 static uint64_t step_ns_of(const dao_recompute_plan_t *plan)
@@ -97,7 +98,7 @@ static dao_status_t try_draft(maker_t *maker, dao_recompute_draft_t *draft)
     return DAO_OK;
 }
 
-/* Plans the step as it is. */
+/* Plans the step as it is. Where the tiers are full it is no plan, and running again may be one. */
 static dao_status_t try_plain(maker_t *maker)
 {
     dao_recompute_draft_t draft;
@@ -113,6 +114,10 @@ static dao_status_t try_plain(maker_t *maker)
         status = plan_draft(maker, &draft, &maker->best);
     }
     dao_recompute_draft_finish(&draft);
+    if (status == DAO_ERR_HOST_FULL) {
+        dao_error_save(&maker->refusal, status);
+        return DAO_OK;
+    }
     if (status == DAO_OK && maker->config->mode == DAO_RECOMPUTE_MODE_ONLY &&
         dao_swap_plan_schedule(maker->best->swap)->in_bytes +
                 dao_swap_plan_schedule(maker->best->swap)->out_bytes !=
@@ -209,7 +214,9 @@ dao_status_t dao_recompute_plan_make(const dao_swap_problem_t *problem, const da
         status = try_search(&maker, false, problem->capacity_bytes, &bound_ns);
     }
     status = status == DAO_OK ? try_alone(&maker) : status; /* behind it, as its time is known before */
-    if (status == DAO_OK && maker.best == NULL) {
+    if (status == DAO_OK && maker.best == NULL && config->mode == DAO_RECOMPUTE_MODE_HYBRID) {
+        status = dao_error_restore(&maker.refusal);
+    } else if (status == DAO_OK && maker.best == NULL) {
         status = dao_error(DAO_ERR_LIMIT,
                            "no order of runs fits %" PRIu64 " bytes without copies: what lives on, or what "
                            "cannot be made again, takes too much",

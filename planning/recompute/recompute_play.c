@@ -11,7 +11,8 @@
 
        ABSENT    it has no content that a kernel still reads
        PRESENT   on the device; it counts against the capacity
-       MOVED     it left by a copy. In the longer step it lives on: the plan of copies decides about it anew
+       MOVED     it left by a copy, to the host as far as its limit goes, then to the file. In the longer step
+                 it lives on: the plan of copies decides about it anew
        GIVEN_UP  its content is to be made again before its next use; its room in the longer step ends
 
    A run needs its inputs, which may be given up or absent themselves: those are made first, the same way.
@@ -19,7 +20,9 @@
    changed in place is made again from its first write on, in a tensor of its own.
 
    What holds: used_bytes is the sum of the PRESENT tensors and of scratch, at most the capacity; a tensor
-   that lives on into the next step is never given up, and always is itself. */
+   that lives on into the next step is never given up, and always is itself. A tensor that was ever moved
+   keeps its slot in its tier for the whole step, as in plans of copies; no tier has more slots than its
+   limit. */
 #include "planning/recompute/recompute_play.h"
 
 #include "base/memory/host.h"
@@ -43,17 +46,26 @@ typedef enum where {
     WHERE_GIVEN_UP = 3,
 } where_t;
 
+typedef enum tier {
+    TIER_NONE = 0,
+    TIER_HOST = 1,
+    TIER_FILE = 2,
+} tier_t;
+
+#define TIER_COUNT 3
+
 typedef struct tensor {
     where_t where;
-    uint32_t content;  /* access that wrote it; DAO_SWAP_NONE: no kernel did */
-    uint32_t instance; /* tensor of the draft */
-    uint32_t next;     /* access that comes; DAO_SWAP_NONE: none reads the content any more */
-    uint32_t pins;     /* of runs that are being prepared */
-    uint64_t used_ns;  /* when it was last used */
-    uint64_t next_ns;  /* when `next` runs, in the step without repeated runs */
-    double move_ns;    /* price of its copies; PRICE_NONE: it may not move */
-    double own_ns;     /* of the kernel that made its content; PRICE_NONE: that is not made again */
-    uint32_t listed;   /* place among the present ones */
+    uint32_t content;           /* access that wrote it; DAO_SWAP_NONE: no kernel did */
+    uint32_t instance;          /* tensor of the draft */
+    uint32_t next;              /* access that comes; DAO_SWAP_NONE: none reads the content any more */
+    uint32_t pins;              /* of runs that are being prepared */
+    uint64_t used_ns;           /* when it was last used */
+    uint64_t next_ns;           /* when `next` runs, in the step without repeated runs */
+    tier_t slot;                /* where it has a slot */
+    double move_ns[TIER_COUNT]; /* price of its copies; PRICE_NONE: it may not move there */
+    double own_ns;              /* of the kernel that made its content; PRICE_NONE: that is not made again */
+    uint32_t listed;            /* place among the present ones */
     bool lives_on;
 } tensor_t;
 
@@ -72,6 +84,7 @@ struct dao_recompute_play {
     bool *given_up;  /* of each access: what it left was given up behind it */
     uint32_t kernel; /* that is to run next */
     uint64_t used_bytes, now_ns;
+    uint64_t slots_left[TIER_COUNT]; /* bytes; those of a tier without a limit are not counted down */
     uint64_t runs_left;
 };
 
@@ -98,11 +111,34 @@ static void leave(dao_recompute_play_t *play, uint32_t index, where_t where)
     tensor->where = where;
 }
 
+/* The tier that a tensor is moved to; TIER_NONE: none has room. */
+static tier_t tier_for(const dao_recompute_play_t *play, uint32_t index)
+{
+    tier_t tier = play->tensors[index].slot;
+    for (int i = TIER_HOST; tier == TIER_NONE && i < TIER_COUNT; i++) {
+        tier = play->slots_left[i] >= size_of(play, index) ? (tier_t)i : TIER_NONE;
+    }
+    return tier;
+}
+
+static void take_slot(dao_recompute_play_t *play, uint32_t index)
+{
+    tensor_t *tensor = &play->tensors[index];
+    tier_t tier = tier_for(play, index);
+    DAO_ASSERT(tier != TIER_NONE);
+    if (tensor->slot == TIER_NONE && play->slots_left[tier] != UINT64_MAX) {
+        play->slots_left[tier] -= size_of(play, index);
+    }
+    tensor->slot = tier;
+}
+
 /* A tensor that is still to be read leaves. */
 static void give_way(dao_recompute_play_t *play, uint32_t index, where_t where)
 {
     if (where == WHERE_GIVEN_UP) {
         play->given_up[play->contents->previous[play->tensors[index].next]] = true;
+    } else {
+        take_slot(play, index);
     }
     leave(play, index, where);
 }
@@ -171,7 +207,7 @@ static bool may_give_up(const dao_recompute_play_t *play, const tensor_t *tensor
 static void look_ahead(dao_recompute_play_t *play, uint32_t index, uint32_t next)
 {
     const dao_swap_step_t *step = play->step;
-    const dao_swap_tier_t *host = &step->problem->host;
+    const dao_swap_tier_t *const tiers[TIER_COUNT] = {NULL, &step->problem->host, &step->problem->file};
     tensor_t *tensor = &play->tensors[index];
     uint64_t bytes = size_of(play, index), step_ns = step->time_before[step->kernel_count];
     tensor->next = next;
@@ -184,28 +220,32 @@ static void look_ahead(dao_recompute_play_t *play, uint32_t index, uint32_t next
     if (may_give_up(play, tensor)) {
         tensor->own_ns = (double)step->problem->kernels[step->accesses[tensor->content].kernel].time_ns;
     }
-    tensor->move_ns = PRICE_NONE;
-    if (play->rule->move_price >= 0) {
-        tensor->move_ns =
-            play->rule->move_price *
-            (double)(dao_swap_copy_ns(host, true, bytes) +
-                     (tensor->content != DAO_SWAP_NONE ? dao_swap_copy_ns(host, false, bytes) : 0));
+    for (int i = 0; i < TIER_COUNT; i++) {
+        bool has_tier = tiers[i] != NULL && tiers[i]->in_bytes_per_second != 0;
+        tensor->move_ns[i] = PRICE_NONE;
+        if (has_tier && play->rule->move_price >= 0) {
+            bool is_written = tensor->content != DAO_SWAP_NONE;
+            tensor->move_ns[i] = play->rule->move_price *
+                                 (double)(dao_swap_copy_ns(tiers[i], true, bytes) +
+                                          (is_written ? dao_swap_copy_ns(tiers[i], false, bytes) : 0));
+        }
     }
 }
 
-/* Returns the price of a victim, and how it would leave. Above the limit the price may be too low. */
-static double price_of(dao_recompute_play_t *play, const tensor_t *tensor, double limit_ns,
+/* Returns the price of a victim, and how it would leave. `move_ns`: if it moves. Above the limit the price
+   may be too low. */
+static double price_of(dao_recompute_play_t *play, const tensor_t *tensor, double move_ns, double limit_ns,
                        where_t *out_where)
 {
     double again_ns = PRICE_NONE;
-    if (tensor->own_ns <= tensor->move_ns && tensor->own_ns < PRICE_NONE) {
+    if (tensor->own_ns <= move_ns && tensor->own_ns < PRICE_NONE) {
         uint32_t left = CHAIN_MAX;
         play->visit++;
         again_ns = making_ns(play, tensor->content, play->step->accesses[tensor->next].kernel, &left,
-                             tensor->move_ns < limit_ns ? tensor->move_ns : limit_ns);
+                             move_ns < limit_ns ? move_ns : limit_ns);
     }
-    *out_where = again_ns <= tensor->move_ns ? WHERE_GIVEN_UP : WHERE_MOVED;
-    return again_ns <= tensor->move_ns ? again_ns : tensor->move_ns;
+    *out_where = again_ns <= move_ns ? WHERE_GIVEN_UP : WHERE_MOVED;
+    return again_ns <= move_ns ? again_ns : move_ns;
 }
 
 /* Returns what the price of a tensor is divided by. */
@@ -251,13 +291,14 @@ static uint32_t find_victim(dao_recompute_play_t *play, where_t *out_where)
     }
     for (uint32_t i = 0; i < play->present_count; i++) {
         const tensor_t *tensor = &play->tensors[play->present[i]];
-        double least_price = tensor->own_ns < tensor->move_ns ? tensor->own_ns : tensor->move_ns;
+        double move_ns = tensor->move_ns[tier_for(play, play->present[i])];
+        double least_price = tensor->own_ns < move_ns ? tensor->own_ns : move_ns;
         double weight = tensor->pins == 0 ? weight_of(play, play->present[i]) : 0;
         if (least_price + 1 >= least * weight) {
             continue; /* most end here, without a look at what has left around them */
         }
         where_t where;
-        double price = price_of(play, tensor, least * weight, &where);
+        double price = price_of(play, tensor, move_ns, least * weight, &where);
         if (price < PRICE_NONE && (price + 1) / weight < least) {
             least = (price + 1) / weight;
             victim = play->present[i];
@@ -391,6 +432,7 @@ static void take_over(dao_recompute_play_t *play, uint32_t kernel, wanted_t *wan
         } else if (tensor->content == i && (tensor->where == WHERE_GIVEN_UP || wanted->content == i)) {
             arrive(play, index);
             tensor->instance = play->mapped[i];
+            tensor->slot = TIER_NONE;
             if (play->rule->judge != NULL) {
                 play->rule->judge->came(play->rule->judge->user, i);
             }
@@ -495,10 +537,18 @@ static void finish_first(dao_recompute_play_t *play, uint32_t kernel, const bool
     }
 }
 
-/* All that lives on begins beside the device. */
+static uint64_t slots_of(const dao_swap_tier_t *tier)
+{
+    return tier->in_bytes_per_second == 0 ? 0 : tier->limit_bytes != 0 ? tier->limit_bytes : UINT64_MAX;
+}
+
+/* All that lives on begins beside the device. It has no slot before it leaves: the plan may keep it. */
 static void begin(dao_recompute_play_t *play)
 {
     const dao_swap_step_t *step = play->step;
+    play->slots_left[TIER_NONE] = 0;
+    play->slots_left[TIER_HOST] = slots_of(&step->problem->host);
+    play->slots_left[TIER_FILE] = slots_of(&step->problem->file);
     memset(play->tensors, 0, step->tensor_count * sizeof(*play->tensors));
     memset(play->given_up, 0, step->access_count * sizeof(*play->given_up));
     play->present_count = 0;

@@ -140,6 +140,56 @@ static void every_run_reads_what_the_first_one_did(void)
     CU_ASSERT(with_runs > 10 && faster > 10 && alone > 0);
 }
 
+/* What leaves goes to the host as far as its limit goes, to a file, or is made again; where copies alone do
+   not get through, runs again may. */
+static void tiers_keep_their_limits(void)
+{
+    uint64_t random = dao_test_seed("tiers", 20261124);
+    int with_file = 0, with_runs = 0, swap_full = 0, full = 0;
+    for (int round = 0; round < 120; round++) {
+        draw_layers(&random);
+        let_repeat(&random);
+        box.problem.host = (dao_swap_tier_t){.in_bytes_per_second = NS_PER_S / 4,
+                                             .limit_bytes = 1 + dao_random_below(&random, 200)};
+        box.problem.file = (dao_swap_tier_t){0};
+        if (round % 3 != 0) {
+            box.problem.file =
+                (dao_swap_tier_t){.in_bytes_per_second = NS_PER_S / 20,
+                                  .limit_bytes = round % 3 == 1 ? 1 + dao_random_below(&random, 200) : 0};
+        }
+        dao_swap_bound_t whole = {0};
+        CU_ASSERT_EQUAL_FATAL(dao_swap_find_bound(&box.problem, &whole), DAO_OK);
+        box.problem.capacity_bytes =
+            whole.least_capacity_bytes +
+            (whole.peak_bytes - whole.least_capacity_bytes) * dao_random_below(&random, 4) / 6;
+        const dao_recompute_config_t config = {.try_count = FEW_TRIES, .swap = {.work_limit = LITTLE_WORK}};
+        dao_swap_plan_t *swap = NULL;
+        dao_recompute_plan_t *plan = NULL;
+        dao_status_t swap_status = dao_swap_plan_make(&box.problem, &config.swap, &swap);
+        dao_status_t status = dao_recompute_plan_make(&box.problem, &config, &plan);
+        CU_ASSERT(status == DAO_OK || (status == DAO_ERR_HOST_FULL && swap_status == DAO_ERR_HOST_FULL));
+        if (status == DAO_OK) {
+            const dao_swap_schedule_t *schedule = dao_recompute_plan_schedule(plan);
+            uint64_t file_limit = box.problem.file.limit_bytes;
+            check_plan(plan, &random);
+            CU_ASSERT(schedule->host_bytes <= box.problem.host.limit_bytes);
+            CU_ASSERT(file_limit == 0 || schedule->file_bytes <= file_limit);
+            CU_ASSERT(box.problem.file.in_bytes_per_second != 0 || schedule->file_bytes == 0);
+            CU_ASSERT(swap == NULL || schedule->step_ns <= dao_swap_plan_schedule(swap)->step_ns);
+            with_file += schedule->file_bytes > 0;
+            with_runs += dao_recompute_plan_step(plan)->again_count > 0;
+            swap_full += swap_status == DAO_ERR_HOST_FULL;
+        }
+        full += status != DAO_OK;
+        dao_recompute_plan_destroy(plan);
+        dao_swap_plan_destroy(swap);
+    }
+    printf("%d with a file, %d with repeated runs, %d where copies alone do not get through, %d refused\n",
+           with_file, with_runs, swap_full, full);
+    CU_ASSERT(with_file > 10 && with_runs > 10 && swap_full > 5 && full > 0);
+    box.problem.host = box.problem.file = (dao_swap_tier_t){0};
+}
+
 /* With a slow link a chain keeps some of its activations and makes the others again from these. */
 static void a_chain_is_cut_into_segments(void)
 {
@@ -343,6 +393,7 @@ static void no_host_memory_is_answered(void)
 
 static CU_TestInfo tests[] = {
     {"every run reads what the first one did", every_run_reads_what_the_first_one_did},
+    {"tiers keep their limits", tiers_keep_their_limits},
     {"a chain is cut into segments", a_chain_is_cut_into_segments},
     {"runs alone are found where bytes just fit", runs_alone_are_found_where_bytes_just_fit},
     {"a change in place is made from the start", a_change_in_place_is_made_from_the_start},
