@@ -119,7 +119,7 @@ op i 100 <c <a -c -a
 end
 END
 expect 3 "With swapping and recomputing yes: +25.0 % (bound +" \
-    fit "$folder/pure.dao" --memory 17MiB --link 1GB/s
+    fit "$folder/pure.dao" --memory 17MiB --link 1GB/s --json
 has again_slow_down
 expect 0 "PyTorch reserves" fit "$trace" --device h200
 expect 2 "--memory SIZE or --device DEVICE is missing" fit "$trace"
