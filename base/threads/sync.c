@@ -250,9 +250,11 @@ dao_status_t dao_thread_start(dao_thread_t *thread, const char *name, void *(*fu
         return dao_error(DAO_ERR_THREAD, "thread \"%s\" could not be started: %s; raise the limit of threads",
                          name, strerror(result));
     }
-    char short_name[16]; /* the system's limit */
-    (void)snprintf(short_name, sizeof(short_name), "%s", name);
-    (void)pthread_setname_np(thread->handle, short_name); /* for debuggers only */
+    if (!dao_schedule_is_on()) { /* a scheduler has the name, and runs too many programs for files in /proc */
+        char short_name[16];     /* the system's limit */
+        (void)snprintf(short_name, sizeof(short_name), "%s", name);
+        (void)pthread_setname_np(thread->handle, short_name); /* for debuggers only */
+    }
     return DAO_OK;
 }
 
