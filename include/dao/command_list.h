@@ -47,7 +47,7 @@ DAO_API DAO_NODISCARD dao_status_t dao_command_list_push(dao_command_list_t *lis
  * tensor counts as never written, and its memory is freed, once no kernel reads it that runs again. Handles
  * stay valid, so that the list can be run again.
  *
- * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_NO_HOST_MEMORY.
+ * @return DAO_OK; DAO_ERR_INVALID also for a view; DAO_ERR_NO_HOST_MEMORY.
  *
  * Threads: one at a time for a list. Waits: never. Cost: O(1).
  */

@@ -92,12 +92,12 @@ typedef struct dao_kernel {
     /** Device time that its work takes, as far as the program knows; 0: not known. Prefetching goes by it: a
         wrong one costs time, nothing else. */
     uint64_t cost_ns;
-    /** NULL, or for each operand the bytes that its access is about; the address is that of the tensor's
-       first byte all the same. The kernel touches no others. Without a plan only these move: those that it
-       reads and that are not on the device come, and of a tensor that leaves what was written goes to the
-       host, where the rest still is. Of several spans of a tensor the bytes between them count, too. A WRITE
-       of some bytes keeps the others; those of a tensor without a content become zeros. A plan moves whole
-        tensors, and is followed only where that takes no longer. */
+    /** NULL, or for each operand the bytes that its access is about; the address is that of the tensor's, or
+       view's, first byte all the same. The kernel touches no others. Without a plan only these move: those
+       that it reads and that are not on the device come, and of a tensor that leaves what was written goes to
+       the host, where the rest still is. Of several spans of a tensor the bytes between them count, too. A
+       WRITE of some bytes keeps the others; those of a tensor without a content become zeros. A plan moves
+       whole tensors, and is followed only where that takes no longer. */
     const dao_span_t *spans;
     uint32_t flags; /**< DAO_KERNEL_REPEATABLE or 0 */
 } dao_kernel_t;
@@ -241,6 +241,26 @@ typedef struct dao_managed_config {
 DAO_API DAO_NODISCARD dao_status_t dao_managed_create(dao_executor_t *executor,
                                                       const dao_managed_config_t *config,
                                                       dao_managed_t **out_tensor);
+
+/**
+ * Makes a handle to some bytes of a tensor, such as a slice of a buffer or the same bytes by another name. It
+ * has no bytes of its own: it is where the tensor is, keeps it alive as a handle does, and goes with its own
+ * last reference. It can be read, written, pinned, viewed and named as an operand as a tensor can; a kernel
+ * gets the address of its first byte, and what is said of dao_kernel_t::spans holds. So a kernel that writes
+ * a view of a large tensor that is on the host brings no other bytes. A kernel may name several views of one
+ * tensor, also such that overlap. Order is that of the kernels, whatever handles they name.
+ *
+ * @param tensor        Borrowed; may be a view.
+ * @param offset_bytes  Of the first byte in `tensor`.
+ * @param size_bytes    At least 1; the last byte lies in `tensor`.
+ * @param out_view      The caller owns one reference, until dao_managed_release(). Its number
+ *                      (dao_managed_id()) and name are those of the tensor.
+ * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_NO_HOST_MEMORY.
+ *
+ * Threads: any. Waits: never. Cost: O(1).
+ */
+DAO_API DAO_NODISCARD dao_status_t dao_managed_view(dao_managed_t *tensor, size_t offset_bytes,
+                                                    size_t size_bytes, dao_managed_t **out_view);
 
 /** Adds a reference. DAO_ERR_INVALID for NULL or a handle without references, as far as that can be seen: the
     latest handles that died are remembered. Threads: any. Waits: never. Cost: O(1). */

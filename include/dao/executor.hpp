@@ -103,6 +103,13 @@ class managed : public detail::counted<::dao_managed_t, ::dao_managed_retain, ::
         return managed(retained(handle));
     }
 
+    /** As dao_managed_view(). */
+    [[nodiscard]] managed view(std::size_t offset_bytes, std::size_t size_bytes) const
+    {
+        return managed(detail::made<::dao_managed_t>(
+            [&](auto **out) { return ::dao_managed_view(get(), offset_bytes, size_bytes, out); }));
+    }
+
     void write(const void *source, std::size_t size_bytes)
     {
         check(::dao_managed_write(get(), source, size_bytes));

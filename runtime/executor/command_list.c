@@ -85,6 +85,10 @@ dao_status_t dao_command_list_discard(dao_command_list_t *list, dao_managed_t *t
         return dao_error(DAO_ERR_INVALID,
                          "the command list or the tensor is NULL, or the tensor is another executor's");
     }
+    if (tensor->viewed != NULL) {
+        return dao_error(DAO_ERR_INVALID, "a view of tensor \"%s\" has no content of its own to discard",
+                         tensor->name);
+    }
     dao_item_t *item = NULL;
     dao_status_t status = dao_item_from_use(DAO_ITEM_DISCARD, tensor, DAO_USE_DISCARD, &item);
     if (status == DAO_OK) {
@@ -105,9 +109,12 @@ dao_status_t dao_command_list_write(dao_command_list_t *list, dao_managed_t *ten
                          tensor->size_bytes, size_bytes);
     }
     dao_item_t *item = NULL;
-    dao_status_t status = dao_item_from_use(DAO_ITEM_WRITE, tensor, DAO_USE_WRITE, &item);
+    dao_managed_t *storage = dao_managed_storage(tensor);
+    dao_use_kind_t use = size_bytes == storage->size_bytes ? DAO_USE_WRITE : DAO_USE_READ_WRITE;
+    dao_status_t status = dao_item_from_use(DAO_ITEM_WRITE, storage, use, &item);
     if (status == DAO_OK) {
         item->source = source;
+        item->slice = (dao_slice_t){tensor->view_offset_bytes, tensor->view_offset_bytes + size_bytes};
         append(&list->first, &list->last, item);
     }
     return status;

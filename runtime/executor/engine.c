@@ -373,10 +373,9 @@ static void run_kernel_item(dao_engine_t *engine, dao_item_t *item)
 static void run_list_write(dao_engine_t *engine, dao_item_t *item)
 {
     dao_managed_t *tensor = item->uses[0].tensor;
-    dao_status_t status =
-        engine->has_failed || engine->is_lost
-            ? DAO_OK /* skipped, as kernels are */
-            : dao_requests_write(engine, tensor, (dao_slice_t){0, tensor->size_bytes}, item->source);
+    dao_status_t status = engine->has_failed || engine->is_lost
+                              ? DAO_OK /* skipped, as kernels are */
+                              : dao_requests_write(engine, tensor, item->slice, item->source);
     if (status != DAO_OK) {
         dao_engine_fail(engine, status, false);
     }

@@ -65,6 +65,49 @@ dao_status_t dao_managed_create(dao_executor_t *executor, const dao_managed_conf
     return DAO_OK;
 }
 
+static dao_status_t check_slice(const dao_managed_t *tensor, size_t offset_bytes, size_t size_bytes)
+{
+    if (size_bytes == 0 || offset_bytes > tensor->size_bytes ||
+        size_bytes > tensor->size_bytes - offset_bytes) {
+        return dao_error(DAO_ERR_INVALID,
+                         "tensor \"%s\" has %zu bytes%s, the call says %zu bytes from byte %zu on",
+                         tensor->name, tensor->size_bytes, tensor->viewed != NULL ? " in this view" : "",
+                         size_bytes, offset_bytes);
+    }
+    return DAO_OK;
+}
+
+dao_status_t dao_managed_view(dao_managed_t *tensor, size_t offset_bytes, size_t size_bytes,
+                              dao_managed_t **out_view)
+{
+    if (tensor == NULL || out_view == NULL) {
+        return dao_error(DAO_ERR_INVALID, "the tensor or out_view is NULL");
+    }
+    dao_status_t status = check_slice(tensor, offset_bytes, size_bytes);
+    if (status != DAO_OK) {
+        return status;
+    }
+    dao_managed_t *view = dao_host_calloc(1, sizeof(*view));
+    if (view == NULL) {
+        return dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory for a view of tensor \"%s\"", tensor->name);
+    }
+    dao_managed_t *storage = dao_managed_storage(tensor);
+    status = dao_managed_retain(storage);
+    if (status != DAO_OK) {
+        dao_host_free(view);
+        return status;
+    }
+    view->executor = storage->executor;
+    view->id = storage->id;
+    view->name = storage->name;
+    view->size_bytes = size_bytes;
+    view->viewed = storage;
+    view->view_offset_bytes = tensor->view_offset_bytes + offset_bytes;
+    atomic_init(&view->handle.reference_count, 1);
+    *out_view = view;
+    return DAO_OK;
+}
+
 dao_status_t dao_managed_retain(dao_managed_t *tensor)
 {
     return dao_handle_retain(tensor != NULL ? &tensor->handle : NULL, "managed");
@@ -82,6 +125,11 @@ dao_status_t dao_managed_release(dao_managed_t *tensor)
     }
     if (status != DAO_OK || !is_last) {
         return status;
+    }
+    if (tensor->viewed != NULL) {
+        dao_managed_t *viewed = tensor->viewed;
+        dao_handle_bury(&tensor->handle);
+        return dao_managed_release(viewed);
     }
     if (dao_executor_is_forked(tensor->executor)) {
         return DAO_OK; /* what it stands for is the parent's */
@@ -110,7 +158,7 @@ static dao_status_t transfer(dao_managed_t *tensor, dao_item_kind_t kind, dao_us
     dao_item_t *item = NULL;
     dao_status_t status = dao_executor_check_thread(tensor->executor);
     if (status == DAO_OK) {
-        status = dao_item_from_use(kind, tensor, use, &item);
+        status = dao_item_from_use(kind, dao_managed_storage(tensor), use, &item);
     }
     if (status == DAO_OK) {
         status = dao_executor_ask(tensor->executor, item, request);
@@ -137,27 +185,28 @@ static dao_status_t check_part(const dao_managed_t *tensor, size_t offset_bytes,
     if (tensor == NULL || memory == NULL) {
         return dao_error(DAO_ERR_INVALID, "the tensor or the program's memory is NULL");
     }
-    if (size_bytes == 0 || offset_bytes > tensor->size_bytes ||
-        size_bytes > tensor->size_bytes - offset_bytes) {
-        return dao_error(DAO_ERR_INVALID,
-                         "tensor \"%s\" has %zu bytes, the call says %zu bytes from byte %zu on",
-                         tensor->name, tensor->size_bytes, size_bytes, offset_bytes);
-    }
-    return DAO_OK;
+    return check_slice(tensor, offset_bytes, size_bytes);
+}
+
+/* Where bytes of a tensor or view lie in the storage. */
+static dao_slice_t slice_of(const dao_managed_t *tensor, size_t offset_bytes, size_t size_bytes)
+{
+    uint64_t begin_bytes = tensor->view_offset_bytes + offset_bytes;
+    return (dao_slice_t){begin_bytes, begin_bytes + size_bytes};
 }
 
 /* It may fail, and the content stays then: so it counts as needed until the write is done. */
 static dao_status_t write_slice(dao_managed_t *tensor, size_t offset_bytes, const void *source,
                                 size_t size_bytes)
 {
-    dao_request_t request = {.source = source, .slice = {offset_bytes, offset_bytes + size_bytes}};
+    dao_request_t request = {.source = source, .slice = slice_of(tensor, offset_bytes, size_bytes)};
     return transfer(tensor, DAO_ITEM_WRITE, DAO_USE_READ_WRITE, &request);
 }
 
 static dao_status_t read_slice(dao_managed_t *tensor, size_t offset_bytes, void *destination,
                                size_t size_bytes)
 {
-    dao_request_t request = {.destination = destination, .slice = {offset_bytes, offset_bytes + size_bytes}};
+    dao_request_t request = {.destination = destination, .slice = slice_of(tensor, offset_bytes, size_bytes)};
     return transfer(tensor, DAO_ITEM_READ, DAO_USE_READ, &request);
 }
 
@@ -195,7 +244,7 @@ dao_status_t dao_managed_pin(dao_managed_t *tensor, void **out_address)
     dao_request_t request = {0};
     dao_status_t status = transfer(tensor, DAO_ITEM_PIN, DAO_USE_READ, &request);
     if (status == DAO_OK && out_address != NULL) {
-        *out_address = request.address;
+        *out_address = (char *)request.address + tensor->view_offset_bytes;
     }
     return status;
 }

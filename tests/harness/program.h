@@ -95,7 +95,8 @@
     X(EXECUTOR_SYNC, "dao_executor_sync", 1)                                                                 \
     X(EXECUTOR_DESTROY, "dao_executor_destroy", 1)                                                           \
     X(MANAGED_CREATE, "dao_managed_create", 2)                                                               \
-    X(MANAGED_WRITE, "dao_managed_write", 2)                                                                 \
+    X(MANAGED_WRITE, "dao_managed_write", 1)                                                                 \
+    X(MANAGED_VIEW, "dao_managed_view", 1)                                                                   \
     X(MANAGED_READ, "dao_managed_read", 1)                                                                   \
     X(MANAGED_PIN, "dao_managed_pin", 1)                                                                     \
     X(MANAGED_RELEASE, "dao_managed_release", 1)                                                             \

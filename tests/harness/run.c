@@ -89,6 +89,7 @@ static const harness_call_func_t functions[] = {
     call_executor_destroy,
     call_managed_create,
     call_managed_write,
+    call_managed_view,
     call_managed_read,
     call_managed_pin,
     call_managed_release,

@@ -705,6 +705,7 @@ void an_executor_runs_kernels_and_steps()
     CU_ASSERT_EQUAL(bytes[4095], 1);
     second.read(bytes, sizeof(bytes));
     CU_ASSERT_EQUAL(bytes[4095], 2);
+    CU_ASSERT_EQUAL(first.view(4000, 96).size(), 96);
     CU_ASSERT_PTR_NOT_NULL(first.pin());
     CU_ASSERT_EQUAL(executor.stats().pinned_bytes, 4096);
     first.unpin();

@@ -220,8 +220,8 @@ static void set_addresses(const dao_engine_t *engine, dao_item_t *item, const da
         bool is_other = is_scratch(placement, use);
         DAO_ASSERT(is_other || tensor->has_device);
         DAO_ASSERT(is_other || !tensor->is_unverified);
-        item->addresses[i] = dao_device_arena_at(&engine->arena, is_other ? placement->scratch[use]
-                                                                          : tensor->device_offset_bytes);
+        uint64_t offset = is_other ? placement->scratch[use] : tensor->device_offset_bytes;
+        item->addresses[i] = dao_device_arena_at(&engine->arena, offset) + item->operand_offsets[i];
     }
 }
 

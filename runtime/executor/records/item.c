@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Items: one block of memory each.
 
-       | dao_item_t | uses[use_count] | addresses[operand_count] | operand_uses[operand_count] | name | */
+       | dao_item_t | uses[use_count] | addresses[operand_count] | offsets[operand_count] | operand_uses[..] |
+   name |
+
+   Operands that are views become uses of their tensors' bytes, with their offsets beside. */
 #include "runtime/executor/records/item.h"
 
 #include "allocators/range/range.h"
@@ -17,7 +20,7 @@ static dao_item_t *allocate(dao_item_kind_t kind, uint32_t use_capacity, uint32_
 {
     size_t name_bytes = strlen(name) + 1;
     size_t bytes = sizeof(dao_item_t) + use_capacity * sizeof(dao_use_t) +
-                   operand_count * (sizeof(void *) + sizeof(uint32_t)) + name_bytes;
+                   operand_count * (sizeof(void *) + sizeof(uint64_t) + sizeof(uint32_t)) + name_bytes;
     dao_item_t *item = dao_host_calloc(1, bytes);
     if (item == NULL) {
         return NULL;
@@ -26,7 +29,8 @@ static dao_item_t *allocate(dao_item_kind_t kind, uint32_t use_capacity, uint32_
     item->operand_count = operand_count;
     item->uses = (dao_use_t *)(item + 1);
     item->addresses = (void **)(item->uses + use_capacity);
-    item->operand_uses = (uint32_t *)(item->addresses + operand_count);
+    item->operand_offsets = (uint64_t *)(item->addresses + operand_count);
+    item->operand_uses = (uint32_t *)(item->operand_offsets + operand_count);
     char *name_copy = (char *)(item->operand_uses + operand_count);
     memcpy(name_copy, name, name_bytes);
     item->name = name_copy;
@@ -36,14 +40,14 @@ static dao_item_t *allocate(dao_item_kind_t kind, uint32_t use_capacity, uint32_
 /* An operand's access as a use of its tensor. */
 static dao_use_t use_of(const dao_kernel_t *kernel, uint32_t operand)
 {
-    dao_managed_t *tensor = kernel->operands[operand].tensor;
+    const dao_managed_t *named = kernel->operands[operand].tensor;
+    dao_managed_t *tensor = dao_managed_storage(kernel->operands[operand].tensor);
     dao_use_t use = {.tensor = tensor, .kind = (dao_use_kind_t)kernel->operands[operand].access};
-    if (kernel->spans == NULL) {
-        return use;
-    }
-    uint64_t begin = kernel->spans[operand].offset_bytes;
-    uint64_t bytes = kernel->spans[operand].size_bytes;
-    dao_slice_t slice = {begin, bytes != 0 ? begin + bytes : tensor->size_bytes};
+    static const dao_span_t whole;
+    const dao_span_t *span = kernel->spans != NULL ? &kernel->spans[operand] : &whole;
+    uint64_t begin = named->view_offset_bytes + span->offset_bytes;
+    uint64_t bytes = span->size_bytes != 0 ? span->size_bytes : named->size_bytes - span->offset_bytes;
+    dao_slice_t slice = {begin, begin + bytes};
     if (dao_slice_bytes(slice) == tensor->size_bytes) {
         return use;
     }
@@ -249,6 +253,7 @@ dao_status_t dao_item_from_kernel(dao_executor_t *executor, const dao_kernel_t *
     init_finder(&finder, kernel->operand_count);
     for (uint32_t i = 0; i < kernel->operand_count; i++) {
         dao_use_t use = use_of(kernel, i);
+        item->operand_offsets[i] = kernel->operands[i].tensor->view_offset_bytes;
         add_operand(item, &finder, i, &use);
     }
     DAO_ASSERT(item->use_count <= item->operand_count);
@@ -293,6 +298,9 @@ dao_status_t dao_item_copy(const dao_item_t *item, dao_counted_t *list, dao_item
     copy->cost_ns = item->cost_ns;
     copy->is_repeatable = item->is_repeatable;
     copy->use_count = item->use_count;
+    copy->slice = item->slice;
+    memcpy(copy->operand_offsets, item->operand_offsets,
+           item->operand_count * sizeof(*item->operand_offsets));
     memcpy(copy->operand_uses, item->operand_uses, item->operand_count * sizeof(*item->operand_uses));
     for (uint32_t i = 0; i < item->use_count; i++) {
         copy->uses[i] = item->uses[i]; /* one of a list is in no access list */

@@ -64,6 +64,7 @@ struct dao_item {
     uint64_t time;           /* logical, once taken in: kernels before it */
     dao_request_t *request;  /* of what a thread waits for; NULL for a WRITE of a command list */
     const void *source;      /* of such a WRITE */
+    dao_slice_t slice;       /* likewise: what it writes of the tensor */
     dao_managed_t *released; /* of RELEASE */
 
     /* Of a kernel. */
@@ -82,8 +83,9 @@ struct dao_item {
     uint64_t cost_ns;         /* as the program says; 0: not known */
     uint64_t finish_sequence; /* on the compute stream, once launched */
     uint32_t operand_count;
-    uint32_t *operand_uses; /* operand -> index in uses */
-    void **addresses;       /* operand -> device address, filled at the launch */
+    uint32_t *operand_uses;    /* operand -> index in uses */
+    uint64_t *operand_offsets; /* operand -> bytes from its tensor's first byte to the view's; 0: no view */
+    void **addresses;          /* operand -> device address, filled at the launch */
 
     uint32_t use_count; /* one a tensor */
     dao_use_t *uses;    /* lie behind the item */

@@ -59,6 +59,8 @@ struct dao_managed {
     size_t size_bytes;
     bool zero_first_touch;
     uint32_t priority;
+    dao_managed_t *viewed; /* of a view: the tensor that it shows bytes of, a handle; nothing below is used */
+    size_t view_offset_bytes;
 
     _Atomic uint32_t
         reference_count;     /* all handles together count one; every use one; the executor's table one */
@@ -107,7 +109,13 @@ struct dao_managed {
     int file_error;     /* of such a read: errno; 0: none has failed */
 };
 
-/* Adds a reference to a record, or drops one; the last one frees it. */
+/* Returns the tensor whose bytes a handle names: itself, or what it is a view of. */
+static inline dao_managed_t *dao_managed_storage(dao_managed_t *tensor)
+{
+    return tensor->viewed != NULL ? tensor->viewed : tensor;
+}
+
+/* Adds a reference to a record, or drops one; the last one frees it. Not of a view. */
 void dao_managed_reference(dao_managed_t *tensor);
 void dao_managed_unreference(dao_managed_t *tensor);
 

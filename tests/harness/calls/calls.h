@@ -100,6 +100,7 @@ bool call_executor_sync(model_t *model, const harness_op_t *op);
 bool call_executor_destroy(model_t *model, const harness_op_t *op);
 bool call_managed_create(model_t *model, const harness_op_t *op);
 bool call_managed_write(model_t *model, const harness_op_t *op);
+bool call_managed_view(model_t *model, const harness_op_t *op);
 bool call_managed_read(model_t *model, const harness_op_t *op);
 bool call_managed_pin(model_t *model, const harness_op_t *op);
 bool call_managed_release(model_t *model, const harness_op_t *op);

@@ -405,6 +405,50 @@ static void write_in_list(model_t *model, const harness_op_t *op, dao_command_li
     }
 }
 
+/* A kernel that writes a view, whose handle goes at once. What it leaves is what a write of a part does. */
+static void push_view(model_t *model, uint32_t i, dao_managed_t *view, size_t size_bytes)
+{
+    kernel_t *kernel = calloc(1, sizeof(*kernel));
+    dao_operand_t operand = {view, DAO_ACCESS_WRITE};
+    *kernel = (kernel_t){.model = model, .spans = {{0, size_bytes}}, .accesses = {DAO_ACCESS_WRITE}};
+    kernel->after[0] = value_with_part(model, i);
+    dao_kernel_t pushed = {
+        .launch = launch, .user = kernel, .drop = free, .operands = &operand, .operand_count = 1};
+    model_say(model, "dao_executor_push(executor, &kernel); /* writes the view */");
+    if (model_answer(model, dao_executor_push(model->executor, &pushed), DAO_OK)) {
+        model->managed[i].value = value_with_part(model, i);
+        model->managed[i].is_written = true;
+    } else {
+        free(kernel);
+    }
+    if (may_be_full(model) || model->may_fail) {
+        check_sync(model, DAO_OK);
+    }
+}
+
+bool call_managed_view(model_t *model, const harness_op_t *op)
+{
+    uint32_t i = find_managed(model, op->slot);
+    if (i == MODEL_MANAGED_COUNT || model->managed[i].is_unknown) {
+        return false;
+    }
+    dao_managed_t *view = NULL;
+    size_t size_bytes = model->managed[i].size_bytes;
+    dao_span_t span = part_of(size_bytes, op->number);
+    dao_status_t got = dao_managed_view(model->managed[i].tensor, span.offset_bytes, size_bytes + 1, &view);
+    (void)model_answer(model, got, DAO_ERR_INVALID);
+    model_say(model, "dao_managed_view(managed_%u, %zu, %zu, &view);", i, span.offset_bytes, span.size_bytes);
+    got = dao_managed_view(model->managed[i].tensor, span.offset_bytes, span.size_bytes, &view);
+    if (!model_answer(model, got, DAO_OK)) {
+        return true;
+    }
+    MODEL_REQUIRE(model, dao_managed_size(view) == span.size_bytes);
+    push_view(model, i, view, span.size_bytes);
+    model_say(model, "dao_managed_release(view);");
+    (void)model_answer(model, dao_managed_release(view), DAO_OK);
+    return true;
+}
+
 /* A list of one kernel, run twice. */
 bool call_command_list(model_t *model, const harness_op_t *op)
 {

@@ -33,9 +33,12 @@ typedef struct model {
 typedef struct work {
     uint32_t count;
     struct {
+        uint32_t tensor;
+        dao_managed_t *view; /* by which it is named; NULL: by the tensor */
+        size_t view_offset_bytes;
         unsigned char *address;
         dao_access_t access;
-        dao_span_t span;
+        dao_span_t span; /* of the tensor */
         unsigned char fill;
         unsigned char *expected; /* of the span, before the kernel; NULL: it is not read */
     } operands[OPERAND_MAX];
@@ -63,12 +66,18 @@ static void *make_zeroed(size_t size_bytes)
     return memory;
 }
 
+static unsigned char *first_byte(const work_t *work, uint32_t operand)
+{
+    return work->operands[operand].address + work->operands[operand].span.offset_bytes -
+           work->operands[operand].view_offset_bytes;
+}
+
 static void compute(void *user)
 {
     work_t *work = user;
     atomic_fetch_add(&computed_count, 1);
     for (uint32_t i = 0; i < work->count; i++) {
-        unsigned char *bytes = work->operands[i].address + work->operands[i].span.offset_bytes;
+        unsigned char *bytes = first_byte(work, i);
         const unsigned char *expected = work->operands[i].expected;
         if (expected != NULL && memcmp(bytes, expected, work->operands[i].span.size_bytes) != 0) {
             atomic_fetch_add(&mismatch_count, 1);
@@ -76,8 +85,7 @@ static void compute(void *user)
     }
     for (uint32_t i = 0; i < work->count; i++) {
         if (work->operands[i].access != DAO_ACCESS_READ) {
-            memset(work->operands[i].address + work->operands[i].span.offset_bytes, work->operands[i].fill,
-                   work->operands[i].span.size_bytes);
+            memset(first_byte(work, i), work->operands[i].fill, work->operands[i].span.size_bytes);
         }
     }
 }
@@ -112,6 +120,7 @@ static void add_operand(work_t *work, dao_operand_t *operand, uint32_t tensor, d
     uint32_t i = work->count++;
     model_t *model = &models[tensor];
     *operand = (dao_operand_t){model->handle, access};
+    work->operands[i].tensor = tensor;
     work->operands[i].access = access;
     work->operands[i].span = span;
     work->operands[i].fill = (unsigned char)(1 + fill_count++ % 255);
@@ -121,15 +130,14 @@ static void add_operand(work_t *work, dao_operand_t *operand, uint32_t tensor, d
     }
 }
 
-static void note_changes(const work_t *work, const dao_operand_t *operands)
+static void note_changes(const work_t *work)
 {
     for (uint32_t i = 0; i < work->count; i++) {
-        for (uint32_t k = 0; k < TENSOR_COUNT && work->operands[i].access != DAO_ACCESS_READ; k++) {
-            if (models[k].handle == operands[i].tensor) {
-                memset(models[k].bytes + work->operands[i].span.offset_bytes, work->operands[i].fill,
-                       work->operands[i].span.size_bytes);
-                models[k].is_written = true;
-            }
+        model_t *model = &models[work->operands[i].tensor];
+        if (work->operands[i].access != DAO_ACCESS_READ) {
+            memset(model->bytes + work->operands[i].span.offset_bytes, work->operands[i].fill,
+                   work->operands[i].span.size_bytes);
+            model->is_written = true;
         }
     }
 }
@@ -137,8 +145,12 @@ static void note_changes(const work_t *work, const dao_operand_t *operands)
 static dao_status_t push(work_t *work, const dao_operand_t *operands, const char *name)
 {
     dao_span_t spans[OPERAND_MAX];
+    dao_managed_t *views[OPERAND_MAX];
+    uint32_t count = work->count;
     for (uint32_t i = 0; i < work->count; i++) {
         spans[i] = work->operands[i].span;
+        spans[i].offset_bytes -= work->operands[i].view_offset_bytes;
+        views[i] = work->operands[i].view;
     }
     dao_kernel_t kernel = {.name = name,
                            .launch = launch,
@@ -147,7 +159,11 @@ static dao_status_t push(work_t *work, const dao_operand_t *operands, const char
                            .operands = operands,
                            .operand_count = work->count,
                            .spans = spans};
-    return dao_executor_push(executor, &kernel);
+    dao_status_t status = dao_executor_push(executor, &kernel); /* the work may be gone */
+    for (uint32_t i = 0; i < count; i++) {
+        CU_ASSERT_EQUAL(dao_managed_release(views[i]), DAO_OK);
+    }
+    return status;
 }
 
 static void begin(const dao_executor_config_t *config, const fault_config_t *faults)
@@ -191,7 +207,7 @@ static void use(uint32_t tensor, dao_access_t access, size_t offset_bytes, size_
     dao_operand_t operand;
     work_t *work = make_zeroed(sizeof(*work));
     add_operand(work, &operand, tensor, access, (dao_span_t){offset_bytes, size_bytes});
-    note_changes(work, &operand);
+    note_changes(work);
     CU_ASSERT_EQUAL(push(work, &operand, "use"), DAO_OK);
 }
 
@@ -283,7 +299,7 @@ static void spans_of_one_tensor_are_joined(void)
     work_t *work = make_zeroed(sizeof(*work));
     add_operand(work, &operands[0], 0, DAO_ACCESS_READ, (dao_span_t){0, 100});
     add_operand(work, &operands[1], 0, DAO_ACCESS_WRITE, (dao_span_t){200, 50});
-    note_changes(work, operands);
+    note_changes(work);
     CU_ASSERT_EQUAL(push(work, operands, "append"), DAO_OK);
     use(1, DAO_ACCESS_WRITE, 0, 4 * KIB);
     use(2, DAO_ACCESS_WRITE, 0, 4 * KIB);
@@ -291,6 +307,103 @@ static void spans_of_one_tensor_are_joined(void)
     CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK);
     check_content(0);
     CU_ASSERT_EQUAL(atomic_load(&mismatch_count), 0);
+    end();
+}
+
+/* ---- views ---- */
+
+static void a_view_is_bytes_of_its_tensor(void)
+{
+    dao_managed_t *view = NULL, *inner = NULL;
+    unsigned char bytes[10] = {9, 9, 9, 9, 9, 9, 9, 9, 9, 9};
+    begin_appends(false);
+    for (uint32_t i = 0; i < 3; i++) {
+        use(i, DAO_ACCESS_WRITE, 0, 4 * KIB);
+    }
+    CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK); /* the first one has left */
+    CU_ASSERT_EQUAL_FATAL(dao_managed_view(models[0].handle, 1000, 500, &view), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_managed_view(view, 100, 10, &inner), DAO_OK);
+    CU_ASSERT_EQUAL(dao_managed_size(inner), 10);
+    CU_ASSERT_EQUAL(dao_managed_id(inner), dao_managed_id(models[0].handle));
+    CU_ASSERT_EQUAL(dao_managed_release(view), DAO_OK);
+    uint64_t before = stats().in_bytes;
+    dao_operand_t operand = {inner, DAO_ACCESS_WRITE};
+    work_t *work = make_zeroed(sizeof(*work));
+    add_operand(work, &operand, 0, DAO_ACCESS_WRITE, (dao_span_t){1100, 10});
+    operand.tensor = work->operands[0].view = inner;
+    work->operands[0].view_offset_bytes = 1100;
+    CU_ASSERT_EQUAL(dao_managed_retain(inner), DAO_OK);
+    note_changes(work);
+    CU_ASSERT_EQUAL(push(work, &operand, "append"), DAO_OK);
+    CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK);
+    CU_ASSERT_EQUAL(stats().in_bytes, before); /* nothing else comes */
+    check_content(0);
+    CU_ASSERT_EQUAL(dao_managed_read(inner, bytes, 10), DAO_OK);
+    CU_ASSERT_EQUAL(memcmp(bytes, models[0].bytes + 1100, 10), 0);
+    void *whole = NULL, *part = NULL;
+    CU_ASSERT_EQUAL(dao_managed_pin(models[0].handle, &whole), DAO_OK);
+    CU_ASSERT_EQUAL(dao_managed_pin(inner, &part), DAO_OK);
+    CU_ASSERT_PTR_EQUAL(part, (char *)whole + 1100);
+    CU_ASSERT_EQUAL(dao_managed_unpin(models[0].handle), DAO_OK);
+    CU_ASSERT_EQUAL(dao_managed_unpin(inner), DAO_OK);
+    CU_ASSERT_EQUAL(dao_managed_release(models[0].handle), DAO_OK); /* the view keeps the bytes */
+    models[0].handle = NULL;
+    CU_ASSERT_EQUAL(dao_managed_read(inner, bytes, 10), DAO_OK);
+    CU_ASSERT_EQUAL(memcmp(bytes, models[0].bytes + 1100, 10), 0);
+    CU_ASSERT_EQUAL(stats().live_tensor_count, 3);
+    CU_ASSERT_EQUAL(dao_managed_release(inner), DAO_OK);
+    CU_ASSERT_EQUAL(dao_managed_release(inner), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK);
+    CU_ASSERT_EQUAL(stats().live_tensor_count, 2);
+    CU_ASSERT_EQUAL(atomic_load(&mismatch_count), 0);
+    end();
+}
+
+static void a_list_writes_a_view(void)
+{
+    dao_managed_t *view = NULL;
+    dao_command_list_t *list = NULL;
+    unsigned char bytes[100];
+    memset(bytes, 5, sizeof(bytes));
+    begin_appends(false);
+    use(0, DAO_ACCESS_WRITE, 0, 4 * KIB);
+    CU_ASSERT_EQUAL_FATAL(dao_managed_view(models[0].handle, 50, 100, &view), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_command_list_create(executor, &list), DAO_OK);
+    CU_ASSERT_EQUAL(dao_command_list_write(list, view, bytes, 100), DAO_OK);
+    CU_ASSERT_EQUAL(dao_command_list_write(list, view, bytes, 4 * KIB), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_command_list_discard(list, view), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_command_list_run(list), DAO_OK);
+    CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK);
+    memset(models[0].bytes + 50, 5, 100);
+    check_content(0);
+    dao_command_list_destroy(list);
+    CU_ASSERT_EQUAL(dao_managed_release(view), DAO_OK);
+    end();
+}
+
+static void a_view_lies_in_its_tensor(void)
+{
+    dao_managed_t *view = NULL, *none = NULL;
+    begin_appends(false);
+    CU_ASSERT_EQUAL_FATAL(dao_managed_view(models[0].handle, 4 * KIB - 10, 10, &view), DAO_OK);
+    CU_ASSERT_EQUAL(dao_managed_view(models[0].handle, 0, 0, &none), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_managed_view(models[0].handle, 4 * KIB, 1, &none), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_managed_view(models[0].handle, SIZE_MAX, 2, &none), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_managed_view(view, 5, 6, &none), DAO_ERR_INVALID);
+    CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "in this view"));
+    CU_ASSERT_EQUAL(dao_managed_view(NULL, 0, 1, &none), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_managed_view(view, 0, 1, NULL), DAO_ERR_INVALID);
+    CU_ASSERT_PTR_NULL(none);
+    char byte = 1;
+    CU_ASSERT_EQUAL(dao_managed_write(view, &byte, 1), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_managed_write_part(view, 10, &byte, 1), DAO_ERR_INVALID);
+    dao_operand_t operand = {view, DAO_ACCESS_WRITE};
+    dao_kernel_t kernel = {.launch = launch,
+                           .operands = &operand,
+                           .operand_count = 1,
+                           .spans = &(dao_span_t){.offset_bytes = 9, .size_bytes = 2}};
+    CU_ASSERT_EQUAL(dao_executor_push(executor, &kernel), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_managed_release(view), DAO_OK);
     end();
 }
 
@@ -390,6 +503,27 @@ static dao_span_t random_span(size_t size_bytes)
         offset, 1 + (size_t)below(below(2) == 0 ? size_bytes - offset : 1 + (size_bytes - offset) / 16)};
 }
 
+/* A random view of a tensor that has a span. */
+static dao_managed_t *view_around(uint32_t tensor, dao_span_t span, size_t *out_offset_bytes)
+{
+    size_t begin = (size_t)below(span.offset_bytes + 1);
+    size_t end_bytes = span.offset_bytes + span.size_bytes;
+    end_bytes += (size_t)below(models[tensor].size_bytes - end_bytes + 1);
+    dao_managed_t *outer = NULL, *view = NULL;
+    CU_ASSERT_EQUAL_FATAL(dao_managed_view(models[tensor].handle, begin, end_bytes - begin, &outer), DAO_OK);
+    size_t skipped = (size_t)below(span.offset_bytes - begin + 1); /* a view of a view */
+    CU_ASSERT_EQUAL_FATAL(dao_managed_view(outer, skipped, end_bytes - begin - skipped, &view), DAO_OK);
+    CU_ASSERT_EQUAL(dao_managed_release(outer), DAO_OK);
+    *out_offset_bytes = begin + skipped;
+    return view;
+}
+
+static void name_by_view(work_t *work, uint32_t index, dao_operand_t *operand)
+{
+    operand->tensor = work->operands[index].view = view_around(
+        work->operands[index].tensor, work->operands[index].span, &work->operands[index].view_offset_bytes);
+}
+
 static work_t *make_random_kernel(size_t capacity_bytes, dao_operand_t *operands)
 {
     work_t *work = make_zeroed(sizeof(*work));
@@ -399,7 +533,7 @@ static work_t *make_random_kernel(size_t capacity_bytes, dao_operand_t *operands
         size_t bytes = (models[tensor].size_bytes + 255) / 256 * 256;
         bool is_named = false;
         for (uint32_t i = 0; i < work->count; i++) {
-            is_named = is_named || operands[i].tensor == models[tensor].handle;
+            is_named = is_named || work->operands[i].tensor == tensor;
         }
         if (is_named || need + bytes > capacity_bytes) {
             continue;
@@ -416,6 +550,11 @@ static work_t *make_random_kernel(size_t capacity_bytes, dao_operand_t *operands
             add_operand(work, &operands[work->count], tensor, DAO_ACCESS_WRITE, tail);
         }
     }
+    for (uint32_t i = 0; i < work->count; i++) {
+        if (below(3) == 0) {
+            name_by_view(work, i, &operands[i]);
+        }
+    }
     return work;
 }
 
@@ -423,8 +562,25 @@ static void push_random_kernel(size_t capacity_bytes)
 {
     dao_operand_t operands[OPERAND_MAX];
     work_t *work = make_random_kernel(capacity_bytes, operands);
-    note_changes(work, operands);
+    note_changes(work);
     CU_ASSERT_EQUAL(push(work, operands, "random"), DAO_OK);
+}
+
+/* The program writes and reads bytes by a view. */
+static void move_by_view(uint32_t tensor, dao_span_t span)
+{
+    static unsigned char bytes[BYTES_MAX];
+    size_t offset = 0;
+    dao_managed_t *view = view_around(tensor, span, &offset);
+    size_t size_bytes = dao_managed_size(view);
+    memset(bytes, (int)(1 + fill_count++ % 255), size_bytes);
+    CU_ASSERT_EQUAL(dao_managed_write(view, bytes, size_bytes), DAO_OK);
+    memcpy(models[tensor].bytes + offset, bytes, size_bytes);
+    models[tensor].is_written = true;
+    offset = span.offset_bytes - offset;
+    CU_ASSERT_EQUAL(dao_managed_read_part(view, offset, bytes, span.size_bytes), DAO_OK);
+    CU_ASSERT_EQUAL(memcmp(bytes, models[tensor].bytes + span.offset_bytes, span.size_bytes), 0);
+    CU_ASSERT_EQUAL(dao_managed_release(view), DAO_OK);
 }
 
 static void take_random_action(size_t capacity_bytes)
@@ -439,7 +595,9 @@ static void take_random_action(size_t capacity_bytes)
         read_part(tensor, span.offset_bytes, span.size_bytes);
     } else if (choice < 13) {
         write_part(tensor, span.offset_bytes, span.size_bytes);
-    } else if (choice < 15) {
+    } else if (choice < 18) {
+        move_by_view(tensor, span);
+    } else if (choice < 20) {
         CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK);
     } else {
         push_random_kernel(capacity_bytes);
@@ -586,7 +744,7 @@ static uint32_t run_past_failures(fault_call_t call, uint64_t skip_count)
         dao_status_t status = dao_executor_sync(executor);
         if (status == DAO_OK) {
             CU_ASSERT_EQUAL(atomic_load(&computed_count), before + 1);
-            note_changes(&copy, operands);
+            note_changes(&copy);
         } else {
             CU_ASSERT_EQUAL(atomic_load(&computed_count), before);
             fault_backend_disarm();
@@ -636,6 +794,9 @@ static CU_TestInfo tests[] = {
     {"a read brings what it reads", a_read_brings_what_it_reads},
     {"what was read leaves without a copy", what_was_read_leaves_without_a_copy},
     {"spans of one tensor are joined", spans_of_one_tensor_are_joined},
+    {"a view is bytes of its tensor", a_view_is_bytes_of_its_tensor},
+    {"a list writes a view", a_list_writes_a_view},
+    {"a view lies in its tensor", a_view_lies_in_its_tensor},
     {"a span lies in its tensor", a_span_lies_in_its_tensor},
     {"a part is read only if something was written", a_part_is_read_only_if_something_was_written},
     {"the program reads and writes parts", the_program_reads_and_writes_parts},
