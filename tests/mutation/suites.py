@@ -33,7 +33,7 @@ class Build:
         self.link = shlex.split(link.removeprefix(": && ").removesuffix(" && :"))
         self.tests = self.find_tests()
         self.seconds = self.read_seconds()
-        self.passes = {}
+        self.passes = {}  # whether a suite does without a mutant, by name: one that does not kills none
         self.leaks = self.find_leaks_library()
 
     def find_tests(self):
@@ -113,8 +113,8 @@ class Build:
                                 stderr=subprocess.DEVNULL)
         return library if result.returncode == 0 else None
 
-    def fails(self, suite, library):
-        """Runs a suite with a library, or with its own (None)."""
+    def outcome(self, suite, library):
+        """Runs a suite with a library, or with its own (None): "passed", "failed", or "late"."""
         def bound():
             resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
             resource.setrlimit(resource.RLIMIT_DATA, (DATA_BYTES, DATA_BYTES))
@@ -132,9 +132,9 @@ class Build:
                                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                                    start_new_session=True)
         try:
-            return process.wait(WAIT_SECONDS) != 0
+            return "failed" if process.wait(WAIT_SECONDS) != 0 else "passed"
         except subprocess.TimeoutExpired:
-            return True
+            return "late"
         finally:
             try:
                 os.killpg(process.pid, signal.SIGKILL)  # what it started, and itself where it did not end
@@ -143,11 +143,18 @@ class Build:
             process.wait()
 
     def killer(self, source, library):
-        """The first suite that fails with the library although it passes with its own; None: all pass."""
+        """The first suite that fails with the library although it passes with its own; None: all pass. One
+        that is late is held against itself there and then: the machine may have become slow, not the code."""
         for suite in self.suites_of(source):
-            if self.fails(suite, library):
-                if suite not in self.passes:
-                    self.passes[suite] = not self.fails(suite, None)
-                if self.passes[suite]:
-                    return suite
+            outcome = self.outcome(suite, library)
+            if outcome == "passed":
+                continue
+            if suite not in self.passes or outcome == "late":
+                self.passes[suite] = self.outcome(suite, None) == "passed"
+            if self.passes[suite]:
+                return suite
         return None
+
+    def lost(self):
+        """Suites that did not pass without a mutant, and so could see none."""
+        return sorted(suite for suite, has_passed in self.passes.items() if not has_passed)

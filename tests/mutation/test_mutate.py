@@ -75,7 +75,22 @@ class Suites(unittest.TestCase):
 
     def test_the_code_as_it_is_passes(self):
         target = self.build.compile(SOURCE, self.text, "unit")
-        self.assertFalse(self.build.fails("test_units", self.build.library(SOURCE, target, "unit")))
+        library = self.build.library(SOURCE, target, "unit")
+        self.assertEqual(self.build.outcome("test_units", library), "passed")
+
+    def test_a_suite_that_fails_anyway_kills_nothing_and_is_told(self):
+        self.build.outcome = lambda suite, library: "failed" if suite == "test_units" else "passed"
+        self.assertIsNone(self.killer(self.text))
+        self.assertEqual(self.build.lost(), ["test_units"])
+
+    def test_a_late_suite_kills_only_where_it_is_in_time_without_the_change(self):
+        is_slow = True
+        late = self.build.suites_of(SOURCE)[0]
+        self.build.outcome = lambda suite, library: (
+            "late" if suite == late and (library or is_slow) else "passed")
+        self.assertIsNone(self.killer(self.text))
+        is_slow = False
+        self.assertEqual(self.killer(self.text), late)
 
     def test_what_is_no_program_is_refused(self):
         self.assertIsNone(self.build.compile(SOURCE, self.text + "}", "unit"))
