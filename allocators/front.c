@@ -9,12 +9,6 @@ static dao_allocator_t *inner_of(dao_allocator_t *allocator)
     return ((dao_front_t *)allocator)->inner;
 }
 
-static void *forward_alloc_fast(dao_allocator_t *allocator, size_t size_bytes)
-{
-    dao_allocator_t *inner = inner_of(allocator);
-    return inner->ops->alloc_fast(inner, size_bytes);
-}
-
 static dao_status_t forward_stream_mark(dao_allocator_t *allocator, void *address, uint32_t stream)
 {
     dao_allocator_t *inner = inner_of(allocator);
@@ -117,10 +111,9 @@ static dao_status_t forward_window_back(dao_allocator_t *allocator, const dao_wi
 
 void dao_front_init(dao_front_t *front, dao_allocator_t *inner, dao_allocator_ops_t *ops)
 {
-    DAO_ASSERT(ops->alloc != NULL && ops->free != NULL && ops->free_owned != NULL && ops->is_valid != NULL &&
-               ops->destroy != NULL);
+    DAO_ASSERT(ops->alloc != NULL && ops->alloc_fast != NULL && ops->free != NULL &&
+               ops->free_owned != NULL && ops->is_valid != NULL && ops->destroy != NULL);
 #define FORWARD(member) ops->member = ops->member != NULL ? ops->member : forward_##member
-    FORWARD(alloc_fast);
     FORWARD(stream_mark);
     FORWARD(query);
     FORWARD(trim);

@@ -17,8 +17,9 @@ typedef struct dao_front {
     static_assert(offsetof(type, inner) == offsetof(dao_front_t, inner), "it begins as dao_front_t does")
 
 /* Makes a table of what the front does itself: other members go to the inner allocator, and what that cannot
-   do is not offered. alloc, free, free_owned, is_valid and destroy are the front's own. The front gets the
-   table and the inner allocator's ledger; the fast paths of that one end where those of the front do. */
+   do is not offered. alloc, alloc_fast, free, free_owned, is_valid and destroy are the front's own. The front
+   gets the table and the inner allocator's ledger; the fast paths of that one end where those of the front
+   do. */
 void dao_front_init(dao_front_t *front, dao_allocator_t *inner, dao_allocator_ops_t *ops);
 
 #endif

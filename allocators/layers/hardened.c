@@ -780,12 +780,10 @@ static void hardened_finish(hardened_t *hardened)
 
 static void hardened_destroy(dao_allocator_t *allocator)
 {
-    if (allocator != NULL) {
-        hardened_t *hardened = dao_hardened_of(allocator);
-        (void)quarantine_shrink(hardened, 0); /* looks at each for the last time */
-        hardened->inner->ops->destroy(hardened->inner);
-        hardened_finish(hardened);
-    }
+    hardened_t *hardened = dao_hardened_of(allocator);
+    (void)quarantine_shrink(hardened, 0); /* looks at each for the last time */
+    hardened->inner->ops->destroy(hardened->inner);
+    hardened_finish(hardened);
 }
 
 static const dao_allocator_ops_t hardened_ops = {

@@ -715,9 +715,6 @@ static bool stream_ordered_is_valid(dao_allocator_t *allocator)
 
 static void stream_ordered_destroy(dao_allocator_t *allocator)
 {
-    if (allocator == NULL) {
-        return;
-    }
     stream_ordered_t *ordered = stream_ordered_of(allocator);
     dao_allocator_t *inner = ordered->inner;
     for (size_t i = 0; i < waiting_count_of(ordered);

@@ -437,9 +437,6 @@ static bool paged_is_valid(dao_allocator_t *allocator)
 static void paged_destroy(dao_allocator_t *allocator)
 {
     paged_t *paged = dao_paged_of(allocator);
-    if (paged == NULL) {
-        return;
-    }
     dao_paged_drop_arenas(paged);
     dao_pages_destroy(paged->pages);
     paged->ledger.budget = NULL; /* the backend has given back what its pages took */

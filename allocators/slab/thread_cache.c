@@ -525,11 +525,9 @@ static void front_destroy(dao_thread_cache_t *cache)
 
 static void thread_cache_destroy(dao_allocator_t *allocator)
 {
-    if (allocator != NULL) {
-        dao_allocator_t *inner = dao_thread_cache_of(allocator)->inner;
-        front_destroy(dao_thread_cache_of(allocator));
-        inner->ops->destroy(inner);
-    }
+    dao_allocator_t *inner = dao_thread_cache_of(allocator)->inner;
+    front_destroy(dao_thread_cache_of(allocator));
+    inner->ops->destroy(inner);
 }
 
 static const dao_allocator_ops_t thread_cache_ops = {

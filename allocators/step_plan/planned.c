@@ -479,11 +479,9 @@ static void planned_finish(dao_planned_t *planned)
 
 static void planned_destroy(dao_allocator_t *allocator)
 {
-    if (allocator != NULL) {
-        dao_allocator_t *inner = dao_planned_of(allocator)->inner;
-        planned_finish(dao_planned_of(allocator));
-        inner->ops->destroy(inner);
-    }
+    dao_allocator_t *inner = dao_planned_of(allocator)->inner;
+    planned_finish(dao_planned_of(allocator));
+    inner->ops->destroy(inner);
 }
 
 static const dao_allocator_ops_t planned_ops = {
