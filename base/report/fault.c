@@ -70,7 +70,7 @@ const char *dao_fault_text(dao_fault_t fault)
         DAO_FAULT_LIST(DAO_FAULT_TEXT)
 #undef DAO_FAULT_TEXT
     };
-    return fault < DAO_FAULT_COUNT ? texts[fault] : "any";
+    return texts[fault];
 }
 
 #else

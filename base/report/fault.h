@@ -47,7 +47,7 @@ uint64_t dao_fault_passed_count(dao_fault_t fault);
    beside what it tests. */
 void dao_fault_exempt(bool is_exempt);
 
-/* Returns a point's name, for messages of tests. */
+/* Returns the name of a point, one of them and not all, for messages of tests. */
 const char *dao_fault_text(dao_fault_t fault);
 
 #else
