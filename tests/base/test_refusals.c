@@ -22,6 +22,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -32,7 +33,10 @@ typedef enum call {
     CALL_NONE,
     CALL_OPEN,
     CALL_REMAP,
-    CALL_PROTECT,
+    CALL_REMAP_OR_PROTECT, /* pages that neither move nor can be written */
+    CALL_ADVISE,
+    CALL_STATVFS,
+    CALL_CHMOD,
     CALL_TRUNCATE,
     CALL_SEAL,
     CALL_SEND,
@@ -110,14 +114,37 @@ void *mremap(void *address, size_t old_bytes, size_t new_bytes, int flags, ...)
     void *to = (flags & MREMAP_FIXED) != 0 ? va_arg(list, void *) : NULL;
     va_end(list);
     REAL(next, "mremap");
-    return refuses(CALL_REMAP) ? MAP_FAILED : next(address, old_bytes, new_bytes, flags, to);
+    return refuses(CALL_REMAP) || refuses(CALL_REMAP_OR_PROTECT)
+               ? MAP_FAILED
+               : next(address, old_bytes, new_bytes, flags, to);
 }
 
 int mprotect(void *address, size_t size_bytes, int rights)
 {
     static int (*next)(void *, size_t, int);
     REAL(next, "mprotect");
-    return refuses(CALL_PROTECT) ? -1 : next(address, size_bytes, rights);
+    return refuses(CALL_REMAP_OR_PROTECT) ? -1 : next(address, size_bytes, rights);
+}
+
+int madvise(void *address, size_t size_bytes, int advice)
+{
+    static int (*next)(void *, size_t, int);
+    REAL(next, "madvise");
+    return refuses(CALL_ADVISE) ? -1 : next(address, size_bytes, advice);
+}
+
+int fstatvfs(int descriptor, struct statvfs *info)
+{
+    static int (*next)(int, struct statvfs *);
+    REAL(next, "fstatvfs");
+    return refuses(CALL_STATVFS) ? -1 : next(descriptor, info);
+}
+
+int fchmod(int descriptor, mode_t mode)
+{
+    static int (*next)(int, mode_t);
+    REAL(next, "fchmod");
+    return refuses(CALL_CHMOD) ? -1 : next(descriptor, mode);
 }
 
 int ftruncate(int descriptor, off_t size_bytes)
@@ -248,6 +275,30 @@ static void a_directory_that_takes_no_file_is_named(void)
     refuse_nothing();
 }
 
+static void a_file_system_that_does_not_tell_has_no_free_bytes(void)
+{
+    dao_file_t *file = NULL;
+    CU_ASSERT_EQUAL_FATAL(dao_file_create(folder, DAO_FILE_ENGINE_THREADS, &file), DAO_OK);
+    CU_ASSERT_TRUE(dao_file_free_bytes(file) > 0);
+    refuse(CALL_STATVFS, 1, ENOSYS);
+    CU_ASSERT_EQUAL(dao_file_free_bytes(file), 0);
+    refuse_nothing();
+    dao_file_destroy(file);
+}
+
+#if defined(DAO_FAULTS)
+static void a_name_without_host_memory_is_that_error(void)
+{
+    dao_file_t *file = NULL;
+    refuse(CALL_OPEN, 1, EOPNOTSUPP);
+    dao_fault_arm(DAO_FAULT_HOST_MEMORY, 1, false); /* the file's record is made */
+    CU_ASSERT_EQUAL(dao_file_create(folder, DAO_FILE_ENGINE_THREADS, &file), DAO_ERR_NO_HOST_MEMORY);
+    CU_ASSERT_EQUAL(dao_fault_disarm(), 1);
+    refuse_nothing();
+    CU_ASSERT_PTR_NULL(file);
+}
+#endif
+
 /* Returns true if the kernel has io_uring. */
 static bool has_uring(void)
 {
@@ -323,6 +374,49 @@ static void pages_that_cannot_move_are_copied_home(void)
     dao_host_unmap(range, 2 * PAGE);
 }
 
+static void pages_that_can_neither_move_nor_be_copied_stay(void)
+{
+    char *pages = dao_host_map(PAGE, PAGE);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(pages);
+    memset(pages, 0x5a, PAGE);
+    refuse(CALL_REMAP_OR_PROTECT, 2, ENOMEM);
+    CU_ASSERT_PTR_NULL(dao_host_move_home(pages, PAGE, PAGE));
+    CU_ASSERT_EQUAL(fired_count, 2);
+    refuse_nothing();
+    CU_ASSERT_EQUAL(pages[0], 0x5a);
+    CU_ASSERT_EQUAL(pages[PAGE - 1], 0x5a);
+    dao_host_unmap(pages, PAGE);
+}
+
+static void a_kernel_without_second_addresses_is_known(void)
+{
+    refuse(CALL_REMAP, 1, EINVAL);
+    CU_ASSERT_FALSE(dao_host_has_aliases());
+    refuse_nothing();
+}
+
+/* Each page is written instead. */
+static void a_kernel_that_cannot_populate_gets_its_pages_touched(void)
+{
+    size_t page_bytes = (size_t)sysconf(_SC_PAGESIZE);
+    unsigned char is_there[PAGE / 4096] = {0};
+    dao_host_memory_config_t policy = {.huge_pages = DAO_HUGE_PAGES_NEVER, .prefault = true};
+    dao_host_refusals_t refusals;
+    refuse(CALL_ADVISE, 3, EINVAL); /* MADV_POPULATE_WRITE, and the hints about huge pages before it */
+    char *memory = dao_host_map_by(&policy, PAGE, PAGE, &refusals);
+    CU_ASSERT_EQUAL(fired_count, 3);
+    refuse_nothing();
+    CU_ASSERT_PTR_NOT_NULL_FATAL(memory);
+    CU_ASSERT_EQUAL_FATAL(mincore(memory, PAGE, is_there), 0);
+    size_t there_count = 0;
+    for (size_t i = 0; i < PAGE / page_bytes; i++) {
+        there_count += is_there[i] & 1;
+    }
+    CU_ASSERT_EQUAL(there_count, PAGE / page_bytes);
+    CU_ASSERT_EQUAL(memory[PAGE - 1], 0);
+    dao_host_unmap(memory, PAGE);
+}
+
 static void a_move_that_is_refused_changes_nothing(void)
 {
     char *range = dao_host_reserve(PAGE, PAGE);
@@ -379,6 +473,39 @@ static void shared_memory_that_cannot_be_sealed_is_none(void)
     CU_ASSERT_EQUAL(dao_shared_create(page_bytes), DAO_NO_DESCRIPTOR);
     refuse_nothing();
     CU_ASSERT_EQUAL(dao_shared_create(SIZE_MAX), DAO_NO_DESCRIPTOR);
+}
+
+/* Kernels before 5.1 cannot keep others from writing: the size is sealed all the same. */
+static void memory_is_shown_with_the_seals_that_the_kernel_has(void)
+{
+    void *address = NULL;
+    size_t page_bytes = (size_t)sysconf(_SC_PAGESIZE), size_bytes = 0;
+    refuse(CALL_SEAL, 1, EINVAL);
+    int descriptor = dao_shared_show("dao", 5, &address);
+    refuse_nothing();
+    CU_ASSERT_TRUE_FATAL(descriptor >= 0);
+    CU_ASSERT_TRUE(dao_shared_size(descriptor, &size_bytes));
+    CU_ASSERT_EQUAL(size_bytes, page_bytes);
+    dao_host_unmap(address, page_bytes);
+    (void)close(descriptor);
+}
+
+static void memory_that_cannot_be_guarded_is_not_shown(void)
+{
+    void *address = NULL;
+    refuse(CALL_SEAL, 1, EPERM);
+    CU_ASSERT_EQUAL(dao_shared_show("dao", 5, &address), DAO_NO_DESCRIPTOR);
+    refuse_nothing();
+    refuse(CALL_SEAL, 2, EINVAL);
+    CU_ASSERT_EQUAL(dao_shared_show("dao", 5, &address), DAO_NO_DESCRIPTOR);
+    refuse_nothing();
+    refuse(CALL_CHMOD, 1, EPERM);
+    CU_ASSERT_EQUAL(dao_shared_show("dao", 5, &address), DAO_NO_DESCRIPTOR);
+    refuse_nothing();
+    refuse(CALL_TRUNCATE, 1, ENOSPC);
+    CU_ASSERT_EQUAL(dao_shared_show("dao", 5, &address), DAO_NO_DESCRIPTOR);
+    refuse_nothing();
+    CU_ASSERT_PTR_NULL(address);
 }
 
 static void a_file_that_can_still_shrink_is_no_shared_memory(void)
@@ -444,15 +571,27 @@ static CU_TestInfo tests[] = {
     {"a file system without unnamed files gets a name for a moment",
      a_file_system_without_unnamed_files_gets_a_name_for_a_moment},
     {"a directory that takes no file is named", a_directory_that_takes_no_file_is_named},
+    {"a file system that does not tell has no free bytes",
+     a_file_system_that_does_not_tell_has_no_free_bytes},
+#if defined(DAO_FAULTS)
+    {"a name without host memory is that error", a_name_without_host_memory_is_that_error},
+#endif
     {"a kernel without the operations has threads", a_kernel_without_the_operations_has_threads},
     {"a ring that is refused ends the transfer and works again",
      a_ring_that_is_refused_ends_the_transfer_and_works_again},
     {"pages that cannot move are copied home", pages_that_cannot_move_are_copied_home},
+    {"pages that can neither move nor be copied stay", pages_that_can_neither_move_nor_be_copied_stay},
+    {"a kernel without second addresses is known", a_kernel_without_second_addresses_is_known},
+    {"a kernel that cannot populate gets its pages touched",
+     a_kernel_that_cannot_populate_gets_its_pages_touched},
     {"a move that is refused changes nothing", a_move_that_is_refused_changes_nothing},
     {"pages that cannot grow stay", pages_that_cannot_grow_stay},
     {"a policy that is refused says so and maps all the same",
      a_policy_that_is_refused_says_so_and_maps_all_the_same},
     {"shared memory that cannot be sealed is none", shared_memory_that_cannot_be_sealed_is_none},
+    {"memory is shown with the seals that the kernel has",
+     memory_is_shown_with_the_seals_that_the_kernel_has},
+    {"memory that cannot be guarded is not shown", memory_that_cannot_be_guarded_is_not_shown},
     {"a file that can still shrink is no shared memory", a_file_that_can_still_shrink_is_no_shared_memory},
     {"messages go on after a signal", messages_go_on_after_a_signal},
     {"a sleep goes on after a signal", a_sleep_goes_on_after_a_signal},

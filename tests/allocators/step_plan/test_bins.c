@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Bins while they serve: who gets a block, who lends one, and that none is handed out twice. */
 #include "allocators/step_plan/bins.h"
+#include "base/report/fault.h"
 #include "tests/support/suite.h"
 
 enum { BUFFER_COUNT = 5, RANDOM_COUNT = 2000, OUT_MAX = 64 };
@@ -125,12 +126,32 @@ static void no_block_is_handed_out_twice(void)
     }
 }
 
+/* The plan stays its caller's. */
+static void without_host_memory_there_are_no_bins(void)
+{
+    dao_plan_problem_t problem = {.buffers = buffers, .buffer_count = BUFFER_COUNT};
+    dao_bin_plan_t plan;
+    dao_bins_t *made = NULL;
+    CU_ASSERT_EQUAL_FATAL(dao_bin_plan_init(&plan, &problem, DAO_BIN_ORDER_BEGIN), DAO_OK);
+    uint64_t skips = 0, fired = 1;
+    while (fired > 0) {
+        dao_fault_arm(DAO_FAULT_HOST_MEMORY, skips++, false);
+        dao_status_t status = dao_bins_create(&plan, &made);
+        fired = dao_fault_disarm();
+        CU_ASSERT_EQUAL(status, fired > 0 ? DAO_ERR_NO_HOST_MEMORY : DAO_OK);
+        CU_ASSERT_EQUAL_FATAL(made != NULL, fired == 0);
+    }
+    CU_ASSERT_EQUAL(dao_bins_total_bytes(made), plan.total_bytes);
+    dao_bins_destroy(made);
+}
+
 static CU_TestInfo tests[] = {
     {"a bin lends to the one that has a right", a_bin_lends_to_the_one_that_has_a_right},
     {"a size without a bin gets a block that is not much larger",
      a_size_without_a_bin_gets_a_block_that_is_not_much_larger},
     {"what is given to be the last waits for all others", what_is_given_to_be_the_last_waits_for_all_others},
     {"no block is handed out twice", no_block_is_handed_out_twice},
+    {"without host memory there are no bins", without_host_memory_there_are_no_bins},
     CU_TEST_INFO_NULL,
 };
 

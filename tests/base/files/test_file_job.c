@@ -37,6 +37,7 @@ static void a_short_answer_leaves_a_rest(void)
     CU_ASSERT_EQUAL(piece.offset_bytes, 4096 + 60);
     CU_ASSERT_EQUAL(piece.size_bytes, 40);
     CU_ASSERT_TRUE(dao_file_job_complete(&job, &piece, -EINTR)); /* asked again, as it is */
+    CU_ASSERT_TRUE(dao_file_job_complete(&job, &piece, -EAGAIN));
     CU_ASSERT_EQUAL(piece.size_bytes, 40);
     CU_ASSERT_FALSE(dao_file_job_complete(&job, &piece, 40));
     CU_ASSERT_EQUAL(job.error, 0);
@@ -50,6 +51,7 @@ static void the_first_error_ends_a_job(void)
     CU_ASSERT_FALSE(dao_file_job_complete(&job, &piece, -ENOSPC));
     CU_ASSERT_FALSE(dao_file_job_complete(&job, &piece, -EIO));
     CU_ASSERT_FALSE(dao_file_job_complete(&job, &piece, -EINTR)); /* not asked again after an error */
+    CU_ASSERT_FALSE(dao_file_job_complete(&job, &piece, 60));     /* nor is its rest */
     CU_ASSERT_EQUAL(job.error, ENOSPC);
     CU_ASSERT_FALSE(dao_file_job_next(&job, &piece));
 }

@@ -145,6 +145,17 @@ static void a_message_of_another_size_is_refused_and_its_descriptors_are_closed(
     CU_ASSERT_EQUAL(open_count(), before);
 }
 
+/* A socket that does not wait takes as much as it has room for. */
+static void a_message_that_is_not_sent_whole_is_an_error(void)
+{
+    static char large[4 * MIB];
+    int ends[2];
+    CU_ASSERT_EQUAL_FATAL(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends), 0);
+    CU_ASSERT_EQUAL(dao_descriptor_send(ends[0], large, sizeof(large), null_file), EMSGSIZE);
+    CU_ASSERT_EQUAL(dao_descriptor_send(ends[0], large, sizeof(large), null_file), EAGAIN);
+    CU_ASSERT_EQUAL(close(ends[0]) | close(ends[1]), 0);
+}
+
 /* ---- memory behind a descriptor ---- */
 
 static void sizes_are_whole_pages(void)
@@ -229,6 +240,7 @@ static CU_TestInfo tests[] = {
     {"other control messages are passed over", other_control_messages_are_passed_over},
     {"a message of another size is refused, and its descriptors are closed",
      a_message_of_another_size_is_refused_and_its_descriptors_are_closed},
+    {"a message that is not sent whole is an error", a_message_that_is_not_sent_whole_is_an_error},
     CU_TEST_INFO_NULL,
 };
 

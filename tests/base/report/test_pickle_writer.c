@@ -131,6 +131,20 @@ static void what_is_written_comes_in_pieces_until_one_is_refused(void)
     CU_ASSERT_EQUAL(write_count, 4);
 }
 
+/* Head, op of the text, its length and the end are eight bytes. */
+static void a_pickle_that_just_fills_its_last_piece_is_written_once(void)
+{
+    char text[DAO_PICKLE_PIECE_BYTES - 7];
+    memset(text, 'x', sizeof(text));
+    text[sizeof(text) - 1] = '\0';
+    dao_pickle_text(&pickle, text, NULL);
+    CU_ASSERT_EQUAL(write_count, 0);
+    CU_ASSERT_EQUAL(dao_pickle_end(&pickle), DAO_OK);
+    CU_ASSERT_EQUAL(write_count, 1);
+    CU_ASSERT_EQUAL(kept_count, DAO_PICKLE_PIECE_BYTES);
+    CU_ASSERT_EQUAL(kept[kept_count - 1], '.');
+}
+
 static CU_TestInfo tests[] = {
     {"numbers have the shortest form", numbers_have_the_shortest_form},
     {"a text that recurs is written once", a_text_that_recurs_is_written_once},
@@ -138,6 +152,8 @@ static CU_TestInfo tests[] = {
     {"long lists come in batches", long_lists_come_in_batches},
     {"what is written comes in pieces until one is refused",
      what_is_written_comes_in_pieces_until_one_is_refused},
+    {"a pickle that just fills its last piece is written once",
+     a_pickle_that_just_fills_its_last_piece_is_written_once},
     CU_TEST_INFO_NULL,
 };
 
