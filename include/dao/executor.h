@@ -163,6 +163,13 @@ typedef struct dao_executor_config {
     uint64_t in_flight_ns;
     bool on_demand; /**< fetch operands when their kernel is next, not as soon as there is memory for them */
     bool check;     /**< walk and check all structures after every kernel; for tests */
+    /**
+     * Each kernel that is flagged DAO_KERNEL_REPEATABLE is launched twice on the same inputs, the second time
+     * with `is_again`, and what it writes is compared, byte by byte: a kernel that wrote something else fails
+     * with DAO_ERR_KERNEL_FAILED, which names it, the operand and the byte. Waits for the device, and takes
+     * three times what the kernel writes of host memory: for tests. Times that plans are made of are longer.
+     */
+    bool check_repeatable;
     /** Learn no steps, see dao_executor_step_begin(). on_demand and DAO_POLICY_USER learn none either. */
     bool without_plans;
     /** Where plans put tensors. BEST: in pages where the device maps them and the plan is shorter for it.

@@ -57,10 +57,11 @@ typedef struct dao_engine_config {
     bool on_demand;
     uint64_t in_flight_ns; /* most device time of kernels in flight */
     bool check;
-    bool learns;        /* steps, and makes plans for them */
-    bool plans_at_once; /* not on a thread of their own */
-    bool has_thread;    /* of its own, which stays on the device */
-    bool keeps_plans;   /* also those that are slower than the step without */
+    bool check_repeatable; /* kernels that are flagged so run twice, and what they write is compared */
+    bool learns;           /* steps, and makes plans for them */
+    bool plans_at_once;    /* not on a thread of their own */
+    bool has_thread;       /* of its own, which stays on the device */
+    bool keeps_plans;      /* also those that are slower than the step without */
 } dao_engine_config_t;
 
 typedef struct dao_engine {

@@ -266,6 +266,7 @@ static void describe_core(const dao_executor_t *executor, const dao_executor_con
     engine->in_flight_ns =
         config->in_flight_ns != 0 ? config->in_flight_ns : DAO_EXECUTOR_IN_FLIGHT_NS_DEFAULT;
     engine->check = config->check;
+    engine->check_repeatable = config->check_repeatable;
     engine->learns = !config->without_plans && !config->on_demand && config->policy != DAO_POLICY_USER;
     engine->plans_at_once = executor->is_still;
     engine->addresses = config->addresses;

@@ -12,6 +12,7 @@
 
 #include "base/report/assert.h"
 #include "base/report/error.h"
+#include "runtime/executor/launch/repeat_check.h"
 #include "runtime/executor/learned/step_learner.h"
 #include "runtime/executor/online/eviction.h"
 #include "runtime/executor/online/prefetch.h"
@@ -260,7 +261,10 @@ dao_status_t dao_launch_queue(dao_engine_t *engine, dao_item_t *item, const dao_
     measure(engine, placement, &fence);
     item->is_called = true;
     dao_annotate_begin(item->name);
-    dao_status_t launch_status = item->launch(&launch_info, item->user);
+    bool is_checked = engine->config.check_repeatable && item->is_repeatable && !placement->is_again &&
+                      !engine->config.ops->has_no_bytes;
+    dao_status_t launch_status =
+        is_checked ? dao_repeat_check(engine, item, &launch_info) : item->launch(&launch_info, item->user);
     dao_annotate_end();
     dao_engine_stay(engine); /* the program's function may have made another device current */
     if (launch_status != DAO_OK) {
