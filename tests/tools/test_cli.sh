@@ -121,6 +121,19 @@ END
 expect 3 "With swapping and recomputing yes: +25.0 % (bound +" \
     fit "$folder/pure.dao" --memory 17MiB --link 1GB/s --json
 has again_slow_down
+# The step with operators that run again is a file that all commands read, and takes what its plan says.
+again="--recompute --capacity 17MiB --link 1GB/s"
+# shellcheck disable=SC2086 # words
+expect 0 "kernels run again    1" plan "$folder/pure.dao" $again -o "$folder/longer.dao"
+# shellcheck disable=SC2086 # words
+expect 0 "op f 100 pure >a@2" plan "$folder/pure.dao" $again -o -
+expect 0 "0.500      0.500  1.000      0.0      0.0" \
+    simulate "$folder/longer.dao" --scheme plan --capacity 17MiB --link-in 1GB/s
+expect 2 "--recompute needs --capacity" plan "$folder/pure.dao" --recompute
+expect 2 "--link is for --recompute" plan "$folder/pure.dao" --link 1GB/s
+# shellcheck disable=SC2086 # words
+expect 2 "--svg is not for --recompute" plan "$folder/pure.dao" $again --svg "$folder/x.svg"
+expect 1 "No such file" plan "$folder/none.dao" --recompute --capacity 17MiB
 expect 0 "PyTorch reserves" fit "$trace" --device h200
 expect 2 "--memory SIZE or --device DEVICE is missing" fit "$trace"
 expect 2 "--reserve leaves nothing" fit "$trace" --memory 1GiB --reserve 1GiB

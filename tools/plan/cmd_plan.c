@@ -5,6 +5,7 @@
 #include "tools/commands.h"
 #include "tools/options/complain.h"
 #include "tools/options/shared.h"
+#include "tools/plan/again/plan_again.h"
 #include "tools/plan/plan_generate.h"
 #include "tools/plan/plan_table.h"
 #include "tools/plan/plan_write.h"
@@ -18,6 +19,11 @@
 #include <string.h>
 
 #define POOL_ENDLESS "none" /* in --pools: no limit */
+
+/* Of every copy, as dao simulate takes it. */
+#define LATENCY_NS UINT64_C(10000)
+
+#define RECOMPUTES "is not for --recompute, which places a step's tensors itself"
 
 enum { TITLE_BYTES = 256, CAPACITY_TEXT_BYTES = 40 };
 
@@ -47,6 +53,8 @@ typedef struct settings {
     const char *device;
     const char *svg;
     const char *output;
+    uint64_t rate, host_bytes; /* of --recompute */
+    bool is_recomputed;
     bool is_closed;
     bool is_verified;
     bool is_json;
@@ -176,6 +184,20 @@ static const dao_option_t options[] = {
      .type = DAO_OPTION_TYPE_FLAG,
      DAO_OPTION_FIELD(settings_t, is_verified),
      .help = "check every plan once more, by a sweep"},
+    {.name = "recompute",
+     .type = DAO_OPTION_TYPE_FLAG,
+     DAO_OPTION_FIELD(settings_t, is_recomputed),
+     .help =
+         "plan a recorded step in --capacity: copies to the host, and operators that run again; -o has the "
+         "longer step"},
+    {.name = "link",
+     .type = DAO_OPTION_TYPE_RATE,
+     DAO_OPTION_FIELD(settings_t, rate),
+     .value = "RATE",
+     .least = 1,
+     .preset = "50GB/s",
+     .help = "speed of its copies, each way"},
+    DAO_OPTION_HOST(settings_t, host_bytes),
     {.name = "svg",
      .type = DAO_OPTION_TYPE_PATH,
      DAO_OPTION_FIELD(settings_t, svg),
@@ -185,7 +207,8 @@ static const dao_option_t options[] = {
      .type = DAO_OPTION_TYPE_PATH,
      DAO_OPTION_FIELD(settings_t, output),
      .value = "PLAN",
-     .help = "write the best plan as CSV: id, lower, upper, size, offset; pool, if there are several"},
+     .help = "write the best plan as CSV: id, lower, upper, size, offset; pool, if there are several; of "
+             "--recompute a step"},
     DAO_OPTION_JSON(settings_t, is_json, "print one JSON array"),
     {.name = NULL},
 };
@@ -194,6 +217,21 @@ static const dao_option_rule_t rules[] = {
     {"capacity", "pools", false, "--capacity or --pools, one of them"},
     {"generate", "batch", false, "--batch is for a FILE"},
     {"generate", "device", false, "--device is for a FILE"},
+    {"recompute", "capacity", true, "--recompute needs --capacity"},
+    {"recompute", "generate", false, "--recompute needs a FILE, a recorded step"},
+    {"recompute", "pools", false, "--pools " RECOMPUTES},
+    {"recompute", "method", false, "--method " RECOMPUTES},
+    {"recompute", "budget", false, "--budget " RECOMPUTES},
+    {"recompute", "work", false, "--work " RECOMPUTES},
+    {"recompute", "align", false, "--align " RECOMPUTES},
+    {"recompute", "period", false, "--period " RECOMPUTES},
+    {"recompute", "margin", false, "--margin " RECOMPUTES},
+    {"recompute", "closed", false, "--closed " RECOMPUTES},
+    {"recompute", "device", false, "--device " RECOMPUTES},
+    {"recompute", "verify", false, "--verify is always done with --recompute"},
+    {"recompute", "svg", false, "--svg " RECOMPUTES},
+    {"link", "recompute", true, "--link is for --recompute"},
+    {"host", "recompute", true, "--host is for --recompute"},
     {.option = NULL},
 };
 
@@ -390,9 +428,25 @@ static dao_status_t get_input(planning_t *planning, const char *path, dao_plan_i
     return dao_read_lifetimes(path, &choice, out_input);
 }
 
+static dao_status_t run_again(const char *path, const settings_t *settings, int *out_exit)
+{
+    const dao_plan_again_config_t config = {.path = path,
+                                            .batch = settings->batch,
+                                            .capacity_bytes = settings->capacity_bytes,
+                                            .host = {.in_bytes_per_second = settings->rate,
+                                                     .latency_ns = LATENCY_NS,
+                                                     .limit_bytes = settings->host_bytes},
+                                            .output = settings->output,
+                                            .is_json = settings->is_json};
+    return dao_plan_again(&config, out_exit);
+}
+
 static dao_status_t run_plan(const dao_arguments_t *arguments, void *user, int *out_exit)
 {
     const settings_t *settings = user;
+    if (settings->is_recomputed) {
+        return run_again(arguments->words[0], settings, out_exit);
+    }
     planning_t planning;
     dao_plan_input_t input;
     set_planning(settings, &planning);
