@@ -351,6 +351,54 @@ DAO_API DAO_NODISCARD dao_status_t dao_managed_read_part(dao_managed_t *tensor, 
                                                          void *destination, size_t size_bytes);
 
 /**
+ * What an asynchronous write or read calls once, when the program's memory is its own again. With anything
+ * but DAO_OK dao_last_message() says why. Called on the executor's thread, which waits for it: it must not
+ * call this executor, and should signal somebody, or record what is done, and return.
+ */
+typedef void (*dao_transfer_done_t)(dao_status_t status, void *user);
+
+/**
+ * Puts bytes into a tensor as dao_managed_write_part() does, in the order of everything else that is pushed,
+ * and returns at once. A write that fails stops the kernels behind it, as a kernel that fails does: they are
+ * skipped until dao_executor_sync() reports it.
+ *
+ * @param tensor        Borrowed for the call.
+ * @param offset_bytes  Of the first byte in the tensor.
+ * @param source        `size_bytes` bytes on the host. Borrowed, and not to be changed, until `done`.
+ * @param size_bytes    At least 1; the last byte lies in the tensor. All of a tensor replaces its content.
+ * @param done          Called unless this call fails, also by dao_executor_destroy().
+ * @param user          Handed to `done`.
+ * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_NO_HOST_MEMORY; DAO_ERR_STOPPED; DAO_ERR_REENTRANT from the
+ *         executor's own thread. What dao_managed_write_part() may answer besides goes to `done`.
+ *
+ * Threads: any. Waits: never. Cost: one item in the queue; to the executor what dao_managed_write_part()
+ * costs.
+ */
+DAO_API DAO_NODISCARD dao_status_t dao_managed_write_async(dao_managed_t *tensor, size_t offset_bytes,
+                                                           const void *source, size_t size_bytes,
+                                                           dao_transfer_done_t done, void *user);
+
+/**
+ * Reads a tensor's bytes as dao_managed_read_part() does, in the order of everything else that is pushed, and
+ * returns at once. The executor queues no kernel behind it until the bytes are there; the device goes on with
+ * those that are queued.
+ *
+ * @param tensor        Borrowed for the call.
+ * @param offset_bytes  Of the first byte in the tensor.
+ * @param destination   `size_bytes` bytes on the host. Borrowed until `done`.
+ * @param size_bytes    At least 1; the last byte lies in the tensor.
+ * @param done          Called unless this call fails, also by dao_executor_destroy().
+ * @param user          Handed to `done`.
+ * @return As dao_managed_write_async().
+ *
+ * Threads: any. Waits: never. Cost: one item in the queue; to the executor what dao_managed_read_part()
+ * costs.
+ */
+DAO_API DAO_NODISCARD dao_status_t dao_managed_read_async(dao_managed_t *tensor, size_t offset_bytes,
+                                                          void *destination, size_t size_bytes,
+                                                          dao_transfer_done_t done, void *user);
+
+/**
  * Keeps a tensor on the device until dao_managed_unpin(): it comes now, or, without a content, with its first
  * one, is never moved, and has one address. Pins are counted; the release of the last handle takes them away.
  *

@@ -120,6 +120,20 @@ class managed : public detail::counted<::dao_managed_t, ::dao_managed_retain, ::
         check(::dao_managed_read(get(), destination, size_bytes));
     }
 
+    /** As dao_managed_write_async(); `done` must not throw. */
+    void write_async(std::size_t offset_bytes, const void *source, std::size_t size_bytes,
+                     dao_transfer_done_t done, void *user)
+    {
+        check(::dao_managed_write_async(get(), offset_bytes, source, size_bytes, done, user));
+    }
+
+    /** As dao_managed_read_async(); `done` must not throw. */
+    void read_async(std::size_t offset_bytes, void *destination, std::size_t size_bytes,
+                    dao_transfer_done_t done, void *user) const
+    {
+        check(::dao_managed_read_async(get(), offset_bytes, destination, size_bytes, done, user));
+    }
+
     /** As dao_managed_pin(). @return Its device address, until it is unpinned. */
     void *pin()
     {

@@ -383,6 +383,23 @@ static void run_list_write(dao_engine_t *engine, dao_item_t *item)
     dao_launch_destroy(engine, item);
 }
 
+/* A write or read of the program for which no thread waits. */
+static void run_transfer(dao_engine_t *engine, dao_item_t *item)
+{
+    dao_request_t request = {.source = item->source, .destination = item->destination, .slice = item->slice};
+    bool has_failed = engine->has_failed || engine->is_lost;
+    item->request = &request;
+    dao_status_t status = dao_requests_run(engine, item);
+    item->request = NULL;
+    if (status != DAO_OK && item->kind == DAO_ITEM_WRITE && !has_failed) {
+        dao_engine_fail(engine, status, false); /* kernels behind it would read other bytes */
+    }
+    pass_uses(engine, item);
+    item->done(status, item->user);
+    dao_launch_destroy(engine, item);
+    dao_engine_stay(engine);
+}
+
 static void run_request(dao_engine_t *engine, dao_item_t *item)
 {
     dao_status_t status = dao_requests_run(engine, item);
@@ -539,13 +556,15 @@ dao_item_t *dao_engine_run(dao_engine_t *engine)
         dao_launch_destroy(engine, item);
         return NULL;
     case DAO_ITEM_WRITE:
+    case DAO_ITEM_READ:
+        if (item->done != NULL) {
+            run_transfer(engine, item);
+            return NULL;
+        }
         if (item->request == NULL) {
             run_list_write(engine, item);
             return NULL;
         }
-        run_request(engine, item);
-        return item;
-    case DAO_ITEM_READ:
         run_request(engine, item);
         return item;
     case DAO_ITEM_PIN:

@@ -236,6 +236,65 @@ dao_status_t dao_managed_read_part(dao_managed_t *tensor, size_t offset_bytes, v
     return status == DAO_OK ? read_slice(tensor, offset_bytes, destination, size_bytes) : status;
 }
 
+/* Queues a write or read for which no thread waits. */
+static dao_status_t transfer_async(dao_managed_t *tensor, dao_item_kind_t kind, dao_use_kind_t use,
+                                   const dao_item_t *transfer)
+{
+    dao_item_t *item = NULL;
+    dao_status_t status = dao_executor_check_thread(tensor->executor);
+    if (status == DAO_OK) {
+        status = dao_item_from_use(kind, dao_managed_storage(tensor), use, &item);
+    }
+    if (status != DAO_OK) {
+        return status;
+    }
+    item->source = transfer->source;
+    item->destination = transfer->destination;
+    item->slice = transfer->slice;
+    item->done = transfer->done;
+    item->user = transfer->user;
+    status = dao_executor_queue(tensor->executor, item, item, 0);
+    if (status != DAO_OK) {
+        dao_item_destroy(item);
+    }
+    return status;
+}
+
+static dao_status_t check_done(dao_transfer_done_t done)
+{
+    return done != NULL
+               ? DAO_OK
+               : dao_error(DAO_ERR_INVALID, "an asynchronous write or read needs a function to call");
+}
+
+dao_status_t dao_managed_write_async(dao_managed_t *tensor, size_t offset_bytes, const void *source,
+                                     size_t size_bytes, dao_transfer_done_t done, void *user)
+{
+    dao_status_t status = check_part(tensor, offset_bytes, source, size_bytes);
+    status = status == DAO_OK ? check_done(done) : status;
+    if (status != DAO_OK) {
+        return status;
+    }
+    dao_item_t transfer = {
+        .source = source, .slice = slice_of(tensor, offset_bytes, size_bytes), .done = done, .user = user};
+    return transfer_async(tensor, DAO_ITEM_WRITE, DAO_USE_READ_WRITE, &transfer);
+}
+
+dao_status_t dao_managed_read_async(dao_managed_t *tensor, size_t offset_bytes, void *destination,
+                                    size_t size_bytes, dao_transfer_done_t done, void *user)
+{
+    dao_status_t status = check_part(tensor, offset_bytes, destination, size_bytes);
+    status = status == DAO_OK ? check_done(done) : status;
+    if (status != DAO_OK) {
+        return status;
+    }
+    dao_item_t transfer = {.destination = destination,
+                           .slice = slice_of(tensor, offset_bytes, size_bytes),
+                           .done = done,
+                           .user = user};
+    return transfer_async(tensor, DAO_ITEM_READ, DAO_USE_READ, &transfer);
+}
+
 dao_status_t dao_managed_pin(dao_managed_t *tensor, void **out_address)
 {
     if (tensor == NULL) {

@@ -5,7 +5,7 @@
 
 #include "runtime/executor/engine.h"
 
-/* Runs a READ or WRITE that a thread waits for; what it is told. */
+/* Runs a READ or WRITE with a request; what the program is told. */
 DAO_NODISCARD dao_status_t dao_requests_run(dao_engine_t *engine, const dao_item_t *item);
 
 /* The program's bytes replace some of a tensor's, for the step under way. With the host full, one that is

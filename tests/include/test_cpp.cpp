@@ -706,6 +706,14 @@ void an_executor_runs_kernels_and_steps()
     second.read(bytes, sizeof(bytes));
     CU_ASSERT_EQUAL(bytes[4095], 2);
     CU_ASSERT_EQUAL(first.view(4000, 96).size(), 96);
+    int done_count = 0;
+    const auto count = [](dao_status_t status, void *user) {
+        *static_cast<int *>(user) += status == DAO_OK ? 1 : 10;
+    };
+    first.write_async(1, &two, 1, count, &done_count);
+    first.read_async(0, bytes, sizeof(bytes), count, &done_count);
+    executor.sync();
+    CU_ASSERT_TRUE(done_count == 2 && bytes[0] == 1 && bytes[1] == 2);
     CU_ASSERT_PTR_NOT_NULL(first.pin());
     CU_ASSERT_EQUAL(executor.stats().pinned_bytes, 4096);
     first.unpin();

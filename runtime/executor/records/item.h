@@ -61,11 +61,13 @@ typedef struct dao_request {
 struct dao_item {
     dao_item_kind_t kind;
     dao_item_t *next;
-    uint64_t time;           /* logical, once taken in: kernels before it */
-    dao_request_t *request;  /* of what a thread waits for; NULL for a WRITE of a command list */
-    const void *source;      /* of such a WRITE */
-    dao_slice_t slice;       /* likewise: what it writes of the tensor */
-    dao_managed_t *released; /* of RELEASE */
+    uint64_t time;            /* logical, once taken in: kernels before it */
+    dao_request_t *request;   /* of what a thread waits for; else NULL */
+    const void *source;       /* of a WRITE without a request */
+    void *destination;        /* of a READ without one */
+    dao_slice_t slice;        /* of both: which bytes of the tensor */
+    dao_transfer_done_t done; /* of those that are no list's: called once, with `user` */
+    dao_managed_t *released;  /* of RELEASE */
 
     /* Of a kernel. */
     const char *name; /* lies behind the item, or belongs to the command list */

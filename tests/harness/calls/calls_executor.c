@@ -231,6 +231,21 @@ bool call_managed_write(model_t *model, const harness_op_t *op)
     return true;
 }
 
+static void keep_status(dao_status_t status, void *user)
+{
+    *(dao_status_t *)user = status;
+}
+
+/* Reads a part without waiting, and then waits for all. What the call answers, or the read. */
+static dao_status_t read_async(model_t *model, uint32_t i, dao_span_t span)
+{
+    dao_status_t told = DAO_ERR_BUSY;
+    dao_status_t got = dao_managed_read_async(model->managed[i].tensor, span.offset_bytes, model->bytes,
+                                              span.size_bytes, keep_status, &told);
+    check_sync(model, DAO_OK);
+    return got == DAO_OK ? told : got;
+}
+
 bool call_managed_read(model_t *model, const harness_op_t *op)
 {
     uint32_t i = find_managed(model, op->slot);
@@ -242,7 +257,8 @@ bool call_managed_read(model_t *model, const harness_op_t *op)
     memset(room(model), ~model->managed[i].value, size_bytes);
     model_say(model, "dao_managed_read_part(managed_%u, %zu, bytes, %zu);", i, span.offset_bytes, size_bytes);
     dao_status_t got =
-        size_bytes == model->managed[i].size_bytes
+        op->kind % 4 == 3 ? read_async(model, i, span)
+        : size_bytes == model->managed[i].size_bytes
             ? dao_managed_read(model->managed[i].tensor, model->bytes, size_bytes)
             : dao_managed_read_part(model->managed[i].tensor, span.offset_bytes, model->bytes, size_bytes);
     if (got == DAO_ERR_HOST_FULL && may_be_full(model)) {

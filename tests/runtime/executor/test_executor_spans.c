@@ -51,6 +51,7 @@ static uint64_t state;
 static uint64_t fill_count;
 static _Atomic uint64_t mismatch_count;
 static _Atomic uint64_t computed_count;
+static _Atomic uint64_t transfer_count;
 
 static uint64_t below(uint64_t limit)
 {
@@ -566,6 +567,56 @@ static void push_random_kernel(size_t capacity_bytes)
     CU_ASSERT_EQUAL(push(work, operands, "random"), DAO_OK);
 }
 
+/* A write or read for which nobody waits. */
+typedef struct transfer {
+    unsigned char *bytes;
+    unsigned char *expected; /* of a read; else NULL */
+    size_t size_bytes;
+} transfer_t;
+
+static void transfer_done(dao_status_t status, void *user)
+{
+    transfer_t *transfer = user;
+    bool is_wrong =
+        transfer->expected != NULL && memcmp(transfer->bytes, transfer->expected, transfer->size_bytes) != 0;
+    if (status != DAO_OK || is_wrong) {
+        atomic_fetch_add(&mismatch_count, 1);
+    }
+    free(transfer->bytes);
+    free(transfer->expected);
+    free(transfer);
+    atomic_fetch_add(&transfer_count, 1);
+}
+
+static transfer_t *make_transfer(size_t size_bytes)
+{
+    transfer_t *transfer = make_zeroed(sizeof(*transfer));
+    transfer->bytes = make_zeroed(size_bytes);
+    transfer->size_bytes = size_bytes;
+    return transfer;
+}
+
+static void write_async(uint32_t tensor, dao_span_t span)
+{
+    transfer_t *transfer = make_transfer(span.size_bytes);
+    memset(transfer->bytes, (int)(1 + fill_count++ % 255), span.size_bytes);
+    memcpy(models[tensor].bytes + span.offset_bytes, transfer->bytes, span.size_bytes);
+    models[tensor].is_written = true;
+    CU_ASSERT_EQUAL(dao_managed_write_async(models[tensor].handle, span.offset_bytes, transfer->bytes,
+                                            span.size_bytes, transfer_done, transfer),
+                    DAO_OK);
+}
+
+static void read_async(uint32_t tensor, dao_span_t span)
+{
+    transfer_t *transfer = make_transfer(span.size_bytes);
+    transfer->expected = make_zeroed(span.size_bytes);
+    memcpy(transfer->expected, models[tensor].bytes + span.offset_bytes, span.size_bytes);
+    CU_ASSERT_EQUAL(dao_managed_read_async(models[tensor].handle, span.offset_bytes, transfer->bytes,
+                                           span.size_bytes, transfer_done, transfer),
+                    DAO_OK);
+}
+
 /* The program writes and reads bytes by a view. */
 static void move_by_view(uint32_t tensor, dao_span_t span)
 {
@@ -597,7 +648,11 @@ static void take_random_action(size_t capacity_bytes)
         write_part(tensor, span.offset_bytes, span.size_bytes);
     } else if (choice < 18) {
         move_by_view(tensor, span);
-    } else if (choice < 20) {
+    } else if (choice < 22) {
+        write_async(tensor, span);
+    } else if (choice < 25 && models[tensor].is_written) {
+        read_async(tensor, span);
+    } else if (choice < 27) {
         CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK);
     } else {
         push_random_kernel(capacity_bytes);
@@ -689,6 +744,27 @@ static void a_file_changes_no_byte(void)
     run_programs("random spans with a file", 400, &(variant_t){.with_file = true, .with_steps = true});
     run_programs("random spans with a file and delays", 500,
                  &(variant_t){.with_file = true, .with_delays = true});
+}
+
+/* ---- transfers ---- */
+
+static void transfers_keep_their_place_in_the_queue(void)
+{
+    begin_appends(false);
+    atomic_store(&transfer_count, 0);
+    for (int i = 0; i < 20; i++) {
+        uint32_t tensor = (uint32_t)i % 3;
+        write_async(tensor, (dao_span_t){0, i < 3 ? 4 * KIB : KIB});
+        use(tensor, DAO_ACCESS_READ_WRITE, 500, 1000);
+        read_async(tensor, (dao_span_t){400, 1500});
+    }
+    CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK);
+    CU_ASSERT_EQUAL(atomic_load(&transfer_count), 40);
+    CU_ASSERT_EQUAL(atomic_load(&mismatch_count), 0);
+    write_async(0, (dao_span_t){7, 7}); /* the end runs it */
+    end();
+    CU_ASSERT_EQUAL(atomic_load(&transfer_count), 41);
+    CU_ASSERT_EQUAL(atomic_load(&mismatch_count), 0);
 }
 
 /* ---- failures ---- */
@@ -797,6 +873,7 @@ static CU_TestInfo tests[] = {
     {"a view is bytes of its tensor", a_view_is_bytes_of_its_tensor},
     {"a list writes a view", a_list_writes_a_view},
     {"a view lies in its tensor", a_view_lies_in_its_tensor},
+    {"transfers keep their place in the queue", transfers_keep_their_place_in_the_queue},
     {"a span lies in its tensor", a_span_lies_in_its_tensor},
     {"a part is read only if something was written", a_part_is_read_only_if_something_was_written},
     {"the program reads and writes parts", the_program_reads_and_writes_parts},

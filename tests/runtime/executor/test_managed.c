@@ -13,12 +13,16 @@
 
 static dao_executor_t *executor;
 
-static void begin(void)
+static void begin_on(const dao_executor_config_t *config)
 {
     dao_config_t cpu = {.cpu = {.device_count = 1, .device_bytes = 64 * MIB}};
-    dao_executor_config_t config = {.capacity_bytes = 8 * UNIT};
     CU_ASSERT_EQUAL_FATAL(dao_context_start(&cpu, dao_backend_ops()), DAO_OK);
-    CU_ASSERT_EQUAL_FATAL(dao_executor_create_still(&config, &executor), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_executor_create_still(config, &executor), DAO_OK);
+}
+
+static void begin(void)
+{
+    begin_on(&(dao_executor_config_t){.capacity_bytes = 8 * UNIT});
 }
 
 static uint64_t live_count(void)
@@ -105,6 +109,46 @@ static void bytes_go_in_and_out_as_a_whole(void)
     end();
 }
 
+static void keep_status(dao_status_t status, void *user)
+{
+    *(dao_status_t *)user = status;
+}
+
+static dao_status_t launch_nothing(const dao_launch_t *info, void *user)
+{
+    (void)info;
+    (void)user;
+    return DAO_OK;
+}
+
+/* One tensor fills the device, and the host has no room: another one cannot be written. */
+static void a_transfer_that_fails_says_so(void)
+{
+    char bytes[UNIT] = {0};
+    dao_status_t never = DAO_OK, full = DAO_OK, behind = DAO_OK, good = DAO_ERR_BUSY;
+    begin_on(&(dao_executor_config_t){.capacity_bytes = UNIT, .host_bytes = UNIT / 4});
+    dao_managed_t *first = make("first"), *second = make("second");
+    dao_operand_t operand = {first, DAO_ACCESS_WRITE};
+    dao_kernel_t kernel = {.launch = launch_nothing, .operands = &operand, .operand_count = 1};
+    CU_ASSERT_EQUAL(dao_managed_read_async(first, 0, bytes, 10, keep_status, &never), DAO_OK);
+    CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK); /* a read stops nothing */
+    CU_ASSERT_EQUAL(never, DAO_ERR_NEVER_WRITTEN);
+    CU_ASSERT_EQUAL(dao_executor_push(executor, &kernel), DAO_OK);
+    CU_ASSERT_EQUAL(dao_managed_read_async(first, 0, bytes, 10, keep_status, &good), DAO_OK);
+    CU_ASSERT_EQUAL(dao_managed_write_async(second, 0, bytes, UNIT, keep_status, &full), DAO_OK);
+    CU_ASSERT_EQUAL(dao_managed_read_async(first, 0, bytes, 10, keep_status, &behind), DAO_OK);
+    CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_ERR_HOST_FULL);
+    CU_ASSERT_EQUAL(good, DAO_OK);
+    CU_ASSERT_EQUAL(full, DAO_ERR_HOST_FULL);
+    CU_ASSERT_EQUAL(behind, DAO_ERR_BUSY);
+    CU_ASSERT_EQUAL(dao_managed_read_async(first, 0, bytes, 10, NULL, NULL), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_managed_write_async(first, 1, bytes, UNIT, keep_status, &full), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_managed_write_async(NULL, 0, bytes, 1, keep_status, &full), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_managed_release(first), DAO_OK);
+    CU_ASSERT_EQUAL(dao_managed_release(second), DAO_OK);
+    end();
+}
+
 static void what_cannot_be_made_leaves_nothing(void)
 {
     dao_managed_t *tensor = NULL;
@@ -151,6 +195,7 @@ static CU_TestInfo tests[] = {
     {"tensors have numbers, sizes and names", tensors_have_numbers_sizes_and_names},
     {"a handle outlives its executor", a_handle_outlives_its_executor},
     {"bytes go in and out as a whole", bytes_go_in_and_out_as_a_whole},
+    {"a transfer that fails says so", a_transfer_that_fails_says_so},
     {"what cannot be made leaves nothing", what_cannot_be_made_leaves_nothing},
 #if defined(DAO_FAULTS)
     {"want of memory leaves nothing", want_of_memory_leaves_nothing},
