@@ -106,6 +106,22 @@ expect 3 "No. Live peak 345.5 MiB" fit "$trace" --memory 200MiB
 expect 3 "With swapping yes: +" fit "$trace" --memory 300MiB --link 25GB/s --json
 has sentence
 has slow_down
+# With pages, as dao simulate takes them: a step that takes twice as long at static addresses.
+awk 'BEGIN {
+    split("30 6 22 10 6 10", weight); split("30 14 34 14 46 34", output)
+    print "dao-step 1"
+    for (i = 1; i <= 6; i++) {
+        printf "tensor w%d %d tag=parameter\ntensor a%d %d\n", i, weight[i] * 2 ^ 20, i, output[i] * 2 ^ 20
+    }
+    for (i = 1; i <= 6; i++) printf "op f%d 500 <w%d %s >a%d\n", i, i, (i > 1 ? "<a" (i - 1) : ""), i
+    print "backward"
+    for (i = 6; i >= 1; i--) printf "op b%d 500 *w%d <a%d -a%d\n", i, i, i, i
+    print "end"
+}' >"$folder/pages.dao"
+expect 3 "With swapping yes" fit "$folder/pages.dao" --memory 90MiB --link 10GB/s --json
+fit_s=$(number step_s)
+expect 0 '"plan"' simulate "$folder/pages.dao" --scheme plan --capacity 90MiB --link-in 10GB/s --json
+[ "$(number step_s)" = "$fit_s" ] || fail "dao fit says $fit_s s"
 expect 4 "With swapping neither" fit "$trace" --memory 1MiB
 cat >"$folder/pure.dao" <<'END'
 dao-step 1
@@ -305,6 +321,10 @@ expect 2 "is no range of capacities" simulate "$gpt" --sweep 8GiB..0GiB
 expect 2 "--capacity is what --sweep" simulate "$gpt" --sweep 90%..80% --capacity 50%
 expect 2 "both choose the capacity" simulate "$gpt" --sweep 90%..80% --slow-down 2
 expect 1 "needs" simulate "$small_step" --capacity 1MB
+printf 'dao-step 1\ntensor a 2199023255552\nop f 10 >a\nend\n' >"$folder/huge.dao"
+expect 1 "huge.dao: a device of 1.6 TB cannot be simulated" simulate "$folder/huge.dao" --capacity 75%
+expect 1 "huge.dao: the buffers take more than" convert "$folder/huge.dao" -o "$folder/huge.pickle"
+expect 4 "Largest kernel 2.0 TiB: below 2.0 TiB nothing helps" fit "$folder/huge.dao" --memory 8GiB
 expect 1 "to copy in and out what each kernel uses" simulate "$gpt" --link-in 1B/s
 expect 0 "script-async" simulate "$small_step" --scheme all --host 1KB
 expect 1 'kernel "38th:clone" (number 38)' simulate "$trace" --scheme lru --host 1KB

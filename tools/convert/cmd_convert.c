@@ -3,6 +3,7 @@
    with a place for each buffer; each is made of the one before it. */
 #include "tools/commands.h"
 #include "tools/model/history.h"
+#include "tools/options/complain.h"
 #include "tools/options/shared.h"
 #include "tools/plan/plan_write.h"
 #include "tools/print/progress.h"
@@ -224,7 +225,7 @@ static dao_status_t run_convert(const dao_arguments_t *arguments, void *user, in
     dao_status_t status = read_source(arguments->words[0], settings, &source);
     if (status == DAO_OK) {
         dao_progress_phase("placing", DAO_PROGRESS_UNIT_PARTS, 0);
-        status = make_history(settings, &source);
+        status = dao_failure_of(arguments->words[0], make_history(settings, &source));
     }
     if (status == DAO_OK) {
         status = write_file(settings, &source);

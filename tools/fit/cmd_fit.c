@@ -203,6 +203,7 @@ static dao_status_t answer_swap(const settings_t *settings, const dao_step_trace
     if (status != DAO_OK) {
         return status;
     }
+    step.problem.page_bytes = DAO_STEP_PAGE_BYTES;
     step.problem.host = (dao_swap_tier_t){
         .in_bytes_per_second = settings->rate, .latency_ns = LATENCY_NS, .limit_bytes = settings->host_bytes};
     status = dao_fit_swap_init(&answer->swap, trace, &step.problem);
@@ -419,10 +420,11 @@ static dao_status_t run_fit(const dao_arguments_t *arguments, void *user, int *o
     answer->capacity_bytes = settings->memory_bytes - settings->reserve_bytes;
     dao_status_t status = read_file(arguments->words[0], settings, &answer->has_step, &trace, &lifetimes);
     if (status == DAO_OK) {
-        status = answer_memory(&lifetimes, answer->has_step ? &trace : NULL, answer);
+        status = dao_failure_of(arguments->words[0],
+                                answer_memory(&lifetimes, answer->has_step ? &trace : NULL, answer));
     }
     if (status == DAO_OK && answer->has_step) {
-        status = answer_swap(settings, &trace, answer);
+        status = dao_failure_of(arguments->words[0], answer_swap(settings, &trace, answer));
     }
     if (status == DAO_OK && report_answer(settings, &trace, answer, out_exit) != DAO_EXIT_OK) {
         *out_exit = DAO_EXIT_FAILED;

@@ -7,6 +7,9 @@
 
 #include <dao/swap.h>
 
+/* Of the pages that virtual and simulated devices have: CUDA's. */
+#define DAO_STEP_PAGE_BYTES (UINT64_C(2) << 20)
+
 typedef struct dao_step_problem {
     dao_swap_problem_t problem; /* without a capacity and tiers: those are for the caller to set */
     uint32_t *trace_tensors;    /* of each tensor: its index in the trace, which has some of size 0 */

@@ -5,6 +5,8 @@
 
 #include "base/report/error.h"
 
+#include "base/report/error.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -33,6 +35,16 @@ int dao_failure(const dao_command_t *command)
     dao_progress_hide();
     (void)fprintf(stderr, "%s %s: %s\n", command->program, command->name, dao_last_message());
     return DAO_EXIT_FAILED;
+}
+
+dao_status_t dao_failure_of(const char *path, dao_status_t status)
+{
+    char what[DAO_ERROR_MESSAGE_BYTES];
+    if (status == DAO_OK) {
+        return DAO_OK;
+    }
+    (void)snprintf(what, sizeof(what), "%s", dao_last_message());
+    return dao_error(status, "%.200s: %s", path, what);
 }
 
 static size_t least(size_t a, size_t b)

@@ -106,7 +106,7 @@ static dao_status_t make_file(const char *path, const settings_t *settings, file
     dao_read_choice_t choice = {.batch = settings->batch, .device = settings->log_device, .has_labels = true};
     dao_status_t status = dao_report_view_make(path, &choice, &file->view);
     if (status == DAO_OK) {
-        status = make_swap(settings, file);
+        status = dao_failure_of(path, make_swap(settings, file));
     }
     if (status == DAO_OK) {
         dao_report_begin(&file->figures, true);

@@ -47,6 +47,7 @@ dao_status_t dao_report_swap_make(const dao_report_swap_config_t *config, const 
     if (status != DAO_OK) {
         return status;
     }
+    out_swap->step.problem.page_bytes = DAO_STEP_PAGE_BYTES;
     out_swap->step.problem.host = (dao_swap_tier_t){
         .in_bytes_per_second = config->rate, .latency_ns = LATENCY_NS, .limit_bytes = config->host_bytes};
     status = dao_fit_swap_init(&out_swap->fit, trace, &out_swap->step.problem);

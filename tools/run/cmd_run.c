@@ -584,7 +584,7 @@ static dao_status_t run_run(const dao_arguments_t *arguments, void *user, int *o
     if (status != DAO_OK) {
         return status;
     }
-    status = run_trace(settings, &trace, out_exit);
+    status = dao_failure_of(arguments->words[0], run_trace(settings, &trace, out_exit));
     if (status == DAO_OK && settings->trace != NULL) {
         status = dao_write_run_trace(settings->trace, "dao run", &trace, &settings->spans);
     }

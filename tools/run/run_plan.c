@@ -23,8 +23,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PAGE_BYTES (UINT64_C(2) << 20)
-
 /* Device memory besides the capacity: to measure the link in, and for what allocators round up. */
 #define SLACK_BYTES (UINT64_C(128) << 20)
 
@@ -420,7 +418,7 @@ static dao_status_t start_context(const dao_run_plan_config_t *config, dao_run_w
 {
     dao_config_t settings = {
         .cpu = {.device_count = 1,
-                .device_bytes = dao_round_up(config->capacity_bytes, PAGE_BYTES) + SLACK_BYTES,
+                .device_bytes = dao_round_up(config->capacity_bytes, DAO_STEP_PAGE_BYTES) + SLACK_BYTES,
                 .h2d_bytes_per_second = config->link_in_bytes_per_second,
                 .d2h_bytes_per_second = config->link_out_bytes_per_second},
     };

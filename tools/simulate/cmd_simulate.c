@@ -3,6 +3,7 @@
    need. */
 #include "tools/commands.h"
 #include "tools/model/step_problem.h"
+#include "tools/options/complain.h"
 #include "tools/options/shared.h"
 #include "tools/print/lines.h"
 #include "tools/print/progress.h"
@@ -55,9 +56,6 @@ enum { COLUMNS_WITH_FIRST = 91, HEAD_BYTES = 512 };
 
 /* A search for a capacity ends when it is known to this part of the peak. */
 #define SEARCH_PARTS 1000
-
-/* Of the pages that the simulated device maps: CUDA's. */
-#define PAGE_BYTES ((uint64_t)2 << 20)
 
 #define SCHEME_NAME(name, meaning, choice, run) name,
 DAO_OPTION_NAMES(scheme_at, DAO_SCHEME_LIST(SCHEME_NAME) "all")
@@ -321,7 +319,7 @@ static dao_status_t make_row(const request_t *request, const dao_scheme_t *schem
 {
     *row = (row_t){.scheme = scheme, .problem = request->step.problem};
     row->problem.capacity_bytes = capacity_bytes;
-    row->problem.page_bytes = PAGE_BYTES;
+    row->problem.page_bytes = DAO_STEP_PAGE_BYTES;
     dao_scheme_input_t input = {
         .problem = &row->problem,
         .trace = request->trace,
@@ -663,7 +661,7 @@ static dao_status_t run_simulate(const dao_arguments_t *arguments, void *user, i
         DAO_OPTION_MILLIONTHS) { /* 1 leaves even times as they are that no double holds */
         status = scale_times(&trace, settings->time_scale);
     }
-    status = status == DAO_OK ? run_trace(&request, out_exit) : status;
+    status = dao_failure_of(arguments->words[0], status == DAO_OK ? run_trace(&request, out_exit) : status);
     dao_step_trace_finish(&trace);
     return status;
 }

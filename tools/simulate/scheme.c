@@ -85,11 +85,13 @@ static dao_status_t run_plan(const dao_scheme_t *scheme, const dao_scheme_input_
                                      .addresses = input->addresses,
                                      .work_limit = input->plan_work};
     dao_swap_plan_t *plan = NULL;
+    bool is_shared = input->problem->host.shared_bytes_per_second != 0;
     *out_run = (dao_scheme_run_t){.capacity_bytes = input->problem->capacity_bytes};
     uint64_t begin_ns = dao_clock_ns();
-    dao_status_t status = dao_swap_plan_make(input->problem, &config, &plan);
+    dao_status_t status = is_shared ? DAO_OK : dao_simulate_check(input->problem, input->step_count);
+    status = status == DAO_OK ? dao_swap_plan_make(input->problem, &config, &plan) : status;
     out_run->plan_ns = dao_clock_ns() - begin_ns;
-    if (status == DAO_OK && input->problem->host.shared_bytes_per_second != 0) {
+    if (status == DAO_OK && is_shared) {
         status = replay_shared(plan, input, &out_run->simulation);
     } else if (status == DAO_OK) {
         status = dao_simulate_plan(input->problem, dao_swap_plan_schedule(plan), input->step_count,

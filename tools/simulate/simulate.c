@@ -10,19 +10,19 @@
    knows as many kernels ahead as its queue holds, and every run is the same. */
 #include "tools/simulate/simulate.h"
 
+#include "allocators/range/space.h"
 #include "base/memory/host.h"
 #include "base/numbers/math.h"
+#include "base/numbers/units.h"
 #include "base/report/error.h"
 #include "planning/swap/step/swap_tier.h"
 #include "runtime/executor/executor_internal.h"
 #include "runtime/start/context.h"
+#include "tools/model/step_problem.h"
 #include "tools/read/text/grow.h"
 #include "tools/run/play_plan.h"
 
 #include <inttypes.h>
-
-/* Devices get memory in whole pages. */
-#define PAGE_BYTES (UINT64_C(2) << 20)
 
 typedef struct simulator {
     const dao_swap_problem_t *problem;
@@ -200,7 +200,7 @@ static dao_status_t start_context(const dao_swap_problem_t *problem)
     const dao_swap_tier_t *host = &problem->host;
     dao_config_t settings = {
         .cpu = {.device_count = 1,
-                .device_bytes = dao_round_up(problem->capacity_bytes, PAGE_BYTES),
+                .device_bytes = dao_round_up(problem->capacity_bytes, DAO_STEP_PAGE_BYTES),
                 .h2d_bytes_per_second = host->in_bytes_per_second,
                 .d2h_bytes_per_second = dao_swap_out_speed(host),
                 .copy_latency_ns = host->latency_ns,
@@ -285,7 +285,7 @@ static void finish_parts(simulator_t *simulator)
     dao_host_free(simulator->operands);
 }
 
-static dao_status_t check(const dao_swap_problem_t *problem, uint32_t step_count)
+dao_status_t dao_simulate_check(const dao_swap_problem_t *problem, uint32_t step_count)
 {
     if (step_count < 1 || step_count >= DAO_SIMULATE_KERNEL_COUNT_MAX / (problem->kernel_count + 1)) {
         return dao_error(DAO_ERR_INVALID,
@@ -296,6 +296,12 @@ static dao_status_t check(const dao_swap_problem_t *problem, uint32_t step_count
     if (problem->host.shared_bytes_per_second != 0 || problem->file.duplex != DAO_SWAP_DUPLEX_FULL) {
         return dao_error(DAO_ERR_INVALID,
                          "links that share a speed, and half-duplex files, cannot be simulated");
+    }
+    if (problem->capacity_bytes > DAO_SPACE_EXTENT_MAX) {
+        char size[DAO_UNITS_TEXT_BYTES];
+        return dao_error(DAO_ERR_LIMIT,
+                         "a device of %s cannot be simulated: an executor takes less than 1 TiB",
+                         dao_units_format_bytes(problem->capacity_bytes, size));
     }
     return DAO_OK;
 }
@@ -328,7 +334,7 @@ dao_status_t dao_simulate(const dao_swap_problem_t *problem, const dao_simulate_
         .learns = config->learns,
         .result = &result,
     };
-    dao_status_t status = check(problem, config->step_count);
+    dao_status_t status = dao_simulate_check(problem, config->step_count);
     if (status == DAO_OK) {
         status = start_context(problem);
     }
@@ -398,7 +404,7 @@ dao_status_t dao_simulate_plan(const dao_swap_problem_t *problem, const dao_swap
                              .warm_up_count = DAO_SIMULATE_WARM_UP_COUNT,
                              .result = &result};
     planned_t planned = {.problem = problem};
-    dao_status_t status = check(problem, step_count);
+    dao_status_t status = dao_simulate_check(problem, step_count);
     if (status == DAO_OK) {
         status = start_context(problem);
     }

@@ -46,14 +46,18 @@ typedef struct dao_simulation {
     dao_executor_stats_t stats; /* of all steps, the one behind too */
 } dao_simulation_t;
 
+/* Refuses what cannot be simulated: DAO_ERR_INVALID, DAO_ERR_LIMIT. */
+DAO_NODISCARD dao_status_t dao_simulate_check(const dao_swap_problem_t *problem, uint32_t step_count);
+
 /**
  * Simulates a step: problem->capacity_bytes of device memory, problem->host as the link. Persistent tensors
  * begin on the host. The library must not be started. The same arguments always give the same result.
  *
  * @param problem  Borrowed; no shared_bytes_per_second, no file in half duplex.
  * @param out_simulation  Written only on DAO_OK; the caller owns it, until dao_simulation_finish().
- * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_KERNEL_TOO_LARGE for a capacity below what one kernel needs;
- *         DAO_ERR_NO_HOST_MEMORY; what the executor answers.
+ * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_LIMIT for a device larger than an executor takes;
+ *         DAO_ERR_KERNEL_TOO_LARGE for a capacity below what one kernel needs; DAO_ERR_NO_HOST_MEMORY; what
+ *         the executor answers.
  *
  * Threads: one. Waits: never. Cost: some microseconds a kernel, and the policy's.
  */
