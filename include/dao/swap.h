@@ -39,8 +39,10 @@ typedef struct dao_swap_use {
 /** A kernel. All that it uses is on the device while it runs. The memory of a tensor that is not persistent
     is free after its last use. */
 typedef struct dao_swap_kernel {
-    uint64_t time_ns;         /**< at most DAO_SWAP_TIME_MAX */
-    uint64_t workspace_bytes; /**< device memory for this kernel alone */
+    uint64_t time_ns; /**< at most DAO_SWAP_TIME_MAX */
+    /** Device memory for this kernel alone. In plans without addresses just a number of bytes that are in use
+        while the kernel runs. */
+    uint64_t workspace_bytes;
     const dao_swap_use_t *uses;
     uint32_t use_count;
     /** Run again on equal inputs it writes equal bytes and does nothing else; see dao/recompute.h. Plans that
@@ -185,7 +187,7 @@ typedef struct dao_swap_copy {
     bool is_file;           /**< the file tier, not the host */
     uint64_t offset_bytes;  /**< of the part in the tensor */
     uint64_t size_bytes;    /**< at least 1 */
-    uint64_t address_bytes; /**< of the part in the device arena */
+    uint64_t address_bytes; /**< of the part in the device arena; means nothing in plans without addresses */
     uint64_t slot_bytes;    /**< of the part in its tier's arena */
     dao_swap_fence_t after;
 } dao_swap_copy_t;
@@ -216,6 +218,10 @@ typedef struct dao_swap_resident {
  * be queued while the one before it runs. One host thread may queue in any order in which no event is waited
  * for before it is recorded. There always is one:
  * some stream has a next operation whose fence names only what is queued.
+ *
+ * In a plan without addresses use_address and workspace_address are NULL, and arena_bytes are the most bytes
+ * that are on the device at once. A tensor takes its bytes as the copy in or the kernel that writes it
+ * begins, and gives them up behind the last kernel that uses it before, and its copy out if there is one.
  */
 typedef struct dao_swap_schedule {
     const dao_swap_copy_t *copies[DAO_SWAP_STREAM_COUNT]; /**< [DAO_SWAP_STREAM_COMPUTE] is NULL */
@@ -260,6 +266,9 @@ typedef enum dao_swap_addresses {
     DAO_SWAP_ADDRESSES_BEST = 0,
     DAO_SWAP_ADDRESSES_STATIC = 1, /**< at static addresses */
     DAO_SWAP_ADDRESSES_PAGES = 2,  /**< large tensors in pages, the others at static addresses */
+    /** Nowhere: the plan counts bytes, for memory whose owner places tensors himself. workspace_bytes of a
+        kernel need not lie in one piece, so they may stand for all bytes that stay beside the tensors. */
+    DAO_SWAP_ADDRESSES_NONE = 3,
 } dao_swap_addresses_t;
 
 /** How a plan is made. All zero: the defaults. */

@@ -195,7 +195,9 @@ static dao_status_t best_plan(const dao_swap_problem_t *problem, const dao_swap_
             return status;
         }
     }
-    if (problem->page_bytes != 0 && config->addresses != DAO_SWAP_ADDRESSES_STATIC) {
+    bool may_page =
+        config->addresses == DAO_SWAP_ADDRESSES_BEST || config->addresses == DAO_SWAP_ADDRESSES_PAGES;
+    if (problem->page_bytes != 0 && may_page) {
         status = better_placed(problem, problem->page_bytes, config, &cancel, plan);
         bool is_final = config->addresses == DAO_SWAP_ADDRESSES_PAGES || status == DAO_ERR_STOPPED ||
                         status == DAO_ERR_NO_HOST_MEMORY;
@@ -211,7 +213,7 @@ static dao_status_t check_config(const dao_swap_problem_t *problem, const dao_sw
     if (config->granularity < DAO_SWAP_GRANULARITY_BEST || config->granularity > DAO_SWAP_GRANULARITY_PARTS) {
         return dao_error(DAO_ERR_INVALID, "there is no granularity %d", (int)config->granularity);
     }
-    if (config->addresses < DAO_SWAP_ADDRESSES_BEST || config->addresses > DAO_SWAP_ADDRESSES_PAGES) {
+    if (config->addresses < DAO_SWAP_ADDRESSES_BEST || config->addresses > DAO_SWAP_ADDRESSES_NONE) {
         return dao_error(DAO_ERR_INVALID, "there is no choice %d of addresses", (int)config->addresses);
     }
     if (config->addresses == DAO_SWAP_ADDRESSES_PAGES && problem->page_bytes == 0) {

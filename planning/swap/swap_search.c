@@ -641,6 +641,36 @@ static dao_status_t write_serially(const plan_search_t *search, dao_swap_program
     return status;
 }
 
+/* Writes down the best of what was timed as if memory had no addresses: that is the plan, if it is better
+   than the one that is known. */
+static dao_status_t write_fluid(plan_search_t *search, dao_swap_program_t *out_program, bool *out_is_found)
+{
+    const candidate_t *best = &search->candidates[0];
+    *out_is_found = best->step_ns < search->known_ns;
+    if (!*out_is_found) {
+        return DAO_OK;
+    }
+    dao_swap_grain_t *grain = best->grain;
+    dao_status_t status = time_variant(search, grain, best->variant, search->capacity_bytes);
+    return status == DAO_OK ? write_down(grain, grain->decisions, &grain->timing, NULL, out_program) : status;
+}
+
+/* Gives addresses to what was timed, and writes the best plan down. */
+static dao_status_t write_placed(plan_search_t *search, dao_swap_program_t *out_program, bool *out_is_found)
+{
+    dao_status_t status = DAO_OK;
+    for (uint32_t i = 0; i < search->grain_count && status == DAO_OK; i++) {
+        status = place_grain(search, &search->grains[i], true);
+        status = status == DAO_OK ? place_grain(search, &search->grains[i], false) : status;
+    }
+    status = status == DAO_OK ? improve_kept(search) : status;
+    *out_is_found = status == DAO_OK && (search->kept != NULL || search->known_ns == UINT64_MAX);
+    if (!*out_is_found) {
+        return status;
+    }
+    return search->kept != NULL ? write_kept(search, out_program) : write_serially(search, out_program);
+}
+
 dao_status_t dao_swap_search(const dao_swap_step_t *step, const dao_swap_plan_config_t *config,
                              uint64_t known_ns, dao_swap_program_t *out_program, bool *out_is_found)
 {
@@ -648,15 +678,10 @@ dao_status_t dao_swap_search(const dao_swap_step_t *step, const dao_swap_plan_co
     dao_status_t status = search_init(&search, step, config, known_ns);
     status = status == DAO_OK ? time_variants(&search) : status;
     status = status == DAO_OK ? improve_variants(&search) : status;
-    for (uint32_t i = 0; i < search.grain_count && status == DAO_OK; i++) {
-        status = place_grain(&search, &search.grains[i], true);
-        status = status == DAO_OK ? place_grain(&search, &search.grains[i], false) : status;
-    }
-    status = status == DAO_OK ? improve_kept(&search) : status;
-    *out_is_found = status == DAO_OK && (search.kept != NULL || known_ns == UINT64_MAX);
-    if (*out_is_found) {
-        status =
-            search.kept != NULL ? write_kept(&search, out_program) : write_serially(&search, out_program);
+    if (status == DAO_OK) {
+        status = config->addresses == DAO_SWAP_ADDRESSES_NONE
+                     ? write_fluid(&search, out_program, out_is_found)
+                     : write_placed(&search, out_program, out_is_found);
         out_program->schedule.fluid_step_ns = search.fluid_step_ns;
     }
     search_finish(&search);

@@ -17,6 +17,10 @@
 
        address ->  |  free since period 7  |  taken  |  free since period 3, in the lap before  | ...
 
+   A plan without addresses (no layout) has the bytes of the step's frees in place of an arena, one behind the
+   other in the order of time. What is taken takes those that became free first, and waits for their users.
+   Each byte that is freed is taken once, so the bytes on the device are never more than the capacity.
+
    Times that end an inactive period count from the step in which it began; `step` is how many steps after
    that something lies. So a fence of X on Y, whose steps differ by d, names place(Y) + 1 + d x (number of
    things in Y's stream).
@@ -114,9 +118,9 @@ static const dao_swap_access_t *access_of(const emitter_t *emitter, uint32_t ina
 
 static uint64_t part_address(const emitter_t *emitter, uint32_t access, uint32_t part)
 {
-    const dao_swap_residency_t *residency =
-        &emitter->layout->residencies[emitter->layout->residency_of[access]];
-    return residency->address_bytes + dao_swap_part_offset(emitter->parts, part);
+    uint64_t offset = dao_swap_part_offset(emitter->parts, part);
+    const dao_swap_layout_t *layout = emitter->layout;
+    return layout != NULL ? layout->residencies[layout->residency_of[access]].address_bytes + offset : offset;
 }
 
 static dao_swap_stream_t stream_of(const emitter_t *emitter, bool is_file, bool is_in)
@@ -380,9 +384,8 @@ static bool play_moment(emitter_t *emitter, const emit_moment_t *moment, int32_t
     return true;
 }
 
-/* Plays what becomes free and what is taken around the step twice. False without memory, or if it was
-   cancelled. */
-static bool write_room_fences(emitter_t *emitter)
+/* Lists what becomes free and what is taken, by time. */
+static size_t list_moments(emitter_t *emitter)
 {
     size_t count = 0;
     for (uint32_t g = 0; g < emitter->parts->inactive_count; g++) {
@@ -393,6 +396,14 @@ static bool write_room_fences(emitter_t *emitter)
         }
     }
     qsort(emitter->moments, count, sizeof(*emitter->moments), compare_moments);
+    return count;
+}
+
+/* Plays what becomes free and what is taken around the step twice. False without memory, or if it was
+   cancelled. */
+static bool write_room_fences(emitter_t *emitter)
+{
+    size_t count = list_moments(emitter);
     for (int32_t lap = 0; lap < 2; lap++) {
         for (size_t i = 0; i < count; i++) {
             if (!play_moment(emitter, &emitter->moments[i], lap) ||
@@ -401,6 +412,90 @@ static bool write_room_fences(emitter_t *emitter)
             }
         }
     }
+    return true;
+}
+
+static uint64_t size_of(const emitter_t *emitter, const emit_moment_t *moment)
+{
+    return dao_swap_part_size(emitter->parts, emitter->infos[moment->inactive].part);
+}
+
+/* Bytes on the device as a step starts, before what happens at its very start. */
+static int64_t bytes_at_start(const emitter_t *emitter, size_t moment_count)
+{
+    int64_t bytes = 0;
+    for (uint32_t part = 0; part < emitter->parts->count; part++) {
+        bool is_used = emitter->step->first_access[emitter->parts->tensor[part]] != DAO_SWAP_NONE;
+        bytes += is_used ? (int64_t)dao_swap_part_size(emitter->parts, part) : 0;
+    }
+    for (size_t i = 0; i < moment_count; i++) { /* absent over as many starts as lie between its moments */
+        const emit_moment_t *moment = &emitter->moments[i];
+        bytes += (moment->is_in ? -moment->step : moment->step) * (int64_t)size_of(emitter, moment);
+    }
+    return bytes;
+}
+
+/* Puts what becomes free in a step into the map, one behind the other. False without memory. */
+static bool line_up_frees(emitter_t *emitter, size_t moment_count, uint64_t *out_bytes)
+{
+    if ((emitter->segments = dao_host_calloc(moment_count + 1, sizeof(*emitter->segments))) == NULL) {
+        return false;
+    }
+    *out_bytes = 0;
+    for (size_t i = 0; i < moment_count; i++) {
+        const emit_moment_t *moment = &emitter->moments[i];
+        if (!moment->is_in) {
+            uint64_t end = *out_bytes + size_of(emitter, moment);
+            emitter->segments[emitter->segment_count++] =
+                (segment_t){*out_bytes, end, moment->inactive, -moment->step};
+            *out_bytes = end;
+        }
+    }
+    return true;
+}
+
+/* Room that is taken in a step is that of the frees at `position`, around the step: negative, it was freed in
+   steps before. */
+static void fence_taken(emitter_t *emitter, const emit_moment_t *moment, int64_t position,
+                        int64_t freed_bytes)
+{
+    int64_t end = position + (int64_t)size_of(emitter, moment);
+    while (position < end) {
+        int64_t lap = position >= 0 ? position / freed_bytes : -((freed_bytes - 1 - position) / freed_bytes);
+        int64_t lap_begin = lap * freed_bytes;
+        int64_t piece_end = end < lap_begin + freed_bytes ? end : lap_begin + freed_bytes;
+        fence_room(emitter, moment->inactive, -moment->step - (int32_t)lap, (uint64_t)(position - lap_begin),
+                   (uint64_t)(piece_end - lap_begin));
+        position = piece_end;
+    }
+}
+
+/* Fences of a plan without addresses. False without memory, or if it was cancelled. */
+static bool write_count_fences(emitter_t *emitter)
+{
+    size_t count = list_moments(emitter);
+    int64_t capacity_bytes = (int64_t)emitter->step->problem->capacity_bytes;
+    int64_t used_bytes = bytes_at_start(emitter, count), most_bytes = used_bytes, taken_bytes = 0;
+    int64_t idle_bytes = capacity_bytes - used_bytes;
+    uint64_t freed_bytes;
+    if (!line_up_frees(emitter, count, &freed_bytes)) {
+        return false;
+    }
+    for (size_t i = 0; i < count; i++) {
+        const emit_moment_t *moment = &emitter->moments[i];
+        int64_t size = (int64_t)size_of(emitter, moment);
+        if (dao_swap_is_cancelled(emitter->step->cancel)) {
+            return false;
+        }
+        if (moment->is_in) {
+            fence_taken(emitter, moment, taken_bytes - idle_bytes, (int64_t)freed_bytes);
+            taken_bytes += size;
+        }
+        used_bytes += moment->is_in ? size : -size;
+        most_bytes = used_bytes > most_bytes ? used_bytes : most_bytes;
+    }
+    DAO_ASSERT(most_bytes <= capacity_bytes && taken_bytes == (int64_t)freed_bytes);
+    emitter->program->schedule.arena_bytes = (uint64_t)most_bytes;
     return true;
 }
 
@@ -485,7 +580,11 @@ static void write_residents(emitter_t *emitter)
 static void write_addresses(emitter_t *emitter)
 {
     const dao_swap_step_t *step = emitter->step;
+    dao_swap_schedule_t *schedule = &emitter->program->schedule;
     uint64_t *address = emitter->program->use_address;
+    schedule->use_address = emitter->program->use_address;
+    schedule->workspace_address = emitter->program->workspace_address;
+    schedule->arena_bytes = emitter->layout->arena_bytes;
     for (uint32_t k = 0; k < step->kernel_count; k++) {
         const dao_swap_kernel_t *kernel = &step->problem->kernels[k];
         for (uint32_t i = 0; i < kernel->use_count; i++) {
@@ -523,16 +622,16 @@ dao_status_t dao_swap_emit(const dao_swap_parts_t *parts, const dao_swap_decisio
         place_slots(&emitter);
         place_copies(&emitter);
         write_copies(&emitter);
-        ok = write_room_fences(&emitter) && write_pages(&emitter);
+        ok = layout != NULL ? write_room_fences(&emitter) && write_pages(&emitter)
+                            : write_count_fences(&emitter);
     }
     if (ok) {
         write_residents(&emitter);
-        write_addresses(&emitter);
+        if (layout != NULL) {
+            write_addresses(&emitter);
+        }
         program->schedule.kernel_after = program->kernel_after;
-        program->schedule.use_address = program->use_address;
-        program->schedule.workspace_address = program->workspace_address;
         program->schedule.residents = program->residents;
-        program->schedule.arena_bytes = layout->arena_bytes;
         DAO_ASSERT(program->schedule.copy_count[DAO_SWAP_STREAM_COMPUTE] == 0);
     }
     release(&emitter);

@@ -132,6 +132,69 @@ static void tensors_in_pages_find_their_bytes(void)
     CU_ASSERT(with_pages > 50 && with_parts > 10 && with_static > 30);
 }
 
+/* Bytes are counted, and the order of things is any that the fences allow. */
+static void without_addresses_bytes_stay_within_the_capacity(void)
+{
+    uint64_t random = dao_test_seed("no addresses", 20261124);
+    const swap_step_range_t range = {
+        .tensor_max = 14, .kernel_max = 24, .size_max = 60, .time_max = 100, .workspace_max = 60};
+    int with_copies = 0, with_parts = 0;
+    for (int round = 0; round < 250; round++) {
+        uint64_t least, peak;
+        swap_step_random(&box, &range, &random);
+        box.problem.alignment_bytes = 1;
+        box.problem.host =
+            (dao_swap_tier_t){.in_bytes_per_second = NS_PER_S,
+                              .latency_ns = dao_random_next(&random) % 3,
+                              .shared_bytes_per_second = NS_PER_S / 2 * (dao_random_next(&random) % 5),
+                              .duplex = (dao_swap_duplex_t)(dao_random_next(&random) % 2)};
+        measure(&least, &peak);
+        box.problem.capacity_bytes = least + dao_random_next(&random) % 8 * (peak - least) / 7;
+        const dao_swap_plan_config_t config = {.granularity =
+                                                   (dao_swap_granularity_t)(dao_random_next(&random) % 3),
+                                               .addresses = DAO_SWAP_ADDRESSES_NONE,
+                                               .part_bytes = 8 + dao_random_next(&random) % 20,
+                                               .work_limit = LITTLE_WORK};
+        dao_swap_plan_t *plan = NULL;
+        CU_ASSERT_EQUAL_FATAL(dao_swap_plan_make(&box.problem, &config, &plan), DAO_OK);
+        check_plan(plan, &random);
+        const dao_swap_schedule_t *schedule = dao_swap_plan_schedule(plan);
+        CU_ASSERT(schedule->use_address == NULL && schedule->workspace_address == NULL);
+        CU_ASSERT(schedule->step_ns <= schedule->fluid_step_ns ||
+                  box.problem.host.shared_bytes_per_second != 0);
+        with_copies += schedule->in_bytes > 0;
+        with_parts += schedule->part_bytes > 0;
+        dao_swap_plan_destroy(plan);
+    }
+    CU_ASSERT(with_copies > 100 && with_parts > 50);
+}
+
+/* A number that stays leaves as much capacity as it leaves, whatever lies where. */
+static void bytes_that_stay_are_a_number(void)
+{
+    uint64_t random = 1;
+    swap_step_chain(&box, 20, 1024, 400);
+    box.problem.host.in_bytes_per_second = NS_PER_S;
+    box.problem.capacity_bytes = 8 * 1024;
+    const dao_swap_plan_config_t config = {.addresses = DAO_SWAP_ADDRESSES_NONE};
+    dao_swap_plan_t *alone = NULL, *beside = NULL;
+    CU_ASSERT_EQUAL_FATAL(dao_swap_plan_make(&box.problem, &config, &alone), DAO_OK);
+    check_plan(alone, &random);
+    for (uint32_t k = 0; k < box.problem.kernel_count; k++) {
+        box.kernels[k].workspace_bytes = 5000;
+    }
+    box.problem.capacity_bytes += 5000;
+    CU_ASSERT_EQUAL_FATAL(dao_swap_plan_make(&box.problem, &config, &beside), DAO_OK);
+    check_plan(beside, &random);
+    const dao_swap_schedule_t *a = dao_swap_plan_schedule(alone), *b = dao_swap_plan_schedule(beside);
+    CU_ASSERT(a->in_bytes > 0);
+    CU_ASSERT_EQUAL(a->in_bytes, b->in_bytes);
+    CU_ASSERT_EQUAL(a->step_ns, b->step_ns);
+    CU_ASSERT(b->arena_bytes > a->arena_bytes && b->arena_bytes <= box.problem.capacity_bytes);
+    dao_swap_plan_destroy(alone);
+    dao_swap_plan_destroy(beside);
+}
+
 /* Two tensors come and go between two that stay: static addresses leave holes that nothing fits into. */
 static void pages_need_no_neighbours(void)
 {
@@ -154,7 +217,7 @@ static void pages_need_no_neighbours(void)
     CU_ASSERT_EQUAL(dao_swap_plan_make(&box.problem, &config, &plan), DAO_ERR_INVALID);
     box.problem.page_bytes = 3;
     CU_ASSERT_EQUAL(dao_swap_plan_make(&box.problem, &config, &plan), DAO_ERR_INVALID);
-    config.addresses = (dao_swap_addresses_t)3;
+    config.addresses = (dao_swap_addresses_t)4;
     CU_ASSERT_EQUAL(dao_swap_plan_make(&box.problem, &config, &plan), DAO_ERR_INVALID);
 }
 
@@ -659,6 +722,8 @@ static void a_plan_can_be_cancelled_at_any_time(void)
 static CU_TestInfo tests[] = {
     {"every kernel finds its bytes", every_kernel_finds_its_bytes},
     {"tensors in pages find their bytes", tensors_in_pages_find_their_bytes},
+    {"without addresses bytes stay within the capacity", without_addresses_bytes_stay_within_the_capacity},
+    {"bytes that stay are a number", bytes_that_stay_are_a_number},
     {"pages need no neighbours", pages_need_no_neighbours},
     {"more work is never worse", more_work_is_never_worse},
     {"kernels with workspaces find them", kernels_with_workspaces_find_them},

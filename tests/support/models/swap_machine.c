@@ -21,6 +21,24 @@ typedef struct cell {
     bool has_writer;  /* running */
 } cell_t;
 
+#define STAYS    UINT64_MAX
+#define DIES     (UINT64_MAX - 1)
+#define IN_FILES ((uint64_t)1 << 62)
+#define IS_BACK  ((uint64_t)1 << 61) /* as the next step starts */
+
+/* What is known of the arena's bytes while they are counted. */
+typedef struct counter {
+    dao_swap_schedule_t schedule; /* with addresses */
+    dao_swap_copy_t *copies;
+    dao_swap_resident_t *residents;
+    uint64_t begin[256]; /* of each tensor, behind all of them of the workspace */
+    uint64_t *addresses; /* of uses, then of workspaces */
+    uint64_t *behind;    /* of each use and byte: STAYS, DIES, or its slot, with IN_FILES and IS_BACK */
+    uint64_t *leaves;    /* of each byte, the same of its latest use */
+    bool *is_there;
+    uint64_t used_bytes;
+} counter_t;
+
 typedef struct machine {
     const dao_swap_problem_t *problem;
     const dao_swap_schedule_t *schedule;
@@ -31,6 +49,7 @@ typedef struct machine {
     cell_t *arenas[ARENA_COUNT];
     uint64_t sizes[ARENA_COUNT];
     uint64_t versions[256]; /* of each tensor */
+    counter_t *counter;     /* NULL: the schedule has addresses */
     bool failed;
 } machine_t;
 
@@ -198,6 +217,97 @@ static bool may_start(const machine_t *machine, uint32_t stream)
     return true;
 }
 
+/* ---- counting ---- */
+
+/* Takes bytes of the arena for what starts. */
+static void count_taken(machine_t *machine, uint32_t stream, uint64_t begin, uint64_t size)
+{
+    counter_t *counter = machine->counter;
+    for (uint64_t i = begin; i < begin + size; i++) {
+        counter->used_bytes += counter->is_there[i] ? 0 : 1;
+        counter->is_there[i] = true;
+        counter->leaves[i] = STAYS;
+    }
+    if (counter->used_bytes > machine->problem->capacity_bytes) {
+        fail(machine, "takes more than the capacity", stream, machine->started[stream]);
+    }
+}
+
+static void check_there(machine_t *machine, uint32_t stream, uint64_t begin, uint64_t size, bool is_there)
+{
+    for (uint64_t i = begin; i < begin + size; i++) {
+        if (machine->counter->is_there[i] != is_there) {
+            fail(machine, is_there ? "uses bytes that are gone" : "brings bytes that are there", stream,
+                 machine->started[stream]);
+            return;
+        }
+    }
+}
+
+static void count_start(machine_t *machine, uint32_t stream, uint32_t at)
+{
+    const counter_t *counter = machine->counter;
+    if (stream != DAO_SWAP_STREAM_COMPUTE) {
+        const dao_swap_copy_t *copy = &machine->schedule->copies[stream][at];
+        bool is_first =
+            machine->started[stream] < machine->counts[stream]; /* what leaves is in its slot already */
+        if (copy->is_in || !is_first) {
+            check_there(machine, stream, copy->address_bytes, copy->size_bytes, !copy->is_in);
+        }
+        if (copy->is_in) {
+            count_taken(machine, stream, copy->address_bytes, copy->size_bytes);
+        }
+        return;
+    }
+    const dao_swap_kernel_t *kernel = &machine->problem->kernels[at];
+    for (uint32_t u = 0; u < kernel->use_count; u++) {
+        uint64_t begin = counter->begin[kernel->uses[u].tensor];
+        uint64_t size = machine->problem->tensors[kernel->uses[u].tensor].size_bytes;
+        if (reads(kernel->uses[u].access)) {
+            check_there(machine, stream, begin, size, true);
+        }
+        count_taken(machine, stream, begin, size);
+    }
+    count_taken(machine, stream, machine->schedule->workspace_address[at], kernel->workspace_bytes);
+}
+
+/* Gives up what may go by now. */
+static void count_left(machine_t *machine)
+{
+    counter_t *counter = machine->counter;
+    for (uint64_t i = 0; i < machine->sizes[DEVICE]; i++) {
+        uint64_t leaves = counter->is_there[i] ? counter->leaves[i] : STAYS;
+        bool goes = leaves == DIES;
+        if (leaves < DIES) {
+            const cell_t *device = &machine->arenas[DEVICE][i];
+            const cell_t *slot = &machine->arenas[leaves & IN_FILES ? FILES : HOST][leaves & (IS_BACK - 1)];
+            goes = slot->tensor == device->tensor && slot->offset == device->offset &&
+                   slot->version == device->version;
+        }
+        counter->used_bytes -= goes ? 1 : 0;
+        counter->is_there[i] = counter->is_there[i] && !goes;
+    }
+}
+
+static void count_end(machine_t *machine, uint32_t stream, uint32_t at)
+{
+    counter_t *counter = machine->counter;
+    const dao_swap_kernel_t *kernel = &machine->problem->kernels[at];
+    if (stream == DAO_SWAP_STREAM_COMPUTE) {
+        for (uint32_t u = 0; u < kernel->use_count; u++) {
+            uint64_t begin = counter->begin[kernel->uses[u].tensor];
+            const uint64_t *behind =
+                counter->behind + (machine->first_use[at] + u) * counter->schedule.arena_bytes;
+            memcpy(counter->leaves + begin, behind + begin,
+                   machine->problem->tensors[kernel->uses[u].tensor].size_bytes * sizeof(*behind));
+        }
+        for (uint64_t i = 0; i < kernel->workspace_bytes; i++) {
+            counter->leaves[machine->schedule->workspace_address[at] + i] = DIES;
+        }
+    }
+    count_left(machine);
+}
+
 static void start(machine_t *machine, uint32_t stream)
 {
     uint32_t at = (uint32_t)(machine->started[stream] % machine->counts[stream]);
@@ -208,6 +318,9 @@ static void start(machine_t *machine, uint32_t stream)
         }
     } else {
         hold_copy(machine, stream, &machine->schedule->copies[stream][at], true);
+    }
+    if (machine->counter != NULL) {
+        count_start(machine, stream, at);
     }
     machine->started[stream]++;
 }
@@ -223,6 +336,9 @@ static void end(machine_t *machine, uint32_t stream)
         end_copy(machine, &machine->schedule->copies[stream][at]);
     }
     machine->done[stream]++;
+    if (machine->counter != NULL) {
+        count_end(machine, stream, at);
+    }
 }
 
 /* Starts or ends something. False if nothing can happen any more. */
@@ -291,18 +407,174 @@ static void prepare(machine_t *machine)
     }
 }
 
+/* Of a tensor in a kernel: whether it is used, and whether it is only written. */
+static bool is_used(const dao_swap_kernel_t *kernel, uint32_t tensor, bool *out_is_written_only)
+{
+    bool is_used = false, is_read = false;
+    for (uint32_t u = 0; u < kernel->use_count; u++) {
+        is_used = is_used || kernel->uses[u].tensor == tensor;
+        is_read = is_read || (kernel->uses[u].tensor == tensor && reads(kernel->uses[u].access));
+    }
+    *out_is_written_only = is_used && !is_read;
+    return is_used;
+}
+
+/* Says of each use what its bytes do behind it: nothing, or die if the next one only writes. */
+static void note_deaths(const machine_t *machine, counter_t *counter)
+{
+    const dao_swap_problem_t *problem = machine->problem;
+    for (uint32_t k = 0; k < problem->kernel_count; k++) {
+        for (uint32_t u = 0; u < problem->kernels[k].use_count; u++) {
+            uint32_t tensor = problem->kernels[k].uses[u].tensor, next = k;
+            bool dies;
+            do {
+                next = (next + 1) % problem->kernel_count;
+            } while (!is_used(&problem->kernels[next], tensor, &dies));
+            for (uint64_t i = 0; i < problem->tensors[tensor].size_bytes; i++) {
+                counter->behind[(machine->first_use[k] + u) * counter->schedule.arena_bytes +
+                                counter->begin[tensor] + i] = dies ? DIES : STAYS;
+            }
+        }
+    }
+}
+
+/* A copy in brings back what leaves behind the last use before it. */
+static void note_way(const machine_t *machine, counter_t *counter, const dao_swap_copy_t *copy)
+{
+    const dao_swap_problem_t *problem = machine->problem;
+    int64_t count = problem->kernel_count, done = copy->after.done[DAO_SWAP_STREAM_COMPUTE];
+    uint32_t k = (uint32_t)(((done - 1) % count + count) % count);
+    bool ignored;
+    while (!is_used(&problem->kernels[k], copy->tensor, &ignored)) {
+        k = (k + (uint32_t)count - 1) % (uint32_t)count;
+    }
+    for (uint32_t u = 0; u < problem->kernels[k].use_count; u++) {
+        uint64_t *behind = counter->behind + (machine->first_use[k] + u) * counter->schedule.arena_bytes;
+        for (uint64_t i = 0; problem->kernels[k].uses[u].tensor == copy->tensor && i < copy->size_bytes;
+             i++) {
+            behind[copy->address_bytes + i] =
+                (copy->slot_bytes + i) | (copy->is_file ? IN_FILES : 0) | (done > (int64_t)k ? IS_BACK : 0);
+        }
+    }
+}
+
+/* Gives every tensor and workspace bytes of its own. */
+static void place_all(const machine_t *machine, counter_t *counter, uint32_t use_count)
+{
+    const dao_swap_problem_t *problem = machine->problem;
+    uint64_t end = 0, *use_address = counter->addresses, *workspace_address = use_address + use_count;
+    counter->schedule = *machine->schedule;
+    for (uint32_t t = 0; t < problem->tensor_count; t++) {
+        counter->begin[t] = end;
+        end += problem->tensors[t].size_bytes;
+    }
+    for (uint32_t k = 0; k < problem->kernel_count; k++) {
+        for (uint32_t u = 0; u < problem->kernels[k].use_count; u++) {
+            *use_address++ = counter->begin[problem->kernels[k].uses[u].tensor];
+        }
+        workspace_address[k] = end;
+        end += problem->kernels[k].workspace_bytes;
+    }
+    counter->schedule.use_address = counter->addresses;
+    counter->schedule.workspace_address = workspace_address;
+    counter->schedule.arena_bytes = end;
+    dao_swap_copy_t *copies = counter->copies;
+    for (uint32_t stream = 1; stream < DAO_SWAP_STREAM_COUNT; stream++) {
+        counter->schedule.copies[stream] = copies;
+        for (uint32_t i = 0; i < machine->counts[stream]; i++, copies++) {
+            *copies = machine->schedule->copies[stream][i];
+            copies->address_bytes = counter->begin[copies->tensor] + copies->offset_bytes;
+        }
+    }
+    for (uint32_t i = 0; i < machine->schedule->resident_count; i++) {
+        counter->residents[i] = machine->schedule->residents[i];
+        counter->residents[i].address_bytes =
+            counter->begin[counter->residents[i].tensor] + counter->residents[i].offset_bytes;
+    }
+    counter->schedule.residents = counter->residents;
+}
+
+/* What is on the device as the first step starts: it has come back, or is still to leave, which takes its
+   slot's bytes away. */
+static void place_residents(machine_t *machine, counter_t *counter)
+{
+    const dao_swap_problem_t *problem = machine->problem;
+    for (uint32_t i = 0; i < counter->schedule.resident_count; i++) {
+        const dao_swap_resident_t *one = &counter->residents[i];
+        count_taken(machine, DAO_SWAP_STREAM_COMPUTE, one->address_bytes, one->size_bytes);
+        uint32_t k = problem->kernel_count - 1, u = 0;
+        bool ignored;
+        while (!is_used(&problem->kernels[k], one->tensor, &ignored)) {
+            k--;
+        }
+        while (problem->kernels[k].uses[u].tensor != one->tensor) {
+            u++;
+        }
+        for (uint64_t b = one->address_bytes; b < one->address_bytes + one->size_bytes; b++) {
+            uint64_t leaves =
+                counter->behind[(machine->first_use[k] + u) * counter->schedule.arena_bytes + b];
+            if (leaves < DIES && (leaves & IS_BACK) == 0) {
+                counter->leaves[b] = leaves;
+                machine->arenas[leaves & IN_FILES ? FILES : HOST][leaves & (IS_BACK - 1)].tensor = UINT32_MAX;
+            }
+        }
+    }
+}
+
+static void counter_init(machine_t *machine, counter_t *counter)
+{
+    uint32_t kernels = machine->problem->kernel_count, copies = 0;
+    uint32_t uses = machine->first_use[kernels - 1] + machine->problem->kernels[kernels - 1].use_count;
+    for (uint32_t stream = 1; stream < DAO_SWAP_STREAM_COUNT; stream++) {
+        copies += machine->counts[stream];
+    }
+    *counter =
+        (counter_t){.copies = calloc(copies + 1, sizeof(*counter->copies)),
+                    .residents = calloc(machine->schedule->resident_count + 1, sizeof(*counter->residents)),
+                    .addresses = calloc(uses + kernels, sizeof(*counter->addresses))};
+    place_all(machine, counter, uses);
+    uint64_t bytes = counter->schedule.arena_bytes;
+    counter->behind = calloc(uses * bytes + 1, sizeof(*counter->behind));
+    counter->leaves = calloc(bytes + 1, sizeof(*counter->leaves));
+    counter->is_there = calloc(bytes + 1, sizeof(*counter->is_there));
+    note_deaths(machine, counter);
+    for (uint32_t i = 0; i < copies; i++) {
+        if (counter->copies[i].is_in) {
+            note_way(machine, counter, &counter->copies[i]);
+        }
+    }
+    machine->counter = counter;
+    machine->schedule = &counter->schedule;
+}
+
+static void counter_finish(counter_t *counter)
+{
+    free(counter->copies);
+    free(counter->residents);
+    free(counter->addresses);
+    free(counter->behind);
+    free(counter->leaves);
+    free(counter->is_there);
+}
+
+static void make_arenas(machine_t *machine)
+{
+    const dao_swap_schedule_t *schedule = machine->schedule;
+    const uint64_t sizes[ARENA_COUNT] = {schedule->arena_bytes, schedule->host_bytes, schedule->file_bytes};
+    for (int i = 0; i < ARENA_COUNT; i++) {
+        machine->sizes[i] = sizes[i];
+        machine->arenas[i] = calloc(sizes[i] + 1, sizeof(cell_t));
+        for (uint64_t c = 0; c < sizes[i]; c++) {
+            machine->arenas[i][c].tensor = UINT32_MAX;
+        }
+    }
+}
+
 bool swap_machine_run(const dao_swap_problem_t *problem, const dao_swap_schedule_t *schedule,
                       uint32_t step_count, uint64_t *random)
 {
     machine_t machine = {.problem = problem, .schedule = schedule, .step_count = step_count};
-    const uint64_t sizes[ARENA_COUNT] = {schedule->arena_bytes, schedule->host_bytes, schedule->file_bytes};
-    for (int i = 0; i < ARENA_COUNT; i++) {
-        machine.sizes[i] = sizes[i];
-        machine.arenas[i] = calloc(sizes[i] + 1, sizeof(cell_t));
-        for (uint64_t c = 0; c < sizes[i]; c++) {
-            machine.arenas[i][c].tensor = UINT32_MAX;
-        }
-    }
+    counter_t counter = {0};
     machine.counts[DAO_SWAP_STREAM_COMPUTE] = problem->kernel_count;
     for (uint32_t stream = 1; stream < DAO_SWAP_STREAM_COUNT; stream++) {
         machine.counts[stream] = schedule->copy_count[stream];
@@ -310,7 +582,14 @@ bool swap_machine_run(const dao_swap_problem_t *problem, const dao_swap_schedule
     for (uint32_t k = 0; k + 1 < problem->kernel_count; k++) {
         machine.first_use[k + 1] = machine.first_use[k] + problem->kernels[k].use_count;
     }
+    if (schedule->use_address == NULL) {
+        counter_init(&machine, &counter);
+    }
+    make_arenas(&machine);
     prepare(&machine);
+    if (machine.counter != NULL) {
+        place_residents(&machine, &counter);
+    }
     while (!machine.failed && act(&machine, random)) {
     }
     for (uint32_t stream = 0; stream < DAO_SWAP_STREAM_COUNT; stream++) {
@@ -321,5 +600,6 @@ bool swap_machine_run(const dao_swap_problem_t *problem, const dao_swap_schedule
     for (int i = 0; i < ARENA_COUNT; i++) {
         free(machine.arenas[i]);
     }
+    counter_finish(&counter);
     return !machine.failed;
 }
