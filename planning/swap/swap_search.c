@@ -642,7 +642,8 @@ static dao_status_t write_serially(const plan_search_t *search, dao_swap_program
 }
 
 /* Writes down the best of what was timed as if memory had no addresses: that is the plan, if it is better
-   than the one that is known. */
+   than the one that is known. Copies in begin halfway between the earliest and the latest time: early enough
+   for kernels that vary, and late enough that memory which its owner's holes take is not always full. */
 static dao_status_t write_fluid(plan_search_t *search, dao_swap_program_t *out_program, bool *out_is_found)
 {
     const candidate_t *best = &search->candidates[0];
@@ -652,6 +653,9 @@ static dao_status_t write_fluid(plan_search_t *search, dao_swap_program_t *out_p
     }
     dao_swap_grain_t *grain = best->grain;
     dao_status_t status = time_variant(search, grain, best->variant, search->capacity_bytes);
+    status = status == DAO_OK
+                 ? dao_swap_delay(&grain->parts, grain->decisions, 1, DELAY_PARTS, &grain->timing)
+                 : status;
     return status == DAO_OK ? write_down(grain, grain->decisions, &grain->timing, NULL, out_program) : status;
 }
 

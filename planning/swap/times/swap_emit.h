@@ -16,8 +16,8 @@ typedef struct dao_swap_program {
     uint32_t *pages;
 } dao_swap_program_t;
 
-/* Writes down decisions with their times and addresses; `layout` NULL: without addresses. The schedule's step_ns, part_bytes and variants are
-   the caller's. DAO_ERR_NO_HOST_MEMORY. */
+/* Writes down decisions with their times and addresses; `layout` NULL: without addresses. The schedule's
+   step_ns, part_bytes and variants are the caller's. DAO_ERR_NO_HOST_MEMORY. */
 DAO_NODISCARD dao_status_t dao_swap_emit(const dao_swap_parts_t *parts, const dao_swap_decision_t *decisions,
                                          const dao_swap_timing_t *timing, const dao_swap_layout_t *layout,
                                          dao_swap_program_t *program);
