@@ -16,11 +16,12 @@ if hasattr(torch.Tensor, "untyped_storage"):
 else:  # PyTorch 1.13
     untyped_storage = torch.Tensor._storage
 has_expired = torch.UntypedStorage._expired
+strided = torch.strided
 
 
 def storage_of(tensor):
     """Returns a tensor's storage; None for one that has none of its own, such as a sparse one."""
-    if tensor.layout is not torch.strided:
+    if tensor.layout is not strided:
         return None
     try:
         return untyped_storage(tensor)

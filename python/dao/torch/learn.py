@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a step does with memory, as its hooks see it. Each call of a hook ends a "kernel"."""
-
-
-from dao.torch.library import READ, READ_WRITE, WRITE
+import itertools
 
 
 class Record:
@@ -73,22 +71,25 @@ class Learner:
     def signature(self):
         return tuple(self.events), tuple(record.size_bytes for record in self.records)
 
-    def accesses(self):
-        """Returns for each kernel which records it uses and how, as {record's number: access}. As long as
-        somebody else has a storage he may write to it, and not only through tensors whose versions tell:
-        parts of unsafe_chunk() have versions of their own. So its bytes are its last ones once nobody else
-        has it."""
+    def stays(self):
+        """Returns which storages may be away, as [(record, kernel at whose end it may leave, kernel that
+        needs it back)], and of each kernel the bytes that stay: of storages that have to be there, and what
+        no hook sees. As long as somebody else has a storage he may write to it, and not only through tensors
+        whose versions tell: parts of unsafe_chunk() have versions of their own. So its bytes are its last
+        ones once nobody else has it. Behind its first unpack it is left in memory until it is freed."""
         count = len(self.times_ns)
-        uses = [{} for _ in range(count)]
+        away, changes = [], [0] * (count + 1)  # of bytes that have to be there, between two kernels
         for record in self.records:
             first = record.packed + 1
             last = count - 1 if record.freed is None else min(record.freed, count - 1)
-            if first >= count:
+            if first > last:
                 continue
-            if record.unpacked:
-                for kernel in range(record.unpacked[0] + 1, last + 1):
-                    uses[kernel][record.number] = READ
-            for kernel in range(first, min(record.sole if record.sole is not None else last, last) + 1):
-                uses[kernel][record.number] = READ_WRITE
-            uses[first][record.number] = WRITE
-        return uses
+            final = min(record.sole if record.sole is not None else last, last)
+            needed = record.unpacked[0] + 1 if record.unpacked else count
+            changes[first] += record.size_bytes
+            changes[last + 1] -= record.size_bytes
+            if final < needed <= last:
+                away.append((record, final, needed))
+                changes[final] -= record.size_bytes
+                changes[needed + 1] += record.size_bytes
+        return away, [other + held for other, held in zip(self.other_bytes, itertools.accumulate(changes))]

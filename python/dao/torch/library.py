@@ -10,7 +10,7 @@ OUT, IN = 0, 1  # lanes of a mover
 HOST_IN, HOST_OUT = 1, 2  # streams of a plan
 STREAM_COUNT = 5
 NO_WAIT = -(2**31)
-READ, WRITE, READ_WRITE = 0, 1, 2
+READ, WRITE = 0, 1
 
 
 class Place(Structure):
@@ -51,7 +51,7 @@ class SwapUse(Structure):
 
 
 class SwapKernel(Structure):
-    _fields_ = [("time_ns", c_uint64), ("workspace_bytes", c_uint64), ("uses", POINTER(SwapUse)),
+    _fields_ = [("time_ns", c_uint64), ("workspace_bytes", c_uint64), ("uses", c_void_p),
                 ("use_count", c_uint32), ("is_repeatable", c_bool)]
 
 

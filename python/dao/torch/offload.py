@@ -27,6 +27,7 @@ HOLES_SHARE = 50  # of the limit that a plan leaves for holes at first; doubled 
 PAGE_BYTES = 2 << 20  # the largest pages in which the place has its memory (host_page_bytes)
 UNKNOWN_SPEED = 10**9  # bytes/s of a lane that nothing has passed: then nothing had to leave
 DEVIATIONS_MAX = 2  # in a row: then steps are learnt, as another shape begins like one that has a plan
+NEVER = 2**31  # kernels
 PLAN_COUNT_MAX = 4  # shapes of steps whose plans are kept
 UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12,
          "KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
@@ -241,13 +242,16 @@ class Offload:
     # ---- hooks ----
 
     def pack(self, tensor):
-        storage = storage_of(tensor) if tensor.device.type == "cpu" else None
-        if storage is None or storage.nbytes() < SMALL_BYTES or storage._cdata in self.persistent:
+        storage = storage_of(tensor) if tensor.is_cpu else None
+        if storage is None:
             return Kept(tensor)
-        self.end_kernel("pack")
-        handle = self.stash.add(tensor, storage, storage._cdata, storage.nbytes())
+        size_bytes, key = storage.nbytes(), storage._cdata
+        if size_bytes < SMALL_BYTES or key in self.persistent:
+            return Kept(tensor)
+        if self.plan is None:
+            self.end_kernel("pack")
+        handle = self.stash.add(tensor, storage, key, size_bytes)
         self.note_event(handle.item, 0)
-        self.go_on()
         return handle
 
     def unpack(self, kept):
@@ -255,17 +259,16 @@ class Offload:
             if kept.tensor._version != kept.version:
                 raise changed(kept.tensor.shape, kept.tensor._version, kept.version)
             return kept.tensor
-        self.end_kernel("unpack")
+        if self.plan is None:
+            self.end_kernel("unpack")
         tensor = self.stash.tensor_of(kept)
         self.note_event(kept.item, 1)
-        self.go_on()
         return tensor
 
     def end_kernel(self, name):
         """A kernel ends as a hook is called. What its pressure callbacks waited is not its own time."""
         if self.learner is None:
-            if self.plan is None:
-                self.stash.note_shared(None, leaves=True)
+            self.stash.note_shared(None, leaves=True)
             return
         time_ns = now_ns() - self.last - self.hook_ns
         self.note_peak()
@@ -291,21 +294,28 @@ class Offload:
             self.learner.close(item)
 
     def note_event(self, item, is_unpack):
-        """Compares a hook's call to the plan's, or learns it."""
-        if not self.in_step:
-            return
-        if self.learner is not None:
-            known = len(self.learner.records)
-            if is_unpack:
-                self.learner.unpack(item)
-            else:
-                self.learner.pack(item)
-            if len(self.learner.records) > known:
-                self.numbers.append(item)
-            self.choose_plan()
-        elif self.plan is not None:
+        """Compares a hook's call to the plan's, or learns it, and starts what may start by now."""
+        if self.plan is not None:
             self.compare(item, is_unpack)
+        elif self.learner is not None and self.in_step:
+            self.learn_event(item, is_unpack)
         self.kernel += 1
+        if self.plan is not None:
+            if self.stash.leaving or self.kernel >= self.next_kernel:
+                self.follow()
+        elif self.learner is not None:
+            self.last = now_ns()
+            self.hook_ns = 0
+
+    def learn_event(self, item, is_unpack):
+        known = len(self.learner.records)
+        if is_unpack:
+            self.learner.unpack(item)
+        else:
+            self.learner.pack(item)
+        if len(self.learner.records) > known:
+            self.numbers.append(item)
+        self.choose_plan()
 
     def choose_plan(self):
         """At the first call that tells: the plan whose calls have been these."""
@@ -317,7 +327,7 @@ class Offload:
                 self.plans.remove(plan)
                 self.plans.append(plan)
                 self.plan, self.learner, self.numbers[0].record = plan, None, 0
-                self.next_out = self.next_in = self.outs_gone = 0
+                self.next_out = self.next_in = self.outs_gone = self.next_kernel = 0
                 self.gone = set()
                 return
 
@@ -337,14 +347,8 @@ class Offload:
         self.deviated_count += 1
         self.plan = None
 
-    def go_on(self):
-        """Starts what may start by now."""
-        if self.plan is not None:
-            self.follow()
-        self.last = now_ns()
-        self.hook_ns = 0
-
     def follow(self):
+        """Starts copies. `next_kernel` is the one behind which there may be more, if nothing is leaving."""
         plan, stash, ended = self.plan, self.stash, self.kernel
         outs, ins = plan.outs, plan.ins
         while self.next_out < len(outs) and outs[self.next_out].kernels <= ended:
@@ -364,6 +368,8 @@ class Offload:
             if item.storage is None and item.handles and item.parked is not None:
                 stash.start_in(item)
             self.next_in += 1
+        self.next_kernel = min(outs[self.next_out].kernels if self.next_out < len(outs) else NEVER,
+                               ins[self.next_in].kernels if self.next_in < len(ins) else NEVER)
 
     def is_gone(self, number):
         return number in self.gone or number < len(self.numbers) and self.numbers[number].handles == 0

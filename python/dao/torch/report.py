@@ -21,12 +21,12 @@ def report_text(o):
                  f"{figures['wait_out_ns'] / 1e6:.1f} ms for memory; {figures['fetch_count']} fetched and "
                  f"{figures['evicted_count']} evicted on demand")
     if plan is not None:
-        lines.append(f"forecast {plan.step_ns / 1e6:.1f} ms, bound {plan.bound.step_ns / 1e6:.1f} ms, "
+        bound, speeds = plan.problem.bound(o.library), plan.problem.speeds
+        lines.append(f"forecast {plan.step_ns / 1e6:.1f} ms, bound {bound.step_ns / 1e6:.1f} ms, "
                      f"operators {plan.kernel_ns / 1e6:.1f} ms; planned in {plan.plan_ns / 1e6:.1f} ms")
-        nothing_bytes = plan.bound.peak_bytes + plan.always_bytes
-        lines.append(f"{BINDINGS[plan.bound.window_binding]}; with {nothing_bytes / 1e6:.1f} MB and holes "
-                     f"nothing moves; planned for {plan.speeds[0] / 1e9:.2f} GB/s in, "
-                     f"{plan.speeds[1] / 1e9:.2f} GB/s out")
+        lines.append(f"{BINDINGS[bound.window_binding]}; with {bound.peak_bytes / 1e6:.1f} MB and holes "
+                     f"nothing moves; planned for {speeds[0] / 1e9:.2f} GB/s in, "
+                     f"{speeds[1] / 1e9:.2f} GB/s out")
     if o.unplanned:
         lines.append(o.unplanned)
     if o.last_learner is not None:

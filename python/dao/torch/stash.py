@@ -30,32 +30,43 @@ def changed(shape, version, expected):
         f"tensor of {list(shape)} is at version {version}, expected version {expected}")
 
 
-class Item:
-    """A storage. `cells` are [tensor that was kept, detached; its version], empty once it has been away."""
+class Cell:
+    """A tensor that was kept, and its version; once its storage has been away None, and what it takes to make
+    it again. Nobody else has the tensor itself: each of them counts as one user of the storage."""
 
-    __slots__ = ("key", "storage", "size_bytes", "cells", "parked", "out_ticket", "in_ticket", "handles",
-                 "error", "is_stuck", "record", "__weakref__")
+    __slots__ = ("tensor", "version", "shape")
+
+    def __init__(self, tensor):
+        self.tensor = tensor.detach()
+        self.version = tensor._version
+
+    def leave(self):
+        tensor, self.tensor = self.tensor, None
+        self.shape = tensor.dtype, tensor.storage_offset(), tensor.size(), tensor.stride()
+
+
+class Item:
+    """A storage. `cells` are its tensors that were kept, empty once it has been away."""
+
+    parked = None  # what the mover has of it
+    out_ticket = in_ticket = 0  # of the moves under way; 0: none
+    error = None  # raised when it is unpacked
+    is_stuck = False  # it could not be written
+    record = None  # of the step that is learnt
 
     def __init__(self, key, storage, size_bytes):
         self.key, self.storage, self.size_bytes = key, storage, size_bytes
         self.cells = []
-        self.parked = None  # what the mover has of it
-        self.out_ticket = self.in_ticket = 0  # of the moves under way; 0: none
         self.handles = 0
-        self.error = None  # raised when it is unpacked
-        self.is_stuck = False  # it could not be written
-        self.record = None  # of the step that is learnt
 
 
 class Handle:
     """A tensor as autograd keeps it."""
 
-    __slots__ = ("stash", "item", "cell", "dtype", "offset", "sizes", "strides")
+    __slots__ = ("stash", "item", "cell")
 
-    def __init__(self, stash, item, cell, tensor):
+    def __init__(self, stash, item, cell):
         self.stash, self.item, self.cell = stash, item, cell
-        self.dtype, self.offset = tensor.dtype, tensor.storage_offset()
-        self.sizes, self.strides = tensor.size(), tensor.stride()
 
     def __del__(self):
         item = self.item
@@ -80,8 +91,7 @@ class Stash:
         self.resident_bytes = self.wait_out_ns = self.wait_in_ns = self.fetch_count = self.drop_count = 0
         self.evicted_count = 0  # that left because an allocation found no memory
         self.refused = None  # the latest move out that was refused
-        self.on_drop = lambda item: None
-        self.on_close = lambda item: None
+        self.on_drop = self.on_close = lambda item: None
 
     # ---- items begin and end ----
 
@@ -92,28 +102,23 @@ class Stash:
             item = self.by_key[key] = Item(key, storage, size_bytes)
             self.resident[item] = self.shared[item] = None
             self.resident_bytes += size_bytes
-        cell = [tensor.detach(), tensor._version]
+        cell = Cell(tensor)
         item.cells.append(cell)
         item.handles += 1
-        return Handle(self, item, cell, tensor)
+        return Handle(self, item, cell)
 
     def close_item(self, item):
         self.on_close(item)
-        self.away.pop(item, None)
         if item.storage is not None:
             self.forget_storage(item)
+        else:
+            del self.away[item]
         if item.parked is not None:
             is_out = not self.is_done(OUT, item.out_ticket)
             if is_out or not self.is_done(IN, item.in_ticket):
                 self.doomed.append((item.storage, item.out_ticket, item.in_ticket))
             self.library.parked_release(item.parked)
             item.parked = None
-        self.clear(item)
-
-    @staticmethod
-    def clear(item):
-        for cell in item.cells:
-            cell[0] = None
         item.cells = []
         item.storage = None
 
@@ -146,9 +151,9 @@ class Stash:
                 self.start_out(item)
 
     def check_versions(self, item):
-        for alias, version in item.cells:
-            if alias._version != version:
-                item.error = item.error or changed(alias.shape, alias._version, version)
+        for cell in item.cells:
+            if cell.tensor._version != cell.version:
+                item.error = item.error or changed(cell.tensor.shape, cell.tensor._version, cell.version)
 
     # ---- moves ----
 
@@ -196,7 +201,10 @@ class Stash:
         self.check_versions(item)
         item.out_ticket = item.in_ticket = 0
         self.forget_storage(item)
-        self.clear(item)
+        for cell in item.cells:
+            cell.leave()
+        item.cells = []
+        item.storage = None
         self.away[item] = None
         self.drop_count += 1
         return item.size_bytes
@@ -271,15 +279,15 @@ class Stash:
         item = handle.item
         if item.storage is None or item.in_ticket:
             self.fetch(item)
-        alias, version = handle.cell
-        if alias is not None:
-            if alias._version != version:
-                raise changed(alias.shape, alias._version, version)
-            return alias.detach()
+        cell = handle.cell
+        if cell.tensor is not None:
+            if cell.tensor._version != cell.version:
+                raise changed(cell.tensor.shape, cell.tensor._version, cell.version)
+            return cell.tensor  # autograd makes a tensor of its own of it
         if item.error is not None:
             raise item.error
-        empty = torch.empty(0, dtype=handle.dtype)
-        return empty.set_(item.storage, handle.offset, handle.sizes, handle.strides)
+        dtype, *shape = cell.shape
+        return torch.empty(0, dtype=dtype).set_(item.storage, *shape)
 
     def bring_all(self):
         """Brings everything back, so that no item needs the mover any more."""

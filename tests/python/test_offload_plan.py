@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""dao.torch.offload(): what is learnt of a step, and the plan that it becomes.
+
+    LIBDAO_TORCH_CPU=build/dev/integrations/libdao_torch_cpu.so PYTHONPATH=python \\
+        python3 tests/python/test_offload_plan.py [CASE...]"""
+from types import SimpleNamespace
+
+from offload_case import Case, main
+
+from dao.torch.learn import Learner
+from dao.torch.plan import Plan, Problem
+
+SIZE = 1000
+SPEED = 10**9  # bytes/s: a storage takes 1,000 ns
+KERNEL_NS = 2000
+
+
+def step(events, other_bytes=0):
+    """A step as its hooks would tell it: "p3" packs storage 3, "u3" unpacks it, "s3" is when nobody else has
+    it any more, "f3" when it is freed. Packs and unpacks end kernels."""
+    learner, items = Learner(), {}
+    for event in events:
+        item = items.setdefault(event[1:], SimpleNamespace(size_bytes=SIZE, record=None))
+        if event[0] in "pu":
+            learner.note_peak(other_bytes, 0)
+            learner.end_kernel(KERNEL_NS, event)
+        {"p": learner.pack, "u": learner.unpack, "s": learner.sole, "f": learner.close}[event[0]](item)
+    learner.note_peak(other_bytes, 0)
+    learner.end_kernel(KERNEL_NS, "end")
+    return learner
+
+
+def layers(count):
+    """Each layer packs a storage, and the backward pass unpacks them in turn."""
+    events = []
+    for i in range(count):
+        events += [f"p{i}"] + ([f"s{i - 1}"] if i > 0 else [])
+    for i in reversed(range(count)):
+        events += [f"u{i}"] + ([f"f{i + 1}"] if i + 1 < count else [])
+    return events
+
+
+class Learnt(Case):
+    def test_a_storage_may_be_away_from_its_last_holder_to_its_first_unpack(self):
+        learner = step(["p0", "p1", "s0", "p2", "p3", "u3", "u0", "u1", "f0", "u2"], 50)
+        away, staying = learner.stays()
+        self.assertEqual([(record.number, final, needed) for record, final, needed in away], [(0, 2, 6)])
+        counts = 0, 1, 1, 2, 3, 3, 3, 4, 3  # of storages 1, 2, 3, and of 0 where it has to be
+        self.assertEqual(staying, [50 + SIZE * count for count in counts])
+
+    def test_what_somebody_has_all_along_stays(self):
+        away, staying = step(["p0", "p1", "u0", "s0", "u1"]).stays()
+        self.assertEqual(away, [])
+        self.assertEqual(staying, [0, SIZE, 2 * SIZE, 2 * SIZE, 2 * SIZE])
+
+
+class Planned(Case):
+    def plan(self, learner, limit_bytes):
+        problem = Problem(learner, limit_bytes, SPEED, SPEED)
+        return problem, Plan(self.library, learner, problem)
+
+    def test_a_step_of_many_hooks_states_two_uses_of_a_storage(self):
+        learner = step(layers(1000))
+        problem, plan = self.plan(learner, 300 * SIZE)
+        self.assertLessEqual(sum(kernel.use_count for kernel in problem.kept[2]), 2 * 1000)
+        self.assertEqual(plan.out_bytes, plan.in_bytes)
+        self.assertEqual(len(plan.outs), len(plan.ins))
+        self.assertGreaterEqual(len(plan.outs), 700)
+
+    def test_bytes_that_stay_need_no_place(self):
+        learner = step(layers(40), 7 * SIZE)
+        _, plan = self.plan(learner, 20 * SIZE)
+        self.assertGreater(plan.out_bytes, 0)
+        _, alone = self.plan(step(layers(40)), 13 * SIZE)
+        self.assertEqual(plan.out_bytes, alone.out_bytes)
+        self.assertEqual(plan.step_ns, alone.step_ns)
+
+
+if __name__ == "__main__":
+    main()
