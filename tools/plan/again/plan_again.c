@@ -27,11 +27,10 @@ static dao_status_t write_longer(const char *path, const dao_step_trace_t *trace
         dao_step_trace_t read;
         dao_step_trace_init(&read);
         status = dao_read_step(path, NULL, &read);
-        status = status == DAO_OK ? dao_longer_step_check(step, longer, &read) : status;
+        if (status == DAO_OK && (status = dao_longer_step_check(step, longer, &read)) != DAO_OK) {
+            dao_error_prefix("%s: ", path);
+        }
         dao_step_trace_finish(&read);
-    }
-    if (status != DAO_OK) {
-        dao_error_prefix("%s: ", path);
     }
     return status;
 }

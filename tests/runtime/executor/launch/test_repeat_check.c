@@ -60,12 +60,13 @@ typedef struct spec {
     dao_status_t again;  /* that the second launch answers */
 } spec_t;
 
+/* On any device the function finds the output as it lies there, whatever the executor was told. */
 static dao_status_t launch(const dao_launch_t *launch, void *user)
 {
     const spec_t *spec = user;
     const dao_place_t place = {DAO_PLACE_KIND_DEVICE, launch->device_index};
     const device_operand_t operands[] = {{place, launch->addresses[0], BYTES, DAO_ACCESS_READ},
-                                         {place, launch->addresses[1], BYTES, spec->access}};
+                                         {place, launch->addresses[1], BYTES, DAO_ACCESS_READ_WRITE}};
     return launch->is_again && spec->again != DAO_OK
                ? spec->again
                : device_launch(launch->stream, operands, 2, spec->function, NULL);
