@@ -3,7 +3,7 @@
    with what; each part of the target runs it against an allocator and against a slow model that knows what
    must be answered, and also when a request must not fail. fuzz_step_plan: the same for steps that are
    served from plans. The others are readers, of what comes from outside: fuzz_plan_file, fuzz_settings,
-   fuzz_lifetimes and fuzz_step. */
+   fuzz_lifetimes, fuzz_step and fuzz_nsys. */
 #ifndef DAO_TESTS_FUZZ_FUZZ_H
 #define DAO_TESTS_FUZZ_FUZZ_H
 

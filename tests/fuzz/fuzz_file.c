@@ -24,7 +24,7 @@ void fuzz_file_end(const fuzz_file_t *file)
     (void)close(file->descriptor);
 }
 
-static void put(const fuzz_file_t *file, const void *bytes, size_t size_bytes)
+void fuzz_file_put(const fuzz_file_t *file, const void *bytes, size_t size_bytes)
 {
     FUZZ_REQUIRE(ftruncate(file->descriptor, 0) == 0);
     FUZZ_REQUIRE(pwrite(file->descriptor, bytes, size_bytes, 0) == (ssize_t)size_bytes);
@@ -41,7 +41,7 @@ static void put_packed(const fuzz_file_t *file, char *bytes, size_t size_bytes)
     FUZZ_REQUIRE(deflateInit2(&stream, Z_BEST_SPEED, Z_DEFLATED, GZIP_WINDOW_BITS, 8, Z_DEFAULT_STRATEGY) ==
                  Z_OK);
     FUZZ_REQUIRE(deflate(&stream, Z_FINISH) == Z_STREAM_END);
-    put(file, packed, stream.total_out);
+    fuzz_file_put(file, packed, stream.total_out);
     FUZZ_REQUIRE(deflateEnd(&stream) == Z_OK);
 }
 
@@ -51,7 +51,7 @@ void fuzz_file_fill(const fuzz_file_t *file, fuzz_input_t *input, const char *co
     uint32_t form = fuzz_byte(input), word_count = 0;
     size_t length = 0;
     if (form % 2 == 0) {
-        put(file, input->next, input->left);
+        fuzz_file_put(file, input->next, input->left);
         return;
     }
     while (words[word_count] != NULL) {
@@ -69,6 +69,6 @@ void fuzz_file_fill(const fuzz_file_t *file, fuzz_input_t *input, const char *co
     if (form % 16 == 15) {
         put_packed(file, text, length);
     } else {
-        put(file, text, length);
+        fuzz_file_put(file, text, length);
     }
 }

@@ -20,4 +20,7 @@ void fuzz_file_end(const fuzz_file_t *file);
    ends with NULL. */
 void fuzz_file_fill(const fuzz_file_t *file, fuzz_input_t *input, const char *const *words);
 
+/* Makes these bytes all that is in it. */
+void fuzz_file_put(const fuzz_file_t *file, const void *bytes, size_t size_bytes);
+
 #endif
