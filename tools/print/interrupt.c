@@ -9,6 +9,7 @@
 
 static atomic_bool is_asked;
 static _Atomic dao_interrupt_mode_t mode_now;
+static const char *_Atomic partial_path;
 
 static void ask(int signal_number)
 {
@@ -44,8 +45,17 @@ bool dao_interrupt_is_asked(void)
     return atomic_load(&is_asked);
 }
 
+void dao_interrupt_remove(const char *path)
+{
+    atomic_store(&partial_path, path);
+}
+
 void dao_interrupt_end(void)
 {
+    const char *path = atomic_load(&partial_path);
+    if (path != NULL) {
+        (void)unlink(path); /* it may have its name by now */
+    }
     (void)signal(SIGINT, SIG_DFL);
     (void)kill(getpid(), SIGINT); /* whichever thread takes it: libdao's own block signals */
 }

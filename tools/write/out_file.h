@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A file that a command writes. */
+/* A file that a command writes: under a temporary name beside it until all of it has arrived, so that what is
+   interrupted or fails leaves what was there before. What is no plain file, such as a pipe, is written to as
+   it comes. One file is open at a time. */
 #ifndef DAO_TOOLS_OUT_FILE_H
 #define DAO_TOOLS_OUT_FILE_H
 

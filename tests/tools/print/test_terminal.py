@@ -105,6 +105,20 @@ class Commands(unittest.TestCase):
         os.close(writer)
         self.check_clean(info.text)
 
+    def test_ctrl_c_leaves_no_half_file(self):
+        out = self.path + ".pickle"
+        with open(self.path, "w") as file:
+            file.write("id,lower,upper,size\n")
+            file.writelines(f"{i},{i},{i + 9},{512 + i % 7}\n" for i in range(60000))
+        convert = Terminal(self, "convert", self.path, "-o", out)
+        folder, name = os.path.split(self.path)
+        while convert.process.poll() is None and os.listdir(folder) == [name]:
+            pass  # until it is being written
+        convert.press_ctrl_c()
+        code = convert.end()
+        self.assertIn(code, (-signal.SIGINT, 0))
+        self.assertEqual(sorted(os.listdir(folder)), [name] if code != 0 else [name, name + ".pickle"])
+
     def test_rows_that_were_found_are_kept(self):
         rows = os.open(self.path, os.O_WRONLY | os.O_CREAT)
         step = self.path + ".dao"

@@ -124,5 +124,20 @@ expect 2 '"xml" is no form: there are dao, tr' convert "$folder/1.dao" -o "$fold
 expect 1 "not which operator reads" convert "$folder/all.csv" -o "$folder/x.dao"
 expect 1 "No such file" convert "$folder/1.dao" -o /nowhere/x.dao
 expect 1 "could not be written" convert "$folder/1.dao" -o /dev/full --to rmm
+# What cannot be written whole leaves what was there; what can takes its place, behind links, with its rights.
+mkdir "$folder/kept"
+echo old >"$folder/kept/x.csv"
+chmod 640 "$folder/kept/x.csv"
+ln -s x.csv "$folder/kept/link.csv"
+(
+    trap '' XFSZ
+    ulimit -f 1
+    "$program" convert "$source/examples/traces/resnet101.tr" -o "$folder/kept/x.csv" 2>/dev/null
+) && fail "more was written than may be"
+[ "$(cat "$folder/kept/x.csv")" = old ] || fail "half a file is left"
+expect 0 written convert "$folder/1.dao" -o "$folder/kept/link.csv"
+[ -L "$folder/kept/link.csv" ] && grep -q id,lower "$folder/kept/x.csv" || fail "not behind the link"
+[ "$(ls "$folder/kept")" = "$(printf 'link.csv\nx.csv')" ] || fail "more files than before"
+[ "$(stat -c %a "$folder/kept/x.csv")" = 640 ] || fail "other rights"
 expect 0 "id,lower,upper,size" convert "$folder/1.dao" -o - --to lifetimes
 finish
