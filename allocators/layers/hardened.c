@@ -25,256 +25,17 @@
    The bytes are reached without the lock, in states that nobody else leaves. Who finds a block in a state
    *_CHECKED waits for its check to end. The inner allocator is called without the lock, too, but for
    questions and walks; its counters are read under it, so that used_bytes <= reserved_bytes holds in one
-   answer. */
+   answer.
+
+   hardened_bytes.c fills bytes and looks at them, hardened_quarantine.c has the queue of freed blocks, and
+   hardened_check.c looks at all blocks. */
 #include "allocators/layers/hardened_internal.h"
 
 #include "base/internal_error.h"
 #include "base/log.h"
 #include "base/memory/host.h"
-#include "base/numbers/math.h"
 #include "base/report/assert.h"
 #include "base/report/error.h"
-
-#define QUEUE_MIN 64u
-
-static bool has(const hardened_t *hardened, dao_hardening_t flag)
-{
-    return (hardened->flags & (uint32_t)flag) != 0;
-}
-
-/* Returns the bytes that are asked of the inner allocator; a size that cannot be is left for it to refuse. */
-static size_t padded_bytes(const hardened_t *hardened, size_t size_bytes)
-{
-    if (!has(hardened, DAO_HARDENING_GUARD) || size_bytes > PTRDIFF_MAX - 2 * DAO_HARDENED_GUARD_BYTES) {
-        return size_bytes;
-    }
-    return (size_t)dao_round_up(size_bytes, DAO_HARDENED_GUARD_BYTES) + DAO_HARDENED_GUARD_BYTES;
-}
-
-taken_t dao_hardened_taken_of(const dao_descriptor_t *descriptor)
-{
-    return (taken_t){.address = (char *)(uintptr_t)descriptor->address,
-                     .requested_bytes = dao_word_requested_bytes(descriptor->word),
-                     .block_bytes = (size_t)descriptor->block_bytes,
-                     .word = descriptor->word};
-}
-
-/* ---- bytes, without the lock ---- */
-
-static uint8_t freed_value(const hardened_t *hardened)
-{
-    return has(hardened, DAO_HARDENING_ZERO) ? 0 : DAO_HARDENED_FREED_VALUE;
-}
-
-/* Returns true if freed bytes are set to freed_value(): a quarantine has to know what it will find. */
-static bool fills_freed(const hardened_t *hardened)
-{
-    return (hardened->flags & (DAO_HARDENING_JUNK | DAO_HARDENING_ZERO | DAO_HARDENING_QUARANTINE)) != 0;
-}
-
-static dao_status_t bytes_prepare(const hardened_t *hardened, char *address, size_t size_bytes)
-{
-    const dao_bytes_t *bytes = &hardened->bytes;
-    size_t guard_bytes = padded_bytes(hardened, size_bytes) - size_bytes;
-    dao_status_t status = DAO_OK;
-    if (has(hardened, DAO_HARDENING_JUNK)) {
-        status = bytes->fill(bytes->user, address, DAO_HARDENED_JUNK_VALUE, size_bytes);
-    }
-    if (status == DAO_OK && guard_bytes > 0) {
-        status = bytes->fill(bytes->user, address + size_bytes, DAO_HARDENED_GUARD_VALUE, guard_bytes);
-    }
-    return status;
-}
-
-/* Finds the first wrong byte of [begin, end) of a block; *out_offset counts from its start. DAO_ERR_CORRUPT,
-   without a message, if there is one; the answer of `scan` if it fails. */
-static dao_status_t bytes_check(const hardened_t *hardened, const taken_t *taken, uint8_t value, size_t begin,
-                                size_t end, size_t *out_offset)
-{
-    if (begin == end) {
-        return DAO_OK;
-    }
-    size_t offset = 0;
-    dao_status_t status =
-        hardened->bytes.scan(hardened->bytes.user, taken->address + begin, value, end - begin, &offset);
-    if (status == DAO_OK && offset < end - begin) {
-        *out_offset = begin + offset;
-        return DAO_ERR_CORRUPT;
-    }
-    return status;
-}
-
-static dao_status_t corrupt_error(const hardened_t *hardened, const taken_t *taken, size_t offset)
-{
-    const char *what =
-        offset >= taken->requested_bytes ? "was written past its end" : "was written after its free";
-    return dao_error(DAO_ERR_CORRUPT,
-                     "%s: the block of %zu bytes at %p %s: the first wrong byte is at offset %zu",
-                     hardened->ledger.name, taken->requested_bytes, (void *)taken->address, what, offset);
-}
-
-dao_status_t dao_hardened_guard_check(const hardened_t *hardened, const taken_t *taken)
-{
-    size_t offset = 0;
-    dao_status_t status = bytes_check(hardened, taken, DAO_HARDENED_GUARD_VALUE, taken->requested_bytes,
-                                      padded_bytes(hardened, taken->requested_bytes), &offset);
-    return status == DAO_ERR_CORRUPT ? corrupt_error(hardened, taken, offset) : status;
-}
-
-dao_status_t dao_hardened_quarantine_check(const hardened_t *hardened, const taken_t *taken)
-{
-    size_t offset = 0;
-    dao_status_t status =
-        bytes_check(hardened, taken, freed_value(hardened), 0, taken->requested_bytes, &offset);
-    if (status == DAO_ERR_CORRUPT) {
-        return corrupt_error(hardened, taken, offset);
-    }
-    return status == DAO_OK ? dao_hardened_guard_check(hardened, taken) : status;
-}
-
-/* ---- the quarantine ---- */
-
-/* Makes room in the queue for all blocks and one more. */
-static bool queue_reserve_locked(hardened_t *hardened)
-{
-    if (hardened->queue_capacity > hardened->descriptors.count + hardened->descriptors.promised_count) {
-        return true;
-    }
-    size_t capacity = hardened->queue_capacity * 2 + QUEUE_MIN;
-    uint64_t *queue = dao_host_calloc(capacity, sizeof(*queue));
-    if (queue == NULL) {
-        return false;
-    }
-    for (size_t i = 0; i < hardened->queue_count; i++) {
-        queue[i] = hardened->queue[(hardened->queue_first + i) % hardened->queue_capacity];
-    }
-    dao_host_free(hardened->queue);
-    hardened->queue = queue;
-    hardened->queue_capacity = capacity;
-    hardened->queue_first = 0;
-    DAO_ASSERT(hardened->queue_count < hardened->queue_capacity);
-    return true;
-}
-
-static void queue_push_locked(hardened_t *hardened, const taken_t *taken)
-{
-    DAO_ASSERT(hardened->queue_count < hardened->queue_capacity);
-    hardened->queue[(hardened->queue_first + hardened->queue_count) % hardened->queue_capacity] =
-        (uintptr_t)taken->address;
-    hardened->queue_count++;
-    hardened->quarantined_bytes += taken->block_bytes;
-    DAO_ASSERT(hardened->queue_capacity >=
-               hardened->descriptors.count + hardened->descriptors.promised_count);
-}
-
-dao_descriptor_search_t dao_hardened_find_locked(hardened_t *hardened, const void *address)
-{
-    for (;;) {
-        dao_descriptor_search_t search = dao_descriptors_find(&hardened->descriptors, address);
-        if (search.descriptor == NULL || !search.is_intact ||
-            (search.descriptor->state != DAO_DESCRIPTOR_LIVE_CHECKED &&
-             search.descriptor->state != DAO_DESCRIPTOR_QUARANTINED_CHECKED)) {
-            return search;
-        }
-        dao_cond_wait(&hardened->changed, &hardened->lock);
-    }
-}
-
-void dao_hardened_state_set_locked(hardened_t *hardened, const taken_t *taken, dao_descriptor_state_t state)
-{
-    dao_descriptor_search_t search = dao_descriptors_find(&hardened->descriptors, taken->address);
-    if (search.descriptor != NULL && search.is_intact) {
-        dao_descriptors_set_state(search.descriptor, state);
-    }
-}
-
-/* Takes the oldest block out of the quarantine if it holds more than keep_bytes; false if there is none to
-   take. One whose descriptor was damaged stays out of use. */
-static bool queue_pop(hardened_t *hardened, uint64_t keep_bytes, taken_t *out_taken)
-{
-    bool is_found = false;
-    dao_mutex_lock(&hardened->lock);
-    while (!is_found && hardened->queue_count > 0 && hardened->quarantined_bytes > keep_bytes) {
-        const void *address = (const void *)(uintptr_t)hardened->queue[hardened->queue_first];
-        dao_descriptor_search_t search =
-            dao_hardened_find_locked(hardened, address); /* may wait, and others take it */
-        if (hardened->queue_count == 0 || hardened->queue[hardened->queue_first] != (uintptr_t)address) {
-            continue;
-        }
-        hardened->queue_first = (hardened->queue_first + 1) % hardened->queue_capacity;
-        hardened->queue_count--;
-        if (search.descriptor == NULL || !search.is_intact) {
-            hardened->quarantined_bytes =
-                hardened->queue_count == 0 ? 0 : hardened->quarantined_bytes; /* its size is lost */
-            continue;
-        }
-        *out_taken = dao_hardened_taken_of(search.descriptor);
-        DAO_ASSERT(hardened->quarantined_bytes >= out_taken->block_bytes);
-        hardened->quarantined_bytes -= out_taken->block_bytes;
-        dao_descriptors_set_state(search.descriptor, DAO_DESCRIPTOR_LEAVING);
-        is_found = true;
-    }
-    dao_mutex_unlock(&hardened->lock);
-    return is_found;
-}
-
-/* Forgets a block and gives it back to the inner allocator. */
-static void give_back(hardened_t *hardened, const taken_t *taken)
-{
-    dao_mutex_lock(&hardened->lock);
-    dao_descriptor_search_t search = dao_descriptors_find(&hardened->descriptors, taken->address);
-    bool is_known = search.descriptor != NULL && search.is_intact;
-    if (is_known) {
-        dao_descriptors_erase(&hardened->descriptors, search.descriptor);
-    }
-    dao_mutex_unlock(&hardened->lock);
-    if (!is_known || dao_allocator_free(hardened->inner, taken->address) != DAO_OK) {
-        dao_log(DAO_LOG_LEVEL_ERROR, "%s: the block at %p could not be given back: %s", hardened->ledger.name,
-                (void *)taken->address, is_known ? dao_last_message() : "its descriptor was damaged");
-    }
-}
-
-/* Keeps a block out of use whose bytes are wrong, and logs this thread's message. */
-static void keep_damaged(hardened_t *hardened, const taken_t *taken)
-{
-    dao_mutex_lock(&hardened->lock);
-    dao_hardened_state_set_locked(hardened, taken, DAO_DESCRIPTOR_DAMAGED);
-    dao_mutex_unlock(&hardened->lock);
-    dao_log(DAO_LOG_LEVEL_ERROR, "%s; it is kept out of use", dao_last_message());
-}
-
-static void quarantine(hardened_t *hardened, const taken_t *taken)
-{
-    dao_mutex_lock(&hardened->lock);
-    dao_hardened_state_set_locked(hardened, taken, DAO_DESCRIPTOR_QUARANTINED);
-    queue_push_locked(hardened, taken);
-    dao_mutex_unlock(&hardened->lock);
-}
-
-/* Lets blocks leave the quarantine until it holds at most keep_bytes; gives the number of those that went
-   back. Damaged ones are logged and kept out of use. One whose bytes cannot be reached now is put back, and
-   the others wait with it. */
-static uint64_t quarantine_shrink(hardened_t *hardened, uint64_t keep_bytes)
-{
-    dao_error_record_t record; /* what is found is not this caller's error */
-    dao_error_save(&record, dao_last_status());
-    uint64_t given_count = 0;
-    taken_t taken;
-    dao_status_t status = DAO_OK;
-    while ((status == DAO_OK || status == DAO_ERR_CORRUPT) && queue_pop(hardened, keep_bytes, &taken)) {
-        status = dao_hardened_quarantine_check(hardened, &taken);
-        if (status == DAO_OK) {
-            give_back(hardened, &taken);
-            given_count++;
-        } else if (status == DAO_ERR_CORRUPT) {
-            keep_damaged(hardened, &taken);
-        } else {
-            quarantine(hardened, &taken);
-        }
-    }
-    (void)dao_error_restore(&record);
-    return given_count;
-}
 
 /* ---- alloc ---- */
 
@@ -282,7 +43,7 @@ static dao_status_t reserve(hardened_t *hardened, size_t size_bytes)
 {
     dao_mutex_lock(&hardened->lock);
     dao_status_t status = DAO_OK;
-    if (!queue_reserve_locked(hardened) || !dao_descriptors_reserve(&hardened->descriptors)) {
+    if (!dao_hardened_queue_reserve_locked(hardened) || !dao_descriptors_reserve(&hardened->descriptors)) {
         hardened->ledger.stats.failed_count++;
         status = DAO_ERR_NO_HOST_MEMORY;
     }
@@ -302,17 +63,17 @@ static dao_status_t take_prepared(hardened_t *hardened, const dao_block_request_
                                   dao_block_t *out_block)
 {
     dao_allocator_t *inner = hardened->inner;
-    dao_block_request_t padded = {.size_bytes = padded_bytes(hardened, request->size_bytes),
+    dao_block_request_t padded = {.size_bytes = dao_hardened_padded_bytes(hardened, request->size_bytes),
                                   .alignment_bytes = request->alignment_bytes};
     dao_block_grant_t grant;
     dao_status_t status = inner->ops->alloc(inner, &padded, &grant);
-    if (dao_allocator_is_short(status) && quarantine_shrink(hardened, 0) > 0) {
+    if (dao_allocator_is_short(status) && dao_hardened_quarantine_shrink(hardened, 0) > 0) {
         status = inner->ops->alloc(inner, &padded, &grant);
     }
     if (status != DAO_OK) {
         return status;
     }
-    status = bytes_prepare(hardened, grant.address, request->size_bytes);
+    status = dao_hardened_bytes_prepare(hardened, grant.address, request->size_bytes);
     if (status == DAO_OK) {
         status = inner->ops->query(inner, grant.address, out_block);
     }
@@ -341,7 +102,7 @@ static dao_status_t hardened_alloc(dao_allocator_t *allocator, const dao_block_r
     status = take_prepared(hardened, request, &block);
     dao_mutex_lock(&hardened->lock);
     if (status == DAO_OK) {
-        DAO_ASSERT(block.block_bytes >= padded_bytes(hardened, request->size_bytes));
+        DAO_ASSERT(block.block_bytes >= dao_hardened_padded_bytes(hardened, request->size_bytes));
         dao_descriptors_insert(&hardened->descriptors, block.address, dao_word_of(request),
                                block.block_bytes);
         dao_stats_count_grow(&hardened->ledger.stats, block.block_bytes);
@@ -425,30 +186,21 @@ static void count_free_locked(hardened_t *hardened, const taken_t *taken, dao_de
     dao_stats_count_shrink(&hardened->ledger.stats, taken->block_bytes);
 }
 
-/* Looks at a block for the last time, and fills it. */
-static dao_status_t bytes_retire(const hardened_t *hardened, const taken_t *taken)
-{
-    const dao_bytes_t *bytes = &hardened->bytes;
-    dao_status_t status = dao_hardened_guard_check(hardened, taken);
-    return status == DAO_OK && fills_freed(hardened)
-               ? bytes->fill(bytes->user, taken->address, freed_value(hardened), taken->requested_bytes)
-               : status;
-}
-
 /* Puts a block that was counted as freed and has retired bytes into the quarantine, or gives it back. */
 static void let_go(hardened_t *hardened, const taken_t *taken)
 {
-    if (!has(hardened, DAO_HARDENING_QUARANTINE) || taken->block_bytes > hardened->quarantine_bytes) {
-        give_back(hardened, taken);
+    if (!dao_hardened_has(hardened, DAO_HARDENING_QUARANTINE) ||
+        taken->block_bytes > hardened->quarantine_bytes) {
+        dao_hardened_give_back(hardened, taken);
         return;
     }
-    quarantine(hardened, taken);
-    (void)quarantine_shrink(hardened, hardened->quarantine_bytes); /* as many as have to go */
+    dao_hardened_quarantine(hardened, taken);
+    (void)dao_hardened_quarantine_shrink(hardened, hardened->quarantine_bytes); /* as many as have to go */
 }
 
 static dao_status_t free_taken(hardened_t *hardened, const taken_t *taken)
 {
-    dao_status_t status = bytes_retire(hardened, taken);
+    dao_status_t status = dao_hardened_bytes_retire(hardened, taken);
     dao_mutex_lock(&hardened->lock);
     if (status == DAO_OK || status == DAO_ERR_CORRUPT) {
         count_free_locked(hardened, taken,
@@ -544,11 +296,11 @@ static dao_status_t hardened_reclaim(dao_allocator_t *allocator, void *address)
     if (descriptor == NULL) { /* damaged meanwhile: it stays out of use */
         return DAO_OK;
     }
-    dao_status_t status = bytes_retire(hardened, &taken);
+    dao_status_t status = dao_hardened_bytes_retire(hardened, &taken);
     if (status == DAO_OK) {
         let_go(hardened, &taken);
     } else if (status == DAO_ERR_CORRUPT) {
-        keep_damaged(hardened, &taken);
+        dao_hardened_keep_damaged(hardened, &taken);
         status = DAO_OK; /* nobody has it any more */
     } else {             /* its bytes cannot be reached now */
         dao_mutex_lock(&hardened->lock);
@@ -669,7 +421,7 @@ static void hardened_stats_get(dao_allocator_t *allocator, dao_stats_t *out_stat
     out_stats->free_count = own->free_count;
     out_stats->failed_count = own->failed_count;
     dao_mutex_unlock(&hardened->lock);
-    if (has(hardened, DAO_HARDENING_GUARD)) { /* a guard has to fit, too */
+    if (dao_hardened_has(hardened, DAO_HARDENING_GUARD)) { /* a guard has to fit, too */
         uint64_t whole_bytes =
             out_stats->largest_hole_bytes / DAO_HARDENED_GUARD_BYTES * DAO_HARDENED_GUARD_BYTES;
         out_stats->largest_hole_bytes =
@@ -711,7 +463,7 @@ static dao_status_t hardened_trim(dao_allocator_t *allocator, size_t keep_bytes,
     hardened_t *hardened = dao_hardened_of(allocator);
     dao_allocator_t *inner = hardened->inner;
     uint64_t before_bytes = reserved_bytes_of(inner);
-    (void)quarantine_shrink(hardened, 0); /* how many blocks that were */
+    (void)dao_hardened_quarantine_shrink(hardened, 0); /* how many blocks that were */
     dao_status_t status = inner->ops->trim(inner, keep_bytes, out_released_bytes);
     uint64_t after_bytes = reserved_bytes_of(inner);
     if (before_bytes > after_bytes + *out_released_bytes) {
@@ -725,7 +477,7 @@ static dao_status_t hardened_limit_set(dao_allocator_t *allocator, size_t limit_
     hardened_t *hardened = dao_hardened_of(allocator);
     dao_allocator_t *inner = hardened->inner;
     dao_status_t status = inner->ops->limit_set(inner, limit_bytes);
-    if (status == DAO_ERR_LIMIT && quarantine_shrink(hardened, 0) > 0) {
+    if (status == DAO_ERR_LIMIT && dao_hardened_quarantine_shrink(hardened, 0) > 0) {
         status = inner->ops->limit_set(inner, limit_bytes);
     }
     return status;
@@ -781,7 +533,7 @@ static void hardened_finish(hardened_t *hardened)
 static void hardened_destroy(dao_allocator_t *allocator)
 {
     hardened_t *hardened = dao_hardened_of(allocator);
-    (void)quarantine_shrink(hardened, 0); /* looks at each for the last time */
+    (void)dao_hardened_quarantine_shrink(hardened, 0); /* looks at each for the last time */
     hardened->inner->ops->destroy(hardened->inner);
     hardened_finish(hardened);
 }
@@ -823,7 +575,7 @@ dao_status_t dao_hardened_create(const dao_hardened_config_t *config, dao_alloca
     hardened->bytes = config->bytes;
     dao_mutex_init(&hardened->lock, DAO_RANK_LAYER);
     dao_cond_init(&hardened->changed);
-    dao_descriptors_init(&hardened->descriptors, has(hardened, DAO_HARDENING_CHECKSUM));
+    dao_descriptors_init(&hardened->descriptors, dao_hardened_has(hardened, DAO_HARDENING_CHECKSUM));
     dao_status_t status = dao_ledger_init(&hardened->ledger, config->name);
     if (status != DAO_OK) {
         hardened_finish(hardened);
