@@ -51,13 +51,32 @@ static size_t draw_size(uint64_t *random)
     return 1 + (size_t)dao_random_below(random, program->size_bytes);
 }
 
+/* By the place's own type, whose calls have a fast path, or by that of all places. */
+static void *place_alloc(size_t size_bytes, bool is_typed)
+{
+    if (is_typed && program->place.kind == DAO_PLACE_KIND_DEVICE) {
+        return dao_alloc(dao_device_place(program->place.index), size_bytes);
+    }
+    return is_typed && program->place.kind == DAO_PLACE_KIND_CPU ? dao_alloc(dao_cpu_place(), size_bytes)
+                                                                 : dao_alloc(program->place, size_bytes);
+}
+
+static dao_status_t place_free(void *address, bool is_typed)
+{
+    if (is_typed && program->place.kind == DAO_PLACE_KIND_DEVICE) {
+        return dao_free(dao_device_place(program->place.index), address);
+    }
+    return is_typed && program->place.kind == DAO_PLACE_KIND_CPU ? dao_free(dao_cpu_place(), address)
+                                                                 : dao_free(program->place, address);
+}
+
 /* Returns NULL if the limit refuses it. */
 static block_t *block_create(uint64_t *random)
 {
     block_t *block = malloc(sizeof(*block));
     BATON_CHECK(block != NULL);
     *block = (block_t){.size_bytes = draw_size(random), .pattern = (unsigned char)dao_random_next(random)};
-    block->address = dao_alloc(program->place, block->size_bytes);
+    block->address = place_alloc(block->size_bytes, (block->pattern & 1) != 0);
     if (block->address == NULL) {
         BATON_CHECK(may_refuse());
         free(block);
@@ -81,7 +100,7 @@ static void block_destroy(block_t *block)
 {
     if (block != NULL) {
         block_check(block);
-        BATON_CHECK(dao_free(program->place, block->address) == DAO_OK);
+        BATON_CHECK(place_free(block->address, (block->pattern & 2) != 0) == DAO_OK);
         free(block);
     }
 }
