@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One fault point is armed at a time. Its calls are counted down without a lock. */
+/* One fault point is armed at a time, and one is met. Calls are counted down without a lock. */
 #include "base/report/fault.h"
 
 #if defined(DAO_FAULTS)
@@ -12,9 +12,21 @@ static _Atomic int64_t remaining; /* calls before the failing one; below 0: it h
 static _Atomic uint64_t passed_counts[DAO_FAULT_COUNT];
 static _Atomic uint64_t fired_count;
 static _Thread_local bool is_exempt_here;
+static _Atomic int met_fault = -1; /* the next call of it calls met_function */
+static void (*met_function)(void *user);
+static void *met_user;
+
+static void meet(dao_fault_t fault)
+{
+    int met = (int)fault;
+    if (atomic_compare_exchange_strong(&met_fault, &met, -1)) {
+        met_function(met_user);
+    }
+}
 
 bool dao_fault_fires(dao_fault_t fault)
 {
+    meet(fault);
     int armed = atomic_load_explicit(&armed_fault, memory_order_acquire);
     if (armed < 0 || is_exempt_here) {
         return false;
@@ -56,6 +68,13 @@ uint64_t dao_fault_fired_count(void)
 uint64_t dao_fault_passed_count(dao_fault_t fault)
 {
     return atomic_load(&passed_counts[fault]);
+}
+
+void dao_fault_meet(dao_fault_t fault, void (*function)(void *user), void *user)
+{
+    met_function = function;
+    met_user = user;
+    atomic_store(&met_fault, (int)fault);
 }
 
 void dao_fault_exempt(bool is_exempt)

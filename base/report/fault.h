@@ -43,6 +43,10 @@ uint64_t dao_fault_fired_count(void);
 /* Returns the number of calls of a point since dao_fault_arm(), while any was armed. */
 uint64_t dao_fault_passed_count(dao_fault_t fault);
 
+/* Has the next call of a point call a function first, which may wait for the test: so what happens meanwhile
+   does not depend on time. That call does not fail. */
+void dao_fault_meet(dao_fault_t fault, void (*function)(void *user), void *user);
+
 /* Exempts this thread's calls from counting and failing, until it is called with false. For what a test does
    beside what it tests. */
 void dao_fault_exempt(bool is_exempt);
@@ -80,6 +84,13 @@ static inline uint64_t dao_fault_passed_count(dao_fault_t fault)
 {
     (void)fault;
     return 0;
+}
+
+static inline void dao_fault_meet(dao_fault_t fault, void (*function)(void *user), void *user)
+{
+    (void)fault;
+    (void)function;
+    (void)user;
 }
 
 static inline void dao_fault_exempt(bool is_exempt)

@@ -61,7 +61,8 @@ DAO_API DAO_NODISCARD dao_status_t dao_mover_create(const dao_mover_config_t *co
 
 /**
  * Ends a mover, after all moves that are queued, and frees what is parked: those handles are not used any
- * more. NULL is allowed. In a forked child nothing is freed. To be called before dao_finalize().
+ * more. NULL is allowed. In a forked child nothing is freed; in a segment callback the mover stays as it is,
+ * the caller still owns it, and dao_last_status() is DAO_ERR_REENTRANT. To be called before dao_finalize().
  *
  * Threads: one, while no other uses the mover. Waits: for its moves. Cost: O(parked).
  */
@@ -106,7 +107,8 @@ DAO_API DAO_NODISCARD dao_status_t dao_mover_in(dao_mover_t *mover, dao_parked_t
 DAO_API DAO_NODISCARD dao_status_t dao_parked_wait(dao_parked_t *parked);
 
 /**
- * Frees parked bytes, once the moves that are queued have ended. NULL is allowed.
+ * Frees parked bytes, once the moves that are queued have ended. NULL is allowed. In a segment callback they
+ * stay parked, and dao_last_status() is DAO_ERR_REENTRANT.
  *
  * Threads: any, once: a second time is noticed, and refused by dao_last_status() DAO_ERR_INVALID, only while
  * moves are under way. Waits: never. Cost: O(1).

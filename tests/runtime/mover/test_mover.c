@@ -2,6 +2,7 @@
 /* Memory of the program's own that leaves and comes back: contents, order, limits, failures, releases. */
 #include "base/report/fault.h"
 #include "base/threads/sync.h"
+#include "tests/support/gate.h"
 #include "tests/support/suite.h"
 
 #include <dao/dao.h>
@@ -212,6 +213,53 @@ static void bad_arguments_are_refused(void)
     dao_mover_destroy(mover);
 }
 
+static int refused_count;
+
+/* In a segment callback, under an allocator's lock. */
+static void use_the_mover(dao_place_t place, dao_segment_event_t event, void *address, size_t size_bytes,
+                          void *user)
+{
+    (void)place;
+    (void)event;
+    (void)address;
+    (void)size_bytes;
+    dao_parked_t *parked = user, *other = NULL;
+    char byte = 1;
+    CU_ASSERT_EQUAL(dao_mover_out(mover, &byte, 1, &other), DAO_ERR_REENTRANT);
+    CU_ASSERT_EQUAL(dao_mover_in(mover, parked, &byte), DAO_ERR_REENTRANT);
+    CU_ASSERT_EQUAL(dao_parked_wait(parked), DAO_ERR_REENTRANT);
+    CU_ASSERT_EQUAL(dao_parked_wait(NULL), DAO_ERR_INVALID); /* the last status, before each that has none */
+    dao_parked_release(parked);
+    CU_ASSERT_EQUAL(dao_last_status(), DAO_ERR_REENTRANT);
+    CU_ASSERT_EQUAL(dao_parked_wait(NULL), DAO_ERR_INVALID);
+    dao_mover_destroy(mover);
+    CU_ASSERT_EQUAL(dao_last_status(), DAO_ERR_REENTRANT);
+    refused_count++;
+}
+
+static void in_a_segment_callback_nothing_ends(void)
+{
+    char source = 9, target = 0;
+    uint64_t id;
+    dao_parked_t *parked;
+    open_mover(0, MIB);
+    refused_count = 0;
+    CU_ASSERT_EQUAL_FATAL(dao_mover_out(mover, &source, 1, &parked), DAO_OK);
+    CU_ASSERT_EQUAL(dao_parked_wait(parked), DAO_OK);
+    CU_ASSERT_EQUAL(dao_trim(dao_pinned_place(0), 0, NULL), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_segment_callback_add(dao_pinned_place(0), use_the_mover, parked, &id), DAO_OK);
+    void *block = dao_alloc(dao_pinned_place(0), MIB);
+    CU_ASSERT_EQUAL(dao_free(dao_pinned_place(0), block), DAO_OK);
+    CU_ASSERT_EQUAL(dao_segment_callback_remove(id), DAO_OK);
+    CU_ASSERT_TRUE(refused_count > 0);
+    CU_ASSERT_EQUAL(dao_mover_in(mover, parked, &target), DAO_OK); /* all is as before */
+    CU_ASSERT_EQUAL(dao_parked_wait(parked), DAO_OK);
+    CU_ASSERT_EQUAL(target, source);
+    CU_ASSERT_EQUAL(stats().parked_count, 1);
+    dao_parked_release(parked);
+    dao_mover_destroy(mover);
+}
+
 static void bytes_of_another_mover_are_refused(void)
 {
     dao_mover_config_t config = {.pinned_bytes = MIB};
@@ -235,6 +283,28 @@ static void bytes_of_another_mover_are_refused(void)
 }
 
 #if defined(DAO_FAULTS)
+static void a_second_release_is_refused_while_a_move_is_under_way(void)
+{
+    char source = 5;
+    dao_parked_t *parked;
+    dao_gate_t gate;
+    dao_gate_init(&gate);
+    open_mover(0, MIB);
+    dao_fault_meet(DAO_FAULT_FILE_WRITE, dao_gate_wait, &gate);
+    CU_ASSERT_EQUAL_FATAL(dao_mover_out(mover, &source, 1, &parked), DAO_OK);
+    dao_gate_await_reached(&gate);
+    CU_ASSERT_PTR_NULL(dao_alloc(dao_device_place(4000), 1));
+    dao_parked_release(parked);
+    CU_ASSERT_EQUAL(dao_last_status(), DAO_ERR_NO_DEVICE); /* as before */
+    dao_parked_release(parked);
+    CU_ASSERT_EQUAL(dao_last_status(), DAO_ERR_INVALID);
+    CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "dao_parked_release"));
+    CU_ASSERT_EQUAL(stats().parked_count, 1);
+    dao_gate_open(&gate);
+    dao_mover_destroy(mover); /* freed once: by the end of the move */
+    dao_gate_finish(&gate);
+}
+
 /* Creates a mover, moves bytes out and back in; the first failure, or DAO_OK if the bytes came back. */
 static dao_status_t make_and_move(uint64_t pinned_bytes, uint64_t file_bytes)
 {
@@ -371,8 +441,11 @@ int main(void)
         {"a refused write is told, and the source stays", a_refused_write_is_told_and_the_source_stays},
         {"a refused read can be tried again", a_refused_read_can_be_tried_again},
         {"bad arguments are refused", bad_arguments_are_refused},
+        {"in a segment callback nothing ends", in_a_segment_callback_nothing_ends},
         {"bytes of another mover are refused", bytes_of_another_mover_are_refused},
 #if defined(DAO_FAULTS)
+        {"a second release is refused while a move is under way",
+         a_second_release_is_refused_while_a_move_is_under_way},
         {"any missing resource is answered", any_missing_resource_is_answered},
 #endif
         {"two threads move at random", two_threads_move_at_random},
