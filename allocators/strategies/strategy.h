@@ -105,7 +105,8 @@ typedef struct dao_placer_ops {
     /* Takes a piece back; needs no memory. Fails only where the upstream is called and refuses. */
     dao_status_t (*give)(dao_placer_t *placer, const dao_piece_t *piece);
 
-    /* Bytes that release() could give back, and giving back at least wanted_bytes of them or all. */
+    /* Bytes that release() could give back, and giving back at least wanted_bytes of them or all: it is asked
+       where there are such bytes, and is NULL where there never are. */
     uint64_t (*idle_bytes)(const dao_placer_t *placer);
     dao_status_t (*release)(dao_placer_t *placer, uint64_t wanted_bytes);
 

@@ -36,13 +36,6 @@ static uint64_t system_idle_bytes(const dao_placer_t *placer)
     return 0;
 }
 
-static dao_status_t system_release(dao_placer_t *placer, uint64_t wanted_bytes)
-{
-    (void)placer; /* nothing is kept */
-    (void)wanted_bytes;
-    return DAO_OK;
-}
-
 static uint64_t system_largest_hole(const dao_placer_t *placer)
 {
     (void)placer; /* nothing is kept */
@@ -81,7 +74,6 @@ static const dao_placer_ops_t system_ops = {
     .take = system_take,
     .give = system_give,
     .idle_bytes = system_idle_bytes,
-    .release = system_release,
     .largest_hole = system_largest_hole,
     .walk = system_walk,
     .is_hole = system_is_hole,

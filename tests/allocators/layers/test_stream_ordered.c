@@ -6,6 +6,7 @@
 
 #include "allocators/layers/hardened.h"
 #include "allocators/paged/device_memory.h"
+#include "allocators/segments/pinned.h"
 #include "allocators/strategies/strategy.h"
 #include "base/log.h"
 #include "base/report/error.h"
@@ -851,7 +852,26 @@ static void every_lack_of_host_memory_is_survived(void)
     }
 }
 
+static void a_deferred_free_reaches_what_is_behind(void)
+{
+    static const size_t deferring[] = {BUDDY, CLASSES, SYSTEM};
+    for (size_t i = 0; i < sizeof(deferring) / sizeof(deferring[0]); i++) {
+        begin(deferring[i], 0);
+        char *block = take(64 * KIB, -1, 0);
+        dao_pinned_free_deferred(allocator, block, DAO_BLOCK_OWNER_RAW);
+        dao_pinned_drain(allocator);
+        CU_ASSERT_EQUAL(stats_now().live_count, 0);
+        CU_ASSERT_EQUAL(stats_now().free_count, 1);
+        CU_ASSERT_EQUAL(try_give(block, -1), DAO_ERR_DOUBLE_FREE);
+        end();
+    }
+    begin(HARDENED, 0);
+    CU_ASSERT_PTR_NULL(allocator->ops->free_deferred); /* a hardened block is looked at by its free */
+    end();
+}
+
 static CU_TestInfo tests[] = {
+    {"a deferred free reaches what is behind", a_deferred_free_reaches_what_is_behind},
     {"a block waits for its stream", a_block_waits_for_its_stream},
     {"its own stream has it at once", its_own_stream_has_it_at_once},
     {"where nothing else is left another stream waits", where_nothing_else_is_left_another_stream_waits},
