@@ -342,6 +342,16 @@ static dao_status_t paged_trim(dao_allocator_t *allocator, size_t keep_bytes, si
     return status;
 }
 
+/* Returns the bytes of the live blocks of all arenas. */
+static uint64_t used_bytes_of(const paged_t *paged)
+{
+    uint64_t used_bytes = 0;
+    for (uint32_t i = 0; i < dao_paged_arena_count(paged); i++) {
+        used_bytes += paged->arenas[i]->ledger.stats.used_bytes;
+    }
+    return used_bytes;
+}
+
 /* Releases what a new limit does not leave room for. */
 static dao_status_t shrink_to(paged_t *paged, uint64_t limit_bytes)
 {
@@ -351,10 +361,16 @@ static dao_status_t shrink_to(paged_t *paged, uint64_t limit_bytes)
     }
     uint64_t excess = (reserved_bytes - limit_bytes + paged->page_bytes - 1) / paged->page_bytes;
     dao_paged_settle_all(paged);
-    if (free_pages(paged) < excess) {
-        return dao_error(DAO_ERR_LIMIT,
-                         "%s: live blocks and leases hold more than the new limit of %zu bytes",
-                         paged->ledger.name, (size_t)limit_bytes);
+    uint64_t free_count = free_pages(paged);
+    if (free_count < excess) {
+        uint64_t kept_bytes = reserved_bytes - free_count * paged->page_bytes;
+        return dao_error(
+            DAO_ERR_LIMIT,
+            "%s: live blocks of %zu bytes, what streams may still use, and leases keep %zu bytes "
+            "in pages of %zu, which is more than the new limit of %zu; free blocks, or end "
+            "leases, first",
+            paged->ledger.name, (size_t)used_bytes_of(paged), (size_t)kept_bytes, (size_t)paged->page_bytes,
+            (size_t)limit_bytes);
     }
     return release_pages(paged, (uint32_t)excess);
 }
@@ -377,10 +393,7 @@ static uint64_t paged_used_get(dao_allocator_t *allocator)
 {
     paged_t *paged = dao_paged_of(allocator);
     dao_paged_lock(paged);
-    uint64_t used_bytes = 0;
-    for (uint32_t i = 0; i < dao_paged_arena_count(paged); i++) {
-        used_bytes += paged->arenas[i]->ledger.stats.used_bytes;
-    }
+    uint64_t used_bytes = used_bytes_of(paged);
     dao_paged_unlock(paged);
     return used_bytes;
 }

@@ -42,9 +42,9 @@ typedef struct arena {
 typedef struct paged {
     dao_allocator_t base;
     _Atomic uint32_t shared_count;
-    _Atomic(arena_t *)
-        shared[DAO_PAGED_ARENA_MAX]; /* of all arenas, those that threads share; the first one in the
-                                                        places behind them, so that each place has one */
+    /* Of all arenas, those that threads share. In the places behind them stands the first one again, so that
+       every thread finds one in its own. */
+    _Atomic(arena_t *) shared[DAO_PAGED_ARENA_MAX];
     _Atomic uint32_t arena_count;
     arena_t *arenas[DAO_PAGES_WINDOW_MAX]; /* by their windows */
     dao_stream_fences_t *fences;           /* borrowed; NULL: no streams */

@@ -21,9 +21,8 @@
 
 typedef enum aim {
     AIM_LACKS_LEAST, /* the fewest pages are missing there; for new ones */
-    /* The fewest pages that nobody else keeps where they are, then the fewest missing ones. Where pages must
-       be moved, those that a block lacks are free ones, and it must not lie in these. Fails only if all
-       must. */
+    /* The fewest pages that no other block keeps, mapped or not, then the fewest missing ones. For where
+       pages must be moved: a free page that the block covers cannot go to where the block lacks one. */
     AIM_TAKES_LEAST,
     AIM_KEEPS_PAGES, /* where memory is tight: nothing is missing, few free pages are taken, and low ones */
 } aim_t;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Placement of blocks over offsets [0, capacity): touches no memory that it manages. Good fit over bins with
-   a bitmap, lowest address among the first that fit; free neighbours are merged at once. Not thread-safe: the
-   owner locks.
-
-   Design: prior measurements put this rule 3 to 7 % below best fit and TLSF on tensor sizes.
+/* Placement of blocks over offsets [0, capacity): touches no memory that it manages. Good fit takes the hole
+   of lowest address among the first ones of the bins that fit; on random sizes of tensors that needs less
+   memory than best fit (docs/allocators.md). Free neighbours are merged at once. Not thread-safe: the owner
+   locks.
 
    A block may be freed while streams still use it: its free part then carries a fence (stream_fence.h).
    Neighbours whose fences name the same streams are merged; others stay apart until their fences are settled
@@ -161,7 +160,7 @@ void dao_range_walk_holes_from(const dao_range_t *range, uint64_t least_bytes, d
 /* ---- ranges of parts ---- */
 
 /* Parts begin in different pages of this many bytes. */
-#define DAO_RANGE_PAGE_BYTES (UINT64_C(2) << 20)
+#define DAO_RANGE_PAGE_BYTES DAO_PAGE_BYTES
 
 /* Where a part may be added. */
 typedef struct dao_range_place {

@@ -176,10 +176,19 @@ static void a_limit_does_not_shrink_a_lease(void)
     uint32_t lease = lease_begin();
     give(take(lease, 3 * PAGE));
     CU_ASSERT_EQUAL(allocator->ops->limit_set(allocator, 2 * PAGE), DAO_ERR_LIMIT);
-    CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "leases"));
+    char held[64];
+    (void)snprintf(held, sizeof(held), "leases keep %zu bytes in pages of %zu", (size_t)(3 * PAGE),
+                   (size_t)PAGE);
+    CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), held));
     lease_end(lease);
     CU_ASSERT_EQUAL(allocator->ops->limit_set(allocator, 2 * PAGE), DAO_OK);
     CU_ASSERT_EQUAL(reserved(), 2 * PAGE);
+    void *block = take(0, PAGE + 1);
+    CU_ASSERT_EQUAL(allocator->ops->limit_set(allocator, PAGE), DAO_ERR_LIMIT);
+    (void)snprintf(held, sizeof(held), "live blocks of %zu bytes", (size_t)(PAGE + 256));
+    CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), held));
+    CU_ASSERT_EQUAL(reserved(), 2 * PAGE); /* all is as before */
+    give(block);
 }
 
 static void others_fail_rather_than_take_the_pages_of_a_lease(void)
