@@ -12,6 +12,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Returns an environment variable, or NULL if it is empty. */
+static const char *environment(const char *name)
+{
+    const char *text = getenv(name);
+    return text == NULL || text[0] == '\0' ? NULL : text;
+}
+
 /* ---- the log ---- */
 
 dao_status_t dao_log_level_find(const dao_config_t *config, dao_log_level_t *out_level)
@@ -23,8 +30,8 @@ dao_status_t dao_log_level_find(const dao_config_t *config, dao_log_level_t *out
     if (level < DAO_LOG_LEVEL_OFF || level > DAO_LOG_LEVEL_DEBUG) {
         return dao_error(DAO_ERR_INVALID, "log_level is %d; it goes from -1 (off) to 4 (debug)", level);
     }
-    const char *text = getenv("DAO_LOG");
-    if (level == DAO_LOG_LEVEL_DEFAULT && text != NULL && text[0] != '\0' &&
+    const char *text = environment("DAO_LOG");
+    if (level == DAO_LOG_LEVEL_DEFAULT && text != NULL &&
         dao_name_parse(levels, "level", text, &level) != DAO_OK) {
         return dao_error(DAO_ERR_INVALID, "DAO_LOG is \"%.64s\"; write off, error, warning, info or debug",
                          text);
@@ -83,9 +90,9 @@ dao_status_t dao_strategy_find(dao_strategy_t configured, dao_strategy_t *out_st
 
 dao_status_t dao_host_limit_find(const dao_config_t *config, uint64_t *out_bytes)
 {
-    const char *text = getenv("DAO_HOST_LIMIT");
+    const char *text = environment("DAO_HOST_LIMIT");
     *out_bytes = config->host_limit_bytes;
-    if (config->host_limit_bytes != 0 || text == NULL || text[0] == '\0') {
+    if (config->host_limit_bytes != 0 || text == NULL) {
         return DAO_OK;
     }
     dao_status_t status = dao_units_parse_bytes(text, out_bytes);
@@ -95,13 +102,6 @@ dao_status_t dao_host_limit_find(const dao_config_t *config, uint64_t *out_bytes
 }
 
 /* ---- where host memory lies ---- */
-
-/* Returns an environment variable, or NULL if it is empty. */
-static const char *environment(const char *name)
-{
-    const char *text = getenv(name);
-    return text == NULL || text[0] == '\0' ? NULL : text;
-}
 
 /* Reads "node:N". */
 static bool parse_node(const char *text, int32_t *out_node)

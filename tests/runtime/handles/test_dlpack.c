@@ -366,6 +366,10 @@ static void bad_arguments_are_named(void)
     CU_ASSERT_EQUAL(dao_tensor_from_dlpack(&managed, 0, NULL), DAO_ERR_INVALID);
     CU_ASSERT_EQUAL(dao_tensor_from_dlpack(&managed, 2, &tensor), DAO_ERR_INVALID);
     CU_ASSERT_EQUAL(dao_tensor_from_dlpack_unversioned(NULL, &tensor), DAO_ERR_INVALID);
+    CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "managed is NULL"));
+    DLManagedTensor old = {.dl_tensor = produced()};
+    CU_ASSERT_EQUAL(dao_tensor_from_dlpack_unversioned(&old, NULL), DAO_ERR_INVALID);
+    CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "out_tensor is NULL"));
     CU_ASSERT_EQUAL_FATAL(dao_tensor_from_dlpack(&managed, 0, &tensor), DAO_OK);
     CU_ASSERT_EQUAL(dao_tensor_to_dlpack(tensor, 2, &out), DAO_ERR_INVALID);
     CU_ASSERT_EQUAL(dao_tensor_to_dlpack(tensor, 0, NULL), DAO_ERR_INVALID);

@@ -232,6 +232,11 @@ static bool bad_calls_are_refused(dao_memory_t *memory)
     HOLDS(dao_memory_export(NULL, &share) == DAO_ERR_INVALID);
     HOLDS(dao_memory_export(memory, NULL) == DAO_ERR_INVALID);
     HOLDS(dao_memory_import(device_1, NULL, &none) == DAO_ERR_INVALID);
+    HOLDS(strstr(dao_last_message(), "share is NULL") != NULL);
+    HOLDS(dao_memory_export(memory, &share) == DAO_OK);
+    HOLDS(dao_memory_import(device_1, &share, NULL) == DAO_ERR_INVALID);
+    HOLDS(strstr(dao_last_message(), "out_memory is NULL") != NULL);
+    dao_share_close(&share);
     HOLDS(dao_share_send(NULL, 0) == DAO_ERR_INVALID);
     HOLDS(dao_share_receive(0, NULL) == DAO_ERR_INVALID);
     HOLDS(dao_memory_create(device_1, 1000, NULL, &block) == DAO_OK);
@@ -429,6 +434,25 @@ static void segment_callbacks_and_the_device_see_it_and_the_place_does_not(void)
     CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
 }
 
+/* In whatever order they go, the device has all bytes back. */
+static void several_are_released_in_any_order(void)
+{
+    static const int orders[][3] = {{0, 1, 2}, {2, 1, 0}, {1, 0, 2}, {1, 2, 0}};
+    CU_ASSERT_TRUE_FATAL(start());
+    for (size_t i = 0; i < sizeof(orders) / sizeof(orders[0]); i++) {
+        dao_memory_t *memories[3] = {NULL};
+        for (int k = 0; k < 3; k++) {
+            CU_ASSERT_EQUAL_FATAL(dao_memory_create_shared(device_1, SIZE_BYTES, &memories[k]), DAO_OK);
+            CU_ASSERT_TRUE(counts((uint64_t)(k + 1) * SIZE_BYTES, 0));
+        }
+        for (uint64_t k = 0; k < 3; k++) {
+            CU_ASSERT_EQUAL(dao_memory_release(memories[orders[i][k]]), DAO_OK);
+            CU_ASSERT_TRUE(counts((2 - k) * SIZE_BYTES, 0));
+        }
+    }
+    CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
+}
+
 static void a_handle_outlives_the_library(void)
 {
     dao_memory_t *memory = NULL;
@@ -499,6 +523,7 @@ static CU_TestInfo tests[] = {
      segment_callbacks_and_the_device_see_it_and_the_place_does_not},
     {"descriptors of a hostile peer are closed", descriptors_of_a_hostile_peer_are_closed},
     {"a share arrives with its descriptor alone", a_share_arrives_with_its_descriptor_alone},
+    {"several are released in any order", several_are_released_in_any_order},
     {"a handle outlives the library", a_handle_outlives_the_library},
     {"a forked child exports nothing", a_forked_child_exports_nothing},
     {"a failure leaves nothing", a_failure_leaves_nothing},

@@ -184,6 +184,14 @@ static void places_record_apart_and_start_anew(void)
     CU_ASSERT_EQUAL(events[0].size_bytes, 300);
 }
 
+static dao_status_t refuse_to_write(const char *text, size_t length, void *user)
+{
+    (void)text;
+    (void)length;
+    (void)user;
+    return DAO_ERR_IO;
+}
+
 static void wrong_arguments_of_events_are_refused(void)
 {
     size_t count = 77;
@@ -194,6 +202,11 @@ static void wrong_arguments_of_events_are_refused(void)
     CU_ASSERT_EQUAL(dao_events_read(host, events, 0, &count, NULL), DAO_ERR_INVALID);
     CU_ASSERT_EQUAL(dao_events_read(host, events, 1, NULL, NULL), DAO_ERR_INVALID);
     CU_ASSERT_EQUAL(dao_events_write_csv(events, 1, true, NULL, NULL), DAO_ERR_INVALID);
+    CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "write is NULL"));
+    CU_ASSERT_EQUAL(dao_events_write_csv(NULL, 1, true, refuse_to_write, NULL), DAO_ERR_INVALID);
+    CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "events is NULL"));
+    CU_ASSERT_EQUAL(dao_events_write_csv(NULL, 0, false, refuse_to_write, NULL), DAO_OK);
+    CU_ASSERT_EQUAL(dao_events_write_csv(NULL, 0, true, refuse_to_write, NULL), DAO_ERR_IO);
     CU_ASSERT_EQUAL(count, 77);
 }
 

@@ -4,6 +4,7 @@
 #define _POSIX_C_SOURCE 200809L /* setenv */
 #include "runtime/observe/annotate.h"
 
+#include "base/report/fault.h"
 #include "tests/support/suite.h"
 
 #include <dao/dao.h>
@@ -266,7 +267,38 @@ static void a_wrong_setting_is_refused(void)
     (void)setenv("DAO_ANNOTATE", "1", 1);
 }
 
+static void an_empty_setting_says_nothing(void)
+{
+    (void)setenv("DAO_ANNOTATE", "", 1);
+    bool turned_on = true;
+    CU_ASSERT_EQUAL(dao_annotate_find(&turned_on), DAO_OK);
+    CU_ASSERT_FALSE(turned_on);
+    (void)setenv("DAO_ANNOTATE", "1", 1);
+}
+
+#if defined(DAO_FAULTS)
+/* Nor are the blocks in it told; the library goes on. */
+static void memory_that_cannot_be_noted_is_not_told(void)
+{
+    static char memory[4096];
+    size_t heaps_before = heap_count, blocks_before = block_total;
+    dao_fault_arm(DAO_FAULT_HOST_MEMORY, 0, false);
+    dao_annotate_obtained(device_0, memory, sizeof(memory));
+    CU_ASSERT_EQUAL(dao_fault_disarm(), 1);
+    dao_annotate_alloc(device_0, memory + 256, 256);
+    dao_annotate_free(device_0, memory + 256);
+    dao_annotate_releasing(device_0, memory);
+    CU_ASSERT_EQUAL(heap_count, heaps_before);
+    CU_ASSERT_EQUAL(block_total, blocks_before);
+    CU_ASSERT_EQUAL(foreign_count, 0);
+}
+#endif
+
 static CU_TestInfo tests[] = {
+#if defined(DAO_FAULTS)
+    {"memory that cannot be noted is not told", memory_that_cannot_be_noted_is_not_told},
+#endif
+    {"an empty setting says nothing", an_empty_setting_says_nothing},
     {"blocks are told", blocks_are_told},
     {"host and pinned memory are not told", host_and_pinned_memory_are_not_told},
     {"threads tell in order", threads_tell_in_order},

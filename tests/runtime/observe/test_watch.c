@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Segment callbacks: what memory comes and goes, against a list of what is there. */
 #include <dao/async.h>
+#include <dao/lease.h>
 #include <dao/place_config.h>
+#include <dao/pressure.h>
 #include <dao/segment.h>
+#include <dao/share.h>
 #include <dao/tensor.h>
 
 #include "base/threads/sync.h"
@@ -281,6 +284,9 @@ static void use_the_library(dao_place_t place, dao_segment_event_t event, void *
     uint64_t id = 0;
     dao_stats_t stats;
     dao_device_info_t info;
+    dao_place_t found;
+    dao_memory_t *memory;
+    dao_lease_t *lease;
     CU_ASSERT_PTR_NULL(dao_alloc(place, 1000));
     CU_ASSERT_EQUAL(dao_last_status(), DAO_ERR_REENTRANT);
     CU_ASSERT_PTR_NULL(dao_alloc(host, 1000));
@@ -299,6 +305,11 @@ static void use_the_library(dao_place_t place, dao_segment_event_t event, void *
     CU_ASSERT_EQUAL(dao_device_set_current(1), DAO_ERR_REENTRANT);
     CU_ASSERT_EQUAL(dao_segment_callback_add(place, use_the_library, NULL, &id), DAO_ERR_REENTRANT);
     CU_ASSERT_EQUAL(dao_segment_callback_remove(misuse->id), DAO_ERR_REENTRANT);
+    CU_ASSERT_EQUAL(dao_address_place(misuse->block, &found), DAO_ERR_REENTRANT);
+    CU_ASSERT_EQUAL(dao_hardening_check(place), DAO_ERR_REENTRANT);
+    CU_ASSERT_EQUAL(dao_host_limit_set(0), DAO_ERR_REENTRANT);
+    CU_ASSERT_EQUAL(dao_memory_create_shared(device, 1000, &memory), DAO_ERR_REENTRANT);
+    CU_ASSERT_EQUAL(dao_lease_begin(device, &lease), DAO_ERR_REENTRANT);
     CU_ASSERT_EQUAL(dao_init(NULL), DAO_ERR_REENTRANT);
     CU_ASSERT_EQUAL(dao_finalize(), DAO_ERR_REENTRANT);
     misuse->call_count++;

@@ -155,28 +155,109 @@ static void only_roles_with_copies_to_the_host_need_slots(void)
     dao_compiled_plan_destroy(plan);
 }
 
+/* Fails the n-th request for host memory; true if there is one. */
+static bool fail_call(const dao_swap_problem_t *problem, uint64_t n)
+{
+    dao_compiled_plan_t *plan = NULL;
+    dao_fault_arm(DAO_FAULT_HOST_MEMORY, n, false);
+    dao_status_t status = dao_compiled_plan_create(problem, DAO_SWAP_ADDRESSES_BEST, NULL, NULL, &plan);
+    bool has_failed = dao_fault_disarm() > 0;
+    CU_ASSERT_TRUE(status == DAO_ERR_NO_HOST_MEMORY || status == DAO_OK);
+    CU_ASSERT_TRUE(has_failed || status == DAO_OK);
+    if (status == DAO_OK) {
+        dao_compiled_plan_destroy(plan);
+    }
+    return has_failed;
+}
+
 static void no_failing_call_leaves_anything(void)
 {
     dao_swap_problem_t problem = problem_of(5 * UNIT, 20000);
-    bool has_failed = true;
-    for (uint64_t n = 0; has_failed; n++) {
-        dao_compiled_plan_t *plan = NULL;
-        dao_fault_arm(DAO_FAULT_HOST_MEMORY, n, false);
-        dao_status_t status = dao_compiled_plan_create(&problem, DAO_SWAP_ADDRESSES_BEST, NULL, NULL, &plan);
-        has_failed = dao_fault_disarm() > 0;
-        CU_ASSERT_TRUE(status == DAO_ERR_NO_HOST_MEMORY || status == DAO_OK);
-        CU_ASSERT_TRUE(has_failed || status == DAO_OK);
-        if (status == DAO_OK) {
-            dao_compiled_plan_destroy(plan);
-        }
+    uint64_t n = 0;
+    while (fail_call(&problem, n)) {
+        n++;
     }
 }
+
+#if defined(DAO_FAULTS)
+/* ---- with runs again ---- */
+
+enum { SHORT = 5, AGAIN_KERNELS = 2 * SHORT, AGAIN_TENSORS = 2 * SHORT + 1 };
+
+/* Activations are written forwards, by kernels that may run again, and read backwards by those of gradients.
+   The link is slow. */
+static dao_swap_problem_t problem_with_runs(void)
+{
+    static dao_swap_tensor_t sizes[AGAIN_TENSORS];
+    static dao_swap_use_t all_uses[AGAIN_KERNELS][3];
+    static dao_swap_kernel_t all[AGAIN_KERNELS];
+    for (uint32_t i = 0; i < AGAIN_TENSORS; i++) {
+        sizes[i] = (dao_swap_tensor_t){.size_bytes = UNIT, .is_persistent = i == 0};
+    }
+    for (uint32_t i = 0; i < SHORT; i++) { /* 0: the input; 1 to SHORT: activations */
+        all_uses[i][0] = (dao_swap_use_t){i, DAO_ACCESS_READ};
+        all_uses[i][1] = (dao_swap_use_t){i + 1, DAO_ACCESS_WRITE};
+        all[i] =
+            (dao_swap_kernel_t){.time_ns = 20000, .uses = all_uses[i], .use_count = 2, .is_repeatable = true};
+    }
+    for (uint32_t i = 0; i < SHORT; i++) { /* from the last activation to the first */
+        uint32_t k = SHORT + i, gradient = SHORT + 1 + i;
+        all_uses[k][0] = (dao_swap_use_t){SHORT - i, DAO_ACCESS_READ};
+        all_uses[k][1] = (dao_swap_use_t){gradient, DAO_ACCESS_WRITE};
+        all_uses[k][2] = (dao_swap_use_t){gradient - 1, DAO_ACCESS_READ};
+        all[k] = (dao_swap_kernel_t){.time_ns = 20000, .uses = all_uses[k], .use_count = i > 0 ? 3 : 2};
+    }
+    return (dao_swap_problem_t){.tensors = sizes,
+                                .tensor_count = AGAIN_TENSORS,
+                                .kernels = all,
+                                .kernel_count = AGAIN_KERNELS,
+                                .capacity_bytes = 5 * UNIT,
+                                .host = {.in_bytes_per_second = UINT64_C(1) << 26},
+                                .alignment_bytes = 256};
+}
+
+static uint32_t runs_again(const dao_compiled_plan_t *plan)
+{
+    uint32_t count = 0;
+    for (uint32_t k = 0; plan->runs.plan != NULL && k < plan->runs.step->problem.kernel_count; k++) {
+        count += plan->runs.step->runs[k].is_again;
+    }
+    return count;
+}
+
+/* The planner makes many requests, and its own suites fail them: here it is some of them, and all of the last
+   ones, which are of the compilation. */
+static void no_failing_call_leaves_anything_of_a_plan_with_runs_again(void)
+{
+    enum { SOME = 20, LAST = 40 };
+    dao_compiled_plan_t *plan = NULL;
+    dao_swap_problem_t problem = problem_with_runs();
+    dao_fault_arm(DAO_FAULT_HOST_MEMORY, UINT64_MAX, false);
+    CU_ASSERT_EQUAL_FATAL(dao_compiled_plan_create(&problem, DAO_SWAP_ADDRESSES_BEST, NULL, NULL, &plan),
+                          DAO_OK);
+    uint64_t count = dao_fault_passed_count(DAO_FAULT_HOST_MEMORY);
+    (void)dao_fault_disarm();
+    CU_ASSERT_TRUE(runs_again(plan) > 0);
+    dao_compiled_plan_destroy(plan);
+    CU_ASSERT_TRUE_FATAL(count > LAST);
+    for (uint64_t i = 0; i < SOME; i++) {
+        CU_ASSERT_TRUE(fail_call(&problem, i * (count - LAST) / SOME));
+    }
+    for (uint64_t n = count - LAST; n < count; n++) {
+        CU_ASSERT_TRUE(fail_call(&problem, n));
+    }
+}
+#endif
 
 static CU_TestInfo tests[] = {
     {"drops make room for all that comes", drops_make_room_for_all_that_comes},
     {"a plan knows what it was made with", a_plan_knows_what_it_was_made_with},
     {"only roles with copies to the host need slots", only_roles_with_copies_to_the_host_need_slots},
     {"no failing call leaves anything", no_failing_call_leaves_anything},
+#if defined(DAO_FAULTS)
+    {"no failing call leaves anything of a plan with runs again",
+     no_failing_call_leaves_anything_of_a_plan_with_runs_again},
+#endif
     CU_TEST_INFO_NULL,
 };
 
