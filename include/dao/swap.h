@@ -277,10 +277,11 @@ typedef struct dao_swap_plan_config {
     dao_swap_addresses_t addresses;
     uint64_t part_bytes; /**< size of parts; 0: a 64th of the capacity, at least DAO_SWAP_PART_BYTES_MIN */
     /**
-     * How much work may go into bettering the first plan, in steps of some 10 ns of a processor:
-     * the same limit gives the same plan on every machine. 0: DAO_SWAP_WORK_PER_KERNEL for each kernel, at
-     * most DAO_SWAP_WORK_DEFAULT; UINT64_MAX: until no change helps any more. The first plan itself is always
-     * made to its end.
+     * How much work may go into the plan, in steps of some 10 ns of a processor: the same limit gives the
+     * same plan on every machine. The first plan is made to its end whatever it takes, so 1 gives just that;
+     * better ones are looked for with what is left. 0: DAO_SWAP_WORK_PER_KERNEL for each kernel, at most
+     * DAO_SWAP_WORK_DEFAULT, but no less than DAO_SWAP_WORK_LEAST a kernel; UINT64_MAX: until no change helps
+     * any more.
      */
     uint64_t work_limit;
     /** No longer than this from the call on, for the same; 0: no limit but `work_limit`. */
@@ -293,9 +294,10 @@ typedef struct dao_swap_plan_config {
 } dao_swap_plan_config_t;
 
 #define DAO_SWAP_PART_BYTES_MIN ((uint64_t)1 << 20)
-/** Some 0.4 ms: for a few hundred changes of a step whatever its length. */
-#define DAO_SWAP_WORK_PER_KERNEL ((uint64_t)40000)
-#define DAO_SWAP_WORK_DEFAULT    ((uint64_t)20000000) /**< some 0.2 s */
+/** Some 6 ms: for steps so small that more work seldom helps. */
+#define DAO_SWAP_WORK_PER_KERNEL ((uint64_t)600000)
+#define DAO_SWAP_WORK_DEFAULT    ((uint64_t)200000000) /**< some 2 s */
+#define DAO_SWAP_WORK_LEAST      ((uint64_t)50000)     /**< some 0.5 ms: for a few layouts of long steps */
 
 /** A plan, immutable. */
 typedef struct dao_swap_plan dao_swap_plan_t;
@@ -310,8 +312,7 @@ typedef struct dao_swap_plan dao_swap_plan_t;
  *         where the capacity is less than one kernel needs; DAO_ERR_HOST_FULL where the tiers' limits do not
  *         hold what has to leave; DAO_ERR_STOPPED where `is_cancelled` said so; DAO_ERR_NO_HOST_MEMORY.
  *
- * Threads: any. Waits: never. Cost: some 5 us a kernel and variant; the search for addresses up to
- *        a second where little fits.
+ * Threads: any. Waits: never. Cost: `work_limit`, or what a first plan takes: some 0.1 ms a kernel.
  */
 DAO_API DAO_NODISCARD dao_status_t dao_swap_plan_make(const dao_swap_problem_t *problem,
                                                       const dao_swap_plan_config_t *config,

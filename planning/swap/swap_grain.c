@@ -11,32 +11,41 @@
 
 #define CHOOSE_STEP_COUNT 4u
 
-static const dao_swap_variant_t variants[] = {
-    {.choice_count = 1, .lead_kernels = 0},
-    {.choice_count = 1, .lead_kernels = 4},
-    {.choice_count = 1, .lead_kernels = 32},
-    {.choice_count = 1, .lead_kernels = UINT32_MAX},
-    {.choice_count = 64, .lead_kernels = 0},
-    {.choice_count = 64, .lead_kernels = 4},
-    {.choice_count = 64, .lead_kernels = 32},
-    {.choice_count = 64, .lead_kernels = UINT32_MAX},
-    {.choice_count = UINT32_MAX, .lead_kernels = 0},
-    {.choice_count = UINT32_MAX, .lead_kernels = 4},
-    {.choice_count = UINT32_MAX, .lead_kernels = 32},
-    {.choice_count = UINT32_MAX, .lead_kernels = UINT32_MAX},
-    {.choice_count = 1, .lead_kernels = 0, .weighs_copies = true},
-    {.choice_count = 1, .lead_kernels = 4, .weighs_copies = true},
-    {.choice_count = UINT32_MAX, .lead_kernels = 0, .weighs_copies = true},
-    {.choice_count = UINT32_MAX, .lead_kernels = 4, .weighs_copies = true},
+/* In the order in which they are tried for as long as there is work: those for steps that stream, those that
+   weigh copies, and the others by what they plan ahead. */
+static const struct {
+    dao_swap_variant_t choice;
+    /* Not 0: for steps that stream; such a part of the capacity is for copies in ahead of their kernels, see
+       swap_spread.h. */
+    uint32_t ahead_part;
+} variants[] = {
+    {.ahead_part = 64},
+    {.ahead_part = 256},
+    {.ahead_part = 16},
+    {.choice = {.choice_count = 1, .lead_kernels = 4, .weighs_copies = true}},
+    {.choice = {.choice_count = UINT32_MAX, .lead_kernels = 4, .weighs_copies = true}},
+    {.choice = {.choice_count = 1, .lead_kernels = 0, .weighs_copies = true}},
+    {.choice = {.choice_count = UINT32_MAX, .lead_kernels = 0, .weighs_copies = true}},
+    {.choice = {.choice_count = 64, .lead_kernels = 4}},
+    {.choice = {.choice_count = 1, .lead_kernels = 4}},
+    {.choice = {.choice_count = UINT32_MAX, .lead_kernels = 4}},
+    {.choice = {.choice_count = 64, .lead_kernels = 32}},
+    {.choice = {.choice_count = 1, .lead_kernels = 32}},
+    {.choice = {.choice_count = UINT32_MAX, .lead_kernels = 32}},
+    {.choice = {.choice_count = 64, .lead_kernels = 0}},
+    {.choice = {.choice_count = 1, .lead_kernels = 0}},
+    {.choice = {.choice_count = UINT32_MAX, .lead_kernels = 0}},
+    {.choice = {.choice_count = 64, .lead_kernels = UINT32_MAX}},
+    {.choice = {.choice_count = 1, .lead_kernels = UINT32_MAX}},
+    {.choice = {.choice_count = UINT32_MAX, .lead_kernels = UINT32_MAX}},
 };
 
-/* Variants behind these: parts of the capacity that are for copies in ahead of their kernels, see
-   swap_spread.h. */
-static const uint32_t ahead_parts[] = {256, 64, 16};
+static_assert(sizeof(variants) / sizeof(variants[0]) == DAO_SWAP_VARIANT_COUNT, "each has a row");
 
-static_assert(sizeof(variants) / sizeof(variants[0]) == DAO_SWAP_CHOICE_COUNT, "each has a row");
-static_assert(DAO_SWAP_CHOICE_COUNT + sizeof(ahead_parts) / sizeof(ahead_parts[0]) == DAO_SWAP_VARIANT_COUNT,
-              "each has a row");
+bool dao_swap_variant_streams(uint32_t variant)
+{
+    return variants[variant].ahead_part != 0;
+}
 
 dao_status_t dao_swap_grain_init(dao_swap_grain_t *grain, const dao_swap_step_t *step, uint64_t part_bytes)
 {
@@ -96,12 +105,11 @@ dao_status_t dao_swap_grain_time(dao_swap_grain_t *grain, uint64_t capacity_byte
 dao_status_t dao_swap_grain_choose(dao_swap_grain_t *grain, uint32_t variant, uint64_t capacity_bytes)
 {
     uint64_t step_ns;
-    if (variant < DAO_SWAP_CHOICE_COUNT) {
-        return dao_swap_choose(&grain->parts, capacity_bytes, &variants[variant], CHOOSE_STEP_COUNT,
-                               grain->decisions, &step_ns);
-    }
-    return dao_swap_spread(&grain->parts, capacity_bytes,
-                           capacity_bytes / ahead_parts[variant - DAO_SWAP_CHOICE_COUNT], grain->decisions);
+    return dao_swap_variant_streams(variant)
+               ? dao_swap_spread(&grain->parts, capacity_bytes, capacity_bytes / variants[variant].ahead_part,
+                                 grain->decisions)
+               : dao_swap_choose(&grain->parts, capacity_bytes, &variants[variant].choice, CHOOSE_STEP_COUNT,
+                                 grain->decisions, &step_ns);
 }
 
 dao_status_t dao_swap_grain_time_choice(dao_swap_grain_t *grain, uint64_t capacity_bytes, bool keeps_most)

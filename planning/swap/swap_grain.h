@@ -6,8 +6,7 @@
 
 #include "planning/swap/times/swap_timing.h"
 
-/* Variants that choose victims with a calendar; behind them those for steps that stream. */
-#define DAO_SWAP_CHOICE_COUNT  16u
+/* Ways to choose victims, in the order in which they are tried. */
 #define DAO_SWAP_VARIANT_COUNT 19u
 
 typedef struct dao_swap_grain {
@@ -24,6 +23,9 @@ typedef struct dao_swap_grain {
 DAO_NODISCARD dao_status_t dao_swap_grain_init(dao_swap_grain_t *grain, const dao_swap_step_t *step,
                                                uint64_t part_bytes);
 void dao_swap_grain_finish(dao_swap_grain_t *grain); /* also one that is all zero */
+
+/* Returns true for a variant that is for steps that stream, see swap_spread.h. */
+bool dao_swap_variant_streams(uint32_t variant);
 
 /* Chooses victims by a variant. */
 DAO_NODISCARD dao_status_t dao_swap_grain_choose(dao_swap_grain_t *grain, uint32_t variant,

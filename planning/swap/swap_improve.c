@@ -26,7 +26,6 @@
 #include "base/numbers/math.h"
 #include "base/numbers/random.h"
 #include "base/report/assert.h"
-#include "base/threads/sync.h"
 
 #include <string.h>
 
@@ -356,17 +355,11 @@ static void begin(improver_t *improver)
     }
 }
 
-static bool is_late(const dao_swap_step_t *step)
-{
-    return step->cancel != NULL && step->cancel->time_end_ns != UINT64_MAX &&
-           dao_clock_ns() >= step->cancel->time_end_ns;
-}
-
 static bool may_go_on(const improver_t *improver, const dao_swap_effort_t *effort, uint64_t step_ns,
                       uint64_t misses)
 {
-    return step_ns > effort->goal_ns && dao_swap_work(improver->step) < effort->work_end &&
-           misses < PATIENCE * improver->parts->inactive_count && !is_late(improver->step);
+    return step_ns > effort->goal_ns && misses < PATIENCE * improver->parts->inactive_count &&
+           !dao_swap_is_over(improver->step, effort->work_end);
 }
 
 /* Tries changes, from what the grain was timed with. Its decisions are the best ones afterwards, its timing

@@ -20,6 +20,7 @@ struct dao_swap_plan {
     uint32_t kernel_count;
     uint64_t *kernel_times_ns;
     dao_swap_tier_t host, file;
+    bool is_serial; /* tensors come and go with each kernel */
 };
 
 /* How a plan is played with its own times. */
@@ -72,11 +73,29 @@ static dao_status_t plan_create(const dao_swap_problem_t *problem, dao_swap_plan
     return DAO_OK;
 }
 
+/* The searches that a plan is the best of. What work is left is shared by those that are still to come. */
+typedef struct search_series {
+    const dao_swap_plan_config_t *config;
+    dao_swap_cancel_t cancel;
+    uint64_t work_end;
+    uint32_t left_count;
+    dao_swap_ranking_t rankings[2]; /* with links as they are, and with directions apart */
+} search_series_t;
+
+static void begin_search(search_series_t *series)
+{
+    uint64_t work = series->cancel.work;
+    DAO_ASSERT(series->left_count > 0);
+    series->cancel.work_end =
+        work < series->work_end ? work + (series->work_end - work) / series->left_count : work;
+    series->left_count--;
+}
+
 /* Searches with the links and pages of `planned`, for those of `problem`. NULL: no plan takes less than
    `known_ns`. */
 static dao_status_t make_plan(const dao_swap_problem_t *problem, const dao_swap_problem_t *planned,
-                              const dao_swap_plan_config_t *config, dao_swap_cancel_t *cancel,
-                              uint64_t known_ns, dao_swap_plan_t **out_plan)
+                              search_series_t *series, dao_swap_ranking_t *ranking, uint64_t known_ns,
+                              dao_swap_plan_t **out_plan)
 {
     dao_swap_step_t step;
     dao_status_t status = dao_swap_step_init(&step, planned);
@@ -84,17 +103,22 @@ static dao_status_t make_plan(const dao_swap_problem_t *problem, const dao_swap_
         return status;
     }
     dao_swap_plan_t *plan = NULL;
-    bool is_found = false;
-    step.cancel = cancel;
+    dao_swap_found_t found = DAO_SWAP_FOUND_NONE;
+    step.cancel = &series->cancel;
+    begin_search(series);
     status = dao_swap_step_check_capacity(&step, planned->capacity_bytes);
     status = status == DAO_OK ? plan_create(problem, &plan) : status;
-    status = status == DAO_OK ? dao_swap_search(&step, config, known_ns, &plan->program, &is_found) : status;
-    status = status == DAO_OK && is_found ? measure_plan(&step, plan) : status;
+    status = status == DAO_OK
+                 ? dao_swap_search(&step, series->config, known_ns, ranking, &plan->program, &found)
+                 : status;
+    bool is_found = status == DAO_OK && found != DAO_SWAP_FOUND_NONE;
+    status = is_found ? measure_plan(&step, plan) : status;
     dao_swap_step_finish(&step);
     if (status != DAO_OK || !is_found) {
         dao_swap_plan_destroy(plan);
         return status;
     }
+    plan->is_serial = found == DAO_SWAP_FOUND_SERIAL;
     *out_plan = plan;
     return DAO_OK;
 }
@@ -117,11 +141,11 @@ static uint64_t step_ns_of(const dao_swap_plan_t *plan)
 /* Makes a plan as if the problem were `planned`, and keeps the quicker one of it and the plan that is there.
  */
 static dao_status_t better_plan(const dao_swap_problem_t *problem, const dao_swap_problem_t *planned,
-                                const dao_swap_plan_config_t *config, dao_swap_cancel_t *cancel,
-                                dao_swap_plan_t **plan)
+                                search_series_t *series, dao_swap_ranking_t *ranking, dao_swap_plan_t **plan)
 {
     dao_swap_plan_t *other = NULL;
-    dao_status_t status = make_plan(problem, planned, config, cancel, step_ns_of(*plan), &other);
+    uint64_t known_ns = *plan != NULL && (*plan)->is_serial ? UINT64_MAX : step_ns_of(*plan);
+    dao_status_t status = make_plan(problem, planned, series, ranking, known_ns, &other);
     if (status != DAO_OK) {
         bool is_refused = status == DAO_ERR_HOST_FULL || status == DAO_ERR_KERNEL_TOO_LARGE;
         return is_refused && *plan != NULL ? DAO_OK : status;
@@ -135,20 +159,24 @@ static dao_status_t better_plan(const dao_swap_problem_t *problem, const dao_swa
     return DAO_OK;
 }
 
+static bool is_shared(const dao_swap_problem_t *problem)
+{
+    return dao_swap_is_shared(&problem->host) || dao_swap_is_shared(&problem->file);
+}
+
 /* Plans with pages or without. Where directions share a link, copies beside each other each get a part of it,
    whichever is more urgent; the calendars let the later one wait for the earlier one. Where few copies meet,
    a plan that does not look at that is better: the quicker one is kept. */
 static dao_status_t better_placed(const dao_swap_problem_t *problem, uint64_t page_bytes,
-                                  const dao_swap_plan_config_t *config, dao_swap_cancel_t *cancel,
-                                  dao_swap_plan_t **plan)
+                                  search_series_t *series, dao_swap_plan_t **plan)
 {
     dao_swap_problem_t planned = *problem;
     planned.page_bytes = page_bytes;
-    dao_status_t status = better_plan(problem, &planned, config, cancel, plan);
-    if (status == DAO_OK && (dao_swap_is_shared(&problem->host) || dao_swap_is_shared(&problem->file))) {
+    dao_status_t status = better_plan(problem, &planned, series, &series->rankings[0], plan);
+    if (status == DAO_OK && is_shared(problem)) {
         planned.host = apart(&problem->host);
         planned.file = apart(&problem->file);
-        status = better_plan(problem, &planned, config, cancel, plan);
+        status = better_plan(problem, &planned, series, &series->rankings[1], plan);
     }
     return status;
 }
@@ -175,37 +203,75 @@ static bool moves_nothing(const dao_swap_plan_t *plan)
     return plan != NULL && plan->program.schedule.in_bytes == 0 && plan->program.schedule.out_bytes == 0;
 }
 
+/* Says whether some tensor would lie in pages. */
+static dao_status_t find_paged(const dao_swap_problem_t *problem, bool *out_has_paged)
+{
+    dao_swap_step_t step;
+    dao_status_t status = dao_swap_step_init(&step, problem);
+    if (status == DAO_OK) {
+        *out_has_paged = false;
+        for (uint32_t t = 0; t < step.tensor_count; t++) {
+            *out_has_paged = *out_has_paged || dao_swap_is_paged(&step, step.size_bytes[t]);
+        }
+        dao_swap_step_finish(&step);
+    }
+    return status;
+}
+
 /* Static addresses come first where all has room, as whole pages may not have it. Else pages do, as a plan
    with them takes little more than its copies; static addresses are then looked for only as long as they may
    be better. */
-static dao_status_t best_plan(const dao_swap_problem_t *problem, const dao_swap_plan_config_t *config,
+static dao_status_t best_plan(const dao_swap_problem_t *problem, search_series_t *series,
                               dao_swap_plan_t **plan)
 {
-    dao_swap_cancel_t cancel = {.is_cancelled = config->is_cancelled,
-                                .user = config->cancel_user,
-                                .time_end_ns = config->time_limit_ns != 0
-                                                   ? dao_add_capped(dao_clock_ns(), config->time_limit_ns)
-                                                   : UINT64_MAX};
-    bool has_room = false;
+    dao_swap_addresses_t addresses = series->config->addresses;
+    bool has_room = false, has_paged = false;
     dao_status_t status = DAO_OK;
-    if (problem->page_bytes != 0 && config->addresses == DAO_SWAP_ADDRESSES_BEST) {
+    bool may_page = addresses == DAO_SWAP_ADDRESSES_BEST || addresses == DAO_SWAP_ADDRESSES_PAGES;
+    if (may_page && problem->page_bytes != 0) {
+        status = find_paged(problem, &has_paged);
+    }
+    if (status != DAO_OK) {
+        return status;
+    }
+    addresses = has_paged ? addresses : DAO_SWAP_ADDRESSES_STATIC;
+    series->left_count = (addresses == DAO_SWAP_ADDRESSES_BEST ? 2u : 1u) * (is_shared(problem) ? 2u : 1u);
+    if (addresses == DAO_SWAP_ADDRESSES_BEST) {
         status = find_room(problem, &has_room);
-        status = status == DAO_OK && has_room ? better_placed(problem, 0, config, &cancel, plan) : status;
+        status = status == DAO_OK && has_room ? better_placed(problem, 0, series, plan) : status;
         if (status != DAO_OK || (has_room && moves_nothing(*plan))) {
             return status;
         }
     }
-    bool may_page =
-        config->addresses == DAO_SWAP_ADDRESSES_BEST || config->addresses == DAO_SWAP_ADDRESSES_PAGES;
-    if (problem->page_bytes != 0 && may_page) {
-        status = better_placed(problem, problem->page_bytes, config, &cancel, plan);
-        bool is_final = config->addresses == DAO_SWAP_ADDRESSES_PAGES || status == DAO_ERR_STOPPED ||
+    if (addresses != DAO_SWAP_ADDRESSES_STATIC) {
+        status = better_placed(problem, problem->page_bytes, series, plan);
+        bool is_final = addresses == DAO_SWAP_ADDRESSES_PAGES || status == DAO_ERR_STOPPED ||
                         status == DAO_ERR_NO_HOST_MEMORY;
         if (is_final) {
             return status;
         }
     }
-    return has_room ? status : better_placed(problem, 0, config, &cancel, plan);
+    return has_room ? status : better_placed(problem, 0, series, plan);
+}
+
+static uint64_t default_work(const dao_swap_problem_t *problem)
+{
+    uint64_t kernels = problem->kernel_count;
+    return dao_larger(dao_smaller(DAO_SWAP_WORK_PER_KERNEL * kernels, DAO_SWAP_WORK_DEFAULT),
+                      DAO_SWAP_WORK_LEAST * kernels);
+}
+
+/* How much work a plan may take, and until when. */
+static search_series_t begin_series(const dao_swap_problem_t *problem, const dao_swap_plan_config_t *config)
+{
+    return (search_series_t){
+        .config = config,
+        .work_end = config->work_limit != 0 ? config->work_limit : default_work(problem),
+        .cancel = {.is_cancelled = config->is_cancelled,
+                   .user = config->cancel_user,
+                   .time_end_ns = config->time_limit_ns != 0
+                                      ? dao_add_capped(dao_clock_ns(), config->time_limit_ns)
+                                      : UINT64_MAX}};
 }
 
 static dao_status_t check_config(const dao_swap_problem_t *problem, const dao_swap_plan_config_t *config)
@@ -236,7 +302,8 @@ dao_status_t dao_swap_plan_make(const dao_swap_problem_t *problem, const dao_swa
     dao_swap_plan_t *plan = NULL;
     config = config != NULL ? config : &defaults;
     dao_status_t status = check_config(problem, config);
-    status = status == DAO_OK ? best_plan(problem, config, &plan) : status;
+    search_series_t series = begin_series(problem, config);
+    status = status == DAO_OK ? best_plan(problem, &series, &plan) : status;
     if (status != DAO_OK) {
         dao_swap_plan_destroy(plan);
         return status;

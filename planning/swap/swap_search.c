@@ -32,26 +32,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define GRANULARITY_COUNT   2u                     /* whole tensors, parts */
-#define CANDIDATE_COUNT_MAX 2u                     /* variants of a granularity that are given addresses */
-#define IMPROVED            DAO_SWAP_VARIANT_COUNT /* the number of what variants were bettered to */
-#define SLICE_COUNT         16u  /* parts of the work with which less capacity is looked at */
-#define SPLIT_ROUND_MAX     5u   /* layouts that are tried for one capacity */
-#define FAR_PART            0.15 /* what leaves out more of the capacity does not nearly fit */
-#define THOROUGH_COUNT      5u   /* parts of the capacity with which layouts are thorough */
-#define THOROUGH_KERNELS    2500u
-#define THOROUGH_WORK       UINT64_C(8000000) /* for these, in 10 ns; with more kernels in proportion */
-/* In 10 ns: for layouts, enough for some 50 of 1,000 kernels; and what an inactive period costs in one,
-   beside the search for offsets. */
-#define PLACE_WORK_A_KERNEL UINT64_C(60000)
-#define PLACE_WORK_MAX      UINT64_C(100000000)
-#define PLACE_WORK          16u
-#define HOPELESS_PART       0.35 /* where more is left out, letting some more leave does not help */
-#define LAYOUT_COUNT_MAX    24u  /* of a grain, once there is a plan */
-#define CAPACITY_PARTS      64u
-#define NS_PER_S            1e9
-#define WIDEN_COUNT         6u /* capacities that a plan is timed with again */
-#define DELAY_PARTS         2u /* how far copies in are delayed, in halves */
+#define GRANULARITY_COUNT 2u                     /* whole tensors, parts */
+#define IMPROVED          DAO_SWAP_VARIANT_COUNT /* the number of what variants were bettered to */
+#define SLICE_COUNT       16u                    /* parts of the work with which less capacity is looked at */
+#define SPLIT_ROUND_MAX   5u                     /* layouts that are tried for one capacity */
+#define FAR_PART          0.15 /* what leaves out more of the capacity does not nearly fit */
+#define THOROUGH_COUNT    5u   /* parts of the capacity with which layouts are thorough */
+/* Work is for variants, for bettering them, PLACE_PHASES times as much for addresses, and the rest for
+   bettering what has them. */
+#define PHASE_COUNT    8u
+#define PLACE_PHASES   4u
+#define THOROUGH_PARTS 4u /* such a part of that for addresses may go into thorough layouts */
+/* What an inactive period costs in a layout beside the search for offsets, in 10 ns. */
+#define PLACE_WORK     16u
+#define HOPELESS_PART  0.35 /* where more is left out, letting some more leave does not help */
+#define CAPACITY_PARTS 64u
+#define NS_PER_S       1e9
+#define WIDEN_COUNT    6u /* capacities that a plan is timed with again */
+#define DELAY_PARTS    2u /* how far copies in are delayed, in halves */
 
 /* A variant that was timed. */
 typedef struct candidate {
@@ -69,11 +67,12 @@ typedef struct plan_search {
     candidate_t candidates[GRANULARITY_COUNT * (DAO_SWAP_VARIANT_COUNT + 1)];
     uint32_t candidate_count;
     uint64_t fluid_step_ns;
-    uint64_t bound_ns;     /* no step is shorter */
-    uint64_t known_ns;     /* step of a plan that is there already: others have to be shorter */
-    uint64_t work_limit;   /* for improvements of a granularity */
-    uint32_t layout_count; /* that were tried for the granularity */
-    bool is_thorough;      /* whether layouts are */
+    uint64_t bound_ns;   /* no step is shorter */
+    uint64_t known_ns;   /* step of a plan that is there already: others have to be shorter */
+    uint64_t phase_work; /* for a phase */
+    uint64_t place_work; /* for the search for addresses */
+    uint64_t place_end;  /* the work at which the search for addresses ends, once there is a plan */
+    bool is_thorough;    /* whether layouts are */
     dao_swap_past_t past;
     dao_swap_grain_t *kept; /* NULL: there is no plan yet */
     uint64_t kept_bytes;    /* the capacity with which it is timed */
@@ -102,17 +101,6 @@ static uint64_t part_size(const dao_swap_step_t *step, const dao_swap_plan_confi
     return dao_round_up(size, dao_larger(step->alignment_bytes, step->page_bytes));
 }
 
-static uint64_t thorough_work(const dao_swap_step_t *step)
-{
-    uint32_t kernels = step->kernel_count > THOROUGH_KERNELS ? step->kernel_count : THOROUGH_KERNELS;
-    return THOROUGH_WORK / THOROUGH_KERNELS * kernels;
-}
-
-static uint64_t default_work(const dao_swap_step_t *step)
-{
-    return dao_smaller(DAO_SWAP_WORK_PER_KERNEL * step->kernel_count, DAO_SWAP_WORK_DEFAULT);
-}
-
 static dao_status_t search_init(plan_search_t *search, const dao_swap_step_t *step,
                                 const dao_swap_plan_config_t *config, uint64_t known_ns)
 {
@@ -120,11 +108,14 @@ static dao_status_t search_init(plan_search_t *search, const dao_swap_step_t *st
     *search = (plan_search_t){.step = step,
                               .capacity_bytes = step->problem->capacity_bytes,
                               .fluid_step_ns = UINT64_MAX,
-                              .work_limit = config->work_limit != 0 ? config->work_limit : default_work(step),
                               .known_ns = known_ns};
+    if (step->cancel->work_end > step->cancel->work) {
+        search->phase_work = (step->cancel->work_end - step->cancel->work) / PHASE_COUNT;
+        search->place_work = PLACE_PHASES * search->phase_work;
+    }
     search->least_bytes = step->kernel_bytes[dao_swap_step_largest_kernel(step)];
     dao_swap_past_init(&search->past);
-    search->past.work_end = dao_smaller(PLACE_WORK_A_KERNEL * step->kernel_count, PLACE_WORK_MAX);
+    search->past.work_end = search->place_work;
     dao_swap_bound_t bound;
     status = dao_swap_find_bound(step->problem, &bound);
     if (status != DAO_OK) {
@@ -161,7 +152,7 @@ static dao_status_t improve(const plan_search_t *search, dao_swap_grain_t *grain
                             uint32_t work_parts)
 {
     const dao_swap_effort_t effort = {
-        .work_end = dao_add_capped(dao_swap_work(search->step), search->work_limit / work_parts),
+        .work_end = dao_add_capped(dao_swap_work(search->step), search->phase_work / work_parts),
         .goal_ns = search->bound_ns};
     return dao_swap_improve(grain, capacity_bytes, &effort);
 }
@@ -234,26 +225,75 @@ static int compare_candidates(const void *left, const void *right)
     return a->variant < b->variant ? -1 : a->variant > b->variant;
 }
 
-/* Times all variants as if memory had no addresses. Variants that need more of the slower tiers than they
-   hold drop out. */
-static dao_status_t time_variants(plan_search_t *search)
+/* The granularity of a row; NULL: the search is for the other one. */
+static dao_swap_grain_t *grain_of(plan_search_t *search, bool is_in_parts)
+{
+    for (uint32_t g = 0; g < search->grain_count; g++) {
+        if ((search->grains[g].parts.part_bytes != 0) == is_in_parts) {
+            return &search->grains[g];
+        }
+    }
+    return NULL;
+}
+
+/* Times a variant that is to be tried, unless it needs more of the slower tiers than they hold. */
+static dao_status_t try_variant(plan_search_t *search, dao_swap_grain_t *grain, uint32_t variant,
+                                dao_status_t *refused)
+{
+    dao_status_t status = add_candidate(search, grain, variant);
+    *refused = status == DAO_ERR_HOST_FULL ? status : *refused;
+    return status == DAO_ERR_HOST_FULL ? DAO_OK : status;
+}
+
+/* Times all variants for as long as there is work for them, and at least one of each granularity. */
+static dao_status_t try_variants(plan_search_t *search, dao_status_t *refused)
 {
     bool is_streamed;
-    dao_status_t status = dao_swap_is_streamed(search->step, &is_streamed), refused = DAO_OK;
-    uint32_t count = is_streamed ? DAO_SWAP_VARIANT_COUNT : DAO_SWAP_CHOICE_COUNT;
-    for (uint32_t g = 0; g < search->grain_count; g++) {
-        for (uint32_t v = 0; v < count && status == DAO_OK; v++) {
-            status = add_candidate(search, &search->grains[g], v);
-            if (status == DAO_ERR_HOST_FULL) {
-                refused = status;
-                status = DAO_OK;
-            }
+    dao_status_t status = dao_swap_is_streamed(search->step, &is_streamed);
+    uint64_t work_end = dao_add_capped(dao_swap_work(search->step), search->phase_work);
+    for (uint32_t v = 0; v < DAO_SWAP_VARIANT_COUNT && status == DAO_OK; v++) {
+        bool is_over = search->candidate_count > 0 && dao_swap_is_over(search->step, work_end);
+        for (uint32_t g = 0; !is_over && g < search->grain_count && status == DAO_OK; g++) {
+            status = is_streamed || !dao_swap_variant_streams(v)
+                         ? try_variant(search, &search->grains[g], v, refused)
+                         : DAO_OK;
         }
+    }
+    return status;
+}
+
+/* Writes down which variants of each granularity were the best. */
+static void rank(const plan_search_t *search, dao_swap_ranking_t *ranking)
+{
+    uint32_t counts[GRANULARITY_COUNT] = {0};
+    for (uint32_t i = 0; i < search->candidate_count; i++) {
+        const candidate_t *candidate = &search->candidates[i];
+        bool is_in_parts = candidate->grain->parts.part_bytes != 0;
+        if (counts[is_in_parts]++ < DAO_SWAP_RANKED_MAX) {
+            ranking->rows[ranking->count].variant = (uint8_t)candidate->variant;
+            ranking->rows[ranking->count++].is_in_parts = is_in_parts;
+        }
+    }
+}
+
+/* Times variants as if memory had no addresses. */
+static dao_status_t time_variants(plan_search_t *search, dao_swap_ranking_t *ranking)
+{
+    dao_status_t status = DAO_OK, refused = DAO_OK;
+    for (uint32_t i = 0; i < ranking->count && status == DAO_OK; i++) {
+        dao_swap_grain_t *grain = grain_of(search, ranking->rows[i].is_in_parts);
+        status = grain != NULL ? try_variant(search, grain, ranking->rows[i].variant, &refused) : DAO_OK;
+    }
+    if (ranking->count == 0) {
+        status = try_variants(search, &refused);
     }
     if (status != DAO_OK || search->candidate_count == 0) {
         return status != DAO_OK ? status : refused;
     }
     qsort(search->candidates, search->candidate_count, sizeof(*search->candidates), compare_candidates);
+    if (ranking->count == 0) {
+        rank(search, ranking);
+    }
     return DAO_OK;
 }
 
@@ -314,11 +354,17 @@ static dao_status_t place_delayed(plan_search_t *search, dao_swap_grain_t *grain
                                   const dao_swap_decision_t *decisions, const dao_swap_timing_t *timing,
                                   uint32_t delay, dao_swap_layout_t *layout)
 {
+    const dao_swap_step_t *step = search->step;
+    uint64_t work_before = search->past.work;
     dao_swap_timing_copy(&grain->late, timing, &grain->parts);
     dao_status_t status = dao_swap_delay(&grain->parts, decisions, delay, DELAY_PARTS, &grain->late);
-    return status == DAO_OK ? dao_swap_layout_init(layout, &grain->parts, decisions, &grain->late,
-                                                   search->capacity_bytes, search->is_thorough, &search->past)
-                            : status;
+    status = status == DAO_OK
+                 ? dao_swap_layout_init(layout, &grain->parts, decisions, &grain->late,
+                                        search->capacity_bytes, search->is_thorough, &search->past)
+                 : status;
+    dao_swap_add_work(step, search->past.work - work_before + PLACE_WORK * grain->parts.inactive_count +
+                                (step->page_bytes != 0 ? search->capacity_bytes / step->page_bytes : 0));
+    return status;
 }
 
 /* Looks for addresses for what was timed with a capacity. A plan that fits is kept; else the residency
@@ -327,7 +373,6 @@ static dao_status_t place_once(plan_search_t *search, dao_swap_grain_t *grain, u
                                dao_swap_layout_t *layout, bool *out_fits)
 {
     dao_status_t status = place_delayed(search, grain, grain->decisions, &grain->timing, DELAY_PARTS, layout);
-    search->layout_count += layout->is_repeated ? 0 : 1;
     *out_fits = status == DAO_OK && layout->unplaced_count == 0;
     if (*out_fits) {
         keep(search, grain, capacity_bytes, layout);
@@ -335,12 +380,12 @@ static dao_status_t place_once(plan_search_t *search, dao_swap_grain_t *grain, u
     return status;
 }
 
-/* Returns true if what takes so long may still better the plan, and there is work left to see to that. */
+/* Returns true if what takes so long may still better the plan, and there is work left to see to that. Until
+   there is a plan it is looked for whatever that takes. */
 static bool may_go_on(const plan_search_t *search, uint64_t step_ns)
 {
     return kept_step_ns(search) == UINT64_MAX ||
-           (search->layout_count < LAYOUT_COUNT_MAX && search->past.work < search->past.work_end &&
-            step_ns < kept_step_ns(search));
+           (step_ns < kept_step_ns(search) && !dao_swap_is_over(search->step, search->place_end));
 }
 
 /* Lets further tensors leave, those that did not fit or are in their way, until all fit. What was tried
@@ -435,11 +480,11 @@ static void trial_finish(trial_t *trial)
 static dao_status_t place_early(plan_search_t *search, const candidate_t *candidate,
                                 trial_t trials[SHARE_COUNT])
 {
-    search->past.thorough_end = search->past.work + thorough_work(search->step);
+    search->past.thorough_end = dao_add_capped(search->past.work, search->place_work / THOROUGH_PARTS);
     dao_status_t status = DAO_OK;
     size_t low = 0, high = HALF_SHARE_COUNT;
     bool nearly_fits = candidate->grain->parts.part_bytes == 0;
-    while (low < high && status == DAO_OK) {
+    while (low < high && status == DAO_OK && may_go_on(search, 0)) {
         search->is_thorough =
             nearly_fits && low < THOROUGH_COUNT && search->past.work < search->past.thorough_end;
         size_t half = search->is_thorough || low == 0 ? low : low + (high - low) / 2;
@@ -497,8 +542,7 @@ static dao_status_t place_grain(plan_search_t *search, const dao_swap_grain_t *g
 {
     dao_status_t status = DAO_OK;
     uint32_t count = 0;
-    search->layout_count = 0;
-    for (uint32_t i = 0; i < search->candidate_count && count < CANDIDATE_COUNT_MAX && status == DAO_OK;
+    for (uint32_t i = 0; i < search->candidate_count && count < DAO_SWAP_RANKED_MAX && status == DAO_OK;
          i++) {
         const candidate_t *candidate = &search->candidates[i];
         if (candidate->grain != grain || (candidate->variant == IMPROVED) != is_improved ||
@@ -521,13 +565,9 @@ static dao_status_t place_grain(plan_search_t *search, const dao_swap_grain_t *g
 static dao_status_t place_change(void *user, dao_swap_grain_t *grain, bool *out_fits)
 {
     plan_search_t *search = user;
-    const dao_swap_step_t *step = search->step;
     dao_swap_layout_t layout = {0};
-    uint64_t work_before = search->past.work;
     dao_status_t status =
         place_delayed(search, grain, grain->decisions, &grain->timing, DELAY_PARTS, &layout);
-    dao_swap_add_work(step, search->past.work - work_before + PLACE_WORK * grain->parts.inactive_count +
-                                (step->page_bytes != 0 ? search->capacity_bytes / step->page_bytes : 0));
     *out_fits = status == DAO_OK && layout.unplaced_count == 0;
     if (*out_fits && grain->timing.step_ns < kept_step_ns(search)) {
         keep(search, grain, search->timed_bytes, &layout);
@@ -543,7 +583,9 @@ static dao_status_t widen_kept(plan_search_t *search, dao_swap_grain_t *grain)
     dao_status_t status = DAO_OK;
     uint64_t low = search->kept_bytes, high = search->capacity_bytes;
     bool fits = true;
-    for (uint32_t i = 0; i < WIDEN_COUNT && status == DAO_OK && low < high; i++) {
+    for (uint32_t i = 0; i < WIDEN_COUNT && status == DAO_OK && low < high &&
+                         !dao_swap_is_over(search->step, search->step->cancel->work_end);
+         i++) {
         uint64_t capacity_bytes = i == 0 ? high : low + (high - low) / 2;
         memcpy(grain->decisions, grain->kept_decisions,
                grain->parts.inactive_count * sizeof(*grain->decisions));
@@ -567,8 +609,7 @@ static dao_status_t improve_kept(plan_search_t *search)
         return DAO_OK;
     }
     dao_status_t status = widen_kept(search, grain);
-    const dao_swap_effort_t effort = {.work_end =
-                                          dao_add_capped(dao_swap_work(search->step), search->work_limit),
+    const dao_swap_effort_t effort = {.work_end = search->step->cancel->work_end,
                                       .goal_ns = search->bound_ns,
                                       .may_keep = place_change,
                                       .user = search};
@@ -644,11 +685,12 @@ static dao_status_t write_serially(const plan_search_t *search, dao_swap_program
 /* Writes down the best of what was timed as if memory had no addresses: that is the plan, if it is better
    than the one that is known. Copies in begin halfway between the earliest and the latest time: early enough
    for kernels that vary, and late enough that memory which its owner's holes take is not always full. */
-static dao_status_t write_fluid(plan_search_t *search, dao_swap_program_t *out_program, bool *out_is_found)
+static dao_status_t write_fluid(plan_search_t *search, dao_swap_program_t *out_program,
+                                dao_swap_found_t *out_found)
 {
     const candidate_t *best = &search->candidates[0];
-    *out_is_found = best->step_ns < search->known_ns;
-    if (!*out_is_found) {
+    *out_found = best->step_ns < search->known_ns ? DAO_SWAP_FOUND_PLAN : DAO_SWAP_FOUND_NONE;
+    if (*out_found == DAO_SWAP_FOUND_NONE) {
         return DAO_OK;
     }
     dao_swap_grain_t *grain = best->grain;
@@ -660,32 +702,36 @@ static dao_status_t write_fluid(plan_search_t *search, dao_swap_program_t *out_p
 }
 
 /* Gives addresses to what was timed, and writes the best plan down. */
-static dao_status_t write_placed(plan_search_t *search, dao_swap_program_t *out_program, bool *out_is_found)
+static dao_status_t write_placed(plan_search_t *search, dao_swap_program_t *out_program,
+                                 dao_swap_found_t *out_found)
 {
     dao_status_t status = DAO_OK;
+    search->place_end = dao_add_capped(dao_swap_work(search->step), search->place_work);
     for (uint32_t i = 0; i < search->grain_count && status == DAO_OK; i++) {
         status = place_grain(search, &search->grains[i], true);
         status = status == DAO_OK ? place_grain(search, &search->grains[i], false) : status;
     }
     status = status == DAO_OK ? improve_kept(search) : status;
-    *out_is_found = status == DAO_OK && (search->kept != NULL || search->known_ns == UINT64_MAX);
-    if (!*out_is_found) {
+    *out_found = search->kept != NULL             ? DAO_SWAP_FOUND_PLAN
+                 : search->known_ns == UINT64_MAX ? DAO_SWAP_FOUND_SERIAL
+                                                  : DAO_SWAP_FOUND_NONE;
+    if (status != DAO_OK || *out_found == DAO_SWAP_FOUND_NONE) {
         return status;
     }
     return search->kept != NULL ? write_kept(search, out_program) : write_serially(search, out_program);
 }
 
 dao_status_t dao_swap_search(const dao_swap_step_t *step, const dao_swap_plan_config_t *config,
-                             uint64_t known_ns, dao_swap_program_t *out_program, bool *out_is_found)
+                             uint64_t known_ns, dao_swap_ranking_t *ranking, dao_swap_program_t *out_program,
+                             dao_swap_found_t *out_found)
 {
     plan_search_t search;
     dao_status_t status = search_init(&search, step, config, known_ns);
-    status = status == DAO_OK ? time_variants(&search) : status;
+    status = status == DAO_OK ? time_variants(&search, ranking) : status;
     status = status == DAO_OK ? improve_variants(&search) : status;
     if (status == DAO_OK) {
-        status = config->addresses == DAO_SWAP_ADDRESSES_NONE
-                     ? write_fluid(&search, out_program, out_is_found)
-                     : write_placed(&search, out_program, out_is_found);
+        status = config->addresses == DAO_SWAP_ADDRESSES_NONE ? write_fluid(&search, out_program, out_found)
+                                                              : write_placed(&search, out_program, out_found);
         out_program->schedule.fluid_step_ns = search.fluid_step_ns;
     }
     search_finish(&search);

@@ -5,12 +5,34 @@
 
 #include "planning/swap/times/swap_emit.h"
 
+/* Variants of a granularity that are given addresses. */
+#define DAO_SWAP_RANKED_MAX 2u
+
+/* The best variants of a step over some links, as one search has found them. Another search, with pages or
+   without, need not try the others. */
+typedef struct dao_swap_ranking {
+    uint32_t count;
+    struct {
+        uint8_t variant;
+        bool is_in_parts; /* the granularity */
+    } rows[2 * DAO_SWAP_RANKED_MAX];
+} dao_swap_ranking_t;
+
+/* What a search has found. */
+typedef enum dao_swap_found {
+    DAO_SWAP_FOUND_NONE,   /* no plan is quicker than what is known */
+    DAO_SWAP_FOUND_SERIAL, /* nothing got addresses: tensors come and go with each kernel */
+    DAO_SWAP_FOUND_PLAN,
+} dao_swap_found_t;
+
 /* Finds a program for a step whose kernels each fit, and which takes less than `known_ns`; UINT64_MAX: any.
-   Its schedule has all but what the step takes by its fences: the time that it says is that of the search.
-   DAO_ERR_HOST_FULL where the tiers' limits do not hold what has to leave; DAO_ERR_STOPPED;
-   DAO_ERR_NO_HOST_MEMORY. On an error, and where none is found, there is nothing to finish. */
+   `ranking` says what to try, or is written if its count is 0. Work ends with `work_end` of the step's cancel
+   state, but for what a first plan takes. The schedule has all but what the step takes by its fences: the
+   time that it says is that of the search. DAO_ERR_HOST_FULL where the tiers' limits do not hold what has to
+   leave; DAO_ERR_STOPPED; DAO_ERR_NO_HOST_MEMORY. On an error, and where none is found, there is nothing to
+   finish. */
 DAO_NODISCARD dao_status_t dao_swap_search(const dao_swap_step_t *step, const dao_swap_plan_config_t *config,
-                                           uint64_t known_ns, dao_swap_program_t *out_program,
-                                           bool *out_is_found);
+                                           uint64_t known_ns, dao_swap_ranking_t *ranking,
+                                           dao_swap_program_t *out_program, dao_swap_found_t *out_found);
 
 #endif

@@ -11,6 +11,7 @@
 #include "base/memory/host.h"
 #include "base/report/assert.h"
 #include "base/report/error.h"
+#include "base/threads/sync.h"
 #include "planning/swap/step/swap_tier.h"
 
 #include <inttypes.h>
@@ -384,4 +385,12 @@ dao_status_t dao_swap_step_check_capacity(const dao_swap_step_t *step, uint64_t 
                      "kernel %u needs %" PRIu64 " bytes at once and the device has %" PRIu64
                      ": no swapping can run it; split it, or give it a smaller workspace",
                      largest, step->kernel_bytes[largest], capacity_bytes);
+}
+
+bool dao_swap_is_over(const dao_swap_step_t *step, uint64_t work_end)
+{
+    const dao_swap_cancel_t *cancel = step->cancel;
+    bool is_late =
+        cancel != NULL && cancel->time_end_ns != UINT64_MAX && dao_clock_ns() >= cancel->time_end_ns;
+    return is_late || dao_swap_work(step) >= work_end;
 }

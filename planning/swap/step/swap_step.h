@@ -37,6 +37,7 @@ typedef struct dao_swap_cancel {
     void *user;
     bool was_cancelled;   /* it said so: it is not asked again */
     uint64_t work;        /* done so far, in steps of some 10 ns */
+    uint64_t work_end;    /* of the search at hand, which may go beyond it for its first plan */
     uint64_t time_end_ns; /* of dao_clock_ns(), for what may end early; UINT64_MAX: it is not read */
 } dao_swap_cancel_t;
 
@@ -104,6 +105,9 @@ static inline uint64_t dao_swap_work(const dao_swap_step_t *step)
 {
     return step->cancel != NULL ? step->cancel->work : 0;
 }
+
+/* Returns true once the work for a plan is done up to `work_end`, or its time is up. */
+bool dao_swap_is_over(const dao_swap_step_t *step, uint64_t work_end);
 
 /* Why a step's plan is given up: DAO_ERR_STOPPED if it was cancelled, else DAO_ERR_NO_HOST_MEMORY. */
 DAO_NODISCARD static inline dao_status_t dao_swap_step_give_up(const dao_swap_step_t *step)

@@ -36,6 +36,7 @@
 
 #define SMALL_BYTES ((uint64_t)256 << 10)
 #define NO_PART     UINT32_MAX
+#define PLAY_WORK   10u /* an access of a part, once: some 100 ns; a look at a part is 1 */
 
 typedef struct part_state {
     uint64_t ready_ns;       /* its bytes are there */
@@ -83,6 +84,7 @@ typedef struct pass {
     uint64_t *end_ns;             /* kernel_count: of each kernel, its last end */
     out_hole_t holes[HOLE_COUNT]; /* of 2^i ns and more */
     uint64_t book_count;          /* of copies on the link */
+    uint64_t look_count;          /* of parts that were looked at as victims */
     dao_swap_decision_t *decisions;
     uint64_t record_step;
     uint64_t time;     /* kernels before the current one, over all steps */
@@ -356,6 +358,7 @@ static void look_at_list(pass_t *pass, uint32_t kernel, victim_search_t *search)
     for (uint32_t part = search->lists->first[kernel]; part != NO_PART && !search->is_done;
          part = pass->states[part].after) {
         const part_state_t *state = &pass->states[part];
+        pass->look_count++;
         uint64_t least_ns = dao_larger(state->used_ns, state->is_saved ? 0 : least_out_ns(pass, state));
         if (search->best == NO_PART || least_ns < search->best_ready_ns) {
             uint64_t ready_ns = room_ready(pass, part);
@@ -651,6 +654,7 @@ dao_status_t dao_swap_choose(const dao_swap_parts_t *parts, uint64_t capacity_by
         pass.failed = pass.failed || dao_swap_is_cancelled(parts->step->cancel);
     }
     *out_step_ns = pass.clock_ns - last_ns;
+    dao_swap_add_work(parts->step, PLAY_WORK * step_count * parts->inactive_count + pass.look_count);
     bool failed = pass.failed;
     release(&pass);
     return failed ? dao_swap_step_give_up(parts->step) : DAO_OK;

@@ -250,6 +250,34 @@ static void more_work_is_never_worse(void)
     CU_ASSERT(better > 5);
 }
 
+/* Where no tensor is large enough for pages, a plan is as if there were none. */
+static void pages_without_large_tensors_change_nothing(void)
+{
+    uint64_t random = dao_test_seed("no large tensors", 20261124);
+    const swap_step_range_t range = {.tensor_max = 20, .kernel_max = 30, .size_max = 60, .time_max = 40};
+    for (int round = 0; round < 20; round++) {
+        uint64_t least, peak, step_ns[2];
+        swap_step_random(&box, &range, &random);
+        box.problem.alignment_bytes = 1;
+        box.problem.host = (dao_swap_tier_t){.in_bytes_per_second = NS_PER_S};
+        measure(&least, &peak);
+        box.problem.capacity_bytes = least + (peak - least) / 2;
+        for (int i = 0; i < 2; i++) {
+            box.problem.page_bytes = i == 0 ? 0 : 4; /* tensors of 64 bytes and more would lie in them */
+            dao_swap_plan_t *plan = plan_of(DAO_SWAP_GRANULARITY_BEST, 16);
+            check_plan(plan, &random);
+            CU_ASSERT_EQUAL(dao_swap_plan_schedule(plan)->page_count, 0);
+            step_ns[i] = dao_swap_plan_schedule(plan)->step_ns;
+            dao_swap_plan_destroy(plan);
+        }
+        CU_ASSERT_EQUAL(step_ns[0], step_ns[1]);
+    }
+    box.problem.page_bytes = 3; /* which none may be */
+    dao_swap_plan_t *none = NULL;
+    CU_ASSERT_EQUAL(dao_swap_plan_make(&box.problem, NULL, &none), DAO_ERR_INVALID);
+    box.problem.page_bytes = 0;
+}
+
 static void kernels_with_workspaces_find_them(void)
 {
     uint64_t random = dao_test_seed("workspaces", 20260812);
@@ -726,6 +754,7 @@ static CU_TestInfo tests[] = {
     {"bytes that stay are a number", bytes_that_stay_are_a_number},
     {"pages need no neighbours", pages_need_no_neighbours},
     {"more work is never worse", more_work_is_never_worse},
+    {"pages without large tensors change nothing", pages_without_large_tensors_change_nothing},
     {"kernels with workspaces find them", kernels_with_workspaces_find_them},
     {"the file takes what the host cannot", the_file_takes_what_the_host_cannot},
     {"what one order packs is planned", what_one_order_packs_is_planned},
