@@ -97,6 +97,17 @@ narrow 3 "With swapping yes" fit "$folder/names.dao" --memory 12MB
 narrow 0 "policies: " plan "$folder/names.dao" --method bins
 narrow 0 "bins" plan "$folder/names.dao" --method all
 narrow 0 "written" report "$folder/names.dao" -o "$folder/names.html"
+# What is read is not written over, under another name either.
+ln "$folder/names.dao" "$folder/same.dao"
+cp "$folder/names.dao" "$folder/before.dao"
+for output in names same; do
+    for command in "report -o" "report --flame" "convert -o"; do
+        # shellcheck disable=SC2086
+        expect 2 "is the file that is read: write another one" $command "$folder/$output.dao" \
+            "$folder/names.dao"
+    done
+done
+cmp "$folder/names.dao" "$folder/before.dao" || fail "a file that is read was written over"
 narrow 0 "ratio" run "$folder/names.dao" --capacity 80%
 narrow 0 "step" replay "$trace/mobilenet_v2.4.events.csv"
 

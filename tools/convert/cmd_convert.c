@@ -147,7 +147,7 @@ static dao_status_t check_settings(const dao_arguments_t *arguments, void *user)
     if (settings->is_json && strcmp(settings->out, "-") == 0) {
         return dao_error(DAO_ERR_INVALID, "-o - and --json would both go to standard output");
     }
-    return DAO_OK;
+    return dao_out_file_check(settings->out, arguments->words[0]);
 }
 
 /* ---- the file ---- */

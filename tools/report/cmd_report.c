@@ -73,7 +73,11 @@ static dao_status_t check_settings(const dao_arguments_t *arguments, void *user)
     }
     settings->has_capacity = dao_option_is_given(arguments, "capacity");
     settings->rate = dao_link_rate(arguments, settings->rate, settings->device);
-    return DAO_OK;
+    dao_status_t status = dao_out_file_check(settings->flame, arguments->words[0]);
+    for (size_t i = 0; i < 2 && arguments->words[i] != NULL && status == DAO_OK; i++) {
+        status = dao_out_file_check(out, arguments->words[i]);
+    }
+    return status;
 }
 
 /* ---- a file ---- */

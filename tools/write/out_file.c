@@ -61,6 +61,17 @@ static FILE *open_temporary(void)
     return NULL;
 }
 
+dao_status_t dao_out_file_check(const char *path, const char *input)
+{
+    struct stat written, read;
+    bool is_same = path != NULL && strcmp(path, "-") != 0 && strcmp(input, "-") != 0 &&
+                   stat(path, &written) == 0 && stat(input, &read) == 0 && S_ISREG(read.st_mode) &&
+                   written.st_dev == read.st_dev && written.st_ino == read.st_ino;
+    return is_same
+               ? dao_error(DAO_ERR_INVALID, "\"%.200s\" is the file that is read: write another one", path)
+               : DAO_OK;
+}
+
 FILE *dao_out_file_open(const char *path)
 {
     bool is_output = strcmp(path, "-") == 0;

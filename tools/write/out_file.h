@@ -9,6 +9,9 @@
 
 #include <stdio.h>
 
+/* Returns DAO_ERR_INVALID if a file to write, or NULL, is the one that is read, which would be lost. */
+DAO_NODISCARD dao_status_t dao_out_file_check(const char *path, const char *input);
+
 /* Opens a file for writing, or says why not and returns NULL. "-" is standard output. */
 FILE *dao_out_file_open(const char *path);
 
