@@ -3,6 +3,7 @@
 #ifndef DAO_RUNTIME_OWN_INTERNAL_H
 #define DAO_RUNTIME_OWN_INTERNAL_H
 
+#include "allocators/slow_path.h"
 #include "base/report/error.h"
 #include "runtime/core/thread.h"
 #include "runtime/own/own_device.h"
@@ -19,10 +20,12 @@ struct dao_backend_device {
     dao_backend_stream_t *adopted;
 };
 
-/* Enters and leaves a function of the program's table: calls of the library from inside are refused. */
+/* Enters and leaves a function of the program's table: calls of the library from inside are refused, for
+   which they must not take the fast path. */
 static inline bool own_enter(void)
 {
     bool was_inside = dao_thread_is_in_callback;
+    dao_slow_path_begin();
     dao_thread_is_in_callback = true;
     return was_inside;
 }
@@ -31,6 +34,7 @@ static inline dao_status_t own_leave(const dao_backend_device_t *device, bool wa
                                      const char *function)
 {
     dao_thread_is_in_callback = was_inside;
+    dao_slow_path_end();
     return status == DAO_OK ? DAO_OK
                             : dao_error(status, "%s of the memory \"%s\" answered %s", function, device->name,
                                         dao_status_name(status));

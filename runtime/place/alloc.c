@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Raw memory at a place: dao_alloc() and dao_free(), for a place of each type.
 
-       dao_alloc_device(), dao_alloc_cpu()  --started, nothing unusual-->  the allocator's alloc_fast
-       all others  --> lookup.h finds the allocator --> device/block.h allocates from it */
+       a device, the host  --started, nothing unusual-->  the allocator's alloc_fast
+       all others          -->  lookup.h finds the allocator  -->  device/block.h allocates from it */
 #include <dao/memory.h>
 
 #include "allocators/slow_path.h"
@@ -15,6 +15,11 @@
 /* In this file they are functions. */
 #undef dao_alloc
 #undef dao_free
+
+static bool is_host(dao_place_t place)
+{
+    return place.kind == DAO_PLACE_KIND_CPU && place.index == 0;
+}
 
 /* ---- alloc ---- */
 
@@ -42,11 +47,6 @@ static DAO_ON_THE_PATH void *alloc_or_null(dao_place_t place, size_t size_bytes)
     void *address = NULL;
     dao_runtime_t *runtime;
     return place_alloc(place, &request, &address, &runtime) == DAO_OK ? address : NULL;
-}
-
-void *dao_alloc(dao_place_t place, size_t size_bytes)
-{
-    return alloc_or_null(place, size_bytes);
 }
 
 void *dao_alloc_pinned(dao_pinned_place_t place, size_t size_bytes)
@@ -81,6 +81,15 @@ void *dao_alloc_cpu(dao_cpu_place_t place, size_t size_bytes)
         return alloc_cpu_slow(place, size_bytes);
     }
     return allocator->ops->alloc_fast(allocator, size_bytes);
+}
+
+void *dao_alloc(dao_place_t place, size_t size_bytes)
+{
+    if (place.kind == DAO_PLACE_KIND_DEVICE) {
+        return dao_alloc_device((dao_device_place_t){place.index}, size_bytes);
+    }
+    return is_host(place) ? dao_alloc_cpu((dao_cpu_place_t){0}, size_bytes)
+                          : alloc_or_null(place, size_bytes);
 }
 
 static dao_status_t options_check(const dao_alloc_options_t *options)
@@ -128,11 +137,6 @@ static DAO_ON_THE_PATH dao_status_t free_at(dao_place_t place, void *address)
     return status == DAO_OK ? DAO_OK : dao_block_free_error("dao_free", place, address, status);
 }
 
-dao_status_t dao_free(dao_place_t place, void *address)
-{
-    return free_at(place, address);
-}
-
 dao_status_t dao_free_pinned(dao_pinned_place_t place, void *address)
 {
     return free_at(dao_place_from_pinned(place), address);
@@ -160,4 +164,12 @@ dao_status_t dao_free_cpu(dao_cpu_place_t place, void *address)
 {
     dao_allocator_t *allocator = dao_host_started();
     return allocator != NULL ? allocator->ops->free_fast(allocator, address) : free_cpu_slow(place, address);
+}
+
+dao_status_t dao_free(dao_place_t place, void *address)
+{
+    if (place.kind == DAO_PLACE_KIND_DEVICE) {
+        return dao_free_device((dao_device_place_t){place.index}, address);
+    }
+    return is_host(place) ? dao_free_cpu((dao_cpu_place_t){0}, address) : free_at(place, address);
 }
