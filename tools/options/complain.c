@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/options/complain.h"
 
+#include "base/report/error.h"
 #include "tools/print/progress.h"
-
-#include "base/report/error.h"
-
-#include "base/report/error.h"
 
 #include <stdarg.h>
 #include <stdio.h>
