@@ -468,13 +468,13 @@ DAO_API DAO_NODISCARD dao_status_t dao_executor_sync(dao_executor_t *executor);
  *
  * @param executor        Borrowed.
  * @param capacity_bytes  As in dao_executor_config_t; 0: what is free once its own memory is.
- * @return DAO_OK; DAO_ERR_INVALID and DAO_ERR_OVERFLOW as dao_executor_create(); DAO_ERR_HOST_FULL and
- *         DAO_ERR_COPY_FAILED where a tensor cannot leave; DAO_ERR_NO_DEVICE_MEMORY or DAO_ERR_LIMIT if the
- *         capacity cannot be had; DAO_ERR_BUSY while tensors are pinned, and after a failure that
+ * @return DAO_OK; DAO_ERR_INVALID and DAO_ERR_OVERFLOW as dao_executor_create(); DAO_ERR_HOST_FULL
+ *         and DAO_ERR_COPY_FAILED where a tensor cannot leave; DAO_ERR_NO_DEVICE_MEMORY or DAO_ERR_LIMIT if
+ *         the capacity cannot be had; DAO_ERR_BUSY while tensors are pinned, and after a failure that
  *         dao_executor_sync() has not reported yet; DAO_ERR_STOPPED; DAO_ERR_REENTRANT from the executor's
- * own thread; DAO_ERR_NO_HOST_MEMORY; the device's own error. On failure the capacity is as it was. If
- * somebody has taken the memory meanwhile it is 0, with a warning in the log: kernels answer
- * DAO_ERR_KERNEL_TOO_LARGE until another capacity is set. No byte of a tensor is lost.
+ *         own thread; DAO_ERR_NO_HOST_MEMORY; the device's own error. On failure the capacity is as it was.
+ *         If somebody has taken the memory meanwhile it is 0, with a warning in the log: kernels answer
+ *         DAO_ERR_KERNEL_TOO_LARGE until another capacity is set. No byte of a tensor is lost.
  *
  * Threads: any. Waits: for the queue and the device, and where memory is short, as dao_alloc(). Cost: a copy
  * out of all that is on the device and changed, and one back of what is used.
