@@ -19,7 +19,8 @@ static void *met_user;
 static void meet(dao_fault_t fault)
 {
     int met = (int)fault;
-    if (atomic_compare_exchange_strong(&met_fault, &met, -1)) {
+    if (atomic_load_explicit(&met_fault, memory_order_relaxed) == met &&
+        atomic_compare_exchange_strong(&met_fault, &met, -1)) {
         met_function(met_user);
     }
 }

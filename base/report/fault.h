@@ -44,7 +44,7 @@ uint64_t dao_fault_fired_count(void);
 uint64_t dao_fault_passed_count(dao_fault_t fault);
 
 /* Has the next call of a point call a function first, which may wait for the test: so what happens meanwhile
-   does not depend on time. That call does not fail. */
+   does not depend on time. Arms nothing. */
 void dao_fault_meet(dao_fault_t fault, void (*function)(void *user), void *user);
 
 /* Exempts this thread's calls from counting and failing, until it is called with false. For what a test does

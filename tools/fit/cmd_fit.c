@@ -14,6 +14,7 @@
 #include "tools/read/form/recognise.h"
 #include "tools/read/step/read_step.h"
 
+#include "allocators/range/range.h"
 #include "base/memory/host.h"
 #include "base/report/error.h"
 
@@ -24,9 +25,6 @@
 
 /* Steps of the planner, some 5 to 50 ns each: a second at most. A plan is there long before. */
 #define PLAN_WORK UINT64_C(20000000)
-
-/* Of every copy, as dao simulate takes it. */
-#define LATENCY_NS UINT64_C(10000)
 
 enum { SENTENCE_BYTES = 768, SIZE_BYTES = 24 };
 
@@ -203,9 +201,10 @@ static dao_status_t answer_swap(const settings_t *settings, const dao_step_trace
     if (status != DAO_OK) {
         return status;
     }
-    step.problem.page_bytes = DAO_STEP_PAGE_BYTES;
-    step.problem.host = (dao_swap_tier_t){
-        .in_bytes_per_second = settings->rate, .latency_ns = LATENCY_NS, .limit_bytes = settings->host_bytes};
+    step.problem.page_bytes = DAO_PAGE_BYTES;
+    step.problem.host = (dao_swap_tier_t){.in_bytes_per_second = settings->rate,
+                                          .latency_ns = DAO_STEP_LATENCY_NS,
+                                          .limit_bytes = settings->host_bytes};
     status = dao_fit_swap_init(&answer->swap, trace, &step.problem);
     if (status == DAO_OK) {
         status = dao_fit_swap_at(&answer->swap, answer->capacity_bytes, &answer->here);

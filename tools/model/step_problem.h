@@ -7,8 +7,8 @@
 
 #include <dao/swap.h>
 
-/* Of the pages that virtual and simulated devices have: CUDA's. */
-#define DAO_STEP_PAGE_BYTES (UINT64_C(2) << 20)
+/* Of every copy, where nobody says another one: what dao simulate takes without --latency. */
+#define DAO_STEP_LATENCY_NS UINT64_C(10000)
 
 typedef struct dao_step_problem {
     dao_swap_problem_t problem; /* without a capacity and tiers: those are for the caller to set */

@@ -36,12 +36,10 @@ int dao_failure(const dao_command_t *command)
 
 dao_status_t dao_failure_of(const char *path, dao_status_t status)
 {
-    char what[DAO_ERROR_MESSAGE_BYTES];
-    if (status == DAO_OK) {
-        return DAO_OK;
+    if (status != DAO_OK) {
+        dao_error_prefix("%.200s: ", path);
     }
-    (void)snprintf(what, sizeof(what), "%s", dao_last_message());
-    return dao_error(status, "%.200s: %s", path, what);
+    return status;
 }
 
 static size_t least(size_t a, size_t b)

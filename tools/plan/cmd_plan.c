@@ -3,6 +3,7 @@
 #include "base/numbers/units.h"
 #include "base/report/error.h"
 #include "tools/commands.h"
+#include "tools/model/step_problem.h"
 #include "tools/options/complain.h"
 #include "tools/options/shared.h"
 #include "tools/plan/again/plan_again.h"
@@ -19,9 +20,6 @@
 #include <string.h>
 
 #define POOL_ENDLESS "none" /* in --pools: no limit */
-
-/* Of every copy, as dao simulate takes it. */
-#define LATENCY_NS UINT64_C(10000)
 
 #define RECOMPUTES "is not for --recompute, which places a step's tensors itself"
 
@@ -434,7 +432,7 @@ static dao_status_t run_again(const char *path, const settings_t *settings, int 
                                             .batch = settings->batch,
                                             .capacity_bytes = settings->capacity_bytes,
                                             .host = {.in_bytes_per_second = settings->rate,
-                                                     .latency_ns = LATENCY_NS,
+                                                     .latency_ns = DAO_STEP_LATENCY_NS,
                                                      .limit_bytes = settings->host_bytes},
                                             .output = settings->output,
                                             .is_json = settings->is_json};

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/report/swap.h"
 
+#include "allocators/range/range.h"
 #include "base/memory/host.h"
 #include "base/report/error.h"
-
-/* Of every copy, as dao simulate takes it. */
-#define LATENCY_NS UINT64_C(10000)
 
 /* Steps that are run; the last is shown, which begins as the one before ends. */
 enum { STEP_COUNT = 4 };
@@ -47,9 +45,10 @@ dao_status_t dao_report_swap_make(const dao_report_swap_config_t *config, const 
     if (status != DAO_OK) {
         return status;
     }
-    out_swap->step.problem.page_bytes = DAO_STEP_PAGE_BYTES;
-    out_swap->step.problem.host = (dao_swap_tier_t){
-        .in_bytes_per_second = config->rate, .latency_ns = LATENCY_NS, .limit_bytes = config->host_bytes};
+    out_swap->step.problem.page_bytes = DAO_PAGE_BYTES;
+    out_swap->step.problem.host = (dao_swap_tier_t){.in_bytes_per_second = config->rate,
+                                                    .latency_ns = DAO_STEP_LATENCY_NS,
+                                                    .limit_bytes = config->host_bytes};
     status = dao_fit_swap_init(&out_swap->fit, trace, &out_swap->step.problem);
     if (status == DAO_OK) {
         status = dao_fit_swap_sweep(&out_swap->fit, DAO_REPORT_SWEEP_COUNT, out_swap->sweep);

@@ -8,6 +8,7 @@
    from step to step: an operator of step s checks what its operands got in step s - 1. */
 #include "tools/run/run_plan.h"
 
+#include "allocators/range/range.h"
 #include "base/memory/host.h"
 #include "base/numbers/math.h"
 #include "base/report/assert.h"
@@ -418,7 +419,7 @@ static dao_status_t start_context(const dao_run_plan_config_t *config, dao_run_w
 {
     dao_config_t settings = {
         .cpu = {.device_count = 1,
-                .device_bytes = dao_round_up(config->capacity_bytes, DAO_STEP_PAGE_BYTES) + SLACK_BYTES,
+                .device_bytes = dao_round_up(config->capacity_bytes, DAO_PAGE_BYTES) + SLACK_BYTES,
                 .h2d_bytes_per_second = config->link_in_bytes_per_second,
                 .d2h_bytes_per_second = config->link_out_bytes_per_second},
     };

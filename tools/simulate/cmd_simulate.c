@@ -12,6 +12,7 @@
 #include "tools/simulate/explain.h"
 #include "tools/simulate/scheme.h"
 
+#include "allocators/range/range.h"
 #include "base/numbers/units.h"
 #include "base/report/error.h"
 
@@ -319,7 +320,7 @@ static dao_status_t make_row(const request_t *request, const dao_scheme_t *schem
 {
     *row = (row_t){.scheme = scheme, .problem = request->step.problem};
     row->problem.capacity_bytes = capacity_bytes;
-    row->problem.page_bytes = DAO_STEP_PAGE_BYTES;
+    row->problem.page_bytes = DAO_PAGE_BYTES;
     dao_scheme_input_t input = {
         .problem = &row->problem,
         .trace = request->trace,

@@ -10,6 +10,7 @@
    knows as many kernels ahead as its queue holds, and every run is the same. */
 #include "tools/simulate/simulate.h"
 
+#include "allocators/range/range.h"
 #include "allocators/range/space.h"
 #include "base/memory/host.h"
 #include "base/numbers/math.h"
@@ -18,7 +19,6 @@
 #include "planning/swap/step/swap_tier.h"
 #include "runtime/executor/executor_internal.h"
 #include "runtime/start/context.h"
-#include "tools/model/step_problem.h"
 #include "tools/read/text/grow.h"
 #include "tools/run/play_plan.h"
 
@@ -200,7 +200,7 @@ static dao_status_t start_context(const dao_swap_problem_t *problem)
     const dao_swap_tier_t *host = &problem->host;
     dao_config_t settings = {
         .cpu = {.device_count = 1,
-                .device_bytes = dao_round_up(problem->capacity_bytes, DAO_STEP_PAGE_BYTES),
+                .device_bytes = dao_round_up(problem->capacity_bytes, DAO_PAGE_BYTES),
                 .h2d_bytes_per_second = host->in_bytes_per_second,
                 .d2h_bytes_per_second = dao_swap_out_speed(host),
                 .copy_latency_ns = host->latency_ns,

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Items: one block of memory each.
 
-       | dao_item_t | uses[use_count] | addresses[operand_count] | offsets[operand_count] | operand_uses[..] |
-   name |
+       | dao_item_t | uses | addresses | operand_offsets | operand_uses | name |
 
    Operands that are views become uses of their tensors' bytes, with their offsets beside. */
 #include "runtime/executor/records/item.h"

@@ -58,6 +58,17 @@ static void measure(uint64_t *out_least, uint64_t *out_peak)
     *out_peak = bound.peak_bytes;
 }
 
+/* A random step over a link of a byte a ns, in its least memory and a part of what its peak is above that. */
+static void take_step(const swap_step_range_t *range, uint64_t *random, double part)
+{
+    uint64_t least, peak;
+    swap_step_random(&box, range, random);
+    box.problem.alignment_bytes = 1;
+    box.problem.host = (dao_swap_tier_t){.in_bytes_per_second = NS_PER_S};
+    measure(&least, &peak);
+    box.problem.capacity_bytes = least + (uint64_t)((double)(peak - least) * part);
+}
+
 static void check_plan(const dao_swap_plan_t *plan, uint64_t *random)
 {
     const dao_swap_schedule_t *schedule = dao_swap_plan_schedule(plan);
@@ -228,12 +239,8 @@ static void more_work_is_never_worse(void)
     const swap_step_range_t range = {.tensor_max = 30, .kernel_max = 60, .size_max = 60, .time_max = 40};
     int better = 0;
     for (int round = 0; round < 20; round++) {
-        uint64_t least, peak, step_ns[3];
-        swap_step_random(&box, &range, &random);
-        box.problem.alignment_bytes = 1;
-        box.problem.host = (dao_swap_tier_t){.in_bytes_per_second = NS_PER_S};
-        measure(&least, &peak);
-        box.problem.capacity_bytes = least + (peak - least) / 3;
+        uint64_t step_ns[3];
+        take_step(&range, &random, 1.0 / 3);
         for (int i = 0; i < 3; i++) {
             const dao_swap_plan_config_t config = {.granularity = DAO_SWAP_GRANULARITY_WHOLE,
                                                    .work_limit = i == 0 ? 1 : 500000};
@@ -256,12 +263,8 @@ static void pages_without_large_tensors_change_nothing(void)
     uint64_t random = dao_test_seed("no large tensors", 20261124);
     const swap_step_range_t range = {.tensor_max = 20, .kernel_max = 30, .size_max = 60, .time_max = 40};
     for (int round = 0; round < 20; round++) {
-        uint64_t least, peak, step_ns[2];
-        swap_step_random(&box, &range, &random);
-        box.problem.alignment_bytes = 1;
-        box.problem.host = (dao_swap_tier_t){.in_bytes_per_second = NS_PER_S};
-        measure(&least, &peak);
-        box.problem.capacity_bytes = least + (peak - least) / 2;
+        uint64_t step_ns[2];
+        take_step(&range, &random, 1.0 / 2);
         for (int i = 0; i < 2; i++) {
             box.problem.page_bytes = i == 0 ? 0 : 4; /* tensors of 64 bytes and more would lie in them */
             dao_swap_plan_t *plan = plan_of(DAO_SWAP_GRANULARITY_BEST, 16);
@@ -617,12 +620,7 @@ static void a_tensor_is_at_one_place_at_a_time(void)
     const swap_step_range_t range = {.tensor_max = 14, .kernel_max = 40, .size_max = 60, .time_max = 100};
     for (int round = 0; round < 150; round++) {
         static queue_walk_t walk;
-        uint64_t least, peak;
-        swap_step_random(&box, &range, &random);
-        box.problem.alignment_bytes = 1;
-        box.problem.host = (dao_swap_tier_t){.in_bytes_per_second = NS_PER_S};
-        measure(&least, &peak);
-        box.problem.capacity_bytes = least + (peak - least) * (dao_random_next(&random) % 8) / 8;
+        take_step(&range, &random, (double)(dao_random_next(&random) % 8) / 8);
         dao_swap_plan_t *plan = plan_of(DAO_SWAP_GRANULARITY_WHOLE, 0);
         walk.schedule = dao_swap_plan_schedule(plan);
         (void)count_misplaced(&walk); /* of the first step, before which nobody is anywhere */

@@ -16,8 +16,8 @@ typedef struct dao_plan_again_config {
 
 /* Plans, checks that each run reads what the first one of its kernel does, writes the longer step, reads it
    back and checks that once more; and prints what it takes, unless the file is standard output, which is not
-   read back either. DAO_ERR_INVALID for a file that is no step; what
-   dao_recompute_plan_make() answers; DAO_ERR_IO; DAO_ERR_CORRUPT: a check found something wrong. */
+   read back either. DAO_ERR_INVALID for a file that is no step; what dao_recompute_plan_make() answers;
+   DAO_ERR_IO; DAO_ERR_CORRUPT: a check found something wrong. */
 DAO_NODISCARD dao_status_t dao_plan_again(const dao_plan_again_config_t *config, int *out_exit);
 
 #endif
