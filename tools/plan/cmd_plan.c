@@ -207,7 +207,7 @@ static const dao_option_t options[] = {
      .value = "PLAN",
      .help = "write the best plan as CSV: id, lower, upper, size, offset; pool, if there are several; of "
              "--recompute a step"},
-    DAO_OPTION_JSON(settings_t, is_json, "print one JSON array"),
+    DAO_OPTION_JSON(settings_t, is_json, "print one JSON array; with --recompute one object"),
     {.name = NULL},
 };
 
