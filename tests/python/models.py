@@ -45,20 +45,20 @@ class Wide(nn.Sequential):
         super().__init__(nn.Flatten(), nn.Linear(432, 512), nn.ReLU(), nn.Linear(512, 10))
 
 
-def make_batch(model):
+def make_batch(model, pixels):
     if isinstance(model, Text):
         return torch.randint(64, (4, 16)), torch.randint(64, (64,))
-    return torch.randn(8, 3, 12, 12), torch.randint(10, (8,))
+    return torch.randn(8, 3, pixels, pixels), torch.randint(10, (8,))
 
 
-def make_step(kind, adam=True):
+def make_step(kind, adam=True, pixels=12):
     """Returns a model and a function that trains it for a step and returns the loss."""
     torch.manual_seed(1)
     model = kind()
     optimizer = torch.optim.Adam(model.parameters()) if adam else torch.optim.SGD(model.parameters(), 0.1)
 
     def step():
-        x, y = make_batch(model)
+        x, y = make_batch(model, pixels)
         optimizer.zero_grad(set_to_none=True)
         loss = nn.functional.cross_entropy(model(x), y)
         loss.backward()
@@ -93,12 +93,12 @@ def memory_events(nodes):
             yield from memory_events(node.children)
 
 
-def count_peak(kind, warming_steps=2):
+def count_peak(kind, warming_steps=2, **making):
     """The most bytes alive during a step, as PyTorch's own allocator counts them: the model is made under its
     profiler, so that every byte is in its count. Nothing of the recorder runs."""
     gc.collect()
     with profiler.profile(profile_memory=True, use_kineto=True) as profile:
-        _, step = make_step(kind)
+        _, step = make_step(kind, **making)
         for _ in range(warming_steps):
             step()
         region = torch.ops.profiler._record_function_enter_new("counted", None)
