@@ -146,7 +146,7 @@ static dao_status_t bring_to(dao_engine_t *engine, dao_managed_t *tensor, uint64
         }
     } else {
         status = dao_residency_move(engine, tensor, offset_bytes);
-        if (tensor->device_offset_bytes != offset_bytes) {
+        if (status != DAO_OK) {
             dao_device_arena_forget(&engine->arena, offset_bytes, tensor->size_bytes);
         }
     }

@@ -648,7 +648,7 @@ static bool move(dao_engine_t *engine, dao_managed_t *tensor)
         return false;
     }
     if (dao_residency_move(engine, tensor, address) != DAO_OK) {
-        dao_device_arena_forget(&engine->arena, address, tensor->size_bytes); /* nothing was queued there */
+        dao_device_arena_forget(&engine->arena, address, tensor->size_bytes); /* it is where it was */
         return false;
     }
     return true;

@@ -156,7 +156,10 @@ dao_status_t dao_residency_move(dao_engine_t *engine, dao_managed_t *tensor, uin
         return status;
     }
     status = dao_timeline_after(&engine->timeline, role, &sequence);
-    dao_engine_lose_unless_ok(engine, status);
+    if (status != DAO_OK) {
+        dao_engine_fail(engine, status, true);
+        return status;
+    }
     dao_fence_add(&tensor->device_busy, role, sequence);
     dao_residency_give_device(engine, tensor);
     dao_residency_land(engine, tensor, offset_bytes);

@@ -5,6 +5,8 @@
 #include "runtime/executor/executor_internal.h"
 #include "runtime/executor/learned/plan_follow.h"
 #include "runtime/executor/learned/step_learner.h"
+#include "runtime/executor/state/residency.h"
+#include "tests/support/backends/fault_backend.h"
 #include "tests/support/program.h"
 #include "tests/support/suite.h"
 
@@ -21,7 +23,7 @@ static program_t program;
 static dao_status_t work(const dao_launch_t *launch, void *user)
 {
     (void)user;
-    return dao_sim_stream_work(launch->stream->backend, KERNEL_NS);
+    return dao_sim_stream_work(dao_stream_native(launch->stream), KERNEL_NS);
 }
 
 static void push(uint32_t tensor)
@@ -55,7 +57,9 @@ static void begin(void)
                                 .d2h_bytes_per_second = 1000000000}};
     dao_executor_config_t config = {
         .capacity_bytes = CAPACITY_UNITS * UNIT, .policy = DAO_POLICY_BELADY, .queue_kernels = 2 * TENSORS};
-    CU_ASSERT_EQUAL_FATAL(dao_context_start(&sim, &dao_sim_bytes_backend_ops), DAO_OK);
+    static const fault_config_t quiet;
+    const dao_backend_ops_t *ops = fault_backend_wrap(&dao_sim_bytes_backend_ops, &quiet);
+    CU_ASSERT_EQUAL_FATAL(dao_context_start(&sim, ops), DAO_OK);
     CU_ASSERT_EQUAL_FATAL(dao_executor_create_still(&config, &executor), DAO_OK);
     engine = &executor->engine;
     program_init(&program, executor);
@@ -173,6 +177,58 @@ static void the_program_may_use_tensors_between_steps(void)
     end();
 }
 
+/* Leaves the plan with one tensor on the device, away from where the plan begins with it. */
+static void leave_and_displace(void)
+{
+    dao_managed_t *kept = NULL;
+    uint64_t offset = 0;
+    dao_plan_follow_leave(engine);
+    for (uint32_t i = 0; i < TENSORS; i++) {
+        dao_managed_t *tensor = program.tensors[i].handle;
+        if (kept == NULL && tensor->has_device) {
+            kept = tensor;
+        } else if (tensor->has_device) {
+            CU_ASSERT_EQUAL(dao_residency_evict(engine, tensor), DAO_OK);
+        }
+    }
+    CU_ASSERT_PTR_NOT_NULL_FATAL(kept);
+    CU_ASSERT_EQUAL_FATAL(dao_device_arena_take(&engine->arena, UNIT, (uint64_t)(uintptr_t)kept, &offset),
+                          DAO_OK);
+    CU_ASSERT_EQUAL(dao_residency_move(engine, kept, offset), DAO_OK);
+}
+
+/* The device is lost at the n-th call of a step that begins by moving a tensor. Returns true if it was. */
+static bool lose_while_entering(uint64_t n)
+{
+    begin();
+    leave_and_displace();
+    fault_backend_arm((fault_call_t)FAULT_CALL_LOSS, n, true);
+    for (uint32_t i = 0; i < TENSORS; i++) {
+        push(i);
+    }
+    CU_ASSERT_EQUAL(dao_executor_step_end(executor), DAO_OK);
+    dao_status_t status = dao_executor_sync(executor);
+    bool is_lost = fault_backend_disarm() > 0;
+    CU_ASSERT_EQUAL(status, is_lost ? DAO_ERR_DEVICE_LOST : DAO_OK);
+    CU_ASSERT_TRUE(dao_engine_is_valid(engine));
+    program_drop_all(&program);
+    CU_ASSERT_EQUAL(dao_executor_destroy(executor), is_lost ? DAO_ERR_DEVICE_LOST : DAO_OK);
+    CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
+    CU_ASSERT_EQUAL(fault_backend_live_count(), 0);
+    return is_lost;
+}
+
+/* Whichever call hears it: every tensor keeps a place of its own in the arena. */
+static void the_device_may_be_lost_while_a_plan_is_entered(void)
+{
+    uint64_t n = 0;
+    while (n < 1000 && lose_while_entering(n)) {
+        n++;
+    }
+    CU_ASSERT_TRUE(n > 10);
+    CU_ASSERT_TRUE(n < 1000);
+}
+
 static CU_TestInfo tests[] = {
     {"a plan that is followed has the arena", a_plan_that_is_followed_has_the_arena},
     {"each step that ends as planned is a hit", each_step_that_ends_as_planned_is_a_hit},
@@ -180,6 +236,7 @@ static CU_TestInfo tests[] = {
     {"a step may deviate at any kernel", a_step_may_deviate_at_any_kernel},
     {"a step may end early", a_step_may_end_early},
     {"the program may use tensors between steps", the_program_may_use_tensors_between_steps},
+    {"the device may be lost while a plan is entered", the_device_may_be_lost_while_a_plan_is_entered},
     CU_TEST_INFO_NULL,
 };
 
