@@ -81,6 +81,10 @@ static dao_status_t probe_round(const probe_t *probe, uint32_t round, bool *out_
     if (status == DAO_OK && *out_is_seen) {
         status = write_and_read(probe, base, second, (uint8_t)(2 * round + 2), out_is_seen);
     }
+    if (status != DAO_OK) { /* what was queued still uses the addresses and the byte of the host */
+        (void)probe->pages->ops->stream_synchronize(probe->writer);
+        (void)probe->pages->ops->stream_synchronize(probe->reader);
+    }
     dao_status_t unmapped = unmap(probe->pages, window, 2);
     return status == DAO_OK ? unmapped : status;
 }
