@@ -5,6 +5,8 @@
 #include "tests/support/suite.h"
 
 #include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -217,6 +219,28 @@ uint32_t program_count_lost(program_t *program)
         }
     }
     return lost;
+}
+
+uint32_t program_count_wrong_after_loss(program_t *program, uint32_t *out_before_count)
+{
+    uint32_t wrong = 0;
+    *out_before_count = 0;
+    for (uint32_t i = 0; i < program->tensor_count; i++) {
+        const program_tensor_t *tensor = &program->tensors[i];
+        if (tensor->handle == NULL || tensor->version == 0) {
+            continue;
+        }
+        char name[32];
+        (void)snprintf(name, sizeof(name), "tensor %" PRIu64, dao_managed_id(tensor->handle));
+        dao_status_t status = program_read(program, i);
+        if (status == DAO_ERR_CORRUPT && tensor->version > 1) {
+            *out_before_count += 1;
+            status = program_read_version(program, i, tensor->version - 1);
+        }
+        bool is_named = status == DAO_ERR_DEVICE_LOST && strstr(dao_last_message(), name) != NULL;
+        wrong += status == DAO_OK || is_named ? 0 : 1;
+    }
+    return wrong;
 }
 
 /* Adds a kernel to a command list, or pushes it if `list` is NULL. */

@@ -69,6 +69,11 @@ dao_status_t program_read_version(program_t *program, uint32_t tensor, uint32_t 
    read. */
 uint32_t program_count_lost(program_t *program);
 
+/* Once the device was lost: the number of tensors that neither have their bytes nor answer an error that
+   names them. A kernel that was launched but could not be numbered has not happened: *out_before_count is of
+   those that still hold the version before it. */
+uint32_t program_count_wrong_after_loss(program_t *program, uint32_t *out_before_count);
+
 dao_status_t program_push(program_t *program, const program_kernel_t *kernel);
 dao_status_t program_list_push(program_t *program, dao_command_list_t *list, const program_kernel_t *kernel);
 

@@ -715,6 +715,64 @@ static void refused_calls_lose_nothing(void)
     end();
 }
 
+/* A weight is as it was before the step or as it is behind it, or its read says that it is lost. */
+static bool is_whole(value_t *value, uint64_t word_before)
+{
+    dao_status_t status = read_value(value);
+    if (status == DAO_ERR_CORRUPT) {
+        value->word = word_before;
+        status = read_value(value);
+    }
+    return status == DAO_OK || status == DAO_ERR_DEVICE_LOST;
+}
+
+/* The device is lost at the n-th call of a step with runs again. Returns false if it makes no such call. */
+static bool lose_in_step(uint64_t n)
+{
+    const fault_config_t quiet = {.seed = 1};
+    uint64_t before[LAYERS];
+    begin(fault_backend_wrap(&dao_sim_bytes_backend_ops, &quiet), true, 0);
+    for (int i = 0; i < STEPS && stats_now().again_count == 0; i++) {
+        run_well(&usual);
+    }
+    CU_ASSERT_TRUE(stats_now().again_count > 0);
+    for (uint32_t i = 0; i < LAYERS; i++) {
+        before[i] = weights[i].word;
+    }
+    fault_backend_arm((fault_call_t)FAULT_CALL_LOSS, n, true);
+    dao_status_t status = run_step(&usual);
+    bool is_lost = fault_backend_fired_count() > 0;
+    CU_ASSERT_EQUAL(status, is_lost ? DAO_ERR_DEVICE_LOST : DAO_OK);
+    if (!is_lost) {
+        (void)fault_backend_disarm();
+        end();
+        return false;
+    }
+    for (uint32_t i = 0; i < LAYERS; i++) {
+        CU_ASSERT_TRUE(is_whole(&weights[i], before[i]));
+        release(&weights[i]);
+    }
+    CU_ASSERT_EQUAL(dao_executor_destroy(executor), DAO_ERR_DEVICE_LOST);
+    (void)fault_backend_disarm();
+    CU_ASSERT_EQUAL(open_count, 0);
+    CU_ASSERT_EQUAL(dao_used(dao_device_place(0)), 0);
+    CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
+    CU_ASSERT_EQUAL(fault_backend_live_count(), 0);
+    return true;
+}
+
+static void a_device_lost_in_a_step_takes_its_own_bytes_alone(void)
+{
+    enum { LOSE_EVERY = 13 * TEST_CALL_STEP };
+    uint64_t n = 0;
+    flags = DAO_KERNEL_REPEATABLE;
+    while (n < PATIENCE && lose_in_step(n)) {
+        n += LOSE_EVERY;
+    }
+    CU_ASSERT_TRUE(n > 0 && n < PATIENCE);
+    (void)printf("    lost at %" PRIu64 " calls\n", n / LOSE_EVERY);
+}
+
 /* On threads, with commands held back and plans made meanwhile. */
 static void delays_change_nothing(void)
 {
@@ -765,6 +823,7 @@ static CU_TestInfo tests[] = {
     {"what was discarded is not read", what_was_discarded_is_not_read},
     {"nothing is made of what is not there", nothing_is_made_of_what_is_not_there},
     {"refused calls lose nothing", refused_calls_lose_nothing},
+    {"a device lost in a step takes its own bytes alone", a_device_lost_in_a_step_takes_its_own_bytes_alone},
     {"delays change nothing", delays_change_nothing},
     {"steps of all kinds lose nothing", steps_of_all_kinds_lose_nothing},
     CU_TEST_INFO_NULL,

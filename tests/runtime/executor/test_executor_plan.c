@@ -1,272 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Executors that learn their program's steps: plans are made and followed, steps that become others lose
    nothing, and a plan comes back. Every operand of every kernel is checked, in virtual time as well as on
-   threads, with commands held back and calls that fail. */
-#include "backends/sim/sim.h"
-#include "base/report/fault.h"
-#include "runtime/executor/executor_internal.h"
+   threads, with commands held back. */
 #include "runtime/executor/learned/step_learner.h"
-#include "tests/runtime/executor/tiers/small_pages.h"
+#include "tests/runtime/executor/planned_network.h"
 #include "tests/support/backends/fault_backend.h"
-#include "tests/support/program.h"
 #include "tests/support/sanitizer.h"
 #include "tests/support/suite.h"
 
-#include <dao/dao.h>
-
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-/* The suite is built once more with tensors that plans have in pages of 4 KiB. */
-#ifndef DAO_TEST_UNIT
-#define DAO_TEST_UNIT 4096
-#endif
-#define IN_PAGES (DAO_TEST_UNIT > 4096)
+enum { VIRTUAL_SEEDS = TEST_ROUNDS(12), THREAD_SEEDS = 2 + TEST_ROUNDS(4) };
 
-enum { VIRTUAL_SEEDS = TEST_ROUNDS(12), THREAD_SEEDS = 2 + TEST_ROUNDS(4), FAIL_EVERY = 3 * TEST_CALL_STEP };
-
-enum {
-    LAYERS = 6,
-    UNIT = DAO_TEST_UNIT, /* of sizes */
-    STEPS = 10,
-    KERNEL_NS = 20000 * (UNIT / 4096),
-    LINK_BYTES_PER_S = 1000000000,
-    PATIENCE = 3000, /* steps that are run at most until a plan is there */
-    /* Steps until the executor has settled for a step with its plan or without. */
-    SETTLED_STEPS = 4 * STEPS,
-};
-
-/* A network: weights stay, activations are made anew in every step. */
-typedef struct network {
-    uint32_t weights[LAYERS];
-    uint32_t activations[LAYERS + 1]; /* the first one is the input */
-    uint32_t gradients[LAYERS + 1];
-} network_t;
-
-/* How a step differs from the usual one. */
-typedef struct variation {
-    uint32_t kernel_left_out; /* of the forward pass, from 1 */
-    uint32_t kernels_swapped; /* names of this forward kernel and the next, from 1 */
-    uint32_t layer_count;     /* 0: all */
-    bool keeps_activations;   /* they are released after the step */
-    bool reads_in_between;    /* on the host */
-} variation_t;
-
-static dao_executor_t *executor;
-static program_t program;
-static network_t network;
-static uint64_t kernel_ns;
-static bool keeps_plans = true; /* tests that are about plans follow also slow ones */
-
-static dao_executor_stats_t stats_now(void)
-{
-    dao_executor_stats_t stats = {0};
-    CU_ASSERT_EQUAL(dao_executor_stats_get(executor, &stats), DAO_OK);
-    return stats;
-}
-
-static dao_status_t work_in_virtual_time(const dao_launch_t *launch, void *user)
-{
-    (void)user;
-    return dao_sim_stream_work(launch->stream->backend, kernel_ns);
-}
-
-/* ---- a network ---- */
-
-static uint32_t tensor(size_t size_bytes)
-{
-    uint32_t number = program_tensor(&program, size_bytes);
-    CU_ASSERT_NOT_EQUAL_FATAL(number, UINT32_MAX);
-    return number;
-}
-
-static dao_status_t build_network(void)
-{
-    dao_status_t status = DAO_OK;
-    for (uint32_t i = 0; i < LAYERS; i++) {
-        network.weights[i] = tensor((i % 3 + 2) * UNIT + 100);
-    }
-    for (uint32_t i = 0; i <= LAYERS; i++) {
-        network.activations[i] = tensor((i % 2 + 2) * UNIT);
-        network.gradients[i] = tensor((i % 2 + 2) * UNIT);
-        program_drop(&program, network.activations[i]);
-        program_drop(&program, network.gradients[i]);
-    }
-    for (uint32_t i = 0; i < LAYERS && status == DAO_OK; i++) {
-        status = program_write(&program, network.weights[i]);
-    }
-    return status;
-}
-
-static dao_status_t push(const char *name, uint32_t read, uint32_t also_read, uint32_t write,
-                         dao_access_t access)
-{
-    program_kernel_t kernel = {.name = name,
-                               .operand_count = 3,
-                               .tensors = {read, also_read, write},
-                               .accesses = {DAO_ACCESS_READ, DAO_ACCESS_READ, access},
-                               .workspace_bytes = UNIT};
-    return program_push(&program, &kernel);
-}
-
-static dao_status_t forward(const variation_t *variation, uint32_t layer)
-{
-    const char *name = layer + 1 == variation->kernels_swapped ? "other" : "forward";
-    return push(name, network.activations[layer], network.weights[layer], network.activations[layer + 1],
-                layer + 1 == variation->kernel_left_out ? DAO_ACCESS_READ_WRITE : DAO_ACCESS_WRITE);
-}
-
-static bool renew(uint32_t number)
-{
-    return program.tensors[number].handle != NULL || program_renew(&program, number);
-}
-
-/* A training step, and a boundary behind it. The first error ends it; everything is released even so. */
-static dao_status_t run_network(const variation_t *variation)
-{
-    uint32_t layers = variation->layer_count != 0 ? variation->layer_count : LAYERS;
-    bool is_there = renew(network.activations[0]);
-    dao_status_t status = is_there ? program_write(&program, network.activations[0]) : DAO_ERR_NO_HOST_MEMORY;
-    for (uint32_t i = 0; status == DAO_OK && i < layers; i++) {
-        status = renew(network.activations[i + 1]) ? DAO_OK : DAO_ERR_NO_HOST_MEMORY;
-        if (status == DAO_OK && i + 1 == variation->kernel_left_out) {
-            program_kernel_t fill = {.name = "fill",
-                                     .operand_count = 1,
-                                     .tensors = {network.activations[i + 1]},
-                                     .accesses = {DAO_ACCESS_WRITE}};
-            status = program_push(&program, &fill);
-        }
-        status = status == DAO_OK ? forward(variation, i) : status;
-    }
-    if (status == DAO_OK && variation->reads_in_between) {
-        status = dao_executor_sync(executor);
-        status = status == DAO_OK ? program_read(&program, network.activations[1]) : status;
-    }
-    for (uint32_t i = layers; status == DAO_OK && i-- > 0;) {
-        status = renew(network.gradients[i]) ? DAO_OK : DAO_ERR_NO_HOST_MEMORY;
-        status = status == DAO_OK ? push("backward", network.activations[i + 1], network.weights[i],
-                                         network.gradients[i], DAO_ACCESS_WRITE)
-                                  : status;
-        status = status == DAO_OK ? push("update", network.gradients[i], network.activations[i],
-                                         network.weights[i], DAO_ACCESS_READ_WRITE)
-                                  : status;
-        program_drop(&program, network.gradients[i]);
-        if (!variation->keeps_activations) {
-            program_drop(&program, network.activations[i + 1]);
-        }
-    }
-    dao_status_t boundary_status = dao_executor_step_end(executor);
-    for (uint32_t i = 0; i <= LAYERS; i++) {
-        program_drop(&program, network.activations[i]);
-        program_drop(&program, network.gradients[i]);
-    }
-    dao_status_t sync_status = dao_executor_sync(executor);
-    status = status != DAO_OK ? status : boundary_status;
-    return status != DAO_OK ? status : sync_status;
-}
-
-static const variation_t usual;
-
-static void run_well(const variation_t *variation)
-{
-    dao_status_t status = run_network(variation);
-    if (status != DAO_OK) {
-        (void)printf("    %s: %s\n", dao_status_name(status), dao_last_message());
-    }
-    CU_ASSERT_EQUAL(status, DAO_OK);
-}
-
-static void run_usual(int count)
-{
-    for (int i = 0; i < count; i++) {
-        run_well(&usual);
-    }
-}
-
-/* ---- executors ---- */
-
-static void begin_on(const dao_cpu_config_t *cpu, const dao_backend_ops_t *ops, bool is_still,
-                     const dao_executor_config_t *config)
-{
-    dao_config_t settings = {.cpu = *cpu};
-    dao_executor_config_t own = *config;
-    own.addresses = IN_PAGES ? DAO_SWAP_ADDRESSES_PAGES : DAO_SWAP_ADDRESSES_BEST;
-    CU_ASSERT_EQUAL_FATAL(dao_context_start(&settings, IN_PAGES ? small_pages_wrap(ops) : ops), DAO_OK);
-    CU_ASSERT_EQUAL_FATAL(
-        is_still ? dao_executor_create_still(&own, &executor) : dao_executor_create(&own, &executor), DAO_OK);
-    CU_ASSERT_TRUE(!IN_PAGES || own.without_plans || executor->engine.pages.page_bytes == SMALL_PAGE_BYTES);
-    executor->engine.config.keeps_plans = keeps_plans; /* nothing was pushed yet */
-    program_init(&program, executor);
-    kernel_ns = KERNEL_NS;
-    if (ops == &dao_sim_bytes_backend_ops) {
-        program.work = work_in_virtual_time;
-    }
-    CU_ASSERT_EQUAL(build_network(), DAO_OK);
-}
-
-static void begin_on_half_duplex(const dao_executor_config_t *config)
-{
-    begin_on(&(dao_cpu_config_t){.device_count = 1,
-                                 .device_bytes = 8 * MIB,
-                                 .h2d_bytes_per_second = LINK_BYTES_PER_S,
-                                 .d2h_bytes_per_second = LINK_BYTES_PER_S,
-                                 .half_duplex = true},
-             &dao_sim_bytes_backend_ops, true, config);
-}
-
-static void begin(const dao_backend_ops_t *ops, bool is_still, const dao_executor_config_t *config)
-{
-    dao_cpu_config_t cpu = {.device_count = 1,
-                            .device_bytes = 8 * MIB,
-                            .h2d_bytes_per_second = is_still ? LINK_BYTES_PER_S : 0,
-                            .d2h_bytes_per_second = is_still ? LINK_BYTES_PER_S : 0};
-    begin_on(&cpu, ops, is_still, config);
-}
-
-static void end(void)
-{
-    CU_ASSERT_EQUAL(program_count_lost(&program), 0);
-    CU_ASSERT_EQUAL(program.mismatch_count, 0);
-    program_drop_all(&program);
-    CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK);
-    CU_ASSERT_EQUAL(stats_now().live_tensor_count, 0);
-    CU_ASSERT_EQUAL(stats_now().device_used_bytes, 0); /* a plan that was followed holds nothing for nobody */
-    CU_ASSERT_EQUAL(stats_now().host_used_bytes, 0);
-    CU_ASSERT_EQUAL(program.open_count, 0);
-    CU_ASSERT_EQUAL(dao_executor_destroy(executor), DAO_OK);
-    CU_ASSERT_EQUAL(dao_used(dao_device_place(0)), 0);
-    CU_ASSERT_EQUAL(dao_used(dao_pinned_place(0)), 0);
-    CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
-}
-
-/* Less than everything, more than any kernel: activations, weights and gradients of a few layers. */
-static const dao_executor_config_t tight = {
-    .capacity_bytes = 22 * UNIT, .policy = DAO_POLICY_BELADY, .check = true};
-
-/* The same with little host memory and a file behind it. */
-static dao_executor_config_t tight_with_file(size_t host_bytes)
-{
-    dao_executor_config_t config = tight;
-    config.host_bytes = host_bytes;
-    config.file = (dao_file_config_t){.directory = getenv("TMPDIR") != NULL ? getenv("TMPDIR") : "/tmp",
-                                      .in_bytes_per_second = LINK_BYTES_PER_S / 2,
-                                      .out_bytes_per_second = LINK_BYTES_PER_S / 3};
-    return config;
-}
-
-/* Runs steps until `count` more of them have followed a plan. */
-static void run_until_planned(const variation_t *variation, uint64_t count)
-{
-    uint64_t wanted = stats_now().plan_hit_count + count;
-    for (int i = 0; i < PATIENCE && stats_now().plan_hit_count < wanted; i++) {
-        run_well(variation);
-    }
-    CU_ASSERT_TRUE(stats_now().plan_hit_count >= wanted);
-}
-
-/* ---- tests ---- */
+/* Steps until the executor has settled for a step with its plan or without. */
+enum { SETTLED_STEPS = 4 * STEPS };
 
 /* Runs some steps, then some more. Returns the time of each of the latter. */
 static uint64_t run_two_parts(int first_count)
@@ -573,14 +322,6 @@ static void what_fits_is_not_planned(void)
     end();
 }
 
-static const variation_t others[] = {
-    {.kernel_left_out = 3},     {.kernels_swapped = 2},
-    {.layer_count = 4},         {.keeps_activations = true},
-    {.reads_in_between = true}, {.kernels_swapped = LAYERS, .reads_in_between = true},
-};
-
-enum { OTHER_COUNT = sizeof(others) / sizeof(others[0]) };
-
 /* What is queued does not tell yet that the step will be another one. */
 static void a_step_that_becomes_another_one_loses_nothing(void)
 {
@@ -782,93 +523,6 @@ static void plans_come_from_a_thread_meanwhile(void)
     end();
     CU_ASSERT_EQUAL(fault_backend_live_count(), 0);
 }
-
-/* ---- what fails ---- */
-
-/* A refused call fails a step or not; behind the sync that says so all goes on. */
-static void refused_calls_lose_nothing(void)
-{
-    static const fault_call_t calls[] = {FAULT_CALL_COPY, FAULT_CALL_STREAM_WAIT_EVENT,
-                                         FAULT_CALL_EVENT_RECORD, FAULT_CALL_HOST_FUNC,
-                                         FAULT_CALL_PINNED_ALLOC};
-    fault_config_t faults = {.seed = 1};
-    begin(fault_backend_wrap(&dao_sim_bytes_backend_ops, &faults), true, &tight);
-    run_until_planned(&usual, 2);
-    for (size_t c = 0; c < sizeof(calls) / sizeof(calls[0]); c++) {
-        for (uint64_t n = 0; n < 40; n += FAIL_EVERY) {
-            fault_backend_arm(calls[c], n, n % 2 == 0);
-            dao_status_t status = run_network(&usual);
-            (void)fault_backend_disarm();
-            CU_ASSERT_NOT_EQUAL(status, DAO_ERR_CORRUPT);
-            status = dao_executor_sync(executor); /* what the step has left unsaid */
-            CU_ASSERT_NOT_EQUAL(status, DAO_ERR_DEVICE_LOST);
-            CU_ASSERT_EQUAL(program.mismatch_count, 0);
-        }
-    }
-    CU_ASSERT_EQUAL(program_count_lost(&program), 0);
-    run_until_planned(&usual, 2);
-    end();
-}
-
-/* The step before which the plan is made, with the n-th allocation failing; then steps that are followed, and
-   one that deviates. */
-static bool plan_with_failure(uint64_t n)
-{
-    begin(&dao_sim_bytes_backend_ops, true, &tight);
-    run_well(&usual);
-    run_well(&usual);
-    dao_fault_arm(DAO_FAULT_HOST_MEMORY, n, false);
-    dao_status_t boundary_status = dao_executor_step_begin(executor);
-    dao_status_t status = run_network(&usual);
-    dao_status_t next_status = run_network(&others[1]);
-    bool has_failed = dao_fault_disarm() > 0;
-    CU_ASSERT_TRUE(has_failed || (boundary_status == DAO_OK && status == DAO_OK && next_status == DAO_OK));
-    status = dao_executor_sync(executor); /* what is left unsaid */
-    CU_ASSERT_NOT_EQUAL(status, DAO_ERR_DEVICE_LOST);
-    CU_ASSERT_EQUAL(program.mismatch_count, 0);
-    run_until_planned(&usual, 2);
-    end();
-    return has_failed;
-}
-
-static void a_plan_that_cannot_be_made_harms_nothing(void)
-{
-    uint64_t n = 0;
-    while (plan_with_failure(n)) {
-        n += n < 40 ? (FAIL_EVERY + 2) / 3 : n * FAIL_EVERY / 48;
-    }
-    (void)printf("    %" PRIu64 " allocations\n", n);
-}
-
-#if defined(DAO_FAULTS)
-/* Operations of the file fail or come back short for some steps: a step may be refused, nothing is lost, and
-   behind the sync that says so plans are followed again. */
-static void a_bad_disk_loses_nothing(void)
-{
-    static const dao_fault_t points[] = {DAO_FAULT_FILE_WRITE, DAO_FAULT_FILE_READ, DAO_FAULT_FILE_SHORT};
-    enum { BAD_STEPS = 3 };
-    dao_executor_config_t config = tight_with_file(8 * UNIT);
-    begin(&dao_sim_bytes_backend_ops, true, &config);
-    for (size_t p = 0; p < sizeof(points) / sizeof(points[0]); p++) {
-        for (uint64_t n = 0; n < 20; n += FAIL_EVERY) {
-            run_until_planned(&usual, 1);
-            dao_fault_arm(points[p], n, n % 2 == 0);
-            for (int i = 0; i < BAD_STEPS; i++) {
-                dao_status_t status = run_network(&usual);
-                CU_ASSERT_TRUE(status == DAO_OK || points[p] != DAO_FAULT_FILE_SHORT);
-                CU_ASSERT_NOT_EQUAL(status, DAO_ERR_CORRUPT);
-            }
-            CU_ASSERT_TRUE(dao_fault_disarm() > 0);
-            CU_ASSERT_NOT_EQUAL(dao_executor_sync(executor), DAO_ERR_DEVICE_LOST);
-            CU_ASSERT_EQUAL(program.mismatch_count, 0);
-            CU_ASSERT_EQUAL(program_count_lost(&program), 0);
-        }
-    }
-    run_until_planned(&usual, 2);
-    end();
-}
-#endif
-
 static CU_TestInfo tests[] = {
     {"a step that repeats is planned and followed", a_step_that_repeats_is_planned_and_followed},
     {"times of the file are learnt", times_of_the_file_are_learnt},
@@ -890,11 +544,6 @@ static CU_TestInfo tests[] = {
     {"random edits in virtual time", random_edits_in_virtual_time},
     {"random edits on threads", random_edits_on_threads},
     {"plans come from a thread meanwhile", plans_come_from_a_thread_meanwhile},
-    {"refused calls lose nothing", refused_calls_lose_nothing},
-    {"a plan that cannot be made harms nothing", a_plan_that_cannot_be_made_harms_nothing},
-#if defined(DAO_FAULTS)
-    {"a bad disk loses nothing", a_bad_disk_loses_nothing},
-#endif
     CU_TEST_INFO_NULL,
 };
 
