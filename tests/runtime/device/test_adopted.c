@@ -6,6 +6,7 @@
 #include <dao/async.h>
 #include <dao/context.h>
 #include <dao/memory.h>
+#include <dao/native.h>
 #include <dao/stream.h>
 
 #include "base/threads/sync.h"
@@ -192,6 +193,39 @@ static void what_was_freed_under_a_handle_that_was_made_again_waits_for_the_devi
     end();
 }
 
+/* What calls by a native handle name is the stream that has it now, as often as it changes. The program's
+   stream outlives the library, and with it the driver. */
+static void calls_by_a_handle_that_was_made_again_name_the_new_stream(void)
+{
+    enum { TIMES = 3 };
+    const dao_config_t config = {.cpu = {.device_count = 1, .device_bytes = 64 * MIB}};
+    const dao_backend_ops_t *ops = loopback_ops();
+    dao_backend_t *driver = NULL;
+    CU_ASSERT_EQUAL_FATAL(ops->open(&config, &driver), DAO_OK);
+    begin();
+    void *native = native_create();
+    dao_stream_t *before = NULL;
+    for (int i = 0; i < (has_numbers() ? TIMES : 1); i++) {
+        if (i > 0) {
+            native_destroy(native);
+            loopback_stream_make_again(native);
+        }
+        void *block = dao_alloc_native(0, 7 * BLOCK_BYTES, native); /* needs what the old one freed */
+        CU_ASSERT_PTR_NOT_NULL(block);
+        CU_ASSERT_EQUAL(dao_record_native(0, block, native), DAO_OK);
+        CU_ASSERT_EQUAL(dao_free_native(0, block, native), DAO_OK);
+        dao_stream_t *stream = adopt(native);
+        CU_ASSERT_PTR_NOT_EQUAL(stream, before);
+        CU_ASSERT_PTR_EQUAL(dao_alloc_async(device, 7 * BLOCK_BYTES, stream), block); /* in its order */
+        CU_ASSERT_EQUAL(dao_free_async(device, block, stream), DAO_OK);
+        dao_stream_destroy(stream);
+        before = stream;
+    }
+    end(); /* the library gives all of them back */
+    native_destroy(native);
+    ops->close(driver);
+}
+
 static void *adopt_and_destroy(void *native)
 {
     for (int i = 0; i < 200; i++) {
@@ -227,6 +261,8 @@ static CU_TestInfo tests[] = {
     {"a handle that was made again is another stream", a_handle_that_was_made_again_is_another_stream},
     {"what was freed under a handle that was made again waits for the device",
      what_was_freed_under_a_handle_that_was_made_again_waits_for_the_device},
+    {"calls by a handle that was made again name the new stream",
+     calls_by_a_handle_that_was_made_again_name_the_new_stream},
     {"threads adopt one handle", threads_adopt_one_handle},
     CU_TEST_INFO_NULL,
 };

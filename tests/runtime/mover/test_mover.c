@@ -134,6 +134,29 @@ static void pinned_memory_comes_first_and_what_has_no_room_is_refused(void)
     dao_mover_destroy(mover); /* with two of them parked */
 }
 
+/* The limit of the place itself leaves less than the mover may take: the file has what does not fit. */
+static void what_the_place_refuses_goes_to_the_file(void)
+{
+    dao_place_t place = dao_place_of(dao_pinned_place(0));
+    static char bytes[MIB], copy[MIB];
+    dao_parked_t *parked;
+    open_mover(8 * MIB, 8 * MIB);
+    fill(bytes, MIB, 4);
+    memcpy(copy, bytes, MIB);
+    CU_ASSERT_EQUAL_FATAL(dao_limit_set(place, MIB / 2), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_mover_out(mover, bytes, MIB, &parked), DAO_OK);
+    CU_ASSERT_EQUAL(dao_limit_set(place, 0), DAO_OK);
+    CU_ASSERT_EQUAL(stats().pinned_bytes, 0); /* what was set aside is given back */
+    CU_ASSERT_EQUAL(stats().file_bytes, MIB);
+    CU_ASSERT_EQUAL(dao_parked_wait(parked), DAO_OK);
+    memset(bytes, 0, MIB);
+    CU_ASSERT_EQUAL(dao_mover_in(mover, parked, bytes), DAO_OK);
+    CU_ASSERT_EQUAL(dao_parked_wait(parked), DAO_OK);
+    CU_ASSERT_EQUAL(memcmp(bytes, copy, MIB), 0);
+    dao_parked_release(parked);
+    dao_mover_destroy(mover);
+}
+
 static void a_refused_write_is_told_and_the_source_stays(void)
 {
     open_mover(0, 8 * MIB);
@@ -438,6 +461,7 @@ int main(void)
         {"a way in follows its way out", a_way_in_follows_its_way_out},
         {"pinned memory comes first, and what has no room is refused",
          pinned_memory_comes_first_and_what_has_no_room_is_refused},
+        {"what the place refuses goes to the file", what_the_place_refuses_goes_to_the_file},
         {"a refused write is told, and the source stays", a_refused_write_is_told_and_the_source_stays},
         {"a refused read can be tried again", a_refused_read_can_be_tried_again},
         {"bad arguments are refused", bad_arguments_are_refused},

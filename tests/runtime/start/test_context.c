@@ -846,12 +846,27 @@ static void a_child_of_a_stopped_process_may_start(void)
     CU_ASSERT_EQUAL(dao_memory_release(memory), DAO_OK);
 }
 
+/* Tests and tools start the library with a table of their own: the first one stays. */
+static void a_start_with_another_table_is_refused(void)
+{
+    const dao_backend_ops_t *ops = dao_backend_ops();
+    dao_backend_ops_t other = *ops;
+    CU_ASSERT_EQUAL_FATAL(dao_context_start(NULL, ops), DAO_OK);
+    CU_ASSERT_EQUAL(dao_context_start(NULL, &other), DAO_ERR_BUSY);
+    CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "another table"));
+    CU_ASSERT_EQUAL(dao_context_start(NULL, ops), DAO_OK);
+    CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
+    CU_ASSERT_EQUAL(dao_finalize(), DAO_OK); /* one for each start that was not refused */
+    CU_ASSERT_NOT_EQUAL(dao_finalize(), DAO_OK);
+}
+
 static CU_TestInfo tests[] = {
     {"before any start there is nothing to stop", before_any_start_there_is_nothing_to_stop},
     {"a start by another call says nothing", a_start_by_another_call_says_nothing},
     {"many handles that are left are counted", many_handles_that_are_left_are_counted},
     {"any call starts it until it was finalized", any_call_starts_it_until_it_was_finalized},
     {"every init is undone by one finalize", every_init_is_undone_by_one_finalize},
+    {"a start with another table is refused", a_start_with_another_table_is_refused},
     {"a later init asks for nothing else", a_later_init_asks_for_nothing_else},
     {"after the end every call says so", after_the_end_every_call_says_so},
     {"settings that are not valid are named", settings_that_are_not_valid_are_named},
