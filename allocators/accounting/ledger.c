@@ -389,6 +389,24 @@ void dao_ledger_count_grow(dao_ledger_t *ledger, size_t size_bytes)
     dao_stats_count_grow(&ledger->stats, size_bytes);
 }
 
+dao_grow_reason_t dao_ledger_grow_reason(const dao_ledger_t *ledger, uint64_t block_bytes,
+                                         uint64_t used_bytes, uint64_t fenced_bytes)
+{
+    DAO_ASSERT(used_bytes + fenced_bytes <= ledger->stats.reserved_bytes);
+    uint64_t free_bytes = ledger->stats.reserved_bytes - used_bytes;
+    return free_bytes < block_bytes                  ? DAO_GROW_REASON_LIVE
+           : free_bytes - fenced_bytes < block_bytes ? DAO_GROW_REASON_FENCED
+                                                     : DAO_GROW_REASON_PIECES;
+}
+
+void dao_ledger_count_reason(dao_ledger_t *ledger, dao_grow_reason_t reason, uint64_t before)
+{
+    dao_stats_t *stats = &ledger->stats;
+    uint64_t count = stats->grow_count - before;
+    stats->grow_pieces_count += reason == DAO_GROW_REASON_PIECES ? count : 0;
+    stats->grow_fenced_count += reason == DAO_GROW_REASON_FENCED ? count : 0;
+}
+
 void dao_ledger_count_shrink(dao_ledger_t *ledger, size_t size_bytes)
 {
     dao_stats_count_shrink(&ledger->stats, size_bytes);
@@ -401,6 +419,8 @@ bool dao_ledger_matches(const dao_ledger_t *ledger, const dao_recount_t *recount
     return stats->requested_bytes == recount->requested_bytes && stats->used_bytes == recount->used_bytes &&
            stats->reserved_bytes == recount->reserved_bytes && stats->live_count == recount->live_count &&
            stats->alloc_count - stats->free_count == stats->live_count &&
+           stats->slow_count <= stats->alloc_count + stats->free_count &&
+           stats->grow_pieces_count + stats->grow_fenced_count <= stats->grow_count &&
            stats->peak_requested_bytes >= stats->requested_bytes &&
            stats->peak_used_bytes >= stats->used_bytes &&
            stats->peak_reserved_bytes >= stats->reserved_bytes &&

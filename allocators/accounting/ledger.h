@@ -120,10 +120,11 @@ static inline void dao_ledger_refund(dao_ledger_t *ledger, const dao_block_reque
     }
 }
 
-/* Counts a block that was charged and is taken. */
+/* Counts a block that was charged and is taken, off the fast path. */
 static inline void dao_ledger_count_alloc(dao_ledger_t *ledger, const dao_block_request_t *request,
                                           size_t block_bytes)
 {
+    ledger->stats.slow_count++;
     dao_stats_count_alloc(&ledger->stats, request->size_bytes, block_bytes);
     if (__builtin_expect(request->tag != 0, false)) {
         dao_tags_count_alloc(ledger->tags, request->tag);
@@ -139,6 +140,14 @@ static inline void dao_ledger_count_free(dao_ledger_t *ledger, const void *addre
     if (__builtin_expect(dao_word_tag(word) != 0, false)) {
         dao_tags_count_free(ledger->tags, dao_word_tag(word), block_bytes);
     }
+}
+
+/* The same off the fast path. */
+static inline void dao_ledger_count_free_slow(dao_ledger_t *ledger, const void *address, uint64_t word,
+                                              size_t block_bytes)
+{
+    ledger->stats.slow_count++;
+    dao_ledger_count_free(ledger, address, word, block_bytes);
 }
 
 /* Returns true if an address is among the latest frees. */
@@ -182,6 +191,21 @@ dao_status_t dao_ledger_limit_error(const dao_ledger_t *ledger, uint64_t size_by
 DAO_NODISCARD dao_status_t dao_ledger_grow_begin(dao_ledger_t *ledger, size_t size_bytes);
 void dao_ledger_grow_cancel(dao_ledger_t *ledger, size_t size_bytes); /* the upstream has refused */
 void dao_ledger_count_grow(dao_ledger_t *ledger, size_t size_bytes);  /* it has given them */
+
+/* Why a place grows, as dao_stats_t counts it. */
+typedef enum dao_grow_reason {
+    DAO_GROW_REASON_LIVE,   /* live blocks leave too little */
+    DAO_GROW_REASON_PIECES, /* enough is idle, in pieces that are too small */
+    DAO_GROW_REASON_FENCED, /* enough is free, but streams may still use some of it */
+} dao_grow_reason_t;
+
+/* Returns why a place would grow for a block that nothing idle holds: of what is not used, streams may still
+   use fenced_bytes. */
+dao_grow_reason_t dao_ledger_grow_reason(const dao_ledger_t *ledger, uint64_t block_bytes,
+                                         uint64_t used_bytes, uint64_t fenced_bytes);
+
+/* Counts the reason of the growths since grow_count was `before`. */
+void dao_ledger_count_reason(dao_ledger_t *ledger, dao_grow_reason_t reason, uint64_t before);
 
 /* The upstream has got bytes back: so does the budget. */
 void dao_ledger_count_shrink(dao_ledger_t *ledger, size_t size_bytes);

@@ -419,6 +419,7 @@ static void hardened_stats_get(dao_allocator_t *allocator, dao_stats_t *out_stat
     out_stats->live_count = own->live_count;
     out_stats->alloc_count = own->alloc_count;
     out_stats->free_count = own->free_count;
+    out_stats->slow_count = own->alloc_count + own->free_count; /* it has no other path */
     out_stats->failed_count = own->failed_count;
     dao_mutex_unlock(&hardened->lock);
     if (dao_hardened_has(hardened, DAO_HARDENING_GUARD)) { /* a guard has to fit, too */

@@ -342,16 +342,6 @@ static dao_status_t paged_trim(dao_allocator_t *allocator, size_t keep_bytes, si
     return status;
 }
 
-/* Returns the bytes of the live blocks of all arenas. */
-static uint64_t used_bytes_of(const paged_t *paged)
-{
-    uint64_t used_bytes = 0;
-    for (uint32_t i = 0; i < dao_paged_arena_count(paged); i++) {
-        used_bytes += paged->arenas[i]->ledger.stats.used_bytes;
-    }
-    return used_bytes;
-}
-
 /* Releases what a new limit does not leave room for. */
 static dao_status_t shrink_to(paged_t *paged, uint64_t limit_bytes)
 {
@@ -369,8 +359,8 @@ static dao_status_t shrink_to(paged_t *paged, uint64_t limit_bytes)
             "%s: live blocks of %zu bytes, what streams may still use, and leases keep %zu bytes "
             "in pages of %zu, which is more than the new limit of %zu; free blocks, or end "
             "leases, first",
-            paged->ledger.name, (size_t)used_bytes_of(paged), (size_t)kept_bytes, (size_t)paged->page_bytes,
-            (size_t)limit_bytes);
+            paged->ledger.name, (size_t)dao_paged_live_bytes(paged), (size_t)kept_bytes,
+            (size_t)paged->page_bytes, (size_t)limit_bytes);
     }
     return release_pages(paged, (uint32_t)excess);
 }
@@ -393,7 +383,7 @@ static uint64_t paged_used_get(dao_allocator_t *allocator)
 {
     paged_t *paged = dao_paged_of(allocator);
     dao_paged_lock(paged);
-    uint64_t used_bytes = used_bytes_of(paged);
+    uint64_t used_bytes = dao_paged_live_bytes(paged);
     dao_paged_unlock(paged);
     return used_bytes;
 }

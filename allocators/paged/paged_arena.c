@@ -155,7 +155,7 @@ void dao_paged_gather(paged_t *paged)
     dao_stats_t *stats = &paged->ledger.stats;
     uint64_t most_requested_bytes = 0, most_used_bytes = 0;
     stats->requested_bytes = stats->used_bytes = stats->live_count = 0;
-    stats->alloc_count = stats->free_count = stats->lock_wait_count = 0;
+    stats->alloc_count = stats->free_count = stats->slow_count = stats->lock_wait_count = 0;
     for (uint32_t i = 0; i < dao_paged_arena_count(paged); i++) {
         dao_stats_t *part = &paged->arenas[i]->ledger.stats;
         stats->requested_bytes += part->requested_bytes;
@@ -163,6 +163,7 @@ void dao_paged_gather(paged_t *paged)
         stats->live_count += part->live_count;
         stats->alloc_count += part->alloc_count;
         stats->free_count += part->free_count;
+        stats->slow_count += part->slow_count;
         stats->lock_wait_count += atomic_load_explicit(&paged->arenas[i]->taken_count, memory_order_relaxed);
         most_requested_bytes += part->peak_requested_bytes;
         most_used_bytes += part->peak_used_bytes;
@@ -175,6 +176,24 @@ void dao_paged_gather(paged_t *paged)
     dao_pages_counts_t counts = dao_pages_counts(paged->pages);
     stats->remap_count = counts.moved_count;
     stats->driver_call_count = counts.call_count;
+}
+
+uint64_t dao_paged_live_bytes(const paged_t *paged)
+{
+    uint64_t used_bytes = 0;
+    for (uint32_t i = 0; i < dao_paged_arena_count(paged); i++) {
+        used_bytes += paged->arenas[i]->ledger.stats.used_bytes;
+    }
+    return used_bytes;
+}
+
+dao_grow_reason_t dao_paged_grow_reason(const paged_t *paged, uint64_t block_bytes)
+{
+    uint64_t fenced_bytes = 0;
+    for (uint32_t i = 0; i < dao_paged_arena_count(paged); i++) {
+        fenced_bytes += dao_range_fenced(paged->arenas[i]->segment.range);
+    }
+    return dao_ledger_grow_reason(&paged->ledger, block_bytes, dao_paged_live_bytes(paged), fenced_bytes);
 }
 
 uint32_t dao_paged_room(const paged_t *paged)

@@ -180,6 +180,11 @@ dao_pages_ranges_t dao_paged_ranges(const paged_t *paged);
 /* Adds up what the arenas have counted. */
 void dao_paged_gather(paged_t *paged);
 
+uint64_t dao_paged_live_bytes(const paged_t *paged); /* of the live blocks of all arenas */
+
+/* Returns why the place would grow for a block. */
+dao_grow_reason_t dao_paged_grow_reason(const paged_t *paged, uint64_t block_bytes);
+
 /* Returns the number of pages that the place may still take, as far as its limits go; and of those that the
    device has, too. */
 uint32_t dao_paged_room(const paged_t *paged);

@@ -259,9 +259,12 @@ dao_status_t dao_paged_back(paged_t *paged, placing_t *placing)
     uint32_t most = new_pages(paged, placing, &ranges);
     bool is_for_window = most < dao_paged_room(paged);
     uint64_t moved_count = dao_pages_counts(paged->pages).moved_count;
+    uint64_t grow_count = paged->ledger.stats.grow_count;
+    dao_grow_reason_t reason = dao_paged_grow_reason(paged, placing->block_bytes);
     dao_status_t status = dao_pages_back(paged->pages, &ranges, placing->arena->window,
                                          placing->grant.offset_bytes, placing->block_bytes, most);
     dao_paged_note_pages(paged); /* after a failure too: the backend may have refused to take a page back */
+    dao_ledger_count_reason(&paged->ledger, reason, grow_count);
     if (status != DAO_OK) {
         status = status == DAO_ERR_LIMIT ? limit_error(paged, placing, &ranges) : status;
         dao_paged_take_back(placing->arena, &placing->grant);
@@ -344,6 +347,7 @@ dao_status_t dao_paged_alloc_slow(paged_t *paged, placing_t *placing, dao_block_
         status = place_with_the_world(paged, placing);
         if (status == DAO_OK) {
             dao_paged_finish_slow(placing, out_grant);
+            paged->ledger.stats.miss_count++;
         }
         DAO_ASSERT_HEAVY(dao_paged_is_valid_locked(paged));
         dao_paged_unlock(paged);

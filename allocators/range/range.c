@@ -256,6 +256,7 @@ static uint32_t cut_front(dao_range_t *range, uint32_t hole, uint64_t size_units
     dao_range_at(range, front->after)->before = back;
     front->after = back;
     front->size_units = size_units;
+    range->fenced_units -= dao_range_is_fenced(range, hole) ? dao_range_at(range, back)->size_units : 0;
     dao_range_bin_again(range, dao_range_bins_of(range, hole), hole);
     dao_range_put_split(range, back, hole);
     if (range->firsts != NULL) {
@@ -278,6 +279,7 @@ static void carve(dao_range_t *range, uint32_t hole, uint64_t start_units, uint6
     if (range->firsts != NULL) {
         dao_range_index_drop(range, hole);
     }
+    range->fenced_units -= dao_range_is_fenced(range, hole) ? size_units : 0;
     uint32_t taken = dao_range_take_front(range, dao_range_bins_of(range, hole), hole, size_units, user);
     if (range->firsts != NULL) {
         dao_range_index_add(range, taken);

@@ -192,7 +192,8 @@ dao_status_t dao_range_part_query(const dao_range_t *range, uint32_t part, uint6
 /* ---- what a range has ---- */
 
 uint64_t dao_range_capacity(const dao_range_t *range);
-uint64_t dao_range_used(const dao_range_t *range); /* bytes of used blocks */
+uint64_t dao_range_used(const dao_range_t *range);   /* bytes of used blocks */
+uint64_t dao_range_fenced(const dao_range_t *range); /* bytes of free parts with a fence */
 /* Bytes of the largest free part, or, where more than DAO_RANGE_LOOKS_MAX are in its bin, of one that is less
    than a sixteenth smaller. */
 uint64_t dao_range_largest_hole(const dao_range_t *range);

@@ -18,7 +18,7 @@
        a fenced node's state is NODE_FENCED + the number of its set
        a stream's queue has the nodes of its set, count of them, once each, and no epoch is below the one
            before
-       fenced_count == the sum of all sets' counts */
+       fenced_count == the sum of all sets' counts; fenced_units == the sum of their nodes' sizes */
 #include "allocators/range/range_internal.h"
 
 #include "base/memory/host.h"
@@ -73,6 +73,7 @@ static void put_beside(dao_range_t *range, uint32_t link, const dao_stream_fence
     if (!dao_stream_fence_is_empty(fence)) {
         dao_range_set_t *set = range->sets[dao_range_set_of(range, link)];
         dao_range_count_fenced(range, set, 1);
+        range->fenced_units += dao_range_at(range, link)->size_units;
         if (set != range->sets[DAO_RANGE_MIXED]) {
             bool is_beside = dao_range_at(range, alike)->state == dao_range_at(range, link)->state;
             queue_insert(range, set, link, is_beside ? alike : set->newest);
@@ -99,6 +100,7 @@ static void leave_bin(dao_range_t *range, uint32_t link)
     if (dao_range_is_fenced(range, link)) {
         dao_range_set_t *set = range->sets[dao_range_set_of(range, link)];
         dao_range_count_fenced(range, set, -1);
+        range->fenced_units -= dao_range_at(range, link)->size_units;
         if (set != range->sets[DAO_RANGE_MIXED]) {
             dao_range_queue_remove(range, set, link);
         }
@@ -149,6 +151,11 @@ uint32_t dao_range_put_merged(dao_range_t *range, uint32_t link, dao_stream_fenc
 bool dao_range_has_fences(const dao_range_t *range)
 {
     return range->fenced_count > 0;
+}
+
+uint64_t dao_range_fenced(const dao_range_t *range)
+{
+    return range->fenced_units << UNIT_SHIFT;
 }
 
 /* Makes a fenced part free for all if its fence has passed. */

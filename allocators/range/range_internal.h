@@ -112,6 +112,7 @@ struct dao_range {
     uint64_t used_units;
     uint32_t unused;       /* the first of the unused nodes */
     uint32_t fenced_count; /* free nodes with a fence */
+    uint64_t fenced_units; /* of these */
     uint64_t bin_words[BIN_WORDS];
     dao_range_set_t *sets[DAO_RANGE_SET_COUNT]; /* NULL of a stream that has not asked for anything */
     uint64_t set_bits;                          /* of the sets that there are */
@@ -692,6 +693,7 @@ static DAO_ON_THE_PATH void dao_range_make_fenced(dao_range_t *range, uint32_t l
 {
     dao_range_set_t *set = range->sets[stream];
     DAO_ASSERT(set->newest == DAO_RANGE_NONE || dao_range_fence(range, set->newest)->epoch <= epoch);
+    range->fenced_units += dao_range_at(range, link)->size_units;
     uint32_t gone;
     uint32_t part = dao_range_merge_free(range, set, link, NODE_FENCED + stream, &gone);
     if (part == link) {
@@ -727,6 +729,7 @@ static DAO_ON_THE_PATH void dao_range_take_for(dao_range_t *range, uint32_t stre
     bool is_fenced = dao_range_is_fenced(range, hole);
     DAO_ASSERT(!is_fenced || dao_range_set_of(range, hole) == stream);
     dao_range_set_t *set = range->sets[stream];
+    range->fenced_units -= is_fenced ? size_units : 0;
     if (dao_range_at(range, hole)->size_units != size_units) {
         dao_range_set_t *bins = is_fenced ? set : NULL;
         (void)dao_range_take_front(range, bins, hole, size_units, user);

@@ -9,6 +9,7 @@ typedef struct recount {
     uint64_t used_units;
     uint32_t free_count;
     uint32_t fenced_count;
+    uint64_t fenced_units;
     uint32_t gap_count;
     uint32_t page_count; /* pages that a block starts in */
     uint64_t last_cell;  /* that a used block starts in */
@@ -52,6 +53,7 @@ static bool block_is_valid(const dao_range_t *range, uint32_t link, uint32_t bef
     }
     recount->free_count++;
     recount->fenced_count += node->state >= NODE_FENCED;
+    recount->fenced_units += node->state >= NODE_FENCED ? node->size_units : 0;
     return node->bin == dao_range_bin_of(node->size_units) && !dao_range_are_alike(range, before, link);
 }
 
@@ -190,5 +192,6 @@ bool dao_range_is_valid(const dao_range_t *range)
     recount_t recount = {0};
     return blocks_are_valid(range, &recount) && sets_are_valid(range, &recount) &&
            gaps_are_valid(range, &recount) && tables_are_valid(range, &recount) &&
-           recount.used_units == range->used_units && recount.fenced_count == range->fenced_count;
+           recount.used_units == range->used_units && recount.fenced_count == range->fenced_count &&
+           recount.fenced_units == range->fenced_units;
 }

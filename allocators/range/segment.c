@@ -24,7 +24,7 @@ dao_status_t dao_segment_free(dao_segment_t *segment, dao_ledger_t *ledger, cons
     dao_status_t status = dao_range_free_marked(segment->range, offset_bytes, (uint64_t)owner, fence, &block);
     if (status == DAO_OK) {
         DAO_ASSERT(block.user != 0);
-        dao_ledger_count_free(ledger, address, block.user, (size_t)block.size_bytes);
+        dao_ledger_count_free_slow(ledger, address, block.user, (size_t)block.size_bytes);
     } else if (status == DAO_ERR_DOUBLE_FREE && !dao_ledger_freed_lately(ledger, address)) {
         status = dao_range_query(segment->range, offset_bytes, &block);
         DAO_ASSERT(status == DAO_OK && block.is_free);

@@ -381,6 +381,15 @@ static dao_status_t place_fenced(dao_segments_t *segments, const dao_block_reque
 }
 
 /* What dao_segments_alloc() does where no idle block suits, in the order of the head comment. */
+/* Returns why the place would grow for a block. Retired blocks are free once their streams have passed. */
+static dao_grow_reason_t grow_reason(const dao_segments_t *segments, uint64_t block_bytes)
+{
+    const dao_range_t *range = segments->space.range;
+    uint64_t used_bytes = segments->ledger->stats.used_bytes;
+    uint64_t fenced_bytes = range != NULL ? dao_range_used(range) - used_bytes + dao_range_fenced(range) : 0;
+    return dao_ledger_grow_reason(segments->ledger, block_bytes, used_bytes, fenced_bytes);
+}
+
 static DAO_OFF_THE_PATH dao_status_t place_slow(dao_segments_t *segments, const dao_block_request_t *request,
                                                 dao_range_request_t *wish, dao_block_grant_t *out_grant)
 {
@@ -388,7 +397,10 @@ static DAO_OFF_THE_PATH dao_status_t place_slow(dao_segments_t *segments, const 
     if (status != DAO_ERR_LIMIT) {
         return status;
     }
+    uint64_t grow_count = segments->ledger->stats.grow_count;
+    dao_grow_reason_t reason = grow_reason(segments, wish->size_bytes);
     status = grow(segments, bytes_with_alignment(wish->size_bytes, wish->alignment_bytes));
+    dao_ledger_count_reason(segments->ledger, reason, grow_count);
     if (status == DAO_OK) {
         return place(segments, wish, out_grant);
     }
@@ -454,6 +466,7 @@ dao_status_t dao_segments_alloc(dao_segments_t *segments, const dao_block_reques
     status = segments->space.range != NULL ? place(segments, &wish, out_grant) : DAO_ERR_LIMIT;
     if (status == DAO_ERR_LIMIT) {
         status = place_slow(segments, request, &wish, out_grant);
+        segments->ledger->stats.miss_count += status == DAO_OK;
     }
     status = account(segments, request, block_bytes, status);
     DAO_ASSERT(status != DAO_OK || is_granted(segments, request, out_grant));
@@ -503,7 +516,7 @@ dao_status_t dao_segments_free(dao_segments_t *segments, const void *address, da
         return free_error(segments, extent, address, status);
     }
     DAO_ASSERT(block.user != 0);
-    dao_ledger_count_free(segments->ledger, address, block.user, (size_t)block.size_bytes);
+    dao_ledger_count_free_slow(segments->ledger, address, block.user, (size_t)block.size_bytes);
     return DAO_OK;
 }
 
@@ -552,7 +565,7 @@ dao_status_t dao_segments_retire(dao_segments_t *segments, const void *address, 
     DAO_ASSERT(before.user != 0);
     status = dao_range_renumber(segments->space.range, offset_bytes, 0);
     DAO_ASSERT(status == DAO_OK);
-    dao_ledger_count_free(segments->ledger, address, before.user, block.block_bytes);
+    dao_ledger_count_free_slow(segments->ledger, address, before.user, block.block_bytes);
     segments->retired_count++;
     DAO_ASSERT(find_retired(segments, address, &before));
     *out_block = block;

@@ -45,6 +45,7 @@ typedef struct dao_magazine_counts {
     _Atomic int64_t requested_bytes;
     _Atomic uint64_t alloc_count;
     _Atomic uint64_t free_count;
+    _Atomic uint64_t slow_count; /* of both, those off the fast path */
 } dao_magazine_counts_t;
 
 typedef struct dao_thread_table dao_thread_table_t;

@@ -23,6 +23,10 @@ void dao_thread_cache_counts_add(dao_magazine_counts_t *sum, const dao_magazine_
                           atomic_load_explicit(&sum->free_count, relaxed) +
                               atomic_load_explicit(&counts->free_count, relaxed),
                           relaxed);
+    atomic_store_explicit(&sum->slow_count,
+                          atomic_load_explicit(&sum->slow_count, relaxed) +
+                              atomic_load_explicit(&counts->slow_count, relaxed),
+                          relaxed);
 }
 
 /* What the small blocks are, all threads together. */
@@ -31,6 +35,7 @@ typedef struct small_sums {
     uint64_t requested_bytes;
     uint64_t alloc_count;
     uint64_t free_count;
+    uint64_t slow_count;
     uint64_t cached_bytes;
 } small_sums_t;
 
@@ -65,6 +70,7 @@ static small_sums_t sum_locked(const dao_thread_cache_t *cache)
     sums.requested_bytes = at_most(atomic_load_explicit(&sum.requested_bytes, relaxed), sums.used_bytes);
     sums.alloc_count = atomic_load_explicit(&sum.alloc_count, relaxed);
     sums.free_count = atomic_load_explicit(&sum.free_count, relaxed);
+    sums.slow_count = atomic_load_explicit(&sum.slow_count, relaxed);
     return sums;
 }
 /* ---- members of the table ---- */
@@ -96,6 +102,8 @@ void dao_thread_cache_stats_get(dao_allocator_t *allocator, dao_stats_t *out_sta
     out_stats->live_count = out_stats->live_count - slabs->slab_count +
                             at_most((int64_t)(sums.alloc_count - sums.free_count), UINT64_MAX);
     out_stats->free_count = out_stats->alloc_count - out_stats->live_count;
+    out_stats->slow_count = out_stats->slow_count + sums.slow_count -
+                            dao_smaller(slabs->taken_count + slabs->given_count, out_stats->slow_count);
     out_stats->failed_count = atomic_load_explicit(&cache->failed_count, relaxed);
     out_stats->cached_bytes = sums.cached_bytes;
     out_stats->peak_used_bytes = dao_larger(out_stats->peak_used_bytes, out_stats->used_bytes);

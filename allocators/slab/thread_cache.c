@@ -131,6 +131,7 @@ static void *refill_and_alloc(dao_thread_cache_t *cache, const dao_block_request
         !dao_thread_cache_refill(cache, own, class_index)) {
         return NULL;
     }
+    dao_count_up(&own->counts.slow_count);
     return hand_out(own, magazine, atomic_load_explicit(&magazine->count, relaxed), request->size_bytes,
                     dao_slab_mark(request));
 }
@@ -198,6 +199,7 @@ static void give_directly(dao_thread_cache_t *cache, uint64_t object, uint32_t w
     dao_thread_cache_lock(cache);
     int64_t object_bytes = dao_slab_of_object(object)->object_bytes;
     count_free(&cache->gone, (int64_t)dao_slab_word_requested_bytes(word), object_bytes);
+    dao_count_up(&cache->gone.slow_count);
     dao_slabs_give(&cache->slabs, object);
     (void)dao_thread_cache_unlock_and_give_back(cache);
 }
@@ -306,6 +308,7 @@ static dao_status_t free_object(dao_thread_cache_t *cache, uint64_t object, void
         give_directly(cache, object, word);
     } else {
         dao_magazine_t *magazine = &own->magazines[slab->class_index];
+        dao_count_up(&own->counts.slow_count);
         make_room(cache, own, magazine);
         take_back(own, magazine, atomic_load_explicit(&magazine->count, relaxed), address, word_place, word);
     }

@@ -33,6 +33,7 @@ typedef struct strategy {
     dao_mutex_t lock;
     dao_ledger_t ledger;
     dao_block_map_t blocks;
+    uint64_t retired_bytes; /* of the blocks among these that were retired */
     dao_supply_t supply;
     dao_placer_t *placer;
 } strategy_t;
@@ -135,7 +136,9 @@ static bool is_valid_locked(const strategy_t *strategy)
     }
     size_t block_count = strategy->blocks.count;
     uint64_t slots_needed = block_count > 0 ? block_count + DAO_DEFERRED_SPARE_COUNT : 0;
-    return dao_block_map_is_valid(&strategy->blocks) && strategy->deferred.slot_count >= slots_needed &&
+    return dao_block_map_is_valid(&strategy->blocks) &&
+           strategy->retired_bytes == taken_bytes - recount.used_bytes &&
+           strategy->deferred.slot_count >= slots_needed &&
            strategy->placer->ops->is_valid(strategy->placer, taken_bytes, &recount.reserved_bytes) &&
            dao_ledger_matches(&strategy->ledger, &recount);
 }
@@ -183,7 +186,7 @@ static dao_status_t free_locked(void *user, void *address, dao_block_owner_t own
     dao_status_t status = strategy->placer->ops->give(strategy->placer, &freed.piece);
     if (status == DAO_OK) {
         dao_block_map_erase(&strategy->blocks, entry);
-        dao_ledger_count_free(&strategy->ledger, address, freed.word, freed.piece.size_bytes);
+        dao_ledger_count_free_slow(&strategy->ledger, address, freed.word, freed.piece.size_bytes);
     }
     return status;
 }
@@ -248,7 +251,13 @@ static dao_status_t charge_and_take_locked(strategy_t *strategy, const dao_block
     if (status != DAO_OK) {
         return status;
     }
+    dao_ledger_t *ledger = &strategy->ledger;
+    uint64_t grow_count = ledger->stats.grow_count;
+    dao_grow_reason_t reason = dao_ledger_grow_reason(ledger, request->size_bytes, ledger->stats.used_bytes,
+                                                      strategy->retired_bytes);
     status = placer->ops->take(placer, request->size_bytes, alignment_bytes, out_piece);
+    dao_ledger_count_reason(ledger, reason, grow_count);
+    ledger->stats.miss_count += status == DAO_OK && ledger->stats.grow_count != grow_count;
     DAO_ASSERT(status != DAO_OK || request->tag == 0 || out_piece->size_bytes == charged_bytes);
     if (status != DAO_OK) {
         dao_ledger_refund(&strategy->ledger, request, charged_bytes);
@@ -351,8 +360,9 @@ static dao_status_t strategy_retire(dao_allocator_t *allocator, void *address, d
                                                                  : DAO_ERR_NOT_YOURS;
     if (status == DAO_OK) {
         *out_block = describe(entry);
-        dao_ledger_count_free(&strategy->ledger, address, entry->word, entry->piece.size_bytes);
+        dao_ledger_count_free_slow(&strategy->ledger, address, entry->word, entry->piece.size_bytes);
         entry->word = 0;
+        strategy->retired_bytes += entry->piece.size_bytes;
         DAO_ASSERT(find_retired_locked(strategy, address) == entry);
     }
     unlock_and_report(strategy, wrong);
@@ -370,6 +380,7 @@ static dao_status_t strategy_reclaim(dao_allocator_t *allocator, void *address)
         status = strategy->placer->ops->give(strategy->placer, &piece);
     }
     if (status == DAO_OK) {
+        strategy->retired_bytes -= entry->piece.size_bytes;
         dao_block_map_erase(&strategy->blocks, entry);
     }
     unlock_and_report(strategy, wrong);
@@ -399,6 +410,7 @@ static dao_status_t strategy_reuse(dao_allocator_t *allocator, void *address,
         suits ? dao_ledger_charge(&strategy->ledger, request, entry->piece.size_bytes) : DAO_ERR_LIMIT;
     if (status == DAO_OK) {
         entry->word = dao_word_of(request);
+        strategy->retired_bytes -= entry->piece.size_bytes;
         DAO_ASSERT(find_live_locked(strategy, address) == entry);
         dao_ledger_count_alloc(&strategy->ledger, request, entry->piece.size_bytes);
     }

@@ -25,12 +25,16 @@ DAO_BEGIN_DECLS
     X(uint64_t, free_count, "successful frees")                                                              \
     X(uint64_t, failed_count, "allocations that failed")                                                     \
     X(uint64_t, grow_count, "times memory was taken from the system")                                        \
+    X(uint64_t, grow_pieces_count, "of these, those beside enough idle bytes, in pieces too small")          \
+    X(uint64_t, grow_fenced_count, "of these, those beside enough bytes, which streams might still use")     \
     X(uint64_t, shrink_count, "times memory was given back to it")                                           \
     X(uint64_t, remap_count, "pages moved to where they were needed")                                        \
     X(uint64_t, remap_limit_count, "of these, those that a limit left no new ones for")                      \
     X(uint64_t, remap_device_count, "of these, those that the device had no new ones for")                   \
     X(uint64_t, deferred_count, "frees that wait for a stream or another thread")                            \
     X(uint64_t, driver_call_count, "calls that took memory from the backend, gave it back or moved it")      \
+    X(uint64_t, slow_count, "of alloc_count and free_count, those that left the fast path")                  \
+    X(uint64_t, miss_count, "allocations, slabs for small blocks among them, that no idle hole held")        \
     X(uint64_t, lock_wait_count, "times a lock was found taken")                                             \
     X(uint64_t, cached_bytes, "bytes of small blocks that threads keep for their next requests")             \
     X(uint64_t, shared_bytes, "bytes created here for several processes, beside all the others")             \

@@ -98,6 +98,8 @@ static void check(void)
     CU_ASSERT_EQUAL(stats.requested_bytes, sum.requested_bytes);
     CU_ASSERT_EQUAL(stats.live_count, sum.live_count);
     CU_ASSERT_EQUAL(stats.alloc_count - stats.free_count, stats.live_count);
+    CU_ASSERT_TRUE(stats.slow_count <= stats.alloc_count + stats.free_count);
+    CU_ASSERT_TRUE(stats.grow_pieces_count + stats.grow_fenced_count <= stats.grow_count);
     CU_ASSERT_TRUE(stats.requested_bytes <= stats.used_bytes && stats.used_bytes <= stats.reserved_bytes);
     CU_ASSERT_TRUE(stats.limit_bytes == 0 || stats.peak_reserved_bytes <= stats.limit_bytes);
     check_walk_all(&stats);
@@ -176,6 +178,22 @@ static void blocks_are_counted_until_they_are_freed(void)
     }
     CU_ASSERT_EQUAL(stats_now().used_bytes, 0);
     CU_ASSERT_EQUAL(stats_now().free_count, COUNT);
+}
+
+static void what_leaves_the_fast_path_is_counted(void)
+{
+    void *block = take(1 * MIB);
+    give(block);
+    dao_stats_t first = stats_now();
+    CU_ASSERT_EQUAL(first.slow_count, 2);
+    CU_ASSERT_EQUAL(first.miss_count, 1);
+    CU_ASSERT_EQUAL(first.grow_pieces_count + first.grow_fenced_count, 0);
+    block = allocator->ops->alloc_fast(allocator, 1 * MIB); /* NULL: there is no fast path */
+    CU_ASSERT_EQUAL(stats_now().slow_count, first.slow_count);
+    if (block != NULL) {
+        CU_ASSERT_EQUAL(allocator->ops->free_fast(allocator, block), DAO_OK);
+    }
+    CU_ASSERT_EQUAL(stats_now().miss_count, first.miss_count);
 }
 
 static void query_finds_the_block_around_an_address(void)
@@ -671,6 +689,7 @@ static void every_lack_of_host_memory_is_survived(void)
 CU_TestInfo allocator_contract_tests[] = {
     {"an empty allocator holds nothing", an_empty_allocator_holds_nothing},
     {"blocks are counted until they are freed", blocks_are_counted_until_they_are_freed},
+    {"what leaves the fast path is counted", what_leaves_the_fast_path_is_counted},
     {"query finds the block around an address", query_finds_the_block_around_an_address},
     {"wrong frees are told apart", wrong_frees_are_told_apart},
     {"the shortest ways end with the owner", the_shortest_ways_end_with_the_owner},

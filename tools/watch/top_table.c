@@ -98,6 +98,14 @@ static void print_place(const dao_look_t *look, const dao_score_row_t *row)
                      number(&line, (double)place->pending_stream_count),
                      number(&line, (double)stats->deferred_count));
     }
+    if (stats->slow_count > 0) {
+        line = (line_t){.count = 0};
+        (void)printf("           %s slow calls, %s misses; grew %s times, %s beside pieces, %s by streams\n",
+                     number(&line, (double)stats->slow_count), number(&line, (double)stats->miss_count),
+                     number(&line, (double)stats->grow_count),
+                     number(&line, (double)stats->grow_pieces_count),
+                     number(&line, (double)stats->grow_fenced_count));
+    }
 }
 
 static void print_places(const dao_look_t *look)

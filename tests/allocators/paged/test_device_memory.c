@@ -130,9 +130,12 @@ static void growth_takes_just_the_pages_that_are_missing(void)
     void *third = take(13 * PAGE);
     CU_ASSERT_EQUAL(stats_now().reserved_bytes, 15 * PAGE);
     CU_ASSERT_EQUAL(stats_now().grow_count, 3);
+    CU_ASSERT_EQUAL(stats_now().grow_pieces_count, 0); /* of pages in use a little is idle, not enough */
     give(first);
     give(second);
-    give(third);
+    uint64_t slow_count = stats_now().slow_count;
+    CU_ASSERT_EQUAL(allocator->ops->free_fast(allocator, third), DAO_OK);
+    CU_ASSERT_EQUAL(stats_now().slow_count, slow_count);
     CU_ASSERT_EQUAL(stats_now().reserved_bytes, 15 * PAGE);
 }
 
@@ -185,6 +188,8 @@ static void new_pages_are_taken_before_free_ones_are_moved(void)
     void *wide = take(4 * PAGE);
     CU_ASSERT_EQUAL(stats_now().reserved_bytes, 12 * PAGE);
     CU_ASSERT_EQUAL(stats_now().remap_count, 0);
+    CU_ASSERT_EQUAL(stats_now().grow_pieces_count, 1);
+    CU_ASSERT_EQUAL(stats_now().miss_count, 9);
     give(wide);
     give_every_second_page(blocks);
 }

@@ -512,6 +512,7 @@ static void a_request_without_a_stream_gets_idle_memory(void)
     char *other = take(10 * MIB); /* grows rather than take what is in use */
     CU_ASSERT_PTR_NOT_EQUAL(other, block);
     CU_ASSERT_EQUAL(upstream.take_count, 2);
+    CU_ASSERT_EQUAL(ledger.stats.grow_fenced_count, 1);
     upstream.capacity_bytes = upstream.given_bytes;
     char *address = NULL;
     CU_ASSERT_EQUAL(try_take(10 * MIB, 0, &address), DAO_ERR_NO_DEVICE_MEMORY);

@@ -202,6 +202,23 @@ static void small_blocks_have_the_size_of_their_class(void)
     CU_ASSERT_TRUE(stats_now().cached_bytes > 0);
 }
 
+static void small_blocks_leave_the_fast_path_at_most_once_a_batch(void)
+{
+    void *first = take(1 * KIB);
+    CU_ASSERT_EQUAL(stats_now().slow_count, 1);
+    for (size_t i = 0; i < 10; i++) {
+        void *block = allocator->ops->alloc_fast(allocator, 1 * KIB);
+        CU_ASSERT_PTR_NOT_NULL_FATAL(block);
+        CU_ASSERT_EQUAL(allocator->ops->free_fast(allocator, block), DAO_OK);
+    }
+    CU_ASSERT_EQUAL(stats_now().slow_count, 1);
+    dao_stream_fence_t idle = {0};
+    CU_ASSERT_EQUAL(allocator->ops->free(allocator, first, &idle), DAO_OK);
+    CU_ASSERT_EQUAL(stats_now().slow_count, 2);
+    CU_ASSERT_TRUE(trim() > 0); /* slabs that come and go are not the program's calls */
+    CU_ASSERT_EQUAL(stats_now().slow_count, 2);
+}
+
 /* Takes one block and gives it back; returns true if the thread kept it. */
 static bool is_kept(const dao_block_request_t *request)
 {
@@ -708,6 +725,8 @@ static void every_failing_call_of_the_backend_is_survived(void)
 
 static CU_TestInfo tests[] = {
     {"small blocks have the size of their class", small_blocks_have_the_size_of_their_class},
+    {"small blocks leave the fast path at most once a batch",
+     small_blocks_leave_the_fast_path_at_most_once_a_batch},
     {"what is not small goes below", what_is_not_small_goes_below},
     {"a block keeps its tag", a_block_keeps_its_tag},
     {"a small block takes an empty fence alone", a_small_block_takes_an_empty_fence_alone},

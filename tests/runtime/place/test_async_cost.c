@@ -113,6 +113,8 @@ static void a_stream_that_was_busy_leaves_nothing_behind(void)
     take_all(1 * MIB, NULL);
     give_all(NULL);
     CU_ASSERT_EQUAL(stats().reserved_bytes, 2 * reserved_bytes);
+    CU_ASSERT_TRUE(stats().grow_fenced_count > 0);
+    CU_ASSERT_EQUAL(stats().grow_pieces_count, 0);
     dao_gate_open(&gate);
     CU_ASSERT_EQUAL(dao_stream_synchronize(streams[0]), DAO_OK);
     take_all(2 * MIB, NULL);
