@@ -36,6 +36,7 @@
 #include <dao/step_plan.h>
 #include <dao/stream.h>
 #include <dao/swap.h>
+#include <dao/swap_follow.h>
 #include <dao/tag.h>
 #include <dao/tensor.h>
 

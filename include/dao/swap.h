@@ -10,6 +10,7 @@
  *                                  |
  *                         dao_swap_plan_replay()  -->  time of a step, stalls; also with other kernel times
  *                                                      and links
+ *                         dao/swap_follow.h       -->  what a program that follows it may do next
  *
  * The step repeats: a plan's end is its start. All functions are pure: the same arguments give the same
  * answer, and nothing is kept, read or waited for.

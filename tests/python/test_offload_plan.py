@@ -40,6 +40,18 @@ def layers(count):
     return events
 
 
+def followed(plan, kernel_count):
+    """Follows a plan whose ways out end at once: the storages that leave, and those that come back."""
+    ways = {True: [], False: []}
+    for ended in range(1, kernel_count + 1):
+        plan.end_kernels(ended)
+        for number, leaves in plan.moves():
+            ways[leaves].append(number)
+            if leaves:
+                plan.end_out()
+    return ways[True], ways[False]
+
+
 class Learnt(Case):
     def test_a_storage_may_be_away_from_its_last_holder_to_its_first_unpack(self):
         learner = step(["p0", "p1", "s0", "p2", "p3", "u3", "u0", "u1", "f0", "u2"], 50)
@@ -64,8 +76,29 @@ class Planned(Case):
         problem, plan = self.plan(learner, 300 * SIZE)
         self.assertLessEqual(sum(kernel.use_count for kernel in problem.kept[2]), 2 * 1000)
         self.assertEqual(plan.out_bytes, plan.in_bytes)
-        self.assertEqual(len(plan.outs), len(plan.ins))
-        self.assertGreaterEqual(len(plan.outs), 700)
+        left, back = followed(plan, len(learner.times_ns))
+        self.assertEqual(sorted(left), sorted(back))
+        self.assertEqual(len(set(left)), len(left))
+        self.assertGreaterEqual(len(left), 700)
+        plan.restart()
+        self.assertEqual(followed(plan, len(learner.times_ns)), (left, back))
+
+    def test_a_plan_that_is_due_later_has_nothing_before(self):
+        learner = step(layers(40))
+        _, plan = self.plan(learner, 13 * SIZE)
+        due, moved = 0, 0
+        for ended in range(1, len(learner.times_ns) + 1):
+            plan.end_kernels(ended)
+            moves = list(plan.moves())
+            for _, leaves in moves:
+                if leaves:
+                    plan.end_out()
+            moves += plan.moves()
+            if moves:
+                self.assertGreaterEqual(ended, due)
+            moved += len(moves)
+            due = plan.due()
+        self.assertGreater(moved, 40)
 
     def test_bytes_that_stay_need_no_place(self):
         learner = step(layers(40), 7 * SIZE)

@@ -9,7 +9,6 @@ from ctypes import c_void_p
 OUT, IN = 0, 1  # lanes of a mover
 HOST_IN, HOST_OUT = 1, 2  # streams of a plan
 STREAM_COUNT = 5
-NO_WAIT = -(2**31)
 READ, WRITE = 0, 1
 
 
@@ -77,20 +76,10 @@ class SwapBound(Structure):
             ("lookahead_ns", c_uint64), ("lookahead_kernels", c_uint32)]
 
 
-class SwapFence(Structure):
-    _fields_ = [("done", c_int32 * STREAM_COUNT)]
-
-
-class SwapCopy(Structure):
-    _fields_ = [("tensor", c_uint32), ("is_in", c_bool), ("is_file", c_bool), ("offset_bytes", c_uint64),
-                ("size_bytes", c_uint64), ("address_bytes", c_uint64), ("slot_bytes", c_uint64),
-                ("after", SwapFence)]
-
-
 class SwapSchedule(Structure):
-    _fields_ = [("copies", POINTER(SwapCopy) * STREAM_COUNT), ("copy_count", c_uint32 * STREAM_COUNT),
-                ("kernel_after", POINTER(SwapFence)), ("use_address", POINTER(c_uint64)),
-                ("workspace_address", POINTER(c_uint64)), ("residents", c_void_p),
+    _fields_ = [("copies", c_void_p * STREAM_COUNT), ("copy_count", c_uint32 * STREAM_COUNT),
+                ("kernel_after", c_void_p), ("use_address", c_void_p),
+                ("workspace_address", c_void_p), ("residents", c_void_p),
                 ("resident_count", c_uint32), ("arena_bytes", c_uint64), ("host_bytes", c_uint64),
                 ("file_bytes", c_uint64), ("in_bytes", c_uint64), ("out_bytes", c_uint64),
                 ("step_ns", c_uint64), ("fluid_step_ns", c_uint64)]
@@ -100,6 +89,11 @@ class SwapPlanConfig(Structure):
     _fields_ = [("granularity", c_int), ("addresses", c_int), ("part_bytes", c_uint64),
                 ("work_limit", c_uint64), ("time_limit_ns", c_uint64), ("is_cancelled", c_void_p),
                 ("cancel_user", c_void_p)]
+
+
+class SwapAction(Structure):
+    _fields_ = [("copy", c_void_p), ("stream", c_int), ("tensor", c_uint32), ("offset_bytes", c_uint64),
+                ("size_bytes", c_uint64), ("is_dead", c_bool)]
 
 
 PressureFunction = ctypes.CFUNCTYPE(c_size_t, Place, c_size_t, c_void_p)
@@ -127,6 +121,13 @@ SIGNATURES = {
     "dao_swap_plan_make": (c_int, POINTER(SwapProblem), POINTER(SwapPlanConfig), POINTER(c_void_p)),
     "dao_swap_plan_schedule": (POINTER(SwapSchedule), c_void_p),
     "dao_swap_plan_destroy": (None, c_void_p),
+    "dao_swap_follower_create": (c_int, POINTER(SwapProblem), POINTER(SwapSchedule), POINTER(c_void_p)),
+    "dao_swap_follower_destroy": (None, c_void_p),
+    "dao_swap_follower_restart": (None, c_void_p),
+    "dao_swap_follower_next": (c_bool, c_void_p, POINTER(SwapAction)),
+    "dao_swap_follower_kernel_end": (c_int, c_void_p, c_uint32),
+    "dao_swap_follower_copy_end": (c_int, c_void_p, c_int),
+    "dao_swap_follower_due": (c_uint32, c_void_p),
 }
 
 

@@ -7,6 +7,7 @@
 
 The limit is the host place's own (dao_limit_set()), so that it holds whatever the hooks do. An allocation
 that finds no memory asks the pressure callback, which waits for what is on its way out."""
+import collections
 import contextlib
 import traceback
 import warnings
@@ -27,7 +28,6 @@ HOLES_SHARE = 50  # of the limit that a plan leaves for holes at first; doubled 
 PAGE_BYTES = 2 << 20  # the largest pages in which the place has its memory (host_page_bytes)
 UNKNOWN_SPEED = 10**9  # bytes/s of a lane that nothing has passed: then nothing had to leave
 DEVIATIONS_MAX = 2  # in a row: then steps are learnt, as another shape begins like one that has a plan
-NEVER = 2**31  # kernels
 PLAN_COUNT_MAX = 4  # shapes of steps whose plans are kept
 UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12,
          "KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
@@ -327,8 +327,8 @@ class Offload:
                 self.plans.remove(plan)
                 self.plans.append(plan)
                 self.plan, self.learner, self.numbers[0].record = plan, None, 0
-                self.next_out = self.next_in = self.outs_gone = self.next_kernel = 0
-                self.gone = set()
+                plan.restart()
+                self.outs, self.gone, self.next_kernel = collections.deque(), set(), 0
                 return
 
     def compare(self, item, is_unpack):
@@ -348,28 +348,28 @@ class Offload:
         self.plan = None
 
     def follow(self):
-        """Starts copies. `next_kernel` is the one behind which there may be more, if nothing is leaving."""
-        plan, stash, ended = self.plan, self.stash, self.kernel
-        outs, ins = plan.outs, plan.ins
-        while self.next_out < len(outs) and outs[self.next_out].kernels <= ended:
-            item = self.numbers[outs[self.next_out].number]
-            if not (stash.is_final(item) and stash.start_out(item)):
-                self.gone.add(outs[self.next_out].number)  # it stays: nothing waits for it
-            self.next_out += 1
-        if stash.leaving:
-            stash.drop_finished()
-        while self.next_in < len(ins) and ins[self.next_in].kernels <= ended:
-            copy = ins[self.next_in]
-            while self.outs_gone < copy.outs and self.is_gone(outs[self.outs_gone].number):
-                self.outs_gone += 1
-            if self.outs_gone < copy.outs:
-                break
-            item = self.numbers[copy.number]
-            if item.storage is None and item.handles and item.parked is not None:
+        """Starts what may move by now. `next_kernel` is the one behind which there may be more, if nothing is
+        leaving. What has left is out of the way once its memory is given up."""
+        self.plan.end_kernels(self.kernel)
+        self.start_moves()
+        if self.stash.leaving:
+            self.stash.drop_finished()
+        while self.outs and self.is_gone(self.outs[0]):
+            self.outs.popleft()
+            self.plan.end_out()
+        self.start_moves()
+        self.next_kernel = self.plan.due()
+
+    def start_moves(self):
+        stash = self.stash
+        for number, leaves in self.plan.moves():
+            item = self.numbers[number]
+            if leaves:
+                self.outs.append(number)
+                if not (stash.is_final(item) and stash.start_out(item)):
+                    self.gone.add(number)  # it stays: nothing waits for it
+            elif item.storage is None and item.handles and item.parked is not None:
                 stash.start_in(item)
-            self.next_in += 1
-        self.next_kernel = min(outs[self.next_out].kernels if self.next_out < len(outs) else NEVER,
-                               ins[self.next_in].kernels if self.next_in < len(ins) else NEVER)
 
     def is_gone(self, number):
         return number in self.gone or number < len(self.numbers) and self.numbers[number].handles == 0

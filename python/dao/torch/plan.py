@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A plan of what leaves, when, and when it comes back, by dao/swap.h, from a step that was learnt."""
+"""A plan of what leaves, when, and when it comes back, by dao/swap.h, from a step that was learnt; and where
+a step is in it, by dao/swap_follow.h."""
 import ctypes
 import itertools
 from ctypes import byref, c_void_p
 
-from dao.torch.library import (HOST_IN, HOST_OUT, NO_WAIT, READ, WRITE, SwapBound, SwapKernel,
+from dao.torch.library import (HOST_IN, HOST_OUT, READ, WRITE, SwapAction, SwapBound, SwapKernel,
                                SwapPlanConfig, SwapProblem, SwapTensor, SwapTier, SwapUse)
 
 GRANULARITY_WHOLE = 1
@@ -43,32 +44,49 @@ class Problem:
         return bound
 
 
-class Copy:
-    """A whole storage's way: it may start after `kernels` kernels and `outs` ways out of the step."""
-
-    __slots__ = ("number", "kernels", "outs")
-
-    def __init__(self, number, fence):
-        self.number = number
-        self.kernels = max(0, fence.done[0]) if fence.done[0] != NO_WAIT else 0
-        self.outs = max(0, fence.done[HOST_OUT]) if fence.done[HOST_OUT] != NO_WAIT else 0
-
-
 class Plan:
-    """The copies of a step, in the order in which they start."""
+    """A plan, and what of it a step has done."""
 
     def __init__(self, library, learner, problem):
-        handle, config = c_void_p(), SwapPlanConfig(GRANULARITY_WHOLE, ADDRESSES_NONE)
-        library.check(library.swap_plan_make(byref(problem.problem), byref(config), byref(handle)))
-        try:
-            schedule = library.swap_plan_schedule(handle).contents
-            copies = [[Copy(schedule.copies[stream][i].tensor, schedule.copies[stream][i].after)
-                       for i in range(schedule.copy_count[stream])] for stream in (HOST_OUT, HOST_IN)]
-            self.step_ns = schedule.step_ns
-            self.out_bytes, self.in_bytes = schedule.out_bytes, schedule.in_bytes
-        finally:
-            library.swap_plan_destroy(handle)
-        self.outs, self.ins = copies
+        self.library, self.handle, self.follower = library, c_void_p(), c_void_p()
+        config = SwapPlanConfig(GRANULARITY_WHOLE, ADDRESSES_NONE)
+        library.check(library.swap_plan_make(byref(problem.problem), byref(config), byref(self.handle)))
+        schedule = library.swap_plan_schedule(self.handle)
+        library.check(library.swap_follower_create(byref(problem.problem), schedule, byref(self.follower)))
+        self.step_ns = schedule.contents.step_ns
+        self.out_bytes, self.in_bytes = schedule.contents.out_bytes, schedule.contents.in_bytes
         self.events, self.sizes = learner.events, [record.size_bytes for record in learner.records]
         self.kernel_ns = sum(learner.times_ns)
         self.problem = problem
+        self.action = SwapAction()
+        self.action_at = byref(self.action)
+
+    def __del__(self):
+        self.library.swap_follower_destroy(self.follower)
+        self.library.swap_plan_destroy(self.handle)
+
+    def restart(self):
+        self.library.swap_follower_restart(self.follower)
+
+    def end_kernels(self, count):
+        """The first `count` kernels of the step have ended."""
+        self.library.check(self.library.swap_follower_kernel_end(self.follower, count - 1))
+
+    def end_out(self):
+        """The oldest way out under way has ended."""
+        self.library.check(self.library.swap_follower_copy_end(self.follower, HOST_OUT))
+
+    def due(self):
+        """How many kernels have to end until more may start, if no way out ends."""
+        return self.library.swap_follower_due(self.follower) + 1
+
+    def moves(self):
+        """What may move by now: the number of a storage, and whether it leaves. Who needs it waits for its
+        way in himself, so that one ends here as it starts; when memory is given up its owner knows."""
+        following, action = self.library.swap_follower_next, self.action
+        while following(self.follower, self.action_at):
+            if action.stream == HOST_OUT:
+                yield action.tensor, True
+            elif action.stream == HOST_IN:
+                self.library.check(self.library.swap_follower_copy_end(self.follower, HOST_IN))
+                yield action.tensor, False
