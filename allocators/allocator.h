@@ -122,7 +122,10 @@ typedef struct dao_allocator_ops {
 
     /* All counters, and the largest hole, which has to be looked for. */
     void (*stats_get)(dao_allocator_t *allocator, dao_stats_t *out_stats);
-    void (*stats_reset_peaks)(dao_allocator_t *allocator);
+
+    /* Sets the peaks to what there is now. *out_peaks, where it is not NULL, is what they were: none that
+       comes to be meanwhile is lost. */
+    void (*stats_reset_peaks)(dao_allocator_t *allocator, dao_peaks_t *out_peaks);
     void (*walk)(dao_allocator_t *allocator, dao_block_visit_t visit, void *user); /* live blocks */
 
     /* Sees all that is reserved, at one moment: segment by segment, the free and the live blocks of each in

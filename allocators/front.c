@@ -45,10 +45,10 @@ static void forward_stats_get(dao_allocator_t *allocator, dao_stats_t *out_stats
     inner->ops->stats_get(inner, out_stats);
 }
 
-static void forward_stats_reset_peaks(dao_allocator_t *allocator)
+static void forward_stats_reset_peaks(dao_allocator_t *allocator, dao_peaks_t *out_peaks)
 {
     dao_allocator_t *inner = inner_of(allocator);
-    inner->ops->stats_reset_peaks(inner);
+    inner->ops->stats_reset_peaks(inner, out_peaks);
 }
 
 static void forward_walk(dao_allocator_t *allocator, dao_block_visit_t visit, void *user)

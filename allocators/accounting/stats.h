@@ -55,8 +55,13 @@ static inline void dao_stats_count_shrink(dao_stats_t *stats, size_t bytes)
     stats->shrink_count++;
 }
 
-static inline void dao_stats_peaks_to_now(dao_stats_t *stats)
+/* *out_peaks, which may be NULL, is what they were. */
+static inline void dao_stats_peaks_to_now(dao_stats_t *stats, dao_peaks_t *out_peaks)
 {
+    if (out_peaks != NULL) {
+        *out_peaks =
+            (dao_peaks_t){stats->peak_requested_bytes, stats->peak_used_bytes, stats->peak_reserved_bytes};
+    }
     stats->peak_requested_bytes = stats->requested_bytes;
     stats->peak_used_bytes = stats->used_bytes;
     stats->peak_reserved_bytes = stats->reserved_bytes;

@@ -439,12 +439,16 @@ static uint64_t hardened_used_get(dao_allocator_t *allocator)
     return used_bytes;
 }
 
-static void hardened_stats_reset_peaks(dao_allocator_t *allocator)
+static void hardened_stats_reset_peaks(dao_allocator_t *allocator, dao_peaks_t *out_peaks)
 {
     hardened_t *hardened = dao_hardened_of(allocator);
     dao_mutex_lock(&hardened->lock);
-    dao_stats_peaks_to_now(&hardened->ledger.stats);
-    hardened->inner->ops->stats_reset_peaks(hardened->inner);
+    dao_peaks_t own, inner;
+    dao_stats_peaks_to_now(&hardened->ledger.stats, &own);
+    hardened->inner->ops->stats_reset_peaks(hardened->inner, &inner);
+    if (out_peaks != NULL) {
+        *out_peaks = (dao_peaks_t){own.requested_bytes, own.used_bytes, inner.reserved_bytes};
+    }
     dao_mutex_unlock(&hardened->lock);
 }
 

@@ -674,10 +674,10 @@ static void stream_ordered_stats_get(dao_allocator_t *allocator, dao_stats_t *ou
     unlock(ordered);
 }
 
-static void stream_ordered_stats_reset_peaks(dao_allocator_t *allocator)
+static void stream_ordered_stats_reset_peaks(dao_allocator_t *allocator, dao_peaks_t *out_peaks)
 {
     dao_allocator_t *inner = stream_ordered_of(allocator)->inner;
-    inner->ops->stats_reset_peaks(inner);
+    inner->ops->stats_reset_peaks(inner, out_peaks);
 }
 
 static void stream_ordered_walk(dao_allocator_t *allocator, dao_block_visit_t visit, void *user)

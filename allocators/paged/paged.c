@@ -398,12 +398,12 @@ static void paged_stats_get(dao_allocator_t *allocator, dao_stats_t *out_stats)
     dao_paged_unlock(paged);
 }
 
-static void paged_stats_reset_peaks(dao_allocator_t *allocator)
+static void paged_stats_reset_peaks(dao_allocator_t *allocator, dao_peaks_t *out_peaks)
 {
     paged_t *paged = dao_paged_of(allocator);
     dao_paged_lock(paged);
     dao_paged_gather(paged);
-    dao_stats_peaks_to_now(&paged->ledger.stats);
+    dao_stats_peaks_to_now(&paged->ledger.stats, out_peaks);
     dao_paged_unlock(paged);
 }
 

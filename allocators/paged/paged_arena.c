@@ -167,7 +167,7 @@ void dao_paged_gather(paged_t *paged)
         stats->lock_wait_count += atomic_load_explicit(&paged->arenas[i]->taken_count, memory_order_relaxed);
         most_requested_bytes += part->peak_requested_bytes;
         most_used_bytes += part->peak_used_bytes;
-        dao_stats_peaks_to_now(part);
+        dao_stats_peaks_to_now(part, NULL);
     }
     /* Arenas need not have had their peaks together, but all that was used lay in what was reserved. */
     dao_stats_raise(&stats->peak_requested_bytes,

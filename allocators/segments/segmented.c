@@ -102,11 +102,11 @@ void dao_segmented_stats_get(dao_allocator_t *allocator, dao_stats_t *out_stats)
     segmented->ways->unlock(segmented);
 }
 
-void dao_segmented_stats_reset_peaks(dao_allocator_t *allocator)
+void dao_segmented_stats_reset_peaks(dao_allocator_t *allocator, dao_peaks_t *out_peaks)
 {
     dao_segmented_t *segmented = dao_segmented_of(allocator);
     segmented->ways->lock(segmented);
-    dao_stats_peaks_to_now(&segmented->ledger.stats);
+    dao_stats_peaks_to_now(&segmented->ledger.stats, out_peaks);
     segmented->ways->unlock(segmented);
 }
 

@@ -83,7 +83,7 @@ dao_status_t dao_segmented_trim(dao_allocator_t *allocator, size_t keep_bytes, s
 dao_status_t dao_segmented_limit_set(dao_allocator_t *allocator, size_t limit_bytes);
 uint64_t dao_segmented_used_get(dao_allocator_t *allocator);
 void dao_segmented_stats_get(dao_allocator_t *allocator, dao_stats_t *out_stats);
-void dao_segmented_stats_reset_peaks(dao_allocator_t *allocator);
+void dao_segmented_stats_reset_peaks(dao_allocator_t *allocator, dao_peaks_t *out_peaks);
 void dao_segmented_walk(dao_allocator_t *allocator, dao_block_visit_t visit, void *user);
 void dao_segmented_walk_all(dao_allocator_t *allocator, dao_block_visit_t visit, void *user);
 bool dao_segmented_is_valid(dao_allocator_t *allocator);

@@ -111,10 +111,10 @@ void dao_thread_cache_stats_get(dao_allocator_t *allocator, dao_stats_t *out_sta
     dao_thread_cache_unlock(cache);
 }
 
-void dao_thread_cache_stats_reset_peaks(dao_allocator_t *allocator)
+void dao_thread_cache_stats_reset_peaks(dao_allocator_t *allocator, dao_peaks_t *out_peaks)
 {
     dao_thread_cache_t *cache = dao_thread_cache_of(allocator);
-    cache->inner->ops->stats_reset_peaks(cache->inner);
+    cache->inner->ops->stats_reset_peaks(cache->inner, out_peaks);
 }
 
 /* Checks that what a thread keeps is idle, and within bounds. */

@@ -89,7 +89,7 @@ void dao_thread_cache_counts_add(dao_magazine_counts_t *sum, const dao_magazine_
 /* Members of the table: see allocator.h. */
 uint64_t dao_thread_cache_used_get(dao_allocator_t *allocator);
 void dao_thread_cache_stats_get(dao_allocator_t *allocator, dao_stats_t *out_stats);
-void dao_thread_cache_stats_reset_peaks(dao_allocator_t *allocator);
+void dao_thread_cache_stats_reset_peaks(dao_allocator_t *allocator, dao_peaks_t *out_peaks);
 bool dao_thread_cache_is_valid(dao_allocator_t *allocator);
 void dao_thread_cache_walk(dao_allocator_t *allocator, dao_block_visit_t visit, void *user);
 void dao_thread_cache_walk_all(dao_allocator_t *allocator, dao_block_visit_t visit, void *user);

@@ -501,11 +501,11 @@ static void strategy_stats_get(dao_allocator_t *allocator, dao_stats_t *out_stat
     unlock_and_report(strategy, wrong);
 }
 
-static void strategy_stats_reset_peaks(dao_allocator_t *allocator)
+static void strategy_stats_reset_peaks(dao_allocator_t *allocator, dao_peaks_t *out_peaks)
 {
     strategy_t *strategy = strategy_of(allocator);
     uint32_t wrong = lock_and_drain(strategy);
-    dao_stats_peaks_to_now(&strategy->ledger.stats);
+    dao_stats_peaks_to_now(&strategy->ledger.stats, out_peaks);
     unlock_and_report(strategy, wrong);
 }
 

@@ -64,8 +64,61 @@ typedef struct dao_stats {
  */
 DAO_API DAO_NODISCARD dao_status_t dao_stats_get(dao_place_t place, dao_stats_t *out_stats);
 
+/** The most that a place held over some time, as the peaks of dao_stats_t. */
+typedef struct dao_peaks {
+    uint64_t requested_bytes;
+    uint64_t used_bytes;
+    uint64_t reserved_bytes;
+} dao_peaks_t;
+
+/** Most marks at a time, of all places together. */
+#define DAO_PEAK_MARK_COUNT_MAX 64
+
 /**
- * Sets the peaks of a place to what it holds now.
+ * Sets a mark of one's own at a place, from which on peaks are kept beside dao_stats_t's: for a library in a
+ * program that looks at its peaks itself. Allocations do not know of marks. dao_finalize() removes all.
+ *
+ * @param place     Whose peaks.
+ * @param out_mark  For the calls below; never 0, never used again. Written only on DAO_OK.
+ * @return DAO_OK; DAO_ERR_INVALID for NULL; DAO_ERR_NO_DEVICE; DAO_ERR_TOO_MANY for more than
+ *         DAO_PEAK_MARK_COUNT_MAX; DAO_ERR_SHUTDOWN; DAO_ERR_FORKED.
+ *
+ * Threads: any. Waits: never. Cost: O(marks).
+ */
+DAO_API DAO_NODISCARD dao_status_t dao_peak_mark_add(dao_place_t place, uint64_t *out_mark);
+
+/**
+ * Reads the most that a mark's place has held since the mark was set, under the terms of dao_stats_get().
+ *
+ * @param out_peaks  Written only on DAO_OK.
+ * @return DAO_OK; DAO_ERR_INVALID for NULL, or a mark that is not there; DAO_ERR_SHUTDOWN; DAO_ERR_FORKED.
+ *
+ * Threads: any. Waits: never. Cost: O(marks).
+ */
+DAO_API DAO_NODISCARD dao_status_t dao_peak_mark_get(uint64_t mark, dao_peaks_t *out_peaks);
+
+/**
+ * As dao_peak_mark_get(), and sets the mark anew: what the place holds now is the least that it reads next.
+ * No peak is missed between the two.
+ *
+ * @param out_peaks  Written only on DAO_OK; may be NULL.
+ * @return As dao_peak_mark_get().
+ *
+ * Threads: any. Waits: never. Cost: O(marks).
+ */
+DAO_API dao_status_t dao_peak_mark_move(uint64_t mark, dao_peaks_t *out_peaks);
+
+/**
+ * Removes a mark.
+ *
+ * @return DAO_OK; DAO_ERR_INVALID for a mark that is not there; DAO_ERR_SHUTDOWN; DAO_ERR_FORKED.
+ *
+ * Threads: any. Waits: never. Cost: O(marks).
+ */
+DAO_API dao_status_t dao_peak_mark_remove(uint64_t mark);
+
+/**
+ * Sets the peaks of a place to what it holds now, those of dao_stats_get(); marks keep theirs.
  *
  * @return DAO_OK; DAO_ERR_NO_DEVICE; DAO_ERR_SHUTDOWN.
  *

@@ -127,6 +127,7 @@
 #define dao_memory_import(...)        dao_memory_import(DAO_PLACE_ARGS_2(__VA_ARGS__))
 
 /* dao/stats.h */
+#define dao_peak_mark_add(...)     dao_peak_mark_add(DAO_PLACE_ARGS_1(__VA_ARGS__))
 #define dao_stats_get(...)         dao_stats_get(DAO_PLACE_ARGS_1(__VA_ARGS__))
 #define dao_stats_reset_peaks(...) dao_stats_reset_peaks(DAO_PLACE_ARGS_0(__VA_ARGS__))
 

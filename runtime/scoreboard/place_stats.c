@@ -3,6 +3,7 @@
 
 #include "allocators/accounting/ledger.h"
 #include "runtime/device/deferred_free.h"
+#include "runtime/scoreboard/peak_marks.h"
 
 void dao_place_stats_read(dao_place_t place, dao_allocator_t *allocator, dao_runtime_t *runtime,
                           dao_stats_t *out_stats)
@@ -13,6 +14,7 @@ void dao_place_stats_read(dao_place_t place, dao_allocator_t *allocator, dao_run
     uint64_t deferred_count = runtime != NULL ? dao_runtime_deferred_count(runtime, place.kind) : 0;
     dao_stats_t stats = {0};
     allocator->ops->stats_get(allocator, &stats);
+    dao_peak_marks_raise(place, &stats); /* behind it: what is taken from the allocator is not missed */
     stats.failed_count -= cured_count;
     stats.deferred_count += deferred_count;
     if (runtime != NULL && place.kind == DAO_PLACE_KIND_DEVICE) {

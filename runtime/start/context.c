@@ -33,6 +33,7 @@
 #include "runtime/observe/watch.h"
 #include "runtime/own/own_device.h"
 #include "runtime/recording/recording.h"
+#include "runtime/scoreboard/peak_marks.h"
 #include "runtime/scoreboard/scoreboard_thread.h"
 #include "runtime/start/device_start.h"
 #include "runtime/start/hardening.h"
@@ -469,6 +470,7 @@ static findings_t stop(void)
     }
     started_clear(); /* before anything is logged: the callback may call the library */
     dao_pressure_clear();
+    dao_peak_marks_clear();
     if (host_memory != NULL) {
         dao_step_plan_settle(host_memory);
     }

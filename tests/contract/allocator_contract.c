@@ -312,7 +312,7 @@ static void a_limit_holds_exactly(void)
     give(all);
     CU_ASSERT_EQUAL(allocator->ops->limit_set(allocator, 4 * MIB), DAO_OK);
     CU_ASSERT_TRUE(stats_now().reserved_bytes <= 4 * MIB);
-    allocator->ops->stats_reset_peaks(allocator);
+    allocator->ops->stats_reset_peaks(allocator, NULL);
     take_and_fail(6 * MIB, DAO_ERR_LIMIT);
     give(take(4 * MIB - contract->extra_bytes));
     CU_ASSERT_EQUAL(allocator->ops->limit_set(allocator, 0), DAO_OK);
@@ -363,7 +363,7 @@ static void peaks_stay_until_they_are_reset(void)
     CU_ASSERT_EQUAL(stats.peak_used_bytes, both_bytes);
     CU_ASSERT_EQUAL(stats.peak_requested_bytes, 64 * KIB + 2 * MIB);
     CU_ASSERT_TRUE(stats.peak_reserved_bytes >= stats.peak_used_bytes);
-    allocator->ops->stats_reset_peaks(allocator);
+    allocator->ops->stats_reset_peaks(allocator, NULL);
     stats = stats_now();
     CU_ASSERT_EQUAL(stats.peak_used_bytes, small_bytes);
     CU_ASSERT_EQUAL(stats.peak_reserved_bytes, stats.reserved_bytes);

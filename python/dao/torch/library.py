@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""libdao as ctypes sees it, by the plug-in for PyTorch on the CPU: the calls that offload() needs, and
-nothing else."""
+"""libdao as ctypes sees it, by the plug-in for PyTorch on the CPU: the calls that offload(), its tests and
+its bench need, and nothing else."""
 import ctypes
 import os
 from ctypes import POINTER, Structure, byref, c_bool, c_char_p, c_int, c_int32, c_size_t, c_uint32, c_uint64
@@ -24,6 +24,10 @@ class Stats(Structure):
     _fields_ = [(name, c_uint64) for name in (
         "requested_bytes", "used_bytes", "reserved_bytes", "peak_requested_bytes", "peak_used_bytes",
         "peak_reserved_bytes", "largest_hole_bytes", "limit_bytes")] + [("others", c_uint64 * 16)]
+
+
+class Peaks(Structure):
+    _fields_ = [(name, c_uint64) for name in ("requested_bytes", "used_bytes", "reserved_bytes")]
 
 
 class MoverConfig(Structure):
@@ -107,6 +111,9 @@ SIGNATURES = {
     "dao_trim": (c_int, Place, c_size_t, c_void_p),
     "dao_stats_get": (c_int, Place, POINTER(Stats)),
     "dao_stats_reset_peaks": (c_int, Place),
+    "dao_peak_mark_add": (c_int, Place, POINTER(c_uint64)),
+    "dao_peak_mark_move": (c_int, c_uint64, POINTER(Peaks)),
+    "dao_peak_mark_remove": (c_int, c_uint64),
     "dao_pressure_callback_add": (c_int, Place, PressureFunction, c_void_p, POINTER(c_uint64)),
     "dao_pressure_callback_remove": (c_int, c_uint64),
     "dao_mover_create": (c_int, POINTER(MoverConfig), POINTER(c_void_p)),
@@ -152,6 +159,12 @@ class Library:
     def check(self, status):
         if status != 0:
             raise LibraryError(self.status_name(status).decode(), self.last_message().decode())
+
+    def peak(self, mark):
+        """The most bytes in use since the mark was moved last; moves it."""
+        peaks = Peaks()
+        self.check(self.peak_mark_move(mark, byref(peaks)))
+        return peaks.used_bytes
 
     def stats(self):
         stats = Stats()

@@ -112,7 +112,8 @@ class Offload:
         self.rehome()
         self.state = State(self.stash, optimizer, self.limit_bytes, SMALL_BYTES)
         self.callback = lib.PressureFunction(self.relieve)
-        self.callback_id = c_uint64()
+        self.callback_id, self.mark = c_uint64(), c_uint64()
+        self.library.check(self.library.peak_mark_add(lib.HOST, byref(self.mark)))
         self.library.check(self.library.pressure_callback_add(
             lib.HOST, self.callback, None, byref(self.callback_id)))
         open_ones.append(self)
@@ -156,6 +157,7 @@ class Offload:
         if self.mover is None:
             return
         self.library.pressure_callback_remove(self.callback_id)
+        self.library.peak_mark_remove(self.mark)
         self.library.check(self.library.limit_set(lib.HOST, 0))
         self.state.close()
         self.stash.bring_all()
@@ -202,7 +204,7 @@ class Offload:
         self.begin = self.last = now_ns()
         self.hook_ns = self.peak_bytes = 0
         self.before = self.totals()
-        self.library.stats_reset_peaks(lib.HOST)
+        self.library.peak(self.mark)
 
     def end_step(self, is_whole):
         self.in_step = False
@@ -213,7 +215,7 @@ class Offload:
         self.step_ns = now_ns() - self.begin
         after = self.totals()
         self.figures = {name: after[name] - self.before[name] for name in after}
-        self.figures["peak_bytes"] = max(self.peak_bytes, self.library.stats().peak_used_bytes)
+        self.figures["peak_bytes"] = max(self.peak_bytes, self.library.peak(self.mark))
         if self.plan is not None:
             followed = is_whole and self.kernel == len(self.plan.events)
             self.planned_count += followed
@@ -277,10 +279,9 @@ class Offload:
 
     def note_peak(self):
         """The most bytes beside the items, since these last changed."""
-        stats = self.library.stats()
-        self.library.stats_reset_peaks(lib.HOST)
-        self.peak_bytes = max(self.peak_bytes, stats.peak_used_bytes)
-        self.learner.note_peak(stats.peak_used_bytes, self.stash.resident_bytes)
+        peak_bytes = self.library.peak(self.mark)
+        self.peak_bytes = max(self.peak_bytes, peak_bytes)
+        self.learner.note_peak(peak_bytes, self.stash.resident_bytes)
 
     def on_drop(self, item):
         if self.plan is not None and item is not None and item.record is not None:

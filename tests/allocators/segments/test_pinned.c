@@ -317,7 +317,7 @@ static void enter_stats(void *other)
 static void enter_peaks(void *other)
 {
     (void)other;
-    allocator->ops->stats_reset_peaks(allocator);
+    allocator->ops->stats_reset_peaks(allocator, NULL);
 }
 
 static void every_entry_drains(void)

@@ -293,7 +293,7 @@ static uint64_t bytes_below(size_t size_bytes, size_t count)
     for (size_t i = 0; i < count; i++) {
         addresses[i] = take(size_bytes);
     }
-    allocator->ops->stats_reset_peaks(allocator);
+    allocator->ops->stats_reset_peaks(allocator, NULL);
     dao_stats_t inner_stats;
     inner->ops->stats_get(inner, &inner_stats);
     for (size_t i = 0; i < count; i++) {
@@ -605,7 +605,7 @@ static void model_step(model_t *model, uint64_t *seed, bool grows)
     if (dice == 0) {
         (void)trim();
     } else if (dice < 4) {
-        allocator->ops->stats_reset_peaks(allocator);
+        allocator->ops->stats_reset_peaks(allocator, NULL);
         model->stats.peak_requested_bytes = model->stats.requested_bytes;
         model->stats.peak_used_bytes = model->stats.used_bytes;
     } else if (dice < (grows ? 600u : 400u) && model->count < LIVE_MAX) {

@@ -390,7 +390,7 @@ static void peaks_of_several_threads_are_never_too_low(void)
     CU_ASSERT_TRUE(stats.peak_used_bytes >= stats.used_bytes);
     CU_ASSERT_TRUE(stats.peak_used_bytes <= bytes_below());
     give(own);
-    allocator->ops->stats_reset_peaks(allocator);
+    allocator->ops->stats_reset_peaks(allocator, NULL);
     give(other);
     CU_ASSERT_TRUE(stats_now().peak_used_bytes >= 3072 && stats_now().peak_used_bytes <= bytes_below());
     CU_ASSERT_TRUE(stats_now().peak_requested_bytes >= 3000);

@@ -48,6 +48,7 @@ typedef struct kept {
     dao_tensor_t *tensor;
     dao_executor_t *executor;
     dao_managed_t *managed;
+    uint64_t mark;
 } kept_t;
 
 static char pattern[KEPT_BYTES], returned[KEPT_BYTES];
@@ -63,6 +64,7 @@ static void kept_make(kept_t *kept)
         CU_ASSERT_PTR_NOT_NULL_FATAL(kept->blocks[i]);
         CU_ASSERT_EQUAL(dao_copy(places[i], kept->blocks[i], places[0], pattern, KEPT_BYTES), DAO_OK);
     }
+    CU_ASSERT_EQUAL_FATAL(dao_peak_mark_add(places[2], &kept->mark), DAO_OK);
     CU_ASSERT_EQUAL_FATAL(dao_stream_create(0, &kept->stream), DAO_OK);
     CU_ASSERT_EQUAL_FATAL(dao_event_create(0, &kept->event), DAO_OK);
     kept->ordered = dao_alloc_async(places[2], 1000, kept->stream);
@@ -146,6 +148,7 @@ static void *allocate_and_free(void *user)
 static int use_addresses(const kept_t *kept)
 {
     dao_stats_t stats;
+    uint64_t mark;
     for (size_t i = 0; i < PLACE_COUNT; i++) {
         if (dao_alloc(places[i], 100) != NULL || dao_used(places[i]) != 0) {
             return 1;
@@ -157,6 +160,9 @@ static int use_addresses(const kept_t *kept)
         FORKED(6, dao_limit_set(places[i], KEPT_BYTES));
         FORKED(7, dao_stats_get(places[i], &stats));
         FORKED(8, dao_stats_reset_peaks(places[i]));
+        FORKED(8, dao_peak_mark_add(places[i], &mark));
+        FORKED(8, dao_peak_mark_move(kept->mark, NULL));
+        FORKED(8, dao_peak_mark_remove(kept->mark));
         FORKED(9, dao_copy(places[i], kept->blocks[i], places[0], pattern, KEPT_BYTES));
     }
     dao_alloc_options_t options = {.alignment_bytes = 4096};
