@@ -15,6 +15,7 @@
 #include "base/memory/host.h"
 #include "base/report/error.h"
 #include "runtime/executor/records/tensor.h"
+#include "runtime/executor/state/failure.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -64,6 +65,7 @@ static dao_status_t save(const check_t *check, bool is_changed_only, unsigned ch
         bytes += is_written(check, i) ? size_bytes : 0;
     }
     dao_status_t wait_status = ops->stream_synchronize(stream_of(check));
+    dao_engine_lose_unless_ok(check->engine, wait_status);
     return status != DAO_OK ? status : wait_status;
 }
 

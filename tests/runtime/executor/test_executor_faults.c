@@ -13,6 +13,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define UNIT (16 * KIB)
@@ -32,7 +33,27 @@ typedef struct scenario {
     size_t capacity_bytes;
     size_t host_bytes;
     void (*run)(program_t *program); /* pushes work; what is refused is not pushed */
+    dao_policy_t policy;
+    bool checks_repeatable;
+    bool has_file;
+    uint64_t stride; /* each of so many calls fails; 0: each */
 } scenario_t;
+
+static uint64_t stride_of(const scenario_t *scenario)
+{
+    return TEST_CALL_STEP * (scenario->stride != 0 ? scenario->stride : 1);
+}
+
+static dao_executor_config_t config_of(const scenario_t *scenario)
+{
+    const char *directory = getenv("TMPDIR") != NULL ? getenv("TMPDIR") : "/tmp";
+    return (dao_executor_config_t){.capacity_bytes = scenario->capacity_bytes,
+                                   .host_bytes = scenario->host_bytes,
+                                   .policy = scenario->policy,
+                                   .check_repeatable = scenario->checks_repeatable,
+                                   .file = {.directory = scenario->has_file ? directory : NULL},
+                                   .check = true};
+}
 
 /* Starts the library on a wrapped device of 64 MiB, with nothing armed. */
 static void start_context(void)
@@ -239,20 +260,147 @@ static void run_other_capacities(program_t *program)
     }
 }
 
+/* A kernel that uses a part of a tensor by a view, and leaves its bytes. */
+static void use_part(program_t *program, uint32_t tensor, size_t offset_bytes, dao_access_t access)
+{
+    dao_managed_t *view = NULL;
+    if (dao_managed_view(program->tensors[tensor].handle, offset_bytes, UNIT / 4, &view) == DAO_OK) {
+        dao_operand_t operand = {view, access};
+        dao_kernel_t kernel = {
+            .name = "part", .launch = launch_nothing, .operands = &operand, .operand_count = 1};
+        ignore(dao_executor_push(program->executor, &kernel));
+        (void)dao_managed_release(view);
+    }
+}
+
+/* Reads a part of a tensor, and writes back what it has read. */
+static void rewrite_part(program_t *program, uint32_t tensor, size_t offset_bytes)
+{
+    char bytes[UNIT / 4];
+    dao_managed_t *handle = program->tensors[tensor].handle;
+    if (dao_managed_read_part(handle, offset_bytes, bytes, sizeof(bytes)) == DAO_OK) {
+        ignore(dao_managed_write_part(handle, offset_bytes, bytes, sizeof(bytes)));
+    }
+}
+
+static void run_parts(program_t *program)
+{
+    for (uint32_t i = 0; i < 4; i++) {
+        if (program_tensor(program, UNIT) == UINT32_MAX) {
+            return;
+        }
+        (void)program_write(program, i);
+    }
+    for (uint32_t i = 0; i < 8; i++) {
+        use_part(program, i % 4, (i % 3) * UNIT / 4, i % 2 == 0 ? R : RW);
+        rewrite_part(program, i % 4, (i + 1) % 4 * UNIT / 4);
+        (void)push(program, (i + 1) % 4, R, (i + 2) % 4, i % 3 == 0 ? RW : R);
+        rewrite_part(program, (i + 2) % 4, i % 4 * UNIT / 4);
+    }
+}
+
+static void run_pins(program_t *program)
+{
+    for (uint32_t i = 0; i < 4; i++) {
+        if (program_tensor(program, UNIT) == UINT32_MAX) {
+            return;
+        }
+        (void)program_write(program, i);
+    }
+    for (uint32_t i = 0; i < 6; i++) {
+        void *address = NULL;
+        uint32_t pinned = i % 4;
+        use_part(program, (pinned + i / 4) % 4, UNIT / 2, RW);
+        bool is_pinned = dao_managed_pin(program->tensors[pinned].handle, &address) == DAO_OK;
+        (void)push(program, pinned, R, (i + 1) % 4, RW);
+        rewrite_part(program, pinned, UNIT / 4);
+        (void)push(program, (i + 2) % 4, R, (i + 3) % 4, RW);
+        if (is_pinned) {
+            ignore(dao_managed_unpin(program->tensors[pinned].handle));
+        }
+    }
+}
+
+static void run_checked_kernels(program_t *program)
+{
+    if (!make(program, 4, UNIT)) {
+        return;
+    }
+    for (uint32_t i = 0; i < 4; i++) {
+        dao_operand_t operands[] = {{program->tensors[i].handle, R},
+                                    {program->tensors[(i + 1) % 4].handle, RW}};
+        dao_kernel_t kernel = {.name = "checked",
+                               .launch = launch_nothing,
+                               .operands = operands,
+                               .operand_count = 2,
+                               .flags = DAO_KERNEL_REPEATABLE};
+        ignore(dao_executor_push(program->executor, &kernel));
+    }
+}
+
+static void note_status(dao_status_t status, void *user)
+{
+    *(dao_status_t *)user = status;
+}
+
+/* What is read is written back, by calls that wait for nothing. */
+static void run_transfers(program_t *program)
+{
+    static char bytes[4][UNIT];
+    static dao_status_t statuses[4];
+    if (!make(program, 4, UNIT)) {
+        return;
+    }
+    for (uint32_t i = 0; i < 4; i++) {
+        dao_managed_t *handle = program->tensors[i].handle;
+        statuses[i] = DAO_ERR_NOT_READY;
+        ignore(dao_managed_read_async(handle, 0, bytes[i], UNIT, note_status, &statuses[i]));
+        (void)push(program, i, R, (i + 1) % 4, R);
+    }
+    ignore(dao_executor_sync(program->executor));
+    for (uint32_t i = 0; i < 4; i++) {
+        size_t offset_bytes = i % 2 * UNIT / 2;
+        if (statuses[i] == DAO_OK) {
+            ignore(dao_managed_write_async(program->tensors[i].handle, offset_bytes, bytes[i] + offset_bytes,
+                                           UNIT - offset_bytes, note_status, &statuses[i]));
+        }
+    }
+    ignore(dao_executor_sync(program->executor));
+}
+
 static const scenario_t scenarios[] = {
-    {"create and destroy", 4 * UNIT, 0, run_nothing},
-    {"kernels that fit", 4 * UNIT, 0, run_kernels_that_fit},
-    {"dirty evictions", 3 * UNIT, 0, run_dirty_evictions},
-    {"clean evictions", 2 * UNIT, 0, run_clean_evictions},
-    {"writes and reads of the program", 2 * UNIT, 0, run_writes_and_reads},
-    {"a full host", 3 * UNIT, 2 * UNIT, run_full_host},
-    {"workspaces", 3 * UNIT, 0, run_workspaces},
-    {"compactions", 4 * UNIT, 0, run_compactions},
-    {"dropped handles", 2 * UNIT, 0, run_dropped_handles},
-    {"steps", 3 * UNIT, 0, run_steps},
-    {"first touches", 2 * UNIT, 0, run_first_touches},
-    {"generator threads", 3 * UNIT, 0, run_generator_threads},
-    {"other capacities", 3 * UNIT, 0, run_other_capacities},
+    {.name = "create and destroy", .capacity_bytes = 4 * UNIT, .run = run_nothing},
+    {.name = "kernels that fit", .capacity_bytes = 4 * UNIT, .run = run_kernels_that_fit},
+    {.name = "dirty evictions", .capacity_bytes = 3 * UNIT, .run = run_dirty_evictions},
+    {.name = "clean evictions", .capacity_bytes = 2 * UNIT, .run = run_clean_evictions},
+    {.name = "writes and reads of the program", .capacity_bytes = 2 * UNIT, .run = run_writes_and_reads},
+    {.name = "a full host", .capacity_bytes = 3 * UNIT, .host_bytes = 2 * UNIT, .run = run_full_host},
+    {.name = "workspaces", .capacity_bytes = 3 * UNIT, .run = run_workspaces},
+    {.name = "compactions", .capacity_bytes = 4 * UNIT, .run = run_compactions},
+    {.name = "dropped handles", .capacity_bytes = 2 * UNIT, .run = run_dropped_handles},
+    {.name = "steps", .capacity_bytes = 3 * UNIT, .run = run_steps},
+    {.name = "first touches", .capacity_bytes = 2 * UNIT, .run = run_first_touches},
+    {.name = "generator threads", .capacity_bytes = 3 * UNIT, .run = run_generator_threads},
+    {.name = "other capacities", .capacity_bytes = 3 * UNIT, .run = run_other_capacities},
+    {.name = "parts of tensors", .capacity_bytes = 3 * UNIT, .run = run_parts, .stride = 5},
+    {.name = "pins", .capacity_bytes = 3 * UNIT, .run = run_pins, .stride = 7},
+    {.name = "transfers in the queue", .capacity_bytes = 3 * UNIT, .run = run_transfers, .stride = 3},
+    {.name = "kernels that are checked",
+     .capacity_bytes = 3 * UNIT,
+     .run = run_checked_kernels,
+     .checks_repeatable = true,
+     .stride = 3},
+    {.name = "a policy of windows",
+     .capacity_bytes = 3 * UNIT,
+     .run = run_workspaces,
+     .policy = DAO_POLICY_WINDOW,
+     .stride = 3},
+    {.name = "a file",
+     .capacity_bytes = 3 * UNIT,
+     .host_bytes = UNIT,
+     .run = run_parts,
+     .has_file = true,
+     .stride = 11},
 };
 
 static void arm(source_t source, uint64_t skip_count, bool persistent)
@@ -274,8 +422,7 @@ static uint64_t run_once(const scenario_t *scenario, source_t source, uint64_t n
 {
     start_context();
 
-    dao_executor_config_t executor_config = {
-        .capacity_bytes = scenario->capacity_bytes, .host_bytes = scenario->host_bytes, .check = true};
+    dao_executor_config_t executor_config = config_of(scenario);
     dao_executor_t *executor = NULL;
     program_t program;
     arm(source, n, persistent);
@@ -319,10 +466,10 @@ static void fail_every_call_of(const scenario_t *scenario)
                                  persistent != 0 ? " and all after it" : "");
                     return;
                 }
-                n += TEST_CALL_STEP;
+                n += stride_of(scenario);
             }
             CU_ASSERT_TRUE(n < CALL_COUNT_MAX);
-            (void)printf("    %s: %" PRIu64 " %s calls failed%s\n", scenario->name, n / TEST_CALL_STEP,
+            (void)printf("    %s: %" PRIu64 " %s calls failed%s\n", scenario->name, n / stride_of(scenario),
                          source_texts[source],
                          persistent != 0 ? ", each with all after it" : ", one at a time");
         }
@@ -363,8 +510,7 @@ static void check_after_loss(program_t *program)
 static uint64_t run_and_lose(const scenario_t *scenario, fault_call_t call, uint64_t n, bool persistent)
 {
     start_context();
-    dao_executor_config_t executor_config = {
-        .capacity_bytes = scenario->capacity_bytes, .host_bytes = scenario->host_bytes, .check = true};
+    dao_executor_config_t executor_config = config_of(scenario);
     dao_executor_t *executor = NULL;
     program_t program;
     CU_ASSERT_EQUAL_FATAL(dao_executor_create(&executor_config, &executor), DAO_OK);
@@ -399,7 +545,7 @@ static void lose_at_every_call(const scenario_t *scenario, fault_call_t call, bo
 {
     unsigned failures = CU_get_number_of_failures();
     for (uint64_t n = 0; n < CALL_COUNT_MAX && run_and_lose(scenario, call, n, persistent) > 0;
-         n += TEST_CALL_STEP) {
+         n += stride_of(scenario)) {
         if (CU_get_number_of_failures() != failures) {
             (void)printf("    %s: the device is lost at %s, number %" PRIu64 "%s\n", scenario->name,
                          fault_call_text(call), n, persistent ? ", for good" : "");
