@@ -92,7 +92,8 @@ typedef struct dao_recompute_config {
     dao_recompute_mode_t mode;
     /** Steps with repeated runs that are weighed by their bound; 0: DAO_RECOMPUTE_TRIES_DEFAULT. */
     uint32_t try_count;
-    dao_swap_plan_config_t swap; /**< for the copies of each of the best of them */
+    dao_swap_plan_config_t
+        swap; /**< for copies; what is tried only to be compared gets a part of `work_limit` */
 } dao_recompute_config_t;
 
 #define DAO_RECOMPUTE_TRIES_DEFAULT 200u
@@ -109,7 +110,7 @@ typedef struct dao_recompute_plan dao_recompute_plan_t;
  * @param out_plan  The caller owns it, until dao_recompute_plan_destroy(); written only on DAO_OK.
  * @return DAO_OK; as dao_swap_plan_make(); DAO_ERR_LIMIT if nothing may be copied and no plan was found then.
  *
- * Threads: any. Waits: never. Cost: `try_count` bounds of steps and some four plans of swapping.
+ * Threads: any. Waits: never. Cost: `try_count` bounds of steps and some three plans of swapping.
  */
 DAO_API DAO_NODISCARD dao_status_t dao_recompute_plan_make(const dao_swap_problem_t *problem,
                                                            const dao_recompute_config_t *config,

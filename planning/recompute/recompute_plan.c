@@ -4,11 +4,13 @@
 #include "base/memory/host.h"
 #include "base/report/assert.h"
 #include "planning/recompute/recompute_search.h"
+#include "planning/swap/swap_search.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-enum { LESS_PART = 256 }; /* of the memory is tried without first, then without twice as much each time */
+#define LESS_PART  256u /* of the memory is tried without first, then without twice as much each time */
+#define TRIAL_PART 4u   /* of the work for a plan goes into each one that may be the best */
 
 struct dao_recompute_plan {
     dao_recompute_draft_t draft;
@@ -39,6 +41,7 @@ const dao_swap_schedule_t *dao_recompute_plan_schedule(const dao_recompute_plan_
 typedef struct maker {
     const dao_swap_problem_t *problem;
     const dao_recompute_config_t *config;
+    uint64_t work; /* for a plan of copies */
     dao_recompute_plan_t *best;
     dao_error_record_t refusal; /* what the plan without runs again lacks; DAO_OK: nothing */
 } maker_t;
@@ -48,10 +51,18 @@ static uint64_t step_ns_of(const dao_recompute_plan_t *plan)
     return plan != NULL ? dao_swap_plan_schedule(plan->swap)->step_ns : UINT64_MAX;
 }
 
+static bool moves_nothing(const dao_recompute_plan_t *plan)
+{
+    const dao_swap_schedule_t *schedule = dao_swap_plan_schedule(plan->swap);
+    return schedule->in_bytes == 0 && schedule->out_bytes == 0;
+}
+
 /* Plans the copies of the step in a draft, which the plan takes over. */
-static dao_status_t plan_draft(const maker_t *maker, dao_recompute_draft_t *draft,
+static dao_status_t plan_draft(const maker_t *maker, dao_recompute_draft_t *draft, uint64_t work,
                                dao_recompute_plan_t **out_plan)
 {
+    dao_swap_plan_config_t config = maker->config->swap;
+    config.work_limit = work;
     dao_recompute_plan_t *plan = dao_host_calloc(1, sizeof(*plan));
     if (plan == NULL) {
         dao_recompute_draft_finish(draft);
@@ -67,7 +78,7 @@ static dao_status_t plan_draft(const maker_t *maker, dao_recompute_draft_t *draf
                                .again_count = plan->draft.kernel_count - maker->problem->kernel_count,
                                .again_ns = plan->draft.again_ns};
     DAO_ASSERT_HEAVY(dao_recompute_check(maker->problem, &plan->step) != DAO_ERR_CORRUPT);
-    dao_status_t status = dao_swap_plan_make(&plan->step.problem, &maker->config->swap, &plan->swap);
+    dao_status_t status = dao_swap_plan_make(&plan->step.problem, &config, &plan->swap);
     if (status != DAO_OK) {
         dao_recompute_plan_destroy(plan);
         return status;
@@ -76,33 +87,28 @@ static dao_status_t plan_draft(const maker_t *maker, dao_recompute_draft_t *draf
     return DAO_OK;
 }
 
-/* Plans a draft and keeps the better plan. What cannot be planned is none. */
-static dao_status_t try_draft(maker_t *maker, dao_recompute_draft_t *draft)
+/* Keeps the better one of a plan and the best one; the other is destroyed. */
+static void keep_better(maker_t *maker, dao_recompute_plan_t *plan)
 {
-    dao_recompute_plan_t *plan = NULL;
-    dao_status_t status = plan_draft(maker, draft, &plan);
-    if (status != DAO_OK) {
-        bool is_refused =
-            status == DAO_ERR_HOST_FULL || status == DAO_ERR_KERNEL_TOO_LARGE || status == DAO_ERR_OVERFLOW;
-        return is_refused ? DAO_OK : status;
-    }
-    const dao_swap_schedule_t *schedule = dao_swap_plan_schedule(plan->swap);
-    bool is_allowed = maker->config->mode != DAO_RECOMPUTE_MODE_ONLY ||
-                      (schedule->in_bytes == 0 && schedule->out_bytes == 0);
+    bool is_allowed = maker->config->mode != DAO_RECOMPUTE_MODE_ONLY || moves_nothing(plan);
     if (is_allowed && step_ns_of(plan) < step_ns_of(maker->best)) {
         dao_recompute_plan_t *slower = maker->best;
         maker->best = plan;
         plan = slower;
     }
     dao_recompute_plan_destroy(plan);
-    return DAO_OK;
 }
 
-/* Plans the step as it is. Where the tiers are full it is no plan, and running again may be one. */
-static dao_status_t try_plain(maker_t *maker)
+/* Plans the step as it is, unless no plan of it is better than the best one. Where the tiers are full it is
+   no plan, and running again may be one. */
+static dao_status_t try_plain(maker_t *maker, uint64_t bound_ns)
 {
     dao_recompute_draft_t draft;
+    dao_recompute_plan_t *plan = NULL;
     const dao_swap_problem_t *problem = maker->problem;
+    if (bound_ns >= step_ns_of(maker->best)) {
+        return DAO_OK;
+    }
     dao_status_t status = dao_recompute_draft_init(&draft, problem);
     for (uint32_t k = 0; status == DAO_OK && k < problem->kernel_count; k++) {
         status = dao_recompute_draft_add_first(&draft, k)
@@ -110,41 +116,64 @@ static dao_status_t try_plain(maker_t *maker)
                      : dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for a step of %" PRIu32 " kernels",
                                  problem->kernel_count);
     }
-    if (status == DAO_OK) {
-        status = plan_draft(maker, &draft, &maker->best);
-    }
+    status = status == DAO_OK ? plan_draft(maker, &draft, maker->work, &plan) : status;
     dao_recompute_draft_finish(&draft);
     if (status == DAO_ERR_HOST_FULL) {
         dao_error_save(&maker->refusal, status);
         return DAO_OK;
     }
-    if (status == DAO_OK && maker->config->mode == DAO_RECOMPUTE_MODE_ONLY &&
-        dao_swap_plan_schedule(maker->best->swap)->in_bytes +
-                dao_swap_plan_schedule(maker->best->swap)->out_bytes !=
-            0) {
-        dao_recompute_plan_destroy(maker->best);
-        maker->best = NULL;
+    if (status == DAO_OK) {
+        keep_better(maker, plan);
     }
     return status;
 }
 
-/* Plans what a search keeps, as long as its bound says that it may be better. Without copies the time of a
-   plan is known before, and what finds no addresses does so for all that is kept: only the best one is
-   planned. */
+/* Plans a choice of a search and keeps the better plan. What cannot be planned is none. `out_ns`: of its
+   step; UINT64_MAX: there is no plan. */
+static dao_status_t try_choice(maker_t *maker, dao_recompute_search_t *search,
+                               const dao_recompute_choice_t *choice, uint64_t work, uint64_t *out_ns)
+{
+    dao_recompute_plan_t *plan = NULL;
+    *out_ns = UINT64_MAX;
+    if (!dao_recompute_search_replay(search, choice)) {
+        return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for the runs of a step");
+    }
+    dao_status_t status = plan_draft(maker, &search->draft, work, &plan);
+    if (status == DAO_OK) {
+        *out_ns = step_ns_of(plan);
+        keep_better(maker, plan);
+    }
+    bool is_refused =
+        status == DAO_ERR_HOST_FULL || status == DAO_ERR_KERNEL_TOO_LARGE || status == DAO_ERR_OVERFLOW;
+    status = is_refused ? DAO_OK : status;
+    return status == DAO_OK ? dao_recompute_draft_init(&search->draft, search->step->problem) : status;
+}
+
+/* Plans what a search keeps with a part of the work, as long as its bound says that it may be better; the
+   quickest one then gets all of it. Without copies the time of a plan is known before, and what finds no
+   addresses does so for all that is kept: only the best one is planned. */
 static dao_status_t try_kept(maker_t *maker, dao_recompute_search_t *search)
 {
     dao_status_t status = DAO_OK;
+    const dao_recompute_choice_t *quickest = NULL;
+    uint64_t quickest_ns = UINT64_MAX;
     uint32_t count = search->is_alone ? 1 : DAO_RECOMPUTE_KEPT_MAX;
     for (uint32_t i = 0; status == DAO_OK && i < count; i++) {
         const dao_recompute_choice_t *choice = &search->kept[i];
+        uint64_t step_ns;
         if (choice->bound_ns >= step_ns_of(maker->best)) {
             break;
         }
-        if (!dao_recompute_search_replay(search, choice)) {
-            return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for the runs of a step");
+        status = try_choice(maker, search, choice,
+                            search->is_alone ? maker->work : maker->work / TRIAL_PART + 1, &step_ns);
+        if (status == DAO_OK && step_ns < quickest_ns) {
+            quickest = choice;
+            quickest_ns = step_ns;
         }
-        status = try_draft(maker, &search->draft);
-        status = status == DAO_OK ? dao_recompute_draft_init(&search->draft, search->step->problem) : status;
+    }
+    if (status == DAO_OK && quickest != NULL && !search->is_alone &&
+        quickest->bound_ns < step_ns_of(maker->best)) {
+        status = try_choice(maker, search, quickest, maker->work, &quickest_ns);
     }
     return status;
 }
@@ -202,17 +231,18 @@ dao_status_t dao_recompute_plan_make(const dao_swap_problem_t *problem, const da
         (config->mode != DAO_RECOMPUTE_MODE_HYBRID && config->mode != DAO_RECOMPUTE_MODE_ONLY)) {
         return dao_error(DAO_ERR_INVALID, "the problem or the place for its plan is NULL, or no such mode");
     }
-    maker_t maker = {.problem = problem, .config = config};
-    dao_swap_step_t step;
-    dao_status_t status = dao_swap_step_init(&step, problem); /* what is no step is not drafted */
-    if (status == DAO_OK) {
-        dao_swap_step_finish(&step);
-        status = try_plain(&maker);
+    dao_swap_bound_t bound;
+    dao_status_t status = dao_swap_find_bound(problem, &bound); /* what is no step is not drafted */
+    if (status != DAO_OK) {
+        return status;
     }
-    if (status == DAO_OK && config->mode == DAO_RECOMPUTE_MODE_HYBRID) {
+    maker_t maker = {
+        .problem = problem, .config = config, .work = dao_swap_work_limit(problem, &config->swap)};
+    if (config->mode == DAO_RECOMPUTE_MODE_HYBRID) {
         uint64_t bound_ns;
         status = try_search(&maker, false, problem->capacity_bytes, &bound_ns);
     }
+    status = status == DAO_OK ? try_plain(&maker, bound.step_ns) : status;
     status = status == DAO_OK ? try_alone(&maker) : status; /* behind it, as its time is known before */
     if (status == DAO_OK && maker.best == NULL && config->mode == DAO_RECOMPUTE_MODE_HYBRID) {
         status = dao_error_restore(&maker.refusal);

@@ -254,19 +254,12 @@ static dao_status_t best_plan(const dao_swap_problem_t *problem, search_series_t
     return has_room ? status : better_placed(problem, 0, series, plan);
 }
 
-static uint64_t default_work(const dao_swap_problem_t *problem)
-{
-    uint64_t kernels = problem->kernel_count;
-    return dao_larger(dao_smaller(DAO_SWAP_WORK_PER_KERNEL * kernels, DAO_SWAP_WORK_DEFAULT),
-                      DAO_SWAP_WORK_LEAST * kernels);
-}
-
 /* How much work a plan may take, and until when. */
 static search_series_t begin_series(const dao_swap_problem_t *problem, const dao_swap_plan_config_t *config)
 {
     return (search_series_t){
         .config = config,
-        .work_end = config->work_limit != 0 ? config->work_limit : default_work(problem),
+        .work_end = dao_swap_work_limit(problem, config),
         .cancel = {.is_cancelled = config->is_cancelled,
                    .user = config->cancel_user,
                    .time_end_ns = config->time_limit_ns != 0

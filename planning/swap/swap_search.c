@@ -721,6 +721,15 @@ static dao_status_t write_placed(plan_search_t *search, dao_swap_program_t *out_
     return search->kept != NULL ? write_kept(search, out_program) : write_serially(search, out_program);
 }
 
+uint64_t dao_swap_work_limit(const dao_swap_problem_t *problem, const dao_swap_plan_config_t *config)
+{
+    uint64_t kernels = problem->kernel_count;
+    return config->work_limit != 0
+               ? config->work_limit
+               : dao_larger(dao_smaller(DAO_SWAP_WORK_PER_KERNEL * kernels, DAO_SWAP_WORK_DEFAULT),
+                            DAO_SWAP_WORK_LEAST * kernels);
+}
+
 dao_status_t dao_swap_search(const dao_swap_step_t *step, const dao_swap_plan_config_t *config,
                              uint64_t known_ns, dao_swap_ranking_t *ranking, dao_swap_program_t *out_program,
                              dao_swap_found_t *out_found)

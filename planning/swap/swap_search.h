@@ -25,6 +25,9 @@ typedef enum dao_swap_found {
     DAO_SWAP_FOUND_PLAN,
 } dao_swap_found_t;
 
+/* How much work may go into a plan. */
+uint64_t dao_swap_work_limit(const dao_swap_problem_t *problem, const dao_swap_plan_config_t *config);
+
 /* Finds a program for a step whose kernels each fit, and which takes less than `known_ns`; UINT64_MAX: any.
    `ranking` says what to try, or is written if its count is 0. Work ends with `work_end` of the step's cancel
    state, but for what a first plan takes. The schedule has all but what the step takes by its fences: the
