@@ -261,7 +261,7 @@ static void look(dao_engine_t *engine)
     dao_throttle_look(&engine->throttle, &engine->timeline);
     dao_pace_look(&engine->pace, &engine->timeline);
     dao_device_arena_purge(&engine->arena, &engine->timeline);
-    dao_host_tier_purge(&engine->host_tier, &engine->timeline);
+    dao_host_tier_look(&engine->host_tier, &engine->timeline);
     dao_file_copy_settle(engine);
     dao_engine_retire(engine);
     if (engine->learner != NULL) {
@@ -498,7 +498,7 @@ void dao_engine_take_arena(dao_engine_t *engine, const dao_device_arena_t *arena
     uint64_t peak_bytes = engine->arena.peak_used_bytes;
     DAO_ASSERT(engine->plan == NULL);
     DAO_ASSERT(engine->arena.windows == NULL);
-    DAO_ASSERT(engine->arena.fence_count == 0);
+    DAO_ASSERT(dao_fence_queue_count(&engine->arena.fences.queue) == 0);
     DAO_ASSERT(dao_range_used(engine->arena.range) == 0);
     dao_device_arena_finish(&engine->arena);
     engine->arena = *arena;
@@ -672,8 +672,6 @@ bool dao_engine_is_valid(const dao_engine_t *engine)
             return false;
         }
     }
-    for (size_t i = 0; i < engine->host_tier.pending_count; i++) {
-        host_bytes += engine->host_tier.pending[i].size_bytes;
-    }
+    host_bytes += dao_host_tier_pending_bytes(&engine->host_tier);
     return device_bytes == dao_range_used(engine->arena.range) && host_bytes == engine->host_tier.used_bytes;
 }

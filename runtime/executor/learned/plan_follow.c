@@ -775,7 +775,7 @@ dao_status_t dao_plan_follow_enter(dao_engine_t *engine, dao_compiled_plan_t *pl
     dao_device_arena_note_used(&engine->arena, plan->schedule->arena_bytes);
     status = bring_residents(engine, plan); /* behind the fences of the arena */
     plan->extra = everything(&engine->timeline);
-    engine->arena.fence_count = 0;
+    dao_fence_map_clear(&engine->arena.fences);
     DAO_ASSERT(dao_range_used(engine->arena.range) == 0);
     DAO_ASSERT_HEAVY(dao_plan_follow_is_valid(plan));
     if (status != DAO_OK) {

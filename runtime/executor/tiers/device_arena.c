@@ -4,28 +4,25 @@
        range    | A used | free        | B used | free |        which owner has which part now
        fences      [ A's old user ]  [ evicted C ]               parts freed lately, each with a fence
 
-   A fence stays in the list until its work was seen to finish, even if its part was taken again since: the
+   A fence stays in the queue until its work was seen to finish, even if its part was taken again since: the
    new owner joins all fences that overlap its part. What lies in a window is in several parts, a page or more
    each, that have one user.
 
-   Invariants: every free byte that work in flight may use lies under a fence of that work; fence_count <=
-   fence_capacity; peak_used_bytes is never less than the range's used bytes; no two windows share an offset,
+   Invariants: every free byte that work in flight may use lies under a fence of that work; peak_used_bytes is
+   never less than the range's used bytes; no two windows share an offset,
    none has one of the block; a retired window is there only while somebody uses it. */
 #include "runtime/executor/tiers/device_arena.h"
 
 #include "base/internal_error.h"
-#include "base/memory/host.h"
 #include "base/report/assert.h"
 
 #include <string.h>
-
-/* Fences that the list holds at first. */
-#define FENCES_AT_FIRST 64
 
 dao_status_t dao_device_arena_init(dao_device_arena_t *arena, void *address, uint64_t capacity_bytes)
 {
     memset(arena, 0, sizeof(*arena));
     arena->address = address;
+    dao_fence_map_init(&arena->fences, capacity_bytes);
     dao_range_config_t config = {.capacity_bytes = capacity_bytes, .is_indexed = true};
     return dao_range_create(&config, &arena->range);
 }
@@ -38,7 +35,7 @@ void dao_device_arena_finish(dao_device_arena_t *arena)
         dao_device_window_destroy(window);
     }
     dao_range_destroy(arena->range);
-    dao_host_free(arena->fences);
+    dao_fence_map_finish(&arena->fences);
     memset(arena, 0, sizeof(*arena));
 }
 
@@ -117,38 +114,15 @@ dao_status_t dao_device_arena_take_at(dao_device_arena_t *arena, uint64_t offset
     return status;
 }
 
-static bool make_room_for_fence(dao_device_arena_t *arena)
-{
-    if (arena->fence_count < arena->fence_capacity) {
-        return true;
-    }
-    size_t capacity = arena->fence_capacity == 0 ? FENCES_AT_FIRST : 2 * arena->fence_capacity;
-    dao_device_arena_fence_t *fences = dao_host_realloc(arena->fences, capacity, sizeof(*fences));
-    if (fences == NULL) {
-        return false;
-    }
-    arena->fences = fences;
-    arena->fence_capacity = capacity;
-    return true;
-}
-
 /* Work up to `fence` may still use a stretch that is about to be free. Without memory the host waits for
    it. */
 static dao_status_t add_fence(dao_device_arena_t *arena, dao_timeline_t *timeline, uint64_t offset_bytes,
                               uint64_t size_bytes, const dao_fence_t *fence)
 {
-    if (dao_timeline_is_done(timeline, fence)) {
-        return DAO_OK;
-    }
-    if (arena->fence_count == arena->fence_capacity) {
-        dao_device_arena_purge(arena, timeline); /* seldom, as every purge walks the list */
-    }
-    if (!make_room_for_fence(arena)) {
-        return dao_timeline_wait(timeline, fence);
-    }
-    DAO_ASSERT(arena->fence_count < arena->fence_capacity);
-    arena->fences[arena->fence_count++] = (dao_device_arena_fence_t){offset_bytes, size_bytes, *fence};
-    return DAO_OK;
+    dao_fenced_t part = {.begin = offset_bytes, .size_bytes = size_bytes, .fence = *fence};
+    bool is_over =
+        dao_timeline_is_done(timeline, fence) || dao_fence_map_push(&arena->fences, timeline, &part);
+    return is_over ? DAO_OK : dao_timeline_wait(timeline, fence);
 }
 
 dao_status_t dao_device_arena_give(dao_device_arena_t *arena, dao_timeline_t *timeline, uint64_t offset_bytes,
@@ -219,25 +193,14 @@ dao_status_t dao_device_arena_fence_all(dao_device_arena_t *arena, dao_timeline_
     return add_fence(arena, timeline, 0, dao_range_capacity(arena->range), fence);
 }
 
-static void join_fences(const dao_device_arena_t *arena, dao_swap_run_t part, dao_fence_t *fence)
-{
-    for (size_t i = 0; i < arena->fence_count; i++) {
-        const dao_device_arena_fence_t *entry = &arena->fences[i];
-        if (entry->offset_bytes < part.end_bytes &&
-            part.begin_bytes < entry->offset_bytes + entry->size_bytes) {
-            dao_fence_join(fence, &entry->fence);
-        }
-    }
-}
-
 void dao_device_arena_fence(const dao_device_arena_t *arena, uint64_t offset_bytes, uint64_t size_bytes,
                             dao_fence_t *fence)
 {
     const dao_device_window_t *window = dao_device_arena_window(arena, offset_bytes);
     uint64_t end = offset_bytes + size_bytes;
-    while (arena->fence_count > 0 && offset_bytes < end) {
+    while (dao_fence_queue_count(&arena->fences.queue) > 0 && offset_bytes < end) {
         dao_swap_run_t part = part_at(window, offset_bytes, end);
-        join_fences(arena, part, fence);
+        dao_fence_map_join(&arena->fences, part.begin_bytes, part.end_bytes, fence);
         offset_bytes += part.end_bytes - part.begin_bytes;
     }
 }
@@ -272,25 +235,18 @@ static void close_windows(dao_device_arena_t *arena, const dao_timeline_t *timel
 
 void dao_device_arena_purge(dao_device_arena_t *arena, const dao_timeline_t *timeline)
 {
-    size_t kept = 0;
-    for (size_t i = 0; i < arena->fence_count; i++) {
-        if (!dao_timeline_is_done(timeline, &arena->fences[i].fence)) {
-            arena->fences[kept++] = arena->fences[i];
-        }
-    }
-    arena->fence_count = kept;
+    dao_fence_queue_trim(&arena->fences.queue, timeline);
     close_windows(arena, timeline);
-    DAO_ASSERT(arena->fence_count <= arena->fence_capacity);
 }
 
 bool dao_device_arena_is_valid(const dao_device_arena_t *arena)
 {
-    if (arena->fence_count > arena->fence_capacity || !dao_range_is_valid(arena->range)) {
+    if (!dao_fence_queue_is_valid(&arena->fences.queue) || !dao_range_is_valid(arena->range)) {
         return false;
     }
-    for (size_t i = 0; i < arena->fence_count; i++) {
-        const dao_device_arena_fence_t *entry = &arena->fences[i];
-        if (entry->offset_bytes + entry->size_bytes > dao_range_capacity(arena->range)) {
+    for (size_t i = arena->fences.queue.first; i < arena->fences.queue.end; i++) {
+        const dao_fenced_t *entry = &arena->fences.queue.entries[i];
+        if (entry->begin + entry->size_bytes > dao_range_capacity(arena->range)) {
             return false;
         }
     }

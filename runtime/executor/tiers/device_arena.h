@@ -9,24 +9,15 @@
 
 #include "allocators/range/range.h"
 #include "base/numbers/math.h"
-#include "runtime/executor/streams/timeline.h"
 #include "runtime/executor/tiers/device_window.h"
-
-/* A part that was freed while work on the device could still use it. */
-typedef struct dao_device_arena_fence {
-    uint64_t offset_bytes;
-    uint64_t size_bytes;
-    dao_fence_t fence;
-} dao_device_arena_fence_t;
+#include "runtime/executor/tiers/fence_map.h"
 
 typedef struct dao_device_arena {
     char *address;
     dao_range_t *range;
     uint64_t peak_used_bytes;
-    uint64_t reserved_count;          /* parts for which the range has memory */
-    dao_device_arena_fence_t *fences; /* in the order of their frees */
-    size_t fence_count;
-    size_t fence_capacity;
+    uint64_t reserved_count; /* parts for which the range has memory */
+    dao_fence_map_t fences;  /* parts that were freed while work on the device could still use them */
     dao_device_window_t *windows;
     uint64_t next_window_bytes; /* offset of the next window; 0: there was none yet */
 } dao_device_arena_t;
@@ -103,7 +94,7 @@ dao_status_t dao_device_arena_fence_all(dao_device_arena_t *arena, dao_timeline_
 void dao_device_arena_fence(const dao_device_arena_t *arena, uint64_t offset_bytes, uint64_t size_bytes,
                             dao_fence_t *fence);
 
-/* Forgets fences that are done. */
+/* Forgets fences that are done, in the order of their frees, up to one that is not. */
 void dao_device_arena_purge(dao_device_arena_t *arena, const dao_timeline_t *timeline);
 
 bool dao_device_arena_is_valid(const dao_device_arena_t *arena);

@@ -5,14 +5,7 @@
 
 #include "allocators/allocator.h"
 #include "runtime/executor/records/slice.h"
-#include "runtime/executor/streams/timeline.h"
-
-/* A slot that was given back while copies could still use it. The record lies in the tier's own array. */
-typedef struct dao_host_pending {
-    void *address;
-    size_t size_bytes;
-    dao_fence_t fence;
-} dao_host_pending_t;
+#include "runtime/executor/streams/fence_queue.h"
 
 /* The share of the limit that is not counted as room to spare. */
 #define DAO_HOST_TIER_SPARE_PERCENT 10u
@@ -23,9 +16,7 @@ typedef struct dao_host_tier {
     bool has_no_bytes;          /* slots are addresses alone, see dao_backend_ops_t */
     uint64_t used_bytes;        /* slots of tensors, and pending ones */
     uint64_t peak_used_bytes;
-    dao_host_pending_t *pending; /* oldest first */
-    size_t pending_count;
-    size_t pending_capacity;
+    dao_fence_queue_t pending; /* slots that were given back while copies could still use them */
 } dao_host_tier_t;
 
 void dao_host_tier_init(dao_host_tier_t *tier, dao_allocator_t *allocator, uint64_t limit_bytes,
@@ -58,10 +49,15 @@ bool dao_host_tier_has_spare(const dao_host_tier_t *tier, size_t size_bytes);
 dao_status_t dao_host_tier_give(dao_host_tier_t *tier, dao_timeline_t *timeline, void *address,
                                 size_t size_bytes, const dao_fence_t *fence);
 
+uint64_t dao_host_tier_pending_bytes(const dao_host_tier_t *tier);
+
 /* Walks the pending slots. */
 bool dao_host_tier_is_valid(const dao_host_tier_t *tier);
 
-/* Frees pending slots whose copies are done. */
+/* Frees pending slots whose copies are done, oldest first, up to one that is in use. */
+void dao_host_tier_look(dao_host_tier_t *tier, const dao_timeline_t *timeline);
+
+/* Frees all pending slots whose copies are done. */
 void dao_host_tier_purge(dao_host_tier_t *tier, const dao_timeline_t *timeline);
 
 #endif

@@ -93,7 +93,7 @@ static void a_fence_outlives_the_next_owner(void)
     CU_ASSERT_EQUAL(fence_of(a, PART, DAO_STREAM_ROLE_H2D), 9);
     timeline.streams[DAO_STREAM_ROLE_H2D].completed = 9;
     dao_device_arena_purge(&arena, &timeline);
-    CU_ASSERT_EQUAL(arena.fence_count, 0);
+    CU_ASSERT_EQUAL(dao_fence_queue_count(&arena.fences.queue), 0);
     finish();
 }
 
@@ -104,7 +104,7 @@ static void fences_that_are_done_make_room_for_new_ones(void)
         give(take(PART), DAO_STREAM_ROLE_COMPUTE, i);
         timeline.streams[DAO_STREAM_ROLE_COMPUTE].completed = i > 10 ? i - 10 : 0;
     }
-    CU_ASSERT_EQUAL(arena.fence_capacity, 64);
+    CU_ASSERT_EQUAL(arena.fences.queue.capacity, 64);
     CU_ASSERT_EQUAL(fence_of(0, CAPACITY, DAO_STREAM_ROLE_COMPUTE), 100);
     finish();
 }
@@ -120,7 +120,7 @@ static void without_memory_for_a_fence_the_host_waits(void)
     CU_ASSERT_EQUAL(dao_fault_disarm(), 1);
     CU_ASSERT_EQUAL(wait_count, 1);
     CU_ASSERT_EQUAL(timeline.streams[DAO_STREAM_ROLE_COMPUTE].completed, 3);
-    CU_ASSERT_EQUAL(arena.fence_count, 0);
+    CU_ASSERT_EQUAL(dao_fence_queue_count(&arena.fences.queue), 0);
     CU_ASSERT_EQUAL(dao_range_used(arena.range), 0);
     finish();
 }

@@ -113,11 +113,11 @@ static void a_slot_in_use_is_pending_until_its_copies_are_done(void)
 {
     begin(LIMIT);
     give(take(), 5);
-    CU_ASSERT_EQUAL(tier.pending_count, 1);
+    CU_ASSERT_EQUAL(dao_fence_queue_count(&tier.pending), 1);
     CU_ASSERT_EQUAL(tier.used_bytes, SLOT);
     timeline.streams[DAO_STREAM_ROLE_D2H].completed = 4;
     dao_host_tier_purge(&tier, &timeline);
-    CU_ASSERT_EQUAL(tier.pending_count, 1);
+    CU_ASSERT_EQUAL(dao_fence_queue_count(&tier.pending), 1);
     timeline.streams[DAO_STREAM_ROLE_D2H].completed = 5;
     dao_host_tier_purge(&tier, &timeline);
     CU_ASSERT_EQUAL(tier.used_bytes, 0);

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A queue of fences with chains through it.
+
+       cell      | 0 | 1 | 2 | ... | 1023 | long |     latest entry of each
+                       |                             entry -> earlier entry of the cell -> ... -> gone, or
+   none
+
+   A stretch is in the chain of the cell where it begins, if it ends at most REACH_CELLS behind it. All longer
+   ones are in one chain: an arena has few of them at a time. What has left the queue stays in its chain,
+   behind all that has not.
+
+   Invariant: along a chain entries get earlier; every entry of the queue is in the chain of its cell. */
+#include "runtime/executor/tiers/fence_map.h"
+
+#include "base/report/assert.h"
+
+#include <string.h>
+
+#define NO_ENTRY UINT32_MAX
+
+/* So many cells before a stretch are looked at for what reaches into it. */
+#define REACH_CELLS 16u
+
+static void forget_chains(dao_fence_map_t *map)
+{
+    memset(map->latest, 0xff, sizeof(map->latest));
+    DAO_ASSERT(map->latest[0] == NO_ENTRY);
+}
+
+void dao_fence_map_init(dao_fence_map_t *map, uint64_t capacity_bytes)
+{
+    memset(map, 0, sizeof(*map));
+    map->cell_bytes = capacity_bytes / DAO_FENCE_MAP_CELLS + 1;
+    forget_chains(map);
+}
+
+void dao_fence_map_finish(dao_fence_map_t *map)
+{
+    dao_fence_queue_finish(&map->queue);
+}
+
+static void link_entry(dao_fence_map_t *map, size_t index)
+{
+    dao_fenced_t *entry = &map->queue.entries[index];
+    DAO_ASSERT(index < NO_ENTRY);
+    DAO_ASSERT(entry->begin / map->cell_bytes < DAO_FENCE_MAP_CELLS);
+    bool is_long = entry->size_bytes > REACH_CELLS * map->cell_bytes;
+    uint32_t *latest = &map->latest[is_long ? DAO_FENCE_MAP_CELLS : entry->begin / map->cell_bytes];
+    entry->earlier = *latest;
+    *latest = (uint32_t)index;
+}
+
+bool dao_fence_map_push(dao_fence_map_t *map, const dao_timeline_t *timeline, const dao_fenced_t *entry)
+{
+    bool is_renumbered = map->queue.end == map->queue.capacity;
+    bool is_there = dao_fence_queue_push(&map->queue, timeline, entry);
+    if (is_renumbered) {
+        forget_chains(map);
+    }
+    size_t first = is_renumbered ? map->queue.first : map->queue.end - 1;
+    for (size_t i = first; i < map->queue.end; i++) {
+        link_entry(map, i);
+    }
+    return is_there;
+}
+
+void dao_fence_map_clear(dao_fence_map_t *map)
+{
+    dao_fence_queue_clear(&map->queue);
+    forget_chains(map);
+}
+
+static void join_chain(const dao_fence_map_t *map, uint64_t chain, uint64_t begin, uint64_t end,
+                       dao_fence_t *fence)
+{
+    uint32_t index = map->latest[chain];
+    while (index != NO_ENTRY && index >= map->queue.first) {
+        const dao_fenced_t *entry = &map->queue.entries[index];
+        if (entry->begin < end && begin < entry->begin + entry->size_bytes) {
+            dao_fence_join(fence, &entry->fence);
+        }
+        DAO_ASSERT(entry->earlier == NO_ENTRY || entry->earlier < index);
+        index = entry->earlier;
+    }
+}
+
+void dao_fence_map_join(const dao_fence_map_t *map, uint64_t begin, uint64_t end, dao_fence_t *fence)
+{
+    DAO_ASSERT(begin < end);
+    uint64_t first = begin / map->cell_bytes, last = (end - 1) / map->cell_bytes;
+    for (uint64_t cell = first > REACH_CELLS ? first - REACH_CELLS : 0; cell <= last; cell++) {
+        join_chain(map, cell, begin, end, fence);
+    }
+    join_chain(map, DAO_FENCE_MAP_CELLS, begin, end, fence);
+}
