@@ -145,7 +145,7 @@ typedef struct dao_snapshot_segment {
     size_t block_count;
 } dao_snapshot_segment_t;
 
-/** All blocks of a place at one moment. */
+/** All blocks of a place at one moment, and the events before it if the place records. */
 typedef struct dao_snapshot dao_snapshot_t;
 
 /**
@@ -178,10 +178,10 @@ DAO_API const dao_snapshot_segment_t *dao_snapshot_segments(const dao_snapshot_t
 /**
  * Writes a snapshot as JSON of the library's own form: "segments", each with its "blocks". Keys and values
  * are named as in torch.cuda.memory._snapshot(): a live block is "active_allocated", a pending one
- * "active_pending_free", a free one "inactive". Stack traces, pools and events are not kept: "frames" are
- * empty, and so is the list of each device in "device_traces"; every "segment_type" is "large". A block also
- * has its "tag". PyTorch's memory viewer takes JSON since 2026; dao_snapshot_write_pickle() is for all of
- * them.
+ * "active_pending_free", a free one "inactive". Stack traces and pools are not kept, and events are left out:
+ * "frames" are empty, and so is the list of each device in "device_traces"; every "segment_type" is "large".
+ * A block also has its "tag". PyTorch's memory viewer takes JSON since 2026; dao_snapshot_write_pickle() is
+ * for all of them.
  *
  * @param snapshot  Borrowed.
  * @param write     Takes the text in pieces.
@@ -195,9 +195,11 @@ DAO_API DAO_NODISCARD dao_status_t dao_snapshot_write_json(const dao_snapshot_t 
 
 /**
  * Writes the same as a pickle of protocol 2, as torch.cuda.memory._dump_snapshot() does: PyTorch's memory
- * viewer (https://pytorch.org/memory_viz) opens it and shows the segments and their blocks; in its timeline
- * these are alive all the time, since there are no events in it. Whoever wants those converts what was
- * recorded by `dao convert --to snapshot`.
+ * viewer (https://pytorch.org/memory_viz) opens it and shows the segments and their blocks. Of a place that
+ * records (dao_events_start(), DAO_HISTORY) it has the events up to the snapshot, for the viewer's timeline:
+ * as many as the ring keeps, with the names of tags as categories and frames, times in microseconds of the
+ * events' clock. Without them all blocks are alive all the time. A segment that was given back since is shown
+ * from the first event on to its last free.
  *
  * @param snapshot  Borrowed.
  * @param write     Takes the bytes in pieces.

@@ -23,16 +23,6 @@ static dao_status_t rings_find(dao_place_t place, dao_event_rings_t **out_rings)
     return status;
 }
 
-static uint64_t slot_count_for(size_t event_count)
-{
-    event_count = event_count == 0 ? DAO_EVENTS_COUNT_DEFAULT : event_count;
-    uint64_t slot_count = 1;
-    while (slot_count < event_count) {
-        slot_count *= 2;
-    }
-    return slot_count;
-}
-
 dao_status_t dao_events_start(dao_place_t place, size_t event_count)
 {
     if (event_count > DAO_EVENTS_COUNT_MAX) {
@@ -45,15 +35,15 @@ dao_status_t dao_events_start(dao_place_t place, size_t event_count)
         return status;
     }
     char text[DAO_PLACE_TEXT_BYTES];
-    uint64_t slot_count = slot_count_for(event_count);
-    status = dao_events_ring_start(rings, place, slot_count);
+    event_count = event_count == 0 ? DAO_EVENTS_COUNT_DEFAULT : event_count;
+    status = dao_events_ring_start(rings, place, event_count);
     switch (status) {
     case DAO_OK:
         return status;
     case DAO_ERR_BUSY:
         return dao_error(status, "dao_events_start: %s is recording already", dao_place_format(place, text));
     default:
-        return dao_error(status, "no host memory for %" PRIu64 " events of %s", slot_count,
+        return dao_error(status, "no host memory for %zu events of %s", event_count,
                          dao_place_format(place, text));
     }
 }

@@ -29,6 +29,9 @@
 #include "base/memory/host.h"
 #include "base/report/error.h"
 
+#include <inttypes.h>
+#include <stdlib.h>
+
 /* A slot's last word, from the lowest bit up. */
 #define KIND_BITS     4
 #define TAG_BITS      DAO_WORD_TAG_BITS
@@ -56,13 +59,16 @@ typedef struct ring {
     uint64_t slot_mask; /* slots less one; a power of two of them */
     ring_slot_t *slots;
     _Atomic uint64_t next_index;
-    uint64_t read_index; /* guarded by the rings' lock */
+    /* guarded by the rings' lock */
+    uint64_t first_index; /* of the latest recording */
+    uint64_t read_index;
 } ring_t;
 
 /* The places of a core: the host, then pinned and device of each index. */
 #define PLACE_COUNT (1 + 2 * DAO_DEVICE_COUNT_MAX)
 
 struct dao_event_rings {
+    uint64_t history_count; /* events that every place keeps from its start on; 0: none (DAO_HISTORY) */
     _Atomic(ring_t *) recording[PLACE_COUNT]; /* NULL: the place does not record */
     dao_mutex_t lock;
     /* guarded by the lock */
@@ -304,7 +310,8 @@ static ring_t *ring_take_locked(ring_t **list, uint64_t slot_count)
     }
     ring->next = *list;
     *list = ring;
-    ring->read_index = atomic_load_explicit(&ring->next_index, memory_order_relaxed);
+    ring->first_index = atomic_load_explicit(&ring->next_index, memory_order_relaxed);
+    ring->read_index = ring->first_index;
     return ring;
 }
 
@@ -356,9 +363,13 @@ static bool stop_locked(dao_event_rings_t *rings, size_t number)
     return true;
 }
 
-dao_status_t dao_events_ring_start(dao_event_rings_t *rings, dao_place_t place, uint64_t slot_count)
+dao_status_t dao_events_ring_start(dao_event_rings_t *rings, dao_place_t place, uint64_t event_count)
 {
     size_t number = place_slot(place);
+    uint64_t slot_count = 1;
+    while (slot_count < event_count) {
+        slot_count *= 2;
+    }
     dao_mutex_lock(&rings->lock);
     bool is_recording = atomic_load(&rings->recording[number]) != NULL;
     ring_t *ring = is_recording ? NULL : ring_take_locked(&rings->rings[number], slot_count);
@@ -368,6 +379,33 @@ dao_status_t dao_events_ring_start(dao_event_rings_t *rings, dao_place_t place, 
     }
     dao_mutex_unlock(&rings->lock);
     return is_recording ? DAO_ERR_BUSY : ring != NULL ? DAO_OK : DAO_ERR_NO_HOST_MEMORY;
+}
+
+dao_status_t dao_events_history_find(dao_event_rings_t *rings)
+{
+    const char *text = getenv("DAO_HISTORY");
+    char *end = NULL;
+    if (text == NULL || text[0] == '\0') {
+        return DAO_OK;
+    }
+    uint64_t count = strtoull(text, &end, 10);
+    if (text[0] < '0' || text[0] > '9' || *end != '\0' || count > DAO_EVENTS_COUNT_MAX) {
+        return dao_error(DAO_ERR_INVALID, "DAO_HISTORY is \"%.64s\"; write a number of events, at most %zu",
+                         text, DAO_EVENTS_COUNT_MAX);
+    }
+    rings->history_count = count;
+    return DAO_OK;
+}
+
+dao_status_t dao_events_history_begin(dao_event_rings_t *rings, dao_place_t place)
+{
+    char text[DAO_PLACE_TEXT_BYTES];
+    if (rings->history_count == 0 ||
+        dao_events_ring_start(rings, place, rings->history_count) != DAO_ERR_NO_HOST_MEMORY) {
+        return DAO_OK; /* one that records already was asked to by the program */
+    }
+    return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for %" PRIu64 " events of %s (DAO_HISTORY)",
+                     rings->history_count, dao_place_format(place, text));
 }
 
 bool dao_events_ring_stop(dao_event_rings_t *rings, dao_place_t place)
@@ -388,6 +426,30 @@ bool dao_events_ring_read(dao_event_rings_t *rings, dao_place_t place, dao_memor
     }
     dao_mutex_unlock(&rings->lock);
     return ring != NULL;
+}
+
+dao_status_t dao_events_ring_copy(dao_event_rings_t *rings, dao_place_t place,
+                                  dao_memory_event_t **out_events, size_t *out_count)
+{
+    dao_mutex_lock(&rings->lock);
+    ring_t *ring = atomic_load(&rings->recording[place_slot(place)]);
+    uint64_t next = ring != NULL ? atomic_load(&ring->next_index) : 0;
+    uint64_t count = ring != NULL ? next - ring->first_index : 0;
+    count = ring != NULL && count > ring->slot_mask ? ring->slot_mask + 1 : count;
+    dao_memory_event_t *events = count > 0 ? dao_host_calloc(count, sizeof(*events)) : NULL;
+    size_t read_count = 0;
+    if (events != NULL) {
+        uint64_t lost_count, read_index = ring->read_index;
+        ring->read_index = next - count;
+        read_count = ring_read_locked(ring, events, count, &lost_count);
+        ring->read_index = read_index;
+    }
+    dao_mutex_unlock(&rings->lock);
+    *out_events = events;
+    *out_count = read_count;
+    return count > 0 && events == NULL
+               ? dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory to copy %" PRIu64 " events", count)
+               : DAO_OK;
 }
 
 void dao_events_stop_all(dao_event_rings_t *rings)

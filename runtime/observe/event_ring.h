@@ -76,10 +76,17 @@ dao_event_rings_t *dao_events_create(void);
 /* Adds an observer of all blocks, for the rest of the process. */
 void dao_events_observe(void);
 
-/* Starts recording at a place, into `slot_count` slots, a power of two. DAO_ERR_BUSY if it records already,
-   DAO_ERR_NO_HOST_MEMORY; neither has a message. */
+/* Starts recording at a place, into as many slots as events or, rounded up to a power of two, more.
+   DAO_ERR_BUSY if it records already, DAO_ERR_NO_HOST_MEMORY; neither has a message. */
 DAO_NODISCARD dao_status_t dao_events_ring_start(dao_event_rings_t *rings, dao_place_t place,
-                                                 uint64_t slot_count);
+                                                 uint64_t event_count);
+
+/* Reads DAO_HISTORY, how many events every place keeps. DAO_ERR_INVALID, with a message. */
+DAO_NODISCARD dao_status_t dao_events_history_find(dao_event_rings_t *rings);
+
+/* Starts recording at a place that starts, if DAO_HISTORY wants it. DAO_ERR_NO_HOST_MEMORY, with a
+   message. */
+DAO_NODISCARD dao_status_t dao_events_history_begin(dao_event_rings_t *rings, dao_place_t place);
 
 /* Stops recording at a place. Returns false if it did not record. */
 bool dao_events_ring_stop(dao_event_rings_t *rings, dao_place_t place);
@@ -88,6 +95,12 @@ bool dao_events_ring_stop(dao_event_rings_t *rings, dao_place_t place);
    none. */
 bool dao_events_ring_read(dao_event_rings_t *rings, dao_place_t place, dao_memory_event_t *events,
                           size_t capacity, size_t *out_count, uint64_t *out_lost);
+
+/* Copies the events that the ring of a place keeps, if it records, read or not, their times in ticks; none
+   counts as read by it. *out_events is the caller's, for dao_host_free(); NULL: there are none.
+   DAO_ERR_NO_HOST_MEMORY, with a message. */
+DAO_NODISCARD dao_status_t dao_events_ring_copy(dao_event_rings_t *rings, dao_place_t place,
+                                                dao_memory_event_t **out_events, size_t *out_count);
 
 /* Stops recording at all places, as the library ends. */
 void dao_events_stop_all(dao_event_rings_t *rings);

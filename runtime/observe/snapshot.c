@@ -14,7 +14,6 @@
 #include "base/memory/host.h"
 #include "base/report/assert.h"
 #include "base/report/error.h"
-#include "base/report/pickle_writer.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -28,16 +27,6 @@
 
 /* Bytes of a piece of JSON. */
 #define PIECE_BYTES 320
-
-struct dao_snapshot {
-    dao_place_t place;
-    dao_snapshot_block_t *blocks;
-    dao_snapshot_segment_t *segments; /* as much room as for blocks */
-    size_t block_count;
-    size_t segment_count;
-    size_t capacity;   /* of both */
-    size_t seen_count; /* blocks of the last walk, with those that found no room */
-};
 
 /* ---- the walk ---- */
 
@@ -128,6 +117,9 @@ dao_status_t dao_snapshot_take(dao_place_t place, dao_allocator_t *allocator, da
         snapshot->seen_count = (size_t)stats.live_count * 2; /* a guess: a hole behind each */
         status = fill(snapshot, allocator);
     }
+    if (status == DAO_OK) {
+        status = dao_snapshot_trace(snapshot);
+    }
     if (status != DAO_OK) {
         dao_snapshot_destroy(snapshot);
         return status;
@@ -141,6 +133,7 @@ void dao_snapshot_destroy(dao_snapshot_t *snapshot)
     if (snapshot != NULL) {
         dao_host_free(snapshot->blocks);
         dao_host_free(snapshot->segments);
+        dao_host_free(snapshot->entries);
         dao_host_free(snapshot);
     }
 }
@@ -163,6 +156,14 @@ const dao_snapshot_segment_t *dao_snapshot_segments(const dao_snapshot_t *snapsh
 
 /* ---- JSON ---- */
 
+const char *dao_snapshot_state_text(dao_block_state_t state)
+{
+    static const char *const texts[] = {[DAO_BLOCK_STATE_LIVE] = "active_allocated",
+                                        [DAO_BLOCK_STATE_FREE] = "inactive",
+                                        [DAO_BLOCK_STATE_PENDING] = "active_pending_free"};
+    return texts[state];
+}
+
 /* Where the text goes, and the first answer that was not DAO_OK. */
 typedef struct json_writer {
     dao_write_t write;
@@ -184,21 +185,13 @@ static DAO_PRINTF(2, 3) void put(json_writer_t *writer, const char *format, ...)
     writer->status = writer->write(piece, (size_t)length, writer->user);
 }
 
-static const char *state_text(dao_block_state_t state)
-{
-    static const char *const texts[] = {[DAO_BLOCK_STATE_LIVE] = "active_allocated",
-                                        [DAO_BLOCK_STATE_FREE] = "inactive",
-                                        [DAO_BLOCK_STATE_PENDING] = "active_pending_free"};
-    return texts[state];
-}
-
 static void put_block(json_writer_t *writer, const dao_snapshot_block_t *block, bool is_first)
 {
     put(writer,
         "%s\n    {\"address\": %" PRIu64 ", \"size\": %" PRIu64 ", \"requested_size\": %" PRIu64
         ", \"state\": \"%s\", \"tag\": %" PRIu32 ", \"frames\": []}",
         is_first ? "" : ",", block->address, block->size_bytes, block->requested_bytes,
-        state_text(block->state), block->tag);
+        dao_snapshot_state_text(block->state), block->tag);
 }
 
 static void put_segment(json_writer_t *writer, const dao_snapshot_t *snapshot, size_t index)
@@ -230,106 +223,9 @@ dao_status_t dao_snapshot_write_json(const dao_snapshot_t *snapshot, dao_write_t
         put_segment(&writer, snapshot, i);
     }
     put(&writer, "],\n \"device_traces\": [");
-    for (int32_t i = 0; i <= snapshot->place.index; i++) { /* as of a pickle: pickle_traces() */
+    for (int32_t i = 0; i <= snapshot->place.index; i++) { /* all up to the place's, as in a pickle */
         put(&writer, i == 0 ? "[]" : ", []");
     }
     put(&writer, "]}\n");
     return writer.status == DAO_OK ? DAO_OK : dao_error_refused("dao_snapshot_write_json", writer.status);
-}
-
-/* ---- a pickle ---- */
-
-/* The keys of blocks, which recur. */
-enum { KEY_ADDRESS, KEY_SIZE, KEY_REQUESTED, KEY_STATE, KEY_TAG, KEY_FRAMES, KEY_COUNT };
-
-typedef struct block_memos {
-    dao_pickle_memo_t keys[KEY_COUNT];
-    dao_pickle_memo_t states[DAO_BLOCK_STATE_PENDING + 1];
-    dao_pickle_memo_t no_frames;
-} block_memos_t;
-
-static void pickle_key_count(dao_pickle_writer_t *pickle, const char *key, dao_pickle_memo_t *memo,
-                             uint64_t count)
-{
-    dao_pickle_text(pickle, key, memo);
-    dao_pickle_count(pickle, count);
-}
-
-static void pickle_block(dao_pickle_writer_t *pickle, block_memos_t *memos, const dao_snapshot_block_t *block)
-{
-    dao_pickle_dict_begin(pickle);
-    pickle_key_count(pickle, "address", &memos->keys[KEY_ADDRESS], block->address);
-    pickle_key_count(pickle, "size", &memos->keys[KEY_SIZE], block->size_bytes);
-    pickle_key_count(pickle, "requested_size", &memos->keys[KEY_REQUESTED], block->requested_bytes);
-    dao_pickle_text(pickle, "state", &memos->keys[KEY_STATE]);
-    dao_pickle_text(pickle, state_text(block->state), &memos->states[block->state]);
-    pickle_key_count(pickle, "tag", &memos->keys[KEY_TAG], block->tag);
-    dao_pickle_text(pickle, "frames", &memos->keys[KEY_FRAMES]);
-    dao_pickle_empty_list(pickle, &memos->no_frames);
-    dao_pickle_dict_end(pickle);
-}
-
-static void pickle_segment(dao_pickle_writer_t *pickle, block_memos_t *memos, const dao_snapshot_t *snapshot,
-                           size_t index)
-{
-    const dao_snapshot_segment_t *segment = &snapshot->segments[index];
-    uint32_t count = 0;
-    dao_pickle_dict_begin(pickle);
-    pickle_key_count(pickle, "device", NULL, (uint64_t)snapshot->place.index);
-    pickle_key_count(pickle, "address", &memos->keys[KEY_ADDRESS], segment->address);
-    pickle_key_count(pickle, "total_size", NULL, segment->size_bytes);
-    pickle_key_count(pickle, "allocated_size", NULL, segment->live_bytes);
-    pickle_key_count(pickle, "active_size", NULL, segment->live_bytes + segment->pending_bytes);
-    pickle_key_count(pickle, "requested_size", &memos->keys[KEY_REQUESTED], segment->requested_bytes);
-    pickle_key_count(pickle, "stream", NULL, 0);
-    dao_pickle_text(pickle, "segment_type", NULL);
-    dao_pickle_text(pickle, "large", NULL);
-    dao_pickle_text(pickle, "is_expandable", NULL);
-    dao_pickle_flag(pickle, false);
-    dao_pickle_text(pickle, "blocks", NULL);
-    dao_pickle_list_begin(pickle);
-    for (size_t i = 0; i < segment->block_count; i++) {
-        dao_pickle_list_item(pickle, &count);
-        pickle_block(pickle, memos, &snapshot->blocks[segment->first_block + i]);
-    }
-    dao_pickle_list_end(pickle);
-    dao_pickle_dict_end(pickle);
-}
-
-/* Every device up to the highest has a list of events, or the viewer stays blank. */
-static void pickle_traces(dao_pickle_writer_t *pickle, int32_t last_device)
-{
-    uint32_t count = 0;
-    dao_pickle_list_begin(pickle);
-    for (int32_t i = 0; i <= last_device; i++) {
-        dao_pickle_list_item(pickle, &count);
-        dao_pickle_list_begin(pickle);
-        dao_pickle_list_end(pickle);
-    }
-    dao_pickle_list_end(pickle);
-}
-
-dao_status_t dao_snapshot_write_pickle(const dao_snapshot_t *snapshot, dao_write_t write, void *user)
-{
-    if (snapshot == NULL || write == NULL) {
-        return dao_error(DAO_ERR_INVALID, "dao_snapshot_write_pickle: %s is NULL",
-                         snapshot == NULL ? "snapshot" : "write");
-    }
-    dao_pickle_writer_t pickle;
-    block_memos_t memos = {.no_frames = 0};
-    uint32_t count = 0;
-    dao_pickle_begin(&pickle, write, user);
-    dao_pickle_dict_begin(&pickle);
-    dao_pickle_text(&pickle, "segments", NULL);
-    dao_pickle_list_begin(&pickle);
-    for (size_t i = 0; i < snapshot->segment_count; i++) {
-        dao_pickle_list_item(&pickle, &count);
-        pickle_segment(&pickle, &memos, snapshot, i);
-    }
-    dao_pickle_list_end(&pickle);
-    dao_pickle_text(&pickle, "device_traces", NULL);
-    pickle_traces(&pickle, snapshot->place.index);
-    dao_pickle_dict_end(&pickle);
-    dao_status_t status = dao_pickle_end(&pickle);
-    return status == DAO_OK ? DAO_OK : dao_error_refused("dao_snapshot_write_pickle", status);
 }

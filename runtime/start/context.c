@@ -225,6 +225,9 @@ static dao_status_t core_create(const dao_config_t *config, const dao_backend_op
     if (status == DAO_OK) {
         status = dao_step_plan_find(&core->step_plan);
     }
+    if (status == DAO_OK) {
+        status = dao_events_history_find(event_rings);
+    }
     if (status != DAO_OK) {
         core_destroy(core);
         return status;
@@ -594,7 +597,10 @@ dao_status_t dao_core_host_start(dao_core_t *core, dao_allocator_t **out_allocat
                                      .host_pages = &core->host_pages,
                                      .step_plan = &core->step_plan};
         core->host_pages = (dao_host_pages_t){.settings = &core->host_settings, .budget = &core->host_budget};
-        status = dao_place_start(host, &core->host_config, &origin, &host_memory);
+        status = dao_events_history_begin(core->event_rings, host);
+        if (status == DAO_OK) {
+            status = dao_place_start(host, &core->host_config, &origin, &host_memory);
+        }
         if (status == DAO_OK &&
             (status = dao_hardening_wrap(core, NULL, DAO_PLACE_KIND_CPU, &host_memory)) != DAO_OK) {
             host_memory->ops->destroy(host_memory);

@@ -9,6 +9,7 @@
 #include "base/report/error.h"
 #include "runtime/device/block.h"
 #include "runtime/device/deferred_free.h"
+#include "runtime/observe/event_ring.h"
 #include "runtime/observe/watch.h"
 #include "runtime/own/own_device.h"
 #include "runtime/start/hardening.h"
@@ -117,6 +118,13 @@ static dao_status_t harden(dao_runtime_t *runtime)
                : dao_hardening_wrap(core, runtime, DAO_PLACE_KIND_PINNED, &runtime->pinned_memory);
 }
 
+static dao_status_t memory_start(dao_runtime_t *runtime, dao_place_t place, const dao_place_config_t *config,
+                                 dao_allocator_t **out_allocator)
+{
+    dao_status_t status = dao_events_history_begin(runtime->core->event_rings, place);
+    return status == DAO_OK ? dao_place_start(place, config, &runtime->start->origin, out_allocator) : status;
+}
+
 /* Both as they were configured. A config does not change while its device starts. */
 static dao_status_t allocators_create(dao_runtime_t *runtime)
 {
@@ -137,13 +145,13 @@ static dao_status_t allocators_create(dao_runtime_t *runtime)
         start->origin.has_pool = status == DAO_OK;
     }
     if (status == DAO_OK) {
-        status = dao_place_start(place, config, &start->origin, &runtime->device_memory);
+        status = memory_start(runtime, place, config, &runtime->device_memory);
     }
     if (status == DAO_OK) {
         place.kind = DAO_PLACE_KIND_PINNED;
         start->origin.budget = &runtime->core->host_budget;
-        status = dao_place_start(place, &runtime->core->pinned_configs[place.index], &start->origin,
-                                 &runtime->pinned_memory);
+        status = memory_start(runtime, place, &runtime->core->pinned_configs[place.index],
+                              &runtime->pinned_memory);
     }
     status = status == DAO_OK ? harden(runtime) : status;
     if (status == DAO_OK) {

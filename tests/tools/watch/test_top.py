@@ -25,6 +25,7 @@ DAO, PROGRAM = sys.argv[1:3]
 COLUMNS = 80
 WAIT_S = 60
 ROOT = os.path.dirname(os.path.abspath(__file__)) + "/../../.."
+CHECKER = ROOT + "/tests/tools/write/check_forms.py"
 VIEWER = "/usr/lib/python3/dist-packages/torch/cuda/_memory_viz.py"
 PROMTOOL = shutil.which("promtool") or shutil.which("promtool", path=ROOT + "/build/promtool")
 failures = []
@@ -181,6 +182,28 @@ def snapshots_are_pytorchs():
         expect(done.returncode == 0 and "5.0MiB" in done.stdout, done.stdout + done.stderr)
 
 
+def snapshots_tell_what_happened():
+    """With events kept, a snapshot is as PyTorch's viewer wants it: blocks that came and went before."""
+    with tempfile.TemporaryDirectory() as folder, Watched(
+            DAO_SNAPSHOT_SIGNAL="USR1", DAO_SNAPSHOT_FILE=folder + "/%l.pickle",
+            DAO_HISTORY="100") as watched:
+        watched.process.send_signal(signal.SIGUSR1)
+        watched.say("look")
+        path = folder + "/device1.pickle"
+        entries = load_until(path)["device_traces"][1]
+        actions = [entry["action"] for entry in entries]
+        expect(actions.count("alloc") == 6 and actions.count("free_completed") == 5, f"events {actions}")
+        expect(actions[-1] == "snapshot" and {"segment_alloc", "segment_free"} <= set(actions), f"{actions}")
+        expect({entry["category"] for entry in entries if entry["action"] == "alloc"}
+               == {"unknown", 'a "tag" \\ of a name that is far longer than a column'}, "categories")
+        peak = 9 << 20  # the last of those that came and went, and the one before
+        done = subprocess.run([sys.executable, CHECKER, "snapshot", path, str(peak)], capture_output=True,
+                              text=True)
+        expect(done.returncode == 0, done.stdout + done.stderr)
+        code, out, err = dao("info", path, "--json")
+        expect(code == 0 and json.loads(out)["peak_bytes"] == peak, out + err)
+
+
 def read_until(terminal, text, is_enough):
     while not is_enough(text):
         try:
@@ -233,7 +256,7 @@ def tmux_shows_it():
 
 for test in (figures_are_right, checker_finds_breaches, children_and_successors_show_nothing,
              other_pages_are_refused, terminal_is_used, tmux_shows_it,
-             snapshots_are_pytorchs):
+             snapshots_are_pytorchs, snapshots_tell_what_happened):
     print(test.__name__)
     test()
 sys.exit(1 if failures else 0)

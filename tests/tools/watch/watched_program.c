@@ -36,6 +36,20 @@ static bool hold(void)
            dao_alloc(dao_cpu_place(), 100000) != NULL && dao_alloc(dao_pinned_place(0), 70000) != NULL;
 }
 
+/* Blocks of one size after the other, of which one is alive with its successor. */
+static bool come_and_go(void)
+{
+    void *before = NULL;
+    bool is_right = true;
+    for (size_t i = 1; i <= 5 && is_right; i++) {
+        void *block = dao_alloc(dao_device_place(1), i << 20);
+        is_right = block != NULL && (before == NULL || dao_free(dao_device_place(1), before) == DAO_OK);
+        before = block;
+    }
+    return is_right && dao_free(dao_device_place(1), before) == DAO_OK &&
+           dao_trim(dao_device_place(1), 0, NULL) == DAO_OK;
+}
+
 static bool page_show(uint64_t seed)
 {
     void *address;
@@ -77,7 +91,7 @@ static bool obey(const char *line)
 int main(int argc, char **argv)
 {
     bool is_library = argc < 2 || strcmp(argv[1], "page") != 0;
-    if (is_library && (dao_init(NULL) != DAO_OK || !hold())) {
+    if (is_library && (dao_init(NULL) != DAO_OK || !come_and_go() || !hold())) {
         return fail("start");
     }
     (void)puts("ready");

@@ -59,7 +59,8 @@ def check_segments(segments):
         address = segment["address"]
         for block in segment["blocks"]:
             require(block["address"] == address, f"a block at {block['address']:#x}, not {address:#x}")
-            require(block["state"] in ("active_allocated", "inactive"), f"state {block['state']}")
+            require(block["state"] in ("active_allocated", "active_pending_free", "inactive"),
+                    f"state {block['state']}")
             address += block["size"]
             if block["state"] == "active_allocated":
                 live[block["address"]] = block["requested_size"]
@@ -71,6 +72,27 @@ def check_segments(segments):
     return live
 
 
+def check_places(segments, entries):
+    """The viewer goes back from the end, and finds the segment of each block that was alive."""
+    places = {(segment["address"], segment["address"] + segment["total_size"]) for segment in segments}
+    kept = {b["address"] for s in segments for b in s["blocks"] if b["state"] == "active_pending_free"}
+    for entry in reversed(entries):
+        begin, end = entry["addr"], entry["addr"] + entry["size"]
+        if entry["action"] == "segment_free":
+            require(all(end <= a or b <= begin for a, b in places), "a segment over another one")
+            places.add((begin, end))
+        elif entry["action"] == "segment_alloc":
+            require((begin, end) in places, "a segment begins that is not there")
+            places.remove((begin, end))
+        elif entry["action"] != "snapshot":
+            require(any(a <= begin < b for a, b in places), f"{begin:#x} is in no segment")
+        if entry["action"] == "free_completed":
+            kept.add(begin)
+        elif entry["action"] == "free_requested":
+            require(begin in kept, "a free was asked for of no block")
+            kept.remove(begin)
+
+
 def check_snapshot(path, peak):
     with open(path, "rb") as file:
         data = file.read()
@@ -80,12 +102,13 @@ def check_snapshot(path, peak):
     devices = max([s["device"] for s in top["segments"]], default=0) + 1
     require(len(top["device_traces"]) >= devices, "a device without its list")
     at_end = check_segments(top["segments"])
-    entries = top["device_traces"][0]
+    entries = top["device_traces"][devices - 1]
+    check_places(top["segments"], entries)
     categories = [e.get("category") for e in entries]
     require(all(categories) or not any(categories), "some entries have a category, others not")
     require(not any(categories) or "unknown" in categories, "no entry has the category unknown")
     # What is freed and not allocated, or alive at the end and not allocated, was alive before.
-    allocated, before, live, asked = set(), {}, {}, {}
+    allocated, before, live, asked = set(), [], {}, {}
     last_us = 0
     for entry in entries:
         require(entry["time_us"] >= last_us, "times go back")
@@ -101,18 +124,23 @@ def check_snapshot(path, peak):
             require(asked.pop(entry["addr"], None) == entry["size"], "a free that was not asked for")
             if live.pop(entry["addr"], None) is None:
                 require(entry["addr"] not in allocated, "a free of what is not alive")
-                before[entry["addr"]] = entry["size"]
+                before.append(entry["size"])
                 allocated.add(entry["addr"])
         else:
-            require(entry["action"] == "segment_alloc", f"action {entry['action']}")
-    require(not asked, "a free was asked for and never happened")
+            require(entry["action"] in ("segment_alloc", "segment_free", "snapshot"),
+                    f"action {entry['action']}")
+    pending = {b["address"] for s in top["segments"] for b in s["blocks"]
+               if b["state"] == "active_pending_free"}
+    require(set(asked) <= pending, "a free was asked for and never happened")
+    for address in asked:
+        live.pop(address, None)
     for address, size in at_end.items():
         if address in live:
             require(live.pop(address) == size, "a block at the end has another size than its allocation")
         else:
-            before[address] = size
+            before.append(size)
     require(not live, "what is alive at the end is in no segment")
-    used = top_used = sum(before.values())
+    used = top_used = sum(before)
     for entry in entries:
         if entry["action"] == "alloc":
             used += entry["size"]

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The library's own snapshot as a pickle, read by the reader of PyTorch's: the same blocks, the same reserved
-   bytes; writers that refuse. */
+   bytes; what happened before, where the place keeps it; writers that refuse. */
+#include "base/threads/sync.h"
 #include "tests/support/suite.h"
 #include "tools/read/events/read_events.h"
 
@@ -81,8 +82,139 @@ static void a_snapshot_is_read_as_one_of_pytorch(void)
     }
 }
 
+/* ---- with what happened before ---- */
+
+enum { KEPT_EVENTS = 1 << 10, LIVE_MAX = 64, TRIM_EVERY = 300 };
+
+/* Blocks that come and go by chance, and the bytes alive after each event. */
+typedef struct churn {
+    void *blocks[LIVE_MAX];
+    size_t sizes[LIVE_MAX];
+    uint64_t live_bytes;
+    uint64_t history[4 * KEPT_EVENTS]; /* the live bytes before the first event, then after each */
+    size_t event_count;
+} churn_t;
+
+static void churn_step(churn_t *churn, uint64_t *seed)
+{
+    size_t i = dao_random_next(seed) % LIVE_MAX, released_bytes;
+    if (churn->event_count % TRIM_EVERY == TRIM_EVERY - 1) { /* segments go, which events are in */
+        CU_ASSERT_EQUAL(dao_trim(device_0, 0, &released_bytes), DAO_OK);
+    } else if (churn->blocks[i] != NULL) {
+        CU_ASSERT_EQUAL(dao_free(device_0, churn->blocks[i]), DAO_OK);
+        churn->blocks[i] = NULL;
+        churn->live_bytes -= churn->sizes[i];
+    } else {
+        churn->sizes[i] = 1 + dao_random_next(seed) % ((size_t)1 << dao_random_next(seed) % 23);
+        churn->blocks[i] = dao_alloc(device_0, churn->sizes[i]);
+        CU_ASSERT_PTR_NOT_NULL_FATAL(churn->blocks[i]);
+        churn->live_bytes += churn->sizes[i];
+    }
+    churn->history[++churn->event_count] = churn->live_bytes;
+}
+
+/* The most bytes alive in the latest events, and before the first of them. */
+static uint64_t churn_peak(const churn_t *churn, size_t event_count)
+{
+    uint64_t peak_bytes = 0;
+    for (size_t i = churn->event_count - event_count; i <= churn->event_count; i++) {
+        peak_bytes = churn->history[i] > peak_bytes ? churn->history[i] : peak_bytes;
+    }
+    return peak_bytes;
+}
+
+static void churn_end(churn_t *churn)
+{
+    for (size_t i = 0; i < LIVE_MAX; i++) {
+        CU_ASSERT_TRUE(churn->blocks[i] == NULL || dao_free(device_0, churn->blocks[i]) == DAO_OK);
+    }
+}
+
+/* Writes a snapshot of the device, and reads it. The caller owns the log. */
+static void snapshot_read(dao_life_log_t *out_log)
+{
+    dao_snapshot_t *snapshot = NULL;
+    CU_ASSERT_EQUAL_FATAL(dao_snapshot_create(device_0, &snapshot), DAO_OK);
+    CU_ASSERT_EQUAL(write_pickle(snapshot, SIZE_MAX), DAO_OK);
+    dao_snapshot_destroy(snapshot);
+    CU_ASSERT_EQUAL_FATAL(dao_read_event_log(dao_test_path, out_log), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(out_log->device_count, 1);
+}
+
+static void events_tell_what_happened_before(void)
+{
+    static churn_t churn;
+    uint64_t seed = dao_test_seed("events", 11);
+    CU_ASSERT_EQUAL_FATAL(dao_events_start(device_0, KEPT_EVENTS), DAO_OK);
+    for (size_t round = 1; round < 4; round++) { /* the ring is not full, then full */
+        dao_life_log_t log;
+        while (churn.event_count < round * KEPT_EVENTS - KEPT_EVENTS / 4) {
+            churn_step(&churn, &seed);
+        }
+        snapshot_read(&log);
+        size_t kept_count = churn.event_count < KEPT_EVENTS ? churn.event_count : KEPT_EVENTS;
+        const dao_life_counts_t *counts = &log.devices[0].events.counts;
+        CU_ASSERT_EQUAL(log.devices[0].peak_bytes, churn_peak(&churn, kept_count));
+        CU_ASSERT_EQUAL(counts->replaced_count, 0);
+        CU_ASSERT_EQUAL(counts->older_freed_count > 0, kept_count < churn.event_count);
+        dao_life_log_finish(&log);
+    }
+    CU_ASSERT_EQUAL(dao_events_stop(device_0), DAO_OK);
+    churn_end(&churn);
+}
+
+enum { WRITERS = 3, SNAPSHOTS = 20 };
+
+static _Atomic bool is_over;
+
+static void *write_on(void *user)
+{
+    void *blocks[LIVE_MAX] = {NULL};
+    uint64_t seed = *(const uint64_t *)user;
+    for (size_t i = 0; !atomic_load(&is_over); i = dao_random_next(&seed) % LIVE_MAX) {
+        if (blocks[i] != NULL) {
+            CU_ASSERT_EQUAL(dao_free(device_0, blocks[i]), DAO_OK);
+            blocks[i] = NULL;
+        } else {
+            blocks[i] = dao_alloc(device_0, 1 + dao_random_next(&seed) % 4000);
+            CU_ASSERT_PTR_NOT_NULL(blocks[i]);
+        }
+    }
+    for (size_t i = 0; i < LIVE_MAX; i++) {
+        CU_ASSERT_TRUE(blocks[i] == NULL || dao_free(device_0, blocks[i]) == DAO_OK);
+    }
+    return NULL;
+}
+
+/* Blocks are copied at one moment and events at another: they agree all the same. */
+static void events_agree_with_blocks_while_threads_work(void)
+{
+    uint64_t seed = dao_test_seed("threads", 5), seeds[WRITERS];
+    dao_thread_t threads[WRITERS];
+    atomic_store(&is_over, false);
+    CU_ASSERT_EQUAL_FATAL(dao_events_start(device_0, KEPT_EVENTS), DAO_OK);
+    for (size_t i = 0; i < WRITERS; i++) {
+        seeds[i] = dao_random_next(&seed);
+        CU_ASSERT_EQUAL_FATAL(dao_thread_start(&threads[i], "writer", write_on, &seeds[i]), DAO_OK);
+    }
+    for (size_t i = 0; i < SNAPSHOTS; i++) {
+        dao_life_log_t log;
+        snapshot_read(&log);
+        const dao_life_counts_t *counts = &log.devices[0].events.counts;
+        CU_ASSERT_EQUAL(counts->replaced_count, 0);
+        dao_life_log_finish(&log);
+    }
+    atomic_store(&is_over, true);
+    for (size_t i = 0; i < WRITERS; i++) {
+        dao_thread_join(&threads[i]);
+    }
+    CU_ASSERT_EQUAL(dao_events_stop(device_0), DAO_OK);
+}
+
 static CU_TestInfo tests[] = {
     {"a snapshot is read as one of PyTorch", a_snapshot_is_read_as_one_of_pytorch},
+    {"events tell what happened before", events_tell_what_happened_before},
+    {"events agree with blocks while threads work", events_agree_with_blocks_while_threads_work},
     CU_TEST_INFO_NULL,
 };
 
