@@ -15,7 +15,7 @@ expect 0 "dao 0." --version
 expect 0 "usage: dao run TRACE" help run
 expect 2 '"now" is one argument too many' help run now
 expect 0 "usage: dao run TRACE" run --help
-expect 0 "usage: dao info [TRACE]" info -h
+expect 0 "usage: dao info [FILE]" info -h
 
 expect 2 'unknown command "rnu"; did you mean "run"?' rnu
 expect 2 'unknown command "frobnicate"' frobnicate
@@ -430,7 +430,7 @@ expect 2 '"fast" is no mode: there are offsets, bins' replay "$events" --mode fa
 expect 1 "No such file" replay "$folder/nothing.csv"
 
 # Steps are run.
-expect 0 '"mobilenet_v2"' run "$trace" --json --verify
+expect 0 '"mobilenet_v2"' run "$trace" --json --verify --check
 for field in model operators tensors peak_bytes capacity_bytes smallest_capacity_bytes policy evictions \
     bytes_in \
     bytes_out reads_verified mismatches step_s unlimited_s; do
@@ -492,7 +492,8 @@ done
 expect 1 "the host" run "$folder/turns.tr" --scheme plan --capacity 4096 --host 1
 expect 2 "--host is not for --scheme hybrid" run "$folder/turns.tr" --scheme hybrid --host 1
 expect 2 "--mode is not for steps that are learnt" run "$folder/turns.tr" --scheme hybrid --mode queue
-expect 0 '"mismatches":0' run "$folder/turns.tr" --json --scheme hybrid --capacity 4096 --verify
+expect 0 '"mismatches":0' run "$folder/turns.tr" --json --scheme hybrid --capacity 4096 --verify \
+    --check
 has runs_again
 expect 0 '"mismatches":0' run "$folder/turns.tr" --json --scheme learn --capacity 4096 --host 1 --file \
     "$folder"

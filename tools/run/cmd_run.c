@@ -25,7 +25,7 @@ typedef struct settings {
     uint32_t policy, engine, mode, scheme;
     const char *batch, *trace;
     dao_run_spans_t spans; /* for the trace */
-    bool is_verified, is_static, is_paged;
+    bool is_verified, is_checked, is_static, is_paged;
     bool is_json;
 } settings_t;
 
@@ -132,7 +132,11 @@ static const dao_option_t options[] = {
     {.name = "verify",
      .type = DAO_OPTION_TYPE_FLAG,
      DAO_OPTION_FIELD(settings_t, is_verified),
-     .help = "read everything back, and check the executor at every operator"},
+     .help = "read everything back at the end, too"},
+    {.name = "check",
+     .type = DAO_OPTION_TYPE_FLAG,
+     DAO_OPTION_FIELD(settings_t, is_checked),
+     .help = "the executor walks all of its structures after every operator: the step time includes it"},
     DAO_OPTION_BATCH(settings_t, batch),
     DAO_OPTION_RUN_TRACE(settings_t, trace),
     DAO_OPTION_JSON(settings_t, is_json, "print one JSON object"),
@@ -171,9 +175,10 @@ static dao_status_t check_settings(const dao_arguments_t *arguments, void *user)
     if (settings->policy == POLICY_ALL && settings->trace != NULL) {
         return dao_error(DAO_ERR_INVALID, "--trace is for one policy");
     }
-    if (settings->scheme == SCHEME_PLAN &&
-        (dao_option_is_given(arguments, "policy") || has_mode || settings->is_verified)) {
-        return dao_error(DAO_ERR_INVALID, "--policy, --mode and --verify are not for a planned step");
+    if (settings->scheme == SCHEME_PLAN && (dao_option_is_given(arguments, "policy") || has_mode ||
+                                            settings->is_verified || settings->is_checked)) {
+        return dao_error(DAO_ERR_INVALID,
+                         "--policy, --mode, --verify and --check are not for a planned step");
     }
     return DAO_OK;
 }
@@ -184,7 +189,7 @@ static void set_config(settings_t *settings)
     dao_run_config_t *config = &settings->config;
     config->policy = settings->policy == POLICY_ALL ? DAO_POLICY_BELADY : (dao_policy_t)settings->policy;
     config->is_read_back = settings->is_verified;
-    config->is_walked = settings->is_verified;
+    config->is_walked = settings->is_checked;
     config->is_warmed_up = true;
     config->mode = is_learnt(settings) ? DAO_RUN_MODE_LEARN : (dao_run_mode_t)settings->mode;
     config->runs_again = settings->scheme == SCHEME_HYBRID;
