@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `dao info [TRACE]`: what this build is and what devices it sees; or what a trace holds. */
+/* `dao info [FILE]`: what this build is and what devices it sees; or what a file holds. */
 #include "tools/commands.h"
 #include "tools/options/shared.h"
 #include "tools/print/print_counts.h"
@@ -222,9 +222,10 @@ static dao_status_t report_lifetimes(dao_report_t *report, const char *path, dao
 }
 
 /* What a file without a step cannot say is not left to be found out. */
-static void report_use(dao_report_t *report)
+static void report_use(dao_report_t *report, bool has_events)
 {
-    dao_report_text(report, NULL, "good for", "dao plan, fit, report, convert");
+    dao_report_text(report, NULL, "good for",
+                    has_events ? "dao plan, replay, fit, report, convert" : "dao plan, fit, report, convert");
     dao_report_text(report, NULL, "not for", "dao simulate, dao run: record a step, with dao.record()");
 }
 
@@ -238,10 +239,11 @@ static dao_status_t report_trace(dao_report_t *report, const char *path, const s
     if (dao_file_form_is_step(form)) {
         return report_step(report, path, settings->batch, form);
     }
-    status = dao_form_has_events(form) ? report_events(report, path, settings->device, form)
-                                       : report_lifetimes(report, path, form);
+    bool has_events = dao_form_has_events(form);
+    status = has_events ? report_events(report, path, settings->device, form)
+                        : report_lifetimes(report, path, form);
     if (status == DAO_OK && !report->is_json) {
-        report_use(report);
+        report_use(report, has_events);
     }
     return status;
 }
@@ -261,10 +263,15 @@ static dao_status_t run_info(const dao_arguments_t *arguments, void *user, int *
 const dao_command_t dao_command_info = {
     .program = "dao",
     .name = "info",
-    .arguments = "[TRACE]",
-    .summary = "show this build and its devices, or what a trace holds",
-    .details = "Without TRACE: version, backend and devices. With TRACE: operators, tensors, peak, and the\n"
-               "smallest device memory that the step can be run in.\n" DAO_READ_STEP_HELP,
+    .arguments = "[FILE]",
+    .summary = "show this build and its devices, or what a file holds",
+    .details =
+        "Without FILE: version, backend and devices. With FILE: its form, its peak, what can be done with\n"
+        "it, and of a recorded step the smallest device memory that it can be run in.\n\n"
+        "FILE is known by what is in it, packed by gzip or zstd, or not; - is standard input. It is a\n"
+        "recorded step (as of `dao help run`); lifetimes (as of `dao help plan`); or allocations and\n"
+        "frees: what DAO_RECORD wrote, a PyTorch memory snapshot, profiler trace or memory timeline, what\n"
+        "RMM, Umpire or rocprofv3 wrote, or a database of Nsight Systems. docs/formats.md lists all forms.",
     .options = options,
     .most_arguments = 1,
     .settings_bytes = sizeof(settings_t),

@@ -53,7 +53,8 @@ static int print_overview(const dao_program_t *program)
         (void)printf("  %-12s %s\n", (*command)->name, (*command)->summary);
     }
     (void)printf("  %-12s %s\n\n", "help COMMAND", "say more about a command");
-    (void)printf("%s --version prints the version. Exit codes: 0 done, 1 it failed, 2 bad usage.\n",
+    (void)printf("%s --version prints the version. Exit codes: 0 done, 1 it failed, 2 bad usage;\n"
+                 "others stand in the help of their command.\n",
                  program->name);
     return DAO_EXIT_OK;
 }

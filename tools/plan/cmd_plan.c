@@ -480,7 +480,7 @@ const dao_command_t dao_command_plan = {
         "FILE has lifetimes, and is known by what is in it: CSV with the columns id, lower, upper, size and\n"
         "perhaps alignment, offset, gaps, pool; a recorded step as `dao run` takes it; the events of a\n"
         "program, our own or a PyTorch memory snapshot, profiler trace or memory timeline, or what RMM,\n"
-        "Umpire or rocprofv3 wrote; packed by gzip or not; - is standard input.\n\n"
+        "Umpire or rocprofv3 wrote; packed by gzip or zstd, or not; - is standard input.\n\n"
         "Strategies, which see one allocation or free after the other:\n" STRATEGIES_HELP "\n"
         "Methods, which know all lives before:\n" METHODS_HELP "\n"
         "Kinds for --generate:" KINDS_HELP,

@@ -551,7 +551,7 @@ static dao_status_t wrong(const char *text)
 {
     return dao_error(
         DAO_ERR_INVALID,
-        "\"%.40s\" is not KIND:COUNT or KIND:COUNT:SEED with a kind of tf, pp, rec, rnd and a count "
+        "\"%.40s\" is not KIND:COUNT or KIND:COUNT:SEED with a kind of tf, pp, rec, rnd, cut and a count "
         "from %d to %d",
         text, DAO_PLAN_GENERATE_COUNT_MIN, DAO_PLAN_GENERATE_COUNT_MAX);
 }
