@@ -8,6 +8,8 @@
 #include "tools/read/events/read_lifetimes.h"
 #include "tools/read/step/read_step.h"
 
+#include "base/report/error.h"
+
 #include <dao/dao.h>
 
 #include <stdio.h>
@@ -24,6 +26,16 @@ static const dao_option_t options[] = {
     DAO_OPTION_JSON(settings_t, is_json, "print one JSON object"),
     {.name = NULL},
 };
+
+/* Without a file there is nothing to choose from. */
+static dao_status_t check_settings(const dao_arguments_t *arguments, void *user)
+{
+    const settings_t *settings = user;
+    if (arguments->words[0] == NULL && (settings->batch != NULL || settings->device != NULL)) {
+        return dao_error(DAO_ERR_INVALID, "--%s is for a FILE", settings->batch != NULL ? "batch" : "device");
+    }
+    return DAO_OK;
+}
 
 static dao_status_t report_device(dao_report_t *report, int32_t index)
 {
@@ -232,14 +244,14 @@ static void report_use(dao_report_t *report, bool has_events)
 static dao_status_t report_trace(dao_report_t *report, const char *path, const settings_t *settings)
 {
     dao_file_form_t form = DAO_FILE_FORM_JSON_STEP;
-    dao_status_t status = dao_recognise(path, &form);
+    dao_status_t status = dao_recognise_part(path, settings->batch, settings->device, &form);
     if (status != DAO_OK) {
         return status;
     }
     if (dao_file_form_is_step(form)) {
         return report_step(report, path, settings->batch, form);
     }
-    bool has_events = dao_form_has_events(form);
+    bool has_events = dao_file_form_has_events(form);
     status = has_events ? report_events(report, path, settings->device, form)
                         : report_lifetimes(report, path, form);
     if (status == DAO_OK && !report->is_json) {
@@ -275,5 +287,6 @@ const dao_command_t dao_command_info = {
     .options = options,
     .most_arguments = 1,
     .settings_bytes = sizeof(settings_t),
+    .check = check_settings,
     .run = run_info,
 };

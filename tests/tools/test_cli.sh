@@ -264,6 +264,17 @@ echo '{}' >"$folder/x.1.tensor_size.json"
 expect 1 "x.io_info.json:2:1: the file ends here" info "$folder"
 expect 1 "is no batch" info "$folder" --batch a/b
 expect 1 "has no batches" info "${trace%/*}/gpt6.7b.tr" --batch 4
+expect 2 "--batch is for a FILE" info --batch 4
+expect 2 "--device is for a FILE" info --device 0
+for command in "info" "plan" "convert -o $folder/chosen.csv" "fit --memory 8GiB"; do
+    choose=--device
+    [ "$command" != "fit --memory 8GiB" ] || choose=--of
+    # shellcheck disable=SC2086 # words of a command
+    expect 1 "has no devices to choose from" $command "$trace" $choose 0
+    # shellcheck disable=SC2086
+    expect 1 "has no batches to choose from" $command "$folder/x.csv" --batch 4
+done
+expect 1 "has no devices to choose from" report "$trace" -o "$folder/chosen.html" --of 0
 expect 1 "x.tr: No such file" info "$folder/x.tr"
 expect 0 "gpt6.7b" info "${trace%/*}/gpt6.7b.tr"
 

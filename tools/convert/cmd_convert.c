@@ -163,7 +163,7 @@ static dao_status_t read_source(const char *path, const settings_t *settings, so
 {
     dao_file_form_t form = DAO_FILE_FORM_JSON_STEP;
     dao_read_choice_t choice = {.batch = settings->batch, .device = settings->device};
-    dao_status_t status = dao_recognise(path, &form);
+    dao_status_t status = dao_recognise_part(path, choice.batch, choice.device, &form);
     if (status != DAO_OK) {
         return status;
     }

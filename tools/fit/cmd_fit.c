@@ -396,7 +396,7 @@ static dao_status_t read_file(const char *path, const settings_t *settings, bool
 {
     dao_file_form_t form = DAO_FILE_FORM_JSON_STEP;
     dao_read_choice_t choice = {.batch = settings->batch, .device = settings->log_device};
-    dao_status_t status = dao_recognise(path, &form);
+    dao_status_t status = dao_recognise_part(path, choice.batch, choice.device, &form);
     *out_has_step = status == DAO_OK && dao_file_form_is_step(form);
     if (status != DAO_OK || !*out_has_step) {
         return status == DAO_OK ? dao_read_lifetimes(path, &choice, lifetimes) : status;

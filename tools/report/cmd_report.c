@@ -197,6 +197,10 @@ static dao_status_t run_report(const dao_arguments_t *arguments, void *user, int
     file_t *files = dao_host_calloc(FILE_COUNT_MAX, sizeof(*files));
     dao_status_t status =
         files != NULL ? DAO_OK : dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory for a report");
+    if (status == DAO_OK && count == 1) {
+        dao_file_form_t form = DAO_FILE_FORM_JSON_STEP;
+        status = dao_recognise_part(arguments->words[0], settings->batch, settings->log_device, &form);
+    }
     for (size_t i = 0; i < count && status == DAO_OK; i++) {
         status = make_file(arguments->words[i], settings, &files[i]);
     }

@@ -58,11 +58,18 @@ const char *dao_report_grouping_name(dao_report_grouping_t grouping)
 static dao_status_t read_file(const dao_read_choice_t *choice, dao_report_view_t *view)
 {
     dao_status_t status = dao_recognise(view->path, &view->form);
-    view->has_step = status == DAO_OK && dao_file_form_is_step(view->form);
-    if (status != DAO_OK || !view->has_step) {
-        return status == DAO_OK ? dao_read_lifetimes(view->path, choice, &view->lifetimes) : status;
+    if (status != DAO_OK) {
+        return status;
     }
-    status = dao_read_step(view->path, choice->batch, &view->trace);
+    /* Of two files each takes the choices that it offers. */
+    dao_read_choice_t own = {.has_labels = choice->has_labels};
+    own.batch = dao_file_form_has_batches(view->form) ? choice->batch : NULL;
+    own.device = dao_file_form_has_events(view->form) ? choice->device : NULL;
+    view->has_step = dao_file_form_is_step(view->form);
+    if (!view->has_step) {
+        return dao_read_lifetimes(view->path, &own, &view->lifetimes);
+    }
+    status = dao_read_step(view->path, own.batch, &view->trace);
     for (size_t i = 0; i < view->trace.operator_count && status == DAO_OK; i++) {
         view->has_times = view->has_times || view->trace.operators[i].cost_ns > 0;
     }

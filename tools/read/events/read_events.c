@@ -56,11 +56,6 @@ static read_t find_reader(dao_file_form_t form)
     return NULL;
 }
 
-bool dao_form_has_events(dao_file_form_t form)
-{
-    return find_reader(form) != NULL;
-}
-
 static dao_status_t read_log(const char *path, bool keeps_labels, dao_life_log_t *out_log)
 {
     dao_file_form_t form = DAO_FILE_FORM_EVENTS;

@@ -7,9 +7,6 @@
 #include "tools/read/form/recognise.h"
 #include "tools/read/log/life_log.h"
 
-/* Returns true if dao_read_events() reads this form. */
-bool dao_form_has_events(dao_file_form_t form);
-
 /**
  * Reads the events of one device.
  *

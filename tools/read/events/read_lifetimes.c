@@ -342,7 +342,7 @@ dao_status_t dao_read_lifetimes(const char *path, const dao_read_choice_t *choic
 {
     dao_plan_input_t lifetimes;
     dao_file_form_t form = DAO_FILE_FORM_JSON_STEP;
-    dao_status_t status = dao_recognise(path, &form);
+    dao_status_t status = dao_recognise_part(path, choice->batch, choice->device, &form);
     if (status != DAO_OK) {
         return status;
     }

@@ -23,28 +23,30 @@
 #define ASK_FOR_A_SNAPSHOT "record a memory snapshot (torch.cuda.memory._dump_snapshot)"
 #define ASK_FOR_LIFETIMES  "write its buffers as CSV: id,lower,upper,size"
 
+typedef enum form_kind { KIND_STEP, KIND_LIFETIMES, KIND_EVENTS } form_kind_t;
+
 static const struct {
     const char *name;
-    bool is_step;
+    form_kind_t kind;
 } forms[DAO_FILE_FORM_COUNT] = {
-    [DAO_FILE_FORM_JSON_STEP] = {"a step in four JSON files", true},
-    [DAO_FILE_FORM_DAO_STEP] = {"a step of dao", true},
-    [DAO_FILE_FORM_TR] = {"a recorded step", true},
-    [DAO_FILE_FORM_USE_LIST] = {"a list of kernels and what they use", true},
-    [DAO_FILE_FORM_G10] = {"a step of G10", true},
-    [DAO_FILE_FORM_EXECUTION_TRACE] = {"a PyTorch execution trace", true},
-    [DAO_FILE_FORM_LIFETIMES] = {"a list of lifetimes", false},
-    [DAO_FILE_FORM_OBJECT] = {"an object of lifetimes", false},
-    [DAO_FILE_FORM_EVENTS] = {"a program's allocations and frees", false},
-    [DAO_FILE_FORM_SNAPSHOT] = {"a PyTorch memory snapshot", false},
-    [DAO_FILE_FORM_CHROME_TRACE] = {"a PyTorch profiler trace", false},
-    [DAO_FILE_FORM_MEMORY_TIMELINE] = {"a PyTorch memory timeline", false},
-    [DAO_FILE_FORM_RMM] = {"a log of RMM", false},
-    [DAO_FILE_FORM_UMPIRE] = {"a replay file of Umpire", false},
-    [DAO_FILE_FORM_ROCPROF] = {"a memory allocation trace of rocprofv3", false},
-    [DAO_FILE_FORM_NSYS] = {"a database of nsys", false},
-    [DAO_FILE_FORM_SIZE_LIST] = {"a list of sizes and frees", false},
-    [DAO_FILE_FORM_RECORDING] = {"what a process did with its memory", false},
+    [DAO_FILE_FORM_JSON_STEP] = {"a step in four JSON files", KIND_STEP},
+    [DAO_FILE_FORM_DAO_STEP] = {"a step of dao", KIND_STEP},
+    [DAO_FILE_FORM_TR] = {"a recorded step", KIND_STEP},
+    [DAO_FILE_FORM_USE_LIST] = {"a list of kernels and what they use", KIND_STEP},
+    [DAO_FILE_FORM_G10] = {"a step of G10", KIND_STEP},
+    [DAO_FILE_FORM_EXECUTION_TRACE] = {"a PyTorch execution trace", KIND_STEP},
+    [DAO_FILE_FORM_LIFETIMES] = {"a list of lifetimes", KIND_LIFETIMES},
+    [DAO_FILE_FORM_OBJECT] = {"an object of lifetimes", KIND_LIFETIMES},
+    [DAO_FILE_FORM_EVENTS] = {"a program's allocations and frees", KIND_EVENTS},
+    [DAO_FILE_FORM_SNAPSHOT] = {"a PyTorch memory snapshot", KIND_EVENTS},
+    [DAO_FILE_FORM_CHROME_TRACE] = {"a PyTorch profiler trace", KIND_EVENTS},
+    [DAO_FILE_FORM_MEMORY_TIMELINE] = {"a PyTorch memory timeline", KIND_EVENTS},
+    [DAO_FILE_FORM_RMM] = {"a log of RMM", KIND_EVENTS},
+    [DAO_FILE_FORM_UMPIRE] = {"a replay file of Umpire", KIND_EVENTS},
+    [DAO_FILE_FORM_ROCPROF] = {"a memory allocation trace of rocprofv3", KIND_EVENTS},
+    [DAO_FILE_FORM_NSYS] = {"a database of nsys", KIND_EVENTS},
+    [DAO_FILE_FORM_SIZE_LIST] = {"a list of sizes and frees", KIND_EVENTS},
+    [DAO_FILE_FORM_RECORDING] = {"what a process did with its memory", KIND_EVENTS},
 };
 
 const char *dao_file_form_name(dao_file_form_t form)
@@ -54,7 +56,17 @@ const char *dao_file_form_name(dao_file_form_t form)
 
 bool dao_file_form_is_step(dao_file_form_t form)
 {
-    return forms[form].is_step;
+    return forms[form].kind == KIND_STEP;
+}
+
+bool dao_file_form_has_batches(dao_file_form_t form)
+{
+    return form == DAO_FILE_FORM_JSON_STEP;
+}
+
+bool dao_file_form_has_events(dao_file_form_t form)
+{
+    return forms[form].kind == KIND_EVENTS;
 }
 
 /* A sign of a form; of a refused one, what it is and what to do. */
@@ -413,4 +425,22 @@ dao_status_t dao_recognise(const char *path, dao_file_form_t *out_form)
         return status;
     }
     return first == '{' || first == '[' ? look_at_json(path, first, out_form) : look_at_line(path, out_form);
+}
+
+dao_status_t dao_recognise_part(const char *path, const char *batch, const char *device,
+                                dao_file_form_t *out_form)
+{
+    dao_file_form_t form = DAO_FILE_FORM_JSON_STEP;
+    dao_status_t status = dao_recognise(path, &form);
+    if (status != DAO_OK) {
+        return status;
+    }
+    if (batch != NULL && !dao_file_form_has_batches(form)) {
+        return dao_error(DAO_ERR_INVALID, "%.200s: %s has no batches to choose from", path, forms[form].name);
+    }
+    if (device != NULL && !dao_file_form_has_events(form)) {
+        return dao_error(DAO_ERR_INVALID, "%.200s: %s has no devices to choose from", path, forms[form].name);
+    }
+    *out_form = form;
+    return DAO_OK;
 }

@@ -36,6 +36,12 @@ const char *dao_file_form_name(dao_file_form_t form);
 /* Returns true if a form says which operator reads and writes what. */
 bool dao_file_form_is_step(dao_file_form_t form);
 
+/* Returns true if a file of this form may hold a step in several batch sizes. */
+bool dao_file_form_has_batches(dao_file_form_t form);
+
+/* Returns true if a form has the allocations and frees of one or several devices. */
+bool dao_file_form_has_events(dao_file_form_t form);
+
 /**
  * Recognises a file, packed or not, or a folder.
  *
@@ -47,5 +53,17 @@ bool dao_file_form_is_step(dao_file_form_t form);
  * Threads: any. Waits: for the file. Cost: reads the beginning of the file.
  */
 DAO_NODISCARD dao_status_t dao_recognise(const char *path, dao_file_form_t *out_form);
+
+/**
+ * The same for a file of which a part is asked for.
+ *
+ * @param batch   Which batch size, or NULL.
+ * @param device  Which device, or NULL.
+ * @return As dao_recognise(); also DAO_ERR_INVALID for a choice that the form does not offer.
+ *
+ * Threads: any. Waits: for the file. Cost: as dao_recognise().
+ */
+DAO_NODISCARD dao_status_t dao_recognise_part(const char *path, const char *batch, const char *device,
+                                              dao_file_form_t *out_form);
 
 #endif

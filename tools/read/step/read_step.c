@@ -26,16 +26,12 @@ static const struct {
 dao_status_t dao_read_step(const char *path, const char *batch, dao_step_trace_t *out_trace)
 {
     dao_file_form_t form = DAO_FILE_FORM_JSON_STEP;
-    dao_status_t status = dao_recognise(path, &form);
+    dao_status_t status = dao_recognise_part(path, batch, NULL, &form);
     if (status != DAO_OK) {
         return status;
     }
     if (form == DAO_FILE_FORM_JSON_STEP) {
         return dao_read_json_step(path, batch, out_trace);
-    }
-    if (batch != NULL) {
-        return dao_error(DAO_ERR_INVALID, "%.200s: %s has no batches to choose from", path,
-                         dao_file_form_name(form));
     }
     for (size_t i = 0; i < sizeof(readers) / sizeof(readers[0]); i++) {
         if (readers[i].form == form) {
