@@ -115,6 +115,14 @@ static dao_status_t create_engine(dao_file_t *file, dao_file_engine_t engine)
     return status;
 }
 
+dao_status_t dao_file_engine_check(dao_file_engine_t engine)
+{
+    if ((int)engine < DAO_FILE_ENGINE_AUTO || engine > DAO_FILE_ENGINE_THREADS) {
+        return dao_error(DAO_ERR_INVALID, "file engine %d is none; see DAO_FILE_ENGINE_LIST", (int)engine);
+    }
+    return DAO_OK;
+}
+
 dao_status_t dao_file_create(const char *directory, dao_file_engine_t engine, dao_file_t **out_file)
 {
     dao_file_t *file = dao_host_calloc(1, sizeof(*file));

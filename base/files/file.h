@@ -31,6 +31,9 @@ enum { DAO_FILE_DIRECTION_COUNT = 2 };
 
 typedef struct dao_file dao_file_t;
 
+/* DAO_ERR_INVALID, with a message, for a number that is no engine. */
+DAO_NODISCARD dao_status_t dao_file_engine_check(dao_file_engine_t engine);
+
 /* Creates an empty file. DAO_ERR_IO if it cannot be created in the directory, DAO_ERR_UNSUPPORTED if the
    engine was chosen and is not available, DAO_ERR_NO_HOST_MEMORY, DAO_ERR_THREAD. */
 DAO_NODISCARD dao_status_t dao_file_create(const char *directory, dao_file_engine_t engine,

@@ -10,6 +10,7 @@
 #include "runtime/executor/executor_internal.h"
 #include "runtime/executor/launch/launch.h"
 
+#include "base/files/file.h"
 #include "base/memory/host.h"
 #include "base/report/assert.h"
 #include "base/report/error.h"
@@ -166,9 +167,8 @@ static dao_status_t check_config(const dao_executor_config_t *config)
     if (config->policy == DAO_POLICY_USER && config->score == NULL) {
         return dao_error(DAO_ERR_INVALID, "the policy \"user\" needs a score function");
     }
-    if ((int)config->file.engine < DAO_FILE_ENGINE_AUTO || config->file.engine > DAO_FILE_ENGINE_THREADS) {
-        return dao_error(DAO_ERR_INVALID, "file engine %d is none; see DAO_FILE_ENGINE_LIST",
-                         (int)config->file.engine);
+    if (dao_file_engine_check(config->file.engine) != DAO_OK) {
+        return DAO_ERR_INVALID;
     }
     if (config->file.directory == NULL &&
         (config->file.limit_bytes != 0 || config->file.in_bytes_per_second != 0 ||
@@ -376,7 +376,7 @@ dao_status_t dao_executor_destroy(dao_executor_t *executor)
 dao_status_t dao_executor_push(dao_executor_t *executor, const dao_kernel_t *kernel)
 {
     if (executor == NULL) {
-        return dao_error(DAO_ERR_INVALID, "the executor is NULL");
+        return dao_error_null(__func__, "executor");
     }
     dao_item_t *item = NULL;
     dao_status_t status = dao_executor_check_thread(executor);
@@ -398,7 +398,7 @@ dao_status_t dao_executor_push(dao_executor_t *executor, const dao_kernel_t *ker
 static dao_status_t push_step_boundary(dao_executor_t *executor)
 {
     if (executor == NULL) {
-        return dao_error(DAO_ERR_INVALID, "the executor is NULL");
+        return dao_error_null(__func__, "executor");
     }
     dao_item_t *item = NULL;
     dao_status_t status = dao_executor_check_thread(executor);
@@ -442,7 +442,7 @@ dao_status_t dao_executor_ask(dao_executor_t *executor, dao_item_t *item, dao_re
 dao_status_t dao_executor_sync(dao_executor_t *executor)
 {
     if (executor == NULL) {
-        return dao_error(DAO_ERR_INVALID, "the executor is NULL");
+        return dao_error_null(__func__, "executor");
     }
     dao_status_t status = dao_executor_check_thread(executor);
     if (status != DAO_OK) {
@@ -456,30 +456,37 @@ dao_status_t dao_executor_sync(dao_executor_t *executor)
 dao_status_t dao_executor_capacity_set(dao_executor_t *executor, size_t capacity_bytes)
 {
     if (executor == NULL) {
-        return dao_error(DAO_ERR_INVALID, "the executor is NULL");
+        return dao_error_null(__func__, "executor");
     }
     dao_status_t status = dao_capacity_check(capacity_bytes);
     status = status == DAO_OK ? dao_executor_check_thread(executor) : status;
-    if (status != DAO_OK) {
-        return status;
-    }
     dao_item_t item = {.kind = DAO_ITEM_CAPACITY};
     dao_request_t request = {.capacity_bytes = capacity_bytes};
-    return dao_runtime_told(executor->runtime, dao_executor_ask(executor, &item, &request));
+    if (status == DAO_OK) {
+        status = dao_runtime_told(executor->runtime, dao_executor_ask(executor, &item, &request));
+    }
+    if (status != DAO_OK) {
+        dao_error_prefix("%s: ", __func__);
+    }
+    return status;
 }
 
 dao_status_t dao_step_write(dao_executor_t *executor, const char *path)
 {
-    if (executor == NULL || path == NULL || *path == '\0') {
-        return dao_error(DAO_ERR_INVALID, "the executor or the path is NULL, or the path is empty");
+    if (executor == NULL || path == NULL) {
+        return dao_error_null(__func__, executor == NULL ? "executor" : "path");
+    }
+    if (*path == '\0') {
+        return dao_error(DAO_ERR_INVALID, "%s: the path is empty", __func__);
     }
     dao_status_t status = dao_executor_check_thread(executor);
-    if (status != DAO_OK) {
-        return status;
-    }
     dao_item_t item = {.kind = DAO_ITEM_STEP_WRITE};
     dao_request_t request = {.path = path};
-    return dao_executor_ask(executor, &item, &request);
+    status = status == DAO_OK ? dao_executor_ask(executor, &item, &request) : status;
+    if (status != DAO_OK) {
+        dao_error_prefix("%s: ", __func__);
+    }
+    return status;
 }
 
 dao_status_t dao_executor_stats_get(dao_executor_t *executor, dao_executor_stats_t *out_stats)

@@ -367,6 +367,10 @@ dao_status_t dao_mover_create(const dao_mover_config_t *config, dao_mover_t **ou
     if (status != DAO_OK) {
         return status;
     }
+    if (dao_file_engine_check(config->file_engine) != DAO_OK) {
+        dao_error_prefix("dao_mover_create: ");
+        return DAO_ERR_INVALID;
+    }
     dao_mover_t *mover = dao_host_calloc(1, sizeof(*mover));
     if (mover == NULL) {
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "dao_mover_create: no memory for a mover's record");
@@ -492,6 +496,8 @@ dao_status_t dao_mover_in(dao_mover_t *mover, dao_parked_t *parked, void *addres
                            parked->is_released ? "released" : "another mover's");
     } else if (parked->is_lost) {
         status = failure_of(parked, "dao_mover_in");
+    } else {
+        status = dao_error_unless_range("dao_mover_in", address, parked->size_bytes);
     }
     if (status == DAO_OK && parked->pending == 0) { /* another try, if a way in has failed */
         parked->status = DAO_OK;

@@ -42,7 +42,28 @@ static void executor_settings(void)
     REFUSED(dao_executor_create(&config, &executor), DAO_ERR_NO_DEVICE, "device:9");
     config = (dao_executor_config_t){.capacity_bytes = SIZE_MAX};
     REFUSED(dao_executor_create(&config, &executor), DAO_ERR_OVERFLOW, "capacity_bytes");
+    config = (dao_executor_config_t){.capacity_bytes = ARENA_BYTES,
+                                     .file = {.directory = ".", .engine = (dao_file_engine_t)77}};
+    REFUSED(dao_executor_create(&config, &executor), DAO_ERR_INVALID, "file engine 77 is none");
     NEED(executor == NULL);
+}
+
+/* Messages name the call. */
+static void executor_capacity_and_step_file(void)
+{
+    misuse_begin();
+    dao_executor_t *executor = executor_of();
+    REFUSED(dao_executor_capacity_set(NULL, ARENA_BYTES), DAO_ERR_INVALID,
+            "dao_executor_capacity_set: executor is NULL");
+    REFUSED(dao_executor_capacity_set(executor, 1), DAO_ERR_INVALID,
+            "dao_executor_capacity_set: capacity_bytes is 1; the least is");
+    REFUSED(dao_executor_capacity_set(executor, SIZE_MAX), DAO_ERR_OVERFLOW,
+            "dao_executor_capacity_set: capacity_bytes is");
+    REFUSED(dao_step_write(NULL, "step"), DAO_ERR_INVALID, "dao_step_write: executor is NULL");
+    REFUSED(dao_step_write(executor, NULL), DAO_ERR_INVALID, "dao_step_write: path is NULL");
+    REFUSED(dao_step_write(executor, ""), DAO_ERR_INVALID, "dao_step_write: the path is empty");
+    REFUSED(dao_step_write(executor, "step"), DAO_ERR_NOT_READY, "dao_step_write: no step has ended");
+    NEED(dao_executor_destroy(executor) == DAO_OK);
 }
 
 static void executor_larger_than_the_device(void)
@@ -230,6 +251,7 @@ static void policy_names(void)
 const misuse_case_t misuse_executor_cases[] = {
     {.name = "executor_settings", .run = executor_settings},
     {.name = "executor_larger_than_the_device", .run = executor_larger_than_the_device},
+    {.name = "executor_capacity_and_step_file", .run = executor_capacity_and_step_file},
     {.name = "executor_null", .run = executor_null},
     {.name = "managed_of_no_bytes", .run = managed_of_no_bytes},
     {.name = "managed_read_and_written_outside", .run = managed_read_and_written_outside},

@@ -215,6 +215,12 @@ static void bad_arguments_are_refused(void)
     CU_ASSERT_EQUAL(dao_mover_create(&no_file, &none), DAO_ERR_INVALID);
     no_file = (dao_mover_config_t){.pinned_bytes = MIB, .file_engine = DAO_FILE_ENGINE_THREADS};
     CU_ASSERT_EQUAL(dao_mover_create(&no_file, &none), DAO_ERR_INVALID);
+    const int no_engines[] = {-1, 77};
+    for (size_t i = 0; i < sizeof(no_engines) / sizeof(*no_engines); i++) {
+        dao_mover_config_t no_engine = {.directory = ".", .file_engine = (dao_file_engine_t)no_engines[i]};
+        CU_ASSERT_EQUAL(dao_mover_create(&no_engine, &none), DAO_ERR_INVALID);
+        CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "dao_mover_create: file engine"));
+    }
     CU_ASSERT_PTR_NULL(none);
     open_mover(MIB, 0);
     char byte = 1;
@@ -294,6 +300,13 @@ static void bytes_of_another_mover_are_refused(void)
     CU_ASSERT_EQUAL_FATAL(dao_mover_out(mover, &byte, 1, &parked), DAO_OK);
     CU_ASSERT_EQUAL(dao_mover_in(other, parked, &target), DAO_ERR_INVALID);
     CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "another mover's"));
+    dao_parked_t *more = NULL;
+    char bytes[16] = {0};
+    CU_ASSERT_EQUAL_FATAL(dao_mover_out(mover, bytes, sizeof(bytes), &more), DAO_OK);
+    CU_ASSERT_EQUAL(dao_mover_in(mover, more, (char *)UINTPTR_MAX - 10), DAO_ERR_INVALID);
+    CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "do not end in the address space"));
+    CU_ASSERT_EQUAL(dao_parked_wait(more), DAO_OK); /* nothing was queued */
+    dao_parked_release(more);
     CU_ASSERT_EQUAL(dao_mover_in(NULL, parked, &target), DAO_ERR_INVALID);
     CU_ASSERT_EQUAL(dao_mover_in(mover, parked, NULL), DAO_ERR_INVALID);
     CU_ASSERT_EQUAL(target, 0);
