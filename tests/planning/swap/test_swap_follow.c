@@ -368,10 +368,12 @@ static const char *actions_of(dao_swap_follower_t *follower)
     size_t length = 0;
     dao_swap_action_t action;
     while (dao_swap_follower_next(follower, &action)) {
-        bool is_drop = action.copy == NULL;
+        const char *letters = action.is_dead ? "AB" : "ab";
         CU_ASSERT_FATAL(length + 1 < sizeof(text));
-        text[length++] = is_drop ? (char)((action.is_dead ? 'A' : 'a') + (char)action.tensor)
-                                 : (action.stream == DAO_SWAP_STREAM_HOST_IN ? 'i' : 'o');
+        if (action.copy != NULL) {
+            letters = action.stream == DAO_SWAP_STREAM_HOST_IN ? "ii" : "oo";
+        }
+        text[length++] = letters[action.tensor];
     }
     text[length] = '\0';
     return text;
