@@ -383,6 +383,13 @@ expect 0 "the scheme itself loses 1.9% against the bound" simulate "$small_step"
 expect 0 "the step is 21.9% below the bound, which is that of steps in a row" simulate "$updating_step" \
     --explain \
     --steps 1 --capacity 60% --link-in 100GB/s --link-out 10GB/s --latency 0
+# Kernels without times: there is nothing to compare with.
+printf 'dao-step 1\ntensor y 4096\nop k 0 >y\nop l 0 <y -y\nend\n' >"$folder/timeless.dao"
+expect 0 '"ratio":null' simulate "$folder/timeless.dao" --json --capacity 100%
+expect 0 "0.000      0.000      -" simulate "$folder/timeless.dao" --capacity 100%
+sed 's/4096/0/; s/op k 0/op k 5/' "$folder/timeless.dao" >"$folder/weightless.dao"
+expect 0 '"fraction":0.000000000' simulate "$folder/weightless.dao" --json --capacity 4KiB
+expect 1 "those of this step take none" simulate "$folder/timeless.dao" --slow-down 1.2
 expect 0 "lru" simulate "$small_step" --slow-down 1.5 --scheme lru --link-in 1TB/s
 expect 0 "script-async" simulate "$small_step" --scheme all
 expect 0 "7.4%" simulate "$small_step" --scheme async --slow-down 3 --link-in 100GB/s

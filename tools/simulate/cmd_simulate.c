@@ -305,6 +305,12 @@ static double seconds(uint64_t ns)
     return (double)ns / 1e9;
 }
 
+/* Step over bound. A step whose kernels have no times may have a bound of 0, and then there is none. */
+static bool has_ratio(const row_t *row)
+{
+    return row->bound.step_ns > 0;
+}
+
 static double ratio_of(const row_t *row)
 {
     return (double)row->run.simulation.step_ns / (double)row->bound.step_ns;
@@ -312,7 +318,8 @@ static double ratio_of(const row_t *row)
 
 static double fraction_of(const request_t *request, uint64_t capacity_bytes)
 {
-    return (double)capacity_bytes / (double)request->whole.peak_bytes;
+    uint64_t peak_bytes = request->whole.peak_bytes;
+    return peak_bytes == 0 ? 0 : (double)capacity_bytes / (double)peak_bytes;
 }
 
 static dao_status_t make_row(const request_t *request, const dao_scheme_t *scheme, uint64_t capacity_bytes,
@@ -373,13 +380,17 @@ static void report_head(request_t *request)
 static void print_row(request_t *request, const row_t *row)
 {
     const dao_simulation_t *simulation = &row->run.simulation;
+    char ratio[DAO_REPORT_SIZE_BYTES] = "-";
+    if (has_ratio(row)) {
+        (void)snprintf(ratio, sizeof(ratio), "%.3f", ratio_of(row));
+    }
     dao_progress_hide();
     if (!request->has_head) {
         report_head(request);
     }
-    (void)printf("%-15s %6.1f%% %8.1f %10.3f %10.3f %6.3f", row->scheme->name,
+    (void)printf("%-15s %6.1f%% %8.1f %10.3f %10.3f %6s", row->scheme->name,
                  100 * fraction_of(request, row->run.capacity_bytes), (double)row->run.capacity_bytes / 1e6,
-                 seconds(simulation->step_ns) * 1e3, seconds(row->bound.step_ns) * 1e3, ratio_of(row));
+                 seconds(simulation->step_ns) * 1e3, seconds(row->bound.step_ns) * 1e3, ratio);
     if (request->has_first) {
         (void)printf(" %10.3f", seconds(simulation->first_step_ns) * 1e3);
     }
@@ -403,7 +414,11 @@ static void put_row(const request_t *request, const row_t *row, dao_report_t *it
     dao_report_number(item, "step_s", seconds(simulation->step_ns));
     dao_report_number(item, "first_step_s", seconds(simulation->first_step_ns));
     dao_report_number(item, "bound_s", seconds(row->bound.step_ns));
-    dao_report_number(item, "ratio", ratio_of(row));
+    if (has_ratio(row)) {
+        dao_report_number(item, "ratio", ratio_of(row));
+    } else {
+        dao_report_unknown(item, "ratio", NULL, NULL);
+    }
     dao_report_number(item, "compute_s", seconds(simulation->compute_ns));
     dao_report_bytes(item, "bytes_in", NULL, simulation->in_bytes);
     dao_report_bytes(item, "bytes_out", NULL, simulation->out_bytes);
@@ -416,7 +431,9 @@ static void report_again(const row_t *row)
     dao_output_say("%" PRIu32 " kernels run again in %.3f ms, %.1f%% of a step; the bound counts copies and "
                    "kernels that run again",
                    row->run.again_count, (double)row->run.again_ns / 1e6,
-                   100 * (double)row->run.again_ns / (double)row->run.simulation.step_ns);
+                   row->run.simulation.step_ns == 0
+                       ? 0
+                       : 100 * (double)row->run.again_ns / (double)row->run.simulation.step_ns);
     (void)putchar('\n');
 }
 
@@ -606,6 +623,10 @@ static dao_status_t run_schemes(request_t *request)
     request->step.problem.capacity_bytes = DAO_SWAP_SIZE_MAX;
     dao_progress_phase("simulating", DAO_PROGRESS_UNIT_PARTS, count_rows(request));
     dao_status_t status = dao_swap_find_bound(&request->step.problem, &request->whole);
+    if (status == DAO_OK && request->slow_down > 0 && request->whole.compute_ns == 0) {
+        status = dao_error(DAO_ERR_UNSUPPORTED, "--slow-down is for kernels that take time: those of this "
+                                                "step take none");
+    }
     if (status != DAO_OK || request->scheme != NULL) {
         return status == DAO_OK ? run_scheme(request, request->scheme) : status;
     }
