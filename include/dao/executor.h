@@ -572,6 +572,7 @@ DAO_API DAO_NODISCARD dao_status_t dao_step_write(dao_executor_t *executor, cons
     X(uint64_t, page_call_count, "pages that were mapped or unmapped, a call of the driver each")            \
     X(uint64_t, plan_hit_count, "steps that followed a plan to their end")                                   \
     X(uint64_t, deviation_count, "steps that left their plan")                                               \
+    X(uint64_t, better_plan_count, "plans that were found while a first one was followed, and are better")   \
     X(uint64_t, replan_count, "plans made anew, as times had changed")                                       \
     X(uint64_t, plan_dropped_count, "plans that were slower than the one before, or than the step without")  \
     X(uint64_t, again_count, "kernels run again, as plans or what was left of one needed them")              \

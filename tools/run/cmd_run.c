@@ -348,6 +348,7 @@ static void report_learnt(dao_report_t *report, const dao_executor_stats_t *stat
     dao_report_count(report, "page_calls", "  calls to map and unmap", stats->page_call_count);
     dao_report_count(report, "plan_hits", "  steps that followed one", stats->plan_hit_count);
     dao_report_count(report, "deviations", "  steps that left theirs", stats->deviation_count);
+    dao_report_count(report, "better_plans", "  bettered while followed", stats->better_plan_count);
     dao_report_count(report, "replans", "  made anew", stats->replan_count);
     dao_report_count(report, "plans_dropped", "  given up as slower", stats->plan_dropped_count);
     dao_report_count(report, "saves", "  contents saved besides", stats->save_count);

@@ -12,9 +12,9 @@
 /* Steps at the beginning that do not count for the long run, if there are more. */
 #define DAO_SIMULATE_WARM_UP_COUNT 2u
 
-/* The same where the executor learns: one is new, one is measured, one takes tensors to where the plan has
-   them. */
-#define DAO_SIMULATE_LEARN_COUNT 3u
+/* The same where the executor learns: one is new, one is measured, one has the first plan, one takes tensors
+   to where a better one has them. */
+#define DAO_SIMULATE_LEARN_COUNT 4u
 
 /* Most kernels of all steps together: their times are kept. */
 #define DAO_SIMULATE_KERNEL_COUNT_MAX (1u << 24)

@@ -484,14 +484,11 @@ static dao_status_t make(const dao_swap_problem_t *problem, const dao_swap_plan_
     return DAO_OK;
 }
 
-dao_status_t dao_compiled_plan_create(const dao_swap_problem_t *problem, dao_swap_addresses_t addresses,
-                                      bool (*is_cancelled)(void *user), void *user,
+dao_status_t dao_compiled_plan_create(const dao_swap_problem_t *problem, const dao_swap_plan_config_t *config,
                                       dao_compiled_plan_t **out_plan)
 {
-    const dao_swap_plan_config_t whole = {.granularity = DAO_SWAP_GRANULARITY_WHOLE,
-                                          .addresses = addresses,
-                                          .is_cancelled = is_cancelled,
-                                          .cancel_user = user};
+    dao_swap_plan_config_t whole = *config;
+    whole.granularity = DAO_SWAP_GRANULARITY_WHOLE;
     uint32_t repeatable_count = 0;
     dao_swap_problem_t repeating = *problem;
     dao_swap_kernel_t *kernels = find_repeatable(problem, &repeatable_count);
@@ -500,7 +497,7 @@ dao_status_t dao_compiled_plan_create(const dao_swap_problem_t *problem, dao_swa
     }
     repeating.kernels = kernels;
     dao_status_t status = DAO_ERR_UNSUPPORTED;
-    if (repeatable_count > 0) {
+    if (repeatable_count > 0 && config->work_limit != DAO_COMPILED_PLAN_FIRST) {
         status = make(&repeating, &whole, true, out_plan);
     }
     if (status == DAO_ERR_UNSUPPORTED) { /* none runs again, or not so that it can be followed */

@@ -81,8 +81,12 @@ static bool is_stopping(void *user)
 
 static void work(dao_plan_worker_t *worker, dao_plan_job_t *job)
 {
+    dao_swap_plan_config_t config = {.addresses = job->addresses,
+                                     .work_limit = job->work_limit,
+                                     .is_cancelled = is_stopping,
+                                     .cancel_user = worker};
     DAO_ASSERT(job->plan == NULL);
-    job->status = dao_compiled_plan_create(&job->problem, job->addresses, is_stopping, worker, &job->plan);
+    job->status = dao_compiled_plan_create(&job->problem, &config, &job->plan);
     if (job->status != DAO_OK || job->plan->schedule->page_count == 0) {
         return;
     }
@@ -92,8 +96,8 @@ static void work(dao_plan_worker_t *worker, dao_plan_job_t *job)
         dao_compiled_plan_destroy(job->plan);
         job->plan = NULL;
         job->problem.page_bytes = 0;
-        job->status = dao_compiled_plan_create(&job->problem, DAO_SWAP_ADDRESSES_STATIC, is_stopping, worker,
-                                               &job->plan);
+        config.addresses = job->addresses = DAO_SWAP_ADDRESSES_STATIC;
+        job->status = dao_compiled_plan_create(&job->problem, &config, &job->plan);
     }
 }
 
@@ -146,13 +150,7 @@ dao_status_t dao_plan_worker_submit(dao_plan_worker_t *worker, dao_plan_job_t *j
     DAO_ASSERT(job != NULL);
     DAO_ASSERT(worker->job == NULL);
     DAO_ASSERT(!atomic_load(&worker->is_done));
-    if (worker->is_at_once) {
-        work(worker, job);
-        worker->job = job;
-        atomic_store(&worker->is_done, true);
-        return DAO_OK;
-    }
-    if (!worker->has_thread) {
+    if (!worker->is_at_once && !worker->has_thread) {
         dao_status_t status = dao_thread_start(&worker->thread, "dao-planner", run_worker, worker);
         if (status != DAO_OK) {
             return status;
@@ -164,6 +162,14 @@ dao_status_t dao_plan_worker_submit(dao_plan_worker_t *worker, dao_plan_job_t *j
     dao_cond_broadcast(&worker->changed);
     dao_mutex_unlock(&worker->lock);
     return DAO_OK;
+}
+
+void dao_plan_worker_run(dao_plan_worker_t *worker)
+{
+    if (worker->is_at_once && worker->job != NULL && !atomic_load(&worker->is_done)) {
+        work(worker, worker->job);
+        atomic_store(&worker->is_done, true);
+    }
 }
 
 dao_plan_job_t *dao_plan_worker_take(dao_plan_worker_t *worker)

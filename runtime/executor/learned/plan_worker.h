@@ -14,6 +14,8 @@ typedef struct dao_plan_job {
     dao_swap_use_t *uses;
     dao_device_pages_t *pages; /* what the plan's window is made of, if it gets one */
     dao_swap_addresses_t addresses;
+    uint64_t work_limit; /* as of dao_swap_plan_config_t */
+    uint64_t known_ns;   /* what the step takes with the plan that this job made before; 0: with none */
     dao_status_t status;
     dao_compiled_plan_t *plan; /* with DAO_OK */
 } dao_plan_job_t;
@@ -24,7 +26,7 @@ dao_plan_job_t *dao_plan_job_create(const dao_step_log_t *known, const uint64_t 
 void dao_plan_job_destroy(dao_plan_job_t *job); /* with its plan, if that is still there; NULL is allowed */
 
 typedef struct dao_plan_worker {
-    bool is_at_once; /* dao_plan_worker_submit() makes the plan itself */
+    bool is_at_once; /* dao_plan_worker_run() makes the plans, no thread */
     dao_mutex_t lock;
     dao_cond_t changed;
     dao_thread_t thread; /* started with the first job */
@@ -41,6 +43,9 @@ void dao_plan_worker_finish(dao_plan_worker_t *worker);
 
 /* Submits a job, at most one at a time. DAO_ERR_THREAD: the job is still the caller's. */
 DAO_NODISCARD dao_status_t dao_plan_worker_submit(dao_plan_worker_t *worker, dao_plan_job_t *job);
+
+/* Does the submitted job, of a worker that is at once and has one; else nothing. */
+void dao_plan_worker_run(dao_plan_worker_t *worker);
 
 /* Returns the job if it is done, else NULL. Never waits. */
 dao_plan_job_t *dao_plan_worker_take(dao_plan_worker_t *worker);

@@ -463,6 +463,16 @@ static bool is_link_known(const dao_step_learner_t *learner)
     return learner->link.in_bytes_per_second != 0 || learner->file.in_bytes_per_second != 0;
 }
 
+static void hand_in(dao_step_learner_t *learner, dao_known_step_t *known, dao_plan_job_t *job)
+{
+    if (dao_plan_worker_submit(&learner->worker, job) != DAO_OK) {
+        dao_plan_job_destroy(job);
+        known->try_count++;
+        return;
+    }
+    learner->submitted = known;
+}
+
 static void submit(dao_step_learner_t *learner, dao_known_step_t *known)
 {
     const dao_engine_config_t *config = &learner->engine->config;
@@ -484,12 +494,8 @@ static void submit(dao_step_learner_t *learner, dao_known_step_t *known)
     job->problem.page_bytes = learner->engine->pages.page_bytes;
     job->addresses = job->problem.page_bytes != 0 ? config->addresses : DAO_SWAP_ADDRESSES_STATIC;
     job->pages = &learner->engine->pages;
-    if (dao_plan_worker_submit(&learner->worker, job) != DAO_OK) {
-        dao_plan_job_destroy(job);
-        known->try_count++;
-        return;
-    }
-    learner->submitted = known;
+    job->work_limit = known->plan == NULL ? DAO_COMPILED_PLAN_FIRST : 0;
+    hand_in(learner, known, job);
 }
 
 /* A new plan was measured. It stays if the step is as quick as with the former one; else that comes back, and
@@ -500,6 +506,7 @@ static void compare_with_former(dao_step_learner_t *learner, dao_known_step_t *k
     dao_compiled_plan_t *former = known->former;
     bool is_comparable =
         former != NULL && known->former_step_ns != 0 && known->new_plan == NULL &&
+        known != learner->submitted && /* else a better one may be on its way */
         !is_off((double)sum_of_kernels(&learner->engine->profiler), (double)former->basis.compute_ns);
     known->former = NULL;
     if (is_comparable &&
@@ -586,26 +593,43 @@ static void use_measurement(dao_step_learner_t *learner)
     }
 }
 
+/* The step has its plan from the next time on. */
+static void take_plan(dao_step_learner_t *learner, dao_known_step_t *known, dao_plan_job_t *job)
+{
+    bool is_first = known->plan == NULL, is_better = job->known_ns != 0;
+    DAO_ASSERT(known->new_plan == NULL);
+    learner->engine->stats.better_plan_count += is_better ? 1 : 0;
+    learner->engine->stats.replan_count += is_first || is_better ? 0 : 1;
+    known->measure_steps = is_first || is_better ? 0 : known->measure_steps;
+    measure_less_often(known);
+    DAO_ASSERT(job->plan != NULL);
+    *(is_first ? &known->plan : &known->new_plan) = job->plan;
+    known->next_measure = known->seen_count + 2; /* the first step that follows it moves more than it says */
+    job->plan = NULL;
+}
+
+/* A first plan is followed while the same job looks for a better one, unless it is at the bound. */
 static void deliver(dao_step_learner_t *learner, dao_plan_job_t *job)
 {
     dao_known_step_t *known = learner->submitted;
     DAO_ASSERT(known != NULL);
     learner->submitted = NULL;
+    uint64_t step_ns = job->status == DAO_OK ? job->plan->schedule->step_ns : 0;
+    bool is_over =
+        job->status != DAO_OK || job->work_limit != DAO_COMPILED_PLAN_FIRST || step_ns <= job->plan->bound_ns;
     if (job->status != DAO_OK) {
         known->try_count =
             job->status == DAO_ERR_NO_HOST_MEMORY ? known->try_count + 1 : DAO_STEP_LEARNER_TRIES_MAX;
-    } else {
-        bool is_first = known->plan == NULL;
-        learner->engine->stats.replan_count += is_first ? 0 : 1;
-        known->measure_steps = is_first ? 0 : known->measure_steps;
-        measure_less_often(known);
-        DAO_ASSERT(job->plan != NULL);
-        *(is_first ? &known->plan : &known->new_plan) = job->plan;
-        known->next_measure =
-            known->seen_count + 2; /* the first step that follows it moves more than it says */
-        job->plan = NULL;
+    } else if (job->known_ns == 0 || step_ns < job->known_ns) {
+        take_plan(learner, known, job);
     }
-    dao_plan_job_destroy(job);
+    if (is_over) {
+        dao_plan_job_destroy(job);
+        return;
+    }
+    job->work_limit = 0;
+    job->known_ns = step_ns;
+    hand_in(learner, known, job);
 }
 
 void dao_step_learner_look(dao_step_learner_t *learner)
@@ -809,16 +833,25 @@ static void end_step(dao_step_learner_t *learner, dao_known_step_t *known)
     }
 }
 
-/* Waits for the figures of a step that is to be planned, so that its plan is there with the next one. */
+static void make_and_look(dao_step_learner_t *learner)
+{
+    dao_plan_worker_run(&learner->worker);
+    dao_step_learner_look(learner);
+}
+
+/* Waits for the figures of a step that is to be planned, so that its plan is there with the next one. A
+   better one is there a step later. */
 static void plan_at_once(dao_step_learner_t *learner)
 {
     dao_engine_t *engine = learner->engine;
+    make_and_look(learner);
     if (learner->measured == NULL || learner->measured->plan != NULL || !learner->measured->has_evicted) {
         return;
     }
     dao_status_t status = dao_timeline_wait_all(&engine->timeline);
     dao_engine_lose_unless_ok(engine, status);
-    dao_step_learner_look(learner); /* hands it in and takes it back */
+    dao_step_learner_look(learner); /* hands it in */
+    make_and_look(learner);
 }
 
 void dao_step_learner_boundary(dao_step_learner_t *learner)

@@ -388,6 +388,36 @@ static void what_is_learnt_is_the_plan(void)
     dao_swap_plan_destroy(plan);
 }
 
+/* A first plan is followed at once, and the executor does not stay with it: a better one takes its place,
+   never a worse one. */
+static void a_better_plan_takes_the_place_of_the_first(void)
+{
+    static const dao_swap_plan_config_t first_alone = {.granularity = DAO_SWAP_GRANULARITY_WHOLE,
+                                                       .work_limit = 1};
+    uint64_t better_count = 0, first_sum_ns = 0, step_sum_ns = 0;
+    for (unsigned percent = 40; percent <= 80; percent += 20) {
+        dao_simulate_config_t config = {.policy = DAO_POLICY_BELADY, .learns = true, .step_count = 8};
+        dao_swap_plan_t *plan = NULL;
+        dao_simulation_t result;
+        recorded.problem.capacity_bytes = peak_bytes / 100 * percent;
+        CU_ASSERT_EQUAL_FATAL(dao_swap_plan_make(&recorded.problem, &first_alone, &plan), DAO_OK);
+        CU_ASSERT_EQUAL_FATAL(dao_simulate(&recorded.problem, &config, &result), DAO_OK);
+        uint64_t first_ns = dao_swap_plan_schedule(plan)->step_ns;
+        (void)printf("    %u %%: %" PRIu64 " ns, %" PRIu64 " with the first plan\n", percent, result.step_ns,
+                     first_ns);
+        CU_ASSERT_EQUAL(result.stats.plan_hit_count, 7);
+        CU_ASSERT_TRUE(result.step_ns <= first_ns + first_ns / 50);
+        CU_ASSERT_TRUE(result.stats.better_plan_count <= 1);
+        better_count += result.stats.better_plan_count;
+        first_sum_ns += first_ns;
+        step_sum_ns += result.step_ns;
+        dao_simulation_finish(&result);
+        dao_swap_plan_destroy(plan);
+    }
+    CU_ASSERT_TRUE(better_count > 0);
+    CU_ASSERT_TRUE(step_sum_ns < first_sum_ns);
+}
+
 static void replay_without_memory(const dao_swap_problem_t *problem)
 {
     dao_swap_plan_t *plan = NULL;
@@ -456,6 +486,7 @@ static CU_TestInfo with_a_recorded_step[] = {
     {"what is fetched early would be fetched anyway", what_is_fetched_early_would_be_fetched_anyway},
     {"a plan takes the time that it says", a_plan_takes_the_time_that_it_says},
     {"a plan with a file takes the time that it says", a_plan_with_a_file_takes_the_time_that_it_says},
+    {"a better plan takes the place of the first", a_better_plan_takes_the_place_of_the_first},
     {"what is learnt is the plan", what_is_learnt_is_the_plan},
     {"a plan without memory leaves nothing behind", a_plan_without_memory_leaves_nothing_behind},
     {"zero-sized tensors are left out", zero_sized_tensors_are_left_out},

@@ -63,6 +63,8 @@ static void a_job_comes_back_with_its_plan(void)
     dao_plan_worker_init(&worker, true);
     CU_ASSERT_PTR_NULL(dao_plan_worker_take(&worker));
     CU_ASSERT_EQUAL(dao_plan_worker_submit(&worker, job), DAO_OK);
+    CU_ASSERT_PTR_NULL(dao_plan_worker_take(&worker));
+    dao_plan_worker_run(&worker);
     CU_ASSERT_PTR_EQUAL(dao_plan_worker_take(&worker), job);
     CU_ASSERT_EQUAL(job->status, DAO_OK);
     CU_ASSERT_PTR_NOT_NULL(job->plan);
@@ -78,6 +80,8 @@ static void a_plan_is_given_up_as_the_worker_closes(void)
     atomic_store(&worker.is_stopping,
                  true); /* as dao_plan_worker_finish() does while the worker's thread works */
     CU_ASSERT_EQUAL(dao_plan_worker_submit(&worker, job), DAO_OK);
+    CU_ASSERT_PTR_NULL(dao_plan_worker_take(&worker));
+    dao_plan_worker_run(&worker);
     CU_ASSERT_PTR_EQUAL(dao_plan_worker_take(&worker), job);
     CU_ASSERT_EQUAL(job->status, DAO_ERR_STOPPED);
     CU_ASSERT_PTR_NULL(job->plan);
