@@ -242,7 +242,7 @@ static dao_status_t entries_settle(dao_snapshot_t *snapshot)
     size_t count = snapshot->entry_count;
     trace_walk_t walk = {.snapshot = snapshot,
                          .capacity = count,
-                         .segments = dao_host_calloc(snapshot->segment_count + 1, sizeof(*walk.segments)),
+                         .segments = dao_host_calloc(snapshot->segment_count + 1, sizeof(void *)),
                          .first_time = UINT64_MAX};
     if (walk.segments == NULL) {
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for the order of %zu segments",
@@ -254,7 +254,7 @@ static dao_status_t entries_settle(dao_snapshot_t *snapshot)
     for (size_t i = 0; i < count; i++) {
         walk.first_time = min(walk.first_time, snapshot->entries[i].time);
     }
-    qsort(walk.segments, snapshot->segment_count, sizeof(*walk.segments), compare_segments);
+    qsort(walk.segments, snapshot->segment_count, sizeof(void *), compare_segments);
     qsort(snapshot->entries, count, sizeof(*snapshot->entries), compare_addresses);
     dao_status_t status = addresses_walk(&walk, count);
     dao_host_free(walk.segments);

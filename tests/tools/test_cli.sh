@@ -73,6 +73,9 @@ for arguments in --help --version "help run" "run --help" info "info --json" "in
     grep -q "could not be written" "$folder/err" || fail "dao $arguments >&-: no message"
 done
 
+# So is a page, most of which is refused long before its end.
+expect 1 "could not be written: No space left" report "$trace/mobilenet_v2.4.events.csv" -o /dev/full
+
 # Tables and sentences fit 80 columns where there is no terminal, and say all that they have to.
 cat >"$folder/names.dao" <<'END'
 dao-step 1
@@ -101,7 +104,8 @@ narrow 0 "written" report "$folder/names.dao" -o "$folder/names.html"
 ln "$folder/names.dao" "$folder/same.dao"
 cp "$folder/names.dao" "$folder/before.dao"
 for output in names same; do
-    for command in "report -o" "report --flame" "convert -o"; do
+    for command in "report -o" "report --flame" "convert -o" "plan -o" "plan --svg" \
+        "simulate --scheme plan --capacity 80% --trace" "run --capacity 80% --trace"; do
         # shellcheck disable=SC2086
         expect 2 "is the file that is read: write another one" $command "$folder/$output.dao" \
             "$folder/names.dao"

@@ -4,6 +4,7 @@
 #define DAO_TOOLS_LINK_DEVICE_H
 
 #include "tools/options/options.h"
+#include "tools/options/shared.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -54,7 +55,7 @@ extern const dao_link_device_t dao_link_devices[];
 #define DAO_OPTION_LINK(settings, field)                                                                     \
     {                                                                                                        \
         .name = "link", .type = DAO_OPTION_TYPE_RATE, DAO_OPTION_FIELD(settings, field), .value = "RATE",    \
-        .least = 1, .help = "speed of copies each way; without it that of --device, or 50GB/s"               \
+        .least = 1, .help = DAO_OPTION_LINK_WORDS "; without it that of --device, or 50GB/s"                 \
     }
 
 /* Returns the rate that --link gave, else that of --device, where it is given, else the usual one. */

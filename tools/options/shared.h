@@ -18,6 +18,9 @@
         .help = "which device of the file; without it the one with the highest peak"                         \
     }
 
+/* What --link is, for every command that has it. */
+#define DAO_OPTION_LINK_WORDS "speed of copies each way"
+
 /* Bytes of the host that tensors may move to; the field is 0 without it. */
 #define DAO_OPTION_HOST(settings, field)                                                                     \
     {                                                                                                        \

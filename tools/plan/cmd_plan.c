@@ -14,6 +14,7 @@
 #include "tools/print/print_counts.h"
 #include "tools/print/progress.h"
 #include "tools/read/events/read_lifetimes.h"
+#include "tools/write/out_file.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -194,7 +195,7 @@ static const dao_option_t options[] = {
      .value = "RATE",
      .least = 1,
      .preset = "50GB/s",
-     .help = "speed of its copies, each way"},
+     .help = DAO_OPTION_LINK_WORDS},
     DAO_OPTION_HOST(settings_t, host_bytes),
     {.name = "svg",
      .type = DAO_OPTION_TYPE_PATH,
@@ -264,7 +265,8 @@ static dao_status_t check_settings(const dao_arguments_t *arguments, void *user)
     if (settings->work_limit > 0 && !dao_option_is_given(arguments, "budget")) {
         settings->budget_ns = 0;
     }
-    return DAO_OK;
+    dao_status_t status = path != NULL ? dao_out_file_check(settings->output, path) : DAO_OK;
+    return status == DAO_OK && path != NULL ? dao_out_file_check(settings->svg, path) : status;
 }
 
 static void set_planning(const settings_t *settings, planning_t *planning)

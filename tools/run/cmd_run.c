@@ -8,6 +8,7 @@
 #include "tools/read/step/read_step.h"
 #include "tools/run/run_plan.h"
 #include "tools/run/run_step.h"
+#include "tools/write/out_file.h"
 
 #include "base/memory/host.h"
 #include "base/numbers/math.h"
@@ -180,7 +181,7 @@ static dao_status_t check_settings(const dao_arguments_t *arguments, void *user)
         return dao_error(DAO_ERR_INVALID,
                          "--policy, --mode, --verify and --check are not for a planned step");
     }
-    return DAO_OK;
+    return dao_out_file_check(settings->trace, arguments->words[0]);
 }
 
 /* Completes the configuration, but for the capacity, which needs the trace. */

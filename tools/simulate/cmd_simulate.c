@@ -11,6 +11,7 @@
 #include "tools/read/step/read_step.h"
 #include "tools/simulate/explain.h"
 #include "tools/simulate/scheme.h"
+#include "tools/write/out_file.h"
 
 #include "allocators/range/range.h"
 #include "base/numbers/units.h"
@@ -246,13 +247,13 @@ static dao_status_t check_settings(const dao_arguments_t *arguments, void *user)
     const settings_t *settings = user;
     const char *scheme = dao_schemes[settings->scheme].name;
     bool is_planned = scheme != NULL && (strcmp(scheme, "plan") == 0 || strcmp(scheme, "plan-whole") == 0);
-    (void)arguments;
     if (settings->rank_count > 0 && !is_planned) {
         return dao_error(DAO_ERR_INVALID, "--ranks is for --scheme plan or plan-whole");
     }
-    return settings->trace == NULL || dao_schemes[settings->scheme].name != NULL
-               ? DAO_OK
-               : dao_error(DAO_ERR_INVALID, "--trace is for one --scheme");
+    if (settings->trace != NULL && dao_schemes[settings->scheme].name == NULL) {
+        return dao_error(DAO_ERR_INVALID, "--trace is for one --scheme");
+    }
+    return dao_out_file_check(settings->trace, arguments->words[0]);
 }
 
 /* The command, its options understood. */

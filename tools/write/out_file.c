@@ -111,6 +111,10 @@ dao_status_t dao_out_file_close(FILE *file, const char *path, dao_status_t statu
 {
     errno = 0;
     bool has_failed = fflush(file) != 0 || ferror(file) != 0;
+    if (has_failed && errno == 0) { /* an earlier write failed: another byte is refused for the same reason */
+        (void)fputc('\n', file);
+        (void)fflush(file);
+    }
     int reason = errno;
     if (file != stdout && fclose(file) != 0 && !has_failed) {
         has_failed = true;
