@@ -3,6 +3,7 @@
    no byte of any tensor is lost, nothing leaks, no counter drifts, and the executor works afterwards. */
 #include "base/report/fault.h"
 #include "base/threads/sync.h"
+#include "runtime/executor/executor_internal.h"
 #include "runtime/start/context.h"
 #include "tests/support/backends/fault_backend.h"
 #include "tests/support/program.h"
@@ -36,6 +37,7 @@ typedef struct scenario {
     dao_policy_t policy;
     bool checks_repeatable;
     bool has_file;
+    bool is_still;   /* the test's thread does all, in less time */
     uint64_t stride; /* each of so many calls fails; 0: each */
 } scenario_t;
 
@@ -44,15 +46,17 @@ static uint64_t stride_of(const scenario_t *scenario)
     return TEST_CALL_STEP * (scenario->stride != 0 ? scenario->stride : 1);
 }
 
-static dao_executor_config_t config_of(const scenario_t *scenario)
+static dao_status_t executor_create(const scenario_t *scenario, dao_executor_t **out_executor)
 {
     const char *directory = getenv("TMPDIR") != NULL ? getenv("TMPDIR") : "/tmp";
-    return (dao_executor_config_t){.capacity_bytes = scenario->capacity_bytes,
-                                   .host_bytes = scenario->host_bytes,
-                                   .policy = scenario->policy,
-                                   .check_repeatable = scenario->checks_repeatable,
-                                   .file = {.directory = scenario->has_file ? directory : NULL},
-                                   .check = true};
+    dao_executor_config_t config = {.capacity_bytes = scenario->capacity_bytes,
+                                    .host_bytes = scenario->host_bytes,
+                                    .policy = scenario->policy,
+                                    .check_repeatable = scenario->checks_repeatable,
+                                    .file = {.directory = scenario->has_file ? directory : NULL},
+                                    .check = true};
+    return scenario->is_still ? dao_executor_create_still(&config, out_executor)
+                              : dao_executor_create(&config, out_executor);
 }
 
 /* Starts the library on a wrapped device of 64 MiB, with nothing armed. */
@@ -382,24 +386,31 @@ static const scenario_t scenarios[] = {
     {.name = "first touches", .capacity_bytes = 2 * UNIT, .run = run_first_touches},
     {.name = "generator threads", .capacity_bytes = 3 * UNIT, .run = run_generator_threads},
     {.name = "other capacities", .capacity_bytes = 3 * UNIT, .run = run_other_capacities},
-    {.name = "parts of tensors", .capacity_bytes = 3 * UNIT, .run = run_parts, .stride = 5},
-    {.name = "pins", .capacity_bytes = 3 * UNIT, .run = run_pins, .stride = 7},
-    {.name = "transfers in the queue", .capacity_bytes = 3 * UNIT, .run = run_transfers, .stride = 3},
+    {.name = "parts of tensors", .capacity_bytes = 3 * UNIT, .run = run_parts, .is_still = true, .stride = 5},
+    {.name = "pins", .capacity_bytes = 3 * UNIT, .run = run_pins, .is_still = true, .stride = 7},
+    {.name = "transfers in the queue",
+     .capacity_bytes = 3 * UNIT,
+     .run = run_transfers,
+     .is_still = true,
+     .stride = 3},
     {.name = "kernels that are checked",
      .capacity_bytes = 3 * UNIT,
      .run = run_checked_kernels,
      .checks_repeatable = true,
+     .is_still = true,
      .stride = 3},
     {.name = "a policy of windows",
      .capacity_bytes = 3 * UNIT,
      .run = run_workspaces,
      .policy = DAO_POLICY_WINDOW,
+     .is_still = true,
      .stride = 3},
     {.name = "a file",
      .capacity_bytes = 3 * UNIT,
      .host_bytes = UNIT,
      .run = run_parts,
      .has_file = true,
+     .is_still = true,
      .stride = 11},
 };
 
@@ -422,11 +433,10 @@ static uint64_t run_once(const scenario_t *scenario, source_t source, uint64_t n
 {
     start_context();
 
-    dao_executor_config_t executor_config = config_of(scenario);
     dao_executor_t *executor = NULL;
     program_t program;
     arm(source, n, persistent);
-    dao_status_t status = dao_executor_create(&executor_config, &executor);
+    dao_status_t status = executor_create(scenario, &executor);
     if (status == DAO_OK) {
         program_init(&program, executor);
         scenario->run(&program);
@@ -510,10 +520,9 @@ static void check_after_loss(program_t *program)
 static uint64_t run_and_lose(const scenario_t *scenario, fault_call_t call, uint64_t n, bool persistent)
 {
     start_context();
-    dao_executor_config_t executor_config = config_of(scenario);
     dao_executor_t *executor = NULL;
     program_t program;
-    CU_ASSERT_EQUAL_FATAL(dao_executor_create(&executor_config, &executor), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(executor_create(scenario, &executor), DAO_OK);
     program_init(&program, executor);
     fault_backend_arm(call, n, persistent);
     scenario->run(&program);
