@@ -242,6 +242,26 @@ static const dao_option_rule_t rules[] = {
     {.option = NULL},
 };
 
+/* An option that the only scheme does not look at would be passed over in silence. */
+static dao_status_t check_scheme(const dao_arguments_t *arguments, const dao_scheme_t *scheme)
+{
+    if (!dao_scheme_moves_maps(scheme) &&
+        (dao_option_is_given(arguments, "threshold") || dao_option_is_given(arguments, "all-maps"))) {
+        return dao_error(DAO_ERR_INVALID,
+                         "--threshold and --all-maps are for schemes of feature maps, not for "
+                         "--scheme %s",
+                         scheme->name);
+    }
+    if (!dao_scheme_is_executor(scheme) &&
+        (dao_option_is_given(arguments, "window") || dao_option_is_given(arguments, "ahead"))) {
+        return dao_error(DAO_ERR_INVALID,
+                         "--window and --ahead are for schemes of the executor, not for "
+                         "--scheme %s",
+                         scheme->name);
+    }
+    return DAO_OK;
+}
+
 static dao_status_t check_settings(const dao_arguments_t *arguments, void *user)
 {
     const settings_t *settings = user;
@@ -250,10 +270,11 @@ static dao_status_t check_settings(const dao_arguments_t *arguments, void *user)
     if (settings->rank_count > 0 && !is_planned) {
         return dao_error(DAO_ERR_INVALID, "--ranks is for --scheme plan or plan-whole");
     }
-    if (settings->trace != NULL && dao_schemes[settings->scheme].name == NULL) {
+    if (settings->trace != NULL && scheme == NULL) {
         return dao_error(DAO_ERR_INVALID, "--trace is for one --scheme");
     }
-    return dao_out_file_check(settings->trace, arguments->words[0]);
+    dao_status_t status = scheme != NULL ? check_scheme(arguments, &dao_schemes[settings->scheme]) : DAO_OK;
+    return status == DAO_OK ? dao_out_file_check(settings->trace, arguments->words[0]) : status;
 }
 
 /* The command, its options understood. */

@@ -212,6 +212,16 @@ const dao_scheme_t dao_schemes[] = {
         {NULL, 0, NULL},
 };
 
+bool dao_scheme_moves_maps(const dao_scheme_t *scheme)
+{
+    return scheme->run == run_maps || scheme->run == run_script;
+}
+
+bool dao_scheme_is_executor(const dao_scheme_t *scheme)
+{
+    return scheme->run == run_online || scheme->run == run_learn || scheme->run == run_on_demand;
+}
+
 dao_status_t dao_scheme_find(const char *name, const dao_scheme_t **out_scheme)
 {
     char names[512] = "";

@@ -79,6 +79,12 @@ typedef struct dao_scheme {
 /* All schemes; a name of NULL closes the table. */
 extern const dao_scheme_t dao_schemes[];
 
+/* Returns true if a scheme moves feature maps: it takes `threshold`. */
+bool dao_scheme_moves_maps(const dao_scheme_t *scheme);
+
+/* Returns true if the executor decides as it goes: it takes `window_kernels` and `in_flight_ns`. */
+bool dao_scheme_is_executor(const dao_scheme_t *scheme);
+
 /* DAO_ERR_INVALID with a message that lists all names. */
 DAO_NODISCARD dao_status_t dao_scheme_find(const char *name, const dao_scheme_t **out_scheme);
 
