@@ -92,8 +92,8 @@ typedef struct dao_recompute_config {
     dao_recompute_mode_t mode;
     /** Steps with repeated runs that are weighed by their bound; 0: DAO_RECOMPUTE_TRIES_DEFAULT. */
     uint32_t try_count;
-    dao_swap_plan_config_t
-        swap; /**< for copies; what is tried only to be compared gets a part of `work_limit` */
+    /** For copies. Steps that are planned only to be compared get a part of `work_limit`. */
+    dao_swap_plan_config_t swap;
 } dao_recompute_config_t;
 
 #define DAO_RECOMPUTE_TRIES_DEFAULT 200u

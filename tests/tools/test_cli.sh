@@ -482,6 +482,8 @@ expect 1 "needs 256 bytes" run "$folder/small" --capacity 255
 expect 0 '"mismatches":0' run "$folder/small" --json --capacity 16777215TiB
 [ "$(number capacity_bytes)" = 18446742974197923840 ] || fail "capacity_bytes of a large device"
 expect 0 "reads verified" run --capacity=90% --policy lru --mode=queue -- "$trace"
+expect 0 "reads verified" run --capacity=90% --scheme hybrid --verify --check-repeatable -- "$trace"
+expect 2 "needs --scheme hybrid" run --check-repeatable -- "$trace"
 # A step that no machine has the memory for is refused before anything is written.
 awk 'BEGIN {
     print "T 64"; for (i = 0; i < 64; i++) print i, "1000000000000", 1, "w" i

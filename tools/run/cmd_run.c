@@ -26,7 +26,7 @@ typedef struct settings {
     uint32_t policy, engine, mode, scheme;
     const char *batch, *trace;
     dao_run_spans_t spans; /* for the trace */
-    bool is_verified, is_checked, is_static, is_paged;
+    bool is_verified, is_checked, is_repeat_checked, is_static, is_paged;
     bool is_json;
 } settings_t;
 
@@ -138,6 +138,10 @@ static const dao_option_t options[] = {
      .type = DAO_OPTION_TYPE_FLAG,
      DAO_OPTION_FIELD(settings_t, is_checked),
      .help = "the executor walks all of its structures after every operator: the step time includes it"},
+    {.name = "check-repeatable",
+     .type = DAO_OPTION_TYPE_FLAG,
+     DAO_OPTION_FIELD(settings_t, is_repeat_checked),
+     .help = "with --scheme hybrid: run each operator that may run again twice, and compare what it writes"},
     DAO_OPTION_BATCH(settings_t, batch),
     DAO_OPTION_RUN_TRACE(settings_t, trace),
     DAO_OPTION_JSON(settings_t, is_json, "print one JSON object"),
@@ -173,6 +177,11 @@ static dao_status_t check_settings(const dao_arguments_t *arguments, void *user)
         return dao_error(DAO_ERR_INVALID, "--host is not for --scheme hybrid: nothing runs again where host "
                                           "memory has a limit");
     }
+    if (settings->scheme != SCHEME_HYBRID && settings->is_repeat_checked) {
+        return dao_error(DAO_ERR_INVALID,
+                         "--check-repeatable needs --scheme hybrid: with others nothing runs "
+                         "again");
+    }
     if (settings->policy == POLICY_ALL && settings->trace != NULL) {
         return dao_error(DAO_ERR_INVALID, "--trace is for one policy");
     }
@@ -194,6 +203,7 @@ static void set_config(settings_t *settings)
     config->is_warmed_up = true;
     config->mode = is_learnt(settings) ? DAO_RUN_MODE_LEARN : (dao_run_mode_t)settings->mode;
     config->runs_again = settings->scheme == SCHEME_HYBRID;
+    config->is_repeat_checked = settings->is_repeat_checked;
     config->addresses = DAO_OPTION_ADDRESSES(settings->is_static, settings->is_paged);
     config->spans = settings->trace != NULL ? &settings->spans : NULL;
     config->time_scale = (double)settings->time_scale / (double)DAO_OPTION_MILLIONTHS;

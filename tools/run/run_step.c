@@ -87,6 +87,7 @@ static dao_status_t create_executor(const run_plan_t *plan, run_t *run)
         .without_plans = !is_learning(plan),
         .addresses = plan->config->addresses,
         .check = plan->config->is_walked && !plan->is_unlimited,
+        .check_repeatable = plan->config->is_repeat_checked,
     };
     return dao_executor_create(&settings, &run->executor);
 }

@@ -31,8 +31,9 @@ typedef struct dao_run_config {
     dao_swap_addresses_t addresses; /* of plans, as in dao_executor_config_t */
     bool is_read_back;              /* everything that is alive after the step is read and looked at */
     bool is_walked;                 /* the executor checks all of its structures after every kernel: slow */
-    bool is_staged;  /* contents go through pinned memory, as on a device that the host cannot touch */
-    bool runs_again; /* pure operators may run again; with DAO_RUN_MODE_LEARN */
+    bool is_staged;         /* contents go through pinned memory, as on a device that the host cannot touch */
+    bool runs_again;        /* pure operators may run again; with DAO_RUN_MODE_LEARN */
+    bool is_repeat_checked; /* what may run again is launched twice, and what it writes compared */
     bool is_without_comparison; /* no second run with unlimited memory */
     bool is_warmed_up; /* every run is made twice and the second one measured; not with DAO_RUN_MODE_LEARN */
     const dao_backend_ops_t *ops; /* NULL: the backend of this build */

@@ -63,14 +63,15 @@ static int forget_trace(void)
     return 0;
 }
 
-static dao_run_result_t run(bool runs_again)
+static dao_run_result_t run(uint64_t capacity_bytes, bool runs_again, bool is_repeat_checked)
 {
-    dao_run_config_t config = {.capacity_bytes = CAPACITY_BYTES,
+    dao_run_config_t config = {.capacity_bytes = capacity_bytes,
                                .link_in_bytes_per_second = LINK_BYTES_PER_S,
                                .link_out_bytes_per_second = LINK_BYTES_PER_S,
                                .mode = DAO_RUN_MODE_LEARN,
                                .policy = DAO_POLICY_BELADY,
                                .runs_again = runs_again,
+                               .is_repeat_checked = is_repeat_checked,
                                .is_read_back = true,
                                .is_walked = true,
                                .is_without_comparison = true};
@@ -86,7 +87,7 @@ static dao_run_result_t run(bool runs_again)
 
 static void what_runs_again_finds_what_it_found(void)
 {
-    dao_run_result_t copied = run(false), again = run(true);
+    dao_run_result_t copied = run(CAPACITY_BYTES, false, false), again = run(CAPACITY_BYTES, true, false);
     (void)printf("    %" PRIu64 " run again; %" PRIu64 " bytes in, %" PRIu64 " without\n",
                  again.stats.again_count, again.stats.in_bytes, copied.stats.in_bytes);
     CU_ASSERT_EQUAL(copied.stats.again_count, 0);
@@ -95,7 +96,22 @@ static void what_runs_again_finds_what_it_found(void)
     CU_ASSERT(again.verified_count > copied.verified_count);
 }
 
+/* Each of the layers reads the weight, and all but the first one the layer before. */
+static void what_may_run_again_is_run_twice(void)
+{
+    enum {
+        ALL_BYTES = 2 * LAYERS * TENSOR_BYTES,
+        STEPS = DAO_RUN_LEARN_STEPS + DAO_RUN_ENTER_STEPS + DAO_RUN_FOLLOW_STEPS,
+        READS = 2 * LAYERS - 1
+    };
+    dao_run_result_t once = run(ALL_BYTES, true, false), twice = run(ALL_BYTES, true, true);
+    CU_ASSERT_EQUAL(once.stats.again_count, 0);
+    CU_ASSERT_EQUAL(twice.stats.again_count, 0);
+    CU_ASSERT_EQUAL(twice.verified_count, once.verified_count + (uint64_t)STEPS * READS);
+}
+
 static CU_TestInfo tests[] = {
+    {"what may run again is run twice where that is checked", what_may_run_again_is_run_twice},
     {"what runs again finds what it found", what_runs_again_finds_what_it_found},
     CU_TEST_INFO_NULL,
 };
