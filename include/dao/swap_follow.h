@@ -6,12 +6,14 @@
  * start. It copies nothing and waits for nothing.
  *
  *     for each kernel k:
- *         while (dao_swap_follower_kernel_begin(f, k, &awaited) == DAO_OK && awaited != COMPUTE)
- *             wait for the oldest copy under way of that stream; dao_swap_follower_copy_end(f, awaited);
- * act() run k dao_swap_follower_kernel_end(f, k); act()
+ *         act()
+ *         while (dao_swap_follower_kernel_begin(f, k, &awaited) == DAO_OK && awaited is a copy's stream)
+ *             wait for the oldest copy under way there; dao_swap_follower_copy_end(f, awaited); act()
+ *         run k; dao_swap_follower_kernel_end(f, k)
  *
- *     act():  while (dao_swap_follower_next(f, &action))
- *                 start action.copy or, where it is NULL, give the action's bytes up
+ *     act():
+ *         while (dao_swap_follower_next(f, &action))
+ *             start action.copy or, where it is NULL, give the action's bytes up
  *
  * A copy that ended in the meantime may be told at any time. That a copy out has ended does not mean that its
  * bytes may go: kernels may still read them. The follower says when.
@@ -87,8 +89,9 @@ DAO_API bool dao_swap_follower_next(dao_swap_follower_t *follower, dao_swap_acti
  *
  * @param kernel       The one whose turn it is: the first one that has not ended.
  * @param out_awaited  DAO_SWAP_STREAM_COMPUTE: it may begin; else the oldest copy under way of this stream
- * has to end before, perhaps only for another copy that the kernel waits for. None is under way there while
- * dao_swap_follower_next() has something to return. Written only on DAO_OK.
+ *                     has to end before, perhaps only for another copy that the kernel waits for. None is
+ *                     under way there while dao_swap_follower_next() has something to return. Written only
+ *                     on DAO_OK.
  * @return DAO_OK; DAO_ERR_INVALID for NULL or another kernel.
  *
  * Threads: one at a time a follower. Waits: never. Cost: O(1).
