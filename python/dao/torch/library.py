@@ -20,10 +20,14 @@ HOST = Place(0, 0)
 
 
 class Stats(Structure):
-    """dao_stats_t: its first eight numbers, and room for the others."""
+    """dao_stats_t, in the order of DAO_STATS_LIST."""
     _fields_ = [(name, c_uint64) for name in (
         "requested_bytes", "used_bytes", "reserved_bytes", "peak_requested_bytes", "peak_used_bytes",
-        "peak_reserved_bytes", "largest_hole_bytes", "limit_bytes")] + [("others", c_uint64 * 16)]
+        "peak_reserved_bytes", "largest_hole_bytes", "limit_bytes", "live_count", "alloc_count",
+        "free_count", "failed_count", "grow_count", "grow_pieces_count", "grow_fenced_count",
+        "shrink_count", "remap_count", "remap_limit_count", "remap_device_count", "deferred_count",
+        "driver_call_count", "slow_count", "miss_count", "lock_wait_count", "cached_bytes",
+        "shared_bytes", "imported_bytes", "internal_error_count")]
 
 
 class Peaks(Structure):
@@ -86,7 +90,9 @@ class SwapSchedule(Structure):
                 ("workspace_address", c_void_p), ("residents", c_void_p),
                 ("resident_count", c_uint32), ("arena_bytes", c_uint64), ("host_bytes", c_uint64),
                 ("file_bytes", c_uint64), ("in_bytes", c_uint64), ("out_bytes", c_uint64),
-                ("step_ns", c_uint64), ("fluid_step_ns", c_uint64)]
+                ("step_ns", c_uint64), ("fluid_step_ns", c_uint64), ("part_bytes", c_uint64),
+                ("page_bytes", c_uint64), ("paged_begin", c_uint64), ("pages", c_void_p),
+                ("page_count", c_uint32)]
 
 
 class SwapPlanConfig(Structure):
