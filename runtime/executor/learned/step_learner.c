@@ -267,19 +267,6 @@ static void measure_step(dao_step_learner_t *learner)
     }
 }
 
-/* Returns true if measured and expected differ by more than the tolerance. */
-static bool is_off(double measured, double expected)
-{
-    double difference = measured > expected ? measured - expected : expected - measured;
-    return difference * DAO_STEP_LEARNER_TOLERANCE > expected;
-}
-
-static double expected_ns(const dao_link_speed_t *link, uint64_t bytes_per_second, uint64_t latency_ns)
-{
-    return (double)link->count * (double)latency_ns +
-           link->bytes / (double)bytes_per_second * (double)DAO_NS_PER_S;
-}
-
 static uint64_t sum_of_kernels(const dao_profiler_t *profiler)
 {
     uint64_t sum_ns = 0;
@@ -289,116 +276,23 @@ static uint64_t sum_of_kernels(const dao_profiler_t *profiler)
     return sum_ns;
 }
 
-/* What the copies of a direction say of its speed alone. Nothing where none was alone and both directions are
-   found to slow each other: that would be counted twice. */
-static const dao_link_speed_t *link_of(const dao_step_learner_t *learner, dao_stream_role_t direction)
-{
-    static const dao_link_speed_t nothing;
-    const dao_profiler_t *profiler = &learner->engine->profiler;
-    return profiler->is_crowded[direction] && learner->lost_share > 0 ? &nothing
-                                                                      : &profiler->links[direction];
-}
-
-/* What both directions move together while both copy. */
-static double both_speed(const dao_swap_tier_t *link)
-{
-    return link->shared_bytes_per_second != 0
-               ? (double)link->shared_bytes_per_second
-               : (double)link->in_bytes_per_second + (double)link->out_bytes_per_second;
-}
-
 /* Returns true if what was measured, and noted, is not what the plan was made with any more. */
 static bool has_changed(const dao_step_learner_t *learner, const dao_plan_basis_t *basis)
 {
     const dao_profiler_t *profiler = &learner->engine->profiler;
-    const dao_link_speed_t *in = link_of(learner, DAO_STREAM_ROLE_H2D);
-    const dao_link_speed_t *out = link_of(learner, DAO_STREAM_ROLE_D2H);
-    const dao_swap_tier_t *host = &basis->host;
-    return is_off((double)sum_of_kernels(profiler), (double)basis->compute_ns) ||
-           (in->count > 0 && is_off(in->ns, expected_ns(in, host->in_bytes_per_second, host->latency_ns))) ||
-           (out->count > 0 &&
-            is_off(out->ns, expected_ns(out, host->out_bytes_per_second, host->latency_ns))) ||
-           (profiler->lost_share >= 0 && is_off(both_speed(&learner->link), both_speed(host))) ||
-           is_off((double)learner->file.in_bytes_per_second, (double)basis->file.in_bytes_per_second) ||
-           is_off((double)learner->file.out_bytes_per_second, (double)basis->file.out_bytes_per_second);
-}
-
-/* A direction without copies is as the other one. */
-static void fill_directions(dao_swap_tier_t *tier)
-{
-    tier->in_bytes_per_second =
-        tier->in_bytes_per_second != 0 ? tier->in_bytes_per_second : tier->out_bytes_per_second;
-    tier->out_bytes_per_second =
-        tier->out_bytes_per_second != 0 ? tier->out_bytes_per_second : tier->in_bytes_per_second;
-}
-
-static void note_tier(dao_swap_tier_t *link, const dao_link_speed_t *in, const dao_link_speed_t *out)
-{
-    uint64_t in_latency_ns = 0;
-    uint64_t out_latency_ns = 0;
-    if (in->count > 0) {
-        dao_link_speed_fit(in, &link->in_bytes_per_second, &in_latency_ns);
-    }
-    if (out->count > 0) {
-        dao_link_speed_fit(out, &link->out_bytes_per_second, &out_latency_ns);
-    }
-    fill_directions(link);
-    if (in->count > 0 || out->count > 0) {
-        link->latency_ns = dao_larger(in_latency_ns, out_latency_ns);
-    }
-}
-
-/* The speed at which full pieces pass that each cost the latency. */
-static uint64_t speed_by_pieces(uint64_t bytes_per_second, uint64_t latency_ns, uint64_t piece_bytes)
-{
-    double piece_ns = (double)piece_bytes / (double)bytes_per_second * (double)DAO_NS_PER_S;
-    return (uint64_t)((double)bytes_per_second * piece_ns / (piece_ns + (double)latency_ns)) + 1;
-}
-
-/* A tensor's full pieces have the latency in their speed. Its last one takes as much longer than that as it
-   lacks of a full one: what is left of the latency. */
-static void note_file(dao_step_learner_t *learner)
-{
-    dao_file_tier_t *tier = &learner->engine->file_tier;
-    const dao_link_speed_t *in = &tier->moved[DAO_FILE_READ];
-    const dao_link_speed_t *out = &tier->moved[DAO_FILE_WRITE];
-    dao_swap_tier_t file = {0};
-    note_tier(&file, in, out);
-    if (in->count > 0) {
-        learner->file.in_bytes_per_second =
-            speed_by_pieces(file.in_bytes_per_second, file.latency_ns, tier->staging_bytes);
-    }
-    if (out->count > 0) {
-        learner->file.out_bytes_per_second =
-            speed_by_pieces(file.out_bytes_per_second, file.latency_ns, tier->staging_bytes);
-    }
-    if (in->count > 0 || out->count > 0) {
-        fill_directions(&learner->file);
-        learner->file.latency_ns = (uint64_t)((double)file.latency_ns * dao_file_tier_open_share(tier));
-        dao_file_tier_forget_moved(tier);
-    }
-}
-
-/* What both directions of the host's link move together: less than both by themselves if copies have slowed
-   each other, or did in an earlier step. */
-static void note_sharing(dao_step_learner_t *learner)
-{
-    const dao_profiler_t *profiler = &learner->engine->profiler;
-    learner->lost_share = profiler->lost_share >= 0 ? profiler->lost_share : learner->lost_share;
-    learner->link.shared_bytes_per_second = 0;
-    if (learner->lost_share * DAO_STEP_LEARNER_TOLERANCE > 1) {
-        double left = both_speed(&learner->link) * (1 - learner->lost_share);
-        learner->link.shared_bytes_per_second = (uint64_t)left + 1;
-    }
+    return dao_measured_is_off((double)sum_of_kernels(profiler), (double)basis->compute_ns) ||
+           dao_known_links_have_changed(&learner->links, profiler, &basis->host, &basis->file);
 }
 
 /* What is known of links, from the step that was measured. */
 static void note_links(dao_step_learner_t *learner)
 {
-    note_tier(&learner->link, link_of(learner, DAO_STREAM_ROLE_H2D), link_of(learner, DAO_STREAM_ROLE_D2H));
-    note_sharing(learner);
-    if (learner->engine->file_tier.is_there) {
-        note_file(learner);
+    dao_file_tier_t *tier = &learner->engine->file_tier;
+    dao_known_links_note_host(&learner->links, &learner->engine->profiler);
+    if (tier->is_there &&
+        dao_known_links_note_file(&learner->links, &tier->moved[DAO_FILE_READ], &tier->moved[DAO_FILE_WRITE],
+                                  tier->staging_bytes, dao_file_tier_open_share(tier))) {
+        dao_file_tier_forget_moved(tier);
     }
 }
 
@@ -453,14 +347,10 @@ static uint64_t fed_bytes(const dao_step_log_t *log)
 static dao_swap_tier_t host_of(const dao_step_learner_t *learner, const dao_step_log_t *log)
 {
     uint64_t limit_bytes = learner->engine->config.host_limit_bytes, fed = fed_bytes(log);
-    dao_swap_tier_t host = learner->link.in_bytes_per_second != 0 ? learner->link : learner->file;
+    dao_swap_tier_t host =
+        learner->links.host.in_bytes_per_second != 0 ? learner->links.host : learner->links.file;
     host.limit_bytes = limit_bytes > fed ? limit_bytes - fed : limit_bytes != 0 ? 1 : 0;
     return host;
-}
-
-static bool is_link_known(const dao_step_learner_t *learner)
-{
-    return learner->link.in_bytes_per_second != 0 || learner->file.in_bytes_per_second != 0;
 }
 
 static void hand_in(dao_step_learner_t *learner, dao_known_step_t *known, dao_plan_job_t *job)
@@ -489,7 +379,7 @@ static void submit(dao_step_learner_t *learner, dao_known_step_t *known)
     }
     job->problem.capacity_bytes = config->arena_bytes;
     job->problem.host = host_of(learner, &known->log);
-    job->problem.file = learner->file;
+    job->problem.file = learner->links.file;
     job->problem.file.limit_bytes = learner->engine->file_tier.limit_bytes;
     job->problem.page_bytes = learner->engine->pages.page_bytes;
     job->addresses = job->problem.page_bytes != 0 ? config->addresses : DAO_SWAP_ADDRESSES_STATIC;
@@ -504,10 +394,10 @@ static void submit(dao_step_learner_t *learner, dao_known_step_t *known)
 static void compare_with_former(dao_step_learner_t *learner, dao_known_step_t *known)
 {
     dao_compiled_plan_t *former = known->former;
-    bool is_comparable =
-        former != NULL && known->former_step_ns != 0 && known->new_plan == NULL &&
-        known != learner->submitted && /* else a better one may be on its way */
-        !is_off((double)sum_of_kernels(&learner->engine->profiler), (double)former->basis.compute_ns);
+    bool is_comparable = former != NULL && known->former_step_ns != 0 && known->new_plan == NULL &&
+                         known != learner->submitted && /* else a better one may be on its way */
+                         !dao_measured_is_off((double)sum_of_kernels(&learner->engine->profiler),
+                                              (double)former->basis.compute_ns);
     known->former = NULL;
     if (is_comparable &&
         known->planned.least_ns > known->former_step_ns + known->former_step_ns / DAO_STEP_LEARNER_LOSS) {
@@ -562,7 +452,7 @@ static bool wants_plan(const dao_step_learner_t *learner, const dao_known_step_t
             ? learner->measured_plan == usual_plan(known) && has_changed(learner, &known->plan->basis)
             : known->has_evicted && known->try_count < DAO_STEP_LEARNER_TRIES_MAX;
     bool is_pinned = learner->engine->first_pinned != NULL; /* no plan would be followed */
-    return is_wanted && !is_pinned && known->new_plan == NULL && is_link_known(learner);
+    return is_wanted && !is_pinned && known->new_plan == NULL && dao_known_links_have_any(&learner->links);
 }
 
 static void use_measurement(dao_step_learner_t *learner)

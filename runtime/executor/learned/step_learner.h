@@ -9,6 +9,7 @@
 #define DAO_RUNTIME_EXECUTOR_STEP_LEARNER_H
 
 #include "runtime/executor/learned/plan_worker.h"
+#include "runtime/executor/streams/known_links.h"
 
 /* Steps that are remembered, each with its plan; the one that was not seen for longest goes first. */
 #define DAO_KNOWN_STEP_COUNT_MAX 8u
@@ -20,10 +21,6 @@
    the most. */
 #define DAO_STEP_LEARNER_MEASURE_STEPS     8u
 #define DAO_STEP_LEARNER_MEASURE_STEPS_MAX 512u
-
-/* Measured times that differ by more than 1 / this from those that a plan was made with are planned anew: 5
-   %. */
-#define DAO_STEP_LEARNER_TOLERANCE 20u
 
 /* A new plan that takes more than 1 / this longer than the one before is given up for that: 2 %. */
 #define DAO_STEP_LEARNER_LOSS 50u
@@ -79,9 +76,7 @@ struct dao_step_learner {
     const dao_compiled_plan_t *measured_plan;  /* that was followed throughout that step; NULL: none was */
     const dao_compiled_plan_t *measuring_plan; /* as the step that is being measured began */
     dao_known_step_t *submitted;
-    dao_swap_tier_t link; /* as measured last; without speed: not yet */
-    double lost_share; /* of what its directions move by themselves, lost while both copy; as measured last */
-    dao_swap_tier_t file; /* likewise, through the pinned pieces */
+    dao_known_links_t links;
 };
 
 /* With `is_at_once` plans are made when they are asked for, and the device is waited for to be measured: the

@@ -108,7 +108,7 @@ static void a_shared_link_is_learnt(void)
 {
     begin_on_half_duplex(&tight);
     (void)run_two_parts(STEPS);
-    const dao_swap_tier_t *link = &executor->engine.learner->link;
+    const dao_swap_tier_t *link = &executor->engine.learner->links.host;
     CU_ASSERT_TRUE(link->in_bytes_per_second > LINK_BYTES_PER_S / 10 * 9);
     CU_ASSERT_TRUE(link->out_bytes_per_second > LINK_BYTES_PER_S / 10 * 9);
     CU_ASSERT_TRUE(link->shared_bytes_per_second > LINK_BYTES_PER_S / 10 * 9 &&
@@ -143,15 +143,15 @@ static void a_step_without_copies_alone_changes_no_plan(void)
         run_well(&usual);
     }
     dao_step_learner_t *learner = executor->engine.learner;
-    const dao_swap_tier_t known = learner->link;
-    CU_ASSERT_TRUE(learner->lost_share > 0 && known.shared_bytes_per_second > 0);
+    const dao_swap_tier_t known = learner->links.host;
+    CU_ASSERT_TRUE(learner->links.lost_share > 0 && known.shared_bytes_per_second > 0);
     CU_ASSERT_PTR_NOT_NULL_FATAL(learner->known_steps[0]->plan);
     CU_ASSERT_EQUAL_FATAL(learner->engine->profiler.state, DAO_PROFILER_IDLE);
     crowd(learner);
     dao_step_learner_look(learner);
-    CU_ASSERT_EQUAL(learner->link.in_bytes_per_second, known.in_bytes_per_second);
-    CU_ASSERT_EQUAL(learner->link.out_bytes_per_second, known.out_bytes_per_second);
-    CU_ASSERT_EQUAL(learner->link.shared_bytes_per_second, known.shared_bytes_per_second);
+    CU_ASSERT_EQUAL(learner->links.host.in_bytes_per_second, known.in_bytes_per_second);
+    CU_ASSERT_EQUAL(learner->links.host.out_bytes_per_second, known.out_bytes_per_second);
+    CU_ASSERT_EQUAL(learner->links.host.shared_bytes_per_second, known.shared_bytes_per_second);
     CU_ASSERT_PTR_NULL(learner->submitted);
     CU_ASSERT_PTR_NULL(learner->known_steps[0]->new_plan);
     end();
@@ -201,7 +201,7 @@ static void times_of_the_file_are_learnt(void)
     begin(&dao_sim_bytes_backend_ops, true, &config);
     run_until_planned(&usual, STEPS);
     const dao_timeline_stream_t *stream = &executor->engine.timeline.streams[DAO_TIMELINE_FILE_IN];
-    const dao_swap_tier_t *file = &executor->engine.learner->file;
+    const dao_swap_tier_t *file = &executor->engine.learner->links.file;
     dao_executor_stats_t before = stats_now();
     double operations = -(double)stream->issued;
     run_until_planned(&usual, STEPS);
