@@ -2,7 +2,7 @@
 """dao.torch.library declares structures of libdao again: each is as large as the library's own.
 
     LIBDAO_TORCH_CPU=build/dev/integrations/libdao_torch_cpu.so PYTHONPATH=python \\
-        DAO_STRUCT_SIZES=build/dev/tests/struct_sizes python3 tests/python/test_library.py"""
+        DAO_STRUCT_SIZES=build/dev/struct_sizes python3 tests/python/test_library.py"""
 import ctypes
 import os
 import subprocess
