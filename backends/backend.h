@@ -64,7 +64,8 @@ typedef struct dao_backend_ops {
     dao_status_t (*pinned_alloc)(dao_backend_device_t *device, size_t size_bytes, void **out_address);
     dao_status_t (*pinned_free)(dao_backend_device_t *device, void *address, size_t size_bytes);
 
-    /* Streams run their work in order; different streams are independent. Destroy waits for the work. */
+    /* Streams run their work in order; different streams are independent. Destroy waits for the work, but
+       for adopted streams. */
     dao_status_t (*stream_create)(dao_backend_device_t *device, dao_backend_stream_t **out_stream);
     void (*stream_destroy)(dao_backend_stream_t *stream);
     dao_status_t (*stream_synchronize)(dao_backend_stream_t *stream);
@@ -124,10 +125,11 @@ typedef struct dao_backend_ops {
     int32_t dlpack_managed;
     int32_t dlpack_pinned;
 
-    /* Optional: a stream that others made, by the vendor's handle, as one of ours. Destroy waits for its
-       work, and leaves the stream itself to its owner, who destroys it later. DAO_ERR_INVALID for what is no
-       stream, as far as that is known; DAO_ERR_UNSUPPORTED for a handle that is another stream in each
-       thread. NULL: there is no such thing. */
+    /* Optional: a stream that others made, by the vendor's handle, as one of ours. Destroy leaves the stream
+       itself to its owner, who may have destroyed it already: it asks nothing about the handle, and the
+       caller has waited for the work. DAO_ERR_INVALID for what is no stream, as far as that is known;
+       DAO_ERR_UNSUPPORTED for a handle that is another stream in each thread. NULL: there is no such
+       thing. */
     dao_status_t (*stream_adopt)(dao_backend_device_t *device, void *native,
                                  dao_backend_stream_t **out_stream);
     bool has_default_stream; /* a NULL handle is a stream, the vendor's default one */

@@ -138,9 +138,9 @@ dao_status_t dao_vendor_stream_synchronize(dao_backend_stream_t *stream)
 
 void dao_vendor_stream_destroy(dao_backend_stream_t *stream)
 {
-    /* The vendor's destroy does not wait. An error of the work has no caller to report to. */
-    (void)dao_vendor_stream_synchronize(stream);
     if (!stream->is_adopted) {
+        /* The vendor's destroy does not wait. An error of the work has no caller to report to. */
+        (void)dao_vendor_stream_synchronize(stream);
         dao_status_t status;
         CALL(status, stream->device->index, DAO_ERR_NO_DEVICE_MEMORY, vendorStreamDestroy, (stream->stream));
         (void)status; /* a lost device: its streams went with it */

@@ -7,7 +7,7 @@
  * A stream that was destroyed by its maker, and whose handle is another stream's by now, is adopted anew,
  * where the vendor numbers its streams. Elsewhere a stream that was named lives until dao_finalize(): on the
  * cpu backend the library sees to it. With a vendor's runtime a stream whose handle is no other stream's has
- * to live until then too, since dao_finalize() asks the vendor about it.
+ * to live as long as calls of the library may ask the vendor about it: dao_finalize() does not.
  */
 #ifndef DAO_NATIVE_H
 #define DAO_NATIVE_H

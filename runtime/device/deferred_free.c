@@ -102,7 +102,7 @@ static void late_end(dao_runtime_t *runtime, dao_deferred_free_t *deferred)
     bool is_last = dao_stream_drop(stream);
     unlock(list);
     if (is_last) {
-        dao_stream_end(stream);
+        dao_stream_end(stream, false);
     }
 }
 

@@ -113,9 +113,10 @@ void dao_stream_retain(dao_stream_t *stream);
 void dao_stream_release(dao_stream_t *stream);
 
 /* dao_stream_release() in two parts: the first waits for nothing and may be called under a lock; true: the
-   second has to follow. */
+   second has to follow. It waits for the stream's work, unless the caller says that there is none: then it
+   asks the backend nothing about an adopted stream, whose handle may be dead. */
 DAO_NODISCARD bool dao_stream_drop(dao_stream_t *stream);
-void dao_stream_end(dao_stream_t *stream);
+void dao_stream_end(dao_stream_t *stream, bool is_idle);
 
 /* DAO_ERR_INVALID for an adopted stream that its maker has destroyed, as far as that is known. */
 DAO_NODISCARD dao_status_t dao_stream_alive_check(const dao_stream_t *stream, const char *function);

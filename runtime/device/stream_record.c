@@ -48,13 +48,9 @@ dao_status_t dao_stream_wait(dao_stream_t *stream)
     return status;
 }
 
-/* Ends what a stream has in the table of fences. Waits for the stream's work. */
-static void number_end(dao_stream_t *stream)
+/* Waits for a stream's work, whatever comes of it. */
+static void wait_for_end(dao_stream_t *stream)
 {
-    uint32_t number = atomic_load_explicit(&stream->number, memory_order_acquire);
-    if (number == 0) {
-        return;
-    }
     dao_runtime_t *runtime = stream->runtime;
     dao_error_record_t record;
     dao_error_save(&record, dao_last_status());
@@ -63,7 +59,19 @@ static void number_end(dao_stream_t *stream)
             runtime, runtime->ops->device_synchronize(runtime->device)); /* an error is an end, too */
     }
     (void)dao_error_restore(&record);
-    dao_stream_fences_stream_remove(runtime->fences, number);
+}
+
+/* Ends what a stream has in the table of fences, behind the stream's work. */
+static void number_end(dao_stream_t *stream, bool is_idle)
+{
+    uint32_t number = atomic_load_explicit(&stream->number, memory_order_acquire);
+    if (number == 0) {
+        return;
+    }
+    if (!is_idle) {
+        wait_for_end(stream);
+    }
+    dao_stream_fences_stream_remove(stream->runtime->fences, number);
 }
 
 /* ---- adopted streams ---- */
@@ -118,12 +126,12 @@ bool dao_stream_drop(dao_stream_t *stream)
     return before == 1;
 }
 
-void dao_stream_end(dao_stream_t *stream)
+void dao_stream_end(dao_stream_t *stream, bool is_idle)
 {
     dao_runtime_t *runtime = stream->runtime;
     DAO_ASSERT(atomic_load(&stream->reference_count) == 0);
     DAO_ASSERT(stream->late_count == 0); /* each holds a reference */
-    number_end(stream);
+    number_end(stream, is_idle);
     runtime->ops->stream_destroy(stream->backend);
     dao_host_free(stream); /* the first member of what handles/stream.c has made */
     dao_runtime_release(runtime);
@@ -132,6 +140,6 @@ void dao_stream_end(dao_stream_t *stream)
 void dao_stream_release(dao_stream_t *stream)
 {
     if (dao_stream_drop(stream)) {
-        dao_stream_end(stream);
+        dao_stream_end(stream, false);
     }
 }

@@ -9,12 +9,13 @@
 
 #include <inttypes.h>
 
-/* What stops a runtime calls: gives back the streams that the table has. */
+/* What stops a runtime calls once it has waited for the device: gives back the streams that the table has.
+   The program may have destroyed them. */
 static void natives_end(dao_natives_t *natives)
 {
     dao_stream_t *stream;
     while ((stream = dao_natives_take(natives)) != NULL) {
-        dao_stream_disown(stream);
+        dao_stream_disown(stream, true);
     }
 }
 
@@ -35,7 +36,7 @@ static dao_status_t adopt(dao_runtime_t *runtime, void *native, dao_stream_t **o
     }
     atomic_store(&runtime->natives.end, natives_end);
     if (!dao_natives_enter(&runtime->natives, adopted, out_stream)) {
-        dao_stream_disown(adopted); /* the table's own is enough */
+        dao_stream_disown(adopted, false); /* the table's own is enough */
     }
     return *out_stream != NULL
                ? DAO_OK

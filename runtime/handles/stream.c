@@ -113,16 +113,18 @@ static dao_status_t stream_make(dao_runtime_t *runtime, bool adopts, void *nativ
 }
 
 /* Ends what the program has of a stream. */
-static void stream_leave(dao_stream_t *stream)
+static void stream_leave(dao_stream_t *stream, bool is_idle)
 {
     dao_live_remove(stream->runtime->core, &((made_stream_t *)(void *)stream)->live);
-    dao_stream_release(stream);
+    if (dao_stream_drop(stream)) {
+        dao_stream_end(stream, is_idle);
+    }
 }
 
-void dao_stream_disown(dao_stream_t *stream)
+void dao_stream_disown(dao_stream_t *stream, bool is_idle)
 {
     if (dao_adopted_disown(&stream->runtime->adopted, stream)) {
-        stream_leave(stream);
+        stream_leave(stream, is_idle);
     }
 }
 
@@ -162,7 +164,7 @@ dao_status_t dao_stream_adopt_on(dao_runtime_t *runtime, void *native, dao_strea
     if (status == DAO_OK) {
         *out_stream = dao_adopted_add(&runtime->adopted, &made->stream);
         if (*out_stream != &made->stream) {
-            stream_leave(&made->stream);
+            stream_leave(&made->stream, true); /* nobody has used it */
         }
     }
     return status;
@@ -211,7 +213,7 @@ void dao_stream_destroy(dao_stream_t *stream)
     (void)dao_error_restore(&record);
     dao_runtime_drain_late(stream->runtime, stream);
     dao_runtime_drain(stream->runtime);
-    dao_stream_disown(stream);
+    dao_stream_disown(stream, false);
 }
 
 dao_status_t dao_stream_get(int32_t device_index, dao_stream_role_t role, dao_stream_t **out_stream)

@@ -12,7 +12,7 @@ void *dao_stream_native_on(const dao_runtime_t *runtime, void *native);
 DAO_NODISCARD dao_status_t dao_stream_adopt_on(dao_runtime_t *runtime, void *native,
                                                dao_stream_t **out_stream);
 
-/* Gives up one owner of an adopted stream, and waits for the stream's work if it was the last. */
-void dao_stream_disown(dao_stream_t *stream);
+/* Gives up one owner of an adopted stream, and ends the stream if it was the last: see dao_stream_end(). */
+void dao_stream_disown(dao_stream_t *stream, bool is_idle);
 
 #endif

@@ -170,7 +170,6 @@ void dao_own_stream_destroy(dao_backend_stream_t *stream)
 {
     dao_backend_device_t *device = stream->device;
     if (stream->is_adopted) {
-        (void)wait_for(device, stream->native); /* an error of the work has nobody left to be told */
         dao_mutex_lock(&device->lock);
         dao_backend_stream_t **link = &device->adopted;
         while (*link != stream) {

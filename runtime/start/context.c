@@ -442,7 +442,7 @@ static void runtime_settle(dao_runtime_t *runtime)
                 dao_last_message());
     }
     void (*natives_end)(dao_natives_t *) = atomic_load(&runtime->natives.end);
-    if (natives_end != NULL) {
+    if (natives_end != NULL) { /* behind the wait */
         natives_end(&runtime->natives);
     }
     dao_step_plan_settle(runtime->device_memory);

@@ -615,6 +615,7 @@ static void an_adopted_stream_is_the_same_stream(void)
     NEED(ops->fill(stream, there, 3, 1));
     NEED(ops->copy(adopted, DAO_COPY_KIND_D2H, host, there, SIZE));
     subject_time->open(gate);
+    NEED(ops->stream_synchronize(adopted));
     ops->stream_destroy(adopted);
     CU_ASSERT_EQUAL(host[0], 3);
     CU_ASSERT_TRUE(is_all(host + 1, SIZE / 2 - 1, 2));

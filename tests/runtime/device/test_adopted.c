@@ -226,6 +226,34 @@ static void calls_by_a_handle_that_was_made_again_name_the_new_stream(void)
     ops->close(driver);
 }
 
+/* A program's last calls may be its streams' end and then the library's, which asks nothing about them. */
+static void the_end_asks_nothing_about_streams_that_calls_by_handle_have_named(void)
+{
+    const dao_config_t config = {.cpu = {.device_count = 1, .device_bytes = 64 * MIB}};
+    const dao_backend_ops_t *ops = loopback_ops();
+    dao_backend_t *driver = NULL;
+    CU_ASSERT_EQUAL_FATAL(ops->open(&config, &driver), DAO_OK);
+    begin();
+    void *natives[2] = {native_create(), native_create()};
+    void *blocks[2];
+    for (int i = 0; i < 2; i++) {
+        blocks[i] = dao_alloc_native(0, BLOCK_BYTES, natives[i]);
+        CU_ASSERT_PTR_NOT_NULL(blocks[i]);
+    }
+    CU_ASSERT_EQUAL(dao_record_native(0, blocks[1], natives[0]), DAO_OK);
+    for (int i = 0; i < 2; i++) {
+        CU_ASSERT_EQUAL(dao_free_native(0, blocks[i], natives[i]), DAO_OK);
+    }
+    for (int i = 0; i < 2; i++) {
+        native_destroy(natives[i]);
+    }
+    loopback_tolerate(true);
+    CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
+    CU_ASSERT_EQUAL(loopback_take_breaches(LOOPBACK_RULE_UNKNOWN), 0);
+    loopback_tolerate(false);
+    ops->close(driver);
+}
+
 static void *adopt_and_destroy(void *native)
 {
     for (int i = 0; i < 200; i++) {
@@ -263,6 +291,8 @@ static CU_TestInfo tests[] = {
      what_was_freed_under_a_handle_that_was_made_again_waits_for_the_device},
     {"calls by a handle that was made again name the new stream",
      calls_by_a_handle_that_was_made_again_name_the_new_stream},
+    {"the end asks nothing about streams that calls by handle have named",
+     the_end_asks_nothing_about_streams_that_calls_by_handle_have_named},
     {"threads adopt one handle", threads_adopt_one_handle},
     CU_TEST_INFO_NULL,
 };
