@@ -108,9 +108,24 @@ static dao_status_t check_copy(const finder_t *finder, const dao_swap_copy_t *co
     return check_fence(finder, &copy->after, "copy", index);
 }
 
+/* Only what a follower looks at: a schedule without addresses has no others. */
+static dao_status_t check_arrays(const finder_t *finder)
+{
+    const dao_swap_schedule_t *schedule = finder->schedule;
+    const char *missing = schedule->kernel_after == NULL                                ? "kernel_after"
+                          : schedule->residents == NULL && schedule->resident_count > 0 ? "residents"
+                                                                                        : NULL;
+    for (uint32_t stream = DAO_SWAP_STREAM_COMPUTE + 1; stream < DAO_SWAP_STREAM_COUNT; stream++) {
+        if (schedule->copies[stream] == NULL && schedule->copy_count[stream] > 0) {
+            missing = "copies";
+        }
+    }
+    return missing == NULL ? DAO_OK : dao_error(DAO_ERR_INVALID, "the schedule's %s is NULL", missing);
+}
+
 static dao_status_t check_schedule(const finder_t *finder)
 {
-    dao_status_t status = DAO_OK;
+    dao_status_t status = check_arrays(finder);
     for (uint32_t k = 0; status == DAO_OK && k < finder->step.kernel_count; k++) {
         status = check_fence(finder, &finder->schedule->kernel_after[k], "kernel", k);
     }

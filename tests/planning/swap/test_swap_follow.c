@@ -499,6 +499,15 @@ static void a_schedule_of_another_problem_is_refused(void)
         CU_ASSERT_EQUAL(dao_swap_follower_create(&hand_problem, &schedule, &none), DAO_ERR_INVALID);
         CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), cases[i].says));
     }
+    dao_swap_schedule_t without[] = {hand_schedule, hand_schedule, hand_schedule, {.arena_bytes = 0}};
+    without[0].kernel_after = NULL;
+    without[1].copies[DAO_SWAP_STREAM_HOST_OUT] = NULL;
+    without[2].residents = NULL;
+    without[2].resident_count = 1;
+    for (size_t i = 0; i < sizeof(without) / sizeof(*without); i++) {
+        CU_ASSERT_EQUAL(dao_swap_follower_create(&hand_problem, &without[i], &none), DAO_ERR_INVALID);
+        CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), " is NULL"));
+    }
     dao_swap_problem_t unused = hand_problem, bad = hand_problem;
     unused.kernel_count = 1;
     unused.kernels = &hand_kernels[2];
