@@ -220,7 +220,7 @@ static void set_addresses(const dao_engine_t *engine, dao_item_t *item, const da
         const dao_managed_t *tensor = item->uses[use].tensor;
         bool is_other = is_scratch(placement, use);
         DAO_ASSERT(is_other || tensor->has_device);
-        DAO_ASSERT(is_other || !tensor->is_unverified);
+        DAO_ASSERT(is_other || !tensor->is_unverified || item->uses[use].kind == DAO_USE_WRITE);
         uint64_t offset = is_other ? placement->scratch[use] : tensor->device_offset_bytes;
         item->addresses[i] = dao_device_arena_at(&engine->arena, offset) + item->operand_offsets[i];
     }

@@ -148,6 +148,26 @@ static void what_is_written_gives_up_its_copy(void)
     end();
 }
 
+/* As a pinned tensor comes, or one that was fetched for a kernel that was skipped. Its reads are not waited
+   for: the kernel follows them on the device. */
+static void a_kernel_overwrites_what_comes_from_the_file(void)
+{
+    uint32_t number;
+    begin(0);
+    dao_managed_t *tensor = on_device(&number);
+    CU_ASSERT_EQUAL(dao_file_copy_evict(engine, tensor), DAO_OK);
+    fetch(tensor);
+    CU_ASSERT_TRUE(tensor->is_unverified);
+    program_kernel_t kernel = {
+        .name = "overwrite", .operand_count = 1, .tensors = {number}, .accesses = {DAO_ACCESS_WRITE}};
+    CU_ASSERT_EQUAL(program_push(&program, &kernel), DAO_OK);
+    CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK);
+    CU_ASSERT_FALSE(tensor->is_unverified);
+    CU_ASSERT_EQUAL(tensor->file_copy, DAO_FILE_COPY_NONE);
+    CU_ASSERT_EQUAL(program_read(&program, number), DAO_OK);
+    end();
+}
+
 /* A write is begun, waited for, and then the slot is given up: a move each. */
 static void room_on_the_host_is_made_move_by_move(void)
 {
@@ -196,6 +216,7 @@ static CU_TestInfo tests[] = {
     {"an eviction waits for the file", an_eviction_waits_for_the_file},
     {"a copy is forgotten with its slot", a_copy_is_forgotten_with_its_slot},
     {"what is written gives up its copy", what_is_written_gives_up_its_copy},
+    {"a kernel overwrites what comes from the file", a_kernel_overwrites_what_comes_from_the_file},
     {"room on the host is made move by move", room_on_the_host_is_made_move_by_move},
     {"writes begin before the host is full", writes_begin_before_the_host_is_full},
     CU_TEST_INFO_NULL,
