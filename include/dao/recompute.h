@@ -68,13 +68,14 @@ typedef struct dao_recompute_step {
 /**
  * Checks a step with repeated runs against the step that it was made of, by carrying values through both:
  * first runs in their order, each once; a repeated run only of a repeatable kernel; each run reads what the
- * first run of its kernel read in the other step; what lives on ends as it does there. It shares no code with
- * the planner.
+ * first run of its kernel read in the other step; what lives on ends as it does there. But for the check of
+ * `problem`, it shares no code with the planner.
  *
  * @param problem  Borrowed: the step that the other one was made of.
  * @param step     Borrowed.
  * @return DAO_OK; DAO_ERR_CORRUPT with a message that names the first run that is wrong; DAO_ERR_INVALID for
- *         NULL; DAO_ERR_NO_HOST_MEMORY.
+ *         NULL, also of a list; DAO_ERR_INVALID, DAO_ERR_OVERFLOW for a problem that is no step;
+ *         DAO_ERR_NO_HOST_MEMORY.
  *
  * Threads: any. Waits: never. Cost: O(uses of both).
  */

@@ -7,6 +7,7 @@
 #include "base/memory/host.h"
 #include "base/numbers/random.h"
 #include "base/report/error.h"
+#include "planning/swap/step/swap_step.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -75,6 +76,28 @@ static void begin(checker_t *checker, uint32_t tensor_count)
         checker->values[t] =
             t < checker->problem->tensor_count && checker->lives_on[t] ? mix(t, t) | 1 : VALUE_NONE;
     }
+}
+
+/* The lists of a step are there. */
+static dao_status_t check_lists(const dao_recompute_step_t *step)
+{
+    const dao_swap_problem_t *problem = &step->problem;
+    bool has_none = problem->tensor_count > 0 && (problem->tensors == NULL || step->tensor_sources == NULL);
+    if (has_none || (problem->kernel_count > 0 && (problem->kernels == NULL || step->runs == NULL))) {
+        return dao_error(
+            DAO_ERR_INVALID,
+            "dao_recompute_check: a list of the %s of the longer step, which are %" PRIu32 ", is NULL",
+            has_none ? "tensors" : "kernels", has_none ? problem->tensor_count : problem->kernel_count);
+    }
+    for (uint32_t k = 0; k < problem->kernel_count; k++) {
+        if (problem->kernels[k].uses == NULL && problem->kernels[k].use_count > 0) {
+            return dao_error(DAO_ERR_INVALID,
+                             "dao_recompute_check: run %" PRIu32 " names %" PRIu32
+                             " tensors, and its list is NULL",
+                             k, problem->kernels[k].use_count);
+        }
+    }
+    return DAO_OK;
 }
 
 static dao_status_t check_tensors(const checker_t *checker)
@@ -168,7 +191,12 @@ static dao_status_t check_runs(checker_t *checker)
 dao_status_t dao_recompute_check(const dao_swap_problem_t *problem, const dao_recompute_step_t *step)
 {
     if (problem == NULL || step == NULL) {
-        return dao_error(DAO_ERR_INVALID, "the step, or the one that it was made of, is NULL");
+        return dao_error_null(__func__, problem == NULL ? "problem" : "step");
+    }
+    dao_status_t status = dao_swap_step_check_work(problem);
+    status = status == DAO_OK ? check_lists(step) : status;
+    if (status != DAO_OK) {
+        return status;
     }
     checker_t checker = {
         .problem = problem,
@@ -178,7 +206,6 @@ dao_status_t dao_recompute_check(const dao_swap_problem_t *problem, const dao_re
         .inputs = dao_host_calloc(problem->kernel_count, sizeof(*checker.inputs)),
         .lives_on = dao_host_calloc((size_t)problem->tensor_count + 1, sizeof(*checker.lives_on)),
     };
-    dao_status_t status = DAO_OK;
     if (checker.values == NULL || checker.ends == NULL || checker.inputs == NULL ||
         checker.lives_on == NULL) {
         status = dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory to check a step with repeated runs");

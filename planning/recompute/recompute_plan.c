@@ -227,9 +227,12 @@ dao_status_t dao_recompute_plan_make(const dao_swap_problem_t *problem, const da
 {
     static const dao_recompute_config_t defaults = {0};
     config = config != NULL ? config : &defaults;
-    if (problem == NULL || out_plan == NULL ||
-        (config->mode != DAO_RECOMPUTE_MODE_HYBRID && config->mode != DAO_RECOMPUTE_MODE_ONLY)) {
-        return dao_error(DAO_ERR_INVALID, "the problem or the place for its plan is NULL, or no such mode");
+    if (problem == NULL || out_plan == NULL) {
+        return dao_error_null(__func__, problem == NULL ? "problem" : "out_plan");
+    }
+    if (config->mode != DAO_RECOMPUTE_MODE_HYBRID && config->mode != DAO_RECOMPUTE_MODE_ONLY) {
+        return dao_error(DAO_ERR_INVALID, "%s: mode %d is none; see dao_recompute_mode_t", __func__,
+                         (int)config->mode);
     }
     dao_swap_bound_t bound;
     dao_status_t status = dao_swap_find_bound(problem, &bound); /* what is no step is not drafted */

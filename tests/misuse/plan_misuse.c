@@ -273,6 +273,46 @@ static void executor_and_mover_called_by_a_segment_callback(void)
     NEED(dao_free(misuse_other, block) == DAO_OK);
 }
 
+/* Of a step in which one kernel reads a tensor. */
+static void recompute_of_nothing(void)
+{
+    dao_swap_tensor_t tensor = {.size_bytes = 1000};
+    dao_swap_use_t use = {.tensor = 0, .access = DAO_ACCESS_READ}, far = {7, DAO_ACCESS_READ};
+    dao_swap_kernel_t kernel = {.time_ns = 1, .use_count = 1, .uses = &use}, without = {.use_count = 1};
+    dao_swap_kernel_t elsewhere = {.use_count = 1, .uses = &far};
+    dao_swap_problem_t step = {.tensor_count = 1, .tensors = &tensor, .kernel_count = 1, .kernels = &kernel};
+    dao_swap_problem_t none = {0}, wrong = step, listless = step;
+    wrong.kernels = &elsewhere;
+    listless.kernels = &without;
+    uint32_t source = 0;
+    dao_recompute_run_t run = {0};
+    dao_recompute_step_t same = {.problem = step, .runs = &run, .tensor_sources = &source}, longer = same;
+    dao_recompute_config_t config = {.mode = (dao_recompute_mode_t)7};
+    dao_recompute_plan_t *plan = NULL;
+    dao_recompute_bound_t bound;
+    misuse_begin();
+    NEED(dao_recompute_check(&step, &same) == DAO_OK);
+    REFUSED(dao_recompute_check(NULL, &same), DAO_ERR_INVALID, "dao_recompute_check: problem is NULL");
+    REFUSED(dao_recompute_check(&step, NULL), DAO_ERR_INVALID, "dao_recompute_check: step is NULL");
+    REFUSED(dao_recompute_check(&none, &same), DAO_ERR_INVALID, "at least one kernel");
+    REFUSED(dao_recompute_check(&wrong, &same), DAO_ERR_INVALID, "no tensor 7");
+    longer.tensor_sources = NULL;
+    REFUSED(dao_recompute_check(&step, &longer), DAO_ERR_INVALID, "tensors of the longer step");
+    longer = same;
+    longer.runs = NULL;
+    REFUSED(dao_recompute_check(&step, &longer), DAO_ERR_INVALID, "kernels of the longer step");
+    longer = same;
+    longer.problem = listless;
+    REFUSED(dao_recompute_check(&step, &longer), DAO_ERR_INVALID, "run 0 names 1 tensors");
+    REFUSED(dao_recompute_plan_make(NULL, NULL, &plan), DAO_ERR_INVALID, "problem is NULL");
+    REFUSED(dao_recompute_plan_make(&step, NULL, NULL), DAO_ERR_INVALID, "out_plan is NULL");
+    REFUSED(dao_recompute_plan_make(&step, &config, &plan), DAO_ERR_INVALID, "mode 7 is none");
+    REFUSED(dao_recompute_plan_make(&none, NULL, &plan), DAO_ERR_INVALID, "at least one kernel");
+    REFUSED(dao_recompute_find_bound(&step, NULL), DAO_ERR_INVALID, "NULL");
+    REFUSED(dao_recompute_find_bound(&none, &bound), DAO_ERR_INVALID, "at least one kernel");
+    NEED(plan == NULL);
+}
+
 const misuse_case_t misuse_plan_cases[] = {
     {.name = "step_ended_before_it_began", .run = step_ended_before_it_began, .environment = PLANS},
     {.name = "step_at_no_place", .run = step_at_no_place},
@@ -282,6 +322,7 @@ const misuse_case_t misuse_plan_cases[] = {
     {.name = "configured_too_late", .run = configured_too_late},
     {.name = "texts_that_name_nothing", .run = texts_that_name_nothing},
     {.name = "plan_of_nothing", .run = plan_of_nothing},
+    {.name = "recompute_of_nothing", .run = recompute_of_nothing},
     {.name = "plan_of_wrong_buffers", .run = plan_of_wrong_buffers},
     {.name = "plan_whose_buffers_overlap", .run = plan_whose_buffers_overlap},
     {.name = "events_where_none_are_recorded", .run = events_where_none_are_recorded},

@@ -29,7 +29,7 @@ static dao_status_t check_tier(const char *name, const dao_swap_tier_t *tier)
     return DAO_OK;
 }
 
-static dao_status_t check_settings(const dao_swap_problem_t *problem)
+static dao_status_t check_counts(const dao_swap_problem_t *problem)
 {
     if ((problem->tensors == NULL && problem->tensor_count != 0) || problem->kernels == NULL ||
         problem->kernel_count == 0) {
@@ -39,6 +39,11 @@ static dao_status_t check_settings(const dao_swap_problem_t *problem)
         return dao_error(DAO_ERR_OVERFLOW, "%u tensors and %u kernels: at most %u of each",
                          problem->tensor_count, problem->kernel_count, DAO_SWAP_COUNT_MAX);
     }
+    return DAO_OK;
+}
+
+static dao_status_t check_settings(const dao_swap_problem_t *problem)
+{
     if (problem->host.in_bytes_per_second == 0) {
         return dao_error(DAO_ERR_INVALID, "the host's link has no speed: give bytes per second");
     }
@@ -271,13 +276,28 @@ static dao_status_t check_copies(const dao_swap_step_t *step, const char *name, 
                      name, ns / (double)DAO_NS_PER_S, DAO_SWAP_TIME_MAX / DAO_NS_PER_S);
 }
 
+/* Also counts. */
+static dao_status_t check_work(const dao_swap_problem_t *problem, uint64_t *out_uses,
+                               uint32_t *out_workspaces)
+{
+    dao_status_t status = check_counts(problem);
+    status = status == DAO_OK ? check_tensors(problem) : status;
+    return status == DAO_OK ? check_kernels(problem, out_uses, out_workspaces) : status;
+}
+
+dao_status_t dao_swap_step_check_work(const dao_swap_problem_t *problem)
+{
+    uint64_t uses;
+    uint32_t workspaces;
+    return check_work(problem, &uses, &workspaces);
+}
+
 dao_status_t dao_swap_step_init(dao_swap_step_t *step, const dao_swap_problem_t *problem)
 {
     uint64_t uses = 0;
     uint32_t workspaces = 0;
-    dao_status_t status = check_settings(problem);
-    status = status == DAO_OK ? check_tensors(problem) : status;
-    status = status == DAO_OK ? check_kernels(problem, &uses, &workspaces) : status;
+    dao_status_t status = check_work(problem, &uses, &workspaces);
+    status = status == DAO_OK ? check_settings(problem) : status;
     if (status != DAO_OK) {
         return status;
     }

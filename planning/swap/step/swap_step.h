@@ -74,6 +74,10 @@ static inline dao_swap_problem_t dao_swap_problem_exact(const dao_swap_problem_t
     return exact;
 }
 
+/* Checks the kernels and the tensors of a problem, whatever machine it is for. DAO_ERR_INVALID,
+   DAO_ERR_OVERFLOW. */
+DAO_NODISCARD dao_status_t dao_swap_step_check_work(const dao_swap_problem_t *problem);
+
 /* Checks a problem and makes it ready. The problem is borrowed until dao_swap_step_finish(). On an error
    there is nothing to finish. DAO_ERR_INVALID, DAO_ERR_OVERFLOW, DAO_ERR_NO_HOST_MEMORY. */
 DAO_NODISCARD dao_status_t dao_swap_step_init(dao_swap_step_t *step, const dao_swap_problem_t *problem);
