@@ -203,10 +203,11 @@ class Training(Case):
 
 class Refusals(Case):
     def test_sizes_and_targets_that_are_none(self):
-        for limit in ("8 parsecs", "-1GB", "", "0"):
+        for limit in ("8 parsecs", "-1GB", "", "0", 0, -5, True, None, 1.5, "1e400", "infGB", "nanGB",
+                      2**63, "99999999TiB"):
             with self.assertRaisesRegex(ValueError, "is no size"):
                 self.offload(limit=limit)
-        for to in ("tape", "file:", "pinned:much"):
+        for to in ("tape", "file:", "pinned:much", "pinned:0", "", [], None, 7, [7]):
             with self.assertRaises(ValueError):
                 self.offload(to=to)
         with self.assertRaisesRegex(library.LibraryError, "/no/such"):

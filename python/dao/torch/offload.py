@@ -29,6 +29,7 @@ PAGE_BYTES = 2 << 20  # the largest pages in which the place has its memory (hos
 UNKNOWN_SPEED = 10**9  # bytes/s of a lane that nothing has passed: then nothing had to leave
 DEVIATIONS_MAX = 2  # in a row: then steps are learnt, as another shape begins like one that has a plan
 PLAN_COUNT_MAX = 4  # shapes of steps whose plans are kept
+SIZE_MAX = 2**62  # bytes of a limit, and of pinned memory
 UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12,
          "KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
 
@@ -42,16 +43,16 @@ class OffloadError(RuntimeError):
 
 def bytes_of(text):
     """Returns the bytes of 1000, "8GiB", "500 MB"."""
-    if isinstance(text, int):
-        return text
-    digits = text.strip().rstrip("BbKkMmGgTtIi ")
-    unit = text.strip()[len(digits):].strip().upper()
     try:
-        size_bytes = int(float(digits) * UNITS[unit])
-    except (ValueError, KeyError):
+        if isinstance(text, int) and not isinstance(text, bool):
+            size_bytes = text
+        else:
+            digits = text.strip().rstrip("BbKkMmGgTtIi ")
+            size_bytes = int(float(digits) * UNITS[text.strip()[len(digits):].strip().upper()])
+    except (AttributeError, KeyError, OverflowError, ValueError):
         raise ValueError(f'"{text}" is no size: write 8GiB, 500MB, or a number of bytes') from None
-    if size_bytes <= 0:
-        raise ValueError(f'"{text}" is no size: it has to be more than 0')
+    if not 0 < size_bytes <= SIZE_MAX:
+        raise ValueError(f'"{text}" is no size: it has to be more than 0, and at most {SIZE_MAX} bytes')
     return size_bytes
 
 
@@ -67,10 +68,13 @@ class Kept:
 def mover_config(to):
     """Where bytes go: "pinned", "file:DIR", or both: a list of them, or "pinned,file:DIR"."""
     config = lib.MoverConfig()
-    for target in to.split(",") if isinstance(to, str) else to:
+    targets = to.split(",") if isinstance(to, str) else to
+    if not isinstance(targets, (list, tuple)) or not targets or not all(isinstance(t, str) for t in targets):
+        raise ValueError(f"to={to!r} is nothing to move to: write text, or a list of it")
+    for target in targets:
         kind, _, rest = target.strip().partition(":")
         if kind == "pinned":
-            config.pinned_bytes = bytes_of(rest) if rest else 2**62
+            config.pinned_bytes = bytes_of(rest) if rest else SIZE_MAX
         elif kind == "file" and rest:
             config.directory = rest.encode()
         else:
@@ -90,8 +94,8 @@ class Offload:
                                "give offload() the model that was not compiled")
         self.model, self.optimizer = model, optimizer
         self.limit_bytes = bytes_of(limit)
+        config, self.mover = mover_config(to), c_void_p()  # from load() on, tensors are libdao's
         self.library = lib.load(self.limit_bytes)
-        config, self.mover = mover_config(to), c_void_p()
         self.has_pinned = config.pinned_bytes > 0
         self.library.check(self.library.mover_create(byref(config), byref(self.mover)))
         self.stash = Stash(self.library, self.mover)
