@@ -33,9 +33,9 @@ typedef enum key {
     KEY_REAL_SIZE,
     KEY_ACTION,
     KEY_ADDR,
-    KEY_FRAMES = DAO_SNAPSHOT_KEY_LINE + 1, /* these and those of frames only where labels are kept */
+    KEY_FRAMES, /* these and those of frames only where labels are kept */
     KEY_CATEGORY,
-    KEY_COUNT,
+    KEY_COUNT = DAO_SNAPSHOT_KEY_LINE + 1,
 } entry_key_t;
 
 #define KEYS                                                                                                 \
@@ -47,10 +47,10 @@ typedef enum key {
 static const char *const keys[] = {KEYS, NULL};
 static const char *const all_keys[] = {KEYS,
                                        [KEY_FRAMES] = "frames",
+                                       [KEY_CATEGORY] = "category",
                                        [DAO_SNAPSHOT_KEY_NAME] = "name",
                                        [DAO_SNAPSHOT_KEY_FILENAME] = "filename",
                                        [DAO_SNAPSHOT_KEY_LINE] = "line",
-                                       [KEY_CATEGORY] = "category",
                                        [KEY_COUNT] = NULL};
 
 typedef struct snapshot {
@@ -223,7 +223,7 @@ dao_status_t dao_read_snapshot(const char *path, dao_life_log_t *log)
     snapshot_t snapshot = {.path = path, .log = log};
     dao_value_t top = {0};
     bool is_pickle = false;
-    dao_value_store_init(&snapshot.store, log->keeps_labels ? all_keys : keys);
+    dao_value_store_init(&snapshot.store, log->keeps_labels ? all_keys : keys, DAO_SNAPSHOT_KEY_NAME);
     dao_snapshot_stacks_init(&snapshot.stacks);
     dao_status_t status = dao_pickle_is(path, &is_pickle);
     if (status == DAO_OK) {

@@ -16,7 +16,7 @@
 #include "tools/read/log/event_file.h"
 
 /* The store's numbers of the keys of a frame. */
-enum { DAO_SNAPSHOT_KEY_NAME = 13, DAO_SNAPSHOT_KEY_FILENAME = 14, DAO_SNAPSHOT_KEY_LINE = 15 };
+enum { DAO_SNAPSHOT_KEY_NAME = 15, DAO_SNAPSHOT_KEY_FILENAME = 16, DAO_SNAPSHOT_KEY_LINE = 17 };
 
 /* What is known of lists of frames already: stacks are shared by many blocks. */
 typedef struct dao_snapshot_stacks {

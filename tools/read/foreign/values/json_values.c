@@ -39,14 +39,18 @@ static dao_status_t open_container(json_values_t *values, bool is_list)
     dao_value_t container;
     dao_status_t status = is_list ? dao_value_make_list(values->store, &container)
                                   : dao_value_make_dict(values->store, &container);
-    if (status == DAO_OK) {
-        status = put(values, container);
-    }
     if (status == DAO_OK) { /* the reader bounds the depth */
         values->open[values->depth].container = container;
         values->open[values->depth++].key = (dao_value_t){0};
     }
     return status;
+}
+
+static dao_status_t close_container(json_values_t *values)
+{
+    dao_value_t container = values->open[--values->depth].container;
+    dao_status_t status = dao_value_complete(values->store, &container);
+    return status == DAO_OK ? put(values, container) : status;
 }
 
 /* Fractions and exponents are kept as numbers that nobody asks for. */
@@ -83,7 +87,7 @@ static dao_status_t take_token(json_values_t *values)
         return open_container(values, values->json.token == DAO_JSON_TOKEN_ARRAY_BEGIN);
     case DAO_JSON_TOKEN_OBJECT_END:
     case DAO_JSON_TOKEN_ARRAY_END:
-        return dao_value_complete(values->store, values->open[--values->depth].container);
+        return close_container(values);
     case DAO_JSON_TOKEN_KEY:
         return dao_value_make_text(values->store, values->json.text, values->json.text_length,
                                    &values->open[values->depth - 1].key);

@@ -5,8 +5,11 @@
        stack   [ dict ][ key ][ item ][ key ][ item ]      SETITEMS puts two pairs into the dictionary
        marks           ^ 1                                 the place of the latest mark
 
-   A memo numbers what was said, so that it can be said again by its number. Invariants: marks are places in
-   the stack, in order; the memo has no holes. */
+   A memo numbers what was said, so that it can be said again by its number. A list or a dictionary is open
+   until it is put somewhere; equal ones are one from then on, but for those that the memo has said again
+   before, whose number others have. Invariants: marks are places in the stack, in order; the memo has no
+   holes, and a number keeps its value; an open value is one slot of the stack and at most one number of the
+   memo. */
 #include "tools/read/foreign/values/pickle.h"
 
 #include "base/report/assert.h"
@@ -24,15 +27,27 @@ enum { TEXT_BYTES_MAX = 1 << 20 };
 /* Python puts at most a thousand items at a time on the stack; a hostile file could put all of its own. */
 enum { STACK_COUNT_MAX = 1 << 20 };
 
+typedef struct slot {
+    dao_value_t value;
+    uint32_t memo; /* that has it, plus 1; 0: none */
+    bool is_open;
+} slot_t;
+
+typedef struct memo {
+    uint32_t payload;
+    uint8_t type;
+    bool is_said; /* again */
+} memo_t;
+
 typedef struct pickle {
     dao_text_source_t source;
     uint64_t offset; /* of the opcode */
     dao_value_store_t *store;
-    dao_value_t *stack;
+    slot_t *stack;
     size_t stack_count, stack_capacity;
     size_t *marks;
     size_t mark_count, mark_capacity;
-    dao_value_t *memo;
+    memo_t *memo;
     size_t memo_count, memo_capacity;
     char *text;
     bool is_ended;
@@ -112,19 +127,29 @@ static dao_status_t take_number(pickle_t *pickle, size_t bytes, uint64_t *out_nu
 
 /* ---- the stack ---- */
 
-static dao_status_t push(pickle_t *pickle, dao_value_t value)
+static dao_status_t push_slot(pickle_t *pickle, slot_t slot)
 {
     if (pickle->stack_count == STACK_COUNT_MAX) {
         return wrong(pickle, "more than %d values wait to be put somewhere", STACK_COUNT_MAX);
     }
-    dao_value_t *grown =
+    slot_t *grown =
         dao_tool_grow(pickle->stack, &pickle->stack_capacity, pickle->stack_count, sizeof(*pickle->stack));
     if (grown == NULL) {
         return DAO_ERR_NO_HOST_MEMORY;
     }
     pickle->stack = grown;
-    grown[pickle->stack_count++] = value;
+    grown[pickle->stack_count++] = slot;
     return DAO_OK;
+}
+
+static bool is_container(dao_value_t value)
+{
+    return value.type == DAO_VALUE_TYPE_LIST || value.type == DAO_VALUE_TYPE_DICT;
+}
+
+static dao_status_t push(pickle_t *pickle, dao_value_t value)
+{
+    return push_slot(pickle, (slot_t){.value = value, .is_open = is_container(value)});
 }
 
 static dao_status_t push_count(pickle_t *pickle, uint64_t count)
@@ -182,22 +207,48 @@ static dao_status_t expect_values(const pickle_t *pickle, size_t count)
 
 /* ---- lists and dictionaries ---- */
 
-/* A value that is put somewhere is complete, but where it holds itself. */
-static dao_status_t put_in_list(pickle_t *pickle, dao_value_t list, dao_value_t item)
+/* Closes what is put somewhere; its memo leads to what it is from now on. */
+static dao_status_t close_value(pickle_t *pickle, slot_t *slot)
 {
-    dao_status_t status = dao_value_complete(pickle->store, item);
-    return status == DAO_OK ? dao_value_append(pickle->store, list, item) : status;
+    memo_t *memo = slot->memo > 0 ? &pickle->memo[slot->memo - 1] : NULL;
+    if (!slot->is_open || (memo != NULL && memo->is_said)) {
+        return DAO_OK;
+    }
+    slot->is_open = false;
+    dao_status_t status = dao_value_complete(pickle->store, &slot->value);
+    if (memo != NULL) {
+        memo->payload = (uint32_t)slot->value.payload;
+    }
+    return status;
+}
+
+static dao_status_t put_in_list(pickle_t *pickle, dao_value_t list, slot_t *item)
+{
+    dao_status_t status = close_value(pickle, item);
+    return status == DAO_OK ? dao_value_append(pickle->store, list, item->value) : status;
+}
+
+/* Finds what values are to be put in: it lies below them, and is still open. */
+static dao_status_t find_container(const pickle_t *pickle, size_t begin, dao_value_type_t type,
+                                   dao_value_t *out_container)
+{
+    if (begin == 0 || pickle->stack[begin - 1].value.type != type) {
+        return type == DAO_VALUE_TYPE_LIST ? wrong(pickle, "there is no list to append to")
+                                           : wrong(pickle, "there is no dictionary to put items in");
+    }
+    *out_container = pickle->stack[begin - 1].value;
+    return pickle->stack[begin - 1].is_open
+               ? DAO_OK
+               : wrong(pickle, "what was put somewhere is changed: no memory snapshot does so");
 }
 
 /* Puts the values from `begin` on into the list below them. */
 static dao_status_t append_from(pickle_t *pickle, size_t begin)
 {
-    if (begin == 0 || pickle->stack[begin - 1].type != DAO_VALUE_TYPE_LIST) {
-        return wrong(pickle, "there is no list to append to");
-    }
-    dao_status_t status = DAO_OK;
+    dao_value_t list;
+    dao_status_t status = find_container(pickle, begin, DAO_VALUE_TYPE_LIST, &list);
     for (size_t i = begin; i < pickle->stack_count && status == DAO_OK; i++) {
-        status = put_in_list(pickle, pickle->stack[begin - 1], pickle->stack[i]);
+        status = put_in_list(pickle, list, &pickle->stack[i]);
     }
     pickle->stack_count = begin;
     return status;
@@ -206,18 +257,18 @@ static dao_status_t append_from(pickle_t *pickle, size_t begin)
 /* Puts the pairs from `begin` on into the dictionary below them. */
 static dao_status_t set_from(pickle_t *pickle, size_t begin)
 {
-    if (begin == 0 || pickle->stack[begin - 1].type != DAO_VALUE_TYPE_DICT) {
-        return wrong(pickle, "there is no dictionary to put items in");
-    }
-    if ((pickle->stack_count - begin) % 2 != 0) {
+    dao_value_t dict;
+    dao_status_t status = find_container(pickle, begin, DAO_VALUE_TYPE_DICT, &dict);
+    if (status == DAO_OK && (pickle->stack_count - begin) % 2 != 0) {
         return wrong(pickle, "a key has no item");
     }
-    dao_status_t status = DAO_OK;
     for (size_t i = begin; i < pickle->stack_count && status == DAO_OK; i += 2) {
-        status = dao_value_complete(pickle->store, pickle->stack[i + 1]);
+        status = close_value(pickle, &pickle->stack[i]);
         if (status == DAO_OK) {
-            status = dao_value_set(pickle->store, pickle->stack[begin - 1], pickle->stack[i],
-                                   pickle->stack[i + 1]);
+            status = close_value(pickle, &pickle->stack[i + 1]);
+        }
+        if (status == DAO_OK) {
+            status = dao_value_set(pickle->store, dict, pickle->stack[i].value, pickle->stack[i + 1].value);
         }
     }
     pickle->stack_count = begin;
@@ -230,7 +281,7 @@ static dao_status_t make_list(pickle_t *pickle, size_t begin)
     dao_value_t list;
     dao_status_t status = dao_value_make_list(pickle->store, &list);
     for (size_t i = begin; i < pickle->stack_count && status == DAO_OK; i++) {
-        status = put_in_list(pickle, list, pickle->stack[i]);
+        status = put_in_list(pickle, list, &pickle->stack[i]);
     }
     pickle->stack_count = begin;
     return status == DAO_OK ? push(pickle, list) : status;
@@ -253,7 +304,7 @@ static dao_status_t push_dict(pickle_t *pickle)
 static dao_status_t make_dict(pickle_t *pickle)
 {
     size_t begin = 0;
-    dao_value_t dict;
+    slot_t dict;
     dao_status_t status = take_mark(pickle, &begin);
     if (status == DAO_OK) {
         status = push_dict(pickle);
@@ -293,24 +344,40 @@ static dao_status_t memo_put(pickle_t *pickle, uint64_t number)
     if (!has_values(pickle, 1)) {
         return wrong(pickle, "there is no value to remember");
     }
+    if (number < pickle->memo_count) {
+        return wrong(pickle, "memo %" PRIu64 " has a value already", number);
+    }
     if (number > pickle->memo_count) {
         return wrong(pickle, "memo %" PRIu64 " comes before %zu", number, pickle->memo_count);
     }
-    dao_value_t *grown =
+    slot_t *slot = &pickle->stack[pickle->stack_count - 1];
+    if (number >= UINT32_MAX || slot->value.payload > UINT32_MAX) {
+        return wrong(pickle, "the memo holds no numbers above %u, and no more values", UINT32_MAX);
+    }
+    if (slot->memo != 0) {
+        return wrong(pickle, "memo %" PRIu64 " and %" PRIu32 " are one value", number, slot->memo - 1);
+    }
+    memo_t *grown =
         dao_tool_grow(pickle->memo, &pickle->memo_capacity, pickle->memo_count, sizeof(*pickle->memo));
     if (grown == NULL) {
         return DAO_ERR_NO_HOST_MEMORY;
     }
     pickle->memo = grown;
-    pickle->memo_count += number == pickle->memo_count;
-    grown[number] = pickle->stack[pickle->stack_count - 1];
+    grown[pickle->memo_count++] =
+        (memo_t){.payload = (uint32_t)slot->value.payload, .type = (uint8_t)slot->value.type};
+    slot->memo = (uint32_t)pickle->memo_count;
     return DAO_OK;
 }
 
 static dao_status_t memo_get(pickle_t *pickle, uint64_t number)
 {
-    return number < pickle->memo_count ? push(pickle, pickle->memo[number])
-                                       : wrong(pickle, "memo %" PRIu64 " holds nothing", number);
+    if (number >= pickle->memo_count) {
+        return wrong(pickle, "memo %" PRIu64 " holds nothing", number);
+    }
+    memo_t *memo = &pickle->memo[number];
+    memo->is_said = true;
+    dao_value_t value = {.type = (dao_value_type_t)memo->type, .payload = memo->payload};
+    return push_slot(pickle, (slot_t){.value = value});
 }
 
 /* Does an opcode of the memo, whose number has so many bytes. */
@@ -553,7 +620,7 @@ dao_status_t dao_pickle_read(const char *path, dao_value_store_t *store, dao_val
     pickle.text = dao_host_calloc(TEXT_BYTES_MAX, 1);
     status = pickle.text != NULL ? run(&pickle) : dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory for a text");
     if (status == DAO_OK) {
-        *out_value = pickle.stack[0];
+        *out_value = pickle.stack[0].value;
     }
     dao_host_free(pickle.text);
     dao_host_free(pickle.stack);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A dictionary is a chain of cells, the latest first. Its keys are few, so a chain is short.
 
-   The items of short lists that are complete lie in `shared`, once; a list without a capacity borrows them.
+   What a complete value was found equal to takes its place; its list, dictionary and cells are chained to be
+   used again, by `count`, by the cell's number, and by `next`.
 
    Invariants: a text's number is its place in `texts`, and what text_ids has for it; the payloads of lists
-   and dictionaries are below list_count and dict_count; a chain leads to cells made before. */
+   and dictionaries are below list_count and dict_count; chains have no loops. */
 #include "tools/read/foreign/values/value_store.h"
 
 #include "base/report/assert.h"
@@ -19,12 +20,12 @@ struct dao_value_text {
     uint32_t known;
 };
 
-struct dao_value_items {
-    dao_value_t *items;
-};
+/* Longer lists are not compared: they are no call stacks. */
+enum { COMPARED_COUNT_MAX = 512 };
 
-/* Lists that are longer share nothing: they are no call stacks. */
-enum { SHARED_COUNT_MAX = 512 };
+/* What a list or a dictionary holds as bytes: its type, and of each item its key, its type and its payload.
+ */
+enum { PACKED_ITEM_BYTES = 2 + sizeof(uint64_t), PACKED_BYTES = 1 + COMPARED_COUNT_MAX * PACKED_ITEM_BYTES };
 
 struct dao_value_cell {
     uint64_t payload;
@@ -33,25 +34,19 @@ struct dao_value_cell {
     uint8_t type;
 };
 
-void dao_value_store_init(dao_value_store_t *store, const char *const *known)
+void dao_value_store_init(dao_value_store_t *store, const char *const *known, uint32_t first_repeated)
 {
-    *store = (dao_value_store_t){.known = known};
+    *store = (dao_value_store_t){.known = known, .first_repeated = first_repeated};
     dao_id_map_init(&store->text_ids);
-    dao_id_map_init(&store->shared_ids);
+    dao_id_map_init(&store->complete_ids);
 }
 
 void dao_value_store_finish(dao_value_store_t *store)
 {
     for (size_t i = 0; i < store->list_count; i++) {
-        if (store->lists[i].capacity > 0) {
-            dao_host_free(store->lists[i].items);
-        }
+        dao_host_free(store->lists[i].items);
     }
-    for (size_t i = 0; i < store->shared_count; i++) {
-        dao_host_free(store->shared[i].items);
-    }
-    dao_host_free(store->shared);
-    dao_id_map_finish(&store->shared_ids);
+    dao_id_map_finish(&store->complete_ids);
     dao_id_map_finish(&store->text_ids);
     dao_host_free(store->texts);
     dao_host_free(store->lists);
@@ -110,50 +105,50 @@ dao_status_t dao_value_make_text(dao_value_store_t *store, const char *text, siz
 
 dao_status_t dao_value_make_list(dao_value_store_t *store, dao_value_t *out_value)
 {
-    dao_status_t status;
-    dao_value_list_t *lists =
-        grow(store->lists, &store->list_capacity, store->list_count, sizeof(*lists), &status);
-    if (lists != NULL) {
+    dao_status_t status = DAO_OK;
+    size_t number = store->list_count;
+    if (store->free_list != 0) {
+        number = store->free_list - 1;
+        store->free_list = (uint32_t)store->lists[number].count;
+    } else {
+        dao_value_list_t *lists =
+            grow(store->lists, &store->list_capacity, store->list_count, sizeof(*lists), &status);
+        if (lists == NULL) {
+            return status;
+        }
         store->lists = lists;
-        *out_value = (dao_value_t){.type = DAO_VALUE_TYPE_LIST, .payload = store->list_count};
-        lists[store->list_count++] = (dao_value_list_t){0};
+        store->list_count++;
     }
-    return status;
+    store->lists[number] = (dao_value_list_t){0};
+    *out_value = (dao_value_t){.type = DAO_VALUE_TYPE_LIST, .payload = number};
+    return DAO_OK;
 }
 
 dao_status_t dao_value_make_dict(dao_value_store_t *store, dao_value_t *out_value)
 {
-    dao_status_t status;
-    uint32_t *dicts = grow(store->dicts, &store->dict_capacity, store->dict_count, sizeof(*dicts), &status);
-    if (dicts != NULL) {
+    dao_status_t status = DAO_OK;
+    size_t number = store->dict_count;
+    if (store->free_dict != 0) {
+        number = store->free_dict - 1;
+        store->free_dict = store->dicts[number];
+    } else {
+        uint32_t *dicts =
+            grow(store->dicts, &store->dict_capacity, store->dict_count, sizeof(*dicts), &status);
+        if (dicts == NULL) {
+            return status;
+        }
         store->dicts = dicts;
-        *out_value = (dao_value_t){.type = DAO_VALUE_TYPE_DICT, .payload = store->dict_count};
-        dicts[store->dict_count++] = 0;
+        store->dict_count++;
     }
-    return status;
-}
-
-/* Gives a list items of its own again, which others may share. False: an error was set. */
-static bool take_items_back(dao_value_list_t *list)
-{
-    dao_value_list_t own = {.capacity = list->count};
-    own.items = dao_tool_grow(NULL, &own.capacity, list->count, sizeof(*own.items));
-    if (own.items == NULL) {
-        return false;
-    }
-    memcpy(own.items, list->items, list->count * sizeof(*own.items));
-    own.count = list->count;
-    *list = own;
-    return true;
+    store->dicts[number] = 0;
+    *out_value = (dao_value_t){.type = DAO_VALUE_TYPE_DICT, .payload = number};
+    return DAO_OK;
 }
 
 dao_status_t dao_value_append(dao_value_store_t *store, dao_value_t list, dao_value_t item)
 {
     DAO_ASSERT(list.type == DAO_VALUE_TYPE_LIST && list.payload < store->list_count);
     dao_value_list_t *array = &store->lists[list.payload];
-    if (array->capacity == 0 && array->count > 0 && !take_items_back(array)) {
-        return DAO_ERR_NO_HOST_MEMORY;
-    }
     dao_value_t *items = dao_tool_grow(array->items, &array->capacity, array->count, sizeof(*items));
     if (items == NULL) {
         return DAO_ERR_NO_HOST_MEMORY;
@@ -163,53 +158,119 @@ dao_status_t dao_value_append(dao_value_store_t *store, dao_value_t list, dao_va
     return DAO_OK;
 }
 
-/* Writes items as bytes that are equal where they are. Returns how many. */
-static size_t pack_items(const dao_value_list_t *list, char bytes[SHARED_COUNT_MAX * sizeof(dao_value_t)])
+/* ---- complete values ---- */
+
+static size_t pack_item(char *bytes, uint8_t key, uint8_t type, uint64_t payload)
+{
+    bytes[0] = (char)key;
+    bytes[1] = (char)type;
+    memcpy(bytes + 2, &payload, sizeof(payload));
+    return PACKED_ITEM_BYTES;
+}
+
+/* Writes what a value holds as bytes that are equal where it is. Returns how many; 0: it is not compared. */
+static size_t pack(const dao_value_store_t *store, dao_value_t value, char bytes[PACKED_BYTES])
 {
     size_t used = 0;
-    for (size_t i = 0; i < list->count; i++) {
-        bytes[used++] = (char)list->items[i].type;
-        memcpy(bytes + used, &list->items[i].payload, sizeof(list->items[i].payload));
-        used += sizeof(list->items[i].payload);
+    bytes[used++] = (char)value.type;
+    if (value.type == DAO_VALUE_TYPE_LIST) {
+        const dao_value_list_t *list = &store->lists[value.payload];
+        if (list->count > COMPARED_COUNT_MAX) {
+            return 0;
+        }
+        for (size_t i = 0; i < list->count; i++) {
+            used += pack_item(bytes + used, NOT_KNOWN, (uint8_t)list->items[i].type, list->items[i].payload);
+        }
+        return used;
+    }
+    for (uint32_t at = store->dicts[value.payload]; at != 0; at = store->cells[at - 1].next) {
+        const struct dao_value_cell *cell = &store->cells[at - 1]; /* at most 255 of different keys */
+        if (cell->known < store->first_repeated) {
+            return 0;
+        }
+        used += pack_item(bytes + used, cell->known, cell->type, cell->payload);
     }
     return used;
 }
 
-dao_status_t dao_value_complete(dao_value_store_t *store, dao_value_t value)
+/* Takes back what a value has, and its number. */
+static void give_back(dao_value_store_t *store, dao_value_t value)
 {
-    char bytes[SHARED_COUNT_MAX * sizeof(dao_value_t)];
-    dao_value_list_t none = {0};
-    dao_value_list_t *list = value.type == DAO_VALUE_TYPE_LIST ? &store->lists[value.payload] : &none;
-    if (list->capacity == 0 || list->count > SHARED_COUNT_MAX) {
+    if (value.type == DAO_VALUE_TYPE_LIST) {
+        dao_host_free(store->lists[value.payload].items);
+        store->lists[value.payload] = (dao_value_list_t){.count = store->free_list};
+        store->free_list = (uint32_t)value.payload + 1;
+        return;
+    }
+    for (uint32_t at = store->dicts[value.payload], next; at != 0; at = next) {
+        next = store->cells[at - 1].next;
+        store->cells[at - 1].next = store->free_cell;
+        store->free_cell = at;
+    }
+    store->dicts[value.payload] = store->free_dict;
+    store->free_dict = (uint32_t)value.payload + 1;
+}
+
+/* Gives a short list no more memory than its items need. */
+static dao_status_t fit_items(dao_value_list_t *list)
+{
+    if (list->capacity == list->count || list->count > COMPARED_COUNT_MAX) {
         return DAO_OK;
     }
-    dao_status_t status;
-    bool is_found = false;
-    uint64_t number = store->shared_count;
-    struct dao_value_items *shared =
-        grow(store->shared, &store->shared_capacity, store->shared_count, sizeof(*shared), &status);
-    if (shared == NULL) {
-        return status;
-    }
-    store->shared = shared;
     dao_value_t *fitting = dao_host_realloc(list->items, list->count, sizeof(*fitting));
     if (fitting == NULL) {
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory for a list of %zu", list->count);
     }
     list->items = fitting;
     list->capacity = list->count;
-    status = dao_id_map_add(&store->shared_ids, bytes, pack_items(list, bytes), number, &is_found, &number);
+    return DAO_OK;
+}
+
+dao_status_t dao_value_complete(dao_value_store_t *store, dao_value_t *value)
+{
+    char bytes[PACKED_BYTES];
+    if (value->type != DAO_VALUE_TYPE_LIST && value->type != DAO_VALUE_TYPE_DICT) {
+        return DAO_OK;
+    }
+    size_t used = pack(store, *value, bytes);
+    uint64_t number = value->payload;
+    bool is_found = false;
+    dao_status_t status =
+        used > 0 ? dao_id_map_add(&store->complete_ids, bytes, used, number, &is_found, &number) : DAO_OK;
     if (status != DAO_OK) {
         return status;
     }
     if (is_found) {
-        dao_host_free(fitting);
-    } else {
-        shared[store->shared_count++].items = fitting;
+        give_back(store, *value);
+        value->payload = number;
+        return DAO_OK;
     }
-    list->items = shared[number].items;
-    list->capacity = 0;
-    return DAO_OK;
+    return value->type == DAO_VALUE_TYPE_LIST ? fit_items(&store->lists[number]) : DAO_OK;
+}
+
+/* ---- dictionaries ---- */
+
+/* Makes a cell, the first of its dictionary's chain. NULL: an error was set. */
+static struct dao_value_cell *make_cell(dao_value_store_t *store, dao_value_t dict, uint32_t known,
+                                        dao_status_t *out_status)
+{
+    uint32_t number = store->free_cell;
+    *out_status = DAO_OK;
+    if (number != 0) {
+        store->free_cell = store->cells[number - 1].next;
+    } else {
+        struct dao_value_cell *cells =
+            grow(store->cells, &store->cell_capacity, store->cell_count, sizeof(*cells), out_status);
+        if (cells == NULL) {
+            return NULL;
+        }
+        store->cells = cells;
+        number = (uint32_t)++store->cell_count;
+    }
+    store->cells[number - 1] =
+        (struct dao_value_cell){.next = store->dicts[dict.payload], .known = (uint8_t)known};
+    store->dicts[dict.payload] = number;
+    return &store->cells[number - 1];
 }
 
 static struct dao_value_cell *find_cell(const dao_value_store_t *store, dao_value_t dict, uint32_t known)
@@ -230,17 +291,12 @@ dao_status_t dao_value_set(dao_value_store_t *store, dao_value_t dict, dao_value
         return DAO_OK;
     }
     struct dao_value_cell *cell = find_cell(store, dict, known);
+    dao_status_t status = DAO_OK;
     if (cell == NULL) {
-        dao_status_t status;
-        struct dao_value_cell *cells =
-            grow(store->cells, &store->cell_capacity, store->cell_count, sizeof(*cells), &status);
-        if (cells == NULL) {
-            return status;
-        }
-        store->cells = cells;
-        cell = &cells[store->cell_count++];
-        *cell = (struct dao_value_cell){.next = store->dicts[dict.payload], .known = (uint8_t)known};
-        store->dicts[dict.payload] = (uint32_t)store->cell_count;
+        cell = make_cell(store, dict, known, &status);
+    }
+    if (cell == NULL) {
+        return status;
     }
     cell->type = (uint8_t)item.type;
     cell->payload = item.payload;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Values of a file that refers to what it said before (a pickle): lists and dictionaries in arrays, texts
    each once. A value is 16 bytes. Of a dictionary only the keys that the reader knows are kept, 16 bytes
-   each; lists that are equal share their items, as call stacks often are. So an entry of a memory trace takes
-   about a hundred bytes. */
+   each. Equal lists are one list, as call stacks often are, and so are equal dictionaries of the keys that
+   the reader says repeat, as the frames of stacks. So an entry of a memory trace takes about seventy bytes.
+ */
 #ifndef DAO_TOOLS_VALUE_STORE_H
 #define DAO_TOOLS_VALUE_STORE_H
 
@@ -26,26 +27,28 @@ typedef struct dao_value {
 
 typedef struct dao_value_list {
     dao_value_t *items;
-    size_t count, capacity; /* of items of its own; 0: they are shared, or there are none */
+    size_t count, capacity;
 } dao_value_list_t;
 
 typedef struct dao_value_store {
     const char *const *known; /* keys that are kept, borrowed; NULL ends them; at most 255 */
+    uint32_t first_repeated;  /* of those keys */
     dao_id_map_t text_ids;    /* text -> its number */
     struct dao_value_text *texts;
     size_t text_count, text_capacity;
     dao_value_list_t *lists;
     size_t list_count, list_capacity;
-    dao_id_map_t shared_ids;        /* the items of a list as bytes -> their number in `shared` */
-    struct dao_value_items *shared; /* what complete lists have in common */
-    size_t shared_count, shared_capacity;
     uint32_t *dicts; /* the first cell of each, plus 1 */
     size_t dict_count, dict_capacity;
     struct dao_value_cell *cells;
     size_t cell_count, cell_capacity;
+    uint32_t free_list, free_dict, free_cell; /* the first of those to use again, plus 1 */
+    dao_id_map_t complete_ids; /* what a complete list or dictionary holds, as bytes -> its number */
 } dao_value_store_t;
 
-void dao_value_store_init(dao_value_store_t *store, const char *const *known);
+/* `known` is ended by NULL; dictionaries that have no keys but those from `first_repeated` on are expected to
+   be equal to others. */
+void dao_value_store_init(dao_value_store_t *store, const char *const *known, uint32_t first_repeated);
 void dao_value_store_finish(dao_value_store_t *store);
 
 /* Make a value. DAO_ERR_NO_HOST_MEMORY; DAO_ERR_LIMIT for more than 2^32 of a type. */
@@ -57,9 +60,9 @@ DAO_NODISCARD dao_status_t dao_value_make_dict(dao_value_store_t *store, dao_val
 /* Puts an item behind those of a list. */
 DAO_NODISCARD dao_status_t dao_value_append(dao_value_store_t *store, dao_value_t list, dao_value_t item);
 
-/* Says that a value is complete, whatever it is: the items of equal lists are kept once from now on. A list
-   can be appended to all the same: it has items of its own again then. */
-DAO_NODISCARD dao_status_t dao_value_complete(dao_value_store_t *store, dao_value_t value);
+/* Says that a list or a dictionary, in which nothing is put any more, is complete. Where one was that is
+ *equal, value becomes that one, and its own number ends: nothing else may have it. DAO_ERR_NO_HOST_MEMORY. */
+DAO_NODISCARD dao_status_t dao_value_complete(dao_value_store_t *store, dao_value_t *value);
 
 /* Sets the item of a key, whatever it was; a key that is no text, or not known, is stepped over. */
 DAO_NODISCARD dao_status_t dao_value_set(dao_value_store_t *store, dao_value_t dict, dao_value_t key,

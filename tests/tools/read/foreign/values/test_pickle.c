@@ -13,7 +13,7 @@
 
 static const char *const keys[] = {"size", "addr", "list", NULL};
 
-enum { KEY_SIZE, KEY_ADDR, KEY_LIST };
+enum { KEY_SIZE, KEY_ADDR, KEY_LIST, FIRST_REPEATED = KEY_ADDR };
 
 static dao_value_store_t store;
 
@@ -21,7 +21,7 @@ static dao_value_store_t store;
 static dao_status_t read_bytes(const char *bytes, size_t length, dao_value_t *out_value)
 {
     dao_test_write_file(dao_test_path, bytes, length);
-    dao_value_store_init(&store, keys);
+    dao_value_store_init(&store, keys, FIRST_REPEATED);
     return dao_pickle_read(dao_test_path, &store, out_value);
 }
 
@@ -89,32 +89,29 @@ static void lists_are_made_in_all_ways(void)
     }
 }
 
-/* ([1, 2], [1, 2], [2, 1], L) with 1 appended to the second one afterwards, where L is the first again. */
-static void equal_lists_share_their_items(void)
+/* [[1, 2], [1, 2], [2, 1]] in a tuple; then that list twice, and its second one. */
+static void equal_lists_are_one(void)
 {
-    static const size_t counts[] = {2, 3, 2, 2};
     dao_value_t value = {0};
-    CU_ASSERT_EQUAL_FATAL(read_bytes(BYTES("\x80\x04](](K\x01K\x02"
+    CU_ASSERT_EQUAL_FATAL(read_bytes(BYTES("\x80\x04(](K\x01K\x02"
                                            "e\x94](K\x01K\x02"
                                            "e\x94](K\x02K\x01"
-                                           "eh\x00"
-                                           "eh\x01K\x01"
-                                           "a\x86."),
+                                           "el\x94\x85(h\x02h\x02h\x01l\x86."),
                                      &value),
                           DAO_OK);
-    dao_value_list_t lists = dao_value_list(&store, dao_value_list(&store, value).items[0]);
-    CU_ASSERT_EQUAL_FATAL(lists.count, sizeof(counts) / sizeof(counts[0]));
-    for (size_t i = 0; i < lists.count; i++) {
-        CU_ASSERT_EQUAL(dao_value_list(&store, lists.items[i]).count, counts[i]);
-    }
-    dao_value_list_t first = dao_value_list(&store, lists.items[0]);
-    dao_value_list_t second = dao_value_list(&store, lists.items[1]);
-    dao_value_list_t third = dao_value_list(&store, lists.items[2]);
-    CU_ASSERT_PTR_NOT_EQUAL(first.items, second.items);
-    CU_ASSERT_EQUAL(first.items[0].payload, 1);
-    CU_ASSERT_EQUAL(second.items[2].payload, 1);
-    CU_ASSERT_EQUAL(third.items[0].payload, 2);
-    CU_ASSERT_PTR_EQUAL(dao_value_list(&store, lists.items[3]).items, first.items);
+    dao_value_list_t both = dao_value_list(&store, value);
+    CU_ASSERT_EQUAL_FATAL(both.count, 2);
+    dao_value_list_t lists = dao_value_list(&store, dao_value_list(&store, both.items[0]).items[0]);
+    CU_ASSERT_EQUAL_FATAL(lists.count, 3);
+    CU_ASSERT_EQUAL(lists.items[0].payload, lists.items[1].payload);
+    CU_ASSERT_NOT_EQUAL(lists.items[0].payload, lists.items[2].payload);
+    CU_ASSERT_EQUAL(dao_value_list(&store, lists.items[0]).items[0].payload, 1);
+    CU_ASSERT_EQUAL(dao_value_list(&store, lists.items[2]).items[0].payload, 2);
+    lists = dao_value_list(&store, both.items[1]);
+    CU_ASSERT_EQUAL_FATAL(lists.count, 3);
+    CU_ASSERT_EQUAL(dao_value_list(&store, lists.items[0]).count, 3);
+    CU_ASSERT_EQUAL(dao_value_list(&store, lists.items[2]).count, 2);
+    CU_ASSERT_EQUAL(lists.items[0].payload, lists.items[1].payload);
     dao_value_store_finish(&store);
 }
 
@@ -137,9 +134,35 @@ static void equal_stacks_are_kept_once(void)
     }
     memcpy(bytes + used, "e.", 2);
     CU_ASSERT_EQUAL_FATAL(read_bytes(bytes, used + 2, &value), DAO_OK);
-    CU_ASSERT_EQUAL(dao_value_list(&store, value).count, 1000);
-    CU_ASSERT_EQUAL(store.list_count, 1001);
-    CU_ASSERT_EQUAL(store.shared_count, 1);
+    dao_value_list_t stacks = dao_value_list(&store, value);
+    CU_ASSERT_EQUAL_FATAL(stacks.count, 1000);
+    for (size_t i = 0; i < stacks.count; i++) {
+        CU_ASSERT_EQUAL(stacks.items[i].payload, stacks.items[0].payload);
+    }
+    CU_ASSERT_EQUAL(dao_value_list(&store, stacks.items[0]).count, 20);
+    dao_value_store_finish(&store);
+}
+
+/* Two of {"addr": 1}, {"addr": 1, "xyz": 2}; two of {"size": 1}; each of a list of its own. */
+static void equal_dictionaries_of_keys_that_repeat_are_one(void)
+{
+    dao_value_t value = {0};
+    CU_ASSERT_EQUAL_FATAL(read_bytes(BYTES("\x80\x04(}\x8c\x04"
+                                           "addrK\x01s\x85}(\x8c\x04"
+                                           "addrK\x01\x8c\x03xyzK\x02u\x85}\x8c\x04sizeK\x01s\x85}"
+                                           "\x8c\x04sizeK\x01s\x85l."),
+                                     &value),
+                          DAO_OK);
+    dao_value_list_t lists = dao_value_list(&store, value);
+    CU_ASSERT_EQUAL_FATAL(lists.count, 4);
+    CU_ASSERT_EQUAL(lists.items[0].payload, lists.items[1].payload);
+    CU_ASSERT_NOT_EQUAL(lists.items[2].payload, lists.items[3].payload);
+    for (size_t i = 0; i < lists.count; i++) {
+        uint64_t number = 0;
+        dao_value_t dict = dao_value_list(&store, lists.items[i]).items[0];
+        CU_ASSERT_TRUE(dao_value_get_count(&store, dict, i < 2 ? KEY_ADDR : KEY_SIZE, &number));
+        CU_ASSERT_EQUAL(number, 1);
+    }
     dao_value_store_finish(&store);
 }
 
@@ -210,6 +233,13 @@ static void what_is_wrong_is_told_with_its_offset(void)
                "d."),
          "a key has no item"},
         {BYTES("\x80\x02h\x00."), "memo 0 holds nothing"},
+        {BYTES("\x80\x02]q\x00q\x01."), "memo 1 and 0 are one value"},
+        {BYTES("\x80\x02]q\x00]q\x00."), "memo 0 has a value already"},
+        {BYTES("\x80\x02]q\x00\x85h\x00K\x01"
+               "a."),
+         "byte 10: what was put somewhere is changed"},
+        {BYTES("\x80\x02}q\x00\x85h\x00K\x01K\x01s."), "what was put somewhere is changed"},
+        {BYTES("\x80\x02\x8a\x05\x00\x00\x00\x00\x01q\x00."), "the memo holds no numbers above"},
         {BYTES("\x80\x02q\x00."), "there is no value to remember"},
         {BYTES("\x80\x02K\x01q\x05."), "memo 5 comes before 0"},
         {BYTES("\x80\x02\x8a\x0a."), "a number of 10 bytes"},
@@ -252,8 +282,9 @@ static void a_snapshot_is_a_pickle(void)
 static CU_TestInfo tests[] = {
     {"numbers of all sizes are exact", numbers_of_all_sizes_are_exact},
     {"lists are made in all ways", lists_are_made_in_all_ways},
-    {"equal lists share their items", equal_lists_share_their_items},
+    {"equal lists are one", equal_lists_are_one},
     {"equal stacks are kept once", equal_stacks_are_kept_once},
+    {"equal dictionaries of keys that repeat are one", equal_dictionaries_of_keys_that_repeat_are_one},
     {"dictionaries keep what is known", dictionaries_keep_what_is_known},
     {"what is wrong is told with its offset", what_is_wrong_is_told_with_its_offset},
     {"a snapshot is a pickle", a_snapshot_is_a_pickle},
