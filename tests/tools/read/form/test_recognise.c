@@ -25,6 +25,8 @@ static void forms_are_told_by_content(void)
         {BYTES("id,lower,upper,size\n"), DAO_FILE_FORM_LIFETIMES},
         {BYTES("\"id\";\"lower\";\"upper\";\"size\"\n"), DAO_FILE_FORM_LIFETIMES},
         {BYTES("17 0 568 29503488\n"), DAO_FILE_FORM_LIFETIMES},
+        {BYTES(" \t dao-step 1\n"), DAO_FILE_FORM_DAO_STEP},
+        {BYTES("\n \t\n  # one, two\n \t dao-step 1\n"), DAO_FILE_FORM_DAO_STEP},
         {BYTES(" \n{\"a\": {\"size\": 1, \"alloc\": 1}}"), DAO_FILE_FORM_OBJECT},
         {BYTES("time_ns,event,id,bytes,op\n"), DAO_FILE_FORM_EVENTS},
         {BYTES("time_ns,event,place,address,bytes,tag,stream\n"), DAO_FILE_FORM_RECORDING},
