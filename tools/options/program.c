@@ -54,7 +54,7 @@ static int print_overview(const dao_program_t *program)
     }
     (void)printf("  %-12s %s\n\n", "help COMMAND", "say more about a command");
     (void)printf("%s --version prints the version. Exit codes: 0 done, 1 it failed, 2 bad usage;\n"
-                 "others stand in the help of their command.\n",
+                 "of fit also 3 it fits with swapping or operators that run again, 4 it does not.\n",
                  program->name);
     return DAO_EXIT_OK;
 }
