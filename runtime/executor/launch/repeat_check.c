@@ -46,6 +46,12 @@ static bool is_changed(const check_t *check, uint32_t operand)
            (use_of(check, operand)->kind != DAO_USE_WRITE || use_of(check, operand)->is_partial);
 }
 
+/* Where an operand's tensor begins: the address of a view lies behind that. */
+static unsigned char *begin_of(const check_t *check, uint32_t operand)
+{
+    return (unsigned char *)check->item->addresses[operand] - check->item->operand_offsets[operand];
+}
+
 static dao_backend_stream_t *stream_of(const check_t *check)
 {
     return check->engine->config.streams[DAO_STREAM_ROLE_COMPUTE];
@@ -59,8 +65,7 @@ static dao_status_t save(const check_t *check, bool is_changed_only, unsigned ch
     for (uint32_t i = 0; status == DAO_OK && i < check->item->operand_count; i++) {
         size_t size_bytes = use_of(check, i)->tensor->size_bytes;
         if (is_changed_only ? is_changed(check, i) : is_written(check, i)) {
-            status =
-                ops->copy(stream_of(check), DAO_COPY_KIND_D2H, bytes, check->item->addresses[i], size_bytes);
+            status = ops->copy(stream_of(check), DAO_COPY_KIND_D2H, bytes, begin_of(check, i), size_bytes);
         }
         bytes += is_written(check, i) ? size_bytes : 0;
     }
@@ -77,7 +82,7 @@ static dao_status_t prepare(const check_t *check, uint8_t unwritten)
     dao_status_t status = DAO_OK;
     for (uint32_t i = 0; status == DAO_OK && i < check->item->operand_count; i++) {
         size_t size_bytes = use_of(check, i)->tensor->size_bytes;
-        void *address = check->item->addresses[i];
+        void *address = begin_of(check, i);
         if (is_changed(check, i)) {
             status = ops->copy(stream_of(check), DAO_COPY_KIND_H2D, address, bytes, size_bytes);
         } else if (is_written(check, i)) {

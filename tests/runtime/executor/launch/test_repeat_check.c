@@ -58,6 +58,7 @@ typedef struct spec {
     device_kernel_t function;
     dao_access_t access; /* of the output */
     dao_status_t again;  /* that the second launch answers */
+    size_t front_bytes;  /* of the output, before the view that the kernel gets; 0: it gets all */
 } spec_t;
 
 /* On any device the function finds the output as it lies there, whatever the executor was told. */
@@ -75,20 +76,23 @@ static dao_status_t launch(const dao_launch_t *launch, void *user)
 /* Runs a kernel once; its input is all 3, its output all 4 before. Returns what the sync answers. */
 static dao_status_t run(const spec_t *spec, bool is_checked, uint32_t flags)
 {
-    static unsigned char bytes[BYTES];
+    static unsigned char bytes[2 * BYTES];
+    const size_t output_bytes = spec->front_bytes + BYTES;
     const dao_executor_config_t config = {
         .capacity_bytes = 4 * BYTES, .check = true, .check_repeatable = is_checked};
     const dao_managed_config_t named[] = {{.name = "in", .size_bytes = BYTES},
-                                          {.name = "out", .size_bytes = BYTES}};
+                                          {.name = "out", .size_bytes = output_bytes}};
     run_count = 0;
     CU_ASSERT_EQUAL_FATAL(dao_executor_create(&config, &executor), DAO_OK);
     CU_ASSERT_EQUAL_FATAL(dao_managed_create(executor, &named[0], &input), DAO_OK);
     CU_ASSERT_EQUAL_FATAL(dao_managed_create(executor, &named[1], &output), DAO_OK);
     memset(bytes, 3, BYTES);
     CU_ASSERT_EQUAL(dao_managed_write(input, bytes, BYTES), DAO_OK);
-    memset(bytes, 4, BYTES);
-    CU_ASSERT_EQUAL(dao_managed_write(output, bytes, BYTES), DAO_OK);
-    const dao_operand_t operands[] = {{input, DAO_ACCESS_READ}, {output, spec->access}};
+    memset(bytes, 4, output_bytes);
+    CU_ASSERT_EQUAL(dao_managed_write(output, bytes, output_bytes), DAO_OK);
+    dao_managed_t *view = NULL;
+    CU_ASSERT_EQUAL(dao_managed_view(output, spec->front_bytes, BYTES, &view), DAO_OK);
+    const dao_operand_t operands[] = {{input, DAO_ACCESS_READ}, {view, spec->access}};
     spec_t own = *spec;
     const dao_kernel_t kernel = {.name = "suspect",
                                  .launch = launch,
@@ -97,6 +101,7 @@ static dao_status_t run(const spec_t *spec, bool is_checked, uint32_t flags)
                                  .operand_count = 2,
                                  .flags = flags};
     CU_ASSERT_EQUAL(dao_executor_push(executor, &kernel), DAO_OK);
+    CU_ASSERT_EQUAL(dao_managed_release(view), DAO_OK);
     return dao_executor_sync(executor);
 }
 
@@ -107,18 +112,23 @@ static void end(void)
     CU_ASSERT_EQUAL(dao_executor_destroy(executor), DAO_OK);
 }
 
-static void expect_output(unsigned char value)
+static void expect_part(size_t offset_bytes, unsigned char value)
 {
     unsigned char bytes[BYTES];
-    CU_ASSERT_EQUAL(dao_managed_read(output, bytes, BYTES), DAO_OK);
+    CU_ASSERT_EQUAL(dao_managed_read_part(output, offset_bytes, bytes, BYTES), DAO_OK);
     CU_ASSERT(bytes_are_all(bytes, value, BYTES));
+}
+
+static void expect_output(unsigned char value)
+{
+    expect_part(0, value);
 }
 
 /* ---- the tests ---- */
 
 static void what_keeps_its_promise_runs_twice(void)
 {
-    const spec_t copy = {copies, DAO_ACCESS_WRITE, DAO_OK}, add = {adds, DAO_ACCESS_READ_WRITE, DAO_OK};
+    const spec_t copy = {copies, DAO_ACCESS_WRITE, DAO_OK, 0}, add = {adds, DAO_ACCESS_READ_WRITE, DAO_OK, 0};
     CU_ASSERT_EQUAL(run(&copy, true, DAO_KERNEL_REPEATABLE), DAO_OK);
     CU_ASSERT_EQUAL(run_count, 2);
     expect_output(3);
@@ -131,9 +141,10 @@ static void what_keeps_its_promise_runs_twice(void)
 
 static void what_lies_is_named(void)
 {
-    static const spec_t liars[] = {{draws, DAO_ACCESS_WRITE, DAO_OK},
-                                   {writes_once, DAO_ACCESS_WRITE, DAO_OK},
-                                   {adds, DAO_ACCESS_WRITE, DAO_OK}}; /* it reads what it says it does not */
+    static const spec_t liars[] = {
+        {draws, DAO_ACCESS_WRITE, DAO_OK, 0},
+        {writes_once, DAO_ACCESS_WRITE, DAO_OK, 0},
+        {adds, DAO_ACCESS_WRITE, DAO_OK, 0}}; /* it reads what it says it does not */
     static const char *const bytes[] = {"byte 4095 of 4096, 01 at first, 02 then",
                                         "byte 0 of 4096, 03 at first, a5 then",
                                         "byte 0 of 4096, 5d at first, a8 then"};
@@ -147,9 +158,24 @@ static void what_lies_is_named(void)
     }
 }
 
+/* The bytes are counted from the tensor's first one, and none behind its last are touched. */
+static void a_view_is_checked_within_its_tensor(void)
+{
+    const spec_t add = {adds, DAO_ACCESS_READ_WRITE, DAO_OK, BYTES};
+    const spec_t liar = {draws, DAO_ACCESS_WRITE, DAO_OK, BYTES};
+    CU_ASSERT_EQUAL(run(&add, true, DAO_KERNEL_REPEATABLE), DAO_OK);
+    CU_ASSERT_EQUAL(run_count, 2);
+    expect_part(0, 4);
+    expect_part(BYTES, 7);
+    end();
+    CU_ASSERT_EQUAL(run(&liar, true, DAO_KERNEL_REPEATABLE), DAO_ERR_KERNEL_FAILED);
+    CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "byte 8191 of 8192, 01 at first, 02 then"));
+    end();
+}
+
 static void what_is_not_asked_for_is_not_checked(void)
 {
-    const spec_t liar = {draws, DAO_ACCESS_WRITE, DAO_OK};
+    const spec_t liar = {draws, DAO_ACCESS_WRITE, DAO_OK, 0};
     CU_ASSERT_EQUAL(run(&liar, false, DAO_KERNEL_REPEATABLE), DAO_OK);
     CU_ASSERT_EQUAL(run_count, 1);
     end();
@@ -160,7 +186,7 @@ static void what_is_not_asked_for_is_not_checked(void)
 
 static void a_second_launch_that_fails_is_reported(void)
 {
-    const spec_t failing = {copies, DAO_ACCESS_WRITE, DAO_ERR_UNSUPPORTED};
+    const spec_t failing = {copies, DAO_ACCESS_WRITE, DAO_ERR_UNSUPPORTED, 0};
     CU_ASSERT_EQUAL(run(&failing, true, DAO_KERNEL_REPEATABLE), DAO_ERR_KERNEL_FAILED);
     CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), dao_status_name(DAO_ERR_UNSUPPORTED)));
     end();
@@ -169,6 +195,7 @@ static void a_second_launch_that_fails_is_reported(void)
 static CU_TestInfo tests[] = {
     {"what keeps its promise runs twice", what_keeps_its_promise_runs_twice},
     {"what lies is named", what_lies_is_named},
+    {"a view is checked within its tensor", a_view_is_checked_within_its_tensor},
     {"what is not asked for is not checked", what_is_not_asked_for_is_not_checked},
     {"a second launch that fails is reported", a_second_launch_that_fails_is_reported},
     CU_TEST_INFO_NULL,
