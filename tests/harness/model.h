@@ -108,6 +108,9 @@ typedef struct model {
     bool is_recording, is_registered;
     int32_t own_index;                /* of a place of the program's own memory; 0: none yet */
     uint64_t pressure_id, segment_id; /* of callbacks; 0: none */
+    uint64_t peak_mark;               /* at the subject; 0: none */
+    dao_peaks_t peaks_since_mark;     /* the place's own, each until it began anew */
+    dao_peaks_t peaks_at_mark;        /* of the mark, as it was set */
     dao_executor_t *executor;
     struct {
         dao_managed_t *tensor;

@@ -195,15 +195,96 @@ static void see_tag(dao_tag_t tag, const dao_tag_stats_t *stats, void *user)
     *(uint64_t *)user += stats->used_bytes;
 }
 
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+static void raise_peaks(dao_peaks_t *peaks, dao_peaks_t by)
+{
+    *peaks = (dao_peaks_t){.requested_bytes = larger(peaks->requested_bytes, by.requested_bytes),
+                           .used_bytes = larger(peaks->used_bytes, by.used_bytes),
+                           .reserved_bytes = larger(peaks->reserved_bytes, by.reserved_bytes)};
+}
+
+static bool is_within(dao_peaks_t a, dao_peaks_t b)
+{
+    return a.requested_bytes <= b.requested_bytes && a.used_bytes <= b.used_bytes &&
+           a.reserved_bytes <= b.reserved_bytes;
+}
+
+static dao_peaks_t peaks_of(const dao_stats_t *stats)
+{
+    return (dao_peaks_t){.requested_bytes = stats->peak_requested_bytes,
+                         .used_bytes = stats->peak_used_bytes,
+                         .reserved_bytes = stats->peak_reserved_bytes};
+}
+
+/* Other threads may use the place between two calls. */
+static bool is_shared(const model_t *model)
+{
+    return model->has_company || model->executor != NULL;
+}
+
+/* Reads the mark before the place's own peaks begin anew. Since the mark was set, which was before they began
+   anew, the place has held all of them, and no more but for what it held then. */
+static void read_mark(model_t *model, uint32_t kind)
+{
+    dao_stats_t stats;
+    dao_peaks_t peaks, most;
+    MODEL_REQUIRE(model, dao_stats_get(model->program->config.place, &stats) == DAO_OK);
+    raise_peaks(&model->peaks_since_mark, peaks_of(&stats));
+    model_say(model, "dao_peak_mark_%s(mark, &peaks);", kind % 2 == 0 ? "get" : "move");
+    if (!model_answer(model,
+                      kind % 2 == 0 ? dao_peak_mark_get(model->peak_mark, &peaks)
+                                    : dao_peak_mark_move(model->peak_mark, &peaks),
+                      DAO_OK)) {
+        return;
+    }
+    most = model->peaks_since_mark;
+    raise_peaks(&most, model->peaks_at_mark);
+    MODEL_REQUIRE(model, is_within(model->peaks_since_mark, peaks));
+    MODEL_REQUIRE(model, is_within(peaks, most) || is_shared(model));
+    if (kind % 4 == 3) {
+        model_say(model, "dao_peak_mark_remove(mark);");
+        (void)model_answer(model, dao_peak_mark_remove(model->peak_mark), DAO_OK);
+        MODEL_REQUIRE(model, dao_peak_mark_get(model->peak_mark, &peaks) == DAO_ERR_INVALID);
+        model->peak_mark = 0;
+    }
+}
+
+/* Sets the model's mark, reads it, moves it, or takes it away. The place's own peaks begin anew behind it.
+   Returns true if the mark begins anew, too. */
+static bool use_mark(model_t *model, uint32_t kind)
+{
+    bool is_new = model->peak_mark == 0;
+    if (is_new) {
+        model_say(model, "dao_peak_mark_add(place, &mark);");
+        (void)model_answer(model, dao_peak_mark_add(model->program->config.place, &model->peak_mark), DAO_OK);
+    } else {
+        read_mark(model, kind);
+    }
+    bool begins = model->peak_mark != 0 && (is_new || kind % 2 != 0);
+    if (begins) {
+        model->peaks_since_mark = (dao_peaks_t){0};
+        MODEL_REQUIRE(model, dao_peak_mark_get(model->peak_mark, &model->peaks_at_mark) == DAO_OK);
+    }
+    return begins;
+}
+
 bool call_stats_reset(model_t *model, const harness_op_t *op)
 {
     dao_place_t place = call_place(model, op);
     dao_stats_t stats;
     uint64_t sum = 0;
+    bool begins = dao_place_equal(place, model->program->config.place) && use_mark(model, op->kind);
     model_say(model, "dao_stats_reset_peaks(((dao_place_t){%d, %d}));", place.kind, place.index);
     (void)model_answer(model, dao_stats_reset_peaks(place), DAO_OK);
     MODEL_REQUIRE(model, dao_stats_get(place, &stats) == DAO_OK);
     MODEL_REQUIRE(model, stats.peak_used_bytes >= stats.used_bytes); /* slabs count whole */
+    if (begins && !is_shared(model) && model_late_most_bytes(model, place) == 0) {
+        MODEL_REQUIRE(model, is_within(model->peaks_at_mark, peaks_of(&stats)));
+    }
     /* What waits for a stream may be freed between both calls. */
     MODEL_REQUIRE(model, stats.peak_reserved_bytes >= stats.reserved_bytes &&
                              stats.peak_reserved_bytes - stats.reserved_bytes <=
