@@ -245,7 +245,7 @@ static dao_status_t find_container(const pickle_t *pickle, size_t begin, dao_val
 /* Puts the values from `begin` on into the list below them. */
 static dao_status_t append_from(pickle_t *pickle, size_t begin)
 {
-    dao_value_t list;
+    dao_value_t list = {0};
     dao_status_t status = find_container(pickle, begin, DAO_VALUE_TYPE_LIST, &list);
     for (size_t i = begin; i < pickle->stack_count && status == DAO_OK; i++) {
         status = put_in_list(pickle, list, &pickle->stack[i]);
@@ -257,7 +257,7 @@ static dao_status_t append_from(pickle_t *pickle, size_t begin)
 /* Puts the pairs from `begin` on into the dictionary below them. */
 static dao_status_t set_from(pickle_t *pickle, size_t begin)
 {
-    dao_value_t dict;
+    dao_value_t dict = {0};
     dao_status_t status = find_container(pickle, begin, DAO_VALUE_TYPE_DICT, &dict);
     if (status == DAO_OK && (pickle->stack_count - begin) % 2 != 0) {
         return wrong(pickle, "a key has no item");
