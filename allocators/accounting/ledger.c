@@ -60,13 +60,9 @@ static bool frees_are_allocs(const entry_t *entry)
     return free_count <= atomic_load(&entry->alloc_count);
 }
 
-dao_status_t dao_tags_charge(dao_tags_t *tags, uint32_t tag, uint64_t block_bytes)
+dao_status_t dao_tags_limit_error(const dao_tags_t *tags, uint32_t tag)
 {
-    DAO_ASSERT(dao_tag_names_get(tag) != NULL);
-    entry_t *entry = &tags->entries[tag];
-    if (dao_budget_take(&entry->bytes, block_bytes)) {
-        return DAO_OK;
-    }
+    const entry_t *entry = &tags->entries[tag];
     dao_status_t status =
         dao_error(DAO_ERR_LIMIT,
                   "the limit of the tag \"%s\" is %" PRIu64 " bytes, of which it uses %" PRIu64
@@ -75,6 +71,16 @@ dao_status_t dao_tags_charge(dao_tags_t *tags, uint32_t tag, uint64_t block_byte
                   atomic_load(&entry->bytes.used_bytes));
     dao_error_note_tag(tag);
     return status;
+}
+
+dao_status_t dao_tags_charge(dao_tags_t *tags, uint32_t tag, uint64_t block_bytes)
+{
+    DAO_ASSERT(dao_tag_names_get(tag) != NULL);
+    entry_t *entry = &tags->entries[tag];
+    if (dao_budget_take(&entry->bytes, block_bytes)) {
+        return DAO_OK;
+    }
+    return dao_tags_limit_error(tags, tag);
 }
 
 void dao_tags_count_refused(dao_tags_t *tags, uint32_t tag)

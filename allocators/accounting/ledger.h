@@ -30,6 +30,7 @@ void dao_tags_destroy(dao_tags_t *tags); /* NULL is allowed */
 /* For a block that is about to be taken. `tag` has a name. DAO_ERR_LIMIT with a message that names it, and
    dao_error_tag(): nothing is changed. */
 DAO_NODISCARD dao_status_t dao_tags_charge(dao_tags_t *tags, uint32_t tag, uint64_t block_bytes);
+dao_status_t dao_tags_limit_error(const dao_tags_t *tags, uint32_t tag); /* that, for who knows it already */
 
 /* A request was refused for good, and dao_error_tag() says for whose limit: attempts are not counted. */
 void dao_tags_count_refused(dao_tags_t *tags, uint32_t tag);

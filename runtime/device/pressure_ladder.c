@@ -400,6 +400,20 @@ static void wait_for_frees(ladder_t *ladder)
 
 /* ---- all of it ---- */
 
+/* The answer of a request that is refused: as in the last attempt, or that its tag has no room, which no
+   memory would change. */
+static dao_status_t refuse(const ladder_t *ladder)
+{
+    const dao_pressure_need_t *need = ladder->need;
+    const dao_ledger_t *ledger = need->allocator->ledger;
+    if (ladder->status == DAO_ERR_LIMIT || !dao_allocator_is_short(ladder->status) || !is_tag_short(need)) {
+        return dao_error_restore(&ladder->record);
+    }
+    dao_status_t status = dao_tags_limit_error(ledger->tags, need->request->tag);
+    dao_error_prefix("%s: %zu bytes asked for: ", ledger->name, need->request->size_bytes);
+    return status;
+}
+
 dao_status_t dao_pressure_relieve(const dao_pressure_need_t *need, dao_status_t status)
 {
     static void (*const steps[])(ladder_t *) = {wait_for_streams, trim_own_cache, trim_host_caches,
@@ -420,7 +434,7 @@ dao_status_t dao_pressure_relieve(const dao_pressure_need_t *need, dao_status_t 
     }
     bool is_done = ladder.status == DAO_OK;
     atomic_fetch_add(&need->allocator->ledger->cured_count, ladder.failed_count - (is_done ? 0 : 1));
-    return is_done ? DAO_OK : dao_error_restore(&ladder.record);
+    return is_done ? DAO_OK : refuse(&ladder);
 }
 
 void dao_pressure_clear(void)

@@ -49,10 +49,10 @@ class Case(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.folder = folder.name
 
-    def offload(self, model=None, optimizer=None, limit="1GiB", to=None):
+    def offload(self, model=None, optimizer=None, limit="1GiB", to="folder"):
         model = model or nn.Linear(2, 2)
         optimizer = optimizer or torch.optim.SGD(model.parameters(), 0.1)
-        o = dao.torch.offload(model, optimizer, limit, to or f"file:{self.folder}")
+        o = dao.torch.offload(model, optimizer, limit, f"file:{self.folder}" if to == "folder" else to)
         self.addCleanup(o.close)
         return o
 

@@ -295,6 +295,24 @@ static void a_callback_helps_against_the_limit_of_a_tag(void)
     give(device, block);
 }
 
+/* The device is full, but to free some would not help. */
+static void a_tag_without_room_is_named_though_the_device_is_full(void)
+{
+    dao_alloc_options_t options = {0};
+    dao_tag_stats_t stats = {0};
+    CU_ASSERT_EQUAL_FATAL(dao_tag_create("kept small", &options.tag), DAO_OK);
+    CU_ASSERT_EQUAL(dao_tag_limit_set(device, options.tag, MIB), DAO_OK);
+    void *block = take(device, 60 * MIB);
+    CU_ASSERT_PTR_NULL(dao_alloc_with(device, 8 * MIB, &options));
+    CU_ASSERT_EQUAL(dao_last_status(), DAO_ERR_LIMIT);
+    CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "device:0: 8388608 bytes asked for"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "the limit of the tag \"kept small\" is 1048576"));
+    CU_ASSERT_EQUAL(dao_tag_stats_get(device, options.tag, &stats), DAO_OK);
+    CU_ASSERT_EQUAL(stats.refused_count, 1);
+    take_and_fail(device, 8 * MIB, DAO_ERR_NO_DEVICE_MEMORY); /* without a tag it is the device */
+    give(device, block);
+}
+
 static void wrong_callbacks_are_refused(void)
 {
     uint64_t id = 7;
@@ -688,6 +706,8 @@ static CU_TestInfo callback_tests[] = {
     {"a callback can allocate, free and trim", a_callback_can_allocate_free_and_trim},
     {"a callback can raise the limit", a_callback_can_raise_the_limit},
     {"a callback helps against the limit of a tag", a_callback_helps_against_the_limit_of_a_tag},
+    {"a tag without room is named though the device is full",
+     a_tag_without_room_is_named_though_the_device_is_full},
     {"wrong callbacks are refused", wrong_callbacks_are_refused},
     {"callbacks end with the library", callbacks_end_with_the_library},
     {"removing waits for a running callback", removing_waits_for_a_running_callback},
