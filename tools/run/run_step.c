@@ -267,14 +267,15 @@ static dao_status_t push_steps(run_t *run, uint32_t first, uint32_t count)
     return sync_status != DAO_OK ? sync_status : status;
 }
 
-/* The plan is made meanwhile, by a thread of the executor's. What fits needs none. */
+/* The plan is made meanwhile, by a thread of the executor's: a first one, then a better one. What fits needs
+   none. */
 static dao_status_t wait_for_plan(run_t *run)
 {
     uint64_t deadline_ns = dao_clock_ns() + PLAN_WAIT_NS;
     dao_executor_stats_t stats;
     dao_status_t status = dao_executor_stats_get(run->executor, &stats);
-    while (status == DAO_OK && stats.plan_count == 0 && stats.eviction_count > 0 &&
-           dao_clock_ns() < deadline_ns) {
+    while (status == DAO_OK && stats.eviction_count > 0 &&
+           (stats.plan_count == 0 || stats.planning_count > 0) && dao_clock_ns() < deadline_ns) {
         dao_sleep_until(dao_clock_ns() + PLAN_LOOK_NS);
         status = dao_executor_sync(run->executor);
         status = status == DAO_OK ? dao_executor_stats_get(run->executor, &stats) : status;
