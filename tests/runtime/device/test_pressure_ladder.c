@@ -295,10 +295,12 @@ static void a_callback_helps_against_the_limit_of_a_tag(void)
     give(device, block);
 }
 
-/* The device is full, but to free some would not help. */
+/* The device is full, but to free some would not help. A hardened place looks for memory first. */
 static void a_tag_without_room_is_named_though_the_device_is_full(void)
 {
     dao_alloc_options_t options = {0};
+    dao_place_config_t hardened = {.hardening = DAO_HARDENING_QUARANTINE};
+    CU_ASSERT_EQUAL_FATAL(dao_place_configure(device, &hardened), DAO_OK);
     dao_tag_stats_t stats = {0};
     CU_ASSERT_EQUAL_FATAL(dao_tag_create("kept small", &options.tag), DAO_OK);
     CU_ASSERT_EQUAL(dao_tag_limit_set(device, options.tag, MIB), DAO_OK);
