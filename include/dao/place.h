@@ -18,6 +18,8 @@ typedef enum dao_place_kind {
     DAO_PLACE_KIND_DEVICE = 2, /**< a device's own memory */
 } dao_place_kind_t;
 
+#define DAO_PLACE_KIND_COUNT 3u
+
 /** Any place. Compare with dao_place_equal(). */
 typedef struct dao_place {
     dao_place_kind_t kind;

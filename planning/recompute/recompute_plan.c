@@ -9,8 +9,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#define LESS_PART  256u /* of the memory is tried without first, then without twice as much each time */
-#define TRIAL_PART 4u   /* of the work for a plan goes into each one that may be the best */
+#define LESS_PART 256u /* of the memory is tried without first, then without twice as much each time */
 
 struct dao_recompute_plan {
     dao_recompute_draft_t draft;
@@ -149,9 +148,9 @@ static dao_status_t try_choice(maker_t *maker, dao_recompute_search_t *search,
     return status == DAO_OK ? dao_recompute_draft_init(&search->draft, search->step->problem) : status;
 }
 
-/* Plans what a search keeps with a part of the work, as long as its bound says that it may be better; the
-   quickest one then gets all of it. Without copies the time of a plan is known before, and what finds no
-   addresses does so for all that is kept: only the best one is planned. */
+/* Plans what a search keeps with the work of one plan for all together, as long as its bound says that it may
+   be better; the quickest one then gets as much by itself. Without copies the time of a plan is known before,
+   and what finds no addresses does so for all that is kept: only the best one is planned. */
 static dao_status_t try_kept(maker_t *maker, dao_recompute_search_t *search)
 {
     dao_status_t status = DAO_OK;
@@ -164,8 +163,9 @@ static dao_status_t try_kept(maker_t *maker, dao_recompute_search_t *search)
         if (choice->bound_ns >= step_ns_of(maker->best)) {
             break;
         }
-        status = try_choice(maker, search, choice,
-                            search->is_alone ? maker->work : maker->work / TRIAL_PART + 1, &step_ns);
+        status =
+            try_choice(maker, search, choice,
+                       search->is_alone ? maker->work : maker->work / DAO_RECOMPUTE_KEPT_MAX + 1, &step_ns);
         if (status == DAO_OK && step_ns < quickest_ns) {
             quickest = choice;
             quickest_ns = step_ns;

@@ -11,7 +11,8 @@
    another thread may be cached at another host place: then that cache is trimmed, and there is one attempt
    more. So there are at most 6 attempts, two for each call of a callback, of which each has at most
    DAO_PRESSURE_ASK_COUNT_MAX, and two for each free while it waits. A request that no free could satisfy,
-   because it is larger than a limit or the device, takes the first step alone.
+   because it is larger than a limit or the device, takes the first step alone. One whose tag has no room is
+   refused for that, whatever else is short.
 
    Callbacks are a table of slots, guarded by the lock:
 
@@ -43,10 +44,8 @@ typedef struct pressure_slot {
     bool is_removed;
 } pressure_slot_t;
 
-#define PLACE_KIND_COUNT 3
-
 static struct {
-    _Atomic uint64_t waits_ns[PLACE_KIND_COUNT][DAO_DEVICE_COUNT_MAX]; /* by place; 0: it does not wait */
+    _Atomic uint64_t waits_ns[DAO_PLACE_KIND_COUNT][DAO_DEVICE_COUNT_MAX]; /* by place; 0: it does not wait */
     dao_mutex_t lock;
     /* guarded by the lock */
     dao_cond_t changed; /* a slot was emptied: remove waits for that */
@@ -448,7 +447,7 @@ void dao_pressure_clear(void)
             *callback = (pressure_slot_t){0};
         }
     }
-    for (int kind = 0; kind < PLACE_KIND_COUNT; kind++) {
+    for (uint32_t kind = 0; kind < DAO_PLACE_KIND_COUNT; kind++) {
         for (int index = 0; index < DAO_DEVICE_COUNT_MAX; index++) {
             atomic_store(&pressure.waits_ns[kind][index], 0);
         }

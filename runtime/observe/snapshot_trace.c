@@ -16,6 +16,7 @@
 #include "runtime/observe/snapshot.h"
 
 #include "base/memory/host.h"
+#include "base/numbers/math.h"
 #include "base/report/error.h"
 #include "base/threads/sync.h"
 #include "runtime/observe/event_ring.h"
@@ -35,16 +36,6 @@ typedef struct trace_walk {
     size_t gone;         /* the index of its entries: its begin, and its end behind that */
     uint64_t first_time; /* of all entries */
 } trace_walk_t;
-
-static uint64_t min(uint64_t left, uint64_t right)
-{
-    return left < right ? left : right;
-}
-
-static uint64_t max(uint64_t left, uint64_t right)
-{
-    return left > right ? left : right;
-}
 
 static int compare(uint64_t left, uint64_t right)
 {
@@ -200,7 +191,7 @@ static dao_status_t gone_note(trace_walk_t *walk, uint64_t address, uint64_t siz
     uint64_t next_segment = walk->next_segment < snapshot->segment_count
                                 ? walk->segments[walk->next_segment]->address
                                 : UINT64_MAX;
-    walk->gone_end = max(walk->gone_end, min(address + size_bytes, next_segment));
+    walk->gone_end = dao_larger(walk->gone_end, dao_smaller(address + size_bytes, next_segment));
     begin->size_bytes = end->size_bytes = walk->gone_end - begin->address;
     if (compare_times(end, &last) < 0) {
         end->time = last.time;
@@ -219,7 +210,7 @@ static dao_status_t addresses_walk(trace_walk_t *walk, size_t event_count)
         dao_snapshot_entry_t *entries = &walk->snapshot->entries[i];
         uint64_t size_bytes = 0;
         for (end = i; end < event_count && walk->snapshot->entries[end].address == entries->address; end++) {
-            size_bytes = max(size_bytes, walk->snapshot->entries[end].size_bytes);
+            size_bytes = dao_larger(size_bytes, walk->snapshot->entries[end].size_bytes);
         }
         const dao_snapshot_segment_t *segment = segment_find(walk, entries->address);
         address_settle(entries, end - i, block_find(walk->snapshot, segment, entries->address));
@@ -252,7 +243,7 @@ static dao_status_t entries_settle(dao_snapshot_t *snapshot)
         walk.segments[i] = &snapshot->segments[i];
     }
     for (size_t i = 0; i < count; i++) {
-        walk.first_time = min(walk.first_time, snapshot->entries[i].time);
+        walk.first_time = dao_smaller(walk.first_time, snapshot->entries[i].time);
     }
     qsort(walk.segments, snapshot->segment_count, sizeof(void *), compare_segments);
     qsort(snapshot->entries, count, sizeof(*snapshot->entries), compare_addresses);

@@ -20,15 +20,13 @@ typedef struct mark_slot {
     dao_peaks_t peaks;
 } mark_slot_t;
 
-#define PLACE_KIND_COUNT 3
-
 static struct {
     atomic_bool has_own;
     dao_mutex_t lock;
     /* guarded by the lock */
     uint64_t last_id;
     mark_slot_t marks[DAO_PEAK_MARK_COUNT_MAX];
-    dao_peaks_t own[PLACE_KIND_COUNT][DAO_DEVICE_COUNT_MAX];
+    dao_peaks_t own[DAO_PLACE_KIND_COUNT][DAO_DEVICE_COUNT_MAX];
 } table = {.lock = DAO_MUTEX_INITIALIZER(DAO_RANK_RUNTIME)};
 
 static void raise_peaks(dao_peaks_t *peaks, const dao_peaks_t *others)

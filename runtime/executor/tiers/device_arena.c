@@ -9,8 +9,8 @@
    each, that have one user.
 
    Invariants: every free byte that work in flight may use lies under a fence of that work; peak_used_bytes is
-   never less than the range's used bytes; no two windows share an offset,
-   none has one of the block; a retired window is there only while somebody uses it. */
+   never less than the range's used bytes; no two windows share an offset, none has one of the block; a
+   retired window is there only while somebody uses it. */
 #include "runtime/executor/tiers/device_arena.h"
 
 #include "base/internal_error.h"

@@ -2,8 +2,7 @@
 /* A queue of fences with chains through it.
 
        cell      | 0 | 1 | 2 | ... | 1023 | long |     latest entry of each
-                       |                             entry -> earlier entry of the cell -> ... -> gone, or
-   none
+                       |                             entry -> earlier entry of the cell -> ... -> none
 
    A stretch is in the chain of the cell where it begins, if it ends at most REACH_CELLS behind it. All longer
    ones are in one chain: an arena has few of them at a time. What has left the queue stays in its chain,

@@ -23,8 +23,7 @@ struct dao_value_text {
 /* Longer lists are not compared: they are no call stacks. */
 enum { COMPARED_COUNT_MAX = 512 };
 
-/* What a list or a dictionary holds as bytes: its type, and of each item its key, its type and its payload.
- */
+/* What a list or a dictionary holds, as bytes: its type, then each item's key, type and payload. */
 enum { PACKED_ITEM_BYTES = 2 + sizeof(uint64_t), PACKED_BYTES = 1 + COMPARED_COUNT_MAX * PACKED_ITEM_BYTES };
 
 struct dao_value_cell {

@@ -2,8 +2,7 @@
 /* Values of a file that refers to what it said before (a pickle): lists and dictionaries in arrays, texts
    each once. A value is 16 bytes. Of a dictionary only the keys that the reader knows are kept, 16 bytes
    each. Equal lists are one list, as call stacks often are, and so are equal dictionaries of the keys that
-   the reader says repeat, as the frames of stacks. So an entry of a memory trace takes about seventy bytes.
- */
+   the reader says repeat, as the frames of stacks: about seventy bytes for an entry of a memory trace. */
 #ifndef DAO_TOOLS_VALUE_STORE_H
 #define DAO_TOOLS_VALUE_STORE_H
 
@@ -60,8 +59,8 @@ DAO_NODISCARD dao_status_t dao_value_make_dict(dao_value_store_t *store, dao_val
 /* Puts an item behind those of a list. */
 DAO_NODISCARD dao_status_t dao_value_append(dao_value_store_t *store, dao_value_t list, dao_value_t item);
 
-/* Says that a list or a dictionary, in which nothing is put any more, is complete. Where one was that is
- *equal, value becomes that one, and its own number ends: nothing else may have it. DAO_ERR_NO_HOST_MEMORY. */
+/* Says that a list or a dictionary is complete: nothing is put in it any more. Where an equal one was, the
+   value becomes that one, and its own number ends: nothing else may have it. DAO_ERR_NO_HOST_MEMORY. */
 DAO_NODISCARD dao_status_t dao_value_complete(dao_value_store_t *store, dao_value_t *value);
 
 /* Sets the item of a key, whatever it was; a key that is no text, or not known, is stepped over. */
