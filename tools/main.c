@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The dao command. Exit codes: 0 done, 1 it failed, 2 bad usage. */
+/* The dao command. Exit codes: tools/options/complain.h. */
 #include "tools/commands.h"
 #include "tools/options/program.h"
 

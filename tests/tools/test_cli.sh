@@ -172,6 +172,11 @@ expect 2 '"h300" is no device: there are' fit "$trace" --device h300
 printf 'id,lower,upper,size\na,0,3,4096\nb,1,2,8192\n' >"$folder/x.csv"
 expect 4 "Whether swapping helps the file cannot say" fit "$folder/x.csv" --memory 8KiB
 expect 0 "Yes. Live peak 12.0 KiB; planned 12.0 KiB" fit "$folder/x.csv" --memory 4MiB
+for option in "--link 1GB/s" "--host 1GiB" "--slow-down 1.2"; do
+    # shellcheck disable=SC2086 # words
+    expect 1 "x.csv: ${option%% *} is for a step: this does not tell which" fit "$folder/x.csv" \
+        --memory 8KiB $option
+done
 # Blocks without a history are held as they were held.
 cat >"$folder/blocks.json" <<'END'
 {"segments": [{"address": 4096, "total_size": 62914560, "blocks": [{"size": 512, "state": "active_allocated"},
@@ -201,7 +206,14 @@ expect 2 '--capacity: 0 is nothing' plan --generate tf:100 --capacity 0
 expect 2 '--align: "48" is no power of two' plan --generate tf:100 --align 48
 expect 2 "--align: \"8GiB\" is not from 1 to" plan --generate tf:100 --align 8GiB
 expect 1 "/nowhere: No such file" plan /nowhere
-expect 1 "No such file" plan --generate tf:100 -o /nowhere/plan
+# A file that cannot be written is told before the work.
+for output in -o --svg; do
+    expect 1 "/nowhere/plan: No such file" plan --generate tf:100 $output /nowhere/plan
+    [ ! -s "$folder/out" ] || fail "what is planned for $output /nowhere/plan"
+done
+expect 1 "$folder: Is a directory" plan --generate tf:100 -o "$folder"
+expect 1 "$folder/names/plan: Not a directory" plan --generate tf:100 -o "$folder/names/plan"
+expect 1 "/nowhere/x: No such file" run "$trace" --trace /nowhere/x
 expect 1 "there is no plan to write" plan --generate tf:100 --method oracle -o "$folder/plan"
 printf 'id,lower,upper,size\na,0,3,4\nb,3,2,4\n' >"$folder/x.csv"
 expect 1 "x.csv:3:5: the life ends before it begins" plan "$folder/x.csv"
@@ -391,6 +403,18 @@ expect 0 "the scheme itself loses 1.9% against the bound" simulate "$small_step"
 expect 0 "the step is 21.9% below the bound, which is that of steps in a row" simulate "$updating_step" \
     --explain \
     --steps 1 --capacity 60% --link-in 100GB/s --link-out 10GB/s --latency 0
+for flag in --static --pages; do
+    expect 2 "are for schemes that plan, not for --scheme online" simulate "$small_step" $flag
+    expect 2 "are for schemes that plan, not for --scheme lru" simulate "$small_step" $flag --scheme lru
+    expect 2 "are for schemes that plan, not for --scheme online" run "$small_step" $flag
+    expect 0 "hybrid" simulate "$small_step" $flag --scheme hybrid
+done
+# Nothing can run a step without operators.
+printf 'dao-step 1\ntensor w 1024\nend\n' >"$folder/empty.dao"
+for command in run "run --scheme plan" "run --scheme learn" simulate "fit --memory 1GiB"; do
+    # shellcheck disable=SC2086 # words
+    expect 1 "empty.dao: the step has no operators" $command "$folder/empty.dao"
+done
 # Kernels without times: there is nothing to compare with.
 printf 'dao-step 1\ntensor y 4096\nop k 0 >y\nop l 0 <y -y\nend\n' >"$folder/timeless.dao"
 expect 0 '"ratio":null' simulate "$folder/timeless.dao" --json --capacity 100%

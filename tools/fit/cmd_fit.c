@@ -30,7 +30,8 @@ enum { SENTENCE_BYTES = 768, SIZE_BYTES = 24 };
 
 typedef struct settings {
     uint64_t memory_bytes, reserve_bytes, rate, host_bytes, slow_down;
-    uint32_t device; /* index into the list of devices */
+    const char *step_option; /* one that was given and needs a step; NULL: none was */
+    uint32_t device;         /* index into the list of devices */
     const char *batch, *log_device;
     bool is_json;
 } settings_t;
@@ -70,6 +71,9 @@ static const dao_option_t options[] = {
     {.name = NULL},
 };
 
+/* Options that say how a step swaps. */
+static const char *const step_options[] = {"link", "host", "slow-down", NULL};
+
 static dao_status_t check_settings(const dao_arguments_t *arguments, void *user)
 {
     settings_t *settings = user;
@@ -80,6 +84,7 @@ static dao_status_t check_settings(const dao_arguments_t *arguments, void *user)
     settings->memory_bytes = settings->memory_bytes == 0 ? dao_link_devices[settings->device].memory_bytes
                                                          : settings->memory_bytes;
     settings->rate = dao_link_rate(arguments, settings->rate, settings->device);
+    settings->step_option = dao_option_first_given(arguments, step_options);
     return settings->reserve_bytes < settings->memory_bytes
                ? DAO_OK
                : dao_error(DAO_ERR_INVALID, "--reserve leaves nothing of --memory");
@@ -398,6 +403,9 @@ static dao_status_t read_file(const char *path, const settings_t *settings, bool
     dao_read_choice_t choice = {.batch = settings->batch, .device = settings->log_device};
     dao_status_t status = dao_recognise_part(path, choice.batch, choice.device, &form);
     *out_has_step = status == DAO_OK && dao_file_form_is_step(form);
+    if (status == DAO_OK && !*out_has_step && settings->step_option != NULL) {
+        return dao_failure_of(path, dao_link_option_error(settings->step_option, false));
+    }
     if (status != DAO_OK || !*out_has_step) {
         return status == DAO_OK ? dao_read_lifetimes(path, &choice, lifetimes) : status;
     }

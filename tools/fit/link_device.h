@@ -61,6 +61,10 @@ extern const dao_link_device_t dao_link_devices[];
 /* Returns the rate that --link gave, else that of --device, where it is given, else the usual one. */
 uint64_t dao_link_rate(const dao_arguments_t *arguments, uint64_t rate, uint32_t device);
 
+/* Complains that an option about how a step swaps was given for a file that has no step, or one without
+   times. Returns DAO_ERR_UNSUPPORTED. */
+dao_status_t dao_link_option_error(const char *option, bool has_step);
+
 /* Returns the name of a device, NULL behind the last: the names of an option. */
 const char *dao_link_device_at(size_t index);
 

@@ -49,7 +49,7 @@ static void fill_kernels(const dao_step_trace_t *trace, dao_step_problem_t *step
     step->problem.kernel_count = (uint32_t)trace->operator_count;
 }
 
-static dao_status_t check_trace(const dao_step_trace_t *trace)
+dao_status_t dao_step_problem_check(const dao_step_trace_t *trace)
 {
     if (trace->operator_count == 0) {
         return dao_error(DAO_ERR_INVALID, "the step has no operators");
@@ -67,7 +67,7 @@ static dao_status_t check_trace(const dao_step_trace_t *trace)
 
 dao_status_t dao_step_problem_make(const dao_step_trace_t *trace, dao_step_problem_t *out_step)
 {
-    dao_status_t status = check_trace(trace);
+    dao_status_t status = dao_step_problem_check(trace);
     if (status != DAO_OK) {
         return status;
     }

@@ -18,11 +18,14 @@ typedef struct dao_step_problem {
     dao_swap_use_t *uses;
 } dao_step_problem_t;
 
+/* Returns DAO_ERR_INVALID for a step without operators, which nothing can run; DAO_ERR_OVERFLOW for a tensor
+   beyond DAO_SWAP_SIZE_MAX. */
+DAO_NODISCARD dao_status_t dao_step_problem_check(const dao_step_trace_t *trace);
+
 /* Turns a packed trace into a problem. Sizes are rounded up to DAO_TRACE_ALIGNMENT_BYTES, as they are
    allocated. What is alive before the step is persistent, inputs too: they are not fed anew. What the trace
-   keeps to its end without a further use is free after its last use. DAO_ERR_INVALID for a step without
-   operators; DAO_ERR_OVERFLOW for a tensor beyond DAO_SWAP_SIZE_MAX; DAO_ERR_NO_HOST_MEMORY. The caller owns
-   the result. */
+   keeps to its end without a further use is free after its last use. The errors of dao_step_problem_check();
+   DAO_ERR_NO_HOST_MEMORY. The caller owns the result. */
 DAO_NODISCARD dao_status_t dao_step_problem_make(const dao_step_trace_t *trace, dao_step_problem_t *out_step);
 
 void dao_step_problem_finish(dao_step_problem_t *step);

@@ -15,9 +15,10 @@ int dao_command_execute(const dao_command_t *command, int argc, char **argv)
         return exit_code; /* not even a message can be had */
     }
     if (dao_options_parse(command, argc, argv, settings, &arguments, &exit_code)) {
-        if (command->check != NULL && command->check(&arguments, settings) != DAO_OK) {
+        dao_status_t checked = command->check != NULL ? command->check(&arguments, settings) : DAO_OK;
+        if (checked != DAO_OK && checked != DAO_ERR_IO) {
             exit_code = dao_usage_error(command, "%s", dao_last_message());
-        } else if (command->run(&arguments, settings, &exit_code) != DAO_OK) {
+        } else if (checked != DAO_OK || command->run(&arguments, settings, &exit_code) != DAO_OK) {
             exit_code = dao_failure(command);
         }
     }

@@ -95,7 +95,7 @@ typedef struct dao_command {
     size_t settings_bytes; /* the struct that the options' fields lie in; zero before they are read */
 
     /* Checks what the settings say together, and completes them; NULL: they are right. What it answers is a
-       complaint about the use. */
+       complaint about the use; DAO_ERR_IO, as of a file that cannot be written, is a failure. */
     dao_status_t (*check)(const struct dao_arguments *arguments, void *settings);
 
     /* Does what the command is for. *out_exit is DAO_EXIT_OK before, and holds on DAO_OK. */
@@ -127,6 +127,15 @@ static inline bool dao_option_is_given(const dao_arguments_t *arguments, const c
     }
     DAO_ASSERT(option->name != NULL);
     return (arguments->given & bit) != 0;
+}
+
+/* Returns the first of `names`, which end with NULL, that was given; NULL: none was. */
+static inline const char *dao_option_first_given(const dao_arguments_t *arguments, const char *const *names)
+{
+    while (*names != NULL && !dao_option_is_given(arguments, *names)) {
+        names++;
+    }
+    return *names;
 }
 
 /* Reads the value of one option into its field. DAO_ERR_INVALID or DAO_ERR_OVERFLOW, with a message that

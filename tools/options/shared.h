@@ -50,6 +50,9 @@
         "static", "pages", false, "--static and --pages exclude each other"                                  \
     }
 
+/* The complaint about them with the name of a scheme that makes no plans. */
+#define DAO_OPTION_ADDRESSES_MISUSE "--static and --pages are for schemes that plan, not for --scheme %s"
+
 /* What the two flags say, as dao_swap_addresses_t. */
 #define DAO_OPTION_ADDRESSES(is_static, is_paged)                                                            \
     ((is_static)  ? DAO_SWAP_ADDRESSES_STATIC                                                                \

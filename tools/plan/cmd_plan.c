@@ -265,8 +265,8 @@ static dao_status_t check_settings(const dao_arguments_t *arguments, void *user)
     if (settings->work_limit > 0 && !dao_option_is_given(arguments, "budget")) {
         settings->budget_ns = 0;
     }
-    dao_status_t status = path != NULL ? dao_out_file_check(settings->output, path) : DAO_OK;
-    return status == DAO_OK && path != NULL ? dao_out_file_check(settings->svg, path) : status;
+    dao_status_t status = dao_out_file_check(settings->output, path);
+    return status == DAO_OK ? dao_out_file_check(settings->svg, path) : status;
 }
 
 static void set_planning(const settings_t *settings, planning_t *planning)

@@ -22,6 +22,7 @@ typedef struct settings {
     dao_capacity_t capacity;
     uint64_t rate, host_bytes;
     uint32_t device;
+    const char *step_option; /* one that was given and needs a step with times; NULL: none was */
     bool has_capacity;
     bool is_json;
 } settings_t;
@@ -56,6 +57,9 @@ static const dao_option_t options[] = {
     {.name = NULL},
 };
 
+/* Options that say how a step swaps. */
+static const char *const step_options[] = {"capacity", "link", "device", "host", NULL};
+
 static dao_status_t check_settings(const dao_arguments_t *arguments, void *user)
 {
     settings_t *settings = user;
@@ -71,6 +75,7 @@ static dao_status_t check_settings(const dao_arguments_t *arguments, void *user)
     if (has_stdout + has_stdout_flame + settings->is_json > 1) {
         return dao_error(DAO_ERR_INVALID, "only one of -o -, --flame - and --json can go to standard output");
     }
+    settings->step_option = dao_option_first_given(arguments, step_options);
     settings->has_capacity = dao_option_is_given(arguments, "capacity");
     settings->rate = dao_link_rate(arguments, settings->rate, settings->device);
     dao_status_t status = dao_out_file_check(settings->flame, arguments->words[0]);
@@ -95,11 +100,8 @@ static dao_status_t make_swap(const settings_t *settings, file_t *file)
     dao_report_swap_config_t config = {.rate = settings->rate,
                                        .host_bytes = settings->host_bytes,
                                        .capacity = settings->has_capacity ? &settings->capacity : NULL};
-    if (!file->view.has_times && settings->has_capacity) {
-        return dao_error(DAO_ERR_UNSUPPORTED,
-                         "%.200s: --capacity is for a step with times: %s (docs/formats.md)", file->view.path,
-                         file->view.has_step ? "this one has none"
-                                             : "this does not tell which operator uses what");
+    if (!file->view.has_times && settings->step_option != NULL) {
+        return dao_link_option_error(settings->step_option, file->view.has_step);
     }
     file->has_swap = file->view.has_times;
     return file->has_swap ? dao_report_swap_make(&config, &file->view.trace, &file->swap) : DAO_OK;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `dao run TRACE`: executes a step for real in limited memory and says what that cost. */
 #include "tools/commands.h"
+#include "tools/model/step_problem.h"
 #include "tools/options/complain.h"
 #include "tools/options/shared.h"
 #include "tools/print/progress.h"
@@ -189,6 +190,9 @@ static dao_status_t check_settings(const dao_arguments_t *arguments, void *user)
                                             settings->is_verified || settings->is_checked)) {
         return dao_error(DAO_ERR_INVALID,
                          "--policy, --mode, --verify and --check are not for a planned step");
+    }
+    if (settings->scheme == SCHEME_ONLINE && (settings->is_static || settings->is_paged)) {
+        return dao_error(DAO_ERR_INVALID, DAO_OPTION_ADDRESSES_MISUSE, scheme_at(settings->scheme));
     }
     return dao_out_file_check(settings->trace, arguments->words[0]);
 }
@@ -573,7 +577,10 @@ static dao_status_t run_trace(settings_t *settings, const dao_step_trace_t *trac
 {
     dao_step_figures_t figures;
     dao_run_config_t *config = &settings->config;
-    dao_status_t status = dao_step_trace_figures(trace, &figures);
+    dao_status_t status = dao_step_problem_check(trace);
+    if (status == DAO_OK) {
+        status = dao_step_trace_figures(trace, &figures);
+    }
     if (status == DAO_OK) {
         status = find_capacity(&settings->capacity, &figures, &config->capacity_bytes);
     }

@@ -259,6 +259,10 @@ static dao_status_t check_scheme(const dao_arguments_t *arguments, const dao_sch
                          "--scheme %s",
                          scheme->name);
     }
+    if (!dao_scheme_plans(scheme) &&
+        (dao_option_is_given(arguments, "static") || dao_option_is_given(arguments, "pages"))) {
+        return dao_error(DAO_ERR_INVALID, DAO_OPTION_ADDRESSES_MISUSE, scheme->name);
+    }
     return DAO_OK;
 }
 

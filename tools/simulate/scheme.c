@@ -222,6 +222,11 @@ bool dao_scheme_is_executor(const dao_scheme_t *scheme)
     return scheme->run == run_online || scheme->run == run_learn || scheme->run == run_on_demand;
 }
 
+bool dao_scheme_plans(const dao_scheme_t *scheme)
+{
+    return scheme->run == run_plan || scheme->run == run_recompute || scheme->run == run_learn;
+}
+
 dao_status_t dao_scheme_find(const char *name, const dao_scheme_t **out_scheme)
 {
     char names[512] = "";

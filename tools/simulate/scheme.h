@@ -85,6 +85,9 @@ bool dao_scheme_moves_maps(const dao_scheme_t *scheme);
 /* Returns true if the executor decides as it goes: it takes `window_kernels` and `in_flight_ns`. */
 bool dao_scheme_is_executor(const dao_scheme_t *scheme);
 
+/* Returns true if a scheme makes plans: it takes `addresses`. */
+bool dao_scheme_plans(const dao_scheme_t *scheme);
+
 /* DAO_ERR_INVALID with a message that lists all names. */
 DAO_NODISCARD dao_status_t dao_scheme_find(const char *name, const dao_scheme_t **out_scheme);
 

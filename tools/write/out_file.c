@@ -61,15 +61,51 @@ static FILE *open_temporary(void)
     return NULL;
 }
 
-dao_status_t dao_out_file_check(const char *path, const char *input)
+static bool is_same_file(const char *path, const char *input)
 {
     struct stat written, read;
-    bool is_same = path != NULL && strcmp(path, "-") != 0 && strcmp(input, "-") != 0 &&
-                   stat(path, &written) == 0 && stat(input, &read) == 0 && S_ISREG(read.st_mode) &&
-                   written.st_dev == read.st_dev && written.st_ino == read.st_ino;
-    return is_same
-               ? dao_error(DAO_ERR_INVALID, "\"%.200s\" is the file that is read: write another one", path)
-               : DAO_OK;
+    return strcmp(input, "-") != 0 && stat(path, &written) == 0 && stat(input, &read) == 0 &&
+           S_ISREG(read.st_mode) && written.st_dev == read.st_dev && written.st_ino == read.st_ino;
+}
+
+/* Returns the errno of why the folder of a file takes no other file; 0: it does. */
+static int find_obstacle_in_folder(const char *path)
+{
+    char folder[PATH_MAX];
+    const char *slash = strrchr(path, '/');
+    size_t length = slash == NULL ? 0 : (size_t)(slash - path) + 1;
+    if (length >= sizeof(folder)) {
+        return ENAMETOOLONG;
+    }
+    (void)snprintf(folder, sizeof(folder), "%.*s", slash == NULL ? 1 : (int)length,
+                   slash == NULL ? "." : path);
+    return access(folder, W_OK | X_OK) == 0 ? 0 : errno;
+}
+
+/* Returns the errno of why a file cannot be written, as far as that can be seen before; 0: nothing is. */
+static int find_obstacle(const char *path)
+{
+    struct stat about;
+    if (stat(path, &about) == 0) {
+        bool takes_writes = access(path, W_OK) == 0;
+        return S_ISDIR(about.st_mode) ? EISDIR : takes_writes ? 0 : find_obstacle_in_folder(path);
+    }
+    if (errno != ENOENT) {
+        return errno;
+    }
+    return lstat(path, &about) == 0 ? 0 : find_obstacle_in_folder(path); /* a link to what is not there */
+}
+
+dao_status_t dao_out_file_check(const char *path, const char *input)
+{
+    if (path == NULL || strcmp(path, "-") == 0) {
+        return DAO_OK;
+    }
+    if (input != NULL && is_same_file(path, input)) {
+        return dao_error(DAO_ERR_INVALID, "\"%.200s\" is the file that is read: write another one", path);
+    }
+    int reason = find_obstacle(path);
+    return reason == 0 ? DAO_OK : dao_error(DAO_ERR_IO, "%.200s: %s", path, strerror(reason));
 }
 
 FILE *dao_out_file_open(const char *path)

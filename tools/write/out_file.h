@@ -9,7 +9,8 @@
 
 #include <stdio.h>
 
-/* Returns DAO_ERR_INVALID if a file to write, or NULL, is the one that is read, which would be lost. */
+/* Looks at a file that is to be written, or NULL, before the work for it begins. DAO_ERR_INVALID: it is the
+   one that is read, or NULL, and would be lost; DAO_ERR_IO: it cannot be written where it is asked for. */
 DAO_NODISCARD dao_status_t dao_out_file_check(const char *path, const char *input);
 
 /* Opens a file for writing, or says why not and returns NULL. "-" is standard output. */

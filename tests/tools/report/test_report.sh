@@ -101,7 +101,14 @@ fi
 expect 2 "-o OUT is missing" report "$folder/step.dao"
 expect 2 "is for one FILE" report "$folder/step.dao" "$folder/step.dao" --flame "$folder/flame.json"
 expect 2 "can go to standard output" report "$folder/step.dao" -o - --json
-expect 1 "is for a step with times" report "$folder/step.csv" --capacity 50% --json
+expect 1 "--capacity is for a step: this does not tell" report "$folder/step.csv" --capacity 50% --json
+for option in "--link 1GB/s" "--device h100" "--host 1GiB"; do
+    # shellcheck disable=SC2086 # words
+    expect 1 "step.csv: ${option%% *} is for a step: this does not" report "$folder/step.csv" --json $option
+done
+printf 'dao-step 1\ntensor y 4096\nop k 0 >y -y\nend\n' >"$folder/timeless.dao"
+expect 1 "--link is for a step with times: this one has none" report "$folder/timeless.dao" --json \
+    --link 1GB/s
 expect 1 "No such file" report "$folder/nothing" -o "$folder/page.html"
 expect 1 "" report "$folder/step.dao" -o "$folder/no/such/folder.html"
 finish
