@@ -176,19 +176,19 @@ DAO_API const dao_snapshot_segment_t *dao_snapshot_segments(const dao_snapshot_t
                                                             size_t *out_count);
 
 /**
- * Writes a snapshot as JSON of the library's own form: "segments", each with its "blocks". Keys and values
- * are named as in torch.cuda.memory._snapshot(): a live block is "active_allocated", a pending one
- * "active_pending_free", a free one "inactive". Stack traces and pools are not kept, and events are left out:
- * "frames" are empty, and so is the list of each device in "device_traces"; every "segment_type" is "large".
- * A block also has its "tag". PyTorch's memory viewer takes JSON since 2026; dao_snapshot_write_pickle() is
- * for all of them.
+ * Writes a snapshot as JSON: "segments", each with its "blocks", and in "device_traces" a list of events for
+ * each device up to the place's. Keys and values are named as in torch.cuda.memory._snapshot(): a live block
+ * is "active_allocated", a pending one "active_pending_free", a free one "inactive". Stack traces and pools
+ * are not kept: the one of "frames" is the name of a tag, and every "segment_type" is "large". A block also
+ * has its "tag", and the file its "place". PyTorch's memory viewer takes JSON since 2026;
+ * dao_snapshot_write_pickle(), which says of which events there are, is for all of them.
  *
  * @param snapshot  Borrowed.
  * @param write     Takes the text in pieces.
  * @param user      Handed to `write`.
  * @return DAO_OK; DAO_ERR_INVALID for NULL; what `write` answered.
  *
- * Threads: any. Waits: never. Cost: O(blocks).
+ * Threads: any. Waits: never. Cost: O(blocks + events).
  */
 DAO_API DAO_NODISCARD dao_status_t dao_snapshot_write_json(const dao_snapshot_t *snapshot, dao_write_t write,
                                                            void *user);
@@ -206,7 +206,7 @@ DAO_API DAO_NODISCARD dao_status_t dao_snapshot_write_json(const dao_snapshot_t 
  * @param user      Handed to `write`.
  * @return DAO_OK; DAO_ERR_INVALID for NULL; what `write` answered.
  *
- * Threads: any. Waits: never. Cost: O(blocks).
+ * Threads: any. Waits: never. Cost: O(blocks + events).
  */
 DAO_API DAO_NODISCARD dao_status_t dao_snapshot_write_pickle(const dao_snapshot_t *snapshot,
                                                              dao_write_t write, void *user);

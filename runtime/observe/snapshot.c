@@ -15,18 +15,11 @@
 #include "base/report/assert.h"
 #include "base/report/error.h"
 
-#include <inttypes.h>
-#include <stdarg.h>
-#include <stdio.h>
-
 /* Walks before a place that grows all the time is given up. */
 #define WALK_COUNT_MAX 16
 
 /* Room beyond what is expected, in blocks. */
 #define ROOM_SPARE 64u
-
-/* Bytes of a piece of JSON. */
-#define PIECE_BYTES 320
 
 /* ---- the walk ---- */
 
@@ -154,78 +147,10 @@ const dao_snapshot_segment_t *dao_snapshot_segments(const dao_snapshot_t *snapsh
     return snapshot != NULL ? snapshot->segments : NULL;
 }
 
-/* ---- JSON ---- */
-
 const char *dao_snapshot_state_text(dao_block_state_t state)
 {
     static const char *const texts[] = {[DAO_BLOCK_STATE_LIVE] = "active_allocated",
                                         [DAO_BLOCK_STATE_FREE] = "inactive",
                                         [DAO_BLOCK_STATE_PENDING] = "active_pending_free"};
     return texts[state];
-}
-
-/* Where the text goes, and the first answer that was not DAO_OK. */
-typedef struct json_writer {
-    dao_write_t write;
-    void *user;
-    dao_status_t status;
-} json_writer_t;
-
-static DAO_PRINTF(2, 3) void put(json_writer_t *writer, const char *format, ...)
-{
-    if (writer->status != DAO_OK) {
-        return;
-    }
-    char piece[PIECE_BYTES];
-    va_list arguments;
-    va_start(arguments, format);
-    int length = vsnprintf(piece, sizeof(piece), format, arguments);
-    va_end(arguments);
-    DAO_ASSERT(length > 0 && (size_t)length < sizeof(piece));
-    writer->status = writer->write(piece, (size_t)length, writer->user);
-}
-
-static void put_block(json_writer_t *writer, const dao_snapshot_block_t *block, bool is_first)
-{
-    put(writer,
-        "%s\n    {\"address\": %" PRIu64 ", \"size\": %" PRIu64 ", \"requested_size\": %" PRIu64
-        ", \"state\": \"%s\", \"tag\": %" PRIu32 ", \"frames\": []}",
-        is_first ? "" : ",", block->address, block->size_bytes, block->requested_bytes,
-        dao_snapshot_state_text(block->state), block->tag);
-}
-
-static void put_segment(json_writer_t *writer, const dao_snapshot_t *snapshot, size_t index)
-{
-    const dao_snapshot_segment_t *segment = &snapshot->segments[index];
-    put(writer,
-        "%s\n  {\"device\": %" PRId32 ", \"address\": %" PRIu64 ", \"total_size\": %" PRIu64
-        ", \"allocated_size\": %" PRIu64 ", \"active_size\": %" PRIu64 ", \"requested_size\": %" PRIu64 ", ",
-        index == 0 ? "" : ",", snapshot->place.index, segment->address, segment->size_bytes,
-        segment->live_bytes, segment->live_bytes + segment->pending_bytes, segment->requested_bytes);
-    put(writer, "\"stream\": 0, \"segment_type\": \"large\", \"segment_pool_id\": [0, 0], "
-                "\"is_expandable\": false, \"frames\": [], \"blocks\": [");
-    for (size_t i = 0; i < segment->block_count; i++) {
-        put_block(writer, &snapshot->blocks[segment->first_block + i], i == 0);
-    }
-    put(writer, "]}");
-}
-
-dao_status_t dao_snapshot_write_json(const dao_snapshot_t *snapshot, dao_write_t write, void *user)
-{
-    if (snapshot == NULL || write == NULL) {
-        return dao_error(DAO_ERR_INVALID, "dao_snapshot_write_json: %s is NULL",
-                         snapshot == NULL ? "snapshot" : "write");
-    }
-    char text[DAO_PLACE_TEXT_BYTES];
-    json_writer_t writer = {.write = write, .user = user, .status = DAO_OK};
-    put(&writer, "{\"place\": \"%s\",\n \"segments\": [", dao_place_format(snapshot->place, text));
-    for (size_t i = 0; i < snapshot->segment_count; i++) {
-        put_segment(&writer, snapshot, i);
-    }
-    put(&writer, "],\n \"device_traces\": [");
-    for (int32_t i = 0; i <= snapshot->place.index; i++) { /* all up to the place's, as in a pickle */
-        put(&writer, i == 0 ? "[]" : ", []");
-    }
-    put(&writer, "]}\n");
-    return writer.status == DAO_OK ? DAO_OK : dao_error_refused("dao_snapshot_write_json", writer.status);
 }

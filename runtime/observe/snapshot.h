@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Snapshots of an allocator that was found:
 
-       snapshot.c         the blocks, and JSON of them
+       snapshot.c         the blocks
        snapshot_trace.c   what happened before, if the place keeps its events
-       snapshot_pickle.c  both as a pickle, for PyTorch's memory viewer */
+       snapshot_pickle.c  both as a pickle, for PyTorch's memory viewer
+       snapshot_json.c    both as JSON */
 #ifndef DAO_RUNTIME_SNAPSHOT_H
 #define DAO_RUNTIME_SNAPSHOT_H
 
@@ -42,6 +43,37 @@ struct dao_snapshot {
     dao_snapshot_entry_t *entries; /* what happened before it, in order; NULL: the place does not record */
     size_t entry_count;
 };
+
+/* An event as PyTorch has it: symbol and its word. */
+#define DAO_SNAPSHOT_EVENT_LIST(X)                                                                           \
+    X(SEGMENT_ALLOC, "segment_alloc")                                                                        \
+    X(ALLOC, "alloc")                                                                                        \
+    X(FREE_REQUESTED, "free_requested")                                                                      \
+    X(FREE_COMPLETED, "free_completed")                                                                      \
+    X(SEGMENT_FREE, "segment_free")                                                                          \
+    X(SNAPSHOT, "snapshot") /* it was taken: behind all others */
+
+typedef enum dao_snapshot_event {
+#define DAO_SNAPSHOT_EVENT(symbol, text) DAO_SNAPSHOT_EVENT_##symbol,
+    DAO_SNAPSHOT_EVENT_LIST(DAO_SNAPSHOT_EVENT)
+#undef DAO_SNAPSHOT_EVENT
+        DAO_SNAPSHOT_EVENT_COUNT
+} dao_snapshot_event_t;
+
+typedef void (*dao_snapshot_event_function_t)(dao_snapshot_event_t event, const dao_snapshot_entry_t *entry,
+                                              void *user);
+
+/* Goes through the events that a viewer is told, in order; of an empty trace there are none. */
+void dao_snapshot_walk_events(const dao_snapshot_t *snapshot, dao_snapshot_event_function_t take, void *user);
+
+/* Returns PyTorch's word for an event. */
+const char *dao_snapshot_event_text(dao_snapshot_event_t event);
+
+/* Returns true if an event has a tag: then each of them has a category, of those without one "unknown". */
+bool dao_snapshot_has_tags(const dao_snapshot_t *snapshot);
+
+/* Returns the name of a tag; "unknown": it is 0, or gone. */
+const char *dao_snapshot_tag_text(uint32_t tag);
 
 /* Fills the entries from the events that the place keeps, so that they and the blocks agree. */
 DAO_NODISCARD dao_status_t dao_snapshot_trace(dao_snapshot_t *snapshot);

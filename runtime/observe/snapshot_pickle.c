@@ -24,7 +24,6 @@ enum {
     TEXT_ADDR,
     TEXT_TIME_US,
     TEXT_CATEGORY,
-    TEXT_FREE_COMPLETED,
     TEXT_COUNT
 };
 
@@ -33,9 +32,10 @@ typedef struct snapshot_writer {
     dao_pickle_writer_t pickle;
     dao_pickle_memo_t texts[TEXT_COUNT];
     dao_pickle_memo_t states[DAO_BLOCK_STATE_PENDING + 1];
-    dao_pickle_memo_t actions[DAO_SNAPSHOT_ACTION_SEGMENT_FREE + 1];
+    dao_pickle_memo_t events[DAO_SNAPSHOT_EVENT_COUNT];
     dao_pickle_memo_t tags[DAO_TAG_COUNT_MAX];
     dao_pickle_memo_t frames[DAO_TAG_COUNT_MAX]; /* of each tag; 0 has none */
+    uint32_t event_count;                        /* so far */
     bool has_tags;
 } snapshot_writer_t;
 
@@ -47,8 +47,7 @@ static void put_count(snapshot_writer_t *writer, const char *key, dao_pickle_mem
 
 static void put_tag(snapshot_writer_t *writer, uint32_t tag)
 {
-    const char *name = tag != 0 ? dao_tag_names_get(tag) : NULL;
-    dao_pickle_text(&writer->pickle, name != NULL ? name : "unknown", &writer->tags[name != NULL ? tag : 0]);
+    dao_pickle_text(&writer->pickle, dao_snapshot_tag_text(tag), &writer->tags[tag]);
 }
 
 /* Writes the frames of a tag: one of its name, or none. */
@@ -133,14 +132,14 @@ static void put_segments(snapshot_writer_t *writer)
 
 /* ---- events ---- */
 
-static void put_event(snapshot_writer_t *writer, const dao_snapshot_entry_t *entry, const char *action,
-                      dao_pickle_memo_t *memo, uint32_t *count)
+static void put_event(dao_snapshot_event_t event, const dao_snapshot_entry_t *entry, void *user)
 {
+    snapshot_writer_t *writer = user;
     dao_pickle_writer_t *pickle = &writer->pickle;
-    dao_pickle_list_item(pickle, count);
+    dao_pickle_list_item(pickle, &writer->event_count);
     dao_pickle_dict_begin(pickle);
     dao_pickle_text(pickle, "action", &writer->texts[TEXT_ACTION]);
-    dao_pickle_text(pickle, action, memo);
+    dao_pickle_text(pickle, dao_snapshot_event_text(event), &writer->events[event]);
     put_count(writer, "addr", &writer->texts[TEXT_ADDR], entry->address);
     put_count(writer, "size", &writer->texts[TEXT_SIZE], entry->size_bytes);
     put_count(writer, "stream", &writer->texts[TEXT_STREAM], entry->stream);
@@ -151,37 +150,6 @@ static void put_event(snapshot_writer_t *writer, const dao_snapshot_entry_t *ent
         put_tag(writer, entry->tag);
     }
     dao_pickle_dict_end(pickle);
-}
-
-/* Writes an event, of a free two. */
-static void put_entry(snapshot_writer_t *writer, const dao_snapshot_entry_t *entry, uint32_t *count)
-{
-    static const char *const actions[] = {[DAO_SNAPSHOT_ACTION_SEGMENT_ALLOC] = "segment_alloc",
-                                          [DAO_SNAPSHOT_ACTION_ALLOC] = "alloc",
-                                          [DAO_SNAPSHOT_ACTION_FREE] = "free_requested",
-                                          [DAO_SNAPSHOT_ACTION_FREE_ASKED] = "free_requested",
-                                          [DAO_SNAPSHOT_ACTION_SEGMENT_FREE] = "segment_free"};
-    if (entry->action != DAO_SNAPSHOT_ACTION_NONE) {
-        put_event(writer, entry, actions[entry->action], &writer->actions[entry->action], count);
-    }
-    if (entry->action == DAO_SNAPSHOT_ACTION_FREE) {
-        put_event(writer, entry, "free_completed", &writer->texts[TEXT_FREE_COMPLETED], count);
-    }
-}
-
-/* Writes the events of the place, and that the snapshot was taken: no tag is for that, so one category is
-   "unknown". */
-static void put_events(snapshot_writer_t *writer)
-{
-    const dao_snapshot_t *snapshot = writer->snapshot;
-    uint32_t count = 0;
-    for (size_t i = 0; i < snapshot->entry_count; i++) {
-        put_entry(writer, &snapshot->entries[i], &count);
-    }
-    if (count > 0) {
-        dao_snapshot_entry_t last = {.time = snapshot->entries[snapshot->entry_count - 1].time};
-        put_event(writer, &last, "snapshot", NULL, &count);
-    }
 }
 
 /* Writes a list of events for every device up to the place's, or the viewer stays blank. */
@@ -195,21 +163,11 @@ static void put_traces(snapshot_writer_t *writer)
         dao_pickle_list_item(pickle, &count);
         dao_pickle_list_begin(pickle);
         if (i == writer->snapshot->place.index) {
-            put_events(writer);
+            dao_snapshot_walk_events(writer->snapshot, put_event, writer);
         }
         dao_pickle_list_end(pickle);
     }
     dao_pickle_list_end(pickle);
-}
-
-static bool has_tags(const dao_snapshot_t *snapshot)
-{
-    for (size_t i = 0; i < snapshot->entry_count; i++) {
-        if (snapshot->entries[i].tag != 0) {
-            return true;
-        }
-    }
-    return false;
 }
 
 dao_status_t dao_snapshot_write_pickle(const dao_snapshot_t *snapshot, dao_write_t write, void *user)
@@ -224,7 +182,7 @@ dao_status_t dao_snapshot_write_pickle(const dao_snapshot_t *snapshot, dao_write
                          sizeof(*writer));
     }
     writer->snapshot = snapshot;
-    writer->has_tags = has_tags(snapshot);
+    writer->has_tags = dao_snapshot_has_tags(snapshot);
     dao_pickle_begin(&writer->pickle, write, user);
     dao_pickle_dict_begin(&writer->pickle);
     put_segments(writer);

@@ -15,6 +15,7 @@
    was given back is not known. */
 #include "runtime/observe/snapshot.h"
 
+#include "allocators/accounting/tags.h"
 #include "base/memory/host.h"
 #include "base/numbers/math.h"
 #include "base/report/error.h"
@@ -263,4 +264,58 @@ dao_status_t dao_snapshot_trace(dao_snapshot_t *snapshot)
         snapshot->entries[i].time = dao_ticks_to_ns(snapshot->entries[i].time);
     }
     return DAO_OK;
+}
+
+/* ---- as a viewer is told ---- */
+
+void dao_snapshot_walk_events(const dao_snapshot_t *snapshot, dao_snapshot_event_function_t take, void *user)
+{
+    static const dao_snapshot_event_t events[] = {
+        [DAO_SNAPSHOT_ACTION_SEGMENT_ALLOC] = DAO_SNAPSHOT_EVENT_SEGMENT_ALLOC,
+        [DAO_SNAPSHOT_ACTION_ALLOC] = DAO_SNAPSHOT_EVENT_ALLOC,
+        [DAO_SNAPSHOT_ACTION_FREE] = DAO_SNAPSHOT_EVENT_FREE_REQUESTED,
+        [DAO_SNAPSHOT_ACTION_FREE_ASKED] = DAO_SNAPSHOT_EVENT_FREE_REQUESTED,
+        [DAO_SNAPSHOT_ACTION_SEGMENT_FREE] = DAO_SNAPSHOT_EVENT_SEGMENT_FREE};
+    dao_snapshot_entry_t last = {.time = 0};
+    bool has_any = false;
+    for (size_t i = 0; i < snapshot->entry_count; i++) {
+        const dao_snapshot_entry_t *entry = &snapshot->entries[i];
+        last.time = entry->time;
+        if (entry->action != DAO_SNAPSHOT_ACTION_NONE) {
+            take(events[entry->action], entry, user);
+            has_any = true;
+        }
+        if (entry->action == DAO_SNAPSHOT_ACTION_FREE) {
+            take(DAO_SNAPSHOT_EVENT_FREE_COMPLETED, entry, user);
+        }
+    }
+    if (has_any) { /* no tag is for it, so one category is "unknown", without which the viewer throws */
+        take(DAO_SNAPSHOT_EVENT_SNAPSHOT, &last, user);
+    }
+}
+
+const char *dao_snapshot_event_text(dao_snapshot_event_t event)
+{
+    static const char *const texts[] = {
+#define EVENT_TEXT(symbol, text) text,
+        DAO_SNAPSHOT_EVENT_LIST(EVENT_TEXT)
+#undef EVENT_TEXT
+    };
+    return texts[event];
+}
+
+bool dao_snapshot_has_tags(const dao_snapshot_t *snapshot)
+{
+    for (size_t i = 0; i < snapshot->entry_count; i++) {
+        if (snapshot->entries[i].tag != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+const char *dao_snapshot_tag_text(uint32_t tag)
+{
+    const char *name = tag != 0 ? dao_tag_names_get(tag) : NULL;
+    return name != NULL ? name : "unknown";
 }

@@ -197,11 +197,16 @@ def snapshots_tell_what_happened():
         expect({entry["category"] for entry in entries if entry["action"] == "alloc"}
                == {"unknown", 'a "tag" \\ of a name that is far longer than a column'}, "categories")
         peak = 9 << 20  # the last of those that came and went, and the one before
-        done = subprocess.run([sys.executable, CHECKER, "snapshot", path, str(peak)], capture_output=True,
-                              text=True)
-        expect(done.returncode == 0, done.stdout + done.stderr)
-        code, out, err = dao("info", path, "--json")
-        expect(code == 0 and json.loads(out)["peak_bytes"] == peak, out + err)
+        as_json = folder + "/device1.json"
+        watched.say("json " + as_json)
+        with open(as_json, encoding="utf-8") as file:
+            expect(json.load(file)["device_traces"][1] == entries, "JSON has the events of the pickle")
+        for each in (path, as_json):
+            done = subprocess.run([sys.executable, CHECKER, "snapshot", each, str(peak)],
+                                  capture_output=True, text=True)
+            expect(done.returncode == 0, done.stdout + done.stderr)
+            code, out, err = dao("info", each, "--json")
+            expect(code == 0 and json.loads(out)["peak_bytes"] == peak, out + err)
 
 
 def read_until(terminal, text, is_enough):

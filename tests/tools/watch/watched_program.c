@@ -3,6 +3,7 @@
 
        fork   a child that sleeps; prints its number
        page N shows a page instead: of another version (0), of random bytes by the seed N otherwise
+       json F writes a snapshot of device 1 as JSON into a file
        look   answers, and does nothing
        exec   becomes another program, which sleeps
        end    ends */
@@ -66,6 +67,21 @@ static bool page_show(uint64_t seed)
     return true;
 }
 
+static dao_status_t put(const char *bytes, size_t count, void *user)
+{
+    return fwrite(bytes, 1, count, user) == count ? DAO_OK : DAO_ERR_IO;
+}
+
+static bool json_write(const char *path)
+{
+    dao_snapshot_t *snapshot = NULL;
+    FILE *file = fopen(path, "we");
+    bool is_right = file != NULL && dao_snapshot_create(dao_device_place(1), &snapshot) == DAO_OK &&
+                    dao_snapshot_write_json(snapshot, put, file) == DAO_OK;
+    dao_snapshot_destroy(snapshot);
+    return file != NULL && fclose(file) == 0 && is_right;
+}
+
 static bool obey(const char *line)
 {
     if (strncmp(line, "fork", 4) == 0) {
@@ -78,6 +94,9 @@ static bool obey(const char *line)
     }
     if (strncmp(line, "page ", 5) == 0) {
         return page_show(strtoull(line + 5, NULL, 10)) && puts("shown") >= 0 && fflush(stdout) == 0;
+    }
+    if (strncmp(line, "json ", 5) == 0) {
+        return json_write(line + 5) && puts("written") >= 0 && fflush(stdout) == 0;
     }
     if (strncmp(line, "look", 4) == 0) {
         return puts("up") >= 0 && fflush(stdout) == 0;
@@ -96,8 +115,9 @@ int main(int argc, char **argv)
     }
     (void)puts("ready");
     (void)fflush(stdout);
-    char line[64];
+    char line[4096];
     while (fgets(line, sizeof(line), stdin) != NULL && strncmp(line, "end", 3) != 0) {
+        line[strcspn(line, "\n")] = '\0';
         if (!obey(line)) {
             return fail(line);
         }

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks files that `dao convert` wrote by the rules of the programs that read them.
 
-snapshot FILE PEAK     PyTorch's memory viewer: how it counts, and what it throws at
+snapshot FILE PEAK     PyTorch's memory viewer: how it counts, and what it throws at; a pickle or JSON
 chrome FILE PEAK       Chrome's trace events: Perfetto, Speedscope
 run FILE KERNELS       the same of a run's trace, of so many kernels, or that many times some steps
 rmm FILE PEAK          RMM's replay benchmark
@@ -96,8 +96,10 @@ def check_places(segments, entries):
 def check_snapshot(path, peak):
     with open(path, "rb") as file:
         data = file.read()
-    check_opcodes(data)
-    top = pickle.loads(data)
+    is_json = data.startswith(b"{")
+    if not is_json:
+        check_opcodes(data)
+    top = json.loads(data) if is_json else pickle.loads(data)
     require(set(top) >= {"segments", "device_traces"}, f"keys {sorted(top)}")
     devices = max([s["device"] for s in top["segments"]], default=0) + 1
     require(len(top["device_traces"]) >= devices, "a device without its list")

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The library's own snapshot as a pickle, read by the reader of PyTorch's: the same blocks, the same reserved
-   bytes; what happened before, where the place keeps it; writers that refuse. */
+/* The library's own snapshot as a pickle and as JSON, read by the reader of PyTorch's: the same blocks, the
+   same reserved bytes; what happened before, where the place keeps it; writers that refuse. */
 #include "base/threads/sync.h"
 #include "tests/support/suite.h"
 #include "tools/read/events/read_events.h"
@@ -29,11 +29,13 @@ static dao_status_t write_bytes(const char *bytes, size_t count, void *user)
     return DAO_OK;
 }
 
-static dao_status_t write_pickle(const dao_snapshot_t *snapshot, size_t room)
+typedef dao_status_t (*writer_t)(const dao_snapshot_t *snapshot, dao_write_t write, void *user);
+
+static dao_status_t write_by(writer_t writer, const dao_snapshot_t *snapshot, size_t room)
 {
     sink_t sink = {.file = fopen(dao_test_path, "wb"), .room = room};
     CU_ASSERT_PTR_NOT_NULL_FATAL(sink.file);
-    dao_status_t status = dao_snapshot_write_pickle(snapshot, write_bytes, &sink);
+    dao_status_t status = writer(snapshot, write_bytes, &sink);
     CU_ASSERT_EQUAL(fclose(sink.file), 0);
     return status;
 }
@@ -63,7 +65,7 @@ static void a_snapshot_is_read_as_one_of_pytorch(void)
         live_count += found[i].state == DAO_BLOCK_STATE_LIVE;
         requested_bytes += found[i].state == DAO_BLOCK_STATE_LIVE ? found[i].requested_bytes : 0;
     }
-    CU_ASSERT_EQUAL(write_pickle(snapshot, SIZE_MAX), DAO_OK);
+    CU_ASSERT_EQUAL(write_by(dao_snapshot_write_pickle, snapshot, SIZE_MAX), DAO_OK);
     CU_ASSERT_EQUAL_FATAL(dao_read_event_log(dao_test_path, &log), DAO_OK);
     CU_ASSERT_EQUAL_FATAL(log.device_count, 1);
     CU_ASSERT_EQUAL(log.devices[0].peak_bytes, requested_bytes);
@@ -71,7 +73,7 @@ static void a_snapshot_is_read_as_one_of_pytorch(void)
     CU_ASSERT_EQUAL(log.devices[0].events.counts.older_kept_count, live_count);
     dao_life_log_finish(&log);
     for (size_t room = 0; room < 3; room++) {
-        CU_ASSERT_EQUAL(write_pickle(snapshot, room * 4096), DAO_ERR_IO);
+        CU_ASSERT_EQUAL(write_by(dao_snapshot_write_pickle, snapshot, room * 4096), DAO_ERR_IO);
         CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "dao_snapshot_write_pickle"));
     }
     CU_ASSERT_EQUAL(dao_snapshot_write_pickle(snapshot, NULL, NULL), DAO_ERR_INVALID);
@@ -130,15 +132,25 @@ static void churn_end(churn_t *churn)
     }
 }
 
-/* Writes a snapshot of the device, and reads it. The caller owns the log. */
+/* Writes a snapshot of the device as a pickle and as JSON, which tell the same, and reads both. The caller
+   owns the log. */
 static void snapshot_read(dao_life_log_t *out_log)
 {
     dao_snapshot_t *snapshot = NULL;
+    dao_life_log_t json;
     CU_ASSERT_EQUAL_FATAL(dao_snapshot_create(device_0, &snapshot), DAO_OK);
-    CU_ASSERT_EQUAL(write_pickle(snapshot, SIZE_MAX), DAO_OK);
+    CU_ASSERT_EQUAL(write_by(dao_snapshot_write_json, snapshot, SIZE_MAX), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_read_event_log(dao_test_path, &json), DAO_OK);
+    CU_ASSERT_EQUAL(write_by(dao_snapshot_write_pickle, snapshot, SIZE_MAX), DAO_OK);
     dao_snapshot_destroy(snapshot);
     CU_ASSERT_EQUAL_FATAL(dao_read_event_log(dao_test_path, out_log), DAO_OK);
     CU_ASSERT_EQUAL_FATAL(out_log->device_count, 1);
+    CU_ASSERT_EQUAL_FATAL(json.device_count, 1);
+    CU_ASSERT_EQUAL(json.devices[0].peak_bytes, out_log->devices[0].peak_bytes);
+    CU_ASSERT_EQUAL(
+        memcmp(&json.devices[0].events.counts, &out_log->devices[0].events.counts, sizeof(dao_life_counts_t)),
+        0);
+    dao_life_log_finish(&json);
 }
 
 static void events_tell_what_happened_before(void)
