@@ -89,10 +89,10 @@ typedef struct dao_place_config {
      */
     bool host_pages;
     /**
-     * Of these pages: a power of two from DAO_HOST_PAGE_BYTES_MIN to DAO_HOST_PAGE_BYTES_MAX, which is the
-     * default. Holes in pages are lost to large blocks, so that a small limit wants small pages; but only
-     * those of 2 MiB can be huge pages of the system. Larger ones are taken where the machine has more than
-     * 2^20 of the size in memory.
+     * Of these pages, refused without host_pages: a power of two from DAO_HOST_PAGE_BYTES_MIN to
+     * DAO_HOST_PAGE_BYTES_MAX, which is the default. Holes in pages are lost to large blocks, so that a small
+     * limit wants small pages; but only those of 2 MiB can be huge pages of the system. Larger ones are taken
+     * where the machine has more than 2^20 of the size in memory.
      */
     size_t host_page_bytes;
 } dao_place_config_t;

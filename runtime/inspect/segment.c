@@ -35,6 +35,8 @@ dao_status_t dao_segment_callback_add(dao_place_t place, dao_segment_callback_t 
     }
     return dao_watch_add(place, function, user, out_id)
                ? DAO_OK
-               : dao_error(DAO_ERR_TOO_MANY, "dao_segment_callback_add: there are %d callbacks already",
+               : dao_error(DAO_ERR_TOO_MANY,
+                           "dao_segment_callback_add: there are %d callbacks already: remove one with "
+                           "dao_segment_callback_remove()",
                            DAO_SEGMENT_CALLBACK_COUNT_MAX);
 }

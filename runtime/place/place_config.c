@@ -49,13 +49,24 @@ static dao_status_t check_sizes(const char *place, const dao_place_config_t *con
 // NOLINTNEXTLINE(misc-redundant-expression): two constants that have to stay the same
 static_assert(DAO_SMALL_BYTES_MAX == DAO_SLAB_OBJECT_BYTES_MAX, "slabs have objects of all that can be said");
 
-static dao_status_t check_host_page_bytes(dao_place_t place, const char *text, size_t page_bytes)
+static dao_status_t check_host_pages(dao_place_t place, const char *text, const dao_place_config_t *config)
 {
+    size_t page_bytes = config->host_page_bytes;
+    if (config->host_pages && place.kind != DAO_PLACE_KIND_CPU) {
+        return dao_error(DAO_ERR_INVALID, "%s: host_pages is for the host's place; devices map pages anyway",
+                         text);
+    }
     if (page_bytes == 0) {
         return DAO_OK;
     }
     if (place.kind != DAO_PLACE_KIND_CPU) {
         return dao_error(DAO_ERR_INVALID, "%s: host_page_bytes is for the host's place", text);
+    }
+    if (!config->host_pages) {
+        return dao_error(DAO_ERR_INVALID,
+                         "%s: host_page_bytes is of host_pages, which is not set: set it too, also for a "
+                         "place with step plans",
+                         text);
     }
     if (!dao_is_power_of_two(page_bytes) || page_bytes < DAO_HOST_PAGE_BYTES_MIN ||
         page_bytes > DAO_HOST_PAGE_BYTES_MAX) {
@@ -92,11 +103,7 @@ static dao_status_t config_check(dao_place_t place, const dao_place_config_t *co
     if (status != DAO_OK) {
         return status;
     }
-    if (config->host_pages && place.kind != DAO_PLACE_KIND_CPU) {
-        return dao_error(DAO_ERR_INVALID, "%s: host_pages is for the host's place; devices map pages anyway",
-                         text);
-    }
-    status = check_host_page_bytes(place, text, config->host_page_bytes);
+    status = check_host_pages(place, text, config);
     if (status != DAO_OK) {
         return status;
     }

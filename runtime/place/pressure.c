@@ -29,7 +29,9 @@ dao_status_t dao_pressure_callback_add(dao_place_t place, dao_pressure_callback_
     }
     return dao_pressure_add(place, function, user, out_id)
                ? DAO_OK
-               : dao_error(DAO_ERR_TOO_MANY, "dao_pressure_callback_add: there are %d callbacks already",
+               : dao_error(DAO_ERR_TOO_MANY,
+                           "dao_pressure_callback_add: there are %d callbacks already: remove one with "
+                           "dao_pressure_callback_remove()",
                            DAO_PRESSURE_CALLBACK_COUNT_MAX);
 }
 

@@ -73,7 +73,9 @@ dao_status_t dao_peak_marks_add(dao_place_t place, dao_allocator_t *allocator, u
     }
     dao_mutex_unlock(&table.lock);
     return empty != NULL ? DAO_OK
-                         : dao_error(DAO_ERR_TOO_MANY, "dao_peak_mark_add: there are %d marks already",
+                         : dao_error(DAO_ERR_TOO_MANY,
+                                     "dao_peak_mark_add: there are %d marks already: remove one with "
+                                     "dao_peak_mark_remove()",
                                      DAO_PEAK_MARK_COUNT_MAX);
 }
 

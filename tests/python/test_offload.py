@@ -4,6 +4,8 @@
     LIBDAO_TORCH_CPU=build/dev/integrations/libdao_torch_cpu.so PYTHONPATH=python \\
         python3 tests/python/test_offload.py [CASE...]"""
 
+from unittest import mock
+
 from offload_case import Case, SIDE, Wide, leave, main
 
 import torch
@@ -210,8 +212,18 @@ class Refusals(Case):
         for to in ("tape", "file:", "pinned:much", "pinned:0", "", [], None, 7, [7]):
             with self.assertRaises(ValueError):
                 self.offload(to=to)
-        with self.assertRaisesRegex(library.LibraryError, "/no/such"):
-            self.offload(to="file:/no/such/folder")
+
+    def test_what_is_wrong_is_found_before_the_allocator_is_pytorchs(self):
+        model = nn.Linear(2, 2)
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        cases = ((model, optimizer, "file:/no/such/folder", ValueError, "/no/such/folder is no directory"),
+                 (model, optimizer, f"file:{__file__}", ValueError, "is no directory"),
+                 (model, model, "pinned", TypeError, "the optimizer is a Linear"),
+                 (optimizer, model, "pinned", TypeError, "the model is a SGD"))
+        with mock.patch.object(library, "load", side_effect=AssertionError("loaded already")):
+            for *models, to, error, words in cases:
+                with self.assertRaisesRegex(error, words):
+                    self.offload(*models, to=to)
 
     def test_a_limit_below_what_is_live(self):
         model = nn.Linear(2000, 2000)

@@ -9,6 +9,7 @@ The limit is the host place's own (dao_limit_set()), so that it holds whatever t
 that finds no memory asks the pressure callback, which waits for what is on its way out."""
 import collections
 import contextlib
+import os
 import traceback
 import warnings
 from ctypes import byref, c_uint64, c_void_p
@@ -76,6 +77,8 @@ def mover_config(to):
         if kind == "pinned":
             config.pinned_bytes = bytes_of(rest) if rest else SIZE_MAX
         elif kind == "file" and rest:
+            if not os.path.isdir(rest):
+                raise ValueError(f'to="{target}" is nothing to move to: {rest} is no directory')
             config.directory = rest.encode()
         else:
             raise ValueError(f'to="{target}" is nothing to move to: write "pinned", "pinned:SIZE" or '
@@ -83,15 +86,25 @@ def mover_config(to):
     return config
 
 
+def check_models(model, optimizer):
+    """Refuses what offload() cannot work with."""
+    if not isinstance(model, torch.nn.Module):
+        raise TypeError(f"the model is a {type(model).__name__}, no torch.nn.Module")
+    if not isinstance(optimizer, torch.optim.Optimizer):
+        raise TypeError(f"the optimizer is a {type(optimizer).__name__}, no torch.optim.Optimizer: give "
+                        "offload(model, optimizer, ...) the one whose step() you call")
+    if any(p.device.type != "cpu" for p in model.parameters()):
+        raise OffloadError("the model is on a device; offload() takes models on the CPU so far")
+    if any(hasattr(module, "_orig_mod") for module in model.modules()):
+        raise OffloadError("torch.compile() decides itself what is kept, and runs hooks while it traces: "
+                           "give offload() the model that was not compiled")
+
+
 class Offload:
     """See offload()."""
 
     def __init__(self, model, optimizer, limit, to):
-        if any(p.device.type != "cpu" for p in model.parameters()):
-            raise OffloadError("the model is on a device; offload() takes models on the CPU so far")
-        if any(hasattr(module, "_orig_mod") for module in model.modules()):
-            raise OffloadError("torch.compile() decides itself what is kept, and runs hooks while it traces: "
-                               "give offload() the model that was not compiled")
+        check_models(model, optimizer)
         self.model, self.optimizer = model, optimizer
         self.limit_bytes = bytes_of(limit)
         config, self.mover = mover_config(to), c_void_p()  # from load() on, tensors are libdao's

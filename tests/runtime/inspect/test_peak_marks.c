@@ -166,6 +166,7 @@ static void wrong_calls_change_nothing(void)
         marks[count++] = mark_at(places[0]);
     }
     CU_ASSERT_EQUAL(dao_peak_mark_add(places[0], &other), DAO_ERR_TOO_MANY);
+    CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "remove one with dao_peak_mark_remove()"));
     CU_ASSERT_EQUAL(other, 77);
     CU_ASSERT_EQUAL(peaks_since(mark).used_bytes, used_bytes);
     while (count > 0) {
