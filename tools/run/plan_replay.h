@@ -4,7 +4,7 @@
 #ifndef DAO_TOOLS_PLAN_REPLAY_H
 #define DAO_TOOLS_PLAN_REPLAY_H
 
-#include "runtime/executor/learned/issue_order.h"
+#include "runtime/executor/plans/issue_order.h"
 #include "runtime/executor/streams/timeline.h"
 #include "tools/run/plan_replay_file.h"
 

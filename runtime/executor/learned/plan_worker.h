@@ -4,7 +4,7 @@
 #define DAO_RUNTIME_EXECUTOR_PLAN_WORKER_H
 
 #include "base/threads/sync.h"
-#include "runtime/executor/learned/plan_follow.h"
+#include "runtime/executor/plans/plan_follow.h"
 
 /* A step to be planned, and what came of it. */
 typedef struct dao_plan_job {

@@ -9,7 +9,7 @@
 
 #include "backends/sim/sim.h"
 #include "runtime/executor/executor_internal.h"
-#include "runtime/executor/learned/plan_follow.h"
+#include "runtime/executor/plans/plan_follow.h"
 #include "tests/support/program.h"
 #include "tests/support/suite.h"
 

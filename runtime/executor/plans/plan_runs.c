@@ -8,7 +8,7 @@
 
    A second output that the run again writes as well, though it is still there, is scratch: it gets a place,
    and no tensor. */
-#include "runtime/executor/learned/plan_runs.h"
+#include "runtime/executor/plans/plan_runs.h"
 
 #include "base/memory/host.h"
 #include "base/report/assert.h"

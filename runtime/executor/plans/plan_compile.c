@@ -19,7 +19,7 @@
 #include "base/numbers/math.h"
 #include "base/report/assert.h"
 #include "base/report/error.h"
-#include "runtime/executor/learned/plan_follow.h"
+#include "runtime/executor/plans/plan_follow.h"
 
 /* The list of drops at first. */
 #define DROPS_AT_FIRST 64u

@@ -4,7 +4,7 @@
 #ifndef DAO_RUNTIME_EXECUTOR_PLAN_RUNS_H
 #define DAO_RUNTIME_EXECUTOR_PLAN_RUNS_H
 
-#include "runtime/executor/learned/issue_order.h"
+#include "runtime/executor/plans/issue_order.h"
 #include "runtime/executor/records/item.h"
 
 #include <dao/recompute.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Compiled plans: whatever an operation puts somewhere, all that lies there has been dropped before. */
 #include "base/report/fault.h"
-#include "runtime/executor/learned/plan_follow.h"
+#include "runtime/executor/plans/plan_follow.h"
 #include "tests/support/suite.h"
 
 #include <string.h>

@@ -11,7 +11,7 @@
    they would wait with the host.
 
    Invariant: operations of a stream are issued in the order of their numbers, each once. */
-#include "runtime/executor/learned/issue_order.h"
+#include "runtime/executor/plans/issue_order.h"
 
 #include "base/memory/host.h"
 #include "base/report/assert.h"

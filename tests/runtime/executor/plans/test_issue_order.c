@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The issue order: every operation behind all that its fence names, copies before kernels, each once. */
 #include "base/report/fault.h"
-#include "runtime/executor/learned/issue_order.h"
+#include "runtime/executor/plans/issue_order.h"
 #include "tests/support/suite.h"
 
 #include <string.h>

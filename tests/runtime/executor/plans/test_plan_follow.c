@@ -3,8 +3,8 @@
    every byte in its place. */
 #include "backends/sim/sim.h"
 #include "runtime/executor/executor_internal.h"
-#include "runtime/executor/learned/plan_follow.h"
 #include "runtime/executor/learned/step_learner.h"
+#include "runtime/executor/plans/plan_follow.h"
 #include "runtime/executor/state/residency.h"
 #include "tests/support/backends/fault_backend.h"
 #include "tests/support/program.h"
