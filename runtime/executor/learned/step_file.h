@@ -3,7 +3,7 @@
 #ifndef DAO_RUNTIME_EXECUTOR_STEP_FILE_H
 #define DAO_RUNTIME_EXECUTOR_STEP_FILE_H
 
-#include "runtime/executor/learned/step_log.h"
+#include "runtime/executor/records/step_log.h"
 
 /* Writes a closed log to a file that is made anew; kernel_ns are the kernels' measured times, or NULL.
    DAO_ERR_IO with the path and the reason: a file that was made is left empty; DAO_ERR_NO_HOST_MEMORY. */

@@ -12,8 +12,8 @@
 #define DAO_RUNTIME_EXECUTOR_PLAN_FOLLOW_H
 
 #include "runtime/executor/engine.h"
-#include "runtime/executor/learned/step_log.h"
 #include "runtime/executor/plans/plan_runs.h"
+#include "runtime/executor/records/step_log.h"
 #include "runtime/executor/state/plan_role.h"
 
 /* What the plan was made with, to see later whether it still holds. */

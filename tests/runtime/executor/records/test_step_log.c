@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The log of a step: roles by first use, which steps are the same, and when a tensor is used next. */
 #include "base/report/fault.h"
-#include "runtime/executor/learned/step_log.h"
+#include "runtime/executor/records/step_log.h"
 #include "runtime/executor/records/tensor.h"
 #include "tests/support/suite.h"
 

@@ -9,7 +9,7 @@
    Invariants: the uses of a kernel follow those of the kernel before; roles are below role_count, and the
    first use of a role names the next number; readers are the roles that do not begin anew, in order of
    their tensors' numbers. */
-#include "runtime/executor/learned/step_log.h"
+#include "runtime/executor/records/step_log.h"
 
 #include "base/memory/host.h"
 #include "base/report/assert.h"
