@@ -15,11 +15,14 @@ function(dao_suite out name)
     set(${out} ${DAO_TEST_FOLDER}/${found} PARENT_SCOPE)
 endfunction()
 
-# dao_test_program(NAME SOURCES...): a test program, on whatever gives it dao_backend_ops().
+# dao_test_program(NAME SOURCES...): a test program, on whatever gives it dao_backend_ops(). Sources may be
+# the objects of another one.
 function(dao_test_program name)
     set(sources)
     foreach(source IN LISTS ARGN)
-        cmake_path(ABSOLUTE_PATH source BASE_DIRECTORY ${DAO_TEST_FOLDER})
+        if(NOT source MATCHES "^\\$<")
+            cmake_path(ABSOLUTE_PATH source BASE_DIRECTORY ${DAO_TEST_FOLDER})
+        endif()
         list(APPEND sources ${source})
     endforeach()
     add_executable(${name} ${sources})
@@ -69,7 +72,7 @@ endfunction()
 
 # dao_tool_test(NAME [SOURCES...]): dao_test() of a part of the command.
 function(dao_tool_test name)
-    dao_test(${name} support/models/trace.c ${ARGN} LINKS dao_tool_lib)
+    dao_test(${name} ${ARGN} LINKS dao_tool_lib)
     if(TARGET ${name})
         target_compile_definitions(${name} PRIVATE DAO_TEST_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
     endif()
@@ -91,11 +94,15 @@ function(dao_loopback_program name)
 endfunction()
 
 # dao_loopback_test(NAME [SOURCES...] [LINKS LIBRARIES...]): NAME.c once more, as NAME_loopback, on the
-# loopback driver.
+# loopback driver: the objects of the program NAME, where there is one, with the same sources.
 function(dao_loopback_test name)
     cmake_parse_arguments(PARSE_ARGV 1 test "" "" "LINKS")
-    dao_suite(source ${name})
-    dao_loopback_program(${name}_loopback ${source} ${test_UNPARSED_ARGUMENTS})
+    if(TARGET ${name})
+        dao_loopback_program(${name}_loopback $<TARGET_OBJECTS:${name}>)
+    else()
+        dao_suite(source ${name})
+        dao_loopback_program(${name}_loopback ${source} ${test_UNPARSED_ARGUMENTS})
+    endif()
     target_link_libraries(${name}_loopback PRIVATE ${test_LINKS})
 endfunction()
 
