@@ -4,9 +4,10 @@
        <script type="text/plain" class="head">      JSON: figures, names of groups, buffers and operators
        <script type="text/plain" class="columns">   numbers, one column behind the other:
 
-       of buffers, by their begins    begin - the one before, end - begin, size, offset / its unit; number -
-                                      the one before with its sign; 1 if the head has its name, else 0; its
-                                      group in each grouping that the head names
+       of buffers, by their begins    begin - the one before, end - begin, size; what it lies on, offsets by
+                                      their unit (page_offsets.h); number - the one before with its sign; 1 if
+                                      the head has its name, else 0; its group in each grouping that the head
+                                      names
        of operators                   first time - that of the one before; the same of the begin, and the
                                       duration, in ns
        of a simulated step            of kernels begin - end before, duration; of copies in, out, file: count,
@@ -21,6 +22,7 @@
 #include "base/report/error.h"
 #include "tools/model/history.h"
 #include "tools/report/page_bytes.h"
+#include "tools/report/page_offsets.h"
 #include "tools/report/page_parts.h"
 
 #include <inttypes.h>
@@ -137,34 +139,6 @@ static void put_numbers(dao_page_bytes_t *page, const dao_report_view_t *view, u
     }
 }
 
-static uint64_t bottom_of(const dao_report_view_t *view, uint32_t buffer)
-{
-    uint64_t bottom_bytes = dao_plan_offset(view->plan, buffer);
-    for (uint32_t i = 0; i < dao_plan_pool(view->plan, buffer); i++) {
-        bottom_bytes += dao_plan_pool_peak(view->plan, i);
-    }
-    return bottom_bytes;
-}
-
-static uint64_t common_divisor(uint64_t a, uint64_t b)
-{
-    while (b != 0) {
-        uint64_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
-}
-
-static uint64_t offset_unit(const dao_report_view_t *view)
-{
-    uint64_t unit = 0;
-    for (uint32_t i = 0; i < view->lifetimes.buffer_count && unit != 1; i++) {
-        unit = common_divisor(unit, bottom_of(view, i));
-    }
-    return unit != 0 ? unit : 1;
-}
-
 static void put_head(dao_page_bytes_t *page, const dao_report_part_t *part, const scale_t *scale)
 {
     const dao_report_view_t *view = part->view;
@@ -217,10 +191,7 @@ static void put_buffers(dao_page_bytes_t *page, const dao_report_view_t *view, c
         numbers[i] = buffers[order[i]].size_bytes;
     }
     dao_page_put_column(page, numbers, count);
-    for (size_t i = 0; i < count; i++) {
-        numbers[i] = bottom_of(view, order[i]) / scale->unit;
-    }
-    dao_page_put_column(page, numbers, count);
+    dao_page_put_offsets(page, view, scale->unit);
     put_numbers(page, view, scale->named_bytes);
     for (size_t k = 0; k < DAO_REPORT_GROUPING_COUNT; k++) {
         for (size_t i = 0; i < count && view->groups[k].is_told; i++) {
@@ -326,7 +297,7 @@ static dao_status_t write_blob(FILE *file, const char *name, const dao_page_byte
 static dao_status_t write_part(FILE *file, const dao_report_part_t *part)
 {
     dao_page_bytes_t head = {0}, columns = {0};
-    scale_t scale = {.unit = offset_unit(part->view)};
+    scale_t scale = {.unit = dao_page_offset_unit(part->view)};
     dao_status_t status = find_named_size(&part->view->lifetimes, &scale.named_bytes);
     if (status == DAO_OK) {
         put_head(&head, part, &scale);

@@ -75,6 +75,26 @@ def read_names(head, columns):
     return names
 
 
+def read_offsets(head, columns, sizes):
+    """Told, or where another buffer ends: those are found as soon as the other one is."""
+    count, unit = head["count"], head["unit"]
+    on = columns.column(count)
+    told = iter(columns.column(on.count(0)))
+    offsets, carried = [None] * count, {}
+    for i, code in enumerate(on):
+        if code > 0:
+            carried.setdefault(i - (code + 1) // 2 if code % 2 == 1 else i + code // 2, []).append(i)
+    found = [i for i, code in enumerate(on) if code == 0]
+    for i in found:
+        offsets[i] = next(told) * unit
+    for i in found:
+        for above in carried.get(i, []):
+            offsets[above] = (offsets[i] + sizes[i] + unit - 1) // unit * unit
+            found.append(above)
+    expect(len(found) == count, "buffers lie on each other")
+    return offsets
+
+
 def largest(sums, names):
     order = sorted(range(len(names)), key=lambda i: (-sums[i], i))
     return [(names[i], sums[i]) for i in order if sums[i] > 0]
@@ -88,7 +108,7 @@ def check_lives(head, columns, figures):
         begins[i] += begins[i - 1]
     ends = [begin + length for begin, length in zip(begins, columns.column(count))]
     sizes = columns.column(count)
-    offsets = [offset * head["unit"] for offset in columns.column(count)]
+    offsets = read_offsets(head, columns, sizes)
     names = read_names(head, columns)
     groupings = [(grouping, columns.column(count)) for grouping in head["groupings"]]
     changes = sorted([(time, 1, size) for time, size in zip(begins, sizes)]

@@ -83,7 +83,7 @@ if [ -n "$browser" ]; then
         for (i = 0; i < 500000; i++) {
             begin = 2 * i + int(2 * rand())
             printf "layer.%d.mlp.%d,%d,%d,%d\n", 60 * rand(), i, begin,
-                begin + 1 - 2000 * log(1 - rand()), 512 * int(1 + 6000 * rand())
+                begin + 1 - 2000 * log(1 - rand()), 1 + int(16777216 * rand())
         }
     }' >"$folder/million.csv"
     expect 0 peak_bytes report "$folder/million.csv" -o "$pages/million.html" --json

@@ -42,6 +42,28 @@ class Numbers {
   }
 }
 
+/* Offsets: told, or the end of another buffer, which may lie on another one in turn. */
+function readOffsets(file, numbers) {
+  const count = file.head.count, unit = file.head.unit, size = file.size;
+  const on = numbers.column(count, Uint32Array), offset = new Float64Array(count);
+  const told = numbers.column(on.reduce((sum, code) => sum + (code === 0), 0));
+  for (let i = 0, next = 0; i < count; i++) {
+    if (on[i] === 0) offset[i] = told[next++] * unit;
+  }
+  const above = [];
+  for (let i = 0; i < count; i++) {
+    let at = i;
+    for (; on[at] !== 0; at += on[at] % 2 === 1 ? -(on[at] + 1) / 2 : on[at] / 2) above.push(at);
+    while (above.length > 0) {
+      const end = offset[at] + size[at];
+      at = above.pop();
+      offset[at] = Math.ceil(end / unit) * unit;
+      on[at] = 0;
+    }
+  }
+  return offset;
+}
+
 function readBuffers(file, numbers) {
   const count = file.head.count;
   file.begin = numbers.column(count);
@@ -49,8 +71,7 @@ function readBuffers(file, numbers) {
   file.end = numbers.column(count);
   for (let i = 0; i < count; i++) file.end[i] += file.begin[i];
   file.size = numbers.column(count);
-  file.offset = numbers.column(count);
-  for (let i = 0; i < count; i++) file.offset[i] *= file.head.unit;
+  file.offset = readOffsets(file, numbers);
   file.names = new Array(count);
   for (let i = 0, number = 0, named = 0; i < count; i++) {
     number += numbers.signed();
