@@ -499,6 +499,10 @@ echo '{"0": 100}' >"$folder/small/s.1.tensor_size.json"
 echo '[{"op": "a", "id": 0, "inputs": ["0"], "outputs": [], "release": []}]' >"$folder/small/s.io_info.json"
 echo '[[]]' >"$folder/small/s.1.resize_info.json"
 echo '{"0": 1}' >"$folder/small/s.1.cost_info.json"
+for part in tensor_size resize_info cost_info; do
+    expect 1 "a part of a step in four JSON files; name their folder" info "$folder/small/s.1.$part.json"
+done
+expect 1 "No such file" info "$folder/small/s.2.cost_info.json"
 expect 0 '"mismatches":0' run "$folder/small" --json --capacity 100%
 [ "$(number capacity_bytes)" = 256 ] || fail "capacity_bytes of a small step"
 expect 1 "needs 256 bytes" run "$folder/small" --capacity 99%

@@ -416,26 +416,45 @@ static dao_status_t look_at_line(const char *path, dao_file_form_t *out_form)
 
 /* ---- all of it ---- */
 
-/* The four files of a step are found by their names, so they are told by them. */
-static bool is_json_step(const char *path)
+/* Returns true if a name ends so, packed by gzip or not. */
+static bool has_ending(const char *path, const char *ending)
 {
-    static const char ending[] = ".io_info.json", packed[] = ".io_info.json.gz";
+    static const char packed[] = ".gz";
+    size_t length = strlen(path), ending_length = strlen(ending);
+    if (length > sizeof(packed) && strcmp(path + length - (sizeof(packed) - 1), packed) == 0) {
+        length -= sizeof(packed) - 1;
+    }
+    return length > ending_length && strncmp(path + length - ending_length, ending, ending_length) == 0;
+}
+
+/* The four files of a step are found by their names, so they are told by them: one leads to the others. */
+static dao_status_t look_at_name(const char *path, bool *out_is_step)
+{
+    static const char *const parts[] = {".cost_info.json", ".tensor_size.json", ".resize_info.json"};
     struct stat about;
-    size_t length = strlen(path);
-    bool is_folder = stat(path, &about) == 0 && S_ISDIR(about.st_mode);
-    return is_folder ||
-           (length >= sizeof(ending) && strcmp(path + length - (sizeof(ending) - 1), ending) == 0) ||
-           (length >= sizeof(packed) && strcmp(path + length - (sizeof(packed) - 1), packed) == 0);
+    bool is_there = stat(path, &about) == 0;
+    *out_is_step = (is_there && S_ISDIR(about.st_mode)) || has_ending(path, ".io_info.json");
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]) && is_there && !*out_is_step; i++) {
+        if (has_ending(path, parts[i])) {
+            return dao_error(DAO_ERR_UNSUPPORTED,
+                             "%.200s: this is a part of a step in four JSON files; name their folder, or the "
+                             ".io_info.json",
+                             path);
+        }
+    }
+    return DAO_OK;
 }
 
 dao_status_t dao_recognise(const char *path, dao_file_form_t *out_form)
 {
     char first = '\0';
-    if (is_json_step(path)) {
+    bool is_step = false;
+    dao_status_t status = look_at_name(path, &is_step);
+    if (status != DAO_OK || is_step) {
         *out_form = DAO_FILE_FORM_JSON_STEP;
-        return DAO_OK;
+        return status;
     }
-    dao_status_t status = read_head(path, out_form, &first);
+    status = read_head(path, out_form, &first);
     if (status != DAO_OK || first == '\0') {
         return status;
     }
