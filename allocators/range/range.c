@@ -194,6 +194,7 @@ static uint32_t find_slow(const dao_range_t *range, const wish_t *wish)
 
 /* The best hole for a request where memory is tight, while it is looked for. */
 typedef struct tight_search {
+    const dao_range_t *range;
     uint64_t size_units;
     uint64_t slope;
     uint64_t least_cost;
@@ -201,20 +202,43 @@ typedef struct tight_search {
     uint32_t looks_left;
 } tight_search_t;
 
-/* Looks at the first holes of a bin; `are_large`: all of them are large enough. */
-static DAO_ON_THE_PATH void look_tightly(const dao_range_t *range, tight_search_t *search, uint32_t link,
-                                         bool are_large)
+/* Looks at the first holes of a bin, of which there is one at least; `are_large`: all of them are large
+   enough. */
+static DAO_ON_THE_PATH void look_tightly(tight_search_t *search, uint32_t link, bool are_large)
 {
-    uint32_t depth = search->looks_left < TIGHT_DEPTH ? search->looks_left : TIGHT_DEPTH;
-    for (; link != NONE && depth > 0; depth--, search->looks_left--) {
-        const dao_range_node_t *node = dao_range_at(range, link);
+    uint32_t end = search->looks_left > TIGHT_DEPTH ? search->looks_left - TIGHT_DEPTH : 0;
+    do {
+        const dao_range_node_t *node = dao_range_at(search->range, link);
         uint64_t excess_units = node->size_units - search->size_units;
         uint64_t cost = (excess_units << COST_SHIFT) + node->offset_units * search->slope;
         bool is_better = cost < search->least_cost && (are_large || (int64_t)excess_units >= 0);
         search->best = is_better ? link : search->best;
         search->least_cost = is_better ? cost : search->least_cost;
         link = node->bin_after;
+        search->looks_left--;
+    } while (link != NONE && search->looks_left != end);
+}
+
+/* Looks into bins of a word, all of whose holes are large enough. False: no other bin has a better one. */
+static DAO_ON_THE_PATH bool look_into_word(tight_search_t *search, size_t word, uint64_t bits)
+{
+    for (; bits != 0; bits &= bits - 1) {
+        size_t bin = BIN_FIRST + word * WORD_BITS + (size_t)__builtin_ctzll(bits);
+        uint32_t first = dao_range_bin_first(search->range, NULL, bin);
+        if (first == NONE) {
+            dao_range_words(search->range, NULL)[word] ^= bits & -bits;
+            continue;
+        }
+        uint64_t excess_units = dao_range_bin_least(bin) - search->size_units;
+        if (excess_units << COST_SHIFT >= search->least_cost) {
+            return false;
+        }
+        look_tightly(search, first, true);
+        if (search->looks_left == 0) {
+            return false;
+        }
     }
+    return true;
 }
 
 /* As dao_range_find_good(), where memory is tight: of the first holes that are large enough, smaller ones
@@ -222,21 +246,22 @@ static DAO_ON_THE_PATH void look_tightly(const dao_range_t *range, tight_search_
    the slope. */
 uint32_t dao_range_find_tight(const dao_range_t *range, uint64_t size_units)
 {
-    tight_search_t search = {.size_units = size_units,
+    tight_search_t search = {.range = range,
+                             .size_units = size_units,
                              .slope = tight_slope(range, size_units),
                              .least_cost = UINT64_MAX,
                              .best = NONE,
                              .looks_left = TIGHT_LOOKS};
     size_t bin = dao_range_bin_of(size_units);
-    look_tightly(range, &search, dao_range_bin_first(range, NULL, bin), false);
-    uint32_t link;
-    while (search.looks_left > 0 && (link = dao_range_next_first(range, NULL, bin + 1)) != NONE) {
-        bin = dao_range_at(range, link)->bin;
-        uint64_t excess_units = dao_range_bin_least(bin) - size_units;
-        if (excess_units << COST_SHIFT >= search.least_cost) {
-            break;
-        }
-        look_tightly(range, &search, link, true);
+    uint32_t link = dao_range_bin_first(range, NULL, bin);
+    if (link != NONE) {
+        look_tightly(&search, link, false);
+    }
+    bin++;
+    size_t word = bin / WORD_BITS - BIN_WORD_FIRST;
+    uint64_t bits = range->bin_words[word] & UINT64_MAX << bin % WORD_BITS;
+    while (look_into_word(&search, word, bits) && ++word < BIN_WORDS) {
+        bits = range->bin_words[word];
     }
     return search.best;
 }

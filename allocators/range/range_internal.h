@@ -159,7 +159,7 @@ static inline uint64_t dao_range_bin_least(size_t bin)
     uint64_t bits = (uint64_t)bin << SIZE_BIN_SHIFT;
     double size;
     memcpy(&size, &bits, sizeof(size));
-    return (uint64_t)size;
+    return (uint64_t)(int64_t)size; /* to int64_t it is one instruction */
 }
 
 /* Returns the place of the link behind a node. That of a bin's first node is in the table as if it were such
