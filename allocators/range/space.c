@@ -4,13 +4,16 @@
        list       extent, extent, ...               by address: from an address to its extent and an offset
        range      gap [ part ] gap [ part ] gap ...      by offset, see range_parts.c
        bases      -     +3 +3   -   +9 +9 +9  -          by page of offsets: an offset leads to an address
+       found      +9 +3 -  -                             by page of addresses: an address leads to an offset
 
    What holds between calls:
 
        each extent is a part of the range, and there are no others
        offset and address of an extent are equal modulo a page, but for what is less than a granule
        extents do not overlap and are listed in order of address
-       `recent` is a copy of one that is listed, or all zero */
+       a page of offsets with a base is one of an extent's
+
+   An entry of `found` is a guess, which `bases` confirms. */
 #include "allocators/range/space.h"
 
 #include "base/memory/host.h"
@@ -19,7 +22,8 @@
 
 #include <string.h>
 
-#define LIST_MIN 8u
+#define LIST_MIN  8u
+#define PAGES_MIN 64u /* a power of two */
 
 /* ---- room ---- */
 
@@ -50,18 +54,30 @@ static dao_status_t list_reserve(dao_space_t *space)
     return DAO_OK;
 }
 
+static size_t page_count(const dao_space_t *space)
+{
+    return space->found != NULL ? space->page_mask + 1 : 0;
+}
+
 static dao_status_t bases_reserve(dao_space_t *space, size_t page_end)
 {
-    if (page_end <= space->base_capacity) {
+    size_t before = page_count(space), count = before > 0 ? before : PAGES_MIN;
+    while (count < page_end) {
+        count *= 2;
+    }
+    if (count == before) {
         return DAO_OK;
     }
-    size_t capacity = page_end + page_end / 2;
-    uintptr_t *bases = dao_host_realloc(space->bases, capacity, sizeof(*bases));
-    if (bases == NULL) {
+    uintptr_t *bases = dao_host_realloc(space->bases, count, sizeof(*bases));
+    space->bases = bases != NULL ? bases : space->bases;
+    uintptr_t *found = bases != NULL ? dao_host_realloc(space->found, count, sizeof(*found)) : NULL;
+    if (found == NULL) {
         return no_memory();
     }
-    space->bases = bases;
-    space->base_capacity = capacity;
+    memset(&bases[before], 0, (count - before) * sizeof(*bases));
+    memset(&found[before], 0, (count - before) * sizeof(*found));
+    space->found = found;
+    space->page_mask = count - 1;
     return DAO_OK;
 }
 
@@ -99,6 +115,16 @@ dao_status_t dao_space_query(const dao_space_t *space, const void *address, dao_
 
 /* ---- extents ---- */
 
+/* Sets the base of each page of an extent. */
+static void set_bases(dao_space_t *space, const dao_extent_t *extent, uintptr_t base)
+{
+    uint64_t last_page = (extent->offset_bytes + extent->size_bytes - 1) / DAO_RANGE_PAGE_BYTES;
+    DAO_ASSERT(last_page <= space->page_mask);
+    for (uint64_t page = extent->offset_bytes / DAO_RANGE_PAGE_BYTES; page <= last_page; page++) {
+        space->bases[page] = base;
+    }
+}
+
 void dao_space_add(dao_space_t *space, const dao_range_place_t *place, void *address, size_t size_bytes)
 {
     DAO_ASSERT(space->count < space->capacity);
@@ -106,11 +132,7 @@ void dao_space_add(dao_space_t *space, const dao_range_place_t *place, void *add
     at.offset_bytes += (uintptr_t)address % DAO_RANGE_PAGE_BYTES / DAO_RANGE_GRANULE * DAO_RANGE_GRANULE;
     dao_extent_t extent = {.address = address, .size_bytes = size_bytes, .offset_bytes = at.offset_bytes};
     extent.part = dao_range_part_add(space->range, &at, size_bytes);
-    uint64_t last_page = (extent.offset_bytes + size_bytes - 1) / DAO_RANGE_PAGE_BYTES;
-    DAO_ASSERT(last_page < space->base_capacity);
-    for (uint64_t page = extent.offset_bytes / DAO_RANGE_PAGE_BYTES; page <= last_page; page++) {
-        space->bases[page] = (uintptr_t)address - extent.offset_bytes;
-    }
+    set_bases(space, &extent, (uintptr_t)address - extent.offset_bytes);
     size_t index = space->count;
     while (index > 0 && (uintptr_t)space->list[index - 1].address > (uintptr_t)address) {
         index--;
@@ -125,7 +147,7 @@ void dao_space_remove(dao_space_t *space, size_t index)
 {
     DAO_ASSERT(index < space->count);
     dao_range_part_remove(space->range, space->list[index].part);
-    space->recent = (dao_extent_t){0};
+    set_bases(space, &space->list[index], 0);
     space->count--;
     memmove(&space->list[index], &space->list[index + 1], (space->count - index) * sizeof(space->list[0]));
     DAO_ASSERT_HEAVY(dao_space_is_valid(space));
@@ -136,6 +158,7 @@ void dao_space_finish(dao_space_t *space)
     dao_range_destroy(space->range);
     dao_host_free(space->list);
     dao_host_free(space->bases);
+    dao_host_free(space->found);
     *space = (dao_space_t){0};
 }
 
@@ -161,12 +184,20 @@ static bool check_block(const dao_range_block_t *block, void *user)
     return recount->is_valid;
 }
 
-static bool recent_is_valid(const dao_space_t *space)
+/* Returns true if no page has a base but those of extents. */
+static bool bases_are_extents(const dao_space_t *space)
 {
-    const dao_extent_t *recent = &space->recent;
-    const dao_extent_t *extent = recent->size_bytes > 0 ? dao_space_extent(space, recent->address) : recent;
-    return extent != NULL && extent->address == recent->address && extent->size_bytes == recent->size_bytes &&
-           extent->offset_bytes == recent->offset_bytes && extent->part == recent->part;
+    size_t count = 0;
+    for (size_t i = 0; i < page_count(space); i++) {
+        count += space->bases[i] != 0;
+    }
+    for (size_t i = 0; i < space->count; i++) {
+        const dao_extent_t *extent = &space->list[i];
+        uint64_t first_page = extent->offset_bytes / DAO_RANGE_PAGE_BYTES;
+        uint64_t last_page = (extent->offset_bytes + extent->size_bytes - 1) / DAO_RANGE_PAGE_BYTES;
+        count -= space->bases[first_page] != 0 ? last_page - first_page + 1 : 0;
+    }
+    return count == 0;
 }
 
 bool dao_space_is_valid(const dao_space_t *space)
@@ -174,7 +205,7 @@ bool dao_space_is_valid(const dao_space_t *space)
     if (space->range == NULL) {
         return space->count == 0;
     }
-    if (!recent_is_valid(space)) {
+    if (!bases_are_extents(space)) {
         return false;
     }
     uint64_t extent_bytes = 0;

@@ -6,6 +6,7 @@
 #define DAO_ALLOCATORS_SPACE_H
 
 #include "allocators/range/range.h"
+#include "base/report/assert.h"
 
 #include <stddef.h>
 
@@ -26,10 +27,10 @@ typedef struct dao_space {
     dao_extent_t *list; /* in order of address */
     size_t count;
     size_t capacity;
-    uintptr_t *bases; /* by page of an extent: what is added to an offset to give the address, modulo 2^64 */
-    size_t base_capacity;
+    uintptr_t *bases; /* by page of offsets: what is added to one to give the address, modulo 2^64; 0: none */
+    uintptr_t *found; /* by page of addresses, some sharing an entry: the base of an address found there */
+    size_t page_mask; /* the last page of both; both have a power of two, or none */
     dao_range_fit_t fit; /* of the range */
-    dao_extent_t recent; /* one that was found: a copy, or all zero */
 } dao_space_t;
 
 /* Frees the tables; the extents' memory is the owner's. All zero is an empty space. */
@@ -65,20 +66,6 @@ static inline const dao_extent_t *dao_space_extent(const dao_space_t *space, con
     return (uintptr_t)address - (uintptr_t)extent->address < extent->size_bytes ? extent : NULL;
 }
 
-/* The same for the one who frees: blocks that are freed one after another mostly lie in one extent. The
-   answer holds until the next call. */
-static inline const dao_extent_t *dao_space_extent_again(dao_space_t *space, const void *address)
-{
-    if ((uintptr_t)address - (uintptr_t)space->recent.address >= space->recent.size_bytes) {
-        const dao_extent_t *extent = dao_space_extent(space, address);
-        if (extent == NULL) {
-            return NULL;
-        }
-        space->recent = *extent;
-    }
-    return &space->recent;
-}
-
 /* Finds the block, free or used, around an address. DAO_ERR_FOREIGN_POINTER outside of the extents. O(blocks
    of the extent), O(1) for the start of a used block. */
 dao_status_t dao_space_query(const dao_space_t *space, const void *address, dao_range_block_t *out_block);
@@ -93,6 +80,40 @@ static inline char *dao_space_address(const dao_space_t *space, uint64_t offset_
 static inline uint64_t dao_extent_offset(const dao_extent_t *extent, const void *address)
 {
     return (uint64_t)((uintptr_t)address - (uintptr_t)extent->address) + extent->offset_bytes;
+}
+
+static inline uintptr_t *dao_space_entry(dao_space_t *space, const void *address)
+{
+    return &space->found[(uintptr_t)address / DAO_RANGE_PAGE_BYTES & space->page_mask];
+}
+
+/* As dao_space_extent(), and dao_space_offset() knows it from then on. */
+static inline const dao_extent_t *dao_space_find_extent(dao_space_t *space, const void *address)
+{
+    const dao_extent_t *extent = dao_space_extent(space, address);
+    if (extent != NULL) {
+        *dao_space_entry(space, address) = (uintptr_t)extent->address - extent->offset_bytes;
+    }
+    return extent;
+}
+
+/* An offset that is in no extent. */
+#define DAO_SPACE_NONE (DAO_RANGE_CAPACITY_MAX - DAO_RANGE_PAGE_BYTES)
+
+/* Returns the offset of an address in an extent, or an offset that is in none: where the address is in none,
+   and where another extent with a part in its page was found before. There is an extent. O(1) mostly, O(log
+   extents) where an entry was another page's. */
+static inline uint64_t dao_space_offset(dao_space_t *space, const void *address)
+{
+    DAO_ASSERT(space->count > 0);
+    uintptr_t base = *dao_space_entry(space, address);
+    uint64_t offset_bytes = (uintptr_t)address - base;
+    uint64_t page = offset_bytes / DAO_RANGE_PAGE_BYTES;
+    if (page <= space->page_mask && space->bases[page] == base) {
+        return offset_bytes;
+    }
+    const dao_extent_t *extent = dao_space_find_extent(space, address);
+    return extent != NULL ? dao_extent_offset(extent, address) : DAO_SPACE_NONE;
 }
 
 bool dao_space_is_valid(const dao_space_t *space);

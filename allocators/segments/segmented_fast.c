@@ -80,11 +80,10 @@ void *dao_segmented_alloc_fast(dao_allocator_t *allocator, size_t size_bytes)
 static DAO_ON_THE_PATH bool free_if_plain(dao_segmented_t *segmented, const void *address)
 {
     dao_space_t *space = &segmented->segments.space;
-    const dao_extent_t *extent = dao_space_extent_again(space, address);
-    if (dao_slow_path_is_needed() || extent == NULL || (uintptr_t)address % DAO_RANGE_GRANULE != 0) {
+    if (dao_slow_path_is_needed() || space->count == 0 || (uintptr_t)address % DAO_RANGE_GRANULE != 0) {
         return false;
     }
-    uint32_t offset_units = (uint32_t)(dao_extent_offset(extent, address) >> UNIT_SHIFT);
+    uint32_t offset_units = (uint32_t)(dao_space_offset(space, address) >> UNIT_SHIFT);
     uint32_t link = dao_range_find_start(space->range, offset_units);
     const dao_range_node_t *node = dao_range_at(space->range, link);
     uint64_t word = node->user;

@@ -501,7 +501,7 @@ dao_status_t dao_segments_free(dao_segments_t *segments, const void *address, da
                                dao_block_owner_t owner)
 {
     DAO_ASSERT(fence == NULL || dao_stream_fence_is_empty(fence) || segments->config.fences != NULL);
-    const dao_extent_t *extent = dao_space_extent(&segments->space, address);
+    const dao_extent_t *extent = dao_space_find_extent(&segments->space, address);
     if (extent == NULL) {
         return free_error(segments, extent, address, DAO_ERR_FOREIGN_POINTER);
     }

@@ -16,8 +16,8 @@
 #define DAO_BENCH_INSTRUCTIONS_STREAMS_MAX 1000
 
 /* The same for plain pairs in segments, on a device of four times the peak and of 1.1 times: a2, c and i3. */
-#define DAO_BENCH_INSTRUCTIONS_SEGMENTS_MAX       455
-#define DAO_BENCH_INSTRUCTIONS_SEGMENTS_TIGHT_MAX 580
+#define DAO_BENCH_INSTRUCTIONS_SEGMENTS_MAX       425
+#define DAO_BENCH_INSTRUCTIONS_SEGMENTS_TIGHT_MAX 525
 
 /* Instructions for a request that is refused while 30,000 holes are almost large enough. */
 #define DAO_BENCH_INSTRUCTIONS_REFUSED_MAX 125000

@@ -48,29 +48,58 @@ static void an_address_is_found_in_its_extent_alone(void)
     CU_ASSERT_PTR_NULL(dao_space_extent(&space, (void *)(BASE + 3 * PAGE)));
 }
 
-/* Returns the begin of the extent that an address is found in, as one who frees looks for it. */
-static uintptr_t begin_around(uintptr_t address)
+/* Returns true if an address has the offset that it has in the extent it lies in, or none that a block may
+   have if it lies in none. */
+static bool has_its_offset(uintptr_t address)
 {
-    const dao_extent_t *extent = dao_space_extent_again(&space, (void *)address);
+    const dao_extent_t *extent = dao_space_extent(&space, (void *)address);
+    if (space.count == 0) {
+        return extent == NULL;
+    }
+    uint64_t offset_bytes = dao_space_offset(&space, (void *)address);
     CU_ASSERT_TRUE(dao_space_is_valid(&space));
-    return extent != NULL ? (uintptr_t)extent->address : 0;
+    if (extent != NULL) {
+        return offset_bytes == dao_extent_offset(extent, (void *)address);
+    }
+    dao_range_block_t block;
+    return dao_range_query(space.range, offset_bytes, &block) == DAO_ERR_FOREIGN_POINTER;
 }
 
-static void what_was_found_is_forgotten_with_its_extent(void)
+static void an_offset_goes_with_its_extent(void)
 {
-    CU_ASSERT_EQUAL(begin_around(0), 0);
-    CU_ASSERT_EQUAL(begin_around(BASE), 0);
+    CU_ASSERT_TRUE(has_its_offset(0) && has_its_offset(BASE));
     add(BASE, PAGE);
     add(BASE + 2 * PAGE, PAGE);
-    CU_ASSERT_EQUAL(begin_around(BASE + 3 * PAGE - 1), BASE + 2 * PAGE);
-    CU_ASSERT_EQUAL(begin_around(BASE + PAGE), 0);
-    CU_ASSERT_EQUAL(begin_around(BASE + PAGE - 1), BASE);
+    CU_ASSERT_TRUE(has_its_offset(BASE + 3 * PAGE - 1) && has_its_offset(BASE + 3 * PAGE));
+    CU_ASSERT_TRUE(has_its_offset(BASE + PAGE - 1) && has_its_offset(BASE + PAGE));
     dao_space_remove(&space, 0);
-    CU_ASSERT_EQUAL(begin_around(BASE), 0);
-    CU_ASSERT_EQUAL(begin_around(BASE + 2 * PAGE), BASE + 2 * PAGE);
+    CU_ASSERT_EQUAL(dao_space_offset(&space, (void *)BASE), DAO_SPACE_NONE);
+    CU_ASSERT_TRUE(has_its_offset(BASE + 2 * PAGE));
     add(BASE, PAGE / 2);
-    CU_ASSERT_EQUAL(begin_around(BASE + PAGE / 2), 0);
-    CU_ASSERT_EQUAL(begin_around(BASE + PAGE / 2 - 1), BASE);
+    CU_ASSERT_TRUE(has_its_offset(BASE + PAGE / 2 - 1) && has_its_offset(BASE + PAGE / 2));
+}
+
+/* Pages of addresses that are so far apart share an entry. */
+static void addresses_that_share_an_entry_have_their_own_offsets(void)
+{
+    add(BASE, PAGE);
+    uintptr_t apart = BASE + (space.page_mask + 1) * PAGE;
+    add(apart, PAGE);
+    CU_ASSERT_TRUE(has_its_offset(BASE) && has_its_offset(apart));
+    CU_ASSERT_TRUE(has_its_offset(BASE) && has_its_offset(apart));
+}
+
+static void of_two_extents_in_a_page_the_one_found_last_is_known(void)
+{
+    uintptr_t second = BASE + PAGE / 2;
+    add(BASE, PAGE / 4);
+    add(second, PAGE / 4);
+    dao_range_block_t block;
+    CU_ASSERT_TRUE(has_its_offset(BASE));
+    uint64_t offset_bytes = dao_space_offset(&space, (void *)second);
+    CU_ASSERT_EQUAL(dao_range_query(space.range, offset_bytes, &block), DAO_ERR_FOREIGN_POINTER);
+    CU_ASSERT_PTR_EQUAL(dao_space_find_extent(&space, (void *)second), &space.list[1]);
+    CU_ASSERT_TRUE(has_its_offset(second));
 }
 
 static void offsets_and_addresses_agree_modulo_a_page(void)
@@ -144,7 +173,11 @@ static void the_largest_extent_fits_once(void)
 static CU_TestInfo tests[] = {
     {"extents are listed by address", extents_are_listed_by_address},
     {"an address is found in its extent alone", an_address_is_found_in_its_extent_alone},
-    {"what was found is forgotten with its extent", what_was_found_is_forgotten_with_its_extent},
+    {"an offset goes with its extent", an_offset_goes_with_its_extent},
+    {"addresses that share an entry have their own offsets",
+     addresses_that_share_an_entry_have_their_own_offsets},
+    {"of two extents in a page the one found last is known",
+     of_two_extents_in_a_page_the_one_found_last_is_known},
     {"offsets and addresses agree modulo a page", offsets_and_addresses_agree_modulo_a_page},
     {"one search places blocks in all extents", one_search_places_blocks_in_all_extents},
     {"a block is found by its address", a_block_is_found_by_its_address},
