@@ -93,7 +93,7 @@ typedef struct dao_recompute_config {
     dao_recompute_mode_t mode;
     /** Steps with repeated runs that are weighed by their bound; 0: DAO_RECOMPUTE_TRIES_DEFAULT. */
     uint32_t try_count;
-    /** For copies. Steps that are planned only to be compared get a part of `work_limit`. */
+    /** For copies. The step without repeated runs gets all of `work_limit`, those with some a part. */
     dao_swap_plan_config_t swap;
 } dao_recompute_config_t;
 

@@ -24,7 +24,7 @@
 #define SEED UINT64_C(20260905)
 
 /* Places where the windows of a bound may begin and end: a bound takes as long as their square. */
-#define CUT_MAX 1024u
+#define CUT_MAX 512u
 
 /* ---- choices ---- */
 

@@ -42,7 +42,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define COARSE_CUT_MAX        DAO_SWAP_BOUND_CUT_LEAST
+#define COARSE_CUT_MAX        256u
+#define FINE_PER_COARSE       4u /* fine intervals in a coarse one, at least: the many rotations take less */
 #define WINDOW_ROTATION_COUNT 24u
 #define VOLUME_ROTATION_COUNT 8u
 #define REFINE_ROUND_MAX      3u
@@ -72,6 +73,8 @@ typedef struct windows {
     int64_t *out_bytes;    /* differences of N */
     uint64_t *sums;        /* of one rotation, interval_count + 1: added up to the interval */
     uint32_t *from;        /* of one rotation: where the last window of the sum begins */
+    uint64_t *best_sums;   /* the same of the best rotation */
+    uint32_t *best_from;
     uint32_t
         *version_end;   /* of each access that writes: the last one that reads it; DAO_SWAP_NONE: none does */
     bool *ends_version; /* of each access: it is the end of a version of less than a step */
@@ -161,6 +164,8 @@ static bool allocate(windows_t *windows, const dao_swap_step_t *step, uint32_t c
            (windows->out_bytes = dao_host_calloc(intervals, sizeof(*windows->out_bytes))) != NULL &&
            (windows->sums = dao_host_calloc(intervals + 1, sizeof(*windows->sums))) != NULL &&
            (windows->from = dao_host_calloc(intervals + 1, sizeof(*windows->from))) != NULL &&
+           (windows->best_sums = dao_host_calloc(intervals + 1, sizeof(*windows->best_sums))) != NULL &&
+           (windows->best_from = dao_host_calloc(intervals + 1, sizeof(*windows->best_from))) != NULL &&
            (windows->version_end = dao_host_calloc(accesses, sizeof(*windows->version_end))) != NULL &&
            (windows->ends_version = dao_host_calloc(accesses, sizeof(*windows->ends_version))) != NULL &&
            (windows->seen = dao_host_calloc((size_t)step->tensor_count + 1, sizeof(*windows->seen))) !=
@@ -176,6 +181,8 @@ static void release(windows_t *windows)
     dao_host_free(windows->out_bytes);
     dao_host_free(windows->sums);
     dao_host_free(windows->from);
+    dao_host_free(windows->best_sums);
+    dao_host_free(windows->best_from);
     dao_host_free(windows->version_end);
     dao_host_free(windows->ends_version);
     dao_host_free(windows->seen);
@@ -314,16 +321,27 @@ static uint64_t sum_rotation(windows_t *windows, uint32_t rotation)
     return windows->sums[m];
 }
 
+/* Keeps the rotation that was summed last as the best one. */
+static void keep_rotation(windows_t *windows, uint32_t rotation)
+{
+    uint64_t *sums = windows->best_sums;
+    uint32_t *from = windows->best_from;
+    windows->best_sums = windows->sums;
+    windows->best_from = windows->from;
+    windows->sums = sums;
+    windows->from = from;
+    windows->best = windows->best_sums[windows->interval_count];
+    windows->best_rotation = rotation;
+}
+
 /* Sums a rotation. True if it is the best so far. */
 static bool try_rotation(windows_t *windows, uint32_t rotation)
 {
-    uint64_t sum = sum_rotation(windows, rotation);
-    if (sum <= windows->best) {
-        return false;
+    bool is_better = sum_rotation(windows, rotation) > windows->best;
+    if (is_better) {
+        keep_rotation(windows, rotation);
     }
-    windows->best = sum;
-    windows->best_rotation = rotation;
-    return true;
+    return is_better;
 }
 
 /* A start in the middle of a window cuts it: a start where the last window that was found ends is better. */
@@ -332,7 +350,7 @@ static void refine_rotation(windows_t *windows)
     uint32_t m = windows->interval_count;
     for (uint32_t round = 0; round < REFINE_ROUND_MAX && windows->best > 0; round++) {
         uint32_t end = m;
-        while (windows->from[end] == DAO_SWAP_NONE) {
+        while (windows->best_from[end] == DAO_SWAP_NONE) {
             end--;
         }
         if (end == m || !try_rotation(windows, (end + windows->best_rotation) % m)) {
@@ -345,7 +363,7 @@ static void find_windows(windows_t *windows)
 {
     uint32_t n = windows->step->kernel_count;
     find_versions(windows);
-    cut_intervals(windows, COARSE_CUT_MAX);
+    cut_intervals(windows, (uint32_t)dao_smaller(COARSE_CUT_MAX, windows->cut_max / FINE_PER_COARSE));
     uint32_t m = windows->interval_count, count = m < WINDOW_ROTATION_COUNT ? m : WINDOW_ROTATION_COUNT;
     for (uint32_t i = 0; i < count; i++) {
         (void)try_rotation(windows, (uint32_t)((uint64_t)i * m / count));
@@ -353,12 +371,11 @@ static void find_windows(windows_t *windows)
     if (m < n && m < windows->cut_max) {
         uint32_t kernel = windows->first[windows->best_rotation];
         cut_intervals(windows, windows->cut_max);
-        windows->best = 0; /* a coarse window is a fine one too, but for those that the fine start cuts */
         windows->best_rotation = windows->interval_of[kernel];
-        (void)try_rotation(windows, windows->best_rotation);
-    } else {
-        (void)sum_rotation(windows, windows->best_rotation);
     }
+    /* A coarse window is a fine one too, but for those that the fine start cuts. */
+    (void)sum_rotation(windows, windows->best_rotation);
+    keep_rotation(windows, windows->best_rotation);
     refine_rotation(windows);
 }
 
@@ -426,14 +443,14 @@ static void find_traffic(windows_t *windows, uint32_t first, uint32_t count, uin
     out_out->copy_count = fewest_copies(out_sizes, out_count, out_out->bytes);
 }
 
-/* What the windows of the best sum add to the kernels with their latencies. Its sum was taken last. */
+/* What the windows of the best sum add to the kernels with their latencies. */
 static uint64_t add_latencies(windows_t *windows)
 {
     const dao_swap_step_t *step = windows->step;
     uint32_t m = windows->interval_count, n = step->kernel_count, number = 0;
     uint64_t sum = 0;
     for (uint32_t end = m; end > 0;) {
-        uint32_t begin = windows->from[end];
+        uint32_t begin = windows->best_from[end];
         if (begin == DAO_SWAP_NONE) {
             end--;
             continue;
@@ -446,7 +463,7 @@ static uint64_t add_latencies(windows_t *windows)
         traffic_t in, out;
         find_traffic(windows, first, count, ++number, &in, &out);
         uint64_t moving_ns = traffic_ns(windows, &in, &out);
-        DAO_ASSERT(moving_ns - compute_ns >= windows->sums[end] - windows->sums[begin]);
+        DAO_ASSERT(moving_ns - compute_ns >= windows->best_sums[end] - windows->best_sums[begin]);
         sum += moving_ns - compute_ns;
         end = begin;
     }
@@ -497,14 +514,13 @@ static void report_window(windows_t *windows, dao_swap_bound_t *bound)
 {
     const dao_swap_step_t *step = windows->step;
     uint32_t m = windows->interval_count, first = 0, length = 0;
-    (void)sum_rotation(windows, windows->best_rotation);
     for (uint32_t end = m; end > 0;) {
-        uint32_t begin = windows->from[end];
+        uint32_t begin = windows->best_from[end];
         if (begin == DAO_SWAP_NONE) {
             end--;
             continue;
         }
-        uint64_t added = windows->sums[end] - windows->sums[begin];
+        uint64_t added = windows->best_sums[end] - windows->best_sums[begin];
         if (added > bound->window_added_ns) {
             bound->window_added_ns = added;
             first = (begin + windows->best_rotation) % m;

@@ -7,7 +7,7 @@
 
 #include <dao/swap.h>
 
-#define DAO_SWAP_BOUND_CUT_LEAST 256u
+#define DAO_SWAP_BOUND_CUT_LEAST 4u
 
 /* As dao_swap_find_bound(), with windows that begin and end at `cut_max` places at most, at least
    DAO_SWAP_BOUND_CUT_LEAST. Cost: O(uses + cut_max^2). */
