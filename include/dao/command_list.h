@@ -84,6 +84,34 @@ DAO_API DAO_NODISCARD dao_status_t dao_command_list_least_capacity(const dao_com
                                                                    size_t *out_bytes);
 
 /**
+ * Plans the step that a list describes before it runs for the first time, and takes tensors to where the plan
+ * begins: so call it once those that live on from step to step have their contents. The first run follows the
+ * plan. So does a step of the same kernels that is pushed between dao_executor_step_begin() and
+ * dao_executor_step_end(): a list may be made to describe it, planned, and destroyed without a run. Its
+ * temporaries may be other tensors then: those that the list discards, and whose handles are dropped before
+ * this call, do not live on after the step; those that dao_command_list_write() writes first are written
+ * anew. A step that goes on otherwise than it was described leaves its plan, as a learnt one does.
+ *
+ * Times are those of dao_kernel_t::cost_ns, until they are measured: the plan is made anew where they were
+ * wrong. The link is measured first if no step has shown it: some copies of up to 16 MiB. What fits on the
+ * device as a whole gets no plan. A step that was not ended ends here.
+ *
+ * @param list        Borrowed; nothing of it runs.
+ * @param work_limit  As that of dao_swap_plan_config_t: 0 looks for a plan until none better is found, 1
+ * takes the first one; then a better one is looked for meanwhile, and followed once it is there.
+ * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_UNSUPPORTED for an executor that learns no steps, or a plan that
+ *         cannot be followed; DAO_ERR_KERNEL_TOO_LARGE for a capacity below
+ * dao_command_list_least_capacity(); DAO_ERR_HOST_FULL where host and file do not hold what has to leave;
+ * DAO_ERR_LIMIT where pinned tensors leave no room; DAO_ERR_COPY_FAILED; DAO_ERR_BUSY after a failure that
+ * dao_executor_sync() has not reported yet; DAO_ERR_NO_HOST_MEMORY; DAO_ERR_STOPPED; DAO_ERR_REENTRANT; the
+ * device's own error. On failure there is no plan: the list can be run all the same, and its step is learnt.
+ *
+ * Threads: one at a time for a list. Waits: for the queue and the device, then until the plan is made. Cost:
+ * dao_swap_plan_make(), on the executor's thread.
+ */
+DAO_API DAO_NODISCARD dao_status_t dao_command_list_plan(dao_command_list_t *list, uint64_t work_limit);
+
+/**
  * Queues a copy of the whole list at once, in order with everything else that is pushed, as a step of its
  * own: see dao_executor_step_begin(). Kernels of the list know all accesses after them. May be called again
  * and again.

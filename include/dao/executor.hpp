@@ -201,6 +201,11 @@ class command_list : public detail::owned<::dao_command_list_t, ::dao_command_li
         return bytes;
     }
 
+    void plan(std::uint64_t work_limit = 0)
+    {
+        check(::dao_command_list_plan(get(), work_limit));
+    }
+
     void run()
     {
         check(::dao_command_list_run(get()));

@@ -134,6 +134,21 @@ dao_status_t dao_command_list_least_capacity(const dao_command_list_t *list, siz
     return DAO_OK;
 }
 
+dao_status_t dao_command_list_plan(dao_command_list_t *list, uint64_t work_limit)
+{
+    if (list == NULL) {
+        return dao_error_null(__func__, "list");
+    }
+    dao_status_t status = dao_executor_check_thread(list->executor);
+    dao_item_t item = {.kind = DAO_ITEM_LIST_PLAN};
+    dao_request_t request = {.list = list->first, .work_limit = work_limit};
+    status = status == DAO_OK ? dao_executor_ask(list->executor, &item, &request) : status;
+    if (status != DAO_OK) {
+        dao_error_prefix("%s: ", __func__);
+    }
+    return status;
+}
+
 /* Copies all items of a list, between two step boundaries. On an error none is left. */
 static dao_status_t copy_items(dao_command_list_t *list, dao_item_t **out_first, dao_item_t **out_last)
 {

@@ -439,16 +439,51 @@ static void run_sync(dao_engine_t *engine, dao_item_t *item)
     DAO_ASSERT_HEAVY(engine->is_lost || dao_engine_is_valid(engine));
 }
 
+static dao_status_t without_learner(void)
+{
+    return dao_error(DAO_ERR_UNSUPPORTED, "this executor learns no steps: it was created without plans, on "
+                                          "demand, or with a policy of the program's");
+}
+
 /* What was measured of the step is waited for. */
 static void run_step_write(dao_engine_t *engine, const dao_item_t *item)
 {
     dao_status_t status = dao_timeline_wait_all(&engine->timeline);
     dao_engine_lose_unless_ok(engine, status);
     look(engine);
-    status = engine->learner != NULL
-                 ? dao_step_learner_write(engine->learner, item->request->path)
-                 : dao_error(DAO_ERR_UNSUPPORTED, "this executor learns no steps: it was created without "
-                                                  "plans, on demand, or with a policy of the program's");
+    status = engine->learner != NULL ? dao_step_learner_write(engine->learner, item->request->path)
+                                     : without_learner();
+    if (status != DAO_OK) {
+        dao_error_save(&item->request->error, status);
+    }
+}
+
+/* The list is borrowed: the thread that waits for the answer has it. */
+static dao_status_t plan_list(dao_engine_t *engine, const dao_item_t *first, uint64_t work_limit)
+{
+    if (engine->has_failed || engine->is_lost) {
+        return dao_requests_refuse(engine);
+    }
+    if (engine->learner == NULL) {
+        return without_learner();
+    }
+    dao_step_learner_boundary(engine->learner);
+    if (engine->plan != NULL) {
+        dao_plan_follow_leave(engine);
+    }
+    if (!dao_again_restore(engine)) {
+        return dao_error_restore(&engine->failure);
+    }
+    dao_status_t status = dao_timeline_wait_all(&engine->timeline);
+    dao_engine_lose_unless_ok(engine, status);
+    look(engine); /* what is being measured is over */
+    status = status == DAO_OK ? dao_step_learner_register(engine->learner, first, work_limit) : status;
+    return engine->is_lost ? dao_error_restore(&engine->failure) : status;
+}
+
+static void run_list_plan(dao_engine_t *engine, const dao_item_t *item)
+{
+    dao_status_t status = plan_list(engine, item->request->list, item->request->work_limit);
     if (status != DAO_OK) {
         dao_error_save(&item->request->error, status);
     }
@@ -579,6 +614,9 @@ dao_item_t *dao_engine_run(dao_engine_t *engine)
         return item;
     case DAO_ITEM_CAPACITY:
         run_capacity(engine, item);
+        return item;
+    case DAO_ITEM_LIST_PLAN:
+        run_list_plan(engine, item);
         return item;
     case DAO_ITEM_RELEASE:
         break;

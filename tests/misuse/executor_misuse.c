@@ -236,6 +236,7 @@ static void command_list_wrong(void)
     REFUSED(dao_command_list_discard(list, NULL), DAO_ERR_INVALID, "NULL");
     REFUSED(dao_command_list_write(list, NULL, "", 1), DAO_ERR_INVALID, "NULL");
     REFUSED(dao_command_list_least_capacity(list, NULL), DAO_ERR_INVALID, "NULL");
+    REFUSED(dao_command_list_plan(NULL, 0), DAO_ERR_INVALID, "NULL");
     dao_command_list_destroy(list);
     NEED(dao_executor_destroy(executor) == DAO_OK);
 }

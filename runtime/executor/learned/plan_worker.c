@@ -79,11 +79,12 @@ static bool is_stopping(void *user)
     return atomic_load_explicit(&worker->is_stopping, memory_order_relaxed);
 }
 
+/* Without a worker nothing cancels it. */
 static void work(dao_plan_worker_t *worker, dao_plan_job_t *job)
 {
     dao_swap_plan_config_t config = {.addresses = job->addresses,
                                      .work_limit = job->work_limit,
-                                     .is_cancelled = is_stopping,
+                                     .is_cancelled = worker != NULL ? is_stopping : NULL,
                                      .cancel_user = worker};
     DAO_ASSERT(job->plan == NULL);
     job->status = dao_compiled_plan_create(&job->problem, &config, &job->plan);
@@ -99,6 +100,11 @@ static void work(dao_plan_worker_t *worker, dao_plan_job_t *job)
         config.addresses = job->addresses = DAO_SWAP_ADDRESSES_STATIC;
         job->status = dao_compiled_plan_create(&job->problem, &config, &job->plan);
     }
+}
+
+void dao_plan_job_run(dao_plan_job_t *job)
+{
+    work(NULL, job);
 }
 
 void dao_plan_worker_init(dao_plan_worker_t *worker, bool is_at_once)

@@ -100,6 +100,12 @@ void dao_step_learner_forget_plans(dao_step_learner_t *learner);
 /* A boundary: the program's step ends here, and the next one begins. */
 void dao_step_learner_boundary(dao_step_learner_t *learner);
 
+/* At a boundary, with no plan followed: learns the step of a command list that has not run, plans it if
+   something has to move, and enters its plan. What dao_step_planning_first() and dao_plan_follow_enter()
+   answer: the step is known all the same, and has no plan yet; DAO_ERR_NO_HOST_MEMORY. */
+DAO_NODISCARD dao_status_t dao_step_learner_register(dao_step_learner_t *learner, const dao_item_t *first,
+                                                     uint64_t work_limit);
+
 /* Looks what measurements and plans have come to. */
 void dao_step_learner_look(dao_step_learner_t *learner);
 

@@ -43,6 +43,7 @@ typedef enum dao_item_kind {
     DAO_ITEM_SYNC,          /* lies on the stack of the thread that waits for it */
     DAO_ITEM_STEP_WRITE,    /* likewise: a file of the latest step */
     DAO_ITEM_CAPACITY,      /* likewise: another arena */
+    DAO_ITEM_LIST_PLAN,     /* likewise: a command list is planned before it runs */
     DAO_ITEM_STEP_BOUNDARY, /* a step of the program begins or ends here */
 } dao_item_kind_t;
 
@@ -50,10 +51,12 @@ typedef enum dao_item_kind {
 typedef struct dao_request {
     const void *source;
     void *destination;
-    void *address;         /* what PIN answers: the tensor's on the device */
-    dao_slice_t slice;     /* of the tensor */
-    const char *path;      /* of STEP_WRITE */
-    size_t capacity_bytes; /* of CAPACITY; 0: what is free */
+    void *address;          /* what PIN answers: the tensor's on the device */
+    dao_slice_t slice;      /* of the tensor */
+    const char *path;       /* of STEP_WRITE */
+    size_t capacity_bytes;  /* of CAPACITY; 0: what is free */
+    const dao_item_t *list; /* of LIST_PLAN: the list's first item; NULL: it has none */
+    uint64_t work_limit;    /* likewise: as of dao_swap_plan_config_t */
     dao_error_record_t error;
     bool is_done; /* guarded by the queue's lock */
 } dao_request_t;

@@ -150,6 +150,37 @@ void dao_step_log_take_names(dao_step_log_t *log, const dao_step_log_t *other, u
     }
 }
 
+/* ---- steps that have not run ---- */
+
+static void describe_kernel(dao_step_log_t *log, const dao_item_t *item)
+{
+    dao_step_log_add(log, item);
+    if (log->is_broken) {
+        return;
+    }
+    dao_step_log_name(log, item);
+    for (uint32_t i = 0; i < item->use_count; i++) {
+        const dao_managed_t *tensor = item->uses[i].tensor;
+        log->roles[tensor->log_role].is_persistent = !tensor->is_released;
+    }
+}
+
+void dao_step_log_describe(dao_step_log_t *log, const dao_item_t *first)
+{
+    for (const dao_item_t *item = first; item != NULL && !log->is_broken; item = item->next) {
+        if (item->kind == DAO_ITEM_KERNEL) {
+            describe_kernel(log, item);
+            continue;
+        }
+        dao_managed_t *tensor = item->uses[0].tensor;
+        if (item->kind == DAO_ITEM_WRITE && item->uses[0].kind == DAO_USE_WRITE) {
+            tensor->fed_epoch = log->epoch;
+        } else if (item->kind == DAO_ITEM_DISCARD && tensor->log_epoch == log->epoch) {
+            log->roles[tensor->log_role].is_persistent = false;
+        }
+    }
+}
+
 /* ---- distances ---- */
 
 /* From the end to the begin, and once more around for contents that live on. `nexts` has the kernel of every

@@ -61,6 +61,10 @@ void dao_step_log_add(dao_step_log_t *log, const dao_item_t *item);
    of one that is, its log has them. Without memory there are none. */
 void dao_step_log_name(dao_step_log_t *log, const dao_item_t *item);
 
+/* Adds the kernels of a command list that has not run, with their names. What the list writes first begins
+   anew; what it discards, and what has no handle any more, does not live on. */
+void dao_step_log_describe(dao_step_log_t *log, const dao_item_t *first);
+
 /* Keeps the names that another log has of its first kernels, which are the same. */
 void dao_step_log_take_names(dao_step_log_t *log, const dao_step_log_t *other, uint32_t kernel_count);
 

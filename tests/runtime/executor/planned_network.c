@@ -52,6 +52,31 @@ static dao_status_t build_network(void)
     return status;
 }
 
+/* That kernels, writes and discards are added to; NULL: they are pushed. */
+static dao_command_list_t *list;
+
+static dao_status_t push_kernel(const program_kernel_t *kernel)
+{
+    return list != NULL ? program_list_push(&program, list, kernel) : program_push(&program, kernel);
+}
+
+/* A list that never runs does not look at the bytes. */
+static dao_status_t write_input(void)
+{
+    const program_tensor_t *input = &program.tensors[network.activations[0]];
+    return list != NULL ? dao_command_list_write(list, input->handle, &program, input->size_bytes)
+                        : program_write(&program, network.activations[0]);
+}
+
+static dao_status_t drop(uint32_t number)
+{
+    if (list != NULL) {
+        return dao_command_list_discard(list, program.tensors[number].handle);
+    }
+    program_drop(&program, number);
+    return DAO_OK;
+}
+
 static dao_status_t push(const char *name, uint32_t read, uint32_t also_read, uint32_t write,
                          dao_access_t access)
 {
@@ -60,7 +85,7 @@ static dao_status_t push(const char *name, uint32_t read, uint32_t also_read, ui
                                .tensors = {read, also_read, write},
                                .accesses = {DAO_ACCESS_READ, DAO_ACCESS_READ, access},
                                .workspace_bytes = UNIT};
-    return program_push(&program, &kernel);
+    return push_kernel(&kernel);
 }
 
 static dao_status_t forward(const variation_t *variation, uint32_t layer)
@@ -75,11 +100,11 @@ static bool renew(uint32_t number)
     return program.tensors[number].handle != NULL || program_renew(&program, number);
 }
 
-dao_status_t run_network(const variation_t *variation)
+/* The kernels of a step, in which the network forgets what it has made. */
+static dao_status_t push_network(const variation_t *variation)
 {
     uint32_t layers = variation->layer_count != 0 ? variation->layer_count : LAYERS;
-    bool is_there = renew(network.activations[0]);
-    dao_status_t status = is_there ? program_write(&program, network.activations[0]) : DAO_ERR_NO_HOST_MEMORY;
+    dao_status_t status = renew(network.activations[0]) ? write_input() : DAO_ERR_NO_HOST_MEMORY;
     for (uint32_t i = 0; status == DAO_OK && i < layers; i++) {
         status = renew(network.activations[i + 1]) ? DAO_OK : DAO_ERR_NO_HOST_MEMORY;
         if (status == DAO_OK && i + 1 == variation->kernel_left_out) {
@@ -87,7 +112,7 @@ dao_status_t run_network(const variation_t *variation)
                                      .operand_count = 1,
                                      .tensors = {network.activations[i + 1]},
                                      .accesses = {DAO_ACCESS_WRITE}};
-            status = program_push(&program, &fill);
+            status = push_kernel(&fill);
         }
         status = status == DAO_OK ? forward(variation, i) : status;
     }
@@ -103,16 +128,41 @@ dao_status_t run_network(const variation_t *variation)
         status = status == DAO_OK ? push("update", network.gradients[i], network.activations[i],
                                          network.weights[i], DAO_ACCESS_READ_WRITE)
                                   : status;
-        program_drop(&program, network.gradients[i]);
-        if (!variation->keeps_activations) {
-            program_drop(&program, network.activations[i + 1]);
+        status = status == DAO_OK ? drop(network.gradients[i]) : status;
+        if (status == DAO_OK && !variation->keeps_activations) {
+            status = drop(network.activations[i + 1]);
         }
     }
-    dao_status_t boundary_status = dao_executor_step_end(executor);
+    return status;
+}
+
+static void drop_temporaries(void)
+{
     for (uint32_t i = 0; i <= LAYERS; i++) {
         program_drop(&program, network.activations[i]);
         program_drop(&program, network.gradients[i]);
     }
+}
+
+dao_status_t plan_network(const variation_t *variation, uint64_t work_limit)
+{
+    dao_status_t status = dao_command_list_create(executor, &list);
+    if (status != DAO_OK) {
+        return status;
+    }
+    status = push_network(variation);
+    drop_temporaries();
+    status = status == DAO_OK ? dao_command_list_plan(list, work_limit) : status;
+    dao_command_list_destroy(list);
+    list = NULL;
+    return status;
+}
+
+dao_status_t run_network(const variation_t *variation)
+{
+    dao_status_t status = push_network(variation);
+    dao_status_t boundary_status = dao_executor_step_end(executor);
+    drop_temporaries();
     dao_status_t sync_status = dao_executor_sync(executor);
     status = status != DAO_OK ? status : boundary_status;
     return status != DAO_OK ? status : sync_status;

@@ -66,6 +66,10 @@ uint32_t tensor(size_t size_bytes);
 /* Runs a training step, and a boundary behind it. The first error ends it; everything is released even so. */
 dao_status_t run_network(const variation_t *variation);
 
+/* Describes such a step in a command list and has it planned; nothing of it runs, and no temporary is left.
+   What dao_command_list_plan() answers. */
+dao_status_t plan_network(const variation_t *variation, uint64_t work_limit);
+
 /* The same, that has to succeed. */
 void run_well(const variation_t *variation);
 void run_usual(int count);

@@ -170,6 +170,7 @@ static void a_list_outlives_its_executor(void)
     CU_ASSERT_EQUAL(add(0, DAO_ACCESS_WRITE), DAO_OK);
     CU_ASSERT_EQUAL(dao_executor_destroy(executor), DAO_OK);
     CU_ASSERT_EQUAL(dao_command_list_run(list), DAO_ERR_STOPPED);
+    CU_ASSERT_EQUAL(dao_command_list_plan(list, 0), DAO_ERR_STOPPED);
     dao_command_list_destroy(list);
     program_drop_all(&program);
     CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
