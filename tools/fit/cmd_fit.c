@@ -7,8 +7,8 @@
 #include "tools/fit/torch_pool.h"
 #include "tools/options/complain.h"
 #include "tools/options/shared.h"
+#include "tools/plan/short_plan.h"
 #include "tools/print/lines.h"
-#include "tools/print/progress.h"
 #include "tools/print/report.h"
 #include "tools/read/events/read_lifetimes.h"
 #include "tools/read/form/recognise.h"
@@ -22,9 +22,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-
-/* Steps of the planner, some 5 to 50 ns each: a second at most. A plan is there long before. */
-#define PLAN_WORK UINT64_C(20000000)
 
 enum { SENTENCE_BYTES = 768, SIZE_BYTES = 24 };
 
@@ -115,18 +112,11 @@ static bool is_fitting(const answer_t *answer)
 
 static dao_status_t find_planned(const dao_plan_input_t *lifetimes, uint64_t *out_bytes)
 {
-    dao_planner_config_t config = {.method = DAO_PLAN_METHOD_BEST, .work_limit = PLAN_WORK};
-    dao_plan_problem_t problem = dao_plan_input_problem(lifetimes);
-    dao_plan_report_t report;
+    dao_plan_report_t report = {.peak_bytes = 0};
     dao_plan_t *plan = NULL;
-    problem.alignment_bytes = lifetimes->window_end != 0 ? DAO_TRACE_ALIGNMENT_BYTES : 0;
-    dao_progress_phase("planning", DAO_PROGRESS_UNIT_PARTS, 0);
-    dao_status_t status = dao_plan_make(&problem, &config, &plan);
-    if (status == DAO_OK) {
-        status = dao_plan_report_get(plan, &report);
-        dao_plan_release(plan);
-    }
-    *out_bytes = status == DAO_OK ? report.peak_bytes : 0;
+    dao_status_t status = dao_short_plan_make(lifetimes, &plan, &report);
+    *out_bytes = report.peak_bytes;
+    dao_plan_release(plan);
     return status;
 }
 

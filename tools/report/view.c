@@ -9,7 +9,7 @@
 #include "base/memory/host.h"
 #include "base/report/assert.h"
 #include "base/report/error.h"
-#include "tools/print/progress.h"
+#include "tools/plan/short_plan.h"
 #include "tools/read/step/read_step.h"
 #include "tools/read/text/grow.h"
 #include "tools/simulate/forward_end.h"
@@ -18,9 +18,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* Steps of the planner, some 5 to 50 ns each: a second at most. A plan is there long before. */
-#define PLAN_WORK UINT64_C(20000000)
 
 /* Lives, told by their ends alone. */
 #define KIND_LIST(X)                                                                                         \
@@ -78,19 +75,10 @@ static dao_status_t read_file(const dao_read_choice_t *choice, dao_report_view_t
 
 static dao_status_t place(dao_report_view_t *view)
 {
-    dao_planner_config_t config = {.method = DAO_PLAN_METHOD_BEST, .work_limit = PLAN_WORK};
-    dao_plan_problem_t problem = dao_plan_input_problem(&view->lifetimes);
-    dao_plan_report_t report;
-    problem.alignment_bytes = view->lifetimes.window_end != 0 ? DAO_TRACE_ALIGNMENT_BYTES : 0;
-    dao_progress_phase("planning", DAO_PROGRESS_UNIT_PARTS, 0);
-    dao_status_t status = dao_plan_make(&problem, &config, &view->plan);
-    if (status == DAO_OK) {
-        status = dao_plan_report_get(view->plan, &report);
-    }
-    if (status == DAO_OK) {
-        view->planned_bytes = report.peak_bytes;
-        view->bound_bytes = report.bound_bytes;
-    }
+    dao_plan_report_t report = {.peak_bytes = 0};
+    dao_status_t status = dao_short_plan_make(&view->lifetimes, &view->plan, &report);
+    view->planned_bytes = report.peak_bytes;
+    view->bound_bytes = report.bound_bytes;
     return status;
 }
 
