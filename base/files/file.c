@@ -28,7 +28,7 @@ typedef struct direction {
 } direction_t;
 
 struct dao_file {
-    int handle;
+    int handle; /* -1: it is an engine alone */
     direction_t directions[DAO_FILE_DIRECTION_COUNT];
 };
 
@@ -132,9 +132,9 @@ dao_status_t dao_file_create(const char *directory, dao_file_engine_t engine, da
     for (int i = 0; i < DAO_FILE_DIRECTION_COUNT; i++) {
         dao_mutex_init(&file->directions[i].lock, DAO_RANK_BACKEND);
     }
-    file->handle = open_unnamed(directory);
+    file->handle = directory != NULL ? open_unnamed(directory) : -1;
     dao_status_t status = DAO_OK;
-    if (file->handle < 0) {
+    if (directory != NULL && file->handle < 0) {
         status = dao_error(errno == ENOMEM ? DAO_ERR_NO_HOST_MEMORY : DAO_ERR_IO,
                            "no file can be made in \"%.200s\": %s", directory, strerror(errno));
     } else {
@@ -178,21 +178,34 @@ static bool is_beyond_limit(uint64_t offset_bytes, size_t size_bytes)
            (offset_bytes > most.rlim_cur || size_bytes > most.rlim_cur - offset_bytes);
 }
 
+/* Runs a job by the engine of its direction. Returns 0 or an errno. */
+static int run(dao_file_t *file, dao_file_job_t *job)
+{
+    direction_t *way = &file->directions[job->direction];
+    dao_mutex_lock(&way->lock);
+    if (way->uring != NULL) {
+        dao_file_uring_run(way->uring, job);
+    } else {
+        dao_file_threads_run(way->threads, job);
+    }
+    dao_mutex_unlock(&way->lock);
+    return job->error;
+}
+
 int dao_file_transfer(dao_file_t *file, dao_file_direction_t direction, uint64_t offset_bytes, void *address,
                       size_t size_bytes)
 {
     if (direction == DAO_FILE_WRITE && is_beyond_limit(offset_bytes, size_bytes)) {
         return EFBIG;
     }
-    direction_t *way = &file->directions[direction];
     dao_file_job_t job = {
         .handle = file->handle, .direction = direction, .remaining = {offset_bytes, address, size_bytes}};
-    dao_mutex_lock(&way->lock);
-    if (way->uring != NULL) {
-        dao_file_uring_run(way->uring, &job);
-    } else {
-        dao_file_threads_run(way->threads, &job);
-    }
-    dao_mutex_unlock(&way->lock);
-    return job.error;
+    return run(file, &job);
+}
+
+int dao_file_read_from(dao_file_t *file, int handle, uint64_t offset_bytes, void *address, size_t size_bytes)
+{
+    dao_file_job_t job = {
+        .handle = handle, .direction = DAO_FILE_READ, .remaining = {offset_bytes, address, size_bytes}};
+    return run(file, &job);
 }

@@ -34,13 +34,17 @@ typedef struct dao_file dao_file_t;
 /* DAO_ERR_INVALID, with a message, for a number that is no engine. */
 DAO_NODISCARD dao_status_t dao_file_engine_check(dao_file_engine_t engine);
 
-/* Creates an empty file. DAO_ERR_IO if it cannot be created in the directory, DAO_ERR_UNSUPPORTED if the
-   engine was chosen and is not available, DAO_ERR_NO_HOST_MEMORY, DAO_ERR_THREAD. */
+/* Creates an empty file; with NULL none, but an engine for dao_file_read_from(). DAO_ERR_IO if it cannot be
+   created in the directory, DAO_ERR_UNSUPPORTED if the engine was chosen and is not available,
+   DAO_ERR_NO_HOST_MEMORY, DAO_ERR_THREAD. */
 DAO_NODISCARD dao_status_t dao_file_create(const char *directory, dao_file_engine_t engine,
                                            dao_file_t **out_file);
 
 /* No transfer is running. NULL is allowed. */
 void dao_file_destroy(dao_file_t *file);
+
+/* Reads from a file of somebody else's, as dao_file_transfer(), by this one's engine. */
+int dao_file_read_from(dao_file_t *file, int handle, uint64_t offset_bytes, void *address, size_t size_bytes);
 
 /* Returns the bytes that the directory's file system has free for this user. */
 uint64_t dao_file_free_bytes(const dao_file_t *file);

@@ -373,8 +373,9 @@ dao_status_t dao_made_step(size_t index, dao_made_step_t *out_step)
     }
     for (int i = 0; i < network.count; i++) {
         uint64_t bytes = bytes_of(&network, i);
-        out_step->tensors[i] = (dao_swap_tensor_t){bytes, network.layers[i].kind == KIND_IMAGE};
-        out_step->tensors[network.count + i] = (dao_swap_tensor_t){bytes, false};
+        out_step->tensors[i] =
+            (dao_swap_tensor_t){.size_bytes = bytes, .is_persistent = network.layers[i].kind == KIND_IMAGE};
+        out_step->tensors[network.count + i] = (dao_swap_tensor_t){.size_bytes = bytes};
     }
     for (size_t k = 0; k < kernels; k++) {
         dao_swap_kernel_t *kernel = &out_step->kernels[k];

@@ -31,6 +31,7 @@
 #include <dao/recompute.h>
 #include <dao/segment.h>
 #include <dao/share.h>
+#include <dao/source.h>
 #include <dao/stats.h>
 #include <dao/status.h>
 #include <dao/step_plan.h>

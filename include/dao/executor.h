@@ -24,6 +24,7 @@
 
 #include <dao/access.h>
 #include <dao/file.h>
+#include <dao/source.h>
 #include <dao/stream.h>
 #include <dao/swap.h>
 
@@ -248,6 +249,44 @@ typedef struct dao_managed_config {
 DAO_API DAO_NODISCARD dao_status_t dao_managed_create(dao_executor_t *executor,
                                                       const dao_managed_config_t *config,
                                                       dao_managed_t **out_tensor);
+
+/**
+ * Creates a managed tensor of bytes that the program has already, such as weights: in a file
+ * (dao_source_open()) or in memory of its own (dao_source_adopt()).
+ *
+ *     dao_source_t *file;
+ *     dao_managed_t *weights;
+ *     dao_source_open("model.bin", DAO_SOURCE_CACHE_AUTO, &file);
+ *     dao_managed_create_from(executor, &(dao_managed_config_t){.size_bytes = n}, file, offset, &weights);
+ *     dao_source_release(file);
+ *
+ * Kernels may only read it. It leaves the device without a copy, takes no host memory, and its bytes are read
+ * once more when they are needed again: through two pinned pieces of the executor, each copied on to the
+ * device while the other one is read. A kernel waits for that until it is known that all bytes were read.
+ *
+ * What would write it is refused with DAO_ERR_INVALID by the call that says so, and nothing happens: a push
+ * of such a kernel, dao_managed_write() and all like it, dao_command_list_discard(). A read that fails twice
+ * (a file that has become shorter, a disk's error) fails the kernel, or the call that reads, with DAO_ERR_IO
+ * and a message that names tensor and source. The tensor can be used as soon as its bytes can be read.
+ *
+ * A plan knows what comes from sources once it was measured; dao_file_config_t has limits of their speed.
+ *
+ * @param executor      Borrowed.
+ * @param config        As for dao_managed_create(), without zero_first_touch.
+ * @param source        Borrowed for the call; the tensor takes a reference of its own.
+ * @param offset_bytes  Of the first byte in the source, which has all of the tensor's.
+ * @param out_tensor    The caller owns one reference, until dao_managed_release().
+ * @return As dao_managed_create(), DAO_ERR_INVALID also for bytes beyond the source's end; of the first call
+ *         for an executor also DAO_ERR_THREAD, DAO_ERR_UNSUPPORTED, DAO_ERR_STOPPED, the device's own error,
+ *         and DAO_ERR_REENTRANT from the executor's own thread.
+ *
+ * Threads: any. Waits: the first call for an executor, until that gets there; else never. Cost: O(1); the
+ * first one takes streams and pinned pieces, of at most 64 MiB each.
+ */
+DAO_API DAO_NODISCARD dao_status_t dao_managed_create_from(dao_executor_t *executor,
+                                                           const dao_managed_config_t *config,
+                                                           dao_source_t *source, uint64_t offset_bytes,
+                                                           dao_managed_t **out_tensor);
 
 /**
  * Makes a handle to some bytes of a tensor, such as a slice of a buffer or the same bytes by another name. It

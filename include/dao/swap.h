@@ -29,6 +29,9 @@ typedef struct dao_swap_tensor {
     /** Its content lives on into the next step, as that of a tensor always does which is read before it is
         written. */
     bool is_persistent;
+    /** Its bytes are those of a file that nobody writes, such as weights: it comes over the file tier's link
+        each time, and takes nothing of the tiers' limits. No kernel may write it. */
+    bool is_from_file;
 } dao_swap_tensor_t;
 
 /** One tensor of a kernel. A tensor that is named twice counts once; reads and writes are joined. */
@@ -83,7 +86,8 @@ typedef struct dao_swap_problem {
     uint32_t kernel_count;            /**< at least 1 */
     uint64_t capacity_bytes;          /**< of the device */
     dao_swap_tier_t host;
-    /** Takes what the host's limit leaves over; its path does not share the host's link. */
+    /** Takes what the host's limit leaves over, and has what comes from files of the program's; its path does
+        not share the host's link. */
     dao_swap_tier_t file;
     /** Of addresses and of the parts of tensors, a power of two; 0: DAO_SWAP_ALIGNMENT_DEFAULT. */
     uint32_t alignment_bytes;

@@ -114,7 +114,8 @@ static dao_status_t check_tensors(const checker_t *checker)
         bool is_first = t < problem->tensor_count;
         if (source >= problem->tensor_count || (is_first && source != t) ||
             tensor->size_bytes != problem->tensors[source].size_bytes ||
-            tensor->is_persistent != (is_first && problem->tensors[source].is_persistent)) {
+            tensor->is_persistent != (is_first && problem->tensors[source].is_persistent) ||
+            tensor->is_from_file != (is_first && problem->tensors[source].is_from_file)) {
             return dao_error(DAO_ERR_CORRUPT, "tensor %" PRIu32 " of the longer step stands for none", t);
         }
     }

@@ -42,7 +42,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-static dao_status_t init_file_tier(dao_engine_t *engine)
+dao_status_t dao_engine_make_file_tier(dao_engine_t *engine)
 {
     const dao_engine_config_t *config = &engine->config;
     dao_file_tier_config_t tier = {
@@ -82,7 +82,7 @@ dao_status_t dao_engine_init(dao_engine_t *engine, const dao_engine_config_t *co
                                        config->streams[DAO_STREAM_ROLE_D2H], config->arena_bytes,
                                        config->addresses);
     }
-    status = status == DAO_OK && config->file.directory != NULL ? init_file_tier(engine) : status;
+    status = status == DAO_OK && config->file.directory != NULL ? dao_engine_make_file_tier(engine) : status;
     if (status != DAO_OK) {
         dao_step_learner_destroy(engine->learner);
         dao_demand_finish(&engine->demand);
@@ -528,6 +528,14 @@ static void run_capacity(dao_engine_t *engine, const dao_item_t *item)
     }
 }
 
+/* Refused with a device that is lost: its streams could not be made. */
+static void run_sources(dao_engine_t *engine, const dao_item_t *item)
+{
+    if (engine->is_lost) {
+        item->request->error = engine->failure;
+    }
+}
+
 void dao_engine_take_arena(dao_engine_t *engine, const dao_device_arena_t *arena)
 {
     uint64_t peak_bytes = engine->arena.peak_used_bytes;
@@ -618,6 +626,9 @@ dao_item_t *dao_engine_run(dao_engine_t *engine)
     case DAO_ITEM_LIST_PLAN:
         run_list_plan(engine, item);
         return item;
+    case DAO_ITEM_SOURCES:
+        run_sources(engine, item);
+        return item;
     case DAO_ITEM_RELEASE:
         break;
     }
@@ -672,7 +683,7 @@ void dao_engine_stats(const dao_engine_t *engine, dao_executor_stats_t *out_stat
     out_stats->mapped_page_count = atomic_load(&engine->pages.mapped);
     out_stats->page_call_count = atomic_load(&engine->pages.map_calls);
     out_stats->plan_count = engine->learner != NULL ? dao_step_learner_plan_count(engine->learner) : 0;
-    if (engine->file_tier.is_there) {
+    if (engine->file_tier.has_slots) {
         out_stats->file_used_bytes = dao_range_used(engine->file_tier.slots.range);
         out_stats->peak_file_used_bytes = engine->file_tier.slots.peak_used_bytes;
     }

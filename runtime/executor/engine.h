@@ -48,7 +48,7 @@ typedef struct dao_engine_config {
     dao_swap_addresses_t addresses; /* that plans may have */
     dao_allocator_t *host;
     uint64_t host_limit_bytes; /* 0: the allocator's own */
-    dao_file_config_t file;    /* without a directory: no file tier */
+    dao_file_config_t file;    /* without a directory: no file, and a tier with the first source */
     dao_backend_stream_t *file_streams[DAO_FILE_DIRECTION_COUNT];
     dao_backend_stream_t *staging_streams[DAO_FILE_DIRECTION_COUNT];
     dao_policy_t policy;
@@ -137,6 +137,11 @@ void dao_engine_take_arena(dao_engine_t *engine, const dao_device_arena_t *arena
 
 /* Likewise: there is none. Kernels without memory run, all others are refused. */
 void dao_engine_take_no_arena(dao_engine_t *engine);
+
+/* Makes the file tier, for sources if there is no file: its streams are in `config`. On the device, before
+   anything needs it. DAO_ERR_IO, DAO_ERR_UNSUPPORTED, DAO_ERR_NO_HOST_MEMORY, DAO_ERR_THREAD: there is none.
+ */
+DAO_NODISCARD dao_status_t dao_engine_make_file_tier(dao_engine_t *engine);
 
 /* The counters as of now. */
 void dao_engine_stats(const dao_engine_t *engine, dao_executor_stats_t *out_stats);

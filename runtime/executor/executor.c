@@ -8,6 +8,7 @@
    handles may outlive dao_executor_destroy(). The shell's queue refuses everything from then on. */
 #include "runtime/executor/capacity.h"
 #include "runtime/executor/executor_internal.h"
+#include "runtime/executor/file_streams.h"
 #include "runtime/executor/launch/launch.h"
 
 #include "base/files/file.h"
@@ -86,6 +87,8 @@ static void run_one(dao_executor_t *executor)
     dao_item_t *answered = dao_engine_run(&executor->engine);
     if (answered != NULL && answered->kind == DAO_ITEM_CAPACITY) {
         dao_capacity_change(executor, answered->request);
+    } else if (answered != NULL && answered->kind == DAO_ITEM_SOURCES) {
+        dao_file_streams_start(executor, answered->request);
     }
     publish_stats(executor);
     if (is_kernel) {
@@ -171,9 +174,7 @@ static dao_status_t check_config(const dao_executor_config_t *config)
         return DAO_ERR_INVALID;
     }
     if (config->file.directory == NULL &&
-        (config->file.limit_bytes != 0 || config->file.in_bytes_per_second != 0 ||
-         config->file.out_bytes_per_second != 0 || config->file.latency_ns != 0 ||
-         config->file.engine != DAO_FILE_ENGINE_AUTO)) {
+        (config->file.limit_bytes != 0 || config->file.out_bytes_per_second != 0)) {
         return dao_error(DAO_ERR_INVALID, "a file tier needs a directory");
     }
     if (config->addresses < DAO_SWAP_ADDRESSES_BEST || config->addresses > DAO_SWAP_ADDRESSES_PAGES) {
@@ -195,12 +196,7 @@ static void destroy_parts(dao_executor_t *executor)
         dao_stream_destroy(executor->streams[i]);
         executor->streams[i] = NULL;
     }
-    for (int i = 0; i < DAO_FILE_DIRECTION_COUNT; i++) {
-        dao_stream_destroy(executor->file_streams[i]);
-        dao_stream_destroy(executor->staging_streams[i]);
-        executor->file_streams[i] = NULL;
-        executor->staging_streams[i] = NULL;
-    }
+    dao_file_streams_destroy(executor);
     dao_file_tier_finish(&executor->engine.file_tier);
     dao_host_free(executor->file_directory);
     executor->file_directory = NULL;
@@ -217,13 +213,7 @@ static dao_status_t create_file_parts(dao_executor_t *executor, const dao_execut
     if (executor->file_directory == NULL) {
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory for the name of a directory");
     }
-    dao_status_t status = DAO_OK;
-    for (int i = 0; status == DAO_OK && i < DAO_FILE_DIRECTION_COUNT; i++) {
-        status = dao_stream_create(config->device_index, &executor->file_streams[i]);
-        status = status == DAO_OK ? dao_stream_create(config->device_index, &executor->staging_streams[i])
-                                  : status;
-    }
-    return status;
+    return dao_file_streams_create(executor);
 }
 
 static dao_status_t create_parts(dao_executor_t *executor, const dao_executor_config_t *config,
@@ -252,10 +242,7 @@ static void describe_core(const dao_executor_t *executor, const dao_executor_con
     }
     engine->file = config->file;
     engine->file.directory = executor->file_directory;
-    for (int i = 0; executor->file_directory != NULL && i < DAO_FILE_DIRECTION_COUNT; i++) {
-        engine->file_streams[i] = executor->file_streams[i]->backend;
-        engine->staging_streams[i] = executor->staging_streams[i]->backend;
-    }
+    dao_file_streams_describe(executor, engine);
     engine->arena_address = executor->arena_address;
     engine->host = dao_runtime_allocator(executor->runtime, DAO_PLACE_KIND_PINNED);
     engine->host_limit_bytes = config->host_bytes;

@@ -23,13 +23,14 @@ struct dao_executor {
     _Atomic uint64_t live_tensor_count;
     _Atomic uint64_t next_tensor_id;
     _Atomic uintptr_t thread_id; /* of the executor's thread; 0 until it runs */
+    _Atomic bool reads_sources;  /* it has what tensors with sources need */
     bool is_still;               /* it has no thread */
     uint32_t fork_count;         /* forks before it was made: after one more its thread is not here */
     dao_runtime_t *runtime;
     dao_stream_t *streams[DAO_STREAM_ROLE_COUNT];
-    dao_stream_t *file_streams[DAO_FILE_DIRECTION_COUNT];    /* NULL without a file tier */
+    dao_stream_t *file_streams[DAO_FILE_DIRECTION_COUNT];    /* NULL without file or sources */
     dao_stream_t *staging_streams[DAO_FILE_DIRECTION_COUNT]; /* likewise */
-    char *file_directory;                                    /* likewise */
+    char *file_directory;                                    /* NULL without a file */
     void *arena_address;
     dao_thread_t thread;
     dao_queue_t queue;

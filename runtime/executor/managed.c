@@ -22,8 +22,8 @@ static char *make_name(const char *name, uint64_t id)
     return dao_host_strdup(made_up);
 }
 
-dao_status_t dao_managed_create(dao_executor_t *executor, const dao_managed_config_t *config,
-                                dao_managed_t **out_tensor)
+static dao_status_t check_config(const dao_executor_t *executor, const dao_managed_config_t *config,
+                                 dao_managed_t *const *out_tensor)
 {
     if (executor == NULL || config == NULL || out_tensor == NULL) {
         return dao_error(DAO_ERR_INVALID, "the executor, the settings or out_tensor is NULL");
@@ -40,6 +40,13 @@ dao_status_t dao_managed_create(dao_executor_t *executor, const dao_managed_conf
         return dao_error(DAO_ERR_INVALID, "a managed tensor's priority is %" PRIu32 "; the most is %u",
                          config->priority, DAO_MANAGED_PRIORITY_MAX);
     }
+    return DAO_OK;
+}
+
+/* Makes the record of a tensor; its settings have been checked. */
+static dao_status_t create(dao_executor_t *executor, const dao_managed_config_t *config,
+                           dao_managed_t **out_tensor)
+{
     uint64_t id = atomic_fetch_add(&executor->next_tensor_id, 1);
     dao_managed_t *tensor = dao_host_calloc(1, sizeof(*tensor));
     char *name = tensor != NULL ? make_name(config->name, id) : NULL;
@@ -63,6 +70,62 @@ dao_status_t dao_managed_create(dao_executor_t *executor, const dao_managed_conf
     atomic_fetch_add(&executor->live_tensor_count, 1);
     *out_tensor = tensor;
     return DAO_OK;
+}
+
+dao_status_t dao_managed_create(dao_executor_t *executor, const dao_managed_config_t *config,
+                                dao_managed_t **out_tensor)
+{
+    dao_status_t status = check_config(executor, config, out_tensor);
+    return status == DAO_OK ? create(executor, config, out_tensor) : status;
+}
+
+static dao_status_t check_source(const dao_managed_config_t *config, const dao_source_t *source,
+                                 uint64_t offset_bytes)
+{
+    if (source == NULL) {
+        return dao_error_null("dao_managed_create_from", "source");
+    }
+    uint64_t source_bytes = dao_source_size(source);
+    if (offset_bytes > source_bytes || config->size_bytes > source_bytes - offset_bytes) {
+        return dao_error(DAO_ERR_INVALID,
+                         "tensor \"%s\" of %zu bytes from byte %" PRIu64 " on does not lie in \"%.400s\" of "
+                         "%" PRIu64 " bytes",
+                         config->name != NULL ? config->name : "", config->size_bytes, offset_bytes,
+                         dao_source_name(source), source_bytes);
+    }
+    if (config->zero_first_touch) {
+        return dao_error(DAO_ERR_INVALID, "a tensor with a source begins with its bytes, not with zeros");
+    }
+    return DAO_OK;
+}
+
+/* The executor makes what sources are read by once it is asked to, for the first one. */
+static dao_status_t prepare_for_sources(dao_executor_t *executor)
+{
+    dao_item_t item = {.kind = DAO_ITEM_SOURCES};
+    dao_request_t request = {0};
+    dao_status_t status = dao_executor_check_thread(executor);
+    if (status != DAO_OK || atomic_load(&executor->reads_sources)) {
+        return status;
+    }
+    return dao_executor_ask(executor, &item, &request);
+}
+
+dao_status_t dao_managed_create_from(dao_executor_t *executor, const dao_managed_config_t *config,
+                                     dao_source_t *source, uint64_t offset_bytes, dao_managed_t **out_tensor)
+{
+    dao_managed_t *tensor = NULL;
+    dao_status_t status = check_config(executor, config, out_tensor);
+    status = status == DAO_OK ? check_source(config, source, offset_bytes) : status;
+    status = status == DAO_OK ? prepare_for_sources(executor) : status;
+    status = status == DAO_OK ? create(executor, config, &tensor) : status;
+    if (status == DAO_OK) {
+        dao_source_hold(source);
+        tensor->source = source;
+        tensor->file_offset_bytes = offset_bytes;
+        *out_tensor = tensor;
+    }
+    return status;
 }
 
 static dao_status_t check_slice(const dao_managed_t *tensor, size_t offset_bytes, size_t size_bytes)

@@ -36,8 +36,9 @@ static dao_status_t run_request_without_device(dao_engine_t *engine, const dao_i
         return DAO_OK;
     }
     if (item->kind == DAO_ITEM_READ && tensor->file_copy == DAO_FILE_COPY_VALID &&
-        dao_file_tier_read_now(&engine->file_tier, tensor->file_offset_bytes + slice.begin_bytes,
-                               item->request->destination, dao_slice_bytes(slice)) == 0) {
+        dao_file_tier_read_now(&engine->file_tier, tensor->source,
+                               tensor->file_offset_bytes + slice.begin_bytes, item->request->destination,
+                               dao_slice_bytes(slice)) == 0) {
         return DAO_OK;
     }
     return dao_error_vendor(engine->failure.status, engine->failure.vendor_code,

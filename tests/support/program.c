@@ -162,6 +162,31 @@ uint32_t program_tensor(program_t *program, size_t size_bytes)
     return number;
 }
 
+unsigned char *program_content(const program_t *program, size_t size_bytes)
+{
+    unsigned char *bytes = malloc(size_bytes);
+    if (bytes != NULL) {
+        fill(program, bytes, size_bytes, program->tensor_count, 1);
+    }
+    return bytes;
+}
+
+uint32_t program_tensor_from(program_t *program, size_t size_bytes, dao_source_t *source, uint64_t offset)
+{
+    uint32_t number = program->tensor_count;
+    program_tensor_t *tensor = &program->tensors[number];
+    dao_managed_config_t config = {.size_bytes = size_bytes};
+    if (number == PROGRAM_TENSOR_COUNT_MAX ||
+        dao_managed_create_from(program->executor, &config, source, offset, &tensor->handle) != DAO_OK) {
+        return UINT32_MAX;
+    }
+    tensor->size_bytes = size_bytes;
+    tensor->is_fixed = true;
+    tensor->version = 1;
+    program->tensor_count++;
+    return number;
+}
+
 bool program_renew(program_t *program, uint32_t number)
 {
     program_tensor_t *tensor = &program->tensors[number];

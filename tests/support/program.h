@@ -19,6 +19,7 @@
 typedef struct program_tensor {
     dao_managed_t *handle; /* NULL: dropped */
     size_t size_bytes;
+    bool is_fixed; /* made of a source: always of version 1, and never written */
     _Atomic uint32_t
         version; /* of its content; 0: never written. The executor's thread, or any after a sync */
 } program_tensor_t;
@@ -51,6 +52,13 @@ void program_init(program_t *program, dao_executor_t *executor);
 
 /* Creates a tensor; its number, or UINT32_MAX if the executor refused. */
 uint32_t program_tensor(program_t *program, size_t size_bytes);
+
+/* The bytes that a tensor with the next number and this size has as version 1: what a source of it is to
+   have. The caller frees them. */
+unsigned char *program_content(const program_t *program, size_t size_bytes);
+
+/* Creates a tensor of a source that has these bytes at an offset; as program_tensor(). */
+uint32_t program_tensor_from(program_t *program, size_t size_bytes, dao_source_t *source, uint64_t offset);
 
 /* Makes a new handle for a dropped tensor, to a tensor of the same size without content. Its versions go on
    counting. Returns false if the executor refused. */

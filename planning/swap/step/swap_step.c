@@ -72,6 +72,12 @@ static dao_status_t check_tensors(const dao_swap_problem_t *problem)
         if (size == 0) {
             return dao_error(DAO_ERR_INVALID, "tensor %u has no bytes", i);
         }
+        if (problem->tensors[i].is_from_file && problem->file.in_bytes_per_second == 0) {
+            return dao_error(DAO_ERR_INVALID,
+                             "tensor %u comes from a file, and the file's link has no speed: give bytes per "
+                             "second",
+                             i);
+        }
         if (size > DAO_SWAP_SIZE_MAX || (sum += size) > DAO_SWAP_SIZE_MAX) {
             return dao_error(DAO_ERR_OVERFLOW,
                              "with tensor %u of %" PRIu64 " bytes all are more than %" PRIu64, i, size,
@@ -106,6 +112,11 @@ static dao_status_t check_kernels(const dao_swap_problem_t *problem, uint64_t *o
                 use->access > DAO_ACCESS_READ_WRITE) {
                 return dao_error(DAO_ERR_INVALID, "kernel %u, use %u: no tensor %u, or no access %d", k, i,
                                  use->tensor, (int)use->access);
+            }
+            if (use->access != DAO_ACCESS_READ && problem->tensors[use->tensor].is_from_file) {
+                return dao_error(DAO_ERR_INVALID,
+                                 "kernel %u, use %u: tensor %u, which comes from a file, is written", k, i,
+                                 use->tensor);
             }
         }
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Each part that is ever away goes to one tier for the whole step. Parts that move seldom go to the file
-   first, until the rest fits the host's limit. */
+/* Each part that is ever away goes to one tier for the whole step: what comes from a file to that. Of the
+   others those that move seldom go to the file first, until the rest fits the host's limit. */
 #include "planning/swap/victims/swap_tiers.h"
 
 #include "base/memory/host.h"
@@ -31,7 +31,8 @@ static int compare_travellers(const void *left, const void *right)
     return (a->part > b->part) - (a->part < b->part);
 }
 
-/* Counts what each part moves, all of it to the host. Returns the bytes of those that are ever away. */
+/* Counts what each part moves, all of it to the host. Returns the bytes of those that are ever away. Parts
+   that come from a file are no travellers: they are there already. */
 static uint64_t count_travels(const dao_swap_parts_t *parts, dao_swap_decision_t *decisions,
                               traveller_t *travellers)
 {
@@ -43,12 +44,13 @@ static uint64_t count_travels(const dao_swap_parts_t *parts, dao_swap_decision_t
     for (uint32_t i = 0; i < step->access_count && !dao_swap_is_cancelled(step->cancel); i++) {
         const dao_swap_access_t *one = &step->accesses[i];
         uint32_t return_kernel = step->accesses[one->next].kernel;
+        bool is_from_file = step->problem->tensors[one->tensor].is_from_file;
         for (uint32_t part = parts->first[one->tensor]; part < parts->first[one->tensor + 1]; part++) {
             dao_swap_decision_t *decision =
                 &decisions[parts->first_inactive[i] + part - parts->first[one->tensor]];
             traveller_t *traveller = &travellers[part];
-            decision->is_file = false;
-            if (decision->is_away) {
+            decision->is_file = is_from_file;
+            if (decision->is_away && !is_from_file) {
                 sum += traveller->copy_count == 0 ? dao_swap_part_size(parts, part) : 0;
                 traveller->copy_count += one->writer == DAO_SWAP_NONE ? 1 : 2;
                 traveller->away_kernels += one->inactive_length;

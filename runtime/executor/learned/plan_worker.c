@@ -19,7 +19,8 @@
 #include "base/report/assert.h"
 #include "base/report/error.h"
 
-dao_plan_job_t *dao_plan_job_create(const dao_step_log_t *known, const uint64_t *kernel_ns, bool may_repeat)
+dao_plan_job_t *dao_plan_job_create(const dao_step_log_t *known, const uint64_t *kernel_ns, bool may_repeat,
+                                    bool knows_sources)
 {
     dao_plan_job_t *job = dao_host_calloc(1, sizeof(*job));
     if (job == NULL) {
@@ -35,6 +36,7 @@ dao_plan_job_t *dao_plan_job_create(const dao_step_log_t *known, const uint64_t 
     for (uint32_t i = 0; i < known->role_count; i++) {
         job->tensors[i].size_bytes = dao_device_arena_part_bytes(known->roles[i].size_bytes);
         job->tensors[i].is_persistent = known->roles[i].is_persistent;
+        job->tensors[i].is_from_file = known->roles[i].has_source && knows_sources;
     }
     for (uint32_t i = 0; i < known->use_count; i++) {
         static_assert((int)DAO_ACCESS_READ == DAO_USE_READ && (int)DAO_ACCESS_WRITE == DAO_USE_WRITE &&

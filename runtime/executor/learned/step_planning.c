@@ -20,6 +20,9 @@
 
 #include <string.h>
 
+/* A limit of no room, where 0 is none: no tensor is as small. */
+#define NO_ROOM_BYTES 1u
+
 static uint64_t sum_of_kernels(const dao_profiler_t *profiler)
 {
     uint64_t sum_ns = 0;
@@ -102,7 +105,7 @@ static dao_swap_tier_t host_of(const dao_step_learner_t *learner, const dao_step
     uint64_t limit_bytes = learner->engine->config.host_limit_bytes, fed = fed_bytes(log);
     dao_swap_tier_t host =
         learner->links.host.in_bytes_per_second != 0 ? learner->links.host : learner->links.file;
-    host.limit_bytes = limit_bytes > fed ? limit_bytes - fed : limit_bytes != 0 ? 1 : 0;
+    host.limit_bytes = limit_bytes > fed ? limit_bytes - fed : limit_bytes != 0 ? NO_ROOM_BYTES : 0;
     return host;
 }
 
@@ -121,13 +124,17 @@ static dao_plan_job_t *make_job(dao_step_learner_t *learner, const dao_known_ste
                                 const uint64_t *kernel_ns)
 {
     const dao_engine_config_t *config = &learner->engine->config;
+    const dao_file_tier_t *tier = &learner->engine->file_tier;
+    bool knows_sources = learner->links.file.in_bytes_per_second != 0;
     /* What was given up comes back at once where a plan is left, and what it displaces goes to the host. */
-    dao_plan_job_t *job = dao_plan_job_create(&known->log, kernel_ns, config->host_limit_bytes == 0);
+    dao_plan_job_t *job =
+        dao_plan_job_create(&known->log, kernel_ns, config->host_limit_bytes == 0, knows_sources);
     if (job != NULL) {
         job->problem.capacity_bytes = config->arena_bytes;
         job->problem.host = host_of(learner, &known->log);
         job->problem.file = learner->links.file;
-        job->problem.file.limit_bytes = learner->engine->file_tier.limit_bytes;
+        job->problem.file.limit_bytes =
+            tier->has_slots ? tier->limit_bytes : NO_ROOM_BYTES; /* else its speed is that of sources alone */
         job->problem.page_bytes = learner->engine->pages.page_bytes;
         job->addresses = job->problem.page_bytes != 0 ? config->addresses : DAO_SWAP_ADDRESSES_STATIC;
         job->pages = &learner->engine->pages;

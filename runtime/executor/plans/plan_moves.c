@@ -67,7 +67,7 @@ static bool needs_saving(const dao_managed_t *tensor)
 static dao_status_t settle_on_host(dao_engine_t *engine, dao_compiled_plan_t *plan, dao_managed_t *tensor)
 {
     if (!dao_plan_role_needs_slot(tensor) || tensor->residency != DAO_RESIDENCY_DEVICE ||
-        tensor->is_unverified) {
+        tensor->is_unverified || tensor->source != NULL) {
         return DAO_OK;
     }
     dao_status_t status = dao_residency_save(engine, tensor);

@@ -156,6 +156,11 @@ static dao_status_t check_operand(dao_executor_t *executor, const dao_kernel_t *
         return dao_error(DAO_ERR_INVALID, "kernel \"%s\": the access of operand %u is %d", name, index,
                          (int)operand->access);
     }
+    if (operand->access != DAO_ACCESS_READ &&
+        dao_managed_check_writable(operand->tensor, "written") != DAO_OK) {
+        dao_error_prefix("kernel \"%s\", operand %u: ", name, index);
+        return DAO_ERR_INVALID;
+    }
     const dao_span_t *span = kernel->spans != NULL ? &kernel->spans[index] : NULL;
     size_t tensor_bytes = operand->tensor->size_bytes;
     if (span != NULL &&
@@ -264,6 +269,13 @@ dao_status_t dao_item_from_kernel(dao_executor_t *executor, const dao_kernel_t *
 dao_status_t dao_item_from_use(dao_item_kind_t kind, dao_managed_t *tensor, dao_use_kind_t use,
                                dao_item_t **out_item)
 {
+    if (use != DAO_USE_READ) {
+        dao_status_t status =
+            dao_managed_check_writable(tensor, use == DAO_USE_DISCARD ? "discarded" : "written");
+        if (status != DAO_OK) {
+            return status;
+        }
+    }
     dao_item_t *item = allocate(kind, 1, 1, "");
     if (item == NULL) {
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory for the queue's entry of tensor \"%s\"",

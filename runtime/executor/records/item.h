@@ -44,6 +44,7 @@ typedef enum dao_item_kind {
     DAO_ITEM_STEP_WRITE,    /* likewise: a file of the latest step */
     DAO_ITEM_CAPACITY,      /* likewise: another arena */
     DAO_ITEM_LIST_PLAN,     /* likewise: a command list is planned before it runs */
+    DAO_ITEM_SOURCES,       /* likewise: tensors with sources are going to come */
     DAO_ITEM_STEP_BOUNDARY, /* a step of the program begins or ends here */
 } dao_item_kind_t;
 
@@ -101,7 +102,7 @@ struct dao_item {
 DAO_NODISCARD dao_status_t dao_item_from_kernel(dao_executor_t *executor, const dao_kernel_t *kernel,
                                                 dao_item_t **out_item);
 
-/* Makes an item that uses one tensor. DAO_ERR_NO_HOST_MEMORY. */
+/* Makes an item that uses one tensor. DAO_ERR_INVALID if it cannot be used so; DAO_ERR_NO_HOST_MEMORY. */
 DAO_NODISCARD dao_status_t dao_item_from_use(dao_item_kind_t kind, dao_managed_t *tensor, dao_use_kind_t use,
                                              dao_item_t **out_item);
 

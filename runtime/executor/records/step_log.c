@@ -72,6 +72,7 @@ static uint32_t role_of(dao_step_log_t *log, const dao_use_t *use)
         tensor->log_role = log->role_count;
         log->roles[log->role_count++] = (dao_step_log_role_t){.tensor_id = tensor->id,
                                                               .size_bytes = tensor->size_bytes,
+                                                              .has_source = tensor->source != NULL,
                                                               .begins_anew = use->kind == DAO_USE_WRITE ||
                                                                              tensor->fed_epoch == log->epoch};
     }

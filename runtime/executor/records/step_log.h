@@ -29,6 +29,7 @@ typedef struct dao_step_log_role {
     uint64_t tensor_id; /* of the tensor that had it in the step that was learnt */
     uint64_t size_bytes;
     uint32_t name;      /* of that tensor, in the log's texts; 0: not kept */
+    bool has_source;    /* of the program's, so that it is only read */
     bool is_persistent; /* its content lives on after the step */
     bool begins_anew;   /* its first use writes it, or the program did before: any tensor may have the role */
 } dao_step_log_role_t;

@@ -8,6 +8,18 @@
 
 #include "base/memory/host.h"
 #include "base/report/assert.h"
+#include "base/report/error.h"
+
+dao_status_t dao_managed_check_writable(const dao_managed_t *tensor, const char *what)
+{
+    const dao_source_t *source = tensor->viewed != NULL ? tensor->viewed->source : tensor->source;
+    return source == NULL
+               ? DAO_OK
+               : dao_error(DAO_ERR_INVALID,
+                           "tensor \"%s\" cannot be %s: its bytes are those of \"%.400s\", which is never "
+                           "written; copy it to a tensor of its own first",
+                           tensor->name, what, dao_source_name(source));
+}
 
 void dao_managed_reference(dao_managed_t *tensor)
 {
@@ -29,6 +41,9 @@ void dao_managed_unreference(dao_managed_t *tensor)
     dao_counted_t *shell = tensor->shell;
     atomic_fetch_sub(tensor->live_tensor_count, 1);
     dao_host_free(tensor->name);
+    if (tensor->source != NULL) {
+        dao_source_drop(tensor->source);
+    }
     dao_handle_bury(&tensor->handle);
     dao_counted_unreference(shell);
 }

@@ -5,6 +5,7 @@
 
 #include "runtime/core/handle.h"
 #include "runtime/executor/records/item.h"
+#include "runtime/executor/records/source.h"
 #include "runtime/executor/streams/fence.h"
 
 #include <stdatomic.h>
@@ -15,11 +16,12 @@ typedef enum dao_residency {
     DAO_RESIDENCY_DEVICE,    /* on the device only: that copy counts */
     DAO_RESIDENCY_BOTH,      /* the same bytes on both: the host's count, the device's may be dropped */
     DAO_RESIDENCY_HOST,      /* on the host, not on the device */
-    DAO_RESIDENCY_FILE,      /* in the file only */
+    DAO_RESIDENCY_FILE,      /* in the file, or its source, only */
     DAO_RESIDENCY_PARTIAL,   /* on the host, but for what was changed of the bytes that are on the device */
 } dao_residency_t;
 
-/* The bytes' copy in the file. It is there beside the others: whatever writes the tensor gives it up. */
+/* The bytes' copy in the file. It is there beside the others: whatever writes the tensor gives it up. Of a
+   tensor with a source it is in that, VALID, and has no slot; nobody writes such a tensor. */
 typedef enum dao_file_copy {
     DAO_FILE_COPY_NONE = 0,
     DAO_FILE_COPY_WRITING, /* has a slot; not seen to have been written yet: it does not count */
@@ -59,6 +61,7 @@ struct dao_managed {
     size_t size_bytes;
     bool zero_first_touch;
     uint32_t priority;
+    dao_source_t *source;  /* what its bytes are read from, a reference; NULL: the program writes it */
     dao_managed_t *viewed; /* of a view: the tensor that it shows bytes of, a handle; nothing below is used */
     size_t view_offset_bytes;
 
@@ -100,7 +103,7 @@ struct dao_managed {
     dao_fence_t host_written;
     dao_fence_t host_busy;
     dao_file_copy_t file_copy;
-    uint64_t file_offset_bytes; /* of the slot in the file */
+    uint64_t file_offset_bytes; /* of the slot in the file, or of the tensor in its source */
     /* Grows with every write to the file and every read from it, and when the copy is given up: the outcome
        of an operation is for the version that it was queued with. */
     uint64_t file_version;
@@ -114,6 +117,10 @@ static inline dao_managed_t *dao_managed_storage(dao_managed_t *tensor)
 {
     return tensor->viewed != NULL ? tensor->viewed : tensor;
 }
+
+/* Before the program writes a tensor, or a view, or discards it. `what`: is done to it. DAO_ERR_INVALID if it
+   has a source. */
+DAO_NODISCARD dao_status_t dao_managed_check_writable(const dao_managed_t *tensor, const char *what);
 
 /* Adds a reference to a record, or drops one; the last one frees it. Not of a view. */
 void dao_managed_reference(dao_managed_t *tensor);

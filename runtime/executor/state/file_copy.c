@@ -22,6 +22,9 @@
    that reads the part is launched, the host waits for the reads and checks that they have succeeded, so
    that no kernel ever sees bytes that did not come.
 
+   A tensor with a source is VALID as long as it has a content: its bytes come from the source by the same
+   way, it has no slot, and leaves for nowhere else.
+
    The victim on the host has the greatest (distance of the next use) x (bytes freed) / (bytes to move, and
    a constant for the operation).
 
@@ -37,6 +40,7 @@
 #include "runtime/executor/state/plan_role.h"
 #include "runtime/executor/state/residency.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 static const dao_fence_t no_fence;
@@ -147,6 +151,9 @@ void dao_file_copy_forget(dao_engine_t *engine, dao_managed_t *tensor)
     dao_residency_set_file_copy(engine, tensor, DAO_FILE_COPY_NONE);
     tensor->file_version++;
     tensor->is_unverified = false;
+    if (tensor->source != NULL) {
+        return; /* it is dead: what is under way holds its record, and that the source */
+    }
     dao_engine_lose_unless_ok(engine, dao_device_arena_give(&engine->file_tier.slots, &engine->timeline,
                                                             tensor->file_offset_bytes, tensor->size_bytes,
                                                             &tensor->file_busy));
@@ -157,7 +164,8 @@ void dao_file_copy_forget(dao_engine_t *engine, dao_managed_t *tensor)
 
 void dao_file_copy_came(dao_engine_t *engine, const dao_managed_t *tensor)
 {
-    if (tensor->file_copy != DAO_FILE_COPY_NONE && engine->file_refusal.status == DAO_ERR_LIMIT) {
+    if (tensor->file_copy != DAO_FILE_COPY_NONE && tensor->source == NULL &&
+        engine->file_refusal.status == DAO_ERR_LIMIT) {
         engine->is_file_refusing = false;
     }
 }
@@ -176,8 +184,10 @@ static dao_status_t take_spare_slot(dao_engine_t *engine, dao_managed_t *tensor)
     status = DAO_ERR_LIMIT;
     for (dao_managed_t *other = engine->table; status == DAO_ERR_LIMIT && other != NULL;
          other = other->table_next) {
-        bool is_spare = other->residency == DAO_RESIDENCY_DEVICE || other->residency == DAO_RESIDENCY_BOTH;
-        if (is_spare && other->file_copy == DAO_FILE_COPY_VALID && !other->is_unverified) {
+        bool is_on_device =
+            other->residency == DAO_RESIDENCY_DEVICE || other->residency == DAO_RESIDENCY_BOTH;
+        if (is_on_device && other->source == NULL && other->file_copy == DAO_FILE_COPY_VALID &&
+            !other->is_unverified) {
             dao_file_copy_forget(engine, other);
             status = dao_file_tier_take(&engine->file_tier, tensor->size_bytes, &tensor->file_offset_bytes);
         }
@@ -318,7 +328,7 @@ dao_status_t dao_file_copy_make_room(dao_engine_t *engine, uint64_t size_bytes, 
 {
     *out_has_moved = false;
     DAO_ASSERT_HEAVY(dao_file_copy_is_valid(engine));
-    if (!engine->file_tier.is_there) {
+    if (!engine->file_tier.has_slots) {
         return DAO_OK;
     }
     dao_managed_t *tensor = choose(engine, engine->is_file_refusing ? CHOICE_AT_ONCE : CHOICE_ANY);
@@ -343,7 +353,7 @@ dao_status_t dao_file_copy_make_room(dao_engine_t *engine, uint64_t size_bytes, 
 void dao_file_copy_ahead(dao_engine_t *engine)
 {
     const dao_host_tier_t *host = &engine->host_tier;
-    if (!engine->file_tier.is_there || host->limit_bytes == 0 || engine->is_file_refusing ||
+    if (!engine->file_tier.has_slots || host->limit_bytes == 0 || engine->is_file_refusing ||
         engine->is_lost) {
         return;
     }
@@ -386,9 +396,12 @@ static passage_t next_passage(dao_engine_t *engine, const dao_managed_t *tensor,
     return passage;
 }
 
-static char *piece_of(const dao_engine_t *engine, const passage_t *passage)
+/* Where the part lies: at the piece's begin, or as far behind it as the source's reads want. */
+static char *piece_of(const dao_engine_t *engine, const dao_managed_t *tensor, const passage_t *passage)
 {
-    return engine->file_tier.staging[passage->direction][passage->piece];
+    const dao_source_t *source = tensor->source;
+    return engine->file_tier.staging[passage->direction][passage->piece] +
+           (source != NULL ? dao_source_phase(source, tensor->file_offset_bytes + passage->offset_bytes) : 0);
 }
 
 /* All that uses the piece. */
@@ -401,8 +414,9 @@ static dao_file_operation_t operation_of(const dao_engine_t *engine, const dao_m
                                          const passage_t *passage)
 {
     return (dao_file_operation_t){.direction = passage->direction,
+                                  .source = tensor->source,
                                   .offset_bytes = tensor->file_offset_bytes + passage->offset_bytes,
-                                  .address = piece_of(engine, passage),
+                                  .address = piece_of(engine, tensor, passage),
                                   .size_bytes = passage->size_bytes,
                                   .is_last = passage->is_last};
 }
@@ -412,7 +426,7 @@ static dao_status_t copy_piece(dao_engine_t *engine, dao_managed_t *tensor, cons
 {
     bool is_in = passage->direction == DAO_FILE_READ;
     char *device = dao_device_arena_at(&engine->arena, tensor->device_offset_bytes + passage->offset_bytes);
-    char *piece = piece_of(engine, passage);
+    char *piece = piece_of(engine, tensor, passage);
     dao_copy_t copy = {.role = dao_file_tier_staging_stream(passage->direction),
                        .is_in = is_in,
                        .destination = is_in ? device : piece,
@@ -513,7 +527,7 @@ void dao_file_copy_save(dao_engine_t *engine, dao_managed_t *tensor)
 {
     DAO_ASSERT(tensor->residency == DAO_RESIDENCY_DEVICE);
     DAO_ASSERT(tensor->file_copy == DAO_FILE_COPY_NONE);
-    if (!engine->is_file_refusing && queue_way_out(engine, tensor) == DAO_OK) {
+    if (engine->file_tier.has_slots && !engine->is_file_refusing && queue_way_out(engine, tensor) == DAO_OK) {
         engine->stats.file_write_count++;
     }
 }
@@ -578,6 +592,25 @@ dao_status_t dao_file_copy_fetch(dao_engine_t *engine, dao_managed_t *tensor)
     return DAO_OK;
 }
 
+/* The message of reads that have failed. */
+static dao_status_t cannot_come(const dao_engine_t *engine, const dao_managed_t *tensor)
+{
+    const dao_source_t *source = tensor->source;
+    if (source == NULL) {
+        return dao_error(DAO_ERR_IO,
+                         "tensor \"%s\": reading its %zu bytes back from the file tier in \"%.200s\" failed: "
+                         "%s; it cannot be used until they can be read, or it is written anew",
+                         tensor->name, tensor->size_bytes, engine->config.file.directory,
+                         strerror(tensor->file_error));
+    }
+    return dao_error(DAO_ERR_IO,
+                     "tensor \"%s\": reading its %zu bytes from byte %" PRIu64
+                     " of \"%.400s\" on failed: %s; the source had %" PRIu64 " bytes and has %" PRIu64
+                     "; it can be used once they can be read",
+                     tensor->name, tensor->size_bytes, tensor->file_offset_bytes, dao_source_name(source),
+                     strerror(tensor->file_error), dao_source_size(source), dao_source_present_size(source));
+}
+
 /* Waits for the reads of a tensor. DAO_ERR_IO if one has failed. */
 static dao_status_t wait_for_reads(dao_engine_t *engine, dao_managed_t *tensor)
 {
@@ -591,11 +624,7 @@ static dao_status_t wait_for_reads(dao_engine_t *engine, dao_managed_t *tensor)
     if (status != DAO_OK || tensor->file_error == 0) {
         return status;
     }
-    return dao_error(DAO_ERR_IO,
-                     "tensor \"%s\": reading its %zu bytes back from the file tier in \"%.200s\" failed: %s; "
-                     "it cannot be used until they can be read, or it is written anew",
-                     tensor->name, tensor->size_bytes, engine->config.file.directory,
-                     strerror(tensor->file_error));
+    return cannot_come(engine, tensor);
 }
 
 dao_status_t dao_file_copy_verify(dao_engine_t *engine, dao_managed_t *tensor)
@@ -628,6 +657,7 @@ dao_status_t dao_file_copy_read(dao_engine_t *engine, dao_managed_t *tensor, dao
 {
     DAO_ASSERT(tensor->file_copy == DAO_FILE_COPY_VALID);
     dao_file_operation_t operation = {.direction = DAO_FILE_READ,
+                                      .source = tensor->source,
                                       .offset_bytes = tensor->file_offset_bytes + slice.begin_bytes,
                                       .address = destination,
                                       .size_bytes = dao_slice_bytes(slice),
@@ -647,7 +677,11 @@ bool dao_file_copy_is_valid(const dao_engine_t *engine)
     for (const dao_managed_t *tensor = engine->table; tensor != NULL; tensor = tensor->table_next) {
         backed += dao_residency_backed_bytes(tensor);
         leaving += dao_residency_writing_bytes(tensor);
-        if (tensor->file_copy != DAO_FILE_COPY_NONE) {
+        if (tensor->source != NULL &&
+            (tensor->host_address != NULL || tensor->file_copy == DAO_FILE_COPY_WRITING)) {
+            return false;
+        }
+        if (tensor->file_copy != DAO_FILE_COPY_NONE && tensor->source == NULL) {
             slot_bytes += dao_device_arena_part_bytes(tensor->size_bytes);
         }
         if (tensor->is_unverified &&
@@ -656,6 +690,6 @@ bool dao_file_copy_is_valid(const dao_engine_t *engine)
         }
     }
     return backed == engine->backed_bytes && leaving == engine->writing_bytes &&
-           (!engine->file_tier.is_there || slot_bytes == dao_range_used(engine->file_tier.slots.range)) &&
+           (!engine->file_tier.has_slots || slot_bytes == dao_range_used(engine->file_tier.slots.range)) &&
            dao_file_tier_is_valid(&engine->file_tier);
 }

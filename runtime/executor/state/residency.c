@@ -24,7 +24,7 @@
    DEVICE    device      yes                     none        perhaps
    BOTH      host        yes, the same bytes     yes         perhaps
    HOST      host        only while landing      yes         perhaps
-   FILE      file        only while landing      none        yes, valid
+   FILE      file        only while landing      none        yes, valid (or the tensor's source)
    PARTIAL   both        yes, some bytes         yes         perhaps, if none is newer
 
    PARTIAL is between HOST and BOTH or DEVICE: the part has some of the bytes, and of these some are newer
@@ -293,11 +293,12 @@ dao_status_t dao_residency_save(dao_engine_t *engine, dao_managed_t *tensor)
 }
 
 /* Returns true if the file alone keeps a tensor that leaves the device: it has the bytes, and the host no
-   room to spare. */
+   room to spare, or it is the tensor's source. */
 static bool is_left_to_file(const dao_engine_t *engine, const dao_managed_t *tensor)
 {
     return tensor->file_copy == DAO_FILE_COPY_VALID &&
-           (tensor->is_unverified || !dao_host_tier_has_spare(&engine->host_tier, tensor->size_bytes));
+           (tensor->source != NULL || tensor->is_unverified ||
+            !dao_host_tier_has_spare(&engine->host_tier, tensor->size_bytes));
 }
 
 /* DEVICE or PARTIAL -> HOST, or FILE where the host does not take it. */
@@ -315,7 +316,7 @@ static dao_status_t evict_from_device(dao_engine_t *engine, dao_managed_t *tenso
     } else if (status == DAO_ERR_HOST_FULL && dao_residency_is_clean(tensor)) {
         dao_residency_drop_device(engine, tensor);
         status = DAO_OK;
-    } else if (status == DAO_ERR_HOST_FULL && engine->file_tier.is_there) {
+    } else if (status == DAO_ERR_HOST_FULL && engine->file_tier.has_slots) {
         status = dao_file_copy_evict(engine, tensor);
     }
     return status;

@@ -13,6 +13,11 @@ void dao_table_list(dao_engine_t *engine, dao_managed_t *tensor)
         return;
     }
     dao_managed_reference(tensor);
+    if (tensor->source != NULL) { /* whose bytes it has from now on */
+        DAO_ASSERT(tensor->residency == DAO_RESIDENCY_EMPTY);
+        tensor->residency = DAO_RESIDENCY_FILE;
+        tensor->file_copy = DAO_FILE_COPY_VALID;
+    }
     tensor->is_listed = true;
     tensor->table_previous = NULL;
     tensor->table_next = engine->table;

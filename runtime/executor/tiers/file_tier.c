@@ -63,38 +63,48 @@ size_t dao_file_tier_piece_bytes(uint64_t arena_bytes)
     return dao_round_up(bytes > 0 ? bytes : 1, DAO_FILE_STAGING_BYTES_MIN);
 }
 
-static dao_status_t create_file(dao_file_tier_t *tier)
+static dao_status_t create_slots(dao_file_tier_t *tier)
 {
     const dao_file_config_t *config = &tier->config.file;
-    uint64_t room_bytes = UINT64_MAX;
-    if (!tier->config.ops->has_no_bytes) {
-        dao_status_t status = dao_file_create(config->directory, config->engine, &tier->file);
-        if (status != DAO_OK) {
-            return status;
-        }
-        room_bytes = dao_file_free_bytes(tier->file);
-    }
+    uint64_t room_bytes = tier->file != NULL ? dao_file_free_bytes(tier->file) : UINT64_MAX;
     room_bytes = config->limit_bytes != 0 ? config->limit_bytes : room_bytes;
     tier->limit_bytes = dao_file_tier_slot_bytes(room_bytes);
     if (tier->limit_bytes == 0) {
         return dao_error(DAO_ERR_IO, "the file tier in \"%.200s\" has no room: %" PRIu64 " bytes",
                          config->directory, room_bytes);
     }
-    return dao_device_arena_init(&tier->slots, NULL, tier->limit_bytes);
+    dao_status_t status = dao_device_arena_init(&tier->slots, NULL, tier->limit_bytes);
+    tier->has_slots = status == DAO_OK;
+    return status;
+}
+
+static dao_status_t create_file(dao_file_tier_t *tier)
+{
+    const dao_file_config_t *config = &tier->config.file;
+    dao_status_t status = DAO_OK;
+    if (!tier->config.ops->has_no_bytes) {
+        status = dao_file_create(config->directory, config->engine, &tier->file);
+    }
+    return status == DAO_OK && config->directory != NULL ? create_slots(tier) : status;
 }
 
 static dao_status_t create_staging(dao_file_tier_t *tier)
 {
     tier->staging_bytes = dao_file_tier_piece_bytes(tier->config.arena_bytes);
     for (int i = 0; i < DAO_FILE_DIRECTION_COUNT * DAO_FILE_STAGING_COUNT; i++) {
+        int direction = i / DAO_FILE_STAGING_COUNT, piece = i % DAO_FILE_STAGING_COUNT;
         void *address = NULL;
         dao_status_t status =
-            dao_allocator_alloc_owned(tier->config.host, tier->staging_bytes, DAO_BLOCK_OWNER_POOL, &address);
+            dao_allocator_alloc_owned(tier->config.host, tier->staging_bytes + 2 * DAO_SOURCE_BLOCK_BYTES,
+                                      DAO_BLOCK_OWNER_POOL, &address);
         if (status != DAO_OK) {
             dao_error_prefix("the pinned pieces of a file tier: ");
             return status;
         }
-        tier->staging[i / DAO_FILE_STAGING_COUNT][i % DAO_FILE_STAGING_COUNT] = address;
+        size_t over_bytes = (uintptr_t)address % DAO_SOURCE_BLOCK_BYTES;
+        tier->staging_blocks[direction][piece] = address;
+        tier->staging[direction][piece] =
+            (char *)address + (over_bytes > 0 ? DAO_SOURCE_BLOCK_BYTES - over_bytes : 0);
     }
     return DAO_OK;
 }
@@ -114,7 +124,7 @@ static dao_status_t create_rings(dao_file_tier_t *tier)
 static void destroy_parts(dao_file_tier_t *tier)
 {
     for (int i = 0; i < DAO_FILE_DIRECTION_COUNT * DAO_FILE_STAGING_COUNT; i++) {
-        void *address = tier->staging[i / DAO_FILE_STAGING_COUNT][i % DAO_FILE_STAGING_COUNT];
+        void *address = tier->staging_blocks[i / DAO_FILE_STAGING_COUNT][i % DAO_FILE_STAGING_COUNT];
         if (address != NULL) {
             DAO_MUST_FREE(dao_allocator_free_owned(tier->config.host, address, DAO_BLOCK_OWNER_POOL));
         }
@@ -122,7 +132,7 @@ static void destroy_parts(dao_file_tier_t *tier)
     for (int i = 0; i < DAO_FILE_DIRECTION_COUNT; i++) {
         dao_host_free(tier->operations[i]);
     }
-    if (tier->slots.range != NULL) {
+    if (tier->has_slots) {
         dao_device_arena_finish(&tier->slots);
     }
     dao_file_destroy(tier->file);
@@ -139,6 +149,7 @@ dao_status_t dao_file_tier_init(dao_file_tier_t *tier, dao_timeline_t *timeline,
     tier->timeline = timeline;
     dao_mutex_init(&tier->lock, DAO_RANK_LEAF);
     dao_cond_init(&tier->is_idle);
+    DAO_ASSERT(!tier->is_there);
     dao_status_t status = create_file(tier);
     if (status == DAO_OK) {
         status = create_rings(tier);
@@ -176,7 +187,7 @@ void dao_file_tier_stop(dao_file_tier_t *tier)
 void dao_file_tier_finish(dao_file_tier_t *tier)
 {
     if (tier->is_there) {
-        DAO_ASSERT(dao_range_used(tier->slots.range) == 0);
+        DAO_ASSERT(!tier->has_slots || dao_range_used(tier->slots.range) == 0);
         DAO_ASSERT(tier->is_stopped);
         DAO_ASSERT(tier->running_count == 0);
         destroy_parts(tier);
@@ -186,6 +197,7 @@ void dao_file_tier_finish(dao_file_tier_t *tier)
 dao_status_t dao_file_tier_take(dao_file_tier_t *tier, size_t size_bytes, uint64_t *out_offset_bytes)
 {
     uint64_t bytes = dao_round_up(size_bytes, DAO_RANGE_GRANULE);
+    DAO_ASSERT(tier->has_slots);
     dao_status_t status = dao_device_arena_take(&tier->slots, bytes, SLOT_OWNER, out_offset_bytes);
     if (status == DAO_ERR_LIMIT) {
         return dao_error(DAO_ERR_LIMIT, "%zu bytes asked for, %" PRIu64 " of %" PRIu64 " in use; %s",
@@ -237,8 +249,11 @@ static void transfer(dao_file_operation_t *operation)
     dao_file_tier_t *tier = operation->tier;
     operation->error = ECANCELED;
     if (begin_running(tier)) {
-        operation->error = dao_file_transfer(tier->file, operation->direction, operation->offset_bytes,
-                                             operation->address, operation->size_bytes);
+        operation->error = operation->direction == DAO_FILE_READ
+                               ? dao_file_tier_read_now(tier, operation->source, operation->offset_bytes,
+                                                        operation->address, operation->size_bytes)
+                               : dao_file_transfer(tier->file, DAO_FILE_WRITE, operation->offset_bytes,
+                                                   operation->address, operation->size_bytes);
         end_running(tier);
     }
 }
@@ -317,19 +332,23 @@ dao_status_t dao_file_tier_queue(dao_file_tier_t *tier, const dao_file_operation
         return status;
     }
     if (status != DAO_OK) {
-        return dao_error_vendor(DAO_ERR_COPY_FAILED, dao_last_vendor_code(),
-                                "%s %zu bytes of the file tier could not be queued: %.200s",
-                                direction == DAO_FILE_READ ? "reading" : "writing", operation->size_bytes,
-                                dao_last_message());
+        return dao_error_vendor(
+            DAO_ERR_COPY_FAILED, dao_last_vendor_code(), "%s %zu bytes of %.400s could not be queued: %.200s",
+            direction == DAO_FILE_READ ? "reading" : "writing", operation->size_bytes,
+            operation->source != NULL ? dao_source_name(operation->source) : "the file tier",
+            dao_last_message());
     }
     return dao_timeline_after(tier->timeline, dao_file_tier_stream(direction), out_sequence);
 }
 
-int dao_file_tier_read_now(const dao_file_tier_t *tier, uint64_t offset_bytes, void *destination,
-                           size_t size_bytes)
+int dao_file_tier_read_now(const dao_file_tier_t *tier, const dao_source_t *source, uint64_t offset_bytes,
+                           void *destination, size_t size_bytes)
 {
-    return tier->file == NULL
-               ? 0
+    if (tier->file == NULL) {
+        return 0;
+    }
+    return source != NULL
+               ? dao_source_read(source, tier->file, offset_bytes, destination, size_bytes)
                : dao_file_transfer(tier->file, DAO_FILE_READ, offset_bytes, destination, size_bytes);
 }
 
@@ -396,5 +415,5 @@ bool dao_file_tier_is_valid(const dao_file_tier_t *tier)
             return false;
         }
     }
-    return dao_device_arena_is_valid(&tier->slots);
+    return !tier->has_slots || dao_device_arena_is_valid(&tier->slots);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The file behind pinned host memory: slots in it, operations that fill and read them on two streams of
-   their own, and a few pinned pieces through which bytes come back. It does not know where tensors are:
+   their own, and a few pinned pieces through which bytes come back. Tensors' sources are read the same way; a
+   tier may be there for them alone, without a file of its own. It does not know where tensors are:
    file_copy.c does. */
 #ifndef DAO_RUNTIME_EXECUTOR_FILE_TIER_H
 #define DAO_RUNTIME_EXECUTOR_FILE_TIER_H
@@ -24,11 +25,15 @@ enum { DAO_FILE_STAGING_COUNT = 2 };
 #define DAO_FILE_STAGING_ARENA_SHARE_LARGE 256u
 #define DAO_FILE_STAGING_BYTES_MAX         ((uint64_t)64 << 20)
 
+static_assert(DAO_FILE_STAGING_BYTES_MIN % DAO_SOURCE_BLOCK_BYTES == 0,
+              "pieces of a source begin alike in their blocks");
+
 /* An operation on a stream of the file. It lies in the tier's ring until it was taken off. */
 typedef struct dao_file_operation {
     struct dao_file_tier *tier;
     dao_file_direction_t direction;
-    uint64_t offset_bytes; /* in the file */
+    const dao_source_t *source; /* that is read, the tensor's; NULL: the file */
+    uint64_t offset_bytes;      /* in it */
     char *address;
     size_t size_bytes;
     dao_managed_t *tensor; /* whose bytes they are: the caller holds it until the operation is taken off */
@@ -44,19 +49,21 @@ typedef struct dao_file_tier_config {
     dao_backend_stream_t *staging_streams[DAO_FILE_DIRECTION_COUNT]; /* between pieces and the device */
     dao_allocator_t *host;                                           /* of the pinned pieces */
     uint64_t arena_bytes;
-    dao_file_config_t file; /* `directory` is not NULL */
+    dao_file_config_t file; /* without a directory: for sources alone */
 } dao_file_tier_config_t;
 
 typedef struct dao_file_tier {
-    bool is_there; /* false: all else is 0 */
+    bool is_there;  /* false: all else is 0 */
+    bool has_slots; /* it has a file; false: for sources alone, and `slots` is all zero */
     dao_file_tier_config_t config;
-    dao_file_t *file; /* NULL where memory has no bytes */
+    dao_file_t *file; /* and the engine for sources; NULL where memory has no bytes */
     dao_timeline_t *timeline;
     dao_device_arena_t slots; /* offsets in the file, with the fences of their last users */
     uint64_t limit_bytes;     /* of all slots */
+    char *staging_blocks[DAO_FILE_DIRECTION_COUNT][DAO_FILE_STAGING_COUNT];
     char *staging[DAO_FILE_DIRECTION_COUNT][DAO_FILE_STAGING_COUNT];
     dao_fence_t staging_busy[DAO_FILE_DIRECTION_COUNT][DAO_FILE_STAGING_COUNT];
-    size_t staging_bytes; /* of each */
+    size_t staging_bytes; /* of each, and a block of a source more, in which they begin */
     uint32_t next_staging[DAO_FILE_DIRECTION_COUNT];
     dao_link_speed_t moved[DAO_FILE_DIRECTION_COUNT]; /* by operations that were taken off */
     uint64_t moved_count,
@@ -123,9 +130,10 @@ DAO_NODISCARD dao_status_t dao_file_tier_before(dao_file_tier_t *tier, dao_file_
 DAO_NODISCARD dao_status_t dao_file_tier_queue(dao_file_tier_t *tier, const dao_file_operation_t *operation,
                                                uint64_t *out_sequence);
 
-/* Reads on the spot, without a stream; for a device that is lost. 0 or errno. */
-int dao_file_tier_read_now(const dao_file_tier_t *tier, uint64_t offset_bytes, void *destination,
-                           size_t size_bytes);
+/* Reads from a source, or the file if it is NULL, on the spot and without a stream: for a device that is
+   lost. 0 or errno. */
+int dao_file_tier_read_now(const dao_file_tier_t *tier, const dao_source_t *source, uint64_t offset_bytes,
+                           void *destination, size_t size_bytes);
 
 /* The oldest finished operation of a direction that was not taken off; NULL if there is none. */
 const dao_file_operation_t *dao_file_tier_finished(const dao_file_tier_t *tier,

@@ -580,7 +580,7 @@ static void draw_chain(uint64_t *random)
         box.kernels[k].time_ns = dao_random_below(random, 3);
     }
     if (dao_random_below(random, 2) == 0) { /* a weight that each kernel reads */
-        box.tensors[box.problem.tensor_count++] = (dao_swap_tensor_t){1, true};
+        box.tensors[box.problem.tensor_count++] = (dao_swap_tensor_t){.size_bytes = 1, .is_persistent = true};
         for (uint32_t k = 0; k < box.problem.kernel_count; k++) {
             box.uses[k][box.kernels[k].use_count++] =
                 (dao_swap_use_t){box.problem.tensor_count - 1, DAO_ACCESS_READ};

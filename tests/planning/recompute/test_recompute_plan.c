@@ -79,7 +79,8 @@ static void draw_layers(uint64_t *random)
     uint32_t layers = (uint32_t)dao_random_between(random, 4, 14);
     swap_step_chain(&box, layers, 1, 1);
     uint32_t weight = box.problem.tensor_count++;
-    box.tensors[weight] = (dao_swap_tensor_t){dao_random_between(random, 1, 20), true};
+    box.tensors[weight] =
+        (dao_swap_tensor_t){.size_bytes = dao_random_between(random, 1, 20), .is_persistent = true};
     for (uint32_t k = 0; k < box.problem.kernel_count; k++) {
         box.kernels[k].time_ns = dao_random_below(random, 10);
         uint32_t layer = k < layers ? k : 2 * layers - 1 - k;
@@ -255,7 +256,7 @@ static void what_has_been_written_since_is_not_read_again(void)
     uint64_t random = dao_test_seed("a weight is updated", 20260914);
     swap_step_chain(&box, 6, 1000, 10);
     uint32_t weight = box.problem.tensor_count++;
-    box.tensors[weight] = (dao_swap_tensor_t){100, true};
+    box.tensors[weight] = (dao_swap_tensor_t){.size_bytes = 100, .is_persistent = true};
     for (uint32_t k = 0; k < 6; k++) {
         box.uses[k][box.kernels[k].use_count++] = (dao_swap_use_t){weight, DAO_ACCESS_READ};
     }
@@ -283,8 +284,8 @@ static dao_recompute_step_t short_step(void)
     swap_step_chain(&box, 1, 1000, 10);
     box.problem.tensor_count = 3;
     box.problem.kernel_count = 3;
-    box.tensors[0] = box.tensors[1] = (dao_swap_tensor_t){1000, false};
-    box.tensors[2] = (dao_swap_tensor_t){1000, true};
+    box.tensors[0] = box.tensors[1] = (dao_swap_tensor_t){.size_bytes = 1000};
+    box.tensors[2] = (dao_swap_tensor_t){.size_bytes = 1000, .is_persistent = true};
     const dao_swap_use_t uses[3][3] = {
         {{0, DAO_ACCESS_WRITE}, {2, DAO_ACCESS_READ}},
         {{1, DAO_ACCESS_WRITE}, {0, DAO_ACCESS_READ}},

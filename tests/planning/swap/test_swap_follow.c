@@ -324,7 +324,7 @@ static void what_a_follower_says_holds_the_plan(void)
 
 enum { A, B };
 
-static const dao_swap_tensor_t hand_tensors[] = {{64, false}, {32, false}};
+static const dao_swap_tensor_t hand_tensors[] = {{.size_bytes = 64}, {.size_bytes = 32}};
 static const dao_swap_use_t writes_a = {A, DAO_ACCESS_WRITE}, reads_a = {A, DAO_ACCESS_READ},
                             writes_b = {B, DAO_ACCESS_WRITE};
 static const dao_swap_kernel_t hand_kernels[] = {{.uses = &writes_a, .use_count = 1},

@@ -389,11 +389,8 @@ static void settings_that_cannot_be_are_named(void)
         {{.addresses = (dao_swap_addresses_t)9}, "choice 9 of addresses"},
         {{.policy = (dao_policy_t)99}, "policy 99"},
         {{.file = {.engine = (dao_file_engine_t)9}}, "file engine 9"},
-        {{.file = {.engine = DAO_FILE_ENGINE_THREADS}}, "needs a directory"},
         {{.file = {.limit_bytes = MIB}}, "needs a directory"},
-        {{.file = {.in_bytes_per_second = 1}}, "needs a directory"},
         {{.file = {.out_bytes_per_second = 1}}, "needs a directory"},
-        {{.file = {.latency_ns = 1}}, "needs a directory"},
     };
     begin(64 * MIB);
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Random programs on executors of random capacity, on a backend that holds commands back by a seed: every
    operand of every kernel holds the version that a sequential program would have given it. */
+#define _GNU_SOURCE
 #include "runtime/executor/executor_internal.h"
 #include "runtime/executor/online/pins.h"
 #include "runtime/start/context.h"
@@ -13,7 +14,9 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define PROGRAM_COUNT  TEST_ROUNDS(24)
 #define KERNEL_COUNT   150
@@ -26,6 +29,7 @@ static bool is_written[PROGRAM_TENSOR_COUNT_MAX]; /* as of what was pushed */
 static size_t capacity_bytes;
 static size_t free_bytes; /* of it, below what is pinned */
 static uint32_t pin_counts[PROGRAM_TENSOR_COUNT_MAX];
+static bool has_sources;
 
 static uint64_t below(uint64_t limit)
 {
@@ -72,8 +76,9 @@ static program_kernel_t random_kernel(void)
         }
         need += bytes;
         kernel.tensors[kernel.operand_count] = tensor;
-        kernel.accesses[kernel.operand_count] =
-            is_written[tensor] ? (dao_access_t)below(3) : DAO_ACCESS_WRITE;
+        kernel.accesses[kernel.operand_count] = program.tensors[tensor].is_fixed ? DAO_ACCESS_READ
+                                                : is_written[tensor]             ? (dao_access_t)below(3)
+                                                                                 : DAO_ACCESS_WRITE;
         kernel.operand_count++;
     }
     return kernel;
@@ -86,14 +91,55 @@ static void note_written(const program_kernel_t *kernel)
     }
 }
 
+/* A source of a file that has these bytes, and no name any more. */
+static dao_source_t *file_of(const unsigned char *bytes, size_t size_bytes)
+{
+    dao_source_t *source = NULL;
+    char path[] = "/tmp/dao-source-XXXXXX";
+    int file = mkstemp(path);
+    CU_ASSERT_FATAL(file >= 0 && write(file, bytes, size_bytes) == (ssize_t)size_bytes);
+    CU_ASSERT_EQUAL(dao_source_open(path, (dao_source_cache_t)below(3), &source), DAO_OK);
+    CU_ASSERT_EQUAL(close(file) + unlink(path), 0);
+    return source;
+}
+
+/* Makes a tensor, with sources every other one of a file or memory: it has its bytes somewhere in that. */
+static void make_tensor(void)
+{
+    uint32_t number = program.tensor_count;
+    size_t size_bytes = 1 + (size_t)below(SIZE_MAX_UNITS * 256);
+    dao_source_t *source = NULL;
+    if (!has_sources || below(2) == 0) {
+        CU_ASSERT_EQUAL_FATAL(program_tensor(&program, size_bytes), number);
+        is_written[number] = false;
+        return;
+    }
+    uint64_t offset = below(3 * 4096);
+    unsigned char *content = calloc(1, (size_t)offset + size_bytes);
+    unsigned char *bytes = program_content(&program, size_bytes);
+    CU_ASSERT_FATAL(content != NULL && bytes != NULL);
+    if (content != NULL && bytes != NULL) {
+        memcpy(content + offset, bytes, size_bytes);
+    }
+    free(bytes);
+    if (below(2) == 0) {
+        CU_ASSERT_EQUAL(dao_source_adopt(content, (size_t)offset + size_bytes, free, content, &source),
+                        DAO_OK);
+    } else {
+        source = file_of(content, (size_t)offset + size_bytes);
+        free(content);
+    }
+    CU_ASSERT_EQUAL_FATAL(program_tensor_from(&program, size_bytes, source, offset), number);
+    CU_ASSERT_EQUAL(dao_source_release(source), DAO_OK);
+    is_written[number] = true;
+}
+
 /* Drops a tensor and makes another one, as long as there is room for numbers. */
 static void replace_tensor(void)
 {
     if (program.tensor_count < PROGRAM_TENSOR_COUNT_MAX) {
-        uint32_t tensor = program_tensor(&program, 1 + (size_t)below(SIZE_MAX_UNITS * 256));
-        CU_ASSERT_NOT_EQUAL_FATAL(tensor, UINT32_MAX);
-        is_written[tensor] = false;
-        tensor = any_tensor();
+        make_tensor();
+        uint32_t tensor = any_tensor();
         pin_counts[tensor] = 0;
         program_drop(&program, tensor);
     }
@@ -195,7 +241,8 @@ static void take_random_action(void)
         change_pins(tensor);
     } else if (choice < 23) {
         CU_ASSERT_EQUAL(dao_executor_sync(program.executor), DAO_OK); /* so that versions may be read here */
-        CU_ASSERT_EQUAL(program_write(&program, tensor), DAO_OK);
+        CU_ASSERT_EQUAL(program_write(&program, tensor),
+                        program.tensors[tensor].is_fixed ? DAO_ERR_INVALID : DAO_OK);
         is_written[tensor] = true;
     } else {
         program_kernel_t kernel = random_kernel();
@@ -214,6 +261,7 @@ static double by_id(const dao_victim_t *victim, void *user)
 typedef struct variant {
     bool with_delays;
     bool with_file; /* pinned memory for a few tensors at most, sometimes for none, and a file behind it */
+    bool with_sources;
 } variant_t;
 
 static void run_program(uint64_t seed, const variant_t *variant)
@@ -245,9 +293,9 @@ static void run_program(uint64_t seed, const variant_t *variant)
     memset(is_written, 0, sizeof(is_written));
     memset(pin_counts, 0, sizeof(pin_counts));
     free_bytes = capacity_bytes;
+    has_sources = variant->with_sources;
     for (int i = 0; i < TENSOR_COUNT; i++) {
-        CU_ASSERT_NOT_EQUAL_FATAL(program_tensor(&program, 1 + (size_t)below(SIZE_MAX_UNITS * 256)),
-                                  UINT32_MAX);
+        make_tensor();
     }
     for (int i = 0; i < KERNEL_COUNT; i++) {
         take_random_action();
@@ -292,10 +340,18 @@ static void a_file_behind_the_host_changes_nothing(void)
                  &(variant_t){.with_delays = true, .with_file = true});
 }
 
+static void sources_change_nothing(void)
+{
+    run_programs("random programs with sources", 5000, &(variant_t){.with_sources = true});
+    run_programs("random programs with sources, a file and delays", 6000,
+                 &(variant_t){.with_delays = true, .with_file = true, .with_sources = true});
+}
+
 static CU_TestInfo tests[] = {
     {"every read sees the version before it", every_read_sees_the_version_before_it},
     {"delays change nothing", delays_change_nothing},
     {"a file behind the host changes nothing", a_file_behind_the_host_changes_nothing},
+    {"sources change nothing", sources_change_nothing},
     CU_TEST_INFO_NULL,
 };
 

@@ -69,7 +69,7 @@ void swap_step_stream(swap_step_box_t *box, uint32_t kernel_count, uint64_t size
 {
     begin(box, kernel_count, kernel_count);
     for (uint32_t k = 0; k < kernel_count; k++) {
-        box->tensors[k] = (dao_swap_tensor_t){size_bytes, true};
+        box->tensors[k] = (dao_swap_tensor_t){.size_bytes = size_bytes, .is_persistent = true};
         box->kernels[k].time_ns = time_ns;
         use(box, k, k, DAO_ACCESS_READ);
     }

@@ -31,9 +31,9 @@ enum { RANKS = 4, TENSORS = 6, STEPS = 4 };
 #define LINK_PARTS   20  /* of the link's time: what is left of a copy as the first step ends */
 #define ALONE_FASTER 2   /* times, at least, with the whole link for one rank */
 
-static const dao_swap_tensor_t tensors[TENSORS] = {{TENSOR_BYTES, true}, {TENSOR_BYTES, true},
-                                                   {TENSOR_BYTES, true}, {TENSOR_BYTES, true},
-                                                   {TENSOR_BYTES, true}, {TENSOR_BYTES, true}};
+static const dao_swap_tensor_t tensors[TENSORS] = {{TENSOR_BYTES, true, false}, {TENSOR_BYTES, true, false},
+                                                   {TENSOR_BYTES, true, false}, {TENSOR_BYTES, true, false},
+                                                   {TENSOR_BYTES, true, false}, {TENSOR_BYTES, true, false}};
 static dao_swap_use_t uses[TENSORS];
 static dao_swap_kernel_t kernels[TENSORS];
 

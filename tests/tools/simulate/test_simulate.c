@@ -30,7 +30,7 @@ static const dao_swap_tier_t link = {.in_bytes_per_second = UINT64_C(1000000000)
 static const dao_swap_plan_config_t quickly = {.work_limit = PLAN_WORK};
 
 /* Two tensors that live on, a kernel each. */
-static const dao_swap_tensor_t two_tensors[] = {{SIZE, true}, {SIZE, true}};
+static const dao_swap_tensor_t two_tensors[] = {{SIZE, true, false}, {SIZE, true, false}};
 static dao_swap_use_t uses[2];
 static dao_swap_kernel_t kernels[2];
 

@@ -100,6 +100,19 @@ static void what_is_live_is_what_the_model_says(void)
     }
 }
 
+static void what_comes_from_a_file_has_a_link_and_is_only_read(void)
+{
+    swap_step_stream(&box, 2, 100, 1);
+    box.problem.host.in_bytes_per_second = 1000000000;
+    box.tensors[1].is_from_file = true;
+    CU_ASSERT_EQUAL(dao_swap_step_init(&step, &box.problem), DAO_ERR_INVALID);
+    box.problem.file.in_bytes_per_second = 1000000000;
+    CU_ASSERT_EQUAL_FATAL(dao_swap_step_init(&step, &box.problem), DAO_OK);
+    dao_swap_step_finish(&step);
+    box.uses[1][0].access = DAO_ACCESS_READ_WRITE;
+    CU_ASSERT_EQUAL(dao_swap_step_init(&step, &box.problem), DAO_ERR_INVALID);
+}
+
 static void sizes_and_times_have_limits(void)
 {
     swap_step_stream(&box, 2, DAO_SWAP_SIZE_MAX / 2, 1);
@@ -163,6 +176,8 @@ static CU_TestInfo tests[] = {
     {"the picture in the header holds", the_picture_in_the_header_holds},
     {"a tensor named twice counts once", a_tensor_named_twice_counts_once},
     {"what is live is what the model says", what_is_live_is_what_the_model_says},
+    {"what comes from a file has a link, and is only read",
+     what_comes_from_a_file_has_a_link_and_is_only_read},
     {"sizes and times have limits", sizes_and_times_have_limits},
     {"who cancels is not asked again", who_cancels_is_not_asked_again},
     {"want of memory is said", want_of_memory_is_said},

@@ -83,6 +83,19 @@ static void orders_fill_a_file_differently(void)
     end();
 }
 
+/* They are in the file all the time, and take no byte of a limit. */
+static void what_comes_from_a_file_takes_no_room_of_a_tier(void)
+{
+    begin((uint64_t[]){40, 100, 60}, 3, (uint32_t[]){0, 1, 2}, 3);
+    box.tensors[1].is_from_file = true;
+    CU_ASSERT_EQUAL(send(100, 1, DAO_SWAP_TIER_ORDER_LONG), DAO_OK);
+    CU_ASSERT(!is_sent(0) && is_sent(1) && !is_sent(2));
+    CU_ASSERT_EQUAL(send(99, 1, DAO_SWAP_TIER_ORDER_LONG), DAO_ERR_HOST_FULL);
+    CU_ASSERT_EQUAL(send(99, 40, DAO_SWAP_TIER_ORDER_LONG), DAO_OK);
+    CU_ASSERT(is_sent(0) && is_sent(1) && !is_sent(2));
+    end();
+}
+
 /* A program that has had enough when it is asked for the n-th time. */
 typedef struct patience {
     uint32_t limit, asked_count;
@@ -122,6 +135,7 @@ static CU_TestInfo tests[] = {
     {"who moves most often does not go last", who_moves_most_often_does_not_go_last},
     {"the last one is hardly more than has to go", the_last_one_is_hardly_more_than_has_to_go},
     {"orders fill a file differently", orders_fill_a_file_differently},
+    {"what comes from a file takes no room of a tier", what_comes_from_a_file_takes_no_room_of_a_tier},
     {"it can be cancelled at any time", it_can_be_cancelled_at_any_time},
     CU_TEST_INFO_NULL,
 };

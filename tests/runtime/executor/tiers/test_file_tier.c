@@ -455,7 +455,7 @@ static void settings_are_checked(void)
     CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "/nowhere/at/all"));
     config.file = (dao_file_config_t){.limit_bytes = 1};
     CU_ASSERT_EQUAL(dao_executor_create(&config, &executor), DAO_ERR_INVALID);
-    config.file = (dao_file_config_t){.engine = DAO_FILE_ENGINE_THREADS};
+    config.file = (dao_file_config_t){.out_bytes_per_second = 1};
     CU_ASSERT_EQUAL(dao_executor_create(&config, &executor), DAO_ERR_INVALID);
     config.file = (dao_file_config_t){.directory = directory(), .engine = (dao_file_engine_t)3};
     CU_ASSERT_EQUAL(dao_executor_create(&config, &executor), DAO_ERR_INVALID);

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Invariant: an executor has all four streams or none, but for an error on the way there. */
+#include "runtime/executor/file_streams.h"
+
+#include "base/report/error.h"
+
+dao_status_t dao_file_streams_create(dao_executor_t *executor)
+{
+    int32_t device_index = executor->runtime->device_index;
+    dao_status_t status = DAO_OK;
+    for (int i = 0; status == DAO_OK && i < DAO_FILE_DIRECTION_COUNT; i++) {
+        status = dao_stream_create(device_index, &executor->file_streams[i]);
+        status = status == DAO_OK ? dao_stream_create(device_index, &executor->staging_streams[i]) : status;
+    }
+    return status;
+}
+
+void dao_file_streams_destroy(dao_executor_t *executor)
+{
+    for (int i = 0; i < DAO_FILE_DIRECTION_COUNT; i++) {
+        dao_stream_destroy(executor->file_streams[i]);
+        dao_stream_destroy(executor->staging_streams[i]);
+        executor->file_streams[i] = NULL;
+        executor->staging_streams[i] = NULL;
+    }
+}
+
+void dao_file_streams_describe(const dao_executor_t *executor, dao_engine_config_t *engine)
+{
+    for (int i = 0; executor->file_streams[0] != NULL && i < DAO_FILE_DIRECTION_COUNT; i++) {
+        engine->file_streams[i] = executor->file_streams[i]->backend;
+        engine->staging_streams[i] = executor->staging_streams[i]->backend;
+    }
+}
+
+void dao_file_streams_start(dao_executor_t *executor, dao_request_t *request)
+{
+    dao_engine_t *engine = &executor->engine;
+    dao_status_t status = request->error.status;
+    if (status == DAO_OK && !engine->file_tier.is_there) {
+        status = dao_file_streams_create(executor);
+        if (status == DAO_OK) {
+            dao_file_streams_describe(executor, &engine->config);
+            status = dao_engine_make_file_tier(engine);
+        }
+        if (status != DAO_OK) {
+            dao_error_prefix("what reads sources cannot be made: ");
+            dao_error_save(&request->error, status);
+            dao_file_streams_destroy(executor);
+        }
+    }
+    if (status == DAO_OK) {
+        atomic_store(&executor->reads_sources, true);
+    }
+}
