@@ -9,6 +9,7 @@
 
 #include <c10/core/CPUAllocator.h>
 #include <c10/core/StorageImpl.h>
+#include <c10/core/TensorImpl.h>
 #include <c10/util/Exception.h>
 
 #include <atomic>
@@ -153,4 +154,9 @@ std::size_t dao_torch_cpu_storage_use_count(void *storage)
 {
     return storage == nullptr ? 0
                               : c10::raw::intrusive_ptr::use_count(static_cast<c10::StorageImpl *>(storage));
+}
+
+std::size_t dao_torch_cpu_tensor_use_count(void *tensor)
+{
+    return tensor == nullptr ? 0 : c10::raw::intrusive_ptr::use_count(static_cast<c10::TensorImpl *>(tensor));
 }

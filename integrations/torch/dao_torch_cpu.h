@@ -81,6 +81,16 @@ DAO_API const char *dao_torch_cpu_last_message(void);
  */
 DAO_API size_t dao_torch_cpu_storage_use_count(void *storage);
 
+/**
+ * Returns how many references a tensor of PyTorch has: one for its object of Python, however many variables
+ * have that, and those of C++, such as of a graph.
+ *
+ * @param tensor  c10::TensorImpl, as `_cdata` of a tensor in Python; NULL: the answer is 0.
+ *
+ * Threads: any that holds a reference. Waits: never. Cost: O(1).
+ */
+DAO_API size_t dao_torch_cpu_tensor_use_count(void *tensor);
+
 DAO_END_DECLS
 
 #endif

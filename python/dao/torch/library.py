@@ -111,6 +111,7 @@ PressureFunction = ctypes.CFUNCTYPE(c_size_t, Place, c_size_t, c_void_p)
 SIGNATURES = {
     "dao_torch_cpu_install_in_pages": (c_int, c_size_t),
     "dao_torch_cpu_storage_use_count": (c_size_t, c_void_p),
+    "dao_torch_cpu_tensor_use_count": (c_size_t, c_void_p),
     "dao_last_message": (c_char_p,),
     "dao_status_name": (c_char_p, c_int),
     "dao_limit_set": (c_int, Place, c_size_t),

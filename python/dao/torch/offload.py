@@ -23,6 +23,7 @@ from dao.torch.plan import Plan, Problem
 from dao.torch.report import report_text
 from dao.torch.stash import ChangedError, Stash, changed, now_ns
 from dao.torch.state import State
+from dao.torch.weights import KeptWeight, Weights, own_parameters
 
 SMALL_BYTES = 16 << 10  # smaller tensors stay: a move would cost more than their memory
 HOLES_SHARE = 50  # of the limit that a plan leaves for holes at first; doubled where it was too little
@@ -127,7 +128,9 @@ class Offload:
         self.holders = None
         self.limit_before = (open_ones[0].limit_before if open_ones else self.library.stats().limit_bytes)
         self.rehome()
-        self.state = State(self.stash, optimizer, self.limit_bytes, SMALL_BYTES)
+        self.weights = Weights(self.stash, model, optimizer, SMALL_BYTES)
+        self.weights.on_stay, self.weights.on_wait = self.on_stay, self.on_wait
+        self.state = State(self.stash, self.weights, optimizer, self.limit_bytes, SMALL_BYTES)
         self.callback = lib.PressureFunction(self.relieve)
         self.callback_id, self.mark = c_uint64(), c_uint64()
         self.library.check(self.library.peak_mark_add(lib.HOST, byref(self.mark)))
@@ -177,6 +180,7 @@ class Offload:
         self.library.peak_mark_remove(self.mark)
         self.library.check(self.library.limit_set(lib.HOST, 0))
         self.state.close()
+        self.weights.close()
         self.stash.bring_all()
         open_ones.remove(self)
         self.library.mover_destroy(self.mover)
@@ -213,8 +217,8 @@ class Offload:
     def begin_step(self):
         self.in_step = True
         self.kernel = 0
-        self.persistent = {storage._cdata for storage in map(storage_of, [
-            *self.model.parameters(), *self.model.buffers()]) if storage is not None}
+        self.weights.begin_step()
+        self.notes_weights = self.weights.leaves  # autograd's uses of them are planned in this step
         self.plan = None
         self.learner = Learner()
         self.numbers = []  # items of this step, by the number of their record
@@ -265,7 +269,9 @@ class Offload:
         if storage is None:
             return Kept(tensor)
         size_bytes, key = storage.nbytes(), storage._cdata
-        if size_bytes < SMALL_BYTES or key in self.persistent:
+        if key in self.weights.movable:
+            return self.pack_weight(tensor, self.weights.movable[key])
+        if size_bytes < SMALL_BYTES or key in self.weights.persistent:
             return Kept(tensor)
         if self.plan is None:
             self.end_kernel("pack")
@@ -273,7 +279,17 @@ class Offload:
         self.note_event(handle.item, 0)
         return handle
 
+    def pack_weight(self, tensor, item):
+        if self.notes_weights and self.plan is None:
+            self.end_kernel("pack")
+        kept = self.weights.keep(item, tensor, self.notes_weights)
+        if kept.is_noted:
+            self.note_event(item, 0)
+        return kept
+
     def unpack(self, kept):
+        if isinstance(kept, KeptWeight):
+            return self.unpack_weight(kept)
         if isinstance(kept, Kept):
             if kept.tensor._version != kept.version:
                 raise changed(kept.tensor.shape, kept.tensor._version, kept.version)
@@ -282,6 +298,14 @@ class Offload:
             self.end_kernel("unpack")
         tensor = self.stash.tensor_of(kept)
         self.note_event(kept.item, 1)
+        return tensor
+
+    def unpack_weight(self, kept):
+        if kept.is_noted and self.plan is None:
+            self.end_kernel("unpack")
+        tensor = self.weights.tensor_of(kept)
+        if kept.is_noted:
+            self.note_event(kept.item, 1)
         return tensor
 
     def end_kernel(self, name):
@@ -306,7 +330,17 @@ class Offload:
         if self.learner is not None and self.in_step:
             self.note_peak()
 
+    def on_stay(self, item):
+        """A weight that was to leave stays: nothing waits for it."""
+        if self.in_step and self.plan is not None and item.record is not None:
+            self.gone.add(item.record)
+
+    def on_wait(self, wait_ns):
+        if self.in_step:
+            self.hook_ns += wait_ns
+
     def on_close(self, item):
+        self.on_stay(item)
         if self.learner is not None and self.in_step:
             self.note_peak()
             self.learner.close(item)
@@ -409,11 +443,15 @@ class Offload:
         busy = {lane: totals[f"{lane}_busy_ns"] for lane in ("in", "out")}
         speeds = [totals[f"{lane}_bytes"] * 10**9 / busy[lane] if busy[lane] else UNKNOWN_SPEED
                   for lane in ("in", "out")]
-        problem = Problem(learner, self.limit_bytes - spare_bytes, *speeds)
-        try:
-            plan = Plan(self.library, learner, problem)
-        except lib.LibraryError as error:
-            self.unplanned = f"no plan: {error}"
+        for spare_bytes in dict.fromkeys((spare_bytes, 0)):
+            try:
+                plan = Plan(self.library, learner,
+                            Problem(learner, self.limit_bytes - spare_bytes, *speeds))
+                break
+            except lib.LibraryError as error:
+                self.unplanned = f"no plan: {error}"
+        else:
+            self.weights.leaves = True  # then there may be one
             return
         plan.learner, plan.spare_bytes, plan.plan_ns = learner, spare_bytes, now_ns() - begin
         self.unplanned, self.deviations = None, 0
@@ -428,6 +466,8 @@ class Offload:
             freed_bytes = self.state.relieve(needed_bytes)
             if freed_bytes < needed_bytes:
                 freed_bytes += self.stash.relieve(needed_bytes - freed_bytes)
+            if freed_bytes < needed_bytes:
+                freed_bytes += self.weights.relieve(needed_bytes - freed_bytes)
             self.stash.is_short = True
             if freed_bytes == 0:
                 self.note_holders(needed_bytes)
@@ -440,12 +480,14 @@ class Offload:
 
     def note_holders(self, needed_bytes):
         """Who has the memory as an allocation fails."""
-        grads = [p.grad for p in self.model.parameters() if p.grad is not None]
+        parameters = [parameter for module in self.model.modules()
+                      for parameter in dict.values(own_parameters(module) or {}) if parameter is not None]
+        grads = [p.grad for p in parameters if p.grad is not None]
         state = [value for values in dict.values(self.optimizer.state) for value in values.values()
                  if isinstance(value, torch.Tensor)]
         stats = self.library.stats()
         used_bytes = stats.used_bytes
-        kinds = {"weights and buffers": [*self.model.parameters(), *self.model.buffers()],
+        kinds = {"weights and buffers": [*parameters, *self.model.buffers()],
                  "gradients": grads, "optimizer state": state}
         sums = {}
         for kind, tensors in kinds.items():

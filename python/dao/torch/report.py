@@ -31,6 +31,7 @@ def report_text(o):
         lines.append(o.unplanned)
     if o.last_learner is not None:
         lines.append(o.last_learner.peak_text())
+    lines.append(o.weights.text())
     if o.has_pinned:
         lines.append("pinned memory is memory of the same machine as the model's, which is on the CPU: only "
                      "a file makes room")

@@ -53,11 +53,32 @@ class Item:
     error = None  # raised when it is unpacked
     is_stuck = False  # it could not be written
     record = None  # of the step that is learnt
+    is_listed = True  # it is one of the stash's, which weights are not always
 
     def __init__(self, key, storage, size_bytes):
         self.key, self.storage, self.size_bytes = key, storage, size_bytes
         self.cells = []
         self.handles = 0
+
+    def is_sole(self, library):
+        """True if nobody else has its storage: one reference is the storage's object, and one each of its
+        cells."""
+        return library.torch_cpu_storage_use_count(self.key) <= 1 + len(self.cells)
+
+    def take(self):
+        """Returns memory for it to come back to."""
+        return untyped_storage(torch.empty(self.size_bytes, dtype=torch.uint8))
+
+    def let_go(self):
+        """Returns False if it cannot give its memory up."""
+        return True
+
+    def give_up(self):
+        """Its memory goes."""
+        for cell in self.cells:
+            cell.leave()
+        self.cells = []
+        self.storage = None
 
 
 class Handle:
@@ -100,19 +121,26 @@ class Stash:
         item = self.by_key.get(key)
         if item is None:
             item = self.by_key[key] = Item(key, storage, size_bytes)
-            self.resident[item] = self.shared[item] = None
-            self.resident_bytes += size_bytes
+            self.enlist(item)
         cell = Cell(tensor)
         item.cells.append(cell)
         item.handles += 1
         return Handle(self, item, cell)
 
-    def close_item(self, item):
+    def enlist(self, item):
+        """An item that is in memory becomes one of the stash's."""
+        self.resident[item] = self.shared[item] = None
+        self.resident_bytes += item.size_bytes
+
+    def delist(self, item):
         self.on_close(item)
         if item.storage is not None:
             self.forget_storage(item)
         else:
             del self.away[item]
+
+    def close_item(self, item):
+        self.delist(item)
         if item.parked is not None:
             is_out = not self.is_done(OUT, item.out_ticket)
             if is_out or not self.is_done(IN, item.in_ticket):
@@ -131,19 +159,14 @@ class Stash:
 
     # ---- who has a storage ----
 
-    def is_sole(self, item):
-        """True if nobody but the item has its storage: one reference is the storage's object, and one each
-        of its cells."""
-        return self.library.torch_cpu_storage_use_count(item.key) <= 1 + len(item.cells)
-
     def is_final(self, item):
         """True if nobody can write to an item's storage any more, or its bytes have left already."""
-        return item.storage is None or item.parked is not None or self.is_sole(item)
+        return item.storage is None or item.parked is not None or item.is_sole(self.library)
 
     def note_shared(self, on_sole, leaves):
         """Looks which storages nobody else has any more. Where memory has been short, these begin to leave
         at once if `leaves`."""
-        for item in [item for item in self.shared if self.is_sole(item)]:
+        for item in [item for item in self.shared if item.is_sole(self.library)]:
             del self.shared[item]
             if on_sole is not None:
                 on_sole(item)
@@ -176,38 +199,42 @@ class Stash:
 
     def start_in(self, item):
         """Allocates, which may take memory from other items, and queues an item's way in."""
-        storage = untyped_storage(torch.empty(item.size_bytes, dtype=torch.uint8))
+        storage = item.take()
         self.library.check(self.library.mover_in(self.mover, item.parked, storage.data_ptr()))
         self.tickets[IN] += 1
         item.in_ticket = self.tickets[IN]
         item.storage, item.key = storage, storage._cdata
-        self.by_key[item.key] = item
-        self.resident[item] = None
-        self.away.pop(item, None)
-        self.resident_bytes += item.size_bytes
+        if item.is_listed:
+            self.by_key[item.key] = item
+            self.resident[item] = None
+            self.away.pop(item, None)
+            self.resident_bytes += item.size_bytes
 
     def drop(self, item):
         """Gives an item's memory up. Returns the bytes; 0 if it has to stay."""
-        if item.storage is None or item.parked is None or not self.is_sole(item):
+        if item.storage is None or item.parked is None or not item.is_sole(self.library):
             return 0
         if not (self.is_done(OUT, item.out_ticket) and self.is_done(IN, item.in_ticket)):
             return 0
         if self.library.parked_wait(item.parked) != 0:
             self.refused = self.library.last_message().decode()
-            self.library.parked_release(item.parked)
-            item.parked, item.is_stuck = None, True
-            return 0
+            return self.keep_for_good(item)
+        if not item.let_go():
+            return self.keep_for_good(item)
         self.on_drop(item)
         self.check_versions(item)
         item.out_ticket = item.in_ticket = 0
-        self.forget_storage(item)
-        for cell in item.cells:
-            cell.leave()
-        item.cells = []
-        item.storage = None
-        self.away[item] = None
+        if item.is_listed:
+            self.forget_storage(item)
+            self.away[item] = None
+        item.give_up()
         self.drop_count += 1
         return item.size_bytes
+
+    def keep_for_good(self, item):
+        self.library.parked_release(item.parked)
+        item.parked, item.is_stuck = None, True
+        return 0
 
     def drop_finished(self):
         """Gives up the memory of what has left by now."""
@@ -243,7 +270,7 @@ class Stash:
         for item in victims:
             if freed_bytes + under_way >= needed_bytes:
                 break
-            if item.is_stuck or not self.is_sole(item) or not self.start_out(item):
+            if item.is_stuck or not item.is_sole(self.library) or not self.start_out(item):
                 continue
             if self.is_done(OUT, item.out_ticket):
                 freed_bytes += self.wait_and_drop(item)
@@ -252,7 +279,7 @@ class Stash:
         for item in victims:
             if freed_bytes >= needed_bytes:
                 break
-            if item.parked is not None and item.storage is not None and self.is_sole(item):
+            if item.parked is not None and item.storage is not None and item.is_sole(self.library):
                 freed_bytes += self.wait_and_drop(item)
         self.wait_out_ns += now_ns() - begin
         return freed_bytes

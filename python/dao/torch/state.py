@@ -10,13 +10,13 @@ The tensors stay the same objects: only their storages lose their bytes. So nobo
 they are away: whoever asks the optimizer for state gets it back first, and what somebody else holds stays."""
 import sys
 import types
-from collections import defaultdict
 from ctypes import byref, c_void_p
 
 import torch
 
 from dao.recording.storages import storage_of
 from dao.torch.library import OUT
+from dao.torch.watched import WatchedState
 
 # Optimizers whose step treats each parameter by itself, so that it may be made in runs of parameters. Others
 # get all of their state back first.
@@ -32,48 +32,6 @@ RUN_SHARE = 32  # of the limit: state that is brought for a run of parameters
 STORAGE_USES, TENSOR_USES, VALUES_USES = 2, 1 + 1, 1 + 1
 
 
-class Watched(defaultdict):
-    """An optimizer's state: what is asked for is brought back first. Its keys are nothing that leaves."""
-
-    def __init__(self, state, values):
-        super().__init__(values.default_factory, values)
-        self.bring = state.bring
-
-    def __getitem__(self, parameter):
-        self.bring(parameter)
-        return super().__getitem__(parameter)
-
-    def get(self, parameter, default=None):
-        self.bring(parameter)
-        return super().get(parameter, default)
-
-    def pop(self, parameter, *default):
-        self.bring(parameter)
-        return super().pop(parameter, *default)
-
-    def values(self):
-        self.bring(None)
-        return super().values()
-
-    def items(self):
-        self.bring(None)
-        return super().items()
-
-    def __iter__(self):  # so that dict(state) asks for each value
-        return super().__iter__()
-
-    def __repr__(self):
-        return repr(self.copy())
-
-    def copy(self):
-        return defaultdict(self.default_factory, self.items())
-
-    __copy__ = copy
-
-    def __reduce__(self):
-        return self.copy().__reduce__()
-
-
 class Entry:
     __slots__ = ("storage", "size_bytes", "values", "values_uses", "name", "parked", "ticket", "is_away",
                  "is_coming", "has_left")
@@ -86,8 +44,9 @@ class Entry:
 
 
 class State:
-    def __init__(self, stash, optimizer, limit_bytes, small_bytes):
+    def __init__(self, stash, weights, optimizer, limit_bytes, small_bytes):
         self.stash, self.library, self.optimizer = stash, stash.library, optimizer
+        self.weights = weights
         self.run_bytes, self.small_bytes = limit_bytes // RUN_SHARE, small_bytes
         self.entries = {}  # of the parameter's id: its entries
         self.order = []  # all entries, in the order of the parameters
@@ -95,21 +54,22 @@ class State:
         self.away_bytes = self.left_bytes = 0
         self.is_stepping = False  # the optimizer itself reads its state, and what it reads is there
         self.wrapped, self.own = {}, {}
-        for name in ("step", "state_dict", "load_state_dict"):
+        for name in ("step", "zero_grad", "state_dict", "load_state_dict"):
             self.put_before(name)
         self.watch()
 
     def watch(self):
         """Puts this object before the optimizer's state."""
         self.unwatched = self.optimizer.state
-        self.watched = self.optimizer.state = Watched(self, self.unwatched)
+        self.watched = self.optimizer.state = WatchedState(
+            self.bring, self.weights.touch, self.unwatched)
         self.unwatched.clear()  # whoever has it finds nothing there, rather than tensors without bytes
 
     def unwatch(self):
-        self.unwatched.update(self.watched)
+        self.unwatched.update(dict.items(self.watched))
         if self.optimizer.state is self.watched:
             self.optimizer.state = self.unwatched
-        self.watched.bring = lambda parameter: None  # somebody may have it, and goes on
+        self.watched.bring = self.watched.touch = lambda parameter: None  # somebody may have it, and goes on
         self.watched = self.unwatched = None
 
     def put_before(self, name):
@@ -149,23 +109,39 @@ class State:
             if self.optimizer.state is not self.watched:
                 self.watch()
 
+    def zero_grad(self, *arguments, **options):
+        """PyTorch's own reads no weights."""
+        own = types.MethodType(torch.optim.Optimizer.zero_grad, self.optimizer)
+        self.weights.is_quiet = self.wrapped["zero_grad"] == own
+        try:
+            return self.wrapped["zero_grad"](*arguments, **options)
+        finally:
+            self.weights.is_quiet = False
+
     def step(self, *arguments, **options):
         # the first step makes the state, which may have to leave while the rest of it is made
-        is_whole = self.order and not any(entry.has_left for entry in self.order)
+        is_whole = (self.order and not any(entry.has_left for entry in self.order)
+                    and not self.weights.leaves)
         if is_whole or arguments or options or type(self.optimizer) not in SPLIT:
             self.bring_all()
             self.busy = set(self.order)
-            result = self.step_now(*arguments, **options)
-            self.busy = set()
+            self.weights.begin_use(self.parameters())
+            try:
+                result = self.step_now(*arguments, **options)
+            finally:
+                self.weights.end_use()
+                self.busy = set()
             self.note_all()
             return result
         groups = self.optimizer.param_groups
-        runs = [(group, run) for group in groups for run in self.runs(group["params"])]
+        runs = [(group, run) for group in groups for run in self.runs(list.__iter__(group["params"]))]
+        self.weights.is_stepping = True
         try:
             for i, (group, run) in enumerate(runs):
                 entries = self.of(run)
                 following = self.of(runs[i + 1][1]) if i + 1 < len(runs) else []
                 self.busy = {*entries, *following}
+                self.weights.begin_use(run)
                 for entry in entries + following:
                     self.start_in(entry)
                 self.finish_in(entries)
@@ -180,6 +156,8 @@ class State:
         finally:
             self.optimizer.param_groups = groups
             self.busy = set()
+            self.weights.end_use()
+            self.weights.is_stepping = False
         return None
 
     def step_now(self, *arguments, **options):
@@ -207,8 +185,13 @@ class State:
     def of(self, parameters):
         return [entry for parameter in parameters for entry in self.entries.get(id(parameter), ())]
 
+    def parameters(self):
+        """The optimizer's, without anybody noticing."""
+        return [parameter for group in self.optimizer.param_groups
+                for parameter in list.__iter__(group["params"])]
+
     def note_all(self):
-        self.note([parameter for group in self.optimizer.param_groups for parameter in group["params"]])
+        self.note(self.parameters())
 
     def note(self, parameters):
         """Finds state that is new."""

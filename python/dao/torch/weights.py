@@ -1,0 +1,311 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Weights between their uses. They leave once nothing else makes room, then from step to step.
+
+    there --start_out(): memory is short, a plan says so, or its backward is done--> leaving --> away: 0 bytes
+      ^                                                                                            |
+      +-- whoever asks its module or the optimizer for it, autograd as it unpacks it, step() <-----+
+
+The tensors stay the same objects: only their storages lose their bytes. So a weight leaves only while nobody
+can read it: its references are those that are known here, in places where whoever asks is noticed. What is
+parked stays right until somebody has had the tensor in hand, as he may have written to it.
+
+Of a weight that autograd keeps, the stash knows as of any other item: it is planned the same way."""
+import collections
+import sys
+
+import torch
+
+from dao.recording.storages import storage_of
+from dao.torch.stash import Item, changed, now_ns
+from dao.torch.watched import WatchedList, WatchedParameters
+
+# References of a parameter beside those of its places, as sys.getrefcount(item.parameters[i]) counts them:
+# its own argument, and the list of the item.
+PARAMETER_USES = 2
+NAME_COUNT_MAX = 3  # weights that stay, of which the report has the names
+
+
+def own_parameters(module):
+    """A module's own parameters by name, without it noticing; None if it keeps them elsewhere."""
+    parameters = module.__dict__.get("_parameters")
+    return parameters if type(parameters) in (dict, collections.OrderedDict, WatchedParameters) else None
+
+
+class Place:
+    """Where a parameter is known to be: in a module's dictionary, or in the list of an optimizer's group."""
+
+    __slots__ = ("container", "key", "is_list")
+
+    def __init__(self, container, key):
+        self.container, self.key, self.is_list = container, key, isinstance(container, list)
+
+    def has(self, parameter):
+        if self.is_list:
+            return self.key < len(self.container) and list.__getitem__(self.container, self.key) is parameter
+        return dict.get(self.container, self.key) is parameter
+
+
+class Weight(Item):
+    """A storage of parameters. It is among the stash's items while autograd keeps it."""
+
+    is_listed = False
+    was_alone = False  # at some time nothing but Python had its parameters
+
+    def __init__(self, weights, name, storage):
+        super().__init__(storage._cdata, storage, storage.nbytes())
+        self.weights, self.name, self.home = weights, name, storage
+        self.parameters, self.places = [], []  # and of each parameter its places
+        self.kept_count = 0  # tensors over the storage that autograd keeps
+
+    def take(self):
+        self.home.resize_(self.size_bytes)
+        return self.home
+
+    def let_go(self):
+        try:
+            self.home.resize_(0)
+        except RuntimeError:  # numpy() has made it a storage that keeps its size
+            return False
+        return True
+
+    def give_up(self):
+        self.storage = None
+
+    def is_sole(self, library):
+        """True if nobody can read it unnoticed: a graph has at most one reference of a parameter, if that
+        wants a gradient, and tensors of what it keeps."""
+        if library.torch_cpu_storage_use_count(self.key) != len(self.parameters) + 1 + self.kept_count:
+            return False
+        for i in range(len(self.parameters)):
+            uses = PARAMETER_USES + self.weights.known_uses(self.parameters[i], self.places[i])
+            if sys.getrefcount(self.parameters[i]) != uses:
+                return False
+            if (library.torch_cpu_tensor_use_count(self.parameters[i]._cdata)
+                    > 1 + self.parameters[i].requires_grad):
+                return False
+        return self.was_alone
+
+
+class KeptWeight:
+    """A weight as autograd keeps it."""
+
+    __slots__ = ("weights", "item", "tensor", "version", "is_noted")
+
+    def __init__(self, weights, item, tensor, is_noted):
+        self.weights, self.item, self.is_noted = weights, item, is_noted
+        self.tensor, self.version = tensor.detach(), tensor._version
+
+    def __del__(self):
+        self.tensor = None
+        self.weights.release(self.item, self.is_noted)
+
+
+class Weights:
+    def __init__(self, stash, model, optimizer, small_bytes):
+        self.stash, self.library, self.small_bytes = stash, stash.library, small_bytes
+        self.model, self.optimizer = model, optimizer
+        self.items = []  # in the order of the model
+        self.by_parameter = {}  # by the parameter's id
+        self.movable = {}  # by the storage's key: those that may leave in this step
+        self.persistent = set()  # keys of all storages of parameters and buffers
+        self.busy = set()  # those that the optimizer's step uses
+        self.leaves = False  # memory was short of them: they leave behind their uses
+        self.is_stepping = False  # the optimizer's step has lists of its own of all parameters
+        self.is_quiet = False  # who asks for parameters does not read them
+        self.left_bytes = 0
+        self.on_stay, self.on_wait = lambda item: None, lambda wait_ns: None
+        self.scan()
+
+    # ---- which there are ----
+
+    def watch(self):
+        """Puts watched containers where parameters are, also where they are new. Returns, by the id of each
+        parameter, it, its name and its places."""
+        found = {}
+        for prefix, module in self.model.named_modules():
+            parameters = own_parameters(module)
+            if parameters and type(parameters) is not WatchedParameters:
+                parameters = module.__dict__["_parameters"] = WatchedParameters(self.touch, parameters)
+            for name, parameter in dict.items(parameters or {}):
+                if parameter is not None:
+                    known = found.setdefault(id(parameter), (parameter, f"{prefix}.{name}".lstrip("."), []))
+                    known[2].append(Place(parameters, name))
+        for group in self.optimizer.param_groups:
+            if type(group["params"]) is not WatchedList:
+                group["params"] = WatchedList(self.touch, group["params"])
+            for i, parameter in enumerate(list.__iter__(group["params"])):
+                if id(parameter) in found:
+                    found[id(parameter)][2].append(Place(group["params"], i))
+        return found
+
+    def scan(self):
+        """Finds the weights, before a step."""
+        before = {item.key: item for item in self.items}
+        items, self.by_parameter = {}, {}
+        self.persistent = {storage._cdata for storage in map(storage_of, self.model.buffers())
+                           if storage is not None}
+        for parameter, name, places in self.watch().values():
+            storage = storage_of(parameter) if parameter.is_cpu else None
+            if storage is None:
+                continue
+            key = storage._cdata
+            self.persistent.add(key)
+            item = before.get(key) or items.get(key)
+            if item is None and (storage.nbytes() < self.small_bytes or storage.is_shared()):
+                continue
+            if key not in items:
+                items[key] = item = item or Weight(self, name, storage)
+                item.parameters, item.places = [], []
+            item.parameters.append(parameter)
+            item.places.append(places)
+            self.by_parameter[id(parameter)] = item
+        for key, item in before.items():
+            if key not in items:  # the model has other ones now
+                self.bring(item)
+        self.items = list(items.values())
+
+    def begin_step(self):
+        self.scan()
+        for item in self.items:
+            item.was_alone = item.was_alone or all(
+                self.library.torch_cpu_tensor_use_count(parameter._cdata) == 1
+                and not getattr(parameter, "_post_accumulate_grad_hooks", None)
+                for parameter in item.parameters)
+        self.movable = {item.key: item for item in self.items
+                        if item.storage is None or item.is_sole(self.library)}
+
+    def known_uses(self, parameter, places):
+        """How many references of a parameter are known."""
+        count = dict.__contains__(self.optimizer.state, parameter)
+        for place in places:
+            if place.has(parameter):
+                count += 2 if place.is_list and self.is_stepping else 1
+        return count
+
+    def close(self):
+        """Brings all back, and puts the containers that there were."""
+        self.bring_all()
+        for module in self.model.modules():
+            parameters = own_parameters(module)
+            if type(parameters) is WatchedParameters:
+                parameters.touch = lambda parameter: None  # somebody may have it, and goes on
+                module.__dict__["_parameters"] = parameters.plain()
+        for group in self.optimizer.param_groups:
+            if type(group["params"]) is WatchedList:
+                group["params"].touch = lambda parameter: None
+                group["params"] = list(group["params"])
+        for item in self.items:
+            item.parameters, item.places = [], []
+        self.items, self.by_parameter, self.movable = [], {}, {}
+        self.model = self.optimizer = None
+
+    # ---- who asks for them ----
+
+    def touch(self, parameter):
+        """Somebody is to have a parameter: it is there, and what is parked of it may be wrong from now on."""
+        item = self.by_parameter.get(id(parameter))
+        if item is not None and (item.storage is None or item.parked is not None) and not self.is_quiet:
+            self.bring(item)
+
+    def bring(self, item):
+        begin = now_ns()
+        if item.is_listed:
+            self.stash.on_drop(None)
+        if item.storage is None or item.in_ticket:
+            self.stash.fetch(item)
+        if item.parked is not None:
+            self.library.parked_wait(item.parked)  # a way out, of which nothing is asked any more
+            self.library.parked_release(item.parked)
+            item.parked, item.out_ticket = None, 0
+            self.on_stay(item)
+        self.on_wait(now_ns() - begin)
+
+    def bring_all(self):
+        for item in self.items:
+            if item.storage is None or item.parked is not None:
+                self.bring(item)
+
+    def begin_use(self, parameters):
+        """The optimizer is to change these."""
+        items = [item for item in map(self.by_parameter.get, map(id, parameters)) if item is not None]
+        self.busy = set(items)
+        for item in items:
+            if item.storage is None or item.parked is not None:
+                self.bring(item)
+
+    def end_use(self):
+        self.busy = set()
+
+    # ---- what autograd keeps ----
+
+    def keep(self, item, tensor, is_noted):
+        """Returns the handle of a tensor over a weight. `is_noted`: it is planned."""
+        item.kept_count += 1
+        if is_noted:
+            item.handles += 1
+            if not item.is_listed:
+                item.is_listed = True
+                self.stash.enlist(item)
+        return KeptWeight(self, item, tensor, is_noted)
+
+    def tensor_of(self, kept):
+        """Returns a kept weight, which is brought back if it is away. It is another tensor each time, so that
+        its storage has one more user as long as anything has it."""
+        if kept.tensor._version != kept.version:
+            raise changed(kept.tensor.shape, kept.tensor._version, kept.version)
+        if kept.item.storage is None or kept.item.in_ticket:
+            self.stash.fetch(kept.item)
+        return kept.tensor.detach()
+
+    def release(self, item, was_noted):
+        item.kept_count -= 1
+        if not was_noted:
+            return
+        item.handles -= 1
+        if item.handles == 0:
+            self.stash.delist(item)
+            item.is_listed, item.record = False, None
+            if self.leaves and self.model is not None:
+                self.leave(item)
+
+    # ---- memory is short ----
+
+    def leave(self, item):
+        """Its bytes are given up as soon as they have left."""
+        if item not in self.busy and item.is_sole(self.library) and self.stash.start_out(item):
+            left_bytes = self.stash.drop(item)
+            self.left_bytes += left_bytes
+            if left_bytes == 0 and item not in self.stash.leaving:
+                self.stash.leaving.append(item)
+
+    def relieve(self, needed_bytes):
+        """Frees memory, of what is used last first. Returns the bytes."""
+        victims, sum_bytes = [], 0
+        for item in reversed(self.items):
+            if sum_bytes >= needed_bytes:
+                break
+            if (item.storage is not None and not item.is_listed and item not in self.busy
+                    and item.is_sole(self.library) and self.stash.start_out(item)):
+                victims.append(item)
+                sum_bytes += item.size_bytes
+        freed_bytes = 0
+        for item in victims:
+            self.library.parked_wait(item.parked)  # the answer is looked at as it is dropped
+            freed_bytes += self.stash.drop(item)
+        self.left_bytes += freed_bytes
+        self.leaves = self.leaves or freed_bytes > 0
+        return freed_bytes
+
+    def text(self):
+        """What of the weights can leave."""
+        held = [item for item in self.items if item.key not in self.movable]
+        held_bytes = sum(item.size_bytes for item in held)
+        can_bytes = sum(item.size_bytes for item in self.items) - held_bytes
+        text = (f"{can_bytes / 1e6:.1f} MB of weights can leave, {self.left_bytes / 1e6:.1f} MB have in all "
+                "steps")
+        if not held:
+            return text
+        more = ", ..." if len(held) > NAME_COUNT_MAX else ""
+        names = ", ".join(item.name for item in held[:NAME_COUNT_MAX]) + more
+        return (f"{text}; {held_bytes / 1e6:.1f} MB cannot, as the program or another part of PyTorch has "
+                f"them too: {names}")
