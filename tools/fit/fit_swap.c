@@ -10,6 +10,9 @@
 /* Steps that are run, as many as dao simulate runs by default. */
 enum { STEP_COUNT = 6 };
 
+/* Rewritten steps that are weighed; half of the planner's own. */
+#define TRY_COUNT (DAO_RECOMPUTE_TRIES_DEFAULT / 2)
+
 #define PHASE "planning for less memory"
 
 dao_status_t dao_fit_swap_init(dao_fit_swap_t *fit, const dao_step_trace_t *trace,
@@ -58,8 +61,12 @@ static dao_status_t run_scheme(const dao_fit_swap_t *fit, const char *name, uint
     dao_scheme_run_t run;
     problem.capacity_bytes = capacity_of(fit, point);
     *out_point = (dao_fit_point_t){.capacity_bytes = problem.capacity_bytes, .step_ns = UINT64_MAX};
-    dao_scheme_input_t input = {
-        .problem = &problem, .trace = fit->trace, .threshold = DAO_TRACE_NONE, .step_count = STEP_COUNT};
+    dao_scheme_input_t input = {.problem = &problem,
+                                .trace = fit->trace,
+                                .threshold = DAO_TRACE_NONE,
+                                .step_count = STEP_COUNT,
+                                .plan_work = DAO_FIT_PLAN_WORK,
+                                .try_count = TRY_COUNT};
     dao_status_t status = dao_scheme_find(name, &scheme);
     if (status == DAO_OK) {
         status = scheme->run(scheme, &input, &run);
@@ -93,12 +100,8 @@ static dao_status_t find_best(dao_fit_swap_t *fit, uint32_t point, dao_fit_point
     dao_fit_point_t best = {.step_ns = UINT64_MAX};
     uint64_t first_bound_ns = 0;
     dao_status_t status = find_bound(fit, point, &first_bound_ns);
-    for (uint32_t at = point; status == DAO_OK; at--) {
-        uint64_t bound_ns = 0;
-        status = find_bound(fit, at, &bound_ns);
-        if (status != DAO_OK || bound_ns >= best.step_ns) {
-            break;
-        }
+    uint64_t bound_ns = first_bound_ns;
+    for (uint32_t at = point; status == DAO_OK && bound_ns < best.step_ns; at--) {
         status = plan_point(fit, at);
         if (status == DAO_OK && fit->planned[at].step_ns < best.step_ns) {
             best = fit->planned[at];
@@ -106,6 +109,7 @@ static dao_status_t find_best(dao_fit_swap_t *fit, uint32_t point, dao_fit_point
         if (at == 0) {
             break;
         }
+        status = status == DAO_OK ? find_bound(fit, at - 1, &bound_ns) : status;
     }
     best.bound_ns = first_bound_ns;
     *out_point = best;
@@ -161,23 +165,36 @@ dao_status_t dao_fit_swap_again_at(dao_fit_swap_t *fit, uint64_t capacity_bytes,
     return status;
 }
 
+/* Finds the smallest point whose bound is short enough, by halves: with less memory no step is shorter.
+   DAO_FIT_GRID + 1: there is none. */
+static dao_status_t find_first(const dao_fit_swap_t *fit, uint64_t step_ns, uint32_t *out_point)
+{
+    dao_status_t status = DAO_OK;
+    uint32_t low = 0, high = DAO_FIT_GRID + 1;
+    while (low < high && status == DAO_OK) {
+        uint32_t middle = low + (high - low) / 2;
+        uint64_t bound_ns = 0;
+        status = find_bound(fit, middle, &bound_ns);
+        high = bound_ns <= step_ns ? middle : high;
+        low = bound_ns <= step_ns ? low : middle + 1;
+    }
+    *out_point = low;
+    return status;
+}
+
 /* The least time of a point and of all below it is short enough from the first point on whose own is. Where
    the bound is too long nothing is planned, and from there on the first plan that does is the answer. */
 dao_status_t dao_fit_swap_for(dao_fit_swap_t *fit, uint64_t step_ns, dao_fit_point_t *out_point)
 {
-    dao_status_t status = DAO_OK;
+    uint32_t point = 0;
     dao_progress_phase(PHASE, DAO_PROGRESS_UNIT_PARTS, DAO_FIT_GRID + 1);
-    for (uint32_t point = 0; point <= DAO_FIT_GRID && status == DAO_OK; point++) {
-        uint64_t bound_ns = 0;
+    dao_status_t status = find_first(fit, step_ns, &point);
+    for (; point <= DAO_FIT_GRID && status == DAO_OK; point++) {
         dao_progress_set(point);
-        status = find_bound(fit, point, &bound_ns);
-        if (status == DAO_OK && bound_ns <= step_ns) {
-            status = plan_point(fit, point);
-        }
-        if (status == DAO_OK && fit->is_planned[point] && fit->planned[point].step_ns <= step_ns) {
+        status = plan_point(fit, point);
+        if (status == DAO_OK && fit->planned[point].step_ns <= step_ns) {
             *out_point = fit->planned[point];
-            out_point->bound_ns = bound_ns;
-            return DAO_OK;
+            return find_bound(fit, point, &out_point->bound_ns);
         }
     }
     return status == DAO_OK ? DAO_ERR_LIMIT : status;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How long a step takes in less memory than its peak, planned as a whole (the scheme `plan` of dao simulate);
-   and if kernels may run again, too (the scheme `hybrid`).
+/* How long a step takes in less memory than its peak, planned as a whole (the scheme `plan` of dao simulate,
+   with less work); and if kernels may run again, too (the scheme `hybrid`).
 
    Capacities are those of a grid from the smallest that the step runs in, which is 0, to its peak. More
    memory is never slower: a plan for less runs in more as well, so that the time at a point of the grid is
@@ -13,6 +13,10 @@
 
 /* Where a link is slow, the bound rules few points out: then each one below is planned. */
 enum { DAO_FIT_GRID = 32 };
+
+/* Work for a plan of a point, some 0.2 s: a tenth of what dao simulate puts into one. Its step is up to 3 %
+   longer for that (docs/recompute.md). */
+#define DAO_FIT_PLAN_WORK (DAO_SWAP_WORK_DEFAULT / 10)
 
 typedef struct dao_fit_point {
     uint64_t capacity_bytes; /* that the plan is for */
