@@ -11,8 +11,8 @@
 
 #define LESS_PART 256u /* of the memory is tried without first, then without twice as much each time */
 
-/* Longer steps get such a part of the work together, and the quickest one as much again: that comes within 1
-   % of what all of it reaches (12 of the cells of docs/recompute.md). */
+/* Longer steps get such a part of the work, those that are only compared share another one: that comes within
+   1 % of what all of it reaches (12 of the cells of docs/recompute.md). */
 #define WORK_PART 4u
 
 struct dao_recompute_plan {
@@ -61,11 +61,9 @@ static bool moves_nothing(const dao_recompute_plan_t *plan)
 }
 
 /* Plans the copies of the step in a draft, which the plan takes over. */
-static dao_status_t plan_draft(const maker_t *maker, dao_recompute_draft_t *draft, uint64_t work,
-                               dao_recompute_plan_t **out_plan)
+static dao_status_t plan_draft(const maker_t *maker, dao_recompute_draft_t *draft,
+                               const dao_swap_plan_config_t *config, dao_recompute_plan_t **out_plan)
 {
-    dao_swap_plan_config_t config = maker->config->swap;
-    config.work_limit = work;
     dao_recompute_plan_t *plan = dao_host_calloc(1, sizeof(*plan));
     if (plan == NULL) {
         dao_recompute_draft_finish(draft);
@@ -81,7 +79,7 @@ static dao_status_t plan_draft(const maker_t *maker, dao_recompute_draft_t *draf
                                .again_count = plan->draft.kernel_count - maker->problem->kernel_count,
                                .again_ns = plan->draft.again_ns};
     DAO_ASSERT_HEAVY(dao_recompute_check(maker->problem, &plan->step) != DAO_ERR_CORRUPT);
-    dao_status_t status = dao_swap_plan_make(&plan->step.problem, &config, &plan->swap);
+    dao_status_t status = dao_swap_plan_make(&plan->step.problem, config, &plan->swap);
     if (status != DAO_OK) {
         dao_recompute_plan_destroy(plan);
         return status;
@@ -119,7 +117,7 @@ static dao_status_t try_plain(maker_t *maker, uint64_t bound_ns)
                      : dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for a step of %" PRIu32 " kernels",
                                  problem->kernel_count);
     }
-    status = status == DAO_OK ? plan_draft(maker, &draft, maker->work, &plan) : status;
+    status = status == DAO_OK ? plan_draft(maker, &draft, &maker->config->swap, &plan) : status;
     dao_recompute_draft_finish(&draft);
     if (status == DAO_ERR_HOST_FULL) {
         dao_error_save(&maker->refusal, status);
@@ -131,52 +129,65 @@ static dao_status_t try_plain(maker_t *maker, uint64_t bound_ns)
     return status;
 }
 
-/* Plans a choice of a search and keeps the better plan. What cannot be planned is none. `out_ns`: of its
-   step; UINT64_MAX: there is no plan. */
-static dao_status_t try_choice(maker_t *maker, dao_recompute_search_t *search,
-                               const dao_recompute_choice_t *choice, uint64_t work, uint64_t *out_ns)
+/* Plans a choice of a search. What cannot be planned is none: `*out_plan` stays NULL. */
+static dao_status_t plan_choice(const maker_t *maker, dao_recompute_search_t *search,
+                                const dao_recompute_choice_t *choice, const dao_swap_plan_config_t *config,
+                                dao_recompute_plan_t **out_plan)
 {
-    dao_recompute_plan_t *plan = NULL;
-    *out_ns = UINT64_MAX;
     if (!dao_recompute_search_replay(search, choice)) {
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for the runs of a step");
     }
-    dao_status_t status = plan_draft(maker, &search->draft, work, &plan);
-    if (status == DAO_OK) {
-        *out_ns = step_ns_of(plan);
-        keep_better(maker, plan);
-    }
+    dao_status_t status = plan_draft(maker, &search->draft, config, out_plan);
     bool is_refused =
         status == DAO_ERR_HOST_FULL || status == DAO_ERR_KERNEL_TOO_LARGE || status == DAO_ERR_OVERFLOW;
     status = is_refused ? DAO_OK : status;
     return status == DAO_OK ? dao_recompute_draft_init(&search->draft, search->step->problem) : status;
 }
 
-/* Plans what a search keeps with a part of the work for all together, as long as its bound says that it may
-   be better; the quickest one then gets as much by itself. Without copies the time of a plan is known before,
-   and what finds no addresses does so for all that is kept: only the best one is planned. */
+/* Finds the quickest of what a search keeps, as if memory had no addresses: to find them takes most of a
+   plan, and they seldom change which one is the quickest. NULL: none has a plan that may be better than the
+   best one. */
+static dao_status_t find_quickest(const maker_t *maker, dao_recompute_search_t *search,
+                                  const dao_recompute_choice_t **out_choice)
+{
+    dao_status_t status = DAO_OK;
+    dao_swap_plan_config_t config = maker->config->swap;
+    uint64_t quickest_ns = step_ns_of(maker->best);
+    config.addresses = DAO_SWAP_ADDRESSES_NONE;
+    config.work_limit = maker->work / WORK_PART / DAO_RECOMPUTE_KEPT_MAX + 1;
+    *out_choice = NULL;
+    for (uint32_t i = 0; status == DAO_OK && i < DAO_RECOMPUTE_KEPT_MAX; i++) {
+        dao_recompute_plan_t *plan = NULL;
+        if (search->kept[i].bound_ns >= quickest_ns) {
+            break;
+        }
+        status = plan_choice(maker, search, &search->kept[i], &config, &plan);
+        if (step_ns_of(plan) < quickest_ns) {
+            quickest_ns = step_ns_of(plan);
+            *out_choice = &search->kept[i];
+        }
+        dao_recompute_plan_destroy(plan);
+    }
+    return status;
+}
+
+/* Plans the quickest of what a search keeps, with a part of the work. Without copies the time of a plan is
+   known before: the best one is planned, with all of it. */
 static dao_status_t try_kept(maker_t *maker, dao_recompute_search_t *search)
 {
     dao_status_t status = DAO_OK;
-    const dao_recompute_choice_t *quickest = NULL;
-    uint64_t quickest_ns = UINT64_MAX, work = maker->work / WORK_PART + 1;
-    uint32_t count = search->is_alone ? 1 : DAO_RECOMPUTE_KEPT_MAX;
-    for (uint32_t i = 0; status == DAO_OK && i < count; i++) {
-        const dao_recompute_choice_t *choice = &search->kept[i];
-        uint64_t step_ns;
-        if (choice->bound_ns >= step_ns_of(maker->best)) {
-            break;
-        }
-        status = try_choice(maker, search, choice,
-                            search->is_alone ? maker->work : work / DAO_RECOMPUTE_KEPT_MAX + 1, &step_ns);
-        if (status == DAO_OK && step_ns < quickest_ns) {
-            quickest = choice;
-            quickest_ns = step_ns;
-        }
+    dao_swap_plan_config_t config = maker->config->swap;
+    const dao_recompute_choice_t *choice = &search->kept[0];
+    dao_recompute_plan_t *plan = NULL;
+    config.work_limit = search->is_alone ? maker->work : maker->work / WORK_PART + 1;
+    if (!search->is_alone) {
+        status = find_quickest(maker, search, &choice);
     }
-    if (status == DAO_OK && quickest != NULL && !search->is_alone &&
-        quickest->bound_ns < step_ns_of(maker->best)) {
-        status = try_choice(maker, search, quickest, work, &quickest_ns);
+    if (status == DAO_OK && choice != NULL && choice->bound_ns < step_ns_of(maker->best)) {
+        status = plan_choice(maker, search, choice, &config, &plan);
+    }
+    if (plan != NULL) {
+        keep_better(maker, plan);
     }
     return status;
 }
