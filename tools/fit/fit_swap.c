@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/fit/fit_swap.h"
 
+#include "base/numbers/math.h"
 #include "base/report/assert.h"
+#include "planning/swap/swap_search.h"
 #include "tools/print/progress.h"
 #include "tools/simulate/scheme.h"
 
@@ -10,8 +12,12 @@
 /* Steps that are run, as many as dao simulate runs by default. */
 enum { STEP_COUNT = 6 };
 
-/* Rewritten steps that are weighed; half of the planner's own. */
-#define TRY_COUNT (DAO_RECOMPUTE_TRIES_DEFAULT / 2)
+#define WORK_PARTS 10u
+
+/* With kernels that run again: half of the tries of dao simulate, and as much work for a plan as without, of
+   which a longer step gets a quarter. */
+#define AGAIN_TRIES (DAO_RECOMPUTE_TRIES_DEFAULT / 2)
+#define AGAIN_PARTS 4u
 
 #define PHASE "planning for less memory"
 
@@ -52,8 +58,16 @@ static dao_status_t find_bound(const dao_fit_swap_t *fit, uint32_t point, uint64
     return status;
 }
 
-/* Plans a point by a scheme. A refusal is a point without a plan. */
-static dao_status_t run_scheme(const dao_fit_swap_t *fit, const char *name, uint32_t point,
+/* A tenth of what dao simulate puts into a plan of a long step, as much of a short one; times `parts`. */
+static uint64_t plan_work(const dao_swap_problem_t *problem, uint64_t parts)
+{
+    static const dao_swap_plan_config_t defaults = {0};
+    uint64_t work = dao_swap_work_limit(problem, &defaults);
+    return dao_smaller(work, parts * dao_larger(work / WORK_PARTS, DAO_FIT_PLAN_WORK));
+}
+
+/* Plans a point by `plan`, or by `hybrid`. A refusal is a point without a plan. */
+static dao_status_t run_scheme(const dao_fit_swap_t *fit, bool runs_again, uint32_t point,
                                dao_fit_point_t *out_point)
 {
     const dao_scheme_t *scheme = NULL;
@@ -65,9 +79,9 @@ static dao_status_t run_scheme(const dao_fit_swap_t *fit, const char *name, uint
                                 .trace = fit->trace,
                                 .threshold = DAO_TRACE_NONE,
                                 .step_count = STEP_COUNT,
-                                .plan_work = DAO_FIT_PLAN_WORK,
-                                .try_count = TRY_COUNT};
-    dao_status_t status = dao_scheme_find(name, &scheme);
+                                .plan_work = plan_work(&problem, runs_again ? AGAIN_PARTS : 1),
+                                .try_count = AGAIN_TRIES};
+    dao_status_t status = dao_scheme_find(runs_again ? "hybrid" : "plan", &scheme);
     if (status == DAO_OK) {
         status = scheme->run(scheme, &input, &run);
     }
@@ -89,7 +103,7 @@ static dao_status_t plan_point(dao_fit_swap_t *fit, uint32_t point)
     if (fit->is_planned[point]) {
         return DAO_OK;
     }
-    dao_status_t status = run_scheme(fit, "plan", point, &fit->planned[point]);
+    dao_status_t status = run_scheme(fit, false, point, &fit->planned[point]);
     fit->is_planned[point] = status == DAO_OK;
     return status;
 }
@@ -156,7 +170,7 @@ dao_status_t dao_fit_swap_again_at(dao_fit_swap_t *fit, uint64_t capacity_bytes,
         return status;
     }
     dao_progress_phase("planning with kernels that run again", DAO_PROGRESS_UNIT_PARTS, 0);
-    status = run_scheme(fit, "hybrid", point, &again);
+    status = run_scheme(fit, true, point, &again);
     if (status == DAO_OK) {
         *out_point = again.step_ns <= swapped.step_ns ? again : swapped;
         out_point->bound_ns = bound.step_ns;

@@ -14,8 +14,8 @@
 /* Where a link is slow, the bound rules few points out: then each one below is planned. */
 enum { DAO_FIT_GRID = 32 };
 
-/* Work for a plan of a point, some 0.2 s: a tenth of what dao simulate puts into one. Its step is up to 3 %
-   longer for that (docs/recompute.md). */
+/* Work for a plan, some 0.2 s; for steps of less than DAO_SWAP_WORK_DEFAULT / DAO_SWAP_WORK_LEAST kernels, of
+   which dao simulate puts ten times as much into one. Small steps get as much as there. */
 #define DAO_FIT_PLAN_WORK (DAO_SWAP_WORK_DEFAULT / 10)
 
 typedef struct dao_fit_point {
