@@ -116,9 +116,9 @@ narrow 0 "ratio" run "$folder/names.dao" --capacity 80%
 narrow 0 "step" replay "$trace/mobilenet_v2.4.events.csv"
 
 # Does it fit?
-expect 0 "Yes. Live peak 345.5 MiB; planned 345.6 MiB" fit "$trace" --memory 8GiB --reserve 600MiB
+expect 0 "Yes. Live peak 13.5 MiB; planned 13.5 MiB" fit "$folder/names.dao" --memory 8GiB --reserve 600MiB
 expect 3 "No. Live peak 13.5 MiB" fit "$folder/names.dao" --memory 13MB
-expect 3 "With swapping yes: +" fit "$trace" --memory 300MiB --link 25GB/s --json
+expect 3 "With swapping yes: +" fit "$folder/names.dao" --memory 12MB --link 25GB/s --json
 has sentence
 has slow_down
 # With pages, as dao simulate takes them: a step that takes twice as long at static addresses.
@@ -137,7 +137,7 @@ expect 3 "With swapping yes" fit "$folder/pages.dao" --memory 90MiB --link 10GB/
 fit_s=$(number step_s)
 expect 0 '"plan"' simulate "$folder/pages.dao" --scheme plan --capacity 90MiB --link-in 10GB/s --json
 [ "$(number step_s)" = "$fit_s" ] || fail "dao fit says $fit_s s"
-expect 4 "With swapping neither" fit "$trace" --memory 1MiB
+expect 4 "With swapping neither" fit "$folder/names.dao" --memory 1MiB
 cat >"$folder/pure.dao" <<'END'
 dao-step 1
 tensor a 8388608
@@ -165,7 +165,7 @@ expect 2 "--link is for --recompute" plan "$folder/pure.dao" --link 1GB/s
 # shellcheck disable=SC2086 # words
 expect 2 "--svg is not for --recompute" plan "$folder/pure.dao" $again --svg "$folder/x.svg"
 expect 1 "No such file" plan "$folder/none.dao" --recompute --capacity 17MiB
-expect 0 "PyTorch reserves" fit "$trace" --device h200
+expect 0 "PyTorch reserves" fit "$folder/names.dao" --device h200
 expect 2 "--memory SIZE or --device DEVICE is missing" fit "$trace"
 expect 2 "--reserve leaves nothing" fit "$trace" --memory 1GiB --reserve 1GiB
 expect 2 '"h300" is no device: there are' fit "$trace" --device h300
@@ -509,8 +509,9 @@ expect 1 "needs 256 bytes" run "$folder/small" --capacity 99%
 expect 1 "needs 256 bytes" run "$folder/small" --capacity 255
 expect 0 '"mismatches":0' run "$folder/small" --json --capacity 16777215TiB
 [ "$(number capacity_bytes)" = 18446742974197923840 ] || fail "capacity_bytes of a large device"
-expect 0 "reads verified" run --capacity=90% --policy lru --mode=queue -- "$trace"
-expect 0 "reads verified" run --capacity=90% --scheme hybrid --verify --check-repeatable -- "$trace"
+expect 0 "reads verified" run --capacity=90% --policy lru --mode=queue -- "$folder/names.dao"
+expect 0 "reads verified" run --capacity=90% --scheme hybrid --verify --check-repeatable \
+    -- "$folder/names.dao"
 expect 2 "needs --scheme hybrid" run --check-repeatable -- "$trace"
 # A step that no machine has the memory for is refused before anything is written.
 awk 'BEGIN {
