@@ -11,6 +11,7 @@
 #include <dao/stream.h>
 
 #include "base/threads/sync.h"
+#include "tests/support/sanitizer.h"
 #include "tests/support/suite.h"
 
 #include <stdio.h>
@@ -242,7 +243,7 @@ static void owners_have_texts(void)
 
 /* ---- a wrong free beside the right one ---- */
 
-#define RACE_COUNT 2000u
+#define RACE_COUNT TEST_ROUNDS(2000u)
 
 typedef struct race {
     _Atomic(void *) address; /* of the handle that is being released; NULL: the race is over */
