@@ -52,7 +52,7 @@
 /* The done_epoch of a number that no stream has: nothing is left to wait for. */
 #define DONE_ALL UINT64_MAX
 
-#define NUMBER_COUNT (DAO_STREAM_FENCE_STREAM_MAX + 1)
+#define NUMBER_COUNT DAO_STREAM_FENCE_NUMBER_COUNT
 
 /* An event of the backend, with what it stands for. */
 typedef struct event {
@@ -64,8 +64,7 @@ typedef struct event {
 
 /* A number and its stream. */
 typedef struct line {
-    _Atomic uint64_t freed_epoch; /* of its last free */
-    _Atomic uint64_t done_epoch;  /* its frees up to here have finished */
+    _Atomic uint64_t done_epoch; /* its frees up to here have finished */
     /* guarded by the lock */
     dao_backend_stream_t *stream; /* NULL: nobody's */
     event_t *ring[DAO_STREAM_FENCE_EVENT_MAX];
@@ -75,12 +74,10 @@ typedef struct line {
 } line_t;
 
 struct dao_stream_fences {
+    dao_stream_fences_now_t now;
     const dao_backend_ops_t *ops;
     dao_backend_device_t *device;
-    _Atomic uint64_t epoch;          /* the open one: that of frees now */
-    _Atomic uint64_t recorded_until; /* frees up to this epoch get events */
     _Atomic uint64_t shared_streams; /* bit n: stream n may use blocks that others free */
-    _Atomic uint32_t latest_stream;  /* the one that freed or waited last; 0: none yet */
     dao_mutex_t lock;
     event_t *first_spare;
     line_t lines[NUMBER_COUNT]; /* 0 is nobody */
@@ -102,7 +99,7 @@ static uint32_t take_stream(uint64_t *streams)
 /* Closes the open epoch and returns it: frees from now on have another one. */
 static uint64_t close_epoch(dao_stream_fences_t *fences)
 {
-    return atomic_fetch_add(&fences->epoch, 1);
+    return atomic_fetch_add(&fences->now.epoch, 1);
 }
 
 static inline void raise_to(_Atomic uint64_t *epoch, uint64_t value)
@@ -112,11 +109,17 @@ static inline void raise_to(_Atomic uint64_t *epoch, uint64_t value)
     }
 }
 
-/* Tells what a stream must have finished for its part of a fence. */
-static uint64_t needed_epoch(const line_t *line, const dao_stream_fence_t *fence)
+static uint64_t freed_epoch(const dao_stream_fences_t *fences, const line_t *line)
 {
-    uint64_t freed_epoch = atomic_load(&line->freed_epoch);
-    return freed_epoch < fence->epoch ? freed_epoch : fence->epoch;
+    return atomic_load(&fences->now.freed_epochs[line - fences->lines]);
+}
+
+/* Tells what a stream must have finished for its part of a fence. */
+static uint64_t needed_epoch(const dao_stream_fences_t *fences, const line_t *line,
+                             const dao_stream_fence_t *fence)
+{
+    uint64_t epoch = freed_epoch(fences, line);
+    return epoch < fence->epoch ? epoch : fence->epoch;
 }
 
 static bool line_is_done(const line_t *line, uint64_t epoch)
@@ -269,7 +272,7 @@ static dao_status_t line_find_locked(dao_stream_fences_t *fences, line_t *line, 
 static bool line_is_valid_locked(const dao_stream_fences_t *fences, const line_t *line)
 {
     uint64_t done_epoch = atomic_load(&line->done_epoch);
-    uint64_t now_epoch = atomic_load(&fences->epoch);
+    uint64_t now_epoch = atomic_load(&fences->now.epoch);
     if (line->stream == NULL) {
         return done_epoch == DONE_ALL && line->ring_count == 0;
     }
@@ -315,7 +318,7 @@ void dao_stream_fences_count(const dao_stream_fences_t *fences, uint64_t *out_st
         const line_t *line = &fences->lines[i];
         uint64_t done_epoch = atomic_load(&line->done_epoch);
         *out_stream_count += done_epoch != DONE_ALL;
-        *out_pending_count += done_epoch < atomic_load(&line->freed_epoch);
+        *out_pending_count += done_epoch < freed_epoch(fences, line);
     }
 }
 
@@ -338,7 +341,7 @@ dao_status_t dao_stream_fences_create(const dao_backend_ops_t *ops, dao_backend_
     }
     fences->ops = ops;
     fences->device = device;
-    atomic_init(&fences->epoch, 1);
+    atomic_init(&fences->now.epoch, 1);
     dao_mutex_init(&fences->lock, DAO_RANK_STREAM_FENCES);
     for (uint32_t i = 0; i < NUMBER_COUNT; i++) {
         atomic_init(&fences->lines[i].done_epoch, DONE_ALL);
@@ -427,7 +430,7 @@ static DAO_OFF_THE_PATH void record_slow(dao_stream_fences_t *fences, const dao_
     lock(fences);
     while (streams != 0) {
         line_t *line = &fences->lines[take_stream(&streams)];
-        uint64_t epoch = needed_epoch(line, fence);
+        uint64_t epoch = needed_epoch(fences, line, fence);
         if (!line_is_done(line, epoch) && !has_event_locked(line, epoch)) {
             (void)line_record_locked(fences, line); /* whoever waits records again */
         }
@@ -438,11 +441,11 @@ static DAO_OFF_THE_PATH void record_slow(dao_stream_fences_t *fences, const dao_
 /* Notes that a stream is active. One after another means that others' frees are of interest. */
 static void note_use(dao_stream_fences_t *fences, uint32_t stream, uint64_t epoch)
 {
-    uint32_t before = atomic_load_explicit(&fences->latest_stream, memory_order_relaxed);
+    uint32_t before = atomic_load_explicit(&fences->now.latest_stream, memory_order_relaxed);
     if (before != stream) {
-        atomic_store_explicit(&fences->latest_stream, stream, memory_order_relaxed);
+        atomic_store_explicit(&fences->now.latest_stream, stream, memory_order_relaxed);
         if (before != 0) {
-            raise_to(&fences->recorded_until, epoch + DAO_STREAM_FENCE_ALONE_COUNT);
+            raise_to(&fences->now.recorded_until, epoch + DAO_STREAM_FENCE_ALONE_COUNT);
         }
     }
 }
@@ -450,35 +453,26 @@ static void note_use(dao_stream_fences_t *fences, uint32_t stream, uint64_t epoc
 dao_stream_fence_t dao_stream_fences_mark(dao_stream_fences_t *fences, uint32_t stream)
 {
     DAO_ASSERT(stream > 0 && stream <= DAO_STREAM_FENCE_STREAM_MAX);
-    uint64_t epoch = atomic_load(&fences->epoch);
+    uint64_t epoch = atomic_load(&fences->now.epoch);
     uint64_t streams = atomic_load(&fences->shared_streams) | bit(stream);
     while (streams != 0) {
-        raise_to(&fences->lines[take_stream(&streams)].freed_epoch, epoch);
+        raise_to(&fences->now.freed_epochs[take_stream(&streams)], epoch);
     }
     note_use(fences, stream, epoch);
     return (dao_stream_fence_t){.streams = bit(stream), .epoch = epoch};
 }
 
-uint64_t dao_stream_fences_mark_own(dao_stream_fences_t *fences, uint32_t stream)
+void dao_stream_fences_note_own(dao_stream_fences_t *fences, uint32_t stream, uint64_t epoch)
 {
     DAO_ASSERT(stream > 0 && stream <= DAO_STREAM_FENCE_STREAM_MAX);
-    uint64_t epoch = atomic_load(&fences->epoch);
-    raise_to(&fences->lines[stream].freed_epoch, epoch);
+    raise_to(&fences->now.freed_epochs[stream], epoch);
     note_use(fences, stream, epoch);
-    return epoch;
-}
-
-void dao_stream_fences_record_own(dao_stream_fences_t *fences, uint32_t stream, uint64_t epoch)
-{
-    if (epoch <= atomic_load_explicit(&fences->recorded_until, memory_order_relaxed)) {
-        record_slow(fences, &(dao_stream_fence_t){.streams = bit(stream), .epoch = epoch});
-    }
 }
 
 void dao_stream_fences_record(dao_stream_fences_t *fences, const dao_stream_fence_t *fence)
 {
     bool is_one = (fence->streams & (fence->streams - 1)) == 0;
-    if (!is_one || fence->epoch <= atomic_load_explicit(&fences->recorded_until, memory_order_relaxed)) {
+    if (!is_one || fence->epoch <= atomic_load_explicit(&fences->now.recorded_until, memory_order_relaxed)) {
         record_slow(fences, fence);
     }
 }
@@ -490,7 +484,7 @@ bool dao_stream_fences_is_done(const dao_stream_fences_t *fences, const dao_stre
     uint64_t streams = fence->streams;
     while (streams != 0) {
         const line_t *line = &fences->lines[take_stream(&streams)];
-        if (!line_is_done(line, needed_epoch(line, fence))) {
+        if (!line_is_done(line, needed_epoch(fences, line, fence))) {
             return false;
         }
     }
@@ -515,10 +509,10 @@ void dao_stream_fences_finished(dao_stream_fences_t *fences, uint32_t stream, ui
 
 dao_stream_fence_t dao_stream_fences_pending(const dao_stream_fences_t *fences)
 {
-    dao_stream_fence_t fence = {.epoch = atomic_load(&fences->epoch)};
+    dao_stream_fence_t fence = {.epoch = atomic_load(&fences->now.epoch)};
     for (uint32_t i = 1; i < NUMBER_COUNT; i++) {
         const line_t *line = &fences->lines[i];
-        if (!line_is_done(line, atomic_load(&line->freed_epoch))) {
+        if (!line_is_done(line, freed_epoch(fences, line))) {
             fence.streams |= bit(i);
         }
     }
@@ -557,7 +551,7 @@ bool dao_stream_fences_poll(dao_stream_fences_t *fences)
     lock(fences);
     for (uint32_t i = 1; i < NUMBER_COUNT; i++) {
         line_t *line = &fences->lines[i];
-        if (!line_is_done(line, atomic_load(&line->freed_epoch))) {
+        if (!line_is_done(line, freed_epoch(fences, line))) {
             has_advanced = line_poll_locked(fences, line) || has_advanced;
         }
     }
@@ -653,7 +647,7 @@ dao_status_t dao_stream_fences_wait(dao_stream_fences_t *fences, const dao_strea
     dao_error_record_t record;
     while (streams != 0) {
         line_t *line = &fences->lines[take_stream(&streams)];
-        dao_status_t status = line_wait(fences, line, needed_epoch(line, fence));
+        dao_status_t status = line_wait(fences, line, needed_epoch(fences, line, fence));
         bool is_first = status != DAO_OK && first_status == DAO_OK;
         bool goes_on = dao_stream_fence_must_wait_elsewhere(status) &&
                        !dao_stream_fence_must_wait_elsewhere(first_status);
@@ -673,7 +667,8 @@ static dao_status_t wait_in_order_locked(dao_stream_fences_t *fences, const dao_
     dao_status_t status = DAO_OK;
     while (streams != 0 && status == DAO_OK) {
         uint32_t stream = take_stream(&streams);
-        status = line_wait_on_locked(fences, stream, needed_epoch(&fences->lines[stream], fence), waiter);
+        status =
+            line_wait_on_locked(fences, stream, needed_epoch(fences, &fences->lines[stream], fence), waiter);
     }
     return status;
 }
@@ -704,7 +699,7 @@ dao_status_t dao_stream_fences_wait_on(dao_stream_fences_t *fences, const dao_st
     line_t *waiter = &fences->lines[stream];
     uint64_t streams = fence->streams & ~bit(stream);
     dao_status_t status = DAO_OK;
-    note_use(fences, stream, atomic_load(&fences->epoch));
+    note_use(fences, stream, atomic_load(&fences->now.epoch));
     lock(fences);
     uint64_t capture = streams != 0 ? line_capture(fences, waiter) : 0;
     if (capture == 0) {
@@ -713,7 +708,7 @@ dao_status_t dao_stream_fences_wait_on(dao_stream_fences_t *fences, const dao_st
     unlock(fences);
     while (capture != 0 && streams != 0 && status == DAO_OK) {
         line_t *line = &fences->lines[take_stream(&streams)];
-        status = line_wait_in_capture(fences, line, needed_epoch(line, fence), waiter, capture);
+        status = line_wait_in_capture(fences, line, needed_epoch(fences, line, fence), waiter, capture);
     }
     return status;
 }

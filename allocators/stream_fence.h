@@ -11,6 +11,8 @@
 
 #include "backends/backend.h"
 
+#include <stdatomic.h>
+
 /* Streams of one device that free in stream order, at the same time. */
 #define DAO_STREAM_FENCE_STREAM_MAX 63u
 
@@ -53,6 +55,17 @@ static inline bool dao_stream_fence_must_wait_elsewhere(dao_status_t status)
     return status == DAO_ERR_REENTRANT || status == DAO_ERR_BUSY;
 }
 
+/* Numbers of streams; 0 is nobody's. */
+#define DAO_STREAM_FENCE_NUMBER_COUNT (DAO_STREAM_FENCE_STREAM_MAX + 1)
+
+/* How a table begins: what every free looks at. */
+typedef struct dao_stream_fences_now {
+    _Atomic uint64_t epoch;          /* the open one: that of frees now */
+    _Atomic uint64_t recorded_until; /* frees up to this epoch get events */
+    _Atomic uint32_t latest_stream;  /* the one that freed or waited last; 0: none yet */
+    _Atomic uint64_t freed_epochs[DAO_STREAM_FENCE_NUMBER_COUNT]; /* of each stream's last free */
+} dao_stream_fences_now_t;
+
 typedef struct dao_stream_fences dao_stream_fences_t;
 
 /* The device is borrowed. DAO_ERR_NO_HOST_MEMORY. */
@@ -79,17 +92,36 @@ void dao_stream_fences_share(dao_stream_fences_t *fences, uint32_t stream);
    any. Lock-free, makes no backend call. */
 dao_stream_fence_t dao_stream_fences_mark(dao_stream_fences_t *fences, uint32_t stream);
 
-/* As dao_stream_fences_mark(), of a block that no other stream was marked on: its fence's epoch. Called with
-   the allocator's lock, so that what it frees is of growing epochs. */
-uint64_t dao_stream_fences_mark_own(dao_stream_fences_t *fences, uint32_t stream);
-
-/* dao_stream_fences_record() for such a block. */
-void dao_stream_fences_record_own(dao_stream_fences_t *fences, uint32_t stream, uint64_t epoch);
-
 /* Records events behind a fence that has just been attached to a free block, on those of its streams for
    which waiting for a later event would wait for too much: not on a stream that is alone. Called without a
    lock. An error is kept back: whoever waits records again. */
 void dao_stream_fences_record(dao_stream_fences_t *fences, const dao_stream_fence_t *fence);
+
+/* Notes a free of a stream at an epoch. */
+void dao_stream_fences_note_own(dao_stream_fences_t *fences, uint32_t stream, uint64_t epoch);
+
+/* As dao_stream_fences_mark(), of a block that no other stream was marked on: its fence's epoch. Called with
+   the allocator's lock, so that what it frees is of growing epochs. */
+static inline uint64_t dao_stream_fences_mark_own(dao_stream_fences_t *fences, uint32_t stream)
+{
+    const dao_stream_fences_now_t *now = (const dao_stream_fences_now_t *)(const void *)fences;
+    uint64_t epoch = atomic_load(&now->epoch);
+    bool is_noted = atomic_load(&now->freed_epochs[stream]) >= epoch &&
+                    atomic_load_explicit(&now->latest_stream, memory_order_relaxed) == stream;
+    if (!__builtin_expect(is_noted, true)) {
+        dao_stream_fences_note_own(fences, stream, epoch);
+    }
+    return epoch;
+}
+
+/* dao_stream_fences_record() for such a block. */
+static inline void dao_stream_fences_record_own(dao_stream_fences_t *fences, uint32_t stream, uint64_t epoch)
+{
+    const dao_stream_fences_now_t *now = (const dao_stream_fences_now_t *)(const void *)fences;
+    if (epoch <= atomic_load_explicit(&now->recorded_until, memory_order_relaxed)) {
+        dao_stream_fences_record(fences, &(dao_stream_fence_t){UINT64_C(1) << stream, epoch});
+    }
+}
 
 /* Returns true if all that a fence stands for is known to have finished. Threads: any. Loads only. */
 bool dao_stream_fences_is_done(const dao_stream_fences_t *fences, const dao_stream_fence_t *fence);

@@ -12,10 +12,11 @@ static DAO_ON_THE_PATH void *take(arena_t *arena, size_t size_bytes, uint32_t st
 {
     dao_range_t *range = arena->segment.range;
     uint64_t size_units = (size_bytes + DAO_RANGE_GRANULE - 1) >> UNIT_SHIFT;
-    if (__builtin_expect(range->sets[stream] == NULL || range->unused == DAO_RANGE_NONE, false)) {
+    dao_range_set_t *set = range->sets[stream];
+    if (__builtin_expect(set == NULL || range->unused == DAO_RANGE_NONE, false)) {
         return NULL;
     }
-    uint32_t hole = dao_range_find_for(range, stream, size_units);
+    uint32_t hole = dao_range_find_for(range, set, size_units);
     uint64_t offset_bytes = (uint64_t)dao_range_at(range, hole)->offset_units << UNIT_SHIFT;
     uint64_t block_bytes = size_units << UNIT_SHIFT;
     if (__builtin_expect(hole == DAO_RANGE_NONE || !dao_paged_is_mapped(arena, offset_bytes, block_bytes),
@@ -23,7 +24,7 @@ static DAO_ON_THE_PATH void *take(arena_t *arena, size_t size_bytes, uint32_t st
         return NULL;
     }
     dao_block_request_t request = {.size_bytes = size_bytes, .stream = stream};
-    dao_range_take_for(range, stream, hole, size_units, dao_word_of(&request));
+    dao_range_take_for(range, set, hole, size_units, dao_word_of(&request));
     dao_stats_count_alloc(&arena->ledger.stats, size_bytes, block_bytes);
     DAO_ASSERT_HEAVY(dao_segment_is_valid(&arena->segment, NULL));
     return arena->segment.address + offset_bytes;
@@ -46,16 +47,17 @@ static DAO_ON_THE_PATH bool give(arena_t *arena, const void *address, uint32_t o
                                  uint64_t epoch)
 {
     dao_range_t *range = arena->segment.range;
+    dao_range_set_t *set = range->sets[stream];
     uint32_t link = dao_range_find_start(range, offset_units);
     const dao_range_node_t *node = dao_range_at(range, link);
     uint64_t word = node->user;
     if (node->offset_units != offset_units || node->state != NODE_USED || !dao_word_is_ordered(word) ||
-        range->sets[stream] == NULL || !range->is_plain || dao_slow_path_is_needed()) {
+        set == NULL || !range->is_plain || dao_slow_path_is_needed()) {
         return false;
     }
     dao_ledger_count_free(&arena->ledger, address, word, (size_t)(node->size_units << UNIT_SHIFT));
     dao_range_leave_used(range, link);
-    dao_range_make_fenced(range, link, stream, epoch);
+    dao_range_make_fenced(range, set, link, stream, epoch);
     DAO_ASSERT_HEAVY(dao_segment_is_valid(&arena->segment, NULL));
     return true;
 }

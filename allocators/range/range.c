@@ -352,11 +352,11 @@ dao_status_t dao_range_alloc(dao_range_t *range, const dao_range_request_t *requ
         return DAO_ERR_LIMIT;
     }
     uint64_t size_units = (request->size_bytes + DAO_RANGE_GRANULE - 1) >> UNIT_SHIFT;
-    uint32_t stream = DAO_RANGE_MIXED;
+    dao_range_set_t *set = NULL;
     bool may_be_mixed = false;
     if (request->stream != 0) {
         dao_range_announce(range, request->stream);
-        stream = range->sets[request->stream] != NULL ? request->stream : DAO_RANGE_MIXED;
+        set = range->sets[request->stream];
         may_be_mixed = range->sets[DAO_RANGE_MIXED]->count > 0;
     }
     if ((range->fenced_count > 0 && request->takes_fenced) || may_be_mixed ||
@@ -364,9 +364,9 @@ dao_status_t dao_range_alloc(dao_range_t *range, const dao_range_request_t *requ
         (request->is_tight && request->stream != 0)) {
         return alloc_slow(range, request, size_units, out_grant);
     }
-    uint32_t hole = request->is_tight           ? dao_range_find_tight(range, size_units)
-                    : stream != DAO_RANGE_MIXED ? dao_range_find_for(range, stream, size_units)
-                                                : dao_range_find_good(range, NULL, size_units);
+    uint32_t hole = request->is_tight ? dao_range_find_tight(range, size_units)
+                    : set != NULL     ? dao_range_find_for(range, set, size_units)
+                                      : dao_range_find_good(range, NULL, size_units);
     if (hole == NONE) {
         hole = find_slow(range, &(wish_t){.size_units = size_units,
                                           .alignment_units = 1,
@@ -385,7 +385,7 @@ dao_status_t dao_range_alloc(dao_range_t *range, const dao_range_request_t *requ
     }
     out_grant->offset_bytes = (uint64_t)dao_range_at(range, hole)->offset_units << UNIT_SHIFT;
     out_grant->fence = dao_range_fence_of(range, hole);
-    dao_range_take_for(range, stream, hole, size_units, request->user);
+    dao_range_take_for(range, set, hole, size_units, request->user);
     DAO_ASSERT_HEAVY(dao_range_is_valid(range));
     return DAO_OK;
 }

@@ -687,11 +687,10 @@ static DAO_ON_THE_PATH void dao_range_count_fenced(dao_range_t *range, dao_range
 }
 
 /* Makes a node of a plain range free that a stream fences up to an epoch, which none of its earlier ones is
-   above, and merges it with what else only this stream fences. Its set is there. */
-static DAO_ON_THE_PATH void dao_range_make_fenced(dao_range_t *range, uint32_t link, uint32_t stream,
-                                                  uint64_t epoch)
+   above, and merges it with what else only this stream fences. Its set is `set`. */
+static DAO_ON_THE_PATH void dao_range_make_fenced(dao_range_t *range, dao_range_set_t *set, uint32_t link,
+                                                  uint32_t stream, uint64_t epoch)
 {
-    dao_range_set_t *set = range->sets[stream];
     DAO_ASSERT(set->newest == DAO_RANGE_NONE || dao_range_fence(range, set->newest)->epoch <= epoch);
     range->fenced_units += dao_range_at(range, link)->size_units;
     uint32_t gone;
@@ -713,22 +712,21 @@ static DAO_ON_THE_PATH void dao_range_make_fenced(dao_range_t *range, uint32_t l
     }
 }
 
-/* As dao_range_find_good(), for a stream whose set is there. */
-static DAO_ON_THE_PATH uint32_t dao_range_find_for(const dao_range_t *range, uint32_t stream,
+/* As dao_range_find_good(), for a stream with a set. */
+static DAO_ON_THE_PATH uint32_t dao_range_find_for(const dao_range_t *range, dao_range_set_t *set,
                                                    uint64_t size_units)
 {
-    dao_range_set_t *set = range->sets[stream];
     return set->count > 0 ? dao_range_find_good_of_two(range, set, size_units)
                           : dao_range_find_good(range, NULL, size_units);
 }
 
-/* Takes a block at the front of a hole that nothing but `stream` fences. One unused node is there. */
-static DAO_ON_THE_PATH void dao_range_take_for(dao_range_t *range, uint32_t stream, uint32_t hole,
+/* Takes a block at the front of a hole that nothing fences, or the stream of a set alone. One unused node is
+   there. */
+static DAO_ON_THE_PATH void dao_range_take_for(dao_range_t *range, dao_range_set_t *set, uint32_t hole,
                                                uint64_t size_units, uint64_t user)
 {
     bool is_fenced = dao_range_is_fenced(range, hole);
-    DAO_ASSERT(!is_fenced || dao_range_set_of(range, hole) == stream);
-    dao_range_set_t *set = range->sets[stream];
+    DAO_ASSERT(!is_fenced || range->sets[dao_range_set_of(range, hole)] == set);
     range->fenced_units -= is_fenced ? size_units : 0;
     if (dao_range_at(range, hole)->size_units != size_units) {
         dao_range_set_t *bins = is_fenced ? set : NULL;

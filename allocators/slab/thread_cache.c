@@ -439,11 +439,12 @@ static void *thread_cache_alloc_ordered(dao_allocator_t *allocator, size_t size_
     return inner->ops->alloc_ordered(inner, size_bytes, stream);
 }
 
+/* An object of a slab is none of the inner allocator's blocks, and a slab is one of another owner's: both are
+   refused there. */
 static bool thread_cache_free_ordered(dao_allocator_t *allocator, void *address, uint32_t stream)
 {
-    dao_thread_cache_t *cache = dao_thread_cache_of(allocator);
-    bool is_small = dao_slab_map_find(&cache->slabs.map, address) != 0;
-    return is_small ? false : cache->inner->ops->free_ordered(cache->inner, address, stream);
+    dao_allocator_t *inner = dao_thread_cache_of(allocator)->inner;
+    return inner->ops->free_ordered(inner, address, stream);
 }
 
 /* ---- the rest of the table ---- */

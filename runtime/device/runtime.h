@@ -22,7 +22,8 @@ struct dao_stream {
     _Atomic uint32_t reference_count; /* the creator, and every memory handle that names it */
     bool is_own;                      /* one of the runtime's own: lives and dies with it */
     _Atomic uint32_t number;          /* in the table of stream fences; 0: it has none yet */
-    _Atomic uint32_t fast_number;     /* the same for the fast path; 0: also if the handle is another's */
+    /* The same for the fast path; 0: also if the handle is another's, or device memory has no such path. */
+    _Atomic uint32_t fast_number;
     uint32_t
         late_count; /* deferred frees that name it, with a reference; guarded by runtime->deferred.lock */
     dao_adopted_stream_t adopted; /* of one that the program has made or adopted */

@@ -22,7 +22,8 @@ dao_status_t dao_stream_number_find(dao_stream_t *stream, uint32_t *out_number)
         }
         if (atomic_compare_exchange_strong(&stream->number, &number, added)) {
             number = added;
-            atomic_store(&stream->fast_number, added);
+            bool is_fast = stream->runtime->device_memory->ops->alloc_ordered != NULL;
+            atomic_store(&stream->fast_number, is_fast ? added : 0);
             if (atomic_load(&stream->adopted.is_gone)) { /* set first there: one of the two sees the other */
                 atomic_store(&stream->fast_number, 0);
             }

@@ -134,7 +134,7 @@ static DAO_ON_THE_PATH dao_runtime_t *order_find_fast(dao_place_t place, const d
         return NULL;
     }
     dao_runtime_t *runtime = dao_runtime_started(place.index);
-    if (runtime == NULL || runtime->device_memory->ops->alloc_ordered == NULL) {
+    if (runtime == NULL) {
         return NULL;
     }
     stream = stream != NULL ? stream : &runtime->streams[DAO_STREAM_ROLE_COMPUTE];
