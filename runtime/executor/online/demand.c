@@ -39,13 +39,21 @@ static void add_to_node(dao_demand_node_t *node, int64_t bytes)
     node->most += bytes;
 }
 
-/* Sums up from a leaf's parent to the root. */
-static void sum_up(dao_demand_t *demand, uint32_t index)
+static void sum_up_node(dao_demand_t *demand, uint32_t index)
 {
-    for (index /= 2; index > 0; index /= 2) {
-        int64_t left = demand->nodes[2 * index].most;
-        int64_t right = demand->nodes[2 * index + 1].most;
-        demand->nodes[index].most = demand->nodes[index].added + (left > right ? left : right);
+    int64_t left = demand->nodes[2 * index].most;
+    int64_t right = demand->nodes[2 * index + 1].most;
+    demand->nodes[index].most = demand->nodes[index].added + (left > right ? left : right);
+}
+
+/* Sums up from the parents of two leaves to the root: what they have in common once. */
+static void sum_up(dao_demand_t *demand, uint32_t low, uint32_t high)
+{
+    for (low /= 2, high /= 2; low > 0; low /= 2, high /= 2) {
+        sum_up_node(demand, low);
+        if (high != low) {
+            sum_up_node(demand, high);
+        }
     }
 }
 
@@ -64,8 +72,7 @@ static void add_to_places(dao_demand_t *demand, uint32_t first, uint32_t last, i
             add_to_node(&demand->nodes[--high], bytes);
         }
     }
-    sum_up(demand, first + DAO_DEMAND_KERNELS);
-    sum_up(demand, last + DAO_DEMAND_KERNELS);
+    sum_up(demand, first + DAO_DEMAND_KERNELS, last + DAO_DEMAND_KERNELS);
 }
 
 void dao_demand_add(dao_demand_t *demand, uint64_t first, uint64_t last, int64_t bytes)

@@ -253,6 +253,18 @@ static bool is_scattered(const dao_engine_t *engine, const dao_managed_t *tensor
     return dao_device_arena_window(&engine->arena, tensor->device_offset_bytes) != NULL;
 }
 
+/* Takes one more tensor. DAO_ERR_LIMIT: what is taken leaves no window that is large enough. */
+static dao_status_t take_more(dao_engine_t *engine, dao_managed_t *tensor, uint64_t size_bytes,
+                              window_t *out_window)
+{
+    dao_victim_run_t run = take(engine, tensor);
+    if (run.end_bytes - run.begin_bytes < size_bytes) {
+        return DAO_ERR_LIMIT;
+    }
+    *out_window = cheapest_window(engine, &run, size_bytes);
+    return DAO_OK;
+}
+
 /* The window whose last tensor ranks highest; a scattered one alone, which may not be enough. */
 static dao_status_t find_ranked(dao_engine_t *engine, uint64_t size_bytes, const leave_rule_t *rule,
                                 window_t *out_window)
@@ -260,29 +272,22 @@ static dao_status_t find_ranked(dao_engine_t *engine, uint64_t size_bytes, const
     dao_status_t status = DAO_ERR_LIMIT;
     uint32_t look_max = rule->used_after == ANY_TIME ? UINT32_MAX : EARLY_LOOK_MAX;
     engine->search_count++;
-    for (uint32_t i = 0; status == DAO_ERR_LIMIT && i < look_max; i++) {
-        dao_managed_t *tensor = dao_victims_pop(engine);
-        if (tensor == NULL) {
-            break;
-        }
+    for (uint32_t i = 0; status == DAO_ERR_LIMIT && i < look_max && engine->first_victim != NULL; i++) {
+        dao_managed_t *tensor = engine->first_victim;
         uint64_t next_use = dao_victims_next_use(engine, tensor);
         if (rule->used_after != ANY_TIME && engine->config.policy == DAO_POLICY_BELADY &&
             next_use <= (uint64_t)rule->used_after) {
             break; /* and so are all others */
         }
-        if (!may_leave(rule, tensor, next_use)) {
-            continue;
-        }
-        if (dao_device_arena_part_bytes(tensor->size_bytes) >= size_bytes || is_scattered(engine, tensor)) {
-            *out_window = (window_t){.only = tensor};
+        bool may_go = may_leave(rule, tensor, next_use);
+        if (may_go &&
+            (dao_device_arena_part_bytes(tensor->size_bytes) >= size_bytes || is_scattered(engine, tensor))) {
+            *out_window = (window_t){.only = tensor}; /* it need not be set aside */
             status = DAO_OK;
             break;
         }
-        dao_victim_run_t run = take(engine, tensor);
-        if (run.end_bytes - run.begin_bytes >= size_bytes) {
-            *out_window = cheapest_window(engine, &run, size_bytes);
-            status = DAO_OK;
-        }
+        (void)dao_victims_pop(engine);
+        status = may_go ? take_more(engine, tensor, size_bytes, out_window) : DAO_ERR_LIMIT;
     }
     dao_victims_put_back(engine);
     return status;
