@@ -226,11 +226,16 @@ static void run_command(const command_t *command)
     }
 }
 
-/* Takes the next command, and waits for one. Returns false if the stream is stopping and its queue is
-   empty. */
-static bool take_command(dao_backend_stream_t *stream, command_t *out_command)
+/* Notes that the command before has run, if there was one, and takes the next one, for which it waits.
+   Returns false if the stream is stopping and its queue is empty. */
+static bool take_command(dao_backend_stream_t *stream, bool has_run, command_t *out_command)
 {
     dao_mutex_lock(&stream->lock);
+    if (has_run) {
+        stream->done_count++;
+        DAO_ASSERT(stream->done_count <= stream->queued_count);
+        dao_cond_broadcast(&stream->done);
+    }
     while (stream->queue.count == 0 && !stream->is_stopping) {
         dao_cond_wait(&stream->work, &stream->lock);
     }
@@ -248,13 +253,10 @@ static void *run_stream(void *user)
     dao_backend_stream_t *stream = user;
     is_worker = true;
     command_t command;
-    while (take_command(stream, &command)) {
+    bool has_run = false;
+    while (take_command(stream, has_run, &command)) {
         run_command(&command);
-        dao_mutex_lock(&stream->lock);
-        stream->done_count++;
-        DAO_ASSERT(stream->done_count <= stream->queued_count);
-        dao_cond_broadcast(&stream->done);
-        dao_mutex_unlock(&stream->lock);
+        has_run = true;
     }
     return NULL;
 }
@@ -595,9 +597,9 @@ dao_status_t dao_cpu_event_query(dao_backend_event_t *event)
     if (status != DAO_OK) {
         return status;
     }
-    mark_t *mark = latest_mark(event);
-    bool is_done = mark_is_done(mark);
-    mark_unreference(mark);
+    dao_mutex_lock(&marks_lock);
+    bool is_done = event->mark->is_done;
+    dao_mutex_unlock(&marks_lock);
     return is_done ? DAO_OK : DAO_ERR_NOT_READY;
 }
 
