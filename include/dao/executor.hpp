@@ -23,7 +23,38 @@ inline void executor_end(::dao_executor_t *handle) noexcept
     (void)::dao_executor_destroy(handle); /* its answer is that of a sync() before */
 }
 
+inline void source_end(::dao_source_t *handle) noexcept
+{
+    (void)::dao_source_release(handle); /* it is open */
+}
+
 } // namespace detail
+
+/** A file or memory of the program's that managed tensors are made of, which hold it. Members that are not
+    noexcept throw dao::error. */
+class source : public detail::owned<::dao_source_t, detail::source_end>
+{
+  public:
+    source() noexcept = default;
+
+    /** As dao_source_open(). */
+    explicit source(const char *path, dao_source_cache_t cache = DAO_SOURCE_CACHE_AUTO)
+        : owned(detail::made<::dao_source_t>([&](auto **out) { return ::dao_source_open(path, cache, out); }))
+    {
+    }
+
+    /** As dao_source_adopt(); `drop` must not throw. */
+    source(const void *address, std::size_t size_bytes, void (*drop)(void *) = nullptr, void *user = nullptr)
+        : owned(detail::made<::dao_source_t>(
+              [&](auto **out) { return ::dao_source_adopt(address, size_bytes, drop, user, out); }))
+    {
+    }
+
+    [[nodiscard]] std::uint64_t size() const noexcept
+    {
+        return ::dao_source_size(get());
+    }
+};
 
 /** An executor; its end runs what is queued. Its tensors and steps may outlive it, but only to
     be released. Members throw dao::error. */
@@ -88,6 +119,15 @@ class managed : public detail::counted<::dao_managed_t, ::dao_managed_retain, ::
     managed(const executor &on, const dao_managed_config_t &config)
         : counted(detail::made<::dao_managed_t>(
               [&](auto **out) { return ::dao_managed_create(on.get(), &config, out); }))
+    {
+    }
+
+    /** As dao_managed_create_from(). */
+    managed(const executor &on, const dao_managed_config_t &config, const source &from,
+            std::uint64_t offset_bytes)
+        : counted(detail::made<::dao_managed_t>([&](auto **out) {
+              return ::dao_managed_create_from(on.get(), &config, from.get(), offset_bytes, out);
+          }))
     {
     }
 

@@ -85,6 +85,10 @@ static dao_status_t check_source(const dao_managed_config_t *config, const dao_s
     if (source == NULL) {
         return dao_error_null("dao_managed_create_from", "source");
     }
+    if (!dao_source_is_open(source)) {
+        return dao_error(DAO_ERR_INVALID, "dao_managed_create_from: the source %p was released",
+                         (const void *)source);
+    }
     uint64_t source_bytes = dao_source_size(source);
     if (offset_bytes > source_bytes || config->size_bytes > source_bytes - offset_bytes) {
         return dao_error(DAO_ERR_INVALID,

@@ -46,6 +46,8 @@ static_assert(std::is_nothrow_copy_constructible_v<dao::memory>);
 static_assert(std::is_nothrow_copy_constructible_v<dao::tensor>);
 static_assert(std::is_nothrow_copy_constructible_v<dao::managed> &&
               std::is_nothrow_copy_constructible_v<dao::plan>);
+static_assert(!std::is_copy_constructible_v<dao::source> &&
+              std::is_nothrow_move_constructible_v<dao::source>);
 static_assert(!std::is_copy_constructible_v<dao::executor> &&
               std::is_nothrow_move_constructible_v<dao::executor>);
 static_assert(std::is_nothrow_copy_constructible_v<dao::error>);
@@ -723,6 +725,19 @@ void an_executor_runs_kernels_and_steps()
     list.run();
     CU_ASSERT_EQUAL(thrown_by([&] { second.read(bytes, sizeof(bytes)); }), DAO_ERR_NEVER_WRITTEN);
     CU_ASSERT_EQUAL(thrown_by([&] { first.read(bytes, 1); }), DAO_ERR_INVALID);
+    static const std::uint8_t weights[100] = {7, 8, 9};
+    dao::managed third;
+    {
+        const dao::source from(weights, sizeof(weights));
+        of.size_bytes = 98;
+        third = dao::managed(executor, of, from, 2);
+        CU_ASSERT_EQUAL(from.size(), 100);
+        CU_ASSERT_EQUAL(thrown_by([&] { (void)dao::managed(executor, of, from, 3); }), DAO_ERR_INVALID);
+    }
+    third.read(bytes, 98);
+    CU_ASSERT_TRUE(bytes[0] == 9 && bytes[97] == 0);
+    CU_ASSERT_EQUAL(thrown_by([&] { third.write(bytes, 98); }), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(thrown_by([] { (void)dao::source("/no/such/weights"); }), DAO_ERR_IO);
     dao::managed shared = dao::managed::share(first.get());
     executor.reset(); /* handles may outlive it */
     config.device_index = 63;

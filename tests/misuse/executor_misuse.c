@@ -91,6 +91,27 @@ static void executor_null(void)
     NEED(tensor == NULL && list == NULL);
 }
 
+static void managed_of_a_source_that_is_released_or_too_small(void)
+{
+    static const char bytes[100];
+    dao_managed_t *tensor = NULL, *first = NULL;
+    dao_source_t *source = NULL;
+    misuse_begin();
+    dao_executor_t *executor = executor_of();
+    dao_managed_config_t config = {.name = "weights", .size_bytes = 100};
+    NEED(dao_source_adopt(bytes, sizeof(bytes), NULL, NULL, &source) == DAO_OK);
+    REFUSED(dao_managed_create_from(executor, &config, source, 1, &tensor), DAO_ERR_INVALID,
+            "\"weights\" of 100 bytes from byte 1 on does not lie in");
+    REFUSED(dao_managed_create_from(executor, &config, NULL, 0, &tensor), DAO_ERR_INVALID, "source is NULL");
+    NEED(dao_managed_create_from(executor, &config, source, 0, &first) == DAO_OK);
+    NEED(dao_source_release(source) == DAO_OK);
+    REFUSED(dao_managed_create_from(executor, &config, source, 0, &tensor), DAO_ERR_INVALID, "was released");
+    REFUSED(dao_source_release(source), DAO_ERR_INVALID, "no references");
+    NEED(dao_managed_release(first) == DAO_OK);
+    REFUSED(dao_managed_create_from(executor, &config, source, 0, &tensor), DAO_ERR_INVALID, "was released");
+    NEED(tensor == NULL && dao_executor_destroy(executor) == DAO_OK);
+}
+
 static void managed_of_no_bytes(void)
 {
     dao_managed_t *tensor = NULL;
@@ -255,6 +276,7 @@ const misuse_case_t misuse_executor_cases[] = {
     {.name = "executor_capacity_and_step_file", .run = executor_capacity_and_step_file},
     {.name = "executor_null", .run = executor_null},
     {.name = "managed_of_no_bytes", .run = managed_of_no_bytes},
+    {.name = "managed_of_a_source", .run = managed_of_a_source_that_is_released_or_too_small},
     {.name = "managed_read_and_written_outside", .run = managed_read_and_written_outside},
     {.name = "kernel_wrong", .run = kernel_wrong},
     {.name = "kernel_of_another_executor", .run = kernel_of_another_executor},

@@ -38,6 +38,11 @@ struct dao_source {
     void *user;
 };
 
+bool dao_source_is_open(const dao_source_t *source)
+{
+    return atomic_load(&source->handle.reference_count) > 0;
+}
+
 void dao_source_hold(dao_source_t *source)
 {
     atomic_fetch_add(&source->reference_count, 1);

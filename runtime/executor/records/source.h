@@ -10,6 +10,9 @@
 /* What reads past the page cache begins and ends at, in the file and in memory. No device asks for more. */
 #define DAO_SOURCE_BLOCK_BYTES ((size_t)4 << 10)
 
+/* Returns false for one that its opener has released, as far as that can be seen. */
+bool dao_source_is_open(const dao_source_t *source);
+
 /* Adds a reference of a tensor. Drop: the last one, with the opener's, gives the file or the memory back. */
 void dao_source_hold(dao_source_t *source);
 void dao_source_drop(dao_source_t *source);
