@@ -47,7 +47,7 @@ expect 2 "does not fit 64 bits" run "$trace" --link-in 99999999TiB/s
 for capacity in -5 1e9 lots 64mibs 0x10 . "50 %" % 50%% " 50%" 50.%; do
     expect 2 "such as 50% or 180MiB" run "$trace" --capacity "$capacity"
 done
-expect 2 '"best" is no scheme: there are online, learn, hybrid, plan' run "$trace" --scheme best
+expect 2 '"best" is no scheme: there are online, learn, hybrid, plan, described' run "$trace" --scheme best
 expect 2 "are not for a planned step" run "$trace" --scheme plan --policy lru
 expect 2 "an argument is empty" run ""
 expect 2 "an argument is empty" info ""
@@ -552,6 +552,8 @@ expect 2 "--mode is not for steps that are learnt" run "$folder/turns.tr" --sche
 expect 0 '"mismatches":0' run "$folder/turns.tr" --json --scheme hybrid --capacity 4096 --verify \
     --check
 has runs_again
+expect 0 '"plan_hits":1' run "$folder/turns.tr" --json --scheme described --capacity 4096 --verify --check
+expect 2 "described before it runs" run "$folder/turns.tr" --scheme described --mode queue
 expect 0 '"mismatches":0' run "$folder/turns.tr" --json --scheme learn --capacity 4096 --host 1 --file \
     "$folder"
 has file_bytes_in

@@ -33,7 +33,7 @@ typedef struct settings {
 
 /* The policies are DAO_POLICY_LIST's without that of a program's own, in whose place all of them are. */
 enum { POLICY_ALL = DAO_POLICY_USER };
-enum { SCHEME_ONLINE, SCHEME_LEARN, SCHEME_HYBRID, SCHEME_PLAN };
+enum { SCHEME_ONLINE, SCHEME_LEARN, SCHEME_HYBRID, SCHEME_PLAN, SCHEME_DESCRIBED };
 
 static const char *policy_at(size_t index)
 {
@@ -43,7 +43,7 @@ static const char *policy_at(size_t index)
 #define ENGINE_NAME(number, name, text, meaning) text,
 DAO_OPTION_NAMES(engine_at, DAO_FILE_ENGINE_LIST(ENGINE_NAME))
 DAO_OPTION_NAMES(mode_at, "step", "queue")
-DAO_OPTION_NAMES(scheme_at, "online", "learn", "hybrid", "plan")
+DAO_OPTION_NAMES(scheme_at, "online", "learn", "hybrid", "plan", "described")
 
 static const dao_option_t options[] = {
     {.name = "capacity",
@@ -128,7 +128,7 @@ static const dao_option_t options[] = {
      .name_at = scheme_at,
      .preset = "online",
      .help = "the executor decides, learns steps and plans them by itself, also with operators run again "
-             "(hybrid), or replays a plan"},
+             "(hybrid), or plans the step before it runs (described); or a plan is replayed"},
     DAO_OPTION_STATIC(settings_t, is_static),
     DAO_OPTION_PAGES(settings_t, is_paged),
     {.name = "verify",
@@ -174,6 +174,9 @@ static dao_status_t check_settings(const dao_arguments_t *arguments, void *user)
     if (is_learnt(settings) && has_mode) {
         return dao_error(DAO_ERR_INVALID, "--mode is not for steps that are learnt");
     }
+    if (settings->scheme == SCHEME_DESCRIBED && settings->mode != DAO_RUN_MODE_STEP) {
+        return dao_error(DAO_ERR_INVALID, "--mode queue is not for a step that is described before it runs");
+    }
     if (settings->scheme == SCHEME_HYBRID && dao_option_is_given(arguments, "host")) {
         return dao_error(DAO_ERR_INVALID, "--host is not for --scheme hybrid: nothing runs again where host "
                                           "memory has a limit");
@@ -207,6 +210,7 @@ static void set_config(settings_t *settings)
     config->is_warmed_up = true;
     config->mode = is_learnt(settings) ? DAO_RUN_MODE_LEARN : (dao_run_mode_t)settings->mode;
     config->runs_again = settings->scheme == SCHEME_HYBRID;
+    config->is_planned_first = settings->scheme == SCHEME_DESCRIBED;
     config->is_repeat_checked = settings->is_repeat_checked;
     config->addresses = DAO_OPTION_ADDRESSES(settings->is_static, settings->is_paged);
     config->spans = settings->trace != NULL ? &settings->spans : NULL;
@@ -393,7 +397,7 @@ static void report_result(dao_report_t *report, const dao_run_config_t *config,
     if (config->file.directory != NULL) {
         report_file(report, stats);
     }
-    if (config->mode == DAO_RUN_MODE_LEARN) {
+    if (config->mode == DAO_RUN_MODE_LEARN || config->is_planned_first) {
         report_learnt(report, stats);
     }
     dao_report_count(report, "compactions", stats->compaction_count > 0 ? "compactions" : NULL,
@@ -631,7 +635,8 @@ const dao_command_t dao_command_run = {
         "its first use, in both runs, so both times do. Preparing and checking at the end are outside the\n"
         "times; kernels that check and write every byte are inside. Mismatches are wrong 8-byte words in\n"
         "all that was run. With --scheme learn steps are run in a row; evictions, bytes and the step time\n"
-        "are means of the last five.",
+        "are means of the last five. With described the step is planned before it runs, by recorded times\n"
+        "and a link that is measured; what the plan begins with comes before the step, which follows it.",
     .options = options,
     .rules = rules,
     .least_arguments = 1,

@@ -77,6 +77,11 @@ static bool is_learning(const run_plan_t *plan)
     return plan->config->mode == DAO_RUN_MODE_LEARN && !plan->is_unlimited;
 }
 
+static bool is_planned_first(const run_plan_t *plan)
+{
+    return plan->config->is_planned_first && plan->config->mode == DAO_RUN_MODE_STEP && !plan->is_unlimited;
+}
+
 static dao_status_t create_executor(const run_plan_t *plan, run_t *run)
 {
     dao_executor_config_t settings = {
@@ -84,7 +89,7 @@ static dao_status_t create_executor(const run_plan_t *plan, run_t *run)
         .host_bytes = plan->is_unlimited ? 0 : plan->config->host_bytes,
         .file = plan->is_unlimited ? (dao_file_config_t){0} : plan->config->file,
         .policy = plan->config->policy,
-        .without_plans = !is_learning(plan),
+        .without_plans = !is_learning(plan) && !is_planned_first(plan),
         .addresses = plan->config->addresses,
         .check = plan->config->is_walked && !plan->is_unlimited,
         .check_repeatable = plan->config->is_repeat_checked,
@@ -226,18 +231,28 @@ static dao_status_t push_all(run_t *run)
     return status;
 }
 
-/* Runs what is measured. In step mode registering comes before it. */
-static dao_status_t execute(const run_plan_t *plan, run_t *run, uint64_t *out_elapsed_ns)
+/* The whole step is registered, and planned if that is wanted: what the plan begins with is on the device
+   then. */
+static dao_status_t register_step(const run_plan_t *plan, run_t *run)
 {
-    dao_status_t status = DAO_OK;
-    if (plan->config->mode == DAO_RUN_MODE_STEP) {
-        status = dao_command_list_create(run->executor, &run->step);
-        if (status == DAO_OK) {
-            status = push_all(run);
-        }
-        if (status != DAO_OK) {
-            return status;
-        }
+    dao_status_t status = dao_command_list_create(run->executor, &run->step);
+    status = status == DAO_OK ? push_all(run) : status;
+    if (status == DAO_OK && is_planned_first(plan) && !run->is_warming_up) {
+        dao_progress_phase("planning", DAO_PROGRESS_UNIT_PARTS, 0);
+        status = dao_command_list_plan(run->step, 0);
+        status = status == DAO_OK ? dao_executor_sync(run->executor) : status;
+    }
+    return status;
+}
+
+/* Runs what is measured. In step mode registering comes before it. */
+static dao_status_t execute(const run_plan_t *plan, run_t *run, dao_executor_stats_t *out_before,
+                            uint64_t *out_elapsed_ns)
+{
+    dao_status_t status = plan->config->mode == DAO_RUN_MODE_STEP ? register_step(plan, run) : DAO_OK;
+    status = status == DAO_OK ? dao_executor_stats_get(run->executor, out_before) : status;
+    if (status != DAO_OK) {
+        return status;
     }
     dao_progress_phase(run->is_warming_up
                            ? (plan->is_unlimited ? "warming up with unlimited memory" : "warming up")
@@ -386,7 +401,7 @@ static dao_status_t run_pass(const run_plan_t *plan, run_t *run, dao_executor_st
     }
     if (status == DAO_OK) {
         status = is_learning(plan) ? execute_learning(run, &before, out_elapsed_ns)
-                                   : execute(plan, run, out_elapsed_ns);
+                                   : execute(plan, run, &before, out_elapsed_ns);
     }
     if (status == DAO_OK) {
         status = dao_executor_stats_get(run->executor, out_stats);

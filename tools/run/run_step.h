@@ -33,6 +33,7 @@ typedef struct dao_run_config {
     bool is_walked;                 /* the executor checks all of its structures after every kernel: slow */
     bool is_staged;         /* contents go through pinned memory, as on a device that the host cannot touch */
     bool runs_again;        /* pure operators may run again; with DAO_RUN_MODE_LEARN */
+    bool is_planned_first;  /* with DAO_RUN_MODE_STEP: the step is planned before it runs */
     bool is_repeat_checked; /* what may run again is launched twice, and what it writes compared */
     bool is_without_comparison; /* no second run with unlimited memory */
     bool is_warmed_up; /* every run is made twice and the second one measured; not with DAO_RUN_MODE_LEARN */

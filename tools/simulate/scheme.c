@@ -32,12 +32,13 @@ static dao_status_t run_online(const dao_scheme_t *scheme, const dao_scheme_inpu
     return simulate((dao_policy_t)scheme->choice, false, input, out_run);
 }
 
-/* The same, told where steps end: it plans them by itself. */
-static dao_status_t run_learn(const dao_scheme_t *scheme, const dao_scheme_input_t *input,
-                              dao_scheme_run_t *out_run)
+/* The executor that knows where steps begin and end. */
+static dao_status_t simulate_steps(const dao_scheme_t *scheme, bool is_described,
+                                   const dao_scheme_input_t *input, dao_scheme_run_t *out_run)
 {
     dao_simulate_config_t config = {.policy = (dao_policy_t)scheme->choice,
                                     .learns = true,
+                                    .is_described = is_described,
                                     .addresses = input->addresses,
                                     .step_count = input->step_count,
                                     .window_kernels = input->window_kernels,
@@ -45,6 +46,20 @@ static dao_status_t run_learn(const dao_scheme_t *scheme, const dao_scheme_input
                                     .trace = input->trace};
     *out_run = (dao_scheme_run_t){.capacity_bytes = input->problem->capacity_bytes};
     return dao_simulate(input->problem, &config, &out_run->simulation);
+}
+
+/* The same, told where steps end: it plans them by itself. */
+static dao_status_t run_learn(const dao_scheme_t *scheme, const dao_scheme_input_t *input,
+                              dao_scheme_run_t *out_run)
+{
+    return simulate_steps(scheme, false, input, out_run);
+}
+
+/* The same, told the step before it runs. */
+static dao_status_t run_described(const dao_scheme_t *scheme, const dao_scheme_input_t *input,
+                                  dao_scheme_run_t *out_run)
+{
+    return simulate_steps(scheme, true, input, out_run);
 }
 
 /* The executor fetches what a kernel needs when that is next. */
@@ -219,7 +234,8 @@ bool dao_scheme_moves_maps(const dao_scheme_t *scheme)
 
 bool dao_scheme_is_executor(const dao_scheme_t *scheme)
 {
-    return scheme->run == run_online || scheme->run == run_learn || scheme->run == run_on_demand;
+    return scheme->run == run_online || scheme->run == run_learn || scheme->run == run_described ||
+           scheme->run == run_on_demand;
 }
 
 bool dao_scheme_plans(const dao_scheme_t *scheme)

@@ -58,6 +58,8 @@ typedef struct dao_scheme {
     X("knapsack", "keep the most time in a budget of bytes", DAO_RECOMPUTE_BASELINE_KNAPSACK, run_baseline)  \
     X("learn", "the executor, which learns the step, plans it and follows the plan", DAO_POLICY_BELADY,      \
       run_learn)                                                                                             \
+    X("described", "the same, which is told the step and plans it before the first one", DAO_POLICY_BELADY,  \
+      run_described)                                                                                         \
     X("online", "the executor at its best without a plan", DAO_POLICY_BELADY, run_online)                    \
     X("lru", "on demand; least recently used first", DAO_POLICY_LRU, run_on_demand)                          \
     X("belady", "on demand; furthest next use first", DAO_POLICY_BELADY, run_on_demand)                      \

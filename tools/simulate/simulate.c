@@ -30,7 +30,8 @@ typedef struct simulator {
     uint32_t step_count;
     uint32_t warm_up_count;
     bool learns;
-    uint64_t begin_ns; /* of the first step */
+    dao_command_list_t *list; /* the step is described; NULL: it is pushed */
+    uint64_t begin_ns;        /* of the first step */
     dao_executor_t *executor;
     dao_managed_t **tensors; /* those that are alive */
     uint32_t *last_kernels;  /* of each tensor: the last kernel that uses it */
@@ -114,7 +115,8 @@ static dao_status_t push_kernel(simulator_t *simulator, uint32_t index)
         .operand_count = kernel->use_count,
         .workspace_bytes = kernel->workspace_bytes,
     };
-    return dao_executor_push(simulator->executor, &pushed);
+    return simulator->list != NULL ? dao_command_list_push(simulator->list, &pushed)
+                                   : dao_executor_push(simulator->executor, &pushed);
 }
 
 static dao_status_t release_last_used(simulator_t *simulator, uint32_t index)
@@ -124,9 +126,40 @@ static dao_status_t release_last_used(simulator_t *simulator, uint32_t index)
     dao_status_t status = DAO_OK;
     for (uint32_t i = 0; status == DAO_OK && i < kernel->use_count; i++) {
         uint32_t tensor = kernel->uses[i].tensor;
-        if (simulator->last_kernels[tensor] == index && !problem->tensors[tensor].is_persistent) {
+        bool is_over = simulator->last_kernels[tensor] == index && !problem->tensors[tensor].is_persistent;
+        if (is_over && simulator->list != NULL) {
+            status = dao_command_list_discard(simulator->list, simulator->tensors[tensor]);
+        } else if (is_over) {
             status = dao_managed_release(simulator->tensors[tensor]);
             simulator->tensors[tensor] = NULL;
+        }
+    }
+    return status;
+}
+
+static dao_status_t push_step(simulator_t *simulator)
+{
+    dao_status_t status = DAO_OK;
+    for (uint32_t i = 0; status == DAO_OK && i < simulator->problem->kernel_count; i++) {
+        status = push_kernel(simulator, i);
+        status = status == DAO_OK ? release_last_used(simulator, i) : status;
+    }
+    return status;
+}
+
+/* Tells the executor the step, which has not run: its plan is there with the first one. */
+static dao_status_t describe_step(simulator_t *simulator)
+{
+    const dao_swap_problem_t *problem = simulator->problem;
+    dao_status_t status = dao_command_list_create(simulator->executor, &simulator->list);
+    status = status == DAO_OK ? push_step(simulator) : status;
+    status = status == DAO_OK ? dao_command_list_plan(simulator->list, 0) : status;
+    dao_command_list_destroy(simulator->list);
+    simulator->list = NULL;
+    for (uint32_t i = 0; i < problem->tensor_count; i++) {
+        if (!problem->tensors[i].is_persistent) {
+            (void)dao_managed_release(simulator->tensors[i]); /* NULL or ours */
+            simulator->tensors[i] = NULL;
         }
     }
     return status;
@@ -136,10 +169,7 @@ static dao_status_t run_steps(simulator_t *simulator)
 {
     dao_status_t status = simulator->learns ? dao_executor_step_begin(simulator->executor) : DAO_OK;
     for (uint32_t step = 0; status == DAO_OK && step <= simulator->step_count; step++) {
-        for (uint32_t i = 0; status == DAO_OK && i < simulator->problem->kernel_count; i++) {
-            status = push_kernel(simulator, i);
-            status = status == DAO_OK ? release_last_used(simulator, i) : status;
-        }
+        status = push_step(simulator);
         if (status == DAO_OK && simulator->learns) {
             status = dao_executor_step_end(simulator->executor);
         }
@@ -150,9 +180,10 @@ static dao_status_t run_steps(simulator_t *simulator)
 }
 
 /* What is there before the first step gets to where it is; with a file tier that takes time. */
-static dao_status_t begin_steps(simulator_t *simulator, dao_backend_device_t *device)
+static dao_status_t begin_steps(simulator_t *simulator, bool is_described, dao_backend_device_t *device)
 {
     dao_status_t status = create_persistent_tensors(simulator);
+    status = status == DAO_OK && is_described ? describe_step(simulator) : status;
     if (status == DAO_OK) {
         status = dao_executor_sync(simulator->executor);
     }
@@ -253,7 +284,7 @@ static dao_status_t run_in_context(simulator_t *simulator, const dao_simulate_co
         .policy = config->policy,
         .on_demand = config->on_demand,
         .in_flight_ns = config->in_flight_ns,
-        .without_plans = !config->learns,
+        .without_plans = !simulator->learns,
         .addresses = config->addresses,
         .queue_kernels = window != 0 ? window : 2 * problem->kernel_count,
     };
@@ -262,7 +293,7 @@ static dao_status_t run_in_context(simulator_t *simulator, const dao_simulate_co
         return status;
     }
     dao_backend_device_t *device = simulator->executor->runtime->device;
-    status = begin_steps(simulator, device);
+    status = begin_steps(simulator, config->is_described, device);
     if (status == DAO_OK) {
         status = run_steps(simulator);
     }
@@ -330,7 +361,8 @@ dao_status_t dao_simulate(const dao_swap_problem_t *problem, const dao_simulate_
         .problem = problem,
         .trace = config->trace,
         .step_count = config->step_count,
-        .warm_up_count = config->learns ? DAO_SIMULATE_LEARN_COUNT : DAO_SIMULATE_WARM_UP_COUNT,
+        .warm_up_count =
+            config->learns && !config->is_described ? DAO_SIMULATE_LEARN_COUNT : DAO_SIMULATE_WARM_UP_COUNT,
         .learns = config->learns,
         .result = &result,
     };

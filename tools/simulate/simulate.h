@@ -21,8 +21,9 @@
 
 typedef struct dao_simulate_config {
     dao_policy_t policy;
-    bool on_demand;                 /* as in dao_executor_config_t */
-    bool learns;                    /* steps are marked, so that the executor plans them by itself */
+    bool on_demand;    /* as in dao_executor_config_t */
+    bool learns;       /* steps are marked, so that the executor plans them by itself */
+    bool is_described; /* with `learns`: it is told the step, and plans it before the first one */
     dao_swap_addresses_t addresses; /* as in dao_executor_config_t */
     uint32_t step_count; /* at least 1; one more is run behind, so that the last one is followed by a step */
     uint32_t window_kernels;       /* that the executor knows ahead; 0: two steps */

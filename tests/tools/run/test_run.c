@@ -118,6 +118,21 @@ static void the_queue_gives_the_same_content(void)
     }
 }
 
+/* The first run of a step that is planned before follows its plan. */
+static void a_described_step_follows_its_plan(void)
+{
+    for (unsigned percent = 40; percent <= 80; percent += 40) {
+        dao_run_config_t config = {.capacity_bytes = capacity_at(percent),
+                                   .is_planned_first = true,
+                                   .is_walked = percent == 40,
+                                   .is_without_comparison = true};
+        dao_run_result_t result = run(config);
+        CU_ASSERT_EQUAL(result.stats.plan_count, 1);
+        CU_ASSERT_EQUAL(result.stats.plan_hit_count, 1);
+        CU_ASSERT_TRUE(result.stats.in_bytes > 0);
+    }
+}
+
 /* The step takes at least as long as its copies in either direction, and as its operators. */
 static void links_of_limited_speed_change_nothing_but_time(void)
 {
@@ -223,6 +238,7 @@ static CU_TestInfo tests[] = {
     {"no word is wrong at any capacity under any policy", no_word_is_wrong_at_any_capacity_under_any_policy},
     {"the run to compare with moves nothing", the_run_to_compare_with_moves_nothing},
     {"the queue gives the same content", the_queue_gives_the_same_content},
+    {"a described step follows its plan", a_described_step_follows_its_plan},
     {"links of limited speed change nothing but time", links_of_limited_speed_change_nothing_but_time},
     {"a file takes what pinned memory does not", a_file_takes_what_pinned_memory_does_not},
     {"content goes through pinned memory as well", content_goes_through_pinned_memory_as_well},

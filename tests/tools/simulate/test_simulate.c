@@ -388,6 +388,21 @@ static void what_is_learnt_is_the_plan(void)
     dao_swap_plan_destroy(plan);
 }
 
+/* Told the step, the executor has its plan with the first one, which takes what later ones take. */
+static void a_described_step_follows_its_plan_at_once(void)
+{
+    dao_simulate_config_t config = {
+        .policy = DAO_POLICY_BELADY, .learns = true, .is_described = true, .step_count = 4};
+    dao_simulation_t result;
+    recorded.problem.capacity_bytes = peak_bytes / 2;
+    CU_ASSERT_EQUAL_FATAL(dao_simulate(&recorded.problem, &config, &result), DAO_OK);
+    CU_ASSERT_EQUAL(result.stats.plan_hit_count, 5); /* and the one behind */
+    CU_ASSERT_EQUAL(result.stats.deviation_count, 0);
+    CU_ASSERT_EQUAL(result.stats.replan_count, 0);
+    CU_ASSERT_TRUE((double)result.first_step_ns <= 1.05 * (double)result.step_ns);
+    dao_simulation_finish(&result);
+}
+
 /* A first plan is followed at once, and the executor does not stay with it: a better one takes its place,
    never a worse one. */
 static void a_better_plan_takes_the_place_of_the_first(void)
@@ -488,6 +503,7 @@ static CU_TestInfo with_a_recorded_step[] = {
     {"a plan with a file takes the time that it says", a_plan_with_a_file_takes_the_time_that_it_says},
     {"a better plan takes the place of the first", a_better_plan_takes_the_place_of_the_first},
     {"what is learnt is the plan", what_is_learnt_is_the_plan},
+    {"a described step follows its plan at once", a_described_step_follows_its_plan_at_once},
     {"a plan without memory leaves nothing behind", a_plan_without_memory_leaves_nothing_behind},
     {"zero-sized tensors are left out", zero_sized_tensors_are_left_out},
     {"schemes are found by their names", schemes_are_found_by_their_names},
