@@ -520,7 +520,10 @@ dao_status_t dao_step_learner_register(dao_step_learner_t *learner, const dao_it
     if (known == NULL) {
         return is_empty ? DAO_OK : dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory to learn a step");
     }
-    known->seen_at = learner->step_count;
+    known->seen_at = learner->step_count + 1; /* it is expected next, rather than others that begin alike */
+    if (learner->before != NULL) {
+        learner->before->after = known;
+    }
     dao_status_t status = DAO_OK;
     if (known->plan == NULL && known != learner->submitted) {
         status = dao_step_planning_first(learner, known, work_limit);

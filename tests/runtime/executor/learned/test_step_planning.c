@@ -124,6 +124,35 @@ static void a_list_that_was_planned_follows_it(void)
     end();
 }
 
+/* Another step that has come before begins as the described one does, and has the same kernels. */
+static void what_was_described_is_expected(void)
+{
+    enum { TENSORS = 8 };
+    dao_executor_config_t config = tight;
+    config.capacity_bytes = (TENSORS / 2) * UNIT;
+    begin_with_costs(&config);
+    for (int round = 0; round < 4; round++) {
+        dao_command_list_t *list = NULL;
+        uint32_t first = tensor(UNIT);
+        CU_ASSERT_EQUAL_FATAL(dao_command_list_create(executor, &list), DAO_OK);
+        for (uint32_t i = 0; i < TENSORS; i++) {
+            uint32_t number = i == 0 ? first : tensor(UNIT);
+            program_kernel_t kernel = {"turn", 1, {number}, {DAO_ACCESS_READ_WRITE}, 0, DAO_OK};
+            kernel.accesses[0] = i == 0 ? DAO_ACCESS_WRITE : DAO_ACCESS_READ_WRITE;
+            CU_ASSERT_TRUE(i == 0 || program_write(&program, number) == DAO_OK);
+            CU_ASSERT_EQUAL(program_list_push(&program, list, &kernel), DAO_OK);
+        }
+        if (round > 0) {
+            CU_ASSERT_EQUAL(dao_command_list_plan(list, BRIEF), DAO_OK);
+        }
+        CU_ASSERT_EQUAL(dao_command_list_run(list), DAO_OK);
+        CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK);
+        CU_ASSERT_EQUAL(stats_now().plan_hit_count, (uint64_t)round);
+        dao_command_list_destroy(list);
+    }
+    end();
+}
+
 /* What is known of the link when nothing was copied yet. */
 static void the_link_is_measured_first(void)
 {
@@ -339,6 +368,7 @@ static CU_TestInfo tests[] = {
     {"a first plan is bettered", a_first_plan_is_bettered},
     {"wrong times are planned anew", wrong_times_are_planned_anew},
     {"a list that was planned follows it", a_list_that_was_planned_follows_it},
+    {"what was described is expected", what_was_described_is_expected},
     {"the link is measured first", the_link_is_measured_first},
     {"a step that goes on otherwise loses nothing", a_step_that_goes_on_otherwise_loses_nothing},
     {"a wrong description loses nothing", a_wrong_description_loses_nothing},
