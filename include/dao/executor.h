@@ -442,9 +442,11 @@ DAO_API DAO_NODISCARD dao_status_t dao_managed_read_async(dao_managed_t *tensor,
  * one, is never moved, and has one address. Pins are counted; the release of the last handle takes them away.
  *
  * Pinned tensors lie from the top of the capacity down. A kernel can use all that is below them, and those
- * that it names. While any tensor is pinned no plan is followed (dao_executor_step_begin()): steps are known
- * all the same, and tensors fetched ahead. So pin what is used by most kernels, and what has to keep its
- * address; a learnt step keeps on the device by itself what is worth it. A kernel that fails after it has
+ * that it names. A plan (dao_executor_step_begin()) is made beside the tensors that are pinned, for what lies
+ * below them: it moves none of them, and is followed while these and no others are. With others a step goes
+ * on without a plan until it has one for them. A plan runs no kernel again that uses a pinned tensor. So pin
+ * what is used by most kernels, and what has to keep its address; a learnt step keeps on the device by itself
+ * what is worth it. A kernel that fails after it has
  * queued work may make a pinned tensor that it writes leave until its next use.
  *
  * @param tensor       Borrowed.

@@ -91,12 +91,21 @@ dao_status_t dao_engine_init(dao_engine_t *engine, const dao_engine_config_t *co
     return status;
 }
 
+static void leave_plan(dao_engine_t *engine)
+{
+    if (engine->plan != NULL) {
+        dao_plan_follow_leave(engine);
+    }
+    (void)dao_again_restore(engine); /* what failed is met by the next kernel */
+}
+
 void dao_engine_enqueue(dao_engine_t *engine, dao_item_t *item)
 {
     if (item->kind == DAO_ITEM_RELEASE) {
         dao_managed_t *tensor = item->released;
         tensor->is_released = true;
         if (tensor->pin.count > 0) {
+            leave_plan(engine); /* it is made beside this one */
             dao_pins_remove(engine, tensor);
         }
         dao_table_settle(engine, tensor);
@@ -673,7 +682,8 @@ void dao_engine_stats(const dao_engine_t *engine, dao_executor_stats_t *out_stat
     out_stats->throttle_count = engine->timeline.throttle_count;
     out_stats->capacity_bytes = engine->config.arena_bytes;
     out_stats->device_used_bytes =
-        engine->plan != NULL ? engine->plan->schedule->arena_bytes : dao_range_used(engine->arena.range);
+        dao_range_used(engine->arena.range) +
+        (engine->plan != NULL ? engine->plan->schedule->arena_bytes : 0); /* with one: of pinned tensors */
     out_stats->peak_device_used_bytes = engine->arena.peak_used_bytes;
     out_stats->pinned_bytes = engine->pinned_bytes;
     out_stats->host_used_bytes = engine->host_tier.used_bytes;
@@ -702,7 +712,8 @@ bool dao_engine_is_valid(const dao_engine_t *engine)
             !dao_access_is_valid(tensor)) {
             return false;
         }
-        if (tensor->has_device && engine->plan == NULL) {
+        bool is_planned = engine->plan != NULL && tensor->pin.count == 0;
+        if (tensor->has_device && !is_planned) {
             uint64_t part_bytes = 0;
             if (!dao_device_arena_has(&engine->arena, tensor->device_offset_bytes, tensor->size_bytes,
                                       (uint64_t)(uintptr_t)tensor, &part_bytes)) {
@@ -712,8 +723,8 @@ bool dao_engine_is_valid(const dao_engine_t *engine)
         }
         host_bytes += tensor->host_address != NULL ? tensor->size_bytes : 0;
         bool is_foreign = tensor->plan_role == NULL;
-        if (is_foreign ? engine->plan != NULL && tensor->has_device : engine->plan == NULL) {
-            return false; /* with a plan, tensors on the device have roles; without one none has */
+        if (is_foreign ? is_planned && tensor->has_device : !is_planned) {
+            return false; /* with a plan, tensors on the device have roles or are pinned; else none has one */
         }
     }
     if (engine->plan != NULL) {

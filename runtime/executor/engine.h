@@ -101,6 +101,7 @@ typedef struct dao_engine {
 
     dao_managed_t *first_pinned; /* pins.c: of those that the program keeps on the device, the topmost */
     uint64_t pinned_bytes;       /* pins.c: of the arena, for all of them */
+    uint64_t pins;               /* pins.c: tells which they are, and where; 0: none */
 
     dao_managed_t *first_victim;     /* victims.c: of those on the device, the one that leaves first */
     dao_managed_t *set_aside;        /* victims.c: looked at in a search */

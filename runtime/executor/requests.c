@@ -111,7 +111,7 @@ dao_status_t dao_requests_write(dao_engine_t *engine, dao_managed_t *tensor, dao
     return status;
 }
 
-/* A plan moves tensors to places of its own: it is left, and none is followed while something is pinned. */
+/* A plan is followed beside the pinned tensors that it was made beside. */
 static dao_status_t leave_plan(dao_engine_t *engine)
 {
     if (engine->plan != NULL) {
@@ -200,6 +200,10 @@ dao_status_t dao_requests_unpin(dao_engine_t *engine, dao_managed_t *tensor)
     if (tensor->pin.count > 1) {
         tensor->pin.count--;
         return DAO_OK;
+    }
+    dao_status_t status = leave_plan(engine);
+    if (status != DAO_OK) {
+        return status;
     }
     dao_pins_remove(engine, tensor);
     dao_prefetch_restart(engine);

@@ -18,9 +18,66 @@
 #include "base/numbers/math.h"
 #include "base/report/assert.h"
 #include "base/report/error.h"
+#include "runtime/executor/records/tensor.h"
+
+/* Returns the role that a tensor has in a known step; DAO_STEP_LOG_NO_ROLE: none that is known. */
+static uint32_t role_of(const dao_step_log_t *known, const dao_managed_t *tensor)
+{
+    uint32_t reader = dao_step_log_find_reader(known, tensor->id);
+    bool is_latest =
+        tensor->log_role < known->role_count && known->roles[tensor->log_role].tensor_id == tensor->id;
+    return reader == DAO_STEP_LOG_NO_ROLE && is_latest ? tensor->log_role : reader;
+}
+
+/* A pinned tensor is used by no kernel of the problem, and lives nowhere in it. */
+static void describe_tensors(dao_plan_job_t *job, const dao_step_log_t *known, bool knows_sources,
+                             const dao_managed_t *first_pinned)
+{
+    for (const dao_managed_t *tensor = first_pinned; tensor != NULL; tensor = tensor->pin.next) {
+        uint32_t role = role_of(known, tensor);
+        if (role != DAO_STEP_LOG_NO_ROLE) {
+            job->is_pinned[role] = true;
+        }
+    }
+    for (uint32_t i = 0; i < known->role_count; i++) {
+        job->tensors[i].size_bytes =
+            job->is_pinned[i] ? DAO_RANGE_GRANULE : dao_device_arena_part_bytes(known->roles[i].size_bytes);
+        job->tensors[i].is_persistent = known->roles[i].is_persistent && !job->is_pinned[i];
+        job->tensors[i].is_from_file = known->roles[i].has_source && knows_sources && !job->is_pinned[i];
+    }
+}
+
+/* A kernel that uses a pinned tensor does not run again: what another one wrote there meanwhile is not
+   counted. */
+static void describe_kernels(dao_plan_job_t *job, const dao_step_log_t *known, const uint64_t *kernel_ns,
+                             bool may_repeat)
+{
+    static_assert((int)DAO_ACCESS_READ == DAO_USE_READ && (int)DAO_ACCESS_WRITE == DAO_USE_WRITE &&
+                      (int)DAO_ACCESS_READ_WRITE == DAO_USE_READ_WRITE,
+                  "a use is an access");
+    dao_swap_use_t *next = job->uses;
+    for (uint32_t k = 0; k < known->kernel_count; k++) {
+        const dao_step_log_kernel_t *kernel = &known->kernels[k];
+        const dao_swap_use_t *first = next;
+        for (uint32_t i = kernel->first_use; i < kernel->first_use + kernel->use_count; i++) {
+            const dao_step_log_use_t *use = &known->uses[i];
+            if (!job->is_pinned[use->role]) {
+                *next++ = (dao_swap_use_t){use->role, (dao_access_t)use->kind};
+            }
+        }
+        uint32_t use_count = (uint32_t)(next - first);
+        job->kernels[k] = (dao_swap_kernel_t){
+            .time_ns = kernel_ns[k],
+            .workspace_bytes = dao_device_arena_part_bytes(kernel->workspace_bytes),
+            .uses = first,
+            .use_count = use_count,
+            .is_repeatable = kernel->is_repeatable && may_repeat && use_count == kernel->use_count,
+        };
+    }
+}
 
 dao_plan_job_t *dao_plan_job_create(const dao_step_log_t *known, const uint64_t *kernel_ns, bool may_repeat,
-                                    bool knows_sources)
+                                    bool knows_sources, const dao_managed_t *first_pinned)
 {
     dao_plan_job_t *job = dao_host_calloc(1, sizeof(*job));
     if (job == NULL) {
@@ -29,31 +86,13 @@ dao_plan_job_t *dao_plan_job_create(const dao_step_log_t *known, const uint64_t 
     job->tensors = dao_host_calloc((size_t)known->role_count + 1, sizeof(*job->tensors));
     job->kernels = dao_host_calloc((size_t)known->kernel_count + 1, sizeof(*job->kernels));
     job->uses = dao_host_calloc((size_t)known->use_count + 1, sizeof(*job->uses));
-    if (job->tensors == NULL || job->kernels == NULL || job->uses == NULL) {
+    job->is_pinned = dao_host_calloc((size_t)known->role_count + 1, sizeof(*job->is_pinned));
+    if (job->tensors == NULL || job->kernels == NULL || job->uses == NULL || job->is_pinned == NULL) {
         dao_plan_job_destroy(job);
         return NULL;
     }
-    for (uint32_t i = 0; i < known->role_count; i++) {
-        job->tensors[i].size_bytes = dao_device_arena_part_bytes(known->roles[i].size_bytes);
-        job->tensors[i].is_persistent = known->roles[i].is_persistent;
-        job->tensors[i].is_from_file = known->roles[i].has_source && knows_sources;
-    }
-    for (uint32_t i = 0; i < known->use_count; i++) {
-        static_assert((int)DAO_ACCESS_READ == DAO_USE_READ && (int)DAO_ACCESS_WRITE == DAO_USE_WRITE &&
-                          (int)DAO_ACCESS_READ_WRITE == DAO_USE_READ_WRITE,
-                      "a use is an access");
-        job->uses[i] = (dao_swap_use_t){known->uses[i].role, (dao_access_t)known->uses[i].kind};
-    }
-    for (uint32_t i = 0; i < known->kernel_count; i++) {
-        const dao_step_log_kernel_t *kernel = &known->kernels[i];
-        job->kernels[i] = (dao_swap_kernel_t){
-            .time_ns = kernel_ns[i],
-            .workspace_bytes = dao_device_arena_part_bytes(kernel->workspace_bytes),
-            .uses = job->uses + kernel->first_use,
-            .use_count = kernel->use_count,
-            .is_repeatable = kernel->is_repeatable && may_repeat,
-        };
-    }
+    describe_tensors(job, known, knows_sources, first_pinned);
+    describe_kernels(job, known, kernel_ns, may_repeat);
     job->problem = (dao_swap_problem_t){
         .tensors = job->tensors,
         .tensor_count = known->role_count,
@@ -71,6 +110,7 @@ void dao_plan_job_destroy(dao_plan_job_t *job)
         dao_host_free(job->tensors);
         dao_host_free(job->kernels);
         dao_host_free(job->uses);
+        dao_host_free(job->is_pinned);
         dao_host_free(job);
     }
 }
@@ -81,6 +121,19 @@ static bool is_stopping(void *user)
     return atomic_load_explicit(&worker->is_stopping, memory_order_relaxed);
 }
 
+/* The plan moves no pinned tensor, and is for these alone. */
+static dao_status_t make_plan(dao_plan_job_t *job, const dao_swap_plan_config_t *config)
+{
+    dao_status_t status = dao_compiled_plan_create(&job->problem, config, &job->plan);
+    for (uint32_t i = 0; status == DAO_OK && i < job->problem.tensor_count; i++) {
+        job->plan->roles[i].is_pinned = job->is_pinned[i];
+    }
+    if (status == DAO_OK) {
+        job->plan->pins = job->pins;
+    }
+    return status;
+}
+
 /* Without a worker nothing cancels it. */
 static void work(dao_plan_worker_t *worker, dao_plan_job_t *job)
 {
@@ -89,7 +142,7 @@ static void work(dao_plan_worker_t *worker, dao_plan_job_t *job)
                                      .is_cancelled = worker != NULL ? is_stopping : NULL,
                                      .cancel_user = worker};
     DAO_ASSERT(job->plan == NULL);
-    job->status = dao_compiled_plan_create(&job->problem, &config, &job->plan);
+    job->status = make_plan(job, &config);
     if (job->status != DAO_OK || job->plan->schedule->page_count == 0) {
         return;
     }
@@ -100,7 +153,7 @@ static void work(dao_plan_worker_t *worker, dao_plan_job_t *job)
         job->plan = NULL;
         job->problem.page_bytes = 0;
         config.addresses = job->addresses = DAO_SWAP_ADDRESSES_STATIC;
-        job->status = dao_compiled_plan_create(&job->problem, &config, &job->plan);
+        job->status = make_plan(job, &config);
     }
 }
 

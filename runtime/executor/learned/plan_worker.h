@@ -12,6 +12,8 @@ typedef struct dao_plan_job {
     dao_swap_tensor_t *tensors;
     dao_swap_kernel_t *kernels;
     dao_swap_use_t *uses;
+    bool *is_pinned; /* of each role: its tensor stays on the device, and is no part of the problem */
+    uint64_t pins;   /* of the engine */
     dao_device_pages_t *pages; /* what the plan's window is made of, if it gets one */
     dao_swap_addresses_t addresses;
     uint64_t work_limit; /* as of dao_swap_plan_config_t */
@@ -20,11 +22,12 @@ typedef struct dao_plan_job {
     dao_compiled_plan_t *plan; /* with DAO_OK */
 } dao_plan_job_t;
 
-/* Makes a job of a known step. Kernel times in nanoseconds; with `may_repeat` kernels may run again that the
-   program says may; with `knows_sources` tensors with a source come from a file, whose link has a speed then;
-   the rest of the problem is the caller's to fill in. NULL without memory. */
+/* Makes a job of a known step, without its roles whose tensors are pinned: a list of those that are, or NULL.
+   Kernel times in nanoseconds; with `may_repeat` kernels may run again that the program says may; with
+   `knows_sources` tensors with a source come from a file, whose link has a speed then; the rest of the
+   problem is the caller's to fill in. NULL without memory. */
 dao_plan_job_t *dao_plan_job_create(const dao_step_log_t *known, const uint64_t *kernel_ns, bool may_repeat,
-                                    bool knows_sources);
+                                    bool knows_sources, const dao_managed_t *first_pinned);
 
 /* Does a job that no worker has. */
 void dao_plan_job_run(dao_plan_job_t *job);

@@ -226,20 +226,43 @@ static dao_status_t enter(dao_step_learner_t *learner, dao_known_step_t *known)
     return status;
 }
 
+/* Other tensors are pinned than before: what was measured says nothing any more. A plan for them is wanted
+   soon, later each time that one was made. Of two plans the one stays that was made beside them. */
+static void note_pins(dao_step_learner_t *learner, dao_known_step_t *known)
+{
+    uint64_t soon = known->seen_count + known->measure_steps / DAO_STEP_LEARNER_MEASURE_STEPS;
+    if (dao_step_planning_fits(learner, known->plan) && known->new_plan != NULL &&
+        !dao_step_planning_fits(learner, known->new_plan)) {
+        dao_compiled_plan_destroy(known->new_plan);
+        known->new_plan = NULL;
+        known->is_returning = false;
+    }
+    if (known->pins == learner->engine->pins) {
+        return;
+    }
+    known->pins = learner->engine->pins;
+    known->planned = known->online = (dao_step_time_t){0};
+    known->is_online = false;
+    known->next_measure = dao_smaller(known->next_measure, soon);
+    known->try_count = 0;
+    dao_compiled_plan_destroy(known->former);
+    known->former = NULL;
+}
+
 /* The step begins as this known does: its plan is followed, the newest one, unless it is slower than none. */
 static void follow(dao_step_learner_t *learner, dao_known_step_t *known)
 {
     dao_engine_t *engine = learner->engine;
     DAO_ASSERT(learner->now == known);
     DAO_ASSERT(learner->log.kernel_count == 1); /* the step has just begun */
+    note_pins(learner, known);
     if (known->new_plan != NULL || known->is_online || engine->plan != known->plan) {
         leave(learner);
     }
     if (known->new_plan != NULL) {
         take_new_plan(known);
     }
-    bool is_pinned = engine->first_pinned != NULL; /* plans move all tensors, and need all of the arena */
-    if (known->plan == NULL || known->is_online || engine->plan != NULL || is_pinned) {
+    if (engine->plan != NULL || dao_step_planning_usual(learner, known) == NULL) {
         return;
     }
     (void)enter(learner, known); /* else the step goes on without */
@@ -452,7 +475,7 @@ static void end_step(dao_step_learner_t *learner, dao_known_step_t *known)
         learner->measured = known;
         learner->measured_plan = engine->plan;
         if (learner->measuring_plan ==
-            dao_step_planning_usual(known)) { /* else one came meanwhile: it has set its time */
+            dao_step_planning_usual(learner, known)) { /* else one came meanwhile: it has set its time */
             known->next_measure = known->seen_count + (known->plan != NULL ? known->measure_steps : 0);
         }
     }
@@ -525,10 +548,14 @@ dao_status_t dao_step_learner_register(dao_step_learner_t *learner, const dao_it
         learner->before->after = known;
     }
     dao_status_t status = DAO_OK;
+    if (known->plan != NULL && !dao_step_planning_fits(learner, known->plan)) {
+        dao_compiled_plan_destroy(known->plan); /* others are pinned now */
+        known->plan = NULL;
+    }
     if (known->plan == NULL && known != learner->submitted) {
         status = dao_step_planning_first(learner, known, work_limit);
     }
-    if (status == DAO_OK && known->plan != NULL && !known->is_online && engine->first_pinned == NULL) {
+    if (status == DAO_OK && dao_step_planning_usual(learner, known) != NULL) {
         status = enter(learner, known);
     }
     DAO_ASSERT_HEAVY(dao_step_learner_is_valid(learner));

@@ -53,6 +53,7 @@ typedef struct dao_known_step {
     dao_compiled_plan_t *former;   /* that it took the place of, until the new one is measured; NULL */
     bool is_returning;             /* new_plan was the former one */
     uint64_t former_step_ns;
+    uint64_t pins;           /* of the engine, beside which the times below were measured */
     dao_step_time_t planned; /* while `plan` was followed */
     dao_step_time_t online;  /* without a plan */
     bool is_online;          /* `plan` lies by: without it the step was quicker */

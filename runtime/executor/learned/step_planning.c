@@ -16,6 +16,7 @@
 #include "base/report/assert.h"
 #include "base/report/error.h"
 #include "runtime/executor/learned/link_probe.h"
+#include "runtime/executor/online/pins.h"
 #include "runtime/executor/records/tensor.h"
 
 #include <string.h>
@@ -127,10 +128,11 @@ static dao_plan_job_t *make_job(dao_step_learner_t *learner, const dao_known_ste
     const dao_file_tier_t *tier = &learner->engine->file_tier;
     bool knows_sources = learner->links.file.in_bytes_per_second != 0;
     /* What was given up comes back at once where a plan is left, and what it displaces goes to the host. */
-    dao_plan_job_t *job =
-        dao_plan_job_create(&known->log, kernel_ns, config->host_limit_bytes == 0, knows_sources);
+    dao_plan_job_t *job = dao_plan_job_create(&known->log, kernel_ns, config->host_limit_bytes == 0,
+                                              knows_sources, learner->engine->first_pinned);
     if (job != NULL) {
-        job->problem.capacity_bytes = config->arena_bytes;
+        job->pins = learner->engine->pins;
+        job->problem.capacity_bytes = dao_pins_free_bytes(learner->engine);
         job->problem.host = host_of(learner, &known->log);
         job->problem.file = learner->links.file;
         job->problem.file.limit_bytes =
@@ -138,7 +140,7 @@ static dao_plan_job_t *make_job(dao_step_learner_t *learner, const dao_known_ste
         job->problem.page_bytes = learner->engine->pages.page_bytes;
         job->addresses = job->problem.page_bytes != 0 ? config->addresses : DAO_SWAP_ADDRESSES_STATIC;
         job->pages = &learner->engine->pages;
-        job->work_limit = known->plan == NULL ? DAO_COMPILED_PLAN_FIRST : 0;
+        job->work_limit = dao_step_planning_fits(learner, known->plan) ? 0 : DAO_COMPILED_PLAN_FIRST;
     }
     return job;
 }
@@ -216,12 +218,11 @@ static void choose_quicker(dao_step_learner_t *learner, dao_known_step_t *known)
 /* Returns true if the step that was measured is to be planned, or planned anew. */
 static bool wants_plan(const dao_step_learner_t *learner, const dao_known_step_t *known)
 {
-    bool is_wanted = known->plan != NULL
-                         ? learner->measured_plan == dao_step_planning_usual(known) &&
+    bool is_wanted = dao_step_planning_fits(learner, known->plan)
+                         ? learner->measured_plan == dao_step_planning_usual(learner, known) &&
                                has_changed(learner, &known->plan->basis)
                          : known->has_evicted && known->try_count < DAO_STEP_LEARNER_TRIES_MAX;
-    bool is_pinned = learner->engine->first_pinned != NULL; /* no plan would be followed */
-    return is_wanted && !is_pinned && known->new_plan == NULL && dao_known_links_have_any(&learner->links);
+    return is_wanted && known->new_plan == NULL && dao_known_links_have_any(&learner->links);
 }
 
 static void use_measurement(dao_step_learner_t *learner)

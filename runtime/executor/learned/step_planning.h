@@ -5,10 +5,17 @@
 
 #include "runtime/executor/learned/step_learner.h"
 
-/* Returns the plan that the step's next run is to follow; NULL: none. */
-static inline const dao_compiled_plan_t *dao_step_planning_usual(const dao_known_step_t *known)
+/* Returns true if a plan was made beside the tensors that are pinned now. NULL is allowed. */
+static inline bool dao_step_planning_fits(const dao_step_learner_t *learner, const dao_compiled_plan_t *plan)
 {
-    return known->is_online ? NULL : known->plan;
+    return plan != NULL && plan->pins == learner->engine->pins;
+}
+
+/* Returns the plan that the step's next run is to follow; NULL: none. */
+static inline const dao_compiled_plan_t *dao_step_planning_usual(const dao_step_learner_t *learner,
+                                                                 const dao_known_step_t *known)
+{
+    return known->is_online || !dao_step_planning_fits(learner, known->plan) ? NULL : known->plan;
 }
 
 /* Makes a first plan of a step that has none, before it is measured: on this thread, with the times that the

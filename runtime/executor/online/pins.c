@@ -7,6 +7,8 @@
    A tensor that is not pinned any more leaves a hole: pinned tensors are taken into it again, and others may
    lie there until then.
 
+   A plan is made for what lies below them, and for these tensors at these places alone.
+
    Invariant: the list goes from the top down, and no two places have a byte in common. */
 #include "runtime/executor/online/pins.h"
 
@@ -19,6 +21,14 @@
 static uint64_t part_bytes(const dao_managed_t *tensor)
 {
     return dao_device_arena_part_bytes(tensor->size_bytes);
+}
+
+/* Of a tensor and its place; those of all pinned tensors are added up. */
+static uint64_t signature_of(const dao_managed_t *tensor, uint64_t offset_bytes)
+{
+    uint64_t hash = tensor->id * UINT64_C(0x9e3779b97f4a7c15) + offset_bytes;
+    hash = (hash ^ hash >> 32) * UINT64_C(0xd6e8feb86659fd93);
+    return hash ^ hash >> 32;
 }
 
 uint32_t dao_pins_count(const dao_engine_t *engine)
@@ -83,6 +93,7 @@ void dao_pins_add(dao_engine_t *engine, dao_managed_t *tensor, uint64_t offset_b
     tensor->pin = (dao_pin_t){.count = 1, .offset_bytes = offset_bytes, .next = *link};
     *link = tensor;
     engine->pinned_bytes += part_bytes(tensor);
+    engine->pins += signature_of(tensor, offset_bytes);
     dao_victims_update(engine, tensor);
 }
 
@@ -94,6 +105,7 @@ void dao_pins_remove(dao_engine_t *engine, dao_managed_t *tensor)
         link = &(*link)->pin.next;
     }
     *link = tensor->pin.next;
+    engine->pins -= signature_of(tensor, tensor->pin.offset_bytes);
     tensor->pin = (dao_pin_t){.count = 0};
     DAO_ASSERT(engine->pinned_bytes >= part_bytes(tensor));
     engine->pinned_bytes -= part_bytes(tensor);
@@ -103,7 +115,7 @@ void dao_pins_remove(dao_engine_t *engine, dao_managed_t *tensor)
 bool dao_pins_are_valid(const dao_engine_t *engine)
 {
     uint64_t top = engine->config.arena_bytes;
-    uint64_t bytes = 0;
+    uint64_t bytes = 0, pins = 0;
     for (const dao_managed_t *pinned = engine->first_pinned; pinned != NULL; pinned = pinned->pin.next) {
         if (pinned->pin.count == 0 || pinned->pin.offset_bytes + part_bytes(pinned) > top ||
             (pinned->has_device && pinned->device_offset_bytes != pinned->pin.offset_bytes)) {
@@ -111,6 +123,7 @@ bool dao_pins_are_valid(const dao_engine_t *engine)
         }
         top = pinned->pin.offset_bytes;
         bytes += part_bytes(pinned);
+        pins += signature_of(pinned, top);
     }
-    return bytes == engine->pinned_bytes;
+    return bytes == engine->pinned_bytes && pins == engine->pins;
 }

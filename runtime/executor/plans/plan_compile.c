@@ -379,9 +379,11 @@ static dao_status_t compile(const dao_swap_problem_t *problem, dao_compiled_plan
     }
     plan->role_count = problem->tensor_count;
     plan->roles = dao_host_calloc((size_t)problem->tensor_count + 1, sizeof(*plan->roles));
+    plan->first_uses = dao_host_calloc((size_t)problem->kernel_count + 1, sizeof(*plan->first_uses));
     plan->drop_first = dao_host_calloc((size_t)plan->order.count + 1, sizeof(*plan->drop_first));
     plan->sequences = dao_host_calloc(2 * (size_t)plan->order.count + 1, sizeof(*plan->sequences));
-    if (plan->roles == NULL || plan->drop_first == NULL || plan->sequences == NULL) {
+    if (plan->roles == NULL || plan->first_uses == NULL || plan->drop_first == NULL ||
+        plan->sequences == NULL) {
         return no_memory();
     }
     plan->page_marks =
@@ -390,6 +392,9 @@ static dao_status_t compile(const dao_swap_problem_t *problem, dao_compiled_plan
         return no_memory();
     }
     describe_roles(problem, plan);
+    for (uint32_t k = 0; k < problem->kernel_count; k++) {
+        plan->first_uses[k + 1] = plan->first_uses[k] + problem->kernels[k].use_count;
+    }
     return find_drops(problem, plan);
 }
 
@@ -518,6 +523,7 @@ void dao_compiled_plan_destroy(dao_compiled_plan_t *plan)
         dao_device_window_destroy(plan->window);
     }
     dao_issue_order_finish(&plan->order);
+    dao_host_free(plan->first_uses);
     dao_host_free(plan->drop_first);
     dao_host_free(plan->drops);
     dao_host_free(plan->sequences);

@@ -8,16 +8,18 @@
    queued
 
    A role that does not begin anew is that of the tensor that had it when the step was learnt. Between the two
-   calls the arena is the plan's. */
+   calls the arena is the plan's, but for pinned tensors, which stay where they are. */
 #include "runtime/executor/plans/plan_follow.h"
 
 #include "base/internal_error.h"
 #include "base/numbers/math.h"
 #include "base/report/assert.h"
 #include "runtime/executor/launch/again.h"
+#include "runtime/executor/online/pins.h"
 #include "runtime/executor/plans/plan_moves.h"
 #include "runtime/executor/records/tensor.h"
 #include "runtime/executor/state/failure.h"
+#include "runtime/executor/state/partial.h"
 #include "runtime/executor/state/residency.h"
 #include "runtime/executor/state/victims.h"
 
@@ -48,7 +50,7 @@ static void bind_all(dao_engine_t *engine, dao_compiled_plan_t *plan, const dao_
 {
     for (dao_managed_t *tensor = engine->table; tensor != NULL; tensor = tensor->table_next) {
         uint32_t role = dao_step_log_find_reader(known, tensor->id);
-        if (role != DAO_STEP_LOG_NO_ROLE) {
+        if (role != DAO_STEP_LOG_NO_ROLE && tensor->pin.count == 0) {
             DAO_ASSERT(role < plan->role_count);
             dao_plan_role_bind(&plan->roles[role], tensor);
         }
@@ -90,7 +92,8 @@ static dao_status_t evict_others(dao_engine_t *engine, bool keeps_residents)
          tensor = tensor->table_next) {
         bool is_resident = tensor->plan_role != NULL && tensor->plan_role->start_address != DAO_PLAN_NOWHERE;
         bool stays = is_in_place(tensor) || (keeps_residents && is_resident);
-        if (tensor->has_device && (!stays || tensor->residency == DAO_RESIDENCY_PARTIAL)) {
+        if (tensor->has_device && tensor->pin.count == 0 &&
+            (!stays || tensor->residency == DAO_RESIDENCY_PARTIAL)) {
             status = dao_residency_evict(engine, tensor);
         }
     }
@@ -126,6 +129,22 @@ static void move_residents(dao_engine_t *engine, const dao_compiled_plan_t *plan
     }
 }
 
+/* Plans move whole tensors, and their kernels use such. */
+static dao_status_t complete_pinned(dao_engine_t *engine)
+{
+    dao_status_t status = DAO_OK;
+    for (dao_managed_t *tensor = engine->first_pinned; status == DAO_OK && tensor != NULL;
+         tensor = tensor->pin.next) {
+        if (tensor->residency == DAO_RESIDENCY_PARTIAL) {
+            status = dao_partial_complete(engine, tensor);
+        }
+        if (tensor->residency == DAO_RESIDENCY_PARTIAL && status == DAO_OK) {
+            dao_residency_drop_host(engine, tensor); /* it lacks bytes */
+        }
+    }
+    return status;
+}
+
 /* Leaves tensors on the device that are in their places, and evicts all others. */
 static dao_status_t clear_arena(dao_engine_t *engine, const dao_compiled_plan_t *plan)
 {
@@ -158,7 +177,7 @@ static dao_status_t take_slots(dao_engine_t *engine, dao_compiled_plan_t *plan, 
 static void take_back_arena(dao_engine_t *engine)
 {
     for (dao_managed_t *tensor = engine->table; tensor != NULL; tensor = tensor->table_next) {
-        if (tensor->has_device) {
+        if (tensor->has_device && tensor->pin.count == 0) {
             DAO_MUST(dao_device_arena_take_at(&engine->arena, tensor->device_offset_bytes, tensor->size_bytes,
                                               (uint64_t)(uintptr_t)tensor));
             dao_victims_update(engine, tensor);
@@ -171,15 +190,16 @@ static void take_back_arena(dao_engine_t *engine)
 static dao_status_t hand_over_arena(dao_engine_t *engine, const dao_compiled_plan_t *plan)
 {
     for (dao_managed_t *tensor = engine->table; tensor != NULL; tensor = tensor->table_next) {
-        if (tensor->has_device) {
+        if (tensor->has_device && tensor->pin.count == 0) {
             dao_victims_remove(engine, tensor);
             dao_device_arena_forget(&engine->arena, tensor->device_offset_bytes, tensor->size_bytes);
         }
     }
-    DAO_ASSERT(dao_range_used(engine->arena.range) == 0);
+    DAO_ASSERT(dao_range_used(engine->arena.range) <= engine->pinned_bytes);
     uint64_t pages = plan->window != NULL ? plan->schedule->arena_bytes / plan->schedule->page_bytes : 0;
     dao_status_t status =
-        dao_device_arena_reserve(&engine->arena, (uint32_t)dao_smaller(plan->role_count + pages, UINT32_MAX));
+        dao_device_arena_reserve(&engine->arena, dao_pins_free_bytes(engine),
+                                 (uint32_t)dao_smaller(plan->role_count + pages, UINT32_MAX));
     if (status != DAO_OK) {
         take_back_arena(engine);
     }
@@ -218,9 +238,12 @@ dao_status_t dao_plan_follow_enter(dao_engine_t *engine, dao_compiled_plan_t *pl
 {
     DAO_ASSERT(engine->plan == NULL);
     DAO_ASSERT(plan->role_count >= known->role_count);
+    DAO_ASSERT(plan->pins == engine->pins);
+    DAO_ASSERT(plan->schedule->arena_bytes <= dao_pins_free_bytes(engine));
     open_window(engine, plan);
     bind_all(engine, plan, known);
-    dao_status_t status = clear_arena(engine, plan);
+    dao_status_t status = complete_pinned(engine);
+    status = status == DAO_OK ? clear_arena(engine, plan) : status;
     status = status == DAO_OK ? take_slots(engine, plan, known) : status;
     status = status == DAO_OK ? hand_over_arena(engine, plan) : status;
     if (status != DAO_OK) {
@@ -232,11 +255,11 @@ dao_status_t dao_plan_follow_enter(dao_engine_t *engine, dao_compiled_plan_t *pl
     }
     plan->next = 0;
     engine->plan = plan;
-    dao_device_arena_note_used(&engine->arena, plan->schedule->arena_bytes);
+    dao_device_arena_note_used(&engine->arena,
+                               plan->schedule->arena_bytes + dao_range_used(engine->arena.range));
     status = bring_residents(engine, plan); /* behind the fences of the arena */
     plan->extra = dao_plan_everything(&engine->timeline);
     dao_fence_map_clear(&engine->arena.fences);
-    DAO_ASSERT(dao_range_used(engine->arena.range) == 0);
     DAO_ASSERT_HEAVY(dao_plan_follow_is_valid(plan));
     if (status != DAO_OK) {
         dao_plan_follow_leave(engine);

@@ -10,9 +10,10 @@
        followed       engine->plan is this one; next is the operation that is due     leave
        between steps  followed, with next == 0                                        a kernel, leave
 
-   Invariants while a plan is followed: the range allocator has no part in use; a tensor on the device has
-   a role and lies where the plan has it now, and no two of them have a byte of the arena in common, by
-   whatever addresses; the drops of an operation leave before its bytes come, also if they do not come; next
+   Invariants while a plan is followed: the range allocator has the parts of pinned tensors in use, all above
+   what the plan has, and no others; any other tensor on the device has a role and lies where the plan has it
+   now, and no two of them have a byte of the arena in common, by whatever addresses; the drops of an
+   operation leave before its bytes come, also if they do not come; next
    <= order.count; the pages behind the plan's window are those of its schedule.
 
    What is not in the plan, and what is done:
@@ -157,7 +158,7 @@ static dao_status_t pass_on(dao_engine_t *engine, dao_compiled_plan_t *plan, dao
 static dao_status_t bring(dao_engine_t *engine, dao_compiled_plan_t *plan, dao_use_t *use, uint64_t address)
 {
     dao_managed_t *tensor = use->tensor;
-    DAO_ASSERT(tensor->plan_role != NULL);
+    DAO_ASSERT(tensor->plan_role != NULL || tensor->pin.count > 0);
     if (tensor->has_device) {
         return tensor->device_offset_bytes == address ? DAO_OK : mismatch(tensor);
     }
@@ -191,6 +192,28 @@ static dao_status_t bring(dao_engine_t *engine, dao_compiled_plan_t *plan, dao_u
     return status;
 }
 
+/* An operand that is pinned has a part of the arena that is no plan's. It comes there if it is not there: it
+   has its first content now, or a kernel that failed has spoilt the one it had. */
+static dao_status_t bring_pinned(dao_engine_t *engine, dao_compiled_plan_t *plan, dao_use_t *use)
+{
+    dao_managed_t *tensor = use->tensor;
+    uint64_t offset_bytes = tensor->pin.offset_bytes;
+    DAO_ASSERT(tensor->plan_role == NULL);
+    if (tensor->has_device) {
+        return DAO_OK;
+    }
+    dao_status_t status = dao_device_arena_take_at(&engine->arena, offset_bytes, tensor->size_bytes,
+                                                   (uint64_t)(uintptr_t)tensor);
+    if (status != DAO_OK) {
+        return status;
+    }
+    status = bring(engine, plan, use, offset_bytes);
+    if (status != DAO_OK && !tensor->has_device) {
+        dao_device_arena_forget(&engine->arena, offset_bytes, tensor->size_bytes);
+    }
+    return status;
+}
+
 /* ---- runs again ---- */
 
 /* Gives an output of a run again its place: scratch, or its tensor's, which has the new role from now on. */
@@ -200,6 +223,9 @@ static dao_status_t place_output(dao_engine_t *engine, dao_compiled_plan_t *plan
     if (plan->runs.is_scratch[role]) {
         *scratch = address;
         return DAO_OK;
+    }
+    if (tensor->pin.count > 0) {
+        return mismatch(tensor);
     }
     dao_again_give_up(engine, tensor); /* if it is still there: another run needed its room */
     dao_status_t status = pass_on(engine, plan, &plan->roles[role], tensor);
@@ -221,7 +247,7 @@ static dao_status_t place_again(dao_engine_t *engine, dao_compiled_plan_t *plan,
                                 uint32_t kernel)
 {
     dao_plan_runs_t *runs = &plan->runs;
-    uint32_t first = runs->first_uses[kernel];
+    uint32_t first = plan->first_uses[kernel];
     dao_status_t status = DAO_OK;
     for (uint32_t i = 0; status == DAO_OK && i < item->use_count; i++) {
         uint64_t address = dao_plan_place(plan, plan->schedule->use_address[first + i]);
@@ -295,6 +321,57 @@ static dao_status_t queue_operations(dao_engine_t *engine, dao_compiled_plan_t *
 
 /* ---- following ---- */
 
+/* Returns true if the log's latest kernel has a use in the plan's step: it is not of a tensor that was pinned
+   as the plan was made. */
+static bool is_planned(const dao_compiled_plan_t *plan, const dao_step_log_t *log, uint32_t use)
+{
+    uint32_t role = log->uses[log->kernels[log->kernel_count - 1].first_use + use].role;
+    return !plan->roles[role].is_pinned;
+}
+
+/* Gives roles to the operands that are others than before. `kernel` is one of the plan's step. */
+static dao_status_t pass_on_all(dao_engine_t *engine, dao_compiled_plan_t *plan, const dao_item_t *item,
+                                const dao_step_log_t *log, uint32_t kernel)
+{
+    uint32_t planned = plan->first_uses[kernel];
+    uint32_t first = log->kernels[log->kernel_count - 1].first_use;
+    dao_status_t status = DAO_OK;
+    for (uint32_t i = 0; status == DAO_OK && i < item->use_count; i++) {
+        dao_managed_t *tensor = item->uses[i].tensor;
+        if (!is_planned(plan, log, i)) {
+            continue;
+        }
+        uint32_t number = plan->runs.plan != NULL ? plan->runs.roles[planned] : log->uses[first + i].role;
+        planned++;
+        if (tensor->pin.count == 0 && plan->roles[number].tensor != tensor) {
+            status = pass_on(engine, plan, &plan->roles[number], tensor);
+        }
+    }
+    return status;
+}
+
+/* Brings all operands to their places: those of the plan, or where they are pinned. */
+static dao_status_t bring_all(dao_engine_t *engine, dao_compiled_plan_t *plan, dao_item_t *item,
+                              const dao_step_log_t *log, uint32_t kernel)
+{
+    uint32_t planned = plan->first_uses[kernel];
+    dao_status_t status = DAO_OK;
+    for (uint32_t i = 0; status == DAO_OK && i < item->use_count; i++) {
+        dao_use_t *use = &item->uses[i];
+        bool has_place = is_planned(plan, log, i);
+        uint64_t address = has_place ? dao_plan_place(plan, plan->schedule->use_address[planned]) : 0;
+        planned += has_place ? 1 : 0;
+        if (use->tensor->pin.count > 0) {
+            status = bring_pinned(engine, plan, use);
+        } else if (!has_place || (use->tensor->is_discard_due && use->kind != DAO_USE_WRITE)) {
+            status = mismatch(use->tensor); /* of what was discarded, only runs again see the content */
+        } else {
+            status = bring(engine, plan, use, address);
+        }
+    }
+    return status;
+}
+
 dao_status_t dao_plan_follow_prepare(dao_engine_t *engine, dao_item_t *item, const dao_step_log_t *log,
                                      dao_placement_t *out_placement)
 {
@@ -307,25 +384,11 @@ dao_status_t dao_plan_follow_prepare(dao_engine_t *engine, dao_item_t *item, con
     }
     dao_issue_operation_t operation = plan->order.operations[plan->next];
     DAO_ASSERT(dao_issue_order_copy(plan->schedule, operation) == NULL); /* all copies before it are queued */
-    bool has_runs = plan->runs.plan != NULL;
-    uint32_t first_use =
-        has_runs ? plan->runs.first_uses[operation.index] : log->kernels[operation.index].first_use;
-    const uint64_t *addresses = plan->schedule->use_address + first_use;
-    DAO_ASSERT(!has_runs || plan->runs.step->runs[operation.index].kernel == log->kernel_count - 1);
+    DAO_ASSERT(plan->runs.plan == NULL ||
+               plan->runs.step->runs[operation.index].kernel == log->kernel_count - 1);
     status = dao_plan_drop_all(engine, plan, plan->next);
-    for (uint32_t i = 0; status == DAO_OK && i < item->use_count; i++) {
-        dao_plan_role_t *role =
-            &plan->roles[has_runs ? plan->runs.roles[first_use + i] : log->uses[first_use + i].role];
-        if (role->tensor != item->uses[i].tensor) {
-            status = pass_on(engine, plan, role, item->uses[i].tensor);
-        }
-    }
-    for (uint32_t i = 0; status == DAO_OK && i < item->use_count; i++) {
-        dao_use_t *use = &item->uses[i];
-        bool is_over = use->tensor->is_discard_due && use->kind != DAO_USE_WRITE; /* only runs again see it */
-        status =
-            is_over ? mismatch(use->tensor) : bring(engine, plan, use, dao_plan_place(plan, addresses[i]));
-    }
+    status = status == DAO_OK ? pass_on_all(engine, plan, item, log, operation.index) : status;
+    status = status == DAO_OK ? bring_all(engine, plan, item, log, operation.index) : status;
     *out_placement = (dao_placement_t){
         .is_planned = true,
         .has_workspace = item->workspace_bytes > 0,

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A plan of dao/swap.h for a step of managed tensors, compiled so that following it decides nothing.
 
-   While a plan is followed, it has the whole device arena: no part of it is in the range allocator. A plan
+   While a plan is followed, it has the device arena: no part of it is in the range allocator but those of
+   tensors that the program has pinned. These are above all that the plan has, and no part of it. A plan
    with pages has a window, too, whose mappings are made once, behind the planner: following it makes no call
    of the device for them.
 
@@ -27,6 +28,8 @@ struct dao_compiled_plan {
     dao_plan_runs_t runs;       /* without a plan: no kernel runs again */
     const dao_swap_schedule_t *schedule;
     dao_issue_order_t order;
+    uint32_t
+        *first_uses; /* of each kernel: in the uses of the plan's step, which has none of pinned tensors */
     uint32_t *drop_first; /* of each operation, and one more: its first drop */
     uint32_t *drops;      /* roles that lie where an operation puts its bytes */
     uint64_t *sequences;  /* numbers of the operations of this step, then of the one before, by streams */
@@ -36,6 +39,7 @@ struct dao_compiled_plan {
     uint8_t *page_marks;         /* of each page of the arena: scratch of dao_plan_follow_is_valid() */
     dao_plan_basis_t basis;
     uint64_t bound_ns; /* of a step */
+    uint64_t pins;     /* of the engine, that the plan was made beside: only with these it is followed */
 
     uint32_t next;     /* operation of this step that is queued next */
     dao_fence_t extra; /* operations that are not in the plan: everything later waits for them */

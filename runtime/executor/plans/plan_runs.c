@@ -35,7 +35,6 @@ void dao_plan_runs_finish(dao_plan_runs_t *runs)
     for (uint32_t i = 0; runs->kept != NULL && i < runs->kernel_count; i++) {
         DAO_ASSERT(runs->kept[i] == NULL);
     }
-    dao_host_free(runs->first_uses);
     dao_host_free(runs->roles);
     dao_host_free(runs->is_scratch);
     dao_host_free(runs->counts);
@@ -57,7 +56,6 @@ static bool allocate(dao_plan_runs_t *runs, const dao_swap_problem_t *problem)
     }
     size_t kernels = (size_t)problem->kernel_count + 1, tensors = (size_t)problem->tensor_count + 1;
     runs->kernel_count = problem->kernel_count;
-    runs->first_uses = dao_host_calloc((size_t)longer->kernel_count + 1, sizeof(*runs->first_uses));
     runs->roles = dao_host_calloc(use_count, sizeof(*runs->roles));
     runs->is_scratch = dao_host_calloc((size_t)longer->tensor_count + 1, sizeof(*runs->is_scratch));
     runs->counts = dao_host_calloc(kernels, sizeof(*runs->counts));
@@ -65,9 +63,8 @@ static bool allocate(dao_plan_runs_t *runs, const dao_swap_problem_t *problem)
     runs->made_until = dao_host_calloc(tensors, sizeof(*runs->made_until));
     runs->kept = dao_host_calloc(kernels, sizeof(dao_item_t *));
     runs->scratch = dao_host_calloc(most_uses, sizeof(*runs->scratch));
-    return runs->first_uses != NULL && runs->roles != NULL && runs->is_scratch != NULL &&
-           runs->counts != NULL && runs->makers != NULL && runs->made_until != NULL && runs->kept != NULL &&
-           runs->scratch != NULL;
+    return runs->roles != NULL && runs->is_scratch != NULL && runs->counts != NULL && runs->makers != NULL &&
+           runs->made_until != NULL && runs->kept != NULL && runs->scratch != NULL;
 }
 
 static void list_uses(dao_plan_runs_t *runs)
@@ -75,7 +72,6 @@ static void list_uses(dao_plan_runs_t *runs)
     const dao_swap_problem_t *longer = &runs->step->problem;
     uint32_t count = 0;
     for (uint32_t k = 0; k < longer->kernel_count; k++) {
-        runs->first_uses[k] = count;
         for (uint32_t i = 0; i < longer->kernels[k].use_count; i++) {
             const dao_swap_use_t *use = &longer->kernels[k].uses[i];
             runs->roles[count++] = use->tensor;

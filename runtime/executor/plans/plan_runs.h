@@ -12,7 +12,6 @@
 typedef struct dao_plan_runs {
     dao_recompute_plan_t *plan;
     const dao_recompute_step_t *step;
-    uint32_t *first_uses; /* of each kernel of the longer step: in its uses */
     uint32_t *roles;      /* of each use: a tensor of the longer step */
     bool *is_scratch;     /* of each tensor of it: a run again writes it, and nothing reads it */
     uint32_t *counts;     /* of each kernel of the step: its runs again */

@@ -13,6 +13,7 @@ typedef struct dao_plan_role {
     dao_fence_t slot_busy; /* what still uses the slot */
     uint64_t size_bytes;
     uint64_t start_address; /* where it lies as a step starts; DAO_PLAN_NOWHERE: not on the device */
+    bool is_pinned;         /* of a tensor that was pinned as the plan was made, which does not move it */
     bool needs_slot;        /* some copy of the plan goes to the host, or comes from it */
 } dao_plan_role_t;
 

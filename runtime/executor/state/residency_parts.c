@@ -47,9 +47,9 @@ void dao_residency_give_device(dao_engine_t *engine, dao_managed_t *tensor)
     tensor->is_zero_elsewhere = false;
     dao_victims_remove(engine, tensor);
     dao_residency_not_early(engine, tensor);
-    if (engine->plan != NULL) {
-        DAO_ASSERT(tensor->plan_role != NULL); /* the place is the plan's */
-    } else {
+    bool is_planned = engine->plan != NULL && tensor->plan_role != NULL; /* the place is the plan's */
+    DAO_ASSERT(is_planned || engine->plan == NULL || tensor->pin.count > 0);
+    if (!is_planned) {
         dao_status_t status =
             dao_device_arena_give(&engine->arena, &engine->timeline, tensor->device_offset_bytes,
                                   tensor->size_bytes, &tensor->device_busy);

@@ -163,14 +163,14 @@ bool dao_device_arena_has(const dao_device_arena_t *arena, uint64_t offset_bytes
 }
 
 /* The range keeps what it needed for as many parts, with holes between them. */
-dao_status_t dao_device_arena_reserve(dao_device_arena_t *arena, uint32_t part_count)
+dao_status_t dao_device_arena_reserve(dao_device_arena_t *arena, uint64_t end_bytes, uint32_t part_count)
 {
     uint64_t stride = 2 * (uint64_t)DAO_RANGE_GRANULE;
-    uint64_t most = dao_range_capacity(arena->range) / stride;
+    uint64_t most = end_bytes / stride;
     uint64_t wanted = part_count < most ? part_count : most;
     uint64_t count = 0;
     dao_status_t status = DAO_OK;
-    DAO_ASSERT(dao_range_used(arena->range) == 0);
+    DAO_ASSERT(end_bytes <= dao_range_capacity(arena->range));
     if (wanted <= arena->reserved_count) {
         return DAO_OK;
     }
@@ -182,7 +182,6 @@ dao_status_t dao_device_arena_reserve(dao_device_arena_t *arena, uint32_t part_c
     for (uint64_t i = 0; i < count; i++) {
         dao_device_arena_forget(arena, i * stride, DAO_RANGE_GRANULE);
     }
-    DAO_ASSERT(dao_range_used(arena->range) == 0);
     DAO_ASSERT_HEAVY(dao_device_arena_is_valid(arena));
     return status;
 }

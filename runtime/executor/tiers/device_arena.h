@@ -81,9 +81,10 @@ static inline char *dao_device_arena_at(const dao_device_arena_t *arena, uint64_
 bool dao_device_arena_has(const dao_device_arena_t *arena, uint64_t offset_bytes, uint64_t size_bytes,
                           uint64_t user, uint64_t *out_part_bytes);
 
-/* Makes sure, while no part is taken, that so many can be taken at any places without more memory.
-   DAO_ERR_NO_HOST_MEMORY. */
-DAO_NODISCARD dao_status_t dao_device_arena_reserve(dao_device_arena_t *arena, uint32_t part_count);
+/* Makes sure, while no part below `end_bytes` is taken, that so many can be taken at any places there without
+   more memory. DAO_ERR_NO_HOST_MEMORY. */
+DAO_NODISCARD dao_status_t dao_device_arena_reserve(dao_device_arena_t *arena, uint64_t end_bytes,
+                                                    uint32_t part_count);
 
 /* Whatever is taken from now on waits for `fence`, wherever it lies. As dao_device_arena_give() without
    memory. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Pinned tensors stay on the device at one address, whatever else needs memory; what is too much is refused
    with what is pinned. And who leaves first by priority. */
+#include "base/numbers/math.h"
 #include "runtime/executor/executor_internal.h"
 #include "runtime/executor/online/pins.h"
 #include "tests/support/program.h"
@@ -147,29 +148,132 @@ static void too_much_is_refused_with_what_is_pinned(void)
     end();
 }
 
-/* The step is known, but no plan moves what is pinned. */
-static void no_plan_is_followed_meanwhile(void)
+static void run_step(uint32_t tensor_count, dao_access_t access)
+{
+    CU_ASSERT_EQUAL(dao_executor_step_begin(executor), DAO_OK);
+    use_all(tensor_count, access);
+    CU_ASSERT_EQUAL(dao_executor_step_end(executor), DAO_OK);
+    CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK);
+}
+
+/* Runs steps until one more follows a plan; how many it took. */
+static int run_until_followed(uint32_t tensor_count)
+{
+    uint64_t hits = program_stats(&program).plan_hit_count;
+    int count = 0;
+    while (program_stats(&program).plan_hit_count == hits && count < 20) {
+        run_step(tensor_count, RW);
+        count++;
+    }
+    return count;
+}
+
+/* Each set of pinned tensors has a plan of its own; none of them moves. */
+static void a_plan_is_followed_beside_them(void)
 {
     begin(&(dao_executor_config_t){0}, 4, 8);
-    for (int step = 0; step < 12; step++) {
-        if (step == 6) {
-            CU_ASSERT_TRUE(program_stats(&program).plan_hit_count > 0);
-            CU_ASSERT_EQUAL(dao_managed_pin(handle(2), NULL), DAO_OK);
-        }
+    run_step(8, W);
+    CU_ASSERT_TRUE(run_until_followed(8) < 6);
+    for (uint32_t i = 2; i < 4; i++) {
+        CU_ASSERT_EQUAL(dao_managed_pin(handle(i), NULL), DAO_OK);
+        CU_ASSERT_TRUE(run_until_followed(8) < 8);
         uint64_t hits = program_stats(&program).plan_hit_count;
+        uint64_t offset_bytes = handle(i)->device_offset_bytes;
+        for (int step = 0; step < 4; step++) {
+            run_step(8, RW);
+            CU_ASSERT_TRUE(handle(i)->has_device);
+            CU_ASSERT_EQUAL(handle(i)->device_offset_bytes, offset_bytes);
+            CU_ASSERT_PTR_NULL(handle(i)->plan_role);
+        }
+        CU_ASSERT_EQUAL(program_stats(&program).plan_hit_count, hits + 4);
+        CU_ASSERT_TRUE(program_stats(&program).device_used_bytes > (i - 1) * UNIT);
+        CU_ASSERT_EQUAL(program_write(&program, i), DAO_OK); /* while the plan is followed */
+        CU_ASSERT_EQUAL(program_read(&program, i), DAO_OK);
+        run_step(8, RW);
+        CU_ASSERT_EQUAL(program_stats(&program).plan_hit_count, hits + 5);
+    }
+    CU_ASSERT_EQUAL(dao_managed_unpin(handle(3)), DAO_OK);
+    CU_ASSERT_TRUE(run_until_followed(8) < 10);
+    program_drop(&program, 2); /* its pin goes with the handle, and the step is another one */
+    CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK);
+    CU_ASSERT_PTR_NULL(executor->engine.plan);
+    CU_ASSERT_EQUAL(program_stats(&program).pinned_bytes, 0);
+    end();
+}
+
+/* One that is overwritten in each step, and one that has no content before the step. */
+static void a_plan_leaves_what_is_overwritten_in_place(void)
+{
+    begin(&(dao_executor_config_t){0}, 4, 8);
+    CU_ASSERT_EQUAL(dao_managed_pin(handle(7), NULL), DAO_OK);
+    for (int step = 0; step < 8; step++) {
         CU_ASSERT_EQUAL(dao_executor_step_begin(executor), DAO_OK);
-        use_all(8, step == 0 ? W : RW);
+        CU_ASSERT_EQUAL(push(1, &(uint32_t){7}, W), DAO_OK);
+        use_all(7, step == 0 ? W : RW);
+        CU_ASSERT_EQUAL(push(3, (uint32_t[]){5, 6, 7}, RW), DAO_OK); /* of three units below the pin */
+        CU_ASSERT_EQUAL(push(4, (uint32_t[]){0, 1, 2, 7}, R), DAO_OK);
         CU_ASSERT_EQUAL(dao_executor_step_end(executor), DAO_OK);
         CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK);
-        if (step >= 6 && step < 9) {
-            CU_ASSERT_TRUE(handle(2)->has_device);
-            CU_ASSERT_EQUAL(program_stats(&program).plan_hit_count, hits);
-        }
-        if (step == 8) {
-            CU_ASSERT_EQUAL(dao_managed_unpin(handle(2)), DAO_OK);
-        }
+        CU_ASSERT_EQUAL(handle(7)->device_offset_bytes, 3 * UNIT);
     }
+    CU_ASSERT_TRUE(program_stats(&program).plan_hit_count >= 4);
+    CU_ASSERT_EQUAL(program_stats(&program).deviation_count, 0);
     end();
+}
+
+/* A step that is described beside pinned tensors has its plan at once. */
+static void a_described_step_is_planned_beside_them(void)
+{
+    dao_command_list_t *list = NULL;
+    begin(&(dao_executor_config_t){0}, 4, 8);
+    use_all(8, W);
+    CU_ASSERT_EQUAL(dao_managed_pin(handle(1), NULL), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_command_list_create(executor, &list), DAO_OK);
+    for (uint32_t i = 0; i < 8; i++) {
+        program_kernel_t kernel = {"use", 1, {i}, {RW}, 0, DAO_OK};
+        CU_ASSERT_EQUAL(program_list_push(&program, list, &kernel), DAO_OK);
+    }
+    for (uint64_t i = 0; i < 3; i++) {
+        CU_ASSERT_EQUAL(dao_command_list_plan(list, 2), DAO_OK);
+        CU_ASSERT_EQUAL(dao_command_list_run(list), DAO_OK);
+        CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK);
+        CU_ASSERT_EQUAL(program_stats(&program).plan_hit_count, i + 1);
+        CU_ASSERT_EQUAL(i == 0   ? dao_managed_pin(handle(4), NULL)
+                        : i == 1 ? dao_managed_unpin(handle(1))
+                                 : DAO_OK,
+                        DAO_OK);
+    }
+    dao_command_list_destroy(list);
+    end();
+}
+
+/* Pins that come and go with each step are followed where they are those of the plan, and nothing is lost. */
+static void pins_that_come_and_go_lose_nothing(void)
+{
+    uint64_t state = dao_test_seed("pins that come and go", 800);
+    for (int round = 0; round < 6; round++) {
+        dao_executor_config_t config = {.queue_kernels = 1 + (uint32_t)(dao_random_next(&state) % 12)};
+        begin(&config, 5 + (size_t)(dao_random_next(&state) % 3), 8);
+        uint32_t pinned = UINT32_MAX;
+        run_step(8, W);
+        for (int step = 0; step < 24; step++) {
+            if (dao_random_next(&state) % 3 == 0) {
+                CU_ASSERT_TRUE(pinned == UINT32_MAX || dao_managed_unpin(handle(pinned)) == DAO_OK);
+                pinned =
+                    dao_random_next(&state) % 2 == 0 ? UINT32_MAX : (uint32_t)(dao_random_next(&state) % 8);
+                CU_ASSERT_TRUE(pinned == UINT32_MAX || dao_managed_pin(handle(pinned), NULL) == DAO_OK);
+            }
+            CU_ASSERT_EQUAL(dao_executor_step_begin(executor), DAO_OK);
+            for (uint32_t i = 0; i < 8; i++) {
+                CU_ASSERT_EQUAL(push(2, (uint32_t[]){i, (i + 3) % 8}, i % 3 == 0 ? R : RW), DAO_OK);
+            }
+            CU_ASSERT_EQUAL(dao_executor_step_end(executor), DAO_OK);
+            CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK);
+            CU_ASSERT_TRUE(pinned == UINT32_MAX || handle(pinned)->has_device);
+        }
+        CU_ASSERT_TRUE(program_stats(&program).plan_hit_count > 0);
+        end();
+    }
 }
 
 static void a_failure_pins_nothing(void)
@@ -219,7 +323,10 @@ static CU_TestInfo tests[] = {
     {"a pinned tensor stays at one address", a_pinned_tensor_stays_at_one_address},
     {"a tensor without a content comes with its first", a_tensor_without_a_content_comes_with_its_first},
     {"too much is refused with what is pinned", too_much_is_refused_with_what_is_pinned},
-    {"no plan is followed meanwhile", no_plan_is_followed_meanwhile},
+    {"a plan is followed beside them", a_plan_is_followed_beside_them},
+    {"a plan leaves what is overwritten in place", a_plan_leaves_what_is_overwritten_in_place},
+    {"a described step is planned beside them", a_described_step_is_planned_beside_them},
+    {"pins that come and go lose nothing", pins_that_come_and_go_lose_nothing},
     {"a failure pins nothing", a_failure_pins_nothing},
     {"the lowest priority leaves first", the_lowest_priority_leaves_first},
     CU_TEST_INFO_NULL,
