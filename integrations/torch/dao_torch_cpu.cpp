@@ -77,10 +77,11 @@ std::size_t json_length(std::size_t length)
     return length;
 }
 
-/* A limit is divided into at least so many pages, if they may be so small: so a page that is used in part
-   loses at most a 64th of the limit. More pages would cost limits of 128 MB and more the system's huge pages.
- */
-constexpr std::size_t pages_of_limit = 64;
+/* A limit is divided into at least so many of the largest pages, which can be the system's huge ones, so that
+   a page that is used in part loses at most a 64th of it. Smaller limits have smaller pages, and many: with
+   64 of them a fifth of a limit of 100 MB was lost in parts of pages. */
+constexpr std::size_t large_pages_of_limit = 64;
+constexpr std::size_t small_pages_of_limit = 512;
 
 /* Above PyTorch's own allocator, which has priority 0. */
 constexpr std::uint8_t priority = 1;
@@ -109,9 +110,11 @@ int dao_torch_cpu_install_in_pages(std::size_t limit_bytes)
     dao_place_config_t config = {};
     config.host_pages = true;
     config.host_page_bytes = DAO_HOST_PAGE_BYTES_MAX;
-    while (config.host_page_bytes > DAO_HOST_PAGE_BYTES_MIN &&
-           config.host_page_bytes > limit_bytes / pages_of_limit) {
-        config.host_page_bytes /= 2;
+    if (limit_bytes / large_pages_of_limit < DAO_HOST_PAGE_BYTES_MAX) {
+        while (config.host_page_bytes > DAO_HOST_PAGE_BYTES_MIN &&
+               config.host_page_bytes > limit_bytes / small_pages_of_limit) {
+            config.host_page_bytes /= 2;
+        }
     }
     dao_status_t status = ::dao_place_configure(host, &config);
     if (status != DAO_OK && status != DAO_ERR_BUSY) {

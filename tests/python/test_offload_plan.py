@@ -22,10 +22,10 @@ def step(events, other_bytes=0):
     for event in events:
         item = items.setdefault(event[1:], SimpleNamespace(size_bytes=SIZE, record=None))
         if event[0] in "pu":
-            learner.note_peak(other_bytes, 0)
+            learner.note_peak(other_bytes + learner.closed_bytes, 0)
             learner.end_kernel(KERNEL_NS, event)
         {"p": learner.pack, "u": learner.unpack, "s": learner.sole, "f": learner.close}[event[0]](item)
-    learner.note_peak(other_bytes, 0)
+    learner.note_peak(other_bytes + learner.closed_bytes, 0)
     learner.end_kernel(KERNEL_NS, "end")
     return learner
 
@@ -59,6 +59,16 @@ class Learnt(Case):
         self.assertEqual([(record.number, final, needed) for record, final, needed in away], [(0, 2, 6)])
         counts = 0, 1, 1, 2, 3, 3, 3, 4, 3  # of storages 1, 2, 3, and of 0 where it has to be
         self.assertEqual(staying, [50 + SIZE * count for count in counts])
+
+    def test_what_is_freed_is_counted_once_in_its_kernel(self):
+        learner, item = Learner(), SimpleNamespace(size_bytes=SIZE, record=None)
+        learner.end_kernel(KERNEL_NS, "p")
+        learner.pack(item)
+        learner.note_peak(50 + SIZE, SIZE)
+        learner.close(item)
+        learner.note_peak(70 + SIZE, 0)  # as much took its place
+        learner.end_kernel(KERNEL_NS, "end")
+        self.assertEqual(learner.stays()[1], [0, 70 + SIZE])
 
     def test_what_somebody_has_all_along_stays(self):
         away, staying = step(["p0", "p1", "u0", "s0", "u1"]).stays()

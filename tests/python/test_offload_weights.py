@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""dao.torch.offload(): weights that leave between their uses.
+"""dao.torch.offload(): weights, and their gradients, that leave between their uses.
 
     LIBDAO_TORCH_CPU=build/dev/integrations/libdao_torch_cpu.so PYTHONPATH=python \\
         python3 tests/python/test_offload_weights.py [CASE...]"""
@@ -46,8 +46,20 @@ class Weights(Case):
         optimizer.zero_grad(set_to_none=True)
         return loss.item()
 
+    def gathers(self, model, optimizer):
+        """Three backward passes a step, whose gradients are added and made zero."""
+        losses = []
+        for i in range(3):
+            torch.manual_seed(i)
+            loss = model(torch.randn(8, SIDE)).square().mean()
+            loss.backward()
+            losses.append(loss.item())
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=False)
+        return losses
+
     def away(self, o):
-        """All weights that can leave do; returns the names of those that stay."""
+        """All that can leave does; returns the names of the weights that stay."""
         gc.collect()
         o.stash.relieve(EVERYTHING)
         o.weights.relieve(EVERYTHING)
@@ -60,33 +72,98 @@ class Weights(Case):
             self.train(model, optimizer)
         return o, model, optimizer
 
+    def within(self, share, train, kind, step_count):
+        """Compares steps within a share of the bytes of the weights to steps without a limit."""
+        model, optimizer = self.make(kind)
+        expected = [train(model, optimizer) for _ in range(step_count)]
+        weights = [parameter.detach().numpy().tobytes() for parameter in model.parameters()]
+        del model, optimizer
+        gc.collect()
+        others_bytes = self.library.stats().used_bytes  # of graphs whose backward was refused
+        model, optimizer = self.make(kind)
+        self.library.check(self.library.trim(library.HOST, 0, None))
+        limit_bytes = others_bytes + int(share * (DEPTH - 1) * SIDE * SIDE * 4)
+        o = self.offload(model, optimizer, limit_bytes)
+        found = []
+        for _ in range(step_count):
+            self.library.check(self.library.stats_reset_peaks(library.HOST))
+            with o.step():
+                found.append(train(model, optimizer))
+            self.assertLessEqual(self.library.stats().peak_reserved_bytes, limit_bytes)
+        self.assertEqual(found, expected)
+        self.assertGreater(o.weights.left_bytes, 0)
+        o.close()
+        self.assertEqual([parameter.detach().numpy().tobytes() for parameter in model.parameters()], weights)
+        return o
+
     def test_steps_learn_the_same_with_room_for_a_part_of_the_weights(self):
         for kind in (torch.optim.SGD, torch.optim.Adam):
             with self.subTest(kind=kind.__name__):
-                model, optimizer = self.make(kind)
-                expected = [self.train(model, optimizer) for _ in range(7)]
-                weights = [parameter.detach().numpy().tobytes() for parameter in model.parameters()]
-                del model, optimizer
-                gc.collect()
-                others_bytes = self.library.stats().used_bytes  # of graphs whose backward was refused
-                model, optimizer = self.make(kind)
-                self.library.check(self.library.trim(library.HOST, 0, None))
-                limit_bytes = others_bytes + int(1.7 * DEPTH * SIDE * SIDE * 4)  # of weights and gradients
-                o = self.offload(model, optimizer, limit_bytes)
-                found = []
-                for _ in range(7):
-                    self.library.check(self.library.stats_reset_peaks(library.HOST))
-                    with o.step():
-                        found.append(self.train(model, optimizer))
-                    self.assertLessEqual(self.library.stats().peak_reserved_bytes, limit_bytes)
-                self.assertEqual(found, expected)
-                self.assertGreater(o.weights.left_bytes, 0)
+                o = self.within(1.9, self.train, kind, 6)  # as many gradients as weights
                 self.assertGreater(o.planned_count, 0, o.report())
-                self.assertIn("MB of weights can leave", o.report())
-                o.close()
-                self.assertEqual(
-                    [parameter.detach().numpy().tobytes() for parameter in model.parameters()], weights)
-                del model, optimizer
+
+    def test_steps_learn_the_same_with_room_for_a_part_of_the_gradients(self):
+        for kind, train in ((torch.optim.Adam, self.train), (torch.optim.SGD, self.gathers)):
+            with self.subTest(kind=kind.__name__):
+                o = self.within(1.3, train, kind, 3)
+                self.assertGreater(o.weights.gradients.left_bytes, 0)
+
+    def gradients(self):
+        """A model with gradients."""
+        o, model, optimizer = self.started()
+        with o.step():
+            model(torch.randn(8, SIDE)).sum().backward()
+        return o, model, optimizer, {name: parameter.grad.clone() for name, parameter in
+                                     model.named_parameters() if parameter.grad is not None}
+
+    def gradients_away(self, o):
+        self.away(o)
+        return sum(gradient.storage is None for gradient in o.weights.gradients.gone.values())
+
+    def test_whoever_reads_gradients_finds_them(self):
+        o, model, optimizer, expected = self.gradients()
+        names = [name for name, _ in model.named_parameters()]
+        readings = (
+            lambda: {name: parameter.grad for name, parameter in model.named_parameters()},
+            lambda: {"layers.4.weight": model.layers[4].weight.grad},
+            lambda: dict(zip(names, [p.grad for p in optimizer.param_groups[0]["params"]])),
+            lambda: dict(zip(names, [p.grad for p in optimizer.param_groups[0]["params"][:]])),
+        )
+        for i, read in enumerate(readings):
+            self.assertEqual(self.gradients_away(o), DEPTH - 2, f"before reading {i}")
+            for name, gradient in read().items():
+                self.assertTrue(gradient is None or torch.equal(gradient, expected[name]), f"{name}, {i}")
+            gradient = None
+
+    def test_gradients_that_somebody_has_or_adds_to(self):
+        o, model, optimizer, expected = self.gradients()
+        held = model.layers[4].weight.grad
+        part = model.layers[6].weight.grad[1:]
+        self.assertEqual(self.gradients_away(o), DEPTH - 4)
+        self.assertTrue(torch.equal(held, expected["layers.4.weight"]))
+        self.assertTrue(torch.equal(part, expected["layers.6.weight"][1:]))
+        del held, part
+        self.assertEqual(self.gradients_away(o), DEPTH - 2)
+        torch.manual_seed(5)
+        x = torch.randn(8, SIDE)
+        model(x).sum().backward()  # adds, outside of a step
+        sums = [p.grad.clone() for p in model.parameters() if p.grad is not None]
+        optimizer.zero_grad(set_to_none=True)
+        model(x).sum().backward()
+        found = [p.grad + expected[n] for n, p in model.named_parameters() if p.grad is not None]
+        self.assertTrue(all(map(torch.allclose, sums, found)))
+
+    def test_gradients_that_are_dropped_leave_nothing_behind(self):
+        o, model, optimizer, _ = self.gradients()
+        self.assertEqual(self.gradients_away(o), DEPTH - 2)
+        optimizer.zero_grad(set_to_none=True)
+        self.assertEqual(o.weights.gradients.gone, {})
+        o.weights.bring_all()
+        self.assertEqual(o.stash.stats().parked_count, 0)
+        hooks = model.layers[0].weight._backward_hooks
+        self.assertEqual(len(hooks), 1)
+        o.close()
+        self.assertEqual(len(hooks), 0)
 
     def test_whoever_reads_weights_finds_them(self):
         o, model, optimizer = self.started()

@@ -25,17 +25,18 @@ class Learner:
         self.other_bytes = []
         self.names = []  # of the operator that packed or unpacked
         self.most_other = 0
+        self.closed_bytes = 0  # of storages freed in this kernel, in all of which they are counted
         self.peak = (0, 0, 0)  # most bytes in use, of these beside the kept storages, the kernel
 
     def note_peak(self, peak_bytes, resident_bytes):
-        self.most_other = max(self.most_other, peak_bytes - resident_bytes)
+        self.most_other = max(self.most_other, peak_bytes - resident_bytes - self.closed_bytes)
         self.peak = max(self.peak, (peak_bytes, peak_bytes - resident_bytes, len(self.times_ns)))
 
     def end_kernel(self, time_ns, name):
         self.times_ns.append(max(time_ns, 0))
         self.other_bytes.append(self.most_other)
         self.names.append(name)
-        self.most_other = 0
+        self.most_other = self.closed_bytes = 0
 
     def pack(self, item):
         if item.record is None:
@@ -58,6 +59,7 @@ class Learner:
     def close(self, item):
         if item.record is not None:
             item.record.freed = len(self.times_ns)
+            self.closed_bytes += item.size_bytes
 
     def peak_text(self):
         """Where the most bytes were, and what of them no hook can move."""

@@ -114,6 +114,7 @@ class Offload:
         self.library.check(self.library.mover_create(byref(config), byref(self.mover)))
         self.stash = Stash(self.library, self.mover)
         self.stash.on_drop, self.stash.on_close = self.on_drop, self.on_close
+        self.stash.on_freed = self.on_freed
         self.hooks = torch.autograd.graph.saved_tensors_hooks(self.pack, self.unpack)
         self.plans = []  # the one used last is the last
         self.learnt = []  # signatures of shapes without plans, the latest last
@@ -229,6 +230,7 @@ class Offload:
 
     def end_step(self, is_whole):
         self.in_step = False
+        self.weights.end_step()
         if self.errors:
             warnings.warn(f"offload(): freeing memory failed: {self.errors.pop()!r}", RuntimeWarning)
             self.errors.clear()
@@ -316,6 +318,8 @@ class Offload:
         time_ns = now_ns() - self.last - self.hook_ns
         self.note_peak()
         self.learner.end_kernel(time_ns, name)
+        if self.weights.leaves and self.stash.leaving:
+            self.stash.drop_finished()
         self.stash.note_shared(self.learner.sole, leaves=True)
 
     def note_peak(self):
@@ -329,6 +333,11 @@ class Offload:
             self.gone.add(item.record)
         if self.learner is not None and self.in_step:
             self.note_peak()
+
+    def on_freed(self):
+        """What is gone is not of the bytes that come next."""
+        if self.learner is not None and self.in_step:
+            self.peak_bytes = max(self.peak_bytes, self.library.peak(self.mark))
 
     def on_stay(self, item):
         """A weight that was to leave stays: nothing waits for it."""
@@ -451,7 +460,7 @@ class Offload:
             except lib.LibraryError as error:
                 self.unplanned = f"no plan: {error}"
         else:
-            self.weights.leaves = True  # then there may be one
+            self.weights.leave_early()  # then there may be one
             return
         plan.learner, plan.spare_bytes, plan.plan_ns = learner, spare_bytes, now_ns() - begin
         self.unplanned, self.deviations = None, 0

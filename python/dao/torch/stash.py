@@ -69,6 +69,9 @@ class Item:
         """Returns memory for it to come back to."""
         return untyped_storage(torch.empty(self.size_bytes, dtype=torch.uint8))
 
+    def note_version(self):
+        """What is parked from now on is right as long as nobody writes to it: cells tell that of theirs."""
+
     def let_go(self):
         """Returns False if it cannot give its memory up."""
         return True
@@ -78,6 +81,31 @@ class Item:
         for cell in self.cells:
             cell.leave()
         self.cells = []
+        self.storage = None
+
+
+class Lasting(Item):
+    """An item whose storage stays the same object, that of tensors which the program has: it loses its bytes
+    as it leaves. It is no item of the stash, unless it says so."""
+
+    is_listed = False
+
+    def __init__(self, storage):
+        super().__init__(storage._cdata, storage, storage.nbytes())
+        self.home = storage
+
+    def take(self):
+        self.home.resize_(self.size_bytes)
+        return self.home
+
+    def let_go(self):
+        try:
+            self.home.resize_(0)
+        except RuntimeError:  # numpy() has made it a storage that keeps its size
+            return False
+        return True
+
+    def give_up(self):
         self.storage = None
 
 
@@ -112,7 +140,8 @@ class Stash:
         self.resident_bytes = self.wait_out_ns = self.wait_in_ns = self.fetch_count = self.drop_count = 0
         self.evicted_count = 0  # that left because an allocation found no memory
         self.refused = None  # the latest move out that was refused
-        self.on_drop = self.on_close = lambda item: None
+        self.on_drop = self.on_close = lambda item: None  # before the memory goes
+        self.on_freed = lambda: None  # and behind that
 
     # ---- items begin and end ----
 
@@ -141,6 +170,11 @@ class Stash:
 
     def close_item(self, item):
         self.delist(item)
+        self.discard(item)
+        self.on_freed()
+
+    def discard(self, item):
+        """Nobody needs an item any more. Moves that are under way still do."""
         if item.parked is not None:
             is_out = not self.is_done(OUT, item.out_ticket)
             if is_out or not self.is_done(IN, item.in_ticket):
@@ -192,6 +226,7 @@ class Stash:
             self.refused = self.library.last_message().decode()
             return False
         item.parked = parked.value
+        item.note_version()
         self.tickets[OUT] += 1
         item.out_ticket = self.tickets[OUT]
         self.leaving.append(item)
@@ -228,6 +263,7 @@ class Stash:
             self.forget_storage(item)
             self.away[item] = None
         item.give_up()
+        self.on_freed()
         self.drop_count += 1
         return item.size_bytes
 

@@ -8,6 +8,7 @@ optimizer.step(), a few parameters at a time.
 
 The tensors stay the same objects: only their storages lose their bytes. So nobody else may read them while
 they are away: whoever asks the optimizer for state gets it back first, and what somebody else holds stays."""
+import inspect
 import sys
 import types
 from ctypes import byref, c_void_p
@@ -24,6 +25,7 @@ SPLIT = {torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW, torch.optim.Adama
          torch.optim.RAdam, torch.optim.Adagrad, torch.optim.Adadelta, torch.optim.RMSprop, torch.optim.ASGD,
          torch.optim.Rprop}
 STATE_SHARE = 2  # of a parameter's bytes: what its state is taken for before it is there, as Adam's is
+ZERO_GRAD_SETS_TO_NONE = inspect.signature(torch.optim.Optimizer.zero_grad).parameters["set_to_none"].default
 RUN_SHARE = 32  # of the limit: state that is brought for a run of parameters
 
 
@@ -109,14 +111,15 @@ class State:
             if self.optimizer.state is not self.watched:
                 self.watch()
 
-    def zero_grad(self, *arguments, **options):
-        """PyTorch's own reads no weights."""
+    def zero_grad(self, set_to_none=ZERO_GRAD_SETS_TO_NONE):
         own = types.MethodType(torch.optim.Optimizer.zero_grad, self.optimizer)
-        self.weights.is_quiet = self.wrapped["zero_grad"] == own
+        if self.wrapped["zero_grad"] != own:  # who knows what it reads
+            return self.wrapped["zero_grad"](set_to_none)
         try:
-            return self.wrapped["zero_grad"](*arguments, **options)
+            self.weights.begin_zero(set_to_none)
+            return own(set_to_none)
         finally:
-            self.weights.is_quiet = False
+            self.weights.end_zero()
 
     def step(self, *arguments, **options):
         # the first step makes the state, which may have to leave while the rest of it is made
@@ -242,6 +245,7 @@ class State:
             return 0
         self.stash.on_drop(None)
         entry.storage.resize_(0)
+        self.stash.on_freed()
         entry.is_away = entry.has_left = True
         self.away_bytes += entry.size_bytes
         self.left_bytes += entry.size_bytes

@@ -16,7 +16,8 @@ import sys
 import torch
 
 from dao.recording.storages import storage_of
-from dao.torch.stash import Item, changed, now_ns
+from dao.torch.gradients import Gradients
+from dao.torch.stash import Lasting, changed, now_ns
 from dao.torch.watched import WatchedList, WatchedParameters
 
 # References of a parameter beside those of its places, as sys.getrefcount(item.parameters[i]) counts them:
@@ -45,31 +46,21 @@ class Place:
         return dict.get(self.container, self.key) is parameter
 
 
-class Weight(Item):
+class Weight(Lasting):
     """A storage of parameters. It is among the stash's items while autograd keeps it."""
 
-    is_listed = False
     was_alone = False  # at some time nothing but Python had its parameters
 
     def __init__(self, weights, name, storage):
-        super().__init__(storage._cdata, storage, storage.nbytes())
-        self.weights, self.name, self.home = weights, name, storage
+        super().__init__(storage)
+        self.weights, self.name = weights, name
         self.parameters, self.places = [], []  # and of each parameter its places
         self.kept_count = 0  # tensors over the storage that autograd keeps
 
-    def take(self):
-        self.home.resize_(self.size_bytes)
-        return self.home
-
-    def let_go(self):
-        try:
-            self.home.resize_(0)
-        except RuntimeError:  # numpy() has made it a storage that keeps its size
-            return False
-        return True
-
-    def give_up(self):
-        self.storage = None
+    def is_known(self, i):
+        """True if all references that Python has of a parameter are in its places."""
+        uses = PARAMETER_USES + self.weights.known_uses(self.parameters[i], self.places[i])
+        return sys.getrefcount(self.parameters[i]) == uses
 
     def is_sole(self, library):
         """True if nobody can read it unnoticed: a graph has at most one reference of a parameter, if that
@@ -77,13 +68,18 @@ class Weight(Item):
         if library.torch_cpu_storage_use_count(self.key) != len(self.parameters) + 1 + self.kept_count:
             return False
         for i in range(len(self.parameters)):
-            uses = PARAMETER_USES + self.weights.known_uses(self.parameters[i], self.places[i])
-            if sys.getrefcount(self.parameters[i]) != uses:
+            if not self.is_known(i):
                 return False
             if (library.torch_cpu_tensor_use_count(self.parameters[i]._cdata)
                     > 1 + self.parameters[i].requires_grad):
                 return False
-        return self.was_alone
+        return self.was_alone and (self.parked is None or self.version == self.versions())
+
+    def versions(self):
+        return [parameter._version for parameter in self.parameters]
+
+    def note_version(self):
+        self.version = self.versions()
 
 
 class KeptWeight:
@@ -114,6 +110,8 @@ class Weights:
         self.is_quiet = False  # who asks for parameters does not read them
         self.left_bytes = 0
         self.on_stay, self.on_wait = lambda item: None, lambda wait_ns: None
+        self.gradients = Gradients(stash, small_bytes)
+        self.gradients.weight_of, self.gradients.bring = self.by_id, self.bring
         self.scan()
 
     # ---- which there are ----
@@ -141,7 +139,7 @@ class Weights:
     def scan(self):
         """Finds the weights, before a step."""
         before = {item.key: item for item in self.items}
-        items, self.by_parameter = {}, {}
+        items, replaced, self.by_parameter = {}, [], {}
         self.persistent = {storage._cdata for storage in map(storage_of, self.model.buffers())
                            if storage is not None}
         for parameter, name, places in self.watch().values():
@@ -155,16 +153,26 @@ class Weights:
                 continue
             if key not in items:
                 items[key] = item = item or Weight(self, name, storage)
+                replaced.append((item, item.parameters))
                 item.parameters, item.places = [], []
             item.parameters.append(parameter)
             item.places.append(places)
             self.by_parameter[id(parameter)] = item
+            self.gradients.watch(parameter)
         for key, item in before.items():
             if key not in items:  # the model has other ones now
                 self.bring(item)
+        for item, parameters in replaced:
+            if list(map(id, parameters)) != list(map(id, item.parameters)):
+                for parameter in parameters:
+                    self.gradients.bring_of(id(parameter))
         self.items = list(items.values())
 
+    def by_id(self, parameter_id):
+        return self.by_parameter.get(parameter_id)
+
     def begin_step(self):
+        self.gradients.forget_others()
         self.scan()
         for item in self.items:
             item.was_alone = item.was_alone or all(
@@ -173,6 +181,9 @@ class Weights:
                 for parameter in item.parameters)
         self.movable = {item.key: item for item in self.items
                         if item.storage is None or item.is_sole(self.library)}
+
+    def end_step(self):
+        self.gradients.current = None
 
     def known_uses(self, parameter, places):
         """How many references of a parameter are known."""
@@ -184,6 +195,7 @@ class Weights:
 
     def close(self):
         """Brings all back, and puts the containers that there were."""
+        self.gradients.close()
         self.bring_all()
         for module in self.model.modules():
             parameters = own_parameters(module)
@@ -203,9 +215,13 @@ class Weights:
 
     def touch(self, parameter):
         """Somebody is to have a parameter: it is there, and what is parked of it may be wrong from now on."""
+        if self.is_quiet:
+            return
         item = self.by_parameter.get(id(parameter))
-        if item is not None and (item.storage is None or item.parked is not None) and not self.is_quiet:
+        if item is not None and (item.storage is None or item.parked is not None):
             self.bring(item)
+        if self.gradients.gone:
+            self.gradients.bring_of(id(parameter))
 
     def bring(self, item):
         begin = now_ns()
@@ -214,6 +230,8 @@ class Weights:
         if item.storage is None or item.in_ticket:
             self.stash.fetch(item)
         if item.parked is not None:
+            if item in self.stash.leaving:  # or it would leave under the hands of who has it now
+                self.stash.leaving.remove(item)
             self.library.parked_wait(item.parked)  # a way out, of which nothing is asked any more
             self.library.parked_release(item.parked)
             item.parked, item.out_ticket = None, 0
@@ -232,9 +250,22 @@ class Weights:
         for item in items:
             if item.storage is None or item.parked is not None:
                 self.bring(item)
+        for parameter in parameters:
+            self.gradients.bring_of(id(parameter))
 
     def end_use(self):
         self.busy = set()
+
+    def begin_zero(self, sets_to_none):
+        """The optimizer is to drop all gradients, or to make them zero. It reads no weights."""
+        if not sets_to_none:
+            self.gradients.is_held = True
+            self.gradients.bring_all()
+        self.is_quiet = True
+
+    def end_zero(self):
+        self.is_quiet = self.gradients.is_held = False
+        self.gradients.forget_others()
 
     # ---- what autograd keeps ----
 
@@ -294,7 +325,15 @@ class Weights:
             freed_bytes += self.stash.drop(item)
         self.left_bytes += freed_bytes
         self.leaves = self.leaves or freed_bytes > 0
+        if freed_bytes < needed_bytes:
+            others = [item for item in reversed(self.items) if item not in self.busy]
+            freed_bytes += self.gradients.relieve(others, needed_bytes - freed_bytes)
         return freed_bytes
+
+    def leave_early(self):
+        """There was no plan: more has to leave without being asked."""
+        self.gradients.leaves = self.leaves
+        self.leaves = True
 
     def text(self):
         """What of the weights can leave."""
@@ -303,6 +342,8 @@ class Weights:
         can_bytes = sum(item.size_bytes for item in self.items) - held_bytes
         text = (f"{can_bytes / 1e6:.1f} MB of weights can leave, {self.left_bytes / 1e6:.1f} MB have in all "
                 "steps")
+        if self.gradients.left_bytes > 0:
+            text += f", and {self.gradients.left_bytes / 1e6:.1f} MB of gradients"
         if not held:
             return text
         more = ", ..." if len(held) > NAME_COUNT_MAX else ""
