@@ -70,6 +70,9 @@ static dao_status_t check_settings(const dao_arguments_t *arguments, void *user)
     if (settings->flame != NULL && arguments->words[1] != NULL) {
         return dao_error(DAO_ERR_INVALID, "--flame is for one FILE");
     }
+    if (out != NULL && settings->flame != NULL && strcmp(out, settings->flame) == 0) {
+        return dao_error(DAO_ERR_INVALID, "-o and --flame are one file");
+    }
     bool has_stdout = out != NULL && strcmp(out, "-") == 0;
     bool has_stdout_flame = settings->flame != NULL && strcmp(settings->flame, "-") == 0;
     if (has_stdout + has_stdout_flame + settings->is_json > 1) {

@@ -99,6 +99,7 @@ fi
 
 # What cannot be.
 expect 2 "-o OUT is missing" report "$folder/step.dao"
+expect 2 "-o and --flame are one file" report "$folder/step.dao" -o "$folder/x" --flame "$folder/x"
 expect 2 "is for one FILE" report "$folder/step.dao" "$folder/step.dao" --flame "$folder/flame.json"
 expect 2 "can go to standard output" report "$folder/step.dao" -o - --json
 expect 1 "--capacity is for a step: this does not tell" report "$folder/step.csv" --capacity 50% --json
