@@ -269,7 +269,8 @@ DAO_API DAO_NODISCARD dao_status_t dao_managed_create(dao_executor_t *executor,
  * (a file that has become shorter, a disk's error) fails the kernel, or the call that reads, with DAO_ERR_IO
  * and a message that names tensor and source. The tensor can be used as soon as its bytes can be read.
  *
- * A plan knows what comes from sources once it was measured; dao_file_config_t has limits of their speed.
+ * A plan has them come from there, too, as quickly as from the host until that is measured. Limits of their
+ * speed are those of dao_file_config_t.
  *
  * @param executor      Borrowed.
  * @param config        As for dao_managed_create(), without zero_first_touch.

@@ -30,7 +30,7 @@ static uint32_t role_of(const dao_step_log_t *known, const dao_managed_t *tensor
 }
 
 /* A pinned tensor is used by no kernel of the problem, and lives nowhere in it. */
-static void describe_tensors(dao_plan_job_t *job, const dao_step_log_t *known, bool knows_sources,
+static void describe_tensors(dao_plan_job_t *job, const dao_step_log_t *known,
                              const dao_managed_t *first_pinned)
 {
     for (const dao_managed_t *tensor = first_pinned; tensor != NULL; tensor = tensor->pin.next) {
@@ -43,7 +43,7 @@ static void describe_tensors(dao_plan_job_t *job, const dao_step_log_t *known, b
         job->tensors[i].size_bytes =
             job->is_pinned[i] ? DAO_RANGE_GRANULE : dao_device_arena_part_bytes(known->roles[i].size_bytes);
         job->tensors[i].is_persistent = known->roles[i].is_persistent && !job->is_pinned[i];
-        job->tensors[i].is_from_file = known->roles[i].has_source && knows_sources && !job->is_pinned[i];
+        job->tensors[i].is_from_file = known->roles[i].has_source && !job->is_pinned[i];
     }
 }
 
@@ -77,7 +77,7 @@ static void describe_kernels(dao_plan_job_t *job, const dao_step_log_t *known, c
 }
 
 dao_plan_job_t *dao_plan_job_create(const dao_step_log_t *known, const uint64_t *kernel_ns, bool may_repeat,
-                                    bool knows_sources, const dao_managed_t *first_pinned)
+                                    const dao_managed_t *first_pinned)
 {
     dao_plan_job_t *job = dao_host_calloc(1, sizeof(*job));
     if (job == NULL) {
@@ -91,7 +91,7 @@ dao_plan_job_t *dao_plan_job_create(const dao_step_log_t *known, const uint64_t 
         dao_plan_job_destroy(job);
         return NULL;
     }
-    describe_tensors(job, known, knows_sources, first_pinned);
+    describe_tensors(job, known, first_pinned);
     describe_kernels(job, known, kernel_ns, may_repeat);
     job->problem = (dao_swap_problem_t){
         .tensors = job->tensors,

@@ -23,11 +23,11 @@ typedef struct dao_plan_job {
 } dao_plan_job_t;
 
 /* Makes a job of a known step, without its roles whose tensors are pinned: a list of those that are, or NULL.
-   Kernel times in nanoseconds; with `may_repeat` kernels may run again that the program says may; with
-   `knows_sources` tensors with a source come from a file, whose link has a speed then; the rest of the
-   problem is the caller's to fill in. NULL without memory. */
+   Kernel times in nanoseconds; with `may_repeat` kernels may run again that the program says may; tensors
+   with a source come from a file, whose link has to have a speed then; the rest of the problem is the
+   caller's to fill in. NULL without memory. */
 dao_plan_job_t *dao_plan_job_create(const dao_step_log_t *known, const uint64_t *kernel_ns, bool may_repeat,
-                                    bool knows_sources, const dao_managed_t *first_pinned);
+                                    const dao_managed_t *first_pinned);
 
 /* Does a job that no worker has. */
 void dao_plan_job_run(dao_plan_job_t *job);

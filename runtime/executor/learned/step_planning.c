@@ -110,6 +110,23 @@ static dao_swap_tier_t host_of(const dao_step_learner_t *learner, const dao_step
     return host;
 }
 
+/* The file's link, and what fits it: nothing if there are only sources. From them nothing was seen to come
+   yet: they are taken to be as quick as the host. */
+static dao_swap_tier_t file_of(const dao_step_learner_t *learner, const dao_step_log_t *log)
+{
+    const dao_file_tier_t *tier = &learner->engine->file_tier;
+    dao_swap_tier_t file = learner->links.file;
+    bool has_source = false;
+    for (uint32_t i = 0; !has_source && i < log->role_count; i++) {
+        has_source = log->roles[i].has_source;
+    }
+    if (file.in_bytes_per_second == 0 && has_source) {
+        file = learner->links.host;
+    }
+    file.limit_bytes = tier->has_slots ? tier->limit_bytes : NO_ROOM_BYTES;
+    return file;
+}
+
 static void hand_in(dao_step_learner_t *learner, dao_known_step_t *known, dao_plan_job_t *job)
 {
     if (dao_plan_worker_submit(&learner->worker, job) != DAO_OK) {
@@ -125,18 +142,14 @@ static dao_plan_job_t *make_job(dao_step_learner_t *learner, const dao_known_ste
                                 const uint64_t *kernel_ns)
 {
     const dao_engine_config_t *config = &learner->engine->config;
-    const dao_file_tier_t *tier = &learner->engine->file_tier;
-    bool knows_sources = learner->links.file.in_bytes_per_second != 0;
     /* What was given up comes back at once where a plan is left, and what it displaces goes to the host. */
     dao_plan_job_t *job = dao_plan_job_create(&known->log, kernel_ns, config->host_limit_bytes == 0,
-                                              knows_sources, learner->engine->first_pinned);
+                                              learner->engine->first_pinned);
     if (job != NULL) {
         job->pins = learner->engine->pins;
         job->problem.capacity_bytes = dao_pins_free_bytes(learner->engine);
         job->problem.host = host_of(learner, &known->log);
-        job->problem.file = learner->links.file;
-        job->problem.file.limit_bytes =
-            tier->has_slots ? tier->limit_bytes : NO_ROOM_BYTES; /* else its speed is that of sources alone */
+        job->problem.file = file_of(learner, &known->log);
         job->problem.page_bytes = learner->engine->pages.page_bytes;
         job->addresses = job->problem.page_bytes != 0 ? config->addresses : DAO_SWAP_ADDRESSES_STATIC;
         job->pages = &learner->engine->pages;

@@ -120,6 +120,9 @@ bool dao_known_links_have_changed(const dao_known_links_t *links, const dao_prof
            (out->count > 0 &&
             dao_measured_is_off(out->ns, expected_ns(out, host->out_bytes_per_second, host->latency_ns))) ||
            (profiler->lost_share >= 0 && dao_measured_is_off(both_speed(&links->host), both_speed(host))) ||
-           dao_measured_is_off((double)links->file.in_bytes_per_second, (double)file->in_bytes_per_second) ||
-           dao_measured_is_off((double)links->file.out_bytes_per_second, (double)file->out_bytes_per_second);
+           (links->file.in_bytes_per_second != 0 && /* else the plan's is a guess, if it has one */
+            (dao_measured_is_off((double)links->file.in_bytes_per_second,
+                                 (double)file->in_bytes_per_second) ||
+             dao_measured_is_off((double)links->file.out_bytes_per_second,
+                                 (double)file->out_bytes_per_second)));
 }

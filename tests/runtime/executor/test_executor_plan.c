@@ -426,8 +426,7 @@ static void a_new_plan_stays_if_it_is_no_slower(void)
     known->planned.least_ns = 1; /* as if the plan that is followed took no time */
     const dao_compiled_plan_t *plan = known->plan;
     dao_compiled_plan_t *other = NULL;
-    dao_plan_job_t *job =
-        dao_plan_job_create(&known->log, executor->engine.profiler.kernel_ns, true, false, NULL);
+    dao_plan_job_t *job = dao_plan_job_create(&known->log, executor->engine.profiler.kernel_ns, true, NULL);
     CU_ASSERT_PTR_NOT_NULL_FATAL(job);
     if (job == NULL) {
         return; /* FATAL has left before; the analyzer does not see that */

@@ -49,7 +49,7 @@ static dao_plan_job_t *make_job(void)
     for (int i = 0; i < KERNELS; i++) {
         kernel_ns[i] = KERNEL_NS;
     }
-    dao_plan_job_t *job = dao_plan_job_create(&known, kernel_ns, true, false, NULL);
+    dao_plan_job_t *job = dao_plan_job_create(&known, kernel_ns, true, NULL);
     CU_ASSERT_PTR_NOT_NULL_FATAL(job);
     job->problem.capacity_bytes = (uint64_t)CAPACITY_TENSORS * TENSOR_BYTES;
     job->problem.host.in_bytes_per_second = (uint64_t)1 << 30;

@@ -462,6 +462,34 @@ static void a_plan_reads_them_where_they_are(void)
     end();
 }
 
+/* A list that is planned before its first run knows nothing of the source's speed, and takes no host memory
+   for the weights even so. */
+static void a_plan_before_the_first_run_reads_them_where_they_are(void)
+{
+    dao_command_list_t *list = NULL;
+    begin(&dao_sim_bytes_backend_ops, &virtual, true);
+    make_weights_of_memory();
+    program.work = take_time;
+    program.cost_ns = 1000000;
+    CU_ASSERT_EQUAL_FATAL(dao_command_list_create(executor, &list), DAO_OK);
+    for (uint32_t i = 0; i < WEIGHTS; i++) {
+        program_kernel_t kernel = {
+            .name = "layer", .operand_count = 1, .tensors = {i}, .accesses = {DAO_ACCESS_READ}};
+        CU_ASSERT_EQUAL(program_list_push(&program, list, &kernel), DAO_OK);
+    }
+    CU_ASSERT_EQUAL(dao_command_list_plan(list, 1), DAO_OK);
+    for (int i = 0; i < 3; i++) {
+        CU_ASSERT_EQUAL(dao_command_list_run(list), DAO_OK);
+        CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK);
+    }
+    dao_executor_stats_t stats = program_stats(&program);
+    CU_ASSERT_EQUAL(stats.plan_hit_count, 3);
+    CU_ASSERT_EQUAL(stats.out_bytes, 0);
+    CU_ASSERT_TRUE(stats.host_used_bytes == 0 && stats.file_in_bytes > 0);
+    dao_command_list_destroy(list);
+    end();
+}
+
 static CU_TestInfo tests[] = {
     {"weights come from their file, and leave for nowhere",
      weights_come_from_their_file_and_leave_for_nowhere},
@@ -477,6 +505,8 @@ static CU_TestInfo tests[] = {
     {"a lost device leaves the source", a_lost_device_leaves_the_source},
     {"whatever is refused once, the executor goes on", whatever_is_refused_once_the_executor_goes_on},
     {"a plan reads them where they are", a_plan_reads_them_where_they_are},
+    {"a plan before the first run reads them where they are",
+     a_plan_before_the_first_run_reads_them_where_they_are},
     CU_TEST_INFO_NULL,
 };
 
