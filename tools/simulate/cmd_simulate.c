@@ -14,6 +14,7 @@
 #include "tools/write/out_file.h"
 
 #include "allocators/range/range.h"
+#include "base/memory/host.h"
 #include "base/numbers/units.h"
 #include "base/report/error.h"
 
@@ -349,7 +350,7 @@ static double fraction_of(const request_t *request, uint64_t capacity_bytes)
 }
 
 static dao_status_t make_row(const request_t *request, const dao_scheme_t *scheme, uint64_t capacity_bytes,
-                             row_t *row)
+                             dao_scheme_known_t *known, row_t *row)
 {
     *row = (row_t){.scheme = scheme, .problem = request->step.problem};
     row->problem.capacity_bytes = capacity_bytes;
@@ -362,7 +363,8 @@ static dao_status_t make_row(const request_t *request, const dao_scheme_t *schem
         .step_count = request->step_count,
         .addresses = DAO_OPTION_ADDRESSES(request->settings->is_static, request->settings->is_paged),
         .window_kernels = request->window_kernels,
-        .in_flight_ns = request->in_flight_ns};
+        .in_flight_ns = request->in_flight_ns,
+        .known = known};
     dao_status_t status = scheme->run(scheme, &input, &row->run);
     if (status == DAO_OK) {
         row->problem.capacity_bytes = row->run.capacity_bytes;
@@ -507,7 +509,7 @@ static dao_status_t write_trace(const request_t *request, const row_t *row)
 static dao_status_t run_row(request_t *request, const dao_scheme_t *scheme, uint64_t capacity_bytes)
 {
     row_t row;
-    dao_status_t status = make_row(request, scheme, capacity_bytes, &row);
+    dao_status_t status = make_row(request, scheme, capacity_bytes, NULL, &row);
     dao_progress_add(1);
     if (status == DAO_OK) {
         status = report_row(request, &row);
@@ -523,7 +525,7 @@ static dao_status_t is_fast_enough(const request_t *request, const dao_scheme_t 
                                    uint64_t capacity_bytes, bool *out_answer)
 {
     row_t row;
-    dao_status_t status = make_row(request, scheme, capacity_bytes, &row);
+    dao_status_t status = make_row(request, scheme, capacity_bytes, NULL, &row);
     if (status == DAO_ERR_LIMIT || status == DAO_ERR_HOST_FULL) {
         *out_answer = false; /* with so little it cannot run at all */
         return DAO_OK;
@@ -597,22 +599,52 @@ static uint64_t capacity_of_sweep(const sweep_t *sweep, uint64_t peak_bytes, uin
     return sweep->first_bytes - (range / parts * index + range % parts * index / parts);
 }
 
+/* A row of a sweep, or why it has none. */
+typedef struct sweep_row {
+    row_t row;
+    uint64_t capacity_bytes;
+    dao_status_t status;
+    char reason[DAO_ERROR_MESSAGE_BYTES];
+} sweep_row_t;
+
+static void make_sweep_row(const request_t *request, const dao_scheme_t *scheme, dao_scheme_known_t *known,
+                           sweep_row_t *one)
+{
+    if (one->capacity_bytes < request->whole.least_capacity_bytes) {
+        one->status = dao_error(DAO_ERR_LIMIT, "below the smallest capacity");
+    } else {
+        one->status = make_row(request, scheme, one->capacity_bytes, known, &one->row);
+    }
+    if (one->status != DAO_OK) {
+        (void)snprintf(one->reason, sizeof(one->reason), "%s", dao_last_message());
+    }
+    dao_progress_add(1);
+}
+
+/* From the least capacity on, as a plan for less memory is one for more; told from the most on. */
 static dao_status_t sweep(request_t *request, const dao_scheme_t *scheme)
 {
     const sweep_t *sweep = &request->settings->sweep;
-    dao_status_t status = DAO_OK;
-    for (uint32_t i = 0; status == DAO_OK && i < count_sweep(sweep); i++) {
-        uint64_t capacity_bytes = capacity_of_sweep(sweep, request->whole.peak_bytes, i);
-        if (capacity_bytes < request->whole.least_capacity_bytes) {
-            tell_left_out(request, scheme, capacity_bytes, "below the smallest capacity");
-        } else {
-            status = run_row(request, scheme, capacity_bytes);
-        }
-        if (is_refusal(status)) {
-            tell_left_out(request, scheme, capacity_bytes, dao_last_message());
-            status = DAO_OK;
-        }
+    uint32_t count = count_sweep(sweep);
+    sweep_row_t *rows = dao_host_calloc(count, sizeof(*rows));
+    dao_scheme_known_t known = {0};
+    dao_status_t status =
+        rows != NULL ? DAO_OK : dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory for a sweep of %u rows", count);
+    for (uint32_t i = count; status == DAO_OK && i-- > 0;) {
+        rows[i].capacity_bytes = capacity_of_sweep(sweep, request->whole.peak_bytes, i);
+        make_sweep_row(request, scheme, &known, &rows[i]);
+        status = rows[i].status == DAO_OK || is_refusal(rows[i].status) ? DAO_OK : rows[i].status;
     }
+    for (uint32_t i = 0; rows != NULL && i < count; i++) {
+        if (status == DAO_OK && rows[i].status == DAO_OK) {
+            status = report_row(request, &rows[i].row);
+        } else if (status == DAO_OK) {
+            tell_left_out(request, scheme, rows[i].capacity_bytes, rows[i].reason);
+        }
+        dao_simulation_finish(&rows[i].row.run.simulation);
+    }
+    dao_scheme_known_finish(&known);
+    dao_host_free(rows);
     return status;
 }
 

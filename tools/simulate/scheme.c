@@ -92,6 +92,37 @@ static dao_status_t replay_shared(const dao_swap_plan_t *plan, const dao_scheme_
     return DAO_OK;
 }
 
+static dao_status_t play_plan(const dao_swap_plan_t *plan, const dao_scheme_input_t *input,
+                              dao_simulation_t *out_simulation)
+{
+    return input->problem->host.shared_bytes_per_second != 0
+               ? replay_shared(plan, input, out_simulation)
+               : dao_simulate_plan(input->problem, dao_swap_plan_schedule(plan), input->step_count,
+                                   out_simulation);
+}
+
+void dao_scheme_known_finish(dao_scheme_known_t *known)
+{
+    dao_swap_plan_destroy(known->plan);
+    *known = (dao_scheme_known_t){0};
+}
+
+/* Keeps the quicker one of a plan that was played and of what is known, which is played in its place. Takes
+   the plan. */
+static dao_status_t keep_quicker(dao_swap_plan_t *plan, const dao_scheme_input_t *input,
+                                 dao_simulation_t *simulation)
+{
+    dao_scheme_known_t *known = input->known;
+    if (known->plan == NULL || simulation->step_ns <= known->step_ns) {
+        dao_scheme_known_finish(known);
+        *known = (dao_scheme_known_t){plan, simulation->step_ns};
+        return DAO_OK;
+    }
+    dao_swap_plan_destroy(plan);
+    dao_simulation_finish(simulation);
+    return play_plan(known->plan, input, simulation);
+}
+
 /* The whole step is planned and the plan replayed. */
 static dao_status_t run_plan(const dao_scheme_t *scheme, const dao_scheme_input_t *input,
                              dao_scheme_run_t *out_run)
@@ -106,11 +137,9 @@ static dao_status_t run_plan(const dao_scheme_t *scheme, const dao_scheme_input_
     dao_status_t status = is_shared ? DAO_OK : dao_simulate_check(input->problem, input->step_count);
     status = status == DAO_OK ? dao_swap_plan_make(input->problem, &config, &plan) : status;
     out_run->plan_ns = dao_clock_ns() - begin_ns;
-    if (status == DAO_OK && is_shared) {
-        status = replay_shared(plan, input, &out_run->simulation);
-    } else if (status == DAO_OK) {
-        status = dao_simulate_plan(input->problem, dao_swap_plan_schedule(plan), input->step_count,
-                                   &out_run->simulation);
+    status = status == DAO_OK ? play_plan(plan, input, &out_run->simulation) : status;
+    if (status == DAO_OK && input->known != NULL) {
+        return keep_quicker(plan, input, &out_run->simulation);
     }
     dao_swap_plan_destroy(plan);
     return status;

@@ -5,6 +5,15 @@
 
 #include "tools/simulate/swap_maps.h"
 
+/* The quickest plan so far, of those of a step for several capacities, the least of which comes first. A plan
+ * for less memory is one for more. All zero: there is none. */
+typedef struct dao_scheme_known {
+    dao_swap_plan_t *plan;
+    uint64_t step_ns; /* as it runs */
+} dao_scheme_known_t;
+
+void dao_scheme_known_finish(dao_scheme_known_t *known);
+
 /* What a scheme is asked to run. */
 typedef struct dao_scheme_input {
     const dao_swap_problem_t *problem; /* with its capacity and link */
@@ -17,6 +26,9 @@ typedef struct dao_scheme_input {
     dao_swap_addresses_t addresses; /* of plans; the problem says of what size pages are */
     uint64_t plan_work;             /* as work_limit of dao_swap_plan_config_t */
     uint32_t try_count;             /* as that of dao_recompute_config_t */
+    /* NULL, or what plans of the same step for less memory led to: it runs where the plan's step is longer,
+       else the plan takes its place. For schemes that plan copies alone. */
+    dao_scheme_known_t *known;
 } dao_scheme_input_t;
 
 /* What it takes. */
