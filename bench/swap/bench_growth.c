@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What planning takes for a step of some kernels: for callgrind, which counts what it does between the
    problem and the times of one variant, without addresses. `bench_growth KERNELS`; bench/gate holds its
-   growth to a limit.
+   growth to a limit. `bench_growth KERNELS first` says what a first plan takes with its addresses, in seconds
+   of the processor.
 
        kernel     0  1  2  ...  n/2 - 1 | n/2  ...  n - 1        forward, then backward
        content    w                       r                      of one kernel in eight, w of another one; the
                      w                                        r  half of all has room */
+#include "base/memory/measure.h"
 #include "planning/swap/step/swap_step.h"
 #include "planning/swap/times/swap_timing.h"
 #include "planning/swap/victims/swap_choose.h"
@@ -13,12 +15,14 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define SIZE_BYTES ((uint64_t)1 << 20)
 #define SIZE_PARTS 8u /* the largest tensor is so many times the smallest */
 #define TIME_NS    30000u
 #define SPEED      ((uint64_t)50000000000)
 #define LATENCY_NS 10000u
+#define SLOWER     8u
 #define STEP_COUNT 4u
 #define LEAD       32u
 #define CHOICES    64u
@@ -92,19 +96,41 @@ __attribute__((noinline)) static uint64_t plan(const dao_swap_step_t *step)
     return step_ns;
 }
 
+/* Makes a plan with addresses, but no better one, over a link that decides what the step takes. */
+static void plan_first(const dao_swap_problem_t *problem)
+{
+    const dao_swap_plan_config_t config = {.work_limit = 1};
+    dao_swap_plan_t *plan = NULL;
+    dao_swap_bound_t bound;
+    dao_swap_problem_t slow = *problem;
+    slow.host.in_bytes_per_second /= SLOWER;
+    must(dao_swap_find_bound(&slow, &bound));
+    uint64_t begin_ns = dao_measure_thread_ns();
+    must(dao_swap_plan_make(&slow, &config, &plan));
+    printf("%.2f s, %.3f of the bound\n", (double)(dao_measure_thread_ns() - begin_ns) / 1e9,
+           (double)dao_swap_plan_schedule(plan)->step_ns / (double)bound.step_ns);
+    dao_swap_plan_destroy(plan);
+}
+
+static void plan_variant(const dao_swap_problem_t *problem)
+{
+    dao_swap_step_t step;
+    must(dao_swap_step_init(&step, problem));
+    printf("%llu ns\n", (unsigned long long)plan(&step));
+    dao_swap_step_finish(&step);
+}
+
 int main(int argc, char **argv)
 {
-    uint32_t kernel_count = argc == 2 ? (uint32_t)strtoul(argv[1], NULL, 10) : 0;
-    if (kernel_count < 2) {
-        (void)fprintf(stderr, "usage: bench_growth KERNELS\n");
+    uint32_t kernel_count = argc >= 2 ? (uint32_t)strtoul(argv[1], NULL, 10) : 0;
+    bool is_first = argc == 3 && strcmp(argv[2], "first") == 0;
+    if (kernel_count < 2 || (argc != 2 && !is_first)) {
+        (void)fprintf(stderr, "usage: bench_growth KERNELS [first]\n");
         return 2;
     }
     step_arrays_t arrays;
     dao_swap_problem_t problem = make_problem(kernel_count, &arrays);
-    dao_swap_step_t step;
-    must(dao_swap_step_init(&step, &problem));
-    printf("%llu ns\n", (unsigned long long)plan(&step));
-    dao_swap_step_finish(&step);
+    (is_first ? plan_first : plan_variant)(&problem);
     free(arrays.tensors);
     free(arrays.kernels);
     free(arrays.uses);

@@ -26,6 +26,7 @@
 #include "base/numbers/math.h"
 #include "base/numbers/random.h"
 #include "base/report/assert.h"
+#include "planning/swap/victims/swap_cycle.h"
 
 #include <string.h>
 
@@ -335,23 +336,15 @@ static void release(improver_t *improver)
     dao_host_free(improver->covering);
 }
 
-/* Sums up what is on the device. */
+/* Sums up what is on the device, and what may change. */
 static void begin(improver_t *improver)
 {
     const dao_swap_step_t *step = improver->step;
-    const dao_swap_parts_t *parts = improver->parts;
-    memcpy(improver->kernel_bytes, step->live_bytes, step->kernel_count * sizeof(*improver->kernel_bytes));
+    dao_swap_sum_residents(improver->parts, improver->grain->decisions, improver->kernel_bytes);
     for (uint32_t i = 0; i < step->access_count; i++) {
         const dao_swap_access_t *one = &step->accesses[i];
         uint64_t size = may_change(one) ? step->size_bytes[one->tensor] : 0;
         improver->bytes_before[i + 1] = improver->bytes_before[i] + size;
-        for (uint32_t part = parts->first[one->tensor]; part < parts->first[one->tensor + 1]; part++) {
-            const part_period_t period = {.access = i, .part = part};
-            const dao_swap_decision_t *decision = decision_of(improver, &period);
-            if (decision->is_away) {
-                add_bytes(improver, i, decision, 0 - dao_swap_part_size(parts, part));
-            }
-        }
     }
 }
 
@@ -420,8 +413,11 @@ dao_status_t dao_swap_improve(dao_swap_grain_t *grain, uint64_t capacity_bytes,
     improver_t improver = {
         .grain = grain, .parts = &grain->parts, .step = grain->parts.step, .capacity_bytes = capacity_bytes};
     const dao_swap_step_t *step = improver.step;
-    dao_status_t status = allocate(&improver) ? DAO_OK : dao_swap_step_give_up(step);
-    status = status == DAO_OK ? drop_leads(grain, capacity_bytes) : status;
+    dao_status_t status = drop_leads(grain, capacity_bytes);
+    if (status != DAO_OK || dao_swap_is_over(step, effort->work_end)) {
+        return status;
+    }
+    status = allocate(&improver) ? DAO_OK : dao_swap_step_give_up(step);
     if (status == DAO_OK) {
         begin(&improver);
     }

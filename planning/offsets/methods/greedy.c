@@ -473,14 +473,18 @@ static bool count_overlaps(dao_plan_greedy_t *greedy, dao_plan_work_t *work)
 /* All items wait, fixed ones too; the heap is sifted as part of the work. */
 static void fill_heap(dao_plan_greedy_t *greedy, dao_plan_work_t *work)
 {
+    const uint64_t *placed = greedy->config.placed;
     dao_plan_pass_t pass = {.count = greedy->instance->item_count};
     while (dao_plan_pass_next(&pass, work)) {
         for (uint32_t i = (uint32_t)pass.begin; i < pass.end; i++) {
-            greedy->heap[i] = i;
+            if (placed != NULL && placed[i] != DAO_PLAN_NOWHERE) {
+                put(greedy, i, placed[i], 0);
+            } else {
+                greedy->heap[greedy->heap_count++] = i;
+            }
         }
     }
-    greedy->heap_count = greedy->instance->item_count;
-    greedy->sift_count = greedy->instance->item_count / 2;
+    greedy->sift_count = greedy->heap_count / 2;
 }
 
 dao_status_t dao_plan_greedy_create(dao_plan_instance_t *instance, const dao_plan_greedy_config_t *config,

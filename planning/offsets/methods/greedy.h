@@ -9,9 +9,10 @@
 
 typedef struct dao_plan_greedy_config {
     dao_plan_order_t order;
-    bool is_best_fit;            /* the smallest hole that fits; else the lowest */
-    bool grows_least;            /* of several pools the one that grows least; else the first that holds it */
-    const uint64_t *offsets;     /* for DAO_PLAN_ORDER_OFFSET: one an item; borrowed until it is done */
+    bool is_best_fit;        /* the smallest hole that fits; else the lowest */
+    bool grows_least;        /* of several pools the one that grows least; else the first that holds it */
+    const uint64_t *offsets; /* for DAO_PLAN_ORDER_OFFSET: one an item; borrowed until it is done */
+    const uint64_t *placed;  /* one an item: what is not DAO_PLAN_NOWHERE lies there; NULL: nothing does */
     uint64_t left_out_bytes_max; /* it ends early once so many bytes have found no place; 0: never */
 } dao_plan_greedy_config_t;
 

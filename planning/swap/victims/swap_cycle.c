@@ -52,9 +52,8 @@ static uint32_t away_length(const dao_swap_access_t *one, const dao_swap_decisio
     return decision->is_away ? one->inactive_length - 1 - decision->lead : 0;
 }
 
-/* Bytes on the device in each kernel. */
-static void sum_residents(const dao_swap_parts_t *parts, const dao_swap_decision_t *decisions,
-                          uint64_t *kernel_bytes)
+void dao_swap_sum_residents(const dao_swap_parts_t *parts, const dao_swap_decision_t *decisions,
+                            uint64_t *kernel_bytes)
 {
     const dao_swap_step_t *step = parts->step;
     memset(kernel_bytes, 0, step->kernel_count * sizeof(*kernel_bytes));
@@ -338,10 +337,10 @@ dao_status_t dao_swap_cycle(const dao_swap_parts_t *parts, uint64_t capacity_byt
     if (kernel_bytes == NULL) {
         return dao_swap_step_give_up(step);
     }
-    sum_residents(parts, decisions, kernel_bytes);
+    dao_swap_sum_residents(parts, decisions, kernel_bytes);
     dao_status_t status = relieve(parts, capacity_bytes, kernel_bytes, decisions);
     if (status == DAO_OK && keeps_most) {
-        sum_residents(parts, decisions, kernel_bytes);
+        dao_swap_sum_residents(parts, decisions, kernel_bytes);
         status = keep_all(parts, capacity_bytes, kernel_bytes, decisions);
     }
     if (status != DAO_OK) {
@@ -358,7 +357,7 @@ bool dao_swap_cycle_is_valid(const dao_swap_parts_t *parts, uint64_t capacity_by
                              const dao_swap_decision_t *decisions, uint64_t *kernel_bytes)
 {
     const dao_swap_step_t *step = parts->step;
-    sum_residents(parts, decisions, kernel_bytes);
+    dao_swap_sum_residents(parts, decisions, kernel_bytes);
     for (uint32_t k = 0; k < step->kernel_count; k++) {
         if (kernel_bytes[k] < step->kernel_bytes[k] || kernel_bytes[k] > capacity_bytes) {
             return false;

@@ -5,6 +5,11 @@
 
 #include "planning/swap/step/swap_parts.h"
 
+/* Bytes on the device in each kernel, by the decisions. Cost: O(inactive periods). Ends early if cancelled.
+ */
+void dao_swap_sum_residents(const dao_swap_parts_t *parts, const dao_swap_decision_t *decisions,
+                            uint64_t *kernel_bytes);
+
 /* Changes decisions such that in no kernel more than `capacity_bytes`, which hold the largest kernel, are on
    the device when every step does the same; with `keeps_most` then keeps parts that need not leave.
    DAO_ERR_NO_HOST_MEMORY. */

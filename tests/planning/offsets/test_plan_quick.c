@@ -7,6 +7,8 @@
 
 #include <dao/plan.h>
 
+#include <stdlib.h>
+
 enum { BUFFERS = 24, ROUNDS = 60, PERIOD = 64 };
 
 typedef struct pair {
@@ -149,6 +151,40 @@ static void what_found_no_place_comes_first_then(void)
     dao_plan_quick_finish(&quick);
 }
 
+/* Half of them live at a time: a pass that looks at these for each one takes at least 1,000 steps for each.
+ */
+static void many_are_settled_without_looks_at_all_of_each_other(void)
+{
+    enum { MANY = 17000, MOST_WORK = 100 * MANY };
+    uint64_t random = dao_test_seed("many", 20261128), bytes = 0;
+    dao_plan_buffer_t *buffers = calloc(MANY, sizeof(*buffers));
+    CU_ASSERT_FATAL(buffers != NULL);
+    for (uint32_t i = 0; i < MANY; i++) {
+        buffers[i] = (dao_plan_buffer_t){.begin_time = i,
+                                         .end_time = i + 1 + draw_from(&random, MANY),
+                                         .size_bytes = 1 + draw_from(&random, 40),
+                                         .fixed_offset = DAO_PLAN_NOWHERE,
+                                         .pool = DAO_PLAN_ANY_POOL};
+        bytes += buffers[i].size_bytes;
+    }
+    const dao_plan_pool_t pool = {.capacity_bytes = bytes / 4 * 3};
+    const dao_plan_problem_t problem = {.buffers = buffers,
+                                        .buffer_count = MANY,
+                                        .pools = &pool,
+                                        .pool_count = 1,
+                                        .period = MANY,
+                                        .alignment_bytes = 1};
+    dao_plan_work_t work = dao_plan_work_unlimited();
+    dao_plan_quick_t quick;
+    CU_ASSERT_EQUAL_FATAL(dao_plan_quick_init(&quick, &problem, &work), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_plan_quick_try(&quick, &pairs[0].quick, UINT64_MAX, &work), DAO_OK);
+    CU_ASSERT(work.used < MOST_WORK);
+    CU_ASSERT(dao_plan_quick_is_complete(&quick));
+    CU_ASSERT_EQUAL(dao_plan_check(&problem, quick.offsets, NULL), DAO_OK);
+    dao_plan_quick_finish(&quick);
+    free(buffers);
+}
+
 static void a_cancelled_one_ends(void)
 {
     uint64_t random = dao_test_seed("quick", 20261121);
@@ -198,6 +234,8 @@ static void without_memory_nothing_is_left(void)
 static CU_TestInfo tests[] = {
     {"the best is kept", the_best_is_kept},
     {"what found no place comes first then", what_found_no_place_comes_first_then},
+    {"many are settled without looks at all of each other",
+     many_are_settled_without_looks_at_all_of_each_other},
     {"a cancelled one ends", a_cancelled_one_ends},
     {"without memory nothing is left", without_memory_nothing_is_left},
     CU_TEST_INFO_NULL,
