@@ -17,7 +17,7 @@ static dao_fit_swap_t fit;
 
 static int read_trace(void)
 {
-    if (dao_read_step(DAO_TEST_SOURCE_DIR "/examples/traces/infer30b.tr", NULL, &trace) != DAO_OK ||
+    if (dao_read_step(DAO_TEST_SOURCE_DIR "/examples/traces/resnet101.tr", NULL, &trace) != DAO_OK ||
         dao_step_problem_make(&trace, &step) != DAO_OK) {
         return 1;
     }
