@@ -397,6 +397,36 @@ static void a_stream_of_weights_hides_behind_its_kernels(void)
     dao_swap_plan_destroy(plan);
 }
 
+/* Half of the weights are in a file of the program's: they come over its link each time, and take nothing of
+   the host, which holds the others, nor of the file tier, which holds nothing. */
+static void what_comes_from_a_file_takes_its_link_alone(void)
+{
+    enum { WEIGHTS = 64, BYTES = 1024 };
+    uint64_t random = 1;
+    swap_step_stream(&box, WEIGHTS, BYTES, 2000);
+    for (uint32_t t = 0; t < WEIGHTS; t += 2) {
+        box.tensors[t].is_from_file = true;
+    }
+    box.problem.host = (dao_swap_tier_t){.in_bytes_per_second = NS_PER_S, .limit_bytes = WEIGHTS / 2 * BYTES};
+    box.problem.file = (dao_swap_tier_t){.in_bytes_per_second = NS_PER_S / 2, .limit_bytes = 1};
+    box.problem.capacity_bytes = 8 * BYTES;
+    dao_swap_plan_t *plan = plan_of(DAO_SWAP_GRANULARITY_BEST, 0);
+    check_plan(plan, &random);
+    const dao_swap_schedule_t *schedule = dao_swap_plan_schedule(plan);
+    for (uint32_t stream = 0; stream < DAO_SWAP_STREAM_COUNT; stream++) {
+        for (uint32_t i = 0; i < schedule->copy_count[stream]; i++) {
+            const dao_swap_copy_t *copy = &schedule->copies[stream][i];
+            CU_ASSERT_EQUAL(copy->is_file, box.tensors[copy->tensor].is_from_file);
+            CU_ASSERT_TRUE(copy->is_in);
+        }
+    }
+    CU_ASSERT_TRUE(schedule->copy_count[DAO_SWAP_STREAM_FILE_IN] > 0);
+    CU_ASSERT_TRUE(schedule->host_bytes <= WEIGHTS / 2 * BYTES);
+    dao_swap_plan_destroy(plan);
+    box.problem.host.limit_bytes = 0;
+    box.problem.file = (dao_swap_tier_t){0};
+}
+
 /* Each order packs a file that holds just what has to go: 60 and 40 of tensors of 60, 50 and 40, which are
    used in turn and never together on the device. */
 static void what_one_order_packs_is_planned(void)
@@ -755,6 +785,7 @@ static CU_TestInfo tests[] = {
     {"pages without large tensors change nothing", pages_without_large_tensors_change_nothing},
     {"kernels with workspaces find them", kernels_with_workspaces_find_them},
     {"the file takes what the host cannot", the_file_takes_what_the_host_cannot},
+    {"what comes from a file takes its link alone", what_comes_from_a_file_takes_its_link_alone},
     {"what one order packs is planned", what_one_order_packs_is_planned},
     {"workspaces are not copied", workspaces_are_not_copied},
     {"what fits is not moved", what_fits_is_not_moved},
