@@ -27,8 +27,11 @@ dao_status_t dao_short_plan_make(const dao_plan_input_t *lifetimes, dao_plan_t *
 {
     dao_planner_config_t config = {.method = DAO_PLAN_METHOD_BEST, .work_limit = PLAN_WORK};
     dao_plan_problem_t problem = dao_plan_input_problem(lifetimes);
+    const dao_plan_pool_t pools[DAO_PLAN_POOL_COUNT_MAX] = {{0}}; /* without limits */
     dao_planner_t *planner = NULL;
     dao_plan_t *plan = NULL;
+    problem.pools = lifetimes->pool_count > 0 ? pools : NULL;
+    problem.pool_count = lifetimes->pool_count;
     problem.alignment_bytes = lifetimes->window_end != 0 ? DAO_TRACE_ALIGNMENT_BYTES : 0;
     dao_status_t status = dao_planner_create(&problem, &config, &planner);
     status = status == DAO_OK ? work(planner) : status;

@@ -97,6 +97,12 @@ if [ -n "$browser" ]; then
         2>"$folder/err" || fail "show_pages.py"
 fi
 
+# Pools lie on top of each other.
+printf 'id,lower,upper,size,alignment,pool\na,0,3,100,64,0\nb,1,4,50,64,1\nc,2,5,70,64,0\nd,2,6,33,32,1\n' \
+    >"$folder/pools.csv"
+page pools "$folder/pools.csv"
+expect 0 '"planned_bytes":295' fit "$folder/pools.csv" --memory 1KiB --json
+
 # What cannot be.
 expect 2 "-o OUT is missing" report "$folder/step.dao"
 expect 2 "-o and --flame are one file" report "$folder/step.dao" -o "$folder/x" --flame "$folder/x"
