@@ -44,7 +44,8 @@ static uint64_t count_travels(const dao_swap_parts_t *parts, dao_swap_decision_t
     for (uint32_t i = 0; i < step->access_count && !dao_swap_is_cancelled(step->cancel); i++) {
         const dao_swap_access_t *one = &step->accesses[i];
         uint32_t return_kernel = step->accesses[one->next].kernel;
-        bool is_from_file = step->problem->tensors[one->tensor].is_from_file;
+        bool is_workspace = one->tensor >= step->problem->tensor_count;
+        bool is_from_file = !is_workspace && step->problem->tensors[one->tensor].is_from_file;
         for (uint32_t part = parts->first[one->tensor]; part < parts->first[one->tensor + 1]; part++) {
             dao_swap_decision_t *decision =
                 &decisions[parts->first_inactive[i] + part - parts->first[one->tensor]];

@@ -96,6 +96,25 @@ static void what_comes_from_a_file_takes_no_room_of_a_tier(void)
     end();
 }
 
+/* Workspaces are counted behind the tensors, and are none. */
+static void a_workspace_comes_from_no_file(void)
+{
+    swap_step_stream(&box, 2, 100, 10);
+    box.kernels[0].workspace_bytes = 50;
+    box.tensors[2].is_from_file = true; /* behind the last one */
+    box.problem.alignment_bytes = 1;
+    box.problem.capacity_bytes = 1000;
+    box.problem.host = (dao_swap_tier_t){.in_bytes_per_second = NS_PER_S};
+    CU_ASSERT_EQUAL_FATAL(dao_swap_step_init(&step, &box.problem), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_swap_parts_init(&parts, &step, 0), DAO_OK);
+    CU_ASSERT_EQUAL(send(0, 0, DAO_SWAP_TIER_ORDER_LONG), DAO_OK);
+    for (uint32_t g = 0; g < parts.inactive_count; g++) {
+        CU_ASSERT_FALSE(decisions[g].is_file);
+    }
+    box.tensors[2].is_from_file = false;
+    end();
+}
+
 /* A program that has had enough when it is asked for the n-th time. */
 typedef struct patience {
     uint32_t limit, asked_count;
@@ -136,6 +155,7 @@ static CU_TestInfo tests[] = {
     {"the last one is hardly more than has to go", the_last_one_is_hardly_more_than_has_to_go},
     {"orders fill a file differently", orders_fill_a_file_differently},
     {"what comes from a file takes no room of a tier", what_comes_from_a_file_takes_no_room_of_a_tier},
+    {"a workspace comes from no file", a_workspace_comes_from_no_file},
     {"it can be cancelled at any time", it_can_be_cancelled_at_any_time},
     CU_TEST_INFO_NULL,
 };
