@@ -475,8 +475,8 @@ class Offload:
             freed_bytes = self.state.relieve(needed_bytes)
             if freed_bytes < needed_bytes:
                 freed_bytes += self.stash.relieve(needed_bytes - freed_bytes)
-            if freed_bytes < needed_bytes:
-                freed_bytes += self.weights.relieve(needed_bytes - freed_bytes)
+            if freed_bytes == 0 or self.weights.leaves and freed_bytes < needed_bytes:
+                freed_bytes += self.weights.relieve(needed_bytes - freed_bytes)  # else this is asked again
             self.stash.is_short = True
             if freed_bytes == 0:
                 self.note_holders(needed_bytes)
