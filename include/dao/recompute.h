@@ -111,7 +111,7 @@ typedef struct dao_recompute_plan dao_recompute_plan_t;
  * @param out_plan  The caller owns it, until dao_recompute_plan_destroy(); written only on DAO_OK.
  * @return DAO_OK; as dao_swap_plan_make(); DAO_ERR_LIMIT if nothing may be copied and no plan was found then.
  *
- * Threads: any. Waits: never. Cost: `try_count` bounds of steps and some three plans of swapping.
+ * Threads: any. Waits: never. Cost: `try_count` bounds of steps and some two plans of swapping.
  */
 DAO_API DAO_NODISCARD dao_status_t dao_recompute_plan_make(const dao_swap_problem_t *problem,
                                                            const dao_recompute_config_t *config,

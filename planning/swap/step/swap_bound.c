@@ -727,6 +727,7 @@ dao_status_t dao_swap_find_bound_cut(const dao_swap_problem_t *problem, uint32_t
     if (problem == NULL || out_bound == NULL) {
         return dao_error(DAO_ERR_INVALID, "the problem or the place for its bound is NULL");
     }
+    DAO_ASSERT(cut_max >= DAO_SWAP_BOUND_CUT_LEAST);
     dao_swap_problem_t exact = dao_swap_problem_exact(problem);
     dao_swap_step_t step;
     dao_status_t status = dao_swap_step_init(&step, &exact);
