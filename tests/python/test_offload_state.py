@@ -120,6 +120,18 @@ class StateLeaves(Case):
         self.assertIs(optimizer.state, own)
         self.assertEqual(len(own), len(expected))
 
+    def test_state_that_was_an_array_stays(self):
+        model, optimizer = self.make()
+        self.train(model, optimizer)
+        o = self.offload(model, optimizer)
+        o.state.note_all()
+        optimizer.state[model[0].weight]["exp_avg"].numpy()  # its storage keeps its size from now on
+        for _ in range(2):
+            o.state.relieve(EVERYTHING)
+            self.assertEqual(sum(not entry.is_away for entry in o.state.order), 1)
+        with o.step():
+            self.train(model, optimizer)
+
     def test_a_schedule_of_learning_rates_goes_on(self):
         found = []
         for is_within, is_before in ((False, False), (True, False), (True, True)):

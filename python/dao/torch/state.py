@@ -36,13 +36,14 @@ STORAGE_USES, TENSOR_USES, VALUES_USES = 2, 1 + 1, 1 + 1
 
 class Entry:
     __slots__ = ("storage", "size_bytes", "values", "values_uses", "name", "parked", "ticket", "is_away",
-                 "is_coming", "has_left")
+                 "is_coming", "has_left", "is_stuck")
 
     def __init__(self, values, name, storage):
         self.values, self.name, self.values_uses = values, name, VALUES_USES
         self.storage, self.size_bytes = storage, storage.nbytes()
         self.parked, self.ticket = None, 0
         self.is_away = self.is_coming = self.has_left = False
+        self.is_stuck = False  # it cannot give its bytes up
 
 
 class State:
@@ -223,7 +224,7 @@ class State:
 
     def start_out(self, entry):
         """Queues a way out. Returns False if there is none."""
-        if entry.is_away or entry.is_coming or not self.is_sole(entry):
+        if entry.is_away or entry.is_coming or entry.is_stuck or not self.is_sole(entry):
             return False
         if entry.parked is None:
             parked = c_void_p()
@@ -244,7 +245,12 @@ class State:
             self.forget(entry)
             return 0
         self.stash.on_drop(None)
-        entry.storage.resize_(0)
+        try:
+            entry.storage.resize_(0)
+        except RuntimeError:  # numpy() has made it a storage that keeps its size
+            entry.is_stuck = True
+            self.forget(entry)
+            return 0
         self.stash.on_freed()
         entry.is_away = entry.has_left = True
         self.away_bytes += entry.size_bytes
