@@ -270,7 +270,9 @@ static void use_measurement(dao_step_learner_t *learner)
 static void take_plan(dao_step_learner_t *learner, dao_known_step_t *known, dao_plan_job_t *job)
 {
     bool is_first = known->plan == NULL, is_better = job->known_ns != 0;
-    DAO_ASSERT(known->new_plan == NULL);
+    DAO_ASSERT(known->new_plan == NULL || is_better);
+    dao_compiled_plan_destroy(known->new_plan); /* the first one, which no step has begun with yet */
+    known->new_plan = NULL;
     learner->engine->stats.better_plan_count += is_better ? 1 : 0;
     learner->engine->stats.replan_count += is_first || is_better ? 0 : 1;
     known->measure_steps = is_first || is_better ? 0 : known->measure_steps;

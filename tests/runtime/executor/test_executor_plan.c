@@ -448,7 +448,10 @@ static void a_new_plan_stays_if_it_is_no_slower(void)
 
 /* ---- random edits ---- */
 
-static uint64_t state;
+/* Most weights that are pinned at a time: the largest kernel has the room that it needs beside them. */
+enum { PINNED_MOST = 2 };
+
+static uint64_t state, beside_pins;
 
 static uint64_t below(uint64_t limit)
 {
@@ -466,6 +469,46 @@ static variation_t random_variation(void)
         variation.reads_in_between = below(3) == 0;
     }
     return variation;
+}
+
+/* Pins a weight, or takes the pin of one away: plans are made beside those that are pinned. A step may need
+   the room of it: what does not fit is not pinned. */
+static void change_pins(uint32_t *pinned_count, bool *is_pinned)
+{
+    uint32_t weight = (uint32_t)below(LAYERS);
+    dao_managed_t *tensor = program.tensors[network.weights[weight]].handle;
+    if (is_pinned[weight]) {
+        CU_ASSERT_EQUAL(dao_managed_unpin(tensor), DAO_OK);
+    } else if (*pinned_count < PINNED_MOST) {
+        CU_ASSERT_EQUAL(dao_managed_pin(tensor, NULL), DAO_OK);
+    } else {
+        return;
+    }
+    is_pinned[weight] = !is_pinned[weight];
+    *pinned_count += is_pinned[weight] ? 1 : -1u;
+}
+
+/* Steps, one of several followed by an edit, with some weights pinned for a while. */
+static void run_steps_with_pins(const dao_backend_ops_t *ops, bool is_still, int step_count)
+{
+    dao_executor_config_t config = below(2) == 0 ? tight : tight_with_file(1 + (size_t)below(40) * UNIT);
+    bool is_pinned[LAYERS] = {false};
+    uint32_t pinned_count = 0;
+    config.capacity_bytes = (22 + (size_t)below(8)) * UNIT;
+    config.queue_kernels = 1 + (uint32_t)below(40);
+    begin(ops, is_still, &config);
+    for (int i = 0; i < step_count; i++) {
+        variation_t variation = below(4) == 0 ? random_variation() : usual;
+        if (below(5) == 0) {
+            change_pins(&pinned_count, is_pinned);
+        }
+        if (below(8) == 0) {
+            CU_ASSERT_EQUAL(program_write(&program, network.weights[below(LAYERS)]), DAO_OK);
+        }
+        run_well(&variation);
+    }
+    beside_pins += stats_now().plan_hit_count;
+    end();
 }
 
 static void run_random_steps(const dao_backend_ops_t *ops, bool is_still, int step_count)
@@ -498,6 +541,28 @@ static void random_edits_in_virtual_time(void)
             (void)printf("    failed with seed %" PRIu64 "\n", seed + i);
             return;
         }
+    }
+}
+
+static void random_pins_in_virtual_time(void)
+{
+    uint64_t seed = dao_test_seed("random pins", 900);
+    beside_pins = 0;
+    for (uint64_t i = 0; i < VIRTUAL_SEEDS / 2 + 1 && program.mismatch_count == 0; i++) {
+        state = seed + i;
+        run_steps_with_pins(&dao_sim_bytes_backend_ops, true, 40);
+    }
+    CU_ASSERT_TRUE(beside_pins > STEPS);
+}
+
+static void random_pins_on_threads(void)
+{
+    uint64_t seed = dao_test_seed("random pins on threads", 950);
+    for (uint64_t i = 0; i < 2 && program.mismatch_count == 0; i++) {
+        fault_config_t delays = {.seed = seed + i, .delay_ns_max = 20000, .not_ready_max = 2};
+        state = seed + i;
+        run_steps_with_pins(fault_backend_wrap(dao_backend_ops(), &delays), false, 40);
+        CU_ASSERT_EQUAL(fault_backend_live_count(), 0);
     }
 }
 
@@ -547,6 +612,8 @@ static CU_TestInfo tests[] = {
     {"a new plan stays if it is no slower", a_new_plan_stays_if_it_is_no_slower},
     {"random edits in virtual time", random_edits_in_virtual_time},
     {"random edits on threads", random_edits_on_threads},
+    {"random pins in virtual time", random_pins_in_virtual_time},
+    {"random pins on threads", random_pins_on_threads},
     {"plans come from a thread meanwhile", plans_come_from_a_thread_meanwhile},
     CU_TEST_INFO_NULL,
 };
