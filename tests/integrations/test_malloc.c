@@ -330,7 +330,7 @@ static void fork_now(void)
     memset(bytes, 9, 2 * MIB);
     pid_t process = fork();
     if (process == 0) {
-        (void)alarm(60); /* one that hangs has failed */
+        (void)alarm(300); /* one that hangs has failed */
         child(bytes, 2 * MIB);
     }
     CU_ASSERT_TRUE(process > 0 && waitpid(process, &status, 0) == process);

@@ -301,7 +301,7 @@ static void a_forked_child_is_told_at_once(void)
     CU_ASSERT_EQUAL(dao_planner_start(planner), DAO_OK);
     pid_t child = fork();
     if (child == 0) {
-        (void)alarm(20);
+        (void)alarm(300);
         if (use_in_child(planner)) {
             (void)raise(SIGKILL);
         }

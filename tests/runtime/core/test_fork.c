@@ -14,7 +14,7 @@
 
 #define THREAD_COUNT    4
 #define FORK_COUNT      24
-#define CHILD_SECONDS   20 /* one that hangs has failed */
+#define CHILD_SECONDS   300 /* one that hangs has failed */
 #define KEPT_BYTES      ((size_t)3 << 20)
 #define LOOP_BYTES_MAX  ((size_t)300 << 10)
 #define LOOP_LIVE_COUNT 8

@@ -743,7 +743,7 @@ static int in_child(int (*function)(void *), void *user)
     (void)fflush(NULL);
     pid_t child = fork();
     if (child == 0) {
-        (void)alarm(20); /* a child that hangs has failed */
+        (void)alarm(300); /* a child that hangs has failed */
         _exit(function(user));
     }
     int result = -1;

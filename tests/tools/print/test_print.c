@@ -146,7 +146,7 @@ static void ctrl_c_ends_what_shows_progress(void)
     CU_ASSERT_FATAL(child >= 0);
     if (child == 0) {
         (void)signal(SIGINT, SIG_DFL); /* a shell's background jobs ignore it */
-        (void)alarm(60);
+        (void)alarm(300);
         dao_progress_start();
         dao_progress_phase("waiting", DAO_PROGRESS_UNIT_PARTS, 1);
         (void)raise(SIGINT);
