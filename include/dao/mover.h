@@ -86,6 +86,7 @@ DAO_API DAO_NODISCARD dao_status_t dao_mover_out(dao_mover_t *mover, const void 
 /**
  * Queues a move of parked bytes to memory that the host can write. They stay parked.
  *
+ * @param mover    Borrowed: the one that parked them.
  * @param parked   Borrowed.
  * @param address  Of as many bytes as have been moved out; nothing else uses them until dao_parked_wait().
  * @return DAO_OK; DAO_ERR_INVALID for NULL or what is released; the failure of the way out;
@@ -143,6 +144,7 @@ typedef struct dao_mover_stats {
 /**
  * Reads what a mover has done.
  *
+ * @param mover      Borrowed.
  * @param out_stats  Written only on DAO_OK.
  * @return DAO_OK; DAO_ERR_INVALID for NULL; DAO_ERR_FORKED.
  *

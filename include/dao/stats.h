@@ -90,6 +90,7 @@ DAO_API DAO_NODISCARD dao_status_t dao_peak_mark_add(dao_place_t place, uint64_t
 /**
  * Reads the most that a mark's place has held since the mark was set, under the terms of dao_stats_get().
  *
+ * @param mark       Of dao_peak_mark_add(), not removed.
  * @param out_peaks  Written only on DAO_OK.
  * @return DAO_OK; DAO_ERR_INVALID for NULL, or a mark that is not there; DAO_ERR_SHUTDOWN; DAO_ERR_FORKED.
  *
@@ -101,6 +102,7 @@ DAO_API DAO_NODISCARD dao_status_t dao_peak_mark_get(uint64_t mark, dao_peaks_t 
  * As dao_peak_mark_get(), and sets the mark anew: what the place holds now is the least that it reads next.
  * No peak is missed between the two.
  *
+ * @param mark       Of dao_peak_mark_add(), not removed.
  * @param out_peaks  Written only on DAO_OK; may be NULL.
  * @return As dao_peak_mark_get().
  *

@@ -76,6 +76,7 @@ DAO_API void dao_swap_follower_restart(dao_swap_follower_t *follower);
  * has ended. In the first step a copy out of bytes that are not on the device has nothing to do, as they are
  * in their slot: it is said to have ended at once, like any copy that a program leaves out.
  *
+ * @param follower    Borrowed.
  * @param out_action  Written only where true is returned.
  * @return false if there is nothing until something else ends; also for NULL, with dao_last_status()
  *         DAO_ERR_INVALID.
@@ -87,6 +88,7 @@ DAO_API bool dao_swap_follower_next(dao_swap_follower_t *follower, dao_swap_acti
 /**
  * Says whether a kernel may begin.
  *
+ * @param follower     Borrowed.
  * @param kernel       The one whose turn it is: the first one that has not ended.
  * @param out_awaited  DAO_SWAP_STREAM_COMPUTE: it may begin; else the oldest copy under way of this stream
  *                     has to end before, perhaps only for another copy that the kernel waits for. None is
@@ -105,7 +107,8 @@ DAO_API DAO_NODISCARD dao_status_t dao_swap_follower_kernel_begin(const dao_swap
  * begins. It is not asked whether the kernel was allowed to begin: a program that has other ways to its bytes
  * may go on, and exceeds the plan's memory then.
  *
- * @param kernel  From the one whose turn it is on.
+ * @param follower  Borrowed.
+ * @param kernel    From the one whose turn it is on.
  * @return DAO_OK; DAO_ERR_INVALID for NULL, or a kernel that has ended or is none: nothing changes.
  *
  * Threads: one at a time a follower. Waits: never. Cost: O(kernels that ended + parts that leave).
