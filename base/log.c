@@ -5,7 +5,7 @@
 #include "base/log.h"
 
 #include "base/report/callback.h"
-#include "base/report/printable.h"
+#include "base/text/printable.h"
 #include "base/threads/sync.h"
 
 #include <stdarg.h>

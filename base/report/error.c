@@ -8,7 +8,7 @@
 #define DAO_ERROR_IS_DEFINED_HERE
 #include "base/report/error.h"
 
-#include "base/report/printable.h"
+#include "base/text/printable.h"
 
 #include <pthread.h>
 #include <stdarg.h>

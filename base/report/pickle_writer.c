@@ -2,6 +2,8 @@
 /* Opcodes as pickletools.py of Python lists them. */
 #include "base/report/pickle_writer.h"
 
+#include "base/text/utf8.h"
+
 #include <string.h>
 
 enum {
@@ -133,13 +135,19 @@ void dao_pickle_again(dao_pickle_writer_t *pickle, dao_pickle_memo_t memo)
 
 void dao_pickle_text(dao_pickle_writer_t *pickle, const char *text, dao_pickle_memo_t *memo)
 {
-    size_t length = strlen(text);
+    const char *character = NULL;
+    size_t length = 0, count;
     if (memo != NULL && *memo != 0) {
         dao_pickle_again(pickle, *memo);
         return;
     }
+    for (const char *at = text; (count = dao_utf8_next(&at, &character)) > 0;) {
+        length += count;
+    }
     put_op(pickle, OP_BINUNICODE, length, 4);
-    put(pickle, text, length);
+    while ((count = dao_utf8_next(&text, &character)) > 0) {
+        put(pickle, character, count);
+    }
     if (memo != NULL) {
         dao_pickle_note(pickle, memo);
     }

@@ -43,7 +43,7 @@ void dao_pickle_list_begin(dao_pickle_writer_t *pickle);
 void dao_pickle_list_item(dao_pickle_writer_t *pickle, uint32_t *count);
 void dao_pickle_list_end(dao_pickle_writer_t *pickle);
 
-/* A text of UTF-8. `memo` NULL: it does not recur. */
+/* A text; a byte that is no UTF-8 is written as U+FFFD. `memo` NULL: it does not recur. */
 void dao_pickle_text(dao_pickle_writer_t *pickle, const char *text, dao_pickle_memo_t *memo);
 void dao_pickle_count(dao_pickle_writer_t *pickle, uint64_t count);
 void dao_pickle_flag(dao_pickle_writer_t *pickle, bool flag);

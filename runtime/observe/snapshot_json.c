@@ -6,6 +6,7 @@
 #include "allocators/accounting/tags.h"
 #include "base/report/assert.h"
 #include "base/report/error.h"
+#include "base/text/json_text.h"
 
 #include <dao/tag.h>
 
@@ -14,8 +15,8 @@
 #include <stdio.h>
 
 enum {
-    PIECE_BYTES = 320, /* of the text that is handed on at once */
-    NAME_BYTES = 2 * DAO_TAG_NAME_BYTES
+    PIECE_BYTES = 512, /* of the text that is handed on at once */
+    NAME_BYTES = DAO_JSON_PIECE_BYTES * DAO_TAG_NAME_BYTES
 };
 
 /* Where the text goes, and the first answer that was not DAO_OK. */
@@ -41,17 +42,14 @@ static DAO_PRINTF(2, 3) void put(json_writer_t *writer, const char *format, ...)
     writer->status = writer->write(piece, (size_t)length, writer->user);
 }
 
-/* Writes the name of a tag as it stands between quotes: it has no control characters. */
+/* Writes the name of a tag as it stands between quotes. */
 static const char *quoted_name(uint32_t tag, char out_name[NAME_BYTES])
 {
-    char *to = out_name;
-    for (const char *from = dao_snapshot_tag_text(tag); *from != '\0'; from++) {
-        if (*from == '"' || *from == '\\') {
-            *to++ = '\\';
-        }
-        *to++ = *from;
+    const char *from = dao_snapshot_tag_text(tag);
+    size_t count;
+    for (char *to = out_name; (count = dao_json_text_next(&from, to)) > 0;) {
+        to += count;
     }
-    *to = '\0';
     return out_name;
 }
 

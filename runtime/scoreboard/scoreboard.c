@@ -3,7 +3,7 @@
 #include "runtime/scoreboard/scoreboard.h"
 
 #include "base/report/error.h"
-#include "base/report/printable.h"
+#include "base/text/printable.h"
 #include "base/threads/sync.h"
 
 #include <dao/context.h>

@@ -6,7 +6,7 @@
    events frees only what it allocated before. */
 #include "tools/model/step_trace.h"
 
-#include "base/report/printable.h"
+#include "base/text/printable.h"
 #include "tools/read/text/grow.h"
 
 #include <inttypes.h>

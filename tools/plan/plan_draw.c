@@ -15,7 +15,7 @@
 #include "base/memory/host.h"
 #include "base/numbers/units.h"
 #include "base/report/error.h"
-#include "base/report/printable.h"
+#include "base/text/printable.h"
 #include "tools/write/out_file.h"
 
 #include <inttypes.h>

@@ -3,6 +3,7 @@
    meant. */
 #include "tools/print/json_rows.h"
 
+#include "tools/print/json_string.h"
 #include "tools/print/progress.h"
 
 #include <json-c/json.h>
@@ -48,7 +49,7 @@ static void put_value(dao_json_rows_t *rows, const char *key, struct json_object
 
 void dao_json_rows_text(dao_json_rows_t *rows, const char *key, const char *text)
 {
-    put_value(rows, key, json_object_new_string(text));
+    put_value(rows, key, dao_json_string(text));
 }
 
 void dao_json_rows_count(dao_json_rows_t *rows, const char *key, uint64_t count)

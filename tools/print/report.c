@@ -3,6 +3,7 @@
 #include "tools/print/report.h"
 
 #include "tools/options/complain.h"
+#include "tools/print/json_string.h"
 #include "tools/print/progress.h"
 
 #include <json-c/json.h>
@@ -47,7 +48,7 @@ void dao_report_row(const char *label, const char *format, ...)
 void dao_report_text(dao_report_t *report, const char *key, const char *label, const char *text)
 {
     if (report->is_json && key != NULL) {
-        add(report, key, json_object_new_string(text));
+        add(report, key, dao_json_string(text));
     } else if (!report->is_json && label != NULL) {
         dao_report_row(label, "%s", text);
     }

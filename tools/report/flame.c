@@ -8,7 +8,7 @@
 
 #include "base/memory/host.h"
 #include "base/report/error.h"
-#include "base/report/printable.h"
+#include "base/text/printable.h"
 #include "tools/write/put_text.h"
 
 #include <inttypes.h>

@@ -3,6 +3,7 @@
 
 #include "base/memory/host.h"
 #include "base/report/error.h"
+#include "base/text/json_text.h"
 #include "tools/read/text/grow.h"
 
 #include <string.h>
@@ -66,20 +67,10 @@ void dao_page_put_text(dao_page_bytes_t *page, const char *text)
 
 void dao_page_put_json(dao_page_bytes_t *page, const char *text)
 {
-    static const char digits[] = "0123456789abcdef";
+    char piece[DAO_JSON_PIECE_BYTES];
     put_byte(page, '"');
-    for (; *text != '\0'; text++) {
-        unsigned char byte = (unsigned char)*text;
-        if (byte < ' ') {
-            dao_page_put_text(page, "\\u00");
-            put_byte(page, (unsigned char)digits[byte >> 4]);
-            put_byte(page, (unsigned char)digits[byte & 15]);
-            continue;
-        }
-        if (byte == '"' || byte == '\\') {
-            put_byte(page, '\\');
-        }
-        put_byte(page, byte);
+    while (dao_json_text_next(&text, piece) > 0) {
+        dao_page_put_text(page, piece);
     }
     put_byte(page, '"');
 }

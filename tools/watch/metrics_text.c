@@ -4,6 +4,8 @@
    as labels; of tags the largest, and the sum of the others. */
 #include "tools/watch/look.h"
 
+#include "base/text/utf8.h"
+
 #include <dao/context.h>
 #include <dao/place.h>
 
@@ -84,15 +86,16 @@ static void print_head(const char *name, bool is_counter, const char *help)
     (void)printf("# HELP %s %s\n# TYPE %s %s\n", name, help, name, is_counter ? "counter" : "gauge");
 }
 
-/* A value of a label: backslash, quote and newline are escaped. */
+/* A value of a label, of UTF-8: backslash and quote are escaped, and it has no line ends. */
 static void print_label(const char *name, const char *value)
 {
     (void)printf("%s=\"", name);
-    for (; *value != '\0'; value++) {
-        if (*value == '\\' || *value == '"') {
+    const char *character = NULL;
+    for (size_t count; (count = dao_utf8_next(&value, &character)) > 0;) {
+        if (*character == '\\' || *character == '"') {
             (void)putchar('\\');
         }
-        (void)putchar(*value);
+        (void)fwrite(character, 1, count, stdout);
     }
     (void)putchar('"');
 }

@@ -7,7 +7,7 @@
 #include "base/memory/host.h"
 #include "base/memory/shared.h"
 #include "base/report/error.h"
-#include "base/report/printable.h"
+#include "base/text/printable.h"
 #include "base/threads/sync.h"
 #include "runtime/scoreboard/scoreboard_thread.h"
 

@@ -3,6 +3,8 @@
 #ifndef DAO_TOOLS_PUT_TEXT_H
 #define DAO_TOOLS_PUT_TEXT_H
 
+#include "base/text/json_text.h"
+
 #include <inttypes.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -25,14 +27,10 @@ static inline void dao_put_csv(FILE *file, const char *text)
 /* Writes a text of JSON with its quotes. */
 static inline void dao_put_json(FILE *file, const char *text)
 {
+    char piece[DAO_JSON_PIECE_BYTES];
     (void)fputc('"', file);
-    for (const char *at = text; *at != '\0'; at++) {
-        unsigned char byte = (unsigned char)*at;
-        if (byte < ' ') {
-            (void)fprintf(file, "\\u%04x", byte);
-        } else {
-            (void)fprintf(file, byte == '"' || byte == '\\' ? "\\%c" : "%c", byte);
-        }
+    for (size_t count; (count = dao_json_text_next(&text, piece)) > 0;) {
+        (void)fwrite(piece, 1, count, file);
     }
     (void)fputc('"', file);
 }

@@ -3,7 +3,7 @@
    otherwise. */
 #include "base/numbers/units.h"
 #include "base/report/error.h"
-#include "base/report/printable.h"
+#include "base/text/printable.h"
 #include "tests/support/suite.h"
 
 #include <inttypes.h>

@@ -75,6 +75,12 @@ static void a_text_that_recurs_is_written_once(void)
     IS("}(X\x02\0\0\0abq\0\x88X\x01\0\0\0c\x89h\0]q\x01h\x01u");
 }
 
+static void a_byte_that_is_no_utf_8_is_replaced(void)
+{
+    dao_pickle_text(&pickle, "a\xff\xc3\xa4", NULL);
+    IS("X\x06\0\0\0a\xef\xbf\xbd\xc3\xa4");
+}
+
 static void later_memos_have_long_numbers(void)
 {
     dao_pickle_memo_t memos[257] = {0};
@@ -148,6 +154,7 @@ static void a_pickle_that_just_fills_its_last_piece_is_written_once(void)
 static CU_TestInfo tests[] = {
     {"numbers have the shortest form", numbers_have_the_shortest_form},
     {"a text that recurs is written once", a_text_that_recurs_is_written_once},
+    {"a byte that is no UTF-8 is replaced", a_byte_that_is_no_utf_8_is_replaced},
     {"later memos have long numbers", later_memos_have_long_numbers},
     {"long lists come in batches", long_lists_come_in_batches},
     {"what is written comes in pieces until one is refused",

@@ -3,7 +3,7 @@
 #define _GNU_SOURCE
 #include "base/memory/host.h"
 #include "base/report/fault.h"
-#include "base/report/printable.h"
+#include "base/text/printable.h"
 #include "tests/support/models/trace.h"
 #include "tests/support/suite.h"
 #include "tools/plan/plan_generate.h"

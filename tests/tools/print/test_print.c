@@ -65,6 +65,7 @@ static void rows_are_an_array(void)
     dao_json_rows_init(&rows);
     dao_json_rows_begin(&rows);
     dao_json_rows_text(&rows, "name", "a \"b\"\n");
+    dao_json_rows_text(&rows, "file", "\xff.dao");
     dao_json_rows_count(&rows, "count", UINT64_MAX);
     dao_json_rows_begin(&rows);
     dao_json_rows_decimal(&rows, "ratio", 1.25, 1);
@@ -78,6 +79,7 @@ static void rows_are_an_array(void)
     CU_ASSERT_TRUE(is_printed);
     CU_ASSERT_EQUAL(text[0], '[');
     CU_ASSERT_PTR_NOT_NULL(strstr(text, "\"name\":\"a \\\"b\\\"\\n\""));
+    CU_ASSERT_PTR_NOT_NULL(strstr(text, "\"file\":\"\xef\xbf\xbd.dao\""));
     CU_ASSERT_PTR_NOT_NULL(strstr(text, "\"count\":18446744073709551615"));
     CU_ASSERT_PTR_NOT_NULL(strstr(text, "\"ratio\":1.2"));
     CU_ASSERT_PTR_NOT_NULL(strstr(text, "\"flag\":true"));

@@ -175,6 +175,24 @@ static void events_tell_what_happened_before(void)
     churn_end(&churn);
 }
 
+/* The reader takes strict UTF-8 only. */
+static void a_tag_may_have_any_name(void)
+{
+    dao_tag_t tag = 0;
+    dao_life_log_t log;
+    CU_ASSERT_EQUAL_FATAL(dao_tag_create("\xff \"w\\\xc3", &tag), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_events_start(device_0, KEPT_EVENTS), DAO_OK);
+    dao_tag_t before = dao_tag_set_current(tag);
+    void *block = dao_alloc(device_0, 1000);
+    (void)dao_tag_set_current(before);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(block);
+    snapshot_read(&log);
+    CU_ASSERT_EQUAL(log.devices[0].peak_bytes, 1000);
+    dao_life_log_finish(&log);
+    CU_ASSERT_EQUAL(dao_free(device_0, block), DAO_OK);
+    CU_ASSERT_EQUAL(dao_events_stop(device_0), DAO_OK);
+}
+
 enum { WRITERS = 3, SNAPSHOTS = 20 };
 
 static _Atomic bool is_over;
@@ -227,6 +245,7 @@ static CU_TestInfo tests[] = {
     {"a snapshot is read as one of PyTorch", a_snapshot_is_read_as_one_of_pytorch},
     {"events tell what happened before", events_tell_what_happened_before},
     {"events agree with blocks while threads work", events_agree_with_blocks_while_threads_work},
+    {"a tag may have any name", a_tag_may_have_any_name},
     CU_TEST_INFO_NULL,
 };
 

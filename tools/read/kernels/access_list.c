@@ -8,7 +8,7 @@
 #define _GNU_SOURCE
 #include "tools/read/kernels/access_list.h"
 
-#include "base/report/printable.h"
+#include "base/text/printable.h"
 #include "tools/read/text/grow.h"
 
 #include <inttypes.h>

@@ -5,8 +5,8 @@
    One map has the ids of tensors and of aliases: an alias is its number + ALIAS_ID. */
 #include "tools/read/step/read_dao_step.h"
 
-#include "base/report/printable.h"
 #include "base/report/step_form.h"
+#include "base/text/printable.h"
 #include "tools/read/text/grow.h"
 #include "tools/read/text/word_reader.h"
 

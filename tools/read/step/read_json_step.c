@@ -11,7 +11,7 @@
    form: resize_info says the same and more, and older files have other things there. */
 #include "tools/read/step/read_json_step.h"
 
-#include "base/report/printable.h"
+#include "base/text/printable.h"
 #include "tools/read/step/trace_files.h"
 #include "tools/read/text/grow.h"
 #include "tools/read/text/json_reader.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Makes text from outside fit into one line of a message, a table or JSON. */
+/* Makes text from outside fit into one line of a message or a table. */
 #ifndef DAO_BASE_PRINTABLE_H
 #define DAO_BASE_PRINTABLE_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Text from outside in one line: every byte stays or becomes '?', and the length does not change. */
-#include "base/report/printable.h"
+#include "base/text/printable.h"
 #include "tests/support/suite.h"
 
 #include <stdbool.h>
