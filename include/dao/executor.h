@@ -467,7 +467,7 @@ DAO_API DAO_NODISCARD dao_status_t dao_managed_pin(dao_managed_t *tensor, void *
 
 /**
  * Takes one pin of dao_managed_pin() away, after all kernels pushed before. With the last one the tensor may
- * leave the device as others do.
+ * leave the device as others do. So it is after a failure, too, which the next dao_executor_sync() reports.
  *
  * @return DAO_OK; DAO_ERR_INVALID also for a tensor that is not pinned; DAO_ERR_NO_HOST_MEMORY;
  *         DAO_ERR_STOPPED; DAO_ERR_REENTRANT from the executor's own thread.

@@ -111,13 +111,14 @@ dao_status_t dao_requests_write(dao_engine_t *engine, dao_managed_t *tensor, dao
     return status;
 }
 
-/* A plan is followed beside the pinned tensors that it was made beside. */
-static dao_status_t leave_plan(dao_engine_t *engine)
+/* A plan is followed beside the pinned tensors that it was made beside. Returns false if the engine has
+   failed, now or before. */
+static bool leave_plan(dao_engine_t *engine)
 {
     if (engine->plan != NULL) {
         dao_plan_follow_leave(engine);
     }
-    return dao_again_restore(engine) ? DAO_OK : dao_error_restore(&engine->failure);
+    return dao_again_restore(engine);
 }
 
 /* Brings a tensor to the place where it is going to be pinned; one without a content comes when it has one.
@@ -156,8 +157,10 @@ static dao_status_t bring_to(dao_engine_t *engine, dao_managed_t *tensor, uint64
 
 static dao_status_t pin_first(dao_engine_t *engine, dao_managed_t *tensor, uint64_t *out_offset_bytes)
 {
-    dao_status_t status = leave_plan(engine);
-    status = status == DAO_OK ? dao_pins_find_place(engine, tensor, out_offset_bytes) : status;
+    if (!leave_plan(engine)) {
+        return dao_error_restore(&engine->failure);
+    }
+    dao_status_t status = dao_pins_find_place(engine, tensor, out_offset_bytes);
     if (status != DAO_OK) {
         return status;
     }
@@ -201,10 +204,7 @@ dao_status_t dao_requests_unpin(dao_engine_t *engine, dao_managed_t *tensor)
         tensor->pin.count--;
         return DAO_OK;
     }
-    dao_status_t status = leave_plan(engine);
-    if (status != DAO_OK) {
-        return status;
-    }
+    (void)leave_plan(engine); /* a failure is for the next sync to report: the pin goes all the same */
     dao_pins_remove(engine, tensor);
     dao_prefetch_restart(engine);
     return DAO_OK;

@@ -609,6 +609,28 @@ static void a_write_to_a_lost_device_leaves_the_old_bytes(void)
     CU_ASSERT_EQUAL(fault_backend_live_count(), 0);
 }
 
+static void a_lost_device_keeps_no_pin(void)
+{
+    start_context();
+    dao_executor_config_t executor_config = {.capacity_bytes = 2 * UNIT, .check = true};
+    dao_executor_t *executor = NULL;
+    program_t program;
+    CU_ASSERT_EQUAL_FATAL(dao_executor_create(&executor_config, &executor), DAO_OK);
+    program_init(&program, executor);
+    CU_ASSERT_TRUE(make(&program, 1, UNIT));
+    CU_ASSERT_EQUAL(dao_managed_pin(program.tensors[0].handle, NULL), DAO_OK);
+    fault_backend_arm((fault_call_t)FAULT_CALL_LOSS, 0, true);
+    CU_ASSERT_TRUE(make(&program, 1, UNIT));
+    CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_ERR_DEVICE_LOST);
+    CU_ASSERT_EQUAL(dao_managed_unpin(program.tensors[0].handle), DAO_OK);
+    CU_ASSERT_EQUAL(program_stats(&program).pinned_bytes, 0);
+    CU_ASSERT_EQUAL(dao_executor_destroy(executor), DAO_ERR_DEVICE_LOST);
+    (void)fault_backend_disarm();
+    program_drop_all(&program);
+    CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
+    CU_ASSERT_EQUAL(fault_backend_live_count(), 0);
+}
+
 /* A copy that is refused every time: the message names the tensor, its bytes and the kernel. The policy is
    one that copies nothing ahead, so that the kernel is what asks for the copy. */
 static void a_copy_that_fails_for_good_is_named(void)
@@ -659,6 +681,7 @@ static CU_TestInfo tests[] = {
     {"no failing call loses a tensor", no_failing_call_loses_a_tensor},
     {"a lost device takes only its own bytes", a_lost_device_takes_only_its_own_bytes},
     {"a write to a lost device leaves the old bytes", a_write_to_a_lost_device_leaves_the_old_bytes},
+    {"a lost device keeps no pin", a_lost_device_keeps_no_pin},
     {"a lost device stays lost", a_lost_device_stays_lost},
     CU_TEST_INFO_NULL,
 };

@@ -291,6 +291,20 @@ static void a_failure_pins_nothing(void)
     end();
 }
 
+/* What has failed is for a sync to say. */
+static void a_failure_keeps_no_pin(void)
+{
+    begin(&(dao_executor_config_t){0}, 2, 1);
+    CU_ASSERT_EQUAL(dao_managed_pin(handle(0), NULL), DAO_OK);
+    CU_ASSERT_EQUAL(program_push(&program, &(program_kernel_t){"bad", 0, {0}, {0}, 0, DAO_ERR_INVALID}),
+                    DAO_OK);
+    CU_ASSERT_EQUAL(dao_managed_unpin(handle(0)), DAO_OK);
+    CU_ASSERT_EQUAL(program_stats(&program).pinned_bytes, 0);
+    CU_ASSERT_EQUAL(dao_managed_unpin(handle(0)), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_ERR_KERNEL_FAILED);
+    end();
+}
+
 /* Five tensors used once each on a device for four: the one that leaves is that with the lowest priority. */
 static void the_lowest_priority_leaves_first(void)
 {
@@ -328,6 +342,7 @@ static CU_TestInfo tests[] = {
     {"a described step is planned beside them", a_described_step_is_planned_beside_them},
     {"pins that come and go lose nothing", pins_that_come_and_go_lose_nothing},
     {"a failure pins nothing", a_failure_pins_nothing},
+    {"a failure keeps no pin", a_failure_keeps_no_pin},
     {"the lowest priority leaves first", the_lowest_priority_leaves_first},
     CU_TEST_INFO_NULL,
 };
