@@ -6,7 +6,6 @@
 #include "tools/options/complain.h"
 #include "tools/options/shared.h"
 #include "tools/plan/plan_write.h"
-#include "tools/print/progress.h"
 #include "tools/print/report.h"
 #include "tools/read/events/read_lifetimes.h"
 #include "tools/read/form/recognise.h"
@@ -224,7 +223,6 @@ static dao_status_t run_convert(const dao_arguments_t *arguments, void *user, in
     dao_plan_input_init(&source.lifetimes);
     dao_status_t status = read_source(arguments->words[0], settings, &source);
     if (status == DAO_OK) {
-        dao_progress_phase("placing", DAO_PROGRESS_UNIT_PARTS, 0);
         status = dao_failure_of(arguments->words[0], make_history(settings, &source));
     }
     if (status == DAO_OK) {

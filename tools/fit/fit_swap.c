@@ -113,10 +113,12 @@ static dao_status_t find_best(dao_fit_swap_t *fit, uint32_t point, dao_fit_point
 {
     dao_fit_point_t best = {.step_ns = UINT64_MAX};
     uint64_t first_bound_ns = 0;
+    dao_progress_phase(PHASE, DAO_PROGRESS_UNIT_PARTS, point + 1);
     dao_status_t status = find_bound(fit, point, &first_bound_ns);
     uint64_t bound_ns = first_bound_ns;
     for (uint32_t at = point; status == DAO_OK && bound_ns < best.step_ns; at--) {
         status = plan_point(fit, at);
+        dao_progress_add(1);
         if (status == DAO_OK && fit->planned[at].step_ns < best.step_ns) {
             best = fit->planned[at];
         }
@@ -147,7 +149,6 @@ dao_status_t dao_fit_swap_at(dao_fit_swap_t *fit, uint64_t capacity_bytes, dao_f
     if (!find_point(fit, capacity_bytes, &point)) {
         return DAO_ERR_LIMIT;
     }
-    dao_progress_phase(PHASE, DAO_PROGRESS_UNIT_PARTS, 0);
     return find_best(fit, point, out_point);
 }
 

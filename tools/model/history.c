@@ -6,6 +6,7 @@
 #include "base/numbers/math.h"
 #include "base/report/assert.h"
 #include "base/report/error.h"
+#include "tools/print/progress.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -263,6 +264,7 @@ static dao_status_t place_buffer(dao_history_t *history, dao_range_t *range, uin
 static dao_status_t place_all(dao_history_t *history, dao_range_t *range)
 {
     dao_status_t status = DAO_OK;
+    dao_progress_phase("placing", DAO_PROGRESS_UNIT_PARTS, history->event_count);
     for (size_t i = 0; i < history->buffer_count && status == DAO_OK; i++) {
         status = history->buffers[i].is_before ? place_buffer(history, range, (uint32_t)i) : DAO_OK;
     }
@@ -272,6 +274,7 @@ static dao_status_t place_all(dao_history_t *history, dao_range_t *range)
         status = event->is_alloc
                      ? place_buffer(history, range, event->buffer)
                      : dao_range_free(range, history->buffers[event->buffer].offset_bytes, NULL, &block);
+        dao_progress_add(1);
     }
     return status;
 }

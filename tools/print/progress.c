@@ -150,16 +150,28 @@ void dao_progress_stop(void)
     progress.is_running = false;
 }
 
+static void count_locked(dao_progress_unit_t unit, uint64_t total)
+{
+    progress.unit = unit;
+    progress.total = total;
+    progress.phase_ns = dao_clock_ns();
+    atomic_store(&progress.done, 0);
+}
+
+void dao_progress_total(dao_progress_unit_t unit, uint64_t total)
+{
+    dao_mutex_lock(&progress.lock);
+    count_locked(unit, total);
+    dao_mutex_unlock(&progress.lock);
+}
+
 void dao_progress_phase(const char *name, dao_progress_unit_t unit, uint64_t total)
 {
     size_t length = strlen(name);
     dao_mutex_lock(&progress.lock);
     (void)snprintf(progress.name, NAME_BYTES, "%s",
                    length < NAME_BYTES ? name : name + length - NAME_BYTES + 1);
-    progress.unit = unit;
-    progress.total = total;
-    progress.phase_ns = dao_clock_ns();
-    atomic_store(&progress.done, 0);
+    count_locked(unit, total);
     dao_mutex_unlock(&progress.lock);
 }
 

@@ -28,6 +28,9 @@ void dao_progress_stop(void);
  */
 void dao_progress_phase(const char *name, dao_progress_unit_t unit, uint64_t total);
 
+/* Says what the phase counts, and how much there is of it, once that is known; nothing of it is done. */
+void dao_progress_total(dao_progress_unit_t unit, uint64_t total);
+
 /* So much more is done. Threads: any; takes no lock. */
 void dao_progress_add(uint64_t count);
 

@@ -621,8 +621,35 @@ static void make_sweep_row(const request_t *request, const dao_scheme_t *scheme,
     dao_progress_add(1);
 }
 
+/* Tells of a row, or that it is left out. A failure that is no refusal ends the sweep. */
+static dao_status_t tell_sweep_row(request_t *request, const dao_scheme_t *scheme, sweep_row_t *one)
+{
+    dao_status_t status = one->status;
+    if (status == DAO_OK) {
+        status = report_row(request, &one->row);
+    } else if (is_refusal(status)) {
+        tell_left_out(request, scheme, one->capacity_bytes, one->reason);
+        status = DAO_OK;
+    }
+    dao_simulation_finish(&one->row.run.simulation);
+    return status;
+}
+
+/* Each row is told as soon as it is there. */
+static dao_status_t sweep_apart(request_t *request, const dao_scheme_t *scheme)
+{
+    const sweep_t *sweep = &request->settings->sweep;
+    dao_status_t status = DAO_OK;
+    for (uint32_t i = 0; status == DAO_OK && i < count_sweep(sweep); i++) {
+        sweep_row_t one = {.capacity_bytes = capacity_of_sweep(sweep, request->whole.peak_bytes, i)};
+        make_sweep_row(request, scheme, NULL, &one);
+        status = tell_sweep_row(request, scheme, &one);
+    }
+    return status;
+}
+
 /* From the least capacity on, as a plan for less memory is one for more; told from the most on. */
-static dao_status_t sweep(request_t *request, const dao_scheme_t *scheme)
+static dao_status_t sweep_plans(request_t *request, const dao_scheme_t *scheme)
 {
     const sweep_t *sweep = &request->settings->sweep;
     uint32_t count = count_sweep(sweep);
@@ -636,12 +663,11 @@ static dao_status_t sweep(request_t *request, const dao_scheme_t *scheme)
         status = rows[i].status == DAO_OK || is_refusal(rows[i].status) ? DAO_OK : rows[i].status;
     }
     for (uint32_t i = 0; rows != NULL && i < count; i++) {
-        if (status == DAO_OK && rows[i].status == DAO_OK) {
-            status = report_row(request, &rows[i].row);
-        } else if (status == DAO_OK) {
-            tell_left_out(request, scheme, rows[i].capacity_bytes, rows[i].reason);
+        if (status == DAO_OK) {
+            status = tell_sweep_row(request, scheme, &rows[i]);
+        } else {
+            dao_simulation_finish(&rows[i].row.run.simulation);
         }
-        dao_simulation_finish(&rows[i].row.run.simulation);
     }
     dao_scheme_known_finish(&known);
     dao_host_free(rows);
@@ -652,7 +678,7 @@ static dao_status_t run_scheme(request_t *request, const dao_scheme_t *scheme)
 {
     uint64_t capacity_bytes = request->whole.peak_bytes;
     if (request->settings->sweep.first > 0 || request->settings->sweep.first_bytes > 0) {
-        return sweep(request, scheme);
+        return dao_scheme_takes_known(scheme) ? sweep_plans(request, scheme) : sweep_apart(request, scheme);
     }
     dao_status_t status = request->slow_down > 0 ? find_capacity(request, scheme, &capacity_bytes)
                                                  : dao_capacity_resolve(&request->settings->capacity,

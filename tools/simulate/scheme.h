@@ -99,6 +99,9 @@ bool dao_scheme_moves_maps(const dao_scheme_t *scheme);
 /* Returns true if the executor decides as it goes: it takes `window_kernels` and `in_flight_ns`. */
 bool dao_scheme_is_executor(const dao_scheme_t *scheme);
 
+/* Returns true if a scheme plans copies alone: it takes `known`. */
+bool dao_scheme_takes_known(const dao_scheme_t *scheme);
+
 /* Returns true if a scheme makes plans: it takes `addresses`. */
 bool dao_scheme_plans(const dao_scheme_t *scheme);
 

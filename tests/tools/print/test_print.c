@@ -2,12 +2,15 @@
 /* What commands print: lists of text in little room, arrays of rows, reports for people and for programs, and
    nothing of a progress that is over at once. */
 #define _POSIX_C_SOURCE 200809L /* fileno */
+#include "base/numbers/random.h"
 #include "tests/support/suite.h"
+#include "tools/model/history.h"
 #include "tools/options/complain.h"
 #include "tools/print/json_rows.h"
 #include "tools/print/progress.h"
 #include "tools/print/report.h"
 #include "tools/print/text_list.h"
+#include "tools/report/page_bytes.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -140,6 +143,40 @@ static void a_progress_counts_its_parts(void)
     CU_ASSERT_STRING_EQUAL(text, ""); /* it was over at once */
 }
 
+static void placing_counts_all_events(void)
+{
+    dao_plan_input_t lifetimes;
+    dao_history_t history;
+    dao_plan_input_init(&lifetimes);
+    for (uint64_t i = 0; i < 5; i++) {
+        dao_plan_buffer_t buffer = {.begin_time = i, .end_time = i + 2, .size_bytes = 100};
+        CU_ASSERT_EQUAL_FATAL(dao_plan_input_add(&lifetimes, NULL, &buffer, NULL), DAO_OK);
+    }
+    CU_ASSERT_EQUAL_FATAL(dao_history_of_lifetimes(&lifetimes, &history), DAO_OK);
+    CU_ASSERT_EQUAL(dao_history_place(&history), DAO_OK);
+    CU_ASSERT_EQUAL(dao_progress_done(), history.event_count);
+    CU_ASSERT_TRUE(dao_progress_done() >= 5);
+    dao_history_finish(&history);
+    dao_plan_input_finish(&lifetimes);
+}
+
+/* More than a slice of what is packed at once, of which more than a buffer is written. */
+static void packing_counts_all_bytes(void)
+{
+    dao_page_bytes_t page = {0};
+    uint64_t random = 1;
+    FILE *file = tmpfile();
+    CU_ASSERT_PTR_NOT_NULL_FATAL(file);
+    while (page.count < 3 * MIB / 2) {
+        dao_page_put_number(&page, dao_random_next(&random));
+    }
+    CU_ASSERT_EQUAL(dao_page_bytes_write(file, &page), DAO_OK);
+    CU_ASSERT_EQUAL(dao_progress_done(), page.count);
+    CU_ASSERT_TRUE(ftell(file) > (long)page.count); /* letters of what packs badly */
+    (void)fclose(file);
+    dao_page_bytes_finish(&page);
+}
+
 /* In a process of its own: it ends as if nobody had watched. */
 static void ctrl_c_ends_what_shows_progress(void)
 {
@@ -166,6 +203,8 @@ static CU_TestInfo tests[] = {
     {"rows are an array", rows_are_an_array},
     {"a report is for people or for programs", a_report_is_for_people_or_for_programs},
     {"a progress counts its parts", a_progress_counts_its_parts},
+    {"placing counts all events", placing_counts_all_events},
+    {"packing counts all bytes", packing_counts_all_bytes},
     CU_TEST_INFO_NULL,
 };
 

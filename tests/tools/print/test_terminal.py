@@ -78,6 +78,18 @@ class Commands(unittest.TestCase):
                 file.write(f"{i},{begin},{end},{numbers.randrange(40, 100)},{numbers.choice([1, 32, 64])}\n")
         return ["plan", self.path, "--method", "search", "--budget", "1000"]
 
+    def write_step(self):
+        """A step that takes long to plan where not all of it fits."""
+        step = self.path + ".dao"
+        with open(step, "w") as file:
+            file.write("dao-step 1\n")
+            for i in range(4000):
+                file.write(f"tensor w{i} {100000 + i % 97 * 512}\n")
+            for i in range(4000):
+                file.write(f"op o{i} {20 + i % 13} *w{i} <w{i * 7 % 4000} <w{i * 31 % 4000}\n")
+            file.write("end\n")
+        return step
+
     def check_clean(self, text):
         """Behind the last line of progress nothing of it is left."""
         self.assertIn(CLEAN, text)
@@ -130,15 +142,8 @@ class Commands(unittest.TestCase):
 
     def test_rows_that_were_found_are_kept(self):
         rows = os.open(self.path, os.O_WRONLY | os.O_CREAT)
-        step = self.path + ".dao"
-        with open(step, "w") as file:  # that takes long to plan where not all of it fits
-            file.write("dao-step 1\n")
-            for i in range(4000):
-                file.write(f"tensor w{i} {100000 + i % 97 * 512}\n")
-            for i in range(4000):
-                file.write(f"op o{i} {20 + i % 13} *w{i} <w{i * 7 % 4000} <w{i * 31 % 4000}\n")
-            file.write("end\n")
-        simulate = Terminal(self, "simulate", step, "--sweep", "100%..10%", "--link-in", "1GB/s", stdout=rows)
+        simulate = Terminal(self, "simulate", self.write_step(), "--sweep", "100%..10%", "--link-in", "1GB/s",
+                            stdout=rows)
         os.close(rows)
         simulate.read_until(r"simulating: \d+ %, [1-9]\d* / \d+")
         simulate.press_ctrl_c()
@@ -146,6 +151,13 @@ class Commands(unittest.TestCase):
         self.check_clean(simulate.text)
         with open(self.path) as file:
             self.assertRegex(file.read(), r"(?m)^online +100\.0%")
+
+    def test_fit_tells_how_many_plans_are_left(self):
+        fit = Terminal(self, "fit", self.write_step(), "--memory", "300MB", "--link", "1GB/s")
+        fit.read_until(r"planning for less memory: \d+ %, \d+ / \d+")
+        fit.press_ctrl_c()
+        self.assertEqual(fit.end(), -signal.SIGINT)
+        self.check_clean(fit.text)
 
     def test_elsewhere_it_is_lines_without_marks_of_a_terminal(self):
         plan = subprocess.Popen([DAO, *self.write_puzzle()], stdout=subprocess.DEVNULL,
