@@ -110,17 +110,17 @@ static dao_swap_tier_t host_of(const dao_step_learner_t *learner, const dao_step
     return host;
 }
 
-/* The file's link, and what fits it: nothing if there are only sources. From them nothing was seen to come
-   yet: they are taken to be as quick as the host. */
+/* The file's link, and what fits it: nothing if there are only sources. Where nothing was seen to come from
+   them yet, both are taken to be as quick as the host. */
 static dao_swap_tier_t file_of(const dao_step_learner_t *learner, const dao_step_log_t *log)
 {
     const dao_file_tier_t *tier = &learner->engine->file_tier;
     dao_swap_tier_t file = learner->links.file;
-    bool has_source = false;
-    for (uint32_t i = 0; !has_source && i < log->role_count; i++) {
-        has_source = log->roles[i].has_source;
+    bool is_used = tier->has_slots;
+    for (uint32_t i = 0; !is_used && i < log->role_count; i++) {
+        is_used = log->roles[i].has_source;
     }
-    if (file.in_bytes_per_second == 0 && has_source) {
+    if (file.in_bytes_per_second == 0 && is_used) {
         file = learner->links.host;
     }
     file.limit_bytes = tier->has_slots ? tier->limit_bytes : NO_ROOM_BYTES;
@@ -365,6 +365,7 @@ dao_status_t dao_step_planning_first(dao_step_learner_t *learner, dao_known_step
     status = job->status;
     known->has_evicted = true; /* it would, so that it is planned anew where its times are others */
     use_job(learner, known, job);
+    known->try_count = status == DAO_OK ? known->try_count : 0; /* what is measured may tell otherwise */
     return status;
 }
 

@@ -227,6 +227,43 @@ static void several_steps_are_planned_before_they_run(void)
     end();
 }
 
+/* Of the file's speed nothing is known yet either. */
+static void what_does_not_fit_the_host_goes_to_the_file(void)
+{
+    dao_executor_config_t config = tight_with_file(8 * UNIT);
+    begin_with_costs(&config);
+    CU_ASSERT_EQUAL(plan_network(&usual, BRIEF), DAO_OK);
+    CU_ASSERT_EQUAL(stats_now().plan_count, 1);
+    run_usual(2);
+    CU_ASSERT_EQUAL(stats_now().plan_hit_count, 2);
+    end();
+}
+
+/* Pins a tensor of its own that leaves the step `free_bytes`. */
+static uint32_t pin_all_but(size_t free_bytes)
+{
+    void *address = NULL;
+    uint32_t number = tensor(tight.capacity_bytes - free_bytes);
+    CU_ASSERT_EQUAL(program_write(&program, number), DAO_OK);
+    CU_ASSERT_EQUAL(dao_managed_pin(program.tensors[number].handle, &address), DAO_OK);
+    return number;
+}
+
+/* Beside what was pinned there was no plan: without, there is one, from what is measured. */
+static void a_step_that_was_not_planned_is_learnt(void)
+{
+    begin_with_costs(&tight);
+    CU_ASSERT_EQUAL(plan_network(&others[1], BRIEF), DAO_OK); /* so that the link is known */
+    uint32_t pinned = pin_all_but(6 * UNIT);
+    CU_ASSERT_EQUAL(plan_network(&usual, BRIEF), DAO_ERR_KERNEL_TOO_LARGE);
+    CU_ASSERT_EQUAL(executor->engine.learner->known_steps[1]->try_count, 0);
+    CU_ASSERT_EQUAL(dao_managed_unpin(program.tensors[pinned].handle), DAO_OK);
+    program_drop(&program, pinned);
+    run_usual(4);
+    CU_ASSERT_TRUE(stats_now().plan_hit_count > 0);
+    end();
+}
+
 static void what_cannot_be_planned_is_said(void)
 {
     dao_executor_config_t config = tight;
@@ -373,6 +410,8 @@ static CU_TestInfo tests[] = {
     {"a step that goes on otherwise loses nothing", a_step_that_goes_on_otherwise_loses_nothing},
     {"a wrong description loses nothing", a_wrong_description_loses_nothing},
     {"several steps are planned before they run", several_steps_are_planned_before_they_run},
+    {"what does not fit the host goes to the file", what_does_not_fit_the_host_goes_to_the_file},
+    {"a step that was not planned is learnt", a_step_that_was_not_planned_is_learnt},
     {"what cannot be planned is said", what_cannot_be_planned_is_said},
 #if defined(DAO_FAULTS)
     {"a plan without memory harms nothing", a_plan_without_memory_harms_nothing},
