@@ -20,21 +20,12 @@
 #include "base/report/error.h"
 #include "runtime/executor/records/tensor.h"
 
-/* Returns the role that a tensor has in a known step; DAO_STEP_LOG_NO_ROLE: none that is known. */
-static uint32_t role_of(const dao_step_log_t *known, const dao_managed_t *tensor)
-{
-    uint32_t reader = dao_step_log_find_reader(known, tensor->id);
-    bool is_latest =
-        tensor->log_role < known->role_count && known->roles[tensor->log_role].tensor_id == tensor->id;
-    return reader == DAO_STEP_LOG_NO_ROLE && is_latest ? tensor->log_role : reader;
-}
-
 /* A pinned tensor is used by no kernel of the problem, and lives nowhere in it. */
 static void describe_tensors(dao_plan_job_t *job, const dao_step_log_t *known,
                              const dao_managed_t *first_pinned)
 {
     for (const dao_managed_t *tensor = first_pinned; tensor != NULL; tensor = tensor->pin.next) {
-        uint32_t role = role_of(known, tensor);
+        uint32_t role = dao_step_log_find_role(known, tensor->id);
         if (role != DAO_STEP_LOG_NO_ROLE) {
             job->is_pinned[role] = true;
         }

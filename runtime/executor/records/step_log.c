@@ -289,6 +289,16 @@ uint32_t dao_step_log_find_reader(const dao_step_log_t *known, uint64_t tensor_i
     return DAO_STEP_LOG_NO_ROLE;
 }
 
+uint32_t dao_step_log_find_role(const dao_step_log_t *known, uint64_t tensor_id)
+{
+    for (uint32_t role = 0; role < known->role_count; role++) {
+        if (known->roles[role].tensor_id == tensor_id) {
+            return role;
+        }
+    }
+    return DAO_STEP_LOG_NO_ROLE;
+}
+
 void dao_step_log_restart(dao_step_log_t *log)
 {
     DAO_ASSERT_HEAVY(log->is_broken || dao_step_log_is_valid(log));

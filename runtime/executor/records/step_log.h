@@ -82,6 +82,9 @@ void dao_step_log_take_over(dao_step_log_t *known, const dao_step_log_t *log);
 /* The role that does not begin anew and was this tensor's; DAO_STEP_LOG_NO_ROLE: none. */
 uint32_t dao_step_log_find_reader(const dao_step_log_t *known, uint64_t tensor_id);
 
+/* The role that was this tensor's, whether it begins anew or not; DAO_STEP_LOG_NO_ROLE: none. O(roles). */
+uint32_t dao_step_log_find_role(const dao_step_log_t *known, uint64_t tensor_id);
+
 /* Begins the next step; what memory there is stays. */
 void dao_step_log_restart(dao_step_log_t *log);
 

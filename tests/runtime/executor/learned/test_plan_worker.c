@@ -72,6 +72,19 @@ static void a_job_comes_back_with_its_plan(void)
     dao_plan_worker_finish(&worker);
 }
 
+/* Its number in the step is found, whatever number it had in another one since. */
+static void a_pinned_tensor_is_found_by_its_number(void)
+{
+    uint64_t kernel_ns[KERNELS] = {0};
+    dao_managed_t pinned = {.id = tensors[LAYERS / 2].id, .log_role = 0, .pin = {.count = 1}};
+    dao_plan_job_t *job = dao_plan_job_create(&known, kernel_ns, true, &pinned);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(job);
+    for (uint32_t role = 0; role < known.role_count; role++) {
+        CU_ASSERT_EQUAL(job->is_pinned[role], role == LAYERS / 2);
+    }
+    dao_plan_job_destroy(job);
+}
+
 static void a_plan_is_given_up_as_the_worker_closes(void)
 {
     dao_plan_worker_t worker;
@@ -102,6 +115,7 @@ static void a_worker_closes_wherever_its_thread_is(void)
 
 static CU_TestInfo tests[] = {
     {"a job comes back with its plan", a_job_comes_back_with_its_plan},
+    {"a pinned tensor is found by its number", a_pinned_tensor_is_found_by_its_number},
     {"a plan is given up as the worker closes", a_plan_is_given_up_as_the_worker_closes},
     {"a worker closes wherever its thread is", a_worker_closes_wherever_its_thread_is},
     CU_TEST_INFO_NULL,
