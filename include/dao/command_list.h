@@ -94,15 +94,18 @@ DAO_API DAO_NODISCARD dao_status_t dao_command_list_least_capacity(const dao_com
  *
  * Times are those of dao_kernel_t::cost_ns, until they are measured: the plan is made anew where they were
  * wrong. The link is measured first if no step has shown it: some copies of up to 16 MiB. What fits on the
- * device as a whole gets no plan. A step that was not ended ends here.
+ * device as a whole, beside pinned tensors that it does not use, gets no plan. A step that was not ended ends
+ * here. An executor knows 8 steps: a ninth takes the place of the one that has not run for longest, or was
+ * described first, whose plan goes with it.
  *
  * @param list        Borrowed; nothing of it runs.
  * @param work_limit  As that of dao_swap_plan_config_t: 0 looks for a plan until none better is found, 1
  * takes the first one; then a better one is looked for meanwhile, and followed once it is there.
  * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_UNSUPPORTED for an executor that learns no steps, or a plan that
  *         cannot be followed; DAO_ERR_KERNEL_TOO_LARGE for a capacity below
- * dao_command_list_least_capacity(); DAO_ERR_HOST_FULL where host and file do not hold what has to leave;
- * DAO_ERR_LIMIT where pinned tensors leave no room; DAO_ERR_COPY_FAILED; DAO_ERR_BUSY after a failure that
+ * dao_command_list_least_capacity(), or where pinned tensors leave a kernel too little; DAO_ERR_HOST_FULL
+ * where host and file do not hold what has to leave; DAO_ERR_LIMIT where pinned tensors leave no room to
+ * measure the link; DAO_ERR_COPY_FAILED; DAO_ERR_BUSY after a failure that
  * dao_executor_sync() has not reported yet; DAO_ERR_NO_HOST_MEMORY; DAO_ERR_STOPPED; DAO_ERR_REENTRANT; the
  * device's own error. On failure there is no plan: the list can be run all the same, and its step is learnt.
  *

@@ -27,6 +27,7 @@
 #include "runtime/executor/learned/step_planning.h"
 #include "runtime/executor/records/tensor.h"
 #include "runtime/executor/state/failure.h"
+#include "runtime/executor/state/table.h"
 #include "runtime/executor/state/victims.h"
 
 #include <string.h>
@@ -527,6 +528,32 @@ void dao_step_learner_boundary(dao_step_learner_t *learner)
     DAO_ASSERT_HEAVY(dao_step_learner_is_valid(learner));
 }
 
+/* Sources have the bytes of tensors that nothing has used yet: plans take those from there. */
+static void list_sources(dao_engine_t *engine, const dao_item_t *first)
+{
+    for (const dao_item_t *item = first; item != NULL; item = item->next) {
+        for (uint32_t i = 0; i < item->use_count; i++) {
+            dao_managed_t *tensor = item->uses[i].tensor;
+            if (tensor->source != NULL && !tensor->is_released) {
+                dao_table_list(engine, tensor);
+            }
+        }
+    }
+}
+
+/* Of the plans that a step has, the newest one that was made beside what is pinned now is left. */
+static void choose_plan(dao_step_learner_t *learner, dao_known_step_t *known)
+{
+    note_pins(learner, known);
+    if (known->new_plan != NULL) {
+        take_new_plan(known);
+    }
+    if (known->plan != NULL && !dao_step_planning_fits(learner, known->plan)) {
+        dao_compiled_plan_destroy(known->plan);
+        known->plan = NULL;
+    }
+}
+
 dao_status_t dao_step_learner_register(dao_step_learner_t *learner, const dao_item_t *first,
                                        uint64_t work_limit)
 {
@@ -547,14 +574,9 @@ dao_status_t dao_step_learner_register(dao_step_learner_t *learner, const dao_it
     if (learner->before != NULL) {
         learner->before->after = known;
     }
-    dao_status_t status = DAO_OK;
-    if (known->plan != NULL && !dao_step_planning_fits(learner, known->plan)) {
-        dao_compiled_plan_destroy(known->plan); /* others are pinned now */
-        known->plan = NULL;
-    }
-    if (known->plan == NULL && known != learner->submitted) {
-        status = dao_step_planning_first(learner, known, work_limit);
-    }
+    list_sources(engine, first);
+    choose_plan(learner, known);
+    dao_status_t status = known->plan == NULL ? dao_step_planning_first(learner, known, work_limit) : DAO_OK;
     if (status == DAO_OK && dao_step_planning_usual(learner, known) != NULL) {
         status = enter(learner, known);
     }

@@ -283,10 +283,23 @@ static void take_plan(dao_step_learner_t *learner, dao_known_step_t *known, dao_
     job->plan = NULL;
 }
 
+/* Returns true if a job was made beside other pinned tensors than are there now, and has nothing that the
+   step lacks. */
+static bool is_stale(const dao_step_learner_t *learner, const dao_known_step_t *known,
+                     const dao_plan_job_t *job)
+{
+    return job->pins != learner->engine->pins &&
+           (job->status != DAO_OK || dao_step_planning_fits(learner, known->plan));
+}
+
 /* What a job has come to. A first plan is followed while the same job looks for a better one, unless it is at
    the bound. */
 static void use_job(dao_step_learner_t *learner, dao_known_step_t *known, dao_plan_job_t *job)
 {
+    if (is_stale(learner, known, job)) {
+        dao_plan_job_destroy(job);
+        return;
+    }
     uint64_t step_ns = job->status == DAO_OK ? job->plan->schedule->step_ns : 0;
     bool is_over = job->status != DAO_OK || job->work_limit != DAO_COMPILED_PLAN_FIRST ||
                    step_ns <= job->plan->bound_ns || learner->submitted != NULL;
@@ -315,8 +328,8 @@ static void deliver(dao_step_learner_t *learner, dao_plan_job_t *job)
 
 /* ---- before the first run ---- */
 
-/* Returns true if nothing has to move in a step: all of it has a place at once. */
-static bool fits(const dao_step_learner_t *learner, const dao_step_log_t *log)
+/* What a step's tensors and its largest workspace take together, but for those that are pinned. */
+static uint64_t moving_bytes(const dao_engine_t *engine, const dao_step_log_t *log)
 {
     uint64_t bytes = 0, workspace_bytes = 0;
     for (uint32_t i = 0; i < log->role_count; i++) {
@@ -325,7 +338,11 @@ static bool fits(const dao_step_learner_t *learner, const dao_step_log_t *log)
     for (uint32_t i = 0; i < log->kernel_count; i++) {
         workspace_bytes = dao_larger(workspace_bytes, log->kernels[i].workspace_bytes);
     }
-    return bytes + dao_device_arena_part_bytes(workspace_bytes) <= learner->engine->config.arena_bytes;
+    for (const dao_managed_t *pinned = engine->first_pinned; pinned != NULL; pinned = pinned->pin.next) {
+        bool is_used = dao_step_log_find_role(log, pinned->id) != DAO_STEP_LOG_NO_ROLE;
+        bytes -= is_used ? dao_device_arena_part_bytes(pinned->size_bytes) : 0;
+    }
+    return bytes + dao_device_arena_part_bytes(workspace_bytes);
 }
 
 /* A job with the times that the program says; NULL without memory. */
@@ -346,8 +363,11 @@ dao_status_t dao_step_planning_first(dao_step_learner_t *learner, dao_known_step
 {
     DAO_ASSERT(learner->engine->plan == NULL);
     DAO_ASSERT(known->plan == NULL);
-    if (fits(learner, &known->log)) {
-        return DAO_OK;
+    if (moving_bytes(learner->engine, &known->log) <= dao_pins_free_bytes(learner->engine)) {
+        return DAO_OK; /* nothing has to move: all of it has a place at once */
+    }
+    if (learner->engine->config.arena_bytes == 0) {
+        return dao_error(DAO_ERR_KERNEL_TOO_LARGE, "with a capacity of 0 no kernel has room");
     }
     dao_status_t status = DAO_OK;
     if (!dao_known_links_have_any(&learner->links)) {

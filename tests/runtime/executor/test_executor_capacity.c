@@ -187,6 +187,19 @@ static dao_status_t use(dao_executor_t *executor, dao_managed_t *tensor, size_t 
     return dao_executor_sync(executor);
 }
 
+/* What planning such a kernel says, before it ran. */
+static dao_status_t plan(dao_executor_t *executor, dao_managed_t *tensor)
+{
+    dao_command_list_t *list = NULL;
+    dao_operand_t operand = {tensor, DAO_ACCESS_READ};
+    dao_kernel_t kernel = {.name = "use", .launch = launch_nothing, .operands = &operand, .operand_count = 1};
+    CU_ASSERT_EQUAL_FATAL(dao_command_list_create(executor, &list), DAO_OK);
+    CU_ASSERT_EQUAL(dao_command_list_push(list, &kernel), DAO_OK);
+    dao_status_t status = dao_command_list_plan(list, 1);
+    dao_command_list_destroy(list);
+    return status;
+}
+
 /* What the device does not hold for the executor any more others can have; tensors keep their bytes. */
 static void a_capacity_grows_and_shrinks(void)
 {
@@ -289,6 +302,7 @@ static void an_executor_without_memory_waits_for_some(void)
     CU_ASSERT_EQUAL(capacity_of(executor), 0);
     CU_ASSERT_EQUAL(dao_used(device), 60 * MIB);
     CU_ASSERT_EQUAL(use(executor, tensor, 0), DAO_ERR_KERNEL_TOO_LARGE);
+    CU_ASSERT_EQUAL(plan(executor, tensor), DAO_ERR_KERNEL_TOO_LARGE);
     CU_ASSERT_EQUAL(dao_managed_read(tensor, &returned, 1), DAO_OK);
     CU_ASSERT_EQUAL(returned, byte);
     CU_ASSERT_EQUAL(dao_executor_capacity_set(executor, 6 * MIB), DAO_ERR_NO_DEVICE_MEMORY);

@@ -239,11 +239,11 @@ static void what_does_not_fit_the_host_goes_to_the_file(void)
     end();
 }
 
-/* Pins a tensor of its own that leaves the step `free_bytes`. */
-static uint32_t pin_all_but(size_t free_bytes)
+/* Pins a tensor that no step uses; its number. */
+static uint32_t pin(size_t size_bytes)
 {
     void *address = NULL;
-    uint32_t number = tensor(tight.capacity_bytes - free_bytes);
+    uint32_t number = tensor(size_bytes);
     CU_ASSERT_EQUAL(program_write(&program, number), DAO_OK);
     CU_ASSERT_EQUAL(dao_managed_pin(program.tensors[number].handle, &address), DAO_OK);
     return number;
@@ -254,13 +254,88 @@ static void a_step_that_was_not_planned_is_learnt(void)
 {
     begin_with_costs(&tight);
     CU_ASSERT_EQUAL(plan_network(&others[1], BRIEF), DAO_OK); /* so that the link is known */
-    uint32_t pinned = pin_all_but(6 * UNIT);
+    uint32_t pinned = pin(16 * UNIT);
     CU_ASSERT_EQUAL(plan_network(&usual, BRIEF), DAO_ERR_KERNEL_TOO_LARGE);
     CU_ASSERT_EQUAL(executor->engine.learner->known_steps[1]->try_count, 0);
     CU_ASSERT_EQUAL(dao_managed_unpin(program.tensors[pinned].handle), DAO_OK);
     program_drop(&program, pinned);
     run_usual(4);
     CU_ASSERT_TRUE(stats_now().plan_hit_count > 0);
+    end();
+}
+
+/* What is pinned takes room, unless the step uses it. */
+static void what_is_pinned_leaves_less_room(void)
+{
+    void *address = NULL;
+    dao_executor_config_t config = tight;
+    config.capacity_bytes = 64 * UNIT;
+    begin_with_costs(&config);
+    CU_ASSERT_EQUAL(dao_managed_pin(program.tensors[network.weights[0]].handle, &address), DAO_OK);
+    CU_ASSERT_EQUAL(plan_network(&usual, BRIEF), DAO_OK);
+    CU_ASSERT_EQUAL(stats_now().plan_count, 0);
+    (void)pin(32 * UNIT);
+    CU_ASSERT_EQUAL(plan_network(&usual, BRIEF), DAO_OK);
+    CU_ASSERT_EQUAL(stats_now().plan_count, 1);
+    run_usual(1);
+    CU_ASSERT_EQUAL(stats_now().plan_hit_count, 1);
+    end();
+}
+
+/* Describes the usual step once more, beside what is pinned now: its plan is entered, and followed. */
+static void plan_again(void)
+{
+    uint64_t hit_count = stats_now().plan_hit_count;
+    CU_ASSERT_EQUAL(plan_network(&usual, BRIEF), DAO_OK);
+    CU_ASSERT_PTR_NOT_NULL(executor->engine.plan);
+    run_usual(2);
+    CU_ASSERT_EQUAL(stats_now().plan_hit_count, hit_count + 2);
+}
+
+static void begin_with_a_plan(void)
+{
+    begin_with_costs(&tight);
+    CU_ASSERT_EQUAL(plan_network(&usual, 1), DAO_OK);
+    CU_ASSERT_PTR_NOT_NULL(executor->engine.learner->submitted);
+}
+
+/* Others are pinned while a better plan is looked for, after it was found, and after the step was quicker
+   without. */
+static void a_step_is_planned_anew_beside_other_pins(void)
+{
+    begin_with_a_plan();
+    (void)pin(UNIT);
+    plan_again();
+    CU_ASSERT_EQUAL(stats_now().better_plan_count, 0); /* it was one beside other pins */
+    end();
+    begin_with_a_plan();
+    run_well(&others[2]);
+    CU_ASSERT_PTR_NOT_NULL(executor->engine.learner->known_steps[0]->new_plan);
+    (void)pin(UNIT);
+    plan_again();
+    end();
+    begin_with_a_plan();
+    run_usual(2);
+    executor->engine.learner->known_steps[0]->is_online = true;
+    (void)pin(UNIT);
+    plan_again();
+    end();
+}
+
+/* A better plan is there, too, when the first one cannot be entered. */
+static void a_plan_that_cannot_be_entered_is_made_anew(void)
+{
+    static const fault_config_t quiet = {.seed = 1};
+    begin(fault_backend_wrap(&dao_sim_bytes_backend_ops, &quiet), true, &tight);
+    program.cost_ns = KERNEL_NS;
+    CU_ASSERT_EQUAL(plan_network(&usual, 1), DAO_OK);
+    run_well(&others[2]);
+    CU_ASSERT_PTR_NOT_NULL(executor->engine.learner->known_steps[0]->new_plan);
+    fault_backend_arm(FAULT_CALL_COPY, 0, true);
+    CU_ASSERT_EQUAL(plan_network(&usual, BRIEF), DAO_ERR_COPY_FAILED);
+    (void)fault_backend_disarm();
+    CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK);
+    plan_again();
     end();
 }
 
@@ -412,6 +487,9 @@ static CU_TestInfo tests[] = {
     {"several steps are planned before they run", several_steps_are_planned_before_they_run},
     {"what does not fit the host goes to the file", what_does_not_fit_the_host_goes_to_the_file},
     {"a step that was not planned is learnt", a_step_that_was_not_planned_is_learnt},
+    {"what is pinned leaves less room", what_is_pinned_leaves_less_room},
+    {"a step is planned anew beside other pins", a_step_is_planned_anew_beside_other_pins},
+    {"a plan that cannot be entered is made anew", a_plan_that_cannot_be_entered_is_made_anew},
     {"what cannot be planned is said", what_cannot_be_planned_is_said},
 #if defined(DAO_FAULTS)
     {"a plan without memory harms nothing", a_plan_without_memory_harms_nothing},

@@ -478,6 +478,8 @@ static void a_plan_before_the_first_run_reads_them_where_they_are(void)
         CU_ASSERT_EQUAL(program_list_push(&program, list, &kernel), DAO_OK);
     }
     CU_ASSERT_EQUAL(dao_command_list_plan(list, 1), DAO_OK);
+    CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK);
+    CU_ASSERT_TRUE(program_stats(&program).file_in_bytes > 0); /* what the plan begins with */
     for (int i = 0; i < 3; i++) {
         CU_ASSERT_EQUAL(dao_command_list_run(list), DAO_OK);
         CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK);
