@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Copies between a part of the arena and a slot of the host, which the profiler measures as those of a step:
+/* Copies between a part of the arena and pinned memory, which the profiler measures as those of a step:
 
        in     [warm] [small] [large]                          [large] [large]
        out                           [warm] [small] [large]   [large] [large]
                                                               both at once
 
-   The first ones, which touch the memory for the first time, are not measured. */
+   The first ones, which touch the memory for the first time, are not measured. The pinned memory is given
+   back at once, and is not of the host tier's: what that may have is for tensors. */
 #include "runtime/executor/learned/link_probe.h"
 
+#include "base/internal_error.h"
 #include "base/numbers/math.h"
 #include "base/report/assert.h"
 #include "base/report/error.h"
 #include "runtime/executor/online/eviction.h"
 #include "runtime/executor/state/failure.h"
-#include "runtime/executor/state/residency.h"
+#include "runtime/executor/state/residency_parts.h"
 
 /* A small copy is the large one over this: between them the latency shows. */
 #define SMALL_PART 16u
@@ -21,11 +23,15 @@
 /* Both directions take at most 1 / this of the arena, so that few tensors have to leave for them. */
 #define ARENA_PART 4u
 
+/* Least bytes of the largest copy of a direction, on all but the smallest arenas: those of fewer take little
+   more than the latency, and say nothing of the speed. */
+#define HALF_BYTES_MIN ((uint64_t)32 << 10)
+
 /* Where the copies go: a half each way. */
 typedef struct probe {
     dao_engine_t *engine;
     uint64_t offset_bytes; /* of the arena's part */
-    char *slot;
+    char *host;
     uint64_t half_bytes;
     dao_fence_t done; /* what was queued */
 } probe_t;
@@ -34,29 +40,13 @@ typedef struct probe {
 static dao_status_t copy(probe_t *probe, dao_stream_role_t role, uint64_t size_bytes,
                          const dao_fence_t *fence)
 {
-    dao_engine_t *engine = probe->engine;
     bool is_in = role == DAO_STREAM_ROLE_H2D;
     uint64_t begin = is_in ? 0 : probe->half_bytes, sequence = 0;
-    char *device = dao_device_arena_at(&engine->arena, probe->offset_bytes + begin);
-    char *host = probe->slot + begin;
-    DAO_ASSERT(size_bytes > 0 && size_bytes <= probe->half_bytes);
-    dao_status_t status = dao_timeline_before(&engine->timeline, role, fence);
-    if (status != DAO_OK) {
-        dao_engine_fail(engine, status, true);
-        return status;
-    }
-    dao_profiler_before_copy(&engine->profiler, role, size_bytes);
-    status = engine->config.ops->copy(engine->timeline.streams[role].backend,
-                                      is_in ? DAO_COPY_KIND_H2D : DAO_COPY_KIND_D2H, is_in ? device : host,
-                                      is_in ? host : device, size_bytes);
-    if (status != DAO_OK) {
-        dao_engine_lose_unless_ok(engine, status == DAO_ERR_DEVICE_LOST ? status : DAO_OK);
-        dao_error_prefix("measuring the link: ");
-        return status == DAO_ERR_DEVICE_LOST ? status : DAO_ERR_COPY_FAILED;
-    }
-    status = dao_timeline_after(&engine->timeline, role, &sequence);
-    dao_engine_lose_unless_ok(engine, status);
-    dao_profiler_after(&engine->profiler, role);
+    char *device = dao_device_arena_at(&probe->engine->arena, probe->offset_bytes + begin);
+    char *host = probe->host + begin;
+    dao_copy_t link_copy = {role, is_in, is_in ? device : host, is_in ? host : device, (size_t)size_bytes};
+    DAO_ASSERT(size_bytes <= probe->half_bytes);
+    dao_status_t status = dao_residency_copy(probe->engine, NULL, &link_copy, fence, &sequence);
     dao_fence_add(&probe->done, role, sequence);
     return status;
 }
@@ -110,52 +100,53 @@ static dao_status_t note(dao_engine_t *engine, dao_known_links_t *links, dao_sta
     return status;
 }
 
-/* Takes a part of the arena and a slot, of two halves each. On an error none. */
+/* Takes a part of the arena and pinned memory, of two halves each. On an error none. */
 static dao_status_t take(probe_t *probe)
 {
     dao_engine_t *engine = probe->engine;
     size_t size_bytes = (size_t)(2 * probe->half_bytes);
-    void *slot = NULL;
+    void *host = NULL;
     dao_status_t status = dao_eviction_take(engine, size_bytes, DAO_OWNER_WORKSPACE, &probe->offset_bytes);
+    if (status == DAO_ERR_LIMIT) {
+        return dao_error(status, "the device has no room to measure the link with");
+    }
     if (status != DAO_OK) {
         return status;
     }
-    status = dao_residency_take_slot(engine, size_bytes, &slot);
-    if (status != DAO_OK) {
+    if (dao_allocator_alloc_owned(engine->config.host, size_bytes, DAO_BLOCK_OWNER_POOL, &host) != DAO_OK) {
         dao_device_arena_forget(&engine->arena, probe->offset_bytes, size_bytes);
-        return status;
+        return dao_error(DAO_ERR_HOST_FULL, "there is no pinned memory to measure the link with: %.300s",
+                         dao_last_message());
     }
-    probe->slot = slot;
+    probe->host = host;
     dao_device_arena_fence(&engine->arena, probe->offset_bytes, size_bytes, &probe->done);
     return DAO_OK;
 }
 
+/* All copies are done, or the device is lost. */
 static void give(probe_t *probe)
 {
     dao_engine_t *engine = probe->engine;
     size_t size_bytes = (size_t)(2 * probe->half_bytes);
-    dao_status_t status =
-        dao_host_tier_give(&engine->host_tier, &engine->timeline, probe->slot, size_bytes, &probe->done);
-    dao_engine_lose_unless_ok(engine, status);
-    status = dao_device_arena_give(&engine->arena, &engine->timeline, probe->offset_bytes, size_bytes,
-                                   &probe->done);
+    DAO_MUST_FREE(dao_allocator_free_owned(engine->config.host, probe->host, DAO_BLOCK_OWNER_POOL));
+    dao_status_t status = dao_device_arena_give(&engine->arena, &engine->timeline, probe->offset_bytes,
+                                                size_bytes, &probe->done);
     dao_engine_lose_unless_ok(engine, status);
 }
 
 dao_status_t dao_link_probe(dao_engine_t *engine, dao_known_links_t *links)
 {
     uint64_t most = dao_smaller(DAO_LINK_PROBE_BYTES, engine->config.arena_bytes / ARENA_PART);
-    probe_t probe = {.engine = engine, .half_bytes = dao_larger(most, 1)};
+    uint64_t half_bytes = dao_larger(most / 2, 1);
+    uint64_t least_bytes = dao_smaller(half_bytes, HALF_BYTES_MIN);
+    probe_t probe = {.engine = engine};
+    dao_status_t status = DAO_ERR_LIMIT;
     DAO_ASSERT(engine->plan == NULL);
     DAO_ASSERT(engine->profiler.state == DAO_PROFILER_IDLE);
-    dao_status_t status = DAO_ERR_LIMIT;
-    do {
-        probe.half_bytes = dao_round_up(probe.half_bytes / 2, DAO_RANGE_GRANULE);
+    while ((status == DAO_ERR_LIMIT || status == DAO_ERR_HOST_FULL) && half_bytes >= least_bytes) {
+        probe.half_bytes = dao_round_up(half_bytes, DAO_RANGE_GRANULE);
         status = take(&probe);
-    } while ((status == DAO_ERR_LIMIT || status == DAO_ERR_HOST_FULL) &&
-             probe.half_bytes > DAO_RANGE_GRANULE);
-    if (status == DAO_ERR_LIMIT) {
-        return dao_error(status, "the device has no room to measure the link with");
+        half_bytes /= 2;
     }
     if (status == DAO_OK) {
         status = note(engine, links, copy_all(&probe));

@@ -179,14 +179,23 @@ void dao_residency_set_file_copy(dao_engine_t *engine, dao_managed_t *tensor, da
 
 /* ---- copies ---- */
 
+static void name_subject(const dao_managed_t *tensor)
+{
+    if (tensor != NULL) {
+        dao_error_prefix("tensor \"%s\": ", tensor->name);
+    } else {
+        dao_error_prefix("measuring the link: ");
+    }
+}
+
 dao_status_t dao_residency_copy(dao_engine_t *engine, const dao_managed_t *tensor, const dao_copy_t *copy,
                                 const dao_fence_t *fence, uint64_t *out_sequence)
 {
     bool is_measured =
         copy->role < DAO_STREAM_ROLE_COUNT; /* a piece's time says more of the file than of the link */
     DAO_ASSERT(copy->size_bytes > 0);
-    DAO_ASSERT(copy->size_bytes <= tensor->size_bytes);
-    DAO_ASSERT(tensor->has_device);
+    DAO_ASSERT(tensor == NULL || copy->size_bytes <= tensor->size_bytes);
+    DAO_ASSERT(tensor == NULL || tensor->has_device);
     dao_status_t status = dao_timeline_before(&engine->timeline, copy->role, fence);
     if (status != DAO_OK) {
         dao_engine_fail(engine, status, true);
@@ -213,16 +222,17 @@ dao_status_t dao_residency_copy(dao_engine_t *engine, const dao_managed_t *tenso
             return status;
         }
         if (status == DAO_ERR_DEVICE_LOST) {
-            dao_error_prefix("tensor \"%s\": ", tensor->name);
+            name_subject(tensor);
             dao_engine_fail(engine, status, true);
             return status;
         }
     }
-    return dao_error_vendor(
+    status = dao_error_vendor(
         DAO_ERR_COPY_FAILED, dao_last_vendor_code(),
-        "tensor \"%s\": copying %zu bytes to the %s failed %d times; it stays where it was: %.200s",
-        tensor->name, copy->size_bytes, copy->is_in ? "device" : "host", DAO_COPY_RETRY_MAX + 1,
-        dao_last_message());
+        "copying %zu bytes to the %s failed %d times; they stay where they were: %.200s", copy->size_bytes,
+        copy->is_in ? "device" : "host", DAO_COPY_RETRY_MAX + 1, dao_last_message());
+    name_subject(tensor);
+    return status;
 }
 
 dao_status_t dao_residency_copy_part(dao_engine_t *engine, const dao_managed_t *tensor,

@@ -15,8 +15,9 @@ typedef struct dao_copy {
     size_t size_bytes;
 } dao_copy_t;
 
-/* Queues a copy of a tensor's bytes, or of some of them, behind a fence and numbers it. A refused one is
-   tried again; DAO_ERR_COPY_FAILED: then nothing was queued. Any other error: the device is given up. */
+/* Queues a copy of a tensor's bytes, or of some of them, behind a fence and numbers it; without a tensor, one
+   of nothing in particular that measures the link. A refused one is tried again; DAO_ERR_COPY_FAILED: then
+   nothing was queued. Any other error: the device is given up. */
 DAO_NODISCARD dao_status_t dao_residency_copy(dao_engine_t *engine, const dao_managed_t *tensor,
                                               const dao_copy_t *copy, const dao_fence_t *fence,
                                               uint64_t *out_sequence);

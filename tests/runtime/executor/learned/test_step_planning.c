@@ -176,6 +176,71 @@ static void the_link_is_measured_first(void)
     }
 }
 
+/* What the host may have is for tensors: the link is measured with other memory. A list changes eight of
+   them, of which four fit. */
+static void the_link_is_measured_beside_a_full_host(void)
+{
+    enum { TENSORS = 8, TENSOR_UNITS = 8 };
+    dao_command_list_t *list = NULL;
+    size_t size_bytes = (size_t)TENSOR_UNITS * UNIT;
+    dao_executor_config_t config = {.capacity_bytes = TENSORS / 2 * size_bytes, .check = true};
+    config.host_bytes = TENSORS * size_bytes;
+    for (uint32_t i = 0; i < LAYERS; i++) {
+        config.host_bytes += (i % 3 + 2) * UNIT + 100; /* the network's weights, which nothing uses */
+    }
+    begin(&dao_sim_bytes_backend_ops, true, &config);
+    CU_ASSERT_EQUAL_FATAL(dao_command_list_create(executor, &list), DAO_OK);
+    for (uint32_t i = 0; i < TENSORS; i++) {
+        uint32_t number = tensor(size_bytes);
+        program_kernel_t kernel = {"turn", 1, {number}, {DAO_ACCESS_READ_WRITE}, 0, DAO_OK};
+        CU_ASSERT_EQUAL(program_write(&program, number), DAO_OK);
+        CU_ASSERT_EQUAL(program_list_push(&program, list, &kernel), DAO_OK);
+    }
+    CU_ASSERT_EQUAL(stats_now().host_used_bytes, config.host_bytes);
+    CU_ASSERT_EQUAL(dao_command_list_plan(list, BRIEF), DAO_OK);
+    CU_ASSERT_EQUAL(stats_now().plan_count, 1);
+    CU_ASSERT_DOUBLE_EQUAL((double)executor->engine.learner->links.host.in_bytes_per_second, LINK_BYTES_PER_S,
+                           1e-3 * LINK_BYTES_PER_S);
+    CU_ASSERT_EQUAL(dao_command_list_run(list), DAO_OK);
+    CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK);
+    CU_ASSERT_EQUAL(stats_now().plan_hit_count, 1);
+    dao_command_list_destroy(list);
+    CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK);
+    end();
+}
+
+/* A copy that is refused once is tried again, as those of tensors. */
+static void a_copy_of_the_probe_is_tried_again(void)
+{
+    static const fault_config_t quiet = {.seed = 1};
+    const dao_backend_ops_t *ops = fault_backend_wrap(&dao_sim_bytes_backend_ops, &quiet);
+    begin(ops, true, &tight);
+    fault_backend_arm(FAULT_CALL_COPY, 0, false);
+    CU_ASSERT_EQUAL(plan_network(&usual, BRIEF), DAO_OK);
+    CU_ASSERT_EQUAL(fault_backend_disarm(), 1);
+    CU_ASSERT_EQUAL(stats_now().plan_count, 1);
+    end();
+    begin(ops, true, &tight);
+    fault_backend_arm(FAULT_CALL_COPY, 0, true);
+    CU_ASSERT_EQUAL(plan_network(&usual, BRIEF), DAO_ERR_COPY_FAILED);
+    CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "measuring the link: copying"));
+    (void)fault_backend_disarm();
+    end();
+}
+
+/* Pinned tensors leave room for copies that say nothing of the link's speed. */
+static void too_little_room_measures_nothing(void)
+{
+    dao_executor_config_t config = {.capacity_bytes = (size_t)1 * MIB, .check = true};
+    begin(&dao_sim_bytes_backend_ops, true, &config);
+    uint32_t large = tensor((size_t)1 * MIB - 8192);
+    CU_ASSERT_EQUAL(program_write(&program, large), DAO_OK);
+    CU_ASSERT_EQUAL(dao_managed_pin(program.tensors[large].handle, NULL), DAO_OK);
+    CU_ASSERT_EQUAL(dao_link_probe(&executor->engine, &executor->engine.learner->links), DAO_ERR_LIMIT);
+    CU_ASSERT_FALSE(dao_known_links_have_any(&executor->engine.learner->links));
+    end();
+}
+
 static void a_step_that_goes_on_otherwise_loses_nothing(void)
 {
     dao_executor_config_t config = tight;
@@ -482,6 +547,9 @@ static CU_TestInfo tests[] = {
     {"a list that was planned follows it", a_list_that_was_planned_follows_it},
     {"what was described is expected", what_was_described_is_expected},
     {"the link is measured first", the_link_is_measured_first},
+    {"the link is measured beside a full host", the_link_is_measured_beside_a_full_host},
+    {"a copy of the probe is tried again", a_copy_of_the_probe_is_tried_again},
+    {"too little room measures nothing", too_little_room_measures_nothing},
     {"a step that goes on otherwise loses nothing", a_step_that_goes_on_otherwise_loses_nothing},
     {"a wrong description loses nothing", a_wrong_description_loses_nothing},
     {"several steps are planned before they run", several_steps_are_planned_before_they_run},
