@@ -95,44 +95,39 @@ static void write_letters(FILE *file, const unsigned char *bytes, size_t count)
 }
 
 /* Packs and writes all bytes. Returns what zlib says: Z_STREAM_END if all is well. */
-static int write_packed(FILE *file, const dao_page_bytes_t *page, z_stream *stream)
+static int write_packed(FILE *file, const dao_page_bytes_t *page)
 {
     unsigned char packed[PACKED_BYTES];
     size_t given = 0;
-    int result = Z_OK;
-    stream->next_out = packed;
-    stream->avail_out = sizeof(packed);
+    z_stream stream = {0};
+    int result = deflateInit(&stream, Z_DEFAULT_COMPRESSION);
+    stream.next_out = packed;
+    stream.avail_out = sizeof(packed);
     while (result == Z_OK) {
-        if (stream->avail_in == 0) {
-            stream->next_in = page->bytes + given;
-            stream->avail_in = (uInt)dao_smaller(page->count - given, SLICE_BYTES);
-            given += stream->avail_in;
+        if (stream.avail_in == 0) {
+            stream.next_in = page->bytes + given;
+            stream.avail_in = (uInt)dao_smaller(page->count - given, SLICE_BYTES);
+            given += stream.avail_in;
         }
-        result = deflate(stream, given == page->count ? Z_FINISH : Z_NO_FLUSH);
-        dao_progress_set(given - stream->avail_in);
-        size_t count = sizeof(packed) - stream->avail_out;
-        if (stream->avail_out == 0 ||
-            result == Z_STREAM_END) { /* letters stand for whole threes until then */
+        result = deflate(&stream, given == page->count ? Z_FINISH : Z_NO_FLUSH);
+        dao_progress_set(given - stream.avail_in);
+        size_t count = sizeof(packed) - stream.avail_out;
+        if (stream.avail_out == 0 || result == Z_STREAM_END) { /* letters stand for whole threes until then */
             for (size_t i = 0; i < count; i += 3) {
                 write_letters(file, packed + i, count - i < 3 ? count - i : 3);
             }
-            stream->next_out = packed;
-            stream->avail_out = sizeof(packed);
+            stream.next_out = packed;
+            stream.avail_out = sizeof(packed);
         }
     }
+    (void)deflateEnd(&stream);
     return result;
 }
 
 dao_status_t dao_page_bytes_write(FILE *file, const dao_page_bytes_t *page)
 {
-    z_stream stream = {0};
-    int result = page->has_failed ? Z_MEM_ERROR : deflateInit(&stream, Z_DEFAULT_COMPRESSION);
     dao_progress_total(DAO_PROGRESS_UNIT_BYTES, page->count);
-    if (result == Z_OK) {
-        result = write_packed(file, page, &stream);
-        (void)deflateEnd(&stream);
-    }
-    return result == Z_STREAM_END
+    return !page->has_failed && write_packed(file, page) == Z_STREAM_END
                ? DAO_OK
                : dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory to pack %zu bytes of a page", page->count);
 }
