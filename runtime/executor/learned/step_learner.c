@@ -570,7 +570,7 @@ dao_status_t dao_step_learner_register(dao_step_learner_t *learner, const dao_it
     if (known == NULL) {
         return is_empty ? DAO_OK : dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory to learn a step");
     }
-    known->seen_at = learner->step_count + 1; /* it is expected next, rather than others that begin alike */
+    known->seen_at = ++learner->step_count; /* it is expected next, rather than others that begin alike */
     if (learner->before != NULL) {
         learner->before->after = known;
     }

@@ -67,7 +67,7 @@ struct dao_step_learner {
     bool has_boundary;  /* the program says where its steps begin */
     bool has_forecasts; /* of tensors' next uses, which hold while the step goes on as it did */
     dao_step_log_t log;
-    uint64_t step_count;     /* steps that have ended, with at least one kernel */
+    uint64_t step_count;     /* steps that have ended or were described, with at least one kernel */
     uint64_t eviction_count; /* of the engine, when the step began */
     dao_known_step_t *known_steps[DAO_KNOWN_STEP_COUNT_MAX];
     uint32_t known_step_count;

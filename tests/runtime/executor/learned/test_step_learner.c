@@ -175,6 +175,36 @@ static void the_step_unseen_for_longest_is_forgotten(void)
     end();
 }
 
+/* Describes a step of so many kernels, that does not run. */
+static void describe_step(uint32_t kernel_count)
+{
+    dao_command_list_t *list = NULL;
+    CU_ASSERT_EQUAL_FATAL(dao_command_list_create(executor, &list), DAO_OK);
+    for (uint32_t i = 0; i < kernel_count; i++) {
+        program_kernel_t kernel = {"k", 1, {i % TENSORS}, {DAO_ACCESS_READ_WRITE}, 0, DAO_OK};
+        CU_ASSERT_EQUAL(program_list_push(&program, list, &kernel), DAO_OK);
+    }
+    CU_ASSERT_EQUAL(dao_command_list_plan(list, 1), DAO_OK);
+    dao_command_list_destroy(list);
+}
+
+static void the_step_described_first_is_forgotten(void)
+{
+    enum { STEPS = DAO_KNOWN_STEP_COUNT_MAX + 2 };
+    bool is_known[STEPS + 1] = {false};
+    begin();
+    for (uint32_t i = 1; i <= STEPS; i++) {
+        describe_step(i);
+    }
+    for (uint32_t i = 0; i < learner->known_step_count; i++) {
+        is_known[learner->known_steps[i]->log.kernel_count] = true;
+    }
+    for (uint32_t i = 1; i <= STEPS; i++) {
+        CU_ASSERT_EQUAL(is_known[i], i > STEPS - DAO_KNOWN_STEP_COUNT_MAX);
+    }
+    end();
+}
+
 static void a_step_with_a_failure_is_not_learnt(void)
 {
     begin();
@@ -198,6 +228,7 @@ static CU_TestInfo tests[] = {
     {"steps that begin alike are told apart by what is queued",
      steps_that_begin_alike_are_told_apart_by_what_is_queued},
     {"the step unseen for longest is forgotten", the_step_unseen_for_longest_is_forgotten},
+    {"the step described first is forgotten", the_step_described_first_is_forgotten},
     {"a step with a failure is not learnt", a_step_with_a_failure_is_not_learnt},
     CU_TEST_INFO_NULL,
 };
