@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Invariant: an executor has all four streams or none, but for an error on the way there. */
+/* Invariant: an executor has all four streams, the two that read, or none, but for an error on the way there.
+ */
 #include "runtime/executor/file_streams.h"
 
 #include "base/report/error.h"
@@ -8,7 +9,8 @@ dao_status_t dao_file_streams_create(dao_executor_t *executor)
 {
     int32_t device_index = executor->runtime->device_index;
     dao_status_t status = DAO_OK;
-    for (int i = 0; status == DAO_OK && i < DAO_FILE_DIRECTION_COUNT; i++) {
+    int count = dao_file_tier_direction_count(executor->file_directory);
+    for (int i = 0; status == DAO_OK && i < count; i++) {
         status = dao_stream_create(device_index, &executor->file_streams[i]);
         status = status == DAO_OK ? dao_stream_create(device_index, &executor->staging_streams[i]) : status;
     }
@@ -27,7 +29,7 @@ void dao_file_streams_destroy(dao_executor_t *executor)
 
 void dao_file_streams_describe(const dao_executor_t *executor, dao_engine_config_t *engine)
 {
-    for (int i = 0; executor->file_streams[0] != NULL && i < DAO_FILE_DIRECTION_COUNT; i++) {
+    for (int i = 0; i < DAO_FILE_DIRECTION_COUNT && executor->file_streams[i] != NULL; i++) {
         engine->file_streams[i] = executor->file_streams[i]->backend;
         engine->staging_streams[i] = executor->staging_streams[i]->backend;
     }

@@ -48,6 +48,11 @@ static const dao_timeline_stream_t *stream_of(const dao_file_tier_t *tier, dao_f
 
 /* ---- making the tier ---- */
 
+static int direction_count(const dao_file_tier_t *tier)
+{
+    return dao_file_tier_direction_count(tier->config.file.directory);
+}
+
 uint64_t dao_file_tier_slot_bytes(uint64_t room_bytes)
 {
     uint64_t bytes = dao_smaller(room_bytes, DAO_RANGE_CAPACITY_MAX);
@@ -91,7 +96,7 @@ static dao_status_t create_file(dao_file_tier_t *tier)
 static dao_status_t create_staging(dao_file_tier_t *tier)
 {
     tier->staging_bytes = dao_file_tier_piece_bytes(tier->config.arena_bytes);
-    for (int i = 0; i < DAO_FILE_DIRECTION_COUNT * DAO_FILE_STAGING_COUNT; i++) {
+    for (int i = 0; i < direction_count(tier) * DAO_FILE_STAGING_COUNT; i++) {
         int direction = i / DAO_FILE_STAGING_COUNT, piece = i % DAO_FILE_STAGING_COUNT;
         void *address = NULL;
         dao_status_t status =
@@ -111,7 +116,7 @@ static dao_status_t create_staging(dao_file_tier_t *tier)
 
 static dao_status_t create_rings(dao_file_tier_t *tier)
 {
-    for (int i = 0; i < DAO_FILE_DIRECTION_COUNT; i++) {
+    for (int i = 0; i < direction_count(tier); i++) {
         tier->operations[i] = dao_host_calloc(DAO_TIMELINE_SLOTS, sizeof(*tier->operations[i]));
         if (tier->operations[i] == NULL) {
             return dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory for the operations of a file tier");
@@ -161,7 +166,7 @@ dao_status_t dao_file_tier_init(dao_file_tier_t *tier, dao_timeline_t *timeline,
         destroy_parts(tier);
         return status;
     }
-    for (int i = 0; i < DAO_FILE_DIRECTION_COUNT; i++) {
+    for (int i = 0; i < direction_count(tier); i++) {
         dao_file_direction_t direction = (dao_file_direction_t)i;
         dao_timeline_add_stream(timeline, dao_file_tier_stream(direction), config->streams[i]);
         dao_timeline_add_stream(timeline, dao_file_tier_staging_stream(direction),

@@ -77,6 +77,13 @@ typedef struct dao_file_tier {
     bool is_stopped;                              /* no transfer begins any more */
 } dao_file_tier_t;
 
+/* Directions that a tier has, from the first on: sources are only read. */
+static inline int dao_file_tier_direction_count(const char *directory)
+{
+    static_assert(DAO_FILE_READ == 0, "the direction that is always there is the first");
+    return directory != NULL ? DAO_FILE_DIRECTION_COUNT : DAO_FILE_READ + 1;
+}
+
 /* The stream of a direction. */
 static inline dao_stream_role_t dao_file_tier_stream(dao_file_direction_t direction)
 {

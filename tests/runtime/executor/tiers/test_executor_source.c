@@ -201,6 +201,42 @@ static void weights_come_from_memory_that_is_given_back_once(void)
     CU_ASSERT_EQUAL(drop_count, 1);
 }
 
+/* What only reads has neither pinned pieces nor streams to write with. */
+static void what_reads_sources_writes_nothing(void)
+{
+    dao_executor_config_t config = small();
+    begin(dao_backend_ops(), &config, true);
+    size_t before_bytes = dao_used(dao_pinned_place(0));
+    make_weights_of_memory();
+    const dao_file_tier_t *tier = &executor->engine.file_tier;
+    size_t piece_bytes = tier->staging_bytes + 2 * DAO_SOURCE_BLOCK_BYTES;
+    size_t pinned_bytes = dao_used(dao_pinned_place(0)) - before_bytes;
+    CU_ASSERT_TRUE(pinned_bytes >= DAO_FILE_STAGING_COUNT * piece_bytes);
+    CU_ASSERT_TRUE(pinned_bytes < 2 * DAO_FILE_STAGING_COUNT * piece_bytes);
+    CU_ASSERT_PTR_NOT_NULL(executor->file_streams[DAO_FILE_READ]);
+    CU_ASSERT_PTR_NOT_NULL(executor->staging_streams[DAO_FILE_READ]);
+    CU_ASSERT_PTR_NULL(executor->file_streams[DAO_FILE_WRITE]);
+    CU_ASSERT_PTR_NULL(executor->staging_streams[DAO_FILE_WRITE]);
+    pass_thrice();
+    end();
+}
+
+/* Of the pinned place, which has a limit: the call says so, and the next one tries again. */
+static void pieces_beyond_a_limit_are_refused(void)
+{
+    dao_executor_config_t config = small();
+    dao_source_t *source = NULL;
+    begin(dao_backend_ops(), &config, false);
+    CU_ASSERT_EQUAL(dao_limit_set(dao_pinned_place(0), 4096), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_source_adopt(content, CONTENT_BYTES, NULL, NULL, &source), DAO_OK);
+    CU_ASSERT_EQUAL(program_tensor_from(&program, size_of(0), source, offset_of(0)), UINT32_MAX);
+    CU_ASSERT_EQUAL(dao_last_status(), DAO_ERR_LIMIT);
+    CU_ASSERT_EQUAL(dao_limit_set(dao_pinned_place(0), 0), DAO_OK);
+    make_weights(source);
+    pass_thrice();
+    end();
+}
+
 /* Beside tensors that go to the host and to a file of the executor's. */
 static void sources_and_a_file_of_the_executors_share_its_streams(void)
 {
@@ -496,6 +532,8 @@ static CU_TestInfo tests[] = {
     {"weights come from their file, and leave for nowhere",
      weights_come_from_their_file_and_leave_for_nowhere},
     {"weights come from memory that is given back once", weights_come_from_memory_that_is_given_back_once},
+    {"what reads sources writes nothing", what_reads_sources_writes_nothing},
+    {"pieces beyond a limit are refused", pieces_beyond_a_limit_are_refused},
     {"sources and a file of the executor's share its streams",
      sources_and_a_file_of_the_executors_share_its_streams},
     {"what would write one is refused before anything happens",
