@@ -108,11 +108,11 @@ static dao_status_t prepare_for_sources(dao_executor_t *executor)
 {
     dao_item_t item = {.kind = DAO_ITEM_SOURCES};
     dao_request_t request = {0};
-    dao_status_t status = dao_executor_check_thread(executor);
-    if (status != DAO_OK || atomic_load(&executor->reads_sources)) {
-        return status;
+    if (atomic_load(&executor->reads_sources)) {
+        return DAO_OK;
     }
-    return dao_executor_ask(executor, &item, &request);
+    dao_status_t status = dao_executor_check_thread(executor);
+    return status == DAO_OK ? dao_executor_ask(executor, &item, &request) : status;
 }
 
 dao_status_t dao_managed_create_from(dao_executor_t *executor, const dao_managed_config_t *config,

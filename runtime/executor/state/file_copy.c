@@ -652,10 +652,10 @@ dao_status_t dao_file_copy_verify(dao_engine_t *engine, dao_managed_t *tensor)
     return status;
 }
 
-dao_status_t dao_file_copy_read(dao_engine_t *engine, dao_managed_t *tensor, dao_slice_t slice,
-                                void *destination)
+/* One try. */
+static dao_status_t read_now(dao_engine_t *engine, dao_managed_t *tensor, dao_slice_t slice,
+                             void *destination)
 {
-    DAO_ASSERT(tensor->file_copy == DAO_FILE_COPY_VALID);
     dao_file_operation_t operation = {.direction = DAO_FILE_READ,
                                       .source = tensor->source,
                                       .offset_bytes = tensor->file_offset_bytes + slice.begin_bytes,
@@ -667,6 +667,14 @@ dao_status_t dao_file_copy_read(dao_engine_t *engine, dao_managed_t *tensor, dao
     tensor->file_error = 0;
     dao_status_t status = queue_operation(engine, tensor, operation, &no_fence, &sequence);
     return status == DAO_OK ? wait_for_reads(engine, tensor) : status;
+}
+
+dao_status_t dao_file_copy_read(dao_engine_t *engine, dao_managed_t *tensor, dao_slice_t slice,
+                                void *destination)
+{
+    DAO_ASSERT(tensor->file_copy == DAO_FILE_COPY_VALID);
+    dao_status_t status = read_now(engine, tensor, slice, destination);
+    return status == DAO_ERR_IO ? read_now(engine, tensor, slice, destination) : status; /* as those of all */
 }
 
 bool dao_file_copy_is_valid(const dao_engine_t *engine)

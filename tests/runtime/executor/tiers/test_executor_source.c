@@ -3,6 +3,7 @@
    a kernel and nothing else. */
 #define _GNU_SOURCE
 #include "backends/sim/sim.h"
+#include "base/report/fault.h"
 #include "runtime/executor/executor_internal.h"
 #include "runtime/start/context.h"
 #include "tests/support/backends/fault_backend.h"
@@ -358,6 +359,58 @@ static void a_source_that_cannot_be_read_costs_a_kernel(void)
     end();
 }
 
+#if defined(DAO_FAULTS)
+/* A read of the program's is tried again as one for a kernel is, on the device or not. */
+static void a_read_that_fails_once_is_not_noticed(void)
+{
+    dao_executor_config_t config = small();
+    begin(dao_backend_ops(), &config, true);
+    make_weights_of_file(DAO_SOURCE_CACHE_USE);
+    for (uint64_t failures = 1; failures <= 2; failures++) {
+        unsigned char byte = 0;
+        dao_fault_arm(DAO_FAULT_FILE_READ, 0, failures == 2);
+        CU_ASSERT_EQUAL(dao_managed_read_part(program.tensors[6].handle, 5, &byte, 1),
+                        failures == 1 ? DAO_OK : DAO_ERR_IO);
+        CU_ASSERT_EQUAL(dao_fault_disarm(), failures);
+        CU_ASSERT_TRUE(failures == 2 || byte == content[offset_of(6) + 5]);
+    }
+    CU_ASSERT_EQUAL(program_count_lost(&program), 0);
+    end();
+}
+#endif
+
+static dao_status_t launch_status;
+
+/* A launch that makes a tensor of the source that it is given. */
+static dao_status_t make_one_more(const dao_launch_t *launch, void *user)
+{
+    dao_managed_t *tensor = NULL;
+    (void)launch;
+    launch_status =
+        dao_managed_create_from(executor, &(dao_managed_config_t){.size_bytes = 10}, user, 0, &tensor);
+    CU_ASSERT_EQUAL(dao_managed_release(tensor), DAO_OK);
+    return DAO_OK;
+}
+
+/* Only the first call for an executor waits for its thread. */
+static void the_executors_thread_may_make_all_but_the_first(void)
+{
+    dao_executor_config_t config = small();
+    dao_source_t *source = NULL;
+    begin(dao_backend_ops(), &config, false);
+    CU_ASSERT_EQUAL_FATAL(dao_source_adopt(content, CONTENT_BYTES, NULL, NULL, &source), DAO_OK);
+    dao_kernel_t kernel = {.name = "make", .launch = make_one_more, .user = source};
+    CU_ASSERT_EQUAL(dao_executor_push(executor, &kernel), DAO_OK);
+    CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK);
+    CU_ASSERT_EQUAL(launch_status, DAO_ERR_REENTRANT);
+    CU_ASSERT_EQUAL(program_tensor_from(&program, size_of(0), source, offset_of(0)), 0);
+    CU_ASSERT_EQUAL(dao_executor_push(executor, &kernel), DAO_OK);
+    CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK);
+    CU_ASSERT_EQUAL(launch_status, DAO_OK);
+    CU_ASSERT_EQUAL(dao_source_release(source), DAO_OK);
+    end();
+}
+
 static void a_pin_and_another_capacity_treat_them_as_others(void)
 {
     dao_executor_config_t config = small();
@@ -540,6 +593,10 @@ static CU_TestInfo tests[] = {
      what_would_write_one_is_refused_before_anything_happens},
     {"what does not lie in its source is refused", what_does_not_lie_in_its_source_is_refused},
     {"a source that cannot be read costs a kernel", a_source_that_cannot_be_read_costs_a_kernel},
+#if defined(DAO_FAULTS)
+    {"a read that fails once is not noticed", a_read_that_fails_once_is_not_noticed},
+#endif
+    {"the executor's thread may make all but the first", the_executors_thread_may_make_all_but_the_first},
     {"a pin and another capacity treat them as others", a_pin_and_another_capacity_treat_them_as_others},
     {"handles may outlive the executor", handles_may_outlive_the_executor},
     {"a lost device leaves the source", a_lost_device_leaves_the_source},
