@@ -125,8 +125,10 @@ dao_status_t dao_source_open(const char *path, dao_source_cache_t cache, dao_sou
                          (int)cache);
     }
     struct stat info;
+    /* Opening a FIFO would wait. Reads of a file are to wait: io_uring of older kernels answers EAGAIN else.
+     */
     int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (file < 0 || fstat(file, &info) != 0) {
+    if (file < 0 || fstat(file, &info) != 0 || (S_ISREG(info.st_mode) && fcntl(file, F_SETFL, 0) != 0)) {
         dao_status_t status =
             dao_error(DAO_ERR_IO, "the source \"%.400s\" cannot be opened: %s", path, strerror(errno));
         if (file >= 0) {

@@ -7,7 +7,9 @@
 
 #include <dao/dao.h>
 
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -65,6 +67,35 @@ static void read_all_over(const dao_source_t *source, dao_file_t *engine)
     CU_ASSERT_EQUAL(dao_source_read(source, engine, FILE_BYTES - 5000, block, 5000), 0); /* to the end */
     CU_ASSERT_EQUAL(memcmp(block, content + FILE_BYTES - 5000, 5000), 0);
     free(block);
+}
+
+/* Returns true if a file of this process that has the path is open and does not wait. */
+static bool has_nonblocking(void)
+{
+    bool has_one = false;
+    DIR *files = opendir("/proc/self/fd");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(files);
+    for (struct dirent *entry = readdir(files); entry != NULL; entry = readdir(files)) {
+        char target[sizeof(path)] = "";
+        ssize_t length = readlinkat(dirfd(files), entry->d_name, target, sizeof(target) - 1);
+        int flags = length > 0 && strcmp(target, path) == 0
+                        ? fcntl((int)strtol(entry->d_name, NULL, 10), F_GETFL)
+                        : 0;
+        has_one = has_one || (flags & O_NONBLOCK) != 0;
+    }
+    CU_ASSERT_EQUAL(closedir(files), 0);
+    return has_one;
+}
+
+/* The io_uring of older kernels answers EAGAIN else, for as long as it is asked. */
+static void reads_of_a_file_wait(void)
+{
+    dao_source_t *source = NULL;
+    write_file(temporary());
+    CU_ASSERT_EQUAL_FATAL(dao_source_open(path, DAO_SOURCE_CACHE_BYPASS, &source), DAO_OK);
+    CU_ASSERT_FALSE(has_nonblocking());
+    CU_ASSERT_EQUAL(dao_source_release(source), DAO_OK);
+    CU_ASSERT_EQUAL(unlink(path), 0);
 }
 
 static void a_file_is_read_through_the_cache_and_past_it(void)
@@ -160,6 +191,7 @@ static void what_can_be_no_source_is_refused(void)
 
 static CU_TestInfo tests[] = {
     {"a file is read through the cache and past it", a_file_is_read_through_the_cache_and_past_it},
+    {"reads of a file wait", reads_of_a_file_wait},
     {"a file that has become shorter is an error", a_file_that_has_become_shorter_is_an_error},
     {"memory is read, and given back once", memory_is_read_and_given_back_once},
     {"what can be no source is refused", what_can_be_no_source_is_refused},
