@@ -94,6 +94,7 @@ void dao_pins_add(dao_engine_t *engine, dao_managed_t *tensor, uint64_t offset_b
     *link = tensor;
     engine->pinned_bytes += part_bytes(tensor);
     engine->pins += signature_of(tensor, offset_bytes);
+    engine->arena.reserved_count = 0; /* it has the memory of one of these parts now */
     dao_victims_update(engine, tensor);
 }
 

@@ -175,7 +175,9 @@ static void a_plan_is_followed_beside_them(void)
     run_step(8, W);
     CU_ASSERT_TRUE(run_until_followed(8) < 6);
     for (uint32_t i = 2; i < 4; i++) {
+        CU_ASSERT_TRUE(executor->engine.arena.reserved_count > 0);
         CU_ASSERT_EQUAL(dao_managed_pin(handle(i), NULL), DAO_OK);
+        CU_ASSERT_EQUAL(executor->engine.arena.reserved_count, 0); /* the pin has some of that */
         CU_ASSERT_TRUE(run_until_followed(8) < 8);
         uint64_t hits = program_stats(&program).plan_hit_count;
         uint64_t offset_bytes = handle(i)->device_offset_bytes;
