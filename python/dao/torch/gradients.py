@@ -9,6 +9,7 @@ A gradient leaves only while nobody but its parameter has it, and nobody can rea
 the parameter brings it back before the backward pass adds to it, and keeps it until the next one's turn."""
 import functools
 import sys
+import weakref
 
 from dao.recording.storages import storage_of
 from dao.torch.stash import Lasting
@@ -42,6 +43,7 @@ class Gradient(Lasting):
         if self.parked is not None and gradient._version != self.version:
             return False  # what is parked is not what there is
         return (not gradient.requires_grad and sys.getrefcount(gradient) == GRADIENT_USES
+                and weakref.getweakrefcount(gradient) == 0
                 and library.torch_cpu_tensor_use_count(gradient._cdata) == TENSOR_USES
                 and library.torch_cpu_storage_use_count(self.key) == 1 + 1)  # the gradient, and this object
 
@@ -60,9 +62,19 @@ class Gradients:
 
     def watch(self, parameter):
         """Notices when the backward pass has a gradient for a parameter."""
-        if parameter.requires_grad and id(parameter) not in self.hooks:
+        if parameter.requires_grad and not self.is_watched(parameter):
             self.hooks[id(parameter)] = parameter.register_hook(
                 functools.partial(self.on_gradient, id(parameter)))
+
+    def is_watched(self, parameter):
+        """Ids are used anew, numbers of hooks are not."""
+        hook = self.hooks.get(id(parameter))
+        return hook is not None and hook.id in (parameter._backward_hooks or ())
+
+    def keep_watching(self, parameter_ids):
+        """Forgets all other parameters."""
+        for parameter_id in self.hooks.keys() - parameter_ids:
+            self.hooks.pop(parameter_id).remove()
 
     def on_gradient(self, parameter_id, _):
         before, self.current = self.current, parameter_id
@@ -104,6 +116,8 @@ class Gradients:
         known = self.gone.get(id(parameter))
         if known is not None:
             return known if known.storage is not None else None
+        if not self.is_watched(parameter):
+            return None
         gradient = parameter.grad
         storage = None if gradient is None else storage_of(gradient)
         if storage is None or storage.nbytes() < self.small_bytes or not gradient.is_cpu:

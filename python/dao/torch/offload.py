@@ -10,6 +10,7 @@ that finds no memory asks the pressure callback, which waits for what is on its 
 import collections
 import contextlib
 import os
+import threading
 import traceback
 import warnings
 from ctypes import byref, c_uint64, c_void_p
@@ -121,6 +122,8 @@ class Offload:
         self.last_plan = self.last_learner = self.unplanned = None
         self.learner = self.plan = None
         self.in_step = False
+        self.thread = threading.get_ident()  # whose steps these are
+        self.hook_ns = self.peak_bytes = 0
         self.step_count = self.planned_count = self.deviated_count = 0
         self.deviations = 0  # steps in a row that began as a plan and went on otherwise
         self.step_ns = None
@@ -216,9 +219,10 @@ class Offload:
             self.end_step(is_whole=True)
 
     def begin_step(self):
-        self.in_step = True
+        self.thread = threading.get_ident()
         self.kernel = 0
         self.weights.begin_step()
+        self.in_step = True
         self.notes_weights = self.weights.leaves  # autograd's uses of them are planned in this step
         self.plan = None
         self.learner = Learner()
@@ -470,6 +474,8 @@ class Offload:
     # ---- memory is short ----
 
     def relieve(self, place, needed_bytes, user):
+        if threading.get_ident() != self.thread:  # which is anywhere by now, and may be about to use it
+            return 0
         begin = now_ns()
         try:
             freed_bytes = self.state.relieve(needed_bytes)

@@ -11,13 +11,14 @@ they are away: whoever asks the optimizer for state gets it back first, and what
 import inspect
 import sys
 import types
+import weakref
 from ctypes import byref, c_void_p
 
 import torch
 
 from dao.recording.storages import storage_of
 from dao.torch.library import OUT
-from dao.torch.watched import WatchedState
+from dao.torch.watched import WatchedState, plain_list
 
 # Optimizers whose step treats each parameter by itself, so that it may be made in runs of parameters. Others
 # get all of their state back first.
@@ -138,7 +139,7 @@ class State:
             self.note_all()
             return result
         groups = self.optimizer.param_groups
-        runs = [(group, run) for group in groups for run in self.runs(list.__iter__(group["params"]))]
+        runs = [(group, run) for group in groups for run in self.runs(plain_list(group))]
         self.weights.is_stepping = True
         try:
             for i, (group, run) in enumerate(runs):
@@ -192,7 +193,7 @@ class State:
     def parameters(self):
         """The optimizer's, without anybody noticing."""
         return [parameter for group in self.optimizer.param_groups
-                for parameter in list.__iter__(group["params"])]
+                for parameter in plain_list(group)]
 
     def note_all(self):
         self.note(self.parameters())
@@ -220,6 +221,7 @@ class State:
         return (self.library.torch_cpu_storage_use_count(entry.storage._cdata) <= STORAGE_USES
                 and entry.name in entry.values
                 and sys.getrefcount(entry.values[entry.name]) <= TENSOR_USES
+                and weakref.getweakrefcount(entry.values[entry.name]) == 0
                 and sys.getrefcount(entry.values) <= entry.values_uses)
 
     def start_out(self, entry):

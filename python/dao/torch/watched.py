@@ -4,10 +4,26 @@
 What a program has taken out of them it holds a reference to, and what it holds stays (is_sole() of the
 items). Views bring one element at a time, as it is reached."""
 from collections import OrderedDict, defaultdict
-from collections.abc import ItemsView, ValuesView
+from collections.abc import ItemsView, KeysView, MutableSequence, ValuesView
 
 
-class WatchedState(defaultdict):
+class Copied:
+    """What makes another dictionary of one: it begins with a copy."""
+
+    def __or__(self, other):
+        return self.copy() | other
+
+    def __ror__(self, other):
+        return other | self.copy()
+
+    def __repr__(self):
+        return repr(self.copy())
+
+    def __copy__(self):
+        return self.copy()
+
+
+class WatchedState(Copied, defaultdict):
     """An optimizer's state. Its keys are parameters, its values what `bring` brings back for one of them; for
     all of them with None."""
 
@@ -27,6 +43,18 @@ class WatchedState(defaultdict):
         self.bring(parameter)
         return super().pop(parameter, *default)
 
+    def popitem(self):
+        parameter = next(super().__reversed__(), None)
+        self.touch(parameter)
+        return parameter, self.pop(parameter)
+
+    def setdefault(self, parameter, default=None):
+        self.bring(parameter)
+        return super().setdefault(parameter, default)
+
+    def keys(self):
+        return KeysView(self)
+
     def values(self):
         return ValuesView(self)
 
@@ -38,19 +66,17 @@ class WatchedState(defaultdict):
             self.touch(parameter)
             yield parameter
 
-    def __repr__(self):
-        return repr(self.copy())
+    def __reversed__(self):
+        return reversed(list(self))
 
     def copy(self):
         return defaultdict(self.default_factory, self.items())
-
-    __copy__ = copy
 
     def __reduce__(self):
         return self.copy().__reduce__()
 
 
-class WatchedParameters(OrderedDict):
+class WatchedParameters(Copied, OrderedDict):
     """A module's parameters by their names, of which `touch` is told."""
 
     def __init__(self, touch, values):
@@ -86,42 +112,37 @@ class WatchedParameters(OrderedDict):
     def __iter__(self):  # so that dict(parameters) asks for each value
         return super().__iter__()
 
-    def __repr__(self):
-        return repr(self.copy())
-
     def copy(self):
         return OrderedDict(self.items())
-
-    __copy__ = copy
 
     def __reduce__(self):
         return OrderedDict, (list(self.items()),)
 
 
-class WatchedList(list):
-    """Parameters of an optimizer's group, of which `touch` is told."""
+class WatchedList(MutableSequence):
+    """Parameters of an optimizer's group, of which `touch` is told. It is no list: C code looks into lists
+    without asking them, and refuses this one."""
 
     def __init__(self, touch, values):
-        self.touch = touch
-        super().__init__(values)
+        self.touch, self.data = touch, list(values)
 
-    def __iter__(self):
-        for parameter in super().__iter__():
-            self.touch(parameter)
-            yield parameter
-
-    def __reversed__(self):
-        return iter(self[::-1])
+    def __len__(self):
+        return len(self.data)
 
     def __getitem__(self, index):
-        found = super().__getitem__(index)
+        found = self.data[index]
         for parameter in found if isinstance(index, slice) else (found,):
             self.touch(parameter)
         return found
 
-    def pop(self, index=-1):
-        self.touch(super().__getitem__(index))
-        return super().pop(index)
+    def __setitem__(self, index, value):
+        self.data[index] = value
+
+    def __delitem__(self, index):
+        del self.data[index]
+
+    def insert(self, index, value):
+        self.data.insert(index, value)
 
     def copy(self):
         return list(self)
@@ -129,7 +150,29 @@ class WatchedList(list):
     __copy__ = copy
 
     def __add__(self, other):
-        return list(self) + other
+        return list(self) + list(other)
+
+    def __radd__(self, other):
+        return other + list(self)
+
+    def __mul__(self, count):
+        return list(self) * count
+
+    __rmul__ = __mul__
+
+    def __eq__(self, other):
+        return list(self) == (list(other) if isinstance(other, WatchedList) else other)
+
+    __hash__ = None
+
+    def __repr__(self):
+        return repr(list(self))
 
     def __reduce__(self):
         return list, (list(self),)
+
+
+def plain_list(group):
+    """A group's parameters, without anybody noticing."""
+    parameters = group["params"]
+    return parameters.data if isinstance(parameters, WatchedList) else parameters

@@ -12,13 +12,14 @@ parked stays right until somebody has had the tensor in hand, as he may have wri
 Of a weight that autograd keeps, the stash knows as of any other item: it is planned the same way."""
 import collections
 import sys
+import weakref
 
 import torch
 
 from dao.recording.storages import storage_of
 from dao.torch.gradients import Gradients
 from dao.torch.stash import Lasting, changed, now_ns
-from dao.torch.watched import WatchedList, WatchedParameters
+from dao.torch.watched import WatchedList, WatchedParameters, plain_list
 
 # References of a parameter beside those of its places, as sys.getrefcount(item.parameters[i]) counts them:
 # its own argument, and the list of the item.
@@ -42,14 +43,26 @@ class Place:
 
     def has(self, parameter):
         if self.is_list:
-            return self.key < len(self.container) and list.__getitem__(self.container, self.key) is parameter
+            return self.key < len(self.container) and self.container[self.key] is parameter
         return dict.get(self.container, self.key) is parameter
+
+
+def is_only_in_graphs(parameter, library):
+    """True if what has a parameter beside Python is nothing, or the node of autograd that adds to its
+    gradient, of which there is one at a time: asked for it, autograd makes no second reference."""
+    uses = library.torch_cpu_tensor_use_count(parameter._cdata)
+    if uses > 1 + parameter.requires_grad or getattr(parameter, "_post_accumulate_grad_hooks", None):
+        return False
+    if uses == 1:
+        return True
+    with torch.inference_mode(False):  # which also lets autograd see what operators do inside
+        view = parameter.view_as(parameter).grad_fn
+        node = view.next_functions[0][0] if view is not None else None
+    return node is not None and library.torch_cpu_tensor_use_count(parameter._cdata) == uses
 
 
 class Weight(Lasting):
     """A storage of parameters. It is among the stash's items while autograd keeps it."""
-
-    was_alone = False  # at some time nothing but Python had its parameters
 
     def __init__(self, weights, name, storage):
         super().__init__(storage)
@@ -60,20 +73,20 @@ class Weight(Lasting):
     def is_known(self, i):
         """True if all references that Python has of a parameter are in its places."""
         uses = PARAMETER_USES + self.weights.known_uses(self.parameters[i], self.places[i])
-        return sys.getrefcount(self.parameters[i]) == uses
+        return (sys.getrefcount(self.parameters[i]) == uses
+                and weakref.getweakrefcount(self.parameters[i]) == 0)
 
     def is_sole(self, library):
-        """True if nobody can read it unnoticed: a graph has at most one reference of a parameter, if that
-        wants a gradient, and tensors of what it keeps."""
+        """True if nobody can read it unnoticed: graphs have at most one reference of a parameter, to add to
+        its gradient, and tensors of what they keep."""
         if library.torch_cpu_storage_use_count(self.key) != len(self.parameters) + 1 + self.kept_count:
             return False
         for i in range(len(self.parameters)):
             if not self.is_known(i):
                 return False
-            if (library.torch_cpu_tensor_use_count(self.parameters[i]._cdata)
-                    > 1 + self.parameters[i].requires_grad):
+            if not is_only_in_graphs(self.parameters[i], library):
                 return False
-        return self.was_alone and (self.parked is None or self.version == self.versions())
+        return self.parked is None or self.version == self.versions()
 
     def versions(self):
         return [parameter._version for parameter in self.parameters]
@@ -131,9 +144,10 @@ class Weights:
         for group in self.optimizer.param_groups:
             if type(group["params"]) is not WatchedList:
                 group["params"] = WatchedList(self.touch, group["params"])
-            for i, parameter in enumerate(list.__iter__(group["params"])):
+            parameters = plain_list(group)
+            for i, parameter in enumerate(parameters):
                 if id(parameter) in found:
-                    found[id(parameter)][2].append(Place(group["params"], i))
+                    found[id(parameter)][2].append(Place(parameters, i))
         return found
 
     def scan(self):
@@ -162,10 +176,14 @@ class Weights:
         for key, item in before.items():
             if key not in items:  # the model has other ones now
                 self.bring(item)
+                item.is_stuck = True
+                replaced.append((item, item.parameters))
+                item.parameters, item.places = [], []
         for item, parameters in replaced:
             if list(map(id, parameters)) != list(map(id, item.parameters)):
                 for parameter in parameters:
                     self.gradients.bring_of(id(parameter))
+        self.gradients.keep_watching(self.by_parameter.keys())
         self.items = list(items.values())
 
     def by_id(self, parameter_id):
@@ -174,11 +192,6 @@ class Weights:
     def begin_step(self):
         self.gradients.forget_others()
         self.scan()
-        for item in self.items:
-            item.was_alone = item.was_alone or all(
-                self.library.torch_cpu_tensor_use_count(parameter._cdata) == 1
-                and not getattr(parameter, "_post_accumulate_grad_hooks", None)
-                for parameter in item.parameters)
         self.movable = {item.key: item for item in self.items
                         if item.storage is None or item.is_sole(self.library)}
 
@@ -205,7 +218,7 @@ class Weights:
         for group in self.optimizer.param_groups:
             if type(group["params"]) is WatchedList:
                 group["params"].touch = lambda parameter: None
-                group["params"] = list(group["params"])
+                group["params"] = plain_list(group)[:]
         for item in self.items:
             item.parameters, item.places = [], []
         self.items, self.by_parameter, self.movable = [], {}, {}
