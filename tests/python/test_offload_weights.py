@@ -6,8 +6,6 @@
 import copy
 import gc
 import pickle
-import threading
-import weakref
 
 from offload_case import Case, EVERYTHING, SIDE, main
 
@@ -34,7 +32,7 @@ class Tied(nn.Module):
         return nn.functional.linear(x, self.layers[-1].weight)
 
 
-class Weights(Case):
+class WeightsCase(Case):
     def make(self, kind=torch.optim.SGD):
         torch.manual_seed(3)
         model = Tied()
@@ -74,6 +72,20 @@ class Weights(Case):
             self.train(model, optimizer)
         return o, model, optimizer
 
+    def gradients(self):
+        """A model with gradients."""
+        o, model, optimizer = self.started()
+        with o.step():
+            model(torch.randn(8, SIDE)).sum().backward()
+        return o, model, optimizer, {name: parameter.grad.clone() for name, parameter in
+                                     model.named_parameters() if parameter.grad is not None}
+
+    def gradients_away(self, o):
+        self.away(o)
+        return sum(gradient.storage is None for gradient in o.weights.gradients.gone.values())
+
+
+class Weights(WeightsCase):
     def within(self, share, train, kind, step_count):
         """Compares steps within a share of the bytes of the weights to steps without a limit."""
         model, optimizer = self.make(kind)
@@ -109,18 +121,6 @@ class Weights(Case):
             with self.subTest(kind=kind.__name__):
                 o = self.within(1.3, train, kind, 3)
                 self.assertGreater(o.weights.gradients.left_bytes, 0)
-
-    def gradients(self):
-        """A model with gradients."""
-        o, model, optimizer = self.started()
-        with o.step():
-            model(torch.randn(8, SIDE)).sum().backward()
-        return o, model, optimizer, {name: parameter.grad.clone() for name, parameter in
-                                     model.named_parameters() if parameter.grad is not None}
-
-    def gradients_away(self, o):
-        self.away(o)
-        return sum(gradient.storage is None for gradient in o.weights.gradients.gone.values())
 
     def test_whoever_reads_gradients_finds_them(self):
         o, model, optimizer, expected = self.gradients()
@@ -228,133 +228,6 @@ class Weights(Case):
         with o.step():
             self.assertEqual(self.away(o), ["layers.1.weight"])
             scripted(torch.randn(1, SIDE)).sum().backward()
-
-    def test_lists_of_groups_are_nothing_for_c_code(self):
-        o, _, optimizer = self.started()
-        self.assertEqual(self.away(o), [])
-        with self.assertRaisesRegex(TypeError, "WatchedList"):
-            torch._foreach_norm(optimizer.param_groups[0]["params"])
-        norms = torch._foreach_norm(list(optimizer.param_groups[0]["params"]))
-        self.assertTrue(all(norm > 0 for norm in norms))
-
-    def test_lists_of_groups_change_as_lists_do(self):
-        o, model, optimizer = self.started()
-        parameters = optimizer.param_groups[0]["params"]
-        count = len(parameters)
-        last = parameters.pop()
-        self.assertIs(last, list(model.parameters())[-1])
-        parameters += [last]
-        parameters[0] = parameters[0]
-        self.assertEqual(len(parameters), count)
-        self.assertEqual(parameters, list(optimizer.param_groups[0]["params"]))
-
-    def test_keys_of_state_are_there(self):
-        model, optimizer = self.make(torch.optim.Adam)
-        o = self.offload(model, optimizer)
-        with o.step():
-            self.train(model, optimizer)
-        expected = [parameter.detach().clone() for parameter in optimizer.state]
-        readings = (
-            lambda: list(optimizer.state.keys()),
-            lambda: list(reversed(optimizer.state))[::-1],
-            lambda: list(dict(optimizer.state | {})),
-            lambda: [optimizer.state.popitem()[0] for _ in expected][::-1],  # the last one: it takes them out
-        )
-        for i, read in enumerate(readings):
-            o.state.relieve(EVERYTHING)
-            self.assertEqual(self.away(o), [], f"before reading {i}")
-            self.assertTrue(all(map(torch.equal, read(), expected)), f"reading {i}")
-
-    def test_what_weak_references_have_stays(self):
-        o, model, _ = self.started()
-        reference = weakref.ref(model.layers[1].weight)
-        self.assertEqual(self.away(o), ["layers.1.weight"])
-        self.assertTrue(torch.isfinite(reference()).all())
-        del reference
-        self.assertEqual(self.away(o), [])
-
-    def test_what_is_traced_behind_the_first_step_stays(self):
-        o, model, _ = self.started()
-        x = torch.randn(1, SIDE)
-        traced = torch.jit.trace(model, x)
-        expected = traced(x)
-        self.assertEqual(len(self.away(o)), DEPTH - 1)
-        with o.step():
-            model(x).sum().backward()
-            self.assertEqual(len(self.away(o)), DEPTH - 1)
-        self.assertTrue(torch.equal(traced(x), expected))
-
-    def test_models_that_change_before_the_first_step(self):
-        for change in (lambda model: setattr(model.layers, "1", nn.Linear(SIDE, SIDE)),
-                       lambda model: model.double(),
-                       lambda model: self.offload(model, torch.optim.SGD(model.parameters(), lr=0.01))):
-            model, optimizer = self.make()
-            o = self.offload(model, optimizer)
-            self.away(o)
-            change(model)
-            with o.step():
-                model(torch.randn(8, SIDE, dtype=model.layers[0].weight.dtype)).sum().backward()
-            self.assertEqual((o.step_count, o.errors), (1, []))
-            o.close()
-
-    def test_memory_may_be_short_before_the_first_step(self):
-        o = self.offload(*self.make())
-        self.assertGreater(o.relieve(library.HOST, EVERYTHING, None), 0)
-        self.assertEqual(o.errors, [])
-
-    def test_a_step_that_cannot_begin_is_none(self):
-        o, model, optimizer = self.started()
-        scan, o.weights.scan = o.weights.scan, lambda: 1 / 0
-        with self.assertRaises(ZeroDivisionError):
-            with o.step():
-                pass
-        o.weights.scan = scan
-        with o.step():
-            self.train(model, optimizer)
-
-    def test_other_threads_make_nothing_leave(self):
-        o, _, _ = self.started()
-        freed = []
-        thread = threading.Thread(target=lambda: freed.append(o.relieve(library.HOST, EVERYTHING, None)))
-        thread.start()
-        thread.join()
-        self.assertEqual(freed, [0])
-        self.assertGreater(o.relieve(library.HOST, EVERYTHING, None), 0)
-
-    def test_gradients_of_parameters_that_want_them_since_stay(self):
-        model, optimizer = self.make()
-        model.requires_grad_(False)
-        o = self.offload(model, optimizer)
-        with o.step():
-            model.requires_grad_(True)
-            model(torch.randn(8, SIDE)).sum().backward()
-            self.assertEqual(self.gradients_away(o), 0)
-            model(torch.randn(8, SIDE)).sum().backward()
-
-    def test_hooks_of_parameters_that_are_gone_go(self):
-        o, model, _ = self.started()
-        count = len(o.weights.gradients.hooks)
-        for _ in range(8):  # with the ids of those that were there
-            model.layers[1] = nn.Linear(SIDE, SIDE)
-            with o.step():
-                model(torch.randn(8, SIDE)).sum().backward()
-                self.gradients_away(o)
-                model(torch.randn(8, SIDE)).sum().backward()
-        self.assertEqual(len(o.weights.gradients.hooks), count)
-
-    def test_weights_that_leave_the_model_stay_for_graphs(self):
-        o, model, optimizer = self.started()
-        self.away(o)
-        for _ in range(2):
-            with o.step():
-                loss = model(torch.randn(8, SIDE)).sum()
-                self.away(o)
-                loss.backward(retain_graph=True)
-                optimizer.zero_grad(set_to_none=True)
-        layer, model.layers[6] = model.layers[6], nn.Identity()
-        with o.step():
-            self.away(o)
-            self.assertTrue(torch.isfinite(layer.weight).all())
 
     def test_what_is_written_past_its_version_is_not_lost(self):
         o, model, _ = self.started()

@@ -134,6 +134,7 @@ class Offload:
         self.rehome()
         self.weights = Weights(self.stash, model, optimizer, SMALL_BYTES)
         self.weights.on_stay, self.weights.on_wait = self.on_stay, self.on_wait
+        self.weights.on_refused = self.on_refused
         self.state = State(self.stash, self.weights, optimizer, self.limit_bytes, SMALL_BYTES)
         self.callback = lib.PressureFunction(self.relieve)
         self.callback_id, self.mark = c_uint64(), c_uint64()
@@ -347,6 +348,14 @@ class Offload:
         """A weight that was to leave stays: nothing waits for it."""
         if self.in_step and self.plan is not None and item.record is not None:
             self.gone.add(item.record)
+
+    def on_refused(self, error):
+        """There is no memory for a weight that the program asks for. In a step, step() says so."""
+        if not self.in_step and "libdao" in str(error):
+            raise OffloadError(
+                f"no room within {self.limit_bytes / 1e6:.1f} MB for a weight that the program asks for "
+                f"outside of a step: {error}. What it has of others stays, and a loop over parameters() has "
+                "all of them: ask the modules for one after the other, or close() first") from error
 
     def on_wait(self, wait_ns):
         if self.in_step:

@@ -11,6 +11,7 @@ parked stays right until somebody has had the tensor in hand, as he may have wri
 
 Of a weight that autograd keeps, the stash knows as of any other item: it is planned the same way."""
 import collections
+import inspect
 import sys
 import weakref
 
@@ -24,6 +25,7 @@ from dao.torch.watched import WatchedList, WatchedParameters, plain_list
 # References of a parameter beside those of its places, as sys.getrefcount(item.parameters[i]) counts them:
 # its own argument, and the list of the item.
 PARAMETER_USES = 2
+ZERO_GRAD_SETS_TO_NONE = inspect.signature(torch.nn.Module.zero_grad).parameters["set_to_none"].default
 NAME_COUNT_MAX = 3  # weights that stay, of which the report has the names
 
 
@@ -31,6 +33,23 @@ def own_parameters(module):
     """A module's own parameters by name, without it noticing; None if it keeps them elsewhere."""
     parameters = module.__dict__.get("_parameters")
     return parameters if type(parameters) in (dict, collections.OrderedDict, WatchedParameters) else None
+
+
+class ZeroGrad:
+    """A model's zero_grad(), which reads no weights. Copies of the model have their class's."""
+
+    def __init__(self, weights, model):
+        self.weights, self.model = weights, model
+
+    def __call__(self, set_to_none=ZERO_GRAD_SETS_TO_NONE):
+        try:
+            self.weights.begin_zero(set_to_none)
+            return torch.nn.Module.zero_grad(self.model, set_to_none)
+        finally:
+            self.weights.end_zero()
+
+    def __reduce__(self):
+        return getattr, (self.model, "zero_grad")
 
 
 class Place:
@@ -123,6 +142,7 @@ class Weights:
         self.is_quiet = False  # who asks for parameters does not read them
         self.left_bytes = 0
         self.on_stay, self.on_wait = lambda item: None, lambda wait_ns: None
+        self.on_refused = lambda error: None
         self.gradients = Gradients(stash, small_bytes)
         self.gradients.weight_of, self.gradients.bring = self.by_id, self.bring
         self.scan()
@@ -133,6 +153,8 @@ class Weights:
         """Puts watched containers where parameters are, also where they are new. Returns, by the id of each
         parameter, it, its name and its places."""
         found = {}
+        if type(self.model).zero_grad is torch.nn.Module.zero_grad:
+            self.model.__dict__.setdefault("zero_grad", ZeroGrad(self, self.model))
         for prefix, module in self.model.named_modules():
             parameters = own_parameters(module)
             if parameters and type(parameters) is not WatchedParameters:
@@ -210,6 +232,8 @@ class Weights:
         """Brings all back, and puts the containers that there were."""
         self.gradients.close()
         self.bring_all()
+        if getattr(self.model.__dict__.get("zero_grad"), "weights", None) is self:
+            del self.model.__dict__["zero_grad"]
         for module in self.model.modules():
             parameters = own_parameters(module)
             if type(parameters) is WatchedParameters:
@@ -231,10 +255,14 @@ class Weights:
         if self.is_quiet:
             return
         item = self.by_parameter.get(id(parameter))
-        if item is not None and (item.storage is None or item.parked is not None):
-            self.bring(item)
-        if self.gradients.gone:
-            self.gradients.bring_of(id(parameter))
+        try:
+            if item is not None and (item.storage is None or item.parked is not None):
+                self.bring(item)
+            if self.gradients.gone:
+                self.gradients.bring_of(id(parameter))
+        except RuntimeError as error:
+            self.on_refused(error)
+            raise
 
     def bring(self, item):
         begin = now_ns()
