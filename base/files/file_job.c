@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/files/file_job.h"
 
+#include "base/memory/poison.h"
 #include "base/report/assert.h"
 #include "base/report/fault.h"
 
@@ -45,6 +46,9 @@ bool dao_file_job_complete(dao_file_job_t *job, dao_file_piece_t *piece, int64_t
     }
     size_t done = (size_t)result;
     DAO_ASSERT(done <= piece->size_bytes);
+    if (job->direction == DAO_FILE_READ) {
+        dao_system_has_written(piece->address, done);
+    }
     piece->offset_bytes += done;
     piece->address += done;
     piece->size_bytes -= done;

@@ -114,7 +114,7 @@ void *dao_host_grow_pages(void *address, size_t size_bytes, size_t larger_bytes)
     if (grown == MAP_FAILED) {
         return NULL;
     }
-    dao_pages_are_written(grown, larger_bytes);
+    dao_system_has_written(grown, larger_bytes);
     return grown;
 }
 
@@ -203,7 +203,7 @@ bool dao_host_move(void *from, void *to, size_t size_bytes)
     if (mremap(from, size_bytes, size_bytes, MREMAP_MAYMOVE | MREMAP_FIXED, to) != to) {
         return false;
     }
-    dao_pages_are_written(to, size_bytes);
+    dao_system_has_written(to, size_bytes);
     return true;
 }
 
@@ -264,7 +264,7 @@ void *dao_host_move_home(void *from, size_t size_bytes, size_t alignment_bytes)
         mmap(from, size_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
     DAO_ASSERT(reserved == from); /* replaces a mapping of the same size: nothing can run out */
     (void)reserved;
-    dao_pages_are_written(home, size_bytes);
+    dao_system_has_written(home, size_bytes);
     return home;
 }
 

@@ -52,8 +52,9 @@ static inline void dao_unpoison(void *address, size_t size_bytes)
 #endif
 #endif
 
-/* The pages that lie here now were written where they lay before, or are new ones, of zeros. */
-static inline void dao_pages_are_written(const void *address, size_t size_bytes)
+/* These bytes came from the system: pages that lay elsewhere before, or new ones, of zeros; what io_uring
+ * read. */
+static inline void dao_system_has_written(const void *address, size_t size_bytes)
 {
 #if defined(DAO_HAS_MEMORY_SANITIZER)
     __msan_unpoison(address, size_bytes);
