@@ -14,6 +14,10 @@ static bool is_control(const unsigned char *character)
 void dao_make_printable(char *text)
 {
     while (*text != '\0') {
+        if (*text >= ' ' && *text < 0x7f) { /* most characters of most texts: a refusal should stay cheap */
+            text++;
+            continue;
+        }
         const char *next = text;
         const char *character = NULL;
         size_t count = dao_utf8_next(&next, &character);
