@@ -52,8 +52,8 @@ static inline void dao_unpoison(void *address, size_t size_bytes)
 #endif
 #endif
 
-/* These bytes came from the system: pages that lay elsewhere before, or new ones, of zeros; what io_uring
- * read. */
+/* These bytes came from the system: pages that lay elsewhere before or are new, of zeros, or what io_uring
+   has read. */
 static inline void dao_system_has_written(const void *address, size_t size_bytes)
 {
 #if defined(DAO_HAS_MEMORY_SANITIZER)

@@ -2,6 +2,7 @@
 #include "planning/offsets/quick.h"
 
 #include "base/memory/host.h"
+#include "base/numbers/math.h"
 #include "base/report/assert.h"
 #include "base/report/error.h"
 #include "planning/offsets/check.h"
@@ -10,11 +11,11 @@
 #include "planning/offsets/methods/skyline.h"
 #include "planning/offsets/problem/problem.h"
 
-/* A greedy pass over as many looks at 64 entries of a shelf some 256 times an item: 0.2 s in all. More
-   are dropped. */
+/* A greedy pass looks at all that is placed, 64 entries at once: with so many items that takes 0.2 s, and
+   four times as long with twice as many. More are dropped. */
 #define GREEDY_ITEMS_MAX 16384u
 
-/* What is dropped leaves out so many at most, and is dropped so many times more. */
+/* If so few items find no place, all are dropped once more with these first, so many times. */
 #define FEW_COUNT      64u
 #define DROP_ROUND_MAX 3u
 
@@ -57,14 +58,14 @@ void dao_plan_quick_finish(dao_plan_quick_t *quick)
     *quick = (dao_plan_quick_t){0};
 }
 
-/* Keeps a layout that is better than those before. */
-static void keep_better(dao_plan_quick_t *quick, const dao_plan_layout_t *layout, dao_plan_work_t *work)
+/* Keeps a layout that is better than those before. Returns how many items it has no place for. */
+static uint64_t keep_better(dao_plan_quick_t *quick, const dao_plan_layout_t *layout, dao_plan_work_t *work)
 {
     const dao_plan_instance_t *instance = &quick->instance;
     dao_plan_score_t score;
     dao_plan_layout_score(instance, layout, work, &score);
     if (quick->has_best && !dao_plan_score_is_better(&score, &quick->best)) {
-        return;
+        return score.unplaced_count;
     }
     dao_plan_work_t endless = dao_plan_work_unlimited(); /* the work of an assertion is not counted */
     DAO_ASSERT_HEAVY(dao_plan_layout_check(&quick->instance, layout, false, &endless) != DAO_ERR_INVALID);
@@ -74,6 +75,7 @@ static void keep_better(dao_plan_quick_t *quick, const dao_plan_layout_t *layout
     for (uint32_t i = 0; i < instance->item_count; i++) {
         quick->offsets[instance->items[i].source] = layout->offsets[i];
     }
+    return score.unplaced_count;
 }
 
 /* One pass. `counts_misses`: of what found no place. */
@@ -89,7 +91,7 @@ static dao_status_t pass(dao_plan_quick_t *quick, const dao_plan_greedy_config_t
     }
     if (status == DAO_OK) {
         const dao_plan_layout_t *layout = dao_plan_greedy_layout(greedy);
-        keep_better(quick, layout, work);
+        (void)keep_better(quick, layout, work);
         for (uint32_t i = 0; counts_misses && i < quick->instance.item_count; i++) {
             if (layout->offsets[i] == DAO_PLAN_NOWHERE && quick->misses[i] < DAO_PLAN_QUICK_MISSES_MAX) {
                 quick->misses[i]++;
@@ -100,33 +102,20 @@ static dao_status_t pass(dao_plan_quick_t *quick, const dao_plan_greedy_config_t
     return status;
 }
 
-static uint64_t least(uint64_t left, uint64_t right)
-{
-    return left < right ? left : right;
-}
-
-static uint64_t count_unplaced(const dao_plan_quick_t *quick, const dao_plan_layout_t *layout)
-{
-    uint64_t count = 0;
-    for (uint32_t i = 0; i < quick->instance.item_count; i++) {
-        count += layout->offsets[i] == DAO_PLAN_NOWHERE ? 1 : 0;
-    }
-    return count;
-}
-
 /* Drops all in the order of `offsets`; what finds no place then gets a hole, if there is one. */
 static dao_status_t drop_once(dao_plan_quick_t *quick, const uint64_t *offsets, dao_plan_work_t *work)
 {
     dao_plan_layout_t layout = {0};
+    uint64_t unplaced_count = 0;
     bool is_made = dao_plan_layout_init(&layout, &quick->instance, work);
     dao_status_t status = is_made ? dao_plan_drop_items(&quick->instance, offsets, work, &layout)
                                   : dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory to drop %u buffers",
                                               quick->instance.item_count);
     status = status == DAO_OK && dao_plan_work_is_cancelled(work) ? cancelled() : status;
     if (status == DAO_OK) {
-        keep_better(quick, &layout, work);
+        unplaced_count = keep_better(quick, &layout, work);
     }
-    if (status == DAO_OK && count_unplaced(quick, &layout) * quick->instance.item_count <= FILL_LOOKS_MAX) {
+    if (unplaced_count > 0 && unplaced_count * quick->instance.item_count <= FILL_LOOKS_MAX) {
         const dao_plan_greedy_config_t filling = {
             .order = DAO_PLAN_ORDER_OFFSET, .offsets = layout.offsets, .placed = layout.offsets};
         status = pass(quick, &filling, false, work);
@@ -165,7 +154,7 @@ static dao_status_t try_skyline(dao_plan_quick_t *quick, const dao_plan_skyline_
             dao_plan_work_is_cancelled(work) ? cancelled() : dao_plan_skyline_step(skyline, work, &is_done);
     }
     if (status == DAO_OK && dao_plan_instance_is_plain(&quick->instance)) {
-        keep_better(quick, dao_plan_skyline_layout(skyline), work);
+        (void)keep_better(quick, dao_plan_skyline_layout(skyline), work);
     } else if (status == DAO_OK && quick->instance.item_count > GREEDY_ITEMS_MAX &&
                dao_plan_drop_is_possible(&quick->instance)) {
         status = settle_many(quick, dao_plan_skyline_layout(skyline)->offsets, work);
@@ -184,7 +173,7 @@ dao_status_t dao_plan_quick_try(dao_plan_quick_t *quick, const dao_plan_quick_me
 {
     DAO_ASSERT(method->order != DAO_PLAN_ORDER_OFFSET);
     uint64_t most_bytes =
-        least(quick->has_best ? quick->best.unplaced_bytes : UINT64_MAX, left_out_bytes_max);
+        dao_smaller(quick->has_best ? quick->best.unplaced_bytes : UINT64_MAX, left_out_bytes_max);
     if (method->is_skyline) {
         const dao_plan_skyline_config_t config = {.order = method->order};
         return try_skyline(quick, &config, most_bytes, work);

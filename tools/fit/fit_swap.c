@@ -14,8 +14,8 @@ enum { STEP_COUNT = 6 };
 
 #define WORK_PARTS 10u
 
-/* With kernels that run again: half of the tries of dao simulate, and as much work for a plan as without, of
-   which a longer step gets a quarter. */
+/* With kernels that run again: half of the tries of dao simulate, and so many times the work, a quarter of
+   which goes into a longer step (planning/recompute/recompute_plan.c). */
 #define AGAIN_TRIES (DAO_RECOMPUTE_TRIES_DEFAULT / 2)
 #define AGAIN_PARTS 4u
 
@@ -58,7 +58,7 @@ static dao_status_t find_bound(const dao_fit_swap_t *fit, uint32_t point, uint64
     return status;
 }
 
-/* A tenth of what dao simulate puts into a plan of a long step, as much of a short one; times `parts`. */
+/* Work for a plan, as DAO_FIT_PLAN_WORK says, `parts` times that, and no more than that of dao simulate. */
 static uint64_t plan_work(const dao_swap_problem_t *problem, uint64_t parts)
 {
     static const dao_swap_plan_config_t defaults = {0};

@@ -14,8 +14,8 @@
 /* Where a link is slow, the bound rules few points out: then each one below is planned. */
 enum { DAO_FIT_GRID = 32 };
 
-/* Work for a plan, some 0.2 s; for steps of less than DAO_SWAP_WORK_DEFAULT / DAO_SWAP_WORK_LEAST kernels, of
-   which dao simulate puts ten times as much into one. Small steps get as much as there. */
+/* Least work for a plan, some 0.2 s, unless dao simulate puts less into it: then as much. Where that puts in
+   more than ten times as much, as for long steps, a plan gets a tenth of it. */
 #define DAO_FIT_PLAN_WORK (DAO_SWAP_WORK_DEFAULT / 10)
 
 typedef struct dao_fit_point {

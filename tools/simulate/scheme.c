@@ -274,7 +274,8 @@ bool dao_scheme_takes_known(const dao_scheme_t *scheme)
 
 bool dao_scheme_plans(const dao_scheme_t *scheme)
 {
-    return scheme->run == run_plan || scheme->run == run_recompute || scheme->run == run_learn;
+    return scheme->run == run_plan || scheme->run == run_recompute || scheme->run == run_learn ||
+           scheme->run == run_described;
 }
 
 dao_status_t dao_scheme_find(const char *name, const dao_scheme_t **out_scheme)

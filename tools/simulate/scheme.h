@@ -5,8 +5,8 @@
 
 #include "tools/simulate/swap_maps.h"
 
-/* The quickest plan so far, of those of a step for several capacities, the least of which comes first. A plan
- * for less memory is one for more. All zero: there is none. */
+/* The quickest plan so far of a step for several capacities, the least of which comes first, as a plan for
+   less memory is one for more. All zero: there is none. */
 typedef struct dao_scheme_known {
     dao_swap_plan_t *plan;
     uint64_t step_ns; /* as it runs */

@@ -18,7 +18,7 @@
 #include "base/report/error.h"
 #include "planning/offsets/support/sort.h"
 
-/* A step of the tree for each bit of a time: some 100 ns an item. */
+/* Work of an item, some 100 ns: that many steps up and down the tree. */
 #define DROP_WORK 8u
 
 typedef struct drop {

@@ -5,7 +5,7 @@
 
 #include "planning/swap/step/swap_parts.h"
 
-/* Bytes on the device in each kernel, by the decisions. Cost: O(inactive periods). Ends early if cancelled.
+/* Bytes on the device in each kernel, by the decisions. Ends early if cancelled. Cost: O(inactive periods).
  */
 void dao_swap_sum_residents(const dao_swap_parts_t *parts, const dao_swap_decision_t *decisions,
                             uint64_t *kernel_bytes);
