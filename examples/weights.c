@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A model whose weights do not fit on the device, and are in a file: the executor reads each layer's weights
    when its kernel needs them, drops them without a copy for the next ones, and never holds them in host
-   memory. Replace write_model() by a file of yours, and the offsets by those of its header. */
+   memory. Replace write_model(), and the remove() of what it wrote, by a file of yours, and the offsets by
+   those of its header. */
 #include <dao/dao.h>
 
 #include <stdio.h>
@@ -88,9 +89,9 @@ static void print_counts(dao_executor_t *executor)
     }
 }
 
-int main(int argc, char **argv)
+int main(void)
 {
-    const char *path = argc > 1 ? argv[1] : "example_weights.bin";
+    const char *path = "example_weights.bin";
     static float result[NUMBER_COUNT];
     dao_executor_t *executor = NULL;
     dao_managed_t *sum = NULL, *weights[LAYER_COUNT] = {NULL};

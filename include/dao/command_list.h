@@ -100,14 +100,16 @@ DAO_API DAO_NODISCARD dao_status_t dao_command_list_least_capacity(const dao_com
  *
  * @param list        Borrowed; nothing of it runs.
  * @param work_limit  As that of dao_swap_plan_config_t: 0 looks for a plan until none better is found, 1
- * takes the first one; then a better one is looked for meanwhile, and followed once it is there.
+ *                    takes the first one; then a better one is looked for meanwhile, and followed once it is
+ *                    there.
  * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_UNSUPPORTED for an executor that learns no steps, or a plan that
  *         cannot be followed; DAO_ERR_KERNEL_TOO_LARGE for a capacity below
- * dao_command_list_least_capacity(), or where pinned tensors leave a kernel too little; DAO_ERR_HOST_FULL
- * where host and file do not hold what has to leave; DAO_ERR_LIMIT where pinned tensors leave no room to
- * measure the link; DAO_ERR_COPY_FAILED; DAO_ERR_BUSY after a failure that
- * dao_executor_sync() has not reported yet; DAO_ERR_NO_HOST_MEMORY; DAO_ERR_STOPPED; DAO_ERR_REENTRANT; the
- * device's own error. On failure there is no plan: the list can be run all the same, and its step is learnt.
+ *         dao_command_list_least_capacity(), or where pinned tensors leave a kernel too little;
+ *         DAO_ERR_HOST_FULL where host and file do not hold what has to leave; DAO_ERR_LIMIT where pinned
+ *         tensors leave no room to measure the link; DAO_ERR_COPY_FAILED; DAO_ERR_BUSY after a failure that
+ *         dao_executor_sync() has not reported yet; DAO_ERR_NO_HOST_MEMORY; DAO_ERR_STOPPED;
+ *         DAO_ERR_REENTRANT; the device's own error. On failure there is no plan: the list can be run all the
+ *         same, and its step is learnt.
  *
  * Threads: one at a time for a list. Waits: for the queue and the device, then until the plan is made. Cost:
  * dao_swap_plan_make(), on the executor's thread.

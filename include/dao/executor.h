@@ -279,7 +279,7 @@ DAO_API DAO_NODISCARD dao_status_t dao_managed_create(dao_executor_t *executor,
  * @param out_tensor    The caller owns one reference, until dao_managed_release().
  * @return As dao_managed_create(), DAO_ERR_INVALID also for bytes beyond the source's end; of the first call
  *         for an executor also DAO_ERR_LIMIT and DAO_ERR_NO_HOST_MEMORY where the pinned place has no room
- * for the pieces, DAO_ERR_THREAD, DAO_ERR_UNSUPPORTED, DAO_ERR_STOPPED, the device's own error, and
+ *         for the pieces, DAO_ERR_THREAD, DAO_ERR_UNSUPPORTED, DAO_ERR_STOPPED, the device's own error, and
  *         DAO_ERR_REENTRANT from the executor's own thread: the next call tries again.
  *
  * Threads: any. Waits: the first call for an executor, until that gets there; else never. Cost: O(1); the

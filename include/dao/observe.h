@@ -179,9 +179,9 @@ DAO_API const dao_snapshot_segment_t *dao_snapshot_segments(const dao_snapshot_t
  * Writes a snapshot as JSON: "segments", each with its "blocks", and in "device_traces" a list of events for
  * each device up to the place's. Keys and values are named as in torch.cuda.memory._snapshot(): a live block
  * is "active_allocated", a pending one "active_pending_free", a free one "inactive". Stack traces and pools
- * are not kept: the one of "frames" is the name of a tag, and every "segment_type" is "large". A block also
- * has its "tag", and the file its "place". PyTorch's memory viewer takes JSON since 2026;
- * dao_snapshot_write_pickle(), which says of which events there are, is for all of them.
+ * are not kept: the only one of "frames" is the name of the tag, and every "segment_type" is "large". A block
+ * also has its "tag", and the file its "place". PyTorch's memory viewer reads JSON since 2026; all versions
+ * read dao_snapshot_write_pickle(), where it is said of which events there are.
  *
  * @param snapshot  Borrowed.
  * @param write     Takes the text in pieces.

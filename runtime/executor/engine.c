@@ -13,9 +13,9 @@
 
    Invariants between two items: no tensor is marked as an operand or landing; the arena's used bytes are the
    parts of tensors that are DEVICE or BOTH; the host tier's used bytes are the slots of tensors that are BOTH
-   or HOST, and its pending ones; the file's used bytes are the slots of tensors with a copy there; a tensor
-   is in the table while it has a handle and was used, or has bytes, or has pending uses; now <= next_time,
-   and the oldest item is not the frontier any more once it runs. */
+   or HOST, and its pending ones; the file's used bytes are the slots of tensors with a copy there, but for
+   those with a source; a tensor is in the table while it has a handle and was used, or has bytes, or has
+   pending uses; now <= next_time, and the oldest item is not the frontier any more once it runs. */
 #include "runtime/executor/engine.h"
 
 #include "base/memory/host.h"
@@ -91,21 +91,14 @@ dao_status_t dao_engine_init(dao_engine_t *engine, const dao_engine_config_t *co
     return status;
 }
 
-static void leave_plan(dao_engine_t *engine)
-{
-    if (engine->plan != NULL) {
-        dao_plan_follow_leave(engine);
-    }
-    (void)dao_again_restore(engine); /* what failed is met by the next kernel */
-}
-
 void dao_engine_enqueue(dao_engine_t *engine, dao_item_t *item)
 {
     if (item->kind == DAO_ITEM_RELEASE) {
         dao_managed_t *tensor = item->released;
         tensor->is_released = true;
         if (tensor->pin.count > 0) {
-            leave_plan(engine); /* it is made beside this one */
+            (void)dao_requests_leave_plan(
+                engine); /* it is made beside this one; the next kernel meets a failure */
             dao_pins_remove(engine, tensor);
         }
         dao_table_settle(engine, tensor);
@@ -477,10 +470,7 @@ static dao_status_t plan_list(dao_engine_t *engine, const dao_item_t *first, uin
         return without_learner();
     }
     dao_step_learner_boundary(engine->learner);
-    if (engine->plan != NULL) {
-        dao_plan_follow_leave(engine);
-    }
-    if (!dao_again_restore(engine)) {
+    if (!dao_requests_leave_plan(engine)) {
         return dao_error_restore(&engine->failure);
     }
     dao_status_t status = dao_timeline_wait_all(&engine->timeline);

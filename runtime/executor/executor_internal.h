@@ -28,8 +28,8 @@ struct dao_executor {
     uint32_t fork_count;         /* forks before it was made: after one more its thread is not here */
     dao_runtime_t *runtime;
     dao_stream_t *streams[DAO_STREAM_ROLE_COUNT];
-    dao_stream_t
-        *file_streams[DAO_FILE_DIRECTION_COUNT]; /* NULL without file or sources; these are only read */
+    /* NULL without file or sources; for sources alone only those that read are there */
+    dao_stream_t *file_streams[DAO_FILE_DIRECTION_COUNT];
     dao_stream_t *staging_streams[DAO_FILE_DIRECTION_COUNT]; /* likewise */
     char *file_directory;                                    /* NULL without a file */
     void *arena_address;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Handles to managed tensors: the program's side of the records of state/tensor.h. */
+/* Handles to managed tensors: the program's side of the records of records/tensor.h. */
 #include "base/memory/host.h"
 #include "base/report/error.h"
 #include "runtime/executor/executor_internal.h"

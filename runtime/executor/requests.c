@@ -58,6 +58,14 @@ static dao_status_t write_bytes(dao_engine_t *engine, dao_managed_t *tensor, dao
                                       : dao_partial_write(engine, tensor, slice, source);
 }
 
+bool dao_requests_leave_plan(dao_engine_t *engine)
+{
+    if (engine->plan != NULL) {
+        dao_plan_follow_leave(engine);
+    }
+    return dao_again_restore(engine);
+}
+
 /* With the host full, a tensor that is nowhere gets a part of the device for the program's bytes. */
 static dao_status_t write_tensor(dao_engine_t *engine, dao_managed_t *tensor, dao_slice_t slice,
                                  const void *source)
@@ -68,10 +76,7 @@ static dao_status_t write_tensor(dao_engine_t *engine, dao_managed_t *tensor, da
         return status;
     }
     uint64_t offset = 0;
-    if (engine->plan != NULL) {
-        dao_plan_follow_leave(engine); /* its room is the engine's again */
-        (void)dao_again_restore(engine);
-    }
+    (void)dao_requests_leave_plan(engine); /* its room is the engine's again */
     status = dao_eviction_take(engine, tensor->size_bytes, (uint64_t)(uintptr_t)tensor, &offset);
     if (status != DAO_OK) {
         return status;
@@ -111,16 +116,6 @@ dao_status_t dao_requests_write(dao_engine_t *engine, dao_managed_t *tensor, dao
     return status;
 }
 
-/* A plan is followed beside the pinned tensors that it was made beside. Returns false if the engine has
-   failed, now or before. */
-static bool leave_plan(dao_engine_t *engine)
-{
-    if (engine->plan != NULL) {
-        dao_plan_follow_leave(engine);
-    }
-    return dao_again_restore(engine);
-}
-
 /* Brings a tensor to the place where it is going to be pinned; one without a content comes when it has one.
    On an error it is where it was, or has left the device. */
 static dao_status_t bring_to(dao_engine_t *engine, dao_managed_t *tensor, uint64_t offset_bytes)
@@ -157,7 +152,7 @@ static dao_status_t bring_to(dao_engine_t *engine, dao_managed_t *tensor, uint64
 
 static dao_status_t pin_first(dao_engine_t *engine, dao_managed_t *tensor, uint64_t *out_offset_bytes)
 {
-    if (!leave_plan(engine)) {
+    if (!dao_requests_leave_plan(engine)) { /* plans are made for the tensors that are pinned */
         return dao_error_restore(&engine->failure);
     }
     dao_status_t status = dao_pins_find_place(engine, tensor, out_offset_bytes);
@@ -204,7 +199,8 @@ dao_status_t dao_requests_unpin(dao_engine_t *engine, dao_managed_t *tensor)
         tensor->pin.count--;
         return DAO_OK;
     }
-    (void)leave_plan(engine); /* a failure is for the next sync to report: the pin goes all the same */
+    (void)dao_requests_leave_plan(
+        engine); /* a failure is for the next sync to report: the pin goes all the same */
     dao_pins_remove(engine, tensor);
     dao_prefetch_restart(engine);
     return DAO_OK;

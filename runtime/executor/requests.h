@@ -19,6 +19,10 @@ DAO_NODISCARD dao_status_t dao_requests_write(dao_engine_t *engine, dao_managed_
 DAO_NODISCARD dao_status_t dao_requests_pin(dao_engine_t *engine, dao_managed_t *tensor, void **out_address);
 DAO_NODISCARD dao_status_t dao_requests_unpin(dao_engine_t *engine, dao_managed_t *tensor);
 
+/* Stops following a plan, if there is one, and makes again what it had given up. Returns false if the engine
+   has failed, now or before. */
+bool dao_requests_leave_plan(dao_engine_t *engine);
+
 /* Answers a request that is not run: an earlier failure was not reported yet, or the device is lost. */
 DAO_NODISCARD dao_status_t dao_requests_refuse(const dao_engine_t *engine);
 

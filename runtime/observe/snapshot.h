@@ -69,7 +69,7 @@ void dao_snapshot_walk_events(const dao_snapshot_t *snapshot, dao_snapshot_event
 /* Returns PyTorch's word for an event. */
 const char *dao_snapshot_event_text(dao_snapshot_event_t event);
 
-/* Returns true if an event has a tag: then each of them has a category, of those without one "unknown". */
+/* Returns true if any event has a tag: then every event gets a category, "unknown" without a tag. */
 bool dao_snapshot_has_tags(const dao_snapshot_t *snapshot);
 
 /* Returns the name of a tag; "unknown": it is 0, or gone. */

@@ -76,7 +76,7 @@ class Training(Case):
         o = self.within(0.7, f"file:{self.folder}")
         self.assertEqual((o.figures["fetch_count"], o.figures["evicted_count"]), (0, 0), o.report())
         report = o.report()
-        for word in ("limit", "written a day", "forecast", "bound", "waited", "no hook", "bind",
+        for word in ("limit", "written a day", "forecast", "bound", "waited", "autograd keeps", "bind",
                      "nothing moves", "GB/s in"):
             self.assertIn(word, report)
 

@@ -220,6 +220,9 @@ class Weights(WeightsCase):
         self.assertEqual(weight.sum().item(), model.layers[0].weight.sum().item())
         del weight, outside, frozen, view, array
         self.assertEqual(self.away(o), ["layers.4.weight"])  # numpy() has fixed its size
+        said = o.weights.text()
+        o.close()
+        self.assertEqual(o.weights.text(), said)
 
     def test_what_a_scripted_module_has_stays(self):
         model, optimizer = self.make()

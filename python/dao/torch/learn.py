@@ -25,7 +25,7 @@ class Learner:
         self.other_bytes = []
         self.names = []  # of the operator that packed or unpacked
         self.most_other = 0
-        self.closed_bytes = 0  # of storages freed in this kernel, in all of which they are counted
+        self.closed_bytes = 0  # of storages freed in this kernel, which stays() counts to its end
         self.peak = (0, 0, 0)  # most bytes in use, of these beside the kept storages, the kernel
 
     def note_peak(self, peak_bytes, resident_bytes):
@@ -62,13 +62,13 @@ class Learner:
             self.closed_bytes += item.size_bytes
 
     def peak_text(self):
-        """Where the most bytes were, and what of them no hook can move."""
+        """Where the most bytes were, and what of them is not what autograd keeps."""
         peak_bytes, other_bytes, kernel = self.peak
         phase = {"pack": "forward", "unpack": "backward"}.get(
             self.names[min(kernel, len(self.names) - 1)],
             "what follows the last hook, such as the optimizer's step")
         return (f"the most was in {phase}; {other_bytes / 1e6:.1f} MB of it "
-                f"({100 * other_bytes / max(1, peak_bytes):.0f} %) no hook can move")
+                f"({100 * other_bytes / max(1, peak_bytes):.0f} %) is not what autograd keeps")
 
     def signature(self):
         return tuple(self.events), tuple(record.size_bytes for record in self.records)

@@ -135,6 +135,7 @@ class Weights:
         self.items = []  # in the order of the model
         self.by_parameter = {}  # by the parameter's id
         self.movable = {}  # by the storage's key: those that may leave in this step
+        self.movable_bytes, self.held = 0, []  # as the last step began; names and bytes of those that stay
         self.persistent = set()  # keys of all storages of parameters and buffers
         self.busy = set()  # those that the optimizer's step uses
         self.leaves = False  # memory was short of them: they leave behind their uses
@@ -216,6 +217,8 @@ class Weights:
         self.scan()
         self.movable = {item.key: item for item in self.items
                         if item.storage is None or item.is_sole(self.library)}
+        self.movable_bytes = sum(item.size_bytes for item in self.movable.values())
+        self.held = [(item.name, item.size_bytes) for item in self.items if item.key not in self.movable]
 
     def end_step(self):
         self.gradients.current = None
@@ -377,17 +380,15 @@ class Weights:
         self.leaves = True
 
     def text(self):
-        """What of the weights can leave."""
-        held = [item for item in self.items if item.key not in self.movable]
-        held_bytes = sum(item.size_bytes for item in held)
-        can_bytes = sum(item.size_bytes for item in self.items) - held_bytes
-        text = (f"{can_bytes / 1e6:.1f} MB of weights can leave, {self.left_bytes / 1e6:.1f} MB have in all "
-                "steps")
+        """What of the weights could leave in the last step."""
+        text = (f"{self.movable_bytes / 1e6:.1f} MB of weights can leave, "
+                f"{self.left_bytes / 1e6:.1f} MB have in all steps")
         if self.gradients.left_bytes > 0:
             text += f", and {self.gradients.left_bytes / 1e6:.1f} MB of gradients"
-        if not held:
+        if not self.held:
             return text
-        more = ", ..." if len(held) > NAME_COUNT_MAX else ""
-        names = ", ".join(item.name for item in held[:NAME_COUNT_MAX]) + more
+        held_bytes = sum(size_bytes for _, size_bytes in self.held)
+        more = ", ..." if len(self.held) > NAME_COUNT_MAX else ""
+        names = ", ".join(name for name, _ in self.held[:NAME_COUNT_MAX]) + more
         return (f"{text}; {held_bytes / 1e6:.1f} MB cannot, as the program or another part of PyTorch has "
                 f"them too: {names}")

@@ -66,7 +66,7 @@ static dao_status_t copy_each_way(probe_t *probe, uint64_t size_bytes)
 
 static dao_status_t copy_all(probe_t *probe)
 {
-    uint64_t small = dao_larger(probe->half_bytes / SMALL_PART, 1);
+    uint64_t small = probe->half_bytes / SMALL_PART;
     dao_status_t status = copy_each_way(probe, probe->half_bytes);
     dao_profiler_start(&probe->engine->profiler);
     status = status == DAO_OK ? copy_each_way(probe, small) : status;

@@ -563,9 +563,12 @@ dao_status_t dao_step_learner_register(dao_step_learner_t *learner, const dao_it
     DAO_ASSERT(engine->plan == NULL);
     dao_step_log_restart(&learner->log); /* what the program wrote before is no input of the step */
     dao_step_log_describe(&learner->log, first);
-    bool is_empty = learner->log.kernel_count == 0 && !learner->log.is_broken;
-    dao_known_step_t *known = learner->log.is_broken || is_empty ? NULL : find_alike(learner, true);
-    known = known != NULL || learner->log.is_broken || is_empty ? known : learn(learner);
+    bool is_broken = learner->log.is_broken, is_empty = !is_broken && learner->log.kernel_count == 0;
+    dao_known_step_t *known = NULL;
+    if (!is_broken && !is_empty) {
+        known = find_alike(learner, true);
+        known = known != NULL ? known : learn(learner);
+    }
     dao_step_log_restart(&learner->log);
     if (known == NULL) {
         return is_empty ? DAO_OK : dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory to learn a step");

@@ -345,7 +345,7 @@ static uint64_t moving_bytes(const dao_engine_t *engine, const dao_step_log_t *l
     return bytes + dao_device_arena_part_bytes(workspace_bytes);
 }
 
-/* A job with the times that the program says; NULL without memory. */
+/* A job with the times that were measured last, else those that the program says; NULL without memory. */
 static dao_plan_job_t *make_job_of_costs(dao_step_learner_t *learner, const dao_known_step_t *known)
 {
     const dao_step_log_t *log = &known->log;

@@ -18,10 +18,10 @@ static inline const dao_compiled_plan_t *dao_step_planning_usual(const dao_step_
     return known->is_online || !dao_step_planning_fits(learner, known->plan) ? NULL : known->plan;
 }
 
-/* Makes a first plan of a step that has none, before it is measured: on this thread, with the times that the
-   program says, while no plan is followed. `work_limit` as of dao_swap_plan_config_t; with
-   DAO_COMPILED_PLAN_FIRST a better one is looked for behind it, if no other step is being planned. What fits
-   gets none. What dao_link_probe() and dao_compiled_plan_create() answer. */
+/* Makes a first plan of a step that has none, before it is measured: on this thread, with the times that
+   were measured last, else those that the program says, while no plan is followed. `work_limit` as of
+   dao_swap_plan_config_t; with DAO_COMPILED_PLAN_FIRST a better one is looked for behind it, if no other step
+   is being planned. What fits gets none. What dao_link_probe() and dao_compiled_plan_create() answer. */
 DAO_NODISCARD dao_status_t dao_step_planning_first(dao_step_learner_t *learner, dao_known_step_t *known,
                                                    uint64_t work_limit);
 

@@ -12,6 +12,7 @@
    Invariant: the list goes from the top down, and no two places have a byte in common. */
 #include "runtime/executor/online/pins.h"
 
+#include "base/numbers/random.h"
 #include "base/report/assert.h"
 #include "base/report/error.h"
 #include "runtime/executor/state/victims.h"
@@ -26,9 +27,7 @@ static uint64_t part_bytes(const dao_managed_t *tensor)
 /* Of a tensor and its place; those of all pinned tensors are added up. */
 static uint64_t signature_of(const dao_managed_t *tensor, uint64_t offset_bytes)
 {
-    uint64_t hash = tensor->id * UINT64_C(0x9e3779b97f4a7c15) + offset_bytes;
-    hash = (hash ^ hash >> 32) * UINT64_C(0xd6e8feb86659fd93);
-    return hash ^ hash >> 32;
+    return dao_random_mix(dao_random_mix(tensor->id) + offset_bytes);
 }
 
 uint32_t dao_pins_count(const dao_engine_t *engine)

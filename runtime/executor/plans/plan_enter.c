@@ -4,8 +4,7 @@
        enter   roles get their tensors -> what is elsewhere leaves, or moves to its place -> roles get slots
                -> the range allocator gives up its parts -> what the step begins with comes
 
-       leave   roles give up their slots -> the range allocator takes its parts back, behind all that is
-   queued
+       leave   roles give up their slots -> the range allocator takes its parts back, behind what is queued
 
    A role that does not begin anew is that of the tensor that had it when the step was learnt. Between the two
    calls the arena is the plan's, but for pinned tensors, which stay where they are. */
@@ -45,7 +44,7 @@ uint64_t dao_plan_follow_idle_bytes(const dao_compiled_plan_t *plan)
 
 /* ---- entering and leaving ---- */
 
-/* Roles that do not begin anew are those of the tensors that had them when the step was learnt. */
+/* Gives roles to the tensors that had them; not to pinned ones. */
 static void bind_all(dao_engine_t *engine, dao_compiled_plan_t *plan, const dao_step_log_t *known)
 {
     for (dao_managed_t *tensor = engine->table; tensor != NULL; tensor = tensor->table_next) {

@@ -28,8 +28,8 @@ struct dao_compiled_plan {
     dao_plan_runs_t runs;       /* without a plan: no kernel runs again */
     const dao_swap_schedule_t *schedule;
     dao_issue_order_t order;
-    uint32_t
-        *first_uses; /* of each kernel: in the uses of the plan's step, which has none of pinned tensors */
+    /* of each kernel: in the uses of the plan's step, which has none of pinned tensors */
+    uint32_t *first_uses;
     uint32_t *drop_first; /* of each operation, and one more: its first drop */
     uint32_t *drops;      /* roles that lie where an operation puts its bytes */
     uint64_t *sequences;  /* numbers of the operations of this step, then of the one before, by streams */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is known of the links, from the steps that were measured: as tiers of dao/swap.h, to plan with. */
+/* What is known of the links, from steps that were measured or copies made for that: as tiers of
+   dao/swap.h, to plan with. */
 #ifndef DAO_RUNTIME_EXECUTOR_KNOWN_LINKS_H
 #define DAO_RUNTIME_EXECUTOR_KNOWN_LINKS_H
 

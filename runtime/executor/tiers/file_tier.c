@@ -106,10 +106,9 @@ static dao_status_t create_staging(dao_file_tier_t *tier)
             dao_error_prefix("the pinned pieces of a file tier: ");
             return status;
         }
-        size_t over_bytes = (uintptr_t)address % DAO_SOURCE_BLOCK_BYTES;
         tier->staging_blocks[direction][piece] = address;
         tier->staging[direction][piece] =
-            (char *)address + (over_bytes > 0 ? DAO_SOURCE_BLOCK_BYTES - over_bytes : 0);
+            (char *)address + (dao_round_up((uintptr_t)address, DAO_SOURCE_BLOCK_BYTES) - (uintptr_t)address);
     }
     return DAO_OK;
 }

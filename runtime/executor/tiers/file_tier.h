@@ -60,10 +60,12 @@ typedef struct dao_file_tier {
     dao_timeline_t *timeline;
     dao_device_arena_t slots; /* offsets in the file, with the fences of their last users */
     uint64_t limit_bytes;     /* of all slots */
+    /* as allocated: two blocks of a source larger than a piece */
     char *staging_blocks[DAO_FILE_DIRECTION_COUNT][DAO_FILE_STAGING_COUNT];
+    /* their first whole block; a part of a source begins in it */
     char *staging[DAO_FILE_DIRECTION_COUNT][DAO_FILE_STAGING_COUNT];
     dao_fence_t staging_busy[DAO_FILE_DIRECTION_COUNT][DAO_FILE_STAGING_COUNT];
-    size_t staging_bytes; /* of each, and a block of a source more, in which they begin */
+    size_t staging_bytes; /* of each piece */
     uint32_t next_staging[DAO_FILE_DIRECTION_COUNT];
     dao_link_speed_t moved[DAO_FILE_DIRECTION_COUNT]; /* by operations that were taken off */
     uint64_t moved_count,

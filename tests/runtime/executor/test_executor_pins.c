@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Pinned tensors stay on the device at one address, whatever else needs memory; what is too much is refused
    with what is pinned. And who leaves first by priority. */
-#include "base/numbers/math.h"
 #include "runtime/executor/executor_internal.h"
 #include "runtime/executor/online/pins.h"
 #include "tests/support/program.h"

@@ -471,8 +471,8 @@ static variation_t random_variation(void)
     return variation;
 }
 
-/* Pins a weight, or takes the pin of one away: plans are made beside those that are pinned. A step may need
-   the room of it: what does not fit is not pinned. */
+/* Pins a weight, or takes the pin of one away: plans are made beside those that are pinned. At most
+   PINNED_MOST are, which leaves every step its room. */
 static void change_pins(uint32_t *pinned_count, bool *is_pinned)
 {
     uint32_t weight = (uint32_t)below(LAYERS);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Steps that are described before they run: the first run follows a plan and takes what later ones take,
    other steps than were described lose nothing, and what cannot be planned runs all the same. */
-#include "base/numbers/math.h"
 #include "base/report/fault.h"
 #include "runtime/executor/learned/link_probe.h"
 #include "runtime/executor/learned/step_learner.h"
