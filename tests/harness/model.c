@@ -154,7 +154,7 @@ void model_block_enter(model_t *model, model_block_t *block, void *address, size
 bool model_may_keep(const model_t *model)
 {
     const harness_config_t *config = &model->program->config;
-    return model->may_fail && harness_fault_count() > 0 &&
+    return model->may_fail && (model->has_met_fault || harness_fault_count() > 0) &&
            (config->library.hardening | config->place_config.hardening) != 0;
 }
 

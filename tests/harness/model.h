@@ -125,6 +125,7 @@ typedef struct model {
     uint64_t kept_bytes;  /* freed of what leases allocated, who keep it for as long as one is there */
     bool has_company;     /* other threads use the library, each with a model of its own: no books here */
     uint64_t fault_count; /* that had fired when the call began */
+    bool has_met_fault;   /* in a call before: a second fault begins to count anew */
     const char *where;    /* the call, for messages */
     uint32_t op_index;
     bool prints; /* each call as C */

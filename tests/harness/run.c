@@ -118,6 +118,7 @@ static void make_call(model_t *model, const harness_op_t *op, bool is_deep)
         harness_pairs_note(&model->program->config, op->call);
         model_compare(model, is_deep);
     }
+    model->has_met_fault = model->has_met_fault || harness_fault_count() > 0;
 }
 
 void harness_run(const harness_program_t *program, const harness_run_t *run)

@@ -217,6 +217,7 @@ static void forget(model_t *model)
                      .where = model->where,
                      .may_fail = model->may_fail,
                      .fault_count = model->fault_count,
+                     .has_met_fault = model->has_met_fault,
                      .wrap = model->wrap,
                      .prints = model->prints};
     *model = fresh;
