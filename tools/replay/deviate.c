@@ -64,8 +64,7 @@ dao_status_t dao_deviation_kinds_parse(const char *text, uint32_t *out_kinds)
 
 static dao_status_t write_record(writer_t *writer, uint32_t tensor, bool is_alloc, uint64_t operator_index)
 {
-    dao_event_record_t record = {.tensor = tensor, .is_alloc = is_alloc, .operator_index = operator_index};
-    return dao_event_file_add_record(writer->file, &record);
+    return dao_event_file_add_record(writer->file, tensor, is_alloc, operator_index);
 }
 
 static dao_status_t write_alloc(writer_t *writer, uint64_t size_bytes, uint64_t operator_index,
@@ -103,13 +102,20 @@ static void swap_latest(writer_t *writer)
 {
     dao_event_file_t *file = writer->file;
     size_t begin = file->steps[file->step_count - 1];
-    if (file->record_count - begin >= 2) {
-        dao_event_record_t *latest = &file->records[file->record_count - 1];
-        dao_event_record_t last = *latest;
-        if (latest[-1].is_alloc && last.is_alloc) {
-            *latest = latest[-1];
-            latest[-1] = last;
-        }
+    if (file->record_count - begin < 2) {
+        return;
+    }
+    size_t last = file->record_count - 1;
+    dao_event_record_t record = file->records[last];
+    if (!file->records[last - 1].is_alloc || !record.is_alloc) {
+        return;
+    }
+    file->records[last] = file->records[last - 1];
+    file->records[last - 1] = record;
+    if (file->operator_count > 0) {
+        uint64_t operator_index = file->operators[last];
+        file->operators[last] = file->operators[last - 1];
+        file->operators[last - 1] = operator_index;
     }
 }
 
@@ -133,21 +139,21 @@ static uint64_t shaped(const writer_t *writer, uint64_t size_bytes)
     return shapes > 1 ? size_bytes - size_bytes / (2 * shapes) * (shapes - writer->shape) : size_bytes;
 }
 
-static dao_status_t deviate_alloc(writer_t *writer, const dao_event_record_t *record,
+static dao_status_t deviate_alloc(writer_t *writer, uint32_t tensor, uint64_t operator_index,
                                   dao_deviation_kind_t kind)
 {
-    uint64_t size_bytes = shaped(writer, writer->source->tensors[record->tensor].size_bytes);
+    uint64_t size_bytes = shaped(writer, writer->source->tensors[tensor].size_bytes);
     dao_status_t status = DAO_OK;
     if (kind == DAO_DEVIATION_SIZES && size_bytes > 0) {
         size_bytes = size_bytes - size_bytes / 2 + dao_random_below(&writer->state, size_bytes + 1);
     }
     if (kind == DAO_DEVIATION_EXTRA) {
         uint32_t extra;
-        status = write_alloc(writer, size_bytes, record->operator_index, &extra);
+        status = write_alloc(writer, size_bytes, operator_index, &extra);
         status = status == DAO_OK ? leave(writer, extra) : status;
     }
     if (status == DAO_OK) {
-        status = write_alloc(writer, size_bytes, record->operator_index, &writer->tensors[record->tensor]);
+        status = write_alloc(writer, size_bytes, operator_index, &writer->tensors[tensor]);
     }
     if (status == DAO_OK && kind == DAO_DEVIATION_SWAPPED) {
         swap_latest(writer);
@@ -155,16 +161,16 @@ static dao_status_t deviate_alloc(writer_t *writer, const dao_event_record_t *re
     return status;
 }
 
-static dao_status_t deviate_free(writer_t *writer, const dao_event_record_t *record,
+static dao_status_t deviate_free(writer_t *writer, uint32_t recorded, uint64_t operator_index,
                                  dao_deviation_kind_t kind)
 {
-    uint32_t tensor = writer->tensors[record->tensor];
-    writer->tensors[record->tensor] = NO_TENSOR;
+    uint32_t tensor = writer->tensors[recorded];
+    writer->tensors[recorded] = NO_TENSOR;
     if (tensor == NO_TENSOR) { /* it was alive before */
         return DAO_OK;
     }
     return kind == DAO_DEVIATION_MISSING ? leave(writer, tensor)
-                                         : write_record(writer, tensor, false, record->operator_index);
+                                         : write_record(writer, tensor, false, operator_index);
 }
 
 /* ---- steps ---- */
@@ -177,12 +183,14 @@ static dao_status_t write_step(writer_t *writer, double share)
     size_t end = source->step_count > 1 ? source->steps[1] : source->record_count;
     dao_status_t status = dao_event_file_add_step(writer->file);
     if (status == DAO_OK) {
-        status = free_left(writer, begin < end ? source->records[begin].operator_index : 0);
+        status = free_left(writer, begin < end ? dao_event_file_operator(source, begin) : 0);
     }
     for (size_t i = begin; i < end && status == DAO_OK; i++) {
-        const dao_event_record_t *record = &source->records[i];
+        uint32_t tensor = source->records[i].tensor;
+        uint64_t operator_index = dao_event_file_operator(source, i);
         dao_deviation_kind_t kind = draw(writer, share);
-        status = record->is_alloc ? deviate_alloc(writer, record, kind) : deviate_free(writer, record, kind);
+        status = source->records[i].is_alloc ? deviate_alloc(writer, tensor, operator_index, kind)
+                                             : deviate_free(writer, tensor, operator_index, kind);
     }
     for (size_t i = 0; i < source->tensor_count && status == DAO_OK; i++) {
         if (writer->tensors[i] != NO_TENSOR) {

@@ -90,14 +90,16 @@ static dao_status_t do_alloc(replay_t *replay, uint32_t tensor)
     return look_at(replay, address, size_bytes, tensor);
 }
 
-static dao_status_t do_record(replay_t *replay, const dao_event_record_t *record)
+static dao_status_t do_record(replay_t *replay, size_t index)
 {
-    if (!record->is_alloc) {
-        return do_free(replay, record->tensor);
+    dao_event_record_t record = replay->file->records[index];
+    if (!record.is_alloc) {
+        return do_free(replay, record.tensor);
     }
-    (void)dao_step_plan_key_set(replay->config->has_keys ? record->operator_index - replay->first_operator + 1
+    (void)dao_step_plan_key_set(replay->config->has_keys ? dao_event_file_operator(replay->file, index) -
+                                                               replay->first_operator + 1
                                                          : 0);
-    return do_alloc(replay, record->tensor);
+    return do_alloc(replay, record.tensor);
 }
 
 /* ---- steps ---- */
@@ -109,9 +111,9 @@ static dao_status_t do_records(replay_t *replay)
     size_t begin = replay->step == 0 ? 0 : file->steps[replay->step - 1];
     size_t end = replay->step < file->step_count ? file->steps[replay->step] : file->record_count;
     dao_status_t status = DAO_OK;
-    replay->first_operator = begin < end ? file->records[begin].operator_index : 0;
+    replay->first_operator = begin < end ? dao_event_file_operator(file, begin) : 0;
     for (size_t i = begin; i < end && status == DAO_OK; i++) {
-        status = do_record(replay, &file->records[i]);
+        status = do_record(replay, i);
     }
     return status;
 }

@@ -86,7 +86,8 @@ static size_t push_operator(size_t first, size_t end, int round)
     job_t *job = calloc(1, sizeof(*job));
     CU_ASSERT_PTR_NOT_NULL_FATAL(job);
     size_t at = first;
-    for (; at < end && events.records[at].operator_index == events.records[first].operator_index; at++) {
+    for (; at < end && dao_event_file_operator(&events, at) == dao_event_file_operator(&events, first);
+         at++) {
         uint32_t tensor = events.records[at].tensor;
         dao_managed_config_t config = {.size_bytes = size_of(tensor)};
         if (events.records[at].is_alloc) {

@@ -41,13 +41,13 @@ static uint32_t make(dao_event_file_t *file, uint64_t size_bytes)
 {
     uint32_t tensor;
     must(dao_event_file_add_tensor(file, SCALE * size_bytes, &tensor));
-    must(dao_event_file_add_record(file, &(dao_event_record_t){.tensor = tensor, .is_alloc = true}));
+    must(dao_event_file_add_record(file, tensor, true, 0));
     return tensor;
 }
 
 static void drop(dao_event_file_t *file, uint32_t tensor)
 {
-    must(dao_event_file_add_record(file, &(dao_event_record_t){.tensor = tensor}));
+    must(dao_event_file_add_record(file, tensor, false, 0));
 }
 
 /* A layer forward: what it keeps until its backward, and what is gone at its end. */

@@ -61,18 +61,16 @@ dao_status_t __wrap_dao_free(dao_place_t place, void *address)
 static dao_event_file_t make_file(void)
 {
     dao_event_file_t file = {0};
-    dao_event_record_t record;
+    uint32_t tensor = 0;
     dao_id_map_init(&file.ids);
     for (uint64_t step = 0; step < STEP_COUNT; step++) {
         CU_ASSERT_EQUAL_FATAL(dao_event_file_add_step(&file), DAO_OK);
         for (uint64_t i = 0; i <= BLOCK_COUNT; i++) {
-            record = (dao_event_record_t){.is_alloc = true, .operator_index = i};
-            CU_ASSERT_EQUAL_FATAL(dao_event_file_add_tensor(&file, i * 100000, &record.tensor), DAO_OK);
-            CU_ASSERT_EQUAL_FATAL(dao_event_file_add_record(&file, &record), DAO_OK);
+            CU_ASSERT_EQUAL_FATAL(dao_event_file_add_tensor(&file, i * 100000, &tensor), DAO_OK);
+            CU_ASSERT_EQUAL_FATAL(dao_event_file_add_record(&file, tensor, true, i), DAO_OK);
         }
-        record.is_alloc = false;
-        for (uint64_t i = 0; i <= BLOCK_COUNT; i++, record.tensor--) {
-            CU_ASSERT_EQUAL_FATAL(dao_event_file_add_record(&file, &record), DAO_OK);
+        for (uint64_t i = 0; i <= BLOCK_COUNT; i++, tensor--) {
+            CU_ASSERT_EQUAL_FATAL(dao_event_file_add_record(&file, tensor, false, BLOCK_COUNT), DAO_OK);
         }
     }
     return file;

@@ -52,8 +52,7 @@ static dao_status_t take_event(event_reader_t *reader, bool is_alloc)
     }
     tensor->is_before = tensor->is_before || (!is_known && !is_alloc);
     tensor->is_live = is_alloc;
-    dao_event_record_t record = {.tensor = index, .is_alloc = is_alloc, .operator_index = operator_index};
-    return dao_event_file_add_record(reader->file, &record);
+    return dao_event_file_add_record(reader->file, index, is_alloc, operator_index);
 }
 
 static dao_status_t take_line(event_reader_t *reader)

@@ -3,6 +3,12 @@
    its caching allocator holds at the end. The events are replayed; an active block that they have not made
    was alive before the window. Sizes are those that the program asked for.
 
+   An entry of a list of events is replayed as soon as it was read, and not kept: windows have millions of
+   them. Which device the list belongs to is known at the end of the file alone; until then the device has
+   the name of a trace.
+
+       device_traces   [ [TAKEN 1] [] [TAKEN 0] ]     trace 1 is of device 0, trace 0 of device 2
+
        free_requested .. free_completed     one free; between them another stream still uses the block
        active_pending_free                  a block between the two: it is used
 
@@ -58,6 +64,7 @@ typedef struct snapshot {
     dao_value_store_t store;
     dao_life_log_t *log;
     dao_snapshot_stacks_t stacks;
+    uint32_t trace_count; /* whose devices are the first of the log */
 } snapshot_t;
 
 DAO_PRINTF(2, 3) static dao_status_t wrong(const snapshot_t *snapshot, const char *format, ...)
@@ -71,10 +78,8 @@ DAO_PRINTF(2, 3) static dao_status_t wrong(const snapshot_t *snapshot, const cha
 }
 
 /* Finds the space of a device, or makes it; there is one a device, so both have one number. */
-static dao_status_t find_space(const snapshot_t *snapshot, uint64_t device, uint32_t *out_space)
+static dao_status_t find_space(const snapshot_t *snapshot, const char *name, uint32_t *out_space)
 {
-    char name[DAO_LIFE_DEVICE_NAME_BYTES];
-    (void)snprintf(name, sizeof(name), "%" PRIu64, device);
     dao_status_t status = dao_life_log_device(snapshot->log, name, out_space);
     while (status == DAO_OK && snapshot->log->space_count <= *out_space) {
         uint32_t made;
@@ -124,8 +129,7 @@ static dao_status_t take_entry(snapshot_t *snapshot, uint32_t space, dao_value_t
     }
     if (!dao_value_get_count(store, entry, KEY_ADDR, &address) ||
         !dao_value_get_count(store, entry, KEY_SIZE, &size_bytes)) {
-        return wrong(snapshot, "an entry \"%s\" of device %s has no addr or no size", action,
-                     snapshot->log->devices[space].name);
+        return wrong(snapshot, "an entry \"%s\" has no addr or no size", action);
     }
     if (is_free) {
         return dao_life_log_free(snapshot->log, space, address, size_bytes);
@@ -134,21 +138,78 @@ static dao_status_t take_entry(snapshot_t *snapshot, uint32_t space, dao_value_t
     return status == DAO_OK ? take_label(snapshot, space, address, entry) : status;
 }
 
-static dao_status_t take_traces(snapshot_t *snapshot, dao_value_t traces)
+static void write_trace_name(uint64_t number, char name[DAO_LIFE_DEVICE_NAME_BYTES])
+{
+    (void)snprintf(name, DAO_LIFE_DEVICE_NAME_BYTES, "trace %" PRIu64, number);
+}
+
+/* Finds the space of a list of events by its first item, or makes it with the first event. */
+static dao_status_t find_trace(snapshot_t *snapshot, dao_value_t list, uint32_t *out_space)
+{
+    dao_value_list_t items = dao_value_list(&snapshot->store, list);
+    char name[DAO_LIFE_DEVICE_NAME_BYTES];
+    if (items.count > 0 && items.items[0].type == DAO_VALUE_TYPE_TAKEN) {
+        *out_space = (uint32_t)items.items[0].payload;
+        return DAO_OK;
+    }
+    if (items.count > 0) {
+        return wrong(snapshot, "a list has events and other things");
+    }
+    write_trace_name(snapshot->trace_count, name);
+    dao_status_t status = find_space(snapshot, name, out_space);
+    if (status == DAO_OK) {
+        snapshot->trace_count++;
+        status = dao_value_append(&snapshot->store, list,
+                                  (dao_value_t){.type = DAO_VALUE_TYPE_TAKEN, .payload = *out_space});
+    }
+    return status;
+}
+
+/* Takes what has an action: it is an event. */
+static dao_status_t take_dict(void *user, dao_value_t list, dao_value_t dict, bool *out_taken)
+{
+    snapshot_t *snapshot = user;
+    uint32_t space = 0;
+    *out_taken = dao_value_get(&snapshot->store, dict, KEY_ACTION).type == DAO_VALUE_TYPE_TEXT;
+    if (!*out_taken) {
+        return DAO_OK;
+    }
+    dao_status_t status = find_trace(snapshot, list, &space);
+    return status == DAO_OK ? take_entry(snapshot, space, dict) : status;
+}
+
+/* Gives the device of a list of events its number. What is in the list besides events is counted. */
+static dao_status_t name_trace(snapshot_t *snapshot, size_t device, dao_value_list_t items)
+{
+    char trace_name[DAO_LIFE_DEVICE_NAME_BYTES], name[DAO_LIFE_DEVICE_NAME_BYTES];
+    if (items.items[0].type != DAO_VALUE_TYPE_TAKEN) {
+        return wrong(snapshot, "the trace of device %zu begins with what is no event", device);
+    }
+    uint32_t space = (uint32_t)items.items[0].payload;
+    write_trace_name(space, trace_name);
+    if (strcmp(snapshot->log->devices[space].name, trace_name) != 0) {
+        return wrong(snapshot, "device %zu has the trace of device %s", device,
+                     snapshot->log->devices[space].name);
+    }
+    (void)snprintf(name, sizeof(name), "%zu", device);
+    dao_life_log_name(snapshot->log, space, name);
+    dao_life_log_counts(snapshot->log, space)->ignored_count += items.count - 1;
+    return DAO_OK;
+}
+
+static dao_status_t name_traces(snapshot_t *snapshot, dao_value_t traces)
 {
     dao_value_list_t devices = dao_value_list(&snapshot->store, traces);
     dao_status_t status = DAO_OK;
+    uint32_t named_count = 0;
     for (size_t i = 0; i < devices.count && status == DAO_OK; i++) {
-        dao_value_list_t entries = dao_value_list(&snapshot->store, devices.items[i]);
-        uint32_t space = 0;
-        if (entries.count > 0) {
-            status = find_space(snapshot, i, &space);
-        }
-        for (size_t k = 0; k < entries.count && status == DAO_OK; k++) {
-            status = take_entry(snapshot, space, entries.items[k]);
-        }
+        dao_value_list_t items = dao_value_list(&snapshot->store, devices.items[i]);
+        status = items.count > 0 ? name_trace(snapshot, i, items) : DAO_OK;
+        named_count += items.count > 0;
     }
-    return status;
+    return status == DAO_OK && named_count < snapshot->trace_count
+               ? wrong(snapshot, "there are events outside of device_traces")
+               : status;
 }
 
 /* ---- the segments ---- */
@@ -173,12 +234,14 @@ static dao_status_t take_segment(snapshot_t *snapshot, dao_value_t segment)
     const dao_value_store_t *store = &snapshot->store;
     uint64_t device = 0, address = 0, total_bytes = 0;
     uint32_t space = 0;
+    char name[DAO_LIFE_DEVICE_NAME_BYTES];
     (void)dao_value_get_count(store, segment, KEY_DEVICE, &device); /* 0 where there was one device */
     if (!dao_value_get_count(store, segment, KEY_ADDRESS, &address) ||
         !dao_value_get_count(store, segment, KEY_TOTAL_SIZE, &total_bytes)) {
         return wrong(snapshot, "a segment has no address or no total_size");
     }
-    dao_status_t status = find_space(snapshot, device, &space);
+    (void)snprintf(name, sizeof(name), "%" PRIu64, device);
+    dao_status_t status = find_space(snapshot, name, &space);
     if (status != DAO_OK) {
         return status;
     }
@@ -208,7 +271,7 @@ static dao_status_t take_all(snapshot_t *snapshot, dao_value_t top)
     dao_value_list_t segments =
         dao_value_list(store, is_dict ? dao_value_get(store, top, KEY_SEGMENTS) : top);
     dao_status_t status =
-        is_dict ? take_traces(snapshot, dao_value_get(store, top, KEY_DEVICE_TRACES)) : DAO_OK;
+        name_traces(snapshot, is_dict ? dao_value_get(store, top, KEY_DEVICE_TRACES) : (dao_value_t){0});
     for (size_t i = 0; i < segments.count && status == DAO_OK; i++) {
         status = take_segment(snapshot, segments.items[i]);
     }
@@ -224,6 +287,8 @@ dao_status_t dao_read_snapshot(const char *path, dao_life_log_t *log)
     dao_value_t top = {0};
     bool is_pickle = false;
     dao_value_store_init(&snapshot.store, log->keeps_labels ? all_keys : keys, DAO_SNAPSHOT_KEY_NAME);
+    snapshot.store.take = take_dict;
+    snapshot.store.take_user = &snapshot;
     dao_snapshot_stacks_init(&snapshot.stacks);
     dao_status_t status = dao_pickle_is(path, &is_pickle);
     if (status == DAO_OK) {

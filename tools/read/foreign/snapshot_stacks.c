@@ -138,22 +138,35 @@ static dao_status_t find_label(const dao_value_store_t *store, dao_value_list_t 
     return status == DAO_OK ? dao_event_file_find_text(events, module, &out_label->module) : status;
 }
 
+/* Makes room for a list of the store: those that come later as well, at the cost of a copy now and then. */
+static dao_status_t make_room(dao_snapshot_stacks_t *stacks, const dao_value_store_t *store)
+{
+    size_t count = store->list_capacity;
+    struct dao_snapshot_stack *grown = dao_host_realloc(stacks->stacks, count, sizeof(*grown));
+    if (grown == NULL) {
+        return dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory for %zu call stacks", count);
+    }
+    memset(grown + stacks->count, 0, (count - stacks->count) * sizeof(*grown));
+    stacks->stacks = grown;
+    stacks->count = count;
+    return DAO_OK;
+}
+
 dao_status_t dao_snapshot_stacks_label(dao_snapshot_stacks_t *stacks, const dao_value_store_t *store,
                                        uint32_t device, dao_value_t frames, dao_event_file_t *events,
                                        dao_event_label_t *out_label)
 {
-    if (stacks->stacks == NULL) {
-        stacks->count = store->list_count;
-        stacks->stacks = dao_host_calloc(stacks->count + 1, sizeof(*stacks->stacks));
-        if (stacks->stacks == NULL) {
-            return dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory for %zu call stacks", stacks->count);
-        }
-    }
-    if (frames.type != DAO_VALUE_TYPE_LIST || frames.payload >= stacks->count) {
+    dao_status_t status = DAO_OK;
+    if (frames.type != DAO_VALUE_TYPE_LIST) {
         return DAO_OK;
     }
+    if (frames.payload >= stacks->count) {
+        status = make_room(stacks, store);
+    }
+    if (status != DAO_OK) {
+        return status;
+    }
     struct dao_snapshot_stack *stack = &stacks->stacks[frames.payload];
-    dao_status_t status = DAO_OK;
     if (stack->device != device + 1) {
         status = find_label(store, dao_value_list(store, frames), events, &stack->label);
         stack->device = status == DAO_OK ? device + 1 : 0;

@@ -20,7 +20,7 @@ enum { DAO_SNAPSHOT_KEY_NAME = 15, DAO_SNAPSHOT_KEY_FILENAME = 16, DAO_SNAPSHOT_
 
 /* What is known of lists of frames already: stacks are shared by many blocks. */
 typedef struct dao_snapshot_stacks {
-    struct dao_snapshot_stack *stacks; /* one for each list of the store */
+    struct dao_snapshot_stack *stacks; /* one for each of the store's first `count` lists */
     size_t count;
 } dao_snapshot_stacks_t;
 
@@ -28,7 +28,7 @@ void dao_snapshot_stacks_init(dao_snapshot_stacks_t *stacks);
 void dao_snapshot_stacks_finish(dao_snapshot_stacks_t *stacks);
 
 /* Finds maker and module of a list of frames, as texts of `events`, which `device` numbers. What is no such
-   list has none. The store is read to its end before the first call. DAO_ERR_NO_HOST_MEMORY. */
+   list has none. The list is complete. DAO_ERR_NO_HOST_MEMORY. */
 DAO_NODISCARD dao_status_t dao_snapshot_stacks_label(dao_snapshot_stacks_t *stacks,
                                                      const dao_value_store_t *store, uint32_t device,
                                                      dao_value_t frames, dao_event_file_t *events,

@@ -2,9 +2,13 @@
 /* Growing arrays. Ids are keys of a map to tensors, in the order in which they were added. */
 #include "tools/read/log/event_file.h"
 
+#include "base/report/assert.h"
 #include "tools/read/text/grow.h"
 
+#include <inttypes.h>
 #include <string.h>
+
+static_assert(sizeof(dao_event_tensor_t) == 8 && sizeof(dao_event_record_t) == 4, "they are packed");
 
 void dao_event_file_init(dao_event_file_t *file)
 {
@@ -18,6 +22,7 @@ void dao_event_file_finish(dao_event_file_t *file)
     dao_id_map_finish(&file->ids);
     dao_host_free(file->tensors);
     dao_host_free(file->records);
+    dao_host_free(file->operators);
     dao_host_free(file->steps);
     dao_host_free(file->labels);
     dao_id_map_finish(&file->label_texts);
@@ -37,10 +42,14 @@ static dao_status_t make_room(dao_event_file_t *file)
 
 dao_status_t dao_event_file_add_tensor(dao_event_file_t *file, uint64_t size_bytes, uint32_t *out_tensor)
 {
+    if (size_bytes > DAO_EVENT_SIZE_MAX || file->tensor_count > DAO_EVENT_TENSOR_MAX) {
+        return dao_error(DAO_ERR_LIMIT, "a block of %" PRIu64 " bytes, or too many of them", size_bytes);
+    }
     dao_status_t status = make_room(file);
     if (status == DAO_OK) {
         *out_tensor = (uint32_t)file->tensor_count;
-        file->tensors[file->tensor_count++] = (dao_event_tensor_t){.size_bytes = size_bytes};
+        file->tensors[file->tensor_count++] =
+            (dao_event_tensor_t){.size_bytes = size_bytes & DAO_EVENT_SIZE_MAX};
     }
     return status;
 }
@@ -71,15 +80,40 @@ dao_status_t dao_event_file_add_before(dao_event_file_t *file, const char *id, u
     return status;
 }
 
-dao_status_t dao_event_file_add_record(dao_event_file_t *file, const dao_event_record_t *record)
+/* Says which operator did the next record; those before it that had none get 0. */
+static dao_status_t add_operator(dao_event_file_t *file, uint64_t operator_index)
 {
+    while (file->operator_count <= file->record_count) {
+        uint64_t *grown = dao_tool_grow(file->operators, &file->operator_capacity, file->operator_count,
+                                        sizeof(*file->operators));
+        if (grown == NULL) {
+            return DAO_ERR_NO_HOST_MEMORY;
+        }
+        file->operators = grown;
+        file->operators[file->operator_count++] = 0;
+    }
+    file->operators[file->record_count] = operator_index;
+    return DAO_OK;
+}
+
+dao_status_t dao_event_file_add_record(dao_event_file_t *file, uint32_t tensor, bool is_alloc,
+                                       uint64_t operator_index)
+{
+    DAO_ASSERT(tensor < file->tensor_count);
     dao_event_record_t *grown =
         dao_tool_grow(file->records, &file->record_capacity, file->record_count, sizeof(*file->records));
     if (grown == NULL) {
         return DAO_ERR_NO_HOST_MEMORY;
     }
     file->records = grown;
-    file->records[file->record_count++] = *record;
+    if (operator_index != 0 || file->operator_count > 0) {
+        dao_status_t status = add_operator(file, operator_index);
+        if (status != DAO_OK) {
+            return status;
+        }
+    }
+    file->records[file->record_count++] =
+        (dao_event_record_t){.tensor = tensor & DAO_EVENT_TENSOR_MAX, .is_alloc = is_alloc};
     return DAO_OK;
 }
 

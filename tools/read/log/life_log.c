@@ -103,6 +103,11 @@ dao_status_t dao_life_log_device(dao_life_log_t *log, const char *name, uint32_t
     return DAO_OK;
 }
 
+void dao_life_log_name(dao_life_log_t *log, uint32_t device, const char *name)
+{
+    (void)snprintf(log->devices[device].name, sizeof(log->devices[device].name), "%s", name);
+}
+
 dao_status_t dao_life_log_space(dao_life_log_t *log, uint32_t device, dao_life_keys_t keys,
                                 uint32_t *out_space)
 {
@@ -198,9 +203,6 @@ bool dao_life_log_is_live(const dao_life_log_t *log, uint32_t space, uint64_t ke
 static dao_status_t add_tensor(dao_event_file_t *events, uint64_t size_bytes, bool is_before,
                                uint32_t *out_tensor)
 {
-    if (events->tensor_count >= NO_TENSOR - 1 || size_bytes > INT64_MAX) {
-        return dao_error(DAO_ERR_LIMIT, "a block of %" PRIu64 " bytes, or too many of them", size_bytes);
-    }
     dao_status_t status = dao_event_file_add_tensor(events, size_bytes, out_tensor);
     if (status == DAO_OK) {
         events->tensors[*out_tensor].is_before = is_before;
@@ -210,9 +212,8 @@ static dao_status_t add_tensor(dao_event_file_t *events, uint64_t size_bytes, bo
 
 static dao_status_t add_free(dao_event_file_t *events, uint32_t tensor)
 {
-    dao_event_record_t record = {.tensor = tensor};
     events->tensors[tensor].is_live = false;
-    return dao_event_file_add_record(events, &record);
+    return dao_event_file_add_record(events, tensor, false, 0);
 }
 
 /* Enters a live tensor under a key that has none, or by size in front of the others. */
@@ -252,9 +253,8 @@ dao_status_t dao_life_log_alloc(dao_life_log_t *log, uint32_t space_index, uint6
         status = enter(space, key, tensor);
     }
     if (status == DAO_OK) {
-        dao_event_record_t record = {.tensor = tensor, .is_alloc = true};
         events->tensors[tensor].is_live = true;
-        status = dao_event_file_add_record(events, &record);
+        status = dao_event_file_add_record(events, tensor, true, 0);
     }
     return status;
 }

@@ -48,6 +48,9 @@ void dao_life_log_finish(dao_life_log_t *log);
 /* Returns a device by its name, which is cut if it is long; a new one if there is none. */
 DAO_NODISCARD dao_status_t dao_life_log_device(dao_life_log_t *log, const char *name, uint32_t *out_device);
 
+/* Gives a device another name, which no other has; it is cut if it is long. */
+void dao_life_log_name(dao_life_log_t *log, uint32_t device, const char *name);
+
 /* Makes a space of a device. */
 DAO_NODISCARD dao_status_t dao_life_log_space(dao_life_log_t *log, uint32_t device, dao_life_keys_t keys,
                                               uint32_t *out_space);

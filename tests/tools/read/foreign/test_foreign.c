@@ -99,6 +99,13 @@ static const foreign_case_t cases[] = {
      DAO_FILE_FORM_UMPIRE, "1-3 128, 2-4 64, 5-6 80", "3/1/0/0/0/0/0/0 0 192"},
     {"400 -1\n100 -1\r\n100 1\n0 -1\n\n400 0\n", DAO_FILE_FORM_SIZE_LIST, "1-5 400, 2-3 100",
      "3/1/0/0/0/0/0/0 0 500"},
+    /* a segment's device is found whether its events come before or behind */
+    {"{\"device_traces\": [[], [" ENTRY("alloc", 64, 60) ", 7], [" ENTRY(
+         "alloc", 64,
+         8) "]], \"segments\": "
+            "[{\"device\": 1, \"address\": 64, \"total_size\": 96, \"blocks\": [{\"size\": 64, \"state\": "
+            "\"active_allocated\"}, {\"size\": 32, \"state\": \"active_allocated\"}]}]}",
+     DAO_FILE_FORM_SNAPSHOT, "1-2 60, 0-2 32", "1/1/0/1/0/0/0/1 96 92"},
     /* a free whose line came late, another place at the same address, and a line that was cut off */
     {RECORDING "10,alloc,device:0,0x700,1024,\"a,b\",0\n20,refused,device:0,0x0,4096,,0\n"
                "15,alloc,cpu,0x700,8,,0\n40,alloc,device:0,0x700,512,a,1\n30,free,device:0,0x700,1024,,0\n"
@@ -206,7 +213,12 @@ static void what_is_wrong_is_told(void)
          "has no size"},
         {"{\"segments\": [], \"device_traces\": [[]]}", "was memory ever allocated?"},
         {"{\"segments\": [], \"device_traces\": [[{\"action\": \"alloc\", \"addr\": 1}]]}",
-         "an entry \"alloc\" of device 0 has no addr or no size"},
+         "an entry \"alloc\" has no addr or no size"},
+        {"{\"segments\": [], \"device_traces\": [[7, " ENTRY("alloc", 1, 1) "]]}",
+         "a list has events and other things"},
+        {"{\"segments\": [], \"device_traces\": [[7]]}", "device 0 begins with what is no event"},
+        {"{\"segments\": [" ENTRY("alloc", 1, 1) "], \"device_traces\": [[" ENTRY("alloc", 1, 1) "]]}",
+         "there are events outside of device_traces"},
         {"{\"traceEvents\": [{\"name\": \"x\"}]}", "no event is called [memory]"},
         {"{\"traceEvents\": [{\"name\": \"[memory]\", \"args\": {\"Bytes\": 8}}]}", "has no ts, or no Bytes"},
         {"{\"traceEvents\": [{\"name\": \"[memory]\", \"ts\": 1, \"args\": {\"Bytes\": 8.5}}]}",

@@ -137,8 +137,9 @@ static void what_does_not_fit_is_refused(void)
     CU_ASSERT_EQUAL(dao_life_log_device(&log, "7", &device), DAO_OK);
     CU_ASSERT_EQUAL(dao_life_log_space(&log, device, DAO_LIFE_KEYS_ADDRESSES, &space), DAO_OK);
     CU_ASSERT_EQUAL(dao_life_log_alloc(&log, space, 1, UINT64_MAX), DAO_ERR_LIMIT);
-    for (uint64_t i = 0; i < 3; i++) {
-        CU_ASSERT_EQUAL(dao_life_log_alloc(&log, space, i, INT64_MAX), DAO_OK);
+    CU_ASSERT_EQUAL(dao_life_log_alloc(&log, space, 1, DAO_EVENT_SIZE_MAX + 1), DAO_ERR_LIMIT);
+    for (uint64_t i = 0; i < 5; i++) {
+        CU_ASSERT_EQUAL(dao_life_log_alloc(&log, space, i, DAO_EVENT_SIZE_MAX), DAO_OK);
     }
     CU_ASSERT_EQUAL(dao_life_log_close(&log), DAO_ERR_OVERFLOW);
     dao_life_log_finish(&log);

@@ -21,7 +21,7 @@ typedef struct json_values {
     dao_value_t top;
 } json_values_t;
 
-/* Puts a value into the innermost container. */
+/* Puts a value, which is complete, into the innermost container. */
 static dao_status_t put(json_values_t *values, dao_value_t value)
 {
     if (values->depth == 0) {
@@ -30,7 +30,7 @@ static dao_status_t put(json_values_t *values, dao_value_t value)
     }
     dao_value_t container = values->open[values->depth - 1].container;
     return container.type == DAO_VALUE_TYPE_LIST
-               ? dao_value_append(values->store, container, value)
+               ? dao_value_hand_over(values->store, container, &value)
                : dao_value_set(values->store, container, values->open[values->depth - 1].key, value);
 }
 

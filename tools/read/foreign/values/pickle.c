@@ -7,7 +7,8 @@
 
    A memo numbers what was said, so that it can be said again by its number. A list or a dictionary is open
    until it is put somewhere; equal ones are one from then on, but for those that the memo has said again
-   before, whose number others have. Invariants: marks are places in the stack, in order; the memo has no
+   before, whose number others have. Dictionaries in lists are handed over to the reader, which may take them.
+   Invariants: marks are places in the stack, in order; the memo has no
    holes, and a number keeps its value; an open value is one slot of the stack and at most one number of the
    memo. */
 #include "tools/read/foreign/values/pickle.h"
@@ -108,7 +109,7 @@ static dao_status_t take_bytes(pickle_t *pickle, void *out_bytes, size_t count)
     return status == DAO_OK && taken < count ? wrong(pickle, "the file is cut off here") : status;
 }
 
-/* Takes a number of at most eight bytes, the low ones first. */
+/* Takes a number of one to eight bytes, the low ones first. */
 static dao_status_t take_number(pickle_t *pickle, size_t bytes, uint64_t *out_number)
 {
     unsigned char raw[8] = {0};
@@ -118,8 +119,8 @@ static dao_status_t take_number(pickle_t *pickle, size_t bytes, uint64_t *out_nu
         status = take_bytes(pickle, raw, bytes);
         at = raw;
     }
-    *out_number = 0;
-    for (size_t i = 0; i < bytes; i++) {
+    *out_number = at[0]; /* most are of one byte: opcodes */
+    for (size_t i = 1; i < bytes; i++) {
         *out_number |= (uint64_t)at[i] << (8 * i);
     }
     return status;
@@ -222,10 +223,22 @@ static dao_status_t close_value(pickle_t *pickle, slot_t *slot)
     return status;
 }
 
+/* What nobody else has is handed over; its memo leads nowhere if the reader has taken it. */
 static dao_status_t put_in_list(pickle_t *pickle, dao_value_t list, slot_t *item)
 {
+    bool was_open = item->is_open;
     dao_status_t status = close_value(pickle, item);
-    return status == DAO_OK ? dao_value_append(pickle->store, list, item->value) : status;
+    if (status != DAO_OK) {
+        return status;
+    }
+    if (!was_open || item->is_open) {
+        return dao_value_append(pickle->store, list, item->value);
+    }
+    status = dao_value_hand_over(pickle->store, list, &item->value);
+    if (item->memo > 0) {
+        pickle->memo[item->memo - 1].type = (uint8_t)item->value.type;
+    }
+    return status;
 }
 
 /* Finds what values are to be put in: it lies below them, and is still open. */
@@ -375,6 +388,9 @@ static dao_status_t memo_get(pickle_t *pickle, uint64_t number)
         return wrong(pickle, "memo %" PRIu64 " holds nothing", number);
     }
     memo_t *memo = &pickle->memo[number];
+    if (memo->type == DAO_VALUE_TYPE_TAKEN) {
+        return wrong(pickle, "an entry of a trace is said twice: no memory snapshot does so");
+    }
     memo->is_said = true;
     dao_value_t value = {.type = (dao_value_type_t)memo->type, .payload = memo->payload};
     return push_slot(pickle, (slot_t){.value = value});

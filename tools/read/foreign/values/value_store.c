@@ -247,6 +247,23 @@ dao_status_t dao_value_complete(dao_value_store_t *store, dao_value_t *value)
     return value->type == DAO_VALUE_TYPE_LIST ? fit_items(&store->lists[number]) : DAO_OK;
 }
 
+dao_status_t dao_value_hand_over(dao_value_store_t *store, dao_value_t list, dao_value_t *item)
+{
+    bool is_taken = false;
+    if (item->type == DAO_VALUE_TYPE_DICT && store->take != NULL) {
+        dao_status_t status = store->take(store->take_user, list, *item, &is_taken);
+        if (status != DAO_OK) {
+            return status;
+        }
+    }
+    if (!is_taken) {
+        return dao_value_append(store, list, *item);
+    }
+    give_back(store, *item);
+    *item = (dao_value_t){.type = DAO_VALUE_TYPE_TAKEN};
+    return DAO_OK;
+}
+
 /* ---- dictionaries ---- */
 
 /* Makes a cell, the first of its dictionary's chain. NULL: an error was set. */

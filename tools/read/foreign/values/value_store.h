@@ -2,7 +2,8 @@
 /* Values of a file that refers to what it said before (a pickle): lists and dictionaries in arrays, texts
    each once. A value is 16 bytes. Of a dictionary only the keys that the reader knows are kept, 16 bytes
    each. Equal lists are one list, as call stacks often are, and so are equal dictionaries of the keys that
-   the reader says repeat, as the frames of stacks: about seventy bytes for an entry of a memory trace. */
+   the reader says repeat, as the frames of stacks. A reader of long lists of dictionaries takes each as it is
+   put there: the store keeps nothing of them. */
 #ifndef DAO_TOOLS_VALUE_STORE_H
 #define DAO_TOOLS_VALUE_STORE_H
 
@@ -17,6 +18,7 @@ typedef enum dao_value_type {
     DAO_VALUE_TYPE_TEXT = 5,     /* its number */
     DAO_VALUE_TYPE_LIST = 6,     /* or a tuple; its number */
     DAO_VALUE_TYPE_DICT = 7,     /* its number */
+    DAO_VALUE_TYPE_TAKEN = 8, /* in a list: the reader has taken what stood here; the reader's own number */
 } dao_value_type_t;
 
 typedef struct dao_value {
@@ -28,6 +30,11 @@ typedef struct dao_value_list {
     dao_value_t *items;
     size_t count, capacity;
 } dao_value_list_t;
+
+struct dao_value_store;
+
+/* Takes a complete dictionary that is put into a list, or leaves it: *out_taken tells. */
+typedef dao_status_t (*dao_value_take_t)(void *user, dao_value_t list, dao_value_t dict, bool *out_taken);
 
 typedef struct dao_value_store {
     const char *const *known; /* keys that are kept, borrowed; NULL ends them; at most 255 */
@@ -42,6 +49,8 @@ typedef struct dao_value_store {
     struct dao_value_cell *cells;
     size_t cell_count, cell_capacity;
     uint32_t free_list, free_dict, free_cell; /* the first of those to use again, plus 1 */
+    dao_value_take_t take;                    /* NULL: nothing is taken */
+    void *take_user;
     dao_id_map_t complete_ids; /* what a complete list or dictionary holds, as bytes -> its number */
 } dao_value_store_t;
 
@@ -56,8 +65,12 @@ DAO_NODISCARD dao_status_t dao_value_make_text(dao_value_store_t *store, const c
 DAO_NODISCARD dao_status_t dao_value_make_list(dao_value_store_t *store, dao_value_t *out_value);
 DAO_NODISCARD dao_status_t dao_value_make_dict(dao_value_store_t *store, dao_value_t *out_value);
 
-/* Puts an item behind those of a list. */
+/* Puts an item behind those of a list, as it is. */
 DAO_NODISCARD dao_status_t dao_value_append(dao_value_store_t *store, dao_value_t list, dao_value_t item);
+
+/* The same with a value that nothing else may have, once it is complete: a dictionary that the reader takes
+   is none of the list, and its number ends: the value becomes DAO_VALUE_TYPE_TAKEN. */
+DAO_NODISCARD dao_status_t dao_value_hand_over(dao_value_store_t *store, dao_value_t list, dao_value_t *item);
 
 /* Says that a list or a dictionary is complete: nothing is put in it any more. Where an equal one was, the
    value becomes that one, and its own number ends: nothing else may have it. DAO_ERR_NO_HOST_MEMORY. */

@@ -279,6 +279,89 @@ static void a_snapshot_is_a_pickle(void)
     dao_life_log_finish(&log);
 }
 
+/* Protocol 4: {"segments": [], "device_traces": [[entry, ...]]}, an alloc and a free at one address in turn,
+   a thousand at a time as Python puts them; the first one is said again, if that is wanted. */
+static size_t write_trace(char *bytes, int count, bool says_again)
+{
+    static const char begin[] = "\x80\x04}(\x8c\x08segments]\x8c\x0d"
+                                "device_traces](](";
+    static const char *const actions[] = {"\x8c\x05"
+                                          "alloc",
+                                          "\x8c\x04"
+                                          "free"};
+    size_t used = sizeof(begin) - 1;
+    memcpy(bytes, begin, used);
+    for (int i = 0; i < count; i++) {
+        used += (size_t)sprintf(bytes + used, "%s}\x94(\x8c\x06%s%s\x8c\x04%sK@\x8c\x04%sK@u",
+                                i % 1000 == 999 ? "e(" : "", "action", actions[i % 2], "addr", "size");
+    }
+    if (says_again) {
+        memcpy(bytes + used, "e(j\0\0\0", 7);
+        used += 7;
+    }
+    memcpy(bytes + used, "eeu.", 4);
+    return used + 4;
+}
+
+/* A trace is replayed as it is read: ten times as many entries of the same lives take no more of the store.
+ */
+static void entries_of_a_trace_are_not_kept(void)
+{
+    static char bytes[512 * 1024];
+    dao_life_log_t log;
+    size_t length = write_trace(bytes, 10000, false);
+    dao_test_write_file(dao_test_path, bytes, length);
+    CU_ASSERT_EQUAL_FATAL(dao_read_event_log(dao_test_path, &log), DAO_OK);
+    const dao_life_device_t *device = dao_life_log_find(&log, "0");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(device);
+    CU_ASSERT_EQUAL(device->peak_bytes, 64);
+    CU_ASSERT_EQUAL(device->events.record_count, 10000);
+    CU_ASSERT_EQUAL(device->events.tensor_count, 5000);
+    CU_ASSERT_EQUAL(device->events.operator_count, 0);
+    dao_life_log_finish(&log);
+    length = write_trace(bytes, 2, true);
+    dao_test_write_file(dao_test_path, bytes, length);
+    CU_ASSERT_EQUAL(dao_read_event_log(dao_test_path, &log), DAO_ERR_PARSE);
+    CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "an entry of a trace is said twice"));
+}
+
+static dao_status_t take_every_dict(void *user, dao_value_t list, dao_value_t dict, bool *out_taken)
+{
+    uint64_t number = 0;
+    CU_ASSERT_EQUAL(list.type, DAO_VALUE_TYPE_LIST);
+    CU_ASSERT(dao_value_get_count(&store, dict, KEY_SIZE, &number));
+    *(uint64_t *)user += number;
+    *out_taken = number != 1;
+    return DAO_OK;
+}
+
+/* [{"size": 1}, {"size": 2}, {"size": 4}] in all ways to make a list: what was taken is not there. */
+static void what_is_taken_leaves_nothing(void)
+{
+#define SIZE_OF(number) "}\x8c\x04sizeK" number "s"
+    static const struct {
+        const char *bytes;
+        size_t length;
+    } lists[] = {{BYTES("\x80\x04](" SIZE_OF("\x01") SIZE_OF("\x02") SIZE_OF("\x04") "e.")},
+                 {BYTES("\x80\x04(" SIZE_OF("\x01") SIZE_OF("\x02") SIZE_OF("\x04") "l.")},
+                 {BYTES("\x80\x04" SIZE_OF("\x01") SIZE_OF("\x02") SIZE_OF("\x04") "\x87.")}};
+#undef SIZE_OF
+    for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
+        uint64_t sum = 0;
+        dao_value_t value = {0};
+        dao_test_write_file(dao_test_path, lists[i].bytes, lists[i].length);
+        dao_value_store_init(&store, keys, FIRST_REPEATED);
+        store.take = take_every_dict;
+        store.take_user = &sum;
+        CU_ASSERT_EQUAL_FATAL(dao_pickle_read(dao_test_path, &store, &value), DAO_OK);
+        CU_ASSERT_EQUAL(sum, 7);
+        CU_ASSERT_EQUAL(dao_value_list(&store, value).count, 1);
+        CU_ASSERT_NOT_EQUAL(store.free_dict, 0);
+        CU_ASSERT_NOT_EQUAL(store.free_cell, 0);
+        dao_value_store_finish(&store);
+    }
+}
+
 static CU_TestInfo tests[] = {
     {"numbers of all sizes are exact", numbers_of_all_sizes_are_exact},
     {"lists are made in all ways", lists_are_made_in_all_ways},
@@ -288,6 +371,8 @@ static CU_TestInfo tests[] = {
     {"dictionaries keep what is known", dictionaries_keep_what_is_known},
     {"what is wrong is told with its offset", what_is_wrong_is_told_with_its_offset},
     {"a snapshot is a pickle", a_snapshot_is_a_pickle},
+    {"entries of a trace are not kept", entries_of_a_trace_are_not_kept},
+    {"what is taken leaves nothing", what_is_taken_leaves_nothing},
     CU_TEST_INFO_NULL,
 };
 
