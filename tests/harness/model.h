@@ -70,6 +70,17 @@ typedef struct model_tensor {
     uint32_t block;
 } model_tensor_t;
 
+/* A managed tensor of the executor. */
+typedef struct model_managed {
+    dao_managed_t *tensor;
+    size_t size_bytes;
+    bool is_written;
+    bool has_source; /* its bytes are read, and never change */
+    bool is_unknown; /* a kernel that writes it may have been skipped */
+    uint8_t value;   /* of every byte */
+    uint32_t pin_count;
+} model_managed_t;
+
 /* What a place counts. */
 typedef struct model_books {
     uint64_t alloc_count, free_count, failed_count;
@@ -112,14 +123,8 @@ typedef struct model {
     dao_peaks_t peaks_since_mark;     /* the place's own, each until it began anew */
     dao_peaks_t peaks_at_mark;        /* of the mark, as it was set */
     dao_executor_t *executor;
-    struct {
-        dao_managed_t *tensor;
-        size_t size_bytes;
-        bool is_written;
-        bool is_unknown; /* a kernel that writes it may have been skipped */
-        uint8_t value;   /* of every byte */
-        uint32_t pin_count;
-    } managed[MODEL_MANAGED_COUNT];
+    bool learns_steps; /* the executor does, so that a list can be planned */
+    model_managed_t managed[MODEL_MANAGED_COUNT];
     uint8_t *bytes;       /* room of the executor's largest tensor */
     bool may_fail;        /* a fault is armed: see model_answer() */
     uint64_t kept_bytes;  /* freed of what leases allocated, who keep it for as long as one is there */

@@ -19,7 +19,7 @@
 
 /* The calls: symbol, what a program in C writes, how often (of 256) a random program makes it. */
 #define HARNESS_CALL_LIST(X)                                                                                 \
-    X(ALLOC, "dao_alloc", 19)                                                                                \
+    X(ALLOC, "dao_alloc", 17)                                                                                \
     X(ALLOC_WITH, "dao_alloc_with", 8)                                                                       \
     X(ALLOC_ASYNC, "dao_alloc_async", 14)                                                                    \
     X(FREE, "dao_free", 22)                                                                                  \
@@ -95,12 +95,14 @@
     X(EXECUTOR_SYNC, "dao_executor_sync", 1)                                                                 \
     X(EXECUTOR_DESTROY, "dao_executor_destroy", 1)                                                           \
     X(MANAGED_CREATE, "dao_managed_create", 2)                                                               \
+    X(MANAGED_CREATE_FROM, "dao_managed_create_from", 1)                                                     \
     X(MANAGED_WRITE, "dao_managed_write", 1)                                                                 \
     X(MANAGED_VIEW, "dao_managed_view", 1)                                                                   \
     X(MANAGED_READ, "dao_managed_read", 1)                                                                   \
     X(MANAGED_PIN, "dao_managed_pin", 1)                                                                     \
     X(MANAGED_RELEASE, "dao_managed_release", 1)                                                             \
     X(COMMAND_LIST, "dao_command_list_run", 1)                                                               \
+    X(COMMAND_LIST_PLAN, "dao_command_list_plan", 1)                                                         \
     X(FORK, "fork", 1)                                                                                       \
     X(FINALIZE, "dao_finalize", 1)
 

@@ -99,12 +99,14 @@ bool call_executor_step(model_t *model, const harness_op_t *op);
 bool call_executor_sync(model_t *model, const harness_op_t *op);
 bool call_executor_destroy(model_t *model, const harness_op_t *op);
 bool call_managed_create(model_t *model, const harness_op_t *op);
+bool call_managed_create_from(model_t *model, const harness_op_t *op);
 bool call_managed_write(model_t *model, const harness_op_t *op);
 bool call_managed_view(model_t *model, const harness_op_t *op);
 bool call_managed_read(model_t *model, const harness_op_t *op);
 bool call_managed_pin(model_t *model, const harness_op_t *op);
 bool call_managed_release(model_t *model, const harness_op_t *op);
 bool call_command_list(model_t *model, const harness_op_t *op);
+bool call_command_list_plan(model_t *model, const harness_op_t *op);
 
 /* calls_process.c */
 bool call_fork(model_t *model, const harness_op_t *op);

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The executor: a small arena, tensors that do not all fit, kernels that fill or read them. Every tensor
    holds one byte value; a kernel that finds another one fails the program. What writes a part of a tensor
-   writes that value, or zeros if the tensor has none yet. The executor has a thread of its
-   own, so pinned memory is not compared while there is one. */
+   writes that value, or zeros if the tensor has none yet; a tensor with a source has its value from the
+   begin, and what would write it is refused. The executor has a thread of its own, so pinned memory is not
+   compared while there is one. */
+#define _GNU_SOURCE
 #include "tests/harness/calls/calls.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define KIB            ((size_t)1 << 10)
 #define ARENA_BYTES    (256 * KIB)
@@ -22,19 +25,24 @@ typedef struct kernel {
     uint8_t before[OPERANDS_COUNT]; /* what is read */
     uint8_t after[OPERANDS_COUNT];
     dao_access_t accesses[OPERANDS_COUNT];
-    const uint8_t *addresses[OPERANDS_COUNT];
     bool fails;
-    bool is_kept; /* a command list's: it is launched again */
 } kernel_t;
+
+/* One of a kernel: a command list's is launched again before the device has run it. */
+typedef struct launched {
+    const kernel_t *kernel;
+    uint8_t *addresses[OPERANDS_COUNT]; /* NULL: no operand */
+} launched_t;
 
 static void run_kernel(void *user)
 {
-    const kernel_t *kernel = user;
+    launched_t *launched = user;
+    const kernel_t *kernel = launched->kernel;
     for (uint32_t i = 0; i < OPERANDS_COUNT; i++) {
-        if (kernel->addresses[i] == NULL) {
+        if (launched->addresses[i] == NULL) {
             continue;
         }
-        uint8_t *bytes = (uint8_t *)(uintptr_t)kernel->addresses[i] + kernel->spans[i].offset_bytes;
+        uint8_t *bytes = launched->addresses[i] + kernel->spans[i].offset_bytes;
         size_t last = kernel->spans[i].size_bytes - 1;
         if (kernel->accesses[i] != DAO_ACCESS_WRITE &&
             (bytes[0] != kernel->before[i] || bytes[last] != kernel->before[i])) {
@@ -45,18 +53,25 @@ static void run_kernel(void *user)
             memset(bytes, kernel->after[i], kernel->spans[i].size_bytes);
         }
     }
+    free(launched);
 }
 
-static dao_status_t launch(const dao_launch_t *launched, void *user)
+static dao_status_t launch(const dao_launch_t *launch, void *user)
 {
-    kernel_t *kernel = user;
+    const kernel_t *kernel = user;
     if (kernel->fails) {
         return DAO_ERR_KERNEL_FAILED;
     }
-    for (uint32_t i = 0; i < launched->operand_count; i++) {
-        kernel->addresses[i] = launched->addresses[i];
+    launched_t *launched = calloc(1, sizeof(*launched));
+    launched->kernel = kernel;
+    for (uint32_t i = 0; i < launch->operand_count; i++) {
+        launched->addresses[i] = launch->addresses[i];
     }
-    return dao_stream_host_func(launched->stream, run_kernel, kernel);
+    dao_status_t status = dao_stream_host_func(launch->stream, run_kernel, launched);
+    if (status != DAO_OK) {
+        free(launched);
+    }
+    return status;
 }
 
 /* Whether pinned memory for evicted tensors may be refused. */
@@ -105,6 +120,7 @@ bool call_executor_create(model_t *model, const harness_op_t *op)
     }
     if (model_alloc_answer(model, place, ARENA_BYTES, 0, &outcome, got)) {
         model_books(model, place)->arena_bytes = ARENA_BYTES;
+        model->learns_steps = !config.without_plans && !config.on_demand;
     } else {
         model->executor = NULL;
     }
@@ -120,7 +136,7 @@ static void check_sync(model_t *model, dao_status_t wanted)
         (void)model_answer(model, got, wanted);
     }
     for (uint32_t i = 0; i < MODEL_MANAGED_COUNT && got != wanted; i++) {
-        model->managed[i].is_unknown = true;
+        model->managed[i].is_unknown = !model->managed[i].has_source;
     }
 }
 
@@ -138,10 +154,70 @@ bool call_managed_create(model_t *model, const harness_op_t *op)
                      wanted)) {
         model->managed[i].size_bytes = config.size_bytes;
         model->managed[i].is_written = false;
+        model->managed[i].has_source = false;
         model->managed[i].is_unknown = false;
         model->managed[i].pin_count = 0;
     } else {
         model->managed[i].tensor = NULL;
+    }
+    return true;
+}
+
+/* Bytes of one value: in memory that the source gives back, or in a file whose name is gone. */
+static dao_status_t make_source(const model_t *model, const harness_op_t *op, size_t size_bytes,
+                                dao_source_t **out_source)
+{
+    uint8_t *bytes = malloc(size_bytes);
+    memset(bytes, op->small, size_bytes);
+    if (op->kind % 2 == 0) {
+        dao_status_t status = dao_source_adopt(bytes, size_bytes, free, bytes, out_source);
+        if (status != DAO_OK) {
+            free(bytes);
+        }
+        return status;
+    }
+    char path[] = "/tmp/dao-harness-XXXXXX";
+    int file = mkstemp(path);
+    MODEL_REQUIRE(model, file >= 0 && write(file, bytes, size_bytes) == (ssize_t)size_bytes);
+    MODEL_REQUIRE(model, close(file) == 0);
+    free(bytes);
+    dao_status_t status =
+        dao_source_open(path, op->kind % 4 == 1 ? DAO_SOURCE_CACHE_BYPASS : DAO_SOURCE_CACHE_USE, out_source);
+    MODEL_REQUIRE(model, unlink(path) == 0);
+    return status;
+}
+
+/* A tensor of the last bytes of a source; every sixteenth wants one byte more than it has. */
+bool call_managed_create_from(model_t *model, const harness_op_t *op)
+{
+    uint32_t i = op->slot % MODEL_MANAGED_COUNT;
+    if (model->executor == NULL || model->managed[i].tensor != NULL) {
+        return false;
+    }
+    size_t size_bytes = 1 + op->number % TENSOR_BYTES;
+    size_t missing_bytes = op->kind / 4 % 16 == 1 ? 1 : 0;
+    dao_managed_config_t config = {.size_bytes = size_bytes + missing_bytes};
+    dao_source_t *source = NULL;
+    if (!model_answer(model, make_source(model, op, op->other + size_bytes, &source), DAO_OK)) {
+        return true;
+    }
+    model_say(model,
+              "dao_managed_create_from(executor, &(dao_managed_config_t){.size_bytes = %zu}, source, "
+              "%u, &managed_%u);",
+              config.size_bytes, op->other, i);
+    dao_managed_t *tensor = NULL;
+    dao_status_t got = dao_managed_create_from(model->executor, &config, source, op->other, &tensor);
+    MODEL_REQUIRE(model, dao_source_release(source) == DAO_OK);
+    bool is_full =
+        got == DAO_ERR_LIMIT && missing_bytes == 0 && may_be_full(model); /* for pieces to read by */
+    if (!is_full && model_answer(model, got, missing_bytes != 0 ? DAO_ERR_INVALID : DAO_OK)) {
+        model->managed[i].tensor = tensor;
+        model->managed[i].size_bytes = size_bytes;
+        model->managed[i].is_written = true;
+        model->managed[i].has_source = true;
+        model->managed[i].is_unknown = false;
+        model->managed[i].value = op->small;
+        model->managed[i].pin_count = 0;
     }
     return true;
 }
@@ -186,6 +262,12 @@ static uint8_t value_with_part(const model_t *model, uint32_t i)
     return model->managed[i].is_written ? model->managed[i].value : 0;
 }
 
+/* What a write of a tensor answers. */
+static dao_status_t write_status(const model_t *model, uint32_t i)
+{
+    return model->managed[i].has_source ? DAO_ERR_INVALID : DAO_OK;
+}
+
 static bool write_part(model_t *model, uint32_t i, dao_span_t span)
 {
     uint8_t value = value_with_part(model, i);
@@ -194,7 +276,8 @@ static bool write_part(model_t *model, uint32_t i, dao_span_t span)
               span.size_bytes);
     dao_status_t got =
         dao_managed_write_part(model->managed[i].tensor, span.offset_bytes, model->bytes, span.size_bytes);
-    if (!(got == DAO_ERR_HOST_FULL && may_be_full(model)) && model_answer(model, got, DAO_OK)) {
+    if (!(got == DAO_ERR_HOST_FULL && may_be_full(model)) &&
+        model_answer(model, got, write_status(model, i))) {
         model->managed[i].is_written = true;
         model->managed[i].value = value;
     }
@@ -223,7 +306,7 @@ bool call_managed_write(model_t *model, const harness_op_t *op)
     if (got == DAO_ERR_HOST_FULL && may_be_full(model)) {
         return true;
     }
-    if (model_answer(model, got, DAO_OK)) {
+    if (model_answer(model, got, write_status(model, i))) {
         model->managed[i].is_written = true;
         model->managed[i].is_unknown = false;
         model->managed[i].value = op->small;
@@ -325,7 +408,9 @@ static bool make_kernel(model_t *model, const harness_op_t *op, kernel_t *kernel
         uint32_t at = (*out_count)++;
         operands[at].tensor = model->managed[i].tensor;
         bool is_readable = model->managed[i].is_written && !model->managed[i].is_unknown;
-        operands[at].access = is_readable ? (dao_access_t)((op->kind >> 2 * k) % 3) : DAO_ACCESS_WRITE;
+        operands[at].access = model->managed[i].has_source ? DAO_ACCESS_READ
+                              : is_readable                ? (dao_access_t)((op->kind >> 2 * k) % 3)
+                                                           : DAO_ACCESS_WRITE;
         size_t size_bytes = model->managed[i].size_bytes;
         bool may_be_part = !model->managed[i].is_unknown;
         kernel->accesses[at] = operands[at].access;
@@ -414,7 +499,7 @@ static void write_in_list(model_t *model, const harness_op_t *op, dao_command_li
     memset(room(model), op->small, size_bytes);
     model_say(model, "dao_command_list_write(list, managed_%u, bytes, %zu);", i, size_bytes);
     dao_status_t got = dao_command_list_write(list, model->managed[i].tensor, model->bytes, size_bytes);
-    if (model_answer(model, got, DAO_OK)) {
+    if (model_answer(model, got, write_status(model, i))) {
         model->managed[i].is_written = true;
         model->managed[i].is_unknown = false;
         model->managed[i].value = op->small;
@@ -431,7 +516,7 @@ static void push_view(model_t *model, uint32_t i, dao_managed_t *view, size_t si
     dao_kernel_t pushed = {
         .launch = launch, .user = kernel, .drop = free, .operands = &operand, .operand_count = 1};
     model_say(model, "dao_executor_push(executor, &kernel); /* writes the view */");
-    if (model_answer(model, dao_executor_push(model->executor, &pushed), DAO_OK)) {
+    if (model_answer(model, dao_executor_push(model->executor, &pushed), write_status(model, i))) {
         model->managed[i].value = value_with_part(model, i);
         model->managed[i].is_written = true;
     } else {
@@ -465,6 +550,42 @@ bool call_managed_view(model_t *model, const harness_op_t *op)
     return true;
 }
 
+/* Adds a kernel to a list. It reads or writes, and does not both: a second run finds what the first one has
+   written. Returns true if the list has it. */
+static bool push_to_list(model_t *model, const harness_op_t *op, dao_command_list_t *list)
+{
+    kernel_t *kernel = calloc(1, sizeof(*kernel));
+    dao_operand_t operands[OPERANDS_COUNT];
+    uint32_t count;
+    *kernel = (kernel_t){.model = model};
+    if (!make_kernel(model, op, kernel, operands, &count)) {
+        free(kernel);
+        return false;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        bool is_read = kernel->accesses[i] == DAO_ACCESS_READ;
+        operands[i].access = kernel->accesses[i] = is_read ? DAO_ACCESS_READ : DAO_ACCESS_WRITE;
+    }
+    dao_kernel_t pushed = {.launch = launch,
+                           .user = kernel,
+                           .drop = free,
+                           .operands = operands,
+                           .operand_count = count,
+                           .spans = kernel->spans};
+    model_say(model, "dao_command_list_push(list, &kernel); /* %u operands */", count);
+    if (!model_answer(model, dao_command_list_push(list, &pushed), DAO_OK)) {
+        free(kernel);
+        return false;
+    }
+    return true;
+}
+
+static void run_list(model_t *model, dao_command_list_t *list)
+{
+    model_say(model, "dao_command_list_run(list);");
+    (void)model_answer(model, dao_command_list_run(list), DAO_OK);
+}
+
 /* A list of one kernel, run twice. */
 bool call_command_list(model_t *model, const harness_op_t *op)
 {
@@ -473,35 +594,73 @@ bool call_command_list(model_t *model, const harness_op_t *op)
         !model_answer(model, dao_command_list_create(model->executor, &list), DAO_OK)) {
         return model->executor != NULL;
     }
-    kernel_t *kernel = calloc(1, sizeof(*kernel));
-    dao_operand_t operands[OPERANDS_COUNT];
-    uint32_t count;
-    *kernel = (kernel_t){.model = model};
-    harness_op_t writes = *op; /* the second run finds what the first one has written */
+    harness_op_t writes = *op;
     writes.kind = 5;
-    if (!make_kernel(model, &writes, kernel, operands, &count)) {
-        free(kernel);
-        dao_command_list_destroy(list);
-        return true;
-    }
-    for (uint32_t i = 0; i < count; i++) {
-        operands[i].access = kernel->accesses[i] = DAO_ACCESS_WRITE;
-    }
-    dao_kernel_t pushed = {.launch = launch,
-                           .user = kernel,
-                           .drop = free,
-                           .operands = operands,
-                           .operand_count = count,
-                           .spans = kernel->spans};
-    if (!model_answer(model, dao_command_list_push(list, &pushed), DAO_OK)) {
-        free(kernel);
-    } else {
+    bool has_kernel = push_to_list(model, &writes, list);
+    if (has_kernel) {
         write_in_list(model, op, list);
-        model_say(model, "dao_command_list_run(list); dao_command_list_run(list);");
-        (void)model_answer(model, dao_command_list_run(list), DAO_OK);
-        (void)model_answer(model, dao_command_list_run(list), DAO_OK);
+        run_list(model, list);
+        run_list(model, list);
     }
     dao_command_list_destroy(list);
+    if (has_kernel) {
+        check_sync(model, DAO_OK);
+    }
+    return true;
+}
+
+static void plan_list(model_t *model, const harness_op_t *op, dao_command_list_t *list)
+{
+    uint64_t work_limit = op->number % 2; /* a plan that is looked for long, or the first one */
+    model_say(model, "dao_command_list_plan(list, %d);", (int)work_limit);
+    dao_status_t got = dao_command_list_plan(list, work_limit);
+    bool is_full = (got == DAO_ERR_HOST_FULL || got == DAO_ERR_LIMIT) && may_be_full(model);
+    bool lacks_room = got == DAO_ERR_LIMIT && is_any_pinned(model); /* to measure the link */
+    if (!is_full && !lacks_room) {
+        (void)model_answer(model, got, model->learns_steps ? DAO_OK : DAO_ERR_UNSUPPORTED);
+    }
+}
+
+/* Creates the tensors that are not there, so large that all together do not fit. */
+static void create_others(model_t *model, const harness_op_t *op)
+{
+    harness_op_t large = *op;
+    large.number |= 0xc000;
+    large.kind = 0;
+    for (uint32_t i = 0; i < MODEL_MANAGED_COUNT; i++) {
+        large.slot = (uint8_t)i;
+        (void)call_managed_create(model, &large);
+    }
+}
+
+/* A list of all tensors, two a kernel, is planned; it runs never, once or twice. */
+bool call_command_list_plan(model_t *model, const harness_op_t *op)
+{
+    dao_command_list_t *list = NULL;
+    if (model->executor == NULL) {
+        return model_answer(model, dao_command_list_plan(NULL, 0), DAO_ERR_INVALID) || true;
+    }
+    if (!model_answer(model, dao_command_list_create(model->executor, &list), DAO_OK)) {
+        return true;
+    }
+    create_others(model, op);
+    harness_op_t part = *op;
+    model_managed_t before[MODEL_MANAGED_COUNT];
+    memcpy(before, model->managed, sizeof(before));
+    for (uint32_t i = 0; i < MODEL_MANAGED_COUNT; i += OPERANDS_COUNT) {
+        part.slot = (uint8_t)i;
+        part.other = (uint8_t)(i + 1);
+        (void)push_to_list(model, &part, list);
+    }
+    plan_list(model, op, list);
+    uint32_t run_count = op->small % 3;
+    for (uint32_t run = 0; run < run_count; run++) {
+        run_list(model, list);
+    }
+    dao_command_list_destroy(list);
+    if (run_count == 0) {
+        memcpy(model->managed, before, sizeof(before));
+    }
     check_sync(model, DAO_OK);
     return true;
 }

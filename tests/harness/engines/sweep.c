@@ -57,6 +57,16 @@ static const script_t scripts[] = {
       {HARNESS_EXECUTOR_SYNC, 0, 0, 0, 0, 0},
       {HARNESS_MANAGED_READ, 2, 0, 0, 0, 0},
       {HARNESS_EXECUTOR_DESTROY, 0, 0, 0, 0, 0}}},
+    {{0}, /* tensors of memory and of files beside others, in a step that is planned before it runs */
+     {{HARNESS_EXECUTOR_CREATE, 0, 0, 0, 3, 0},
+      {HARNESS_MANAGED_CREATE_FROM, 0, 9, 0, 5, 60000},
+      {HARNESS_MANAGED_CREATE_FROM, 3, 0, 1, 6, 60000},
+      {HARNESS_MANAGED_CREATE_FROM, 4, 0, 3, 7, 60000},
+      {HARNESS_COMMAND_LIST_PLAN, 0, 0, 5, 2, 1},
+      {HARNESS_MANAGED_READ, 4, 0, 0, 0, 0},
+      {HARNESS_COMMAND_LIST_PLAN, 0, 0, 5, 1, 0},
+      {HARNESS_EXECUTOR_SYNC, 0, 0, 0, 0, 0},
+      {HARNESS_EXECUTOR_DESTROY, 0, 0, 0, 0, 0}}},
     {{0}, /* shared memory goes out; a stream waits for another one; host memory's device address */
      {{HARNESS_SHARE, 0, 0, 0, 0, 100},
       {HARNESS_SHARE, 0, 0, 0, 0, 0},
