@@ -56,6 +56,10 @@
    fragment. */
 #define RESERVATION_FACTOR 4u
 
+/* A driver makes and destroys pages one by one, tens of microseconds each: a device that would have more of
+   them has larger ones, so that taking all of its memory stays below a second. */
+#define PAGE_COUNT_MAX (UINT64_C(1) << 14)
+
 static dao_status_t fail(paged_t *paged, const dao_block_request_t *request, dao_status_t status)
 {
     status = status == DAO_ERR_NO_DEVICE_MEMORY ? paged->full_status : status;
@@ -486,6 +490,9 @@ uint64_t dao_paged_page_bytes(const dao_device_memory_config_t *config, const da
     }
     uint64_t least_bytes = config->page_bytes != 0 ? config->page_bytes : DAO_PAGE_BYTES;
     uint64_t page_bytes = info->page_bytes > least_bytes ? info->page_bytes : least_bytes;
+    while (config->page_bytes == 0 && info->total_bytes / page_bytes > PAGE_COUNT_MAX) {
+        page_bytes *= 2;
+    }
     return info->total_bytes < page_bytes || page_bytes > DAO_RANGE_CAPACITY_MAX ? 0 : page_bytes;
 }
 

@@ -126,7 +126,8 @@ DAO_API size_t dao_used_device(dao_device_place_t place); /**< dao_used() of a d
 
 /**
  * Releases cached memory of a place that holds no live block: to the backend, or on the host to the system.
- * On a device with page mapping that is every whole free page of 2 MiB, else every free segment.
+ * On a device with page mapping that is every whole free page (of 2 MiB, of more above 32 GiB), else
+ * every free segment.
  *
  * @param place               Whose cached memory is released.
  * @param keep_bytes          Bytes that may stay cached; 0 releases all that can be.
