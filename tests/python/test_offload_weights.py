@@ -122,6 +122,22 @@ class Weights(WeightsCase):
                 o = self.within(1.3, train, kind, 3)
                 self.assertGreater(o.weights.gradients.left_bytes, 0)
 
+    def test_what_leaves_on_demand_is_counted(self):
+        model, optimizer = self.make(torch.optim.Adam)
+        o = self.offload(model, optimizer)
+        with o.step():
+            self.train(model, optimizer)
+            model(torch.randn(8, SIDE)).sum().backward()
+            counts = [o.stash.evicted_count]
+            for relieve in (o.state.relieve, o.weights.relieve):
+                self.assertGreater(relieve(EVERYTHING), 0)
+                counts.append(o.stash.evicted_count)
+            items = [*o.weights.items, *o.weights.gradients.gone.values()]
+            away = sum(item.storage is None for item in items)
+        self.assertEqual(counts[1] - counts[0], sum(entry.is_away for entry in o.state.order))
+        self.assertEqual(counts[2] - counts[1], away)
+        self.assertIn(f"{counts[2]} evicted on demand", o.report())
+
     def test_whoever_reads_gradients_finds_them(self):
         o, model, optimizer, expected = self.gradients()
         names = [name for name, _ in model.named_parameters()]

@@ -147,8 +147,7 @@ class Gradients:
                     victims.append(gradient)
                     sum_bytes += gradient.size_bytes
         for gradient in victims:
-            self.library.parked_wait(gradient.parked)  # the answer is looked at as it is dropped
-            freed_bytes += self.stash.drop(gradient)
+            freed_bytes += self.stash.wait_and_drop(gradient)
         self.left_bytes += freed_bytes
         self.leaves = self.leaves or freed_bytes > 0
         return freed_bytes

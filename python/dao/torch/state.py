@@ -309,4 +309,6 @@ class State:
             if entry not in self.busy and self.start_out(entry):
                 victims.append(entry)
                 sum_bytes += entry.size_bytes
-        return sum(self.drop(entry) for entry in victims)
+        freed = [self.drop(entry) for entry in victims]
+        self.stash.evicted_count += sum(freed_bytes > 0 for freed_bytes in freed)
+        return sum(freed)

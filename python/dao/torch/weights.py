@@ -259,7 +259,7 @@ class Weights:
             return
         item = self.by_parameter.get(id(parameter))
         try:
-            if item is not None and (item.storage is None or item.parked is not None):
+            if item is not None:
                 self.bring(item)
             if self.gradients.gone:
                 self.gradients.bring_of(id(parameter))
@@ -268,6 +268,9 @@ class Weights:
             raise
 
     def bring(self, item):
+        """Somebody is to have an item in hand: its bytes come back, and what is parked of it goes."""
+        if item.storage is not None and item.parked is None:
+            return
         begin = now_ns()
         if item.is_listed:
             self.stash.on_drop(None)
@@ -284,16 +287,14 @@ class Weights:
 
     def bring_all(self):
         for item in self.items:
-            if item.storage is None or item.parked is not None:
-                self.bring(item)
+            self.bring(item)
 
     def begin_use(self, parameters):
         """The optimizer is to change these."""
         items = [item for item in map(self.by_parameter.get, map(id, parameters)) if item is not None]
         self.busy = set(items)
         for item in items:
-            if item.storage is None or item.parked is not None:
-                self.bring(item)
+            self.bring(item)
         for parameter in parameters:
             self.gradients.bring_of(id(parameter))
 
@@ -365,8 +366,7 @@ class Weights:
                 sum_bytes += item.size_bytes
         freed_bytes = 0
         for item in victims:
-            self.library.parked_wait(item.parked)  # the answer is looked at as it is dropped
-            freed_bytes += self.stash.drop(item)
+            freed_bytes += self.stash.wait_and_drop(item)
         self.left_bytes += freed_bytes
         self.leaves = self.leaves or freed_bytes > 0
         if freed_bytes < needed_bytes:
