@@ -77,6 +77,7 @@ class Gradients:
             self.hooks.pop(parameter_id).remove()
 
     def on_gradient(self, parameter_id, _):
+        self.stash.owner.take()
         before, self.current = self.current, parameter_id
         self.bring_of(parameter_id)
         if self.leaves and before is not None and before != parameter_id:

@@ -145,6 +145,10 @@ SIGNATURES = {
 }
 
 
+class OffloadError(RuntimeError):
+    """Training cannot go on within the limit; the text says what would."""
+
+
 class LibraryError(RuntimeError):
     """A call of libdao was refused; `status` is its name."""
 

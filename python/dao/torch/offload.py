@@ -10,7 +10,6 @@ that finds no memory asks the pressure callback, which waits for what is on its 
 import collections
 import contextlib
 import os
-import threading
 import traceback
 import warnings
 from ctypes import byref, c_uint64, c_void_p
@@ -20,6 +19,8 @@ import torch
 from dao.recording.storages import storage_of
 from dao.torch import library as lib
 from dao.torch.learn import Learner
+from dao.torch.library import OffloadError
+from dao.torch.owner import Owner
 from dao.torch.plan import Plan, Problem
 from dao.torch.report import report_text
 from dao.torch.stash import ChangedError, Stash, changed, now_ns
@@ -38,10 +39,6 @@ UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12,
 
 
 open_ones = []  # that are not closed: the place has the least of their limits
-
-
-class OffloadError(RuntimeError):
-    """Training cannot go on within the limit; the text says what would."""
 
 
 def bytes_of(text):
@@ -113,7 +110,8 @@ class Offload:
         self.library = lib.load(self.limit_bytes)
         self.has_pinned = config.pinned_bytes > 0
         self.library.check(self.library.mover_create(byref(config), byref(self.mover)))
-        self.stash = Stash(self.library, self.mover)
+        self.owner = Owner()
+        self.stash = Stash(self.library, self.mover, self.owner)
         self.stash.on_drop, self.stash.on_close = self.on_drop, self.on_close
         self.stash.on_freed = self.on_freed
         self.hooks = torch.autograd.graph.saved_tensors_hooks(self.pack, self.unpack)
@@ -122,7 +120,6 @@ class Offload:
         self.last_plan = self.last_learner = self.unplanned = None
         self.learner = self.plan = None
         self.in_step = False
-        self.thread = threading.get_ident()  # whose steps these are
         self.hook_ns = self.peak_bytes = 0
         self.step_count = self.planned_count = self.deviated_count = 0
         self.deviations = 0  # steps in a row that began as a plan and went on otherwise
@@ -181,6 +178,7 @@ class Offload:
         """Ends it: the limit is what it was, and what is away comes back for graphs that still live."""
         if self.mover is None:
             return
+        self.owner.take()
         self.library.pressure_callback_remove(self.callback_id)
         self.library.peak_mark_remove(self.mark)
         self.library.check(self.library.limit_set(lib.HOST, 0))
@@ -193,15 +191,19 @@ class Offload:
         for other in open_ones:  # what came back here may have to leave there
             other.relieve(lib.HOST, max(0, self.library.stats().reserved_bytes - other.limit_bytes), None)
         self.set_limit()
+        self.owner.close()
 
     @contextlib.contextmanager
     def step(self):
         """Around a training step: forward, backward and what the optimizer does."""
         if self.mover is None:
             raise OffloadError("this offload is closed")
-        if self.in_step:
-            raise OffloadError("a step is in a step already")
-        self.begin_step()
+        with self.owner.step():
+            self.begin_step()
+            yield from self.until_the_end()
+
+    def until_the_end(self):
+        """Runs what the program does in a step, which has begun."""
         try:
             with self.hooks:
                 yield self
@@ -220,7 +222,6 @@ class Offload:
             self.end_step(is_whole=True)
 
     def begin_step(self):
-        self.thread = threading.get_ident()
         self.kernel = 0
         self.weights.begin_step()
         self.in_step = True
@@ -272,6 +273,7 @@ class Offload:
     # ---- hooks ----
 
     def pack(self, tensor):
+        self.owner.take()
         storage = storage_of(tensor) if tensor.is_cpu else None
         if storage is None:
             return Kept(tensor)
@@ -301,6 +303,7 @@ class Offload:
             if kept.tensor._version != kept.version:
                 raise changed(kept.tensor.shape, kept.tensor._version, kept.version)
             return kept.tensor
+        self.owner.take()
         if self.plan is None:
             self.end_kernel("unpack")
         tensor = self.stash.tensor_of(kept)
@@ -308,6 +311,7 @@ class Offload:
         return tensor
 
     def unpack_weight(self, kept):
+        self.owner.take()
         if kept.is_noted and self.plan is None:
             self.end_kernel("unpack")
         tensor = self.weights.tensor_of(kept)
@@ -483,10 +487,11 @@ class Offload:
     # ---- memory is short ----
 
     def relieve(self, place, needed_bytes, user):
-        if threading.get_ident() != self.thread:  # which is anywhere by now, and may be about to use it
+        if not self.owner.is_here():  # the owner is anywhere by now, and may be about to use it
             return 0
         begin = now_ns()
         try:
+            self.owner.settle()
             freed_bytes = self.state.relieve(needed_bytes)
             if freed_bytes < needed_bytes:
                 freed_bytes += self.stash.relieve(needed_bytes - freed_bytes)

@@ -118,17 +118,14 @@ class Handle:
         self.stash, self.item, self.cell = stash, item, cell
 
     def __del__(self):
-        item = self.item
-        item.handles -= 1
-        if item.handles == 0:
-            self.stash.close_item(item)
+        self.stash.owner.end(self.stash.release, self.item)
 
 
 class Stash:
     """All items, and the moves of them that are under way."""
 
-    def __init__(self, library, mover):
-        self.library, self.mover = library, mover
+    def __init__(self, library, mover, owner):
+        self.library, self.mover, self.owner = library, mover, owner
         self.by_key = {}  # of the storages that are in memory
         self.resident = {}  # items in memory, the one packed first first: an ordered set
         self.shared = {}  # of these, those that somebody else has
@@ -168,7 +165,11 @@ class Stash:
         else:
             del self.away[item]
 
-    def close_item(self, item):
+    def release(self, item):
+        """A handle ends, and its item with the last one."""
+        item.handles -= 1
+        if item.handles > 0:
+            return
         self.delist(item)
         self.discard(item)
         self.on_freed()
@@ -200,7 +201,9 @@ class Stash:
     def note_shared(self, on_sole, leaves):
         """Looks which storages nobody else has any more. Where memory has been short, these begin to leave
         at once if `leaves`."""
-        for item in [item for item in self.shared if item.is_sole(self.library)]:
+        for item in list(self.shared):
+            if not item.is_sole(self.library) or item not in self.shared:  # or garbage, collected meanwhile
+                continue
             del self.shared[item]
             if on_sole is not None:
                 on_sole(item)
@@ -275,8 +278,9 @@ class Stash:
     def drop_finished(self):
         """Gives up the memory of what has left by now."""
         done = self.library.mover_done(self.mover, OUT)
-        self.leaving = [item for item in self.leaving if item.storage is not None and not (
-            item.out_ticket <= done and self.drop(item)) and item.parked is not None]
+        leaving, self.leaving = self.leaving, []
+        self.leaving = [item for item in leaving if item.storage is not None and not (
+            item.out_ticket <= done and self.drop(item)) and item.parked is not None] + self.leaving
         if self.doomed:
             self.doomed = [(storage, out, back) for storage, out, back in self.doomed
                            if not (self.is_done(OUT, out) and self.is_done(IN, back))]

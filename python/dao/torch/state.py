@@ -117,6 +117,7 @@ class State:
         own = types.MethodType(torch.optim.Optimizer.zero_grad, self.optimizer)
         if self.wrapped["zero_grad"] != own:  # who knows what it reads
             return self.wrapped["zero_grad"](set_to_none)
+        self.stash.owner.take()
         try:
             self.weights.begin_zero(set_to_none)
             return own(set_to_none)
@@ -124,6 +125,7 @@ class State:
             self.weights.end_zero()
 
     def step(self, *arguments, **options):
+        self.stash.owner.take()
         # the first step makes the state, which may have to leave while the rest of it is made
         is_whole = (self.order and not any(entry.has_left for entry in self.order)
                     and not self.weights.leaves)
@@ -291,6 +293,7 @@ class State:
         entries = self.order if parameter is None else self.entries.get(id(parameter), ())
         if self.is_stepping or not any(entry.parked for entry in entries):
             return
+        self.stash.owner.take()
         before, self.busy = self.busy, self.busy | set(entries)
         for entry in entries:
             self.start_in(entry)

@@ -42,6 +42,7 @@ class ZeroGrad:
         self.weights, self.model = weights, model
 
     def __call__(self, set_to_none=ZERO_GRAD_SETS_TO_NONE):
+        self.weights.stash.owner.take()
         try:
             self.weights.begin_zero(set_to_none)
             return torch.nn.Module.zero_grad(self.model, set_to_none)
@@ -125,7 +126,7 @@ class KeptWeight:
 
     def __del__(self):
         self.tensor = None
-        self.weights.release(self.item, self.is_noted)
+        self.weights.stash.owner.end(self.weights.release, self.item, self.is_noted)
 
 
 class Weights:
@@ -271,6 +272,7 @@ class Weights:
         """Somebody is to have an item in hand: its bytes come back, and what is parked of it goes."""
         if item.storage is not None and item.parked is None:
             return
+        self.stash.owner.take()
         begin = now_ns()
         if item.is_listed:
             self.stash.on_drop(None)
