@@ -48,6 +48,8 @@ typedef struct kept {
     dao_tensor_t *tensor;
     dao_executor_t *executor;
     dao_managed_t *managed;
+    dao_command_list_t *list; /* writes the managed tensor */
+    dao_source_t *source;     /* no tensor is made of it yet */
     uint64_t mark;
 } kept_t;
 
@@ -74,6 +76,9 @@ static void kept_make(kept_t *kept)
     CU_ASSERT_EQUAL_FATAL(dao_executor_create(&executor, &kept->executor), DAO_OK);
     CU_ASSERT_EQUAL_FATAL(dao_managed_create(kept->executor, &managed, &kept->managed), DAO_OK);
     CU_ASSERT_EQUAL_FATAL(dao_managed_write(kept->managed, pattern, KEPT_BYTES), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_command_list_create(kept->executor, &kept->list), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_command_list_write(kept->list, kept->managed, pattern, KEPT_BYTES), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_source_adopt(pattern, KEPT_BYTES, NULL, NULL, &kept->source), DAO_OK);
 }
 
 /* Returns true if all of it is as it was made. */
@@ -84,6 +89,7 @@ static void kept_check(const kept_t *kept)
         CU_ASSERT_EQUAL(dao_copy(places[0], returned, places[i], kept->blocks[i], KEPT_BYTES), DAO_OK);
         CU_ASSERT_EQUAL(memcmp(returned, pattern, KEPT_BYTES), 0);
     }
+    CU_ASSERT_EQUAL(dao_command_list_run(kept->list), DAO_OK);
     memset(returned, 0, sizeof(returned));
     CU_ASSERT_EQUAL(dao_managed_read(kept->managed, returned, KEPT_BYTES), DAO_OK);
     CU_ASSERT_EQUAL(memcmp(returned, pattern, KEPT_BYTES), 0);
@@ -100,6 +106,8 @@ static void kept_drop(const kept_t *kept)
     CU_ASSERT_EQUAL(dao_free_async(places[2], kept->ordered, kept->stream), DAO_OK);
     CU_ASSERT_EQUAL(dao_memory_release(kept->memory), DAO_OK);
     CU_ASSERT_EQUAL(dao_tensor_release(kept->tensor), DAO_OK);
+    dao_command_list_destroy(kept->list);
+    CU_ASSERT_EQUAL(dao_source_release(kept->source), DAO_OK);
     CU_ASSERT_EQUAL(dao_managed_release(kept->managed), DAO_OK);
     CU_ASSERT_EQUAL(dao_executor_destroy(kept->executor), DAO_OK);
     dao_event_destroy(kept->event);
@@ -219,6 +227,12 @@ static dao_status_t launch_nothing(const dao_launch_t *launch, void *user)
     return DAO_OK;
 }
 
+static void ignore_status(dao_status_t status, void *user)
+{
+    (void)status;
+    (void)user;
+}
+
 /* The executor's thread is in the parent: whoever waited for it would wait for ever. */
 static int use_executor(const kept_t *kept)
 {
@@ -236,6 +250,17 @@ static int use_executor(const kept_t *kept)
     FORKED(58, dao_managed_write_part(kept->managed, 0, bytes, 1));
     FORKED(59, dao_managed_read_part(kept->managed, 0, bytes, 1));
     FORKED(60, dao_executor_destroy(kept->executor));
+    FORKED(61, dao_managed_write_async(kept->managed, 0, bytes, 1, ignore_status, NULL));
+    FORKED(62, dao_managed_read_async(kept->managed, 0, bytes, 1, ignore_status, NULL));
+    FORKED(63, dao_managed_pin(kept->managed, NULL));
+    FORKED(64, dao_managed_unpin(kept->managed));
+    FORKED(65, dao_executor_capacity_set(kept->executor, (size_t)8 << 20));
+    FORKED(66, dao_command_list_run(kept->list));
+    FORKED(67, dao_command_list_plan(kept->list, 1));
+    dao_managed_t *tensor = NULL;
+    dao_managed_config_t config = {.size_bytes = KEPT_BYTES};
+    FORKED(68, dao_managed_create_from(kept->executor, &config, kept->source, 0, &tensor));
+    dao_command_list_destroy(kept->list); /* the parent's stays */
     return 0;
 }
 

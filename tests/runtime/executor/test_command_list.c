@@ -120,6 +120,28 @@ static void a_write_that_fails_is_reported_by_the_sync(void)
     end();
 }
 
+/* As kernels behind a failure are, until it is reported: then the next run writes. */
+static void a_write_behind_a_failure_is_skipped(void)
+{
+    static unsigned char input[UNIT], output[UNIT];
+    begin();
+    memset(input, 1, UNIT);
+    CU_ASSERT_EQUAL(dao_command_list_write(list, program.tensors[0].handle, input, UNIT), DAO_OK);
+    CU_ASSERT_EQUAL(dao_command_list_run(list), DAO_OK);
+    CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK);
+    memset(input, 2, UNIT);
+    for (unsigned char i = 1; i <= 2; i++) {
+        program_kernel_t kernel = {"k", 1, {1}, {DAO_ACCESS_WRITE}, 0, i == 1 ? DAO_ERR_INVALID : DAO_OK};
+        CU_ASSERT_EQUAL(program_push(&program, &kernel), DAO_OK);
+        CU_ASSERT_EQUAL(dao_command_list_run(list), DAO_OK);
+        CU_ASSERT_EQUAL(dao_executor_sync(executor), i == 1 ? DAO_ERR_KERNEL_FAILED : DAO_OK);
+        CU_ASSERT_EQUAL(dao_managed_read(program.tensors[0].handle, output, UNIT), DAO_OK);
+        CU_ASSERT_EQUAL(output[0], i);
+        CU_ASSERT_EQUAL(output[UNIT - 1], i);
+    }
+    end();
+}
+
 /* What the call says is enough, and a granule less is not. */
 static void the_least_capacity_is_that_of_the_largest_kernel(void)
 {
@@ -127,6 +149,7 @@ static void the_least_capacity_is_that_of_the_largest_kernel(void)
     begin();
     CU_ASSERT_EQUAL(dao_command_list_least_capacity(list, &bytes), DAO_OK);
     CU_ASSERT_EQUAL(bytes, 0);
+    CU_ASSERT_EQUAL(dao_command_list_discard(list, program.tensors[0].handle), DAO_OK); /* takes nothing */
     program_kernel_t pair = {"pair", 2, {0, 1}, {DAO_ACCESS_WRITE, DAO_ACCESS_WRITE}, 100, DAO_OK};
     CU_ASSERT_EQUAL(add(2, DAO_ACCESS_WRITE), DAO_OK);
     CU_ASSERT_EQUAL(program_list_push(&program, list, &pair), DAO_OK);
@@ -233,6 +256,7 @@ static CU_TestInfo tests[] = {
     {"a discard ends a content in every run", a_discard_ends_a_content_in_every_run},
     {"a write feeds every run", a_write_feeds_every_run},
     {"a write that fails is reported by the sync", a_write_that_fails_is_reported_by_the_sync},
+    {"a write behind a failure is skipped", a_write_behind_a_failure_is_skipped},
     {"the least capacity is that of the largest kernel", the_least_capacity_is_that_of_the_largest_kernel},
     {"a list goes with its last run", a_list_goes_with_its_last_run},
     {"a list outlives its executor", a_list_outlives_its_executor},

@@ -631,6 +631,45 @@ static void a_lost_device_keeps_no_pin(void)
     CU_ASSERT_EQUAL(fault_backend_live_count(), 0);
 }
 
+/* Another capacity, a plan and tensors with a source need the device: each says that it is lost, and changes
+   nothing. */
+static void a_lost_device_is_told_by_whatever_needs_it(void)
+{
+    static const char bytes[UNIT] = {1};
+    start_context();
+    dao_executor_config_t executor_config = {.capacity_bytes = 2 * UNIT, .check = true};
+    dao_executor_t *executor = NULL;
+    dao_command_list_t *list = NULL;
+    dao_source_t *source = NULL;
+    dao_managed_t *tensor = NULL;
+    program_t program;
+    CU_ASSERT_EQUAL_FATAL(dao_executor_create(&executor_config, &executor), DAO_OK);
+    program_init(&program, executor);
+    CU_ASSERT_EQUAL_FATAL(program_tensor(&program, UNIT), 0);
+    CU_ASSERT_EQUAL_FATAL(dao_command_list_create(executor, &list), DAO_OK);
+    CU_ASSERT_EQUAL(dao_command_list_write(list, program.tensors[0].handle, bytes, UNIT), DAO_OK);
+    CU_ASSERT_EQUAL(dao_source_adopt(bytes, UNIT, NULL, NULL, &source), DAO_OK);
+    fault_backend_arm((fault_call_t)FAULT_CALL_LOSS, 0, true);
+    CU_ASSERT_TRUE(make(&program, 1, UNIT));
+    CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_ERR_DEVICE_LOST);
+    CU_ASSERT_EQUAL(dao_executor_capacity_set(executor, 4 * UNIT), DAO_ERR_DEVICE_LOST);
+    CU_ASSERT_EQUAL(program_stats(&program).capacity_bytes, 2 * UNIT);
+    CU_ASSERT_EQUAL(dao_command_list_plan(list, 1), DAO_ERR_DEVICE_LOST);
+    dao_managed_config_t config = {.size_bytes = UNIT};
+    CU_ASSERT_EQUAL(dao_managed_create_from(executor, &config, source, 0, &tensor), DAO_ERR_DEVICE_LOST);
+    CU_ASSERT_PTR_NULL(tensor);
+    CU_ASSERT_EQUAL(dao_command_list_run(list), DAO_OK); /* skipped, and the sync says so */
+    CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_ERR_DEVICE_LOST);
+    CU_ASSERT_EQUAL(program_read(&program, 0), DAO_ERR_DEVICE_LOST);
+    dao_command_list_destroy(list);
+    CU_ASSERT_EQUAL(dao_source_release(source), DAO_OK);
+    program_drop_all(&program);
+    CU_ASSERT_EQUAL(dao_executor_destroy(executor), DAO_ERR_DEVICE_LOST);
+    (void)fault_backend_disarm();
+    CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
+    CU_ASSERT_EQUAL(fault_backend_live_count(), 0);
+}
+
 /* A copy that is refused every time: the message names the tensor, its bytes and the kernel. The policy is
    one that copies nothing ahead, so that the kernel is what asks for the copy. */
 static void a_copy_that_fails_for_good_is_named(void)
@@ -682,6 +721,7 @@ static CU_TestInfo tests[] = {
     {"a lost device takes only its own bytes", a_lost_device_takes_only_its_own_bytes},
     {"a write to a lost device leaves the old bytes", a_write_to_a_lost_device_leaves_the_old_bytes},
     {"a lost device keeps no pin", a_lost_device_keeps_no_pin},
+    {"a lost device is told by whatever needs it", a_lost_device_is_told_by_whatever_needs_it},
     {"a lost device stays lost", a_lost_device_stays_lost},
     CU_TEST_INFO_NULL,
 };

@@ -73,6 +73,7 @@ static void tensors_have_numbers_sizes_and_names(void)
     CU_ASSERT_STRING_EQUAL(named->name, "weights");
     CU_ASSERT_STRING_EQUAL(unnamed->name, "tensor 1");
     CU_ASSERT_EQUAL(dao_managed_size(NULL), 0);
+    CU_ASSERT_EQUAL(dao_managed_id(NULL), 0);
     CU_ASSERT_EQUAL(dao_managed_release(named), DAO_OK);
     CU_ASSERT_EQUAL(dao_managed_release(unnamed), DAO_OK);
     end();
@@ -159,6 +160,7 @@ static void what_cannot_be_made_leaves_nothing(void)
     CU_ASSERT_EQUAL(dao_managed_create(executor, &huge, &tensor), DAO_ERR_OVERFLOW);
     CU_ASSERT_EQUAL(dao_managed_create(executor, NULL, &tensor), DAO_ERR_INVALID);
     CU_ASSERT_EQUAL(dao_managed_create(NULL, &good, &tensor), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_managed_create(executor, &good, NULL), DAO_ERR_INVALID);
     end();
 }
 
@@ -188,6 +190,105 @@ static void want_of_memory_leaves_nothing(void)
     CU_ASSERT(refused_count > 0);
     end();
 }
+
+/* ---- calls about a tensor, of which every allocation fails in turn ---- */
+
+static char pattern[UNIT], returned[UNIT];
+
+static dao_status_t view_it(dao_managed_t *tensor)
+{
+    dao_managed_t *view = NULL;
+    dao_status_t status = dao_managed_view(tensor, 1, 2, &view);
+    CU_ASSERT_EQUAL(view != NULL, status == DAO_OK);
+    CU_ASSERT_EQUAL(dao_managed_release(view), DAO_OK);
+    return status;
+}
+
+static dao_status_t write_it(dao_managed_t *tensor)
+{
+    return dao_managed_write_part(tensor, 3, pattern + 3, UNIT - 3);
+}
+
+static dao_status_t read_it(dao_managed_t *tensor)
+{
+    return dao_managed_read(tensor, returned, UNIT);
+}
+
+/* What the call answers, or the transfer. */
+static dao_status_t settle(dao_status_t status, dao_status_t told)
+{
+    dao_status_t synced = dao_executor_sync(executor);
+    return status != DAO_OK ? status : told != DAO_OK ? told : synced;
+}
+
+static dao_status_t write_it_later(dao_managed_t *tensor)
+{
+    dao_status_t told = DAO_OK;
+    return settle(dao_managed_write_async(tensor, 0, pattern, UNIT, keep_status, &told), told);
+}
+
+static dao_status_t read_it_later(dao_managed_t *tensor)
+{
+    dao_status_t told = DAO_OK;
+    return settle(dao_managed_read_async(tensor, 0, returned, UNIT, keep_status, &told), told);
+}
+
+static dao_status_t pin_it(dao_managed_t *tensor)
+{
+    dao_status_t status = dao_managed_pin(tensor, NULL);
+    while (status == DAO_OK && dao_managed_unpin(tensor) != DAO_OK) { /* which may want memory, too */
+    }
+    return status;
+}
+
+static dao_status_t use_it(dao_managed_t *tensor)
+{
+    dao_operand_t operand = {tensor, DAO_ACCESS_READ};
+    dao_kernel_t kernel = {.launch = launch_nothing, .operands = &operand, .operand_count = 1};
+    return settle(dao_executor_push(executor, &kernel), DAO_OK);
+}
+
+static dao_status_t begin_a_step(dao_managed_t *tensor)
+{
+    (void)tensor;
+    return settle(dao_executor_step_begin(executor), DAO_OK);
+}
+
+static dao_status_t list_it(dao_managed_t *tensor)
+{
+    dao_command_list_t *list = NULL;
+    dao_status_t status = dao_command_list_create(executor, &list);
+    status = status == DAO_OK ? dao_command_list_write(list, tensor, pattern, UNIT) : status;
+    status = status == DAO_OK ? dao_command_list_run(list) : status;
+    status = settle(status, DAO_OK);
+    dao_command_list_destroy(list);
+    return status;
+}
+
+/* What failed is told, by the call or by the sync behind it, and the bytes are what they were. */
+static void no_call_without_memory_loses_a_byte(void)
+{
+    static dao_status_t (*const calls[])(dao_managed_t * tensor) = {
+        view_it, write_it, read_it, write_it_later, read_it_later, pin_it, use_it, begin_a_step, list_it};
+    memset(pattern, 5, sizeof(pattern));
+    begin();
+    dao_managed_t *tensor = make("kept");
+    CU_ASSERT_EQUAL(dao_managed_write(tensor, pattern, UNIT), DAO_OK);
+    for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+        bool has_failed = true;
+        for (uint64_t n = 0; has_failed; n++) {
+            dao_fault_arm(DAO_FAULT_HOST_MEMORY, n, false);
+            dao_status_t status = calls[i](tensor);
+            has_failed = dao_fault_disarm() > 0;
+            CU_ASSERT_TRUE(status == DAO_OK || has_failed);
+            CU_ASSERT_EQUAL(live_count(), 1);
+            CU_ASSERT_EQUAL(dao_managed_read(tensor, returned, UNIT), DAO_OK);
+            CU_ASSERT_EQUAL(memcmp(returned, pattern, UNIT), 0);
+        }
+    }
+    CU_ASSERT_EQUAL(dao_managed_release(tensor), DAO_OK);
+    end();
+}
 #endif
 
 static CU_TestInfo tests[] = {
@@ -199,6 +300,7 @@ static CU_TestInfo tests[] = {
     {"what cannot be made leaves nothing", what_cannot_be_made_leaves_nothing},
 #if defined(DAO_FAULTS)
     {"want of memory leaves nothing", want_of_memory_leaves_nothing},
+    {"no call without memory loses a byte", no_call_without_memory_loses_a_byte},
 #endif
     CU_TEST_INFO_NULL,
 };

@@ -240,6 +240,46 @@ static void too_little_room_measures_nothing(void)
     end();
 }
 
+enum { FILLERS = 64 };
+
+/* Takes all pinned memory that a limit of what there is leaves; returns the number of blocks. */
+static uint32_t fill_pinned(void *blocks[FILLERS])
+{
+    dao_stats_t stats;
+    uint32_t count = 0;
+    CU_ASSERT_EQUAL(dao_stats_get(dao_pinned_place(0), &stats), DAO_OK);
+    CU_ASSERT_EQUAL(dao_limit_set(dao_pinned_place(0), (size_t)stats.reserved_bytes), DAO_OK);
+    for (size_t size_bytes = 64 * MIB; size_bytes >= 256 && count < FILLERS;) {
+        blocks[count] = dao_alloc(dao_pinned_place(0), size_bytes);
+        size_bytes /= blocks[count] == NULL ? 2 : 1;
+        count += blocks[count] != NULL;
+    }
+    CU_ASSERT_TRUE(count < FILLERS);
+    return count;
+}
+
+/* The call says which memory the copies lack, the step is learnt all the same, and the next call measures. */
+static void without_pinned_memory_nothing_is_measured(void)
+{
+    begin_with_costs(&tight);
+    const dao_known_links_t *links = &executor->engine.learner->links;
+    void *blocks[FILLERS] = {NULL};
+    uint32_t block_count = fill_pinned(blocks);
+    CU_ASSERT_EQUAL(plan_network(&usual, BRIEF), DAO_ERR_HOST_FULL);
+    CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "no pinned memory to measure the link with"));
+    CU_ASSERT_FALSE(dao_known_links_have_any(links));
+    CU_ASSERT_EQUAL(stats_now().plan_count, 0);
+    CU_ASSERT_EQUAL(dao_limit_set(dao_pinned_place(0), 0), DAO_OK);
+    for (uint32_t i = 0; i < block_count; i++) {
+        CU_ASSERT_EQUAL(dao_free(dao_pinned_place(0), blocks[i]), DAO_OK);
+    }
+    CU_ASSERT_EQUAL(plan_network(&usual, BRIEF), DAO_OK);
+    CU_ASSERT_TRUE(dao_known_links_have_any(links));
+    run_usual(2);
+    CU_ASSERT_EQUAL(stats_now().plan_hit_count, 2);
+    end();
+}
+
 static void a_step_that_goes_on_otherwise_loses_nothing(void)
 {
     dao_executor_config_t config = tight;
@@ -549,6 +589,7 @@ static CU_TestInfo tests[] = {
     {"the link is measured beside a full host", the_link_is_measured_beside_a_full_host},
     {"a copy of the probe is tried again", a_copy_of_the_probe_is_tried_again},
     {"too little room measures nothing", too_little_room_measures_nothing},
+    {"without pinned memory nothing is measured", without_pinned_memory_nothing_is_measured},
     {"a step that goes on otherwise loses nothing", a_step_that_goes_on_otherwise_loses_nothing},
     {"a wrong description loses nothing", a_wrong_description_loses_nothing},
     {"several steps are planned before they run", several_steps_are_planned_before_they_run},

@@ -2,6 +2,7 @@
 /* Sources by themselves: what can be one, and that its bytes are read at any offset, through the page cache
    and past it. */
 #define _GNU_SOURCE
+#include "base/report/fault.h"
 #include "runtime/executor/records/source.h"
 #include "tests/support/suite.h"
 
@@ -13,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define FILE_BYTES (3 * MIB + 1000)
@@ -189,12 +191,64 @@ static void what_can_be_no_source_is_refused(void)
     CU_ASSERT_PTR_NULL(source);
 }
 
+/* Opening one to read waits until somebody writes: it is refused at once. */
+static void a_fifo_is_refused_and_not_waited_for(void)
+{
+    dao_source_t *source = NULL;
+    write_file(temporary());
+    CU_ASSERT_EQUAL(unlink(path), 0);
+    CU_ASSERT_EQUAL_FATAL(mkfifo(path, 0600), 0);
+    CU_ASSERT_EQUAL(dao_source_open(path, DAO_SOURCE_CACHE_AUTO, &source), DAO_ERR_INVALID);
+    CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "is no regular file"));
+    CU_ASSERT_PTR_NULL(source);
+    CU_ASSERT_EQUAL(unlink(path), 0);
+}
+
+#if defined(DAO_FAULTS)
+/* Nor is memory taken over that could not be adopted. */
+static void want_of_memory_leaves_nothing_open(void)
+{
+    dao_source_t *source = NULL;
+    uint64_t refused_count = 0;
+    write_file(temporary());
+    drop_count = 0;
+    int first_free = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    CU_ASSERT_EQUAL(close(first_free), 0);
+    for (int is_file = 0; is_file < 2; is_file++) {
+        bool has_failed = true;
+        for (uint64_t n = 0; has_failed; n++) {
+            dao_fault_arm(DAO_FAULT_HOST_MEMORY, n, false);
+            dao_status_t status = is_file != 0
+                                      ? dao_source_open(path, DAO_SOURCE_CACHE_BYPASS, &source)
+                                      : dao_source_adopt(content, FILE_BYTES, note_drop, content, &source);
+            has_failed = dao_fault_disarm() > 0;
+            CU_ASSERT_EQUAL(status, has_failed ? DAO_ERR_NO_HOST_MEMORY : DAO_OK);
+            CU_ASSERT_EQUAL(source == NULL, has_failed);
+            CU_ASSERT_EQUAL(drop_count, is_file);
+            refused_count += has_failed;
+        }
+        CU_ASSERT_EQUAL(dao_source_release(source), DAO_OK);
+        source = NULL;
+    }
+    CU_ASSERT_EQUAL(refused_count, 4); /* the record and its name, each time */
+    CU_ASSERT_EQUAL(drop_count, 1);
+    int still_free = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    CU_ASSERT_EQUAL(still_free, first_free);
+    CU_ASSERT_EQUAL(close(still_free), 0);
+    CU_ASSERT_EQUAL(unlink(path), 0);
+}
+#endif
+
 static CU_TestInfo tests[] = {
     {"a file is read through the cache and past it", a_file_is_read_through_the_cache_and_past_it},
     {"reads of a file wait", reads_of_a_file_wait},
     {"a file that has become shorter is an error", a_file_that_has_become_shorter_is_an_error},
     {"memory is read, and given back once", memory_is_read_and_given_back_once},
     {"what can be no source is refused", what_can_be_no_source_is_refused},
+    {"a fifo is refused and not waited for", a_fifo_is_refused_and_not_waited_for},
+#if defined(DAO_FAULTS)
+    {"want of memory leaves nothing open", want_of_memory_leaves_nothing_open},
+#endif
     CU_TEST_INFO_NULL,
 };
 

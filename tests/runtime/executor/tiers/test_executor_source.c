@@ -323,6 +323,10 @@ static void what_does_not_lie_in_its_source_is_refused(void)
     CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), path));
     CU_ASSERT_EQUAL(dao_managed_create_from(executor, &one, source, UINT64_MAX, &tensor), DAO_ERR_INVALID);
     CU_ASSERT_EQUAL(dao_managed_create_from(executor, &one, NULL, 0, &tensor), DAO_ERR_INVALID);
+    dao_managed_config_t unnamed = {.size_bytes = 10};
+    CU_ASSERT_EQUAL(dao_managed_create_from(executor, &unnamed, source, UINT64_MAX, &tensor),
+                    DAO_ERR_INVALID);
+    CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "tensor \"\" of 10 bytes from byte"));
     CU_ASSERT_EQUAL(dao_managed_create_from(NULL, &one, source, 0, &tensor), DAO_ERR_INVALID);
     one.zero_first_touch = true;
     CU_ASSERT_EQUAL(dao_managed_create_from(executor, &one, source, 0, &tensor), DAO_ERR_INVALID);
@@ -581,6 +585,32 @@ static void a_plan_before_the_first_run_reads_them_where_they_are(void)
     end();
 }
 
+/* The list alone keeps the weights: each run reads them where they are, and they go with it. */
+static void a_list_reads_weights_whose_handles_are_gone(void)
+{
+    dao_command_list_t *list = NULL;
+    begin(&dao_sim_bytes_backend_ops, &virtual, true);
+    make_weights_of_memory();
+    CU_ASSERT_EQUAL_FATAL(dao_command_list_create(executor, &list), DAO_OK);
+    for (uint32_t i = 0; i < WEIGHTS; i++) {
+        program_kernel_t kernel = {
+            .name = "layer", .operand_count = 1, .tensors = {i}, .accesses = {DAO_ACCESS_READ}};
+        CU_ASSERT_EQUAL(program_list_push(&program, list, &kernel), DAO_OK);
+        program_drop(&program, i);
+    }
+    CU_ASSERT_EQUAL(dao_command_list_plan(list, 1), DAO_OK);
+    for (int i = 0; i < 3; i++) {
+        CU_ASSERT_EQUAL(dao_command_list_run(list), DAO_OK);
+        CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK);
+    }
+    CU_ASSERT_EQUAL(program.read_count, 3 * WEIGHTS);
+    CU_ASSERT_EQUAL(program.mismatch_count, 0);
+    CU_ASSERT_EQUAL(drop_count, 0);
+    dao_command_list_destroy(list);
+    end();
+    CU_ASSERT_EQUAL(drop_count, 1);
+}
+
 static CU_TestInfo tests[] = {
     {"weights come from their file, and leave for nowhere",
      weights_come_from_their_file_and_leave_for_nowhere},
@@ -604,6 +634,7 @@ static CU_TestInfo tests[] = {
     {"a plan reads them where they are", a_plan_reads_them_where_they_are},
     {"a plan before the first run reads them where they are",
      a_plan_before_the_first_run_reads_them_where_they_are},
+    {"a list reads weights whose handles are gone", a_list_reads_weights_whose_handles_are_gone},
     CU_TEST_INFO_NULL,
 };
 
