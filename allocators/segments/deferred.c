@@ -156,11 +156,10 @@ uint32_t dao_deferred_take(dao_deferred_frees_t *deferred)
     return first;
 }
 
-uint32_t dao_deferred_reclaim(dao_deferred_frees_t *deferred,
+uint32_t dao_deferred_reclaim(dao_deferred_frees_t *deferred, uint32_t wrong,
                               dao_status_t (*give)(void *user, void *address, dao_block_owner_t owner),
                               void *user)
 {
-    uint32_t wrong = DAO_DEFERRED_NONE;
     uint32_t next = DAO_DEFERRED_NONE;
     for (uint32_t index = dao_deferred_take(deferred); index != DAO_DEFERRED_NONE; index = next) {
         dao_deferred_slot_t *slot = dao_deferred_slot(deferred, index);
@@ -176,6 +175,12 @@ uint32_t dao_deferred_reclaim(dao_deferred_frees_t *deferred,
     return wrong;
 }
 
+void dao_deferred_log(const char *name, const void *address, dao_status_t status)
+{
+    dao_log(DAO_LOG_LEVEL_ERROR, "%s: %p cannot be freed: %s (deferred free)", name, address,
+            dao_status_text(status));
+}
+
 void dao_deferred_report(dao_deferred_frees_t *deferred, uint32_t wrong, const char *name)
 {
     for (uint32_t next = wrong; wrong != DAO_DEFERRED_NONE; wrong = next) {
@@ -184,8 +189,7 @@ void dao_deferred_report(dao_deferred_frees_t *deferred, uint32_t wrong, const c
         void *address = slot->address;
         dao_status_t status = (dao_status_t)slot->status;
         dao_deferred_give(deferred, wrong); /* first: the callback may call this allocator */
-        dao_log(DAO_LOG_LEVEL_ERROR, "%s: %p cannot be freed: %s (deferred free)", name, address,
-                dao_status_text(status));
+        dao_deferred_log(name, address, status);
     }
     if (atomic_load_explicit(&deferred->lost_count, memory_order_relaxed) == 0) {
         return;

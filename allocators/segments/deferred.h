@@ -53,10 +53,14 @@ dao_deferred_slot_t *dao_deferred_slot(dao_deferred_frees_t *deferred, uint32_t 
 void dao_deferred_give(dao_deferred_frees_t *deferred, uint32_t index);
 
 /* Takes all that was handed over and calls `give` for it, under the owner's lock. Returns the slots of
-   addresses that were refused, for dao_deferred_report(). */
-uint32_t dao_deferred_reclaim(dao_deferred_frees_t *deferred,
+   addresses that were refused, before those of `wrong`, an earlier answer or DAO_DEFERRED_NONE: for
+   dao_deferred_report(). */
+uint32_t dao_deferred_reclaim(dao_deferred_frees_t *deferred, uint32_t wrong,
                               dao_status_t (*give)(void *user, void *address, dao_block_owner_t owner),
                               void *user);
+
+/* Logs an address that was refused. */
+void dao_deferred_log(const char *name, const void *address, dao_status_t status);
 
 /* Logs addresses that were refused and pushes that were lost, once the lock is given up. `name` is the
    place. */

@@ -9,9 +9,10 @@
        slots of the queue >= live blocks + spare ones, so that a deferred free of a live block needs no memory
        a deferred block is live, and counted as such, until the queue is emptied
 
-   Addresses in the queue that turn out wrong are kept in their slots until the lock is given up, then logged.
-   The lock is held while a region is pinned, which may take long: a second thread that needs a region waits
-   for this one anyway, and free() makes no backend call. */
+   Addresses in the queue that turn out wrong are kept in their slots until the lock is given up by a call
+   that may log them. Counters may be looked at, and slabs freed, by who holds a lock of their own. The lock
+   is held while a region is pinned, which may take long: a second thread that needs a region waits for this
+   one anyway, and free() makes no backend call. */
 #include "allocators/segments/pinned.h"
 
 #include "allocators/segments/deferred.h"
@@ -24,7 +25,7 @@ typedef struct pinned {
     const dao_backend_ops_t *ops;
     dao_backend_device_t *device;
     dao_deferred_frees_t deferred; /* its slot_count is guarded by the lock */
-    uint32_t wrong; /* guarded by the lock: slots of wrong addresses, reported as it is given up */
+    uint32_t wrong;                /* guarded by the lock: slots of wrong addresses that are to be logged */
 } pinned_t;
 
 static pinned_t *pinned_of(dao_allocator_t *allocator)
@@ -52,7 +53,7 @@ static void lock_and_drain(dao_segmented_t *segmented)
 {
     pinned_t *pinned = pinned_of(&segmented->base);
     dao_segmented_lock(segmented);
-    pinned->wrong = dao_deferred_reclaim(&pinned->deferred, free_locked, pinned);
+    pinned->wrong = dao_deferred_reclaim(&pinned->deferred, pinned->wrong, free_locked, pinned);
 }
 
 /* Unlocks, then logs the wrong addresses. */
@@ -60,6 +61,7 @@ static void unlock_and_report(dao_segmented_t *segmented)
 {
     pinned_t *pinned = pinned_of(&segmented->base);
     uint32_t wrong = pinned->wrong;
+    pinned->wrong = DAO_DEFERRED_NONE;
     dao_segmented_unlock(segmented);
     dao_deferred_report(&pinned->deferred, wrong, segmented->ledger.name);
 }
@@ -100,7 +102,11 @@ static dao_status_t pinned_free_owned(dao_allocator_t *allocator, void *address,
     pinned_t *pinned = pinned_of(allocator);
     lock_and_drain(&pinned->segmented);
     dao_status_t status = dao_segments_free(&pinned->segmented.segments, address, fence, owner);
-    unlock_and_report(&pinned->segmented);
+    if (owner == DAO_BLOCK_OWNER_SLAB) {
+        dao_segmented_unlock(&pinned->segmented);
+    } else {
+        unlock_and_report(&pinned->segmented);
+    }
     return dao_segmented_check_free(&pinned->segmented, status, address);
 }
 
@@ -224,6 +230,7 @@ dao_status_t dao_pinned_create(const dao_pinned_config_t *config, dao_allocator_
     }
     pinned->ops = config->ops;
     pinned->device = config->device;
+    pinned->wrong = DAO_DEFERRED_NONE;
     dao_deferred_init(&pinned->deferred);
     dao_segments_config_t segments = {.upstream = {.take = take_region, .give = give_region, .user = pinned},
                                       .unit_bytes = DAO_PAGE_BYTES,

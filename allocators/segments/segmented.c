@@ -89,7 +89,7 @@ uint64_t dao_segmented_used_get(dao_allocator_t *allocator)
     dao_segmented_t *segmented = dao_segmented_of(allocator);
     segmented->ways->lock(segmented);
     uint64_t used_bytes = segmented->ledger.stats.used_bytes;
-    segmented->ways->unlock(segmented);
+    dao_segmented_unlock(segmented);
     return used_bytes;
 }
 
@@ -99,7 +99,7 @@ void dao_segmented_stats_get(dao_allocator_t *allocator, dao_stats_t *out_stats)
     segmented->ways->lock(segmented);
     *out_stats = segmented->ledger.stats;
     out_stats->largest_hole_bytes = dao_segments_largest_hole(&segmented->segments);
-    segmented->ways->unlock(segmented);
+    dao_segmented_unlock(segmented);
 }
 
 void dao_segmented_stats_reset_peaks(dao_allocator_t *allocator, dao_peaks_t *out_peaks)

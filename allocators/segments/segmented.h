@@ -17,8 +17,8 @@ typedef struct dao_segmented dao_segmented_t;
 /* What differs. */
 typedef struct dao_segmented_ways {
     bool (*is_valid_locked)(const dao_segmented_t *segmented);
-    void (*lock)(dao_segmented_t *segmented); /* and does what has to be done first */
-    void (*unlock)(dao_segmented_t *segmented);
+    void (*lock)(dao_segmented_t *segmented);   /* and does what has to be done first */
+    void (*unlock)(dao_segmented_t *segmented); /* and may log: not at the end of a look at the counters */
 } dao_segmented_ways_t;
 
 struct dao_segmented {

@@ -248,6 +248,12 @@ void dao_slabs_give(dao_slabs_t *slabs, uint64_t object);
 /* Hands an object over, to be put back by whoever holds the lock next. Threads: any. Lock-free. */
 void dao_slabs_mail(dao_slabs_t *slabs, uint64_t object);
 
+/* Tells whether there is any that dao_slabs_drain() would put back. Threads: any. */
+static inline bool dao_slabs_has_mail(const dao_slabs_t *slabs)
+{
+    return atomic_load_explicit(&slabs->mail, memory_order_relaxed) != NULL;
+}
+
 /* Puts all objects back that were handed over. */
 void dao_slabs_drain(dao_slabs_t *slabs);
 

@@ -61,6 +61,7 @@ static small_sums_t sum_locked(const dao_thread_cache_t *cache)
     dao_magazine_counts_t sum = {0};
     small_sums_t sums = {0};
     dao_thread_cache_counts_add(&sum, &cache->gone);
+    dao_thread_cache_counts_add(&sum, &cache->mailed);
     for (const dao_magazines_t *own = cache->first; own != NULL; own = own->next) {
         dao_thread_cache_counts_add(&sum, &own->counts);
         sums.cached_bytes += cached_bytes_of(own);

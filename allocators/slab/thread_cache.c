@@ -17,6 +17,7 @@
 #include "allocators/slab/thread_cache.h"
 
 #include "allocators/accounting/ledger.h"
+#include "allocators/segments/deferred.h"
 #include "allocators/slab/thread_cache_internal.h"
 #include "allocators/slow_path.h"
 #include "base/memory/host.h"
@@ -447,6 +448,54 @@ static bool thread_cache_free_ordered(dao_allocator_t *allocator, void *address,
     return inner->ops->free_ordered(inner, address, stream);
 }
 
+/* ---- frees from elsewhere, where the inner allocator has a queue of them ---- */
+
+static void count_mailed(dao_thread_cache_t *cache, uint32_t word, uint32_t object_bytes)
+{
+    dao_magazine_counts_t *mailed = &cache->mailed;
+    (void)atomic_fetch_sub_explicit(&mailed->used_bytes, (int64_t)object_bytes, relaxed);
+    (void)atomic_fetch_sub_explicit(&mailed->requested_bytes, (int64_t)dao_slab_word_requested_bytes(word),
+                                    relaxed);
+    (void)atomic_fetch_add_explicit(&mailed->free_count, 1, relaxed);
+    (void)atomic_fetch_add_explicit(&mailed->slow_count, 1, relaxed);
+}
+
+/* The mail is the queue of objects: whoever takes the lock next puts them back. What is wrong is seen at
+   once. */
+static void thread_cache_free_deferred(dao_allocator_t *allocator, void *address, dao_block_owner_t owner)
+{
+    dao_thread_cache_t *cache = dao_thread_cache_of(allocator);
+    uint64_t entry = dao_slab_map_find(&cache->slabs.map, address);
+    uint32_t index = 0, word = 0;
+    if (entry == 0 || !dao_slab_entry_object_index(cache->slabs.sizes, entry, address, &index)) {
+        cache->inner->ops->free_deferred(cache->inner, address, owner);
+        return;
+    }
+    dao_slab_t *slab = dao_slab_of_entry(entry);
+    dao_status_t status = dao_slab_entry_begins_object(cache->slabs.sizes, entry, address)
+                              ? take_word(&slab->words[index], owner, &word)
+                              : DAO_ERR_INTERIOR_POINTER;
+    if (status != DAO_OK) {
+        dao_deferred_log(cache->name, address, status);
+    } else if (word != 0) {
+        uint32_t object_bytes = slab->object_bytes;
+        count_mailed(cache, word, object_bytes);
+        dao_slabs_mail(&cache->slabs, dao_slab_object(slab, index)); /* then the slab may end */
+        refund(cache, word, object_bytes);
+    }
+}
+
+static void thread_cache_drain(dao_allocator_t *allocator)
+{
+    dao_thread_cache_t *cache = dao_thread_cache_of(allocator);
+    if (dao_slabs_has_mail(&cache->slabs)) {
+        dao_thread_cache_lock(cache);
+        dao_slabs_drain(&cache->slabs);
+        (void)dao_thread_cache_unlock_and_give_back(cache);
+    }
+    cache->inner->ops->drain(cache->inner);
+}
+
 /* ---- the rest of the table ---- */
 
 /* Finds the object that an address lies in, handed out or not: its entry, and its word. 0: it lies in
@@ -554,6 +603,8 @@ static const dao_allocator_ops_t thread_cache_ops = {
     .walk_all = dao_thread_cache_walk_all,
     .is_valid = dao_thread_cache_is_valid,
     .destroy = thread_cache_destroy,
+    .free_deferred = thread_cache_free_deferred,
+    .drain = thread_cache_drain,
 };
 
 dao_status_t dao_thread_cache_create(dao_allocator_t *inner, const char *name, const dao_slab_sizes_t *sizes,

@@ -16,9 +16,10 @@ typedef struct dao_thread_cache {
     size_t small_bytes;     /* the largest request that is small */
     _Atomic uint32_t epoch; /* changes when all threads are to flush */
     dao_magazine_owner_t owner;
-    dao_allocator_ops_t ops; /* without stream_mark if the inner allocator has none */
+    dao_allocator_ops_t ops; /* without what the inner allocator has none of */
     char *name;
     _Atomic uint64_t failed_count;
+    dao_magazine_counts_t mailed; /* of deferred frees; any thread adds */
 
     dao_mutex_t lock;
     uint32_t visit_count; /* refills and flushes */

@@ -197,7 +197,7 @@ static uint32_t lock_and_drain(strategy_t *strategy)
 {
     dao_mutex_lock(&strategy->lock);
     DAO_ASSERT_HEAVY(is_valid_locked(strategy));
-    return dao_deferred_reclaim(&strategy->deferred, free_locked, strategy);
+    return dao_deferred_reclaim(&strategy->deferred, DAO_DEFERRED_NONE, free_locked, strategy);
 }
 
 static void unlock_and_report(strategy_t *strategy, uint32_t wrong)

@@ -69,9 +69,10 @@ DAO_API DAO_NODISCARD void *dao_alloc_async(dao_place_t place, size_t size_bytes
  *         a stream that is being captured.
  *
  * Threads: any. Waits: as dao_free(). It also waits for the stream's work so far where a block can carry no
- * stream fence. That is a small block of dao_alloc() on a device: at most the place's `small_bytes`, 4 KiB by
- * default. If host memory has run out, it is also a block of a hardened place or of a strategy of whole
- * blocks. Cost: O(1), and one backend call while several streams of the device free in turns.
+ * stream fence. That is a small block of dao_alloc() on a device or in pinned memory: at most the place's
+ * `small_bytes`, 4 KiB by default. If host memory has run out, it is also a block of a hardened place or of a
+ * strategy of whole blocks. Cost: O(1), and one backend call while several streams of the device free in
+ * turns.
  */
 DAO_API dao_status_t dao_free_async(dao_place_t place, void *address, dao_stream_t *stream);
 

@@ -59,8 +59,8 @@ typedef struct dao_place_config {
     /**
      * Blocks of at most this size come out of slabs. Each thread keeps a few of them for its next requests,
      * without a lock. At most DAO_SMALL_BYTES_MAX; 0 is 4 KiB. A larger value is faster where many blocks of
-     * one size are live together, and wastes memory where few are. For device places with GOOD_FIT or
-     * BEST_FIT; the host's are always DAO_SMALL_BYTES_MAX.
+     * one size are live together, and wastes memory where few are. For device and pinned places with
+     * GOOD_FIT or BEST_FIT; the host's are always DAO_SMALL_BYTES_MAX.
      */
     size_t small_bytes;
     /** As dao_limit_set(), from the start. 0 is no limit. */

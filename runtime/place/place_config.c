@@ -80,11 +80,11 @@ static dao_status_t check_host_pages(dao_place_t place, const char *text, const 
 static dao_status_t check_small_bytes(dao_place_t place, const char *text, const dao_place_config_t *config,
                                       dao_strategy_t strategy)
 {
-    bool has_slabs = place.kind == DAO_PLACE_KIND_DEVICE &&
+    bool has_slabs = place.kind != DAO_PLACE_KIND_CPU &&
                      (strategy == DAO_STRATEGY_GOOD_FIT || strategy == DAO_STRATEGY_BEST_FIT);
     if (config->small_bytes != 0 && !has_slabs) {
-        return dao_error(DAO_ERR_INVALID, "%s: small_bytes is for device places with good_fit or best_fit",
-                         text);
+        return dao_error(DAO_ERR_INVALID,
+                         "%s: small_bytes is for device and pinned places with good_fit or best_fit", text);
     }
     if (config->small_bytes > DAO_SMALL_BYTES_MAX) {
         return dao_error(DAO_ERR_INVALID,

@@ -3,8 +3,8 @@
    the next.
 
        strategy      device                     pinned                   cpu
-       good, best    thread_cache.c             pinned.c                 thread_cache.c
-                     device_memory.c                                     host.c; with step plans or
+       good, best    thread_cache.c             thread_cache.c           thread_cache.c
+                     device_memory.c            pinned.c                 host.c; with step plans or
    host_pages: host_pages.c the others    stream_ordered.c           stream_ordered.c         strategy.c
                      strategy.c                 strategy.c               malloc and mmap
                      memory_alloc, _free        pinned_alloc, _free
@@ -148,43 +148,56 @@ static dao_status_t start_host(const char *name, dao_range_fit_t fit, const dao_
     return status == DAO_OK ? put_slabs_before(large, name, &dao_slab_host_sizes, 0, out_allocator) : status;
 }
 
-/* Good fit and best fit. */
-static dao_status_t start_fit(dao_place_t place, const char *name, const dao_place_config_t *config,
-                              const dao_place_origin_t *origin, dao_allocator_t **out_allocator)
+static dao_status_t start_pinned(const char *name, dao_range_fit_t fit, const dao_place_config_t *config,
+                                 const dao_place_origin_t *origin, dao_allocator_t **out_allocator)
 {
-    dao_range_fit_t fit = config->strategy == DAO_STRATEGY_BEST_FIT ? DAO_RANGE_FIT_BEST : DAO_RANGE_FIT_GOOD;
-    size_t segment_bytes = (size_t)dao_round_up(config->segment_bytes, DAO_RANGE_GRANULE);
-    if (place.kind == DAO_PLACE_KIND_CPU) {
-        return start_host(name, fit, config, origin, out_allocator);
-    }
-    if (place.kind == DAO_PLACE_KIND_PINNED) {
-        dao_pinned_config_t pinned = {.ops = origin->ops,
-                                      .device = origin->device,
-                                      .name = name,
-                                      .budget = origin->budget,
-                                      .fences = origin->fences,
-                                      .fit = fit,
-                                      .segment_bytes = segment_bytes,
-                                      .initial_bytes = config->initial_bytes,
-                                      .limit_bytes = config->limit_bytes};
-        return dao_pinned_create(&pinned, out_allocator);
-    }
+    dao_pinned_config_t pinned = {.ops = origin->ops,
+                                  .device = origin->device,
+                                  .name = name,
+                                  .budget = origin->budget,
+                                  .fences = origin->fences,
+                                  .fit = fit,
+                                  .segment_bytes =
+                                      (size_t)dao_round_up(config->segment_bytes, DAO_RANGE_GRANULE),
+                                  .initial_bytes = config->initial_bytes,
+                                  .limit_bytes = config->limit_bytes};
+    return dao_pinned_create(&pinned, out_allocator);
+}
+
+static dao_status_t start_device(const char *name, dao_range_fit_t fit, const dao_place_config_t *config,
+                                 const dao_place_origin_t *origin, dao_allocator_t **out_allocator)
+{
     dao_device_memory_config_t caching = {.ops = origin->ops,
                                           .device = origin->device,
                                           .name = name,
                                           .fences = origin->fences,
                                           .fit = fit,
-                                          .segment_bytes = segment_bytes,
+                                          .segment_bytes =
+                                              (size_t)dao_round_up(config->segment_bytes, DAO_RANGE_GRANULE),
                                           .initial_bytes = config->initial_bytes,
                                           .limit_bytes = config->limit_bytes,
                                           .no_page_mapping = config->no_page_mapping || origin->has_pool};
-    dao_allocator_t *large = NULL;
-    dao_status_t status = dao_device_memory_create(&caching, &large);
-    if (status == DAO_OK && large->ops->lease_begin == NULL) {
-        dao_allocator_t *segments = large;
-        status = dao_stream_ordered_create(origin->fences, segments, &large);
+    dao_status_t status = dao_device_memory_create(&caching, out_allocator);
+    if (status == DAO_OK && (*out_allocator)->ops->lease_begin == NULL) {
+        dao_allocator_t *segments = *out_allocator;
+        status = dao_stream_ordered_create(origin->fences, segments, out_allocator);
         status = status == DAO_OK ? DAO_OK : undo(segments, status);
     }
+    return status;
+}
+
+/* Good fit and best fit. */
+static dao_status_t start_fit(dao_place_t place, const char *name, const dao_place_config_t *config,
+                              const dao_place_origin_t *origin, dao_allocator_t **out_allocator)
+{
+    dao_range_fit_t fit = config->strategy == DAO_STRATEGY_BEST_FIT ? DAO_RANGE_FIT_BEST : DAO_RANGE_FIT_GOOD;
+    if (place.kind == DAO_PLACE_KIND_CPU) {
+        return start_host(name, fit, config, origin, out_allocator);
+    }
+    dao_allocator_t *large = NULL;
+    dao_status_t status = place.kind == DAO_PLACE_KIND_PINNED
+                              ? start_pinned(name, fit, config, origin, &large)
+                              : start_device(name, fit, config, origin, &large);
     return status == DAO_OK
                ? put_slabs_before(large, name, &dao_slab_device_sizes, config->small_bytes, out_allocator)
                : status;

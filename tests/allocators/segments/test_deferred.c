@@ -41,7 +41,7 @@ static void what_was_pushed_is_given_once(void)
         dao_deferred_push(&deferred, address_of(i), DAO_BLOCK_OWNER_RAW);
     }
     CU_ASSERT_EQUAL(atomic_load(&deferred.pending_count), 3);
-    CU_ASSERT_EQUAL(dao_deferred_reclaim(&deferred, give, &deferred), DAO_DEFERRED_NONE);
+    CU_ASSERT_EQUAL(dao_deferred_reclaim(&deferred, DAO_DEFERRED_NONE, give, &deferred), DAO_DEFERRED_NONE);
     CU_ASSERT_EQUAL(given_count, 3);
     CU_ASSERT_EQUAL(atomic_load(&deferred.pending_count), 0);
     size_t sum = 0;
@@ -56,7 +56,7 @@ static void without_slots_a_push_is_lost_and_counted(void)
 {
     dao_deferred_push(&deferred, address_of(1), DAO_BLOCK_OWNER_RAW);
     CU_ASSERT_EQUAL(atomic_load(&deferred.lost_count), 1);
-    CU_ASSERT_EQUAL(dao_deferred_reclaim(&deferred, give, &deferred), DAO_DEFERRED_NONE);
+    CU_ASSERT_EQUAL(dao_deferred_reclaim(&deferred, DAO_DEFERRED_NONE, give, &deferred), DAO_DEFERRED_NONE);
     CU_ASSERT_EQUAL(given_count, 0);
     dao_deferred_report(&deferred, DAO_DEFERRED_NONE, "test");
     CU_ASSERT_EQUAL(atomic_load(&deferred.lost_count), 0); /* told once */
@@ -71,7 +71,7 @@ static void there_is_a_slot_for_every_live_block_and_some_to_spare(void)
         dao_deferred_push(&deferred, address_of(i), DAO_BLOCK_OWNER_RAW);
     }
     CU_ASSERT_EQUAL(atomic_load(&deferred.lost_count), 0);
-    CU_ASSERT_EQUAL(dao_deferred_reclaim(&deferred, give, &deferred), DAO_DEFERRED_NONE);
+    CU_ASSERT_EQUAL(dao_deferred_reclaim(&deferred, DAO_DEFERRED_NONE, give, &deferred), DAO_DEFERRED_NONE);
     CU_ASSERT_EQUAL(given_count, live_count + DAO_DEFERRED_SPARE_COUNT);
 }
 
@@ -80,7 +80,7 @@ static void refused_addresses_keep_their_slots_until_they_are_told(void)
     CU_ASSERT_EQUAL_FATAL(dao_deferred_reserve(&deferred, 2), DAO_OK);
     dao_deferred_push(&deferred, REFUSED, DAO_BLOCK_OWNER_RAW);
     dao_deferred_push(&deferred, address_of(1), DAO_BLOCK_OWNER_RAW);
-    uint32_t wrong = dao_deferred_reclaim(&deferred, give, &deferred);
+    uint32_t wrong = dao_deferred_reclaim(&deferred, DAO_DEFERRED_NONE, give, &deferred);
     CU_ASSERT_NOT_EQUAL_FATAL(wrong, DAO_DEFERRED_NONE);
     CU_ASSERT_PTR_EQUAL(dao_deferred_slot(&deferred, wrong)->address, REFUSED);
     CU_ASSERT_EQUAL(dao_deferred_slot(&deferred, wrong)->status, DAO_ERR_FOREIGN_POINTER);
@@ -90,7 +90,7 @@ static void refused_addresses_keep_their_slots_until_they_are_told(void)
         dao_deferred_push(&deferred, address_of(i), DAO_BLOCK_OWNER_RAW);
     }
     CU_ASSERT_EQUAL(atomic_load(&deferred.lost_count), 0);
-    CU_ASSERT_EQUAL(dao_deferred_reclaim(&deferred, give, &deferred), DAO_DEFERRED_NONE);
+    CU_ASSERT_EQUAL(dao_deferred_reclaim(&deferred, DAO_DEFERRED_NONE, give, &deferred), DAO_DEFERRED_NONE);
 }
 
 #if defined(DAO_FAULTS)
@@ -103,7 +103,7 @@ static void without_memory_the_slots_stay_as_they_are(void)
     CU_ASSERT_TRUE(dao_fault_disarm() > 0);
     CU_ASSERT_EQUAL(deferred.slot_count, slot_count);
     dao_deferred_push(&deferred, address_of(1), DAO_BLOCK_OWNER_RAW);
-    CU_ASSERT_EQUAL(dao_deferred_reclaim(&deferred, give, &deferred), DAO_DEFERRED_NONE);
+    CU_ASSERT_EQUAL(dao_deferred_reclaim(&deferred, DAO_DEFERRED_NONE, give, &deferred), DAO_DEFERRED_NONE);
     CU_ASSERT_EQUAL(given_count, 1);
 }
 #endif

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pinned memory: the contract, regions, and deferred frees. */
+/* Pinned memory: the contract, regions, and deferred frees; alone, and with slabs in front. */
 #include <dao/dao.h>
 
 #include "allocators/segments/deferred.h"
 #include "allocators/segments/pinned.h"
+#include "allocators/slab/thread_cache.h"
 #include "base/log.h"
 #include "base/threads/sync.h"
 #include "runtime/start/context.h"
@@ -18,7 +19,20 @@ static heap_backend_t *heap;
 static dao_allocator_t *allocator;
 static dao_pinned_config_t config = {.name = "pinned:0",
                                      .segment_bytes = DAO_PINNED_REGION_BYTES}; /* of the next allocator */
+static bool has_slabs;                                                          /* in front of it */
+static dao_allocator_t *behind_slabs;
 static controlled_streams_t streams;
+
+static dao_status_t put_slabs_before(dao_allocator_t **allocator_place)
+{
+    behind_slabs = *allocator_place;
+    dao_status_t status =
+        dao_thread_cache_create(behind_slabs, "pinned:0", &dao_slab_device_sizes, 0, allocator_place);
+    if (status != DAO_OK) {
+        behind_slabs->ops->destroy(behind_slabs);
+    }
+    return status;
+}
 
 static dao_status_t pinned_create(dao_allocator_t **out_allocator)
 {
@@ -29,6 +43,9 @@ static dao_status_t pinned_create(dao_allocator_t **out_allocator)
     config.ops = heap_backend_ops(heap);
     config.device = heap_backend_device(heap);
     dao_status_t status = dao_pinned_create(&config, out_allocator);
+    if (status == DAO_OK && has_slabs) {
+        status = put_slabs_before(out_allocator);
+    }
     if (status != DAO_OK) {
         CU_ASSERT_TRUE(heap_backend_destroy(heap));
     }
@@ -73,6 +90,30 @@ static void end(void)
     controlled_streams_end(&streams);
     config.fences = NULL;
     dao_log_set(NULL, NULL, DAO_LOG_LEVEL_ERROR);
+}
+
+static void slabs_begin(void)
+{
+    has_slabs = true;
+    begin();
+}
+
+static void slabs_end(void)
+{
+    end();
+    has_slabs = false;
+}
+
+static void slabs_contract_begin(void)
+{
+    has_slabs = true;
+    allocator_contract_begin();
+}
+
+static void slabs_contract_end(void)
+{
+    allocator_contract_end();
+    has_slabs = false;
 }
 
 static dao_stats_t stats_now(void)
@@ -396,6 +437,20 @@ static void wrong_deferred_frees_are_logged(void)
     CU_ASSERT_EQUAL(dao_last_status(), last); /* whoever drains has not failed */
 }
 
+/* Who looks may hold a lock, as slabs in front do, under which nothing is logged. */
+static void a_look_leaves_wrong_frees_to_be_logged(void)
+{
+    void *address = take(1 * MIB);
+    int foreign = 0;
+    dao_pinned_free_deferred(allocator, &foreign, DAO_BLOCK_OWNER_RAW);
+    CU_ASSERT_EQUAL(stats_now().live_count, 1);
+    dao_pinned_free_deferred(allocator, (char *)address + 1, DAO_BLOCK_OWNER_RAW);
+    CU_ASSERT_EQUAL(allocator->ops->used_get(allocator), 1 * MIB);
+    CU_ASSERT_EQUAL(logged_count, 0);
+    dao_pinned_drain(allocator);
+    CU_ASSERT_EQUAL(logged_count, 2);
+}
+
 static void a_flood_of_wrong_addresses_is_reported(void)
 {
     for (size_t i = 0; i < 3 * DAO_DEFERRED_SPARE_COUNT; i++) {
@@ -457,6 +512,7 @@ static void *free_elsewhere(void *user)
 static void other_threads_free_without_the_lock(void)
 {
     static hand_over_t shared;
+    shared.given_count = shared.taken_count = 0;
     dao_mutex_init(&shared.lock, DAO_RANK_LEAF);
     dao_thread_t threads[2];
     for (size_t i = 0; i < 2; i++) {
@@ -551,10 +607,101 @@ static CU_TestInfo tests[] = {
     {"activating a device drains", activating_a_device_drains},
     {"a deferred region can be given back at once", a_deferred_region_can_be_given_back_at_once},
     {"wrong deferred frees are logged", wrong_deferred_frees_are_logged},
+    {"a look leaves wrong frees to be logged", a_look_leaves_wrong_frees_to_be_logged},
     {"a flood of wrong addresses is reported", a_flood_of_wrong_addresses_is_reported},
     {"every live block has its slot", every_live_block_has_its_slot},
     {"other threads free without the lock", other_threads_free_without_the_lock},
     {"pushes that meet lose nothing", pushes_that_meet_lose_nothing},
+    CU_TEST_INFO_NULL,
+};
+
+/* ---- small blocks, out of the slabs in front ---- */
+
+static void a_small_block_comes_from_the_front(void)
+{
+    CU_ASSERT_PTR_NULL(allocator->ops->alloc_fast(allocator, 100)); /* no slab yet */
+    void *address = take(100);
+    void *second = allocator->ops->alloc_fast(allocator, 100);
+    CU_ASSERT_PTR_NOT_NULL(second);
+    CU_ASSERT_EQUAL(allocator->ops->free_fast(allocator, second), DAO_OK);
+    CU_ASSERT_PTR_EQUAL(allocator->ops->alloc_fast(allocator, 200), second); /* the thread has kept it */
+    CU_ASSERT_EQUAL(stats_now().live_count, 2);
+    CU_ASSERT_EQUAL(dao_allocator_free(allocator, address), DAO_OK);
+}
+
+/* Nobody has it before its stream is done: it waits as what it was, and then follows no stream. */
+static void a_small_block_takes_no_fence(void)
+{
+    void *address = take(100);
+    dao_stream_fence_t fence = controlled_streams_mark(&streams, 0);
+    CU_ASSERT_EQUAL(allocator->ops->free(allocator, address, &fence), DAO_ERR_UNSUPPORTED);
+    CU_ASSERT_EQUAL(stats_now().live_count, 1);
+    CU_ASSERT_PTR_NOT_EQUAL(take(100), address);
+    controlled_streams_finish(0);
+}
+
+/* The block of a handle counts as free at once, and is in the mail until somebody is at the slabs. */
+static void a_deferred_small_block_is_mailed(void)
+{
+    dao_block_request_t request = {.size_bytes = 4 * KIB, .owner = DAO_BLOCK_OWNER_HANDLE};
+    dao_block_grant_t grant;
+    CU_ASSERT_EQUAL_FATAL(allocator->ops->alloc(allocator, &request, &grant), DAO_OK);
+    uint64_t before_bytes = stats_now().requested_bytes;
+    CU_ASSERT_EQUAL(dao_allocator_free(allocator, grant.address), DAO_ERR_NOT_YOURS);
+    dao_pinned_free_deferred(allocator, grant.address, DAO_BLOCK_OWNER_HANDLE);
+    CU_ASSERT_EQUAL(stats_now().live_count, 0);
+    CU_ASSERT_EQUAL(stats_now().free_count, 1);
+    CU_ASSERT_EQUAL(stats_now().requested_bytes, before_bytes - 4 * KIB);
+    CU_ASSERT_EQUAL(stats_now().used_bytes, 0);
+    CU_ASSERT_TRUE(allocator->ops->is_valid(allocator));
+    dao_pinned_drain(allocator);
+    CU_ASSERT_TRUE(allocator->ops->is_valid(allocator));
+    size_t released_bytes = 0;
+    CU_ASSERT_EQUAL(allocator->ops->trim(allocator, 0, &released_bytes), DAO_OK);
+    CU_ASSERT_EQUAL(stats_now().reserved_bytes, 0);
+    CU_ASSERT_EQUAL(logged_count, 0);
+}
+
+/* A drain alone makes a slab whole again, whose memory others can have then. */
+static void a_drain_empties_the_mail(void)
+{
+    enum { COUNT = 500 };
+    static void *blocks[COUNT];
+    for (size_t i = 0; i < COUNT; i++) {
+        blocks[i] = take(4 * KIB);
+    }
+    uint64_t before_bytes = behind_slabs->ops->used_get(behind_slabs);
+    for (size_t i = 0; i < COUNT; i++) {
+        dao_pinned_free_deferred(allocator, blocks[i], DAO_BLOCK_OWNER_RAW);
+    }
+    CU_ASSERT_EQUAL(behind_slabs->ops->used_get(behind_slabs), before_bytes);
+    dao_pinned_drain(allocator);
+    CU_ASSERT_TRUE(behind_slabs->ops->used_get(behind_slabs) < before_bytes / 4);
+}
+
+static void wrong_deferred_frees_of_small_blocks_are_logged(void)
+{
+    char *address = take(1000);
+    dao_pinned_free_deferred(allocator, address + 256, DAO_BLOCK_OWNER_RAW);
+    CU_ASSERT_EQUAL(logged_count, 1);
+    CU_ASSERT_PTR_NOT_NULL(strstr(logged_line, dao_status_text(DAO_ERR_INTERIOR_POINTER)));
+    dao_pinned_free_deferred(allocator, address, DAO_BLOCK_OWNER_HANDLE);
+    CU_ASSERT_EQUAL(logged_count, 2);
+    CU_ASSERT_PTR_NOT_NULL(strstr(logged_line, dao_status_text(DAO_ERR_NOT_YOURS)));
+    dao_pinned_free_deferred(allocator, address, DAO_BLOCK_OWNER_RAW);
+    CU_ASSERT_EQUAL(logged_count, 2);
+    dao_pinned_free_deferred(allocator, address, DAO_BLOCK_OWNER_RAW);
+    CU_ASSERT_EQUAL(logged_count, 3);
+    CU_ASSERT_PTR_NOT_NULL(strstr(logged_line, dao_status_text(DAO_ERR_DOUBLE_FREE)));
+    CU_ASSERT_EQUAL(stats_now().live_count, 0);
+}
+
+static CU_TestInfo small_tests[] = {
+    {"a small block comes from the front", a_small_block_comes_from_the_front},
+    {"a small block takes no fence", a_small_block_takes_no_fence},
+    {"a deferred small block is mailed", a_deferred_small_block_is_mailed},
+    {"a drain empties the mail", a_drain_empties_the_mail},
+    {"wrong deferred frees of small blocks are logged", wrong_deferred_frees_of_small_blocks_are_logged},
     CU_TEST_INFO_NULL,
 };
 
@@ -564,6 +711,10 @@ int main(void)
     CU_SuiteInfo suites[] = {{"pinned, contract", NULL, NULL, allocator_contract_begin,
                               allocator_contract_end, allocator_contract_tests},
                              {"pinned", NULL, NULL, begin, end, tests},
+                             {"slabs before pinned, contract", NULL, NULL, slabs_contract_begin,
+                              slabs_contract_end, allocator_contract_tests},
+                             {"slabs before pinned", NULL, NULL, slabs_begin, slabs_end, tests},
+                             {"small pinned blocks", NULL, NULL, slabs_begin, slabs_end, small_tests},
                              CU_SUITE_INFO_NULL};
     return dao_suite_run(suites);
 }

@@ -497,8 +497,9 @@ static void a_config_that_cannot_be_is_refused_by_name(void)
          "host_pages, which is not set"},
         {pinned, {.no_page_mapping = true}, DAO_ERR_INVALID, "pinned:0"},
         {device, {.small_bytes = 32 * KIB + 1}, DAO_ERR_INVALID, "32768"},
+        {pinned, {.small_bytes = 32 * KIB + 1}, DAO_ERR_INVALID, "32768"},
         {device, {.strategy = DAO_STRATEGY_SYSTEM, .small_bytes = 1}, DAO_ERR_INVALID, "good_fit"},
-        {host, {.small_bytes = 1}, DAO_ERR_INVALID, "device places"},
+        {host, {.small_bytes = 1}, DAO_ERR_INVALID, "device and pinned places"},
         {none, {0}, DAO_ERR_INVALID, "not a place"},
         {far, {0}, DAO_ERR_NO_DEVICE, "device:2"},
     };
