@@ -137,9 +137,13 @@ static DAO_ON_THE_PATH dao_range_node_t *dao_range_at(const dao_range_t *range, 
     return (dao_range_node_t *)(void *)(range->table + link);
 }
 
+/* Links are offsets in the table, and become those of fences by one shift. */
 static DAO_ON_THE_PATH dao_range_fence_t *dao_range_fence(const dao_range_t *range, uint32_t link)
 {
-    return &range->fences[link / sizeof(dao_range_node_t)];
+    static_assert(sizeof(dao_range_node_t) % sizeof(dao_range_fence_t) == 0, "an offset for each");
+    unsigned char *fences = (unsigned char *)range->fences;
+    return (dao_range_fence_t *)(void *)(fences +
+                                         link / (sizeof(dao_range_node_t) / sizeof(dao_range_fence_t)));
 }
 
 /* ---- bins ---- */
@@ -705,8 +709,9 @@ static DAO_ON_THE_PATH void dao_range_make_fenced(dao_range_t *range, dao_range_
         dao_range_count_fenced(range, set, -1);
         dao_range_queue_remove(range, set, gone);
     }
-    dao_range_fence(range, part)->epoch = epoch;
-    if (part != set->newest) {
+    dao_range_fence_t *fence = dao_range_fence(range, part);
+    if (fence->epoch != epoch) { /* else it is among the queue's last, which are all of this one */
+        fence->epoch = epoch;
         dao_range_queue_remove(range, set, part);
         dao_range_queue_push(range, set, part);
     }
