@@ -29,13 +29,15 @@ typedef struct dao_magazine_object {
 
 /* Objects of one size. Others than their thread look at them only while nobody allocates or frees. */
 typedef struct dao_magazine {
-    alignas(32) _Atomic uint32_t count; /* so that an index is a shift */
+    _Atomic uint32_t count;
     uint32_t capacity;
     dao_magazine_object_t *objects; /* the latest last */
     uint32_t object_bytes;
     uint32_t reciprocal; /* of object_bytes: slab.h */
     bool was_refilled;   /* since the thread's last tick; the thread's own */
 } dao_magazine_t;
+
+static_assert(sizeof(dao_magazine_t) == 32, "an index is a shift");
 
 /* Counts of one thread. A block that one thread allocates and another frees makes one's sums too large and
    the other's too small, even negative: only the sum over all threads says something. Written by the thread
