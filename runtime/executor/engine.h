@@ -16,6 +16,8 @@
 #include "runtime/executor/tiers/file_tier.h"
 #include "runtime/executor/tiers/host_tier.h"
 
+#include <dao/recompute.h>
+
 /* Times that a copy is tried again before it counts as failed. */
 #define DAO_COPY_RETRY_MAX 2
 
@@ -62,6 +64,7 @@ typedef struct dao_engine_config {
     bool plans_at_once;    /* not on a thread of their own */
     bool has_thread;       /* of its own, which stays on the device */
     bool keeps_plans;      /* also those that are slower than the step without */
+    dao_recompute_mode_t recompute_mode; /* of plans in which kernels run again */
 } dao_engine_config_t;
 
 typedef struct dao_engine {

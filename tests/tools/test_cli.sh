@@ -47,7 +47,7 @@ expect 2 "does not fit 64 bits" run "$trace" --link-in 99999999TiB/s
 for capacity in -5 1e9 lots 64mibs 0x10 . "50 %" % 50%% " 50%" 50.%; do
     expect 2 "such as 50% or 180MiB" run "$trace" --capacity "$capacity"
 done
-expect 2 '"best" is no scheme: there are online, learn, hybrid, plan, described' run "$trace" --scheme best
+expect 2 'no scheme: there are online, learn, hybrid, recompute, plan, described' run "$trace" --scheme best
 expect 2 "are not for a planned step" run "$trace" --scheme plan --policy lru
 expect 2 "an argument is empty" run ""
 expect 2 "an argument is empty" info ""
@@ -550,6 +550,8 @@ done
 expect 1 "the host" run "$folder/turns.tr" --scheme plan --capacity 4096 --host 1
 expect 2 "--host is not for --scheme hybrid" run "$folder/turns.tr" --scheme hybrid --host 1
 expect 2 "--mode is not for steps that are learnt" run "$folder/turns.tr" --scheme hybrid --mode queue
+expect 1 "without copies" run "$folder/turns.tr" --scheme recompute --capacity 4096
+expect 0 '"bytes_in":0,' run "$folder/turns.tr" --json --scheme recompute --capacity 8192 --verify
 expect 0 '"mismatches":0' run "$folder/turns.tr" --json --scheme hybrid --capacity 4096 --verify \
     --check
 has runs_again

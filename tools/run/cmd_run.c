@@ -33,7 +33,7 @@ typedef struct settings {
 
 /* The policies are DAO_POLICY_LIST's without that of a program's own, in whose place all of them are. */
 enum { POLICY_ALL = DAO_POLICY_USER };
-enum { SCHEME_ONLINE, SCHEME_LEARN, SCHEME_HYBRID, SCHEME_PLAN, SCHEME_DESCRIBED };
+enum { SCHEME_ONLINE, SCHEME_LEARN, SCHEME_HYBRID, SCHEME_RECOMPUTE, SCHEME_PLAN, SCHEME_DESCRIBED };
 
 static const char *policy_at(size_t index)
 {
@@ -43,7 +43,7 @@ static const char *policy_at(size_t index)
 #define ENGINE_NAME(number, name, text, meaning) text,
 DAO_OPTION_NAMES(engine_at, DAO_FILE_ENGINE_LIST(ENGINE_NAME))
 DAO_OPTION_NAMES(mode_at, "step", "queue")
-DAO_OPTION_NAMES(scheme_at, "online", "learn", "hybrid", "plan", "described")
+DAO_OPTION_NAMES(scheme_at, "online", "learn", "hybrid", "recompute", "plan", "described")
 
 static const dao_option_t options[] = {
     {.name = "capacity",
@@ -128,7 +128,8 @@ static const dao_option_t options[] = {
      .name_at = scheme_at,
      .preset = "online",
      .help = "the executor decides, learns steps and plans them by itself, also with operators run again "
-             "(hybrid), or plans the step before it runs (described); or a plan is replayed"},
+             "(hybrid) or these alone, without copies (recompute), or plans the step before it runs "
+             "(described); or a plan is replayed"},
     DAO_OPTION_STATIC(settings_t, is_static),
     DAO_OPTION_PAGES(settings_t, is_paged),
     {.name = "verify",
@@ -142,7 +143,8 @@ static const dao_option_t options[] = {
     {.name = "check-repeatable",
      .type = DAO_OPTION_TYPE_FLAG,
      DAO_OPTION_FIELD(settings_t, is_repeat_checked),
-     .help = "with --scheme hybrid: run each operator that may run again twice, and compare what it writes"},
+     .help = "with --scheme hybrid or recompute: run each operator that may run again twice, and compare "
+             "what it writes"},
     DAO_OPTION_BATCH(settings_t, batch),
     DAO_OPTION_RUN_TRACE(settings_t, trace),
     DAO_OPTION_JSON(settings_t, is_json, "print one JSON object"),
@@ -161,9 +163,14 @@ static const dao_option_rule_t rules[] = {
     {.option = NULL},
 };
 
+static bool runs_again(const settings_t *settings)
+{
+    return settings->scheme == SCHEME_HYBRID || settings->scheme == SCHEME_RECOMPUTE;
+}
+
 static bool is_learnt(const settings_t *settings)
 {
-    return settings->scheme == SCHEME_LEARN || settings->scheme == SCHEME_HYBRID;
+    return settings->scheme == SCHEME_LEARN || runs_again(settings);
 }
 
 /* With a plan nothing is evicted by a policy, and every step is verified. */
@@ -177,13 +184,14 @@ static dao_status_t check_settings(const dao_arguments_t *arguments, void *user)
     if (settings->scheme == SCHEME_DESCRIBED && settings->mode != DAO_RUN_MODE_STEP) {
         return dao_error(DAO_ERR_INVALID, "--mode queue is not for a step that is described before it runs");
     }
-    if (settings->scheme == SCHEME_HYBRID && dao_option_is_given(arguments, "host")) {
-        return dao_error(DAO_ERR_INVALID, "--host is not for --scheme hybrid: nothing runs again where host "
-                                          "memory has a limit");
-    }
-    if (settings->scheme != SCHEME_HYBRID && settings->is_repeat_checked) {
+    if (runs_again(settings) && dao_option_is_given(arguments, "host")) {
         return dao_error(DAO_ERR_INVALID,
-                         "--check-repeatable needs --scheme hybrid: with others nothing runs "
+                         "--host is not for --scheme %s: nothing runs again where host memory has a limit",
+                         scheme_at(settings->scheme));
+    }
+    if (!runs_again(settings) && settings->is_repeat_checked) {
+        return dao_error(DAO_ERR_INVALID,
+                         "--check-repeatable needs --scheme hybrid or recompute: with others nothing runs "
                          "again");
     }
     if (settings->policy == POLICY_ALL && settings->trace != NULL) {
@@ -209,7 +217,8 @@ static void set_config(settings_t *settings)
     config->is_walked = settings->is_checked;
     config->is_warmed_up = true;
     config->mode = is_learnt(settings) ? DAO_RUN_MODE_LEARN : (dao_run_mode_t)settings->mode;
-    config->runs_again = settings->scheme == SCHEME_HYBRID;
+    config->runs_again = runs_again(settings);
+    config->copies_nothing = settings->scheme == SCHEME_RECOMPUTE;
     config->is_planned_first = settings->scheme == SCHEME_DESCRIBED;
     config->is_repeat_checked = settings->is_repeat_checked;
     config->addresses = DAO_OPTION_ADDRESSES(settings->is_static, settings->is_paged);

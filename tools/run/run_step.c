@@ -13,6 +13,7 @@
 
 #include "base/memory/host.h"
 #include "base/report/error.h"
+#include "runtime/executor/executor_internal.h"
 #include "runtime/start/context.h"
 #include "tools/run/pattern.h"
 
@@ -94,7 +95,13 @@ static dao_status_t create_executor(const run_plan_t *plan, run_t *run)
         .check = plan->config->is_walked && !plan->is_unlimited,
         .check_repeatable = plan->config->is_repeat_checked,
     };
-    return dao_executor_create(&settings, &run->executor);
+    dao_status_t status = dao_executor_create(&settings, &run->executor);
+    if (status == DAO_OK && plan->config->copies_nothing) {
+        dao_engine_config_t *engine = &run->executor->engine.config; /* nothing was pushed yet */
+        engine->recompute_mode = DAO_RECOMPUTE_MODE_ONLY;
+        engine->keeps_plans = true;
+    }
+    return status;
 }
 
 /* Staging for devices that the host cannot touch, and a buffer to write and read tensors with. */
@@ -282,31 +289,37 @@ static dao_status_t push_steps(run_t *run, uint32_t first, uint32_t count)
     return sync_status != DAO_OK ? sync_status : status;
 }
 
-/* The plan is made meanwhile, by a thread of the executor's: a first one, then a better one. What fits needs
-   none. */
-static dao_status_t wait_for_plan(run_t *run)
+/* The plan is made meanwhile, by a thread of the executor's: a first one, then a better one, or none, behind
+   the step that was measured. What fits needs none. */
+static dao_status_t wait_for_plan(run_t *run, bool copies_nothing)
 {
     uint64_t deadline_ns = dao_clock_ns() + PLAN_WAIT_NS;
     dao_executor_stats_t stats;
     dao_status_t status = dao_executor_stats_get(run->executor, &stats);
     while (status == DAO_OK && stats.eviction_count > 0 &&
-           (stats.plan_count == 0 || stats.planning_count > 0) && dao_clock_ns() < deadline_ns) {
+           (stats.measured_step_count == 0 || stats.planning_count > 0) && dao_clock_ns() < deadline_ns) {
         dao_sleep_until(dao_clock_ns() + PLAN_LOOK_NS);
         status = dao_executor_sync(run->executor);
         status = status == DAO_OK ? dao_executor_stats_get(run->executor, &stats) : status;
+    }
+    if (status == DAO_OK && copies_nothing && stats.eviction_count > 0 && stats.plan_count == 0) {
+        return dao_error(DAO_ERR_LIMIT,
+                         "no order of runs fits %" PRIu64 " bytes without copies, or none was found",
+                         stats.capacity_bytes);
     }
     return status;
 }
 
 /* Runs steps until they follow a plan, then those that are measured. */
-static dao_status_t execute_learning(run_t *run, dao_executor_stats_t *out_before, uint64_t *out_elapsed_ns)
+static dao_status_t execute_learning(const run_plan_t *plan, run_t *run, dao_executor_stats_t *out_before,
+                                     uint64_t *out_elapsed_ns)
 {
     uint32_t first = DAO_RUN_LEARN_STEPS + DAO_RUN_ENTER_STEPS;
     dao_progress_phase("running steps", DAO_PROGRESS_UNIT_PARTS,
                        LEARN_ALL_STEPS * run->trace->operator_count);
     run->keeps_inputs = true;
     dao_status_t status = push_steps(run, 0, DAO_RUN_LEARN_STEPS);
-    status = status == DAO_OK ? wait_for_plan(run) : status;
+    status = status == DAO_OK ? wait_for_plan(run, plan->config->copies_nothing) : status;
     status = status == DAO_OK ? push_steps(run, DAO_RUN_LEARN_STEPS, DAO_RUN_ENTER_STEPS) : status;
     status = status == DAO_OK ? dao_executor_stats_get(run->executor, out_before) : status;
     uint64_t begin_ns = dao_clock_ns();
@@ -400,7 +413,7 @@ static dao_status_t run_pass(const run_plan_t *plan, run_t *run, dao_executor_st
         status = dao_executor_stats_get(run->executor, &before);
     }
     if (status == DAO_OK) {
-        status = is_learning(plan) ? execute_learning(run, &before, out_elapsed_ns)
+        status = is_learning(plan) ? execute_learning(plan, run, &before, out_elapsed_ns)
                                    : execute(plan, run, &before, out_elapsed_ns);
     }
     if (status == DAO_OK) {
@@ -512,15 +525,12 @@ static dao_status_t run_both(const dao_run_config_t *config, const dao_step_trac
                        .capacity_bytes =
                            result->capacity_bytes < most_bytes ? result->capacity_bytes : most_bytes};
     dao_status_t status = run_once(&plan, &run, &result->stats, &result->step_ns);
-    if (status != DAO_OK) {
-        return status;
-    }
     result->verified_count = run.verified_count;
     result->temporary_count = run.temporary_count;
     result->mismatch_count = run.mismatch_count;
     memcpy(result->first_mismatch, run.first_mismatch, sizeof(result->first_mismatch));
-    if (config->is_without_comparison) {
-        return DAO_OK;
+    if (status != DAO_OK || config->is_without_comparison) {
+        return status;
     }
     run_t unlimited = {.trace = trace};
     dao_executor_stats_t stats;
@@ -551,8 +561,6 @@ dao_status_t dao_run_step(const dao_run_config_t *config, const dao_step_trace_t
         return status;
     }
     status = run_both(config, trace, &result);
-    if (status == DAO_OK) {
-        *out_result = result;
-    }
+    *out_result = result;
     return status;
 }

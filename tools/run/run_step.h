@@ -33,6 +33,7 @@ typedef struct dao_run_config {
     bool is_walked;                 /* the executor checks all of its structures after every kernel: slow */
     bool is_staged;         /* contents go through pinned memory, as on a device that the host cannot touch */
     bool runs_again;        /* pure operators may run again; with DAO_RUN_MODE_LEARN */
+    bool copies_nothing;    /* with runs_again: plans copy nothing, all that left runs again */
     bool is_planned_first;  /* with DAO_RUN_MODE_STEP: the step is planned before it runs */
     bool is_repeat_checked; /* what may run again is launched twice, and what it writes compared */
     bool is_without_comparison; /* no second run with unlimited memory */
@@ -64,9 +65,11 @@ typedef struct dao_run_result {
  * Runs a step on its own library context, and again with unlimited memory. The library must not be started.
  *
  * @param trace       A packed trace.
- * @param out_result  Written only on DAO_OK. Mismatches are no failure of the call.
+ * @param out_result  Written on DAO_OK; where the run itself fails, only its reads and mismatches are true.
+ *                    Mismatches are no failure of the call.
  * @return DAO_OK; DAO_ERR_KERNEL_TOO_LARGE for a capacity below the largest operator, which the message
- *         names; what the executor answers.
+ *         names; DAO_ERR_LIMIT where nothing is to be copied and no such plan is found; what the executor
+ *         answers.
  *
  * Threads: one. Waits: for the whole run.
  */

@@ -113,7 +113,7 @@ static bool is_stopping(void *user)
 }
 
 /* The plan moves no pinned tensor, and is for these alone. */
-static dao_status_t make_plan(dao_plan_job_t *job, const dao_swap_plan_config_t *config)
+static dao_status_t make_plan(dao_plan_job_t *job, const dao_recompute_config_t *config)
 {
     dao_status_t status = dao_compiled_plan_create(&job->problem, config, &job->plan);
     for (uint32_t i = 0; status == DAO_OK && i < job->problem.tensor_count; i++) {
@@ -128,10 +128,11 @@ static dao_status_t make_plan(dao_plan_job_t *job, const dao_swap_plan_config_t 
 /* Without a worker nothing cancels it. */
 static void work(dao_plan_worker_t *worker, dao_plan_job_t *job)
 {
-    dao_swap_plan_config_t config = {.addresses = job->addresses,
-                                     .work_limit = job->work_limit,
-                                     .is_cancelled = worker != NULL ? is_stopping : NULL,
-                                     .cancel_user = worker};
+    dao_recompute_config_t config = {.mode = job->mode,
+                                     .swap = {.addresses = job->addresses,
+                                              .work_limit = job->work_limit,
+                                              .is_cancelled = worker != NULL ? is_stopping : NULL,
+                                              .cancel_user = worker}};
     DAO_ASSERT(job->plan == NULL);
     job->status = make_plan(job, &config);
     if (job->status != DAO_OK || job->plan->schedule->page_count == 0) {
@@ -143,7 +144,7 @@ static void work(dao_plan_worker_t *worker, dao_plan_job_t *job)
         dao_compiled_plan_destroy(job->plan);
         job->plan = NULL;
         job->problem.page_bytes = 0;
-        config.addresses = job->addresses = DAO_SWAP_ADDRESSES_STATIC;
+        config.swap.addresses = job->addresses = DAO_SWAP_ADDRESSES_STATIC;
         job->status = make_plan(job, &config);
     }
 }

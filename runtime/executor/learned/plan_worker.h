@@ -15,6 +15,7 @@ typedef struct dao_plan_job {
     bool *is_pinned; /* of each role: its tensor stays on the device, and is no part of the problem */
     uint64_t pins;   /* of the engine */
     dao_device_pages_t *pages; /* what the plan's window is made of, if it gets one */
+    dao_recompute_mode_t mode;
     dao_swap_addresses_t addresses;
     uint64_t work_limit; /* as of dao_swap_plan_config_t */
     uint64_t known_ns;   /* what the step takes with the plan that this job made before; 0: with none */

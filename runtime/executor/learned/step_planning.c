@@ -153,7 +153,10 @@ static dao_plan_job_t *make_job(dao_step_learner_t *learner, const dao_known_ste
         job->problem.page_bytes = learner->engine->pages.page_bytes;
         job->addresses = job->problem.page_bytes != 0 ? config->addresses : DAO_SWAP_ADDRESSES_STATIC;
         job->pages = &learner->engine->pages;
-        job->work_limit = dao_step_planning_fits(learner, known->plan) ? 0 : DAO_COMPILED_PLAN_FIRST;
+        job->mode = config->recompute_mode;
+        bool is_quick =
+            job->mode == DAO_RECOMPUTE_MODE_HYBRID && !dao_step_planning_fits(learner, known->plan);
+        job->work_limit = is_quick ? DAO_COMPILED_PLAN_FIRST : 0;
     }
     return job;
 }

@@ -424,14 +424,13 @@ static dao_status_t make_plain(const dao_swap_problem_t *problem, const dao_swap
 }
 
 /* Plans copies and runs again. */
-static dao_status_t make_with_runs(const dao_swap_problem_t *problem, const dao_swap_plan_config_t *config,
+static dao_status_t make_with_runs(const dao_swap_problem_t *problem, const dao_recompute_config_t *config,
                                    dao_compiled_plan_t *plan)
 {
-    const dao_recompute_config_t recompute = {.swap = *config};
     dao_recompute_plan_t *made = NULL;
     dao_recompute_bound_t bound;
     dao_status_t status = dao_recompute_find_bound(problem, &bound);
-    status = status == DAO_OK ? dao_recompute_plan_make(problem, &recompute, &made) : status;
+    status = status == DAO_OK ? dao_recompute_plan_make(problem, config, &made) : status;
     if (status != DAO_OK) {
         return status;
     }
@@ -472,7 +471,7 @@ static dao_swap_kernel_t *find_repeatable(const dao_swap_problem_t *problem, uin
     return kernels;
 }
 
-static dao_status_t make(const dao_swap_problem_t *problem, const dao_swap_plan_config_t *config,
+static dao_status_t make(const dao_swap_problem_t *problem, const dao_recompute_config_t *config,
                          bool with_runs, dao_compiled_plan_t **out_plan)
 {
     dao_compiled_plan_t *plan = dao_host_calloc(1, sizeof(*plan));
@@ -480,7 +479,7 @@ static dao_status_t make(const dao_swap_problem_t *problem, const dao_swap_plan_
         return no_memory();
     }
     dao_status_t status =
-        with_runs ? make_with_runs(problem, config, plan) : make_plain(problem, config, plan);
+        with_runs ? make_with_runs(problem, config, plan) : make_plain(problem, &config->swap, plan);
     if (status != DAO_OK) {
         dao_compiled_plan_destroy(plan);
         return status;
@@ -489,11 +488,12 @@ static dao_status_t make(const dao_swap_problem_t *problem, const dao_swap_plan_
     return DAO_OK;
 }
 
-dao_status_t dao_compiled_plan_create(const dao_swap_problem_t *problem, const dao_swap_plan_config_t *config,
+dao_status_t dao_compiled_plan_create(const dao_swap_problem_t *problem, const dao_recompute_config_t *config,
                                       dao_compiled_plan_t **out_plan)
 {
-    dao_swap_plan_config_t whole = *config;
-    whole.granularity = DAO_SWAP_GRANULARITY_WHOLE;
+    dao_recompute_config_t whole = *config;
+    whole.swap.granularity = DAO_SWAP_GRANULARITY_WHOLE;
+    bool copies = config->mode != DAO_RECOMPUTE_MODE_ONLY;
     uint32_t repeatable_count = 0;
     dao_swap_problem_t repeating = *problem;
     dao_swap_kernel_t *kernels = find_repeatable(problem, &repeatable_count);
@@ -502,10 +502,10 @@ dao_status_t dao_compiled_plan_create(const dao_swap_problem_t *problem, const d
     }
     repeating.kernels = kernels;
     dao_status_t status = DAO_ERR_UNSUPPORTED;
-    if (repeatable_count > 0 && config->work_limit != DAO_COMPILED_PLAN_FIRST) {
+    if (!copies || (repeatable_count > 0 && config->swap.work_limit != DAO_COMPILED_PLAN_FIRST)) {
         status = make(&repeating, &whole, true, out_plan);
     }
-    if (status == DAO_ERR_UNSUPPORTED) { /* none runs again, or not so that it can be followed */
+    if (copies && status == DAO_ERR_UNSUPPORTED) { /* none runs again, or not so that it can be followed */
         status = make(problem, &whole, false, out_plan);
     }
     dao_host_free(kernels);

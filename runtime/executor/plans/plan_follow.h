@@ -57,13 +57,13 @@ static inline uint32_t dao_compiled_plan_page_max(const dao_compiled_plan_t *pla
 /* The `work_limit` of a plan that is to be there at once: no kernel runs again in it. */
 #define DAO_COMPILED_PLAN_FIRST 1u
 
-/* Makes the plan of a step and compiles it: one that runs kernels again, if some may be and it is quicker.
-   The problem's tensors are roles, the first ones, whose sizes are multiples of the range's granule. Tensors
-   move as a whole; the rest of the configuration is the caller's. Pure: any thread, nothing shared. What
-   dao_swap_plan_make() answers; DAO_ERR_UNSUPPORTED for a plan that cannot be followed;
-   DAO_ERR_NO_HOST_MEMORY. */
+/* Makes the plan of a step and compiles it: one that runs kernels again, if some may be and it is quicker, or
+   if nothing is to be copied. The problem's tensors are roles, the first ones, whose sizes are multiples of
+   the range's granule. Tensors move as a whole; the rest of the configuration is the caller's. Pure: any
+   thread, nothing shared. What dao_recompute_plan_make() answers; DAO_ERR_UNSUPPORTED for a plan that cannot
+   be followed; DAO_ERR_NO_HOST_MEMORY. */
 DAO_NODISCARD dao_status_t dao_compiled_plan_create(const dao_swap_problem_t *problem,
-                                                    const dao_swap_plan_config_t *config,
+                                                    const dao_recompute_config_t *config,
                                                     dao_compiled_plan_t **out_plan);
 
 /* It is not followed. NULL is allowed. */

@@ -434,7 +434,7 @@ static void a_new_plan_stays_if_it_is_no_slower(void)
     job->problem.capacity_bytes = executor->engine.config.arena_bytes;
     job->problem.host.in_bytes_per_second = LINK_BYTES_PER_S;
     job->problem.host.out_bytes_per_second = LINK_BYTES_PER_S;
-    CU_ASSERT_EQUAL_FATAL(dao_compiled_plan_create(&job->problem, &(dao_swap_plan_config_t){0}, &other),
+    CU_ASSERT_EQUAL_FATAL(dao_compiled_plan_create(&job->problem, &(dao_recompute_config_t){0}, &other),
                           DAO_OK);
     dao_plan_job_destroy(job);
     known->new_plan = other;

@@ -5,6 +5,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 /* Layers of a chain, forwards and backwards, with a weight that the backward run changes. To copy a tensor
    takes hundreds of times as long as to make it. */
@@ -63,18 +64,20 @@ static int forget_trace(void)
     return 0;
 }
 
-static dao_run_result_t run(uint64_t capacity_bytes, bool runs_again, bool is_repeat_checked)
+static dao_run_config_t config_of(uint64_t capacity_bytes)
 {
-    dao_run_config_t config = {.capacity_bytes = capacity_bytes,
-                               .link_in_bytes_per_second = LINK_BYTES_PER_S,
-                               .link_out_bytes_per_second = LINK_BYTES_PER_S,
-                               .mode = DAO_RUN_MODE_LEARN,
-                               .policy = DAO_POLICY_BELADY,
-                               .runs_again = runs_again,
-                               .is_repeat_checked = is_repeat_checked,
-                               .is_read_back = true,
-                               .is_walked = true,
-                               .is_without_comparison = true};
+    return (dao_run_config_t){.capacity_bytes = capacity_bytes,
+                              .link_in_bytes_per_second = LINK_BYTES_PER_S,
+                              .link_out_bytes_per_second = LINK_BYTES_PER_S,
+                              .mode = DAO_RUN_MODE_LEARN,
+                              .policy = DAO_POLICY_BELADY,
+                              .is_read_back = true,
+                              .is_walked = true,
+                              .is_without_comparison = true};
+}
+
+static dao_run_result_t run_config(dao_run_config_t config)
+{
     dao_run_result_t result = {0};
     CU_ASSERT_EQUAL_FATAL(dao_run_step(&config, &trace, &result), DAO_OK);
     CU_ASSERT_EQUAL(result.mismatch_count, 0);
@@ -83,6 +86,14 @@ static dao_run_result_t run(uint64_t capacity_bytes, bool runs_again, bool is_re
     }
     CU_ASSERT_EQUAL(result.stats.kernel_count, trace.operator_count);
     return result;
+}
+
+static dao_run_result_t run(uint64_t capacity_bytes, bool runs_again, bool is_repeat_checked)
+{
+    dao_run_config_t config = config_of(capacity_bytes);
+    config.runs_again = runs_again;
+    config.is_repeat_checked = is_repeat_checked;
+    return run_config(config);
 }
 
 static void what_runs_again_finds_what_it_found(void)
@@ -110,9 +121,26 @@ static void what_may_run_again_is_run_twice(void)
     CU_ASSERT_EQUAL(twice.verified_count, once.verified_count + (uint64_t)STEPS * READS);
 }
 
+/* All that leaves is made again. Where nothing may be, there is no such plan. */
+static void without_copies_all_that_left_runs_again(void)
+{
+    dao_run_config_t config = config_of(CAPACITY_BYTES);
+    config.runs_again = config.copies_nothing = true;
+    dao_run_result_t result = run_config(config);
+    CU_ASSERT(result.stats.again_count > 0);
+    CU_ASSERT_EQUAL(result.stats.plan_count, 1);
+    CU_ASSERT_EQUAL(result.stats.plan_dropped_count, 0);
+    CU_ASSERT_EQUAL(result.stats.in_bytes, 0);
+    CU_ASSERT_EQUAL(result.stats.out_bytes, 0);
+    config.runs_again = false;
+    CU_ASSERT_EQUAL(dao_run_step(&config, &trace, &result), DAO_ERR_LIMIT);
+    CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "without copies"));
+}
+
 static CU_TestInfo tests[] = {
     {"what may run again is run twice where that is checked", what_may_run_again_is_run_twice},
     {"what runs again finds what it found", what_runs_again_finds_what_it_found},
+    {"without copies all that left runs again", without_copies_all_that_left_runs_again},
     CU_TEST_INFO_NULL,
 };
 

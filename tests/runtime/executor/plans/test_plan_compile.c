@@ -113,7 +113,7 @@ static void drops_make_room_for_all_that_comes(void)
     for (uint64_t capacity = 4; capacity <= TENSORS + 1; capacity++) {
         dao_compiled_plan_t *plan = NULL;
         dao_swap_problem_t problem = problem_of(capacity * UNIT, 20000);
-        CU_ASSERT_EQUAL_FATAL(dao_compiled_plan_create(&problem, &(dao_swap_plan_config_t){0}, &plan),
+        CU_ASSERT_EQUAL_FATAL(dao_compiled_plan_create(&problem, &(dao_recompute_config_t){0}, &plan),
                               DAO_OK);
         CU_ASSERT_EQUAL(plan->role_count, TENSORS);
         CU_ASSERT_TRUE(dao_issue_order_is_valid(&plan->order));
@@ -127,7 +127,7 @@ static void a_plan_knows_what_it_was_made_with(void)
 {
     dao_compiled_plan_t *plan = NULL;
     dao_swap_problem_t problem = problem_of(6 * UNIT, 30000);
-    CU_ASSERT_EQUAL_FATAL(dao_compiled_plan_create(&problem, &(dao_swap_plan_config_t){0}, &plan), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_compiled_plan_create(&problem, &(dao_recompute_config_t){0}, &plan), DAO_OK);
     CU_ASSERT_EQUAL(plan->basis.compute_ns, KERNELS * 30000);
     CU_ASSERT_EQUAL(plan->basis.host.in_bytes_per_second, problem.host.in_bytes_per_second);
     CU_ASSERT_TRUE(plan->bound_ns >= plan->basis.compute_ns);
@@ -141,7 +141,7 @@ static void only_roles_with_copies_to_the_host_need_slots(void)
 {
     dao_compiled_plan_t *plan = NULL;
     dao_swap_problem_t problem = problem_of(5 * UNIT, 20000);
-    CU_ASSERT_EQUAL_FATAL(dao_compiled_plan_create(&problem, &(dao_swap_plan_config_t){0}, &plan), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_compiled_plan_create(&problem, &(dao_recompute_config_t){0}, &plan), DAO_OK);
     for (uint32_t role = 0; role < plan->role_count; role++) {
         bool is_copied = false;
         for (uint32_t i = 0; i < plan->order.count; i++) {
@@ -158,7 +158,7 @@ static bool fail_call(const dao_swap_problem_t *problem, uint64_t n)
 {
     dao_compiled_plan_t *plan = NULL;
     dao_fault_arm(DAO_FAULT_HOST_MEMORY, n, false);
-    dao_status_t status = dao_compiled_plan_create(problem, &(dao_swap_plan_config_t){0}, &plan);
+    dao_status_t status = dao_compiled_plan_create(problem, &(dao_recompute_config_t){0}, &plan);
     bool has_failed = dao_fault_disarm() > 0;
     CU_ASSERT_TRUE(status == DAO_ERR_NO_HOST_MEMORY || status == DAO_OK);
     CU_ASSERT_TRUE(has_failed || status == DAO_OK);
@@ -231,7 +231,7 @@ static void no_failing_call_leaves_anything_of_a_plan_with_runs_again(void)
     dao_compiled_plan_t *plan = NULL;
     dao_swap_problem_t problem = problem_with_runs();
     dao_fault_arm(DAO_FAULT_HOST_MEMORY, UINT64_MAX, false);
-    CU_ASSERT_EQUAL_FATAL(dao_compiled_plan_create(&problem, &(dao_swap_plan_config_t){0}, &plan), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_compiled_plan_create(&problem, &(dao_recompute_config_t){0}, &plan), DAO_OK);
     uint64_t count = dao_fault_passed_count(DAO_FAULT_HOST_MEMORY);
     (void)dao_fault_disarm();
     CU_ASSERT_TRUE(runs_again(plan) > 0);
