@@ -95,7 +95,16 @@ typedef struct dao_recompute_config {
     uint32_t try_count;
     /** For copies. The step without repeated runs gets all of `work_limit`, those with some a part. */
     dao_swap_plan_config_t swap;
+    /** A time of a step that is known already: what cannot be quicker, by its bound, is not planned; 0: none.
+     */
+    uint64_t known_ns;
+    /** Called in the calling thread as the plan goes on: `done` of DAO_RECOMPUTE_PROGRESS_PARTS, never less
+       than before; a plan may be ready before all are done. It must not wait. NULL: nobody is told. */
+    void (*on_progress)(void *progress_user, uint32_t done);
+    void *progress_user;
 } dao_recompute_config_t;
+
+#define DAO_RECOMPUTE_PROGRESS_PARTS 1000u
 
 #define DAO_RECOMPUTE_TRIES_DEFAULT 200u
 
@@ -109,7 +118,8 @@ typedef struct dao_recompute_plan dao_recompute_plan_t;
  * @param problem   Borrowed for the call.
  * @param config    Copied; NULL: all defaults.
  * @param out_plan  The caller owns it, until dao_recompute_plan_destroy(); written only on DAO_OK.
- * @return DAO_OK; as dao_swap_plan_make(); DAO_ERR_LIMIT if nothing may be copied and no plan was found then.
+ * @return DAO_OK; as dao_swap_plan_make(); DAO_ERR_LIMIT if nothing may be copied and no plan was found then,
+ * or none that may be quicker than `known_ns`.
  *
  * Threads: any. Waits: never. Cost: `try_count` bounds of steps and some two plans of swapping.
  */

@@ -2,6 +2,7 @@
 /* Plans as a program has them: of the plan that only swaps, the one that only runs again, and those of the
    best longer steps that the search found, the quickest one. */
 #include "base/memory/host.h"
+#include "base/numbers/math.h"
 #include "base/report/assert.h"
 #include "planning/recompute/recompute_search.h"
 #include "planning/swap/swap_search.h"
@@ -47,11 +48,48 @@ typedef struct maker {
     uint64_t work; /* for a plan of copies */
     dao_recompute_plan_t *best;
     dao_error_record_t refusal; /* what the plan without runs again lacks; DAO_OK: nothing */
+    uint32_t part_begin, done;  /* where the part of the progress begins, and what was told */
 } maker_t;
+
+/* What is told of the progress: the search, its plans, the plan without runs again, and runs alone take about
+   as long each. */
+enum {
+    PART_SEARCH = 0,
+    PART_KEPT = DAO_RECOMPUTE_PROGRESS_PARTS / 4,
+    PART_PLAIN = DAO_RECOMPUTE_PROGRESS_PARTS / 2,
+    PART_ALONE = DAO_RECOMPUTE_PROGRESS_PARTS / 4 * 3,
+};
+
+static void tell(maker_t *maker, uint32_t done)
+{
+    if (maker->config->on_progress != NULL && done > maker->done) {
+        maker->done = done;
+        maker->config->on_progress(maker->config->progress_user, done);
+    }
+}
+
+static uint32_t try_count_of(const maker_t *maker)
+{
+    return maker->config->try_count != 0 ? maker->config->try_count : DAO_RECOMPUTE_TRIES_DEFAULT;
+}
+
+static void tell_try(void *user, uint32_t tries_left)
+{
+    maker_t *maker = user;
+    uint64_t tries = try_count_of(maker), made = tries - tries_left;
+    tell(maker, maker->part_begin + (uint32_t)(PART_KEPT * made / tries));
+}
 
 static uint64_t step_ns_of(const dao_recompute_plan_t *plan)
 {
     return plan != NULL ? dao_swap_plan_schedule(plan->swap)->step_ns : UINT64_MAX;
+}
+
+/* Returns what a bound has to be below of, to be planned. */
+static uint64_t known_ns_of(const maker_t *maker)
+{
+    uint64_t known_ns = maker->config->known_ns != 0 ? maker->config->known_ns : UINT64_MAX;
+    return dao_smaller(known_ns, step_ns_of(maker->best));
 }
 
 static bool moves_nothing(const dao_recompute_plan_t *plan)
@@ -107,7 +145,7 @@ static dao_status_t try_plain(maker_t *maker, uint64_t bound_ns)
     dao_recompute_draft_t draft;
     dao_recompute_plan_t *plan = NULL;
     const dao_swap_problem_t *problem = maker->problem;
-    if (bound_ns >= step_ns_of(maker->best)) {
+    if (bound_ns >= known_ns_of(maker)) {
         return DAO_OK;
     }
     dao_status_t status = dao_recompute_draft_init(&draft, problem);
@@ -180,10 +218,13 @@ static dao_status_t try_kept(maker_t *maker, dao_recompute_search_t *search)
     const dao_recompute_choice_t *choice = &search->kept[0];
     dao_recompute_plan_t *plan = NULL;
     config.work_limit = search->is_alone ? maker->work : maker->work / WORK_PART + 1;
+    if (search->kept[0].bound_ns >= known_ns_of(maker)) {
+        return DAO_OK;
+    }
     if (!search->is_alone) {
         status = find_quickest(maker, search, &choice);
     }
-    if (status == DAO_OK && choice != NULL && choice->bound_ns < step_ns_of(maker->best)) {
+    if (status == DAO_OK && choice != NULL && choice->bound_ns < known_ns_of(maker)) {
         status = plan_choice(maker, search, choice, &config, &plan);
     }
     if (plan != NULL) {
@@ -211,11 +252,14 @@ static dao_status_t try_search(maker_t *maker, bool is_alone, uint64_t capacity_
         search.is_alone = is_alone;
         search.is_cancelled = maker->config->swap.is_cancelled;
         search.cancel_user = maker->config->swap.cancel_user;
-        search.tries_left =
-            maker->config->try_count != 0 ? maker->config->try_count : DAO_RECOMPUTE_TRIES_DEFAULT;
+        search.tries_left = try_count_of(maker);
+        search.on_try = tell_try;
+        search.try_user = maker;
+        maker->part_begin = is_alone ? PART_ALONE : PART_SEARCH;
         search.least_ns = step.time_before[step.kernel_count];
         dao_recompute_search_run(&search);
         *out_bound_ns = search.kept[0].bound_ns;
+        tell(maker, is_alone ? PART_ALONE : PART_KEPT);
         status = try_kept(maker, &search);
     }
     dao_recompute_search_finish(&search);
@@ -229,7 +273,7 @@ static dao_status_t try_alone(maker_t *maker)
 {
     uint64_t capacity_bytes = maker->problem->capacity_bytes, less = 0, bound_ns = 0;
     dao_status_t status = DAO_OK;
-    while (status == DAO_OK && bound_ns < step_ns_of(maker->best) && less <= capacity_bytes / 2) {
+    while (status == DAO_OK && bound_ns < known_ns_of(maker) && less <= capacity_bytes / 2) {
         status = try_search(maker, true, capacity_bytes - less, &bound_ns);
         less = less == 0 ? capacity_bytes / LESS_PART + 1 : 2 * less;
     }
@@ -259,9 +303,13 @@ dao_status_t dao_recompute_plan_make(const dao_swap_problem_t *problem, const da
         uint64_t bound_ns;
         status = try_search(&maker, false, problem->capacity_bytes, &bound_ns);
     }
+    tell(&maker, PART_PLAIN);
     status = status == DAO_OK ? try_plain(&maker, bound.step_ns) : status;
+    tell(&maker, PART_ALONE);
     status = status == DAO_OK ? try_alone(&maker) : status; /* behind it, as its time is known before */
-    if (status == DAO_OK && maker.best == NULL && config->mode == DAO_RECOMPUTE_MODE_HYBRID) {
+    if (status == DAO_OK && maker.best == NULL && config->known_ns != 0) {
+        status = dao_error(DAO_ERR_LIMIT, "no plan is quicker than %" PRIu64 " ns", config->known_ns);
+    } else if (status == DAO_OK && maker.best == NULL && config->mode == DAO_RECOMPUTE_MODE_HYBRID) {
         status = dao_error_restore(&maker.refusal);
     } else if (status == DAO_OK && maker.best == NULL) {
         status = dao_error(DAO_ERR_LIMIT,

@@ -83,6 +83,9 @@ static bool try_choice(dao_recompute_search_t *search)
         return false;
     }
     search->tries_left--;
+    if (search->on_try != NULL) {
+        search->on_try(search->try_user, search->tries_left);
+    }
     search->tried.bound_ns = weigh(search);
     return search->tried.bound_ns != UINT64_MAX && keep(search);
 }

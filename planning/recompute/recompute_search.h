@@ -20,6 +20,8 @@ typedef struct dao_recompute_search {
     bool is_alone;                    /* nothing may be copied */
     bool (*is_cancelled)(void *user); /* NULL: it never is; asked before each try */
     void *cancel_user;
+    void (*on_try)(void *user, uint32_t tries_left); /* NULL: nobody is told */
+    void *try_user;
     uint32_t tries_left;
     uint64_t least_ns; /* no choice is better than this */
     dao_recompute_contents_t contents;

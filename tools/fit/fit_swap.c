@@ -19,7 +19,8 @@ enum { STEP_COUNT = 6 };
 #define AGAIN_TRIES (DAO_RECOMPUTE_TRIES_DEFAULT / 2)
 #define AGAIN_PARTS 4u
 
-#define PHASE "planning for less memory"
+#define PHASE       "planning for less memory"
+#define PHASE_AGAIN "planning with kernels that run again"
 
 dao_status_t dao_fit_swap_init(dao_fit_swap_t *fit, const dao_step_trace_t *trace,
                                const dao_swap_problem_t *problem)
@@ -66,10 +67,18 @@ static uint64_t plan_work(const dao_swap_problem_t *problem, uint64_t parts)
     return dao_smaller(work, parts * dao_larger(work / WORK_PARTS, DAO_FIT_PLAN_WORK));
 }
 
-/* Plans a point by `plan`, or by `hybrid`. A refusal is a point without a plan. */
-static dao_status_t run_scheme(const dao_fit_swap_t *fit, bool runs_again, uint32_t point,
-                               dao_fit_point_t *out_point)
+/* Tells how far a plan with kernels that run again is, the part number `*part` of its phase. */
+static void tell_progress(void *part, uint32_t done)
 {
+    dao_progress_set((uint64_t) * (const uint32_t *)part * DAO_RECOMPUTE_PROGRESS_PARTS + done);
+}
+
+/* Plans a point by `plan`; with a part of a phase by `hybrid`, if that may be quicker than what is known. A
+   refusal is a point without a plan. */
+static dao_status_t run_scheme(const dao_fit_swap_t *fit, uint32_t *again_part, uint32_t point,
+                               uint64_t known_ns, dao_fit_point_t *out_point)
+{
+    bool runs_again = again_part != NULL;
     const dao_scheme_t *scheme = NULL;
     dao_swap_problem_t problem = *fit->problem;
     dao_scheme_run_t run;
@@ -80,7 +89,10 @@ static dao_status_t run_scheme(const dao_fit_swap_t *fit, bool runs_again, uint3
                                 .threshold = DAO_TRACE_NONE,
                                 .step_count = STEP_COUNT,
                                 .plan_work = plan_work(&problem, runs_again ? AGAIN_PARTS : 1),
-                                .try_count = AGAIN_TRIES};
+                                .try_count = AGAIN_TRIES,
+                                .known_ns = known_ns,
+                                .on_progress = tell_progress,
+                                .progress_user = again_part};
     dao_status_t status = dao_scheme_find(runs_again ? "hybrid" : "plan", &scheme);
     if (status == DAO_OK) {
         status = scheme->run(scheme, &input, &run);
@@ -103,7 +115,7 @@ static dao_status_t plan_point(dao_fit_swap_t *fit, uint32_t point)
     if (fit->is_planned[point]) {
         return DAO_OK;
     }
-    dao_status_t status = run_scheme(fit, false, point, &fit->planned[point]);
+    dao_status_t status = run_scheme(fit, NULL, point, 0, &fit->planned[point]);
     fit->is_planned[point] = status == DAO_OK;
     return status;
 }
@@ -152,32 +164,78 @@ dao_status_t dao_fit_swap_at(dao_fit_swap_t *fit, uint64_t capacity_bytes, dao_f
     return find_best(fit, point, out_point);
 }
 
-dao_status_t dao_fit_swap_again_at(dao_fit_swap_t *fit, uint64_t capacity_bytes, dao_fit_point_t *out_point)
+/* The bound of both ways. */
+static dao_status_t find_bound_again(const dao_fit_swap_t *fit, uint32_t point, uint64_t *out_ns)
 {
-    uint32_t point;
     dao_swap_problem_t problem = *fit->problem;
     dao_recompute_bound_t bound;
-    dao_fit_point_t swapped, again;
+    problem.capacity_bytes = capacity_of(fit, point);
+    dao_status_t status = dao_recompute_find_bound(&problem, &bound);
+    *out_ns = status == DAO_OK ? bound.step_ns : 0;
+    return status;
+}
+
+/* Finds the lowest point from which on up to `point` the bound is below a time: plans of no other one can be
+   quicker. */
+static dao_status_t find_lowest(const dao_fit_swap_t *fit, uint32_t point, uint64_t step_ns,
+                                uint32_t *out_lowest)
+{
+    dao_status_t status = DAO_OK;
+    uint64_t bound_ns = 0;
+    *out_lowest = point;
+    while (status == DAO_OK && *out_lowest > 0) {
+        status = find_bound_again(fit, *out_lowest - 1, &bound_ns);
+        if (status != DAO_OK || bound_ns >= step_ns) {
+            break;
+        }
+        --*out_lowest;
+    }
+    return status;
+}
+
+/* Plans a point with kernels that run again, as the part number `part` of the phase, and keeps the quicker
+   one of it and `best`. */
+static dao_status_t plan_again(const dao_fit_swap_t *fit, uint32_t point, uint32_t part,
+                               dao_fit_point_t *best)
+{
+    dao_fit_point_t again;
+    tell_progress(&part, 0);
+    dao_status_t status = run_scheme(fit, &part, point, best->step_ns, &again);
+    *best = status == DAO_OK && again.step_ns <= best->step_ns ? again : *best;
+    return status;
+}
+
+dao_status_t dao_fit_swap_again_at(dao_fit_swap_t *fit, uint64_t capacity_bytes, dao_fit_point_t *out_point)
+{
+    uint32_t point, lowest = 0;
+    uint64_t bound_ns = 0;
+    dao_fit_point_t best;
     if (!find_point(fit, capacity_bytes, &point)) {
         return DAO_ERR_LIMIT;
     }
-    problem.capacity_bytes = capacity_of(fit, point);
-    dao_status_t status = dao_recompute_find_bound(&problem, &bound);
+    dao_status_t status = find_bound_again(fit, point, &bound_ns);
     if (status != DAO_OK) {
         return status;
     }
-    status = find_best(fit, point, &swapped);
+    status = find_best(fit, point, &best);
     if (status != DAO_OK && status != DAO_ERR_LIMIT) {
         return status;
     }
-    dao_progress_phase("planning with kernels that run again", DAO_PROGRESS_UNIT_PARTS, 0);
-    status = run_scheme(fit, true, point, &again);
+    dao_progress_phase(PHASE_AGAIN, DAO_PROGRESS_UNIT_PARTS, DAO_RECOMPUTE_PROGRESS_PARTS);
+    status = plan_again(fit, point, 0, &best);
     if (status == DAO_OK) {
-        *out_point = again.step_ns <= swapped.step_ns ? again : swapped;
-        out_point->bound_ns = bound.step_ns;
-        status = out_point->step_ns == UINT64_MAX ? DAO_ERR_LIMIT : DAO_OK;
+        status = find_lowest(fit, point, best.step_ns, &lowest);
     }
-    return status;
+    if (status == DAO_OK && lowest < point) {
+        dao_progress_phase(PHASE_AGAIN ", for less memory", DAO_PROGRESS_UNIT_PARTS,
+                           (uint64_t)(point - lowest) * DAO_RECOMPUTE_PROGRESS_PARTS);
+    }
+    for (uint32_t at = point; at-- > lowest && status == DAO_OK;) {
+        status = plan_again(fit, at, point - at - 1, &best);
+    }
+    *out_point = best;
+    out_point->bound_ns = bound_ns;
+    return status == DAO_OK && best.step_ns == UINT64_MAX ? DAO_ERR_LIMIT : status;
 }
 
 /* Finds the smallest point whose bound is short enough, by halves: with less memory no step is shorter.

@@ -45,9 +45,10 @@ DAO_NODISCARD dao_status_t dao_fit_swap_init(dao_fit_swap_t *fit, const dao_step
 DAO_NODISCARD dao_status_t dao_fit_swap_at(dao_fit_swap_t *fit, uint64_t capacity_bytes,
                                            dao_fit_point_t *out_point);
 
-/* Plans the point that a capacity has room for once more, with kernels that run again beside the copies. Of
-   this plan and those of dao_fit_swap_at() the quicker one counts, and the bound is that of both. What
-   dao_fit_swap_at() answers. Cost: of dao_recompute_plan_make(). */
+/* Plans the point that a capacity has room for once more, with kernels that run again beside the copies, and
+   those below it whose bound says that they may be quicker. Of these plans and those of dao_fit_swap_at() the
+   quickest one counts, and the bound is that of both. What dao_fit_swap_at() answers. Cost: of
+   dao_recompute_plan_make(), and of its search for each point below. */
 DAO_NODISCARD dao_status_t dao_fit_swap_again_at(dao_fit_swap_t *fit, uint64_t capacity_bytes,
                                                  dao_fit_point_t *out_point);
 

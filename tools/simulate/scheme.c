@@ -152,6 +152,9 @@ static dao_status_t run_recompute(const dao_scheme_t *scheme, const dao_scheme_i
 {
     dao_recompute_config_t config = {.mode = (dao_recompute_mode_t)scheme->choice,
                                      .try_count = input->try_count,
+                                     .known_ns = input->known_ns,
+                                     .on_progress = input->on_progress,
+                                     .progress_user = input->progress_user,
                                      .swap = {.addresses = input->addresses, .work_limit = input->plan_work}};
     dao_recompute_plan_t *plan = NULL;
     *out_run = (dao_scheme_run_t){.capacity_bytes = input->problem->capacity_bytes, .runs_again = true};

@@ -26,6 +26,9 @@ typedef struct dao_scheme_input {
     dao_swap_addresses_t addresses; /* of plans; the problem says of what size pages are */
     uint64_t plan_work;             /* as work_limit of dao_swap_plan_config_t */
     uint32_t try_count;             /* as that of dao_recompute_config_t */
+    uint64_t known_ns;              /* the same */
+    void (*on_progress)(void *progress_user, uint32_t done); /* the same */
+    void *progress_user;
     /* NULL, or what plans of the same step for less memory led to: it runs where the plan's step is longer,
        else the plan takes its place. For schemes that plan copies alone. */
     dao_scheme_known_t *known;

@@ -368,6 +368,55 @@ static void what_cannot_be_planned_is_refused(void)
     dao_recompute_plan_destroy(NULL);
 }
 
+typedef struct told {
+    uint32_t count, last;
+} told_t;
+
+static void take_progress(void *user, uint32_t done)
+{
+    told_t *told = user;
+    CU_ASSERT(done > told->last && done <= DAO_RECOMPUTE_PROGRESS_PARTS);
+    told->count++;
+    told->last = done;
+}
+
+/* What is known rules out what cannot be quicker, and nothing else; the progress only grows. */
+static void what_is_known_is_not_planned_again(void)
+{
+    uint64_t random = dao_test_seed("what is known", 23);
+    int planned = 0, left_out = 0;
+    for (int round = 0; round < 20; round++) {
+        told_t told = {0};
+        dao_recompute_plan_t *free_plan, *plan = NULL;
+        dao_recompute_bound_t bound = {0};
+        swap_step_chain(&box, 6 + (uint32_t)dao_random_below(&random, 6), 1000, 10);
+        let_repeat(NULL);
+        box.problem.host.in_bytes_per_second = NS_PER_S / (1 + (uint32_t)dao_random_below(&random, 100));
+        box.problem.capacity_bytes = 3000;
+        free_plan = plan_of(DAO_RECOMPUTE_MODE_HYBRID);
+        uint64_t step_ns = dao_recompute_plan_schedule(free_plan)->step_ns;
+        dao_recompute_config_t config = {.try_count = FEW_TRIES,
+                                         .swap = {.work_limit = LITTLE_WORK},
+                                         .known_ns = step_ns + 1,
+                                         .on_progress = take_progress,
+                                         .progress_user = &told};
+        CU_ASSERT_EQUAL_FATAL(dao_recompute_plan_make(&box.problem, &config, &plan), DAO_OK);
+        CU_ASSERT_EQUAL(dao_recompute_plan_schedule(plan)->step_ns, step_ns);
+        CU_ASSERT(told.count > 3);
+        dao_recompute_plan_destroy(plan);
+        plan = NULL;
+        CU_ASSERT_EQUAL_FATAL(dao_recompute_find_bound(&box.problem, &bound), DAO_OK);
+        config = (dao_recompute_config_t){.try_count = FEW_TRIES, .known_ns = bound.step_ns};
+        CU_ASSERT_EQUAL(dao_recompute_plan_make(&box.problem, &config, &plan), DAO_ERR_LIMIT);
+        CU_ASSERT_PTR_NULL(plan);
+        CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "no plan is quicker than"));
+        dao_recompute_plan_destroy(free_plan);
+        planned += step_ns > bound.step_ns;
+        left_out++;
+    }
+    CU_ASSERT(left_out == 20 && planned > 0);
+}
+
 #if defined(DAO_FAULTS)
 static void no_host_memory_is_answered(void)
 {
@@ -401,6 +450,7 @@ static CU_TestInfo tests[] = {
     {"what has been written since is not read again", what_has_been_written_since_is_not_read_again},
     {"the check finds what is wrong", the_check_finds_what_is_wrong},
     {"what cannot be planned is refused", what_cannot_be_planned_is_refused},
+    {"what is known is not planned again", what_is_known_is_not_planned_again},
 #if defined(DAO_FAULTS)
     {"no host memory is answered", no_host_memory_is_answered},
 #endif

@@ -110,7 +110,7 @@ static void the_smallest_memory_for_a_slow_down_is_found(void)
 
 /* ---- steps that nobody has looked at ---- */
 
-enum { LAYER_COUNT = 4, TEXT_BYTES = 8192, AGAIN_LOOKS = 3 };
+enum { LAYER_COUNT = 4, TEXT_BYTES = 8192, AGAIN_LOOKS = 3, GROWING_LOOKS = 6 };
 
 /* Writes a step of layers with random sizes and times, whose activations come back in the backward pass. */
 static void write_step(uint64_t *random)
@@ -177,6 +177,20 @@ static bool check_again(dao_fit_swap_t *all, uint64_t capacity_bytes)
     return again.step_ns < swapped.step_ns;
 }
 
+/* Nor does more memory make a step longer whose kernels may run again, whatever a plan of one capacity finds.
+ */
+static void check_again_grows(dao_fit_swap_t *all)
+{
+    uint64_t last_ns = UINT64_MAX, apart = (all->peak_bytes - all->least_bytes) / DAO_FIT_GRID;
+    for (uint64_t i = 0; i <= GROWING_LOOKS; i++) {
+        dao_fit_point_t again = {.step_ns = UINT64_MAX};
+        dao_status_t status = dao_fit_swap_again_at(all, all->least_bytes + apart * i, &again);
+        CU_ASSERT_TRUE(status == DAO_OK || (status == DAO_ERR_LIMIT && last_ns == UINT64_MAX));
+        CU_ASSERT_TRUE(again.step_ns <= last_ns);
+        last_ns = again.step_ns;
+    }
+}
+
 static int with_again; /* steps that are faster with kernels that run again */
 
 /* Every point against plans of all points of the grid, and the smallest memory against a look at each. */
@@ -205,6 +219,7 @@ static void check_grid(const dao_step_trace_t *read, const dao_step_problem_t *m
         with_again +=
             check_again(&all, all.least_bytes + (all.peak_bytes - all.least_bytes) / AGAIN_LOOKS * i);
     }
+    check_again_grows(&all);
 }
 
 static void any_step_is_as_it_is_simulated(void)

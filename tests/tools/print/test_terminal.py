@@ -159,6 +159,14 @@ class Commands(unittest.TestCase):
         self.assertEqual(fit.end(), -signal.SIGINT)
         self.check_clean(fit.text)
 
+    def test_a_plan_that_runs_kernels_again_tells_its_percent(self):
+        plan = Terminal(self, "plan", self.write_step(), "--recompute", "--capacity", "300MB", "--link",
+                        "1GB/s")
+        plan.read_until(r"planning: [1-9]\d* %, \d+ / 1000, .* left")
+        plan.press_ctrl_c()
+        self.assertEqual(plan.end(), -signal.SIGINT)
+        self.check_clean(plan.text)
+
     def test_elsewhere_it_is_lines_without_marks_of_a_terminal(self):
         plan = subprocess.Popen([DAO, *self.write_puzzle()], stdout=subprocess.DEVNULL,
                                 stderr=subprocess.PIPE, text=True, preexec_fn=take_ctrl_c)

@@ -55,14 +55,21 @@ static int report(const dao_plan_again_config_t *config, const dao_recompute_bou
     return dao_report_end(&lines);
 }
 
+static void tell(void *user, uint32_t done)
+{
+    (void)user; /* a process has one progress */
+    dao_progress_set(done);
+}
+
 static dao_status_t plan_step(const dao_plan_again_config_t *config, const dao_step_trace_t *trace,
                               const dao_step_problem_t *step, int *out_exit)
 {
     dao_recompute_bound_t bound;
     dao_recompute_plan_t *plan = NULL;
-    dao_progress_phase("planning", DAO_PROGRESS_UNIT_PARTS, 0);
+    const dao_recompute_config_t plan_config = {.on_progress = tell};
+    dao_progress_phase("planning", DAO_PROGRESS_UNIT_PARTS, DAO_RECOMPUTE_PROGRESS_PARTS);
     dao_status_t status = dao_recompute_find_bound(&step->problem, &bound);
-    status = status == DAO_OK ? dao_recompute_plan_make(&step->problem, NULL, &plan) : status;
+    status = status == DAO_OK ? dao_recompute_plan_make(&step->problem, &plan_config, &plan) : status;
     status = status == DAO_OK ? dao_recompute_check(&step->problem, dao_recompute_plan_step(plan)) : status;
     if (status == DAO_OK && config->output != NULL) {
         status = write_longer(config->output, trace, step, dao_recompute_plan_step(plan));
