@@ -121,6 +121,40 @@ static void names_are_those_of_the_program(void)
     end();
 }
 
+static dao_status_t launch_nothing(const dao_launch_t *launch, void *user)
+{
+    (void)launch;
+    (void)user;
+    return DAO_OK;
+}
+
+/* A kernel without a name that reads a tensor and writes another one all over. */
+static void push_unnamed(uint32_t read, uint32_t written, uint32_t flags)
+{
+    dao_operand_t operands[] = {{program.tensors[read].handle, DAO_ACCESS_READ},
+                                {program.tensors[written].handle, DAO_ACCESS_WRITE}};
+    dao_kernel_t kernel = {
+        .launch = launch_nothing, .operands = operands, .operand_count = 2, .cost_ns = 3000, .flags = flags};
+    CU_ASSERT_EQUAL(dao_executor_push(executor, &kernel), DAO_OK);
+}
+
+/* What is written comes to life with its first kernel, unless that reads it; after that it is overwritten. */
+static void what_is_written_all_over_and_what_may_run_again_is_told(void)
+{
+    begin();
+    push_unnamed(WEIGHT, OUTPUT, DAO_KERNEL_REPEATABLE);
+    push_unnamed(OUTPUT, WEIGHT, 0);
+    push_unnamed(WEIGHT, OUTPUT, 0);
+    CU_ASSERT_EQUAL(dao_executor_step_end(executor), DAO_OK);
+    CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK);
+    CU_ASSERT_EQUAL(dao_step_write(executor, dao_test_path), DAO_OK);
+    CU_ASSERT_STRING_EQUAL(read_file(),
+                           "dao-step 1\n"
+                           "tensor 0 4096 name=tensor%200\ntensor 1 4096 name=tensor%203\n"
+                           "op kernel 3 pure <0 >1\nop kernel 3 <1 =0\nop kernel 3 <0 =1\nend\n");
+    end();
+}
+
 /* What comes for the second time is measured: the sum of the kernels is then in the file. */
 static void times_are_measured(void)
 {
@@ -186,6 +220,8 @@ static void want_of_memory_is_told(void)
 
 static CU_TestInfo tests[] = {
     {"names are those of the program", names_are_those_of_the_program},
+    {"what is written all over, and what may run again, is told",
+     what_is_written_all_over_and_what_may_run_again_is_told},
     {"times are measured", times_are_measured},
     {"what cannot be written is told", what_cannot_be_written_is_told},
     {"a full disk is told", a_full_disk_is_told},

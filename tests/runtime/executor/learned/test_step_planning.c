@@ -4,6 +4,7 @@
 #include "base/report/fault.h"
 #include "runtime/executor/learned/link_probe.h"
 #include "runtime/executor/learned/step_learner.h"
+#include "runtime/executor/records/tensor.h"
 #include "tests/runtime/executor/planned_network.h"
 #include "tests/support/backends/fault_backend.h"
 #include "tests/support/sanitizer.h"
@@ -386,6 +387,38 @@ static void what_is_pinned_leaves_less_room(void)
     end();
 }
 
+static dao_status_t leave_the_bytes(const dao_launch_t *launch, void *user)
+{
+    (void)launch;
+    (void)user;
+    return DAO_OK;
+}
+
+/* A kernel has changed some of its bytes, of which the host has the others: a plan moves whole tensors alone,
+   and the host's copy is no longer one. */
+static void a_pinned_tensor_of_two_halves_is_whole_in_a_plan(void)
+{
+    dao_managed_t *view = NULL;
+    begin_with_costs(&tight);
+    uint32_t pinned = pin(UNIT);
+    const dao_managed_t *tensor = program.tensors[pinned].handle;
+    CU_ASSERT_EQUAL_FATAL(dao_managed_view(program.tensors[pinned].handle, 16, 32, &view), DAO_OK);
+    dao_operand_t operand = {view, DAO_ACCESS_READ_WRITE};
+    dao_kernel_t kernel = {.launch = leave_the_bytes, .operands = &operand, .operand_count = 1};
+    CU_ASSERT_EQUAL(dao_executor_push(executor, &kernel), DAO_OK);
+    CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK);
+    CU_ASSERT_EQUAL(tensor->residency, DAO_RESIDENCY_PARTIAL);
+    CU_ASSERT_EQUAL(plan_network(&usual, BRIEF), DAO_OK);
+    CU_ASSERT_PTR_NOT_NULL(executor->engine.plan);
+    CU_ASSERT_EQUAL(tensor->residency, DAO_RESIDENCY_DEVICE);
+    CU_ASSERT_PTR_NULL(tensor->host_address);
+    run_usual(2);
+    CU_ASSERT_EQUAL(stats_now().plan_hit_count, 2);
+    CU_ASSERT_EQUAL(program_count_lost(&program), 0);
+    CU_ASSERT_EQUAL(dao_managed_release(view), DAO_OK);
+    end();
+}
+
 /* Describes the usual step once more, beside what is pinned now: its plan is entered, and followed. */
 static void plan_again(void)
 {
@@ -596,6 +629,7 @@ static CU_TestInfo tests[] = {
     {"what does not fit the host goes to the file", what_does_not_fit_the_host_goes_to_the_file},
     {"a step that was not planned is learnt", a_step_that_was_not_planned_is_learnt},
     {"what is pinned leaves less room", what_is_pinned_leaves_less_room},
+    {"a pinned tensor of two halves is whole in a plan", a_pinned_tensor_of_two_halves_is_whole_in_a_plan},
     {"a step is planned anew beside other pins", a_step_is_planned_anew_beside_other_pins},
     {"a plan that cannot be entered is made anew", a_plan_that_cannot_be_entered_is_made_anew},
     {"what cannot be planned is said", what_cannot_be_planned_is_said},

@@ -14,10 +14,12 @@ static dao_step_log_t first, other;
 
 static int forget_tensors(void)
 {
+    static char name[] = "tensor";
     memset(tensors, 0, sizeof(tensors));
     for (uint64_t i = 0; i < TENSORS; i++) {
         tensors[i].id = 100 - i; /* in another order than the roles */
         tensors[i].size_bytes = 256 * (i + 1);
+        tensors[i].name = name;
     }
     return 0;
 }
@@ -93,6 +95,60 @@ static void steps_are_the_same_by_their_roles(void)
     end();
 }
 
+/* One thing at a time is other than in the first step's kernel. */
+static void a_kernel_is_another_one_by_any_difference(void)
+{
+    enum { SAME, WORKSPACE, FEWER_USES, OTHER_USE, KINDS };
+    begin();
+    add(&first, 1, 4, 2);
+    for (int kind = SAME; kind < KINDS; kind++) {
+        dao_use_t uses[2] = {{.tensor = &tensors[4], .kind = DAO_USE_READ},
+                             {.tensor = &tensors[2], .kind = DAO_USE_WRITE}};
+        dao_item_t item = {.kind = DAO_ITEM_KERNEL, .signature = 1, .uses = uses, .use_count = 2};
+        item.workspace_bytes = kind == WORKSPACE ? 256 : 0;
+        item.use_count = kind == FEWER_USES ? 1 : 2;
+        uses[0].kind = kind == OTHER_USE ? DAO_USE_READ_WRITE : DAO_USE_READ;
+        dao_step_log_restart(&other);
+        dao_step_log_add(&other, &item);
+        CU_ASSERT_EQUAL(dao_step_log_is_kernel_same(&other, &first, 0), kind == SAME);
+        CU_ASSERT_EQUAL(dao_step_log_is_same(&other, &first), kind == SAME);
+    }
+    end();
+}
+
+/* Of a list: what it discards, and whose handle is gone, does not live on; what is written in part keeps its
+   other bytes, so it is not written anew. */
+static void a_list_says_what_lives_on(void)
+{
+    begin();
+    dao_use_t uses[2] = {{.tensor = &tensors[4], .kind = DAO_USE_READ},
+                         {.tensor = &tensors[2], .kind = DAO_USE_WRITE}};
+    dao_use_t whole = {.tensor = &tensors[4], .kind = DAO_USE_WRITE};
+    dao_use_t part = {.tensor = &tensors[4], .kind = DAO_USE_READ_WRITE};
+    dao_use_t gone = {.tensor = &tensors[2], .kind = DAO_USE_DISCARD};
+    dao_use_t unused = {.tensor = &tensors[1], .kind = DAO_USE_DISCARD};
+    dao_item_t items[] = {
+        {.kind = DAO_ITEM_WRITE, .uses = &part, .use_count = 1},
+        {.kind = DAO_ITEM_KERNEL, .name = "kernel", .signature = 1, .uses = uses, .use_count = 2},
+        {.kind = DAO_ITEM_DISCARD, .uses = &unused, .use_count = 1},
+        {.kind = DAO_ITEM_DISCARD, .uses = &gone, .use_count = 1}};
+    for (size_t i = 0; i + 1 < sizeof(items) / sizeof(items[0]); i++) {
+        items[i].next = &items[i + 1];
+    }
+    for (int is_whole = 0; is_whole < 2; is_whole++) {
+        items[0].uses = is_whole != 0 ? &whole : &part;
+        tensors[4].is_released = is_whole != 0;
+        dao_step_log_restart(&first);
+        dao_step_log_describe(&first, items);
+        CU_ASSERT_EQUAL_FATAL(first.kernel_count, 1);
+        CU_ASSERT_EQUAL(first.role_count, 2); /* what no kernel uses has none */
+        CU_ASSERT_EQUAL(first.roles[0].begins_anew, is_whole != 0);
+        CU_ASSERT_EQUAL(first.roles[0].is_persistent, is_whole == 0);
+        CU_ASSERT_FALSE(first.roles[1].is_persistent);
+    }
+    end();
+}
+
 static void what_the_program_writes_may_be_another_tensor(void)
 {
     begin();
@@ -162,6 +218,8 @@ static void without_memory_a_log_is_broken(void)
 static CU_TestInfo tests[] = {
     {"roles are numbered by first use", roles_are_numbered_by_first_use},
     {"steps are the same by their roles", steps_are_the_same_by_their_roles},
+    {"a kernel is another one by any difference", a_kernel_is_another_one_by_any_difference},
+    {"a list says what lives on", a_list_says_what_lives_on},
     {"what the program writes may be another tensor", what_the_program_writes_may_be_another_tensor},
     {"distances go around for what lives on", distances_go_around_for_what_lives_on},
     {"readers are found by their tensors", readers_are_found_by_their_tensors},
