@@ -20,6 +20,7 @@ int main(void)
     PRINT_SIZE(SwapTier, dao_swap_tier_t);
     PRINT_SIZE(SwapProblem, dao_swap_problem_t);
     PRINT_SIZE(SwapBound, dao_swap_bound_t);
+    PRINT_SIZE(SwapCopy, dao_swap_copy_t);
     PRINT_SIZE(SwapSchedule, dao_swap_schedule_t);
     PRINT_SIZE(SwapPlanConfig, dao_swap_plan_config_t);
     PRINT_SIZE(SwapAction, dao_swap_action_t);

@@ -3,17 +3,27 @@
 
     LIBDAO_TORCH_CPU=build/dev/integrations/libdao_torch_cpu.so PYTHONPATH=python \\
         python3 tests/python/test_offload.py [CASE...]"""
-
+import functools
 from unittest import mock
 
 from offload_case import Case, SIDE, Wide, leave, main
 
 import torch
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
 import dao.torch
 from dao.torch import library
 from models import make_step
+
+
+class Recomputing(Wide):
+    """The same, whose layers are run again for the backward pass."""
+
+    def __init__(self, is_reentrant):
+        super().__init__()
+        for layer in self.layers:
+            layer.forward = functools.partial(checkpoint, layer.forward, use_reentrant=is_reentrant)
 
 
 class Training(Case):
@@ -22,6 +32,7 @@ class Training(Case):
     def setUp(self):
         super().setUp()
         self.batches = {}
+        self.kind = Wide
 
     def batch(self, count):
         if count not in self.batches:
@@ -31,7 +42,7 @@ class Training(Case):
 
     def make(self):
         torch.manual_seed(1)
-        model = Wide()
+        model = self.kind()
         return model, torch.optim.Adam(model.parameters())
 
     def train(self, model, optimizer, count=32):
@@ -52,6 +63,7 @@ class Training(Case):
 
     def within(self, share, to):
         peak_bytes, losses = self.peak()
+        self.losses = losses
         model, optimizer = self.make()
         limit_bytes = int(peak_bytes * share)
         o = self.offload(model, optimizer, limit_bytes, to)
@@ -79,6 +91,18 @@ class Training(Case):
         for word in ("limit", "written a day", "forecast", "bound", "waited", "autograd keeps", "bind",
                      "nothing moves", "GB/s in"):
             self.assertIn(word, report)
+
+    def test_layers_that_are_run_again_learn_the_same(self):
+        """What PyTorch 1.13 keeps for layers that are not re-entrant no hook sees: it stays."""
+        peak_bytes, losses = self.peak()
+        for is_reentrant, share in ((True, 0.8), (False, 1.1)):
+            with self.subTest(is_reentrant=is_reentrant):
+                self.kind = functools.partial(Recomputing, is_reentrant)
+                o = self.within(share, f"file:{self.folder}")
+                self.assertEqual(self.losses, losses)
+                self.assertLess(o.limit_bytes, peak_bytes)
+                self.assertEqual(o.figures["out_bytes"] > 0, share < 1)
+                o.close()
 
     def test_pinned_memory_and_a_file_behind_it(self):
         for to in ("pinned", f"pinned:1MB,file:{self.folder}"):

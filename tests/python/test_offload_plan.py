@@ -107,8 +107,14 @@ class Planned(Case):
             if moves:
                 self.assertGreaterEqual(ended, due)
             moved += len(moves)
-            due = plan.due()
+            due = plan.due(ended)
         self.assertGreater(moved, 40)
+
+    def test_a_plan_without_moves_has_nothing_due(self):
+        learner = step(layers(40))
+        _, plan = self.plan(learner, 100 * SIZE)
+        self.assertEqual(plan.out_bytes, 0)
+        self.assertGreater(plan.due(1), len(learner.events))
 
     def test_bytes_that_stay_need_no_place(self):
         learner = step(layers(40), 7 * SIZE)

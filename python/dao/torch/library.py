@@ -84,8 +84,14 @@ class SwapBound(Structure):
             ("lookahead_ns", c_uint64), ("lookahead_kernels", c_uint32)]
 
 
+class SwapCopy(Structure):
+    _fields_ = [("tensor", c_uint32), ("is_in", c_bool), ("is_file", c_bool), ("offset_bytes", c_uint64),
+                ("size_bytes", c_uint64), ("address_bytes", c_uint64), ("slot_bytes", c_uint64),
+                ("done", c_int32 * STREAM_COUNT)]
+
+
 class SwapSchedule(Structure):
-    _fields_ = [("copies", c_void_p * STREAM_COUNT), ("copy_count", c_uint32 * STREAM_COUNT),
+    _fields_ = [("copies", POINTER(SwapCopy) * STREAM_COUNT), ("copy_count", c_uint32 * STREAM_COUNT),
                 ("kernel_after", c_void_p), ("use_address", c_void_p),
                 ("workspace_address", c_void_p), ("residents", c_void_p),
                 ("resident_count", c_uint32), ("arena_bytes", c_uint64), ("host_bytes", c_uint64),
@@ -141,7 +147,6 @@ SIGNATURES = {
     "dao_swap_follower_next": (c_bool, c_void_p, POINTER(SwapAction)),
     "dao_swap_follower_kernel_end": (c_int, c_void_p, c_uint32),
     "dao_swap_follower_copy_end": (c_int, c_void_p, c_int),
-    "dao_swap_follower_due": (c_uint32, c_void_p),
 }
 
 

@@ -222,7 +222,7 @@ class Offload:
             self.end_step(is_whole=True)
 
     def begin_step(self):
-        self.kernel = 0
+        self.kernel = self.next_kernel = 0
         self.weights.begin_step()
         self.in_step = True
         self.notes_weights = self.weights.leaves  # autograd's uses of them are planned in this step
@@ -338,8 +338,8 @@ class Offload:
         self.learner.note_peak(peak_bytes, self.stash.resident_bytes)
 
     def on_drop(self, item):
-        if self.plan is not None and item is not None and item.record is not None:
-            self.gone.add(item.record)
+        if item is not None:
+            self.note_gone(item)
         if self.learner is not None and self.in_step:
             self.note_peak()
 
@@ -350,6 +350,10 @@ class Offload:
 
     def on_stay(self, item):
         """A weight that was to leave stays: nothing waits for it."""
+        self.note_gone(item)
+        self.next_kernel = 0
+
+    def note_gone(self, item):
         if self.in_step and self.plan is not None and item.record is not None:
             self.gone.add(item.record)
 
@@ -366,20 +370,21 @@ class Offload:
             self.hook_ns += wait_ns
 
     def on_close(self, item):
-        self.on_stay(item)
-        if self.learner is not None and self.in_step:
+        if self.plan is not None:
+            self.note_gone(item)
+        elif self.learner is not None and self.in_step:
             self.note_peak()
             self.learner.close(item)
 
     def note_event(self, item, is_unpack):
         """Compares a hook's call to the plan's, or learns it, and starts what may start by now."""
         if self.plan is not None:
-            self.compare(item, is_unpack)
+            self.compare(self.plan, item, is_unpack)
         elif self.learner is not None and self.in_step:
             self.learn_event(item, is_unpack)
         self.kernel += 1
         if self.plan is not None:
-            if self.stash.leaving or self.kernel >= self.next_kernel:
+            if self.kernel >= self.next_kernel or self.stash.leaving:
                 self.follow()
         elif self.learner is not None:
             self.last = now_ns()
@@ -409,12 +414,11 @@ class Offload:
                 self.outs, self.gone, self.next_kernel = collections.deque(), set(), 0
                 return
 
-    def compare(self, item, is_unpack):
-        plan = self.plan
-        if item.record is None and not is_unpack:
-            item.record = len(self.numbers)
-            self.numbers.append(item)
+    def compare(self, plan, item, is_unpack):
         number = item.record
+        if number is None and not is_unpack:
+            number = item.record = len(self.numbers)
+            self.numbers.append(item)
         if (number is None or self.kernel >= len(plan.events)
                 or plan.events[self.kernel] != 2 * number + is_unpack
                 or plan.sizes[number] != item.size_bytes):
@@ -432,11 +436,12 @@ class Offload:
         self.start_moves()
         if self.stash.leaving:
             self.stash.drop_finished()
-        while self.outs and self.is_gone(self.outs[0]):
-            self.outs.popleft()
-            self.plan.end_out()
-        self.start_moves()
-        self.next_kernel = self.plan.due()
+        if self.outs and self.is_gone(self.outs[0]):
+            while self.outs and self.is_gone(self.outs[0]):
+                self.outs.popleft()
+                self.plan.end_out()
+            self.start_moves()
+        self.next_kernel = self.plan.due(self.kernel)
 
     def start_moves(self):
         stash = self.stash

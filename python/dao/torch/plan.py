@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A plan of what leaves, when, and when it comes back, by dao/swap.h, from a step that was learnt; and where
 a step is in it, by dao/swap_follow.h."""
+import bisect
 import ctypes
 import itertools
 from ctypes import byref, c_void_p
@@ -8,6 +9,7 @@ from ctypes import byref, c_void_p
 from dao.torch.library import (HOST_IN, HOST_OUT, READ, WRITE, SwapAction, SwapBound, SwapKernel,
                                SwapPlanConfig, SwapProblem, SwapTensor, SwapTier, SwapUse)
 
+COMPUTE = 0  # the stream of kernels
 GRANULARITY_WHOLE = 1
 ADDRESSES_NONE = 3  # PyTorch's allocator places tensors: a plan counts bytes
 
@@ -53,8 +55,10 @@ class Plan:
         library.check(library.swap_plan_make(byref(problem.problem), byref(config), byref(self.handle)))
         schedule = library.swap_plan_schedule(self.handle)
         library.check(library.swap_follower_create(byref(problem.problem), schedule, byref(self.follower)))
-        self.step_ns = schedule.contents.step_ns
-        self.out_bytes, self.in_bytes = schedule.contents.out_bytes, schedule.contents.in_bytes
+        schedule = schedule.contents
+        self.step_ns, self.out_bytes, self.in_bytes = schedule.step_ns, schedule.out_bytes, schedule.in_bytes
+        self.starts = sorted({schedule.copies[stream][i].done[COMPUTE] for stream in (HOST_OUT, HOST_IN)
+                              for i in range(schedule.copy_count[stream])})
         self.events, self.sizes = learner.events, [record.size_bytes for record in learner.records]
         self.kernel_ns = sum(learner.times_ns)
         self.problem = problem
@@ -76,9 +80,11 @@ class Plan:
         """The oldest way out under way has ended."""
         self.library.check(self.library.swap_follower_copy_end(self.follower, HOST_OUT))
 
-    def due(self):
-        """How many kernels have to end until more may start, if no way out ends."""
-        return self.library.swap_follower_due(self.follower) + 1
+    def due(self, count):
+        """How many kernels have to end until more may move, if `count` have and no way out ends. The
+        follower's own answer counts what is given up too, which happens by itself here."""
+        following = bisect.bisect_right(self.starts, count)
+        return self.starts[following] if following < len(self.starts) else len(self.events) + 1
 
     def moves(self):
         """What may move by now: the number of a storage, and whether it leaves. Who needs it waits for its

@@ -11,6 +11,7 @@ is asked for. Its memory is given up only when nobody but its handles has the st
 it, so that the versions that were compared last stay right."""
 import time
 from ctypes import byref, c_void_p
+from threading import get_ident
 
 import torch
 
@@ -118,7 +119,11 @@ class Handle:
         self.stash, self.item, self.cell = stash, item, cell
 
     def __del__(self):
-        self.stash.owner.end(self.stash.release, self.item)
+        stash = self.stash
+        if stash.owner.thread == get_ident():
+            stash.release(self.item)
+        else:
+            stash.owner.end(stash.release, self.item)
 
 
 class Stash:
