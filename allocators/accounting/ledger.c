@@ -245,7 +245,12 @@ static const char *format_top(const dao_ledger_t *ledger, char out_text[TOP_TEXT
 uint64_t dao_ledger_most(const dao_ledger_t *ledger)
 {
     uint64_t limit_bytes = ledger->stats.limit_bytes, capacity_bytes = ledger->capacity_bytes;
-    limit_bytes = limit_bytes == 0 ? UINT64_MAX : limit_bytes;
+    if (ledger->page_bytes != 0) { /* no part of a page is taken */
+        limit_bytes =
+            limit_bytes == 0 ? capacity_bytes : limit_bytes / ledger->page_bytes * ledger->page_bytes;
+    } else {
+        limit_bytes = limit_bytes == 0 ? UINT64_MAX : limit_bytes;
+    }
     return capacity_bytes != 0 && capacity_bytes < limit_bytes ? capacity_bytes : limit_bytes;
 }
 
@@ -263,8 +268,9 @@ static void format_enough(const dao_ledger_t *ledger, uint64_t size_bytes, char 
     } else if (most != UINT64_MAX) {
         (void)snprintf(out_text, HELP_TEXT_BYTES, "; %" PRIu64 " bytes are free, but in pieces: %s",
                        most - stats->used_bytes,
-                       ledger->maps_pages ? "it would fit if the step were planned"
-                                          : "it would fit if they were remapped or the step were planned");
+                       ledger->page_bytes != 0
+                           ? "it would fit if the step were planned"
+                           : "it would fit if they were remapped or the step were planned");
     }
 }
 
@@ -280,8 +286,9 @@ static const char *format_help(const dao_ledger_t *ledger, uint64_t size_bytes,
         (void)snprintf(out_text, HELP_TEXT_BYTES, "; it can never fit: the device has %" PRIu64 " bytes",
                        ledger->capacity_bytes);
     } else if (size_bytes > most) {
+        uint64_t unit_bytes = ledger->page_bytes != 0 ? ledger->page_bytes : 1;
         (void)snprintf(out_text, HELP_TEXT_BYTES, "; it needs a limit of at least %" PRIu64 " bytes",
-                       size_bytes);
+                       (size_bytes + unit_bytes - 1) / unit_bytes * unit_bytes);
     } else if (size_bytes > most - used_bytes) {
         (void)snprintf(out_text, HELP_TEXT_BYTES, "; at least %" PRIu64 " bytes have to be freed%s first",
                        size_bytes - (most - used_bytes), is_device ? " or swapped out" : "");

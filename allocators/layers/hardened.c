@@ -588,7 +588,7 @@ dao_status_t dao_hardened_create(const dao_hardened_config_t *config, dao_alloca
     }
     hardened->ledger.budget = inner->ledger->budget; /* for questions: the inner allocator takes from it */
     hardened->ledger.capacity_bytes = inner->ledger->capacity_bytes;
-    hardened->ledger.maps_pages = inner->ledger->maps_pages;
+    hardened->ledger.page_bytes = inner->ledger->page_bytes;
     *out_allocator = &hardened->base;
     return DAO_OK;
 }

@@ -56,7 +56,7 @@
    fragment. */
 #define RESERVATION_FACTOR 4u
 
-/* A driver makes and destroys pages one by one, tens of microseconds each: a device that would have more of
+/* A driver makes and destroys pages one by one, tens of microseconds each: a place that may take more of
    them has larger ones, so that taking all of its memory stays below a second. */
 #define PAGE_COUNT_MAX (UINT64_C(1) << 14)
 
@@ -490,7 +490,9 @@ uint64_t dao_paged_page_bytes(const dao_device_memory_config_t *config, const da
     }
     uint64_t least_bytes = config->page_bytes != 0 ? config->page_bytes : DAO_PAGE_BYTES;
     uint64_t page_bytes = info->page_bytes > least_bytes ? info->page_bytes : least_bytes;
-    while (config->page_bytes == 0 && info->total_bytes / page_bytes > PAGE_COUNT_MAX) {
+    bool has_limit = config->limit_bytes != 0 && config->limit_bytes < info->total_bytes;
+    uint64_t most_bytes = has_limit ? config->limit_bytes : info->total_bytes;
+    while (config->page_bytes == 0 && most_bytes / page_bytes > PAGE_COUNT_MAX) {
         page_bytes *= 2;
     }
     return info->total_bytes < page_bytes || page_bytes > DAO_RANGE_CAPACITY_MAX ? 0 : page_bytes;
@@ -548,7 +550,7 @@ dao_status_t dao_paged_create(const dao_device_memory_config_t *config, const da
     dao_status_t status = dao_ledger_init(&paged->ledger, config->name);
     paged->ledger.stats.limit_bytes = config->limit_bytes;
     paged->ledger.capacity_bytes = info->total_bytes / paged->page_bytes * paged->page_bytes;
-    paged->ledger.maps_pages = true;
+    paged->ledger.page_bytes = paged->page_bytes;
     paged->ledger.budget = config->budget;
     if (status == DAO_OK) {
         status = create_pages(paged, config, info->total_bytes);

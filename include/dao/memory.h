@@ -126,8 +126,8 @@ DAO_API size_t dao_used_device(dao_device_place_t place); /**< dao_used() of a d
 
 /**
  * Releases cached memory of a place that holds no live block: to the backend, or on the host to the system.
- * On a device with page mapping that is every whole free page (of 2 MiB, of more above 32 GiB), else
- * every free segment.
+ * On a device with page mapping that is every whole free page (of 2 MiB; of more where a place
+ * may take above 32 GiB), else every free segment.
  *
  * @param place               Whose cached memory is released.
  * @param keep_bytes          Bytes that may stay cached; 0 releases all that can be.
@@ -143,7 +143,9 @@ DAO_API dao_status_t dao_trim(dao_place_t place, size_t keep_bytes, size_t *out_
  *
  * @param place        Whose memory is limited.
  * @param limit_bytes  0 means no limit but the device's own. Below what is reserved now, cached memory is
- *                     trimmed first.
+ *                     trimmed first. A place with page mapping takes whole pages, as dao_trim() has it: below
+ *                     one it takes nothing, and refusals say what it needs. Pages suit the limit that the
+ *                     place starts with.
  * @return DAO_OK; DAO_ERR_LIMIT if live blocks, or segments with live blocks in them, hold more than that:
  *         the message says which, what was idle is given back, and the limit stays as it was;
  *         DAO_ERR_NO_DEVICE; DAO_ERR_SHUTDOWN; DAO_ERR_BACKEND if it refuses to take memory back.

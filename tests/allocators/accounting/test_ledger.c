@@ -39,6 +39,12 @@ static void a_request_larger_than_the_limit_is_told_so(void)
     take_and_fail(device, 20 * MIB, DAO_ERR_LIMIT);
     CU_ASSERT_TRUE(says("limit 16777216, "));
     CU_ASSERT_TRUE(says("; it needs a limit of at least 20971520 bytes"));
+    CU_ASSERT_EQUAL(dao_limit_set(device, 3 * MIB), DAO_OK); /* which is one page */
+    take_and_fail(device, 2 * MIB + 1, DAO_ERR_LIMIT);
+    CU_ASSERT_TRUE(says("; it needs a limit of at least 4194304 bytes"));
+    CU_ASSERT_EQUAL(dao_limit_set(device, 1 * MIB), DAO_OK);
+    take_and_fail(device, 1, DAO_ERR_LIMIT);
+    CU_ASSERT_TRUE(says("; it needs a limit of at least 2097152 bytes"));
 }
 
 static void what_has_to_be_freed_is_told(void)

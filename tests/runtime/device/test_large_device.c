@@ -7,16 +7,18 @@
 
 #include <dao/dao.h>
 
+#include <string.h>
+
 #define DEVICE_BYTES       (UINT64_C(139) * GIB) /* an H200's */
 #define ARENA_BYTES        (UINT64_C(138) * GIB)
-#define SMALL_DEVICE_BYTES (64 * MIB)
-#define PAGES_MOST         (UINT64_C(1) << 14)
+#define LARGE_PAGE_BYTES   (16 * MIB)
+#define SMALL_DEVICE_BYTES (UINT64_C(32) * GIB)
+#define SMALL_PAGE_BYTES   (2 * MIB)
 #define CALLS_A_PAGE       4 /* created, mapped, unmapped, destroyed */
-#define CALLS_A_RUN        2 /* of 512 pages: access, and its end */
 
 static const dao_place_t device = {DAO_PLACE_KIND_DEVICE, 0};
 
-static void begin(size_t device_bytes)
+static void begin(uint64_t device_bytes)
 {
     dao_config_t config = {.cpu = {.device_count = 1, .device_bytes = device_bytes}};
     CU_ASSERT_EQUAL_FATAL(dao_context_start(&config, loopback_ops()), DAO_OK);
@@ -29,11 +31,20 @@ static uint64_t reserved_bytes(void)
     return stats.reserved_bytes;
 }
 
+/* The first byte takes one page, and gives it back. */
+static void expect_page(uint64_t page_bytes)
+{
+    void *block = dao_alloc(device, 1);
+    CU_ASSERT_PTR_NOT_NULL(block);
+    CU_ASSERT_EQUAL(reserved_bytes(), page_bytes);
+    CU_ASSERT_EQUAL(dao_free(device, block), DAO_OK);
+    CU_ASSERT_EQUAL(dao_trim(device, 0, NULL), DAO_OK);
+}
+
 static void an_arena_of_all_memory_takes_few_calls(void)
 {
     begin(DEVICE_BYTES);
-    CU_ASSERT_EQUAL(dao_free(device, dao_alloc(device, 1)), DAO_OK); /* the device starts */
-    CU_ASSERT_EQUAL(dao_trim(device, 0, NULL), DAO_OK);
+    expect_page(LARGE_PAGE_BYTES);
     uint64_t before = loopback_call_count();
     void *arena = dao_alloc(device, ARENA_BYTES);
     CU_ASSERT_PTR_NOT_NULL(arena);
@@ -42,19 +53,35 @@ static void an_arena_of_all_memory_takes_few_calls(void)
     CU_ASSERT_EQUAL(dao_trim(device, 0, NULL), DAO_OK);
     CU_ASSERT_EQUAL(reserved_bytes(), 0);
     uint64_t calls = loopback_call_count() - before;
-    CU_ASSERT_TRUE(calls <= PAGES_MOST * CALLS_A_PAGE + PAGES_MOST / 512 * CALLS_A_RUN);
+    CU_ASSERT_TRUE(calls <= ARENA_BYTES / LARGE_PAGE_BYTES * CALLS_A_PAGE);
     CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
 }
 
-static void small_devices_have_the_smallest_pages(void)
+static void what_takes_little_has_the_smallest_pages(void)
 {
     begin(SMALL_DEVICE_BYTES);
-    dao_device_info_t info = {0};
-    CU_ASSERT_EQUAL(dao_device_query(0, &info), DAO_OK);
-    void *block = dao_alloc(device, info.page_bytes);
-    CU_ASSERT_PTR_NOT_NULL(block);
-    CU_ASSERT_EQUAL(reserved_bytes(), info.page_bytes);
-    CU_ASSERT_EQUAL(dao_free(device, block), DAO_OK);
+    expect_page(SMALL_PAGE_BYTES);
+    CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
+    begin(SMALL_DEVICE_BYTES + SMALL_PAGE_BYTES);
+    expect_page(2 * SMALL_PAGE_BYTES);
+    CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
+    begin(DEVICE_BYTES);
+    dao_place_config_t config = {.limit_bytes = 3 * MIB};
+    CU_ASSERT_EQUAL(dao_place_configure(device, &config), DAO_OK);
+    expect_page(SMALL_PAGE_BYTES);
+    CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
+}
+
+static void a_limit_below_a_page_is_told(void)
+{
+    begin(DEVICE_BYTES);
+    expect_page(LARGE_PAGE_BYTES);
+    CU_ASSERT_EQUAL(dao_limit_set(device, LARGE_PAGE_BYTES - 1), DAO_OK);
+    CU_ASSERT_PTR_NULL(dao_alloc(device, 1));
+    CU_ASSERT_EQUAL(dao_last_status(), DAO_ERR_LIMIT);
+    CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "it needs a limit of at least 16777216 bytes"));
+    CU_ASSERT_EQUAL(dao_limit_set(device, LARGE_PAGE_BYTES), DAO_OK);
+    expect_page(LARGE_PAGE_BYTES);
     CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
 }
 
@@ -62,7 +89,8 @@ int main(void)
 {
     static CU_TestInfo tests[] = {
         {"an arena of all memory takes few calls", an_arena_of_all_memory_takes_few_calls},
-        {"small devices have the smallest pages", small_devices_have_the_smallest_pages},
+        {"what takes little has the smallest pages", what_takes_little_has_the_smallest_pages},
+        {"a limit below a page is told", a_limit_below_a_page_is_told},
         CU_TEST_INFO_NULL,
     };
     CU_SuiteInfo suites[] = {{"large devices", NULL, NULL, NULL, NULL, tests}, CU_SUITE_INFO_NULL};
