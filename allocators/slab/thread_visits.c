@@ -221,6 +221,31 @@ static bool slab_take(dao_thread_cache_t *cache, dao_slab_t *slab, void **out_ad
     return true;
 }
 
+/* Refills a magazine that was empty from a slab that was prepared. While its memory is taken the inner
+   allocator may log, and the program's callback allocate and free here: where that has filled the magazine,
+   the slab is not needed and goes back. */
+static bool refill_anew(dao_thread_cache_t *cache, dao_magazines_t *own, uint32_t class_index,
+                        dao_slab_t *slab)
+{
+    void *address = NULL;
+    bool is_taken = slab_take(cache, slab, &address);
+    dao_thread_cache_lock(cache);
+    bool is_refilled = atomic_load_explicit(&own->magazines[class_index].count, relaxed) > 0;
+    bool is_added = is_taken && !is_refilled && dao_slabs_add(&cache->slabs, slab, address);
+    if (is_added) {
+        is_refilled = refill_locked(cache, own, class_index);
+    } else {
+        dao_slabs_recycle(&cache->slabs, slab);
+        cache->slabs.taken_count += is_taken;
+        cache->slabs.given_count += is_taken;
+    }
+    dao_thread_cache_unlock(cache);
+    if (is_taken && !is_added) {
+        DAO_MUST(dao_allocator_free_owned(cache->inner, address, DAO_BLOCK_OWNER_SLAB));
+    }
+    return is_refilled;
+}
+
 bool dao_thread_cache_refill(dao_thread_cache_t *cache, dao_magazines_t *own, uint32_t class_index)
 {
     dao_slab_t *slab = NULL;
@@ -234,25 +259,7 @@ bool dao_thread_cache_refill(dao_thread_cache_t *cache, dao_magazines_t *own, ui
             dao_slabs_prepare(&cache->slabs, class_index, dao_slabs_next_count(&cache->slabs, class_index));
     }
     (void)dao_thread_cache_unlock_and_give_back(cache);
-    if (slab == NULL) {
-        return is_refilled;
-    }
-    void *address = NULL;
-    bool is_taken = slab_take(cache, slab, &address);
-    dao_thread_cache_lock(cache);
-    bool is_added = is_taken && dao_slabs_add(&cache->slabs, slab, address);
-    if (is_added) {
-        is_refilled = refill_locked(cache, own, class_index);
-    } else {
-        dao_slabs_recycle(&cache->slabs, slab);
-        cache->slabs.taken_count += is_taken;
-        cache->slabs.given_count += is_taken;
-    }
-    dao_thread_cache_unlock(cache);
-    if (is_taken && !is_added) {
-        DAO_MUST(dao_allocator_free_owned(cache->inner, address, DAO_BLOCK_OWNER_SLAB));
-    }
-    return is_refilled;
+    return slab != NULL ? refill_anew(cache, own, class_index, slab) : is_refilled;
 }
 
 bool dao_thread_cache_relieve(dao_thread_cache_t *cache, dao_magazines_t *own)

@@ -541,6 +541,51 @@ static void a_limit_counts_live_objects_alone(void)
     CU_ASSERT_EQUAL(stats_now().reserved_bytes, 0);
 }
 
+/* ---- calls from within ---- */
+
+static const dao_allocator_ops_t *inner_ops; /* as they are */
+static bool keeps_within;                    /* the block that is taken from within */
+static void *kept_within;
+
+/* As an inner allocator that logs once, whose callback allocates from the front, and may free that again. */
+static dao_status_t alloc_with_a_call_from_within(dao_allocator_t *below, const dao_block_request_t *request,
+                                                  dao_block_grant_t *out_grant)
+{
+    below->ops = inner_ops;
+    dao_status_t status = below->ops->alloc(below, request, out_grant);
+    kept_within = take(100);
+    if (!keeps_within) {
+        give(kept_within);
+    }
+    return status;
+}
+
+static void take_within(bool keeps)
+{
+    inner_ops = inner->ops;
+    dao_allocator_ops_t calling_ops = *inner_ops;
+    calling_ops.alloc = alloc_with_a_call_from_within;
+    inner->ops = &calling_ops;
+    keeps_within = keeps;
+    void *block = take(100);
+    CU_ASSERT_PTR_EQUAL(inner->ops, inner_ops);
+    CU_ASSERT_EQUAL(stats_now().live_count, keeps ? 2 : 1);
+    CU_ASSERT_TRUE(!keeps || block != kept_within);
+    give(block);
+    if (keeps) {
+        give(kept_within);
+    }
+    (void)trim();
+    CU_ASSERT_EQUAL(stats_now().used_bytes, 0);
+    CU_ASSERT_EQUAL(stats_now().reserved_bytes, 0);
+}
+
+static void the_inner_allocator_may_cause_calls_of_the_same_thread(void)
+{
+    take_within(true);
+    take_within(false);
+}
+
 /* ---- random operations against a model ---- */
 
 #define LIVE_MAX 300u
@@ -742,6 +787,8 @@ static CU_TestInfo tests[] = {
     {"kept objects make room for a large block", kept_objects_make_room_for_a_large_block},
     {"a small block fits where no slab does", a_small_block_fits_where_no_slab_does},
     {"a limit counts live objects alone", a_limit_counts_live_objects_alone},
+    {"the inner allocator may cause calls of the same thread",
+     the_inner_allocator_may_cause_calls_of_the_same_thread},
     {"random operations are counted exactly", random_operations_are_counted_exactly},
     {"every failing call of the backend is survived", every_failing_call_of_the_backend_is_survived},
     CU_TEST_INFO_NULL,
