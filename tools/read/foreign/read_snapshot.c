@@ -281,7 +281,8 @@ static dao_status_t take_all(snapshot_t *snapshot, dao_value_t top)
     return status;
 }
 
-dao_status_t dao_read_snapshot(const char *path, dao_life_log_t *log)
+/* `*out_misses`: an event is said again which was not kept. */
+static dao_status_t read_once(const char *path, bool keeps_taken, dao_life_log_t *log, bool *out_misses)
 {
     snapshot_t snapshot = {.path = path, .log = log};
     dao_value_t top = {0};
@@ -289,6 +290,7 @@ dao_status_t dao_read_snapshot(const char *path, dao_life_log_t *log)
     dao_value_store_init(&snapshot.store, log->keeps_labels ? all_keys : keys, DAO_SNAPSHOT_KEY_NAME);
     snapshot.store.take = take_dict;
     snapshot.store.take_user = &snapshot;
+    snapshot.store.keeps_taken = keeps_taken;
     dao_snapshot_stacks_init(&snapshot.stacks);
     dao_status_t status = dao_pickle_is(path, &is_pickle);
     if (status == DAO_OK) {
@@ -298,7 +300,22 @@ dao_status_t dao_read_snapshot(const char *path, dao_life_log_t *log)
     if (status == DAO_OK) {
         status = take_all(&snapshot, top);
     }
+    *out_misses = snapshot.store.misses_taken;
     dao_snapshot_stacks_finish(&snapshot.stacks);
     dao_value_store_finish(&snapshot.store);
+    return status;
+}
+
+/* PyTorch says no event twice. Where another program does, all is read once more, and kept. */
+dao_status_t dao_read_snapshot(const char *path, dao_life_log_t *log)
+{
+    bool misses = false, keeps_labels = log->keeps_labels;
+    dao_status_t status = read_once(path, false, log, &misses);
+    if (status != DAO_OK && misses) {
+        dao_life_log_finish(log);
+        dao_life_log_init(log);
+        log->keeps_labels = keeps_labels;
+        status = read_once(path, true, log, &misses);
+    }
     return status;
 }

@@ -30,7 +30,7 @@ static dao_status_t put(json_values_t *values, dao_value_t value)
     }
     dao_value_t container = values->open[values->depth - 1].container;
     return container.type == DAO_VALUE_TYPE_LIST
-               ? dao_value_hand_over(values->store, container, &value)
+               ? dao_value_hand_over(values->store, container, &value, true)
                : dao_value_set(values->store, container, values->open[values->depth - 1].key, value);
 }
 

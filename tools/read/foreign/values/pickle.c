@@ -223,7 +223,7 @@ static dao_status_t close_value(pickle_t *pickle, slot_t *slot)
     return status;
 }
 
-/* What nobody else has is handed over; its memo leads nowhere if the reader has taken it. */
+/* Hands an item over; its memo leads nowhere if the reader has taken it, and nobody else has it. */
 static dao_status_t put_in_list(pickle_t *pickle, dao_value_t list, slot_t *item)
 {
     bool was_open = item->is_open;
@@ -231,10 +231,7 @@ static dao_status_t put_in_list(pickle_t *pickle, dao_value_t list, slot_t *item
     if (status != DAO_OK) {
         return status;
     }
-    if (!was_open || item->is_open) {
-        return dao_value_append(pickle->store, list, item->value);
-    }
-    status = dao_value_hand_over(pickle->store, list, &item->value);
+    status = dao_value_hand_over(pickle->store, list, &item->value, was_open && !item->is_open);
     if (item->memo > 0) {
         pickle->memo[item->memo - 1].type = (uint8_t)item->value.type;
     }
@@ -389,7 +386,8 @@ static dao_status_t memo_get(pickle_t *pickle, uint64_t number)
     }
     memo_t *memo = &pickle->memo[number];
     if (memo->type == DAO_VALUE_TYPE_TAKEN) {
-        return wrong(pickle, "an entry of a trace is said twice: no memory snapshot does so");
+        pickle->store->misses_taken = true;
+        return wrong(pickle, "memo %" PRIu64 " holds what was taken", number);
     }
     memo->is_said = true;
     dao_value_t value = {.type = (dao_value_type_t)memo->type, .payload = memo->payload};

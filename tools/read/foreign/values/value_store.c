@@ -247,7 +247,7 @@ dao_status_t dao_value_complete(dao_value_store_t *store, dao_value_t *value)
     return value->type == DAO_VALUE_TYPE_LIST ? fit_items(&store->lists[number]) : DAO_OK;
 }
 
-dao_status_t dao_value_hand_over(dao_value_store_t *store, dao_value_t list, dao_value_t *item)
+dao_status_t dao_value_hand_over(dao_value_store_t *store, dao_value_t list, dao_value_t *item, bool is_own)
 {
     bool is_taken = false;
     if (item->type == DAO_VALUE_TYPE_DICT && store->take != NULL) {
@@ -259,8 +259,10 @@ dao_status_t dao_value_hand_over(dao_value_store_t *store, dao_value_t list, dao
     if (!is_taken) {
         return dao_value_append(store, list, *item);
     }
-    give_back(store, *item);
-    *item = (dao_value_t){.type = DAO_VALUE_TYPE_TAKEN};
+    if (is_own && !store->keeps_taken) {
+        give_back(store, *item);
+        *item = (dao_value_t){.type = DAO_VALUE_TYPE_TAKEN};
+    }
     return DAO_OK;
 }
 

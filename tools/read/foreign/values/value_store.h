@@ -51,6 +51,8 @@ typedef struct dao_value_store {
     uint32_t free_list, free_dict, free_cell; /* the first of those to use again, plus 1 */
     dao_value_take_t take;                    /* NULL: nothing is taken */
     void *take_user;
+    bool keeps_taken;          /* what was taken stays, at the cost of its memory: it may be said again */
+    bool misses_taken;         /* it was said again and has not stayed */
     dao_id_map_t complete_ids; /* what a complete list or dictionary holds, as bytes -> its number */
 } dao_value_store_t;
 
@@ -68,9 +70,10 @@ DAO_NODISCARD dao_status_t dao_value_make_dict(dao_value_store_t *store, dao_val
 /* Puts an item behind those of a list, as it is. */
 DAO_NODISCARD dao_status_t dao_value_append(dao_value_store_t *store, dao_value_t list, dao_value_t item);
 
-/* The same with a value that nothing else may have, once it is complete: a dictionary that the reader takes
-   is none of the list, and its number ends: the value becomes DAO_VALUE_TYPE_TAKEN. */
-DAO_NODISCARD dao_status_t dao_value_hand_over(dao_value_store_t *store, dao_value_t list, dao_value_t *item);
+/* The same with a complete value that the reader may take: a dictionary that it takes is none of the list. If
+   nothing else may have it (`is_own`), its number ends, and the value becomes DAO_VALUE_TYPE_TAKEN. */
+DAO_NODISCARD dao_status_t dao_value_hand_over(dao_value_store_t *store, dao_value_t list, dao_value_t *item,
+                                               bool is_own);
 
 /* Says that a list or a dictionary is complete: nothing is put in it any more. Where an equal one was, the
    value becomes that one, and its own number ends: nothing else may have it. DAO_ERR_NO_HOST_MEMORY. */
