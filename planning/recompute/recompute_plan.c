@@ -190,7 +190,7 @@ static dao_status_t find_quickest(const maker_t *maker, dao_recompute_search_t *
 {
     dao_status_t status = DAO_OK;
     dao_swap_plan_config_t config = maker->config->swap;
-    uint64_t quickest_ns = step_ns_of(maker->best);
+    uint64_t quickest_ns = known_ns_of(maker);
     config.addresses = DAO_SWAP_ADDRESSES_NONE;
     config.work_limit = maker->work / WORK_PART / DAO_RECOMPUTE_KEPT_MAX + 1;
     *out_choice = NULL;
@@ -280,6 +280,23 @@ static dao_status_t try_alone(maker_t *maker)
     return status;
 }
 
+/* Says why there is no plan. */
+static dao_status_t why_none(const maker_t *maker)
+{
+    const dao_recompute_config_t *config = maker->config;
+    if (config->mode == DAO_RECOMPUTE_MODE_HYBRID && maker->refusal.status != DAO_OK) {
+        return dao_error_restore(&maker->refusal);
+    }
+    if (config->known_ns != 0) {
+        return dao_error(DAO_ERR_LIMIT, "no plan is quicker than %" PRIu64 " ns", config->known_ns);
+    }
+    return dao_error(DAO_ERR_LIMIT,
+                     "no order of runs fits %" PRIu64
+                     " bytes without copies: what lives on, or what cannot be "
+                     "made again, takes too much",
+                     maker->problem->capacity_bytes);
+}
+
 dao_status_t dao_recompute_plan_make(const dao_swap_problem_t *problem, const dao_recompute_config_t *config,
                                      dao_recompute_plan_t **out_plan)
 {
@@ -307,15 +324,8 @@ dao_status_t dao_recompute_plan_make(const dao_swap_problem_t *problem, const da
     status = status == DAO_OK ? try_plain(&maker, bound.step_ns) : status;
     tell(&maker, PART_ALONE);
     status = status == DAO_OK ? try_alone(&maker) : status; /* behind it, as its time is known before */
-    if (status == DAO_OK && maker.best == NULL && config->known_ns != 0) {
-        status = dao_error(DAO_ERR_LIMIT, "no plan is quicker than %" PRIu64 " ns", config->known_ns);
-    } else if (status == DAO_OK && maker.best == NULL && config->mode == DAO_RECOMPUTE_MODE_HYBRID) {
-        status = dao_error_restore(&maker.refusal);
-    } else if (status == DAO_OK && maker.best == NULL) {
-        status = dao_error(DAO_ERR_LIMIT,
-                           "no order of runs fits %" PRIu64 " bytes without copies: what lives on, or what "
-                           "cannot be made again, takes too much",
-                           problem->capacity_bytes);
+    if (status == DAO_OK && maker.best == NULL) {
+        status = why_none(&maker);
     }
     if (status != DAO_OK) {
         dao_recompute_plan_destroy(maker.best);

@@ -362,6 +362,9 @@ static void what_cannot_be_planned_is_refused(void)
     config.mode = DAO_RECOMPUTE_MODE_ONLY;
     box.problem.capacity_bytes = 2000; /* no kernel may run again */
     CU_ASSERT_EQUAL(dao_recompute_plan_make(&box.problem, &config, &plan), DAO_ERR_LIMIT);
+    config = (dao_recompute_config_t){.known_ns = UINT64_MAX}; /* a full host is told, whatever is known */
+    box.problem.host.limit_bytes = 1;
+    CU_ASSERT_EQUAL(dao_recompute_plan_make(&box.problem, &config, &plan), DAO_ERR_HOST_FULL);
     CU_ASSERT_PTR_NULL(plan);
     CU_ASSERT_PTR_NULL(dao_recompute_plan_step(NULL));
     CU_ASSERT_PTR_NULL(dao_recompute_plan_schedule(NULL));
@@ -384,7 +387,7 @@ static void take_progress(void *user, uint32_t done)
 static void what_is_known_is_not_planned_again(void)
 {
     uint64_t random = dao_test_seed("what is known", 23);
-    int planned = 0, left_out = 0;
+    int planned = 0;
     for (int round = 0; round < 20; round++) {
         told_t told = {0};
         dao_recompute_plan_t *free_plan, *plan = NULL;
@@ -412,9 +415,8 @@ static void what_is_known_is_not_planned_again(void)
         CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "no plan is quicker than"));
         dao_recompute_plan_destroy(free_plan);
         planned += step_ns > bound.step_ns;
-        left_out++;
     }
-    CU_ASSERT(left_out == 20 && planned > 0);
+    CU_ASSERT(planned > 0);
 }
 
 #if defined(DAO_FAULTS)
