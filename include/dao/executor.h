@@ -5,6 +5,8 @@
  *
  *     generator threads --push(kernel)--> bounded queue --> executor thread --> compute, H2D, D2H streams
  *
+ * Kernels run on one compute stream, or on up to four (dao_kernel_t::stream_index).
+ *
  * The program creates managed tensors, pushes kernels that name what they read and write, and drops its
  * handles. The executor brings every operand onto the device before its kernel, and moves other tensors to
  * pinned host memory for it. A tensor is freed as soon as it has neither a handle nor a pending access.
@@ -46,7 +48,7 @@ typedef struct dao_launch {
     const char *name;
     uint64_t index; /**< logical time: kernels before this one */
     int32_t device_index;
-    dao_stream_t *stream; /**< queue all work here */
+    dao_stream_t *stream; /**< queue all work here: the kernel's compute stream */
     /** Device addresses, one an operand, in the kernel's order. The array is there until all work has
        finished that the function has queued on the stream, so that a function that dao_stream_host_func()
        queues may read it. That of a DAO_KERNEL_REPEATABLE kernel is there during the call alone. */
@@ -101,6 +103,11 @@ typedef struct dao_kernel {
        whole tensors, and is followed only where that takes no longer. */
     const dao_span_t *spans;
     uint32_t flags; /**< DAO_KERNEL_REPEATABLE or 0 */
+    /** Which compute stream the kernel runs on, below dao_executor_config_t::stream_count. Kernels of one
+       stream run in the order in which they were pushed. Kernels of two run beside each other but where both
+       name a tensor and one of them writes it: the later one waits on the device for the earlier one. What
+       two of them share besides their operands is the program's to order. */
+    uint32_t stream_index;
 } dao_kernel_t;
 
 /** Most operands of one kernel. */
@@ -178,7 +185,13 @@ typedef struct dao_executor_config {
        addresses addresses are static all the same, and the log says so.
        dao_executor_stats_t::paged_plan_count tells. */
     dao_swap_addresses_t addresses;
+    /** Compute streams of its own that kernels may run on (dao_kernel_t::stream_index), at most
+       DAO_EXECUTOR_STREAM_COUNT_MAX; 0: one. A step with kernels on others than stream 0 has no plan. */
+    uint32_t stream_count;
 } dao_executor_config_t;
+
+/** Most compute streams of an executor. */
+#define DAO_EXECUTOR_STREAM_COUNT_MAX 4u
 
 /** Kernels that wait in the queue before push waits, by default. */
 #define DAO_EXECUTOR_QUEUE_DEFAULT 1024
@@ -478,12 +491,13 @@ DAO_API DAO_NODISCARD dao_status_t dao_managed_pin(dao_managed_t *tensor, void *
 DAO_API DAO_NODISCARD dao_status_t dao_managed_unpin(dao_managed_t *tensor);
 
 /**
- * Pushes a kernel. Kernels run in the order in which they were pushed; any number of threads may push.
+ * Pushes a kernel. Kernels run in the order in which they were pushed, as far as they are on one compute
+ * stream or share tensors (dao_kernel_t::stream_index); any number of threads may push.
  *
  * @param executor  Borrowed.
  * @param kernel    Borrowed for the call.
  * @return DAO_OK; DAO_ERR_INVALID for a missing launch, a NULL or foreign tensor, a span that does not lie
- *         in its tensor, too many operands;
+ *         in its tensor, too many operands, a stream that the executor does not have;
  *         DAO_ERR_OVERFLOW for a workspace of more than 1 TiB; DAO_ERR_NO_HOST_MEMORY; DAO_ERR_STOPPED;
  *         DAO_ERR_REENTRANT from the executor's own thread. On failure `drop` is not called. What goes wrong
  *         later is reported by dao_executor_sync().
@@ -567,7 +581,8 @@ DAO_API DAO_NODISCARD dao_status_t dao_executor_step_end(dao_executor_t *executo
  * Writes the step that ended last as a file that all commands of `dao` read (docs/formats.md): its kernels
  * and tensors with their names, accesses and sizes, what lives on, what may run again, and the times. Times
  * are those that were measured, which is so once the step has come for the second time; before, the program's
- * dao_kernel_t::cost_ns. An operand of some bytes (dao_kernel_t::spans) stands as the whole tensor.
+ * dao_kernel_t::cost_ns, also for steps of several compute streams. An operand of some bytes
+ * (dao_kernel_t::spans) stands as the whole tensor.
  *
  * @param executor  Borrowed.
  * @param path      Of a file that is made, or made anew.
@@ -622,6 +637,7 @@ DAO_API DAO_NODISCARD dao_status_t dao_step_write(dao_executor_t *executor, cons
     X(uint64_t, again_count, "kernels run again, as plans or what was left of one needed them")              \
     X(uint64_t, again_ns, "their time, by the measurements that their plans were made with")                 \
     X(uint64_t, save_count, "contents that a plan gave up, copied out as they might still be asked for")     \
+    X(uint64_t, unplanned_count, "steps that moved tensors and have no plan, as they use several streams")   \
     X(uint64_t, measured_step_count, "steps that were measured")                                             \
     X(uint64_t, stall_in_ns, "kernels waited for data")                                                      \
     X(uint64_t, stall_out_ns, "kernels waited for room")                                                     \

@@ -71,7 +71,7 @@ dao_status_t dao_command_list_push(dao_command_list_t *list, const dao_kernel_t 
         return dao_error(DAO_ERR_INVALID, "the command list is NULL");
     }
     dao_item_t *item = NULL;
-    dao_status_t status = dao_item_from_kernel(list->executor, kernel, &item);
+    dao_status_t status = dao_executor_item(list->executor, kernel, &item);
     if (status == DAO_OK) {
         append(&list->first, &list->last, item);
         list->kernel_count++;

@@ -73,6 +73,10 @@ dao_status_t dao_engine_init(dao_engine_t *engine, const dao_engine_config_t *co
         return status;
     }
     dao_timeline_init(&engine->timeline, config->ops, config->device, config->streams);
+    for (uint32_t i = 1; i < config->stream_count; i++) {
+        dao_timeline_add_stream(&engine->timeline, dao_timeline_compute(i), config->more_streams[i]);
+        engine->throttles[i].stream_index = i;
+    }
     engine->pages =
         (dao_device_pages_t){.ops = config->ops, .device = config->device, .base = config->arena_address};
     dao_profiler_init(&engine->profiler, &engine->timeline);
@@ -246,7 +250,7 @@ static dao_status_t run_kernel(dao_engine_t *engine, dao_item_t *item)
         dao_launch_commit(engine, item, &placement, sequence);
     } else {
         dao_fence_t fence = {{0}};
-        dao_fence_add(&fence, DAO_STREAM_ROLE_COMPUTE, sequence);
+        dao_fence_add(&fence, dao_timeline_compute(item->stream_index), sequence);
         dao_launch_undo(engine, item, &placement, &fence);
     }
     dao_launch_mark(item, false);
@@ -260,7 +264,9 @@ static void look(dao_engine_t *engine)
     engine->unseen_count = 0;
     dao_status_t status = dao_timeline_poll(&engine->timeline);
     dao_engine_lose_unless_ok(engine, status);
-    dao_throttle_look(&engine->throttle, &engine->timeline);
+    for (uint32_t i = 0; i < engine->config.stream_count; i++) {
+        dao_throttle_look(&engine->throttles[i], &engine->timeline);
+    }
     dao_pace_look(&engine->pace, &engine->timeline);
     dao_device_arena_purge(&engine->arena, &engine->timeline);
     dao_host_tier_look(&engine->host_tier, &engine->timeline);
@@ -321,18 +327,19 @@ static bool pass_kernel(dao_engine_t *engine, dao_item_t *item, bool is_launched
     return is_kept;
 }
 
-/* Waits while the device has more kernels in flight than the program wants. */
-static void keep_within_time(dao_engine_t *engine)
+/* Waits while a kernel's stream has more in flight than the program wants. */
+static void keep_within_time(dao_engine_t *engine, const dao_throttle_t *throttle)
 {
-    const dao_timeline_stream_t *stream = &engine->timeline.streams[DAO_STREAM_ROLE_COMPUTE];
+    dao_stream_role_t role = dao_timeline_compute(throttle->stream_index);
+    const dao_timeline_stream_t *stream = &engine->timeline.streams[role];
     if (engine->unseen_count > 0 &&
-        dao_throttle_is_ahead(&engine->throttle, &engine->timeline, engine->config.in_flight_ns)) {
+        dao_throttle_is_ahead(throttle, &engine->timeline, engine->config.in_flight_ns)) {
         look(engine); /* perhaps it is not */
     }
     while (!engine->is_lost &&
-           dao_throttle_is_ahead(&engine->throttle, &engine->timeline, engine->config.in_flight_ns)) {
+           dao_throttle_is_ahead(throttle, &engine->timeline, engine->config.in_flight_ns)) {
         dao_fence_t fence = {{0}};
-        dao_fence_add(&fence, DAO_STREAM_ROLE_COMPUTE, stream->completed + 1);
+        dao_fence_add(&fence, role, stream->completed + 1);
         engine->timeline.throttle_count++;
         dao_status_t status = dao_timeline_wait(&engine->timeline, &fence);
         dao_engine_lose_unless_ok(engine, status);
@@ -342,8 +349,9 @@ static void keep_within_time(dao_engine_t *engine)
 
 static void run_kernel_item(dao_engine_t *engine, dao_item_t *item)
 {
+    const dao_throttle_t *throttle = &engine->throttles[item->stream_index];
     if (engine->plan == NULL) {
-        keep_within_time(engine); /* a plan's copies are queued as far ahead as it wants */
+        keep_within_time(engine, throttle); /* a plan's copies are queued as far ahead as it wants */
     }
     bool is_launched = try_kernel(engine, item);
     bool is_kept = pass_kernel(engine, item, is_launched);
@@ -357,7 +365,7 @@ static void run_kernel_item(dao_engine_t *engine, dao_item_t *item)
             dao_launch_destroy(engine, item);
         }
     }
-    if (dao_throttle_wants_look(&engine->throttle, ++engine->unseen_count)) {
+    if (dao_throttle_wants_look(throttle, ++engine->unseen_count)) {
         look(engine);
     }
     if (engine->config.check && !dao_engine_is_valid(engine)) {

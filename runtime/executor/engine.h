@@ -34,6 +34,7 @@ typedef struct dao_placement {
     uint64_t workspace_offset;
     size_t workspace_bytes; /* that were taken from the arena */
     dao_fence_t fence;
+    bool is_packed;          /* what it takes lies side by side: it fits only so */
     bool is_again;           /* its first run is over */
     const uint64_t *scratch; /* of each use of a run again: where its bytes go if not to its tensor, else
                                 DAO_PLAN_NOWHERE; NULL: all go there */
@@ -43,8 +44,11 @@ typedef struct dao_engine_config {
     const dao_backend_ops_t *ops;
     dao_backend_device_t *device;
     int32_t device_index;
-    dao_stream_t *compute_stream; /* handed to kernels; the same as streams[DAO_STREAM_ROLE_COMPUTE] */
+    uint32_t stream_count;                                        /* of compute streams, at least 1 */
+    dao_stream_t *compute_streams[DAO_EXECUTOR_STREAM_COUNT_MAX]; /* handed to kernels */
     dao_backend_stream_t *streams[DAO_STREAM_ROLE_COUNT];
+    dao_backend_stream_t
+        *more_streams[DAO_EXECUTOR_STREAM_COUNT_MAX]; /* of the compute streams but the first */
     void *arena_address;
     uint64_t arena_bytes;
     dao_swap_addresses_t addresses; /* that plans may have */
@@ -70,7 +74,7 @@ typedef struct dao_engine_config {
 typedef struct dao_engine {
     dao_engine_config_t config;
     dao_timeline_t timeline;
-    dao_throttle_t throttle;
+    dao_throttle_t throttles[DAO_EXECUTOR_STREAM_COUNT_MAX]; /* of the compute streams */
     dao_pace_t pace;
     uint64_t unseen_count; /* kernels since the device was asked what has finished */
     dao_device_arena_t arena;

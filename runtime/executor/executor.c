@@ -180,6 +180,11 @@ static dao_status_t check_config(const dao_executor_config_t *config)
     if (config->addresses < DAO_SWAP_ADDRESSES_BEST || config->addresses > DAO_SWAP_ADDRESSES_PAGES) {
         return dao_error(DAO_ERR_INVALID, "there is no choice %d of addresses", (int)config->addresses);
     }
+    if (config->stream_count > DAO_EXECUTOR_STREAM_COUNT_MAX) {
+        return dao_error(DAO_ERR_INVALID,
+                         "stream_count is %" PRIu32 ", at most %u compute streams are allowed",
+                         config->stream_count, DAO_EXECUTOR_STREAM_COUNT_MAX);
+    }
     dao_status_t status = dao_capacity_check(config->capacity_bytes);
     if (status == DAO_OK && config->file.limit_bytes > DAO_RANGE_CAPACITY_MAX) {
         status =
@@ -195,6 +200,10 @@ static void destroy_parts(dao_executor_t *executor)
     for (int i = 0; i < DAO_STREAM_ROLE_COUNT; i++) { /* first, so that no work uses the arena any more */
         dao_stream_destroy(executor->streams[i]);
         executor->streams[i] = NULL;
+    }
+    for (uint32_t i = 1; i < executor->stream_count; i++) {
+        dao_stream_destroy(executor->more_streams[i]);
+        executor->more_streams[i] = NULL;
     }
     dao_file_streams_destroy(executor);
     dao_file_tier_finish(&executor->engine.file_tier);
@@ -223,6 +232,10 @@ static dao_status_t create_parts(dao_executor_t *executor, const dao_executor_co
     for (int i = 0; status == DAO_OK && i < DAO_STREAM_ROLE_COUNT; i++) {
         status = dao_stream_create(config->device_index, &executor->streams[i]);
     }
+    executor->stream_count = config->stream_count != 0 ? config->stream_count : 1;
+    for (uint32_t i = 1; status == DAO_OK && i < executor->stream_count; i++) {
+        status = dao_stream_create(config->device_index, &executor->more_streams[i]);
+    }
     if (status == DAO_OK && config->file.directory != NULL) {
         status = create_file_parts(executor, config);
     }
@@ -236,7 +249,12 @@ static void describe_core(const dao_executor_t *executor, const dao_executor_con
     engine->ops = executor->runtime->ops;
     engine->device = executor->runtime->device;
     engine->device_index = config->device_index;
-    engine->compute_stream = executor->streams[DAO_STREAM_ROLE_COMPUTE];
+    engine->stream_count = executor->stream_count;
+    engine->compute_streams[0] = executor->streams[DAO_STREAM_ROLE_COMPUTE];
+    for (uint32_t i = 1; i < executor->stream_count; i++) {
+        engine->compute_streams[i] = executor->more_streams[i];
+        engine->more_streams[i] = executor->more_streams[i]->backend;
+    }
     for (int i = 0; i < DAO_STREAM_ROLE_COUNT; i++) {
         engine->streams[i] = executor->streams[i]->backend;
     }
@@ -360,6 +378,18 @@ dao_status_t dao_executor_destroy(dao_executor_t *executor)
 
 /* Pushing. */
 
+dao_status_t dao_executor_item(dao_executor_t *executor, const dao_kernel_t *kernel, dao_item_t **out_item)
+{
+    if (kernel != NULL && kernel->stream_index >= executor->stream_count) {
+        return dao_error(DAO_ERR_INVALID,
+                         "kernel \"%s\": the stream is %" PRIu32 ", and the executor has %" PRIu32
+                         " compute streams, from 0 on: see stream_count",
+                         kernel->name != NULL ? kernel->name : "kernel", kernel->stream_index,
+                         executor->stream_count);
+    }
+    return dao_item_from_kernel(executor, kernel, out_item);
+}
+
 dao_status_t dao_executor_push(dao_executor_t *executor, const dao_kernel_t *kernel)
 {
     if (executor == NULL) {
@@ -368,7 +398,7 @@ dao_status_t dao_executor_push(dao_executor_t *executor, const dao_kernel_t *ker
     dao_item_t *item = NULL;
     dao_status_t status = dao_executor_check_thread(executor);
     if (status == DAO_OK) {
-        status = dao_item_from_kernel(executor, kernel, &item);
+        status = dao_executor_item(executor, kernel, &item);
     }
     if (status != DAO_OK) {
         return status;

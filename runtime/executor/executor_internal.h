@@ -28,6 +28,8 @@ struct dao_executor {
     uint32_t fork_count;         /* forks before it was made: after one more its thread is not here */
     dao_runtime_t *runtime;
     dao_stream_t *streams[DAO_STREAM_ROLE_COUNT];
+    uint32_t stream_count;                                     /* of compute streams; never changes */
+    dao_stream_t *more_streams[DAO_EXECUTOR_STREAM_COUNT_MAX]; /* these but the first, by their numbers */
     /* NULL without file or sources; for sources alone only those that read are there */
     dao_stream_t *file_streams[DAO_FILE_DIRECTION_COUNT];
     dao_stream_t *staging_streams[DAO_FILE_DIRECTION_COUNT]; /* likewise */
@@ -47,6 +49,11 @@ bool dao_executor_is_forked(const dao_executor_t *executor);
 /* DAO_ERR_FORKED in a child process; DAO_ERR_REENTRANT on the executor's own thread and in a segment
    callback. */
 DAO_NODISCARD dao_status_t dao_executor_check_thread(const dao_executor_t *executor);
+
+/* Makes an item of a kernel, as dao_item_from_kernel(); DAO_ERR_INVALID also for a stream that the executor
+   does not have. */
+DAO_NODISCARD dao_status_t dao_executor_item(dao_executor_t *executor, const dao_kernel_t *kernel,
+                                             dao_item_t **out_item);
 
 /* Pushes a chain of items, as dao_queue_push(); a still executor makes room for it first. */
 DAO_NODISCARD dao_status_t dao_executor_queue(dao_executor_t *executor, dao_item_t *first, dao_item_t *last,

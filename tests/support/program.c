@@ -289,6 +289,7 @@ static dao_status_t add_kernel(program_t *program, dao_command_list_t *list, con
         .operands = operands,
         .operand_count = kernel->operand_count,
         .cost_ns = program->cost_ns,
+        .stream_index = program->stream_index,
         .workspace_bytes = kernel->workspace_bytes,
     };
     atomic_fetch_add(&program->open_count, 1);

@@ -28,6 +28,7 @@ typedef struct program {
     dao_executor_t *executor;
     dao_launch_func_t work; /* queued in front of every kernel, with user NULL; NULL: nothing is */
     uint64_t cost_ns;       /* what kernels are said to take; 0: nothing is said */
+    uint32_t stream_index;  /* that kernels are pushed for */
     program_tensor_t tensors[PROGRAM_TENSOR_COUNT_MAX];
     uint32_t tensor_count;
     unsigned char

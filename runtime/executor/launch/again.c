@@ -138,7 +138,7 @@ static dao_status_t run_once_more(dao_engine_t *engine, dao_item_t *item)
         engine->stats.again_count++;
         engine->stats.again_ns += item->again_ns;
     } else {
-        dao_fence_add(&fence, DAO_STREAM_ROLE_COMPUTE, sequence);
+        dao_fence_add(&fence, dao_timeline_compute(item->stream_index), sequence);
         dao_launch_undo(engine, item, &placement, &fence);
     }
     dao_launch_mark(item, false);

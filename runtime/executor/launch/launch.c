@@ -26,6 +26,12 @@
 
 #include <inttypes.h>
 
+/* The compute stream that a kernel runs on. */
+static dao_stream_role_t role_of(const dao_item_t *item)
+{
+    return dao_timeline_compute(item->stream_index);
+}
+
 void dao_launch_mark(dao_item_t *item, bool is_operand)
 {
     for (uint32_t i = 0; i < item->use_count; i++) {
@@ -52,7 +58,7 @@ void dao_launch_undo(dao_engine_t *engine, dao_item_t *item, const dao_placement
         if (!tensor->has_device) {
             continue;
         }
-        bool is_spoilt = item->uses[i].kind != DAO_USE_READ && fence->sequence[DAO_STREAM_ROLE_COMPUTE] != 0;
+        bool is_spoilt = item->uses[i].kind != DAO_USE_READ && fence->sequence[role_of(item)] != 0;
         dao_fence_join(&tensor->device_busy, fence);
         if (dao_residency_is_landing(tensor)) {
             dao_residency_unland(engine, tensor);
@@ -88,14 +94,31 @@ static dao_use_t *next_without_device(dao_item_t *item)
     return next;
 }
 
-/* Brings one operand onto the device. */
-static dao_status_t bring(dao_engine_t *engine, dao_use_t *use)
+/* Takes a part of the arena for a kernel. Of several streams, one that its stream need not wait for, if there
+   is one: what others have given back just now would tie the kernel to them. That may lie anywhere. */
+static dao_status_t take(dao_engine_t *engine, const dao_item_t *item, const dao_placement_t *placement,
+                         uint64_t size_bytes, uint64_t owner, uint64_t *out_offset_bytes)
+{
+    dao_status_t status = DAO_ERR_LIMIT;
+    if (engine->config.stream_count > 1 && !placement->is_packed) {
+        status = dao_device_arena_take_idle(&engine->arena, &engine->timeline, role_of(item), size_bytes,
+                                            owner, out_offset_bytes);
+    }
+    return status == DAO_ERR_LIMIT ? dao_eviction_take(engine, size_bytes, owner, out_offset_bytes) : status;
+}
+
+/* Brings one operand of a kernel onto the device. */
+static dao_status_t bring(dao_engine_t *engine, const dao_item_t *item, const dao_placement_t *placement,
+                          dao_use_t *use)
 {
     dao_managed_t *tensor = use->tensor;
     DAO_ASSERT(tensor->is_operand);
     DAO_ASSERT(!tensor->has_device);
     uint64_t offset = 0;
-    dao_status_t status = dao_eviction_take(engine, tensor->size_bytes, (uint64_t)(uintptr_t)tensor, &offset);
+    uint64_t owner = (uint64_t)(uintptr_t)tensor;
+    dao_status_t status = tensor->pin.count > 0
+                              ? dao_eviction_take(engine, tensor->size_bytes, owner, &offset) /* its place */
+                              : take(engine, item, placement, tensor->size_bytes, owner, &offset);
     if (status != DAO_OK) {
         return status;
     }
@@ -137,12 +160,12 @@ static dao_status_t bring_all(dao_engine_t *engine, dao_item_t *item, dao_placem
         bool is_workspace_next =
             use == NULL || (use->tensor->pin.count == 0 && item->workspace_bytes >= use->tensor->size_bytes);
         if (wants_workspace && is_workspace_next) {
-            status = dao_eviction_take(engine, item->workspace_bytes, DAO_OWNER_WORKSPACE,
-                                       &placement->workspace_offset);
+            status = take(engine, item, placement, item->workspace_bytes, DAO_OWNER_WORKSPACE,
+                          &placement->workspace_offset);
             placement->has_workspace = status == DAO_OK;
             placement->workspace_bytes = item->workspace_bytes;
         } else {
-            status = bring(engine, use);
+            status = bring(engine, item, placement, use);
         }
         if (status != DAO_OK) {
             return status;
@@ -171,7 +194,7 @@ dao_status_t dao_launch_prepare(dao_engine_t *engine, dao_item_t *item, dao_plac
            are not in use by a kernel that the host has yet to queue, so all can leave, and come back side by
            side. */
         dao_launch_undo(engine, item, placement, &no_fence);
-        *placement = (dao_placement_t){.has_workspace = false};
+        *placement = (dao_placement_t){.is_packed = true, .is_again = placement->is_again};
         dao_launch_mark(item, false);
         engine->stats.compaction_count++;
         status = dao_eviction_clear(engine);
@@ -191,7 +214,7 @@ static bool is_scratch(const dao_placement_t *placement, uint32_t use)
     return placement->scratch != NULL && placement->scratch[use] != DAO_PLAN_NOWHERE;
 }
 
-/* All that the kernel has to wait for on the compute stream. */
+/* All that the kernel has to wait for on its stream. */
 static dao_fence_t kernel_fence(const dao_engine_t *engine, const dao_item_t *item,
                                 const dao_placement_t *placement)
 {
@@ -226,10 +249,12 @@ static void set_addresses(const dao_engine_t *engine, dao_item_t *item, const da
     }
 }
 
-/* Behind the waits of the kernel's stream, in front of the kernel: has it measured. */
-static void measure(dao_engine_t *engine, const dao_placement_t *placement, const dao_fence_t *fence)
+/* Behind the waits of the kernel's stream, in front of the kernel: has it measured. Steps of several streams
+   are not. */
+static void measure(dao_engine_t *engine, const dao_item_t *item, const dao_placement_t *placement,
+                    const dao_fence_t *fence)
 {
-    if (engine->profiler.state != DAO_PROFILER_IDLE) {
+    if (engine->profiler.state != DAO_PROFILER_IDLE && item->stream_index == 0) {
         dao_profiler_before_kernel(
             &engine->profiler,
             placement->is_again ? DAO_PROFILER_AGAIN : engine->learner->log.kernel_count - 1, fence);
@@ -239,8 +264,10 @@ static void measure(dao_engine_t *engine, const dao_placement_t *placement, cons
 dao_status_t dao_launch_queue(dao_engine_t *engine, dao_item_t *item, const dao_placement_t *placement,
                               uint64_t *out_sequence)
 {
+    DAO_ASSERT(engine->plan == NULL || item->stream_index == 0); /* plans have one compute stream */
+    dao_stream_role_t role = role_of(item);
     dao_fence_t fence = kernel_fence(engine, item, placement);
-    dao_status_t status = dao_timeline_before(&engine->timeline, DAO_STREAM_ROLE_COMPUTE, &fence);
+    dao_status_t status = dao_timeline_before(&engine->timeline, role, &fence);
     if (status != DAO_OK) {
         dao_engine_fail(engine, status, true);
         return status;
@@ -251,14 +278,14 @@ dao_status_t dao_launch_queue(dao_engine_t *engine, dao_item_t *item, const dao_
         .index = engine->now,
         .is_again = placement->is_again,
         .device_index = engine->config.device_index,
-        .stream = engine->config.compute_stream,
+        .stream = engine->config.compute_streams[item->stream_index],
         .addresses = item->addresses,
         .operand_count = item->operand_count,
         .workspace = placement->has_workspace
                          ? dao_device_arena_at(&engine->arena, placement->workspace_offset)
                          : NULL,
     };
-    measure(engine, placement, &fence);
+    measure(engine, item, placement, &fence);
     item->is_called = true;
     dao_annotate_begin(item->name);
     bool is_checked = engine->config.check_repeatable && item->is_repeatable && !placement->is_again &&
@@ -275,25 +302,27 @@ dao_status_t dao_launch_queue(dao_engine_t *engine, dao_item_t *item, const dao_
                                                            : dao_status_text(launch_status));
         dao_engine_fail(engine, DAO_ERR_KERNEL_FAILED, false);
     }
-    status = dao_timeline_after(&engine->timeline, DAO_STREAM_ROLE_COMPUTE, out_sequence);
+    status = dao_timeline_after(&engine->timeline, role, out_sequence);
     if (status != DAO_OK) {
         dao_engine_fail(engine, status, true);
         return status;
     }
     if (engine->plan == NULL && !placement->is_again) {
-        dao_pace_queue(&engine->pace, DAO_STREAM_ROLE_COMPUTE, *out_sequence, &fence,
-                       dao_prefetch_cost_ns(engine, item));
+        dao_pace_queue(&engine->pace, role, *out_sequence, &fence, dao_prefetch_cost_ns(engine, item));
     }
-    dao_profiler_after(&engine->profiler, DAO_STREAM_ROLE_COMPUTE);
+    if (item->stream_index == 0) {
+        dao_profiler_after(&engine->profiler, role);
+    }
     return launch_status != DAO_OK ? DAO_ERR_KERNEL_FAILED : DAO_OK;
 }
 
 void dao_launch_commit(dao_engine_t *engine, dao_item_t *item, const dao_placement_t *placement,
                        uint64_t sequence)
 {
+    dao_stream_role_t role = role_of(item);
     dao_fence_t fence = {{0}};
-    DAO_ASSERT(sequence == engine->timeline.streams[DAO_STREAM_ROLE_COMPUTE].issued);
-    dao_fence_add(&fence, DAO_STREAM_ROLE_COMPUTE, sequence);
+    DAO_ASSERT(sequence == engine->timeline.streams[role].issued);
+    dao_fence_add(&fence, role, sequence);
     for (uint32_t i = 0; i < item->use_count; i++) {
         if (is_scratch(placement, i)) {
             continue;
@@ -304,9 +333,9 @@ void dao_launch_commit(dao_engine_t *engine, dao_item_t *item, const dao_placeme
             DAO_ASSERT(!dao_residency_is_landing(use->tensor));
             dao_fence_join(&use->tensor->device_busy, &fence);
         } else if (use->is_partial && engine->plan == NULL) {
-            dao_partial_written(engine, use->tensor, use->writes, DAO_STREAM_ROLE_COMPUTE, sequence);
+            dao_partial_written(engine, use->tensor, use->writes, role, sequence);
         } else {
-            dao_residency_written(engine, use->tensor, sequence);
+            dao_residency_written(engine, use->tensor, role, sequence);
             use->tensor->is_given_up = false;
         }
     }
@@ -352,8 +381,8 @@ void dao_launch_destroy(const dao_engine_t *engine, dao_item_t *item)
 
 void dao_launch_keep(dao_engine_t *engine, dao_item_t *item)
 {
-    item->finish_sequence = engine->timeline.streams[DAO_STREAM_ROLE_COMPUTE].issued;
-    DAO_ASSERT(engine->last_retired == NULL ||
+    item->finish_sequence = engine->timeline.streams[role_of(item)].issued;
+    DAO_ASSERT(engine->last_retired == NULL || engine->last_retired->stream_index != item->stream_index ||
                engine->last_retired->finish_sequence <= item->finish_sequence);
     item->next = NULL;
     if (engine->last_retired == NULL) {
@@ -364,10 +393,14 @@ void dao_launch_keep(dao_engine_t *engine, dao_item_t *item)
     engine->last_retired = item;
 }
 
+static bool is_over(const dao_engine_t *engine, const dao_item_t *item)
+{
+    return item->finish_sequence <= engine->timeline.streams[role_of(item)].completed;
+}
+
 void dao_engine_retire(dao_engine_t *engine)
 {
-    while (engine->first_retired != NULL && engine->first_retired->finish_sequence <=
-                                                engine->timeline.streams[DAO_STREAM_ROLE_COMPUTE].completed) {
+    while (engine->first_retired != NULL && is_over(engine, engine->first_retired)) {
         dao_item_t *item = engine->first_retired;
         engine->first_retired = item->next;
         if (engine->first_retired == NULL) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* On the compute stream, in this order; `before`, `first` and `second` are host memory:
+/* On the kernel's stream, in this order; `before`, `first` and `second` are host memory:
 
        operands that are changed     -> before
        what is only written is filled with a pattern; the kernel runs
@@ -54,7 +54,7 @@ static unsigned char *begin_of(const check_t *check, uint32_t operand)
 
 static dao_backend_stream_t *stream_of(const check_t *check)
 {
-    return check->engine->config.streams[DAO_STREAM_ROLE_COMPUTE];
+    return check->engine->timeline.streams[dao_timeline_compute(check->item->stream_index)].backend;
 }
 
 /* Copies what is written, or only what is changed, to the host. */

@@ -96,6 +96,9 @@ static void put_kernel(step_file_t *step, uint32_t index)
     dao_step_form_put_word(step->file, *name != '\0' ? name : "kernel");
     (void)fputc(' ', step->file);
     dao_step_form_put_us(step->file, step->kernel_ns != NULL ? step->kernel_ns[index] : kernel->cost_ns);
+    if (kernel->stream_index != 0) {
+        (void)fprintf(step->file, " stream=%" PRIu32, kernel->stream_index);
+    }
     (void)fputs(kernel->is_repeatable ? " pure" : "", step->file);
     put_uses(step, kernel, known_roles);
     (void)fputc('\n', step->file);

@@ -19,6 +19,7 @@
    DAO_KNOWN_STEP_COUNT_MAX. */
 #include "runtime/executor/learned/step_learner.h"
 
+#include "base/log.h"
 #include "base/memory/host.h"
 #include "base/numbers/math.h"
 #include "base/report/assert.h"
@@ -30,6 +31,7 @@
 #include "runtime/executor/state/table.h"
 #include "runtime/executor/state/victims.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 /* Queued kernels that are looked at to see which step begins. */
@@ -274,7 +276,7 @@ static void follow(dao_step_learner_t *learner, dao_known_step_t *known)
 static bool is_worth_measuring(const dao_step_learner_t *learner)
 {
     const dao_known_step_t *known = learner->now;
-    if (known == NULL) {
+    if (known == NULL || known->log.has_streams) {
         return false;
     }
     if (known->plan != NULL) {
@@ -319,6 +321,9 @@ void dao_step_learner_kernel(dao_step_learner_t *learner, const dao_item_t *item
     }
     if (learner->now == NULL) {
         dao_step_log_name(&learner->log, item);
+    }
+    if (learner->log.has_streams && learner->engine->profiler.state == DAO_PROFILER_RUNNING) {
+        dao_profiler_reset(&learner->engine->profiler); /* it began as a step of one stream does */
     }
     if (index == 0 && learner->now != NULL) {
         follow(learner, learner->now);
@@ -455,13 +460,29 @@ static dao_known_step_t *recognize(dao_step_learner_t *learner)
     return known != NULL ? known : learn(learner);
 }
 
+/* Notes whether a plan is of use. That there is none, as the step uses several streams, is said once. */
+static void note_evictions(const dao_step_learner_t *learner, dao_known_step_t *known)
+{
+    dao_executor_stats_t *stats = &learner->engine->stats;
+    bool had_evicted = known->has_evicted;
+    known->has_evicted = had_evicted || stats->eviction_count > learner->eviction_count;
+    if (known->log.has_streams && known->has_evicted) {
+        stats->unplanned_count++;
+    }
+    if (known->log.has_streams && known->has_evicted && !had_evicted) {
+        dao_log(DAO_LOG_LEVEL_INFO,
+                "a step of %" PRIu32 " kernels on several compute streams gets no plan: plans have one",
+                known->log.kernel_count);
+    }
+}
+
 static void end_step(dao_step_learner_t *learner, dao_known_step_t *known)
 {
     dao_engine_t *engine = learner->engine;
     DAO_ASSERT(is_known(learner, known));
     known->seen_count++;
     known->seen_at = learner->step_count;
-    known->has_evicted = known->has_evicted || engine->stats.eviction_count > learner->eviction_count;
+    note_evictions(learner, known);
     if (learner->before != NULL) {
         learner->before->after = known;
     }

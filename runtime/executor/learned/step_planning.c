@@ -369,6 +369,10 @@ dao_status_t dao_step_planning_first(dao_step_learner_t *learner, dao_known_step
     if (moving_bytes(learner->engine, &known->log) <= dao_pins_free_bytes(learner->engine)) {
         return DAO_OK; /* nothing has to move: all of it has a place at once */
     }
+    if (known->log.has_streams) {
+        return dao_error(DAO_ERR_UNSUPPORTED,
+                         "a step of kernels on several compute streams gets no plan: plans have one");
+    }
     if (learner->engine->config.arena_bytes == 0) {
         return dao_error(DAO_ERR_KERNEL_TOO_LARGE, "with a capacity of 0 no kernel has room");
     }

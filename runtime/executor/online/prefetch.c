@@ -24,7 +24,7 @@
 
    State of the frontier: NULL, all items are admitted; an item with is_counted false, not yet in the
    demand; with is_counted true, in the demand, but not all its operands are fetched. Invariants: the
-   frontier is an item that has not run; ahead_ns is the cost of the kernels before it that have not. */
+   frontier is an item that has not run; ahead_ns is the delay by the kernels before it that have not. */
 #include "runtime/executor/online/prefetch.h"
 
 #include "base/numbers/math.h"
@@ -53,7 +53,24 @@
 
 double dao_prefetch_cost_ns(const dao_engine_t *engine, const dao_item_t *item)
 {
-    return item->cost_ns != 0 ? (double)item->cost_ns : engine->throttle.kernel_ns;
+    return item->cost_ns != 0 ? (double)item->cost_ns : engine->throttles[item->stream_index].kernel_ns;
+}
+
+/* By how much a kernel delays those behind it, at least: those of other compute streams run beside it. */
+static double delay_ns(const dao_engine_t *engine, const dao_item_t *item)
+{
+    return dao_prefetch_cost_ns(engine, item) / engine->config.stream_count;
+}
+
+/* When all that is queued on the compute streams has run. */
+static double compute_end_ns(const dao_engine_t *engine)
+{
+    double end_ns = engine->pace.streams[DAO_STREAM_ROLE_COMPUTE].end_ns;
+    for (uint32_t i = 1; i < engine->config.stream_count; i++) {
+        double other_ns = engine->pace.streams[dao_timeline_compute(i)].end_ns;
+        end_ns = other_ns > end_ns ? other_ns : end_ns;
+    }
+    return end_ns;
 }
 
 void dao_prefetch_enqueued(dao_engine_t *engine, dao_item_t *item)
@@ -73,7 +90,7 @@ void dao_prefetch_running(dao_engine_t *engine, const dao_item_t *item)
         engine->is_counted = false;
         engine->ahead_ns = 0;
     } else if (item->kind == DAO_ITEM_KERNEL) {
-        double left_ns = engine->ahead_ns - dao_prefetch_cost_ns(engine, item);
+        double left_ns = engine->ahead_ns - delay_ns(engine, item);
         engine->ahead_ns = left_ns > 0 ? left_ns : 0; /* the mean cost may have changed */
     }
 }
@@ -167,7 +184,7 @@ static double missing_bytes(const dao_item_t *item)
 static double find_calm_ns(const dao_engine_t *engine)
 {
     const dao_pace_t *pace = &engine->pace;
-    double now_ns = pace->streams[DAO_STREAM_ROLE_COMPUTE].end_ns;
+    double now_ns = compute_end_ns(engine);
     double link_ns = pace->streams[DAO_STREAM_ROLE_H2D].end_ns;
     double time_ns = now_ns + engine->ahead_ns; /* when the kernel that is looked at begins */
     double need_ns = 0;                         /* of the link, for it and those before it */
@@ -181,7 +198,7 @@ static double find_calm_ns(const dao_engine_t *engine)
             need_ns += MARGIN * dao_pace_copy_ns(pace, DAO_STREAM_ROLE_H2D, bytes);
             calm_ns = time_ns - link_ns - need_ns < calm_ns ? time_ns - link_ns - need_ns : calm_ns;
         }
-        time_ns += item->kind == DAO_ITEM_KERNEL ? dao_prefetch_cost_ns(engine, item) : 0;
+        time_ns += item->kind == DAO_ITEM_KERNEL ? delay_ns(engine, item) : 0;
         count += item->kind == DAO_ITEM_KERNEL ? 1 : 0;
     }
     return calm_ns;
@@ -196,7 +213,7 @@ static bool is_due(dao_engine_t *engine)
         uint32_t count = 0;
         for (const dao_item_t *item = engine->first_item; item != NULL && count < LOOK_KERNELS;
              item = item->next) {
-            until_look_ns += item->kind == DAO_ITEM_KERNEL ? dao_prefetch_cost_ns(engine, item) : 0;
+            until_look_ns += item->kind == DAO_ITEM_KERNEL ? delay_ns(engine, item) : 0;
             count += item->kind == DAO_ITEM_KERNEL ? 1 : 0;
         }
         engine->is_due = calm_ns <= until_look_ns;
@@ -210,7 +227,7 @@ static bool does_link_ask(const dao_engine_t *engine)
 {
     const dao_pace_t *pace = &engine->pace;
     const dao_item_t *item = engine->first_item;
-    double end_ns = pace->streams[DAO_STREAM_ROLE_COMPUTE].end_ns;
+    double end_ns = compute_end_ns(engine);
     if (item == engine->frontier) {
         return true;
     }
@@ -286,7 +303,7 @@ void dao_prefetch_fetch(dao_engine_t *engine)
             if (!engine->is_counted || !fetch_all(engine, item)) {
                 return;
             }
-            engine->ahead_ns += dao_prefetch_cost_ns(engine, item);
+            engine->ahead_ns += delay_ns(engine, item);
         }
         engine->frontier = item->next;
         engine->is_counted = false;

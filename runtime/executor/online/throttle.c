@@ -1,16 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A running mean of the time between the ends of kernels, stalls included. It is read from the timeline's
-   own events, so that measuring costs nothing on the device. Invariant: seen <= completed of the compute
-   stream. */
+   own events, so that measuring costs nothing on the device. Invariant: seen <= completed of the
+   compute stream that it is about. */
 #include "runtime/executor/online/throttle.h"
 
 #include "base/report/assert.h"
 
-/* The time between the ends of two operations of the compute stream, the earlier one not finished before the
-   latest look; 0 if it is not known any more. */
-static double between_ns(const dao_timeline_t *timeline, uint64_t from, uint64_t to)
+static const dao_timeline_stream_t *stream_of(const dao_throttle_t *throttle, const dao_timeline_t *timeline)
 {
-    const dao_timeline_stream_t *stream = &timeline->streams[DAO_STREAM_ROLE_COMPUTE];
+    return &timeline->streams[dao_timeline_compute(throttle->stream_index)];
+}
+
+/* The time between the ends of two operations of a stream, the earlier one not finished before the latest
+   look; 0 if it is not known any more. */
+static double between_ns(const dao_timeline_t *timeline, const dao_timeline_stream_t *stream, uint64_t from,
+                         uint64_t to)
+{
     dao_backend_event_t *begin = stream->events[from & (DAO_TIMELINE_SLOTS - 1)];
     dao_backend_event_t *end = stream->events[to & (DAO_TIMELINE_SLOTS - 1)];
     int64_t ns = 0;
@@ -21,12 +26,13 @@ static double between_ns(const dao_timeline_t *timeline, uint64_t from, uint64_t
 
 void dao_throttle_look(dao_throttle_t *throttle, const dao_timeline_t *timeline)
 {
-    uint64_t completed = timeline->streams[DAO_STREAM_ROLE_COMPUTE].completed;
+    const dao_timeline_stream_t *stream = stream_of(throttle, timeline);
+    uint64_t completed = stream->completed;
     DAO_ASSERT(completed >= throttle->seen);
     if (completed == throttle->seen) {
         return;
     }
-    double ns = between_ns(timeline, throttle->seen, completed);
+    double ns = between_ns(timeline, stream, throttle->seen, completed);
     if (ns > 0) {
         double count = (double)(completed - throttle->seen);
         double weight = throttle->kernel_ns > 0 ? count / (count + DAO_THROTTLE_KERNELS) : 1;
@@ -38,7 +44,7 @@ void dao_throttle_look(dao_throttle_t *throttle, const dao_timeline_t *timeline)
 bool dao_throttle_is_ahead(const dao_throttle_t *throttle, const dao_timeline_t *timeline,
                            uint64_t in_flight_ns)
 {
-    const dao_timeline_stream_t *stream = &timeline->streams[DAO_STREAM_ROLE_COMPUTE];
+    const dao_timeline_stream_t *stream = stream_of(throttle, timeline);
     DAO_ASSERT(stream->completed <= stream->issued);
     uint64_t in_flight = stream->issued - stream->completed;
     return in_flight >= 2 && (double)in_flight * throttle->kernel_ns > (double)in_flight_ns;

@@ -15,8 +15,9 @@
 #define DAO_THROTTLE_LOOK_KERNELS_MAX 16u
 
 typedef struct dao_throttle {
-    uint64_t seen;    /* operations of the compute stream that were looked at */
-    double kernel_ns; /* from the end of one to the end of the next, stalls and all; 0: not known yet */
+    uint32_t stream_index; /* of the compute streams */
+    uint64_t seen;         /* operations of it that were looked at */
+    double kernel_ns;      /* from the end of one to the end of the next, stalls and all; 0: not known yet */
 } dao_throttle_t;
 
 /* Looks at kernels that were seen to finish since the last look. One that comes too late, when their events

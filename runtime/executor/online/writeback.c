@@ -67,12 +67,21 @@ static bool is_way_out_idle(const dao_engine_t *engine)
     return stream->issued == stream->completed;
 }
 
+/* Returns true if a compute stream has work for long. */
+static bool is_far_ahead(const dao_engine_t *engine)
+{
+    bool is_ahead = false;
+    for (uint32_t i = 0; !is_ahead && i < engine->config.stream_count; i++) {
+        is_ahead = dao_throttle_is_ahead(&engine->throttles[i], &engine->timeline, DAO_WRITEBACK_NS_MAX);
+    }
+    return is_ahead;
+}
+
 void dao_writeback_run(dao_engine_t *engine)
 {
     DAO_ASSERT(engine->plan == NULL);
     if (engine->has_failed || engine->is_lost || !is_foreseeable(engine->config.policy) ||
-        !is_way_out_idle(engine) ||
-        dao_throttle_is_ahead(&engine->throttle, &engine->timeline, DAO_WRITEBACK_NS_MAX)) {
+        !is_way_out_idle(engine) || is_far_ahead(engine)) {
         return;
     }
     uint64_t ready_bytes =

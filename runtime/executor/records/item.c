@@ -212,7 +212,8 @@ static uint64_t signature_of(const dao_kernel_t *kernel, const char *name)
         hash = (hash ^ (unsigned char)*c) * UINT64_C(0x100000001b3);
     }
     hash = (hash ^ (uint64_t)(uintptr_t)kernel->launch) * UINT64_C(0x9e3779b97f4a7c15);
-    return (hash ^ ((uint64_t)kernel->flags << 32 | kernel->operand_count)) * UINT64_C(0x9e3779b97f4a7c15);
+    uint64_t numbers = (uint64_t)kernel->stream_index << 48 | (uint64_t)kernel->flags << 32;
+    return (hash ^ (numbers | kernel->operand_count)) * UINT64_C(0x9e3779b97f4a7c15);
 }
 
 bool dao_item_is_valid(const dao_item_t *item)
@@ -249,6 +250,7 @@ dao_status_t dao_item_from_kernel(dao_executor_t *executor, const dao_kernel_t *
     item->signature = signature_of(kernel, name);
     item->workspace_bytes = kernel->workspace_bytes;
     item->cost_ns = kernel->cost_ns;
+    item->stream_index = kernel->stream_index;
     item->is_repeatable = (kernel->flags & DAO_KERNEL_REPEATABLE) != 0;
     static_assert((int)DAO_ACCESS_READ == DAO_USE_READ && (int)DAO_ACCESS_WRITE == DAO_USE_WRITE &&
                       (int)DAO_ACCESS_READ_WRITE == DAO_USE_READ_WRITE,
@@ -307,6 +309,7 @@ dao_status_t dao_item_copy(const dao_item_t *item, dao_counted_t *list, dao_item
     copy->signature = item->signature;
     copy->workspace_bytes = item->workspace_bytes;
     copy->cost_ns = item->cost_ns;
+    copy->stream_index = item->stream_index;
     copy->is_repeatable = item->is_repeatable;
     copy->use_count = item->use_count;
     copy->slice = item->slice;

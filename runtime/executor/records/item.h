@@ -79,15 +79,16 @@ struct dao_item {
     void *user;
     void (*drop)(void *user);
     dao_counted_t *list; /* of a run's copy: the command list, whose items own `user`; else NULL */
-    uint64_t signature;  /* of function, name, flags and number of operands; equal for different kernels only
-                            by chance */
+    uint64_t signature;  /* of function, name, flags, stream and number of operands; equal for different
+                            kernels only by chance */
     size_t workspace_bytes;
     bool is_repeatable;       /* as the program says */
     bool is_called;           /* its function was: what that has queued may use the item */
     uint32_t again_count;     /* again.c: runs again that are still to come */
     uint64_t again_ns;        /* of such a run, as the plan has it */
     uint64_t cost_ns;         /* as the program says; 0: not known */
-    uint64_t finish_sequence; /* on the compute stream, once launched */
+    uint32_t stream_index;    /* of the compute streams */
+    uint64_t finish_sequence; /* on that stream, once launched */
     uint32_t operand_count;
     uint32_t *operand_uses;    /* operand -> index in uses */
     uint64_t *operand_offsets; /* operand -> bytes from its tensor's first byte to the view's; 0: no view */

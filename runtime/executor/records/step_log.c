@@ -90,7 +90,9 @@ void dao_step_log_add(dao_step_log_t *log, const dao_item_t *item)
                                                                 .first_use = log->use_count,
                                                                 .use_count = item->use_count,
                                                                 .cost_ns = item->cost_ns,
-                                                                .is_repeatable = item->is_repeatable};
+                                                                .is_repeatable = item->is_repeatable,
+                                                                .stream_index = item->stream_index};
+    log->has_streams = log->has_streams || item->stream_index != 0;
     for (uint32_t i = 0; i < item->use_count; i++) {
         uint32_t role = role_of(log, &item->uses[i]);
         DAO_ASSERT(role < log->role_count);
@@ -304,6 +306,7 @@ void dao_step_log_restart(dao_step_log_t *log)
     DAO_ASSERT_HEAVY(log->is_broken || dao_step_log_is_valid(log));
     log->epoch++;
     log->is_broken = false;
+    log->has_streams = false;
     log->kernel_count = 0;
     log->use_count = 0;
     log->role_count = 0;

@@ -14,9 +14,10 @@ typedef struct dao_step_log_kernel {
     uint64_t workspace_bytes;
     uint32_t first_use; /* in the step's uses */
     uint32_t use_count;
-    uint32_t name;      /* in the log's texts; 0: not kept */
-    uint64_t cost_ns;   /* as the program says; 0: not known */
-    bool is_repeatable; /* as the program says; part of the signature */
+    uint32_t name;         /* in the log's texts; 0: not kept */
+    uint64_t cost_ns;      /* as the program says; 0: not known */
+    bool is_repeatable;    /* as the program says; part of the signature */
+    uint32_t stream_index; /* likewise */
 } dao_step_log_kernel_t;
 
 typedef struct dao_step_log_use {
@@ -36,8 +37,9 @@ typedef struct dao_step_log_role {
 
 /* The sequence of a step: kernels, uses, roles. */
 typedef struct dao_step_log {
-    uint64_t epoch; /* number of the step; tensors carry it with their role */
-    bool is_broken; /* something of the step is missing in it */
+    uint64_t epoch;   /* number of the step; tensors carry it with their role */
+    bool is_broken;   /* something of the step is missing in it */
+    bool has_streams; /* a kernel is on another compute stream than the first: the step has no plan */
     dao_step_log_kernel_t *kernels;
     uint32_t kernel_count, kernel_capacity;
     dao_step_log_use_t *uses;

@@ -129,7 +129,7 @@ dao_status_t dao_residency_zero(dao_engine_t *engine, dao_managed_t *tensor)
     status = dao_timeline_after(&engine->timeline, DAO_STREAM_ROLE_COMPUTE, &sequence);
     dao_engine_lose_unless_ok(engine, status);
     if (status == DAO_OK) {
-        dao_residency_written(engine, tensor, sequence);
+        dao_residency_written(engine, tensor, DAO_STREAM_ROLE_COMPUTE, sequence);
     }
     return status;
 }
@@ -345,13 +345,14 @@ dao_status_t dao_residency_evict(dao_engine_t *engine, dao_managed_t *tensor)
     return DAO_OK;
 }
 
-void dao_residency_written(dao_engine_t *engine, dao_managed_t *tensor, uint64_t compute_sequence)
+void dao_residency_written(dao_engine_t *engine, dao_managed_t *tensor, dao_stream_role_t role,
+                           uint64_t sequence)
 {
     DAO_ASSERT(tensor->has_device);
     DAO_ASSERT(dao_residency_has_its_copies(tensor));
     tensor->device_written = no_fence;
-    dao_fence_add(&tensor->device_written, DAO_STREAM_ROLE_COMPUTE, compute_sequence);
-    dao_fence_add(&tensor->device_busy, DAO_STREAM_ROLE_COMPUTE, compute_sequence);
+    dao_fence_add(&tensor->device_written, role, sequence);
+    dao_fence_add(&tensor->device_busy, role, sequence);
     tensor->residency = DAO_RESIDENCY_DEVICE;
     tensor->is_zero_elsewhere = false;
     dao_file_copy_forget(engine, tensor);

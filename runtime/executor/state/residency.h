@@ -38,7 +38,8 @@ DAO_NODISCARD dao_status_t dao_residency_save(dao_engine_t *engine, dao_managed_
 DAO_NODISCARD dao_status_t dao_residency_evict(dao_engine_t *engine, dao_managed_t *tensor);
 
 /* Any with a part -> DEVICE: a kernel that was queued with this number writes the tensor. */
-void dao_residency_written(dao_engine_t *engine, dao_managed_t *tensor, uint64_t compute_sequence);
+void dao_residency_written(dao_engine_t *engine, dao_managed_t *tensor, dao_stream_role_t role,
+                           uint64_t sequence);
 
 /* Any -> EMPTY. */
 void dao_residency_discard(dao_engine_t *engine, dao_managed_t *tensor);

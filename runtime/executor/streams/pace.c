@@ -12,7 +12,7 @@
 double dao_pace_fence_ns(const dao_pace_t *pace, const dao_fence_t *fence)
 {
     double end_ns = 0;
-    for (int role = 0; role < DAO_STREAM_ROLE_COUNT; role++) {
+    for (int role = 0; role < DAO_TIMELINE_PACED_COUNT; role++) {
         uint64_t sequence = fence->sequence[role];
         double ns = sequence != 0 ? pace->streams[role].ends_ns[SLOT(sequence)] : 0; /* an old one: later */
         end_ns = ns > end_ns ? ns : end_ns;

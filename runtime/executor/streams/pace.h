@@ -18,7 +18,7 @@ typedef struct dao_pace_stream {
 } dao_pace_stream_t;
 
 typedef struct dao_pace {
-    dao_pace_stream_t streams[DAO_STREAM_ROLE_COUNT];
+    dao_pace_stream_t streams[DAO_TIMELINE_PACED_COUNT];
 } dao_pace_t;
 
 /* An operation of so much time was queued behind a fence. */

@@ -18,6 +18,9 @@
 
 #include <string.h>
 
+/* Places that are looked at for one that is idle: a search costs as much as so many of them. */
+#define IDLE_TRIES_MAX 64u
+
 dao_status_t dao_device_arena_init(dao_device_arena_t *arena, void *address, uint64_t capacity_bytes)
 {
     memset(arena, 0, sizeof(*arena));
@@ -112,6 +115,52 @@ dao_status_t dao_device_arena_take_at(dao_device_arena_t *arena, uint64_t offset
     }
     dao_device_arena_note_used(arena, dao_range_used(arena->range));
     return status;
+}
+
+/* A search for bytes that nobody but one stream uses. */
+typedef struct idle_search {
+    const dao_device_arena_t *arena;
+    const dao_timeline_t *timeline;
+    dao_stream_role_t but;
+    uint64_t size_bytes;
+    uint64_t offset_bytes; /* found */
+    bool is_found;
+    uint32_t tries;
+} idle_search_t;
+
+/* Looks behind what is in use, from the hole's begin on. Returns true to look into the next hole. */
+static bool look_into_hole(const dao_range_block_t *hole, void *user)
+{
+    idle_search_t *search = user;
+    uint64_t end = hole->offset_bytes + hole->size_bytes;
+    uint64_t at = hole->offset_bytes;
+    while (!search->is_found && search->tries < IDLE_TRIES_MAX && at + search->size_bytes <= end) {
+        uint64_t busy_end = dao_fence_map_busy_end(&search->arena->fences, search->timeline, search->but, at,
+                                                   at + search->size_bytes);
+        DAO_ASSERT(busy_end == 0 || busy_end > at);
+        search->tries++;
+        search->is_found = busy_end == 0;
+        search->offset_bytes = at;
+        at = busy_end;
+    }
+    return !search->is_found && search->tries < IDLE_TRIES_MAX;
+}
+
+dao_status_t dao_device_arena_take_idle(dao_device_arena_t *arena, const dao_timeline_t *timeline,
+                                        dao_stream_role_t but, uint64_t size_bytes, uint64_t user,
+                                        uint64_t *out_offset_bytes)
+{
+    idle_search_t search = {.arena = arena,
+                            .timeline = timeline,
+                            .but = but,
+                            .size_bytes = dao_device_arena_part_bytes(size_bytes)};
+    DAO_ASSERT(user != 0);
+    dao_range_walk_holes_from(arena->range, search.size_bytes, look_into_hole, &search);
+    if (!search.is_found) {
+        return DAO_ERR_LIMIT;
+    }
+    *out_offset_bytes = search.offset_bytes;
+    return dao_device_arena_take_at(arena, search.offset_bytes, search.size_bytes, user);
 }
 
 /* Work up to `fence` may still use a stretch that is about to be free. Without memory the host waits for

@@ -40,6 +40,14 @@ void dao_device_arena_note_used(dao_device_arena_t *arena, uint64_t used_bytes);
 DAO_NODISCARD dao_status_t dao_device_arena_take(dao_device_arena_t *arena, uint64_t size_bytes,
                                                  uint64_t user, uint64_t *out_offset_bytes);
 
+/* Takes a part whose earlier users have ended, as far as that was seen, but for those on one stream: work of
+   that stream need not wait for others then. DAO_ERR_LIMIT without a message if none was found; the whole
+   arena is not searched. DAO_ERR_NO_HOST_MEMORY. */
+DAO_NODISCARD dao_status_t dao_device_arena_take_idle(dao_device_arena_t *arena,
+                                                      const dao_timeline_t *timeline, dao_stream_role_t but,
+                                                      uint64_t size_bytes, uint64_t user,
+                                                      uint64_t *out_offset_bytes);
+
 /* Takes a part at a place that is free; DAO_ERR_LIMIT: it is not. DAO_ERR_NO_HOST_MEMORY. */
 DAO_NODISCARD dao_status_t dao_device_arena_take_at(dao_device_arena_t *arena, uint64_t offset_bytes,
                                                     uint64_t size_bytes, uint64_t user);

@@ -11,6 +11,7 @@
    Invariant: along a chain entries get earlier; every entry of the queue is in the chain of its cell. */
 #include "runtime/executor/tiers/fence_map.h"
 
+#include "base/numbers/math.h"
 #include "base/report/assert.h"
 
 #include <string.h>
@@ -69,26 +70,70 @@ void dao_fence_map_clear(dao_fence_map_t *map)
     forget_chains(map);
 }
 
-static void join_chain(const dao_fence_map_t *map, uint64_t chain, uint64_t begin, uint64_t end,
-                       dao_fence_t *fence)
+/* The latest entry of a chain, from an index on, that has a byte of a stretch; NO_ENTRY: none. */
+static inline uint32_t find_in_chain(const dao_fence_map_t *map, uint32_t index, uint64_t begin, uint64_t end)
 {
-    uint32_t index = map->latest[chain];
     while (index != NO_ENTRY && index >= map->queue.first) {
         const dao_fenced_t *entry = &map->queue.entries[index];
         if (entry->begin < end && begin < entry->begin + entry->size_bytes) {
-            dao_fence_join(fence, &entry->fence);
+            return index;
         }
         DAO_ASSERT(entry->earlier == NO_ENTRY || entry->earlier < index);
         index = entry->earlier;
+    }
+    return NO_ENTRY;
+}
+
+static uint64_t first_cell(const dao_fence_map_t *map, uint64_t begin)
+{
+    uint64_t first = begin / map->cell_bytes;
+    return first > REACH_CELLS ? first - REACH_CELLS : 0;
+}
+
+static void join_chain(const dao_fence_map_t *map, uint64_t chain, uint64_t begin, uint64_t end,
+                       dao_fence_t *fence)
+{
+    uint32_t index = find_in_chain(map, map->latest[chain], begin, end);
+    while (index != NO_ENTRY) {
+        const dao_fenced_t *entry = &map->queue.entries[index];
+        dao_fence_join(fence, &entry->fence);
+        index = find_in_chain(map, entry->earlier, begin, end);
     }
 }
 
 void dao_fence_map_join(const dao_fence_map_t *map, uint64_t begin, uint64_t end, dao_fence_t *fence)
 {
     DAO_ASSERT(begin < end);
-    uint64_t first = begin / map->cell_bytes, last = (end - 1) / map->cell_bytes;
-    for (uint64_t cell = first > REACH_CELLS ? first - REACH_CELLS : 0; cell <= last; cell++) {
+    for (uint64_t cell = first_cell(map, begin); cell <= (end - 1) / map->cell_bytes; cell++) {
         join_chain(map, cell, begin, end, fence);
     }
     join_chain(map, DAO_FENCE_MAP_CELLS, begin, end, fence);
+}
+
+static uint64_t busy_end_in_chain(const dao_fence_map_t *map, const dao_timeline_t *timeline,
+                                  dao_stream_role_t but, uint64_t chain, uint64_t begin, uint64_t end)
+{
+    uint64_t busy_end = 0;
+    uint32_t index = find_in_chain(map, map->latest[chain], begin, end);
+    while (index != NO_ENTRY) {
+        const dao_fenced_t *entry = &map->queue.entries[index];
+        dao_fence_t others = entry->fence;
+        others.sequence[but] = 0;
+        if (!dao_timeline_is_done(timeline, &others)) {
+            busy_end = dao_larger(busy_end, entry->begin + entry->size_bytes);
+        }
+        index = find_in_chain(map, entry->earlier, begin, end);
+    }
+    return busy_end;
+}
+
+uint64_t dao_fence_map_busy_end(const dao_fence_map_t *map, const dao_timeline_t *timeline,
+                                dao_stream_role_t but, uint64_t begin, uint64_t end)
+{
+    DAO_ASSERT(begin < end);
+    uint64_t busy_end = busy_end_in_chain(map, timeline, but, DAO_FENCE_MAP_CELLS, begin, end);
+    for (uint64_t cell = first_cell(map, begin); cell <= (end - 1) / map->cell_bytes; cell++) {
+        busy_end = dao_larger(busy_end, busy_end_in_chain(map, timeline, but, cell, begin, end));
+    }
+    return busy_end;
 }

@@ -24,4 +24,9 @@ void dao_fence_map_clear(dao_fence_map_t *map);
 /* Joins into `fence` those of all stretches that have a byte from `begin` to below `end`. */
 void dao_fence_map_join(const dao_fence_map_t *map, uint64_t begin, uint64_t end, dao_fence_t *fence);
 
+/* Returns the furthest end of the stretches that have a byte from `begin` to below `end` and that others than
+   one stream still use, as far as that was seen; 0: there are none. */
+uint64_t dao_fence_map_busy_end(const dao_fence_map_t *map, const dao_timeline_t *timeline,
+                                dao_stream_role_t but, uint64_t begin, uint64_t end);
+
 #endif

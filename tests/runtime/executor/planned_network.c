@@ -125,9 +125,11 @@ static dao_status_t push_network(const variation_t *variation)
         status = status == DAO_OK ? push("backward", network.activations[i + 1], network.weights[i],
                                          network.gradients[i], DAO_ACCESS_WRITE)
                                   : status;
+        program.stream_index = variation->update_stream;
         status = status == DAO_OK ? push("update", network.gradients[i], network.activations[i],
                                          network.weights[i], DAO_ACCESS_READ_WRITE)
                                   : status;
+        program.stream_index = 0;
         status = status == DAO_OK ? drop(network.gradients[i]) : status;
         if (status == DAO_OK && !variation->keeps_activations) {
             status = drop(network.activations[i + 1]);

@@ -39,6 +39,7 @@ typedef struct variation {
     uint32_t layer_count;     /* 0: all */
     bool keeps_activations;   /* they are released after the step */
     bool reads_in_between;    /* on the host */
+    uint32_t update_stream;   /* compute stream of the updates */
 } variation_t;
 
 extern dao_executor_t *executor;

@@ -37,7 +37,8 @@ typedef struct scenario {
     dao_policy_t policy;
     bool checks_repeatable;
     bool has_file;
-    bool is_still;   /* the test's thread does all, in less time */
+    bool is_still; /* the test's thread does all, in less time */
+    uint32_t stream_count;
     uint64_t stride; /* each of so many calls fails; 0: each */
 } scenario_t;
 
@@ -54,6 +55,7 @@ static dao_status_t executor_create(const scenario_t *scenario, dao_executor_t *
                                     .policy = scenario->policy,
                                     .check_repeatable = scenario->checks_repeatable,
                                     .file = {.directory = scenario->has_file ? directory : NULL},
+                                    .stream_count = scenario->stream_count,
                                     .check = true};
     return scenario->is_still ? dao_executor_create_still(&config, out_executor)
                               : dao_executor_create(&config, out_executor);
@@ -143,6 +145,16 @@ static void run_full_host(program_t *program)
         (void)push(program, 0, RW, 5, R);
         program_drop(program, 3);
         (void)push(program, 1, R, 2, RW);
+    }
+}
+
+static void run_streams(program_t *program)
+{
+    if (make(program, 5, UNIT)) {
+        for (uint32_t i = 0; i < 9; i++) {
+            program->stream_index = i % 3;
+            (void)push(program, i % 5, i % 2 == 0 ? R : RW, (i + 2) % 5, RW);
+        }
     }
 }
 
@@ -391,6 +403,12 @@ static const scenario_t scenarios[] = {
     {.name = "transfers in the queue",
      .capacity_bytes = 3 * UNIT,
      .run = run_transfers,
+     .is_still = true,
+     .stride = 3},
+    {.name = "several streams",
+     .capacity_bytes = 3 * UNIT,
+     .run = run_streams,
+     .stream_count = 3,
      .is_still = true,
      .stride = 3},
     {.name = "kernels that are checked",

@@ -30,6 +30,7 @@ static size_t capacity_bytes;
 static size_t free_bytes; /* of it, below what is pinned */
 static uint32_t pin_counts[PROGRAM_TENSOR_COUNT_MAX];
 static bool has_sources;
+static uint32_t stream_count; /* of compute streams */
 
 static uint64_t below(uint64_t limit)
 {
@@ -58,6 +59,7 @@ static program_kernel_t random_kernel(void)
     program_kernel_t kernel = {.name = "random"};
     program.cost_ns =
         below(2) == 0 ? 0 : below(1000000); /* right or wrong, it changes only when things move */
+    program.stream_index = stream_count > 1 ? (uint32_t)below(stream_count) : 0;
     size_t need = 0;
     if (below(4) == 0) {
         kernel.workspace_bytes = 1 + (size_t)below(SIZE_MAX_UNITS * 128);
@@ -262,6 +264,7 @@ typedef struct variant {
     bool with_delays;
     bool with_file; /* pinned memory for a few tensors at most, sometimes for none, and a file behind it */
     bool with_sources;
+    bool with_streams; /* kernels on all compute streams that an executor may have */
 } variant_t;
 
 static void run_program(uint64_t seed, const variant_t *variant)
@@ -280,7 +283,9 @@ static void run_program(uint64_t seed, const variant_t *variant)
         .score = by_id,
         .in_flight_ns = below(3) == 0 ? 1 + below(100000) : 0,
         .check = true,
+        .stream_count = variant->with_streams ? DAO_EXECUTOR_STREAM_COUNT_MAX : 0,
     };
+    stream_count = executor_config.stream_count;
     if (variant->with_file) {
         executor_config.host_bytes = 256 * (1 + (size_t)below(SIZE_MAX_UNITS * 4));
         executor_config.file = (dao_file_config_t){.directory = "/tmp",
@@ -347,11 +352,23 @@ static void sources_change_nothing(void)
                  &(variant_t){.with_delays = true, .with_file = true, .with_sources = true});
 }
 
+/* What two kernels share keeps its order, whichever streams they are on, and whatever moves meanwhile. */
+static void streams_change_nothing(void)
+{
+    run_programs("random programs with streams", 7000, &(variant_t){.with_streams = true});
+    run_programs("random programs with streams and delays", 8000,
+                 &(variant_t){.with_streams = true, .with_delays = true});
+    run_programs(
+        "random programs with streams, delays, sources and a file", 9000,
+        &(variant_t){.with_streams = true, .with_delays = true, .with_file = true, .with_sources = true});
+}
+
 static CU_TestInfo tests[] = {
     {"every read sees the version before it", every_read_sees_the_version_before_it},
     {"delays change nothing", delays_change_nothing},
     {"a file behind the host changes nothing", a_file_behind_the_host_changes_nothing},
     {"sources change nothing", sources_change_nothing},
+    {"streams change nothing", streams_change_nothing},
     CU_TEST_INFO_NULL,
 };
 

@@ -155,6 +155,20 @@ static void what_is_written_all_over_and_what_may_run_again_is_told(void)
     end();
 }
 
+static void a_kernel_keeps_its_stream(void)
+{
+    begin_with((dao_executor_config_t){.stream_count = 2});
+    program.stream_index = 1;
+    push((program_kernel_t){"beside", 1, {WEIGHT}, {DAO_ACCESS_READ}, 0, DAO_OK});
+    program.stream_index = 0;
+    run_step("update");
+    CU_ASSERT_EQUAL(dao_step_write(executor, dao_test_path), DAO_OK);
+    const char *text = read_file();
+    CU_ASSERT_PTR_NOT_NULL(strstr(text, "op beside 12.5 stream=1 <0\n"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(text, "op update 12.5 *0 <3\n"));
+    end();
+}
+
 /* What comes for the second time is measured: the sum of the kernels is then in the file. */
 static void times_are_measured(void)
 {
@@ -222,6 +236,7 @@ static CU_TestInfo tests[] = {
     {"names are those of the program", names_are_those_of_the_program},
     {"what is written all over, and what may run again, is told",
      what_is_written_all_over_and_what_may_run_again_is_told},
+    {"a kernel keeps its stream", a_kernel_keeps_its_stream},
     {"times are measured", times_are_measured},
     {"what cannot be written is told", what_cannot_be_written_is_told},
     {"a full disk is told", a_full_disk_is_told},

@@ -141,10 +141,42 @@ static void a_full_arena_says_so_and_its_peak_stays(void)
     finish();
 }
 
+/* Takes a part for one stream that others do not use; UINT64_MAX: there is none. */
+static uint64_t take_idle(dao_stream_role_t stream, uint64_t size_bytes)
+{
+    uint64_t offset = UINT64_MAX;
+    dao_status_t status = dao_device_arena_take_idle(&arena, &timeline, stream, size_bytes, 1, &offset);
+    CU_ASSERT_EQUAL(status, offset == UINT64_MAX ? DAO_ERR_LIMIT : DAO_OK);
+    CU_ASSERT_TRUE(dao_device_arena_is_valid(&arena));
+    return offset;
+}
+
+static void a_stream_takes_what_others_do_not_use(void)
+{
+    dao_stream_role_t first = dao_timeline_compute(0), second = dao_timeline_compute(1);
+    start();
+    timeline.streams[second].issued = 100;
+    uint64_t a = take(PART), b = take(PART), c = take(PART), rest = take(CAPACITY - 3 * PART);
+    give(a, second, 5);
+    give(b, first, 6);
+    give(c, first, 7);
+    CU_ASSERT_EQUAL(take_idle(first, PART), b); /* within a hole of three parts */
+    CU_ASSERT_EQUAL(take_idle(second, PART), a);
+    CU_ASSERT_EQUAL(take_idle(second, PART), UINT64_MAX);
+    timeline.streams[first].completed = 7;
+    CU_ASSERT_EQUAL(take_idle(second, PART - 1), c);
+    CU_ASSERT_EQUAL(take_idle(first, 1), UINT64_MAX); /* all is taken */
+    give(rest, second, 8);
+    CU_ASSERT_EQUAL(take_idle(first, PART), UINT64_MAX);
+    CU_ASSERT_EQUAL(take_idle(second, CAPACITY - 3 * PART), rest);
+    finish();
+}
+
 static CU_TestInfo tests[] = {
     {"a taker waits for the users of its part alone", a_taker_waits_for_the_users_of_its_part_alone},
     {"a fence outlives the next owner", a_fence_outlives_the_next_owner},
     {"fences that are done make room for new ones", fences_that_are_done_make_room_for_new_ones},
+    {"a stream takes what others do not use", a_stream_takes_what_others_do_not_use},
 #if defined(DAO_FAULTS)
     {"without memory for a fence the host waits", without_memory_for_a_fence_the_host_waits},
 #endif

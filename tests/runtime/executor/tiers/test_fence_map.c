@@ -41,6 +41,18 @@ static uint64_t expected(uint64_t count, uint64_t begin_bytes, uint64_t end_byte
     return latest;
 }
 
+/* The furthest end of these. */
+static uint64_t furthest(uint64_t count, uint64_t begin_bytes, uint64_t end_bytes)
+{
+    uint64_t end = 0;
+    for (uint64_t i = timeline.streams[COMPUTE].completed; i < count; i++) {
+        uint64_t own_end = model[i].begin + model[i].size_bytes;
+        bool is_hit = model[i].begin < end_bytes && begin_bytes < own_end;
+        end = is_hit && own_end > end ? own_end : end;
+    }
+    return end;
+}
+
 static void expect(uint64_t count, uint64_t begin_bytes, uint64_t end_bytes)
 {
     dao_fence_t fence = {{0}};
@@ -48,6 +60,10 @@ static void expect(uint64_t count, uint64_t begin_bytes, uint64_t end_bytes)
     uint64_t done = timeline.streams[COMPUTE].completed;
     uint64_t found = fence.sequence[COMPUTE] > done ? fence.sequence[COMPUTE] : 0;
     CU_ASSERT_EQUAL_FATAL(found, expected(count, begin_bytes, end_bytes));
+    CU_ASSERT_EQUAL_FATAL(
+        dao_fence_map_busy_end(&map, &timeline, DAO_STREAM_ROLE_H2D, begin_bytes, end_bytes),
+        furthest(count, begin_bytes, end_bytes));
+    CU_ASSERT_EQUAL_FATAL(dao_fence_map_busy_end(&map, &timeline, COMPUTE, begin_bytes, end_bytes), 0);
 }
 
 static void random_stretches_have_the_fences_of_a_model(void)
