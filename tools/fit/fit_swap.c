@@ -91,7 +91,7 @@ static dao_status_t run_scheme(const dao_fit_swap_t *fit, uint32_t *again_part, 
                                 .plan_work = plan_work(&problem, runs_again ? AGAIN_PARTS : 1),
                                 .try_count = AGAIN_TRIES,
                                 .known_ns = known_ns,
-                                .on_progress = tell_progress,
+                                .on_progress = runs_again ? tell_progress : NULL,
                                 .progress_user = again_part};
     dao_status_t status = dao_scheme_find(runs_again ? "hybrid" : "plan", &scheme);
     if (status == DAO_OK) {
