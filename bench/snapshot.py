@@ -114,8 +114,11 @@ def write(path, wanted_bytes):
 def measure(command):
     child = os.fork()
     if child == 0:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        os.execv(command[0], command)
+        try:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+            os.execv(command[0], command)
+        finally:  # what the parent would clean up is the parent's
+            os._exit(127)
     _, status, usage = os.wait4(child, 0)
     if status != 0:
         raise SystemExit('%s failed' % ' '.join(command))

@@ -11,6 +11,7 @@ import html.parser
 import os
 import pathlib
 import re
+import subprocess
 import sys
 import urllib.parse
 
@@ -18,10 +19,22 @@ LINK = re.compile(r'<a (?:class="el" )?href="([^"]*)"([^>]*)>(.*?)</a>', re.DOTA
 HEADING = re.compile(r'<h[1-6][^>]*><a class="anchor" id="([^"]+)"></a>\s*(.*?)</h[1-6]>', re.DOTALL)
 
 
+def markdown_files():
+    """Those of the tree; a folder of packages or of builds has others."""
+    if os.path.exists(".git"):
+        listed = subprocess.run(["git", "ls-files", "-z", "*.md"], check=True, stdout=subprocess.PIPE)
+        return [pathlib.Path(name) for name in os.fsdecode(listed.stdout).split("\0") if name]
+    found = []
+    for folder, folders, names in os.walk("."):
+        folders[:] = [name for name in folders if name not in ("build", "node_modules")]
+        found += [pathlib.Path(folder, name) for name in names if name.endswith(".md")]
+    return found
+
+
 def pages_of(site):
     """The page of each file of the tree that has one: docs by their names, headers by Doxygen's."""
     pages = {}
-    for path in pathlib.Path().rglob("*.md"):
+    for path in markdown_files():
         page = "md_" + path.as_posix()[:-3].replace("_", "__").replace("/", "_") + ".html"
         if (site / page).exists():
             pages[path.as_posix()] = page
@@ -39,7 +52,11 @@ def slug(words):
 
 
 def headings_of(path):
-    return {slug(words): name for name, words in HEADING.findall(path.read_text(encoding="utf-8"))}
+    """The anchor of each heading's name; of equal ones GitHub gives the first the plain name."""
+    found = {}
+    for name, words in HEADING.findall(path.read_text(encoding="utf-8")):
+        found.setdefault(slug(words), name)
+    return found
 
 
 def mend(site, source, page, pages):
