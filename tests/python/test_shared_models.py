@@ -4,7 +4,8 @@ anew: their peaks are those that an allocator which wrote down every call had co
 
     DAO_COMMAND=build/dev/dao PYTHONPATH=python python3 tests/python/test_shared_models.py [MODEL... | all]
 
-Without a name mobilenet_v2, which takes seconds; all of them take a quarter of an hour with a plain BLAS.
+Without a name mobilenet_v2, which takes ten seconds of a processor; all of them take a quarter of an hour
+with a plain BLAS.
 Exits with 77, which ctest reports as skipped, without torchvision."""
 import gc
 import os

@@ -169,7 +169,9 @@ static dao_status_t make_source(const model_t *model, const harness_op_t *op, si
 {
     uint8_t *bytes = malloc(size_bytes);
     memset(bytes, op->small, size_bytes);
+    model_say(model, "bytes = malloc(%zu); memset(bytes, %u, %zu);", size_bytes, op->small, size_bytes);
     if (op->kind % 2 == 0) {
+        model_say(model, "dao_source_adopt(bytes, %zu, free, bytes, &source);", size_bytes);
         dao_status_t status = dao_source_adopt(bytes, size_bytes, free, bytes, out_source);
         if (status != DAO_OK) {
             free(bytes);
@@ -181,8 +183,12 @@ static dao_status_t make_source(const model_t *model, const harness_op_t *op, si
     MODEL_REQUIRE(model, file >= 0 && write(file, bytes, size_bytes) == (ssize_t)size_bytes);
     MODEL_REQUIRE(model, close(file) == 0);
     free(bytes);
-    dao_status_t status =
-        dao_source_open(path, op->kind % 4 == 1 ? DAO_SOURCE_CACHE_BYPASS : DAO_SOURCE_CACHE_USE, out_source);
+    dao_source_cache_t cache = op->kind % 4 == 1 ? DAO_SOURCE_CACHE_BYPASS : DAO_SOURCE_CACHE_USE;
+    model_say(model,
+              "file = open(path, O_CREAT | O_TRUNC | O_WRONLY, 0600); write(file, bytes, %zu); close(file); "
+              "free(bytes); dao_source_open(path, %d, &source); unlink(path);",
+              size_bytes, cache);
+    dao_status_t status = dao_source_open(path, cache, out_source);
     MODEL_REQUIRE(model, unlink(path) == 0);
     return status;
 }
@@ -207,6 +213,7 @@ bool call_managed_create_from(model_t *model, const harness_op_t *op)
               config.size_bytes, op->other, i);
     dao_managed_t *tensor = NULL;
     dao_status_t got = dao_managed_create_from(model->executor, &config, source, op->other, &tensor);
+    model_say(model, "dao_source_release(source);");
     MODEL_REQUIRE(model, dao_source_release(source) == DAO_OK);
     bool is_full =
         got == DAO_ERR_LIMIT && missing_bytes == 0 && may_be_full(model); /* for pieces to read by */

@@ -301,8 +301,38 @@ static size_t write_trace(char *bytes, int count, const char *rest, size_t rest_
     return used + 4;
 }
 
-/* A trace is replayed as it is read: ten times as many entries of the same lives take no more of the store.
- */
+static dao_status_t take_each_dict(void *user, dao_value_t list, dao_value_t dict, bool *out_taken)
+{
+    (void)list;
+    (void)dict;
+    ++*(int *)user;
+    *out_taken = true;
+    return DAO_OK;
+}
+
+/* Five times as many entries of a trace take no more of the store, where each thousand is taken. */
+static void entries_that_are_taken_take_no_room(void)
+{
+    static char bytes[512 * 1024];
+    size_t dict_counts[2], cell_counts[2];
+    for (int i = 0; i < 2; i++) {
+        int count = i == 0 ? 2000 : 10000, taken_count = 0;
+        dao_value_t value = {0};
+        dao_test_write_file(dao_test_path, bytes, write_trace(bytes, count, "", 0));
+        dao_value_store_init(&store, keys, FIRST_REPEATED);
+        store.take = take_each_dict;
+        store.take_user = &taken_count;
+        CU_ASSERT_EQUAL_FATAL(dao_pickle_read(dao_test_path, &store, &value), DAO_OK);
+        CU_ASSERT_EQUAL(taken_count, count);
+        dict_counts[i] = store.dict_count;
+        cell_counts[i] = store.cell_count;
+        dao_value_store_finish(&store);
+    }
+    CU_ASSERT_EQUAL(dict_counts[1], dict_counts[0]);
+    CU_ASSERT_EQUAL(cell_counts[1], cell_counts[0]);
+}
+
+/* A trace is replayed as it is read. */
 static void entries_of_a_trace_are_not_kept(void)
 {
     static char bytes[512 * 1024];
@@ -383,6 +413,7 @@ static CU_TestInfo tests[] = {
     {"dictionaries keep what is known", dictionaries_keep_what_is_known},
     {"what is wrong is told with its offset", what_is_wrong_is_told_with_its_offset},
     {"a snapshot is a pickle", a_snapshot_is_a_pickle},
+    {"entries that are taken take no room", entries_that_are_taken_take_no_room},
     {"entries of a trace are not kept", entries_of_a_trace_are_not_kept},
     {"an entry may be said again", an_entry_may_be_said_again},
     {"what is taken leaves nothing", what_is_taken_leaves_nothing},
