@@ -261,6 +261,8 @@ class Refusals(Case):
             with self.assertRaisesRegex(dao.torch.OffloadError, "in a step already"):
                 with o.step():
                     pass
+            with self.assertRaisesRegex(dao.torch.OffloadError, "a step is under way"):
+                o.close()
         o.close()
         with self.assertRaisesRegex(dao.torch.OffloadError, "closed"):
             with o.step():

@@ -17,7 +17,7 @@ from torch import nn
 import dao.torch
 from dao.torch import library
 
-PATIENCE_S = 240  # until a hang is one: then all threads say where they are
+PATIENCE_S = 240  # of a case until a hang is one: then all threads say where they are, before ctest ends it
 STEP_COUNT = 4
 LIMIT_PERCENT = 75  # of what a step takes without a limit: the rest has to leave
 DEPTH = 8
@@ -191,6 +191,17 @@ class OthersMayNot(Threads):
             loss = model(torch.ones(SIDE, SIDE)).sum()
             loss.backward()
 
+    def test_go_on_with_a_graph_whose_backward_pass_was_refused(self):
+        """Autograd frees a graph as it goes, and makes an error of its own of what a hook raises."""
+        o, model, optimizer = self.started()
+        first = torch.ones(4, requires_grad=True)
+        with o.step():
+            loss = model(torch.ones(SIDE, SIDE)).sum() * first.exp().sum()
+            self.refused(loss.backward)
+            with self.assertRaisesRegex(RuntimeError, "a second time"):
+                loss.backward()
+            self.train(model, optimizer)
+
     def test_add_to_its_gradients(self):
         o, model, _ = self.started()
         x = torch.ones(SIDE, SIDE)
@@ -205,6 +216,22 @@ class OthersMayNot(Threads):
             self.refused(optimizer.step)
             self.refused(optimizer.zero_grad)
             self.refused(model.zero_grad)
+
+    def test_call_a_zero_grad_of_the_programs_own(self):
+        class Own(torch.optim.SGD):
+            called = False
+
+            def zero_grad(self, set_to_none=True):
+                self.called = True
+
+        model, _ = self.make()
+        optimizer = Own(model.parameters(), lr=0.01)
+        o = self.offload(model, optimizer)
+        with o.step():
+            self.refused(optimizer.zero_grad)
+            self.assertFalse(optimizer.called)
+            optimizer.zero_grad()
+        self.assertTrue(optimizer.called)
 
     def test_ask_for_what_is_away(self):
         o, model, _ = self.started()
@@ -228,6 +255,71 @@ class OthersMayNot(Threads):
             self.refused(o.close)
         with o.step():
             pass
+
+
+class BetweenSteps(Threads):
+    """Where the last one that asked for something is another thread, which is in no step."""
+
+    def started_elsewhere(self):
+        """Returns an offload, its model, and what a step of another thread has kept."""
+        model, optimizer = self.make()
+        o, kept = self.offload(model, optimizer), []
+
+        def step():
+            with o.step():
+                kept.append(model(torch.ones(SIDE, SIDE)))
+
+        self.assertIsNone(self.elsewhere(step))
+        return o, model, kept
+
+    def test_what_an_allocation_of_its_makes_leave_is_left_alone(self):
+        model, optimizer = self.make()
+        o, kept, counts = self.offload(model, optimizer), [], []
+        moves, tried = threading.Event(), threading.Event()
+
+        def relieve():
+            with o.step():
+                kept.append(model(torch.ones(SIDE, SIDE)))
+            drop = o.stash.wait_and_drop
+
+            def wait_and_drop(item):
+                moves.set()
+                tried.wait()
+                return drop(item)
+
+            o.stash.wait_and_drop = wait_and_drop
+            o.relieve(library.HOST, EVERYTHING, None)  # as an allocation does
+            self.assertEqual(o.errors, [])
+
+        thread = threading.Thread(target=relieve)
+        thread.start()
+        moves.wait()
+        is_free = o.owner.lock.acquire(blocking=False)  # which a step waits for
+        if is_free:
+            o.owner.lock.release()
+        counts.append(len(o.stash.resident))
+        kept.clear()
+        counts.append(len(o.stash.resident))
+        tried.set()
+        thread.join()
+        self.assertFalse(is_free)
+        self.assertEqual(counts[0], counts[1])  # what was dropped waited
+        self.assertEqual((len(o.owner.late), len(o.stash.resident), len(o.stash.away)), (0, 0, 0))
+        with o.step():
+            model(torch.ones(SIDE, SIDE)).sum().backward()
+
+    def test_what_it_has_kept_is_freed_as_it_is_dropped(self):
+        o, _, kept = self.started_elsewhere()
+        self.assertGreater(len(o.stash.resident), 0)
+        kept.clear()
+        self.assertEqual((len(o.owner.late), len(o.stash.resident)), (0, 0))
+
+    def test_another_offload_ends_and_leaves_its_limit_to_it(self):
+        other = self.started()[0]
+        o, _, _ = self.started_elsewhere()
+        o.limit_bytes = self.library.stats().reserved_bytes - SIDE * SIDE * 4  # too few
+        other.close()
+        self.assertEqual(self.library.stats().limit_bytes, o.limit_bytes)
 
 
 class InTurns(Threads):

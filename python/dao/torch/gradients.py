@@ -77,13 +77,13 @@ class Gradients:
             self.hooks.pop(parameter_id).remove()
 
     def on_gradient(self, parameter_id, _):
-        self.stash.owner.take()
-        before, self.current = self.current, parameter_id
-        self.bring_of(parameter_id)
-        if self.leaves and before is not None and before != parameter_id:
-            weight = self.weight_of(before)
-            for index in range(len(weight.parameters) if weight is not None else 0):
-                self.leave(weight, index)
+        with self.stash.owner:
+            before, self.current = self.current, parameter_id
+            self.bring_of(parameter_id)
+            if self.leaves and before is not None and before != parameter_id:
+                weight = self.weight_of(before)
+                for index in range(len(weight.parameters) if weight is not None else 0):
+                    self.leave(weight, index)
 
     def bring_of(self, parameter_id):
         """A parameter's gradient is to be read or written."""

@@ -178,8 +178,18 @@ class Offload:
         """Ends it: the limit is what it was, and what is away comes back for graphs that still live."""
         if self.mover is None:
             return
+        if self.owner.is_in_own_step():
+            raise OffloadError("a step is under way: close() has to come behind it")
         self.owner.take()
-        self.library.pressure_callback_remove(self.callback_id)
+        self.library.pressure_callback_remove(self.callback_id)  # without the lock: it waits for calls
+        with self.owner:
+            self.bring_everything()
+        for other in open_ones:  # what came back here may have to leave there
+            with contextlib.suppress(OffloadError), other.owner:  # unless another thread is in a step of it
+                other.relieve(lib.HOST, max(0, self.library.stats().reserved_bytes - other.limit_bytes), None)
+        self.set_limit()
+
+    def bring_everything(self):
         self.library.peak_mark_remove(self.mark)
         self.library.check(self.library.limit_set(lib.HOST, 0))
         self.state.close()
@@ -188,10 +198,6 @@ class Offload:
         open_ones.remove(self)
         self.library.mover_destroy(self.mover)
         self.mover = self.stash.mover = self.model = self.optimizer = None
-        for other in open_ones:  # what came back here may have to leave there
-            other.relieve(lib.HOST, max(0, self.library.stats().reserved_bytes - other.limit_bytes), None)
-        self.set_limit()
-        self.owner.close()
 
     @contextlib.contextmanager
     def step(self):
@@ -303,21 +309,21 @@ class Offload:
             if kept.tensor._version != kept.version:
                 raise changed(kept.tensor.shape, kept.tensor._version, kept.version)
             return kept.tensor
-        self.owner.take()
-        if self.plan is None:
-            self.end_kernel("unpack")
-        tensor = self.stash.tensor_of(kept)
-        self.note_event(kept.item, 1)
-        return tensor
+        with self.owner:
+            if self.plan is None:
+                self.end_kernel("unpack")
+            tensor = self.stash.tensor_of(kept)
+            self.note_event(kept.item, 1)
+            return tensor
 
     def unpack_weight(self, kept):
-        self.owner.take()
-        if kept.is_noted and self.plan is None:
-            self.end_kernel("unpack")
-        tensor = self.weights.tensor_of(kept)
-        if kept.is_noted:
-            self.note_event(kept.item, 1)
-        return tensor
+        with self.owner:
+            if kept.is_noted and self.plan is None:
+                self.end_kernel("unpack")
+            tensor = self.weights.tensor_of(kept)
+            if kept.is_noted:
+                self.note_event(kept.item, 1)
+            return tensor
 
     def end_kernel(self, name):
         """A kernel ends as a hook is called. What its pressure callbacks waited is not its own time."""
@@ -494,6 +500,12 @@ class Offload:
     def relieve(self, place, needed_bytes, user):
         if not self.owner.is_here():  # the owner is anywhere by now, and may be about to use it
             return 0
+        with self.owner.lock:
+            freed_bytes = self.relieve_now(needed_bytes) if self.owner.is_here() else 0
+        self.owner.settle()
+        return freed_bytes
+
+    def relieve_now(self, needed_bytes):
         begin = now_ns()
         try:
             self.owner.settle()

@@ -1,8 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whose offload() is. What moves bytes belongs to one thread at a time: the one that is in a step, else the
 last one that asked for something. Python changes threads, and collects garbage, between any two lines and
-inside of calls of C; so what another thread ends is settled by the owner, and what it asks for in a step that
-is not its own is refused."""
+inside of calls of C; so what moves bytes outside of a step holds a lock, and what another thread asks for in
+a step that is not its own is refused.
+
+    with owner: ...       bytes move: in a step of this thread, or with the lock
+    owner.end(f, ...)     something ends: at once where nobody else is in a step or moves bytes; otherwise it
+                          is `late`, and ends as that thread comes by: at the latest as it ends what it does
+
+Within a step no other thread gets further than to find that out, so the step itself needs no lock."""
 import collections
 import contextlib
 import threading
@@ -13,8 +19,8 @@ from dao.torch.library import OffloadError
 
 class Owner:
     def __init__(self):
-        self.lock = threading.Lock()
-        self.thread, self.is_in_step, self.is_closed = get_ident(), False, False
+        self.lock = threading.RLock()  # held while bytes move outside of steps, and as a step begins
+        self.thread, self.is_in_step = get_ident(), False
         self.late = collections.deque()  # what other threads have ended: (function, arguments)
 
     @contextlib.contextmanager
@@ -29,36 +35,64 @@ class Owner:
             yield
         finally:
             self.is_in_step = False
+            self.settle()
 
-    def close(self):
-        """Nothing moves any more: what lives on may be ended and read by any thread."""
-        self.settle()
-        self.is_closed = True
-
-    def is_here(self):
-        return self.thread == get_ident()
-
-    def take(self):
-        """This thread is to move bytes."""
-        if self.thread != get_ident() and not self.is_closed:
-            with self.lock:
+    def __enter__(self):
+        """This thread is to move bytes; what another one moves outside of a step has ended by then."""
+        self.lock.acquire()
+        try:
+            if self.thread != get_ident():
                 if self.is_in_step:
                     raise OffloadError(
                         "another thread is in a step: until it ends only that thread can run the backward "
                         "pass of what the step has kept, call the optimizer, or read weights, gradients and "
                         "state that are away")
                 self.thread = get_ident()
+            if self.late:
+                self.settle()
+        except BaseException:
+            self.lock.release()
+            raise
+
+    def __exit__(self, *exception):
+        self.lock.release()
         if self.late:
             self.settle()
 
+    def take(self):
+        """This thread is to call what moves bytes."""
+        if self.late or not self.is_in_own_step():
+            with self:
+                pass
+
+    def is_here(self):
+        return self.thread == get_ident()
+
+    def is_in_own_step(self):
+        return self.is_in_step and self.thread == get_ident()
+
     def end(self, function, *arguments):
-        """Calls a function that gives something up: now, or as soon as the owner comes by."""
-        if self.thread == get_ident() or self.is_closed:
+        """Calls a function that gives something up: now, or as soon as the thread comes by that may."""
+        if self.is_in_step and self.thread == get_ident():
             function(*arguments)
         else:
             self.late.append((function, arguments))
+            self.settle()
 
     def settle(self):
-        while self.late:
+        """Ends what is late. Whoever has had the lock calls this once he has given it back, and whoever was
+        in a step as it has ended, so that nothing stays late."""
+        while self.late and self.lock.acquire(blocking=False):
+            try:
+                if self.is_in_step and self.thread != get_ident():
+                    return
+                self.end_next()
+            finally:
+                self.lock.release()
+
+    def end_next(self):
+        try:
             function, arguments = self.late.popleft()
-            function(*arguments)
+        except IndexError:  # garbage was collected, which has settled it
+            return
+        function(*arguments)

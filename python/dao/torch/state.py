@@ -89,6 +89,8 @@ class State:
         setattr(self.optimizer, name, types.MethodType(call, self.optimizer))
 
     def close(self):
+        if self.optimizer is None:
+            return
         self.bring_all()
         self.unwatch()
         for name, own in self.own.items():
@@ -114,15 +116,12 @@ class State:
                 self.watch()
 
     def zero_grad(self, set_to_none=ZERO_GRAD_SETS_TO_NONE):
+        self.stash.owner.take()
         own = types.MethodType(torch.optim.Optimizer.zero_grad, self.optimizer)
         if self.wrapped["zero_grad"] != own:  # who knows what it reads
             return self.wrapped["zero_grad"](set_to_none)
-        self.stash.owner.take()
-        try:
-            self.weights.begin_zero(set_to_none)
+        with self.stash.owner, self.weights.zeroing(set_to_none):
             return own(set_to_none)
-        finally:
-            self.weights.end_zero()
 
     def step(self, *arguments, **options):
         self.stash.owner.take()
@@ -140,6 +139,10 @@ class State:
                 self.busy = set()
             self.note_all()
             return result
+        with self.stash.owner:
+            return self.step_in_runs()
+
+    def step_in_runs(self):
         groups = self.optimizer.param_groups
         runs = [(group, run) for group in groups for run in self.runs(plain_list(group))]
         self.weights.is_stepping = True
@@ -293,12 +296,12 @@ class State:
         entries = self.order if parameter is None else self.entries.get(id(parameter), ())
         if self.is_stepping or not any(entry.parked for entry in entries):
             return
-        self.stash.owner.take()
-        before, self.busy = self.busy, self.busy | set(entries)
-        for entry in entries:
-            self.start_in(entry)
-        self.finish_in(entries)
-        self.busy = before
+        with self.stash.owner:
+            before, self.busy = self.busy, self.busy | set(entries)
+            for entry in entries:
+                self.start_in(entry)
+            self.finish_in(entries)
+            self.busy = before
 
     def bring_all(self):
         self.bring(None)

@@ -11,6 +11,7 @@ parked stays right until somebody has had the tensor in hand, as he may have wri
 
 Of a weight that autograd keeps, the stash knows as of any other item: it is planned the same way."""
 import collections
+import contextlib
 import inspect
 import sys
 import weakref
@@ -42,12 +43,8 @@ class ZeroGrad:
         self.weights, self.model = weights, model
 
     def __call__(self, set_to_none=ZERO_GRAD_SETS_TO_NONE):
-        self.weights.stash.owner.take()
-        try:
-            self.weights.begin_zero(set_to_none)
+        with self.weights.stash.owner, self.weights.zeroing(set_to_none):
             return torch.nn.Module.zero_grad(self.model, set_to_none)
-        finally:
-            self.weights.end_zero()
 
     def __reduce__(self):
         return getattr, (self.model, "zero_grad")
@@ -234,6 +231,8 @@ class Weights:
 
     def close(self):
         """Brings all back, and puts the containers that there were."""
+        if self.model is None:
+            return
         self.gradients.close()
         self.bring_all()
         if getattr(self.model.__dict__.get("zero_grad"), "weights", None) is self:
@@ -272,7 +271,10 @@ class Weights:
         """Somebody is to have an item in hand: its bytes come back, and what is parked of it goes."""
         if item.storage is not None and item.parked is None:
             return
-        self.stash.owner.take()
+        with self.stash.owner:
+            self.bring_now(item)
+
+    def bring_now(self, item):
         begin = now_ns()
         if item.is_listed:
             self.stash.on_drop(None)
@@ -303,16 +305,18 @@ class Weights:
     def end_use(self):
         self.busy = set()
 
-    def begin_zero(self, sets_to_none):
-        """The optimizer is to drop all gradients, or to make them zero. It reads no weights."""
-        if not sets_to_none:
-            self.gradients.is_held = True
-            self.gradients.bring_all()
-        self.is_quiet = True
-
-    def end_zero(self):
-        self.is_quiet = self.gradients.is_held = False
-        self.gradients.forget_others()
+    @contextlib.contextmanager
+    def zeroing(self, sets_to_none):
+        """Around what drops all gradients, or makes them zero. It reads no weights."""
+        try:
+            if not sets_to_none:
+                self.gradients.is_held = True
+                self.gradients.bring_all()
+            self.is_quiet = True
+            yield
+        finally:
+            self.is_quiet = self.gradients.is_held = False
+            self.gradients.forget_others()
 
     # ---- what autograd keeps ----
 
