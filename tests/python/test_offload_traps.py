@@ -14,6 +14,7 @@ from torch.utils.checkpoint import checkpoint
 
 import dao.torch
 from dao.torch import library
+from dao.torch.stash import Item
 
 
 class Traps(Case):
@@ -224,6 +225,58 @@ class Traps(Case):
         gc.collect()
         self.assertEqual(o.stash.stats().parked_count, 0)
         self.assertEqual((o.stash.resident_bytes, len(o.stash.away), len(o.stash.by_key)), (0, 0, 0))
+
+    def test_garbage_that_is_collected_in_close(self):
+        o = self.offload()
+        with o.step():
+            ring = [self.kept().exp().sum() for _ in range(3)]
+            leave(o)
+        ring.append(ring)
+        fetch = o.stash.fetch
+
+        def collect(item):
+            fetch(item)
+            gc.collect()  # as Python may do anywhere
+
+        o.stash.fetch = collect
+        self.assertEqual(len(o.stash.away), 3)
+        gc.disable()
+        try:
+            del ring
+            o.close()
+        finally:
+            gc.enable()
+        self.assertEqual((len(o.stash.away), len(o.stash.resident)), (0, 0))
+
+    def test_what_ends_as_others_are_looked_at_is_not_looked_at(self):
+        o = self.offload()
+        asked = []
+
+        class Looked(Item):
+            def is_sole(self, library):
+                asked.append(self.storage is not None)
+                return super().is_sole(library)
+
+        with o.step():
+            kept = [self.kept().exp().sum() for _ in range(3)]
+            o.stash.shared.update(o.stash.resident)
+            for item in o.stash.shared:
+                item.__class__ = Looked
+            o.stash.note_shared(lambda _: kept.clear(), leaves=False)
+        self.assertEqual(asked, [True])
+
+    def test_an_end_that_failed_may_be_tried_again(self):
+        o = self.offload()
+        bring_all = o.stash.bring_all
+
+        def fail():
+            raise dao.torch.OffloadError("the file is gone")
+
+        o.stash.bring_all = fail
+        self.assertRaisesRegex(dao.torch.OffloadError, "the file is gone", o.close)
+        o.stash.bring_all = bring_all
+        o.close()
+        self.assertEqual(self.library.stats().limit_bytes, 0)
 
     def test_unpacking_twice_and_double_backward(self):
         o = self.offload()

@@ -11,7 +11,6 @@ is asked for. Its memory is given up only when nobody but its handles has the st
 it, so that the versions that were compared last stay right."""
 import time
 from ctypes import byref, c_void_p
-from threading import get_ident
 
 import torch
 
@@ -119,11 +118,7 @@ class Handle:
         self.stash, self.item, self.cell = stash, item, cell
 
     def __del__(self):
-        stash = self.stash
-        if stash.owner.thread == get_ident():
-            stash.release(self.item)
-        else:
-            stash.owner.end(stash.release, self.item)
+        self.stash.owner.end(self.stash.release, self.item)
 
 
 class Stash:
@@ -207,7 +202,8 @@ class Stash:
         """Looks which storages nobody else has any more. Where memory has been short, these begin to leave
         at once if `leaves`."""
         for item in list(self.shared):
-            if not item.is_sole(self.library) or item not in self.shared:  # or garbage, collected meanwhile
+            # asked twice, as garbage may be collected meanwhile: of what has ended nothing can be asked
+            if item not in self.shared or not item.is_sole(self.library) or item not in self.shared:
                 continue
             del self.shared[item]
             if on_sole is not None:
@@ -284,11 +280,12 @@ class Stash:
         """Gives up the memory of what has left by now."""
         done = self.library.mover_done(self.mover, OUT)
         leaving, self.leaving = self.leaving, []
-        self.leaving = [item for item in leaving if item.storage is not None and not (
-            item.out_ticket <= done and self.drop(item)) and item.parked is not None] + self.leaving
+        self.leaving[:0] = [item for item in leaving if item.storage is not None and not (
+            item.out_ticket <= done and self.drop(item)) and item.parked is not None]
         if self.doomed:
-            self.doomed = [(storage, out, back) for storage, out, back in self.doomed
-                           if not (self.is_done(OUT, out) and self.is_done(IN, back))]
+            doomed, self.doomed = self.doomed, []  # to which garbage adds that is collected meanwhile
+            self.doomed.extend([(storage, out, back) for storage, out, back in doomed
+                                if not (self.is_done(OUT, out) and self.is_done(IN, back))])
 
     def fetch(self, item):
         """Waits until an item is in memory."""
@@ -315,7 +312,9 @@ class Stash:
         for item in victims:
             if freed_bytes + under_way >= needed_bytes:
                 break
-            if item.is_stuck or not item.is_sole(self.library) or not self.start_out(item):
+            if item.storage is None or item.is_stuck or not item.is_sole(self.library):
+                continue  # it stays, or has ended as garbage meanwhile
+            if not self.start_out(item):
                 continue
             if self.is_done(OUT, item.out_ticket):
                 freed_bytes += self.wait_and_drop(item)
@@ -337,11 +336,11 @@ class Stash:
 
     def relieve_doomed(self):
         freed_bytes = 0
-        for storage, out_ticket, in_ticket in self.doomed:
+        doomed, self.doomed = self.doomed, []
+        for storage, out_ticket, in_ticket in doomed:
             while not (self.is_done(OUT, out_ticket) and self.is_done(IN, in_ticket)):
                 time.sleep(0.0001)
             freed_bytes += storage.nbytes() if storage is not None else 0
-        self.doomed = []
         return freed_bytes
 
     # ---- the tensors ----
@@ -363,15 +362,22 @@ class Stash:
 
     def bring_all(self):
         """Brings everything back, so that no item needs the mover any more."""
-        for item in list(self.away):
-            self.fetch(item)
-        for item in list(self.resident):
-            if item.parked is not None:
-                self.library.check(self.library.parked_wait(item.parked))
-                self.library.parked_release(item.parked)
-                item.parked, item.out_ticket, item.in_ticket = None, 0, 0
+        for item in [*self.away, *self.resident]:
+            self.bring_for_good(item)
         self.relieve_doomed()
         self.leaving = []
+
+    def bring_for_good(self, item):
+        if item.parked is None:  # it never left, or has ended as garbage meanwhile
+            return
+        item.handles += 1  # garbage that is collected in here does not end it
+        try:
+            self.fetch(item)
+            self.library.check(self.library.parked_wait(item.parked))
+            self.library.parked_release(item.parked)
+            item.parked, item.out_ticket, item.in_ticket = None, 0, 0
+        finally:
+            self.release(item)
 
     def stats(self):
         stats = MoverStats()
