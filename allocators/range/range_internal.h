@@ -140,10 +140,11 @@ static DAO_ON_THE_PATH dao_range_node_t *dao_range_at(const dao_range_t *range, 
 /* Links are offsets in the table, and become those of fences by one shift. */
 static DAO_ON_THE_PATH dao_range_fence_t *dao_range_fence(const dao_range_t *range, uint32_t link)
 {
+    enum { FENCES_PER_NODE = sizeof(dao_range_node_t) / sizeof(dao_range_fence_t) };
     static_assert(sizeof(dao_range_node_t) % sizeof(dao_range_fence_t) == 0, "an offset for each");
+    static_assert(FENCES_PER_NODE > 0 && (FENCES_PER_NODE & (FENCES_PER_NODE - 1)) == 0, "a shift");
     unsigned char *fences = (unsigned char *)range->fences;
-    return (dao_range_fence_t *)(void *)(fences +
-                                         link / (sizeof(dao_range_node_t) / sizeof(dao_range_fence_t)));
+    return (dao_range_fence_t *)(void *)(fences + link / FENCES_PER_NODE);
 }
 
 /* ---- bins ---- */

@@ -27,9 +27,12 @@ typedef struct dao_magazine_object {
     _Atomic(_Atomic uint32_t *) word;
 } dao_magazine_object_t;
 
+/* Two to a line of a processor's cache. */
+#define DAO_MAGAZINE_BYTES 32u
+
 /* Objects of one size. Others than their thread look at them only while nobody allocates or frees. */
 typedef struct dao_magazine {
-    _Atomic uint32_t count;
+    alignas(DAO_MAGAZINE_BYTES) _Atomic uint32_t count;
     uint32_t capacity;
     dao_magazine_object_t *objects; /* the latest last */
     uint32_t object_bytes;
@@ -37,7 +40,7 @@ typedef struct dao_magazine {
     bool was_refilled;   /* since the thread's last tick; the thread's own */
 } dao_magazine_t;
 
-static_assert(sizeof(dao_magazine_t) == 32, "an index is a shift");
+static_assert(sizeof(dao_magazine_t) == DAO_MAGAZINE_BYTES, "an index is a shift");
 
 /* Counts of one thread. A block that one thread allocates and another frees makes one's sums too large and
    the other's too small, even negative: only the sum over all threads says something. Written by the thread
@@ -54,9 +57,12 @@ typedef struct dao_thread_table dao_thread_table_t;
 typedef struct dao_magazines dao_magazines_t;
 
 struct dao_magazines {
+    /* First: none of them lies in two lines, and an index is a shift alone. */
+    alignas(DAO_MAGAZINES_ALIGNMENT_BYTES) dao_magazine_t magazines[DAO_SLAB_CLASS_COUNT];
+
     /* The thread's own: the owner's epoch as of the last flush; what counts.used_bytes is at least while no
        more than sizes->kept_bytes are kept. */
-    alignas(DAO_MAGAZINES_ALIGNMENT_BYTES) uint32_t epoch;
+    uint32_t epoch;
     uint32_t tick; /* the owner's, as of this thread's last visit */
     int64_t used_floor;
 
@@ -65,7 +71,6 @@ struct dao_magazines {
     dao_magazines_t *next; /* of the same owner; guarded by the owner's lock */
     dao_magazines_t *previous;
     dao_thread_table_t *table; /* that points to it */
-    dao_magazine_t magazines[DAO_SLAB_CLASS_COUNT];
     dao_magazine_object_t objects[];
 };
 
