@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Poison over the bytes that callers asked for.
 
-       alloc, in every way    unpoison, after the inner allocator
-       free of an idle block  poison, before the inner allocator: after it the block may be somebody else's
-       any other free         nothing: work of a stream may still use the block, and touch it later; and as
-   long as there is a lease, what recorded work does with its blocks after their free given back, unmapped
-   unpoison, by whoever gives it to the system: the addresses may become anybody's
+       alloc, in every way      unpoison, after the inner allocator
+       free of an idle block    poison, before the inner allocator: after it the block may be another's
+       any other free           nothing: work of a stream may still use the block, and touch it later; and
+                                as long as there is a lease, recorded work may touch its blocks after
+                                their free
+       given back, unmapped     unpoison, by whoever gives it to the system: the addresses may become
+                                anybody's
 
    So what is poisoned was freed, and is in no live block. The reverse does not hold: blocks that streams have
    freed, the end of a very large one, what rounding adds, and what was never handed out stay as they are.

@@ -2,12 +2,14 @@
 /* Makes the allocator that a place's config asks for. Each line reads "over": the first takes its memory from
    the next.
 
-       strategy      device                     pinned                   cpu
-       good, best    thread_cache.c             thread_cache.c           thread_cache.c
-                     device_memory.c            pinned.c                 host.c; with step plans or
-   host_pages: host_pages.c the others    stream_ordered.c           stream_ordered.c         strategy.c
-                     strategy.c                 strategy.c               malloc and mmap
-                     memory_alloc, _free        pinned_alloc, _free
+       strategy      device                 pinned                 cpu
+       good, best    thread_cache.c         thread_cache.c         thread_cache.c
+                     device_memory.c        pinned.c               host.c, or host_pages.c
+       the others    stream_ordered.c       stream_ordered.c       strategy.c
+                     strategy.c             strategy.c             malloc and mmap
+                     memory_alloc, _free    pinned_alloc, _free
+
+   The host is in pages (host_pages.c) with step plans, or if the config says host_pages.
 
    With step plans, planned.c is in front of it, and in builds with AddressSanitizer poisoned.c in front of
    all. */

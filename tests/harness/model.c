@@ -3,9 +3,11 @@
 
    Whether a request fits depends on where blocks lie, which the model does not know. So it names three cases:
 
-       must fit     what lives takes, at its worst, so little that neither a limit nor the device is in the
-   way cannot fit   what lives and the request are together above a limit or the device may fit      anything
-   else; then a refusal has to state the true reason, by the figures of the place
+       must fit      what lives takes, at its worst, so little that neither a limit nor the device is in
+                     the way
+       cannot fit    what lives and the request are together above a limit or the device
+       may fit       anything else; then a refusal has to state the true reason, by the figures of the
+                     place
 
    What lives takes at its worst: a block's bytes rounded up as its strategy does, alone in its pages or in
    its segment. */
