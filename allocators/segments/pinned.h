@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Pinned host memory of one device, cut from large regions, no rounding to powers of two; small blocks come
    out of slabs in front (slab/thread_cache.h). A free made while another device is the caller's current one
-   is put on a lock-free queue, drained at every alloc, free, trim and activate. */
+   is put on a lock-free queue: of a large block on the one here, drained at every alloc, free, trim and
+   activate that comes here, of a small one in the mail of the slabs, taken out as they are refilled, flushed,
+   trimmed or drained. */
 #ifndef DAO_ALLOCATORS_PINNED_H
 #define DAO_ALLOCATORS_PINNED_H
 
@@ -33,10 +35,10 @@ DAO_NODISCARD dao_status_t dao_pinned_create(const dao_pinned_config_t *config,
                                              dao_allocator_t **out_allocator);
 
 /* Both for any allocator of pinned memory. Puts a live block on the queue of deferred frees: for callers that
-   must not take the allocator's lock or whose current device is another one. The block counts as live until
-   the queue is drained; errors in the address are found then, and logged. One out of a slab counts as free at
-   once. Lock-free; the link is kept in a table outside of the block. DAO_ERR_NO_HOST_MEMORY is never
-   answered. */
+   must not take the allocator's lock or whose current device is another one. A large block counts as live
+   until the queue is drained; errors in the address are found then, and logged. One out of a slab counts as
+   free at once, and errors are logged at once, by the caller. Lock-free; the link is kept in a table outside
+   of the block. DAO_ERR_NO_HOST_MEMORY is never answered. */
 void dao_pinned_free_deferred(dao_allocator_t *allocator, void *address, dao_block_owner_t owner);
 
 /* Reclaims deferred frees, if the allocator has a queue of them. */

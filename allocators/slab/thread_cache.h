@@ -14,7 +14,9 @@
    Small are requests of at most `small_bytes`, which is at most DAO_SLAB_OBJECT_BYTES_MAX (0:
    sizes->default_bytes), aligned to at most a unit of `sizes`, that follow no stream. Such a block
    takes an empty fence alone: freed with another one, the answer is DAO_ERR_UNSUPPORTED and nothing is
-   changed; wait for the fence first. stream_mark() is there if `inner` has it.
+   changed; wait for the fence first. stream_mark(), free_deferred() and drain() are there if `inner` has
+   them: a small block that is freed so is counted as free at once, and its object is in the mail (slab.h)
+   until the next refill, flush, trim or drain; what is wrong with the address is logged at once.
 
    What the contract of allocator.h leaves open:
 

@@ -31,7 +31,7 @@ DAO_BEGIN_DECLS
     X(uint64_t, remap_count, "pages moved to where they were needed")                                        \
     X(uint64_t, remap_limit_count, "of these, those that a limit left no new ones for")                      \
     X(uint64_t, remap_device_count, "of these, those that the device had no new ones for")                   \
-    X(uint64_t, deferred_count, "frees that wait for a stream or another thread")                            \
+    X(uint64_t, deferred_count, "frees that wait for a stream or, of large blocks, for another thread")      \
     X(uint64_t, driver_call_count, "calls that took memory from the backend, gave it back or moved it")      \
     X(uint64_t, slow_count, "of alloc_count and free_count, those that left the fast path")                  \
     X(uint64_t, miss_count, "allocations, slabs for small blocks among them, that no idle hole held")        \
