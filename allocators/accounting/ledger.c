@@ -11,6 +11,7 @@
        free_count <= alloc_count */
 #include "allocators/accounting/ledger.h"
 
+#include "base/log.h"
 #include "base/memory/host.h"
 #include "base/report/assert.h"
 #include "base/report/error.h"
@@ -209,6 +210,12 @@ bool dao_ledger_freed_lately(const dao_ledger_t *ledger, const void *address)
         }
     }
     return false;
+}
+
+void dao_ledger_log_free(const char *name, const void *address, dao_status_t status)
+{
+    dao_log(DAO_LOG_LEVEL_ERROR, "%s: %p cannot be freed: %s (deferred free)", name, address,
+            dao_status_text(status));
 }
 
 /* ---- what a failed allocation says ---- */

@@ -168,6 +168,9 @@ static inline dao_status_t dao_ledger_check_free(const dao_ledger_t *ledger, dao
                                         dao_status_text(status));
 }
 
+/* Logs that of a deferred free, whose caller has gone on; `name` is the place. Without a lock. */
+void dao_ledger_log_free(const char *name, const void *address, dao_status_t status);
+
 /* The same for a query. */
 static inline dao_status_t dao_ledger_check_query(const dao_ledger_t *ledger, dao_status_t status,
                                                   const void *address)

@@ -26,6 +26,7 @@
      destroyed. */
 #include "allocators/segments/deferred.h"
 
+#include "allocators/accounting/ledger.h"
 #include "base/log.h"
 #include "base/memory/host.h"
 #include "base/report/assert.h"
@@ -175,12 +176,6 @@ uint32_t dao_deferred_reclaim(dao_deferred_frees_t *deferred, uint32_t wrong,
     return wrong;
 }
 
-void dao_deferred_log(const char *name, const void *address, dao_status_t status)
-{
-    dao_log(DAO_LOG_LEVEL_ERROR, "%s: %p cannot be freed: %s (deferred free)", name, address,
-            dao_status_text(status));
-}
-
 void dao_deferred_report(dao_deferred_frees_t *deferred, uint32_t wrong, const char *name)
 {
     for (uint32_t next = wrong; wrong != DAO_DEFERRED_NONE; wrong = next) {
@@ -189,7 +184,7 @@ void dao_deferred_report(dao_deferred_frees_t *deferred, uint32_t wrong, const c
         void *address = slot->address;
         dao_status_t status = (dao_status_t)slot->status;
         dao_deferred_give(deferred, wrong); /* first: the callback may call this allocator */
-        dao_deferred_log(name, address, status);
+        dao_ledger_log_free(name, address, status);
     }
     if (atomic_load_explicit(&deferred->lost_count, memory_order_relaxed) == 0) {
         return;

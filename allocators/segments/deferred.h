@@ -59,9 +59,6 @@ uint32_t dao_deferred_reclaim(dao_deferred_frees_t *deferred, uint32_t wrong,
                               dao_status_t (*give)(void *user, void *address, dao_block_owner_t owner),
                               void *user);
 
-/* Logs an address that was refused. */
-void dao_deferred_log(const char *name, const void *address, dao_status_t status);
-
 /* Logs addresses that were refused and pushes that were lost, once the lock is given up. `name` is the
    place. */
 void dao_deferred_report(dao_deferred_frees_t *deferred, uint32_t wrong, const char *name);

@@ -17,7 +17,6 @@
 #include "allocators/slab/thread_cache.h"
 
 #include "allocators/accounting/ledger.h"
-#include "allocators/segments/deferred.h"
 #include "allocators/slab/thread_cache_internal.h"
 #include "allocators/slow_path.h"
 #include "base/memory/host.h"
@@ -476,7 +475,7 @@ static void thread_cache_free_deferred(dao_allocator_t *allocator, void *address
                               ? take_word(&slab->words[index], owner, &word)
                               : DAO_ERR_INTERIOR_POINTER;
     if (status != DAO_OK) {
-        dao_deferred_log(cache->name, address, status);
+        dao_ledger_log_free(cache->name, address, status);
     } else if (word != 0) {
         uint32_t object_bytes = slab->object_bytes;
         count_mailed(cache, word, object_bytes);
