@@ -5,7 +5,8 @@
        free     tag | index -> next -> next         slots without an address
        pending        index -> next -> next         slots with one, newest first
 
-   A slot is in exactly one place: free, pending, or held by the one thread that took it out.
+   A slot is in exactly one place: free, pending, or taken out. Who has taken it out gives it back; the owner
+   keeps those of wrong addresses, across calls, until they are logged.
 
    Why it is right:
 
@@ -22,7 +23,7 @@
    - Enough slots: slot_count >= live blocks + spare, from before a block is handed out. Each pending slot is
      for a live block or for an address that was wrong (foreign, interior, or pushed twice). So a push of a
      live block finds no slot only if more than the spare ones hold wrong addresses that have not been
-     drained. Then the push is counted as lost, which the owner logs; the block stays live until the owner is
+     logged. Then the push is counted as lost, which the owner logs; the block stays live until the owner is
      destroyed. */
 #include "allocators/segments/deferred.h"
 

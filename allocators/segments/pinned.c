@@ -25,7 +25,7 @@ typedef struct pinned {
     const dao_backend_ops_t *ops;
     dao_backend_device_t *device;
     dao_deferred_frees_t deferred; /* its slot_count is guarded by the lock */
-    uint32_t wrong;                /* guarded by the lock: slots of wrong addresses that are to be logged */
+    _Atomic uint32_t wrong;        /* slots of wrong addresses that are to be logged; written with the lock */
 } pinned_t;
 
 static pinned_t *pinned_of(dao_allocator_t *allocator)
@@ -53,15 +53,17 @@ static void lock_and_drain(dao_segmented_t *segmented)
 {
     pinned_t *pinned = pinned_of(&segmented->base);
     dao_segmented_lock(segmented);
-    pinned->wrong = dao_deferred_reclaim(&pinned->deferred, pinned->wrong, free_locked, pinned);
+    uint32_t wrong = atomic_load_explicit(&pinned->wrong, memory_order_relaxed);
+    wrong = dao_deferred_reclaim(&pinned->deferred, wrong, free_locked, pinned);
+    atomic_store_explicit(&pinned->wrong, wrong, memory_order_relaxed);
 }
 
 /* Unlocks, then logs the wrong addresses. */
 static void unlock_and_report(dao_segmented_t *segmented)
 {
     pinned_t *pinned = pinned_of(&segmented->base);
-    uint32_t wrong = pinned->wrong;
-    pinned->wrong = DAO_DEFERRED_NONE;
+    uint32_t wrong = atomic_load_explicit(&pinned->wrong, memory_order_relaxed);
+    atomic_store_explicit(&pinned->wrong, DAO_DEFERRED_NONE, memory_order_relaxed);
     dao_segmented_unlock(segmented);
     dao_deferred_report(&pinned->deferred, wrong, segmented->ledger.name);
 }
@@ -115,10 +117,12 @@ static dao_status_t pinned_free(dao_allocator_t *allocator, void *address, dao_s
     return pinned_free_owned(allocator, address, fence, DAO_BLOCK_OWNER_RAW);
 }
 
-/* Deferred frees come first: the queue is emptied off the fast paths. */
+/* Deferred frees come first: the queue is emptied, and what was wrong is logged, off the fast paths. */
 static bool has_deferred(dao_allocator_t *allocator)
 {
-    return atomic_load_explicit(&pinned_of(allocator)->deferred.pending_count, memory_order_relaxed) != 0;
+    const pinned_t *pinned = pinned_of(allocator);
+    return atomic_load_explicit(&pinned->deferred.pending_count, memory_order_relaxed) != 0 ||
+           atomic_load_explicit(&pinned->wrong, memory_order_relaxed) != DAO_DEFERRED_NONE;
 }
 
 static void *pinned_alloc_fast(dao_allocator_t *allocator, size_t size_bytes)
@@ -230,7 +234,7 @@ dao_status_t dao_pinned_create(const dao_pinned_config_t *config, dao_allocator_
     }
     pinned->ops = config->ops;
     pinned->device = config->device;
-    pinned->wrong = DAO_DEFERRED_NONE;
+    atomic_init(&pinned->wrong, DAO_DEFERRED_NONE);
     dao_deferred_init(&pinned->deferred);
     dao_segments_config_t segments = {.upstream = {.take = take_region, .give = give_region, .user = pinned},
                                       .unit_bytes = DAO_PAGE_BYTES,

@@ -451,6 +451,25 @@ static void a_look_leaves_wrong_frees_to_be_logged(void)
     CU_ASSERT_EQUAL(logged_count, 2);
 }
 
+/* The fast paths are slow ones while there is something to log. */
+static void what_a_look_left_is_logged_by_the_next_call(void)
+{
+    int foreign = 0;
+    void *address = take(1 * MIB);
+    dao_pinned_free_deferred(allocator, &foreign, DAO_BLOCK_OWNER_RAW);
+    (void)stats_now();
+    CU_ASSERT_EQUAL(logged_count, 0);
+    CU_ASSERT_PTR_NULL(allocator->ops->alloc_fast(allocator, 1 * MIB)); /* alloc is to be asked, which logs */
+    void *other = take(1 * MIB);
+    CU_ASSERT_EQUAL(logged_count, 1);
+    dao_pinned_free_deferred(allocator, &foreign, DAO_BLOCK_OWNER_RAW);
+    (void)stats_now();
+    CU_ASSERT_EQUAL(allocator->ops->free_fast(allocator, address), DAO_OK);
+    CU_ASSERT_EQUAL(logged_count, 2);
+    CU_ASSERT_EQUAL(allocator->ops->free_fast(allocator, other), DAO_OK);
+    CU_ASSERT_EQUAL(logged_count, 2);
+}
+
 static void a_flood_of_wrong_addresses_is_reported(void)
 {
     for (size_t i = 0; i < 3 * DAO_DEFERRED_SPARE_COUNT; i++) {
@@ -608,6 +627,7 @@ static CU_TestInfo tests[] = {
     {"a deferred region can be given back at once", a_deferred_region_can_be_given_back_at_once},
     {"wrong deferred frees are logged", wrong_deferred_frees_are_logged},
     {"a look leaves wrong frees to be logged", a_look_leaves_wrong_frees_to_be_logged},
+    {"what a look left is logged by the next call", what_a_look_left_is_logged_by_the_next_call},
     {"a flood of wrong addresses is reported", a_flood_of_wrong_addresses_is_reported},
     {"every live block has its slot", every_live_block_has_its_slot},
     {"other threads free without the lock", other_threads_free_without_the_lock},
