@@ -631,19 +631,20 @@ dao_status_t dao_segments_trim(dao_segments_t *segments, uint64_t keep_bytes)
     return status;
 }
 
-/* Says what is in the way of a limit, once all that is idle has been given back: live blocks, or what they
-   leave of the segments that they lie in. */
+/* Says what is in the way of a limit, once all that is idle has been given back: blocks, which may be slabs
+   of small ones that threads keep, or what they leave of the segments that they lie in. */
 static dao_status_t limit_error(const dao_segments_t *segments, uint64_t limit_bytes)
 {
     const dao_stats_t *stats = &segments->ledger->stats;
     if (stats->used_bytes > limit_bytes) {
-        return dao_error(DAO_ERR_LIMIT, "%s: live blocks hold %zu bytes, more than the new limit of %zu",
+        return dao_error(DAO_ERR_LIMIT, "%s: blocks and slabs hold %zu bytes, more than the new limit of %zu",
                          segments->ledger->name, (size_t)stats->used_bytes, (size_t)limit_bytes);
     }
     return dao_error(
         DAO_ERR_LIMIT,
-        "%s: live blocks hold %zu bytes, but the segments that they lie in hold %zu, more than the"
-        " new limit of %zu; free those blocks, or set the limit before the first",
+        "%s: blocks and slabs hold %zu bytes, but the segments that they lie in hold %zu, more than the new"
+        " limit of %zu; free those blocks (small ones that other threads keep go as those trim or end), or"
+        " set the limit before the first",
         segments->ledger->name, (size_t)stats->used_bytes, (size_t)stats->reserved_bytes,
         (size_t)limit_bytes);
 }

@@ -716,8 +716,45 @@ static void wrong_deferred_frees_of_small_blocks_are_logged(void)
     CU_ASSERT_EQUAL(stats_now().live_count, 0);
 }
 
+/* Trims and limits from a thread that keeps nothing. */
+static void *trim_and_limit(void *user)
+{
+    dao_status_t *status = user;
+    size_t released_bytes = 0;
+    CU_ASSERT_EQUAL(allocator->ops->trim(allocator, 0, &released_bytes), DAO_OK);
+    *status = allocator->ops->limit_set(allocator, 1 * MIB);
+    if (*status != DAO_OK) {
+        CU_ASSERT_EQUAL(released_bytes, 0);
+        CU_ASSERT_PTR_NULL(strstr(dao_last_message(), "live"));
+        CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "small ones that other threads keep"));
+    }
+    return NULL;
+}
+
+static dao_status_t trim_and_limit_elsewhere(void)
+{
+    dao_thread_t thread;
+    dao_status_t status = DAO_OK;
+    CU_ASSERT_EQUAL_FATAL(dao_thread_start(&thread, "trim", trim_and_limit, &status), DAO_OK);
+    dao_thread_join(&thread);
+    return status;
+}
+
+static void what_another_thread_keeps_goes_as_that_one_trims(void)
+{
+    CU_ASSERT_EQUAL(dao_allocator_free(allocator, take(100)), DAO_OK);
+    CU_ASSERT_EQUAL(stats_now().live_count, 0);
+    CU_ASSERT_TRUE(stats_now().cached_bytes > 0);
+    CU_ASSERT_EQUAL(trim_and_limit_elsewhere(), DAO_ERR_LIMIT);
+    size_t released_bytes = 0;
+    CU_ASSERT_EQUAL(allocator->ops->trim(allocator, 0, &released_bytes), DAO_OK);
+    CU_ASSERT_EQUAL(released_bytes, 64 * MIB);
+    CU_ASSERT_EQUAL(trim_and_limit_elsewhere(), DAO_OK);
+}
+
 static CU_TestInfo small_tests[] = {
     {"a small block comes from the front", a_small_block_comes_from_the_front},
+    {"what another thread keeps goes as that one trims", what_another_thread_keeps_goes_as_that_one_trims},
     {"a small block takes no fence", a_small_block_takes_no_fence},
     {"a deferred small block is mailed", a_deferred_small_block_is_mailed},
     {"a drain empties the mail", a_drain_empties_the_mail},

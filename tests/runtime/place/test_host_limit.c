@@ -146,12 +146,12 @@ static void limits_count_what_lives(void)
         give(both[i], idle);
         CU_ASSERT_EQUAL(dao_limit_set(both[i], 2 * MIB), DAO_ERR_LIMIT);
         CU_ASSERT_TRUE(
-            says("live blocks hold 1048576 bytes, but the segments that they lie in hold 4194304"));
+            says("blocks and slabs hold 1048576 bytes, but the segments that they lie in hold 4194304"));
         CU_ASSERT_EQUAL(dao_stats_get(both[i], &stats), DAO_OK);
         CU_ASSERT_EQUAL(stats.reserved_bytes, 4 * MIB); /* what was idle is gone */
         CU_ASSERT_EQUAL(stats.limit_bytes, 0);
         CU_ASSERT_EQUAL(dao_limit_set(both[i], 1 * MIB - 1), DAO_ERR_LIMIT);
-        CU_ASSERT_TRUE(says("live blocks hold 1048576 bytes, more than the new limit of 1048575"));
+        CU_ASSERT_TRUE(says("blocks and slabs hold 1048576 bytes, more than the new limit of 1048575"));
         CU_ASSERT_EQUAL(dao_host_limit_set(2 * MIB), DAO_ERR_LIMIT);
         CU_ASSERT_TRUE(says("hold 1048576 bytes, in segments of 4194304"));
         give(both[i], block);
