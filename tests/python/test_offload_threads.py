@@ -315,9 +315,10 @@ class BetweenSteps(Threads):
         self.assertEqual((len(o.owner.late), len(o.stash.resident)), (0, 0))
 
     def test_another_offload_ends_and_leaves_its_limit_to_it(self):
-        other = self.started()[0]
-        o, _, _ = self.started_elsewhere()
-        o.limit_bytes = self.library.stats().reserved_bytes - SIDE * SIDE * 4  # too few
+        other, *_others = self.started()  # whose memory stays in use
+        o, *_held = self.started_elsewhere()
+        self.library.check(self.library.trim(library.HOST, 0, None))
+        o.limit_bytes = self.library.stats().reserved_bytes - o.stash.resident_bytes // 2
         other.close()
         self.assertEqual(self.library.stats().limit_bytes, o.limit_bytes)
 
