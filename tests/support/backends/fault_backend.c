@@ -34,6 +34,7 @@ static _Atomic int armed_call = -1;
 static _Atomic bool armed_persistent;
 static _Atomic int64_t remaining; /* calls until the failing one; below 0: it has passed */
 static _Atomic uint64_t fired_count;
+static _Atomic dao_status_t fired_status; /* what the last call that failed answered */
 static _Thread_local bool is_spared_here; /* this thread's calls are not counted and do not fail */
 
 static const dao_status_t answers[] = {
@@ -93,9 +94,10 @@ static dao_status_t count_call(fault_call_t call)
     }
     int64_t before = atomic_fetch_sub(&remaining, 1);
     if (before == 0 || (before < 0 && atomic_load(&armed_persistent))) {
+        dao_status_t answer = armed == FAULT_CALL_LOSS ? DAO_ERR_DEVICE_LOST : answers[call];
+        atomic_store(&fired_status, answer);
         atomic_fetch_add(&fired_count, 1);
-        return dao_error(armed == FAULT_CALL_LOSS ? DAO_ERR_DEVICE_LOST : answers[call],
-                         "injected: %s failed", fault_call_text(call));
+        return dao_error(answer, "injected: %s failed", fault_call_text(call));
     }
     return DAO_OK;
 }
@@ -659,6 +661,11 @@ uint64_t fault_backend_disarm(void)
 {
     atomic_store(&armed_call, -1);
     return atomic_load(&fired_count);
+}
+
+dao_status_t fault_backend_fired_status(void)
+{
+    return atomic_load(&fired_status);
 }
 
 uint64_t fault_backend_fired_count(void)

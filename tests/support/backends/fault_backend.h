@@ -76,6 +76,9 @@ uint64_t fault_backend_disarm(void);
 /* Returns the number of calls that failed since it was armed. */
 uint64_t fault_backend_fired_count(void);
 
+/* What the last call that failed answered; DAO_OK if none ever did. */
+dao_status_t fault_backend_fired_status(void);
+
 /* Spares this thread's calls, or no more: they are not counted and do not fail. For what a test does beside
    the scenario. */
 void fault_backend_spare(bool is_exempt);
