@@ -19,7 +19,7 @@ import torch
 
 import dao.torch
 from dao.torch import library
-from torch_models import make
+from torch_models import make, run_again
 
 UNLIMITED = 2**40
 
@@ -38,6 +38,8 @@ def work(options):
     torch.set_num_threads(1)
     loaded = library.load(options.limit or UNLIMITED)
     model, batch_of = make(options.model)
+    if options.recompute and options.limit:
+        run_again(model)
     optimizer = torch.optim.Adam(model.parameters())
     o = dao.torch.offload(model, optimizer, options.limit or UNLIMITED, f"file:{options.folder}")
     if not options.limit:
@@ -72,7 +74,8 @@ class Worker:
     def __init__(self, options, limit):
         self.process = subprocess.Popen(
             [sys.executable, __file__, "--model", options.model, "--folder", options.folder, "--limit",
-             str(limit), *(["--report"] if options.report else [])],
+             str(limit), *(["--report"] if options.report else []),
+             *(["--recompute"] if options.recompute else [])],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.steps = []
 
@@ -120,6 +123,8 @@ def main():
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--folder", default="/tmp", help="of the file")
     parser.add_argument("--limit", type=int, help="bytes: one process of the two, for this program itself")
+    parser.add_argument("--recompute", action="store_true",
+                        help="within the limit, layers of transformers are run again for the backward pass")
     parser.add_argument("--report", action="store_true", help="print o.report() of each limit")
     options = parser.parse_args()
     if options.limit is not None:
