@@ -20,6 +20,7 @@ from dao.torch import library
 PATIENCE_S = 240  # of a case until a hang is one: then all threads say where they are, before ctest ends it
 STEP_COUNT = 4
 LIMIT_PERCENT = 75  # of what a step takes without a limit: the rest has to leave
+OTHERS_BYTES = 1 << 18  # beside that: blocks of another thread part free memory, whenever it makes them
 DEPTH = 8
 
 
@@ -56,7 +57,7 @@ class Threads(WeightsCase):
         gc.collect()
         self.library.check(self.library.trim(library.HOST, 0, None))
         model, optimizer = self.make()
-        limit_bytes = others_bytes + step_bytes * LIMIT_PERCENT // 100
+        limit_bytes = others_bytes + OTHERS_BYTES + step_bytes * LIMIT_PERCENT // 100
         return self.offload(model, optimizer, limit_bytes), model, optimizer
 
     def beside(self, work):
