@@ -320,7 +320,7 @@ void dao_launch_commit(dao_engine_t *engine, dao_item_t *item, const dao_placeme
                        uint64_t sequence)
 {
     dao_stream_role_t role = role_of(item);
-    dao_fence_t fence = {0};
+    dao_fence_t fence = {{0}};
     DAO_ASSERT(sequence == engine->timeline.streams[role].issued);
     dao_fence_add(&fence, role, sequence);
     for (uint32_t i = 0; i < item->use_count; i++) {

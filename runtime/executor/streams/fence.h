@@ -7,8 +7,6 @@
 
 #include <dao/executor.h>
 
-#include <assert.h>
-
 /* The executor's streams: those of a device by their DAO_STREAM_ROLE_*, further compute streams, and four of
    the file tier, of which two copy between the device and pinned pieces. Those that use the device's memory
    come first. */
@@ -29,32 +27,19 @@ static inline dao_stream_role_t dao_timeline_compute(uint32_t stream_index)
 
 typedef struct dao_fence {
     uint64_t sequence[DAO_TIMELINE_STREAM_COUNT]; /* 0: nothing to wait for */
-    uint32_t streams; /* a bit each: all that are not 0 have it, so that none of the others is looked at */
 } dao_fence_t;
-
-static_assert(DAO_TIMELINE_STREAM_COUNT <= 32, "a fence has a bit for each stream");
-
-/* Takes one of some streams out. */
-static inline dao_stream_role_t dao_fence_next(uint32_t *streams)
-{
-    dao_stream_role_t role = (dao_stream_role_t)__builtin_ctz(*streams);
-    *streams &= *streams - 1;
-    return role;
-}
 
 static inline void dao_fence_add(dao_fence_t *fence, dao_stream_role_t role, uint64_t sequence)
 {
     if (sequence > fence->sequence[role]) {
         fence->sequence[role] = sequence;
-        fence->streams |= UINT32_C(1) << role;
     }
 }
 
 static inline void dao_fence_join(dao_fence_t *fence, const dao_fence_t *other)
 {
-    for (uint32_t left = other->streams; left != 0;) {
-        dao_stream_role_t role = dao_fence_next(&left);
-        dao_fence_add(fence, role, other->sequence[role]);
+    for (int role = 0; role < DAO_TIMELINE_STREAM_COUNT; role++) {
+        dao_fence_add(fence, (dao_stream_role_t)role, other->sequence[role]);
     }
 }
 

@@ -38,7 +38,7 @@ static void a_role_goes_from_tensor_to_tensor(void)
 
 static void a_slot_is_taken_behind_its_last_use(void)
 {
-    dao_fence_t busy = {0};
+    dao_fence_t busy = {{0}};
     begin();
     CU_ASSERT_PTR_NULL(dao_plan_role_take_slot(&tensor, &busy)); /* no role */
     dao_plan_role_bind(&role, &tensor);

@@ -72,14 +72,14 @@ static dao_device_window_t *open_window(const uint32_t *order, uint32_t page_cou
 
 static dao_fence_t fence_at(uint64_t sequence)
 {
-    dao_fence_t fence = {0};
+    dao_fence_t fence = {{0}};
     dao_fence_add(&fence, DAO_STREAM_ROLE_COMPUTE, sequence);
     return fence;
 }
 
 static uint64_t fence_of(uint64_t offset, uint64_t size_bytes)
 {
-    dao_fence_t fence = {0};
+    dao_fence_t fence = {{0}};
     dao_device_arena_fence(&arena, offset, size_bytes, &fence);
     return fence.sequence[DAO_STREAM_ROLE_COMPUTE];
 }
