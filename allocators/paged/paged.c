@@ -57,8 +57,8 @@
 #define RESERVATION_FACTOR 4u
 
 /* A driver makes and destroys pages one by one, tens of microseconds each: a place that may take more of
-   them has larger ones, so that taking all of its memory stays below a second. */
-#define PAGE_COUNT_MAX (UINT64_C(1) << 14)
+   them has larger ones, so that taking all of its memory takes about a second. */
+#define PAGE_COUNT_MAX (UINT64_C(1) << 15)
 
 static dao_status_t fail(paged_t *paged, const dao_block_request_t *request, dao_status_t status)
 {

@@ -165,7 +165,7 @@ typedef struct dao_device_info {
     uint64_t total_bytes;     /**< capacity */
     uint64_t free_bytes;      /**< free now, of all processes */
     uint64_t page_bytes;      /**< granularity of page mapping; 0 without virtual memory. Of a place that may
-                                   take above 32 GiB pages are larger: at most 16,384 */
+                                   take above 64 GiB pages are larger: at most 32,768 */
     uint64_t alignment_bytes; /**< of every address */
     bool memory_pools;        /**< the driver has pools in stream order (cudaMallocAsync), see
                                    dao_place_config_t::memory_pool */

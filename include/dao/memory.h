@@ -127,7 +127,7 @@ DAO_API size_t dao_used_device(dao_device_place_t place); /**< dao_used() of a d
 /**
  * Releases cached memory of a place that holds no live block: to the backend, or on the host to the system.
  * On a device with page mapping that is every whole free page (of 2 MiB; of more where a place
- * may take above 32 GiB), else every free segment. Freed small blocks that other threads keep (cached_bytes
+ * may take above 64 GiB), else every free segment. Freed small blocks that other threads keep (cached_bytes
  * in dao/stats.h) stay, and what they lie in with them, until each such thread takes or frees a small block
  * there, trims, or ends.
  *

@@ -11,8 +11,8 @@
 
 #define DEVICE_BYTES       (UINT64_C(139) * GIB) /* an H200's */
 #define ARENA_BYTES        (UINT64_C(138) * GIB)
-#define LARGE_PAGE_BYTES   (16 * MIB)
-#define SMALL_DEVICE_BYTES (UINT64_C(32) * GIB)
+#define LARGE_PAGE_BYTES   (8 * MIB)
+#define SMALL_DEVICE_BYTES (UINT64_C(64) * GIB)
 #define SMALL_PAGE_BYTES   (2 * MIB)
 #define CALLS_A_PAGE       4 /* created, mapped, unmapped, destroyed */
 
@@ -79,7 +79,7 @@ static void a_limit_below_a_page_is_told(void)
     CU_ASSERT_EQUAL(dao_limit_set(device, LARGE_PAGE_BYTES - 1), DAO_OK);
     CU_ASSERT_PTR_NULL(dao_alloc(device, 1));
     CU_ASSERT_EQUAL(dao_last_status(), DAO_ERR_LIMIT);
-    CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "it needs a limit of at least 16777216 bytes"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "it needs a limit of at least 8388608 bytes"));
     CU_ASSERT_EQUAL(dao_limit_set(device, LARGE_PAGE_BYTES), DAO_OK);
     expect_page(LARGE_PAGE_BYTES);
     CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
