@@ -14,7 +14,7 @@
 #define LARGE_PAGE_BYTES   (8 * MIB)
 #define SMALL_DEVICE_BYTES (UINT64_C(64) * GIB)
 #define SMALL_PAGE_BYTES   (2 * MIB)
-#define CALLS_A_PAGE       4 /* created, mapped, unmapped, destroyed */
+#define CALLS_A_PAGE       5 /* created, mapped, reached (HIP: each), unmapped, destroyed */
 
 static const dao_place_t device = {DAO_PLACE_KIND_DEVICE, 0};
 
