@@ -13,6 +13,7 @@
 
 #include "base/log.h"
 #include "base/memory/host.h"
+#include "base/numbers/math.h"
 #include "base/report/assert.h"
 #include "base/report/error.h"
 
@@ -252,13 +253,9 @@ static const char *format_top(const dao_ledger_t *ledger, char out_text[TOP_TEXT
 uint64_t dao_ledger_most(const dao_ledger_t *ledger)
 {
     uint64_t limit_bytes = ledger->stats.limit_bytes, capacity_bytes = ledger->capacity_bytes;
-    if (ledger->page_bytes != 0) { /* no part of a page is taken */
-        limit_bytes =
-            limit_bytes == 0 ? capacity_bytes : limit_bytes / ledger->page_bytes * ledger->page_bytes;
-    } else {
-        limit_bytes = limit_bytes == 0 ? UINT64_MAX : limit_bytes;
-    }
-    return capacity_bytes != 0 && capacity_bytes < limit_bytes ? capacity_bytes : limit_bytes;
+    limit_bytes = limit_bytes == 0 ? UINT64_MAX : limit_bytes;
+    uint64_t most = dao_smaller(limit_bytes, capacity_bytes == 0 ? UINT64_MAX : capacity_bytes);
+    return ledger->page_bytes == 0 ? most : most - most % ledger->page_bytes; /* no part of a page is taken */
 }
 
 /* For a request that the place has bytes enough for: none of them are in one piece, or somebody else has
@@ -293,9 +290,8 @@ static const char *format_help(const dao_ledger_t *ledger, uint64_t size_bytes,
         (void)snprintf(out_text, HELP_TEXT_BYTES, "; it can never fit: the device has %" PRIu64 " bytes",
                        ledger->capacity_bytes);
     } else if (size_bytes > most) {
-        uint64_t unit_bytes = ledger->page_bytes != 0 ? ledger->page_bytes : 1;
         (void)snprintf(out_text, HELP_TEXT_BYTES, "; it needs a limit of at least %" PRIu64 " bytes",
-                       (size_bytes + unit_bytes - 1) / unit_bytes * unit_bytes);
+                       ledger->page_bytes == 0 ? size_bytes : dao_round_up(size_bytes, ledger->page_bytes));
     } else if (size_bytes > most - used_bytes) {
         (void)snprintf(out_text, HELP_TEXT_BYTES, "; at least %" PRIu64 " bytes have to be freed%s first",
                        size_bytes - (most - used_bytes), is_device ? " or swapped out" : "");

@@ -490,8 +490,8 @@ uint64_t dao_paged_page_bytes(const dao_device_memory_config_t *config, const da
     }
     uint64_t least_bytes = config->page_bytes != 0 ? config->page_bytes : DAO_PAGE_BYTES;
     uint64_t page_bytes = info->page_bytes > least_bytes ? info->page_bytes : least_bytes;
-    bool has_limit = config->limit_bytes != 0 && config->limit_bytes < info->total_bytes;
-    uint64_t most_bytes = has_limit ? config->limit_bytes : info->total_bytes;
+    uint64_t most_bytes =
+        config->limit_bytes == 0 ? info->total_bytes : dao_smaller(config->limit_bytes, info->total_bytes);
     while (config->page_bytes == 0 && most_bytes / page_bytes > PAGE_COUNT_MAX) {
         page_bytes *= 2;
     }
