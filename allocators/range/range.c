@@ -485,29 +485,46 @@ dao_status_t dao_range_free_marked(dao_range_t *range, uint64_t offset_bytes, ui
 
 /* ---- taking what several parts cover ---- */
 
+static uint64_t end_of(const dao_range_t *range, uint32_t link)
+{
+    const dao_range_node_t *node = dao_range_at(range, link);
+    return node->offset_units + node->size_units;
+}
+
 /* Returns true if free parts that a request may have cover [the begin of `first`, end). */
 static bool are_allowed(const dao_range_t *range, uint32_t first, uint64_t end_units, const wish_t *wish)
 {
     for (uint32_t link = first;; link = dao_range_at(range, link)->after) {
-        const dao_range_node_t *node = dao_range_at(range, link);
         if (!dao_range_is_free(range, link) || !is_allowed(range, link, wish)) {
             return false;
         }
-        if (node->offset_units + node->size_units >= end_units) {
+        if (end_of(range, link) >= end_units) {
             return true;
         }
     }
 }
 
-/* Joins free parts from `first` on up to an end, and neighbours that the same streams fence then; returns the
-   part. */
-static uint32_t join_up_to(dao_range_t *range, uint32_t first, uint64_t end_units)
+/* Takes [start, end) out of free parts, of which `part` has the start. What is left of the first and of the
+   last one keeps its own fence. Room has been made. */
+static dao_stream_fence_t take_over(dao_range_t *range, uint32_t part, uint64_t start_units,
+                                    uint64_t end_units, uint64_t user)
 {
-    dao_stream_fence_t fence = dao_range_take_out(range, first);
-    while (dao_range_at(range, first)->offset_units + dao_range_at(range, first)->size_units < end_units) {
-        dao_range_absorb_after(range, first, &fence);
+    if (dao_range_at(range, part)->offset_units < start_units) {
+        part = cut_front(range, part, start_units - dao_range_at(range, part)->offset_units);
     }
-    return dao_range_put_merged(range, first, fence);
+    uint32_t last = part;
+    while (end_of(range, last) < end_units) {
+        last = dao_range_at(range, last)->after;
+    }
+    if (end_of(range, last) > end_units) {
+        (void)cut_front(range, last, end_units - dao_range_at(range, last)->offset_units);
+    }
+    dao_stream_fence_t fence = dao_range_take_out(range, part);
+    while (end_of(range, part) < end_units) {
+        dao_range_absorb_after(range, part, &fence);
+    }
+    dao_range_enter_used(range, part, (uint32_t)start_units, end_units - start_units, user);
+    return fence;
 }
 
 dao_status_t dao_range_alloc_over(dao_range_t *range, uint64_t offset_bytes,
@@ -530,12 +547,7 @@ dao_status_t dao_range_alloc_over(dao_range_t *range, uint64_t offset_bytes,
     if (status != DAO_OK) {
         return status;
     }
-    if (dao_range_at(range, part)->offset_units + dao_range_at(range, part)->size_units <
-        start_units + size_units) {
-        part = join_up_to(range, part, start_units + size_units);
-    }
-    *out_fence = dao_range_fence_of(range, part);
-    carve(range, part, start_units, size_units, request->user);
+    *out_fence = take_over(range, part, start_units, start_units + size_units, request->user);
     DAO_ASSERT_HEAVY(dao_range_is_valid(range));
     return DAO_OK;
 }

@@ -87,11 +87,11 @@ DAO_NODISCARD dao_status_t dao_range_alloc_at(dao_range_t *range, uint64_t offse
 DAO_NODISCARD dao_status_t dao_range_alloc_in(dao_range_t *range, uint32_t id, uint64_t offset_bytes,
                                               uint64_t size_bytes, uint64_t user);
 
-/* Takes exactly [offset, offset + size) out of free parts, which are joined as far as need be: parts that are
-   not fenced, that only request.stream fences, or any that are free if request.takes_fenced. The offset is a
-   multiple of the granule, the size is rounded up to it, alignment is not looked at. DAO_ERR_LIMIT if any of
-   it is used, or fenced by others; DAO_ERR_NO_HOST_MEMORY. The cost of dao_range_alloc_at(), and a step for
-   each part. */
+/* Takes exactly [offset, offset + size) out of free parts: parts that are not fenced, that only
+   request.stream fences, or any that are free if request.takes_fenced. What is left of them keeps its own
+   fence. The offset is a multiple of the granule, the size is rounded up to it, alignment is not looked at.
+   DAO_ERR_LIMIT if any of it is used, or fenced by others; DAO_ERR_NO_HOST_MEMORY. The cost of
+   dao_range_alloc_at(), and a step for each part. */
 DAO_NODISCARD dao_status_t dao_range_alloc_over(dao_range_t *range, uint64_t offset_bytes,
                                                 const dao_range_request_t *request,
                                                 dao_stream_fence_t *out_fence);

@@ -74,6 +74,22 @@ static void a_block_over_several_parts_waits_for_all_their_streams(void)
     CU_ASSERT_EQUAL(fence.streams & 1u << 3, 1u << 3);
 }
 
+/* What a block leaves of the parts that it is taken from is fenced as it was: nobody waits for it in vain. */
+static void what_is_left_beside_a_block_keeps_its_own_fence(void)
+{
+    dao_stream_fence_t fence;
+    take_at(4 * UNIT, 4 * UNIT);
+    give(4 * UNIT, 5, 3);
+    CU_ASSERT_EQUAL(dao_range_fenced(range), 4 * UNIT);
+    CU_ASSERT_EQUAL(take_over(2 * UNIT, 4 * UNIT, 5, false, &fence), DAO_OK); /* half of it, and before it */
+    CU_ASSERT_EQUAL(fence.streams, 1u << 5);
+    CU_ASSERT_EQUAL(dao_range_fenced(range), 2 * UNIT);
+    CU_ASSERT_EQUAL(take_over(7 * UNIT, 4 * UNIT, 5, false, &fence), DAO_OK); /* and behind it */
+    CU_ASSERT_EQUAL(dao_range_fenced(range), UNIT);
+    take_at(0, 2 * UNIT);
+    take_at(11 * UNIT, CAPACITY - 11 * UNIT);
+}
+
 static void one_stream_takes_what_it_fences_and_what_nobody_does(void)
 {
     dao_stream_fence_t fence;
@@ -141,6 +157,7 @@ static void a_walk_ends_when_its_visitor_has_seen_enough(void)
 static CU_TestInfo tests[] = {
     {"a block over several parts waits for all their streams",
      a_block_over_several_parts_waits_for_all_their_streams},
+    {"what is left beside a block keeps its own fence", what_is_left_beside_a_block_keeps_its_own_fence},
     {"one stream takes what it fences and what nobody does",
      one_stream_takes_what_it_fences_and_what_nobody_does},
     {"what is used or not there is refused and nothing changes",
