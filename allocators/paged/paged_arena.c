@@ -189,11 +189,9 @@ uint64_t dao_paged_live_bytes(const paged_t *paged)
 
 dao_grow_reason_t dao_paged_grow_reason(const paged_t *paged, uint64_t block_bytes)
 {
-    uint64_t fenced_bytes = 0;
-    for (uint32_t i = 0; i < dao_paged_arena_count(paged); i++) {
-        fenced_bytes += dao_range_fenced(paged->arenas[i]->segment.range);
-    }
-    return dao_ledger_grow_reason(&paged->ledger, block_bytes, dao_paged_live_bytes(paged), fenced_bytes);
+    dao_pages_ranges_t ranges = dao_paged_ranges(paged);
+    return dao_ledger_grow_reason(&paged->ledger, block_bytes, dao_paged_live_bytes(paged),
+                                  dao_pages_fenced_bytes(paged->pages, &ranges));
 }
 
 uint32_t dao_paged_room(const paged_t *paged)

@@ -78,6 +78,10 @@ dao_status_t dao_pages_back(dao_pages_t *pages, const dao_pages_ranges_t *ranges
 /* Number of new pages that can be had, at most new_page_max. */
 uint32_t dao_pages_growable(const dao_pages_t *pages, uint32_t new_page_max);
 
+/* Bytes of memory that nothing lives in and that streams may still use. A fenced part may have addresses
+   without memory as well. O(holes); O(1) without fences. */
+uint64_t dao_pages_fenced_bytes(const dao_pages_t *pages, const dao_pages_ranges_t *ranges);
+
 /* Number of pages that nothing lives in and that are not fenced, without those that stay. */
 uint32_t dao_pages_free_count(dao_pages_t *pages, const dao_pages_ranges_t *ranges);
 

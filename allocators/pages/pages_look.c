@@ -137,6 +137,16 @@ typedef struct longest {
     uint64_t bytes;
 } longest_t;
 
+/* Returns the bytes of a place, which is a page's or might be, that lie in a hole. */
+static uint64_t bytes_inside(const dao_range_block_t *hole, uint64_t place, uint64_t page_bytes)
+{
+    uint64_t begin = place * page_bytes, end = begin + page_bytes;
+    uint64_t hole_end = hole->offset_bytes + hole->size_bytes;
+    begin = begin < hole->offset_bytes ? hole->offset_bytes : begin;
+    end = end > hole_end ? hole_end : end;
+    return end - begin;
+}
+
 /* Measures the mapped stretches of one hole. What follows is smaller, or larger by less than a sixteenth. */
 static bool measure_hole(const dao_range_block_t *hole, void *user)
 {
@@ -150,10 +160,7 @@ static bool measure_hole(const dao_range_block_t *hole, void *user)
     uint64_t run_bytes = 0;
     for (uint64_t place = hole->offset_bytes / page_bytes;
          place * page_bytes < hole_end && place < window->mapped_end; place++) {
-        uint64_t begin = place * page_bytes, end = begin + page_bytes;
-        begin = begin < hole->offset_bytes ? hole->offset_bytes : begin;
-        end = end > hole_end ? hole_end : end;
-        run_bytes = window->page_at[place] == NONE ? 0 : run_bytes + (end - begin);
+        run_bytes = window->page_at[place] == NONE ? 0 : run_bytes + bytes_inside(hole, place, page_bytes);
         longest->bytes = run_bytes > longest->bytes ? run_bytes : longest->bytes;
     }
     longest->looks_left -= hole->size_bytes - hole->size_bytes / 8 <= longest->bytes;
@@ -165,6 +172,39 @@ uint64_t dao_pages_largest_hole(const dao_pages_t *pages, uint32_t window, const
     longest_t longest = {.pages = pages, .window = window, .looks_left = DAO_RANGE_LOOKS_MAX};
     dao_range_walk_holes(range, measure_hole, &longest);
     return longest.bytes;
+}
+
+typedef struct fenced {
+    const dao_pages_t *pages;
+    uint32_t window;
+    uint64_t bytes;
+} fenced_t;
+
+static bool add_fenced(const dao_range_block_t *hole, void *user)
+{
+    fenced_t *fenced = user;
+    const window_t *window = &fenced->pages->windows[fenced->window];
+    uint64_t page_bytes = fenced->pages->config.page_bytes;
+    uint64_t hole_end = hole->offset_bytes + hole->size_bytes;
+    if (dao_stream_fence_is_empty(&hole->fence)) {
+        return true;
+    }
+    for (uint64_t place = hole->offset_bytes / page_bytes;
+         place * page_bytes < hole_end && place < window->mapped_end; place++) {
+        fenced->bytes += window->page_at[place] == NONE ? 0 : bytes_inside(hole, place, page_bytes);
+    }
+    return true;
+}
+
+uint64_t dao_pages_fenced_bytes(const dao_pages_t *pages, const dao_pages_ranges_t *ranges)
+{
+    fenced_t fenced = {.pages = pages};
+    for (fenced.window = 0; fenced.window < ranges->count; fenced.window++) {
+        if (dao_range_has_fences(ranges->ranges[fenced.window])) {
+            dao_range_walk_holes(ranges->ranges[fenced.window], add_fenced, &fenced);
+        }
+    }
+    return fenced.bytes;
 }
 
 static bool block_is_mapped(const dao_range_block_t *block, void *user)

@@ -37,16 +37,27 @@ static void end(void)
     controlled_streams_end(&streams);
 }
 
-/* Takes bytes of the window. */
-static dao_status_t take(uint64_t offset_bytes, size_t size_bytes)
+/* Takes bytes of the window in the order of a stream; 0: of none. */
+static dao_status_t take_on(uint32_t stream, uint64_t offset_bytes, size_t size_bytes)
 {
-    dao_block_request_t request = {.size_bytes = size_bytes};
+    dao_block_request_t request = {.size_bytes = size_bytes, .stream = stream};
     dao_block_grant_t grant = {0};
     dao_status_t status =
         allocator->ops->alloc_at(allocator, &window, window.address + offset_bytes, &request, &grant);
     CU_ASSERT(status != DAO_OK || grant.address == window.address + offset_bytes);
     CU_ASSERT_TRUE(allocator->ops->is_valid(allocator));
     return status;
+}
+
+static dao_status_t take(uint64_t offset_bytes, size_t size_bytes)
+{
+    return take_on(0, offset_bytes, size_bytes);
+}
+
+static void give_on(uint32_t index, uint64_t offset_bytes)
+{
+    dao_stream_fence_t fence = controlled_streams_mark(&streams, index);
+    CU_ASSERT_EQUAL(allocator->ops->free(allocator, window.address + offset_bytes, &fence), DAO_OK);
 }
 
 static void give(uint64_t offset_bytes)
@@ -115,8 +126,7 @@ static void a_taken_place_is_told_as_taken_where_frees_wait(void)
 {
     CU_ASSERT_EQUAL(take(0, PAGE / 2), DAO_OK);
     CU_ASSERT_EQUAL(take(PAGE / 2, PAGE / 2), DAO_OK);
-    dao_stream_fence_t fence = controlled_streams_mark(&streams, 0);
-    CU_ASSERT_EQUAL(allocator->ops->free(allocator, window.address + PAGE / 2, &fence), DAO_OK);
+    give_on(0, PAGE / 2);
     CU_ASSERT_EQUAL(take(0, PAGE / 2), DAO_ERR_LIMIT);        /* lives */
     CU_ASSERT_EQUAL(take(PAGE / 2, PAGE / 2), DAO_ERR_LIMIT); /* waits */
     controlled_streams_finish(0);
@@ -124,6 +134,24 @@ static void a_taken_place_is_told_as_taken_where_frees_wait(void)
     CU_ASSERT_EQUAL(take(PAGE / 2, PAGE / 2), DAO_OK);
     give(0);
     give(PAGE / 2);
+}
+
+/* A block over what its stream freed and what was never mapped: what is left is nobody's, and only memory is
+   counted as held by a stream. */
+static void growth_goes_on_from_what_a_stream_freed(void)
+{
+    CU_ASSERT_EQUAL(take(0, PAGE), DAO_OK);
+    give_on(0, 0);
+    CU_ASSERT_EQUAL(take_on(streams.numbers[0], PAGE / 2, PAGE), DAO_OK);
+    CU_ASSERT_EQUAL(reserved_now(), 2 * PAGE);
+    CU_ASSERT_EQUAL(take(3 * PAGE, PAGE), DAO_OK);
+    give(3 * PAGE);
+    give_on(0, PAGE / 2);
+    /* What cannot be had as a whole is given back with the stream's fence, addresses without memory too. */
+    CU_ASSERT_EQUAL(take_on(streams.numbers[0], 0, 2 * CAPACITY_BYTES), DAO_ERR_NO_DEVICE_MEMORY);
+    CU_ASSERT_EQUAL(take_on(streams.numbers[0], 4 * PAGE, PAGE), DAO_OK);
+    give(4 * PAGE);
+    controlled_streams_finish(0);
 }
 
 /* ---- pages in use ---- */
@@ -196,6 +224,7 @@ static CU_TestInfo tests[] = {
     {"a request under its lease lies anywhere in it", a_request_under_its_lease_lies_anywhere_in_it},
     {"pages in use are those that blocks lie in", pages_in_use_are_those_that_blocks_lie_in},
     {"a taken place is told as taken where frees wait", a_taken_place_is_told_as_taken_where_frees_wait},
+    {"growth goes on from what a stream freed", growth_goes_on_from_what_a_stream_freed},
     CU_TEST_INFO_NULL,
 };
 
