@@ -20,7 +20,7 @@
        3. a part that other streams fence, mapped throughout, behind a wait on the device (stream requests)
        4. the place that lacks the fewest pages: new ones are taken, or free ones moved there (pages.c)
        5. all of this in the arenas of other threads
-       6. parts that different streams fence side by side, joined (stream requests)
+       6. a block over parts that different streams fence side by side (stream requests)
        7. all fences, waited for on the host, once; then all steps again
 
    Then an error with the figures.

@@ -314,6 +314,75 @@ static dao_status_t place_or_back(paged_t *paged, placing_t *placing, uint32_t c
     return status == DAO_ERR_LIMIT ? dao_paged_place_and_back(paged, placing, count) : status;
 }
 
+/* ---- over several parts ---- */
+
+dao_status_t dao_paged_take_at(placing_t *placing, uint64_t offset_bytes)
+{
+    const dao_block_request_t *request = placing->request;
+    dao_range_request_t wish = {.size_bytes = placing->block_bytes,
+                                .user = dao_word_of(request),
+                                .stream = request->stream,
+                                .takes_fenced = dao_block_request_takes_fenced(request)};
+    placing->grant.offset_bytes = offset_bytes;
+    return dao_range_alloc_over(placing->arena->segment.range, offset_bytes, &wish, &placing->grant.fence);
+}
+
+/* The search for free parts side by side that hold a block, mapped throughout. */
+typedef struct stretch {
+    const arena_t *arena;
+    const placing_t *placing;
+    uint64_t begin_bytes;  /* all is free and mapped from here to where the search is */
+    uint64_t offset_bytes; /* of the block; UINT64_MAX: not found yet */
+} stretch_t;
+
+/* Returns true if the block fits between the begin of the stretch and an end. */
+static bool fits_before(stretch_t *stretch, uint64_t end_bytes)
+{
+    uint64_t alignment_bytes = stretch->placing->request->alignment_bytes;
+    uint64_t base = (uintptr_t)stretch->arena->segment.address;
+    uint64_t offset_bytes = alignment_bytes > DAO_RANGE_GRANULE
+                                ? dao_round_up(base + stretch->begin_bytes, alignment_bytes) - base
+                                : stretch->begin_bytes;
+    bool fits = offset_bytes + stretch->placing->block_bytes <= end_bytes;
+    stretch->offset_bytes = fits ? offset_bytes : UINT64_MAX;
+    return fits;
+}
+
+static bool look_at_part(const dao_range_block_t *part, void *user)
+{
+    stretch_t *stretch = user;
+    const arena_t *arena = stretch->arena;
+    uint64_t end_bytes = part->offset_bytes + part->size_bytes;
+    if (!part->is_free) {
+        stretch->begin_bytes = end_bytes;
+        return true;
+    }
+    for (uint64_t page = part->offset_bytes >> arena->page_shift; page << arena->page_shift < end_bytes;
+         page++) {
+        uint64_t word = arena->mapped[page / 64];
+        page = word == 0 ? page | 63 : page; /* so are its neighbours */
+        uint64_t page_end_bytes = dao_smaller((page + 1) << arena->page_shift, end_bytes);
+        if ((word >> page % 64 & 1) == 0) {
+            stretch->begin_bytes = page_end_bytes;
+        } else if (fits_before(stretch, page_end_bytes)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Takes a block over parts that different streams fence. What is left of them stays as it is. */
+static dao_status_t place_over_parts(arena_t *arena, placing_t *placing)
+{
+    stretch_t stretch = {.arena = arena, .placing = placing, .offset_bytes = UINT64_MAX};
+    dao_range_walk(arena->segment.range, look_at_part, &stretch);
+    if (stretch.offset_bytes == UINT64_MAX) {
+        return DAO_ERR_LIMIT;
+    }
+    placing->arena = arena;
+    return dao_paged_take_at(placing, stretch.offset_bytes);
+}
+
 static bool is_shortage(dao_status_t status)
 {
     return status == DAO_ERR_NO_DEVICE_MEMORY || status == DAO_ERR_LIMIT;
@@ -330,11 +399,11 @@ static dao_status_t place_with_the_world(paged_t *paged, placing_t *placing)
     if (!is_shortage(status) || !dao_block_request_takes_fenced(placing->request)) {
         return status;
     }
-    for (uint32_t i = 0; i < count; i++) {
-        dao_range_join(arena_at(paged, placing->request, i)->segment.range);
+    dao_status_t placed = DAO_ERR_LIMIT;
+    for (uint32_t i = 0; i < count && placed == DAO_ERR_LIMIT; i++) {
+        placed = place_over_parts(arena_at(paged, placing->request, i), placing);
     }
-    dao_status_t joined = place_among(paged, placing, count, true);
-    return joined == DAO_ERR_LIMIT ? status : joined;
+    return placed == DAO_ERR_LIMIT ? status : placed;
 }
 
 /* What is behind the usual path. */

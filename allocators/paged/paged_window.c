@@ -33,17 +33,6 @@ dao_status_t dao_paged_window_begin(dao_allocator_t *allocator, dao_window_t *ou
     return status;
 }
 
-dao_status_t dao_paged_take_at(placing_t *placing, uint64_t offset_bytes)
-{
-    const dao_block_request_t *request = placing->request;
-    dao_range_request_t wish = {.size_bytes = placing->block_bytes,
-                                .user = dao_word_of(request),
-                                .stream = request->stream,
-                                .takes_fenced = dao_block_request_takes_fenced(request)};
-    placing->grant.offset_bytes = offset_bytes;
-    return dao_range_alloc_over(placing->arena->segment.range, offset_bytes, &wish, &placing->grant.fence);
-}
-
 /* Takes it and brings the pages that it lacks, with all locks held. */
 static dao_status_t take_and_back(paged_t *paged, placing_t *placing, uint64_t offset_bytes)
 {

@@ -154,6 +154,36 @@ static void growth_goes_on_from_what_a_stream_freed(void)
     controlled_streams_finish(0);
 }
 
+/* In a shortage a block is placed over what two streams freed. Requests without a stream wait for neither of
+   them once there is memory: a wait would be for what this test has not ended. */
+static void a_shortage_holds_up_nobody_afterwards(void)
+{
+    void *blocks[2];
+    for (int i = 0; i < 2; i++) {
+        CU_ASSERT_EQUAL(dao_allocator_alloc(allocator, PAGE, &blocks[i]), DAO_OK);
+    }
+    for (uint32_t i = 0; i < 2; i++) {
+        dao_stream_fence_t fence = controlled_streams_mark(&streams, i);
+        CU_ASSERT_EQUAL(allocator->ops->free(allocator, blocks[i], &fence), DAO_OK);
+    }
+    CU_ASSERT_EQUAL(allocator->ops->limit_set(allocator, 2 * PAGE), DAO_OK);
+    dao_block_request_t request = {
+        .size_bytes = PAGE + PAGE / 2, .alignment_bytes = PAGE / 2, .stream = streams.numbers[2]};
+    dao_block_grant_t grant = {0};
+    CU_ASSERT_EQUAL(allocator->ops->alloc(allocator, &request, &grant), DAO_OK);
+    CU_ASSERT_EQUAL(grant.fence.streams, UINT64_C(1) << streams.numbers[0] | UINT64_C(1)
+                                                                                 << streams.numbers[1]);
+    CU_ASSERT_EQUAL(allocator->ops->limit_set(allocator, 0), DAO_OK);
+    void *plain = NULL;
+    CU_ASSERT_EQUAL(dao_allocator_alloc(allocator, PAGE, &plain), DAO_OK);
+    CU_ASSERT_EQUAL(dao_allocator_free(allocator, plain), DAO_OK);
+    CU_ASSERT_EQUAL(take(0, PAGE), DAO_OK);
+    give(0);
+    CU_ASSERT_EQUAL(dao_allocator_free(allocator, grant.address), DAO_OK);
+    controlled_streams_finish(0);
+    controlled_streams_finish(1);
+}
+
 /* ---- pages in use ---- */
 
 #define BLOCK_COUNT_MAX 48u
@@ -224,6 +254,7 @@ static CU_TestInfo tests[] = {
     {"a request under its lease lies anywhere in it", a_request_under_its_lease_lies_anywhere_in_it},
     {"pages in use are those that blocks lie in", pages_in_use_are_those_that_blocks_lie_in},
     {"a taken place is told as taken where frees wait", a_taken_place_is_told_as_taken_where_frees_wait},
+    {"a shortage holds up nobody afterwards", a_shortage_holds_up_nobody_afterwards},
     {"growth goes on from what a stream freed", growth_goes_on_from_what_a_stream_freed},
     CU_TEST_INFO_NULL,
 };
