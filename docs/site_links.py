@@ -52,10 +52,15 @@ def slug(words):
 
 
 def headings_of(path):
-    """The anchor of each heading's name; of equal ones GitHub gives the first the plain name."""
+    """The anchor of each heading's name; of equal ones GitHub calls the second NAME-1, the third NAME-2."""
     found = {}
     for name, words in HEADING.findall(path.read_text(encoding="utf-8")):
-        found.setdefault(slug(words), name)
+        plain = unique = slug(words)
+        number = 0
+        while unique in found:
+            number += 1
+            unique = f"{plain}-{number}"
+        found[unique] = name
     return found
 
 
