@@ -399,6 +399,14 @@ kernels=$(number compute_s)
 expect 0 compute_s simulate "$small_step" --capacity 100% --json --time-scale 2
 [ "$(number compute_s)" = "$(echo "$kernels" | awk '{ printf "%.9f", 2 * $1 }')" ] || fail "--time-scale 2"
 expect 0 "buy" simulate "$small_step" --explain --steps 1 --window 1
+for scheme in hybrid dtr online; do
+    expect 0 compute_s simulate "$small_step" --json --scheme $scheme
+    again="$(number again_count) $(number again_s)"
+    case $scheme:$again in
+    online:" " | hybrid:[0-9]*" "[0-9]* | dtr:[1-9]*" "[0-9]*) ;;
+    *) fail "$scheme runs again: $again" ;;
+    esac
+done
 expect 0 "the scheme itself loses 1.9% against the bound" simulate "$small_step" --explain --steps 1
 expect 0 "the step is 21.9% below the bound, which is that of steps in a row" simulate "$updating_step" \
     --explain \

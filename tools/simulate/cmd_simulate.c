@@ -54,8 +54,8 @@ typedef struct settings {
 
 enum { SWEEP_MOST = 100, SWEEP_APART = 10, SWEEP_SIZES = 9, SWEEP_SIZE_BYTES = 40, SWEEP_INDENT = 4 };
 
-/* A terminal has room for the time of the first step as well. */
-enum { COLUMNS_WITH_FIRST = 91, HEAD_BYTES = 512 };
+/* A terminal has room for the time of the first step as well; and for that of what runs again. */
+enum { COLUMNS_WITH_FIRST = 91, COLUMNS_WITH_AGAIN = 102, HEAD_BYTES = 512 };
 
 /* A search for a capacity ends when it is known to this part of the peak. */
 #define SEARCH_PARTS 1000
@@ -295,6 +295,7 @@ typedef struct request {
     dao_report_t list;
     bool has_head;  /* of the table */
     bool has_first; /* the table has room for the first step */
+    bool has_again; /* and for what runs again, of which there are rows */
 } request_t;
 
 /* Takes over what the options say; the table has checked it. */
@@ -381,7 +382,7 @@ static dao_status_t make_row(const request_t *request, const dao_scheme_t *schem
     return status;
 }
 
-static void report_head(request_t *request)
+static void report_head(request_t *request, const row_t *row)
 {
     const dao_swap_bound_t *whole = &request->whole;
     char peak[DAO_UNITS_TEXT_BYTES];
@@ -397,9 +398,14 @@ static void report_head(request_t *request)
         dao_trace_operator_name(request->trace, whole->least_capacity_kernel));
     dao_output_words(head, 0, 2);
     request->has_first = dao_output_columns() >= COLUMNS_WITH_FIRST;
+    request->has_again =
+        dao_output_columns() >= COLUMNS_WITH_AGAIN && (request->scheme == NULL || row->run.runs_again);
     (void)printf("\n%-15s %7s %8s %10s %10s %6s", "scheme", "of peak", "MB", "step ms", "bound ms", "ratio");
     if (request->has_first) {
         (void)printf(" %10s", "first ms");
+    }
+    if (request->has_again) {
+        (void)printf(" %10s", "again ms");
     }
     (void)printf(" %8s %8s\n", "MB in", "MB out");
     request->has_head = true;
@@ -414,13 +420,18 @@ static void print_row(request_t *request, const row_t *row)
     }
     dao_progress_hide();
     if (!request->has_head) {
-        report_head(request);
+        report_head(request, row);
     }
     (void)printf("%-15s %6.1f%% %8.1f %10.3f %10.3f %6s", row->scheme->name,
                  100 * fraction_of(request, row->run.capacity_bytes), (double)row->run.capacity_bytes / 1e6,
                  seconds(simulation->step_ns) * 1e3, seconds(row->bound.step_ns) * 1e3, ratio);
     if (request->has_first) {
         (void)printf(" %10.3f", seconds(simulation->first_step_ns) * 1e3);
+    }
+    if (request->has_again && row->run.runs_again) {
+        (void)printf(" %10.3f", seconds(row->run.again_ns) * 1e3);
+    } else if (request->has_again) {
+        (void)printf(" %10s", "-");
     }
     (void)printf(" %8.1f %8.1f\n", (double)simulation->in_bytes / 1e6, (double)simulation->out_bytes / 1e6);
     if (request->slow_down > 0) {
@@ -448,6 +459,10 @@ static void put_row(const request_t *request, const row_t *row, dao_report_t *it
         dao_report_unknown(item, "ratio", NULL, NULL);
     }
     dao_report_number(item, "compute_s", seconds(simulation->compute_ns));
+    if (row->run.runs_again) {
+        dao_report_count(item, "again_count", NULL, row->run.again_count);
+        dao_report_number(item, "again_s", seconds(row->run.again_ns));
+    }
     dao_report_bytes(item, "bytes_in", NULL, simulation->in_bytes);
     dao_report_bytes(item, "bytes_out", NULL, simulation->out_bytes);
     dao_report_number(item, "plan_s", seconds(row->run.plan_ns));

@@ -3,14 +3,17 @@
 """Commands on a terminal: how far they are, Ctrl-C, and that nothing is coloured.
 
     test_terminal.py DAO"""
+import fcntl
 import os
 import pty
 import random
 import re
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
+import termios
 import unittest
 
 DAO = None
@@ -29,9 +32,10 @@ def take_ctrl_c():
 class Terminal:
     """A command whose output and standard error are a terminal, and its input unless there is another."""
 
-    def __init__(self, case, *arguments, stdin=None, stdout=None, environment=()):
+    def __init__(self, case, *arguments, stdin=None, stdout=None, environment=(), columns=80):
         self.text = ""
         self.master, slave = pty.openpty()
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 25, columns, 0, 0))
         self.process = subprocess.Popen(
             [DAO, *arguments], stdin=slave if stdin is None else stdin, stdout=stdout or slave, stderr=slave,
             env={**os.environ, **dict(environment)}, start_new_session=True, preexec_fn=take_ctrl_c)
@@ -166,6 +170,27 @@ class Commands(unittest.TestCase):
         plan.press_ctrl_c()
         self.assertEqual(plan.end(), -signal.SIGINT)
         self.check_clean(plan.text)
+
+    def test_a_wide_table_tells_what_runs_again(self):
+        step = self.path + ".dao"
+        with open(step, "w") as file:
+            file.write("dao-step 1\n" + "".join(f"tensor x{i} 4096\n" for i in range(9)))
+            file.write("op f0 10 >x0\n")
+            file.writelines(f"op f{i} 10 <x{i - 1} >x{i}\n" for i in range(1, 9))
+            file.writelines(f"op b{i} 10 <x{i} -x{i}\n" for i in range(8, -1, -1))
+            file.write("end\n")
+        again = "first ms +again ms +MB in"
+        for columns, scheme, head in ((120, "hybrid", again), (120, "all", again),
+                                      (120, "online", "first ms +MB in"), (80, "hybrid", "ratio +MB in")):
+            with self.subTest(columns=columns, scheme=scheme):
+                simulate = Terminal(self, "simulate", step, "--scheme", scheme, columns=columns)
+                self.assertEqual(simulate.end(), 0)
+                self.assertRegex(simulate.text, head)
+                length = len(re.search(r"(?m)^scheme .*", simulate.text)[0])
+                for row in re.findall(r"(?m)^\S+ +50\.0% +\d.*", simulate.text):
+                    self.assertEqual(len(row), length)
+                hybrids = re.findall(r"(?m)^hybrid +50\.0% +\d", simulate.text)
+                self.assertEqual(len(hybrids), scheme != "online")
 
     def test_elsewhere_it_is_lines_without_marks_of_a_terminal(self):
         plan = subprocess.Popen([DAO, *self.write_puzzle()], stdout=subprocess.DEVNULL,
