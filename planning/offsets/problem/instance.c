@@ -246,7 +246,8 @@ static void copy_pools(dao_plan_instance_t *instance, const dao_plan_problem_t *
 
 /* ---- all of it ---- */
 
-/* Of clocks that no times tell exactly the bound is that of times that overlap too seldom. */
+/* Of clocks that no times tell exactly the bound is that of times that overlap too seldom. Then the rows are
+   not those of the items any more. */
 static dao_status_t find_bound(dao_plan_instance_t *instance, instance_builder_t *builder)
 {
     dao_plan_rows_t *rows = &builder->rows;
@@ -257,19 +258,17 @@ static dao_status_t find_bound(dao_plan_instance_t *instance, instance_builder_t
         dao_plan_clocks_to_sums(builder->problem, rows->begin_times, rows->end_times, builder->work);
         status = dao_plan_number_times(rows, memory, builder->places, &time_count, builder->work);
     }
-    return status == DAO_OK ? dao_plan_bound(rows, builder->problem, time_count, memory, builder->work,
-                                             &instance->bound_bytes)
-                            : status;
+    if (status == DAO_OK) {
+        status =
+            dao_plan_bound(rows, builder->problem, time_count, memory, builder->work, &instance->bound_bytes);
+    }
+    dao_plan_memory_trim(memory, builder->work);
+    return status;
 }
 
 static dao_status_t build_items(dao_plan_instance_t *instance, instance_builder_t *builder)
 {
-    dao_plan_rows_t *rows = &builder->rows;
-    dao_status_t status =
-        dao_plan_number_times(rows, &instance->memory, builder->places, &instance->time_count, builder->work);
-    if (status != DAO_OK) {
-        return status;
-    }
+    const dao_plan_rows_t *rows = &builder->rows;
     instance->piece_count = rows->count;
     instance->items =
         dao_plan_memory_alloc(&instance->memory, instance->item_count, sizeof(*instance->items));
@@ -294,14 +293,22 @@ static dao_status_t build(dao_plan_instance_t *instance, instance_builder_t *bui
     if (builder->places == NULL) {
         return no_memory(instance->item_count);
     }
-    status = build_items(instance, builder);
+    status =
+        dao_plan_number_times(&builder->rows, memory, builder->places, &instance->time_count, builder->work);
+    bool is_exact = builder->rows.is_exact;
+    if (status == DAO_OK && is_exact) {
+        status = find_bound(instance, builder); /* before the items: what it takes is given back */
+    }
+    if (status == DAO_OK) {
+        status = build_items(instance, builder);
+    }
     if (status == DAO_OK) {
         status = copy_fixed(instance, builder);
     }
-    if (status == DAO_OK && !builder->rows.is_exact) {
+    if (status == DAO_OK && !is_exact) {
         status = copy_clocks(instance, builder);
     }
-    return status == DAO_OK ? find_bound(instance, builder) : status;
+    return status == DAO_OK && !is_exact ? find_bound(instance, builder) : status;
 }
 
 dao_status_t dao_plan_instance_init(dao_plan_instance_t *instance, const dao_plan_problem_t *problem,

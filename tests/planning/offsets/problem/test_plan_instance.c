@@ -6,6 +6,8 @@
 #include "tests/support/models/plans.h"
 #include "tests/support/suite.h"
 
+#include <stdlib.h>
+
 enum { ROUND_COUNT = 500 };
 
 static void the_picture_in_the_header_holds(void)
@@ -40,6 +42,26 @@ static void a_problem_without_buffers_has_no_items(void)
     CU_ASSERT(instance.item_count == 0 && instance.piece_count == 0 && instance.bound_bytes == 0);
     CU_ASSERT(dao_plan_instance_is_valid(&instance));
     dao_plan_instance_finish(&instance);
+}
+
+/* Times that are counted, not sorted; arrays of pages. The bound's array is gone before the items come. */
+static void it_takes_no_more_than_rows_and_items(void)
+{
+    enum { COUNT = 200000, SLACK_BYTES = 1 << 16 };
+    dao_plan_buffer_t *buffers = calloc(COUNT, sizeof(*buffers));
+    CU_ASSERT_PTR_NOT_NULL_FATAL(buffers);
+    for (size_t i = 0; i < COUNT; i++) {
+        buffers[i] = (dao_plan_buffer_t){
+            .begin_time = i, .end_time = i + 2, .size_bytes = 1 + i % 3, .fixed_offset = DAO_PLAN_NOWHERE};
+    }
+    const dao_plan_problem_t problem = {.buffers = buffers, .buffer_count = COUNT};
+    size_t row_bytes = 2 * sizeof(uint64_t) + sizeof(uint32_t); /* begin, end and place */
+    dao_plan_instance_t instance;
+    CU_ASSERT_EQUAL_FATAL(dao_plan_instance_make(&instance, &problem), DAO_OK);
+    CU_ASSERT_EQUAL(instance.bound_bytes, 5);
+    CU_ASSERT(instance.memory.most_bytes <= COUNT * (row_bytes + sizeof(dao_plan_item_t)) + SLACK_BYTES);
+    dao_plan_instance_finish(&instance);
+    free(buffers);
 }
 
 /* Returns true if the instance lets two items share bytes at these offsets. */
@@ -125,6 +147,7 @@ static void it_can_be_cancelled(void)
 static CU_TestInfo tests[] = {
     {"the picture in the header holds", the_picture_in_the_header_holds},
     {"a problem without buffers has no items", a_problem_without_buffers_has_no_items},
+    {"it takes no more than rows and items", it_takes_no_more_than_rows_and_items},
     {"pieces clash where the model says so", pieces_clash_where_the_model_says_so},
     {"want of memory leaves nothing", want_of_memory_leaves_nothing},
     {"it can be cancelled", it_can_be_cancelled},
