@@ -249,7 +249,7 @@ static dao_status_t run_kernel(dao_engine_t *engine, dao_item_t *item)
     if (status == DAO_OK) {
         dao_launch_commit(engine, item, &placement, sequence);
     } else {
-        dao_fence_t fence = {{0}};
+        dao_fence_t fence = {0};
         dao_fence_add(&fence, dao_timeline_compute(item->stream_index), sequence);
         dao_launch_undo(engine, item, &placement, &fence);
     }
@@ -338,7 +338,7 @@ static void keep_within_time(dao_engine_t *engine, const dao_throttle_t *throttl
     }
     while (!engine->is_lost &&
            dao_throttle_is_ahead(throttle, &engine->timeline, engine->config.in_flight_ns)) {
-        dao_fence_t fence = {{0}};
+        dao_fence_t fence = {0};
         dao_fence_add(&fence, role, stream->completed + 1);
         engine->timeline.throttle_count++;
         dao_status_t status = dao_timeline_wait(&engine->timeline, &fence);

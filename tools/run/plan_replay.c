@@ -96,13 +96,15 @@ static dao_status_t copy_now(dao_plan_replay_t *replay, void *dst, const void *s
     static const dao_fence_t no_fence;
     dao_timeline_t *timeline = replay->config.timeline;
     dao_fence_t fence = no_fence;
+    uint64_t number = 0;
     dao_status_t status = dao_timeline_before(timeline, DAO_STREAM_ROLE_H2D, &no_fence);
     if (status == DAO_OK) {
         status = timeline->ops->copy(timeline->streams[DAO_STREAM_ROLE_H2D].backend, DAO_COPY_KIND_H2D, dst,
                                      src, size_bytes);
     }
     if (status == DAO_OK) {
-        status = dao_timeline_after(timeline, DAO_STREAM_ROLE_H2D, &fence.sequence[DAO_STREAM_ROLE_H2D]);
+        status = dao_timeline_after(timeline, DAO_STREAM_ROLE_H2D, &number);
+        dao_fence_add(&fence, DAO_STREAM_ROLE_H2D, number);
     }
     return status == DAO_OK ? dao_timeline_wait(timeline, &fence) : status;
 }

@@ -127,7 +127,7 @@ static dao_status_t run_once_more(dao_engine_t *engine, dao_item_t *item)
 {
     dao_placement_t placement = {.is_again = true};
     uint64_t sequence = 0;
-    dao_fence_t fence = {{0}};
+    dao_fence_t fence = {0};
     if (lacks_input(item)) {
         return dao_error(DAO_ERR_NEVER_WRITTEN, "what it reads could not be made again either");
     }

@@ -58,7 +58,7 @@ void dao_launch_undo(dao_engine_t *engine, dao_item_t *item, const dao_placement
         if (!tensor->has_device) {
             continue;
         }
-        bool is_spoilt = item->uses[i].kind != DAO_USE_READ && fence->sequence[role_of(item)] != 0;
+        bool is_spoilt = item->uses[i].kind != DAO_USE_READ && dao_fence_number(fence, role_of(item)) != 0;
         dao_fence_join(&tensor->device_busy, fence);
         if (dao_residency_is_landing(tensor)) {
             dao_residency_unland(engine, tensor);
@@ -320,7 +320,7 @@ void dao_launch_commit(dao_engine_t *engine, dao_item_t *item, const dao_placeme
                        uint64_t sequence)
 {
     dao_stream_role_t role = role_of(item);
-    dao_fence_t fence = {{0}};
+    dao_fence_t fence = {0};
     DAO_ASSERT(sequence == engine->timeline.streams[role].issued);
     dao_fence_add(&fence, role, sequence);
     for (uint32_t i = 0; i < item->use_count; i++) {

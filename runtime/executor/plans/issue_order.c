@@ -53,7 +53,7 @@ dao_fence_t dao_issue_order_fence_in_numbers(const dao_swap_schedule_t *schedule
                                              const void *user)
 {
     const dao_swap_fence_t *after = dao_issue_order_fence(schedule, operation);
-    dao_fence_t fence = {{0}};
+    dao_fence_t fence = {0};
     for (uint32_t stream = 0; stream < DAO_ISSUE_ORDER_STREAM_COUNT; stream++) {
         int32_t done = after->done[dao_issue_order_streams[stream]];
         if (done != DAO_SWAP_NO_WAIT && stream != operation.stream) {

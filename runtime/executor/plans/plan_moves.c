@@ -19,7 +19,7 @@
 
 dao_fence_t dao_plan_everything(const dao_timeline_t *timeline)
 {
-    dao_fence_t fence = {{0}};
+    dao_fence_t fence = {0};
     for (int role = 0; role < DAO_TIMELINE_DEVICE_STREAM_COUNT; role++) {
         dao_fence_add(&fence, (dao_stream_role_t)role, timeline->streams[role].issued);
     }

@@ -615,7 +615,7 @@ static dao_status_t cannot_come(const dao_engine_t *engine, const dao_managed_t 
 static dao_status_t wait_for_reads(dao_engine_t *engine, dao_managed_t *tensor)
 {
     dao_fence_t fence = no_fence;
-    dao_fence_add(&fence, DAO_TIMELINE_FILE_IN, tensor->file_busy.sequence[DAO_TIMELINE_FILE_IN]);
+    dao_fence_add(&fence, DAO_TIMELINE_FILE_IN, dao_fence_number(&tensor->file_busy, DAO_TIMELINE_FILE_IN));
     dao_status_t status = dao_timeline_wait(&engine->timeline, &fence);
     dao_engine_lose_unless_ok(engine, status);
     dao_file_copy_settle(engine);

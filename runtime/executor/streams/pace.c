@@ -7,14 +7,17 @@
 
 #include "base/report/assert.h"
 
+/* The streams that it has, as those of a fence. */
+#define PACED ((UINT32_C(1) << DAO_TIMELINE_PACED_COUNT) - 1)
+
 #define SLOT(sequence) ((sequence) & (DAO_TIMELINE_SLOTS - 1))
 
 double dao_pace_fence_ns(const dao_pace_t *pace, const dao_fence_t *fence)
 {
     double end_ns = 0;
-    for (int role = 0; role < DAO_TIMELINE_PACED_COUNT; role++) {
-        uint64_t sequence = fence->sequence[role];
-        double ns = sequence != 0 ? pace->streams[role].ends_ns[SLOT(sequence)] : 0; /* an old one: later */
+    for (uint32_t left = dao_fence_streams(fence) & PACED; left != 0;) {
+        dao_stream_role_t role = dao_fence_next(&left);
+        double ns = pace->streams[role].ends_ns[SLOT(dao_fence_number(fence, role))]; /* an old one: later */
         end_ns = ns > end_ns ? ns : end_ns;
     }
     return end_ns;

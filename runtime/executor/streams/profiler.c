@@ -241,7 +241,7 @@ static void note_stall(dao_profiler_t *profiler, const dao_profiler_slot_t *slot
     uint64_t least_ns = idle_ns;
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
         dao_backend_event_t *event =
-            event_of(profiler, (int)others[i].role, slot->fence.sequence[others[i].role]);
+            event_of(profiler, (int)others[i].role, dao_fence_number(&slot->fence, others[i].role));
         int64_t since_ns = 0;
         if (event != NULL &&
             profiler->timeline->ops->event_elapsed(event, slot->begin, &since_ns) == DAO_OK &&

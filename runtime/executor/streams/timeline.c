@@ -96,9 +96,9 @@ dao_status_t dao_timeline_before(dao_timeline_t *timeline, dao_stream_role_t rol
             return status;
         }
     }
-    for (int other = 0; other < DAO_TIMELINE_STREAM_COUNT; other++) {
-        dao_status_t status =
-            wait_on_device(timeline, stream, (dao_stream_role_t)other, fence->sequence[other]);
+    for (uint32_t left = dao_fence_streams(fence); left != 0;) {
+        dao_stream_role_t other = dao_fence_next(&left);
+        dao_status_t status = wait_on_device(timeline, stream, other, dao_fence_number(fence, other));
         if (status != DAO_OK) {
             return status;
         }
@@ -172,8 +172,9 @@ dao_status_t dao_timeline_poll(dao_timeline_t *timeline)
 
 bool dao_timeline_is_done(const dao_timeline_t *timeline, const dao_fence_t *fence)
 {
-    for (int i = 0; i < DAO_TIMELINE_STREAM_COUNT; i++) {
-        if (fence->sequence[i] > timeline->streams[i].completed) {
+    for (uint32_t left = dao_fence_streams(fence); left != 0;) {
+        dao_stream_role_t role = dao_fence_next(&left);
+        if (dao_fence_number(fence, role) > timeline->streams[role].completed) {
             return false;
         }
     }
@@ -182,8 +183,9 @@ bool dao_timeline_is_done(const dao_timeline_t *timeline, const dao_fence_t *fen
 
 dao_status_t dao_timeline_wait(dao_timeline_t *timeline, const dao_fence_t *fence)
 {
-    for (int i = 0; i < DAO_TIMELINE_STREAM_COUNT; i++) {
-        dao_status_t status = wait_on_host(timeline, &timeline->streams[i], fence->sequence[i]);
+    for (uint32_t left = dao_fence_streams(fence); left != 0;) {
+        dao_stream_role_t role = dao_fence_next(&left);
+        dao_status_t status = wait_on_host(timeline, &timeline->streams[role], dao_fence_number(fence, role));
         if (status != DAO_OK) {
             return status;
         }

@@ -118,7 +118,7 @@ static uint64_t busy_end_in_chain(const dao_fence_map_t *map, const dao_timeline
     while (index != NO_ENTRY) {
         const dao_fenced_t *entry = &map->queue.entries[index];
         dao_fence_t others = entry->fence;
-        others.sequence[but] = 0;
+        dao_fence_drop(&others, but);
         if (!dao_timeline_is_done(timeline, &others)) {
             busy_end = dao_larger(busy_end, entry->begin + entry->size_bytes);
         }

@@ -121,9 +121,9 @@ static void a_fence_names_numbers_of_other_streams(void)
     dao_issue_operation_t operation = {.stream = 1, .index = 0};
     CU_ASSERT_EQUAL_FATAL(dao_issue_order_streams[operation.stream], DAO_SWAP_STREAM_HOST_IN);
     dao_fence_t fence = dao_issue_order_fence_in_numbers(&schedule, operation, number_of, base);
-    CU_ASSERT_EQUAL(fence.sequence[DAO_STREAM_ROLE_COMPUTE], 97);
-    CU_ASSERT_EQUAL(fence.sequence[DAO_STREAM_ROLE_H2D], 0);
-    CU_ASSERT_EQUAL(fence.sequence[DAO_STREAM_ROLE_D2H], 0);
+    CU_ASSERT_EQUAL(dao_fence_number(&fence, DAO_STREAM_ROLE_COMPUTE), 97);
+    CU_ASSERT_EQUAL(dao_fence_number(&fence, DAO_STREAM_ROLE_H2D), 0);
+    CU_ASSERT_EQUAL(dao_fence_number(&fence, DAO_STREAM_ROLE_D2H), 0);
 }
 
 static void a_circle_is_refused(void)

@@ -38,7 +38,7 @@ static void a_role_goes_from_tensor_to_tensor(void)
 
 static void a_slot_is_taken_behind_its_last_use(void)
 {
-    dao_fence_t busy = {{0}};
+    dao_fence_t busy = {0};
     begin();
     CU_ASSERT_PTR_NULL(dao_plan_role_take_slot(&tensor, &busy)); /* no role */
     dao_plan_role_bind(&role, &tensor);
@@ -46,7 +46,7 @@ static void a_slot_is_taken_behind_its_last_use(void)
     role.slot = &slot;
     dao_fence_add(&role.slot_busy, DAO_STREAM_ROLE_H2D, 7);
     CU_ASSERT_PTR_EQUAL(dao_plan_role_take_slot(&tensor, &busy), &slot);
-    CU_ASSERT_EQUAL(busy.sequence[DAO_STREAM_ROLE_H2D], 7);
+    CU_ASSERT_EQUAL(dao_fence_number(&busy, DAO_STREAM_ROLE_H2D), 7);
     tensor.host_address = &slot;
     CU_ASSERT_PTR_NULL(dao_plan_role_take_slot(&tensor, &busy)); /* in use */
     CU_ASSERT_TRUE(dao_plan_role_has_slot(&tensor, &slot));
@@ -64,7 +64,7 @@ static void only_the_roles_slot_goes_back_to_it(void)
     tensor.host_address = &slot;
     dao_fence_add(&tensor.host_busy, DAO_STREAM_ROLE_D2H, 9);
     CU_ASSERT_TRUE(dao_plan_role_give_slot(&tensor));
-    CU_ASSERT_EQUAL(role.slot_busy.sequence[DAO_STREAM_ROLE_D2H], 9);
+    CU_ASSERT_EQUAL(dao_fence_number(&role.slot_busy, DAO_STREAM_ROLE_D2H), 9);
 }
 
 static void a_slot_is_needed_where_the_plan_says_so(void)

@@ -18,7 +18,7 @@ static void begin(void)
 
 static dao_fence_t behind(dao_stream_role_t role, uint64_t sequence)
 {
-    dao_fence_t fence = {{0}};
+    dao_fence_t fence = {0};
     dao_fence_add(&fence, role, sequence);
     return fence;
 }

@@ -92,7 +92,7 @@ static size_t size_of(uint32_t i)
 /* Copies of one direction, then of the other one, each alone. */
 static void copy_one_after_the_other(void)
 {
-    dao_fence_t fence = {{0}};
+    dao_fence_t fence = {0};
     for (uint32_t i = 0; i < COPIES; i++) {
         uint64_t sequence = copy(H2D, size_of(i), &fence);
         dao_fence_add(&fence, H2D, sequence);

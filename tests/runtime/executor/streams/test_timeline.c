@@ -136,8 +136,10 @@ static void any_number_of_operations_goes_through_the_depth(void)
     start(3); /* events are late */
     for (uint64_t i = 1; i <= 4 * DAO_TIMELINE_DEPTH; i++) {
         dao_stream_role_t stream = i % 2 == 0 ? COMPUTE : D2H;
-        dao_fence_t fence = {
-            {timeline.streams[0].issued, timeline.streams[1].issued, timeline.streams[2].issued}};
+        dao_fence_t fence = {0};
+        for (int role = 0; role < DAO_STREAM_ROLE_COUNT; role++) {
+            dao_fence_add(&fence, (dao_stream_role_t)role, timeline.streams[role].issued);
+        }
         CU_ASSERT_EQUAL(queue(stream, &fence, do_nothing, NULL), (i + 1) / 2);
         CU_ASSERT_TRUE_FATAL(dao_timeline_is_valid(&timeline));
     }

@@ -48,7 +48,7 @@ static uint64_t take(uint64_t size_bytes)
 
 static void give(uint64_t offset, dao_stream_role_t stream, uint64_t sequence)
 {
-    dao_fence_t fence = {{0}};
+    dao_fence_t fence = {0};
     dao_range_block_t block;
     dao_fence_add(&fence, stream, sequence);
     CU_ASSERT_EQUAL_FATAL(dao_range_query(arena.range, offset, &block), DAO_OK);
@@ -59,9 +59,9 @@ static void give(uint64_t offset, dao_stream_role_t stream, uint64_t sequence)
 /* The number on a stream that the taker of a part has to wait for. */
 static uint64_t fence_of(uint64_t offset, uint64_t size_bytes, dao_stream_role_t stream)
 {
-    dao_fence_t fence = {{0}};
+    dao_fence_t fence = {0};
     dao_device_arena_fence(&arena, offset, size_bytes, &fence);
-    return fence.sequence[stream];
+    return dao_fence_number(&fence, stream);
 }
 
 static void a_taker_waits_for_the_users_of_its_part_alone(void)

@@ -72,16 +72,16 @@ static dao_device_window_t *open_window(const uint32_t *order, uint32_t page_cou
 
 static dao_fence_t fence_at(uint64_t sequence)
 {
-    dao_fence_t fence = {{0}};
+    dao_fence_t fence = {0};
     dao_fence_add(&fence, DAO_STREAM_ROLE_COMPUTE, sequence);
     return fence;
 }
 
 static uint64_t fence_of(uint64_t offset, uint64_t size_bytes)
 {
-    dao_fence_t fence = {{0}};
+    dao_fence_t fence = {0};
     dao_device_arena_fence(&arena, offset, size_bytes, &fence);
-    return fence.sequence[DAO_STREAM_ROLE_COMPUTE];
+    return dao_fence_number(&fence, DAO_STREAM_ROLE_COMPUTE);
 }
 
 static void a_page_has_one_user_by_whatever_address(void)

@@ -55,10 +55,10 @@ static uint64_t furthest(uint64_t count, uint64_t begin_bytes, uint64_t end_byte
 
 static void expect(uint64_t count, uint64_t begin_bytes, uint64_t end_bytes)
 {
-    dao_fence_t fence = {{0}};
+    dao_fence_t fence = {0};
     dao_fence_map_join(&map, begin_bytes, end_bytes, &fence);
     uint64_t done = timeline.streams[COMPUTE].completed;
-    uint64_t found = fence.sequence[COMPUTE] > done ? fence.sequence[COMPUTE] : 0;
+    uint64_t found = dao_fence_number(&fence, COMPUTE) > done ? dao_fence_number(&fence, COMPUTE) : 0;
     CU_ASSERT_EQUAL_FATAL(found, expected(count, begin_bytes, end_bytes));
     CU_ASSERT_EQUAL_FATAL(
         dao_fence_map_busy_end(&map, &timeline, DAO_STREAM_ROLE_H2D, begin_bytes, end_bytes),

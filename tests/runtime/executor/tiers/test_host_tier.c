@@ -92,7 +92,7 @@ static void *take(void)
 
 static void give(void *address, uint64_t sequence)
 {
-    dao_fence_t fence = {{0}};
+    dao_fence_t fence = {0};
     dao_fence_add(&fence, DAO_STREAM_ROLE_D2H, sequence);
     CU_ASSERT_EQUAL(dao_host_tier_give(&tier, &timeline, address, SLOT, &fence), DAO_OK);
     CU_ASSERT_TRUE(dao_host_tier_is_valid(&tier));
@@ -162,7 +162,7 @@ static void without_memory_for_the_record_the_host_waits(void)
 {
     begin(LIMIT);
     void *address = take();
-    dao_fence_t fence = {{0}};
+    dao_fence_t fence = {0};
     dao_fence_add(&fence, DAO_STREAM_ROLE_D2H, 8);
     dao_fault_arm(DAO_FAULT_HOST_MEMORY, 0, true);
     dao_status_t status = dao_host_tier_give(&tier, &timeline, address, SLOT, &fence);
