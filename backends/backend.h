@@ -178,6 +178,13 @@ typedef struct dao_backend_ops {
     dao_status_t (*pages_map_run)(dao_backend_device_t *device, dao_backend_pages_t *const *pages,
                                   size_t page_count, void *address);
 
+    /* Optional: holds a stream up until *word, in pinned memory, is `value` or after it, as numbers that wrap
+       around are. The host writes it, in a thread of its own: no host function, which would keep those of
+       other streams waiting. The stream is not being captured. DAO_ERR_UNSUPPORTED: the device cannot;
+       nothing is queued. NULL: host functions of different streams do not wait for each other, or nobody
+       knows better. */
+    dao_status_t (*stream_wait_word)(dao_backend_stream_t *stream, _Atomic uint32_t *word, uint32_t value);
+
     /* Optional: in virtual time, delays a stream by something that takes time outside of the device, such as
        a file. NULL: time is real. */
     dao_status_t (*delay)(dao_backend_stream_t *stream, uint64_t duration_ns);

@@ -7,7 +7,7 @@
 #include "backends/cuda/batch.h"
 #include "backends/cuda/capture.h"
 #include "backends/cuda/context.h"
-#include "backends/cuda/stream_id.h"
+#include "backends/cuda/stream.h"
 #include "backends/cuda/vmm.h"
 
 #include <dao/dlpack_abi.h>
@@ -157,6 +157,7 @@
 #define vendorStreamGetId                     dao_cuda_stream_id
 #define vendorStreamSynchronize               cudaStreamSynchronize
 #define vendorStreamWaitEvent                 cudaStreamWaitEvent
+#define vendorStreamWaitWord                  dao_cuda_stream_wait_word
 #define vendorThreadExchangeStreamCaptureMode cudaThreadExchangeStreamCaptureMode
 
 #define vendorVmm_t           dao_cuda_vmm_t

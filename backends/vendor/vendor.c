@@ -376,5 +376,8 @@ const dao_backend_ops_t dao_vendor_backend_ops = {
 #ifdef vendorCopyBatch
     .copy_batch = dao_vendor_copy_batch,
 #endif
+#ifdef vendorStreamWaitWord
+    .stream_wait_word = dao_vendor_stream_wait_word,
+#endif
     .stream_capture = dao_vendor_stream_capture,
 };

@@ -89,6 +89,10 @@ bool dao_vendor_stream_is_gone(dao_backend_stream_t *stream);
 dao_status_t dao_vendor_stream_synchronize(dao_backend_stream_t *stream);
 void dao_vendor_stream_destroy(dao_backend_stream_t *stream);
 dao_status_t dao_vendor_stream_wait_event(dao_backend_stream_t *stream, dao_backend_event_t *event);
+#ifdef vendorStreamWaitWord
+dao_status_t dao_vendor_stream_wait_word(dao_backend_stream_t *stream, _Atomic uint32_t *word,
+                                         uint32_t value);
+#endif
 dao_status_t dao_vendor_stream_capture(dao_backend_stream_t *stream, uint64_t *out_capture);
 void *dao_vendor_stream_native(dao_backend_stream_t *stream);
 dao_status_t dao_vendor_event_create(dao_backend_device_t *device, bool has_time,

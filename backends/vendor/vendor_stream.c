@@ -281,6 +281,20 @@ dao_status_t dao_vendor_event_elapsed(dao_backend_event_t *begin, dao_backend_ev
     return DAO_OK;
 }
 
+#ifdef vendorStreamWaitWord
+dao_status_t dao_vendor_stream_wait_word(dao_backend_stream_t *stream, _Atomic uint32_t *word, uint32_t value)
+{
+    int32_t index = stream->device->index;
+    void *mapped = NULL;
+    dao_status_t status;
+    CALL(status, index, DAO_ERR_NO_HOST_MEMORY, vendorHostGetDevicePointer, (&mapped, (void *)word, 0));
+    if (status == DAO_OK) {
+        CALL(status, index, DAO_ERR_NO_DEVICE_MEMORY, vendorStreamWaitWord, (stream->stream, mapped, value));
+    }
+    return status;
+}
+#endif
+
 /* ---- work ---- */
 
 dao_status_t dao_vendor_host_func(dao_backend_stream_t *stream, dao_host_func_t function, void *user)

@@ -557,6 +557,7 @@ const dao_backend_ops_t *harness_device_wrap(const dao_backend_ops_t *ops, bool 
     table.event_elapsed = event_elapsed;
     table.copy = copy;
     table.copy_batch = NULL;
+    table.stream_wait_word = NULL;
     table.copy_peer = copy_peer;
     table.fill = fill;
     table.host_func = host_func;

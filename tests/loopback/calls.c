@@ -710,3 +710,42 @@ vendorError_t loopback_host_func(const char *call, vendorStream_t stream, void (
     }
     return loopback_from(status);
 }
+
+/* A wait for a word: as a device polls, not in a thread of host functions. */
+typedef struct word_wait {
+    const _Atomic uint32_t *word;
+    uint32_t value;
+} word_wait_t;
+
+static void wait_for_value(void *user)
+{
+    word_wait_t wait = *(word_wait_t *)user;
+    free(user);
+    while ((int32_t)(atomic_load(wait.word) - wait.value) < 0) {
+        dao_sleep_until(dao_clock_ns() + LOOPBACK_LOOK_NS);
+    }
+}
+
+vendorError_t loopback_wait_word(const char *call, vendorStream_t stream, void *word, uint32_t value)
+{
+    vendorError_t error = loopback_begin_on(call, loopback_stream(stream), LOOPBACK_KIND_STREAM);
+    if (error == vendorSuccess && loopback_driver.settings.has_no_words) {
+        error = loopback_error(vendorErrorNotSupported);
+    }
+    if (error == vendorSuccess && ((uintptr_t)word % sizeof(uint32_t) != 0 || !is_mapped_host(word, 4))) {
+        error = loopback_error((vendorError_t)LOOPBACK_INVALID_VALUE);
+    }
+    if (error != vendorSuccess || loopback_capture_work(loopback_stream(stream))) {
+        return error;
+    }
+    word_wait_t *wait = calloc(1, sizeof(*wait));
+    if (wait == NULL) {
+        abort(); /* the test machine is full */
+    }
+    *wait = (word_wait_t){.word = word, .value = value};
+    dao_status_t status = cpu->host_func(loopback_stream(stream)->inner, wait_for_value, wait);
+    if (status != DAO_OK) {
+        free(wait);
+    }
+    return loopback_from(status);
+}

@@ -15,9 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How often a blocked stream polls. */
-#define HOLD_LOOK_NS (UINT64_C(20) * 1000)
-
 loopback_driver_t loopback_driver = {.lock = DAO_MUTEX_INITIALIZER(DAO_RANK_LEAF), .calls_until_fail = -1};
 
 /* What is current in a thread: the device of its context, or if it has none the one that it has chosen. */
@@ -190,13 +187,14 @@ dao_backend_device_t *loopback_device(void)
 void loopback_run_host_func(void (*function)(void *), void *user)
 {
     static dao_mutex_t one_by_one = DAO_MUTEX_INITIALIZER(DAO_RANK_CONTEXT);
-    if (loopback_driver.is_like_real) {
+    bool waits = loopback_driver.is_like_real || loopback_driver.settings.is_one_by_one;
+    if (waits) {
         dao_mutex_lock(&one_by_one);
     }
     is_in_host_func = true;
     function(user);
     is_in_host_func = false;
-    if (loopback_driver.is_like_real) {
+    if (waits) {
         dao_mutex_unlock(&one_by_one);
     }
 }
@@ -483,7 +481,7 @@ static void wait_for_word(void *user)
 {
     const _Atomic uint32_t *word = user;
     while (atomic_load(word) != 1) {
-        dao_sleep_until(dao_clock_ns() + HOLD_LOOK_NS);
+        dao_sleep_until(dao_clock_ns() + LOOPBACK_LOOK_NS);
     }
 }
 

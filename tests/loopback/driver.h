@@ -13,6 +13,9 @@
 /* No device: the call is for none, or for the current one. */
 #define LOOPBACK_NO_DEVICE (-1)
 
+/* How often a blocked stream polls. */
+#define LOOPBACK_LOOK_NS (UINT64_C(20) * 1000)
+
 typedef enum loopback_kind {
     LOOPBACK_KIND_STREAM,
     LOOPBACK_KIND_EVENT,
@@ -128,6 +131,9 @@ void loopback_wait_for_device(void);
 /* Queues a host function. */
 vendorError_t loopback_host_func(const char *call, vendorStream_t stream, void (*function)(void *),
                                  void *user);
+
+/* Makes a stream wait until a word of pinned memory is `value` or after it. */
+vendorError_t loopback_wait_word(const char *call, vendorStream_t stream, void *word, uint32_t value);
 
 /* Queues copies, each in the direction that its addresses imply. */
 vendorError_t loopback_queue_batch(const char *call, void *const *dsts, const void *const *srcs,

@@ -55,6 +55,8 @@ typedef struct loopback_settings {
     bool has_no_pools;   /* no memory in stream order */
     bool has_no_peers;   /* no device can reach another one's memory */
     bool has_no_batches; /* it is too old for batches of copies */
+    bool has_no_words;   /* no stream can wait for a word of memory */
+    bool is_one_by_one;  /* host functions run one after the other, whichever streams they are on */
     bool refuses_tails;  /* access to what does not begin at its reservation's begin, as ROCm up to 7.2 */
     long busy_allows;    /* so many times access is not allowed, for work is queued, as WSL's driver */
 } loopback_settings_t;

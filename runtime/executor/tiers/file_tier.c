@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Operations of the file as work of streams.
 
-       stream FILE_OUT    [ host function: write ] [ ... ]     one at a time, in pieces (base/files/file.h)
-       stream FILE_IN     [ host function: read  ] [ ... ]
+       stream FILE_OUT    [ write ] [ ... ]     one at a time, in pieces (base/files/file.h)
+       stream FILE_IN     [ read  ] [ ... ]
        stream STAGE_OUT   [ copy: device to pinned piece ] [ ... ]
        stream STAGE_IN    [ copy: pinned piece to device ] [ ... ]
+
+   A write or read is a host function or, where the device can wait for it, in a thread beside the stream
+   (file_worker.h), as drivers may run host functions one after the other.
 
    Copies of pieces have streams of their own, so that no copy between the device and the host's slots
    waits behind one that waits for the file. A write waits for the copy that brings its bytes to the host,
@@ -44,6 +47,83 @@ static dao_file_operation_t *operation_slot(const dao_file_tier_t *tier, dao_fil
 static const dao_timeline_stream_t *stream_of(const dao_file_tier_t *tier, dao_file_direction_t direction)
 {
     return &tier->timeline->streams[dao_file_tier_stream(direction)];
+}
+
+/* ---- transfers ---- */
+
+uint64_t dao_file_tier_least_ns(const dao_file_config_t *config, dao_file_direction_t direction,
+                                size_t size_bytes)
+{
+    uint64_t rate = direction == DAO_FILE_READ ? config->in_bytes_per_second : config->out_bytes_per_second;
+    uint64_t ns = rate == 0 ? 0 : dao_transfer_ns(size_bytes, rate);
+    return ns > UINT64_MAX - config->latency_ns ? UINT64_MAX : ns + config->latency_ns;
+}
+
+static uint64_t least_ns(const dao_file_operation_t *operation)
+{
+    return dao_file_tier_least_ns(&operation->tier->config.file, operation->direction, operation->size_bytes);
+}
+
+/* Counts a transfer as running; false if none may begin any more. */
+static bool begin_running(dao_file_tier_t *tier)
+{
+    dao_mutex_lock(&tier->lock);
+    bool may_run = !tier->is_stopped;
+    tier->running_count += may_run ? 1 : 0;
+    dao_mutex_unlock(&tier->lock);
+    return may_run;
+}
+
+static void end_running(dao_file_tier_t *tier)
+{
+    dao_mutex_lock(&tier->lock);
+    DAO_ASSERT(tier->running_count > 0);
+    if (--tier->running_count == 0) {
+        dao_cond_broadcast(&tier->has_changed);
+    }
+    dao_mutex_unlock(&tier->lock);
+}
+
+static void transfer(dao_file_operation_t *operation)
+{
+    dao_file_tier_t *tier = operation->tier;
+    operation->error = ECANCELED;
+    if (begin_running(tier)) {
+        operation->error = operation->direction == DAO_FILE_READ
+                               ? dao_file_tier_read_now(tier, operation->source, operation->offset_bytes,
+                                                        operation->address, operation->size_bytes)
+                               : dao_file_transfer(tier->file, DAO_FILE_WRITE, operation->offset_bytes,
+                                                   operation->address, operation->size_bytes);
+        end_running(tier);
+    }
+}
+
+/* Sleeps until the settings let an operation end, or the tier is stopped. */
+static void sleep_until(dao_file_tier_t *tier, uint64_t time_ns)
+{
+    dao_mutex_lock(&tier->lock);
+    while (!tier->is_stopped && dao_cond_wait_until(&tier->has_changed, &tier->lock, time_ns)) {
+    }
+    dao_mutex_unlock(&tier->lock);
+}
+
+/* The host function where time is real. */
+static void transfer_in_time(void *user)
+{
+    dao_file_operation_t *operation = user;
+    uint64_t begin_ns = dao_clock_ns();
+    transfer(operation);
+    if (least_ns(operation) > 0) {
+        sleep_until(operation->tier, begin_ns + least_ns(operation));
+    }
+    operation->time_ns = dao_clock_ns() - begin_ns;
+}
+
+/* The same in a thread beside the stream. */
+static void transfer_numbered(void *user, uint64_t number)
+{
+    dao_file_operation_t *operations = user;
+    transfer_in_time(&operations[number & (DAO_TIMELINE_SLOTS - 1)]);
 }
 
 /* ---- making the tier ---- */
@@ -124,9 +204,33 @@ static dao_status_t create_rings(dao_file_tier_t *tier)
     return DAO_OK;
 }
 
+/* Their thread for each direction, where devices can wait for it. */
+static dao_status_t create_workers(dao_file_tier_t *tier)
+{
+    const dao_file_tier_config_t *config = &tier->config;
+    void *words = NULL;
+    if (config->ops->stream_wait_word == NULL || config->ops->has_no_bytes || config->ops->delay != NULL) {
+        return DAO_OK;
+    }
+    dao_status_t status = dao_allocator_alloc_owned(
+        config->host, DAO_FILE_DIRECTION_COUNT * sizeof(*tier->words), DAO_BLOCK_OWNER_POOL, &words);
+    tier->words = words;
+    for (int i = 0; i < direction_count(tier) && status == DAO_OK; i++) {
+        status = dao_file_worker_start(&tier->workers[i], config->ops, config->streams[i], &tier->words[i],
+                                       transfer_numbered, tier->operations[i]);
+    }
+    return status;
+}
+
 /* Gives up what was made so far. */
 static void destroy_parts(dao_file_tier_t *tier)
 {
+    for (int i = 0; i < DAO_FILE_DIRECTION_COUNT; i++) {
+        dao_file_worker_end(&tier->workers[i]);
+    }
+    if (tier->words != NULL) {
+        DAO_MUST_FREE(dao_allocator_free_owned(tier->config.host, (void *)tier->words, DAO_BLOCK_OWNER_POOL));
+    }
     for (int i = 0; i < DAO_FILE_DIRECTION_COUNT * DAO_FILE_STAGING_COUNT; i++) {
         void *address = tier->staging_blocks[i / DAO_FILE_STAGING_COUNT][i % DAO_FILE_STAGING_COUNT];
         if (address != NULL) {
@@ -140,7 +244,7 @@ static void destroy_parts(dao_file_tier_t *tier)
         dao_device_arena_finish(&tier->slots);
     }
     dao_file_destroy(tier->file);
-    dao_cond_finish(&tier->is_idle);
+    dao_cond_finish(&tier->has_changed);
     dao_mutex_finish(&tier->lock);
     memset(tier, 0, sizeof(*tier));
 }
@@ -152,7 +256,7 @@ dao_status_t dao_file_tier_init(dao_file_tier_t *tier, dao_timeline_t *timeline,
     tier->config = *config;
     tier->timeline = timeline;
     dao_mutex_init(&tier->lock, DAO_RANK_LEAF);
-    dao_cond_init(&tier->is_idle);
+    dao_cond_init(&tier->has_changed);
     DAO_ASSERT(!tier->is_there);
     dao_status_t status = create_file(tier);
     if (status == DAO_OK) {
@@ -160,6 +264,9 @@ dao_status_t dao_file_tier_init(dao_file_tier_t *tier, dao_timeline_t *timeline,
     }
     if (status == DAO_OK) {
         status = create_staging(tier);
+    }
+    if (status == DAO_OK) {
+        status = create_workers(tier);
     }
     if (status != DAO_OK) {
         destroy_parts(tier);
@@ -182,8 +289,9 @@ void dao_file_tier_stop(dao_file_tier_t *tier)
     }
     dao_mutex_lock(&tier->lock);
     tier->is_stopped = true;
+    dao_cond_broadcast(&tier->has_changed);
     while (tier->running_count > 0) {
-        dao_cond_wait(&tier->is_idle, &tier->lock);
+        dao_cond_wait(&tier->has_changed, &tier->lock);
     }
     dao_mutex_unlock(&tier->lock);
 }
@@ -215,63 +323,6 @@ dao_status_t dao_file_tier_take(dao_file_tier_t *tier, size_t size_bytes, uint64
 
 /* ---- operations ---- */
 
-uint64_t dao_file_tier_least_ns(const dao_file_config_t *config, dao_file_direction_t direction,
-                                size_t size_bytes)
-{
-    uint64_t rate = direction == DAO_FILE_READ ? config->in_bytes_per_second : config->out_bytes_per_second;
-    uint64_t ns = rate == 0 ? 0 : dao_transfer_ns(size_bytes, rate);
-    return ns > UINT64_MAX - config->latency_ns ? UINT64_MAX : ns + config->latency_ns;
-}
-
-static uint64_t least_ns(const dao_file_operation_t *operation)
-{
-    return dao_file_tier_least_ns(&operation->tier->config.file, operation->direction, operation->size_bytes);
-}
-
-/* Counts a transfer as running; false if none may begin any more. */
-static bool begin_running(dao_file_tier_t *tier)
-{
-    dao_mutex_lock(&tier->lock);
-    bool may_run = !tier->is_stopped;
-    tier->running_count += may_run ? 1 : 0;
-    dao_mutex_unlock(&tier->lock);
-    return may_run;
-}
-
-static void end_running(dao_file_tier_t *tier)
-{
-    dao_mutex_lock(&tier->lock);
-    DAO_ASSERT(tier->running_count > 0);
-    if (--tier->running_count == 0) {
-        dao_cond_broadcast(&tier->is_idle);
-    }
-    dao_mutex_unlock(&tier->lock);
-}
-
-static void transfer(dao_file_operation_t *operation)
-{
-    dao_file_tier_t *tier = operation->tier;
-    operation->error = ECANCELED;
-    if (begin_running(tier)) {
-        operation->error = operation->direction == DAO_FILE_READ
-                               ? dao_file_tier_read_now(tier, operation->source, operation->offset_bytes,
-                                                        operation->address, operation->size_bytes)
-                               : dao_file_transfer(tier->file, DAO_FILE_WRITE, operation->offset_bytes,
-                                                   operation->address, operation->size_bytes);
-        end_running(tier);
-    }
-}
-
-/* The host function where time is real. */
-static void transfer_in_time(void *user)
-{
-    dao_file_operation_t *operation = user;
-    uint64_t begin_ns = dao_clock_ns();
-    transfer(operation);
-    dao_sleep_until(begin_ns + least_ns(operation));
-    operation->time_ns = dao_clock_ns() - begin_ns;
-}
-
 /* The host function where the stream was held up before. */
 static void transfer_at_once(void *user)
 {
@@ -289,9 +340,12 @@ static dao_status_t hold_up(dao_file_operation_t *operation)
 static dao_status_t call(dao_file_operation_t *operation)
 {
     const dao_file_tier_config_t *config = &operation->tier->config;
-    return config->ops->host_func(config->streams[operation->direction],
-                                  config->ops->delay == NULL ? transfer_in_time : transfer_at_once,
-                                  operation);
+    dao_file_worker_t *worker = &operation->tier->workers[operation->direction];
+    return worker->is_there
+               ? dao_file_worker_queue_turn(worker)
+               : config->ops->host_func(config->streams[operation->direction],
+                                        config->ops->delay == NULL ? transfer_in_time : transfer_at_once,
+                                        operation);
 }
 
 /* Only the step that was refused is tried again: one that the stream has taken would be there twice. */
@@ -341,6 +395,11 @@ dao_status_t dao_file_tier_queue(dao_file_tier_t *tier, const dao_file_operation
             direction == DAO_FILE_READ ? "reading" : "writing", operation->size_bytes,
             operation->source != NULL ? dao_source_name(operation->source) : "the file tier",
             dao_last_message());
+    }
+    dao_file_worker_t *worker = &tier->workers[direction];
+    status = worker->is_there ? dao_file_worker_queue_wait(worker) : DAO_OK;
+    if (status != DAO_OK) {
+        return status;
     }
     return dao_timeline_after(tier->timeline, dao_file_tier_stream(direction), out_sequence);
 }

@@ -12,6 +12,7 @@
 #include "runtime/executor/records/tensor.h"
 #include "runtime/executor/streams/profiler.h"
 #include "runtime/executor/tiers/device_arena.h"
+#include "runtime/executor/tiers/file_worker.h"
 
 /* Pinned pieces of each direction: while one is read into, the other is on its way to the device. */
 enum { DAO_FILE_STAGING_COUNT = 2 };
@@ -71,12 +72,14 @@ typedef struct dao_file_tier {
     uint64_t moved_count,
         moved_open_bytes; /* tensors moved by these; what their last pieces lack of full ones */
     dao_file_operation_t
-        *operations[DAO_FILE_DIRECTION_COUNT];    /* of number n: slot n mod DAO_TIMELINE_SLOTS */
+        *operations[DAO_FILE_DIRECTION_COUNT]; /* of number n: slot n mod DAO_TIMELINE_SLOTS */
+    _Atomic uint32_t *words;                   /* pinned, of the workers; NULL: there are none */
+    dao_file_worker_t workers[DAO_FILE_DIRECTION_COUNT];
     uint64_t taken_off[DAO_FILE_DIRECTION_COUNT]; /* all up to this number */
     dao_mutex_t lock;                             /* of what follows */
-    dao_cond_t is_idle;                           /* running_count has become 0 */
-    uint32_t running_count;                       /* transfers that a stream is in */
-    bool is_stopped;                              /* no transfer begins any more */
+    dao_cond_t has_changed;
+    uint32_t running_count; /* transfers that a stream is in */
+    bool is_stopped;        /* no transfer begins any more */
 } dao_file_tier_t;
 
 /* Directions that a tier has, from the first on: sources are only read. */

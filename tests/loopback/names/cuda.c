@@ -172,6 +172,13 @@ static CUresult get_address_range(CUdeviceptr *out_base, size_t *out_size_bytes,
     return result;
 }
 
+static CUresult wait_value(CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned flags)
+{
+    return flags != CU_STREAM_WAIT_VALUE_GEQ
+               ? CUDA_ERROR_INVALID_VALUE
+               : (CUresult)loopback_wait_word("stream wait value", stream, (void *)(uintptr_t)address, value);
+}
+
 /* ---- virtual memory ---- */
 
 static CUresult device_get_attribute(int *out_value, CUdevice_attribute attribute, CUdevice device)
@@ -309,6 +316,7 @@ static CUresult set_access(CUdeviceptr address, size_t size_bytes, const CUmemAc
     X("cuCtxPopCurrent", PFN_cuCtxPopCurrent_v4000, pop_current)                                             \
     X("cuDeviceGetAttribute", PFN_cuDeviceGetAttribute_v2000, device_get_attribute)                          \
     X("cuMemGetAddressRange", PFN_cuMemGetAddressRange_v3020, get_address_range)                             \
+    X("cuStreamWaitValue32", PFN_cuStreamWaitValue32_v11070, wait_value)                                     \
     X("cuMemGetAllocationGranularity", PFN_cuMemGetAllocationGranularity_v10020, get_granularity)            \
     X("cuMemAddressReserve", PFN_cuMemAddressReserve_v10020, address_reserve)                                \
     X("cuMemAddressFree", PFN_cuMemAddressFree_v10020, address_free)                                         \

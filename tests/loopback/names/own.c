@@ -16,6 +16,11 @@ loopback_error_t loopback_copy_batch(void *const *dsts, const void *const *srcs,
     return loopback_queue_batch("copy batch", dsts, srcs, sizes, count, stream);
 }
 
+loopback_error_t loopback_stream_wait_word(loopback_stream_t stream, void *word, uint32_t value)
+{
+    return loopback_wait_word("stream wait word", stream, word, value);
+}
+
 loopback_error_t loopback_mem_get_address_range(void **out_base, size_t *out_size_bytes, void *address)
 {
     return loopback_address_range(out_base, out_size_bytes, address);

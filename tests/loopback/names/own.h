@@ -156,5 +156,6 @@ loopback_error_t loopback_stream_get_id(loopback_stream_t stream, unsigned long 
 loopback_error_t loopback_stream_synchronize(loopback_stream_t stream);
 loopback_error_t loopback_thread_exchange_capture_mode(loopback_capture_mode_t *mode);
 loopback_error_t loopback_stream_wait_event(loopback_stream_t stream, loopback_event_t event, unsigned flags);
+loopback_error_t loopback_stream_wait_word(loopback_stream_t stream, void *word, uint32_t value);
 
 #endif

@@ -125,6 +125,7 @@
 #define vendorStreamGetId                     loopback_stream_get_id
 #define vendorStreamSynchronize               loopback_stream_synchronize
 #define vendorStreamWaitEvent                 loopback_stream_wait_event
+#define vendorStreamWaitWord                  loopback_stream_wait_word
 #define vendorThreadExchangeStreamCaptureMode loopback_thread_exchange_capture_mode
 
 #define vendorVmm_t           void *

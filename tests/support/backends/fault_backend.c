@@ -396,6 +396,13 @@ static dao_status_t fault_fill(dao_backend_stream_t *stream, void *dst, uint8_t 
     return inner->fill(unwrap(stream), dst, value, size_bytes);
 }
 
+static dao_status_t fault_stream_wait_word(dao_backend_stream_t *stream, _Atomic uint32_t *word,
+                                           uint32_t value)
+{
+    dao_status_t status = count_call(FAULT_CALL_STREAM_WAIT_WORD);
+    return status == DAO_OK ? inner->stream_wait_word(unwrap(stream), word, value) : status;
+}
+
 static dao_status_t fault_host_func(dao_backend_stream_t *stream, dao_host_func_t function, void *user)
 {
     dao_status_t status = count_call(FAULT_CALL_HOST_FUNC);
@@ -630,6 +637,7 @@ const dao_backend_ops_t *fault_backend_wrap(const dao_backend_ops_t *wrapped, co
         .stream_adopt = wrapped->stream_adopt != NULL ? fault_stream_adopt : NULL,
         .has_default_stream = wrapped->has_default_stream,
         .copy_peer = wrapped->copy_peer != NULL ? fault_copy_peer : NULL,
+        .stream_wait_word = wrapped->stream_wait_word != NULL ? fault_stream_wait_word : NULL,
         .copy_batch = wrapped->copy_batch != NULL ? fault_copy_batch : NULL,
         .stream_capture = wrapped->stream_capture != NULL ? fault_stream_capture : NULL,
         .stream_is_gone = wrapped->stream_is_gone != NULL ? fault_stream_is_gone : NULL,

@@ -16,6 +16,7 @@
     X(PINNED_ALLOC, "pinned_alloc", ERR_NO_HOST_MEMORY)                                                      \
     X(STREAM_CREATE, "stream_create", ERR_BACKEND)                                                           \
     X(STREAM_WAIT_EVENT, "stream_wait_event", ERR_BACKEND)                                                   \
+    X(STREAM_WAIT_WORD, "stream_wait_word", ERR_BACKEND)                                                     \
     X(EVENT_CREATE, "event_create", ERR_BACKEND)                                                             \
     X(EVENT_RECORD, "event_record", ERR_BACKEND)                                                             \
     X(COPY, "copy", ERR_BACKEND)                                                                             \
