@@ -234,10 +234,9 @@ static dao_status_t report_lifetimes(dao_report_t *report, const char *path, dao
 }
 
 /* What a file without a step cannot say is not left to be found out. */
-static void report_use(dao_report_t *report, bool has_events)
+static void report_use(dao_report_t *report)
 {
-    dao_report_text(report, NULL, "good for",
-                    has_events ? "dao plan, replay, fit, report, convert" : "dao plan, fit, report, convert");
+    dao_report_text(report, NULL, "good for", "dao plan, replay, fit, report, convert");
     dao_report_text(report, NULL, "not for", "dao simulate, dao run: record a step, with dao.record()");
 }
 
@@ -255,7 +254,7 @@ static dao_status_t report_trace(dao_report_t *report, const char *path, const s
     status = has_events ? report_events(report, path, settings->device, form)
                         : report_lifetimes(report, path, form);
     if (status == DAO_OK && !report->is_json) {
-        report_use(report, has_events);
+        report_use(report);
     }
     return status;
 }

@@ -310,7 +310,11 @@ expect 0 "one that repeats" replay "$folder/rmm"
 printf 'Thread,Time,Action,Pointer,Size,Stream\n1,10:00:00:0,allocate failure,(nil),8,0\n' >"$folder/refused"
 expect 1 "there is no allocation or free in it to replay" replay "$folder/refused"
 narrow 0 "not for" info "$folder/rmm"
-expect 1 "dao convert FILE -o OUT.events.csv makes them" replay "$trace"
+expect 0 "one that repeats" replay "$trace"
+printf 'id,lower,upper,size\na,0,2,4096\nb,1,3,8192\nc,2,4,4096\n' >"$folder/lives.csv"
+expect 0 '"hits":3' replay "$folder/lives.csv" --json --record 1 --serve 2..
+printf 'id,lower,upper,size\na,0:0,1:0,4096\nb,1:0,2:0,8192\n' >"$folder/clocks.csv"
+expect 1 "lives by several clocks have no order" replay "$folder/clocks.csv"
 expect_input() {
     input=$1
     shift

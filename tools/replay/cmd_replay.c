@@ -4,12 +4,15 @@
    and others that deviate from it. Then all of it is run without plans, too, for what the place takes
    then.                                              */
 #include "tools/commands.h"
+#include "tools/model/history.h"
 #include "tools/options/complain.h"
 #include "tools/options/shared.h"
 #include "tools/print/json_rows.h"
 #include "tools/print/progress.h"
 #include "tools/read/events/read_event_file.h"
 #include "tools/read/events/read_events.h"
+#include "tools/read/events/read_lifetimes.h"
+#include "tools/read/form/recognise.h"
 #include "tools/replay/deviate.h"
 #include "tools/replay/replay_steps.h"
 
@@ -35,6 +38,7 @@ typedef struct settings {
     uint64_t repeats;
     uint64_t shapes;
     uint64_t seed;
+    const char *batch;
     bool has_keys;
     bool is_touched;
     bool is_prefaulted;
@@ -174,6 +178,7 @@ static const dao_option_t options[] = {
      .type = DAO_OPTION_TYPE_FLAG,
      DAO_OPTION_FIELD(settings_t, is_prefaulted),
      .help = "touch the arena when it is made, on the host"},
+    DAO_OPTION_BATCH(settings_t, batch),
     DAO_OPTION_JSON(settings_t, is_json, "print a JSON array, an object a step"),
     {.name = NULL},
 };
@@ -320,11 +325,66 @@ static dao_status_t take_as_step(const char *path, replay_t *replay)
     return DAO_OK;
 }
 
+/* Into an empty file: tensors have the numbers of the buffers. */
+static dao_status_t add_history(const dao_history_t *history, dao_event_file_t *file)
+{
+    dao_status_t status = DAO_OK;
+    for (size_t i = 0; i < history->buffer_count && status == DAO_OK; i++) {
+        uint32_t tensor = 0;
+        status = dao_event_file_add_tensor(file, history->buffers[i].size_bytes, &tensor);
+        if (status == DAO_OK) {
+            file->tensors[tensor].is_before = history->buffers[i].is_before;
+            file->tensors[tensor].is_live = history->buffers[i].is_kept;
+        }
+    }
+    for (size_t i = 0; i < history->event_count && status == DAO_OK; i++) {
+        status = dao_event_file_add_record(file, history->events[i].buffer, history->events[i].is_alloc, 0);
+    }
+    return status;
+}
+
+/* What tells of lives is allocated where they begin, and freed where they end. */
+static dao_status_t read_lives(const char *path, const char *batch, dao_event_file_t *out_file)
+{
+    const dao_read_choice_t choice = {.batch = batch};
+    dao_plan_input_t lifetimes;
+    dao_history_t history;
+    dao_status_t status = dao_read_lifetimes(path, &choice, &lifetimes);
+    if (status != DAO_OK) {
+        return status;
+    }
+    status = dao_history_of_lifetimes(&lifetimes, &history);
+    if (status == DAO_OK) {
+        dao_event_file_init(out_file);
+        status = add_history(&history, out_file);
+        dao_history_finish(&history);
+        if (status != DAO_OK) {
+            dao_event_file_finish(out_file);
+        }
+    }
+    if (status != DAO_OK) {
+        dao_error_prefix("%.200s: ", path);
+    }
+    dao_plan_input_finish(&lifetimes);
+    return status;
+}
+
+static dao_status_t read_file(const char *path, const char *batch, dao_event_file_t *out_file)
+{
+    dao_file_form_t form;
+    dao_status_t status = dao_recognise(path, &form);
+    if (status != DAO_OK) {
+        return status;
+    }
+    return dao_file_form_has_events(form) ? dao_read_events(path, NULL, out_file)
+                                          : read_lives(path, batch, out_file);
+}
+
 /* Reads the file, or makes what deviates from it. */
-static dao_status_t load(const char *path, replay_t *replay)
+static dao_status_t load(const char *path, const char *batch, replay_t *replay)
 {
     dao_event_file_t recorded;
-    dao_status_t status = dao_read_events(path, NULL, &replay->file);
+    dao_status_t status = read_file(path, batch, &replay->file);
     if (status == DAO_OK && replay->file.step_count == 0) {
         status = take_as_step(path, replay);
     }
@@ -338,10 +398,10 @@ static dao_status_t load(const char *path, replay_t *replay)
     return status;
 }
 
-static dao_status_t replay_file(const char *path, replay_t *replay)
+static dao_status_t replay_file(const char *path, const char *batch, replay_t *replay)
 {
     dao_replay_overlaps_t overlaps;
-    dao_status_t status = load(path, replay);
+    dao_status_t status = load(path, batch, replay);
     if (status != DAO_OK) {
         return status;
     }
@@ -361,7 +421,7 @@ static dao_status_t run_replay(const dao_arguments_t *arguments, void *user, int
     if (settings->is_json) {
         dao_json_rows_init(&replay.rows);
     }
-    dao_status_t status = replay_file(arguments->words[0], &replay);
+    dao_status_t status = replay_file(arguments->words[0], settings->batch, &replay);
     if (status == DAO_OK && settings->is_json && !dao_json_rows_print(&replay.rows)) {
         *out_exit = DAO_EXIT_FAILED;
     }
@@ -377,8 +437,9 @@ const dao_command_t dao_command_replay = {
     .arguments = "FILE",
     .summary = "run the recorded steps of a program with step plans",
     .details =
-        "FILE tells of allocations and frees, in any form of dao info; where no step begins in it, it is\n"
-        "one that repeats. The steps of --record are recorded and planned, those of --serve follow the\n"
+        "FILE tells of allocations and frees, or of lives, in any form of dao info; where no step begins in\n"
+        "it, it is one that repeats. The steps of --record are recorded and planned, those of --serve follow "
+        "the\n"
         "plan: what does not gets idle memory of its arena, or memory beside it. A row a step: the share\n"
         "of requests that the arena served; requests that got the place planned for them, that did not,\n"
         "and that are in no plan; arena and memory beside it at most, over the most bytes that were alive\n"
