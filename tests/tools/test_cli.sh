@@ -315,6 +315,8 @@ printf 'id,lower,upper,size\na,0,2,4096\nb,1,3,8192\nc,2,4,4096\n' >"$folder/liv
 expect 0 '"hits":3' replay "$folder/lives.csv" --json --record 1 --serve 2..
 printf 'id,lower,upper,size\na,0:0,1:0,4096\nb,1:0,2:0,8192\n' >"$folder/clocks.csv"
 expect 1 "lives by several clocks have no order" replay "$folder/clocks.csv"
+gzip -c "$folder/lives.csv" | gzip -c >"$folder/twice"
+expect 1 "packed twice; unpack it once" info "$folder/twice"
 expect_input() {
     input=$1
     shift

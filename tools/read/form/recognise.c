@@ -103,6 +103,10 @@ static const sign_t head_signs[] = {
     {"<!DOCTYPE", 9, REFUSED, "a page; of a memory timeline, export the .raw.json.gz instead"},
     {"<html", 5, REFUSED, "a page; of a memory timeline, export the .raw.json.gz instead"},
     {"TBLH", 4, REFUSED, "a bytehound file; " ASK_FOR_LIFETIMES},
+    {"\x1f\x8b", 2, REFUSED, "packed twice; unpack it once"},
+    {"\x28\xb5\x2f\xfd", 4, REFUSED, "packed twice; unpack it once"},
+    {"\xff\xfe", 2, REFUSED, "text in UTF-16; write it in UTF-8"},
+    {"\xfe\xff", 2, REFUSED, "text in UTF-16; write it in UTF-8"},
 };
 
 /* Text does not begin with bytes below the blank, but for tabs and ends of lines. What stands further on is

@@ -62,6 +62,7 @@ static void what_is_known_and_not_read_is_named(void)
     } files[] = {
         {BYTES("PK\x03\x04\x14\x00"), DAO_ERR_UNSUPPORTED, "a zip archive; unpack it"},
         {BYTES("\x08\x07\x12\x07pytorch"), DAO_ERR_UNSUPPORTED, "an ONNX model"},
+        {BYTES("\xff\xfei\x00"), DAO_ERR_UNSUPPORTED, "text in UTF-16"},
         {BYTES("heap profile:   3:  12 ["), DAO_ERR_UNSUPPORTED, "a heap profile"},
         {BYTES("heap_v2/524288\n"), DAO_ERR_UNSUPPORTED, "a jemalloc heap profile"},
         {BYTES("v 10400 3\n"), DAO_ERR_UNSUPPORTED, "a heaptrack file"},
