@@ -303,7 +303,7 @@ Thread,Time,Action,Pointer,Size,Stream
 EOF
 expect 0 "a log of RMM" info "$folder/rmm"
 expect 0 "384" info "$folder/rmm" --json
-expect 0 "2 in the window, 1 of those never freed" plan "$folder/rmm"
+narrow 0 "2 in the window, 1 of those never freed" plan "$folder/rmm"
 expect 1 "no device 7; there are: 0" plan "$folder/rmm" --device 7
 expect 1 "not which operator reads and writes what" simulate "$folder/rmm"
 expect 0 "one that repeats" replay "$folder/rmm"

@@ -11,6 +11,7 @@
 #include "tools/plan/plan_table.h"
 #include "tools/plan/plan_write.h"
 #include "tools/print/interrupt.h"
+#include "tools/print/lines.h"
 #include "tools/print/print_counts.h"
 #include "tools/print/progress.h"
 #include "tools/read/events/read_lifetimes.h"
@@ -24,7 +25,7 @@
 
 #define RECOMPUTES "is not for --recompute, which places a step's tensors itself"
 
-enum { TITLE_BYTES = 256, CAPACITY_TEXT_BYTES = 40 };
+enum { TITLE_BYTES = 256, CAPACITY_TEXT_BYTES = 40, HEAD_PART_BYTES = 64 };
 
 /* The pools of --pools. */
 typedef struct given_pools {
@@ -362,17 +363,21 @@ static dao_status_t write_best(const planning_t *planning, const dao_plan_input_
 
 static void print_head(const planning_t *planning, const dao_plan_input_t *input, uint64_t bound_bytes)
 {
-    dao_progress_hide();
-    (void)printf("%s: %zu buffers, bound %" PRIu64 " bytes", planning->title, input->buffer_count,
-                 bound_bytes);
+    char pools[HEAD_PART_BYTES] = "", left_out[HEAD_PART_BYTES] = "";
+    char counts[DAO_COUNTS_TEXT_BYTES];
+    char head[TITLE_BYTES + DAO_COUNTS_TEXT_BYTES + 4 * HEAD_PART_BYTES];
     if (planning->problem.pool_count > 1) {
-        (void)printf(", %" PRIu32 " pools", planning->problem.pool_count);
+        (void)snprintf(pools, sizeof(pools), ", %" PRIu32 " pools", planning->problem.pool_count);
     }
     if (input->left_out_count > 0) {
-        (void)printf(", %" PRIu64 " without bytes or a life left out", input->left_out_count);
+        (void)snprintf(left_out, sizeof(left_out), ", %" PRIu64 " without bytes or a life left out",
+                       input->left_out_count);
     }
-    dao_print_counts(&input->counts);
-    (void)printf("\n\n");
+    dao_format_counts(&input->counts, counts);
+    (void)snprintf(head, sizeof(head), "%s: %zu buffers, bound %" PRIu64 " bytes%s%s%s", planning->title,
+                   input->buffer_count, bound_bytes, pools, left_out, counts);
+    dao_output_words(head, 0, 2);
+    (void)putchar('\n');
 }
 
 /* For --capacity: what follows from the best plan. */

@@ -2,6 +2,8 @@
 /* One row a count, for both. Counts of what went wrong are left out for people where they are zero. */
 #include "tools/print/print_counts.h"
 
+#include "base/report/assert.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -36,17 +38,21 @@ static bool is_told(const dao_life_counts_t *counts)
     return counts->in_window_count > 0 || counts->older_freed_count > 0 || counts->older_kept_count > 0;
 }
 
-void dao_print_counts(const dao_life_counts_t *counts)
+void dao_format_counts(const dao_life_counts_t *counts, char text[DAO_COUNTS_TEXT_BYTES])
 {
     count_row_t rows[ROW_COUNT];
     const char *mark = ": ";
+    size_t length = 0;
     make_rows(counts, rows);
+    text[0] = '\0';
     for (size_t i = 0; i < ROW_COUNT && is_told(counts); i++) {
         if (rows[i].is_always || rows[i].count > 0) {
-            (void)printf("%s%" PRIu64 " %s", mark, rows[i].count, rows[i].text);
+            length += (size_t)snprintf(text + length, DAO_COUNTS_TEXT_BYTES - length, "%s%" PRIu64 " %s",
+                                       mark, rows[i].count, rows[i].text);
             mark = ", ";
         }
     }
+    DAO_ASSERT(length < DAO_COUNTS_TEXT_BYTES); /* eight numbers, and words of this file */
 }
 
 void dao_report_counts(dao_report_t *report, const dao_life_counts_t *counts)
