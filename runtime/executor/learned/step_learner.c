@@ -464,12 +464,13 @@ static dao_known_step_t *recognize(dao_step_learner_t *learner)
 static void note_evictions(const dao_step_learner_t *learner, dao_known_step_t *known)
 {
     dao_executor_stats_t *stats = &learner->engine->stats;
-    bool had_evicted = known->has_evicted;
-    known->has_evicted = had_evicted || stats->eviction_count > learner->eviction_count;
-    if (known->log.has_streams && known->has_evicted) {
+    bool evicts = stats->eviction_count > learner->eviction_count;
+    bool is_first = evicts && !known->has_evicted;
+    known->has_evicted = known->has_evicted || evicts;
+    if (known->log.has_streams && evicts) {
         stats->unplanned_count++;
     }
-    if (known->log.has_streams && known->has_evicted && !had_evicted) {
+    if (known->log.has_streams && is_first) {
         dao_log(DAO_LOG_LEVEL_INFO,
                 "a step of %" PRIu32 " kernels on several compute streams gets no plan: plans have one",
                 known->log.kernel_count);

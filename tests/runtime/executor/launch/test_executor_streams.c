@@ -208,6 +208,21 @@ static void a_step_of_two_streams_is_learnt_and_not_planned(void)
     end();
 }
 
+/* Only the first of these steps finds its tensor elsewhere. */
+static void a_step_that_moves_nothing_misses_no_plan(void)
+{
+    begin_two(2, 3);
+    for (int i = 0; i < STEPS; i++) {
+        CU_ASSERT_EQUAL(dao_executor_step_begin(executor), DAO_OK);
+        use(1, 0, RW);
+        CU_ASSERT_EQUAL(dao_executor_step_end(executor), DAO_OK);
+        CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK);
+        CU_ASSERT_EQUAL(program_stats(&program).eviction_count, 2);
+        CU_ASSERT_EQUAL(program_stats(&program).unplanned_count, 1);
+    }
+    end_two();
+}
+
 /* A step of one stream is planned as ever; one that goes on with another stream leaves the plan there, also
    while the step is measured. */
 static void a_plan_is_left_for_another_stream(void)
@@ -278,6 +293,7 @@ static CU_TestInfo tests[] = {
     {"memory is taken behind its last use", memory_is_taken_behind_its_last_use},
     {"streams that are not there are refused", streams_that_are_not_there_are_refused},
     {"a step of two streams is learnt and not planned", a_step_of_two_streams_is_learnt_and_not_planned},
+    {"a step that moves nothing misses no plan", a_step_that_moves_nothing_misses_no_plan},
     {"a plan is left for another stream", a_plan_is_left_for_another_stream},
     {"the capacity changes between streams", the_capacity_changes_between_streams},
     {"streams overlap", streams_overlap},
