@@ -393,7 +393,6 @@ static void note_persistence(dao_step_learner_t *learner)
 
 static void forget_references(dao_step_learner_t *learner, const dao_known_step_t *known)
 {
-    learner->before = learner->before == known ? NULL : learner->before;
     learner->measured = learner->measured == known ? NULL : learner->measured;
     for (uint32_t i = 0; i < learner->known_step_count; i++) {
         if (learner->known_steps[i]->after == known) {
@@ -403,7 +402,7 @@ static void forget_references(dao_step_learner_t *learner, const dao_known_step_
 }
 
 /* Returns a place in the table for one more step. With the table full, the one that was not seen for
-   longest is forgotten. */
+   longest is forgotten; not the step that ended last, which can still be written. */
 static dao_known_step_t **find_place(dao_step_learner_t *learner)
 {
     dao_known_step_t **oldest = NULL;
@@ -412,11 +411,12 @@ static dao_known_step_t **find_place(dao_step_learner_t *learner)
     }
     for (uint32_t i = 0; i < learner->known_step_count; i++) {
         dao_known_step_t **place = &learner->known_steps[i];
-        if (*place != learner->submitted && (oldest == NULL || (*place)->seen_at < (*oldest)->seen_at)) {
+        bool is_needed = *place == learner->submitted || *place == learner->before;
+        if (!is_needed && (oldest == NULL || (*place)->seen_at < (*oldest)->seen_at)) {
             oldest = place;
         }
     }
-    DAO_ASSERT(oldest != NULL); /* at most one of several is at the worker */
+    DAO_ASSERT(oldest != NULL); /* at most two of several are needed */
     DAO_ASSERT((*oldest)->plan == NULL || (*oldest)->plan != learner->engine->plan);
     forget_references(learner, *oldest);
     destroy_known(*oldest);

@@ -205,6 +205,24 @@ static void the_step_described_first_is_forgotten(void)
     end();
 }
 
+/* The last step that ended is what is written, and what the next one comes behind. */
+static void descriptions_leave_the_last_step(void)
+{
+    enum { STEPS = DAO_KNOWN_STEP_COUNT_MAX + 2 };
+    begin();
+    run_step("a", STEPS + 1);
+    const dao_known_step_t *last = learner->before;
+    for (uint32_t i = 1; i <= STEPS; i++) {
+        describe_step(i);
+        CU_ASSERT_PTR_EQUAL(learner->before, last);
+        CU_ASSERT_EQUAL(dao_step_write(executor, dao_test_path), DAO_OK);
+    }
+    CU_ASSERT_EQUAL(learner->known_step_count, DAO_KNOWN_STEP_COUNT_MAX);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(last->after);
+    CU_ASSERT_EQUAL(last->after->log.kernel_count, STEPS); /* what was described last is expected next */
+    end();
+}
+
 static void a_step_with_a_failure_is_not_learnt(void)
 {
     begin();
@@ -229,12 +247,14 @@ static CU_TestInfo tests[] = {
      steps_that_begin_alike_are_told_apart_by_what_is_queued},
     {"the step unseen for longest is forgotten", the_step_unseen_for_longest_is_forgotten},
     {"the step described first is forgotten", the_step_described_first_is_forgotten},
+    {"descriptions leave the last step", descriptions_leave_the_last_step},
     {"a step with a failure is not learnt", a_step_with_a_failure_is_not_learnt},
     CU_TEST_INFO_NULL,
 };
 
 int main(void)
 {
-    CU_SuiteInfo suites[] = {{"step learner", NULL, NULL, NULL, NULL, tests}, CU_SUITE_INFO_NULL};
+    CU_SuiteInfo suites[] = {{"step learner", dao_test_path_begin, dao_test_path_end, NULL, NULL, tests},
+                             CU_SUITE_INFO_NULL};
     return dao_suite_run(suites);
 }
