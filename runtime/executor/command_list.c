@@ -42,6 +42,10 @@ dao_status_t dao_command_list_create(dao_executor_t *executor, dao_command_list_
     if (executor == NULL || out_list == NULL) {
         return dao_error(DAO_ERR_INVALID, "the executor or out_list is NULL");
     }
+    dao_status_t status = dao_executor_check_process(executor);
+    if (status != DAO_OK) {
+        return status;
+    }
     dao_command_list_t *list = dao_host_calloc(1, sizeof(*list));
     if (list == NULL) {
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory for a command list");
@@ -71,7 +75,8 @@ dao_status_t dao_command_list_push(dao_command_list_t *list, const dao_kernel_t 
         return dao_error(DAO_ERR_INVALID, "the command list is NULL");
     }
     dao_item_t *item = NULL;
-    dao_status_t status = dao_executor_item(list->executor, kernel, &item);
+    dao_status_t status = dao_executor_check_process(list->executor);
+    status = status == DAO_OK ? dao_executor_item(list->executor, kernel, &item) : status;
     if (status == DAO_OK) {
         append(&list->first, &list->last, item);
         list->kernel_count++;
@@ -90,7 +95,8 @@ dao_status_t dao_command_list_discard(dao_command_list_t *list, dao_managed_t *t
                          tensor->name);
     }
     dao_item_t *item = NULL;
-    dao_status_t status = dao_item_from_use(DAO_ITEM_DISCARD, tensor, DAO_USE_DISCARD, &item);
+    dao_status_t status = dao_executor_check_process(list->executor);
+    status = status == DAO_OK ? dao_item_from_use(DAO_ITEM_DISCARD, tensor, DAO_USE_DISCARD, &item) : status;
     if (status == DAO_OK) {
         append(&list->first, &list->last, item);
     }
@@ -111,7 +117,8 @@ dao_status_t dao_command_list_write(dao_command_list_t *list, dao_managed_t *ten
     dao_item_t *item = NULL;
     dao_managed_t *storage = dao_managed_storage(tensor);
     dao_use_kind_t use = size_bytes == storage->size_bytes ? DAO_USE_WRITE : DAO_USE_READ_WRITE;
-    dao_status_t status = dao_item_from_use(DAO_ITEM_WRITE, storage, use, &item);
+    dao_status_t status = dao_executor_check_process(list->executor);
+    status = status == DAO_OK ? dao_item_from_use(DAO_ITEM_WRITE, storage, use, &item) : status;
     if (status == DAO_OK) {
         item->source = source;
         item->slice = (dao_slice_t){tensor->view_offset_bytes, tensor->view_offset_bytes + size_bytes};
@@ -124,6 +131,10 @@ dao_status_t dao_command_list_least_capacity(const dao_command_list_t *list, siz
 {
     if (list == NULL || out_bytes == NULL) {
         return dao_error(DAO_ERR_INVALID, "the command list or out_bytes is NULL");
+    }
+    dao_status_t status = dao_executor_check_process(list->executor);
+    if (status != DAO_OK) {
+        return status;
     }
     uint64_t most_bytes = 0;
     for (const dao_item_t *item = list->first; item != NULL; item = item->next) {

@@ -36,15 +36,18 @@ bool dao_executor_is_forked(const dao_executor_t *executor)
     return executor->fork_count != dao_core_fork_count();
 }
 
-static dao_status_t forked_error(void)
+dao_status_t dao_executor_check_process(const dao_executor_t *executor)
 {
-    return dao_error(DAO_ERR_FORKED, "the executor was made in the parent process");
+    return dao_executor_is_forked(executor)
+               ? dao_error(DAO_ERR_FORKED, "the executor was made in the parent process")
+               : DAO_OK;
 }
 
 dao_status_t dao_executor_check_thread(const dao_executor_t *executor)
 {
-    if (dao_executor_is_forked(executor)) {
-        return forked_error();
+    dao_status_t status = dao_executor_check_process(executor);
+    if (status != DAO_OK) {
+        return status;
     }
     if (atomic_load(&executor->thread_id) == dao_thread_self()) {
         return dao_error(DAO_ERR_REENTRANT,
@@ -511,8 +514,9 @@ dao_status_t dao_executor_stats_get(dao_executor_t *executor, dao_executor_stats
     if (executor == NULL || out_stats == NULL) {
         return dao_error(DAO_ERR_INVALID, "the executor or out_stats is NULL");
     }
-    if (dao_executor_is_forked(executor)) {
-        return forked_error();
+    dao_status_t status = dao_executor_check_process(executor);
+    if (status == DAO_OK) {
+        stats_read(executor, out_stats);
     }
     stats_read(executor, out_stats);
     return DAO_OK;

@@ -46,6 +46,9 @@ struct dao_executor {
 /* Returns true in a child of the process that made the executor: its locks may be held for ever there. */
 bool dao_executor_is_forked(const dao_executor_t *executor);
 
+/* DAO_ERR_FORKED there. */
+DAO_NODISCARD dao_status_t dao_executor_check_process(const dao_executor_t *executor);
+
 /* DAO_ERR_FORKED in a child process; DAO_ERR_REENTRANT on the executor's own thread and in a segment
    callback. */
 DAO_NODISCARD dao_status_t dao_executor_check_thread(const dao_executor_t *executor);

@@ -28,6 +28,10 @@ static dao_status_t check_config(const dao_executor_t *executor, const dao_manag
     if (executor == NULL || config == NULL || out_tensor == NULL) {
         return dao_error(DAO_ERR_INVALID, "the executor, the settings or out_tensor is NULL");
     }
+    dao_status_t status = dao_executor_check_process(executor);
+    if (status != DAO_OK) {
+        return status;
+    }
     if (config->size_bytes == 0) {
         return dao_error(DAO_ERR_INVALID, "a managed tensor needs at least 1 byte");
     }
@@ -150,7 +154,8 @@ dao_status_t dao_managed_view(dao_managed_t *tensor, size_t offset_bytes, size_t
     if (tensor == NULL || out_view == NULL) {
         return dao_error(DAO_ERR_INVALID, "the tensor or out_view is NULL");
     }
-    dao_status_t status = check_slice(tensor, offset_bytes, size_bytes);
+    dao_status_t status = dao_executor_check_process(tensor->executor);
+    status = status == DAO_OK ? check_slice(tensor, offset_bytes, size_bytes) : status;
     if (status != DAO_OK) {
         return status;
     }
@@ -177,7 +182,9 @@ dao_status_t dao_managed_view(dao_managed_t *tensor, size_t offset_bytes, size_t
 
 dao_status_t dao_managed_retain(dao_managed_t *tensor)
 {
-    return dao_handle_retain(tensor != NULL ? &tensor->handle : NULL, "managed");
+    bool is_live = tensor != NULL && atomic_load(&tensor->handle.reference_count) > 0;
+    dao_status_t status = is_live ? dao_executor_check_process(tensor->executor) : DAO_OK;
+    return status == DAO_OK ? dao_handle_retain(tensor != NULL ? &tensor->handle : NULL, "managed") : status;
 }
 
 dao_status_t dao_managed_release(dao_managed_t *tensor)

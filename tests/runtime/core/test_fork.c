@@ -260,6 +260,16 @@ static int use_executor(const kept_t *kept)
     dao_managed_t *tensor = NULL;
     dao_managed_config_t config = {.size_bytes = KEPT_BYTES};
     FORKED(68, dao_managed_create_from(kept->executor, &config, kept->source, 0, &tensor));
+    size_t bytes_of_list;
+    dao_command_list_t *list = NULL;
+    FORKED(69, dao_managed_create(kept->executor, &config, &tensor));
+    FORKED(70, dao_managed_view(kept->managed, 0, 1, &tensor));
+    FORKED(71, dao_managed_retain(kept->managed));
+    FORKED(72, dao_command_list_create(kept->executor, &list));
+    FORKED(73, dao_command_list_push(kept->list, &kernel));
+    FORKED(74, dao_command_list_discard(kept->list, kept->managed));
+    FORKED(75, dao_command_list_write(kept->list, kept->managed, bytes, KEPT_BYTES));
+    FORKED(76, dao_command_list_least_capacity(kept->list, &bytes_of_list));
     dao_command_list_destroy(kept->list); /* the parent's stays */
     return 0;
 }
