@@ -194,10 +194,8 @@ static dao_status_t check_kernel(const dao_engine_t *engine, const dao_item_t *i
 {
     for (uint32_t i = 0; i < item->use_count; i++) {
         const dao_managed_t *tensor = item->uses[i].tensor;
-        bool reads = item->uses[i].is_partial ? !dao_slice_is_empty(item->uses[i].reads)
-                                              : item->uses[i].kind != DAO_USE_WRITE;
         bool is_empty = tensor->residency == DAO_RESIDENCY_EMPTY && !tensor->is_given_up;
-        if (reads && (is_empty || tensor->is_discard_due) && !tensor->zero_first_touch) {
+        if (item->uses[i].is_read && (is_empty || tensor->is_discard_due) && !tensor->zero_first_touch) {
             return dao_error(DAO_ERR_NEVER_WRITTEN,
                              "kernel \"%s\" (number %" PRIu64
                              ") reads tensor \"%s\", but nothing was written to it",

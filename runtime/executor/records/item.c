@@ -41,7 +41,8 @@ static dao_use_t use_of(const dao_kernel_t *kernel, uint32_t operand)
 {
     const dao_managed_t *named = kernel->operands[operand].tensor;
     dao_managed_t *tensor = dao_managed_storage(kernel->operands[operand].tensor);
-    dao_use_t use = {.tensor = tensor, .kind = (dao_use_kind_t)kernel->operands[operand].access};
+    dao_use_kind_t kind = (dao_use_kind_t)kernel->operands[operand].access;
+    dao_use_t use = {.tensor = tensor, .kind = kind, .is_read = kind != DAO_USE_WRITE};
     static const dao_span_t whole;
     const dao_span_t *span = kernel->spans != NULL ? &kernel->spans[operand] : &whole;
     uint64_t begin = named->view_offset_bytes + span->offset_bytes;
@@ -75,6 +76,7 @@ static dao_slice_t writes_of(const dao_use_t *use)
 static void join_use(dao_use_t *use, const dao_use_t *other)
 {
     if (!use->is_partial && !other->is_partial) {
+    use->is_read = use->is_read || other->is_read;
         use->kind = use->kind == other->kind ? use->kind : DAO_USE_READ_WRITE;
         return;
     }
@@ -283,7 +285,8 @@ dao_status_t dao_item_from_use(dao_item_kind_t kind, dao_managed_t *tensor, dao_
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory for the queue's entry of tensor \"%s\"",
                          tensor->name);
     }
-    add_use(item, 0, &(dao_use_t){.tensor = tensor, .kind = use});
+    bool is_read = use == DAO_USE_READ || use == DAO_USE_READ_WRITE;
+    add_use(item, 0, &(dao_use_t){.tensor = tensor, .kind = use, .is_read = is_read});
     *out_item = item;
     return DAO_OK;
 }

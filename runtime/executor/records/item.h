@@ -24,6 +24,7 @@ typedef enum dao_use_kind {
 typedef struct dao_use {
     dao_managed_t *tensor; /* a reference of its own to the record, not a handle */
     dao_use_kind_t kind;   /* one that overwrites some bytes alone is a READ_WRITE */
+    bool is_read;          /* by the program: so it has to have a content */
     bool is_partial;       /* touches some bytes of the tensor alone: those of `reads` and `writes` */
     bool made_content;  /* there was none: it was made of zeros for this use, and goes if the kernel fails */
     dao_slice_t reads;  /* what has to be there before it; empty if it is not partial */

@@ -543,9 +543,9 @@ static work_t *make_random_kernel(size_t capacity_bytes, dao_operand_t *operands
         dao_access_t access = models[tensor].is_written ? (dao_access_t)below(3) : DAO_ACCESS_WRITE;
         dao_span_t span = random_span(models[tensor].size_bytes);
         add_operand(work, &operands[work->count], tensor, access, span);
-        bool has_second = work->count < wanted && access == DAO_ACCESS_READ && below(3) == 0;
+        bool has_second = work->count < wanted && access != DAO_ACCESS_READ_WRITE && below(3) == 0;
         size_t end_bytes = span.offset_bytes + span.size_bytes;
-        if (has_second && end_bytes < models[tensor].size_bytes) { /* it appends to what it reads */
+        if (has_second && end_bytes < models[tensor].size_bytes) { /* it writes behind that, with a gap */
             dao_span_t tail = random_span(models[tensor].size_bytes - end_bytes);
             tail.offset_bytes += end_bytes;
             add_operand(work, &operands[work->count], tensor, DAO_ACCESS_WRITE, tail);

@@ -210,6 +210,7 @@ static void expect_slices(const dao_use_t *use, const bool *is_read, const bool 
     }
     CU_ASSERT_EQUAL(use->kind == DAO_USE_READ, !writes_any);
     CU_ASSERT_TRUE(use->kind != DAO_USE_WRITE || !reads_any);
+    CU_ASSERT_EQUAL(use->is_read, reads_any);
 }
 
 static void random_spans_become_the_use_of_a_model(void)
