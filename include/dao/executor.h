@@ -454,7 +454,8 @@ DAO_API DAO_NODISCARD dao_status_t dao_managed_read_async(dao_managed_t *tensor,
 
 /**
  * Keeps a tensor on the device until dao_managed_unpin(): it comes now, or, without a content, with its first
- * one, is never moved, and has one address. Pins are counted; the release of the last handle takes them away.
+ * one, is never moved, and has one address. Pins are counted; the release of the last handle takes them away,
+ * after all kernels pushed before.
  *
  * Pinned tensors lie from the top of the capacity down. A kernel can use all that is below them, and those
  * that it names. A plan (dao_executor_step_begin()) is made beside the tensors that are pinned, for what lies

@@ -95,18 +95,21 @@ dao_status_t dao_engine_init(dao_engine_t *engine, const dao_engine_config_t *co
     return status;
 }
 
+/* The last handle is gone: so is a pin, and the content, unless something is still going to use it. */
+static void release(dao_engine_t *engine, dao_managed_t *tensor)
+{
+    tensor->is_released = true;
+    if (tensor->pin.count > 0) {
+        dao_requests_drop_pin(engine, tensor);
+    }
+    dao_table_settle(engine, tensor);
+    dao_managed_unreference(tensor);
+}
+
 void dao_engine_enqueue(dao_engine_t *engine, dao_item_t *item)
 {
-    if (item->kind == DAO_ITEM_RELEASE) {
-        dao_managed_t *tensor = item->released;
-        tensor->is_released = true;
-        if (tensor->pin.count > 0) {
-            (void)dao_requests_leave_plan(
-                engine); /* it is made beside this one; the next kernel meets a failure */
-            dao_pins_remove(engine, tensor);
-        }
-        dao_table_settle(engine, tensor);
-        dao_managed_unreference(tensor);
+    if (item->kind == DAO_ITEM_RELEASE && item->released->pin.count == 0) {
+        release(engine, item->released); /* at once, so that it is known what goes with its last use */
         return;
     }
     DAO_ASSERT((engine->first_item == NULL) == (engine->last_item == NULL));
@@ -635,9 +638,10 @@ dao_item_t *dao_engine_run(dao_engine_t *engine)
         run_sources(engine, item);
         return item;
     case DAO_ITEM_RELEASE:
-        break;
+        release(engine, item->released);
+        return NULL;
     }
-    DAO_ASSERT(false); /* releases are done when they are taken in */
+    DAO_ASSERT(false); /* there is no other kind */
     return NULL;
 }
 

@@ -190,6 +190,13 @@ dao_status_t dao_requests_pin(dao_engine_t *engine, dao_managed_t *tensor, void 
     return DAO_OK;
 }
 
+void dao_requests_drop_pin(dao_engine_t *engine, dao_managed_t *tensor)
+{
+    (void)dao_requests_leave_plan(engine); /* it is made beside this pin */
+    dao_pins_remove(engine, tensor);
+    dao_prefetch_restart(engine);
+}
+
 dao_status_t dao_requests_unpin(dao_engine_t *engine, dao_managed_t *tensor)
 {
     if (tensor->pin.count == 0) {
@@ -199,10 +206,7 @@ dao_status_t dao_requests_unpin(dao_engine_t *engine, dao_managed_t *tensor)
         tensor->pin.count--;
         return DAO_OK;
     }
-    (void)dao_requests_leave_plan(
-        engine); /* a failure is for the next sync to report: the pin goes all the same */
-    dao_pins_remove(engine, tensor);
-    dao_prefetch_restart(engine);
+    dao_requests_drop_pin(engine, tensor);
     return DAO_OK;
 }
 

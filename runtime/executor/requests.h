@@ -19,6 +19,9 @@ DAO_NODISCARD dao_status_t dao_requests_write(dao_engine_t *engine, dao_managed_
 DAO_NODISCARD dao_status_t dao_requests_pin(dao_engine_t *engine, dao_managed_t *tensor, void **out_address);
 DAO_NODISCARD dao_status_t dao_requests_unpin(dao_engine_t *engine, dao_managed_t *tensor);
 
+/* Takes all pins of a pinned tensor away. A failure over that is for the next sync to report. */
+void dao_requests_drop_pin(dao_engine_t *engine, dao_managed_t *tensor);
+
 /* Stops following a plan, if there is one, and makes again what it had given up. Returns false if the engine
    has failed, now or before. */
 bool dao_requests_leave_plan(dao_engine_t *engine);

@@ -107,6 +107,41 @@ static void a_pinned_tensor_stays_at_one_address(void)
     end();
 }
 
+static dao_status_t note_address(const dao_launch_t *launch, void *user)
+{
+    *(void **)user = launch->addresses[0];
+    return DAO_OK;
+}
+
+/* As an unpin does: what was pushed before finds the tensor where it was pinned, and is refused if it does
+   not fit beside it; what is pushed behind has its room. */
+static void a_release_takes_the_pin_away_in_its_turn(void)
+{
+    void *address = NULL, *found = NULL;
+    begin(&(dao_executor_config_t){0}, 5, 6);
+    use_all(6, W);
+    CU_ASSERT_EQUAL(dao_managed_pin(handle(0), &address), DAO_OK);
+    for (int i = 0; i < 4; i++) { /* as many as fit beside it, and then others */
+        CU_ASSERT_EQUAL(push(4, (uint32_t[]){1, 2, 3, 4}, RW), DAO_OK);
+        CU_ASSERT_EQUAL(push(4, (uint32_t[]){2, 3, 4, 5}, RW), DAO_OK);
+    }
+    dao_operand_t operand = {handle(0), RW};
+    dao_kernel_t note = {.launch = note_address, .user = &found, .operands = &operand, .operand_count = 1};
+    CU_ASSERT_EQUAL(dao_executor_push(executor, &note), DAO_OK);
+    program_drop(&program, 0);
+    CU_ASSERT_EQUAL(push(5, (uint32_t[]){1, 2, 3, 4, 5}, RW), DAO_OK);
+    CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK);
+    CU_ASSERT_PTR_EQUAL(found, address);
+    CU_ASSERT_EQUAL(program_stats(&program).pinned_bytes, 0);
+    CU_ASSERT_EQUAL(dao_managed_pin(handle(1), NULL), DAO_OK);
+    CU_ASSERT_TRUE(program_tensor(&program, UNIT) == 6 && program_tensor(&program, UNIT) == 7);
+    CU_ASSERT_EQUAL(push(5, (uint32_t[]){2, 3, 4, 5, 6}, W), DAO_OK);
+    program_drop(&program, 1);
+    CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_ERR_KERNEL_TOO_LARGE);
+    CU_ASSERT_EQUAL(program_stats(&program).pinned_bytes, 0);
+    end();
+}
+
 static void a_tensor_without_a_content_comes_with_its_first(void)
 {
     void *address = NULL;
@@ -165,6 +200,26 @@ static int run_until_followed(uint32_t tensor_count)
         count++;
     }
     return count;
+}
+
+/* The part of a step that was pushed before follows the plan. */
+static void a_release_leaves_the_plan_in_its_turn(void)
+{
+    begin(&(dao_executor_config_t){0}, 4, 8);
+    CU_ASSERT_EQUAL(dao_managed_pin(handle(2), NULL), DAO_OK);
+    run_step(8, W);
+    CU_ASSERT_TRUE(run_until_followed(8) < 8);
+    uint64_t deviations = program_stats(&program).deviation_count;
+    for (uint32_t i = 0; i < 8; i++) {
+        CU_ASSERT_EQUAL(push(1, &i, RW), DAO_OK);
+        if (i == 4) {
+            program_drop(&program, 2);
+        }
+    }
+    CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK);
+    CU_ASSERT_EQUAL(program_stats(&program).deviation_count, deviations + 1);
+    CU_ASSERT_EQUAL(program_stats(&program).pinned_bytes, 0);
+    end();
 }
 
 /* Each set of pinned tensors has a plan of its own; none of them moves. */
@@ -336,6 +391,8 @@ static void the_lowest_priority_leaves_first(void)
 
 static CU_TestInfo tests[] = {
     {"a pinned tensor stays at one address", a_pinned_tensor_stays_at_one_address},
+    {"a release takes the pin away in its turn", a_release_takes_the_pin_away_in_its_turn},
+    {"a release leaves the plan in its turn", a_release_leaves_the_plan_in_its_turn},
     {"a tensor without a content comes with its first", a_tensor_without_a_content_comes_with_its_first},
     {"too much is refused with what is pinned", too_much_is_refused_with_what_is_pinned},
     {"a plan is followed beside them", a_plan_is_followed_beside_them},
