@@ -4,15 +4,16 @@
 #include "runtime/executor/file_streams.h"
 
 #include "base/report/error.h"
+#include "runtime/handles/stream_internal.h"
 
 dao_status_t dao_file_streams_create(dao_executor_t *executor)
 {
-    int32_t device_index = executor->runtime->device_index;
+    dao_runtime_t *runtime = executor->runtime;
     dao_status_t status = DAO_OK;
     int count = dao_file_tier_direction_count(executor->file_directory);
     for (int i = 0; status == DAO_OK && i < count; i++) {
-        status = dao_stream_create(device_index, &executor->file_streams[i]);
-        status = status == DAO_OK ? dao_stream_create(device_index, &executor->staging_streams[i]) : status;
+        status = dao_stream_create_on(runtime, &executor->file_streams[i]);
+        status = status == DAO_OK ? dao_stream_create_on(runtime, &executor->staging_streams[i]) : status;
     }
     return status;
 }

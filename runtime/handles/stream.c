@@ -128,22 +128,28 @@ void dao_stream_disown(dao_stream_t *stream, bool is_idle)
     }
 }
 
-dao_status_t dao_stream_create(int32_t device_index, dao_stream_t **out_stream)
+dao_status_t dao_stream_create_on(dao_runtime_t *runtime, dao_stream_t **out_stream)
 {
-    dao_runtime_t *runtime;
     made_stream_t *made;
-    if (out_stream == NULL) {
-        return dao_error_null("dao_stream_create", "out_stream");
-    }
-    dao_status_t status = runtime_acquire_healthy(device_index, "dao_stream_create", &runtime);
-    if (status != DAO_OK) {
-        return status;
-    }
-    status = stream_make(runtime, false, NULL, &made);
+    dao_status_t status = dao_runtime_health(runtime, "dao_stream_create");
+    status = status == DAO_OK ? stream_make(runtime, false, NULL, &made) : status;
     if (status == DAO_OK) {
         *out_stream = &made->stream;
     }
-    dao_runtime_release(runtime);
+    return status;
+}
+
+dao_status_t dao_stream_create(int32_t device_index, dao_stream_t **out_stream)
+{
+    dao_runtime_t *runtime;
+    if (out_stream == NULL) {
+        return dao_error_null("dao_stream_create", "out_stream");
+    }
+    dao_status_t status = dao_runtime_acquire(device_index, &runtime);
+    if (status == DAO_OK) {
+        status = dao_stream_create_on(runtime, out_stream);
+        dao_runtime_release(runtime);
+    }
     return status;
 }
 

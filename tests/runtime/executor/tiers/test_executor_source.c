@@ -449,6 +449,36 @@ static void handles_may_outlive_the_executor(void)
     CU_ASSERT_EQUAL(unlink(path), 0);
 }
 
+/* What reads sources belongs to the start of the library that the executor belongs to. */
+static void the_library_may_be_started_anew_meanwhile(void)
+{
+    for (int is_started = 0; is_started < 2; is_started++) {
+        dao_executor_config_t config = small();
+        begin(dao_backend_ops(), &config, false);
+        CU_ASSERT_EQUAL(dao_finalize(), DAO_ERR_BUSY); /* it is shut down, and the executor works on */
+        if (is_started != 0) {
+            CU_ASSERT_EQUAL(dao_init(&(dao_config_t){.cpu = {.device_count = 1, .device_bytes = 64 * MIB}}),
+                            DAO_OK);
+        }
+        make_weights_of_memory();
+        for (int i = 0; i < DAO_FILE_DIRECTION_COUNT; i++) {
+            dao_stream_t *streams[] = {executor->file_streams[i], executor->staging_streams[i]};
+            CU_ASSERT_TRUE(streams[0] == NULL || streams[0]->runtime == executor->runtime);
+            CU_ASSERT_TRUE(streams[1] == NULL || streams[1]->runtime == executor->runtime);
+        }
+        pass(UINT32_MAX);
+        CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK);
+        CU_ASSERT_EQUAL(program_count_lost(&program), 0);
+        if (is_started != 0) {
+            CU_ASSERT_EQUAL(dao_finalize(), DAO_OK); /* nothing of this start is live */
+        }
+        program_drop_all(&program);
+        CU_ASSERT_EQUAL(dao_executor_destroy(executor), DAO_OK);
+        CU_ASSERT_EQUAL(drop_count, 1);
+        CU_ASSERT_EQUAL(unlink(path), 0);
+    }
+}
+
 /* Once the device is lost the bytes are still where they came from. */
 static void a_lost_device_leaves_the_source(void)
 {
@@ -629,6 +659,7 @@ static CU_TestInfo tests[] = {
     {"the executor's thread may make all but the first", the_executors_thread_may_make_all_but_the_first},
     {"a pin and another capacity treat them as others", a_pin_and_another_capacity_treat_them_as_others},
     {"handles may outlive the executor", handles_may_outlive_the_executor},
+    {"the library may be started anew meanwhile", the_library_may_be_started_anew_meanwhile},
     {"a lost device leaves the source", a_lost_device_leaves_the_source},
     {"whatever is refused once, the executor goes on", whatever_is_refused_once_the_executor_goes_on},
     {"a plan reads them where they are", a_plan_reads_them_where_they_are},
