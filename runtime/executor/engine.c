@@ -363,7 +363,7 @@ static void run_kernel_item(dao_engine_t *engine, dao_item_t *item)
         if (item->is_called) {
             dao_launch_keep(engine, item);
         } else {
-            dao_launch_destroy(engine, item);
+            dao_item_destroy(item);
         }
     }
     if (dao_throttle_wants_look(throttle, ++engine->unseen_count)) {
@@ -391,7 +391,7 @@ static void run_list_write(dao_engine_t *engine, dao_item_t *item)
         dao_engine_fail(engine, status, false);
     }
     pass_uses(engine, item);
-    dao_launch_destroy(engine, item);
+    dao_item_destroy(item);
 }
 
 /* A write or read of the program for which no thread waits. */
@@ -407,7 +407,7 @@ static void run_transfer(dao_engine_t *engine, dao_item_t *item)
     }
     pass_uses(engine, item);
     item->done(status, item->user);
-    dao_launch_destroy(engine, item);
+    dao_item_destroy(item);
     dao_engine_stay(engine);
 }
 
@@ -597,14 +597,14 @@ dao_item_t *dao_engine_run(dao_engine_t *engine)
             dao_residency_discard(engine, item->uses[0].tensor);
         }
         pass_uses(engine, item);
-        dao_launch_destroy(engine, item);
+        dao_item_destroy(item);
         return NULL;
     case DAO_ITEM_STEP_BOUNDARY:
         if (engine->learner != NULL) {
             dao_step_learner_boundary(engine->learner);
         }
         (void)dao_again_restore(engine);
-        dao_launch_destroy(engine, item);
+        dao_item_destroy(item);
         return NULL;
     case DAO_ITEM_WRITE:
     case DAO_ITEM_READ:
@@ -657,7 +657,7 @@ void dao_engine_finish(dao_engine_t *engine)
     while (engine->first_retired != NULL) {
         dao_item_t *item = engine->first_retired;
         engine->first_retired = item->next;
-        dao_launch_destroy(engine, item);
+        dao_item_destroy(item);
     }
     while (engine->table != NULL) {
         dao_managed_t *tensor = engine->table;

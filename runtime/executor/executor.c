@@ -107,7 +107,7 @@ static void *run_executor(void *user)
 {
     dao_executor_t *executor = user;
     atomic_store(&executor->thread_id, dao_thread_self());
-    dao_engine_stay(&executor->engine);
+    dao_engine_arrive(&executor->engine);
     while (take_in(executor)) {
         if (dao_engine_peek(&executor->engine) != NULL) {
             run_one(executor);
@@ -519,6 +519,5 @@ dao_status_t dao_executor_stats_get(dao_executor_t *executor, dao_executor_stats
     if (status == DAO_OK) {
         stats_read(executor, out_stats);
     }
-    stats_read(executor, out_stats);
-    return DAO_OK;
+    return status;
 }

@@ -16,6 +16,7 @@
 #include "runtime/executor/learned/step_learner.h"
 #include "runtime/executor/online/eviction.h"
 #include "runtime/executor/online/prefetch.h"
+#include "runtime/executor/records/drop.h"
 #include "runtime/executor/records/tensor.h"
 #include "runtime/executor/state/failure.h"
 #include "runtime/executor/state/file_copy.h"
@@ -363,19 +364,22 @@ void dao_engine_stay(const dao_engine_t *engine)
     }
 }
 
-void dao_engine_part(const dao_engine_t *engine)
+static void stay_behind_drop(const void *owner)
 {
-    if (engine->config.has_thread && engine->config.ops->thread_part != NULL) {
-        engine->config.ops->thread_part(engine->config.device);
-    }
+    dao_engine_stay(owner);
 }
 
-void dao_launch_destroy(const dao_engine_t *engine, dao_item_t *item)
+void dao_engine_arrive(const dao_engine_t *engine)
 {
-    bool has_drop = item->drop != NULL;
-    dao_item_destroy(item);
-    if (has_drop) {
-        dao_engine_stay(engine);
+    dao_engine_stay(engine);
+    dao_drop_set_behind(stay_behind_drop, engine);
+}
+
+void dao_engine_part(const dao_engine_t *engine)
+{
+    dao_drop_set_behind(NULL, NULL);
+    if (engine->config.has_thread && engine->config.ops->thread_part != NULL) {
+        engine->config.ops->thread_part(engine->config.device);
     }
 }
 
@@ -406,7 +410,7 @@ void dao_engine_retire(dao_engine_t *engine)
         if (engine->first_retired == NULL) {
             engine->last_retired = NULL;
         }
-        dao_launch_destroy(engine, item);
+        dao_item_destroy(item);
     }
     DAO_ASSERT((engine->first_retired == NULL) == (engine->last_retired == NULL));
 }

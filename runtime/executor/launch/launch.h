@@ -33,13 +33,11 @@ void dao_launch_undo(dao_engine_t *engine, dao_item_t *item, const dao_placement
 /* Returns true if an operand has a part of the arena that nothing was written to. */
 bool dao_launch_has_landing(const dao_item_t *item);
 
-/* The executor's own thread stays on the device: as it begins, and after each function of the program. Part:
-   before it ends. */
+/* The executor's own thread stays on the device. Arrive: as it begins; part: before it ends; stay: after each
+   function of the program but those that are called as something goes (drop.h), which need nothing more. */
+void dao_engine_arrive(const dao_engine_t *engine);
 void dao_engine_stay(const dao_engine_t *engine);
 void dao_engine_part(const dao_engine_t *engine);
-
-/* Calls the item's drop, which is the program's, if it has one. */
-void dao_launch_destroy(const dao_engine_t *engine, dao_item_t *item);
 
 /* Destroys it once all work has finished that is queued now: its own may use the item. */
 void dao_launch_keep(dao_engine_t *engine, dao_item_t *item);

@@ -9,6 +9,7 @@
 #include "allocators/range/range.h"
 #include "base/memory/host.h"
 #include "base/report/assert.h"
+#include "runtime/executor/records/drop.h"
 #include "runtime/executor/records/tensor.h"
 
 #include <inttypes.h>
@@ -75,8 +76,8 @@ static dao_slice_t writes_of(const dao_use_t *use)
    between two that are written stay, so that they have to be there. */
 static void join_use(dao_use_t *use, const dao_use_t *other)
 {
-    if (!use->is_partial && !other->is_partial) {
     use->is_read = use->is_read || other->is_read;
+    if (!use->is_partial && !other->is_partial) {
         use->kind = use->kind == other->kind ? use->kind : DAO_USE_READ_WRITE;
         return;
     }
@@ -333,9 +334,7 @@ void dao_item_destroy(dao_item_t *item)
 {
     DAO_ASSERT(item->kind != DAO_ITEM_RELEASE);                                   /* it lies in its tensor */
     DAO_ASSERT(item->kind != DAO_ITEM_SYNC && item->kind != DAO_ITEM_STEP_WRITE); /* they lie on stacks */
-    if (item->drop != NULL) {
-        item->drop(item->user);
-    }
+    dao_drop_call(item->drop, item->user);
     for (uint32_t i = 0; i < item->use_count; i++) {
         dao_managed_unreference(item->uses[i].tensor);
     }

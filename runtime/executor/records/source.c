@@ -14,6 +14,7 @@
 #include "base/report/assert.h"
 #include "base/report/error.h"
 #include "runtime/core/handle.h"
+#include "runtime/executor/records/drop.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -60,9 +61,7 @@ void dao_source_drop(dao_source_t *source)
     if (source->direct >= 0) {
         (void)close(source->direct);
     }
-    if (source->drop != NULL) {
-        source->drop(source->user);
-    }
+    dao_drop_call(source->drop, source->user);
     dao_host_free(source->name);
     dao_handle_bury(&source->handle);
 }

@@ -4,6 +4,7 @@
    the thread. */
 #include "runtime/executor/executor_internal.h"
 #include "tests/loopback/loopback.h"
+#include "tests/support/gate.h"
 #include "tests/support/suite.h"
 
 #include <dao/dao.h>
@@ -113,6 +114,88 @@ static void a_function_that_leaves_another_device_current_harms_nothing(void)
     end();
 }
 
+static _Atomic int drop_count;
+
+static void drop_and_wander(void *user)
+{
+    (void)user;
+    CU_ASSERT_EQUAL(loopback_choose_device(1), DAO_OK);
+    drop_count++;
+}
+
+static dao_status_t launch_gate(const dao_launch_t *launch, void *user)
+{
+    (void)launch;
+    dao_gate_wait(user);
+    return DAO_OK;
+}
+
+/* Holds the executor's thread up until the gate is open. */
+static void hold(dao_gate_t *gate)
+{
+    dao_gate_init(gate);
+    CU_ASSERT_EQUAL(
+        dao_executor_push(executor, &(dao_kernel_t){.name = "hold", .launch = launch_gate, .user = gate}),
+        DAO_OK);
+}
+
+/* What was called on the executor's thread has left another device current; its next copies are checked. */
+static void let_go(dao_gate_t *gate)
+{
+    static unsigned char bytes[BYTES];
+    dao_gate_open(gate);
+    CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK);
+    CU_ASSERT_EQUAL(drop_count, 1);
+    run_step();
+    CU_ASSERT_EQUAL(dao_managed_read(layers[LAYERS - 1], bytes, BYTES), DAO_OK);
+    CU_ASSERT_TRUE(bytes[0] == 3 && bytes[BYTES - 1] == 3);
+    dao_gate_finish(gate);
+}
+
+/* The list's kernels go with its last run. */
+static void a_list_that_leaves_another_device_current_harms_nothing(void)
+{
+    dao_gate_t gate;
+    dao_command_list_t *list = NULL;
+    begin();
+    drop_count = 0;
+    dao_operand_t operands[] = {{.tensor = layers[0], .access = DAO_ACCESS_READ},
+                                {.tensor = layers[1], .access = DAO_ACCESS_READ_WRITE}};
+    dao_kernel_t kernel = {.launch = fill, .drop = drop_and_wander, .operands = operands, .operand_count = 2};
+    CU_ASSERT_EQUAL_FATAL(dao_command_list_create(executor, &list), DAO_OK);
+    CU_ASSERT_EQUAL(dao_command_list_push(list, &kernel), DAO_OK);
+    hold(&gate);
+    CU_ASSERT_EQUAL(dao_command_list_run(list), DAO_OK);
+    dao_command_list_destroy(list);
+    let_go(&gate);
+    end();
+}
+
+/* The source goes with its tensor. */
+static void a_source_that_leaves_another_device_current_harms_nothing(void)
+{
+    static const unsigned char content[BYTES] = {1};
+    dao_gate_t gate;
+    dao_source_t *source = NULL;
+    dao_managed_t *weights = NULL;
+    begin();
+    drop_count = 0;
+    CU_ASSERT_EQUAL_FATAL(dao_source_adopt(content, BYTES, drop_and_wander, NULL, &source), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(
+        dao_managed_create_from(executor, &(dao_managed_config_t){.size_bytes = BYTES}, source, 0, &weights),
+        DAO_OK);
+    CU_ASSERT_EQUAL(dao_source_release(source), DAO_OK);
+    dao_operand_t operands[] = {{.tensor = weights, .access = DAO_ACCESS_READ},
+                                {.tensor = layers[1], .access = DAO_ACCESS_READ_WRITE}};
+    hold(&gate);
+    CU_ASSERT_EQUAL(dao_executor_push(
+                        executor, &(dao_kernel_t){.launch = fill, .operands = operands, .operand_count = 2}),
+                    DAO_OK);
+    CU_ASSERT_EQUAL(dao_managed_release(weights), DAO_OK);
+    let_go(&gate);
+    end();
+}
+
 int main(void)
 {
     static CU_TestInfo tests[] = {
@@ -120,6 +203,10 @@ int main(void)
          a_kernel_of_a_plan_takes_few_calls_that_do_no_work},
         {"a function that leaves another device current harms nothing",
          a_function_that_leaves_another_device_current_harms_nothing},
+        {"a list that leaves another device current harms nothing",
+         a_list_that_leaves_another_device_current_harms_nothing},
+        {"a source that leaves another device current harms nothing",
+         a_source_that_leaves_another_device_current_harms_nothing},
         CU_TEST_INFO_NULL,
     };
     CU_SuiteInfo suites[] = {{"driver calls", NULL, NULL, NULL, NULL, tests}, CU_SUITE_INFO_NULL};
