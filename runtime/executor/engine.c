@@ -212,6 +212,7 @@ static dao_status_t check_kernel(const dao_engine_t *engine, const dao_item_t *i
    planned, else by eviction. */
 static dao_status_t place(dao_engine_t *engine, dao_item_t *item, dao_placement_t *placement)
 {
+    static const dao_fence_t no_fence;
     dao_status_t status = DAO_OK;
     *placement = (dao_placement_t){.has_workspace = false};
     if (engine->plan != NULL) {
@@ -220,8 +221,9 @@ static dao_status_t place(dao_engine_t *engine, dao_item_t *item, dao_placement_
             return status;
         }
         if (status != DAO_OK) {
-            dao_plan_follow_leave(engine);
             *placement = (dao_placement_t){.has_workspace = false};
+            dao_launch_undo(engine, item, placement, &no_fence); /* before others run again in its room */
+            dao_plan_follow_leave(engine);
             if (!dao_again_restore(engine)) {
                 return dao_error_restore(&engine->failure);
             }
