@@ -13,7 +13,7 @@
 #include "bench/traces/made_step.h"
 #include "tools/model/step_problem.h"
 #include "tools/print/report.h"
-#include "tools/simulate/recompute_baselines.h"
+#include "tools/simulate/again/recompute_baselines.h"
 
 #include <dao/dao.h>
 

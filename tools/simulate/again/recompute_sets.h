@@ -5,7 +5,7 @@
 #define DAO_TOOLS_RECOMPUTE_SETS_H
 
 #include "planning/recompute/recompute_play.h"
-#include "tools/simulate/recompute_baselines.h"
+#include "tools/simulate/again/recompute_baselines.h"
 
 /* A content that lives over the turn from the forward to the backward run, and may be made again. */
 typedef struct dao_recompute_item {

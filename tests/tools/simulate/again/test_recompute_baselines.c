@@ -3,7 +3,7 @@
    on a chain each does what its paper says. */
 #include "tests/support/models/swap_steps.h"
 #include "tests/support/suite.h"
-#include "tools/simulate/recompute_baselines.h"
+#include "tools/simulate/again/recompute_baselines.h"
 
 #include <stdio.h>
 

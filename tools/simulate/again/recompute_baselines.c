@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tools/simulate/recompute_baselines.h"
+#include "tools/simulate/again/recompute_baselines.h"
 
 #include "base/memory/host.h"
 #include "planning/recompute/recompute_play.h"
-#include "tools/simulate/recompute_sets.h"
+#include "tools/simulate/again/recompute_sets.h"
 
 #include <inttypes.h>
 #include <string.h>
