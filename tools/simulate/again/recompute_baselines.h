@@ -3,8 +3,9 @@
 
        dtr            DTR (Kirisame et al., ICLR'21): where memory lacks, that content leaves whose
                       (its time + that of all around it that has left) / (bytes x staleness) is least
-       dtr-class      the same; what has left around it is summed by classes that are merged as contents
-   leave, and only their sums shrink as contents come back dtr-local      the same with its own time alone
+       dtr-class      the same; what has left around it is summed by classes: they are merged as contents
+                      leave, and only their sums shrink as contents come back
+       dtr-local      the same with its own time alone
        again-lru, again-largest
                       the one that was used longest ago; the largest one
        sqrt           Chen et al. ('16): the forward run is cut into segments; what is read in another segment
@@ -13,7 +14,7 @@
                       layers, that with the least time a byte first
        greedy         least time a byte first, until the rest fits
        knapsack       the most time that may stay in so many bytes, by dynamic programming, as PyTorch's
-   budget of activation memory does; several budgets are tried
+                      budget of activation memory does; several budgets are tried
 
    The last four choose once, of contents that live from the forward into the backward run; the moment with
    the most live bytes parts the two. All of them count bytes, no addresses, which flatters them: our own
