@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Plans as a program has them: of the plan that only swaps, the one that only runs again, and those of the
    best longer steps that the search found, the quickest one. */
+#include "planning/recompute/recompute_plan.h"
+
 #include "base/memory/host.h"
 #include "base/numbers/math.h"
 #include "base/report/assert.h"
@@ -98,9 +100,8 @@ static bool moves_nothing(const dao_recompute_plan_t *plan)
     return schedule->in_bytes == 0 && schedule->out_bytes == 0;
 }
 
-/* Plans the copies of the step in a draft, which the plan takes over. */
-static dao_status_t plan_draft(const maker_t *maker, dao_recompute_draft_t *draft,
-                               const dao_swap_plan_config_t *config, dao_recompute_plan_t **out_plan)
+dao_status_t dao_recompute_plan_draft(dao_recompute_draft_t *draft, const dao_swap_problem_t *problem,
+                                      const dao_swap_plan_config_t *config, dao_recompute_plan_t **out_plan)
 {
     dao_recompute_plan_t *plan = dao_host_calloc(1, sizeof(*plan));
     if (plan == NULL) {
@@ -108,15 +109,14 @@ static dao_status_t plan_draft(const maker_t *maker, dao_recompute_draft_t *draf
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for a plan");
     }
     plan->draft = *draft;
-    plan->draft.problem = maker->problem;
+    plan->draft.problem = problem;
     memset(draft, 0, sizeof(*draft));
-    plan->step =
-        (dao_recompute_step_t){.problem = dao_recompute_draft_problem(&plan->draft),
-                               .runs = plan->draft.runs,
-                               .tensor_sources = plan->draft.tensor_sources,
-                               .again_count = plan->draft.kernel_count - maker->problem->kernel_count,
-                               .again_ns = plan->draft.again_ns};
-    DAO_ASSERT_HEAVY(dao_recompute_check(maker->problem, &plan->step) != DAO_ERR_CORRUPT);
+    plan->step = (dao_recompute_step_t){.problem = dao_recompute_draft_problem(&plan->draft),
+                                        .runs = plan->draft.runs,
+                                        .tensor_sources = plan->draft.tensor_sources,
+                                        .again_count = plan->draft.kernel_count - problem->kernel_count,
+                                        .again_ns = plan->draft.again_ns};
+    DAO_ASSERT_HEAVY(dao_recompute_check(problem, &plan->step) != DAO_ERR_CORRUPT);
     dao_status_t status = dao_swap_plan_make(&plan->step.problem, config, &plan->swap);
     if (status != DAO_OK) {
         dao_recompute_plan_destroy(plan);
@@ -155,7 +155,8 @@ static dao_status_t try_plain(maker_t *maker, uint64_t bound_ns)
                      : dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for a step of %" PRIu32 " kernels",
                                  problem->kernel_count);
     }
-    status = status == DAO_OK ? plan_draft(maker, &draft, &maker->config->swap, &plan) : status;
+    status =
+        status == DAO_OK ? dao_recompute_plan_draft(&draft, problem, &maker->config->swap, &plan) : status;
     dao_recompute_draft_finish(&draft);
     if (status == DAO_ERR_HOST_FULL) {
         dao_error_save(&maker->refusal, status);
@@ -175,7 +176,7 @@ static dao_status_t plan_choice(const maker_t *maker, dao_recompute_search_t *se
     if (!dao_recompute_search_replay(search, choice)) {
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for the runs of a step");
     }
-    dao_status_t status = plan_draft(maker, &search->draft, config, out_plan);
+    dao_status_t status = dao_recompute_plan_draft(&search->draft, maker->problem, config, out_plan);
     bool is_refused =
         status == DAO_ERR_HOST_FULL || status == DAO_ERR_KERNEL_TOO_LARGE || status == DAO_ERR_OVERFLOW;
     status = is_refused ? DAO_OK : status;

@@ -422,6 +422,7 @@ for flag in --static --pages; do
     expect 2 "are for schemes that plan, not for --scheme lru" simulate "$small_step" $flag --scheme lru
     expect 2 "are for schemes that plan, not for --scheme online" run "$small_step" $flag
     expect 0 "hybrid" simulate "$small_step" $flag --scheme hybrid
+    expect 0 "capuchin" simulate "$small_step" $flag --scheme capuchin
     expect 0 "described" simulate "$small_step" $flag --scheme described
 done
 # Nothing can run a step without operators.

@@ -5,6 +5,7 @@
 #include "base/report/error.h"
 #include "base/threads/sync.h"
 #include "planning/swap/step/swap_tier.h"
+#include "tools/simulate/again/capuchin.h"
 #include "tools/simulate/again/recompute_baselines.h"
 
 #include <dao/recompute.h>
@@ -145,8 +146,21 @@ static dao_status_t run_plan(const dao_scheme_t *scheme, const dao_scheme_input_
     return status;
 }
 
-/* The same with kernels that run again. Before the plan is replayed it is checked that each run reads what
-   the first one of its kernel did. */
+/* Replays a plan with kernels that run again; before, it is checked that each run reads what the first one of
+   its kernel did. */
+static dao_status_t play_again(const dao_swap_problem_t *problem, const dao_recompute_plan_t *plan,
+                               uint32_t step_count, dao_scheme_run_t *out_run)
+{
+    const dao_recompute_step_t *step = dao_recompute_plan_step(plan);
+    out_run->again_ns = step->again_ns;
+    out_run->again_count = step->again_count;
+    dao_status_t status = dao_recompute_check(problem, step);
+    return status == DAO_OK ? dao_simulate_plan(&step->problem, dao_recompute_plan_schedule(plan), step_count,
+                                                &out_run->simulation)
+                            : status;
+}
+
+/* The same as run_plan() with kernels that run again. */
 static dao_status_t run_recompute(const dao_scheme_t *scheme, const dao_scheme_input_t *input,
                                   dao_scheme_run_t *out_run)
 {
@@ -161,15 +175,22 @@ static dao_status_t run_recompute(const dao_scheme_t *scheme, const dao_scheme_i
     uint64_t begin_ns = dao_clock_ns();
     dao_status_t status = dao_recompute_plan_make(input->problem, &config, &plan);
     out_run->plan_ns = dao_clock_ns() - begin_ns;
-    if (status == DAO_OK) {
-        const dao_recompute_step_t *step = dao_recompute_plan_step(plan);
-        out_run->again_ns = step->again_ns;
-        out_run->again_count = step->again_count;
-        status = dao_recompute_check(input->problem, step);
-        status = status == DAO_OK ? dao_simulate_plan(&step->problem, dao_recompute_plan_schedule(plan),
-                                                      input->step_count, &out_run->simulation)
-                                  : status;
-    }
+    status = status == DAO_OK ? play_again(input->problem, plan, input->step_count, out_run) : status;
+    dao_recompute_plan_destroy(plan);
+    return status;
+}
+
+static dao_status_t run_capuchin(const dao_scheme_t *scheme, const dao_scheme_input_t *input,
+                                 dao_scheme_run_t *out_run)
+{
+    const dao_swap_plan_config_t config = {.addresses = input->addresses, .work_limit = input->plan_work};
+    dao_recompute_plan_t *plan = NULL;
+    (void)scheme;
+    *out_run = (dao_scheme_run_t){.capacity_bytes = input->problem->capacity_bytes, .runs_again = true};
+    uint64_t begin_ns = dao_clock_ns();
+    dao_status_t status = dao_capuchin_plan_make(input->problem, &config, &plan);
+    out_run->plan_ns = dao_clock_ns() - begin_ns;
+    status = status == DAO_OK ? play_again(input->problem, plan, input->step_count, out_run) : status;
     dao_recompute_plan_destroy(plan);
     return status;
 }
@@ -277,8 +298,8 @@ bool dao_scheme_takes_known(const dao_scheme_t *scheme)
 
 bool dao_scheme_plans(const dao_scheme_t *scheme)
 {
-    return scheme->run == run_plan || scheme->run == run_recompute || scheme->run == run_learn ||
-           scheme->run == run_described;
+    return scheme->run == run_plan || scheme->run == run_recompute || scheme->run == run_capuchin ||
+           scheme->run == run_learn || scheme->run == run_described;
 }
 
 dao_status_t dao_scheme_find(const char *name, const dao_scheme_t **out_scheme)

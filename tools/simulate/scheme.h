@@ -60,6 +60,8 @@ typedef struct dao_scheme {
       DAO_RECOMPUTE_MODE_HYBRID, run_recompute)                                                              \
     X("recompute", "the same without any copies: all that left is made again", DAO_RECOMPUTE_MODE_ONLY,      \
       run_recompute)                                                                                         \
+    X("capuchin", "Capuchin: copies that are hidden, then runs again by bytes saved a second", 0,            \
+      run_capuchin)                                                                                          \
     X("dtr", "DTR: least time of it and of what left around it, over bytes and staleness; no copies",        \
       DAO_RECOMPUTE_BASELINE_DTR, run_baseline)                                                              \
     X("dtr-class", "DTR with classes of what has left", DAO_RECOMPUTE_BASELINE_DTR_CLASS, run_baseline)      \

@@ -2,7 +2,7 @@
 #include "tools/simulate/again/recompute_baselines.h"
 
 #include "base/memory/host.h"
-#include "planning/recompute/recompute_play.h"
+#include "tools/simulate/again/recompute_player.h"
 #include "tools/simulate/again/recompute_sets.h"
 
 #include <inttypes.h>
@@ -191,33 +191,7 @@ static void dtr_finish(dtr_t *dtr)
 
 /* ---- a step that is played ---- */
 
-typedef struct player {
-    dao_recompute_contents_t contents;
-    dao_recompute_reach_t reach;
-    dao_recompute_draft_t draft;
-    dao_recompute_play_t *play;
-} player_t;
-
-static dao_status_t player_init(player_t *player, const dao_swap_step_t *step)
-{
-    *player = (player_t){.play = NULL};
-    dao_status_t status = dao_recompute_contents_init(&player->contents, step);
-    status = status == DAO_OK ? dao_recompute_reach_init(&player->reach, &player->contents) : status;
-    status = status == DAO_OK ? dao_recompute_draft_init(&player->draft, step->problem) : status;
-    return status == DAO_OK
-               ? dao_recompute_play_create(&player->contents, &player->reach, &player->draft, &player->play)
-               : status;
-}
-
-static void player_finish(player_t *player)
-{
-    dao_recompute_play_destroy(player->play);
-    dao_recompute_draft_finish(&player->draft);
-    dao_recompute_reach_finish(&player->reach);
-    dao_recompute_contents_finish(&player->contents);
-}
-
-static dao_recompute_baseline_run_t run_of(const player_t *player)
+static dao_recompute_baseline_run_t run_of(const dao_recompute_player_t *player)
 {
     const dao_swap_step_t *step = player->contents.step;
     return (dao_recompute_baseline_run_t){
@@ -228,7 +202,7 @@ static dao_recompute_baseline_run_t run_of(const player_t *player)
 }
 
 /* Plays by scores. `*out_is_found`: it gets through. */
-static dao_status_t play_scores(player_t *player, dao_recompute_baseline_t baseline,
+static dao_status_t play_scores(dao_recompute_player_t *player, dao_recompute_baseline_t baseline,
                                 dao_recompute_baseline_run_t *out_run, bool *out_is_found)
 {
     dtr_t dtr;
@@ -247,8 +221,8 @@ static dao_status_t play_scores(player_t *player, dao_recompute_baseline_t basel
 }
 
 /* Plays a choice that was made before, and keeps it if it fits and is the quickest. */
-static dao_status_t play_set(player_t *player, const bool *is_given_up, dao_recompute_baseline_run_t *best,
-                             bool *is_found)
+static dao_status_t play_set(dao_recompute_player_t *player, const bool *is_given_up,
+                             dao_recompute_baseline_run_t *best, bool *is_found)
 {
     const dao_recompute_rule_t rule = {.capacity_bytes = UINT64_MAX, .move_price = -1};
     dao_swap_step_t longer;
@@ -272,7 +246,7 @@ static dao_status_t play_set(player_t *player, const bool *is_given_up, dao_reco
 }
 
 /* Tries all sets that a baseline would choose from. */
-static dao_status_t play_sets(player_t *player, dao_recompute_baseline_t baseline,
+static dao_status_t play_sets(dao_recompute_player_t *player, dao_recompute_baseline_t baseline,
                               dao_recompute_baseline_run_t *out_run, bool *out_is_found)
 {
     dao_recompute_sets_t sets;
@@ -293,7 +267,7 @@ dao_status_t dao_recompute_baseline(const dao_swap_problem_t *problem, dao_recom
 {
     dao_swap_problem_t bytes = *problem;
     dao_swap_step_t step;
-    player_t player;
+    dao_recompute_player_t player;
     bool is_found = false;
     bytes.page_bytes = 0;
     dao_status_t status = dao_swap_step_init(&step, &bytes);
@@ -302,12 +276,12 @@ dao_status_t dao_recompute_baseline(const dao_swap_problem_t *problem, dao_recom
     }
     status = dao_swap_step_check_capacity(&step, bytes.capacity_bytes);
     if (status == DAO_OK) {
-        status = player_init(&player, &step);
+        status = dao_recompute_player_init(&player, &step);
         if (status == DAO_OK) {
             status = (baseline < DAO_RECOMPUTE_BASELINE_SQRT ? play_scores : play_sets)(&player, baseline,
                                                                                         out_run, &is_found);
         }
-        player_finish(&player);
+        dao_recompute_player_finish(&player);
     }
     dao_swap_step_finish(&step);
     return status != DAO_OK || is_found

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Capuchin's order (Peng et al., ASPLOS'20): copies first, as far as kernels hide them; what memory lacks
+   then is computed again, by the bytes that a second of it saves.
+
+       kernel       0     1     2     3     4     5
+       tensor       W-----.     .     .     .-----R        W write, R read
+       out                |=====|     .     .
+       in                       .     |=====|
+                                |-----|                    the period's free time
+
+   Taken from the paper: one step is measured, each kernel run once, and nothing waits. What may leave are the
+   periods between two accesses of a tensor in a row, over a moment where memory lacks.
+
+   The free time of a period is that between its copy out and its copy in. The longest one is chosen first, as
+   long as memory lacks and the copies are hidden. A link makes one copy a direction at a time: a copy out
+   begins as early as the link is free, and a copy in as late as it is.
+
+   Then that period is computed again whose saving is greatest: its bytes over the time of all kernels that
+   have to run for it, back to what is there, on the device or copied. Behind each choice savings are counted
+   anew: what was made of the chosen one needs its kernels too, and what is there for some of the chosen ones
+   has to be made for each of them if it goes as well. Where the copy in takes less than that, though kernels
+   wait for it, it is copied.
+
+   Not in the paper: periods go on around the step's end, as the steps repeat. What memory still lacks,
+   because nothing else is hidden or made again, or because runs again need memory themselves, leaves as in
+   our own plans. Our planner places the copies of the step with these runs, and may find others than the ones
+   that were chosen. Both flatter the order. */
+#ifndef DAO_TOOLS_CAPUCHIN_H
+#define DAO_TOOLS_CAPUCHIN_H
+
+#include "planning/recompute/recompute_play.h"
+
+/* What a tensor does between an access and the next one. */
+typedef enum dao_capuchin_way {
+    DAO_CAPUCHIN_STAYS = 0,
+    DAO_CAPUCHIN_COPIED = 1,
+    DAO_CAPUCHIN_AGAIN = 2,
+} dao_capuchin_way_t;
+
+/* Chooses for a step that is over its problem's capacity, copies over the link of its host. `play` is asked
+   what can be made again. `out_ways`, one an access, is written. DAO_ERR_NO_HOST_MEMORY. */
+DAO_NODISCARD dao_status_t dao_capuchin_choose(const dao_recompute_contents_t *contents,
+                                               const dao_recompute_play_t *play,
+                                               dao_capuchin_way_t *out_ways);
+
+/* Plans a step with what is chosen to run again. The caller owns the plan, until
+   dao_recompute_plan_destroy(); the problem is borrowed as long. As dao_swap_plan_make(); DAO_ERR_LIMIT where
+   the chosen runs are more than four times the step's. */
+DAO_NODISCARD dao_status_t dao_capuchin_plan_make(const dao_swap_problem_t *problem,
+                                                  const dao_swap_plan_config_t *config,
+                                                  dao_recompute_plan_t **out_plan);
+
+#endif
