@@ -33,8 +33,7 @@
 #include "runtime/executor/records/tensor.h"
 #include "runtime/executor/state/partial.h"
 #include "runtime/executor/state/residency.h"
-
-#include <math.h>
+#include "runtime/executor/state/victims.h"
 
 /* Memory that admitted kernels may not count on: a share for holes between tensors. */
 #define HOLES_SHARE 6
@@ -278,6 +277,7 @@ static bool fetch_use(dao_engine_t *engine, const dao_use_t *use)
     }
     DAO_ASSERT(tensor->has_device || status != DAO_OK);
     tensor->is_early = tensor->has_device;
+    dao_victims_update(engine, tensor);
     engine->early_bytes += tensor->is_early ? tensor->size_bytes : 0;
     return status == DAO_OK;
 }

@@ -15,7 +15,8 @@ uint64_t dao_victims_next_use(const dao_engine_t *engine, const dao_managed_t *t
    tensors) where it was in. */
 void dao_victims_place(dao_engine_t *engine, dao_managed_t *tensor);
 
-/* After whatever changes a tensor's uses, its residency, its forecast or its pin. */
+/* After whatever changes a tensor's uses, its residency, its forecast or its pin, and after an early fetch.
+ */
 static inline void dao_victims_update(dao_engine_t *engine, dao_managed_t *tensor)
 {
     if (engine->plan == NULL) {

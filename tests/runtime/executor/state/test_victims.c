@@ -121,6 +121,35 @@ static void tensors_come_off_in_the_order_of_their_ranks(void)
     run(DAO_POLICY_SIZE);
 }
 
+/* What was fetched early was used long ago, and is about to be used again. */
+static void what_was_fetched_early_leaves_as_if_it_had_been_used(void)
+{
+    begin(DAO_POLICY_LRU);
+    dao_use_t use = {.tensor = &tensors[1], .kind = DAO_USE_READ};
+    dao_access_append(&use, 9);
+    for (uint32_t i = 0; i < 3; i++) {
+        tensors[i].has_device = true;
+        tensors[i].residency = DAO_RESIDENCY_BOTH;
+        tensors[i].last_use_time = 4 + i;
+    }
+    tensors[1].last_use_time = 1;
+    tensors[1].is_early = true;
+    for (uint32_t i = 0; i < 3; i++) {
+        dao_victims_update(&engine, &tensors[i]);
+    }
+    static const uint32_t order[] = {0, 2, 1};
+    for (uint32_t i = 0; i < 3; i++) {
+        CU_ASSERT_PTR_EQUAL(dao_victims_pop(&engine), &tensors[order[i]]);
+    }
+    dao_victims_put_back(&engine);
+    uint64_t key = tensors[1].victim.key;
+    tensors[1].is_early = false; /* the use has its time */
+    dao_access_pop(&use);
+    dao_victims_update(&engine, &tensors[1]);
+    CU_ASSERT_EQUAL(tensors[1].victim.key, key);
+    CU_ASSERT_TRUE(dao_victims_is_valid(&engine));
+}
+
 static void what_is_not_on_the_device_is_not_in(void)
 {
     state = 5;
@@ -152,6 +181,8 @@ static void the_check_sees_what_is_wrong(void)
 
 static CU_TestInfo tests[] = {
     {"tensors come off in the order of their ranks", tensors_come_off_in_the_order_of_their_ranks},
+    {"what was fetched early leaves as if it had been used",
+     what_was_fetched_early_leaves_as_if_it_had_been_used},
     {"what is not on the device is not in", what_is_not_on_the_device_is_not_in},
     {"the check sees what is wrong", the_check_sees_what_is_wrong},
     CU_TEST_INFO_NULL,
