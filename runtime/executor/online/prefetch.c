@@ -179,35 +179,34 @@ static double missing_bytes(const dao_item_t *item)
     return bytes;
 }
 
-/* Returns how long all fetches can wait; not more than 0: one cannot. */
-static double find_calm_ns(const dao_engine_t *engine)
+/* Returns true if some fetch cannot wait for so long. */
+static bool must_begin_within(const dao_engine_t *engine, double wait_ns)
 {
     const dao_pace_t *pace = &engine->pace;
     double now_ns = compute_end_ns(engine);
     double link_ns = pace->streams[DAO_STREAM_ROLE_H2D].end_ns;
     double time_ns = now_ns + engine->ahead_ns; /* when the kernel that is looked at begins */
     double need_ns = 0;                         /* of the link, for it and those before it */
-    double calm_ns = INFINITY;
+    bool must_begin = false;
     uint32_t count = 0;
     link_ns = link_ns > now_ns ? link_ns : now_ns;
-    for (const dao_item_t *item = engine->frontier; item != NULL && count < HORIZON_KERNELS && calm_ns > 0;
+    for (const dao_item_t *item = engine->frontier; item != NULL && count < HORIZON_KERNELS && !must_begin;
          item = item->next) {
         double bytes = missing_bytes(item);
         if (bytes > 0) {
             need_ns += MARGIN * dao_pace_copy_ns(pace, DAO_STREAM_ROLE_H2D, bytes);
-            calm_ns = time_ns - link_ns - need_ns < calm_ns ? time_ns - link_ns - need_ns : calm_ns;
+            must_begin = time_ns - link_ns - need_ns <= wait_ns;
         }
         time_ns += item->kind == DAO_ITEM_KERNEL ? delay_ns(engine, item) : 0;
         count += item->kind == DAO_ITEM_KERNEL ? 1 : 0;
     }
-    return calm_ns;
+    return must_begin;
 }
 
 /* Returns true if a fetch cannot wait until this is looked at again. */
 static bool is_due(dao_engine_t *engine)
 {
     if (engine->now >= engine->next_look) {
-        double calm_ns = find_calm_ns(engine);
         double until_look_ns = 0;
         uint32_t count = 0;
         for (const dao_item_t *item = engine->first_item; item != NULL && count < LOOK_KERNELS;
@@ -215,7 +214,7 @@ static bool is_due(dao_engine_t *engine)
             until_look_ns += item->kind == DAO_ITEM_KERNEL ? delay_ns(engine, item) : 0;
             count += item->kind == DAO_ITEM_KERNEL ? 1 : 0;
         }
-        engine->is_due = calm_ns <= until_look_ns;
+        engine->is_due = must_begin_within(engine, until_look_ns);
         engine->next_look = engine->now + LOOK_KERNELS;
     }
     return engine->is_due;
@@ -277,8 +276,8 @@ static bool fetch_use(dao_engine_t *engine, const dao_use_t *use)
     }
     DAO_ASSERT(tensor->has_device || status != DAO_OK);
     tensor->is_early = tensor->has_device;
-    dao_victims_update(engine, tensor);
     engine->early_bytes += tensor->is_early ? tensor->size_bytes : 0;
+    dao_victims_update(engine, tensor);
     return status == DAO_OK;
 }
 
