@@ -467,4 +467,5 @@ const dao_backend_ops_t dao_bench_device_ops = {
     .pages_create_mapped = bench_pages_create_mapped,
     .pages_map_run = bench_pages_map_run,
     .pages_unmap_run = bench_pages_unmap_run,
+    .has_no_bytes = true,
 };
