@@ -211,7 +211,7 @@ namespace detail
 template <typename T, typename Error> std::size_t array_bytes(std::size_t count)
 {
     if (count > static_cast<std::size_t>(PTRDIFF_MAX) / sizeof(T)) {
-        raise<Error>(DAO_ERR_OVERFLOW);
+        raise<Error>(DAO_ERR_OVERFLOW, "an array of so many elements has more bytes than a size can tell");
     }
     return count * sizeof(T);
 }

@@ -2,6 +2,14 @@
 /**
  * @file
  * Starting and stopping the library, its devices, and the log.
+ *
+ * In a child process of fork() the parent's memory, streams and devices are not there: each call that needs
+ * them answers DAO_ERR_FORKED, whether its text lists that or not, and releases of handles do nothing. What
+ * needs none goes on: tags, sources, plans, names of places. A child that wants memory of its own calls one
+ * of exec().
+ *
+ * dlclose() leaves the library loaded, since its threads and thread-local memory may be in use. Once
+ * dao_finalize() has ended it, only dao_init() starts it again: a plug-in that is loaded anew has to call it.
  */
 #ifndef DAO_CONTEXT_H
 #define DAO_CONTEXT_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
  * @file
- * C++: the executor, its tensors and its steps as objects. See executor.h and step.h for what they do,
- * and dao.hpp.
+ * C++: the executor, its tensors and its steps as objects. See executor.h and command_list.h for what they
+ * do, and dao.hpp.
  */
 #ifndef DAO_EXECUTOR_HPP
 #define DAO_EXECUTOR_HPP

@@ -689,7 +689,8 @@ class tensor : public detail::counted<::dao_tensor_t, ::dao_tensor_retain, ::dao
     [[nodiscard]] tensor permute(axis_order order) const
     {
         if (order.size() != rank()) {
-            detail::raise<error>(DAO_ERR_INVALID);
+            detail::raise<error>(DAO_ERR_INVALID,
+                                 "permute: an order names each of the tensor's dimensions once");
         }
         return tensor(detail::made<::dao_tensor_t>(
             [&](auto **out) { return ::dao_tensor_permute(get(), order.data(), out); }));
@@ -717,7 +718,7 @@ class tensor : public detail::counted<::dao_tensor_t, ::dao_tensor_retain, ::dao
     [[nodiscard]] tensor as_strided(extents shape, extents strides, std::int64_t offset_elements) const
     {
         if (shape.size() != strides.size()) {
-            detail::raise<error>(DAO_ERR_INVALID);
+            detail::raise<error>(DAO_ERR_INVALID, "as_strided: there is a stride for each length");
         }
         return tensor(detail::made<::dao_tensor_t>([&](auto **out) {
             return ::dao_tensor_as_strided(get(), shape.size(), shape.data(), strides.data(), offset_elements,

@@ -19,7 +19,7 @@ typedef struct dao_stream dao_stream_t;
  * `dao_alloc(place, size)` takes a place of any type, and the compiler picks the allocator.
  *
  * @param place       Where the memory is to be.
- * @param size_bytes  0 returns NULL and is no error.
+ * @param size_bytes  0 returns NULL and is no error: dao_last_status() stays as it was.
  * @return The caller owns it until dao_free(). NULL with dao_last_status(): DAO_ERR_NO_DEVICE for a device
  *         that is not there, DAO_ERR_DEVICE_LOST for one that has failed for good, DAO_ERR_LIMIT,
  *         DAO_ERR_NO_DEVICE_MEMORY, DAO_ERR_NO_HOST_MEMORY, DAO_ERR_OVERFLOW, DAO_ERR_INVALID for what is no

@@ -35,8 +35,8 @@ typedef struct dao_own_memory {
     /** Most bytes that the table can obtain at a time; at least 1. */
     uint64_t capacity_bytes;
     /**
-     * Alignment of what `obtain` gives, a power of two; 0 is 256, the least. The library asks for multiples
-     * of 2 MiB.
+     * Alignment of what `obtain` gives, a power of two; 0 is 256, the least. The library may ask for any
+     * size; where neither capacity, limit nor strategy wants less, for multiples of 2 MiB.
      */
     size_t alignment_bytes;
     /** DAO_ERR_NO_DEVICE_MEMORY where there is no more: the library then gives back what it can spare. */
@@ -47,7 +47,8 @@ typedef struct dao_own_memory {
     /**
      * Pages: memory without an address, and addresses without memory. With them the place maps what is free
      * to where it is missing, and needs much less than with `obtain` alone. page_bytes is a power of two, at
-     * most 1 GiB; sizes and addresses are multiples of it. A page is mapped at one address at a time and
+     * most 1 GiB; sizes and addresses are multiples of it. The place takes pages of 2 MiB or more, also where
+     * page_bytes is less, so its limit cannot be smaller. A page is mapped at one address at a time and
      * keeps its bytes. These six, or none.
      */
     size_t page_bytes;

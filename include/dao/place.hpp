@@ -64,6 +64,12 @@ class failure
                             is_last ? ::dao_last_message() : ::dao_status_text(status));
     }
 
+    /** A failure that no call of the library has told: its message is `sentence`. */
+    failure(dao_status_t status, const char *sentence) noexcept : status_(status)
+    {
+        (void)std::snprintf(text_, sizeof(text_), "%s: %s", ::dao_status_name(status), sentence);
+    }
+
     [[nodiscard]] dao_status_t status() const noexcept
     {
         return status_;
@@ -96,6 +102,10 @@ class error : public std::exception, public failure
     {
     }
 
+    error(dao_status_t status, const char *sentence) noexcept : failure(status, sentence)
+    {
+    }
+
     [[nodiscard]] const char *what() const noexcept override
     {
         return message();
@@ -107,6 +117,10 @@ class bad_alloc : public std::bad_alloc, public failure
 {
   public:
     explicit bad_alloc(dao_status_t status) noexcept : failure(status)
+    {
+    }
+
+    bad_alloc(dao_status_t status, const char *sentence) noexcept : failure(status, sentence)
     {
     }
 
@@ -125,6 +139,17 @@ template <typename Error> [[noreturn]] inline void raise(dao_status_t status)
     throw Error(status);
 #else
     (void)status;
+    std::terminate();
+#endif
+}
+
+template <typename Error> [[noreturn]] inline void raise(dao_status_t status, const char *sentence)
+{
+#if defined(__cpp_exceptions)
+    throw Error(status, sentence);
+#else
+    (void)status;
+    (void)sentence;
     std::terminate();
 #endif
 }

@@ -515,9 +515,12 @@ void views_of_a_tensor_keep_its_memory()
         statuses[2] = error.status();
     }
     try {
+        dao_place_t gpu{};
+        statuses[0] = ::dao_place_parse("gpu:7", &gpu); /* an error of another call */
         (void)all.permute({0});
     } catch (const dao::error &error) {
         statuses[0] = error.status();
+        CU_ASSERT_PTR_NOT_NULL(std::strstr(error.what(), "permute"));
     }
     try {
         (void)all.as_strided({2, 2}, {1}, 0);
