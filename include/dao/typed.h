@@ -6,7 +6,9 @@
  * instead, see dao/memory.h.
  *
  * The macros have the functions' own names. `&dao_trim` and `(dao_trim)(place, 0, NULL)` are the functions. A
- * place may be a compound literal: `dao_trim((dao_place_t){DAO_PLACE_KIND_DEVICE, 0}, 0, NULL)`.
+ * place may be a compound literal: `dao_trim((dao_place_t){DAO_PLACE_KIND_DEVICE, 0}, 0, NULL)`. So may what
+ * follows: `dao_tensor_empty(place, DAO_TYPE_F32, 2, (int64_t[]){3, 4}, &tensor)`. Where both are, and for
+ * dao_copy() and dao_stream_copy(), arguments that have commas, but for the places, need parentheses.
  */
 #ifndef DAO_TYPED_H
 #define DAO_TYPED_H
@@ -15,19 +17,34 @@
 
 #ifndef __cplusplus
 
-/* A place and so many arguments more. DAO_ARG_PICK() tells a place that was cut at its comma. */
+/* A place and so many arguments more. One that does not begin as a compound literal does, with parentheses
+   and more behind them, is whole, whatever commas follow; of one that does, the count of arguments tells
+   whether it was cut at its comma. */
 #define DAO_PLACE_WHOLE(place, ...)     dao_place_of(place), __VA_ARGS__
 #define DAO_PLACE_CUT(kind, index, ...) dao_place_of(kind, index), __VA_ARGS__
-#define DAO_PLACE_ARGS_0(...)           dao_place_of(__VA_ARGS__)
-#define DAO_PLACE_ARGS_1(...)                                                                                \
+#define DAO_PLACE_COUNTED_1(...)                                                                             \
     DAO_ARG_PICK(__VA_ARGS__, 0, 0, 0, 0, 0, DAO_PLACE_CUT, DAO_PLACE_WHOLE, 0, 0)(__VA_ARGS__)
-#define DAO_PLACE_ARGS_2(...)                                                                                \
+#define DAO_PLACE_COUNTED_2(...)                                                                             \
     DAO_ARG_PICK(__VA_ARGS__, 0, 0, 0, 0, DAO_PLACE_CUT, DAO_PLACE_WHOLE, 0, 0)(__VA_ARGS__)
-#define DAO_PLACE_ARGS_3(...)                                                                                \
+#define DAO_PLACE_COUNTED_3(...)                                                                             \
     DAO_ARG_PICK(__VA_ARGS__, 0, 0, 0, DAO_PLACE_CUT, DAO_PLACE_WHOLE, 0, 0)(__VA_ARGS__)
-#define DAO_PLACE_ARGS_4(...)                                                                                \
+#define DAO_PLACE_COUNTED_4(...)                                                                             \
     DAO_ARG_PICK(__VA_ARGS__, 0, 0, DAO_PLACE_CUT, DAO_PLACE_WHOLE, 0, 0)(__VA_ARGS__)
-#define DAO_PLACE_ARGS_5(...) DAO_ARG_PICK(__VA_ARGS__, 0, DAO_PLACE_CUT, DAO_PLACE_WHOLE, 0, 0)(__VA_ARGS__)
+#define DAO_PLACE_COUNTED_5(...)                                                                             \
+    DAO_ARG_PICK(__VA_ARGS__, 0, DAO_PLACE_CUT, DAO_PLACE_WHOLE, 0, 0)(__VA_ARGS__)
+#define DAO_PLACE_ARGS_0(...) dao_place_of(__VA_ARGS__)
+#define DAO_PLACE_ARGS_1(...) DAO_PLACE_ARGS(DAO_PLACE_COUNTED_1, __VA_ARGS__)
+#define DAO_PLACE_ARGS_2(...) DAO_PLACE_ARGS(DAO_PLACE_COUNTED_2, __VA_ARGS__)
+#define DAO_PLACE_ARGS_3(...) DAO_PLACE_ARGS(DAO_PLACE_COUNTED_3, __VA_ARGS__)
+#define DAO_PLACE_ARGS_4(...) DAO_PLACE_ARGS(DAO_PLACE_COUNTED_4, __VA_ARGS__)
+#define DAO_PLACE_ARGS_5(...) DAO_PLACE_ARGS(DAO_PLACE_COUNTED_5, __VA_ARGS__)
+#define DAO_PLACE_ARGS(counted, first, ...)                                                                  \
+    DAO_PLACE_BY(DAO_BEGINS_PAREN(first), DAO_IS_PAREN(first), counted)(first, __VA_ARGS__)
+#define DAO_PLACE_BY(begins, is, counted)  DAO_PLACE_BY_(begins, is, counted)
+#define DAO_PLACE_BY_(begins, is, counted) DAO_PLACE_BY_##begins##is(counted)
+#define DAO_PLACE_BY_10(counted)           counted
+#define DAO_PLACE_BY_11(counted)           DAO_PLACE_WHOLE
+#define DAO_PLACE_BY_00(counted)           DAO_PLACE_WHOLE
 
 /* Two places, each with an address, and a size. Where one place was cut, it is the first if that begins as
    a compound literal does: with parentheses, and more behind them. */
@@ -55,10 +72,19 @@
 #define DAO_COMMA(...)               ,
 #define DAO_NOTHING(...)
 
-/* Two places and a batch, which has a name: a literal would be cut, too. */
-#define DAO_BATCH_ARGS(...)                                                                                  \
-    DAO_ARG_PICK(__VA_ARGS__, 0, 0, 0, DAO_BATCH_BOTH, DAO_BATCH_ONE, DAO_BATCH_NONE, 0, 0)(__VA_ARGS__)
-#define DAO_BATCH_NONE(dst_place, src_place, batch) dao_place_of(dst_place), dao_place_of(src_place), (batch)
+/* Two places and a batch. Without a literal among the places the batch may be one. */
+#define DAO_BATCH_ARGS(first, second, ...)                                                                   \
+    DAO_BATCH_BY(DAO_BEGINS_PAREN(first), DAO_BEGINS_PAREN(second))(first, second, __VA_ARGS__)
+#define DAO_BATCH_BY(first, second)  DAO_BATCH_BY_(first, second)
+#define DAO_BATCH_BY_(first, second) DAO_BATCH_BY_##first##second
+#define DAO_BATCH_BY_00              DAO_BATCH_WHOLE
+#define DAO_BATCH_BY_01              DAO_BATCH_COUNTED
+#define DAO_BATCH_BY_10              DAO_BATCH_COUNTED
+#define DAO_BATCH_BY_11              DAO_BATCH_COUNTED
+#define DAO_BATCH_COUNTED(...)                                                                               \
+    DAO_ARG_PICK(__VA_ARGS__, 0, 0, 0, DAO_BATCH_BOTH, DAO_BATCH_ONE, DAO_BATCH_WHOLE, 0, 0)(__VA_ARGS__)
+#define DAO_BATCH_WHOLE(dst_place, src_place, ...)                                                           \
+    dao_place_of(dst_place), dao_place_of(src_place), __VA_ARGS__
 #define DAO_BATCH_BOTH(dst_kind, dst_index, src_kind, src_index, batch)                                      \
     dao_place_of(dst_kind, dst_index), dao_place_of(src_kind, src_index), (batch)
 #define DAO_BATCH_FIRST(dst_kind, dst_index, src_place, batch)                                               \

@@ -11,6 +11,7 @@
 
 #include <string.h>
 
+#include <dao/tensor.h>
 #include <dao/typed.h> /* macros of the names above: last */
 
 #define THREADS 8
@@ -91,6 +92,29 @@ static void places_may_be_compound_literals(void)
     CU_ASSERT_EQUAL(dao_trim((dao_place_t){DAO_PLACE_KIND_DEVICE, 1}, 0, NULL), DAO_OK);
     CU_ASSERT_EQUAL(dao_stats_reset_peaks((dao_place_t){DAO_PLACE_KIND_DEVICE, 1}), DAO_OK);
     CU_ASSERT_EQUAL(dao_free((dao_place_t){DAO_PLACE_KIND_DEVICE, 1}, on_device), DAO_OK);
+}
+
+/* What follows a place may be one, too. */
+static void arguments_may_be_compound_literals(void)
+{
+    unsigned char from[4] = {1, 2, 3, 4}, to[4] = {0};
+    dao_device_place_t device = dao_device_place(1);
+    dao_tensor_t *tensor = NULL;
+    dao_stream_t *stream = NULL;
+    CU_ASSERT_EQUAL_FATAL(dao_tensor_empty(device, DAO_TYPE_F32, 2, (int64_t[]){3, 4}, &tensor), DAO_OK);
+    CU_ASSERT_EQUAL(dao_tensor_rank(tensor), 2);
+    CU_ASSERT_EQUAL(dao_tensor_release(tensor), DAO_OK);
+    void *on_device = dao_alloc_with((device), 4, &(dao_alloc_options_t){.alignment_bytes = 4096, .tag = 0});
+    CU_ASSERT_PTR_NOT_NULL_FATAL(on_device);
+    CU_ASSERT_EQUAL_FATAL(dao_stream_get(1, DAO_STREAM_ROLE_COMPUTE, &stream), DAO_OK);
+    CU_ASSERT_EQUAL(dao_stream_copy_batch(
+                        stream, device, host,
+                        &(dao_copy_batch_t){1, &on_device, (const void *[]){from}, (size_t[]){sizeof(from)}}),
+                    DAO_OK);
+    CU_ASSERT_EQUAL(dao_stream_synchronize(stream), DAO_OK);
+    CU_ASSERT_EQUAL(dao_copy(host, to, device, on_device, sizeof(to)), DAO_OK);
+    CU_ASSERT_EQUAL(memcmp(from, to, sizeof(to)), 0);
+    CU_ASSERT_EQUAL(dao_free(device, on_device), DAO_OK);
 }
 
 static void nothing_is_nothing(void)
@@ -315,6 +339,7 @@ static void alloc_survives_any_missing_resource(void)
 static CU_TestInfo tests[] = {
     {"blocks come and go at every place", blocks_come_and_go_at_every_place},
     {"places may be compound literals", places_may_be_compound_literals},
+    {"arguments may be compound literals", arguments_may_be_compound_literals},
     {"typed places pick the same allocators", typed_places_pick_the_same_allocators},
     {"nothing is nothing", nothing_is_nothing},
     {"a size that cannot be is an overflow or no memory", a_size_that_cannot_be_is_an_overflow_or_no_memory},
