@@ -35,7 +35,8 @@ DAO_BEGIN_DECLS
 typedef struct dao_executor dao_executor_t;
 
 /** A counted handle to a tensor whose bytes the executor moves. It has a size, but no address of its own
-    unless it is pinned. */
+    unless it is pinned. Every function that takes one answers DAO_ERR_INVALID once the last reference was
+    released, as far as that can be seen: the latest handles that died are remembered. */
 typedef struct dao_managed dao_managed_t;
 
 typedef struct dao_operand {
@@ -323,8 +324,8 @@ DAO_API DAO_NODISCARD dao_status_t dao_managed_create_from(dao_executor_t *execu
 DAO_API DAO_NODISCARD dao_status_t dao_managed_view(dao_managed_t *tensor, size_t offset_bytes,
                                                     size_t size_bytes, dao_managed_t **out_view);
 
-/** Adds a reference. DAO_ERR_INVALID for NULL or a handle without references, as far as that can be seen: the
-    latest handles that died are remembered. Threads: any. Waits: never. Cost: O(1). */
+/** Adds a reference. DAO_ERR_INVALID for NULL or a handle without references, see dao_managed_t. Threads:
+    any. Waits: never. Cost: O(1). */
 DAO_API dao_status_t dao_managed_retain(dao_managed_t *tensor);
 
 /**
@@ -338,10 +339,12 @@ DAO_API dao_status_t dao_managed_retain(dao_managed_t *tensor);
  */
 DAO_API dao_status_t dao_managed_release(dao_managed_t *tensor);
 
-/** Returns the size in bytes. Threads: any. Waits: never. Cost: O(1). */
+/** Returns the size in bytes; 0 with dao_last_status() DAO_ERR_INVALID for what is no tensor. Threads: any.
+    Waits: never. Cost: O(1). */
 DAO_API size_t dao_managed_size(const dao_managed_t *tensor);
 
-/** Returns the number by which messages and policies name it. Threads: any. Waits: never. Cost: O(1). */
+/** Returns the number by which messages and policies name it; 0 with dao_last_status() DAO_ERR_INVALID for
+    what is no tensor. Threads: any. Waits: never. Cost: O(1). */
 DAO_API uint64_t dao_managed_id(const dao_managed_t *tensor);
 
 /**

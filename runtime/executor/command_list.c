@@ -84,19 +84,30 @@ dao_status_t dao_command_list_push(dao_command_list_t *list, const dao_kernel_t 
     return status;
 }
 
+static dao_status_t check_tensor(const dao_command_list_t *list, const dao_managed_t *tensor)
+{
+    if (list == NULL) {
+        return dao_error(DAO_ERR_INVALID, "the command list is NULL");
+    }
+    dao_status_t status = dao_managed_check(tensor);
+    if (status == DAO_OK && tensor->executor != list->executor) {
+        status = dao_error(DAO_ERR_INVALID, "the tensor is another executor's");
+    }
+    return status == DAO_OK ? dao_executor_check_process(list->executor) : status;
+}
+
 dao_status_t dao_command_list_discard(dao_command_list_t *list, dao_managed_t *tensor)
 {
-    if (list == NULL || tensor == NULL || tensor->executor != list->executor) {
-        return dao_error(DAO_ERR_INVALID,
-                         "the command list or the tensor is NULL, or the tensor is another executor's");
+    dao_status_t status = check_tensor(list, tensor);
+    if (status != DAO_OK) {
+        return status;
     }
     if (tensor->viewed != NULL) {
         return dao_error(DAO_ERR_INVALID, "a view of tensor \"%s\" has no content of its own to discard",
                          tensor->name);
     }
     dao_item_t *item = NULL;
-    dao_status_t status = dao_executor_check_process(list->executor);
-    status = status == DAO_OK ? dao_item_from_use(DAO_ITEM_DISCARD, tensor, DAO_USE_DISCARD, &item) : status;
+    status = dao_item_from_use(DAO_ITEM_DISCARD, tensor, DAO_USE_DISCARD, &item);
     if (status == DAO_OK) {
         append(&list->first, &list->last, item);
     }
@@ -106,9 +117,12 @@ dao_status_t dao_command_list_discard(dao_command_list_t *list, dao_managed_t *t
 dao_status_t dao_command_list_write(dao_command_list_t *list, dao_managed_t *tensor, const void *source,
                                     size_t size_bytes)
 {
-    if (list == NULL || tensor == NULL || source == NULL || tensor->executor != list->executor) {
-        return dao_error(DAO_ERR_INVALID, "the command list, the tensor or the program's memory is NULL, or "
-                                          "the tensor is another executor's");
+    dao_status_t status = check_tensor(list, tensor);
+    if (status != DAO_OK) {
+        return status;
+    }
+    if (source == NULL) {
+        return dao_error(DAO_ERR_INVALID, "the program's memory is NULL");
     }
     if (size_bytes != tensor->size_bytes) {
         return dao_error(DAO_ERR_INVALID, "tensor \"%s\" has %zu bytes, the call says %zu", tensor->name,
@@ -117,8 +131,7 @@ dao_status_t dao_command_list_write(dao_command_list_t *list, dao_managed_t *ten
     dao_item_t *item = NULL;
     dao_managed_t *storage = dao_managed_storage(tensor);
     dao_use_kind_t use = size_bytes == storage->size_bytes ? DAO_USE_WRITE : DAO_USE_READ_WRITE;
-    dao_status_t status = dao_executor_check_process(list->executor);
-    status = status == DAO_OK ? dao_item_from_use(DAO_ITEM_WRITE, storage, use, &item) : status;
+    status = dao_item_from_use(DAO_ITEM_WRITE, storage, use, &item);
     if (status == DAO_OK) {
         item->source = source;
         item->slice = (dao_slice_t){tensor->view_offset_bytes, tensor->view_offset_bytes + size_bytes};

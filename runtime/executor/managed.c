@@ -151,10 +151,11 @@ static dao_status_t check_slice(const dao_managed_t *tensor, size_t offset_bytes
 dao_status_t dao_managed_view(dao_managed_t *tensor, size_t offset_bytes, size_t size_bytes,
                               dao_managed_t **out_view)
 {
-    if (tensor == NULL || out_view == NULL) {
-        return dao_error(DAO_ERR_INVALID, "the tensor or out_view is NULL");
+    if (out_view == NULL) {
+        return dao_error_null("dao_managed_view", "out_view");
     }
-    dao_status_t status = dao_executor_check_process(tensor->executor);
+    dao_status_t status = dao_managed_check(tensor);
+    status = status == DAO_OK ? dao_executor_check_process(tensor->executor) : status;
     status = status == DAO_OK ? check_slice(tensor, offset_bytes, size_bytes) : status;
     if (status != DAO_OK) {
         return status;
@@ -217,12 +218,12 @@ dao_status_t dao_managed_release(dao_managed_t *tensor)
 
 size_t dao_managed_size(const dao_managed_t *tensor)
 {
-    return tensor != NULL ? tensor->size_bytes : 0;
+    return dao_managed_check(tensor) == DAO_OK ? tensor->size_bytes : 0;
 }
 
 uint64_t dao_managed_id(const dao_managed_t *tensor)
 {
-    return tensor != NULL ? tensor->id : 0;
+    return dao_managed_check(tensor) == DAO_OK ? tensor->id : 0;
 }
 
 /* What all requests share. */
@@ -241,25 +242,27 @@ static dao_status_t transfer(dao_managed_t *tensor, dao_item_kind_t kind, dao_us
     return status;
 }
 
+static dao_status_t check_memory(const dao_managed_t *tensor, const void *memory)
+{
+    return memory != NULL ? dao_managed_check(tensor)
+                          : dao_error(DAO_ERR_INVALID, "the program's memory is NULL");
+}
+
 static dao_status_t check_whole(const dao_managed_t *tensor, const void *memory, size_t size_bytes)
 {
-    if (tensor == NULL || memory == NULL) {
-        return dao_error(DAO_ERR_INVALID, "the tensor or the program's memory is NULL");
-    }
-    if (size_bytes != tensor->size_bytes) {
+    dao_status_t status = check_memory(tensor, memory);
+    if (status == DAO_OK && size_bytes != tensor->size_bytes) {
         return dao_error(DAO_ERR_INVALID, "tensor \"%s\" has %zu bytes, the call says %zu", tensor->name,
                          tensor->size_bytes, size_bytes);
     }
-    return DAO_OK;
+    return status;
 }
 
 static dao_status_t check_part(const dao_managed_t *tensor, size_t offset_bytes, const void *memory,
                                size_t size_bytes)
 {
-    if (tensor == NULL || memory == NULL) {
-        return dao_error(DAO_ERR_INVALID, "the tensor or the program's memory is NULL");
-    }
-    return check_slice(tensor, offset_bytes, size_bytes);
+    dao_status_t status = check_memory(tensor, memory);
+    return status == DAO_OK ? check_slice(tensor, offset_bytes, size_bytes) : status;
 }
 
 /* Where bytes of a tensor or view lie in the storage. */
@@ -371,11 +374,9 @@ dao_status_t dao_managed_read_async(dao_managed_t *tensor, size_t offset_bytes, 
 
 dao_status_t dao_managed_pin(dao_managed_t *tensor, void **out_address)
 {
-    if (tensor == NULL) {
-        return dao_error(DAO_ERR_INVALID, "the tensor is NULL");
-    }
     dao_request_t request = {0};
-    dao_status_t status = transfer(tensor, DAO_ITEM_PIN, DAO_USE_READ, &request);
+    dao_status_t status = dao_managed_check(tensor);
+    status = status == DAO_OK ? transfer(tensor, DAO_ITEM_PIN, DAO_USE_READ, &request) : status;
     if (status == DAO_OK && out_address != NULL) {
         *out_address = (char *)request.address + tensor->view_offset_bytes;
     }
@@ -384,9 +385,7 @@ dao_status_t dao_managed_pin(dao_managed_t *tensor, void **out_address)
 
 dao_status_t dao_managed_unpin(dao_managed_t *tensor)
 {
-    if (tensor == NULL) {
-        return dao_error(DAO_ERR_INVALID, "the tensor is NULL");
-    }
     dao_request_t request = {0};
-    return transfer(tensor, DAO_ITEM_UNPIN, DAO_USE_READ, &request);
+    dao_status_t status = dao_managed_check(tensor);
+    return status == DAO_OK ? transfer(tensor, DAO_ITEM_UNPIN, DAO_USE_READ, &request) : status;
 }

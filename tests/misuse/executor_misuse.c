@@ -11,6 +11,13 @@ static dao_status_t launch_nothing(const dao_launch_t *launch, void *user)
     return DAO_OK;
 }
 
+/* No transfer of these cases is begun. */
+static void transfer_done(dao_status_t status, void *user)
+{
+    (void)user;
+    NEED(status == DAO_ERR_INVALID && false);
+}
+
 static dao_executor_t *executor_of(void)
 {
     dao_executor_t *executor = NULL;
@@ -135,6 +142,65 @@ static void managed_read_and_written_outside(void)
     REFUSED(dao_managed_write(tensor, NULL, 1000), DAO_ERR_INVALID, "NULL");
     REFUSED(dao_managed_read(tensor, bytes, 1000), DAO_ERR_NEVER_WRITTEN, "weights");
     NEED(dao_managed_release(tensor) == DAO_OK && dao_executor_destroy(executor) == DAO_OK);
+}
+
+/* A tensor whose last handle is gone is no tensor any more, also while its executor still has it. */
+static void managed_that_is_released(void)
+{
+    static char bytes[1000];
+    dao_managed_t *view = NULL;
+    dao_command_list_t *list;
+    misuse_begin();
+    dao_executor_t *executor = executor_of();
+    dao_managed_t *tensor = tensor_of(executor, sizeof(bytes));
+    dao_operand_t operand = {tensor, DAO_ACCESS_WRITE};
+    dao_kernel_t kernel = {
+        .name = "late", .launch = launch_nothing, .operands = &operand, .operand_count = 1};
+    NEED(dao_command_list_create(executor, &list) == DAO_OK);
+    NEED(dao_managed_write(tensor, bytes, sizeof(bytes)) == DAO_OK);
+    NEED(dao_managed_release(tensor) == DAO_OK && dao_executor_sync(executor) == DAO_OK);
+    REFUSED(dao_managed_release(tensor), DAO_ERR_INVALID, "no references");
+    REFUSED(dao_managed_retain(tensor), DAO_ERR_INVALID, "no references");
+    REFUSED(dao_executor_push(executor, &kernel), DAO_ERR_INVALID, "\"late\", operand 0: the tensor");
+    REFUSED(dao_command_list_push(list, &kernel), DAO_ERR_INVALID, "was released");
+    REFUSED(dao_command_list_discard(list, tensor), DAO_ERR_INVALID, "was released");
+    REFUSED(dao_command_list_write(list, tensor, bytes, sizeof(bytes)), DAO_ERR_INVALID, "was released");
+    REFUSED(dao_managed_read(tensor, bytes, sizeof(bytes)), DAO_ERR_INVALID, "was released");
+    REFUSED(dao_managed_write(tensor, bytes, sizeof(bytes)), DAO_ERR_INVALID, "was released");
+    REFUSED(dao_managed_read_part(tensor, 0, bytes, 1), DAO_ERR_INVALID, "was released");
+    REFUSED(dao_managed_write_part(tensor, 0, bytes, 1), DAO_ERR_INVALID, "was released");
+    REFUSED(dao_managed_read_async(tensor, 0, bytes, 1, transfer_done, NULL), DAO_ERR_INVALID,
+            "was released");
+    REFUSED(dao_managed_write_async(tensor, 0, bytes, 1, transfer_done, NULL), DAO_ERR_INVALID,
+            "was released");
+    REFUSED(dao_managed_view(tensor, 0, 1, &view), DAO_ERR_INVALID, "was released");
+    REFUSED(dao_managed_pin(tensor, NULL), DAO_ERR_INVALID, "was released");
+    REFUSED(dao_managed_unpin(tensor), DAO_ERR_INVALID, "was released");
+    NEED(dao_managed_size(tensor) == 0 && dao_managed_id(tensor) == 0 && view == NULL);
+    dao_command_list_destroy(list);
+    NEED(dao_executor_destroy(executor) == DAO_OK);
+    REFUSED(dao_managed_read(tensor, bytes, sizeof(bytes)), DAO_ERR_INVALID, "was released");
+}
+
+/* Work that was pushed before keeps what the handle stood for. A view has handles of its own. */
+static void managed_that_work_still_uses(void)
+{
+    static char bytes[1000];
+    dao_managed_t *view = NULL;
+    misuse_begin();
+    dao_executor_t *executor = executor_of();
+    dao_managed_t *tensor = tensor_of(executor, sizeof(bytes));
+    NEED(dao_managed_write(tensor, bytes, sizeof(bytes)) == DAO_OK);
+    NEED(dao_managed_view(tensor, 0, 100, &view) == DAO_OK && dao_managed_release(view) == DAO_OK);
+    REFUSED(dao_managed_read(view, bytes, 100), DAO_ERR_INVALID, "was released");
+    dao_operand_t operand = {view, DAO_ACCESS_READ};
+    dao_kernel_t kernel = {
+        .name = "shown", .launch = launch_nothing, .operands = &operand, .operand_count = 1};
+    REFUSED(dao_executor_push(executor, &kernel), DAO_ERR_INVALID, "was released");
+    operand.tensor = tensor;
+    NEED(dao_executor_push(executor, &kernel) == DAO_OK && dao_managed_release(tensor) == DAO_OK);
+    REFUSED(dao_executor_push(executor, &kernel), DAO_ERR_INVALID, "was released");
+    NEED(dao_executor_sync(executor) == DAO_OK && dao_executor_destroy(executor) == DAO_OK);
 }
 
 static void kernel_wrong(void)
@@ -278,6 +344,8 @@ const misuse_case_t misuse_executor_cases[] = {
     {.name = "managed_of_no_bytes", .run = managed_of_no_bytes},
     {.name = "managed_of_a_source", .run = managed_of_a_source_that_is_released_or_too_small},
     {.name = "managed_read_and_written_outside", .run = managed_read_and_written_outside},
+    {.name = "managed_that_is_released", .run = managed_that_is_released},
+    {.name = "managed_that_work_still_uses", .run = managed_that_work_still_uses},
     {.name = "kernel_wrong", .run = kernel_wrong},
     {.name = "kernel_of_another_executor", .run = kernel_of_another_executor},
     {.name = "kernel_that_reads_what_nobody_wrote", .run = kernel_that_reads_what_nobody_wrote},

@@ -150,9 +150,14 @@ static dao_status_t check_operand(dao_executor_t *executor, const dao_kernel_t *
                                   uint32_t index)
 {
     const dao_operand_t *operand = &kernel->operands[index];
-    if (operand->tensor == NULL || operand->tensor->executor != executor) {
-        return dao_error(DAO_ERR_INVALID, "kernel \"%s\": the tensor of operand %u is %s", name, index,
-                         operand->tensor == NULL ? "NULL" : "another executor's");
+    if (operand->tensor == NULL || !dao_managed_is_live(operand->tensor)) {
+        dao_status_t status = dao_managed_check(operand->tensor);
+        dao_error_prefix("kernel \"%s\", operand %u: ", name, index);
+        return status;
+    }
+    if (operand->tensor->executor != executor) {
+        return dao_error(DAO_ERR_INVALID, "kernel \"%s\": the tensor of operand %u is another executor's",
+                         name, index);
     }
     if (operand->access != DAO_ACCESS_READ && operand->access != DAO_ACCESS_WRITE &&
         operand->access != DAO_ACCESS_READ_WRITE) {

@@ -10,6 +10,17 @@
 #include "base/report/assert.h"
 #include "base/report/error.h"
 
+dao_status_t dao_managed_check(const dao_managed_t *tensor)
+{
+    if (tensor == NULL) {
+        return dao_error(DAO_ERR_INVALID, "the tensor is NULL");
+    }
+    return dao_managed_is_live(tensor)
+               ? DAO_OK
+               : dao_error(DAO_ERR_INVALID, "the tensor %p was released: no handle is left",
+                           (const void *)tensor);
+}
+
 dao_status_t dao_managed_check_writable(const dao_managed_t *tensor, const char *what)
 {
     const dao_source_t *source = tensor->viewed != NULL ? tensor->viewed->source : tensor->source;

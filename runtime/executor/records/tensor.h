@@ -118,6 +118,16 @@ static inline dao_managed_t *dao_managed_storage(dao_managed_t *tensor)
     return tensor->viewed != NULL ? tensor->viewed : tensor;
 }
 
+/* Returns true while the program has a handle to a tensor or view, as far as that can be seen: the latest
+   that died are remembered. */
+static inline bool dao_managed_is_live(const dao_managed_t *tensor)
+{
+    return atomic_load_explicit(&tensor->handle.reference_count, memory_order_relaxed) > 0;
+}
+
+/* DAO_ERR_INVALID for NULL and a handle that was released. */
+DAO_NODISCARD dao_status_t dao_managed_check(const dao_managed_t *tensor);
+
 /* Before the program writes a tensor, or a view, or discards it. `what`: is done to it. DAO_ERR_INVALID if it
    has a source. */
 DAO_NODISCARD dao_status_t dao_managed_check_writable(const dao_managed_t *tensor, const char *what);
