@@ -13,6 +13,10 @@
  *     5. waiting for frees of other threads
  *
  * Then it fails, with a message that says what holds the memory and what would help.
+ *
+ * An allocation whose tag has no room under its limit (dao_tag_limit_set()) takes steps 1 and 5 alone: free
+ * memory does not help it, and callbacks are not told of tags. Cached memory stays, and no callback is
+ * called.
  */
 #ifndef DAO_PRESSURE_H
 #define DAO_PRESSURE_H
@@ -44,8 +48,9 @@ typedef size_t (*dao_pressure_callback_t)(dao_place_t place, size_t needed_bytes
 
 /**
  * Adds a callback to a place. Callbacks are called in the order in which they were added, until the
- * allocation succeeds. A request that is larger than the place's limit or device calls none. A callback that
- * is added while callbacks run is first called for the next allocation. dao_finalize() removes all.
+ * allocation succeeds. A request that is larger than the place's limit or device calls none, nor does one
+ * that the limit of its tag refuses. A callback that is added while callbacks run is first called for the
+ * next allocation. dao_finalize() removes all.
  *
  * @param place     Called when memory is short there.
  * @param function  Stays valid until it is removed.

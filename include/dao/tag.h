@@ -87,7 +87,10 @@ DAO_API DAO_NODISCARD dao_status_t dao_tag_stats_get(dao_place_t place, dao_tag_
 
 /**
  * Sets the most bytes that a tag's live blocks may have at a place, including rounding. All threads together
- * never exceed it. An allocation that would answers DAO_ERR_LIMIT, with a message that names the tag.
+ * never exceed it. An allocation that would answers DAO_ERR_LIMIT, with a message that names the tag. Before,
+ * it waits for the place's frees that wait for a stream, and as long as dao_pressure_wait_set() says for
+ * those of other threads; it calls no pressure callback, as these free memory, not a tag's room. A program
+ * that keeps blocks of the tag for later frees some on DAO_ERR_LIMIT and asks again.
  *
  * @param place        Where it is limited.
  * @param tag          A tag of dao_tag_create().

@@ -12,7 +12,8 @@
    more. So there are at most 6 attempts, two for each call of a callback, of which each has at most
    DAO_PRESSURE_ASK_COUNT_MAX, and two for each free while it waits. A request that no free could satisfy,
    because it is larger than a limit or the device, takes the first step alone. One whose tag has no room is
-   refused for that, whatever else is short.
+   refused for that, whatever else is short: it takes the first step and the last, as only frees of its tag
+   help, which no callback could tell from others.
 
    Callbacks are a table of slots, guarded by the lock:
 
@@ -242,12 +243,15 @@ static bool is_hopeless(const ladder_t *ladder)
     return need->request->size_bytes > smaller_limit(ladder->most_bytes, tag.limit_bytes);
 }
 
-/* Returns true if it is the limit of the tag that is in the way: what is free counts for no tag. */
-static bool is_tag_short(const dao_pressure_need_t *need)
+/* Returns true if it is the limit of the tag that is in the way: what is free counts for no tag. By the last
+   attempt, which knows the block's size; at a place that looks for memory first, by what is asked for. */
+static bool is_tag_short(const ladder_t *ladder)
 {
+    const dao_pressure_need_t *need = ladder->need;
     const dao_block_request_t *request = need->request;
-    return request->tag != 0 &&
-           dao_tags_room(need->allocator->ledger->tags, request->tag) < request->size_bytes;
+    return ladder->record.tag != 0 ||
+           (request->tag != 0 &&
+            dao_tags_room(need->allocator->ledger->tags, request->tag) < request->size_bytes);
 }
 
 /* What was freed in stream order is free once its streams are done. An allocator that can has waited for them
@@ -255,7 +259,7 @@ static bool is_tag_short(const dao_pressure_need_t *need)
 static void wait_for_streams(ladder_t *ladder)
 {
     const dao_pressure_need_t *need = ladder->need;
-    if (need->runtime != NULL && !is_tag_short(need) &&
+    if (need->runtime != NULL && !is_tag_short(ladder) &&
         dao_runtime_wait_frees(need->runtime, need->place.kind)) {
         try_again(ladder);
     }
@@ -264,7 +268,7 @@ static void wait_for_streams(ladder_t *ladder)
 static void trim_own_cache(ladder_t *ladder)
 {
     const dao_pressure_need_t *need = ladder->need;
-    if (is_tag_short(need)) {
+    if (is_tag_short(ladder)) {
         return;
     }
     if (ladder->used_bytes > ladder->most_bytes ||
@@ -281,9 +285,9 @@ static void trim_own_cache(ladder_t *ladder)
 static bool is_host_short(const ladder_t *ladder)
 {
     const dao_pressure_need_t *need = ladder->need;
-    return ladder->status == DAO_ERR_NO_HOST_MEMORY ||
-           (ladder->status == DAO_ERR_LIMIT &&
-            dao_ledger_budget_room(need->allocator->ledger) < need->request->size_bytes);
+    bool is_budget_short = dao_ledger_budget_room(need->allocator->ledger) < need->request->size_bytes;
+    return !is_tag_short(ladder) &&
+           (ladder->status == DAO_ERR_NO_HOST_MEMORY || (ladder->status == DAO_ERR_LIMIT && is_budget_short));
 }
 
 uint64_t dao_pressure_trim_host(dao_core_t *core)
@@ -334,6 +338,13 @@ static void try_after_frees(ladder_t *ladder)
     }
 }
 
+/* Returns true while callbacks could help: they are told the place and the bytes, so that they free memory,
+   of any tag. */
+static bool is_worth_asking(const ladder_t *ladder)
+{
+    return dao_allocator_is_short(ladder->status) && !is_tag_short(ladder);
+}
+
 /* Calls a callback, and tries again if it says that it freed some. Returns true if it is worth asking again:
    less is in use than before, and that is still not enough. */
 static bool ask_locked(ladder_t *ladder, pressure_slot_t *callback)
@@ -347,7 +358,7 @@ static bool ask_locked(ladder_t *ladder, pressure_slot_t *callback)
         try_after_frees(ladder);
     }
     lock();
-    return is_again && dao_allocator_is_short(ladder->status);
+    return is_again && is_worth_asking(ladder);
 }
 
 static void ask_callbacks(ladder_t *ladder)
@@ -360,7 +371,7 @@ static void ask_callbacks(ladder_t *ladder)
     uint64_t last = pressure.last_id, after = 0;
     uint32_t ask_count = 0; /* of the one to be called next */
     pressure_slot_t *callback = next_locked(need->place, after, last);
-    while (callback != NULL && dao_allocator_is_short(ladder->status)) {
+    while (callback != NULL && is_worth_asking(ladder)) {
         uint64_t id = callback->id;
         bool is_again = ask_locked(ladder, callback);
         ask_count = is_again && ask_count + 1 < DAO_PRESSURE_ASK_COUNT_MAX ? ask_count + 1 : 0;
@@ -405,7 +416,7 @@ static dao_status_t refuse(const ladder_t *ladder)
 {
     const dao_pressure_need_t *need = ladder->need;
     const dao_ledger_t *ledger = need->allocator->ledger;
-    if (ladder->status == DAO_ERR_LIMIT || !dao_allocator_is_short(ladder->status) || !is_tag_short(need)) {
+    if (ladder->status == DAO_ERR_LIMIT || !dao_allocator_is_short(ladder->status) || !is_tag_short(ladder)) {
         return dao_error_restore(&ladder->record);
     }
     dao_status_t status = dao_tags_limit_error(ledger->tags, need->request->tag);

@@ -282,17 +282,51 @@ static void a_callback_can_raise_the_limit(void)
     give(device, second);
 }
 
-static void a_callback_helps_against_the_limit_of_a_tag(void)
+/* They free memory, and cannot know that it is a tag that has no room: not for bytes that are asked for, nor
+   for those that a block of them has. */
+static void the_limit_of_a_tag_asks_no_callback(void)
+{
+    dao_alloc_options_t options = {0};
+    stash_t stash = {.block = take(device, 8 * MIB), .claimed_bytes = 8 * MIB};
+    stash_add(&stash, give_stash_up);
+    CU_ASSERT_EQUAL_FATAL(dao_tag_create("pressed", &options.tag), DAO_OK);
+    CU_ASSERT_EQUAL(dao_tag_limit_set(device, options.tag, 4 * MIB), DAO_OK);
+    void *block = dao_alloc_with(device, 4 * MIB - 256, &options);
+    CU_ASSERT_PTR_NOT_NULL(block);
+    CU_ASSERT_PTR_NULL(dao_alloc_with(device, 1 * MIB, &options));
+    CU_ASSERT_EQUAL(dao_last_status(), DAO_ERR_LIMIT);
+    give(device, block);
+    CU_ASSERT_EQUAL(dao_tag_limit_set(device, options.tag, 1000), DAO_OK);
+    CU_ASSERT_PTR_NULL(dao_alloc_with(device, 999, &options)); /* 1024 with rounding */
+    CU_ASSERT_EQUAL(dao_last_status(), DAO_ERR_LIMIT);
+    CU_ASSERT_EQUAL(stash.call_count, 0);
+    give(device, stash.block);
+}
+
+/* Memory is short, and then the tag is. */
+static size_t free_and_limit_tag(dao_place_t place, size_t needed_bytes, void *user)
+{
+    stash_t *stash = user;
+    stash->call_count++;
+    if (stash->call_count == 1) {
+        CU_ASSERT_EQUAL(dao_tag_limit_set(place, (dao_tag_t)stash->claimed_bytes, needed_bytes - 1), DAO_OK);
+    }
+    give(place, stash->block);
+    stash->block = NULL;
+    return needed_bytes;
+}
+
+static void a_tag_that_has_no_room_meanwhile_ends_the_asking(void)
 {
     dao_alloc_options_t options = {0};
     CU_ASSERT_EQUAL_FATAL(dao_tag_create("pressed", &options.tag), DAO_OK);
-    CU_ASSERT_EQUAL(dao_tag_limit_set(device, options.tag, 10 * MIB), DAO_OK);
-    stash_t stash = {.block = dao_alloc_with(device, 8 * MIB, &options), .claimed_bytes = 8 * MIB};
-    stash_add(&stash, give_stash_up);
-    void *block = dao_alloc_with(device, 4 * MIB, &options);
-    CU_ASSERT_PTR_NOT_NULL(block);
+    stash_t stash = {.block = take(device, 60 * MIB), .claimed_bytes = options.tag}, never = {0};
+    stash_add(&stash, free_and_limit_tag);
+    stash_add(&never, give_stash_up);
+    CU_ASSERT_PTR_NULL(dao_alloc_with(device, 8 * MIB, &options));
+    CU_ASSERT_EQUAL(dao_last_status(), DAO_ERR_LIMIT);
     CU_ASSERT_EQUAL(stash.call_count, 1);
-    give(device, block);
+    CU_ASSERT_EQUAL(never.call_count, 0);
 }
 
 /* The device is full, but to free some would not help. A hardened place looks for memory first. */
@@ -707,7 +741,8 @@ static CU_TestInfo callback_tests[] = {
     {"a callback can remove itself and others", a_callback_can_remove_itself_and_others},
     {"a callback can allocate, free and trim", a_callback_can_allocate_free_and_trim},
     {"a callback can raise the limit", a_callback_can_raise_the_limit},
-    {"a callback helps against the limit of a tag", a_callback_helps_against_the_limit_of_a_tag},
+    {"the limit of a tag asks no callback", the_limit_of_a_tag_asks_no_callback},
+    {"a tag that has no room meanwhile ends the asking", a_tag_that_has_no_room_meanwhile_ends_the_asking},
     {"a tag without room is named though the device is full",
      a_tag_without_room_is_named_though_the_device_is_full},
     {"wrong callbacks are refused", wrong_callbacks_are_refused},
