@@ -157,8 +157,9 @@ typedef struct dao_executor_config {
     int32_t device_index;
     /**
      * Bytes of device memory to use, rounded down to 256, at most 1 TiB. 0: what is free, but for a headroom
-     * for others: the larger of 512 MiB and 2 % of the device, of small devices a sixteenth. If that cannot
-     * be had it takes less; dao_executor_stats_t::capacity_bytes says what it took, and so does the log.
+     * for others: the larger of 512 MiB and 2 % of the device, of small devices a sixteenth. What idles in
+     * the device's place is free: it is given back first, as by dao_trim(). If that cannot be had it takes
+     * less; dao_executor_stats_t::capacity_bytes says what it took, and so does the log.
      */
     size_t capacity_bytes;
     size_t host_bytes;        /**< most pinned host memory to use; 0: no limit of its own */

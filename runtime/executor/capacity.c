@@ -72,12 +72,17 @@ static dao_status_t arena_take(dao_executor_t *executor, uint64_t bytes, uint64_
     return status;
 }
 
-/* Takes what the device has free, but for the headroom. What is refused is asked for again, an eighth lower
-   each time, down to a sixteenth: free memory may lie in pieces, and the place may have a limit. */
+/* Takes what the device has free, but for the headroom. What idles in its place is given back first: the
+   device does not count that as free. What is refused is asked for again, an eighth lower each time, down to
+   a sixteenth: free memory may lie in pieces, and the place may have a limit. */
 static dao_status_t arena_take_most(dao_executor_t *executor, uint64_t *out_bytes)
 {
-    const dao_runtime_t *runtime = executor->runtime;
+    dao_runtime_t *runtime = executor->runtime;
+    dao_allocator_t *allocator = dao_runtime_allocator(runtime, DAO_PLACE_KIND_DEVICE);
     dao_device_info_t info;
+    size_t released_bytes;
+    dao_runtime_drain(runtime);
+    (void)allocator->ops->trim(allocator, 0, &released_bytes); /* what stays, stays */
     dao_status_t status = runtime->ops->device_query(runtime->device, &info);
     if (status != DAO_OK) {
         return status;
@@ -157,11 +162,6 @@ void dao_capacity_change(dao_executor_t *executor, dao_request_t *request)
         return;
     }
     dao_capacity_give(executor);
-    if (request->capacity_bytes == 0) {
-        size_t released_bytes; /* to the device: what its place caches does not count as free */
-        dao_allocator_t *allocator = dao_runtime_allocator(executor->runtime, DAO_PLACE_KIND_DEVICE);
-        (void)allocator->ops->trim(allocator, 0, &released_bytes); /* what stays, stays */
-    }
     dao_status_t status = take_for_engine(executor, request->capacity_bytes);
     if (status == DAO_OK) {
         return;

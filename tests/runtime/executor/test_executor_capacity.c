@@ -139,6 +139,29 @@ static void a_named_capacity_gets_what_idles_in_caches(void)
     CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
 }
 
+/* It is as free as what the device calls so, whether all of it idles or a part, in segments or pages. */
+static void what_is_free_includes_what_idles_in_caches(void)
+{
+    static const struct {
+        uint64_t device_bytes, idle_bytes, headroom_bytes;
+    } cases[] = {{4 * GIB, 3900 * MIB, 256 * MIB},
+                 {4 * GIB, 2 * GIB, 256 * MIB},
+                 {64 * MIB, 62 * MIB, 4 * MIB},
+                 {64 * MIB, 32 * MIB, 4 * MIB}};
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        dao_executor_t *executor = NULL;
+        begin(cases[i].device_bytes);
+        void *block = dao_alloc(device, cases[i].idle_bytes);
+        CU_ASSERT_PTR_NOT_NULL_FATAL(block);
+        CU_ASSERT_EQUAL(dao_free(device, block), DAO_OK);
+        CU_ASSERT_TRUE(free_bytes() <= cases[i].device_bytes - cases[i].idle_bytes);
+        CU_ASSERT_EQUAL_FATAL(dao_executor_create(NULL, &executor), DAO_OK);
+        CU_ASSERT_TRUE(capacity_of(executor) > cases[i].device_bytes - cases[i].headroom_bytes - 4 * MIB);
+        CU_ASSERT_EQUAL(dao_executor_destroy(executor), DAO_OK);
+        CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
+    }
+}
+
 static size_t free_block(dao_place_t place, size_t needed_bytes, void *user)
 {
     void **block = user;
@@ -427,6 +450,7 @@ static CU_TestInfo tests[] = {
     {"a device without room is said to have none", a_device_without_room_is_said_to_have_none},
     {"a capacity that was named is taken or refused", a_capacity_that_was_named_is_taken_or_refused},
     {"a named capacity gets what idles in caches", a_named_capacity_gets_what_idles_in_caches},
+    {"what is free includes what idles in caches", what_is_free_includes_what_idles_in_caches},
     {"a named capacity asks pressure callbacks", a_named_capacity_asks_pressure_callbacks},
     {"a capacity grows and shrinks", a_capacity_grows_and_shrinks},
     {"a capacity that cannot be had changes nothing", a_capacity_that_cannot_be_had_changes_nothing},
