@@ -46,6 +46,29 @@ static void typed_places_pick_the_same_allocators(void)
     CU_ASSERT_EQUAL((dao_free)(dao_place_of(dao_device_place(1)), on_device), DAO_OK);
 }
 
+/* Whether the host was used before or not. */
+static void the_host_is_one_whatever_its_index_says(void)
+{
+    static const size_t sizes[] = {10, 1 * MIB};
+    dao_cpu_place_t fifth = {5};
+    for (int start = 0; start < 2; start++) {
+        CU_ASSERT_TRUE(dao_place_equal(dao_place_of(fifth), host));
+        for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+            size_t used_before = dao_used(host);
+            void *block = dao_alloc(fifth, sizes[i]);
+            CU_ASSERT_PTR_NOT_NULL(block);
+            CU_ASSERT_EQUAL(dao_used(fifth), dao_used(host));
+            CU_ASSERT_TRUE(dao_used(fifth) >= used_before + sizes[i]);
+            CU_ASSERT_EQUAL(dao_free(i == 0 ? fifth : dao_cpu_place(), block), DAO_OK);
+            CU_ASSERT_EQUAL(dao_used(host), used_before);
+        }
+        places_stop();
+        places_start();
+    }
+    CU_ASSERT_PTR_NULL(dao_alloc((dao_place_t){DAO_PLACE_KIND_CPU, 5}, 10)); /* that one has an index */
+    CU_ASSERT_EQUAL(dao_last_status(), DAO_ERR_INVALID);
+}
+
 /* The preprocessor cuts them at their commas. */
 static void places_may_be_compound_literals(void)
 {
@@ -341,6 +364,7 @@ static CU_TestInfo tests[] = {
     {"places may be compound literals", places_may_be_compound_literals},
     {"arguments may be compound literals", arguments_may_be_compound_literals},
     {"typed places pick the same allocators", typed_places_pick_the_same_allocators},
+    {"the host is one whatever its index says", the_host_is_one_whatever_its_index_says},
     {"nothing is nothing", nothing_is_nothing},
     {"a size that cannot be is an overflow or no memory", a_size_that_cannot_be_is_an_overflow_or_no_memory},
     {"addresses that are none are refused untouched", addresses_that_are_none_are_refused_untouched},
