@@ -416,10 +416,10 @@ dao_status_t dao_executor_push(dao_executor_t *executor, const dao_kernel_t *ker
 }
 
 /* Begins and ends are the same to the learner: a boundary between two steps. */
-static dao_status_t push_step_boundary(dao_executor_t *executor)
+static dao_status_t push_step_boundary(dao_executor_t *executor, const char *function)
 {
     if (executor == NULL) {
-        return dao_error_null(__func__, "executor");
+        return dao_error_null(function, "executor");
     }
     dao_item_t *item = NULL;
     dao_status_t status = dao_executor_check_thread(executor);
@@ -438,12 +438,12 @@ static dao_status_t push_step_boundary(dao_executor_t *executor)
 
 dao_status_t dao_executor_step_begin(dao_executor_t *executor)
 {
-    return push_step_boundary(executor);
+    return push_step_boundary(executor, __func__);
 }
 
 dao_status_t dao_executor_step_end(dao_executor_t *executor)
 {
-    return push_step_boundary(executor);
+    return push_step_boundary(executor, __func__);
 }
 
 /* Pushes a request and waits until it is answered. The item stays the caller's. */

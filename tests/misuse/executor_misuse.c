@@ -89,7 +89,8 @@ static void executor_null(void)
     dao_command_list_t *list = NULL;
     REFUSED(dao_executor_push(NULL, NULL), DAO_ERR_INVALID, "NULL");
     REFUSED(dao_executor_sync(NULL), DAO_ERR_INVALID, "NULL");
-    REFUSED(dao_executor_step_begin(NULL), DAO_ERR_INVALID, "NULL");
+    REFUSED(dao_executor_step_begin(NULL), DAO_ERR_INVALID, "dao_executor_step_begin: executor is NULL");
+    REFUSED(dao_executor_step_end(NULL), DAO_ERR_INVALID, "dao_executor_step_end: executor is NULL");
     REFUSED(dao_executor_stats_get(NULL, NULL), DAO_ERR_INVALID, "NULL");
     REFUSED(dao_managed_create(NULL, NULL, &tensor), DAO_ERR_INVALID, "NULL");
     REFUSED(dao_managed_read(NULL, &tensor, 1), DAO_ERR_INVALID, "NULL");

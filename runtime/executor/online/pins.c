@@ -51,6 +51,12 @@ uint64_t dao_pins_free_bytes(const dao_engine_t *engine)
 static dao_status_t refuse(const dao_engine_t *engine, const dao_managed_t *tensor)
 {
     const dao_managed_t *largest = engine->first_pinned;
+    if (largest == NULL) {
+        return dao_error(DAO_ERR_LIMIT,
+                         "tensor \"%s\" (%zu bytes) cannot be pinned: the capacity is %" PRIu64
+                         " bytes: raise capacity_bytes",
+                         tensor->name, tensor->size_bytes, engine->config.arena_bytes);
+    }
     for (const dao_managed_t *pinned = largest; pinned != NULL; pinned = pinned->pin.next) {
         largest = pinned->size_bytes > largest->size_bytes ? pinned : largest;
     }
@@ -60,8 +66,7 @@ static dao_status_t refuse(const dao_engine_t *engine, const dao_managed_t *tens
                      ", the largest is \"%s\" (%zu bytes): unpin some or raise "
                      "capacity_bytes",
                      tensor->name, tensor->size_bytes, engine->config.arena_bytes, dao_pins_count(engine),
-                     engine->pinned_bytes, largest != NULL ? largest->name : "",
-                     largest != NULL ? largest->size_bytes : 0);
+                     engine->pinned_bytes, largest->name, largest->size_bytes);
 }
 
 dao_status_t dao_pins_find_place(const dao_engine_t *engine, const dao_managed_t *tensor,

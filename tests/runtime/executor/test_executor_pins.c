@@ -157,6 +157,24 @@ static void a_tensor_without_a_content_comes_with_its_first(void)
     end(); /* its last handle unpins it */
 }
 
+static void what_exceeds_the_capacity_alone_is_told_of_that(void)
+{
+    dao_managed_t *large = NULL;
+    static unsigned char bytes[5 * UNIT];
+    begin(&(dao_executor_config_t){0}, 4, 1);
+    CU_ASSERT_EQUAL_FATAL(
+        dao_managed_create(executor, &(dao_managed_config_t){.name = "large", .size_bytes = sizeof(bytes)},
+                           &large),
+        DAO_OK);
+    CU_ASSERT_EQUAL(dao_managed_write(large, bytes, sizeof(bytes)), DAO_OK);
+    CU_ASSERT_EQUAL(dao_managed_pin(large, NULL), DAO_ERR_LIMIT);
+    CU_ASSERT_PTR_NOT_NULL(
+        strstr(dao_last_message(), "\"large\" (327680 bytes) cannot be pinned: the capacity is 262144"));
+    CU_ASSERT_PTR_NULL(strstr(dao_last_message(), "the largest"));
+    CU_ASSERT_EQUAL(dao_managed_release(large), DAO_OK);
+    end();
+}
+
 static void too_much_is_refused_with_what_is_pinned(void)
 {
     begin(&(dao_executor_config_t){0}, 4, 6);
@@ -394,6 +412,7 @@ static CU_TestInfo tests[] = {
     {"a release takes the pin away in its turn", a_release_takes_the_pin_away_in_its_turn},
     {"a release leaves the plan in its turn", a_release_leaves_the_plan_in_its_turn},
     {"a tensor without a content comes with its first", a_tensor_without_a_content_comes_with_its_first},
+    {"what exceeds the capacity alone is told of that", what_exceeds_the_capacity_alone_is_told_of_that},
     {"too much is refused with what is pinned", too_much_is_refused_with_what_is_pinned},
     {"a plan is followed beside them", a_plan_is_followed_beside_them},
     {"a plan leaves what is overwritten in place", a_plan_leaves_what_is_overwritten_in_place},
