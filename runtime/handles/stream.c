@@ -576,6 +576,11 @@ dao_status_t dao_event_record(dao_event_t *event, dao_stream_t *stream)
         (status = stream_check(stream, "dao_event_record")) != DAO_OK) {
         return status;
     }
+    if (event->runtime->device_index == stream->runtime->device_index && event->runtime != stream->runtime) {
+        return dao_error(DAO_ERR_INVALID,
+                         "dao_event_record: the event and the stream are of different starts of the library; "
+                         "dao_finalize() has ended one");
+    }
     if (event->runtime != stream->runtime) {
         return dao_error(DAO_ERR_INVALID,
                          "dao_event_record: the event is of device:%" PRId32

@@ -101,6 +101,16 @@ static void event_of_another_device(void)
     dao_stream_destroy(stream);
 }
 
+static void event_of_a_start_that_ended(void)
+{
+    dao_event_t *event = NULL;
+    dao_stream_t *stream = NULL;
+    NEED(dao_event_create(0, &event) == DAO_OK && dao_finalize() == DAO_ERR_BUSY);
+    NEED(dao_init(NULL) == DAO_OK && dao_stream_get(0, DAO_STREAM_ROLE_COMPUTE, &stream) == DAO_OK);
+    REFUSED(dao_event_record(event, stream), DAO_ERR_INVALID, "different starts of the library");
+    dao_event_destroy(event);
+}
+
 static void event_times_without_records(void)
 {
     dao_event_t *events[2];
@@ -194,6 +204,7 @@ const misuse_case_t misuse_stream_cases[] = {
     {.name = "stream_copies_elsewhere", .run = stream_copies_elsewhere},
     {.name = "batch_of_nothing", .run = batch_of_nothing},
     {.name = "event_of_another_device", .run = event_of_another_device},
+    {.name = "event_of_a_start_that_ended", .run = event_of_a_start_that_ended},
     {.name = "event_times_without_records", .run = event_times_without_records},
     {.name = "wrong_stream_for_memory", .run = wrong_stream_for_memory},
     {.name = "stream_order_on_the_host", .run = stream_order_on_the_host},
