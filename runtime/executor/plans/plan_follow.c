@@ -197,18 +197,18 @@ static dao_status_t bring(dao_engine_t *engine, dao_compiled_plan_t *plan, dao_u
 static dao_status_t bring_pinned(dao_engine_t *engine, dao_compiled_plan_t *plan, dao_use_t *use)
 {
     dao_managed_t *tensor = use->tensor;
-    uint64_t offset_bytes = tensor->pin.offset_bytes;
+    uint64_t offset_bytes = tensor->pin.offset_bytes, owner = (uint64_t)(uintptr_t)tensor, part_bytes = 0;
     DAO_ASSERT(tensor->plan_role == NULL);
     if (tensor->has_device) {
         return DAO_OK;
     }
-    dao_status_t status = dao_device_arena_take_at(&engine->arena, offset_bytes, tensor->size_bytes,
-                                                   (uint64_t)(uintptr_t)tensor);
+    dao_status_t status = dao_device_arena_take_at(&engine->arena, offset_bytes, tensor->size_bytes, owner);
     if (status != DAO_OK) {
         return status;
     }
     status = bring(engine, plan, use, offset_bytes);
-    if (status != DAO_OK && !tensor->has_device) {
+    if (status != DAO_OK && !tensor->has_device && /* it may have had the part, and given it back */
+        dao_device_arena_has(&engine->arena, offset_bytes, tensor->size_bytes, owner, &part_bytes)) {
         dao_device_arena_forget(&engine->arena, offset_bytes, tensor->size_bytes);
     }
     return status;

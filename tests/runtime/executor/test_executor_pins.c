@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Pinned tensors stay on the device at one address, whatever else needs memory; what is too much is refused
    with what is pinned. And who leaves first by priority. */
+#include "backends/sim/sim.h"
 #include "runtime/executor/executor_internal.h"
 #include "runtime/executor/online/pins.h"
+#include "runtime/start/context.h"
+#include "tests/support/backends/fault_backend.h"
 #include "tests/support/program.h"
 #include "tests/support/suite.h"
 
@@ -20,18 +23,24 @@
 static dao_executor_t *executor;
 static program_t program;
 
-static void begin(const dao_executor_config_t *changes, size_t units, uint32_t tensor_count)
+static void begin_on(const dao_backend_ops_t *ops, const dao_executor_config_t *changes, size_t units,
+                     uint32_t tensor_count)
 {
     dao_config_t cpu = {.cpu = {.device_count = 1, .device_bytes = 64 * MIB}};
     dao_executor_config_t config = *changes;
     config.capacity_bytes = units * UNIT;
     config.check = true;
-    CU_ASSERT_EQUAL_FATAL(dao_init(&cpu), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_context_start(&cpu, ops), DAO_OK);
     CU_ASSERT_EQUAL_FATAL(dao_executor_create_still(&config, &executor), DAO_OK);
     program_init(&program, executor);
     for (uint32_t i = 0; i < tensor_count; i++) {
         CU_ASSERT_EQUAL_FATAL(program_tensor(&program, UNIT), i);
     }
+}
+
+static void begin(const dao_executor_config_t *changes, size_t units, uint32_t tensor_count)
+{
+    begin_on(dao_backend_ops(), changes, units, tensor_count);
 }
 
 static void end(void)
@@ -295,6 +304,48 @@ static void a_plan_leaves_what_is_overwritten_in_place(void)
     end();
 }
 
+/* The step's first kernel reads what the step has written to a pinned tensor that it had discarded before. */
+static dao_status_t run_rewriting_step(const unsigned char *content)
+{
+    dao_command_list_t *list = NULL;
+    CU_ASSERT_EQUAL_FATAL(dao_command_list_create(executor, &list), DAO_OK);
+    CU_ASSERT_EQUAL(dao_command_list_discard(list, handle(7)), DAO_OK);
+    CU_ASSERT_EQUAL(dao_command_list_write(list, handle(7), content, UNIT), DAO_OK);
+    for (uint32_t i = 0; i < 7; i++) {
+        program_kernel_t kernel = {"use", 2, {7, i}, {R, RW}, 0, DAO_OK};
+        CU_ASSERT_EQUAL(program_list_push(&program, list, &kernel), DAO_OK);
+    }
+    CU_ASSERT_EQUAL(dao_command_list_run(list), DAO_OK);
+    dao_command_list_destroy(list);
+    return dao_executor_sync(executor);
+}
+
+/* Whichever copy is refused as often as it is tried: they come where they are pinned, behind the plan then.
+ */
+static void a_plan_that_cannot_bring_them_is_left(void)
+{
+    enum { TRIES = 1 + DAO_COPY_RETRY_MAX, COPIES = 8 };
+    static unsigned char content[UNIT];
+    const fault_config_t quiet = {.seed = 1};
+    begin_on(fault_backend_wrap(&dao_sim_bytes_backend_ops, &quiet), &(dao_executor_config_t){0}, 4, 8);
+    executor->engine.config.keeps_plans = true;
+    use_all(8, W);
+    CU_ASSERT_EQUAL(dao_managed_pin(handle(7), NULL), DAO_OK);
+    CU_ASSERT_EQUAL(dao_managed_read(handle(7), content, UNIT), DAO_OK);
+    for (uint64_t n = 0; n < COPIES; n++) {
+        uint64_t hits = program_stats(&program).plan_hit_count + 4;
+        for (int i = 0; i < 40 && program_stats(&program).plan_hit_count < hits; i++) {
+            CU_ASSERT_EQUAL(run_rewriting_step(content), DAO_OK);
+        }
+        fault_backend_arm_row(FAULT_CALL_COPY, n, TRIES);
+        CU_ASSERT_EQUAL(run_rewriting_step(content), DAO_OK);
+        CU_ASSERT_EQUAL(fault_backend_disarm(), TRIES);
+        CU_ASSERT_EQUAL(handle(7)->device_offset_bytes, 3 * UNIT);
+    }
+    CU_ASSERT_TRUE(program_stats(&program).deviation_count > 0);
+    end();
+}
+
 /* A step that is described beside pinned tensors has its plan at once. */
 static void a_described_step_is_planned_beside_them(void)
 {
@@ -416,6 +467,7 @@ static CU_TestInfo tests[] = {
     {"too much is refused with what is pinned", too_much_is_refused_with_what_is_pinned},
     {"a plan is followed beside them", a_plan_is_followed_beside_them},
     {"a plan leaves what is overwritten in place", a_plan_leaves_what_is_overwritten_in_place},
+    {"a plan that cannot bring them is left", a_plan_that_cannot_bring_them_is_left},
     {"a described step is planned beside them", a_described_step_is_planned_beside_them},
     {"pins that come and go lose nothing", pins_that_come_and_go_lose_nothing},
     {"a failure pins nothing", a_failure_pins_nothing},

@@ -31,8 +31,8 @@ static _Atomic uint64_t call_counts[FAULT_CALL_COUNT];
 static _Atomic int64_t live_count;
 
 static _Atomic int armed_call = -1;
-static _Atomic bool armed_persistent;
-static _Atomic int64_t remaining; /* calls until the failing one; below 0: it has passed */
+static _Atomic int64_t armed_count; /* calls in a row that fail */
+static _Atomic int64_t remaining;   /* calls until the failing one; below 0: it has passed */
 static _Atomic uint64_t fired_count;
 static _Atomic dao_status_t fired_status; /* what the last call that failed answered */
 static _Thread_local bool is_spared_here; /* this thread's calls are not counted and do not fail */
@@ -93,7 +93,7 @@ static dao_status_t count_call(fault_call_t call)
         return DAO_OK;
     }
     int64_t before = atomic_fetch_sub(&remaining, 1);
-    if (before == 0 || (before < 0 && atomic_load(&armed_persistent))) {
+    if (before <= 0 && before > -atomic_load(&armed_count)) {
         dao_status_t answer = armed == FAULT_CALL_LOSS ? DAO_ERR_DEVICE_LOST : answers[call];
         atomic_store(&fired_status, answer);
         atomic_fetch_add(&fired_count, 1);
@@ -657,12 +657,17 @@ const dao_backend_ops_t *fault_backend_wrap(const dao_backend_ops_t *wrapped, co
     return &table;
 }
 
-void fault_backend_arm(fault_call_t call, uint64_t skip_count, bool persistent)
+void fault_backend_arm_row(fault_call_t call, uint64_t skip_count, uint64_t fail_count)
 {
-    atomic_store(&armed_persistent, persistent);
+    atomic_store(&armed_count, (int64_t)fail_count);
     atomic_store(&remaining, (int64_t)skip_count);
     atomic_store(&fired_count, 0);
     atomic_store(&armed_call, (int)call);
+}
+
+void fault_backend_arm(fault_call_t call, uint64_t skip_count, bool persistent)
+{
+    fault_backend_arm_row(call, skip_count, persistent ? INT64_MAX : 1);
 }
 
 uint64_t fault_backend_disarm(void)

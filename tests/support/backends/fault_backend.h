@@ -71,6 +71,9 @@ const dao_backend_ops_t *fault_backend_wrap(const dao_backend_ops_t *inner, cons
    too. */
 void fault_backend_arm(fault_call_t call, uint64_t skip_count, bool persistent);
 
+/* Makes so many calls of a kind in a row fail, the first one as above. */
+void fault_backend_arm_row(fault_call_t call, uint64_t skip_count, uint64_t fail_count);
+
 /* Lets everything succeed again. Returns the number of calls that failed since it was armed. */
 uint64_t fault_backend_disarm(void);
 
