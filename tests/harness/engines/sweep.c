@@ -25,10 +25,12 @@ static bool is_swept(uint32_t point)
                                        point != DAO_FAULT_COUNT + FAULT_CALL_STREAM_SYNCHRONIZE);
 }
 
-/* Points that these programs never pass: the device has no batches, and shares nothing with itself. */
+/* Points that these programs never pass: the device has no batches and waits for no words, and shares nothing
+   with itself. */
 static bool is_reachable(uint32_t point)
 {
     return is_swept(point) && point != DAO_FAULT_COUNT + FAULT_CALL_COPY_BATCH &&
+           point != DAO_FAULT_COUNT + FAULT_CALL_STREAM_WAIT_WORD &&
            point != DAO_FAULT_COUNT + FAULT_CALL_SHARED_IMPORT &&
            point != DAO_FAULT_COUNT + FAULT_CALL_COPY_PEER;
 }

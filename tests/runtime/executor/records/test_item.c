@@ -20,6 +20,7 @@ static int begin(void)
     for (int i = 0; i < TENSORS; i++) {
         tensors[i].executor = executor;
         tensors[i].name = (char *)"a tensor";
+        atomic_init(&tensors[i].handle.reference_count, 1);
         atomic_init(&tensors[i].reference_count, 1);
     }
     drop_count = 0;
@@ -85,6 +86,11 @@ static void what_cannot_run_is_refused(void)
     CU_ASSERT_EQUAL(dao_item_from_kernel(executor, &idle, &item), DAO_ERR_INVALID);
     CU_ASSERT_PTR_NULL(item);
     CU_ASSERT_EQUAL(drop_count, 0);
+    dao_operand_t operand = {&tensors[0], DAO_ACCESS_READ};
+    atomic_store(&tensors[0].handle.reference_count, 0); /* all its handles were released */
+    CU_ASSERT_EQUAL(make(&operand, 1, &item), DAO_ERR_INVALID);
+    CU_ASSERT_PTR_NULL(item);
+    expect_references(1);
 }
 
 #if defined(DAO_FAULTS)
