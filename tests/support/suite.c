@@ -120,7 +120,7 @@ static unsigned choose(const char *word)
 int dao_suite_run(CU_SuiteInfo *suites)
 {
     (void)setvbuf(stdout, NULL, _IOLBF, 0);
-    /* A case touches a few bytes of much memory: with huge pages most of its time is the system's. */
+    /* A case touches a few bytes of much memory, of which huge pages clear more than it needs. */
     (void)prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
     if (CU_initialize_registry() != CUE_SUCCESS || CU_register_suites(suites) != CUE_SUCCESS) {
         (void)fprintf(stderr, "CUnit: %s\n", CU_get_error_msg());

@@ -8,8 +8,8 @@
        in                       .     |=====|
                                 |-----|                    the period's free time
 
-   Taken from the paper: one step is measured, each kernel run once, and nothing waits. What may leave are the
-   periods between two accesses of a tensor in a row, over a moment where memory lacks.
+   As its authors and others describe it: one step is measured, each kernel run once, and nothing waits. What
+   may leave are the periods between two accesses of a tensor in a row, over a moment where memory lacks.
 
    The free time of a period is that between its copy out and its copy in. The longest one is chosen first, as
    long as memory lacks and the copies are hidden. A link makes one copy a direction at a time: a copy out
@@ -18,13 +18,13 @@
    Then that period is computed again whose saving is greatest: its bytes over the time of all kernels that
    have to run for it, back to what is there, on the device or copied. Behind each choice savings are counted
    anew: what was made of the chosen one needs its kernels too, and what is there for some of the chosen ones
-   has to be made for each of them if it goes as well. Where the copy in takes less than that, though kernels
-   wait for it, it is copied.
+   has to be made for each of them if it goes as well.
 
-   Not in the paper: periods go on around the step's end, as the steps repeat. What memory still lacks,
-   because nothing else is hidden or made again, or because runs again need memory themselves, leaves as in
-   our own plans. Our planner places the copies of the step with these runs, and may find others than the ones
-   that were chosen. Both flatter the order. */
+   Added here: where the copy in takes less than that, though kernels wait for it, it is copied; and periods
+   go on around the step's end, as the steps repeat. What memory still lacks, because nothing else is hidden
+   or made again, or because runs again need memory themselves, leaves as in our own plans. Our planner places
+   the copies of the step with these runs, and may find others than the ones that were chosen. Both flatter
+   the order. */
 #ifndef DAO_TOOLS_CAPUCHIN_H
 #define DAO_TOOLS_CAPUCHIN_H
 
