@@ -3,6 +3,8 @@
    the check of it all. */
 #include "allocators/pages/pages_internal.h"
 
+#include "base/numbers/math.h"
+
 /* ---- looking for free pages ---- */
 
 typedef struct survey {
@@ -140,11 +142,8 @@ typedef struct longest {
 /* Returns the bytes of a place, which is a page's or might be, that lie in a hole. */
 static uint64_t bytes_inside(const dao_range_block_t *hole, uint64_t place, uint64_t page_bytes)
 {
-    uint64_t begin = place * page_bytes, end = begin + page_bytes;
-    uint64_t hole_end = hole->offset_bytes + hole->size_bytes;
-    begin = begin < hole->offset_bytes ? hole->offset_bytes : begin;
-    end = end > hole_end ? hole_end : end;
-    return end - begin;
+    uint64_t begin = dao_larger(place * page_bytes, hole->offset_bytes);
+    return dao_smaller((place + 1) * page_bytes, hole->offset_bytes + hole->size_bytes) - begin;
 }
 
 /* Measures the mapped stretches of one hole. What follows is smaller, or larger by less than a sixteenth. */

@@ -183,7 +183,7 @@ dao_status_t dao_managed_view(dao_managed_t *tensor, size_t offset_bytes, size_t
 
 dao_status_t dao_managed_retain(dao_managed_t *tensor)
 {
-    bool is_live = tensor != NULL && atomic_load(&tensor->handle.reference_count) > 0;
+    bool is_live = tensor != NULL && dao_managed_is_live(tensor);
     dao_status_t status = is_live ? dao_executor_check_process(tensor->executor) : DAO_OK;
     return status == DAO_OK ? dao_handle_retain(tensor != NULL ? &tensor->handle : NULL, "managed") : status;
 }

@@ -14,8 +14,9 @@ static dao_status_t launch_nothing(const dao_launch_t *launch, void *user)
 /* No transfer of these cases is begun. */
 static void transfer_done(dao_status_t status, void *user)
 {
+    (void)status;
     (void)user;
-    NEED(status == DAO_ERR_INVALID && false);
+    NEED(false);
 }
 
 static dao_executor_t *executor_of(void)

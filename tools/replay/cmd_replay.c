@@ -2,7 +2,7 @@
 /* `dao replay FILE`: the recorded steps of a program, each a step at a place with step plans. How well each
    step follows its plan is printed, a row a step. With --deviate the steps are made: the first one as it is,
    and others that deviate from it. Then all of it is run without plans, too, for what the place takes
-   then.                                              */
+   then. */
 #include "tools/commands.h"
 #include "tools/model/history.h"
 #include "tools/options/complain.h"
@@ -438,9 +438,10 @@ const dao_command_t dao_command_replay = {
     .summary = "run the recorded steps of a program with step plans",
     .details =
         "FILE tells of allocations and frees, or of lives, in any form of dao info; where no step begins in\n"
-        "it, it is one that repeats. The steps of --record are recorded and planned, those of --serve follow "
-        "the\n"
-        "plan: what does not gets idle memory of its arena, or memory beside it. A row a step: the share\n"
+        "it, it is one that repeats. The steps of --record are recorded and planned, those of --serve "
+        "follow\n"
+        "the plan: what does not gets idle memory of its arena, or memory beside it. A row a step: the "
+        "share\n"
         "of requests that the arena served; requests that got the place planned for them, that did not,\n"
         "and that are in no plan; arena and memory beside it at most, over the most bytes that were alive\n"
         "at one time; minor page faults. With --deviate also the most that the place took up to that\n"

@@ -82,7 +82,6 @@ void dao_file_worker_end(dao_file_worker_t *worker)
 
 /* ---- what the stream runs ---- */
 
-/* It waits for the one before only where the device did not. */
 static void begin_turn(void *user)
 {
     dao_file_worker_t *worker = user;
