@@ -22,6 +22,10 @@ mega() {
     echo "$1" | awk '{ printf "%.1f", $1 / 1000000 }'
 }
 
+percent() {
+    echo "$1" | awk '{ print $1 + 0 }'
+}
+
 milli() {
     echo "$1" | awk '{ printf "%.0f", $1 * 1000 }'
 }
@@ -44,7 +48,7 @@ for trace in "$@"; do
         for policy in $DAO_RUNS_POLICIES; do
             run "$trace" --capacity "$capacity" --policy "$policy" || wrong=$((wrong + 1))
             printf '| %s %% | %s | %s | %s | %s | %s | %s | %s | %s | %s | %.2f |\n' \
-                "$(field capacity_percent)" "$policy" \
+                "$(percent "$(field capacity_percent)")" "$policy" \
                 "$(field evictions)" "$(field clean_evictions)" \
                 "$(mega "$(field bytes_in)")" "$(mega "$(field bytes_out)")" \
                 "$(field reads_verified)" "$(field mismatches)" \
