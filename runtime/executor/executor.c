@@ -234,11 +234,12 @@ static dao_status_t create_parts(dao_executor_t *executor, const dao_executor_co
 {
     dao_status_t status = dao_runtime_acquire(config->device_index, &executor->runtime);
     for (int i = 0; status == DAO_OK && i < DAO_STREAM_ROLE_COUNT; i++) {
-        status = dao_stream_create_on(executor->runtime, &executor->streams[i]);
+        status = dao_stream_create_on(executor->runtime, DAO_EXECUTOR_STREAM_NOUN, &executor->streams[i]);
     }
     executor->stream_count = config->stream_count != 0 ? config->stream_count : 1;
     for (uint32_t i = 1; status == DAO_OK && i < executor->stream_count; i++) {
-        status = dao_stream_create_on(executor->runtime, &executor->more_streams[i]);
+        status =
+            dao_stream_create_on(executor->runtime, DAO_EXECUTOR_STREAM_NOUN, &executor->more_streams[i]);
     }
     if (status == DAO_OK && config->file.directory != NULL) {
         status = create_file_parts(executor, config);

@@ -11,6 +11,9 @@
 
 #include <stdatomic.h>
 
+/* What the report of what is left at shutdown calls the streams of an executor. */
+#define DAO_EXECUTOR_STREAM_NOUN "stream of an executor"
+
 /* Creates an executor without a thread of its own, a *still* one: its callers run the engine, and only as
    far as the call needs. A push that finds the queue full runs kernels until it fits; a sync or a request
    runs all that was pushed before. So the same calls do the same things in the same order every time: for

@@ -12,8 +12,10 @@ dao_status_t dao_file_streams_create(dao_executor_t *executor)
     dao_status_t status = DAO_OK;
     int count = dao_file_tier_direction_count(executor->file_directory);
     for (int i = 0; status == DAO_OK && i < count; i++) {
-        status = dao_stream_create_on(runtime, &executor->file_streams[i]);
-        status = status == DAO_OK ? dao_stream_create_on(runtime, &executor->staging_streams[i]) : status;
+        status = dao_stream_create_on(runtime, DAO_EXECUTOR_STREAM_NOUN, &executor->file_streams[i]);
+        status = status == DAO_OK
+                     ? dao_stream_create_on(runtime, DAO_EXECUTOR_STREAM_NOUN, &executor->staging_streams[i])
+                     : status;
     }
     return status;
 }

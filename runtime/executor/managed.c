@@ -96,9 +96,9 @@ static dao_status_t check_source(const dao_managed_config_t *config, const dao_s
     uint64_t source_bytes = dao_source_size(source);
     if (offset_bytes > source_bytes || config->size_bytes > source_bytes - offset_bytes) {
         return dao_error(DAO_ERR_INVALID,
-                         "tensor \"%s\" of %zu bytes from byte %" PRIu64 " on does not lie in \"%.400s\" of "
-                         "%" PRIu64 " bytes",
-                         config->name != NULL ? config->name : "", config->size_bytes, offset_bytes,
+                         "dao_managed_create_from: tensor \"%s\" of %zu bytes from byte %" PRIu64
+                         " on does not lie in \"%.400s\" of %" PRIu64 " bytes",
+                         config->name != NULL ? config->name : "(no name)", config->size_bytes, offset_bytes,
                          dao_source_name(source), source_bytes);
     }
     if (config->zero_first_touch) {

@@ -85,7 +85,8 @@ static dao_status_t runtime_acquire_healthy(int32_t device_index, const char *fu
 }
 
 /* Makes a stream around a new one of the backend, or around that of a handle. */
-static dao_status_t stream_make(dao_runtime_t *runtime, bool adopts, void *native, made_stream_t **out_made)
+static dao_status_t stream_make(dao_runtime_t *runtime, const char *noun, bool adopts, void *native,
+                                made_stream_t **out_made)
 {
     const dao_backend_ops_t *ops = runtime->ops;
     made_stream_t *made = dao_host_calloc(1, sizeof(*made));
@@ -105,8 +106,8 @@ static dao_status_t stream_make(dao_runtime_t *runtime, bool adopts, void *nativ
     stream->adopted.native = native;
     stream->adopted.owner_count = 1;
     atomic_init(&stream->reference_count, 1);
-    made->live = (dao_live_t){
-        .noun = "stream", .place = {DAO_PLACE_KIND_DEVICE, runtime->device_index}, .address = made};
+    made->live =
+        (dao_live_t){.noun = noun, .place = {DAO_PLACE_KIND_DEVICE, runtime->device_index}, .address = made};
     dao_live_add(runtime->core, &made->live);
     *out_made = made;
     return DAO_OK;
@@ -128,11 +129,11 @@ void dao_stream_disown(dao_stream_t *stream, bool is_idle)
     }
 }
 
-dao_status_t dao_stream_create_on(dao_runtime_t *runtime, dao_stream_t **out_stream)
+dao_status_t dao_stream_create_on(dao_runtime_t *runtime, const char *noun, dao_stream_t **out_stream)
 {
     made_stream_t *made;
     dao_status_t status = dao_runtime_health(runtime, "dao_stream_create");
-    status = status == DAO_OK ? stream_make(runtime, false, NULL, &made) : status;
+    status = status == DAO_OK ? stream_make(runtime, noun, false, NULL, &made) : status;
     if (status == DAO_OK) {
         *out_stream = &made->stream;
     }
@@ -147,7 +148,7 @@ dao_status_t dao_stream_create(int32_t device_index, dao_stream_t **out_stream)
     }
     dao_status_t status = dao_runtime_acquire(device_index, &runtime);
     if (status == DAO_OK) {
-        status = dao_stream_create_on(runtime, out_stream);
+        status = dao_stream_create_on(runtime, "stream", out_stream);
         dao_runtime_release(runtime);
     }
     return status;
@@ -166,7 +167,7 @@ dao_status_t dao_stream_adopt_on(dao_runtime_t *runtime, void *native, dao_strea
         return DAO_OK;
     }
     made_stream_t *made;
-    dao_status_t status = stream_make(runtime, true, native, &made);
+    dao_status_t status = stream_make(runtime, "adopted stream", true, native, &made);
     if (status == DAO_OK) {
         *out_stream = dao_adopted_add(&runtime->adopted, &made->stream);
         if (*out_stream != &made->stream) {
@@ -569,6 +570,21 @@ void dao_event_destroy(dao_event_t *event)
     dao_runtime_release(runtime);
 }
 
+/* Returns true if an event and a stream of one device cannot meet, since the library was started between. */
+static bool are_of_two_starts(const dao_event_t *event, const dao_stream_t *stream)
+{
+    return event->runtime->device_index == stream->runtime->device_index && event->runtime != stream->runtime;
+}
+
+static dao_status_t refuse_two_starts(const char *function)
+{
+    return dao_error(
+        DAO_ERR_INVALID,
+        "%s: the event and the stream are of different starts of the library; dao_finalize() has "
+        "ended one",
+        function);
+}
+
 dao_status_t dao_event_record(dao_event_t *event, dao_stream_t *stream)
 {
     dao_status_t status;
@@ -576,10 +592,8 @@ dao_status_t dao_event_record(dao_event_t *event, dao_stream_t *stream)
         (status = stream_check(stream, "dao_event_record")) != DAO_OK) {
         return status;
     }
-    if (event->runtime->device_index == stream->runtime->device_index && event->runtime != stream->runtime) {
-        return dao_error(DAO_ERR_INVALID,
-                         "dao_event_record: the event and the stream are of different starts of the library; "
-                         "dao_finalize() has ended one");
+    if (are_of_two_starts(event, stream)) {
+        return refuse_two_starts("dao_event_record");
     }
     if (event->runtime != stream->runtime) {
         return dao_error(DAO_ERR_INVALID,
@@ -597,6 +611,9 @@ dao_status_t dao_stream_wait_event(dao_stream_t *stream, dao_event_t *event)
     if ((status = stream_check(stream, "dao_stream_wait_event")) != DAO_OK ||
         (status = event_check(event, "dao_stream_wait_event")) != DAO_OK) {
         return status;
+    }
+    if (are_of_two_starts(event, stream)) {
+        return refuse_two_starts("dao_stream_wait_event");
     }
     return dao_runtime_told(stream->runtime,
                             stream->runtime->ops->stream_wait_event(stream->backend, event->backend));

@@ -100,6 +100,12 @@ static void executor_null(void)
     NEED(tensor == NULL && list == NULL);
 }
 
+static void executor_forgotten(void)
+{
+    misuse_begin();
+    NEED(executor_of() != NULL);
+}
+
 static void managed_of_a_source_that_is_released_or_too_small(void)
 {
     static const char bytes[100];
@@ -111,6 +117,10 @@ static void managed_of_a_source_that_is_released_or_too_small(void)
     NEED(dao_source_adopt(bytes, sizeof(bytes), NULL, NULL, &source) == DAO_OK);
     REFUSED(dao_managed_create_from(executor, &config, source, 1, &tensor), DAO_ERR_INVALID,
             "\"weights\" of 100 bytes from byte 1 on does not lie in");
+    config.name = NULL;
+    REFUSED(dao_managed_create_from(executor, &config, source, 1, &tensor), DAO_ERR_INVALID,
+            "dao_managed_create_from: tensor \"(no name)\" of 100 bytes from byte 1 on");
+    config.name = "weights";
     REFUSED(dao_managed_create_from(executor, &config, NULL, 0, &tensor), DAO_ERR_INVALID, "source is NULL");
     NEED(dao_managed_create_from(executor, &config, source, 0, &first) == DAO_OK);
     NEED(dao_source_release(source) == DAO_OK);
@@ -343,6 +353,10 @@ const misuse_case_t misuse_executor_cases[] = {
     {.name = "executor_larger_than_the_device", .run = executor_larger_than_the_device},
     {.name = "executor_capacity_and_step_file", .run = executor_capacity_and_step_file},
     {.name = "executor_null", .run = executor_null},
+    {.name = "executor_forgotten",
+     .run = executor_forgotten,
+     .end = DAO_ERR_BUSY,
+     .says = "live at shutdown: stream of an executor"},
     {.name = "managed_of_no_bytes", .run = managed_of_no_bytes},
     {.name = "managed_of_a_source", .run = managed_of_a_source_that_is_released_or_too_small},
     {.name = "managed_read_and_written_outside", .run = managed_read_and_written_outside},

@@ -108,6 +108,7 @@ static void event_of_a_start_that_ended(void)
     NEED(dao_event_create(0, &event) == DAO_OK && dao_finalize() == DAO_ERR_BUSY);
     NEED(dao_init(NULL) == DAO_OK && dao_stream_get(0, DAO_STREAM_ROLE_COMPUTE, &stream) == DAO_OK);
     REFUSED(dao_event_record(event, stream), DAO_ERR_INVALID, "different starts of the library");
+    REFUSED(dao_stream_wait_event(stream, event), DAO_ERR_INVALID, "different starts of the library");
     dao_event_destroy(event);
 }
 

@@ -326,7 +326,7 @@ static void what_does_not_lie_in_its_source_is_refused(void)
     dao_managed_config_t unnamed = {.size_bytes = 10};
     CU_ASSERT_EQUAL(dao_managed_create_from(executor, &unnamed, source, UINT64_MAX, &tensor),
                     DAO_ERR_INVALID);
-    CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "tensor \"\" of 10 bytes from byte"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "tensor \"(no name)\" of 10 bytes from byte"));
     CU_ASSERT_EQUAL(dao_managed_create_from(NULL, &one, source, 0, &tensor), DAO_ERR_INVALID);
     one.zero_first_touch = true;
     CU_ASSERT_EQUAL(dao_managed_create_from(executor, &one, source, 0, &tensor), DAO_ERR_INVALID);
