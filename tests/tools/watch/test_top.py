@@ -113,6 +113,22 @@ def figures_are_right():
     refused("no process", "top", watched.pid)
 
 
+def threads_are_watched_at_work():
+    """Readers of other processes come and go; a race in the program is told by its exit code."""
+    with Watched() as watched:
+        expect(watched.say("work") == "working", "work")
+        rates, end = [], time.monotonic() + WAIT_S
+        while len(rates) < 3 or max(rates) == 0 and time.monotonic() < end:
+            code, out, err = dao("top", watched.pid, "--json", "--interval", "300ms")
+            expect(code == 0, err)
+            rates.append(sum(place["allocs_per_s"] for place in json.loads(out)["places"]))
+            code, out, err = dao("metrics", watched.pid)
+            expect(code == 0, err)
+        expect(max(rates) > 0, f"nothing is said to be allocated: {rates}")
+        watched.process.communicate("end\n", timeout=WAIT_S)
+        expect(watched.process.returncode == 0, f"the program ended with {watched.process.returncode}")
+
+
 def checker_finds_breaches():
     samples = "".join(f'a_total{{x="{i}"}} 1\n' for i in range(10))
     good = "# HELP a_total b\n# TYPE a_total counter\n" + samples
@@ -259,8 +275,8 @@ def tmux_shows_it():
             subprocess.run(tmux + ["kill-server"], check=False)
 
 
-for test in (figures_are_right, checker_finds_breaches, children_and_successors_show_nothing,
-             other_pages_are_refused, terminal_is_used, tmux_shows_it,
+for test in (figures_are_right, threads_are_watched_at_work, checker_finds_breaches,
+             children_and_successors_show_nothing, other_pages_are_refused, terminal_is_used, tmux_shows_it,
              snapshots_are_pytorchs, snapshots_tell_what_happened):
     print(test.__name__)
     test()

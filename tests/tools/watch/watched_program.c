@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A program to be watched: holds blocks that test_watch.py knows, and does what a line of its input says.
+/* A program to be watched: holds blocks that test_top.py knows, and does what a line of its input says.
 
        fork   a child that sleeps; prints its number
        page N shows a page instead: of another version (0), of random bytes by the seed N otherwise
        json F writes a snapshot of device 1 as JSON into a file
        look   answers, and does nothing
+       work   threads allocate and free from now on, until it ends
        exec   becomes another program, which sleeps
-       end    ends */
+       end    ends, with 0 if all went well */
 #define _GNU_SOURCE
 #include <dao/dao.h>
 
 #include "base/memory/shared.h"
 #include "base/numbers/random.h"
+#include "base/threads/sync.h"
 #include "runtime/scoreboard/scoreboard.h"
 
 #include <stdio.h>
@@ -82,8 +84,54 @@ static bool json_write(const char *path)
     return file != NULL && fclose(file) == 0 && is_right;
 }
 
+enum { WORKER_COUNT = 3, PAIRS_AT_ONCE = 100 };
+
+static dao_thread_t workers[WORKER_COUNT];
+static size_t worker_count;
+static atomic_bool is_over, has_failed;
+
+static void *work(void *user)
+{
+    (void)user;
+    while (!atomic_load(&is_over)) {
+        for (size_t i = 0; i < PAIRS_AT_ONCE; i++) {
+            void *blocks[2] = {dao_alloc(dao_device_place(1), 1 + i * 7919),
+                               dao_alloc(dao_cpu_place(), 1 + i)};
+            if (blocks[0] == NULL || blocks[1] == NULL ||
+                dao_free(dao_device_place(1), blocks[0]) != DAO_OK ||
+                dao_free(dao_cpu_place(), blocks[1]) != DAO_OK) {
+                atomic_store(&has_failed, true);
+                return NULL;
+            }
+        }
+    }
+    return NULL;
+}
+
+static bool workers_start(void)
+{
+    for (; worker_count < WORKER_COUNT; worker_count++) {
+        if (dao_thread_start(&workers[worker_count], "worker", work, NULL) != DAO_OK) {
+            return false;
+        }
+    }
+    return puts("working") >= 0 && fflush(stdout) == 0;
+}
+
+static bool workers_end(void)
+{
+    atomic_store(&is_over, true);
+    while (worker_count > 0) {
+        dao_thread_join(&workers[--worker_count]);
+    }
+    return !atomic_load(&has_failed);
+}
+
 static bool obey(const char *line)
 {
+    if (strncmp(line, "work", 4) == 0) {
+        return workers_start();
+    }
     if (strncmp(line, "fork", 4) == 0) {
         pid_t child = fork();
         if (child == 0) {
@@ -122,5 +170,5 @@ int main(int argc, char **argv)
             return fail(line);
         }
     }
-    return 0;
+    return workers_end() ? 0 : fail("work");
 }
