@@ -20,10 +20,11 @@ DAO_BEGIN_DECLS
  * content.
  */
 typedef struct dao_recompute_bound {
-    uint64_t step_ns;    /**< the greater one of the two forms below */
+    uint64_t step_ns;    /**< the greatest one of the three forms below */
     uint64_t compute_ns; /**< sum of kernel times, each run once */
     uint64_t window_ns;  /**< sum over the best cut of the step into windows of kernels */
     uint64_t pair_ns;    /**< with two windows that share contents, as a forward and a backward run do */
+    uint64_t cut_ns;     /**< windows again, of which some also count the inputs of what runs again */
     /** The window that adds most to window_ns: kernels first .. first + count - 1, around the step's end.
         Count 0: none takes longer than its kernels. */
     uint32_t window_first_kernel;

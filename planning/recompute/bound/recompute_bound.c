@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The bound of a step that copies and runs kernels again: the greater one of two forms, windows one after the
-   other, and a pair of windows with others in the rest of the step. */
+/* The bound of a step that copies and runs kernels again: the greatest one of three forms, windows one after
+   the other, a pair of windows with others in the rest of the step, and windows again, of which those that
+   decide are weighed with the inputs of what runs again. */
 #include <dao/recompute.h>
 
+#include "base/numbers/math.h"
+#include "planning/recompute/bound/recompute_deciding.h"
 #include "planning/recompute/bound/recompute_pairs.h"
 
 /* Writes the window of the best sum that adds most. */
@@ -39,14 +42,17 @@ static dao_status_t find_forms(const dao_recompute_contents_t *contents, dao_rec
     }
     bound->window_ns = bound->compute_ns + dao_recompute_windows_best(&windows, &start);
     report_window(&windows, start, bound);
+    uint64_t decided_ns = 0;
     status = dao_recompute_pairs_best(&windows, &pair);
+    status = status == DAO_OK ? dao_recompute_windows_decide(&windows, &decided_ns) : status;
+    bound->cut_ns = bound->compute_ns + decided_ns;
     bound->pair_ns = bound->compute_ns + pair.added_ns;
     if (pair.added_ns > 0) {
         uint32_t length = pair.first_length + pair.second_length;
         bound->pair_ns += dao_recompute_windows_sum(&windows, (pair.begin + length) % windows.place_count,
                                                     windows.place_count - length);
     }
-    bound->step_ns = bound->pair_ns > bound->window_ns ? bound->pair_ns : bound->window_ns;
+    bound->step_ns = dao_larger(bound->window_ns, dao_larger(bound->pair_ns, bound->cut_ns));
     dao_recompute_windows_finish(&windows);
     return status;
 }

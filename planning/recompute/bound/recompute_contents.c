@@ -23,6 +23,21 @@ static bool may_repeat(const dao_swap_step_t *step, uint32_t kernel)
     return step->problem->kernels[kernel].is_repeatable;
 }
 
+/* Kernels from one to the first that writes anew what it reads. */
+static uint32_t find_fresh_length(const dao_recompute_contents_t *contents, uint32_t kernel)
+{
+    const dao_swap_step_t *step = contents->step;
+    uint32_t n = step->kernel_count, least = n + 1;
+    for (uint32_t i = step->kernel_access[kernel]; i < step->kernel_access[kernel + 1]; i++) {
+        uint32_t content = step->accesses[i].reads ? dao_recompute_found(contents, i) : DAO_SWAP_NONE;
+        if (content != DAO_SWAP_NONE) {
+            uint32_t length = (step->accesses[content].kernel + n - kernel - 1) % n + 1;
+            least = length < least ? length : least;
+        }
+    }
+    return least;
+}
+
 dao_status_t dao_recompute_contents_init(dao_recompute_contents_t *contents, const dao_swap_step_t *step)
 {
     size_t kernels = step->kernel_count, accesses = (size_t)step->access_count + 1;
@@ -31,10 +46,11 @@ dao_status_t dao_recompute_contents_init(dao_recompute_contents_t *contents, con
         .previous = dao_host_calloc(accesses, sizeof(*contents->previous)),
         .length = dao_host_calloc(accesses, sizeof(*contents->length)),
         .again_bytes = dao_host_calloc(kernels, sizeof(*contents->again_bytes)),
+        .fresh_length = dao_host_calloc(kernels, sizeof(*contents->fresh_length)),
         .is_repeatable = dao_host_calloc(kernels, sizeof(*contents->is_repeatable)),
     };
     if (contents->previous == NULL || contents->length == NULL || contents->again_bytes == NULL ||
-        contents->is_repeatable == NULL) {
+        contents->fresh_length == NULL || contents->is_repeatable == NULL) {
         dao_recompute_contents_finish(contents);
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for the contents of a step");
     }
@@ -47,6 +63,7 @@ dao_status_t dao_recompute_contents_init(dao_recompute_contents_t *contents, con
     }
     for (uint32_t k = 0; k < step->kernel_count; k++) {
         contents->is_repeatable[k] = may_repeat(step, k);
+        contents->fresh_length[k] = find_fresh_length(contents, k);
     }
     return DAO_OK;
 }
@@ -56,6 +73,7 @@ void dao_recompute_contents_finish(dao_recompute_contents_t *contents)
     dao_host_free(contents->previous);
     dao_host_free(contents->length);
     dao_host_free(contents->again_bytes);
+    dao_host_free(contents->fresh_length);
     dao_host_free(contents->is_repeatable);
     memset(contents, 0, sizeof(*contents));
 }

@@ -8,9 +8,9 @@
                                   +-----------no limit-------------+  +--out_byte x bytes shared-- source
                                      what it reads
 
-   A content that no kernel may make again leads to the sink instead. The flow (Dinic) is never more than a
-   cut, so that rounding down its limits leaves a bound. Contents and kernels of the step before count as
-   those of this one: what two steps share is paid once at most. */
+   A content that no kernel may make again, or not from the window's begin on, leads to the sink instead. The
+   flow (Dinic) is never more than a cut, so that rounding down its limits leaves a bound. Contents and
+   kernels of the step before count as those of this one: what two steps share is paid once at most. */
 #include "planning/recompute/bound/recompute_cut.h"
 
 #include "base/memory/host.h"
@@ -35,6 +35,7 @@ typedef struct arc {
  */
 struct dao_recompute_cut {
     const dao_recompute_contents_t *contents;
+    uint32_t begin; /* kernel: of the window */
     uint32_t node_count, source, sink;
     uint32_t *first;   /* of each node: arc; NONE */
     uint32_t *current; /* that the search is at */
@@ -74,7 +75,7 @@ static uint32_t visit_content(dao_recompute_cut_t *cut, uint32_t content, uint32
     }
     cut->level[node] = 1;
     uint32_t kernel = content != DAO_SWAP_NONE ? step->accesses[content].kernel : NONE;
-    if (kernel == NONE || !cut->contents->is_repeatable[kernel]) {
+    if (kernel == NONE || !dao_recompute_may_run_in(cut->contents, kernel, cut->begin)) {
         add_arc(cut, node, cut->sink, ARC_IN, bytes);
         return node;
     }
@@ -94,18 +95,21 @@ static uint32_t visit_content(dao_recompute_cut_t *cut, uint32_t content, uint32
     return node;
 }
 
-void dao_recompute_cut_set(dao_recompute_cut_t *cut, const dao_recompute_needed_t *needed, uint32_t count)
+void dao_recompute_cut_set(dao_recompute_cut_t *cut, uint32_t begin, const dao_recompute_needed_t *needed,
+                           uint32_t count)
 {
     const dao_swap_step_t *step = cut->contents->step;
+    cut->begin = begin;
     cut->arc_count = 0;
     memset(cut->first, 0xff, cut->node_count * sizeof(*cut->first));
     memset(cut->level, 0, cut->node_count * sizeof(*cut->level));
     for (uint32_t i = 0; i < count; i++) {
         uint32_t node = visit_content(cut, needed[i].content, needed[i].tensor);
         add_arc(cut, cut->source, node, ARC_FREE, 0);
-        if (needed[i].is_shared && needed[i].content != DAO_SWAP_NONE &&
-            cut->contents->is_repeatable[step->accesses[needed[i].content].kernel]) {
-            add_arc(cut, cut->source, kernel_node(cut, step->accesses[needed[i].content].kernel), ARC_OUT,
+        if (needed[i].is_shared) { /* a kernel that may repeat wrote it */
+            uint32_t kernel = step->accesses[needed[i].content].kernel;
+            bool may_run = dao_recompute_may_run_in(cut->contents, kernel, begin);
+            add_arc(cut, cut->source, may_run ? kernel_node(cut, kernel) : cut->sink, ARC_OUT,
                     (double)step->size_bytes[needed[i].tensor]);
         }
     }

@@ -10,7 +10,8 @@
 typedef struct dao_recompute_needed {
     uint32_t content; /* DAO_SWAP_NONE: no kernel writes the tensor */
     uint32_t tensor;
-    bool is_shared; /* it was written in the window before: it is there too if it was copied out then */
+    bool is_shared; /* a kernel that may repeat wrote it in the window before: it is there too if it was
+                       copied out then */
 } dao_recompute_needed_t;
 
 /* Prices in ns. */
@@ -28,8 +29,9 @@ DAO_NODISCARD dao_status_t dao_recompute_cut_create(const dao_recompute_contents
 
 void dao_recompute_cut_destroy(dao_recompute_cut_t *cut);
 
-/* Says what is needed. */
-void dao_recompute_cut_set(dao_recompute_cut_t *cut, const dao_recompute_needed_t *needed, uint32_t count);
+/* Says what is needed in a window that begins with kernel `begin`: contents from before it. */
+void dao_recompute_cut_set(dao_recompute_cut_t *cut, uint32_t begin, const dao_recompute_needed_t *needed,
+                           uint32_t count);
 
 /* Returns the least price, or a little less. */
 double dao_recompute_cut_least(dao_recompute_cut_t *cut, const dao_recompute_prices_t *prices);

@@ -82,8 +82,7 @@ static void gather_reads(figures_t *figures, uint32_t kernel, uint32_t position,
     uint32_t n = step->kernel_count;
     for (uint32_t i = step->kernel_access[kernel]; i < step->kernel_access[kernel + 1]; i++) {
         const dao_swap_access_t *one = &step->accesses[i];
-        if (!one->previous_inactive_is_live ||
-            position >= step->accesses[contents->previous[i]].inactive_length) {
+        if (!dao_recompute_is_from_before(contents, i, position)) {
             continue;
         }
         uint32_t content = dao_recompute_found(contents, i);
@@ -136,7 +135,7 @@ static void gather(figures_t *figures, const dao_recompute_pair_t *pair)
         gather_reads(figures, (cut_kernel + i) % n, i, cut_kernel, first_kernels);
     }
     if (figures->is_by_cut) {
-        dao_recompute_cut_set(figures->cut, figures->needed, figures->needed_count);
+        dao_recompute_cut_set(figures->cut, cut_kernel, figures->needed, figures->needed_count);
     }
 }
 

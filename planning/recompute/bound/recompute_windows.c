@@ -177,8 +177,7 @@ static void grow(sweep_t *sweep, uint32_t kernel, uint32_t position, int64_t *ne
     for (uint32_t i = step->kernel_access[kernel]; i < step->kernel_access[kernel + 1]; i++) {
         const dao_swap_access_t *one = &step->accesses[i];
         int64_t size = (int64_t)step->size_bytes[one->tensor];
-        if (one->previous_inactive_is_live &&
-            position < step->accesses[contents->previous[i]].inactive_length) {
+        if (dao_recompute_is_from_before(contents, i, position)) {
             uint32_t content = dao_recompute_found(contents, i);
             *need += size;
             if (content != DAO_SWAP_NONE) {
