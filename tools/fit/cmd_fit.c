@@ -8,6 +8,7 @@
 #include "tools/options/complain.h"
 #include "tools/options/shared.h"
 #include "tools/plan/short_plan.h"
+#include "tools/print/interrupt.h"
 #include "tools/print/lines.h"
 #include "tools/print/report.h"
 #include "tools/read/events/read_lifetimes.h"
@@ -99,6 +100,7 @@ typedef struct answer {
     bool swaps;     /* it runs in the capacity */
     bool has_again; /* `again` is told: kernels may run again, and it is slower without */
     bool has_wish;
+    bool is_stopped; /* by Ctrl-C: not all was planned, and what is not told is not known */
     dao_fit_swap_t swap;
     dao_fit_point_t here;  /* in the capacity */
     dao_fit_point_t again; /* the same with kernels that run again */
@@ -184,11 +186,35 @@ static dao_status_t answer_again(answer_t *answer)
         return DAO_OK;
     }
     dao_status_t status = dao_fit_swap_again_at(&answer->swap, answer->capacity_bytes, &answer->again);
-    answer->has_again = status == DAO_OK;
+    answer->has_again = status == DAO_OK || (status == DAO_ERR_STOPPED && answer->again.again_count > 0);
     return status == DAO_ERR_LIMIT ? DAO_OK : status;
 }
 
-/* Memory with swapping. */
+static bool is_asked_to_stop(void *user)
+{
+    (void)user; /* a process has one Ctrl-C */
+    return dao_interrupt_is_asked();
+}
+
+/* The same from the capacity on, with swapping alone first. */
+static dao_status_t answer_plans(const settings_t *settings, answer_t *answer)
+{
+    answer->swap.is_cancelled = is_asked_to_stop;
+    answer->has_times = answer->swap.compute_ns > 0;
+    dao_status_t status = dao_fit_swap_at(&answer->swap, answer->capacity_bytes, &answer->here);
+    answer->swaps = status == DAO_OK || (status == DAO_ERR_STOPPED && answer->here.step_ns != UINT64_MAX);
+    status = status == DAO_OK || status == DAO_ERR_LIMIT ? answer_again(answer) : status;
+    if (status == DAO_OK && answer->has_times) {
+        double most_ns =
+            (double)answer->swap.compute_ns * (double)settings->slow_down / (double)DAO_OPTION_MILLIONTHS;
+        status = dao_fit_swap_for(&answer->swap, (uint64_t)most_ns, &answer->wish);
+        answer->has_wish = status == DAO_OK;
+        status = status == DAO_ERR_LIMIT ? DAO_OK : status;
+    }
+    return status;
+}
+
+/* Memory with swapping. Until it is known Ctrl-C ends the search, and the command tells what it has. */
 static dao_status_t answer_swap(const settings_t *settings, const dao_step_trace_t *trace, answer_t *answer)
 {
     dao_step_problem_t step;
@@ -202,22 +228,14 @@ static dao_status_t answer_swap(const settings_t *settings, const dao_step_trace
                                           .limit_bytes = settings->host_bytes};
     status = dao_fit_swap_init(&answer->swap, trace, &step.problem);
     if (status == DAO_OK) {
-        status = dao_fit_swap_at(&answer->swap, answer->capacity_bytes, &answer->here);
-        answer->swaps = status == DAO_OK;
-        answer->has_times = answer->swap.compute_ns > 0;
-        status = status == DAO_ERR_LIMIT ? DAO_OK : status;
-    }
-    status = status == DAO_OK ? answer_again(answer) : status;
-    if (status == DAO_OK && answer->has_times) {
-        double most_ns =
-            (double)answer->swap.compute_ns * (double)settings->slow_down / (double)DAO_OPTION_MILLIONTHS;
-        status = dao_fit_swap_for(&answer->swap, (uint64_t)most_ns, &answer->wish);
-        answer->has_wish = status == DAO_OK;
-        status = status == DAO_ERR_LIMIT ? DAO_OK : status;
+        dao_interrupt_watch(DAO_INTERRUPT_ASKS);
+        status = answer_plans(settings, answer);
+        dao_interrupt_unwatch();
+        answer->is_stopped = status == DAO_ERR_STOPPED;
     }
     answer->swap.problem = NULL; /* it goes with the step */
     dao_step_problem_finish(&step);
-    return status;
+    return answer->is_stopped ? DAO_OK : status;
 }
 
 /* ---- the sentence ---- */
@@ -274,7 +292,9 @@ static void say_swap(const settings_t *settings, const answer_t *answer, char se
             "A recorded step does (docs/formats.md).");
         return;
     }
-    if (answer->swaps && answer->has_times) {
+    if (answer->is_stopped && !answer->swaps) {
+        say(sentence, " Whether it fits with swapping or recomputing is not known.");
+    } else if (answer->swaps && answer->has_times) {
         say(sentence, " With swapping yes: %+.1f %% (bound %+.1f %%).", slower(answer, answer->here.step_ns),
             slower(answer, answer->here.bound_ns));
     } else {
@@ -353,17 +373,22 @@ static int report_answer(const settings_t *settings, const dao_step_trace_t *tra
     if (!fits) {
         say_swap(settings, answer, sentence);
     }
+    if (answer->is_stopped) {
+        say(sentence, " Ctrl-C ended the search: this is what was found so far.");
+    }
     dao_report_begin(&report, settings->is_json);
     if (!settings->is_json) {
         dao_output_words(sentence, 0, 0);
         (void)printf("\n");
     }
     dao_report_text(&report, "answer", NULL,
-                    fits                ? "fits"
-                    : answer->swaps     ? "fits with swapping"
-                    : answer->has_again ? "fits with recomputing"
-                                        : "does not fit");
+                    fits                 ? "fits"
+                    : answer->swaps      ? "fits with swapping"
+                    : answer->has_again  ? "fits with recomputing"
+                    : answer->is_stopped ? "not known"
+                                         : "does not fit");
     dao_report_text(&report, "sentence", NULL, sentence);
+    dao_report_flag(&report, "stopped", answer->is_stopped ? "stopped" : NULL, answer->is_stopped);
     dao_report_bytes(&report, "memory_bytes", "memory", settings->memory_bytes);
     dao_report_bytes(&report, "reserve_bytes", settings->reserve_bytes > 0 ? "reserve" : NULL,
                      settings->reserve_bytes);
@@ -378,7 +403,8 @@ static int report_answer(const settings_t *settings, const dao_step_trace_t *tra
     if (answer->has_step) {
         report_step(&report, settings, trace, answer);
     }
-    *out_exit = fits                                 ? DAO_EXIT_OK
+    *out_exit = answer->is_stopped                   ? DAO_EXIT_INTERRUPTED
+                : fits                               ? DAO_EXIT_OK
                 : answer->swaps || answer->has_again ? DAO_EXIT_FITS_SWAPPED
                                                      : DAO_EXIT_FITS_NOT;
     return dao_report_end(&report);
@@ -441,7 +467,7 @@ const dao_command_t dao_command_fit = {
     .summary = "say whether a trace fits a device, with what, and how slow",
     .details = "FILE is whatever dao info knows; of a recorded step it is also said how slow it is with\n"
                "swapping, and with operators that run again. Exit code: 0 it fits, 3 with these, 4 it does "
-               "not; 1 failure, 2 bad usage.\n"
+               "not; 1 failure, 2 bad usage; 130 Ctrl-C, which ends the search with what was found.\n"
                "Devices:" DAO_LINK_DEVICE_LIST(DEVICE_HELP),
     .options = options,
     .least_arguments = 1,

@@ -92,7 +92,9 @@ static dao_status_t run_scheme(const dao_fit_swap_t *fit, uint32_t *again_part, 
                                 .try_count = AGAIN_TRIES,
                                 .known_ns = known_ns,
                                 .on_progress = runs_again ? tell_progress : NULL,
-                                .progress_user = again_part};
+                                .progress_user = again_part,
+                                .is_cancelled = fit->is_cancelled,
+                                .cancel_user = fit->cancel_user};
     dao_status_t status = dao_scheme_find(runs_again ? "hybrid" : "plan", &scheme);
     if (status == DAO_OK) {
         status = scheme->run(scheme, &input, &run);
@@ -120,7 +122,7 @@ static dao_status_t plan_point(dao_fit_swap_t *fit, uint32_t point)
     return status;
 }
 
-/* The least time of a point and of all below it. */
+/* The least time of a point and of all below it; if it is stopped, of those that were planned. */
 static dao_status_t find_best(dao_fit_swap_t *fit, uint32_t point, dao_fit_point_t *out_point)
 {
     dao_fit_point_t best = {.step_ns = UINT64_MAX};
@@ -218,6 +220,8 @@ dao_status_t dao_fit_swap_again_at(dao_fit_swap_t *fit, uint64_t capacity_bytes,
         return status;
     }
     status = find_best(fit, point, &best);
+    *out_point = best;
+    out_point->bound_ns = bound_ns;
     if (status != DAO_OK && status != DAO_ERR_LIMIT) {
         return status;
     }

@@ -32,6 +32,9 @@ typedef struct dao_fit_swap {
     uint64_t least_bytes, peak_bytes;  /* the ends of the grid */
     uint64_t compute_ns;
     uint32_t largest_kernel; /* that least_bytes is for */
+    /* NULL, or set after the begin: true ends what is planned, as that of dao_swap_plan_config_t. */
+    bool (*is_cancelled)(void *cancel_user);
+    void *cancel_user;
     bool is_planned[DAO_FIT_GRID + 1];
     dao_fit_point_t planned[DAO_FIT_GRID + 1];
 } dao_fit_swap_t;
@@ -41,7 +44,8 @@ DAO_NODISCARD dao_status_t dao_fit_swap_init(dao_fit_swap_t *fit, const dao_step
                                              const dao_swap_problem_t *problem);
 
 /* Finds the best point that a capacity has room for. DAO_ERR_LIMIT, without a message: it has none for the
-   largest kernel. Cost: a plan, mostly. */
+   largest kernel. DAO_ERR_STOPPED where `is_cancelled` said so: then it is the best one found so far, and
+   its step_ns UINT64_MAX if there is none. Cost: a plan, mostly. */
 DAO_NODISCARD dao_status_t dao_fit_swap_at(dao_fit_swap_t *fit, uint64_t capacity_bytes,
                                            dao_fit_point_t *out_point);
 
@@ -53,7 +57,8 @@ DAO_NODISCARD dao_status_t dao_fit_swap_again_at(dao_fit_swap_t *fit, uint64_t c
                                                  dao_fit_point_t *out_point);
 
 /* Finds the smallest point of the grid that takes at most this time. DAO_ERR_LIMIT, without a message: none
-   does. Cost: a plan for each point from the first whose bound is short enough up to the answer. */
+   does; DAO_ERR_STOPPED: it is not known. Cost: a plan for each point from the first whose bound is short
+   enough up to the answer. */
 DAO_NODISCARD dao_status_t dao_fit_swap_for(dao_fit_swap_t *fit, uint64_t step_ns,
                                             dao_fit_point_t *out_point);
 

@@ -130,7 +130,9 @@ static dao_status_t run_plan(const dao_scheme_t *scheme, const dao_scheme_input_
 {
     dao_swap_plan_config_t config = {.granularity = (dao_swap_granularity_t)scheme->choice,
                                      .addresses = input->addresses,
-                                     .work_limit = input->plan_work};
+                                     .work_limit = input->plan_work,
+                                     .is_cancelled = input->is_cancelled,
+                                     .cancel_user = input->cancel_user};
     dao_swap_plan_t *plan = NULL;
     bool is_shared = input->problem->host.shared_bytes_per_second != 0;
     *out_run = (dao_scheme_run_t){.capacity_bytes = input->problem->capacity_bytes};
@@ -169,7 +171,10 @@ static dao_status_t run_recompute(const dao_scheme_t *scheme, const dao_scheme_i
                                      .known_ns = input->known_ns,
                                      .on_progress = input->on_progress,
                                      .progress_user = input->progress_user,
-                                     .swap = {.addresses = input->addresses, .work_limit = input->plan_work}};
+                                     .swap = {.addresses = input->addresses,
+                                              .work_limit = input->plan_work,
+                                              .is_cancelled = input->is_cancelled,
+                                              .cancel_user = input->cancel_user}};
     dao_recompute_plan_t *plan = NULL;
     *out_run = (dao_scheme_run_t){.capacity_bytes = input->problem->capacity_bytes, .runs_again = true};
     uint64_t begin_ns = dao_clock_ns();

@@ -29,6 +29,8 @@ typedef struct dao_scheme_input {
     uint64_t known_ns;              /* the same */
     void (*on_progress)(void *progress_user, uint32_t done); /* the same */
     void *progress_user;
+    bool (*is_cancelled)(void *cancel_user); /* of what is planned, as that of dao_swap_plan_config_t */
+    void *cancel_user;
     /* NULL, or what plans of the same step for less memory led to: it runs where the plan's step is longer,
        else the plan takes its place. For schemes that plan copies alone. */
     dao_scheme_known_t *known;

@@ -108,6 +108,44 @@ static void the_smallest_memory_for_a_slow_down_is_found(void)
     CU_ASSERT_EQUAL(dao_fit_swap_at(&fit, fit.least_bytes - 1, &wish), DAO_ERR_LIMIT);
 }
 
+static bool count_down(void *user)
+{
+    uint64_t *left = user;
+    *left -= *left > 0;
+    return *left == 0;
+}
+
+/* Stops a search after ever more calls until it ends by itself. Where swapping alone was planned before,
+   every stop leaves a plan. */
+static void stop_searches(const dao_fit_point_t *whole, bool has_plan)
+{
+    dao_status_t status = DAO_ERR_STOPPED;
+    for (uint64_t calls = 1; status == DAO_ERR_STOPPED; calls *= 16) {
+        dao_fit_swap_t stopped;
+        dao_fit_point_t point;
+        uint64_t left = calls;
+        CU_ASSERT_EQUAL_FATAL(dao_fit_swap_init(&stopped, &trace, &step.problem), DAO_OK);
+        CU_ASSERT_TRUE(!has_plan || dao_fit_swap_at(&stopped, stopped.peak_bytes / 2, &point) == DAO_OK);
+        stopped.is_cancelled = count_down;
+        stopped.cancel_user = &left;
+        status = dao_fit_swap_again_at(&stopped, stopped.peak_bytes / 2, &point);
+        CU_ASSERT_TRUE_FATAL(status == DAO_ERR_STOPPED || status == DAO_OK);
+        CU_ASSERT_TRUE(calls > 1 || status == DAO_ERR_STOPPED);
+        CU_ASSERT_TRUE(calls > 1 || (point.step_ns != UINT64_MAX) == has_plan);
+        CU_ASSERT_TRUE(point.step_ns != UINT64_MAX || !has_plan);
+        CU_ASSERT_TRUE(point.step_ns >= whole->step_ns && point.bound_ns == whole->bound_ns);
+        CU_ASSERT_TRUE(status == DAO_ERR_STOPPED || point.step_ns == whole->step_ns);
+    }
+}
+
+static void a_stopped_search_gives_the_best_so_far(void)
+{
+    dao_fit_point_t whole;
+    CU_ASSERT_EQUAL_FATAL(dao_fit_swap_again_at(&fit, fit.peak_bytes / 2, &whole), DAO_OK);
+    stop_searches(&whole, false);
+    stop_searches(&whole, true);
+}
+
 /* ---- steps that nobody has looked at ---- */
 
 enum { LAYER_COUNT = 4, TEXT_BYTES = 8192, AGAIN_LOOKS = 3, GROWING_LOOKS = 6 };
@@ -224,7 +262,7 @@ static void check_grid(const dao_step_trace_t *read, const dao_step_problem_t *m
 
 static void any_step_is_as_it_is_simulated(void)
 {
-    enum { STEP_COUNT = 2 };
+    enum { STEP_COUNT = 3 };
     uint64_t random = dao_test_seed("fit_swap", 31);
     for (int i = 0; i < STEP_COUNT; i++) {
         dao_step_trace_t read;
@@ -232,7 +270,7 @@ static void any_step_is_as_it_is_simulated(void)
         write_step(&random);
         CU_ASSERT_EQUAL_FATAL(dao_read_step(dao_test_path, NULL, &read), DAO_OK);
         CU_ASSERT_EQUAL_FATAL(dao_step_problem_make(&read, &made), DAO_OK);
-        made.problem.host.in_bytes_per_second = UINT64_C(2000000000) << i * 3;
+        made.problem.host.in_bytes_per_second = UINT64_C(250000000) << i * 3; /* on the first all waits */
         made.problem.host.latency_ns = 10000;
         check_grid(&read, &made, 10000 + dao_random_below(&random, 8000000));
         dao_step_problem_finish(&made);
@@ -249,6 +287,7 @@ static CU_TestInfo random_tests[] = {
 static CU_TestInfo tests[] = {
     {"more memory is never slower", more_memory_is_never_slower},
     {"a point is what simulate says", a_point_is_what_simulate_says},
+    {"a stopped search gives the best so far", a_stopped_search_gives_the_best_so_far},
     {"the smallest memory for a slow-down is found", the_smallest_memory_for_a_slow_down_is_found},
     CU_TEST_INFO_NULL,
 };

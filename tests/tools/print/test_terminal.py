@@ -156,12 +156,15 @@ class Commands(unittest.TestCase):
         with open(self.path) as file:
             self.assertRegex(file.read(), r"(?m)^online +100\.0%")
 
-    def test_fit_tells_how_many_plans_are_left(self):
+    def test_fit_tells_how_many_plans_are_left_and_ends_with_what_it_has(self):
         fit = Terminal(self, "fit", self.write_step(), "--memory", "300MB", "--link", "1GB/s")
-        fit.read_until(r"planning for less memory: \d+ %, \d+ / \d+")
+        fit.read_until(r"planning for less memory: \d+ %, [1-9]\d* / \d+")
         fit.press_ctrl_c()
-        self.assertEqual(fit.end(), -signal.SIGINT)
+        self.assertEqual(fit.end(), 130)
         self.check_clean(fit.text)
+        said = " ".join(fit.text[fit.text.rindex(CLEAN):].split())
+        self.assertRegex(said, r"No\. Live peak .* With swapping yes: \+[\d.]+ % .* Ctrl-C ended the search")
+        self.assertRegex(fit.text, r"a step +\d+\.\d+ ms")
 
     def test_a_plan_that_runs_kernels_again_tells_its_percent(self):
         plan = Terminal(self, "plan", self.write_step(), "--recompute", "--capacity", "300MB", "--link",
