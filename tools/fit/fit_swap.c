@@ -59,8 +59,8 @@ static dao_status_t find_bound(const dao_fit_swap_t *fit, uint32_t point, uint64
     return status;
 }
 
-/* Work for a plan, as DAO_FIT_PLAN_WORK says, `parts` times that, and no more than that of dao simulate. */
-static uint64_t plan_work(const dao_swap_problem_t *problem, uint64_t parts)
+/* Work for a plan, `parts` times what DAO_FIT_PLAN_WORK says, and no more than that of dao simulate. */
+static uint64_t sketch_work(const dao_swap_problem_t *problem, uint64_t parts)
 {
     static const dao_swap_plan_config_t defaults = {0};
     uint64_t work = dao_swap_work_limit(problem, &defaults);
@@ -79,6 +79,8 @@ static dao_status_t run_scheme(const dao_fit_swap_t *fit, uint32_t *again_part, 
                                uint64_t known_ns, dao_fit_point_t *out_point)
 {
     bool runs_again = again_part != NULL;
+    uint64_t work = runs_again ? sketch_work(fit->problem, AGAIN_PARTS)
+                               : (fit->is_sketch ? sketch_work(fit->problem, 1) : 0);
     const dao_scheme_t *scheme = NULL;
     dao_swap_problem_t problem = *fit->problem;
     dao_scheme_run_t run;
@@ -88,7 +90,7 @@ static dao_status_t run_scheme(const dao_fit_swap_t *fit, uint32_t *again_part, 
                                 .trace = fit->trace,
                                 .threshold = DAO_TRACE_NONE,
                                 .step_count = STEP_COUNT,
-                                .plan_work = plan_work(&problem, runs_again ? AGAIN_PARTS : 1),
+                                .plan_work = work,
                                 .try_count = AGAIN_TRIES,
                                 .known_ns = known_ns,
                                 .on_progress = runs_again ? tell_progress : NULL,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How long a step takes in less memory than its peak, planned as a whole (the scheme `plan` of dao simulate,
-   with less work); and if kernels may run again, too (the scheme `hybrid`).
+   with as much work); and if kernels may run again, too (the scheme `hybrid`).
 
    Capacities are those of a grid from the smallest that the step runs in, which is 0, to its peak. More
    memory is never slower: a plan for less runs in more as well, so that the time at a point of the grid is
@@ -14,8 +14,8 @@
 /* Where a link is slow, the bound rules few points out: then each one below is planned. */
 enum { DAO_FIT_GRID = 32 };
 
-/* Least work for a plan, some 0.2 s, unless dao simulate puts less into it: then as much. Where that puts in
-   more than ten times as much, as for long steps, a plan gets a tenth of it. */
+/* Least work for a sketch of a plan, some 0.2 s, unless dao simulate puts less into it: then as much. Where
+   that puts in more than ten times as much, as for long steps, a sketch gets a tenth of it. */
 #define DAO_FIT_PLAN_WORK (DAO_SWAP_WORK_DEFAULT / 10)
 
 typedef struct dao_fit_point {
@@ -32,6 +32,7 @@ typedef struct dao_fit_swap {
     uint64_t least_bytes, peak_bytes;  /* the ends of the grid */
     uint64_t compute_ns;
     uint32_t largest_kernel; /* that least_bytes is for */
+    bool is_sketch;          /* set after the begin, for sweeps: plans get DAO_FIT_PLAN_WORK */
     /* NULL, or set after the begin: true ends what is planned, as that of dao_swap_plan_config_t. */
     bool (*is_cancelled)(void *cancel_user);
     void *cancel_user;

@@ -51,6 +51,7 @@ dao_status_t dao_report_swap_make(const dao_report_swap_config_t *config, const 
                                                     .limit_bytes = config->host_bytes};
     status = dao_fit_swap_init(&out_swap->fit, trace, &out_swap->step.problem);
     if (status == DAO_OK) {
+        out_swap->fit.is_sketch = true;
         status = dao_fit_swap_sweep(&out_swap->fit, DAO_REPORT_SWEEP_COUNT, out_swap->sweep);
     }
     return status == DAO_OK && config->capacity != NULL ? simulate(config, trace, out_swap) : status;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How slow a step is in less memory: never slower with more of it, never faster than the bound, the same as
-   the scheme `plan` of dao simulate with as much work at the capacity that it names, and close to what that
-   takes with all of its work; and the smallest memory for a slow-down. */
+   the scheme `plan` of dao simulate at the capacity that it names, of which a sketch with less work is close;
+   and the smallest memory for a slow-down. */
 #include "base/report/error.h"
 #include "tests/support/suite.h"
 #include "tools/fit/fit_swap.h"
@@ -23,7 +23,9 @@ static int read_trace(void)
     }
     step.problem.host.in_bytes_per_second = UINT64_C(50000000000);
     step.problem.host.latency_ns = 10000;
-    return dao_fit_swap_init(&fit, &trace, &step.problem) != DAO_OK;
+    dao_status_t status = dao_fit_swap_init(&fit, &trace, &step.problem);
+    fit.is_sketch = true;
+    return status != DAO_OK;
 }
 
 static int finish_trace(void)
@@ -81,14 +83,18 @@ static double longer_by(uint64_t fit_ns, uint64_t simulated_ns)
 
 static void a_point_is_what_simulate_says(void)
 {
-    dao_fit_point_t point, again;
-    CU_ASSERT_EQUAL_FATAL(dao_fit_swap_at(&fit, fit.peak_bytes / 2, &point), DAO_OK);
-    dao_scheme_run_t run = simulate("plan", point.capacity_bytes, DAO_FIT_PLAN_WORK);
+    dao_fit_swap_t full;
+    dao_fit_point_t point, sketch, again;
+    CU_ASSERT_EQUAL_FATAL(dao_fit_swap_init(&full, &trace, &step.problem), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_fit_swap_at(&full, fit.peak_bytes / 2, &point), DAO_OK);
+    dao_scheme_run_t run = simulate("plan", point.capacity_bytes, 0);
     CU_ASSERT_EQUAL(run.simulation.step_ns, point.step_ns);
     CU_ASSERT_EQUAL(run.simulation.in_bytes, point.in_bytes);
     CU_ASSERT_TRUE(point.bound_ns <= point.step_ns);
-    run = simulate("plan", point.capacity_bytes, 0);
-    CU_ASSERT_TRUE(longer_by(point.step_ns, run.simulation.step_ns) < 0.03);
+    CU_ASSERT_EQUAL_FATAL(dao_fit_swap_at(&fit, fit.peak_bytes / 2, &sketch), DAO_OK);
+    run = simulate("plan", sketch.capacity_bytes, DAO_FIT_PLAN_WORK);
+    CU_ASSERT_EQUAL(run.simulation.step_ns, sketch.step_ns);
+    CU_ASSERT_TRUE(longer_by(sketch.step_ns, point.step_ns) < 0.03);
     CU_ASSERT_EQUAL_FATAL(dao_fit_swap_again_at(&fit, fit.peak_bytes / 2, &again), DAO_OK);
     run = simulate("hybrid", again.capacity_bytes, 0);
     CU_ASSERT_TRUE(again.step_ns < point.step_ns);
@@ -125,6 +131,7 @@ static void stop_searches(const dao_fit_point_t *whole, bool has_plan)
         dao_fit_point_t point;
         uint64_t left = calls;
         CU_ASSERT_EQUAL_FATAL(dao_fit_swap_init(&stopped, &trace, &step.problem), DAO_OK);
+        stopped.is_sketch = true;
         CU_ASSERT_TRUE(!has_plan || dao_fit_swap_at(&stopped, stopped.peak_bytes / 2, &point) == DAO_OK);
         stopped.is_cancelled = count_down;
         stopped.cancel_user = &left;
