@@ -148,10 +148,10 @@ template <typename T, typename Place> class unique_ptr
         }
     }
 
-    /** Destroys and frees now. */
+    /** Destroys and frees now. The place stays. */
     void reset() noexcept
     {
-        unique_ptr().memory_.swap(memory_);
+        const unique_ptr old(std::move(*this));
     }
 
     /** Releases the objects to the caller, who destroys them and frees the address with dao::free(). */

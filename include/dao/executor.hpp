@@ -20,7 +20,7 @@ namespace detail
 
 inline void executor_end(::dao_executor_t *handle) noexcept
 {
-    (void)::dao_executor_destroy(handle); /* its answer is that of a sync() before */
+    (void)::dao_executor_destroy(handle); /* an error that no sync() has reported is lost here */
 }
 
 inline void source_end(::dao_source_t *handle) noexcept

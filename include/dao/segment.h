@@ -27,7 +27,7 @@ typedef enum dao_segment_event {
  * The place's allocator is locked during the call, and several threads may call for different places. So the
  * callback has to be quick, and must not wait for a thread that uses the library. It may call dao_status_*()
  * and dao_last_*() alone. Functions that need an allocator, an executor or a mover answer DAO_ERR_REENTRANT
- * and change nothing; those without an answer do nothing, and dao_last_status() tells it.
+ * and change nothing; void functions do nothing and set dao_last_status().
  */
 typedef void (*dao_segment_callback_t)(dao_place_t place, dao_segment_event_t event, void *address,
                                        size_t size_bytes, void *user);

@@ -118,7 +118,8 @@ DAO_API DAO_NODISCARD dao_status_t dao_stream_synchronize(dao_stream_t *stream);
  *
  * It asks by an event: an idle stream may answer DAO_ERR_NOT_READY until it has passed that.
  *
- * Threads: any. Waits: never. Cost: two backend calls. What was freed behind that work is free for all then.
+ * Threads: any. Waits: never. Cost: two backend calls. On DAO_OK, blocks freed behind that work may be reused
+ * by any stream.
  */
 DAO_API dao_status_t dao_stream_query(dao_stream_t *stream);
 

@@ -26,7 +26,8 @@ struct OrtSessionOptions;
 /**
  * Returns an allocator of ONNX Runtime over a place. Blocks of a device and pinned memory are freed when the
  * device's work is done (see dao_onnxruntime_gpu_stream() for how a free need not wait); a request that
- * cannot be met is a message on the standard error, and NULL.
+ * cannot be met is a message on the standard error and a std::bad_alloc, which ONNX Runtime turns into a
+ * status of the run; NULL where no C++ library is loaded.
  *
  * @param api    ONNX Runtime's table of functions, of version 14 or later; valid for the rest of the process.
  * @param place  Any place. ONNX Runtime knows it by a name: "Cpu"; "Cuda" and "CudaPinned", on the hip

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* In the names of files %n counts from 1. A snapshot is a pickle for PyTorch's viewer. What goes wrong is
- * logged: nobody has asked, who could be answered. */
+/* In the names of files %n counts from 1. A snapshot is a pickle for PyTorch's viewer. Failures are logged,
+   since there is no caller to return them to. */
 #include "runtime/observe/snapshot_file.h"
 
 #include "base/log.h"

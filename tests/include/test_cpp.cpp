@@ -234,6 +234,9 @@ void objects_are_made_and_destroyed_where_they_live()
         CU_ASSERT_EQUAL(counted_object::live_count, 1);
         moved.reset();
         CU_ASSERT_EQUAL(counted_object::live_count, 0);
+        auto elsewhere = dao::make_unique<int[]>(dao::pinned_place{1}, 3);
+        elsewhere.reset();
+        CU_ASSERT_TRUE(!elsewhere && elsewhere.place().index == 1);
         auto number = dao::make_unique<long>(host, 42L);
         CU_ASSERT_EQUAL(*number, 42);
         CU_ASSERT_EQUAL(dao::make_unique<int[]>(host, 100)[99], 0);

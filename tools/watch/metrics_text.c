@@ -13,8 +13,11 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Tags that have series of their own at each place; a series costs who stores it. */
+/* Tags that have series of their own at each place, since each series costs storage. */
 #define TAG_COUNT_SHOWN 50
+
+/* The number of the row that sums the rest of a place's tags: one of them may have its name, too. */
+#define TAG_REST UINT32_MAX
 
 /* A field of statistics. */
 typedef struct field {
@@ -41,6 +44,9 @@ static const struct {
                   {"pending_stream_count", "pending_streams", false},
                   {"live_tensor_count", "live_tensors", false},
                   {"plan_count", "plans", false},
+                  {"paged_plan_count", "paged_plans", false},
+                  {"planning_count", "plans_in_work", false},
+                  {"mapped_page_count", "mapped_pages", false},
                   {"in_bytes", "in_bytes_total", true},
                   {"out_bytes", "out_bytes_total", true},
                   {"file_in_bytes", "file_in_bytes_total", true},
@@ -117,6 +123,9 @@ static void print_labels(const dao_score_row_t *row)
     if (row->kind == DAO_SCORE_KIND_TAG) {
         (void)putchar(',');
         print_label("tag", row->name);
+        if (row->number == TAG_REST) {
+            (void)fputs(",rest=\"true\"", stdout);
+        }
     } else if (row->kind == DAO_SCORE_KIND_EXECUTOR) {
         (void)printf(",executor=\"%" PRIu32 "\"", row->number);
     }
@@ -160,15 +169,19 @@ static void tags_bound(dao_look_t *look)
     const dao_score_row_t *sorted[DAO_SCORE_ROW_COUNT];
     size_t count =
         dao_look_sorted(look, DAO_SCORE_KIND_TAG, DAO_SCORE_INDEX(dao_tag_stats_t, used_bytes), sorted);
-    if (count <= TAG_COUNT_SHOWN) {
-        return;
-    }
     dao_score_row_t *others[3 * DAO_DEVICE_COUNT_MAX] = {NULL};
-    for (size_t i = TAG_COUNT_SHOWN; i < count; i++) {
+    uint32_t shown_counts[3 * DAO_DEVICE_COUNT_MAX] = {0};
+    for (size_t i = 0; i < count; i++) {
         dao_score_row_t *row = &look->scores.rows[sorted[i] - look->scores.rows];
-        dao_score_row_t **other = &others[(int)row->place.kind * DAO_DEVICE_COUNT_MAX + row->place.index];
+        int place = (int)row->place.kind * DAO_DEVICE_COUNT_MAX + row->place.index;
+        if (shown_counts[place] < TAG_COUNT_SHOWN) {
+            shown_counts[place]++;
+            continue;
+        }
+        dao_score_row_t **other = &others[place];
         if (*other == NULL) {
             *other = row;
+            row->number = TAG_REST;
             (void)snprintf(row->name, sizeof(row->name), "other");
             continue;
         }

@@ -121,7 +121,7 @@ def threads_are_watched_at_work():
         while len(rates) < 3 or max(rates) == 0 and time.monotonic() < end:
             code, out, err = dao("top", watched.pid, "--json", "--interval", "300ms")
             expect(code == 0, err)
-            rates.append(sum(place["allocs_per_s"] for place in json.loads(out)["places"]))
+            rates.append(sum(place["allocs_per_s"] for place in json.loads(out).get("places", [])))
             code, out, err = dao("metrics", watched.pid)
             expect(code == 0, err)
         expect(max(rates) > 0, f"nothing is said to be allocated: {rates}")
@@ -136,6 +136,26 @@ def checker_finds_breaches():
     for bad in (good[:-1], good + 'a_total{x="1"} 2\n', good.replace("counter", "gauge"), good + "b 1\n",
                 good.replace('"1"', '"\n"'), good.replace("a_total", "a_count"), ""):
         expect(list(check_metrics.breaches(bad)), f"the checker lets pass: {bad!r}")
+
+
+def tags_of_each_place_are_bounded():
+    """The largest tags have series of their own at each place; one may have the name of the rest."""
+    with Watched() as watched:
+        expect(watched.say("tags") == "tagged", "tags")
+        end = time.monotonic() + WAIT_S
+        out = ""
+        while out.count('tag="tag 59"') < 2 and time.monotonic() < end:
+            code, out, err = dao("metrics", watched.pid)
+            expect(code == 0, err)
+        for breach in check_metrics.breaches(out):
+            expect(False, breach)
+        for place in ("cpu", "device:0"):
+            series = rf'^dao_tag_used_bytes\{{place="{place}",tag="([^"]*)"(,rest="true")?\}}'
+            rows = re.findall(series, out, re.M)
+            expect(len(rows) == 51, f"{len(rows)} series of tags at {place}")
+            expect({("other", ""), ("other", ',rest="true"')} <= set(rows), f"the rest at {place}: {rows}")
+        for name in ("plans", "paged_plans", "plans_in_work", "mapped_pages"):
+            expect(f"# TYPE dao_executor_{name} gauge\n" in out, f"{name} is no gauge")
 
 
 def children_and_successors_show_nothing():
@@ -276,8 +296,8 @@ def tmux_shows_it():
 
 
 for test in (figures_are_right, threads_are_watched_at_work, checker_finds_breaches,
-             children_and_successors_show_nothing, other_pages_are_refused, terminal_is_used, tmux_shows_it,
-             snapshots_are_pytorchs, snapshots_tell_what_happened):
+             tags_of_each_place_are_bounded, children_and_successors_show_nothing, other_pages_are_refused,
+             terminal_is_used, tmux_shows_it, snapshots_are_pytorchs, snapshots_tell_what_happened):
     print(test.__name__)
     test()
 sys.exit(1 if failures else 0)

@@ -5,6 +5,7 @@
        page N shows a page instead: of another version (0), of random bytes by the seed N otherwise
        json F writes a snapshot of device 1 as JSON into a file
        look   answers, and does nothing
+       tags   uses many tags at two places
        work   threads allocate and free from now on, until it ends
        exec   becomes another program, which sleeps
        end    ends, with 0 if all went well */
@@ -74,6 +75,23 @@ static dao_status_t put(const char *bytes, size_t count, void *user)
     return fwrite(bytes, 1, count, user) == count ? DAO_OK : DAO_ERR_IO;
 }
 
+/* More tags at each place than have series of their own. One is called like the sum of the rest. */
+static bool tags_use(void)
+{
+    enum { TAG_COUNT = 60 };
+    char name[16];
+    bool is_right = true;
+    for (size_t i = 0; i < TAG_COUNT && is_right; i++) {
+        dao_alloc_options_t options = {0};
+        (void)snprintf(name, sizeof(name), i == 0 ? "other" : "tag %zu", i);
+        size_t size_bytes = (i == 0 ? TAG_COUNT : i) << 12;
+        is_right = dao_tag_create(name, &options.tag) == DAO_OK &&
+                   dao_alloc_with(dao_cpu_place(), size_bytes, &options) != NULL &&
+                   dao_alloc_with(dao_device_place(0), size_bytes, &options) != NULL;
+    }
+    return is_right && puts("tagged") >= 0 && fflush(stdout) == 0;
+}
+
 static bool json_write(const char *path)
 {
     dao_snapshot_t *snapshot = NULL;
@@ -131,6 +149,9 @@ static bool obey(const char *line)
 {
     if (strncmp(line, "work", 4) == 0) {
         return workers_start();
+    }
+    if (strncmp(line, "tags", 4) == 0) {
+        return tags_use();
     }
     if (strncmp(line, "fork", 4) == 0) {
         pid_t child = fork();

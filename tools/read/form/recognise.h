@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Says what a file is by what stands in it, never by its name. */
+/* Says what a file is by its content. Only a step in four JSON files is found by its name, since one of them
+   leads to the others by theirs. */
 #ifndef DAO_TOOLS_RECOGNISE_H
 #define DAO_TOOLS_RECOGNISE_H
 
