@@ -149,6 +149,21 @@ class Traps(Case):
         half = q.exp().chunk(2)
         self.assertTrue(torch.allclose(q.grad, torch.cat([half[1], half[0]]) * q.exp()))
 
+    def test_conjugates_and_negatives_come_back_as_such(self):
+        o = self.offload()
+        z = torch.randn(SIDE, SIDE, dtype=torch.cfloat, requires_grad=True)
+
+        def loss():
+            conjugate = z.exp().conj()  # views with a bit that says how to read them
+            return (conjugate * conjugate * conjugate.imag.exp()).abs().sum()
+
+        expected = torch.autograd.grad(loss(), z)[0]
+        with o.step():
+            kept = loss()
+            leave(o)
+            self.assertGreater(o.stash.drop_count, 0)
+            self.assertTrue(torch.equal(torch.autograd.grad(kept, z)[0], expected))
+
     def test_expanded_tensors_move_their_storage(self):
         o = self.offload()
         row = torch.randn(1, 40000, requires_grad=True)

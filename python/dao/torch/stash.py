@@ -42,7 +42,15 @@ class Cell:
 
     def leave(self):
         tensor, self.tensor = self.tensor, None
-        self.shape = tensor.dtype, tensor.storage_offset(), tensor.size(), tensor.stride()
+        self.shape = (tensor.dtype, tensor.is_conj(), tensor.is_neg(), tensor.storage_offset(), tensor.size(),
+                      tensor.stride())
+
+    def make(self, storage):
+        """Returns the tensor anew, over a storage."""
+        dtype, is_conj, is_neg, *shape = self.shape
+        tensor = torch.empty(0, dtype=dtype).set_(storage, *shape)
+        tensor = tensor.conj() if is_conj else tensor  # a view, as what was kept
+        return torch._neg_view(tensor) if is_neg else tensor
 
 
 class Item:
@@ -357,8 +365,7 @@ class Stash:
             return cell.tensor  # autograd makes a tensor of its own of it
         if item.error is not None:
             raise item.error
-        dtype, *shape = cell.shape
-        return torch.empty(0, dtype=dtype).set_(item.storage, *shape)
+        return cell.make(item.storage)
 
     def bring_all(self):
         """Brings everything back, so that no item needs the mover any more."""
