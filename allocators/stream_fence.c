@@ -37,10 +37,15 @@
    run on another stream. Frees of the capture's own streams from before it for which no event was recorded
    are left to the program, which launches the graph behind these streams' work.
 
+   Streams without a line of their own are the crowd's (stream_crowd.h), whose line has the crowd's stream.
+   Before an event on that, once the epoch is closed, it is made to wait for its members. A member says that
+   it frees before it reads the epoch, so that the above holds for it as well. As a waiter each is for itself.
+
    Events are counted: a ring holds one reference, and each thread that waits on the host. The lock is held
    over backend calls that do not wait; waiting is done without it. */
 #include "allocators/stream_fence.h"
 
+#include "allocators/stream_crowd.h"
 #include "base/memory/host.h"
 #include "base/numbers/path.h"
 #include "base/report/assert.h"
@@ -53,6 +58,10 @@
 #define DONE_ALL UINT64_MAX
 
 #define NUMBER_COUNT DAO_STREAM_FENCE_NUMBER_COUNT
+#define CROWD        DAO_STREAM_FENCE_CROWD
+
+/* Numbers of the crowd's streams begin with this one. */
+#define MEMBER_FIRST (CROWD + 1)
 
 /* An event of the backend, with what it stands for. */
 typedef struct event {
@@ -62,7 +71,7 @@ typedef struct event {
     uint32_t reference_count;
 } event_t;
 
-/* A number and its stream. */
+/* A line and its stream. */
 typedef struct line {
     _Atomic uint64_t done_epoch; /* its frees up to here have finished */
     /* guarded by the lock */
@@ -73,6 +82,12 @@ typedef struct line {
     uint64_t seen_epochs[NUMBER_COUNT]; /* the stream waits, on the device, for these frees of the others */
 } line_t;
 
+/* A stream that is to wait. */
+typedef struct waiter {
+    dao_backend_stream_t *stream;
+    uint64_t *seen_epochs; /* its line's; NULL: it is one of the crowd */
+} waiter_t;
+
 struct dao_stream_fences {
     dao_stream_fences_now_t now;
     const dao_backend_ops_t *ops;
@@ -80,12 +95,19 @@ struct dao_stream_fences {
     _Atomic uint64_t shared_streams; /* bit n: stream n may use blocks that others free */
     dao_mutex_t lock;
     event_t *first_spare;
-    line_t lines[NUMBER_COUNT]; /* 0 is nobody */
+    dao_stream_crowd_t crowd;
+    _Atomic uint32_t member_count; /* of the crowd */
+    line_t lines[NUMBER_COUNT];    /* 0 is nobody */
 };
 
 static uint64_t bit(uint32_t stream)
 {
     return UINT64_C(1) << stream;
+}
+
+static bool is_member(uint32_t stream)
+{
+    return stream >= MEMBER_FIRST;
 }
 
 /* Takes the lowest stream out of a set that is not empty. */
@@ -201,7 +223,8 @@ static dao_status_t captured_error(void)
                                    "nobody else has that memory before the capture ends");
 }
 
-/* Returns an event with one reference, recorded on a stream. */
+/* Returns an event with one reference, recorded on a line's stream. DAO_ERR_BUSY without a message: one of
+   the crowd is being captured. */
 static dao_status_t event_record_locked(dao_stream_fences_t *fences, const line_t *line, event_t **out_event)
 {
     event_t *event = NULL;
@@ -210,7 +233,12 @@ static dao_status_t event_record_locked(dao_stream_fences_t *fences, const line_
         return status;
     }
     event->epoch = close_epoch(fences); /* before the event: frees after this may not be covered */
-    status = fences->ops->event_record(event->backend, line->stream);
+    if (line == &fences->lines[CROWD]) {
+        status = dao_stream_crowd_follow(&fences->crowd, fences->ops);
+    }
+    if (status == DAO_OK) {
+        status = fences->ops->event_record(event->backend, line->stream);
+    }
     if (status != DAO_OK) {
         event_release_locked(fences, event);
         return status;
@@ -313,11 +341,12 @@ static void unlock(dao_stream_fences_t *fences)
 void dao_stream_fences_count(const dao_stream_fences_t *fences, uint64_t *out_stream_count,
                              uint64_t *out_pending_count)
 {
-    *out_stream_count = *out_pending_count = 0;
+    *out_stream_count = atomic_load(&fences->member_count);
+    *out_pending_count = 0;
     for (uint32_t i = 1; i < NUMBER_COUNT; i++) {
         const line_t *line = &fences->lines[i];
         uint64_t done_epoch = atomic_load(&line->done_epoch);
-        *out_stream_count += done_epoch != DONE_ALL;
+        *out_stream_count += i != CROWD && done_epoch != DONE_ALL;
         *out_pending_count += done_epoch < freed_epoch(fences, line);
     }
 }
@@ -331,6 +360,14 @@ bool dao_stream_fences_is_valid(dao_stream_fences_t *fences)
 }
 
 /* ---- start and end ---- */
+
+/* Whoever has the line has finished. */
+static void line_end_locked(dao_stream_fences_t *fences, line_t *line)
+{
+    line_advance_locked(fences, line, DONE_ALL);
+    line->stream = NULL;
+    DAO_ASSERT(line->ring_count == 0);
+}
 
 dao_status_t dao_stream_fences_create(const dao_backend_ops_t *ops, dao_backend_device_t *device,
                                       dao_stream_fences_t **out_fences)
@@ -355,11 +392,12 @@ void dao_stream_fences_destroy(dao_stream_fences_t *fences)
     if (fences == NULL) {
         return;
     }
+    lock(fences);
     for (uint32_t i = 1; i < NUMBER_COUNT; i++) {
-        if (fences->lines[i].stream != NULL) {
-            dao_stream_fences_stream_remove(fences, i);
-        }
+        line_end_locked(fences, &fences->lines[i]);
     }
+    unlock(fences);
+    dao_stream_crowd_close(&fences->crowd, fences->ops);
     for (event_t *event = fences->first_spare, *next; event != NULL; event = next) {
         next = event->next;
         fences->ops->event_destroy(event->backend);
@@ -371,53 +409,126 @@ void dao_stream_fences_destroy(dao_stream_fences_t *fences)
 
 /* ---- numbers ---- */
 
+static void line_begin_locked(dao_stream_fences_t *fences, line_t *line, dao_backend_stream_t *stream)
+{
+    DAO_ASSERT(line->ring_count == 0);
+    DAO_ASSERT(atomic_load(&line->done_epoch) == DONE_ALL);
+    line->stream = stream;
+    atomic_store(&line->done_epoch, close_epoch(fences)); /* whoever had the line has finished */
+    for (uint32_t i = 0; i < NUMBER_COUNT; i++) {
+        line->seen_epochs[i] = 0;
+    }
+}
+
+/* Opens the crowd, if it is not. */
+static dao_status_t crowd_open(dao_stream_fences_t *fences)
+{
+    dao_stream_crowd_t crowd;
+    dao_status_t status = dao_stream_crowd_open(&crowd, fences->ops, fences->device);
+    if (status != DAO_OK) {
+        return status;
+    }
+    lock(fences);
+    if (fences->crowd.stream == NULL) {
+        fences->crowd = crowd;
+        line_begin_locked(fences, &fences->lines[CROWD], crowd.stream);
+        crowd = (dao_stream_crowd_t){0};
+    }
+    unlock(fences);
+    dao_stream_crowd_close(&crowd, fences->ops); /* another thread was faster */
+    return DAO_OK;
+}
+
+/* Gives a stream a free line, or a slot of the crowd once that is open; *out_stream is 0 before. */
+static dao_status_t number_find_locked(dao_stream_fences_t *fences, dao_backend_stream_t *stream,
+                                       uint32_t *out_stream)
+{
+    uint32_t number = 1;
+    while (number < CROWD && fences->lines[number].stream != NULL) {
+        number++;
+    }
+    *out_stream = 0;
+    if (number < CROWD) {
+        line_begin_locked(fences, &fences->lines[number], stream);
+        *out_stream = number;
+        return DAO_OK;
+    }
+    if (fences->crowd.stream == NULL) {
+        return fences->ops->made_streams_wait_on_host ? DAO_ERR_TOO_MANY : DAO_OK;
+    }
+    uint32_t index;
+    dao_status_t status = dao_stream_crowd_join(&fences->crowd, stream, &index);
+    if (status == DAO_OK) {
+        atomic_fetch_add(&fences->member_count, 1);
+        *out_stream = MEMBER_FIRST + index;
+    }
+    return status;
+}
+
 dao_status_t dao_stream_fences_stream_add(dao_stream_fences_t *fences, dao_backend_stream_t *stream,
                                           uint32_t *out_stream)
 {
-    uint32_t number = 1;
-    lock(fences);
-    while (number < NUMBER_COUNT && fences->lines[number].stream != NULL) {
-        number++;
-    }
-    if (number < NUMBER_COUNT) {
-        line_t *line = &fences->lines[number];
-        DAO_ASSERT(line->ring_count == 0);
-        DAO_ASSERT(atomic_load(&line->done_epoch) == DONE_ALL);
-        line->stream = stream;
-        atomic_store(&line->done_epoch, close_epoch(fences)); /* whoever had the number has finished */
-        for (uint32_t i = 0; i < NUMBER_COUNT; i++) {
-            line->seen_epochs[i] = 0;
+    uint32_t number = 0;
+    dao_status_t status = DAO_OK;
+    while (number == 0 && status == DAO_OK) {
+        lock(fences);
+        status = number_find_locked(fences, stream, &number);
+        unlock(fences);
+        if (number == 0 && status == DAO_OK) {
+            status = crowd_open(fences);
         }
     }
-    unlock(fences);
-    if (number == NUMBER_COUNT) {
-        return dao_error(DAO_ERR_TOO_MANY,
-                         "%u streams of one device allocate or free in stream order already; destroy streams "
-                         "that are not needed, or use fewer",
-                         DAO_STREAM_FENCE_STREAM_MAX);
+    if (status == DAO_OK) {
+        *out_stream = number;
     }
-    *out_stream = number;
-    return DAO_OK;
+    return status;
+}
+
+static void member_remove(dao_stream_fences_t *fences, uint32_t stream)
+{
+    lock(fences);
+    dao_stream_crowd_leave(&fences->crowd, stream - MEMBER_FIRST);
+    if (atomic_fetch_sub(&fences->member_count, 1) == 1) {
+        atomic_fetch_and(&fences->shared_streams, ~bit(CROWD));
+        line_advance_locked(fences, &fences->lines[CROWD], close_epoch(fences)); /* all have finished */
+    }
+    unlock(fences);
 }
 
 void dao_stream_fences_stream_remove(dao_stream_fences_t *fences, uint32_t stream)
 {
-    DAO_ASSERT(stream > 0 && stream <= DAO_STREAM_FENCE_STREAM_MAX);
+    DAO_ASSERT(stream > 0);
+    if (is_member(stream)) {
+        member_remove(fences, stream);
+        return;
+    }
     line_t *line = &fences->lines[stream];
     atomic_fetch_and(&fences->shared_streams, ~bit(stream));
     lock(fences);
     DAO_ASSERT(line->stream != NULL);
-    line_advance_locked(fences, line, DONE_ALL);
-    line->stream = NULL;
-    DAO_ASSERT(line->ring_count == 0);
+    line_end_locked(fences, line);
+    unlock(fences);
+}
+
+/* Notes that one of the crowd is to free, or `is_shared`. */
+static void member_note(dao_stream_fences_t *fences, uint32_t stream, bool is_shared)
+{
+    lock(fences);
+    dao_crowd_member_t *member = &fences->crowd.members[stream - MEMBER_FIRST];
+    member->freed_epoch = atomic_load(&fences->now.epoch);
+    member->is_shared = member->is_shared || is_shared;
     unlock(fences);
 }
 
 void dao_stream_fences_share(dao_stream_fences_t *fences, uint32_t stream)
 {
-    DAO_ASSERT(stream > 0 && stream <= DAO_STREAM_FENCE_STREAM_MAX);
-    if ((atomic_load(&fences->shared_streams) & bit(stream)) == 0) {
-        atomic_fetch_or(&fences->shared_streams, bit(stream));
+    DAO_ASSERT(stream > 0);
+    uint64_t line_bit = bit(dao_stream_fence_line(stream));
+    if (is_member(stream)) {
+        member_note(fences, stream, true);
+    }
+    if ((atomic_load(&fences->shared_streams) & line_bit) == 0) {
+        atomic_fetch_or(&fences->shared_streams, line_bit);
     }
 }
 
@@ -438,13 +549,14 @@ static DAO_OFF_THE_PATH void record_slow(dao_stream_fences_t *fences, const dao_
     unlock(fences);
 }
 
-/* Notes that a stream is active. One after another means that others' frees are of interest. */
+/* Notes that a stream is active. One after another means that others' frees are of interest, and one of the
+   crowd waits for its own. */
 static void note_use(dao_stream_fences_t *fences, uint32_t stream, uint64_t epoch)
 {
     uint32_t before = atomic_load_explicit(&fences->now.latest_stream, memory_order_relaxed);
-    if (before != stream) {
+    if (before != stream || is_member(stream)) {
         atomic_store_explicit(&fences->now.latest_stream, stream, memory_order_relaxed);
-        if (before != 0) {
+        if (before != 0 || is_member(stream)) {
             raise_to(&fences->now.recorded_until, epoch + DAO_STREAM_FENCE_ALONE_COUNT);
         }
     }
@@ -452,19 +564,23 @@ static void note_use(dao_stream_fences_t *fences, uint32_t stream, uint64_t epoc
 
 dao_stream_fence_t dao_stream_fences_mark(dao_stream_fences_t *fences, uint32_t stream)
 {
-    DAO_ASSERT(stream > 0 && stream <= DAO_STREAM_FENCE_STREAM_MAX);
+    DAO_ASSERT(stream > 0);
+    uint64_t line_bit = bit(dao_stream_fence_line(stream));
+    if (is_member(stream)) {
+        member_note(fences, stream, false);
+    }
     uint64_t epoch = atomic_load(&fences->now.epoch);
-    uint64_t streams = atomic_load(&fences->shared_streams) | bit(stream);
+    uint64_t streams = atomic_load(&fences->shared_streams) | line_bit;
     while (streams != 0) {
         raise_to(&fences->now.freed_epochs[take_stream(&streams)], epoch);
     }
     note_use(fences, stream, epoch);
-    return (dao_stream_fence_t){.streams = bit(stream), .epoch = epoch};
+    return (dao_stream_fence_t){.streams = line_bit, .epoch = epoch};
 }
 
 void dao_stream_fences_note_own(dao_stream_fences_t *fences, uint32_t stream, uint64_t epoch)
 {
-    DAO_ASSERT(stream > 0 && stream <= DAO_STREAM_FENCE_STREAM_MAX);
+    DAO_ASSERT(stream > 0 && !is_member(stream));
     raise_to(&fences->now.freed_epochs[stream], epoch);
     note_use(fences, stream, epoch);
 }
@@ -496,13 +612,25 @@ uint64_t dao_stream_fences_close(dao_stream_fences_t *fences)
     return close_epoch(fences);
 }
 
+/* The host has waited for all that a line stands for, and closed an epoch before. */
+static void line_finished_locked(dao_stream_fences_t *fences, line_t *line, uint64_t epoch)
+{
+    line_advance_locked(fences, line, epoch);
+    for (uint32_t i = 0; line == &fences->lines[CROWD] && i < fences->crowd.slot_count; i++) {
+        dao_stream_crowd_finished(&fences->crowd, i, epoch);
+    }
+}
+
 void dao_stream_fences_finished(dao_stream_fences_t *fences, uint32_t stream, uint64_t epoch)
 {
-    uint32_t first = stream != 0 ? stream : 1;
-    uint32_t last = stream != 0 ? stream : DAO_STREAM_FENCE_STREAM_MAX;
     lock(fences);
-    for (uint32_t i = first; i <= last; i++) {
-        line_advance_locked(fences, &fences->lines[i], epoch);
+    if (is_member(stream)) {
+        dao_stream_crowd_finished(&fences->crowd, stream - MEMBER_FIRST, epoch);
+    }
+    for (uint32_t i = 1; i < NUMBER_COUNT; i++) {
+        if (stream == 0 || stream == i) {
+            line_finished_locked(fences, &fences->lines[i], epoch);
+        }
     }
     unlock(fences);
 }
@@ -564,7 +692,7 @@ bool dao_stream_fences_poll(dao_stream_fences_t *fences)
 
 /* Makes a stream wait for another one of the same capture: an edge of its graph. */
 static dao_status_t join_in_capture_locked(dao_stream_fences_t *fences, const line_t *line,
-                                           const line_t *waiter)
+                                           const waiter_t *waiter)
 {
     event_t *event = NULL;
     dao_status_t status = event_record_locked(fences, line, &event);
@@ -577,10 +705,10 @@ static dao_status_t join_in_capture_locked(dao_stream_fences_t *fences, const li
 
 /* Makes a stream wait for another one's frees up to an epoch. */
 static dao_status_t line_wait_on_locked(dao_stream_fences_t *fences, uint32_t stream, uint64_t epoch,
-                                        line_t *waiter)
+                                        const waiter_t *waiter)
 {
     line_t *line = &fences->lines[stream];
-    if (line_is_done(line, epoch) || waiter->seen_epochs[stream] >= epoch) {
+    if (line_is_done(line, epoch) || (waiter->seen_epochs != NULL && waiter->seen_epochs[stream] >= epoch)) {
         return DAO_OK;
     }
     event_t *event = NULL;
@@ -588,7 +716,7 @@ static dao_status_t line_wait_on_locked(dao_stream_fences_t *fences, uint32_t st
     if (status == DAO_OK) {
         status = fences->ops->stream_wait_event(waiter->stream, event->backend);
     }
-    if (status == DAO_OK) {
+    if (status == DAO_OK && waiter->seen_epochs != NULL) {
         waiter->seen_epochs[stream] = event->epoch;
     }
     return status;
@@ -629,7 +757,9 @@ static dao_status_t line_wait(dao_stream_fences_t *fences, line_t *line, uint64_
     }
     status = wait_for(fences, event);
     lock(fences);
-    if (means_ended(status)) {
+    if (means_ended(status) && event == NULL) {
+        line_finished_locked(fences, line, epoch);
+    } else if (means_ended(status)) {
         line_advance_locked(fences, line, epoch);
     }
     if (event != NULL) {
@@ -662,7 +792,7 @@ dao_status_t dao_stream_fences_wait(dao_stream_fences_t *fences, const dao_strea
 /* ---- waiting of streams ---- */
 
 static dao_status_t wait_in_order_locked(dao_stream_fences_t *fences, const dao_stream_fence_t *fence,
-                                         uint64_t streams, line_t *waiter)
+                                         uint64_t streams, const waiter_t *waiter)
 {
     dao_status_t status = DAO_OK;
     while (streams != 0 && status == DAO_OK) {
@@ -677,7 +807,7 @@ static dao_status_t wait_in_order_locked(dao_stream_fences_t *fences, const dao_
    stream itself waited before its capture, since its graph may run on another one. But those of the same
    capture, which no event of the ring stands for, are an edge of the graph. */
 static dao_status_t line_wait_in_capture(dao_stream_fences_t *fences, line_t *line, uint64_t epoch,
-                                         const line_t *waiter, uint64_t capture)
+                                         const waiter_t *waiter, uint64_t capture)
 {
     dao_status_t status = DAO_OK;
     uint64_t host_epoch = epoch;
@@ -691,24 +821,33 @@ static dao_status_t line_wait_in_capture(dao_stream_fences_t *fences, line_t *li
     return status == DAO_OK ? line_wait(fences, line, host_epoch) : status;
 }
 
+static waiter_t waiter_of_locked(dao_stream_fences_t *fences, uint32_t stream)
+{
+    if (is_member(stream)) {
+        return (waiter_t){.stream = fences->crowd.members[stream - MEMBER_FIRST].stream};
+    }
+    line_t *line = &fences->lines[stream];
+    return (waiter_t){line->stream, line->seen_epochs};
+}
+
 dao_status_t dao_stream_fences_wait_on(dao_stream_fences_t *fences, const dao_stream_fence_t *fence,
                                        uint32_t stream)
 {
     DAO_ASSERT_UNLOCKED();
-    DAO_ASSERT(stream > 0 && stream <= DAO_STREAM_FENCE_STREAM_MAX);
-    line_t *waiter = &fences->lines[stream];
-    uint64_t streams = fence->streams & ~bit(stream);
+    DAO_ASSERT(stream > 0);
+    uint64_t streams = fence->streams & ~(is_member(stream) ? 0 : bit(stream));
     dao_status_t status = DAO_OK;
     note_use(fences, stream, atomic_load(&fences->now.epoch));
     lock(fences);
-    uint64_t capture = streams != 0 ? line_capture(fences, waiter) : 0;
+    waiter_t waiter = waiter_of_locked(fences, stream);
+    uint64_t capture = streams != 0 ? dao_backend_stream_capture(fences->ops, waiter.stream) : 0;
     if (capture == 0) {
-        status = wait_in_order_locked(fences, fence, streams, waiter);
+        status = wait_in_order_locked(fences, fence, streams, &waiter);
     }
     unlock(fences);
     while (capture != 0 && streams != 0 && status == DAO_OK) {
         line_t *line = &fences->lines[take_stream(&streams)];
-        status = line_wait_in_capture(fences, line, needed_epoch(fences, line, fence), waiter, capture);
+        status = line_wait_in_capture(fences, line, needed_epoch(fences, line, fence), &waiter, capture);
     }
     return status;
 }

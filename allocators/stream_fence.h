@@ -3,9 +3,9 @@
    carry: small, copied when a block is cut, joined when two are merged, and it never needs memory. The table
    behind it knows each stream's events and what is known to have finished.
 
-   A device has one table; its streams are numbered 1 .. DAO_STREAM_FENCE_STREAM_MAX. Every free in stream
-   order has an epoch, a number that only grows: the one that is open then. An event that was recorded on a
-   stream and has closed epoch e stands for all frees on that stream up to e. */
+   A device has one table; its streams are numbered from 1 on, and each number has a line. Every free in
+   stream order has an epoch, a number that only grows: the one that is open then. An event that was recorded
+   on a stream and has closed epoch e stands for all frees on that stream up to e. */
 #ifndef DAO_ALLOCATORS_STREAM_FENCE_H
 #define DAO_ALLOCATORS_STREAM_FENCE_H
 
@@ -13,8 +13,13 @@
 
 #include <stdatomic.h>
 
-/* Streams of one device that free in stream order, at the same time. */
+/* Lines of a fence: bit n of its streams is line n. All but the last are one stream's each. */
 #define DAO_STREAM_FENCE_STREAM_MAX 63u
+
+/* The last line is that of the crowd: of all streams that found no line of their own (stream_crowd.h). What
+   one of them freed is behind the work of each that freed before, and none has a free block in its own order
+   alone: it waits for the line, too. Their numbers are above this one. */
+#define DAO_STREAM_FENCE_CROWD DAO_STREAM_FENCE_STREAM_MAX
 
 /* Events that are kept of a stream. A free whose event was given up for later ones is waited for by the
    oldest that is left: that waits for more than is needed, never for less. */
@@ -35,10 +40,23 @@ static inline bool dao_stream_fence_is_empty(const dao_stream_fence_t *fence)
     return fence->streams == 0;
 }
 
-/* Returns true if only `stream` may use it, so that it follows in the stream's own order. */
+/* Returns the line of a stream's number: what allocators know of it. */
+static inline uint32_t dao_stream_fence_line(uint32_t stream)
+{
+    return stream < DAO_STREAM_FENCE_CROWD ? stream : DAO_STREAM_FENCE_CROWD;
+}
+
+/* Returns true if only the line `stream` may use it. */
 static inline bool dao_stream_fence_is_own(const dao_stream_fence_t *fence, uint32_t stream)
 {
     return stream != 0 && (fence->streams & ~(UINT64_C(1) << stream)) == 0;
+}
+
+/* Returns true if the stream of a number need not wait for it: it follows in the stream's own order. */
+static inline bool dao_stream_fence_follows(const dao_stream_fence_t *fence, uint32_t stream)
+{
+    return dao_stream_fence_is_empty(fence) ||
+           (stream < DAO_STREAM_FENCE_CROWD && dao_stream_fence_is_own(fence, stream));
 }
 
 /* Adds what another fence waits for. */
@@ -55,7 +73,7 @@ static inline bool dao_stream_fence_must_wait_elsewhere(dao_status_t status)
     return status == DAO_ERR_REENTRANT || status == DAO_ERR_BUSY;
 }
 
-/* Numbers of streams; 0 is nobody's. */
+/* Lines; 0 is nobody's. */
 #define DAO_STREAM_FENCE_NUMBER_COUNT (DAO_STREAM_FENCE_STREAM_MAX + 1)
 
 /* How a table begins: what every free looks at. */
@@ -74,8 +92,10 @@ DAO_NODISCARD dao_status_t dao_stream_fences_create(const dao_backend_ops_t *ops
                                                     dao_stream_fences_t **out_fences);
 void dao_stream_fences_destroy(dao_stream_fences_t *fences); /* NULL is allowed; nobody waits any more */
 
-/* Returns a stream a number: one that nobody has, perhaps one that somebody had. The stream is borrowed until
-   it is removed. DAO_ERR_TOO_MANY with a message: DAO_STREAM_FENCE_STREAM_MAX streams have one. Threads:
+/* Returns a stream a number: one that nobody has, perhaps one that somebody had. It is one above
+   DAO_STREAM_FENCE_CROWD where no line is free. The stream is borrowed until it is removed.
+   DAO_ERR_TOO_MANY without a message: no line is free, and the backend's own streams wait on the host, so
+   that there is no crowd. DAO_ERR_NO_HOST_MEMORY; the backend's answer for the crowd's stream. Threads:
    any. */
 DAO_NODISCARD dao_status_t dao_stream_fences_stream_add(dao_stream_fences_t *fences,
                                                         dao_backend_stream_t *stream, uint32_t *out_stream);
@@ -89,7 +109,7 @@ void dao_stream_fences_stream_remove(dao_stream_fences_t *fences, uint32_t strea
 void dao_stream_fences_share(dao_stream_fences_t *fences, uint32_t stream);
 
 /* Returns the fence of a block that is freed now, on `stream`. The block's work on it is queued. Threads:
-   any. Lock-free, makes no backend call. */
+   any. Lock-free but for the crowd's streams, makes no backend call. */
 dao_stream_fence_t dao_stream_fences_mark(dao_stream_fences_t *fences, uint32_t stream);
 
 /* Records events behind a fence that has just been attached to a free block, on those of its streams for
@@ -97,7 +117,7 @@ dao_stream_fence_t dao_stream_fences_mark(dao_stream_fences_t *fences, uint32_t 
    lock. An error is kept back: whoever waits records again. */
 void dao_stream_fences_record(dao_stream_fences_t *fences, const dao_stream_fence_t *fence);
 
-/* Notes a free of a stream at an epoch. */
+/* Notes a free of a stream, which has a line of its own, at an epoch. */
 void dao_stream_fences_note_own(dao_stream_fences_t *fences, uint32_t stream, uint64_t epoch);
 
 /* As dao_stream_fences_mark(), of a block that no other stream was marked on: its fence's epoch. Called with
@@ -156,7 +176,7 @@ DAO_NODISCARD dao_status_t dao_stream_fences_wait_on(dao_stream_fences_t *fences
    and the fence is done. */
 dao_status_t dao_stream_fences_wait(dao_stream_fences_t *fences, const dao_stream_fence_t *fence);
 
-/* Counts the streams that have a number, and of these those whose last frees are not known to have finished.
+/* Counts the streams that have a number, and the lines whose last frees are not known to have finished.
    Threads: any. Loads only. */
 void dao_stream_fences_count(const dao_stream_fences_t *fences, uint64_t *out_stream_count,
                              uint64_t *out_pending_count);

@@ -240,6 +240,9 @@ typedef struct dao_backend_ops {
        behind the other from `address`. All or nothing. NULL: the core makes the calls one by one. */
     dao_status_t (*pages_unmap_run)(dao_backend_device_t *device, dao_backend_pages_t *const *pages,
                                     size_t page_count, void *address);
+
+    /* stream_wait_event waits itself for streams that stream_create has made. */
+    bool made_streams_wait_on_host;
 } dao_backend_ops_t;
 
 /* The number of a capture that cannot be distinguished from others. */

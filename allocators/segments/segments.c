@@ -338,7 +338,7 @@ static inline dao_status_t place(dao_segments_t *segments, const dao_range_reque
     dao_status_t status = dao_range_alloc(segments->space.range, wish, &grant);
     if (status == DAO_OK) {
         out_grant->address = dao_space_address(&segments->space, grant.offset_bytes);
-        out_grant->fence = wish->takes_fenced ? grant.fence : (dao_stream_fence_t){0};
+        out_grant->fence = grant.fence;
     }
     return status;
 }

@@ -42,13 +42,18 @@ DAO_BEGIN_DECLS
  * @param stream      Borrowed, on the place's device; NULL is the device's compute stream.
  * @return The caller owns it until dao_free_async() or dao_free(). NULL with dao_last_status(): as
  *         dao_alloc(); besides, DAO_ERR_INVALID for a stream of another device, or of a start of the library
- *         that dao_finalize() has ended; DAO_ERR_UNSUPPORTED for host memory; DAO_ERR_TOO_MANY if 63 streams
- *         of the device have been used in this way: destroy one, or use dao_alloc(); DAO_ERR_BACKEND if the
- *         stream could not be made to wait.
+ *         that dao_finalize() has ended; DAO_ERR_UNSUPPORTED for host memory; DAO_ERR_TOO_MANY if 62 streams
+ *         of a place of dao_place_register() that is on no device are used in this way: destroy one, or use
+ *         dao_alloc(); DAO_ERR_BACKEND if the stream could not be made to wait.
+ *
+ * Any number of a device's streams may be used in this way. The first 62 wait only for those that freed the
+ * block they get. The others share what is known of them: each waits for what all of them have freed so far
+ * as soon as it gets a block that any of them freed, and while one of them is being captured, what they have
+ * freed since goes to nobody. A stream that is destroyed makes room for a new one among the 62.
  *
  * Threads: any. Waits: only for the device, when memory is short; on a stream that is being captured, for the
  * streams that still use the block it gets. Cost: as dao_alloc(), and a backend call or two if another stream
- * freed the block.
+ * freed the block; beyond 62 streams two more for each of these that has freed since.
  */
 DAO_API DAO_NODISCARD void *dao_alloc_async(dao_place_t place, size_t size_bytes, dao_stream_t *stream);
 
@@ -72,7 +77,7 @@ DAO_API DAO_NODISCARD void *dao_alloc_async(dao_place_t place, size_t size_bytes
  * stream fence. That is a small block of dao_alloc() on a device or in pinned memory: at most the place's
  * `small_bytes`, 4 KiB by default. If host memory has run out, it is also a block of a hardened place or of a
  * strategy of whole blocks. Cost: O(1), and one backend call while several streams of the device free in
- * turns.
+ * turns, beyond 62 of them three.
  */
 DAO_API dao_status_t dao_free_async(dao_place_t place, void *address, dao_stream_t *stream);
 

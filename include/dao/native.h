@@ -58,8 +58,8 @@ DAO_API dao_status_t dao_free_native(int32_t device_index, void *address, void *
  */
 DAO_API dao_status_t dao_record_native(int32_t device_index, void *address, void *native_stream);
 
-/** Most streams of a device that these calls keep; more than can be followed in stream order at a time. */
-#define DAO_NATIVE_STREAM_MAX 128
+/** Most streams of a device that these calls keep. */
+#define DAO_NATIVE_STREAM_MAX 1024
 
 DAO_END_DECLS
 

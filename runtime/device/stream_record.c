@@ -17,12 +17,19 @@ dao_status_t dao_stream_number_find(dao_stream_t *stream, uint32_t *out_number)
         dao_stream_fences_t *fences = stream->runtime->fences;
         uint32_t added;
         dao_status_t status = dao_stream_fences_stream_add(fences, stream->backend, &added);
+        if (status == DAO_ERR_TOO_MANY) {
+            return dao_error(status,
+                             "%u streams of device:%" PRId32 ", which is a program's own memory, allocate or "
+                             "free in stream order already; destroy streams that are not needed",
+                             DAO_STREAM_FENCE_CROWD - 1, stream->runtime->device_index);
+        }
         if (status != DAO_OK) {
             return status;
         }
         if (atomic_compare_exchange_strong(&stream->number, &number, added)) {
             number = added;
-            bool is_fast = stream->runtime->device_memory->ops->alloc_ordered != NULL;
+            bool is_fast =
+                stream->runtime->device_memory->ops->alloc_ordered != NULL && added < DAO_STREAM_FENCE_CROWD;
             atomic_store(&stream->fast_number, is_fast ? added : 0);
             if (atomic_load(&stream->adopted.is_gone)) { /* set first there: one of the two sees the other */
                 atomic_store(&stream->fast_number, 0);

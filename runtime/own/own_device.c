@@ -217,6 +217,7 @@ const dao_backend_ops_t dao_own_ops = {
     .pages_size = own_pages_size,
     .stream_adopt = dao_own_stream_adopt,
     .has_default_stream = true,
+    .made_streams_wait_on_host = true,
 };
 
 dao_status_t dao_own_device_create(const dao_own_memory_t *memory, dao_backend_device_t **out_device)

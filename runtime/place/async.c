@@ -32,6 +32,7 @@ typedef struct order {
     dao_runtime_t *runtime; /* borrowed */
     dao_allocator_t *allocator;
     uint32_t number; /* of the stream */
+    uint32_t line;   /* of that number: allocators know it */
 } order_t;
 
 /* Checks place and stream, and finds what a call needs; a device that was not used yet is started. */
@@ -61,8 +62,11 @@ static dao_status_t order_find(const char *function, dao_place_t place, dao_stre
     }
     status = dao_runtime_health(runtime, function);
     status = status == DAO_OK ? dao_stream_alive_check(stream, function) : status;
-    return status == DAO_OK ? dao_runtime_told(runtime, dao_stream_number_find(stream, &out_order->number))
-                            : status;
+    if (status == DAO_OK) {
+        status = dao_runtime_told(runtime, dao_stream_number_find(stream, &out_order->number));
+    }
+    out_order->line = status == DAO_OK ? dao_stream_fence_line(out_order->number) : 0;
+    return status;
 }
 
 /* Returns a block that its stream could not be made to wait for: its fences stay, and this
@@ -87,7 +91,7 @@ static dao_status_t order_take(const order_t *order, dao_place_t place, const da
                                     .out_grant = out_grant};
         status = dao_pressure_relieve(&need, status);
     }
-    if (status != DAO_OK || dao_stream_fence_is_own(&out_grant->fence, order->number)) {
+    if (status != DAO_OK || dao_stream_fence_follows(&out_grant->fence, order->number)) {
         return status;
     }
     status = dao_stream_fences_wait_on(order->runtime->fences, &out_grant->fence, order->number);
@@ -104,8 +108,7 @@ static dao_status_t order_take(const order_t *order, dao_place_t place, const da
 static dao_status_t order_alloc(const order_t *order, dao_place_t place, size_t size_bytes,
                                 void **out_address)
 {
-    dao_block_request_t request = {
-        .size_bytes = size_bytes, .tag = dao_tag_of_thread, .stream = order->number};
+    dao_block_request_t request = {.size_bytes = size_bytes, .tag = dao_tag_of_thread, .stream = order->line};
     dao_block_request_t leased;
     dao_block_grant_t grant = {0};
     dao_runtime_drain(order->runtime);
@@ -236,7 +239,7 @@ dao_status_t dao_record_stream(dao_place_t place, void *address, dao_stream_t *s
     dao_status_t status = order_find("dao_record_stream", place, stream, &order);
     if (status == DAO_OK) {
         dao_stream_fences_share(order.runtime->fences, order.number);
-        status = order.allocator->ops->stream_mark(order.allocator, address, order.number);
+        status = order.allocator->ops->stream_mark(order.allocator, address, order.line);
         if (status == DAO_ERR_UNSUPPORTED) { /* the place knows streams, this block none */
             status = dao_error(status,
                                "dao_record_stream: the block at %p follows no stream; dao_alloc_async() "

@@ -432,21 +432,13 @@ static void a_capture_is_told_before_an_error(void)
 
 /* ---- numbers ---- */
 
-static void there_are_63_numbers(void)
+/* Streams until each line has one. */
+static void use_all_lines(void)
 {
     manual_stream_t *manual;
-    for (uint32_t i = 4; i <= DAO_STREAM_FENCE_STREAM_MAX; i++) {
+    for (uint32_t i = 4; i < DAO_STREAM_FENCE_CROWD; i++) {
         CU_ASSERT_EQUAL(stream_new(&manual), i);
     }
-    uint32_t number = 0;
-    CU_ASSERT_EQUAL(dao_stream_fences_stream_add(fences, (dao_backend_stream_t *)(void *)manual, &number),
-                    DAO_ERR_TOO_MANY);
-    CU_ASSERT_EQUAL(number, 0);
-    CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "63"));
-    dao_stream_fences_stream_remove(fences, 17);
-    CU_ASSERT_EQUAL(dao_stream_fences_stream_add(fences, (dao_backend_stream_t *)(void *)manual, &number),
-                    DAO_OK);
-    CU_ASSERT_EQUAL(number, 17);
 }
 
 static void a_number_is_used_again(void)
@@ -579,7 +571,7 @@ static void random_free(random_test_t *test)
     uint64_t marked = 0;
     if (draw(test, 4) == 0) {
         dao_stream_fences_share(fences, test->numbers[user]);
-        marked = UINT64_C(1) << test->numbers[user];
+        marked = UINT64_C(1) << dao_stream_fence_line(test->numbers[user]);
         work_on(test->manual_streams[user]);
         block->demands.until[index_of(test->manual_streams[user])] = test->manual_streams[user]->count;
     }
@@ -622,7 +614,7 @@ static void random_take(random_test_t *test)
     random_block_t block = test->blocks[--test->block_count];
     uint32_t taker = draw(test, 4);
     dao_status_t status = DAO_OK;
-    if (!dao_stream_fence_is_own(&block.fence, test->numbers[taker])) {
+    if (!dao_stream_fence_follows(&block.fence, test->numbers[taker])) {
         status = dao_stream_fences_wait_on(fences, &block.fence, test->numbers[taker]);
     }
     if (status != DAO_OK) {
@@ -686,14 +678,17 @@ static void random_act(random_test_t *test)
     manual_calls_left = UINT64_MAX;
 }
 
-static void nothing_is_used_before_its_users_are_done(void)
+/* Of its streams the last are new ones. */
+static void run_at_random(uint32_t new_count)
 {
     static random_test_t test;
     memset(&test, 0, sizeof(test));
     test.seed = dao_test_seed("holds", 20261);
     test.numbers[0] = a, test.numbers[1] = b, test.numbers[2] = c;
     test.manual_streams[0] = la, test.manual_streams[1] = lb, test.manual_streams[2] = lc;
-    test.numbers[3] = stream_new(&test.manual_streams[3]);
+    for (uint32_t i = 4 - new_count; i < 4; i++) {
+        test.numbers[i] = stream_new(&test.manual_streams[i]);
+    }
     uint32_t done_count = 0;
     for (int round = 0; round < ROUNDS; round++) {
         random_act(&test);
@@ -708,6 +703,23 @@ static void nothing_is_used_before_its_users_are_done(void)
     for (uint32_t i = 0; i < test.block_count; i++) {
         CU_ASSERT_TRUE(dao_stream_fences_is_done(fences, &test.blocks[i].fence));
     }
+}
+
+static void nothing_is_used_before_its_users_are_done(void)
+{
+    run_at_random(1);
+}
+
+static void nor_is_it_in_a_crowd(void)
+{
+    use_all_lines();
+    run_at_random(4);
+}
+
+static void nor_between_a_crowd_and_others(void)
+{
+    use_all_lines();
+    run_at_random(2);
 }
 
 static CU_TestInfo tests[] = {
@@ -741,12 +753,13 @@ static CU_TestInfo tests[] = {
     {"captures that cannot be told apart do not wait for each other",
      captures_that_cannot_be_told_apart_do_not_wait_for_each_other},
     {"a capture is told before an error", a_capture_is_told_before_an_error},
-    {"there are 63 numbers", there_are_63_numbers},
     {"a number is used again", a_number_is_used_again},
     {"a new stream has waited for nothing", a_new_stream_has_waited_for_nothing},
     {"any call may fail", any_call_may_fail},
     {"without host memory nothing is lost", without_host_memory_nothing_is_lost},
     {"nothing is used before its users are done", nothing_is_used_before_its_users_are_done},
+    {"nor is it in a crowd", nor_is_it_in_a_crowd},
+    {"nor between a crowd and others", nor_between_a_crowd_and_others},
     CU_TEST_INFO_NULL,
 };
 

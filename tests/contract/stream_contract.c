@@ -9,7 +9,6 @@
 
 #include <dao/dao.h>
 
-#include "allocators/stream_fence.h"
 #include "runtime/core/waiters.h"
 #include "runtime/start/context.h"
 #include "tests/support/backends/device_bytes.h"
@@ -22,6 +21,7 @@
 #include <string.h>
 
 #define PAGE ((size_t)2 << 20)
+#define MANY 200u /* streams of which most share a line of the table of fences */
 
 static const dao_place_t elsewhere = {DAO_PLACE_KIND_DEVICE, 1};
 static const dao_place_t host = {DAO_PLACE_KIND_CPU, 0};
@@ -247,25 +247,55 @@ static void a_stream_alone_costs_no_call_of_the_backend(void)
 
 /* ---- several streams ---- */
 
-static void another_stream_waits_on_the_device(void)
+static dao_stream_t *many[MANY];
+/* Creates streams until there are MANY with ours, each of which has allocated. */
+static void be_many(void)
+{
+    for (uint32_t i = 0; i < MANY; i++) {
+        must(i < 3 ? DAO_OK : dao_stream_create(0, &many[i]));
+        many[i] = i < 3 ? *ours[i] : many[i];
+        give(take(1000, many[i]), many[i]);
+    }
+}
+
+static void be_few(void)
+{
+    for (uint32_t i = 3; i < MANY; i++) {
+        dao_stream_destroy(many[i]);
+    }
+}
+
+static void waits_on_the_device(dao_stream_t *first, dao_stream_t *second, dao_stream_t *apart)
 {
     dao_gate_t gate;
     one_page_is_left();
-    close_gate(&gate, s);
-    unsigned char *block = take(PAGE, s);
-    must(launch(s, block, PAGE, -1, 1));
-    give(block, s);
-    unsigned char *again = take(PAGE, t); /* the host does not wait: the gate is closed */
+    close_gate(&gate, first);
+    unsigned char *block = take(PAGE, first);
+    must(launch(first, block, PAGE, -1, 1));
+    give(block, first);
+    unsigned char *again = take(PAGE, second); /* the host does not wait: the gate is closed */
     CU_ASSERT_PTR_EQUAL(again, block);
     uint64_t kernels = atomic_load(&kernel_count);
-    must(launch(t, again, PAGE, 1, 2));
-    must(launch(u, &kernels, 0, -1, -1)); /* an own stream goes on */
-    must(dao_stream_synchronize(u));
+    must(launch(second, again, PAGE, 1, 2));
+    must(launch(apart, &kernels, 0, -1, -1)); /* an own stream goes on */
+    must(dao_stream_synchronize(apart));
     CU_ASSERT_EQUAL(atomic_load(&kernel_count), kernels + 1);
-    open_gate(&gate, s);
-    must(dao_stream_synchronize(t));
+    open_gate(&gate, first);
+    must(dao_stream_synchronize(second));
     CU_ASSERT_EQUAL(device_byte(place, again + PAGE - 1), 2);
-    give(again, t);
+    give(again, second);
+}
+
+static void another_stream_waits_on_the_device(void)
+{
+    waits_on_the_device(s, t, u);
+}
+
+static void a_stream_of_many_waits_for_the_others(void)
+{
+    be_many();
+    waits_on_the_device(many[MANY - 2], many[MANY - 1], s);
+    be_few();
 }
 
 static void another_stream_waits_for_nothing_after_the_free(void)
@@ -518,32 +548,6 @@ static void a_stream_that_is_destroyed_holds_nothing(void)
     give(block, s);
 }
 
-static void there_are_63_streams_in_order(void)
-{
-    static dao_stream_t *streams[DAO_STREAM_FENCE_STREAM_MAX + 1];
-    uint32_t count = 0;
-    void *block = NULL;
-    do {
-        must(dao_stream_create(0, &streams[count]));
-        block = dao_alloc_async(place, 1000, streams[count]);
-        if (block != NULL) {
-            give(block, streams[count]);
-        }
-        count++;
-    } while (block != NULL && count <= DAO_STREAM_FENCE_STREAM_MAX);
-    CU_ASSERT_PTR_NULL(block);
-    CU_ASSERT_EQUAL(dao_last_status(), DAO_ERR_TOO_MANY);
-    CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "63 streams"));
-    block = dao_alloc(place, 1000);
-    CU_ASSERT_EQUAL(dao_free_async(place, block, streams[count - 1]), DAO_ERR_TOO_MANY);
-    CU_ASSERT_EQUAL(dao_free(place, block), DAO_OK); /* nothing was changed */
-    dao_stream_destroy(streams[0]);
-    give(take(1000, streams[count - 1]), streams[count - 1]);
-    for (uint32_t i = 1; i < count; i++) {
-        dao_stream_destroy(streams[i]);
-    }
-}
-
 /* ---- arguments ---- */
 
 static void wrong_arguments_are_refused(void)
@@ -723,9 +727,10 @@ typedef struct worker {
     uint32_t failed_count;
 } worker_t;
 
+static uint32_t used_count; /* of `many` */
 static dao_stream_t *pick_stream(worker_t *worker)
 {
-    return *ours[dao_random_next(&worker->seed) % 3];
+    return many[dao_random_next(&worker->seed) % used_count];
 }
 
 /* Lets another stream read a block behind what its own has done so far. */
@@ -810,9 +815,10 @@ static void *work(void *user)
     return NULL;
 }
 
-static void nobody_writes_to_anothers_block(void)
+static void work_at_random(uint32_t stream_count)
 {
     static worker_t workers[THREAD_COUNT];
+    used_count = stream_count;
     uint64_t seed = dao_test_seed("stream order", 4711);
     uint32_t served_count = 0;
     memset(workers, 0, sizeof(workers));
@@ -830,6 +836,19 @@ static void nobody_writes_to_anothers_block(void)
                    ROUND_COUNT / 4); /* of all: one that stands still may hold what others lack */
     must(dao_device_synchronize(0));
     CU_ASSERT_EQUAL(atomic_load(&wrong_count), 0);
+}
+
+static void nobody_writes_to_anothers_block(void)
+{
+    memcpy(many, (dao_stream_t *[]){s, t, u}, 3 * sizeof(many[0]));
+    work_at_random(3);
+}
+
+static void nor_where_there_are_200_streams(void)
+{
+    be_many();
+    work_at_random(MANY);
+    be_few();
 }
 
 /* Small blocks of dao_alloc() belong to threads: the free waits until the stream is done with one. */
@@ -850,7 +869,6 @@ CU_TestInfo stream_contract_tests[] = {
     {"a small block of dao_alloc is freed in order, too", a_small_block_of_dao_alloc_is_freed_in_order_too},
     {"a hung stream holds its own blocks alone", a_hung_stream_holds_its_own_blocks_alone},
     {"trim gives back what streams held", trim_gives_back_what_streams_held},
-    {"there are 63 streams in order", there_are_63_streams_in_order},
     {"wrong arguments are refused", wrong_arguments_are_refused},
     CU_TEST_INFO_NULL,
 };
@@ -861,6 +879,7 @@ CU_TestInfo stream_contract_reuse_tests[] = {
     {"another stream waits on the device", another_stream_waits_on_the_device},
     {"another stream waits for nothing after the free", another_stream_waits_for_nothing_after_the_free},
     {"a recorded stream is waited for", a_recorded_stream_is_waited_for},
+    {"a stream of many waits for the others", a_stream_of_many_waits_for_the_others},
     {"plain memory is idle, and is waited for last", plain_memory_is_idle_and_is_waited_for_last},
     {"a free wakes who waits for memory", a_free_wakes_who_waits_for_memory},
     {"blocks may be allocated one way and freed the other",
@@ -881,6 +900,7 @@ CU_TestInfo stream_contract_range_tests[] = {
 
 CU_TestInfo stream_contract_random_tests[] = {
     {"nobody writes to another's block", nobody_writes_to_anothers_block},
+    {"nor where there are 200 streams", nor_where_there_are_200_streams},
     CU_TEST_INFO_NULL,
 };
 

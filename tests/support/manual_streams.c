@@ -16,6 +16,7 @@ typedef struct mark { /* an event */
 manual_stream_t *manual_streams;
 uint32_t manual_count;
 int64_t manual_event_count;
+static int64_t manual_stream_count; /* made by the table */
 uint32_t manual_edge_count;
 uint64_t manual_call_count;
 uint64_t manual_calls_left = UINT64_MAX;
@@ -41,6 +42,7 @@ void manual_begin(void)
 void manual_end(void)
 {
     CU_ASSERT_EQUAL(manual_event_count, 0);
+    CU_ASSERT_EQUAL(manual_stream_count, 0);
     for (uint32_t i = 0; i < manual_count; i++) {
         for (uint32_t j = manual_streams[i].next; j < manual_streams[i].count; j++) {
             free(manual_streams[i].commands[j].demands);
@@ -120,6 +122,23 @@ static manual_stream_t *manual_of(dao_backend_stream_t *stream)
 static mark_t *mark_of(dao_backend_event_t *event)
 {
     return (mark_t *)(void *)event;
+}
+
+static dao_status_t fake_stream_create(dao_backend_device_t *device, dao_backend_stream_t **out_stream)
+{
+    (void)device;
+    dao_status_t status = count_call();
+    if (status == DAO_OK) {
+        *out_stream = (dao_backend_stream_t *)(void *)manual_new();
+        manual_stream_count++;
+    }
+    return status;
+}
+
+static void fake_stream_destroy(dao_backend_stream_t *stream)
+{
+    (void)stream;
+    manual_stream_count--;
 }
 
 static dao_status_t fake_event_create(dao_backend_device_t *device, bool has_time,
@@ -220,6 +239,8 @@ const dao_backend_ops_t manual_ops = {
     .version = DAO_BACKEND_OPS_VERSION,
     .name = "fake",
     .device_synchronize = fake_device_synchronize,
+    .stream_create = fake_stream_create,
+    .stream_destroy = fake_stream_destroy,
     .stream_wait_event = fake_stream_wait_event,
     .event_create = fake_event_create,
     .event_destroy = fake_event_destroy,

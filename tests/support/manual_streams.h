@@ -7,7 +7,7 @@
 
 #include "backends/backend.h"
 
-#define MANUAL_COUNT_MAX  96
+#define MANUAL_COUNT_MAX  160
 #define COMMAND_COUNT_MAX 8192
 #define RECORD_COUNT_MAX  65536
 
@@ -40,7 +40,7 @@ extern uint64_t manual_call_count;  /* calls that may fail */
 extern uint64_t manual_calls_left;  /* before the one that fails */
 extern dao_status_t manual_failure; /* the status of that one */
 
-/* The table: events and waits. A dao_backend_stream_t is a manual_stream_t. */
+/* The table: streams, events and waits. A dao_backend_stream_t is a manual_stream_t. */
 extern const dao_backend_ops_t manual_ops;
 
 void manual_begin(void);

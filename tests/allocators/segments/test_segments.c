@@ -487,7 +487,8 @@ static void a_stream_has_its_own_blocks_back_at_once(void)
     give_on(0, block);
     dao_block_grant_t grant = take_on(0, 10 * MIB);
     CU_ASSERT_PTR_EQUAL(grant.address, block);
-    CU_ASSERT_TRUE(dao_stream_fence_is_empty(&grant.fence));
+    CU_ASSERT_TRUE(fences_stream(&grant.fence, 0)); /* which follows in its own order */
+    CU_ASSERT_TRUE(dao_stream_fence_is_own(&grant.fence, streams.numbers[0]));
     CU_ASSERT_EQUAL(upstream.take_count, 1);
 }
 

@@ -118,7 +118,9 @@ static void too_many_handles_are_refused(void)
         followed_count += block != NULL;
         must(block != NULL ? dao_free_native(place.index, block, &natives[i]) : DAO_OK);
     }
-    CU_ASSERT_EQUAL(followed_count, 63);
+    CU_ASSERT_EQUAL(followed_count, 62);
+    CU_ASSERT_PTR_NULL(dao_alloc_native(place.index, BLOCK_BYTES, &natives[62]));
+    CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "62 streams of device:"));
     CU_ASSERT_PTR_NULL(dao_alloc_native(place.index, BLOCK_BYTES, &natives[DAO_NATIVE_STREAM_MAX]));
     CU_ASSERT_EQUAL(dao_last_status(), DAO_ERR_TOO_MANY);
     CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "by their handles"));
