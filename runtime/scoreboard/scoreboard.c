@@ -25,8 +25,7 @@
 
 void dao_scoreboard_init(dao_scoreboard_t *page, int pid, uint64_t start_ns, const char *backend)
 {
-    dao_scoreboard_header_t header = {.magic = DAO_SCOREBOARD_MAGIC,
-                                      .version = DAO_SCOREBOARD_VERSION,
+    dao_scoreboard_header_t header = {.version = DAO_SCOREBOARD_VERSION,
                                       .page_bytes = sizeof(*page),
                                       .place_bytes = sizeof(dao_score_place_t),
                                       .tag_bytes = sizeof(dao_tag_stats_t),
@@ -37,6 +36,7 @@ void dao_scoreboard_init(dao_scoreboard_t *page, int pid, uint64_t start_ns, con
     (void)snprintf(header.library, sizeof(header.library), "%s", dao_version());
     (void)snprintf(header.backend, sizeof(header.backend), "%s", backend);
     page->header = header;
+    atomic_store_explicit(&page->header.magic, DAO_SCOREBOARD_MAGIC, memory_order_release);
 }
 
 dao_score_row_t *dao_scores_add(dao_scores_t *scores, dao_score_kind_t kind, dao_place_t place)
@@ -71,8 +71,16 @@ void dao_scoreboard_write(dao_scoreboard_t *page, const dao_scores_t *scores)
 
 /* ---- reading ---- */
 
+static dao_status_t refuse_unready(void)
+{
+    return dao_error(DAO_ERR_NOT_READY, "the process has not shown any figures yet");
+}
+
 static dao_status_t header_check(const dao_scoreboard_header_t *header, size_t page_bytes)
 {
+    if (header->magic == 0) {
+        return refuse_unready();
+    }
     if (header->magic != DAO_SCOREBOARD_MAGIC) {
         return dao_error(DAO_ERR_CORRUPT, "this is no page of libdao's figures");
     }
@@ -136,7 +144,7 @@ static dao_status_t scores_copy(const dao_scoreboard_t *page, dao_scores_t *out_
     for (int i = 0; i < READ_COUNT_MAX; i++) {
         uint64_t round = atomic_load_explicit(&page->round, memory_order_acquire);
         if (round == 0) {
-            return dao_error(DAO_ERR_NOT_READY, "the process has not shown any figures yet");
+            return refuse_unready();
         }
         half_copy(page->halves[round % 2], out_scores);
         if (atomic_load_explicit(&page->round, memory_order_acquire) == round) {
@@ -153,7 +161,10 @@ dao_status_t dao_scoreboard_read(const void *page, size_t page_bytes, dao_scoreb
     if (page_bytes < sizeof(*out_header)) {
         return dao_error(DAO_ERR_CORRUPT, "a page of figures of %zu bytes is cut", page_bytes);
     }
+    const dao_scoreboard_header_t *header = page;
+    uint64_t magic = atomic_load_explicit(&header->magic, memory_order_acquire);
     memcpy(out_header, page, sizeof(*out_header));
+    out_header->magic = magic;
     text_check(out_header->library, sizeof(out_header->library));
     text_check(out_header->backend, sizeof(out_header->backend));
     dao_status_t status = header_check(out_header, page_bytes);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A page of shared memory in which a process shows its figures to other processes of its user.
 
-       header     what it is, and of which process; written before the page can be found
+       header     what it is, and of which process; its first word is stored last
        round      how many times the figures were written
        halves     [ figures of even rounds ][ figures of odd rounds ]
 
@@ -102,9 +102,9 @@ typedef struct dao_scores {
 static_assert(sizeof(dao_scores_t) % sizeof(uint64_t) == 0, "they are copied in words");
 static_assert(sizeof(dao_score_row_t) % sizeof(uint64_t) == 0, "rows are copied in words");
 
-/* What does not change. */
+/* What does not change once the first word is there. */
 typedef struct dao_scoreboard_header {
-    uint64_t magic;
+    _Atomic uint64_t magic;
     uint32_t version;
     uint32_t page_bytes;
     uint32_t place_bytes, tag_bytes, executor_bytes, process_bytes; /* of the statistics in rows */

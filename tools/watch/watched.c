@@ -78,11 +78,12 @@ static bool page_take(int descriptors, const char *name, pid_t own_pid, dao_watc
     }
     watched->page = dao_shared_look(page, &watched->page_bytes);
     (void)close(page);
-    dao_scoreboard_header_t header = {.pid = -1};
+    dao_scoreboard_header_t header = {.magic = DAO_SCOREBOARD_MAGIC, .pid = -1};
     if (watched->page != NULL && watched->page_bytes >= sizeof(header)) {
         memcpy(&header, watched->page, sizeof(header));
     }
-    if (header.pid != own_pid && watched->page != NULL) {
+    bool is_filled = header.magic != 0; /* else its process is about to */
+    if (is_filled && header.pid != own_pid && watched->page != NULL) {
         dao_host_unmap((void *)(uintptr_t)watched->page, watched->page_bytes);
         watched->page = NULL;
     }

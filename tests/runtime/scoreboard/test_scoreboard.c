@@ -129,6 +129,8 @@ static void other_pages_are_refused_in_a_sentence(void)
     CU_ASSERT_EQUAL(dao_scoreboard_read(page, 8, &header, copied), DAO_ERR_CORRUPT);
     page->header.magic++;
     CU_ASSERT_EQUAL(page_read(), DAO_ERR_CORRUPT);
+    page->header.magic = 0; /* it is being filled */
+    CU_ASSERT_EQUAL(page_read(), DAO_ERR_NOT_READY);
 }
 
 /* What was read of a damaged page can be printed. */
