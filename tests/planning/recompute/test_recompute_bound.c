@@ -624,6 +624,7 @@ static void no_schedule_of_a_tiny_step_is_faster(void)
         explore_box(copy_ns);
         uint64_t best_ns = fastest(STEPS);
         bounded++;
+        by_cuts += is_raised;
         large += explorer->is_full;
         if (explorer->is_full) {
             continue;
@@ -636,7 +637,6 @@ static void no_schedule_of_a_tiny_step_is_faster(void)
             later_ns != 0 && later_ns - best_ns - bound.compute_ns <= 2 * (bound.step_ns - bound.compute_ns);
         saved += best_ns < (STEPS - 1) * swap_bound_of().step_ns + bound.compute_ns;
         by_pairs += bound.pair_ns > bound.window_ns;
-        by_cuts += is_raised;
     }
     printf("%d steps: %d of a fourth add at most twice what the bound does, %d beat that of swapping, %d "
            "bounded by pairs, windows of %d raised by cuts, %d too large\n",
