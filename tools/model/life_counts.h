@@ -14,6 +14,7 @@ typedef struct dao_life_counts {
     uint64_t guessed_count;     /* frees without an address that fitted several blocks: the latest ended */
     uint64_t refused_count;     /* requests that were refused */
     uint64_t ignored_count;     /* events that could not be matched, or tell of no life */
+    uint64_t backward_count;    /* events whose time is before that of the event above */
     uint64_t reserved_bytes;    /* what the program's own allocator had of the system; 0: not told */
 } dao_life_counts_t;
 

@@ -13,7 +13,7 @@ typedef struct count_row {
     uint64_t count;
 } count_row_t;
 
-enum { ROW_COUNT = 8 };
+enum { ROW_COUNT = 9 };
 
 static void make_rows(const dao_life_counts_t *counts, count_row_t out_rows[ROW_COUNT])
 {
@@ -27,6 +27,7 @@ static void make_rows(const dao_life_counts_t *counts, count_row_t out_rows[ROW_
          counts->guessed_count},
         {"refused", "requests refused", "requests refused", false, counts->refused_count},
         {"ignored_events", "other events", "other events", false, counts->ignored_count},
+        {"backward", "times that go back", "times that go back", false, counts->backward_count},
     };
     for (size_t i = 0; i < ROW_COUNT; i++) {
         out_rows[i] = rows[i];
@@ -52,7 +53,7 @@ void dao_format_counts(const dao_life_counts_t *counts, char text[DAO_COUNTS_TEX
             mark = ", ";
         }
     }
-    DAO_ASSERT(length < DAO_COUNTS_TEXT_BYTES); /* eight numbers, and words of this file */
+    DAO_ASSERT(length < DAO_COUNTS_TEXT_BYTES); /* nine numbers, and words of this file */
 }
 
 void dao_report_counts(dao_report_t *report, const dao_life_counts_t *counts)

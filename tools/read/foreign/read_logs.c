@@ -6,8 +6,9 @@
        rocprofv3    "Kind","Operation","Agent_Id","Allocation_Size","Address","Correlation_Id",...
                     "MEMORY_ALLOCATION","MEMORY_ALLOCATION_ALLOCATE","Agent 0",1024,"0x00007ffb26354000",1,...
 
-   Lines are in the order of time. Sources: rmm/mr/device/logging_resource_adaptor.hpp of RMM; the
-   documentation of rocprofv3's --memory-allocation-trace. */
+   Lines are in the order of time; where a clock goes back it is counted. Sources:
+   rmm/mr/device/logging_resource_adaptor.hpp of RMM; the documentation of rocprofv3's
+   --memory-allocation-trace. */
 #include "tools/read/foreign/foreign.h"
 
 #include "tools/read/text/csv_reader.h"
@@ -15,13 +16,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { COLUMN_ACTION, COLUMN_POINTER, COLUMN_SIZE, COLUMN_AGENT, COLUMN_COUNT };
+#define NS_OF_SECOND UINT64_C(1000000000)
+
+enum { COLUMN_ACTION, COLUMN_POINTER, COLUMN_SIZE, COLUMN_AGENT, COLUMN_TIME, COLUMN_COUNT };
+
+/* A clock that goes back by more than half of this has passed midnight: no date stands beside it. */
+#define DAY_NS (UINT64_C(24) * 3600 * NS_OF_SECOND)
 
 typedef struct log_reader {
     dao_csv_reader_t csv;
     const char *const *names; /* of the columns; NULL: the form has none */
     size_t column_of[COLUMN_COUNT];
     size_t field_count; /* of each line */
+    uint64_t time_ns;   /* of the day, of the last line */
     dao_life_log_t *log;
 } log_reader_t;
 
@@ -50,6 +57,22 @@ bool dao_foreign_address(const char *text, uint64_t *out_address)
 
 /* ---- lines ---- */
 
+/* Finds a column by its name. DAO_ERR_PARSE if there are two. */
+static dao_status_t find_column(log_reader_t *reader, const char *name, size_t *out_field)
+{
+    *out_field = reader->field_count;
+    for (size_t i = 0; name != NULL && i < reader->field_count; i++) {
+        if (strcmp(reader->csv.fields[i], name) == 0) {
+            if (*out_field < reader->field_count) {
+                return dao_csv_error(&reader->csv, i, "the first line has a second column \"%s\"", name);
+            }
+            *out_field = i;
+        }
+    }
+    return DAO_OK;
+}
+
+/* All columns have to be there but that of the time. */
 static dao_status_t read_header(log_reader_t *reader)
 {
     bool has_more = false;
@@ -59,13 +82,9 @@ static dao_status_t read_header(log_reader_t *reader)
     }
     reader->field_count = reader->csv.field_count;
     for (size_t i = 0; i < COLUMN_COUNT && status == DAO_OK; i++) {
-        size_t field = 0;
-        while (reader->names[i] != NULL && field < reader->field_count &&
-               strcmp(reader->csv.fields[field], reader->names[i]) != 0) {
-            field++;
-        }
-        reader->column_of[i] = field;
-        if (field == reader->field_count) {
+        status = find_column(reader, reader->names[i], &reader->column_of[i]);
+        if (status == DAO_OK && reader->names[i] != NULL && i != COLUMN_TIME &&
+            reader->column_of[i] == reader->field_count) {
             status = dao_csv_error(&reader->csv, 0, "the first line has no column \"%s\"", reader->names[i]);
         }
     }
@@ -84,6 +103,54 @@ static dao_status_t read_size(const log_reader_t *reader, uint64_t *out_size)
     return status == DAO_OK && *at != '\0'
                ? dao_csv_error_at(&reader->csv, begin, "the size is no whole number")
                : status;
+}
+
+/* Takes two digits below `end`, and what is behind them if it is one of `marks`. */
+static bool take_clock_part(const char **at, unsigned end, const char *marks, uint64_t *value)
+{
+    const char *text = *at;
+    unsigned part = 0;
+    for (int i = 0; i < 2; i++, text++) {
+        if (*text < '0' || *text > '9') {
+            return false;
+        }
+        part = part * 10 + (unsigned)(*text - '0');
+    }
+    *value = *value * 60 + part;
+    *at = text + 1;
+    return part < end && *text != '\0' && strchr(marks, *text) != NULL;
+}
+
+/* Reads HH:MM:SS.ffffff, or with a colon before the fraction; a leap second is the 60th. */
+static bool read_clock(const char *text, uint64_t *out_ns)
+{
+    uint64_t seconds = 0, fraction_ns = 0, unit_ns = NS_OF_SECOND;
+    if (!take_clock_part(&text, 24, ":", &seconds) || !take_clock_part(&text, 60, ":", &seconds) ||
+        !take_clock_part(&text, 61, ".:", &seconds)) {
+        return false;
+    }
+    for (; *text >= '0' && *text <= '9' && unit_ns > 1; text++) {
+        unit_ns /= 10;
+        fraction_ns += (uint64_t)(*text - '0') * unit_ns;
+    }
+    *out_ns = seconds * NS_OF_SECOND + fraction_ns;
+    return *text == '\0' && unit_ns < NS_OF_SECOND;
+}
+
+/* Looks at the time of a line, where there is one. */
+static dao_status_t take_time(log_reader_t *reader, dao_life_counts_t *counts)
+{
+    size_t column = reader->column_of[COLUMN_TIME];
+    uint64_t time_ns = 0;
+    if (column == reader->field_count) {
+        return DAO_OK;
+    }
+    if (!read_clock(reader->csv.fields[column], &time_ns)) {
+        return dao_csv_error(&reader->csv, column, "this is no time of a day, HH:MM:SS.ffffff");
+    }
+    counts->backward_count += time_ns < reader->time_ns && reader->time_ns - time_ns <= DAY_NS / 2;
+    reader->time_ns = time_ns;
+    return DAO_OK;
 }
 
 /* Finds the space of a device, one each. */
@@ -132,6 +199,9 @@ static dao_status_t take_line(log_reader_t *reader, effect_t (*effect_of)(const 
     if (status == DAO_OK) {
         status = read_size(reader, &size_bytes);
     }
+    if (status == DAO_OK) {
+        status = take_time(reader, dao_life_log_counts(reader->log, space));
+    }
     if (status != DAO_OK) {
         return status;
     }
@@ -178,7 +248,7 @@ static effect_t rmm_effect(const char *action)
 
 dao_status_t dao_read_rmm(const char *path, dao_life_log_t *log)
 {
-    static const char *const names[COLUMN_COUNT] = {"Action", "Pointer", "Size", NULL};
+    static const char *const names[COLUMN_COUNT] = {"Action", "Pointer", "Size", NULL, "Time"};
     return read_log(path, names, rmm_effect, log);
 }
 
@@ -193,6 +263,7 @@ static effect_t rocprof_effect(const char *action)
 
 dao_status_t dao_read_rocprof(const char *path, dao_life_log_t *log)
 {
-    static const char *const names[COLUMN_COUNT] = {"Operation", "Address", "Allocation_Size", "Agent_Id"};
+    static const char *const names[COLUMN_COUNT] = {"Operation", "Address", "Allocation_Size", "Agent_Id",
+                                                    NULL};
     return read_log(path, names, rocprof_effect, log);
 }

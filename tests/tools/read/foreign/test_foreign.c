@@ -59,34 +59,35 @@ static const foreign_case_t cases[] = {
                          100) ", " ENTRY("free_completed", 9000,
                                          64) ", "
                                              "{\"action\": \"oom\", \"device_free\": 3, \"size\": 99}]]}",
-     DAO_FILE_FORM_SNAPSHOT, "1-5 400, 2-3 100, 0-4 64, 0-5 500", "2/1/1/1/0/0/1/0 2048 1064"},
+     DAO_FILE_FORM_SNAPSHOT, "1-5 400, 2-3 100, 0-4 64, 0-5 500", "2/1/1/1/0/0/1/0/0 2048 1064"},
     {"{\"segments\": [{\"address\": 64, \"total_size\": 96, \"blocks\": [{\"size\": 64, \"state\": "
      "\"active_allocated\", \"history\": [{\"real_size\": 60}]}, {\"size\": 32, \"state\": "
      "\"active_allocated\"}]}], \"device_traces\": []}",
-     DAO_FILE_FORM_SNAPSHOT, "0-1 60, 0-1 32", "0/0/0/2/0/0/0/0 96 92"},
+     DAO_FILE_FORM_SNAPSHOT, "0-1 60, 0-1 32", "0/0/0/2/0/0/0/0/0 96 92"},
     {"{\"x\": [1, {\"y\": 2}], \"traceEvents\": [{\"name\": \"aten::add\", \"dur\": 1.5, \"args\": "
      "{\"Bytes\": "
      "7}}, " MEMORY(30.5, "1, \"Device Id\": 0", -64, ", \"Addr\": 9, \"Total Allocated\": 1000") ", " MEMORY(
          20, "1, \"Device Id\": 0", 64,
          ", \"Addr\": 9, \"Total Allocated\": 1064") ", " MEMORY(25, "0, \"Device Id\": -1", 8,
                                                                  ", \"Addr\": 9") "]}",
-     DAO_FILE_FORM_CHROME_TRACE, "1-2 64, 0-3 1000", "1/0/0/1/0/0/0/0 0 1064"},
+     DAO_FILE_FORM_CHROME_TRACE, "1-2 64, 0-3 1000", "1/0/0/1/0/0/0/0/0 0 1064"},
     {"[" MEMORY(1, "1, \"Device Id\": 3", 64, "") ", " MEMORY(2, "1, \"Device Id\": 3", 64, "") ", " MEMORY(
          3, "1, \"Device Id\": 3", -64, "") "]",
-     DAO_FILE_FORM_CHROME_TRACE, "1-4 64, 2-3 64", "2/1/0/0/0/1/0/0 0 128"},
+     DAO_FILE_FORM_CHROME_TRACE, "1-4 64, 2-3 64", "2/1/0/0/0/1/0/0/0 0 128"},
     {"[[-1, 1, 10, 7], [5, 4, -10, 0], [3, 2, 20, 4], [4, 3, -20, 4], [4, 3, 20, 5]]",
-     DAO_FILE_FORM_MEMORY_TIMELINE, "0-2 10, 1-3 20", "1/1/1/0/0/0/0/2 0 30"},
-    {RMM "1,12:00:00.000001,allocate,0x7f00,256,0x0\r\n2,0,allocate,0xFF,1024.0,0x2\n"
-         "1,12:00:00:000002,allocate failure,(nil),4096,0x0\n1,0,allocate,0x7f00,16,0\n1,0,free,0xff,0,0\n",
-     DAO_FILE_FORM_RMM, "1-3 256, 2-5 1024, 4-6 16", "3/1/0/0/1/0/1/0 0 1280"},
+     DAO_FILE_FORM_MEMORY_TIMELINE, "0-2 10, 1-3 20", "1/1/1/0/0/0/0/2/0 0 30"},
+    {RMM "1,12:00:00.000001,allocate,0x7f00,256,0x0\r\n2,23:59:60.5,allocate,0xFF,1024.0,0x2\n"
+         "1,00:00:00:000002,allocate failure,(nil),4096,0x0\n1,00:00:00.000001,allocate,0x7f00,16,0\n"
+         "1,00:00:00:000001,free,0xff,0,0\n",
+     DAO_FILE_FORM_RMM, "1-3 256, 2-5 1024, 4-6 16", "3/1/0/0/1/0/1/0/1 0 1280"},
     {"Stream,Pointer,Size,Action,Extra\n0,0xa,8,allocate,\"x, \"\"y\"\"\"\n", DAO_FILE_FORM_RMM, "1-2 8",
-     "1/1/0/0/0/0/0/0 0 8"},
+     "1/1/0/0/0/0/0/0/0 0 8"},
     {ROCPROF "\"M\",\"MEMORY_ALLOCATION_ALLOCATE\",\"Agent 0\",1024,\"0x00007ffb26354000\"\n"
              "\"M\",\"MEMORY_ALLOCATION_ALLOCATE\",\"Agent 1\",8,\"0x00007ffb26350000\"\n"
              "\"M\",\"MEMORY_ALLOCATION_VMEM_ALLOCATE\",\"Agent 0\",4096,\"0x1\"\n"
              "\"M\",\"MEMORY_ALLOCATION_FREE\",\"\",0,\"0x00007ffb26354000\"\n"
              "\"M\",\"MEMORY_ALLOCATION_FREE\",\"\",0,\"0x0\"\n",
-     DAO_FILE_FORM_ROCPROF, "1-2 1024", "1/0/0/0/0/0/0/2 0 1024"},
+     DAO_FILE_FORM_ROCPROF, "1-2 1024", "1/0/0/0/0/0/0/2/0 0 1024"},
     {UMPIRE_MAKE UMPIRE("allocate", "\"numeric_args\": {\"size\": 128}, " UMPIRE_AT("0x1", "0xa0"))
          UMPIRE("named_allocate", "\"numeric_args\": {\"size\": 64}, " UMPIRE_AT("0x2", "0xa0"))
              UMPIRE("deallocate", UMPIRE_AT("0x1", "0xa0")) UMPIRE(
@@ -96,21 +97,21 @@ static const foreign_case_t cases[] = {
                      UMPIRE("deallocate", UMPIRE_AT("0x2", "0xa0"))
                          UMPIRE("reallocate",
                                 "\"string_args\": {\"allocator_ref\": \"0x2\", \"new_ptr\": \"0xb0\"}"),
-     DAO_FILE_FORM_UMPIRE, "1-3 128, 2-4 64, 5-6 80", "3/1/0/0/0/0/0/0 0 192"},
+     DAO_FILE_FORM_UMPIRE, "1-3 128, 2-4 64, 5-6 80", "3/1/0/0/0/0/0/0/0 0 192"},
     {"400 -1\n100 -1\r\n100 1\n0 -1\n\n400 0\n", DAO_FILE_FORM_SIZE_LIST, "1-5 400, 2-3 100",
-     "3/1/0/0/0/0/0/0 0 500"},
+     "3/1/0/0/0/0/0/0/0 0 500"},
     /* a segment's device is found whether its events come before or behind */
     {"{\"device_traces\": [[], [" ENTRY("alloc", 64, 60) ", 7], [" ENTRY(
          "alloc", 64,
          8) "]], \"segments\": "
             "[{\"device\": 1, \"address\": 64, \"total_size\": 96, \"blocks\": [{\"size\": 64, \"state\": "
             "\"active_allocated\"}, {\"size\": 32, \"state\": \"active_allocated\"}]}]}",
-     DAO_FILE_FORM_SNAPSHOT, "1-2 60, 0-2 32", "1/1/0/1/0/0/0/1 96 92"},
+     DAO_FILE_FORM_SNAPSHOT, "1-2 60, 0-2 32", "1/1/0/1/0/0/0/1/0 96 92"},
     /* a free whose line came late, another place at the same address, and a line that was cut off */
     {RECORDING "10,alloc,device:0,0x700,1024,\"a,b\",0\n20,refused,device:0,0x0,4096,,0\n"
                "15,alloc,cpu,0x700,8,,0\n40,alloc,device:0,0x700,512,a,1\n30,free,device:0,0x700,1024,,0\n"
                "35,step,device:0,0x0,0,,0\n50,trim,device:0,0x0,64,,0\n60,free,device:0,0x7",
-     DAO_FILE_FORM_RECORDING, "1-2 1024, 3-4 512", "2/1/0/0/0/0/1/1 0 1024"},
+     DAO_FILE_FORM_RECORDING, "1-2 1024, 3-4 512", "2/1/0/0/0/0/1/1/0 0 1024"},
 };
 
 static dao_status_t read_text(const char *text, dao_life_log_t *out_log)
@@ -140,10 +141,11 @@ static void print_counts(const dao_life_device_t *device, char out_text[TEXT_BYT
     const dao_life_counts_t *counts = &device->events.counts;
     (void)snprintf(out_text, TEXT_BYTES,
                    "%" PRIu64 "/%" PRIu64 "/%" PRIu64 "/%" PRIu64 "/%" PRIu64 "/%" PRIu64 "/%" PRIu64
-                   "/%" PRIu64 " %" PRIu64 " %" PRIu64,
+                   "/%" PRIu64 "/%" PRIu64 " %" PRIu64 " %" PRIu64,
                    counts->in_window_count, counts->open_count, counts->older_freed_count,
                    counts->older_kept_count, counts->replaced_count, counts->guessed_count,
-                   counts->refused_count, counts->ignored_count, counts->reserved_bytes, device->peak_bytes);
+                   counts->refused_count, counts->ignored_count, counts->backward_count,
+                   counts->reserved_bytes, device->peak_bytes);
 }
 
 static void check_text(const char *text, const char *wanted)
@@ -227,12 +229,23 @@ static void what_is_wrong_is_told(void)
         {"[[1, 5, 8, 0]]", "the action is none of 1 to 4"},
         {"[[1, 2, 8, 0, 9]]", "this is a list, perhaps the sums"},
         {"[[1, 2, 8, 0], [1, 2, 8]]", "expected a whole number"},
-        {RMM "1,0,deallocate,0x1,8,0\n", ":2:5: this is no action that is known"},
+        {RMM "1,1,deallocate,0x1,8,0\n", ":2:5: this is no action that is known"},
         {RMM "1,0,allocate failure,(nil),1e,0\n", ":2:28: the size is no whole number"},
         {RMM "1,0,free,77,8,0\n", ":2:10: this is no address"},
         {RMM "1,0,free,0x1,8\n", "the line has 5 fields, and the first one 6"},
         {RMM "1,0,free,\"0x1,8,0\n", ":2:10: the quotes of this field are not closed on its line"},
         {RMM, "no event in it is one of memory"},
+        {RMM "1,25:61:61,free,0x1,8,0\n", ":2:3: this is no time of a day"},
+        {RMM "1,23:60:00.1,free,0x1,8,0\n", ":2:3: this is no time of a day"},
+        {RMM "1,23:59:61.1,free,0x1,8,0\n", ":2:3: this is no time of a day"},
+        {RMM "1,1:02:03.4,free,0x1,8,0\n", ":2:3: this is no time of a day"},
+        {RMM "1,01:02:03,free,0x1,8,0\n", ":2:3: this is no time of a day"},
+        {RMM "1,01:02:03.,free,0x1,8,0\n", ":2:3: this is no time of a day"},
+        {RMM "1,01:02:03.1234567890,free,0x1,8,0\n", ":2:3: this is no time of a day"},
+        {RMM "1,01:02:03.4 ,free,0x1,8,0\n", ":2:3: this is no time of a day"},
+        {RMM "1,,free,0x1,8,0\n", ":2:3: this is no time of a day"},
+        {"Action,Pointer,Size,Stream,Pointer\nfree,0x1,8,0,0x2\n",
+         ":1:28: the first line has a second column"},
         {UMPIRE("allocate", "\"numeric_args\": {\"size\": 1}, " UMPIRE_AT("0x1", "0x2")),
          "no line before makes the allocator 0x1"},
         {UMPIRE_MAKE UMPIRE("allocate", UMPIRE_AT("0x1", "0x2")), "an allocation has no size"},
