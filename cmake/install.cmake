@@ -14,7 +14,7 @@ install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/README.md ${PR
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs ${PROJECT_SOURCE_DIR}/examples
     DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/dao COMPONENT dao-dev
     PATTERN Doxyfile EXCLUDE PATTERN CMakeLists.txt EXCLUDE PATTERN __pycache__ EXCLUDE)
-# The manual pages of the interface, if ./dev docs has made them here.
+# The manual pages of the interface, if ./dev docs or ./dev package has made them here.
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/build/docs/man/man3 DESTINATION ${CMAKE_INSTALL_MANDIR}
     COMPONENT dao-dev OPTIONAL FILES_MATCHING PATTERN "dao_*.3" PATTERN "dao.h.3")
 

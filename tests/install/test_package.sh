@@ -42,6 +42,11 @@ holds libdao-dev /include/dao/dao.h /daoConfig.cmake /dao.pc /doc/libdao-dev/cop
     /doc/dao/docs/design.md /doc/dao/examples/first.c /libdao.so
 holds dao-tools /bin/dao /man1/dao.1.gz /man1/dao-plan.1.gz /completions/dao /vendor-completions/_dao \
     /doc/dao-tools/copyright
+if [ -d "$source/build/docs/man/man3" ]; then
+    holds libdao-dev /man3/dao_alloc.3.gz /man3/dao_place.h.3.gz
+else
+    echo "without manual pages of the interface: ./dev docs and ./dev package make them"
+fi
 if command -v lintian >/dev/null; then
     # ./dev package checks the manual pages as well: there are hundreds, where ./dev docs has made them
     lintian --allow-root -X documentation/manual --fail-on error --tag-display-limit 0 "$@" \
