@@ -291,6 +291,20 @@ for command in "info" "plan" "convert -o $folder/chosen.csv" "fit --memory 8GiB"
     expect 1 "has no batches to choose from" $command "$folder/x.csv" --batch 4
 done
 expect 1 "has no devices to choose from" report "$trace" -o "$folder/chosen.html" --of 0
+
+# Every command takes a folder, and refuses one without a step in the same words; and a pipe by its name.
+mkdir "$folder/no_step"
+cp "${trace%/*}/gpt6.7b.tr" "$folder/no_step"
+mkfifo "$folder/pipe"
+for command in info plan replay "fit --memory 8GiB" simulate run "report -o $folder/of.html" \
+    "convert -o $folder/of.csv"; do
+    # shellcheck disable=SC2086 # words of a command
+    expect 1 "no_step: this folder is no step in four JSON files" $command "$folder/no_step"
+    # shellcheck disable=SC2086
+    expect 1 "pipe: this is not a regular file; - reads standard input" $command "$folder/pipe"
+    # shellcheck disable=SC2086
+    expect 0 "" $command "$trace"
+done
 expect 1 "x.tr: No such file" info "$folder/x.tr"
 expect 0 "gpt6.7b" info "${trace%/*}/gpt6.7b.tr"
 

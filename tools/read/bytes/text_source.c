@@ -44,7 +44,8 @@ static dao_status_t check_regular(const dao_text_source_t *source)
         return dao_error(DAO_ERR_IO, "%s: this is a folder, not a file", dao_text_source_name(source));
     }
     if (!S_ISREG(about.st_mode)) {
-        return dao_error(DAO_ERR_IO, "%s: this is not a regular file", dao_text_source_name(source));
+        return dao_error(DAO_ERR_IO, "%s: this is not a regular file; - reads standard input",
+                         dao_text_source_name(source));
     }
     (void)snprintf(phase, sizeof(phase), "reading %s", dao_text_source_name(source));
     dao_progress_phase(phase, DAO_PROGRESS_UNIT_BYTES, (uint64_t)about.st_size);

@@ -130,8 +130,11 @@ static dao_status_t find_model(const char *path, char folder[DAO_TRACE_PATH_BYTE
         return status;
     }
     if (models.count == 0) {
-        return dao_error(DAO_ERR_IO, "%.200s: there is no file in it whose name ends in \"%s\"", path,
-                         io_suffix);
+        return dao_error(
+            DAO_ERR_IO,
+            "%.200s: this folder is no step in four JSON files: there is no file in it whose name ends in "
+            "\"%s\"; other files are named one by one",
+            path, io_suffix);
     }
     if (models.count > 1) {
         return dao_error(DAO_ERR_INVALID, "%.200s: there are several traces (%s); name one's *%s", path,
