@@ -60,6 +60,18 @@ static dao_status_t own_device_query(dao_backend_device_t *device, dao_device_in
 
 /* ---- memory ---- */
 
+/* Gives back what cannot be used. */
+static dao_status_t refuse_address(dao_backend_device_t *device, void *address, size_t size_bytes)
+{
+    if (address != NULL) {
+        dao_status_t status;
+        OWN_CALL(status, device, release, address, size_bytes);
+        (void)status; /* the caller is told what came first */
+    }
+    return dao_error(DAO_ERR_BACKEND, "obtain of the memory \"%s\" gave %p, which is not aligned to %zu",
+                     device->name, address, alignment_of(device));
+}
+
 static dao_status_t own_memory_alloc(dao_backend_device_t *device, size_t size_bytes, void **out_address)
 {
     void *address = NULL;
@@ -69,9 +81,7 @@ static dao_status_t own_memory_alloc(dao_backend_device_t *device, size_t size_b
     }
     OWN_CALL(status, device, obtain, size_bytes, &address);
     if (status == DAO_OK && (address == NULL || (uintptr_t)address % alignment_of(device) != 0)) {
-        status =
-            dao_error(DAO_ERR_BACKEND, "obtain of the memory \"%s\" gave %p, which is not aligned to %zu",
-                      device->name, address, alignment_of(device));
+        status = refuse_address(device, address, size_bytes);
     }
     if (status != DAO_OK) {
         let_go(device, size_bytes);
@@ -231,6 +241,7 @@ dao_status_t dao_own_device_create(const dao_own_memory_t *memory, dao_backend_d
     device->table.name = device->name;
     atomic_init(&device->held_bytes, 0);
     dao_mutex_init(&device->lock, DAO_RANK_BACKEND);
+    dao_cond_init(&device->walked);
     *out_device = device;
     return DAO_OK;
 }
@@ -239,6 +250,7 @@ void dao_own_device_destroy(dao_backend_device_t *device)
 {
     if (device != NULL) {
         DAO_ASSERT(device->adopted == NULL);
+        dao_cond_finish(&device->walked);
         dao_mutex_finish(&device->lock);
         dao_host_free(device);
     }

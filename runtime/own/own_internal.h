@@ -18,6 +18,7 @@ struct dao_backend_device {
     _Atomic uint64_t held_bytes; /* obtained, and of pages */
     dao_mutex_t lock;            /* rank backend; guards what follows */
     dao_backend_stream_t *adopted;
+    dao_cond_t walked; /* a thread is done with a stream: see dao_own_stream_destroy() */
 };
 
 /* Enters and leaves a function of the program's table: calls of the library from inside are refused, for
@@ -30,11 +31,16 @@ static inline bool own_enter(void)
     return was_inside;
 }
 
-static inline dao_status_t own_leave(const dao_backend_device_t *device, bool was_inside, dao_status_t status,
-                                     const char *function)
+static inline void own_exit(bool was_inside)
 {
     dao_thread_is_in_callback = was_inside;
     dao_slow_path_end();
+}
+
+static inline dao_status_t own_leave(const dao_backend_device_t *device, bool was_inside, dao_status_t status,
+                                     const char *function)
+{
+    own_exit(was_inside);
     return status == DAO_OK ? DAO_OK
                             : dao_error(status, "%s of the memory \"%s\" answered %s", function, device->name,
                                         dao_status_name(status));

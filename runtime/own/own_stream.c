@@ -21,7 +21,10 @@ struct dao_backend_stream {
     dao_backend_device_t *device;
     bool is_adopted;
     void *native;
-    dao_backend_stream_t *next; /* adopted ones of the device */
+    /* of adopted ones; guarded by the device's lock */
+    dao_backend_stream_t *next;
+    uint32_t walker_count; /* threads that wait for it in dao_own_synchronize() */
+    bool is_ending;        /* nobody begins to */
 };
 
 struct dao_backend_event {
@@ -64,7 +67,7 @@ void dao_own_event_destroy(dao_backend_event_t *event)
     if (has_events(event->device)) {
         bool was_inside = own_enter();
         event->device->table.event_destroy(event->device->table.user, event->own);
-        dao_thread_is_in_callback = was_inside;
+        own_exit(was_inside);
     }
     dao_host_free(event);
 }
@@ -157,7 +160,7 @@ static dao_status_t wait_for(dao_backend_device_t *device, void *native)
     }
     bool was_inside = own_enter();
     device->table.event_destroy(device->table.user, event);
-    dao_thread_is_in_callback = was_inside;
+    own_exit(was_inside);
     return status;
 }
 
@@ -166,11 +169,16 @@ dao_status_t dao_own_stream_synchronize(dao_backend_stream_t *stream)
     return stream->is_adopted ? wait_for(stream->device, stream->native) : DAO_OK;
 }
 
+/* The program's handle may be gone on return, so it waits for threads that use it. */
 void dao_own_stream_destroy(dao_backend_stream_t *stream)
 {
     dao_backend_device_t *device = stream->device;
     if (stream->is_adopted) {
         dao_mutex_lock(&device->lock);
+        stream->is_ending = true;
+        while (stream->walker_count > 0) {
+            dao_cond_wait(&device->walked, &device->lock);
+        }
         dao_backend_stream_t **link = &device->adopted;
         while (*link != stream) {
             link = &(*link)->next;
@@ -197,27 +205,32 @@ void *dao_own_stream_native(dao_backend_stream_t *stream)
     return stream->native;
 }
 
-/* Returns the handle of the `rank`-th adopted stream; false if there are fewer. */
-static bool adopted_at(dao_backend_device_t *device, uint32_t rank, void **out_native)
+/* Goes from one adopted stream to the next, or to the first from NULL. The one that it is at stays in the
+   list. NULL at the end. */
+static dao_backend_stream_t *walk_on(dao_backend_device_t *device, dao_backend_stream_t *stream)
 {
     dao_mutex_lock(&device->lock);
-    const dao_backend_stream_t *stream = device->adopted;
-    while (stream != NULL && rank-- > 0) {
-        stream = stream->next;
+    dao_backend_stream_t *next = stream != NULL ? stream->next : device->adopted;
+    while (next != NULL && next->is_ending) {
+        next = next->next; /* whoever destroys it has waited for its work */
     }
-    if (stream != NULL) {
-        *out_native = stream->native;
+    if (next != NULL) {
+        next->walker_count++;
+    }
+    if (stream != NULL && --stream->walker_count == 0) {
+        dao_cond_broadcast(&device->walked);
     }
     dao_mutex_unlock(&device->lock);
-    return stream != NULL;
+    return next;
 }
 
 dao_status_t dao_own_synchronize(dao_backend_device_t *device)
 {
     dao_status_t status = DAO_OK;
-    void *native;
-    for (uint32_t rank = 0; status == DAO_OK && adopted_at(device, rank, &native); rank++) {
-        status = wait_for(device, native);
+    dao_backend_stream_t *stream = walk_on(device, NULL);
+    while (stream != NULL) {
+        status = status == DAO_OK ? wait_for(device, stream->native) : status;
+        stream = walk_on(device, stream);
     }
     return status;
 }
@@ -281,7 +294,7 @@ dao_status_t dao_own_host_func(dao_backend_stream_t *stream, dao_host_func_t fun
     if (status == DAO_OK) {
         bool was_inside = own_enter();
         function(user);
-        dao_thread_is_in_callback = was_inside;
+        own_exit(was_inside);
     }
     return status;
 }

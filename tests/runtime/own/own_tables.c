@@ -57,13 +57,8 @@ static dao_status_t own_obtain(void *user, size_t size_bytes, void **out_address
     if (address == NULL) {
         return DAO_ERR_NO_DEVICE_MEMORY;
     }
-    if (tables->gives_odd) {
-        free(address);
-        *out_address = (void *)(uintptr_t)1;
-        return DAO_OK;
-    }
     atomic_fetch_add(&tables->held_bytes, (long)size_bytes);
-    *out_address = address;
+    *out_address = address + (tables->gives_odd ? 1 : 0);
     return DAO_OK;
 }
 
@@ -74,7 +69,7 @@ static dao_status_t own_release(void *user, void *address, size_t size_bytes)
         return DAO_ERR_BACKEND;
     }
     atomic_fetch_sub(&tables->held_bytes, (long)size_bytes);
-    free(address);
+    free((char *)address - (uintptr_t)address % ALIGNMENT_BYTES);
     return DAO_OK;
 }
 
@@ -149,12 +144,15 @@ static dao_status_t own_event_query(void *user, void *event)
 
 static dao_status_t own_event_synchronize(void *user, void *event)
 {
-    (void)user;
+    own_tables_t *tables = user;
     if (fails()) {
         return DAO_ERR_BACKEND;
     }
     own_event_t *own = event;
     own_stream_t *on = atomic_load(&own->stream);
+    if (tables->waiting != NULL) {
+        tables->waiting(on);
+    }
     if (on != NULL && atomic_load(&on->done) < atomic_load(&own->number)) {
         atomic_store(&on->done, atomic_load(&own->number)); /* its work is done when somebody waits */
     }

@@ -23,7 +23,8 @@ typedef struct own_tables {
     _Atomic long fail_at; /* the call with this number from now on fails, once; negative: none */
     int file;             /* of the pages; -1: none */
     void (*inside)(void); /* called by obtain; NULL: nothing */
-    bool gives_odd;       /* obtain gives an address that is not aligned */
+    void (*waiting)(own_stream_t *stream); /* called by event_synchronize; NULL: nothing */
+    bool gives_odd;                        /* obtain gives an address that is not aligned */
 } own_tables_t;
 
 extern own_tables_t own_tables;

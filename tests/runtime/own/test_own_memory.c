@@ -7,8 +7,11 @@
 #include "tests/runtime/own/own_tables.h"
 #include "tests/support/suite.h"
 
+#include "allocators/slow_path.h"
+#include "base/threads/sync.h"
 #include "runtime/start/context.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static void must(dao_status_t status)
@@ -16,15 +19,19 @@ static void must(dao_status_t status)
     CU_ASSERT_EQUAL_FATAL(status, DAO_OK);
 }
 
+static uint32_t slow_path_count; /* before the start */
+
 static void library_start(void)
 {
     own_tables_begin();
+    slow_path_count = atomic_load(&dao_slow_path_count);
     must(dao_init(&(dao_config_t){.cpu = {.device_count = 2, .device_bytes = 256 * MIB}}));
 }
 
 static void library_stop(void)
 {
     CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
+    CU_ASSERT_EQUAL(atomic_load(&dao_slow_path_count), slow_path_count); /* fast paths are open again */
     own_tables_end();
 }
 
@@ -269,6 +276,75 @@ static void streams_of_the_program_order_its_blocks(void)
     dao_stream_destroy(two);
 }
 
+/* A stream that a thread destroys, with its handle, during the wait for another one. */
+static struct {
+    own_stream_t *awaited;
+    dao_stream_t *stream;
+    own_stream_t *handle;
+    bool is_joined; /* before the wait is over */
+    dao_thread_t thread;
+} ending;
+
+static void *end_stream(void *user)
+{
+    (void)user;
+    dao_stream_destroy(ending.stream);
+    free(ending.handle);
+    return NULL;
+}
+
+static void let_another_end(own_stream_t *stream)
+{
+    if (stream == ending.awaited) {
+        ending.awaited = NULL;
+        must(dao_thread_start(&ending.thread, "ends", end_stream, NULL));
+        if (ending.is_joined) {
+            dao_thread_join(&ending.thread);
+        }
+    }
+}
+
+/* The second of three is waited for. */
+static void synchronize_while_one_ends(dao_place_t place, size_t which)
+{
+    own_stream_t *handles[3];
+    dao_stream_t *streams[3];
+    for (size_t i = 0; i < 3; i++) {
+        handles[i] = calloc(1, sizeof(*handles[i]));
+        CU_ASSERT_PTR_NOT_NULL_FATAL(handles[i]);
+        must(dao_stream_adopt(place.index, handles[i], &streams[i]));
+        atomic_store(&handles[i]->queued, 1);
+    }
+    ending.awaited = handles[1];
+    ending.stream = streams[which];
+    ending.handle = handles[which];
+    ending.is_joined = which != 1; /* to destroy that one is to wait for us */
+    own_tables.waiting = let_another_end;
+    must(dao_device_synchronize(place.index));
+    CU_ASSERT_PTR_NULL(ending.awaited);
+    if (!ending.is_joined) {
+        dao_thread_join(&ending.thread);
+    }
+    own_tables.waiting = NULL;
+    for (size_t i = 0; i < 3; i++) {
+        if (i != which) {
+            CU_ASSERT_EQUAL(atomic_load(&handles[i]->done), 1);
+            dao_stream_destroy(streams[i]);
+            free(handles[i]);
+        }
+    }
+}
+
+static void a_device_is_idle_though_a_stream_ends_meanwhile(void)
+{
+    dao_own_memory_t memory = own_chip_table(64 * MIB);
+    dao_place_t place = registered(&memory);
+    must(dao_free(place, dao_alloc(place, MIB))); /* it is started */
+    for (size_t which = 0; which < 3; which++) {
+        synchronize_while_one_ends(place, which);
+    }
+}
+
 static void streams_of_the_library_are_done_at_once(void)
 {
     dao_own_memory_t memory = own_malloc_table(64 * MIB);
@@ -408,6 +484,7 @@ static void an_odd_address_is_refused(void)
     own_tables.gives_odd = true;
     CU_ASSERT_PTR_NULL(dao_alloc(place, MIB));
     CU_ASSERT_EQUAL(dao_last_status(), DAO_ERR_BACKEND);
+    CU_ASSERT_EQUAL(atomic_load(&own_tables.held_bytes), 0); /* it went back */
     own_tables.gives_odd = false;
     must(dao_free(place, dao_alloc(place, MIB)));
 }
@@ -549,6 +626,7 @@ static CU_TestInfo tests[] = {
     {"bytes go to and from every place", bytes_go_to_and_from_every_place},
     {"a place on a device follows its streams", a_place_on_a_device_follows_its_streams},
     {"streams of the program order its blocks", streams_of_the_program_order_its_blocks},
+    {"a device is idle though a stream ends meanwhile", a_device_is_idle_though_a_stream_ends_meanwhile},
     {"streams of the library are done at once", streams_of_the_library_are_done_at_once},
     {"steps are planned where there are pages", steps_are_planned_where_there_are_pages},
     {"a handle outlives the library", a_handle_outlives_the_library},
