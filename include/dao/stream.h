@@ -212,7 +212,7 @@ DAO_API void dao_event_destroy(dao_event_t *event);
 /**
  * Makes an event stand for all work queued on a stream so far. A later record replaces an earlier one.
  *
- * @return DAO_OK; DAO_ERR_INVALID, also for a stream of another device; DAO_ERR_BACKEND.
+ * @return DAO_OK; DAO_ERR_INVALID, also for a stream of another device or start; DAO_ERR_BACKEND.
  *
  * Threads: any, one at a time for an event. Waits: never. Cost: a backend call.
  */
@@ -222,7 +222,10 @@ DAO_API DAO_NODISCARD dao_status_t dao_event_record(dao_event_t *event, dao_stre
  * Makes later work of a stream wait, on the device, for what an event stands for now. Waiting for an event
  * that was never recorded does nothing.
  *
- * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_BACKEND.
+ * @param event  Of any device of the backend, as the stream; a place of a program's own memory counts as the
+ *               device that it is on. One on no device has events for its own streams only.
+ * @return DAO_OK; DAO_ERR_INVALID, also for an event of such another place, or of another start of the
+ *         library; DAO_ERR_BACKEND.
  *
  * Threads: any. Waits: never. Cost: a backend call.
  */

@@ -17,6 +17,7 @@
 #include "base/report/error.h"
 #include "runtime/core/thread.h"
 #include "runtime/device/runtime.h"
+#include "runtime/own/own_device.h"
 #include "runtime/start/context.h"
 
 #include <inttypes.h>
@@ -154,14 +155,15 @@ static bool enter(dao_core_t *core, dao_registration_t *registration)
     return is_free;
 }
 
-/* Returns true if an address is in a live block of a pinned place. */
+/* Returns true if an address is in a live block of a pinned place that a device has locked: of its own, or of
+   a program's memory on it. */
 static bool is_pinned(const dao_core_t *core, const void *address)
 {
     bool is_found = false;
-    for (int32_t i = 0; i < core->device_count && !is_found; i++) {
+    for (int32_t i = 0; i < dao_core_device_end(core) && !is_found; i++) {
         dao_runtime_t *runtime = dao_runtime_started(i);
         dao_block_t block;
-        is_found = runtime != NULL &&
+        is_found = runtime != NULL && runtime->ops != &dao_own_ops &&
                    runtime->pinned_memory->ops->query(runtime->pinned_memory, address, &block) == DAO_OK;
     }
     return is_found;

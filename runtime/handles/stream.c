@@ -570,30 +570,35 @@ void dao_event_destroy(dao_event_t *event)
     dao_runtime_release(runtime);
 }
 
-/* Returns true if an event and a stream of one device cannot meet, since the library was started between. */
-static bool are_of_two_starts(const dao_event_t *event, const dao_stream_t *stream)
+/* An event and a stream can meet in one start of the library, on devices of its backend, or on one place of a
+   program's own memory. */
+static dao_status_t meeting_check(const dao_runtime_t *of_event, const dao_runtime_t *of_stream,
+                                  const char *function)
 {
-    return event->runtime->device_index == stream->runtime->device_index && event->runtime != stream->runtime;
-}
-
-static dao_status_t refuse_two_starts(const char *function)
-{
-    return dao_error(
-        DAO_ERR_INVALID,
-        "%s: the event and the stream are of different starts of the library; dao_finalize() has "
-        "ended one",
-        function);
+    if (of_event->core != of_stream->core) {
+        return dao_error(
+            DAO_ERR_INVALID,
+            "%s: the event and the stream are of different starts of the library; dao_finalize() has "
+            "ended one",
+            function);
+    }
+    if (of_event->ops != of_stream->ops ||
+        (of_event->ops == &dao_own_ops && of_event->device != of_stream->device)) {
+        return dao_error(DAO_ERR_INVALID,
+                         "%s: the event is of device:%" PRId32 ", the stream of device:%" PRId32
+                         "; a program's own memory on no device has events for its own streams only",
+                         function, of_event->device_index, of_stream->device_index);
+    }
+    return DAO_OK;
 }
 
 dao_status_t dao_event_record(dao_event_t *event, dao_stream_t *stream)
 {
     dao_status_t status;
     if ((status = event_check(event, "dao_event_record")) != DAO_OK ||
-        (status = stream_check(stream, "dao_event_record")) != DAO_OK) {
+        (status = stream_check(stream, "dao_event_record")) != DAO_OK ||
+        (status = meeting_check(event->runtime, stream->runtime, "dao_event_record")) != DAO_OK) {
         return status;
-    }
-    if (are_of_two_starts(event, stream)) {
-        return refuse_two_starts("dao_event_record");
     }
     if (event->runtime != stream->runtime) {
         return dao_error(DAO_ERR_INVALID,
@@ -609,11 +614,9 @@ dao_status_t dao_stream_wait_event(dao_stream_t *stream, dao_event_t *event)
 {
     dao_status_t status;
     if ((status = stream_check(stream, "dao_stream_wait_event")) != DAO_OK ||
-        (status = event_check(event, "dao_stream_wait_event")) != DAO_OK) {
+        (status = event_check(event, "dao_stream_wait_event")) != DAO_OK ||
+        (status = meeting_check(event->runtime, stream->runtime, "dao_stream_wait_event")) != DAO_OK) {
         return status;
-    }
-    if (are_of_two_starts(event, stream)) {
-        return refuse_two_starts("dao_stream_wait_event");
     }
     return dao_runtime_told(stream->runtime,
                             stream->runtime->ops->stream_wait_event(stream->backend, event->backend));

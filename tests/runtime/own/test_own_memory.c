@@ -242,6 +242,24 @@ static void a_place_on_a_device_follows_its_streams(void)
     dao_stream_destroy(elsewhere);
 }
 
+static void pinned_memory_is_known_where_a_device_has_it(void)
+{
+    dao_own_memory_t memory = own_malloc_table(64 * MIB);
+    dao_place_t alone = registered(&memory);
+    memory.is_on_device = true;
+    dao_place_t on_device = registered(&memory);
+    void *of_device = dao_alloc(dao_pinned_place(on_device.index), MIB), *reached = NULL;
+    must(dao_host_device_address_query(0, of_device, &reached));
+    CU_ASSERT_PTR_NOT_NULL(reached);
+    CU_ASSERT_EQUAL(dao_host_register(0, of_device, MIB), DAO_ERR_BUSY);
+    void *of_host = dao_alloc(dao_pinned_place(alone.index), MIB); /* no device has locked it */
+    CU_ASSERT_EQUAL(dao_host_device_address_query(0, of_host, &reached), DAO_ERR_FOREIGN_POINTER);
+    must(dao_host_register(0, of_host, MIB));
+    must(dao_host_unregister(of_host));
+    must(dao_free(dao_pinned_place(alone.index), of_host));
+    must(dao_free(dao_pinned_place(on_device.index), of_device));
+}
+
 static void streams_of_the_program_order_its_blocks(void)
 {
     dao_own_memory_t memory = own_chip_table(64 * MIB);
@@ -364,6 +382,47 @@ static void streams_of_the_library_are_done_at_once(void)
     dao_event_destroy(event);
     must(dao_device_synchronize(place.index));
     dao_stream_destroy(stream);
+}
+
+static dao_event_t *event_on(int32_t device_index)
+{
+    dao_event_t *event;
+    must(dao_event_create(device_index, &event));
+    return event;
+}
+
+static void streams_wait_for_events_that_they_can_meet(void)
+{
+    enum { HOST_COUNT = 2, ALONE = 3, OTHER = 4, END = 5 }; /* 0, 1 and 2, which is on 1, can meet */
+    dao_own_memory_t on_device = own_malloc_table(64 * MIB), alone = own_chip_table(64 * MIB);
+    on_device.is_on_device = true;
+    on_device.device_index = 1;
+    CU_ASSERT_EQUAL(registered(&on_device).index, HOST_COUNT);
+    CU_ASSERT_EQUAL(registered(&alone).index, ALONE);
+    CU_ASSERT_EQUAL(registered(&alone).index, OTHER);
+    own_stream_t own[2] = {{0}, {0}};
+    dao_stream_t *streams[END];
+    dao_event_t *events[END];
+    for (int32_t i = 0; i < END; i++) {
+        must(i < ALONE ? dao_stream_get(i, DAO_STREAM_ROLE_COMPUTE, &streams[i])
+                       : dao_stream_adopt(i, &own[i - ALONE], &streams[i]));
+        events[i] = event_on(i);
+        must(dao_event_record(events[i], streams[i]));
+    }
+    for (int32_t i = 0; i < END; i++) {
+        for (int32_t j = 0; j < END; j++) {
+            bool can_meet = i == j || (i < ALONE && j < ALONE);
+            CU_ASSERT_EQUAL(dao_stream_wait_event(streams[i], events[j]),
+                            can_meet ? DAO_OK : DAO_ERR_INVALID);
+        }
+    }
+    CU_ASSERT_TRUE(atomic_load(&own[0].waited) == 1 && atomic_load(&own[1].waited) == 1);
+    for (int32_t i = 0; i < END; i++) {
+        dao_event_destroy(events[i]);
+        if (i >= ALONE) {
+            dao_stream_destroy(streams[i]);
+        }
+    }
 }
 
 static void steps_are_planned_where_there_are_pages(void)
@@ -625,9 +684,11 @@ static CU_TestInfo tests[] = {
     {"free pages of a file are moved", free_pages_of_a_file_are_moved},
     {"bytes go to and from every place", bytes_go_to_and_from_every_place},
     {"a place on a device follows its streams", a_place_on_a_device_follows_its_streams},
+    {"pinned memory is known where a device has it", pinned_memory_is_known_where_a_device_has_it},
     {"streams of the program order its blocks", streams_of_the_program_order_its_blocks},
     {"a device is idle though a stream ends meanwhile", a_device_is_idle_though_a_stream_ends_meanwhile},
     {"streams of the library are done at once", streams_of_the_library_are_done_at_once},
+    {"streams wait for events that they can meet", streams_wait_for_events_that_they_can_meet},
     {"steps are planned where there are pages", steps_are_planned_where_there_are_pages},
     {"a handle outlives the library", a_handle_outlives_the_library},
     {"wrong tables are refused", wrong_tables_are_refused},
