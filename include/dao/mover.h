@@ -76,7 +76,8 @@ DAO_API void dao_mover_destroy(dao_mover_t *mover);
  * @param size_bytes  At least 1.
  * @param out_parked  The caller owns it, until dao_parked_release(); written only on DAO_OK.
  * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_HOST_FULL where neither pinned memory nor the file has room;
- *         DAO_ERR_NO_HOST_MEMORY; DAO_ERR_FORKED.
+ *         DAO_ERR_NO_HOST_MEMORY; DAO_ERR_FORKED; where there is no file, what dao_alloc() answers for pinned
+ *         memory that `pinned_bytes` allows.
  *
  * Threads: any. Waits: never. Cost: O(1), and an allocation of pinned memory.
  */

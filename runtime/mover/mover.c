@@ -152,9 +152,11 @@ static void free_parked(dao_parked_t *parked)
 }
 
 /* Takes pinned memory as far as the limit has room. Called without the lock, as the place may ask callbacks
-   of the program's. Returns false if the bytes have to go to the file. */
-static bool take_pinned(dao_mover_t *mover, dao_parked_t *parked)
+   of the program's. Returns false if the bytes have to go to the file; if the place refused, then with its
+   reason, else DAO_OK. */
+static bool take_pinned(dao_mover_t *mover, dao_parked_t *parked, dao_error_record_t *out_refusal)
 {
+    out_refusal->status = DAO_OK;
     dao_mutex_lock(&mover->lock);
     uint64_t room_bytes = mover->pinned_limit_bytes - mover->pinned_used_bytes;
     bool has_room = parked->size_bytes <= room_bytes;
@@ -167,13 +169,33 @@ static bool take_pinned(dao_mover_t *mover, dao_parked_t *parked)
     if (parked->pinned != NULL) {
         return true;
     }
+    dao_error_save(out_refusal, dao_last_status());
     dao_mutex_lock(&mover->lock);
     mover->pinned_used_bytes -= parked->size_bytes;
     dao_mutex_unlock(&mover->lock);
     return false;
 }
 
-static dao_status_t take_slot(dao_mover_t *mover, dao_parked_t *parked)
+/* Tells why neither pinned memory nor the file has room. Where there is no file, the place's reason is all.
+ */
+static dao_status_t refuse(const dao_mover_t *mover, size_t size_bytes, uint64_t pinned_bytes,
+                           uint64_t file_bytes, const dao_error_record_t *refusal)
+{
+    bool is_refused = refusal->status != DAO_OK;
+    if (is_refused && mover->file == NULL) {
+        dao_status_t status = dao_error_restore(refusal);
+        dao_error_prefix("dao_mover_out: ");
+        return status;
+    }
+    return dao_error(DAO_ERR_HOST_FULL,
+                     "dao_mover_out: %zu bytes have no room: pinned memory has %" PRIu64 " of %" PRIu64
+                     " bytes in use, the file %" PRIu64 " of %" PRIu64
+                     "; raise pinned_bytes or file_bytes, or name a directory with more room%s%s",
+                     size_bytes, pinned_bytes, mover->pinned_limit_bytes, file_bytes, mover->file_limit_bytes,
+                     is_refused ? "; pinned memory: " : "", is_refused ? refusal->message : "");
+}
+
+static dao_status_t take_slot(dao_mover_t *mover, dao_parked_t *parked, const dao_error_record_t *refusal)
 {
     uint64_t slot_bytes = dao_round_up(parked->size_bytes, SLOT_ALIGNMENT_BYTES);
     dao_range_request_t request = {
@@ -191,12 +213,7 @@ static dao_status_t take_slot(dao_mover_t *mover, dao_parked_t *parked)
     uint64_t pinned_bytes = mover->pinned_used_bytes, file_bytes = mover->file_used_bytes;
     dao_mutex_unlock(&mover->lock);
     if (status == DAO_ERR_LIMIT) {
-        return dao_error(DAO_ERR_HOST_FULL,
-                         "dao_mover_out: %zu bytes have no room: pinned memory has %" PRIu64 " of %" PRIu64
-                         " bytes in use, the file %" PRIu64 " of %" PRIu64
-                         "; raise pinned_bytes or file_bytes, or name a directory with more room",
-                         parked->size_bytes, pinned_bytes, mover->pinned_limit_bytes, file_bytes,
-                         mover->file_limit_bytes);
+        return refuse(mover, parked->size_bytes, pinned_bytes, file_bytes, refusal);
     }
     return status == DAO_OK ? DAO_OK : dao_error(status, "dao_mover_out: no memory for the record of a slot");
 }
@@ -447,8 +464,9 @@ dao_status_t dao_mover_out(dao_mover_t *mover, const void *address, size_t size_
     }
     parked->mover = mover;
     parked->size_bytes = size_bytes;
-    if (!take_pinned(mover, parked)) {
-        status = take_slot(mover, parked);
+    dao_error_record_t refusal;
+    if (!take_pinned(mover, parked, &refusal)) {
+        status = take_slot(mover, parked, &refusal);
         if (status != DAO_OK) {
             dao_host_free(parked);
             return status;

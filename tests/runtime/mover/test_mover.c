@@ -114,6 +114,26 @@ static void a_way_in_follows_its_way_out(void)
     dao_mover_destroy(mover);
 }
 
+/* Without a file, and with one that has no room. */
+static void what_the_place_refuses_is_told(void)
+{
+    static char bytes[MIB];
+    const dao_place_t place = dao_place_of(dao_pinned_place(0));
+    for (uint64_t file_bytes = 0; file_bytes <= MIB / 2; file_bytes += MIB / 2) {
+        dao_parked_t *parked = NULL;
+        open_mover(8 * MIB, file_bytes);
+        CU_ASSERT_EQUAL_FATAL(dao_limit_set(place, MIB / 2), DAO_OK);
+        CU_ASSERT_EQUAL(dao_mover_out(mover, bytes, MIB, &parked),
+                        file_bytes == 0 ? DAO_ERR_LIMIT : DAO_ERR_HOST_FULL);
+        CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "dao_mover_out: "));
+        CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "limit 524288"));
+        CU_ASSERT_PTR_NULL(parked);
+        CU_ASSERT_EQUAL(dao_limit_set(place, 0), DAO_OK);
+        CU_ASSERT_EQUAL(stats().pinned_bytes, 0);
+        dao_mover_destroy(mover);
+    }
+}
+
 static void pinned_memory_comes_first_and_what_has_no_room_is_refused(void)
 {
     open_mover(2 * MIB, MIB);
@@ -472,6 +492,7 @@ int main(void)
     static CU_TestInfo tests[] = {
         {"bytes come back from both tiers", bytes_come_back_from_both_tiers},
         {"a way in follows its way out", a_way_in_follows_its_way_out},
+        {"what the place refuses is told", what_the_place_refuses_is_told},
         {"pinned memory comes first, and what has no room is refused",
          pinned_memory_comes_first_and_what_has_no_room_is_refused},
         {"what the place refuses goes to the file", what_the_place_refuses_goes_to_the_file},
