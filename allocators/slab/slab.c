@@ -71,6 +71,11 @@ static_assert(DAO_SLAB_OBJECT_BYTES_MAX < 1u << DAO_SLAB_WORD_TAG_SHIFT, "a requ
 static_assert(DAO_SLAB_OBJECT_BYTES_MAX * DAO_SLAB_BYTES_MAX <= UINT64_C(1) << 32,
               "dao_slab_index() is exact");
 static_assert(DAO_TAG_COUNT_MAX <= 1u << (DAO_SLAB_WORD_OWNER_SHIFT - DAO_SLAB_WORD_TAG_SHIFT), "a tag fits");
+#define OWNER_FITS(number, name, text, end)                                                                  \
+    static_assert((number) < DAO_SLAB_WORD_LEFT >> DAO_SLAB_WORD_OWNER_SHIFT,                                \
+                  "an owner fits, and is not LEFT");
+DAO_BLOCK_OWNER_LIST(OWNER_FITS)
+#undef OWNER_FITS
 
 /* ---- begin and end ---- */
 
@@ -547,7 +552,7 @@ void dao_slabs_walk(const dao_slabs_t *slabs, dao_block_visit_t visit, void *use
     for (dao_slab_t *slab = slabs->all; slab != NULL; slab = slab->all_next) {
         for (uint32_t i = 0; i < slab->object_count; i++) {
             uint32_t word = word_of(slab, i);
-            if (word != 0) {
+            if (dao_slab_word_is_live(word)) {
                 dao_block_t block = {.address = slab->address + (size_t)i * slab->object_bytes,
                                      .requested_bytes = dao_slab_word_requested_bytes(word),
                                      .block_bytes = slab->object_bytes,
@@ -629,7 +634,7 @@ uint64_t dao_slabs_recount(const dao_slabs_t *slabs, dao_recount_t *recount)
     for (const dao_slab_t *slab = slabs->all; slab != NULL; slab = slab->all_next) {
         for (uint32_t i = 0; i < slab->object_count; i++) {
             uint32_t word = word_of(slab, i);
-            if (word != 0) {
+            if (dao_slab_word_is_live(word)) {
                 recount->requested_bytes += dao_slab_word_requested_bytes(word);
                 recount->used_bytes += slab->object_bytes;
                 recount->live_count++;

@@ -71,6 +71,10 @@ typedef struct ask {
 #define ITEM_NOT_RECORDED ((UINT64_C(1) << ITEM_OWNER_SHIFT) - 1)
 
 static_assert(DAO_LIFETIME_COUNT_MAX < ITEM_NOT_RECORDED, "an index fits");
+#define OWNER_FITS(number, name, text, end)                                                                  \
+    static_assert((number) < ITEM_DEFERRED >> ITEM_OWNER_SHIFT, "an owner fits");
+DAO_BLOCK_OWNER_LIST(OWNER_FITS)
+#undef OWNER_FITS
 
 static dao_block_owner_t item_owner(uint64_t word)
 {

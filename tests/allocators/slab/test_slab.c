@@ -106,6 +106,33 @@ static void objects_are_taken_by_address_and_found_again(void)
     CU_ASSERT_EQUAL(slabs.classes[CLASS].out_count, COUNT);
 }
 
+static void count_block(const dao_block_t *block, void *user)
+{
+    (void)block;
+    ++*(uint32_t *)user;
+}
+
+/* Its owner has freed it, and another thread is to take it back. */
+static void an_object_left_to_another_thread_is_no_block(void)
+{
+    void *addresses[2];
+    dao_slab_t *slab = add();
+    CU_ASSERT_EQUAL_FATAL(take(addresses, 2), 2);
+    atomic_store(&slab->words[0], dao_slab_word(100, 0));
+    atomic_store(&slab->words[1], DAO_SLAB_WORD_LEFT);
+    uint32_t block_count = 0;
+    dao_slabs_walk(&slabs, count_block, &block_count);
+    CU_ASSERT_EQUAL(block_count, 1);
+    dao_recount_t recount = {0};
+    CU_ASSERT_EQUAL(dao_slabs_recount(&slabs, &recount), UNIT_BYTES);
+    CU_ASSERT_EQUAL(recount.live_count, 1);
+    CU_ASSERT_EQUAL(recount.requested_bytes, 100);
+    for (uint32_t i = 0; i < 2; i++) {
+        atomic_store(&slab->words[i], 0);
+        give(addresses[i]);
+    }
+}
+
 static void a_full_slab_is_in_no_list_and_a_partial_one_is(void)
 {
     void *addresses[COUNT];
@@ -213,6 +240,7 @@ static CU_TestInfo tests[] = {
     {"every size has the smallest class that holds it", every_size_has_the_smallest_class_that_holds_it},
     {"an offset is divided exactly", an_offset_is_divided_exactly},
     {"objects are taken by address and found again", objects_are_taken_by_address_and_found_again},
+    {"an object left to another thread is no block", an_object_left_to_another_thread_is_no_block},
     {"a full slab is in no list and a partial one is", a_full_slab_is_in_no_list_and_a_partial_one_is},
     {"the first whole slab is kept and the next one ends",
      the_first_whole_slab_is_kept_and_the_next_one_ends},
