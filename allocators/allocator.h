@@ -242,6 +242,7 @@ static inline void dao_allocator_ops_limit(dao_allocator_ops_t *outer, const dao
     if (inner->window_begin == NULL) {
         outer->window_begin = NULL;
         outer->alloc_at = NULL;
+        outer->window_back = NULL;
     }
 }
 

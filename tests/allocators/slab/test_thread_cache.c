@@ -768,6 +768,15 @@ static void every_failing_call_of_the_backend_is_survived(void)
     CU_ASSERT_EQUAL(failed_count, 0);
 }
 
+/* The host's memory of this suite has none. */
+static void windows_are_lacking_where_the_inner_has_none(void)
+{
+    CU_ASSERT_PTR_NULL_FATAL(inner->ops->window_begin);
+    CU_ASSERT_PTR_NULL(allocator->ops->window_begin);
+    CU_ASSERT_PTR_NULL(allocator->ops->alloc_at);
+    CU_ASSERT_PTR_NULL(allocator->ops->window_back);
+}
+
 static CU_TestInfo tests[] = {
     {"small blocks have the size of their class", small_blocks_have_the_size_of_their_class},
     {"small blocks leave the fast path at most once a batch",
@@ -803,6 +812,7 @@ static CU_TestInfo large_tests[] = {
 };
 
 static CU_TestInfo host_tests[] = {
+    {"windows are lacking where the inner has none", windows_are_lacking_where_the_inner_has_none},
     {"blocks of the host are multiples of 64 bytes", blocks_of_the_host_are_multiples_of_64_bytes},
     {"blocks of the host share no byte", blocks_of_the_host_share_no_byte},
     {"what is idle goes back", what_is_idle_goes_back},
