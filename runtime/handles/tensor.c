@@ -103,12 +103,17 @@ static dao_status_t shape_store(const char *function, int32_t rank, const int64_
 /* Stores strides that make the layout contiguous. A length of 0 counts as 1. */
 static dao_status_t strides_contiguous(const char *function, layout_t *layout)
 {
-    int64_t stride = 1;
+    int64_t stride = 1, product;
     for (int32_t i = layout->rank - 1; i >= 0; i--) {
         layout->strides[i] = stride;
-        if (i > 0 && layout->shape[i] > 0 && __builtin_mul_overflow(stride, layout->shape[i], &stride)) {
-            return overflow_error(function);
+        if (i == 0 || layout->shape[i] == 0) {
+            continue;
         }
+        if (!__builtin_mul_overflow(stride, layout->shape[i], &product)) {
+            stride = product;
+        } else if (layout->count > 0) {
+            return overflow_error(function);
+        } /* else any will do: no element is reached by it */
     }
     return DAO_OK;
 }
