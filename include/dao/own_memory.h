@@ -26,7 +26,8 @@ typedef enum dao_own_copy {
 /**
  * The table. All functions but the first two are optional, in groups that are whole or empty. Each gets
  * `user` first, answers DAO_OK or why not, and changes nothing then. It may call dao_last_status() and the
- * like, but no function that allocates, frees or waits: that answers DAO_ERR_REENTRANT. Calls come from any
+ * like, but no function that allocates, frees or waits: that answers DAO_ERR_REENTRANT. It may be called
+ * under a lock of the library's, so it must not wait for a thread that uses the library. Calls come from any
  * thread, several at a time.
  */
 typedef struct dao_own_memory {
