@@ -305,7 +305,7 @@ static bool pick_fitting(stream_ordered_t *ordered, const dao_block_request_t *r
 static bool reuse(stream_ordered_t *ordered, const dao_block_request_t *request, uint64_t lease_id,
                   bool takes_fenced, dao_block_grant_t *out_grant)
 {
-    waiting_t block;
+    waiting_t block, last;
     const waiting_t *refused = NULL;
     for (uint32_t i = 0; i < REUSE_OFFER_MAX && waiting_count_of(ordered) > 0; i++) {
         if (!pick_fitting(ordered, request, lease_id, takes_fenced, refused, &block)) {
@@ -320,7 +320,8 @@ static bool reuse(stream_ordered_t *ordered, const dao_block_request_t *request,
             return true;
         }
         put(ordered, &block);
-        refused = &block;
+        last = block;
+        refused = &last;
     }
     return false;
 }

@@ -47,6 +47,7 @@
 
 #include "base/internal_error.h"
 #include "base/memory/host.h"
+#include "base/numbers/math.h"
 #include "base/numbers/path.h"
 #include "base/report/assert.h"
 #include "base/report/error.h"
@@ -61,11 +62,6 @@
 /* Places that may have less than this are never tight: what a range calls a little of a hole is much of
    them. */
 #define TIGHT_BYTES_LEAST (UINT64_C(2) << 30)
-
-static uint64_t round_up(uint64_t value, uint64_t unit)
-{
-    return (value + unit - 1) & ~(unit - 1);
-}
 
 void dao_segments_init(dao_segments_t *segments, const dao_segments_config_t *config, dao_ledger_t *ledger)
 {
@@ -220,7 +216,7 @@ dao_status_t dao_segments_take_initial(dao_segments_t *segments, size_t size_byt
     if (size_bytes > DAO_SPACE_EXTENT_MAX) {
         return dao_error(segments->config.full_status, "a segment has at most 1 TiB");
     }
-    uint64_t segment_bytes = round_up(size_bytes, DAO_RANGE_GRANULE);
+    uint64_t segment_bytes = dao_round_up(size_bytes, DAO_RANGE_GRANULE);
     dao_status_t status = dao_segments_make_room(segments, segment_bytes);
     return status == DAO_OK ? take_segment(segments, (size_t)segment_bytes) : status;
 }
@@ -244,20 +240,20 @@ static uint64_t usual_bytes(const dao_segments_t *segments, uint64_t block_bytes
         config->growth_share != 0 ? segments->ledger->stats.reserved_bytes / config->growth_share : 0;
     share_bytes =
         config->growth_share != 0 && left_share(segments) > share_bytes ? left_share(segments) : share_bytes;
-    share_bytes = round_up(share_bytes, config->unit_bytes);
+    share_bytes = dao_round_up(share_bytes, config->unit_bytes);
     uint64_t usual_bytes = share_bytes < config->minimum_bytes ? config->minimum_bytes : share_bytes;
     const dao_stats_t *stats = &segments->ledger->stats;
     bool is_limited = stats->limit_bytes != 0 || dao_ledger_budget_room(segments->ledger) != UINT64_MAX;
     if (config->first_bytes != 0 && !is_limited && stats->reserved_bytes < usual_bytes) {
-        uint64_t begin_bytes = round_up(stats->reserved_bytes, config->unit_bytes);
+        uint64_t begin_bytes = dao_round_up(stats->reserved_bytes, config->unit_bytes);
         usual_bytes = begin_bytes < config->first_bytes ? config->first_bytes : begin_bytes;
     }
     if (block_bytes >= usual_bytes / config->own_share) {
-        return round_up(block_bytes, config->unit_bytes);
+        return dao_round_up(block_bytes, config->unit_bytes);
     }
     uint64_t rest_bytes = usual_bytes % block_bytes;
     return rest_bytes > usual_bytes / REST_SHARE
-               ? round_up(usual_bytes + block_bytes - rest_bytes, config->unit_bytes)
+               ? dao_round_up(usual_bytes + block_bytes - rest_bytes, config->unit_bytes)
                : usual_bytes;
 }
 
@@ -266,7 +262,7 @@ static dao_status_t take_what_there_is(dao_segments_t *segments, uint64_t wanted
 {
     dao_status_t status = take_segment(segments, (size_t)wanted_bytes);
     while (dao_allocator_is_short(status) && wanted_bytes > least_bytes) {
-        uint64_t half_bytes = round_up(wanted_bytes / 2, segments->config.unit_bytes);
+        uint64_t half_bytes = dao_round_up(wanted_bytes / 2, segments->config.unit_bytes);
         wanted_bytes = half_bytes < wanted_bytes && half_bytes > least_bytes ? half_bytes : least_bytes;
         status = take_segment(segments, (size_t)wanted_bytes);
     }
@@ -285,7 +281,7 @@ static dao_status_t grow(dao_segments_t *segments, uint64_t block_bytes)
     uint64_t room_bytes = dao_ledger_room(segments->ledger) & ~(uint64_t)(DAO_RANGE_GRANULE - 1);
     uint64_t wanted_bytes = usual_bytes(segments, block_bytes);
     if (wanted_bytes > dao_ledger_budget_room(segments->ledger)) {
-        wanted_bytes = round_up(block_bytes, segments->config.unit_bytes);
+        wanted_bytes = dao_round_up(block_bytes, segments->config.unit_bytes);
     }
     wanted_bytes = wanted_bytes > room_bytes ? room_bytes : wanted_bytes;
     wanted_bytes =
@@ -316,7 +312,7 @@ static dao_status_t place_aligned(dao_segments_t *segments, const dao_range_requ
         return status;
     }
     uintptr_t address = (uintptr_t)dao_space_address(space, grant.offset_bytes);
-    uintptr_t aligned = round_up(address, wish->alignment_bytes);
+    uintptr_t aligned = dao_round_up(address, wish->alignment_bytes);
     dao_range_block_t freed;
     DAO_MUST(dao_range_free(space->range, grant.offset_bytes, NULL, &freed));
     status = dao_range_alloc_at(space->range, grant.offset_bytes + (aligned - address), wish->size_bytes,
@@ -354,7 +350,7 @@ static dao_status_t check_size(const dao_segments_t *segments, const dao_block_r
     if (request->size_bytes > PTRDIFF_MAX || request->alignment_bytes > PTRDIFF_MAX) {
         return dao_error(DAO_ERR_OVERFLOW, "no block can be that large");
     }
-    uint64_t block_bytes = round_up(request->size_bytes, DAO_RANGE_GRANULE);
+    uint64_t block_bytes = dao_round_up(request->size_bytes, DAO_RANGE_GRANULE);
     if (bytes_with_alignment(block_bytes, request->alignment_bytes) > DAO_SPACE_EXTENT_MAX) {
         return dao_error(segments->config.full_status, "a block has at most 1 TiB");
     }
@@ -380,7 +376,6 @@ static dao_status_t place_fenced(dao_segments_t *segments, const dao_block_reque
     return status;
 }
 
-/* What dao_segments_alloc() does where no idle block suits, in the order of the head comment. */
 /* Returns why the place would grow for a block. Retired blocks are free once their streams have passed. */
 static dao_grow_reason_t grow_reason(const dao_segments_t *segments, uint64_t block_bytes)
 {
@@ -390,6 +385,7 @@ static dao_grow_reason_t grow_reason(const dao_segments_t *segments, uint64_t bl
     return dao_ledger_grow_reason(segments->ledger, block_bytes, used_bytes, fenced_bytes);
 }
 
+/* What dao_segments_alloc() does where no idle block suits, in the order of the head comment. */
 static DAO_OFF_THE_PATH dao_status_t place_slow(dao_segments_t *segments, const dao_block_request_t *request,
                                                 dao_range_request_t *wish, dao_block_grant_t *out_grant)
 {
@@ -420,7 +416,7 @@ static DAO_OFF_THE_PATH dao_status_t fail(dao_segments_t *segments, const dao_bl
 
 static inline dao_range_request_t wish_of(const dao_segments_t *segments, const dao_block_request_t *request)
 {
-    return (dao_range_request_t){.size_bytes = round_up(request->size_bytes, DAO_RANGE_GRANULE),
+    return (dao_range_request_t){.size_bytes = dao_round_up(request->size_bytes, DAO_RANGE_GRANULE),
                                  .alignment_bytes = request->alignment_bytes,
                                  .user = dao_word_of(request),
                                  .stream = request->stream,
@@ -457,7 +453,7 @@ dao_status_t dao_segments_alloc(dao_segments_t *segments, const dao_block_reques
     if (status != DAO_OK) {
         return fail(segments, request, status);
     }
-    uint64_t block_bytes = round_up(request->size_bytes, DAO_RANGE_GRANULE);
+    uint64_t block_bytes = dao_round_up(request->size_bytes, DAO_RANGE_GRANULE);
     status = dao_ledger_charge(segments->ledger, request, block_bytes);
     if (status != DAO_OK) {
         return fail(segments, request, status);
@@ -601,7 +597,7 @@ dao_status_t dao_segments_reuse(dao_segments_t *segments, const void *address,
 {
     dao_range_block_t block;
     bool suits = find_retired_at(segments, address, &block) == DAO_OK &&
-                 block.size_bytes == round_up(request->size_bytes, DAO_RANGE_GRANULE) &&
+                 block.size_bytes == dao_round_up(request->size_bytes, DAO_RANGE_GRANULE) &&
                  (request->alignment_bytes == 0 || (uintptr_t)address % request->alignment_bytes == 0);
     if (!suits || dao_ledger_charge(segments->ledger, request, block.size_bytes) != DAO_OK) {
         return DAO_ERR_LIMIT;

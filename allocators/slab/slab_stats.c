@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The counters of the small front: sums over all threads' counts, beside those of the inner allocator; its
+/* The counters of the thread caches: sums over all threads' counts, beside those of the inner allocator; its
    check; and walks over both. Peaks are the inner allocator's, whose blocks the slabs are: never too low, and
    too high by what is kept in slabs at most. */
 #include "allocators/slab/thread_cache_internal.h"

@@ -25,7 +25,7 @@
 #define DAO_OWNER_WORKSPACE 1
 
 typedef struct dao_compiled_plan dao_compiled_plan_t; /* plan_follow.h */
-typedef struct dao_step_learner dao_step_learner_t;   /* learner.h */
+typedef struct dao_step_learner dao_step_learner_t;   /* step_learner.h */
 
 /* Where a kernel's workspace is, and what the kernel waits for besides its operands. */
 typedef struct dao_placement {

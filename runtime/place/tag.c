@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tags: names, each thread's current one, and what each tag holds at a place. The names and the counters are
-   in allocators/accounting/tags.c; this checks arguments and finds a place's counters. A device that was not
-   used yet has no bytes of any tag, and is not started until a limit is set. */
+/* Tags: names, each thread's current one, and what each tag holds at a place. The names are in
+   allocators/accounting/tags.c, the counters in ledger.c beside it; this checks arguments and finds a place's
+   counters. A device that was not used yet has no bytes of any tag, and is not started until a limit is
+   set. */
 #include "runtime/place/tag_check.h"
 
 #include "allocators/accounting/ledger.h"

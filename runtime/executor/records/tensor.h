@@ -78,8 +78,8 @@ struct dao_managed {
     uint64_t last_use_time;          /* of the latest finished use */
     uint64_t log_epoch;              /* step_log.c: number of the latest step that uses it */
     uint32_t log_role;               /* in that step */
-    uint64_t fed_epoch;              /* learner.c: number of the step in which the program wrote it last */
-    uint64_t forecast_time;          /* learner.c: of its next use, by what the step was the time before */
+    uint64_t fed_epoch;     /* step_learner.c: number of the step in which the program wrote it last */
+    uint64_t forecast_time; /* step_learner.c: of its next use, by what the step was the time before */
     struct dao_plan_role *plan_role; /* in the plan that is followed; NULL: none */
     uint32_t hold_count;             /* again.c: uses of kernels that are kept to run again */
     bool is_given_up;                /* again.c: EMPTY, as such a kernel is going to make the content again */
