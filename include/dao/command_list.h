@@ -123,7 +123,7 @@ DAO_API DAO_NODISCARD dao_status_t dao_command_list_plan(dao_command_list_t *lis
  *
  * @param list  Borrowed; may be added to or destroyed while the run is under way.
  * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_NO_HOST_MEMORY; DAO_ERR_STOPPED; DAO_ERR_REENTRANT. The run's own
- * errors come by dao_executor_sync().
+ *         errors come by dao_executor_sync().
  *
  * Threads: any. Waits: while the queue is full. Cost: one item in the queue.
  */

@@ -257,7 +257,7 @@ typedef struct dao_managed_config {
  * @param config      Borrowed for the call; its name is copied.
  * @param out_tensor  The caller owns one reference, until dao_managed_release().
  * @return DAO_OK; DAO_ERR_INVALID for size 0 or NULL; DAO_ERR_OVERFLOW for more than 1 TiB;
- * DAO_ERR_NO_HOST_MEMORY.
+ *         DAO_ERR_NO_HOST_MEMORY.
  *
  * Threads: any. Waits: never. Cost: O(1).
  */
@@ -594,7 +594,7 @@ DAO_API DAO_NODISCARD dao_status_t dao_executor_step_end(dao_executor_t *executo
  * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_NOT_READY if no step has ended yet, or the last one failed;
  *         DAO_ERR_UNSUPPORTED for an executor that learns no steps; DAO_ERR_IO: a file that was made is
  *         left empty; DAO_ERR_NO_HOST_MEMORY; DAO_ERR_STOPPED; DAO_ERR_REENTRANT from the executor's own
- * thread.
+ *         thread.
  *
  * Threads: any. Waits: for the queue and the device. Cost: O(kernels and operands of the step).
  */

@@ -68,9 +68,10 @@ DAO_API DAO_NODISCARD void *dao_alloc_with(dao_place_t place, size_t size_bytes,
  *         DAO_ERR_WRONG_PLACE, and DAO_ERR_NOT_YOURS for a block with an owner, such as a memory handle's,
  *         whom the message names (dao_block_owner_t in dao/observe.h): nothing was changed, and the address
  *         was not touched; DAO_ERR_INVALID for what is no place; DAO_ERR_NO_DEVICE; DAO_ERR_REENTRANT in a
- * callback that must not free; DAO_ERR_FORKED; DAO_ERR_SHUTDOWN. At a hardened place (see dao_hardening_t)
- * also DAO_ERR_CORRUPT if bytes behind the block, or the library's record of it, were overwritten: the block
- * is never used again; and the backend's error if its bytes cannot be reached.
+ *         callback that must not free; DAO_ERR_FORKED; DAO_ERR_SHUTDOWN. At a hardened place (see
+ *         dao_hardening_t) also DAO_ERR_CORRUPT if bytes behind the block, or the library's record of it,
+ *         were overwritten: the block is never used again; and the backend's error if its bytes cannot be
+ *         reached.
  *
  * A block that was freed long ago may be reported as foreign: its memory may be merged or returned by now.
  *
@@ -211,7 +212,7 @@ DAO_API DAO_NODISCARD dao_status_t dao_memory_create(dao_place_t place, size_t s
  * @param user        Handed to the deleter.
  * @param out_memory  The caller owns one reference.
  * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_NO_DEVICE; DAO_ERR_NO_HOST_MEMORY. On failure the deleter is not
- * called.
+ *         called.
  *
  * Threads: any. Waits: never. Cost: O(1).
  */

@@ -69,7 +69,7 @@ DAO_API DAO_NODISCARD dao_status_t dao_events_start(dao_place_t place, size_t ev
  * Stops recording. What was recorded can be read until the next start.
  *
  * @return DAO_OK; DAO_ERR_NOT_READY: it is not recording; DAO_ERR_INVALID; DAO_ERR_NO_DEVICE;
- * DAO_ERR_SHUTDOWN.
+ *         DAO_ERR_SHUTDOWN.
  *
  * Threads: any; an event that another thread is about to record may still be written. Waits: never. Cost:
  * O(1).

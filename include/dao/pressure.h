@@ -95,7 +95,7 @@ DAO_API dao_status_t dao_pressure_wait_set(dao_place_t place, uint64_t wait_ns);
  *
  * @param limit_bytes  0 means no limit. Below what is reserved now, cached memory is released first.
  * @return DAO_OK; DAO_ERR_LIMIT if live blocks hold more than that: the limit stays as it was;
- * DAO_ERR_SHUTDOWN.
+ *         DAO_ERR_SHUTDOWN.
  *
  * Threads: any. Waits: for deferred frees, if memory has to be released. Cost: as dao_trim().
  */

@@ -120,7 +120,7 @@ typedef struct dao_recompute_plan dao_recompute_plan_t;
  * @param config    Copied; NULL: all defaults.
  * @param out_plan  The caller owns it, until dao_recompute_plan_destroy(); written only on DAO_OK.
  * @return DAO_OK; as dao_swap_plan_make(); DAO_ERR_LIMIT if nothing may be copied and no plan was found then,
- * or none that may be quicker than `known_ns`.
+ *         or none that may be quicker than `known_ns`.
  *
  * Threads: any. Waits: never. Cost: `try_count` bounds of steps and some two plans of swapping.
  */

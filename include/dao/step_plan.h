@@ -188,7 +188,7 @@ DAO_API uint64_t dao_step_plan_key_set(uint64_t key);
  * nothing is recorded.
  *
  * @return DAO_OK; DAO_ERR_UNSUPPORTED: the place is not configured for it; as dao_step_begin()
- * otherwise.
+ *         otherwise.
  *
  * Threads: any. Waits: never. Cost: O(1).
  */

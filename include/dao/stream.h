@@ -25,7 +25,7 @@ typedef void (*dao_host_func_t)(void *user);
  * @param device_index  The device.
  * @param out_stream    The caller owns it, until dao_stream_destroy().
  * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_NO_DEVICE; DAO_ERR_NO_HOST_MEMORY; DAO_ERR_THREAD;
- * DAO_ERR_BACKEND; DAO_ERR_SHUTDOWN.
+ *         DAO_ERR_BACKEND; DAO_ERR_SHUTDOWN.
  *
  * Threads: any. Waits: never. Cost: a backend call.
  */
@@ -130,7 +130,7 @@ DAO_API dao_status_t dao_stream_query(dao_stream_t *stream);
  * @param dst_place, dst  Where to; stays allocated until the copy is done.
  * @param src_place, src  Where from; stays allocated and unchanged until the copy is done.
  * @param size_bytes      0 does nothing. Whether the bytes lie in blocks is not checked; dao_copy() does
- * that.
+ *                        that.
  * @return DAO_OK; DAO_ERR_INVALID, also for bytes that overlap or go beyond the address space, and if neither
  *         place is the stream's device and one is a device; DAO_ERR_COPY_FAILED; DAO_ERR_DEVICE_LOST;
  *         DAO_ERR_UNSUPPORTED between devices where the backend has no such copy: see dao_copy(), and within
@@ -197,7 +197,7 @@ DAO_API DAO_NODISCARD dao_status_t dao_stream_host_func(dao_stream_t *stream, da
  * @param device_index  From 0, below dao_device_count().
  * @param out_event     The caller owns it, until dao_event_destroy().
  * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_NO_DEVICE; DAO_ERR_NO_HOST_MEMORY; DAO_ERR_BACKEND;
- * DAO_ERR_SHUTDOWN.
+ *         DAO_ERR_SHUTDOWN.
  *
  * Threads: any. Waits: never. Cost: a backend call.
  */

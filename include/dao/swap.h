@@ -221,8 +221,8 @@ typedef struct dao_swap_resident {
  * A kernel finds the operand of use i (counted over all kernels) at use_address[i], all of it in one piece,
  * and its workspace at workspace_address. Nothing else has to be waited for, looked up or decided; a step may
  * be queued while the one before it runs. One host thread may queue in any order in which no event is waited
- * for before it is recorded. There always is one:
- * some stream has a next operation whose fence names only what is queued.
+ * for before it is recorded. There always is one: some stream has a next operation whose fence names only
+ * what is queued.
  *
  * In a plan without addresses use_address and workspace_address are NULL, and arena_bytes are the most bytes
  * that are on the device at once. A tensor takes its bytes as the copy in or the kernel that writes it

@@ -26,7 +26,7 @@ typedef uint32_t dao_tag_t;
  * @param name     1 to DAO_TAG_NAME_BYTES - 1 bytes, none of them a control character; copied.
  * @param out_tag  Written only on DAO_OK.
  * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_TOO_MANY if the process has DAO_TAG_COUNT_MAX - 1 tags;
- * DAO_ERR_NO_HOST_MEMORY.
+ *         DAO_ERR_NO_HOST_MEMORY.
  *
  * Threads: any. Waits: never. Cost: O(tags).
  */
@@ -78,7 +78,7 @@ typedef struct dao_tag_stats {
  * @param tag        A tag of dao_tag_create().
  * @param out_stats  Written only on DAO_OK; all zero but for a limit where nothing was allocated for the tag.
  * @return DAO_OK; DAO_ERR_INVALID for NULL, 0 or a number that is no tag; DAO_ERR_NO_DEVICE;
- * DAO_ERR_SHUTDOWN.
+ *         DAO_ERR_SHUTDOWN.
  *
  * Threads: any. Waits: never. Cost: O(1).
  */

@@ -54,7 +54,7 @@ DAO_API uint64_t dao_ggml_failure_count(void);
  * @param out_actual_bytes  May be NULL; what ggml is to name when it frees: size_bytes. Written if there is
  *                          memory.
  * @return Owned by ggml until dao_ggml_pool_free(). NULL if there is no memory; a message goes to the
- * standard error.
+ *         standard error.
  *
  * Threads: any. Waits: as dao_alloc_async(). Cost: as dao_alloc_native().
  */

@@ -6,8 +6,9 @@
  *     dao_onnxruntime_register(api, env, dao_place_of(dao_cpu_place()));    once an environment
  *     dao_onnxruntime_session(api, options);                               for each session that is to use it
  *
- *     dao_step_begin(place);                                               a step plan, where the place has
- * one api->Run(session, ...); dao_step_end(place);
+ *     dao_step_begin(place);          a step plan, where the place has one
+ *     api->Run(session, ...);
+ *     dao_step_end(place);
  *
  * docs/onnxruntime.md shows more. ONNX Runtime 1.14 or later.
  */
