@@ -3,6 +3,7 @@
 
     LIBDAO_TORCH_CPU=build/dev/integrations/libdao_torch_cpu.so PYTHONPATH=python \\
         python3 tests/python/test_offload_plan.py [CASE...]"""
+import itertools
 from types import SimpleNamespace
 
 from offload_case import Case, main
@@ -92,6 +93,15 @@ class Planned(Case):
         self.assertGreaterEqual(len(left), 700)
         plan.restart()
         self.assertEqual(followed(plan, len(learner.times_ns)), (left, back))
+
+    def test_a_plan_takes_little_more_than_the_bound_though_it_is_searched_briefly(self):
+        events, sizes = layers(500), itertools.cycle(range(1, 64))
+        learner = step(events)
+        for record in learner.records:
+            record.size_bytes = SIZE * next(sizes) // 16
+        problem, plan = self.plan(learner, sum(record.size_bytes for record in learner.records) * 6 // 10)
+        self.assertGreater(plan.out_bytes, 0)
+        self.assertLess(plan.step_ns, 1.01 * problem.bound(self.library).step_ns)
 
     def test_a_plan_that_is_due_later_has_nothing_before(self):
         learner = step(layers(40))

@@ -12,6 +12,7 @@ from dao.torch.library import (HOST_IN, HOST_OUT, READ, WRITE, SwapAction, SwapB
 COMPUTE = 0  # the stream of kernels
 GRANULARITY_WHOLE = 1
 ADDRESSES_NONE = 3  # PyTorch's allocator places tensors: a plan counts bytes
+PLAN_WORK = 10**6  # some 10 ms of search behind a first plan, for which the training waits
 
 
 class Problem:
@@ -51,7 +52,7 @@ class Plan:
 
     def __init__(self, library, learner, problem):
         self.library, self.handle, self.follower = library, c_void_p(), c_void_p()
-        config = SwapPlanConfig(GRANULARITY_WHOLE, ADDRESSES_NONE)
+        config = SwapPlanConfig(GRANULARITY_WHOLE, ADDRESSES_NONE, work_limit=PLAN_WORK)
         library.check(library.swap_plan_make(byref(problem.problem), byref(config), byref(self.handle)))
         schedule = library.swap_plan_schedule(self.handle)
         library.check(library.swap_follower_create(byref(problem.problem), schedule, byref(self.follower)))
