@@ -109,6 +109,10 @@ uint32_t dao_hardening_of(dao_core_t *core, dao_place_t place)
 /* Returns the offset of the first byte that is not `value`, or size_bytes. */
 static size_t first_other(const unsigned char *bytes, uint8_t value, size_t size_bytes)
 {
+    /* That each is like the next one, memcmp() sees many at a time. */
+    if (size_bytes > 0 && bytes[0] == value && memcmp(bytes, bytes + 1, size_bytes - 1) == 0) {
+        return size_bytes;
+    }
     size_t offset = 0;
     while (offset < size_bytes && bytes[offset] == value) {
         offset++;
