@@ -26,7 +26,7 @@ LIMIT_OF_PAGES = 4 << 20  # for pages of 64 KiB: the limits here are small
 class Wide(nn.Module):
     """Layers with much to keep, a skip over all of them, and a batch norm."""
 
-    def __init__(self, width=32, depth=6):
+    def __init__(self, width=16, depth=6):
         super().__init__()
         self.first = nn.Conv2d(3, width, 3, padding=1)
         self.layers = nn.ModuleList(

@@ -37,7 +37,7 @@ class Training(Case):
     def batch(self, count):
         if count not in self.batches:
             torch.manual_seed(count)
-            self.batches[count] = torch.randn(count, 3, 40, 40), torch.randint(10, (count,))
+            self.batches[count] = torch.randn(count, 3, 28, 28), torch.randint(10, (count,))
         return self.batches[count]
 
     def make(self):

@@ -22,14 +22,14 @@ class StateLeaves(Case):
     def train(self, model, optimizer):
         optimizer.zero_grad(set_to_none=True)
         torch.manual_seed(7)
-        loss = model(torch.randn(8, 900)).square().mean()
+        loss = model(torch.randn(8, 600)).square().mean()
         loss.backward()
         optimizer.step()
         return loss.item()
 
     def make(self, kind=torch.optim.Adam, **options):
         torch.manual_seed(1)
-        model = nn.Sequential(*(layer for _ in range(8) for layer in (nn.Linear(900, 900), nn.Tanh())))
+        model = nn.Sequential(*(layer for _ in range(8) for layer in (nn.Linear(600, 600), nn.Tanh())))
         return model, kind(model.parameters(), lr=0.01, **options)
 
     def losses(self, count, *arguments, **options):
@@ -37,7 +37,7 @@ class StateLeaves(Case):
         return [self.train(model, optimizer) for _ in range(count)]
 
     def test_steps_learn_the_same_with_room_for_a_part_of_the_state(self):
-        weights_bytes = 8 * 900 * 901 * 4
+        weights_bytes = 8 * 600 * 601 * 4
         for kind, options in ((torch.optim.Adam, {}), (torch.optim.SGD, {"momentum": 0.9}),
                               (torch.optim.AdamW, {"amsgrad": True})):
             with self.subTest(kind=kind.__name__):
@@ -173,7 +173,7 @@ class Habits(Case):
         model = nn.ModuleList(nn.Linear(SIDE, SIDE) for _ in range(6))
         return model, torch.optim.Adam(model.parameters())
 
-    def loss(self, model, seed, count=400):
+    def loss(self, model, seed, count=200):
         x = torch.randn(count, SIDE, generator=torch.Generator().manual_seed(seed))
         for layer in model:
             x = x + nn.functional.relu(layer(x), inplace=True)
