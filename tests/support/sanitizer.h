@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which sanitizer this build has, and how much of its rounds a test runs under it: the one place that knows.
 
-   A plain build runs every round, and lets every call fail, but where a test takes larger steps of its own,
-   which are larger still under a sanitizer. AddressSanitizer is to see every path with a failure on it, at
-   several times the price: a part of the rounds, and every third call. A build that counts which lines
-   run is as slow, but lets every call fail: that is what it counts. ThreadSanitizer looks for two threads
-   that touch the same thing without an order between them; a path has the same pairs of threads whichever of
-   its calls fails, so that a stride through the calls shows as much. MemorySanitizer, beside the others,
-   takes the same stride. */
+   A build with assertions runs every round, and lets every call fail, but where a test takes larger steps of
+   its own, which are larger still under a sanitizer. One without, as it is installed, has the same code and
+   the same seeds: a part of them shows whether the compiler changed what it does. AddressSanitizer is to see
+   every path with a failure on it, at several times the price: a part of the rounds, and every third call. A
+   build that counts which lines run is as slow, but lets every call fail: that is what it counts.
+   ThreadSanitizer looks for two threads that touch the same thing without an order between them; a path has
+   the same pairs of threads whichever of its calls fails, so that a stride through the calls shows as much.
+   MemorySanitizer, beside the others, takes the same stride. */
 #ifndef DAO_TESTS_SUPPORT_SANITIZER_H
 #define DAO_TESTS_SUPPORT_SANITIZER_H
 
@@ -37,6 +38,8 @@ enum { TEST_ROUNDS_DIVISOR = 4, TEST_CALL_STEP = 29 }; /* a prime: no loop of a 
 enum { TEST_ROUNDS_DIVISOR = 4, TEST_CALL_STEP = 3 };
 #elif defined(TEST_COUNTS_LINES)
 enum { TEST_ROUNDS_DIVISOR = 4, TEST_CALL_STEP = 1 };
+#elif !defined(DAO_ASSERTS)
+enum { TEST_ROUNDS_DIVISOR = 4, TEST_CALL_STEP = 3 };
 #else
 enum { TEST_ROUNDS_DIVISOR = 1, TEST_CALL_STEP = 1 };
 #endif
