@@ -3,6 +3,7 @@
    never below the bound. */
 #include "base/report/fault.h"
 #include "tests/support/models/trace.h"
+#include "tests/support/sanitizer.h"
 #include "tests/support/suite.h"
 #include "tools/model/step_problem.h"
 #include "tools/read/step/read_step.h"
@@ -18,6 +19,7 @@
 #define R  DAO_ACCESS_READ
 #define RW DAO_ACCESS_READ_WRITE
 
+enum { CAPACITY_COUNT = TEST_ROUNDS(3) };
 enum { SIZE = 1024, KERNEL_NS = 100, IN_NS = SIZE + 10, OUT_NS = 2 * SIZE + 10 };
 
 /* 1 byte a nanosecond in, 1 in 2 out, 10 ns a copy. */
@@ -255,7 +257,8 @@ enum { FEW_TRIES = 4 };
 static void no_scheme_is_below_the_bound(void)
 {
     for (const dao_scheme_t *scheme = dao_schemes; scheme->name != NULL; scheme++) {
-        for (uint64_t capacity = least_bytes; capacity <= peak_bytes; capacity += peak_bytes / 3) {
+        for (uint64_t capacity = least_bytes; capacity <= peak_bytes;
+             capacity += peak_bytes / CAPACITY_COUNT) {
             recorded.problem.capacity_bytes = capacity;
             dao_scheme_input_t input = {.problem = &recorded.problem,
                                         .trace = &trace,
@@ -349,7 +352,7 @@ static void compare_plan_with_replay(const dao_swap_problem_t *problem)
 /* What the plan says of its own time is what its replay takes: both count the same things in two ways. */
 static void a_plan_takes_the_time_that_it_says(void)
 {
-    for (uint64_t capacity = peak_bytes; capacity > least_bytes; capacity -= peak_bytes / 3) {
+    for (uint64_t capacity = peak_bytes; capacity > least_bytes; capacity -= peak_bytes / CAPACITY_COUNT) {
         recorded.problem.capacity_bytes = capacity;
         compare_plan_with_replay(&recorded.problem);
     }
