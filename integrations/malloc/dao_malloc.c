@@ -166,7 +166,7 @@ static size_t glibc_usable_size(void *address)
         void *glibc = dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD); /* it is loaded and stays */
         void *found = glibc != NULL ? dlsym(glibc, "malloc_usable_size") : NULL;
         if (found == NULL) {
-            return 0; /* never less than was asked for is what callers rely on: they use none of it */
+            return 0; /* callers of malloc_usable_size() may use none of it then */
         }
         atomic_store_explicit(&usable_size, (size_t(*)(void *))(uintptr_t)found, memory_order_relaxed);
     }
@@ -236,9 +236,10 @@ static void *resize(void *address, size_t size_bytes, const void *caller)
         return alloc(size_bytes, caller);
     }
     if (old_bytes == 0) {
-        return size_bytes < GROWN_LARGE_BYTES && is_for_libdao(size_bytes, caller)
-                   ? move(address, glibc_usable_size(address), size_bytes, caller)
-                   : __libc_realloc(address, size_bytes);
+        bool is_moved = size_bytes < GROWN_LARGE_BYTES && is_for_libdao(size_bytes, caller);
+        size_t usable_bytes = is_moved ? glibc_usable_size(address) : 0; /* 0: only glibc knows */
+        return usable_bytes > 0 ? move(address, usable_bytes, size_bytes, caller)
+                                : __libc_realloc(address, size_bytes);
     }
     if (size_bytes == 0) { /* as glibc does */
         free(address);

@@ -9,6 +9,7 @@
 
 #include <dao/dao.h>
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <malloc.h>
@@ -451,10 +452,40 @@ static void a_program_may_start_the_library_itself(void)
     CU_ASSERT_EQUAL(run_as("", "fork"), 0);
 }
 
+static bool hides_glibc;
+
+/* In front of the system's: libdao_malloc.so finds glibc by it. */
+void *dlopen(const char *name, int flags)
+{
+    void *(*real)(const char *, int) = (void *(*)(const char *, int))(uintptr_t)dlsym(RTLD_NEXT, "dlopen");
+    return hides_glibc ? NULL : real(name, flags);
+}
+
+/* A block of glibc's grows into one of libdao's, of a glibc that does not tell how large the first is. */
+static int grow_without_glibc(void)
+{
+    hides_glibc = true;
+    char *bytes = seen(malloc(SMALL_BYTES));
+    if (bytes == NULL || malloc_usable_size(bytes) != 0) {
+        return 2;
+    }
+    memset(bytes, 0x5a, SMALL_BYTES);
+    bytes = seen(realloc(bytes, 2 * SMALL_BYTES));
+    int is_lost = bytes == NULL || bytes[0] != 0x5a || memcmp(bytes, bytes + 1, SMALL_BYTES - 1) != 0;
+    free(bytes);
+    return is_lost;
+}
+
+static void nothing_is_lost_where_glibc_is_not_found(void)
+{
+    CU_ASSERT_EQUAL(run_as("", "grow"), 0);
+}
+
 static CU_TestInfo tests[] = {
     {"large blocks are libdao's", large_blocks_are_libdaos},
     {"calloc() clears what was used before", calloc_clears_what_was_used_before},
     {"realloc() keeps what fits", realloc_keeps_what_fits},
+    {"nothing is lost where glibc is not found", nothing_is_lost_where_glibc_is_not_found},
     {"blocks lie where they are to be aligned", blocks_lie_where_they_are_to_be_aligned},
     {"what grows, or is clear and large, is glibc's", what_grows_or_is_clear_and_large_is_glibcs},
     {"what cannot be is refused", what_cannot_be_is_refused},
@@ -494,6 +525,9 @@ int main(int argc, char **argv)
     if (argc > 1 && strcmp(argv[1], "allocate") == 0) {
         free(seen(malloc(5 * MIB)));
         return 0;
+    }
+    if (argc > 1 && strcmp(argv[1], "grow") == 0) {
+        return grow_without_glibc();
     }
     is_all = argc > 1 && strcmp(argv[1], "all") == 0;
     CU_SuiteInfo suites[] = {{"malloc", begin, end, NULL, NULL, is_all ? all_tests : tests},
