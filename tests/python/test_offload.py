@@ -4,6 +4,8 @@
     LIBDAO_TORCH_CPU=build/dev/integrations/libdao_torch_cpu.so PYTHONPATH=python \\
         python3 tests/python/test_offload.py [CASE...]"""
 import functools
+import os
+import sys
 from unittest import mock
 
 from offload_case import Case, SIDE, Wide, leave, main
@@ -254,6 +256,20 @@ class Refusals(Case):
         with self.assertRaisesRegex(dao.torch.OffloadError, "cannot be set"):
             self.offload(model, limit="1MB")
         self.assertEqual(self.library.stats().limit_bytes, 0)
+
+    def test_what_began_ends_where_the_rest_cannot_begin(self):
+        model = nn.Linear(SIDE, SIDE)
+        attributes = set(vars(model))
+        self.offload().close()  # what starts once has started
+        threads = len(os.listdir("/proc/self/task"))
+        module = sys.modules["dao.torch.offload"]  # dao.torch.offload is the function
+        with mock.patch.object(module, "State", side_effect=MemoryError("no state")):
+            with self.assertRaisesRegex(MemoryError, "no state"):
+                self.offload(model)
+        self.assertEqual(len(os.listdir("/proc/self/task")), threads)
+        self.assertEqual(set(vars(model)), attributes)
+        self.assertIs(type(model._parameters), type(nn.Module()._parameters))
+        self.offload(model).close()
 
     def test_steps_in_steps_and_after_the_end(self):
         o = self.offload()

@@ -128,16 +128,10 @@ class Offload:
         self.errors = []  # of the pressure callback, which cannot raise them
         self.holders = None
         self.limit_before = (open_ones[0].limit_before if open_ones else self.library.stats().limit_bytes)
-        self.rehome()
-        self.weights = Weights(self.stash, model, optimizer, SMALL_BYTES)
-        self.weights.on_stay, self.weights.on_wait = self.on_stay, self.on_wait
-        self.weights.on_refused = self.on_refused
-        self.state = State(self.stash, self.weights, optimizer, self.limit_bytes, SMALL_BYTES)
-        self.callback = lib.PressureFunction(self.relieve)
-        self.callback_id, self.mark = c_uint64(), c_uint64()
-        self.library.check(self.library.peak_mark_add(lib.HOST, byref(self.mark)))
-        self.library.check(self.library.pressure_callback_add(
-            lib.HOST, self.callback, None, byref(self.callback_id)))
+        with contextlib.ExitStack() as undo:  # of what has begun, if the rest cannot
+            undo.callback(self.library.mover_destroy, self.mover)
+            self.begin(undo)
+            undo.pop_all()
         open_ones.append(self)
         try:
             self.set_limit()
@@ -146,6 +140,21 @@ class Offload:
             raise OffloadError(f"the limit of {self.limit_bytes} bytes cannot be set: {error}") from None
 
     # ---- begin and end ----
+
+    def begin(self, undo):
+        self.rehome()
+        self.weights = Weights(self.stash, self.model, self.optimizer, SMALL_BYTES)
+        undo.callback(self.weights.close)
+        self.weights.on_stay, self.weights.on_wait = self.on_stay, self.on_wait
+        self.weights.on_refused = self.on_refused
+        self.state = State(self.stash, self.weights, self.optimizer, self.limit_bytes, SMALL_BYTES)
+        undo.callback(self.state.close)
+        self.callback = lib.PressureFunction(self.relieve)
+        self.callback_id, self.mark = c_uint64(), c_uint64()
+        self.library.check(self.library.peak_mark_add(lib.HOST, byref(self.mark)))
+        undo.callback(self.library.peak_mark_remove, self.mark)
+        self.library.check(self.library.pressure_callback_add(
+            lib.HOST, self.callback, None, byref(self.callback_id)))
 
     def rehome(self):
         """Gives weights and buffers memory of the place: they were made before it was PyTorch's allocator."""
