@@ -328,6 +328,9 @@ dao_status_t dao_read_chrome_trace(const char *path, dao_life_log_t *log)
         status = dao_json_error(&reader.json,
                                 "no event is called [memory]; record with profile(profile_memory=True)");
     }
+    if (status == DAO_OK) {
+        status = dao_json_expect(&reader.json, DAO_JSON_TOKEN_END, "the end of the file");
+    }
     dao_json_reader_close(&reader.json);
     if (status == DAO_OK) {
         status = take_events(&reader);

@@ -312,9 +312,11 @@ static dao_status_t read_file(trace_reader_t *reader)
         }
         status = status == DAO_OK ? dao_json_next(&reader->json) : status;
     }
-    return status == DAO_OK && reader->node_count == 0
-               ? dao_json_error(&reader->json, "no node of it names a tensor")
-               : status;
+    if (status == DAO_OK && reader->node_count == 0) {
+        return dao_json_error(&reader->json, "no node of it names a tensor");
+    }
+    return status == DAO_OK ? dao_json_expect(&reader->json, DAO_JSON_TOKEN_END, "the end of the file")
+                            : status;
 }
 
 /* ---- the list ---- */

@@ -87,6 +87,8 @@ static void what_is_wrong_is_told(void)
         dao_status_t status;
         const char *wanted;
     } wrong[] = {
+        {"{\"nodes\": [{\"id\": 1, \"name\": \"a\", \"inputs\": [[1, 2, 0, 1, 4, \"cuda:0\"]]}]} 7",
+         DAO_ERR_PARSE, "found, expected nothing more"},
         {"{\"nodes\": []}", DAO_ERR_PARSE, "no node of it names a tensor"},
         {"{\"nodes\": {}}", DAO_ERR_PARSE, ":1:11: expected a list of nodes"},
         {"{\"nodes\": [7]}", DAO_ERR_PARSE, ":1:12: expected a node"},
