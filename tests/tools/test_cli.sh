@@ -275,6 +275,15 @@ for file in "$trace"/*.json; do
     cp "$file" "$folder/odd/$(printf 'm\033[31m\nn')${file#*mobilenet_v2/mobilenet_v2}"
 done
 expect 0 "m?[31m?n" info "$folder/odd"
+odd=$(printf '%s/l\033[31m\377' "$folder")
+printf 'id,lower,upper,size\na,1,5,10\n' >"$odd"
+expect 0 "l?[31m?: 1 buffers" plan "$odd"
+expect 0 "l?[31m?" report "$odd" -o "$folder/odd.html"
+{
+    echo Kind,Operation,Agent_Id,Allocation_Size,Address
+    printf ',MEMORY_ALLOCATION_ALLOCATE,A\033[31m\377,8,0x1\n'
+} >"$odd"
+expect 0 "A?[31m?" info "$odd"
 echo '[' >"$folder/x.io_info.json"
 echo '{}' >"$folder/x.1.tensor_size.json"
 expect 1 "x.io_info.json:2:1: the file ends here" info "$folder"

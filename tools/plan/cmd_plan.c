@@ -2,6 +2,7 @@
 /* `dao plan`: places the buffers of a file by every method there is, and tells what each of them needs. */
 #include "base/numbers/units.h"
 #include "base/report/error.h"
+#include "base/text/printable.h"
 #include "tools/commands.h"
 #include "tools/model/step_problem.h"
 #include "tools/options/complain.h"
@@ -429,6 +430,7 @@ static dao_status_t get_input(planning_t *planning, const char *path, dao_plan_i
     const char *slash = strrchr(path, '/');
     const char *name = slash == NULL || slash[1] == '\0' ? path : slash + 1;
     (void)snprintf(planning->title, sizeof(planning->title), "%s", name);
+    dao_make_printable(planning->title);
     dao_read_choice_t choice = {.batch = planning->settings->batch, .device = planning->settings->device};
     return dao_read_lifetimes(path, &choice, out_input);
 }

@@ -6,6 +6,8 @@
 #include "tools/print/json_string.h"
 #include "tools/print/progress.h"
 
+#include "base/text/printable.h"
+
 #include <json-c/json.h>
 
 #include <errno.h>
@@ -14,7 +16,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { LABEL_WIDTH = 20 };
+enum { LABEL_WIDTH = 20, ROW_BYTES = 8192 }; /* more than a path has */
 
 void dao_report_begin(dao_report_t *report, bool is_json)
 {
@@ -36,13 +38,14 @@ static void add(dao_report_t *report, const char *key, struct json_object *value
 
 void dao_report_row(const char *label, const char *format, ...)
 {
+    char text[ROW_BYTES];
     va_list arguments;
     dao_progress_hide();
     va_start(arguments, format);
-    (void)printf("%-*s ", LABEL_WIDTH, label);
-    (void)vprintf(format, arguments);
-    (void)putchar('\n');
+    (void)vsnprintf(text, sizeof(text), format, arguments);
     va_end(arguments);
+    dao_make_printable(text); /* names of files, and what stands in them */
+    (void)printf("%-*s %s\n", LABEL_WIDTH, label, text);
 }
 
 void dao_report_text(dao_report_t *report, const char *key, const char *label, const char *text)

@@ -28,7 +28,7 @@ void dao_report_ratio(dao_report_t *report, const char *key, const char *label, 
 void dao_report_number(dao_report_t *report, const char *key, double value);
 /* A value that is not known: null for programs, and why for people. */
 void dao_report_unknown(dao_report_t *report, const char *key, const char *label, const char *why);
-/* A row for people alone. */
+/* A row for people alone. What is not printable of it is replaced, as in all rows. */
 DAO_PRINTF(2, 3) void dao_report_row(const char *label, const char *format, ...);
 /* An array of the object's, for items that the caller makes as reports of their own. */
 void dao_report_item(dao_report_t *report, const char *key, dao_report_t *item);
