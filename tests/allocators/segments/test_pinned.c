@@ -272,7 +272,7 @@ static void a_block_is_reused_behind_its_stream(void)
     CU_ASSERT_EQUAL(released_bytes, 0);
     CU_ASSERT_EQUAL(allocator->ops->alloc(allocator, &on_first, &again), DAO_OK); /* at once */
     CU_ASSERT_PTR_EQUAL(again.address, grant.address);
-    CU_ASSERT_TRUE(dao_stream_fence_is_empty(&again.fence));
+    CU_ASSERT_TRUE(dao_stream_fence_is_own(&again.fence, streams.numbers[0]));
     fence = controlled_streams_mark(&streams, 0);
     CU_ASSERT_EQUAL(allocator->ops->free(allocator, again.address, &fence), DAO_OK);
     CU_ASSERT_EQUAL(allocator->ops->alloc(allocator, &on_second, &again), DAO_OK); /* after a wait */
