@@ -191,5 +191,8 @@ int main(int argc, char **argv)
             return fail(line);
         }
     }
-    return workers_end() ? 0 : fail("work");
+    if (!workers_end()) {
+        return fail("work");
+    }
+    return !is_library || dao_finalize() == DAO_ERR_BUSY ? 0 : fail("finalize"); /* what it holds is live */
 }
