@@ -455,7 +455,7 @@ static void a_program_may_start_the_library_itself(void)
 static bool hides_glibc;
 
 /* In front of the system's: libdao_malloc.so finds glibc by it. */
-void *dlopen(const char *name, int flags)
+__attribute__((visibility("default"))) void *dlopen(const char *name, int flags)
 {
     void *(*real)(const char *, int) = (void *(*)(const char *, int))(uintptr_t)dlsym(RTLD_NEXT, "dlopen");
     return hides_glibc ? NULL : real(name, flags);
