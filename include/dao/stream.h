@@ -222,8 +222,9 @@ DAO_API DAO_NODISCARD dao_status_t dao_event_record(dao_event_t *event, dao_stre
  * Makes later work of a stream wait, on the device, for what an event stands for now. Waiting for an event
  * that was never recorded does nothing.
  *
- * @param event  Of any device of the backend, as the stream; a place of a program's own memory counts as the
- *               device that it is on. One on no device has events for its own streams only.
+ * @param stream  Waits.
+ * @param event   Of any device of the backend, as the stream; a place of a program's own memory counts as the
+ *                device that it is on. One on no device has events for its own streams only.
  * @return DAO_OK; DAO_ERR_INVALID, also for an event of such another place, or of another start of the
  *         library; DAO_ERR_BACKEND.
  *
