@@ -42,7 +42,7 @@ typedef struct dao_recompute_bound {
  *         where the capacity is less than one kernel needs; DAO_ERR_NO_HOST_MEMORY.
  *
  * Threads: any. Waits: never. Cost: O(places x (uses + places x log kernels)) with at most 1,024 places;
- *        some 0.15 s for 2,500 kernels.
+ *        some 0.1 s for 860 kernels, 0.4 s for 10,700.
  */
 DAO_API DAO_NODISCARD dao_status_t dao_recompute_find_bound(const dao_swap_problem_t *problem,
                                                             dao_recompute_bound_t *out_bound);
