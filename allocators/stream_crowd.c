@@ -87,6 +87,9 @@ void dao_stream_crowd_finished(dao_stream_crowd_t *crowd, uint32_t index, uint64
 static dao_status_t follow_member(const dao_stream_crowd_t *crowd, const dao_crowd_member_t *member,
                                   const dao_backend_ops_t *ops)
 {
+    if (dao_backend_stream_is_gone(ops, member->stream)) {
+        return DAO_ERR_NOT_READY;
+    }
     if (dao_backend_stream_capture(ops, member->stream) != 0) {
         return DAO_ERR_BUSY;
     }

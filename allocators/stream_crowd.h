@@ -47,7 +47,8 @@ void dao_stream_crowd_leave(dao_stream_crowd_t *crowd, uint32_t index);
 void dao_stream_crowd_finished(dao_stream_crowd_t *crowd, uint32_t index, uint64_t epoch);
 
 /* Makes the crowd's stream wait for what its members freed behind, and what is shared. DAO_ERR_BUSY without a
-   message: one of these is being captured into a graph. The backend's answer: who was not waited for is next
+   message: one of these is being captured into a graph. DAO_ERR_NOT_READY without a message: one of these is
+   gone, so that only the host can wait, for the device. The backend's answer: who was not waited for is next
    time. O(members). */
 DAO_NODISCARD dao_status_t dao_stream_crowd_follow(dao_stream_crowd_t *crowd, const dao_backend_ops_t *ops);
 

@@ -37,6 +37,9 @@
    run on another stream. Frees of the capture's own streams from before it for which no event was recorded
    are left to the program, which launches the graph behind these streams' work.
 
+   On an adopted stream that its owner has destroyed no event can be recorded: whoever needs one waits, on the
+   host and without the lock, for the device.
+
    Streams without a line of their own are the crowd's (stream_crowd.h), whose line has the crowd's stream.
    Before an event on that, once the epoch is closed, it is made to wait for its members. A member says that
    it frees before it reads the epoch, so that the above holds for it as well. As a waiter each is for itself.
@@ -224,10 +227,13 @@ static dao_status_t captured_error(void)
 }
 
 /* Returns an event with one reference, recorded on a line's stream. DAO_ERR_BUSY without a message: one of
-   the crowd is being captured. */
+   the crowd is being captured; DAO_ERR_NOT_READY without one: the stream, or one of the crowd, is gone. */
 static dao_status_t event_record_locked(dao_stream_fences_t *fences, const line_t *line, event_t **out_event)
 {
     event_t *event = NULL;
+    if (dao_backend_stream_is_gone(fences->ops, line->stream)) {
+        return DAO_ERR_NOT_READY;
+    }
     dao_status_t status = event_take_locked(fences, &event);
     if (status != DAO_OK) {
         return status;
@@ -247,8 +253,9 @@ static dao_status_t event_record_locked(dao_stream_fences_t *fences, const line_
     return DAO_OK;
 }
 
-/* Records an event for all frees of a stream so far. DAO_ERR_BUSY without a message: it is being captured. It
-   is looked at behind the event, too, since another thread may begin the capture. */
+/* Records an event for all frees of a stream so far. DAO_ERR_BUSY without a message: it is being captured,
+   which is looked at behind the event, too, since another thread may begin the capture. DAO_ERR_NOT_READY
+   without one: it is gone. */
 static dao_status_t line_record_locked(dao_stream_fences_t *fences, line_t *line)
 {
     event_t *event = NULL;
@@ -845,6 +852,9 @@ dao_status_t dao_stream_fences_wait_on(dao_stream_fences_t *fences, const dao_st
         status = wait_in_order_locked(fences, fence, streams, &waiter);
     }
     unlock(fences);
+    if (status == DAO_ERR_NOT_READY) { /* one of them is gone */
+        return dao_stream_fences_wait(fences, &(dao_stream_fence_t){streams, fence->epoch});
+    }
     while (capture != 0 && streams != 0 && status == DAO_OK) {
         line_t *line = &fences->lines[take_stream(&streams)];
         status = line_wait_in_capture(fences, line, needed_epoch(fences, line, fence), &waiter, capture);

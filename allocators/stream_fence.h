@@ -147,9 +147,9 @@ static inline void dao_stream_fences_record_own(dao_stream_fences_t *fences, uin
 bool dao_stream_fences_is_done(const dao_stream_fences_t *fences, const dao_stream_fence_t *fence);
 
 /* Asks the device's events, a bounded number a stream, what has finished; a stream whose last frees have no
-   event gets one. True if anything is newly known. An event that answers an error has finished: the error is
-   for whoever synchronizes. Leaves the thread's last error as it is. Does not wait. May be called under an
-   allocator's lock. */
+   event gets one, but for one that is gone, which is left to whoever waits. True if anything is newly known.
+   An event that answers an error has finished: the error is for whoever synchronizes. Leaves the thread's
+   last error as it is. Does not wait. May be called under an allocator's lock. */
 bool dao_stream_fences_poll(dao_stream_fences_t *fences);
 
 /* Closes the open epoch, and returns it: frees so far have at most this one, later ones another. Threads:
@@ -163,11 +163,11 @@ void dao_stream_fences_finished(dao_stream_fences_t *fences, uint32_t stream, ui
 /* Returns the fence of all that was freed and is not known to have finished. Threads: any. Loads only. */
 dao_stream_fence_t dao_stream_fences_pending(const dao_stream_fences_t *fences);
 
-/* Makes `stream` wait, on the device, for a fence; if it is being captured into a graph, and the fence is of
-   others than the streams of that capture, the host waits instead: what waits for a graph's first run would
-   not wait for its second. Called without a lock. The backend's answer: after an error the stream may wait
-   for a part of it. DAO_ERR_BUSY: a stream of the fence is being captured, and the waiting one is no part of
-   that. */
+/* Makes `stream` wait, on the device, for a fence. The host waits instead if a stream of the fence is gone
+   without an event, and if `stream` is being captured into a graph, and the fence is of others than the
+   streams of that capture: what waits for a graph's first run would not wait for its second. Called without a
+   lock. The backend's answer: after an error the stream may wait for a part of it. DAO_ERR_BUSY: a stream of
+   the fence is being captured, and the waiting one is no part of that. */
 DAO_NODISCARD dao_status_t dao_stream_fences_wait_on(dao_stream_fences_t *fences,
                                                      const dao_stream_fence_t *fence, uint32_t stream);
 

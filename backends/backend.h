@@ -256,6 +256,12 @@ static inline uint64_t dao_backend_stream_capture(const dao_backend_ops_t *ops, 
     return ops->stream_capture != NULL && ops->stream_capture(stream, &capture) == DAO_OK ? capture : 0;
 }
 
+/* Returns true if an adopted stream's owner has destroyed it. Does not wait. */
+static inline bool dao_backend_stream_is_gone(const dao_backend_ops_t *ops, dao_backend_stream_t *stream)
+{
+    return ops->stream_is_gone != NULL && ops->stream_is_gone(stream);
+}
+
 /* Checks a table: its version, that nothing required is missing, that optional groups are whole.
    DAO_ERR_INVALID with a message that names the slot. */
 DAO_NODISCARD dao_status_t dao_backend_ops_check(const dao_backend_ops_t *ops);

@@ -84,8 +84,7 @@ dao_stream_t *dao_adopted_find(dao_adopted_t *adopted, void *native)
 {
     dao_stream_t *stream;
     while ((stream = look_up(adopted, native)) != NULL) {
-        const dao_backend_ops_t *ops = stream->runtime->ops;
-        bool is_gone = ops->stream_is_gone != NULL && ops->stream_is_gone(stream->backend);
+        bool is_gone = dao_backend_stream_is_gone(stream->runtime->ops, stream->backend);
         bool is_owned = own(adopted, stream, is_gone);
         dao_stream_release(stream);
         if (is_owned) {

@@ -22,8 +22,7 @@ static void natives_end(dao_natives_t *natives)
 /* Returns true if a stream's handle is another's, as far as that can be known. */
 static bool is_gone(const dao_stream_t *stream)
 {
-    const dao_backend_ops_t *ops = stream->runtime->ops;
-    return ops->stream_is_gone != NULL && ops->stream_is_gone(stream->backend);
+    return dao_backend_stream_is_gone(stream->runtime->ops, stream->backend);
 }
 
 /* Adopts a stream and enters it. */

@@ -186,6 +186,24 @@ static void what_one_of_a_crowd_frees_in_a_capture_nobody_has(void)
     CU_ASSERT_EQUAL(ln->count, count);
 }
 
+static void one_of_a_crowd_that_is_gone_is_waited_for_on_the_host(void)
+{
+    manual_stream_t *lm, *ln;
+    uint32_t m = stream_new(&lm), n = stream_new(&ln);
+    work_on(lm);
+    dao_stream_fence_t fence = dao_stream_fences_mark(fences, m);
+    lm->is_gone = true;
+    CU_ASSERT_FALSE(dao_stream_fences_poll(fences));
+    CU_ASSERT_EQUAL(lm->next, 0);
+    CU_ASSERT_EQUAL(dao_stream_fences_wait_on(fences, &fence, n), DAO_OK);
+    CU_ASSERT_EQUAL(lm->next, lm->count);
+    CU_ASSERT_TRUE(dao_stream_fences_is_done(fences, &fence));
+    (void)work_and_free(n, ln); /* for this the crowd's stream can wait again */
+    poll_all();
+    dao_stream_fence_t pending = dao_stream_fences_pending(fences);
+    CU_ASSERT_TRUE(dao_stream_fence_is_empty(&pending));
+}
+
 /* Streams have lines or are a crowd after `failing` calls: nothing is lost, whichever fails. */
 static void a_crowd_may_fail_to_begin(void)
 {
@@ -211,6 +229,8 @@ static CU_TestInfo tests[] = {
     {"what the host has waited for the crowd does not", what_the_host_has_waited_for_the_crowd_does_not},
     {"a crowd that is gone holds nothing", a_crowd_that_is_gone_holds_nothing},
     {"what one of a crowd frees in a capture nobody has", what_one_of_a_crowd_frees_in_a_capture_nobody_has},
+    {"one of a crowd that is gone is waited for on the host",
+     one_of_a_crowd_that_is_gone_is_waited_for_on_the_host},
     {"a crowd may fail to begin", a_crowd_may_fail_to_begin},
     CU_TEST_INFO_NULL,
 };

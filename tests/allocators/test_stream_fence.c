@@ -369,6 +369,49 @@ static void a_poll_leaves_the_last_error_as_it_is(void)
     CU_ASSERT_STRING_EQUAL(dao_last_message(), "what went before");
 }
 
+/* ---- streams that are gone ---- */
+
+/* A poll, and whoever frees, would wait under the lock. */
+static void what_a_stream_freed_that_is_gone_is_waited_for_without_the_lock(void)
+{
+    dao_stream_fence_t fence = work_and_free(a, la);
+    la->is_gone = true;
+    CU_ASSERT_FALSE(dao_stream_fences_poll(fences));
+    (void)work_and_free(b, lb); /* now there are several: events are recorded */
+    dao_stream_fences_record(fences, &fence);
+    CU_ASSERT_EQUAL(la->next, 0);
+    CU_ASSERT_FALSE(dao_stream_fences_is_done(fences, &fence));
+    CU_ASSERT_EQUAL(dao_stream_fences_wait_on(fences, &fence, b), DAO_OK);
+    CU_ASSERT_TRUE(dao_stream_fences_is_done(fences, &fence));
+    CU_ASSERT_EQUAL(la->next, la->count);
+}
+
+static void the_host_waits_for_a_stream_that_is_gone(void)
+{
+    be_several();
+    work_on(la);
+    dao_stream_fence_t fence = dao_stream_fences_mark(fences, a);
+    la->is_gone = true;
+    CU_ASSERT_EQUAL(dao_stream_fences_wait(fences, &fence), DAO_OK);
+    CU_ASSERT_TRUE(dao_stream_fences_is_done(fences, &fence));
+    CU_ASSERT_EQUAL(la->next, la->count);
+}
+
+/* An event from before stands for its work as it did. */
+static void an_event_outlives_its_stream(void)
+{
+    be_several();
+    dao_stream_fence_t fence = work_and_free(a, la);
+    la->is_gone = true;
+    la->is_hung = true;
+    CU_ASSERT_EQUAL(dao_stream_fences_wait_on(fences, &fence, b), DAO_OK); /* on the device */
+    CU_ASSERT_FALSE(dao_stream_fences_is_done(fences, &fence));
+    la->is_hung = false;
+    manual_run_to_the_end();
+    CU_ASSERT_TRUE(dao_stream_fences_poll(fences));
+    CU_ASSERT_TRUE(dao_stream_fences_is_done(fences, &fence));
+}
+
 /* ---- captures ---- */
 
 /* A graph may run on another stream than the one that was captured, which waited. */
@@ -746,6 +789,10 @@ static CU_TestInfo tests[] = {
     {"nothing is learnt where the device must not be asked",
      nothing_is_learnt_where_the_device_must_not_be_asked},
     {"a poll leaves the last error as it is", a_poll_leaves_the_last_error_as_it_is},
+    {"what a stream freed that is gone is waited for without the lock",
+     what_a_stream_freed_that_is_gone_is_waited_for_without_the_lock},
+    {"the host waits for a stream that is gone", the_host_waits_for_a_stream_that_is_gone},
+    {"an event outlives its stream", an_event_outlives_its_stream},
     {"a stream of a capture waits again for what it waited for before",
      a_stream_of_a_capture_waits_again_for_what_it_waited_for_before},
     {"streams of a capture wait in it for its own frees alone",

@@ -2,6 +2,7 @@
 #include "tests/support/manual_streams.h"
 
 #include "base/report/error.h"
+#include "base/threads/sync.h"
 #include "tests/support/suite.h"
 
 #include <stdlib.h>
@@ -162,6 +163,7 @@ static void fake_event_destroy(dao_backend_event_t *event)
 static dao_status_t fake_event_record(dao_backend_event_t *event, dao_backend_stream_t *stream)
 {
     dao_status_t status = count_call();
+    CU_ASSERT_FALSE(manual_of(stream)->is_gone);
     if (status == DAO_OK) {
         CU_ASSERT_TRUE_FATAL(record_count + 1 < RECORD_COUNT_MAX);
     }
@@ -223,6 +225,7 @@ static dao_status_t fake_stream_wait_event(dao_backend_stream_t *stream, dao_bac
 static dao_status_t fake_device_synchronize(dao_backend_device_t *device)
 {
     (void)device;
+    DAO_ASSERT_UNLOCKED();
     if (manual_failure != DAO_ERR_REENTRANT) {
         manual_run_to_the_end();
     }
@@ -233,6 +236,11 @@ static dao_status_t fake_stream_capture(dao_backend_stream_t *stream, uint64_t *
 {
     *out_capture = manual_of(stream)->capture;
     return DAO_OK;
+}
+
+static bool fake_stream_is_gone(dao_backend_stream_t *stream)
+{
+    return manual_of(stream)->is_gone;
 }
 
 const dao_backend_ops_t manual_ops = {
@@ -248,4 +256,5 @@ const dao_backend_ops_t manual_ops = {
     .event_query = fake_event_query,
     .event_synchronize = fake_event_synchronize,
     .stream_capture = fake_stream_capture,
+    .stream_is_gone = fake_stream_is_gone,
 };

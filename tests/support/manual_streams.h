@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A device that does nothing by itself: each stream is a list of commands, and the test decides which stream
    runs its next one. So it is known exactly what has happened before what. A stream can be declared part of a
-   capture: its commands are then not recorded as done, and querying one of its events fails. */
+   capture: its commands are then not recorded as done, and querying one of its events fails. Recording an
+   event on one that is gone would wait for the device: nobody may. */
 #ifndef DAO_TESTS_SUPPORT_MANUAL_STREAMS_H
 #define DAO_TESTS_SUPPORT_MANUAL_STREAMS_H
 
@@ -29,6 +30,7 @@ typedef struct manual_stream {
     uint32_t count;
     uint32_t next;
     bool is_hung;
+    bool is_gone;     /* its owner has destroyed it */
     uint64_t capture; /* the capture that it is part of; 0: none */
 } manual_stream_t;
 
