@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from offload_case import Case, main
 
 from dao.torch.learn import Learner
+from dao.torch.library import COMPUTE, HOST_IN, HOST_OUT
 from dao.torch.plan import Plan, Problem
 
 SIZE = 1000
@@ -42,22 +43,23 @@ def layers(count):
 
 
 def followed(plan, kernel_count):
-    """Follows a plan whose ways out end at once: the storages that leave, and those that come back."""
-    ways = {True: [], False: []}
+    """Follows a plan whose ways out end at once: the storages that leave, those that come back, and behind
+    which kernels memory may be given up."""
+    ways = {HOST_OUT: [], HOST_IN: [], COMPUTE: []}
     for ended in range(1, kernel_count + 1):
         plan.end_kernels(ended)
-        for number, leaves in plan.moves():
-            ways[leaves].append(number)
-            if leaves:
+        for number, stream in plan.moves():
+            ways[stream].append((number, ended) if stream == COMPUTE else number)
+            if stream == HOST_OUT:
                 plan.end_out()
-    return ways[True], ways[False]
+    return ways[HOST_OUT], ways[HOST_IN], ways[COMPUTE]
 
 
 class Learnt(Case):
     def test_a_storage_may_be_away_from_its_last_holder_to_its_first_unpack(self):
         learner = step(["p0", "p1", "s0", "p2", "p3", "u3", "u0", "u1", "f0", "u2"], 50)
         away, staying = learner.stays()
-        self.assertEqual([(record.number, final, needed) for record, final, needed in away], [(0, 2, 6)])
+        self.assertEqual([(record.number, kernels) for record, kernels in away], [(0, [2, 6])])
         counts = 0, 1, 1, 2, 3, 3, 3, 4, 3  # of storages 1, 2, 3, and of 0 where it has to be
         self.assertEqual(staying, [50 + SIZE * count for count in counts])
 
@@ -76,6 +78,13 @@ class Learnt(Case):
         self.assertEqual(away, [])
         self.assertEqual(staying, [0, SIZE, 2 * SIZE, 2 * SIZE, 2 * SIZE])
 
+    def test_what_is_unpacked_twice_may_be_away_twice(self):
+        """From kernel 4 to 6 somebody has what was unpacked."""
+        learner = step(["p0", "s0", "p1", "p2", "u0", "u2", "p0", "s0", "p3", "u3", "u0", "u1"])
+        away, staying = learner.stays()
+        self.assertEqual([(record.number, kernels) for record, kernels in away], [(0, [1, 4, 5, 6, 9])])
+        self.assertEqual(staying, [SIZE * count for count in (0, 0, 1, 2, 2, 2, 2, 3, 3, 3, 4)])
+
 
 class Planned(Case):
     def plan(self, learner, limit_bytes):
@@ -87,12 +96,33 @@ class Planned(Case):
         problem, plan = self.plan(learner, 300 * SIZE)
         self.assertLessEqual(sum(kernel.use_count for kernel in problem.kept[2]), 2 * 1000)
         self.assertEqual(plan.out_bytes, plan.in_bytes)
-        left, back = followed(plan, len(learner.times_ns))
+        left, back, given_up = followed(plan, len(learner.times_ns))
         self.assertEqual(sorted(left), sorted(back))
         self.assertEqual(len(set(left)), len(left))
         self.assertGreaterEqual(len(left), 700)
         plan.restart()
-        self.assertEqual(followed(plan, len(learner.times_ns)), (left, back))
+        self.assertEqual(followed(plan, len(learner.times_ns)), (left, back, given_up))
+
+    def test_what_is_back_goes_again_without_a_copy(self):
+        events = [event for event in layers(40) if event[0] in "ps"]
+        for kind in "sf":  # two backward passes of one graph
+            for i in reversed(range(40)):
+                events += [f"u{i}", f"{kind}{i}"]
+        learner = step(events)
+        _, plan = self.plan(learner, 13 * SIZE)
+        left, back, given_up = followed(plan, len(learner.times_ns))
+        self.assertEqual(len(set(left)), len(left))
+        self.assertGreater(len(back), len(left) + 20)
+        self.assertGreater(len({ended for _, ended in given_up if ended > 40}), 20)
+
+    def test_what_goes_again_is_due(self):
+        learner = step(["p0", "s0", "p1", "p2", "p3", "u0", "s0", "u1", "u2", "u3", "u0", "f0"])
+        learner.other_bytes[3] = 11 * SIZE  # before each unpack a kernel that leaves no room for it
+        learner.other_bytes[8] = 10 * SIZE
+        _, plan = self.plan(learner, 13 * SIZE + SIZE // 2)
+        given_up = followed(plan, len(learner.times_ns))[2]
+        self.assertEqual([number for number, _ in given_up], [0, 0])
+        self.assertIn(given_up[1][1], {plan.due(ended) for ended in range(given_up[1][1])})
 
     def test_a_plan_takes_little_more_than_the_bound_though_it_is_searched_briefly(self):
         events, sizes = layers(500), itertools.cycle(range(1, 64))
@@ -110,10 +140,10 @@ class Planned(Case):
         for ended in range(1, len(learner.times_ns) + 1):
             plan.end_kernels(ended)
             moves = list(plan.moves())
-            for _, leaves in moves:
-                if leaves:
+            for _, stream in moves:
+                if stream == HOST_OUT:
                     plan.end_out()
-            moves += plan.moves()
+            moves = [move for move in [*moves, *plan.moves()] if move[1] != COMPUTE]
             if moves:
                 self.assertGreaterEqual(ended, due)
             moved += len(moves)

@@ -83,6 +83,17 @@ class Traps(Case):
             (d.sum() + e.sum()).backward()
         self.assertTrue(torch.allclose(b.grad, b.exp() * (b.exp().cos() - b.exp().sin())))
 
+    def test_what_has_been_unpacked_does_not_go(self):
+        o = self.offload()
+        with o.step():
+            kept = o.pack(torch.randn(SIDE, SIDE))
+            o.stash.start_out(kept.item)
+            self.library.check(self.library.parked_wait(kept.item.parked))
+            tensor = o.unpack(kept)
+            self.assertEqual(o.stash.drop(kept.item), 0)
+            del tensor
+            self.assertGreater(o.stash.drop(kept.item), 0)
+
     def start_and_wait(self, stash, start_out, item):
         """A way out that is as quick as can be."""
         is_started = start_out(item)

@@ -4,15 +4,23 @@ import itertools
 
 
 class Record:
-    """Of a storage that was kept: after which kernel it was packed; since which kernel nobody else had it;
-    after which kernels it was unpacked; in which one it was freed."""
+    """Of a storage that was kept: after which kernel it was packed; `periods` in which nobody else had it, as
+    [kernel in which they begin, kernel that unpacks it, None if none did]; in which kernel it was freed."""
 
-    __slots__ = ("number", "size_bytes", "packed", "sole", "unpacked", "freed")
+    __slots__ = ("number", "size_bytes", "packed", "periods", "freed")
 
     def __init__(self, number, size_bytes, packed):
         self.number, self.size_bytes, self.packed = number, size_bytes, packed
-        self.sole = self.freed = None
-        self.unpacked = []
+        self.periods, self.freed = [], None
+
+    def is_sole(self):
+        return bool(self.periods) and self.periods[-1][1] is None
+
+    def away(self, last):
+        """Returns the periods in which it may be away, as [(kernel at whose end it may leave, kernel that
+        needs it back)], if `last` is the last kernel that it lives in."""
+        return [(begin, needed) for begin, needed in self.periods
+                if needed is not None and begin < needed <= last]
 
 
 class Learner:
@@ -49,12 +57,13 @@ class Learner:
         if record is None:  # of a step before
             self.events.append(-1)
             return
-        record.unpacked.append(len(self.times_ns) - 1)
+        if record.is_sole():
+            record.periods[-1][1] = len(self.times_ns)
         self.events.append(2 * record.number + 1)
 
     def sole(self, item):
-        if item.record is not None and item.record.sole is None:
-            item.record.sole = len(self.times_ns)
+        if item.record is not None and not item.record.is_sole():
+            item.record.periods.append([len(self.times_ns), None])
 
     def close(self, item):
         if item.record is not None:
@@ -74,11 +83,12 @@ class Learner:
         return tuple(self.events), tuple(record.size_bytes for record in self.records)
 
     def stays(self):
-        """Returns which storages may be away, as [(record, kernel at whose end it may leave, kernel that
-        needs it back)], and of each kernel the bytes that stay: of storages that have to be there, and what
-        no hook sees. As long as somebody else has a storage he may write to it, and not only through tensors
-        whose versions tell: parts of unsafe_chunk() have versions of their own. So its bytes are its last
-        ones once nobody else has it. Behind its first unpack it is left in memory until it is freed."""
+        """Returns which storages may be away, as [(record, kernels that use it)], and of each kernel the
+        bytes that stay: of storages that have to be there, and what no hook sees. The first kernel of a
+        storage is the one at whose end it may leave; another one needs it back, and so do those behind it in
+        which somebody has it. As long as somebody else has a storage he may write to it, and not only through
+        tensors whose versions tell: parts of unsafe_chunk() have versions of their own. So its bytes are its
+        last ones once nobody else has it. Behind its last unpack it is left in memory until it is freed."""
         count = len(self.times_ns)
         away, changes = [], [0] * (count + 1)  # of bytes that have to be there, between two kernels
         for record in self.records:
@@ -86,12 +96,15 @@ class Learner:
             last = count - 1 if record.freed is None else min(record.freed, count - 1)
             if first > last:
                 continue
-            final = min(record.sole if record.sole is not None else last, last)
-            needed = record.unpacked[0] + 1 if record.unpacked else count
             changes[first] += record.size_bytes
             changes[last + 1] -= record.size_bytes
-            if final < needed <= last:
-                away.append((record, final, needed))
-                changes[final] -= record.size_bytes
-                changes[needed + 1] += record.size_bytes
+            periods = record.away(last)
+            if periods:
+                kernels = [periods[0][0]]
+                for (_, needed), (final, _) in zip(periods, periods[1:]):
+                    kernels += range(needed, final + 1)
+                kernels.append(periods[-1][1])
+                away.append((record, kernels))
+                changes[kernels[0]] -= record.size_bytes
+                changes[kernels[-1] + 1] += record.size_bytes
         return away, [other + held for other, held in zip(self.other_bytes, itertools.accumulate(changes))]

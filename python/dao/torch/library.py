@@ -7,7 +7,7 @@ from ctypes import POINTER, Structure, byref, c_bool, c_char_p, c_int, c_int32, 
 from ctypes import c_void_p
 
 OUT, IN = 0, 1  # lanes of a mover
-HOST_IN, HOST_OUT = 1, 2  # streams of a plan
+COMPUTE, HOST_IN, HOST_OUT = 0, 1, 2  # streams of a plan: kernels, and copies
 STREAM_COUNT = 5
 READ, WRITE = 0, 1
 

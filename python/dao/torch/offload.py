@@ -357,6 +357,8 @@ class Offload:
             self.note_gone(item)
         if self.learner is not None and self.in_step:
             self.note_peak()
+            if item is not None:
+                self.learner.sole(item)
 
     def on_freed(self):
         """What is gone is not of the bytes that come next."""
@@ -409,6 +411,7 @@ class Offload:
         known = len(self.learner.records)
         if is_unpack:
             self.learner.unpack(item)
+            self.stash.shared[item] = None  # who has asked for it has it now
         else:
             self.learner.pack(item)
         if len(self.learner.records) > known:
@@ -460,13 +463,17 @@ class Offload:
 
     def start_moves(self):
         stash = self.stash
-        for number, leaves in self.plan.moves():
+        for number, stream in self.plan.moves():
             item = self.numbers[number]
-            if leaves:
+            if stream == lib.HOST_OUT:
                 self.outs.append(number)
                 if not (stash.is_final(item) and stash.start_out(item)):
                     self.gone.add(number)  # it stays: nothing waits for it
-            elif item.storage is None and item.handles and item.parked is not None:
+            elif stream == lib.COMPUTE:
+                stash.leave_again(item)
+            elif item.storage is not None:
+                stash.stay(item)
+            elif item.handles and item.parked is not None:
                 stash.start_in(item)
 
     def is_gone(self, number):

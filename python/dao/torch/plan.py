@@ -6,10 +6,9 @@ import ctypes
 import itertools
 from ctypes import byref, c_void_p
 
-from dao.torch.library import (HOST_IN, HOST_OUT, READ, WRITE, SwapAction, SwapBound, SwapKernel,
+from dao.torch.library import (COMPUTE, HOST_IN, HOST_OUT, READ, WRITE, SwapAction, SwapBound, SwapKernel,
                                SwapPlanConfig, SwapProblem, SwapTensor, SwapTier, SwapUse)
 
-COMPUTE = 0  # the stream of kernels
 GRANULARITY_WHOLE = 1
 ADDRESSES_NONE = 3  # PyTorch's allocator places tensors: a plan counts bytes
 PLAN_WORK = 10**6  # some 10 ms of search behind a first plan, for which the training waits
@@ -17,7 +16,7 @@ PLAN_WORK = 10**6  # some 10 ms of search behind a first plan, for which the tra
 
 class Problem:
     """dao_swap_problem_t of a step, with what it points to. A storage is written where it may leave first,
-    and read where it is needed back; all other bytes stay."""
+    and read where it has to be there from then on; all other bytes stay."""
 
     def __init__(self, learner, limit_bytes, in_speed, out_speed):
         away, staying_bytes = learner.stays()
@@ -25,10 +24,14 @@ class Problem:
         used = [[] for _ in staying_bytes]
         for record in learner.records:
             tensors[record.number] = SwapTensor(record.size_bytes, False)
-        for record, final, needed in away:
-            used[final].append((record.number, WRITE))
-            used[needed].append((record.number, READ))
-        uses = (SwapUse * max(1, 2 * len(away)))(*itertools.chain.from_iterable(used))
+        for record, users in away:
+            used[users[0]].append((record.number, WRITE))
+            for kernel in users[1:]:
+                used[kernel].append((record.number, READ))
+        self.ends_again = {  # how many kernels have ended when what was back may go again
+            kernel + 1 for _, users in away
+            for kernel, following in zip(users[1:], users[2:]) if following > kernel + 1}
+        uses = (SwapUse * max(1, sum(map(len, used))))(*itertools.chain.from_iterable(used))
         address, position, kernels = ctypes.addressof(uses), 0, []
         for time_ns, bytes_, its in zip(learner.times_ns, staying_bytes, used):
             kernels.append((time_ns, bytes_, address + position * ctypes.sizeof(SwapUse), len(its)))
@@ -59,7 +62,7 @@ class Plan:
         schedule = schedule.contents
         self.step_ns, self.out_bytes, self.in_bytes = schedule.step_ns, schedule.out_bytes, schedule.in_bytes
         self.starts = sorted({schedule.copies[stream][i].done[COMPUTE] for stream in (HOST_OUT, HOST_IN)
-                              for i in range(schedule.copy_count[stream])})
+                              for i in range(schedule.copy_count[stream])} | problem.ends_again)
         self.events, self.sizes = learner.events, [record.size_bytes for record in learner.records]
         self.kernel_ns = sum(learner.times_ns)
         self.problem = problem
@@ -83,17 +86,17 @@ class Plan:
 
     def due(self, count):
         """How many kernels have to end until more may move, if `count` have and no way out ends. The
-        follower's own answer counts what is given up too, which happens by itself here."""
+        follower's own answer counts also what is given up as it has left, which happens by itself here."""
         following = bisect.bisect_right(self.starts, count)
         return self.starts[following] if following < len(self.starts) else len(self.events) + 1
 
     def moves(self):
-        """What may move by now: the number of a storage, and whether it leaves. Who needs it waits for its
-        way in himself, so that one ends here as it starts; when memory is given up its owner knows."""
+        """What may move by now: the number of a storage, and whether it leaves (HOST_OUT), comes back
+        (HOST_IN) or, once it is back, may go again without a copy (COMPUTE). Who needs it waits for its way
+        in himself, so that one ends here as it starts; when memory is given up its owner knows."""
         following, action = self.library.swap_follower_next, self.action
         while following(self.follower, self.action_at):
-            if action.stream == HOST_OUT:
-                yield action.tensor, True
-            elif action.stream == HOST_IN:
+            if action.stream == HOST_IN:
                 self.library.check(self.library.swap_follower_copy_end(self.follower, HOST_IN))
-                yield action.tensor, False
+            if not action.is_dead:
+                yield action.tensor, action.stream

@@ -244,6 +244,17 @@ class Stash:
         self.leaving.append(item)
         return True
 
+    def leave_again(self, item):
+        """An item that is back goes again, as soon as nobody has it: what is parked of it is right."""
+        if item.storage is not None and item.parked is not None and not item.out_ticket:
+            self.stay(item)
+            self.leaving.append(item)
+
+    def stay(self, item):
+        """It does not leave, if it has begun to."""
+        if item in self.leaving:
+            self.leaving.remove(item)
+
     def start_in(self, item):
         """Allocates, which may take memory from other items, and queues an item's way in."""
         storage = item.take()
@@ -354,7 +365,8 @@ class Stash:
     # ---- the tensors ----
 
     def tensor_of(self, handle):
-        """Returns a kept tensor, which is brought back if it is away."""
+        """Returns a kept tensor, which is brought back if it is away. It is another tensor each time, so that
+        its storage has one more user as long as anything has it."""
         item = handle.item
         if item.storage is None or item.in_ticket:
             self.fetch(item)
@@ -362,7 +374,7 @@ class Stash:
         if cell.tensor is not None:
             if cell.tensor._version != cell.version:
                 raise changed(cell.tensor.shape, cell.tensor._version, cell.version)
-            return cell.tensor  # autograd makes a tensor of its own of it
+            return cell.tensor.detach()
         if item.error is not None:
             raise item.error
         return cell.make(item.storage)

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""dao.torch.offload(): programs as people write them learn the same within limits as they do without.
+
+    LIBDAO_TORCH_CPU=build/dev/integrations/libdao_torch_cpu.so PYTHONPATH=python \\
+        python3 tests/python/test_offload_programs.py [CASE...]"""
+import contextlib
+
+from offload_case import Case, main
+
+import torch
+from torch import nn
+
+from dao.torch import library
+
+
+class NoLimit:
+    """What a program has in place of an offload when it runs without."""
+
+    def step(self):
+        return contextlib.nullcontext()
+
+
+class Programs(Case):
+    """A program is a function that returns a model, its optimizer and a function: that makes step i within
+    o.step() and returns what it computed."""
+
+    def run_steps(self, step, o, count):
+        results = []
+        for i in range(count):
+            torch.manual_seed(1000 + i)
+            results.append(step(o, i))
+        return results
+
+    def without(self, program, count):
+        """The most bytes of a program that runs without a limit, its results and its parameters."""
+        self.library.check(self.library.trim(library.HOST, 0, None))
+        torch.manual_seed(1)
+        model, _, step = program()
+        self.library.check(self.library.stats_reset_peaks(library.HOST))
+        results = self.run_steps(step, NoLimit(), count)
+        return self.library.stats().peak_used_bytes, results, list(model.state_dict().values())
+
+    def check_program(self, program, shares, planned, count=8):
+        """The same in every bit, never above the limit, and at least `planned` steps as planned."""
+        peak_bytes, results, values = self.without(program, count)
+        for share in shares:
+            with self.subTest(share=share):
+                torch.manual_seed(1)
+                model, optimizer, step = program()
+                o = self.offload(model, optimizer, int(peak_bytes * share))
+                self.library.check(self.library.stats_reset_peaks(library.HOST))
+                self.assertEqual(self.run_steps(step, o, count), results)
+                self.assertLessEqual(self.library.stats().peak_reserved_bytes, o.limit_bytes)
+                self.assertGreaterEqual(o.planned_count, planned, o.report())
+                o.close()
+                for value, expected in zip(model.state_dict().values(), values):
+                    self.assertTrue(torch.equal(value, expected))
+                del model, optimizer, step, o
+
+
+class SecondOrder(Programs):
+    """Graphs of gradients: what autograd keeps is unpacked several times."""
+
+    def critic(self):
+        """A critic with a gradient penalty, as a WGAN-GP has."""
+        layers = [nn.Conv2d(3, 16, 3, padding=1), nn.LeakyReLU(0.2)]
+        for _ in range(5):
+            layers += [nn.Conv2d(16, 16, 3, padding=1), nn.LeakyReLU(0.2)]
+        critic = nn.Sequential(*layers, nn.Flatten(), nn.Linear(16 * 28 * 28, 1))
+        optimizer = torch.optim.Adam(critic.parameters())
+
+        def step(o, i):
+            with o.step():
+                real, fake = torch.randn(2, 8, 3, 28, 28)
+                mixed = torch.lerp(real, fake, torch.rand(8, 1, 1, 1)).requires_grad_()
+                gradient, = torch.autograd.grad(critic(mixed).sum(), mixed, create_graph=True)
+                penalty = (gradient.flatten(1).norm(dim=1) - 1).square().mean()
+                loss = critic(fake).mean() - critic(real).mean() + 10 * penalty
+                optimizer.zero_grad(set_to_none=True)
+                loss.backward()
+                optimizer.step()
+                return loss.item()
+
+        return critic, optimizer, step
+
+    def test_a_gradient_penalty_follows_a_plan(self):
+        self.check_program(self.critic, (1, 0.7, 0.5), 4)
+
+
+if __name__ == "__main__":
+    main()
