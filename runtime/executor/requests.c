@@ -6,10 +6,10 @@
 #include "runtime/executor/launch/again.h"
 #include "runtime/executor/learned/step_learner.h"
 #include "runtime/executor/online/eviction.h"
-#include "runtime/executor/online/pins.h"
 #include "runtime/executor/online/prefetch.h"
 #include "runtime/executor/records/tensor.h"
 #include "runtime/executor/state/partial.h"
+#include "runtime/executor/state/pins.h"
 #include "runtime/executor/state/residency.h"
 
 dao_status_t dao_requests_refuse(const dao_engine_t *engine)

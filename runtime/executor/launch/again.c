@@ -20,9 +20,9 @@
 
 #include "base/report/assert.h"
 #include "base/report/error.h"
+#include "runtime/executor/core/failure.h"
 #include "runtime/executor/launch/launch.h"
 #include "runtime/executor/records/tensor.h"
-#include "runtime/executor/state/failure.h"
 #include "runtime/executor/state/residency.h"
 #include "runtime/executor/state/table.h"
 

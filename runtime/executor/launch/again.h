@@ -3,7 +3,7 @@
 #ifndef DAO_RUNTIME_EXECUTOR_AGAIN_H
 #define DAO_RUNTIME_EXECUTOR_AGAIN_H
 
-#include "runtime/executor/engine.h"
+#include "runtime/executor/core/engine_state.h"
 
 /* A kernel has run for the first time, and will `count` times more, in `again_ns` each: its tensors are held,
    so that what it reads lives on. The item is the keeper's, until dao_again_pass() or dao_again_leave(). */

@@ -12,13 +12,12 @@
 
 #include "base/report/assert.h"
 #include "base/report/error.h"
+#include "runtime/executor/core/failure.h"
 #include "runtime/executor/launch/repeat_check.h"
-#include "runtime/executor/learned/step_learner.h"
 #include "runtime/executor/online/eviction.h"
 #include "runtime/executor/online/prefetch.h"
 #include "runtime/executor/records/drop.h"
 #include "runtime/executor/records/tensor.h"
-#include "runtime/executor/state/failure.h"
 #include "runtime/executor/state/file_copy.h"
 #include "runtime/executor/state/partial.h"
 #include "runtime/executor/state/plan_role.h"
@@ -256,9 +255,8 @@ static void measure(dao_engine_t *engine, const dao_item_t *item, const dao_plac
                     const dao_fence_t *fence)
 {
     if (engine->profiler.state != DAO_PROFILER_IDLE && item->stream_index == 0) {
-        dao_profiler_before_kernel(
-            &engine->profiler,
-            placement->is_again ? DAO_PROFILER_AGAIN : engine->learner->log.kernel_count - 1, fence);
+        dao_profiler_before_kernel(&engine->profiler,
+                                   placement->is_again ? DAO_PROFILER_AGAIN : engine->step_kernel, fence);
     }
 }
 

@@ -3,7 +3,7 @@
 #ifndef DAO_RUNTIME_EXECUTOR_LAUNCH_H
 #define DAO_RUNTIME_EXECUTOR_LAUNCH_H
 
-#include "runtime/executor/engine.h"
+#include "runtime/executor/core/engine_state.h"
 
 /* Its tensors do not leave the device, or may again. */
 void dao_launch_mark(dao_item_t *item, bool is_operand);

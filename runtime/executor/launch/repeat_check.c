@@ -14,8 +14,8 @@
 
 #include "base/memory/host.h"
 #include "base/report/error.h"
+#include "runtime/executor/core/failure.h"
 #include "runtime/executor/records/tensor.h"
-#include "runtime/executor/state/failure.h"
 
 #include <inttypes.h>
 #include <string.h>

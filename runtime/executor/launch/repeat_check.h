@@ -3,7 +3,7 @@
 #ifndef DAO_RUNTIME_EXECUTOR_REPEAT_CHECK_H
 #define DAO_RUNTIME_EXECUTOR_REPEAT_CHECK_H
 
-#include "runtime/executor/engine.h"
+#include "runtime/executor/core/engine_state.h"
 
 /* Calls the item's function twice, on the same inputs, and compares what both wrote, byte by byte. Waits for
    the device, several times. The item's addresses are set and the stream has waited for all that the kernel

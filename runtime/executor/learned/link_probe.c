@@ -13,8 +13,8 @@
 #include "base/numbers/math.h"
 #include "base/report/assert.h"
 #include "base/report/error.h"
+#include "runtime/executor/core/failure.h"
 #include "runtime/executor/online/eviction.h"
-#include "runtime/executor/state/failure.h"
 #include "runtime/executor/state/residency_parts.h"
 
 /* A small copy is the large one over this: between them the latency shows. */

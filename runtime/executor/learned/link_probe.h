@@ -3,7 +3,7 @@
 #ifndef DAO_RUNTIME_EXECUTOR_LINK_PROBE_H
 #define DAO_RUNTIME_EXECUTOR_LINK_PROBE_H
 
-#include "runtime/executor/engine.h"
+#include "runtime/executor/core/engine_state.h"
 #include "runtime/executor/streams/known_links.h"
 
 /* Bytes of the largest copies of both directions together, if there is room: some milliseconds over the

@@ -24,10 +24,10 @@
 #include "base/numbers/math.h"
 #include "base/report/assert.h"
 #include "base/report/error.h"
+#include "runtime/executor/core/failure.h"
 #include "runtime/executor/learned/step_file.h"
 #include "runtime/executor/learned/step_planning.h"
 #include "runtime/executor/records/tensor.h"
-#include "runtime/executor/state/failure.h"
 #include "runtime/executor/state/table.h"
 #include "runtime/executor/state/victims.h"
 
@@ -315,6 +315,7 @@ void dao_step_learner_kernel(dao_step_learner_t *learner, const dao_item_t *item
         dao_step_learner_break(learner);
         return;
     }
+    learner->engine->step_kernel = index;
     if (learner->now != NULL && !dao_step_log_is_kernel_same(&learner->log, &learner->now->log, index)) {
         deviate(learner, index);
         learner->now = find_alike(learner, false);

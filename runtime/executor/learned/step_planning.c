@@ -16,8 +16,8 @@
 #include "base/report/assert.h"
 #include "base/report/error.h"
 #include "runtime/executor/learned/link_probe.h"
-#include "runtime/executor/online/pins.h"
 #include "runtime/executor/records/tensor.h"
+#include "runtime/executor/state/pins.h"
 
 #include <string.h>
 

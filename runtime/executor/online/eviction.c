@@ -26,6 +26,7 @@
 #include "base/numbers/math.h"
 #include "base/report/assert.h"
 #include "base/report/error.h"
+#include "runtime/executor/online/policy.h"
 #include "runtime/executor/records/access.h"
 #include "runtime/executor/records/tensor.h"
 #include "runtime/executor/state/partial.h"

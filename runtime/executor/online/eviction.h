@@ -3,7 +3,7 @@
 #ifndef DAO_RUNTIME_EXECUTOR_EVICTION_H
 #define DAO_RUNTIME_EXECUTOR_EVICTION_H
 
-#include "runtime/executor/engine.h"
+#include "runtime/executor/core/engine_state.h"
 
 /* Takes a part of the arena, evicting as the policy says. DAO_ERR_LIMIT without a message: what must stay
    leaves no hole that is large enough. DAO_ERR_HOST_FULL, DAO_ERR_COPY_FAILED, DAO_ERR_NO_HOST_MEMORY: some

@@ -3,7 +3,7 @@
 #ifndef DAO_RUNTIME_EXECUTOR_PREFETCH_H
 #define DAO_RUNTIME_EXECUTOR_PREFETCH_H
 
-#include "runtime/executor/engine.h"
+#include "runtime/executor/core/engine_state.h"
 
 /* Looks at kernels behind the one that is next, in their order, and fetches what they read, as far as memory
    allows. What fails is left to the kernel's own turn. */

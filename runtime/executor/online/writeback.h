@@ -4,7 +4,7 @@
 #ifndef DAO_RUNTIME_EXECUTOR_WRITEBACK_H
 #define DAO_RUNTIME_EXECUTOR_WRITEBACK_H
 
-#include "runtime/executor/engine.h"
+#include "runtime/executor/core/engine_state.h"
 
 /* Of the arena: copies begin when less than the first share could be had without one, and go on up to the
    second. */

@@ -31,11 +31,11 @@
 
 #include "base/report/assert.h"
 #include "base/report/error.h"
+#include "runtime/executor/core/failure.h"
 #include "runtime/executor/launch/again.h"
 #include "runtime/executor/launch/launch.h"
 #include "runtime/executor/plans/plan_moves.h"
 #include "runtime/executor/records/tensor.h"
-#include "runtime/executor/state/failure.h"
 #include "runtime/executor/state/file_copy.h"
 #include "runtime/executor/state/residency.h"
 #include "runtime/executor/state/victims.h"

@@ -12,7 +12,7 @@
 #ifndef DAO_RUNTIME_EXECUTOR_PLAN_FOLLOW_H
 #define DAO_RUNTIME_EXECUTOR_PLAN_FOLLOW_H
 
-#include "runtime/executor/engine.h"
+#include "runtime/executor/core/engine_state.h"
 #include "runtime/executor/plans/plan_runs.h"
 #include "runtime/executor/records/step_log.h"
 #include "runtime/executor/state/plan_role.h"

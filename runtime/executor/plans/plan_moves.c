@@ -11,9 +11,9 @@
 #include "runtime/executor/plans/plan_moves.h"
 
 #include "base/report/assert.h"
+#include "runtime/executor/core/failure.h"
 #include "runtime/executor/launch/again.h"
 #include "runtime/executor/records/tensor.h"
-#include "runtime/executor/state/failure.h"
 #include "runtime/executor/state/file_copy.h"
 #include "runtime/executor/state/residency.h"
 

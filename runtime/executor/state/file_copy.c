@@ -32,7 +32,7 @@
    where it is WRITING; a tensor that is FILE has a VALID copy; a part that is unverified belongs to a
    tensor that is DEVICE with a VALID copy. */
 #include "runtime/executor/state/file_copy.h"
-#include "runtime/executor/state/failure.h"
+#include "runtime/executor/core/failure.h"
 
 #include "base/report/assert.h"
 #include "base/report/error.h"

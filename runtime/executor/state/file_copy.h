@@ -4,7 +4,7 @@
 #ifndef DAO_RUNTIME_EXECUTOR_FILE_COPY_H
 #define DAO_RUNTIME_EXECUTOR_FILE_COPY_H
 
-#include "runtime/executor/engine.h"
+#include "runtime/executor/core/engine_state.h"
 
 /* Host memory that can be had at once (free, or with its bytes in the file): below the first share of the
    limit writes begin, up to the second one. */

@@ -50,8 +50,8 @@
 
 #include "base/report/assert.h"
 #include "base/report/error.h"
+#include "runtime/executor/core/failure.h"
 #include "runtime/executor/records/access.h"
-#include "runtime/executor/state/failure.h"
 #include "runtime/executor/state/file_copy.h"
 #include "runtime/executor/state/plan_role.h"
 #include "runtime/executor/state/victims.h"

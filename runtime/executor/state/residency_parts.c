@@ -7,7 +7,7 @@
 #include "runtime/executor/state/residency_parts.h"
 
 #include "base/report/assert.h"
-#include "runtime/executor/state/failure.h"
+#include "runtime/executor/core/failure.h"
 #include "runtime/executor/state/plan_role.h"
 #include "runtime/executor/state/victims.h"
 #include "runtime/observe/annotate.h"

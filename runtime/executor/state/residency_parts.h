@@ -3,7 +3,7 @@
 #ifndef DAO_RUNTIME_EXECUTOR_RESIDENCY_PARTS_H
 #define DAO_RUNTIME_EXECUTOR_RESIDENCY_PARTS_H
 
-#include "runtime/executor/engine.h"
+#include "runtime/executor/core/engine_state.h"
 #include "runtime/executor/records/tensor.h"
 
 /* A copy over the host's link. */

@@ -3,7 +3,7 @@
 #ifndef DAO_RUNTIME_EXECUTOR_TABLE_H
 #define DAO_RUNTIME_EXECUTOR_TABLE_H
 
-#include "runtime/executor/engine.h"
+#include "runtime/executor/core/engine_state.h"
 
 /* A tensor enters the table with its first use; one that is there stays. */
 void dao_table_list(dao_engine_t *engine, dao_managed_t *tensor);

@@ -5,7 +5,7 @@
 #ifndef DAO_RUNTIME_EXECUTOR_VICTIMS_H
 #define DAO_RUNTIME_EXECUTOR_VICTIMS_H
 
-#include "runtime/executor/engine.h"
+#include "runtime/executor/core/engine_state.h"
 
 /* When a tensor is used next: by what is queued, else by what the step was the time before; a use that is
    overdue counts as the next one. DAO_TIME_NEVER if none is known. */

@@ -3,7 +3,7 @@
    with what is pinned. And who leaves first by priority. */
 #include "backends/sim/sim.h"
 #include "runtime/executor/executor_internal.h"
-#include "runtime/executor/online/pins.h"
+#include "runtime/executor/state/pins.h"
 #include "runtime/start/context.h"
 #include "tests/support/backends/fault_backend.h"
 #include "tests/support/program.h"

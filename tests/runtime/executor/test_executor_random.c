@@ -3,7 +3,7 @@
    operand of every kernel holds the version that a sequential program would have given it. */
 #define _GNU_SOURCE
 #include "runtime/executor/executor_internal.h"
-#include "runtime/executor/online/pins.h"
+#include "runtime/executor/state/pins.h"
 #include "runtime/start/context.h"
 #include "tests/support/backends/fault_backend.h"
 #include "tests/support/program.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Victims: tensors come off in the order of their ranks, whatever has changed in between, against a search
    of all of them. */
-#include "runtime/executor/engine.h"
+#include "runtime/executor/core/engine_state.h"
 #include "runtime/executor/records/access.h"
 #include "runtime/executor/records/tensor.h"
 #include "runtime/executor/state/victims.h"

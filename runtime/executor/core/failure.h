@@ -3,7 +3,7 @@
 #ifndef DAO_RUNTIME_EXECUTOR_FAILURE_H
 #define DAO_RUNTIME_EXECUTOR_FAILURE_H
 
-#include "runtime/executor/engine.h"
+#include "runtime/executor/core/engine_state.h"
 
 /* Keeps the first failure; later ones are consequences. With `lost`, or for DAO_ERR_DEVICE_LOST, the
    device is given up. */

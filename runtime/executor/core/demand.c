@@ -3,7 +3,7 @@
 
    Invariants: of an inner node, most == added + the greater `most` of its children; of a leaf, most == added;
    the root's `most` is not negative between two calls that belong together. */
-#include "runtime/executor/online/demand.h"
+#include "runtime/executor/core/demand.h"
 
 #include "base/memory/host.h"
 #include "base/report/assert.h"

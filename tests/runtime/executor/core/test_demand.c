@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Demand by kernel against an array. */
 #include "base/report/fault.h"
-#include "runtime/executor/online/demand.h"
+#include "runtime/executor/core/demand.h"
 #include "tests/support/suite.h"
 
 #include <string.h>

@@ -2,7 +2,7 @@
 /* A running mean of the time between the ends of kernels, stalls included. It is read from the timeline's
    own events, so that measuring costs nothing on the device. Invariant: seen <= completed of the
    compute stream that it is about. */
-#include "runtime/executor/online/throttle.h"
+#include "runtime/executor/streams/throttle.h"
 
 #include "base/report/assert.h"
 

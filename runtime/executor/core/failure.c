@@ -8,7 +8,7 @@
 
    dao_engine_fail() makes every transition but the clearing, which is run_sync()'s in engine.c.
    Invariant: `failure` holds the loss, else the first failure since the last sync. */
-#include "runtime/executor/state/failure.h"
+#include "runtime/executor/core/failure.h"
 
 #include "base/report/assert.h"
 

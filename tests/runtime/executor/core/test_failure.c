@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The engine's failure: the first one is kept, and the loss of the device stands above it. */
 #include "base/report/error.h"
-#include "runtime/executor/state/failure.h"
+#include "runtime/executor/core/failure.h"
 #include "tests/support/suite.h"
 
 #include <string.h>

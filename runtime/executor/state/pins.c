@@ -10,7 +10,7 @@
    A plan is made for what lies below them, and for these tensors at these places alone.
 
    Invariant: the list goes from the top down, and no two places have a byte in common. */
-#include "runtime/executor/online/pins.h"
+#include "runtime/executor/state/pins.h"
 
 #include "base/numbers/random.h"
 #include "base/report/assert.h"

@@ -4,7 +4,7 @@
 #ifndef DAO_RUNTIME_EXECUTOR_PINS_H
 #define DAO_RUNTIME_EXECUTOR_PINS_H
 
-#include "runtime/executor/engine.h"
+#include "runtime/executor/core/engine_state.h"
 #include "runtime/executor/records/tensor.h"
 
 /* Finds the topmost place for a tensor among those that are pinned, or below them. DAO_ERR_LIMIT, with a

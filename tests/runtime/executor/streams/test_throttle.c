@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How far the host is ahead of the device, in the device's own time. On devices in virtual time: every
    wait of the host can be told before. */
-#include "runtime/executor/online/throttle.h"
+#include "runtime/executor/streams/throttle.h"
 #include "tests/support/suite.h"
 #include "tests/support/timed_program.h"
 
