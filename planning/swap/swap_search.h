@@ -3,7 +3,7 @@
 #ifndef DAO_PLANNING_SWAP_SEARCH_H
 #define DAO_PLANNING_SWAP_SEARCH_H
 
-#include "planning/swap/times/swap_emit.h"
+#include "planning/swap/swap_emit.h"
 
 /* Variants of a granularity that are given addresses. */
 #define DAO_SWAP_RANKED_MAX 2u

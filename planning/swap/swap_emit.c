@@ -26,7 +26,7 @@
    things in Y's stream).
 
    Invariants: segments of the map ascend and do not overlap; whatever is taken in the second lap was free. */
-#include "planning/swap/times/swap_emit.h"
+#include "planning/swap/swap_emit.h"
 
 #include "base/memory/host.h"
 #include "base/report/assert.h"

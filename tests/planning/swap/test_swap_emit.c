@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Schedules of timed decisions, run byte by byte in any order that their fences allow. */
 #include "base/report/fault.h"
-#include "planning/swap/times/swap_emit.h"
+#include "planning/swap/swap_emit.h"
 #include "planning/swap/victims/swap_choose.h"
 #include "planning/swap/victims/swap_cycle.h"
 #include "tests/support/models/swap_machine.h"
