@@ -5,8 +5,6 @@
 #ifndef DAO_ALLOCATORS_ALLOCATOR_H
 #define DAO_ALLOCATORS_ALLOCATOR_H
 
-#include "allocators/accounting/tags.h"
-#include "allocators/range/range.h"
 #include "allocators/stream_fence.h"
 
 #include <dao/observe.h>
@@ -17,7 +15,7 @@ typedef struct dao_allocator dao_allocator_t;
 typedef struct dao_block_request {
     size_t size_bytes;      /* at least 1 */
     size_t alignment_bytes; /* a power of two; 0, or anything below the allocator's own alignment, is that */
-    uint32_t tag;           /* who the block is counted for, see tags.h; 0 is nobody */
+    uint32_t tag;           /* who the block is counted for, see tag_names.h; 0 is nobody */
     uint32_t stream; /* whose order the block follows, see stream_fence.h; 0: it must be idle at once */
     uint32_t lease;  /* the one it is allocated under, of lease_begin; 0: none. A layer hands it on */
     dao_block_owner_t owner; /* who alone may free the block; a layer hands it on */

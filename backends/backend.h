@@ -19,6 +19,10 @@
 
 #define DAO_BACKEND_OPS_VERSION 1
 
+/* Bytes of a page: the unit in which memory is mapped and moved, 2 MiB as in CUDA's and HIP's calls for
+   virtual memory. */
+#define DAO_PAGE_BYTES (UINT64_C(2) << 20)
+
 typedef struct dao_backend dao_backend_t;               /* the driver, opened */
 typedef struct dao_backend_device dao_backend_device_t; /* a device, opened */
 typedef struct dao_backend_stream dao_backend_stream_t;

@@ -1,76 +1,173 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The names of tags.
+/* A place's counters of tags.
 
-       names     [ - | "weights" | "cache" | "batch" | NULL ... ]     one table for the process, from 1 up
+       entries   [ - | bytes, counts | bytes, counts | ...      ]     by tag
 
-   Each slot goes from NULL to a name once, by compare and swap, and stays. Whoever adds a name looks from
-   slot 1 up and tries the first empty slot; if another name got there first it goes on behind it. So all
-   names lie without a gap, and two threads that add one name meet at one slot: a name has one tag. Names live
-   as long as the process. */
+   A tag's bytes are a budget (budget.h), so that a limit holds exactly without a lock; counts are counters.
+   What holds while no call is under way:
+
+       used_bytes of a tag == sum of the live blocks with that tag
+       used_bytes <= limit_bytes, if there is a limit
+       free_count <= alloc_count */
 #include "allocators/accounting/tags.h"
 
+#include "allocators/accounting/budget.h"
+#include "allocators/accounting/tag_names.h"
 #include "base/memory/host.h"
+#include "base/report/assert.h"
 #include "base/report/error.h"
 
-#include <stdatomic.h>
+#include <inttypes.h>
 #include <string.h>
 
-static _Atomic(const char *) names[DAO_TAG_COUNT_MAX];
+typedef struct entry {
+    dao_budget_t bytes;
+    _Atomic uint64_t alloc_count;
+    _Atomic uint64_t free_count;
+    _Atomic uint64_t refused_count;
+} entry_t;
 
-static bool is_name(const char *name)
-{
-    size_t length = 0;
-    while (length < DAO_TAG_NAME_BYTES && name[length] != '\0') {
-        if ((unsigned char)name[length] < ' ' || name[length] == 0x7f) {
-            return false;
-        }
-        length++;
-    }
-    return length > 0 && length < DAO_TAG_NAME_BYTES;
-}
+struct dao_tags {
+    entry_t entries[DAO_TAG_COUNT_MAX]; /* by tag; the first stays empty */
+};
 
-/* Looks from *tag on, where no earlier slot has the name: *tag is then its slot, or the first empty one, or
-   the end. */
-static bool find_name(const char *name, uint32_t *tag)
+dao_status_t dao_tags_create(dao_tags_t **out_tags)
 {
-    for (; *tag < DAO_TAG_COUNT_MAX; (*tag)++) {
-        const char *other = atomic_load_explicit(&names[*tag], memory_order_acquire);
-        if (other == NULL || strcmp(other, name) == 0) {
-            return other != NULL;
-        }
+    dao_tags_t *tags = dao_host_calloc(1, sizeof(*tags));
+    if (tags == NULL) {
+        return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for the counters of tags");
     }
-    return false;
-}
-
-dao_status_t dao_tag_names_add(const char *name, uint32_t *out_tag)
-{
-    if (!is_name(name)) {
-        return dao_error(DAO_ERR_INVALID,
-                         "a tag's name has 1 to %d bytes and no control characters; this one is \"%.64s\"",
-                         DAO_TAG_NAME_BYTES - 1, name);
-    }
-    uint32_t tag = 1;
-    char *own = NULL;
-    while (!find_name(name, &tag) && tag < DAO_TAG_COUNT_MAX) {
-        own = own != NULL ? own : dao_host_strdup(name);
-        if (own == NULL) {
-            return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for the tag \"%s\"", name);
-        }
-        const char *empty = NULL;
-        if (atomic_compare_exchange_strong(&names[tag], &empty, own)) {
-            own = NULL; /* the table's */
-        }
-    }
-    dao_host_free(own);
-    if (tag == DAO_TAG_COUNT_MAX) {
-        return dao_error(DAO_ERR_TOO_MANY, "no tag for \"%s\": the process has %u already", name,
-                         DAO_TAG_COUNT_MAX - 1);
-    }
-    *out_tag = tag;
+    *out_tags = tags;
     return DAO_OK;
 }
 
-const char *dao_tag_names_get(uint32_t tag)
+void dao_tags_destroy(dao_tags_t *tags)
 {
-    return tag < DAO_TAG_COUNT_MAX ? atomic_load_explicit(&names[tag], memory_order_acquire) : NULL;
+    dao_host_free(tags);
+}
+
+static void count(_Atomic uint64_t *counter)
+{
+    atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
+}
+
+/* Returns true if no more blocks were freed than allocated; reads the count of frees first, as others go
+   on. */
+static bool frees_are_allocs(const entry_t *entry)
+{
+    uint64_t free_count = atomic_load(&entry->free_count);
+    return free_count <= atomic_load(&entry->alloc_count);
+}
+
+dao_status_t dao_tags_limit_error(const dao_tags_t *tags, uint32_t tag)
+{
+    const entry_t *entry = &tags->entries[tag];
+    dao_status_t status =
+        dao_error(DAO_ERR_LIMIT,
+                  "the limit of the tag \"%s\" is %" PRIu64 " bytes, of which it uses %" PRIu64
+                  "; raise it or free blocks of that tag",
+                  dao_tag_names_get(tag), atomic_load(&entry->bytes.limit_bytes),
+                  atomic_load(&entry->bytes.used_bytes));
+    dao_error_note_tag(tag);
+    return status;
+}
+
+dao_status_t dao_tags_charge(dao_tags_t *tags, uint32_t tag, uint64_t block_bytes)
+{
+    DAO_ASSERT(dao_tag_names_get(tag) != NULL);
+    entry_t *entry = &tags->entries[tag];
+    if (dao_budget_take(&entry->bytes, block_bytes)) {
+        return DAO_OK;
+    }
+    return dao_tags_limit_error(tags, tag);
+}
+
+void dao_tags_count_refused(dao_tags_t *tags, uint32_t tag)
+{
+    DAO_ASSERT(dao_tag_names_get(tag) != NULL);
+    count(&tags->entries[tag].refused_count);
+}
+
+void dao_tags_refund(dao_tags_t *tags, uint32_t tag, uint64_t block_bytes)
+{
+    dao_budget_give(&tags->entries[tag].bytes, block_bytes);
+}
+
+void dao_tags_count_alloc(dao_tags_t *tags, uint32_t tag)
+{
+    dao_budget_note(&tags->entries[tag].bytes);
+    count(&tags->entries[tag].alloc_count);
+}
+
+void dao_tags_count_free(dao_tags_t *tags, uint32_t tag, uint64_t block_bytes)
+{
+    dao_budget_give(&tags->entries[tag].bytes, block_bytes);
+    count(&tags->entries[tag].free_count);
+    DAO_ASSERT(frees_are_allocs(&tags->entries[tag]));
+}
+
+uint64_t dao_tags_room(const dao_tags_t *tags, uint32_t tag)
+{
+    return dao_budget_room(&tags->entries[tag].bytes);
+}
+
+dao_status_t dao_tags_limit_set(dao_tags_t *tags, uint32_t tag, uint64_t limit_bytes)
+{
+    DAO_ASSERT(dao_tag_names_get(tag) != NULL);
+    if (dao_budget_limit_set(&tags->entries[tag].bytes, limit_bytes)) {
+        return DAO_OK;
+    }
+    return dao_error(DAO_ERR_LIMIT,
+                     "live blocks of the tag \"%s\" hold more than the new limit of %" PRIu64 " bytes",
+                     dao_tag_names_get(tag), limit_bytes);
+}
+
+void dao_tags_stats_get(const dao_tags_t *tags, uint32_t tag, dao_tag_stats_t *out_stats)
+{
+    DAO_ASSERT(tag < DAO_TAG_COUNT_MAX);
+    const entry_t *entry = &tags->entries[tag];
+    uint64_t free_count = atomic_load(&entry->free_count); /* first, so that it is never above alloc_count */
+    uint64_t alloc_count = atomic_load(&entry->alloc_count);
+    *out_stats = (dao_tag_stats_t){.used_bytes = atomic_load(&entry->bytes.used_bytes),
+                                   .peak_used_bytes = atomic_load(&entry->bytes.peak_bytes),
+                                   .limit_bytes = atomic_load(&entry->bytes.limit_bytes),
+                                   .live_count = alloc_count - free_count,
+                                   .alloc_count = alloc_count,
+                                   .free_count = free_count,
+                                   .refused_count = atomic_load(&entry->refused_count)};
+}
+
+uint32_t dao_tags_top(const dao_tags_t *tags, dao_tag_share_t out_top[DAO_TAGS_TOP_COUNT])
+{
+    uint32_t top_count = 0;
+    for (uint32_t tag = 1; dao_tag_names_get(tag) != NULL; tag++) {
+        uint64_t used_bytes =
+            atomic_load_explicit(&tags->entries[tag].bytes.used_bytes, memory_order_relaxed);
+        uint32_t rank = top_count;
+        while (rank > 0 && out_top[rank - 1].used_bytes < used_bytes) {
+            rank--;
+        }
+        if (used_bytes == 0 || rank == DAO_TAGS_TOP_COUNT) {
+            continue;
+        }
+        top_count += top_count < DAO_TAGS_TOP_COUNT;
+        memmove(&out_top[rank + 1], &out_top[rank], (top_count - rank - 1) * sizeof(out_top[0]));
+        out_top[rank] = (dao_tag_share_t){.tag = tag, .used_bytes = used_bytes};
+    }
+    return top_count;
+}
+
+bool dao_tags_is_valid(const dao_tags_t *tags)
+{
+    for (uint32_t tag = 0; tag < DAO_TAG_COUNT_MAX; tag++) {
+        const entry_t *entry = &tags->entries[tag];
+        uint64_t live_count = atomic_load(&entry->alloc_count) - atomic_load(&entry->free_count);
+        uint64_t used_bytes = atomic_load(&entry->bytes.used_bytes);
+        bool is_empty = live_count == 0 && used_bytes == 0;
+        if (!dao_budget_is_valid(&entry->bytes) || live_count > used_bytes ||
+            (!is_empty && dao_tag_names_get(tag) == NULL) || (live_count == 0) != (used_bytes == 0)) {
+            return false;
+        }
+    }
+    return true;
 }

@@ -4,7 +4,7 @@
 #ifndef DAO_ALLOCATORS_DESCRIPTORS_H
 #define DAO_ALLOCATORS_DESCRIPTORS_H
 
-#include "allocators/range/word.h"
+#include "allocators/accounting/word.h"
 
 typedef enum dao_descriptor_state {
     DAO_DESCRIPTOR_LIVE = 1,         /* handed out */

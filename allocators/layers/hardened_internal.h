@@ -6,8 +6,8 @@
 #include "allocators/layers/hardened.h"
 
 #include "allocators/accounting/ledger.h"
+#include "allocators/accounting/word.h"
 #include "allocators/layers/descriptors.h"
-#include "allocators/range/word.h"
 #include "base/threads/sync.h"
 
 typedef struct hardened {

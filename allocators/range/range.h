@@ -16,10 +16,6 @@
 /* Offsets and sizes are multiples of this many bytes. */
 #define DAO_RANGE_GRANULE 256u
 
-/* Bytes of a page: the unit in which memory is mapped and moved, 2 MiB as in CUDA's and HIP's calls for
-   virtual memory. */
-#define DAO_PAGE_BYTES (UINT64_C(2) << 20)
-
 /* Most bytes of a range. */
 #define DAO_RANGE_CAPACITY_MAX (UINT64_C(1) << 40)
 

@@ -6,8 +6,11 @@
 #define DAO_ALLOCATORS_SEGMENT_H
 
 #include "allocators/accounting/ledger.h"
+#include "allocators/accounting/word.h"
 #include "allocators/range/range.h"
-#include "allocators/range/word.h"
+
+static_assert(DAO_RANGE_CAPACITY_MAX < UINT64_C(1) << DAO_WORD_REQUESTED_BITS, "a block's size fits");
+static_assert(DAO_WORD_OWNER_SHIFT == DAO_RANGE_MARK_SHIFT, "the owner is what a range looks at");
 
 typedef struct dao_segment {
     char *address;

@@ -7,10 +7,10 @@
 #define DAO_ALLOCATORS_SEGMENTS_H
 
 #include "allocators/accounting/ledger.h"
+#include "allocators/accounting/word.h"
 #include "allocators/range/range.h"
 #include "allocators/range/segment.h"
 #include "allocators/range/space.h"
-#include "allocators/range/word.h"
 
 /* Where segments come from. Both call dao_error() when they fail; take answers DAO_ERR_NO_DEVICE_MEMORY or
    DAO_ERR_NO_HOST_MEMORY when it has nothing left, which giving back free segments may help. */

@@ -25,6 +25,7 @@
 #include "allocators/step_plan/planned_internal.h"
 
 #include "allocators/accounting/ledger.h"
+#include "allocators/range/range.h"
 #include "base/memory/host.h"
 #include "base/numbers/math.h"
 #include "base/report/assert.h"

@@ -7,8 +7,8 @@
 #include "base/report/error.h"
 #include "base/threads/sync.h"
 #include "planning/swap/step/swap_tier.h"
-#include "planning/swap/swap_search.h"
 #include "planning/swap/swap_emit.h"
+#include "planning/swap/swap_search.h"
 #include "planning/swap/times/swap_replay.h"
 
 #include <inttypes.h>

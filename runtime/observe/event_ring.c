@@ -24,7 +24,7 @@
    is too early, and gives it up. */
 #include "runtime/observe/event_ring.h"
 
-#include "allocators/range/word.h"
+#include "allocators/accounting/word.h"
 #include "allocators/slow_path.h"
 #include "base/memory/host.h"
 #include "base/report/error.h"

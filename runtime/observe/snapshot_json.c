@@ -3,7 +3,6 @@
    tells is what the pickle tells: a tag is the category of an event and the one frame of what it is for. */
 #include "runtime/observe/snapshot.h"
 
-#include "allocators/accounting/tags.h"
 #include "base/report/assert.h"
 #include "base/report/error.h"
 #include "base/text/json_text.h"

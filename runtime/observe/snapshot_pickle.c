@@ -4,7 +4,6 @@
    category and the one frame of what it is for. */
 #include "runtime/observe/snapshot.h"
 
-#include "allocators/accounting/tags.h"
 #include "base/memory/host.h"
 #include "base/report/error.h"
 #include "base/report/pickle_writer.h"

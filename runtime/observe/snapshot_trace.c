@@ -15,7 +15,7 @@
    was given back is not known. */
 #include "runtime/observe/snapshot.h"
 
-#include "allocators/accounting/tags.h"
+#include "allocators/accounting/tag_names.h"
 #include "base/memory/host.h"
 #include "base/numbers/math.h"
 #include "base/report/error.h"

@@ -6,6 +6,7 @@
 #include "runtime/place/tag_check.h"
 
 #include "allocators/accounting/ledger.h"
+#include "allocators/accounting/tag_names.h"
 #include "base/report/callback.h"
 #include "base/report/error.h"
 #include "runtime/core/thread.h"

@@ -12,7 +12,7 @@
 #define _GNU_SOURCE
 #include "runtime/recording/recording.h"
 
-#include "allocators/accounting/tags.h"
+#include "allocators/accounting/tag_names.h"
 #include "base/log.h"
 #include "base/report/error.h"
 #include "base/threads/sync.h"

@@ -7,6 +7,7 @@
 #include "runtime/scoreboard/scoreboard_thread.h"
 
 #include "allocators/accounting/ledger.h"
+#include "allocators/accounting/tag_names.h"
 #include "allocators/stream_fence.h"
 #include "base/internal_error.h"
 #include "base/log.h"

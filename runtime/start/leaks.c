@@ -4,6 +4,7 @@
  */
 #include "runtime/start/leaks.h"
 
+#include "allocators/accounting/tag_names.h"
 #include "base/log.h"
 #include "base/memory/host.h"
 

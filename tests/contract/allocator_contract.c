@@ -3,6 +3,7 @@
 #include "tests/contract/allocator_contract.h"
 
 #include "allocators/accounting/ledger.h"
+#include "allocators/accounting/tag_names.h"
 #include "allocators/slow_path.h"
 #include "base/report/fault.h"
 #include "base/threads/sync.h"

@@ -2,6 +2,7 @@
 /* What an allocation that fails says: request, figures, who holds most, what would help. */
 #include "allocators/accounting/ledger.h"
 
+#include "allocators/accounting/tag_names.h"
 #include "allocators/paged/device_memory.h"
 #include "base/report/error.h"
 #include "tests/support/backends/heap_backend.h"

@@ -2,6 +2,7 @@
 /* The strategies that place whole blocks: the contract on each, and what is each one's own. */
 #include "allocators/strategies/strategy.h"
 
+#include "allocators/accounting/tag_names.h"
 #include "allocators/segments/pinned.h"
 #include "base/log.h"
 #include "tests/contract/allocator_contract.h"

@@ -4,7 +4,8 @@
 #define DAO_ALLOCATORS_WORD_H
 
 #include "allocators/allocator.h"
-#include "allocators/range/range.h"
+
+#include <dao/tag.h>
 
 #include <assert.h>
 
@@ -14,9 +15,7 @@
 #define DAO_WORD_STREAM_BITS    6
 #define DAO_WORD_OWNER_SHIFT    (DAO_WORD_REQUESTED_BITS + DAO_WORD_TAG_BITS + DAO_WORD_STREAM_BITS)
 
-static_assert(DAO_RANGE_CAPACITY_MAX < UINT64_C(1) << DAO_WORD_REQUESTED_BITS, "a block's size fits");
 static_assert(DAO_TAG_COUNT_MAX <= 1u << DAO_WORD_TAG_BITS, "a tag fits");
-static_assert(DAO_WORD_OWNER_SHIFT == DAO_RANGE_MARK_SHIFT, "the owner is what a range looks at");
 static_assert(DAO_STREAM_FENCE_STREAM_MAX < 1u << DAO_WORD_STREAM_BITS, "a stream fits");
 
 static inline uint64_t dao_word_of(const dao_block_request_t *request)
