@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `dao fit FILE --memory 8GiB`: does it fit, with what, and how slow? A sentence, the figures behind it, and
    an exit code for scripts. */
+#include "tools/base/interrupt.h"
 #include "tools/commands.h"
 #include "tools/fit/fit_swap.h"
 #include "tools/fit/link_device.h"
@@ -8,7 +9,6 @@
 #include "tools/options/complain.h"
 #include "tools/options/shared.h"
 #include "tools/plan/short_plan.h"
-#include "tools/print/interrupt.h"
 #include "tools/print/lines.h"
 #include "tools/print/report.h"
 #include "tools/read/events/read_lifetimes.h"

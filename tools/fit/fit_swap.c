@@ -4,7 +4,7 @@
 #include "base/numbers/math.h"
 #include "base/report/assert.h"
 #include "planning/swap/swap_search.h"
-#include "tools/print/progress.h"
+#include "tools/base/progress.h"
 #include "tools/simulate/scheme.h"
 
 #include <dao/recompute.h>

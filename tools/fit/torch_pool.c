@@ -12,7 +12,7 @@
 #include "base/numbers/math.h"
 #include "base/report/assert.h"
 #include "base/report/error.h"
-#include "tools/read/text/grow.h"
+#include "tools/base/grow.h"
 
 #include <string.h>
 

@@ -6,7 +6,7 @@
 #include "tools/model/alloc_trace.h"
 
 #include "base/report/error.h"
-#include "tools/read/text/grow.h"
+#include "tools/base/grow.h"
 
 #include <stdio.h>
 #include <string.h>

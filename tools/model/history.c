@@ -6,7 +6,7 @@
 #include "base/numbers/math.h"
 #include "base/report/assert.h"
 #include "base/report/error.h"
-#include "tools/print/progress.h"
+#include "tools/base/progress.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

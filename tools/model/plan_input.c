@@ -5,7 +5,7 @@
    it; with clocks each buffer has its own; a buffer's pool is below pool_count, or any. */
 #include "tools/model/plan_input.h"
 
-#include "tools/read/text/grow.h"
+#include "tools/base/grow.h"
 
 #include <inttypes.h>
 #include <stdio.h>

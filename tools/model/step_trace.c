@@ -7,7 +7,7 @@
 #include "tools/model/step_trace.h"
 
 #include "base/text/printable.h"
-#include "tools/read/text/grow.h"
+#include "tools/base/grow.h"
 
 #include <inttypes.h>
 #include <string.h>

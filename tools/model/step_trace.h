@@ -16,7 +16,7 @@
 #ifndef DAO_TOOLS_STEP_TRACE_H
 #define DAO_TOOLS_STEP_TRACE_H
 
-#include "tools/read/text/id_map.h"
+#include "tools/base/id_map.h"
 
 #include <dao/executor.h>
 

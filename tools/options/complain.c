@@ -2,7 +2,7 @@
 #include "tools/options/complain.h"
 
 #include "base/report/error.h"
-#include "tools/print/progress.h"
+#include "tools/base/progress.h"
 
 #include <stdarg.h>
 #include <stdio.h>

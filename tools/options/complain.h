@@ -1,18 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Exit codes of dao and dao-bench, and what they say on standard error. */
+/* What dao and dao-bench say on standard error, with the exit code that follows. */
 #ifndef DAO_TOOLS_COMPLAIN_H
 #define DAO_TOOLS_COMPLAIN_H
 
+#include "tools/base/exit_code.h"
 #include "tools/options/options.h"
-
-/* The last two are answers of dao fit. */
-enum {
-    DAO_EXIT_OK = 0,
-    DAO_EXIT_FAILED = 1,
-    DAO_EXIT_USAGE = 2,
-    DAO_EXIT_FITS_SWAPPED = 3,
-    DAO_EXIT_FITS_NOT = 4,
-};
 
 /* Complains about the use of a command. Returns DAO_EXIT_USAGE. */
 int dao_usage_error(const dao_command_t *command, const char *format, ...)

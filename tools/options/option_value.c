@@ -5,8 +5,8 @@
 
 #include "base/numbers/units.h"
 #include "base/report/error.h"
+#include "tools/base/decimal.h"
 #include "tools/options/capacity.h"
-#include "tools/read/text/decimal.h"
 
 #include <ctype.h>
 #include <inttypes.h>

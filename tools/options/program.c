@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/options/program.h"
 
+#include "tools/base/progress.h"
 #include "tools/options/complain.h"
-#include "tools/print/progress.h"
 #include "tools/print/report.h"
 
 #include <dao/api.h>

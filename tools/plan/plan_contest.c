@@ -2,8 +2,8 @@
 /* A method works in slices, between which its processor time is looked at. */
 #include "tools/plan/plan_contest.h"
 
-#include "tools/print/interrupt.h"
-#include "tools/print/progress.h"
+#include "tools/base/interrupt.h"
+#include "tools/base/progress.h"
 
 #include "base/memory/host.h"
 #include "base/memory/measure.h"

@@ -2,8 +2,8 @@
 /* Each row goes out at once for people; the array goes out at the end. */
 #include "tools/plan/plan_table.h"
 
+#include "tools/base/progress.h"
 #include "tools/options/complain.h"
-#include "tools/print/progress.h"
 #include "tools/print/report.h"
 
 #include <inttypes.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/plan/short_plan.h"
 
+#include "tools/base/progress.h"
 #include "tools/model/step_trace.h"
-#include "tools/print/progress.h"
 
 /* Steps of the planner, some 5 to 50 ns each: a second at most. A plan is there long before. */
 #define PLAN_WORK UINT64_C(20000000)

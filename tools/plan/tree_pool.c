@@ -18,7 +18,7 @@
    with PYTHON a part that was freed is in no state until its parent is put together. */
 #include "tools/plan/tree_pool.h"
 
-#include "tools/read/text/grow.h"
+#include "tools/base/grow.h"
 
 #define NONE DAO_TREE_NODE_NONE
 

@@ -3,8 +3,8 @@
    meant. */
 #include "tools/print/json_rows.h"
 
+#include "tools/base/progress.h"
 #include "tools/print/json_string.h"
-#include "tools/print/progress.h"
 
 #include <json-c/json.h>
 

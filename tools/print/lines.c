@@ -3,7 +3,7 @@
 #define _GNU_SOURCE
 #include "tools/print/lines.h"
 
-#include "tools/print/progress.h"
+#include "tools/base/progress.h"
 
 #include <stdarg.h>
 #include <stdbool.h>

@@ -2,9 +2,9 @@
 /* Rows go out at once, the object at the end. json-c writes the object: it knows how to escape. */
 #include "tools/print/report.h"
 
-#include "tools/options/complain.h"
+#include "tools/base/exit_code.h"
+#include "tools/base/progress.h"
 #include "tools/print/json_string.h"
-#include "tools/print/progress.h"
 
 #include "base/text/printable.h"
 

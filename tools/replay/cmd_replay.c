@@ -3,12 +3,12 @@
    step follows its plan is printed, a row a step. With --deviate the steps are made: the first one as it is,
    and others that deviate from it. Then all of it is run without plans, too, for what the place takes
    then. */
+#include "tools/base/progress.h"
 #include "tools/commands.h"
 #include "tools/model/history.h"
 #include "tools/options/complain.h"
 #include "tools/options/shared.h"
 #include "tools/print/json_rows.h"
-#include "tools/print/progress.h"
 #include "tools/read/events/read_event_file.h"
 #include "tools/read/events/read_events.h"
 #include "tools/read/events/read_lifetimes.h"

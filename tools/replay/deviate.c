@@ -11,7 +11,7 @@
 #include "base/memory/host.h"
 #include "base/numbers/random.h"
 #include "base/report/error.h"
-#include "tools/read/text/grow.h"
+#include "tools/base/grow.h"
 
 #include <string.h>
 

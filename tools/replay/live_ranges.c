@@ -10,7 +10,7 @@
 #include "tools/replay/live_ranges.h"
 
 #include "base/report/assert.h"
-#include "tools/read/text/grow.h"
+#include "tools/base/grow.h"
 
 #include <string.h>
 

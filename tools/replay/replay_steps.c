@@ -11,7 +11,7 @@
    against each other. */
 #include "tools/replay/replay_steps.h"
 
-#include "tools/print/progress.h"
+#include "tools/base/progress.h"
 
 #include "base/memory/host.h"
 #include "base/report/error.h"

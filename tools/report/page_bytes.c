@@ -5,8 +5,8 @@
 #include "base/numbers/math.h"
 #include "base/report/error.h"
 #include "base/text/json_text.h"
-#include "tools/print/progress.h"
-#include "tools/read/text/grow.h"
+#include "tools/base/grow.h"
+#include "tools/base/progress.h"
 
 #include <string.h>
 #include <zlib.h>

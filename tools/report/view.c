@@ -9,9 +9,9 @@
 #include "base/memory/host.h"
 #include "base/report/assert.h"
 #include "base/report/error.h"
+#include "tools/base/grow.h"
 #include "tools/plan/short_plan.h"
 #include "tools/read/step/read_step.h"
-#include "tools/read/text/grow.h"
 #include "tools/simulate/forward_end.h"
 #include "tools/simulate/swap_maps.h"
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `dao run TRACE`: executes a step for real in limited memory and says what that cost. */
+#include "tools/base/progress.h"
 #include "tools/commands.h"
 #include "tools/model/step_problem.h"
 #include "tools/options/complain.h"
 #include "tools/options/shared.h"
-#include "tools/print/progress.h"
 #include "tools/print/report.h"
 #include "tools/read/step/read_step.h"
 #include "tools/run/run_plan.h"

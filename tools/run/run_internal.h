@@ -3,7 +3,7 @@
 #ifndef DAO_TOOLS_RUN_INTERNAL_H
 #define DAO_TOOLS_RUN_INTERNAL_H
 
-#include "tools/print/progress.h"
+#include "tools/base/progress.h"
 #include "tools/run/run_step.h"
 #include "tools/run/watch/run_watch.h"
 

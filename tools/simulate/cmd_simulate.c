@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `dao simulate TRACE`: a step in limited memory in virtual time, beside the least time that any scheme could
    need. */
+#include "tools/base/progress.h"
 #include "tools/commands.h"
 #include "tools/model/step_problem.h"
 #include "tools/options/complain.h"
 #include "tools/options/shared.h"
 #include "tools/print/lines.h"
-#include "tools/print/progress.h"
 #include "tools/print/report.h"
 #include "tools/read/step/read_step.h"
 #include "tools/simulate/explain.h"

@@ -19,7 +19,7 @@
 #include "planning/swap/step/swap_tier.h"
 #include "runtime/executor/executor_internal.h"
 #include "runtime/start/context.h"
-#include "tools/read/text/grow.h"
+#include "tools/base/grow.h"
 #include "tools/run/play_plan.h"
 
 #include <inttypes.h>

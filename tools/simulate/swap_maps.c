@@ -16,7 +16,7 @@
 #include "tools/simulate/swap_maps.h"
 
 #include "base/numbers/math.h"
-#include "tools/read/text/grow.h"
+#include "tools/base/grow.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

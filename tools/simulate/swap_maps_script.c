@@ -5,8 +5,8 @@
 #include "tools/simulate/swap_maps.h"
 
 #include "base/numbers/math.h"
+#include "tools/base/grow.h"
 #include "tools/plan/tree_pool.h"
-#include "tools/read/text/grow.h"
 
 #include <inttypes.h>
 

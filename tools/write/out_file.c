@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE /* mkostemp() */
 #include "tools/write/out_file.h"
-#include "tools/print/interrupt.h"
-#include "tools/print/progress.h"
+#include "tools/base/interrupt.h"
+#include "tools/base/progress.h"
 
 #include "base/report/assert.h"
 #include "base/report/error.h"

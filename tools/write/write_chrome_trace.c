@@ -13,7 +13,7 @@
 #include "base/memory/host.h"
 #include "base/numbers/math.h"
 #include "base/report/error.h"
-#include "tools/read/text/grow.h"
+#include "tools/base/grow.h"
 
 #include <inttypes.h>
 

@@ -5,7 +5,7 @@
 
 #include "base/numbers/math.h"
 #include "base/report/error.h"
-#include "tools/read/text/grow.h"
+#include "tools/base/grow.h"
 #include "tools/write/out_file.h"
 #include "tools/write/put_text.h"
 

@@ -6,9 +6,9 @@
 #include "base/text/printable.h"
 #include "tests/support/models/trace.h"
 #include "tests/support/suite.h"
+#include "tools/base/interrupt.h"
 #include "tools/plan/plan_generate.h"
 #include "tools/plan/plan_write.h"
-#include "tools/print/interrupt.h"
 #include "tools/read/events/read_lifetimes.h"
 
 #include <inttypes.h>

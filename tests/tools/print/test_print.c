@@ -4,10 +4,10 @@
 #define _POSIX_C_SOURCE 200809L /* fileno */
 #include "base/numbers/random.h"
 #include "tests/support/suite.h"
+#include "tools/base/progress.h"
 #include "tools/model/history.h"
 #include "tools/options/complain.h"
 #include "tools/print/json_rows.h"
-#include "tools/print/progress.h"
 #include "tools/print/report.h"
 #include "tools/print/text_list.h"
 #include "tools/report/page_bytes.h"

@@ -2,8 +2,8 @@
 #include "tools/plan/again/plan_again.h"
 
 #include "base/report/error.h"
+#include "tools/base/progress.h"
 #include "tools/plan/again/longer_step.h"
-#include "tools/print/progress.h"
 #include "tools/print/report.h"
 #include "tools/read/step/read_step.h"
 #include "tools/write/out_file.h"

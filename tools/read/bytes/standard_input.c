@@ -3,7 +3,7 @@
 #define _GNU_SOURCE
 #include "tools/read/bytes/standard_input.h"
 
-#include "tools/print/progress.h"
+#include "tools/base/progress.h"
 
 #include "base/report/error.h"
 

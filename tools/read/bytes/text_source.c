@@ -10,7 +10,7 @@
 #include "base/memory/host.h"
 #include "base/report/error.h"
 #include "base/report/fault.h"
-#include "tools/print/progress.h"
+#include "tools/base/progress.h"
 #include "tools/read/bytes/standard_input.h"
 #include "tools/read/bytes/unpack.h"
 

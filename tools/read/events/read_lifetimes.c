@@ -5,10 +5,10 @@
 #include "tools/read/events/read_lifetimes.h"
 
 #include "base/report/assert.h"
+#include "tools/base/grow.h"
 #include "tools/read/events/read_events.h"
 #include "tools/read/events/read_lifetimes_internal.h"
 #include "tools/read/step/read_step.h"
-#include "tools/read/text/grow.h"
 
 #include <string.h>
 

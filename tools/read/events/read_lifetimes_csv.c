@@ -6,8 +6,8 @@
 #include "tools/read/events/read_lifetimes_internal.h"
 
 #include "base/report/error.h"
+#include "tools/base/id_map.h"
 #include "tools/read/text/csv_reader.h"
-#include "tools/read/text/id_map.h"
 
 #include <inttypes.h>
 #include <string.h>

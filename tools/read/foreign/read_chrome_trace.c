@@ -9,8 +9,8 @@
    it. Source of the form: torch/csrc/profiler/collection.cpp of PyTorch. */
 #include "tools/read/foreign/foreign.h"
 
-#include "tools/read/text/decimal.h"
-#include "tools/read/text/grow.h"
+#include "tools/base/decimal.h"
+#include "tools/base/grow.h"
 #include "tools/read/text/json_reader.h"
 #include "tools/read/text/signed_number.h"
 

@@ -9,7 +9,7 @@
    PyTorch. */
 #include "tools/read/foreign/foreign.h"
 
-#include "tools/read/text/grow.h"
+#include "tools/base/grow.h"
 #include "tools/read/text/json_reader.h"
 #include "tools/read/text/signed_number.h"
 

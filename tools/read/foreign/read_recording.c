@@ -5,8 +5,8 @@
    left out. */
 #include "tools/read/foreign/foreign.h"
 
+#include "tools/base/grow.h"
 #include "tools/read/text/csv_reader.h"
-#include "tools/read/text/grow.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -9,7 +9,7 @@
 #include "tools/read/kernels/access_list.h"
 
 #include "base/text/printable.h"
-#include "tools/read/text/grow.h"
+#include "tools/base/grow.h"
 
 #include <inttypes.h>
 #include <stdio.h>

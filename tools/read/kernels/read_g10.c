@@ -5,8 +5,8 @@
 #include "tools/read/kernels/read_g10.h"
 
 #include "base/numbers/math.h"
+#include "tools/base/grow.h"
 #include "tools/read/kernels/access_list.h"
-#include "tools/read/text/grow.h"
 #include "tools/read/text/json_reader.h"
 
 #include <inttypes.h>

@@ -3,8 +3,8 @@
 #include "tools/read/kernels/read_use_list.h"
 
 #include "base/report/error.h"
+#include "tools/base/decimal.h"
 #include "tools/read/kernels/access_list.h"
-#include "tools/read/text/decimal.h"
 #include "tools/read/text/word_reader.h"
 
 #include <inttypes.h>

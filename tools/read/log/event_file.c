@@ -3,7 +3,7 @@
 #include "tools/read/log/event_file.h"
 
 #include "base/report/assert.h"
-#include "tools/read/text/grow.h"
+#include "tools/base/grow.h"
 
 #include <inttypes.h>
 #include <string.h>

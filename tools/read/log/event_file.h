@@ -4,8 +4,8 @@
 #ifndef DAO_TOOLS_EVENT_FILE_H
 #define DAO_TOOLS_EVENT_FILE_H
 
+#include "tools/base/id_map.h"
 #include "tools/model/life_counts.h"
-#include "tools/read/text/id_map.h"
 
 /* Files have millions of both: they are packed, a tensor in 8 bytes, a record in 4. */
 typedef struct dao_event_tensor {

@@ -5,7 +5,7 @@
 
 #include "base/memory/probe_table.h"
 #include "base/report/assert.h"
-#include "tools/read/text/grow.h"
+#include "tools/base/grow.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -7,7 +7,7 @@
 
 #include "base/report/step_form.h"
 #include "base/text/printable.h"
-#include "tools/read/text/grow.h"
+#include "tools/base/grow.h"
 #include "tools/read/text/word_reader.h"
 
 #include <inttypes.h>

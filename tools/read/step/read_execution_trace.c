@@ -9,8 +9,8 @@
    1.0.1 has inputs and outputs as lists; 1.0.3 as objects with the list as `values`. */
 #include "tools/read/step/read_execution_trace.h"
 
+#include "tools/base/grow.h"
 #include "tools/read/kernels/access_list.h"
-#include "tools/read/text/grow.h"
 #include "tools/read/text/json_reader.h"
 
 #include <inttypes.h>

@@ -12,8 +12,8 @@
 #include "tools/read/step/read_json_step.h"
 
 #include "base/text/printable.h"
+#include "tools/base/grow.h"
 #include "tools/read/step/trace_files.h"
-#include "tools/read/text/grow.h"
 #include "tools/read/text/json_reader.h"
 
 #include <inttypes.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Exact numbers from their text. The reader has checked that the text is a JSON number. */
-#include "tools/read/text/decimal.h"
+#include "tools/base/decimal.h"
 #include "tools/read/text/json_reader.h"
 
 dao_status_t dao_json_u64(const dao_json_reader_t *reader, uint64_t *out_value)

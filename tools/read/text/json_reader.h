@@ -10,8 +10,8 @@
 #ifndef DAO_TOOLS_JSON_READER_H
 #define DAO_TOOLS_JSON_READER_H
 
+#include "tools/base/id_map.h"
 #include "tools/read/bytes/text_source.h"
-#include "tools/read/text/id_map.h"
 
 /* Deepest nesting of arrays and objects. */
 #define DAO_JSON_DEPTH_MAX 64

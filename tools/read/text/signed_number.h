@@ -3,7 +3,7 @@
 #ifndef DAO_TOOLS_SIGNED_NUMBER_H
 #define DAO_TOOLS_SIGNED_NUMBER_H
 
-#include "tools/read/text/decimal.h"
+#include "tools/base/decimal.h"
 
 typedef struct dao_signed_number {
     uint64_t magnitude;

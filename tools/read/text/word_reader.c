@@ -2,7 +2,7 @@
 #include "tools/read/text/word_reader.h"
 
 #include "base/report/error.h"
-#include "tools/read/text/decimal.h"
+#include "tools/base/decimal.h"
 
 #include <inttypes.h>
 #include <stdarg.h>

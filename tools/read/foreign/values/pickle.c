@@ -14,8 +14,8 @@
 #include "tools/read/foreign/values/pickle.h"
 
 #include "base/report/assert.h"
+#include "tools/base/grow.h"
 #include "tools/read/bytes/text_source.h"
-#include "tools/read/text/grow.h"
 
 #include <inttypes.h>
 #include <stdarg.h>

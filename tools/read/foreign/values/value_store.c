@@ -9,7 +9,7 @@
 #include "tools/read/foreign/values/value_store.h"
 
 #include "base/report/assert.h"
-#include "tools/read/text/grow.h"
+#include "tools/base/grow.h"
 
 #include <string.h>
 

@@ -7,7 +7,7 @@
 #ifndef DAO_TOOLS_VALUE_STORE_H
 #define DAO_TOOLS_VALUE_STORE_H
 
-#include "tools/read/text/id_map.h"
+#include "tools/base/id_map.h"
 
 typedef enum dao_value_type {
     DAO_VALUE_TYPE_NONE = 0,

@@ -5,7 +5,7 @@
    Invariants: slot_count is 0 or a power of two; 4 * count <= 3 * slot_count; every key is in the first run
    of used slots that begins at its hash. */
 #define _GNU_SOURCE
-#include "tools/read/text/id_map.h"
+#include "tools/base/id_map.h"
 
 #include "base/memory/host.h"
 #include "base/report/error.h"

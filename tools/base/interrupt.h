@@ -7,9 +7,6 @@
 
 #include <stdbool.h>
 
-/* The exit code of what ended so, as shells have it: 128 and the signal's number. */
-#define DAO_EXIT_INTERRUPTED 130
-
 typedef enum dao_interrupt_mode {
     DAO_INTERRUPT_ENDS, /* whoever watches ends the process */
     DAO_INTERRUPT_ASKS, /* the command ends with what it has found so far */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A decimal is its digits without the point, and how many of them stand before it. */
-#include "tools/read/text/decimal.h"
+#include "tools/base/decimal.h"
 
 #include <string.h>
 

@@ -2,9 +2,9 @@
 /* One thread that looks at a few numbers and prints. The lock guards the phase and the line; what is done is
    counted without it. */
 #define _GNU_SOURCE
-#include "tools/print/progress.h"
+#include "tools/base/progress.h"
 
-#include "tools/print/interrupt.h"
+#include "tools/base/interrupt.h"
 
 #include "base/threads/sync.h"
 

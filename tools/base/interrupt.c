@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The handler sets a flag, and the system takes it away with the first signal. */
 #define _GNU_SOURCE
-#include "tools/print/interrupt.h"
+#include "tools/base/interrupt.h"
 
 #include <signal.h>
 #include <stdatomic.h>

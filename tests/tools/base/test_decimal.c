@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Exact decimals: scaled, rounded to the nearest, refused where they do not fit. */
 #include "tests/support/suite.h"
-#include "tools/read/text/decimal.h"
+#include "tools/base/decimal.h"
 
 static void decimals_are_scaled_and_rounded(void)
 {

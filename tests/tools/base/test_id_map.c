@@ -2,7 +2,7 @@
 /* Ids and the numbers they were given: found, kept once, forgotten; and when memory runs out. */
 #include "base/report/fault.h"
 #include "tests/support/suite.h"
-#include "tools/read/text/id_map.h"
+#include "tools/base/id_map.h"
 
 #include <stdio.h>
 #include <string.h>
