@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The library as one of the measured allocators: its public pointer API on the device that keeps books. */
-#include "bench/alloc/bench.h"
+#include "bench/peers/bench_peer.h"
 
 #include "base/report/assert.h"
 #include "bench/peers/bench_device.h"

@@ -3,7 +3,7 @@
    jemalloc and tcmalloc where they are installed. They are loaded beside the C library's and replace nothing.
  */
 #define _GNU_SOURCE
-#include "bench/alloc/bench.h"
+#include "bench/peers/bench_peer.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
