@@ -20,7 +20,7 @@ struct dao_stream {
     dao_runtime_t *runtime; /* a reference of its own, but for the runtime's own streams */
     dao_backend_stream_t *backend;
     _Atomic uint32_t reference_count; /* the creator, and every memory handle that names it */
-    bool is_own;                      /* one of the runtime's own: lives and dies with it */
+    bool is_builtin;                  /* the runtime has made it: it lives and dies with that */
     _Atomic uint32_t number;          /* in the table of stream fences; 0: it has none yet */
     /* The same for the fast path; 0: also if the handle is another's, or device memory has no such path. */
     _Atomic uint32_t fast_number;

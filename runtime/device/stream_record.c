@@ -117,7 +117,7 @@ dao_status_t dao_runtime_record(dao_runtime_t *runtime, dao_backend_event_t *eve
 
 void dao_stream_retain(dao_stream_t *stream)
 {
-    if (!stream->is_own) {
+    if (!stream->is_builtin) {
         uint32_t before = atomic_fetch_add_explicit(&stream->reference_count, 1, memory_order_relaxed);
         DAO_ASSERT(before > 0);
         (void)before;
@@ -126,7 +126,7 @@ void dao_stream_retain(dao_stream_t *stream)
 
 bool dao_stream_drop(dao_stream_t *stream)
 {
-    if (stream->is_own) {
+    if (stream->is_builtin) {
         return false;
     }
     uint32_t before = atomic_fetch_sub_explicit(&stream->reference_count, 1, memory_order_acq_rel);

@@ -201,7 +201,7 @@ void dao_stream_destroy(dao_stream_t *stream)
     if (stream == NULL || runtime_check(stream->runtime, "dao_stream_destroy") != DAO_OK) {
         return; /* in a child process the stream's work and its locks are the parent's */
     }
-    if (stream->is_own) {
+    if (stream->is_builtin) {
         (void)dao_error(DAO_ERR_INVALID,
                         "dao_stream_destroy: the stream is device:%" PRId32 "'s own, nothing was done",
                         stream->runtime->device_index);

@@ -165,7 +165,7 @@ static dao_status_t streams_create(dao_runtime_t *runtime)
     for (int role = 0; role < DAO_STREAM_ROLE_COUNT; role++) {
         dao_stream_t *stream = &runtime->streams[role];
         stream->runtime = runtime;
-        stream->is_own = true;
+        stream->is_builtin = true;
         atomic_init(&stream->reference_count, 1);
         dao_status_t status = runtime->ops->stream_create(runtime->device, &stream->backend);
         if (status != DAO_OK) {
