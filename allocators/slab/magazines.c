@@ -198,7 +198,7 @@ dao_magazines_t *dao_magazines_create(dao_magazine_owner_t *owner)
         DAO_ASSERT(atomic_load_explicit(&table->own[owner->slot], memory_order_relaxed) == NONE);
         magazines->table = table;
         owner->attach(owner, magazines);
-        DAO_ASSERT(magazines->epoch != DAO_MAGAZINES_EPOCH_NONE);
+        DAO_ASSERT(atomic_load_explicit(&magazines->epoch, memory_order_relaxed) != DAO_MAGAZINES_EPOCH_NONE);
         atomic_store_explicit(&table->own[owner->slot], magazines, memory_order_relaxed);
     }
     dao_mutex_unlock(&lock);

@@ -60,14 +60,22 @@ struct dao_magazines {
     /* First: none of them lies in two lines, and an index is a shift alone. */
     alignas(DAO_MAGAZINES_ALIGNMENT_BYTES) dao_magazine_t magazines[DAO_SLAB_CLASS_COUNT];
 
-    /* The thread's own: the owner's epoch as of the last flush; what counts.used_bytes is at least while no
-       more than sizes->kept_bytes are kept. */
-    uint32_t epoch;
+    /* The owner's epoch as of the last flush, or EPOCH_NONE: flush at the next call. */
+    _Atomic uint32_t epoch;
+
+    /* The thread is in a call: on the fast path, which calls nobody; on slow ones, where the program's
+       callbacks may call again. See thread_visits.c. */
+    _Atomic bool is_inside;
+    _Atomic uint32_t slow_depth;
     uint32_t tick; /* the owner's, as of this thread's last visit */
+
+    /* Of whoever holds the magazines: the thread inside of a call, else who has the owner's lock. What
+       counts.used_bytes is at least while no more than sizes->kept_bytes are kept. */
     int64_t used_floor;
 
     /* Written by the thread, read by any. */
     dao_magazine_counts_t counts;
+    uint32_t call_count;   /* of these counts, as of the owner's last tick; guarded by the owner's lock */
     dao_magazines_t *next; /* of the same owner; guarded by the owner's lock */
     dao_magazines_t *previous;
     dao_thread_table_t *table; /* that points to it */
@@ -103,8 +111,8 @@ struct dao_thread_table {
     int process;                          /* that made it: a child of a fork leaves it alone */
 };
 
-/* What a thread has that has no magazines: its epoch is DAO_MAGAZINES_EPOCH_NONE, and nothing of it is ever
-   used. So one comparison of epochs says whether a thread may go on. */
+/* What a thread has that has no magazines: its epoch is DAO_MAGAZINES_EPOCH_NONE, and nothing else of it is
+   ever looked at. So one comparison of epochs says whether a thread may go on. */
 extern dao_magazines_t dao_magazines_none;
 
 /* No owner's epoch. */
@@ -118,6 +126,40 @@ extern DAO_FAST_THREAD_LOCAL dao_thread_table_t *dao_thread_table;
 static inline dao_magazines_t *dao_magazines_own(const dao_magazine_owner_t *owner)
 {
     return atomic_load_explicit(&dao_thread_table->own[owner->slot], memory_order_relaxed);
+}
+
+/* Begins and ends a call of a thread on the fast path, in which nobody else touches its magazines if its
+   epoch is the owner's then. What it has done is seen by who finds it outside. */
+static inline void dao_magazines_enter(dao_magazines_t *own)
+{
+    atomic_store_explicit(&own->is_inside, true, memory_order_relaxed);
+    atomic_signal_fence(memory_order_seq_cst); /* the epoch is read later */
+}
+
+static inline void dao_magazines_leave(dao_magazines_t *own)
+{
+    atomic_store_explicit(&own->is_inside, false, memory_order_release);
+}
+
+/* The same on a slow path, in which callbacks of the program may come in again. */
+static inline void dao_magazines_enter_slow(dao_magazines_t *own)
+{
+    uint32_t depth = atomic_load_explicit(&own->slow_depth, memory_order_relaxed);
+    atomic_store_explicit(&own->slow_depth, depth + 1, memory_order_relaxed);
+    atomic_signal_fence(memory_order_seq_cst); /* the epoch is read later */
+}
+
+static inline void dao_magazines_leave_slow(dao_magazines_t *own)
+{
+    uint32_t depth = atomic_load_explicit(&own->slow_depth, memory_order_relaxed);
+    atomic_store_explicit(&own->slow_depth, depth - 1, memory_order_release);
+}
+
+/* Returns true if a thread is in a call; if not, what it did in its last one is seen. */
+static inline bool dao_magazines_are_entered(const dao_magazines_t *magazines)
+{
+    return atomic_load_explicit(&magazines->is_inside, memory_order_acquire) ||
+           atomic_load_explicit(&magazines->slow_depth, memory_order_acquire) > 0;
 }
 
 /* ---- counters that one thread writes ---- */

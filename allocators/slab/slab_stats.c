@@ -44,7 +44,7 @@ static uint64_t at_most(int64_t value, uint64_t most)
     return value < 0 ? 0 : (uint64_t)value > most ? most : (uint64_t)value;
 }
 
-static uint64_t cached_bytes_of(const dao_magazines_t *magazines)
+uint64_t dao_thread_cache_kept_bytes(const dao_magazines_t *magazines)
 {
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < DAO_SLAB_CLASS_COUNT; i++) {
@@ -64,7 +64,7 @@ static small_sums_t sum_locked(const dao_thread_cache_t *cache)
     dao_thread_cache_counts_add(&sum, &cache->mailed);
     for (const dao_magazines_t *own = cache->first; own != NULL; own = own->next) {
         dao_thread_cache_counts_add(&sum, &own->counts);
-        sums.cached_bytes += cached_bytes_of(own);
+        sums.cached_bytes += dao_thread_cache_kept_bytes(own);
     }
     sums.used_bytes = at_most(atomic_load_explicit(&sum.used_bytes, relaxed),
                               atomic_load_explicit(&cache->slabs.slab_bytes, relaxed));
@@ -138,7 +138,7 @@ static bool magazines_are_valid(const dao_thread_cache_t *cache, const dao_magaz
             return false;
         }
     }
-    return cached_bytes_of(own) <= cache->slabs.sizes->kept_bytes;
+    return dao_thread_cache_kept_bytes(own) <= cache->slabs.sizes->kept_bytes;
 }
 
 static bool is_valid_locked(const dao_thread_cache_t *cache)

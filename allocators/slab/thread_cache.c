@@ -52,24 +52,34 @@ static dao_magazines_t *own_or_null(const dao_thread_cache_t *cache)
     return own == &dao_magazines_none ? NULL : own;
 }
 
-/* Makes this thread's magazines ready for a call: makes them, or flushes them if that was called for. NULL:
-   it has to do without. */
-static dao_magazines_t *own_make_ready(dao_thread_cache_t *cache)
+/* Returns true if magazines are this thread's, which is inside of a call, and need no flush. */
+static inline bool is_ready(const dao_thread_cache_t *cache, const dao_magazines_t *own)
+{
+    return atomic_load_explicit(&own->epoch, relaxed) == atomic_load_explicit(&cache->epoch, relaxed);
+}
+
+/* Begins a call with this thread's magazines: makes them, or flushes them if that was called for. NULL: it
+   has to do without. Ended by own_leave(). */
+static dao_magazines_t *own_enter(dao_thread_cache_t *cache)
 {
     dao_magazines_t *own = own_or_null(cache);
     if (own == NULL) {
         own = dao_magazines_create(&cache->owner);
     }
-    if (own != NULL && own->epoch != atomic_load_explicit(&cache->epoch, relaxed)) {
-        dao_thread_cache_follow_epoch(cache, own);
+    if (own != NULL) {
+        dao_magazines_enter_slow(own);
+        if (!is_ready(cache, own)) {
+            dao_thread_cache_follow_epoch(cache, own);
+        }
     }
     return own;
 }
 
-/* Returns true if magazines are this thread's and need no flush. */
-static inline bool is_ready(const dao_thread_cache_t *cache, const dao_magazines_t *own)
+static void own_leave(dao_magazines_t *own)
 {
-    return own->epoch == atomic_load_explicit(&cache->epoch, relaxed);
+    if (own != NULL) {
+        dao_magazines_leave_slow(own);
+    }
 }
 
 /* ---- alloc ---- */
@@ -118,14 +128,14 @@ static DAO_ON_THE_PATH void *hand_out(dao_magazines_t *own, dao_magazine_t *maga
     return atomic_load_explicit(&object->address, relaxed);
 }
 
-/* The magazine is empty, or there is none yet, or it is to be flushed. The block is charged to its tag. */
-static void *refill_and_alloc(dao_thread_cache_t *cache, const dao_block_request_t *request)
+/* Hands an object out, for which the magazine may have to be filled. NULL: there is none, or there are no
+   magazines. */
+static void *hand_out_any(dao_thread_cache_t *cache, dao_magazines_t *own, const dao_block_request_t *request)
 {
-    uint32_t class_index = dao_slabs_class_of(&cache->slabs, request->size_bytes);
-    dao_magazines_t *own = own_make_ready(cache);
     if (own == NULL) {
         return NULL;
     }
+    uint32_t class_index = dao_slabs_class_of(&cache->slabs, request->size_bytes);
     dao_magazine_t *magazine = &own->magazines[class_index];
     if (atomic_load_explicit(&magazine->count, relaxed) == 0 &&
         !dao_thread_cache_refill(cache, own, class_index)) {
@@ -134,6 +144,15 @@ static void *refill_and_alloc(dao_thread_cache_t *cache, const dao_block_request
     dao_count_up(&own->counts.slow_count);
     return hand_out(own, magazine, atomic_load_explicit(&magazine->count, relaxed), request->size_bytes,
                     dao_slab_mark(request));
+}
+
+/* The magazine is empty, or there is none yet, or it is to be flushed. The block is charged to its tag. */
+static void *refill_and_alloc(dao_thread_cache_t *cache, const dao_block_request_t *request)
+{
+    dao_magazines_t *own = own_enter(cache);
+    void *address = hand_out_any(cache, own, request);
+    own_leave(own);
+    return address;
 }
 
 /* Any small request: charges its tag, and fills the magazine if that is empty. One that finds no slab may
@@ -173,9 +192,15 @@ static DAO_OFF_THE_PATH void *alloc_small_fast(dao_thread_cache_t *cache, size_t
 {
     dao_magazines_t *own = dao_magazines_own(&cache->owner);
     dao_magazine_t *magazine = &own->magazines[dao_slabs_class_of(&cache->slabs, size_bytes)];
+    dao_magazines_enter(own);
     uint32_t count = atomic_load_explicit(&magazine->count, relaxed);
-    return is_ready(cache, own) && count > 0 ? hand_out(own, magazine, count, size_bytes, 0)
-                                             : dao_allocator_alloc_fallback(&cache->base, size_bytes);
+    if (__builtin_expect(!is_ready(cache, own) || count == 0, false)) {
+        dao_magazines_leave(own);
+        return dao_allocator_alloc_fallback(&cache->base, size_bytes);
+    }
+    void *address = hand_out(own, magazine, count, size_bytes, 0);
+    dao_magazines_leave(own);
+    return address;
 }
 
 static void *thread_cache_alloc_fast(dao_allocator_t *allocator, size_t size_bytes)
@@ -283,6 +308,23 @@ static uint32_t put_back(_Atomic uint32_t *word_place, uint32_t word)
     }
 }
 
+/* Takes an object back, whose word was taken off. `own`: this thread's magazines, inside of a call, or
+   NULL. */
+static void take_back_any(dao_thread_cache_t *cache, dao_magazines_t *own, uint64_t object, void *address,
+                          uint32_t word)
+{
+    if (own == NULL) {
+        give_directly(cache, object, word);
+        return;
+    }
+    dao_slab_t *slab = dao_slab_of_object(object);
+    dao_magazine_t *magazine = &own->magazines[slab->class_index];
+    dao_count_up(&own->counts.slow_count);
+    make_room(cache, own, magazine);
+    take_back(own, magazine, atomic_load_explicit(&magazine->count, relaxed), address,
+              &slab->words[dao_slab_object_index(object)], word);
+}
+
 /* Frees an object whose word was not 0 a moment ago. */
 static dao_status_t free_object(dao_thread_cache_t *cache, uint64_t object, void *address,
                                 dao_stream_fence_t *fence, dao_block_owner_t owner)
@@ -293,27 +335,15 @@ static dao_status_t free_object(dao_thread_cache_t *cache, uint64_t object, void
                          address);
     }
     dao_slab_t *slab = dao_slab_of_object(object);
-    _Atomic uint32_t *word_place = &slab->words[dao_slab_object_index(object)];
-    dao_magazines_t *own = own_make_ready(cache);
-    uint32_t word = 0;
-    dao_status_t status = take_word(word_place, owner, &word);
-    if (status != DAO_OK) {
-        return free_error(cache, status, address);
+    uint32_t object_bytes = slab->object_bytes, word = 0;
+    dao_magazines_t *own = own_enter(cache);
+    dao_status_t status = take_word(&slab->words[dao_slab_object_index(object)], owner, &word);
+    if (word != 0) {
+        take_back_any(cache, own, object, address, word);
+        refund(cache, word, object_bytes);
     }
-    if (word == 0) {
-        return DAO_OK;
-    }
-    uint32_t object_bytes = slab->object_bytes;
-    if (own == NULL) {
-        give_directly(cache, object, word);
-    } else {
-        dao_magazine_t *magazine = &own->magazines[slab->class_index];
-        dao_count_up(&own->counts.slow_count);
-        make_room(cache, own, magazine);
-        take_back(own, magazine, atomic_load_explicit(&magazine->count, relaxed), address, word_place, word);
-    }
-    refund(cache, word, object_bytes);
-    return DAO_OK;
+    own_leave(own);
+    return status == DAO_OK ? DAO_OK : free_error(cache, status, address);
 }
 
 /* A free of an address in a slab's granules that is wrong, or another block's, or has something in its
@@ -345,8 +375,9 @@ static DAO_ON_THE_PATH dao_status_t free_otherwise(dao_thread_cache_t *cache, vo
                    : free_slow(cache, address, NULL, DAO_BLOCK_OWNER_RAW, entry);
 }
 
-/* Ends free_small() for a word that was taken off and is not plain: a tagged object is the program's, another
-   owner's word is put back. It looks the object up again, so that free_small() keeps nothing for it. */
+/* Ends free_small() for a word that was taken off and is not plain, and the call of the magazines: a tagged
+   object is the program's, another owner's word is put back. It looks the object up again, so that
+   free_small() keeps nothing for it. */
 static DAO_OFF_THE_PATH dao_status_t free_marked(dao_thread_cache_t *cache, void *address, uint32_t word,
                                                  bool is_fast)
 {
@@ -362,38 +393,55 @@ static DAO_OFF_THE_PATH dao_status_t free_marked(dao_thread_cache_t *cache, void
         take_back(own, magazine, count, address, word_place, word);
         refund(cache, word, magazine->object_bytes);
     }
+    dao_magazines_leave(own);
     return is_ours ? DAO_OK : free_otherwise(cache, address, entry, is_fast);
 }
 
-/* Frees an object of the program's into a magazine that has room for it: most objects. */
-static DAO_ON_THE_PATH dao_status_t free_small(dao_thread_cache_t *cache, void *address, uint64_t entry,
-                                               bool is_fast)
+/* Frees an object of the program's into a magazine that has room for it, inside of a call of the magazines:
+   most objects. False: nothing is done, but that *out_marked, if it is not 0, is a word that was taken off
+   and is not plain. */
+static DAO_ON_THE_PATH bool free_inside(dao_thread_cache_t *cache, dao_magazines_t *own, void *address,
+                                        uint64_t entry, uint32_t *out_marked)
 {
-    dao_magazines_t *own = dao_magazines_own(&cache->owner);
     if (!is_ready(cache, own)) {
-        return free_otherwise(cache, address, entry, is_fast);
+        return false;
     }
     dao_magazine_t *magazine = &own->magazines[dao_slab_entry_class(entry)];
     uint32_t count = atomic_load_explicit(&magazine->count, relaxed);
     int64_t used_bytes = atomic_load_explicit(&own->counts.used_bytes, relaxed) - magazine->object_bytes;
     if (count == magazine->capacity || used_bytes < own->used_floor) {
-        return free_otherwise(cache, address, entry, is_fast);
+        return false;
     }
     uint32_t offset = dao_slab_entry_offset(entry, address);
     uint32_t index = dao_slab_index(offset, magazine->reciprocal);
     if (index * magazine->object_bytes != offset) { /* interior, or a block behind the last object */
-        return free_otherwise(cache, address, entry, is_fast);
+        return false;
     }
     _Atomic uint32_t *word_place = &dao_slab_of_entry(entry)->words[index];
     uint32_t word = atomic_exchange_explicit(word_place, 0, memory_order_acquire);
     if (word == 0) { /* freed twice, or a block behind the last object */
-        return free_otherwise(cache, address, entry, is_fast);
+        return false;
     }
     if (__builtin_expect(word > DAO_SLAB_WORD_REQUESTED_MAX, false)) {
-        return free_marked(cache, address, word, is_fast);
+        *out_marked = word;
+        return false;
     }
     take_back(own, magazine, count, address, word_place, word);
-    return DAO_OK;
+    return true;
+}
+
+static DAO_ON_THE_PATH dao_status_t free_small(dao_thread_cache_t *cache, void *address, uint64_t entry,
+                                               bool is_fast)
+{
+    dao_magazines_t *own = dao_magazines_own(&cache->owner);
+    uint32_t marked = 0;
+    dao_magazines_enter(own);
+    bool is_done = free_inside(cache, own, address, entry, &marked);
+    if (__builtin_expect(marked != 0, false)) {
+        return free_marked(cache, address, marked, is_fast);
+    }
+    dao_magazines_leave(own);
+    return is_done ? DAO_OK : free_otherwise(cache, address, entry, is_fast);
 }
 
 static dao_status_t thread_cache_free_owned(dao_allocator_t *allocator, void *address,
@@ -632,6 +680,7 @@ dao_status_t dao_thread_cache_create(dao_allocator_t *inner, const char *name, c
         front_destroy(cache);
         return status;
     }
+    (void)dao_threads_barrier(); /* the system's first one takes long where there are many threads */
     *out_allocator = &cache->base;
     return DAO_OK;
 }

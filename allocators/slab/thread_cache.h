@@ -20,8 +20,9 @@
 
    What the contract of allocator.h leaves open:
 
-   - An allocation that fails for want of memory has given back what this thread kept; other threads do so at
-     their next call.
+   - An allocation that fails for want of memory has given back what all threads kept; those that were in a
+     call meanwhile do so at their next one. So does trim(), and what threads keep that have long been idle
+     goes back as others allocate and free.
    - Peaks are those of `inner`, in which whole slabs count: never too low, too high by at most what slabs
      keep.
    - Counters belong to one moment, but for what other threads are doing just then.

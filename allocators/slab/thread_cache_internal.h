@@ -48,7 +48,7 @@ static inline void dao_thread_cache_unlock(dao_thread_cache_t *cache)
     dao_mutex_unlock(&cache->lock);
 }
 
-/* Calls on all threads to flush at their next call; returns the new epoch. */
+/* Calls on all threads to flush, or to let it be done; returns the new epoch. */
 static inline uint32_t dao_thread_cache_call_locked(dao_thread_cache_t *cache)
 {
     uint32_t epoch = atomic_load_explicit(&cache->epoch, memory_order_relaxed) + 1;
@@ -83,6 +83,9 @@ void dao_thread_cache_attach(dao_magazine_owner_t *owner, dao_magazines_t *own);
 void dao_thread_cache_detach(dao_magazine_owner_t *owner, dao_magazines_t *own);
 
 /* ---- counters ---- */
+
+/* Returns the bytes that a thread keeps. */
+uint64_t dao_thread_cache_kept_bytes(const dao_magazines_t *magazines);
 
 /* Adds counts to others. */
 void dao_thread_cache_counts_add(dao_magazine_counts_t *sum, const dao_magazine_counts_t *counts);

@@ -5,10 +5,24 @@
    when memory is short: then the epoch changes, which each thread compares at its next call and flushes all
    it has. A flush that finds the lock taken puts its objects in the mail (slab.c) instead of waiting.
 
+   What a thread keeps that makes no call, whoever has the lock puts back for it:
+
+       the thread                                   another one, with the lock
+       is_inside = true, or slow_depth + 1          its epoch, or the cache's, is another one now
+       epochs alike? then its magazines are its     a barrier in all threads (dao_threads_barrier())
+       is_inside = false, or slow_depth - 1         neither? then its magazines are the other one's
+
+   Either the thread sees the change as it reads the epochs, and asks for the lock, or it was inside before
+   the barrier, so that the other one sees that and leaves it alone. Where the system has no such barrier, all
+   wait for the thread's next call. So the usual call has two stores for it, and no order of its own. There
+   are two marks as callbacks of the program may make usual calls within slow ones. tests/protocols has a
+   model of it.
+
    Decay needs no thread and no clock: after every DECAY_VISIT_COUNT refills and flushes there is a tick.
    Spare slabs that were idle since the last one end. Each thread sees the tick as it refills or flushes next,
-   and gives half of every magazine back that was not refilled since its own last one. A thread that makes no
-   calls keeps what it has, sizes->kept_bytes at most.
+   and gives half of every magazine back that was not refilled since its own last one. From threads that have
+   made no call since the last tick all is taken. While no thread is at the slabs there are no ticks: then
+   each keeps what it has, sizes->kept_bytes at most, until somebody trims, or memory is short.
 
    The lock is not held over calls of the inner allocator, but for reading its counters and walking its
    blocks. */
@@ -117,14 +131,6 @@ static void flush_all_locked(dao_thread_cache_t *cache, dao_magazines_t *own)
     }
 }
 
-static void flush_all(dao_thread_cache_t *cache, dao_magazines_t *own)
-{
-    dao_thread_cache_lock(cache);
-    dao_slabs_drain(&cache->slabs);
-    flush_all_locked(cache, own);
-    (void)dao_thread_cache_unlock_and_give_back(cache);
-}
-
 /* Returns half of what some magazines have, one after the other, to the slabs, under the lock or by
    mail. */
 static void give_half(dao_thread_cache_t *cache, dao_magazines_t *own, dao_magazine_t *magazine,
@@ -142,11 +148,53 @@ static void give_half(dao_thread_cache_t *cache, dao_magazines_t *own, dao_magaz
     }
 }
 
+/* ---- what other threads keep ---- */
+
+/* Returns true if a thread keeps anything, and will ask for the lock before it touches it, unless it is
+   inside of a call already. */
+static bool is_called(const dao_thread_cache_t *cache, const dao_magazines_t *other)
+{
+    return atomic_load_explicit(&other->epoch, relaxed) != atomic_load_explicit(&cache->epoch, relaxed) &&
+           dao_thread_cache_kept_bytes(other) > 0;
+}
+
+/* Puts back what other threads keep that were called on to flush and are outside of a call. */
+static void take_from_called_locked(dao_thread_cache_t *cache, const dao_magazines_t *own)
+{
+    bool is_any = false;
+    for (const dao_magazines_t *other = cache->first; other != NULL && !is_any; other = other->next) {
+        is_any = other != own && is_called(cache, other);
+    }
+    if (!is_any || !dao_threads_barrier()) {
+        return;
+    }
+    for (dao_magazines_t *other = cache->first; other != NULL; other = other->next) {
+        if (other != own && is_called(cache, other) && !dao_magazines_are_entered(other)) {
+            flush_all_locked(cache, other);
+        }
+    }
+}
+
+/* Takes what those threads keep that have made no call since the last tick. */
+static void take_from_idle_locked(dao_thread_cache_t *cache, const dao_magazines_t *own)
+{
+    for (dao_magazines_t *other = cache->first; other != NULL; other = other->next) {
+        uint32_t call_count = (uint32_t)(atomic_load_explicit(&other->counts.alloc_count, relaxed) +
+                                         atomic_load_explicit(&other->counts.free_count, relaxed));
+        if (other != own && other->call_count == call_count) {
+            atomic_store_explicit(&other->epoch, DAO_MAGAZINES_EPOCH_NONE, relaxed);
+        }
+        other->call_count = call_count;
+    }
+    take_from_called_locked(cache, own);
+}
+
 /* A visit of the slabs by a thread: gives back what has been idle. */
 static void decay_locked(dao_thread_cache_t *cache, dao_magazines_t *own)
 {
     if (++cache->visit_count % DECAY_VISIT_COUNT == 0) {
         cache->tick++;
+        take_from_idle_locked(cache, own);
         dao_slabs_drop_idle(&cache->slabs);
     }
     if (own->tick == cache->tick) {
@@ -177,8 +225,11 @@ void dao_thread_cache_flush_half(dao_thread_cache_t *cache, dao_magazines_t *own
 
 void dao_thread_cache_follow_epoch(dao_thread_cache_t *cache, dao_magazines_t *own)
 {
-    own->epoch = atomic_load_explicit(&cache->epoch, relaxed);
-    flush_all(cache, own);
+    dao_thread_cache_lock(cache);
+    atomic_store_explicit(&own->epoch, atomic_load_explicit(&cache->epoch, relaxed), relaxed);
+    dao_slabs_drain(&cache->slabs);
+    flush_all_locked(cache, own);
+    (void)dao_thread_cache_unlock_and_give_back(cache);
 }
 
 /* Takes objects out of the slabs and into a magazine that is empty, one to be handed out at once and as many
@@ -268,10 +319,11 @@ bool dao_thread_cache_relieve(dao_thread_cache_t *cache, dao_magazines_t *own)
     uint32_t epoch = dao_thread_cache_call_locked(cache);
     dao_slabs_drain(&cache->slabs);
     if (own != NULL) {
-        own->epoch = epoch;
+        atomic_store_explicit(&own->epoch, epoch, relaxed);
         flush_all_locked(cache, own);
         DAO_ASSERT_HEAVY(own_is_valid(cache, own));
     }
+    take_from_called_locked(cache, own);
     dao_slabs_drop_spares(&cache->slabs);
     return dao_thread_cache_unlock_and_give_back(cache);
 }
@@ -287,7 +339,7 @@ void dao_thread_cache_attach(dao_magazine_owner_t *owner, dao_magazines_t *own)
 {
     dao_thread_cache_t *cache = front_of_owner(owner);
     dao_thread_cache_lock(cache);
-    own->epoch = atomic_load_explicit(&cache->epoch, relaxed);
+    atomic_store_explicit(&own->epoch, atomic_load_explicit(&cache->epoch, relaxed), relaxed);
     own->tick = cache->tick;
     own->next = cache->first;
     if (cache->first != NULL) {

@@ -10,6 +10,7 @@
 #define DAO_FAULT_LIST(X)                                                                                    \
     X(HOST_MEMORY, "host-memory")                                                                            \
     X(THREAD, "thread")                                                                                      \
+    X(THREADS_BARRIER, "threads-barrier")                                                                    \
     X(SYSTEM_MEMORY, "system-memory")                                                                        \
     X(FILE_READ, "file-read")                                                                                \
     X(FILE_WRITE, "file-write")                                                                              \

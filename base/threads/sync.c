@@ -8,11 +8,13 @@
 #include "base/report/fault.h"
 
 #include <errno.h>
+#include <linux/membarrier.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -44,6 +46,24 @@ void dao_rank_give(dao_rank_t rank)
 }
 
 #endif
+
+/* ---- a barrier in all threads ---- */
+
+/* Kernels since 4.14; a sandbox may forbid it, and valgrind does. */
+bool dao_threads_barrier(void)
+{
+    enum { UNASKED, THERE, MISSING };
+    static _Atomic int system;
+    int error = errno;
+    if (atomic_load(&system) == UNASKED) {
+        bool is_there = syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
+        atomic_store(&system, is_there ? THERE : MISSING);
+    }
+    bool is_made = !dao_fault_fires(DAO_FAULT_THREADS_BARRIER) && atomic_load(&system) == THERE &&
+                   syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0;
+    errno = error;
+    return is_made;
+}
 
 /* For calls that fail only on misuse. */
 static void must(int result)

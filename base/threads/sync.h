@@ -199,6 +199,11 @@ static inline uint64_t dao_ticks(void)
    few milliseconds. */
 uint64_t dao_ticks_to_ns(uint64_t ticks);
 
+/* Makes every thread of the process that runs pass a full barrier: what this thread has stored before, they
+   see from then on, and what they have stored before, this thread sees. So their side of a hand-over needs
+   none. False where the system has no such call: nothing is promised then. A few microseconds. */
+bool dao_threads_barrier(void);
+
 /* Sleeps until dao_clock_ns() is at least `time_ns`. */
 void dao_sleep_until(uint64_t time_ns);
 

@@ -129,8 +129,9 @@ DAO_API size_t dao_used_device(dao_device_place_t place); /**< dao_used() of a d
  * Releases cached memory of a place that holds no live block: to the backend, or on the host to the system.
  * On a device with page mapping that is every whole free page (of 2 MiB; of more where a place
  * may take above 64 GiB), else every free segment. Freed small blocks that other threads keep (cached_bytes
- * in dao/stats.h) stay, and what they lie in with them, until each such thread takes or frees a small block
- * there, trims, or ends.
+ * in dao/stats.h) are taken from them, but where the system has no membarrier(2), and from a thread that is
+ * in a call of this place: those stay, and what they lie in with them, until such a thread takes or frees a
+ * small block there, trims, or ends.
  *
  * @param place               Whose cached memory is released.
  * @param keep_bytes          Bytes that may stay cached; 0 releases all that can be.
@@ -143,7 +144,7 @@ DAO_API dao_status_t dao_trim(dao_place_t place, size_t keep_bytes, size_t *out_
 
 /**
  * Sets the most bytes that a place may reserve, cached bytes included. The place never exceeds it. Freed
- * small blocks that other threads keep are in the way as for dao_trim().
+ * small blocks that other threads keep are taken from them as by dao_trim().
  *
  * @param place        Whose memory is limited.
  * @param limit_bytes  0 means no limit but the device's own. Below what is reserved now, cached memory is

@@ -18,7 +18,7 @@ static const dao_slab_sizes_t *sizes = &dao_slab_device_sizes;
 static void attach(dao_magazine_owner_t *owner, dao_magazines_t *magazines)
 {
     listed_t *list = (listed_t *)owner; /* its first member */
-    magazines->epoch = DAO_MAGAZINES_EPOCH_NONE + 1;
+    atomic_store(&magazines->epoch, DAO_MAGAZINES_EPOCH_NONE + 1);
     magazines->next = list->first;
     if (list->first != NULL) {
         list->first->previous = magazines;
@@ -61,7 +61,7 @@ static void end(void)
 static void a_thread_has_none_at_first(void)
 {
     CU_ASSERT_PTR_EQUAL(dao_magazines_own(&listed.owner), &dao_magazines_none);
-    CU_ASSERT_EQUAL(dao_magazines_none.epoch, DAO_MAGAZINES_EPOCH_NONE);
+    CU_ASSERT_EQUAL(atomic_load(&dao_magazines_none.epoch), DAO_MAGAZINES_EPOCH_NONE);
 }
 
 static void a_thread_gets_empty_ones_of_its_own(void)

@@ -356,28 +356,129 @@ static void *keep_and_wait(void *user)
     return NULL;
 }
 
-static void other_threads_flush_at_their_next_call(void)
+/* A thread that has used a little, and waits at its first gate. */
+static dao_thread_t keeper_start(survivor_t *survivor, void *(*function)(void *))
+{
+    dao_thread_t thread;
+    dao_gate_init(&survivor->first);
+    dao_gate_init(&survivor->second);
+    CU_ASSERT_EQUAL_FATAL(dao_thread_start(&thread, "keeper", function, survivor), DAO_OK);
+    dao_gate_await_reached(&survivor->first);
+    CU_ASSERT_TRUE(stats_now().cached_bytes > 0);
+    return thread;
+}
+
+static void keeper_join(survivor_t *survivor, dao_thread_t *thread)
+{
+    dao_gate_open(&survivor->first);
+    dao_gate_await_reached(&survivor->second);
+    dao_gate_open(&survivor->second);
+    dao_thread_join(thread);
+    dao_gate_finish(&survivor->first);
+    dao_gate_finish(&survivor->second);
+}
+
+/* A sandbox may forbid the barrier; then it waits for the thread's next call, as the next test but one has
+   it. */
+static void what_a_waiting_thread_keeps_is_there_for_others(void)
 {
     survivor_t survivor;
-    dao_gate_init(&survivor.first);
-    dao_gate_init(&survivor.second);
-    dao_thread_t thread;
-    CU_ASSERT_EQUAL_FATAL(dao_thread_start(&thread, "keeper", keep_and_wait, &survivor), DAO_OK);
-    dao_gate_await_reached(&survivor.first);
-    CU_ASSERT_TRUE(stats_now().cached_bytes > 0);
+    dao_thread_t thread = keeper_start(&survivor, keep_and_wait);
     void *address = NULL;
+    dao_status_t status = dao_allocator_alloc(allocator, CAPACITY_BYTES, &address);
+    if (dao_threads_barrier()) {
+        CU_ASSERT_EQUAL_FATAL(status, DAO_OK);
+        CU_ASSERT_EQUAL(stats_now().cached_bytes, 0);
+        give(address);
+    } else {
+        CU_ASSERT_EQUAL(status, DAO_ERR_NO_DEVICE_MEMORY);
+    }
+    keeper_join(&survivor, &thread);
+    give(take(CAPACITY_BYTES));
+}
+
+static void what_an_idle_thread_keeps_goes_back(void)
+{
+    survivor_t survivor;
+    dao_thread_t thread = keeper_start(&survivor, keep_and_wait);
+    void *addresses[1024];
+    for (size_t round = 0; round < 200; round++) { /* others come to the slabs for three ticks and more */
+        for (size_t i = 0; i < 1024; i++) {
+            addresses[i] = take(256);
+        }
+        for (size_t i = 0; i < 1024; i++) {
+            give(addresses[i]);
+        }
+    }
+    CU_ASSERT_EQUAL(stats_now().cached_bytes <= 64 * (size_t)256, dao_threads_barrier());
+    keeper_join(&survivor, &thread);
+}
+
+/* ---- a thread inside of a call ---- */
+
+static const dao_allocator_ops_t *inner_ops; /* as they are */
+static survivor_t *held_up;
+
+/* As an inner allocator that logs once, whose callback allocates and frees, and then waits. */
+static dao_status_t alloc_and_wait(dao_allocator_t *below, const dao_block_request_t *request,
+                                   dao_block_grant_t *out_grant)
+{
+    below->ops = inner_ops;
+    give(take(2000)); /* by the fast path */
+    dao_gate_wait(&held_up->first);
+    return below->ops->alloc(below, request, out_grant);
+}
+
+static void *keep_and_wait_inside(void *user)
+{
+    survivor_t *survivor = user;
+    (void)use_a_little(NULL);
+    dao_allocator_ops_t waiting_ops = *inner_ops;
+    waiting_ops.alloc = alloc_and_wait;
+    inner->ops = &waiting_ops;
+    give(take(100)); /* from a new slab */
+    give(take(2000));
+    dao_gate_wait(&survivor->second);
+    return NULL;
+}
+
+/* Its call goes on as if nobody had asked, and its next one flushes. */
+static void what_a_thread_keeps_is_its_own_while_it_is_in_a_call(void)
+{
+    survivor_t survivor;
+    held_up = &survivor;
+    inner_ops = inner->ops;
+    dao_thread_t thread = keeper_start(&survivor, keep_and_wait_inside);
+    uint64_t kept_bytes = stats_now().cached_bytes;
+    trim();
+    CU_ASSERT_EQUAL(stats_now().cached_bytes, kept_bytes);
+    dao_gate_open(&survivor.first);
+    dao_gate_await_reached(&survivor.second);
+    CU_ASSERT_TRUE(stats_now().cached_bytes < kept_bytes);
+    CU_ASSERT_EQUAL(stats_now().live_count, 0);
+    keeper_join(&survivor, &thread);
+}
+
+#if defined(DAO_FAULTS)
+
+static void without_a_barrier_other_threads_flush_at_their_next_call(void)
+{
+    survivor_t survivor;
+    dao_thread_t thread = keeper_start(&survivor, keep_and_wait);
+    void *address = NULL;
+    dao_fault_arm(DAO_FAULT_THREADS_BARRIER, 0, true);
     CU_ASSERT_EQUAL(dao_allocator_alloc(allocator, CAPACITY_BYTES, &address), DAO_ERR_NO_DEVICE_MEMORY);
+    CU_ASSERT_EQUAL(dao_fault_disarm(), 1);
     CU_ASSERT_TRUE(stats_now().cached_bytes > 0);
     dao_gate_open(&survivor.first);
     dao_gate_await_reached(&survivor.second);
     CU_ASSERT_EQUAL(stats_now().cached_bytes % (3 * KIB), 0);
     trim();
-    dao_gate_open(&survivor.second);
-    dao_thread_join(&thread);
+    keeper_join(&survivor, &thread);
     give(take(CAPACITY_BYTES));
-    dao_gate_finish(&survivor.first);
-    dao_gate_finish(&survivor.second);
 }
+
+#endif
 
 /* ---- peaks ---- */
 
@@ -568,9 +669,14 @@ static CU_TestInfo tests[] = {
     {"allocators beyond the slots do without", allocators_beyond_the_slots_do_without},
     {"a producer and a consumer stay bounded", a_producer_and_a_consumer_stay_bounded},
     {"a free does not wait for the lock", a_free_does_not_wait_for_the_lock},
-    {"other threads flush at their next call", other_threads_flush_at_their_next_call},
+    {"what a waiting thread keeps is there for others", what_a_waiting_thread_keeps_is_there_for_others},
+    {"what an idle thread keeps goes back", what_an_idle_thread_keeps_goes_back},
+    {"what a thread keeps is its own while it is in a call",
+     what_a_thread_keeps_is_its_own_while_it_is_in_a_call},
     {"peaks of several threads are never too low", peaks_of_several_threads_are_never_too_low},
 #if defined(DAO_FAULTS)
+    {"without a barrier other threads flush at their next call",
+     without_a_barrier_other_threads_flush_at_their_next_call},
     {"a thread without magazines is served", a_thread_without_magazines_is_served},
 #endif
 #if !defined(TEST_HAS_THREAD_SANITIZER)
