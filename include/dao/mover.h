@@ -14,7 +14,7 @@
  * In a segment callback (dao/segment.h) all of it answers DAO_ERR_REENTRANT, by dao_last_status() where a
  * function returns nothing, and changes nothing.
  *
- * Each direction is a lane with a thread of its own, which moves one item after the other, a file's in
+ * Each direction has a thread of its own, which moves one item after the other, a file's in
  * several pieces at a time. A move that fails leaves the memory that it comes from as it was, and is told by
  * dao_parked_wait(); one in can be tried again.
  */
@@ -26,12 +26,12 @@
 DAO_BEGIN_DECLS
 
 /** A direction. */
-typedef enum dao_move_lane {
+typedef enum dao_move_direction {
     DAO_MOVE_OUT = 0,
     DAO_MOVE_IN = 1,
-} dao_move_lane_t;
+} dao_move_direction_t;
 
-#define DAO_MOVE_LANE_COUNT 2
+#define DAO_MOVE_DIRECTION_COUNT 2
 
 /** Where bytes go: to pinned memory as long as there is room, then to the file. At least one of the two. */
 typedef struct dao_mover_config {
@@ -42,7 +42,7 @@ typedef struct dao_mover_config {
     dao_file_engine_t file_engine;
 } dao_mover_config_t;
 
-typedef struct dao_mover dao_mover_t;   /**< the two lanes and what they have moved */
+typedef struct dao_mover dao_mover_t;   /**< two directions, and what was moved */
 typedef struct dao_parked dao_parked_t; /**< bytes that have been moved out */
 
 /**
@@ -104,7 +104,7 @@ DAO_API DAO_NODISCARD dao_status_t dao_mover_in(dao_mover_t *mover, dao_parked_t
  *         file's system had no room; DAO_ERR_INVALID for NULL; DAO_ERR_FORKED. It is answered until another
  *         move of these bytes is queued.
  *
- * Threads: any. Waits: for those moves, and those queued before them on their lanes. Cost: O(1).
+ * Threads: any. Waits: for those moves, and those queued before them in their directions. Cost: O(1).
  */
 DAO_API DAO_NODISCARD dao_status_t dao_parked_wait(dao_parked_t *parked);
 
@@ -118,25 +118,25 @@ DAO_API DAO_NODISCARD dao_status_t dao_parked_wait(dao_parked_t *parked);
 DAO_API void dao_parked_release(dao_parked_t *parked);
 
 /**
- * Returns how many moves of a lane have ended since the mover was made. They end in the order in which they
- * were queued. 0 for NULL.
+ * Returns how many moves of a direction have ended since the mover was made. They end in the order in which
+ * they were queued. 0 for NULL.
  *
  * Threads: any. Waits: never. Cost: O(1).
  */
-DAO_API uint64_t dao_mover_done(const dao_mover_t *mover, dao_move_lane_t lane);
+DAO_API uint64_t dao_mover_done(const dao_mover_t *mover, dao_move_direction_t direction);
 
-/** What a lane has done. */
-typedef struct dao_move_lane_stats {
+/** What was moved in a direction. */
+typedef struct dao_move_direction_stats {
     uint64_t queued_count;
     uint64_t done_count;   /**< of these, ended, failed ones included */
     uint64_t failed_count; /**< of these */
     uint64_t moved_bytes;
-    uint64_t busy_ns; /**< in which the lane moved bytes: moved_bytes over this is its speed */
-} dao_move_lane_stats_t;
+    uint64_t busy_ns; /**< in which bytes were moved: moved_bytes over this is its speed */
+} dao_move_direction_stats_t;
 
 /** What a mover has done, and what is parked now. */
 typedef struct dao_mover_stats {
-    dao_move_lane_stats_t lanes[DAO_MOVE_LANE_COUNT];
+    dao_move_direction_stats_t directions[DAO_MOVE_DIRECTION_COUNT];
     uint64_t pinned_bytes; /**< parked in pinned memory */
     uint64_t file_bytes;   /**< parked in the file */
     uint64_t parked_count;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Two lanes, a thread each, between the program's memory and what is parked.
+/* Two ways, a thread each, between the program's memory and what is parked.
 
-       out, in --> [ move | move | move ] --> run_lane: move_bytes() without the lock --> end_move_locked()
-                    a ring for each lane
+       out, in --> [ move | move | move ] --> run_way: move_bytes() without the lock --> end_move_locked()
+                    a ring for each way
 
-   A parked item lives until it is released and none of its moves is queued or under way. A way in waits, on
-   its lane, until the way out of the same bytes has ended; the lane out waits for nothing, so that always one
-   of the two goes on.
+   A parked item lives until it is released and none of its moves is queued or under way. A move
+   in waits, as the first of its ring, until the move out of the same bytes has ended; moves out wait for
+   nothing, so that always one of the two goes on.
 
-   Invariants, under the lock: done_count + pending of all items == queued_count, over both lanes;
+   Invariants, under the lock: done_count + pending of all items == queued_count, over both ways;
    `first` begins the list of the items that live; pinned_used and file_used are the sums of their bytes, and
    of what is taken for items that are about to be linked. */
 #include <dao/mover.h>
@@ -51,16 +51,16 @@ typedef struct move {
     char *address;
 } move_t;
 
-typedef struct lane {
+typedef struct way {
     dao_mover_t *mover;
-    dao_move_lane_t direction;
+    dao_move_direction_t direction;
     dao_thread_t thread;
     bool has_thread;
     dao_cond_t work;
     dao_ring_t queue; /* of move_t */
-    dao_move_lane_stats_t stats;
+    dao_move_direction_stats_t stats;
     _Atomic uint64_t done_count;
-} lane_t;
+} way_t;
 
 struct dao_mover {
     int process; /* in which it was made */
@@ -74,7 +74,7 @@ struct dao_mover {
     dao_parked_t *first;
     uint64_t parked_count, pinned_used_bytes, file_used_bytes;
     bool is_stopping;
-    lane_t lanes[DAO_MOVE_LANE_COUNT];
+    way_t ways[DAO_MOVE_DIRECTION_COUNT];
 };
 
 /* A mover is not used in a forked child, nor in a segment callback, which runs under an allocator's lock. */
@@ -97,9 +97,9 @@ static bool is_valid_locked(const dao_mover_t *mover)
             file_bytes += dao_round_up(parked->size_bytes, SLOT_ALIGNMENT_BYTES);
         }
     }
-    for (int i = 0; i < DAO_MOVE_LANE_COUNT; i++) {
-        queued += mover->lanes[i].stats.queued_count;
-        done += atomic_load(&mover->lanes[i].done_count);
+    for (int i = 0; i < DAO_MOVE_DIRECTION_COUNT; i++) {
+        queued += mover->ways[i].stats.queued_count;
+        done += atomic_load(&mover->ways[i].done_count);
     }
     /* a block or slot is taken before its item is linked */
     return count == mover->parked_count && done + pending == queued &&
@@ -218,15 +218,15 @@ static dao_status_t take_slot(dao_mover_t *mover, dao_parked_t *parked, const da
     return status == DAO_OK ? DAO_OK : dao_error(status, "dao_mover_out: no memory for the record of a slot");
 }
 
-/* ---- lanes ---- */
+/* ---- ways ---- */
 
 /* Moves the bytes. Returns an errno. */
-static int move_bytes(const lane_t *lane, const move_t *move)
+static int move_bytes(const way_t *way, const move_t *move)
 {
     dao_parked_t *parked = move->parked;
-    bool is_out = lane->direction == DAO_MOVE_OUT;
+    bool is_out = way->direction == DAO_MOVE_OUT;
     if (parked->pinned == NULL) {
-        return dao_file_transfer(lane->mover->file, is_out ? DAO_FILE_WRITE : DAO_FILE_READ,
+        return dao_file_transfer(way->mover->file, is_out ? DAO_FILE_WRITE : DAO_FILE_READ,
                                  parked->offset_bytes, move->address, parked->size_bytes);
     }
     (void)memcpy(is_out ? parked->pinned : move->address, is_out ? move->address : parked->pinned,
@@ -241,35 +241,35 @@ static dao_status_t status_of(int error)
 }
 
 /* Notes the end of a move. Returns true if the item is to be freed: it was the last, and nobody has it. */
-static bool end_move_locked(lane_t *lane, dao_parked_t *parked, int error, uint64_t time_ns)
+static bool end_move_locked(way_t *way, dao_parked_t *parked, int error, uint64_t time_ns)
 {
-    lane->stats.busy_ns += time_ns;
-    lane->stats.failed_count += error != 0;
-    lane->stats.moved_bytes += error == 0 ? parked->size_bytes : 0;
+    way->stats.busy_ns += time_ns;
+    way->stats.failed_count += error != 0;
+    way->stats.moved_bytes += error == 0 ? parked->size_bytes : 0;
     if (error != 0 && parked->status == DAO_OK) {
         parked->status = status_of(error);
         parked->error = error;
     }
-    if (lane->direction == DAO_MOVE_OUT) {
+    if (way->direction == DAO_MOVE_OUT) {
         parked->is_out = true;
         parked->is_lost = error != 0;
     }
     parked->pending--;
-    atomic_fetch_add(&lane->done_count, 1);
-    DAO_ASSERT_HEAVY(is_valid_locked(lane->mover));
+    atomic_fetch_add(&way->done_count, 1);
+    DAO_ASSERT_HEAVY(is_valid_locked(way->mover));
     bool is_last = parked->is_released && parked->pending == 0;
     if (is_last) {
         unlink_locked(parked);
     }
-    dao_cond_broadcast(&lane->mover->ended);
+    dao_cond_broadcast(&way->mover->ended);
     return is_last;
 }
 
-static void run_move_locked(lane_t *lane, const move_t *move)
+static void run_move_locked(way_t *way, const move_t *move)
 {
-    dao_mover_t *mover = lane->mover;
+    dao_mover_t *mover = way->mover;
     dao_parked_t *parked = move->parked;
-    while (lane->direction == DAO_MOVE_IN && !parked->is_out) {
+    while (way->direction == DAO_MOVE_IN && !parked->is_out) {
         dao_cond_wait(&mover->ended, &mover->lock);
     }
     int error = parked->is_lost ? parked->error : 0; /* what never got out cannot come in */
@@ -277,55 +277,55 @@ static void run_move_locked(lane_t *lane, const move_t *move)
     if (!parked->is_lost) {
         dao_mutex_unlock(&mover->lock);
         uint64_t begin_ns = dao_clock_ns();
-        error = move_bytes(lane, move);
+        error = move_bytes(way, move);
         time_ns = dao_clock_ns() - begin_ns;
         dao_mutex_lock(&mover->lock);
     }
-    if (end_move_locked(lane, parked, error, time_ns)) {
+    if (end_move_locked(way, parked, error, time_ns)) {
         dao_mutex_unlock(&mover->lock);
         free_parked(parked);
         dao_mutex_lock(&mover->lock);
     }
 }
 
-static void *run_lane(void *user)
+static void *run_way(void *user)
 {
-    lane_t *lane = user;
-    dao_mover_t *mover = lane->mover;
+    way_t *way = user;
+    dao_mover_t *mover = way->mover;
     dao_mutex_lock(&mover->lock);
-    while (lane->queue.count > 0 || !mover->is_stopping) {
-        if (lane->queue.count == 0) {
-            dao_cond_wait(&lane->work, &mover->lock);
+    while (way->queue.count > 0 || !mover->is_stopping) {
+        if (way->queue.count == 0) {
+            dao_cond_wait(&way->work, &mover->lock);
             continue;
         }
-        move_t move = *(move_t *)dao_ring_at(&lane->queue, 0);
-        dao_ring_pop(&lane->queue);
-        run_move_locked(lane, &move);
+        move_t move = *(move_t *)dao_ring_at(&way->queue, 0);
+        dao_ring_pop(&way->queue);
+        run_move_locked(way, &move);
     }
     dao_mutex_unlock(&mover->lock);
     return NULL;
 }
 
-static dao_status_t queue_locked(lane_t *lane, dao_parked_t *parked, char *address)
+static dao_status_t queue_locked(way_t *way, dao_parked_t *parked, char *address)
 {
     move_t move = {.parked = parked, .address = address};
-    if (!dao_ring_push(&lane->queue, &move)) {
+    if (!dao_ring_push(&way->queue, &move)) {
         return DAO_ERR_NO_HOST_MEMORY;
     }
     parked->pending++;
-    lane->stats.queued_count++;
-    dao_cond_signal(&lane->work);
+    way->stats.queued_count++;
+    dao_cond_signal(&way->work);
     return DAO_OK;
 }
 
 /* ---- begin and end ---- */
 
-static dao_status_t start_lane(dao_mover_t *mover, dao_move_lane_t direction)
+static dao_status_t start_way(dao_mover_t *mover, dao_move_direction_t direction)
 {
-    lane_t *lane = &mover->lanes[direction];
+    way_t *way = &mover->ways[direction];
     dao_status_t status = dao_thread_start(
-        &lane->thread, direction == DAO_MOVE_OUT ? "dao-move-out" : "dao-move-in", run_lane, lane);
-    lane->has_thread = status == DAO_OK;
+        &way->thread, direction == DAO_MOVE_OUT ? "dao-move-out" : "dao-move-in", run_way, way);
+    way->has_thread = status == DAO_OK;
     return status;
 }
 
@@ -357,12 +357,12 @@ static void init(dao_mover_t *mover)
     mover->process = dao_process_self();
     dao_mutex_init(&mover->lock, DAO_RANK_EXECUTOR);
     dao_cond_init(&mover->ended);
-    for (int i = 0; i < DAO_MOVE_LANE_COUNT; i++) {
-        lane_t *lane = &mover->lanes[i];
-        lane->mover = mover;
-        lane->direction = (dao_move_lane_t)i;
-        dao_cond_init(&lane->work);
-        dao_ring_init(&lane->queue, sizeof(move_t));
+    for (int i = 0; i < DAO_MOVE_DIRECTION_COUNT; i++) {
+        way_t *way = &mover->ways[i];
+        way->mover = mover;
+        way->direction = (dao_move_direction_t)i;
+        dao_cond_init(&way->work);
+        dao_ring_init(&way->queue, sizeof(move_t));
     }
 }
 
@@ -397,8 +397,8 @@ dao_status_t dao_mover_create(const dao_mover_config_t *config, dao_mover_t **ou
     if (status == DAO_OK && config->directory != NULL) {
         status = open_file(mover, config);
     }
-    for (int i = 0; status == DAO_OK && i < DAO_MOVE_LANE_COUNT; i++) {
-        status = start_lane(mover, (dao_move_lane_t)i);
+    for (int i = 0; status == DAO_OK && i < DAO_MOVE_DIRECTION_COUNT; i++) {
+        status = start_way(mover, (dao_move_direction_t)i);
     }
     if (status != DAO_OK) {
         dao_mover_destroy(mover);
@@ -415,13 +415,13 @@ void dao_mover_destroy(dao_mover_t *mover)
     }
     dao_mutex_lock(&mover->lock);
     mover->is_stopping = true;
-    for (int i = 0; i < DAO_MOVE_LANE_COUNT; i++) {
-        dao_cond_signal(&mover->lanes[i].work);
+    for (int i = 0; i < DAO_MOVE_DIRECTION_COUNT; i++) {
+        dao_cond_signal(&mover->ways[i].work);
     }
     dao_mutex_unlock(&mover->lock);
-    for (int i = 0; i < DAO_MOVE_LANE_COUNT; i++) {
-        if (mover->lanes[i].has_thread) {
-            dao_thread_join(&mover->lanes[i].thread);
+    for (int i = 0; i < DAO_MOVE_DIRECTION_COUNT; i++) {
+        if (mover->ways[i].has_thread) {
+            dao_thread_join(&mover->ways[i].thread);
         }
     }
     while (mover->first != NULL) {
@@ -429,9 +429,9 @@ void dao_mover_destroy(dao_mover_t *mover)
         unlink_locked(parked); /* no other thread is left */
         free_parked(parked);
     }
-    for (int i = 0; i < DAO_MOVE_LANE_COUNT; i++) {
-        dao_ring_finish(&mover->lanes[i].queue);
-        dao_cond_finish(&mover->lanes[i].work);
+    for (int i = 0; i < DAO_MOVE_DIRECTION_COUNT; i++) {
+        dao_ring_finish(&mover->ways[i].queue);
+        dao_cond_finish(&mover->ways[i].work);
     }
     dao_range_destroy(mover->slots);
     dao_file_destroy(mover->file);
@@ -475,8 +475,8 @@ dao_status_t dao_mover_out(dao_mover_t *mover, const void *address, size_t size_
     dao_mutex_lock(&mover->lock);
     link_locked(mover, parked);
     DAO_ASSERT_HEAVY(is_valid_locked(mover));
-    /* the lane out only reads through it */
-    status = queue_locked(&mover->lanes[DAO_MOVE_OUT], parked, (char *)(uintptr_t)address);
+    /* the way out only reads through it */
+    status = queue_locked(&mover->ways[DAO_MOVE_OUT], parked, (char *)(uintptr_t)address);
     if (status != DAO_OK) {
         unlink_locked(parked);
     }
@@ -522,7 +522,7 @@ dao_status_t dao_mover_in(dao_mover_t *mover, dao_parked_t *parked, void *addres
         parked->error = 0;
     }
     if (status == DAO_OK) {
-        status = queue_locked(&mover->lanes[DAO_MOVE_IN], parked, address);
+        status = queue_locked(&mover->ways[DAO_MOVE_IN], parked, address);
     }
     dao_mutex_unlock(&mover->lock);
     return status != DAO_ERR_NO_HOST_MEMORY
@@ -575,10 +575,11 @@ void dao_parked_release(dao_parked_t *parked)
 
 /* ---- figures ---- */
 
-uint64_t dao_mover_done(const dao_mover_t *mover, dao_move_lane_t lane)
+uint64_t dao_mover_done(const dao_mover_t *mover, dao_move_direction_t direction)
 {
-    return mover != NULL && (unsigned)lane < DAO_MOVE_LANE_COUNT ? atomic_load(&mover->lanes[lane].done_count)
-                                                                 : 0;
+    return mover != NULL && (unsigned)direction < DAO_MOVE_DIRECTION_COUNT
+               ? atomic_load(&mover->ways[direction].done_count)
+               : 0;
 }
 
 dao_status_t dao_mover_stats_get(dao_mover_t *mover, dao_mover_stats_t *out_stats)
@@ -594,9 +595,9 @@ dao_status_t dao_mover_stats_get(dao_mover_t *mover, dao_mover_stats_t *out_stat
     dao_mover_stats_t stats = {.pinned_bytes = mover->pinned_used_bytes,
                                .file_bytes = mover->file_used_bytes,
                                .parked_count = mover->parked_count};
-    for (int i = 0; i < DAO_MOVE_LANE_COUNT; i++) {
-        stats.lanes[i] = mover->lanes[i].stats;
-        stats.lanes[i].done_count = atomic_load(&mover->lanes[i].done_count);
+    for (int i = 0; i < DAO_MOVE_DIRECTION_COUNT; i++) {
+        stats.directions[i] = mover->ways[i].stats;
+        stats.directions[i].done_count = atomic_load(&mover->ways[i].done_count);
     }
     dao_mutex_unlock(&mover->lock);
     *out_stats = stats;

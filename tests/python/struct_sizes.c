@@ -12,7 +12,7 @@ int main(void)
     PRINT_SIZE(Stats, dao_stats_t);
     PRINT_SIZE(Peaks, dao_peaks_t);
     PRINT_SIZE(MoverConfig, dao_mover_config_t);
-    PRINT_SIZE(LaneStats, dao_move_lane_stats_t);
+    PRINT_SIZE(DirectionStats, dao_move_direction_stats_t);
     PRINT_SIZE(MoverStats, dao_mover_stats_t);
     PRINT_SIZE(SwapTensor, dao_swap_tensor_t);
     PRINT_SIZE(SwapUse, dao_swap_use_t);

@@ -182,9 +182,9 @@ class Traps(Case):
             wide = row.exp().expand(50, 40000)
             loss = (wide * wide).sum()
             del wide
-            before = o.stash.stats().lanes[0].moved_bytes
+            before = o.stash.stats().directions[0].moved_bytes
             leave(o)
-            moved = o.stash.stats().lanes[0].moved_bytes - before
+            moved = o.stash.stats().directions[0].moved_bytes - before
             loss.backward()
         self.assertLess(moved, 2 * 4 * 40000 + 1)
         self.assertTrue(torch.allclose(row.grad, 100 * row.exp() ** 2, rtol=1e-4))

@@ -6,7 +6,7 @@ import os
 from ctypes import POINTER, Structure, byref, c_bool, c_char_p, c_int, c_int32, c_size_t, c_uint32, c_uint64
 from ctypes import c_void_p
 
-OUT, IN = 0, 1  # lanes of a mover
+OUT, IN = 0, 1  # directions of a mover
 COMPUTE, HOST_IN, HOST_OUT = 0, 1, 2  # streams of a plan: kernels, and copies
 STREAM_COUNT = 5
 READ, WRITE = 0, 1
@@ -39,13 +39,13 @@ class MoverConfig(Structure):
                 ("file_bytes", c_uint64), ("file_engine", c_int)]
 
 
-class LaneStats(Structure):
+class DirectionStats(Structure):
     _fields_ = [(name, c_uint64) for name in (
         "queued_count", "done_count", "failed_count", "moved_bytes", "busy_ns")]
 
 
 class MoverStats(Structure):
-    _fields_ = [("lanes", LaneStats * 2), ("pinned_bytes", c_uint64), ("file_bytes", c_uint64),
+    _fields_ = [("directions", DirectionStats * 2), ("pinned_bytes", c_uint64), ("file_bytes", c_uint64),
                 ("parked_count", c_uint64)]
 
 

@@ -30,7 +30,7 @@ from dao.torch.weights import KeptWeight, Weights, own_parameters
 SMALL_BYTES = 16 << 10  # smaller tensors stay: a move would cost more than their memory
 HOLES_SHARE = 50  # of the limit that a plan leaves for holes at first; doubled where it was too little
 PAGE_BYTES = 2 << 20  # the largest pages in which the place has its memory (host_page_bytes)
-UNKNOWN_SPEED = 10**9  # bytes/s of a lane that nothing has passed: then nothing had to leave
+UNKNOWN_SPEED = 10**9  # bytes/s of a direction that nothing has passed: then nothing had to leave
 DEVIATIONS_MAX = 2  # in a row: then steps are learnt, as another shape begins like one that has a plan
 PLAN_COUNT_MAX = 4  # shapes of steps whose plans are kept
 SIZE_MAX = 2**62  # bytes of a limit, and of pinned memory
@@ -280,8 +280,8 @@ class Offload:
 
     def totals(self):
         stats, stash = self.stash.stats(), self.stash
-        return {"out_bytes": stats.lanes[0].moved_bytes, "in_bytes": stats.lanes[1].moved_bytes,
-                "out_busy_ns": stats.lanes[0].busy_ns, "in_busy_ns": stats.lanes[1].busy_ns,
+        return {"out_bytes": stats.directions[0].moved_bytes, "in_bytes": stats.directions[1].moved_bytes,
+                "out_busy_ns": stats.directions[0].busy_ns, "in_busy_ns": stats.directions[1].busy_ns,
                 "wait_out_ns": stash.wait_out_ns, "wait_in_ns": stash.wait_in_ns,
                 "fetch_count": stash.fetch_count, "evicted_count": stash.evicted_count}
 
@@ -493,9 +493,9 @@ class Offload:
     def plan_with(self, learner, spare_bytes):
         begin = now_ns()
         totals = self.totals()
-        busy = {lane: totals[f"{lane}_busy_ns"] for lane in ("in", "out")}
-        speeds = [totals[f"{lane}_bytes"] * 10**9 / busy[lane] if busy[lane] else UNKNOWN_SPEED
-                  for lane in ("in", "out")]
+        busy = {direction: totals[f"{direction}_busy_ns"] for direction in ("in", "out")}
+        speeds = [totals[f"{direction}_bytes"] * 10**9 / busy[direction] if busy[direction] else UNKNOWN_SPEED
+                  for direction in ("in", "out")]
         for spare_bytes in dict.fromkeys((spare_bytes, 0)):
             try:
                 plan = Plan(self.library, learner,

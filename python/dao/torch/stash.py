@@ -141,7 +141,7 @@ class Stash:
         self.doomed = []  # storages that moves still use after their items' ends: (storage, tickets)
         self.away = {}  # items that are not in memory: an ordered set
         self.is_short = False  # an allocation has found no memory
-        self.tickets = [0, 0]  # of the last moves of each lane
+        self.tickets = [0, 0]  # of the last moves of each direction
         self.resident_bytes = self.wait_out_ns = self.wait_in_ns = self.fetch_count = self.drop_count = 0
         self.evicted_count = 0  # that left because an allocation found no memory
         self.refused = None  # the latest move out that was refused
@@ -226,8 +226,8 @@ class Stash:
 
     # ---- moves ----
 
-    def is_done(self, lane, ticket):
-        return ticket == 0 or self.library.mover_done(self.mover, lane) >= ticket
+    def is_done(self, direction, ticket):
+        return ticket == 0 or self.library.mover_done(self.mover, direction) >= ticket
 
     def start_out(self, item):
         """Queues an item's way out. Returns False if the mover has no room."""

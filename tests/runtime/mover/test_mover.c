@@ -84,10 +84,11 @@ static void bytes_come_back_from_both_tiers(void)
         CU_ASSERT_EQUAL(figures.parked_count, 0);
         CU_ASSERT_EQUAL(figures.pinned_bytes, 0);
         CU_ASSERT_EQUAL(figures.file_bytes, 0);
-        CU_ASSERT_EQUAL(figures.lanes[DAO_MOVE_OUT].done_count, 5);
-        CU_ASSERT_EQUAL(figures.lanes[DAO_MOVE_IN].done_count, 10);
+        CU_ASSERT_EQUAL(figures.directions[DAO_MOVE_OUT].done_count, 5);
+        CU_ASSERT_EQUAL(figures.directions[DAO_MOVE_IN].done_count, 10);
         CU_ASSERT_EQUAL(dao_mover_done(mover, DAO_MOVE_IN), 10);
-        CU_ASSERT_EQUAL(figures.lanes[DAO_MOVE_IN].moved_bytes, 2 * figures.lanes[DAO_MOVE_OUT].moved_bytes);
+        CU_ASSERT_EQUAL(figures.directions[DAO_MOVE_IN].moved_bytes,
+                        2 * figures.directions[DAO_MOVE_OUT].moved_bytes);
         dao_mover_destroy(mover);
     }
 }
@@ -193,7 +194,7 @@ static void a_refused_write_is_told_and_the_source_stays(void)
     if (has_failed) {
         CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "a move of 1048576 bytes failed"));
         CU_ASSERT_NOT_EQUAL(dao_mover_in(mover, parked, bytes), DAO_OK);
-        CU_ASSERT_EQUAL(stats().lanes[DAO_MOVE_OUT].failed_count, 1);
+        CU_ASSERT_EQUAL(stats().directions[DAO_MOVE_OUT].failed_count, 1);
     }
     dao_parked_release(parked);
     there_and_back(MIB, 4); /* the next one works */
@@ -256,7 +257,7 @@ static void bad_arguments_are_refused(void)
     CU_ASSERT_EQUAL(dao_mover_stats_get(mover, NULL), DAO_ERR_INVALID);
     CU_ASSERT_EQUAL(dao_mover_stats_get(NULL, &figures), DAO_ERR_INVALID);
     CU_ASSERT_EQUAL(dao_mover_done(NULL, DAO_MOVE_OUT), 0);
-    CU_ASSERT_EQUAL(dao_mover_done(mover, DAO_MOVE_LANE_COUNT), 0);
+    CU_ASSERT_EQUAL(dao_mover_done(mover, DAO_MOVE_DIRECTION_COUNT), 0);
     dao_parked_release(NULL);
     dao_mover_destroy(NULL);
     dao_mover_destroy(mover);
