@@ -132,7 +132,7 @@ class managed : public detail::counted<::dao_managed_t, ::dao_managed_retain, ::
     }
 
     /** Takes over a reference. */
-    [[nodiscard]] static managed adopt(::dao_managed_t *handle) noexcept
+    [[nodiscard]] static managed take(::dao_managed_t *handle) noexcept
     {
         return managed(handle);
     }

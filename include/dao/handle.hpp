@@ -171,7 +171,7 @@ class stream : public detail::owned<::dao_stream_t, ::dao_stream_destroy>
     {
     }
 
-    /** As dao_stream_adopt(). */
+    /** As dao_stream_adopt(): the vendor's stream stays the program's. */
     [[nodiscard]] static stream from_native(device_place device, void *native)
     {
         return stream(detail::made<::dao_stream_t>(
@@ -179,7 +179,7 @@ class stream : public detail::owned<::dao_stream_t, ::dao_stream_destroy>
     }
 
     /** Takes over a handle of dao_stream_create(). */
-    [[nodiscard]] static stream adopt(::dao_stream_t *handle) noexcept
+    [[nodiscard]] static stream take(::dao_stream_t *handle) noexcept
     {
         return stream(handle);
     }
@@ -269,7 +269,7 @@ class registration : public detail::owned<void, detail::host_unregister>
     }
 
     /** Takes over what dao_host_register() registered. */
-    [[nodiscard]] static registration adopt(void *address) noexcept
+    [[nodiscard]] static registration take(void *address) noexcept
     {
         return registration(address);
     }
@@ -300,7 +300,7 @@ class event : public detail::owned<::dao_event_t, ::dao_event_destroy>
     }
 
     /** Takes over a handle of dao_event_create(). */
-    [[nodiscard]] static event adopt(::dao_event_t *handle) noexcept
+    [[nodiscard]] static event take(::dao_event_t *handle) noexcept
     {
         return event(handle);
     }
@@ -490,7 +490,7 @@ class memory : public detail::counted<::dao_memory_t, ::dao_memory_retain, ::dao
     }
 
     /** Takes over a reference. */
-    [[nodiscard]] static memory adopt(::dao_memory_t *handle) noexcept
+    [[nodiscard]] static memory take(::dao_memory_t *handle) noexcept
     {
         return memory(handle);
     }
@@ -624,7 +624,7 @@ class tensor : public detail::counted<::dao_tensor_t, ::dao_tensor_retain, ::dao
     tensor() noexcept = default;
 
     /** Takes over a reference. */
-    [[nodiscard]] static tensor adopt(::dao_tensor_t *handle) noexcept
+    [[nodiscard]] static tensor take(::dao_tensor_t *handle) noexcept
     {
         return tensor(handle);
     }

@@ -45,7 +45,7 @@ class plan : public detail::counted<::dao_plan_t, detail::plan_retain, detail::p
     }
 
     /** Takes over a reference. */
-    [[nodiscard]] static plan adopt(::dao_plan_t *handle) noexcept
+    [[nodiscard]] static plan take(::dao_plan_t *handle) noexcept
     {
         return plan(handle);
     }
@@ -129,7 +129,7 @@ class planner : public detail::owned<::dao_planner_t, ::dao_planner_destroy>
     /** Returns the best plan so far. */
     [[nodiscard]] plan best() const
     {
-        return plan::adopt(
+        return plan::take(
             detail::made<::dao_plan_t>([&](auto **out) { return ::dao_planner_best(get(), out); }));
     }
 };

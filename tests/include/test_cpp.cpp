@@ -465,7 +465,7 @@ void a_copied_handle_retains_and_a_moved_one_does_not()
         CU_ASSERT_TRUE(dao_place_equal(part.place(), dao::place_of(device)));
         dao::memory shared = dao::memory::share(part.get());
         CU_ASSERT_EQUAL(part.use_count(), 2);
-        dao::memory adopted = dao::memory::adopt(shared.release());
+        dao::memory adopted = dao::memory::take(shared.release());
         CU_ASSERT_EQUAL(part.use_count(), 2);
         char bytes[8] = {};
         dao::memory foreign = dao::memory::from_pointer(host, bytes, sizeof(bytes), count_deleted);
@@ -510,7 +510,7 @@ void views_of_a_tensor_keep_its_memory()
     CU_ASSERT_PTR_EQUAL(back.address(), all.address());
     back.reset();
     dao::tensor same = dao::tensor::share(all.get());
-    CU_ASSERT_PTR_EQUAL(dao::tensor::adopt(same.release()).address(), all.address());
+    CU_ASSERT_PTR_EQUAL(dao::tensor::take(same.release()).address(), all.address());
     dao_status_t statuses[3] = {DAO_OK, DAO_OK, DAO_OK};
     try {
         (void)dao::tensor::empty(host, DAO_TYPE_U8, std::vector<std::int64_t>(DAO_TENSOR_RANK_MAX + 1, 1));
@@ -549,7 +549,7 @@ void devices_reach_peers_and_host_memory()
         CU_ASSERT_PTR_NOT_NULL(dao::device_address(far, bytes + 1));
         dao::registration moved = std::move(registered);
         CU_ASSERT_FALSE(registered); // NOLINT: a handle that was moved from is empty
-        dao::registration adopted = dao::registration::adopt(moved.release());
+        dao::registration adopted = dao::registration::take(moved.release());
         try {
             dao::registration again(far, bytes + 63, 1);
         } catch (const dao::error &error) {
@@ -591,9 +591,9 @@ void streams_and_events_order_copies()
     CU_ASSERT_TRUE(done.since(begun) >= std::chrono::nanoseconds(0));
     dao::stream moved = std::move(reads);
     CU_ASSERT_FALSE(reads); // NOLINT: as above
-    reads = dao::stream::adopt(moved.release());
+    reads = dao::stream::take(moved.release());
     reads.synchronize();
-    dao::event adopted = dao::event::adopt(done.release());
+    dao::event adopted = dao::event::take(done.release());
     CU_ASSERT_TRUE(adopted.is_done());
     adopted.reset();
     CU_ASSERT_FALSE(static_cast<bool>(adopted));
