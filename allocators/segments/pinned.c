@@ -15,7 +15,7 @@
    one anyway, and free() makes no backend call. */
 #include "allocators/segments/pinned.h"
 
-#include "allocators/segments/deferred.h"
+#include "allocators/segments/free_queue.h"
 #include "allocators/segments/segmented.h"
 #include "base/memory/host.h"
 #include "base/report/error.h"
@@ -24,8 +24,8 @@ typedef struct pinned {
     dao_segmented_t segmented;
     const dao_backend_ops_t *ops;
     dao_backend_device_t *device;
-    dao_deferred_frees_t deferred; /* its slot_count is guarded by the lock */
-    _Atomic uint32_t wrong;        /* slots of wrong addresses that are to be logged; written with the lock */
+    dao_free_queue_t queue; /* its slot_count is guarded by the lock */
+    _Atomic uint32_t wrong; /* slots of wrong addresses that are to be logged; written with the lock */
 } pinned_t;
 
 static pinned_t *pinned_of(dao_allocator_t *allocator)
@@ -38,8 +38,8 @@ static bool is_valid_locked(const dao_segmented_t *segmented)
     const pinned_t *pinned = (const pinned_t *)segmented;
     dao_recount_t recount = {0};
     return dao_segmented_recounts(segmented, &recount) &&
-           pinned->deferred.slot_count >=
-               (recount.live_count > 0 ? recount.live_count + DAO_DEFERRED_SPARE_COUNT : 0);
+           pinned->queue.slot_count >=
+               (recount.live_count > 0 ? recount.live_count + DAO_FREE_QUEUE_SPARE_COUNT : 0);
 }
 
 static dao_status_t free_locked(void *user, void *address, dao_block_owner_t owner)
@@ -54,7 +54,7 @@ static void lock_and_drain(dao_segmented_t *segmented)
     pinned_t *pinned = pinned_of(&segmented->base);
     dao_segmented_lock(segmented);
     uint32_t wrong = atomic_load_explicit(&pinned->wrong, memory_order_relaxed);
-    wrong = dao_deferred_reclaim(&pinned->deferred, wrong, free_locked, pinned);
+    wrong = dao_free_queue_reclaim(&pinned->queue, wrong, free_locked, pinned);
     atomic_store_explicit(&pinned->wrong, wrong, memory_order_relaxed);
 }
 
@@ -63,9 +63,9 @@ static void unlock_and_report(dao_segmented_t *segmented)
 {
     pinned_t *pinned = pinned_of(&segmented->base);
     uint32_t wrong = atomic_load_explicit(&pinned->wrong, memory_order_relaxed);
-    atomic_store_explicit(&pinned->wrong, DAO_DEFERRED_NONE, memory_order_relaxed);
+    atomic_store_explicit(&pinned->wrong, DAO_FREE_QUEUE_NONE, memory_order_relaxed);
     dao_segmented_unlock(segmented);
-    dao_deferred_report(&pinned->deferred, wrong, segmented->ledger.name);
+    dao_free_queue_report(&pinned->queue, wrong, segmented->ledger.name);
 }
 
 static const dao_segmented_ways_t pinned_ways = {
@@ -75,9 +75,9 @@ static const dao_segmented_ways_t pinned_ways = {
 static dao_status_t reserve_locked(pinned_t *pinned)
 {
     dao_segmented_t *segmented = &pinned->segmented;
-    dao_status_t status = dao_deferred_reserve(&pinned->deferred, segmented->ledger.stats.live_count + 1);
+    dao_status_t status = dao_free_queue_reserve(&pinned->queue, segmented->ledger.stats.live_count + 1);
     if (status == DAO_OK && segmented->fast_count > 0) {
-        segmented->fast_count = pinned->deferred.slot_count - DAO_DEFERRED_SPARE_COUNT;
+        segmented->fast_count = pinned->queue.slot_count - DAO_FREE_QUEUE_SPARE_COUNT;
     }
     return status;
 }
@@ -121,8 +121,8 @@ static dao_status_t pinned_free(dao_allocator_t *allocator, void *address, dao_s
 static bool has_deferred(dao_allocator_t *allocator)
 {
     const pinned_t *pinned = pinned_of(allocator);
-    return atomic_load_explicit(&pinned->deferred.pending_count, memory_order_relaxed) != 0 ||
-           atomic_load_explicit(&pinned->wrong, memory_order_relaxed) != DAO_DEFERRED_NONE;
+    return atomic_load_explicit(&pinned->queue.pending_count, memory_order_relaxed) != 0 ||
+           atomic_load_explicit(&pinned->wrong, memory_order_relaxed) != DAO_FREE_QUEUE_NONE;
 }
 
 static void *pinned_alloc_fast(dao_allocator_t *allocator, size_t size_bytes)
@@ -140,20 +140,20 @@ static dao_status_t pinned_free_fast(dao_allocator_t *allocator, void *address)
 static void pinned_stats_get(dao_allocator_t *allocator, dao_stats_t *out_stats)
 {
     dao_segmented_stats_get(allocator, out_stats);
-    out_stats->deferred_count = atomic_load(&pinned_of(allocator)->deferred.pending_count);
+    out_stats->deferred_count = atomic_load(&pinned_of(allocator)->queue.pending_count);
 }
 
 static void pinned_destroy(dao_allocator_t *allocator)
 {
     pinned_t *pinned = pinned_of(allocator);
     dao_segmented_finish(&pinned->segmented);
-    dao_deferred_finish(&pinned->deferred);
+    dao_free_queue_finish(&pinned->queue);
     dao_host_free(pinned);
 }
 
 static void pinned_free_deferred(dao_allocator_t *allocator, void *address, dao_block_owner_t owner)
 {
-    dao_deferred_push(&pinned_of(allocator)->deferred, address, owner);
+    dao_free_queue_push(&pinned_of(allocator)->queue, address, owner);
 }
 
 static void pinned_drain(dao_allocator_t *allocator)
@@ -219,7 +219,7 @@ static dao_status_t pinned_start(pinned_t *pinned, const dao_pinned_config_t *co
     }
     pinned->segmented.ledger.stats.limit_bytes = config->limit_bytes;
     pinned->segmented.ledger.budget = config->budget;
-    status = dao_deferred_reserve(&pinned->deferred, 0);
+    status = dao_free_queue_reserve(&pinned->queue, 0);
     if (status == DAO_OK && config->initial_bytes != 0) {
         status = dao_segments_take_initial(&pinned->segmented.segments, config->initial_bytes);
     }
@@ -234,8 +234,8 @@ dao_status_t dao_pinned_create(const dao_pinned_config_t *config, dao_allocator_
     }
     pinned->ops = config->ops;
     pinned->device = config->device;
-    atomic_init(&pinned->wrong, DAO_DEFERRED_NONE);
-    dao_deferred_init(&pinned->deferred);
+    atomic_init(&pinned->wrong, DAO_FREE_QUEUE_NONE);
+    dao_free_queue_init(&pinned->queue);
     dao_segments_config_t segments = {.upstream = {.take = take_region, .give = give_region, .user = pinned},
                                       .unit_bytes = DAO_PAGE_BYTES,
                                       .minimum_bytes = config->segment_bytes != 0 ? config->segment_bytes

@@ -18,7 +18,7 @@
    misses would wait for the same call. */
 #include "allocators/strategies/strategy.h"
 
-#include "allocators/segments/deferred.h"
+#include "allocators/segments/free_queue.h"
 #include "base/memory/host.h"
 #include "base/numbers/math.h"
 #include "base/report/assert.h"
@@ -27,8 +27,8 @@
 
 typedef struct strategy {
     dao_allocator_t base;
-    dao_allocator_ops_t ops;       /* with the placer's name */
-    dao_deferred_frees_t deferred; /* its slot_count is guarded by the lock */
+    dao_allocator_ops_t ops; /* with the placer's name */
+    dao_free_queue_t queue;  /* its slot_count is guarded by the lock */
 
     dao_mutex_t lock;
     dao_ledger_t ledger;
@@ -135,10 +135,10 @@ static bool is_valid_locked(const strategy_t *strategy)
         }
     }
     size_t block_count = strategy->blocks.count;
-    uint64_t slots_needed = block_count > 0 ? block_count + DAO_DEFERRED_SPARE_COUNT : 0;
+    uint64_t slots_needed = block_count > 0 ? block_count + DAO_FREE_QUEUE_SPARE_COUNT : 0;
     return dao_block_map_is_valid(&strategy->blocks) &&
            strategy->retired_bytes == taken_bytes - recount.used_bytes &&
-           strategy->deferred.slot_count >= slots_needed &&
+           strategy->queue.slot_count >= slots_needed &&
            strategy->placer->ops->is_valid(strategy->placer, taken_bytes, &recount.reserved_bytes) &&
            dao_ledger_matches(&strategy->ledger, &recount);
 }
@@ -197,14 +197,14 @@ static uint32_t lock_and_drain(strategy_t *strategy)
 {
     dao_mutex_lock(&strategy->lock);
     DAO_ASSERT_HEAVY(is_valid_locked(strategy));
-    return dao_deferred_reclaim(&strategy->deferred, DAO_DEFERRED_NONE, free_locked, strategy);
+    return dao_free_queue_reclaim(&strategy->queue, DAO_FREE_QUEUE_NONE, free_locked, strategy);
 }
 
 static void unlock_and_report(strategy_t *strategy, uint32_t wrong)
 {
     DAO_ASSERT_HEAVY(is_valid_locked(strategy));
     dao_mutex_unlock(&strategy->lock);
-    dao_deferred_report(&strategy->deferred, wrong, strategy->ledger.name);
+    dao_free_queue_report(&strategy->queue, wrong, strategy->ledger.name);
 }
 
 /* ---- alloc ---- */
@@ -235,7 +235,7 @@ static dao_status_t reserve_locked(strategy_t *strategy)
     if (!dao_block_map_reserve(&strategy->blocks, 1)) {
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for the table of blocks");
     }
-    return dao_deferred_reserve(&strategy->deferred, strategy->blocks.count + 1);
+    return dao_free_queue_reserve(&strategy->queue, strategy->blocks.count + 1);
 }
 
 /* Takes a piece, charged to the request's tag. */
@@ -497,7 +497,7 @@ static void strategy_stats_get(dao_allocator_t *allocator, dao_stats_t *out_stat
     uint32_t wrong = lock_and_drain(strategy);
     *out_stats = strategy->ledger.stats;
     out_stats->largest_hole_bytes = strategy->placer->ops->largest_hole(strategy->placer);
-    out_stats->deferred_count = atomic_load(&strategy->deferred.pending_count);
+    out_stats->deferred_count = atomic_load(&strategy->queue.pending_count);
     unlock_and_report(strategy, wrong);
 }
 
@@ -604,7 +604,7 @@ static bool strategy_is_valid(dao_allocator_t *allocator)
 
 static void strategy_free_deferred(dao_allocator_t *allocator, void *address, dao_block_owner_t owner)
 {
-    dao_deferred_push(&strategy_of(allocator)->deferred, address, owner);
+    dao_free_queue_push(&strategy_of(allocator)->queue, address, owner);
 }
 
 static void strategy_drain(dao_allocator_t *allocator)
@@ -623,7 +623,7 @@ static void strategy_destroy(dao_allocator_t *allocator)
     }
     strategy->placer->ops->destroy(strategy->placer);
     dao_block_map_finish(&strategy->blocks);
-    dao_deferred_finish(&strategy->deferred);
+    dao_free_queue_finish(&strategy->queue);
     dao_ledger_finish(&strategy->ledger);
     dao_mutex_finish(&strategy->lock);
     dao_host_free(strategy);
@@ -663,7 +663,7 @@ static dao_status_t strategy_start(strategy_t *strategy, const dao_strategy_conf
     }
     strategy->ledger.stats.limit_bytes = config->limit_bytes;
     strategy->ledger.budget = config->budget;
-    status = dao_deferred_reserve(&strategy->deferred, 0);
+    status = dao_free_queue_reserve(&strategy->queue, 0);
     if (status == DAO_OK && config->initial_bytes != 0) {
         DAO_ASSERT(strategy->placer->ops->start != NULL);
         status = strategy->placer->ops->start(strategy->placer, config->initial_bytes);
@@ -691,7 +691,7 @@ dao_status_t dao_strategy_create(const dao_strategy_config_t *config, dao_placer
                                       .placer = placer};
     placer->supply = &strategy->supply;
     dao_mutex_init(&strategy->lock, DAO_RANK_ALLOCATOR);
-    dao_deferred_init(&strategy->deferred);
+    dao_free_queue_init(&strategy->queue);
     dao_status_t status = strategy_start(strategy, config);
     if (status != DAO_OK) {
         strategy_destroy(&strategy->base);

@@ -2,7 +2,7 @@
 /* Pinned memory: the contract, regions, and deferred frees; alone, and with slabs in front. */
 #include <dao/dao.h>
 
-#include "allocators/segments/deferred.h"
+#include "allocators/segments/free_queue.h"
 #include "allocators/segments/pinned.h"
 #include "allocators/slab/thread_cache.h"
 #include "base/log.h"
@@ -473,11 +473,11 @@ static void what_a_look_left_is_logged_by_the_next_call(void)
 
 static void a_flood_of_wrong_addresses_is_reported(void)
 {
-    for (size_t i = 0; i < 3 * DAO_DEFERRED_SPARE_COUNT; i++) {
+    for (size_t i = 0; i < 3 * DAO_FREE_QUEUE_SPARE_COUNT; i++) {
         dao_pinned_free_deferred(allocator, &heap, DAO_BLOCK_OWNER_RAW);
     }
     dao_pinned_drain(allocator);
-    CU_ASSERT_EQUAL(logged_count, DAO_DEFERRED_SPARE_COUNT + 1);
+    CU_ASSERT_EQUAL(logged_count, DAO_FREE_QUEUE_SPARE_COUNT + 1);
     CU_ASSERT_PTR_NOT_NULL(strstr(logged_line, "were lost"));
     dao_pinned_free_deferred(allocator, take(1 * MIB), DAO_BLOCK_OWNER_RAW);
     CU_ASSERT_EQUAL(stats_now().live_count, 0);
