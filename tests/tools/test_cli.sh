@@ -190,6 +190,9 @@ expect 2 "one argument too many" plan a b
 expect 2 '--method: "worst" is no method' plan --generate tf:100 --method worst
 expect 2 '--generate: "xy:100" is not KIND:COUNT' plan --generate xy:100
 expect 2 "-o and --svg are one file" plan --generate tf:100 -o a --svg a
+for out in -o --svg; do
+    expect 2 "only one of -o -, --svg - and --json can go" plan --generate tf:100 "$out" - --json
+done
 expect 2 "--batch is for a FILE" plan --generate tf:100 --batch 4
 expect 2 'did you mean "--budget"?' plan --generate tf:100 --budgte 1
 expect 2 'option "-o" needs a value: -o PLAN' plan --generate tf:100 -o

@@ -59,6 +59,7 @@ typedef struct settings {
     bool is_closed;
     bool is_verified;
     bool is_json;
+    bool has_table; /* for people, on standard output */
 } settings_t;
 
 /* ---- options ---- */
@@ -203,13 +204,13 @@ static const dao_option_t options[] = {
      .type = DAO_OPTION_TYPE_PATH,
      DAO_OPTION_FIELD(settings_t, svg),
      .value = "OUT",
-     .help = "draw the best plan"},
+     .help = "draw the best plan; - is standard output, instead of the table"},
     {.name = "o",
      .type = DAO_OPTION_TYPE_PATH,
      DAO_OPTION_FIELD(settings_t, output),
      .value = "PLAN",
      .help = "write the best plan as CSV: id, lower, upper, size, offset; pool, if there are several; of "
-             "--recompute a step"},
+             "--recompute a step; - is standard output, instead of the table"},
     DAO_OPTION_JSON(settings_t, is_json, "print one JSON array; with --recompute one object"),
     {.name = NULL},
 };
@@ -260,6 +261,12 @@ static dao_status_t check_settings(const dao_arguments_t *arguments, void *user)
     if (settings->output != NULL && settings->svg != NULL && strcmp(settings->output, settings->svg) == 0) {
         return dao_error(DAO_ERR_INVALID, "-o and --svg are one file");
     }
+    bool has_plan = settings->output != NULL && strcmp(settings->output, "-") == 0;
+    bool has_drawing = settings->svg != NULL && strcmp(settings->svg, "-") == 0;
+    if (has_plan + has_drawing + settings->is_json > 1) {
+        return dao_error(DAO_ERR_INVALID, "only one of -o -, --svg - and --json can go to standard output");
+    }
+    settings->has_table = !(has_plan || has_drawing || settings->is_json);
     if ((settings->alignment_bytes & (settings->alignment_bytes - 1)) != 0) {
         return dao_error(DAO_ERR_INVALID, "--align: \"%" PRIu64 "\" is no power of two",
                          settings->alignment_bytes);
@@ -406,14 +413,14 @@ static dao_status_t plan_input(planning_t *planning, const dao_plan_input_t *inp
         dao_error_prefix("%s: ", planning->title);
         return status;
     }
-    if (!planning->settings->is_json) {
+    if (planning->settings->has_table) {
         print_head(planning, input, contest.bound_bytes);
     }
     status = run_ways(planning, &contest);
     if (status == DAO_OK) {
         status = write_best(planning, input);
     }
-    if (status == DAO_OK && !planning->settings->is_json) {
+    if (status == DAO_OK && planning->settings->has_table) {
         print_decision(planning);
     }
     dao_plan_row_finish(&planning->best);
@@ -461,7 +468,7 @@ static dao_status_t run_plan(const dao_arguments_t *arguments, void *user, int *
     if (status != DAO_OK) {
         return status;
     }
-    dao_plan_table_begin(&planning.table, settings->is_json);
+    dao_plan_table_begin(&planning.table, settings->is_json, !settings->has_table);
     dao_interrupt_watch(DAO_INTERRUPT_ASKS);
     status = plan_input(&planning, &input);
     dao_interrupt_unwatch();
