@@ -246,8 +246,9 @@ DAO_API DAO_NODISCARD dao_status_t dao_memory_sub_range(dao_memory_t *memory, si
 DAO_API dao_status_t dao_memory_retain(dao_memory_t *memory);
 
 /**
- * Drops a reference. The last one frees the memory, once its stream is done with it. Works after
- * dao_finalize() too.
+ * Drops a reference. The last one frees the memory, once its stream is done with it: of other streams a
+ * handle knows nothing, dao_memory_stream() has to wait for them before (dao_stream_wait_event()). Works
+ * after dao_finalize() too.
  *
  * If the stream is being captured into a graph, the memory and the stream are kept until the capture has
  * ended and the library looks again. The latest moment is dao_stream_destroy().
