@@ -662,6 +662,7 @@ static dao_status_t strategy_start(strategy_t *strategy, const dao_strategy_conf
         return status;
     }
     strategy->ledger.stats.limit_bytes = config->limit_bytes;
+    strategy->ledger.capacity_bytes = config->capacity_bytes;
     strategy->ledger.budget = config->budget;
     status = dao_free_queue_reserve(&strategy->queue, 0);
     if (status == DAO_OK && config->initial_bytes != 0) {

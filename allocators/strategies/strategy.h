@@ -22,9 +22,10 @@ typedef struct dao_strategy_config {
     dao_status_t full_status; /* for requests that can never be held */
     size_t
         alignment_bytes; /* of all that the upstream gives, and of every block; a power of two, at least 64 */
-    size_t segment_bytes; /* smallest that is taken at once; 0 is the strategy's own. Binary buddy alone */
-    size_t initial_bytes; /* taken at the start, in one piece. Binary buddy alone */
-    size_t limit_bytes;   /* as for limit_set */
+    size_t segment_bytes;    /* smallest that is taken at once; 0 is the strategy's own. Binary buddy alone */
+    size_t initial_bytes;    /* taken at the start, in one piece. Binary buddy alone */
+    size_t limit_bytes;      /* as for limit_set */
+    uint64_t capacity_bytes; /* of the device: a request of more can never fit; 0: it is no device */
 } dao_strategy_config_t;
 
 /* Most bytes of a block. */

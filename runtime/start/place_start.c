@@ -248,7 +248,13 @@ static dao_status_t start_blocks(dao_place_t place, const char *name, const dao_
         .limit_bytes = config->limit_bytes,
     };
     dao_allocator_t *blocks = NULL;
-    dao_status_t status = blocks_create(config->strategy, &strategy, &blocks);
+    dao_status_t status = DAO_OK;
+    if (is_device) {
+        dao_device_info_t info = {0};
+        status = origin->ops->device_query(origin->device, &info);
+        strategy.capacity_bytes = info.total_bytes;
+    }
+    status = status == DAO_OK ? blocks_create(config->strategy, &strategy, &blocks) : status;
     if (status != DAO_OK || is_host) { /* the host has no streams */
         *out_allocator = blocks;
         return status;

@@ -163,17 +163,31 @@ static void callbacks_that_only_claim_to_free_end_with_the_error(void)
     give(device, block);
 }
 
-static void a_request_that_never_fits_asks_nobody(void)
+static void see_that_nobody_is_asked(dao_strategy_t strategy)
 {
     stash_t stash = {.claimed_bytes = 1};
+    CU_ASSERT_EQUAL_FATAL(dao_place_configure(device, &(dao_place_config_t){.strategy = strategy}), DAO_OK);
     stash_add(&stash, give_stash_up);
     CU_ASSERT_EQUAL(dao_pressure_wait_set(device, WAIT_FOR_EVER_NS), DAO_OK);
     take_and_fail(device, 65 * MIB, DAO_ERR_NO_DEVICE_MEMORY);
+    CU_ASSERT_TRUE(says("it can never fit: the device has 67108864 bytes"));
     CU_ASSERT_EQUAL(dao_limit_set(device, 16 * MIB), DAO_OK);
     take_and_fail(device, 17 * MIB, DAO_ERR_LIMIT);
     CU_ASSERT_PTR_NULL(dao_alloc(device, SIZE_MAX));
     CU_ASSERT_EQUAL(dao_last_status(), DAO_ERR_OVERFLOW);
     CU_ASSERT_EQUAL(stash.call_count, 0);
+}
+
+static void a_request_that_never_fits_asks_nobody(void)
+{
+#define STRATEGY(number, symbol, name, text) DAO_STRATEGY_##symbol,
+    static const dao_strategy_t strategies[] = {DAO_STRATEGY_LIST(STRATEGY)};
+#undef STRATEGY
+    for (size_t i = 0; i < sizeof(strategies) / sizeof(strategies[0]); i++) {
+        see_that_nobody_is_asked(strategies[i]);
+        stop();
+        start();
+    }
 }
 
 static void live_blocks_in_the_way_leave_the_cache_alone(void)
