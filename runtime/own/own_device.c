@@ -60,16 +60,17 @@ static dao_status_t own_device_query(dao_backend_device_t *device, dao_device_in
 
 /* ---- memory ---- */
 
-/* Gives back what cannot be used. */
-static dao_status_t refuse_address(dao_backend_device_t *device, void *address, size_t size_bytes)
+static bool is_usable(const void *address, size_t alignment_bytes)
 {
-    if (address != NULL) {
-        dao_status_t status;
-        OWN_CALL(status, device, release, address, size_bytes);
-        (void)status; /* the caller is told what came first */
-    }
-    return dao_error(DAO_ERR_BACKEND, "obtain of the memory \"%s\" gave %p, which is not aligned to %zu",
-                     device->name, address, alignment_of(device));
+    return address != NULL && (uintptr_t)address % alignment_bytes == 0;
+}
+
+/* Names what a function gave that cannot be used. */
+static dao_status_t address_error(const dao_backend_device_t *device, const char *function,
+                                  const void *address, size_t alignment_bytes)
+{
+    return dao_error(DAO_ERR_BACKEND, "%s of the memory \"%s\" gave %p, which is not aligned to %zu",
+                     function, device->name, address, alignment_bytes);
 }
 
 static dao_status_t own_memory_alloc(dao_backend_device_t *device, size_t size_bytes, void **out_address)
@@ -80,8 +81,11 @@ static dao_status_t own_memory_alloc(dao_backend_device_t *device, size_t size_b
         return status;
     }
     OWN_CALL(status, device, obtain, size_bytes, &address);
-    if (status == DAO_OK && (address == NULL || (uintptr_t)address % alignment_of(device) != 0)) {
-        status = refuse_address(device, address, size_bytes);
+    if (status == DAO_OK && !is_usable(address, alignment_of(device))) {
+        if (address != NULL) {
+            OWN_CALL(status, device, release, address, size_bytes);
+        }
+        status = address_error(device, "obtain", address, alignment_of(device));
     }
     if (status != DAO_OK) {
         let_go(device, size_bytes);
@@ -127,8 +131,20 @@ static dao_status_t own_pinned_free(dao_backend_device_t *device, void *address,
 
 static dao_status_t own_address_reserve(dao_backend_device_t *device, size_t size_bytes, void **out_address)
 {
+    void *address = NULL;
     dao_status_t status;
-    OWN_CALL(status, device, reserve, size_bytes, out_address);
+    OWN_CALL(status, device, reserve, size_bytes, &address);
+    size_t page_bytes =
+        device->table.page_bytes > ALIGNMENT_BYTES ? device->table.page_bytes : ALIGNMENT_BYTES;
+    if (status == DAO_OK && !is_usable(address, page_bytes)) {
+        if (address != NULL) {
+            OWN_CALL(status, device, unreserve, address, size_bytes);
+        }
+        status = address_error(device, "reserve", address, page_bytes);
+    }
+    if (status == DAO_OK) {
+        *out_address = address;
+    }
     return status;
 }
 

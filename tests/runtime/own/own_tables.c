@@ -205,7 +205,7 @@ static dao_status_t file_reserve(void *user, size_t size_bytes, void **out_addre
         (void)munmap(aligned + size_bytes, (size_t)(begin + FILE_PAGE - aligned));
     }
     atomic_fetch_add(&tables->reserved_bytes, (long)size_bytes);
-    *out_address = aligned;
+    *out_address = aligned + (tables->gives_odd ? 1 : 0);
     return DAO_OK;
 }
 
@@ -213,7 +213,8 @@ static dao_status_t file_unreserve(void *user, void *address, size_t size_bytes)
 {
     own_tables_t *tables = user;
     atomic_fetch_sub(&tables->reserved_bytes, (long)size_bytes);
-    return munmap(address, size_bytes) == 0 ? DAO_OK : DAO_ERR_BACKEND;
+    return munmap((char *)address - (uintptr_t)address % FILE_PAGE, size_bytes) == 0 ? DAO_OK
+                                                                                     : DAO_ERR_BACKEND;
 }
 
 /* A page is its number in the file, from 1. */

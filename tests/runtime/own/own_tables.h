@@ -24,7 +24,7 @@ typedef struct own_tables {
     int file;             /* of the pages; -1: none */
     void (*inside)(void); /* called by obtain; NULL: nothing */
     void (*waiting)(own_stream_t *stream); /* called by event_synchronize; NULL: nothing */
-    bool gives_odd;                        /* obtain gives an address that is not aligned */
+    bool gives_odd;                        /* obtain and reserve give addresses that are not aligned */
 } own_tables_t;
 
 extern own_tables_t own_tables;

@@ -548,6 +548,19 @@ static void an_odd_address_is_refused(void)
     must(dao_free(place, dao_alloc(place, MIB)));
 }
 
+static void an_odd_reservation_is_refused(void)
+{
+    dao_own_memory_t memory = own_file_table(64 * MIB);
+    dao_place_t place = registered(&memory);
+    own_tables.gives_odd = true;
+    CU_ASSERT_PTR_NULL(dao_alloc(place, MIB));
+    CU_ASSERT_EQUAL(dao_last_status(), DAO_ERR_BACKEND);
+    CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "reserve"));
+    CU_ASSERT_EQUAL(atomic_load(&own_tables.reserved_bytes), 0); /* it went back */
+    own_tables.gives_odd = false;
+    must(dao_free(place, dao_alloc(place, MIB)));
+}
+
 static void the_capacity_is_never_exceeded(void)
 {
     dao_own_memory_t memory = own_malloc_table(20 * MIB);
@@ -695,6 +708,7 @@ static CU_TestInfo tests[] = {
     {"there are so many places", there_are_so_many_places},
     {"a table that calls the library is refused", a_table_that_calls_the_library_is_refused},
     {"an odd address is refused", an_odd_address_is_refused},
+    {"an odd reservation is refused", an_odd_reservation_is_refused},
     {"the capacity is never exceeded", the_capacity_is_never_exceeded},
     {"a call that fails loses nothing", a_call_that_fails_loses_nothing},
     {"work that fails is told, and loses nothing", work_that_fails_is_told_and_loses_nothing},
