@@ -31,6 +31,7 @@
 
 #include "allocators/accounting/block_map.h"
 #include "allocators/accounting/ledger.h"
+#include "allocators/front.h"
 #include "base/memory/host.h"
 #include "base/report/assert.h"
 #include "base/report/error.h"
@@ -53,8 +54,8 @@ typedef struct waiting {
 
 typedef struct ordered {
     dao_allocator_t base;
-    dao_allocator_ops_t ops; /* without what the allocator behind lacks */
-    dao_allocator_t *inner;  /* owned */
+    dao_allocator_t *inner; /* owned */
+    dao_allocator_ops_t ops;
     dao_stream_fences_t *fences;
     bool follows_streams; /* the allocator behind does */
 
@@ -70,6 +71,7 @@ typedef struct ordered {
     _Atomic size_t waiting_count;                     /* written with the lock, as the next one */
     _Atomic size_t known_count;
 } stream_ordered_t;
+DAO_FRONT_ASSERT(stream_ordered_t);
 
 /* A live block that a free has taken out of the tables. */
 typedef struct claim {
@@ -623,13 +625,6 @@ static void stream_ordered_lease_stats(dao_allocator_t *allocator, uint32_t leas
 
 /* ---- what the allocator behind answers ---- */
 
-static dao_status_t stream_ordered_query(dao_allocator_t *allocator, const void *address,
-                                         dao_block_t *out_block)
-{
-    dao_allocator_t *inner = stream_ordered_of(allocator)->inner;
-    return inner->ops->query(inner, address, out_block);
-}
-
 static uint64_t reserved_bytes_of(dao_allocator_t *inner)
 {
     dao_stats_t stats;
@@ -660,12 +655,6 @@ static dao_status_t stream_ordered_limit_set(dao_allocator_t *allocator, size_t 
     return ordered->inner->ops->limit_set(ordered->inner, limit_bytes);
 }
 
-static uint64_t stream_ordered_used_get(dao_allocator_t *allocator)
-{
-    dao_allocator_t *inner = stream_ordered_of(allocator)->inner;
-    return inner->ops->used_get(inner);
-}
-
 static void stream_ordered_stats_get(dao_allocator_t *allocator, dao_stats_t *out_stats)
 {
     stream_ordered_t *ordered = stream_ordered_of(allocator);
@@ -673,24 +662,6 @@ static void stream_ordered_stats_get(dao_allocator_t *allocator, dao_stats_t *ou
     lock(ordered);
     out_stats->failed_count += ordered->failed_count;
     unlock(ordered);
-}
-
-static void stream_ordered_stats_reset_peaks(dao_allocator_t *allocator, dao_peaks_t *out_peaks)
-{
-    dao_allocator_t *inner = stream_ordered_of(allocator)->inner;
-    inner->ops->stats_reset_peaks(inner, out_peaks);
-}
-
-static void stream_ordered_walk(dao_allocator_t *allocator, dao_block_visit_t visit, void *user)
-{
-    dao_allocator_t *inner = stream_ordered_of(allocator)->inner;
-    inner->ops->walk(inner, visit, user);
-}
-
-static void stream_ordered_walk_all(dao_allocator_t *allocator, dao_block_visit_t visit, void *user)
-{
-    dao_allocator_t *inner = stream_ordered_of(allocator)->inner;
-    inner->ops->walk_all(inner, visit, user);
 }
 
 static void stream_ordered_free_deferred(dao_allocator_t *allocator, void *address, dao_block_owner_t owner)
@@ -736,22 +707,13 @@ static const dao_allocator_ops_t stream_ordered_ops = {
     .free_fast = stream_ordered_free_fast,
     .free = stream_ordered_free,
     .free_owned = stream_ordered_free_owned,
-    .stream_mark = stream_ordered_stream_mark,
-    .query = stream_ordered_query,
     .trim = stream_ordered_trim,
     .limit_set = stream_ordered_limit_set,
-    .used_get = stream_ordered_used_get,
     .stats_get = stream_ordered_stats_get,
-    .stats_reset_peaks = stream_ordered_stats_reset_peaks,
-    .walk = stream_ordered_walk,
-    .walk_all = stream_ordered_walk_all,
     .is_valid = stream_ordered_is_valid,
     .destroy = stream_ordered_destroy,
     .free_deferred = stream_ordered_free_deferred,
     .drain = stream_ordered_drain,
-    .lease_begin = stream_ordered_lease_begin,
-    .lease_end = stream_ordered_lease_end,
-    .lease_stats = stream_ordered_lease_stats,
 };
 
 dao_status_t dao_stream_ordered_create(dao_stream_fences_t *fences, dao_allocator_t *inner,
@@ -764,13 +726,12 @@ dao_status_t dao_stream_ordered_create(dao_stream_fences_t *fences, dao_allocato
     }
     ordered->ops = stream_ordered_ops;
     ordered->ops.name = inner->ops->name;
-    if (inner->ops->free_deferred == NULL) {
-        ordered->ops.free_deferred = NULL;
-        ordered->ops.drain = NULL;
-    }
-    ordered->base = (dao_allocator_t){.ops = &ordered->ops, .ledger = inner->ledger};
-    ordered->inner = inner;
-    dao_allocator_stand_before(&ordered->base, inner);
+    dao_front_init((dao_front_t *)ordered, inner, &ordered->ops);
+    /* what the allocator behind need not have */
+    ordered->ops.stream_mark = stream_ordered_stream_mark;
+    ordered->ops.lease_begin = stream_ordered_lease_begin;
+    ordered->ops.lease_end = stream_ordered_lease_end;
+    ordered->ops.lease_stats = stream_ordered_lease_stats;
     ordered->fences = fences;
     ordered->follows_streams = inner->ops->stream_mark != NULL;
     dao_mutex_init(&ordered->lock, DAO_RANK_LEAF);
