@@ -70,20 +70,20 @@ function(dao_one_thread_test reason name)
     endif()
 endfunction()
 
-# dao_tool_test(NAME [SOURCES...]): dao_test() of a part of the command.
+# dao_tool_test(NAME): dao_test() of a part of the command.
 function(dao_tool_test name)
-    dao_test(${name} ${ARGN} LINKS dao_tool_lib)
+    dao_test(${name} LINKS dao_tool_lib)
     if(TARGET ${name})
         target_compile_definitions(${name} PRIVATE DAO_TEST_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
     endif()
 endfunction()
 
-# dao_one_thread_tool_test(REASON NAME ...): dao_tool_test(), as above.
+# dao_one_thread_tool_test(REASON NAME): dao_tool_test(), as above.
 function(dao_one_thread_tool_test reason name)
     if(DAO_SANITIZE MATCHES thread)
         dao_test_skipped(${name} "${reason}")
     else()
-        dao_tool_test(${name} ${ARGN})
+        dao_tool_test(${name})
     endif()
 endfunction()
 
