@@ -35,7 +35,8 @@ typedef enum dao_log_level {
 
 /**
  * Takes one line of the log: UTF-8, without a line end. No lock is held. The callback may call any function
- * of the library but dao_finalize(), which answers DAO_ERR_REENTRANT.
+ * of the library but dao_finalize(), which answers DAO_ERR_REENTRANT. It leaves the thread's current device
+ * of CUDA or HIP as it is.
  */
 typedef void (*dao_log_callback_t)(dao_log_level_t level, const char *message, void *user);
 

@@ -148,7 +148,7 @@ typedef struct dao_victim {
 
 /**
  * The program's own policy: a higher score leaves sooner. Reads only its arguments. Called on the executor's
- * thread.
+ * thread; leaves its current device as it is.
  */
 typedef double (*dao_policy_score_t)(const dao_victim_t *victim, void *user);
 

@@ -25,9 +25,10 @@ typedef enum dao_segment_event {
  * new one. If the backend refuses to take a range back, the range is obtained once more.
  *
  * The place's allocator is locked during the call, and several threads may call for different places. So the
- * callback has to be quick, and must not wait for a thread that uses the library. It may call dao_status_*()
- * and dao_last_*() alone. Functions that need an allocator, an executor or a mover answer DAO_ERR_REENTRANT
- * and change nothing; void functions do nothing and set dao_last_status().
+ * callback has to be quick, must not wait for a thread that uses the library, and leaves the thread's current
+ * device as it is, that of CUDA or HIP, too. It may call dao_status_*() and dao_last_*() alone. Functions
+ * that need an allocator, an executor or a mover answer DAO_ERR_REENTRANT and change nothing; void functions
+ * do nothing and set dao_last_status().
  */
 typedef void (*dao_segment_callback_t)(dao_place_t place, dao_segment_event_t event, void *address,
                                        size_t size_bytes, void *user);
