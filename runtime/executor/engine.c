@@ -21,10 +21,11 @@
 #include "base/memory/host.h"
 #include "base/report/assert.h"
 #include "base/report/error.h"
+#include "runtime/device/runtime.h"
 #include "runtime/executor/core/failure.h"
 #include "runtime/executor/launch/again.h"
 #include "runtime/executor/launch/launch.h"
-#include "runtime/executor/learned/step_learner.h"
+#include "runtime/executor/learned/step_planning.h"
 #include "runtime/executor/online/eviction.h"
 #include "runtime/executor/online/prefetch.h"
 #include "runtime/executor/online/writeback.h"
@@ -74,7 +75,8 @@ dao_status_t dao_engine_init(dao_engine_t *engine, const dao_engine_config_t *co
     }
     dao_timeline_init(&engine->timeline, config->ops, config->device, config->streams);
     for (uint32_t i = 1; i < config->stream_count; i++) {
-        dao_timeline_add_stream(&engine->timeline, dao_timeline_compute(i), config->more_streams[i]);
+        dao_timeline_add_stream(&engine->timeline, dao_timeline_compute(i),
+                                config->compute_streams[i]->backend);
         engine->throttles[i].stream_index = i;
     }
     engine->pages =
@@ -276,7 +278,7 @@ static void look(dao_engine_t *engine)
     dao_file_copy_settle(engine);
     dao_engine_retire(engine);
     if (engine->learner != NULL) {
-        dao_step_learner_look(engine->learner);
+        dao_step_planning_look(engine->learner);
     }
 }
 

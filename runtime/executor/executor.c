@@ -258,7 +258,6 @@ static void describe_core(const dao_executor_t *executor, const dao_executor_con
     engine->compute_streams[0] = executor->streams[DAO_STREAM_ROLE_COMPUTE];
     for (uint32_t i = 1; i < executor->stream_count; i++) {
         engine->compute_streams[i] = executor->more_streams[i];
-        engine->more_streams[i] = executor->more_streams[i]->backend;
     }
     for (int i = 0; i < DAO_STREAM_ROLE_COUNT; i++) {
         engine->streams[i] = executor->streams[i]->backend;

@@ -46,8 +46,6 @@ typedef struct dao_engine_config {
     uint32_t stream_count;                                        /* of compute streams, at least 1 */
     dao_stream_t *compute_streams[DAO_EXECUTOR_STREAM_COUNT_MAX]; /* handed to kernels */
     dao_backend_stream_t *streams[DAO_STREAM_ROLE_COUNT];
-    dao_backend_stream_t
-        *more_streams[DAO_EXECUTOR_STREAM_COUNT_MAX]; /* of the compute streams but the first */
     void *arena_address;
     uint64_t arena_bytes;
     dao_swap_addresses_t addresses; /* that plans may have */

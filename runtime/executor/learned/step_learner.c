@@ -508,7 +508,7 @@ static void end_step(dao_step_learner_t *learner, dao_known_step_t *known)
 static void make_and_look(dao_step_learner_t *learner)
 {
     dao_plan_worker_run(&learner->worker);
-    dao_step_learner_look(learner);
+    dao_step_planning_look(learner);
 }
 
 /* Waits for the figures of a step that is to be planned, so that its plan is there with the next one. A
@@ -522,7 +522,7 @@ static void plan_at_once(dao_step_learner_t *learner)
     }
     dao_status_t status = dao_timeline_wait_all(&engine->timeline);
     dao_engine_lose_unless_ok(engine, status);
-    dao_step_learner_look(learner); /* hands it in */
+    dao_step_planning_look(learner); /* hands it in */
     make_and_look(learner);
 }
 

@@ -107,9 +107,6 @@ void dao_step_learner_boundary(dao_step_learner_t *learner);
 DAO_NODISCARD dao_status_t dao_step_learner_register(dao_step_learner_t *learner, const dao_item_t *first,
                                                      uint64_t work_limit);
 
-/* Looks what measurements and plans have come to. */
-void dao_step_learner_look(dao_step_learner_t *learner);
-
 /* A kernel was launched: when its tensors are used next, as far as the step goes on as the time before. */
 void dao_step_learner_forecast(dao_step_learner_t *learner, const dao_item_t *item);
 

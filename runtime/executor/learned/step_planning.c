@@ -398,7 +398,7 @@ dao_status_t dao_step_planning_first(dao_step_learner_t *learner, dao_known_step
 
 /* ---- looking ---- */
 
-void dao_step_learner_look(dao_step_learner_t *learner)
+void dao_step_planning_look(dao_step_learner_t *learner)
 {
     dao_profiler_t *profiler = &learner->engine->profiler;
     if (profiler->state != DAO_PROFILER_IDLE) {

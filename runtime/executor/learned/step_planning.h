@@ -25,4 +25,7 @@ static inline const dao_compiled_plan_t *dao_step_planning_usual(const dao_step_
 DAO_NODISCARD dao_status_t dao_step_planning_first(dao_step_learner_t *learner, dao_known_step_t *known,
                                                    uint64_t work_limit);
 
+/* Looks what measurements and plans have come to. */
+void dao_step_planning_look(dao_step_learner_t *learner);
+
 #endif

@@ -3,7 +3,7 @@
    nothing, and a plan comes back. Every operand of every kernel is checked, in virtual time as well as on
    threads, with commands held back. */
 #include "base/numbers/math.h"
-#include "runtime/executor/learned/step_learner.h"
+#include "runtime/executor/learned/step_planning.h"
 #include "tests/runtime/executor/planned_network.h"
 #include "tests/support/backends/fault_backend.h"
 #include "tests/support/sanitizer.h"
@@ -148,7 +148,7 @@ static void a_step_without_copies_alone_changes_no_plan(void)
     CU_ASSERT_PTR_NOT_NULL_FATAL(learner->known_steps[0]->plan);
     CU_ASSERT_EQUAL_FATAL(learner->engine->profiler.state, DAO_PROFILER_IDLE);
     crowd(learner);
-    dao_step_learner_look(learner);
+    dao_step_planning_look(learner);
     CU_ASSERT_EQUAL(learner->links.host.in_bytes_per_second, known.in_bytes_per_second);
     CU_ASSERT_EQUAL(learner->links.host.out_bytes_per_second, known.out_bytes_per_second);
     CU_ASSERT_EQUAL(learner->links.host.shared_bytes_per_second, known.shared_bytes_per_second);
