@@ -13,6 +13,7 @@
 #include <c10/util/Exception.h>
 
 #include <atomic>
+#include <cstdint>
 #include <cstring>
 
 #include <pthread.h>
@@ -155,8 +156,12 @@ const char *dao_torch_cpu_last_message()
 
 std::size_t dao_torch_cpu_storage_use_count(void *storage)
 {
-    return storage == nullptr ? 0
-                              : c10::raw::intrusive_ptr::use_count(static_cast<c10::StorageImpl *>(storage));
+    if (storage == nullptr) {
+        return 0;
+    }
+    auto *its = static_cast<c10::StorageImpl *>(storage);
+    bool is_foreign = its->data() != nullptr && its->data_ptr().get_deleter() != &host_delete;
+    return is_foreign ? SIZE_MAX : c10::raw::intrusive_ptr::use_count(its);
 }
 
 std::size_t dao_torch_cpu_tensor_use_count(void *tensor)

@@ -73,7 +73,8 @@ DAO_API const char *dao_torch_cpu_last_message(void);
 
 /**
  * Returns how many references a storage of PyTorch has: one for each tensor over it, and one for each object
- * of Python that names it.
+ * of Python that names it. SIZE_MAX for bytes that are not libdao's, such as those of shared memory, of an
+ * array of NumPy, or from before dao_torch_cpu_install(): who else has them nobody can tell.
  *
  * @param storage  c10::StorageImpl, as `_cdata` of a storage in Python; NULL: the answer is 0.
  *

@@ -58,6 +58,32 @@ class Programs(Case):
                 del model, optimizer, step, o
 
 
+class Recurrent(Programs):
+    def cells(self):
+        """Cells of a GRU in a loop, and an optimizer whose state is there before the offload."""
+        model = nn.ModuleDict({"embed": nn.Embedding(64, 96), "cell": nn.GRUCell(96, 160),
+                               "out": nn.Linear(160, 64)})
+        optimizer = torch.optim.Adagrad(model.parameters(), 1e-2)
+
+        def step(o, i):
+            x = torch.randint(64, (64, 12))
+            with o.step():
+                hidden, outputs = torch.zeros(64, 160), []
+                for symbol in x.t():
+                    hidden = model["cell"](model["embed"](symbol), hidden)
+                    outputs.append(model["out"](hidden))
+                loss = nn.functional.cross_entropy(torch.cat(outputs), x.t().flatten())
+                loss.backward()
+                optimizer.step()
+                optimizer.zero_grad(set_to_none=True)
+                return loss.item()
+
+        return model, optimizer, step
+
+    def test_cells_of_a_gru(self):
+        self.check_program(self.cells, (1, 0.7), 4)
+
+
 class SecondOrder(Programs):
     """Graphs of gradients: what autograd keeps is unpacked several times."""
 

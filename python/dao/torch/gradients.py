@@ -25,6 +25,9 @@ class Gradient(Lasting):
         super().__init__(storage)
         self.gradients, self.weight, self.index = gradients, weight, index
 
+    def text(self):
+        return f"the gradient of {self.weight.name}"
+
     def is_current(self):
         """True if it is still the gradient of its parameter."""
         gradient = self.weight.parameters[self.index].grad

@@ -168,7 +168,10 @@ class Library:
     def __init__(self, path):
         plug_in = ctypes.CDLL(path)  # and libdao with it, whose symbols are found through it
         for name, (result, *arguments) in SIGNATURES.items():
-            function = getattr(plug_in, name)
+            function = getattr(plug_in, name, None)
+            if function is None:
+                raise LibraryError("DAO_ERR_UNSUPPORTED", f"{path} has no {name}(): it is of another version "
+                                   "than the package dao; install both from one source")
             function.restype, function.argtypes = result, arguments
             setattr(self, name.removeprefix("dao_"), function)
 

@@ -10,7 +10,6 @@ that finds no memory asks the pressure callback, which waits for what is on its 
 import collections
 import contextlib
 import os
-import traceback
 import warnings
 from ctypes import byref, c_uint64, c_void_p
 
@@ -18,18 +17,18 @@ import torch
 
 from dao.recording.storages import storage_of
 from dao.torch import library as lib
+from dao.torch.explain import Holders, explain, no_room
 from dao.torch.learn import Learner
 from dao.torch.library import OffloadError
 from dao.torch.owner import Owner
 from dao.torch.plan import Plan, Problem
 from dao.torch.report import report_text
-from dao.torch.stash import ChangedError, Stash, changed, now_ns
-from dao.torch.state import State
-from dao.torch.weights import KeptWeight, Weights, own_parameters
+from dao.torch.stash import Stash, changed, now_ns
+from dao.torch.state import State, state_of
+from dao.torch.weights import KeptWeight, Weights
 
 SMALL_BYTES = 16 << 10  # smaller tensors stay: a move would cost more than their memory
 HOLES_SHARE = 50  # of the limit that a plan leaves for holes at first; doubled where it was too little
-PAGE_BYTES = 2 << 20  # the largest pages in which the place has its memory (host_page_bytes)
 UNKNOWN_SPEED = 10**9  # bytes/s of a direction that nothing has passed: then nothing had to leave
 DEVIATIONS_MAX = 2  # in a row: then steps are learnt, as another shape begins like one that has a plan
 PLAN_COUNT_MAX = 4  # shapes of steps whose plans are kept
@@ -41,8 +40,8 @@ UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12,
 open_ones = []  # that are not closed: the place has the least of their limits
 
 
-def bytes_of(text):
-    """Returns the bytes of 1000, "8GiB", "500 MB"."""
+def bytes_of(text, name):
+    """Returns the bytes of 1000, "8GiB", "500 MB". `name` is what they are for."""
     try:
         if isinstance(text, int) and not isinstance(text, bool):
             size_bytes = text
@@ -50,9 +49,10 @@ def bytes_of(text):
             digits = text.strip().rstrip("BbKkMmGgTtIi ")
             size_bytes = int(float(digits) * UNITS[text.strip()[len(digits):].strip().upper()])
     except (AttributeError, KeyError, OverflowError, ValueError):
-        raise ValueError(f'"{text}" is no size: write 8GiB, 500MB, or a number of bytes') from None
+        raise ValueError(f'{name} "{text}" is no size: write 8GiB, 500MB, or a number of bytes') from None
     if not 0 < size_bytes <= SIZE_MAX:
-        raise ValueError(f'"{text}" is no size: it has to be more than 0, and at most {SIZE_MAX} bytes')
+        raise ValueError(f'{name} "{text}" is no size: it has to be more than 0, and at most {SIZE_MAX} '
+                         "bytes")
     return size_bytes
 
 
@@ -73,8 +73,10 @@ def mover_config(to):
         raise ValueError(f"to={to!r} is nothing to move to: write text, or a list of it")
     for target in targets:
         kind, _, rest = target.strip().partition(":")
+        if kind == "pinned" and config.pinned_bytes or kind == "file" and config.directory:
+            raise ValueError(f'to="{target}" is a second one: write pinned memory and a file once each')
         if kind == "pinned":
-            config.pinned_bytes = bytes_of(rest) if rest else SIZE_MAX
+            config.pinned_bytes = bytes_of(rest, "pinned memory of") if rest else SIZE_MAX
         elif kind == "file" and rest:
             if not os.path.isdir(rest):
                 raise ValueError(f'to="{target}" is nothing to move to: {rest} is no directory')
@@ -92,8 +94,10 @@ def check_models(model, optimizer):
     if not isinstance(optimizer, torch.optim.Optimizer):
         raise TypeError(f"the optimizer is a {type(optimizer).__name__}, no torch.optim.Optimizer: give "
                         "offload(model, optimizer, ...) the one whose step() you call")
-    if any(p.device.type != "cpu" for p in model.parameters()):
-        raise OffloadError("the model is on a device; offload() takes models on the CPU so far")
+    for name, tensor in [*model.named_parameters(), *model.named_buffers()]:
+        if tensor.device.type != "cpu":
+            raise OffloadError(f"{name} of the model is on {tensor.device}: offload() takes models that are "
+                               "on the CPU so far, call model.cpu() before")
     if any(hasattr(module, "_orig_mod") for module in model.modules()):
         raise OffloadError("torch.compile() decides itself what is kept, and runs hooks while it traces: "
                            "give offload() the model that was not compiled")
@@ -105,15 +109,18 @@ class Offload:
     def __init__(self, model, optimizer, limit, to):
         check_models(model, optimizer)
         self.model, self.optimizer = model, optimizer
-        self.limit_bytes = bytes_of(limit)
+        self.limit_bytes = bytes_of(limit, "the limit")
         config, self.mover = mover_config(to), c_void_p()  # from load() on, tensors are libdao's
         self.library = lib.load(self.limit_bytes)
         self.has_pinned = config.pinned_bytes > 0
-        self.library.check(self.library.mover_create(byref(config), byref(self.mover)))
+        try:
+            self.library.check(self.library.mover_create(byref(config), byref(self.mover)))
+        except lib.LibraryError as error:
+            raise OffloadError(f"nothing can be moved to {to!r}: {error}") from None
         self.owner = Owner()
         self.stash = Stash(self.library, self.mover, self.owner)
         self.stash.on_drop, self.stash.on_close = self.on_drop, self.on_close
-        self.stash.on_freed = self.on_freed
+        self.stash.on_freed, self.stash.on_refused = self.on_freed, self.on_refused
         self.hooks = torch.autograd.graph.saved_tensors_hooks(self.pack, self.unpack)
         self.plans = []  # the one used last is the last
         self.learnt = []  # signatures of shapes without plans, the latest last
@@ -127,6 +134,7 @@ class Offload:
         self.figures = {}
         self.errors = []  # of the pressure callback, which cannot raise them
         self.holders = None
+        self.failed = None  # what a hook has raised, of which autograd makes a RuntimeError with its text
         self.limit_before = (open_ones[0].limit_before if open_ones else self.library.stats().limit_bytes)
         with contextlib.ExitStack() as undo:  # of what has begun, if the rest cannot
             undo.callback(self.library.mover_destroy, self.mover)
@@ -134,10 +142,13 @@ class Offload:
             undo.pop_all()
         open_ones.append(self)
         try:
+            self.make_room()
             self.set_limit()
         except lib.LibraryError as error:
             self.close()
-            raise OffloadError(f"the limit of {self.limit_bytes} bytes cannot be set: {error}") from None
+            raise OffloadError(
+                f"the limit of {self.limit_bytes / 1e6:.1f} MB cannot be set: {error}. What cannot leave has "
+                "to fit as it begins: raise the limit, or drop tensors before") from None
 
     # ---- begin and end ----
 
@@ -146,9 +157,9 @@ class Offload:
         self.weights = Weights(self.stash, self.model, self.optimizer, SMALL_BYTES)
         undo.callback(self.weights.close)
         self.weights.on_stay, self.weights.on_wait = self.on_stay, self.on_wait
-        self.weights.on_refused = self.on_refused
         self.state = State(self.stash, self.weights, self.optimizer, self.limit_bytes, SMALL_BYTES)
         undo.callback(self.state.close)
+        self.state.note_all()
         self.callback = lib.PressureFunction(self.relieve)
         self.callback_id, self.mark = c_uint64(), c_uint64()
         self.library.check(self.library.peak_mark_add(lib.HOST, byref(self.mark)))
@@ -157,11 +168,14 @@ class Offload:
             lib.HOST, self.callback, None, byref(self.callback_id)))
 
     def rehome(self):
-        """Gives weights and buffers memory of the place: they were made before it was PyTorch's allocator."""
+        """Gives what is there memory of the place: it was made before that was PyTorch's allocator."""
+        parameters = [*self.model.parameters(), *(p for group in self.optimizer.param_groups
+                                                  for p in group["params"])]
+        gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
         moved = {}
         with torch.no_grad():
-            for tensor in [*self.model.parameters(), *self.model.buffers()]:
-                storage = storage_of(tensor)
+            for tensor in [*parameters, *self.model.buffers(), *gradients, *state_of(self.optimizer)]:
+                storage = storage_of(tensor) if tensor.is_cpu else None
                 if storage is None or storage.nbytes() == 0:
                     continue
                 if storage._cdata not in moved:
@@ -172,6 +186,13 @@ class Offload:
                     moved[storage._cdata] = (storage, storage_of(home))
                 tensor.data = torch.empty(0, dtype=tensor.dtype).set_(
                     moved[storage._cdata][1], tensor.storage_offset(), tensor.size(), tensor.stride())
+
+    def make_room(self):
+        """What is above the limit leaves, so that it can be set: training may go on where it was stopped."""
+        excess_bytes = self.library.stats().reserved_bytes - self.limit_bytes
+        if excess_bytes > 0:
+            with contextlib.suppress(OffloadError), self.owner:  # unless another thread is in a step of it
+                self.relieve(lib.HOST, excess_bytes, None)
 
     def set_limit(self):
         limit_bytes = min((o.limit_bytes for o in open_ones), default=self.limit_before)
@@ -188,14 +209,13 @@ class Offload:
         if self.mover is None:
             return
         if self.owner.is_in_own_step():
-            raise OffloadError("a step is under way: close() has to come behind it")
+            raise OffloadError("a step is under way: close() has to come behind the end of `with o.step()`")
         self.owner.take()
         self.library.pressure_callback_remove(self.callback_id)  # without the lock: it waits for calls
         with self.owner:
             self.bring_everything()
         for other in open_ones:  # what came back here may have to leave there
-            with contextlib.suppress(OffloadError), other.owner:  # unless another thread is in a step of it
-                other.relieve(lib.HOST, max(0, self.library.stats().reserved_bytes - other.limit_bytes), None)
+            other.make_room()
         self.set_limit()
 
     def bring_everything(self):
@@ -212,7 +232,7 @@ class Offload:
     def step(self):
         """Around a training step: forward, backward and what the optimizer does."""
         if self.mover is None:
-            raise OffloadError("this offload is closed")
+            raise OffloadError("this offload is closed: call offload() again")
         with self.owner.step():
             self.begin_step()
             yield from self.until_the_end()
@@ -222,13 +242,14 @@ class Offload:
         try:
             with self.hooks:
                 yield self
-        except ChangedError:
-            self.end_step(is_whole=False)
-            raise
         except RuntimeError as error:
+            cause = error if self.failed is None or str(self.failed) not in str(error) else self.failed
+            text = explain(self, error, cause)
             self.end_step(is_whole=False)
-            if "libdao" in str(error):
-                raise OffloadError(self.explain(error)) from error
+            if text is not None:
+                raise OffloadError(text) from error
+            if cause is not error:
+                raise cause from error
             raise
         except BaseException:
             self.end_step(is_whole=False)
@@ -247,10 +268,11 @@ class Offload:
         self.begin = self.last = now_ns()
         self.hook_ns = self.peak_bytes = 0
         self.before = self.totals()
+        self.holders = self.failed = None
         self.library.peak(self.mark)
 
     def end_step(self, is_whole):
-        self.in_step = False
+        self.in_step, self.failed = False, None
         self.weights.end_step()
         if self.errors:
             warnings.warn(f"offload(): freeing memory failed: {self.errors.pop()!r}", RuntimeWarning)
@@ -321,7 +343,11 @@ class Offload:
         with self.owner:
             if self.plan is None:
                 self.end_kernel("unpack")
-            tensor = self.stash.tensor_of(kept)
+            try:
+                tensor = self.stash.tensor_of(kept)
+            except RuntimeError as error:
+                self.failed = error
+                raise
             self.note_event(kept.item, 1)
             return tensor
 
@@ -329,7 +355,11 @@ class Offload:
         with self.owner:
             if kept.is_noted and self.plan is None:
                 self.end_kernel("unpack")
-            tensor = self.weights.tensor_of(kept)
+            try:
+                tensor = self.weights.tensor_of(kept)
+            except RuntimeError as error:
+                self.failed = error
+                raise
             if kept.is_noted:
                 self.note_event(kept.item, 1)
             return tensor
@@ -374,13 +404,10 @@ class Offload:
         if self.in_step and self.plan is not None and item.record is not None:
             self.gone.add(item.record)
 
-    def on_refused(self, error):
-        """There is no memory for a weight that the program asks for. In a step, step() says so."""
+    def on_refused(self, item, error):
+        """There is no memory for what comes back. In a step, step() says so."""
         if not self.in_step and "libdao" in str(error):
-            raise OffloadError(
-                f"no room within {self.limit_bytes / 1e6:.1f} MB for a weight that the program asks for "
-                f"outside of a step: {error}. What it has of others stays, and a loop over parameters() has "
-                "all of them: ask the modules for one after the other, or close() first") from error
+            raise OffloadError(no_room(self, item, error)) from error
 
     def on_wait(self, wait_ns):
         if self.in_step:
@@ -532,51 +559,13 @@ class Offload:
                 freed_bytes += self.weights.relieve(needed_bytes - freed_bytes)  # else this is asked again
             self.stash.is_short = True
             if freed_bytes == 0:
-                self.note_holders(needed_bytes)
+                self.holders = Holders(self, needed_bytes)
             return freed_bytes
         except BaseException as error:  # nothing may leave a callback; the allocation fails then
             self.errors.append(error)
             return 0
         finally:
             self.hook_ns += now_ns() - begin
-
-    def note_holders(self, needed_bytes):
-        """Who has the memory as an allocation fails."""
-        parameters = [parameter for module in self.model.modules()
-                      for parameter in dict.values(own_parameters(module) or {}) if parameter is not None]
-        grads = [p.grad for p in parameters if p.grad is not None]
-        state = [value for values in dict.values(self.optimizer.state) for value in values.values()
-                 if isinstance(value, torch.Tensor)]
-        stats = self.library.stats()
-        used_bytes = stats.used_bytes
-        kinds = {"weights and buffers": [*parameters, *self.model.buffers()],
-                 "gradients": grads, "optimizer state": state}
-        sums = {}
-        for kind, tensors in kinds.items():
-            storages = {s._cdata: s.nbytes() for s in map(storage_of, tensors) if s is not None}
-            sums[kind] = sum(storages.values())  # what is away has 0 bytes
-        sums["kept for backward, in use"] = self.stash.resident_bytes
-        sums["other tensors"] = max(0, used_bytes - sum(sums.values()))
-        self.holders = {"needed": needed_bytes, "used": used_bytes, "sums": sums,
-                        "reserved": stats.reserved_bytes, "hole": stats.largest_hole_bytes}
-
-    def explain(self, error):
-        """What an operator's failed allocation means, in one text."""
-        frames = traceback.extract_tb(error.__traceback__)
-        where = f"{frames[-1].name}, {frames[-1].filename}:{frames[-1].lineno}: {frames[-1].line}"
-        if self.holders is None:
-            return f"{error} (in {where})"
-        needed, used = self.holders["needed"], self.holders["used"]
-        held = ", ".join(f"{kind} {size / 1e6:.1f} MB" for kind, size in self.holders["sums"].items() if size)
-        refused = f" The latest move out was refused: {self.stash.refused}." if self.stash.refused else ""
-        holes, pages = "", -(-needed // PAGE_BYTES) * PAGE_BYTES
-        if used + needed <= self.limit_bytes:
-            holes = (f" These bytes would fit, but not in one piece: the largest hole between tensors has "
-                     f"{self.holders['hole'] / 1e6:.1f} MB. A limit of "
-                     f"{(self.holders['reserved'] + pages) / 1e6:.1f} MB had been enough here.")
-        return (f"this step cannot run within {self.limit_bytes / 1e6:.1f} MB: here it needs at least "
-                f"{(used + needed) / 1e6:.1f} MB, as an operator asks for {needed / 1e6:.1f} MB beside "
-                f"{used / 1e6:.1f} MB that cannot leave ({held}).{holes}{refused} The operator is in {where}")
 
     def report(self):
         """Returns what the latest step took, as a text."""

@@ -27,8 +27,9 @@ class Owner:
     def step(self):
         with self.lock:
             if self.is_in_step:
-                raise OffloadError("a step is in a step already" if self.thread == get_ident() else
-                                   "another thread is in a step of this offload already")
+                raise OffloadError("a step is in a step already: one has to end before the next one begins"
+                                   if self.thread == get_ident() else
+                                   "another thread is in a step of this offload already: steps run in turn")
             self.thread, self.is_in_step = get_ident(), True
         try:
             self.settle()

@@ -15,7 +15,7 @@ from ctypes import byref, c_void_p
 import torch
 
 from dao.recording.storages import untyped_storage
-from dao.torch.library import HOST, IN, OUT, MoverStats
+from dao.torch.library import IN, OUT, MoverStats, OffloadError
 
 now_ns = time.perf_counter_ns
 
@@ -27,7 +27,8 @@ class ChangedError(RuntimeError):
 def changed(shape, version, expected):
     return ChangedError(
         "one of the variables needed for gradient computation has been modified by an inplace operation: a "
-        f"tensor of {list(shape)} is at version {version}, expected version {expected}")
+        f"tensor of {list(shape)} is at version {version}, expected version {expected}. Change a clone() of "
+        "it, or find the operation that kept it by torch.autograd.set_detect_anomaly(True)")
 
 
 class Cell:
@@ -76,6 +77,9 @@ class Item:
     def take(self):
         """Returns memory for it to come back to."""
         return untyped_storage(torch.empty(self.size_bytes, dtype=torch.uint8))
+
+    def text(self):
+        return "what autograd keeps"
 
     def note_version(self):
         """What is parked from now on is right as long as nobody writes to it: cells tell that of theirs."""
@@ -147,6 +151,7 @@ class Stash:
         self.refused = None  # the latest move out that was refused
         self.on_drop = self.on_close = lambda item: None  # before the memory goes
         self.on_freed = lambda: None  # and behind that
+        self.on_refused = lambda item, error: None  # there is no memory for it to come back to
 
     # ---- items begin and end ----
 
@@ -257,8 +262,8 @@ class Stash:
 
     def start_in(self, item):
         """Allocates, which may take memory from other items, and queues an item's way in."""
-        storage = item.take()
-        self.library.check(self.library.mover_in(self.mover, item.parked, storage.data_ptr()))
+        storage = self.take(item)
+        self.check_back(item, self.library.mover_in(self.mover, item.parked, storage.data_ptr()))
         self.tickets[IN] += 1
         item.in_ticket = self.tickets[IN]
         item.storage, item.key = storage, storage._cdata
@@ -267,6 +272,22 @@ class Stash:
             self.resident[item] = None
             self.away.pop(item, None)
             self.resident_bytes += item.size_bytes
+
+    def take(self, item):
+        """Returns memory for something to come back to."""
+        try:
+            return item.take()
+        except RuntimeError as error:
+            self.on_refused(item, error)
+            raise
+
+    def check_back(self, item, status):
+        """Raises if a way in has failed: what was away is lost."""
+        if status != 0:
+            raise OffloadError(
+                f"{item.text()}, {item.size_bytes / 1e6:.1f} MB, has left memory and does not come back, as "
+                f"{self.library.last_message().decode()}: see to the memory or file that offload(to=...) "
+                "names, and load the latest checkpoint")
 
     def drop(self, item):
         """Gives an item's memory up. Returns the bytes; 0 if it has to stay."""
@@ -313,7 +334,7 @@ class Stash:
             self.fetch_count += 1
             self.start_in(item)
         if item.in_ticket:
-            self.library.check(self.library.parked_wait(item.parked))
+            self.check_back(item, self.library.parked_wait(item.parked))
         item.in_ticket = 0
         self.wait_in_ns += now_ns() - begin
 
@@ -359,7 +380,8 @@ class Stash:
         for storage, out_ticket, in_ticket in doomed:
             while not (self.is_done(OUT, out_ticket) and self.is_done(IN, in_ticket)):
                 time.sleep(0.0001)
-            freed_bytes += storage.nbytes() if storage is not None else 0
+            if storage is not None and self.library.torch_cpu_storage_use_count(storage._cdata) == 1:
+                freed_bytes += storage.nbytes()  # else somebody else has it
         return freed_bytes
 
     # ---- the tensors ----
@@ -392,7 +414,7 @@ class Stash:
         item.handles += 1  # garbage that is collected in here does not end it
         try:
             self.fetch(item)
-            self.library.check(self.library.parked_wait(item.parked))
+            self.check_back(item, self.library.parked_wait(item.parked))
             self.library.parked_release(item.parked)
             item.parked, item.out_ticket, item.in_ticket = None, 0, 0
         finally:

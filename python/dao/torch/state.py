@@ -35,6 +35,12 @@ RUN_SHARE = 32  # of the limit: state that is brought for a run of parameters
 STORAGE_USES, TENSOR_USES, VALUES_USES = 2, 1 + 1, 1 + 1
 
 
+def state_of(optimizer):
+    """Returns the tensors of an optimizer's state, without anybody noticing."""
+    return [value for values in dict.values(optimizer.state) if isinstance(values, dict)
+            for value in values.values() if isinstance(value, torch.Tensor)]
+
+
 class Entry:
     __slots__ = ("storage", "size_bytes", "values", "values_uses", "name", "parked", "ticket", "is_away",
                  "is_coming", "has_left", "is_stuck")
@@ -45,6 +51,12 @@ class Entry:
         self.parked, self.ticket = None, 0
         self.is_away = self.is_coming = self.has_left = False
         self.is_stuck = False  # it cannot give its bytes up
+
+    def take(self):
+        self.storage.resize_(self.size_bytes)
+
+    def text(self):
+        return f'the optimizer\'s "{self.name}" of a parameter'
 
 
 class State:
@@ -278,16 +290,16 @@ class State:
         """Allocates, which may take memory from others, and queues the way in. What was on its way out stays
         instead: the optimizer will change it."""
         if entry.is_away:
-            entry.storage.resize_(entry.size_bytes)
+            self.stash.take(entry)
             entry.is_away, entry.is_coming = False, True
             self.away_bytes -= entry.size_bytes
-            self.library.check(self.library.mover_in(
+            self.stash.check_back(entry, self.library.mover_in(
                 self.stash.mover, entry.parked, entry.storage.data_ptr()))
 
     def finish_in(self, entries):
         for entry in entries:
             if entry.parked is not None:
-                self.library.check(self.library.parked_wait(entry.parked))
+                self.stash.check_back(entry, self.library.parked_wait(entry.parked))
                 self.forget(entry)
                 entry.is_coming = False
 

@@ -87,6 +87,9 @@ class Weight(Lasting):
         self.parameters, self.places = [], []  # and of each parameter its places
         self.kept_count = 0  # tensors over the storage that autograd keeps
 
+    def text(self):
+        return f"the weight {self.name}"
+
     def is_known(self, i):
         """True if all references that Python has of a parameter are in its places."""
         uses = PARAMETER_USES + self.weights.known_uses(self.parameters[i], self.places[i])
@@ -141,7 +144,6 @@ class Weights:
         self.is_quiet = False  # who asks for parameters does not read them
         self.left_bytes = 0
         self.on_stay, self.on_wait = lambda item: None, lambda wait_ns: None
-        self.on_refused = lambda error: None
         self.gradients = Gradients(stash, small_bytes)
         self.gradients.weight_of, self.gradients.bring = self.by_id, self.bring
         self.scan()
@@ -258,14 +260,10 @@ class Weights:
         if self.is_quiet:
             return
         item = self.by_parameter.get(id(parameter))
-        try:
-            if item is not None:
-                self.bring(item)
-            if self.gradients.gone:
-                self.gradients.bring_of(id(parameter))
-        except RuntimeError as error:
-            self.on_refused(error)
-            raise
+        if item is not None:
+            self.bring(item)
+        if self.gradients.gone:
+            self.gradients.bring_of(id(parameter))
 
     def bring(self, item):
         """Somebody is to have an item in hand: its bytes come back, and what is parked of it goes."""
