@@ -15,163 +15,49 @@
    refused for that, whatever else is short: it takes the first step and the last, as only frees of its tag
    help, which no callback could tell from others.
 
-   Callbacks are a table of slots, guarded by the lock:
-
-       state      id   is_removed   running_count   left by
-       empty       0   -            0               add
-       there     > 0   false        any             remove
-       leaving   > 0   true         > 0             the last of its running calls
-
-   They are called in the order of their ids, which only increase. A round calls those with an id up to the
-   latest one at its begin, and finds the next one by its id alone. So callbacks may come and
-   go during a round. A thread that runs a callback begins no second round and does not wait. */
+   Callbacks are in a table (callback_table.h). A thread that runs one begins no second round and does not
+   wait. */
 #include "runtime/device/pressure_ladder.h"
 
 #include "allocators/accounting/ledger.h"
 #include "allocators/segments/pinned.h"
 #include "base/report/callback.h"
 #include "base/report/error.h"
+#include "runtime/core/callback_table.h"
 #include "runtime/core/waiters.h"
 #include "runtime/device/deferred_free.h"
 
-#include <inttypes.h>
-
-typedef struct pressure_slot {
-    uint64_t id;
-    dao_place_t place;
-    dao_pressure_callback_t function;
-    void *user;
-    uint32_t running_count;
-    bool is_removed;
-} pressure_slot_t;
-
-static struct {
-    _Atomic uint64_t waits_ns[DAO_PLACE_KIND_COUNT][DAO_DEVICE_COUNT_MAX]; /* by place; 0: it does not wait */
-    dao_mutex_t lock;
-    /* guarded by the lock */
-    dao_cond_t changed; /* a slot was emptied: remove waits for that */
-    uint64_t last_id;
-    pressure_slot_t callbacks[DAO_PRESSURE_CALLBACK_COUNT_MAX];
-} pressure = {.lock = DAO_MUTEX_INITIALIZER(DAO_RANK_LEAF), .changed = DAO_COND_INITIALIZER};
+static _Atomic uint64_t waits_ns[DAO_PLACE_KIND_COUNT][DAO_DEVICE_COUNT_MAX]; /* 0: it does not wait */
+static dao_callback_slot_t slots[DAO_PRESSURE_CALLBACK_COUNT_MAX];
+static dao_callback_table_t callbacks = DAO_CALLBACK_TABLE_INITIALIZER(slots);
 
 /* The callback that this thread runs now, or NULL. */
-static _Thread_local pressure_slot_t *running_here;
-
-static bool is_valid_locked(void)
-{
-    for (size_t i = 0; i < DAO_PRESSURE_CALLBACK_COUNT_MAX; i++) {
-        const pressure_slot_t *callback = &pressure.callbacks[i];
-        bool is_leaving = callback->is_removed && callback->running_count > 0;
-        if (callback->id > pressure.last_id ||
-            (callback->id == 0 ? callback->running_count > 0 || callback->is_removed
-                               : callback->function == NULL || (callback->is_removed && !is_leaving))) {
-            return false;
-        }
-    }
-    return true;
-}
-
-static void lock(void)
-{
-    dao_mutex_lock(&pressure.lock);
-    DAO_ASSERT_HEAVY(is_valid_locked());
-}
-
-static void unlock(void)
-{
-    DAO_ASSERT_HEAVY(is_valid_locked());
-    dao_mutex_unlock(&pressure.lock);
-}
+static _Thread_local dao_callback_slot_t *running_here;
 
 /* ---- callbacks ---- */
 
-static pressure_slot_t *find_locked(uint64_t id)
-{
-    for (size_t i = 0; i < DAO_PRESSURE_CALLBACK_COUNT_MAX; i++) {
-        if (pressure.callbacks[i].id == id) {
-            return &pressure.callbacks[i];
-        }
-    }
-    return NULL;
-}
-
 bool dao_pressure_add(dao_place_t place, dao_pressure_callback_t function, void *user, uint64_t *out_id)
 {
-    lock();
-    pressure_slot_t *empty = find_locked(0);
-    if (empty != NULL) {
-        *empty =
-            (pressure_slot_t){.id = ++pressure.last_id, .place = place, .function = function, .user = user};
-        *out_id = empty->id;
-    }
-    unlock();
-    return empty != NULL;
-}
-
-static dao_status_t remove_locked(uint64_t id)
-{
-    pressure_slot_t *callback = id == 0 ? NULL : find_locked(id);
-    if (callback == NULL || callback->is_removed) {
-        return dao_error(DAO_ERR_INVALID, "dao_pressure_callback_remove: there is no callback %" PRIu64, id);
-    }
-    bool is_own = callback == running_here;
-    if (running_here != NULL && callback->running_count > (is_own ? 1u : 0u)) {
-        return dao_error(DAO_ERR_BUSY,
-                         "dao_pressure_callback_remove: another thread runs callback %" PRIu64
-                         ", and it cannot be waited for from inside of a callback",
-                         id);
-    }
-    if (callback->running_count == 0) {
-        *callback = (pressure_slot_t){0};
-        return DAO_OK;
-    }
-    callback->is_removed = true; /* the last running call empties the slot */
-    while (!is_own && callback->id == id) {
-        dao_cond_wait(&pressure.changed, &pressure.lock);
-    }
-    return DAO_OK;
+    return dao_callback_table_add(&callbacks, place, (void (*)(void))function, user, out_id);
 }
 
 dao_status_t dao_pressure_callback_remove(uint64_t id)
 {
-    lock();
-    dao_status_t status = remove_locked(id);
-    unlock();
-    return status;
+    return dao_callback_table_remove(&callbacks, id, running_here, "dao_pressure_callback_remove");
 }
 
-/* Returns the callback of a place with the lowest id in (after, last], or NULL. */
-static pressure_slot_t *next_locked(dao_place_t place, uint64_t after, uint64_t last)
+/* Calls a callback that was entered, and leaves it. *out_used_bytes is what the place had in use before. */
+static size_t run(dao_callback_slot_t *callback, const dao_pressure_need_t *need, uint64_t *out_used_bytes)
 {
-    pressure_slot_t *next = NULL;
-    for (size_t i = 0; i < DAO_PRESSURE_CALLBACK_COUNT_MAX; i++) {
-        pressure_slot_t *callback = &pressure.callbacks[i];
-        if (callback->id > after && callback->id <= last && !callback->is_removed &&
-            dao_place_equal(callback->place, place) && (next == NULL || callback->id < next->id)) {
-            next = callback;
-        }
-    }
-    return next;
-}
-
-/* Calls a callback without the lock. *out_used_bytes is what the place had in use before. */
-static size_t run_locked(pressure_slot_t *callback, const dao_pressure_need_t *need, uint64_t *out_used_bytes)
-{
-    callback->running_count++;
     running_here = callback;
-    unlock();
     DAO_ASSERT_UNLOCKED();
     *out_used_bytes = need->allocator->ops->used_get(need->allocator);
     dao_callback_begin();
-    size_t freed_bytes = callback->function(callback->place, need->request->size_bytes, callback->user);
+    size_t freed_bytes = ((dao_pressure_callback_t)callback->function)(
+        callback->place, need->request->size_bytes, callback->user);
     dao_callback_end();
-    lock();
     running_here = NULL;
-    callback->running_count--;
-    if (callback->is_removed && callback->running_count == 0) {
-        *callback = (pressure_slot_t){0};
-        dao_cond_broadcast(&pressure.changed);
-    }
+    dao_callback_table_leave(&callbacks, callback);
     return freed_bytes;
 }
 
@@ -347,17 +233,15 @@ static bool is_worth_asking(const ladder_t *ladder)
 
 /* Calls a callback, and tries again if it says that it freed some. Returns true if it is worth asking again:
    less is in use than before, and that is still not enough. */
-static bool ask_locked(ladder_t *ladder, pressure_slot_t *callback)
+static bool ask(ladder_t *ladder, dao_callback_slot_t *callback)
 {
     const dao_pressure_need_t *need = ladder->need;
     uint64_t used_bytes;
-    bool has_freed = run_locked(callback, need, &used_bytes) > 0;
-    unlock();
+    bool has_freed = run(callback, need, &used_bytes) > 0;
     bool is_again = has_freed && need->allocator->ops->used_get(need->allocator) < used_bytes;
     if (has_freed) {
         try_after_frees(ladder);
     }
-    lock();
     return is_again && is_worth_asking(ladder);
 }
 
@@ -367,31 +251,29 @@ static void ask_callbacks(ladder_t *ladder)
     if (running_here != NULL) {
         return;
     }
-    lock();
-    uint64_t last = pressure.last_id, after = 0;
+    uint64_t last = dao_callback_table_last(&callbacks), after = 0;
     uint32_t ask_count = 0; /* of the one to be called next */
-    pressure_slot_t *callback = next_locked(need->place, after, last);
-    while (callback != NULL && is_worth_asking(ladder)) {
+    dao_callback_slot_t *callback;
+    while (is_worth_asking(ladder) &&
+           (callback = dao_callback_table_enter(&callbacks, need->place, after, last)) != NULL) {
         uint64_t id = callback->id;
-        bool is_again = ask_locked(ladder, callback);
+        bool is_again = ask(ladder, callback);
         ask_count = is_again && ask_count + 1 < DAO_PRESSURE_ASK_COUNT_MAX ? ask_count + 1 : 0;
         after = ask_count > 0 ? id - 1 : id; /* one that was removed meanwhile is not found again */
-        callback = next_locked(need->place, after, last);
     }
-    unlock();
 }
 
 /* ---- waiting ---- */
 
 void dao_pressure_wait_keep(dao_place_t place, uint64_t wait_ns)
 {
-    atomic_store(&pressure.waits_ns[place.kind][place.index], wait_ns);
+    atomic_store(&waits_ns[place.kind][place.index], wait_ns);
 }
 
 static void wait_for_frees(ladder_t *ladder)
 {
     dao_place_t place = ladder->need->place;
-    uint64_t wait_ns = atomic_load(&pressure.waits_ns[place.kind][place.index]);
+    uint64_t wait_ns = atomic_load(&waits_ns[place.kind][place.index]);
     if (wait_ns == 0 || running_here != NULL) {
         return;
     }
@@ -449,19 +331,10 @@ dao_status_t dao_pressure_relieve(const dao_pressure_need_t *need, dao_status_t 
 
 void dao_pressure_clear(void)
 {
-    lock();
-    for (size_t i = 0; i < DAO_PRESSURE_CALLBACK_COUNT_MAX; i++) {
-        pressure_slot_t *callback = &pressure.callbacks[i];
-        bool is_running = callback->running_count > 0; /* by a thread that should not be in a call now */
-        callback->is_removed = is_running;
-        if (!is_running) {
-            *callback = (pressure_slot_t){0};
-        }
-    }
+    dao_callback_table_clear(&callbacks);
     for (uint32_t kind = 0; kind < DAO_PLACE_KIND_COUNT; kind++) {
         for (int index = 0; index < DAO_DEVICE_COUNT_MAX; index++) {
-            atomic_store(&pressure.waits_ns[kind][index], 0);
+            atomic_store(&waits_ns[kind][index], 0);
         }
     }
-    unlock();
 }

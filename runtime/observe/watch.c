@@ -9,142 +9,36 @@
    Obtained is told after the backend's call, releasing before it; if the backend then refuses, the memory is
    told to be there again.
 
-   Callbacks are a table of slots, guarded by the lock, which is not held while one runs:
-
-       state      id   is_removed   running_count   left by
-       empty       0   false        0               add
-       there     > 0   false        any             remove
-       leaving   > 0   true         > 0             the last of its running calls
-
-   `count` is the number of slots that are not empty: while it is 0 nothing else is looked at. */
+   Callbacks are in a table (callback_table.h): while its count is 0 nothing else is looked at. */
 #include "runtime/observe/watch.h"
 
 #include "allocators/slow_path.h"
 #include "base/memory/poison.h"
 #include "base/report/error.h"
-#include "base/threads/sync.h"
+#include "runtime/core/callback_table.h"
 #include "runtime/core/thread.h"
 #include "runtime/observe/annotate.h"
 
-#include <inttypes.h>
-
-typedef struct watch_slot {
-    uint64_t id;
-    dao_place_t place;
-    dao_segment_callback_t function;
-    void *user;
-    uint32_t running_count;
-    bool is_removed;
-} watch_slot_t;
-
-static struct {
-    _Atomic uint32_t count;
-    dao_mutex_t lock;
-    /* guarded by the lock */
-    dao_cond_t changed; /* a slot was emptied: remove waits for that */
-    uint64_t last_id;
-    watch_slot_t callbacks[DAO_SEGMENT_CALLBACK_COUNT_MAX];
-} watched = {.lock = DAO_MUTEX_INITIALIZER(DAO_RANK_LEAF), .changed = DAO_COND_INITIALIZER};
-
-static bool is_valid_locked(void)
-{
-    uint32_t count = 0;
-    for (size_t i = 0; i < DAO_SEGMENT_CALLBACK_COUNT_MAX; i++) {
-        const watch_slot_t *callback = &watched.callbacks[i];
-        bool is_empty = callback->id == 0;
-        count += !is_empty;
-        if (callback->id > watched.last_id ||
-            (is_empty
-                 ? callback->running_count > 0 || callback->is_removed
-                 : callback->function == NULL || (callback->is_removed && callback->running_count == 0))) {
-            return false;
-        }
-    }
-    return count == atomic_load(&watched.count);
-}
-
-static void lock(void)
-{
-    dao_mutex_lock(&watched.lock);
-    DAO_ASSERT_HEAVY(is_valid_locked());
-}
-
-static void unlock(void)
-{
-    DAO_ASSERT_HEAVY(is_valid_locked());
-    dao_mutex_unlock(&watched.lock);
-}
+static dao_callback_slot_t slots[DAO_SEGMENT_CALLBACK_COUNT_MAX];
+static dao_callback_table_t callbacks = DAO_CALLBACK_TABLE_INITIALIZER(slots);
 
 /* ---- callbacks ---- */
 
-static watch_slot_t *find_locked(uint64_t id)
-{
-    for (size_t i = 0; i < DAO_SEGMENT_CALLBACK_COUNT_MAX; i++) {
-        if (watched.callbacks[i].id == id) {
-            return &watched.callbacks[i];
-        }
-    }
-    return NULL;
-}
-
-static void empty_locked(watch_slot_t *callback)
-{
-    *callback = (watch_slot_t){0};
-    atomic_fetch_sub(&watched.count, 1);
-    dao_cond_broadcast(&watched.changed);
-}
-
 bool dao_watch_add(dao_place_t place, dao_segment_callback_t function, void *user, uint64_t *out_id)
 {
-    lock();
-    watch_slot_t *empty = find_locked(0);
-    if (empty != NULL) {
-        *empty = (watch_slot_t){.id = ++watched.last_id, .place = place, .function = function, .user = user};
-        atomic_fetch_add(&watched.count, 1);
-        *out_id = empty->id;
-    }
-    unlock();
-    return empty != NULL;
-}
-
-static dao_status_t remove_locked(uint64_t id)
-{
-    watch_slot_t *callback = id == 0 ? NULL : find_locked(id);
-    if (callback == NULL || callback->is_removed) {
-        return dao_error(DAO_ERR_INVALID, "dao_segment_callback_remove: there is no callback %" PRIu64, id);
-    }
-    if (callback->running_count == 0) {
-        empty_locked(callback);
-        return DAO_OK;
-    }
-    callback->is_removed = true; /* the last running call empties the slot */
-    while (callback->id == id) {
-        dao_cond_wait(&watched.changed, &watched.lock);
-    }
-    return DAO_OK;
+    return dao_callback_table_add(&callbacks, place, (void (*)(void))function, user, out_id);
 }
 
 dao_status_t dao_segment_callback_remove(uint64_t id)
 {
     dao_status_t status = dao_thread_check();
-    if (status == DAO_OK) {
-        lock();
-        status = remove_locked(id);
-        unlock();
-    }
-    return status;
+    return status != DAO_OK ? status
+                            : dao_callback_table_remove(&callbacks, id, NULL, "dao_segment_callback_remove");
 }
 
 void dao_watch_clear(void)
 {
-    lock();
-    for (size_t i = 0; i < DAO_SEGMENT_CALLBACK_COUNT_MAX; i++) {
-        DAO_ASSERT(watched.callbacks[i].running_count == 0);
-        if (watched.callbacks[i].id != 0) {
-            empty_locked(&watched.callbacks[i]);
-        }
-    }
-    unlock();
+    dao_callback_table_clear(&callbacks);
 }
 
 /* ---- telling ---- */
@@ -157,29 +51,21 @@ typedef struct watch_range {
 
 static void tell(const watch_range_t *segment, dao_segment_event_t event)
 {
-    if (atomic_load_explicit(&watched.count, memory_order_relaxed) == 0) {
+    if (atomic_load_explicit(&callbacks.count, memory_order_relaxed) == 0) {
         return;
     }
-    lock();
-    for (size_t i = 0; i < DAO_SEGMENT_CALLBACK_COUNT_MAX; i++) {
-        watch_slot_t *callback = &watched.callbacks[i];
-        if (callback->id == 0 || callback->is_removed || !dao_place_equal(callback->place, segment->place)) {
-            continue;
-        }
-        callback->running_count++;
-        unlock();
+    uint64_t last = dao_callback_table_last(&callbacks), after = 0;
+    dao_callback_slot_t *callback;
+    while ((callback = dao_callback_table_enter(&callbacks, segment->place, after, last)) != NULL) {
+        after = callback->id;
         dao_slow_path_begin();
         dao_thread_is_in_callback = true;
-        callback->function(segment->place, event, segment->address, segment->size_bytes, callback->user);
+        ((dao_segment_callback_t)callback->function)(segment->place, event, segment->address,
+                                                     segment->size_bytes, callback->user);
         dao_thread_is_in_callback = false;
         dao_slow_path_end();
-        lock();
-        callback->running_count--;
-        if (callback->is_removed && callback->running_count == 0) {
-            empty_locked(callback);
-        }
+        dao_callback_table_leave(&callbacks, callback);
     }
-    unlock();
 }
 
 void dao_watch_tell(int32_t device_index, dao_segment_event_t event, void *address, size_t size_bytes)
