@@ -11,26 +11,14 @@
 #if defined(DAO_POISONS)
 #include <sanitizer/asan_interface.h>
 
-/* Bytes that are looked at, and lose their poison, at a time. The sanitizer keeps a byte for eight, in memory
-   that exists once it is written, even with what it holds already: what was never poisoned is only looked at.
-   And it looks for the first poisoned byte one by one, which is to be short. */
-#define DAO_UNPOISON_BYTES ((size_t)4 << 10)
-
 static inline void dao_poison(const void *address, size_t size_bytes)
 {
     __asan_poison_memory_region(address, size_bytes);
 }
 
-static inline void dao_unpoison(void *address, size_t size_bytes)
-{
-    for (size_t offset = 0; offset < size_bytes; offset += DAO_UNPOISON_BYTES) {
-        size_t left_bytes = size_bytes - offset;
-        size_t part_bytes = left_bytes < DAO_UNPOISON_BYTES ? left_bytes : DAO_UNPOISON_BYTES;
-        if (__asan_region_is_poisoned((char *)address + offset, part_bytes) != NULL) {
-            __asan_unpoison_memory_region((char *)address + offset, part_bytes);
-        }
-    }
-}
+/* Takes the poison from bytes, few or a whole mapping of which little was ever used: it costs no more than
+   what was poisoned. */
+void dao_unpoison(void *address, size_t size_bytes);
 #else
 static inline void dao_poison(const void *address, size_t size_bytes)
 {
