@@ -8,7 +8,11 @@
    build that counts which lines run is as slow, but lets every call fail: that is what it counts.
    ThreadSanitizer looks for two threads that touch the same thing without an order between them; a path has
    the same pairs of threads whichever of its calls fails, so that a stride through the calls shows as much.
-   MemorySanitizer, beside the others, takes the same stride. */
+   MemorySanitizer, beside the others, takes the same stride.
+
+   Where tests have all structures of an executor walked after each kernel, builds without a sanitizer do so,
+   with the same seeds: a walk is most of such a run there, and only reads what the executor's thread wrote.
+ */
 #ifndef DAO_TESTS_SUPPORT_SANITIZER_H
 #define DAO_TESTS_SUPPORT_SANITIZER_H
 
@@ -30,6 +34,9 @@
 #if defined(TEST_HAS_THREAD_SANITIZER) || defined(TEST_HAS_ADDRESS_SANITIZER) ||                             \
     defined(TEST_HAS_MEMORY_SANITIZER)
 #define TEST_HAS_SANITIZER
+enum { TEST_WALKS = 0 };
+#else
+enum { TEST_WALKS = 1 };
 #endif
 
 #if defined(TEST_HAS_THREAD_SANITIZER) || defined(TEST_HAS_MEMORY_SANITIZER)

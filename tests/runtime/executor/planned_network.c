@@ -2,6 +2,7 @@
 #include "tests/runtime/executor/planned_network.h"
 
 #include "tests/runtime/executor/tiers/small_pages.h"
+#include "tests/support/sanitizer.h"
 #include "tests/support/suite.h"
 
 #include <stdio.h>
@@ -250,7 +251,8 @@ void end(void)
     CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
 }
 
-const dao_executor_config_t tight = {.capacity_bytes = 22 * UNIT, .policy = DAO_POLICY_BELADY, .check = true};
+const dao_executor_config_t tight = {
+    .capacity_bytes = 22 * UNIT, .policy = DAO_POLICY_BELADY, .check = TEST_WALKS};
 
 dao_executor_config_t tight_with_file(size_t host_bytes)
 {

@@ -369,7 +369,8 @@ static void begin(const dao_backend_ops_t *ops, bool is_still, size_t host_bytes
                                      .device_bytes = 8 * MIB,
                                      .h2d_bytes_per_second = LINK_BYTES_PER_S,
                                      .d2h_bytes_per_second = LINK_BYTES_PER_S}};
-    dao_executor_config_t config = {.capacity_bytes = CAPACITY, .host_bytes = host_bytes, .check = true};
+    dao_executor_config_t config = {
+        .capacity_bytes = CAPACITY, .host_bytes = host_bytes, .check = TEST_WALKS};
     is_virtual = ops == &dao_sim_bytes_backend_ops;
     open_count = 0;
     fails_again = false;

@@ -56,7 +56,7 @@ static dao_status_t executor_create(const scenario_t *scenario, dao_executor_t *
                                     .check_repeatable = scenario->checks_repeatable,
                                     .file = {.directory = scenario->has_file ? directory : NULL},
                                     .stream_count = scenario->stream_count,
-                                    .check = true};
+                                    .check = TEST_WALKS};
     return scenario->is_still ? dao_executor_create_still(&config, out_executor)
                               : dao_executor_create(&config, out_executor);
 }
@@ -606,7 +606,8 @@ static void a_lost_device_stays_lost(void)
 static void a_write_to_a_lost_device_leaves_the_old_bytes(void)
 {
     start_context();
-    dao_executor_config_t executor_config = {.capacity_bytes = 2 * UNIT, .host_bytes = UNIT, .check = true};
+    dao_executor_config_t executor_config = {
+        .capacity_bytes = 2 * UNIT, .host_bytes = UNIT, .check = TEST_WALKS};
     dao_executor_t *executor = NULL;
     program_t program;
     CU_ASSERT_EQUAL_FATAL(dao_executor_create(&executor_config, &executor), DAO_OK);
@@ -630,7 +631,7 @@ static void a_write_to_a_lost_device_leaves_the_old_bytes(void)
 static void a_lost_device_keeps_no_pin(void)
 {
     start_context();
-    dao_executor_config_t executor_config = {.capacity_bytes = 2 * UNIT, .check = true};
+    dao_executor_config_t executor_config = {.capacity_bytes = 2 * UNIT, .check = TEST_WALKS};
     dao_executor_t *executor = NULL;
     program_t program;
     CU_ASSERT_EQUAL_FATAL(dao_executor_create(&executor_config, &executor), DAO_OK);
@@ -655,7 +656,7 @@ static void a_lost_device_is_told_by_whatever_needs_it(void)
 {
     static const char bytes[UNIT] = {1};
     start_context();
-    dao_executor_config_t executor_config = {.capacity_bytes = 2 * UNIT, .check = true};
+    dao_executor_config_t executor_config = {.capacity_bytes = 2 * UNIT, .check = TEST_WALKS};
     dao_executor_t *executor = NULL;
     dao_command_list_t *list = NULL;
     dao_source_t *source = NULL;

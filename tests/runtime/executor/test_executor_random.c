@@ -282,7 +282,7 @@ static void run_program(uint64_t seed, const variant_t *variant)
         .policy = (dao_policy_t)below(DAO_POLICY_USER + 1),
         .score = by_id,
         .in_flight_ns = below(3) == 0 ? 1 + below(100000) : 0,
-        .check = true,
+        .check = TEST_WALKS,
         .stream_count = variant->with_streams ? DAO_EXECUTOR_STREAM_COUNT_MAX : 0,
     };
     stream_count = executor_config.stream_count;

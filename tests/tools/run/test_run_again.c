@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Learnt steps in which operators run again: every run finds what the first one found. */
+#include "tests/support/sanitizer.h"
 #include "tests/support/suite.h"
 #include "tools/run/run_step.h"
 
@@ -72,7 +73,7 @@ static dao_run_config_t config_of(uint64_t capacity_bytes)
                               .mode = DAO_RUN_MODE_LEARN,
                               .policy = DAO_POLICY_BELADY,
                               .is_read_back = true,
-                              .is_walked = true,
+                              .is_walked = TEST_WALKS,
                               .is_without_comparison = true};
 }
 

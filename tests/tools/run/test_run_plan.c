@@ -175,7 +175,7 @@ static void no_word_is_wrong_in_steps_that_are_learnt(void)
                                        least_bytes + (figures.rounded_bytes - least_bytes) / 3 * part,
                                    .mode = DAO_RUN_MODE_LEARN,
                                    .policy = DAO_POLICY_BELADY,
-                                   .is_walked = part == 1,
+                                   .is_walked = TEST_WALKS && part == 1,
                                    .is_without_comparison = true};
         dao_run_result_t result = {0};
         CU_ASSERT_EQUAL_FATAL(dao_run_step(&config, &trace, &result), DAO_OK);

@@ -183,7 +183,7 @@ static void the_link_is_measured_beside_a_full_host(void)
     enum { TENSORS = 8, TENSOR_UNITS = 8 };
     dao_command_list_t *list = NULL;
     size_t size_bytes = (size_t)TENSOR_UNITS * UNIT;
-    dao_executor_config_t config = {.capacity_bytes = TENSORS / 2 * size_bytes, .check = true};
+    dao_executor_config_t config = {.capacity_bytes = TENSORS / 2 * size_bytes, .check = TEST_WALKS};
     config.host_bytes = TENSORS * size_bytes;
     for (uint32_t i = 0; i < LAYERS; i++) {
         config.host_bytes += (i % 3 + 2) * UNIT + 100; /* the network's weights, which nothing uses */
@@ -231,7 +231,7 @@ static void a_copy_of_the_probe_is_tried_again(void)
 /* Pinned tensors leave room for copies that say nothing of the link's speed. */
 static void too_little_room_measures_nothing(void)
 {
-    dao_executor_config_t config = {.capacity_bytes = (size_t)1 * MIB, .check = true};
+    dao_executor_config_t config = {.capacity_bytes = (size_t)1 * MIB, .check = TEST_WALKS};
     begin(&dao_sim_bytes_backend_ops, true, &config);
     uint32_t large = tensor((size_t)1 * MIB - 8192);
     CU_ASSERT_EQUAL(program_write(&program, large), DAO_OK);
