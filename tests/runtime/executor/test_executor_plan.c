@@ -14,6 +14,7 @@
 #include <string.h>
 
 enum { VIRTUAL_SEEDS = TEST_ROUNDS(12), THREAD_SEEDS = 2 + TEST_ROUNDS(4) };
+enum { FILE_UNITS_STEP = 18 / TEST_ROUNDS(3) };
 
 /* Steps until the executor has settled for a step with its plan or without. */
 enum { SETTLED_STEPS = 4 * STEPS };
@@ -56,6 +57,8 @@ static void a_step_that_repeats_is_planned_and_followed(void)
     CU_ASSERT_EQUAL(run_in_virtual_time(tight, false, &again), planned_ns); /* to the nanosecond */
     CU_ASSERT_EQUAL(memcmp(&stats, &again, sizeof(stats)), 0);
 }
+
+#if !defined(TEST_HAS_SANITIZER) /* it asks how good plans are */
 
 /* Of a step in the long run, over a link whose directions have a speed each or share it. `out_online_ns`:
    what it takes without a plan, as was measured before the plan or after it was left. */
@@ -103,6 +106,8 @@ static void a_plan_that_is_slower_than_none_is_not_followed(void)
     }
     keeps_plans = true;
 }
+
+#endif
 
 static void a_shared_link_is_learnt(void)
 {
@@ -219,7 +224,8 @@ static void times_of_the_file_are_learnt(void)
 static void plans_with_a_file_hold_at_all_limits(void)
 {
     uint64_t with_file = 0;
-    for (size_t device_units = 12; device_units <= 30; device_units += 6) {
+    uint64_t run_count = 0;
+    for (size_t device_units = 12; device_units <= 30; device_units += FILE_UNITS_STEP) {
         for (size_t host_units = 0; host_units <= 48; host_units = 2 * host_units + 1) {
             dao_executor_config_t config = tight_with_file(host_units * UNIT + 1);
             config.capacity_bytes = device_units * UNIT;
@@ -230,10 +236,11 @@ static void plans_with_a_file_hold_at_all_limits(void)
             CU_ASSERT_TRUE(stats_now().plan_hit_count >= STEPS / 2);
             CU_ASSERT_TRUE(stats_now().peak_host_used_bytes <= config.host_bytes);
             with_file += stats_now().file_in_bytes > before ? 1 : 0;
+            run_count++;
             end();
         }
     }
-    CU_ASSERT_TRUE(with_file >= 8);
+    CU_ASSERT_TRUE(with_file > run_count / 4);
 }
 
 /* Copies in of the second of two steps, with a queue that knows nothing ahead: weights in turn, one more than
@@ -595,7 +602,9 @@ static void plans_come_from_a_thread_meanwhile(void)
 static CU_TestInfo tests[] = {
     {"a step that repeats is planned and followed", a_step_that_repeats_is_planned_and_followed},
     {"times of the file are learnt", times_of_the_file_are_learnt},
+#if !defined(TEST_HAS_SANITIZER)
     {"a plan that is slower than none is not followed", a_plan_that_is_slower_than_none_is_not_followed},
+#endif
     {"a shared link is learnt", a_shared_link_is_learnt},
     {"a step without copies alone changes no plan", a_step_without_copies_alone_changes_no_plan},
     {"a plan with pages maps them once", a_plan_with_pages_maps_them_once},
