@@ -70,7 +70,8 @@ dao_free_slot_t *dao_free_queue_slot(dao_free_queue_t *queue, uint32_t index)
     return &slots[index - FIRST_CHUNK_COUNT * ((1u << chunk) - 1)];
 }
 
-void dao_free_queue_give(dao_free_queue_t *queue, uint32_t index)
+/* Makes a taken slot free again. Lock-free. */
+static void give_slot(dao_free_queue_t *queue, uint32_t index)
 {
     dao_free_slot_t *slot = dao_free_queue_slot(queue, index);
     uint64_t head = atomic_load_explicit(&queue->free_head, memory_order_relaxed);
@@ -116,7 +117,7 @@ dao_status_t dao_free_queue_reserve(dao_free_queue_t *queue, uint64_t live_count
         atomic_store_explicit(&queue->chunks[chunk], slots, memory_order_release);
         queue->slot_count += count;
         for (uint32_t i = 0; i < count; i++) {
-            dao_free_queue_give(queue, first + i);
+            give_slot(queue, first + i);
         }
     }
     return DAO_OK;
@@ -169,7 +170,7 @@ uint32_t dao_free_queue_reclaim(dao_free_queue_t *queue, uint32_t wrong,
         next = atomic_load(&slot->next);
         slot->status = (uint16_t)give(user, slot->address, (dao_block_owner_t)slot->owner);
         if (slot->status == DAO_OK) {
-            dao_free_queue_give(queue, index);
+            give_slot(queue, index);
         } else {
             atomic_store(&slot->next, wrong);
             wrong = index;
@@ -185,7 +186,7 @@ void dao_free_queue_report(dao_free_queue_t *queue, uint32_t wrong, const char *
         next = atomic_load(&slot->next);
         void *address = slot->address;
         dao_status_t status = (dao_status_t)slot->status;
-        dao_free_queue_give(queue, wrong); /* first: the callback may call this allocator */
+        give_slot(queue, wrong); /* first: the callback may call this allocator */
         dao_ledger_log_free(name, address, status);
     }
     if (atomic_load_explicit(&queue->lost_count, memory_order_relaxed) == 0) {

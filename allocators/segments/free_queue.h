@@ -49,9 +49,6 @@ uint32_t dao_free_queue_take(dao_free_queue_t *queue);
 /* Returns a slot that was taken. */
 dao_free_slot_t *dao_free_queue_slot(dao_free_queue_t *queue, uint32_t index);
 
-/* Makes a taken slot free again. Lock-free. */
-void dao_free_queue_give(dao_free_queue_t *queue, uint32_t index);
-
 /* Takes all that was handed over and calls `give` for it, under the owner's lock. Returns the slots of
    addresses that were refused, before those of `wrong`, an earlier answer or DAO_FREE_QUEUE_NONE: for
    dao_free_queue_report(). */

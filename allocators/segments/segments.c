@@ -160,7 +160,9 @@ static dao_status_t release(dao_segments_t *segments, uint64_t wanted_bytes, uin
     return status;
 }
 
-dao_status_t dao_segments_make_room(dao_segments_t *segments, uint64_t size_bytes)
+/* Releases free segments, if that makes room for so many bytes under the limit: DAO_ERR_LIMIT with a
+   message and nothing changed if it cannot. */
+static dao_status_t make_room(dao_segments_t *segments, uint64_t size_bytes)
 {
     uint64_t room_bytes = dao_ledger_room(segments->ledger);
     if (room_bytes >= size_bytes) {
@@ -217,7 +219,7 @@ dao_status_t dao_segments_take_initial(dao_segments_t *segments, size_t size_byt
         return dao_error(segments->config.full_status, "a segment has at most 1 TiB");
     }
     uint64_t segment_bytes = dao_round_up(size_bytes, DAO_RANGE_GRANULE);
-    dao_status_t status = dao_segments_make_room(segments, segment_bytes);
+    dao_status_t status = make_room(segments, segment_bytes);
     return status == DAO_OK ? take_segment(segments, (size_t)segment_bytes) : status;
 }
 
@@ -274,7 +276,7 @@ static dao_status_t take_what_there_is(dao_segments_t *segments, uint64_t wanted
    room for the usual size it takes no more than the block needs: the rest is for those who share it. */
 static dao_status_t grow(dao_segments_t *segments, uint64_t block_bytes)
 {
-    dao_status_t status = dao_segments_make_room(segments, block_bytes);
+    dao_status_t status = make_room(segments, block_bytes);
     if (status != DAO_OK) {
         return status;
     }

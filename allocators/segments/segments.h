@@ -76,10 +76,6 @@ void dao_segments_walk(const dao_segments_t *segments, dao_block_visit_t visit, 
 void dao_segments_walk_all(const dao_segments_t *segments, dao_block_visit_t visit, void *user);
 uint64_t dao_segments_largest_hole(const dao_segments_t *segments);
 
-/* Releases free segments, if that makes room for so many bytes under the limit: DAO_ERR_LIMIT with a
-   message and nothing changed if it cannot. */
-dao_status_t dao_segments_make_room(dao_segments_t *segments, uint64_t size_bytes);
-
 /* Checks all segments and adds their blocks and bytes to a recount. */
 bool dao_segments_is_valid(const dao_segments_t *segments, dao_recount_t *recount);
 

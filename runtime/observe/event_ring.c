@@ -131,7 +131,10 @@ static void ring_write(ring_t *ring, const dao_noted_t *noted)
     atomic_store_explicit(&slot->state, state_of(index, noted), memory_order_release);
 }
 
-void dao_events_note(dao_core_t *core, const dao_noted_t *noted)
+/* Writes an event to the recording, and to the ring of its place, if there are such. `core` is NULL in a
+   public call, which cannot be under way when the core ends. A release of a handle can: it passes the core
+   that it holds a reference to. Lock-free. */
+static void note(dao_core_t *core, const dao_noted_t *noted)
 {
     dao_recording_note(noted);
     core = core != NULL ? core : dao_core_started();
@@ -158,7 +161,7 @@ void dao_events_note_alloc_now(dao_place_t place, const dao_block_request_t *req
     if (is_done) {
         dao_annotate_alloc(place, address, request->size_bytes);
     }
-    dao_events_note(NULL, &noted);
+    note(NULL, &noted);
     dao_recording_tell();
 }
 
@@ -181,7 +184,7 @@ void dao_events_note_freed(dao_core_t *core, dao_place_t place, const dao_freein
                              .address = freeing->address,
                              .size_bytes = freeing->size_bytes,
                              .ticks = freeing->ticks};
-        dao_events_note(core, &noted);
+        note(core, &noted);
     }
 }
 
@@ -202,7 +205,7 @@ void dao_events_note_trim(dao_place_t place, size_t released_bytes)
                              .place = place,
                              .size_bytes = released_bytes,
                              .ticks = dao_ticks()};
-        dao_events_note(NULL, &noted);
+        note(NULL, &noted);
     }
 }
 

@@ -12,11 +12,6 @@
 /* Number of places that record, in all of the process. */
 extern _Atomic uint32_t dao_events_on;
 
-/* Writes an event to the recording, and to the ring of its place, if there are such. `core` is NULL in a
-   public call, which cannot be under way when the core ends. A release of a handle can: it passes the core
-   that it holds a reference to. Lock-free. */
-void dao_events_note(dao_core_t *core, const dao_noted_t *noted);
-
 /* Returns true if any place records. */
 static inline bool dao_events_are_on(void)
 {

@@ -272,15 +272,15 @@ void dao_own_device_destroy(dao_backend_device_t *device)
     }
 }
 
-int32_t dao_own_device_host(const dao_backend_device_t *device)
+/* Returns the index of the device that it is on; -1: none. */
+static int32_t host_of(const dao_backend_device_t *device)
 {
     return device->table.is_on_device ? device->table.device_index : -1;
 }
 
 int32_t dao_own_home(const dao_core_t *core, int32_t device_index)
 {
-    int32_t host_index =
-        device_index < core->device_count ? -1 : dao_own_device_host(core->own_devices[device_index]);
+    int32_t host_index = device_index < core->device_count ? -1 : host_of(core->own_devices[device_index]);
     return host_index < 0 ? device_index : host_index;
 }
 

@@ -17,9 +17,6 @@ DAO_NODISCARD dao_status_t dao_own_device_create(const dao_own_memory_t *memory,
                                                  dao_backend_device_t **out_device);
 void dao_own_device_destroy(dao_backend_device_t *device); /* nothing of it is left; NULL is allowed */
 
-/* Returns the index of the device that it is on; -1: none. */
-int32_t dao_own_device_host(const dao_backend_device_t *device);
-
 /* Returns the number of the device whose streams and copies serve a device place. */
 int32_t dao_own_home(const dao_core_t *core, int32_t device_index);
 

@@ -22,12 +22,12 @@ typedef enum contest_strategy {
 } contest_strategy_t;
 
 static const struct {
-    const char *name, *about;
+    const char *name;
     bool is_method;
     int number; /* a contest_strategy_t, or a dao_plan_method_t */
 } ways[] = {
-#define STRATEGY_ROW(name, text, about)       {text, about, false, STRATEGY_##name},
-#define METHOD_ROW(number, name, text, about) {text, about, true, DAO_PLAN_METHOD_##name},
+#define STRATEGY_ROW(name, text, about)       {text, false, STRATEGY_##name},
+#define METHOD_ROW(number, name, text, about) {text, true, DAO_PLAN_METHOD_##name},
     DAO_PLAN_STRATEGY_LIST(STRATEGY_ROW) DAO_PLAN_METHOD_LIST(METHOD_ROW)
 #undef STRATEGY_ROW
 #undef METHOD_ROW
@@ -41,11 +41,6 @@ size_t dao_plan_way_count(void)
 const char *dao_plan_way_name(size_t way)
 {
     return ways[way].name;
-}
-
-const char *dao_plan_way_about(size_t way)
-{
-    return ways[way].about;
 }
 
 bool dao_plan_way_find(const char *name, size_t *out_way)

@@ -54,7 +54,6 @@ void dao_plan_contest_finish(dao_plan_contest_t *contest);
 /* All ways have numbers: first the strategies, then the methods. */
 size_t dao_plan_way_count(void);
 const char *dao_plan_way_name(size_t way);
-const char *dao_plan_way_about(size_t way);
 
 /* Finds a way by its name. False: there is none. */
 bool dao_plan_way_find(const char *name, size_t *out_way);

@@ -147,7 +147,8 @@ static dao_status_t find_peak(dao_report_view_t *view)
     return status;
 }
 
-bool dao_report_view_is_at_peak(const dao_report_view_t *view, size_t buffer)
+/* Returns true if a buffer is alive at the peak. */
+static bool is_at_peak(const dao_report_view_t *view, size_t buffer)
 {
     const dao_plan_buffer_t *life = &view->lifetimes.buffers[buffer];
     return life->begin_time <= view->peak_time && view->peak_time < life->end_time;
@@ -196,7 +197,7 @@ uint32_t *dao_report_view_holders(const dao_report_view_t *view, size_t *out_cou
     }
     for (uint32_t i = 0; i < view->lifetimes.buffer_count; i++) {
         const dao_plan_buffer_t *buffer = &view->lifetimes.buffers[i];
-        if (dao_report_view_is_at_peak(view, i)) {
+        if (is_at_peak(view, i)) {
             holders[count++] = (holder_t){buffer->size_bytes, buffer->begin_time, i};
         }
     }
@@ -303,8 +304,7 @@ static dao_status_t sum_groups(const dao_report_view_t *view, dao_report_groups_
         return DAO_ERR_NO_HOST_MEMORY;
     }
     for (size_t i = 0; i < view->lifetimes.buffer_count; i++) {
-        groups->peak_bytes[groups->of[i]] +=
-            dao_report_view_is_at_peak(view, i) ? view->lifetimes.buffers[i].size_bytes : 0;
+        groups->peak_bytes[groups->of[i]] += is_at_peak(view, i) ? view->lifetimes.buffers[i].size_bytes : 0;
     }
     return DAO_OK;
 }

@@ -67,9 +67,6 @@ DAO_NODISCARD dao_status_t dao_report_view_make(const char *path, const dao_read
 
 void dao_report_view_finish(dao_report_view_t *view);
 
-/* Returns true if a buffer is alive at the peak. */
-bool dao_report_view_is_at_peak(const dao_report_view_t *view, size_t buffer);
-
 /* Returns the buffers at the peak, the largest first, those of equal size by their begins. The caller frees
    them. NULL: DAO_ERR_NO_HOST_MEMORY. */
 uint32_t *dao_report_view_holders(const dao_report_view_t *view, size_t *out_count);

@@ -15,7 +15,8 @@ dao_status_t dao_look_again(dao_look_t *look)
     return status;
 }
 
-const dao_score_row_t *dao_look_previous(const dao_look_t *look, const dao_score_row_t *row)
+/* Returns the row of the look before; NULL: there was none. */
+static const dao_score_row_t *previous_of(const dao_look_t *look, const dao_score_row_t *row)
 {
     for (uint64_t i = 0; i < look->previous.row_count; i++) {
         const dao_score_row_t *other = &look->previous.rows[i];
@@ -30,7 +31,7 @@ const dao_score_row_t *dao_look_previous(const dao_look_t *look, const dao_score
 double dao_look_rate(const dao_look_t *look, const dao_score_row_t *row, const uint64_t *value)
 {
     size_t index = (size_t)(value - row->of.values);
-    const dao_score_row_t *previous = dao_look_previous(look, row);
+    const dao_score_row_t *previous = previous_of(look, row);
     uint64_t before = previous != NULL ? previous->of.values[index] : 0;
     return look->seconds > 0 && *value > before ? (double)(*value - before) / look->seconds : 0;
 }

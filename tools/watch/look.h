@@ -16,9 +16,6 @@ typedef struct dao_look {
 /* Looks once more. As dao_watched_read(). */
 DAO_NODISCARD dao_status_t dao_look_again(dao_look_t *look);
 
-/* Returns the row of the look before; NULL: there was none. */
-const dao_score_row_t *dao_look_previous(const dao_look_t *look, const dao_score_row_t *row);
-
 /* Returns by how much a counter went up in a second; `value` lies in `row`. */
 double dao_look_rate(const dao_look_t *look, const dao_score_row_t *row, const uint64_t *value);
 

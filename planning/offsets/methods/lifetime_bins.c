@@ -98,7 +98,8 @@ static dao_status_t no_memory(uint32_t count)
 
 /* ---- sizes ---- */
 
-uint64_t dao_bin_policy_step(uint32_t policy)
+/* Returns the step of a policy, 4, 8 or 16 KiB. */
+static uint64_t policy_step(uint32_t policy)
 {
     return POLICY_STEP_MIN << policy;
 }
@@ -114,7 +115,7 @@ static uint64_t small_step(uint64_t size_bytes)
 uint64_t dao_bin_round(uint32_t policy, uint64_t size_bytes)
 {
     bool is_small = size_bytes <= DAO_BIN_SMALL_MAX;
-    return dao_round_up(size_bytes, is_small ? small_step(size_bytes) : dao_bin_policy_step(policy));
+    return dao_round_up(size_bytes, is_small ? small_step(size_bytes) : policy_step(policy));
 }
 
 /* ---- blocks ---- */
@@ -574,8 +575,7 @@ const uint64_t *dao_plan_lifetime_bins_policy_bytes(const dao_plan_lifetime_bins
 static uint32_t dense_index(uint32_t policy, uint64_t rounded_bytes)
 {
     if (rounded_bytes > DAO_BIN_SMALL_MAX) {
-        return SMALL_BIN_COUNT +
-               (uint32_t)((rounded_bytes - DAO_BIN_SMALL_MAX) / dao_bin_policy_step(policy)) - 1;
+        return SMALL_BIN_COUNT + (uint32_t)((rounded_bytes - DAO_BIN_SMALL_MAX) / policy_step(policy)) - 1;
     }
     if (rounded_bytes <= SMALL_LINEAR_MAX) {
         return (uint32_t)(rounded_bytes / SMALL_STEP_MIN) - 1;

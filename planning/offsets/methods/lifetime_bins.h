@@ -29,9 +29,6 @@ typedef enum dao_bin_order {
     DAO_BIN_ORDER_BEGIN, /* needs less: 11 % on a recorded step of resnet50 */
 } dao_bin_order_t;
 
-/* Returns the step of a policy, 4, 8 or 16 KiB. */
-uint64_t dao_bin_policy_step(uint32_t policy);
-
 /* Returns the size of the bin that a buffer belongs to. */
 uint64_t dao_bin_round(uint32_t policy, uint64_t size_bytes);
 
