@@ -209,7 +209,7 @@ static void take_new_plan(dao_known_step_t *known)
         known->plan = NULL;
     }
     known->former = known->plan;
-    known->former_step_ns = known->planned.least_ns;
+    known->former_step_ns = dao_step_time_ns(&known->planned);
     known->plan = known->new_plan;
     known->new_plan = NULL;
     known->is_returning = false;

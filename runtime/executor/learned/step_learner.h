@@ -26,17 +26,18 @@
 #define DAO_STEP_LEARNER_LOSS 50u
 
 /* Measured so often, a step that is slower than it was the other way, with its plan or without, goes the
-   other way again: the least of three is not slow by chance. */
+   other way again: the middle one of three is not slow by chance. */
 #define DAO_STEP_LEARNER_PROOFS 3u
 
 /* Times in a row that a step's plan is tried to be made, or entered, where host memory lacks or the disk is
    full. */
 #define DAO_STEP_LEARNER_TRIES_MAX 3u
 
-/* What a step takes one way, with its plan or without, since it goes that way. */
+/* What a step takes one way, with its plan or without, since it goes that way. Without, it begins with what
+   the step before has left, and some take longer than others: no single one says what the step takes. */
 typedef struct dao_step_time {
-    uint64_t least_ns; /* as measured; 0: not yet */
-    uint32_t count;    /* of the measurements */
+    uint64_t taken_ns[DAO_STEP_LEARNER_PROOFS]; /* measurement m is number m mod PROOFS */
+    uint32_t count;                             /* of the measurements */
 } dao_step_time_t;
 
 /* A step that was seen. */

@@ -186,8 +186,8 @@ static void compare_with_former(dao_step_learner_t *learner, dao_known_step_t *k
                          !dao_measured_is_off((double)sum_of_kernels(&learner->engine->profiler),
                                               (double)former->basis.compute_ns);
     known->former = NULL;
-    if (is_comparable &&
-        known->planned.least_ns > known->former_step_ns + known->former_step_ns / DAO_STEP_LEARNER_LOSS) {
+    if (is_comparable && dao_step_time_ns(&known->planned) >
+                             known->former_step_ns + known->former_step_ns / DAO_STEP_LEARNER_LOSS) {
         former->basis = known->plan->basis;
         known->new_plan = former;
         known->is_returning = true;
@@ -204,10 +204,19 @@ static void measure_less_often(dao_known_step_t *known)
     known->measure_steps = (uint32_t)dao_smaller(steps, DAO_STEP_LEARNER_MEASURE_STEPS_MAX);
 }
 
+static_assert(DAO_STEP_LEARNER_PROOFS == 3, "of three, the middle one is found");
+
+uint64_t dao_step_time_ns(const dao_step_time_t *time)
+{
+    uint64_t a = time->taken_ns[0], b = time->taken_ns[1], c = time->taken_ns[2];
+    return time->count < DAO_STEP_LEARNER_PROOFS
+               ? dao_larger(a, b)
+               : dao_larger(dao_smaller(a, b), dao_smaller(dao_larger(a, b), c));
+}
+
 static void note_time(dao_step_time_t *time, uint64_t step_ns)
 {
-    time->least_ns = time->count == 0 || step_ns < time->least_ns ? step_ns : time->least_ns;
-    time->count++;
+    time->taken_ns[time->count++ % DAO_STEP_LEARNER_PROOFS] = step_ns;
 }
 
 /* A step with a plan was measured: from the next time on it goes the other way, with its plan or without, if
@@ -216,7 +225,8 @@ static void choose_quicker(dao_step_learner_t *learner, dao_known_step_t *known)
 {
     const dao_step_time_t *taken = known->is_online ? &known->online : &known->planned;
     dao_step_time_t *other = known->is_online ? &known->planned : &known->online;
-    bool is_slower = taken->count > 0 && other->count > 0 && taken->least_ns > other->least_ns;
+    bool is_slower =
+        taken->count > 0 && other->count > 0 && dao_step_time_ns(taken) > dao_step_time_ns(other);
     if (!is_slower || known->new_plan != NULL || learner->engine->config.keeps_plans) {
         return;
     }
@@ -261,7 +271,10 @@ static void use_measurement(dao_step_learner_t *learner)
     }
     if (wants_plan(learner, known)) {
         if (known->plan != NULL) { /* the step has changed since */
-            known->online = (dao_step_time_t){profiler->step_ns, known->is_online ? 1 : 0};
+            known->online = (dao_step_time_t){0};
+            if (known->is_online) {
+                note_time(&known->online, profiler->step_ns);
+            }
         }
         submit(learner, known);
     } else {

@@ -18,6 +18,9 @@ static inline const dao_compiled_plan_t *dao_step_planning_usual(const dao_step_
     return known->is_online || !dao_step_planning_fits(learner, known->plan) ? NULL : known->plan;
 }
 
+/* Of the latest measurements the middle one, of two the longer; 0: there is none. */
+uint64_t dao_step_time_ns(const dao_step_time_t *time);
+
 /* Makes a first plan of a step that has none, before it is measured: on this thread, with the times that
    were measured last, else those that the program says, while no plan is followed. `work_limit` as of
    dao_swap_plan_config_t; with DAO_COMPILED_PLAN_FIRST a better one is looked for behind it, if no other step

@@ -73,7 +73,8 @@ static uint64_t settle(dao_executor_config_t config, bool is_half_duplex, bool w
     }
     uint64_t taken_ns = run_two_parts(SETTLED_STEPS);
     *out_stats = stats_now();
-    *out_online_ns = without_plans ? taken_ns : executor->engine.learner->known_steps[0]->online.least_ns;
+    *out_online_ns =
+        without_plans ? taken_ns : dao_step_time_ns(&executor->engine.learner->known_steps[0]->online);
     end();
     return taken_ns;
 }
@@ -108,6 +109,27 @@ static void a_plan_that_is_slower_than_none_is_not_followed(void)
 }
 
 #endif
+
+static const dao_step_time_t no_time = {.taken_ns = {1, 1, 1}, .count = DAO_STEP_LEARNER_PROOFS};
+
+/* Steps without a plan take turns; one that was quick does not stand for those behind it. */
+static void one_quick_step_keeps_no_plan_away(void)
+{
+    keeps_plans = false;
+    begin(&dao_sim_bytes_backend_ops, true, &tight);
+    run_until_planned(&usual, 2);
+    dao_known_step_t *known = executor->engine.learner->known_steps[0];
+    known->is_online = true;
+    known->planned = (dao_step_time_t){.taken_ns = {2, 2, 2}, .count = DAO_STEP_LEARNER_PROOFS};
+    known->online = (dao_step_time_t){.taken_ns = {1}, .count = 1};
+    known->next_measure = known->seen_count;
+    uint64_t hit_count = stats_now().plan_hit_count;
+    run_usual(STEPS);
+    CU_ASSERT_FALSE(known->is_online);
+    CU_ASSERT_TRUE(stats_now().plan_hit_count > hit_count);
+    end();
+    keeps_plans = true;
+}
 
 static void a_shared_link_is_learnt(void)
 {
@@ -430,7 +452,7 @@ static void a_new_plan_stays_if_it_is_no_slower(void)
     run_until_planned_anew(1);
     CU_ASSERT_EQUAL(stats_now().plan_dropped_count, 0);
     dao_known_step_t *known = executor->engine.learner->known_steps[0];
-    known->planned.least_ns = 1; /* as if the plan that is followed took no time */
+    known->planned = no_time; /* as if the plan that is followed took none */
     const dao_compiled_plan_t *plan = known->plan;
     dao_compiled_plan_t *other = NULL;
     dao_plan_job_t *job = dao_plan_job_create(&known->log, executor->engine.profiler.kernel_ns, true, NULL);
@@ -605,6 +627,7 @@ static CU_TestInfo tests[] = {
 #if !defined(TEST_HAS_SANITIZER)
     {"a plan that is slower than none is not followed", a_plan_that_is_slower_than_none_is_not_followed},
 #endif
+    {"one quick step keeps no plan away", one_quick_step_keeps_no_plan_away},
     {"a shared link is learnt", a_shared_link_is_learnt},
     {"a step without copies alone changes no plan", a_step_without_copies_alone_changes_no_plan},
     {"a plan with pages maps them once", a_plan_with_pages_maps_them_once},
