@@ -140,7 +140,7 @@ typedef struct dao_victim {
     const char *name;
     size_t size_bytes;
     uint64_t now;
-    uint64_t last_use; /**< of the latest kernel that used it; 0 if none did */
+    uint64_t last_use; /**< of the latest kernel that used it; 0 if none did; `now` if it was fetched early */
     uint64_t next_use; /**< UINT64_MAX if none is known */
     bool clean;        /**< the host or the file has a valid copy: leaving costs no copy */
     uint32_t priority; /**< of dao_managed_config_t */

@@ -90,13 +90,15 @@ static void describe_tensor(const view_builder_t *builder, const dao_managed_t *
                             dao_policy_block_t *block)
 {
     uint64_t next_use = dao_victims_next_use(builder->engine, tensor);
+    uint64_t last_use = dao_victims_last_use(tensor);
+    uint64_t now = builder->engine->now;
     block->is_fixed = !may_leave(&builder->rule, tensor, next_use);
     block->victim = (dao_victim_t){
         .id = tensor->id,
         .name = tensor->name,
         .size_bytes = tensor->size_bytes,
-        .now = builder->engine->now,
-        .last_use = tensor->last_use_time,
+        .now = now,
+        .last_use = last_use < now ? last_use : now, /* that of what was fetched early is to come */
         .next_use = next_use,
         .clean = dao_residency_is_clean(tensor),
         .priority = tensor->priority,

@@ -10,8 +10,8 @@
 
    Key, the greatest leaves first: the next use, or for a tensor without one a number above all of those
    that falls with its priority, then with its latest use, or the one that it was fetched for; that number
-   alone for age; bytes for size. Of equal keys the lower priority leaves first, then a clean tensor, then the
-   one with the lower number.
+   alone for age; bytes for size, and none for what was fetched early. Of equal keys the lower priority leaves
+   first, then a clean tensor, then the one with the lower number.
 
    Invariants: a tensor's key is not less than those of its children; is_in holds for the tensors in the
    heap, and for no other; what was popped is set aside until it is put back; clean_bytes are those of the
@@ -40,9 +40,7 @@ uint64_t dao_victims_next_use(const dao_engine_t *engine, const dao_managed_t *t
     return tensor->forecast_time > engine->now ? tensor->forecast_time : engine->now;
 }
 
-/* When a tensor was used last. One that was fetched early is as young as the use that it waits for: it is not
-   to leave before that. */
-static uint64_t last_use(const dao_managed_t *tensor)
+uint64_t dao_victims_last_use(const dao_managed_t *tensor)
 {
     uint64_t next = tensor->is_early ? dao_access_next_use(tensor) : DAO_TIME_NEVER;
     return next != DAO_TIME_NEVER ? next : tensor->last_use_time;
@@ -51,9 +49,10 @@ static uint64_t last_use(const dao_managed_t *tensor)
 static uint64_t key_of(const dao_engine_t *engine, const dao_managed_t *tensor)
 {
     dao_policy_t policy = engine->config.policy;
-    uint64_t key = 2 * UNKNOWN_FROM - 1 - ((uint64_t)tensor->priority << PRIORITY_SHIFT) - last_use(tensor);
+    uint64_t key =
+        2 * UNKNOWN_FROM - 1 - ((uint64_t)tensor->priority << PRIORITY_SHIFT) - dao_victims_last_use(tensor);
     if (policy == DAO_POLICY_SIZE) {
-        key = tensor->size_bytes;
+        key = tensor->is_early ? 0 : tensor->size_bytes;
     } else if (policy != DAO_POLICY_LRU && policy != DAO_POLICY_WEIGHTED_LRU) {
         uint64_t next = dao_victims_next_use(engine, tensor);
         DAO_ASSERT(next == DAO_TIME_NEVER || next < UNKNOWN_FROM);

@@ -11,6 +11,10 @@
    overdue counts as the next one. DAO_TIME_NEVER if none is known. */
 uint64_t dao_victims_next_use(const dao_engine_t *engine, const dao_managed_t *tensor);
 
+/* When a tensor was used last. One that was fetched early is as young as the use that it waits for, which is
+   yet to come: it is not to leave before that. */
+uint64_t dao_victims_last_use(const dao_managed_t *tensor);
+
 /* Puts a tensor to its place, or takes it out if it is not on the device or pinned. O(1), and amortized O(log
    tensors) where it was in. */
 void dao_victims_place(dao_engine_t *engine, dao_managed_t *tensor);

@@ -121,11 +121,32 @@ static void a_workspace_alone_counts(void)
     end();
 }
 
+/* `late` comes into the last hole, older than all others; then a kernel before its own needs room. */
+static void what_came_early_stays_until_its_use(void)
+{
+    for (dao_policy_t policy = DAO_POLICY_BELADY; policy <= DAO_POLICY_SIZE; policy++) {
+        dao_executor_config_t config = {
+            .capacity_bytes = 6 * UNIT, .queue_kernels = 3, .policy = policy, .check = true};
+        begin(&config);
+        uint32_t late = program_tensor(&program, UNIT);
+        CU_ASSERT_EQUAL(program_write(&program, late), DAO_OK);
+        for (uint32_t i = 0; i < 5; i++) {
+            push("make", program_tensor(&program, UNIT), DAO_ACCESS_WRITE);
+        }
+        push("make", program_tensor(&program, UNIT), DAO_ACCESS_WRITE);
+        push("late", late, DAO_ACCESS_READ);
+        CU_ASSERT_EQUAL(stats_at_the_end().fetch_count, 1);
+        CU_ASSERT_EQUAL(program_stats(&program).eviction_count, 1);
+        end();
+    }
+}
+
 static CU_TestInfo tests[] = {
     {"a still executor runs when it is called", a_still_executor_runs_when_it_is_called},
     {"operands are fetched before their kernel is next", operands_are_fetched_before_their_kernel_is_next},
     {"what does not fit beside the others waits", what_does_not_fit_beside_the_others_waits},
     {"a workspace alone counts", a_workspace_alone_counts},
+    {"what came early stays until its use", what_came_early_stays_until_its_use},
     CU_TEST_INFO_NULL,
 };
 

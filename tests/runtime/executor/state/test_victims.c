@@ -150,6 +150,26 @@ static void what_was_fetched_early_leaves_as_if_it_had_been_used(void)
     CU_ASSERT_TRUE(dao_victims_is_valid(&engine));
 }
 
+/* By size, it stays behind all others until its use. */
+static void what_was_fetched_early_does_not_leave_as_the_largest(void)
+{
+    begin(DAO_POLICY_SIZE);
+    for (uint32_t i = 0; i < 2; i++) {
+        tensors[i].has_device = true;
+        tensors[i].residency = DAO_RESIDENCY_BOTH;
+        tensors[i].size_bytes = 1000 + i;
+    }
+    tensors[1].is_early = true;
+    dao_victims_update(&engine, &tensors[0]);
+    dao_victims_update(&engine, &tensors[1]);
+    CU_ASSERT_PTR_EQUAL(dao_victims_pop(&engine), &tensors[0]);
+    dao_victims_put_back(&engine);
+    tensors[1].is_early = false;
+    dao_victims_update(&engine, &tensors[1]);
+    CU_ASSERT_PTR_EQUAL(dao_victims_pop(&engine), &tensors[1]);
+    dao_victims_put_back(&engine);
+}
+
 static void what_is_not_on_the_device_is_not_in(void)
 {
     state = 5;
@@ -183,6 +203,8 @@ static CU_TestInfo tests[] = {
     {"tensors come off in the order of their ranks", tensors_come_off_in_the_order_of_their_ranks},
     {"what was fetched early leaves as if it had been used",
      what_was_fetched_early_leaves_as_if_it_had_been_used},
+    {"what was fetched early does not leave as the largest",
+     what_was_fetched_early_does_not_leave_as_the_largest},
     {"what is not on the device is not in", what_is_not_on_the_device_is_not_in},
     {"the check sees what is wrong", the_check_sees_what_is_wrong},
     CU_TEST_INFO_NULL,
