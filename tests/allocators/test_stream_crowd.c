@@ -1,66 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Streams beyond the lines of a table of stream fences, over a device of manual_streams: what they wait for,
    and what waits for them. At random they are in test_stream_fence. */
-#include "allocators/stream_fence.h"
-#include "tests/support/manual_streams.h"
+#include "tests/allocators/manual_fences.h"
 #include "tests/support/suite.h"
 
 #include <string.h>
 
 /* ---- helpers ---- */
 
-static dao_stream_fences_t *fences;
 static uint32_t a;               /* a number, of a line of its own */
 static manual_stream_t *la, *lb; /* its stream, and that of the line behind it */
-
-static uint32_t stream_new(manual_stream_t **out_manual)
-{
-    *out_manual = manual_new();
-    uint32_t number = 0;
-    CU_ASSERT_EQUAL_FATAL(
-        dao_stream_fences_stream_add(fences, (dao_backend_stream_t *)(void *)*out_manual, &number), DAO_OK);
-    return number;
-}
 
 /* Each line has a stream. */
 static void begin(void)
 {
-    manual_begin();
-    CU_ASSERT_EQUAL_FATAL(dao_stream_fences_create(&manual_ops, NULL, &fences), DAO_OK);
+    fences_begin();
     a = stream_new(&la);
     (void)stream_new(&lb);
     manual_stream_t *manual;
     while (stream_new(&manual) < DAO_STREAM_FENCE_CROWD - 1) {
-    }
-}
-
-static void end(void)
-{
-    CU_ASSERT_TRUE(dao_stream_fences_is_valid(fences));
-    dao_stream_fences_destroy(fences);
-    manual_end();
-}
-
-static void work_on(manual_stream_t *manual)
-{
-    manual_queue(manual, (command_t){.kind = COMMAND_WORK});
-}
-
-/* Queues work and frees its block behind it. */
-static dao_stream_fence_t work_and_free(uint32_t stream, manual_stream_t *manual)
-{
-    work_on(manual);
-    dao_stream_fence_t fence = dao_stream_fences_mark(fences, stream);
-    dao_stream_fences_record(fences, &fence);
-    return fence;
-}
-
-static void poll_all(void)
-{
-    manual_run_to_the_end();
-    for (int i = 0; i < 3; i++) { /* events are recorded, reached, and asked */
-        (void)dao_stream_fences_poll(fences);
-        manual_run_to_the_end();
     }
 }
 
@@ -238,7 +196,7 @@ static CU_TestInfo tests[] = {
 int main(void)
 {
     CU_SuiteInfo suites[] = {
-        {"stream crowd", NULL, NULL, begin, end, tests},
+        {"stream crowd", NULL, NULL, begin, fences_end, tests},
         CU_SUITE_INFO_NULL,
     };
     return dao_suite_run(suites);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Holds over a device of manual_streams: what must have happened before what is known exactly. */
-#include "allocators/stream_fence.h"
 #include "base/report/error.h"
 #include "base/report/fault.h"
-#include "tests/support/manual_streams.h"
+#include "tests/allocators/manual_fences.h"
 #include "tests/support/suite.h"
 
 #include <stdlib.h>
@@ -14,56 +13,15 @@
 
 /* ---- helpers ---- */
 
-static dao_stream_fences_t *fences;
 static uint32_t a, b, c;              /* numbers */
 static manual_stream_t *la, *lb, *lc; /* their streams */
 
-static uint32_t stream_new(manual_stream_t **out_manual)
-{
-    *out_manual = manual_new();
-    uint32_t number = 0;
-    CU_ASSERT_EQUAL_FATAL(
-        dao_stream_fences_stream_add(fences, (dao_backend_stream_t *)(void *)*out_manual, &number), DAO_OK);
-    return number;
-}
-
 static void begin(void)
 {
-    manual_begin();
-    CU_ASSERT_EQUAL_FATAL(dao_stream_fences_create(&manual_ops, NULL, &fences), DAO_OK);
+    fences_begin();
     a = stream_new(&la);
     b = stream_new(&lb);
     c = stream_new(&lc);
-}
-
-static void end(void)
-{
-    CU_ASSERT_TRUE(dao_stream_fences_is_valid(fences));
-    dao_stream_fences_destroy(fences);
-    manual_end();
-}
-
-static void work_on(manual_stream_t *manual)
-{
-    manual_queue(manual, (command_t){.kind = COMMAND_WORK});
-}
-
-/* Queues work and frees its block behind it. */
-static dao_stream_fence_t work_and_free(uint32_t stream, manual_stream_t *manual)
-{
-    work_on(manual);
-    dao_stream_fence_t fence = dao_stream_fences_mark(fences, stream);
-    dao_stream_fences_record(fences, &fence);
-    return fence;
-}
-
-static void poll_all(void)
-{
-    manual_run_to_the_end();
-    for (int i = 0; i < 3; i++) { /* events are recorded, reached, and asked */
-        (void)dao_stream_fences_poll(fences);
-        manual_run_to_the_end();
-    }
 }
 
 /* Makes it known that several streams are active. */
@@ -813,7 +771,7 @@ static CU_TestInfo tests[] = {
 int main(void)
 {
     CU_SuiteInfo suites[] = {
-        {"holds", NULL, NULL, begin, end, tests},
+        {"holds", NULL, NULL, begin, fences_end, tests},
         CU_SUITE_INFO_NULL,
     };
     return dao_suite_run(suites);
