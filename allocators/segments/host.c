@@ -18,6 +18,7 @@
 #include "base/memory/host.h"
 #include "base/memory/host_policy.h"
 #include "base/memory/poison.h"
+#include "base/numbers/math.h"
 #include "base/report/error.h"
 
 #include <string.h>
@@ -125,16 +126,18 @@ static void discard(uintptr_t begin, uintptr_t end)
 /* A walk over holes, the largest first. */
 typedef struct hole_walk {
     const host_t *host;
-    holes_t *out_holes; /* NULL: they are discarded instead */
+    holes_t *out_holes;    /* NULL: they are discarded instead, */
+    uint64_t excess_bytes; /* so many bytes of them */
 } hole_walk_t;
 
 static bool see_hole(const dao_range_block_t *block, void *user)
 {
-    const hole_walk_t *walk = user;
+    hole_walk_t *walk = user;
     hole_t hole = hole_of(walk->host, block);
     if (walk->out_holes == NULL) {
         discard(hole.begin, hole.end);
-        return true;
+        walk->excess_bytes -= dao_smaller(walk->excess_bytes, hole.end - hole.begin);
+        return walk->excess_bytes > 0;
     }
     if (block->size_bytes < IDLE_HOLE_BYTES || walk->out_holes->count == IDLE_HOLE_COUNT) {
         return false;
@@ -143,11 +146,21 @@ static bool see_hole(const dao_range_block_t *block, void *user)
     return true;
 }
 
-static void walk_holes_locked(host_t *host, holes_t *out_holes)
+static void walk_holes_locked(hole_walk_t *walk)
 {
-    hole_walk_t walk = {.host = host, .out_holes = out_holes};
-    if (host->segmented.segments.space.range != NULL) {
-        dao_range_walk_holes(host->segmented.segments.space.range, see_hole, &walk);
+    const dao_space_t *space = &walk->host->segmented.segments.space;
+    if (space->range != NULL) {
+        dao_range_walk_holes(space->range, see_hole, walk);
+    }
+}
+
+/* Discards holes until no more than keep_bytes are idle. */
+static void discard_holes_locked(const host_t *host, uint64_t keep_bytes)
+{
+    const dao_stats_t *stats = &host->segmented.ledger.stats;
+    uint64_t idle_bytes = stats->reserved_bytes - stats->used_bytes;
+    if (idle_bytes > keep_bytes) {
+        walk_holes_locked(&(hole_walk_t){.host = host, .excess_bytes = idle_bytes - keep_bytes});
     }
 }
 
@@ -176,7 +189,7 @@ static void decay_locked(host_t *host, uint64_t freed_bytes)
         return;
     }
     holes_t holes = {.count = 0};
-    walk_holes_locked(host, &holes);
+    walk_holes_locked(&(hole_walk_t){.host = host, .out_holes = &holes});
     for (size_t i = 0; i < holes.count; i++) {
         settle_hole(&host->idle, &holes.items[i]);
     }
@@ -237,9 +250,9 @@ static dao_status_t host_trim(dao_allocator_t *allocator, size_t keep_bytes, siz
 {
     host_t *host = host_of(allocator);
     dao_status_t status = dao_segmented_trim(allocator, keep_bytes, out_released_bytes);
-    if (keep_bytes == 0 && may_discard(host)) {
+    if (may_discard(host)) {
         dao_segmented_lock(&host->segmented);
-        walk_holes_locked(host, NULL);
+        discard_holes_locked(host, keep_bytes);
         dao_segmented_unlock(&host->segmented);
     }
     return status;

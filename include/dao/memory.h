@@ -135,7 +135,8 @@ DAO_API size_t dao_used_device(dao_device_place_t place); /**< dao_used() of a d
  *
  * @param place               Whose cached memory is released.
  * @param keep_bytes          Bytes that may stay cached; 0 releases all that can be.
- * @param out_released_bytes  May be NULL; bytes released.
+ * @param out_released_bytes  May be NULL; bytes released, by which reserved_bytes falls. The host's idle
+ * pages between live blocks go back to the system, too, and stay reserved.
  * @return DAO_OK, also if nothing could be released; DAO_ERR_NO_DEVICE; DAO_ERR_SHUTDOWN; DAO_ERR_BACKEND.
  *
  * Threads: any. Waits: for the device. Cost: one backend call a page or segment.

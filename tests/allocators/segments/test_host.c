@@ -220,8 +220,11 @@ static void idle_pages_go_back_and_others_stay(void)
     CU_ASSERT_EQUAL(*(char *)blocks[2], 1); /* what lives is as it was */
     CU_ASSERT_EQUAL(((char *)blocks[2])[1 * MIB - 1], 1);
     size_t released_bytes = 0;
-    CU_ASSERT_EQUAL(allocator->ops->trim(allocator, 0, &released_bytes), DAO_OK);
+    CU_ASSERT_EQUAL(allocator->ops->trim(allocator, 2 * MIB, &released_bytes), DAO_OK);
+    CU_ASSERT_EQUAL(resident_bytes(blocks[1], 1 * MIB), 1 * MIB); /* all that is idle may stay */
+    CU_ASSERT_EQUAL(allocator->ops->trim(allocator, 1 * MIB, &released_bytes), DAO_OK);
     CU_ASSERT_EQUAL(resident_bytes(blocks[1], 2 * MIB), 0);
+    CU_ASSERT_EQUAL(released_bytes, 0); /* no region has ended */
     CU_ASSERT_TRUE(allocator->ops->is_valid(allocator));
     host_destroy(allocator);
 }
