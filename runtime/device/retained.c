@@ -9,7 +9,6 @@
    one moves those behind it. A free searches in O(log blocks). */
 #include "runtime/device/retained.h"
 
-#include "allocators/slow_path.h"
 #include "base/memory/host.h"
 #include "base/report/assert.h"
 #include "base/report/error.h"
@@ -78,7 +77,6 @@ static dao_retained_block_t *insert(dao_retained_t *retained, const dao_retained
     memmove(place + 1, place, (count - rank) * sizeof(*place));
     *place = *block;
     atomic_store(&retained->count, count + 1);
-    dao_slow_path_begin(); /* the fast path of dao_free() does not check retained blocks */
     return place;
 }
 
@@ -105,7 +103,6 @@ bool dao_retained_drop(dao_retained_t *retained, const void *address, dao_retain
     size_t count = atomic_load(&retained->count) - 1;
     memmove(block, block + 1, (count - (size_t)(block - retained->blocks)) * sizeof(*block));
     atomic_store(&retained->count, count);
-    dao_slow_path_end();
     retained->leaving_count += out_block->is_freed;
     DAO_ASSERT_HEAVY(dao_retained_is_valid(retained));
     return out_block->is_freed;

@@ -151,8 +151,9 @@ static DAO_OFF_THE_PATH dao_status_t free_device_slow(dao_device_place_t place, 
 dao_status_t dao_free_device(dao_device_place_t place, void *address)
 {
     dao_runtime_t *runtime = dao_runtime_started(place.index);
-    return runtime != NULL ? runtime->device_memory->ops->free_fast(runtime->device_memory, address)
-                           : free_device_slow(place, address);
+    return runtime != NULL && !dao_retained_any(&runtime->retained)
+               ? runtime->device_memory->ops->free_fast(runtime->device_memory, address)
+               : free_device_slow(place, address);
 }
 
 static DAO_OFF_THE_PATH dao_status_t free_cpu_slow(dao_cpu_place_t place, void *address)

@@ -227,7 +227,7 @@ dao_status_t dao_free_async(dao_place_t place, void *address, dao_stream_t *stre
 {
     uint32_t number;
     dao_runtime_t *runtime = order_find_fast(place, stream, &number);
-    return runtime != NULL &&
+    return runtime != NULL && !dao_retained_any(&runtime->retained) &&
                    runtime->device_memory->ops->free_ordered(runtime->device_memory, address, number)
                ? DAO_OK
                : free_slow(place, address, stream);

@@ -64,8 +64,8 @@ static void a_free_is_retired_until_the_last_lease_drops_it(void)
     CU_ASSERT_FALSE(retires(0x1000, &status));
     retain(0x1000);
     retain(0x1000);
-    CU_ASSERT_TRUE(dao_slow_path_is_needed());
-    CU_ASSERT_FALSE(retires(0x2000, &status)); /* another block */
+    CU_ASSERT_FALSE(dao_slow_path_is_needed()); /* only frees at that device look */
+    CU_ASSERT_FALSE(retires(0x2000, &status));  /* another block */
     CU_ASSERT_TRUE(retires(0x1000, &status));
     CU_ASSERT_EQUAL(status, DAO_OK);
     CU_ASSERT_TRUE(retires(0x1000, &status));

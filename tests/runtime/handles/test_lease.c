@@ -405,7 +405,9 @@ static void a_retained_block_that_nobody_freed_stays(void)
 {
     void *weights = dao_alloc(device, PAGE);
     dao_lease_t *lease = begin_at(device);
+    uint32_t slow_path_count = atomic_load(&dao_slow_path_count);
     CU_ASSERT_EQUAL(dao_lease_retain(lease, weights), DAO_OK);
+    CU_ASSERT_EQUAL(atomic_load(&dao_slow_path_count), slow_path_count); /* others are as fast as before */
     CU_ASSERT_EQUAL(dao_lease_cancel(lease), DAO_OK);
     CU_ASSERT_EQUAL(dao_used(device), PAGE);
     CU_ASSERT_EQUAL(dao_free(device, weights), DAO_OK);
