@@ -58,6 +58,39 @@ class Programs(Case):
                 del model, optimizer, step, o
 
 
+class Adversaries(Programs):
+    def two_optimizers(self):
+        """A GAN: one of its optimizers is the offload's, the other one the program's own. Its pictures come
+        from a worker of a data loader, in shared memory."""
+        critic = nn.Sequential(nn.Conv2d(3, 16, 3, padding=1), nn.LeakyReLU(0.2),
+                               nn.Conv2d(16, 16, 3, padding=1), nn.Tanh(), nn.Flatten(),
+                               nn.Linear(16 * 28 * 28, 1))
+        maker = nn.Sequential(nn.Conv2d(3, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU(),
+                              nn.Conv2d(16, 3, 3, padding=1))
+        model = nn.ModuleDict({"critic": critic, "maker": maker})
+        optimizer = torch.optim.Adam(critic.parameters())
+        other = torch.optim.SGD(maker.parameters(), 0.1, momentum=0.9)
+        pictures = iter(torch.utils.data.DataLoader(torch.randn(64, 3, 28, 28), batch_size=8, num_workers=1))
+
+        def step(o, i):
+            real = next(pictures)
+            with o.step():
+                fake = maker(torch.randn(8, 3, 28, 28))
+                loss = critic(fake.detach()).mean() - critic(real).mean()
+                optimizer.zero_grad(set_to_none=True)
+                loss.backward()
+                optimizer.step()
+                other.zero_grad(set_to_none=True)
+                critic(fake).mean().neg().backward()
+                other.step()
+                return loss.item()
+
+        return model, optimizer, step
+
+    def test_two_optimizers_and_a_data_loader(self):
+        self.check_program(self.two_optimizers, (1, 0.7), 4)
+
+
 class Recurrent(Programs):
     def cells(self):
         """Cells of a GRU in a loop, and an optimizer whose state is there before the offload."""
