@@ -136,8 +136,9 @@ DAO_API size_t dao_used_device(dao_device_place_t place); /**< dao_used() of a d
  * @param place               Whose cached memory is released.
  * @param keep_bytes          Bytes that may stay cached; 0 releases all that can be.
  * @param out_released_bytes  May be NULL; bytes released, by which reserved_bytes falls. The host's idle
- * pages between live blocks go back to the system, too, and stay reserved.
- * @return DAO_OK, also if nothing could be released; DAO_ERR_NO_DEVICE; DAO_ERR_SHUTDOWN; DAO_ERR_BACKEND.
+ *                            pages between live blocks go back to the system, too, and stay reserved.
+ * @return DAO_OK, also if nothing could be released; DAO_ERR_INVALID for what is no place; DAO_ERR_NO_DEVICE;
+ *         DAO_ERR_SHUTDOWN; DAO_ERR_BACKEND.
  *
  * Threads: any. Waits: for the device. Cost: one backend call a page or segment.
  */
@@ -154,7 +155,8 @@ DAO_API dao_status_t dao_trim(dao_place_t place, size_t keep_bytes, size_t *out_
  *                     place starts with.
  * @return DAO_OK; DAO_ERR_LIMIT if live blocks, or segments with live blocks in them, hold more than that:
  *         the message says which, what was idle is given back, and the limit stays as it was;
- *         DAO_ERR_NO_DEVICE; DAO_ERR_SHUTDOWN; DAO_ERR_BACKEND if it refuses to take memory back.
+ *         DAO_ERR_INVALID for what is no place; DAO_ERR_NO_DEVICE; DAO_ERR_SHUTDOWN; DAO_ERR_BACKEND if it
+ *         refuses to take memory back.
  *
  * Threads: any. Waits: for the device, if it has to trim. Cost: as dao_trim().
  */
@@ -169,10 +171,10 @@ DAO_API DAO_NODISCARD dao_status_t dao_limit_set(dao_place_t place, size_t limit
  * @param src_place   Where `src` is.
  * @param src         `size_bytes` bytes.
  * @param size_bytes  0 does nothing.
- * @return DAO_OK; DAO_ERR_INVALID for NULL; DAO_ERR_OUT_OF_BOUNDS if a device or pinned range is not inside
- *         one live block of its place; DAO_ERR_NO_DEVICE; DAO_ERR_COPY_FAILED; DAO_ERR_DEVICE_LOST;
- *         DAO_ERR_NO_HOST_MEMORY and DAO_ERR_LIMIT where a copy between devices has to go through pinned
- *         memory; DAO_ERR_SHUTDOWN.
+ * @return DAO_OK; DAO_ERR_INVALID for NULL and for what is no place; DAO_ERR_OUT_OF_BOUNDS if a device or
+ *         pinned range is not inside one live block of its place; DAO_ERR_NO_DEVICE; DAO_ERR_COPY_FAILED;
+ *         DAO_ERR_DEVICE_LOST; DAO_ERR_NO_HOST_MEMORY and DAO_ERR_LIMIT where a copy between devices has to
+ *         go through pinned memory; DAO_ERR_SHUTDOWN.
  *
  * Threads: any. Waits: until the bytes have arrived. Cost: the copy.
  */

@@ -80,8 +80,8 @@ typedef struct dao_peaks {
  *
  * @param place     Whose peaks.
  * @param out_mark  For the calls below; never 0, never used again. Written only on DAO_OK.
- * @return DAO_OK; DAO_ERR_INVALID for NULL; DAO_ERR_NO_DEVICE; DAO_ERR_TOO_MANY for more than
- *         DAO_PEAK_MARK_COUNT_MAX; DAO_ERR_SHUTDOWN; DAO_ERR_FORKED.
+ * @return DAO_OK; DAO_ERR_INVALID for NULL and for what is no place; DAO_ERR_NO_DEVICE; DAO_ERR_TOO_MANY for
+ *         more than DAO_PEAK_MARK_COUNT_MAX; DAO_ERR_SHUTDOWN; DAO_ERR_FORKED.
  *
  * Threads: any. Waits: never. Cost: O(marks).
  */
@@ -122,7 +122,7 @@ DAO_API dao_status_t dao_peak_mark_remove(uint64_t mark);
 /**
  * Sets the peaks of a place to what it holds now, those of dao_stats_get(); marks keep theirs.
  *
- * @return DAO_OK; DAO_ERR_NO_DEVICE; DAO_ERR_SHUTDOWN.
+ * @return DAO_OK; DAO_ERR_INVALID for what is no place; DAO_ERR_NO_DEVICE; DAO_ERR_SHUTDOWN.
  *
  * Threads: any. Waits: never. Cost: O(1).
  */
