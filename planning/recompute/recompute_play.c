@@ -542,8 +542,9 @@ static uint64_t slots_of(const dao_swap_tier_t *tier)
     return tier->in_bytes_per_second == 0 ? 0 : tier->limit_bytes != 0 ? tier->limit_bytes : UINT64_MAX;
 }
 
-/* All that lives on begins beside the device. It has no slot before it leaves: the plan may keep it. */
-static void begin(dao_recompute_play_t *play)
+/* All that lives on begins beside the device, or on it, if nothing may move. It has no slot before it leaves:
+   the plan may keep it. False: it is too much. */
+static bool begin(dao_recompute_play_t *play)
 {
     const dao_swap_step_t *step = play->step;
     play->slots_left[TIER_NONE] = 0;
@@ -565,16 +566,22 @@ static void begin(dao_recompute_play_t *play)
             tensor->where = WHERE_MOVED;
             tensor->content = dao_recompute_found(play->contents, first);
             look_ahead(play, t, step->accesses[first].previous_inactive_is_live ? first : DAO_SWAP_NONE);
+            if (play->rule->move_price < 0 && step->accesses[first].previous_inactive_is_live) {
+                arrive(play, t);
+            }
         }
     }
     dao_recompute_draft_clear(play->draft);
+    return play->used_bytes <= play->rule->capacity_bytes;
 }
 
 bool dao_recompute_play_run(dao_recompute_play_t *play, const dao_recompute_rule_t *rule,
                             const bool *is_given_up)
 {
     play->rule = rule;
-    begin(play);
+    if (!begin(play)) {
+        return false;
+    }
     for (uint32_t k = 0; k < play->step->kernel_count; k++) {
         play->kernel = k;
         if (!prepare_first(play, k) || !emit(play, k, false)) {

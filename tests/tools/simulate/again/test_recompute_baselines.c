@@ -39,8 +39,8 @@ static void with_all_memory_nothing_runs_again(void)
         for (int i = 0; i < DAO_RECOMPUTE_BASELINE_COUNT; i++) {
             dao_recompute_baseline_run_t run = {0};
             dao_status_t status = dao_recompute_baseline(&box.problem, (dao_recompute_baseline_t)i, &run);
-            /* Those that play keep what lives on from its first use to the end of the step, which may be too
-               much. The segments are at least one. */
+            /* Those that play keep what lives on for the whole step, which may be too much. The segments are
+               at least one. */
             CU_ASSERT(status == DAO_OK || (status == DAO_ERR_LIMIT && i <= DAO_RECOMPUTE_BASELINE_SQRT));
             CU_ASSERT(i <= DAO_RECOMPUTE_BASELINE_SQRT || run.again_count == 0);
         }
@@ -137,12 +137,31 @@ static void too_little_for_a_kernel_is_refused(void)
     }
 }
 
+/* Two activations fit beside each other, but not beside the weight that the last kernel reads. */
+static void what_lives_on_is_there_from_the_begin(void)
+{
+    dao_recompute_baseline_run_t run = {0};
+    swap_step_chain(&box, 4, 1000, 10);
+    let_repeat();
+    uint32_t weight = box.problem.tensor_count++;
+    box.tensors[weight] = (dao_swap_tensor_t){.size_bytes = 1000, .is_persistent = true};
+    box.uses[7][box.kernels[7].use_count++] = (dao_swap_use_t){weight, DAO_ACCESS_READ};
+    for (int i = 0; i < DAO_RECOMPUTE_BASELINE_COUNT; i++) {
+        box.problem.capacity_bytes = 2999;
+        CU_ASSERT_EQUAL(dao_recompute_baseline(&box.problem, (dao_recompute_baseline_t)i, &run),
+                        DAO_ERR_LIMIT);
+    }
+    box.problem.capacity_bytes = 3000;
+    CU_ASSERT_EQUAL(dao_recompute_baseline(&box.problem, DAO_RECOMPUTE_BASELINE_DTR, &run), DAO_OK);
+}
+
 static CU_TestInfo tests[] = {
     {"with all memory nothing runs again", with_all_memory_nothing_runs_again},
     {"none is below the bound", none_is_below_the_bound},
     {"a chain of a hundred is cut by its root", a_chain_of_a_hundred_is_cut_by_its_root},
     {"each takes what it says", each_takes_what_it_says},
     {"too little for a kernel is refused", too_little_for_a_kernel_is_refused},
+    {"what lives on is there from the begin", what_lives_on_is_there_from_the_begin},
     CU_TEST_INFO_NULL,
 };
 
