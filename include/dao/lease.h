@@ -129,7 +129,8 @@ DAO_API DAO_NODISCARD dao_status_t dao_block_resume(dao_lease_t *lease, void *ad
  *         DAO_ERR_INTERIOR_POINTER; DAO_ERR_DOUBLE_FREE if its owner has freed it; DAO_ERR_NO_HOST_MEMORY;
  *         DAO_ERR_FORKED; DAO_ERR_REENTRANT.
  *
- * Threads: any. Waits: never. Cost: O(retained blocks).
+ * Threads: any. Waits: never. Cost: O(retained blocks); while there are any, frees at that device take
+ * longer.
  */
 DAO_API DAO_NODISCARD dao_status_t dao_lease_retain(dao_lease_t *lease, void *address);
 
