@@ -291,7 +291,7 @@ static bool create_and_send_often(int socket)
     return true;
 }
 
-/* Whichever allocation of the host fails: nothing is left, and the next try succeeds. */
+/* Whichever call of the system fails: nothing is left, and the next try succeeds. Some it can do without. */
 static bool imports_survive_failures(const dao_share_t *share)
 {
     uint64_t fired_count = 1;
@@ -300,7 +300,7 @@ static bool imports_survive_failures(const dao_share_t *share)
         dao_fault_arm(DAO_FAULT_ANY, n, false);
         dao_status_t status = dao_memory_import(device_1, share, &memory);
         fired_count = dao_fault_disarm();
-        HOLDS((status == DAO_OK) == (fired_count == 0));
+        HOLDS(status == DAO_OK || fired_count > 0);
         HOLDS((memory != NULL) == (status == DAO_OK));
         HOLDS(dao_memory_release(memory) == DAO_OK);
     }
