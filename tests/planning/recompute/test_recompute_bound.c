@@ -3,6 +3,7 @@
    its windows against their definition, and where it is known. */
 #include "base/report/fault.h"
 #include "tests/support/models/swap_steps.h"
+#include "tests/support/sanitizer.h"
 #include "tests/support/suite.h"
 
 #include <dao/recompute.h>
@@ -314,7 +315,7 @@ static void windows_are_as_defined(void)
    in between if their inputs are as they were; one content may come in and one go out meanwhile. States are
    explored in the order of time. */
 enum { TENSORS = 4, KERNELS = 8, STEPS = 2, CONTENTS = 9, SLOTS = 1 << 20, STATES = 400000, NONE = 15 };
-enum { ROUNDS = 100, FIELD_END = 32 /* of the small fields of a state */ };
+enum { ROUNDS = TEST_ROUNDS(100), FIELD_END = 32 /* of the small fields of a state */ };
 
 typedef struct state {
     uint32_t device, host;     /* contents */
