@@ -10,6 +10,7 @@
 #include "base/memory/host.h"
 #include "base/report/error.h"
 #include "base/threads/sync.h"
+#include "tools/base/grow.h"
 
 #include <string.h>
 #include <sys/random.h>
@@ -152,21 +153,6 @@ static dao_status_t double_slots(dao_id_map_t *map)
     return DAO_OK;
 }
 
-static dao_status_t reserve_text(dao_id_map_t *map, size_t more_bytes)
-{
-    if (map->text_capacity - map->text_bytes >= more_bytes) {
-        return DAO_OK;
-    }
-    size_t capacity = map->text_capacity * 2 + more_bytes + 64;
-    char *text = dao_host_realloc(map->text, capacity, 1);
-    if (text == NULL) {
-        return dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory for %zu bytes of ids", capacity);
-    }
-    map->text = text;
-    map->text_capacity = capacity;
-    return DAO_OK;
-}
-
 dao_status_t dao_id_map_add(dao_id_map_t *map, const char *key, size_t length, uint64_t value,
                             bool *out_found, uint64_t *out_value)
 {
@@ -183,14 +169,12 @@ dao_status_t dao_id_map_add(dao_id_map_t *map, const char *key, size_t length, u
         *out_value = slot->value;
         return DAO_OK;
     }
-    dao_status_t status = reserve_text(map, length + 1);
+    size_t offset = map->text_bytes;
+    dao_status_t status = dao_tool_put_text(&map->text, &map->text_bytes, &map->text_capacity, key, length);
     if (status != DAO_OK) {
         return status;
     }
-    memcpy(map->text + map->text_bytes, key, length);
-    map->text[map->text_bytes + length] = '\0';
-    *slot = (dao_id_slot_t){hash, value, map->text_bytes, length + 1};
-    map->text_bytes += length + 1;
+    *slot = (dao_id_slot_t){hash, value, offset, length + 1};
     map->count++;
     *out_found = false;
     *out_value = value;

@@ -31,22 +31,6 @@ void dao_plan_input_finish(dao_plan_input_t *lifetimes)
     *lifetimes = (dao_plan_input_t){0};
 }
 
-/* Puts a text and its zero behind the others. */
-static dao_status_t put_text(char **texts, size_t *used, size_t *capacity, const char *text)
-{
-    size_t bytes = strlen(text) + 1;
-    while (*capacity - *used < bytes) {
-        char *grown = dao_tool_grow(*texts, capacity, *capacity, 1);
-        if (grown == NULL) {
-            return DAO_ERR_NO_HOST_MEMORY;
-        }
-        *texts = grown;
-    }
-    memcpy(*texts + *used, text, bytes);
-    *used += bytes;
-    return DAO_OK;
-}
-
 static dao_status_t add_id(dao_plan_input_t *lifetimes, const char *id)
 {
     size_t *offsets = dao_tool_grow(lifetimes->id_offsets, &lifetimes->id_capacity, lifetimes->buffer_count,
@@ -56,7 +40,8 @@ static dao_status_t add_id(dao_plan_input_t *lifetimes, const char *id)
     }
     lifetimes->id_offsets = offsets;
     offsets[lifetimes->buffer_count] = lifetimes->id_bytes;
-    return put_text(&lifetimes->ids, &lifetimes->id_bytes, &lifetimes->id_bytes_capacity, id);
+    return dao_tool_put_text(&lifetimes->ids, &lifetimes->id_bytes, &lifetimes->id_bytes_capacity, id,
+                             strlen(id));
 }
 
 dao_status_t dao_plan_input_add(dao_plan_input_t *lifetimes, const char *id, const dao_plan_buffer_t *buffer,
@@ -108,9 +93,9 @@ dao_status_t dao_plan_input_add_gap(dao_plan_input_t *lifetimes, const dao_plan_
 dao_status_t dao_plan_input_add_text(dao_plan_input_t *lifetimes, const char *text, size_t *out_number)
 {
     *out_number = *text == '\0' ? 0 : lifetimes->text_bytes + 1;
-    return *text == '\0'
-               ? DAO_OK
-               : put_text(&lifetimes->texts, &lifetimes->text_bytes, &lifetimes->text_capacity, text);
+    return *text == '\0' ? DAO_OK
+                         : dao_tool_put_text(&lifetimes->texts, &lifetimes->text_bytes,
+                                             &lifetimes->text_capacity, text, strlen(text));
 }
 
 dao_status_t dao_plan_input_add_label(dao_plan_input_t *lifetimes, const dao_plan_label_t *label)

@@ -63,20 +63,8 @@ void dao_step_trace_name_file(dao_step_trace_t *trace, const char *path)
 
 dao_status_t dao_step_trace_add_text(dao_step_trace_t *trace, const char *name, size_t *out_offset)
 {
-    size_t bytes = strlen(name) + 1;
-    if (trace->name_capacity - trace->name_bytes < bytes) {
-        size_t capacity = trace->name_capacity * 2 + bytes + 64;
-        char *names = dao_host_realloc(trace->names, capacity, 1);
-        if (names == NULL) {
-            return dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory for %zu bytes of names", capacity);
-        }
-        trace->names = names;
-        trace->name_capacity = capacity;
-    }
-    memcpy(trace->names + trace->name_bytes, name, bytes);
     *out_offset = trace->name_bytes;
-    trace->name_bytes += bytes;
-    return DAO_OK;
+    return dao_tool_put_text(&trace->names, &trace->name_bytes, &trace->name_capacity, name, strlen(name));
 }
 
 dao_status_t dao_step_trace_add_tensor(dao_step_trace_t *trace, const char *id, uint64_t size_bytes,

@@ -36,20 +36,14 @@ void dao_access_list_finish(dao_access_list_t *list)
 static dao_status_t add_name(dao_access_list_t *list, const char *name, size_t *out_offset)
 {
     size_t length = strnlen(name, DAO_TOUCH_NAME_MAX);
-    while (list->name_capacity - list->name_bytes <= length) {
-        char *names = dao_tool_grow(list->names, &list->name_capacity, list->name_capacity, 1);
-        if (names == NULL) {
-            return DAO_ERR_NO_HOST_MEMORY;
-        }
-        list->names = names;
+    size_t offset = list->name_bytes;
+    dao_status_t status =
+        dao_tool_put_text(&list->names, &list->name_bytes, &list->name_capacity, name, length);
+    if (status == DAO_OK) {
+        dao_make_printable(list->names + offset);
+        *out_offset = offset;
     }
-    char *copy = list->names + list->name_bytes;
-    memcpy(copy, name, length);
-    copy[length] = '\0';
-    dao_make_printable(copy);
-    *out_offset = list->name_bytes;
-    list->name_bytes += length + 1;
-    return DAO_OK;
+    return status;
 }
 
 dao_status_t dao_access_list_add_tensor(dao_access_list_t *list, const char *name, uint64_t size_bytes,

@@ -228,18 +228,9 @@ static dao_status_t read_side(trace_reader_t *reader, bool is_output)
 
 static dao_status_t keep_name(trace_reader_t *reader, node_t *node)
 {
-    size_t bytes = reader->json.text_length + 1;
     node->name_offset = reader->name_bytes;
-    while (reader->name_capacity - reader->name_bytes < bytes) {
-        char *names = dao_tool_grow(reader->names, &reader->name_capacity, reader->name_capacity, 1);
-        if (names == NULL) {
-            return DAO_ERR_NO_HOST_MEMORY;
-        }
-        reader->names = names;
-    }
-    memcpy(reader->names + reader->name_bytes, reader->json.text, bytes);
-    reader->name_bytes += bytes;
-    return DAO_OK;
+    return dao_tool_put_text(&reader->names, &reader->name_bytes, &reader->name_capacity, reader->json.text,
+                             reader->json.text_length);
 }
 
 static dao_status_t read_field(trace_reader_t *reader, node_t *node)
