@@ -143,7 +143,7 @@ static dao_status_t check_settings(const dao_arguments_t *arguments, void *user)
         return dao_error(DAO_ERR_INVALID, "\"%.60s\" has no ending that tells a form: say --to FORM",
                          settings->out);
     }
-    if (settings->is_json && strcmp(settings->out, "-") == 0) {
+    if (settings->is_json && dao_out_file_is_standard(settings->out)) {
         return dao_error(DAO_ERR_INVALID, "-o - and --json would both go to standard output");
     }
     return dao_out_file_check(settings->out, arguments->words[0]);
@@ -228,7 +228,7 @@ static dao_status_t run_convert(const dao_arguments_t *arguments, void *user, in
     if (status == DAO_OK) {
         status = write_file(settings, &source);
     }
-    if (status == DAO_OK && strcmp(settings->out, "-") != 0) {
+    if (status == DAO_OK && !dao_out_file_is_standard(settings->out)) {
         status = tell(settings, &source, out_exit);
     }
     finish_source(&source);

@@ -261,8 +261,8 @@ static dao_status_t check_settings(const dao_arguments_t *arguments, void *user)
     if (settings->output != NULL && settings->svg != NULL && strcmp(settings->output, settings->svg) == 0) {
         return dao_error(DAO_ERR_INVALID, "-o and --svg are one file");
     }
-    bool has_plan = settings->output != NULL && strcmp(settings->output, "-") == 0;
-    bool has_drawing = settings->svg != NULL && strcmp(settings->svg, "-") == 0;
+    bool has_plan = dao_out_file_is_standard(settings->output);
+    bool has_drawing = dao_out_file_is_standard(settings->svg);
     if (has_plan + has_drawing + settings->is_json > 1) {
         return dao_error(DAO_ERR_INVALID, "only one of -o -, --svg - and --json can go to standard output");
     }
@@ -468,7 +468,7 @@ static dao_status_t run_plan(const dao_arguments_t *arguments, void *user, int *
     if (status != DAO_OK) {
         return status;
     }
-    dao_plan_table_begin(&planning.table, settings->is_json, !settings->has_table);
+    dao_plan_table_begin(&planning.table, settings->is_json, settings->has_table);
     dao_interrupt_watch(DAO_INTERRUPT_ASKS);
     status = plan_input(&planning, &input);
     dao_interrupt_unwatch();

@@ -11,9 +11,9 @@
 
 enum { RATIO_DECIMALS = 5, SECOND_DECIMALS = 6, BYTE_DECIMALS = 1, TEXT_BYTES = 32 };
 
-void dao_plan_table_begin(dao_plan_table_t *table, bool is_json, bool is_hidden)
+void dao_plan_table_begin(dao_plan_table_t *table, bool is_json, bool has_lines)
 {
-    *table = (dao_plan_table_t){.is_json = is_json, .is_hidden = is_hidden};
+    *table = (dao_plan_table_t){.is_json = is_json, .has_lines = has_lines};
     if (is_json) {
         dao_json_rows_init(&table->json);
     }
@@ -109,7 +109,7 @@ void dao_plan_table_row(dao_plan_table_t *table, const dao_plan_row_t *row)
 {
     if (table->is_json) {
         add_json(&table->json, row);
-    } else if (!table->is_hidden) {
+    } else if (table->has_lines) {
         dao_progress_hide();
         print_row(table, row);
     }

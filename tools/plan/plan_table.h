@@ -8,12 +8,12 @@
 
 typedef struct dao_plan_table {
     bool is_json;
-    bool is_hidden; /* nothing is printed: the plan itself goes to standard output */
+    bool has_lines; /* for people; neither: the plan itself goes to standard output */
     size_t row_count;
     dao_json_rows_t json;
 } dao_plan_table_t;
 
-void dao_plan_table_begin(dao_plan_table_t *table, bool is_json, bool is_hidden);
+void dao_plan_table_begin(dao_plan_table_t *table, bool is_json, bool has_lines);
 void dao_plan_table_row(dao_plan_table_t *table, const dao_plan_row_t *row);
 
 /* Prints what is left to print, unless `is_dropped`. Returns an exit code. */

@@ -73,8 +73,8 @@ static dao_status_t check_settings(const dao_arguments_t *arguments, void *user)
     if (out != NULL && settings->flame != NULL && strcmp(out, settings->flame) == 0) {
         return dao_error(DAO_ERR_INVALID, "-o and --flame are one file");
     }
-    bool has_stdout = out != NULL && strcmp(out, "-") == 0;
-    bool has_stdout_flame = settings->flame != NULL && strcmp(settings->flame, "-") == 0;
+    bool has_stdout = dao_out_file_is_standard(out);
+    bool has_stdout_flame = dao_out_file_is_standard(settings->flame);
     if (has_stdout + has_stdout_flame + settings->is_json > 1) {
         return dao_error(DAO_ERR_INVALID, "only one of -o -, --flame - and --json can go to standard output");
     }
@@ -166,8 +166,8 @@ static void tell(const settings_t *settings, const file_t *files, size_t count)
 
 static bool is_told(const settings_t *settings)
 {
-    return !settings->is_json && (settings->out == NULL || strcmp(settings->out, "-") != 0) &&
-           (settings->flame == NULL || strcmp(settings->flame, "-") != 0);
+    return !settings->is_json && !dao_out_file_is_standard(settings->out) &&
+           !dao_out_file_is_standard(settings->flame);
 }
 
 static int print_json(file_t *files, size_t count)

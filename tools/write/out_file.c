@@ -96,9 +96,14 @@ static int find_obstacle(const char *path)
     return lstat(path, &about) == 0 ? 0 : find_obstacle_in_folder(path); /* a link to what is not there */
 }
 
+bool dao_out_file_is_standard(const char *path)
+{
+    return path != NULL && strcmp(path, "-") == 0;
+}
+
 dao_status_t dao_out_file_check(const char *path, const char *input)
 {
-    if (path == NULL || strcmp(path, "-") == 0) {
+    if (path == NULL || dao_out_file_is_standard(path)) {
         return DAO_OK;
     }
     if (input != NULL && is_same_file(path, input)) {
@@ -110,7 +115,7 @@ dao_status_t dao_out_file_check(const char *path, const char *input)
 
 FILE *dao_out_file_open(const char *path)
 {
-    bool is_output = strcmp(path, "-") == 0;
+    bool is_output = dao_out_file_is_standard(path);
     /* No line of progress within the output. */
     dao_progress_phase(is_output ? "" : "writing", DAO_PROGRESS_UNIT_PARTS, 0);
     dao_progress_hide();

@@ -7,7 +7,11 @@
 
 #include <dao/status.h>
 
+#include <stdbool.h>
 #include <stdio.h>
+
+/* Returns true for "-", which is standard output; false for NULL. */
+bool dao_out_file_is_standard(const char *path);
 
 /* Looks at a file that is to be written, or NULL, before the work for it begins. DAO_ERR_INVALID: it is the
    one that is read, or NULL, and would be lost; DAO_ERR_IO: it cannot be written where it is asked for. */

@@ -23,7 +23,7 @@ static dao_status_t write_longer(const char *path, const dao_step_trace_t *trace
     FILE *file = dao_out_file_open(path);
     status = file == NULL ? DAO_ERR_IO : dao_out_file_close(file, path, dao_write_dao_step(file, &made));
     dao_step_trace_finish(&made);
-    if (status == DAO_OK && strcmp(path, "-") != 0) {
+    if (status == DAO_OK && !dao_out_file_is_standard(path)) {
         dao_step_trace_t read;
         dao_step_trace_init(&read);
         status = dao_read_step(path, NULL, &read);
@@ -74,7 +74,7 @@ static dao_status_t plan_step(const dao_plan_again_config_t *config, const dao_s
     if (status == DAO_OK && config->output != NULL) {
         status = write_longer(config->output, trace, step, dao_recompute_plan_step(plan));
     }
-    if (status == DAO_OK && (config->output == NULL || strcmp(config->output, "-") != 0)) {
+    if (status == DAO_OK && !dao_out_file_is_standard(config->output)) {
         dao_progress_hide();
         *out_exit = report(config, &bound, plan);
     }
