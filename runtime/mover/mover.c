@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Two ways, a thread each, between the program's memory and what is parked.
+/* Two directions, a thread each, between the program's memory and what is parked.
 
-       out, in --> [ move | move | move ] --> run_way: move_bytes() without the lock --> end_move_locked()
-                    a ring for each way
+       out, in --> [ move | move | move ] --> run_direction: move_bytes() without the lock -->
+   end_move_locked() a ring for each direction
 
-   A parked item lives until it is released and none of its moves is queued or under way. A move
-   in waits, as the first of its ring, until the move out of the same bytes has ended; moves out wait for
-   nothing, so that always one of the two goes on.
+   A parked item lives until it is released and none of its moves is queued or under way. A move in waits, as
+   the first of its ring, until the move out of the same bytes has ended; moves out wait for nothing, so that
+   always one of the two goes on.
 
-   Invariants, under the lock: done_count + pending of all items == queued_count, over both ways;
+   Invariants, under the lock: done_count + pending of all items == queued_count, over both directions;
    `first` begins the list of the items that live; pinned_used and file_used are the sums of their bytes, and
    of what is taken for items that are about to be linked. */
 #include <dao/mover.h>
@@ -39,7 +39,7 @@ struct dao_parked {
     void *pinned;          /* NULL: it is in the file */
     uint64_t offset_bytes; /* in the file */
     uint32_t pending;      /* moves that are queued or under way */
-    bool is_out;           /* the way out has ended */
+    bool is_out;           /* the move out has ended */
     bool is_lost;          /* it failed: there are no bytes */
     bool is_released;
     dao_status_t status; /* the first failure of the moves since none was queued */
@@ -51,7 +51,7 @@ typedef struct move {
     char *address;
 } move_t;
 
-typedef struct way {
+typedef struct direction {
     dao_mover_t *mover;
     dao_move_direction_t direction;
     dao_thread_t thread;
@@ -60,7 +60,7 @@ typedef struct way {
     dao_ring_t queue; /* of move_t */
     dao_move_direction_stats_t stats;
     _Atomic uint64_t done_count;
-} way_t;
+} direction_t;
 
 struct dao_mover {
     int process; /* in which it was made */
@@ -74,7 +74,7 @@ struct dao_mover {
     dao_parked_t *first;
     uint64_t parked_count, pinned_used_bytes, file_used_bytes;
     bool is_stopping;
-    way_t ways[DAO_MOVE_DIRECTION_COUNT];
+    direction_t directions[DAO_MOVE_DIRECTION_COUNT];
 };
 
 /* A mover is not used in a forked child, nor in a segment callback, which runs under an allocator's lock. */
@@ -98,8 +98,8 @@ static bool is_valid_locked(const dao_mover_t *mover)
         }
     }
     for (int i = 0; i < DAO_MOVE_DIRECTION_COUNT; i++) {
-        queued += mover->ways[i].stats.queued_count;
-        done += atomic_load(&mover->ways[i].done_count);
+        queued += mover->directions[i].stats.queued_count;
+        done += atomic_load(&mover->directions[i].done_count);
     }
     /* a block or slot is taken before its item is linked */
     return count == mover->parked_count && done + pending == queued &&
@@ -218,10 +218,10 @@ static dao_status_t take_slot(dao_mover_t *mover, dao_parked_t *parked, const da
     return status == DAO_OK ? DAO_OK : dao_error(status, "dao_mover_out: no memory for the record of a slot");
 }
 
-/* ---- ways ---- */
+/* ---- directions ---- */
 
 /* Moves the bytes. Returns an errno. */
-static int move_bytes(const way_t *way, const move_t *move)
+static int move_bytes(const direction_t *way, const move_t *move)
 {
     dao_parked_t *parked = move->parked;
     bool is_out = way->direction == DAO_MOVE_OUT;
@@ -241,7 +241,7 @@ static dao_status_t status_of(int error)
 }
 
 /* Notes the end of a move. Returns true if the item is to be freed: it was the last, and nobody has it. */
-static bool end_move_locked(way_t *way, dao_parked_t *parked, int error, uint64_t time_ns)
+static bool end_move_locked(direction_t *way, dao_parked_t *parked, int error, uint64_t time_ns)
 {
     way->stats.busy_ns += time_ns;
     way->stats.failed_count += error != 0;
@@ -265,7 +265,7 @@ static bool end_move_locked(way_t *way, dao_parked_t *parked, int error, uint64_
     return is_last;
 }
 
-static void run_move_locked(way_t *way, const move_t *move)
+static void run_move_locked(direction_t *way, const move_t *move)
 {
     dao_mover_t *mover = way->mover;
     dao_parked_t *parked = move->parked;
@@ -288,9 +288,9 @@ static void run_move_locked(way_t *way, const move_t *move)
     }
 }
 
-static void *run_way(void *user)
+static void *run_direction(void *user)
 {
-    way_t *way = user;
+    direction_t *way = user;
     dao_mover_t *mover = way->mover;
     dao_mutex_lock(&mover->lock);
     while (way->queue.count > 0 || !mover->is_stopping) {
@@ -306,7 +306,7 @@ static void *run_way(void *user)
     return NULL;
 }
 
-static dao_status_t queue_locked(way_t *way, dao_parked_t *parked, char *address)
+static dao_status_t queue_locked(direction_t *way, dao_parked_t *parked, char *address)
 {
     move_t move = {.parked = parked, .address = address};
     if (!dao_ring_push(&way->queue, &move)) {
@@ -320,11 +320,11 @@ static dao_status_t queue_locked(way_t *way, dao_parked_t *parked, char *address
 
 /* ---- begin and end ---- */
 
-static dao_status_t start_way(dao_mover_t *mover, dao_move_direction_t direction)
+static dao_status_t start_direction(dao_mover_t *mover, dao_move_direction_t direction)
 {
-    way_t *way = &mover->ways[direction];
+    direction_t *way = &mover->directions[direction];
     dao_status_t status = dao_thread_start(
-        &way->thread, direction == DAO_MOVE_OUT ? "dao-move-out" : "dao-move-in", run_way, way);
+        &way->thread, direction == DAO_MOVE_OUT ? "dao-move-out" : "dao-move-in", run_direction, way);
     way->has_thread = status == DAO_OK;
     return status;
 }
@@ -358,7 +358,7 @@ static void init(dao_mover_t *mover)
     dao_mutex_init(&mover->lock, DAO_RANK_EXECUTOR);
     dao_cond_init(&mover->ended);
     for (int i = 0; i < DAO_MOVE_DIRECTION_COUNT; i++) {
-        way_t *way = &mover->ways[i];
+        direction_t *way = &mover->directions[i];
         way->mover = mover;
         way->direction = (dao_move_direction_t)i;
         dao_cond_init(&way->work);
@@ -398,7 +398,7 @@ dao_status_t dao_mover_create(const dao_mover_config_t *config, dao_mover_t **ou
         status = open_file(mover, config);
     }
     for (int i = 0; status == DAO_OK && i < DAO_MOVE_DIRECTION_COUNT; i++) {
-        status = start_way(mover, (dao_move_direction_t)i);
+        status = start_direction(mover, (dao_move_direction_t)i);
     }
     if (status != DAO_OK) {
         dao_mover_destroy(mover);
@@ -416,12 +416,12 @@ void dao_mover_destroy(dao_mover_t *mover)
     dao_mutex_lock(&mover->lock);
     mover->is_stopping = true;
     for (int i = 0; i < DAO_MOVE_DIRECTION_COUNT; i++) {
-        dao_cond_signal(&mover->ways[i].work);
+        dao_cond_signal(&mover->directions[i].work);
     }
     dao_mutex_unlock(&mover->lock);
     for (int i = 0; i < DAO_MOVE_DIRECTION_COUNT; i++) {
-        if (mover->ways[i].has_thread) {
-            dao_thread_join(&mover->ways[i].thread);
+        if (mover->directions[i].has_thread) {
+            dao_thread_join(&mover->directions[i].thread);
         }
     }
     while (mover->first != NULL) {
@@ -430,8 +430,8 @@ void dao_mover_destroy(dao_mover_t *mover)
         free_parked(parked);
     }
     for (int i = 0; i < DAO_MOVE_DIRECTION_COUNT; i++) {
-        dao_ring_finish(&mover->ways[i].queue);
-        dao_cond_finish(&mover->ways[i].work);
+        dao_ring_finish(&mover->directions[i].queue);
+        dao_cond_finish(&mover->directions[i].work);
     }
     dao_range_destroy(mover->slots);
     dao_file_destroy(mover->file);
@@ -475,8 +475,8 @@ dao_status_t dao_mover_out(dao_mover_t *mover, const void *address, size_t size_
     dao_mutex_lock(&mover->lock);
     link_locked(mover, parked);
     DAO_ASSERT_HEAVY(is_valid_locked(mover));
-    /* the way out only reads through it */
-    status = queue_locked(&mover->ways[DAO_MOVE_OUT], parked, (char *)(uintptr_t)address);
+    /* the move out only reads through it */
+    status = queue_locked(&mover->directions[DAO_MOVE_OUT], parked, (char *)(uintptr_t)address);
     if (status != DAO_OK) {
         unlink_locked(parked);
     }
@@ -517,12 +517,12 @@ dao_status_t dao_mover_in(dao_mover_t *mover, dao_parked_t *parked, void *addres
     } else {
         status = dao_error_unless_range("dao_mover_in", address, parked->size_bytes);
     }
-    if (status == DAO_OK && parked->pending == 0) { /* another try, if a way in has failed */
+    if (status == DAO_OK && parked->pending == 0) { /* another try, if a move in has failed */
         parked->status = DAO_OK;
         parked->error = 0;
     }
     if (status == DAO_OK) {
-        status = queue_locked(&mover->ways[DAO_MOVE_IN], parked, address);
+        status = queue_locked(&mover->directions[DAO_MOVE_IN], parked, address);
     }
     dao_mutex_unlock(&mover->lock);
     return status != DAO_ERR_NO_HOST_MEMORY
@@ -578,7 +578,7 @@ void dao_parked_release(dao_parked_t *parked)
 uint64_t dao_mover_done(const dao_mover_t *mover, dao_move_direction_t direction)
 {
     return mover != NULL && (unsigned)direction < DAO_MOVE_DIRECTION_COUNT
-               ? atomic_load(&mover->ways[direction].done_count)
+               ? atomic_load(&mover->directions[direction].done_count)
                : 0;
 }
 
@@ -596,8 +596,8 @@ dao_status_t dao_mover_stats_get(dao_mover_t *mover, dao_mover_stats_t *out_stat
                                .file_bytes = mover->file_used_bytes,
                                .parked_count = mover->parked_count};
     for (int i = 0; i < DAO_MOVE_DIRECTION_COUNT; i++) {
-        stats.directions[i] = mover->ways[i].stats;
-        stats.directions[i].done_count = atomic_load(&mover->ways[i].done_count);
+        stats.directions[i] = mover->directions[i].stats;
+        stats.directions[i].done_count = atomic_load(&mover->directions[i].done_count);
     }
     dao_mutex_unlock(&mover->lock);
     *out_stats = stats;
