@@ -21,7 +21,7 @@ typedef struct dao_ledger {
     dao_tags_t *tags; /* owned */
     dao_budget_t
         *budget; /* borrowed; reserved_bytes are taken from it; NULL: from none. Set before first use */
-    uint64_t capacity_bytes; /* of the device, for messages; 0: it is no device */
+    uint64_t capacity_bytes; /* of the device: no request is larger; 0: it is no device */
     uint64_t page_bytes;     /* of pages that can be moved to where they are needed; 0: it has none */
     _Atomic uint64_t
         cured_count; /* of stats.failed_count, those that were tried again since: no failures to a caller */

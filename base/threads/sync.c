@@ -49,7 +49,7 @@ void dao_rank_give(dao_rank_t rank)
 
 /* ---- a barrier in all threads ---- */
 
-/* Kernels since 4.14; a sandbox may forbid it, and valgrind does. */
+/* Kernels since 4.14; a sandbox may forbid it. */
 bool dao_threads_barrier(void)
 {
     enum { UNASKED, THERE, MISSING };

@@ -98,7 +98,7 @@ static void describe_tensor(const view_builder_t *builder, const dao_managed_t *
         .name = tensor->name,
         .size_bytes = tensor->size_bytes,
         .now = now,
-        .last_use = last_use < now ? last_use : now, /* that of what was fetched early is to come */
+        .last_use = dao_smaller(last_use, now), /* that of what was fetched early is to come */
         .next_use = next_use,
         .clean = dao_residency_is_clean(tensor),
         .priority = tensor->priority,

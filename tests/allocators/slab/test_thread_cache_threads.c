@@ -378,8 +378,7 @@ static void keeper_join(survivor_t *survivor, dao_thread_t *thread)
     dao_gate_finish(&survivor->second);
 }
 
-/* A sandbox may forbid the barrier; then it waits for the thread's next call, as the next test but one has
-   it. */
+/* A sandbox may forbid the barrier; then it stays until the thread's next call. */
 static void what_a_waiting_thread_keeps_is_there_for_others(void)
 {
     survivor_t survivor;
