@@ -204,13 +204,6 @@ static dao_status_t device_query(dao_backend_device_t *device, dao_device_info_t
     return DAO_OK;
 }
 
-static dao_status_t device_synchronize(dao_backend_device_t *device)
-{
-    dao_status_t status;
-    CALL(status, device->index, DAO_ERR_NO_DEVICE_MEMORY, vendorDeviceSynchronize, ());
-    return status;
-}
-
 /* ---- memory ---- */
 
 static dao_status_t memory_alloc(dao_backend_device_t *device, size_t size_bytes, void **out_address)
@@ -319,7 +312,7 @@ const dao_backend_ops_t dao_vendor_backend_ops = {
     .device_open = device_open,
     .device_close = device_close,
     .device_query = device_query,
-    .device_synchronize = device_synchronize,
+    .device_synchronize = dao_vendor_device_synchronize,
     .memory_alloc = memory_alloc,
     .memory_free = memory_free,
     .pinned_alloc = pinned_alloc,

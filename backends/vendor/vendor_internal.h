@@ -85,6 +85,7 @@ void dao_vendor_thread_part(dao_backend_device_t *device);
 dao_status_t dao_vendor_stream_create(dao_backend_device_t *device, dao_backend_stream_t **out_stream);
 dao_status_t dao_vendor_stream_adopt(dao_backend_device_t *device, void *native,
                                      dao_backend_stream_t **out_stream);
+dao_status_t dao_vendor_device_synchronize(dao_backend_device_t *device);
 bool dao_vendor_stream_is_gone(dao_backend_stream_t *stream);
 dao_status_t dao_vendor_stream_synchronize(dao_backend_stream_t *stream);
 void dao_vendor_stream_destroy(dao_backend_stream_t *stream);

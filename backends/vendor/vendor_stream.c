@@ -118,7 +118,7 @@ bool dao_vendor_stream_is_gone(dao_backend_stream_t *stream)
     return atomic_load_explicit(&stream->is_gone, memory_order_acquire);
 }
 
-static dao_status_t device_wait(dao_backend_device_t *device)
+dao_status_t dao_vendor_device_synchronize(dao_backend_device_t *device)
 {
     dao_status_t status;
     CALL(status, device->index, DAO_ERR_NO_DEVICE_MEMORY, vendorDeviceSynchronize, ());
@@ -129,7 +129,7 @@ static dao_status_t device_wait(dao_backend_device_t *device)
 dao_status_t dao_vendor_stream_synchronize(dao_backend_stream_t *stream)
 {
     if (dao_vendor_stream_is_gone(stream)) {
-        return device_wait(stream->device);
+        return dao_vendor_device_synchronize(stream->device);
     }
     dao_status_t status;
     CALL(status, stream->device->index, DAO_ERR_NO_DEVICE_MEMORY, vendorStreamSynchronize, (stream->stream));
@@ -232,7 +232,7 @@ void dao_vendor_event_destroy(dao_backend_event_t *event)
 dao_status_t dao_vendor_event_record(dao_backend_event_t *event, dao_backend_stream_t *stream)
 {
     if (dao_vendor_stream_is_gone(stream)) {
-        return device_wait(stream->device);
+        return dao_vendor_device_synchronize(stream->device);
     }
     dao_status_t status;
     CALL(status, stream->device->index, DAO_ERR_NO_DEVICE_MEMORY, vendorEventRecord,
