@@ -80,16 +80,6 @@ typedef struct g10_reader {
     uint64_t ignored_count;
 } g10_reader_t;
 
-/* Puts a place before the message of the list. */
-static dao_status_t at_position(const g10_reader_t *reader, dao_json_position_t position, dao_status_t status)
-{
-    if (status != DAO_OK) {
-        dao_error_prefix("%s:%" PRIu64 ":%" PRIu64 ": ", dao_json_name(&reader->json), position.line,
-                         position.column);
-    }
-    return status;
-}
-
 /* ---- a line's fields ---- */
 
 static dao_status_t read_text(g10_reader_t *reader, field_t field)
@@ -238,8 +228,8 @@ static dao_status_t use_tensor(g10_reader_t *reader)
     }
     reader->mark = mark;
     mark[reader->list.tensor_count] = 0;
-    return at_position(
-        reader, reader->line.position,
+    return dao_json_prefix(
+        &reader->json, reader->line.position,
         dao_access_list_add_tensor(&reader->list, key, numbers[FIELD_SIZE], numbers[FIELD_WEIGHT] == 1));
 }
 
@@ -300,15 +290,15 @@ static dao_status_t use_kernel(g10_reader_t *reader)
         status = join_mentions(reader);
     }
     if (status == DAO_OK) {
-        status = at_position(
-            reader, line->position,
+        status = dao_json_prefix(
+            &reader->json, line->position,
             dao_access_list_add_kernel(&reader->list, line->name, cost_ns, line->numbers[FIELD_WORKSPACE]));
     }
     for (size_t i = 0; status == DAO_OK && i < line->mention_count; i++) {
         const g10_mention_t *mention = &line->mentions[i];
-        status = at_position(reader, mention->position,
-                             dao_access_list_add_access(&reader->list, (uint32_t)mention->tensor,
-                                                        mention->is_input, mention->is_output));
+        status = dao_json_prefix(&reader->json, mention->position,
+                                 dao_access_list_add_access(&reader->list, (uint32_t)mention->tensor,
+                                                            mention->is_input, mention->is_output));
     }
     if (reader->first_backward == DAO_TRACE_NONE && strstr(line->name, "_Backward") != NULL) {
         reader->first_backward = (uint32_t)index;

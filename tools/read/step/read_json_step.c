@@ -70,16 +70,6 @@ static void close_file(step_reader_t *reader)
     reader->is_open = false;
 }
 
-/* Puts a place before the message of the model. */
-static dao_status_t at_position(step_reader_t *reader, dao_json_position_t position, dao_status_t status)
-{
-    if (status != DAO_OK) {
-        dao_error_prefix("%s:%" PRIu64 ":%" PRIu64 ": ", dao_json_name(&reader->json), position.line,
-                         position.column);
-    }
-    return status;
-}
-
 static dao_status_t check_id(step_reader_t *reader)
 {
     const char *text = reader->json.text;
@@ -298,7 +288,7 @@ static dao_status_t apply_items(step_reader_t *reader)
             }
             dao_status_t status = apply[mention](reader->trace, item->tensor);
             if (status != DAO_OK) {
-                return at_position(reader, item->position, status);
+                return dao_json_prefix(&reader->json, item->position, status);
             }
         }
     }
@@ -401,7 +391,7 @@ static dao_status_t read_event(step_reader_t *reader, uint32_t index)
     entry->is_temporary = true;
     status = is_alloc ? dao_step_trace_add_alloc(reader->trace, index, json->text, entry->size_bytes)
                       : dao_step_trace_add_free(reader->trace, index, json->text);
-    status = at_position(reader, json->position, status);
+    status = dao_json_prefix(&reader->json, json->position, status);
     return status == DAO_OK ? dao_json_expect(json, DAO_JSON_TOKEN_ARRAY_END, "\"]\"") : status;
 }
 

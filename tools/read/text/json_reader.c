@@ -92,6 +92,16 @@ dao_status_t dao_json_reader_open(dao_json_reader_t *reader, const char *path)
     return DAO_OK;
 }
 
+dao_status_t dao_json_prefix(const dao_json_reader_t *reader, dao_json_position_t position,
+                             dao_status_t status)
+{
+    if (status != DAO_OK) {
+        dao_error_prefix("%s:%" PRIu64 ":%" PRIu64 ": ", dao_json_name(reader), position.line,
+                         position.column);
+    }
+    return status;
+}
+
 const char *dao_json_name(const dao_json_reader_t *reader)
 {
     return dao_text_source_name(&reader->source);

@@ -85,6 +85,10 @@ dao_status_t dao_json_error_at(const dao_json_reader_t *reader, dao_json_positio
 /* The same, DAO_ERR_PARSE, at the last token. */
 DAO_PRINTF(2, 3) dao_status_t dao_json_error(const dao_json_reader_t *reader, const char *format, ...);
 
+/* Puts `FILE:LINE:COLUMN: ` before the message of an error of others. Returns the status. */
+dao_status_t dao_json_prefix(const dao_json_reader_t *reader, dao_json_position_t position,
+                             dao_status_t status);
+
 /* Returns what the file is called in messages. */
 const char *dao_json_name(const dao_json_reader_t *reader);
 
