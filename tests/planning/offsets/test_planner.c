@@ -199,21 +199,11 @@ static void wrong_arguments_are_refused(void)
     dao_planner_destroy(NULL);
 }
 
-/* A problem that no quick method finishes: its buffers are 2 to 9 halves of what is alive. */
-static void make_hard(uint64_t seed)
-{
-    dao_test_plan_make(&plan, 0, DAO_TEST_PLAN_BUFFERS_MAX, 50, &seed);
-    for (size_t i = 0; i < DAO_TEST_PLAN_BUFFERS_MAX; i++) {
-        plan.buffers[i].begin_time = dao_random_next(&seed) % 100;
-        plan.buffers[i].end_time = plan.buffers[i].begin_time + 1 + dao_random_next(&seed) % 40;
-    }
-}
-
 static void plans_get_better_alone(void)
 {
     for (uint64_t seed = 1; seed <= 20; seed++) {
         dao_planner_t *planner = NULL;
-        make_hard(seed);
+        dao_test_plan_make_hard(&plan, seed);
         CU_ASSERT_EQUAL_FATAL(dao_planner_create(&plan.problem, NULL, &planner), DAO_OK);
         CU_ASSERT_EQUAL_FATAL(dao_planner_work(planner, 0, NULL), DAO_OK);
         uint64_t peak_bytes = UINT64_MAX, bound_bytes = 0, version = 0;
@@ -257,7 +247,7 @@ static void the_same_work_gives_the_same_plan(void)
         uint64_t first, rest;
     } slices[] = {{0, 60000}, {1, 1}, {0, 5000}, {777, 777}, {0, 100}};
     for (uint64_t seed = 1; seed <= 20; seed++) {
-        make_hard(seed);
+        dao_test_plan_make_hard(&plan, seed);
         uint64_t work = 10000 + 100 * seed; /* the last plans come shortly before */
         size_t way = seed % (sizeof(slices) / sizeof(slices[0]));
         dao_plan_t *left = plan_after(work, UINT64_MAX, UINT64_MAX);
@@ -302,7 +292,7 @@ static void memory_is_bounded(void)
 static void a_cancelled_planner_keeps_its_plan(void)
 {
     dao_planner_t *planner = NULL;
-    make_hard(1);
+    dao_test_plan_make_hard(&plan, 1);
     CU_ASSERT_EQUAL_FATAL(dao_planner_create(&plan.problem, NULL, &planner), DAO_OK);
     CU_ASSERT_EQUAL_FATAL(dao_planner_work(planner, 0, NULL), DAO_OK);
     CU_ASSERT_EQUAL(dao_planner_cancel(planner), DAO_OK);
@@ -339,7 +329,7 @@ static void every_failed_allocation_is_told_and_survived(void)
 /* Work that failed goes on with the next call. */
 static void a_planner_goes_on_after_a_failed_allocation(void)
 {
-    make_hard(2);
+    dao_test_plan_make_hard(&plan, 2);
     uint64_t failed_count = 1;
     for (uint64_t n = 0; failed_count > 0; n++) {
         const dao_planner_config_t config = {.work_limit = 30000};

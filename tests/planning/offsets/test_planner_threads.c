@@ -16,15 +16,6 @@
 
 static dao_test_plan_t plan;
 
-static void make_hard(uint64_t seed)
-{
-    dao_test_plan_make(&plan, 0, DAO_TEST_PLAN_BUFFERS_MAX, 50, &seed);
-    for (size_t i = 0; i < DAO_TEST_PLAN_BUFFERS_MAX; i++) {
-        plan.buffers[i].begin_time = dao_random_next(&seed) % 100;
-        plan.buffers[i].end_time = plan.buffers[i].begin_time + 1 + dao_random_next(&seed) % 40;
-    }
-}
-
 /* An executor with a thread; at its end it runs what is left. */
 typedef struct pool {
     dao_thread_t thread;
@@ -137,7 +128,7 @@ static void a_thread_works_to_the_limit(void)
 {
     dao_planner_config_t config = {.work_limit = 100000};
     dao_planner_t *planner = NULL;
-    make_hard(1);
+    dao_test_plan_make_hard(&plan, 1);
     CU_ASSERT_EQUAL_FATAL(dao_planner_create(&plan.problem, &config, &planner), DAO_OK);
     CU_ASSERT_EQUAL_FATAL(dao_planner_work(planner, 0, NULL), DAO_OK);
     uint64_t peak_bytes = peak_of(planner);
@@ -162,7 +153,7 @@ static void the_programs_executor_works(void)
     pool_t pool;
     dao_planner_config_t config = {.work_limit = 100000, .submit = pool_submit, .submit_user = &pool};
     dao_planner_t *planner = NULL;
-    make_hard(2);
+    dao_test_plan_make_hard(&plan, 2);
     pool_begin(&pool);
     CU_ASSERT_EQUAL_FATAL(dao_planner_create(&plan.problem, &config, &planner), DAO_OK);
     CU_ASSERT_EQUAL_FATAL(dao_planner_start(planner), DAO_OK);
@@ -178,7 +169,7 @@ static void an_executor_may_run_at_once(void)
     dao_planner_config_t config = {
         .work_limit = 300000, .submit = run_at_once, .submit_user = &submitted_count};
     dao_planner_t *planner = NULL;
-    make_hard(3);
+    dao_test_plan_make_hard(&plan, 3);
     CU_ASSERT_EQUAL_FATAL(dao_init(NULL), DAO_OK);
     CU_ASSERT_EQUAL_FATAL(dao_planner_create(&plan.problem, &config, &planner), DAO_OK);
     CU_ASSERT_EQUAL_FATAL(dao_planner_start(planner), DAO_OK);
@@ -198,7 +189,7 @@ static void a_cancel_ends_the_work_at_any_moment(void)
         config.submit = round % 2 == 0 ? NULL : pool_submit;
         config.submit_user = &pool;
         dao_planner_t *planner = NULL;
-        make_hard(4 + round);
+        dao_test_plan_make_hard(&plan, 4 + round);
         CU_ASSERT_EQUAL_FATAL(dao_planner_create(&plan.problem, &config, &planner), DAO_OK);
         if (round % 8 < 4) { /* else it may be cancelled before there is a plan */
             CU_ASSERT_EQUAL_FATAL(dao_planner_work(planner, 0, NULL), DAO_OK);
@@ -225,7 +216,7 @@ static void a_cancel_before_the_work_is_told_to_who_waits(void)
     const dao_planner_config_t config = {.submit = hold, .submit_user = &held};
     dao_planner_t *planner = NULL;
     dao_plan_t *best = NULL;
-    make_hard(7);
+    dao_test_plan_make_hard(&plan, 7);
     CU_ASSERT_EQUAL_FATAL(dao_planner_create(&plan.problem, &config, &planner), DAO_OK);
     CU_ASSERT_EQUAL_FATAL(dao_planner_start(planner), DAO_OK);
     CU_ASSERT_EQUAL(dao_planner_cancel(planner), DAO_OK);
@@ -244,7 +235,7 @@ static void a_thread_that_cannot_start_leaves_the_planner_to_the_caller(void)
 {
     dao_planner_config_t config = {.work_limit = 10000};
     dao_planner_t *planner = NULL;
-    make_hard(5);
+    dao_test_plan_make_hard(&plan, 5);
     CU_ASSERT_EQUAL_FATAL(dao_planner_create(&plan.problem, &config, &planner), DAO_OK);
     dao_fault_arm(DAO_FAULT_THREAD, 0, false);
     dao_status_t status = dao_planner_start(planner);
@@ -259,7 +250,7 @@ static void a_thread_that_cannot_start_leaves_the_planner_to_the_caller(void)
 static void a_failure_in_the_background_is_told_to_who_waits(void)
 {
     uint64_t failed_count = 1;
-    make_hard(6);
+    dao_test_plan_make_hard(&plan, 6);
     for (uint64_t n = 0; failed_count > 0; n++) {
         dao_planner_config_t config = {.work_limit = 30000};
         dao_planner_t *planner = NULL;
@@ -296,7 +287,7 @@ static void a_forked_child_is_told_at_once(void)
 {
     dao_planner_config_t config = {.work_limit = 100000};
     dao_planner_t *planner = NULL;
-    make_hard(1);
+    dao_test_plan_make_hard(&plan, 1);
     CU_ASSERT_EQUAL_FATAL(dao_planner_create(&plan.problem, &config, &planner), DAO_OK);
     CU_ASSERT_EQUAL(dao_planner_start(planner), DAO_OK);
     pid_t child = fork();

@@ -3,6 +3,7 @@
 #include <dao/dao.h>
 
 #include "runtime/start/context.h"
+#include "tests/runtime/handles/three_devices.h"
 #include "tests/support/backends/fault_backend.h"
 #include "tests/support/backends/portion.h"
 #include "tests/support/suite.h"
@@ -14,40 +15,9 @@
 #define CHUNK_BYTES (4 * MIB)
 #define CHUNK_COUNT 16 /* together all of a device */
 
-static const dao_config_t config = {.cpu = {.device_count = 3, .device_bytes = 64 * MIB}};
 static const dao_device_place_t near = {0};
 static const dao_device_place_t far = {1};
 static unsigned char memory[4096];
-
-static void begin(void)
-{
-    CU_ASSERT_EQUAL_FATAL(dao_init(&config), DAO_OK);
-}
-
-static void end(void)
-{
-    CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
-}
-
-/* Starts on a table of one's own, without what `leave_out` takes away; or with nothing taken away, where
-   calls can fail. */
-static void begin_without(void (*leave_out)(dao_backend_ops_t *ops))
-{
-    static const fault_config_t plain = {0};
-    static dao_backend_ops_t ops;
-    ops = *fault_backend_wrap(dao_backend_ops(), &plain);
-    if (leave_out != NULL) {
-        leave_out(&ops);
-    }
-    CU_ASSERT_EQUAL_FATAL(dao_context_start(&config, &ops), DAO_OK);
-}
-
-static dao_stream_t *stream_of(dao_device_place_t device)
-{
-    dao_stream_t *stream = NULL;
-    CU_ASSERT_EQUAL_FATAL(dao_stream_get(device.index, DAO_STREAM_ROLE_COMPUTE, &stream), DAO_OK);
-    return stream;
-}
 
 static dao_peer_info_t peer_info(int32_t device_index, int32_t peer_index)
 {

@@ -4,6 +4,8 @@
 
 #include "base/report/fault.h"
 #include "base/threads/sync.h"
+#include "tests/runtime/inspect/text.h"
+#include "tests/support/blocks.h"
 #include "tests/support/suite.h"
 
 #include <stdlib.h>
@@ -30,37 +32,6 @@ static void begin(void)
 static void end(void)
 {
     CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
-}
-
-static void *take(dao_place_t place, size_t size_bytes)
-{
-    void *address = dao_alloc(place, size_bytes);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(address);
-    return address;
-}
-
-static void give(dao_place_t place, void *address)
-{
-    CU_ASSERT_EQUAL(dao_free(place, address), DAO_OK);
-}
-
-/* A text that grows by what a writer writes. */
-typedef struct text {
-    char *bytes; /* closed by a zero */
-    size_t count;
-    size_t room; /* writing more fails */
-} text_t;
-
-static dao_status_t text_append(const char *bytes, size_t count, void *user)
-{
-    text_t *text = user;
-    if (count > text->room - text->count - 1) {
-        return DAO_ERR_IO;
-    }
-    memcpy(text->bytes + text->count, bytes, count);
-    text->count += count;
-    text->bytes[text->count] = '\0';
-    return DAO_OK;
 }
 
 #define EVENTS_MAX 4096

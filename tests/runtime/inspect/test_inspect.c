@@ -3,6 +3,7 @@
 #include <dao/dao.h>
 
 #include "runtime/start/context.h"
+#include "tests/support/blocks.h"
 #include "tests/support/suite.h"
 
 #include <inttypes.h>
@@ -25,18 +26,6 @@ static void begin(void)
 static void end(void)
 {
     CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
-}
-
-static void *take(dao_place_t place, size_t size_bytes)
-{
-    void *address = dao_alloc(place, size_bytes);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(address);
-    return address;
-}
-
-static void give(dao_place_t place, void *address)
-{
-    CU_ASSERT_EQUAL(dao_free(place, address), DAO_OK);
 }
 
 static void a_query_finds_the_block_and_its_handles(void)

@@ -2,6 +2,7 @@
 /* Peaks since marks: each mark has its own, at each kind of place, whatever others read and reset. */
 #include <dao/dao.h>
 
+#include "tests/support/blocks.h"
 #include "tests/support/five_places.h"
 #include "tests/support/suite.h"
 
@@ -9,13 +10,6 @@
 #include <string.h>
 
 #define MARKS 4
-
-static void *take(dao_place_t place, size_t size_bytes)
-{
-    void *address = dao_alloc(place, size_bytes);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(address);
-    return address;
-}
 
 static dao_stats_t stats_of(dao_place_t place)
 {

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/support/models/plans.h"
 
+#include "base/numbers/random.h"
+
 #include <string.h>
 
 #define TIME_MAX       12u
@@ -123,6 +125,15 @@ void dao_test_plan_make(dao_test_plan_t *plan, uint32_t features, size_t buffer_
         if ((features & DAO_TEST_PLAN_GAPS) != 0) {
             make_gaps(plan, i, random);
         }
+    }
+}
+
+void dao_test_plan_make_hard(dao_test_plan_t *plan, uint64_t seed)
+{
+    dao_test_plan_make(plan, 0, DAO_TEST_PLAN_BUFFERS_MAX, 50, &seed);
+    for (size_t i = 0; i < DAO_TEST_PLAN_BUFFERS_MAX; i++) {
+        plan->buffers[i].begin_time = dao_random_next(&seed) % 100;
+        plan->buffers[i].end_time = plan->buffers[i].begin_time + 1 + dao_random_next(&seed) % 40;
     }
 }
 

@@ -41,6 +41,9 @@ typedef struct dao_test_plan {
 void dao_test_plan_make(dao_test_plan_t *plan, uint32_t features, size_t buffer_count, uint64_t size_max,
                         uint64_t *random);
 
+/* Makes a problem that no quick method packs to its bound: many sizes, which live across each other. */
+void dao_test_plan_make_hard(dao_test_plan_t *plan, uint64_t seed);
+
 /* Returns true if two buffers at these offsets share bytes while both use them. */
 bool dao_test_plan_do_clash(const dao_plan_problem_t *problem, size_t left, uint64_t left_offset,
                             size_t right, uint64_t right_offset);

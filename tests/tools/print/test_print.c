@@ -4,6 +4,7 @@
 #define _POSIX_C_SOURCE 200809L /* fileno */
 #include "base/numbers/random.h"
 #include "tests/support/suite.h"
+#include "tests/tools/output.h"
 #include "tools/base/progress.h"
 #include "tools/model/history.h"
 #include "tools/options/complain.h"
@@ -17,32 +18,6 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-enum { OUTPUT_BYTES = 2048 };
-
-static FILE *output;
-static int kept_output, kept_error;
-
-static void catch_output(void)
-{
-    output = tmpfile();
-    CU_ASSERT_PTR_NOT_NULL_FATAL(output);
-    (void)fflush(stdout);
-    kept_output = dup(STDOUT_FILENO);
-    kept_error = dup(STDERR_FILENO);
-    CU_ASSERT_TRUE(dup2(fileno(output), STDOUT_FILENO) >= 0 && dup2(fileno(output), STDERR_FILENO) >= 0);
-}
-
-static void take_output(char out_text[OUTPUT_BYTES])
-{
-    (void)fflush(stdout);
-    CU_ASSERT_TRUE(dup2(kept_output, STDOUT_FILENO) >= 0 && dup2(kept_error, STDERR_FILENO) >= 0);
-    CU_ASSERT_TRUE(close(kept_output) == 0 && close(kept_error) == 0);
-    rewind(output);
-    size_t length = fread(out_text, 1, OUTPUT_BYTES - 1, output);
-    out_text[length] = '\0';
-    (void)fclose(output);
-}
 
 static void a_list_has_commas_and_is_cut(void)
 {

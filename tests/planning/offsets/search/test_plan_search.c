@@ -182,16 +182,6 @@ static void large_numbers_fit(void)
 
 /* ---- how it works ---- */
 
-/* Random sizes that no quick method packs to the bound. */
-static void make_hard(uint64_t seed)
-{
-    dao_test_plan_make(&plan, 0, DAO_TEST_PLAN_BUFFERS_MAX, 50, &seed);
-    for (size_t i = 0; i < DAO_TEST_PLAN_BUFFERS_MAX; i++) {
-        plan.buffers[i].begin_time = dao_random_next(&seed) % 100;
-        plan.buffers[i].end_time = plan.buffers[i].begin_time + 1 + dao_random_next(&seed) % 40;
-    }
-}
-
 static dao_plan_t *search_in_slices(uint64_t slice)
 {
     const dao_planner_config_t config = {.method = DAO_PLAN_METHOD_SEARCH, .work_limit = 300000, .seed = 7};
@@ -210,7 +200,7 @@ static dao_plan_t *search_in_slices(uint64_t slice)
 static void slices_find_what_one_go_finds(void)
 {
     for (uint64_t seed = 1; seed <= 10; seed++) {
-        make_hard(seed);
+        dao_test_plan_make_hard(&plan, seed);
         dao_plan_t *slices = search_in_slices(1000), *whole = search_in_slices(UINT64_MAX);
         dao_plan_report_t slices_report = report_of(slices), whole_report = report_of(whole);
         CU_ASSERT_EQUAL(slices_report.peak_bytes, whole_report.peak_bytes);
@@ -229,7 +219,7 @@ static void a_cancelled_search_keeps_its_plan(void)
     const dao_planner_config_t config = {.method = DAO_PLAN_METHOD_SEARCH};
     dao_planner_t *planner = NULL;
     dao_plan_t *made = NULL;
-    make_hard(3);
+    dao_test_plan_make_hard(&plan, 3);
     CU_ASSERT_EQUAL_FATAL(dao_planner_create(&plan.problem, &config, &planner), DAO_OK);
     CU_ASSERT_EQUAL_FATAL(dao_planner_work(planner, 100000, NULL), DAO_OK);
     CU_ASSERT_EQUAL(dao_planner_cancel(planner), DAO_OK);
@@ -301,7 +291,7 @@ static void a_limit_of_nodes_ends_a_run(void)
     dao_plan_work_t work = {.limit = UINT64_MAX, .is_cancelled = &is_cancelled};
     dao_plan_fit_end_t end = DAO_PLAN_FIT_OPEN;
     double values[DAO_TEST_PLAN_BUFFERS_MAX] = {0};
-    make_hard(4);
+    dao_test_plan_make_hard(&plan, 4);
     CU_ASSERT_EQUAL_FATAL(dao_plan_instance_make(&instance, &plan.problem), DAO_OK);
     CU_ASSERT_EQUAL_FATAL(dao_plan_search_model_init(&model, &instance, &work), DAO_OK);
     CU_ASSERT_EQUAL_FATAL(dao_plan_fit_create(&model, &fit), DAO_OK);
