@@ -51,7 +51,9 @@ static void write_line(dao_log_level_t level, const char *line)
     };
     char text[LINE_BYTES + 32]; /* what stands before the line, and its end */
     int length = snprintf(text, sizeof(text), "libdao: %s: %s\n", names[level], line);
+    int state = dao_thread_cancel_defer();
     ssize_t written = write(STDERR_FILENO, text, (size_t)length);
+    dao_thread_cancel_restore(state);
     (void)written;
 }
 

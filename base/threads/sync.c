@@ -177,6 +177,19 @@ bool dao_mutex_try_lock(dao_mutex_t *mutex)
     return true;
 }
 
+int dao_thread_cancel_defer(void)
+{
+    int state;
+    must(pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state));
+    return state;
+}
+
+void dao_thread_cancel_restore(int state)
+{
+    int deferred;
+    must(pthread_setcancelstate(state, &deferred));
+}
+
 void dao_cond_init(dao_cond_t *cond)
 {
     must(pthread_cond_init(&cond->handle, NULL));
@@ -203,7 +216,9 @@ void dao_cond_wait(dao_cond_t *cond, dao_mutex_t *mutex)
         (void)cond_wait_scheduled(cond, mutex, DAO_SCHEDULE_NEVER, __builtin_return_address(0)); /* woken */
         return;
     }
+    int state = dao_thread_cancel_defer();
     must(pthread_cond_wait(&cond->handle, &mutex->handle));
+    dao_thread_cancel_restore(state);
 }
 
 static struct timespec timespec_of(uint64_t time_ns)
@@ -218,7 +233,9 @@ bool dao_cond_wait_until(dao_cond_t *cond, dao_mutex_t *mutex, uint64_t time_ns)
         return cond_wait_scheduled(cond, mutex, time_ns, __builtin_return_address(0));
     }
     struct timespec until = timespec_of(time_ns);
+    int state = dao_thread_cancel_defer();
     int result = pthread_cond_clockwait(&cond->handle, &mutex->handle, CLOCK_MONOTONIC, &until);
+    dao_thread_cancel_restore(state);
     must(result == ETIMEDOUT ? 0 : result);
     return result != ETIMEDOUT;
 }
@@ -395,6 +412,8 @@ void dao_sleep_until(uint64_t time_ns)
         return;
     }
     struct timespec until = timespec_of(time_ns);
+    int state = dao_thread_cancel_defer();
     while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR) {
     }
+    dao_thread_cancel_restore(state);
 }

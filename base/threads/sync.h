@@ -135,6 +135,11 @@ static inline void dao_spin_unlock(dao_spin_t *spin)
     dao_rank_give(spin->rank);
 }
 
+/* pthread_cancel() of this thread waits from here on, for calls that would end it inside of the library, with
+   its locks taken. Returns what dao_thread_cancel_restore() gets behind them. Both are a few stores. */
+int dao_thread_cancel_defer(void);
+void dao_thread_cancel_restore(int state);
+
 void dao_cond_init(dao_cond_t *cond);
 void dao_cond_finish(dao_cond_t *cond);
 void dao_cond_wait(dao_cond_t *cond, dao_mutex_t *mutex);

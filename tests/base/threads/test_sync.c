@@ -33,8 +33,57 @@ static void a_thread_takes_no_signal_of_the_program(void)
     CU_ASSERT_EQUAL(sigismember(&after, SIGUSR1), 0);
 }
 
+typedef struct waiting {
+    dao_mutex_t mutex;
+    dao_cond_t cond;
+    int passed_count;
+} waiting_t;
+
+/* All is done by a thread that was cancelled before. */
+static void *wait_cancelled(void *user)
+{
+    waiting_t *waiting = user;
+    CU_ASSERT_EQUAL(pthread_cancel(pthread_self()), 0);
+    dao_mutex_lock(&waiting->mutex);
+    CU_ASSERT_FALSE(dao_cond_wait_until(&waiting->cond, &waiting->mutex, dao_clock_ns() + 1));
+    waiting->passed_count++;
+    dao_cond_broadcast(&waiting->cond);
+    while (waiting->passed_count == 1) {
+        dao_cond_wait(&waiting->cond, &waiting->mutex);
+    }
+    dao_sleep_until(dao_clock_ns() + 1);
+    waiting->passed_count++;
+    dao_mutex_unlock(&waiting->mutex);
+    pthread_testcancel();
+    waiting->passed_count++; /* not reached */
+    return NULL;
+}
+
+static void a_wait_is_no_cancellation_point(void)
+{
+    waiting_t waiting = {.passed_count = 0};
+    dao_mutex_init(&waiting.mutex, DAO_RANK_LEAF);
+    dao_cond_init(&waiting.cond);
+    pthread_t thread;
+    CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, wait_cancelled, &waiting), 0);
+    dao_mutex_lock(&waiting.mutex); /* for ever, where a thread has ended in its wait */
+    while (waiting.passed_count == 0) {
+        dao_cond_wait(&waiting.cond, &waiting.mutex);
+    }
+    waiting.passed_count = 2;
+    dao_cond_broadcast(&waiting.cond);
+    dao_mutex_unlock(&waiting.mutex);
+    void *result = NULL;
+    CU_ASSERT_EQUAL_FATAL(pthread_join(thread, &result), 0);
+    CU_ASSERT_PTR_EQUAL(result, PTHREAD_CANCELED);
+    CU_ASSERT_EQUAL(waiting.passed_count, 3);
+    dao_cond_finish(&waiting.cond);
+    dao_mutex_finish(&waiting.mutex);
+}
+
 static CU_TestInfo tests[] = {
     {"a thread takes no signal of the program", a_thread_takes_no_signal_of_the_program},
+    {"a wait is no cancellation point", a_wait_is_no_cancellation_point},
     CU_TEST_INFO_NULL,
 };
 
