@@ -244,7 +244,8 @@ class Traps(Case):
         o = self.offload()
         b = self.kept()
         with o.step():
-            loss = b.exp().sin().cos().sum()
+            # the node of the softmax keeps its output, which is too small to leave
+            loss = b.exp().sin().cos()[:4].softmax(1).sum()
             leave(o)
             self.assertGreater(o.stash.stats().parked_count, 0)
         del loss

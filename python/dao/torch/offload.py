@@ -57,12 +57,13 @@ def bytes_of(text, name):
 
 
 class Kept:
-    """A tensor that stays, with its version."""
+    """A tensor that stays, with its version. Where an operator has made it, another one over its bytes is
+    kept: the operator's node in the graph may be what keeps it, and would never end."""
 
     __slots__ = ("tensor", "version")
 
     def __init__(self, tensor):
-        self.tensor, self.version = tensor, tensor._version
+        self.tensor, self.version = tensor if tensor.is_leaf else tensor.detach(), tensor._version
 
 
 def mover_config(to):
