@@ -84,15 +84,39 @@ class Traps(Case):
         self.assertTrue(torch.allclose(b.grad, b.exp() * (b.exp().cos() - b.exp().sin())))
 
     def test_what_has_been_unpacked_does_not_go(self):
+        """Neither before autograd has made a tensor of its own of it, nor while a node has that."""
         o = self.offload()
+        note_event, given_up = o.note_event, []
+
+        def drop_and_note(item, is_unpack):
+            given_up.append(o.stash.drop(item))
+            note_event(item, is_unpack)
+
+        class Reads(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                ctx.save_for_backward(x * 2)
+                return x.sum()
+
+            @staticmethod
+            def backward(ctx, grad):
+                y, = ctx.saved_tensors
+                given_up.append(o.stash.drop(item))
+                expected = torch.equal(y, b.detach() * 2)
+                del y
+                given_up.append(o.stash.drop(item))
+                return grad.expand(SIDE, SIDE) * expected
+
+        b = self.kept()
         with o.step():
-            kept = o.pack(torch.randn(SIDE, SIDE))
-            o.stash.start_out(kept.item)
-            self.library.check(self.library.parked_wait(kept.item.parked))
-            tensor = o.unpack(kept)
-            self.assertEqual(o.stash.drop(kept.item), 0)
-            del tensor
-            self.assertGreater(o.stash.drop(kept.item), 0)
+            loss = Reads.apply(b)
+            item, = [item for item in o.stash.resident if item.is_sole(self.library)]
+            o.stash.start_out(item)
+            self.library.check(self.library.parked_wait(item.parked))
+            o.note_event = drop_and_note
+            loss.backward()
+        self.assertEqual(given_up, [0, 0, item.size_bytes])
+        self.assertEqual(b.grad.sum(), SIDE * SIDE)
 
     def start_and_wait(self, stash, start_out, item):
         """A way out that is as quick as can be."""

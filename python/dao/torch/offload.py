@@ -284,7 +284,7 @@ class Offload:
         self.figures = {name: after[name] - self.before[name] for name in after}
         self.figures["peak_bytes"] = max(self.peak_bytes, self.library.peak(self.mark))
         if self.plan is not None:
-            followed = is_whole and self.kernel == len(self.plan.events)
+            followed = is_whole and self.kernel == self.plan.event_count
             self.planned_count += followed
             self.deviated_count += not followed
             self.deviations = 0 if followed else self.deviations + is_whole
@@ -335,35 +335,30 @@ class Offload:
         return kept
 
     def unpack(self, kept):
-        if isinstance(kept, KeptWeight):
-            return self.unpack_weight(kept)
         if isinstance(kept, Kept):
             if kept.tensor._version != kept.version:
                 raise changed(kept.tensor.shape, kept.tensor._version, kept.version)
             return kept.tensor
+        if self.owner.is_free():
+            return self.unpack_now(kept)
         with self.owner:
-            if self.plan is None:
-                self.end_kernel("unpack")
-            try:
-                tensor = self.stash.tensor_of(kept)
-            except RuntimeError as error:
-                self.failed = error
-                raise
-            self.note_event(kept.item, 1)
-            return tensor
+            return self.unpack_now(kept)
 
-    def unpack_weight(self, kept):
-        with self.owner:
-            if kept.is_noted and self.plan is None:
-                self.end_kernel("unpack")
+    def unpack_now(self, kept):
+        if kept.is_noted and self.plan is None:
+            self.end_kernel("unpack")
+        try:
+            tensor = kept.get()
+        except RuntimeError as error:
+            self.failed = error
+            raise
+        if kept.is_noted:
+            self.stash.in_hand = kept.item  # autograd has no tensor of its own of it yet
             try:
-                tensor = self.weights.tensor_of(kept)
-            except RuntimeError as error:
-                self.failed = error
-                raise
-            if kept.is_noted:
                 self.note_event(kept.item, 1)
-            return tensor
+            finally:
+                self.stash.in_hand = None
+        return tensor
 
     def end_kernel(self, name):
         """A kernel ends as a hook is called. What its pressure callbacks waited is not its own time."""
@@ -402,7 +397,7 @@ class Offload:
         self.next_kernel = 0
 
     def note_gone(self, item):
-        if self.in_step and self.plan is not None and item.record is not None:
+        if self.plan is not None and item.record is not None:
             self.gone.add(item.record)
 
     def on_refused(self, item, error):
@@ -415,16 +410,15 @@ class Offload:
             self.hook_ns += wait_ns
 
     def on_close(self, item):
-        if self.plan is not None:
-            self.note_gone(item)
-        elif self.learner is not None and self.in_step:
+        self.note_gone(item)
+        if self.learner is not None and self.in_step:
             self.note_peak()
             self.learner.close(item)
 
     def note_event(self, item, is_unpack):
         """Compares a hook's call to the plan's, or learns it, and starts what may start by now."""
         if self.plan is not None:
-            self.compare(self.plan, item, is_unpack)
+            self.compare(item, is_unpack)
         elif self.learner is not None and self.in_step:
             self.learn_event(item, is_unpack)
         self.kernel += 1
@@ -460,18 +454,18 @@ class Offload:
                 self.outs, self.gone, self.next_kernel = collections.deque(), set(), 0
                 return
 
-    def compare(self, plan, item, is_unpack):
-        number = item.record
+    def compare(self, item, is_unpack):
+        """Where a call is another one than the plan's, the rest of the step is on demand."""
+        plan, number, expected = self.plan, item.record, None
+        if self.kernel < plan.event_count:
+            expected = plan.events[self.kernel]
         if number is None and not is_unpack:
             number = item.record = len(self.numbers)
             self.numbers.append(item)
-        if (number is None or self.kernel >= len(plan.events)
-                or plan.events[self.kernel] != 2 * number + is_unpack
-                or plan.sizes[number] != item.size_bytes):
-            self.deviate()
-
-    def deviate(self):
-        """The rest of this step is on demand."""
+            if expected == 2 * number and plan.sizes[number] == item.size_bytes:
+                return
+        elif number is not None and expected == 2 * number + is_unpack:
+            return
         self.deviated_count += 1
         self.plan = None
 

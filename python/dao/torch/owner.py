@@ -5,8 +5,9 @@ inside of calls of C; so what moves bytes outside of a step holds a lock, and wh
 a step that is not its own is refused.
 
     with owner: ...       bytes move: in a step of this thread, or with the lock
-    owner.end(f, ...)     something ends: at once where nobody else is in a step or moves bytes; otherwise it
-                          is `late`, and ends as that thread comes by: at the latest as it ends what it does
+    owner.end_late(f)     something ends outside of a step of this thread: at once where nobody else is in
+                          one or moves bytes; otherwise it is `late`, and ends as that thread comes by: at the
+                          latest as it ends what it does
 
 Within a step no other thread gets further than to find that out, so the step itself needs no lock."""
 import collections
@@ -20,22 +21,23 @@ from dao.torch.library import OffloadError
 class Owner:
     def __init__(self):
         self.lock = threading.RLock()  # held while bytes move outside of steps, and as a step begins
-        self.thread, self.is_in_step = get_ident(), False
+        self.thread = get_ident()
+        self.stepping = None  # the thread that is in a step
         self.late = collections.deque()  # what other threads have ended: (function, arguments)
 
     @contextlib.contextmanager
     def step(self):
         with self.lock:
-            if self.is_in_step:
+            if self.stepping is not None:
                 raise OffloadError("a step is in a step already: one has to end before the next one begins"
                                    if self.thread == get_ident() else
                                    "another thread is in a step of this offload already: steps run in turn")
-            self.thread, self.is_in_step = get_ident(), True
+            self.thread = self.stepping = get_ident()
         try:
             self.settle()
             yield
         finally:
-            self.is_in_step = False
+            self.stepping = None
             self.settle()
 
     def __enter__(self):
@@ -43,7 +45,7 @@ class Owner:
         self.lock.acquire()
         try:
             if self.thread != get_ident():
-                if self.is_in_step:
+                if self.stepping is not None:
                     raise OffloadError(
                         "another thread is in a step: until it ends only that thread can run the backward "
                         "pass of what the step has kept, call the optimizer, or read weights, gradients and "
@@ -62,30 +64,32 @@ class Owner:
 
     def take(self):
         """This thread is to call what moves bytes."""
-        if self.late or not self.is_in_own_step():
+        if self.stepping != get_ident() or self.late:
             with self:
                 pass
+
+    def is_free(self):
+        """True if this thread is in a step, and nothing is late: then it needs no lock."""
+        return self.stepping == get_ident() and not self.late
 
     def is_here(self):
         return self.thread == get_ident()
 
     def is_in_own_step(self):
-        return self.is_in_step and self.thread == get_ident()
+        return self.stepping == get_ident()
 
-    def end(self, function, *arguments):
-        """Calls a function that gives something up: now, or as soon as the thread comes by that may."""
-        if self.is_in_step and self.thread == get_ident():
-            function(*arguments)
-        else:
-            self.late.append((function, arguments))
-            self.settle()
+    def end_late(self, function, *arguments):
+        """Calls a function that gives something up, outside of a step of this thread: now, or as soon as the
+        thread comes by that may."""
+        self.late.append((function, arguments))
+        self.settle()
 
     def settle(self):
         """Ends what is late. Whoever has had the lock calls this once he has given it back, and whoever was
         in a step as it has ended, so that nothing stays late."""
         while self.late and self.lock.acquire(blocking=False):
             try:
-                if self.is_in_step and self.thread != get_ident():
+                if self.stepping not in (None, get_ident()):
                     return
                 self.end_next()
             finally:

@@ -64,6 +64,7 @@ class Plan:
         self.starts = sorted({schedule.copies[stream][i].done[COMPUTE] for stream in (HOST_OUT, HOST_IN)
                               for i in range(schedule.copy_count[stream])} | problem.ends_again)
         self.events, self.sizes = learner.events, [record.size_bytes for record in learner.records]
+        self.event_count = len(self.events)
         self.kernel_ns = sum(learner.times_ns)
         self.problem = problem
         self.action = SwapAction()
@@ -88,7 +89,7 @@ class Plan:
         """How many kernels have to end until more may move, if `count` have and no way out ends. The
         follower's own answer counts also what is given up as it has left, which happens by itself here."""
         following = bisect.bisect_right(self.starts, count)
-        return self.starts[following] if following < len(self.starts) else len(self.events) + 1
+        return self.starts[following] if following < len(self.starts) else self.event_count + 1
 
     def moves(self):
         """What may move by now: the number of a storage, and whether it leaves (HOST_OUT), comes back

@@ -38,7 +38,7 @@ class Cell:
     __slots__ = ("tensor", "version", "shape")
 
     def __init__(self, tensor):
-        self.tensor = tensor.detach()
+        self.tensor = tensor = tensor.detach()
         self.version = tensor._version
 
     def leave(self):
@@ -125,12 +125,32 @@ class Handle:
     """A tensor as autograd keeps it."""
 
     __slots__ = ("stash", "item", "cell")
+    is_noted = True
 
     def __init__(self, stash, item, cell):
         self.stash, self.item, self.cell = stash, item, cell
 
+    def get(self):
+        """Returns the tensor, which is brought back if it is away. Autograd makes a tensor of its own of it,
+        so that the storage has one more user as long as anything has that."""
+        item, cell = self.item, self.cell
+        if item.storage is None or item.in_ticket:
+            self.stash.fetch(item)
+        tensor = cell.tensor
+        if tensor is None:
+            if item.error is not None:
+                raise item.error
+            return cell.make(item.storage)
+        if tensor._version != cell.version:
+            raise changed(tensor.shape, tensor._version, cell.version)
+        return tensor
+
     def __del__(self):
-        self.stash.owner.end(self.stash.release, self.item)
+        stash = self.stash
+        if stash.owner.is_in_own_step():
+            stash.release(self.item)
+        else:
+            stash.owner.end_late(stash.release, self.item)
 
 
 class Stash:
@@ -144,6 +164,7 @@ class Stash:
         self.leaving = []  # in the order in which their ways out were queued
         self.doomed = []  # storages that moves still use after their items' ends: (storage, tickets)
         self.away = {}  # items that are not in memory: an ordered set
+        self.in_hand = None  # the item that is being unpacked
         self.is_short = False  # an allocation has found no memory
         self.tickets = [0, 0]  # of the last moves of each direction
         self.resident_bytes = self.wait_out_ns = self.wait_in_ns = self.fetch_count = self.drop_count = 0
@@ -157,11 +178,11 @@ class Stash:
 
     def add(self, tensor, storage, key, size_bytes):
         """Returns the handle of a tensor to be kept."""
+        cell = Cell(tensor)
         item = self.by_key.get(key)
         if item is None:
             item = self.by_key[key] = Item(key, storage, size_bytes)
             self.enlist(item)
-        cell = Cell(tensor)
         item.cells.append(cell)
         item.handles += 1
         return Handle(self, item, cell)
@@ -293,6 +314,8 @@ class Stash:
         """Gives an item's memory up. Returns the bytes; 0 if it has to stay."""
         if item.storage is None or item.parked is None or not item.is_sole(self.library):
             return 0
+        if item is self.in_hand:
+            return 0
         if not (self.is_done(OUT, item.out_ticket) and self.is_done(IN, item.in_ticket)):
             return 0
         if self.library.parked_wait(item.parked) != 0:
@@ -384,22 +407,7 @@ class Stash:
                 freed_bytes += storage.nbytes()  # else somebody else has it
         return freed_bytes
 
-    # ---- the tensors ----
-
-    def tensor_of(self, handle):
-        """Returns a kept tensor, which is brought back if it is away. It is another tensor each time, so that
-        its storage has one more user as long as anything has it."""
-        item = handle.item
-        if item.storage is None or item.in_ticket:
-            self.fetch(item)
-        cell = handle.cell
-        if cell.tensor is not None:
-            if cell.tensor._version != cell.version:
-                raise changed(cell.tensor.shape, cell.tensor._version, cell.version)
-            return cell.tensor.detach()
-        if item.error is not None:
-            raise item.error
-        return cell.make(item.storage)
+    # ---- the end ----
 
     def bring_all(self):
         """Brings everything back, so that no item needs the mover any more."""

@@ -124,9 +124,21 @@ class KeptWeight:
         self.weights, self.item, self.is_noted = weights, item, is_noted
         self.tensor, self.version = tensor.detach(), tensor._version
 
+    def get(self):
+        """Returns the tensor, as a Handle does."""
+        if self.tensor._version != self.version:
+            raise changed(self.tensor.shape, self.tensor._version, self.version)
+        if self.item.storage is None or self.item.in_ticket:
+            self.weights.stash.fetch(self.item)
+        return self.tensor
+
     def __del__(self):
         self.tensor = None
-        self.weights.stash.owner.end(self.weights.release, self.item, self.is_noted)
+        owner = self.weights.stash.owner
+        if owner.is_in_own_step():
+            self.weights.release(self.item, self.is_noted)
+        else:
+            owner.end_late(self.weights.release, self.item, self.is_noted)
 
 
 class Weights:
@@ -327,15 +339,6 @@ class Weights:
                 item.is_listed = True
                 self.stash.enlist(item)
         return KeptWeight(self, item, tensor, is_noted)
-
-    def tensor_of(self, kept):
-        """Returns a kept weight, which is brought back if it is away. It is another tensor each time, so that
-        its storage has one more user as long as anything has it."""
-        if kept.tensor._version != kept.version:
-            raise changed(kept.tensor.shape, kept.tensor._version, kept.version)
-        if kept.item.storage is None or kept.item.in_ticket:
-            self.stash.fetch(kept.item)
-        return kept.tensor.detach()
 
     def release(self, item, was_noted):
         item.kept_count -= 1
