@@ -176,7 +176,7 @@ dao_status_t dao_ledger_fail(dao_ledger_t *ledger, dao_status_t status, const da
         (void)format_help(ledger, request->size_bytes, help);
     }
     char top[TOP_TEXT_BYTES], limit[LIMIT_TEXT_BYTES], alignment[ALIGNMENT_TEXT_BYTES];
-    dao_error_prefix("%s: %zu bytes asked for%s; used %" PRIu64 ", reserved %" PRIu64
+    dao_error_prefix("%s: %zu bytes asked for%s; used with slabs %" PRIu64 ", reserved %" PRIu64
                      ", limit %s, largest hole %" PRIu64 ", fragmentation %" PRIu64 " %%%s: ",
                      ledger->name, request->size_bytes, format_alignment(request->alignment_bytes, alignment),
                      stats->used_bytes, stats->reserved_bytes, format_limit(stats->limit_bytes, limit),

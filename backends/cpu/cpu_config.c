@@ -61,7 +61,7 @@ dao_status_t dao_cpu_read_config(const dao_cpu_config_t *config, dao_backend_t *
     uint64_t without_pages = 0;
     uint64_t half_duplex = 0;
     dao_status_t status = read_setting((uint64_t)config->device_count, "DAO_CPU_DEVICES",
-                                       dao_units_parse_bytes, DAO_VIRTUAL_DEVICE_COUNT_DEFAULT, &count);
+                                       dao_units_parse_count, DAO_VIRTUAL_DEVICE_COUNT_DEFAULT, &count);
     if (status == DAO_OK) {
         status = check_device_count(count, backend);
     }

@@ -152,6 +152,14 @@ static uint64_t shown_from(const unit_t *units, size_t i)
     return before == 1 ? units[i].factor : units[i].factor - before / 20;
 }
 
+dao_status_t dao_units_parse_count(const char *text, uint64_t *out_count)
+{
+    if (text[0] == '\0' || strspn(text, "0123456789") != strlen(text)) {
+        return dao_error(DAO_ERR_INVALID, "\"%.40s\" is no whole number", text);
+    }
+    return dao_units_parse_bytes(text, out_count);
+}
+
 dao_status_t dao_units_parse_switch(const char *text, uint64_t *out_value)
 {
     if (strcmp(text, "0") != 0 && strcmp(text, "1") != 0) {

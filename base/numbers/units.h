@@ -19,6 +19,9 @@ DAO_NODISCARD dao_status_t dao_units_parse_rate(const char *text, uint64_t *out_
 /* Time: ns or none, us, ms, s. */
 DAO_NODISCARD dao_status_t dao_units_parse_time(const char *text, uint64_t *out_ns);
 
+/* Digits alone. */
+DAO_NODISCARD dao_status_t dao_units_parse_count(const char *text, uint64_t *out_count);
+
 /* "0" or "1". */
 DAO_NODISCARD dao_status_t dao_units_parse_switch(const char *text, uint64_t *out_value);
 

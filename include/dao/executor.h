@@ -63,7 +63,8 @@ typedef struct dao_launch {
  * Queues the kernel's work on launch->stream and returns. With CUDA and HIP that is a launch on the stream's
  * native handle (dao_stream_native()). On the cpu backend device memory is the host's: work is a function
  * that dao_stream_host_func() queues, and that computes on the addresses when the stream gets to it. Called
- * on the executor's thread, with the device current; may leave another one so. Must not call this executor.
+ * on the executor's thread, with the device current; may leave another one so. Must not call this executor,
+ * nor dao_finalize(), which answers DAO_ERR_REENTRANT.
  * Addresses are good for work queued on that stream before the function returns. If it returns an error
  * after it has queued work, each tensor that the kernel writes falls back to its copy on the host or in the
  * file; one that only the device has keeps what that work has written; one without a content still has
@@ -228,7 +229,7 @@ DAO_API DAO_NODISCARD dao_status_t dao_executor_create(const dao_executor_config
  *
  * @param executor  NULL is allowed.
  * @return DAO_OK; the first error that no sync reported; DAO_ERR_REENTRANT from the executor's own thread:
- *         nothing is done.
+ *         nothing is done; DAO_ERR_STOPPED where it was destroyed before and handles to its tensors are left.
  *
  * Threads: one, with no other call on this executor under way. Waits: until the queue is empty; a plan that
  * is being made is given up: within milliseconds, but for its bound, which takes 0.1 s of a processor for a

@@ -14,6 +14,7 @@
 #include "base/files/file.h"
 #include "base/memory/host.h"
 #include "base/report/assert.h"
+#include "base/report/callback.h"
 #include "base/report/error.h"
 #include "runtime/executor/records/tensor.h"
 #include "runtime/handles/stream_internal.h"
@@ -107,6 +108,7 @@ static void *run_executor(void *user)
 {
     dao_executor_t *executor = user;
     atomic_store(&executor->thread_id, dao_thread_self());
+    dao_callback_begin(); /* whatever of the program's is called here, the executor goes on behind it */
     dao_engine_arrive(&executor->engine);
     while (take_in(executor)) {
         if (dao_engine_peek(&executor->engine) != NULL) {
@@ -115,6 +117,7 @@ static void *run_executor(void *user)
     }
     dao_engine_part(&executor->engine);
     dao_engine_finish(&executor->engine);
+    dao_callback_end();
     atomic_store(&executor->thread_id, (uintptr_t)0); /* another thread may get this number */
     return NULL;
 }
@@ -349,10 +352,9 @@ dao_status_t dao_executor_create_still(const dao_executor_config_t *config, dao_
     return create(config, true, out_executor);
 }
 
-/* Runs what is queued, and takes no more. */
+/* Runs what is queued. */
 static void stop(dao_executor_t *executor)
 {
-    dao_queue_stop(&executor->queue);
     if (!executor->is_still) {
         dao_thread_join(&executor->thread);
         return;
@@ -370,6 +372,9 @@ dao_status_t dao_executor_destroy(dao_executor_t *executor)
     dao_status_t status = dao_executor_check_thread(executor);
     if (status != DAO_OK) {
         return status;
+    }
+    if (!dao_queue_stop(&executor->queue)) { /* handles to its tensors keep what is left of it */
+        return dao_error(DAO_ERR_STOPPED, "dao_executor_destroy: the executor was destroyed before");
     }
     dao_score_source_remove(&executor->score);
     stop(executor);

@@ -129,11 +129,13 @@ void dao_queue_await(dao_queue_t *queue, dao_request_t *request)
     dao_mutex_unlock(&queue->lock);
 }
 
-void dao_queue_stop(dao_queue_t *queue)
+bool dao_queue_stop(dao_queue_t *queue)
 {
     dao_mutex_lock(&queue->lock);
+    bool is_first = !queue->is_stopping;
     queue->is_stopping = true;
     dao_cond_broadcast(&queue->not_empty);
     dao_cond_broadcast(&queue->not_full);
     dao_mutex_unlock(&queue->lock);
+    return is_first;
 }

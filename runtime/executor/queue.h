@@ -45,7 +45,8 @@ void dao_queue_answer(dao_queue_t *queue, dao_request_t *request);
 /* A producer waits for its request. */
 void dao_queue_await(dao_queue_t *queue, dao_request_t *request);
 
-/* Refuses what comes from now on. What is in the queue is still taken. */
-void dao_queue_stop(dao_queue_t *queue);
+/* Refuses what comes from now on. What is in the queue is still taken. Returns false if that is so already.
+ */
+bool dao_queue_stop(dao_queue_t *queue);
 
 #endif

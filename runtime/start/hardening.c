@@ -35,6 +35,10 @@ static dao_status_t parse_flags(const char *text, uint32_t *out_flags)
                  {"checksum", DAO_HARDENING_CHECKSUM}};
     const size_t name_count = sizeof(names) / sizeof(names[0]);
     uint32_t flags = 0;
+    if (strcmp(text, "none") == 0) {
+        *out_flags = 0;
+        return DAO_OK;
+    }
     for (const char *word = text;;) {
         size_t length = strcspn(word, ",");
         size_t i = 0;
@@ -44,8 +48,8 @@ static dao_status_t parse_flags(const char *text, uint32_t *out_flags)
         }
         if (i == name_count) {
             return dao_error(DAO_ERR_INVALID,
-                             "DAO_HARDENING is \"%.64s\"; write names of guard, junk, zero, quarantine and "
-                             "checksum with commas between",
+                             "DAO_HARDENING is \"%.64s\"; write none, or names of guard, junk, zero, "
+                             "quarantine and checksum with commas between",
                              text);
         }
         flags |= (uint32_t)names[i].flag;

@@ -81,6 +81,17 @@ static void environment_devices(void)
     start_refused("DAO_CPU_DEVICES");
 }
 
+static void environment_devices_unread(void)
+{
+    start_refused("DAO_CPU_DEVICES: \"-1\" is no whole number");
+}
+
+/* The default may be written. */
+static void environment_hardening_none(void)
+{
+    NEED(dao_init(NULL) == DAO_OK && dao_finalize() == DAO_OK);
+}
+
 static void environment_bytes(void)
 {
     start_refused("DAO_CPU_DEVICE_BYTES");
@@ -191,6 +202,12 @@ const misuse_case_t misuse_process_cases[] = {
     {.name = "settings_that_are_none", .run = settings_that_are_none},
     {.name = "environment_log", .run = environment_log, .environment = "DAO_LOG=loud"},
     {.name = "environment_devices", .run = environment_devices, .environment = "DAO_CPU_DEVICES=0"},
+    {.name = "environment_devices_unread",
+     .run = environment_devices_unread,
+     .environment = "DAO_CPU_DEVICES=-1"},
+    {.name = "environment_hardening_none",
+     .run = environment_hardening_none,
+     .environment = "DAO_HARDENING=none"},
     {.name = "environment_bytes", .run = environment_bytes, .environment = "DAO_CPU_DEVICE_BYTES=4Gibi"},
     {.name = "environment_strategy", .run = environment_strategy, .environment = "DAO_STRATEGY=worst"},
     {.name = "environment_hardening", .run = environment_hardening, .environment = "DAO_HARDENING=guards"},

@@ -43,14 +43,17 @@ static uint64_t scale_of(const dao_option_t *option)
 const char *dao_option_limit(const dao_option_t *option, uint64_t limit,
                              char out_text[DAO_OPTION_LIMIT_BYTES])
 {
-    static const char *const units[] = {"", "KiB", "MiB", "GiB", "TiB"};
-    size_t unit = 0;
-    bool is_bytes = option->type == DAO_OPTION_TYPE_BYTES;
-    for (; is_bytes && unit + 1 < sizeof(units) / sizeof(units[0]) && limit > 0 && limit % 1024 == 0;
-         unit++) {
-        limit /= 1024;
+    static const char *const plain[] = {"", NULL};
+    static const char *const bytes[] = {"", "KiB", "MiB", "GiB", "TiB", NULL};
+    static const char *const times[] = {"ns", "us", "ms", "s", NULL};
+    const char *const *unit = option->type == DAO_OPTION_TYPE_BYTES  ? bytes
+                              : option->type == DAO_OPTION_TYPE_TIME ? times
+                                                                     : plain;
+    uint64_t factor = option->type == DAO_OPTION_TYPE_BYTES ? 1024 : 1000;
+    for (; unit[1] != NULL && limit > 0 && limit % factor == 0; unit++) {
+        limit /= factor;
     }
-    (void)snprintf(out_text, DAO_OPTION_LIMIT_BYTES, "%" PRIu64 "%s", limit, units[unit]);
+    (void)snprintf(out_text, DAO_OPTION_LIMIT_BYTES, "%" PRIu64 "%s", limit, *unit);
     return out_text;
 }
 

@@ -29,7 +29,7 @@ static const dao_option_t top_options[] = {
      .least = UINT64_C(100000000),
      .most = UINT64_C(3600000000000),
      .preset = "1s",
-     .help = "time between two looks, over which rates are taken"},
+     .help = "time between two looks, over which rates are taken: 100ms to 3600s"},
     {.name = "json",
      .type = DAO_OPTION_TYPE_FLAG,
      DAO_OPTION_FIELD(settings_t, is_json),

@@ -20,8 +20,9 @@ static void ignore(dao_status_t status)
 static void a_request_larger_than_the_device_is_told_so(void)
 {
     take_and_fail(device, 65 * MIB, DAO_ERR_NO_DEVICE_MEMORY);
-    CU_ASSERT_TRUE(says("device:0: 68157440 bytes asked for; used 0, reserved 0, limit none, largest hole 0, "
-                        "fragmentation 0 %: "));
+    CU_ASSERT_TRUE(
+        says("device:0: 68157440 bytes asked for; used with slabs 0, reserved 0, limit none, largest hole 0, "
+             "fragmentation 0 %: "));
     CU_ASSERT_TRUE(says("; it can never fit: the device has 67108864 bytes"));
 }
 
@@ -30,7 +31,7 @@ static void an_alignment_that_cannot_be_had_is_told(void)
     dao_alloc_options_t options = {.alignment_bytes = (size_t)1 << 40};
     CU_ASSERT_PTR_NULL(dao_alloc_with(device, 10, &options));
     CU_ASSERT_EQUAL(dao_last_status(), DAO_ERR_NO_DEVICE_MEMORY);
-    CU_ASSERT_TRUE(says("device:0: 10 bytes asked for, aligned to 1099511627776; used 0"));
+    CU_ASSERT_TRUE(says("device:0: 10 bytes asked for, aligned to 1099511627776; used with slabs 0"));
     CU_ASSERT_FALSE(says("others hold"));
 }
 
@@ -85,8 +86,8 @@ static void pieces_within_pages_are_told(void)
     void *blocks[64];
     leave_pieces(blocks);
     take_and_fail(device, 4 * MIB, DAO_ERR_NO_DEVICE_MEMORY);
-    CU_ASSERT_TRUE(
-        says("used 33554432, reserved 67108864, limit none, largest hole 1048576, fragmentation 96 %"));
+    CU_ASSERT_TRUE(says(
+        "used with slabs 33554432, reserved 67108864, limit none, largest hole 1048576, fragmentation 96 %"));
     CU_ASSERT_TRUE(says("; 33554432 bytes are free, but in pieces: it would fit if the step were planned"));
     give_pieces(blocks);
 }

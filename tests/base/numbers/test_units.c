@@ -90,6 +90,18 @@ static void every_unit_of_time_is_exact(void)
     refuses(dao_units_parse_bytes, "3s", DAO_ERR_INVALID);
 }
 
+static void a_count_is_digits_alone(void)
+{
+    gives(dao_units_parse_count, "0", 0);
+    gives(dao_units_parse_count, "64", 64);
+    gives(dao_units_parse_count, "18446744073709551615", UINT64_MAX);
+    refuses(dao_units_parse_count, "18446744073709551616", DAO_ERR_OVERFLOW);
+    refuses(dao_units_parse_count, "", DAO_ERR_INVALID);
+    refuses(dao_units_parse_count, "-1", DAO_ERR_INVALID);
+    refuses(dao_units_parse_count, "1.5", DAO_ERR_INVALID);
+    refuses(dao_units_parse_count, "1k", DAO_ERR_INVALID);
+}
+
 static void a_rate_may_end_in_a_second(void)
 {
     gives(dao_units_parse_rate, "50GB/s", UINT64_C(50000000000));
@@ -227,6 +239,7 @@ static CU_TestInfo tests[] = {
     {"every unit of bytes is exact", every_unit_of_bytes_is_exact},
     {"people write units in many ways", people_write_units_in_many_ways},
     {"every unit of time is exact", every_unit_of_time_is_exact},
+    {"a count is digits alone", a_count_is_digits_alone},
     {"a rate may end in a second", a_rate_may_end_in_a_second},
     {"fractions are rounded down", fractions_are_rounded_down},
     {"the largest value fits and the next does not", the_largest_value_fits_and_the_next_does_not},

@@ -506,6 +506,7 @@ static void destroy_reports_what_no_sync_did(void)
     CU_ASSERT_EQUAL(program.open_count, 0);
     CU_ASSERT_EQUAL(dao_managed_size(program.tensors[0].handle), UNIT); /* handles outlive the executor */
     CU_ASSERT_EQUAL(program_read(&program, 0), DAO_ERR_STOPPED);
+    CU_ASSERT_EQUAL(dao_executor_destroy(executor), DAO_ERR_STOPPED);
     program_drop_all(&program);
     CU_ASSERT_EQUAL(dao_used(dao_device_place(0)), 0);
 }
@@ -520,6 +521,7 @@ static dao_status_t call_back(const dao_launch_t *launch, void *user)
     answers[1] = dao_executor_push(executor, &kernel);
     answers[2] = dao_managed_read(program.tensors[0].handle, &byte, UNIT);
     answers[3] = dao_executor_destroy(executor);
+    answers[4] = dao_finalize();
     return DAO_OK;
 }
 
@@ -527,11 +529,11 @@ static void calls_from_the_executors_thread_are_refused(void)
 {
     begin(1);
     make_written(1);
-    dao_status_t answers[4] = {DAO_OK, DAO_OK, DAO_OK, DAO_OK};
+    dao_status_t answers[5] = {DAO_OK, DAO_OK, DAO_OK, DAO_OK, DAO_OK};
     CU_ASSERT_EQUAL(dao_executor_push(executor, &(dao_kernel_t){.launch = call_back, .user = answers}),
                     DAO_OK);
     CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK);
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 5; i++) {
         CU_ASSERT_EQUAL(answers[i], DAO_ERR_REENTRANT);
     }
     end();

@@ -89,6 +89,7 @@ static const dao_option_t options[] = {
      .type = DAO_OPTION_TYPE_TIME,
      DAO_OPTION_FIELD(settings_t, time),
      .value = "TIME",
+     .most = UINT64_C(3600000000000),
      .help = "t"},
     {.name = "budget",
      .type = DAO_OPTION_TYPE_SECONDS,
@@ -235,6 +236,7 @@ static void what_is_wrong_is_named(void)
     check_refused(WORDS("a", "--count", "99999999999999999999"), "is no number from 2 to 16");
     check_refused(WORDS("a", "--count", "-3"), "is no number from 2 to 16");
     check_refused(WORDS("a", "--size", "1", "--share", "100.000001"), "is no share from 0 to 100");
+    check_refused(WORDS("a", "--time", "3601s"), "--time: \"3601s\" is not from 0ns to 3600s");
     check_refused(WORDS("a", "--size", "33KiB"), "--size: \"33KiB\" is not from 1 to 32KiB");
     check_refused(WORDS("a", "--size", "0"), "--size: 0 is nothing");
     check_refused(WORDS("a", "--rate", "fast"), "--rate: ");
