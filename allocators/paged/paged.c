@@ -312,15 +312,6 @@ static dao_status_t release_pages(paged_t *paged, uint32_t page_count)
     return status;
 }
 
-uint64_t dao_paged_used_bytes(dao_allocator_t *allocator)
-{
-    paged_t *paged = dao_paged_of(allocator);
-    dao_paged_lock(paged);
-    uint64_t used_bytes = dao_paged_used_count(paged) * paged->page_bytes;
-    dao_paged_unlock(paged);
-    return used_bytes;
-}
-
 static uint32_t free_pages(paged_t *paged)
 {
     dao_pages_ranges_t ranges = dao_paged_ranges(paged);

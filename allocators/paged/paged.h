@@ -22,8 +22,4 @@ uint64_t dao_paged_page_bytes(const dao_device_memory_config_t *config, const da
 DAO_NODISCARD dao_status_t dao_paged_create(const dao_device_memory_config_t *config,
                                             const dao_device_info_t *info, dao_allocator_t **out_allocator);
 
-/* Returns the bytes of the pages of such a place that are in use: that blocks live in, fences keep, or leases
-   keep. O(holes that are as large as a page), and a step for each 64 pages. */
-uint64_t dao_paged_used_bytes(dao_allocator_t *allocator);
-
 #endif

@@ -193,7 +193,6 @@ uint64_t dao_range_fenced(const dao_range_t *range); /* bytes of free parts with
 /* Bytes of the largest free part, or, where more than DAO_RANGE_LOOKS_MAX are in its bin, of one that is less
    than a sixteenth smaller. */
 uint64_t dao_range_largest_hole(const dao_range_t *range);
-uint64_t dao_range_table_bytes(const dao_range_t *range); /* bytes of its table of blocks */
 bool dao_range_is_valid(const dao_range_t *range);
 
 #endif

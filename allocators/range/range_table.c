@@ -192,11 +192,6 @@ void dao_range_shrink(dao_range_t *range)
     DAO_ASSERT_HEAVY(dao_range_is_valid(range));
 }
 
-uint64_t dao_range_table_bytes(const dao_range_t *range)
-{
-    return (uint64_t)range->table_room * NODE_BYTES;
-}
-
 void dao_range_announce(dao_range_t *range, uint32_t stream)
 {
     DAO_ASSERT(stream > 0 && stream < DAO_RANGE_SET_COUNT);

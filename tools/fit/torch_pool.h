@@ -28,7 +28,8 @@ DAO_NODISCARD dao_status_t dao_torch_pool_alloc(dao_torch_pool_t *pool, uint64_t
 /* Frees a block. DAO_ERR_NO_HOST_MEMORY. */
 DAO_NODISCARD dao_status_t dao_torch_pool_free(dao_torch_pool_t *pool, uint32_t block);
 
-/* Bytes of all segments now, and at most so far. */
+/* Bytes of all segments now, and at most so far: by them each rule is tested, which a history only sums up.
+ */
 uint64_t dao_torch_pool_reserved(const dao_torch_pool_t *pool);
 uint64_t dao_torch_pool_peak(const dao_torch_pool_t *pool);
 

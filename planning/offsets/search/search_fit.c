@@ -731,11 +731,6 @@ const dao_plan_units_t *dao_plan_fit_offsets(const dao_plan_fit_t *fit)
     return fit->offsets;
 }
 
-uint64_t dao_plan_fit_node_count(const dao_plan_fit_t *fit)
-{
-    return fit->node_count;
-}
-
 static bool items_are_valid(const dao_plan_fit_t *fit)
 {
     bool is_valid = true;

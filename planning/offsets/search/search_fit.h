@@ -33,9 +33,6 @@ DAO_NODISCARD dao_status_t dao_plan_fit_step(dao_plan_fit_t *fit, dao_plan_work_
 /* Where the items are, after DAO_PLAN_FIT_FOUND. Borrowed. */
 const dao_plan_units_t *dao_plan_fit_offsets(const dao_plan_fit_t *fit);
 
-/* Nodes since the start. */
-uint64_t dao_plan_fit_node_count(const dao_plan_fit_t *fit);
-
 bool dao_plan_fit_is_valid(const dao_plan_fit_t *fit);
 
 #endif

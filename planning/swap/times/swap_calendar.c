@@ -280,15 +280,6 @@ bool dao_swap_calendar_book(dao_swap_calendar_t *calendar, uint64_t begin_ns, ui
     return true;
 }
 
-size_t dao_swap_calendar_count(const dao_swap_calendar_t *calendar)
-{
-    size_t count = 0;
-    for (uint32_t i = 0; i < calendar->block_count; i++) {
-        count += calendar->blocks[i].count;
-    }
-    return count;
-}
-
 bool dao_swap_calendar_is_valid(const dao_swap_calendar_t *calendar)
 {
     uint64_t before_ns = 0;

@@ -77,9 +77,6 @@ static inline uint64_t dao_swap_calendar_end(const dao_swap_calendar_t *calendar
     return calendar->block_count > 0 ? calendar->blocks[calendar->block_count - 1].last_end_ns : 0;
 }
 
-/* Walks all intervals and counts them. */
-size_t dao_swap_calendar_count(const dao_swap_calendar_t *calendar);
-
 bool dao_swap_calendar_is_valid(const dao_swap_calendar_t *calendar);
 
 #endif

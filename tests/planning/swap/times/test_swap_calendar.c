@@ -69,7 +69,7 @@ static bool is_like(const dao_swap_calendar_t *calendar, const dao_swap_interval
             return false;
         }
     }
-    return dao_swap_calendar_at(calendar, place) == NULL && dao_swap_calendar_count(calendar) == count;
+    return dao_swap_calendar_at(calendar, place) == NULL;
 }
 
 /* Enough for several groups of blocks, which then melt into few again. */
@@ -109,10 +109,10 @@ static void short_holes_are_forgotten(void)
     dao_swap_calendar_init(&calendar, 10);
     CU_ASSERT(dao_swap_calendar_book(&calendar, 100, 20));
     CU_ASSERT(dao_swap_calendar_book(&calendar, 125, 20)); /* 5 are between them */
-    CU_ASSERT_EQUAL(dao_swap_calendar_count(&calendar), 1);
+    CU_ASSERT_TRUE(is_like(&calendar, (dao_swap_interval_t[]){{100, 145}}, 1));
     CU_ASSERT_EQUAL(dao_swap_calendar_find(&calendar, 120, 5), 145);
     CU_ASSERT(dao_swap_calendar_book(&calendar, 160, 20));
-    CU_ASSERT_EQUAL(dao_swap_calendar_count(&calendar), 2);
+    CU_ASSERT_TRUE(is_like(&calendar, (dao_swap_interval_t[]){{100, 145}, {160, 180}}, 2));
     CU_ASSERT_EQUAL(dao_swap_calendar_find(&calendar, 120, 12), 145);
     CU_ASSERT_EQUAL(dao_swap_calendar_find(&calendar, 120, 16), 180);
     dao_swap_calendar_finish(&calendar);
@@ -127,7 +127,7 @@ static void no_host_memory_changes_nothing(void)
         bool booked = dao_swap_calendar_book(&calendar, 10, 5);
         if (dao_fault_disarm() != 0) {
             CU_ASSERT(!booked);
-            CU_ASSERT_EQUAL(dao_swap_calendar_count(&calendar), 0);
+            CU_ASSERT_TRUE(is_like(&calendar, NULL, 0));
         }
     }
     dao_swap_calendar_finish(&calendar);
