@@ -31,60 +31,75 @@ static bool lay_out(swap_pass_t *pass, uint64_t capacity_bytes, uint64_t arena_b
     return layout->unplaced_count == 0;
 }
 
-static void schedules_do_what_they_should(void)
+/* Emits what was laid out and runs it byte by byte. Returns true if it copies. */
+static bool emit_and_run(swap_pass_t *pass, dao_swap_timing_t *timing, dao_swap_layout_t *layout,
+                         uint64_t *random)
 {
-    uint64_t random = dao_test_seed("emit", 20261122);
+    dao_swap_program_t program;
+    CU_ASSERT_EQUAL_FATAL(dao_swap_emit(&pass->parts, pass->decisions, timing, layout, &program), DAO_OK);
+    CU_ASSERT(swap_machine_run(&box.problem, &program.schedule, 4, random));
+    bool copies = program.schedule.in_bytes > 0;
+    dao_swap_program_finish(&program);
+    return copies;
+}
+
+/* Chosen decisions of a random step. Returns true if they have copies. */
+static bool check_chosen(swap_pass_t *pass, uint64_t *random)
+{
+    dao_swap_timing_t timing;
+    dao_swap_layout_t layout;
+    uint64_t range = pass->peak_bytes - pass->least_bytes;
+    uint64_t capacity = pass->least_bytes + dao_random_next(random) % 4 * range / 4;
+    box.problem.capacity_bytes = 4 * pass->peak_bytes + 1;
+    bool copies = lay_out(pass, capacity, box.problem.capacity_bytes, &timing, &layout) &&
+                  emit_and_run(pass, &timing, &layout, random);
+    dao_swap_layout_finish(&layout);
+    dao_swap_timing_finish(&timing);
+    return copies;
+}
+
+/* The plan that always is: tensors come and go with each kernel. */
+static bool check_serial(swap_pass_t *pass, uint64_t *random)
+{
+    dao_swap_timing_t timing;
+    dao_swap_layout_t layout;
+    box.problem.capacity_bytes = pass->least_bytes;
+    for (uint32_t i = 0; i < pass->step.access_count; i++) {
+        pass->decisions[i].is_away = pass->step.accesses[i].inactive_is_live;
+    }
+    CU_ASSERT_EQUAL_FATAL(dao_swap_timing_init(&timing, &pass->parts), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_swap_time_serial(&pass->parts, pass->decisions, &timing), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_swap_layout_init_serial(&layout, &pass->step), DAO_OK);
+    CU_ASSERT_EQUAL(layout.arena_bytes, pass->least_bytes);
+    bool copies = emit_and_run(pass, &timing, &layout, random);
+    dao_swap_layout_finish(&layout);
+    dao_swap_timing_finish(&timing);
+    return copies;
+}
+
+/* Random steps, each by `check`. Parts have 0, 9, 18, ... bytes: so many sizes are drawn from. */
+static void check_steps(const char *name, uint64_t part_sizes, bool (*check)(swap_pass_t *, uint64_t *))
+{
+    uint64_t random = dao_test_seed(name, 20261122);
     int copy_count = 0;
     for (int round = 0; round < ROUND_COUNT; round++) {
         swap_pass_t pass;
-        dao_swap_timing_t timing;
-        dao_swap_layout_t layout;
-        dao_swap_program_t program;
         swap_pass_random(&box, &random);
-        swap_pass_begin(&pass, &box, dao_random_next(&random) % 3 * 9);
-        uint64_t range = pass.peak_bytes - pass.least_bytes;
-        uint64_t capacity = pass.least_bytes + dao_random_next(&random) % 4 * range / 4;
-        box.problem.capacity_bytes = 4 * pass.peak_bytes + 1;
-        if (lay_out(&pass, capacity, box.problem.capacity_bytes, &timing, &layout)) {
-            CU_ASSERT_EQUAL_FATAL(dao_swap_emit(&pass.parts, pass.decisions, &timing, &layout, &program),
-                                  DAO_OK);
-            CU_ASSERT(swap_machine_run(&box.problem, &program.schedule, 4, &random));
-            copy_count += program.schedule.in_bytes > 0 ? 1 : 0;
-            dao_swap_program_finish(&program);
-        }
-        dao_swap_layout_finish(&layout);
-        dao_swap_timing_finish(&timing);
+        swap_pass_begin(&pass, &box, dao_random_below(&random, part_sizes) * 9);
+        copy_count += check(&pass, &random) ? 1 : 0;
         swap_pass_end(&pass);
     }
     CU_ASSERT(copy_count > ROUND_COUNT / 3);
 }
 
-/* The plan that always is: tensors come and go with each kernel. */
+static void schedules_do_what_they_should(void)
+{
+    check_steps("emit", 3, check_chosen);
+}
+
 static void serial_schedules_do_so_too(void)
 {
-    uint64_t random = dao_test_seed("serial", 20261122);
-    for (int round = 0; round < ROUND_COUNT; round++) {
-        swap_pass_t pass;
-        dao_swap_timing_t timing;
-        dao_swap_layout_t layout;
-        dao_swap_program_t program;
-        swap_pass_random(&box, &random);
-        swap_pass_begin(&pass, &box, 0);
-        box.problem.capacity_bytes = pass.least_bytes;
-        for (uint32_t i = 0; i < pass.step.access_count; i++) {
-            pass.decisions[i].is_away = pass.step.accesses[i].inactive_is_live;
-        }
-        CU_ASSERT_EQUAL_FATAL(dao_swap_timing_init(&timing, &pass.parts), DAO_OK);
-        CU_ASSERT_EQUAL_FATAL(dao_swap_time_serial(&pass.parts, pass.decisions, &timing), DAO_OK);
-        CU_ASSERT_EQUAL_FATAL(dao_swap_layout_init_serial(&layout, &pass.step), DAO_OK);
-        CU_ASSERT_EQUAL(layout.arena_bytes, pass.least_bytes);
-        CU_ASSERT_EQUAL_FATAL(dao_swap_emit(&pass.parts, pass.decisions, &timing, &layout, &program), DAO_OK);
-        CU_ASSERT(swap_machine_run(&box.problem, &program.schedule, 4, &random));
-        dao_swap_program_finish(&program);
-        dao_swap_layout_finish(&layout);
-        dao_swap_timing_finish(&timing);
-        swap_pass_end(&pass);
-    }
+    check_steps("serial", 1, check_serial);
 }
 
 static void want_of_memory_is_said(void)
